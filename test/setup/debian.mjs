@@ -1,0 +1,140 @@
+import { spawnSync } from "node:child_process";
+import { existsSync, readdirSync } from "node:fs";
+import path from "node:path";
+import { SetupFailure, say } from "./failure.mjs";
+
+/**
+ * @typedef {object} Tool
+ * @property {string} command
+ * @property {string} debianPackage
+ * @property {string} purpose
+ */
+
+/** Tools of the machine that npm cannot bring. They only read back what the kernel holds. @type {readonly Tool[]} */
+export const KERNEL_TOOLS = [
+  { command: "ip", debianPackage: "iproute2", purpose: "reads back links, addresses and routes" },
+  { command: "bridge", debianPackage: "iproute2", purpose: "reads back bridge ports and forwarding entries" },
+  { command: "nft", debianPackage: "nftables", purpose: "reads back nftables rulesets" },
+];
+
+/** Debian keeps these out of a user's PATH. */
+export const SYSTEM_DIRECTORIES = ["/usr/sbin", "/sbin"];
+
+/**
+ * @typedef {{ kind: "complete" }
+ *   | { kind: "install", tools: readonly Tool[], packages: readonly string[] }
+ *   | { kind: "go-on", reason: string }
+ *   | { kind: "fail", reason: string }} ToolDecision
+ */
+
+/**
+ * What to do about the tools a task needs: nothing, install them, go on without them, or give up.
+ *
+ * Without root there is nothing for them to read, as the kernel tests skip themselves then; so it goes on.
+ *
+ * @param {readonly Tool[]} tools
+ * @param {{ has: (command: string) => boolean, isRoot: boolean }} machine `has("apt-get")` is asked too
+ * @returns {ToolDecision}
+ */
+export function decideTools(tools, machine) {
+  const missing = tools.filter((tool) => !machine.has(tool.command));
+  if (missing.length === 0) return { kind: "complete" };
+  const packages = [...new Set(missing.map((tool) => tool.debianPackage))];
+  const names = missing.map((tool) => tool.command).join(", ");
+  if (!machine.isRoot) {
+    return {
+      kind: "go-on",
+      reason: `not root, and ${names} missing (Debian: ${packages.join(", ")}); what needs the kernel will be skipped`,
+    };
+  }
+  if (!machine.has("apt-get")) {
+    return {
+      kind: "fail",
+      reason:
+        `missing: ${names}, and this machine has no apt-get to install them with. Install them with its own package ` +
+        `manager (Debian calls the packages ${packages.join(", ")}), then try again.`,
+    };
+  }
+  return { kind: "install", tools: missing, packages };
+}
+
+/**
+ * Sees to it that the tools are there, by apt-get when root.
+ *
+ * @param {readonly Tool[]} tools
+ * @throws {SetupFailure} when they are missing and cannot be installed
+ */
+export function ensureTools(tools) {
+  const decision = decideTools(tools, { has: isInPath, isRoot: process.getuid?.() === 0 });
+  switch (decision.kind) {
+    case "complete":
+      return;
+    case "go-on":
+      return say(decision.reason);
+    case "fail":
+      throw new SetupFailure(decision.reason);
+    case "install":
+      for (const tool of decision.tools)
+        say(`installing ${tool.debianPackage} for \`${tool.command}\`: ${tool.purpose}`);
+      install(decision.packages);
+      return checkThatTheyCame(decision.tools);
+  }
+}
+
+/** @param {readonly string[]} packages */
+function install(packages) {
+  if (!hasPackageLists()) aptGet(["update"]);
+  const command = ["install", "--yes", "--no-install-recommends", ...packages];
+  let result = aptGet(command);
+  if (result.status !== 0) {
+    // Lists that are too old name package files the mirror has since replaced.
+    aptGet(["update"]);
+    result = aptGet(command);
+  }
+  if (result.status === 0) return;
+  const lastWords = result.output.trim().split("\n").slice(-5).join("\n  ");
+  throw new SetupFailure(
+    `apt-get could not install ${packages.join(", ")}:\n  ${lastWords}\n` +
+      `Check the network and /etc/apt, run \`apt-get update && apt-get install ${packages.join(" ")}\`, then try again.`,
+  );
+}
+
+/**
+ * @param {readonly string[]} args
+ * @returns {{ status: number | null, output: string }}
+ */
+function aptGet(args) {
+  say(`apt-get ${args.join(" ")}`);
+  const result = spawnSync("apt-get", ["-q", "-o", "DPkg::Lock::Timeout=120", ...args], {
+    env: { ...process.env, DEBIAN_FRONTEND: "noninteractive", LC_ALL: "C" },
+    stdio: ["ignore", "pipe", "pipe"],
+    encoding: "utf8",
+    maxBuffer: 64 * 1024 * 1024,
+  });
+  return { status: result.status, output: result.error?.message ?? result.stdout + result.stderr };
+}
+
+/** @param {readonly Tool[]} tools */
+function checkThatTheyCame(tools) {
+  const absent = tools.filter((tool) => !isInPath(tool.command));
+  if (absent.length === 0) return;
+  const packages = [...new Set(absent.map((tool) => tool.debianPackage))].join(" ");
+  throw new SetupFailure(
+    `apt-get holds ${packages} for installed, but ${absent.map((tool) => tool.command).join(", ")} cannot be found. ` +
+      `Run \`apt-get install --reinstall ${packages}\`, then try again.`,
+  );
+}
+
+function hasPackageLists() {
+  try {
+    return readdirSync("/var/lib/apt/lists").some((file) => file.includes("_Packages"));
+  } catch {
+    return false;
+  }
+}
+
+/** @param {string} command */
+function isInPath(command) {
+  const directories = [...(process.env["PATH"] ?? "").split(path.delimiter), ...SYSTEM_DIRECTORIES];
+  return directories.some((directory) => directory !== "" && existsSync(path.join(directory, command)));
+}

@@ -1,0 +1,134 @@
+import { spawnSync } from "node:child_process";
+import { createHash } from "node:crypto";
+import { existsSync, linkSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import path from "node:path";
+import { SetupFailure, say } from "./failure.mjs";
+import { OLDEST_NODE, findToolchain, isAtLeast } from "./toolchain.mjs";
+
+/** @typedef {import("./toolchain.mjs").Toolchain} Toolchain */
+
+/** Inside node_modules, so that removing node_modules also forgets that it was installed. */
+const STAMP = "node_modules/.drawbridge-installed";
+
+/** Without a network npm's own patience, minutes per package, looks like a hang. */
+const FEW_RETRIES = ["--fetch-retries=2", "--fetch-retry-mintimeout=1000", "--fetch-retry-maxtimeout=5000"];
+
+/** A second name for the Node that runs npm, outside node_modules; it has to be called `node`. */
+const HELD_NODE = "dist/.setup/node";
+
+/**
+ * Installs the npm packages of the lock file unless they are there, and returns the toolchain among them.
+ *
+ * Install scripts stay off: nothing we depend on needs one, and none of them should run as root.
+ *
+ * @param {string} project absolute path of the project
+ * @returns {Toolchain}
+ * @throws {SetupFailure} when npm fails or what it installed does not run
+ */
+export function ensurePackages(project) {
+  const stamp = path.join(project, STAMP);
+  const wanted = stampOf(readFileSync(path.join(project, "package-lock.json")), process.arch);
+  if (existsSync(stamp) && readFileSync(stamp, "utf8") === wanted) return findToolchain(project);
+
+  rmSync(stamp, { force: true });
+  install(project);
+  const toolchain = findToolchain(project);
+  for (const program of Object.values(toolchain)) checkThatItRuns(program);
+  writeFileSync(stamp, wanted);
+  return toolchain;
+}
+
+/**
+ * Installs in one pass under a new Node, in two under an old one: npm leaves out, without a word, every optional
+ * package that does not support the Node it runs on, and the linter's native parts are such packages. So an old Node
+ * fetches Node 24 first, and that one installs the rest.
+ *
+ * @param {string} project
+ */
+function install(project) {
+  const held = path.join(project, HELD_NODE);
+  let node = process.execPath;
+  if (!isAtLeast(process.versions.node, OLDEST_NODE)) {
+    say(`this is Node ${process.versions.node}: installing Node 24 and Bun from npm first (300 MB on disk)`);
+    npmCi(project, node, ["--omit=dev"]);
+    node = findToolchain(project).node;
+  }
+  say("installing the npm packages of package-lock.json (400 MB on disk)");
+  try {
+    if (node.startsWith(path.join(project, "node_modules/"))) {
+      // npm ci removes node_modules first, and with it the Node it runs on.
+      mkdirSync(path.dirname(held), { recursive: true });
+      rmSync(held, { force: true });
+      linkSync(node, held);
+      node = held;
+    }
+    npmCi(project, node, ["--include=dev"]);
+  } finally {
+    rmSync(path.dirname(held), { force: true, recursive: true });
+  }
+}
+
+/**
+ * @param {string} project
+ * @param {string} node the Node to run npm on
+ * @param {readonly string[]} options
+ */
+function npmCi(project, node, options) {
+  const npm = npmCommand(process.env, { running: process.execPath, chosen: node }, existsSync);
+  const args = [...npm.args, "ci", "--ignore-scripts", "--include=optional", "--loglevel=error", ...FEW_RETRIES];
+  const PATH = [path.dirname(node), process.env["PATH"]].join(path.delimiter);
+  const result = spawnSync(npm.command, [...args, ...options], {
+    cwd: project,
+    env: { ...process.env, PATH },
+    stdio: ["ignore", "ignore", "pipe"],
+    encoding: "utf8",
+  });
+  if (result.error !== undefined) {
+    throw new SetupFailure(
+      `npm could not be started (${result.error.message}). Install npm beside Node and try again.`,
+    );
+  }
+  if (result.status === 0) return;
+  const words = result.stderr.trim().split("\n").slice(0, 8).join("\n  ");
+  throw new SetupFailure(
+    `npm ci failed (${result.signal ?? `exit code ${result.status}`}):\n  ${words}\n` +
+      "The packages come from the registry npm is configured for: check the network and `npm config get registry`, " +
+      "then try again.",
+  );
+}
+
+/**
+ * What the stamp says when node_modules holds exactly this lock file's packages for this architecture.
+ *
+ * @param {Uint8Array} lockFile
+ * @param {string} architecture
+ * @returns {string}
+ */
+export function stampOf(lockFile, architecture) {
+  return `${createHash("sha256").update(lockFile).digest("hex")} ${architecture}\n`;
+}
+
+/**
+ * How to start the npm that started us, or else the one that belongs to the running Node.
+ *
+ * @param {Readonly<Record<string, string | undefined>>} env npm gives its own path to the scripts it runs
+ * @param {{ running: string, chosen: string }} node paths of the Node we run on and of the one npm shall run on
+ * @param {(file: string) => boolean} exists
+ * @returns {{ command: string, args: readonly string[] }} `chosen` has to come first in PATH: npm's launcher looks there
+ */
+export function npmCommand(env, node, exists) {
+  const script = env["npm_execpath"];
+  if (script !== undefined && path.basename(script) === "npm-cli.js") return { command: node.chosen, args: [script] };
+  const beside = path.join(path.dirname(node.running), "npm");
+  return { command: exists(beside) ? beside : "npm", args: [] };
+}
+
+/** @param {string} program */
+function checkThatItRuns(program) {
+  const { status, signal, error } = spawnSync(program, ["--version"], { stdio: "ignore" });
+  if (status === 0) return;
+  throw new SetupFailure(
+    `${program} was installed but does not run here (${signal ?? error?.message ?? `exit code ${status}`}). It needs ` +
+      "glibc, and Bun on x64 a processor with AVX2: use Debian 12 or another glibc distribution on such a machine.",
+  );
+}

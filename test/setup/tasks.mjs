@@ -1,0 +1,47 @@
+/**
+ * @typedef {object} Command
+ * @property {string} script a JavaScript or TypeScript file, relative to the project, run by Node 24
+ * @property {readonly string[]} args
+ */
+
+/**
+ * @typedef {object} Task
+ * @property {boolean} builds whether the plugin executable is made first
+ * @property {boolean} needsKernelTools whether `ip`, `bridge` and `nft` are wanted
+ * @property {Readonly<Record<string, string>>} env
+ * @property {readonly Command[]} commands run in turn, the first failure ends the task; the arguments go to the last
+ */
+
+/**
+ * @param {string} script
+ * @param {...string} args
+ * @returns {Command}
+ */
+function command(script, ...args) {
+  return { script, args };
+}
+
+const MOCHA = "node_modules/mocha/bin/mocha.js";
+const OXFMT = "node_modules/oxfmt/bin/oxfmt";
+
+const RUNS_THE_PLUGIN = { builds: true, needsKernelTools: true, env: {} };
+const READS_SOURCES = { builds: false, needsKernelTools: false, env: {} };
+
+/** The tasks behind the npm scripts, by name. @type {ReadonlyMap<string, Task>} */
+export const TASKS = new Map([
+  ["demo", { ...RUNS_THE_PLUGIN, commands: [command("test/demo/demo.ts")] }],
+  ["test", { ...RUNS_THE_PLUGIN, commands: [command(MOCHA)] }],
+  ["test:full", { ...RUNS_THE_PLUGIN, env: { DRAWBRIDGE_FULL: "1" }, commands: [command(MOCHA)] }],
+  ["mutants", { ...RUNS_THE_PLUGIN, commands: [command("test/mutants/run.ts")] }],
+  ["bench", { ...RUNS_THE_PLUGIN, commands: [command("test/bench/bench.ts")] }],
+  ["build", { ...READS_SOURCES, builds: true, commands: [] }],
+  [
+    "lint",
+    {
+      ...READS_SOURCES,
+      commands: [command(OXFMT, "--check", "."), command("node_modules/oxlint/bin/oxlint", "--deny-warnings")],
+    },
+  ],
+  ["format", { ...READS_SOURCES, commands: [command(OXFMT, ".")] }],
+  ["typecheck", { ...READS_SOURCES, commands: [command("node_modules/typescript/bin/tsc", "--project", ".")] }],
+]);

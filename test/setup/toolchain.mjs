@@ -1,0 +1,105 @@
+import { accessSync, chmodSync, constants, existsSync, statSync } from "node:fs";
+import path from "node:path";
+import { SetupFailure } from "./failure.mjs";
+
+/** The first Node whose type stripping is stable, so that it runs our .ts files without a flag or a warning. */
+export const OLDEST_NODE = "24.12.0";
+
+/**
+ * @typedef {object} Toolchain
+ * @property {string} node absolute path of a Node of at least {@link OLDEST_NODE}
+ * @property {string} bun absolute path of Bun
+ */
+
+/**
+ * Whether `version` is `oldest` or newer. Both are "24.12.0" or "v24.12.0"; a pre-release counts as its release.
+ *
+ * @param {string} version
+ * @param {string} oldest
+ * @returns {boolean}
+ */
+export function isAtLeast(version, oldest) {
+  const have = parts(version);
+  const need = parts(oldest);
+  for (let index = 0; index < need.length; index++) {
+    const difference = (have[index] ?? 0) - (need[index] ?? 0);
+    if (difference !== 0) return difference > 0;
+  }
+  return true;
+}
+
+/**
+ * The places in node_modules of the Node and the Bun made for a machine.
+ *
+ * @param {string} platform as `process.platform`
+ * @param {string} architecture as `process.arch`
+ * @returns {{ node: string, bun: string }} paths relative to the project
+ * @throws {SetupFailure} when no Node or Bun is packaged for the machine
+ */
+export function packagedToolchain(platform, architecture) {
+  const bunArchitecture = architecture === "x64" ? "x64" : architecture === "arm64" ? "aarch64" : undefined;
+  if (platform !== "linux" || bunArchitecture === undefined) {
+    throw new SetupFailure(
+      `this machine is ${platform} on ${architecture}; Drawbridge runs on Linux on x64 and arm64 only. ` +
+        "On another machine use a Linux virtual machine.",
+    );
+  }
+  return {
+    node: `node_modules/node-linux-${architecture}/bin/node`,
+    bun: `node_modules/@oven/bun-linux-${bunArchitecture}/bin/bun`,
+  };
+}
+
+/**
+ * The Node to run the project with: the running one when it is new enough, otherwise the packaged one.
+ *
+ * @param {{ version: string, path: string }} running
+ * @param {string} packaged
+ * @returns {string}
+ */
+export function chooseNode(running, packaged) {
+  return isAtLeast(running.version, OLDEST_NODE) ? running.path : packaged;
+}
+
+/**
+ * The toolchain of this machine, made executable.
+ *
+ * @param {string} project absolute path of the project
+ * @returns {Toolchain}
+ * @throws {SetupFailure} when the machine is not supported or node_modules lacks a part
+ */
+export function findToolchain(project) {
+  const packaged = packagedToolchain(process.platform, process.arch);
+  const running = { version: process.versions.node, path: process.execPath };
+  const toolchain = {
+    node: chooseNode(running, path.join(project, packaged.node)),
+    bun: path.join(project, packaged.bun),
+  };
+  for (const file of Object.values(toolchain)) {
+    if (!existsSync(file)) {
+      throw new SetupFailure(
+        `${path.relative(project, file)} is missing. npm leaves an optional package out without a word when its ` +
+          "download fails or the option `omit=optional` is set: remove node_modules and run the command again.",
+      );
+    }
+    makeExecutable(file);
+  }
+  return toolchain;
+}
+
+/** @param {string} file */
+function makeExecutable(file) {
+  try {
+    accessSync(file, constants.X_OK);
+  } catch {
+    chmodSync(file, statSync(file).mode | 0o111);
+  }
+}
+
+/** @param {string} version */
+function parts(version) {
+  return version
+    .replace(/^v/, "")
+    .split(".")
+    .map((part) => Number.parseInt(part, 10));
+}

@@ -1,0 +1,116 @@
+import path from "node:path";
+
+/**
+ * One rule on who may import what.
+ *
+ * Files and directories are relative to the project with "/"; a directory ends in "/" and stands for all below it.
+ */
+interface Boundary {
+  /** Where the rule holds; everywhere when absent. */
+  readonly within?: readonly string[];
+  /** Where it does not hold all the same. */
+  readonly except?: readonly string[];
+  /** What is forbidden: packages and Node's modules by name (without "node:"), our own code by directory. */
+  readonly forbids: readonly string[];
+  /** Only these names of the forbidden modules; all of them when absent. */
+  readonly names?: readonly string[];
+  /** The safe way, as the message says it. */
+  readonly instead: string;
+}
+
+/**
+ * The functions of node:fs and node:fs/promises that change a file system by path. Writing to an open descriptor is
+ * not among them: so the plugin answers on stdout.
+ */
+const FILE_SYSTEM_WRITES = (
+  "appendFile chmod chown copyFile cp lchown link lutimes mkdir mkdtemp rename rm rmdir symlink truncate " +
+  "unlink utimes writeFile"
+)
+  .split(" ")
+  .flatMap((name) => [name, `${name}Sync`]);
+
+const PRODUCTION = ["cni/", "ipam/", "kernel/", "policyd/"];
+
+export const BOUNDARIES: readonly Boundary[] = [
+  {
+    except: ["test/"],
+    forbids: ["child_process"],
+    instead: "speak to the kernel by netlink (kernel/netlink/, kernel/route/); only test/ starts programs",
+  },
+  {
+    // The unit tests of kernel/ip/ hold our parser against it.
+    except: ["kernel/ip/", "test/unit/kernel/"],
+    forbids: ["ipaddr.js"],
+    instead: "it reads 010.0.0.1 as 8.0.0.1: use kernel/ip/address.ts for addresses and kernel/ip/cidr.ts for prefixes",
+  },
+  {
+    except: ["ipam/", "kernel/sysctl.ts", "test/"],
+    forbids: ["fs", "fs/promises"],
+    names: [...FILE_SYSTEM_WRITES, "createWriteStream", "promises", "default", "*"],
+    instead: "write addresses and records through the store in ipam/ and sysctls through kernel/sysctl.ts",
+  },
+  {
+    except: ["kernel/syscall/", "test/lab/"],
+    forbids: ["bun:ffi", "ffi", "koffi"],
+    instead: "make system calls through the interface of kernel/syscall/syscalls.ts",
+  },
+  {
+    within: ["cni/", "ipam/", "kernel/"],
+    except: ["kernel/syscall/node.ts"],
+    forbids: ["koffi", "winston", "@kubernetes/client-node"],
+    instead: "the plugin starts anew for every pod and must not load it: keep it in policyd/ or kernel/syscall/node.ts",
+  },
+  {
+    within: ["kernel/"],
+    forbids: ["ipam/", "cni/", "policyd/"],
+    instead: "kernel/ is the lowest layer: pass what it needs as an argument",
+  },
+  {
+    within: ["ipam/"],
+    forbids: ["cni/", "policyd/"],
+    instead: "ipam/ stands on kernel/ alone: pass what it needs as an argument",
+  },
+  {
+    within: ["cni/"],
+    forbids: ["policyd/"],
+    instead: "the plugin works without the daemon: what both need lives in kernel/ or ipam/",
+  },
+  {
+    within: PRODUCTION,
+    forbids: ["test/"],
+    instead: "what production code and tests share lives in production code",
+  },
+  {
+    within: PRODUCTION,
+    except: ["cni/main.ts"],
+    forbids: ["process"],
+    names: ["exit", "abort", "reallyExit"],
+    instead: "set process.exitCode and return, or throw; only main files end the process",
+  },
+];
+
+/**
+ * What is wrong with an import: one sentence per rule it breaks, each naming the safe way.
+ *
+ * @param file the importing file, relative to the project
+ * @param specifier what it imports, as written
+ * @param names the imported names, "default" and "*" among them; empty for an import for its side effects
+ */
+export function brokenBoundaries(file: string, specifier: string, names: readonly string[]): readonly string[] {
+  const target = importedModule(file, specifier);
+  return BOUNDARIES.filter(({ within, except, forbids, names: forbiddenNames }) => {
+    const holds = (within === undefined || covers(within, file)) && !covers(except ?? [], file);
+    const isNamed = forbiddenNames === undefined || names.some((name) => forbiddenNames.includes(name));
+    return holds && covers(forbids, target) && isNamed;
+  }).map(({ instead }) => `"${specifier}" must not be imported here: ${instead}.`);
+}
+
+/** The project's own file that a relative import means, otherwise the name of the module. */
+function importedModule(file: string, specifier: string): string {
+  if (specifier.startsWith(".")) return path.posix.join(path.posix.dirname(file), specifier);
+  return specifier.replace(/^node:/, "");
+}
+
+function covers(places: readonly string[], file: string): boolean {
+  return places.some((place) => (place.endsWith("/") ? file.startsWith(place) : file === place));
+}

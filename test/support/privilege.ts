@@ -1,0 +1,77 @@
+import { readFileSync } from "node:fs";
+import process from "node:process";
+import Mocha from "mocha";
+import { titleWithReason } from "./report.ts";
+
+/** What the kernel lets this process do. */
+export interface Privilege {
+  /** Effective user ID. */
+  readonly uid: number;
+  /** Effective capabilities, bit n for capability n (linux/capability.h). */
+  readonly capabilities: bigint;
+}
+
+/** Links, addresses and routes; namespaces and mounts (linux/capability.h). */
+const NEEDED_CAPABILITIES = [
+  { name: "CAP_NET_ADMIN", bit: 12n },
+  { name: "CAP_SYS_ADMIN", bit: 21n },
+];
+
+/**
+ * Skips the test, or in a `before` hook every test of the suite, when this process may not make network namespaces.
+ * The reason is appended to the titles. Call it first in the test or hook: `requireKernel(this)`.
+ *
+ * With DRAWBRIDGE_REQUIRE_KERNEL=1 nothing is skipped: continuous integration as root has to run these tests.
+ *
+ * @throws Error instead of skipping, when DRAWBRIDGE_REQUIRE_KERNEL is 1
+ */
+export function requireKernel(context: Mocha.Context): void {
+  const reason = kernelRefusal(currentPrivilege());
+  if (reason === undefined) return;
+  if (process.env["DRAWBRIDGE_REQUIRE_KERNEL"] === "1") {
+    throw new Error(`DRAWBRIDGE_REQUIRE_KERNEL=1 forbids to skip this test, but it cannot run: ${reason}`);
+  }
+  skip(context, reason);
+}
+
+/**
+ * Skips the running test, or the tests a hook stands for, and appends the reason to their titles.
+ *
+ * Mocha ends the test or hook by an exception, so this does not return.
+ */
+export function skip(context: Mocha.Context, reason: string): never {
+  const runnable = context.runnable();
+  if (runnable instanceof Mocha.Hook) {
+    const isEach = runnable.title.startsWith('"before each"');
+    if (isEach && context.currentTest !== undefined) appendReason(context.currentTest, reason);
+    else runnable.parent?.eachTest((test) => appendReason(test, reason));
+  } else {
+    appendReason(runnable, reason);
+  }
+  return context.skip();
+}
+
+/** Why a process of this privilege cannot run kernel tests; undefined when it can. */
+export function kernelRefusal({ uid, capabilities }: Privilege): string | undefined {
+  const lacking = NEEDED_CAPABILITIES.filter(({ bit }) => ((capabilities >> bit) & 1n) === 0n).map(({ name }) => name);
+  if (lacking.length === 0) return undefined;
+  const lack = `no ${lacking.join(" and no ")}`;
+  return uid === 0 ? `root, but ${lack}: a container needs --privileged` : `not root (${lack}): run as root`;
+}
+
+/** The effective capabilities in the text of /proc/PID/status; none when it does not tell. */
+export function effectiveCapabilities(status: string): bigint {
+  const digits = /^CapEff:\s*(?<digits>[0-9a-f]+)$/m.exec(status)?.groups?.["digits"];
+  return digits === undefined ? 0n : BigInt(`0x${digits}`);
+}
+
+function currentPrivilege(): Privilege {
+  return {
+    uid: process.geteuid?.() ?? -1,
+    capabilities: effectiveCapabilities(readFileSync("/proc/self/status", "utf8")),
+  };
+}
+
+function appendReason(test: { title: string }, reason: string): void {
+  test.title = titleWithReason(test.title, reason);
+}

@@ -1,0 +1,65 @@
+/** One test or hook in mocha's JSON report. */
+export interface ReportedTest {
+  readonly title: string;
+  readonly fullTitle: string;
+  readonly file?: string | undefined;
+  readonly duration?: number | undefined;
+  readonly speed?: string | undefined;
+  readonly err: ReportedError | Readonly<Record<string, never>>;
+}
+
+export interface ReportedError {
+  readonly name: string;
+  readonly message: string;
+  readonly stack?: string | undefined;
+}
+
+/** The parts of a mocha test or hook that a report holds. */
+export interface FinishedTest {
+  readonly title: string;
+  fullTitle(): string;
+  readonly file?: string | undefined;
+  readonly duration?: number | undefined;
+  readonly speed?: string | undefined;
+  readonly err?: Error | undefined;
+}
+
+export interface Totals {
+  readonly passes: number;
+  readonly failures: number;
+  readonly pending: number;
+}
+
+const REASON = /\[skipped: (?<reason>.*)\]$/;
+
+/** The entry of a test in mocha's JSON report: plain data, as an error may hold cycles and bigints. */
+export function reportedTest(test: FinishedTest): ReportedTest {
+  const { title, file, duration, speed, err } = test;
+  const error = err === undefined ? {} : { name: err.name, message: err.message, stack: err.stack };
+  return { title, fullTitle: test.fullTitle(), file, duration, speed, err: error };
+}
+
+/** `title` of a test that is skipped, with the reason where {@link skipReason} finds it. */
+export function titleWithReason(title: string, reason: string): string {
+  return REASON.test(title) ? title : `${title} [skipped: ${reason}]`;
+}
+
+/** Why the test of this title was skipped. */
+export function skipReason(title: string): string {
+  return REASON.exec(title)?.groups?.["reason"] ?? "no reason given";
+}
+
+/** How many tests were skipped for which reason, in the order the reasons first came up. */
+export function countReasons(titles: readonly string[]): ReadonlyMap<string, number> {
+  const counts = new Map<string, number>();
+  for (const title of titles) {
+    const reason = skipReason(title);
+    counts.set(reason, (counts.get(reason) ?? 0) + 1);
+  }
+  return counts;
+}
+
+/** The last line of a run, for people and programs alike: "12 passed, 0 failed, 3 skipped". */
+export function summaryLine({ passes, failures, pending }: Totals): string {
+  return `${passes} passed, ${failures} failed${pending === 0 ? "" : `, ${pending} skipped`}`;
+}

@@ -1,0 +1,96 @@
+import { mkdirSync, rmSync, writeFileSync } from "node:fs";
+import path from "node:path";
+import Mocha from "mocha";
+import { endProcesses, leftoverProcesses } from "./leftover.ts";
+import { countReasons, reportedTest, skipReason, summaryLine } from "./report.ts";
+
+const REPORT = "test-results/report.json";
+
+/** For processes that a test has told to end, in milliseconds. */
+const GRACE = 1000;
+
+const { EVENT_TEST_END, EVENT_TEST_PASS, EVENT_TEST_PENDING } = Mocha.Runner.constants;
+
+/**
+ * Mocha's `spec` output for people, its JSON report in test-results/report.json for programs, the reasons of what was
+ * skipped, and as the very last line of stdout the totals.
+ *
+ * Mocha loads a reporter by its default export and offers no way to run two at once.
+ */
+export default class Reporter extends Mocha.reporters.Spec {
+  readonly #tests: Mocha.Test[] = [];
+  readonly #passes: Mocha.Test[] = [];
+  readonly #pending: Mocha.Test[] = [];
+
+  constructor(runner: Mocha.Runner, options: Mocha.MochaOptions) {
+    super(runner, options);
+    removeOldReport();
+    runner.on(EVENT_TEST_END, (test) => this.#tests.push(test));
+    runner.on(EVENT_TEST_PASS, (test) => this.#passes.push(test));
+    runner.on(EVENT_TEST_PENDING, (test) => this.#pending.push(test));
+  }
+
+  override done(failures: number, finish: (failures: number) => void): void {
+    void this.#conclude().then((further) => finish(failures + further));
+  }
+
+  /** Prints what follows mocha's own summary, and returns how many failures there are besides those of tests. */
+  async #conclude(): Promise<number> {
+    this.#printReasons();
+    const further = (await this.#endLeftovers()) + this.#writeReport();
+    const { passes, failures, pending, tests } = this.stats;
+    if (tests === 0 && failures === 0) print("  No test ran: no file or title matches what was asked for.\n");
+    print(summaryLine({ passes, failures: failures + further, pending }));
+    return further;
+  }
+
+  /** A process that a test leaves behind keeps this one from ending and may hold a namespace. */
+  async #endLeftovers(): Promise<number> {
+    const leftovers = await leftoverProcesses(GRACE);
+    if (leftovers.length === 0) return 0;
+    print("  Still running after the tests, ended now, and counted as one failure:");
+    for (const { pid, commandLine } of leftovers) print(`    ${pid} ${commandLine}`);
+    print("");
+    endProcesses(leftovers);
+    return 1;
+  }
+
+  #printReasons(): void {
+    const reasons = countReasons(this.#pending.map((test) => test.title));
+    if (reasons.size === 0) return;
+    print("  Skipped:");
+    for (const [reason, count] of reasons) print(`    ${count} × ${reason}`);
+    print("");
+  }
+
+  #writeReport(): number {
+    const report = {
+      stats: this.stats,
+      tests: this.#tests.map(reportedTest),
+      pending: this.#pending.map((test) => ({ ...reportedTest(test), reason: skipReason(test.title) })),
+      failures: this.failures.map(reportedTest),
+      passes: this.#passes.map(reportedTest),
+    };
+    try {
+      mkdirSync(path.dirname(REPORT), { recursive: true });
+      writeFileSync(REPORT, `${JSON.stringify(report, null, 2)}\n`);
+      return 0;
+    } catch (error) {
+      print(`  ${REPORT} could not be written, which counts as one failure: ${String(error)}\n`);
+      return 1;
+    }
+  }
+}
+
+/** A run that dies half-way must not leave the report of an earlier one behind. */
+function removeOldReport(): void {
+  try {
+    rmSync(REPORT, { force: true });
+  } catch {
+    // Writing the new one will fail for the same reason, and that is told.
+  }
+}
+
+function print(line: string): void {
+  Mocha.reporters.Base.consoleLog("%s", line);
+}

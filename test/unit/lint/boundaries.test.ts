@@ -1,0 +1,48 @@
+import assert from "node:assert/strict";
+import { brokenBoundaries } from "../../support/lint/boundaries.ts";
+
+describe("lint: who may import what", () => {
+  const forbidden: readonly (readonly [file: string, specifier: string, name: string, message: RegExp])[] = [
+    ["kernel/link.ts", "node:child_process", "spawn", /netlink/],
+    ["policyd/main.ts", "child_process", "*", /netlink/],
+    ["cni/add.ts", "ipaddr.js", "default", /kernel\/ip\/address\.ts/],
+    ["cni/add.ts", "node:fs", "writeFileSync", /store in ipam/],
+    ["kernel/file_lock.ts", "node:fs/promises", "rm", /store in ipam/],
+    ["kernel/file_lock.ts", "node:fs", "default", /store in ipam/],
+    ["policyd/main.ts", "koffi", "default", /kernel\/syscall\/syscalls\.ts/],
+    ["test/unit/link.test.ts", "bun:ffi", "dlopen", /kernel\/syscall\/syscalls\.ts/],
+    ["kernel/syscall/bun.ts", "koffi", "default", /starts anew for every pod/],
+    ["cni/log.ts", "winston", "default", /starts anew for every pod/],
+    ["kernel/route/link.ts", "../../ipam/store.ts", "Store", /lowest layer/],
+    ["ipam/store.ts", "../cni/result.ts", "Result", /kernel\/ alone/],
+    ["cni/add.ts", "../policyd/record.ts", "record", /without the daemon/],
+    ["cni/add.ts", "../test/support/report.ts", "summaryLine", /production code/],
+    ["cni/add.ts", "node:process", "exit", /process\.exitCode/],
+  ];
+  for (const [file, specifier, name, message] of forbidden) {
+    it(`forbids ${name} of ${specifier} in ${file}`, () => {
+      const messages = brokenBoundaries(file, specifier, [name]);
+      assert.equal(messages.length, 1);
+      assert.match(messages[0] ?? "", message);
+    });
+  }
+
+  const allowed: readonly (readonly [file: string, specifier: string, name: string])[] = [
+    ["test/lab/node.ts", "node:child_process", "spawn"],
+    ["test/lab/seccomp.ts", "koffi", "default"],
+    ["kernel/ip/address.ts", "ipaddr.js", "default"],
+    ["kernel/syscall/node.ts", "koffi", "default"],
+    ["ipam/store.ts", "node:fs", "renameSync"],
+    ["ipam/store.ts", "../kernel/file_lock.ts", "withLock"],
+    ["cni/add.ts", "node:fs", "readFileSync"],
+    ["cni/main.ts", "node:process", "exit"],
+    ["cni/main.ts", "node:fs", "writeSync"],
+    ["cni/add.ts", "../ipam/store.ts", "Store"],
+    ["policyd/log.ts", "winston", "default"],
+  ];
+  for (const [file, specifier, name] of allowed) {
+    it(`allows ${name} of ${specifier} in ${file}`, () => {
+      assert.deepEqual(brokenBoundaries(file, specifier, [name]), []);
+    });
+  }
+});

@@ -1,0 +1,43 @@
+import assert from "node:assert/strict";
+import { KERNEL_TOOLS, decideTools } from "../../setup/debian.mjs";
+
+type Decision = ReturnType<typeof decideTools>;
+
+function decide(present: readonly string[], isRoot: boolean): Decision {
+  return decideTools(KERNEL_TOOLS, { has: (command) => present.includes(command), isRoot });
+}
+
+describe("setup: tools of the machine", () => {
+  it("does nothing when all are there", () => {
+    assert.deepEqual(decide(["ip", "bridge", "nft"], true), { kind: "complete" });
+    assert.deepEqual(decide(["ip", "bridge", "nft"], false), { kind: "complete" });
+  });
+
+  it("installs as root what is missing, each package once", () => {
+    const decision = decide(["apt-get"], true);
+    assert.equal(decision.kind, "install");
+    assert.deepEqual(decision.packages, ["iproute2", "nftables"]);
+    assert.deepEqual(
+      decision.tools.map((tool) => tool.command),
+      ["ip", "bridge", "nft"],
+    );
+  });
+
+  it("installs only what is missing", () => {
+    const decision = decide(["apt-get", "ip", "bridge"], true);
+    assert.equal(decision.kind, "install");
+    assert.deepEqual(decision.packages, ["nftables"]);
+  });
+
+  it("goes on without them when not root, and says what is missing", () => {
+    const decision = decide(["apt-get", "ip", "bridge"], false);
+    assert.equal(decision.kind, "go-on");
+    assert.match(decision.reason, /^not root, and nft missing \(Debian: nftables\)/);
+  });
+
+  it("fails as root without apt-get, and names the way out", () => {
+    const decision = decide(["nft"], true);
+    assert.equal(decision.kind, "fail");
+    assert.match(decision.reason, /ip, bridge.*no apt-get.*iproute2/);
+  });
+});
