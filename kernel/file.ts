@@ -1,0 +1,119 @@
+import { littleEndian } from "./netlink/writer.ts";
+import { Errno } from "./syscall/errno.ts";
+import type { FileCalls } from "./syscall/file_calls.ts";
+import { OpenFlag } from "./syscall/file_calls.ts";
+import { check } from "./syscall/syscalls.ts";
+
+const decoder = new TextDecoder();
+const CHUNK = 16 * 1024;
+
+const AT_FDCWD = -100;
+const AT_EMPTY_PATH = 0x1000;
+const STATX_TYPE = 0x1;
+const STATX_INO = 0x100;
+const STATX_SIZE = 256;
+const S_IFMT = 0o170000;
+const S_IFDIR = 0o040000;
+
+/**
+ * Reads a descriptor to its end.
+ *
+ * @param limit bytes; more of them are an error, so that a reader cannot be made to fill the memory
+ * @throws SyscallError; EFBIG when there are more than `limit` bytes
+ */
+export function readAll(files: FileCalls, fd: number, limit: number, what: string): string {
+  let buffer = new Uint8Array(Math.min(CHUNK, limit + 1));
+  let length = 0;
+  for (;;) {
+    if (length === buffer.length) {
+      const grown = new Uint8Array(buffer.length * 2);
+      grown.set(buffer);
+      buffer = grown;
+    }
+    const count = files.read(fd, buffer.subarray(length));
+    if (count === -Errno.EINTR) continue;
+    if (check(count, `read ${what}`) === 0) return decoder.decode(buffer.subarray(0, length));
+    length += count;
+    if (length > limit) check(-Errno.EFBIG, `read ${what}: more than ${limit} bytes`);
+  }
+}
+
+/**
+ * Writes all of the data; a pipe or a full disk may take it in parts.
+ *
+ * @throws SyscallError
+ */
+export function writeAll(files: FileCalls, fd: number, data: Uint8Array, what: string): void {
+  for (let sent = 0; sent < data.length;) {
+    const count = files.write(fd, data.subarray(sent));
+    if (count !== -Errno.EINTR) sent += check(count, `write ${what}`);
+  }
+}
+
+/** The text of a file of at most `limit` bytes, or undefined when there is none. @throws SyscallError */
+export function readTextFile(files: FileCalls, path: string, limit: number): string | undefined {
+  const fd = files.open(path, OpenFlag.RDONLY | OpenFlag.CLOEXEC, 0);
+  if (fd === -Errno.ENOENT) return undefined;
+  check(fd, `open ${path}`);
+  try {
+    return readAll(files, fd, limit, path);
+  } finally {
+    files.close(fd);
+  }
+}
+
+/** What identifies an open file as long as it is open. */
+export interface FileIdentity {
+  readonly device: string;
+  readonly inode: bigint;
+}
+
+/** The identity of an open file. @throws SyscallError */
+export function identityOf(files: FileCalls, fd: number, what: string): FileIdentity {
+  const buffer = new Uint8Array(STATX_SIZE);
+  check(files.statx(fd, "", AT_EMPTY_PATH, STATX_INO, buffer), `look at ${what}`);
+  const view = new DataView(buffer.buffer);
+  const device = `${view.getUint32(136, littleEndian)}:${view.getUint32(140, littleEndian)}`;
+  return { device, inode: view.getBigUint64(32, littleEndian) };
+}
+
+/** Whether a path is a directory; false also when there is nothing. @throws SyscallError */
+export function isDirectory(files: FileCalls, path: string): boolean {
+  const buffer = new Uint8Array(STATX_SIZE);
+  const result = files.statx(AT_FDCWD, path, 0, STATX_TYPE, buffer);
+  if (result === -Errno.ENOENT || result === -Errno.ENOTDIR) return false;
+  check(result, `look at ${path}`);
+  return (new DataView(buffer.buffer).getUint16(28, littleEndian) & S_IFMT) === S_IFDIR;
+}
+
+/**
+ * The names in a directory without "." and "..", or undefined when there is no such directory.
+ *
+ * @throws SyscallError
+ */
+export function listDirectory(files: FileCalls, path: string): readonly string[] | undefined {
+  const fd = files.open(path, OpenFlag.RDONLY | OpenFlag.DIRECTORY | OpenFlag.CLOEXEC, 0);
+  if (fd === -Errno.ENOENT) return undefined;
+  check(fd, `open ${path}`);
+  const names: string[] = [];
+  const buffer = new Uint8Array(CHUNK);
+  try {
+    for (;;) {
+      const length = check(files.getdents64(fd, buffer), `list ${path}`);
+      if (length === 0) return names;
+      appendNames(names, buffer.subarray(0, length));
+    }
+  } finally {
+    files.close(fd);
+  }
+}
+
+/** Reads struct linux_dirent64 records: inode, offset, length of the record (u16 at 16), type, name with NUL. */
+function appendNames(names: string[], records: Uint8Array): void {
+  const view = new DataView(records.buffer, records.byteOffset, records.byteLength);
+  for (let offset = 0; offset < records.length; offset += view.getUint16(offset + 16, littleEndian)) {
+    const name = records.subarray(offset + 19, records.indexOf(0, offset + 19));
+    const text = decoder.decode(name);
+    if (text !== "." && text !== "..") names.push(text);
+  }
+}

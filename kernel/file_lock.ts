@@ -1,0 +1,49 @@
+import { DrawbridgeError } from "./error.ts";
+import { Errno, errnoName, errnoText } from "./syscall/errno.ts";
+import type { FileCalls } from "./syscall/file_calls.ts";
+import { OpenFlag } from "./syscall/file_calls.ts";
+import type { Syscalls } from "./syscall/syscalls.ts";
+import { check } from "./syscall/syscalls.ts";
+import type { Waiting } from "./waiting.ts";
+import { realWaiting } from "./waiting.ts";
+
+const LOCK_EX = 2;
+const LOCK_NB = 4;
+
+/** How long a lock is waited for. Holders keep it for well under a millisecond, so ten seconds mean a stuck one. */
+const TIMEOUT_MILLISECONDS = 10_000;
+const LONGEST_PAUSE_MILLISECONDS = 4;
+
+/** Gives a lock back. */
+export type Release = () => void;
+
+/**
+ * Takes flock(2) LOCK_EX on a file, creating it as host-local does (mode 0750), and so excludes the Go plugin too.
+ *
+ * The kernel releases the lock when its holder dies, so a killed plugin blocks nobody.
+ *
+ * @throws DrawbridgeError ERR_LOCK_TIMEOUT when it is held for ten seconds
+ * @throws DrawbridgeError ERR_STORE when the file cannot be created, SyscallError when it cannot be locked
+ */
+export function acquireFileLock(syscalls: Syscalls & FileCalls, path: string, waiting: Waiting = realWaiting): Release {
+  const flags = OpenFlag.RDONLY | OpenFlag.CREAT | OpenFlag.CLOEXEC;
+  const fd = syscalls.open(path, flags, 0o750);
+  if (fd < 0) throw new DrawbridgeError("ERR_STORE", `cannot open ${path}: ${errnoText(-fd)} (${errnoName(-fd)})`);
+  const deadline = waiting.now() + TIMEOUT_MILLISECONDS;
+  for (let pause = 0.1; ; pause = Math.min(pause * 2, LONGEST_PAUSE_MILLISECONDS)) {
+    const result = syscalls.flock(fd, LOCK_EX | LOCK_NB);
+    if (result === 0) return () => void syscalls.close(fd);
+    if (result !== -Errno.EAGAIN && result !== -Errno.EINTR) {
+      syscalls.close(fd);
+      check(result, `flock ${path}`);
+    }
+    if (waiting.now() >= deadline) {
+      syscalls.close(fd);
+      throw new DrawbridgeError(
+        "ERR_LOCK_TIMEOUT",
+        `${path}: held by another process for ${TIMEOUT_MILLISECONDS / 1000} s; see who with \`fuser ${path}\``,
+      );
+    }
+    waiting.pause(pause * (0.5 + Math.random() / 2));
+  }
+}

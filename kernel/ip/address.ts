@@ -1,0 +1,199 @@
+import { DrawbridgeError } from "../error.ts";
+
+declare const ipv4Brand: unique symbol;
+declare const ipv6Brand: unique symbol;
+
+/** An IPv4 address as an unsigned 32-bit integer in host order. */
+export type Ipv4Address = number & { readonly [ipv4Brand]: true };
+
+/** An IPv6 address as an unsigned 128-bit integer. */
+export type Ipv6Address = bigint & { readonly [ipv6Brand]: true };
+
+/**
+ * An IP address, parsed once and kept as a number.
+ *
+ * Primitive on purpose: two addresses are equal when `===` says so, and an address works as a `Map` key.
+ * `typeof` tells the family.
+ */
+export type Address = Ipv4Address | Ipv6Address;
+
+export type Family = 4 | 6;
+
+const MAX_IPV6 = (1n << 128n) - 1n;
+/** Eight groups, the last two as IPv4: "ffff:ffff:ffff:ffff:ffff:ffff:255.255.255.255". */
+const LONGEST_IPV6 = 45;
+
+/** The family of an address. */
+export function familyOf(address: Address): Family {
+  return typeof address === "number" ? 4 : 6;
+}
+
+/** The number of bits of an address of this family. */
+export function bitsOf(family: Family): 32 | 128 {
+  return family === 4 ? 32 : 128;
+}
+
+/**
+ * Parses an IPv4 address in its one strict form: four decimal parts, 0-255, no leading zeros.
+ *
+ * Libraries are laxer: `ipaddr.js` reads `010.0.0.1` as 8.0.0.1 and `127.1` as 127.0.0.1. Loading one would also cost
+ * every ADD a millisecond (docs/performance.md); in the tests `ipaddr.js` is the oracle for what both accept.
+ *
+ * @returns the address, or undefined when the text is not one
+ */
+export function tryParseIpv4(text: string): Ipv4Address | undefined {
+  let value = 0;
+  let part = -1;
+  let parts = 0;
+  for (let i = 0; i <= text.length; i++) {
+    const c = i === text.length ? 46 : text.charCodeAt(i);
+    if (c >= 48 && c <= 57) {
+      if (part === 0) return undefined;
+      part = (part < 0 ? 0 : part * 10) + (c - 48);
+      if (part > 255) return undefined;
+    } else if (c === 46) {
+      if (part < 0 || parts === 4) return undefined;
+      value = value * 256 + part;
+      parts++;
+      part = -1;
+    } else return undefined;
+  }
+  return parts === 4 ? (value as Ipv4Address) : undefined;
+}
+
+/**
+ * Parses an IPv6 address (RFC 4291 section 2.2) without a zone; an embedded IPv4 tail must be strict itself.
+ *
+ * @returns the address, or undefined when the text is not one
+ */
+export function tryParseIpv6(text: string): Ipv6Address | undefined {
+  const [head = "", tail, ...more] = text.split("::");
+  if (more.length > 0 || text.length > LONGEST_IPV6) return undefined;
+  const before = parseGroups(head, tail === undefined);
+  const after = parseGroups(tail ?? "", true);
+  if (before === undefined || after === undefined) return undefined;
+  const zeros = 8 - before.length - after.length;
+  // "::" stands for one group of zeros at least (RFC 4291); without it all eight are written.
+  if (tail === undefined ? zeros !== 0 : zeros < 1) return undefined;
+  let value = 0n;
+  for (const group of before) value = (value << 16n) | BigInt(group);
+  value <<= BigInt(16 * zeros);
+  for (const group of after) value = (value << 16n) | BigInt(group);
+  return value as Ipv6Address;
+}
+
+/** The 16-bit groups between colons; the last two may be written as an IPv4 address where `mayEndInIpv4`. */
+function parseGroups(text: string, mayEndInIpv4: boolean): readonly number[] | undefined {
+  if (text === "") return [];
+  const groups: number[] = [];
+  const parts = text.split(":");
+  for (const [position, part] of parts.entries()) {
+    if (/^[0-9a-fA-F]{1,4}$/.test(part)) {
+      groups.push(Number.parseInt(part, 16));
+      continue;
+    }
+    const ipv4 = mayEndInIpv4 && position === parts.length - 1 ? tryParseIpv4(part) : undefined;
+    if (ipv4 === undefined) return undefined;
+    groups.push(ipv4 >>> 16, ipv4 & 0xffff);
+  }
+  return groups;
+}
+
+/** Parses an IPv4 or IPv6 address strictly, or returns undefined. */
+export function tryParseAddress(text: string): Address | undefined {
+  return text.includes(":") ? tryParseIpv6(text) : tryParseIpv4(text);
+}
+
+/**
+ * Parses an IPv4 or IPv6 address: the only gate through which a text becomes an address.
+ *
+ * @param field what the text is, for the error message ("ipam.ranges[0][0].gateway")
+ * @throws DrawbridgeError ERR_ADDRESS naming the field and the value
+ */
+export function parseAddress(text: string, field = "address"): Address {
+  const address = tryParseAddress(text);
+  if (address === undefined) {
+    throw new DrawbridgeError(
+      "ERR_ADDRESS",
+      `${field}: ${JSON.stringify(text)} is not an IP address; expected four decimal numbers without leading zeros ("10.244.1.7") or an IPv6 address without a zone ("fd00:244::7")`,
+    );
+  }
+  return address;
+}
+
+/**
+ * The address in its canonical text: dotted decimal, or RFC 5952 for IPv6.
+ *
+ * It is what Go's `net.IP.String` prints, except for IPv4-mapped addresses (`::ffff:a00:1`): Go takes them for IPv4.
+ */
+export function formatAddress(address: Address): string {
+  if (typeof address === "number") {
+    return `${address >>> 24}.${(address >>> 16) & 255}.${(address >>> 8) & 255}.${address & 255}`;
+  }
+  const groups: number[] = [];
+  for (let shift = 112n; shift >= 0n; shift -= 16n) groups.push(Number((address >> shift) & 0xffffn));
+  const zeros = longestZeroRun(groups);
+  const hex = (part: readonly number[]): string => part.map((group) => group.toString(16)).join(":");
+  if (zeros.length < 2) return hex(groups);
+  return `${hex(groups.slice(0, zeros.start))}::${hex(groups.slice(zeros.start + zeros.length))}`;
+}
+
+/** The first of the longest runs of zero groups: the one RFC 5952 section 4.2 shortens. */
+function longestZeroRun(groups: readonly number[]): { readonly start: number; readonly length: number } {
+  let longest = { start: 0, length: 0 };
+  let length = 0;
+  for (const [position, group] of groups.entries()) {
+    length = group === 0 ? length + 1 : 0;
+    if (length > longest.length) longest = { start: position - length + 1, length };
+  }
+  return longest;
+}
+
+/** The address in network byte order: 4 or 16 bytes. */
+export function addressToBytes(address: Address): Uint8Array {
+  if (typeof address === "number") {
+    return Uint8Array.of(address >>> 24, (address >>> 16) & 255, (address >>> 8) & 255, address & 255);
+  }
+  const bytes = new Uint8Array(16);
+  const view = new DataView(bytes.buffer);
+  view.setBigUint64(0, address >> 64n);
+  view.setBigUint64(8, address & 0xffff_ffff_ffff_ffffn);
+  return bytes;
+}
+
+/**
+ * Reads an address of 4 or 16 bytes in network order.
+ *
+ * @throws DrawbridgeError ERR_ADDRESS for any other length
+ */
+export function addressFromBytes(bytes: Uint8Array): Address {
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  if (bytes.length === 4) return view.getUint32(0) as Ipv4Address;
+  if (bytes.length === 16) {
+    return ((view.getBigUint64(0) << 64n) | view.getBigUint64(8)) as Ipv6Address;
+  }
+  throw new DrawbridgeError("ERR_ADDRESS", `address: ${bytes.length} bytes; expected 4 (IPv4) or 16 (IPv6)`);
+}
+
+/**
+ * The address `distance` steps away, or undefined when that leaves the family's number space.
+ *
+ * The result has the family of `address`.
+ */
+export function addressPlus(address: Address, distance: bigint): Address | undefined {
+  const value = BigInt(address) + distance;
+  return addressFromValue(familyOf(address), value);
+}
+
+/** The address of a family with this numeric value, or undefined when it does not fit. */
+export function addressFromValue(family: Family, value: bigint): Address | undefined {
+  if (value < 0n) return undefined;
+  if (family === 4) return value <= 0xffff_ffffn ? (Number(value) as Ipv4Address) : undefined;
+  return value <= MAX_IPV6 ? (value as Ipv6Address) : undefined;
+}
+
+/** Orders addresses: IPv4 before IPv6, then by number. Negative, zero or positive as `Array.sort` wants. */
+export function compareAddresses(a: Address, b: Address): number {
+  if (typeof a !== typeof b) return typeof a === "number" ? -1 : 1;
+  return a < b ? -1 : a > b ? 1 : 0;
+}

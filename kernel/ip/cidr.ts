@@ -1,0 +1,76 @@
+import { DrawbridgeError } from "../error.ts";
+import type { Address, Family } from "./address.ts";
+import { addressFromValue, bitsOf, familyOf, formatAddress, tryParseAddress } from "./address.ts";
+
+/** A prefix: `address` may have host bits set (an interface address) or not (a network). */
+export interface Cidr {
+  readonly address: Address;
+  readonly prefixLength: number;
+}
+
+/**
+ * Parses `address/length` strictly: a canonical decimal length without leading zeros, within the family's bits.
+ *
+ * Host bits are kept; ask {@link hasHostBits} where a network is wanted.
+ *
+ * @param field what the text is, for the error message
+ * @throws DrawbridgeError ERR_ADDRESS naming the field and the value
+ */
+export function parseCidr(text: string, field = "cidr"): Cidr {
+  const slash = text.indexOf("/");
+  const address = slash < 0 ? undefined : tryParseAddress(text.slice(0, slash));
+  const length = text.slice(slash + 1);
+  if (address !== undefined && /^(0|[1-9][0-9]{0,2})$/.test(length)) {
+    const prefixLength = Number(length);
+    if (prefixLength <= bitsOf(familyOf(address))) return Object.freeze({ address, prefixLength });
+  }
+  throw new DrawbridgeError(
+    "ERR_ADDRESS",
+    `${field}: ${JSON.stringify(text)} is not a prefix; expected an address, a slash and a length ("10.244.1.0/24", "fd00:244::/64")`,
+  );
+}
+
+/** `address/length` in canonical text. */
+export function formatCidr(cidr: Cidr): string {
+  return `${formatAddress(cidr.address)}/${cidr.prefixLength}`;
+}
+
+/** The prefix that holds exactly this address: /32 or /128. */
+export function hostCidr(address: Address): Cidr {
+  return Object.freeze({ address, prefixLength: bitsOf(familyOf(address)) });
+}
+
+/** The family of a prefix. */
+export function cidrFamily(cidr: Cidr): Family {
+  return familyOf(cidr.address);
+}
+
+/** The first address of the prefix (its network address). */
+export function networkAddress(cidr: Cidr): Address {
+  return edge(cidr, (value, hostMask) => value & ~hostMask);
+}
+
+/** The last address of the prefix (the broadcast address, for IPv4). */
+export function lastAddress(cidr: Cidr): Address {
+  return edge(cidr, (value, hostMask) => value | hostMask);
+}
+
+/** Whether bits behind the prefix length are set, as in 10.0.0.1/24. */
+export function hasHostBits(cidr: Cidr): boolean {
+  return networkAddress(cidr) !== cidr.address;
+}
+
+/** Whether the prefix contains the address; never true across families. */
+export function cidrContains(cidr: Cidr, address: Address): boolean {
+  if (familyOf(cidr.address) !== familyOf(address)) return false;
+  const hostBits = BigInt(bitsOf(familyOf(address)) - cidr.prefixLength);
+  return BigInt(cidr.address) >> hostBits === BigInt(address) >> hostBits;
+}
+
+function edge(cidr: Cidr, combine: (value: bigint, hostMask: bigint) => bigint): Address {
+  const family = cidrFamily(cidr);
+  const hostMask = (1n << BigInt(bitsOf(family) - cidr.prefixLength)) - 1n;
+  const address = addressFromValue(family, combine(BigInt(cidr.address), hostMask));
+  if (address === undefined) throw new RangeError(`prefix length ${cidr.prefixLength} out of range`);
+  return address;
+}

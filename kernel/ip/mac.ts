@@ -1,0 +1,47 @@
+import { DrawbridgeError } from "../error.ts";
+
+declare const macBrand: unique symbol;
+
+/** A 48-bit MAC address in canonical text: six lower-case hexadecimal pairs with colons. */
+export type MacAddress = string & { readonly [macBrand]: true };
+
+/**
+ * Parses a unicast MAC address written with colons or dashes.
+ *
+ * Group addresses and all zeros are refused, since the kernel refuses them on an interface (is_valid_ether_addr).
+ *
+ * @param field what the text is, for the error message
+ * @throws DrawbridgeError ERR_ADDRESS naming the field and the value
+ */
+export function parseMac(text: string, field = "mac"): MacAddress {
+  if (/^[0-9a-fA-F]{2}(:[0-9a-fA-F]{2}){5}$/.test(text) || /^[0-9a-fA-F]{2}(-[0-9a-fA-F]{2}){5}$/.test(text)) {
+    const mac = text.toLowerCase().replaceAll("-", ":");
+    const isGroup = (Number.parseInt(mac.slice(0, 2), 16) & 1) === 1;
+    if (!isGroup && mac !== "00:00:00:00:00:00") return mac as MacAddress;
+  }
+  throw new DrawbridgeError(
+    "ERR_ADDRESS",
+    `${field}: ${JSON.stringify(text)} is not a unicast MAC address; expected six hexadecimal pairs ("0a:58:0a:f4:01:07")`,
+  );
+}
+
+/** The six bytes of a MAC address. */
+export function macToBytes(mac: MacAddress): Uint8Array {
+  const bytes = new Uint8Array(6);
+  for (let i = 0; i < 6; i++) bytes[i] = Number.parseInt(mac.slice(3 * i, 3 * i + 2), 16);
+  return bytes;
+}
+
+/**
+ * The MAC address of six bytes, as the kernel reports it (group bit and zero allowed: it is what is there).
+ *
+ * @throws DrawbridgeError ERR_ADDRESS for any other length
+ */
+export function macFromBytes(bytes: Uint8Array): MacAddress {
+  if (bytes.length !== 6) {
+    throw new DrawbridgeError("ERR_ADDRESS", `mac: ${bytes.length} bytes; expected 6`);
+  }
+  let text = "";
+  for (const byte of bytes) text += `${text === "" ? "" : ":"}${byte < 16 ? "0" : ""}${byte.toString(16)}`;
+  return text as MacAddress;
+}

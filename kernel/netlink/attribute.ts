@@ -1,0 +1,229 @@
+import type { Address } from "../ip/address.ts";
+import { addressFromBytes, addressToBytes } from "../ip/address.ts";
+import type { MacAddress } from "../ip/mac.ts";
+import { macFromBytes, macToBytes } from "../ip/mac.ts";
+import { DrawbridgeError } from "../error.ts";
+import { littleEndian, Writer } from "./writer.ts";
+
+/** How the payload of one attribute is written and read. */
+export interface AttributeType<T> {
+  /** The table of a nested attribute, to name an attribute inside it in an error. */
+  readonly nested?: AttributeTable;
+  encode(writer: Writer, value: T): void;
+  /** @throws DrawbridgeError ERR_NETLINK_MALFORMED when the payload is not one of this type */
+  decode(payload: Uint8Array): T;
+}
+
+/** Attributes by name: their kernel number and the type of their payload. */
+export type AttributeTable = Readonly<Record<string, readonly [number: number, type: AttributeType<unknown>]>>;
+
+/** The values of a table's attributes; all optional, as in the kernel's messages. */
+export type AttributeValues<T extends AttributeTable> = {
+  readonly [K in keyof T]?: T[K] extends readonly [number, AttributeType<infer V>] ? V : never;
+};
+
+const HEADER = 4;
+const NESTED = 0x8000;
+/** The low 14 bits of the type field are the number; the others say "nested" and "network byte order". */
+const NUMBER_MASK = 0x3fff;
+/** The largest attribute, header included, that its 16-bit length field can describe. */
+const MAX_LENGTH = 0xffff;
+
+function malformed(what: string): DrawbridgeError {
+  return new DrawbridgeError("ERR_NETLINK_MALFORMED", `netlink attribute: ${what}`);
+}
+
+function exactly(payload: Uint8Array, length: number): DataView {
+  if (payload.length !== length) throw malformed(`${payload.length} bytes; expected ${length}`);
+  return new DataView(payload.buffer, payload.byteOffset, payload.byteLength);
+}
+
+export const u8: AttributeType<number> = {
+  encode: (writer, value) => writer.u8(value),
+  decode: (payload) => exactly(payload, 1).getUint8(0),
+};
+
+export const u16: AttributeType<number> = {
+  encode: (writer, value) => writer.u16(value),
+  decode: (payload) => exactly(payload, 2).getUint16(0, littleEndian),
+};
+
+export const u32: AttributeType<number> = {
+  encode: (writer, value) => writer.u32(value),
+  decode: (payload) => exactly(payload, 4).getUint32(0, littleEndian),
+};
+
+export const i32: AttributeType<number> = {
+  encode: (writer, value) => writer.i32(value),
+  decode: (payload) => exactly(payload, 4).getInt32(0, littleEndian),
+};
+
+export const u64: AttributeType<bigint> = {
+  encode: (writer, value) => writer.u64(value),
+  decode: (payload) => exactly(payload, 8).getBigUint64(0, littleEndian),
+};
+
+/** A presence flag without payload. Encoding `false` is a mistake of the caller: leave the attribute out. */
+export const flag: AttributeType<true> = {
+  encode: () => {},
+  decode: (payload) => {
+    exactly(payload, 0);
+    return true;
+  },
+};
+
+export const bytes: AttributeType<Uint8Array> = {
+  encode: (writer, value) => writer.bytes(value),
+  decode: (payload) => payload.slice(),
+};
+
+const textEncoder = new TextEncoder();
+/** A byte order mark is part of a name like any other character. */
+const textDecoder = new TextDecoder("utf-8", { ignoreBOM: true });
+
+/** A string that ends with NUL on the wire. A NUL inside is refused, since the kernel would cut the string there. */
+export const string: AttributeType<string> = {
+  encode: (writer, value) => {
+    if (value.includes("\0")) throw malformed(`string ${JSON.stringify(value)} contains a NUL byte`);
+    writer.bytes(textEncoder.encode(value));
+    writer.u8(0);
+  },
+  decode: (payload) => {
+    const end = payload.indexOf(0);
+    return textDecoder.decode(end < 0 ? payload : payload.subarray(0, end));
+  },
+};
+
+/** An IPv4 or IPv6 address in network byte order; the length tells the family. */
+export const address: AttributeType<Address> = {
+  encode: (writer, value) => writer.bytes(addressToBytes(value)),
+  decode: (payload) => {
+    if (payload.length !== 4 && payload.length !== 16) throw malformed(`${payload.length} bytes; expected 4 or 16`);
+    return addressFromBytes(payload);
+  },
+};
+
+/** An Ethernet address. */
+export const mac: AttributeType<MacAddress> = {
+  encode: (writer, value) => writer.bytes(macToBytes(value)),
+  decode: (payload) => {
+    exactly(payload, 6);
+    return macFromBytes(payload);
+  },
+};
+
+/** Attributes inside an attribute. */
+export function nested<T extends AttributeTable>(table: T): AttributeType<AttributeValues<T>> {
+  return {
+    nested: table,
+    encode: (writer, values) => encodeAttributes(writer, table, values),
+    decode: (payload) => decodeAttributes(table, payload),
+  };
+}
+
+/**
+ * Appends the attributes that have a value, in the order of the table (the kernel does not care; tests do).
+ *
+ * @throws DrawbridgeError ERR_NETLINK_MALFORMED when a payload does not fit a 16-bit length
+ */
+export function encodeAttributes<T extends AttributeTable>(writer: Writer, table: T, values: AttributeValues<T>): void {
+  for (const name in table) {
+    const entry = table[name];
+    const value: unknown = values[name];
+    if (entry !== undefined && value !== undefined) encodeAttribute(writer, entry[0], entry[1], value);
+  }
+}
+
+function encodeAttribute<T>(writer: Writer, number: number, type: AttributeType<T>, value: T): void {
+  const start = writer.length;
+  writer.u16(0);
+  writer.u16(type.nested === undefined ? number : number | NESTED);
+  type.encode(writer, value);
+  const length = writer.length - start;
+  if (length > MAX_LENGTH) throw malformed(`${length} bytes; expected at most ${MAX_LENGTH}`);
+  writer.patchU16(start, length);
+  writer.align();
+}
+
+/** The attributes of a table as bytes, for a payload whose table depends on a sibling (IFLA_INFO_DATA). */
+export function attributeBytes<T extends AttributeTable>(table: T, values: AttributeValues<T>): Uint8Array {
+  const writer = new Writer(64);
+  encodeAttributes(writer, table, values);
+  return writer.view();
+}
+
+/**
+ * The attributes of a buffer as [number, payload]; payloads are views of it.
+ *
+ * Every step advances by at least the four bytes of a header and stays inside the buffer, so hostile lengths end
+ * in an error, never in a loop or a read outside.
+ *
+ * @throws DrawbridgeError ERR_NETLINK_MALFORMED at the first attribute that does not fit
+ */
+export function eachAttribute(buffer: Uint8Array): readonly (readonly [number: number, payload: Uint8Array])[] {
+  const found: (readonly [number, Uint8Array])[] = [];
+  const view = new DataView(buffer.buffer, buffer.byteOffset, buffer.byteLength);
+  let offset = 0;
+  while (offset < buffer.length) {
+    if (buffer.length - offset < HEADER) {
+      // Trailing zeros shorter than a header are alignment, not an attribute.
+      if (buffer.subarray(offset).every((byte) => byte === 0)) break;
+      throw malformed(`${buffer.length - offset} stray bytes`);
+    }
+    const length = view.getUint16(offset, littleEndian);
+    if (length < HEADER || offset + length > buffer.length) {
+      throw malformed(`length ${length} with ${buffer.length - offset} bytes left`);
+    }
+    const number = view.getUint16(offset + 2, littleEndian) & NUMBER_MASK;
+    found.push([number, buffer.subarray(offset + HEADER, offset + length)]);
+    offset += (length + 3) & ~3;
+  }
+  return found;
+}
+
+/**
+ * Reads the attributes of a table; numbers it does not hold are skipped, the last of a repeated number wins.
+ *
+ * @throws DrawbridgeError ERR_NETLINK_MALFORMED when a length or a payload is not what its type demands
+ */
+export function decodeAttributes<T extends AttributeTable>(table: T, buffer: Uint8Array): AttributeValues<T> {
+  const byNumber = indexOf(table);
+  const values: Record<string, unknown> = {};
+  for (const [number, payload] of eachAttribute(buffer)) {
+    const entry = byNumber.get(number);
+    if (entry !== undefined) values[entry[0]] = entry[1].decode(payload);
+  }
+  return values as AttributeValues<T>;
+}
+
+const indexes = new WeakMap<AttributeTable, ReadonlyMap<number, readonly [string, AttributeType<unknown>]>>();
+
+function indexOf(table: AttributeTable): ReadonlyMap<number, readonly [string, AttributeType<unknown>]> {
+  let index = indexes.get(table);
+  if (index === undefined) {
+    index = new Map(Object.entries(table).map(([name, [number, type]]) => [number, [name, type]]));
+    indexes.set(table, index);
+  }
+  return index;
+}
+
+/**
+ * The name of the attribute at a byte offset ("linkinfo.data"), for the kernel's "bad attribute at offset N".
+ *
+ * @returns undefined when the offset is not the start of an attribute of this table
+ */
+export function attributeNameAt(table: AttributeTable, buffer: Uint8Array, target: number): string | undefined {
+  let offset = 0;
+  for (const [number, payload] of eachAttribute(buffer)) {
+    const entry = indexOf(table).get(number);
+    if (offset === target) return entry?.[0];
+    const inside = target - offset - HEADER;
+    if (entry !== undefined && inside >= 0 && inside < payload.length) {
+      const inner = entry[1].nested;
+      const name = inner === undefined ? undefined : attributeNameAt(inner, payload, inside);
+      return name === undefined ? entry[0] : `${entry[0]}.${name}`;
+    }
+    offset += (HEADER + payload.length + 3) & ~3;
+  }
+  return undefined;
+}

@@ -1,0 +1,130 @@
+import { DrawbridgeError } from "../error.ts";
+import type { AttributeTable, AttributeValues } from "./attribute.ts";
+import { attributeNameAt, decodeAttributes, encodeAttributes } from "./attribute.ts";
+import type { StructLayout, StructValues } from "./struct.ts";
+import { decodeStruct, encodeStruct, structSize } from "./struct.ts";
+import { littleEndian, Writer } from "./writer.ts";
+
+/** Flags of a netlink message header (include/uapi/linux/netlink.h). */
+export const MessageFlag = {
+  REQUEST: 0x1,
+  MULTI: 0x2,
+  ACK: 0x4,
+  DUMP_INTR: 0x10,
+  REPLACE: 0x100,
+  EXCL: 0x200,
+  CREATE: 0x400,
+  APPEND: 0x800,
+  DUMP: 0x300,
+} as const;
+
+/** Message types every netlink family shares. */
+export const ControlType = { NOOP: 1, ERROR: 2, DONE: 3, OVERRUN: 4 } as const;
+
+const HEADER_SIZE = 16;
+
+/** The body of a family's messages: a fixed struct, then attributes. */
+export interface BodyLayout<S extends StructLayout = StructLayout, A extends AttributeTable = AttributeTable> {
+  readonly struct: S;
+  readonly attributes: A;
+}
+
+/** One request as a value: what to send, and enough to explain the kernel's refusal. */
+export interface Request {
+  /** What this request does, in words, for errors ("create veth dbv0a1b with peer eth0"). */
+  readonly operation: string;
+  readonly type: number;
+  readonly flags: number;
+  readonly body: Uint8Array;
+  readonly layout: BodyLayout;
+}
+
+/** One message as received. */
+export interface ReceivedMessage {
+  readonly type: number;
+  readonly flags: number;
+  readonly sequence: number;
+  readonly body: Uint8Array;
+}
+
+/** Builds a request; `flags` are added to REQUEST. */
+export function request<S extends StructLayout, A extends AttributeTable>(
+  operation: string,
+  kind: { readonly type: number; readonly flags: number; readonly layout: BodyLayout<S, A> },
+  header: Partial<StructValues<S>>,
+  attributes: AttributeValues<A>,
+): Request {
+  const writer = new Writer(256);
+  encodeStruct(writer, kind.layout.struct, header);
+  writer.align();
+  encodeAttributes(writer, kind.layout.attributes, attributes);
+  return {
+    operation,
+    type: kind.type,
+    flags: MessageFlag.REQUEST | kind.flags,
+    body: writer.view(),
+    layout: kind.layout,
+  };
+}
+
+/** Appends the request with its header. */
+export function encodeRequest(writer: Writer, message: Request, flags: number, sequence: number): void {
+  writer.u32(HEADER_SIZE + message.body.length);
+  writer.u16(message.type);
+  writer.u16(message.flags | flags);
+  writer.u32(sequence);
+  writer.u32(0);
+  writer.bytes(message.body);
+  writer.align();
+}
+
+/**
+ * Splits a datagram into its messages.
+ *
+ * Every step advances by at least a header, so a hostile length cannot make it loop.
+ *
+ * @throws DrawbridgeError ERR_NETLINK_MALFORMED when a message does not fit the datagram
+ */
+export function decodeMessages(datagram: Uint8Array): readonly ReceivedMessage[] {
+  const messages: ReceivedMessage[] = [];
+  const view = new DataView(datagram.buffer, datagram.byteOffset, datagram.byteLength);
+  let offset = 0;
+  while (offset < datagram.length) {
+    const left = datagram.length - offset;
+    const length = left < HEADER_SIZE ? 0 : view.getUint32(offset, littleEndian);
+    if (length < HEADER_SIZE || length > left) {
+      throw new DrawbridgeError("ERR_NETLINK_MALFORMED", `netlink message: length ${length} with ${left} bytes left`);
+    }
+    messages.push({
+      type: view.getUint16(offset + 4, littleEndian),
+      flags: view.getUint16(offset + 6, littleEndian),
+      sequence: view.getUint32(offset + 8, littleEndian),
+      body: datagram.subarray(offset + HEADER_SIZE, offset + length),
+    });
+    offset += (length + 3) & ~3;
+  }
+  return messages;
+}
+
+/**
+ * The struct and the attributes of a message body.
+ *
+ * @throws DrawbridgeError ERR_NETLINK_MALFORMED when they do not fit the layout
+ */
+export function decodeBody<S extends StructLayout, A extends AttributeTable>(
+  layout: BodyLayout<S, A>,
+  body: Uint8Array,
+): { readonly header: StructValues<S>; readonly attributes: AttributeValues<A> } {
+  const header = decodeStruct(layout.struct, body);
+  return { header, attributes: decodeAttributes(layout.attributes, body.subarray(attributesOffset(layout))) };
+}
+
+/** The name of the request's attribute at an offset counted from the start of the message, as extended ACKs count. */
+export function requestAttributeAt(message: Request, offset: number): string | undefined {
+  const start = attributesOffset(message.layout);
+  return attributeNameAt(message.layout.attributes, message.body.subarray(start), offset - HEADER_SIZE - start);
+}
+
+function attributesOffset(layout: BodyLayout): number {
+  return (structSize(layout.struct) + 3) & ~3;
+}

@@ -1,0 +1,51 @@
+import { DrawbridgeError } from "../error.ts";
+import type { Writer } from "./writer.ts";
+import { littleEndian } from "./writer.ts";
+
+/** A fixed C struct without implicit padding: field names in order, each with its width. */
+export type StructLayout = Readonly<Record<string, "u8" | "u16" | "u32" | "i32">>;
+
+/** The values of a struct's fields. */
+export type StructValues<L extends StructLayout> = { readonly [K in keyof L]: number };
+
+const widths = { u8: 1, u16: 2, u32: 4, i32: 4 } as const;
+
+/** The number of bytes the struct takes. */
+export function structSize(layout: StructLayout): number {
+  let size = 0;
+  for (const field in layout) size += widths[layout[field] ?? "u8"];
+  return size;
+}
+
+/** Appends a struct in host byte order; fields left out are zero. */
+export function encodeStruct<L extends StructLayout>(
+  writer: Writer,
+  layout: L,
+  values: Partial<StructValues<L>>,
+): void {
+  for (const field in layout) writer[layout[field] ?? "u8"](values[field] ?? 0);
+}
+
+/**
+ * Reads a struct from the start of a buffer.
+ *
+ * @throws DrawbridgeError ERR_NETLINK_MALFORMED when the buffer is shorter than the struct
+ */
+export function decodeStruct<L extends StructLayout>(layout: L, buffer: Uint8Array): StructValues<L> {
+  const size = structSize(layout);
+  if (buffer.length < size) {
+    throw new DrawbridgeError("ERR_NETLINK_MALFORMED", `netlink struct: ${buffer.length} bytes; expected ${size}`);
+  }
+  const view = new DataView(buffer.buffer, buffer.byteOffset, buffer.byteLength);
+  const values: Record<string, number> = {};
+  let offset = 0;
+  for (const field in layout) {
+    const width = layout[field] ?? "u8";
+    if (width === "u8") values[field] = view.getUint8(offset);
+    else if (width === "u16") values[field] = view.getUint16(offset, littleEndian);
+    else if (width === "u32") values[field] = view.getUint32(offset, littleEndian);
+    else values[field] = view.getInt32(offset, littleEndian);
+    offset += widths[width];
+  }
+  return values as StructValues<L>;
+}

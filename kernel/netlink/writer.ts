@@ -1,0 +1,83 @@
+/** Whether this machine stores the low byte first. Netlink speaks the byte order of the machine. */
+export const littleEndian: boolean = new Uint8Array(Uint16Array.of(1).buffer)[0] === 1;
+
+/** An append-only buffer of netlink data in host byte order; it grows as needed. */
+export class Writer {
+  #bytes: Uint8Array<ArrayBuffer>;
+  #view: DataView;
+  #length = 0;
+
+  constructor(capacity = 512) {
+    this.#bytes = new Uint8Array(capacity);
+    this.#view = new DataView(this.#bytes.buffer);
+  }
+
+  /** Bytes written so far. */
+  get length(): number {
+    return this.#length;
+  }
+
+  u8(value: number): void {
+    const offset = this.#reserve(1);
+    this.#view.setUint8(offset, value);
+  }
+
+  u16(value: number): void {
+    const offset = this.#reserve(2);
+    this.#view.setUint16(offset, value, littleEndian);
+  }
+
+  u32(value: number): void {
+    const offset = this.#reserve(4);
+    this.#view.setUint32(offset, value, littleEndian);
+  }
+
+  i32(value: number): void {
+    const offset = this.#reserve(4);
+    this.#view.setInt32(offset, value, littleEndian);
+  }
+
+  u64(value: bigint): void {
+    const offset = this.#reserve(8);
+    this.#view.setBigUint64(offset, value, littleEndian);
+  }
+
+  bytes(value: Uint8Array): void {
+    const offset = this.#reserve(value.length);
+    this.#bytes.set(value, offset);
+  }
+
+  /** Fills with zeros up to a multiple of four, the alignment of netlink messages and attributes. */
+  align(): void {
+    this.#reserve((4 - (this.#length & 3)) & 3);
+  }
+
+  /** Overwrites a 16-bit length written earlier. */
+  patchU16(offset: number, value: number): void {
+    this.#view.setUint16(offset, value, littleEndian);
+  }
+
+  /** Overwrites a 32-bit length written earlier. */
+  patchU32(offset: number, value: number): void {
+    this.#view.setUint32(offset, value, littleEndian);
+  }
+
+  /** The bytes written so far, as a view that later writes may invalidate. */
+  view(): Uint8Array<ArrayBuffer> {
+    return this.#bytes.subarray(0, this.#length);
+  }
+
+  /** May replace the view, so callers take it only afterwards. */
+  #reserve(count: number): number {
+    const offset = this.#length;
+    const needed = offset + count;
+    if (needed > this.#bytes.length) {
+      const grown = new Uint8Array(Math.max(needed, this.#bytes.length * 2));
+      grown.set(this.#bytes.subarray(0, offset));
+      this.#bytes = grown;
+      this.#view = new DataView(grown.buffer);
+    }
+    this.#length = needed;
+    return offset;
+  }
+}

@@ -1,0 +1,65 @@
+import type { FileIdentity } from "./file.ts";
+import { identityOf } from "./file.ts";
+import type { FileCalls } from "./syscall/file_calls.ts";
+import { OpenFlag } from "./syscall/file_calls.ts";
+import type { Syscalls } from "./syscall/syscalls.ts";
+import { check, SyscallError } from "./syscall/syscalls.ts";
+
+const CLONE_NEWNET = 0x40000000;
+
+/** An open network namespace. Device and inode identify it for as long as it is open. */
+export interface NetworkNamespace extends FileIdentity {
+  readonly path: string;
+  readonly fd: number;
+}
+
+/**
+ * Opens a namespace by its path (`/run/netns/NAME`, `/proc/PID/ns/net`). Close it with {@link closeNamespace}.
+ *
+ * Whether it is a network namespace shows when it is entered: setns checks the type. O_NONBLOCK keeps a path that is
+ * a pipe from blocking.
+ *
+ * @throws SyscallError naming the path (ENOENT when it is gone)
+ */
+export function openNamespace(files: FileCalls, path: string): NetworkNamespace {
+  const flags = OpenFlag.RDONLY | OpenFlag.NONBLOCK | OpenFlag.CLOEXEC;
+  const fd = check(files.open(path, flags, 0), `open network namespace ${path}`);
+  return { path, fd, ...identityOf(files, fd, path) };
+}
+
+/** The namespace the calling thread is in. */
+export function currentNamespace(files: FileCalls): NetworkNamespace {
+  return openNamespace(files, "/proc/thread-self/ns/net");
+}
+
+export function closeNamespace(files: FileCalls, namespace: NetworkNamespace): void {
+  files.close(namespace.fd);
+}
+
+/** Whether two handles are the same namespace. */
+export function isSameNamespace(a: NetworkNamespace, b: NetworkNamespace): boolean {
+  return a.inode === b.inode && a.device === b.device;
+}
+
+/**
+ * Runs `action` with the calling thread inside a namespace, and returns to `home` whatever happens.
+ *
+ * `action` must be synchronous: sockets and /proc/sys files it opens belong to the namespace, and nothing else runs
+ * on the thread meanwhile.
+ *
+ * @throws SyscallError ERR_NAMESPACE when the namespace cannot be entered (EINVAL: it is not a network namespace)
+ */
+export function insideNamespace<T>(
+  syscalls: Syscalls,
+  home: NetworkNamespace,
+  namespace: NetworkNamespace,
+  action: () => T,
+): T {
+  const entered = syscalls.setns(namespace.fd, CLONE_NEWNET);
+  if (entered < 0) throw new SyscallError(`enter network namespace ${namespace.path}`, -entered, "ERR_NAMESPACE");
+  try {
+    return action();
+  } finally {
+    check(syscalls.setns(home.fd, CLONE_NEWNET), `return to network namespace ${home.path}`);
+  }
+}

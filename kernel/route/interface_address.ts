@@ -1,0 +1,101 @@
+import type { Family } from "../ip/address.ts";
+import { familyOf } from "../ip/address.ts";
+import type { Cidr } from "../ip/cidr.ts";
+import { formatCidr, lastAddress } from "../ip/cidr.ts";
+import type { AttributeTable } from "../netlink/attribute.ts";
+import { address, u32 } from "../netlink/attribute.ts";
+import type { BodyLayout, ReceivedMessage, Request } from "../netlink/message.ts";
+import { decodeBody, MessageFlag, request } from "../netlink/message.ts";
+import { addressFamilyNumber } from "./family.ts";
+
+const RTM_NEWADDR = 20;
+const RTM_DELADDR = 21;
+const RTM_GETADDR = 22;
+
+const IFA_F_NODAD = 0x02;
+const IFA_F_DADFAILED = 0x08;
+const IFA_F_TENTATIVE = 0x40;
+const IFA_F_PERMANENT = 0x80;
+
+/** struct ifaddrmsg and IFA_* (include/uapi/linux/if_addr.h). */
+const layout = {
+  struct: { family: "u8", prefixLength: "u8", flags: "u8", scope: "u8", index: "u32" },
+  attributes: {
+    address: [1, address],
+    local: [2, address],
+    broadcast: [4, address],
+    flags: [8, u32],
+  },
+} as const satisfies BodyLayout & { attributes: AttributeTable };
+
+/** An address of an interface. */
+export interface InterfaceAddress {
+  readonly index: number;
+  readonly address: Cidr;
+  readonly scope: number;
+  /** Duplicate address detection has not finished: the address does not answer yet. */
+  readonly tentative: boolean;
+  readonly duplicateDetected: boolean;
+  readonly permanent: boolean;
+}
+
+/**
+ * Gives an interface an address; EEXIST when it has it already.
+ *
+ * IPv6 addresses come without duplicate address detection (IFA_F_NODAD), so that they answer at once (POD-23);
+ * IPv4 prefixes shorter than /31 get their broadcast address, as `ip address add … brd +` does.
+ */
+export function newAddress(index: number, cidr: Cidr): Request {
+  const isV4 = familyOf(cidr.address) === 4;
+  return request(
+    `add address ${formatCidr(cidr)} to link ${index}`,
+    { type: RTM_NEWADDR, flags: MessageFlag.CREATE | MessageFlag.EXCL, layout },
+    { family: addressFamilyNumber(familyOf(cidr.address)), prefixLength: cidr.prefixLength, index },
+    {
+      local: cidr.address,
+      address: cidr.address,
+      ...(isV4 && cidr.prefixLength < 31 ? { broadcast: lastAddress(cidr) } : {}),
+      ...(isV4 ? {} : { flags: IFA_F_NODAD }),
+    },
+  );
+}
+
+/** Takes an address from an interface. */
+export function deleteAddress(index: number, cidr: Cidr): Request {
+  return request(
+    `delete address ${formatCidr(cidr)} from link ${index}`,
+    { type: RTM_DELADDR, flags: 0, layout },
+    { family: addressFamilyNumber(familyOf(cidr.address)), prefixLength: cidr.prefixLength, index },
+    { local: cidr.address, address: cidr.address },
+  );
+}
+
+/** Asks for the addresses of the namespace, of one family and one interface where given. */
+export function dumpAddresses(filter: { readonly family?: Family; readonly index?: number } = {}): Request {
+  return request(
+    "list addresses",
+    { type: RTM_GETADDR, flags: 0, layout },
+    { family: filter.family === undefined ? 0 : addressFamilyNumber(filter.family), index: filter.index ?? 0 },
+    {},
+  );
+}
+
+/**
+ * The address a RTM_NEWADDR message describes; undefined for one without an address.
+ *
+ * @throws DrawbridgeError ERR_NETLINK_MALFORMED when it is not one
+ */
+export function parseInterfaceAddress(message: ReceivedMessage): InterfaceAddress | undefined {
+  const { header, attributes } = decodeBody(layout, message.body);
+  const own = attributes.local ?? attributes.address;
+  if (own === undefined) return undefined;
+  const flags = attributes.flags ?? header.flags;
+  return {
+    index: header.index,
+    address: { address: own, prefixLength: header.prefixLength },
+    scope: header.scope,
+    tentative: (flags & IFA_F_TENTATIVE) !== 0,
+    duplicateDetected: (flags & IFA_F_DADFAILED) !== 0,
+    permanent: (flags & IFA_F_PERMANENT) !== 0,
+  };
+}

@@ -1,0 +1,301 @@
+import type { MacAddress } from "../ip/mac.ts";
+import type { AttributeTable } from "../netlink/attribute.ts";
+import {
+  attributeBytes,
+  bytes,
+  decodeAttributes,
+  encodeAttributes,
+  i32,
+  mac,
+  nested,
+  string,
+  u32,
+  u8,
+} from "../netlink/attribute.ts";
+import type { BodyLayout, ReceivedMessage, Request } from "../netlink/message.ts";
+import { decodeBody, MessageFlag, request } from "../netlink/message.ts";
+import { encodeStruct } from "../netlink/struct.ts";
+import { Writer } from "../netlink/writer.ts";
+
+export const RTM_NEWLINK = 16;
+export const RTM_DELLINK = 17;
+const RTM_GETLINK = 18;
+const RTM_SETLINK = 19;
+
+const AF_UNSPEC = 0;
+const AF_INET6 = 10;
+
+const IFF_UP = 0x1;
+
+/** struct ifinfomsg (include/uapi/linux/rtnetlink.h). */
+const linkHeader = { family: "u8", pad: "u8", type: "u16", index: "i32", flags: "u32", change: "u32" } as const;
+
+/** IFLA_BRPORT_* (include/uapi/linux/if_link.h). */
+const bridgePortAttributes = {
+  hairpin: [4, u8],
+  learning: [8, u8],
+  unicastFlood: [9, u8],
+  isolated: [33, u8],
+} as const satisfies AttributeTable;
+
+/** IFLA_BR_*. */
+const bridgeAttributes = {
+  stpState: [5, u32],
+  vlanFiltering: [7, u8],
+  multicastSnooping: [23, u8],
+} as const satisfies AttributeTable;
+
+/** IFLA_INFO_*; the tables of `data` and `slaveData` depend on `kind` and `slaveKind`. */
+const linkInfoAttributes = {
+  kind: [1, string],
+  data: [2, bytes],
+  slaveKind: [4, string],
+  slaveData: [5, bytes],
+} as const satisfies AttributeTable;
+
+const ADDRESS_GENERATION_NONE = 1;
+
+/** IFLA_INET6_*. */
+const inet6Attributes = { addressGeneration: [8, u8] } as const satisfies AttributeTable;
+
+/** IFLA_AF_SPEC: an attribute per address family, numbered like the family. */
+const familyAttributes = { inet6: [AF_INET6, nested(inet6Attributes)] } as const satisfies AttributeTable;
+
+/** IFLA_*. */
+const linkAttributes = {
+  mac: [1, mac],
+  name: [3, string],
+  mtu: [4, u32],
+  link: [5, i32],
+  master: [10, u32],
+  operationalState: [16, u8],
+  linkInfo: [18, nested(linkInfoAttributes)],
+  alias: [20, string],
+  families: [26, nested(familyAttributes)],
+  group: [27, u32],
+  extensionMask: [29, u32],
+  netnsFd: [28, u32],
+  linkNetnsId: [37, i32],
+} as const satisfies AttributeTable;
+
+/** What RTM_*LINK carries when read: only attributes whose payload is the same for all kinds of link. */
+const linkLayout = { struct: linkHeader, attributes: linkAttributes } as const satisfies BodyLayout;
+
+/** MAC addresses of tunnels and loopback are not six bytes, so reading takes the raw payload. */
+const readLayout = {
+  struct: linkHeader,
+  attributes: { ...linkAttributes, mac: [1, bytes], families: [26, bytes] },
+} as const satisfies BodyLayout;
+
+const VETH_INFO_PEER = 1;
+/** RTEXT_FILTER_SKIP_STATS: counters are half of an answer, and nobody here reads them. */
+const SKIP_STATISTICS = 8;
+
+/** IF_OPER_UP: the link carries packets. */
+export const OPERATIONAL_STATE_UP = 6;
+
+const create = { type: RTM_NEWLINK, flags: MessageFlag.CREATE | MessageFlag.EXCL, layout: linkLayout } as const;
+const change = { type: RTM_NEWLINK, flags: 0, layout: linkLayout } as const;
+
+/** A network interface as the kernel describes it. */
+export interface Link {
+  readonly index: number;
+  readonly name: string;
+  /** The driver ("veth", "bridge"), or undefined for hardware and loopback. */
+  readonly kind: string | undefined;
+  readonly mac: MacAddress | undefined;
+  readonly mtu: number;
+  readonly up: boolean;
+  /** IF_OPER_*: 6 is up, 2 is down. */
+  readonly operationalState: number;
+  /** The index of the bridge this is a port of. */
+  readonly master: number | undefined;
+  /** The index of the veth peer, in the namespace `linkNetnsId` names when that is set. */
+  readonly peer: number | undefined;
+  readonly linkNetnsId: number | undefined;
+  readonly alias: string | undefined;
+  readonly group: number;
+  readonly bridge: { readonly stp: boolean } | undefined;
+  readonly bridgePort: { readonly hairpin: boolean; readonly isolated: boolean } | undefined;
+}
+
+/** One end of a veth pair. */
+export interface VethEnd {
+  readonly name: string;
+  readonly mac: MacAddress;
+}
+
+/** A pair of veths: this end in the namespace of the socket, the peer where `netnsFd` points. */
+export interface VethPair {
+  readonly host: VethEnd;
+  readonly peer: VethEnd & { readonly netnsFd: number };
+  /** Bytes; 0 leaves the kernel's default of 1500. */
+  readonly mtu: number;
+  /** The index of the bridge the host end joins. */
+  readonly master: number;
+}
+
+/**
+ * Creates a veth pair with both ends in their final namespaces, under their final names: nothing is moved or renamed.
+ *
+ * IFF_UP cannot be part of this message (the kernel answers ENOTCONN until the peer is linked).
+ */
+export function createVeth(pair: VethPair): Request {
+  const mtu = pair.mtu === 0 ? {} : { mtu: pair.mtu };
+  const peer = new Writer(128);
+  encodeStruct(peer, linkHeader, {});
+  encodeAttributes(peer, linkAttributes, {
+    mac: pair.peer.mac,
+    name: pair.peer.name,
+    netnsFd: pair.peer.netnsFd,
+    ...mtu,
+  });
+  const data = attributeBytes({ peer: [VETH_INFO_PEER, bytes] } as const, { peer: peer.view() });
+  return request(
+    `create veth ${pair.host.name} with peer ${pair.peer.name}`,
+    create,
+    {},
+    {
+      mac: pair.host.mac,
+      name: pair.host.name,
+      master: pair.master,
+      linkInfo: { kind: "veth", data },
+      ...mtu,
+    },
+  );
+}
+
+/**
+ * Creates a bridge with an address of its own, STP off (POD-16) and up.
+ *
+ * With an explicit MAC the kernel never adopts the lowest port's (br_stp_change_bridge_id). An MTU is not part of it:
+ * only a change afterwards makes one that ports coming and going do not alter (BROPT_MTU_SET_BY_USER).
+ */
+export function createBridge(bridge: { readonly name: string; readonly mac: MacAddress }): Request {
+  return request(
+    `create bridge ${bridge.name}`,
+    create,
+    { flags: IFF_UP, change: IFF_UP },
+    {
+      mac: bridge.mac,
+      name: bridge.name,
+      linkInfo: { kind: "bridge", data: attributeBytes(bridgeAttributes, { stpState: 0 }) },
+    },
+  );
+}
+
+/** What can be changed on an existing link; what is left out stays. */
+export interface LinkChange {
+  readonly up?: boolean;
+  readonly mtu?: number;
+  readonly mac?: MacAddress;
+  readonly alias?: string;
+  readonly group?: number;
+  /**
+   * False: the kernel generates no IPv6 link-local address. It takes effect together with `up` only while the link has
+   * no carrier, since the kernel sets flags before address generation (do_setlink).
+   */
+  readonly linkLocalAddress?: false;
+  readonly bridgePort?: { readonly hairpin: boolean };
+}
+
+/** Names a link: by index where it is known, else by name. */
+export type LinkReference = { readonly index: number } | { readonly name: string };
+
+/** Changes an existing link in one message. */
+export function changeLink(link: LinkReference, to: LinkChange): Request {
+  const up = to.up === undefined ? {} : { flags: to.up ? IFF_UP : 0, change: IFF_UP };
+  return request(
+    `change link ${describe(link)}`,
+    change,
+    { ...headerOf(link), ...up },
+    {
+      ...("name" in link ? { name: link.name } : {}),
+      ...(to.mac === undefined ? {} : { mac: to.mac }),
+      ...(to.mtu === undefined ? {} : { mtu: to.mtu }),
+      ...(to.alias === undefined ? {} : { alias: to.alias }),
+      ...(to.group === undefined ? {} : { group: to.group }),
+      ...(to.linkLocalAddress === undefined
+        ? {}
+        : { families: { inet6: { addressGeneration: ADDRESS_GENERATION_NONE } } }),
+      ...(to.bridgePort === undefined
+        ? {}
+        : {
+            linkInfo: {
+              slaveKind: "bridge",
+              slaveData: attributeBytes(bridgePortAttributes, { hairpin: to.bridgePort.hairpin ? 1 : 0 }),
+            },
+          }),
+    },
+  );
+}
+
+/** Makes a link a port of a bridge, or, with 0, takes it out. */
+export function setMaster(link: LinkReference, master: number): Request {
+  return request(
+    `set master of link ${describe(link)} to ${master}`,
+    { type: RTM_SETLINK, flags: 0, layout: linkLayout },
+    headerOf(link),
+    { ...("name" in link ? { name: link.name } : {}), master },
+  );
+}
+
+/** Deletes a link; a veth takes its peer with it. */
+export function deleteLink(link: LinkReference): Request {
+  return request(
+    `delete link ${describe(link)}`,
+    { type: RTM_DELLINK, flags: 0, layout: linkLayout },
+    headerOf(link),
+    "name" in link ? { name: link.name } : {},
+  );
+}
+
+/** Asks for one link. */
+export function getLink(link: LinkReference): Request {
+  return request(`get link ${describe(link)}`, { type: RTM_GETLINK, flags: 0, layout: linkLayout }, headerOf(link), {
+    ...("name" in link ? { name: link.name } : {}),
+    extensionMask: SKIP_STATISTICS,
+  });
+}
+
+/** Asks for all links of the namespace. */
+export function dumpLinks(): Request {
+  return request("list links", { type: RTM_GETLINK, flags: 0, layout: linkLayout }, { family: AF_UNSPEC }, {});
+}
+
+/**
+ * The link a RTM_NEWLINK message describes.
+ *
+ * @throws DrawbridgeError ERR_NETLINK_MALFORMED when it is not one
+ */
+export function parseLink(message: ReceivedMessage): Link {
+  const { header, attributes } = decodeBody(readLayout, message.body);
+  const { kind, data, slaveKind, slaveData } = attributes.linkInfo ?? {};
+  const bridge = kind === "bridge" && data !== undefined ? decodeAttributes(bridgeAttributes, data) : undefined;
+  const port =
+    slaveKind === "bridge" && slaveData !== undefined ? decodeAttributes(bridgePortAttributes, slaveData) : undefined;
+  return {
+    index: header.index,
+    name: attributes.name ?? "",
+    kind,
+    mac: attributes.mac?.length === 6 ? mac.decode(attributes.mac) : undefined,
+    mtu: attributes.mtu ?? 0,
+    up: (header.flags & IFF_UP) !== 0,
+    operationalState: attributes.operationalState ?? 0,
+    master: attributes.master,
+    peer: attributes.link,
+    linkNetnsId: attributes.linkNetnsId,
+    alias: attributes.alias,
+    group: attributes.group ?? 0,
+    bridge: bridge === undefined ? undefined : { stp: bridge.stpState !== 0 },
+    bridgePort: port === undefined ? undefined : { hairpin: port.hairpin === 1, isolated: port.isolated === 1 },
+  };
+}
+
+function headerOf(link: LinkReference): { readonly index?: number } {
+  return "index" in link ? { index: link.index } : {};
+}
+
+function describe(link: LinkReference): string {
+  return "index" in link ? String(link.index) : link.name;
+}

@@ -1,0 +1,73 @@
+import type { Address, Family } from "../ip/address.ts";
+import { familyOf, formatAddress } from "../ip/address.ts";
+import type { MacAddress } from "../ip/mac.ts";
+import { address, bytes, mac } from "../netlink/attribute.ts";
+import type { BodyLayout, ReceivedMessage, Request } from "../netlink/message.ts";
+import { decodeBody, MessageFlag, request } from "../netlink/message.ts";
+import { addressFamilyNumber } from "./family.ts";
+
+const RTM_NEWNEIGH = 28;
+const RTM_DELNEIGH = 29;
+const RTM_GETNEIGH = 30;
+
+const NUD_PERMANENT = 0x80;
+
+/** struct ndmsg and NDA_* (include/uapi/linux/neighbour.h). */
+const struct = { family: "u8", pad1: "u8", pad2: "u16", index: "i32", state: "u16", flags: "u8", type: "u8" } as const;
+const layout = { struct, attributes: { destination: [1, address], mac: [2, mac] } } as const satisfies BodyLayout;
+/** Entries of tunnels carry other link addresses, so reading takes the raw payload. */
+const readLayout = { struct, attributes: { destination: [1, address], mac: [2, bytes] } } as const satisfies BodyLayout;
+
+/** An entry of the ARP or neighbour discovery table. */
+export interface Neighbour {
+  readonly index: number;
+  readonly address: Address;
+  readonly mac: MacAddress | undefined;
+  readonly permanent: boolean;
+}
+
+/** Sets a permanent neighbour entry, replacing whatever was learned for that address. */
+export function setNeighbour(index: number, destination: Address, linkAddress: MacAddress): Request {
+  return request(
+    `set neighbour ${formatAddress(destination)} on link ${index}`,
+    { type: RTM_NEWNEIGH, flags: MessageFlag.CREATE | MessageFlag.REPLACE, layout },
+    { family: addressFamilyNumber(familyOf(destination)), index, state: NUD_PERMANENT },
+    { destination, mac: linkAddress },
+  );
+}
+
+/** Deletes a neighbour entry; ENOENT when there is none. */
+export function deleteNeighbour(index: number, destination: Address): Request {
+  return request(
+    `delete neighbour ${formatAddress(destination)} on link ${index}`,
+    { type: RTM_DELNEIGH, flags: 0, layout },
+    { family: addressFamilyNumber(familyOf(destination)), index },
+    { destination },
+  );
+}
+
+/** Asks for the neighbour entries of a family. */
+export function dumpNeighbours(family: Family): Request {
+  return request(
+    "list neighbours",
+    { type: RTM_GETNEIGH, flags: 0, layout },
+    { family: addressFamilyNumber(family) },
+    {},
+  );
+}
+
+/**
+ * The entry a RTM_NEWNEIGH message describes; undefined for one without an address.
+ *
+ * @throws DrawbridgeError ERR_NETLINK_MALFORMED when it is not one
+ */
+export function parseNeighbour(message: ReceivedMessage): Neighbour | undefined {
+  const { header, attributes } = decodeBody(readLayout, message.body);
+  if (attributes.destination === undefined) return undefined;
+  return {
+    index: header.index,
+    address: attributes.destination,
+    mac: attributes.mac?.length === 6 ? mac.decode(attributes.mac) : undefined,
+    permanent: (header.state & NUD_PERMANENT) !== 0,
+  };
+}

@@ -1,0 +1,53 @@
+import { DrawbridgeError } from "../error.ts";
+import type { Address } from "../ip/address.ts";
+import { formatAddress } from "../ip/address.ts";
+import type { NetlinkSocket } from "../netlink/socket.ts";
+import type { Waiting } from "../waiting.ts";
+import { realWaiting } from "../waiting.ts";
+import type { LinkReference } from "./link.ts";
+import { OPERATIONAL_STATE_UP } from "./link.ts";
+import { isLocalRoute, lookUpRoute } from "./route.ts";
+import { findLink } from "./socket.ts";
+
+const TIMEOUT_MILLISECONDS = 2000;
+const PAUSE_MILLISECONDS = 0.2;
+
+/**
+ * Waits until a link carries packets.
+ *
+ * A link that gets its carrier after it was set up has its queue attached by a work item of the kernel (linkwatch),
+ * and drops what is sent before.
+ *
+ * @throws DrawbridgeError ERR_NETLINK when it does not within two seconds
+ */
+export function waitUntilUp(socket: NetlinkSocket, link: LinkReference, waiting?: Waiting): void {
+  const name = "name" in link ? link.name : link.index;
+  const isUp = (): boolean => findLink(socket, link)?.operationalState === OPERATIONAL_STATE_UP;
+  waitUntil(isUp, `link ${name} has no carrier: is its other end up?`, waiting);
+}
+
+/**
+ * Waits until the namespace receives packets for an address of its own.
+ *
+ * IPv6 has the local route made by a work item even for an address without duplicate detection (addrconf_dad_work),
+ * and drops what arrives before. No flag of the address tells; a route lookup does.
+ *
+ * @throws DrawbridgeError ERR_NETLINK when it does not within two seconds
+ */
+export function waitUntilLocal(socket: NetlinkSocket, address: Address, waiting?: Waiting): void {
+  const isLocal = (): boolean => {
+    const [reply] = socket.batch([lookUpRoute(address)]);
+    return reply?.messages.some(isLocalRoute) === true;
+  };
+  waitUntil(isLocal, `address ${formatAddress(address)} has no local route`, waiting);
+}
+
+function waitUntil(holds: () => boolean, otherwise: string, waiting: Waiting = realWaiting): void {
+  const deadline = waiting.now() + TIMEOUT_MILLISECONDS;
+  while (!holds()) {
+    if (waiting.now() >= deadline) {
+      throw new DrawbridgeError("ERR_NETLINK", `${otherwise} after ${TIMEOUT_MILLISECONDS} ms; try again`);
+    }
+    waiting.pause(PAUSE_MILLISECONDS);
+  }
+}

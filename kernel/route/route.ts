@@ -1,0 +1,175 @@
+import type { Address, Family } from "../ip/address.ts";
+import { bitsOf, familyOf, formatAddress } from "../ip/address.ts";
+import type { Cidr } from "../ip/cidr.ts";
+import { formatCidr } from "../ip/cidr.ts";
+import type { AttributeTable } from "../netlink/attribute.ts";
+import { address, nested, u32 } from "../netlink/attribute.ts";
+import type { BodyLayout, ReceivedMessage, Request } from "../netlink/message.ts";
+import { decodeBody, MessageFlag, request } from "../netlink/message.ts";
+import { addressFamilyNumber } from "./family.ts";
+
+const RTM_NEWROUTE = 24;
+const RTM_DELROUTE = 25;
+const RTM_GETROUTE = 26;
+
+const RT_TABLE_MAIN = 254;
+const RT_SCOPE_UNIVERSE = 0;
+const RT_SCOPE_LINK = 253;
+const RTN_UNICAST = 1;
+const RTN_LOCAL = 2;
+const RTNH_F_ONLINK = 4;
+
+/** The routing protocol number that marks our routes (`ip route show proto 107`), so that we only ever touch ours. */
+export const ROUTE_PROTOCOL = 107;
+
+/** RTAX_* inside RTA_METRICS. */
+const metricAttributes = { mtu: [2, u32] } as const satisfies AttributeTable;
+
+/** struct rtmsg and RTA_* (include/uapi/linux/rtnetlink.h). */
+const layout = {
+  struct: {
+    family: "u8",
+    destinationLength: "u8",
+    sourceLength: "u8",
+    tos: "u8",
+    table: "u8",
+    protocol: "u8",
+    scope: "u8",
+    type: "u8",
+    flags: "u32",
+  },
+  attributes: {
+    destination: [1, address],
+    outputInterface: [4, u32],
+    gateway: [5, address],
+    priority: [6, u32],
+    preferredSource: [7, address],
+    metrics: [8, nested(metricAttributes)],
+    table: [15, u32],
+  },
+} as const satisfies BodyLayout;
+
+/** A unicast route of the main table. */
+export interface Route {
+  readonly family: Family;
+  /** undefined for the default route. */
+  readonly destination: Cidr | undefined;
+  readonly gateway: Address | undefined;
+  readonly outputInterface: number | undefined;
+  /** 0 for the family's default (IPv6 reports 1024). */
+  readonly priority: number;
+  readonly protocol: number;
+  /** The gateway is reached on the link whether or not an address of the interface says so. */
+  readonly onLink: boolean;
+}
+
+/** A route to add or delete. */
+export type RouteSpec = Pick<Route, "family" | "destination" | "gateway" | "outputInterface" | "onLink"> & {
+  readonly priority?: number;
+  readonly protocol?: number;
+};
+
+/** Adds a route; EEXIST when there is one of the same destination and priority. */
+export function newRoute(route: RouteSpec): Request {
+  return request(
+    `add route ${describe(route)}`,
+    { type: RTM_NEWROUTE, flags: MessageFlag.CREATE | MessageFlag.EXCL, layout },
+    header(route),
+    attributes(route),
+  );
+}
+
+/** Adds a route or replaces the one of the same destination and priority. */
+export function replaceRoute(route: RouteSpec): Request {
+  return request(
+    `replace route ${describe(route)}`,
+    { type: RTM_NEWROUTE, flags: MessageFlag.CREATE | MessageFlag.REPLACE, layout },
+    header(route),
+    attributes(route),
+  );
+}
+
+/** Deletes a route; ESRCH when there is none that matches. */
+export function deleteRoute(route: RouteSpec): Request {
+  return request(
+    `delete route ${describe(route)}`,
+    { type: RTM_DELROUTE, flags: 0, layout },
+    header(route),
+    attributes(route),
+  );
+}
+
+/** Asks for the routes of a family, of all tables: keep those {@link parseRoute} returns. */
+export function dumpRoutes(family: Family): Request {
+  return request("list routes", { type: RTM_GETROUTE, flags: 0, layout }, { family: addressFamilyNumber(family) }, {});
+}
+
+/** Asks which route a packet to this address would take. */
+export function lookUpRoute(destination: Address): Request {
+  const family = familyOf(destination);
+  return request(
+    `look up route to ${formatAddress(destination)}`,
+    { type: RTM_GETROUTE, flags: 0, layout },
+    { family: addressFamilyNumber(family), destinationLength: bitsOf(family) },
+    { destination },
+  );
+}
+
+/** Whether the route of a RTM_NEWROUTE message delivers to the namespace itself. */
+export function isLocalRoute(message: ReceivedMessage): boolean {
+  return decodeBody(layout, message.body).header.type === RTN_LOCAL;
+}
+
+/**
+ * The route a RTM_NEWROUTE message describes; undefined unless it is a unicast route of the main table.
+ *
+ * @throws DrawbridgeError ERR_NETLINK_MALFORMED when it is not one
+ */
+export function parseRoute(message: ReceivedMessage): Route | undefined {
+  const { header: fields, attributes: values } = decodeBody(layout, message.body);
+  if ((values.table ?? fields.table) !== RT_TABLE_MAIN || fields.type !== RTN_UNICAST) return undefined;
+  const destination = values.destination;
+  return {
+    family: fields.family === addressFamilyNumber(4) ? 4 : 6,
+    destination:
+      destination === undefined ? undefined : { address: destination, prefixLength: fields.destinationLength },
+    gateway: values.gateway,
+    outputInterface: values.outputInterface,
+    priority: values.priority ?? 0,
+    protocol: fields.protocol,
+    onLink: (fields.flags & RTNH_F_ONLINK) !== 0,
+  };
+}
+
+function header(
+  route: RouteSpec,
+): Record<"family" | "destinationLength" | "table" | "protocol" | "scope" | "type" | "flags", number> {
+  return {
+    family: addressFamilyNumber(route.family),
+    destinationLength: route.destination?.prefixLength ?? 0,
+    table: RT_TABLE_MAIN,
+    protocol: route.protocol ?? ROUTE_PROTOCOL,
+    scope: route.gateway === undefined && route.family === 4 ? RT_SCOPE_LINK : RT_SCOPE_UNIVERSE,
+    type: RTN_UNICAST,
+    flags: route.onLink ? RTNH_F_ONLINK : 0,
+  };
+}
+
+function attributes(route: RouteSpec): {
+  readonly destination?: Address;
+  readonly gateway?: Address;
+  readonly outputInterface?: number;
+  readonly priority?: number;
+} {
+  return {
+    ...(route.destination === undefined ? {} : { destination: route.destination.address }),
+    ...(route.gateway === undefined ? {} : { gateway: route.gateway }),
+    ...(route.outputInterface === undefined ? {} : { outputInterface: route.outputInterface }),
+    ...(route.priority === undefined ? {} : { priority: route.priority }),
+  };
+}
+
+function describe(route: RouteSpec): string {
+  const destination = route.destination === undefined ? `default (IPv${route.family})` : formatCidr(route.destination);
+  return route.gateway === undefined ? destination : `${destination} via ${formatAddress(route.gateway)}`;
+}

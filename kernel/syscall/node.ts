@@ -1,0 +1,65 @@
+import koffi from "koffi";
+import type { FileCalls } from "./file_calls.ts";
+import { pathBytes } from "./file_calls.ts";
+import type { Syscalls } from "./syscalls.ts";
+
+type NativeCall = (...args: readonly (number | Uint8Array | Uint32Array)[]) => number;
+
+/**
+ * The system calls through koffi: the backend of the daemon, the lab and the tests, on Node.
+ *
+ * Calls are synchronous and block the event loop, so only sockets that answer at once (netlink requests) are read
+ * this way on the main thread.
+ */
+export function nodeSyscalls(): Syscalls & FileCalls {
+  const libc = koffi.load("libc.so.6");
+  const declare = (prototype: string): NativeCall => {
+    const native: (...args: unknown[]) => unknown = libc.func(prototype);
+    return (...args) => {
+      const result = Number(native(...args));
+      return result === -1 ? -koffi.errno() : result;
+    };
+  };
+  const socket = declare("int socket(int domain, int type, int protocol)");
+  const bind = declare("int bind(int fd, const uint8_t *address, uint32_t length)");
+  const setsockopt = declare("int setsockopt(int fd, int level, int option, const uint8_t *value, uint32_t length)");
+  const send = declare("int64_t send(int fd, const uint8_t *data, size_t length, int flags)");
+  const recvfrom = declare(
+    "int64_t recvfrom(int fd, _Out_ uint8_t *data, size_t length, int flags, _Out_ uint8_t *sender, _Inout_ uint32_t *senderLength)",
+  );
+  const setns = declare("int setns(int fd, int type)");
+  const flock = declare("int flock(int fd, int operation)");
+  const open = declare("int open(const uint8_t *path, int flags, uint32_t mode)");
+  const read = declare("int64_t read(int fd, _Out_ uint8_t *data, size_t length)");
+  const write = declare("int64_t write(int fd, const uint8_t *data, size_t length)");
+  const close = declare("int close(int fd)");
+  const link = declare("int link(const uint8_t *existing, const uint8_t *name)");
+  const rename = declare("int rename(const uint8_t *from, const uint8_t *to)");
+  const unlink = declare("int unlink(const uint8_t *path)");
+  const mkdir = declare("int mkdir(const uint8_t *path, uint32_t mode)");
+  const getdents64 = declare("int64_t getdents64(int fd, _Out_ uint8_t *data, size_t length)");
+  const statx = declare("int statx(int fd, const uint8_t *path, int flags, uint32_t mask, _Out_ uint8_t *buffer)");
+  const senderLength = new Uint32Array(1);
+  return {
+    socket,
+    bind: (fd, address) => bind(fd, address, address.length),
+    setsockopt: (fd, level, option, value) => setsockopt(fd, level, option, value, value.length),
+    send: (fd, data, flags) => send(fd, data, data.length, flags),
+    receiveFrom: (fd, buffer, flags, sender) => {
+      senderLength[0] = sender.length;
+      return recvfrom(fd, buffer, buffer.length, flags, sender, senderLength);
+    },
+    setns,
+    flock,
+    open: (path, flags, mode) => open(pathBytes(path), flags, mode),
+    read: (fd, buffer) => read(fd, buffer, buffer.length),
+    write: (fd, data) => write(fd, data, data.length),
+    close,
+    link: (existing, name) => link(pathBytes(existing), pathBytes(name)),
+    rename: (from, to) => rename(pathBytes(from), pathBytes(to)),
+    unlink: (path) => unlink(pathBytes(path)),
+    mkdir: (path, mode) => mkdir(pathBytes(path), mode),
+    getdents64: (fd, buffer) => getdents64(fd, buffer, buffer.length),
+    statx: (fd, path, flags, mask, buffer) => statx(fd, pathBytes(path), flags, mask, buffer),
+  };
+}

@@ -1,0 +1,14 @@
+/** A clock and a pause of the calling thread, so that a test need not wait. */
+export interface Waiting {
+  /** Milliseconds of a monotonic clock. */
+  now(): number;
+  pause(milliseconds: number): void;
+}
+
+/** The real clock; a pause blocks the thread. */
+export const realWaiting: Waiting = {
+  now: () => performance.now(),
+  pause: (milliseconds) => {
+    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, milliseconds);
+  },
+};

@@ -1,0 +1,132 @@
+import assert from "node:assert/strict";
+import fc from "fast-check";
+import { parseMac } from "../../kernel/ip/mac.ts";
+import { changeLink, createBridge, createVeth, deleteLink, setMaster } from "../../kernel/route/link.ts";
+import type { Lab } from "../lab/lab.ts";
+import { createLab } from "../lab/lab.ts";
+import type { LabNamespace } from "../lab/namespace.ts";
+import { requireKernel } from "../support/privilege.ts";
+import { inner, iproute, iprouteOne, pick } from "./iproute.ts";
+
+const mac = parseMac("8a:58:0a:f4:01:01");
+
+describe("kernel/route bridge", () => {
+  let lab: Lab | undefined;
+  let node: LabNamespace;
+  let pod: LabNamespace;
+  let bridge = 0;
+
+  before(function () {
+    requireKernel(this);
+    lab = createLab("kernel-bridge");
+    node = lab.namespace("node");
+    pod = lab.namespace("pod");
+    node.route.request(createBridge({ name: "cni0", mac }));
+    bridge = node.link("cni0").index;
+  });
+  after(() => lab?.destroy());
+
+  /** A port whose MAC is lower than the bridge's: what a bridge without a MAC of its own would adopt. */
+  function addPort(number: number, master = bridge): void {
+    const host = {
+      name: `dbv${number}`,
+      mac: parseMac(`02:00:00:00:00:${(number + 1).toString(16).padStart(2, "0")}`),
+    };
+    const peer = { name: `eth${number}`, mac: parseMac("0a:58:0a:f4:01:07"), netnsFd: pod.handle.fd };
+    node.route.request(createVeth({ host, peer, mtu: 1400, master }));
+    node.route.request(changeLink({ name: host.name }, { up: true }));
+  }
+
+  it("is created up, with its own MAC and STP off (POD-16)", () => {
+    const seen = iprouteOne(node, "ip", "link show cni0");
+    assert.deepEqual(pick(seen, "address", "ifindex"), { address: mac, ifindex: bridge });
+    assert.ok(Array.isArray(seen["flags"]) && seen["flags"].includes("UP"));
+    const data = inner(seen, "linkinfo", "info_data");
+    assert.deepEqual(pick(data, "stp_state"), { stp_state: 0 });
+    const ours = node.link("cni0");
+    assert.deepEqual([ours.kind, ours.mac, ours.up, ours.bridge], ["bridge", mac, true, { stp: false }]);
+  });
+
+  it("reads STP as on when it is", () => {
+    node.exec("ip", ["link", "add", "stp0", "type", "bridge", "stp_state", "1"]);
+    assert.deepEqual(node.link("stp0").bridge, { stp: true });
+    node.route.request(deleteLink({ name: "stp0" }));
+  });
+
+  it("keeps its MAC while ports come and go in any order (B7)", () => {
+    const ports = new Set<number>();
+    fc.assert(
+      fc.property(fc.array(fc.nat(5), { minLength: 4, maxLength: 12 }), (toggled) => {
+        for (const number of toggled) {
+          if (ports.delete(number)) node.route.request(deleteLink({ name: `dbv${number}` }));
+          else {
+            addPort(number);
+            ports.add(number);
+          }
+          assert.equal(node.link("cni0").mac, mac);
+        }
+      }),
+      { numRuns: 5 },
+    );
+    assert.equal(iprouteOne(node, "ip", "link show cni0")["address"], mac);
+    for (const number of ports) node.route.request(deleteLink({ name: `dbv${number}` }));
+    assert.equal(node.link("cni0").mac, mac);
+  });
+
+  it("keeps an MTU set by a change while ports come and go (POD-15)", () => {
+    node.route.request(changeLink({ name: "cni0" }, { mtu: 1400 }));
+    addPort(1);
+    assert.equal(node.link("cni0").mtu, 1400);
+    node.route.request(deleteLink({ name: "dbv1" }));
+    assert.equal(node.link("cni0").mtu, 1400);
+    assert.equal(iprouteOne(node, "ip", "link show cni0")["mtu"], 1400);
+  });
+
+  it("switches hairpin of a port on and off, by the port's index and by its name (POD-11)", () => {
+    addPort(2);
+    assert.deepEqual(node.link("dbv2").bridgePort, { hairpin: false, isolated: false });
+    for (const hairpin of [true, false, true]) {
+      const reference = hairpin ? { index: node.link("dbv2").index } : { name: "dbv2" };
+      node.route.request(changeLink(reference, { bridgePort: { hairpin } }));
+      assert.equal(iprouteOne(node, "bridge", "link show dev dbv2")["hairpin"], hairpin);
+      assert.equal(node.link("dbv2").bridgePort?.hairpin, hairpin);
+    }
+  });
+
+  it("changes up, MTU, alias and hairpin of a port in one message", () => {
+    addPort(3);
+    node.route.request(
+      changeLink({ name: "dbv3" }, { up: false, mtu: 1300, alias: "a/b", bridgePort: { hairpin: true } }),
+    );
+    const { up, mtu, alias, bridgePort } = node.link("dbv3");
+    assert.deepEqual(
+      { up, mtu, alias, bridgePort },
+      { up: false, mtu: 1300, alias: "a/b", bridgePort: { hairpin: true, isolated: false } },
+    );
+  });
+
+  it("reads isolation as bridge sets it", () => {
+    node.exec("bridge", ["link", "set", "dev", "dbv3", "isolated", "on"]);
+    assert.equal(node.link("dbv3").bridgePort?.isolated, true);
+  });
+
+  it("loses and gains a port by its master", () => {
+    node.route.request(setMaster({ name: "dbv2" }, 0));
+    assert.equal(node.link("dbv2").master, undefined);
+    assert.equal(
+      iproute(node, "bridge", "link show").some((port) => port["ifname"] === "dbv2"),
+      false,
+    );
+    node.route.request(setMaster({ name: "dbv2" }, bridge));
+    assert.equal(node.link("dbv2").master, bridge);
+  });
+
+  it("takes its ports' bridge with it, not the ports", () => {
+    node.route.request(deleteLink({ index: bridge }));
+    assert.equal(
+      node.links().some(({ kind }) => kind === "bridge"),
+      false,
+    );
+    assert.equal(node.link("dbv2").master, undefined);
+  });
+});

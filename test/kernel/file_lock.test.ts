@@ -1,0 +1,70 @@
+import assert from "node:assert/strict";
+import type { ChildProcess } from "node:child_process";
+import { spawn, spawnSync } from "node:child_process";
+import { once } from "node:events";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { acquireFileLock } from "../../kernel/file_lock.ts";
+import { nodeSyscalls } from "../../kernel/syscall/node.ts";
+
+describe("kernel/file_lock beside flock(1)", () => {
+  let directory = "";
+  let lock = "";
+  const holders: ChildProcess[] = [];
+  before(() => {
+    directory = mkdtempSync(path.join(tmpdir(), "drawbridge-flock-"));
+    lock = path.join(directory, "lock");
+  });
+  after(() => {
+    for (const holder of holders) holder.kill("SIGKILL");
+    rmSync(directory, { recursive: true, force: true });
+  });
+
+  /** Whether another process could take the lock now. */
+  function isFree(): boolean {
+    return spawnSync("flock", ["--nonblock", lock, "true"]).status === 0;
+  }
+
+  /** Another process that holds the lock for so long, once it has it. */
+  async function hold(seconds: number): Promise<ChildProcess> {
+    const holder = spawn("flock", ["--no-fork", lock, "sh", "-c", `echo held; exec sleep ${seconds}`], {
+      stdio: ["ignore", "pipe", "inherit"],
+    });
+    holders.push(holder);
+    await once(holder.stdout, "data");
+    return holder;
+  }
+
+  it("excludes another process until it is released", () => {
+    const release = acquireFileLock(nodeSyscalls(), lock);
+    assert.equal(isFree(), false);
+    release();
+    assert.equal(isFree(), true);
+  });
+
+  it("excludes a second holder of our own kind, who gives up in time", () => {
+    const release = acquireFileLock(nodeSyscalls(), lock);
+    let now = 0;
+    const impatient = { now: () => (now += 5000), pause: () => {} };
+    assert.throws(() => acquireFileLock(nodeSyscalls(), lock, impatient), { code: "ERR_LOCK_TIMEOUT" });
+    release();
+    acquireFileLock(nodeSyscalls(), lock, impatient)();
+  });
+
+  it("waits for another process", async () => {
+    await hold(0.2);
+    const start = performance.now();
+    acquireFileLock(nodeSyscalls(), lock)();
+    const waited = performance.now() - start;
+    assert.ok(waited > 100 && waited < 2000, `${waited} ms`);
+  });
+
+  it("gets the lock of a process that was killed", async () => {
+    const holder = await hold(30);
+    assert.equal(isFree(), false);
+    holder.kill("SIGKILL");
+    await once(holder, "exit");
+    acquireFileLock(nodeSyscalls(), lock)();
+  });
+});

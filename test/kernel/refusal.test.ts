@@ -1,0 +1,103 @@
+import assert from "node:assert/strict";
+import { parseMac } from "../../kernel/ip/mac.ts";
+import { changeLink, createBridge, createVeth, deleteLink, getLink } from "../../kernel/route/link.ts";
+import { findLink } from "../../kernel/route/socket.ts";
+import type { Request } from "../../kernel/netlink/message.ts";
+import type { Lab } from "../lab/lab.ts";
+import { createLab } from "../lab/lab.ts";
+import type { LabNamespace } from "../lab/namespace.ts";
+import { requireKernel } from "../support/privilege.ts";
+
+const mac = parseMac("0a:58:0a:f4:01:01");
+
+describe("kernel/route refusals", () => {
+  let lab: Lab | undefined;
+  let node: LabNamespace;
+  let bridge = 0;
+
+  before(function () {
+    requireKernel(this);
+    lab = createLab("kernel-refusal");
+    node = lab.namespace("node");
+    node.route.request(createBridge({ name: "cni0", mac }));
+    bridge = node.link("cni0").index;
+  });
+  after(() => lab?.destroy());
+
+  function veth(changes: {
+    name?: string;
+    mtu?: number;
+    master?: number;
+    netnsFd?: number;
+    peerName?: string;
+  }): Request {
+    const peer = { name: changes.peerName ?? "eth0", mac, netnsFd: changes.netnsFd ?? node.handle.fd };
+    return createVeth({
+      host: { name: changes.name ?? "dbv0", mac },
+      peer,
+      mtu: changes.mtu ?? 0,
+      master: changes.master ?? bridge,
+    });
+  }
+
+  const cases: readonly (readonly [title: string, request: () => Request, message: RegExp])[] = [
+    [
+      "a name that is taken",
+      () => createBridge({ name: "cni0", mac }),
+      /^create bridge cni0: already exists \(EEXIST\)$/,
+    ],
+    [
+      "a peer's name that is taken",
+      () => veth({ peerName: "cni0" }),
+      /^create veth dbv0 with peer cni0: .*\(EEXIST\)$/,
+    ],
+    ["a name that is too long", () => createBridge({ name: "sixteen-letters0", mac }), /\(ERANGE, attribute name\)$/],
+    ["an MTU above what veth takes", () => veth({ mtu: 70_000 }), /^create veth dbv0 with peer eth0: .*\(EINVAL/],
+    [
+      "an MTU above what a bridge takes",
+      () => changeLink({ index: bridge }, { mtu: 70_000 }),
+      /mtu greater than device maximum \(EINVAL\)$/,
+    ],
+    ["a master that is not there", () => veth({ master: 99_999 }), /\(EINVAL/],
+    ["a descriptor that is no namespace", () => veth({ netnsFd: 99_999 }), /\(EBADF/],
+    [
+      "a link that is not there, by name",
+      () => deleteLink({ name: "dbv9" }),
+      /^delete link dbv9: no such device \(ENODEV\)$/,
+    ],
+    [
+      "a link that is not there, by index",
+      () => changeLink({ index: 99_999 }, { up: true }),
+      /^change link 99999: .*\(ENODEV\)$/,
+    ],
+    [
+      "hairpin on a link that is no port",
+      () => changeLink({ name: "lo" }, { bridgePort: { hairpin: true } }),
+      /^change link lo: .*\(E\w+(, attribute [\w.]+)?\)$/,
+    ],
+  ];
+  for (const [title, request, message] of cases) {
+    it(`says what is wrong with ${title}, and leaves nothing behind`, () => {
+      const before = node.links();
+      assert.throws(() => node.route.request(request()), { code: "ERR_NETLINK", message });
+      assert.deepEqual(node.links(), before);
+    });
+  }
+
+  it("finds nothing where there is no link, and throws for a name that cannot be one", () => {
+    assert.equal(findLink(node.route, { name: "dbv9" }), undefined);
+    assert.equal(findLink(node.route, { index: 99_999 }), undefined);
+    assert.throws(() => findLink(node.route, { name: "sixteen-letters0" }), {
+      message: /^get link sixteen-letters0: .*\(ERANGE/,
+    });
+    assert.throws(() => node.route.request(getLink({ name: "dbv9" })), { message: /\(ENODEV\)$/ });
+  });
+
+  it("takes an alias of 254 bytes: the 255 the kernel holds count its NUL", () => {
+    node.route.request(changeLink({ index: bridge }, { alias: "a".repeat(254) }));
+    assert.equal(node.link("cni0").alias, "a".repeat(254));
+    assert.throws(() => node.route.request(changeLink({ index: bridge }, { alias: "a".repeat(255) })), {
+      message: /\(ERANGE, attribute alias\)$/,
+    });
+  });
+});

@@ -1,0 +1,141 @@
+import assert from "node:assert/strict";
+import { parseAddress } from "../../kernel/ip/address.ts";
+import { formatCidr, parseCidr } from "../../kernel/ip/cidr.ts";
+import { parseMac } from "../../kernel/ip/mac.ts";
+import { newAddress } from "../../kernel/route/interface_address.ts";
+import { createBridge } from "../../kernel/route/link.ts";
+import type { Route } from "../../kernel/route/route.ts";
+import {
+  deleteRoute,
+  dumpRoutes,
+  newRoute,
+  parseRoute,
+  replaceRoute,
+  ROUTE_PROTOCOL,
+} from "../../kernel/route/route.ts";
+import type { Lab } from "../lab/lab.ts";
+import { createLab } from "../lab/lab.ts";
+import type { LabNamespace } from "../lab/namespace.ts";
+import { requireKernel } from "../support/privilege.ts";
+import { iproute, pick } from "./iproute.ts";
+
+const gateways = { 4: "10.244.1.1", 6: "fd00:244:1::1" } as const;
+
+describe("kernel/route route", () => {
+  let lab: Lab | undefined;
+  let pod: LabNamespace;
+  let eth0 = 0;
+
+  before(function () {
+    requireKernel(this);
+    lab = createLab("kernel-route");
+    pod = lab.namespace("pod");
+    pod.route.request(createBridge({ name: "eth0", mac: parseMac("0a:58:0a:f4:01:07") }));
+    eth0 = pod.link("eth0").index;
+    pod.route.request(newAddress(eth0, parseCidr("10.99.0.7/32")));
+    pod.route.request(newAddress(eth0, parseCidr("fd99::7/128")));
+  });
+  after(() => lab?.destroy());
+
+  function ours(family: 4 | 6): readonly Route[] {
+    return pod.route
+      .dump(dumpRoutes(family))
+      .map(parseRoute)
+      .filter((found) => found !== undefined);
+  }
+
+  for (const family of [4, 6] as const) {
+    const gateway = parseAddress(gateways[family]);
+    const via = { family, gateway, onLink: true, destination: undefined };
+
+    it(`adds an on-link IPv${family} default route marked as ours (POD-14)`, () => {
+      pod.route.request(newRoute({ ...via, outputInterface: eth0 }));
+      const [found] = iproute(pod, "ip", `-${family} route show default`);
+      assert.deepEqual(pick(found ?? {}, "gateway", "dev", "protocol", "flags"), {
+        gateway: gateways[family],
+        dev: "eth0",
+        protocol: "107",
+        flags: ["onlink", "linkdown"],
+      });
+      assert.deepEqual(
+        ours(family).find(({ destination }) => destination === undefined),
+        {
+          family,
+          destination: undefined,
+          gateway,
+          outputInterface: eth0,
+          priority: family === 4 ? 0 : 1024,
+          protocol: ROUTE_PROTOCOL,
+          onLink: true,
+        },
+      );
+    });
+
+    it(`refuses it a second time, replaces it, and deletes it once (IPv${family})`, () => {
+      const spec = { ...via, outputInterface: eth0 };
+      assert.throws(() => pod.route.request(newRoute(spec)), {
+        message: /^add route default \(IPv\d\) via .* \(EEXIST\)$/,
+      });
+      const other = parseAddress(family === 4 ? "10.244.1.2" : "fd00:244:1::2");
+      pod.route.request(replaceRoute({ ...spec, gateway: other }));
+      assert.equal(ours(family).find(({ destination }) => destination === undefined)?.gateway, other);
+      pod.route.request(deleteRoute({ ...spec, gateway: other }));
+      assert.equal(iproute(pod, "ip", `-${family} route show default`).length, 0);
+      assert.throws(() => pod.route.request(deleteRoute({ ...spec, gateway: other })), { message: /\(ESRCH\)$/ });
+    });
+
+    it(`adds a route to a host on the link, with a priority (IPv${family})`, () => {
+      const destination = parseCidr(family === 4 ? "10.244.1.1/32" : "fd00:244:1::1/128");
+      const spec = { family, destination, gateway: undefined, outputInterface: eth0, onLink: false, priority: 77 };
+      pod.route.request(newRoute(spec));
+      const text = formatCidr(destination).replace(/\/.*/, "");
+      const [found] = iproute(pod, "ip", `-${family} route show ${text}`);
+      assert.deepEqual(pick(found ?? {}, "dst", "metric", "protocol", "gateway"), {
+        dst: text,
+        metric: 77,
+        protocol: "107",
+        gateway: undefined,
+      });
+      assert.ok(
+        ours(family).some(
+          (route) =>
+            route.destination !== undefined &&
+            formatCidr(route.destination) === formatCidr(destination) &&
+            route.priority === 77,
+        ),
+      );
+      pod.route.request(deleteRoute(spec));
+      assert.equal(iproute(pod, "ip", `-${family} route show ${text}`).length, 0);
+    });
+  }
+
+  it("keeps a protocol that is asked for", () => {
+    const destination = parseCidr("10.245.0.0/16");
+    pod.route.request(
+      newRoute({ family: 4, destination, gateway: undefined, outputInterface: eth0, onLink: false, protocol: 199 }),
+    );
+    assert.equal(iproute(pod, "ip", "route show 10.245.0.0/16")[0]?.["protocol"], "199");
+  });
+
+  it("reads the unicast routes of the main table and no others", () => {
+    pod.exec("ip", ["route", "add", "10.246.0.0/16", "dev", "eth0", "table", "99"]);
+    pod.exec("ip", ["route", "add", "unreachable", "10.247.0.0/16"]);
+    const texts = ours(4).map(({ destination }) => (destination === undefined ? "default" : formatCidr(destination)));
+    assert.ok(texts.includes("10.245.0.0/16"));
+    assert.ok(!texts.includes("10.246.0.0/16") && !texts.includes("10.247.0.0/16"), texts.join(" "));
+    assert.ok(!texts.some((text) => text.startsWith("127.")), "the local table is not the main one");
+  });
+
+  it("passes on the kernel's own words", () => {
+    const spec = { family: 4, outputInterface: eth0, onLink: false, gateway: undefined } as const;
+    assert.throws(() => pod.route.request(newRoute({ ...spec, destination: parseCidr("10.9.0.1/24") })), {
+      message: "add route 10.9.0.1/24: Invalid prefix for given prefix length (EINVAL)",
+    });
+    assert.throws(
+      () => pod.route.request(newRoute({ ...spec, destination: undefined, gateway: parseAddress("192.0.2.1") })),
+      {
+        message: /^add route default \(IPv4\) via 192\.0\.2\.1: Nexthop has invalid gateway.* \(ENETUNREACH/,
+      },
+    );
+  });
+});

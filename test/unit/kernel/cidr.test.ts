@@ -1,0 +1,121 @@
+import assert from "node:assert/strict";
+import fc from "fast-check";
+import { addressFromValue, bitsOf, formatAddress, parseAddress } from "../../../kernel/ip/address.ts";
+import type { Cidr } from "../../../kernel/ip/cidr.ts";
+import {
+  cidrContains,
+  cidrFamily,
+  formatCidr,
+  hasHostBits,
+  hostCidr,
+  lastAddress,
+  networkAddress,
+  parseCidr,
+} from "../../../kernel/ip/cidr.ts";
+
+const anyCidr: fc.Arbitrary<Cidr> = fc.constantFrom<4 | 6>(4, 6).chain((family) =>
+  fc
+    .tuple(fc.bigInt({ min: 0n, max: (1n << BigInt(bitsOf(family))) - 1n }), fc.nat(bitsOf(family)))
+    .map(([value, prefixLength]) => {
+      const address = addressFromValue(family, value);
+      assert.ok(address !== undefined);
+      return { address, prefixLength };
+    }),
+);
+
+/** The prefix as a string of binary digits: the slow second reading of every mask below. */
+function binary(cidr: Cidr): string {
+  return BigInt(cidr.address)
+    .toString(2)
+    .padStart(bitsOf(cidrFamily(cidr)), "0");
+}
+
+describe("kernel/ip/cidr", () => {
+  const table: readonly (readonly [text: string, network: string, last: string, hostBits: boolean])[] = [
+    ["10.244.1.0/24", "10.244.1.0", "10.244.1.255", false],
+    ["10.244.1.7/24", "10.244.1.0", "10.244.1.255", true],
+    ["0.0.0.0/0", "0.0.0.0", "255.255.255.255", false],
+    ["10.0.0.1/31", "10.0.0.0", "10.0.0.1", true],
+    ["10.0.0.1/32", "10.0.0.1", "10.0.0.1", false],
+    ["FD00:244::7/64", "fd00:244::", "fd00:244::ffff:ffff:ffff:ffff", true],
+    ["::/0", "::", "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff", false],
+    ["::1/128", "::1", "::1", false],
+  ];
+  for (const [text, network, last, hostBits] of table) {
+    it(`reads ${text}`, () => {
+      const cidr = parseCidr(text);
+      assert.equal(formatAddress(networkAddress(cidr)), network);
+      assert.equal(formatAddress(lastAddress(cidr)), last);
+      assert.equal(hasHostBits(cidr), hostBits);
+      assert.ok(Object.isFrozen(cidr));
+    });
+  }
+
+  const bad = [
+    "10.0.0.0",
+    "10.0.0.0/",
+    "/24",
+    "10.0.0.0/33",
+    "::/129",
+    "10.0.0.0/024",
+    "10.0.0.0/+8",
+    "10.0.0.0/-1",
+    "10.0.0.0/8.0",
+    "10.0.0.0/8/8",
+    "10.0.0.0/ 8",
+    "10.0.0.0/8\n",
+    "10.0.0.0/255.0.0.0",
+    "10.0.0/8",
+    "010.0.0.0/8",
+    "fe80::%eth0/64",
+    "::/1e1",
+    "",
+  ];
+  for (const text of bad) {
+    it(`refuses ${JSON.stringify(text)} and names field and value`, () => {
+      assert.throws(
+        () => parseCidr(text, "ipam.subnet"),
+        (error: unknown) => {
+          assert.ok(error instanceof Error && "code" in error);
+          assert.equal(error.code, "ERR_ADDRESS");
+          assert.ok(error.message.startsWith(`ipam.subnet: ${JSON.stringify(text)} is not a prefix`), error.message);
+          return true;
+        },
+      );
+    });
+  }
+
+  it("reads what it prints", () => {
+    fc.assert(fc.property(anyCidr, (cidr) => assert.deepEqual(parseCidr(formatCidr(cidr)), cidr)));
+  });
+
+  it("masks like a string of binary digits", () => {
+    fc.assert(
+      fc.property(anyCidr, (cidr) => {
+        const digits = binary(cidr);
+        const prefix = digits.slice(0, cidr.prefixLength);
+        assert.equal(BigInt(networkAddress(cidr)), BigInt(`0b${prefix.padEnd(digits.length, "0")}`));
+        assert.equal(BigInt(lastAddress(cidr)), BigInt(`0b${prefix.padEnd(digits.length, "1")}`));
+        assert.equal(hasHostBits(cidr), digits.slice(cidr.prefixLength).includes("1"));
+      }),
+    );
+  });
+
+  it("contains what shares the prefix, and never the other family", () => {
+    fc.assert(
+      fc.property(anyCidr, anyCidr, (cidr, other) => {
+        const sameFamily = cidrFamily(cidr) === cidrFamily(other);
+        const prefix = binary(cidr).slice(0, cidr.prefixLength);
+        assert.equal(cidrContains(cidr, other.address), sameFamily && binary(other).startsWith(prefix));
+        assert.ok(cidrContains(cidr, networkAddress(cidr)) && cidrContains(cidr, lastAddress(cidr)));
+      }),
+    );
+    assert.equal(cidrContains(parseCidr("::/0"), parseAddress("10.0.0.1")), false);
+    assert.equal(cidrContains(parseCidr("0.0.0.0/0"), parseAddress("::1")), false);
+  });
+
+  it("makes the prefix of a single address", () => {
+    assert.equal(formatCidr(hostCidr(parseAddress("10.0.0.1"))), "10.0.0.1/32");
+    assert.equal(formatCidr(hostCidr(parseAddress("fd00::1"))), "fd00::1/128");
+  });
+});

@@ -1,0 +1,78 @@
+import assert from "node:assert/strict";
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { identityOf, isDirectory, listDirectory, readTextFile, writeAll } from "../../../kernel/file.ts";
+import { Errno } from "../../../kernel/syscall/errno.ts";
+import type { FileCalls } from "../../../kernel/syscall/file_calls.ts";
+import { OpenFlag } from "../../../kernel/syscall/file_calls.ts";
+import { nodeSyscalls } from "../../../kernel/syscall/node.ts";
+
+const files: FileCalls = nodeSyscalls();
+
+describe("kernel/file", () => {
+  let directory = "";
+  const inDirectory = (name: string): string => path.join(directory, name);
+  before(() => {
+    directory = mkdtempSync(path.join(tmpdir(), "drawbridge-file-"));
+  });
+  after(() => rmSync(directory, { recursive: true, force: true }));
+
+  it("reads texts of any length, up to the limit", () => {
+    for (const length of [0, 1, 16 * 1024 - 1, 16 * 1024, 16 * 1024 + 1, 100_000]) {
+      const text = "é".repeat(Math.floor(length / 2)) + "x".repeat(length % 2);
+      writeFileSync(inDirectory("text"), text);
+      assert.equal(readTextFile(files, inDirectory("text"), length), text);
+      if (length === 0) continue;
+      assert.throws(() => readTextFile(files, inDirectory("text"), length - 1), {
+        code: "ERR_SYSCALL",
+        message: /: EFBIG/,
+      });
+    }
+  });
+
+  it("finds nothing where nothing is, and names the path of any other failure", () => {
+    assert.equal(readTextFile(files, inDirectory("missing"), 10), undefined);
+    assert.equal(listDirectory(files, inDirectory("missing")), undefined);
+    assert.equal(isDirectory(files, inDirectory("missing/deeper")), false);
+    assert.throws(() => readTextFile(files, directory, 10), { message: new RegExp(`^read ${directory}: EISDIR`) });
+    writeFileSync(inDirectory("plain"), "");
+    assert.equal(isDirectory(files, inDirectory("plain")), false);
+    assert.throws(() => listDirectory(files, inDirectory("plain")), { message: /plain: ENOTDIR/ });
+  });
+
+  it("lists a directory of more entries than one call returns", () => {
+    mkdirSync(inDirectory("many"));
+    const names = Array.from({ length: 800 }, (_, i) => `${i}-é-${"n".repeat(i % 40)}`);
+    for (const name of names) writeFileSync(inDirectory(`many/${name}`), "");
+    assert.deepEqual(listDirectory(files, inDirectory("many"))?.toSorted(), names.toSorted());
+    assert.equal(isDirectory(files, inDirectory("many")), true);
+  });
+
+  it("identifies an open file by device and inode as stat does", () => {
+    writeFileSync(inDirectory("open"), "");
+    const fd = files.open(inDirectory("open"), OpenFlag.RDONLY, 0);
+    const { ino } = statSync(inDirectory("open"), { bigint: true });
+    assert.equal(identityOf(files, fd, "open").inode, ino);
+    files.close(fd);
+  });
+
+  it("writes on after a part, and repeats what a signal interrupted", () => {
+    const target = inDirectory("written");
+    const fd = files.open(target, OpenFlag.WRONLY | OpenFlag.CREAT, 0o600);
+    let calls = 0;
+    const hesitant: FileCalls = {
+      ...files,
+      write: (to, data) => (++calls % 2 === 0 ? -Errno.EINTR : files.write(to, data.subarray(0, 3))),
+    };
+    writeAll(hesitant, fd, new TextEncoder().encode("10.244.1.7\r\neth0"), target);
+    files.close(fd);
+    assert.equal(readFileSync(target, "utf8"), "10.244.1.7\r\neth0");
+    let reads = 0;
+    const interrupted: FileCalls = {
+      ...files,
+      read: (from, buffer) => (++reads % 2 === 1 ? -Errno.EINTR : files.read(from, buffer.subarray(0, 2))),
+    };
+    assert.equal(readTextFile(interrupted, target, 100), "10.244.1.7\r\neth0");
+  });
+});

@@ -1,0 +1,193 @@
+import assert from "node:assert/strict";
+import fc from "fast-check";
+import { DrawbridgeError } from "../../../kernel/error.ts";
+import { parseAddress } from "../../../kernel/ip/address.ts";
+import { parseCidr } from "../../../kernel/ip/cidr.ts";
+import { parseMac } from "../../../kernel/ip/mac.ts";
+import { eachAttribute } from "../../../kernel/netlink/attribute.ts";
+import { outcomeOf } from "../../../kernel/netlink/error.ts";
+import type { ReceivedMessage, Request } from "../../../kernel/netlink/message.ts";
+import { decodeMessages, encodeRequest } from "../../../kernel/netlink/message.ts";
+import { littleEndian, Writer } from "../../../kernel/netlink/writer.ts";
+import { newAddress, parseInterfaceAddress } from "../../../kernel/route/interface_address.ts";
+import { changeLink, createBridge, createVeth, dumpLinks, parseLink } from "../../../kernel/route/link.ts";
+import { parseNeighbour, setNeighbour } from "../../../kernel/route/neighbour.ts";
+import { newRoute, parseRoute } from "../../../kernel/route/route.ts";
+
+const mac = parseMac("0a:58:0a:f4:01:07");
+const veth = createVeth({ host: { name: "dbv0", mac }, peer: { name: "eth0", mac, netnsFd: 5 }, mtu: 1400, master: 3 });
+const onLink = { destination: undefined, outputInterface: 2, onLink: true };
+
+/** Bodies the kernel might send: our own requests have the same layouts. */
+const wellFormed: readonly Request[] = [
+  veth,
+  createBridge({ name: "cni0", mac }),
+  changeLink({ index: 4 }, { up: true, alias: "default/web", bridgePort: { hairpin: true } }),
+  newAddress(2, parseCidr("10.244.1.7/24")),
+  newAddress(2, parseCidr("fd00:244::7/64")),
+  newRoute({ family: 6, gateway: parseAddress("fe80::1"), ...onLink }),
+  newRoute({ family: 4, gateway: parseAddress("10.244.1.1"), ...onLink }),
+  setNeighbour(2, parseAddress("10.244.1.1"), mac),
+];
+
+function received(body: Uint8Array): ReceivedMessage {
+  return { type: 16, flags: 0, sequence: 1, body };
+}
+
+/** Every way bytes enter the codec. */
+const decoders: Readonly<Record<string, (bytes: Uint8Array) => unknown>> = {
+  messages: (bytes) =>
+    bounded(decodeMessages(bytes), bytes.length / 16).map(({ body, ...rest }) => ({ ...rest, body: [...body] })),
+  attributes: (bytes) =>
+    bounded(eachAttribute(bytes), bytes.length / 4).map(([number, payload]) => [number, ...payload]),
+  link: (bytes) => parseLink(received(bytes)),
+  address: (bytes) => parseInterfaceAddress(received(bytes)),
+  route: (bytes) => parseRoute(received(bytes)),
+  neighbour: (bytes) => parseNeighbour(received(bytes)),
+  "error with echo": (bytes) => outcomeOf(veth, 0x200, bytes)?.message,
+  "capped error": (bytes) => outcomeOf(veth, 0x300, bytes)?.message,
+};
+
+/** All that an iteration yields; fails when it takes more steps than the input has room for. */
+function bounded<T>(iteration: Iterable<T>, steps: number): readonly T[] {
+  const seen: T[] = [];
+  for (const item of iteration) {
+    seen.push(item);
+    assert.ok(seen.length <= steps, `more than ${steps} steps`);
+  }
+  return seen;
+}
+
+/** What a decoder makes of bytes: a value, or the message of ERR_NETLINK_MALFORMED. Any other error is a failure. */
+function outcome(decode: (bytes: Uint8Array) => unknown, bytes: Uint8Array): unknown {
+  try {
+    return { value: decode(bytes) };
+  } catch (error) {
+    if (error instanceof DrawbridgeError && error.code === "ERR_NETLINK_MALFORMED") return { refused: error.message };
+    throw error;
+  }
+}
+
+/** Decodes the bytes alone and inside two buffers of different surroundings: the outcome must be the same. */
+function assertHolds(bytes: Uint8Array, surrounding = 0xa5): void {
+  for (const [name, decode] of Object.entries(decoders)) {
+    const alone = outcome(decode, bytes.slice());
+    for (const filler of [surrounding, surrounding ^ 0xff]) {
+      const larger = new Uint8Array(bytes.length + 96).fill(filler);
+      larger.set(bytes, 48);
+      const inside = outcome(decode, larger.subarray(48, 48 + bytes.length));
+      assert.deepEqual(inside, alone, `${name}: bytes outside of the buffer matter`);
+    }
+  }
+}
+
+function datagramOf(requests: readonly Request[]): Uint8Array {
+  const writer = new Writer();
+  for (const [i, message] of requests.entries()) encodeRequest(writer, message, 0, i);
+  return writer.view();
+}
+
+/** An NLMSG_ERROR body: errno, echoed header, extended ACK attributes. */
+function errorBody(echoed: number, attributes: Uint8Array): Uint8Array {
+  const body = new Uint8Array(20 + attributes.length);
+  const view = new DataView(body.buffer);
+  view.setInt32(0, -22, littleEndian);
+  view.setUint32(4, echoed, littleEndian);
+  body.set(attributes, 20);
+  return body;
+}
+
+const bodies = [...wellFormed.map((message) => message.body), datagramOf(wellFormed), datagramOf([dumpLinks()])];
+const anyBody = fc.constantFrom(...bodies);
+
+describe("kernel/netlink decoder", () => {
+  it("holds at every truncation", () => {
+    for (const body of bodies)
+      for (let length = 0; length <= body.length; length++) assertHolds(body.subarray(0, length));
+  });
+
+  it("holds when any 16-bit field is a hostile length", () => {
+    for (const body of bodies) {
+      for (let offset = 0; offset + 2 <= body.length; offset += 2) {
+        for (const length of [0, 1, 3, 4, 5, 0x7fff, 0xffff]) {
+          const hostile = body.slice();
+          new DataView(hostile.buffer).setUint16(offset, length, littleEndian);
+          for (const decode of Object.values(decoders)) outcome(decode, hostile);
+        }
+      }
+    }
+  });
+
+  it("holds on well-formed bodies with bytes overwritten", () => {
+    const change = fc.array(fc.tuple(fc.nat(400), fc.nat(255)), { maxLength: 8 });
+    fc.assert(
+      fc.property(anyBody, change, fc.nat(255), (body, changes, surrounding) => {
+        const changed = body.slice();
+        for (const [offset, value] of changes) changed[offset % body.length] = value;
+        assertHolds(changed, surrounding);
+      }),
+      { numRuns: 500 },
+    );
+  });
+
+  it("holds on random bytes", () => {
+    fc.assert(
+      fc.property(fc.uint8Array({ maxLength: 300 }), fc.nat(255), (bytes, surrounding) =>
+        assertHolds(bytes, surrounding),
+      ),
+      { numRuns: 1000 },
+    );
+  });
+
+  it("holds on random attributes behind a right header", () => {
+    const attribute = fc.tuple(fc.nat(40), fc.nat(60), fc.uint8Array({ maxLength: 24 }));
+    fc.assert(
+      fc.property(anyBody, fc.array(attribute, { maxLength: 6 }), (body, attributes) => {
+        const writer = new Writer();
+        writer.bytes(body.subarray(0, 16));
+        for (const [length, number, payload] of attributes) {
+          writer.u16(length);
+          writer.u16(number);
+          writer.bytes(payload);
+          writer.align();
+        }
+        assertHolds(writer.view());
+        assertHolds(errorBody(16, writer.view().subarray(16)));
+      }),
+      { numRuns: 500 },
+    );
+  });
+
+  it("holds on attributes nested as deeply as a length field allows", () => {
+    const deep = new Uint8Array(16 + 0xfffc);
+    const view = new DataView(deep.buffer);
+    for (let offset = 16; offset < deep.length; offset += 4) {
+      view.setUint16(offset, deep.length - offset, littleEndian);
+      view.setUint16(offset + 2, 18 | 0x8000, littleEndian);
+    }
+    for (const decode of Object.values(decoders)) outcome(decode, deep);
+    assert.equal(parseLink(received(deep)).kind, undefined);
+  });
+
+  it("refuses an error that echoes more, or less, than the body holds", () => {
+    for (const echoed of [0, 15, 17, 0x7fff_ffff, 0x8000_0000, 0xffff_fff0, 0xffff_ffff]) {
+      assert.throws(() => outcomeOf(veth, 0x200, errorBody(echoed, new Uint8Array(0))), {
+        code: "ERR_NETLINK_MALFORMED",
+      });
+    }
+    assert.equal(outcomeOf(veth, 0x200, errorBody(16, new Uint8Array(0)))?.errnoName, "EINVAL");
+  });
+
+  it("names no attribute for an offset outside of the request", () => {
+    fc.assert(
+      fc.property(fc.nat(0xffff_ffff), (offset) => {
+        const writer = new Writer();
+        for (const value of [8, 2]) writer.u16(value);
+        writer.u32(offset);
+        const error = outcomeOf(veth, 0x300, errorBody(16, writer.view()));
+        assert.ok(error !== undefined);
+        if (offset >= 16 + veth.body.length || offset < 32) assert.doesNotMatch(error.message, /attribute/);
+      }),
+    );
+  });
+});

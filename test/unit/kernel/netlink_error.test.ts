@@ -1,0 +1,84 @@
+import assert from "node:assert/strict";
+import { parseMac } from "../../../kernel/ip/mac.ts";
+import { attributeBytes, bytes, string, u32 } from "../../../kernel/netlink/attribute.ts";
+import { outcomeOf } from "../../../kernel/netlink/error.ts";
+import { Errno, errnoName, errnoText } from "../../../kernel/syscall/errno.ts";
+import { check } from "../../../kernel/syscall/syscalls.ts";
+import { createBridge } from "../../../kernel/route/link.ts";
+import { errorBody } from "./scripted_syscalls.ts";
+
+const CAPPED = 0x100;
+const ACK_TLVS = 0x200;
+const bridge = createBridge({ name: "cni0", mac: parseMac("0a:58:0a:f4:01:01") });
+
+/** NLMSGERR_ATTR_*: the text, the offset of the bad attribute, a cookie nobody asked for. */
+function extended(message: string, offset?: number): Uint8Array {
+  const table = { message: [1, string], offset: [2, u32], cookie: [3, bytes] } as const;
+  return attributeBytes(table, {
+    message,
+    cookie: Uint8Array.of(1, 2, 3),
+    ...(offset === undefined ? {} : { offset }),
+  });
+}
+
+describe("kernel/netlink/error", () => {
+  it("takes errno zero for success, extended text or not", () => {
+    assert.equal(outcomeOf(bridge, CAPPED, errorBody(0, 16, new Uint8Array(0))), undefined);
+    assert.equal(outcomeOf(bridge, CAPPED | ACK_TLVS, errorBody(0, 16, extended("a warning"))), undefined);
+  });
+
+  it("says in words what the errno means when the kernel gives no text", () => {
+    const error = outcomeOf(bridge, CAPPED, errorBody(Errno.EEXIST, 16, new Uint8Array(0)));
+    assert.equal(error?.message, "create bridge cni0: already exists (EEXIST)");
+    assert.deepEqual([error?.code, error?.errno, error?.kernelMessage], ["ERR_NETLINK", 17, undefined]);
+  });
+
+  it("prefers the kernel's own text and names the attribute it points at", () => {
+    const mtuOffset = 16 + 16 + 12;
+    const error = outcomeOf(bridge, CAPPED | ACK_TLVS, errorBody(Errno.ERANGE, 16, extended("too long", mtuOffset)));
+    assert.equal(error?.message, "create bridge cni0: too long (ERANGE, attribute name)");
+    assert.equal(error?.kernelMessage, "too long");
+  });
+
+  it("names an attribute inside a nested one", () => {
+    const kindOffset = 16 + 16 + 12 + 12 + 4;
+    const error = outcomeOf(
+      bridge,
+      CAPPED | ACK_TLVS,
+      errorBody(Errno.EOPNOTSUPP, 16, extended("unknown", kindOffset)),
+    );
+    assert.match(error?.message ?? "", /attribute linkInfo\.kind\)$/);
+  });
+
+  it("finds the text behind a request the kernel echoes whole, also one of odd length", () => {
+    for (const echoed of [16 + bridge.body.length, 61]) {
+      const error = outcomeOf(bridge, ACK_TLVS, errorBody(Errno.EINVAL, echoed, extended("mtu too large")));
+      assert.equal(error?.message, "create bridge cni0: mtu too large (EINVAL)");
+    }
+  });
+
+  it("ignores what follows when the kernel does not announce attributes", () => {
+    const error = outcomeOf(bridge, 0, errorBody(Errno.EINVAL, 16, extended("not to be read")));
+    assert.equal(error?.message, "create bridge cni0: invalid argument (EINVAL)");
+  });
+
+  it("refuses a body shorter than struct nlmsgerr", () => {
+    assert.throws(() => outcomeOf(bridge, 0, new Uint8Array(19)), { code: "ERR_NETLINK_MALFORMED" });
+  });
+});
+
+describe("kernel/syscall/errno", () => {
+  it("has a text for every name, and numbers no two alike", () => {
+    const numbers = Object.values(Errno);
+    assert.equal(new Set(numbers).size, numbers.length);
+    for (const [name, errno] of Object.entries(Errno)) {
+      assert.equal(errnoName(errno), name);
+      assert.notEqual(errnoText(errno), "unknown error");
+    }
+  });
+
+  it("prints an errno it does not know by its number", () => {
+    assert.throws(() => check(-524, "ask"), { code: "ERR_SYSCALL", message: "ask: errno 524 (unknown error)" });
+    assert.equal(check(3, "ask"), 3);
+  });
+});

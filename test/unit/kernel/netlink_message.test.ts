@@ -1,0 +1,120 @@
+import assert from "node:assert/strict";
+import fc from "fast-check";
+import { string, u32 } from "../../../kernel/netlink/attribute.ts";
+import type { BodyLayout } from "../../../kernel/netlink/message.ts";
+import {
+  decodeBody,
+  decodeMessages,
+  encodeRequest,
+  MessageFlag,
+  request,
+  requestAttributeAt,
+} from "../../../kernel/netlink/message.ts";
+import type { StructLayout } from "../../../kernel/netlink/struct.ts";
+import { decodeStruct, encodeStruct, structSize } from "../../../kernel/netlink/struct.ts";
+import { Writer } from "../../../kernel/netlink/writer.ts";
+
+const ranges = {
+  u8: { min: 0, max: 0xff },
+  u16: { min: 0, max: 0xffff },
+  u32: { min: 0, max: 0xffff_ffff },
+  i32: { min: -0x8000_0000, max: 0x7fff_ffff },
+} as const;
+
+const fieldOf = fc
+  .constantFrom<keyof typeof ranges>("u8", "u16", "u32", "i32")
+  .chain((width) => fc.integer(ranges[width]).map((value) => ({ width, value })));
+
+const layout = {
+  struct: { family: "u8", pad: "u8", index: "u16", size: "u8" },
+  attributes: { name: [3, string], mtu: [4, u32] },
+} as const satisfies BodyLayout;
+const kind = { type: 16, flags: MessageFlag.CREATE, layout };
+
+describe("kernel/netlink/struct", () => {
+  it("reads what it writes, for any layout", () => {
+    fc.assert(
+      fc.property(fc.array(fieldOf, { maxLength: 12 }), (fields) => {
+        const struct: StructLayout = Object.fromEntries(fields.map(({ width }, i) => [`f${i}`, width]));
+        const values = Object.fromEntries(fields.map(({ value }, i) => [`f${i}`, value]));
+        const writer = new Writer(1);
+        encodeStruct(writer, struct, values);
+        assert.equal(writer.length, structSize(struct));
+        assert.deepEqual(decodeStruct(struct, writer.view()), values);
+        if (writer.length === 0) return;
+        assert.throws(() => decodeStruct(struct, writer.view().subarray(1)), { code: "ERR_NETLINK_MALFORMED" });
+      }),
+    );
+  });
+
+  it("writes zero for a field left out", () => {
+    const writer = new Writer();
+    encodeStruct(writer, layout.struct, { index: 7 });
+    assert.deepEqual(decodeStruct(layout.struct, writer.view()), { family: 0, pad: 0, index: 7, size: 0 });
+  });
+});
+
+describe("kernel/netlink/writer", () => {
+  it("grows from any capacity in the middle of any value", () => {
+    for (let capacity = 0; capacity < 40; capacity++) {
+      const writer = new Writer(capacity);
+      writer.u8(1);
+      writer.u16(0x0202);
+      writer.u32(0x0303_0303);
+      writer.i32(-1);
+      writer.u64(0x0404_0404_0404_0404n);
+      writer.bytes(Uint8Array.of(5, 5));
+      writer.align();
+      const expected = [1, 2, 2, 3, 3, 3, 3, 255, 255, 255, 255, 4, 4, 4, 4, 4, 4, 4, 4, 5, 5, 0, 0, 0];
+      assert.deepEqual([...writer.view()], expected);
+    }
+  });
+});
+
+describe("kernel/netlink/message", () => {
+  it("reads the messages of a datagram as they were written", () => {
+    const item = fc.record(
+      { name: fc.string({ unit: "grapheme-ascii" }), index: fc.nat(0xffff), sequence: fc.nat(0xffff_ffff) },
+      { noNullPrototype: true },
+    );
+    fc.assert(
+      fc.property(fc.array(item, { maxLength: 5 }), (items) => {
+        const writer = new Writer(1);
+        for (const { name, index, sequence } of items) {
+          encodeRequest(writer, request("test", kind, { index }, { name }), MessageFlag.ACK, sequence);
+        }
+        const read = [...decodeMessages(writer.view())].map((message) => {
+          assert.equal(message.type, 16);
+          assert.equal(message.flags, MessageFlag.REQUEST | MessageFlag.CREATE | MessageFlag.ACK);
+          const { header, attributes } = decodeBody(layout, message.body);
+          return { name: attributes.name, index: header.index, sequence: message.sequence };
+        });
+        assert.deepEqual(read, items);
+      }),
+    );
+  });
+
+  it("starts the attributes on the alignment behind the struct, as the kernel reads them", () => {
+    const { body } = request("test", kind, {}, { mtu: 5 });
+    assert.equal(structSize(layout.struct), 5);
+    assert.deepEqual(decodeBody(layout, body).attributes, { mtu: 5 });
+    assert.equal(body.length, 8 + 8);
+  });
+
+  it("names a request's attribute by the offset the kernel counts from the message header", () => {
+    const message = request("test", kind, {}, { name: "eth0", mtu: 5 });
+    assert.equal(requestAttributeAt(message, 16 + 8), "name");
+    assert.equal(requestAttributeAt(message, 16 + 8 + 12), "mtu");
+    assert.equal(requestAttributeAt(message, 16), undefined);
+  });
+
+  it("refuses a message shorter than its header or longer than the datagram", () => {
+    const writer = new Writer();
+    encodeRequest(writer, request("test", kind, {}, {}), 0, 1);
+    const datagram = writer.view();
+    for (const length of [0, 15, datagram.length + 1, 0xffff_ffff]) {
+      writer.patchU32(0, length);
+      assert.throws(() => [...decodeMessages(datagram)], { code: "ERR_NETLINK_MALFORMED" });
+    }
+  });
+});

@@ -1,0 +1,181 @@
+import assert from "node:assert/strict";
+import { NetlinkSocket } from "../../../kernel/netlink/socket.ts";
+import { decodeMessages } from "../../../kernel/netlink/message.ts";
+import { Errno } from "../../../kernel/syscall/errno.ts";
+import { deleteLink, dumpLinks, getLink } from "../../../kernel/route/link.ts";
+import type { ReceiveStep } from "./scripted_syscalls.ts";
+import { dumpEnd, joined, kernelAnswer, kernelMessage, ScriptedSyscalls } from "./scripted_syscalls.ts";
+
+const NEWLINK = 16;
+const MULTI = 2;
+const DUMP_INTR = 0x10;
+const remove = deleteLink({ name: "dbv0" });
+
+function open(...steps: readonly (Uint8Array | ReceiveStep)[]): { syscalls: ScriptedSyscalls; socket: NetlinkSocket } {
+  const syscalls = new ScriptedSyscalls(steps.map((step) => (step instanceof Uint8Array ? { datagram: step } : step)));
+  return { syscalls, socket: new NetlinkSocket(syscalls, 0) };
+}
+
+function link(sequence: number, index: number, flags = 0): Uint8Array {
+  return kernelMessage(NEWLINK, sequence, Uint8Array.of(...Array.from({ length: 15 }, () => 0), index), flags);
+}
+
+function lastBytes(messages: readonly { readonly body: Uint8Array }[]): readonly (number | undefined)[] {
+  return messages.map(({ body }) => body.at(-1));
+}
+
+describe("kernel/netlink/socket", () => {
+  it("repeats a send and a receive that a signal interrupted", () => {
+    const { syscalls, socket } = open(Errno.EINTR, Errno.EINTR, kernelAnswer(1));
+    syscalls.sendResults.push(-Errno.EINTR, -Errno.EINTR);
+    assert.deepEqual(socket.request(remove), []);
+    assert.equal(syscalls.sent.length, 1);
+    assert.equal(syscalls.unread, 0);
+  });
+
+  it("throws the errno of a send or receive that fails", () => {
+    const sending = open();
+    sending.syscalls.sendResults.push(-Errno.ENOBUFS);
+    assert.throws(() => sending.socket.request(remove), { code: "ERR_SYSCALL", message: /^netlink send: ENOBUFS/ });
+    const receiving = open(Errno.ENOBUFS);
+    assert.throws(() => receiving.socket.request(remove), {
+      code: "ERR_SYSCALL",
+      message: /^netlink receive: ENOBUFS/,
+    });
+  });
+
+  it("says so when the kernel does not answer in time", () => {
+    const { socket } = open(Errno.EAGAIN);
+    assert.throws(() => socket.request(remove), {
+      code: "ERR_NETLINK",
+      message: "netlink: no answer from the kernel in 10 s",
+    });
+  });
+
+  it("drops late answers to an earlier request, and acknowledgements of it", () => {
+    const { socket } = open(Errno.EAGAIN, kernelAnswer(1, Errno.ENODEV), link(1, 9), link(2, 5), kernelAnswer(2));
+    assert.throws(() => socket.request(remove), { code: "ERR_NETLINK" });
+    assert.deepEqual(lastBytes(socket.request(getLink({ index: 5 }))), [5]);
+  });
+
+  it("drops datagrams that are not the kernel's", () => {
+    const forged = kernelAnswer(1, Errno.EPERM);
+    const { socket, syscalls } = open({ datagram: forged, portId: 4321 }, kernelAnswer(1));
+    assert.deepEqual(socket.request(remove), []);
+    assert.equal(syscalls.unread, 0);
+  });
+
+  it("refuses a datagram longer than its buffer", () => {
+    const { socket } = open({ datagram: kernelAnswer(1), length: 70_000 });
+    assert.throws(() => socket.request(remove), {
+      code: "ERR_NETLINK_MALFORMED",
+      message: "netlink datagram: 70000 bytes; expected at most 65536",
+    });
+  });
+
+  it("pairs the answers of a batch by sequence number, whatever their order, with one refusal in the middle", () => {
+    const { socket, syscalls } = open(
+      joined(link(3, 8), kernelAnswer(3)),
+      kernelAnswer(1),
+      kernelAnswer(2, Errno.EEXIST),
+    );
+    const requests = [remove, remove, getLink({ index: 8 })];
+    const replies = socket.batch(requests);
+    assert.deepEqual(
+      replies.map(({ error }) => error?.errnoName),
+      [undefined, "EEXIST", undefined],
+    );
+    assert.deepEqual(
+      replies.map(({ messages }) => messages.length),
+      [0, 0, 1],
+    );
+    const sent = [...decodeMessages(syscalls.sent[0] ?? new Uint8Array(0))];
+    assert.deepEqual(
+      sent.map(({ sequence, flags }) => [sequence, flags & 5]),
+      [
+        [1, 5],
+        [2, 5],
+        [3, 5],
+      ],
+    );
+  });
+
+  it("does not take a repeated answer for another request's", () => {
+    const { socket } = open(kernelAnswer(1), kernelAnswer(1), kernelAnswer(2, Errno.EPERM));
+    const replies = socket.batch([remove, remove]);
+    assert.deepEqual(
+      replies.map(({ error }) => error?.errnoName),
+      [undefined, "EPERM"],
+    );
+  });
+
+  it("throws the first refusal of requests that must all succeed", () => {
+    const { socket } = open(kernelAnswer(1), kernelAnswer(2, Errno.EEXIST), kernelAnswer(3, Errno.EPERM));
+    assert.throws(() => socket.requestAll([remove, remove, remove]), {
+      message: "delete link dbv0: already exists (EEXIST)",
+    });
+  });
+
+  it("sends a long batch in parts whose answers fit the receive buffer, and nothing for an empty one", () => {
+    const answers = Array.from({ length: 100 }, (_, i) => kernelAnswer(i + 1, i === 70 ? Errno.EEXIST : 0));
+    const { socket, syscalls } = open(...answers);
+    assert.deepEqual(socket.batch([]), []);
+    assert.equal(syscalls.sent.length, 0);
+    const replies = socket.batch(Array.from({ length: 100 }, () => remove));
+    assert.deepEqual(
+      syscalls.sent.map((datagram) => [...decodeMessages(datagram)].length),
+      [32, 32, 32, 4],
+    );
+    assert.equal(
+      replies.findIndex(({ error }) => error !== undefined),
+      70,
+    );
+  });
+
+  it("collects a dump of several datagrams, keeping the bytes when the buffer is used again", () => {
+    const { socket } = open(joined(link(1, 1, MULTI), link(1, 2, MULTI)), link(1, 3, MULTI), dumpEnd(1));
+    assert.deepEqual(lastBytes(socket.dump(dumpLinks())), [1, 2, 3]);
+  });
+
+  it("repeats an interrupted dump from the start and drops what it had", () => {
+    const { socket } = open(
+      link(1, 1, MULTI),
+      link(1, 2, MULTI | DUMP_INTR),
+      dumpEnd(1),
+      link(2, 3, MULTI),
+      dumpEnd(2),
+    );
+    assert.deepEqual(lastBytes(socket.dump(dumpLinks())), [3]);
+  });
+
+  it("notices an interruption that only the end of the dump states", () => {
+    const { socket } = open(link(1, 1, MULTI), dumpEnd(1, 0, MULTI | DUMP_INTR), dumpEnd(2));
+    assert.deepEqual(socket.dump(dumpLinks()), []);
+  });
+
+  it("gives up after ten interrupted dumps", () => {
+    const interrupted = Array.from({ length: 11 }, (_, i) => dumpEnd(i + 1, 0, MULTI | DUMP_INTR));
+    const { socket, syscalls } = open(...interrupted);
+    assert.throws(() => socket.dump(dumpLinks()), { message: "list links: changed during each of 10 dumps (EINTR)" });
+    assert.equal(syscalls.unread, 1);
+  });
+
+  it("throws the errno a dump is refused with or ends with", () => {
+    const refused = open(kernelAnswer(1, Errno.EOPNOTSUPP));
+    assert.throws(() => refused.socket.dump(dumpLinks()), {
+      message: "list links: operation not supported (EOPNOTSUPP)",
+    });
+    const failed = open(link(1, 1, MULTI), dumpEnd(1, -Errno.ENODEV));
+    assert.throws(() => failed.socket.dump(dumpLinks()), { message: "list links: no such device (ENODEV)" });
+  });
+
+  it("drops the rest of a dump that failed when the next request or dump is made", () => {
+    const rest = [{ datagram: Uint8Array.of(1, 2, 3) }, link(1, 1, MULTI), dumpEnd(1)];
+    const requesting = open(...rest, kernelAnswer(2));
+    assert.throws(() => requesting.socket.dump(dumpLinks()), { code: "ERR_NETLINK_MALFORMED" });
+    assert.deepEqual(requesting.socket.request(remove), []);
+    const dumping = open(...rest, link(2, 5, MULTI), dumpEnd(2));
+    assert.throws(() => dumping.socket.dump(dumpLinks()), { code: "ERR_NETLINK_MALFORMED" });
+    assert.deepEqual(lastBytes(dumping.socket.dump(dumpLinks())), [5]);
+  });
+});

@@ -1,0 +1,82 @@
+import assert from "node:assert/strict";
+import type { NetworkNamespace } from "../../../kernel/network_namespace.ts";
+import {
+  closeNamespace,
+  currentNamespace,
+  insideNamespace,
+  isSameNamespace,
+  openNamespace,
+} from "../../../kernel/network_namespace.ts";
+import { nodeSyscalls } from "../../../kernel/syscall/node.ts";
+import { Errno } from "../../../kernel/syscall/errno.ts";
+import { ScriptedSyscalls } from "./scripted_syscalls.ts";
+
+const files = nodeSyscalls();
+const home: NetworkNamespace = { path: "/proc/thread-self/ns/net", fd: 3, device: "0:4", inode: 1n };
+const pod: NetworkNamespace = { path: "/run/netns/pod", fd: 5, device: "0:4", inode: 2n };
+
+describe("kernel/network_namespace", () => {
+  it("enters, acts and returns home", () => {
+    const syscalls = new ScriptedSyscalls();
+    const result = insideNamespace(syscalls, home, pod, () => [...syscalls.entered]);
+    assert.deepEqual(result, [5]);
+    assert.deepEqual(syscalls.entered, [5, 3]);
+  });
+
+  it("returns home also when the action throws", () => {
+    const syscalls = new ScriptedSyscalls();
+    const failure = new Error("action");
+    assert.throws(
+      () =>
+        insideNamespace(syscalls, home, pod, () => {
+          throw failure;
+        }),
+      failure,
+    );
+    assert.deepEqual(syscalls.entered, [5, 3]);
+  });
+
+  it("does not act when the namespace cannot be entered, and names it", () => {
+    const syscalls = new ScriptedSyscalls();
+    syscalls.setnsResults.push(-Errno.EINVAL);
+    assert.throws(() => insideNamespace(syscalls, home, pod, () => assert.fail("acted")), {
+      code: "ERR_NAMESPACE",
+      message: "enter network namespace /run/netns/pod: EINVAL (invalid argument)",
+    });
+    assert.deepEqual(syscalls.entered, []);
+  });
+
+  it("says so when it cannot return home", () => {
+    const syscalls = new ScriptedSyscalls();
+    syscalls.setnsResults.push(0, -Errno.EPERM);
+    assert.throws(() => insideNamespace(syscalls, home, pod, () => 1), {
+      message: /^return to network namespace .*: EPERM/,
+    });
+  });
+
+  it("names the path it cannot open", () => {
+    const cases = [
+      ["/run/netns/no-such-namespace", "ENOENT"],
+      ["/proc/self/status/x", "ENOTDIR"],
+    ] as const;
+    for (const [path, errnoName] of cases) {
+      assert.throws(
+        () => openNamespace(files, path),
+        (error: unknown) => {
+          assert.ok(error instanceof Error && "errnoName" in error);
+          assert.equal(error.errnoName, errnoName);
+          assert.ok(error.message.startsWith(`open network namespace ${path}: ${errnoName}`));
+          return true;
+        },
+      );
+    }
+  });
+
+  it("knows the thread's own namespace by device and inode", () => {
+    const [a, b] = [currentNamespace(files), openNamespace(files, "/proc/self/ns/net")];
+    const other = openNamespace(files, "/proc/self/ns/uts");
+    assert.ok(a.fd !== b.fd && isSameNamespace(a, b));
+    assert.equal(isSameNamespace(a, other), false);
+    for (const namespace of [a, b, other]) closeNamespace(files, namespace);
+  });
+});

@@ -1,0 +1,82 @@
+import assert from "node:assert/strict";
+import fc from "fast-check";
+import { DrawbridgeError } from "../../../kernel/error.ts";
+import { nodeSyscalls } from "../../../kernel/syscall/node.ts";
+import { fakeSysctl, procSysctl } from "../../../kernel/sysctl.ts";
+
+const sysctl = procSysctl(nodeSyscalls());
+
+/** Whether the gate takes the key: only the gate throws ERR_CONFIGURATION. */
+function isKey(key: string): boolean {
+  try {
+    sysctl.read(key);
+  } catch (error) {
+    if (error instanceof DrawbridgeError && error.code === "ERR_CONFIGURATION") return false;
+    if (!(error instanceof DrawbridgeError)) throw error;
+  }
+  return true;
+}
+
+describe("kernel/sysctl", () => {
+  const bad = [
+    "",
+    "/",
+    "net/",
+    "/net/ipv4/ip_forward",
+    "net//ipv4",
+    "net/ipv4/../../kernel/hostname",
+    "net/./ipv4",
+    "..",
+    ".",
+    "net/ipv4/conf/a b/forwarding",
+    "net/ipv4/conf/eth0\n/forwarding",
+    "net/ipv4/conf/\0/forwarding",
+  ];
+  for (const key of bad) {
+    it(`refuses the key ${JSON.stringify(key)}`, () => {
+      for (const use of [() => sysctl.read(key), () => sysctl.write(key, "1")]) {
+        assert.throws(use, (error: unknown) => {
+          assert.ok(error instanceof DrawbridgeError && error.code === "ERR_CONFIGURATION");
+          return error.message.startsWith(`sysctl: ${JSON.stringify(key)} is not a key`);
+        });
+      }
+    });
+  }
+
+  it("takes any interface name the kernel takes as a part", () => {
+    for (const name of ["eth0", "eth0.100", "br-1a2b", "a+b", "é", "veth@x", "...", "#"]) {
+      assert.equal(sysctl.read(`net/ipv4/conf/${name}/no_such_setting`), undefined);
+    }
+  });
+
+  it("never lets a key leave /proc/sys", () => {
+    const part = fc.constantFrom("..", ".", "", "net", "kernel", "a", " ", "\0");
+    fc.assert(
+      fc.property(fc.array(part, { maxLength: 6 }), (parts) => {
+        const isClean = parts.length > 0 && parts.every((text) => ["net", "kernel", "a"].includes(text));
+        assert.equal(isKey(parts.join("/")), isClean);
+      }),
+    );
+  });
+
+  it("reads a setting without its newline and nothing for one the kernel lacks", () => {
+    assert.equal(sysctl.read("kernel/ostype"), "Linux");
+    assert.equal(sysctl.read("net/ipv4/no_such_setting"), undefined);
+    assert.equal(sysctl.write("net/ipv4/no_such_setting", "1"), false);
+  });
+
+  it("names the key when it cannot be read", () => {
+    assert.throws(() => sysctl.read("net/ipv4"), {
+      code: "ERR_SYSCALL",
+      message: /^read \/proc\/sys\/net\/ipv4: EISDIR/,
+    });
+  });
+
+  it("has a fake that lacks what it was not given", () => {
+    const fake = fakeSysctl(new Map([["net/ipv4/ip_forward", "0"]]));
+    assert.equal(fake.write("net/ipv4/ip_forward", "1"), true);
+    assert.equal(fake.read("net/ipv4/ip_forward"), "1");
+    assert.equal(fake.write("net/ipv6/conf/all/forwarding", "1"), false);
+    assert.equal(fake.read("net/ipv6/conf/all/forwarding"), undefined);
+  });
+});
