@@ -1,0 +1,156 @@
+import { DrawbridgeError } from "../kernel/error.ts";
+import type { Address } from "../kernel/ip/address.ts";
+import { addressPlus, compareAddresses, formatAddress } from "../kernel/ip/address.ts";
+import { cidrContains, cidrFamily, formatCidr, lastAddress, networkAddress } from "../kernel/ip/cidr.ts";
+import type { AddressRange, RangeSet } from "./range.ts";
+import { rangeFor } from "./range.ts";
+
+/** Consecutive addresses, both ends inclusive. */
+interface Interval {
+  readonly first: Address;
+  readonly last: Address;
+}
+
+/**
+ * Every address the set may hand out, each exactly once, in host-local's order: from the one after `lastReserved`
+ * to the end of its range, through the following ranges, around to the first range and up to `lastReserved`.
+ *
+ * A `lastReserved` outside the set counts as none: the order then begins with the first range. Gateways, network
+ * addresses, IPv4 broadcast addresses and excluded prefixes are never offered. Each range is cut into its allowed
+ * intervals first, so a step over an excluded prefix costs the same for one address and for a /64.
+ *
+ * Written without generators and `flatMap`: the first use of either costs a newly started plugin about 0.2 ms.
+ */
+export function candidates(set: RangeSet, lastReserved: Address | undefined): Iterable<Address> {
+  const home = lastReserved === undefined ? undefined : rangeFor(set, lastReserved);
+  if (home === undefined || lastReserved === undefined) return addressesOf(intervalsOf(set));
+  const own = allowedIntervals(home);
+  const behind: Interval[] = [];
+  const upTo: Interval[] = [];
+  for (const interval of own) {
+    pushPartAfter(behind, interval, lastReserved);
+    pushPartUpTo(upTo, interval, lastReserved);
+  }
+  const index = set.indexOf(home);
+  const others = intervalsOf([...set.slice(index + 1), ...set.slice(0, index)]);
+  return addressesOf([...behind, ...others, ...upTo]);
+}
+
+/**
+ * Which requested address each range set serves: one entry per set, undefined where the set is free to choose.
+ *
+ * As in host-local v1.9.1 (`cmdAdd`) each set takes the first request that lies in one of its ranges. Unlike there
+ * the whole answer is known before anything is claimed, and the order is that of the request, not of a Go map.
+ *
+ * @throws DrawbridgeError ERR_ADDRESS_UNAVAILABLE for a gateway, network, broadcast or excluded address and for
+ *   requests no set is left to serve, in host-local's words where it has them
+ */
+export function assignRequested(
+  sets: readonly RangeSet[],
+  requested: readonly Address[],
+): readonly (Address | undefined)[] {
+  const open = new Set(requested);
+  const plan = sets.map((set, index) => {
+    for (const address of open) {
+      const range = rangeFor(set, address);
+      if (range === undefined) continue;
+      open.delete(address);
+      const reason = whyForbidden(range, address);
+      if (reason !== undefined) throw unavailable(`failed to allocate for range ${index}: ${reason}`);
+      return address;
+    }
+    return undefined;
+  });
+  if (open.size > 0) {
+    const left = Array.from(open, formatAddress).join(" ");
+    throw unavailable(`failed to allocate all requested IPs: ${left}`);
+  }
+  return plan;
+}
+
+function whyForbidden(range: AddressRange, address: Address): string | undefined {
+  const text = formatAddress(address);
+  if (address === range.gateway) return `requested ip ${text} is subnet's gateway`;
+  if (address === networkAddress(range.subnet)) {
+    return `requested ip ${text} is the network address of ${formatCidr(range.subnet)}`;
+  }
+  if (cidrFamily(range.subnet) === 4 && address === lastAddress(range.subnet)) {
+    return `requested ip ${text} is the broadcast address of ${formatCidr(range.subnet)}`;
+  }
+  const excluded = range.exclude.find((prefix) => cidrContains(prefix, address));
+  return excluded === undefined ? undefined : `requested ip ${text} is excluded by ${formatCidr(excluded)}`;
+}
+
+function intervalsOf(ranges: readonly AddressRange[]): readonly Interval[] {
+  const intervals: Interval[] = [];
+  for (const range of ranges) intervals.push(...allowedIntervals(range));
+  return intervals;
+}
+
+/** The range without what {@link whyForbidden} forbids, in rising order. */
+function allowedIntervals(range: AddressRange): readonly Interval[] {
+  let allowed: readonly Interval[] = [{ first: range.rangeStart, last: range.rangeEnd }];
+  for (const gap of forbiddenIntervals(range)) {
+    const before = addressPlus(gap.first, -1n);
+    const rest: Interval[] = [];
+    for (const interval of allowed) {
+      if (before !== undefined) pushPartUpTo(rest, interval, before);
+      pushPartAfter(rest, interval, gap.last);
+    }
+    allowed = rest;
+  }
+  return allowed;
+}
+
+function forbiddenIntervals(range: AddressRange): readonly Interval[] {
+  const forbidden = [single(range.gateway), single(networkAddress(range.subnet))];
+  if (cidrFamily(range.subnet) === 4) forbidden.push(single(lastAddress(range.subnet)));
+  for (const prefix of range.exclude) {
+    forbidden.push({ first: networkAddress(prefix), last: lastAddress(prefix) });
+  }
+  return forbidden;
+}
+
+function single(address: Address): Interval {
+  return { first: address, last: address };
+}
+
+/** Adds what of the interval lies behind the address. */
+function pushPartAfter(parts: Interval[], interval: Interval, address: Address): void {
+  if (compareAddresses(address, interval.last) >= 0) return;
+  const next = addressPlus(address, 1n);
+  if (next === undefined) return;
+  const first = compareAddresses(next, interval.first) > 0 ? next : interval.first;
+  parts.push({ first, last: interval.last });
+}
+
+/** Adds what of the interval lies before the address, and the address itself. */
+function pushPartUpTo(parts: Interval[], interval: Interval, address: Address): void {
+  if (compareAddresses(address, interval.first) < 0) return;
+  const last = compareAddresses(address, interval.last) < 0 ? address : interval.last;
+  parts.push({ first: interval.first, last });
+}
+
+function addressesOf(intervals: readonly Interval[]): Iterable<Address> {
+  return {
+    [Symbol.iterator](): Iterator<Address> {
+      let index = 0;
+      let position: Address | undefined;
+      return {
+        next(): IteratorResult<Address> {
+          const interval = intervals[index];
+          if (interval === undefined) return { done: true, value: undefined };
+          const value: Address = position ?? interval.first;
+          const isLast = value === interval.last;
+          position = isLast ? undefined : addressPlus(value, 1n);
+          if (isLast) index++;
+          return { done: false, value };
+        },
+      };
+    },
+  };
+}
+
+function unavailable(message: string): DrawbridgeError {
+  return new DrawbridgeError("ERR_ADDRESS_UNAVAILABLE", message);
+}

@@ -1,0 +1,206 @@
+import { DrawbridgeError } from "../kernel/error.ts";
+import type { Address } from "../kernel/ip/address.ts";
+import { formatAddress } from "../kernel/ip/address.ts";
+import type { Cidr } from "../kernel/ip/cidr.ts";
+import { formatCidr } from "../kernel/ip/cidr.ts";
+import type { MacAddress } from "../kernel/ip/mac.ts";
+import { decodeAttachment } from "./attachment_decoder.ts";
+import type { StoreFileSystem } from "./file_system.ts";
+import type { Owner } from "./owner.ts";
+import { expectNetworkName, expectOwner } from "./owner.ts";
+
+/** One published port: packets to `hostPort` of the node (of `hostIp`, where given) go to `containerPort`. */
+export interface PortMapping {
+  readonly hostPort: number;
+  readonly containerPort: number;
+  readonly protocol: "tcp" | "udp" | "sctp";
+  readonly hostIp?: Address;
+}
+
+/** The bandwidth capability: rates in bits per second, bursts in bits; 0 means no limit. */
+export interface Bandwidth {
+  readonly ingressRate: number;
+  readonly ingressBurst: number;
+  readonly egressRate: number;
+  readonly egressBurst: number;
+}
+
+/** What is known of one attached pod interface: all that DEL, GC, CHECK, the audit and policyd need. */
+export interface AttachmentRecord {
+  readonly version: 1;
+  /** `/proc/sys/kernel/random/boot_id` at the time of writing: a record of another boot describes nothing alive. */
+  readonly bootId: string;
+  readonly network: string;
+  readonly containerId: string;
+  readonly ifname: string;
+  /** The pod's network namespace; `inode` as decimal text, since it may exceed 2^53. */
+  readonly netns: { readonly path: string; readonly inode: string };
+  readonly pod?: { readonly namespace: string; readonly name: string; readonly uid: string };
+  /** The pod's addresses as they are set on its interface. */
+  readonly addresses: readonly Cidr[];
+  readonly mac: MacAddress;
+  readonly hostInterface: string;
+  readonly hostMac: MacAddress;
+  readonly portMappings: readonly PortMapping[];
+  readonly bandwidth?: Bandwidth;
+}
+
+/** A file among the records that is none, and why. */
+export interface UnreadableAttachment {
+  readonly path: string;
+  readonly reason: string;
+}
+
+/** A record with some hundred port mappings stays below; a larger file is not read. */
+const MAX_RECORD_BYTES = 64 * 1024;
+
+/**
+ * Writes the record of an attachment, replacing an older one.
+ *
+ * The text goes to a name of its own first and is then renamed: whoever reads sees the old record or the new one
+ * whole, also after SIGKILL. That name is fixed, so a killed call leaves at most one such file per attachment and the
+ * next write or {@link removeAttachment} takes it away; CNI allows no two calls at once for one attachment. Should a
+ * runtime break that, the worst is a torn record, which no reader trips over. Nothing is synced: the directory is on
+ * a tmpfs, and its loss at a reboot is the point.
+ *
+ * @param runDirectory usually `/run/drawbridge`
+ * @throws DrawbridgeError ERR_CONFIGURATION for unsafe names or a record too large, ERR_STORE
+ */
+export function writeAttachment(runDirectory: string, record: AttachmentRecord, files: StoreFileSystem): void {
+  const { directory, path, scratch } = pathsOf(runDirectory, record.network, record);
+  const text = encodeAttachment(record);
+  const size = new TextEncoder().encode(text).length;
+  if (size > MAX_RECORD_BYTES) {
+    throw new DrawbridgeError(
+      "ERR_CONFIGURATION",
+      `attachment record of ${record.containerId}: ${size} bytes; expected at most ${MAX_RECORD_BYTES}: use fewer port mappings`,
+    );
+  }
+  files.makeDirectory(directory, 0o700);
+  try {
+    if (!files.createFile(scratch, text)) {
+      files.unlink(scratch);
+      if (!files.createFile(scratch, text)) {
+        throw new DrawbridgeError(
+          "ERR_STORE",
+          `cannot create ${scratch}: another call for this attachment is under way`,
+        );
+      }
+    }
+    files.rename(scratch, path);
+  } catch (error) {
+    try {
+      files.unlink(scratch);
+    } catch (second) {
+      if (!(second instanceof DrawbridgeError)) throw second;
+    }
+    throw error;
+  }
+}
+
+/**
+ * Reads the record of an attachment; a missing, torn, foreign or unreadable one is undefined and never an error.
+ *
+ * @param onUnreadable told why, for the log, when there is a file but no record in it
+ * @throws DrawbridgeError ERR_CONFIGURATION for unsafe names only
+ */
+export function readAttachment(
+  runDirectory: string,
+  network: string,
+  owner: Owner,
+  files: StoreFileSystem,
+  onUnreadable: (unreadable: UnreadableAttachment) => void = () => {},
+): AttachmentRecord | undefined {
+  const { path, fileName } = pathsOf(runDirectory, network, owner);
+  const reading = readRecord(path, network, fileName, files);
+  if (reading.kind === "unreadable") onUnreadable({ path, reason: reading.reason });
+  return reading.kind === "record" ? reading.record : undefined;
+}
+
+/**
+ * Removes the record of an attachment and what a killed {@link writeAttachment} left of it.
+ *
+ * @returns whether there was a record
+ * @throws DrawbridgeError ERR_CONFIGURATION for unsafe names, ERR_STORE
+ */
+export function removeAttachment(runDirectory: string, network: string, owner: Owner, files: StoreFileSystem): boolean {
+  const { path, scratch } = pathsOf(runDirectory, network, owner);
+  files.unlink(scratch);
+  return files.unlink(path);
+}
+
+/**
+ * All records of a network, ordered by file name, with the files that hold none; for GC and audits.
+ *
+ * @throws DrawbridgeError ERR_CONFIGURATION for an unsafe network name, ERR_STORE when the directory cannot be listed
+ */
+export function listAttachments(
+  runDirectory: string,
+  network: string,
+  files: StoreFileSystem,
+): { readonly records: readonly AttachmentRecord[]; readonly unreadable: readonly UnreadableAttachment[] } {
+  const directory = directoryOf(runDirectory, network);
+  const records: AttachmentRecord[] = [];
+  const unreadable: UnreadableAttachment[] = [];
+  for (const fileName of [...files.readDirectory(directory)].sort()) {
+    // A leading dot marks an unfinished write; no container id begins with one.
+    if (fileName.startsWith(".")) continue;
+    const path = `${directory}/${fileName}`;
+    const reading = readRecord(path, network, fileName, files);
+    if (reading.kind === "record") records.push(reading.record);
+    else if (reading.kind === "unreadable") unreadable.push({ path, reason: reading.reason });
+  }
+  return { records, unreadable };
+}
+
+type Reading =
+  | { readonly kind: "record"; readonly record: AttachmentRecord }
+  | { readonly kind: "missing" }
+  | { readonly kind: "unreadable"; readonly reason: string };
+
+function readRecord(path: string, network: string, fileName: string, files: StoreFileSystem): Reading {
+  try {
+    const file = files.readSmallFile(path, MAX_RECORD_BYTES);
+    if (file.kind === "missing") return file;
+    if (file.kind === "foreign") {
+      return { kind: "unreadable", reason: `not a regular file of at most ${MAX_RECORD_BYTES} bytes` };
+    }
+    const record = decodeAttachment(file.text);
+    if (record.network !== network || fileNameOf(record) !== fileName) {
+      return { kind: "unreadable", reason: "describes another attachment than its name says" };
+    }
+    return { kind: "record", record };
+  } catch (error) {
+    if (!(error instanceof DrawbridgeError)) throw error;
+    return { kind: "unreadable", reason: error.message };
+  }
+}
+
+function encodeAttachment(record: AttachmentRecord): string {
+  return JSON.stringify({
+    ...record,
+    addresses: record.addresses.map(formatCidr),
+    portMappings: record.portMappings.map((mapping) => ({
+      ...mapping,
+      hostIp: mapping.hostIp === undefined ? undefined : formatAddress(mapping.hostIp),
+    })),
+  });
+}
+
+/** At most 200 + 1 + 15 + 5 bytes, the scratch name one more: below the 255 a file name may have. */
+function fileNameOf(owner: Owner): string {
+  return `${owner.containerId}:${owner.ifname}.json`;
+}
+
+/** The paths of one attachment. Safe and unambiguous by the alphabets that {@link expectOwner} enforces. */
+function pathsOf(runDirectory: string, network: string, owner: Owner) {
+  expectOwner(owner);
+  const directory = directoryOf(runDirectory, network);
+  const fileName = fileNameOf(owner);
+  return { directory, fileName, path: `${directory}/${fileName}`, scratch: `${directory}/.${fileName}` };
+}
+
+function directoryOf(runDirectory: string, network: string): string {
+  expectNetworkName(network);
+  return `${runDirectory}/attachments/${network}`;
+}

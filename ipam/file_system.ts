@@ -1,0 +1,127 @@
+import { DrawbridgeError } from "../kernel/error.ts";
+import { isDirectory, listDirectory, writeAll } from "../kernel/file.ts";
+import { Errno, errnoName, errnoText } from "../kernel/syscall/errno.ts";
+import type { FileCalls } from "../kernel/syscall/file_calls.ts";
+import { OpenFlag } from "../kernel/syscall/file_calls.ts";
+import { SyscallError } from "../kernel/syscall/syscalls.ts";
+
+/** What a small file held: its text, nothing by that name, or something that is no small regular file of ours. */
+export type SmallFile =
+  | { readonly kind: "text"; readonly text: string }
+  | { readonly kind: "missing" }
+  | { readonly kind: "foreign" };
+
+/**
+ * The handful of file system calls the address store and the attachment records are made of.
+ *
+ * What callers decide on is a return value. Everything else (ENOSPC, EROFS, EIO, EACCES, ...) is thrown as
+ * DrawbridgeError ERR_STORE naming the path and the errno.
+ */
+export interface StoreFileSystem {
+  directoryExists(path: string): boolean;
+  /** Creates the directory with all its parents; an existing one is fine. */
+  makeDirectory(path: string, mode: number): void;
+  /** Creates a file of mode 0600 with this content. False when the name is taken (O_EXCL). */
+  createFile(path: string, content: string): boolean;
+  /** Gives a file a second name. False when that name is taken: link(2) never replaces. */
+  link(existing: string, name: string): boolean;
+  /** Renames, replacing what has the new name in one step. */
+  rename(from: string, to: string): void;
+  /** Removes a name. False when there was none. */
+  unlink(path: string): boolean;
+  /** The names in a directory; none when it is missing. */
+  readDirectory(path: string): readonly string[];
+  /** Reads a regular file of at most `limit` bytes; never follows a symbolic link, never blocks on a pipe. */
+  readSmallFile(path: string, limit: number): SmallFile;
+}
+
+const encoder = new TextEncoder();
+const decoder = new TextDecoder();
+
+/** What opening answers where there is no small regular file: a link, a socket, a directory. */
+const foreign: ReadonlySet<number> = new Set([Errno.ELOOP, Errno.ENXIO, Errno.EISDIR, Errno.EAGAIN]);
+
+/** {@link StoreFileSystem} over the kernel's own calls. */
+export function systemFileSystem(files: FileCalls): StoreFileSystem {
+  const makeDirectory = (path: string, mode: number): void => {
+    const result = files.mkdir(path, mode);
+    if (result === 0 || (result === -Errno.EEXIST && isDirectory(files, path))) return;
+    const parent = path.slice(0, path.lastIndexOf("/"));
+    if (result !== -Errno.ENOENT || parent === "") throw storeError("create directory", path, -result);
+    makeDirectory(parent, mode);
+    const second = files.mkdir(path, mode);
+    if (second !== 0 && second !== -Errno.EEXIST) throw storeError("create directory", path, -second);
+  };
+  const readSmall = (fd: number, path: string, limit: number): SmallFile => {
+    // One byte more than allowed tells a file that is too long; a regular file gives all it has in one read.
+    const buffer = new Uint8Array(limit + 1);
+    const length = files.read(fd, buffer);
+    if (foreign.has(-length)) return { kind: "foreign" };
+    if (length < 0) throw storeError("read", path, -length);
+    return length > limit ? { kind: "foreign" } : { kind: "text", text: decoder.decode(buffer.subarray(0, length)) };
+  };
+  return Object.freeze({
+    directoryExists: (path: string) => asStoreError("look at", path, () => isDirectory(files, path)),
+
+    makeDirectory,
+
+    createFile(path: string, content: string): boolean {
+      const fd = files.open(path, OpenFlag.WRONLY | OpenFlag.CREAT | OpenFlag.EXCL | OpenFlag.CLOEXEC, 0o600);
+      if (fd === -Errno.EEXIST) return false;
+      if (fd < 0) throw storeError("create", path, -fd);
+      try {
+        asStoreError("write", path, () => {
+          writeAll(files, fd, encoder.encode(content), path);
+        });
+      } finally {
+        files.close(fd);
+      }
+      return true;
+    },
+
+    link(existing: string, name: string): boolean {
+      const result = files.link(existing, name);
+      if (result < 0 && result !== -Errno.EEXIST) throw storeError("create", name, -result);
+      return result === 0;
+    },
+
+    rename(from: string, to: string): void {
+      const result = files.rename(from, to);
+      if (result < 0) throw storeError("replace", to, -result);
+    },
+
+    unlink(path: string): boolean {
+      const result = files.unlink(path);
+      if (result < 0 && result !== -Errno.ENOENT) throw storeError("remove", path, -result);
+      return result === 0;
+    },
+
+    readDirectory: (path: string) => asStoreError("list", path, () => listDirectory(files, path) ?? []),
+
+    readSmallFile(path: string, limit: number): SmallFile {
+      const flags = OpenFlag.RDONLY | OpenFlag.NOFOLLOW | OpenFlag.NONBLOCK | OpenFlag.CLOEXEC;
+      const fd = files.open(path, flags, 0);
+      if (fd === -Errno.ENOENT) return { kind: "missing" };
+      if (foreign.has(-fd)) return { kind: "foreign" };
+      if (fd < 0) throw storeError("read", path, -fd);
+      try {
+        return readSmall(fd, path, limit);
+      } finally {
+        files.close(fd);
+      }
+    },
+  });
+}
+
+/** The error of a failed file operation: `cannot write <path>: no space left on device (ENOSPC)`. */
+export function storeError(action: string, path: string, errno: number): DrawbridgeError {
+  return new DrawbridgeError("ERR_STORE", `cannot ${action} ${path}: ${errnoText(errno)} (${errnoName(errno)})`);
+}
+
+function asStoreError<T>(action: string, path: string, call: () => T): T {
+  try {
+    return call();
+  } catch (error) {
+    throw error instanceof SyscallError ? storeError(action, path, error.errno) : error;
+  }
+}

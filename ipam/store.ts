@@ -1,0 +1,333 @@
+import { DrawbridgeError } from "../kernel/error.ts";
+import type { Address } from "../kernel/ip/address.ts";
+import { compareAddresses, formatAddress, tryParseAddress } from "../kernel/ip/address.ts";
+import type { Cidr } from "../kernel/ip/cidr.ts";
+import { assignRequested, candidates } from "./allocator.ts";
+import type { StoreFileSystem } from "./file_system.ts";
+import type { Owner } from "./owner.ts";
+import { expectNetworkName, expectOwner } from "./owner.ts";
+import type { RangeSet } from "./range.ts";
+import { formatRangeSet, rangeFor } from "./range.ts";
+import type { Reservation } from "./reservation.ts";
+import { contentOf, parseReservation } from "./reservation.ts";
+
+export type { Owner } from "./owner.ts";
+export type { Reservation } from "./reservation.ts";
+
+/** Gives a lock back. */
+export type Release = () => void;
+
+/**
+ * An exclusive flock(2) between processes, the kind host-local takes (not fcntl, not OFD).
+ *
+ * `acquire` creates the file if need be (O_CREAT|O_RDONLY, mode 0750) and throws DrawbridgeError ERR_LOCK_TIMEOUT
+ * rather than wait without bound.
+ */
+export interface FileLock {
+  acquire(path: string): Release;
+}
+
+/** One address handed out: with its subnet's prefix length, its range's gateway, and which range set gave it. */
+export interface Allocation {
+  readonly address: Cidr;
+  readonly gateway: Address;
+  readonly set: number;
+}
+
+/**
+ * Who proves that the owner holds no address yet.
+ *
+ * `"scan"` reads every reservation, as host-local does. `"caller"` costs nothing: the plugin knows by its attachment
+ * record and by the interface itself.
+ */
+export type DuplicateCheck = "scan" | "caller";
+
+export interface AddressStoreOptions {
+  /** host-local's `dataDir`. */
+  readonly directory: string;
+  /** The network's name: the directory below `directory`. */
+  readonly network: string;
+  readonly fileSystem: StoreFileSystem;
+  readonly lock: FileLock;
+}
+
+/** Larger than any content of ours or host-local's; a larger file is foreign and not read. */
+const MAX_CONTENT_BYTES = 1024;
+
+/** After so many taken addresses in a row one listing is cheaper than going on asking one by one. */
+const MAX_PROBES = 8;
+
+/**
+ * The address reservations of one network on disk, in the format of host-local v1.9.1 byte for byte.
+ *
+ *     <directory>/<network>/10.244.1.7           0600  <container id>\r\n<ifname>
+ *     <directory>/<network>/last_reserved_ip.0   0600  the address last taken from range set 0
+ *     <directory>/<network>/lock                 0750  flock(2)
+ *     <directory>/.drawbridge/<network>.claim    0600  a claim before it has its address
+ *
+ * A claim is written whole under a name of its own and then given the address's name by link(2), which fails when the
+ * name is taken. So a reservation is never empty or torn, also after SIGKILL at any point, and two processes never
+ * get one address even without the lock. The claim lies beside the network's directory, since host-local reads every
+ * file in there; network names begin with a letter or digit, so none is `.drawbridge`.
+ *
+ * The claim's name is fixed and only used under the lock. A claim left by a killed process is thus removed by the
+ * next one at the cost of one failed open, without any scan. It is removed, not overwritten: it may share its inode
+ * with a reservation.
+ *
+ * `last_reserved_ip` is removed and written anew. A process killed in between loses the place in the round and nothing
+ * else, while ext4 flushes a file that replaces another by rename or truncation, at the cost of all the rest together.
+ *
+ * Nothing is synced: a power loss may leave empty files, and the boot id in the attachment record proves them stale.
+ */
+export class AddressStore {
+  readonly #directory: string;
+  readonly #scratch: string;
+  readonly #network: string;
+  readonly #files: StoreFileSystem;
+  readonly #lock: FileLock;
+
+  /** @throws DrawbridgeError ERR_CONFIGURATION when the network's name is not safe as a directory name */
+  constructor(options: AddressStoreOptions) {
+    expectNetworkName(options.network);
+    this.#network = options.network;
+    this.#directory = `${options.directory}/${options.network}`;
+    this.#scratch = `${options.directory}/.drawbridge`;
+    this.#files = options.fileSystem;
+    this.#lock = options.lock;
+  }
+
+  /**
+   * Reserves one address from each range set, or none at all.
+   *
+   * The cost does not grow with the number of reservations, unless `duplicates` is `"scan"` or several addresses in
+   * a row are taken.
+   *
+   * @param requested addresses to take instead of the next free one; each must be served by a set of its own
+   * @returns one allocation per set, in order
+   * @throws DrawbridgeError ERR_RANGE_EXHAUSTED, ERR_ADDRESS_UNAVAILABLE, ERR_DUPLICATE in host-local's words;
+   *   ERR_STORE when a file operation failed; ERR_LOCK_TIMEOUT
+   */
+  allocate(
+    sets: readonly RangeSet[],
+    owner: Owner,
+    requested: readonly Address[],
+    duplicates: DuplicateCheck = "scan",
+  ): readonly Allocation[] {
+    expectOwner(owner);
+    const plan = assignRequested(sets, requested);
+    this.#files.makeDirectory(this.#directory, 0o755);
+    this.#files.makeDirectory(this.#scratch, 0o700);
+    return this.#locked(() => {
+      if (duplicates === "scan") this.#refuseDuplicates(sets, plan, owner);
+      return this.#claimAll(sets, plan, owner);
+    });
+  }
+
+  /**
+   * Releases every address of the owner by reading all reservations, as host-local does.
+   *
+   * White space around the content does not count. Where nothing names the interface, reservations of old host-local
+   * versions, which hold the container id alone, are released instead.
+   *
+   * @returns the released addresses; none when the network has no directory
+   * @throws DrawbridgeError ERR_STORE, after releasing what could be released
+   */
+  release(owner: Owner): readonly Address[] {
+    expectOwner(owner);
+    if (!this.#files.directoryExists(this.#directory)) return [];
+    return this.#locked(() => {
+      const held = this.#scan(owner);
+      return this.#unlinkAll(held.exact.length > 0 ? held.exact : held.legacy, held.failure);
+    });
+  }
+
+  /**
+   * Releases those of the addresses whose reservation names exactly this owner; reads nothing else.
+   *
+   * @returns the released addresses
+   * @throws DrawbridgeError ERR_STORE, after releasing what could be released
+   */
+  releaseAddresses(owner: Owner, addresses: readonly Address[]): readonly Address[] {
+    expectOwner(owner);
+    if (!this.#files.directoryExists(this.#directory)) return [];
+    return this.#locked(() => {
+      const own = addresses.filter((address) => this.#content(address) === contentOf(owner));
+      return this.#unlinkAll(own, undefined);
+    });
+  }
+
+  /** Every reservation, ordered by address. Reads all of them, without the lock: for audits and tests. */
+  reservations(): readonly Reservation[] {
+    return this.#addresses()
+      .sort(compareAddresses)
+      .map((address) => parseReservation(address, this.#content(address)));
+  }
+
+  #claimAll(sets: readonly RangeSet[], plan: readonly (Address | undefined)[], owner: Owner): readonly Allocation[] {
+    const claim = `${this.#scratch}/${this.#network}.claim`;
+    const claimed: Address[] = [];
+    try {
+      this.#createFresh(claim, contentOf(owner));
+      return sets.map((set, index) => {
+        const address = this.#claimFrom(set, index, plan[index], claim);
+        claimed.push(address);
+        this.#writeLastReserved(index, address);
+        return allocationOf(set, index, address);
+      });
+    } catch (error) {
+      for (const address of claimed) this.#tryUnlink(this.#path(address));
+      throw error;
+    } finally {
+      this.#tryUnlink(claim);
+    }
+  }
+
+  #claimFrom(set: RangeSet, index: number, wanted: Address | undefined, claim: string): Address {
+    if (wanted !== undefined) {
+      if (this.#files.link(claim, this.#path(wanted))) return wanted;
+      throw new DrawbridgeError(
+        "ERR_ADDRESS_UNAVAILABLE",
+        `failed to allocate for range ${index}: requested IP address ${formatAddress(wanted)} is not available in range set ${formatRangeSet(set)}`,
+      );
+    }
+    let taken: ReadonlySet<string> | undefined;
+    let probes = 0;
+    for (const address of candidates(set, this.#lastReserved(index))) {
+      if (probes === MAX_PROBES) taken ??= new Set(this.#files.readDirectory(this.#directory));
+      if (taken?.has(formatAddress(address)) === true) continue;
+      if (this.#files.link(claim, this.#path(address))) return address;
+      probes++;
+    }
+    throw new DrawbridgeError(
+      "ERR_RANGE_EXHAUSTED",
+      `failed to allocate for range ${index}: no IP addresses available in range set: ${formatRangeSet(set)}; ${this.#directory} lists their owners`,
+    );
+  }
+
+  #refuseDuplicates(sets: readonly RangeSet[], plan: readonly (Address | undefined)[], owner: Owner): void {
+    const { exact, legacy, failure } = this.#scan(owner);
+    for (const [index, set] of sets.entries()) {
+      // The requested address itself is left to the claim, which says that it is taken.
+      const held = [...exact, ...legacy].find((address) => rangeFor(set, address) && address !== plan[index]);
+      if (held === undefined) continue;
+      throw new DrawbridgeError(
+        "ERR_DUPLICATE",
+        `failed to allocate for range ${index}: ${formatAddress(held)} has been allocated to ${owner.containerId}, duplicate allocation is not allowed`,
+      );
+    }
+    if (failure !== undefined) throw failure;
+  }
+
+  /** The addresses whose content is the owner's, by format; one unreadable file does not hide the others. */
+  #scan(owner: Owner): {
+    readonly exact: readonly Address[];
+    readonly legacy: readonly Address[];
+    readonly failure: DrawbridgeError | undefined;
+  } {
+    const exact: Address[] = [];
+    const legacy: Address[] = [];
+    let failure: DrawbridgeError | undefined;
+    for (const address of this.#addresses()) {
+      try {
+        const content = this.#content(address);
+        if (content === contentOf(owner)) exact.push(address);
+        else if (content === owner.containerId) legacy.push(address);
+      } catch (error) {
+        failure ??= expectStoreError(error);
+      }
+    }
+    return { exact, legacy, failure };
+  }
+
+  /** Removes all it can, then throws the first failure; an earlier failure counts only when there was nothing. */
+  #unlinkAll(addresses: readonly Address[], earlier: DrawbridgeError | undefined): readonly Address[] {
+    let failure = addresses.length === 0 ? earlier : undefined;
+    const released = addresses.filter((address) => {
+      try {
+        return this.#files.unlink(this.#path(address));
+      } catch (error) {
+        failure ??= expectStoreError(error);
+        return false;
+      }
+    });
+    if (failure !== undefined) throw failure;
+    return released;
+  }
+
+  #addresses(): Address[] {
+    return this.#files
+      .readDirectory(this.#directory)
+      .map(tryParseAddress)
+      .filter((address) => address !== undefined);
+  }
+
+  #content(address: Address): string | undefined {
+    const file = this.#files.readSmallFile(this.#path(address), MAX_CONTENT_BYTES);
+    return file.kind === "text" ? file.text.trim() : undefined;
+  }
+
+  #lastReserved(index: number): Address | undefined {
+    const file = this.#files.readSmallFile(this.#lastReservedPath(index), MAX_CONTENT_BYTES);
+    return file.kind === "text" ? tryParseAddress(file.text.trim()) : undefined;
+  }
+
+  #writeLastReserved(index: number, address: Address): void {
+    const path = this.#lastReservedPath(index);
+    this.#files.unlink(path);
+    try {
+      this.#createFresh(path, formatAddress(address));
+    } catch (error) {
+      this.#tryUnlink(path);
+      throw error;
+    }
+  }
+
+  /** Creates a file, after removing what a killed process left under its name. */
+  #createFresh(path: string, content: string): void {
+    if (this.#files.createFile(path, content)) return;
+    this.#files.unlink(path);
+    if (!this.#files.createFile(path, content)) {
+      throw new DrawbridgeError("ERR_STORE", `cannot create ${path}: another process uses it without the lock`);
+    }
+  }
+
+  /** Cleans up after a failure that is worth more to the reader than a second one from the clean-up. */
+  #tryUnlink(path: string): void {
+    try {
+      this.#files.unlink(path);
+    } catch (error) {
+      expectStoreError(error);
+    }
+  }
+
+  #path(address: Address): string {
+    return `${this.#directory}/${formatAddress(address)}`;
+  }
+
+  #lastReservedPath(index: number): string {
+    return `${this.#directory}/last_reserved_ip.${index}`;
+  }
+
+  #locked<T>(action: () => T): T {
+    const path = `${this.#directory}/lock`;
+    const release = this.#lock.acquire(path);
+    try {
+      return action();
+    } finally {
+      release();
+    }
+  }
+}
+
+function allocationOf(set: RangeSet, index: number, address: Address): Allocation {
+  const range = rangeFor(set, address);
+  if (range === undefined) throw new RangeError(`${formatAddress(address)} is not in range set ${index}`);
+  const { prefixLength } = range.subnet;
+  return Object.freeze({ address: Object.freeze({ address, prefixLength }), gateway: range.gateway, set: index });
+}
+
+/** Passes a file system failure; anything else is a bug of ours and goes on up. */
+function expectStoreError(error: unknown): DrawbridgeError {
+  if (error instanceof DrawbridgeError) return error;
+  throw error;
+}

@@ -1,0 +1,114 @@
+import { spawnSync } from "node:child_process";
+import { existsSync, mkdirSync, readFileSync } from "node:fs";
+import os from "node:os";
+import path from "node:path";
+import process from "node:process";
+
+/** The version of the reference plugins that our goals and comparisons are written for. */
+export const PEER_VERSION = "1.9.1";
+
+const MODULE = "github.com/containernetworking/plugins";
+
+/** What is needed of it: the plugin we stand in for, the IPAM plugin it calls, and the one for `lo`. */
+const PACKAGES = ["plugins/main/bridge", "plugins/ipam/host-local", "plugins/main/loopback"];
+const NEEDED = ["bridge", "host-local"];
+
+/** Where `go` is when no shell has set PATH. */
+const GO_DIRECTORIES = ["/usr/local/go/bin", "/usr/lib/go/bin"];
+
+let found: { readonly directory: string | undefined } | undefined;
+
+/**
+ * A directory with the reference plugins `bridge` and `host-local`: DRAWBRIDGE_PEER_DIR, else the one in the user's
+ * cache, which is filled by `go install` when there is a Go toolchain.
+ *
+ * @returns undefined when there is none and none can be made; {@link peerAdvice} says what to do then
+ */
+export function peerDirectory(): string | undefined {
+  found ??= { directory: findPeer() };
+  return found.directory;
+}
+
+/** How to get the reference plugins, in one sentence. */
+export function peerAdvice(): string {
+  return (
+    `the reference plugins bridge and host-local ${PEER_VERSION} were not found: put them into a directory and name it ` +
+    `in DRAWBRIDGE_PEER_DIR, or install Go, with which they are built (into ${cacheDirectory()})`
+  );
+}
+
+/**
+ * The version of a Go program: that of its main module, from the build information every Go linker puts into it.
+ *
+ * @returns "1.9.1", or undefined when the file has no build information or was built from a working copy
+ */
+export function peerVersion(file: string): string | undefined {
+  const modules = buildInformation(readFileSync(file));
+  const version = /^mod\t\S+\tv(?<version>\S+)/m.exec(modules ?? "")?.groups?.["version"];
+  return version === "(devel)" ? undefined : version;
+}
+
+const MAGIC = Buffer.from("\xff Go buildinf:", "latin1");
+const HEADER_SIZE = 32;
+const FLAGS_OFFSET = 15;
+const FLAG_INLINE_STRINGS = 2;
+/** The module text stands between two markers of 16 bytes. */
+const MARKER_SIZE = 16;
+
+/**
+ * The module text of a Go program as `go version -m` prints it, found as that does (Go's debug/buildinfo, the layout
+ * since Go 1.18): a magic string, 32 bytes of header, then the Go version and the module text, each behind its length.
+ *
+ * @returns undefined when this is no such program
+ */
+export function buildInformation(program: Uint8Array): string | undefined {
+  const bytes = Buffer.from(program.buffer, program.byteOffset, program.byteLength);
+  const start = bytes.indexOf(MAGIC);
+  if (start < 0 || ((bytes[start + FLAGS_OFFSET] ?? 0) & FLAG_INLINE_STRINGS) === 0) return undefined;
+  const goVersion = lengthPrefixed(bytes, start + HEADER_SIZE);
+  const modules = goVersion && lengthPrefixed(bytes, goVersion.end);
+  return modules?.text.subarray(MARKER_SIZE, -MARKER_SIZE).toString("utf8");
+}
+
+/** Bytes behind their length as a varint (base 128, low group first). */
+function lengthPrefixed(bytes: Buffer, start: number): { readonly text: Buffer; readonly end: number } | undefined {
+  let length = 0;
+  for (let i = 0; i < 4; i++) {
+    const byte = bytes[start + i];
+    if (byte === undefined) return undefined;
+    length += (byte & 0x7f) * 128 ** i;
+    if ((byte & 0x80) !== 0) continue;
+    const end = start + i + 1 + length;
+    return end > bytes.length ? undefined : { text: bytes.subarray(start + i + 1, end), end };
+  }
+  return undefined;
+}
+
+function findPeer(): string | undefined {
+  const given = process.env["DRAWBRIDGE_PEER_DIR"];
+  if (given !== undefined && given !== "") return isComplete(given) ? given : undefined;
+  const directory = cacheDirectory();
+  return isComplete(directory) || build(directory) ? directory : undefined;
+}
+
+function isComplete(directory: string): boolean {
+  return NEEDED.every((name) => existsSync(path.join(directory, name)));
+}
+
+function cacheDirectory(): string {
+  const cache = process.env["XDG_CACHE_HOME"] || path.join(os.homedir(), ".cache");
+  return path.join(cache, "drawbridge", `cni-plugins-${PEER_VERSION}`);
+}
+
+function build(directory: string): boolean {
+  const searchPath = [process.env["PATH"], ...GO_DIRECTORIES].join(":");
+  const environment = { ...process.env, PATH: searchPath, GOBIN: directory, CGO_ENABLED: "0", GOTOOLCHAIN: "auto" };
+  if (spawnSync("go", ["version"], { env: environment }).status !== 0) return false;
+  process.stderr.write(`building the reference plugins ${PEER_VERSION} into ${directory}\n`);
+  mkdirSync(directory, { recursive: true });
+  const packages = PACKAGES.map((name) => `${MODULE}/${name}@v${PEER_VERSION}`);
+  const args = ["install", "-trimpath", "-ldflags=-s -w", ...packages];
+  const { status, stderr } = spawnSync("go", args, { env: environment, encoding: "utf8" });
+  if (status !== 0) process.stderr.write(`go install failed: ${stderr.trim()}\n`);
+  return status === 0 && isComplete(directory);
+}

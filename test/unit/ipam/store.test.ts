@@ -1,0 +1,306 @@
+import assert from "node:assert/strict";
+import { mkdirSync, readdirSync, readFileSync, statSync, symlinkSync } from "node:fs";
+import type { RangeSet } from "../../../ipam/range.ts";
+import type { Allocation, Owner } from "../../../ipam/store.ts";
+import { AddressStore } from "../../../ipam/store.ts";
+import { formatAddress } from "../../../kernel/ip/address.ts";
+import { formatCidr } from "../../../kernel/ip/cidr.ts";
+import type { FileCall } from "../../support/address_store.ts";
+import {
+  addresses,
+  dualStack,
+  FakeLock,
+  pod,
+  rangeSets,
+  realFileSystem,
+  recordingFileSystem,
+  texts,
+  useAddressStore,
+  writeForeign,
+} from "../../support/address_store.ts";
+
+const NETWORK = "podnet";
+const DUAL_STACK = dualStack();
+const POD: Owner = { containerId: "c0ffee", ifname: "eth0" };
+
+function got(allocations: readonly Allocation[]): readonly string[] {
+  return allocations.map(({ address }) => formatCidr(address));
+}
+
+describe("ipam/store", () => {
+  const { directory, path, open, held, scratch } = useAddressStore();
+  const mode = (file: string) => (statSync(file).mode & 0o777).toString(8);
+
+  describe("on disk", () => {
+    it("I1: files are host-local's byte for byte, with its modes, and nothing else is left", () => {
+      const lock = new FakeLock();
+      const allocations = open(realFileSystem, lock).allocate(DUAL_STACK, POD, []);
+      assert.deepEqual(got(allocations), ["10.1.2.2/24", "2001:db8:1::2/64"]);
+      assert.deepEqual(
+        allocations.map(({ gateway, set }) => [formatAddress(gateway), set]),
+        [
+          ["10.1.2.1", 0],
+          ["2001:db8:1::1", 1],
+        ],
+      );
+      const expected = {
+        "10.1.2.2": "c0ffee\r\neth0",
+        "2001:db8:1::2": "c0ffee\r\neth0",
+        "last_reserved_ip.0": "10.1.2.2",
+        "last_reserved_ip.1": "2001:db8:1::2",
+      };
+      const names = readdirSync(`${directory()}/${NETWORK}`).sort();
+      assert.deepEqual(Object.fromEntries(names.map((name) => [name, readFileSync(path(name), "utf8")])), expected);
+      for (const name of names) assert.equal(mode(path(name)), "600", name);
+      assert.equal(mode(`${directory()}/${NETWORK}`), "755");
+      assert.deepEqual(scratch(), []);
+      assert.deepEqual(lock.paths, [path("lock")]);
+      assert.equal(lock.held, false);
+    });
+
+    it("I1: a release leaves last_reserved_ip alone", () => {
+      open().allocate(DUAL_STACK, POD, []);
+      assert.deepEqual(texts(open().release(POD)).toSorted(), ["10.1.2.2", "2001:db8:1::2"]);
+      assert.deepEqual(readdirSync(`${directory()}/${NETWORK}`).sort(), ["last_reserved_ip.0", "last_reserved_ip.1"]);
+    });
+
+    it("I3: releases legacy content and content with white space around it", () => {
+      open().allocate(DUAL_STACK, pod(1), []);
+      writeForeign(path("10.1.2.77"), "old-one");
+      writeForeign(path("10.1.2.78"), " \tspaced\r\neth0 \n");
+      writeForeign(path("10.1.2.79"), "spaced\r\neth1");
+      writeForeign(path("10.1.2.80"), "\nspaced\n");
+      assert.deepEqual(texts(open().release({ containerId: "old-one", ifname: "eth0" })), ["10.1.2.77"]);
+      const spaced = { containerId: "spaced", ifname: "eth0" };
+      assert.deepEqual(texts(open().release(spaced)), ["10.1.2.78"]);
+      assert.deepEqual(texts(open().release(spaced)), ["10.1.2.80"], "the legacy one comes when no other is left");
+      assert.deepEqual(texts(open().release(spaced)), []);
+      assert.deepEqual(Object.keys(held()).toSorted(), ["10.1.2.2", "10.1.2.79", "2001:db8:1::2"]);
+    });
+
+    it("a release without a directory finds nothing and makes nothing", () => {
+      assert.deepEqual(open().release(POD), []);
+      assert.deepEqual(open().releaseAddresses(POD, addresses("10.1.2.2")), []);
+      assert.deepEqual(open().reservations(), []);
+      assert.deepEqual(readdirSync(directory()), []);
+    });
+
+    it("releases given addresses only when they are the owner's, and reads no others", () => {
+      open().allocate(DUAL_STACK, POD, []);
+      open().allocate(DUAL_STACK, pod(1), []);
+      const calls: FileCall[] = [];
+      const all = addresses("10.1.2.2", "10.1.2.3", "10.1.2.9", "2001:db8:1::2");
+      const released = open(recordingFileSystem(calls)).releaseAddresses(POD, all);
+      assert.deepEqual(texts(released), ["10.1.2.2", "2001:db8:1::2"]);
+      assert.deepEqual(Object.keys(held()).toSorted(), ["10.1.2.3", "2001:db8:1::3"]);
+      assert.ok(!calls.some(({ method }) => method === "readDirectory"));
+    });
+
+    it("takes no name that leaves the directory or could be two", () => {
+      for (const network of ["", "..", ".drawbridge", "a/b", "a\0", "x".repeat(201)]) {
+        const options = { directory: directory(), network, fileSystem: realFileSystem, lock: new FakeLock() };
+        assert.throws(() => new AddressStore(options), { code: "ERR_CONFIGURATION" }, network);
+      }
+      for (const owner of [
+        { containerId: "", ifname: "eth0" },
+        { containerId: "a\r\nb", ifname: "eth0" },
+        { containerId: "a", ifname: "" },
+        { containerId: "a", ifname: "e/0" },
+        { containerId: "a", ifname: "e 0" },
+        { containerId: "a", ifname: "e".repeat(16) },
+      ]) {
+        assert.throws(() => open().allocate(DUAL_STACK, owner, []), { code: "ERR_CONFIGURATION" }, owner.ifname);
+        assert.throws(() => open().release(owner), { code: "ERR_CONFIGURATION" }, owner.ifname);
+      }
+      assert.deepEqual(readdirSync(directory()), []);
+    });
+  });
+
+  describe("who gets which address", () => {
+    it("I4: refuses the same owner twice; another one gets the next address", () => {
+      open().allocate(DUAL_STACK, POD, []);
+      assert.throws(() => open().allocate(DUAL_STACK, POD, []), {
+        code: "ERR_DUPLICATE",
+        message:
+          "failed to allocate for range 0: 10.1.2.2 has been allocated to c0ffee, duplicate allocation is not allowed",
+      });
+      assert.deepEqual(Object.keys(held()), ["10.1.2.2", "2001:db8:1::2"]);
+      assert.deepEqual(got(open().allocate(DUAL_STACK, pod(1), [])), ["10.1.2.3/24", "2001:db8:1::3/64"]);
+      const second = { ...POD, ifname: "net1" };
+      assert.deepEqual(got(open().allocate(DUAL_STACK, second, [])), ["10.1.2.4/24", "2001:db8:1::4/64"]);
+    });
+
+    it("I4: a legacy reservation counts, one in another range does not", () => {
+      open().allocate(DUAL_STACK, pod(1), []);
+      writeForeign(path("10.1.2.99"), POD.containerId);
+      assert.throws(() => open().allocate(DUAL_STACK, POD, []), { code: "ERR_DUPLICATE" });
+      const elsewhere = rangeSets(["10.5.0.0/24"]);
+      assert.deepEqual(got(open().allocate(elsewhere, POD, [])), ["10.5.0.2/24"]);
+      assert.throws(() => open().allocate(DUAL_STACK, POD, addresses("10.1.2.98")), { code: "ERR_DUPLICATE" });
+    });
+
+    it("I4: the caller may prove uniqueness itself", () => {
+      const calls: FileCall[] = [];
+      const store = open(recordingFileSystem(calls));
+      store.allocate(DUAL_STACK, POD, [], "caller");
+      assert.ok(!calls.some(({ method }) => method === "readDirectory"));
+    });
+
+    it("I5: goes on from the last one, wraps, skips gateway and broadcast, through several ranges", () => {
+      const sets = rangeSets(["10.0.0.0/30", { subnet: "10.0.1.0/29", gateway: "10.0.1.4" }]);
+      const order = ["10.0.0.2/30", "10.0.1.1/29", "10.0.1.2/29", "10.0.1.3/29", "10.0.1.5/29", "10.0.1.6/29"];
+      for (const [number, expected] of order.entries()) {
+        assert.deepEqual(got(open().allocate(sets, pod(number), [])), [expected]);
+      }
+      open().release(pod(3));
+      open().release(pod(0));
+      assert.deepEqual(got(open().allocate(sets, pod(10), [])), ["10.0.0.2/30"]);
+      assert.deepEqual(got(open().allocate(sets, pod(11), [])), ["10.0.1.3/29"]);
+    });
+
+    it("I5: a released address is the last to come back", () => {
+      const sets = rangeSets(["192.168.1.0/29"]);
+      for (const n of [2, 3, 4, 5, 6, 2, 3]) {
+        assert.deepEqual(got(open().allocate(sets, POD, [])), [`192.168.1.${n}/29`]);
+        open().release(POD);
+      }
+    });
+
+    it("I5: a missing, empty or foreign last_reserved_ip only loses the place", () => {
+      open().allocate(DUAL_STACK, pod(1), []);
+      for (const [n, content] of ["", "garbage", "192.0.2.9", "x".repeat(5000), "10.1.2.200\n"].entries()) {
+        writeForeign(path("last_reserved_ip.0"), content);
+        const expected = content.startsWith("10.1.2.200") ? "10.1.2.201/24" : `10.1.2.${n + 3}/24`;
+        assert.equal(got(open().allocate(DUAL_STACK, pod(n + 2), []))[0], expected, JSON.stringify(content));
+      }
+    });
+
+    it("I6: gives the requested addresses and remembers them as the last ones", () => {
+      const requested = addresses("2001:db8:1::99", "10.1.2.9");
+      assert.deepEqual(got(open().allocate(DUAL_STACK, POD, requested)), ["10.1.2.9/24", "2001:db8:1::99/64"]);
+      assert.deepEqual(got(open().allocate(DUAL_STACK, pod(1), [])), ["10.1.2.10/24", "2001:db8:1::9a/64"]);
+    });
+
+    it("I6: refuses a taken address in upstream's words, also to its own holder, and takes nothing else", () => {
+      open().allocate(DUAL_STACK, POD, addresses("2001:db8:1::99", "10.1.2.9"));
+      const before = held();
+      for (const owner of [POD, pod(1)]) {
+        assert.throws(() => open().allocate(DUAL_STACK, owner, addresses("10.1.2.9", "2001:db8:1::99")), {
+          code: "ERR_ADDRESS_UNAVAILABLE",
+          message:
+            "failed to allocate for range 0: requested IP address 10.1.2.9 is not available in range set 10.1.2.1-10.1.2.254",
+        });
+      }
+      assert.throws(() => open().allocate(DUAL_STACK, pod(1), addresses("2001:db8:1::99")), {
+        message: /^failed to allocate for range 1: requested IP address 2001:db8:1::99 is not available/,
+      });
+      assert.deepEqual(held(), before);
+    });
+
+    it("I6: two of one set are one too many, and nothing is written", () => {
+      const two = addresses("10.1.2.9", "10.1.2.10");
+      assert.throws(() => open().allocate(DUAL_STACK, POD, two), {
+        message: "failed to allocate all requested IPs: 10.1.2.10",
+      });
+      assert.deepEqual(readdirSync(directory()), []);
+    });
+  });
+
+  describe("a full range", () => {
+    const full = rangeSets(["10.9.0.0/24"]);
+
+    it("hands out 253 addresses of a /24, then says so after few calls, and takes nothing", () => {
+      const store = open();
+      const all = Array.from({ length: 253 }, (_, n) => got(store.allocate(full, pod(n), [], "caller"))[0]);
+      assert.equal(new Set(all).size, 253);
+      const calls: FileCall[] = [];
+      assert.throws(() => open(recordingFileSystem(calls)).allocate(full, POD, [], "caller"), {
+        code: "ERR_RANGE_EXHAUSTED",
+        message: /^failed to allocate for range 0: no IP addresses available in range set: 10\.9\.0\.1-10\.9\.0\.254; /,
+      });
+      assert.ok(calls.length < 20, `${calls.length} calls`);
+      assert.equal(calls.filter(({ method }) => method === "readDirectory").length, 1);
+      assert.equal(Object.keys(held()).length, 253);
+      open().release(pod(100));
+      assert.deepEqual(got(open().allocate(full, POD, [], "caller")), ["10.9.0.102/24"], "the one that came free");
+    });
+
+    it("names every range of the set, and gives back what another set had given", () => {
+      const sets = rangeSets(["2001:db8:1::/64"], ["10.0.0.0/30", "10.0.1.0/30"]);
+      open().allocate(sets, pod(1), []);
+      open().allocate(sets, pod(2), []);
+      assert.throws(() => open().allocate(sets, pod(3), []), {
+        message: /range set: 10\.0\.0\.1-10\.0\.0\.2,10\.0\.1\.1-10\.0\.1\.2; /,
+      });
+      assert.deepEqual(Object.keys(held()).length, 4);
+      assert.deepEqual(scratch(), []);
+    });
+  });
+
+  it("an ADD makes the same calls beside 3,000 reservations as in an empty store", () => {
+    const sets = rangeSets(["10.64.0.0/16"], ["fd64::/64"]);
+    const traceOf = (owner: Owner) => {
+      const calls: FileCall[] = [];
+      open(recordingFileSystem(calls)).allocate(sets, owner, [], "caller");
+      return calls.map(({ method }) => method);
+    };
+    const empty = traceOf(pod(1));
+    for (let n = 0; n < 3000; n++) writeForeign(path(`10.64.${128 + (n >> 8)}.${n & 255}`), `x${n}\r\neth0`);
+    assert.deepEqual(traceOf(POD), empty);
+    assert.ok(!empty.includes("readDirectory"));
+  });
+
+  describe("foreign files", () => {
+    it("count as taken whatever they hold, and never stop a release", () => {
+      open().allocate(DUAL_STACK, pod(1), []);
+      writeForeign(path("10.1.2.3"), "");
+      writeForeign(path("10.1.2.4"), "\u0000\uFFFF\r\n\r\n\r\n");
+      writeForeign(path("10.1.2.5"), "x".repeat(1 << 20));
+      mkdirSync(path("10.1.2.6"));
+      symlinkSync("/dev/zero", path("10.1.2.7"));
+      symlinkSync("/nonexistent", path("10.1.2.8"));
+      symlinkSync(path("10.1.2.8"), path("10.1.2.9"));
+      writeForeign(path("notes.txt"), "c0ffee\r\neth0");
+      symlinkSync(path("notes.txt"), path("10.1.2.200"));
+      assert.equal(got(open().allocate(DUAL_STACK, POD, []))[0], "10.1.2.10/24");
+      assert.equal(got(open().allocate(DUAL_STACK, pod(2), []))[0], "10.1.2.11/24");
+      assert.deepEqual(texts(open().release(POD)).toSorted(), ["10.1.2.10", "2001:db8:1::3"]);
+      const kinds = open()
+        .reservations()
+        .slice(0, 9)
+        .map(({ kind }) => kind);
+      assert.deepEqual(kinds, ["owned", ...Array.from({ length: 7 }, () => "unreadable"), "owned"]);
+    });
+
+    it("lists reservations by address with their owners", () => {
+      open().allocate(DUAL_STACK, POD, []);
+      writeForeign(path("10.1.2.10"), "old");
+      assert.deepEqual(open().reservations(), [
+        { kind: "owned", address: addresses("10.1.2.2")[0], owner: POD },
+        { kind: "legacy", address: addresses("10.1.2.10")[0], containerId: "old" },
+        { kind: "owned", address: addresses("2001:db8:1::2")[0], owner: POD },
+      ]);
+    });
+  });
+
+  it("no two of many owners in turn hold one address, whatever is released meanwhile", () => {
+    const sets: readonly RangeSet[] = rangeSets(["10.0.0.0/28"], ["fd00::/125"]);
+    const holders = new Map<string, number>();
+    let random = 1;
+    for (let step = 0; step < 400; step++) {
+      random = (random * 48271) % 0x7fffffff;
+      const n = random % 9;
+      for (const [text, holder] of holders) if (holder === n) holders.delete(text);
+      open().release(pod(n));
+      if (random % 3 === 0) continue;
+      if (holders.size >= 12) {
+        assert.throws(() => open().allocate(sets, pod(n), []), { code: "ERR_RANGE_EXHAUSTED" });
+        continue;
+      }
+      for (const text of got(open().allocate(sets, pod(n), []))) {
+        assert.ok(!holders.has(text), text);
+        holders.set(text, n);
+      }
+    }
+  });
+});

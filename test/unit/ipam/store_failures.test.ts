@@ -1,0 +1,160 @@
+import assert from "node:assert/strict";
+import type { AddressStore, Owner } from "../../../ipam/store.ts";
+import type { FileCall } from "../../support/address_store.ts";
+import {
+  dualStack,
+  failingFileSystem,
+  FakeLock,
+  hookedFileSystem,
+  Killed,
+  killedFileSystem,
+  pod,
+  realFileSystem,
+  recordingFileSystem,
+  useAddressStore,
+  writeForeign,
+} from "../../support/address_store.ts";
+
+const DUAL_STACK = dualStack();
+const POD: Owner = { containerId: "c0ffee", ifname: "eth0" };
+
+describe("ipam/store: failures", () => {
+  const { directory, path, open, held, scratch } = useAddressStore();
+
+  /** The number of file system calls an allocation makes: the places where it can fail or be killed. */
+  const callsOf = (action: (store: AddressStore) => void): number => {
+    const calls: FileCall[] = [];
+    action(open(recordingFileSystem(calls)));
+    return calls.length;
+  };
+
+  const allocateOnce = (store: AddressStore) => void store.allocate(DUAL_STACK, POD, []);
+
+  function assertIntact(owners: readonly Owner[]): void {
+    const contents = owners.map(({ containerId, ifname }) => `${containerId}\r\n${ifname}`);
+    for (const [name, content] of Object.entries(held())) assert.ok(contents.includes(content), `${name}: ${content}`);
+  }
+
+  function assertRestored(owner: Owner): void {
+    open().release(owner);
+    assert.ok(!Object.values(held()).includes(`${owner.containerId}\r\n${owner.ifname}`));
+    assert.equal(open().allocate(DUAL_STACK, owner, []).length, 2);
+    assert.deepEqual(scratch(), []);
+    open().release(owner);
+  }
+
+  const store = (index: number, extent: "once" | "from", code: "ENOSPC" | "EIO" | "EROFS" | "EACCES") =>
+    open(failingFileSystem(index, extent, code));
+
+  it("one failing call: the ADD fails with path and errno, or everything is there; nothing half", () => {
+    open().allocate(DUAL_STACK, pod(1), []);
+    const count = callsOf(allocateOnce);
+    open().release(POD);
+    assert.ok(count > 10);
+    for (const code of ["ENOSPC", "EIO", "EROFS", "EACCES"] as const) {
+      for (let index = 0; index < count; index++) {
+        let failure: unknown;
+        try {
+          allocateOnce(store(index, "once", code));
+        } catch (error) {
+          failure = error;
+        }
+        assertIntact([pod(1), POD]);
+        const mine = Object.values(held()).filter((content) => content.startsWith("c0ffee")).length;
+        assert.equal(mine, failure === undefined ? 2 : 0, `call ${index} ${code}`);
+        if (failure !== undefined) {
+          assert.ok(failure instanceof Error && "code" in failure);
+          assert.equal(failure.code, "ERR_STORE");
+          assert.ok(failure.message.includes(code) && failure.message.includes(directory()), failure.message);
+        }
+        assertRestored(POD);
+      }
+    }
+  });
+
+  it("a disk that fails for good from any call on: one release afterwards restores", () => {
+    open().allocate(DUAL_STACK, pod(1), []);
+    const count = callsOf(allocateOnce);
+    open().release(POD);
+    for (let index = 0; index < count - 1; index++) {
+      assert.throws(() => allocateOnce(store(index, "from", "EIO")), { code: "ERR_STORE" }, `call ${index}`);
+      assertIntact([pod(1), POD]);
+      assertRestored(POD);
+    }
+  });
+
+  it("a release with one failing call says so or has done it; the next one finishes", () => {
+    const release = (one: AddressStore) => void one.release(POD);
+    open().allocate(DUAL_STACK, pod(1), []);
+    open().allocate(DUAL_STACK, POD, []);
+    const count = callsOf(release);
+    for (let index = 0; index < count; index++) {
+      open().allocate(DUAL_STACK, POD, []);
+      try {
+        release(store(index, "once", "EIO"));
+      } catch (error) {
+        assert.ok(error instanceof Error && "code" in error && error.code === "ERR_STORE");
+      }
+      assertRestored(POD);
+    }
+    assert.deepEqual(new Set(Object.values(held())), new Set(["pod-1\r\neth0"]));
+  });
+
+  it("a release that cannot read anything of its own fails instead of forgetting an address", () => {
+    open().allocate(DUAL_STACK, POD, []);
+    const unreadable = hookedFileSystem(({ method, path: file }) => {
+      if (method === "readSmallFile") realFileSystem.rename(`${file}/missing`, file);
+    });
+    assert.throws(() => open(unreadable).release(POD), { code: "ERR_STORE" });
+    assert.equal(Object.keys(held()).length, 2);
+  });
+
+  it("SIGKILL before any call of an ADD: nothing is empty or torn, and a release restores", () => {
+    open().allocate(DUAL_STACK, pod(1), []);
+    const count = callsOf(allocateOnce);
+    open().release(POD);
+    for (let index = 0; index < count; index++) {
+      assert.throws(() => allocateOnce(open(killedFileSystem(index))), Killed);
+      assertIntact([pod(1), POD]);
+      assertRestored(POD);
+    }
+  });
+
+  it("SIGKILL after a claim has its address: the next ADD does not write through the leftover's inode", () => {
+    open().allocate(DUAL_STACK, pod(1), []);
+    const calls: FileCall[] = [];
+    open(recordingFileSystem(calls)).allocate(DUAL_STACK, POD, []);
+    open().release(POD);
+    const linked = calls.findIndex(({ method }) => method === "link") + 1;
+    assert.throws(() => allocateOnce(open(killedFileSystem(linked))), Killed);
+    assert.ok(scratch().includes("podnet.claim"));
+    open().allocate(DUAL_STACK, pod(2), []);
+    const contents = Object.values(held()).toSorted();
+    assert.deepEqual(contents, ["c0ffee\r\neth0", "pod-1\r\neth0", "pod-1\r\neth0", "pod-2\r\neth0", "pod-2\r\neth0"]);
+    assert.deepEqual(scratch(), []);
+  });
+
+  it("SIGKILL before any call of a release: the next one finishes", () => {
+    open().allocate(DUAL_STACK, pod(1), []);
+    open().allocate(DUAL_STACK, POD, []);
+    const count = callsOf((one) => void one.release(POD));
+    for (let index = 0; index < count; index++) {
+      open().allocate(DUAL_STACK, POD, []);
+      assert.throws(() => open(killedFileSystem(index)).release(POD), Killed);
+      assertIntact([pod(1), POD]);
+      assertRestored(POD);
+    }
+  });
+
+  it("the lock is given back after a failure", () => {
+    const lock = new FakeLock();
+    assert.throws(() => open(failingFileSystem(3, "once", "EIO"), lock).allocate(DUAL_STACK, POD, []));
+    assert.deepEqual([lock.paths, lock.held], [[path("lock")], false]);
+  });
+
+  it("real errors of the file system name the path and the errno", () => {
+    writeForeign(`${directory()}/podnet`, "a file where the directory should be");
+    const expected = { code: "ERR_STORE", message: /podnet.*: .* \(EEXIST\)$/ };
+    assert.throws(() => open().allocate(DUAL_STACK, POD, []), expected);
+  });
+});
