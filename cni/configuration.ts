@@ -1,0 +1,308 @@
+import * as v from "valibot";
+import type { RangeInput, RangeSet } from "../ipam/range.ts";
+import { canonicalRange, canonicalRangeSets } from "../ipam/range.ts";
+import type { Address } from "../kernel/ip/address.ts";
+import { familyOf, formatAddress, parseAddress } from "../kernel/ip/address.ts";
+import { cidrContains, cidrFamily, formatCidr, hasHostBits, parseCidr } from "../kernel/ip/cidr.ts";
+import type { MacAddress } from "../kernel/ip/mac.ts";
+import { parseMac } from "../kernel/ip/mac.ts";
+import type { CniArguments } from "./environment.ts";
+import { checkInterfaceName } from "./environment.ts";
+import { CniError, CniErrorCode } from "./error.ts";
+import { foldKeys, isNestedDeeper, showValue } from "./json.ts";
+import type { Dns, ResultRoute } from "./result.ts";
+import type { NetworkInput } from "./schema.ts";
+import { networkSchema, shapeOf } from "./schema.ts";
+import type { CniVersion } from "./version.ts";
+import { negotiateVersion } from "./version.ts";
+
+/** A network configuration whose every field has been judged. */
+export interface NetworkConfiguration {
+  readonly cniVersion: CniVersion;
+  /** `[a-zA-Z0-9][a-zA-Z0-9_.-]*`: it names a directory of the address store. */
+  readonly name: string;
+  readonly runDir: string;
+  readonly ipam: IpamConfiguration;
+  /** The `dns` of the configuration, which replaces what resolvConf says. */
+  readonly dns: Dns;
+}
+
+/** Configuration of the `drawbridge` face: wiring and addresses. */
+export interface BridgeConfiguration extends NetworkConfiguration {
+  readonly bridge: string;
+  readonly hairpinMode: boolean;
+  /** Bytes; 0 keeps the kernel's default. */
+  readonly mtu: number;
+  /** A MAC address the runtime asks for: runtimeConfig before args.cni before CNI_ARGS. */
+  readonly mac: MacAddress | undefined;
+}
+
+export interface IpamConfiguration {
+  readonly dataDir: string;
+  readonly ranges: readonly RangeSet[];
+  readonly requested: readonly Address[];
+  readonly routes: readonly ResultRoute[];
+  readonly resolvConf: string | undefined;
+}
+
+const NAME = /^[a-zA-Z0-9][a-zA-Z0-9_.-]*$/;
+const LONGEST_NAME = 200;
+const SMALLEST_IPV6_MTU = 1280;
+/** Real configurations have less than ten. */
+const MOST_LEVELS = 64;
+
+/** The IPAM types served in-process, by their own semantics and on the same store. */
+const ipamTypes = ["host-local", "drawbridge-ipam"];
+
+/**
+ * Reads the configuration a runtime passes on standard input.
+ *
+ * @returns the typed keys, spelled as declared whatever their case
+ * @throws CniError 6 when it is not a JSON object, 1 for a version we do not speak, 7 for a wrong type
+ */
+export function decodeConfiguration(text: string): NetworkInput {
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch (error) {
+    throw new CniError(
+      CniErrorCode.DECODING_FAILURE,
+      "standard input is not JSON; expected a network configuration object",
+      error instanceof Error ? error.message : undefined,
+    );
+  }
+  if (value === null || typeof value !== "object" || Array.isArray(value)) {
+    throw new CniError(
+      CniErrorCode.DECODING_FAILURE,
+      "standard input is not a JSON object; expected a network configuration",
+    );
+  }
+  if (isNestedDeeper(value, MOST_LEVELS)) {
+    throw new CniError(
+      CniErrorCode.DECODING_FAILURE,
+      `standard input nests objects and lists deeper than ${MOST_LEVELS} levels; expected a network configuration`,
+    );
+  }
+  const folded = foldKeys(value, shapeOf(networkSchema));
+  if (folded !== null && typeof folded === "object" && "cniVersion" in folded) negotiateVersion(folded.cniVersion);
+  const parsed = v.safeParse(networkSchema, folded, { abortEarly: true });
+  if (parsed.success) return parsed.output;
+  const [issue] = parsed.issues;
+  const path = v.getDotPath(issue) ?? "configuration";
+  throw invalid(path, issue.input, issue.expected ?? "another type");
+}
+
+/**
+ * Judges the configuration of the plugin that answers as `drawbridge`.
+ *
+ * @throws CniError 2 for a feature this version does not have, 7 for a value it refuses
+ * @throws DrawbridgeError ERR_CONFIGURATION or ERR_ADDRESS naming the field
+ */
+export function bridgeConfiguration(input: NetworkInput, args: CniArguments): BridgeConfiguration {
+  refuseUnsupported(input);
+  const network = networkConfiguration(input, args);
+  const mtu = input.mtu ?? 0;
+  const hasIpv6 = network.ipam.ranges.some(([range]) => range !== undefined && cidrFamily(range.subnet) === 6);
+  const smallest = hasIpv6 ? SMALLEST_IPV6_MTU : 68;
+  if (!Number.isInteger(mtu) || (mtu !== 0 && (mtu < smallest || mtu > 65535))) {
+    throw invalid(
+      "mtu",
+      mtu,
+      `0 (the kernel's default) or ${smallest} to 65535${hasIpv6 ? ", since IPv6 needs 1280" : ""}`,
+    );
+  }
+  const [macField, mac] = firstPresent([
+    ["runtimeConfig.mac", input.runtimeConfig?.mac],
+    ["args.cni.mac", input.args?.cni?.mac],
+    ["CNI_ARGS MAC", args.mac],
+  ]);
+  checkGateways(network.ipam.ranges);
+  return {
+    ...network,
+    bridge: checkInterfaceName(input.bridge ?? "cni0", "bridge", CniErrorCode.INVALID_CONFIGURATION),
+    hairpinMode: input.hairpinMode ?? false,
+    mtu,
+    mac: mac === undefined ? undefined : parseMac(mac, macField),
+  };
+}
+
+/**
+ * Judges what every face that allocates addresses reads.
+ *
+ * @throws CniError 7, DrawbridgeError ERR_CONFIGURATION or ERR_ADDRESS naming the field
+ */
+export function networkConfiguration(input: NetworkInput, args: CniArguments): NetworkConfiguration {
+  checkType("type", input.type);
+  const cniVersion = negotiateVersion(input.cniVersion);
+  const ipam = ipamConfiguration(input, args);
+  checkExpressible(cniVersion, ipam.ranges);
+  return {
+    cniVersion,
+    name: networkName(input),
+    runDir: checkDirectory("runDir", input.runDir || "/run/drawbridge"),
+    ipam,
+    dns: input.dns ?? {},
+  };
+}
+
+/**
+ * The network's name.
+ *
+ * @throws CniError 7 when it is missing or could not name a directory
+ */
+export function networkName(input: NetworkInput): string {
+  const name = input.name ?? "";
+  if (name === "")
+    throw new CniError(
+      CniErrorCode.INVALID_CONFIGURATION,
+      "missing network name: set name in the network configuration",
+    );
+  if (!NAME.test(name) || name.length > LONGEST_NAME) {
+    throw new CniError(
+      CniErrorCode.INVALID_CONFIGURATION,
+      `invalid characters found in network name: name must be a letter or digit, then letters, digits, "_", "." or "-", at most ${LONGEST_NAME} in all`,
+      JSON.stringify(name.slice(0, 2 * LONGEST_NAME)),
+    );
+  }
+  return name;
+}
+
+function ipamConfiguration(input: NetworkInput, args: CniArguments): IpamConfiguration {
+  const ipam = input.ipam;
+  if (ipam === undefined) throw invalid("ipam", undefined, `an object with type ${ipamTypes.join(" or ")} and ranges`);
+  checkType("ipam.type", ipam.type);
+  if (!ipamTypes.includes(ipam.type ?? "")) {
+    throw new CniError(
+      CniErrorCode.UNSUPPORTED_FIELD,
+      `ipam.type: ${showValue(ipam.type)}; expected one of ${ipamTypes.join(", ")}`,
+    );
+  }
+  const ranges = rangeSets(input.runtimeConfig?.ipRanges ?? [], ipam);
+  const requested = [
+    ...(args.ip === undefined ? [] : [["CNI_ARGS IP", args.ip] as const]),
+    ...(input.args?.cni?.ips ?? []).map((ip, i) => [`args.cni.ips[${i}]`, ip] as const),
+    ...(input.runtimeConfig?.ips ?? []).map((ip, i) => [`runtimeConfig.ips[${i}]`, ip] as const),
+  ];
+  return {
+    dataDir: checkDirectory("ipam.dataDir", ipam.dataDir || "/var/lib/cni/networks"),
+    ranges,
+    requested: requested.map(([field, ip]) =>
+      ip.includes("/") ? parseCidr(ip, field).address : parseAddress(ip, field),
+    ),
+    routes: (ipam.routes ?? []).map(({ dst, gw }, i) => parseRoute(dst, gw, `ipam.routes[${i}]`)),
+    resolvConf: ipam.resolvConf ? checkDirectory("ipam.resolvConf", ipam.resolvConf) : undefined,
+  };
+}
+
+/**
+ * The range sets in host-local's order: what the runtime passes, then the old style of one range without a list, then
+ * the list. Each source is judged by itself first, so that a refusal names the field as it was written.
+ */
+function rangeSets(
+  passed: readonly (readonly RangeInput[])[],
+  ipam: NonNullable<NetworkInput["ipam"]>,
+): readonly RangeSet[] {
+  const listed = ipam.ranges ?? [];
+  const single = ipam.subnet === undefined ? [] : [[{ ...ipam, subnet: ipam.subnet }]];
+  if (passed.length === 0 && single.length === 0) return canonicalRangeSets(listed, "ipam.ranges");
+  if (passed.length > 0) canonicalRangeSets(passed, "runtimeConfig.ipRanges");
+  for (const [range] of single) if (range !== undefined) canonicalRange(range, "ipam");
+  if (listed.length > 0) canonicalRangeSets(listed, "ipam.ranges");
+  return canonicalRangeSets([...passed, ...single, ...listed], "ipam.ranges");
+}
+
+/** Versions before 0.3.0 have room for one address of each family; refused before anything is made. */
+function checkExpressible(version: CniVersion, ranges: readonly RangeSet[]): void {
+  if (version !== "0.1.0" && version !== "0.2.0") return;
+  const families = ranges.flatMap(([range]) => (range === undefined ? [] : [cidrFamily(range.subnet)]));
+  if (new Set(families).size === families.length) return;
+  throw new CniError(
+    CniErrorCode.UNSUPPORTED_FIELD,
+    `cniVersion: CNI version ${version} does not support more than 1 address per family; expected 0.3.0 or later for ${families.length} range sets`,
+  );
+}
+
+/** The node reaches its pods through the subnet of the bridge's address, so the gateway must lie in it. */
+function checkGateways(sets: readonly RangeSet[]): void {
+  for (const { gateway, subnet } of sets.flat()) {
+    if (cidrContains(subnet, gateway)) continue;
+    throw invalid("ipam gateway", formatAddress(gateway), `an address of ${formatCidr(subnet)}: the bridge carries it`);
+  }
+}
+
+function parseRoute(dst: string, gw: string | undefined, field: string): ResultRoute {
+  const destination = parseCidr(dst, `${field}.dst`);
+  if (hasHostBits(destination)) throw invalid(`${field}.dst`, dst, "a network without host bits");
+  if (gw === undefined || gw === "") return { destination };
+  const gateway = parseAddress(gw, `${field}.gw`);
+  if (familyOf(gateway) !== cidrFamily(destination)) {
+    throw invalid(`${field}.gw`, gw, `an IPv${cidrFamily(destination)} address, like the destination ${dst}`);
+  }
+  return { destination, gateway };
+}
+
+/** Features of the reference plugins that would change what a pod gets: refused rather than silently left out. */
+const unsupportedFeatures: readonly (readonly [field: string, value: (input: NetworkInput) => unknown, string])[] = [
+  ["ipMasq", ({ ipMasq }) => ipMasq, "false or absent: masquerade is a node-level matter"],
+  ["promiscMode", ({ promiscMode }) => promiscMode, "false or absent; hairpinMode serves the same purpose"],
+  ["macspoofchk", ({ macspoofchk }) => macspoofchk, "false or absent"],
+  ["enabledad", ({ enabledad }) => enabledad, "false or absent: addresses are unique by allocation"],
+  ["disableContainerInterface", (input) => input.disableContainerInterface, "false or absent"],
+  ["portIsolation", ({ portIsolation }) => portIsolation, "false or absent"],
+  ["vlan", ({ vlan }) => vlan, "0 or absent"],
+  ["vlanTrunk", ({ vlanTrunk }) => nonEmpty(vlanTrunk), "absent"],
+  ["policyd", ({ policyd }) => policyd, "absent: this version has no daemon"],
+  ["runtimeConfig.portMappings", ({ runtimeConfig }) => nonEmpty(runtimeConfig?.portMappings), "none"],
+  ["runtimeConfig.bandwidth", ({ runtimeConfig }) => runtimeConfig?.bandwidth, "absent"],
+];
+
+function refuseUnsupported(input: NetworkInput): void {
+  for (const [field, valueOf, expectation] of unsupportedFeatures) {
+    const value = valueOf(input);
+    if (value === undefined || value === false || value === 0) continue;
+    throw unsupported(field, value, expectation);
+  }
+  for (const field of ["isGateway", "routed"] as const) {
+    if (input[field] === false) throw unsupported(field, false, "true or absent: the bridge is the pods' gateway");
+  }
+}
+
+function unsupported(field: string, value: unknown, expectation: string): CniError {
+  return new CniError(
+    CniErrorCode.UNSUPPORTED_FIELD,
+    `${field}: ${showValue(value)} is not supported; expected ${expectation}`,
+  );
+}
+
+function nonEmpty(list: readonly unknown[] | undefined): readonly unknown[] | undefined {
+  return list?.length === 0 ? undefined : list;
+}
+
+/** A plugin type is a file name in the runtime's plugin directory: never a path (CVE-2021-20206). */
+function checkType(field: string, type: string | undefined): void {
+  if (type === undefined || type === "" || !NAME.test(type)) {
+    throw invalid(
+      field,
+      type,
+      `a plugin's file name without a path, such as "${field === "type" ? "drawbridge" : "host-local"}"`,
+    );
+  }
+}
+
+/** An absolute path without `..`, so that it names the same file wherever the plugin is executed. */
+function checkDirectory(field: string, path: string): string {
+  if (!path.startsWith("/") || path.includes("\0") || path.split("/").includes("..")) {
+    throw invalid(field, path, 'an absolute path without ".."');
+  }
+  return path;
+}
+
+function firstPresent(
+  candidates: readonly (readonly [field: string, value: string | undefined])[],
+): readonly [field: string, value: string | undefined] {
+  return candidates.find(([, value]) => value !== undefined && value !== "") ?? ["", undefined];
+}
+
+function invalid(field: string, value: unknown, expectation: string): CniError {
+  return new CniError(CniErrorCode.INVALID_CONFIGURATION, `${field}: ${showValue(value)}; expected ${expectation}`);
+}

@@ -1,0 +1,70 @@
+import { readAttachment, removeAttachment } from "../ipam/attachment.ts";
+import type { Address } from "../kernel/ip/address.ts";
+import type { NetworkNamespace } from "../kernel/network_namespace.ts";
+import { insideNamespace } from "../kernel/network_namespace.ts";
+import type { NetlinkSocket } from "../kernel/netlink/socket.ts";
+import { deleteLink, getLink, parseLink } from "../kernel/route/link.ts";
+import { deleteNeighbour } from "../kernel/route/neighbour.ts";
+import { openRouteSocket } from "../kernel/route/socket.ts";
+import type { BridgeConfiguration } from "./configuration.ts";
+import type { Attachment } from "./environment.ts";
+import { hostInterfaceName } from "./names.ts";
+import type { Node } from "./node.ts";
+import { openStore } from "./node.ts";
+
+/**
+ * Detaches a pod: the DEL verb. Repeatable, and complete from any state an ADD can be killed in.
+ *
+ * The link goes first, then the addresses, then the record: an address is free only once nothing answers to it, and
+ * the record that names the addresses outlives them. Without a record (killed before it, another boot, a pod of the
+ * reference plugin) the addresses are found by the container's id in the store, and no neighbour entry of ours can
+ * exist, since ADD sets those after the record.
+ *
+ * @param namespace the pod's, or undefined when it is gone
+ * @throws NetlinkError when the kernel will not remove the link; the addresses then stay reserved
+ */
+export function del(
+  node: Node,
+  configuration: BridgeConfiguration,
+  attachment: Attachment,
+  home: NetworkNamespace,
+  namespace: NetworkNamespace | undefined,
+): void {
+  const socket = openRouteSocket(node.syscalls);
+  const { runDir, name } = configuration;
+  const record = readAttachment(runDir, name, attachment, node.files);
+  const hostInterface = hostInterfaceName(node.sha256, attachment.containerId, attachment.ifname);
+  const [deleted, bridge] = socket.batch([
+    deleteLink({ name: hostInterface }),
+    getLink({ name: configuration.bridge }),
+  ]);
+  if (deleted?.error !== undefined) {
+    if (deleted.error.errnoName !== "ENODEV") throw deleted.error;
+    if (namespace !== undefined) deletePodInterface(node, home, namespace, attachment.ifname);
+  }
+
+  const store = openStore(node, configuration);
+  if (record === undefined) {
+    store.release(attachment);
+  } else {
+    const addresses = record.addresses.map(({ address }) => address);
+    const [bridgeMessage] = bridge?.messages ?? [];
+    if (bridgeMessage !== undefined) forgetNeighbours(socket, parseLink(bridgeMessage).index, addresses);
+    store.releaseAddresses(attachment, addresses);
+  }
+  removeAttachment(runDir, name, attachment, node.files);
+}
+
+/** The interface of a pod that another plugin wired before a migration: it has no host end of our name. */
+function deletePodInterface(node: Node, home: NetworkNamespace, namespace: NetworkNamespace, ifname: string): void {
+  const socket = insideNamespace(node.syscalls, home, namespace, () => openRouteSocket(node.syscalls));
+  const [reply] = socket.batch([deleteLink({ name: ifname })]);
+  if (reply?.error !== undefined && reply.error.errnoName !== "ENODEV") throw reply.error;
+}
+
+/** Permanent entries stay on the bridge when the pod's link goes; ENOENT means there was none. */
+function forgetNeighbours(socket: NetlinkSocket, bridgeIndex: number, addresses: readonly Address[]): void {
+  for (const { error } of socket.batch(addresses.map((address) => deleteNeighbour(bridgeIndex, address)))) {
+    if (error !== undefined && error.errnoName !== "ENOENT") throw error;
+  }
+}

@@ -1,0 +1,128 @@
+import { CniError, CniErrorCode } from "./error.ts";
+
+/** The parameters of an ADD or DEL, validated (CNI specification, "Parameters"). */
+export interface Attachment {
+  /** `[a-zA-Z0-9][a-zA-Z0-9_.-]*`, at most 200 characters: it becomes part of a file name. */
+  readonly containerId: string;
+  /** At most 15 bytes, one path component, no white space, no colon. */
+  readonly ifname: string;
+  /** The path of the network namespace; undefined for a DEL after it is gone. */
+  readonly netns: string | undefined;
+  readonly arguments: CniArguments;
+}
+
+/** The pairs of CNI_ARGS the plugin reads. Kubernetes runtimes set the K8S_ ones. */
+export interface CniArguments {
+  readonly mac: string | undefined;
+  readonly ip: string | undefined;
+  readonly pod: { readonly namespace: string; readonly name: string; readonly uid: string } | undefined;
+}
+
+export type Environment = Readonly<Record<string, string | undefined>>;
+
+const LONGEST_CONTAINER_ID = 200;
+const LONGEST_IFNAME = 15;
+
+/**
+ * Reads the parameters of a verb that concerns one attachment.
+ *
+ * Variables that are set but empty count as missing: libcni always sets all of them.
+ *
+ * @throws CniError 4 naming every missing variable, or the one whose value is refused
+ */
+export function readAttachment(environment: Environment, verb: "ADD" | "DEL"): Attachment {
+  const required = verb === "ADD" ? ["CNI_CONTAINERID", "CNI_NETNS", "CNI_IFNAME"] : ["CNI_CONTAINERID", "CNI_IFNAME"];
+  const missing = required.filter((name) => !environment[name]);
+  if (missing.length > 0) {
+    throw new CniError(
+      CniErrorCode.INVALID_ENVIRONMENT,
+      `required env variables [${missing.join(",")}] missing`,
+      `${verb} needs ${required.join(", ")}; the container runtime sets them`,
+    );
+  }
+  return {
+    containerId: checkContainerId(environment["CNI_CONTAINERID"] ?? ""),
+    ifname: checkInterfaceName(environment["CNI_IFNAME"] ?? "", "CNI_IFNAME", CniErrorCode.INVALID_ENVIRONMENT),
+    netns: environment["CNI_NETNS"] === "" ? undefined : environment["CNI_NETNS"],
+    arguments: readArguments(environment["CNI_ARGS"] ?? ""),
+  };
+}
+
+function checkContainerId(id: string): string {
+  if (!/^[a-zA-Z0-9][a-zA-Z0-9_.-]*$/.test(id) || id.length > LONGEST_CONTAINER_ID) {
+    throw new CniError(
+      CniErrorCode.INVALID_ENVIRONMENT,
+      `invalid characters in containerID: CNI_CONTAINERID must be a letter or digit, then letters, digits, "_", "." or "-", at most ${LONGEST_CONTAINER_ID} in all`,
+      JSON.stringify(id.slice(0, 2 * LONGEST_CONTAINER_ID)),
+    );
+  }
+  return id;
+}
+
+/**
+ * An interface name the kernel takes (dev_valid_name) and a path component cannot abuse.
+ *
+ * "%" is refused too: the kernel takes "br%d" for a pattern and makes "br0" of it (dev_alloc_name).
+ *
+ * @throws CniError with `code`, naming the field and the value
+ */
+export function checkInterfaceName(name: string, field: string, code: CniErrorCode): string {
+  const tooLong = new TextEncoder().encode(name).length > LONGEST_IFNAME;
+  // oxlint-disable-next-line no-control-regex -- control characters are what is refused here
+  if (name === "" || tooLong || /[/:%\s\u0000-\u001f\u007f]/u.test(name) || isReserved(name)) {
+    throw new CniError(
+      code,
+      `${field}: ${JSON.stringify(name.slice(0, 64))} is not an interface name; expected 1 to ${LONGEST_IFNAME} bytes without "/", ":", "%" or white space, and none of ".", "..", "all", "default"`,
+    );
+  }
+  return name;
+}
+
+/** Path components, and directories of /proc/sys/net/ipv4/conf that are no interface (sysctl_dev_name_is_allowed). */
+function isReserved(name: string): boolean {
+  return [".", "..", "all", "default"].includes(name);
+}
+
+/**
+ * Reads CNI_ARGS, `KEY=value` pairs joined by semicolons, in the reference library's strictness: keys are
+ * case-sensitive and an unknown one is refused unless `IgnoreUnknown` is set.
+ */
+function readArguments(text: string): CniArguments {
+  const pairs = new Map<string, string>();
+  for (const pair of text === "" ? [] : text.split(";")) {
+    const [key, value, ...rest] = pair.split("=");
+    if (key === undefined || value === undefined || rest.length > 0) {
+      throw new CniError(
+        CniErrorCode.INVALID_ENVIRONMENT,
+        `CNI_ARGS: invalid pair ${JSON.stringify(pair)}; expected KEY=value pairs joined by ";"`,
+      );
+    }
+    pairs.set(key, value);
+  }
+  const ignoreUnknown = ["1", "true"].includes((pairs.get("IgnoreUnknown") ?? "").toLowerCase());
+  const known = new Set(["IgnoreUnknown", "MAC", "IP"]);
+  const unknown = [...pairs.keys()].filter((key) => !known.has(key) && !key.startsWith("K8S_POD_"));
+  if (unknown.length > 0 && !ignoreUnknown) {
+    throw new CniError(
+      CniErrorCode.INVALID_ENVIRONMENT,
+      `CNI_ARGS: unknown args ${JSON.stringify(unknown)}; expected MAC, IP or K8S_POD_*, or set IgnoreUnknown=1`,
+    );
+  }
+  const namespace = pairs.get("K8S_POD_NAMESPACE");
+  const name = pairs.get("K8S_POD_NAME");
+  const isPod = namespace !== undefined && name !== undefined && isDnsName(namespace) && isDnsName(name);
+  return {
+    mac: pairs.get("MAC") || undefined,
+    ip: pairs.get("IP") || undefined,
+    pod: isPod ? { namespace, name, uid: cleanUid(pairs.get("K8S_POD_UID")) } : undefined,
+  };
+}
+
+/** Kubernetes object names are DNS names (RFC 1123), at most 253 characters; anything else is not a pod's. */
+function isDnsName(text: string): boolean {
+  return text.length <= 253 && /^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$/.test(text);
+}
+
+function cleanUid(uid: string | undefined): string {
+  return uid !== undefined && /^[a-zA-Z0-9-]{1,64}$/.test(uid) ? uid : "";
+}

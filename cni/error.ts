@@ -1,0 +1,76 @@
+import type { ErrorCode } from "../kernel/error.ts";
+import { DrawbridgeError } from "../kernel/error.ts";
+
+/**
+ * Error codes of the CNI specification 1.1.0 ("Error"); the reference plugins' 8; and our own, from 100 on.
+ *
+ * A runtime only shows them to people, apart from 11: it may try the same call again.
+ */
+export const CniErrorCode = {
+  INCOMPATIBLE_VERSION: 1,
+  UNSUPPORTED_FIELD: 2,
+  INVALID_ENVIRONMENT: 4,
+  IO_FAILURE: 5,
+  DECODING_FAILURE: 6,
+  INVALID_CONFIGURATION: 7,
+  INVALID_NETNS: 8,
+  TRY_AGAIN_LATER: 11,
+  FOREIGN_OBJECT: 101,
+  RANGE_EXHAUSTED: 102,
+  ADDRESS_UNAVAILABLE: 103,
+  DUPLICATE: 104,
+  KERNEL_REFUSED: 105,
+  INTERNAL: 999,
+} as const;
+
+export type CniErrorCode = (typeof CniErrorCode)[keyof typeof CniErrorCode];
+
+/** A refusal in the words of the CNI specification. */
+export class CniError extends Error {
+  override readonly name = "CniError";
+  readonly code: CniErrorCode;
+  readonly details: string | undefined;
+
+  constructor(code: CniErrorCode, message: string, details?: string) {
+    super(message);
+    this.code = code;
+    this.details = details;
+  }
+}
+
+const codes: Readonly<Record<ErrorCode, CniErrorCode>> = {
+  ERR_ADDRESS: CniErrorCode.INVALID_CONFIGURATION,
+  ERR_CONFIGURATION: CniErrorCode.INVALID_CONFIGURATION,
+  ERR_SYSCALL: CniErrorCode.KERNEL_REFUSED,
+  ERR_NAMESPACE: CniErrorCode.INVALID_NETNS,
+  ERR_NETLINK: CniErrorCode.KERNEL_REFUSED,
+  ERR_NETLINK_MALFORMED: CniErrorCode.KERNEL_REFUSED,
+  ERR_FOREIGN_OBJECT: CniErrorCode.FOREIGN_OBJECT,
+  ERR_RANGE_EXHAUSTED: CniErrorCode.RANGE_EXHAUSTED,
+  ERR_ADDRESS_UNAVAILABLE: CniErrorCode.ADDRESS_UNAVAILABLE,
+  ERR_DUPLICATE: CniErrorCode.DUPLICATE,
+  ERR_LOCK_TIMEOUT: CniErrorCode.TRY_AGAIN_LATER,
+  ERR_STORE: CniErrorCode.IO_FAILURE,
+};
+
+/** Any thrown value as a CNI error; whatever is not of our family is internal, and is told without its stack. */
+export function toCniError(error: unknown): CniError {
+  if (error instanceof CniError) return error;
+  if (error instanceof DrawbridgeError) return new CniError(codes[error.code], error.message, error.code);
+  const message = error instanceof Error ? error.message : String(error);
+  return new CniError(CniErrorCode.INTERNAL, message, "unexpected: please report this as a bug of Drawbridge");
+}
+
+/** The error as the specification wants it on standard output. */
+export function formatCniError(error: CniError, cniVersion: string): string {
+  return JSON.stringify(
+    {
+      cniVersion,
+      code: error.code,
+      msg: error.message,
+      ...(error.details === undefined ? {} : { details: error.details }),
+    },
+    undefined,
+    4,
+  );
+}

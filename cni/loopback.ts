@@ -1,0 +1,29 @@
+import { parseCidr } from "../kernel/ip/cidr.ts";
+import { insideNamespace } from "../kernel/network_namespace.ts";
+import type { NetworkNamespace } from "../kernel/network_namespace.ts";
+import { changeLink } from "../kernel/route/link.ts";
+import { openRouteSocket } from "../kernel/route/socket.ts";
+import type { Node } from "./node.ts";
+import type { AddResult } from "./result.ts";
+
+const LOOPBACK = "lo";
+
+/**
+ * Sets a namespace's loopback interface up or down: the `loopback` plugin, which containerd executes for every sandbox.
+ *
+ * @throws NetlinkError, SyscallError
+ */
+export function setLoopback(node: Node, home: NetworkNamespace, namespace: NetworkNamespace, up: boolean): void {
+  const socket = insideNamespace(node.syscalls, home, namespace, () => openRouteSocket(node.syscalls));
+  socket.request(changeLink({ name: LOOPBACK }, { up }));
+}
+
+/** The result of the loopback plugin's ADD, when no earlier plugin of the chain has one. */
+export function loopbackResult(sandbox: string): AddResult {
+  return {
+    interfaces: [{ name: LOOPBACK, mac: "00:00:00:00:00:00", sandbox }],
+    ips: ["127.0.0.1/8", "::1/128"].map((text) => ({ interface: 0, address: parseCidr(text) })),
+    routes: [],
+    dns: {},
+  };
+}

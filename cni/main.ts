@@ -1,0 +1,49 @@
+import { readAll, writeAll } from "../kernel/file.ts";
+import { bunSyscalls } from "../kernel/syscall/bun.ts";
+import { formatCniError, toCniError } from "./error.ts";
+import { supportedVersions, versionResult } from "./version.ts";
+
+const STDIN = 0;
+const STDOUT = 1;
+const STDERR = 2;
+/** A network configuration is a few kilobytes; this bounds what a broken caller can make us keep. */
+const LONGEST_STDIN = 4 * 1024 * 1024;
+
+const syscalls = bunSyscalls();
+
+function write(fd: number, text: string): void {
+  writeAll(syscalls, fd, new TextEncoder().encode(`${text}\n`), "the result");
+}
+
+/**
+ * The plugin: verb from the environment, configuration from standard input, result or error on standard output.
+ *
+ * The verbs are loaded only when there is one to carry out: VERSION is asked for often and needs none of them.
+ *
+ * @returns the exit code
+ */
+async function main(): Promise<number> {
+  const verb = process.env["CNI_COMMAND"];
+  if (!verb) {
+    write(STDERR, `Drawbridge CNI plugin\nCNI protocol versions supported: ${supportedVersions.join(", ")}`);
+    return 0;
+  }
+  try {
+    if (verb === "VERSION") {
+      write(STDOUT, versionResult());
+      return 0;
+    }
+    const { faceOf, machine, runVerb } = await import("./plugin.ts");
+    const node = machine(syscalls, (text) => Bun.SHA256.hash(text, "hex"));
+    const stdin = readAll(syscalls, STDIN, LONGEST_STDIN, "standard input");
+    const output = runVerb(node, faceOf(process.argv0), verb, process.env, stdin);
+    if (output !== "") write(STDOUT, output);
+    return 0;
+  } catch (error) {
+    write(STDOUT, formatCniError(toCniError(error), "1.1.0"));
+    return 1;
+  }
+}
+
+// Ending through the runtime would take it apart first, which the kernel does faster (docs/performance.md).
+void main().then((code) => syscalls.exit(code));

@@ -1,0 +1,47 @@
+import type { Address } from "../kernel/ip/address.ts";
+import { addressToBytes } from "../kernel/ip/address.ts";
+import type { MacAddress } from "../kernel/ip/mac.ts";
+import { macFromBytes } from "../kernel/ip/mac.ts";
+
+/** SHA-256 of a text, in lower-case hexadecimal. */
+export type Sha256 = (text: string) => string;
+
+/**
+ * The name of the host end of an attachment's veth pair: `dbv` and 12 hexadecimal characters.
+ *
+ * Always 15 characters of [a-z0-9], the longest name the kernel takes (IFNAMSIZ 16 with its NUL). It follows from
+ * container and interface alone, so DEL needs no record to find it, and 48 bits of SHA-256 keep two of a node's
+ * attachments apart; ":" cannot occur in either part, so no two pairs share a text.
+ */
+export function hostInterfaceName(sha256: Sha256, containerId: string, ifname: string): string {
+  return `dbv${sha256(`${containerId}:${ifname}`).slice(0, 12)}`;
+}
+
+/**
+ * The MAC address of the pod's end: 0a:58 and the IPv4 address, or the low 32 bits of the IPv6 one.
+ *
+ * An address and its MAC always go together, so a neighbour entry learned for an earlier pod is right for the next.
+ */
+export function podMac(address: Address): MacAddress {
+  return macFromBytes(Uint8Array.of(0x0a, 0x58, ...addressToBytes(address).slice(-4)));
+}
+
+/** The MAC address of the host end: locally administered, from the interface's name, and never a pod's (ae, not 0a). */
+export function hostMac(sha256: Sha256, hostInterface: string): MacAddress {
+  return locallyAdministered(0xae, sha256(`host:${hostInterface}`));
+}
+
+/**
+ * The MAC address of a bridge: fixed by its name and first gateway address, so that it survives reboots, and of a
+ * prefix (ce) no veth has, so that no port can share it.
+ */
+export function bridgeMac(sha256: Sha256, bridge: string, gateway: string): MacAddress {
+  return locallyAdministered(0xce, sha256(`bridge:${bridge}:${gateway}`));
+}
+
+/** Six bytes with the given first one, whose low bits must be 10: locally administered, unicast. */
+function locallyAdministered(first: number, digest: string): MacAddress {
+  const bytes = [first];
+  for (let i = 0; i < 10; i += 2) bytes.push(Number.parseInt(digest.slice(i, i + 2), 16));
+  return macFromBytes(Uint8Array.from(bytes));
+}

@@ -1,0 +1,159 @@
+import type { NetworkNamespace } from "../kernel/network_namespace.ts";
+import { closeNamespace, currentNamespace, isSameNamespace, openNamespace } from "../kernel/network_namespace.ts";
+import { SyscallError } from "../kernel/syscall/syscalls.ts";
+import { add } from "./add.ts";
+import { bridgeConfiguration, decodeConfiguration, networkConfiguration, networkName } from "./configuration.ts";
+import { del } from "./del.ts";
+import type { Attachment, Environment } from "./environment.ts";
+import { readAttachment } from "./environment.ts";
+import { CniError, CniErrorCode } from "./error.ts";
+import { allocateForOthers, releaseForOthers } from "./ipam_plugin.ts";
+import { loopbackResult, setLoopback } from "./loopback.ts";
+import type { Node } from "./node.ts";
+import { resultObject } from "./result.ts";
+import type { NetworkInput } from "./schema.ts";
+import { negotiateVersion } from "./version.ts";
+
+export { machine } from "./node.ts";
+
+/** The plugins this executable is, by the name it is executed under. */
+export type Face = "drawbridge" | "drawbridge-ipam" | "loopback";
+
+/** The face for the last component of argv 0; any other name means the interface plugin. */
+export function faceOf(argv0: string): Face {
+  const name = argv0.slice(argv0.lastIndexOf("/") + 1);
+  return name === "drawbridge-ipam" || name === "loopback" ? name : "drawbridge";
+}
+
+/**
+ * Carries out ADD or DEL.
+ *
+ * @param verb CNI_COMMAND
+ * @param stdin the network configuration
+ * @returns what goes to standard output; empty for DEL
+ * @throws CniError or DrawbridgeError; nothing is left behind by a failed ADD
+ */
+export function runVerb(node: Node, face: Face, verb: string, environment: Environment, stdin: string): string {
+  if (verb !== "ADD" && verb !== "DEL") {
+    throw new CniError(
+      CniErrorCode.INVALID_ENVIRONMENT,
+      `unknown CNI_COMMAND: ${verb.slice(0, 64)}; expected ADD, DEL or VERSION`,
+    );
+  }
+  const attachment = readAttachment(environment, verb);
+  const input = decodeConfiguration(stdin);
+  networkName(input);
+  return verb === "ADD"
+    ? runAdd(node, face, environment, attachment, input)
+    : runDel(node, face, environment, attachment, input);
+}
+
+function runAdd(node: Node, face: Face, environment: Environment, attachment: Attachment, input: NetworkInput): string {
+  const version = negotiateVersion(input.cniVersion);
+  if (face === "drawbridge-ipam") {
+    const configuration = networkConfiguration(input, attachment.arguments);
+    return print(resultObject(allocateForOthers(node, configuration, attachment), version));
+  }
+  const configuration = face === "drawbridge" ? bridgeConfiguration(input, attachment.arguments) : undefined;
+  return withNamespaces(node, environment, attachment, (home, namespace) => {
+    if (namespace === undefined) {
+      throw new CniError(
+        CniErrorCode.INVALID_NETNS,
+        `CNI_NETNS: ${JSON.stringify(attachment.netns)} does not exist or is no network namespace; expected one such as /run/netns/NAME`,
+      );
+    }
+    if (configuration !== undefined) {
+      return print(resultObject(add(node, configuration, attachment, home, namespace), version));
+    }
+    setLoopback(node, home, namespace, true);
+    // libcni hands an earlier result over in the version of the configuration.
+    const earlier = input.prevResult === undefined ? undefined : { ...input.prevResult, cniVersion: version };
+    return print(earlier ?? resultObject(loopbackResult(namespace.path), version));
+  });
+}
+
+function runDel(node: Node, face: Face, environment: Environment, attachment: Attachment, input: NetworkInput): string {
+  if (face === "drawbridge-ipam") {
+    releaseForOthers(node, networkConfiguration(input, attachment.arguments), attachment);
+    return "";
+  }
+  const configuration = face === "drawbridge" ? bridgeConfiguration(input, attachment.arguments) : undefined;
+  return withNamespaces(node, environment, attachment, (home, namespace) => {
+    if (configuration !== undefined) del(node, configuration, attachment, home, namespace);
+    else if (namespace !== undefined) setLoopback(node, home, namespace, false);
+    return "";
+  });
+}
+
+/**
+ * Runs an action with the node's namespace and the pod's, which is undefined when it is gone.
+ *
+ * @throws CniError 8 from {@link openPodNamespace}, and whatever the action throws
+ */
+function withNamespaces<T>(
+  node: Node,
+  environment: Environment,
+  attachment: Attachment,
+  action: (home: NetworkNamespace, namespace: NetworkNamespace | undefined) => T,
+): T {
+  const home = currentNamespace(node.syscalls);
+  try {
+    const namespace = openPodNamespace(node, environment, home, attachment);
+    try {
+      return action(home, namespace);
+    } finally {
+      if (namespace !== undefined) closeNamespace(node.syscalls, namespace);
+    }
+  } finally {
+    closeNamespace(node.syscalls, home);
+  }
+}
+
+/**
+ * Opens the pod's namespace, after making sure that it is not the node's own: a plugin that trusted such a path would
+ * wire the node to itself (P14). The reference plugins notice only afterwards.
+ *
+ * @returns undefined when the path does not exist or leads to something else, such as the file a namespace was mounted on
+ * @throws CniError 8
+ */
+function openPodNamespace(
+  node: Node,
+  environment: Environment,
+  home: NetworkNamespace,
+  attachment: Attachment,
+): NetworkNamespace | undefined {
+  if (attachment.netns === undefined) return undefined;
+  const namespace = openIfPresent(node, attachment.netns);
+  if (namespace === undefined) return undefined;
+  // All namespaces are files of one file system (nsfs), so a file on another device is none.
+  if (namespace.device !== home.device) {
+    closeNamespace(node.syscalls, namespace);
+    return undefined;
+  }
+  const override = ["1", "true"].includes((environment["CNI_NETNS_OVERRIDE"] ?? "").toLowerCase());
+  if (isSameNamespace(home, namespace) && !override) {
+    closeNamespace(node.syscalls, namespace);
+    throw new CniError(
+      CniErrorCode.INVALID_NETNS,
+      `CNI_NETNS: ${JSON.stringify(attachment.netns)}: plugin's netns and netns from CNI_NETNS should not be the same`,
+    );
+  }
+  return namespace;
+}
+
+function openIfPresent(node: Node, path: string): NetworkNamespace | undefined {
+  try {
+    return openNamespace(node.syscalls, path);
+  } catch (error) {
+    if (error instanceof SyscallError && (error.errnoName === "ENOENT" || error.errnoName === "ENOTDIR"))
+      return undefined;
+    throw new CniError(
+      CniErrorCode.INVALID_NETNS,
+      `CNI_NETNS: ${error instanceof Error ? error.message : String(error)}`,
+    );
+  }
+}
+
+function print(result: unknown): string {
+  return JSON.stringify(result, undefined, 4);
+}

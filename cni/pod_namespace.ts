@@ -1,0 +1,38 @@
+import { DrawbridgeError } from "../kernel/error.ts";
+import type { NetlinkSocket } from "../kernel/netlink/socket.ts";
+import { findLink, openRouteSocket } from "../kernel/route/socket.ts";
+import type { Node } from "./node.ts";
+
+/**
+ * Settings an interface takes from `default` when it is made.
+ *
+ * No redirect is followed and no router advertisement believed; IPv6 addresses answer at once instead of waiting a
+ * second for duplicates, which hairpin would echo anyway (POD-23). IPv4 follows redirects unless both `all` and the
+ * interface forbid it (IN_DEV_RX_REDIRECTS), IPv6 goes by the interface alone.
+ */
+const podSettings = [
+  ["net/ipv4/conf/all/accept_redirects", "0"],
+  ["net/ipv4/conf/default/accept_redirects", "0"],
+  ["net/ipv6/conf/all/accept_redirects", "0"],
+  ["net/ipv6/conf/default/accept_redirects", "0"],
+  ["net/ipv6/conf/default/accept_ra", "0"],
+  ["net/ipv6/conf/default/accept_dad", "0"],
+] as const;
+
+/**
+ * Prepares the namespace the calling thread is in for an interface that will be made there.
+ *
+ * @returns a socket of that namespace
+ * @throws DrawbridgeError ERR_DUPLICATE when it already has an interface of this name, which stays untouched (B5)
+ */
+export function prepareNamespace(node: Node, ifname: string): NetlinkSocket {
+  const socket = openRouteSocket(node.syscalls);
+  if (findLink(socket, { name: ifname }) !== undefined) {
+    throw new DrawbridgeError(
+      "ERR_DUPLICATE",
+      `CNI_IFNAME: ${JSON.stringify(ifname)} already exists in the pod; call DEL first`,
+    );
+  }
+  for (const [key, value] of podSettings) node.sysctl.write(key, value);
+  return socket;
+}

@@ -1,0 +1,136 @@
+import type { Address } from "../kernel/ip/address.ts";
+import { formatAddress } from "../kernel/ip/address.ts";
+import type { Cidr } from "../kernel/ip/cidr.ts";
+import { cidrFamily, formatCidr, networkAddress } from "../kernel/ip/cidr.ts";
+import { CniError, CniErrorCode } from "./error.ts";
+import type { CniVersion } from "./version.ts";
+
+/** What ADD achieved, before it is printed in the form a version of the specification wants. */
+export interface AddResult {
+  readonly interfaces: readonly ResultInterface[];
+  readonly ips: readonly ResultAddress[];
+  readonly routes: readonly ResultRoute[];
+  readonly dns: Dns;
+}
+
+export interface ResultInterface {
+  readonly name: string;
+  readonly mac: string;
+  /** Bytes; printed from version 1.1.0 on. */
+  readonly mtu?: number;
+  /** The path of the namespace the interface is in; absent for the node's own. */
+  readonly sandbox?: string;
+}
+
+export interface ResultAddress {
+  /** The position in `interfaces`; absent in the result of an IPAM plugin. */
+  readonly interface?: number;
+  readonly address: Cidr;
+  readonly gateway?: Address;
+}
+
+export interface ResultRoute {
+  readonly destination: Cidr;
+  readonly gateway?: Address;
+}
+
+/** DNS settings passed through to the runtime. */
+export interface Dns {
+  readonly nameservers?: readonly string[] | undefined;
+  readonly domain?: string | undefined;
+  readonly search?: readonly string[] | undefined;
+  readonly options?: readonly string[] | undefined;
+}
+
+/**
+ * The result in the shape of a specification version, ready for JSON: absent members are left out, index 0 is kept.
+ *
+ * @throws CniError 2 when an old version cannot express the result
+ */
+export function resultObject(result: AddResult, version: CniVersion): object {
+  switch (version) {
+    case "0.1.0":
+    case "0.2.0":
+      return oldestShape(result, version);
+    case "0.3.0":
+    case "0.3.1":
+    case "0.4.0":
+      return {
+        cniVersion: version,
+        ...withInterfaces(result, false),
+        ips: result.ips.map((ip) => ({ version: String(cidrFamily(ip.address)), ...addressObject(ip) })),
+        ...withRoutes(result.routes),
+        dns: result.dns,
+      };
+    case "1.0.0":
+    case "1.1.0":
+      return {
+        cniVersion: version,
+        ...withInterfaces(result, version === "1.1.0"),
+        ...(result.ips.length === 0 ? {} : { ips: result.ips.map(addressObject) }),
+        ...withRoutes(result.routes),
+        ...(Object.keys(result.dns).length === 0 ? {} : { dns: result.dns }),
+      };
+  }
+}
+
+/** Versions before 0.3.0 know one address per family, each with its routes. */
+function oldestShape(result: AddResult, version: CniVersion): object {
+  const blocks: Record<string, object> = {};
+  for (const family of [4, 6] as const) {
+    const [ip, ...more] = result.ips.filter(({ address }) => cidrFamily(address) === family);
+    if (ip === undefined) continue;
+    if (more.length > 0) {
+      throw new CniError(
+        CniErrorCode.UNSUPPORTED_FIELD,
+        `CNI version ${version} does not support more than 1 address per family; set cniVersion to 0.3.0 or later`,
+      );
+    }
+    const routes = result.routes.filter(({ destination }) => cidrFamily(destination) === family);
+    blocks[`ip${family}`] = {
+      ip: formatCidr(ip.address),
+      ...(ip.gateway === undefined ? {} : { gateway: formatAddress(ip.gateway) }),
+      ...withRoutes(routes),
+    };
+  }
+  if (Object.keys(blocks).length === 0) {
+    throw new CniError(CniErrorCode.UNSUPPORTED_FIELD, "cannot convert: no valid IP addresses");
+  }
+  return { cniVersion: version, ...blocks, dns: result.dns };
+}
+
+function withInterfaces(result: AddResult, withMtu: boolean): object {
+  if (result.interfaces.length === 0) return {};
+  return {
+    interfaces: result.interfaces.map(({ name, mac, mtu, sandbox }) => ({
+      name,
+      mac,
+      ...(withMtu && mtu !== undefined && mtu !== 0 ? { mtu } : {}),
+      ...(sandbox === undefined ? {} : { sandbox }),
+    })),
+  };
+}
+
+function withRoutes(routes: readonly ResultRoute[]): object {
+  if (routes.length === 0) return {};
+  return {
+    routes: routes.map(({ destination, gateway }) => ({
+      dst: formatCidr(destination),
+      ...(gateway === undefined ? {} : { gw: formatAddress(gateway) }),
+    })),
+  };
+}
+
+function addressObject(ip: ResultAddress): object {
+  return {
+    ...(ip.interface === undefined ? {} : { interface: ip.interface }),
+    address: formatCidr(ip.address),
+    ...(ip.gateway === undefined ? {} : { gateway: formatAddress(ip.gateway) }),
+  };
+}
+
+/** The default route of the family a gateway belongs to. */
+export function defaultRoute(gateway: Address): ResultRoute {
+  const everything = { address: gateway, prefixLength: 0 };
+  return { destination: { ...everything, address: networkAddress(everything) }, gateway };
+}

@@ -1,0 +1,158 @@
+import assert from "node:assert/strict";
+import { readdirSync } from "node:fs";
+import path from "node:path";
+import process from "node:process";
+import fc from "fast-check";
+import type { Face } from "../../cni/plugin.ts";
+import { deleteLink } from "../../kernel/route/link.ts";
+import { configurationOf, DRAWBRIDGE } from "../lab/cni.ts";
+import type { Lab, LabPod } from "../lab/lab.ts";
+import { createLab } from "../lab/lab.ts";
+import type { LabNamespace } from "../lab/namespace.ts";
+import type { WiredNode } from "../lab/topology.ts";
+import { twoNodes } from "../lab/topology.ts";
+import type { MutatedCall } from "../support/cni_mutation.ts";
+import { mutatedCalls } from "../support/cni_mutation.ts";
+import { requireKernel } from "../support/privilege.ts";
+import type { RawOutcome } from "./raw_call.ts";
+import { rawCall } from "./raw_call.ts";
+
+const CALLS = process.env["DRAWBRIDGE_FULL"] === "1" ? 1000 : 200;
+const seed = Number(process.env["DRAWBRIDGE_SEED"] ?? Date.now() % 0x7fff_ffff);
+const SLOWEST_MILLISECONDS = 1000;
+
+/** Errors of the gates: whoever gets one has been refused before anything was made (specification, and ours from 100 on). */
+const gateCodes: readonly number[] = [1, 2, 4, 6, 7, 8, 103];
+
+/** The default directories, which are the machine's: no configuration of this test leads there. */
+const machineDirectories = ["/var/lib/cni", "/run/drawbridge"];
+
+const faces: readonly Face[] = ["drawbridge", "drawbridge-ipam", "loopback"];
+
+describe("the executable and bad input", function () {
+  this.timeout(10 * 60_000);
+  let lab: Lab;
+  let wired: WiredNode;
+  let pod: LabPod;
+
+  before(function () {
+    requireKernel(this);
+    lab = createLab("bad-input");
+    wired = twoNodes(lab).node1;
+    pod = lab.pod("victim");
+  });
+
+  after(() => lab?.destroy());
+
+  it(`${CALLS} mutated calls print one JSON object, end in time and leave nothing (P15; seed ${seed})`, () => {
+    const untouched = stateOf(lab, wired, pod);
+    const machine = machineDirectories.flatMap(filesBelow);
+    const seen = new Map<number | "ok", number>();
+    for (const [face, call] of fc.sample(callsAgainst(wired, pod), { seed, numRuns: CALLS })) {
+      const outcome = judge(wired, face, call);
+      seen.set(outcome, (seen.get(outcome) ?? 0) + 1);
+      const context = `${outcome}: ${face} ${JSON.stringify(call).slice(0, 2000)}`;
+      if (outcome === "ok" && call.verb === "ADD") {
+        assert.equal(run(wired.node, face, { ...call, verb: "DEL" }).exitCode, 0, context);
+      }
+      if (outcome === "ok" || !gateCodes.includes(outcome)) forgetInfrastructure(wired, untouched.links);
+      assert.deepEqual(stateOf(lab, wired, pod), untouched, context);
+    }
+    assert.deepEqual(machineDirectories.flatMap(filesBelow), machine);
+    // A generator gone wrong would let everything fail at the same first gate.
+    for (const outcome of ["ok", 4, 6, 7] as const) {
+      assert.ok((seen.get(outcome) ?? 0) > 0, `no call ended with ${outcome}: ${JSON.stringify([...seen])}`);
+    }
+  });
+});
+
+function callsAgainst(wired: WiredNode, pod: LabPod): fc.Arbitrary<readonly [Face, MutatedCall]> {
+  const plain = configurationOf(wired);
+  const { ipam } = plain;
+  assert.ok(typeof ipam === "object");
+  const configurations = [
+    plain,
+    { ...plain, cniVersion: "0.2.0", mtu: 0, ipMasq: false, vlan: 0, dns: { nameservers: ["10.96.0.10"] } },
+    {
+      ...plain,
+      ipam: { ...ipam, routes: [{ dst: "0.0.0.0/0", gw: "10.244.1.1" }, { dst: "fd00::/8" }] },
+      args: { cni: { ips: ["10.244.1.8"], mac: "0a:58:0a:f4:01:08" } },
+      runtimeConfig: { ips: ["fd00:244:1::8/64"], mac: "0a:58:0a:f4:01:09", portMappings: [] },
+      prevResult: { cniVersion: "1.0.0", ips: [] },
+    },
+  ];
+  const environment = {
+    CNI_CONTAINERID: "victim",
+    CNI_IFNAME: "eth0",
+    CNI_NETNS: pod.path,
+    CNI_ARGS: "IgnoreUnknown=1;K8S_POD_NAMESPACE=ns;K8S_POD_NAME=victim",
+  };
+  return fc.tuple(fc.constantFrom(...faces), mutatedCalls({ configurations, environment }));
+}
+
+function run(node: LabNamespace, face: Face, { verb, environment, stdin }: MutatedCall): RawOutcome {
+  const executable = path.join(path.dirname(DRAWBRIDGE), face);
+  return rawCall(node, { ...environment, CNI_COMMAND: verb, CNI_PATH: "/opt/cni/bin" }, stdin, executable);
+}
+
+/** Carries out one call and demands the form of its outcome; returns its error's code. */
+function judge(wired: WiredNode, face: Face, call: MutatedCall): number | "ok" {
+  const started = performance.now();
+  const { exitCode, stdout, stderr } = run(wired.node, face, call);
+  const milliseconds = performance.now() - started;
+  const context = `${face} ${JSON.stringify(call).slice(0, 2000)} printed ${stdout.slice(0, 2000)}`;
+  assert.ok(milliseconds < SLOWEST_MILLISECONDS, `${milliseconds} ms: ${context}`);
+  assert.equal(stderr, "", context);
+  if (exitCode === 0 && call.verb === "DEL") {
+    assert.equal(stdout, "", context);
+    return "ok";
+  }
+  const printed: unknown = JSON.parse(stdout);
+  assert.ok(typeof printed === "object" && printed !== null && !Array.isArray(printed), context);
+  assert.ok("cniVersion" in printed, context);
+  if (exitCode === 0) {
+    assert.equal("code" in printed, false, context);
+    return "ok";
+  }
+  assert.equal(exitCode, 1, context);
+  assert.ok(
+    "code" in printed && typeof printed.code === "number" && "msg" in printed && typeof printed.msg === "string",
+    context,
+  );
+  assert.notEqual(printed.code, 999, context);
+  assert.doesNotMatch(stdout, /\\n\s+at .*:\d+/, context);
+  return printed.code;
+}
+
+interface State {
+  readonly links: readonly string[];
+  readonly podLinks: readonly string[];
+  readonly files: readonly string[];
+}
+
+/** Links of the node and the pod, and every file of the lab that is no bookkeeping of the address store. */
+function stateOf(lab: Lab, wired: WiredNode, pod: LabPod): State {
+  const bookkeeping = /^(lock|last_reserved_ip\.\d+)$/;
+  return {
+    links: wired.node.links().map(({ name }) => name),
+    podLinks: pod.links().map(({ name }) => name),
+    files: filesBelow(lab.scratch).filter((file) => !bookkeeping.test(path.basename(file))),
+  };
+}
+
+function filesBelow(directory: string): readonly string[] {
+  try {
+    return readdirSync(directory, { recursive: true, withFileTypes: true })
+      .filter((entry) => !entry.isDirectory())
+      .map((entry) => path.join(entry.parentPath, entry.name))
+      .sort();
+  } catch {
+    return [];
+  }
+}
+
+/** Removes the bridge an accepted call made; a pod's link must be gone without this. */
+function forgetInfrastructure(wired: WiredNode, expected: readonly string[]): void {
+  const bridges = wired.node.links().filter(({ name, kind }) => kind === "bridge" && !expected.includes(name));
+  wired.node.route.requestAll(bridges.map(({ index }) => deleteLink({ index })));
+}

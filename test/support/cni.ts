@@ -1,0 +1,59 @@
+import assert from "node:assert/strict";
+import { createHash } from "node:crypto";
+import type { BridgeConfiguration } from "../../cni/configuration.ts";
+import { bridgeConfiguration, decodeConfiguration } from "../../cni/configuration.ts";
+import type { Attachment, CniArguments } from "../../cni/environment.ts";
+import { toCniError } from "../../cni/error.ts";
+
+/** SHA-256 as the plugin gets it. */
+export function sha256(text: string): string {
+  return createHash("sha256").update(text).digest("hex");
+}
+
+export const noArguments: CniArguments = { mac: undefined, ip: undefined, pod: undefined };
+
+/** The parameters of an ADD. */
+export function attachment(changes: Partial<Attachment> = {}): Attachment {
+  return { containerId: "c1", ifname: "eth0", netns: "/run/netns/c1", arguments: noArguments, ...changes };
+}
+
+/** A configuration that is accepted: one range set of each family. */
+export function networkInput(changes: Readonly<Record<string, unknown>> = {}): Record<string, unknown> {
+  return {
+    cniVersion: "1.1.0",
+    name: "pods",
+    type: "drawbridge",
+    ipam: { type: "host-local", ranges: [[{ subnet: "10.244.1.0/24" }], [{ subnet: "fd00:244:1::/64" }]] },
+    ...changes,
+  };
+}
+
+/** The same with other members of its `ipam`. */
+export function ipamInput(changes: Readonly<Record<string, unknown>>): Record<string, unknown> {
+  const { ipam } = networkInput();
+  assert.ok(typeof ipam === "object");
+  return networkInput({ ipam: { ...ipam, ...changes } });
+}
+
+/** What the plugin reads of a configuration object. */
+export function configurationOf(input: unknown, args: CniArguments = noArguments): BridgeConfiguration {
+  return bridgeConfiguration(decodeConfiguration(JSON.stringify(input)), args);
+}
+
+/** What a refusal is expected to be: its code of the specification, and texts its message and details hold. */
+export interface Refusal {
+  readonly code: number;
+  readonly says: readonly string[];
+}
+
+/** Demands that the action fails with this refusal, and that neither its text nor its details hold a stack trace. */
+export function assertRefusal(action: () => unknown, { code, says }: Refusal): void {
+  assert.throws(action, (error: unknown) => {
+    const { code: actual, message, details = "" } = toCniError(error);
+    const text = `${message}\n${details}`;
+    assert.equal(actual, code, text);
+    for (const part of says) assert.ok(text.includes(part), `${JSON.stringify(part)} is not in: ${text}`);
+    assert.doesNotMatch(text, /^\s+at .*:\d+/m);
+    return true;
+  });
+}

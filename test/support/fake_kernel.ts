@@ -1,0 +1,181 @@
+import path from "node:path";
+import type { Node } from "../../cni/node.ts";
+import { systemFileSystem } from "../../ipam/file_system.ts";
+import { parseMac } from "../../kernel/ip/mac.ts";
+import type { ReceivedMessage } from "../../kernel/netlink/message.ts";
+import { ControlType, decodeMessages, MessageFlag } from "../../kernel/netlink/message.ts";
+import { littleEndian } from "../../kernel/netlink/writer.ts";
+import { createBridge, parseLink, RTM_DELLINK, RTM_NEWLINK } from "../../kernel/route/link.ts";
+import { Errno } from "../../kernel/syscall/errno.ts";
+import { fakeNode } from "./fake_node.ts";
+
+const RTM_GETLINK = 18;
+const RTM_NEWROUTE = 24;
+const RTM_GETROUTE = 26;
+const RTN_LOCAL = 2;
+/** IFLA_OPERSTATE, 5 bytes with its padding: IF_OPER_UP. */
+const OPERATIONAL = Uint8Array.of(5, 0, 16, 0, 6, 0, 0, 0);
+const FIRST_SOCKET = 100_000;
+/** 1 is the loopback interface. */
+const FIRST_INDEX = 2;
+
+/** The name every pod's interface has here. */
+export const POD_INTERFACE = "eth0";
+
+/** Stands for SIGKILL: no code of ours may catch it. */
+export class Killed extends Error {}
+
+/** What the next events do: `fail` has the event of this number (from 0) refused with EIO, `kill` ends the process there. */
+export interface Fault {
+  readonly kind: "fail" | "kill";
+  readonly at: number;
+}
+
+/**
+ * A node with files and links, in which calls can be made to fail.
+ *
+ * Links live in two namespaces, the node's and one pod's; a veth's peer is always {@link POD_INTERFACE}. Addresses,
+ * routes and neighbours are acknowledged and forgotten; every link has a carrier, every address is local. Files are
+ * real, below one directory.
+ */
+export class FakeKernel {
+  readonly node: Node;
+  /** What has changed since the last {@link restart}, in order: "create dbv…", "claim 10.244.1.2", "record", "delete …". */
+  readonly journal: string[] = [];
+  readonly links = { node: new Set<string>(), pod: new Set<string>() };
+  readonly #queues = new Map<number, Uint8Array[]>();
+  readonly #namespaceOf = new Map<number, "node" | "pod">();
+  #inside: "node" | "pod" = "node";
+  #fault: Fault | undefined;
+  #events = 0;
+
+  constructor(root: string) {
+    const fake = fakeNode(root);
+    const files = fake.syscalls;
+    const changing = (label: string, call: () => number): number => this.#event(label) ?? call();
+    const syscalls: Node["syscalls"] = {
+      ...files,
+      setns: () => {
+        this.#inside = this.#inside === "node" ? "pod" : "node";
+        return 0;
+      },
+      socket: () => {
+        const fd = FIRST_SOCKET + this.#queues.size;
+        this.#queues.set(fd, []);
+        this.#namespaceOf.set(fd, this.#inside);
+        return fd;
+      },
+      setsockopt: () => 0,
+      bind: () => 0,
+      send: (fd, data) => {
+        for (const message of decodeMessages(data)) this.#queues.get(fd)?.push(...this.#answers(fd, message));
+        return data.length;
+      },
+      receiveFrom: (fd, buffer, _flags, sender) => {
+        const next = this.#queues.get(fd)?.shift();
+        if (next === undefined) return -Errno.EAGAIN;
+        buffer.set(next);
+        sender.fill(0);
+        return next.length;
+      },
+      close: (fd) => (fd >= FIRST_SOCKET ? 0 : files.close(fd)),
+      link: (existing, name) => changing(`claim ${path.basename(name)}`, () => files.link(existing, name)),
+      rename: (from, to) =>
+        changing(to.endsWith(".json") ? "record" : `write ${path.basename(to)}`, () => files.rename(from, to)),
+      unlink: (file) => changing(`unlink ${path.basename(file)}`, () => files.unlink(file)),
+    };
+    this.node = { ...fake, syscalls, files: systemFileSystem(syscalls) };
+  }
+
+  /** The next call is another process; the journal begins anew. */
+  restart(fault?: Fault): void {
+    this.#fault = fault;
+    this.#events = 0;
+    this.#inside = "node";
+    this.journal.length = 0;
+  }
+
+  /** Counts what changes something; the negated errno when this event is to fail. */
+  #event(label: string): number | undefined {
+    const number = this.#events++;
+    if (this.#fault?.kind === "kill" && number >= this.#fault.at) throw new Killed(label);
+    if (this.#fault?.kind === "fail" && number === this.#fault.at) return -Errno.EIO;
+    this.journal.push(label);
+    return undefined;
+  }
+
+  #answers(fd: number, message: ReceivedMessage): readonly Uint8Array[] {
+    const namespace = this.#namespaceOf.get(fd) ?? "node";
+    if (message.type === RTM_GETLINK) return this.#describe(namespace, message);
+    if (message.type === RTM_GETROUTE) return localRoute(message);
+    const refused = this.#event(this.#labelOf(message));
+    return [acknowledge(message, refused ?? this.#change(namespace, message))];
+  }
+
+  #labelOf(message: ReceivedMessage): string {
+    if (message.type !== RTM_NEWLINK && message.type !== RTM_DELLINK) return `request ${message.type}`;
+    const { name, index } = parseLink(message);
+    const verb =
+      message.type === RTM_DELLINK ? "delete" : (message.flags & MessageFlag.CREATE) !== 0 ? "create" : "change";
+    return `${verb} ${name === "" ? index : name}`;
+  }
+
+  #change(namespace: "node" | "pod", message: ReceivedMessage): number {
+    if (message.type !== RTM_NEWLINK && message.type !== RTM_DELLINK) return 0;
+    const { name, kind } = parseLink(message);
+    const links = this.links[namespace];
+    if (message.type === RTM_DELLINK) {
+      if (!links.delete(name)) return -Errno.ENODEV;
+      this.links.pod.delete(POD_INTERFACE);
+      return 0;
+    }
+    if ((message.flags & MessageFlag.CREATE) === 0) return 0;
+    if (links.has(name)) return -Errno.EEXIST;
+    links.add(name);
+    if (kind === "veth") this.links.pod.add(POD_INTERFACE);
+    return 0;
+  }
+
+  #describe(namespace: "node" | "pod", message: ReceivedMessage): readonly Uint8Array[] {
+    const { name, index } = parseLink(message);
+    const names = [...this.links[namespace]];
+    const position = name === "" ? index - FIRST_INDEX : names.indexOf(name);
+    const found = names[position];
+    if (found === undefined) return [acknowledge(message, -Errno.ENODEV)];
+    const { body } = createBridge({ name: found, mac: parseMac("ce:00:00:00:00:01") });
+    const described = Uint8Array.of(...body, ...OPERATIONAL);
+    // struct ifinfomsg: the index stands at 4.
+    new DataView(described.buffer).setInt32(4, position + FIRST_INDEX, littleEndian);
+    return [datagram(RTM_NEWLINK, message.sequence, described), acknowledge(message, 0)];
+  }
+}
+
+/** struct rtmsg: the type stands at 7. */
+function localRoute(message: ReceivedMessage): readonly Uint8Array[] {
+  const body = new Uint8Array(12);
+  body[7] = RTN_LOCAL;
+  return [datagram(RTM_NEWROUTE, message.sequence, body), acknowledge(message, 0)];
+}
+
+function datagram(type: number, sequence: number, body: Uint8Array, flags = 0): Uint8Array {
+  const whole = new Uint8Array(16 + body.length);
+  const view = new DataView(whole.buffer);
+  view.setUint32(0, whole.length, littleEndian);
+  view.setUint16(4, type, littleEndian);
+  view.setUint16(6, flags, littleEndian);
+  view.setUint32(8, sequence, littleEndian);
+  whole.set(body, 16);
+  return whole;
+}
+
+/** NLMSG_ERROR: the negated errno and the header of the request; 0 acknowledges. */
+function acknowledge(message: ReceivedMessage, errno: number): Uint8Array {
+  const NLM_F_CAPPED = 0x100;
+  const body = new Uint8Array(20);
+  const view = new DataView(body.buffer);
+  view.setInt32(0, errno, littleEndian);
+  view.setUint32(4, 16 + message.body.length, littleEndian);
+  view.setUint16(8, message.type, littleEndian);
+  view.setUint32(12, message.sequence, littleEndian);
+  return datagram(ControlType.ERROR, message.sequence, body, NLM_F_CAPPED);
+}

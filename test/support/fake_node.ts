@@ -1,0 +1,58 @@
+import path from "node:path";
+import type { Node } from "../../cni/node.ts";
+import { systemFileSystem } from "../../ipam/file_system.ts";
+import { fakeSysctl } from "../../kernel/sysctl.ts";
+import { Errno } from "../../kernel/syscall/errno.ts";
+import { OpenFlag } from "../../kernel/syscall/file_calls.ts";
+import { nodeSyscalls } from "../../kernel/syscall/node.ts";
+import { sha256 } from "./cni.ts";
+
+/** A node whose kernel does nothing but files below one directory, and tells what else it was asked for. */
+export interface FakeNode extends Node {
+  /** Paths outside the directory that something was to be made, changed or removed at, in order; forget them at will. */
+  readonly escapes: string[];
+}
+
+const real = nodeSyscalls();
+
+/**
+ * A node for tests that must not touch the machine.
+ *
+ * Sockets and namespaces answer ENOSYS. Files can be read anywhere but changed below `root` alone; elsewhere the
+ * answer is EACCES. The lock is always free.
+ */
+export function fakeNode(root: string): FakeNode {
+  const escapes: string[] = [];
+  const guarded = (paths: readonly string[], call: () => number): number => {
+    const outside = paths.filter((file) => !path.resolve(file).startsWith(`${root}/`));
+    escapes.push(...outside);
+    return outside.length === 0 ? call() : -Errno.EACCES;
+  };
+  const refuse = (): number => -Errno.ENOSYS;
+  const syscalls: Node["syscalls"] = {
+    ...real,
+    socket: refuse,
+    bind: refuse,
+    setsockopt: refuse,
+    send: refuse,
+    receiveFrom: refuse,
+    setns: refuse,
+    flock: () => 0,
+    open: (file, flags, mode) => {
+      const changes = (flags & (OpenFlag.WRONLY | OpenFlag.RDWR | OpenFlag.CREAT)) !== 0;
+      return guarded(changes ? [file] : [], () => real.open(file, flags, mode));
+    },
+    link: (existing, name) => guarded([existing, name], () => real.link(existing, name)),
+    rename: (from, to) => guarded([from, to], () => real.rename(from, to)),
+    unlink: (file) => guarded([file], () => real.unlink(file)),
+    mkdir: (file, mode) => guarded([file], () => real.mkdir(file, mode)),
+  };
+  return {
+    syscalls,
+    sysctl: fakeSysctl(new Map()),
+    files: systemFileSystem(syscalls),
+    sha256,
+    bootId: () => "00000000-0000-4000-8000-000000000000",
+    escapes,
+  };
+}

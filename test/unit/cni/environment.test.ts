@@ -1,0 +1,190 @@
+import assert from "node:assert/strict";
+import fc from "fast-check";
+import type { Environment } from "../../../cni/environment.ts";
+import { readAttachment } from "../../../cni/environment.ts";
+import { assertRefusal } from "../../support/cni.ts";
+
+const complete = { CNI_CONTAINERID: "c1", CNI_NETNS: "/run/netns/c1", CNI_IFNAME: "eth0" };
+
+function withArguments(text: string): Environment {
+  return { ...complete, CNI_ARGS: text };
+}
+
+describe("cni/environment", () => {
+  it("reads what the runtime sets", () => {
+    assert.deepEqual(readAttachment(complete, "ADD"), {
+      containerId: "c1",
+      ifname: "eth0",
+      netns: "/run/netns/c1",
+      arguments: { mac: undefined, ip: undefined, pod: undefined },
+    });
+  });
+
+  describe("missing variables (P4)", () => {
+    const verbs = [
+      { verb: "ADD", required: ["CNI_CONTAINERID", "CNI_NETNS", "CNI_IFNAME"] },
+      { verb: "DEL", required: ["CNI_CONTAINERID", "CNI_IFNAME"] },
+    ] as const;
+    for (const { verb, required } of verbs) {
+      for (let mask = 1; mask < 1 << required.length; mask++) {
+        const missing = required.filter((_, bit) => (mask & (1 << bit)) !== 0);
+        it(`${verb} without ${missing.join(", ")} names exactly these, unset or empty`, () => {
+          for (const absent of [undefined, ""]) {
+            const environment = { ...complete, ...Object.fromEntries(missing.map((name) => [name, absent])) };
+            assertRefusal(() => readAttachment(environment, verb), {
+              code: 4,
+              says: [`required env variables [${missing.join(",")}] missing`],
+            });
+          }
+        });
+      }
+    }
+
+    it("lets DEL do without CNI_NETNS, unset or empty (P5)", () => {
+      for (const netns of [undefined, ""]) {
+        assert.equal(readAttachment({ ...complete, CNI_NETNS: netns }, "DEL").netns, undefined);
+      }
+    });
+  });
+
+  describe("values (P6)", () => {
+    const badIds = ["1234-%%%", "../x", "a/b", "a:b", ".a", "-a", "_a", "a b", "a\n", "ä", "a\0", "x".repeat(201)];
+    for (const id of badIds) {
+      it(`refuses the container id ${JSON.stringify(id).slice(0, 20)}`, () => {
+        assertRefusal(() => readAttachment({ ...complete, CNI_CONTAINERID: id }, "DEL"), {
+          code: 4,
+          says: ["invalid characters in containerID", "CNI_CONTAINERID", JSON.stringify(id.slice(0, 150)).slice(1, -1)],
+        });
+      });
+    }
+
+    it("takes a container id of 200 letters, digits, dots, dashes and underscores", () => {
+      const id = `0Az_.-${"x".repeat(194)}`;
+      assert.equal(readAttachment({ ...complete, CNI_CONTAINERID: id }, "ADD").containerId, id);
+    });
+
+    const badNames = [
+      "0123456789abcdef",
+      ".",
+      "..",
+      "a/b",
+      "a:b",
+      "a b",
+      "a\tb",
+      "a\n",
+      "a\u00a0b",
+      "a\u2003",
+      "a\0",
+      "\u001b[1m",
+      "é".repeat(8),
+      // The kernel makes eth0 of it (dev_alloc_name), so the interface would not be found again.
+      "eth%d",
+      "%",
+      // The kernel refuses both (sysctl_dev_name_is_allowed), but only once a bridge has been made.
+      "all",
+      "default",
+    ];
+    for (const name of badNames) {
+      it(`refuses the interface name ${JSON.stringify(name)}`, () => {
+        assertRefusal(() => readAttachment({ ...complete, CNI_IFNAME: name }, "ADD"), {
+          code: 4,
+          says: [`CNI_IFNAME: ${JSON.stringify(name)} is not an interface name; expected 1 to 15 bytes`],
+        });
+      });
+    }
+
+    it("takes interface names the kernel takes", () => {
+      for (const name of ["eth0", "0123456789abcde", "e.100", "-x", "lo", "ééééééé", "all0", "..."]) {
+        assert.equal(readAttachment({ ...complete, CNI_IFNAME: name }, "ADD").ifname, name);
+      }
+    });
+  });
+
+  describe("CNI_ARGS (P13)", () => {
+    it("refuses an unknown key and names it, unless IgnoreUnknown says otherwise", () => {
+      assertRefusal(() => readAttachment(withArguments("A=1"), "ADD"), {
+        code: 4,
+        says: ["CNI_ARGS", '["A"]', "IgnoreUnknown"],
+      });
+      for (const flag of ["1", "true", "TRUE"]) {
+        assert.equal(readAttachment(withArguments(`A=1;IgnoreUnknown=${flag}`), "ADD").arguments.ip, undefined);
+      }
+      for (const flag of ["0", "false", "yes", ""]) {
+        assertRefusal(() => readAttachment(withArguments(`IgnoreUnknown=${flag};A=1`), "ADD"), {
+          code: 4,
+          says: ['["A"]'],
+        });
+      }
+    });
+
+    for (const text of ["A=1=2", "A", "=1=", ";", "MAC=1;", ";MAC=1", "IgnoreUnknown=1;x"]) {
+      it(`refuses the pair in ${JSON.stringify(text)}`, () => {
+        assertRefusal(() => readAttachment(withArguments(text), "ADD"), { code: 4, says: ["CNI_ARGS: invalid pair"] });
+      });
+    }
+
+    it("reads MAC and IP, where empty means absent and case counts", () => {
+      const { mac, ip } = readAttachment(withArguments("MAC=0a:58:0a:f4:01:07;IP=10.244.1.7"), "ADD").arguments;
+      assert.deepEqual([mac, ip], ["0a:58:0a:f4:01:07", "10.244.1.7"]);
+      const empty = readAttachment(withArguments("MAC=;IP="), "ADD").arguments;
+      assert.deepEqual([empty.mac, empty.ip], [undefined, undefined]);
+      assertRefusal(() => readAttachment(withArguments("mac=x"), "ADD"), { code: 4, says: ['["mac"]'] });
+    });
+
+    it("reads a pod in whatever order the pairs come, as containerd's map has none", () => {
+      const pairs = [
+        "IgnoreUnknown=1",
+        "K8S_POD_NAMESPACE=ns",
+        "K8S_POD_NAME=pod-0",
+        "K8S_POD_UID=ab-12",
+        "K8S_POD_INFRA_CONTAINER_ID=c1",
+      ];
+      fc.assert(
+        fc.property(fc.shuffledSubarray(pairs, { minLength: pairs.length }), (shuffled) => {
+          const { pod } = readAttachment(withArguments(shuffled.join(";")), "ADD").arguments;
+          assert.deepEqual(pod, { namespace: "ns", name: "pod-0", uid: "ab-12" });
+        }),
+      );
+    });
+
+    const notPods = [
+      "K8S_POD_NAME=a",
+      "K8S_POD_NAMESPACE=a",
+      "K8S_POD_NAMESPACE=../x;K8S_POD_NAME=a",
+      "K8S_POD_NAMESPACE=A;K8S_POD_NAME=a",
+      "K8S_POD_NAMESPACE=a;K8S_POD_NAME=a\nb",
+      `K8S_POD_NAMESPACE=a;K8S_POD_NAME=${"a".repeat(254)}`,
+      "K8S_POD_NAMESPACE=;K8S_POD_NAME=",
+    ];
+    for (const text of notPods) {
+      it(`finds no pod in ${JSON.stringify(text).slice(0, 60)}`, () => {
+        assert.equal(readAttachment(withArguments(text), "ADD").arguments.pod, undefined);
+      });
+    }
+
+    it("drops a uid that is none", () => {
+      for (const uid of ["a b", "x".repeat(65), "a/b", ""]) {
+        const { pod } = readAttachment(
+          withArguments(`K8S_POD_NAMESPACE=a;K8S_POD_NAME=b;K8S_POD_UID=${uid}`),
+          "ADD",
+        ).arguments;
+        assert.deepEqual(pod, { namespace: "a", name: "b", uid: "" });
+      }
+    });
+
+    it("never fails but with code 4, whatever the text", () => {
+      fc.assert(
+        fc.property(
+          fc.string({ unit: fc.constantFrom("A", "IP", "MAC", "=", ";", "1", "K8S_POD_", "IgnoreUnknown", "\0", "é") }),
+          (text) => {
+            try {
+              readAttachment(withArguments(text), "ADD");
+            } catch {
+              assertRefusal(() => readAttachment(withArguments(text), "ADD"), { code: 4, says: ["CNI_ARGS"] });
+            }
+          },
+        ),
+      );
+    });
+  });
+});

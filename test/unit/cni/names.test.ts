@@ -1,0 +1,71 @@
+import assert from "node:assert/strict";
+import fc from "fast-check";
+import { bridgeMac, hostInterfaceName, hostMac, podMac } from "../../../cni/names.ts";
+import { parseAddress } from "../../../kernel/ip/address.ts";
+import { parseMac } from "../../../kernel/ip/mac.ts";
+import { sha256 } from "../../support/cni.ts";
+
+const anyName = fc.string({ unit: fc.constantFrom("a", "Z", "0", "_", ".", "-"), minLength: 1, maxLength: 200 });
+const anyAddress = fc
+  .oneof(
+    fc.ipV4(),
+    fc.ipV6().filter((text) => !text.includes(".")),
+  )
+  .map((text) => parseAddress(text));
+
+describe("cni/names", () => {
+  it("names the host end dbv and 12 hexadecimal digits, the longest name the kernel takes (B23)", () => {
+    assert.equal(hostInterfaceName(sha256, "c1", "eth0"), "dbv18b8fe0ca3d6");
+    fc.assert(
+      fc.property(anyName, anyName, (id, ifname) => {
+        assert.match(hostInterfaceName(sha256, id, ifname), /^dbv[0-9a-f]{12}$/);
+      }),
+    );
+  });
+
+  it("gives one name to one attachment and different names to different ones, also where their texts join alike (B23)", () => {
+    assert.equal(hostInterfaceName(sha256, "c1", "eth0"), hostInterfaceName(sha256, "c1", "eth0"));
+    const pairs = [
+      ["a", "beth0"],
+      ["ab", "eth0"],
+      ["abe", "th0"],
+      ["ab", "eth1"],
+      ["b", "eth0"],
+    ] as const;
+    assert.equal(new Set(pairs.map(([id, ifname]) => hostInterfaceName(sha256, id, ifname))).size, pairs.length);
+  });
+
+  it("derives the pod's MAC from its address", () => {
+    assert.equal(podMac(parseAddress("10.244.1.7")), "0a:58:0a:f4:01:07");
+    assert.equal(podMac(parseAddress("fd00:244::c0a8:1")), "0a:58:c0:a8:00:01");
+  });
+
+  it("gives different pods of one subnet different MACs", () => {
+    const macs = Array.from({ length: 256 }, (_, last) => podMac(parseAddress(`10.244.1.${last}`)));
+    assert.equal(new Set(macs).size, 256);
+  });
+
+  it("keeps pods, host ends and bridges apart by prefix, all locally administered and unicast (B7)", () => {
+    fc.assert(
+      fc.property(anyName, anyName, anyAddress, (id, name, address) => {
+        const host = hostMac(sha256, hostInterfaceName(sha256, id, name));
+        const bridge = bridgeMac(sha256, name, "10.244.1.1");
+        const pod = podMac(address);
+        assert.deepEqual(
+          [pod, host, bridge].map((mac) => mac.slice(0, 2)),
+          ["0a", "ae", "ce"],
+        );
+        for (const mac of [pod, host, bridge]) {
+          assert.equal(parseMac(mac), mac);
+          assert.equal(Number.parseInt(mac.slice(0, 2), 16) & 3, 2);
+        }
+      }),
+    );
+  });
+
+  it("keeps a bridge's MAC for its name and gateway alone (B7)", () => {
+    assert.equal(bridgeMac(sha256, "cni0", "10.244.1.1"), bridgeMac(sha256, "cni0", "10.244.1.1"));
+    assert.notEqual(bridgeMac(sha256, "cni0", "10.244.1.1"), bridgeMac(sha256, "cni0", "10.244.2.1"));
+    assert.notEqual(bridgeMac(sha256, "cni0", "10.244.1.1"), bridgeMac(sha256, "cni1", "10.244.1.1"));
+  });
+});

@@ -1,0 +1,140 @@
+import assert from "node:assert/strict";
+import { readdirSync, rmSync } from "node:fs";
+import path from "node:path";
+import { toCniError } from "../../../cni/error.ts";
+import { runVerb } from "../../../cni/plugin.ts";
+import { useTemporaryDirectory } from "../../support/address_store.ts";
+import { ipamInput } from "../../support/cni.ts";
+import type { Fault } from "../../support/fake_kernel.ts";
+import { FakeKernel, Killed, POD_INTERFACE } from "../../support/fake_kernel.ts";
+
+/** More events than any ADD or DEL has. */
+const MOST_EVENTS = 200;
+
+describe("cni order of events", () => {
+  const directory = useTemporaryDirectory();
+
+  function run(kernel: FakeKernel, verb: "ADD" | "DEL", fault?: Fault): string {
+    kernel.restart(fault);
+    const configuration = { ...ipamInput({ dataDir: `${directory()}/networks` }), runDir: `${directory()}/run` };
+    const environment = { CNI_CONTAINERID: "c1", CNI_IFNAME: POD_INTERFACE, CNI_NETNS: "/proc/self/ns/mnt" };
+    return runVerb(kernel.node, "drawbridge", verb, environment, JSON.stringify(configuration));
+  }
+
+  /** The positions of the events that a pattern matches; at least one. */
+  function positions(kernel: FakeKernel, pattern: RegExp): readonly number[] {
+    const found = kernel.journal.flatMap((event, position) => (pattern.test(event) ? [position] : []));
+    assert.ok(found.length > 0, `no ${String(pattern)} in ${kernel.journal.join(", ")}`);
+    return found;
+  }
+
+  function assertOrder(kernel: FakeKernel, ...patterns: readonly RegExp[]): void {
+    for (const [i, later] of patterns.slice(1).entries()) {
+      const earlier = patterns[i] ?? later;
+      assert.ok(
+        Math.max(...positions(kernel, earlier)) < Math.min(...positions(kernel, later)),
+        `${String(earlier)} is not before ${String(later)}: ${kernel.journal.join(", ")}`,
+      );
+    }
+  }
+
+  /** What a DEL has to take away; the bridge stays. */
+  function held(kernel: FakeKernel): readonly string[] {
+    const files = ["networks/pods", "run/attachments/pods"].flatMap((place) => namesIn(path.join(directory(), place)));
+    return [...kernel.links.node, ...kernel.links.pod, ...files].filter(
+      (name) => !/^(cni0|lock|last_reserved_ip\.\d)$/.test(name),
+    );
+  }
+
+  /** Calls the action with each event of a verb broken in turn, until the verb gets through unbroken. */
+  function atEveryEvent(kind: Fault["kind"], action: (fault: Fault) => "done" | "broken"): number {
+    for (let at = 0; at < MOST_EVENTS; at++) {
+      for (const name of namesIn(directory())) rmSync(path.join(directory(), name), { recursive: true });
+      if (action({ kind, at }) === "done") return at;
+    }
+    assert.fail(`more than ${MOST_EVENTS} events`);
+  }
+
+  it("ADD claims addresses, then writes the record, then makes the link", () => {
+    const kernel = new FakeKernel(directory());
+    run(kernel, "ADD");
+    assertOrder(kernel, /^claim (10|fd00)/, /^record$/, /^create dbv/);
+    assert.deepEqual(
+      [...kernel.links.node].map((name) => name.slice(0, 3)),
+      ["cni", "dbv"],
+    );
+  });
+
+  it("DEL removes the link, then the addresses, then the record", () => {
+    const kernel = new FakeKernel(directory());
+    run(kernel, "ADD");
+    assert.equal(run(kernel, "DEL"), "");
+    assertOrder(kernel, /^delete dbv/, /^unlink (10|fd00)/, /^unlink c1:eth0\.json$/);
+    assert.deepEqual(held(kernel), []);
+  });
+
+  it("DEL keeps the addresses when the kernel will not remove the link", () => {
+    const kernel = new FakeKernel(directory());
+    run(kernel, "ADD");
+    const before = held(kernel);
+    assert.throws(() => run(kernel, "DEL", { kind: "fail", at: 0 }), /delete link dbv.*EIO/);
+    assert.deepEqual(held(kernel), before);
+  });
+
+  it("an ADD of which any one event fails leaves nothing (B13)", () => {
+    const events = atEveryEvent("fail", (fault) => {
+      const kernel = new FakeKernel(directory());
+      try {
+        run(kernel, "ADD", fault);
+      } catch (error) {
+        assert.notEqual(toCniError(error).code, 999, String(error));
+        assert.deepEqual(held(kernel), [], `${fault.at}: ${kernel.journal.join(", ")}`);
+        return "broken";
+      }
+      // Two events may fail without harm: a scratch file that is not there, and a gateway that is.
+      return kernel.journal.length > fault.at ? "broken" : "done";
+    });
+    assert.ok(events > 15, `only ${events} events`);
+  });
+
+  it("an ADD killed at any event, then DEL, leaves nothing", () => {
+    const events = atEveryEvent("kill", (fault) => {
+      const kernel = new FakeKernel(directory());
+      const outcome = killed(() => run(kernel, "ADD", fault));
+      assert.equal(run(kernel, "DEL"), "");
+      assert.deepEqual(held(kernel), [], `killed at ${fault.at}`);
+      return outcome;
+    });
+    assert.ok(events > 15, `only ${events} events`);
+  });
+
+  it("a DEL killed at any event, then DEL again, leaves nothing", () => {
+    const events = atEveryEvent("kill", (fault) => {
+      const kernel = new FakeKernel(directory());
+      run(kernel, "ADD");
+      const outcome = killed(() => run(kernel, "DEL", fault));
+      assert.equal(run(kernel, "DEL"), "");
+      assert.deepEqual(held(kernel), [], `killed at ${fault.at}`);
+      return outcome;
+    });
+    assert.ok(events > 4, `only ${events} events`);
+  });
+});
+
+function killed(action: () => unknown): "done" | "broken" {
+  try {
+    action();
+    return "done";
+  } catch (error) {
+    if (error instanceof Killed) return "broken";
+    throw error;
+  }
+}
+
+function namesIn(place: string): readonly string[] {
+  try {
+    return readdirSync(place);
+  } catch {
+    return [];
+  }
+}

@@ -1,0 +1,153 @@
+import assert from "node:assert/strict";
+import { existsSync } from "node:fs";
+import { faceOf, runVerb } from "../../../cni/plugin.ts";
+import type { Environment } from "../../../cni/environment.ts";
+import type { Face } from "../../../cni/plugin.ts";
+import { useTemporaryDirectory, writeForeign } from "../../support/address_store.ts";
+import { assertRefusal, ipamInput, networkInput } from "../../support/cni.ts";
+import { fakeNode } from "../../support/fake_node.ts";
+
+describe("cni/plugin face", () => {
+  const faces: readonly (readonly [string, Face])[] = [
+    ["drawbridge", "drawbridge"],
+    ["/opt/cni/bin/drawbridge", "drawbridge"],
+    ["/opt/cni/bin/drawbridge-ipam", "drawbridge-ipam"],
+    ["drawbridge-ipam", "drawbridge-ipam"],
+    ["./loopback", "loopback"],
+    ["/loopback/bridge", "drawbridge"],
+    ["bridge", "drawbridge"],
+    ["", "drawbridge"],
+    ["/opt/cni/bin/", "drawbridge"],
+    ["LOOPBACK", "drawbridge"],
+  ];
+  for (const [argv0, face] of faces) {
+    it(`${JSON.stringify(argv0)} answers as ${face}`, () => {
+      assert.equal(faceOf(argv0), face);
+    });
+  }
+});
+
+describe("cni/plugin verbs", () => {
+  const directory = useTemporaryDirectory();
+
+  function run(face: Face, verb: string, input: unknown, environment: Environment = {}): string {
+    const node = fakeNode(directory());
+    const output = runVerb(
+      node,
+      face,
+      verb,
+      { CNI_CONTAINERID: "c1", CNI_IFNAME: "eth0", CNI_NETNS: "/run/netns/does-not-exist", ...environment },
+      typeof input === "string" ? input : JSON.stringify(input),
+    );
+    assert.deepEqual(node.escapes, []);
+    return output;
+  }
+
+  function stored(changes: Readonly<Record<string, unknown>> = {}): Record<string, unknown> {
+    return { ...ipamInput({ dataDir: `${directory()}/networks`, ...changes }), runDir: `${directory()}/run` };
+  }
+
+  for (const verb of ["CHECK", "GC", "STATUS", "add", "ADD ", "x".repeat(1000)]) {
+    it(`refuses the verb ${JSON.stringify(verb.slice(0, 20))} with code 4 (P3)`, () => {
+      assertRefusal(() => run("drawbridge", verb, networkInput()), {
+        code: 4,
+        says: [`unknown CNI_COMMAND: ${verb.slice(0, 64)}; expected ADD, DEL or VERSION`],
+      });
+    });
+  }
+
+  it("looks at the environment first, then at the text, then at the name", () => {
+    assertRefusal(() => run("drawbridge", "ADD", "x", { CNI_IFNAME: "" }), { code: 4, says: ["CNI_IFNAME"] });
+    assertRefusal(() => run("drawbridge", "ADD", "x"), { code: 6, says: ["not JSON"] });
+    for (const face of ["drawbridge", "drawbridge-ipam", "loopback"] as const) {
+      assertRefusal(() => run(face, "DEL", {}), { code: 7, says: ["missing network name"] });
+    }
+  });
+
+  it("refuses to ADD without a namespace, with code 8, and makes nothing", () => {
+    writeForeign(`${directory()}/file`, "");
+    for (const netns of [
+      "/run/netns/does-not-exist",
+      `${directory()}/file`,
+      `${directory()}/file/x`,
+      directory(),
+      "/dev/null",
+    ]) {
+      for (const face of ["drawbridge", "loopback"] as const) {
+        assertRefusal(() => run(face, "ADD", stored(), { CNI_NETNS: netns }), {
+          code: 8,
+          says: [`CNI_NETNS: ${JSON.stringify(netns)}`],
+        });
+      }
+    }
+    assert.deepEqual([existsSync(`${directory()}/networks`), existsSync(`${directory()}/run`)], [false, false]);
+  });
+
+  it("refuses the node's own namespace with code 8, whatever path leads to it (P14)", () => {
+    for (const netns of ["/proc/self/ns/net", "/proc/thread-self/ns/net", `/proc/${process.pid}/ns/net`]) {
+      for (const verb of ["ADD", "DEL"]) {
+        assertRefusal(() => run("drawbridge", verb, stored(), { CNI_NETNS: netns }), {
+          code: 8,
+          says: [netns, "should not be the same"],
+        });
+      }
+    }
+  });
+
+  it("goes on with the node's own namespace when CNI_NETNS_OVERRIDE says so", () => {
+    for (const override of ["1", "true", "TRUE"]) {
+      // The fake kernel has no namespaces: what it refuses is to enter.
+      assertRefusal(
+        () => run("drawbridge", "ADD", stored(), { CNI_NETNS: "/proc/self/ns/net", CNI_NETNS_OVERRIDE: override }),
+        {
+          code: 8,
+          says: ["enter network namespace /proc/self/ns/net: ENOSYS"],
+        },
+      );
+    }
+    assertRefusal(
+      () => run("drawbridge", "ADD", stored(), { CNI_NETNS: "/proc/self/ns/net", CNI_NETNS_OVERRIDE: "0" }),
+      {
+        code: 8,
+        says: ["should not be the same"],
+      },
+    );
+  });
+
+  it("as loopback needs no type, and its DEL no namespace (P5)", () => {
+    assert.equal(run("loopback", "DEL", { name: "cni-loopback" }, { CNI_NETNS: "" }), "");
+    assert.equal(run("loopback", "DEL", { name: "cni-loopback" }), "");
+  });
+
+  it("as drawbridge-ipam allocates with the subnet's prefix length, no interface, and gives back", () => {
+    const input = stored({ routes: [{ dst: "0.0.0.0/0" }] });
+    const output = run("drawbridge-ipam", "ADD", input);
+    assert.deepEqual(JSON.parse(output), {
+      cniVersion: "1.1.0",
+      ips: [
+        { address: "10.244.1.2/24", gateway: "10.244.1.1" },
+        { address: "fd00:244:1::2/64", gateway: "fd00:244:1::1" },
+      ],
+      routes: [{ dst: "0.0.0.0/0" }],
+    });
+    assert.ok(output.startsWith('{\n    "cniVersion"'));
+    assert.equal(existsSync(`${directory()}/networks/pods/10.244.1.2`), true);
+    assertRefusal(() => run("drawbridge-ipam", "ADD", input), {
+      code: 104,
+      says: ["duplicate allocation is not allowed"],
+    });
+    assert.equal(run("drawbridge-ipam", "DEL", input, { CNI_NETNS: "" }), "");
+    assert.equal(run("drawbridge-ipam", "DEL", input), "");
+    assert.equal(existsSync(`${directory()}/networks/pods/10.244.1.2`), false);
+  });
+
+  it("as drawbridge-ipam claims nothing that the oldest versions could not report", () => {
+    const input = {
+      ...stored({ ranges: [[{ subnet: "fd00:1::/64" }], [{ subnet: "fd00:2::/64" }]] }),
+      cniVersion: "0.2.0",
+    };
+    for (const verb of ["ADD", "DEL"])
+      assertRefusal(() => run("drawbridge-ipam", verb, input), { code: 2, says: ["more than 1 address"] });
+    assert.equal(existsSync(`${directory()}/networks`), false);
+  });
+});

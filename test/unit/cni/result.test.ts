@@ -1,0 +1,144 @@
+import assert from "node:assert/strict";
+import type { AddResult } from "../../../cni/result.ts";
+import { defaultRoute, resultObject } from "../../../cni/result.ts";
+import type { CniVersion } from "../../../cni/version.ts";
+import { parseAddress } from "../../../kernel/ip/address.ts";
+import { parseCidr } from "../../../kernel/ip/cidr.ts";
+import { assertRefusal } from "../../support/cni.ts";
+
+const dualStack: AddResult = {
+  interfaces: [
+    { name: "cni0", mac: "ce:00:00:00:00:01", mtu: 1400 },
+    { name: "dbv0", mac: "ae:00:00:00:00:01", mtu: 1400 },
+    { name: "eth0", mac: "0a:58:0a:f4:01:02", mtu: 1400, sandbox: "/run/netns/c1" },
+  ],
+  ips: [
+    { interface: 2, address: parseCidr("10.244.1.2/32"), gateway: parseAddress("10.244.1.1") },
+    { interface: 2, address: parseCidr("fd00:244:1::2/128"), gateway: parseAddress("fd00:244:1::1") },
+  ],
+  routes: [
+    { destination: parseCidr("0.0.0.0/0"), gateway: parseAddress("10.244.1.1") },
+    { destination: parseCidr("fd00::/8") },
+  ],
+  dns: { nameservers: ["10.96.0.10"], search: ["svc"] },
+};
+
+/** As the runtime reads it: what JSON leaves out is left out. */
+function printed(result: AddResult, version: CniVersion): unknown {
+  return JSON.parse(JSON.stringify(resultObject(result, version)));
+}
+
+const withoutMtu = [
+  { name: "cni0", mac: "ce:00:00:00:00:01" },
+  { name: "dbv0", mac: "ae:00:00:00:00:01" },
+  { name: "eth0", mac: "0a:58:0a:f4:01:02", sandbox: "/run/netns/c1" },
+];
+const routes = [{ dst: "0.0.0.0/0", gw: "10.244.1.1" }, { dst: "fd00::/8" }];
+const dns = { nameservers: ["10.96.0.10"], search: ["svc"] };
+
+describe("cni/result", () => {
+  for (const version of ["0.1.0", "0.2.0"] as const) {
+    it(`prints ${version} with a block per family and its routes (P9, P10)`, () => {
+      assert.deepEqual(printed(dualStack, version), {
+        cniVersion: version,
+        ip4: { ip: "10.244.1.2/32", gateway: "10.244.1.1", routes: [{ dst: "0.0.0.0/0", gw: "10.244.1.1" }] },
+        ip6: { ip: "fd00:244:1::2/128", gateway: "fd00:244:1::1", routes: [{ dst: "fd00::/8" }] },
+        dns,
+      });
+    });
+
+    it(`refuses a result that ${version} cannot express, with code 2 (P11, B4)`, () => {
+      const twice = { ...dualStack, ips: [...dualStack.ips, { address: parseCidr("fd00:244:2::2/128") }] };
+      assertRefusal(() => resultObject(twice, version), {
+        code: 2,
+        says: [`CNI version ${version} does not support more than 1 address per family`],
+      });
+      assertRefusal(() => resultObject({ ...dualStack, ips: [] }, version), {
+        code: 2,
+        says: ["cannot convert: no valid IP addresses"],
+      });
+    });
+  }
+
+  for (const version of ["0.3.0", "0.3.1", "0.4.0"] as const) {
+    it(`prints ${version} with the family of each address, without an MTU (P10)`, () => {
+      assert.deepEqual(printed(dualStack, version), {
+        cniVersion: version,
+        interfaces: withoutMtu,
+        ips: [
+          { version: "4", interface: 2, address: "10.244.1.2/32", gateway: "10.244.1.1" },
+          { version: "6", interface: 2, address: "fd00:244:1::2/128", gateway: "fd00:244:1::1" },
+        ],
+        routes,
+        dns,
+      });
+    });
+
+    it(`prints the dns of ${version} even when it is empty`, () => {
+      assert.deepEqual(printed({ interfaces: [], ips: [], routes: [], dns: {} }, version), {
+        cniVersion: version,
+        ips: [],
+        dns: {},
+      });
+    });
+  }
+
+  for (const version of ["1.0.0", "1.1.0"] as const) {
+    it(`prints ${version} without a family, ${version === "1.1.0" ? "with" : "without"} the MTU (P10)`, () => {
+      const interfaces = version === "1.0.0" ? withoutMtu : withoutMtu.map((link) => ({ ...link, mtu: 1400 }));
+      assert.deepEqual(printed(dualStack, version), {
+        cniVersion: version,
+        interfaces,
+        ips: [
+          { interface: 2, address: "10.244.1.2/32", gateway: "10.244.1.1" },
+          { interface: 2, address: "fd00:244:1::2/128", gateway: "fd00:244:1::1" },
+        ],
+        routes,
+        dns,
+      });
+    });
+
+    it(`leaves what is empty out of ${version}`, () => {
+      assert.deepEqual(printed({ interfaces: [], ips: [], routes: [], dns: {} }, version), { cniVersion: version });
+    });
+  }
+
+  it("keeps interface 0 and leaves an absent one out, as an IPAM plugin's result has none", () => {
+    const ips = [{ interface: 0, address: parseCidr("127.0.0.1/8") }, { address: parseCidr("::1/128") }];
+    for (const version of ["0.4.0", "1.1.0"] as const) {
+      const result = printed({ interfaces: [], ips, routes: [], dns: {} }, version);
+      const expected = [{ interface: 0, address: "127.0.0.1/8" }, { address: "::1/128" }];
+      assert.ok(typeof result === "object" && result !== null && "ips" in result && Array.isArray(result.ips));
+      const families = version === "0.4.0" ? [{ version: "4" }, { version: "6" }] : [{}, {}];
+      assert.deepEqual(
+        result.ips,
+        expected.map((ip, i) => ({ ...families[i], ...ip })),
+      );
+    }
+  });
+
+  it("leaves out an MTU of 0, which stands for the kernel's default", () => {
+    assert.deepEqual(
+      printed(
+        { interfaces: [{ name: "lo", mac: "00:00:00:00:00:00", mtu: 0 }], ips: [], routes: [], dns: {} },
+        "1.1.0",
+      ),
+      {
+        cniVersion: "1.1.0",
+        interfaces: [{ name: "lo", mac: "00:00:00:00:00:00" }],
+      },
+    );
+  });
+
+  it("makes the default route of a gateway's family (POD-14)", () => {
+    for (const [gateway, everything] of [
+      ["10.244.1.1", "0.0.0.0/0"],
+      ["fd00::1", "::/0"],
+    ] as const) {
+      assert.deepEqual(defaultRoute(parseAddress(gateway)), {
+        destination: parseCidr(everything),
+        gateway: parseAddress(gateway),
+      });
+    }
+  });
+});

@@ -1,0 +1,42 @@
+import assert from "node:assert/strict";
+import fc from "fast-check";
+import { negotiateVersion, supportedVersions, versionResult } from "../../../cni/version.ts";
+import { assertRefusal } from "../../support/cni.ts";
+
+describe("cni/version", () => {
+  it("prints 1.1.0 and every released version, oldest first (P1)", () => {
+    assert.deepEqual(JSON.parse(versionResult()), {
+      cniVersion: "1.1.0",
+      supportedVersions: ["0.1.0", "0.2.0", "0.3.0", "0.3.1", "0.4.0", "1.0.0", "1.1.0"],
+    });
+  });
+
+  it("takes an absent, null or empty version for 0.1.0 (P9)", () => {
+    for (const absent of [undefined, null, ""]) assert.equal(negotiateVersion(absent), "0.1.0");
+  });
+
+  it("takes exactly the supported versions", () => {
+    for (const version of supportedVersions) assert.equal(negotiateVersion(version), version);
+  });
+
+  it("refuses any other value with code 1, naming it and the list (P7)", () => {
+    for (const requested of ["foo", "99.0.0", "1.1", "1.1.0 ", "v1.1.0", "1.0.1", 1, true, [], ["1.1.0"], {}]) {
+      assertRefusal(() => negotiateVersion(requested), {
+        code: 1,
+        says: ["incompatible CNI versions", `config is ${JSON.stringify(requested)}`, '["0.1.0",', '"1.1.0"]'],
+      });
+    }
+  });
+
+  it("is a member of the list or refuses, whatever is asked for", () => {
+    fc.assert(
+      fc.property(fc.jsonValue(), (requested) => {
+        try {
+          assert.ok(supportedVersions.includes(negotiateVersion(requested)));
+        } catch {
+          assertRefusal(() => negotiateVersion(requested), { code: 1, says: ["incompatible"] });
+        }
+      }),
+    );
+  });
+});
