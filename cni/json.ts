@@ -1,14 +1,13 @@
+/** The keys a schema declares, nested as the data is; an array's shape stands for each of its elements. */
+export type KeyShape = { readonly [key: string]: KeyShape | true } | readonly [KeyShape];
+
 /**
- * Folds the keys of a JSON value onto the spelling a schema declares, as Go's decoder matches them: without case, an
- * exact match before a folded one, the last of several, null like an absent key.
+ * Folds the keys of a JSON value onto the spelling a schema declares, as Go's decoder matches them: without case, the
+ * last of several wins, null counts as an absent key.
  *
  * containerd sends runtime data as `HostPort` and `IngressRate`, CRI-O as `hostPort` and `ingressRate`; reading only
  * one of them loses every hostPort of the other.
- *
- * @param shape the declared keys, nested as the data is; an array's shape stands for each of its elements
  */
-export type KeyShape = { readonly [key: string]: KeyShape | true } | readonly [KeyShape];
-
 export function foldKeys(value: unknown, shape: KeyShape | true): unknown {
   if (shape === true || value === null || typeof value !== "object") return value;
   if (isArrayShape(shape)) {
@@ -17,13 +16,10 @@ export function foldKeys(value: unknown, shape: KeyShape | true): unknown {
   if (Array.isArray(value)) return value;
   const declared = new Map(Object.keys(shape).map((key) => [key.toLowerCase(), key]));
   const folded: Record<string, unknown> = {};
-  for (const exact of [false, true]) {
-    for (const [key, element] of Object.entries(value)) {
-      const name = declared.get(key.toLowerCase());
-      if (name === undefined || (key === name) !== exact || element === null) continue;
-      const inner = shape[name];
-      if (inner !== undefined) folded[name] = foldKeys(element, inner);
-    }
+  for (const [key, element] of Object.entries(value)) {
+    const name = declared.get(key.toLowerCase());
+    const inner = name === undefined ? undefined : shape[name];
+    if (name !== undefined && inner !== undefined && element !== null) folded[name] = foldKeys(element, inner);
   }
   return folded;
 }

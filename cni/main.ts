@@ -1,6 +1,6 @@
 import { readAll, writeAll } from "../kernel/file.ts";
 import { bunSyscalls } from "../kernel/syscall/bun.ts";
-import { formatCniError, toCniError } from "./error.ts";
+import { CniError, CniErrorCode, formatCniError, toCniError } from "./error.ts";
 import { supportedVersions, versionResult } from "./version.ts";
 
 const STDIN = 0;
@@ -13,6 +13,15 @@ const syscalls = bunSyscalls();
 
 function write(fd: number, text: string): void {
   writeAll(syscalls, fd, new TextEncoder().encode(`${text}\n`), "the result");
+}
+
+/** @throws CniError 5 */
+function readStdin(): string {
+  try {
+    return readAll(syscalls, STDIN, LONGEST_STDIN, "standard input");
+  } catch (error) {
+    throw new CniError(CniErrorCode.IO_FAILURE, error instanceof Error ? error.message : String(error));
+  }
 }
 
 /**
@@ -35,8 +44,7 @@ async function main(): Promise<number> {
     }
     const { faceOf, machine, runVerb } = await import("./plugin.ts");
     const node = machine(syscalls, (text) => Bun.SHA256.hash(text, "hex"));
-    const stdin = readAll(syscalls, STDIN, LONGEST_STDIN, "standard input");
-    const output = runVerb(node, faceOf(process.argv0), verb, process.env, stdin);
+    const output = runVerb(node, faceOf(process.argv0), verb, process.env, readStdin());
     if (output !== "") write(STDOUT, output);
     return 0;
   } catch (error) {
@@ -46,4 +54,8 @@ async function main(): Promise<number> {
 }
 
 // Ending through the runtime would take it apart first, which the kernel does faster (docs/performance.md).
-void main().then((code) => syscalls.exit(code));
+// What fails here is writing the result: nobody is left to tell.
+void main().then(
+  (code) => syscalls.exit(code),
+  () => syscalls.exit(1),
+);

@@ -59,8 +59,8 @@ export function decideWiring(
     podMac: configuration.mac ?? podMac(ipv4.address.address),
     mtu: configuration.mtu,
     hairpin: configuration.hairpinMode,
-    // IFALIASZ is 256 with its NUL.
-    alias: (pod === undefined ? containerId : `${pod.namespace}/${pod.name}`).slice(0, 255),
+    // The kernel takes 255 bytes, our NUL among them (IFLA_IFALIAS, IFALIASZ); all characters here are ASCII.
+    alias: (pod === undefined ? containerId : `${pod.namespace}/${pod.name}`).slice(0, 254),
     addresses: allocations.map(({ address }) => hostCidr(address.address)),
     gateways: allocations.map(({ address, gateway }) => ({ address: gateway, prefixLength: address.prefixLength })),
     routes: podRoutes(configuration.ipam.routes, allocations),

@@ -50,9 +50,14 @@ export function writeAll(files: FileCalls, fd: number, data: Uint8Array, what: s
   }
 }
 
-/** The text of a file of at most `limit` bytes, or undefined when there is none. @throws SyscallError */
+/**
+ * The text of a file of at most `limit` bytes, or undefined when there is none. O_NONBLOCK keeps a pipe by that name
+ * from blocking.
+ *
+ * @throws SyscallError
+ */
 export function readTextFile(files: FileCalls, path: string, limit: number): string | undefined {
-  const fd = files.open(path, OpenFlag.RDONLY | OpenFlag.CLOEXEC, 0);
+  const fd = files.open(path, OpenFlag.RDONLY | OpenFlag.NONBLOCK | OpenFlag.CLOEXEC, 0);
   if (fd === -Errno.ENOENT) return undefined;
   check(fd, `open ${path}`);
   try {

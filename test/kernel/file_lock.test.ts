@@ -44,11 +44,15 @@ describe("kernel/file_lock beside flock(1)", () => {
   });
 
   it("excludes a second holder of our own kind, who gives up in time", () => {
-    const release = acquireFileLock(nodeSyscalls(), lock);
+    const releases = [acquireFileLock(nodeSyscalls(), lock)];
     let now = 0;
     const impatient = { now: () => (now += 5000), pause: () => {} };
-    assert.throws(() => acquireFileLock(nodeSyscalls(), lock, impatient), { code: "ERR_LOCK_TIMEOUT" });
-    release();
+    const takeSecond = (): void => void releases.push(acquireFileLock(nodeSyscalls(), lock, impatient));
+    try {
+      assert.throws(takeSecond, { code: "ERR_LOCK_TIMEOUT" });
+    } finally {
+      for (const release of releases) release();
+    }
     acquireFileLock(nodeSyscalls(), lock, impatient)();
   });
 

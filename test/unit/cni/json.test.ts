@@ -22,9 +22,9 @@ describe("cni/json", () => {
     );
   });
 
-  it("prefers the exact spelling wherever it stands, else the last one (P12)", () => {
-    assert.deepEqual(foldKeys({ hostPort: 1, HostPort: 2 }, shape), { hostPort: 1 });
-    assert.deepEqual(foldKeys({ HostPort: 2, hostPort: 1, HOSTPORT: 3 }, shape), { hostPort: 1 });
+  it("takes the last of several spellings, as Go does (P12)", () => {
+    assert.deepEqual(foldKeys({ hostPort: 1, HostPort: 2 }, shape), { hostPort: 2 });
+    assert.deepEqual(foldKeys({ HostPort: 2, hostPort: 1, HOSTPORT: 3 }, shape), { hostPort: 3 });
     assert.deepEqual(foldKeys({ HostPort: 2, HOSTPORT: 3 }, shape), { hostPort: 3 });
     assert.deepEqual(foldKeys(JSON.parse('{"hostPort":1,"hostPort":2}'), shape), { hostPort: 2 });
   });

@@ -111,7 +111,7 @@ describe("cni/wiring decides", () => {
     const pod = { namespace: "kube-system", name: "coredns-0", uid: "" };
     assert.equal(wiringOf(networkInput(), [ipv4], { ...noArguments, pod }).alias, "kube-system/coredns-0");
     const long = { namespace: "n".repeat(63), name: "p".repeat(253), uid: "" };
-    assert.equal(wiringOf(networkInput(), [ipv4], { ...noArguments, pod: long }).alias.length, 255);
+    assert.equal(wiringOf(networkInput(), [ipv4], { ...noArguments, pod: long }).alias.length, 254);
   });
 
   it("hairpin and MTU as configured (POD-15)", () => {

@@ -120,7 +120,7 @@ describe("kernel/netlink/attribute", () => {
     const view = new DataView(encoded.buffer);
     for (const length of [0, 1, 3, 9, 12, 0xffff]) {
       view.setUint16(0, length, littleEndian);
-      assert.throws(() => eachAttribute(encoded).next(), {
+      assert.throws(() => [...eachAttribute(encoded)], {
         code: "ERR_NETLINK_MALFORMED",
         message: /with 8 bytes left$/,
       });
