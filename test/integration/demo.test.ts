@@ -46,7 +46,10 @@ function runDemo(...args: readonly string[]): {
 const NODE1_PODS = ["pod-a", "pod-b", "pod-c"];
 const NODE2_PODS = ["pod-d", "pod-e", "pod-f"];
 
-describe("the demo", () => {
+describe("the demo", function () {
+  // Three seconds as a rule; the kernel's rcu_barrier under every link removal can take eight more.
+  this.timeout(60_000);
+
   before(function () {
     requireKernel(this);
   });

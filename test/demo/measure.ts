@@ -1,0 +1,81 @@
+import { formatAddress } from "../../kernel/ip/address.ts";
+import type { LabCalls } from "../lab/libc.ts";
+import { redirectCounters, routeExceptions } from "../lab/probe/counters.ts";
+import type { Flow } from "../lab/probe/prober.ts";
+import { Prober } from "../lab/probe/prober.ts";
+import { PROTOCOLS } from "../lab/probe/protocol.ts";
+import type { Question, Seen } from "./matrix.ts";
+import type { World } from "./world.ts";
+import { namespaceOf, NODES } from "./world.ts";
+
+const PORT = 8080;
+
+interface AskedFlow extends Flow {
+  readonly question: Question;
+}
+
+/** The nodes' and pods' own counts of ICMP redirects, and what became of them. */
+export interface Redirects {
+  readonly sentByNodes: number;
+  readonly receivedByPods: number;
+  /** Cached route exceptions in pods: a pod that follows a redirect has one. */
+  readonly followed: readonly string[];
+}
+
+export interface MeasureOptions {
+  /** Of TCP flows: how often the token goes there and back. Default 1. */
+  readonly exchanges?: number;
+  /** Told how many questions have their answer. */
+  readonly onProgress?: (done: number) => void;
+}
+
+/** Sends real packets for every question, after opening every pod's responders. */
+export async function measureQuestions(
+  calls: LabCalls,
+  world: World,
+  questions: readonly Question[],
+  options: MeasureOptions = {},
+): Promise<readonly Seen[]> {
+  using prober = new Prober(calls);
+  for (const pod of world.pods) {
+    for (const family of [4, 6] as const) {
+      for (const protocol of PROTOCOLS) {
+        prober.listen(protocol, { namespace: pod.namespace, address: pod.addresses[family], port: PORT });
+      }
+    }
+  }
+  let done = 0;
+  const flows = questions.flatMap((question) => flowFor(world, question, options.exchanges ?? 1));
+  const results = await prober.run(flows, {}, () => options.onProgress?.(++done));
+  return results.map(({ flow, reached, seenSource, why }) => ({
+    ...flow.question,
+    reached,
+    seenSource: seenSource === undefined ? undefined : formatAddress(seenSource),
+    why,
+  }));
+}
+
+/** Reads the redirect counters of all nodes and pods. */
+export function measureRedirects(world: World): Redirects {
+  const sum = (counts: readonly number[]): number => counts.reduce((a, b) => a + b, 0);
+  return {
+    sentByNodes: sum(NODES.map((name) => redirectCounters(world.nodes[name].node).sent)),
+    receivedByPods: sum(world.pods.map((pod) => redirectCounters(pod.namespace).received)),
+    followed: world.pods.flatMap((pod) => routeExceptions(pod.namespace).map((line) => `${pod.name}: ${line}`)),
+  };
+}
+
+function flowFor(world: World, question: Question, exchanges: number): readonly AskedFlow[] {
+  const protocol = PROTOCOLS.find((name) => name === question.protocol);
+  const target = world.pods.find((pod) => pod.name === question.target);
+  if (protocol === undefined || target === undefined) return [];
+  return [
+    {
+      question,
+      protocol,
+      exchanges,
+      from: namespaceOf(world, question.source),
+      to: { address: target.addresses[question.family], port: PORT },
+    },
+  ];
+}

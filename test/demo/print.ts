@@ -1,0 +1,152 @@
+import { styleText } from "node:util";
+import Table from "cli-table3";
+import type { Family } from "../../kernel/ip/address.ts";
+import { PROTOCOLS } from "../lab/probe/protocol.ts";
+import type { Difference } from "./matrix.ts";
+import { questionKey } from "./matrix.ts";
+import type { DemoResult } from "./steps.ts";
+import { isAsExpected, sharedAddresses } from "./steps.ts";
+
+/** Differences listed one by one before the rest is only counted. */
+const LISTED_DIFFERENCES = 12;
+
+/** Colours a text where the stream takes colour (a terminal, and NO_COLOR unset). */
+type Paint = (style: "red" | "green" | "bold", text: string) => string;
+
+/** The demo's result for people. */
+export function formatResult(result: DemoResult, stream: NodeJS.WriteStream): string {
+  const paint: Paint = (style, text) => styleText(style, text, { stream });
+  return [
+    ...(result.broken === undefined ? [] : [paint("bold", `Broken on purpose: ${result.broken}`), ""]),
+    paint("bold", "Pods"),
+    podTable(result),
+    "",
+    ...([4, 6] as const).flatMap((family) => [
+      paint("bold", `IPv${family}: from the row to the column, answers by ${PROTOCOLS.join(", ")}`),
+      matrixTable(result, family, paint),
+      "",
+    ]),
+    addressLine(result, paint),
+    ...matrixSummary(result, paint),
+    ...sourceLine(result, paint),
+    ...sameNodeLines(result, paint),
+    ...leftoverLines(result, paint),
+    "",
+    isAsExpected(result)
+      ? paint("green", `Everything as expected, in ${(result.milliseconds / 1000).toFixed(1)} s.`)
+      : paint("red", `Not as expected; took ${(result.milliseconds / 1000).toFixed(1)} s.`),
+    "",
+  ].join("\n");
+}
+
+function podTable(result: DemoResult): string {
+  const table = newTable(["pod", "node", "IPv4", "IPv6", "ADD ms", "DEL ms"]);
+  const time = (milliseconds: number | undefined): Table.Cell => ({
+    content: milliseconds?.toFixed(0) ?? "",
+    hAlign: "right",
+  });
+  for (const { name, node, addresses, addMilliseconds, delMilliseconds } of result.pods) {
+    table.push([name, node, ...addresses, time(addMilliseconds), time(delMilliseconds)]);
+  }
+  return table.toString();
+}
+
+function matrixTable(result: DemoResult, family: Family, paint: Paint): string {
+  const targets = result.parties.filter(({ isPod }) => isPod);
+  const answered = new Map(result.seen.map((cell) => [questionKey(cell), cell.reached]));
+  const wrong = new Set(result.differences.map(questionKey));
+  const table = newTable(["", ...targets.map(({ name }) => name)]);
+  for (const source of result.parties) {
+    const cells = targets.map((target) => {
+      if (source === target) return "·";
+      const keys = PROTOCOLS.map((protocol) =>
+        questionKey({ source: source.name, target: target.name, family, protocol }),
+      );
+      const letters = keys.map((key, i) =>
+        answered.get(key) === true ? (PROTOCOLS[i]?.[0] ?? "").toUpperCase() : "-",
+      );
+      // The mark says the same where there is no colour.
+      return keys.some((key) => wrong.has(key)) ? paint("red", `${letters.join("")} !`) : letters.join("");
+    });
+    table.push([source.name, ...cells]);
+  }
+  return table.toString();
+}
+
+function addressLine(result: DemoResult, paint: Paint): string {
+  const held = result.pods.flatMap(({ addresses }) => addresses).length;
+  const shared = sharedAddresses(result.pods);
+  const text = `${result.pods.length} pods hold ${held} addresses, ${shared.length} of them twice`;
+  return verdict(paint, shared.length === 0, shared.length === 0 ? text : `${text}: ${shared.join(", ")}`);
+}
+
+function matrixSummary(result: DemoResult, paint: Paint): readonly string[] {
+  const reached = result.seen.filter((cell) => cell.reached).length;
+  const expected = result.expected.filter((cell) => cell.reached).length;
+  return [
+    verdict(
+      paint,
+      result.differences.length === 0,
+      `${reached} of ${result.seen.length} flows answered, ${expected} expected; ${result.differences.length} cells differ`,
+    ),
+    ...listed(result.differences).map((line) => paint("red", `    ${line}`)),
+  ];
+}
+
+function sourceLine(result: DemoResult, paint: Paint): readonly string[] {
+  const answered = result.seen.filter((cell) => cell.reached);
+  const wanted = new Map(result.expected.map((cell) => [questionKey(cell), cell.seenSource]));
+  const kept = answered.filter((cell) => cell.seenSource === wanted.get(questionKey(cell))).length;
+  return [
+    verdict(
+      paint,
+      kept === answered.length,
+      `${kept} of ${answered.length} answered flows arrived with the sender's own address`,
+    ),
+  ];
+}
+
+function sameNodeLines(result: DemoResult, paint: Paint): readonly string[] {
+  const lines = result.sameNode.flatMap(
+    ({ bridgeNetfilter, flows, differences, sentByNodes, receivedByPods, followed }) => [
+      verdict(
+        paint,
+        differences.length === 0 && followed.length === 0,
+        `same node, bridge-nf-call-iptables=${bridgeNetfilter ? 1 : 0}: ${flows - differences.length} of ${flows} flows answered; ` +
+          `redirects: ${sentByNodes} sent, ${receivedByPods} received, ${followed.length} followed`,
+      ),
+      ...[...listed(differences), ...followed].map((line) => paint("red", `    ${line}`)),
+    ],
+  );
+  if (result.sameNode.length > 1) return lines;
+  return [...lines, "  br_netfilter is not loaded on this machine: its other state was not measured"];
+}
+
+function leftoverLines(result: DemoResult, paint: Paint): readonly string[] {
+  const counts = Object.entries(result.leftovers);
+  const left = counts.flatMap(([what, names]) => names.map((name) => `${what}: ${name}`));
+  const summary = counts.map(([what, names]) => `${names.length} ${what}`).join(", ");
+  return [
+    verdict(paint, left.length === 0, `left behind: ${summary}`),
+    ...left.map((line) => paint("red", `    ${line}`)),
+  ];
+}
+
+function listed(differences: readonly Difference[]): readonly string[] {
+  const lines = differences
+    .slice(0, LISTED_DIFFERENCES)
+    .map(
+      ({ source, target, family, protocol, problem }) => `${source} → ${target} IPv${family} ${protocol}: ${problem}`,
+    );
+  const rest = differences.length - lines.length;
+  return rest === 0 ? lines : [...lines, `and ${rest} more; all of them with -o json`];
+}
+
+function verdict(paint: Paint, isGood: boolean, text: string): string {
+  return `${isGood ? paint("green", "✓") : paint("red", "✗")} ${text}`;
+}
+
+/** cli-table3 colours heads and borders by itself unless told not to. */
+function newTable(head: string[]): Table.Table {
+  return new Table({ head, style: { head: [], border: [], compact: true } });
+}

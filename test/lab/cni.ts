@@ -1,0 +1,209 @@
+import { spawn, spawnSync } from "node:child_process";
+import path from "node:path";
+import process from "node:process";
+import { fileURLToPath } from "node:url";
+import { formatCidr } from "../../kernel/ip/cidr.ts";
+import type { LabPod } from "./lab.ts";
+import type { MaskedFeature } from "./mask/features.ts";
+import { masked } from "./mask/mask.ts";
+import type { LabNamespace } from "./namespace.ts";
+import type { WiredNode } from "./topology.ts";
+
+/** The executable as `npm run build` makes it. */
+export const DRAWBRIDGE: string = fileURLToPath(new URL("../../dist/cni/drawbridge", import.meta.url));
+
+/** A network configuration as it goes to the plugin's standard input. */
+export type Configuration = Readonly<Record<string, unknown>>;
+
+/** What one call of a plugin is made of, beyond its configuration. */
+export interface Call {
+  readonly command: "ADD" | "DEL" | "CHECK" | "STATUS" | "GC" | "VERSION";
+  readonly environment: Readonly<Record<string, string>>;
+  readonly configuration: Configuration;
+  /** The plugin; {@link DRAWBRIDGE} when absent. Its directory is the CNI_PATH. */
+  readonly executable?: string;
+  /** Kernel features the plugin shall not find. */
+  readonly without?: readonly MaskedFeature[];
+}
+
+/** How a call of a plugin ended. */
+export interface CallOutcome {
+  /** null when it was killed. */
+  readonly exitCode: number | null;
+  readonly signal: NodeJS.Signals | null;
+  readonly stdout: string;
+  readonly stderr: string;
+  /** What it printed, when it exited with 0 and printed JSON. */
+  readonly result: Configuration | undefined;
+  /** The error object it printed, when it exited with anything else. */
+  readonly error: { readonly code: number; readonly msg: string; readonly details?: string } | undefined;
+  /** From just before the process was made until it had ended. */
+  readonly milliseconds: number;
+}
+
+/** What may differ from one call to the next. */
+export interface CallOptions {
+  readonly executable?: string;
+  readonly containerId?: string;
+  readonly ifname?: string;
+  /** CNI_NETNS; a DEL may come without one. */
+  readonly netns?: string;
+  readonly without?: readonly MaskedFeature[];
+  /** Appended to the K8S_ pairs of CNI_ARGS ("IP=10.244.1.9"). */
+  readonly arguments?: string;
+}
+
+/** The configuration of a node, as DESIGN names its keys; `overrides` replaces single keys. */
+export function configurationOf(wired: WiredNode, overrides: Configuration = {}): Configuration {
+  return {
+    cniVersion: "1.1.0",
+    name: "drawbridge",
+    type: "drawbridge",
+    bridge: "cni0",
+    isGateway: true,
+    hairpinMode: true,
+    mtu: wired.mtu,
+    runDir: wired.node.runDir,
+    ipam: {
+      type: "host-local",
+      dataDir: wired.node.dataDir,
+      ranges: wired.podCidrs.map((subnet) => [{ subnet: formatCidr(subnet) }]),
+    },
+    ...overrides,
+  };
+}
+
+/** Wires a pod. */
+export function add(wired: WiredNode, pod: LabPod, overrides?: Configuration, options?: CallOptions): CallOutcome {
+  return callPlugin(wired.node, podCall("ADD", wired, pod, overrides, options));
+}
+
+/** Takes a pod's wires away. */
+export function del(wired: WiredNode, pod: LabPod, overrides?: Configuration, options?: CallOptions): CallOutcome {
+  return callPlugin(wired.node, podCall("DEL", wired, pod, overrides, options));
+}
+
+/** Asks for the versions the plugin speaks; libcni sends no more than this. */
+export function version(namespace: LabNamespace, executable = DRAWBRIDGE): CallOutcome {
+  return callPlugin(namespace, {
+    command: "VERSION",
+    environment: {},
+    configuration: { cniVersion: "1.1.0" },
+    executable,
+  });
+}
+
+/** The call a container runtime makes for a pod. */
+export function podCall(
+  command: "ADD" | "DEL" | "CHECK",
+  wired: WiredNode,
+  pod: LabPod,
+  overrides: Configuration = {},
+  options: CallOptions = {},
+): Call {
+  const containerId = options.containerId ?? pod.containerId;
+  const podArguments =
+    "IgnoreUnknown=1;K8S_POD_NAMESPACE=default;" +
+    `K8S_POD_NAME=${pod.name};K8S_POD_INFRA_CONTAINER_ID=${containerId};K8S_POD_UID=uid-${pod.name}`;
+  return {
+    command,
+    configuration: configurationOf(wired, overrides),
+    environment: {
+      CNI_CONTAINERID: containerId,
+      CNI_NETNS: options.netns ?? pod.path,
+      CNI_IFNAME: options.ifname ?? "eth0",
+      CNI_ARGS: options.arguments === undefined ? podArguments : `${podArguments};${options.arguments}`,
+    },
+    ...(options.executable === undefined ? {} : { executable: options.executable }),
+    ...(options.without === undefined ? {} : { without: options.without }),
+  };
+}
+
+/** Runs a plugin in a node's namespace to its end, blocking this thread. */
+export function callPlugin(namespace: LabNamespace, call: Call): CallOutcome {
+  const { file, args, env, input } = prepare(call);
+  const start = performance.now();
+  const { status, signal, stdout, stderr, error } = namespace.inside(() =>
+    spawnSync(file, args, { env, input, encoding: "utf8", maxBuffer: 1 << 24 }),
+  );
+  if (error !== undefined) throw error;
+  return outcomeOf({ exitCode: status, signal, stdout, stderr, milliseconds: performance.now() - start });
+}
+
+/** A plugin under way. */
+export interface RunningCall {
+  readonly outcome: Promise<CallOutcome>;
+  kill(signal: NodeJS.Signals): void;
+}
+
+/**
+ * Starts a plugin in a node's namespace, for calls in parallel.
+ *
+ * Only the start happens inside: libuv forks on the calling thread before spawn() returns, and the child is born into
+ * that thread's namespace. Reading its output goes through descriptors and concerns no namespace.
+ */
+export function startPlugin(namespace: LabNamespace, call: Call): RunningCall {
+  const { file, args, env, input } = prepare(call);
+  const start = performance.now();
+  const child = namespace.inside(() => spawn(file, args, { env, stdio: "pipe" }));
+  const outcome = new Promise<CallOutcome>((resolve, reject) => {
+    const texts = { stdout: "", stderr: "" };
+    let ended = start;
+    child.stdout.setEncoding("utf8").on("data", (text: string) => (texts.stdout += text));
+    child.stderr.setEncoding("utf8").on("data", (text: string) => (texts.stderr += text));
+    child.on("error", reject);
+    child.on("exit", () => (ended = performance.now()));
+    child.on("close", (exitCode, signal) => {
+      resolve(outcomeOf({ exitCode, signal, ...texts, milliseconds: ended - start }));
+    });
+    // A killed plugin reads no more: EPIPE says nothing its outcome does not.
+    child.stdin.on("error", () => {});
+    child.stdin.end(input);
+  });
+  return { outcome, kill: (signal) => void child.kill(signal) };
+}
+
+interface PreparedCall {
+  readonly file: string;
+  readonly args: readonly string[];
+  readonly env: Record<string, string>;
+  readonly input: string;
+}
+
+function prepare(call: Call): PreparedCall {
+  const executable = call.executable ?? DRAWBRIDGE;
+  return {
+    ...(call.without === undefined ? { file: executable, args: [] } : masked(call.without, executable)),
+    env: {
+      PATH: process.env["PATH"] ?? "/usr/sbin:/usr/bin:/sbin:/bin",
+      ...call.environment,
+      CNI_COMMAND: call.command,
+      CNI_PATH: path.dirname(executable),
+    },
+    input: JSON.stringify(call.configuration),
+  };
+}
+
+function outcomeOf(ended: Omit<CallOutcome, "result" | "error">): CallOutcome {
+  const printed = parseObject(ended.stdout);
+  if (ended.exitCode === 0) return { ...ended, result: printed, error: undefined };
+  const { code, msg, details } = printed ?? {};
+  const error =
+    typeof code === "number" && typeof msg === "string"
+      ? { code, msg, ...(typeof details === "string" ? { details } : {}) }
+      : undefined;
+  return { ...ended, result: undefined, error };
+}
+
+function parseObject(text: string): Configuration | undefined {
+  try {
+    const value: unknown = JSON.parse(text);
+    return isObject(value) ? value : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+function isObject(value: unknown): value is Configuration {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}

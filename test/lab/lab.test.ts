@@ -1,0 +1,175 @@
+import assert from "node:assert/strict";
+import type { ChildProcess } from "node:child_process";
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import path from "node:path";
+import process from "node:process";
+import { requireKernel } from "../support/privilege.ts";
+import { createLab } from "./lab.ts";
+import { labCalls } from "./libc.ts";
+import { currentOwner } from "./owner.ts";
+import { NAMESPACE_DIRECTORY } from "./pin.ts";
+import { machineState } from "./machine_state.ts";
+import { findLabFiles, sweepDeadLabs } from "./sweep.ts";
+import { twoNodes } from "./topology.ts";
+
+const LAB_MODULE = new URL("lab.ts", import.meta.url).href;
+
+/** A process of its own that makes a lab, says so, and then does what `rest` says. */
+function processWithLab(rest: string): ChildProcess {
+  const program = `
+    import { createLab } from ${JSON.stringify(LAB_MODULE)};
+    createLab("other").node("node1");
+    console.log("made");
+    ${rest}`;
+  return spawn(process.execPath, ["--input-type=module", "-e", program], { stdio: ["ignore", "pipe", "ignore"] });
+}
+
+async function untilMade(child: ChildProcess): Promise<void> {
+  assert.ok(child.stdout !== null);
+  await once(child.stdout, "data");
+}
+
+function filesOf(pid: number | undefined): readonly string[] {
+  const { namespaces, directories } = findLabFiles((owner) => owner.pid === pid);
+  return [...namespaces, ...directories];
+}
+
+function mountsOf(pid: number | undefined): readonly string[] {
+  return readFileSync("/proc/self/mountinfo", "utf8")
+    .split("\n")
+    .filter((line) => line.includes(`/dbl-${pid}-`));
+}
+
+const WAIT_FOR_EVER = "setInterval(() => {}, 1000);";
+
+describe("a lab", () => {
+  before(function () {
+    requireKernel(this);
+  });
+
+  it("removes its namespaces, mounts and directory, and a second destroy does nothing", () => {
+    const before = filesOf(process.pid);
+    const lab = createLab("gone");
+    twoNodes(lab);
+    lab.pod("pod");
+    writeFileSync(path.join(lab.scratch, "file"), "");
+    assert.equal(filesOf(process.pid).length - before.length, 5);
+    lab.destroy();
+    lab.destroy();
+    assert.deepEqual(filesOf(process.pid), before);
+    assert.equal(existsSync(lab.scratch), false);
+    assert.deepEqual(
+      mountsOf(process.pid).filter((line) => line.includes("-gone-")),
+      [],
+    );
+  });
+
+  it("leaves links, addresses, routes, rules and settings of the machine's own namespace as they were", () => {
+    const before = machineState();
+    {
+      using lab = createLab("aside");
+      const { node1 } = twoNodes(lab, { bridgeNetfilter: false, reversePathFilter: 1, mtu: 1400 });
+      node1.node.exec("ip", ["link", "add", "cni0", "type", "bridge"]);
+      assert.deepEqual(machineState(), before);
+    }
+    assert.deepEqual(machineState(), before);
+  });
+
+  it("gives each namespace a file that people can enter by name", () => {
+    using lab = createLab("names");
+    const node = lab.node("node1");
+    assert.equal(path.dirname(node.path), NAMESPACE_DIRECTORY);
+    assert.match(node.exec("ip", ["netns", "identify"]), new RegExp(`^${path.basename(node.path)}$`, "m"));
+  });
+
+  it("brings the thread home when an action inside throws", () => {
+    using lab = createLab("home");
+    const node = lab.node("node1");
+    const links = readdirSync("/sys/class/net");
+    const inode = readNetworkNamespace();
+    assert.throws(() => node.inside(() => assert.fail("on purpose")), /on purpose/);
+    assert.equal(readNetworkNamespace(), inode);
+    assert.deepEqual(readdirSync("/sys/class/net"), links);
+  });
+
+  it("refuses a second namespace of a name", () => {
+    using lab = createLab("twice");
+    lab.node("node1");
+    assert.throws(() => lab.node("node1"), /has a namespace node1 already/);
+  });
+
+  describe("of a process that ends", () => {
+    for (const [how, rest] of [
+      ["by itself", ""],
+      ["by an uncaught exception", 'throw new Error("on purpose");'],
+      ["by process.exit", "process.exit(3);"],
+    ] as const) {
+      it(`${how} is removed`, async () => {
+        const child = processWithLab(rest);
+        await once(child, "exit");
+        assert.deepEqual([...filesOf(child.pid), ...mountsOf(child.pid)], []);
+      });
+    }
+
+    for (const signal of ["SIGTERM", "SIGINT"] as const) {
+      it(`by ${signal} is removed, and the process dies of the signal`, async () => {
+        const child = processWithLab(WAIT_FOR_EVER);
+        await untilMade(child);
+        assert.equal(filesOf(child.pid).length, 2);
+        child.kill(signal);
+        assert.deepEqual(await once(child, "exit"), [null, signal]);
+        assert.deepEqual([...filesOf(child.pid), ...mountsOf(child.pid)], []);
+      });
+    }
+
+    it("by SIGKILL is removed when the next lab is made", async () => {
+      const child = processWithLab(WAIT_FOR_EVER);
+      await untilMade(child);
+      child.kill("SIGKILL");
+      await once(child, "exit");
+      assert.equal(filesOf(child.pid).length, 2);
+      using _ = createLab("next");
+      assert.deepEqual([...filesOf(child.pid), ...mountsOf(child.pid)], []);
+    });
+  });
+
+  it("is not swept while its process lives", async () => {
+    const child = processWithLab(WAIT_FOR_EVER);
+    try {
+      await untilMade(child);
+      sweepDeadLabs(labCalls());
+      assert.equal(filesOf(child.pid).length, 2);
+    } finally {
+      child.kill("SIGTERM");
+      await once(child, "exit");
+    }
+  });
+
+  it("is swept when its process ID has gone to another process", () => {
+    const name = `dbl-${process.pid}-${BigInt(currentOwner().startTime) - 1n}-old-node1`;
+    const file = path.join(NAMESPACE_DIRECTORY, name);
+    using _ = createLab("first");
+    writeFileSync(file, "");
+    sweepDeadLabs(labCalls());
+    assert.equal(existsSync(file), false);
+  });
+
+  it("leaves namespaces of others alone", () => {
+    using _ = createLab("polite");
+    const file = path.join(NAMESPACE_DIRECTORY, "dbl-not-a-lab");
+    writeFileSync(file, "");
+    try {
+      sweepDeadLabs(labCalls());
+      assert.equal(existsSync(file), true);
+    } finally {
+      labCalls().unlink(file);
+    }
+  });
+});
+
+function readNetworkNamespace(): string {
+  using lab = createLab("unused");
+  return `${lab.home.device}:${lab.home.inode}`;
+}

@@ -1,0 +1,203 @@
+import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
+import os from "node:os";
+import path from "node:path";
+import process from "node:process";
+import { DrawbridgeError } from "../../kernel/error.ts";
+import type { NetworkNamespace } from "../../kernel/network_namespace.ts";
+import { closeNamespace, currentNamespace } from "../../kernel/network_namespace.ts";
+import { changeLink, deleteLink } from "../../kernel/route/link.ts";
+import type { LabCalls } from "./libc.ts";
+import { labCalls } from "./libc.ts";
+import { LabNamespace } from "./namespace.ts";
+import type { Owner } from "./owner.ts";
+import { currentOwner, ownedName } from "./owner.ts";
+import { pinNewNamespace, unpin } from "./pin.ts";
+import { sweepDeadLabs } from "./sweep.ts";
+
+/** A namespace that stands for a node, with the directories its plugin keeps its files in. */
+export class LabNode extends LabNamespace {
+  /** host-local's `dataDir`. */
+  readonly dataDir: string;
+  /** The base directory of the attachment records. */
+  readonly runDir: string;
+
+  constructor(namespace: LabNamespace, home: NetworkNamespace, scratch: string) {
+    super(namespace.name, namespace.handle, home, namespace.calls);
+    this.dataDir = path.join(scratch, namespace.name, "networks");
+    this.runDir = path.join(scratch, namespace.name, "run");
+  }
+}
+
+/** A namespace that stands for a pod's sandbox, as a runtime makes it: `lo` is down, and all else is the plugin's work. */
+export class LabPod extends LabNamespace {
+  readonly containerId: string;
+
+  constructor(namespace: LabNamespace, home: NetworkNamespace, containerId: string) {
+    super(namespace.name, namespace.handle, home, namespace.calls);
+    this.containerId = containerId;
+  }
+}
+
+const livingLabs = new Set<Lab>();
+const calls = labCalls();
+
+/**
+ * Makes a lab, after removing what labs of dead processes have left.
+ *
+ * Dispose of it (`using lab = createLab("x")`, or {@link Lab.destroy} in an `after` hook). When the process ends by
+ * itself, by an uncaught exception, SIGINT, SIGTERM or SIGHUP, its labs are destroyed; after SIGKILL the next lab does.
+ *
+ * @param name letters, digits and dashes, part of the names in /run/netns
+ * @throws SyscallError when the process may not make namespaces
+ */
+export function createLab(name: string): Lab {
+  if (!/^[a-z0-9-]{1,32}$/.test(name))
+    throw new Error(`lab name: ${JSON.stringify(name)}; expected 1 to 32 of a-z, 0-9, -`);
+  sweepDeadLabs(calls);
+  const lab = new Lab(name, calls);
+  if (livingLabs.size === 0) installHooks();
+  livingLabs.add(lab);
+  return lab;
+}
+
+/**
+ * Network namespaces that stand for nodes, routers and pods, and a directory for their files.
+ *
+ * The machine's own namespace gets no device, address, route, rule or setting: uplinks are created from one lab
+ * namespace into another.
+ */
+export class Lab implements Disposable {
+  readonly name: string;
+  readonly calls: LabCalls;
+  /** A directory of this lab alone; removed with it. */
+  readonly scratch: string;
+  readonly home: NetworkNamespace;
+  readonly #owner: Owner;
+  readonly #namespaces = new Map<string, LabNamespace>();
+  #isDestroyed = false;
+
+  constructor(name: string, systemCalls: LabCalls) {
+    this.name = name;
+    this.calls = systemCalls;
+    this.#owner = currentOwner();
+    this.home = currentNamespace(systemCalls);
+    this.scratch = mkdtempSync(path.join(os.tmpdir(), `${ownedName(this.#owner, name)}-`));
+  }
+
+  /** Everything made so far, in that order. */
+  get namespaces(): readonly LabNamespace[] {
+    return [...this.#namespaces.values()];
+  }
+
+  /**
+   * Makes a namespace with `lo` up.
+   *
+   * @param name unique in the lab; letters, digits and dashes
+   */
+  namespace(name: string): LabNamespace {
+    return withLoopback(this.#make(name, (namespace) => namespace));
+  }
+
+  node(name: string): LabNode {
+    const node = withLoopback(this.#make(name, (namespace) => new LabNode(namespace, this.home, this.scratch)));
+    mkdirSync(node.dataDir, { recursive: true });
+    mkdirSync(node.runDir, { recursive: true });
+    return node;
+  }
+
+  router(name = "router"): LabNamespace {
+    const router = this.namespace(name);
+    enableForwarding(router);
+    // Of many probes that meet a missing route each is told, not one per second.
+    router.writeSysctl("net/ipv4/icmp_ratelimit", "0");
+    router.writeSysctl("net/ipv6/icmp/ratelimit", "0");
+    return router;
+  }
+
+  pod(name: string): LabPod {
+    return this.#make(name, (namespace) => new LabPod(namespace, this.home, `${this.name}-${name}`));
+  }
+
+  /** Removes one namespace, as when a pod's sandbox goes. */
+  remove(namespace: LabNamespace): void {
+    if (!this.#namespaces.delete(namespace.name)) return;
+    deleteBridges(namespace);
+    namespace.close();
+    unpin(this.calls, path.basename(namespace.path));
+  }
+
+  /** Removes everything; a second call does nothing. Synchronous, so that it can run while the process exits. */
+  destroy(): void {
+    if (this.#isDestroyed) return;
+    this.#isDestroyed = true;
+    for (const namespace of this.namespaces.toReversed()) this.remove(namespace);
+    rmSync(this.scratch, { recursive: true, force: true });
+    closeNamespace(this.calls, this.home);
+    livingLabs.delete(this);
+    if (livingLabs.size === 0) removeHooks();
+  }
+
+  [Symbol.dispose](): void {
+    this.destroy();
+  }
+
+  #make<T extends LabNamespace>(name: string, wrap: (namespace: LabNamespace) => T): T {
+    if (!/^[a-z0-9-]{1,64}$/.test(name))
+      throw new Error(`namespace name: ${JSON.stringify(name)}; expected 1 to 64 of a-z, 0-9, -`);
+    if (this.#isDestroyed) throw new Error(`lab ${this.name} is destroyed`);
+    if (this.#namespaces.has(name)) throw new Error(`lab ${this.name} has a namespace ${name} already`);
+    const handle = pinNewNamespace(this.calls, this.home, ownedName(this.#owner, `${this.name}-${name}`));
+    const namespace = wrap(new LabNamespace(name, handle, this.home, this.calls));
+    this.#namespaces.set(name, namespace);
+    return namespace;
+  }
+}
+
+/**
+ * Deletes a namespace's bridges while we wait. The kernel holds its one lock for all network configuration meanwhile
+ * and waits for RCU callbacks (br_multicast_dev_del), at times for seconds: left to the namespace's own end, which
+ * comes later, that would fall into whatever is tested or measured next.
+ */
+function deleteBridges(namespace: LabNamespace): void {
+  try {
+    for (const { kind, index } of namespace.links()) {
+      if (kind === "bridge") namespace.route.request(deleteLink({ index }));
+    }
+  } catch (error) {
+    // The end of the namespace removes them all the same, and nothing may keep the lab from ending.
+    if (!(error instanceof DrawbridgeError)) throw error;
+  }
+}
+
+function withLoopback<T extends LabNamespace>(namespace: T): T {
+  namespace.route.requestAll([changeLink({ name: "lo" }, { up: true })]);
+  return namespace;
+}
+
+/** A node or router passes packets on (POD-24). */
+export function enableForwarding(namespace: LabNamespace): void {
+  namespace.writeSysctl("net/ipv4/ip_forward", "1");
+  namespace.writeSysctl("net/ipv6/conf/all/forwarding", "1");
+}
+
+const SIGNALS: readonly NodeJS.Signals[] = ["SIGINT", "SIGTERM", "SIGHUP"];
+
+function destroyAll(): void {
+  for (const lab of livingLabs) lab.destroy();
+}
+
+/** Having a handler keeps Node from dying of the signal, so it is sent again once the handler is gone. */
+function onSignal(signal: NodeJS.Signals): void {
+  destroyAll();
+  process.kill(process.pid, signal);
+}
+
+function installHooks(): void {
+  process.on("exit", destroyAll);
+  for (const signal of SIGNALS) process.on(signal, onSignal);
+}
+
+function removeHooks(): void {
+  process.off("exit", destroyAll);
+  for (const signal of SIGNALS) process.off(signal, onSignal);
+}

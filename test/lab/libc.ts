@@ -1,0 +1,93 @@
+import os from "node:os";
+import koffi from "koffi";
+import { nodeSyscalls } from "../../kernel/syscall/node.ts";
+import type { FileCalls } from "../../kernel/syscall/file_calls.ts";
+import type { Syscalls } from "../../kernel/syscall/syscalls.ts";
+
+/**
+ * The system calls only the lab makes: namespaces and mounts, and sockets that carry test traffic.
+ *
+ * As in {@link Syscalls} each returns zero or more on success and minus the errno on failure, and acts on the calling
+ * thread.
+ */
+export interface LabCalls extends Syscalls, FileCalls {
+  unshare(flags: number): number;
+  mount(source: string, target: string, type: string, flags: number): number;
+  umount2(target: string, flags: number): number;
+  connect(fd: number, address: Uint8Array): number;
+  listen(fd: number, backlog: number): number;
+  /** Fills `peer`; returns the connection's descriptor. */
+  accept4(fd: number, peer: Uint8Array, flags: number): number;
+  sendTo(fd: number, data: Uint8Array, flags: number, address: Uint8Array): number;
+  getsockopt(fd: number, level: number, option: number, value: Uint8Array): number;
+  /** `entries` holds one `struct pollfd` of 8 bytes each and gets the events; waits at most `milliseconds`. */
+  poll(entries: Uint8Array, milliseconds: number): number;
+  prctl(option: number, value: number): number;
+  /** Filters the system calls of this thread from now on; `program` is an array of `struct sock_filter`. */
+  setSeccompFilter(program: Uint8Array): number;
+  /** Gives a signal its default action back. */
+  resetSignal(signal: NodeJS.Signals): void;
+}
+
+type NativeCall = (...args: readonly unknown[]) => number;
+
+const POLLFD_SIZE = 8;
+const SOCK_FILTER_SIZE = 8;
+const PR_SET_SECCOMP = 22;
+const SECCOMP_MODE_FILTER = 2;
+
+/** The calls through koffi. */
+export function labCalls(): LabCalls {
+  const libc = koffi.load("libc.so.6");
+  const wrap =
+    (native: (...args: unknown[]) => unknown): NativeCall =>
+    (...args) => {
+      const result = Number(native(...args));
+      return result === -1 ? -koffi.errno() : result;
+    };
+  const declare = (prototype: string): NativeCall => wrap(libc.func(prototype));
+  const unshare = declare("int unshare(int flags)");
+  const mount = declare(
+    "int mount(const char *source, const char *target, const char *type, unsigned long flags, void *data)",
+  );
+  const umount2 = declare("int umount2(const char *target, int flags)");
+  const connect = declare("int connect(int fd, const uint8_t *address, uint32_t length)");
+  const listen = declare("int listen(int fd, int backlog)");
+  const accept4 = declare("int accept4(int fd, _Out_ uint8_t *address, _Inout_ uint32_t *length, int flags)");
+  const sendto = declare(
+    "int64_t sendto(int fd, const uint8_t *data, size_t length, int flags, const uint8_t *address, uint32_t addressLength)",
+  );
+  const getsockopt = declare(
+    "int getsockopt(int fd, int level, int option, _Out_ uint8_t *value, _Inout_ uint32_t *length)",
+  );
+  const poll = declare("int poll(_Inout_ uint8_t *entries, unsigned long count, int milliseconds)");
+  const prctl = declare(
+    "int prctl(int option, unsigned long value, unsigned long a, unsigned long b, unsigned long c)",
+  );
+  const filterProgram = koffi.struct({ length: "uint16_t", filter: "const uint8_t *" });
+  const setFilter = wrap(libc.func("prctl", "int", ["int", "unsigned long", koffi.pointer(filterProgram)]));
+  const signal: (...args: unknown[]) => unknown = libc.func("void *signal(int signal, void *action)");
+  const length = new Uint32Array(1);
+  return {
+    ...nodeSyscalls(),
+    unshare,
+    mount: (source, target, type, flags) => mount(source, target, type, flags, null),
+    umount2,
+    connect: (fd, address) => connect(fd, address, address.length),
+    listen,
+    accept4: (fd, peer, flags) => {
+      length[0] = peer.length;
+      return accept4(fd, peer, length, flags);
+    },
+    sendTo: (fd, data, flags, address) => sendto(fd, data, data.length, flags, address, address.length),
+    getsockopt: (fd, level, option, value) => {
+      length[0] = value.length;
+      return getsockopt(fd, level, option, value, length);
+    },
+    poll: (entries, milliseconds) => poll(entries, entries.length / POLLFD_SIZE, milliseconds),
+    prctl: (option, value) => prctl(option, value, 0, 0, 0),
+    resetSignal: (name) => void signal(os.constants.signals[name], null),
+    setSeccompFilter: (program) =>
+      setFilter(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, { length: program.length / SOCK_FILTER_SIZE, filter: program }),
+  };
+}

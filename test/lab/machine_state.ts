@@ -1,0 +1,52 @@
+import { spawnSync } from "node:child_process";
+import { readdirSync, readFileSync } from "node:fs";
+import path from "node:path";
+
+/** What the machine's own network namespace holds, in texts that only a change of configuration changes. */
+export interface MachineState {
+  readonly links: string;
+  readonly addresses: string;
+  readonly routes: string;
+  readonly rules: string;
+  readonly settings: ReadonlyMap<string, string>;
+}
+
+const SETTINGS = ["/proc/sys/net/ipv4", "/proc/sys/net/ipv6", "/proc/sys/net/bridge"];
+
+/** Reads the namespace this thread is in. */
+export function machineState(): MachineState {
+  return {
+    links: ip("-o", "link"),
+    addresses: ip("-o", "address").replaceAll(/(valid|preferred)_lft \d+sec/g, ""),
+    routes:
+      ip("route", "show", "table", "all") + ip("-6", "route", "show", "table", "all").replaceAll(/expires \d+sec/g, ""),
+    rules: ip("rule") + ip("-6", "rule"),
+    settings: new Map(SETTINGS.flatMap(settingsBelow)),
+  };
+}
+
+function ip(...args: readonly string[]): string {
+  const { status, stdout, stderr } = spawnSync("ip", args, { encoding: "utf8" });
+  if (status !== 0) throw new Error(`ip ${args.join(" ")}: ${stderr}`);
+  return stdout;
+}
+
+function settingsBelow(directory: string): readonly (readonly [string, string])[] {
+  let entries;
+  try {
+    entries = readdirSync(directory, { recursive: true, withFileTypes: true });
+  } catch {
+    return [];
+  }
+  return entries
+    .filter((entry) => entry.isFile())
+    .map((entry) => path.join(entry.parentPath, entry.name))
+    .flatMap((file) => {
+      try {
+        return [[file, readFileSync(file, "latin1")] as const];
+      } catch {
+        // Write-only settings, and secrets that are not set.
+        return [];
+      }
+    });
+}

@@ -1,0 +1,25 @@
+import type { MaskRule } from "./filter.ts";
+
+const AF_INET6 = 10;
+const AF_NETLINK = 16;
+const NETLINK_NETFILTER = 12;
+const IPPROTO_SCTP = 132;
+
+/** Kernel features that can be missing, each with the errno a kernel without it gives. */
+export const MASKED_FEATURES = {
+  /** CONFIG_NETFILTER_NETLINK is off (netlink_create). */
+  nftables: [{ call: "socket", arguments: { 0: AF_NETLINK, 2: NETLINK_NETFILTER }, errno: "EPROTONOSUPPORT" }],
+  /** CONFIG_IPV6 is off (__sock_create). */
+  ipv6: [{ call: "socket", arguments: { 0: AF_INET6 }, errno: "EAFNOSUPPORT" }],
+  /** CONFIG_IP_SCTP is off (inet_create). */
+  sctp: [{ call: "socket", arguments: { 2: IPPROTO_SCTP }, errno: "EPROTONOSUPPORT" }],
+  /** A file system without locks: some network and FUSE ones. */
+  fileLocks: [{ call: "flock", errno: "ENOLCK" }],
+  /** A file system without hard links: FAT, some FUSE ones (vfs_link). */
+  hardLinks: [
+    { call: "link", errno: "EPERM" },
+    { call: "linkat", errno: "EPERM" },
+  ],
+} as const satisfies Readonly<Record<string, readonly MaskRule[]>>;
+
+export type MaskedFeature = keyof typeof MASKED_FEATURES;

@@ -1,0 +1,108 @@
+import os from "node:os";
+import { Errno } from "../../../kernel/syscall/errno.ts";
+import { littleEndian } from "../../../kernel/netlink/writer.ts";
+
+/** A system call that shall fail, and how. */
+export interface MaskRule {
+  readonly call: MaskedCall;
+  /** Argument values by position (0 to 5) that must all match; calls with others pass. Compared as 32-bit numbers. */
+  readonly arguments?: Readonly<Record<number, number>>;
+  readonly errno: keyof typeof Errno;
+}
+
+/** System call numbers (asm/unistd_64.h; asm-generic/unistd.h for arm64, which has no `link`). */
+const numbers = {
+  x64: { socket: 41, link: 86, linkat: 265, flock: 73 },
+  arm64: { socket: 198, linkat: 37, flock: 32 },
+} as const;
+
+export type MaskedCall = keyof (typeof numbers)["x64"];
+
+/** AUDIT_ARCH_* (linux/audit.h): the filter passes calls made by another convention, whose numbers differ. */
+const auditArch = { x64: 0xc000003e, arm64: 0xc00000b7 } as const;
+
+/** struct seccomp_data: nr, arch, instruction pointer, six 64-bit arguments. */
+const OFFSET_NUMBER = 0;
+const OFFSET_ARCH = 4;
+const OFFSET_ARGUMENTS = 16;
+
+const BPF_LOAD_WORD = 0x20;
+const BPF_JUMP_EQUAL = 0x15;
+const BPF_RETURN = 0x06;
+const SECCOMP_RET_ALLOW = 0x7fff_0000;
+const SECCOMP_RET_ERRNO = 0x0005_0000;
+
+const INSTRUCTION_SIZE = 8;
+
+/** One `struct sock_filter`: on a comparison `ifTrue` or `ifFalse` more instructions are skipped. */
+interface Instruction {
+  readonly code: number;
+  readonly ifTrue: number;
+  readonly ifFalse: number;
+  readonly k: number;
+}
+
+/**
+ * The seccomp program that makes the rules' calls fail and lets all others pass; the first matching rule decides.
+ *
+ * @param arch of the process it will filter
+ * @throws Error on another processor than x64 and arm64
+ */
+export function maskProgram(rules: readonly MaskRule[], arch: string = os.arch()): Uint8Array {
+  if (arch !== "x64" && arch !== "arm64")
+    throw new Error(`mask: no system call numbers for ${arch}; expected x64 or arm64`);
+  const known: Readonly<Partial<Record<MaskedCall, number>>> = numbers[arch];
+  const instructions = [
+    load(OFFSET_ARCH),
+    jumpEqual(auditArch[arch], 1, 0),
+    give(SECCOMP_RET_ALLOW),
+    ...rules.flatMap((rule) => {
+      const number = known[rule.call];
+      return number === undefined ? [] : ruleInstructions(rule, number);
+    }),
+    give(SECCOMP_RET_ALLOW),
+  ];
+  return encodeProgram(instructions);
+}
+
+function ruleInstructions(rule: MaskRule, number: number): readonly Instruction[] {
+  const conditions = [
+    { offset: OFFSET_NUMBER, value: number },
+    ...Object.entries(rule.arguments ?? {}).map(([position, value]) => ({
+      offset: OFFSET_ARGUMENTS + 8 * Number(position) + (littleEndian ? 0 : 4),
+      value,
+    })),
+  ];
+  // Each condition is a load and a jump; a failed one skips the rest of the rule, its return included.
+  return [
+    ...conditions.flatMap(({ offset, value }, i) => [
+      load(offset),
+      jumpEqual(value, 0, 2 * (conditions.length - 1 - i) + 1),
+    ]),
+    give(SECCOMP_RET_ERRNO | Errno[rule.errno]),
+  ];
+}
+
+function load(offset: number): Instruction {
+  return { code: BPF_LOAD_WORD, ifTrue: 0, ifFalse: 0, k: offset };
+}
+
+function jumpEqual(value: number, ifTrue: number, ifFalse: number): Instruction {
+  return { code: BPF_JUMP_EQUAL, ifTrue, ifFalse, k: value };
+}
+
+function give(value: number): Instruction {
+  return { code: BPF_RETURN, ifTrue: 0, ifFalse: 0, k: value };
+}
+
+function encodeProgram(instructions: readonly Instruction[]): Uint8Array {
+  const bytes = new Uint8Array(instructions.length * INSTRUCTION_SIZE);
+  const view = new DataView(bytes.buffer);
+  for (const [i, { code, ifTrue, ifFalse, k }] of instructions.entries()) {
+    view.setUint16(i * INSTRUCTION_SIZE, code, littleEndian);
+    view.setUint8(i * INSTRUCTION_SIZE + 2, ifTrue);
+    view.setUint8(i * INSTRUCTION_SIZE + 3, ifFalse);
+    view.setUint32(i * INSTRUCTION_SIZE + 4, k >>> 0, littleEndian);
+  }
+  return bytes;
+}

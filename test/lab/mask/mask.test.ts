@@ -1,0 +1,81 @@
+import assert from "node:assert/strict";
+import { spawnSync } from "node:child_process";
+import process from "node:process";
+import { requireKernel } from "../../support/privilege.ts";
+import { createLab } from "../lab.ts";
+import type { MaskedFeature } from "./features.ts";
+import { maskProgram } from "./filter.ts";
+import { masked } from "./mask.ts";
+
+const LIBC = new URL("../libc.ts", import.meta.url).href;
+
+/** Makes calls in a masked process and returns what each gave: 0 or more, or minus the errno. */
+function callsUnder(features: readonly MaskedFeature[], expressions: readonly string[]): readonly number[] {
+  const program = `
+    import { labCalls } from ${JSON.stringify(LIBC)};
+    const calls = labCalls();
+    console.log(JSON.stringify([${expressions.join(",")}].map((result) => Math.min(result, 0))));`;
+  const { file, args } = masked(features, process.execPath, ["--input-type=module", "-e", program]);
+  const { status, stdout, stderr } = spawnSync(file, args, { encoding: "utf8" });
+  assert.equal(status, 0, stderr);
+  const results: unknown = JSON.parse(stdout);
+  assert.ok(Array.isArray(results));
+  return results.map(Number);
+}
+
+// Without privileges: setting a filter needs no_new_privs alone.
+describe("the kernel feature mask", () => {
+  it("hides nftables with EPROTONOSUPPORT, and not rtnetlink", () => {
+    assert.deepEqual(callsUnder(["nftables"], ["calls.socket(16, 3, 12)", "calls.socket(16, 3, 0)"]), [-93, 0]);
+  });
+
+  it("hides IPv6 with EAFNOSUPPORT, and not IPv4", () => {
+    assert.deepEqual(callsUnder(["ipv6"], ["calls.socket(10, 2, 0)", "calls.socket(2, 2, 0)"]), [-97, 0]);
+  });
+
+  it("hides file locks with ENOLCK and hard links with EPERM", () => {
+    assert.deepEqual(
+      callsUnder(["fileLocks", "hardLinks"], ["calls.flock(1, 8)", 'calls.link("/nonexistent/a", "/nonexistent/b")']),
+      [-37, -1],
+    );
+    assert.deepEqual(
+      callsUnder(["sctp"], ["calls.flock(1, 8)", 'calls.link("/nonexistent/a", "/nonexistent/b")']),
+      [0, -2],
+    );
+  });
+
+  it("hides SCTP sockets with EPROTONOSUPPORT", () => {
+    assert.deepEqual(callsUnder(["sctp"], ["calls.socket(2, 1, 132)", "calls.socket(2, 1, 6)"]), [-93, 0]);
+  });
+
+  it("passes output, arguments and the exit code on", () => {
+    const { file, args } = masked(["nftables"], "/bin/sh", ["-c", 'echo "$1"; echo no >&2; exit 7', "sh", "yes"]);
+    const { status, stdout, stderr } = spawnSync(file, args, { encoding: "utf8" });
+    assert.deepEqual({ status, stdout, stderr }, { status: 7, stdout: "yes\n", stderr: "no\n" });
+  });
+
+  it("refuses a feature it does not know", () => {
+    const { file, args } = masked([], "/bin/true");
+    const { status, stderr } = spawnSync(file, args, { encoding: "utf8" });
+    assert.notEqual(status, 0);
+    assert.match(stderr, /is not a feature; expected nftables, ipv6/);
+  });
+
+  it("knows both processors and no other", () => {
+    const rule = { call: "link", errno: "EPERM" } as const;
+    // load and compare the processor, allow another; load, compare, refuse; allow
+    assert.equal(maskProgram([rule], "x64").length, 7 * 8);
+    assert.equal(maskProgram([rule], "arm64").length, 4 * 8);
+    assert.throws(() => maskProgram([rule], "riscv64"), /no system call numbers for riscv64/);
+  });
+
+  it("makes nft see a kernel without nftables", function () {
+    requireKernel(this);
+    using lab = createLab("mask");
+    const node = lab.node("node1");
+    node.exec("nft", ["list", "ruleset"]);
+    const nft = node.exec("sh", ["-c", "command -v nft"]).trim();
+    const { file, args } = masked(["nftables"], nft, ["list", "ruleset"]);
+    assert.throws(() => node.exec(file, args), /Protocol not supported/);
+  });
+});

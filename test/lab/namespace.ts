@@ -1,0 +1,89 @@
+import type { SpawnSyncReturns } from "node:child_process";
+import { spawnSync } from "node:child_process";
+import type { NetworkNamespace } from "../../kernel/network_namespace.ts";
+import { closeNamespace, insideNamespace } from "../../kernel/network_namespace.ts";
+import type { NetlinkSocket } from "../../kernel/netlink/socket.ts";
+import type { Link } from "../../kernel/route/link.ts";
+import { dumpLinks, parseLink } from "../../kernel/route/link.ts";
+import { findLink, openRouteSocket } from "../../kernel/route/socket.ts";
+import { procSysctl } from "../../kernel/sysctl.ts";
+import type { LabCalls } from "./libc.ts";
+
+/** A network namespace of a lab: a node, a router or a pod. */
+export class LabNamespace {
+  /** Its name within the lab ("node1"). */
+  readonly name: string;
+  readonly handle: NetworkNamespace;
+  readonly calls: LabCalls;
+  readonly #home: NetworkNamespace;
+  #route: NetlinkSocket | undefined;
+
+  constructor(name: string, handle: NetworkNamespace, home: NetworkNamespace, calls: LabCalls) {
+    this.name = name;
+    this.handle = handle;
+    this.calls = calls;
+    this.#home = home;
+  }
+
+  /** The file it is mounted on: what CNI_NETNS says and what `ip netns exec` takes the last part of. */
+  get path(): string {
+    return this.handle.path;
+  }
+
+  /** Runs a synchronous action with this thread inside; see {@link insideNamespace}. */
+  inside<T>(action: () => T): T {
+    return insideNamespace(this.calls, this.#home, this.handle, action);
+  }
+
+  /** The lab's netlink socket in here; {@link close} closes it. */
+  get route(): NetlinkSocket {
+    this.#route ??= this.inside(() => openRouteSocket(this.calls));
+    return this.#route;
+  }
+
+  links(): readonly Link[] {
+    return this.route.dump(dumpLinks()).map(parseLink);
+  }
+
+  /** @throws Error when there is no link of this name */
+  link(name: string): Link {
+    const link = findLink(this.route, { name });
+    if (link === undefined)
+      throw new Error(
+        `${this.name} has no link ${name}; it has ${this.links()
+          .map((l) => l.name)
+          .join(", ")}`,
+      );
+    return link;
+  }
+
+  readSysctl(key: string): string | undefined {
+    return this.inside(() => procSysctl(this.calls).read(key));
+  }
+
+  /** @throws Error when the kernel has no such setting */
+  writeSysctl(key: string, value: string): void {
+    if (!this.inside(() => procSysctl(this.calls).write(key, value)))
+      throw new Error(`${this.name}: this kernel has no sysctl ${key}`);
+  }
+
+  /**
+   * Runs a program in here, to its end.
+   *
+   * @param file a program of the machine ("nft", "ip")
+   * @returns its standard output
+   * @throws Error with what it printed, unless it exits with 0
+   */
+  exec(file: string, args: readonly string[], input = ""): string {
+    const { status, stdout, stderr, error } = this.inside((): SpawnSyncReturns<string> =>
+      spawnSync(file, args, { input, encoding: "utf8", timeout: 10_000 }),
+    );
+    if (status === 0) return stdout;
+    throw new Error(`${this.name}: ${file} ${args.join(" ")}: ${error?.message ?? (stderr + stdout).trim()}`);
+  }
+
+  close(): void {
+    this.#route?.close();
+    closeNamespace(this.calls, this.handle);
+  }
+}

@@ -1,0 +1,49 @@
+import { readFileSync } from "node:fs";
+import process from "node:process";
+
+/**
+ * The process a lab belongs to. A process ID alone may have been given to another process since; with the start time
+ * it names one process of this boot.
+ */
+export interface Owner {
+  readonly pid: number;
+  /** Clock ticks between boot and the start of the process (proc(5), stat field 22). */
+  readonly startTime: string;
+}
+
+const PREFIX = "dbl";
+const NAME = /^dbl-(?<pid>[1-9][0-9]*)-(?<startTime>[0-9]+)-/;
+
+/** This process. */
+export function currentOwner(): Owner {
+  return { pid: process.pid, startTime: startTimeOf(process.pid) ?? "0" };
+}
+
+/** `dbl-<pid>-<start time>-<rest>`: what every file the lab makes is called, so that a later lab can judge it. */
+export function ownedName(owner: Owner, rest: string): string {
+  return `${PREFIX}-${owner.pid}-${owner.startTime}-${rest}`;
+}
+
+/** The owner a name carries, or undefined when no lab made it. */
+export function ownerOfName(name: string): Owner | undefined {
+  const groups = NAME.exec(name)?.groups;
+  const { pid, startTime } = groups ?? {};
+  return pid === undefined || startTime === undefined ? undefined : { pid: Number(pid), startTime };
+}
+
+/** Whether the process still runs. One that is a zombie has ended: it will not clean up any more. */
+export function isAlive(owner: Owner): boolean {
+  return startTimeOf(owner.pid) === owner.startTime;
+}
+
+function startTimeOf(pid: number): string | undefined {
+  let stat: string;
+  try {
+    stat = readFileSync(`/proc/${pid}/stat`, "latin1");
+  } catch {
+    return undefined;
+  }
+  // The command may contain blanks and parentheses; the fields behind it start after the last one, with the state.
+  const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
+  return fields[0] === "Z" || fields[0] === "X" ? undefined : fields[19];
+}

@@ -1,0 +1,62 @@
+import { closeSync, existsSync, mkdirSync, openSync, readdirSync, rmSync } from "node:fs";
+import path from "node:path";
+import type { NetworkNamespace } from "../../kernel/network_namespace.ts";
+import { openNamespace } from "../../kernel/network_namespace.ts";
+import { Errno } from "../../kernel/syscall/errno.ts";
+import { check } from "../../kernel/syscall/syscalls.ts";
+import type { LabCalls } from "./libc.ts";
+
+/** Where `ip netns` looks for namespaces, so that people can enter those of the lab with it. */
+export const NAMESPACE_DIRECTORY = "/run/netns";
+
+const CLONE_NEWNET = 0x40000000;
+const MS_BIND = 0x1000;
+const MNT_DETACH = 2;
+
+/**
+ * Makes a network namespace and keeps it by a bind mount on `/run/netns/<name>`.
+ *
+ * unshare and setns change the calling thread alone. On Node's main thread that is safe here, because nothing else can
+ * run on it before the `finally` has brought it home: JavaScript, timers and I/O callbacks wait until this function
+ * returns, and the calls in between are synchronous. The threads that exist (V8's workers, libuv's pool) keep their
+ * namespace; a new one would inherit this thread's, but libuv starts its pool only for an asynchronous request, and
+ * there is none in between. Should the way home fail, the process must not go on in the wrong namespace: it throws.
+ *
+ * @throws SyscallError when the kernel refuses; nothing is left then
+ */
+export function pinNewNamespace(calls: LabCalls, home: NetworkNamespace, name: string): NetworkNamespace {
+  mkdirSync(NAMESPACE_DIRECTORY, { recursive: true });
+  const file = path.join(NAMESPACE_DIRECTORY, name);
+  closeSync(openSync(file, "wx", 0o444));
+  try {
+    check(calls.unshare(CLONE_NEWNET), "unshare the network namespace");
+    try {
+      check(calls.mount("/proc/thread-self/ns/net", file, "none", MS_BIND), `mount on ${file}`);
+    } finally {
+      check(calls.setns(home.fd, CLONE_NEWNET), "return to the lab's own network namespace");
+    }
+    return openNamespace(calls, file);
+  } catch (error) {
+    unpin(calls, name);
+    throw error;
+  }
+}
+
+/**
+ * Removes the mount and the file of a namespace. The kernel removes its links as soon as nobody is in it.
+ *
+ * @throws SyscallError when it cannot be unmounted
+ */
+export function unpin(calls: LabCalls, name: string): void {
+  const file = path.join(NAMESPACE_DIRECTORY, name);
+  if (!existsSync(file)) return;
+  const result = calls.umount2(file, MNT_DETACH);
+  // EINVAL: not a mount point, for whoever made the file died before mounting. ENOENT: another sweep was faster.
+  if (result !== -Errno.EINVAL && result !== -Errno.ENOENT) check(result, `unmount ${file}`);
+  rmSync(file, { force: true });
+}
+
+/** The names of all pinned namespaces, the lab's and others'. */
+export function pinnedNames(): readonly string[] {
+  return existsSync(NAMESPACE_DIRECTORY) ? readdirSync(NAMESPACE_DIRECTORY) : [];
+}

@@ -1,0 +1,20 @@
+import type { Family } from "../../../kernel/ip/address.ts";
+
+/**
+ * The payload of what a raw socket receives: IPv4 ones come with their IP header (raw(7)), IPv6 ones without.
+ *
+ * @returns undefined when the packet is too short for the header it announces
+ */
+export function payloadOf(family: Family, received: Uint8Array): Uint8Array | undefined {
+  if (family === 6) return received;
+  const headerLength = ((received[0] ?? 0) & 0x0f) * 4;
+  return headerLength >= 20 && received.length >= headerLength ? received.subarray(headerLength) : undefined;
+}
+
+/** The Internet checksum (RFC 1071) over bytes whose checksum field is zero. */
+export function internetChecksum(bytes: Uint8Array): number {
+  let sum = 0;
+  for (let i = 0; i < bytes.length; i += 2) sum += ((bytes[i] ?? 0) << 8) | (bytes[i + 1] ?? 0);
+  while (sum > 0xffff) sum = (sum & 0xffff) + (sum >>> 16);
+  return ~sum & 0xffff;
+}

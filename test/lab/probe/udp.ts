@@ -1,0 +1,31 @@
+import { familyOf } from "../../../kernel/ip/address.ts";
+import { attemptByPacket } from "./packet_attempt.ts";
+import type { Protocol } from "./protocol.ts";
+import { isSameToken } from "./protocol.ts";
+import { ProbeSocket, SocketType } from "./socket.ts";
+
+/** UDP: a datagram that is the token, sent back as it came. */
+export const udp: Protocol = {
+  respond(poller, at, sighting) {
+    const socket = ProbeSocket.open(at.namespace, familyOf(at.address), SocketType.DATAGRAM);
+    socket.bind(at);
+    poller.watch(socket, {
+      onReadable: () => {
+        for (const next of socket.drain()) {
+          if (next.kind !== "data" || next.from === undefined) continue;
+          sighting(next.data, next.from);
+          socket.sendTo(next.data, next.from);
+        }
+      },
+    });
+  },
+
+  attempt(poller, { from, to }, token, verdict) {
+    const socket = ProbeSocket.open(from, familyOf(to.address), SocketType.DATAGRAM);
+    return attemptByPacket(
+      poller,
+      { socket, to, packet: token, isAnswer: (data) => isSameToken(data, token) },
+      verdict,
+    );
+  },
+};
