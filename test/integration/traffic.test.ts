@@ -146,8 +146,14 @@ for (const bridgeNetfilter of [true, false]) {
       const [a, b] = pods;
       assert.ok(a !== undefined && b !== undefined);
       const forwardedBefore = forwardedBy(nodes.node1.node);
-      const flows = Array.from({ length: 500 }).flatMap(() =>
-        b.addresses.map((address): Flow => ({ protocol: "udp", from: a.pod, to: { address, port: PORT } })),
+      // Established TCP connections are what follows a redirect; datagrams of unbound sockets would prove nothing.
+      const flows = [a, b].flatMap((from) =>
+        (from === a ? b : a).addresses.map((address): Flow => ({
+          protocol: "tcp",
+          from: from.pod,
+          to: { address, port: PORT },
+          exchanges: 250,
+        })),
       );
       assertReached(await prober.run(flows));
       for (const { pod } of [a, b]) {
