@@ -1,0 +1,86 @@
+import { spawnSync } from "node:child_process";
+import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import os from "node:os";
+import path from "node:path";
+import process from "node:process";
+import { buildPlugin } from "../setup/build.mjs";
+import type { Mutant } from "./mutant.ts";
+import { applyMutant } from "./mutant.ts";
+import type { Report } from "./verdict.ts";
+import { parseReport } from "./verdict.ts";
+
+/** Long enough for any one test; a mutant that never ends must not stop the others. */
+const LONGEST_RUN_MILLISECONDS = 5 * 60_000;
+
+const REPORT = "test-results/report.json";
+
+/**
+ * A copy of the project to break: what git knows or would add, with the project's node_modules linked.
+ *
+ * Mutants never touch the project itself, so an interrupted run leaves it as it was.
+ */
+export class TreeCopy implements Disposable {
+  readonly root: string;
+  readonly #bun: string;
+
+  /**
+   * @param bun absolute path of Bun
+   * @throws Error when git does not list the project's files
+   */
+  constructor(project: string, bun: string) {
+    this.root = mkdtempSync(path.join(os.tmpdir(), "drawbridge-mutants-"));
+    this.#bun = bun;
+    for (const file of listedFiles(project)) {
+      const source = path.join(project, file);
+      // A file deleted but not yet committed is still listed.
+      if (existsSync(source)) cpSync(source, path.join(this.root, file), { recursive: true });
+    }
+    symlinkSync(path.join(project, "node_modules"), path.join(this.root, "node_modules"));
+    mkdirSync(path.join(this.root, "test-results"), { recursive: true });
+  }
+
+  /** Runs an action with one mutant in the tree. @throws MutantListError when its line is not there once */
+  withMutant<T>(mutant: Mutant, action: () => T): T {
+    const file = path.join(this.root, mutant.file);
+    const source = readFileSync(file, "utf8");
+    writeFileSync(file, applyMutant(source, mutant));
+    try {
+      return action();
+    } finally {
+      writeFileSync(file, source);
+    }
+  }
+
+  /** Makes the executable from the tree as it is. @throws SetupFailure when it does not compile */
+  build(): void {
+    buildPlugin(this.root, this.#bun);
+  }
+
+  /**
+   * Runs the tests of a file whose full title matches.
+   *
+   * @returns undefined when there is no report: the file cannot be loaded, or it took too long
+   */
+  run(test: string, title: RegExp): Report | undefined {
+    const report = path.join(this.root, REPORT);
+    rmSync(report, { force: true });
+    const { error } = spawnSync(process.execPath, ["node_modules/mocha/bin/mocha.js", "--grep", String(title), test], {
+      cwd: this.root,
+      stdio: "ignore",
+      timeout: LONGEST_RUN_MILLISECONDS,
+    });
+    return error === undefined && existsSync(report) ? parseReport(readFileSync(report, "utf8")) : undefined;
+  }
+
+  [Symbol.dispose](): void {
+    rmSync(this.root, { recursive: true, force: true });
+  }
+}
+
+function listedFiles(project: string): readonly string[] {
+  const args = ["-C", project, "ls-files", "-z", "--cached", "--others", "--exclude-standard"];
+  const { status, stdout, stderr, error } = spawnSync("git", args, { encoding: "utf8", maxBuffer: 1 << 26 });
+  if (status !== 0)
+    throw new Error(`git ls-files: ${error?.message ?? stderr.trim()}; the mutants run on what git lists`);
+  return stdout.split("\0").filter((file) => file !== "");
+}
