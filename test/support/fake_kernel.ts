@@ -42,6 +42,9 @@ export class FakeKernel {
   readonly node: Node;
   /** What has changed since the last {@link restart}, in order: "create dbv…", "claim 10.244.1.2", "record", "delete …". */
   readonly journal: string[] = [];
+  /** What was asked since then: "link NAME" or "route", and how many events lay before the question. */
+  readonly questions: { readonly subject: string; readonly namespace: "node" | "pod"; readonly afterEvents: number }[] =
+    [];
   readonly links = { node: new Set<string>(), pod: new Set<string>() };
   readonly #queues = new Map<number, Uint8Array[]>();
   readonly #namespaceOf = new Map<number, "node" | "pod">();
@@ -93,6 +96,7 @@ export class FakeKernel {
     this.#events = 0;
     this.#inside = "node";
     this.journal.length = 0;
+    this.questions.length = 0;
   }
 
   /** Counts what changes something; the negated errno when this event is to fail. */
@@ -106,8 +110,11 @@ export class FakeKernel {
 
   #answers(fd: number, message: ReceivedMessage): readonly Uint8Array[] {
     const namespace = this.#namespaceOf.get(fd) ?? "node";
-    if (message.type === RTM_GETLINK) return this.#describe(namespace, message);
-    if (message.type === RTM_GETROUTE) return localRoute(message);
+    if (message.type === RTM_GETLINK || message.type === RTM_GETROUTE) {
+      const subject = message.type === RTM_GETLINK ? `link ${parseLink(message).name}` : "route";
+      this.questions.push({ subject, namespace, afterEvents: this.#events });
+      return message.type === RTM_GETLINK ? this.#describe(namespace, message) : localRoute(message);
+    }
     const refused = this.#event(this.#labelOf(message));
     return [acknowledge(message, refused ?? this.#change(namespace, message))];
   }

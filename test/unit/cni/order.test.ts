@@ -65,6 +65,15 @@ describe("cni order of events", () => {
     );
   });
 
+  it("ADD asks whether packets get through, both ways, after the last thing it did", () => {
+    const kernel = new FakeKernel(directory());
+    run(kernel, "ADD");
+    const last = kernel.questions.filter(({ afterEvents }) => afterEvents === kernel.journal.length);
+    const asked = last.map(({ subject, namespace }) => `${namespace}: ${subject.slice(0, 8)}`);
+    assert.ok(asked.includes("pod: route"), `the pod's own IPv6 address: ${asked.join(", ")}`);
+    assert.ok(asked.includes("node: link dbv"), `the carrier of the host end: ${asked.join(", ")}`);
+  });
+
   it("DEL removes the link, then the addresses, then the record", () => {
     const kernel = new FakeKernel(directory());
     run(kernel, "ADD");
