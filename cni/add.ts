@@ -3,7 +3,7 @@ import type { Allocation, AddressStore } from "../ipam/store.ts";
 import { readAttachment, removeAttachment, writeAttachment } from "../ipam/attachment.ts";
 import { DrawbridgeError } from "../kernel/error.ts";
 import { familyOf, formatAddress } from "../kernel/ip/address.ts";
-import type { NetlinkSocket } from "../kernel/netlink/socket.ts";
+import type { NetlinkSocket, Reply } from "../kernel/netlink/socket.ts";
 import type { NetworkNamespace } from "../kernel/network_namespace.ts";
 import { insideNamespace } from "../kernel/network_namespace.ts";
 import { deleteLink } from "../kernel/route/link.ts";
@@ -13,15 +13,17 @@ import { findLink, openRouteSocket } from "../kernel/route/socket.ts";
 import type { Bridge } from "./bridge.ts";
 import { ensureBridge, ensureForwarding } from "./bridge.ts";
 import type { BridgeConfiguration } from "./configuration.ts";
+import { hasIpv6, SMALLEST_IPV6_MTU } from "./configuration.ts";
 import { dnsOf } from "./dns.ts";
 import type { Attachment } from "./environment.ts";
+import { CniError, CniErrorCode } from "./error.ts";
 import { bridgeMac } from "./names.ts";
 import type { Node } from "./node.ts";
 import { openStore } from "./node.ts";
 import { prepareNamespace } from "./pod_namespace.ts";
 import type { AddResult } from "./result.ts";
-import type { Wiring } from "./wiring.ts";
-import { addResult, decideWiring, hostRequests, podRequests } from "./wiring.ts";
+import type { Step, Wiring } from "./wiring.ts";
+import { addResult, decideWiring, hostSteps, podSteps } from "./wiring.ts";
 
 /**
  * Attaches a pod: the ADD verb.
@@ -48,16 +50,28 @@ export function add(
   refuseSecondAttachment(node, configuration, attachment);
   const hostSocket = openRouteSocket(node.syscalls);
   const bridge = ensureNodeBridge(node, hostSocket, configuration);
-  const store = openStore(node, configuration);
+  const store = openStore(node, configuration.name, configuration.ipam.dataDir);
   const allocations = store.allocate(configuration.ipam.ranges, attachment, configuration.ipam.requested, "caller");
   try {
-    const wiring = decideWiring(configuration, attachment, allocations, node.sha256);
+    const wiring = decideWiring(configuration, attachment, allocations, bridge, node.sha256);
     writeRecord(node, configuration, attachment, namespace, wiring);
     wire(hostSocket, podSocket, wiring, bridge, namespace);
     return addResult(wiring, bridge, namespace.path, dns);
   } catch (error) {
-    undo(node, configuration, attachment, store, allocations);
-    throw error;
+    const isWiringFailure = error instanceof WiringFailure;
+    // Where the link may still be there, the record and the addresses wait for the DEL that removes it.
+    if (!isWiringFailure || error.linkIsGone) undo(node, configuration, attachment, store, allocations);
+    throw isWiringFailure ? error.cause : error;
+  }
+}
+
+/** The kernel refused or did not answer while a pod was wired. `cause` is what the runtime is told. */
+class WiringFailure extends Error {
+  readonly linkIsGone: boolean;
+
+  constructor(cause: unknown, linkIsGone: boolean) {
+    super("wiring failed", { cause });
+    this.linkIsGone = linkIsGone;
   }
 }
 
@@ -80,6 +94,12 @@ function ensureNodeBridge(node: Node, socket: NetlinkSocket, configuration: Brid
     mtu: configuration.mtu,
   });
   ensureForwarding(socket, node.sysctl, bridge.name);
+  if (bridge.mtu < SMALLEST_IPV6_MTU && hasIpv6(configuration.ipam.ranges)) {
+    throw new CniError(
+      CniErrorCode.INVALID_CONFIGURATION,
+      `bridge: ${JSON.stringify(bridge.name)} has an MTU of ${bridge.mtu}; expected ${SMALLEST_IPV6_MTU} at least for IPv6: set mtu`,
+    );
+  }
   return bridge;
 }
 
@@ -97,6 +117,8 @@ function writeRecord(
       version: 1,
       bootId: node.bootId(),
       network: configuration.name,
+      dataDir: configuration.ipam.dataDir,
+      bridge: configuration.bridge,
       containerId: attachment.containerId,
       ifname: attachment.ifname,
       netns: { path: namespace.path, inode: String(namespace.inode) },
@@ -114,6 +136,8 @@ function writeRecord(
 /**
  * Makes the link and both its ends. When that fails, the link and the neighbour entries are gone again; a link of
  * that name which was there before stays.
+ *
+ * @throws WiringFailure
  */
 function wire(
   hostSocket: NetlinkSocket,
@@ -122,14 +146,12 @@ function wire(
   bridge: Bridge,
   namespace: NetworkNamespace,
 ): void {
-  const { gateways, link } = hostRequests(wiring, bridge, namespace.fd);
-  const replies = hostSocket.batch([...gateways, ...link]);
-  const created = replies[gateways.length]?.error === undefined;
+  let isCreated: boolean | undefined;
   try {
-    for (const [position, { error }] of replies.entries()) {
-      const gatewayIsThere = position < gateways.length && error?.errnoName === "EEXIST";
-      if (error !== undefined && !gatewayIsThere) throw error;
-    }
+    const steps = hostSteps(wiring, bridge, namespace.fd);
+    const replies = hostSocket.batch(steps.map(({ request }) => request));
+    isCreated = replies[0]?.error === undefined;
+    demand(steps, replies);
     const podLink = findLink(podSocket, { name: wiring.ifname });
     if (podLink === undefined) {
       throw new DrawbridgeError(
@@ -137,25 +159,57 @@ function wire(
         `${wiring.ifname} vanished from ${namespace.path} right after it was made`,
       );
     }
-    podSocket.requestAll(podRequests(wiring, bridge, podLink.index));
-    waitUntilReady(hostSocket, podSocket, wiring, bridge);
+    const inside = podSteps(wiring, bridge, podLink.index);
+    demand(inside, podSocket.batch(inside.map(({ request }) => request)));
+    let isFresh = !bridge.wasOperational;
+    for (const { error } of replies.slice(-wiring.gateways.length)) isFresh ||= error === undefined;
+    waitUntilReady(hostSocket, podSocket, wiring, isFresh ? bridge : undefined);
   } catch (error) {
-    hostSocket.batch([
-      ...(created ? [deleteLink({ name: wiring.hostInterface })] : []),
-      ...wiring.addresses.map(({ address }) => deleteNeighbour(bridge.index, address)),
+    throw new WiringFailure(error, isCreated !== undefined && takeBack(hostSocket, wiring, bridge, isCreated));
+  }
+}
+
+/** @throws NetlinkError the first refusal that its step does not tolerate */
+function demand(steps: readonly Step[], replies: readonly Reply[]): void {
+  let position = 0;
+  for (const { error } of replies) {
+    if (error !== undefined && error.errnoName !== steps[position]?.tolerates) throw error;
+    position++;
+  }
+}
+
+/** @returns whether no link of this attachment is left */
+function takeBack(hostSocket: NetlinkSocket, wiring: Wiring, bridge: Bridge, isCreated: boolean): boolean {
+  const neighbours = wiring.addresses.map(({ address }) => deleteNeighbour(bridge.index, address));
+  try {
+    const [deleted] = hostSocket.batch([
+      ...(isCreated ? [deleteLink({ name: wiring.hostInterface })] : []),
+      ...neighbours,
     ]);
+    return !isCreated || deleted?.error === undefined || deleted.error.errnoName === "ENODEV";
+  } catch (error) {
+    if (error instanceof DrawbridgeError) return false;
     throw error;
   }
 }
 
-/** The pod's first packet and the answer to it must get through, so ADD returns only when both directions work. */
-function waitUntilReady(hostSocket: NetlinkSocket, podSocket: NetlinkSocket, wiring: Wiring, bridge: Bridge): void {
+/**
+ * The pod's first packet and the answer to it must get through, so ADD returns only when both directions work.
+ *
+ * @param freshBridge the bridge, when it did not carry packets yet or one of its addresses is new
+ */
+function waitUntilReady(
+  hostSocket: NetlinkSocket,
+  podSocket: NetlinkSocket,
+  wiring: Wiring,
+  freshBridge: Bridge | undefined,
+): void {
   for (const { address } of wiring.addresses) {
     if (familyOf(address) === 6) waitUntilLocal(podSocket, address);
   }
   waitUntilUp(hostSocket, { name: wiring.hostInterface });
-  if (bridge.wasOperational) return;
-  waitUntilUp(hostSocket, { index: bridge.index });
+  if (freshBridge === undefined) return;
+  if (!freshBridge.wasOperational) waitUntilUp(hostSocket, { index: freshBridge.index });
   for (const { address } of wiring.gateways) waitUntilLocal(hostSocket, address);
 }
 

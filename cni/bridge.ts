@@ -3,7 +3,7 @@ import type { MacAddress } from "../kernel/ip/mac.ts";
 import { NetlinkError } from "../kernel/netlink/error.ts";
 import type { NetlinkSocket } from "../kernel/netlink/socket.ts";
 import type { Link } from "../kernel/route/link.ts";
-import { changeLink, createBridge, OPERATIONAL_STATE_UP } from "../kernel/route/link.ts";
+import { changeLink, createBridge, OPERATIONAL_STATE_UNKNOWN, OPERATIONAL_STATE_UP } from "../kernel/route/link.ts";
 import { dumpRoutes, parseRoute } from "../kernel/route/route.ts";
 import { findLink } from "../kernel/route/socket.ts";
 import type { Sysctl } from "../kernel/sysctl.ts";
@@ -25,42 +25,57 @@ export interface Bridge {
   readonly name: string;
   readonly mac: MacAddress;
   readonly mtu: number;
-  /** It already carried packets when it was found; without a port it does not. */
+  /** It carried packets before the new port; without one it does not, unless it was made without a MAC of its own. */
   readonly wasOperational: boolean;
 }
 
 /**
- * Finds the node's bridge or makes it: up, STP off, with a MAC of its own and the configured MTU.
+ * Finds the node's bridge or makes it: STP off, with a MAC of its own, the configured MTU, and up last.
  *
- * An existing bridge keeps its MAC, which running pods have as a permanent neighbour. Two first ADDs at once both
- * try to create it; the loser finds the winner's.
+ * An existing bridge keeps its MAC, which running pods have as a permanent neighbour; setting it once more is what
+ * keeps the kernel from taking over a port's. Two first ADDs at once both try to create the bridge; the loser finds the
+ * winner's, and whoever finds it down makes it ready, so a kill in between leaves nothing half done.
  *
  * @throws DrawbridgeError ERR_FOREIGN_OBJECT when the name is taken by something else, which stays as it is (B2)
  * @throws NetlinkError when the kernel refuses
  */
 export function ensureBridge(socket: NetlinkSocket, sysctl: Sysctl, spec: BridgeSpec): Bridge {
-  const link = findLink(socket, { name: spec.name }) ?? makeBridge(socket, sysctl, spec);
+  const link = findLink(socket, { name: spec.name }) ?? makeBridge(socket, spec);
   if (link.kind !== "bridge") {
     throw new DrawbridgeError(
       "ERR_FOREIGN_OBJECT",
       `bridge: ${JSON.stringify(spec.name)} already exists but is not a bridge (kind ${link.kind ?? "unknown"}); choose another name or remove it`,
     );
   }
+  if (!link.up) protectBridge(sysctl, spec.name);
   const changes = {
-    ...(link.up ? {} : { up: true }),
+    ...(link.mac !== undefined && link.mac !== spec.mac ? { mac: link.mac } : {}),
     ...(spec.mtu !== 0 && link.mtu !== spec.mtu ? { mtu: spec.mtu } : {}),
+    ...(link.up ? {} : { up: true }),
   };
   if (Object.keys(changes).length > 0) socket.request(changeLink({ index: link.index }, changes));
+  const now = link.up ? link : (findLink(socket, { index: link.index }) ?? link);
   return {
     index: link.index,
     name: link.name,
     mac: link.mac ?? spec.mac,
     mtu: spec.mtu === 0 ? link.mtu : spec.mtu,
-    wasOperational: link.operationalState === OPERATIONAL_STATE_UP,
+    wasOperational: carriesPackets(now),
   };
 }
 
-function makeBridge(socket: NetlinkSocket, sysctl: Sysctl, spec: BridgeSpec): Link {
+/**
+ * A bridge made without a MAC of its own has a carrier before its first port, so that the kernel sees no change then
+ * and leaves its state unknown. One made with a MAC has none (br_stp_change_bridge_id).
+ */
+function carriesPackets(link: Link): boolean {
+  return (
+    link.operationalState === OPERATIONAL_STATE_UP ||
+    (link.operationalState === OPERATIONAL_STATE_UNKNOWN && link.carrier)
+  );
+}
+
+function makeBridge(socket: NetlinkSocket, spec: BridgeSpec): Link {
   try {
     socket.request(createBridge(spec));
   } catch (error) {
@@ -73,11 +88,16 @@ function makeBridge(socket: NetlinkSocket, sysctl: Sysctl, spec: BridgeSpec): Li
       `bridge: ${JSON.stringify(spec.name)} vanished right after it was made; try again`,
     );
   }
-  // A pod must not be able to give the node routes or addresses by router advertisements (CVE-2020-10749).
-  sysctl.write(`net/ipv6/conf/${spec.name}/accept_ra`, "0");
-  // The bridge has no carrier before its first port, so its link-local address is not made yet and will skip detection.
-  sysctl.write(`net/ipv6/conf/${spec.name}/accept_dad`, "0");
   return link;
+}
+
+/**
+ * A pod must not be able to give the node routes or addresses by router advertisements (CVE-2020-10749), and the
+ * bridge's own link-local address must not wait for duplicates. Before the bridge is up it has neither.
+ */
+function protectBridge(sysctl: Sysctl, name: string): void {
+  sysctl.write(`net/ipv6/conf/${name}/accept_ra`, "0");
+  sysctl.write(`net/ipv6/conf/${name}/accept_dad`, "0");
 }
 
 /**

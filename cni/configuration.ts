@@ -1,4 +1,4 @@
-import * as v from "valibot";
+import { isName, MAX_NAME_LENGTH } from "../ipam/owner.ts";
 import type { RangeInput, RangeSet } from "../ipam/range.ts";
 import { canonicalRange, canonicalRangeSets } from "../ipam/range.ts";
 import type { Address } from "../kernel/ip/address.ts";
@@ -9,10 +9,10 @@ import { parseMac } from "../kernel/ip/mac.ts";
 import type { CniArguments } from "./environment.ts";
 import { checkInterfaceName } from "./environment.ts";
 import { CniError, CniErrorCode } from "./error.ts";
-import { foldKeys, isNestedDeeper, showValue } from "./json.ts";
+import type { Decoded, Shape } from "./json.ts";
+import { decode, isNestedDeeper, showValue } from "./json.ts";
 import type { Dns, ResultRoute } from "./result.ts";
-import type { NetworkInput } from "./schema.ts";
-import { networkSchema, shapeOf } from "./schema.ts";
+import type { DetachInput, NetworkInput } from "./network_input.ts";
 import type { CniVersion } from "./version.ts";
 import { negotiateVersion } from "./version.ts";
 
@@ -31,6 +31,8 @@ export interface NetworkConfiguration {
 export interface BridgeConfiguration extends NetworkConfiguration {
   readonly bridge: string;
   readonly hairpinMode: boolean;
+  /** Whether the pod gets default routes nobody configured; without them it reaches only what its routes say. */
+  readonly isDefaultGateway: boolean;
   /** Bytes; 0 keeps the kernel's default. */
   readonly mtu: number;
   /** A MAC address the runtime asks for: runtimeConfig before args.cni before CNI_ARGS. */
@@ -45,9 +47,9 @@ export interface IpamConfiguration {
   readonly resolvConf: string | undefined;
 }
 
-const NAME = /^[a-zA-Z0-9][a-zA-Z0-9_.-]*$/;
-const LONGEST_NAME = 200;
-const SMALLEST_IPV6_MTU = 1280;
+const RUN_DIRECTORY = "/run/drawbridge";
+const DATA_DIRECTORY = "/var/lib/cni/networks";
+export const SMALLEST_IPV6_MTU = 1280;
 /** Real configurations have less than ten. */
 const MOST_LEVELS = 64;
 
@@ -57,10 +59,10 @@ const ipamTypes = ["host-local", "drawbridge-ipam"];
 /**
  * Reads the configuration a runtime passes on standard input.
  *
- * @returns the typed keys, spelled as declared whatever their case
+ * @returns the typed keys of the shape, spelled as declared whatever their case
  * @throws CniError 6 when it is not a JSON object, 1 for a version we do not speak, 7 for a wrong type
  */
-export function decodeConfiguration(text: string): NetworkInput {
+export function decodeConfiguration<const S extends Shape>(text: string, shape: S): Decoded<S> {
   let value: unknown;
   try {
     value = JSON.parse(text);
@@ -83,13 +85,9 @@ export function decodeConfiguration(text: string): NetworkInput {
       `standard input nests objects and lists deeper than ${MOST_LEVELS} levels; expected a network configuration`,
     );
   }
-  const folded = foldKeys(value, shapeOf(networkSchema));
-  if (folded !== null && typeof folded === "object" && "cniVersion" in folded) negotiateVersion(folded.cniVersion);
-  const parsed = v.safeParse(networkSchema, folded, { abortEarly: true });
-  if (parsed.success) return parsed.output;
-  const [issue] = parsed.issues;
-  const path = v.getDotPath(issue) ?? "configuration";
-  throw invalid(path, issue.input, issue.expected ?? "another type");
+  // The version comes first: another one may give other types to what follows.
+  negotiateVersion(decode(value, { cniVersion: "any" }).cniVersion);
+  return decode(value, shape);
 }
 
 /**
@@ -102,13 +100,13 @@ export function bridgeConfiguration(input: NetworkInput, args: CniArguments): Br
   refuseUnsupported(input);
   const network = networkConfiguration(input, args);
   const mtu = input.mtu ?? 0;
-  const hasIpv6 = network.ipam.ranges.some(([range]) => range !== undefined && cidrFamily(range.subnet) === 6);
-  const smallest = hasIpv6 ? SMALLEST_IPV6_MTU : 68;
+  const needsIpv6 = hasIpv6(network.ipam.ranges);
+  const smallest = needsIpv6 ? SMALLEST_IPV6_MTU : 68;
   if (!Number.isInteger(mtu) || (mtu !== 0 && (mtu < smallest || mtu > 65535))) {
     throw invalid(
       "mtu",
       mtu,
-      `0 (the kernel's default) or ${smallest} to 65535${hasIpv6 ? ", since IPv6 needs 1280" : ""}`,
+      `0 (the kernel's default) or ${smallest} to 65535${needsIpv6 ? ", since IPv6 needs 1280" : ""}`,
     );
   }
   const [macField, mac] = firstPresent([
@@ -121,9 +119,16 @@ export function bridgeConfiguration(input: NetworkInput, args: CniArguments): Br
     ...network,
     bridge: checkInterfaceName(input.bridge ?? "cni0", "bridge", CniErrorCode.INVALID_CONFIGURATION),
     hairpinMode: input.hairpinMode ?? false,
+    isDefaultGateway: input.isDefaultGateway ?? true,
     mtu,
     mac: mac === undefined ? undefined : parseMac(mac, macField),
   };
+}
+
+/** Whether a pod gets an IPv6 address. */
+export function hasIpv6(sets: readonly RangeSet[]): boolean {
+  for (const [range] of sets) if (range !== undefined && cidrFamily(range.subnet) === 6) return true;
+  return false;
 }
 
 /**
@@ -139,9 +144,43 @@ export function networkConfiguration(input: NetworkInput, args: CniArguments): N
   return {
     cniVersion,
     name: networkName(input),
-    runDir: checkDirectory("runDir", input.runDir || "/run/drawbridge"),
+    runDir: checkDirectory("runDir", input.runDir || RUN_DIRECTORY),
     ipam,
     dns: input.dns ?? {},
+  };
+}
+
+/** What releasing addresses needs: where they are, not how they are chosen. */
+export interface ReleaseConfiguration {
+  readonly name: string;
+  readonly ipam: { readonly dataDir: string };
+}
+
+/** What DEL reads: where things are, not how they are made. */
+export interface DetachConfiguration extends ReleaseConfiguration {
+  readonly runDir: string;
+  readonly bridge: string;
+}
+
+/**
+ * Judges only what a DEL needs. A configuration that ADD would refuse must not keep a pod from being removed: it may
+ * have changed since, or be another plugin's (CNI specification: DEL is best effort).
+ *
+ * @throws CniError 7 naming the field
+ */
+export function detachConfiguration(input: DetachInput): DetachConfiguration {
+  return {
+    ...releaseConfiguration(input),
+    runDir: checkDirectory("runDir", input.runDir || RUN_DIRECTORY),
+    bridge: checkInterfaceName(input.bridge ?? "cni0", "bridge", CniErrorCode.INVALID_CONFIGURATION),
+  };
+}
+
+/** The same for the IPAM face, which has no bridge. @throws CniError 7 naming the field */
+export function releaseConfiguration(input: DetachInput): ReleaseConfiguration {
+  return {
+    name: networkName(input),
+    ipam: { dataDir: checkDirectory("ipam.dataDir", input.ipam?.dataDir || DATA_DIRECTORY) },
   };
 }
 
@@ -150,18 +189,18 @@ export function networkConfiguration(input: NetworkInput, args: CniArguments): N
  *
  * @throws CniError 7 when it is missing or could not name a directory
  */
-export function networkName(input: NetworkInput): string {
+export function networkName(input: DetachInput): string {
   const name = input.name ?? "";
   if (name === "")
     throw new CniError(
       CniErrorCode.INVALID_CONFIGURATION,
       "missing network name: set name in the network configuration",
     );
-  if (!NAME.test(name) || name.length > LONGEST_NAME) {
+  if (!isName(name)) {
     throw new CniError(
       CniErrorCode.INVALID_CONFIGURATION,
-      `invalid characters found in network name: name must be a letter or digit, then letters, digits, "_", "." or "-", at most ${LONGEST_NAME} in all`,
-      JSON.stringify(name.slice(0, 2 * LONGEST_NAME)),
+      `invalid characters found in network name: name must be a letter or digit, then letters, digits, "_", "." or "-", at most ${MAX_NAME_LENGTH} in all`,
+      JSON.stringify(name.slice(0, 2 * MAX_NAME_LENGTH)),
     );
   }
   return name;
@@ -184,7 +223,7 @@ function ipamConfiguration(input: NetworkInput, args: CniArguments): IpamConfigu
     ...(input.runtimeConfig?.ips ?? []).map((ip, i) => [`runtimeConfig.ips[${i}]`, ip] as const),
   ];
   return {
-    dataDir: checkDirectory("ipam.dataDir", ipam.dataDir || "/var/lib/cni/networks"),
+    dataDir: checkDirectory("ipam.dataDir", ipam.dataDir || DATA_DIRECTORY),
     ranges,
     requested: requested.map(([field, ip]) =>
       ip.includes("/") ? parseCidr(ip, field).address : parseAddress(ip, field),
@@ -224,13 +263,20 @@ function checkExpressible(version: CniVersion, ranges: readonly RangeSet[]): voi
 
 /** The node reaches its pods through the subnet of the bridge's address, so the gateway must lie in it. */
 function checkGateways(sets: readonly RangeSet[]): void {
-  for (const { gateway, subnet } of sets.flat()) {
-    if (cidrContains(subnet, gateway)) continue;
-    throw invalid("ipam gateway", formatAddress(gateway), `an address of ${formatCidr(subnet)}: the bridge carries it`);
+  for (const set of sets) {
+    for (const { gateway, subnet } of set) {
+      if (cidrContains(subnet, gateway)) continue;
+      throw invalid(
+        "ipam gateway",
+        formatAddress(gateway),
+        `an address of ${formatCidr(subnet)}: the bridge carries it`,
+      );
+    }
   }
 }
 
-function parseRoute(dst: string, gw: string | undefined, field: string): ResultRoute {
+function parseRoute(dst: string | undefined, gw: string | undefined, field: string): ResultRoute {
+  if (dst === undefined) throw invalid(`${field}.dst`, dst, 'a prefix such as "0.0.0.0/0"');
   const destination = parseCidr(dst, `${field}.dst`);
   if (hasHostBits(destination)) throw invalid(`${field}.dst`, dst, "a network without host bits");
   if (gw === undefined || gw === "") return { destination };
@@ -244,6 +290,7 @@ function parseRoute(dst: string, gw: string | undefined, field: string): ResultR
 /** Features of the reference plugins that would change what a pod gets: refused rather than silently left out. */
 const unsupportedFeatures: readonly (readonly [field: string, value: (input: NetworkInput) => unknown, string])[] = [
   ["ipMasq", ({ ipMasq }) => ipMasq, "false or absent: masquerade is a node-level matter"],
+  ["forceAddress", ({ forceAddress }) => forceAddress, "false or absent: addresses of the bridge are only added"],
   ["promiscMode", ({ promiscMode }) => promiscMode, "false or absent; hairpinMode serves the same purpose"],
   ["macspoofchk", ({ macspoofchk }) => macspoofchk, "false or absent"],
   ["enabledad", ({ enabledad }) => enabledad, "false or absent: addresses are unique by allocation"],
@@ -280,7 +327,7 @@ function nonEmpty(list: readonly unknown[] | undefined): readonly unknown[] | un
 
 /** A plugin type is a file name in the runtime's plugin directory: never a path (CVE-2021-20206). */
 function checkType(field: string, type: string | undefined): void {
-  if (type === undefined || type === "" || !NAME.test(type)) {
+  if (type === undefined || !isName(type)) {
     throw invalid(
       field,
       type,
@@ -300,7 +347,8 @@ function checkDirectory(field: string, path: string): string {
 function firstPresent(
   candidates: readonly (readonly [field: string, value: string | undefined])[],
 ): readonly [field: string, value: string | undefined] {
-  return candidates.find(([, value]) => value !== undefined && value !== "") ?? ["", undefined];
+  for (const candidate of candidates) if (candidate[1]) return candidate;
+  return ["", undefined];
 }
 
 function invalid(field: string, value: unknown, expectation: string): CniError {

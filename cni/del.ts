@@ -6,7 +6,7 @@ import type { NetlinkSocket } from "../kernel/netlink/socket.ts";
 import { deleteLink, getLink, parseLink } from "../kernel/route/link.ts";
 import { deleteNeighbour } from "../kernel/route/neighbour.ts";
 import { openRouteSocket } from "../kernel/route/socket.ts";
-import type { BridgeConfiguration } from "./configuration.ts";
+import type { DetachConfiguration } from "./configuration.ts";
 import type { Attachment } from "./environment.ts";
 import { hostInterfaceName } from "./names.ts";
 import type { Node } from "./node.ts";
@@ -17,45 +17,50 @@ import { openStore } from "./node.ts";
  *
  * The link goes first, then the addresses, then the record: an address is free only once nothing answers to it, and
  * the record that names the addresses outlives them. Without a record (killed before it, another boot, a pod of the
- * reference plugin) the addresses are found by the container's id in the store, and no neighbour entry of ours can
- * exist, since ADD sets those after the record.
+ * reference plugin) the addresses are found by the container's id in the store. The record, not the configuration,
+ * says where they are: that may have changed since.
  *
  * @param namespace the pod's, or undefined when it is gone
  * @throws NetlinkError when the kernel will not remove the link; the addresses then stay reserved
  */
 export function del(
   node: Node,
-  configuration: BridgeConfiguration,
+  configuration: DetachConfiguration,
   attachment: Attachment,
   home: NetworkNamespace,
   namespace: NetworkNamespace | undefined,
 ): void {
-  const socket = openRouteSocket(node.syscalls);
   const { runDir, name } = configuration;
   const record = readAttachment(runDir, name, attachment, node.files);
-  const hostInterface = hostInterfaceName(node.sha256, attachment.containerId, attachment.ifname);
+  const socket = openRouteSocket(node.syscalls);
   const [deleted, bridge] = socket.batch([
-    deleteLink({ name: hostInterface }),
-    getLink({ name: configuration.bridge }),
+    deleteLink({ name: hostInterfaceName(node.sha256, attachment.containerId, attachment.ifname) }),
+    getLink({ name: record?.bridge ?? configuration.bridge }),
   ]);
-  if (deleted?.error !== undefined) {
-    if (deleted.error.errnoName !== "ENODEV") throw deleted.error;
-    if (namespace !== undefined) deletePodInterface(node, home, namespace, attachment.ifname);
-  }
+  if (deleted?.error !== undefined && deleted.error.errnoName !== "ENODEV") throw deleted.error;
 
-  const store = openStore(node, configuration);
-  if (record === undefined) {
-    store.release(attachment);
-  } else {
-    const addresses = record.addresses.map(({ address }) => address);
+  // What is asked of the kernel here concerns addresses nobody else can get before the store's lock is given back.
+  const beforeRelease = (held: readonly Address[]): void => {
+    if (held.length === 0) return;
+    const isOthersWork = deleted?.error !== undefined && record === undefined;
+    if (isOthersWork && namespace !== undefined) deletePodInterface(node, home, namespace, attachment.ifname);
     const [bridgeMessage] = bridge?.messages ?? [];
-    if (bridgeMessage !== undefined) forgetNeighbours(socket, parseLink(bridgeMessage).index, addresses);
-    store.releaseAddresses(attachment, addresses);
+    if (bridgeMessage !== undefined) forgetNeighbours(socket, parseLink(bridgeMessage).index, held);
+  };
+  const store = openStore(node, name, record?.dataDir ?? configuration.ipam.dataDir);
+  if (record === undefined) store.release(attachment, beforeRelease);
+  else {
+    const addresses = record.addresses.map(({ address }) => address);
+    store.releaseAddresses(attachment, addresses, beforeRelease);
   }
   removeAttachment(runDir, name, attachment, node.files);
 }
 
-/** The interface of a pod that another plugin wired before a migration: it has no host end of our name. */
+/**
+ * Removes the interface of a pod that another plugin wired before a migration: it has no host end of our name and no
+ * record, but a reservation. Without one the interface is not this attachment's, and stays: an ADD that was refused
+ * because of it is followed by a DEL, too.
+ */
 function deletePodInterface(node: Node, home: NetworkNamespace, namespace: NetworkNamespace, ifname: string): void {
   const socket = insideNamespace(node.syscalls, home, namespace, () => openRouteSocket(node.syscalls));
   const [reply] = socket.batch([deleteLink({ name: ifname })]);

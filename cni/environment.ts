@@ -1,3 +1,4 @@
+import { isInterfaceName, isName, MAX_IFNAME_BYTES, MAX_NAME_LENGTH } from "../ipam/owner.ts";
 import { CniError, CniErrorCode } from "./error.ts";
 
 /** The parameters of an ADD or DEL, validated (CNI specification, "Parameters"). */
@@ -20,9 +21,6 @@ export interface CniArguments {
 
 export type Environment = Readonly<Record<string, string | undefined>>;
 
-const LONGEST_CONTAINER_ID = 200;
-const LONGEST_IFNAME = 15;
-
 /**
  * Reads the parameters of a verb that concerns one attachment.
  *
@@ -32,7 +30,8 @@ const LONGEST_IFNAME = 15;
  */
 export function readAttachment(environment: Environment, verb: "ADD" | "DEL"): Attachment {
   const required = verb === "ADD" ? ["CNI_CONTAINERID", "CNI_NETNS", "CNI_IFNAME"] : ["CNI_CONTAINERID", "CNI_IFNAME"];
-  const missing = required.filter((name) => !environment[name]);
+  const missing: string[] = [];
+  for (const name of required) if (!environment[name]) missing.push(name);
   if (missing.length > 0) {
     throw new CniError(
       CniErrorCode.INVALID_ENVIRONMENT,
@@ -44,51 +43,55 @@ export function readAttachment(environment: Environment, verb: "ADD" | "DEL"): A
     containerId: checkContainerId(environment["CNI_CONTAINERID"] ?? ""),
     ifname: checkInterfaceName(environment["CNI_IFNAME"] ?? "", "CNI_IFNAME", CniErrorCode.INVALID_ENVIRONMENT),
     netns: environment["CNI_NETNS"] === "" ? undefined : environment["CNI_NETNS"],
-    arguments: readArguments(environment["CNI_ARGS"] ?? ""),
+    // A DEL needs none of them, and must not fail over what an ADD refused.
+    arguments: readArguments((verb === "ADD" && environment["CNI_ARGS"]) || ""),
   };
 }
 
 function checkContainerId(id: string): string {
-  if (!/^[a-zA-Z0-9][a-zA-Z0-9_.-]*$/.test(id) || id.length > LONGEST_CONTAINER_ID) {
+  if (!isName(id)) {
     throw new CniError(
       CniErrorCode.INVALID_ENVIRONMENT,
-      `invalid characters in containerID: CNI_CONTAINERID must be a letter or digit, then letters, digits, "_", "." or "-", at most ${LONGEST_CONTAINER_ID} in all`,
-      JSON.stringify(id.slice(0, 2 * LONGEST_CONTAINER_ID)),
+      `invalid characters in containerID: CNI_CONTAINERID must be a letter or digit, then letters, digits, "_", "." or "-", at most ${MAX_NAME_LENGTH} in all`,
+      JSON.stringify(id.slice(0, 2 * MAX_NAME_LENGTH)),
     );
   }
   return id;
 }
 
 /**
- * An interface name the kernel takes (dev_valid_name) and a path component cannot abuse.
- *
- * "%" is refused too: the kernel takes "br%d" for a pattern and makes "br0" of it (dev_alloc_name).
+ * An interface name that {@link isInterfaceName} accepts.
  *
  * @throws CniError with `code`, naming the field and the value
  */
 export function checkInterfaceName(name: string, field: string, code: CniErrorCode): string {
-  const tooLong = new TextEncoder().encode(name).length > LONGEST_IFNAME;
-  // oxlint-disable-next-line no-control-regex -- control characters are what is refused here
-  if (name === "" || tooLong || /[/:%\s\u0000-\u001f\u007f]/u.test(name) || isReserved(name)) {
-    throw new CniError(
-      code,
-      `${field}: ${JSON.stringify(name.slice(0, 64))} is not an interface name; expected 1 to ${LONGEST_IFNAME} bytes without "/", ":", "%" or white space, and none of ".", "..", "all", "default"`,
-    );
-  }
-  return name;
+  if (isInterfaceName(name)) return name;
+  throw new CniError(
+    code,
+    `${field}: ${JSON.stringify(name.slice(0, 64))} is not an interface name; expected 1 to ${MAX_IFNAME_BYTES} bytes without "/", ":", "%" or white space, and none of ".", "..", "all", "default"`,
+  );
 }
 
-/** Path components, and directories of /proc/sys/net/ipv4/conf that are no interface (sysctl_dev_name_is_allowed). */
-function isReserved(name: string): boolean {
-  return [".", "..", "all", "default"].includes(name);
+/** Reads CNI_ARGS; what is no pod of Kubernetes by its names counts as none. */
+function readArguments(text: string): CniArguments {
+  const pairs = readPairs(text);
+  const namespace = pairs.get("K8S_POD_NAMESPACE");
+  const name = pairs.get("K8S_POD_NAME");
+  const isPod = namespace !== undefined && name !== undefined && isDnsName(namespace) && isDnsName(name);
+  return {
+    mac: pairs.get("MAC") || undefined,
+    ip: pairs.get("IP") || undefined,
+    pod: isPod ? { namespace, name, uid: cleanUid(pairs.get("K8S_POD_UID")) } : undefined,
+  };
 }
 
 /**
- * Reads CNI_ARGS, `KEY=value` pairs joined by semicolons, in the reference library's strictness: keys are
- * case-sensitive and an unknown one is refused unless `IgnoreUnknown` is set.
+ * `KEY=value` pairs joined by semicolons, in the reference library's strictness: keys are case-sensitive and an unknown
+ * one is refused unless `IgnoreUnknown` is set.
  */
-function readArguments(text: string): CniArguments {
+function readPairs(text: string): ReadonlyMap<string, string> {
   const pairs = new Map<string, string>();
+  const unknown: string[] = [];
   for (const pair of text === "" ? [] : text.split(";")) {
     const [key, value, ...rest] = pair.split("=");
     if (key === undefined || value === undefined || rest.length > 0) {
@@ -98,24 +101,20 @@ function readArguments(text: string): CniArguments {
       );
     }
     pairs.set(key, value);
+    if (!isKnownArgument(key)) unknown.push(key);
   }
   const ignoreUnknown = ["1", "true"].includes((pairs.get("IgnoreUnknown") ?? "").toLowerCase());
-  const known = new Set(["IgnoreUnknown", "MAC", "IP"]);
-  const unknown = [...pairs.keys()].filter((key) => !known.has(key) && !key.startsWith("K8S_POD_"));
   if (unknown.length > 0 && !ignoreUnknown) {
     throw new CniError(
       CniErrorCode.INVALID_ENVIRONMENT,
       `CNI_ARGS: unknown args ${JSON.stringify(unknown)}; expected MAC, IP or K8S_POD_*, or set IgnoreUnknown=1`,
     );
   }
-  const namespace = pairs.get("K8S_POD_NAMESPACE");
-  const name = pairs.get("K8S_POD_NAME");
-  const isPod = namespace !== undefined && name !== undefined && isDnsName(namespace) && isDnsName(name);
-  return {
-    mac: pairs.get("MAC") || undefined,
-    ip: pairs.get("IP") || undefined,
-    pod: isPod ? { namespace, name, uid: cleanUid(pairs.get("K8S_POD_UID")) } : undefined,
-  };
+  return pairs;
+}
+
+function isKnownArgument(key: string): boolean {
+  return key === "IgnoreUnknown" || key === "MAC" || key === "IP" || key.startsWith("K8S_POD_");
 }
 
 /** Kubernetes object names are DNS names (RFC 1123), at most 253 characters; anything else is not a pod's. */

@@ -1,4 +1,4 @@
-import type { NetworkConfiguration } from "./configuration.ts";
+import type { NetworkConfiguration, ReleaseConfiguration } from "./configuration.ts";
 import { dnsOf } from "./dns.ts";
 import type { Attachment } from "./environment.ts";
 import type { Node } from "./node.ts";
@@ -14,11 +14,16 @@ import type { AddResult } from "./result.ts";
 export function allocateForOthers(node: Node, configuration: NetworkConfiguration, attachment: Attachment): AddResult {
   const dns = dnsOf(node, configuration);
   const { ranges, requested, routes } = configuration.ipam;
-  const allocations = openStore(node, configuration).allocate(ranges, attachment, requested, "scan");
+  const allocations = openStore(node, configuration.name, configuration.ipam.dataDir).allocate(
+    ranges,
+    attachment,
+    requested,
+    "scan",
+  );
   return { interfaces: [], ips: allocations.map(({ address, gateway }) => ({ address, gateway })), routes, dns };
 }
 
 /** DEL as an IPAM plugin: gives back whatever the container's interface holds; nothing is fine too. */
-export function releaseForOthers(node: Node, configuration: NetworkConfiguration, attachment: Attachment): void {
-  openStore(node, configuration).release(attachment);
+export function releaseForOthers(node: Node, configuration: ReleaseConfiguration, attachment: Attachment): void {
+  openStore(node, configuration.name, configuration.ipam.dataDir).release(attachment);
 }

@@ -1,27 +1,83 @@
-/** The keys a schema declares, nested as the data is; an array's shape stands for each of its elements. */
-export type KeyShape = { readonly [key: string]: KeyShape | true } | readonly [KeyShape];
+import { CniError, CniErrorCode } from "./error.ts";
 
 /**
- * Folds the keys of a JSON value onto the spelling a schema declares, as Go's decoder matches them: without case, the
- * last of several wins, null counts as an absent key.
+ * The types a configuration's values have: "any" for one that is only passed on, one shape in a list for each of its
+ * elements. All members of an object are optional, as in Go.
+ */
+export type Shape =
+  | "string"
+  | "number"
+  | "boolean"
+  | "object"
+  | "any"
+  | readonly [Shape]
+  | { readonly [key: string]: Shape };
+
+/** What {@link decode} makes of a shape. */
+export type Decoded<S> = S extends "string"
+  ? string
+  : S extends "number"
+    ? number
+    : S extends "boolean"
+      ? boolean
+      : S extends "object"
+        ? object
+        : S extends "any"
+          ? unknown
+          : S extends readonly [infer E]
+            ? readonly Decoded<E>[]
+            : { readonly [K in keyof S]?: Decoded<S[K]> };
+
+/**
+ * Reads a JSON value as Go's decoder does: keys match without case and the last of several wins, null counts as an
+ * absent key, unknown keys are ignored, a wrong type is an error.
  *
  * containerd sends runtime data as `HostPort` and `IngressRate`, CRI-O as `hostPort` and `ingressRate`; reading only
  * one of them loses every hostPort of the other.
+ *
+ * @param path names the value in an error ("ipam.ranges[0]")
+ * @throws CniError 7 naming the field, its value and the type that was expected
  */
-export function foldKeys(value: unknown, shape: KeyShape | true): unknown {
-  if (shape === true || value === null || typeof value !== "object") return value;
-  if (isArrayShape(shape)) {
-    return Array.isArray(value) ? value.map((element: unknown) => foldKeys(element, shape[0])) : value;
+export function decode<const S extends Shape>(value: unknown, shape: S, path = "configuration"): Decoded<S> {
+  // oxlint-disable-next-line no-unsafe-type-assertion -- this is the gate: each branch has checked its type
+  return decodeValue(value, shape, path) as Decoded<S>;
+}
+
+function decodeValue(value: unknown, shape: Shape, path: string): unknown {
+  if (shape === "any") return value;
+  if (shape === "object" || typeof shape === "string") {
+    const isRight = shape === "object" ? isObject(value) : typeof value === shape;
+    if (!isRight) throw wrongType(path, value, shape);
+    return value;
   }
-  if (Array.isArray(value)) return value;
-  const declared = new Map(Object.keys(shape).map((key) => [key.toLowerCase(), key]));
-  const folded: Record<string, unknown> = {};
-  for (const [key, element] of Object.entries(value)) {
-    const name = declared.get(key.toLowerCase());
+  return isListShape(shape) ? decodeList(value, shape[0], path) : decodeObject(value, shape, path);
+}
+
+function decodeList(value: unknown, shape: Shape, path: string): unknown {
+  if (!Array.isArray(value)) throw wrongType(path, value, "list");
+  const list: unknown[] = [];
+  for (let i = 0; i < value.length; i++) list.push(decodeValue(value[i], shape, `${path}[${i}]`));
+  return list;
+}
+
+function decodeObject(value: unknown, shape: { readonly [key: string]: Shape }, path: string): unknown {
+  if (!isObject(value)) throw wrongType(path, value, "object");
+  const prefix = path === "configuration" ? "" : `${path}.`;
+  const spelling = new Map<string, string>();
+  for (const key in shape) spelling.set(key.toLowerCase(), key);
+  const decoded: Record<string, unknown> = {};
+  for (const key of Object.keys(value)) {
+    const name = spelling.get(key.toLowerCase());
     const inner = name === undefined ? undefined : shape[name];
-    if (name !== undefined && inner !== undefined && element !== null) folded[name] = foldKeys(element, inner);
+    const element = value[key];
+    if (name === undefined || inner === undefined || element === null) continue;
+    decoded[name] = decodeValue(element, inner, `${prefix}${name}`);
   }
-  return folded;
+  return decoded;
+}
+
+function wrongType(path: string, value: unknown, expected: string): CniError {
+  return new CniError(CniErrorCode.INVALID_CONFIGURATION, `${path}: ${showValue(value)}; expected ${expected}`);
 }
 
 /**
@@ -30,7 +86,9 @@ export function foldKeys(value: unknown, shape: KeyShape | true): unknown {
  */
 export function isNestedDeeper(value: unknown, levels: number): boolean {
   if (value === null || typeof value !== "object") return false;
-  return levels === 0 || Object.values(value).some((inner) => isNestedDeeper(inner, levels - 1));
+  if (levels === 0) return true;
+  for (const inner of Object.values(value)) if (isNestedDeeper(inner, levels - 1)) return true;
+  return false;
 }
 
 /** A value for an error message: its JSON, cut where it is long; "missing" for undefined. */
@@ -41,6 +99,10 @@ export function showValue(value: unknown): string {
 
 const LONGEST_SHOWN = 200;
 
-function isArrayShape(shape: KeyShape): shape is readonly [KeyShape] {
+function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+function isListShape(shape: Shape): shape is readonly [Shape] {
   return Array.isArray(shape);
 }

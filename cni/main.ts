@@ -1,6 +1,7 @@
 import { readAll, writeAll } from "../kernel/file.ts";
 import { bunSyscalls } from "../kernel/syscall/bun.ts";
 import { CniError, CniErrorCode, formatCniError, toCniError } from "./error.ts";
+import { errorVersion, faceOf, machine, runVerb } from "./plugin.ts";
 import { supportedVersions, versionResult } from "./version.ts";
 
 const STDIN = 0;
@@ -27,35 +28,36 @@ function readStdin(): string {
 /**
  * The plugin: verb from the environment, configuration from standard input, result or error on standard output.
  *
- * The verbs are loaded only when there is one to carry out: VERSION is asked for often and needs none of them.
- *
  * @returns the exit code
  */
-async function main(): Promise<number> {
+function main(): number {
   const verb = process.env["CNI_COMMAND"];
   if (!verb) {
     write(STDERR, `Drawbridge CNI plugin\nCNI protocol versions supported: ${supportedVersions.join(", ")}`);
     return 0;
   }
+  let stdin = "";
   try {
     if (verb === "VERSION") {
       write(STDOUT, versionResult());
       return 0;
     }
-    const { faceOf, machine, runVerb } = await import("./plugin.ts");
     const node = machine(syscalls, (text) => Bun.SHA256.hash(text, "hex"));
-    const output = runVerb(node, faceOf(process.argv0), verb, process.env, readStdin());
+    stdin = readStdin();
+    const output = runVerb(node, faceOf(process.argv0), verb, process.env, stdin);
     if (output !== "") write(STDOUT, output);
     return 0;
   } catch (error) {
-    write(STDOUT, formatCniError(toCniError(error), "1.1.0"));
+    write(STDOUT, formatCniError(toCniError(error), errorVersion(stdin)));
     return 1;
   }
 }
 
-// Ending through the runtime would take it apart first, which the kernel does faster (docs/performance.md).
-// What fails here is writing the result: nobody is left to tell.
-void main().then(
-  (code) => syscalls.exit(code),
-  () => syscalls.exit(1),
-);
+let exitCode = 1;
+try {
+  exitCode = main();
+} finally {
+  // Ending through the runtime would take it apart first, which the kernel does faster (docs/performance.md). What main
+  // still throws is that its result could not be written: nobody is left to tell.
+  syscalls.exit(exitCode);
+}

@@ -18,15 +18,16 @@ export function hostInterfaceName(sha256: Sha256, containerId: string, ifname: s
 }
 
 /**
- * The MAC address of the pod's end: 0a:58 and the IPv4 address, or the low 32 bits of the IPv6 one.
+ * The MAC address of the pod's end: 0a:58 and the IPv4 address; for a pod without one, 0e and a hash of the IPv6 one.
  *
  * An address and its MAC always go together, so a neighbour entry learned for an earlier pod is right for the next.
  */
-export function podMac(address: Address): MacAddress {
-  return macFromBytes(Uint8Array.of(0x0a, 0x58, ...addressToBytes(address).slice(-4)));
+export function podMac(sha256: Sha256, address: Address): MacAddress {
+  if (typeof address !== "number") return locallyAdministered(0x0e, sha256(`pod:${address}`));
+  return macFromBytes(Uint8Array.of(0x0a, 0x58, ...addressToBytes(address)));
 }
 
-/** The MAC address of the host end: locally administered, from the interface's name, and never a pod's (ae, not 0a). */
+/** The MAC address of the host end: locally administered, from the interface's name, and never a pod's (ae, not 0a or 0e). */
 export function hostMac(sha256: Sha256, hostInterface: string): MacAddress {
   return locallyAdministered(0xae, sha256(`host:${hostInterface}`));
 }
@@ -43,5 +44,5 @@ export function bridgeMac(sha256: Sha256, bridge: string, gateway: string): MacA
 function locallyAdministered(first: number, digest: string): MacAddress {
   const bytes = [first];
   for (let i = 0; i < 10; i += 2) bytes.push(Number.parseInt(digest.slice(i, i + 2), 16));
-  return macFromBytes(Uint8Array.from(bytes));
+  return macFromBytes(new Uint8Array(bytes));
 }

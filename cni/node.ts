@@ -5,14 +5,13 @@ import { acquireFileLock } from "../kernel/file_lock.ts";
 import { readTextFile } from "../kernel/file.ts";
 import type { Sysctl } from "../kernel/sysctl.ts";
 import { procSysctl } from "../kernel/sysctl.ts";
-import type { FileCalls } from "../kernel/syscall/file_calls.ts";
+import type { FileCalls, FileReadCalls } from "../kernel/syscall/file_calls.ts";
 import type { Syscalls } from "../kernel/syscall/syscalls.ts";
-import type { NetworkConfiguration } from "./configuration.ts";
 import type { Sha256 } from "./names.ts";
 
 /** What the verbs need of the machine they run on. */
 export interface Node {
-  readonly syscalls: Syscalls & FileCalls;
+  readonly syscalls: Syscalls & FileReadCalls;
   readonly sysctl: Sysctl;
   readonly files: StoreFileSystem;
   readonly sha256: Sha256;
@@ -32,11 +31,11 @@ export function machine(syscalls: Syscalls & FileCalls, sha256: Sha256): Node {
   };
 }
 
-/** The address store a configuration names. */
-export function openStore(node: Node, configuration: NetworkConfiguration): AddressStore {
+/** The address store of a network, below host-local's `dataDir`. */
+export function openStore(node: Node, network: string, dataDir: string): AddressStore {
   return new AddressStore({
-    directory: configuration.ipam.dataDir,
-    network: configuration.name,
+    directory: dataDir,
+    network,
     fileSystem: node.files,
     lock: { acquire: (path) => acquireFileLock(node.syscalls, path) },
   });

@@ -2,7 +2,14 @@ import type { NetworkNamespace } from "../kernel/network_namespace.ts";
 import { closeNamespace, currentNamespace, isSameNamespace, openNamespace } from "../kernel/network_namespace.ts";
 import { SyscallError } from "../kernel/syscall/syscalls.ts";
 import { add } from "./add.ts";
-import { bridgeConfiguration, decodeConfiguration, networkConfiguration, networkName } from "./configuration.ts";
+import {
+  bridgeConfiguration,
+  decodeConfiguration,
+  detachConfiguration,
+  networkConfiguration,
+  networkName,
+  releaseConfiguration,
+} from "./configuration.ts";
 import { del } from "./del.ts";
 import type { Attachment, Environment } from "./environment.ts";
 import { readAttachment } from "./environment.ts";
@@ -11,7 +18,9 @@ import { allocateForOthers, releaseForOthers } from "./ipam_plugin.ts";
 import { loopbackResult, setLoopback } from "./loopback.ts";
 import type { Node } from "./node.ts";
 import { resultObject } from "./result.ts";
-import type { NetworkInput } from "./schema.ts";
+import type { DetachInput, NetworkInput } from "./network_input.ts";
+import { detachShape, networkShape } from "./network_input.ts";
+import type { CniVersion } from "./version.ts";
 import { negotiateVersion } from "./version.ts";
 
 export { machine } from "./node.ts";
@@ -23,6 +32,15 @@ export type Face = "drawbridge" | "drawbridge-ipam" | "loopback";
 export function faceOf(argv0: string): Face {
   const name = argv0.slice(argv0.lastIndexOf("/") + 1);
   return name === "drawbridge-ipam" || name === "loopback" ? name : "drawbridge";
+}
+
+/** The version to print an error in: the configuration's where it can be read, else the newest. */
+export function errorVersion(stdin: string): CniVersion {
+  try {
+    return negotiateVersion(decodeConfiguration(stdin, { cniVersion: "string" }).cniVersion);
+  } catch {
+    return "1.1.0";
+  }
 }
 
 /**
@@ -41,14 +59,13 @@ export function runVerb(node: Node, face: Face, verb: string, environment: Envir
     );
   }
   const attachment = readAttachment(environment, verb);
-  const input = decodeConfiguration(stdin);
-  networkName(input);
   return verb === "ADD"
-    ? runAdd(node, face, environment, attachment, input)
-    : runDel(node, face, environment, attachment, input);
+    ? runAdd(node, face, environment, attachment, decodeConfiguration(stdin, networkShape))
+    : runDel(node, face, environment, attachment, decodeConfiguration(stdin, detachShape));
 }
 
 function runAdd(node: Node, face: Face, environment: Environment, attachment: Attachment, input: NetworkInput): string {
+  networkName(input);
   const version = negotiateVersion(input.cniVersion);
   if (face === "drawbridge-ipam") {
     const configuration = networkConfiguration(input, attachment.arguments);
@@ -72,12 +89,13 @@ function runAdd(node: Node, face: Face, environment: Environment, attachment: At
   });
 }
 
-function runDel(node: Node, face: Face, environment: Environment, attachment: Attachment, input: NetworkInput): string {
+function runDel(node: Node, face: Face, environment: Environment, attachment: Attachment, input: DetachInput): string {
+  networkName(input);
   if (face === "drawbridge-ipam") {
-    releaseForOthers(node, networkConfiguration(input, attachment.arguments), attachment);
+    releaseForOthers(node, releaseConfiguration(input), attachment);
     return "";
   }
-  const configuration = face === "drawbridge" ? bridgeConfiguration(input, attachment.arguments) : undefined;
+  const configuration = face === "drawbridge" ? detachConfiguration(input) : undefined;
   return withNamespaces(node, environment, attachment, (home, namespace) => {
     if (configuration !== undefined) del(node, configuration, attachment, home, namespace);
     else if (namespace !== undefined) setLoopback(node, home, namespace, false);
@@ -145,7 +163,8 @@ function openIfPresent(node: Node, path: string): NetworkNamespace | undefined {
   try {
     return openNamespace(node.syscalls, path);
   } catch (error) {
-    if (error instanceof SyscallError && (error.errnoName === "ENOENT" || error.errnoName === "ENOTDIR"))
+    // A process that has ended leaves ESRCH or EACCES behind its /proc/PID/ns/net.
+    if (error instanceof SyscallError && ["ENOENT", "ENOTDIR", "ESRCH", "EACCES"].includes(error.errnoName))
       return undefined;
     throw new CniError(
       CniErrorCode.INVALID_NETNS,

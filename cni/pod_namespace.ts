@@ -13,7 +13,6 @@ import type { Node } from "./node.ts";
 const podSettings = [
   ["net/ipv4/conf/all/accept_redirects", "0"],
   ["net/ipv4/conf/default/accept_redirects", "0"],
-  ["net/ipv6/conf/all/accept_redirects", "0"],
   ["net/ipv6/conf/default/accept_redirects", "0"],
   ["net/ipv6/conf/default/accept_ra", "0"],
   ["net/ipv6/conf/default/accept_dad", "0"],

@@ -1,6 +1,6 @@
 import type { Allocation } from "../ipam/store.ts";
 import type { Cidr } from "../kernel/ip/cidr.ts";
-import { cidrContains, cidrFamily, hostCidr } from "../kernel/ip/cidr.ts";
+import { cidrFamily, formatCidr, hostCidr } from "../kernel/ip/cidr.ts";
 import type { Address } from "../kernel/ip/address.ts";
 import { familyOf } from "../kernel/ip/address.ts";
 import type { MacAddress } from "../kernel/ip/mac.ts";
@@ -24,7 +24,7 @@ export interface Wiring {
   readonly hostMac: MacAddress;
   readonly ifname: string;
   readonly podMac: MacAddress;
-  /** Bytes; 0 for the kernel's default. */
+  /** Bytes, of both ends. */
   readonly mtu: number;
   readonly hairpin: boolean;
   /** Shown by `ip link`: whose interface this is (B23). */
@@ -33,7 +33,20 @@ export interface Wiring {
   readonly addresses: readonly Cidr[];
   /** The bridge's addresses, with the subnet's prefix length; one per allocation. */
   readonly gateways: readonly Cidr[];
-  readonly routes: readonly (ResultRoute & { readonly gateway: Address })[];
+  readonly routes: readonly PodRoute[];
+}
+
+/** A route inside the pod. */
+export interface PodRoute extends ResultRoute {
+  readonly gateway: Address;
+  /** Nobody asked for it: where the pod already has one, as with a second interface, that one stays. */
+  readonly isImplicit: boolean;
+}
+
+/** A request, and the errno by which the kernel may say that it is so already, or cannot be so here. */
+export interface Step {
+  readonly request: Request;
+  readonly tolerates?: "EEXIST" | "EAFNOSUPPORT";
 }
 
 /**
@@ -44,6 +57,7 @@ export function decideWiring(
   configuration: BridgeConfiguration,
   attachment: Attachment,
   allocations: readonly Allocation[],
+  bridge: Bridge,
   sha256: Sha256,
 ): Wiring {
   const { containerId, ifname } = attachment;
@@ -51,61 +65,68 @@ export function decideWiring(
   const pod = attachment.arguments.pod;
   const [first] = allocations;
   if (first === undefined) throw new RangeError("wiring needs at least one allocation");
-  const ipv4 = allocations.find(({ address }) => cidrFamily(address) === 4) ?? first;
   return {
     hostInterface,
     hostMac: hostMac(sha256, hostInterface),
     ifname,
-    podMac: configuration.mac ?? podMac(ipv4.address.address),
-    mtu: configuration.mtu,
+    podMac: configuration.mac ?? podMac(sha256, preferIpv4(allocations, first).address.address),
+    mtu: bridge.mtu,
     hairpin: configuration.hairpinMode,
     // The kernel takes 255 bytes, our NUL among them (IFLA_IFALIAS, IFALIASZ); all characters here are ASCII.
     alias: (pod === undefined ? containerId : `${pod.namespace}/${pod.name}`).slice(0, 254),
     addresses: allocations.map(({ address }) => hostCidr(address.address)),
     gateways: allocations.map(({ address, gateway }) => ({ address: gateway, prefixLength: address.prefixLength })),
-    routes: podRoutes(configuration.ipam.routes, allocations),
+    routes: podRoutes(configuration, allocations),
   };
 }
 
-/**
- * The routes inside the pod: the configured ones of its families, and a default route for each family that none of
- * them gives. A route without a gateway goes through the bridge.
- */
-function podRoutes(configured: readonly ResultRoute[], allocations: readonly Allocation[]): Wiring["routes"] {
-  const routes = new Map<string, ResultRoute & { readonly gateway: Address }>();
-  for (const { gateway } of allocations) {
-    const family = familyOf(gateway);
-    const ofFamily = configured.filter(({ destination }) => cidrFamily(destination) === family);
-    for (const route of [...ofFamily, defaultRoute(gateway)]) {
-      const key = `${family} ${route.destination.address}/${route.destination.prefixLength}`;
-      if (!routes.has(key)) routes.set(key, { destination: route.destination, gateway: route.gateway ?? gateway });
-    }
-  }
-  return [...routes.values()];
+function preferIpv4(allocations: readonly Allocation[], otherwise: Allocation): Allocation {
+  for (const allocation of allocations) if (cidrFamily(allocation.address) === 4) return allocation;
+  return otherwise;
 }
 
-/** What is asked of the kernel in the node's namespace. The bridge's addresses may be there already. */
-export function hostRequests(
-  wiring: Wiring,
-  bridge: Bridge,
-  netnsFd: number,
-): { readonly gateways: readonly Request[]; readonly link: readonly Request[] } {
-  return {
-    gateways: wiring.gateways.map((gateway) => newAddress(bridge.index, gateway)),
-    link: [
-      createVeth({
+/**
+ * The routes inside the pod: the configured ones of its families and, unless isDefaultGateway is false, a default route
+ * for each family that none of them gives. A route without a gateway goes through the bridge.
+ */
+function podRoutes(configuration: BridgeConfiguration, allocations: readonly Allocation[]): readonly PodRoute[] {
+  const routes: PodRoute[] = [];
+  const seen = new Set<string>();
+  const addRoute = ({ destination, gateway }: ResultRoute, bridgeGateway: Address, isImplicit: boolean): void => {
+    const key = formatCidr(destination);
+    if (!seen.has(key)) routes.push({ destination, gateway: gateway ?? bridgeGateway, isImplicit });
+    seen.add(key);
+  };
+  for (const { gateway } of allocations) {
+    for (const route of configuration.ipam.routes) {
+      if (cidrFamily(route.destination) === familyOf(gateway)) addRoute(route, gateway, false);
+    }
+    if (configuration.isDefaultGateway) addRoute(defaultRoute(gateway), gateway, true);
+  }
+  return routes;
+}
+
+/** What is asked of the kernel in the node's namespace, the link first. The bridge's addresses may be there already. */
+export function hostSteps(wiring: Wiring, bridge: Bridge, netnsFd: number): readonly Step[] {
+  const link = { name: wiring.hostInterface };
+  return [
+    {
+      request: createVeth({
         host: { name: wiring.hostInterface, mac: wiring.hostMac },
         peer: { name: wiring.ifname, mac: wiring.podMac, netnsFd },
         mtu: wiring.mtu,
         master: bridge.index,
       }),
-      changeLink(
-        { name: wiring.hostInterface },
-        { up: true, linkLocalAddress: false, alias: wiring.alias, bridgePort: { hairpin: wiring.hairpin } },
-      ),
-      ...wiring.addresses.map(({ address }) => setNeighbour(bridge.index, address, wiring.podMac)),
-    ],
-  };
+    },
+    // A bridge port needs no address of its own. Without IPv6, or with an MTU too small for it, there is none anyway.
+    { request: changeLink(link, { linkLocalAddress: false }), tolerates: "EAFNOSUPPORT" },
+    { request: changeLink(link, { up: true, alias: wiring.alias, bridgePort: { hairpin: wiring.hairpin } }) },
+    ...wiring.addresses.map(({ address }) => ({ request: setNeighbour(bridge.index, address, wiring.podMac) })),
+    ...wiring.gateways.map((gateway) => ({
+      request: newAddress(bridge.index, gateway),
+      tolerates: "EEXIST" as const,
+    })),
+  ];
 }
 
 /**
@@ -113,21 +134,25 @@ export function hostRequests(
  *
  * @param index the index of the pod's interface
  */
-export function podRequests(wiring: Wiring, bridge: Bridge, index: number): readonly Request[] {
-  const gateways = new Set(wiring.gateways.map(({ address }) => address));
+export function podSteps(wiring: Wiring, bridge: Bridge, index: number): readonly Step[] {
+  const gateways: Address[] = [];
+  for (const { address } of wiring.gateways) if (!gateways.includes(address)) gateways.push(address);
   return [
-    changeLink({ index: LOOPBACK_INDEX }, { up: true }),
-    ...wiring.addresses.map((address) => newAddress(index, address)),
-    changeLink({ index }, { up: true }),
-    ...[...gateways].map((gateway) => setNeighbour(index, gateway, bridge.mac)),
-    ...wiring.routes.map((route) => newRoute(routeSpec(route, index))),
+    { request: changeLink({ index: LOOPBACK_INDEX }, { up: true }) },
+    ...wiring.addresses.map((address) => ({ request: newAddress(index, address) })),
+    { request: changeLink({ index }, { up: true }) },
+    ...gateways.map((gateway) => ({ request: setNeighbour(index, gateway, bridge.mac) })),
+    ...wiring.routes.map((route) => ({
+      request: newRoute(routeSpec(route, index)),
+      ...(route.isImplicit ? { tolerates: "EEXIST" as const } : {}),
+    })),
   ];
 }
 
 /** The loopback interface has index 1 in every network namespace (net/core/dev.c, LOOPBACK_IFINDEX). */
 const LOOPBACK_INDEX = 1;
 
-function routeSpec(route: Wiring["routes"][number], index: number): RouteSpec {
+function routeSpec(route: PodRoute, index: number): RouteSpec {
   const isDefault = route.destination.prefixLength === 0;
   return {
     family: cidrFamily(route.destination),
@@ -141,15 +166,15 @@ function routeSpec(route: Wiring["routes"][number], index: number): RouteSpec {
 
 /** The result of ADD: bridge, host end and pod interface, in the order of the reference plugin. */
 export function addResult(wiring: Wiring, bridge: Bridge, sandbox: string, dns: Dns): AddResult {
-  const mtu = { mtu: wiring.mtu === 0 ? bridge.mtu : wiring.mtu };
   return {
     interfaces: [
       { name: bridge.name, mac: bridge.mac, mtu: bridge.mtu },
-      { name: wiring.hostInterface, mac: wiring.hostMac, ...mtu },
-      { name: wiring.ifname, mac: wiring.podMac, ...mtu, sandbox },
+      { name: wiring.hostInterface, mac: wiring.hostMac, mtu: wiring.mtu },
+      { name: wiring.ifname, mac: wiring.podMac, mtu: wiring.mtu, sandbox },
     ],
-    ips: wiring.addresses.map((address) => {
-      const gateway = wiring.gateways.find((candidate) => cidrContains(candidate, address.address));
+    // One gateway per address, in the same order: both come from the allocations.
+    ips: wiring.addresses.map((address, i) => {
+      const gateway = wiring.gateways[i];
       return { interface: 2, address, ...(gateway === undefined ? {} : { gateway: gateway.address }) };
     }),
     routes: wiring.routes,

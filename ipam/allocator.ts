@@ -77,8 +77,10 @@ function whyForbidden(range: AddressRange, address: Address): string | undefined
   if (cidrFamily(range.subnet) === 4 && address === lastAddress(range.subnet)) {
     return `requested ip ${text} is the broadcast address of ${formatCidr(range.subnet)}`;
   }
-  const excluded = range.exclude.find((prefix) => cidrContains(prefix, address));
-  return excluded === undefined ? undefined : `requested ip ${text} is excluded by ${formatCidr(excluded)}`;
+  for (const prefix of range.exclude) {
+    if (cidrContains(prefix, address)) return `requested ip ${text} is excluded by ${formatCidr(prefix)}`;
+  }
+  return undefined;
 }
 
 function intervalsOf(ranges: readonly AddressRange[]): readonly Interval[] {

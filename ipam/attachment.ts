@@ -31,6 +31,9 @@ export interface AttachmentRecord {
   /** `/proc/sys/kernel/random/boot_id` at the time of writing: a record of another boot describes nothing alive. */
   readonly bootId: string;
   readonly network: string;
+  /** Where the addresses are reserved: DEL looks there even when the configuration has changed since. */
+  readonly dataDir: string;
+  readonly bridge: string;
   readonly containerId: string;
   readonly ifname: string;
   /** The pod's network namespace; `inode` as decimal text, since it may exceed 2^53. */

@@ -24,6 +24,8 @@ export function decodeAttachment(text: string): AttachmentRecord {
     version: 1,
     bootId: record.string("bootId"),
     network: expectNetworkName(record.string("network")),
+    dataDir: expectDirectory(record.string("dataDir")),
+    bridge: expectInterfaceName(record.string("bridge")),
     containerId: expectContainerId(record.string("containerId")),
     ifname: expectInterfaceName(record.string("ifname")),
     netns: Object.freeze({ path: netns.string("path"), inode: netns.string("inode") }),
@@ -45,6 +47,13 @@ export function decodeAttachment(text: string): AttachmentRecord {
     portMappings: Object.freeze(record.list("portMappings").map(decodePortMapping)),
     ...(bandwidth === undefined ? {} : { bandwidth: decodeBandwidth(bandwidth) }),
   });
+}
+
+function expectDirectory(path: string): string {
+  if (!path.startsWith("/") || path.includes("\0") || path.split("/").includes("..")) {
+    throw malformed("dataDir", path, 'an absolute path without ".."');
+  }
+  return path;
 }
 
 function decodePortMapping(value: unknown, index: number): PortMapping {

@@ -9,12 +9,33 @@ export interface Owner {
 /** Longest container id and network name, in bytes: with an ifname (15) and our suffixes still one file name (255). */
 export const MAX_NAME_LENGTH = 200;
 
-const MAX_IFNAME_BYTES = 15;
+/** IFNAMSIZ without its NUL. */
+export const MAX_IFNAME_BYTES = 15;
+
+const encoder = new TextEncoder();
 
 /**
- * Returns a network name that is safe as a directory name (CNI spec: `[a-zA-Z0-9][a-zA-Z0-9_.-]*`).
+ * Whether a text is a container id or a network name: `[a-zA-Z0-9][a-zA-Z0-9_.-]*` (CNI specification), and short
+ * enough for a file name. The first character is a letter or digit, so none is `.`, `..` or `.drawbridge`.
+ */
+export function isName(text: string): boolean {
+  return text.length <= MAX_NAME_LENGTH && /^[a-zA-Z0-9][a-zA-Z0-9_.-]*$/.test(text);
+}
+
+/**
+ * Whether the kernel takes a text as an interface's name and a path component cannot be abused by it.
  *
- * The first character is a letter or digit, so no network is ever named `.`, `..` or `.drawbridge`; there is no slash.
+ * "%" is refused since the kernel takes "br%d" for a pattern and makes "br0" of it (dev_alloc_name); "all" and "default"
+ * are directories of /proc/sys/net/ipv4/conf that are no interface (sysctl_dev_name_is_allowed).
+ */
+export function isInterfaceName(text: string): boolean {
+  if (text === "" || encoder.encode(text).length > MAX_IFNAME_BYTES) return false;
+  // oxlint-disable-next-line no-control-regex -- control characters are what is refused here
+  return !/[/:%\s\u0000-\u001f\u007f]|^(\.{1,2}|all|default)$/u.test(text);
+}
+
+/**
+ * Returns a network name, which is safe as a directory name.
  *
  * @throws DrawbridgeError ERR_CONFIGURATION
  */
@@ -37,11 +58,10 @@ export function expectContainerId(name: string): string {
  * @throws DrawbridgeError ERR_CONFIGURATION
  */
 export function expectInterfaceName(name: string): string {
-  const fits = name !== "" && Buffer.byteLength(name) <= MAX_IFNAME_BYTES;
-  if (fits && !/[/:\s\0]/.test(name) && name !== "." && name !== "..") return name;
+  if (isInterfaceName(name)) return name;
   throw new DrawbridgeError(
     "ERR_CONFIGURATION",
-    `interface name: ${JSON.stringify(name)}; expected 1 to ${MAX_IFNAME_BYTES} bytes without slash, colon or white space, not "." or ".."`,
+    `interface name: ${JSON.stringify(name)}; expected 1 to ${MAX_IFNAME_BYTES} bytes without slash, colon, "%" or white space, none of ".", "..", "all", "default"`,
   );
 }
 
@@ -59,7 +79,7 @@ export function expectOwner(owner: Owner): void {
 }
 
 function expectName(what: string, name: string): string {
-  if (name.length <= MAX_NAME_LENGTH && /^[a-zA-Z0-9][a-zA-Z0-9_.-]*$/.test(name)) return name;
+  if (isName(name)) return name;
   throw new DrawbridgeError(
     "ERR_CONFIGURATION",
     `${what}: ${JSON.stringify(name)}; expected 1 to ${MAX_NAME_LENGTH} letters, digits, "_", "." or "-", the first a letter or digit`,

@@ -36,7 +36,7 @@ export type RangeSet = readonly AddressRange[];
 
 /** A range as the configuration writes it. `exclude` holds prefixes or single addresses and is ours. */
 export interface RangeInput {
-  readonly subnet: string;
+  readonly subnet?: string | undefined;
   readonly rangeStart?: string | undefined;
   readonly rangeEnd?: string | undefined;
   readonly gateway?: string | undefined;
@@ -93,11 +93,13 @@ export function canonicalRangeSets(sets: readonly (readonly RangeInput[])[], fie
   for (let j = 1; j < canonical.length; j++) {
     for (let i = 0; i < j; i++) {
       const [earlier, later] = [canonical[i] ?? [], canonical[j] ?? []];
-      if (later.every((range) => overlapping(earlier, range) === undefined)) continue;
-      throw wrong(
-        `${field}[${j}]`,
-        `range set ${i} overlaps with ${j} (${formatRangeSet(earlier)} and ${formatRangeSet(later)}); expected disjoint range sets`,
-      );
+      for (const range of later) {
+        if (overlapping(earlier, range) === undefined) continue;
+        throw wrong(
+          `${field}[${j}]`,
+          `range set ${i} overlaps with ${j} (${formatRangeSet(earlier)} and ${formatRangeSet(later)}); expected disjoint range sets`,
+        );
+      }
     }
   }
   return Object.freeze(canonical);
@@ -126,7 +128,8 @@ function canonicalRangeSet(inputs: readonly RangeInput[], field: string): RangeS
   const ranges = inputs.map((input, i) => canonicalRange(input, `${field}[${i}]`));
   const head = ranges[0];
   if (head === undefined) throw wrong(field, "empty range set; expected at least one range");
-  for (const [i, range] of ranges.entries()) {
+  for (let i = 0; i < ranges.length; i++) {
+    const range = ranges[i] ?? head;
     if (cidrFamily(range.subnet) !== cidrFamily(head.subnet)) {
       throw wrong(
         `${field}[${i}].subnet`,
@@ -144,7 +147,8 @@ function canonicalRangeSet(inputs: readonly RangeInput[], field: string): RangeS
   return Object.freeze(ranges);
 }
 
-function canonicalSubnet(text: string, field: string): Cidr {
+function canonicalSubnet(text: string | undefined, field: string): Cidr {
+  if (text === undefined) throw wrong(field, 'missing; expected a prefix such as "10.244.1.0/24"');
   const subnet = configuredCidr(text, field);
   const bits = bitsOf(cidrFamily(subnet));
   if (subnet.prefixLength > bits - 2) {

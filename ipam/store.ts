@@ -129,30 +129,47 @@ export class AddressStore {
    * White space around the content does not count. Where nothing names the interface, reservations of old host-local
    * versions, which hold the container id alone, are released instead.
    *
+   * @param before told of the addresses while nobody else can get them; when it throws, they stay reserved
    * @returns the released addresses; none when the network has no directory
    * @throws DrawbridgeError ERR_STORE, after releasing what could be released
    */
-  release(owner: Owner): readonly Address[] {
-    expectOwner(owner);
-    if (!this.#files.directoryExists(this.#directory)) return [];
-    return this.#locked(() => {
-      const held = this.#scan(owner);
-      return this.#unlinkAll(held.exact.length > 0 ? held.exact : held.legacy, held.failure);
+  release(owner: Owner, before: (held: readonly Address[]) => void = () => {}): readonly Address[] {
+    return this.#release(owner, before, () => {
+      const { exact, legacy, failure } = this.#scan(owner);
+      return { held: exact.length > 0 ? exact : legacy, failure };
     });
   }
 
   /**
    * Releases those of the addresses whose reservation names exactly this owner; reads nothing else.
    *
+   * @param before as for {@link release}
    * @returns the released addresses
    * @throws DrawbridgeError ERR_STORE, after releasing what could be released
    */
-  releaseAddresses(owner: Owner, addresses: readonly Address[]): readonly Address[] {
+  releaseAddresses(
+    owner: Owner,
+    addresses: readonly Address[],
+    before: (held: readonly Address[]) => void = () => {},
+  ): readonly Address[] {
+    return this.#release(owner, before, () => {
+      const held: Address[] = [];
+      for (const address of addresses) if (this.#content(address) === contentOf(owner)) held.push(address);
+      return { held, failure: undefined };
+    });
+  }
+
+  #release(
+    owner: Owner,
+    before: (held: readonly Address[]) => void,
+    find: () => { readonly held: readonly Address[]; readonly failure: DrawbridgeError | undefined },
+  ): readonly Address[] {
     expectOwner(owner);
     if (!this.#files.directoryExists(this.#directory)) return [];
     return this.#locked(() => {
-      const own = addresses.filter((address) => this.#content(address) === contentOf(owner));
-      return this.#unlinkAll(own, undefined);
+      const { held, failure } = find();
+      before(held);
+      return this.#unlinkAll(held, failure);
     });
   }
 
@@ -242,14 +259,14 @@ export class AddressStore {
   /** Removes all it can, then throws the first failure; an earlier failure counts only when there was nothing. */
   #unlinkAll(addresses: readonly Address[], earlier: DrawbridgeError | undefined): readonly Address[] {
     let failure = addresses.length === 0 ? earlier : undefined;
-    const released = addresses.filter((address) => {
+    const released: Address[] = [];
+    for (const address of addresses) {
       try {
-        return this.#files.unlink(this.#path(address));
+        if (this.#files.unlink(this.#path(address))) released.push(address);
       } catch (error) {
         failure ??= expectStoreError(error);
-        return false;
       }
-    });
+    }
     if (failure !== undefined) throw failure;
     return released;
   }

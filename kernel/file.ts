@@ -1,6 +1,6 @@
 import { littleEndian } from "./netlink/writer.ts";
 import { Errno } from "./syscall/errno.ts";
-import type { FileCalls } from "./syscall/file_calls.ts";
+import type { FileCalls, FileReadCalls } from "./syscall/file_calls.ts";
 import { OpenFlag } from "./syscall/file_calls.ts";
 import { check } from "./syscall/syscalls.ts";
 
@@ -21,7 +21,7 @@ const S_IFDIR = 0o040000;
  * @param limit bytes; more of them are an error, so that a reader cannot be made to fill the memory
  * @throws SyscallError; EFBIG when there are more than `limit` bytes
  */
-export function readAll(files: FileCalls, fd: number, limit: number, what: string): string {
+export function readAll(files: FileReadCalls, fd: number, limit: number, what: string): string {
   let buffer = new Uint8Array(Math.min(CHUNK, limit + 1));
   let length = 0;
   for (;;) {
@@ -56,7 +56,7 @@ export function writeAll(files: FileCalls, fd: number, data: Uint8Array, what: s
  *
  * @throws SyscallError
  */
-export function readTextFile(files: FileCalls, path: string, limit: number): string | undefined {
+export function readTextFile(files: FileReadCalls, path: string, limit: number): string | undefined {
   const fd = files.open(path, OpenFlag.RDONLY | OpenFlag.NONBLOCK | OpenFlag.CLOEXEC, 0);
   if (fd === -Errno.ENOENT) return undefined;
   check(fd, `open ${path}`);
@@ -74,7 +74,7 @@ export interface FileIdentity {
 }
 
 /** The identity of an open file. @throws SyscallError */
-export function identityOf(files: FileCalls, fd: number, what: string): FileIdentity {
+export function identityOf(files: FileReadCalls, fd: number, what: string): FileIdentity {
   const buffer = new Uint8Array(STATX_SIZE);
   check(files.statx(fd, "", AT_EMPTY_PATH, STATX_INO, buffer), `look at ${what}`);
   const view = new DataView(buffer.buffer);
@@ -83,7 +83,7 @@ export function identityOf(files: FileCalls, fd: number, what: string): FileIden
 }
 
 /** Whether a path is a directory; false also when there is nothing. @throws SyscallError */
-export function isDirectory(files: FileCalls, path: string): boolean {
+export function isDirectory(files: FileReadCalls, path: string): boolean {
   const buffer = new Uint8Array(STATX_SIZE);
   const result = files.statx(AT_FDCWD, path, 0, STATX_TYPE, buffer);
   if (result === -Errno.ENOENT || result === -Errno.ENOTDIR) return false;
@@ -96,7 +96,7 @@ export function isDirectory(files: FileCalls, path: string): boolean {
  *
  * @throws SyscallError
  */
-export function listDirectory(files: FileCalls, path: string): readonly string[] | undefined {
+export function listDirectory(files: FileReadCalls, path: string): readonly string[] | undefined {
   const fd = files.open(path, OpenFlag.RDONLY | OpenFlag.DIRECTORY | OpenFlag.CLOEXEC, 0);
   if (fd === -Errno.ENOENT) return undefined;
   check(fd, `open ${path}`);

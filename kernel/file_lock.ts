@@ -1,6 +1,6 @@
 import { DrawbridgeError } from "./error.ts";
 import { Errno, errnoName, errnoText } from "./syscall/errno.ts";
-import type { FileCalls } from "./syscall/file_calls.ts";
+import type { FileReadCalls } from "./syscall/file_calls.ts";
 import { OpenFlag } from "./syscall/file_calls.ts";
 import type { Syscalls } from "./syscall/syscalls.ts";
 import { check } from "./syscall/syscalls.ts";
@@ -25,7 +25,11 @@ export type Release = () => void;
  * @throws DrawbridgeError ERR_LOCK_TIMEOUT when it is held for ten seconds
  * @throws DrawbridgeError ERR_STORE when the file cannot be created, SyscallError when it cannot be locked
  */
-export function acquireFileLock(syscalls: Syscalls & FileCalls, path: string, waiting: Waiting = realWaiting): Release {
+export function acquireFileLock(
+  syscalls: Syscalls & FileReadCalls,
+  path: string,
+  waiting: Waiting = realWaiting,
+): Release {
   const flags = OpenFlag.RDONLY | OpenFlag.CREAT | OpenFlag.CLOEXEC;
   const fd = syscalls.open(path, flags, 0o750);
   if (fd < 0) throw new DrawbridgeError("ERR_STORE", `cannot open ${path}: ${errnoText(-fd)} (${errnoName(-fd)})`);

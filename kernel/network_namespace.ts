@@ -1,6 +1,6 @@
 import type { FileIdentity } from "./file.ts";
 import { identityOf } from "./file.ts";
-import type { FileCalls } from "./syscall/file_calls.ts";
+import type { FileReadCalls } from "./syscall/file_calls.ts";
 import { OpenFlag } from "./syscall/file_calls.ts";
 import type { Syscalls } from "./syscall/syscalls.ts";
 import { check, SyscallError } from "./syscall/syscalls.ts";
@@ -21,18 +21,18 @@ export interface NetworkNamespace extends FileIdentity {
  *
  * @throws SyscallError naming the path (ENOENT when it is gone)
  */
-export function openNamespace(files: FileCalls, path: string): NetworkNamespace {
+export function openNamespace(files: FileReadCalls, path: string): NetworkNamespace {
   const flags = OpenFlag.RDONLY | OpenFlag.NONBLOCK | OpenFlag.CLOEXEC;
   const fd = check(files.open(path, flags, 0), `open network namespace ${path}`);
   return { path, fd, ...identityOf(files, fd, path) };
 }
 
 /** The namespace the calling thread is in. */
-export function currentNamespace(files: FileCalls): NetworkNamespace {
+export function currentNamespace(files: FileReadCalls): NetworkNamespace {
   return openNamespace(files, "/proc/thread-self/ns/net");
 }
 
-export function closeNamespace(files: FileCalls, namespace: NetworkNamespace): void {
+export function closeNamespace(files: FileReadCalls, namespace: NetworkNamespace): void {
   files.close(namespace.fd);
 }
 

@@ -55,7 +55,7 @@ export function fakeSysctl(settings: Map<string, string>): Sysctl {
 
 /** A part is any name the kernel takes for an interface (dev_valid_name): no slash, no space, not "." or "..". */
 function pathOf(key: string): string {
-  if (!key.split("/").every((part) => /^[^\s\0]+$/.test(part) && part !== "." && part !== "..")) {
+  if (/[\s\0]|(^|\/)\.{0,2}(\/|$)/.test(key)) {
     throw new DrawbridgeError(
       "ERR_CONFIGURATION",
       `sysctl: ${JSON.stringify(key)} is not a key; expected parts without spaces, none of them "." or "..", joined by slashes`,

@@ -87,12 +87,14 @@ function parseGroups(text: string, mayEndInIpv4: boolean): readonly number[] | u
   if (text === "") return [];
   const groups: number[] = [];
   const parts = text.split(":");
-  for (const [position, part] of parts.entries()) {
+  let left = parts.length;
+  for (const part of parts) {
+    left--;
     if (/^[0-9a-fA-F]{1,4}$/.test(part)) {
       groups.push(Number.parseInt(part, 16));
       continue;
     }
-    const ipv4 = mayEndInIpv4 && position === parts.length - 1 ? tryParseIpv4(part) : undefined;
+    const ipv4 = mayEndInIpv4 && left === 0 ? tryParseIpv4(part) : undefined;
     if (ipv4 === undefined) return undefined;
     groups.push(ipv4 >>> 16, ipv4 & 0xffff);
   }
@@ -142,8 +144,8 @@ export function formatAddress(address: Address): string {
 function longestZeroRun(groups: readonly number[]): { readonly start: number; readonly length: number } {
   let longest = { start: 0, length: 0 };
   let length = 0;
-  for (const [position, group] of groups.entries()) {
-    length = group === 0 ? length + 1 : 0;
+  for (let position = 0; position < groups.length; position++) {
+    length = groups[position] === 0 ? length + 1 : 0;
     if (length > longest.length) longest = { start: position - length + 1, length };
   }
   return longest;

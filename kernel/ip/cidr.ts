@@ -20,9 +20,12 @@ export function parseCidr(text: string, field = "cidr"): Cidr {
   const slash = text.indexOf("/");
   const address = slash < 0 ? undefined : tryParseAddress(text.slice(0, slash));
   const length = text.slice(slash + 1);
-  if (address !== undefined && /^(0|[1-9][0-9]{0,2})$/.test(length)) {
-    const prefixLength = Number(length);
-    if (prefixLength <= bitsOf(familyOf(address))) return Object.freeze({ address, prefixLength });
+  const prefixLength = Number(length);
+  // Printing it again shows whether it was written as a plain number: no sign, no leading zero, no exponent.
+  if (address !== undefined && String(prefixLength) === length && prefixLength >= 0) {
+    if (prefixLength <= bitsOf(familyOf(address)) && Number.isInteger(prefixLength)) {
+      return Object.freeze({ address, prefixLength });
+    }
   }
   throw new DrawbridgeError(
     "ERR_ADDRESS",

@@ -65,7 +65,8 @@ export class NetlinkSocket {
   /**
    * Sends the requests, as many in one datagram as the kernel's answers fit the receive buffer, and reads every answer.
    *
-   * The kernel carries them out in order and goes on after a refusal, so each reply has its own outcome.
+   * The kernel carries them out in order, goes on after a refusal and always reports one (netlink_rcv_skb), so each
+   * reply has its own outcome although only the last request of a datagram asks to be acknowledged.
    *
    * @throws SyscallError when sending or receiving fails; the outcome of the requests is then unknown
    */
@@ -80,21 +81,24 @@ export class NetlinkSocket {
   #exchange(requests: readonly Request[]): readonly Reply[] {
     const writer = new Writer(1024);
     const first = this.#sequence + 1;
-    for (const message of requests) encodeRequest(writer, message, MessageFlag.ACK, ++this.#sequence);
+    const last = this.#sequence + requests.length;
+    for (const message of requests) {
+      const sequence = ++this.#sequence;
+      encodeRequest(writer, message, sequence === last ? MessageFlag.ACK : 0, sequence);
+    }
     this.#send(writer.view());
     const replies = requests.map((message) => ({
       request: message,
       error: undefined as NetlinkError | undefined,
       messages: [] as ReceivedMessage[],
     }));
-    const pending = new Set<Reply>(replies);
-    while (pending.size > 0) {
+    for (let isDone = requests.length === 0; !isDone;) {
       for (const message of this.#receive()) {
         const reply = replies[message.sequence - first];
         if (reply === undefined) continue;
         if (message.type === ControlType.ERROR) {
           reply.error = outcomeOf(reply.request, message.flags, message.body);
-          pending.delete(reply);
+          isDone ||= message.sequence === last;
         } else if (message.type > ControlType.OVERRUN) {
           reply.messages.push({ ...message, body: message.body.slice() });
         }

@@ -20,12 +20,12 @@ import { Writer } from "../netlink/writer.ts";
 export const RTM_NEWLINK = 16;
 export const RTM_DELLINK = 17;
 const RTM_GETLINK = 18;
-const RTM_SETLINK = 19;
 
 const AF_UNSPEC = 0;
 const AF_INET6 = 10;
 
 const IFF_UP = 0x1;
+const IFF_LOWER_UP = 0x10000;
 
 /** struct ifinfomsg (include/uapi/linux/rtnetlink.h). */
 const linkHeader = { family: "u8", pad: "u8", type: "u16", index: "i32", flags: "u32", change: "u32" } as const;
@@ -33,17 +33,11 @@ const linkHeader = { family: "u8", pad: "u8", type: "u16", index: "i32", flags: 
 /** IFLA_BRPORT_* (include/uapi/linux/if_link.h). */
 const bridgePortAttributes = {
   hairpin: [4, u8],
-  learning: [8, u8],
-  unicastFlood: [9, u8],
   isolated: [33, u8],
 } as const satisfies AttributeTable;
 
 /** IFLA_BR_*. */
-const bridgeAttributes = {
-  stpState: [5, u32],
-  vlanFiltering: [7, u8],
-  multicastSnooping: [23, u8],
-} as const satisfies AttributeTable;
+const bridgeAttributes = { stpState: [5, u32] } as const satisfies AttributeTable;
 
 /** IFLA_INFO_*; the tables of `data` and `slaveData` depend on `kind` and `slaveKind`. */
 const linkInfoAttributes = {
@@ -93,6 +87,8 @@ const SKIP_STATISTICS = 8;
 
 /** IF_OPER_UP: the link carries packets. */
 export const OPERATIONAL_STATE_UP = 6;
+/** IF_OPER_UNKNOWN: the kernel has had no reason yet to look (linkwatch); with a carrier the link carries packets. */
+export const OPERATIONAL_STATE_UNKNOWN = 0;
 
 const create = { type: RTM_NEWLINK, flags: MessageFlag.CREATE | MessageFlag.EXCL, layout: linkLayout } as const;
 const change = { type: RTM_NEWLINK, flags: 0, layout: linkLayout } as const;
@@ -106,6 +102,7 @@ export interface Link {
   readonly mac: MacAddress | undefined;
   readonly mtu: number;
   readonly up: boolean;
+  readonly carrier: boolean;
   /** IF_OPER_*: 6 is up, 2 is down. */
   readonly operationalState: number;
   /** The index of the bridge this is a port of. */
@@ -166,7 +163,7 @@ export function createVeth(pair: VethPair): Request {
 }
 
 /**
- * Creates a bridge with an address of its own, STP off (POD-16) and up.
+ * Creates a bridge with an address of its own and STP off (POD-16), down.
  *
  * With an explicit MAC the kernel never adopts the lowest port's (br_stp_change_bridge_id). An MTU is not part of it:
  * only a change afterwards makes one that ports coming and going do not alter (BROPT_MTU_SET_BY_USER).
@@ -175,7 +172,7 @@ export function createBridge(bridge: { readonly name: string; readonly mac: MacA
   return request(
     `create bridge ${bridge.name}`,
     create,
-    { flags: IFF_UP, change: IFF_UP },
+    {},
     {
       mac: bridge.mac,
       name: bridge.name,
@@ -230,16 +227,6 @@ export function changeLink(link: LinkReference, to: LinkChange): Request {
   );
 }
 
-/** Makes a link a port of a bridge, or, with 0, takes it out. */
-export function setMaster(link: LinkReference, master: number): Request {
-  return request(
-    `set master of link ${describe(link)} to ${master}`,
-    { type: RTM_SETLINK, flags: 0, layout: linkLayout },
-    headerOf(link),
-    { ...("name" in link ? { name: link.name } : {}), master },
-  );
-}
-
 /** Deletes a link; a veth takes its peer with it. */
 export function deleteLink(link: LinkReference): Request {
   return request(
@@ -281,6 +268,7 @@ export function parseLink(message: ReceivedMessage): Link {
     mac: attributes.mac?.length === 6 ? mac.decode(attributes.mac) : undefined,
     mtu: attributes.mtu ?? 0,
     up: (header.flags & IFF_UP) !== 0,
+    carrier: (header.flags & IFF_LOWER_UP) !== 0,
     operationalState: attributes.operationalState ?? 0,
     master: attributes.master,
     peer: attributes.link,

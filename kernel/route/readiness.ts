@@ -37,7 +37,8 @@ export function waitUntilUp(socket: NetlinkSocket, link: LinkReference, waiting?
 export function waitUntilLocal(socket: NetlinkSocket, address: Address, waiting?: Waiting): void {
   const isLocal = (): boolean => {
     const [reply] = socket.batch([lookUpRoute(address)]);
-    return reply?.messages.some(isLocalRoute) === true;
+    const answer = reply?.messages[0];
+    return answer !== undefined && isLocalRoute(answer);
   };
   waitUntil(isLocal, `address ${formatAddress(address)} has no local route`, waiting);
 }

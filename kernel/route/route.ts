@@ -2,8 +2,7 @@ import type { Address, Family } from "../ip/address.ts";
 import { bitsOf, familyOf, formatAddress } from "../ip/address.ts";
 import type { Cidr } from "../ip/cidr.ts";
 import { formatCidr } from "../ip/cidr.ts";
-import type { AttributeTable } from "../netlink/attribute.ts";
-import { address, nested, u32 } from "../netlink/attribute.ts";
+import { address, u32 } from "../netlink/attribute.ts";
 import type { BodyLayout, ReceivedMessage, Request } from "../netlink/message.ts";
 import { decodeBody, MessageFlag, request } from "../netlink/message.ts";
 import { addressFamilyNumber } from "./family.ts";
@@ -21,9 +20,6 @@ const RTNH_F_ONLINK = 4;
 
 /** The routing protocol number that marks our routes (`ip route show proto 107`), so that we only ever touch ours. */
 export const ROUTE_PROTOCOL = 107;
-
-/** RTAX_* inside RTA_METRICS. */
-const metricAttributes = { mtu: [2, u32] } as const satisfies AttributeTable;
 
 /** struct rtmsg and RTA_* (include/uapi/linux/rtnetlink.h). */
 const layout = {
@@ -43,8 +39,6 @@ const layout = {
     outputInterface: [4, u32],
     gateway: [5, address],
     priority: [6, u32],
-    preferredSource: [7, address],
-    metrics: [8, nested(metricAttributes)],
     table: [15, u32],
   },
 } as const satisfies BodyLayout;
@@ -74,16 +68,6 @@ export function newRoute(route: RouteSpec): Request {
   return request(
     `add route ${describe(route)}`,
     { type: RTM_NEWROUTE, flags: MessageFlag.CREATE | MessageFlag.EXCL, layout },
-    header(route),
-    attributes(route),
-  );
-}
-
-/** Adds a route or replaces the one of the same destination and priority. */
-export function replaceRoute(route: RouteSpec): Request {
-  return request(
-    `replace route ${describe(route)}`,
-    { type: RTM_NEWROUTE, flags: MessageFlag.CREATE | MessageFlag.REPLACE, layout },
     header(route),
     attributes(route),
   );

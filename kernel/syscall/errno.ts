@@ -80,7 +80,7 @@ const texts: Readonly<Record<keyof typeof Errno, string>> = {
   ENOSYS: "not implemented by this kernel",
   ENOTEMPTY: "directory not empty",
   ELOOP: "too many levels of symbolic links",
-  EXFULL: "exchange full",
+  EXFULL: "no free slot: a bridge has 1023 ports at most",
   ENODATA: "no data",
   EMSGSIZE: "message too long",
   EPROTONOSUPPORT: "protocol not supported",

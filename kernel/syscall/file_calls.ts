@@ -3,19 +3,23 @@
  *
  * `node:fs` would do all of this, but loading it takes 1.6 ms of every ADD (docs/performance.md).
  */
-export interface FileCalls {
+export interface FileReadCalls {
   open(path: string, flags: number, mode: number): number;
   read(fd: number, buffer: Uint8Array): number;
-  write(fd: number, data: Uint8Array): number;
   close(fd: number): number;
-  link(existing: string, name: string): number;
-  rename(from: string, to: string): number;
-  unlink(path: string): number;
-  mkdir(path: string, mode: number): number;
   /** Fills `buffer` with struct linux_dirent64 records; 0 at the end of the directory. */
   getdents64(fd: number, buffer: Uint8Array): number;
   /** Fills `buffer` (256 bytes) with a struct statx, whose layout is the same on every architecture. */
   statx(directoryFd: number, path: string, flags: number, mask: number, buffer: Uint8Array): number;
+}
+
+/** The calls that change the file system: handed only to the store, the records and sysctl, never to a verb. */
+export interface FileCalls extends FileReadCalls {
+  write(fd: number, data: Uint8Array): number;
+  link(existing: string, name: string): number;
+  rename(from: string, to: string): number;
+  unlink(path: string): number;
+  mkdir(path: string, mode: number): number;
 }
 
 const isArm = process.arch === "arm64";

@@ -2,7 +2,7 @@ import { DrawbridgeError } from "../error.ts";
 import { errnoName, errnoText } from "./errno.ts";
 
 /**
- * The system calls Drawbridge makes that `node:fs` does not offer.
+ * The system calls Drawbridge makes for sockets, namespaces and locks; those for files are in `file_calls.ts`.
  *
  * Each returns what the kernel returns: zero or more on success, minus the errno on failure. Nothing throws, so a
  * caller that expects EAGAIN or EEXIST reads a number; {@link check} turns the rest into an error. Two backends:

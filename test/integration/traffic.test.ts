@@ -13,7 +13,7 @@ import { Prober } from "../lab/probe/prober.ts";
 import { PROTOCOLS } from "../lab/probe/protocol.ts";
 import type { TwoNodes, WiredNode } from "../lab/topology.ts";
 import { setBridgeNetfilter, twoNodes } from "../lab/topology.ts";
-import { requireKernel } from "../support/privilege.ts";
+import { requireBridgeNetfilter, requireKernel } from "../support/privilege.ts";
 import { podResult } from "./add_result.ts";
 
 const PORT = 8080;
@@ -33,6 +33,7 @@ for (const bridgeNetfilter of [true, false]) {
 
     before(function () {
       requireKernel(this);
+      if (bridgeNetfilter) requireBridgeNetfilter(this);
       lab = createLab(`traffic-${bridgeNetfilter ? "on" : "off"}`);
       nodes = twoNodes(lab, { bridgeNetfilter });
       pods = [
@@ -188,7 +189,8 @@ for (const bridgeNetfilter of [true, false]) {
       }
     });
 
-    it("POD-22: same-node traffic goes on while the br_netfilter switch flips", async () => {
+    it("POD-22: same-node traffic goes on while the br_netfilter switch flips", async function () {
+      requireBridgeNetfilter(this);
       const flows = flowsBetween((from, to) => from !== to && from.on === to.on);
       for (const isOn of [!bridgeNetfilter, bridgeNetfilter]) {
         setBridgeNetfilter(nodes.node1.node, isOn);

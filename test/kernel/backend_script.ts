@@ -4,6 +4,7 @@ import { parseMac } from "../../kernel/ip/mac.ts";
 import { currentNamespace, insideNamespace, openNamespace } from "../../kernel/network_namespace.ts";
 import { dumpAddresses, newAddress, parseInterfaceAddress } from "../../kernel/route/interface_address.ts";
 import { changeLink, createBridge, createVeth, dumpLinks, parseLink } from "../../kernel/route/link.ts";
+import { waitUntilUp } from "../../kernel/route/readiness.ts";
 import { dumpRoutes, newRoute, parseRoute } from "../../kernel/route/route.ts";
 import { findLink, openRouteSocket } from "../../kernel/route/socket.ts";
 import type { FileCalls } from "../../kernel/syscall/file_calls.ts";
@@ -16,6 +17,7 @@ export function wireAndDescribe(syscalls: Syscalls & FileCalls, nodePath: string
   const nodeSocket = insideNamespace(syscalls, home, node, () => openRouteSocket(syscalls));
   const podSocket = insideNamespace(syscalls, home, pod, () => openRouteSocket(syscalls));
   nodeSocket.request(createBridge({ name: "cni0", mac: parseMac("0a:58:0a:f4:01:01") }));
+  nodeSocket.request(changeLink({ name: "cni0" }, { up: true }));
   const master = findLink(nodeSocket, { name: "cni0" })?.index ?? 0;
   const host = { name: "dbv0", mac: parseMac("ae:58:0a:f4:01:07") };
   const peer = { name: "eth0", mac: parseMac("0a:58:0a:f4:01:07"), netnsFd: pod.fd };
@@ -23,6 +25,8 @@ export function wireAndDescribe(syscalls: Syscalls & FileCalls, nodePath: string
   nodeSocket.request(changeLink({ name: "dbv0" }, { linkLocalAddress: false, bridgePort: { hairpin: true } }));
   nodeSocket.request(changeLink({ name: "dbv0" }, { up: true, alias: "default/web" }));
   podSocket.request(changeLink({ name: "eth0" }, { up: true }));
+  for (const name of ["dbv0", "cni0"]) waitUntilUp(nodeSocket, { name });
+  waitUntilUp(podSocket, { name: "eth0" });
   const eth0 = findLink(podSocket, { name: "eth0" })?.index ?? 0;
   podSocket.requestAll([newAddress(eth0, parseCidr("10.244.1.7/24")), newAddress(eth0, parseCidr("fd00:244:1::7/64"))]);
   const gateway = parseAddress("10.244.1.1");

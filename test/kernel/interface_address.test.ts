@@ -27,6 +27,7 @@ describe("kernel/route interface address", () => {
     const node = lab.namespace("node");
     pod = lab.namespace("pod");
     node.route.request(createBridge({ name: "cni0", mac: parseMac("0a:58:0a:f4:01:01") }));
+    node.route.request(changeLink({ name: "cni0" }, { up: true }));
     const host = { name: "dbv0", mac: parseMac("ae:58:0a:f4:01:07") };
     const peer = { name: "eth0", mac: parseMac("0a:58:0a:f4:01:07"), netnsFd: pod.handle.fd };
     node.route.request(createVeth({ host, peer, mtu: 0, master: node.link("cni0").index }));

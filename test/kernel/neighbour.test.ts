@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { parseAddress } from "../../kernel/ip/address.ts";
 import { parseMac } from "../../kernel/ip/mac.ts";
-import { createBridge, deleteLink } from "../../kernel/route/link.ts";
+import { changeLink, createBridge, deleteLink } from "../../kernel/route/link.ts";
 import { deleteNeighbour, dumpNeighbours, parseNeighbour, setNeighbour } from "../../kernel/route/neighbour.ts";
 import type { Lab } from "../lab/lab.ts";
 import { createLab } from "../lab/lab.ts";
@@ -21,6 +21,7 @@ describe("kernel/route neighbour", () => {
     lab = createLab("kernel-neighbour");
     node = lab.namespace("node");
     node.route.request(createBridge({ name: "cni0", mac: parseMac("0a:58:0a:f4:01:01") }));
+    node.route.request(changeLink({ name: "cni0" }, { up: true }));
     bridge = node.link("cni0").index;
   });
   after(() => lab?.destroy());

@@ -20,6 +20,7 @@ describe("kernel/route refusals", () => {
     lab = createLab("kernel-refusal");
     node = lab.namespace("node");
     node.route.request(createBridge({ name: "cni0", mac }));
+    node.route.request(changeLink({ name: "cni0" }, { up: true }));
     bridge = node.link("cni0").index;
   });
   after(() => lab?.destroy());

@@ -3,16 +3,9 @@ import { parseAddress } from "../../kernel/ip/address.ts";
 import { formatCidr, parseCidr } from "../../kernel/ip/cidr.ts";
 import { parseMac } from "../../kernel/ip/mac.ts";
 import { newAddress } from "../../kernel/route/interface_address.ts";
-import { createBridge } from "../../kernel/route/link.ts";
+import { changeLink, createBridge } from "../../kernel/route/link.ts";
 import type { Route } from "../../kernel/route/route.ts";
-import {
-  deleteRoute,
-  dumpRoutes,
-  newRoute,
-  parseRoute,
-  replaceRoute,
-  ROUTE_PROTOCOL,
-} from "../../kernel/route/route.ts";
+import { deleteRoute, dumpRoutes, newRoute, parseRoute, ROUTE_PROTOCOL } from "../../kernel/route/route.ts";
 import type { Lab } from "../lab/lab.ts";
 import { createLab } from "../lab/lab.ts";
 import type { LabNamespace } from "../lab/namespace.ts";
@@ -32,6 +25,7 @@ describe("kernel/route route", () => {
     pod = lab.namespace("pod");
     pod.route.request(createBridge({ name: "eth0", mac: parseMac("0a:58:0a:f4:01:07") }));
     eth0 = pod.link("eth0").index;
+    pod.route.request(changeLink({ index: eth0 }, { up: true }));
     pod.route.request(newAddress(eth0, parseCidr("10.99.0.7/32")));
     pod.route.request(newAddress(eth0, parseCidr("fd99::7/128")));
   });
@@ -71,17 +65,18 @@ describe("kernel/route route", () => {
       );
     });
 
-    it(`refuses it a second time, replaces it, and deletes it once (IPv${family})`, () => {
+    it(`refuses it a second time, also by another gateway, and deletes it once (IPv${family})`, () => {
       const spec = { ...via, outputInterface: eth0 };
-      assert.throws(() => pod.route.request(newRoute(spec)), {
-        message: /^add route default \(IPv\d\) via .* \(EEXIST\)$/,
-      });
       const other = parseAddress(family === 4 ? "10.244.1.2" : "fd00:244:1::2");
-      pod.route.request(replaceRoute({ ...spec, gateway: other }));
-      assert.equal(ours(family).find(({ destination }) => destination === undefined)?.gateway, other);
-      pod.route.request(deleteRoute({ ...spec, gateway: other }));
+      for (const again of [spec, { ...spec, gateway: other }]) {
+        assert.throws(() => pod.route.request(newRoute(again)), {
+          message: /^add route default \(IPv\d\) via .* \(EEXIST\)$/,
+        });
+      }
+      assert.equal(ours(family).find(({ destination }) => destination === undefined)?.gateway, gateway);
+      pod.route.request(deleteRoute(spec));
       assert.equal(iproute(pod, "ip", `-${family} route show default`).length, 0);
-      assert.throws(() => pod.route.request(deleteRoute({ ...spec, gateway: other })), { message: /\(ESRCH\)$/ });
+      assert.throws(() => pod.route.request(deleteRoute(spec)), { message: /\(ESRCH\)$/ });
     });
 
     it(`adds a route to a host on the link, with a priority (IPv${family})`, () => {

@@ -25,6 +25,7 @@ describe("kernel/route veth", () => {
     node = lab.namespace("node");
     pod = lab.namespace("pod");
     node.route.request(createBridge({ name: "cni0", mac: parseMac("0a:58:0a:f4:01:01") }));
+    node.route.request(changeLink({ name: "cni0" }, { up: true }));
     bridge = node.link("cni0").index;
   });
   after(() => lab?.destroy());

@@ -24,6 +24,8 @@ export interface Call {
   readonly executable?: string;
   /** Kernel features the plugin shall not find. */
   readonly without?: readonly MaskedFeature[];
+  /** A command line to which the plugin is appended, and which runs it. Not together with `without`. */
+  readonly launcher?: readonly string[];
 }
 
 /** How a call of a plugin ended. */
@@ -49,6 +51,7 @@ export interface CallOptions {
   /** CNI_NETNS; a DEL may come without one. */
   readonly netns?: string;
   readonly without?: readonly MaskedFeature[];
+  readonly launcher?: readonly string[];
   /** Appended to the K8S_ pairs of CNI_ARGS ("IP=10.244.1.9"). */
   readonly arguments?: string;
 }
@@ -116,6 +119,7 @@ export function podCall(
     },
     ...(options.executable === undefined ? {} : { executable: options.executable }),
     ...(options.without === undefined ? {} : { without: options.without }),
+    ...(options.launcher === undefined ? {} : { launcher: options.launcher }),
   };
 }
 
@@ -173,7 +177,7 @@ interface PreparedCall {
 function prepare(call: Call): PreparedCall {
   const executable = call.executable ?? DRAWBRIDGE;
   return {
-    ...(call.without === undefined ? { file: executable, args: [] } : masked(call.without, executable)),
+    ...commandLine(call, executable),
     env: {
       PATH: process.env["PATH"] ?? "/usr/sbin:/usr/bin:/sbin:/bin",
       ...call.environment,
@@ -182,6 +186,15 @@ function prepare(call: Call): PreparedCall {
     },
     input: JSON.stringify(call.configuration),
   };
+}
+
+function commandLine(
+  { without, launcher }: Call,
+  executable: string,
+): { readonly file: string; readonly args: readonly string[] } {
+  if (without !== undefined) return masked(without, executable);
+  const [file, ...args] = [...(launcher ?? []), executable];
+  return { file, args };
 }
 
 function outcomeOf(ended: Omit<CallOutcome, "result" | "error">): CallOutcome {

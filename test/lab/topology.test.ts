@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { dumpAddresses, parseInterfaceAddress } from "../../kernel/route/interface_address.ts";
-import { requireKernel, skip } from "../support/privilege.ts";
+import { requireBridgeNetfilter, requireKernel } from "../support/privilege.ts";
 import { createLab } from "./lab.ts";
-import { hasBridgeNetfilter, setBridgeNetfilter, twoNodes, UPLINK } from "./topology.ts";
+import { setBridgeNetfilter, twoNodes, UPLINK } from "./topology.ts";
 
 describe("two nodes and a router", () => {
   before(function () {
@@ -37,9 +37,9 @@ describe("two nodes and a router", () => {
   });
 
   it("keep their br_netfilter state apart", function () {
+    requireBridgeNetfilter(this);
     using lab = createLab("states");
     const { node1, node2 } = twoNodes(lab);
-    if (!hasBridgeNetfilter(node1.node)) skip(this, "br_netfilter is not loaded");
     setBridgeNetfilter(node1.node, false);
     setBridgeNetfilter(node2.node, true);
     assert.equal(node1.node.readSysctl("net/bridge/bridge-nf-call-iptables"), "0");

@@ -7,6 +7,7 @@ import type { MacAddress } from "../../kernel/ip/mac.ts";
 import { newAddress } from "../../kernel/route/interface_address.ts";
 import { changeLink, createVeth } from "../../kernel/route/link.ts";
 import type { RouteSpec } from "../../kernel/route/route.ts";
+import { waitUntilLocal, waitUntilUp } from "../../kernel/route/readiness.ts";
 import { newRoute } from "../../kernel/route/route.ts";
 import type { Lab, LabNode } from "./lab.ts";
 import { enableForwarding } from "./lab.ts";
@@ -48,8 +49,6 @@ export interface TwoNodes {
 export const UPLINK = "uplink";
 
 const RTPROT_STATIC = 4;
-const IF_OPER_UP = 6;
-const CARRIER_TIMEOUT_MILLISECONDS = 3000;
 
 /**
  * Two nodes and a router between them, dual-stack: what carries pods, without any pod.
@@ -110,8 +109,7 @@ export interface CableEnd {
 /**
  * Joins two namespaces by a veth pair made in place, with addresses that answer at once (nodad), both ends up.
  *
- * Returns when both ends carry packets: the kernel attaches the queue of a new link from a work item (linkwatch), and
- * drops what is sent before.
+ * Returns when both ends carry packets and receive those for their addresses; what is sent before is lost.
  */
 export function connect(a: CableEnd, b: CableEnd, mtu = 0): void {
   a.namespace.route.request(
@@ -131,16 +129,9 @@ export function connect(a: CableEnd, b: CableEnd, mtu = 0): void {
       ...end.addresses.map((address) => newAddress(index, address)),
     ]);
   }
-  for (const end of [a, b]) waitForCarrier(end.namespace, end.link);
-}
-
-function waitForCarrier(namespace: LabNamespace, name: string): void {
-  const cell = new Int32Array(new SharedArrayBuffer(4));
-  const deadline = performance.now() + CARRIER_TIMEOUT_MILLISECONDS;
-  while (namespace.link(name).operationalState !== IF_OPER_UP) {
-    if (performance.now() > deadline)
-      throw new Error(`${namespace.name}: ${name} has no carrier after ${CARRIER_TIMEOUT_MILLISECONDS} ms`);
-    Atomics.wait(cell, 0, 0, 1);
+  for (const end of [a, b]) {
+    waitUntilUp(end.namespace.route, { name: end.link });
+    for (const { address } of end.addresses) waitUntilLocal(end.namespace.route, address);
   }
 }
 

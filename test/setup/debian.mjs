@@ -17,6 +17,9 @@ export const KERNEL_TOOLS = [
   { command: "nft", debianPackage: "nftables", purpose: "reads back nftables rulesets" },
 ];
 
+/** For the benchmark alone. @type {Tool} */
+export const IPERF = { command: "iperf3", debianPackage: "iperf3", purpose: "measures throughput between pods" };
+
 /** Debian keeps these out of a user's PATH. */
 export const SYSTEM_DIRECTORIES = ["/usr/sbin", "/sbin"];
 

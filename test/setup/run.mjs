@@ -2,8 +2,9 @@ import { spawn } from "node:child_process";
 import { existsSync } from "node:fs";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
+import { loadBridgeNetfilter } from "./bridge_netfilter.mjs";
 import { buildPlugin } from "./build.mjs";
-import { KERNEL_TOOLS, SYSTEM_DIRECTORIES, ensureTools } from "./debian.mjs";
+import { SYSTEM_DIRECTORIES, ensureTools } from "./debian.mjs";
 import { SetupFailure, say } from "./failure.mjs";
 import { ensurePackages } from "./packages.mjs";
 import { TASKS } from "./tasks.mjs";
@@ -58,7 +59,8 @@ async function runTask(name, args) {
     throw new SetupFailure(`no task "${name}"; give one of ${[...TASKS.keys()].join(", ")}`);
   }
   const toolchain = ensurePackages(PROJECT);
-  if (task.needsKernelTools) ensureTools(KERNEL_TOOLS);
+  ensureTools(task.tools);
+  if (task.usesBridges) loadBridgeNetfilter();
   if (task.builds) buildPlugin(PROJECT, toolchain.bun);
   const env = { ...environment(toolchain), ...task.env };
   for (const [index, { script, args: fixed }] of task.commands.entries()) {

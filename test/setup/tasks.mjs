@@ -1,3 +1,7 @@
+import { IPERF, KERNEL_TOOLS } from "./debian.mjs";
+
+/** @typedef {import("./debian.mjs").Tool} Tool */
+
 /**
  * @typedef {object} Command
  * @property {string} script a JavaScript or TypeScript file, relative to the project, run by Node 24
@@ -7,7 +11,8 @@
 /**
  * @typedef {object} Task
  * @property {boolean} builds whether the plugin executable is made first
- * @property {boolean} needsKernelTools whether `ip`, `bridge` and `nft` are wanted
+ * @property {readonly Tool[]} tools of the machine that it uses
+ * @property {boolean} usesBridges whether br_netfilter is wanted
  * @property {Readonly<Record<string, string>>} env
  * @property {readonly Command[]} commands run in turn, the first failure ends the task; the arguments go to the last
  */
@@ -24,8 +29,8 @@ function command(script, ...args) {
 const MOCHA = "node_modules/mocha/bin/mocha.js";
 const OXFMT = "node_modules/oxfmt/bin/oxfmt";
 
-const RUNS_THE_PLUGIN = { builds: true, needsKernelTools: true, env: {} };
-const READS_SOURCES = { builds: false, needsKernelTools: false, env: {} };
+const RUNS_THE_PLUGIN = { builds: true, tools: KERNEL_TOOLS, usesBridges: true, env: {} };
+const READS_SOURCES = { builds: false, tools: [], usesBridges: false, env: {} };
 
 /** The tasks behind the npm scripts, by name. @type {ReadonlyMap<string, Task>} */
 export const TASKS = new Map([
@@ -33,7 +38,7 @@ export const TASKS = new Map([
   ["test", { ...RUNS_THE_PLUGIN, commands: [command(MOCHA)] }],
   ["test:full", { ...RUNS_THE_PLUGIN, env: { DRAWBRIDGE_FULL: "1" }, commands: [command(MOCHA)] }],
   ["mutants", { ...RUNS_THE_PLUGIN, commands: [command("test/mutants/run.ts")] }],
-  ["bench", { ...RUNS_THE_PLUGIN, commands: [command("test/bench/bench.ts")] }],
+  ["bench", { ...RUNS_THE_PLUGIN, tools: [...KERNEL_TOOLS, IPERF], commands: [command("test/bench/bench.ts")] }],
   ["build", { ...READS_SOURCES, builds: true, commands: [] }],
   [
     "lint",

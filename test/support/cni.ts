@@ -4,6 +4,7 @@ import type { BridgeConfiguration } from "../../cni/configuration.ts";
 import { bridgeConfiguration, decodeConfiguration } from "../../cni/configuration.ts";
 import type { Attachment, CniArguments } from "../../cni/environment.ts";
 import { toCniError } from "../../cni/error.ts";
+import { networkShape } from "../../cni/network_input.ts";
 
 /** SHA-256 as the plugin gets it. */
 export function sha256(text: string): string {
@@ -37,7 +38,7 @@ export function ipamInput(changes: Readonly<Record<string, unknown>>): Record<st
 
 /** What the plugin reads of a configuration object. */
 export function configurationOf(input: unknown, args: CniArguments = noArguments): BridgeConfiguration {
-  return bridgeConfiguration(decodeConfiguration(JSON.stringify(input)), args);
+  return bridgeConfiguration(decodeConfiguration(JSON.stringify(input), networkShape), args);
 }
 
 /** What a refusal is expected to be: its code of the specification, and texts its message and details hold. */

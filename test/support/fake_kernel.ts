@@ -1,20 +1,27 @@
 import path from "node:path";
 import type { Node } from "../../cni/node.ts";
 import { systemFileSystem } from "../../ipam/file_system.ts";
+import { formatAddress } from "../../kernel/ip/address.ts";
 import { parseMac } from "../../kernel/ip/mac.ts";
 import type { ReceivedMessage } from "../../kernel/netlink/message.ts";
 import { ControlType, decodeMessages, MessageFlag } from "../../kernel/netlink/message.ts";
 import { littleEndian } from "../../kernel/netlink/writer.ts";
 import { createBridge, parseLink, RTM_DELLINK, RTM_NEWLINK } from "../../kernel/route/link.ts";
+import { parseNeighbour } from "../../kernel/route/neighbour.ts";
 import { Errno } from "../../kernel/syscall/errno.ts";
+import type { FakeNode } from "./fake_node.ts";
 import { fakeNode } from "./fake_node.ts";
 
 const RTM_GETLINK = 18;
 const RTM_NEWROUTE = 24;
 const RTM_GETROUTE = 26;
+const RTM_NEWNEIGH = 28;
+const RTM_DELNEIGH = 29;
 const RTN_LOCAL = 2;
 /** IFLA_OPERSTATE, 5 bytes with its padding: IF_OPER_UP. */
 const OPERATIONAL = Uint8Array.of(5, 0, 16, 0, 6, 0, 0, 0);
+/** IFLA_MTU: 1500 bytes. */
+const MTU = Uint8Array.of(8, 0, 4, 0, 0xdc, 5, 0, 0);
 const FIRST_SOCKET = 100_000;
 /** 1 is the loopback interface. */
 const FIRST_INDEX = 2;
@@ -25,18 +32,22 @@ export const POD_INTERFACE = "eth0";
 /** Stands for SIGKILL: no code of ours may catch it. */
 export class Killed extends Error {}
 
-/** What the next events do: `fail` has the event of this number (from 0) refused with EIO, `kill` ends the process there. */
+/**
+ * What the next events do: `fail` has the event of this number (from 0) refused with EIO, `kill` ends the process there,
+ * `silence` has the kernel do as it is told but answer nothing from there on.
+ */
 export interface Fault {
-  readonly kind: "fail" | "kill";
+  readonly kind: "fail" | "kill" | "silence";
   readonly at: number;
 }
 
 /**
  * A node with files and links, in which calls can be made to fail.
  *
- * Links live in two namespaces, the node's and one pod's; a veth's peer is always {@link POD_INTERFACE}. Addresses,
- * routes and neighbours are acknowledged and forgotten; every link has a carrier, every address is local. Files are
- * real, below one directory.
+ * Links live in two namespaces, the node's and one pod's; a veth's peer is always {@link POD_INTERFACE}. Neighbour
+ * entries stay until they are deleted, or the pod's with its link; the node's are on the bridge, which stays. Addresses
+ * and routes are acknowledged and forgotten; every link has a carrier, every address is local. Files are real, below
+ * one directory.
  */
 export class FakeKernel {
   readonly node: Node;
@@ -46,17 +57,20 @@ export class FakeKernel {
   readonly questions: { readonly subject: string; readonly namespace: "node" | "pod"; readonly afterEvents: number }[] =
     [];
   readonly links = { node: new Set<string>(), pod: new Set<string>() };
+  /** Addresses with a neighbour entry. */
+  readonly neighbours = { node: new Set<string>(), pod: new Set<string>() };
   readonly #queues = new Map<number, Uint8Array[]>();
   readonly #namespaceOf = new Map<number, "node" | "pod">();
   #inside: "node" | "pod" = "node";
   #fault: Fault | undefined;
+  #isSilent = false;
   #events = 0;
 
   constructor(root: string) {
     const fake = fakeNode(root);
     const files = fake.syscalls;
     const changing = (label: string, call: () => number): number => this.#event(label) ?? call();
-    const syscalls: Node["syscalls"] = {
+    const syscalls: FakeNode["syscalls"] = {
       ...files,
       setns: () => {
         this.#inside = this.#inside === "node" ? "pod" : "node";
@@ -76,7 +90,7 @@ export class FakeKernel {
       },
       receiveFrom: (fd, buffer, _flags, sender) => {
         const next = this.#queues.get(fd)?.shift();
-        if (next === undefined) return -Errno.EAGAIN;
+        if (next === undefined || this.#isSilent) return -Errno.EAGAIN;
         buffer.set(next);
         sender.fill(0);
         return next.length;
@@ -93,6 +107,7 @@ export class FakeKernel {
   /** The next call is another process; the journal begins anew. */
   restart(fault?: Fault): void {
     this.#fault = fault;
+    this.#isSilent = false;
     this.#events = 0;
     this.#inside = "node";
     this.journal.length = 0;
@@ -102,6 +117,7 @@ export class FakeKernel {
   /** Counts what changes something; the negated errno when this event is to fail. */
   #event(label: string): number | undefined {
     const number = this.#events++;
+    if (this.#fault?.kind === "silence" && number >= this.#fault.at) this.#isSilent = true;
     if (this.#fault?.kind === "kill" && number >= this.#fault.at) throw new Killed(label);
     if (this.#fault?.kind === "fail" && number === this.#fault.at) return -Errno.EIO;
     this.journal.push(label);
@@ -128,18 +144,30 @@ export class FakeKernel {
   }
 
   #change(namespace: "node" | "pod", message: ReceivedMessage): number {
+    if (message.type === RTM_NEWNEIGH || message.type === RTM_DELNEIGH)
+      return this.#changeNeighbour(namespace, message);
     if (message.type !== RTM_NEWLINK && message.type !== RTM_DELLINK) return 0;
     const { name, kind } = parseLink(message);
     const links = this.links[namespace];
     if (message.type === RTM_DELLINK) {
       if (!links.delete(name)) return -Errno.ENODEV;
       this.links.pod.delete(POD_INTERFACE);
+      this.neighbours.pod.clear();
       return 0;
     }
     if ((message.flags & MessageFlag.CREATE) === 0) return 0;
     if (links.has(name)) return -Errno.EEXIST;
     links.add(name);
     if (kind === "veth") this.links.pod.add(POD_INTERFACE);
+    return 0;
+  }
+
+  #changeNeighbour(namespace: "node" | "pod", message: ReceivedMessage): number {
+    const neighbour = parseNeighbour(message);
+    if (neighbour === undefined) return -Errno.EINVAL;
+    const address = formatAddress(neighbour.address);
+    if (message.type === RTM_DELNEIGH) return this.neighbours[namespace].delete(address) ? 0 : -Errno.ENOENT;
+    this.neighbours[namespace].add(address);
     return 0;
   }
 
@@ -150,7 +178,7 @@ export class FakeKernel {
     const found = names[position];
     if (found === undefined) return [acknowledge(message, -Errno.ENODEV)];
     const { body } = createBridge({ name: found, mac: parseMac("ce:00:00:00:00:01") });
-    const described = Uint8Array.of(...body, ...OPERATIONAL);
+    const described = Uint8Array.of(...body, ...MTU, ...OPERATIONAL);
     // struct ifinfomsg: the index stands at 4.
     new DataView(described.buffer).setInt32(4, position + FIRST_INDEX, littleEndian);
     return [datagram(RTM_NEWLINK, message.sequence, described), acknowledge(message, 0)];

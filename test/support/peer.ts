@@ -3,6 +3,8 @@ import { existsSync, mkdirSync, readFileSync } from "node:fs";
 import os from "node:os";
 import path from "node:path";
 import process from "node:process";
+import type Mocha from "mocha";
+import { skip } from "./privilege.ts";
 
 /** The version of the reference plugins that our goals and comparisons are written for. */
 export const PEER_VERSION = "1.9.1";
@@ -16,7 +18,12 @@ const NEEDED = ["bridge", "host-local"];
 /** Where `go` is when no shell has set PATH. */
 const GO_DIRECTORIES = ["/usr/local/go/bin", "/usr/lib/go/bin"];
 
-let found: { readonly directory: string | undefined } | undefined;
+/** A directory with the plugins, or why there is none: `absent` on a machine without Go, `broken` when Go or the user's own directory fails. */
+type Peer =
+  | { readonly kind: "found"; readonly directory: string }
+  | { readonly kind: "absent" | "broken"; readonly reason: string };
+
+let peer: Peer | undefined;
 
 /**
  * A directory with the reference plugins `bridge` and `host-local`: DRAWBRIDGE_PEER_DIR, else the one in the user's
@@ -25,16 +32,30 @@ let found: { readonly directory: string | undefined } | undefined;
  * @returns undefined when there is none and none can be made; {@link peerAdvice} says what to do then
  */
 export function peerDirectory(): string | undefined {
-  found ??= { directory: findPeer() };
-  return found.directory;
+  peer ??= findPeer();
+  return peer.kind === "found" ? peer.directory : undefined;
 }
 
-/** How to get the reference plugins, in one sentence. */
+/** Why {@link peerDirectory} has found none, and how to get them, in one sentence. */
 export function peerAdvice(): string {
-  return (
-    `the reference plugins bridge and host-local ${PEER_VERSION} were not found: put them into a directory and name it ` +
-    `in DRAWBRIDGE_PEER_DIR, or install Go, with which they are built (into ${cacheDirectory()})`
-  );
+  peer ??= findPeer();
+  return peer.kind === "found" ? `the reference plugins are in ${peer.directory}` : peer.reason;
+}
+
+/**
+ * The directory of {@link peerDirectory}; without it skips the test, or in a `before` hook every test of the suite.
+ *
+ * A machine without Go may skip this even in continuous integration: comparing with Go needs a program of others, not a
+ * privilege, and Drawbridge itself is tested without it. With DRAWBRIDGE_REQUIRE_KERNEL=1 what is there has to work.
+ *
+ * @throws Error instead of skipping, when DRAWBRIDGE_REQUIRE_KERNEL is 1 and a build by Go fails or DRAWBRIDGE_PEER_DIR
+ *   names a directory without the plugins
+ */
+export function requirePeer(context: Mocha.Context): string {
+  peer ??= findPeer();
+  if (peer.kind === "found") return peer.directory;
+  if (peer.kind === "broken" && process.env["DRAWBRIDGE_REQUIRE_KERNEL"] === "1") throw new Error(peer.reason);
+  return skip(context, peer.reason);
 }
 
 /**
@@ -84,11 +105,14 @@ function lengthPrefixed(bytes: Buffer, start: number): { readonly text: Buffer; 
   return undefined;
 }
 
-function findPeer(): string | undefined {
+function findPeer(): Peer {
   const given = process.env["DRAWBRIDGE_PEER_DIR"];
-  if (given !== undefined && given !== "") return isComplete(given) ? given : undefined;
+  if (given !== undefined && given !== "") {
+    if (isComplete(given)) return { kind: "found", directory: given };
+    return { kind: "broken", reason: `DRAWBRIDGE_PEER_DIR: ${given} does not hold ${NEEDED.join(" and ")}` };
+  }
   const directory = cacheDirectory();
-  return isComplete(directory) || build(directory) ? directory : undefined;
+  return isComplete(directory) ? { kind: "found", directory } : build(directory);
 }
 
 function isComplete(directory: string): boolean {
@@ -100,15 +124,23 @@ function cacheDirectory(): string {
   return path.join(cache, "drawbridge", `cni-plugins-${PEER_VERSION}`);
 }
 
-function build(directory: string): boolean {
+function build(directory: string): Peer {
   const searchPath = [process.env["PATH"], ...GO_DIRECTORIES].join(":");
   const environment = { ...process.env, PATH: searchPath, GOBIN: directory, CGO_ENABLED: "0", GOTOOLCHAIN: "auto" };
-  if (spawnSync("go", ["version"], { env: environment }).status !== 0) return false;
+  if (spawnSync("go", ["version"], { env: environment }).status !== 0) {
+    return {
+      kind: "absent",
+      reason:
+        `no Go on this machine, with which the reference plugins ${PEER_VERSION} are built for comparison: install Go, ` +
+        `or put ${NEEDED.join(" and ")} into a directory and name it in DRAWBRIDGE_PEER_DIR`,
+    };
+  }
   process.stderr.write(`building the reference plugins ${PEER_VERSION} into ${directory}\n`);
   mkdirSync(directory, { recursive: true });
   const packages = PACKAGES.map((name) => `${MODULE}/${name}@v${PEER_VERSION}`);
   const args = ["install", "-trimpath", "-ldflags=-s -w", ...packages];
   const { status, stderr } = spawnSync("go", args, { env: environment, encoding: "utf8" });
-  if (status !== 0) process.stderr.write(`go install failed: ${stderr.trim()}\n`);
-  return status === 0 && isComplete(directory);
+  if (status === 0 && isComplete(directory)) return { kind: "found", directory };
+  const words = stderr.trim().split("\n").slice(-3).join("; ");
+  return { kind: "broken", reason: `the reference plugins ${PEER_VERSION} could not be built: go install: ${words}` };
 }

@@ -1,4 +1,4 @@
-import { readFileSync } from "node:fs";
+import { existsSync, readFileSync } from "node:fs";
 import process from "node:process";
 import Mocha from "mocha";
 import { titleWithReason } from "./report.ts";
@@ -26,7 +26,21 @@ const NEEDED_CAPABILITIES = [
  * @throws Error instead of skipping, when DRAWBRIDGE_REQUIRE_KERNEL is 1
  */
 export function requireKernel(context: Mocha.Context): void {
-  const reason = kernelRefusal(currentPrivilege());
+  refuse(context, kernelRefusal(currentPrivilege()));
+}
+
+/**
+ * As {@link requireKernel}, for tests of the state in which bridged frames pass the IP hooks. The bootstrap loads the
+ * module (test/setup/bridge_netfilter.mjs).
+ *
+ * @throws Error instead of skipping, when DRAWBRIDGE_REQUIRE_KERNEL is 1
+ */
+export function requireBridgeNetfilter(context: Mocha.Context): void {
+  const isLoaded = existsSync("/proc/sys/net/bridge");
+  refuse(context, isLoaded ? undefined : "br_netfilter is not loaded: run `modprobe br_netfilter` as root");
+}
+
+function refuse(context: Mocha.Context, reason: string | undefined): void {
   if (reason === undefined) return;
   if (process.env["DRAWBRIDGE_REQUIRE_KERNEL"] === "1") {
     throw new Error(`DRAWBRIDGE_REQUIRE_KERNEL=1 forbids to skip this test, but it cannot run: ${reason}`);

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { decodeConfiguration, networkConfiguration } from "../../../cni/configuration.ts";
+import { networkShape } from "../../../cni/network_input.ts";
 import { formatRangeSet } from "../../../ipam/range.ts";
 import { formatAddress, parseAddress } from "../../../kernel/ip/address.ts";
 import { parseCidr } from "../../../kernel/ip/cidr.ts";
@@ -15,6 +16,7 @@ describe("cni/configuration accepts", () => {
       dns: {},
       bridge: "cni0",
       hairpinMode: false,
+      isDefaultGateway: true,
       mtu: 0,
       mac: undefined,
     });
@@ -130,7 +132,7 @@ describe("cni/configuration accepts", () => {
 
   it("as an IPAM plugin what only an interface plugin would refuse", () => {
     const input = { ...ipamInput({ subnet: "10.2.0.0/24", gateway: "10.3.0.1" }), isGateway: false, mtu: 7 };
-    networkConfiguration(decodeConfiguration(JSON.stringify(input)), noArguments);
+    networkConfiguration(decodeConfiguration(JSON.stringify(input), networkShape), noArguments);
     assertRefusal(() => configurationOf({ ...input, isGateway: true, mtu: 0 }), {
       code: 7,
       says: ["gateway", '"10.3.0.1"', "10.2.0.0/24"],

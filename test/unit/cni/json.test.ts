@@ -1,70 +1,127 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
-import type { KeyShape } from "../../../cni/json.ts";
-import { foldKeys, isNestedDeeper, showValue } from "../../../cni/json.ts";
-import { configurationOf, ipamInput } from "../../support/cni.ts";
+import { decode, isNestedDeeper, showValue } from "../../../cni/json.ts";
+import { assertRefusal, configurationOf, ipamInput } from "../../support/cni.ts";
 
-const shape: KeyShape = {
-  hostPort: true,
-  inner: { deepKey: true },
-  list: [{ itemKey: true }],
-  lists: [[{ itemKey: true }]],
-};
+const shape = {
+  hostPort: "number",
+  text: "string",
+  flag: "boolean",
+  whole: "object",
+  anything: "any",
+  inner: { deepKey: "number" },
+  list: [{ itemKey: "number" }],
+  lists: [[{ itemKey: "number" }]],
+} as const;
 
 describe("cni/json", () => {
   it("folds keys of any case to the declared spelling, also inside objects and lists (P12)", () => {
-    assert.deepEqual(
-      foldKeys(
-        { HOSTPORT: 1, Inner: { DEEPKEY: 2 }, LIST: [{ ItemKey: 3 }, { itemkey: 4 }], lists: [[{ ITEMKEY: 5 }], []] },
-        shape,
-      ),
-      { hostPort: 1, inner: { deepKey: 2 }, list: [{ itemKey: 3 }, { itemKey: 4 }], lists: [[{ itemKey: 5 }], []] },
-    );
+    const input = {
+      HOSTPORT: 1,
+      Inner: { DEEPKEY: 2 },
+      LIST: [{ ItemKey: 3 }, { itemkey: 4 }],
+      lists: [[{ ITEMKEY: 5 }], []],
+    };
+    assert.deepEqual(decode(input, shape), {
+      hostPort: 1,
+      inner: { deepKey: 2 },
+      list: [{ itemKey: 3 }, { itemKey: 4 }],
+      lists: [[{ itemKey: 5 }], []],
+    });
   });
 
   it("takes the last of several spellings, as Go does (P12)", () => {
-    assert.deepEqual(foldKeys({ hostPort: 1, HostPort: 2 }, shape), { hostPort: 2 });
-    assert.deepEqual(foldKeys({ HostPort: 2, hostPort: 1, HOSTPORT: 3 }, shape), { hostPort: 3 });
-    assert.deepEqual(foldKeys({ HostPort: 2, HOSTPORT: 3 }, shape), { hostPort: 3 });
-    assert.deepEqual(foldKeys(JSON.parse('{"hostPort":1,"hostPort":2}'), shape), { hostPort: 2 });
+    assert.deepEqual(decode({ hostPort: 1, HostPort: 2 }, shape), { hostPort: 2 });
+    assert.deepEqual(decode({ HostPort: 2, hostPort: 1, HOSTPORT: 3 }, shape), { hostPort: 3 });
+    assert.deepEqual(decode({ HostPort: 2, HOSTPORT: 3 }, shape), { hostPort: 3 });
+    assert.deepEqual(decode(JSON.parse('{"hostPort":1,"hostPort":2}'), shape), { hostPort: 2 });
   });
 
   it("takes null for an absent key, so that it does not hide another spelling", () => {
-    assert.deepEqual(foldKeys({ hostPort: null, HostPort: 2 }, shape), { hostPort: 2 });
-    assert.deepEqual(foldKeys({ hostPort: null, inner: { deepKey: null }, list: null }, shape), { inner: {} });
+    assert.deepEqual(decode({ hostPort: 2, HostPort: null }, shape), { hostPort: 2 });
+    assert.deepEqual(decode({ hostPort: null, inner: { deepKey: null }, list: null }, shape), { inner: {} });
   });
 
-  it("drops what is not declared and keeps undeclared values inside as they are (P12)", () => {
-    assert.deepEqual(foldKeys({ other: 1, hostPort: { AnyCase: [1] } }, shape), { hostPort: { AnyCase: [1] } });
+  it("drops what is not declared and keeps what is only passed on as it is (P12)", () => {
+    const passed = { AnyCase: [1, null], x: { Y: "z" } };
+    assert.deepEqual(decode({ other: 1, WHOLE: passed, anything: [passed, null] }, shape), {
+      whole: passed,
+      anything: [passed, null],
+    });
+    for (const anything of [1, "x", true, [], {}]) assert.deepEqual(decode({ anything }, shape), { anything });
   });
 
-  it("leaves values of another type to the schema", () => {
-    for (const value of [1, "x", true, null, [1]]) assert.deepEqual(foldKeys(value, { hostPort: true }), value);
-    assert.deepEqual(foldKeys({ list: "x", inner: [1] }, shape), { list: "x", inner: [1] });
+  const wrong: readonly (readonly [path: string, input: unknown, shown: string, expected: string])[] = [
+    ["hostPort", { HOSTPORT: "1" }, '"1"', "number"],
+    ["text", { text: 1 }, "1", "string"],
+    ["flag", { flag: "true" }, '"true"', "boolean"],
+    ["flag", { flag: 0 }, "0", "boolean"],
+    ["whole", { whole: [] }, "[]", "object"],
+    ["whole", { whole: "x" }, '"x"', "object"],
+    ["inner", { inner: [] }, "[]", "object"],
+    ["inner", { inner: 7 }, "7", "object"],
+    ["inner.deepKey", { INNER: { DEEPKEY: [1] } }, "[1]", "number"],
+    ["list", { list: {} }, "{}", "list"],
+    ["list", { list: { "0": { itemKey: 1 }, length: 1 } }, '{"0":{"itemKey":1},"length":1}', "list"],
+    ["list[1]", { list: [{}, []] }, "[]", "object"],
+    ["list[0]", { list: [null] }, "null", "object"],
+    ["list[1].itemKey", { list: [{}, { itemKey: true }] }, "true", "number"],
+    ["lists[0][2].itemKey", { lists: [[{}, {}, { ITEMKEY: "5" }]] }, '"5"', "number"],
+    ["configuration", [], "[]", "object"],
+    ["configuration", "x", '"x"', "object"],
+    ["configuration", null, "null", "object"],
+  ];
+  for (const [path, input, shown, expected] of wrong) {
+    it(`refuses ${JSON.stringify(input)}, naming path, value and type`, () => {
+      assertRefusal(() => decode(input, shape), { code: 7, says: [`${path}: ${shown}; expected ${expected}`] });
+    });
+  }
+
+  it("judges every spelling's type, also of one that another replaces", () => {
+    assertRefusal(() => decode({ hostPort: "x", HostPort: 2 }, shape), {
+      code: 7,
+      says: ['hostPort: "x"; expected number'],
+    });
+  });
+
+  it("takes any value of the right types as it is", () => {
+    const plain = { requiredKeys: [], noNullPrototype: true };
+    const member = { itemKey: fc.double({ noNaN: true }) };
+    const anyInput = fc.record(
+      {
+        hostPort: fc.double({ noNaN: true }),
+        text: fc.string(),
+        flag: fc.boolean(),
+        anything: fc.jsonValue().filter((value) => value !== null),
+        inner: fc.record({ deepKey: fc.integer() }, plain),
+        lists: fc.array(fc.array(fc.record(member, plain))),
+      },
+      plain,
+    );
+    fc.assert(fc.property(anyInput, (input) => assert.deepEqual(decode(input, shape), input)));
   });
 
   it("reaches no prototype by a hostile key", () => {
     const hostile =
       '{"__proto__":{"hostPort":1},"constructor":{"prototype":{"hostPort":1}},"__PROTO__":1,"toString":1,"inner":{"__proto__":{"deepKey":1}}}';
-    const folded = foldKeys(JSON.parse(hostile), shape);
-    assert.deepEqual(folded, { inner: {} });
-    assert.ok(folded !== null && typeof folded === "object");
-    assert.equal(Object.getPrototypeOf(folded), Object.prototype);
-    assert.equal("hostPort" in folded, false);
+    const decoded = decode(JSON.parse(hostile), shape);
+    assert.deepEqual(decoded, { inner: {} });
+    assert.equal(Object.getPrototypeOf(decoded), Object.prototype);
+    assert.equal("hostPort" in decoded, false);
   });
 
   it("takes no prototype's member for a declared key", () => {
-    assert.deepEqual(foldKeys({ hasownproperty: 1, VALUEOF: 2 }, shape), {});
+    assert.deepEqual(decode({ hasownproperty: 1, VALUEOF: 2 }, shape), {});
   });
 
   it("goes only as deep as the shape, and through long lists at once", () => {
-    const nested: unknown = JSON.parse(`{"hostPort":${"[".repeat(100_000)}${"]".repeat(100_000)}}`);
-    assert.ok(foldKeys(nested, shape) !== undefined);
+    const nested: unknown = JSON.parse(`{"anything":${"[".repeat(100_000)}${"]".repeat(100_000)}}`);
+    assert.ok(decode(nested, shape).anything !== undefined);
     const items = Array.from({ length: 100_000 }, (_, itemKey) => ({ ITEMKEY: itemKey }));
     const started = performance.now();
-    const folded = foldKeys({ LIST: items }, shape);
+    const decoded = decode({ LIST: items }, shape);
     assert.ok(performance.now() - started < 2000);
-    assert.deepEqual(folded, { list: items.map(({ ITEMKEY }) => ({ itemKey: ITEMKEY })) });
+    assert.deepEqual(decoded, { list: items.map(({ ITEMKEY }) => ({ itemKey: ITEMKEY })) });
   });
 
   it("decodes a configuration equally in any case of all its keys (P12)", () => {

@@ -36,12 +36,20 @@ describe("cni/names", () => {
   });
 
   it("derives the pod's MAC from its address", () => {
-    assert.equal(podMac(parseAddress("10.244.1.7")), "0a:58:0a:f4:01:07");
-    assert.equal(podMac(parseAddress("fd00:244::c0a8:1")), "0a:58:c0:a8:00:01");
+    assert.equal(podMac(sha256, parseAddress("10.244.1.7")), "0a:58:0a:f4:01:07");
+    assert.match(podMac(sha256, parseAddress("fd00:244::c0a8:1")), /^0e(:[0-9a-f]{2}){5}$/);
+  });
+
+  it("gives pods of two IPv6 subnets different MACs, also where the low bits of their addresses are equal", () => {
+    const macs = ["fd00:244:1::7", "fd00:244:2::7", "fd00:244:1:0:1::7"].map((text) =>
+      podMac(sha256, parseAddress(text)),
+    );
+    assert.equal(new Set(macs).size, 3);
+    assert.equal(podMac(sha256, parseAddress("fd00:244:1:0::7")), macs[0]);
   });
 
   it("gives different pods of one subnet different MACs", () => {
-    const macs = Array.from({ length: 256 }, (_, last) => podMac(parseAddress(`10.244.1.${last}`)));
+    const macs = Array.from({ length: 256 }, (_, last) => podMac(sha256, parseAddress(`10.244.1.${last}`)));
     assert.equal(new Set(macs).size, 256);
   });
 
@@ -50,10 +58,10 @@ describe("cni/names", () => {
       fc.property(anyName, anyName, anyAddress, (id, name, address) => {
         const host = hostMac(sha256, hostInterfaceName(sha256, id, name));
         const bridge = bridgeMac(sha256, name, "10.244.1.1");
-        const pod = podMac(address);
+        const pod = podMac(sha256, address);
         assert.deepEqual(
           [pod, host, bridge].map((mac) => mac.slice(0, 2)),
-          ["0a", "ae", "ce"],
+          [typeof address === "number" ? "0a" : "0e", "ae", "ce"],
         );
         for (const mac of [pod, host, bridge]) {
           assert.equal(parseMac(mac), mac);

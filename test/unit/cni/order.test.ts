@@ -41,7 +41,8 @@ describe("cni order of events", () => {
   /** What a DEL has to take away; the bridge stays. */
   function held(kernel: FakeKernel): readonly string[] {
     const files = ["networks/pods", "run/attachments/pods"].flatMap((place) => namesIn(path.join(directory(), place)));
-    return [...kernel.links.node, ...kernel.links.pod, ...files].filter(
+    const neighbours = [...kernel.neighbours.node, ...kernel.neighbours.pod].map((address) => `neighbour ${address}`);
+    return [...kernel.links.node, ...kernel.links.pod, ...neighbours, ...files].filter(
       (name) => !/^(cni0|lock|last_reserved_ip\.\d)$/.test(name),
     );
   }
@@ -74,9 +75,19 @@ describe("cni order of events", () => {
     assert.ok(asked.includes("node: link dbv"), `the carrier of the host end: ${asked.join(", ")}`);
   });
 
+  it("ADD waits for the addresses it gave to a bridge in use", () => {
+    const kernel = new FakeKernel(directory());
+    kernel.links.node.add("cni0");
+    run(kernel, "ADD");
+    const last = kernel.questions.filter(({ afterEvents }) => afterEvents === kernel.journal.length);
+    const onNode = last.filter(({ namespace, subject }) => namespace === "node" && subject === "route");
+    assert.equal(onNode.length, 2, "one for each family");
+  });
+
   it("DEL removes the link, then the addresses, then the record", () => {
     const kernel = new FakeKernel(directory());
     run(kernel, "ADD");
+    assert.deepEqual([...kernel.neighbours.node], ["10.244.1.2", "fd00:244:1::2"]);
     assert.equal(run(kernel, "DEL"), "");
     assertOrder(kernel, /^delete dbv/, /^unlink (10|fd00)/, /^unlink c1:eth0\.json$/);
     assert.deepEqual(held(kernel), []);

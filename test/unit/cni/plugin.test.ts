@@ -146,8 +146,8 @@ describe("cni/plugin verbs", () => {
       ...stored({ ranges: [[{ subnet: "fd00:1::/64" }], [{ subnet: "fd00:2::/64" }]] }),
       cniVersion: "0.2.0",
     };
-    for (const verb of ["ADD", "DEL"])
-      assertRefusal(() => run("drawbridge-ipam", verb, input), { code: 2, says: ["more than 1 address"] });
+    assertRefusal(() => run("drawbridge-ipam", "ADD", input), { code: 2, says: ["more than 1 address"] });
+    assert.equal(run("drawbridge-ipam", "DEL", input), "");
     assert.equal(existsSync(`${directory()}/networks`), false);
   });
 });

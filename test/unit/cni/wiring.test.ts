@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import type { CniArguments } from "../../../cni/environment.ts";
-import { addResult, decideWiring, hostRequests, podRequests } from "../../../cni/wiring.ts";
-import type { Wiring } from "../../../cni/wiring.ts";
+import { addResult, decideWiring, hostSteps, podSteps } from "../../../cni/wiring.ts";
+import type { Bridge } from "../../../cni/bridge.ts";
+import type { Step, Wiring } from "../../../cni/wiring.ts";
 import type { Allocation } from "../../../ipam/store.ts";
 import { formatAddress, parseAddress } from "../../../kernel/ip/address.ts";
 import { formatCidr, parseCidr } from "../../../kernel/ip/cidr.ts";
@@ -26,12 +27,18 @@ function wiringOf(
   input: Record<string, unknown> = networkInput(),
   allocations: readonly Allocation[] = [ipv4, ipv6],
   args: CniArguments = noArguments,
+  on: Bridge = bridge,
 ): Wiring {
-  return decideWiring(configurationOf(input, args), attachment({ arguments: args }), allocations, sha256);
+  return decideWiring(configurationOf(input, args), attachment({ arguments: args }), allocations, on, sha256);
 }
 
-function operations(requests: readonly Request[]): readonly string[] {
-  return requests.map(({ operation }) => operation);
+/** What each step asks for, and behind a "?" the errno it may be refused with. */
+function operations(steps: readonly Step[]): readonly string[] {
+  return steps.map(({ request, tolerates }) => request.operation + (tolerates === undefined ? "" : ` ?${tolerates}`));
+}
+
+function requestsOf(steps: readonly Step[]): readonly Request[] {
+  return steps.map(({ request }) => request);
 }
 
 /** The request as it goes to the kernel, read by a decoder that is not ours. */
@@ -78,6 +85,19 @@ describe("cni/wiring decides", () => {
     assert.deepEqual(routes([ipv6, { ...ipv6, set: 2 }]), ["::/0 fd00:244:1::1"]);
   });
 
+  it("no default route nobody configured where isDefaultGateway is false (POD-14)", () => {
+    const routes = [{ dst: "10.96.0.0/12" }, { dst: "::/0" }];
+    const wiring = wiringOf({ ...ipamInput({ routes }), isDefaultGateway: false });
+    assert.deepEqual(
+      wiring.routes.map(({ destination, isImplicit }) => [formatCidr(destination), isImplicit]),
+      [
+        ["10.96.0.0/12", false],
+        ["::/0", false],
+      ],
+    );
+    assert.deepEqual(wiringOf(networkInput({ isDefaultGateway: false })).routes, []);
+  });
+
   it("configured routes first, the bridge as their gateway where they name none, and no default route twice (POD-14)", () => {
     const input = ipamInput({
       routes: [
@@ -102,7 +122,10 @@ describe("cni/wiring decides", () => {
 
   it("a MAC from the IPv4 address, else the IPv6 one, unless the runtime asks for another (B6)", () => {
     assert.equal(wiringOf(networkInput(), [ipv6, ipv4]).podMac, "0a:58:0a:f4:01:07");
-    assert.equal(wiringOf(networkInput(), [ipv6]).podMac, "0a:58:00:00:00:07");
+    const otherSubnet = { ...ipv6, address: parseCidr("fd00:244:2::7/64") };
+    const [mac, other] = [ipv6, otherSubnet].map((allocation) => wiringOf(networkInput(), [allocation]).podMac);
+    assert.match(mac ?? "", /^0e:/);
+    assert.notEqual(mac, other);
     assert.equal(wiringOf(networkInput({ runtimeConfig: { mac: "02:00:00:00:00:01" } })).podMac, "02:00:00:00:00:01");
   });
 
@@ -114,9 +137,9 @@ describe("cni/wiring decides", () => {
     assert.equal(wiringOf(networkInput(), [ipv4], { ...noArguments, pod: long }).alias.length, 254);
   });
 
-  it("hairpin and MTU as configured (POD-15)", () => {
-    assert.deepEqual([wiringOf().hairpin, wiringOf().mtu], [false, 0]);
-    const wiring = wiringOf(networkInput({ hairpinMode: true, mtu: 1400 }));
+  it("hairpin as configured and the MTU of the bridge (POD-15)", () => {
+    assert.deepEqual([wiringOf().hairpin, wiringOf().mtu], [false, 1500]);
+    const wiring = wiringOf(networkInput({ hairpinMode: true }), [ipv4], noArguments, { ...bridge, mtu: 1400 });
     assert.deepEqual([wiring.hairpin, wiring.mtu], [true, 1400]);
   });
 
@@ -126,20 +149,20 @@ describe("cni/wiring decides", () => {
 });
 
 describe("cni/wiring asks the kernel", () => {
-  const wiring = wiringOf(networkInput({ hairpinMode: true, mtu: 1400 }));
+  const wiring = wiringOf(networkInput({ hairpinMode: true }), [ipv4, ipv6], noArguments, { ...bridge, mtu: 1400 });
   const { hostInterface } = wiring;
-  const { gateways, link } = hostRequests(wiring, bridge, 33);
+  const onNode = hostSteps(wiring, bridge, 33);
+  const link = requestsOf(onNode);
 
-  it("on the node: bridge addresses, then the pair, its port, and permanent neighbours", () => {
-    assert.deepEqual(operations(gateways), [
-      "add address 10.244.1.1/24 to link 9",
-      "add address fd00:244:1::1/64 to link 9",
-    ]);
-    assert.deepEqual(operations(link), [
+  it("on the node: the pair first, its port, permanent neighbours, and bridge addresses that may be there", () => {
+    assert.deepEqual(operations(onNode), [
       `create veth ${hostInterface} with peer eth0`,
+      `change link ${hostInterface} ?EAFNOSUPPORT`,
       `change link ${hostInterface}`,
       "set neighbour 10.244.1.7 on link 9",
       "set neighbour fd00:244:1::7 on link 9",
+      "add address 10.244.1.1/24 to link 9 ?EEXIST",
+      "add address fd00:244:1::1/64 to link 9 ?EEXIST",
     ]);
   });
 
@@ -156,42 +179,45 @@ describe("cni/wiring asks the kernel", () => {
     );
   });
 
-  it("for no MTU where none is configured", () => {
-    const { attributes } = flat(hostRequests(wiringOf(), bridge, 33).link[0], LINK_STRUCT);
-    assert.deepEqual([attributes["4"], attributes["18.2.1.4"]], [undefined, undefined]);
+  it("for the bridge's MTU where none is configured", () => {
+    const { attributes } = flat(hostSteps(wiringOf(), bridge, 33)[0]?.request, LINK_STRUCT);
+    assert.deepEqual([attributes["4"], attributes["18.2.1.4"]], ["dc050000", "dc050000"]);
   });
 
   it("for a port that is up, with its alias, hairpin as configured and no link-local address (B23)", () => {
-    const [, change] = link;
-    assert.ok(change !== undefined);
+    const [, generation, change] = link;
+    assert.ok(change !== undefined && generation !== undefined);
     const { up, alias, bridgePort } = parseLink(received(change));
     assert.deepEqual({ up, alias, hairpin: bridgePort?.hairpin }, { up: true, alias: "c1", hairpin: true });
     // IFLA_INET6_ADDR_GEN_MODE is IN6_ADDR_GEN_MODE_NONE.
-    assert.equal(flat(change, LINK_STRUCT).attributes["26.10.8"], "01");
-    const [, without] = hostRequests(wiringOf(), bridge, 33).link;
+    assert.equal(flat(generation, LINK_STRUCT).attributes["26.10.8"], "01");
+    // Before it is up: an address that is generated does not go away by this.
+    assert.equal(parseLink(received(generation)).up, false);
+    const [, , without] = requestsOf(hostSteps(wiringOf(), bridge, 33));
     assert.ok(without !== undefined);
     assert.equal(parseLink(received(without)).bridgePort?.hairpin, false);
   });
 
   it("for the pod's neighbour entries with the pod's MAC, permanent", () => {
-    for (const request of link.slice(2)) {
+    for (const request of link.slice(3, 5)) {
       const neighbour = parseNeighbour(received(request));
       assert.deepEqual([neighbour?.mac, neighbour?.permanent, neighbour?.index], [wiring.podMac, true, 9]);
     }
   });
 
-  const requests = podRequests(wiring, bridge, 5);
+  const inPod = podSteps(wiring, bridge, 5);
+  const requests = requestsOf(inPod);
 
   it("in the pod: loopback, addresses, the link, neighbours, routes, in this order (POD-02, POD-14)", () => {
-    assert.deepEqual(operations(requests), [
+    assert.deepEqual(operations(inPod), [
       "change link 1",
       "add address 10.244.1.7/32 to link 5",
       "add address fd00:244:1::7/128 to link 5",
       "change link 5",
       "set neighbour 10.244.1.1 on link 5",
       "set neighbour fd00:244:1::1 on link 5",
-      "add route default (IPv4) via 10.244.1.1",
-      "add route default (IPv6) via fd00:244:1::1",
+      "add route default (IPv4) via 10.244.1.1 ?EEXIST",
+      "add route default (IPv6) via fd00:244:1::1 ?EEXIST",
     ]);
     for (const index of [0, 3]) {
       const request = requests[index];
@@ -203,7 +229,7 @@ describe("cni/wiring asks the kernel", () => {
   it("for IPv6 addresses without duplicate detection (POD-23, B18)", () => {
     const IFA_F_NODAD = "02000000";
     assert.equal(flat(requests[2], ADDRESS_STRUCT).attributes["8"], IFA_F_NODAD);
-    assert.equal(flat(gateways[1], ADDRESS_STRUCT).attributes["8"], IFA_F_NODAD);
+    assert.equal(flat(link[6], ADDRESS_STRUCT).attributes["8"], IFA_F_NODAD);
   });
 
   it("for routes of our protocol whose gateway is on the link, as the pod has no subnet there", () => {
@@ -216,12 +242,14 @@ describe("cni/wiring asks the kernel", () => {
     }
   });
 
+  it("for a configured default route that must be new", () => {
+    const routed = wiringOf(ipamInput({ routes: [{ dst: "0.0.0.0/0" }] }), [ipv4]);
+    assert.deepEqual(operations(podSteps(routed, bridge, 5)).slice(-1), ["add route default (IPv4) via 10.244.1.1"]);
+  });
+
   it("for each gateway's neighbour entry once, with the bridge's MAC", () => {
-    const twice = podRequests(
-      wiringOf(networkInput(), [ipv6, { ...ipv6, address: parseCidr("fd00:244:1::8/64"), set: 1 }]),
-      bridge,
-      5,
-    );
+    const second = { ...ipv6, address: parseCidr("fd00:244:1::8/64"), set: 1 };
+    const twice = requestsOf(podSteps(wiringOf(networkInput(), [ipv6, second]), bridge, 5));
     const neighbours = twice.filter(({ operation }) => operation.startsWith("set neighbour"));
     assert.deepEqual(
       neighbours.map((request) => parseNeighbour(received(request))?.mac),
@@ -232,25 +260,17 @@ describe("cni/wiring asks the kernel", () => {
 
 describe("cni/wiring reports", () => {
   it("bridge, host end and pod interface, addresses on the third, each with its family's gateway (B3)", () => {
-    const wiring = wiringOf(networkInput({ mtu: 1400 }));
+    const wiring = wiringOf();
     const { interfaces, ips, routes } = addResult(wiring, bridge, "/run/netns/c1", {});
     assert.deepEqual(interfaces, [
       { name: "cni0", mac: bridge.mac, mtu: 1500 },
-      { name: wiring.hostInterface, mac: wiring.hostMac, mtu: 1400 },
-      { name: "eth0", mac: wiring.podMac, mtu: 1400, sandbox: "/run/netns/c1" },
+      { name: wiring.hostInterface, mac: wiring.hostMac, mtu: 1500 },
+      { name: "eth0", mac: wiring.podMac, mtu: 1500, sandbox: "/run/netns/c1" },
     ]);
     assert.deepEqual(ips, [
       { interface: 2, address: parseCidr("10.244.1.7/32"), gateway: ipv4.gateway },
       { interface: 2, address: parseCidr("fd00:244:1::7/128"), gateway: ipv6.gateway },
     ]);
     assert.equal(routes.length, 2);
-  });
-
-  it("the bridge's MTU for the pair where none is configured", () => {
-    const { interfaces } = addResult(wiringOf(), bridge, "/run/netns/c1", {});
-    assert.deepEqual(
-      interfaces.map(({ mtu }) => mtu),
-      [1500, 1500, 1500],
-    );
   });
 });

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
-import { KERNEL_TOOLS, decideTools } from "../../setup/debian.mjs";
+import { IPERF, KERNEL_TOOLS, decideTools } from "../../setup/debian.mjs";
+import { TASKS } from "../../setup/tasks.mjs";
 
 type Decision = ReturnType<typeof decideTools>;
 
@@ -39,5 +40,10 @@ describe("setup: tools of the machine", () => {
     const decision = decide(["nft"], true);
     assert.equal(decision.kind, "fail");
     assert.match(decision.reason, /ip, bridge.*no apt-get.*iproute2/);
+  });
+
+  it("iperf3 is wanted for the benchmark alone", () => {
+    const tasks = [...TASKS].filter(([, { tools }]) => tools.includes(IPERF)).map(([name]) => name);
+    assert.deepEqual(tasks, ["bench"]);
   });
 });

@@ -1,0 +1,186 @@
+import assert from "node:assert/strict";
+import { formatAddress, parseAddress } from "../../kernel/ip/address.ts";
+import type { Configuration } from "../lab/cni.ts";
+import { add, del } from "../lab/cni.ts";
+import type { Lab, LabPod } from "../lab/lab.ts";
+import { createLab } from "../lab/lab.ts";
+import { Prober } from "../lab/probe/prober.ts";
+import type { WiredNode } from "../lab/topology.ts";
+import { twoNodes } from "../lab/topology.ts";
+import { requireKernel } from "../support/privilege.ts";
+import { hostInterfaceOf, podResult } from "./add_result.ts";
+import { addressesOf, ipJson, nodeState, nothingHeld } from "./kernel_state.ts";
+
+/** Shorter than the prober's pause before it asks again. */
+const ONE_PACKET_MILLISECONDS = 200;
+
+describe("how ADD wires a pod that is not the usual one", function () {
+  this.timeout(60_000);
+  let lab: Lab;
+  let wired: WiredNode;
+  let counter = 0;
+
+  beforeEach(function () {
+    requireKernel(this);
+    lab = createLab(`special${++counter}`);
+    wired = twoNodes(lab).node1;
+  });
+
+  afterEach(() => lab?.destroy());
+
+  const ipamWith = (...subnets: readonly string[]): { readonly ipam: Configuration } => ({
+    ipam: { type: "host-local", dataDir: wired.node.dataDir, ranges: subnets.map((subnet) => [{ subnet }]) },
+  });
+
+  function defaultRoutes(pod: LabPod): readonly unknown[] {
+    return [...ipJson(pod, "route", "show", "default"), ...ipJson(pod, "-6", "route", "show", "default")].map(
+      ({ gateway, dev }) => [gateway, dev],
+    );
+  }
+
+  /** Which addresses do not answer the first echo request of a pod. */
+  async function unreached(from: LabPod, addresses: readonly string[]): Promise<readonly string[]> {
+    using prober = new Prober(lab.calls);
+    const flows = addresses.map((text) => {
+      const to = { address: parseAddress(text), port: 0 };
+      return { protocol: "icmp", from, to } as const;
+    });
+    const results = await prober.run(flows, { timeoutMilliseconds: ONE_PACKET_MILLISECONDS });
+    return results
+      .filter(({ reached }) => !reached)
+      .map(({ flow, why }) => `${formatAddress(flow.to.address)}: ${why}`);
+  }
+
+  it("B7: a bridge made by hand keeps its MAC while ports come and go, and its pods are reached at once", async () => {
+    const { node } = wired;
+    node.exec("ip", ["link", "add", "br9", "type", "bridge"]);
+    node.exec("ip", ["link", "set", "br9", "up"]);
+    const mac = node.link("br9").mac;
+    assert.ok(mac !== undefined);
+    const pods = ["a", "b"].map((name) => lab.pod(name));
+    for (const pod of pods) {
+      const { interfaces, ips } = podResult(add(wired, pod, { bridge: "br9" }));
+      assert.deepEqual(
+        await unreached(
+          pod,
+          ips.map((ip) => ip.gateway),
+        ),
+        [],
+      );
+      assert.deepEqual([interfaces[0]?.mac, node.link("br9").mac], [mac, mac]);
+    }
+    // A port with the lowest address there is, which a bridge without one of its own takes for itself.
+    node.exec("ip", ["link", "add", "low", "address", "02:00:00:00:00:01", "type", "veth", "peer", "name", "low-peer"]);
+    node.exec("ip", ["link", "set", "low", "master", "br9"]);
+    assert.equal(node.link("br9").mac, mac);
+    node.exec("ip", ["link", "del", "low"]);
+    for (const pod of pods) {
+      assert.equal(del(wired, pod, { bridge: "br9" }).exitCode, 0);
+      assert.equal(node.link("br9").mac, mac);
+    }
+  });
+
+  it("a bridge left down by a killed ADD comes up protected", () => {
+    const { node } = wired;
+    node.exec("ip", ["link", "add", "cni0", "type", "bridge"]);
+    node.writeSysctl("net/ipv6/conf/cni0/accept_ra", "1");
+    node.writeSysctl("net/ipv6/conf/cni0/accept_dad", "1");
+    podResult(add(wired, lab.pod("a")));
+    assert.equal(node.link("cni0").up, true);
+    assert.equal(node.readSysctl("net/ipv6/conf/cni0/accept_ra"), "0");
+    assert.equal(node.readSysctl("net/ipv6/conf/cni0/accept_dad"), "0");
+  });
+
+  it("POD-15: an MTU below IPv6's least works with IPv4 alone", async () => {
+    const overrides = { ...ipamWith("10.244.1.0/24"), mtu: 1200 };
+    const [one, other] = [lab.pod("a"), lab.pod("b")];
+    const hostEnds = [one, other].map((pod) => hostInterfaceOf(podResult(add(wired, pod, overrides))));
+    for (const name of ["cni0", ...hostEnds]) assert.equal(wired.node.link(name).mtu, 1200);
+    assert.equal(one.link("eth0").mtu, 1200);
+    assert.deepEqual(await unreached(one, ["10.244.1.1", "10.244.1.3"]), []);
+    for (const pod of [one, other]) assert.equal(del(wired, pod, overrides).exitCode, 0);
+    assert.deepEqual(nodeState(wired.node), nothingHeld);
+  });
+
+  it("POD-15: IPv6 over a bridge whose MTU is below its least is refused by the bridge's name", () => {
+    const { node } = wired;
+    node.exec("ip", ["link", "add", "br-low", "mtu", "1200", "type", "bridge"]);
+    const pod = lab.pod("a");
+    const { error } = add(wired, pod, { bridge: "br-low", mtu: 0 });
+    assert.equal(error?.code, 7, error?.msg);
+    assert.match(error?.msg ?? "", /^bridge: "br-low" has an MTU of 1200; expected 1280 at least for IPv6/);
+    assert.deepEqual(nodeState(node, "br-low"), nothingHeld);
+    assert.deepEqual(
+      pod.links().map(({ name }) => name),
+      ["lo"],
+    );
+    podResult(add(wired, pod, { bridge: "br-low", mtu: 1280 }));
+    assert.equal(pod.link("eth0").mtu, 1280);
+  });
+
+  it("pods of IPv6 alone have MACs of their own, also where the low bits of their addresses are equal", () => {
+    const macs = ["fd00:244:1::/64", "fd00:244:2::/64"].map((subnet, i) => {
+      const pod = lab.pod(`p${i}`);
+      assert.match(podResult(add(wired, pod, ipamWith(subnet))).ips[0]?.address ?? "", /::2\/128$/);
+      return pod.link("eth0").mac ?? "";
+    });
+    for (const mac of macs) assert.match(mac, /^0e:/);
+    assert.notEqual(macs[0], macs[1]);
+  });
+
+  it("POD-14: with isDefaultGateway false a pod has the configured routes and no default route", () => {
+    const pod = lab.pod("a");
+    const { ipam } = ipamWith("10.244.1.0/24", "fd00:244:1::/64");
+    const routes = [{ dst: "10.244.0.0/16" }];
+    podResult(add(wired, pod, { ipam: { ...ipam, routes }, isDefaultGateway: false }));
+    assert.deepEqual(defaultRoutes(pod), []);
+    assert.deepEqual(
+      ipJson(pod, "route").map(({ dst, gateway }) => [dst, gateway]),
+      [["10.244.0.0/16", "10.244.1.1"]],
+    );
+  });
+
+  it("a second interface of a pod works, and the default routes stay with the first", () => {
+    const pod = lab.pod("a");
+    const second = { ...ipamWith("10.245.1.0/24", "fd00:245:1::/64"), name: "second", bridge: "cni1" };
+    podResult(add(wired, pod));
+    const before = defaultRoutes(pod);
+    assert.equal(before.length, 2);
+    podResult(add(wired, pod, second, { ifname: "net1" }));
+    assert.deepEqual(defaultRoutes(pod), before);
+    assert.deepEqual(addressesOf(pod, "net1"), ["10.245.1.2/32", "fd00:245:1::2/128"]);
+    assert.equal(del(wired, pod, second, { ifname: "net1" }).exitCode, 0);
+    assert.deepEqual(
+      pod.links().map(({ name }) => name),
+      ["lo", "eth0"],
+    );
+    assert.deepEqual(defaultRoutes(pod), before);
+    const { reservations, records, neighbours } = nodeState(wired.node, "cni1", "second");
+    assert.deepEqual([reservations, records, neighbours], [[], [], []]);
+  });
+
+  it("a configured default route the pod already has is refused, with nothing left behind", () => {
+    const pod = lab.pod("a");
+    podResult(add(wired, pod));
+    const { ipam } = ipamWith("10.245.1.0/24");
+    const second = { name: "second", bridge: "cni1", ipam: { ...ipam, routes: [{ dst: "0.0.0.0/0" }] } };
+    const { error } = add(wired, pod, second, { ifname: "net1" });
+    assert.equal(error?.code, 105, error?.msg);
+    assert.match(error?.msg ?? "", /add route default \(IPv4\) via 10\.245\.1\.1.*EEXIST/);
+    const { reservations, records, neighbours } = nodeState(wired.node, "cni1", "second");
+    assert.deepEqual([reservations, records, neighbours], [[], [], []]);
+    assert.deepEqual(
+      pod.links().map(({ name }) => name),
+      ["lo", "eth0"],
+    );
+  });
+
+  it("a gateway that is new on a bridge in use receives packets as soon as ADD returns", async () => {
+    podResult(add(wired, lab.pod("first")));
+    for (let i = 2; i < 8; i++) {
+      const pod = lab.pod(`p${i}`);
+      podResult(add(wired, pod, ipamWith(`10.10${i}.1.0/24`, `fd00:10${i}:1::/64`)));
+      assert.deepEqual(await unreached(pod, [`fd00:10${i}:1::1`, `10.10${i}.1.1`]), []);
+    }
+  });
+});

@@ -1,0 +1,207 @@
+import assert from "node:assert/strict";
+import { existsSync, mkdirSync, readdirSync, rmSync } from "node:fs";
+import type { Environment } from "../../../cni/environment.ts";
+import { toCniError } from "../../../cni/error.ts";
+import type { Face } from "../../../cni/plugin.ts";
+import { runVerb } from "../../../cni/plugin.ts";
+import { useTemporaryDirectory, writeForeign } from "../../support/address_store.ts";
+import { assertRefusal, ipamInput, networkInput } from "../../support/cni.ts";
+import type { Fault } from "../../support/fake_kernel.ts";
+import { FakeKernel, Killed, POD_INTERFACE } from "../../support/fake_kernel.ts";
+import { refusedConfigurations } from "./refused_configurations.ts";
+
+/** How the refusal begins of what says where things are; a DEL without it could only guess. */
+const neededByDel =
+  /^(missing network name|invalid characters found in network name|network name|(name|bridge|runDir|ipam|ipam\.dataDir): (?!missing))/;
+
+describe("cni DEL after a refused ADD", () => {
+  const directory = useTemporaryDirectory();
+
+  function run(kernel: FakeKernel, face: Face, verb: string, input: object, environment: Environment = {}): string {
+    kernel.restart();
+    return runVerb(
+      kernel.node,
+      face,
+      verb,
+      { CNI_CONTAINERID: "c1", CNI_IFNAME: POD_INTERFACE, CNI_NETNS: "/proc/self/ns/mnt", ...environment },
+      JSON.stringify(input),
+    );
+  }
+
+  /** The same configuration with its files below this test's directory, unless it says itself where they are. */
+  function placed(input: Record<string, unknown>): Record<string, unknown> {
+    const { ipam = {} } = input;
+    const isObject = ipam !== null && typeof ipam === "object";
+    return {
+      runDir: `${directory()}/run`,
+      ...input,
+      ipam: isObject ? { dataDir: `${directory()}/networks`, ...ipam } : ipam,
+    };
+  }
+
+  /** Files of attachments, by name. */
+  function held(): readonly string[] {
+    const places = ["networks/pods", "run/attachments/pods"].map((place) => `${directory()}/${place}`);
+    return places
+      .flatMap((place) => (existsSync(place) ? readdirSync(place) : []))
+      .filter((name) => !/^(lock|last_reserved_ip\.\d)$/.test(name));
+  }
+
+  for (const [code, input, ...says] of refusedConfigurations) {
+    if (code === 1) continue;
+    const [field = ""] = says;
+    if (neededByDel.test(field)) {
+      it(`says where it cannot look: ${field.slice(0, 80)}`, () => {
+        assertRefusal(() => run(new FakeKernel(directory()), "drawbridge", "DEL", input), { code, says: [field] });
+      });
+      continue;
+    }
+    it(`succeeds: ${field.slice(0, 80)}`, () => {
+      const kernel = new FakeKernel(directory());
+      assertRefusal(() => run(kernel, "drawbridge", "ADD", placed(input)), { code, says: [] });
+      assert.deepEqual([kernel.journal, held()], [[], []]);
+      for (const face of ["drawbridge", "drawbridge-ipam", "loopback"] as const) {
+        assert.equal(run(kernel, face, "DEL", placed(input)), "");
+      }
+    });
+  }
+
+  it("takes away what an ADD with an earlier configuration made", () => {
+    for (const [code, input, ...says] of refusedConfigurations) {
+      if (code === 1 || neededByDel.test(says[0] ?? "")) continue;
+      const kernel = new FakeKernel(directory());
+      run(kernel, "drawbridge", "ADD", placed(networkInput()));
+      assert.equal(held().length, 3);
+      assert.equal(run(kernel, "drawbridge", "DEL", placed(input)), "");
+      const left = [held(), [...kernel.links.node], [...kernel.links.pod], [...kernel.neighbours.node]];
+      assert.deepEqual(left, [[], ["cni0"], [], []], says.join());
+    }
+  });
+
+  for (const garbage of ["garbage", "a=b=c", "UNKNOWN=1", "MAC=x", "IP=x", "=;="]) {
+    it(`succeeds with CNI_ARGS ${garbage}`, () => {
+      const kernel = new FakeKernel(directory());
+      const environment = { CNI_ARGS: garbage };
+      for (const face of ["drawbridge", "drawbridge-ipam"] as const) {
+        const input = placed(networkInput());
+        // An IPAM plugin has no use for a MAC address.
+        if (face === "drawbridge" || garbage !== "MAC=x") {
+          const refused = (error: unknown): boolean => [4, 7].includes(toCniError(error).code);
+          assert.throws(() => run(kernel, face, "ADD", input, environment), refused);
+        }
+        assert.equal(run(kernel, face, "DEL", input, environment), "");
+        assert.deepEqual(held(), []);
+      }
+    });
+  }
+});
+
+describe("cni DEL and a configuration that has changed since", () => {
+  const directory = useTemporaryDirectory();
+  const environment = { CNI_CONTAINERID: "c1", CNI_IFNAME: POD_INTERFACE, CNI_NETNS: "/proc/self/ns/mnt" };
+
+  function run(kernel: FakeKernel, verb: "ADD" | "DEL", changes: Readonly<Record<string, unknown>>): string {
+    kernel.restart();
+    const input = { ...ipamInput({ dataDir: `${directory()}/networks` }), runDir: `${directory()}/run`, ...changes };
+    return runVerb(kernel.node, "drawbridge", verb, environment, JSON.stringify(input));
+  }
+
+  const reservations = (): readonly string[] =>
+    readdirSync(`${directory()}/networks/pods`).filter((name) => /^(10|fd00)/.test(name));
+
+  it("gives the addresses back where the record says they are", () => {
+    const kernel = new FakeKernel(directory());
+    run(kernel, "ADD", {});
+    assert.equal(reservations().length, 2);
+    run(kernel, "DEL", { ipam: { dataDir: `${directory()}/elsewhere` } });
+    assert.deepEqual(reservations(), []);
+    assert.equal(existsSync(`${directory()}/elsewhere`), false);
+  });
+
+  it("looks for neighbour entries on the bridge of the record", () => {
+    const kernel = new FakeKernel(directory());
+    run(kernel, "ADD", { bridge: "br-old" });
+    run(kernel, "DEL", { bridge: "br-new" });
+    const asked = kernel.questions.map(({ subject }) => subject);
+    assert.deepEqual(asked, ["link br-old"]);
+  });
+});
+
+describe("cni DEL and what is not its attachment's", () => {
+  const directory = useTemporaryDirectory();
+
+  function run(kernel: FakeKernel, verb: "ADD" | "DEL", id: string, options: Options = {}): string {
+    kernel.restart(options.fault);
+    const input = { ...ipamInput({ dataDir: `${directory()}/networks` }), runDir: `${directory()}/run` };
+    const args = options.ips === undefined ? {} : { args: { cni: { ips: options.ips } } };
+    const environment = { CNI_CONTAINERID: id, CNI_IFNAME: POD_INTERFACE, CNI_NETNS: "/proc/self/ns/mnt" };
+    return runVerb(kernel.node, "drawbridge", verb, environment, JSON.stringify({ ...input, ...args }));
+  }
+
+  const neighbours = (kernel: FakeKernel): readonly string[] => [...kernel.neighbours.node].sort();
+
+  it("keeps an interface that made the ADD fail (B5)", () => {
+    const kernel = new FakeKernel(directory());
+    kernel.links.pod.add(POD_INTERFACE);
+    // The network is in use: there is a store to be asked.
+    mkdirSync(`${directory()}/networks/pods`, { recursive: true });
+    assert.throws(() => run(kernel, "ADD", "c1"), /already exists in the pod/);
+    assert.equal(run(kernel, "DEL", "c1"), "");
+    assert.deepEqual([...kernel.links.pod], [POD_INTERFACE]);
+  });
+
+  it("removes an interface of another plugin's when the store holds the reservation", () => {
+    const kernel = new FakeKernel(directory());
+    kernel.links.pod.add(POD_INTERFACE);
+    mkdirSync(`${directory()}/networks/pods`, { recursive: true });
+    writeForeign(`${directory()}/networks/pods/10.244.1.77`, `c1\r\n${POD_INTERFACE}`);
+    assert.equal(run(kernel, "DEL", "c1"), "");
+    assert.deepEqual([[...kernel.links.pod], existsSync(`${directory()}/networks/pods/10.244.1.77`)], [[], false]);
+  });
+
+  it("forgets the neighbour entries of its addresses also when its record is lost", () => {
+    const kernel = new FakeKernel(directory());
+    run(kernel, "ADD", "c1");
+    assert.deepEqual(neighbours(kernel), ["10.244.1.2", "fd00:244:1::2"]);
+    rmSync(`${directory()}/run`, { recursive: true });
+    assert.equal(run(kernel, "DEL", "c1"), "");
+    assert.deepEqual(neighbours(kernel), []);
+  });
+
+  it("leaves another pod its neighbour entries when that pod has the addresses of an old record by now", () => {
+    const kernel = new FakeKernel(directory());
+    run(kernel, "ADD", "c1");
+    run(kernel, "DEL", "c1");
+    const lastEvent = kernel.journal.indexOf("unlink c1:eth0.json");
+    assert.ok(lastEvent > 0, kernel.journal.join());
+    const ips = ["10.244.1.2", "fd00:244:1::2"];
+    run(kernel, "ADD", "c1", { ips });
+    assert.throws(() => run(kernel, "DEL", "c1", { fault: { kind: "kill", at: lastEvent } }), Killed);
+    run(kernel, "ADD", "c2", { ips });
+    assert.equal(run(kernel, "DEL", "c1"), "");
+    assert.deepEqual(neighbours(kernel), ips);
+    assert.deepEqual(readdirSync(`${directory()}/run/attachments/pods`), ["c2:eth0.json"]);
+  });
+
+  it("forgets neighbour entries before another pod can get the addresses", () => {
+    const kernel = new FakeKernel(directory());
+    run(kernel, "ADD", "c1");
+    for (const lose of [false, true]) {
+      if (lose) {
+        run(kernel, "ADD", "c1");
+        rmSync(`${directory()}/run`, { recursive: true });
+      }
+      run(kernel, "DEL", "c1");
+      const first = kernel.journal.findIndex((event) => /^unlink (10|fd00)/.test(event));
+      const last = kernel.journal.findLastIndex((event) => event === `request ${RTM_DELNEIGH}`);
+      assert.ok(last >= 0 && first > last, kernel.journal.join());
+    }
+  });
+});
+
+const RTM_DELNEIGH = 29;
+
+interface Options {
+  readonly ips?: readonly string[];
+  readonly fault?: Fault;
+}
