@@ -10,6 +10,9 @@ const STDERR = 2;
 /** A network configuration is a few kilobytes; this bounds what a broken caller can make us keep. */
 const LONGEST_STDIN = 4 * 1024 * 1024;
 
+// A refusal is told in words; collecting a stack for every error that is caught and expected would cost each call.
+Error.stackTraceLimit = 0;
+
 const syscalls = bunSyscalls();
 
 function write(fd: number, text: string): void {

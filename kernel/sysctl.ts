@@ -13,8 +13,8 @@ export interface Sysctl {
   write(key: string, value: string): boolean;
 }
 
-/** The kernel prints a setting in one page at most. */
-const LONGEST_VALUE = 4096;
+/** Of network settings, numbers and short names. */
+const LONGEST_VALUE = 256;
 
 const encoder = new TextEncoder();
 

@@ -1,0 +1,115 @@
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import path from "node:path";
+import process from "node:process";
+import { fileURLToPath } from "node:url";
+import { Command, InvalidArgumentError, Option } from "commander";
+import { createLab } from "../lab/lab.ts";
+import { effectiveCapabilities, kernelRefusal } from "../support/privilege.ts";
+import { PEER_VERSION, peerAdvice, peerDirectory, peerVersion } from "../support/peer.ts";
+import { OURS, install, peerContestant } from "./contestant.ts";
+import { thisMachine } from "./machine.ts";
+import { RunDirectory } from "./run_directory.ts";
+import type { Report } from "./report.ts";
+import { formatReport } from "./report.ts";
+import { rowOf } from "./row.ts";
+import { attach } from "./scenario/attach.ts";
+import type { Scenario } from "./scenario/context.ts";
+import { memory } from "./scenario/memory.ts";
+import { parallel } from "./scenario/parallel.ts";
+import { size } from "./scenario/size.ts";
+import { throughput } from "./scenario/throughput.ts";
+import { version } from "./scenario/version.ts";
+
+/** Fewer pairs than this give an interval too wide to show anything. */
+const MINIMUM_PAIRS = 40;
+const QUICK_PAIRS = 8;
+const QUIET_LOAD = 0.5;
+
+const SCENARIOS: readonly Scenario[] = [version, attach, parallel(30), parallel(100), memory, size, throughput];
+
+const RESULTS = fileURLToPath(new URL("../../test-results/bench-cni.json", import.meta.url));
+
+interface Options {
+  readonly pairs: number;
+  readonly quick: boolean;
+  readonly only: readonly string[] | undefined;
+  readonly output: "table" | "json";
+}
+
+const names = SCENARIOS.map(({ name }) => name);
+
+const program = new Command("bench").description("Measures Drawbridge against its peers on this machine.");
+program
+  .command("cni")
+  .description(`the plugin against the reference plugins bridge and host-local ${PEER_VERSION}, in interleaved pairs`)
+  .option("--pairs <number>", `how many pairs, at least ${MINIMUM_PAIRS} unless --quick`, positiveInteger)
+  .option("--quick", "a look: few pairs, no proof", false)
+  .addOption(new Option("--only <scenario...>", "only these").choices(names))
+  .addOption(new Option("-o, --output <format>", "what to print").choices(["table", "json"]).default("table"))
+  .action((given: Omit<Options, "pairs"> & { readonly pairs?: number }, command: Command) => {
+    const pairs = given.pairs ?? (given.quick ? QUICK_PAIRS : MINIMUM_PAIRS);
+    if (pairs < MINIMUM_PAIRS && !given.quick) {
+      command.error(`--pairs ${pairs}: expected at least ${MINIMUM_PAIRS}; with --quick fewer are taken`);
+    }
+    process.exitCode = benchCni({ ...given, pairs });
+  });
+await program.parseAsync();
+
+/** @returns the exit code: 0 when everything was measured, whatever came out */
+function benchCni(options: Options): number {
+  const capabilities = effectiveCapabilities(readFileSync("/proc/self/status", "utf8"));
+  const obstacle = kernelRefusal({ uid: process.geteuid?.() ?? -1, capabilities });
+  const directory = peerDirectory();
+  if (obstacle !== undefined || directory === undefined || !existsSync(OURS.executable)) {
+    say(obstacle ?? (directory === undefined ? peerAdvice() : `${OURS.executable} is missing: npm run build`));
+    return 1;
+  }
+  const versions = ["bridge", "host-local"].map((name) => peerVersion(path.join(directory, name)) ?? "unknown");
+  const comparable = versions.every((found) => found === PEER_VERSION);
+  if (!comparable) say(`the peer is ${versions.join(", ")}, not ${PEER_VERSION}: no ratios are given`);
+  const machine = thisMachine();
+  if (machine.load > QUIET_LOAD)
+    say(`something else runs here (load ${machine.load.toFixed(1)}): the intervals will be wide`);
+  const started = performance.now();
+  using lab = createLab("bench");
+  using run = new RunDirectory();
+  const ours = install(OURS, path.join(lab.scratch, "drawbridge"));
+  const peer = install(peerContestant(directory), path.join(lab.scratch, "peer"), ["host-local"]);
+  const rows = SCENARIOS.filter(({ name }) => options.only?.includes(name) ?? true)
+    .flatMap((scenario) => scenario.run({ lab, runDirectory: run.path, ours, peer, pairs: options.pairs, progress }))
+    .map((measured) => rowOf(measured, comparable));
+  clearProgress();
+  const report: Report = {
+    machine,
+    ours: "Drawbridge",
+    peer: `bridge ${versions[0]} + host-local ${versions[1]}`,
+    pairs: options.pairs,
+    seconds: Math.round((performance.now() - started) / 1000),
+    rows,
+  };
+  const json = `${JSON.stringify(report, undefined, 2)}\n`;
+  mkdirSync(path.dirname(RESULTS), { recursive: true });
+  writeFileSync(RESULTS, json);
+  process.stdout.write(
+    options.output === "json" ? json : `${formatReport(report)}\nall pairs: ${path.relative(process.cwd(), RESULTS)}\n`,
+  );
+  return 0;
+}
+
+function positiveInteger(text: string): number {
+  if (!/^[1-9][0-9]{0,4}$/.test(text)) throw new InvalidArgumentError(`${text}: expected a number from 1 to 99999`);
+  return Number(text);
+}
+
+function say(text: string): void {
+  process.stderr.write(`bench: ${text}\n`);
+}
+
+/** One line that is overwritten, on a terminal only. */
+function progress(step: string): void {
+  if (process.stderr.isTTY) process.stderr.write(`\r\x1b[K${step}`);
+}
+
+function clearProgress(): void {
+  if (process.stderr.isTTY) process.stderr.write("\r\x1b[K");
+}

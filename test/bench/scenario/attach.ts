@@ -1,0 +1,118 @@
+import { changeLink, createVeth, deleteLink } from "../../../kernel/route/link.ts";
+import { newAddress } from "../../../kernel/route/interface_address.ts";
+import { parseCidr } from "../../../kernel/ip/cidr.ts";
+import { macFromBytes } from "../../../kernel/ip/mac.ts";
+import type { LabPod } from "../../lab/lab.ts";
+import type { Contestant, Side, Timing } from "../contestant.ts";
+import { newSide, timeCall } from "../contestant.ts";
+import type { Measured } from "../row.ts";
+import { onePair } from "../row.ts";
+import { sleep } from "../sleep.ts";
+import type { Pair } from "../statistics.ts";
+import { median } from "../statistics.ts";
+import type { Context, Scenario } from "./context.ts";
+
+/** After a round, for the clean-up the kernel does behind a DEL. */
+const SETTLE_MILLISECONDS = 20;
+
+/**
+ * ADD and DEL in the steady state: the bridge exists and has a pod, every pod is dual-stack and in a fresh namespace.
+ *
+ * A round is both ADDs, both DELs and the removal of a like link by the kernel alone. The pods' namespaces live on until
+ * the end, so that their destruction runs into no measurement.
+ */
+export const attach: Scenario = {
+  name: "attach",
+  run(context: Context): readonly Measured[] {
+    const { lab, pairs } = context;
+    const ours = steadySide(context, context.ours);
+    const peer = steadySide(context, context.peer);
+    const podsOf = (prefix: string): readonly LabPod[] =>
+      Array.from({ length: pairs }, (_, i) => lab.pod(`attach-${prefix}-${i}`));
+    const ourPods = podsOf("ours");
+    const peerPods = podsOf("peer");
+    const bare = lab.pod("attach-bare");
+    const rounds = Array.from({ length: pairs }, (_, round) => {
+      const both = (command: "ADD" | "DEL"): { readonly ours: Timing; readonly peer: Timing } =>
+        onePair(
+          round,
+          () => timeCall(ours, command, ourPods[round]),
+          () => timeCall(peer, command, peerPods[round]),
+        );
+      const result = { add: both("ADD"), del: both("DEL"), removal: timeBareRemoval(ours, bare) };
+      context.progress(`ADD and DEL ${round + 1}/${pairs}`);
+      sleep(SETTLE_MILLISECONDS);
+      return result;
+    });
+    return rowsOf(rounds);
+  },
+};
+
+interface Round {
+  readonly add: { readonly ours: Timing; readonly peer: Timing };
+  readonly del: { readonly ours: Timing; readonly peer: Timing };
+  readonly removal: number;
+}
+
+function rowsOf(rounds: readonly Round[]): readonly Measured[] {
+  const removal = median(rounds.map((round) => round.removal));
+  const pairsOf = (verb: "add" | "del", value: (timing: Timing) => number): readonly Pair[] =>
+    rounds.map((round) => ({ ours: value(round[verb].ours), peer: value(round[verb].peer) }));
+  const wall = ({ milliseconds }: Timing): number => milliseconds;
+  const processor = ({ cpuMilliseconds }: Timing): number => cpuMilliseconds;
+  return [
+    { title: "ADD, dual-stack", unit: "ms", pairs: pairsOf("add", wall), goal: { kind: "at most", ratio: 0.75 } },
+    { title: "ADD, processor time", unit: "ms", pairs: pairsOf("add", processor), goal: undefined },
+    {
+      title: "DEL",
+      unit: "ms",
+      pairs: pairsOf("del", wall),
+      goal: { kind: "at most", ratio: 1.05 },
+      remark: `the kernel alone needs ${removal.toFixed(1)} ms to remove such a link (median of ${rounds.length})`,
+    },
+    {
+      title: "DEL without the link removal",
+      unit: "ms",
+      pairs: pairsOf("del", (timing) => wall(timing) - removal),
+      goal: undefined,
+      remark: "the median of the bare removal is taken from both",
+    },
+    { title: "DEL, processor time", unit: "ms", pairs: pairsOf("del", processor), goal: undefined },
+  ];
+}
+
+/** A node with a pod that stays; a second pod came and went, so that every file of the store is there. */
+function steadySide(context: Context, contestant: Contestant): Side {
+  const side = newSide(context, contestant, "attach");
+  const [resident, visitor] = ["resident", "visitor"].map((name) =>
+    context.lab.pod(`attach-${contestant.name}-${name}`),
+  );
+  timeCall(side, "ADD", resident);
+  timeCall(side, "ADD", visitor);
+  timeCall(side, "DEL", visitor);
+  return side;
+}
+
+/** Makes the link a pod has, by netlink from this process, and returns how long RTM_DELLINK takes to remove it. */
+function timeBareRemoval(side: Side, pod: LabPod): number {
+  const route = side.node.route;
+  const host = "bare";
+  route.requestAll([
+    createVeth({
+      host: { name: host, mac: macFromBytes(Uint8Array.of(2, 0, 0, 0, 9, 1)) },
+      peer: { name: "eth0", mac: macFromBytes(Uint8Array.of(2, 0, 0, 0, 9, 2)), netnsFd: pod.handle.fd },
+      mtu: 0,
+      master: side.node.link("cni0").index,
+    }),
+    changeLink({ name: host }, { up: true, linkLocalAddress: false }),
+  ]);
+  const { index } = pod.link("eth0");
+  pod.route.requestAll([
+    changeLink({ index }, { up: true }),
+    newAddress(index, parseCidr("10.244.1.250/32")),
+    newAddress(index, parseCidr("fd00:244:1::fa/128")),
+  ]);
+  const start = performance.now();
+  route.request(deleteLink({ name: host }));
+  return performance.now() - start;
+}

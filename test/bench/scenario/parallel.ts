@@ -1,0 +1,56 @@
+import type { LabPod } from "../../lab/lab.ts";
+import { startProgram, waitFor } from "../../lab/posix_spawn.ts";
+import type { Contestant } from "../contestant.ts";
+import { demandSuccess, newSide, programFor } from "../contestant.ts";
+import type { Measured } from "../row.ts";
+import { interleave } from "../row.ts";
+import { sleep } from "../sleep.ts";
+import type { Context, Scenario } from "./context.ts";
+
+const CLEANUP_MILLISECONDS = 10_000;
+
+/** So many ADDs at once on a node that has no bridge yet, as after a reboot. */
+export function parallel(count: number): Scenario {
+  return {
+    name: `parallel-${count}`,
+    run(context: Context): readonly Measured[] {
+      const pods = Array.from({ length: count }, (_, i) => context.lab.pod(`parallel-${count}-${i}`));
+      const measure = (contestant: Contestant) => (round: number) => timeTogether(context, contestant, pods, round);
+      const pairs = interleave(context.pairs, measure(context.ours), measure(context.peer), (done) =>
+        context.progress(`${count} ADDs at once ${done}/${context.pairs}`),
+      );
+      for (const pod of pods) context.lab.remove(pod);
+      return [{ title: `${count} ADDs at once`, unit: "ms", pairs, goal: { kind: "at most", ratio: 0.6 } }];
+    },
+  };
+}
+
+/** Milliseconds from the start of the first until the end of the last. */
+function timeTogether(context: Context, contestant: Contestant, pods: readonly LabPod[], round: number): number {
+  const side = newSide(context, contestant, `parallel-${pods.length}-${round}`);
+  const programs = pods.map((pod) => programFor(side, "ADD", pod));
+  const start = performance.now();
+  const processes = programs.map((program) => startProgram(side.node, program));
+  const ends = processes.map(waitFor);
+  const milliseconds = performance.now() - start;
+  for (const [i, program] of programs.entries()) demandSuccess(program, ends[i]?.exitCode ?? null);
+  context.lab.remove(side.node);
+  waitUntilBare(pods);
+  return milliseconds;
+}
+
+/**
+ * The links go with their node, all in one sweep; waiting for it keeps the kernel's clean-up out of the next round.
+ *
+ * @throws Error when they are still there after {@link CLEANUP_MILLISECONDS}
+ */
+function waitUntilBare(pods: readonly LabPod[]): void {
+  const deadline = performance.now() + CLEANUP_MILLISECONDS;
+  for (const pod of pods) {
+    while (pod.links().some(({ name }) => name === "eth0")) {
+      if (performance.now() > deadline)
+        throw new Error(`${pod.name} still has its link after ${CLEANUP_MILLISECONDS} ms`);
+      sleep(2);
+    }
+  }
+}

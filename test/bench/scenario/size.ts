@@ -1,0 +1,22 @@
+import { statSync } from "node:fs";
+import path from "node:path";
+import type { Measured } from "../row.ts";
+import type { Context, Scenario } from "./context.ts";
+
+/** What has to be copied to every node. */
+export const size: Scenario = {
+  name: "size",
+  run({ ours, peer }: Context): readonly Measured[] {
+    const megabytes = (file: string): number => statSync(file).size / 1e6;
+    const hostLocal = path.join(path.dirname(peer.executable), "host-local");
+    return [
+      {
+        title: "size of the executables",
+        unit: "MB",
+        pairs: [{ ours: megabytes(ours.executable), peer: megabytes(peer.executable) + megabytes(hostLocal) }],
+        goal: undefined,
+        remark: "one executable that is drawbridge, drawbridge-ipam and loopback; bridge and host-local",
+      },
+    ];
+  },
+};
