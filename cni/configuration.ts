@@ -13,6 +13,7 @@ import type { Decoded, Shape } from "./json.ts";
 import { decode, isNestedDeeper, showValue } from "./json.ts";
 import type { Dns, ResultRoute } from "./result.ts";
 import type { DetachInput, NetworkInput } from "./network_input.ts";
+import { refuseUnsupported } from "./unsupported.ts";
 import type { CniVersion } from "./version.ts";
 import { negotiateVersion } from "./version.ts";
 
@@ -47,8 +48,8 @@ export interface IpamConfiguration {
   readonly resolvConf: string | undefined;
 }
 
-const RUN_DIRECTORY = "/run/drawbridge";
-const DATA_DIRECTORY = "/var/lib/cni/networks";
+export const RUN_DIRECTORY = "/run/drawbridge";
+export const DATA_DIRECTORY = "/var/lib/cni/networks";
 export const SMALLEST_IPV6_MTU = 1280;
 /** Real configurations have less than ten. */
 const MOST_LEVELS = 64;
@@ -147,40 +148,6 @@ export function networkConfiguration(input: NetworkInput, args: CniArguments): N
     runDir: checkDirectory("runDir", input.runDir || RUN_DIRECTORY),
     ipam,
     dns: input.dns ?? {},
-  };
-}
-
-/** What releasing addresses needs: where they are, not how they are chosen. */
-export interface ReleaseConfiguration {
-  readonly name: string;
-  readonly ipam: { readonly dataDir: string };
-}
-
-/** What DEL reads: where things are, not how they are made. */
-export interface DetachConfiguration extends ReleaseConfiguration {
-  readonly runDir: string;
-  readonly bridge: string;
-}
-
-/**
- * Judges only what a DEL needs. A configuration that ADD would refuse must not keep a pod from being removed: it may
- * have changed since, or be another plugin's (CNI specification: DEL is best effort).
- *
- * @throws CniError 7 naming the field
- */
-export function detachConfiguration(input: DetachInput): DetachConfiguration {
-  return {
-    ...releaseConfiguration(input),
-    runDir: checkDirectory("runDir", input.runDir || RUN_DIRECTORY),
-    bridge: checkInterfaceName(input.bridge ?? "cni0", "bridge", CniErrorCode.INVALID_CONFIGURATION),
-  };
-}
-
-/** The same for the IPAM face, which has no bridge. @throws CniError 7 naming the field */
-export function releaseConfiguration(input: DetachInput): ReleaseConfiguration {
-  return {
-    name: networkName(input),
-    ipam: { dataDir: checkDirectory("ipam.dataDir", input.ipam?.dataDir || DATA_DIRECTORY) },
   };
 }
 
@@ -287,44 +254,6 @@ function parseRoute(dst: string | undefined, gw: string | undefined, field: stri
   return { destination, gateway };
 }
 
-/** Features of the reference plugins that would change what a pod gets: refused rather than silently left out. */
-const unsupportedFeatures: readonly (readonly [field: string, value: (input: NetworkInput) => unknown, string])[] = [
-  ["ipMasq", ({ ipMasq }) => ipMasq, "false or absent: masquerade is a node-level matter"],
-  ["forceAddress", ({ forceAddress }) => forceAddress, "false or absent: addresses of the bridge are only added"],
-  ["promiscMode", ({ promiscMode }) => promiscMode, "false or absent; hairpinMode serves the same purpose"],
-  ["macspoofchk", ({ macspoofchk }) => macspoofchk, "false or absent"],
-  ["enabledad", ({ enabledad }) => enabledad, "false or absent: addresses are unique by allocation"],
-  ["disableContainerInterface", (input) => input.disableContainerInterface, "false or absent"],
-  ["portIsolation", ({ portIsolation }) => portIsolation, "false or absent"],
-  ["vlan", ({ vlan }) => vlan, "0 or absent"],
-  ["vlanTrunk", ({ vlanTrunk }) => nonEmpty(vlanTrunk), "absent"],
-  ["policyd", ({ policyd }) => policyd, "absent: this version has no daemon"],
-  ["runtimeConfig.portMappings", ({ runtimeConfig }) => nonEmpty(runtimeConfig?.portMappings), "none"],
-  ["runtimeConfig.bandwidth", ({ runtimeConfig }) => runtimeConfig?.bandwidth, "absent"],
-];
-
-function refuseUnsupported(input: NetworkInput): void {
-  for (const [field, valueOf, expectation] of unsupportedFeatures) {
-    const value = valueOf(input);
-    if (value === undefined || value === false || value === 0) continue;
-    throw unsupported(field, value, expectation);
-  }
-  for (const field of ["isGateway", "routed"] as const) {
-    if (input[field] === false) throw unsupported(field, false, "true or absent: the bridge is the pods' gateway");
-  }
-}
-
-function unsupported(field: string, value: unknown, expectation: string): CniError {
-  return new CniError(
-    CniErrorCode.UNSUPPORTED_FIELD,
-    `${field}: ${showValue(value)} is not supported; expected ${expectation}`,
-  );
-}
-
-function nonEmpty(list: readonly unknown[] | undefined): readonly unknown[] | undefined {
-  return list?.length === 0 ? undefined : list;
-}
-
 /** A plugin type is a file name in the runtime's plugin directory: never a path (CVE-2021-20206). */
 function checkType(field: string, type: string | undefined): void {
   if (type === undefined || !isName(type)) {
@@ -337,7 +266,7 @@ function checkType(field: string, type: string | undefined): void {
 }
 
 /** An absolute path without `..`, so that it names the same file wherever the plugin is executed. */
-function checkDirectory(field: string, path: string): string {
+export function checkDirectory(field: string, path: string): string {
   if (!path.startsWith("/") || path.includes("\0") || path.split("/").includes("..")) {
     throw invalid(field, path, 'an absolute path without ".."');
   }

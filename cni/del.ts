@@ -6,7 +6,7 @@ import type { NetlinkSocket } from "../kernel/netlink/socket.ts";
 import { deleteLink, getLink, parseLink } from "../kernel/route/link.ts";
 import { deleteNeighbour } from "../kernel/route/neighbour.ts";
 import { openRouteSocket } from "../kernel/route/socket.ts";
-import type { DetachConfiguration } from "./configuration.ts";
+import type { DetachConfiguration } from "./detach_configuration.ts";
 import type { Attachment } from "./environment.ts";
 import { hostInterfaceName } from "./names.ts";
 import type { Node } from "./node.ts";

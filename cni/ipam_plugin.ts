@@ -1,4 +1,5 @@
-import type { NetworkConfiguration, ReleaseConfiguration } from "./configuration.ts";
+import type { NetworkConfiguration } from "./configuration.ts";
+import type { ReleaseConfiguration } from "./detach_configuration.ts";
 import { dnsOf } from "./dns.ts";
 import type { Attachment } from "./environment.ts";
 import type { Node } from "./node.ts";

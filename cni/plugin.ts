@@ -2,15 +2,9 @@ import type { NetworkNamespace } from "../kernel/network_namespace.ts";
 import { closeNamespace, currentNamespace, isSameNamespace, openNamespace } from "../kernel/network_namespace.ts";
 import { SyscallError } from "../kernel/syscall/syscalls.ts";
 import { add } from "./add.ts";
-import {
-  bridgeConfiguration,
-  decodeConfiguration,
-  detachConfiguration,
-  networkConfiguration,
-  networkName,
-  releaseConfiguration,
-} from "./configuration.ts";
+import { bridgeConfiguration, decodeConfiguration, networkConfiguration, networkName } from "./configuration.ts";
 import { del } from "./del.ts";
+import { detachConfiguration, releaseConfiguration } from "./detach_configuration.ts";
 import type { Attachment, Environment } from "./environment.ts";
 import { readAttachment } from "./environment.ts";
 import { CniError, CniErrorCode } from "./error.ts";

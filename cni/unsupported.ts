@@ -1,0 +1,46 @@
+import { CniError, CniErrorCode } from "./error.ts";
+import { showValue } from "./json.ts";
+import type { NetworkInput } from "./network_input.ts";
+
+/** How each is read from the configuration; what is absent, false, 0 or empty asks for nothing. */
+const unsupportedFeatures: readonly (readonly [field: string, value: (input: NetworkInput) => unknown, string])[] = [
+  ["ipMasq", ({ ipMasq }) => ipMasq, "false or absent: masquerade is a node-level matter"],
+  ["forceAddress", ({ forceAddress }) => forceAddress, "false or absent: addresses of the bridge are only added"],
+  ["promiscMode", ({ promiscMode }) => promiscMode, "false or absent; hairpinMode serves the same purpose"],
+  ["macspoofchk", ({ macspoofchk }) => macspoofchk, "false or absent"],
+  ["enabledad", ({ enabledad }) => enabledad, "false or absent: addresses are unique by allocation"],
+  ["disableContainerInterface", (input) => input.disableContainerInterface, "false or absent"],
+  ["portIsolation", ({ portIsolation }) => portIsolation, "false or absent"],
+  ["vlan", ({ vlan }) => vlan, "0 or absent"],
+  ["vlanTrunk", ({ vlanTrunk }) => nonEmpty(vlanTrunk), "absent"],
+  ["policyd", ({ policyd }) => policyd, "absent: this version has no daemon"],
+  ["runtimeConfig.portMappings", ({ runtimeConfig }) => nonEmpty(runtimeConfig?.portMappings), "none"],
+  ["runtimeConfig.bandwidth", ({ runtimeConfig }) => runtimeConfig?.bandwidth, "absent"],
+];
+
+/**
+ * Refuses features of the reference plugins that would change what a pod gets, rather than silently leave them out.
+ *
+ * @throws CniError 2 naming the field, its value and what is possible
+ */
+export function refuseUnsupported(input: NetworkInput): void {
+  for (const [field, valueOf, expectation] of unsupportedFeatures) {
+    const value = valueOf(input);
+    if (value === undefined || value === false || value === 0) continue;
+    throw unsupported(field, value, expectation);
+  }
+  for (const field of ["isGateway", "routed"] as const) {
+    if (input[field] === false) throw unsupported(field, false, "true or absent: the bridge is the pods' gateway");
+  }
+}
+
+function unsupported(field: string, value: unknown, expectation: string): CniError {
+  return new CniError(
+    CniErrorCode.UNSUPPORTED_FIELD,
+    `${field}: ${showValue(value)} is not supported; expected ${expectation}`,
+  );
+}
+
+function nonEmpty(list: readonly unknown[] | undefined): readonly unknown[] | undefined {
+  return list?.length === 0 ? undefined : list;
+}
