@@ -1,5 +1,5 @@
 import { spawnSync } from "node:child_process";
-import { DRAWBRIDGE } from "../lab/cni.ts";
+import { DRAWBRIDGE, isUnreadInput } from "../lab/cni.ts";
 import type { LabNamespace } from "../lab/namespace.ts";
 
 /** What a call printed and how it ended, untouched. */
@@ -19,6 +19,6 @@ export function rawCall(
   const { status, stdout, stderr, error } = namespace.inside(() =>
     spawnSync(executable, [], { env: environment, input: stdin, encoding: "utf8", timeout: 20_000 }),
   );
-  if (error !== undefined) throw error;
+  if (error !== undefined && !isUnreadInput(error)) throw error;
   return { exitCode: status, stdout, stderr };
 }

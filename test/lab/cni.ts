@@ -130,8 +130,13 @@ export function callPlugin(namespace: LabNamespace, call: Call): CallOutcome {
   const { status, signal, stdout, stderr, error } = namespace.inside(() =>
     spawnSync(file, args, { env, input, encoding: "utf8", maxBuffer: 1 << 24 }),
   );
-  if (error !== undefined) throw error;
+  if (error !== undefined && !isUnreadInput(error)) throw error;
   return outcomeOf({ exitCode: status, signal, stdout, stderr, milliseconds: performance.now() - start });
+}
+
+/** A program that ends without reading all of its standard input: its exit code and output say why, EPIPE nothing more. */
+export function isUnreadInput(error: Error): boolean {
+  return "code" in error && error.code === "EPIPE";
 }
 
 /** A plugin under way. */
