@@ -34,7 +34,8 @@ import { addResult, decideWiring, hostSteps, podSteps } from "./wiring.ts";
  *
  * @param home the node's namespace, in which the calling thread is
  * @param namespace the pod's
- * @throws DrawbridgeError, CniError: nothing is left behind then
+ * @throws DrawbridgeError, CniError: nothing is left behind then, unless the kernel stopped answering and nobody knows
+ *   whether the link exists; a DEL finds it by the record
  */
 export function add(
   node: Node,

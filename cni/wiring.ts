@@ -50,7 +50,7 @@ export interface Step {
 }
 
 /**
- * Decides how a pod is wired in routed mode (DESIGN §4): single addresses and a default route through the bridge, so
+ * Decides how a pod is wired in routed mode: single addresses and a default route through the bridge, so
  * that every packet passes the node's IP hooks, also to a pod on the same bridge.
  */
 export function decideWiring(

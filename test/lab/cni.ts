@@ -56,7 +56,7 @@ export interface CallOptions {
   readonly arguments?: string;
 }
 
-/** The configuration of a node, as DESIGN names its keys; `overrides` replaces single keys. */
+/** The configuration of a node; `overrides` replaces single keys. */
 export function configurationOf(wired: WiredNode, overrides: Configuration = {}): Configuration {
   return {
     cniVersion: "1.1.0",
