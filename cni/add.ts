@@ -162,8 +162,7 @@ function wire(
     }
     const inside = podSteps(wiring, bridge, podLink.index);
     demand(inside, podSocket.batch(inside.map(({ request }) => request)));
-    let isFresh = !bridge.wasOperational;
-    for (const { error } of replies.slice(-wiring.gateways.length)) isFresh ||= error === undefined;
+    const isFresh = !bridge.wasOperational || hasMadeNew(steps, replies);
     waitUntilReady(hostSocket, podSocket, wiring, isFresh ? bridge : undefined);
   } catch (error) {
     throw new WiringFailure(error, isCreated !== undefined && takeBack(hostSocket, wiring, bridge, isCreated));
@@ -177,6 +176,13 @@ function demand(steps: readonly Step[], replies: readonly Reply[]): void {
     if (error !== undefined && error.errnoName !== steps[position]?.tolerates) throw error;
     position++;
   }
+}
+
+/** Whether a step did what might have been done already: here, a gateway address the bridge did not have. */
+function hasMadeNew(steps: readonly Step[], replies: readonly Reply[]): boolean {
+  let position = 0;
+  for (const { error } of replies) if (steps[position++]?.tolerates === "EEXIST" && error === undefined) return true;
+  return false;
 }
 
 /** @returns whether no link of this attachment is left */

@@ -1,4 +1,4 @@
-import { isName, MAX_NAME_LENGTH } from "../ipam/owner.ts";
+import { isDirectoryPath, isName, MAX_NAME_LENGTH } from "../ipam/owner.ts";
 import type { RangeInput, RangeSet } from "../ipam/range.ts";
 import { canonicalRange, canonicalRangeSets } from "../ipam/range.ts";
 import type { Address } from "../kernel/ip/address.ts";
@@ -8,9 +8,9 @@ import type { MacAddress } from "../kernel/ip/mac.ts";
 import { parseMac } from "../kernel/ip/mac.ts";
 import type { CniArguments } from "./environment.ts";
 import { checkInterfaceName } from "./environment.ts";
-import { CniError, CniErrorCode } from "./error.ts";
+import { CniError, CniErrorCode, invalidField, showValue } from "./error.ts";
 import type { Decoded, Shape } from "./json.ts";
-import { decode, isNestedDeeper, showValue } from "./json.ts";
+import { decode, isNestedDeeper } from "./json.ts";
 import type { Dns, ResultRoute } from "./result.ts";
 import type { DetachInput, NetworkInput } from "./network_input.ts";
 import { refuseUnsupported } from "./unsupported.ts";
@@ -104,7 +104,7 @@ export function bridgeConfiguration(input: NetworkInput, args: CniArguments): Br
   const needsIpv6 = hasIpv6(network.ipam.ranges);
   const smallest = needsIpv6 ? SMALLEST_IPV6_MTU : 68;
   if (!Number.isInteger(mtu) || (mtu !== 0 && (mtu < smallest || mtu > 65535))) {
-    throw invalid(
+    throw invalidField(
       "mtu",
       mtu,
       `0 (the kernel's default) or ${smallest} to 65535${needsIpv6 ? ", since IPv6 needs 1280" : ""}`,
@@ -175,7 +175,8 @@ export function networkName(input: DetachInput): string {
 
 function ipamConfiguration(input: NetworkInput, args: CniArguments): IpamConfiguration {
   const ipam = input.ipam;
-  if (ipam === undefined) throw invalid("ipam", undefined, `an object with type ${ipamTypes.join(" or ")} and ranges`);
+  if (ipam === undefined)
+    throw invalidField("ipam", undefined, `an object with type ${ipamTypes.join(" or ")} and ranges`);
   checkType("ipam.type", ipam.type);
   if (!ipamTypes.includes(ipam.type ?? "")) {
     throw new CniError(
@@ -233,7 +234,7 @@ function checkGateways(sets: readonly RangeSet[]): void {
   for (const set of sets) {
     for (const { gateway, subnet } of set) {
       if (cidrContains(subnet, gateway)) continue;
-      throw invalid(
+      throw invalidField(
         "ipam gateway",
         formatAddress(gateway),
         `an address of ${formatCidr(subnet)}: the bridge carries it`,
@@ -243,13 +244,13 @@ function checkGateways(sets: readonly RangeSet[]): void {
 }
 
 function parseRoute(dst: string | undefined, gw: string | undefined, field: string): ResultRoute {
-  if (dst === undefined) throw invalid(`${field}.dst`, dst, 'a prefix such as "0.0.0.0/0"');
+  if (dst === undefined) throw invalidField(`${field}.dst`, dst, 'a prefix such as "0.0.0.0/0"');
   const destination = parseCidr(dst, `${field}.dst`);
-  if (hasHostBits(destination)) throw invalid(`${field}.dst`, dst, "a network without host bits");
+  if (hasHostBits(destination)) throw invalidField(`${field}.dst`, dst, "a network without host bits");
   if (gw === undefined || gw === "") return { destination };
   const gateway = parseAddress(gw, `${field}.gw`);
   if (familyOf(gateway) !== cidrFamily(destination)) {
-    throw invalid(`${field}.gw`, gw, `an IPv${cidrFamily(destination)} address, like the destination ${dst}`);
+    throw invalidField(`${field}.gw`, gw, `an IPv${cidrFamily(destination)} address, like the destination ${dst}`);
   }
   return { destination, gateway };
 }
@@ -257,7 +258,7 @@ function parseRoute(dst: string | undefined, gw: string | undefined, field: stri
 /** A plugin type is a file name in the runtime's plugin directory: never a path (CVE-2021-20206). */
 function checkType(field: string, type: string | undefined): void {
   if (type === undefined || !isName(type)) {
-    throw invalid(
+    throw invalidField(
       field,
       type,
       `a plugin's file name without a path, such as "${field === "type" ? "drawbridge" : "host-local"}"`,
@@ -265,12 +266,10 @@ function checkType(field: string, type: string | undefined): void {
   }
 }
 
-/** An absolute path without `..`, so that it names the same file wherever the plugin is executed. */
+/** @throws CniError 7 for what {@link isDirectoryPath} refuses */
 export function checkDirectory(field: string, path: string): string {
-  if (!path.startsWith("/") || path.includes("\0") || path.split("/").includes("..")) {
-    throw invalid(field, path, 'an absolute path without ".."');
-  }
-  return path;
+  if (isDirectoryPath(path)) return path;
+  throw invalidField(field, path, 'an absolute path without ".."');
 }
 
 function firstPresent(
@@ -278,8 +277,4 @@ function firstPresent(
 ): readonly [field: string, value: string | undefined] {
   for (const candidate of candidates) if (candidate[1]) return candidate;
   return ["", undefined];
-}
-
-function invalid(field: string, value: unknown, expectation: string): CniError {
-  return new CniError(CniErrorCode.INVALID_CONFIGURATION, `${field}: ${showValue(value)}; expected ${expectation}`);
 }

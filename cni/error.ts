@@ -38,6 +38,19 @@ export class CniError extends Error {
   }
 }
 
+/** The refusal of a configuration's field. */
+export function invalidField(field: string, value: unknown, expectation: string): CniError {
+  return new CniError(CniErrorCode.INVALID_CONFIGURATION, `${field}: ${showValue(value)}; expected ${expectation}`);
+}
+
+/** A value for an error message: its JSON, cut where it is long; "missing" for undefined. */
+export function showValue(value: unknown): string {
+  const text = JSON.stringify(value) ?? "missing";
+  return text.length <= LONGEST_SHOWN ? text : `${text.slice(0, LONGEST_SHOWN)}…`;
+}
+
+const LONGEST_SHOWN = 200;
+
 const codes: Readonly<Record<ErrorCode, CniErrorCode>> = {
   ERR_ADDRESS: CniErrorCode.INVALID_CONFIGURATION,
   ERR_CONFIGURATION: CniErrorCode.INVALID_CONFIGURATION,

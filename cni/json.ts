@@ -1,4 +1,4 @@
-import { CniError, CniErrorCode } from "./error.ts";
+import { invalidField } from "./error.ts";
 
 /**
  * The types a configuration's values have: "any" for one that is only passed on, one shape in a list for each of its
@@ -47,21 +47,21 @@ function decodeValue(value: unknown, shape: Shape, path: string): unknown {
   if (shape === "any") return value;
   if (shape === "object" || typeof shape === "string") {
     const isRight = shape === "object" ? isObject(value) : typeof value === shape;
-    if (!isRight) throw wrongType(path, value, shape);
+    if (!isRight) throw invalidField(path, value, shape);
     return value;
   }
   return isListShape(shape) ? decodeList(value, shape[0], path) : decodeObject(value, shape, path);
 }
 
 function decodeList(value: unknown, shape: Shape, path: string): unknown {
-  if (!Array.isArray(value)) throw wrongType(path, value, "list");
+  if (!Array.isArray(value)) throw invalidField(path, value, "list");
   const list: unknown[] = [];
   for (let i = 0; i < value.length; i++) list.push(decodeValue(value[i], shape, `${path}[${i}]`));
   return list;
 }
 
 function decodeObject(value: unknown, shape: { readonly [key: string]: Shape }, path: string): unknown {
-  if (!isObject(value)) throw wrongType(path, value, "object");
+  if (!isObject(value)) throw invalidField(path, value, "object");
   const prefix = path === "configuration" ? "" : `${path}.`;
   const spelling = new Map<string, string>();
   for (const key in shape) spelling.set(key.toLowerCase(), key);
@@ -76,10 +76,6 @@ function decodeObject(value: unknown, shape: { readonly [key: string]: Shape }, 
   return decoded;
 }
 
-function wrongType(path: string, value: unknown, expected: string): CniError {
-  return new CniError(CniErrorCode.INVALID_CONFIGURATION, `${path}: ${showValue(value)}; expected ${expected}`);
-}
-
 /**
  * Whether objects and lists are nested in more than `levels` levels. JSON.parse takes any depth, JSON.stringify
  * overflows the stack at some thousands.
@@ -90,14 +86,6 @@ export function isNestedDeeper(value: unknown, levels: number): boolean {
   for (const inner of Object.values(value)) if (isNestedDeeper(inner, levels - 1)) return true;
   return false;
 }
-
-/** A value for an error message: its JSON, cut where it is long; "missing" for undefined. */
-export function showValue(value: unknown): string {
-  const text = JSON.stringify(value) ?? "missing";
-  return text.length <= LONGEST_SHOWN ? text : `${text.slice(0, LONGEST_SHOWN)}…`;
-}
-
-const LONGEST_SHOWN = 200;
 
 function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === "object" && value !== null && !Array.isArray(value);

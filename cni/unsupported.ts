@@ -1,5 +1,4 @@
-import { CniError, CniErrorCode } from "./error.ts";
-import { showValue } from "./json.ts";
+import { CniError, CniErrorCode, showValue } from "./error.ts";
 import type { NetworkInput } from "./network_input.ts";
 
 /** How each is read from the configuration; what is absent, false, 0 or empty asks for nothing. */

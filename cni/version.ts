@@ -1,5 +1,4 @@
-import { CniError, CniErrorCode } from "./error.ts";
-import { showValue } from "./json.ts";
+import { CniError, CniErrorCode, showValue } from "./error.ts";
 
 /** Every released version of the CNI specification, oldest first. */
 export const supportedVersions = ["0.1.0", "0.2.0", "0.3.0", "0.3.1", "0.4.0", "1.0.0", "1.1.0"] as const;

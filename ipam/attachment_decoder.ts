@@ -3,7 +3,7 @@ import { parseAddress } from "../kernel/ip/address.ts";
 import { parseCidr } from "../kernel/ip/cidr.ts";
 import { parseMac } from "../kernel/ip/mac.ts";
 import type { AttachmentRecord, Bandwidth, PortMapping } from "./attachment.ts";
-import { expectContainerId, expectInterfaceName, expectNetworkName } from "./owner.ts";
+import { isDirectoryPath, expectContainerId, expectInterfaceName, expectNetworkName } from "./owner.ts";
 
 /**
  * Reads the text of an attachment record; unknown fields are ignored.
@@ -50,10 +50,8 @@ export function decodeAttachment(text: string): AttachmentRecord {
 }
 
 function expectDirectory(path: string): string {
-  if (!path.startsWith("/") || path.includes("\0") || path.split("/").includes("..")) {
-    throw malformed("dataDir", path, 'an absolute path without ".."');
-  }
-  return path;
+  if (isDirectoryPath(path)) return path;
+  throw malformed("dataDir", path, 'an absolute path without ".."');
 }
 
 function decodePortMapping(value: unknown, index: number): PortMapping {

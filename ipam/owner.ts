@@ -34,6 +34,11 @@ export function isInterfaceName(text: string): boolean {
   return !/[/:%\s\u0000-\u001f\u007f]|^(\.{1,2}|all|default)$/u.test(text);
 }
 
+/** Whether a text is an absolute path without `..`, so that it names the same file wherever the plugin is executed. */
+export function isDirectoryPath(text: string): boolean {
+  return text.startsWith("/") && !text.includes("\0") && !text.split("/").includes("..");
+}
+
 /**
  * Returns a network name, which is safe as a directory name.
  *

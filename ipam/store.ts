@@ -1,4 +1,5 @@
 import { DrawbridgeError } from "../kernel/error.ts";
+import type { Release } from "../kernel/file_lock.ts";
 import type { Address } from "../kernel/ip/address.ts";
 import { compareAddresses, formatAddress, tryParseAddress } from "../kernel/ip/address.ts";
 import type { Cidr } from "../kernel/ip/cidr.ts";
@@ -13,9 +14,6 @@ import { contentOf, parseReservation } from "./reservation.ts";
 
 export type { Owner } from "./owner.ts";
 export type { Reservation } from "./reservation.ts";
-
-/** Gives a lock back. */
-export type Release = () => void;
 
 /**
  * An exclusive flock(2) between processes, the kind host-local takes (not fcntl, not OFD).

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
-import { decode, isNestedDeeper, showValue } from "../../../cni/json.ts";
+import { showValue } from "../../../cni/error.ts";
+import { decode, isNestedDeeper } from "../../../cni/json.ts";
 import { assertRefusal, configurationOf, ipamInput } from "../../support/cni.ts";
 
 const shape = {

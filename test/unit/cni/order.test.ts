@@ -2,11 +2,10 @@ import assert from "node:assert/strict";
 import { readdirSync, rmSync } from "node:fs";
 import path from "node:path";
 import { toCniError } from "../../../cni/error.ts";
-import { runVerb } from "../../../cni/plugin.ts";
 import { useTemporaryDirectory } from "../../support/address_store.ts";
-import { ipamInput } from "../../support/cni.ts";
+import { callOn } from "../../support/fake_call.ts";
 import type { Fault } from "../../support/fake_kernel.ts";
-import { FakeKernel, Killed, POD_INTERFACE } from "../../support/fake_kernel.ts";
+import { FakeKernel, Killed } from "../../support/fake_kernel.ts";
 
 /** More events than any ADD or DEL has. */
 const MOST_EVENTS = 200;
@@ -14,12 +13,8 @@ const MOST_EVENTS = 200;
 describe("cni order of events", () => {
   const directory = useTemporaryDirectory();
 
-  function run(kernel: FakeKernel, verb: "ADD" | "DEL", fault?: Fault): string {
-    kernel.restart(fault);
-    const configuration = { ...ipamInput({ dataDir: `${directory()}/networks` }), runDir: `${directory()}/run` };
-    const environment = { CNI_CONTAINERID: "c1", CNI_IFNAME: POD_INTERFACE, CNI_NETNS: "/proc/self/ns/mnt" };
-    return runVerb(kernel.node, "drawbridge", verb, environment, JSON.stringify(configuration));
-  }
+  const run = (kernel: FakeKernel, verb: "ADD" | "DEL", fault?: Fault): string =>
+    callOn(kernel, directory(), verb, fault);
 
   /** The positions of the events that a pattern matches; at least one. */
   function positions(kernel: FakeKernel, pattern: RegExp): readonly number[] {
