@@ -20,6 +20,7 @@ export const CniErrorCode = {
   ADDRESS_UNAVAILABLE: 103,
   DUPLICATE: 104,
   KERNEL_REFUSED: 105,
+  HOST_PORT_TAKEN: 106,
   INTERNAL: 999,
 } as const;
 
@@ -58,12 +59,17 @@ const codes: Readonly<Record<ErrorCode, CniErrorCode>> = {
   ERR_NAMESPACE: CniErrorCode.INVALID_NETNS,
   ERR_NETLINK: CniErrorCode.KERNEL_REFUSED,
   ERR_NETLINK_MALFORMED: CniErrorCode.KERNEL_REFUSED,
+  ERR_NFTABLES_VALUE: CniErrorCode.INTERNAL,
   ERR_FOREIGN_OBJECT: CniErrorCode.FOREIGN_OBJECT,
   ERR_RANGE_EXHAUSTED: CniErrorCode.RANGE_EXHAUSTED,
   ERR_ADDRESS_UNAVAILABLE: CniErrorCode.ADDRESS_UNAVAILABLE,
   ERR_DUPLICATE: CniErrorCode.DUPLICATE,
+  ERR_HOST_PORT_TAKEN: CniErrorCode.HOST_PORT_TAKEN,
   ERR_LOCK_TIMEOUT: CniErrorCode.TRY_AGAIN_LATER,
   ERR_STORE: CniErrorCode.IO_FAILURE,
+  ERR_OBJECT: CniErrorCode.INVALID_CONFIGURATION,
+  ERR_PROTOCOL: CniErrorCode.IO_FAILURE,
+  ERR_UNAVAILABLE: CniErrorCode.TRY_AGAIN_LATER,
 };
 
 /** Any thrown value as a CNI error; whatever is not of our family is internal, and is told without its stack. */

@@ -17,6 +17,8 @@ export type ErrorCode =
   | "ERR_NETLINK"
   /** A netlink reply is truncated, oversized or out of sequence. */
   | "ERR_NETLINK_MALFORMED"
+  /** A rule, set, element or name makes no sense to nftables; nothing was sent. */
+  | "ERR_NFTABLES_VALUE"
   /** A name is taken by an object that is not ours or not of the expected kind. */
   | "ERR_FOREIGN_OBJECT"
   /** Every address of a range set is allocated. */
@@ -25,10 +27,18 @@ export type ErrorCode =
   | "ERR_ADDRESS_UNAVAILABLE"
   /** The container already holds an address or an interface of this name. */
   | "ERR_DUPLICATE"
+  /** A port of the node is another pod's. */
+  | "ERR_HOST_PORT_TAKEN"
   /** Another process holds a lock for longer than we are willing to wait. */
   | "ERR_LOCK_TIMEOUT"
   /** A file of the address store or a record cannot be read or written. */
-  | "ERR_STORE";
+  | "ERR_STORE"
+  /** A Kubernetes object, or the file it stands in, is not what the API takes. */
+  | "ERR_OBJECT"
+  /** A message on policyd's socket is malformed, too long or of an unknown version. */
+  | "ERR_PROTOCOL"
+  /** policyd cannot be reached, does not answer in time, or another one is in its place. */
+  | "ERR_UNAVAILABLE";
 
 /** Base of the error family: a stable `code` and a message for people. */
 export class DrawbridgeError extends Error {

@@ -32,6 +32,16 @@ export function currentNamespace(files: FileReadCalls): NetworkNamespace {
   return openNamespace(files, "/proc/thread-self/ns/net");
 }
 
+/**
+ * Moves the calling thread into a namespace for good, and with it the threads it starts from now on.
+ *
+ * @throws SyscallError ERR_NAMESPACE when it cannot be entered (EINVAL: it is not a network namespace)
+ */
+export function enterNamespace(syscalls: Syscalls, namespace: NetworkNamespace): void {
+  const entered = syscalls.setns(namespace.fd, CLONE_NEWNET);
+  if (entered < 0) throw new SyscallError(`enter network namespace ${namespace.path}`, -entered, "ERR_NAMESPACE");
+}
+
 export function closeNamespace(files: FileReadCalls, namespace: NetworkNamespace): void {
   files.close(namespace.fd);
 }
@@ -55,8 +65,7 @@ export function insideNamespace<T>(
   namespace: NetworkNamespace,
   action: () => T,
 ): T {
-  const entered = syscalls.setns(namespace.fd, CLONE_NEWNET);
-  if (entered < 0) throw new SyscallError(`enter network namespace ${namespace.path}`, -entered, "ERR_NAMESPACE");
+  enterNamespace(syscalls, namespace);
   try {
     return action();
   } finally {

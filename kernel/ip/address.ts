@@ -132,12 +132,23 @@ export function formatAddress(address: Address): string {
   if (typeof address === "number") {
     return `${address >>> 24}.${(address >>> 16) & 255}.${(address >>> 8) & 255}.${address & 255}`;
   }
-  const groups: number[] = [];
-  for (let shift = 112n; shift >= 0n; shift -= 16n) groups.push(Number((address >> shift) & 0xffffn));
+  const groups = groupsOf(address);
   const zeros = longestZeroRun(groups);
-  const hex = (part: readonly number[]): string => part.map((group) => group.toString(16)).join(":");
-  if (zeros.length < 2) return hex(groups);
-  return `${hex(groups.slice(0, zeros.start))}::${hex(groups.slice(zeros.start + zeros.length))}`;
+  if (zeros.length < 2) return hexGroups(groups, 0, 8);
+  return `${hexGroups(groups, 0, zeros.start)}::${hexGroups(groups, zeros.start + zeros.length, 8)}`;
+}
+
+function groupsOf(address: Ipv6Address): readonly number[] {
+  const bytes = addressToBytes(address);
+  const groups: number[] = [];
+  for (let i = 0; i < 16; i += 2) groups.push(((bytes[i] ?? 0) << 8) | (bytes[i + 1] ?? 0));
+  return groups;
+}
+
+function hexGroups(groups: readonly number[], start: number, end: number): string {
+  let text = "";
+  for (let i = start; i < end; i++) text += `${i === start ? "" : ":"}${(groups[i] ?? 0).toString(16)}`;
+  return text;
 }
 
 /** The first of the longest runs of zero groups: the one RFC 5952 section 4.2 shortens. */

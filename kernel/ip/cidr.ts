@@ -1,5 +1,5 @@
 import { DrawbridgeError } from "../error.ts";
-import type { Address, Family } from "./address.ts";
+import type { Address, Family, Ipv6Address } from "./address.ts";
 import { addressFromValue, bitsOf, familyOf, formatAddress, tryParseAddress } from "./address.ts";
 
 /** A prefix: `address` may have host bits set (an interface address) or not (a network). */
@@ -7,6 +7,9 @@ export interface Cidr {
   readonly address: Address;
   readonly prefixLength: number;
 }
+
+/** The IPv6 addresses that stand for IPv4 ones: ::ffff:0:0/96 (RFC 4291 section 2.5.5.2). */
+export const IPV4_MAPPED: Cidr = Object.freeze({ address: 0xffff_0000_0000n as Ipv6Address, prefixLength: 96 });
 
 /**
  * Parses `address/length` strictly: a canonical decimal length without leading zeros, within the family's bits.

@@ -17,10 +17,13 @@ export interface AttributeType<T> {
 /** Attributes by name: their kernel number and the type of their payload. */
 export type AttributeTable = Readonly<Record<string, readonly [number: number, type: AttributeType<unknown>]>>;
 
-/** The values of a table's attributes; all optional, as in the kernel's messages. */
+/** The values of a table's attributes as a message carries them: all optional. */
 export type AttributeValues<T extends AttributeTable> = {
   readonly [K in keyof T]?: T[K] extends readonly [number, AttributeType<infer V>] ? V : never;
 };
+
+/** The values of a table's attributes for a message to send; those that are undefined are left out. */
+export type AttributeInput<T extends AttributeTable> = { readonly [K in keyof T]?: AttributeValues<T>[K] | undefined };
 
 const HEADER = 4;
 const NESTED = 0x8000;
@@ -61,6 +64,22 @@ export const i32: AttributeType<number> = {
 export const u64: AttributeType<bigint> = {
   encode: (writer, value) => writer.u64(value),
   decode: (payload) => exactly(payload, 8).getBigUint64(0, littleEndian),
+};
+
+/** Unsigned numbers in network byte order, as netfilter has them. */
+export const be16: AttributeType<number> = {
+  encode: (writer, value) => writer.be16(value),
+  decode: (payload) => exactly(payload, 2).getUint16(0),
+};
+
+export const be32: AttributeType<number> = {
+  encode: (writer, value) => writer.be32(value),
+  decode: (payload) => exactly(payload, 4).getUint32(0),
+};
+
+export const be64: AttributeType<bigint> = {
+  encode: (writer, value) => writer.be64(value),
+  decode: (payload) => exactly(payload, 8).getBigUint64(0),
 };
 
 /** A presence flag without payload. Encoding `false` is a mistake of the caller: leave the attribute out. */
@@ -121,12 +140,25 @@ export function nested<T extends AttributeTable>(table: T): AttributeType<Attrib
   };
 }
 
+/** A list: attributes of one number inside an attribute, each with one item. Items of other numbers are skipped. */
+export function list<T>(number: number, item: AttributeType<T>): AttributeType<readonly T[]> {
+  return {
+    encode: (writer, values) => {
+      for (const value of values) encodeAttribute(writer, number | NESTED, item, value);
+    },
+    decode: (payload) =>
+      eachAttribute(payload)
+        .filter(([found]) => found === number)
+        .map(([, content]) => item.decode(content)),
+  };
+}
+
 /**
  * Appends the attributes that have a value, in the order of the table (the kernel does not care; tests do).
  *
  * @throws DrawbridgeError ERR_NETLINK_MALFORMED when a payload does not fit a 16-bit length
  */
-export function encodeAttributes<T extends AttributeTable>(writer: Writer, table: T, values: AttributeValues<T>): void {
+export function encodeAttributes<T extends AttributeTable>(writer: Writer, table: T, values: AttributeInput<T>): void {
   for (const name in table) {
     const entry = table[name];
     const value: unknown = values[name];
@@ -135,18 +167,24 @@ export function encodeAttributes<T extends AttributeTable>(writer: Writer, table
 }
 
 function encodeAttribute<T>(writer: Writer, number: number, type: AttributeType<T>, value: T): void {
-  const start = writer.length;
-  writer.u16(0);
-  writer.u16(type.nested === undefined ? number : number | NESTED);
+  const start = writer.beginAttribute(type.nested === undefined ? number : number | NESTED);
   type.encode(writer, value);
-  const length = writer.length - start;
+  endAttribute(writer, start);
+}
+
+/** Begins an attribute whose payload the caller writes. @returns what {@link endAttribute} ends */
+export function beginAttribute(writer: Writer, number: number): number {
+  return writer.beginAttribute(number);
+}
+
+/** @throws DrawbridgeError ERR_NETLINK_MALFORMED when the payload does not fit a 16-bit length */
+export function endAttribute(writer: Writer, start: number): void {
+  const length = writer.endAttribute(start);
   if (length > MAX_LENGTH) throw malformed(`${length} bytes; expected at most ${MAX_LENGTH}`);
-  writer.patchU16(start, length);
-  writer.align();
 }
 
 /** The attributes of a table as bytes, for a payload whose table depends on a sibling (IFLA_INFO_DATA). */
-export function attributeBytes<T extends AttributeTable>(table: T, values: AttributeValues<T>): Uint8Array {
+export function attributeBytes<T extends AttributeTable>(table: T, values: AttributeInput<T>): Uint8Array {
   const writer = new Writer(64);
   encodeAttributes(writer, table, values);
   return writer.view();
@@ -162,23 +200,27 @@ export function attributeBytes<T extends AttributeTable>(table: T, values: Attri
  */
 export function eachAttribute(buffer: Uint8Array): readonly (readonly [number: number, payload: Uint8Array])[] {
   const found: (readonly [number, Uint8Array])[] = [];
+  walkAttributes(buffer, (number, start, end) => found.push([number, buffer.subarray(start, end)]));
+  return found;
+}
+
+/** Tells `visit` of each attribute of {@link eachAttribute}, and where its payload starts and ends in the buffer. */
+function walkAttributes(buffer: Uint8Array, visit: (number: number, start: number, end: number) => void): void {
   const view = new DataView(buffer.buffer, buffer.byteOffset, buffer.byteLength);
+  const size = buffer.length;
   let offset = 0;
-  while (offset < buffer.length) {
-    if (buffer.length - offset < HEADER) {
+  while (offset < size) {
+    const left = size - offset;
+    if (left < HEADER) {
       // Trailing zeros shorter than a header are alignment, not an attribute.
-      if (buffer.subarray(offset).every((byte) => byte === 0)) break;
-      throw malformed(`${buffer.length - offset} stray bytes`);
+      for (let i = offset; i < size; i++) if (buffer[i] !== 0) throw malformed(`${left} stray bytes`);
+      break;
     }
     const length = view.getUint16(offset, littleEndian);
-    if (length < HEADER || offset + length > buffer.length) {
-      throw malformed(`length ${length} with ${buffer.length - offset} bytes left`);
-    }
-    const number = view.getUint16(offset + 2, littleEndian) & NUMBER_MASK;
-    found.push([number, buffer.subarray(offset + HEADER, offset + length)]);
+    if (length < HEADER || length > left) throw malformed(`length ${length} with ${left} bytes left`);
+    visit(view.getUint16(offset + 2, littleEndian) & NUMBER_MASK, offset + HEADER, offset + length);
     offset += (length + 3) & ~3;
   }
-  return found;
 }
 
 /**
@@ -187,23 +229,29 @@ export function eachAttribute(buffer: Uint8Array): readonly (readonly [number: n
  * @throws DrawbridgeError ERR_NETLINK_MALFORMED when a length or a payload is not what its type demands
  */
 export function decodeAttributes<T extends AttributeTable>(table: T, buffer: Uint8Array): AttributeValues<T> {
-  const byNumber = indexOf(table);
+  const index = indexOf(table);
   const values: Record<string, unknown> = {};
-  for (const [number, payload] of eachAttribute(buffer)) {
-    const entry = byNumber.get(number);
-    if (entry !== undefined) values[entry[0]] = entry[1].decode(payload);
-  }
+  walkAttributes(buffer, (number, start, end) => {
+    const entry = index[number];
+    if (entry !== undefined) values[entry[0]] = entry[1].decode(buffer.subarray(start, end));
+  });
   return values as AttributeValues<T>;
 }
 
-const indexes = new WeakMap<AttributeTable, ReadonlyMap<number, readonly [string, AttributeType<unknown>]>>();
+/** The attributes of a table by their number. */
+type NumberIndex = readonly (readonly [name: string, type: AttributeType<unknown>] | undefined)[];
 
-function indexOf(table: AttributeTable): ReadonlyMap<number, readonly [string, AttributeType<unknown>]> {
-  let index = indexes.get(table);
-  if (index === undefined) {
-    index = new Map(Object.entries(table).map(([name, [number, type]]) => [number, [name, type]]));
-    indexes.set(table, index);
+const indexes = new WeakMap<AttributeTable, NumberIndex>();
+
+function indexOf(table: AttributeTable): NumberIndex {
+  const known = indexes.get(table);
+  if (known !== undefined) return known;
+  const index: (readonly [string, AttributeType<unknown>])[] = [];
+  for (const name in table) {
+    const entry = table[name];
+    if (entry !== undefined) index[entry[0]] = [name, entry[1]];
   }
+  indexes.set(table, index);
   return index;
 }
 
@@ -215,7 +263,7 @@ function indexOf(table: AttributeTable): ReadonlyMap<number, readonly [string, A
 export function attributeNameAt(table: AttributeTable, buffer: Uint8Array, target: number): string | undefined {
   let offset = 0;
   for (const [number, payload] of eachAttribute(buffer)) {
-    const entry = indexOf(table).get(number);
+    const entry = indexOf(table)[number];
     if (offset === target) return entry?.[0];
     const inside = target - offset - HEADER;
     if (entry !== undefined && inside >= 0 && inside < payload.length) {

@@ -1,5 +1,5 @@
 import { DrawbridgeError } from "../error.ts";
-import type { AttributeTable, AttributeValues } from "./attribute.ts";
+import type { AttributeInput, AttributeTable, AttributeValues } from "./attribute.ts";
 import { attributeNameAt, decodeAttributes, encodeAttributes } from "./attribute.ts";
 import type { StructLayout, StructValues } from "./struct.ts";
 import { decodeStruct, encodeStruct, structSize } from "./struct.ts";
@@ -36,6 +36,10 @@ export interface Request {
   readonly flags: number;
   readonly body: Uint8Array;
   readonly layout: BodyLayout;
+  /** Whether success is told by a message of its own, as of a GET, so that no acknowledgement is needed behind it. */
+  readonly isAnswered?: boolean;
+  /** What stands at an offset of the body, where the layout alone cannot tell: which of many elements. */
+  readonly nameAt?: (offset: number) => string | undefined;
 }
 
 /** One message as received. */
@@ -49,9 +53,14 @@ export interface ReceivedMessage {
 /** Builds a request; `flags` are added to REQUEST. */
 export function request<S extends StructLayout, A extends AttributeTable>(
   operation: string,
-  kind: { readonly type: number; readonly flags: number; readonly layout: BodyLayout<S, A> },
+  kind: {
+    readonly type: number;
+    readonly flags: number;
+    readonly layout: BodyLayout<S, A>;
+    readonly isAnswered?: boolean;
+  },
   header: Partial<StructValues<S>>,
-  attributes: AttributeValues<A>,
+  attributes: AttributeInput<A>,
 ): Request {
   const writer = new Writer(256);
   encodeStruct(writer, kind.layout.struct, header);
@@ -63,6 +72,7 @@ export function request<S extends StructLayout, A extends AttributeTable>(
     flags: MessageFlag.REQUEST | kind.flags,
     body: writer.view(),
     layout: kind.layout,
+    isAnswered: kind.isAnswered === true,
   };
 }
 
@@ -120,6 +130,8 @@ export function decodeBody<S extends StructLayout, A extends AttributeTable>(
 
 /** The name of the request's attribute at an offset counted from the start of the message, as extended ACKs count. */
 export function requestAttributeAt(message: Request, offset: number): string | undefined {
+  const name = message.nameAt?.(offset - HEADER_SIZE);
+  if (name !== undefined) return name;
   const start = attributesOffset(message.layout);
   return attributeNameAt(message.layout.attributes, message.body.subarray(start), offset - HEADER_SIZE - start);
 }

@@ -1,4 +1,5 @@
 import { DrawbridgeError } from "../error.ts";
+import type { BackgroundCalls } from "../syscall/background_calls.ts";
 import { Errno } from "../syscall/errno.ts";
 import type { Syscalls } from "../syscall/syscalls.ts";
 import { check } from "../syscall/syscalls.ts";
@@ -12,11 +13,14 @@ const SOCK_RAW = 3;
 const SOCK_CLOEXEC = 0o2000000;
 const SOL_SOCKET = 1;
 const SO_RCVTIMEO = 20;
+const SO_SNDBUFFORCE = 32;
+const SO_RCVBUFFORCE = 33;
 const SOL_NETLINK = 270;
 const NETLINK_CAP_ACK = 10;
 const NETLINK_EXT_ACK = 11;
 const NETLINK_GET_STRICT_CHK = 12;
 const MSG_TRUNC = 0x20;
+const MSG_DONTWAIT = 0x40;
 
 /** The kernel fills at most 32 KiB per datagram of a dump (netlink_dump); requests that ask for more get an error. */
 const RECEIVE_BUFFER = 64 * 1024;
@@ -34,6 +38,13 @@ export interface Reply {
   readonly messages: readonly ReceivedMessage[];
 }
 
+export interface NetlinkSocketOptions {
+  /** The size of both queues, beyond the system's limits; for large batches. It takes CAP_NET_ADMIN. */
+  readonly bufferBytes?: number;
+  /** The number notifications name this socket by; the kernel chooses one when absent. */
+  readonly portId?: number;
+}
+
 /**
  * A netlink socket for requests and their answers.
  *
@@ -48,8 +59,8 @@ export class NetlinkSocket {
   readonly #sender = new Uint8Array(12);
   #sequence = 0;
 
-  /** @throws SyscallError when the kernel has no such protocol or refuses the socket */
-  constructor(syscalls: Syscalls, protocol: number) {
+  /** @throws SyscallError when the kernel has no such protocol or refuses the socket or an option */
+  constructor(syscalls: Syscalls, protocol: number, { bufferBytes, portId }: NetlinkSocketOptions = {}) {
     this.#syscalls = syscalls;
     this.#fd = check(syscalls.socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, protocol), `netlink socket ${protocol}`);
     const on = new Uint8Array(Uint32Array.of(1).buffer);
@@ -60,6 +71,17 @@ export class NetlinkSocket {
     // struct timeval is two longs: 16 bytes on every 64-bit machine.
     const timeout = new Uint8Array(BigInt64Array.of(BigInt(RECEIVE_TIMEOUT_SECONDS), 0n).buffer);
     check(syscalls.setsockopt(this.#fd, SOL_SOCKET, SO_RCVTIMEO, timeout), "netlink receive timeout");
+    if (bufferBytes !== undefined) {
+      const size = new Uint8Array(Int32Array.of(bufferBytes).buffer);
+      check(syscalls.setsockopt(this.#fd, SOL_SOCKET, SO_SNDBUFFORCE, size), "netlink send buffer");
+      check(syscalls.setsockopt(this.#fd, SOL_SOCKET, SO_RCVBUFFORCE, size), "netlink receive buffer");
+    }
+    if (portId !== undefined) {
+      // struct sockaddr_nl: family, pad, port id, groups.
+      const address = new Uint8Array(Uint32Array.of(0, portId, 0).buffer);
+      address.set(new Uint8Array(Uint16Array.of(AF_NETLINK).buffer));
+      check(syscalls.bind(this.#fd, address), `netlink port ${portId}`);
+    }
   }
 
   /**
@@ -78,31 +100,91 @@ export class NetlinkSocket {
     return replies;
   }
 
-  #exchange(requests: readonly Request[]): readonly Reply[] {
-    const writer = new Writer(1024);
-    const first = this.#sequence + 1;
-    const last = this.#sequence + requests.length;
+  /**
+   * Carries out requests of which the kernel applies all or none: the first and the last of them frame the batch.
+   *
+   * Every refused request has its error in its reply; when the commit itself fails, the first one has. Of so many
+   * refusals that they overrun the receive buffer, the first ones are told.
+   *
+   * @throws SyscallError when sending or receiving fails; whether the batch took effect is then unknown
+   */
+  transaction(requests: readonly Request[]): readonly Reply[] {
+    // The kernel answers the frame's end only since 6.10, so the request before it asks to be acknowledged.
+    return this.#exchange(requests, requests.length - 2);
+  }
+
+  /**
+   * Carries out one request that may take long, while the event loop goes on. Nothing else may use the socket until
+   * the promise settles.
+   *
+   * @throws SyscallError when sending or receiving fails; the outcome of the request is then unknown
+   */
+  async inBackground(message: Request, calls: BackgroundCalls): Promise<Reply> {
+    const { data, first } = this.#encode([message], 0);
+    let sent: number;
+    // The kernel works on a request before send returns, so the answer is there when it does.
+    do sent = await calls.sendInBackground(this.#fd, data);
+    while (sent === -Errno.EINTR);
+    check(sent, "netlink send");
+    const [reply] = this.#answers([message], first, 0);
+    return reply ?? { request: message, error: undefined, messages: [] };
+  }
+
+  #exchange(requests: readonly Request[], acknowledged = requests.length - 1): readonly Reply[] {
+    const { data, first } = this.#encode(requests, acknowledged);
+    this.#send(data);
+    return this.#answers(requests, first, acknowledged);
+  }
+
+  /** The requests as one datagram, of which one asks to be acknowledged; `first` is the sequence number they begin with. */
+  #encode(
+    requests: readonly Request[],
+    acknowledged: number,
+  ): { readonly data: Uint8Array<ArrayBuffer>; readonly first: number } {
+    let size = 0;
+    for (const { body } of requests) size += body.length + 20;
+    const writer = new Writer(size);
+    const first = this.#nextSequence();
+    let index = 0;
     for (const message of requests) {
-      const sequence = ++this.#sequence;
-      encodeRequest(writer, message, sequence === last ? MessageFlag.ACK : 0, sequence);
+      const sequence = index === 0 ? first : this.#nextSequence();
+      const isAcknowledged = index === acknowledged && message.isAnswered !== true;
+      encodeRequest(writer, message, isAcknowledged ? MessageFlag.ACK : 0, sequence);
+      index++;
     }
-    this.#send(writer.view());
+    return { data: writer.view(), first };
+  }
+
+  #answers(requests: readonly Request[], first: number, acknowledged: number): readonly Reply[] {
+    const isFramed = acknowledged !== requests.length - 1;
     const replies = requests.map((message) => ({
       request: message,
       error: undefined as NetlinkError | undefined,
       messages: [] as ReceivedMessage[],
     }));
-    for (let isDone = requests.length === 0; !isDone;) {
-      for (const message of this.#receive()) {
-        const reply = replies[message.sequence - first];
-        if (reply === undefined) continue;
-        if (message.type === ControlType.ERROR) {
-          reply.error = outcomeOf(reply.request, message.flags, message.body);
-          isDone ||= message.sequence === last;
-        } else if (message.type > ControlType.OVERRUN) {
-          reply.messages.push({ ...message, body: message.body.slice() });
-        }
+    /** @returns whether that was the last answer */
+    const take = (message: ReceivedMessage): boolean => {
+      const index = (message.sequence - first) >>> 0;
+      const reply = replies[index];
+      if (reply === undefined) return false;
+      if (message.type === ControlType.ERROR) {
+        reply.error = outcomeOf(reply.request, message.flags, message.body);
+        // A batch that fails as a whole is answered for its first request alone.
+        return index === acknowledged || (isFramed && index === 0);
       }
+      if (message.type <= ControlType.OVERRUN) return false;
+      reply.messages.push({ ...message, body: message.body.slice() });
+      return index === acknowledged && reply.request.isAnswered === true;
+    };
+    for (let isDone = requests.length === 0; !isDone;) {
+      const length = this.#receive();
+      if (isFramed && length === -Errno.ENOBUFS) {
+        this.#drain(take);
+        // One answer to a batch that succeeds cannot overrun the buffer.
+        if (replies.every(({ error }) => error === undefined)) check(length, "netlink receive");
+        break;
+      }
+      for (const message of this.#received(length)) isDone = take(message) || isDone;
     }
     return replies;
   }
@@ -135,25 +217,50 @@ export class NetlinkSocket {
    */
   dump(message: Request): readonly ReceivedMessage[] {
     for (let attempt = 0; attempt < DUMP_ATTEMPTS; attempt++) {
-      const messages = this.#dumpOnce(message);
-      if (messages !== undefined) return messages;
+      const messages: ReceivedMessage[] = [];
+      const isConsistent = this.#dumpOnce(message, (received) => {
+        messages.push({ ...received, body: received.body.slice() });
+      });
+      if (isConsistent) return messages;
     }
     throw new NetlinkError(message.operation, Errno.EINTR, `changed during each of ${DUMP_ATTEMPTS} dumps`);
+  }
+
+  /**
+   * Lists objects one by one, so that the memory it takes does not grow with their number.
+   *
+   * @param visit told each message, whose body is valid during the call alone; it must not use this socket. What it
+   *   throws is thrown at the end of the list, as an unread rest would keep the socket from listing anything else.
+   * @returns false when the kernel marks the list as interrupted: objects may be missing or have been told twice
+   * @throws NetlinkError when the kernel refuses it
+   */
+  walk(message: Request, visit: (received: ReceivedMessage) => void): boolean {
+    let failure: { readonly error: unknown } | undefined;
+    const isConsistent = this.#dumpOnce(message, (received) => {
+      if (failure !== undefined) return;
+      try {
+        visit(received);
+      } catch (error) {
+        failure = { error };
+      }
+    });
+    if (failure !== undefined) throw failure.error;
+    return isConsistent;
   }
 
   close(): void {
     this.#syscalls.close(this.#fd);
   }
 
-  #dumpOnce(message: Request): readonly ReceivedMessage[] | undefined {
+  /** Whether the kernel calls the list it told consistent. */
+  #dumpOnce(message: Request, visit: (received: ReceivedMessage) => void): boolean {
     const writer = new Writer(256);
-    const sequence = ++this.#sequence;
+    const sequence = this.#nextSequence();
     encodeRequest(writer, message, MessageFlag.DUMP, sequence);
     this.#send(writer.view());
-    const messages: ReceivedMessage[] = [];
     let interrupted = false;
     for (;;) {
-      for (const received of this.#receive()) {
+      for (const received of this.#received(this.#receive())) {
         if (received.sequence !== sequence) continue;
         if ((received.flags & MessageFlag.DUMP_INTR) !== 0) interrupted = true;
         if (received.type === ControlType.ERROR) {
@@ -162,9 +269,9 @@ export class NetlinkSocket {
         } else if (received.type === ControlType.DONE) {
           const error = dumpOutcome(message, received.body);
           if (error !== undefined) throw error;
-          return interrupted ? undefined : messages;
+          return !interrupted;
         } else if (received.type > ControlType.OVERRUN) {
-          messages.push({ ...received, body: received.body.slice() });
+          visit(received);
         }
       }
     }
@@ -177,11 +284,30 @@ export class NetlinkSocket {
     check(sent, "netlink send");
   }
 
-  /** The messages of the next datagram of the kernel; an empty iteration for a stranger's. */
-  #receive(): Iterable<ReceivedMessage> {
+  /** Takes all there is. The kernel has answered a batch when send returns, so nothing follows. */
+  #drain(take: (message: ReceivedMessage) => unknown): void {
+    for (;;) {
+      const length = this.#receive(MSG_DONTWAIT);
+      if (length === -Errno.EAGAIN) return;
+      for (const message of this.#received(length)) take(message);
+    }
+  }
+
+  #nextSequence(): number {
+    this.#sequence = (this.#sequence + 1) >>> 0;
+    return this.#sequence;
+  }
+
+  /** Fills the buffer with the next datagram. @returns its length, or a negative errno */
+  #receive(flags = 0): number {
     let length: number;
-    do length = this.#syscalls.receiveFrom(this.#fd, this.#buffer, MSG_TRUNC, this.#sender);
+    do length = this.#syscalls.receiveFrom(this.#fd, this.#buffer, MSG_TRUNC | flags, this.#sender);
     while (length === -Errno.EINTR);
+    return length;
+  }
+
+  /** The messages of the datagram in the buffer; an empty iteration for a stranger's. */
+  #received(length: number): Iterable<ReceivedMessage> {
     if (length === -Errno.EAGAIN) {
       throw new DrawbridgeError("ERR_NETLINK", `netlink: no answer from the kernel in ${RECEIVE_TIMEOUT_SECONDS} s`);
     }

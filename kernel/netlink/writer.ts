@@ -1,7 +1,7 @@
 /** Whether this machine stores the low byte first. Netlink speaks the byte order of the machine. */
 export const littleEndian: boolean = new Uint8Array(Uint16Array.of(1).buffer)[0] === 1;
 
-/** An append-only buffer of netlink data in host byte order; it grows as needed. */
+/** An append-only buffer of netlink data in host byte order, or where the name says `be` network order; it grows. */
 export class Writer {
   #bytes: Uint8Array<ArrayBuffer>;
   #view: DataView;
@@ -42,6 +42,21 @@ export class Writer {
     this.#view.setBigUint64(offset, value, littleEndian);
   }
 
+  be16(value: number): void {
+    const offset = this.#reserve(2);
+    this.#view.setUint16(offset, value);
+  }
+
+  be32(value: number): void {
+    const offset = this.#reserve(4);
+    this.#view.setUint32(offset, value);
+  }
+
+  be64(value: bigint): void {
+    const offset = this.#reserve(8);
+    this.#view.setBigUint64(offset, value);
+  }
+
   bytes(value: Uint8Array): void {
     const offset = this.#reserve(value.length);
     this.#bytes.set(value, offset);
@@ -50,6 +65,21 @@ export class Writer {
   /** Fills with zeros up to a multiple of four, the alignment of netlink messages and attributes. */
   align(): void {
     this.#reserve((4 - (this.#length & 3)) & 3);
+  }
+
+  /** Starts an attribute and returns where, for {@link endAttribute}. */
+  beginAttribute(type: number): number {
+    const offset = this.#reserve(4);
+    this.#view.setUint16(offset + 2, type, littleEndian);
+    return offset;
+  }
+
+  /** Ends the attribute that starts at an offset and returns its length, which has 16 bits in the message. */
+  endAttribute(offset: number): number {
+    const length = this.#length - offset;
+    this.#view.setUint16(offset, length, littleEndian);
+    this.#reserve((4 - (length & 3)) & 3);
+    return length;
   }
 
   /** Overwrites a 16-bit length written earlier. */

@@ -54,8 +54,8 @@ export function newAddress(index: number, cidr: Cidr): Request {
     {
       local: cidr.address,
       address: cidr.address,
-      ...(isV4 && cidr.prefixLength < 31 ? { broadcast: lastAddress(cidr) } : {}),
-      ...(isV4 ? {} : { flags: IFA_F_NODAD }),
+      broadcast: isV4 && cidr.prefixLength < 31 ? lastAddress(cidr) : undefined,
+      flags: isV4 ? undefined : IFA_F_NODAD,
     },
   );
 }

@@ -9,6 +9,7 @@ import {
   mac,
   nested,
   string,
+  u16,
   u32,
   u8,
 } from "../netlink/attribute.ts";
@@ -33,6 +34,7 @@ const linkHeader = { family: "u8", pad: "u8", type: "u16", index: "i32", flags: 
 /** IFLA_BRPORT_* (include/uapi/linux/if_link.h). */
 const bridgePortAttributes = {
   hairpin: [4, u8],
+  groupForwardMask: [31, u16],
   isolated: [33, u8],
 } as const satisfies AttributeTable;
 
@@ -90,7 +92,8 @@ export const OPERATIONAL_STATE_UP = 6;
 /** IF_OPER_UNKNOWN: the kernel has had no reason yet to look (linkwatch); with a carrier the link carries packets. */
 export const OPERATIONAL_STATE_UNKNOWN = 0;
 
-const create = { type: RTM_NEWLINK, flags: MessageFlag.CREATE | MessageFlag.EXCL, layout: linkLayout } as const;
+/** A RTM_NEWLINK that makes a link; EEXIST when its name is taken. */
+export const create = { type: RTM_NEWLINK, flags: MessageFlag.CREATE | MessageFlag.EXCL, layout: linkLayout } as const;
 const change = { type: RTM_NEWLINK, flags: 0, layout: linkLayout } as const;
 
 /** A network interface as the kernel describes it. */
@@ -138,14 +141,14 @@ export interface VethPair {
  * IFF_UP cannot be part of this message (the kernel answers ENOTCONN until the peer is linked).
  */
 export function createVeth(pair: VethPair): Request {
-  const mtu = pair.mtu === 0 ? {} : { mtu: pair.mtu };
+  const mtu = pair.mtu === 0 ? undefined : pair.mtu;
   const peer = new Writer(128);
   encodeStruct(peer, linkHeader, {});
   encodeAttributes(peer, linkAttributes, {
     mac: pair.peer.mac,
     name: pair.peer.name,
     netnsFd: pair.peer.netnsFd,
-    ...mtu,
+    mtu,
   });
   const data = attributeBytes({ peer: [VETH_INFO_PEER, bytes] } as const, { peer: peer.view() });
   return request(
@@ -157,7 +160,7 @@ export function createVeth(pair: VethPair): Request {
       name: pair.host.name,
       master: pair.master,
       linkInfo: { kind: "veth", data },
-      ...mtu,
+      mtu,
     },
   );
 }
@@ -193,7 +196,11 @@ export interface LinkChange {
    * no carrier, since the kernel sets flags before address generation (do_setlink).
    */
   readonly linkLocalAddress?: false;
-  readonly bridgePort?: { readonly hairpin: boolean };
+  readonly bridgePort?: {
+    readonly hairpin: boolean;
+    /** Bit n: frames to 01:80:c2:00:00:0n that come in here are handled like all others (IEEE 802.1D, table 7-10). */
+    readonly groupForwardMask?: number;
+  };
 }
 
 /** Names a link: by index where it is known, else by name. */
@@ -201,28 +208,28 @@ export type LinkReference = { readonly index: number } | { readonly name: string
 
 /** Changes an existing link in one message. */
 export function changeLink(link: LinkReference, to: LinkChange): Request {
-  const up = to.up === undefined ? {} : { flags: to.up ? IFF_UP : 0, change: IFF_UP };
   return request(
     `change link ${describe(link)}`,
     change,
-    { ...headerOf(link), ...up },
+    { index: indexOf(link), flags: to.up === true ? IFF_UP : 0, change: to.up === undefined ? 0 : IFF_UP },
     {
-      ...("name" in link ? { name: link.name } : {}),
-      ...(to.mac === undefined ? {} : { mac: to.mac }),
-      ...(to.mtu === undefined ? {} : { mtu: to.mtu }),
-      ...(to.alias === undefined ? {} : { alias: to.alias }),
-      ...(to.group === undefined ? {} : { group: to.group }),
-      ...(to.linkLocalAddress === undefined
-        ? {}
-        : { families: { inet6: { addressGeneration: ADDRESS_GENERATION_NONE } } }),
-      ...(to.bridgePort === undefined
-        ? {}
-        : {
-            linkInfo: {
+      name: nameOf(link),
+      mac: to.mac,
+      mtu: to.mtu,
+      alias: to.alias,
+      group: to.group,
+      families:
+        to.linkLocalAddress === undefined ? undefined : { inet6: { addressGeneration: ADDRESS_GENERATION_NONE } },
+      linkInfo:
+        to.bridgePort === undefined
+          ? undefined
+          : {
               slaveKind: "bridge",
-              slaveData: attributeBytes(bridgePortAttributes, { hairpin: to.bridgePort.hairpin ? 1 : 0 }),
+              slaveData: attributeBytes(bridgePortAttributes, {
+                ...to.bridgePort,
+                hairpin: to.bridgePort.hairpin ? 1 : 0,
+              }),
             },
-          }),
     },
   );
 }
@@ -232,17 +239,33 @@ export function deleteLink(link: LinkReference): Request {
   return request(
     `delete link ${describe(link)}`,
     { type: RTM_DELLINK, flags: 0, layout: linkLayout },
-    headerOf(link),
-    "name" in link ? { name: link.name } : {},
+    { index: indexOf(link) },
+    { name: nameOf(link) },
+  );
+}
+
+/**
+ * Deletes all links of a group in one request (rtnl_group_dellink).
+ *
+ * The kernel refuses as a whole when one of them is of a kind that cannot be deleted.
+ */
+export function deleteLinkGroup(group: number): Request {
+  return request(
+    `delete the links of group ${group}`,
+    { type: RTM_DELLINK, flags: 0, layout: linkLayout },
+    {},
+    { group },
   );
 }
 
 /** Asks for one link. */
 export function getLink(link: LinkReference): Request {
-  return request(`get link ${describe(link)}`, { type: RTM_GETLINK, flags: 0, layout: linkLayout }, headerOf(link), {
-    ...("name" in link ? { name: link.name } : {}),
-    extensionMask: SKIP_STATISTICS,
-  });
+  return request(
+    `get link ${describe(link)}`,
+    { type: RTM_GETLINK, flags: 0, layout: linkLayout, isAnswered: true },
+    { index: indexOf(link) },
+    { name: nameOf(link), extensionMask: SKIP_STATISTICS },
+  );
 }
 
 /** Asks for all links of the namespace. */
@@ -280,8 +303,13 @@ export function parseLink(message: ReceivedMessage): Link {
   };
 }
 
-function headerOf(link: LinkReference): { readonly index?: number } {
-  return "index" in link ? { index: link.index } : {};
+/** 0 where the name says which link it is. */
+function indexOf(link: LinkReference): number {
+  return "index" in link ? link.index : 0;
+}
+
+function nameOf(link: LinkReference): string | undefined {
+  return "name" in link ? link.name : undefined;
 }
 
 function describe(link: LinkReference): string {

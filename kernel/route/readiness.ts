@@ -10,7 +10,9 @@ import { isLocalRoute, lookUpRoute } from "./route.ts";
 import { findLink } from "./socket.ts";
 
 const TIMEOUT_MILLISECONDS = 2000;
-const PAUSE_MILLISECONDS = 0.2;
+const FIRST_PAUSE_MILLISECONDS = 0.2;
+/** Asking takes the kernel's one lock for links, which those ADDs hold that are waited for. */
+const LONGEST_PAUSE_MILLISECONDS = 5;
 
 /**
  * Waits until a link carries packets.
@@ -45,10 +47,10 @@ export function waitUntilLocal(socket: NetlinkSocket, address: Address, waiting?
 
 function waitUntil(holds: () => boolean, otherwise: string, waiting: Waiting = realWaiting): void {
   const deadline = waiting.now() + TIMEOUT_MILLISECONDS;
-  while (!holds()) {
+  for (let pause = FIRST_PAUSE_MILLISECONDS; !holds(); pause = Math.min(pause * 2, LONGEST_PAUSE_MILLISECONDS)) {
     if (waiting.now() >= deadline) {
       throw new DrawbridgeError("ERR_NETLINK", `${otherwise} after ${TIMEOUT_MILLISECONDS} ms; try again`);
     }
-    waiting.pause(PAUSE_MILLISECONDS);
+    waiting.pause(pause);
   }
 }

@@ -2,6 +2,7 @@ import type { Address, Family } from "../ip/address.ts";
 import { bitsOf, familyOf, formatAddress } from "../ip/address.ts";
 import type { Cidr } from "../ip/cidr.ts";
 import { formatCidr } from "../ip/cidr.ts";
+import type { AttributeInput } from "../netlink/attribute.ts";
 import { address, u32 } from "../netlink/attribute.ts";
 import type { BodyLayout, ReceivedMessage, Request } from "../netlink/message.ts";
 import { decodeBody, MessageFlag, request } from "../netlink/message.ts";
@@ -93,7 +94,7 @@ export function lookUpRoute(destination: Address): Request {
   const family = familyOf(destination);
   return request(
     `look up route to ${formatAddress(destination)}`,
-    { type: RTM_GETROUTE, flags: 0, layout },
+    { type: RTM_GETROUTE, flags: 0, layout, isAnswered: true },
     { family: addressFamilyNumber(family), destinationLength: bitsOf(family) },
     { destination },
   );
@@ -139,17 +140,12 @@ function header(
   };
 }
 
-function attributes(route: RouteSpec): {
-  readonly destination?: Address;
-  readonly gateway?: Address;
-  readonly outputInterface?: number;
-  readonly priority?: number;
-} {
+function attributes(route: RouteSpec): AttributeInput<(typeof layout)["attributes"]> {
   return {
-    ...(route.destination === undefined ? {} : { destination: route.destination.address }),
-    ...(route.gateway === undefined ? {} : { gateway: route.gateway }),
-    ...(route.outputInterface === undefined ? {} : { outputInterface: route.outputInterface }),
-    ...(route.priority === undefined ? {} : { priority: route.priority }),
+    destination: route.destination?.address,
+    gateway: route.gateway,
+    outputInterface: route.outputInterface,
+    priority: route.priority,
   };
 }
 

@@ -1,4 +1,3 @@
-import { NetlinkError } from "../netlink/error.ts";
 import { NetlinkSocket } from "../netlink/socket.ts";
 import type { Syscalls } from "../syscall/syscalls.ts";
 import type { Link, LinkReference } from "./link.ts";
@@ -21,11 +20,8 @@ export function openRouteSocket(syscalls: Syscalls): NetlinkSocket {
  * @throws NetlinkError when the kernel refuses for any other reason
  */
 export function findLink(socket: NetlinkSocket, link: LinkReference): Link | undefined {
-  try {
-    const [message] = socket.request(getLink(link));
-    return message === undefined ? undefined : parseLink(message);
-  } catch (error) {
-    if (error instanceof NetlinkError && error.errnoName === "ENODEV") return undefined;
-    throw error;
-  }
+  const [reply] = socket.batch([getLink(link)]);
+  if (reply?.error !== undefined && reply.error.errnoName !== "ENODEV") throw reply.error;
+  const message = reply?.messages[0];
+  return message === undefined ? undefined : parseLink(message);
 }

@@ -99,23 +99,20 @@ const texts: Readonly<Record<keyof typeof Errno, string>> = {
   EINPROGRESS: "in progress",
 };
 
-function isKnown(name: string): name is keyof typeof Errno {
-  return Object.hasOwn(Errno, name);
+/** Searched anew each time: errnos are rare, and a table by number would cost every start of the plugin. */
+function nameOf(errno: number): keyof typeof Errno | undefined {
+  let name: keyof typeof Errno;
+  for (name in Errno) if (Errno[name] === errno) return name;
+  return undefined;
 }
-
-const names = new Map<number, keyof typeof Errno>(
-  Object.keys(Errno)
-    .filter(isKnown)
-    .map((name) => [Errno[name], name]),
-);
 
 /** The symbol of a positive errno ("EEXIST"), or `errno N` for one this table does not hold. */
 export function errnoName(errno: number): string {
-  return names.get(errno) ?? `errno ${errno}`;
+  return nameOf(errno) ?? `errno ${errno}`;
 }
 
 /** What a positive errno means, in words. */
 export function errnoText(errno: number): string {
-  const name = names.get(errno);
+  const name = nameOf(errno);
   return name === undefined ? "unknown error" : texts[name];
 }

@@ -1,6 +1,10 @@
 import koffi from "koffi";
+import type { BackgroundCalls } from "./background_calls.ts";
+import { Errno } from "./errno.ts";
 import type { FileCalls } from "./file_calls.ts";
 import { pathBytes } from "./file_calls.ts";
+import type { PollCalls } from "./poll_calls.ts";
+import { POLLFD_SIZE } from "./poll_calls.ts";
 import type { Syscalls } from "./syscalls.ts";
 
 type NativeCall = (...args: readonly (number | Uint8Array | Uint32Array)[]) => number;
@@ -11,7 +15,7 @@ type NativeCall = (...args: readonly (number | Uint8Array | Uint32Array)[]) => n
  * Calls are synchronous and block the event loop, so only sockets that answer at once (netlink requests) are read
  * this way on the main thread.
  */
-export function nodeSyscalls(): Syscalls & FileCalls {
+export function nodeSyscalls(): Syscalls & FileCalls & PollCalls & BackgroundCalls {
   const libc = koffi.load("libc.so.6");
   const declare = (prototype: string): NativeCall => {
     const native: (...args: unknown[]) => unknown = libc.func(prototype);
@@ -22,6 +26,7 @@ export function nodeSyscalls(): Syscalls & FileCalls {
   };
   const socket = declare("int socket(int domain, int type, int protocol)");
   const bind = declare("int bind(int fd, const uint8_t *address, uint32_t length)");
+  const connect = declare("int connect(int fd, const uint8_t *address, uint32_t length)");
   const setsockopt = declare("int setsockopt(int fd, int level, int option, const uint8_t *value, uint32_t length)");
   const send = declare("int64_t send(int fd, const uint8_t *data, size_t length, int flags)");
   const recvfrom = declare(
@@ -39,10 +44,14 @@ export function nodeSyscalls(): Syscalls & FileCalls {
   const mkdir = declare("int mkdir(const uint8_t *path, uint32_t mode)");
   const getdents64 = declare("int64_t getdents64(int fd, _Out_ uint8_t *data, size_t length)");
   const statx = declare("int statx(int fd, const uint8_t *path, int flags, uint32_t mask, _Out_ uint8_t *buffer)");
+  const poll = declare("int poll(_Inout_ uint8_t *entries, unsigned long count, int milliseconds)");
+  const eventfd = declare("int eventfd(uint32_t initial, int flags)");
+  const backgroundSend = libc.func("int64_t send(int fd, const uint8_t *data, size_t length, int flags)");
   const senderLength = new Uint32Array(1);
   return {
     socket,
     bind: (fd, address) => bind(fd, address, address.length),
+    connect: (fd, address) => connect(fd, address, address.length),
     setsockopt: (fd, level, option, value) => setsockopt(fd, level, option, value, value.length),
     send: (fd, data, flags) => send(fd, data, data.length, flags),
     receiveFrom: (fd, buffer, flags, sender) => {
@@ -61,5 +70,14 @@ export function nodeSyscalls(): Syscalls & FileCalls {
     mkdir: (path, mode) => mkdir(pathBytes(path), mode),
     getdents64: (fd, buffer) => getdents64(fd, buffer, buffer.length),
     statx: (fd, path, flags, mask, buffer) => statx(fd, pathBytes(path), flags, mask, buffer),
+    poll: (entries, milliseconds) => poll(entries, entries.length / POLLFD_SIZE, milliseconds),
+    eventfd,
+    sendInBackground: (fd, data) =>
+      new Promise((settle) => {
+        backgroundSend.async(fd, data, data.length, 0, (error: unknown, sent: unknown) => {
+          if (error !== null) settle(-Errno.EIO);
+          else settle(Number(sent) >= 0 ? Number(sent) : -koffi.errno());
+        });
+      }),
   };
 }

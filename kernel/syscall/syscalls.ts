@@ -12,6 +12,8 @@ import { errnoName, errnoText } from "./errno.ts";
 export interface Syscalls {
   socket(domain: number, type: number, protocol: number): number;
   bind(fd: number, address: Uint8Array): number;
+  /** Blocks as long as SO_SNDTIMEO lets it. */
+  connect(fd: number, address: Uint8Array): number;
   setsockopt(fd: number, level: number, option: number, value: Uint8Array): number;
   send(fd: number, data: Uint8Array, flags: number): number;
   /** Fills `buffer` and `sender`; returns the length of the datagram, which with MSG_TRUNC may exceed the buffer. */

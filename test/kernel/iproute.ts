@@ -1,10 +1,10 @@
 import type { LabNamespace } from "../lab/namespace.ts";
 
-/** One object of what `ip -j` or `bridge -j` prints. */
+/** One object of what `ip -j`, `bridge -j` or `tc -j` prints. */
 export type Printed = Readonly<Record<string, unknown>>;
 
 /** What iproute2 says is in a namespace: a reading of the kernel's state that shares no code with ours. */
-export function iproute(namespace: LabNamespace, program: "ip" | "bridge", command: string): readonly Printed[] {
+export function iproute(namespace: LabNamespace, program: "ip" | "bridge" | "tc", command: string): readonly Printed[] {
   const text = namespace.exec(program, ["-j", "-d", ...command.split(" ")]).trim();
   const printed: unknown = text === "" ? [] : JSON.parse(text);
   if (!Array.isArray(printed)) throw new Error(`${program} ${command} printed no list: ${text}`);
@@ -12,7 +12,7 @@ export function iproute(namespace: LabNamespace, program: "ip" | "bridge", comma
 }
 
 /** The one object `command` prints. */
-export function iprouteOne(namespace: LabNamespace, program: "ip" | "bridge", command: string): Printed {
+export function iprouteOne(namespace: LabNamespace, program: "ip" | "bridge" | "tc", command: string): Printed {
   const printed = iproute(namespace, program, command);
   const [only] = printed;
   if (only === undefined || printed.length > 1)

@@ -74,6 +74,7 @@ export class Lab implements Disposable {
   readonly home: NetworkNamespace;
   readonly #owner: Owner;
   readonly #namespaces = new Map<string, LabNamespace>();
+  readonly #endings: (() => void)[] = [];
   #isDestroyed = false;
 
   constructor(name: string, systemCalls: LabCalls) {
@@ -118,6 +119,11 @@ export class Lab implements Disposable {
     return this.#make(name, (namespace) => new LabPod(namespace, this.home, `${this.name}-${name}`));
   }
 
+  /** Has something done first when the lab ends, in whatever way it does: for a process that would outlive it. */
+  atEnd(action: () => void): void {
+    this.#endings.push(action);
+  }
+
   /** Removes one namespace, as when a pod's sandbox goes. */
   remove(namespace: LabNamespace): void {
     if (!this.#namespaces.delete(namespace.name)) return;
@@ -130,6 +136,7 @@ export class Lab implements Disposable {
   destroy(): void {
     if (this.#isDestroyed) return;
     this.#isDestroyed = true;
+    for (const action of this.#endings) action();
     for (const namespace of this.namespaces.toReversed()) this.remove(namespace);
     rmSync(this.scratch, { recursive: true, force: true });
     closeNamespace(this.calls, this.home);

@@ -2,6 +2,7 @@ import os from "node:os";
 import koffi from "koffi";
 import { nodeSyscalls } from "../../kernel/syscall/node.ts";
 import type { FileCalls } from "../../kernel/syscall/file_calls.ts";
+import type { PollCalls } from "../../kernel/syscall/poll_calls.ts";
 import type { Syscalls } from "../../kernel/syscall/syscalls.ts";
 
 /**
@@ -10,7 +11,7 @@ import type { Syscalls } from "../../kernel/syscall/syscalls.ts";
  * As in {@link Syscalls} each returns zero or more on success and minus the errno on failure, and acts on the calling
  * thread.
  */
-export interface LabCalls extends Syscalls, FileCalls {
+export interface LabCalls extends Syscalls, FileCalls, PollCalls {
   unshare(flags: number): number;
   mount(source: string, target: string, type: string, flags: number): number;
   umount2(target: string, flags: number): number;
@@ -20,8 +21,6 @@ export interface LabCalls extends Syscalls, FileCalls {
   accept4(fd: number, peer: Uint8Array, flags: number): number;
   sendTo(fd: number, data: Uint8Array, flags: number, address: Uint8Array): number;
   getsockopt(fd: number, level: number, option: number, value: Uint8Array): number;
-  /** `entries` holds one `struct pollfd` of 8 bytes each and gets the events; waits at most `milliseconds`. */
-  poll(entries: Uint8Array, milliseconds: number): number;
   prctl(option: number, value: number): number;
   /** Filters the system calls of this thread from now on; `program` is an array of `struct sock_filter`. */
   setSeccompFilter(program: Uint8Array): number;
@@ -31,7 +30,6 @@ export interface LabCalls extends Syscalls, FileCalls {
 
 type NativeCall = (...args: readonly unknown[]) => number;
 
-const POLLFD_SIZE = 8;
 const SOCK_FILTER_SIZE = 8;
 const PR_SET_SECCOMP = 22;
 const SECCOMP_MODE_FILTER = 2;
@@ -60,7 +58,6 @@ export function labCalls(): LabCalls {
   const getsockopt = declare(
     "int getsockopt(int fd, int level, int option, _Out_ uint8_t *value, _Inout_ uint32_t *length)",
   );
-  const poll = declare("int poll(_Inout_ uint8_t *entries, unsigned long count, int milliseconds)");
   const prctl = declare(
     "int prctl(int option, unsigned long value, unsigned long a, unsigned long b, unsigned long c)",
   );
@@ -84,7 +81,6 @@ export function labCalls(): LabCalls {
       length[0] = value.length;
       return getsockopt(fd, level, option, value, length);
     },
-    poll: (entries, milliseconds) => poll(entries, entries.length / POLLFD_SIZE, milliseconds),
     prctl: (option, value) => prctl(option, value, 0, 0, 0),
     resetSignal: (name) => void signal(os.constants.signals[name], null),
     setSeccompFilter: (program) =>

@@ -1,9 +1,11 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
-import { parseAddress } from "../../../kernel/ip/address.ts";
+import { addressToBytes, parseAddress } from "../../../kernel/ip/address.ts";
+import { parseMac } from "../../../kernel/ip/mac.ts";
 import { parseSnmp, parseSnmp6 } from "./counters.ts";
 import { crc32c } from "./crc32c.ts";
 import { decodeEndpoint, encodeEndpoint } from "./endpoint.ts";
+import { encodeArp, encodeFrame, encodeIcmpv6, encodeIp, encodeUdp, EtherType, multicastMac } from "./frame.ts";
 import { echoRequest } from "./icmp.ts";
 import { internetChecksum, payloadOf } from "./raw_packet.ts";
 import type { SctpPacket } from "./sctp_packet.ts";
@@ -83,5 +85,56 @@ describe("packets of the probes", () => {
     const snmp = "Ip: Forwarding\nIp: 1\nIcmp: InMsgs InRedirects\nIcmp: 4 2\n";
     assert.equal(parseSnmp(snmp, "Icmp").get("InRedirects"), 2);
     assert.equal(parseSnmp6("Icmp6InMsgs    \t5\nIcmp6InRedirects \t3\n").get("Icmp6InRedirects"), 3);
+  });
+
+  it("IP packets, UDP datagrams and ICMPv6 messages sum up to zero, with the addresses they travel between", () => {
+    const pairs = [
+      [parseAddress("10.244.1.7"), parseAddress("255.255.255.255")],
+      [parseAddress("fd00:244::7"), parseAddress("ff02::1")],
+    ] as const;
+    fc.assert(
+      fc.property(fc.constantFrom(...pairs), fc.uint8Array({ maxLength: 80 }), ([from, to], data) => {
+        const packets = [encodeUdp(from, to, 53, data)];
+        if (typeof from !== "number") packets.push(encodeIcmpv6(from, to, 136, [...data]));
+        for (const packet of packets) {
+          const { protocol, payload } = packet;
+          const length = [payload.length >> 8, payload.length & 0xff];
+          const pseudo = [...addressToBytes(from), ...addressToBytes(to), ...length, 0, protocol];
+          assert.equal(internetChecksum(Uint8Array.of(...pseudo, ...payload)), 0);
+          const encoded = encodeIp(packet).payload;
+          if (typeof from === "number") assert.equal(internetChecksum(encoded.subarray(0, 20)), 0);
+          assert.deepEqual(encoded.subarray(typeof from === "number" ? 20 : 40), payload);
+        }
+      }),
+    );
+  });
+
+  it("a tagged ARP frame is byte for byte what the standards say", () => {
+    const [from, to] = [parseMac("02:00:00:00:00:01"), multicastMac(parseAddress("ff02::1:ff00:7"))];
+    const arp = encodeArp({
+      operation: "reply",
+      senderMac: from,
+      sender: parseAddress("10.0.0.1"),
+      targetMac: parseMac("02:00:00:00:00:02"),
+      target: parseAddress("10.0.0.2"),
+    });
+    const tags = [{ type: EtherType.VLAN, id: 5 }];
+    assert.equal(
+      Buffer.from(encodeFrame({ from, to, tags, ...arp })).toString("hex"),
+      "3333ff000007" +
+        "020000000001" +
+        "81000005" +
+        "0806" +
+        "0001080006040002" +
+        "0200000000010a000001" +
+        "0200000000020a000002",
+    );
+  });
+
+  it("IPv6 hop-by-hop options stand before the payload and name its protocol", () => {
+    const packet = encodeUdp(parseAddress("fd00::1"), parseAddress("fd00::2"), 1, new Uint8Array(2));
+    const { payload } = encodeIp({ ...packet, hopByHop: Uint8Array.of(1, 4, 0, 0, 0, 0) });
+    assert.deepEqual([payload[6], payload[4], payload[5]], [0, 0, 18]);
+    assert.deepEqual([...payload.subarray(40, 48)], [17, 0, 1, 4, 0, 0, 0, 0]);
   });
 });

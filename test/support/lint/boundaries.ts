@@ -57,8 +57,18 @@ export const BOUNDARIES: readonly Boundary[] = [
   {
     within: ["cni/", "ipam/", "kernel/"],
     except: ["kernel/syscall/node.ts"],
-    forbids: ["koffi", "winston", "@kubernetes/client-node"],
+    forbids: ["koffi", "winston", "@kubernetes/client-node", "commander", "valibot", "yaml"],
     instead: "the plugin starts anew for every pod and must not load it: keep it in policyd/ or kernel/syscall/node.ts",
+  },
+  {
+    within: ["cni/", "ipam/"],
+    forbids: ["kernel/events/", "kernel/syscall/node.ts"],
+    instead: "the plugin runs under Bun for some milliseconds: only the daemon waits for events",
+  },
+  {
+    except: ["kernel/events/", "test/"],
+    forbids: ["worker_threads"],
+    instead: "the one thread beside the main one waits for events of the kernel: subscribe to kernel/events/events.ts",
   },
   {
     within: ["kernel/"],
@@ -82,7 +92,7 @@ export const BOUNDARIES: readonly Boundary[] = [
   },
   {
     within: PRODUCTION,
-    except: ["cni/main.ts"],
+    except: ["cni/main.ts", "policyd/main.ts"],
     forbids: ["process"],
     names: ["exit", "abort", "reallyExit"],
     instead: "set process.exitCode and return, or throw; only main files end the process",

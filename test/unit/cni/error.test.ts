@@ -13,12 +13,17 @@ describe("cni/error", () => {
     ERR_NAMESPACE: 8,
     ERR_NETLINK: 105,
     ERR_NETLINK_MALFORMED: 105,
+    ERR_NFTABLES_VALUE: 999,
     ERR_FOREIGN_OBJECT: 101,
     ERR_RANGE_EXHAUSTED: 102,
     ERR_ADDRESS_UNAVAILABLE: 103,
     ERR_DUPLICATE: 104,
+    ERR_HOST_PORT_TAKEN: 106,
     ERR_LOCK_TIMEOUT: 11,
     ERR_STORE: 5,
+    ERR_OBJECT: 7,
+    ERR_PROTOCOL: 5,
+    ERR_UNAVAILABLE: 11,
   };
 
   for (const code of Object.keys(expected).filter((key): key is ErrorCode => key in expected)) {

@@ -7,6 +7,9 @@ import {
   address,
   attributeBytes,
   attributeNameAt,
+  be16,
+  be32,
+  be64,
   bytes,
   decodeAttributes,
   eachAttribute,
@@ -40,6 +43,9 @@ const leaf: fc.Arbitrary<Field> = fc.oneof(
   fc.nat(0xffff_ffff).map((value): Field => [u32, value]),
   fc.integer().map((value): Field => [i32, value]),
   fc.bigInt({ min: 0n, max: (1n << 64n) - 1n }).map((value): Field => [u64, value]),
+  fc.nat(0xffff).map((value): Field => [be16, value]),
+  fc.nat(0xffff_ffff).map((value): Field => [be32, value]),
+  fc.bigInt({ min: 0n, max: (1n << 64n) - 1n }).map((value): Field => [be64, value]),
   fc.constant<Field>([flag, true]),
   fc.uint8Array({ maxLength: 40 }).map((value): Field => [bytes, value]),
   fc.string({ unit: "binary", maxLength: 20 }).map((value): Field => [string, value.replaceAll("\0", "")]),
@@ -76,6 +82,13 @@ describe("kernel/netlink/attribute", () => {
       }),
       { numRuns: 500 },
     );
+  });
+
+  it("writes numbers of network order with the high byte first", () => {
+    const table = { a: [1, be16], b: [2, be32], c: [3, be64] } as const;
+    const encoded = attributeBytes(table, { a: 0x0102, b: 0x03040506, c: 0x0708090a0b0c0d0en });
+    const payloads = eachAttribute(encoded).map(([, payload]) => Buffer.from(payload).toString("hex"));
+    assert.deepEqual(payloads, ["0102", "03040506", "0708090a0b0c0d0e"]);
   });
 
   it("skips attributes the table does not hold", () => {
@@ -148,6 +161,9 @@ describe("kernel/netlink/attribute", () => {
       [u32, 4],
       [i32, 4],
       [u64, 8],
+      [be16, 2],
+      [be32, 4],
+      [be64, 8],
       [flag, 0],
       [mac, 6],
     ];

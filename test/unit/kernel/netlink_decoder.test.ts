@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
-import { DrawbridgeError } from "../../../kernel/error.ts";
 import { parseAddress } from "../../../kernel/ip/address.ts";
 import { parseCidr } from "../../../kernel/ip/cidr.ts";
 import { parseMac } from "../../../kernel/ip/mac.ts";
@@ -13,6 +12,8 @@ import { newAddress, parseInterfaceAddress } from "../../../kernel/route/interfa
 import { changeLink, createBridge, createVeth, dumpLinks, parseLink } from "../../../kernel/route/link.ts";
 import { parseNeighbour, setNeighbour } from "../../../kernel/route/neighbour.ts";
 import { newRoute, parseRoute } from "../../../kernel/route/route.ts";
+import type { Decoders } from "./hostile_bytes.ts";
+import { assertDecodersHold, outcome } from "./hostile_bytes.ts";
 
 const mac = parseMac("0a:58:0a:f4:01:07");
 const veth = createVeth({ host: { name: "dbv0", mac }, peer: { name: "eth0", mac, netnsFd: 5 }, mtu: 1400, master: 3 });
@@ -35,7 +36,7 @@ function received(body: Uint8Array): ReceivedMessage {
 }
 
 /** Every way bytes enter the codec. */
-const decoders: Readonly<Record<string, (bytes: Uint8Array) => unknown>> = {
+const decoders: Decoders = {
   messages: (bytes) =>
     bounded(decodeMessages(bytes), bytes.length / 16).map(({ body, ...rest }) => ({ ...rest, body: [...body] })),
   attributes: (bytes) =>
@@ -58,27 +59,9 @@ function bounded<T>(iteration: Iterable<T>, steps: number): readonly T[] {
   return seen;
 }
 
-/** What a decoder makes of bytes: a value, or the message of ERR_NETLINK_MALFORMED. Any other error is a failure. */
-function outcome(decode: (bytes: Uint8Array) => unknown, bytes: Uint8Array): unknown {
-  try {
-    return { value: decode(bytes) };
-  } catch (error) {
-    if (error instanceof DrawbridgeError && error.code === "ERR_NETLINK_MALFORMED") return { refused: error.message };
-    throw error;
-  }
-}
-
-/** Decodes the bytes alone and inside two buffers of different surroundings: the outcome must be the same. */
+/** The decoders hold: see {@link assertDecodersHold}. */
 function assertHolds(bytes: Uint8Array, surrounding = 0xa5): void {
-  for (const [name, decode] of Object.entries(decoders)) {
-    const alone = outcome(decode, bytes.slice());
-    for (const filler of [surrounding, surrounding ^ 0xff]) {
-      const larger = new Uint8Array(bytes.length + 96).fill(filler);
-      larger.set(bytes, 48);
-      const inside = outcome(decode, larger.subarray(48, 48 + bytes.length));
-      assert.deepEqual(inside, alone, `${name}: bytes outside of the buffer matter`);
-    }
-  }
+  assertDecodersHold(decoders, bytes, surrounding);
 }
 
 function datagramOf(requests: readonly Request[]): Uint8Array {

@@ -74,16 +74,16 @@ describe("kernel/netlink/socket", () => {
   });
 
   it("pairs the answers of a batch by sequence number: a refusal in the middle, silence for what was done, the last acknowledged", () => {
-    const { socket, syscalls } = open(kernelAnswer(2, Errno.EEXIST), joined(link(3, 8), kernelAnswer(3)));
-    const requests = [remove, remove, getLink({ index: 8 })];
+    const { socket, syscalls } = open(kernelAnswer(2, Errno.EEXIST), link(3, 8), kernelAnswer(4));
+    const requests = [remove, remove, getLink({ index: 8 }), remove];
     const replies = socket.batch(requests);
     assert.deepEqual(
       replies.map(({ error }) => error?.errnoName),
-      [undefined, "EEXIST", undefined],
+      [undefined, "EEXIST", undefined, undefined],
     );
     assert.deepEqual(
       replies.map(({ messages }) => messages.length),
-      [0, 0, 1],
+      [0, 0, 1, 0],
     );
     const sent = [...decodeMessages(syscalls.sent[0] ?? new Uint8Array(0))];
     assert.deepEqual(
@@ -91,8 +91,23 @@ describe("kernel/netlink/socket", () => {
       [
         [1, 1],
         [2, 1],
-        [3, 5],
+        [3, 1],
+        [4, 5],
       ],
+    );
+  });
+
+  it("asks for no acknowledgement behind the answer to a GET, and takes its refusal for its end, too", () => {
+    const { socket, syscalls } = open(kernelAnswer(1), link(2, 8), kernelAnswer(3, Errno.ENODEV));
+    const [, described] = socket.batch([remove, getLink({ index: 8 })]);
+    assert.equal(described?.messages.length, 1);
+    assert.equal(syscalls.unread, 1);
+    const [refused] = socket.batch([getLink({ index: 9 })]);
+    assert.equal(refused?.error?.errnoName, "ENODEV");
+    const sent = syscalls.sent.flatMap((datagram) => [...decodeMessages(datagram)]);
+    assert.deepEqual(
+      sent.map(({ flags }) => flags & 5),
+      [1, 1, 1],
     );
   });
 
@@ -147,6 +162,30 @@ describe("kernel/netlink/socket", () => {
   it("notices an interruption that only the end of the dump states", () => {
     const { socket } = open(link(1, 1, MULTI), dumpEnd(1, 0, MULTI | DUMP_INTR), dumpEnd(2));
     assert.deepEqual(socket.dump(dumpLinks()), []);
+  });
+
+  it("walks through a list as it comes, and says when it was interrupted", () => {
+    const walk = (
+      ...steps: readonly Uint8Array[]
+    ): { readonly isConsistent: boolean; readonly seen: readonly unknown[] } => {
+      const seen: unknown[] = [];
+      const { socket } = open(...steps);
+      return { isConsistent: socket.walk(dumpLinks(), ({ body }) => seen.push(body.at(-1))), seen };
+    };
+    const [one, two] = [link(1, 1, MULTI), link(1, 2, MULTI)];
+    assert.deepEqual(walk(one, two, dumpEnd(1)), { isConsistent: true, seen: [1, 2] });
+    assert.deepEqual(walk(one, link(1, 2, MULTI | DUMP_INTR), dumpEnd(1)), { isConsistent: false, seen: [1, 2] });
+  });
+
+  it("reads a list to its end before it throws what a visit threw", () => {
+    const { socket, syscalls } = open(link(1, 1, MULTI), link(1, 2, MULTI), dumpEnd(1));
+    const visited: unknown[] = [];
+    const visit = ({ body }: { readonly body: Uint8Array }): void => {
+      visited.push(body.at(-1));
+      throw new Error("visit");
+    };
+    assert.throws(() => socket.walk(dumpLinks(), visit), { message: "visit" });
+    assert.deepEqual([visited, syscalls.unread], [[1], 0]);
   });
 
   it("gives up after ten interrupted dumps", () => {

@@ -33,6 +33,10 @@ export class ScriptedSyscalls implements Syscalls {
     return 0;
   }
 
+  connect(): number {
+    return 0;
+  }
+
   setsockopt(): number {
     return 0;
   }

@@ -1,0 +1,35 @@
+import type { ReceivedMessage } from "../netlink/message.ts";
+import { MessageFlag } from "../netlink/message.ts";
+import type { ConntrackEntry } from "./entry.ts";
+import { parseEntry } from "./entry.ts";
+import { ConntrackMessage } from "./request.ts";
+
+/**
+ * An entry was made, changed or removed.
+ *
+ * Without mark and labels: a message tells them only when they changed, and not when they became zero.
+ */
+export interface ConntrackEvent extends Omit<ConntrackEntry, "mark" | "labels"> {
+  readonly kind: "new" | "update" | "destroy";
+}
+
+/**
+ * The event of a message of the conntrack groups; undefined for any other message.
+ *
+ * With net.netfilter.nf_conntrack_events at 2, the default since 5.19, an entry tells events only if someone listened
+ * in its namespace when it was made: the end of an older one is never told.
+ *
+ * @throws DrawbridgeError ERR_NETLINK_MALFORMED when it is not one
+ */
+export function parseConntrackEvent(message: ReceivedMessage): ConntrackEvent | undefined {
+  const kind = kindOf(message);
+  if (kind === undefined) return undefined;
+  const { mark: _mark, labels: _labels, ...entry } = parseEntry(message);
+  return { kind, ...entry };
+}
+
+function kindOf({ type, flags }: ReceivedMessage): ConntrackEvent["kind"] | undefined {
+  if (type === ConntrackMessage.DELETE) return "destroy";
+  if (type !== ConntrackMessage.NEW) return undefined;
+  return (flags & MessageFlag.CREATE) !== 0 ? "new" : "update";
+}

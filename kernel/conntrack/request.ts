@@ -1,0 +1,81 @@
+import { familyOf } from "../ip/address.ts";
+import { familyNumber, messageType, Subsystem } from "../netfilter/message.ts";
+import type { AttributeValues } from "../netlink/attribute.ts";
+import type { Request } from "../netlink/message.ts";
+import { request } from "../netlink/message.ts";
+import type { ConntrackKey } from "./entry.ts";
+import { entryLayout } from "./entry.ts";
+import type { ConntrackFilter, Masked } from "./filter.ts";
+import { kernelFilter } from "./filter.ts";
+import type { ConntrackLabels } from "./labels.ts";
+import { formatTuple, tupleValues } from "./tuple.ts";
+
+/** IPCTNL_MSG_CT_* as message types (include/uapi/linux/netfilter/nfnetlink_conntrack.h). */
+export const ConntrackMessage = {
+  NEW: messageType(Subsystem.CONNTRACK, 0),
+  GET: messageType(Subsystem.CONNTRACK, 1),
+  DELETE: messageType(Subsystem.CONNTRACK, 2),
+} as const;
+
+type EntryAttributes = AttributeValues<(typeof entryLayout)["attributes"]>;
+
+/** Asks for one entry; ENOENT when there is none. */
+export function getEntry(key: ConntrackKey): Request {
+  return entryRequest(`read conntrack entry ${formatTuple(key.original)}`, ConntrackMessage.GET, key, {});
+}
+
+/** Asks for the entries; the kernel leaves out what it can, so keep those the filter matches. */
+export function dumpEntries(filter: ConntrackFilter = {}): Request {
+  const { family, attributes } = kernelFilter(filter);
+  return request(
+    "list conntrack entries",
+    { type: ConntrackMessage.GET, flags: 0, layout: entryLayout },
+    { family: familyNumber(family) },
+    attributes,
+  );
+}
+
+/**
+ * Deletes one entry; ENOENT when there is none, or with an ID when another has taken its place.
+ *
+ * There is always a tuple: without one the kernel would delete the whole table. It finds an entry by either of its
+ * tuples, so that without an ID the entry of a flow the other way round may be the one that goes.
+ */
+export function deleteEntry(key: ConntrackKey): Request {
+  return entryRequest(
+    `delete conntrack entry ${formatTuple(key.original)}`,
+    ConntrackMessage.DELETE,
+    key,
+    key.id === undefined ? {} : { id: key.id },
+  );
+}
+
+/**
+ * Gives the labels of the mask the values of `value`; ENOENT when there is no such entry.
+ *
+ * ENOSPC when the entry has no room for labels: it gets that when it is made, if then a rule of the namespace sets a
+ * label (nf_ct_labels_ext_add). The key's ID is not looked at.
+ */
+export function changeLabels(key: ConntrackKey, { value, mask }: Masked<ConntrackLabels>): Request {
+  return entryRequest(`change labels of conntrack entry ${formatTuple(key.original)}`, ConntrackMessage.NEW, key, {
+    // The kernel flips bits of the value that are not in the mask (replace_u32 of nf_conntrack_labels.c).
+    labels: value & mask,
+    labelsMask: mask,
+  });
+}
+
+function entryRequest(operation: string, type: number, key: ConntrackKey, more: EntryAttributes): Request {
+  const { original, zone = 0, zoneDirection = "both" } = key;
+  const tuple = tupleValues(original);
+  return request(
+    operation,
+    { type, flags: 0, layout: entryLayout },
+    { family: familyNumber(familyOf(original.source)) },
+    {
+      // A zone of the reply direction leaves original tuples in none.
+      original: zone !== 0 && zoneDirection === "original" ? { ...tuple, zone } : tuple,
+      ...(zone !== 0 && zoneDirection === "both" ? { zone } : {}),
+      ...more,
+    },
+  );
+}

@@ -1,0 +1,99 @@
+import { NETLINK_NETFILTER } from "../netfilter/message.ts";
+import { NetlinkError } from "../netlink/error.ts";
+import type { Request } from "../netlink/message.ts";
+import { NetlinkSocket } from "../netlink/socket.ts";
+import type { Syscalls } from "../syscall/syscalls.ts";
+import type { ConntrackEntry, ConntrackKey } from "./entry.ts";
+import { parseEntry } from "./entry.ts";
+import type { ConntrackFilter, Masked } from "./filter.ts";
+import { matchesFilter } from "./filter.ts";
+import type { ConntrackLabels } from "./labels.ts";
+import { changeLabels, deleteEntry, dumpEntries, getEntry } from "./request.ts";
+
+/** What became of one change: "absent" when the entry is gone, "no-labels" when it has no room for labels. */
+export type ConntrackOutcome = "done" | "absent" | "no-labels";
+
+/**
+ * A socket for the connection tracking table of the namespace the calling thread is in.
+ *
+ * @throws SyscallError when the kernel refuses it
+ */
+export function openConntrackSocket(syscalls: Syscalls): NetlinkSocket {
+  return new NetlinkSocket(syscalls, NETLINK_NETFILTER);
+}
+
+/**
+ * One entry, or undefined when there is none.
+ *
+ * @throws NetlinkError when the kernel refuses for any other reason
+ */
+export function findEntry(socket: NetlinkSocket, key: ConntrackKey): ConntrackEntry | undefined {
+  const [reply] = socket.batch([getEntry(key)]);
+  if (reply?.error !== undefined && reply.error.errnoName !== "ENOENT") throw reply.error;
+  const message = reply?.messages[0];
+  return message === undefined ? undefined : parseEntry(message);
+}
+
+/**
+ * Goes through the entries that a filter means, one by one, in memory that does not grow with the table.
+ *
+ * A flow that lives throughout is told, at times twice, unless the kernel resizes its table meanwhile.
+ *
+ * @param visit must not use the socket
+ * @throws NetlinkError when the kernel refuses
+ */
+export function visitEntries(
+  socket: NetlinkSocket,
+  filter: ConntrackFilter,
+  visit: (entry: ConntrackEntry) => void,
+): void {
+  socket.walk(dumpEntries(filter), (message) => {
+    const entry = parseEntry(message);
+    if (matchesFilter(filter, entry)) visit(entry);
+  });
+}
+
+/** The entries that a filter means; {@link visitEntries} where they may be many. */
+export function listEntries(socket: NetlinkSocket, filter: ConntrackFilter = {}): readonly ConntrackEntry[] {
+  const entries: ConntrackEntry[] = [];
+  visitEntries(socket, filter, (entry) => entries.push(entry));
+  return entries;
+}
+
+/**
+ * Deletes entries.
+ *
+ * @returns the outcomes, in the order of the keys
+ * @throws NetlinkError when the kernel refuses one for any reason but its absence; the others have been carried out
+ */
+export function deleteEntries(socket: NetlinkSocket, keys: readonly ConntrackKey[]): readonly ConntrackOutcome[] {
+  return changeAll(socket, keys.map(deleteEntry));
+}
+
+/**
+ * Sets and clears labels of entries, the same of each.
+ *
+ * @returns the outcomes, in the order of the keys
+ * @throws NetlinkError as {@link deleteEntries}
+ */
+export function labelEntries(
+  socket: NetlinkSocket,
+  keys: readonly ConntrackKey[],
+  change: Masked<ConntrackLabels>,
+): readonly ConntrackOutcome[] {
+  return changeAll(
+    socket,
+    keys.map((key) => changeLabels(key, change)),
+  );
+}
+
+function changeAll(socket: NetlinkSocket, requests: readonly Request[]): readonly ConntrackOutcome[] {
+  return socket.batch(requests).map(({ error }) => outcomeOf(error));
+}
+
+function outcomeOf(error: NetlinkError | undefined): ConntrackOutcome {
+  if (error === undefined) return "done";
+  if (error.errnoName === "ENOENT") return "absent";
+  if (error.errnoName === "ENOSPC") return "no-labels";
+  throw error;
+}

@@ -1,0 +1,58 @@
+import { DrawbridgeError } from "../error.ts";
+import type { ReceivedMessage } from "../netlink/message.ts";
+import type { EventListener, KernelEvents, Subscription } from "./events.ts";
+import type { EventSource } from "./source.ts";
+
+/** Events that a test makes. Listeners are called before the making call returns. */
+export class FakeKernelEvents implements KernelEvents {
+  readonly #open = new Map<EventSource, EventListener>();
+  /** Kinds whose next subscription is refused, and how. */
+  readonly #refusals = new Map<EventSource["kind"], Error>();
+  #isStopped = false;
+
+  /** The sources that are open, in the order of their subscription. */
+  get sources(): readonly EventSource[] {
+    return [...this.#open.keys()];
+  }
+
+  async subscribe(source: EventSource, listener: EventListener): Promise<Subscription> {
+    const refusal = this.#refusals.get(source.kind);
+    this.#refusals.delete(source.kind);
+    if (refusal !== undefined) throw refusal;
+    if (this.#isStopped) throw new DrawbridgeError("ERR_SYSCALL", "subscribe to events: stopped");
+    const key = { ...source };
+    this.#open.set(key, listener);
+    return { close: () => void this.#open.delete(key) };
+  }
+
+  async stop(): Promise<void> {
+    this.#isStopped = true;
+    this.#open.clear();
+  }
+
+  /** Has the next subscription to a source of this kind refused. */
+  refuseNext(kind: EventSource["kind"], error: Error): void {
+    this.#refusals.set(kind, error);
+  }
+
+  /** Tells every listener of a kind. */
+  emit(kind: EventSource["kind"], messages: readonly ReceivedMessage[]): void {
+    for (const [, listener] of this.#of(kind)) listener.onMessages(messages);
+  }
+
+  overrun(kind: EventSource["kind"]): void {
+    for (const [, listener] of this.#of(kind)) listener.onOverrun();
+  }
+
+  /** Ends every source of a kind. */
+  fail(kind: EventSource["kind"], error: Error): void {
+    for (const [source, listener] of this.#of(kind)) {
+      this.#open.delete(source);
+      listener.onFailure(error);
+    }
+  }
+
+  #of(kind: EventSource["kind"]): readonly (readonly [EventSource, EventListener])[] {
+    return [...this.#open].filter(([source]) => source.kind === kind);
+  }
+}

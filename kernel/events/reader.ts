@@ -1,0 +1,148 @@
+import { DrawbridgeError } from "../error.ts";
+import { Errno } from "../syscall/errno.ts";
+import type { FileReadCalls } from "../syscall/file_calls.ts";
+import type { PollCalls } from "../syscall/poll_calls.ts";
+import { isReady, pollEntries } from "../syscall/poll_calls.ts";
+import type { Syscalls } from "../syscall/syscalls.ts";
+import { check } from "../syscall/syscalls.ts";
+import { QueueBudget } from "./queue_budget.ts";
+import { EventSocket } from "./socket.ts";
+import type { EventSource, SourcePlan } from "./source.ts";
+import { planSource } from "./source.ts";
+import type { Command, Failure, Report } from "./thread_message.ts";
+
+/** The runtime cannot interrupt poll(2): when it ends the thread by force, that takes at most so long. */
+const LONGEST_POLL_MILLISECONDS = 1000;
+/** The largest datagrams are a log's, of up to 64 KiB of packet and its attributes. */
+const READ_BUFFER = 256 * 1024;
+/** How many datagrams of a source are posted in one message, so that no source keeps the others waiting. */
+const LARGEST_BATCH = 128;
+
+/** What the reader works with. */
+export interface ReaderHost {
+  readonly calls: Syscalls & PollCalls & FileReadCalls;
+  /** An eventfd that becomes readable when there are commands, or room in the queue. */
+  readonly wakeFd: number;
+  readonly budget: QueueBudget;
+  /** The commands that have come, each once. */
+  takeCommands(): readonly Command[];
+  post(report: Report): void;
+  /** Runs an action in the namespace whose events are meant. */
+  inside<T>(action: () => T): T;
+}
+
+interface OpenSource {
+  readonly plan: SourcePlan;
+  readonly socket: EventSocket;
+}
+
+/** Reads event sockets and posts what they bring. {@link EventReader.run} keeps its thread until it is told to stop. */
+export class EventReader {
+  readonly #host: ReaderHost;
+  readonly #sources = new Map<number, OpenSource>();
+  readonly #buffer = new Uint8Array(READ_BUFFER);
+
+  constructor(host: ReaderHost) {
+    this.#host = host;
+  }
+
+  /**
+   * Waits, reads and posts, until a stop command has come; then all sockets are closed.
+   *
+   * @throws SyscallError when poll fails or the eventfd is none
+   */
+  run(): void {
+    try {
+      while (this.#obey(this.#host.takeCommands())) this.#round();
+    } finally {
+      for (const { socket } of this.#sources.values()) socket.close();
+      this.#sources.clear();
+    }
+  }
+
+  /** @returns false when told to stop */
+  #obey(commands: readonly Command[]): boolean {
+    for (const command of commands) {
+      if (command.kind === "stop") return false;
+      if (command.kind === "open") this.#open(command.id, command.source);
+      else this.#close(command.id);
+    }
+    return true;
+  }
+
+  #open(id: number, source: EventSource): void {
+    this.#orFail(id, () => {
+      const plan = planSource(source);
+      this.#sources.set(id, { plan, socket: this.#openSocket(plan) });
+      this.#host.post({ kind: "opened", id });
+    });
+  }
+
+  #openSocket(plan: SourcePlan): EventSocket {
+    return this.#host.inside(() => new EventSocket(this.#host.calls, plan, this.#buffer));
+  }
+
+  #close(id: number): void {
+    this.#sources.get(id)?.socket.close();
+    this.#sources.delete(id);
+  }
+
+  #round(): void {
+    const { calls, wakeFd, budget } = this.#host;
+    const watched = budget.mayRead() ? [...this.#sources] : [];
+    const entries = pollEntries([wakeFd, ...watched.map(([, { socket }]) => socket.fd)]);
+    const ready = calls.poll(entries, LONGEST_POLL_MILLISECONDS);
+    if (ready === -Errno.EINTR) return;
+    check(ready, "poll netlink event sockets");
+    if (isReady(entries, 0)) check(calls.read(wakeFd, new Uint8Array(8)), "read the event thread's eventfd");
+    for (const [i, [id, source]] of watched.entries()) {
+      if (isReady(entries, i + 1)) this.#orFail(id, () => this.#read(id, source));
+    }
+  }
+
+  #read(id: number, { plan, socket }: OpenSource): void {
+    const datagrams: Uint8Array[] = [];
+    let isLost = false;
+    while (datagrams.length < LARGEST_BATCH && !isLost) {
+      const reading = socket.read();
+      if (reading.kind === "nothing") break;
+      if (reading.kind === "lost") isLost = true;
+      else datagrams.push(reading.datagram);
+    }
+    if (datagrams.length > 0) {
+      const cost = QueueBudget.costOf(datagrams);
+      this.#host.budget.charge(cost);
+      this.#host.post({ kind: "datagrams", id, datagrams, cost });
+    }
+    if (!isLost) return;
+    if (plan.tellsState) this.#replace(id, { plan, socket });
+    this.#host.post({ kind: "overrun", id });
+  }
+
+  /**
+   * Changes still queued are older than the loss: a consumer that has rebuilt its state must not see them. A new socket
+   * has none of them, and misses nothing of what comes after the overrun is told. It is opened before the old one is
+   * closed, since without a listener the kernel makes conntrack entries that will never tell of their end.
+   */
+  #replace(id: number, { plan, socket }: OpenSource): void {
+    this.#sources.set(id, { plan, socket: this.#openSocket(plan) });
+    socket.close();
+  }
+
+  /** A source that fails is closed and reported; anything else is a bug and ends the thread. */
+  #orFail(id: number, action: () => void): void {
+    try {
+      action();
+    } catch (error) {
+      const failure = failureOf(error);
+      if (failure === undefined) throw error;
+      this.#close(id);
+      this.#host.post({ kind: "failed", id, failure });
+    }
+  }
+}
+
+function failureOf(error: unknown): Failure | undefined {
+  if (error instanceof DrawbridgeError) return { code: error.code, message: error.message };
+  return error instanceof RangeError ? { code: "ERR_CONFIGURATION", message: error.message } : undefined;
+}

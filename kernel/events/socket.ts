@@ -1,0 +1,132 @@
+import { DrawbridgeError } from "../error.ts";
+import { outcomeOf } from "../netlink/error.ts";
+import type { Request } from "../netlink/message.ts";
+import { ControlType, decodeMessages, encodeRequest, MessageFlag } from "../netlink/message.ts";
+import { littleEndian, Writer } from "../netlink/writer.ts";
+import { Errno } from "../syscall/errno.ts";
+import { DescriptorFlag } from "../syscall/poll_calls.ts";
+import type { Syscalls } from "../syscall/syscalls.ts";
+import { check, SyscallError } from "../syscall/syscalls.ts";
+import type { SourcePlan } from "./source.ts";
+
+const AF_NETLINK = 16;
+const SOCK_RAW = 3;
+const SOL_SOCKET = 1;
+const SO_RCVBUFFORCE = 33;
+const SOL_NETLINK = 270;
+const NETLINK_ADD_MEMBERSHIP = 1;
+const NETLINK_CAP_ACK = 10;
+const MSG_TRUNC = 0x20;
+const SOCKADDR_SIZE = 12;
+/** nlmsg_pid of struct nlmsghdr: in a notification, the socket whose request it is about. */
+const HEADER_PORT_ID = 12;
+
+/** What a read of a source brought; a lost message is one of many as a rule. */
+export type Reading =
+  | { readonly kind: "datagram"; readonly datagram: Uint8Array }
+  | { readonly kind: "nothing" }
+  | { readonly kind: "lost" };
+
+/**
+ * A netlink socket of notifications, of the network namespace the calling thread is in when it is opened.
+ *
+ * Reads never wait; poll(2) on {@link EventSocket.fd} tells when there is something.
+ */
+export class EventSocket {
+  readonly fd: number;
+  readonly #calls: Syscalls;
+  readonly #buffer: Uint8Array;
+  readonly #sender = new Uint8Array(SOCKADDR_SIZE);
+  readonly #ignoredPortId: number | undefined;
+
+  /**
+   * Opens a socket and has the kernel send to it.
+   *
+   * @param buffer what datagrams are read into; sockets that are read in turn may share it
+   * @throws SyscallError when the kernel refuses the socket or a group
+   * @throws NetlinkError when it refuses a request of the plan (EPERM: another socket has the log group)
+   */
+  constructor(calls: Syscalls, plan: SourcePlan, buffer: Uint8Array) {
+    this.#calls = calls;
+    this.#buffer = buffer;
+    this.#ignoredPortId = plan.ignoredPortId;
+    const type = SOCK_RAW | DescriptorFlag.CLOEXEC | DescriptorFlag.NONBLOCK;
+    this.fd = check(calls.socket(AF_NETLINK, type, plan.protocol), `netlink event socket ${plan.protocol}`);
+    try {
+      this.#prepare(plan);
+    } catch (error) {
+      this.close();
+      throw error;
+    }
+  }
+
+  #prepare(plan: SourcePlan): void {
+    // Without CAP_NET_ADMIN over the machine the buffer stays as it is, which only makes a loss likelier.
+    this.#calls.setsockopt(this.fd, SOL_SOCKET, SO_RCVBUFFORCE, int(plan.receiveBufferBytes));
+    this.#calls.setsockopt(this.fd, SOL_NETLINK, NETLINK_CAP_ACK, int(1));
+    // A socket without a port ID is taken for the kernel's and told nothing.
+    const address = new Uint8Array(SOCKADDR_SIZE);
+    new DataView(address.buffer).setUint16(0, AF_NETLINK, littleEndian);
+    check(this.#calls.bind(this.fd, address), "bind netlink event socket");
+    for (const group of plan.groups) {
+      const joined = this.#calls.setsockopt(this.fd, SOL_NETLINK, NETLINK_ADD_MEMBERSHIP, int(group));
+      check(joined, `join netlink group ${group} of protocol ${plan.protocol}`);
+    }
+    for (const [i, message] of plan.requests.entries()) this.#carryOut(message, i + 1);
+  }
+
+  /**
+   * The next datagram of the kernel, as a copy.
+   *
+   * @throws SyscallError when the socket is broken
+   */
+  read(): Reading {
+    for (;;) {
+      const length = this.#calls.receiveFrom(this.fd, this.#buffer, MSG_TRUNC, this.#sender);
+      if (length === -Errno.EAGAIN) return { kind: "nothing" };
+      if (length === -Errno.EINTR) continue;
+      // ENOBUFS: since the buffer was full, the kernel drops messages until all that waits is read.
+      if (length === -Errno.ENOBUFS || length > this.#buffer.length) return { kind: "lost" };
+      check(length, "read netlink event socket");
+      // The kernel's port ID is 0; a process may send to a group as well.
+      const portId = new DataView(this.#sender.buffer).getUint32(4, littleEndian);
+      if (portId === 0 && !this.#isIgnored(length))
+        return { kind: "datagram", datagram: this.#buffer.slice(0, length) };
+    }
+  }
+
+  close(): void {
+    this.#calls.close(this.fd);
+  }
+
+  /** All messages of a datagram are about one commit, so the first tells whose (nfnetlink: nft_commit_notify). */
+  #isIgnored(length: number): boolean {
+    if (this.#ignoredPortId === undefined || length < HEADER_PORT_ID + 4) return false;
+    return (
+      new DataView(this.#buffer.buffer, this.#buffer.byteOffset).getUint32(HEADER_PORT_ID, littleEndian) ===
+      this.#ignoredPortId
+    );
+  }
+
+  /** The kernel answers before send(2) returns. What else comes before its answer is dropped: nobody listens yet. */
+  #carryOut(message: Request, sequence: number): void {
+    const writer = new Writer();
+    encodeRequest(writer, message, MessageFlag.ACK, sequence);
+    check(this.#calls.send(this.fd, writer.view(), 0), message.operation);
+    for (let reading = this.read(); reading.kind !== "nothing"; reading = this.read()) {
+      if (reading.kind === "lost") throw new SyscallError(message.operation, Errno.ENOBUFS);
+      const answer = decodeMessages(reading.datagram).find(
+        (received) => received.type === ControlType.ERROR && received.sequence === sequence,
+      );
+      if (answer === undefined) continue;
+      const error = outcomeOf(message, answer.flags, answer.body);
+      if (error !== undefined) throw error;
+      return;
+    }
+    throw new DrawbridgeError("ERR_NETLINK", `${message.operation}: no answer from the kernel; try again`);
+  }
+}
+
+function int(value: number): Uint8Array {
+  return new Uint8Array(Int32Array.of(value).buffer);
+}

@@ -1,0 +1,23 @@
+/** IANA's numbers of the protocols that have a name here. */
+const numbers = { icmp: 1, tcp: 6, udp: 17, icmpv6: 58, sctp: 132 } as const;
+
+/** A protocol above IP: by name where it has one here, so that each has one form, by its IANA number otherwise. */
+export type IpProtocol = keyof typeof numbers | number;
+
+const named: ReadonlyMap<number, IpProtocol> = new Map<number, IpProtocol>([
+  [numbers.icmp, "icmp"],
+  [numbers.tcp, "tcp"],
+  [numbers.udp, "udp"],
+  [numbers.icmpv6, "icmpv6"],
+  [numbers.sctp, "sctp"],
+]);
+
+/** The protocol of an IANA number, in its one form: 6 is "tcp". */
+export function protocolFromNumber(number: number): IpProtocol {
+  return named.get(number) ?? number;
+}
+
+/** The IANA number of a protocol. */
+export function protocolNumber(protocol: IpProtocol): number {
+  return typeof protocol === "number" ? protocol : numbers[protocol];
+}

@@ -1,0 +1,76 @@
+import { messageType, netfilterHeader, Subsystem } from "../netfilter/message.ts";
+import type { AttributeType } from "../netlink/attribute.ts";
+import { be32, u8 } from "../netlink/attribute.ts";
+import type { BodyLayout, Request } from "../netlink/message.ts";
+import { request } from "../netlink/message.ts";
+
+const NFULNL_MSG_CONFIG = messageType(Subsystem.LOG, 1);
+const NFULNL_CFG_CMD_BIND = 1;
+const NFULNL_COPY_PACKET = 2;
+/** A payload and its attributes have to fit the receive buffer of the reader. */
+const LARGEST_COPY = 0xffff;
+
+/** struct nfulnl_msg_config_mode (include/uapi/linux/netfilter/nfnetlink_log.h, as all of this folder). */
+interface CopyMode {
+  readonly range: number;
+  readonly mode: number;
+}
+
+const copyMode: AttributeType<CopyMode> = {
+  encode: (writer, { range, mode }) => {
+    writer.be32(range);
+    writer.u8(mode);
+    writer.u8(0);
+  },
+  decode: (payload) => ({ range: be32.decode(payload.subarray(0, 4)), mode: u8.decode(payload.subarray(4, 5)) }),
+};
+
+/** NFULA_CFG_* */
+const layout = {
+  struct: netfilterHeader,
+  attributes: {
+    command: [1, u8],
+    mode: [2, copyMode],
+    timeout: [4, be32],
+    queueThreshold: [5, be32],
+  },
+} as const satisfies BodyLayout;
+
+/** How packets of one `log group` come. */
+export interface LogGroup {
+  /** 0 to 65535. */
+  readonly group: number;
+  /** Of each packet, from the network header on, in bytes. */
+  readonly copyBytes: number;
+  /** How many packets are sent in one datagram; 1 sends each at once. */
+  readonly queueThreshold: number;
+  /** After how long packets are sent although they are fewer, in milliseconds. */
+  readonly queueMilliseconds: number;
+}
+
+/**
+ * Asks for the packets of a log group, which come to the socket that asks, from its namespace, until it is closed.
+ *
+ * EPERM when another socket has the group.
+ *
+ * @throws RangeError for a group or a copy length of more than 16 bits
+ */
+export function bindLogGroup({ group, copyBytes, queueThreshold, queueMilliseconds }: LogGroup): Request {
+  for (const [field, value] of Object.entries({ group, copyBytes })) {
+    if (!Number.isInteger(value) || value < 0 || value > LARGEST_COPY) {
+      throw new RangeError(`log group: ${field}: ${value}; expected 0 to ${LARGEST_COPY}`);
+    }
+  }
+  return request(
+    `bind log group ${group}`,
+    { type: NFULNL_MSG_CONFIG, flags: 0, layout },
+    { resourceId: group },
+    {
+      command: NFULNL_CFG_CMD_BIND,
+      mode: { range: copyBytes, mode: NFULNL_COPY_PACKET },
+      // The kernel counts in hundredths of a second.
+      timeout: Math.ceil(queueMilliseconds / 10),
+      queueThreshold,
+    },
+  );
+}

@@ -1,0 +1,111 @@
+import type { Address, Family } from "../ip/address.ts";
+import { addressFromBytes } from "../ip/address.ts";
+import type { IpProtocol } from "../ip/protocol.ts";
+import { protocolFromNumber } from "../ip/protocol.ts";
+
+/** What a packet's headers say of where it comes from and goes to. */
+export interface IpHeader {
+  readonly family: Family;
+  readonly source: Address;
+  readonly destination: Address;
+  /** The protocol above IP and its extension headers; undefined when the bytes end before it. */
+  readonly protocol: IpProtocol | undefined;
+  /** undefined where the protocol has none, the bytes end before, or this is a later fragment. */
+  readonly sourcePort: number | undefined;
+  readonly destinationPort: number | undefined;
+  readonly icmp: { readonly type: number; readonly code: number } | undefined;
+  /** A fragment other than the first: the transport header is in that one. */
+  readonly isLaterFragment: boolean;
+}
+
+const IPV4_HEADER = 20;
+const IPV6_HEADER = 40;
+const FRAGMENT_OFFSET = 0x1fff;
+/** IANA numbers of the IPv6 extension headers that are walked over; their formats: RFC 8200 section 4, RFC 4302. */
+const FRAGMENT = 44;
+const AUTHENTICATION = 51;
+/** Hop-by-hop options, routing, destination options, mobility, HIP, shim6: next header, length in units of 8 bytes. */
+const EXTENSIONS: ReadonlySet<number> = new Set([0, 43, 60, 135, 139, 140]);
+/** The protocols that begin with a source and a destination port: TCP, UDP, DCCP, SCTP, UDP-Lite. */
+const WITH_PORTS: ReadonlySet<number> = new Set([6, 17, 33, 132, 136]);
+const ICMP: Readonly<Record<Family, number>> = { 4: 1, 6: 58 };
+
+/** Where the headers of IP end; the protocol is undefined when the bytes do before. */
+interface Upper {
+  readonly protocol: number | undefined;
+  readonly offset: number;
+  readonly isLaterFragment: boolean;
+}
+
+/**
+ * Reads the headers of a packet, which may be cut short anywhere, and is whatever someone sent.
+ *
+ * @returns undefined for what is neither IPv4 nor IPv6, or too short for two addresses
+ */
+export function parseIpHeader(packet: Uint8Array): IpHeader | undefined {
+  const version = (packet[0] ?? 0) >>> 4;
+  const view = new DataView(packet.buffer, packet.byteOffset, packet.byteLength);
+  if (version === 4 && packet.length >= IPV4_HEADER) {
+    const upper = aboveIpv4(view);
+    return upper === undefined
+      ? undefined
+      : headerFrom(view, 4, [packet.subarray(12, 16), packet.subarray(16, 20)], upper);
+  }
+  if (version === 6 && packet.length >= IPV6_HEADER) {
+    return headerFrom(view, 6, [packet.subarray(8, 24), packet.subarray(24, 40)], aboveIpv6(view));
+  }
+  return undefined;
+}
+
+function aboveIpv4(view: DataView): Upper | undefined {
+  const offset = (view.getUint8(0) & 0xf) * 4;
+  if (offset < IPV4_HEADER) return undefined;
+  const isLaterFragment = (view.getUint16(6) & FRAGMENT_OFFSET) !== 0;
+  return { protocol: view.getUint8(9), offset, isLaterFragment };
+}
+
+/** Each extension header is 8 bytes or more, so the walk ends with the bytes. */
+function aboveIpv6(view: DataView): Upper {
+  let protocol = view.getUint8(6);
+  let offset = IPV6_HEADER;
+  for (;;) {
+    const isFragment = protocol === FRAGMENT;
+    if (!isExtension(protocol)) return { protocol, offset, isLaterFragment: false };
+    if (offset + 8 > view.byteLength) return { protocol: undefined, offset, isLaterFragment: false };
+    const next = view.getUint8(offset);
+    // The low three bits are not part of the offset (RFC 8200 section 4.5).
+    if (isFragment && view.getUint16(offset + 2) >>> 3 !== 0) {
+      // What follows is a piece of the payload, whatever the next header is.
+      return { protocol: isExtension(next) ? undefined : next, offset, isLaterFragment: true };
+    }
+    const length = view.getUint8(offset + 1);
+    if (isFragment) offset += 8;
+    else offset += protocol === AUTHENTICATION ? (length + 2) * 4 : (length + 1) * 8;
+    protocol = next;
+  }
+}
+
+function isExtension(protocol: number): boolean {
+  return protocol === FRAGMENT || protocol === AUTHENTICATION || EXTENSIONS.has(protocol);
+}
+
+function headerFrom(
+  view: DataView,
+  family: Family,
+  [source, destination]: readonly [Uint8Array, Uint8Array],
+  { protocol, offset, isLaterFragment }: Upper,
+): IpHeader {
+  const has = (length: number): boolean => !isLaterFragment && offset + length <= view.byteLength;
+  const hasPorts = protocol !== undefined && WITH_PORTS.has(protocol) && has(4);
+  const isIcmp = protocol === ICMP[family] && has(2);
+  return {
+    family,
+    source: addressFromBytes(source),
+    destination: addressFromBytes(destination),
+    protocol: protocol === undefined ? undefined : protocolFromNumber(protocol),
+    sourcePort: hasPorts ? view.getUint16(offset) : undefined,
+    destinationPort: hasPorts ? view.getUint16(offset + 2) : undefined,
+    icmp: isIcmp ? { type: view.getUint8(offset), code: view.getUint8(offset + 1) } : undefined,
+    isLaterFragment,
+  };
+}

@@ -1,0 +1,111 @@
+import { DrawbridgeError } from "../error.ts";
+import { messageType, netfilterHeader, Subsystem } from "../netfilter/message.ts";
+import type { AttributeType } from "../netlink/attribute.ts";
+import { be16, be32, bytes } from "../netlink/attribute.ts";
+import type { BodyLayout, ReceivedMessage } from "../netlink/message.ts";
+import { decodeBody } from "../netlink/message.ts";
+import type { IpHeader } from "./ip_header.ts";
+import { parseIpHeader } from "./ip_header.ts";
+
+const NFULNL_MSG_PACKET = messageType(Subsystem.LOG, 0);
+
+/** NF_INET_* by number (include/uapi/linux/netfilter.h). */
+const HOOKS = ["prerouting", "input", "forward", "output", "postrouting", "ingress"] as const;
+
+/** Where a packet was logged; a number for a hook that has no name here. */
+export type LogHook = (typeof HOOKS)[number] | number;
+
+/** The longest prefix a rule can have (NF_LOG_PREFIXLEN, its NUL excluded). */
+const LONGEST_PREFIX = 127;
+
+/** A packet that a `log group` rule saw. */
+export interface LoggedPacket {
+  readonly group: number;
+  readonly hook: LogHook;
+  /** The rule's prefix, at most 127 characters of printable ASCII: any other byte stands as "?". */
+  readonly prefix: string;
+  readonly mark: number;
+  /** Microseconds since 1970 at which the packet arrived, where the kernel took note. */
+  readonly timestamp: bigint | undefined;
+  readonly inputInterface: number | undefined;
+  readonly outputInterface: number | undefined;
+  /** The link-layer header as it came, where there is one. */
+  readonly hardwareHeader: Uint8Array | undefined;
+  /** The packet from its network header on, cut to what the group copies. */
+  readonly payload: Uint8Array;
+  /** undefined when the payload is no IP packet. */
+  readonly ip: IpHeader | undefined;
+}
+
+function atLeast(payload: Uint8Array, length: number, what: string): DataView {
+  if (payload.length < length) {
+    throw new DrawbridgeError("ERR_NETLINK_MALFORMED", `nflog ${what}: ${payload.length} bytes; expected ${length}`);
+  }
+  return new DataView(payload.buffer, payload.byteOffset, payload.byteLength);
+}
+
+/** A type that is only read. */
+function readOnly<T>(decode: (payload: Uint8Array) => T): AttributeType<T> {
+  return {
+    encode: () => {
+      throw new TypeError("an attribute of logged packets is only read");
+    },
+    decode,
+  };
+}
+
+/** struct nfulnl_msg_packet_hdr */
+const packetHeader = readOnly((payload) => ({ hook: atLeast(payload, 3, "packet header").getUint8(2) }));
+
+/** struct nfulnl_msg_packet_timestamp: seconds and microseconds. */
+const timestamp = readOnly((payload) => {
+  const view = atLeast(payload, 16, "timestamp");
+  return view.getBigUint64(0) * 1_000_000n + view.getBigUint64(8);
+});
+
+/** A rule of anyone's may have written it, so what could forge a line of a log or steer a terminal is taken out. */
+const prefix = readOnly((payload) => {
+  const end = payload.indexOf(0);
+  const text = payload.subarray(0, Math.min(end < 0 ? payload.length : end, LONGEST_PREFIX));
+  return String.fromCharCode(...text.map((byte) => (byte >= 0x20 && byte <= 0x7e ? byte : 0x3f)));
+});
+
+/** NFULA_* */
+const layout = {
+  struct: netfilterHeader,
+  attributes: {
+    packetHeader: [1, packetHeader],
+    mark: [2, be32],
+    timestamp: [3, timestamp],
+    inputInterface: [4, be32],
+    outputInterface: [5, be32],
+    payload: [9, bytes],
+    prefix: [10, prefix],
+    hardwareHeader: [16, bytes],
+    hardwareHeaderLength: [17, be16],
+  },
+} as const satisfies BodyLayout;
+
+/**
+ * The packet a message of a log group tells of; undefined for any other message.
+ *
+ * @throws DrawbridgeError ERR_NETLINK_MALFORMED when it is not one
+ */
+export function parseLoggedPacket(message: ReceivedMessage): LoggedPacket | undefined {
+  if (message.type !== NFULNL_MSG_PACKET) return undefined;
+  const { header, attributes: values } = decodeBody(layout, message.body);
+  const payload = values.payload ?? new Uint8Array(0);
+  const hook = values.packetHeader?.hook ?? 0;
+  return {
+    group: header.resourceId,
+    hook: HOOKS[hook] ?? hook,
+    prefix: values.prefix ?? "",
+    mark: values.mark ?? 0,
+    timestamp: values.timestamp,
+    inputInterface: values.inputInterface,
+    outputInterface: values.outputInterface,
+    hardwareHeader: values.hardwareHeader?.subarray(0, values.hardwareHeaderLength),
+    payload,
+    ip: parseIpHeader(payload),
+  };
+}

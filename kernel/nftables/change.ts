@@ -1,0 +1,152 @@
+import { MessageFlag } from "../netlink/message.ts";
+import type { Request } from "../netlink/message.ts";
+import { elementRequests } from "./element_request.ts";
+import { checkInteger, checkName } from "./identifier.ts";
+import { chainLayout, elementLayout, Message, nftablesRequest, ruleLayout, setLayout, tableLayout } from "./message.ts";
+import type { Chain, Element, SetDefinition, Table, TableReference } from "./object.ts";
+import { lowerRule } from "./rule_code.ts";
+import { anonymousSetRequests, setRequest } from "./set_request.ts";
+import type { Rule } from "./statement.ts";
+import { commentUserdata } from "./userdata.ts";
+
+/** One step of a batch, as a value: what is sent to the kernel, or printed. */
+export type Change =
+  | { readonly kind: "add table"; readonly table: Omit<Table, "sets" | "chains"> }
+  | { readonly kind: "delete table"; readonly table: TableReference }
+  | { readonly kind: "add chain"; readonly table: TableReference; readonly chain: Omit<Chain, "rules"> }
+  | { readonly kind: "delete chain" | "flush chain"; readonly table: TableReference; readonly chain: string }
+  | { readonly kind: "add rule"; readonly table: TableReference; readonly chain: string; readonly rule: Rule }
+  | { readonly kind: "add set"; readonly table: TableReference; readonly set: SetDefinition }
+  | { readonly kind: "delete set" | "flush set"; readonly table: TableReference; readonly set: SetDefinition }
+  | {
+      readonly kind: "add elements" | "delete elements";
+      readonly table: TableReference;
+      readonly set: SetDefinition;
+      readonly elements: readonly Element[];
+      /** Of an addition: refused (EEXIST) when one of the keys is there already, even with the same data. */
+      readonly isNew?: boolean;
+    };
+
+/** NFT_TABLE_F_* (include/uapi/linux/netfilter/nf_tables.h). */
+export const TableFlag = { OWNER: 2, PERSIST: 4 } as const;
+const hooks = { prerouting: 0, input: 1, forward: 2, output: 3, postrouting: 4 } as const;
+const policies = { drop: 0, accept: 1 } as const;
+/** NLM_F_APPEND: behind the rules that are there. */
+const APPEND = 0x800;
+
+/**
+ * The messages of a batch, in the order of the changes. Elements that do not fit one message take several.
+ *
+ * @throws DrawbridgeError ERR_NFTABLES_VALUE when a change makes no sense; nothing has been sent then
+ */
+export function requestsOf(changes: readonly Change[]): readonly Request[] {
+  const requests: Request[] = [];
+  let setId = 0;
+  const nextSetId = (): number => ++setId;
+  for (const change of changes) requests.push(...changeRequests(change, nextSetId));
+  return requests;
+}
+
+/** The steps that make a table with its elements where there is none: chains and sets before what refers to them. */
+export function tableChanges(table: Table, elements: ReadonlyMap<string, readonly Element[]>): readonly Change[] {
+  const { sets, chains, ...head } = table;
+  return [
+    { kind: "add table", table: head },
+    // Chains come first, since nft puts the elements of an interval map, which may name chains, where the map stands.
+    ...chains.map((chain): Change => ({ kind: "add chain", table, chain })),
+    ...sets.map((set): Change => ({ kind: "add set", table, set })),
+    ...chains.flatMap(({ name, rules }) =>
+      rules.map((rule): Change => ({ kind: "add rule", table, chain: name, rule })),
+    ),
+    ...sets.map((set): Change => ({ kind: "add elements", table, set, elements: elements.get(set.name) ?? [] })),
+  ];
+}
+
+function changeRequests(change: Change, nextSetId: () => number): readonly Request[] {
+  const { family } = change.table;
+  const table = checkName("table", change.table.name);
+  switch (change.kind) {
+    case "add table":
+      return [addTable(change.table)];
+    case "delete table": {
+      const kind = { message: Message.DELETE_TABLE, family, layout: tableLayout };
+      return [nftablesRequest(`delete table ${family} ${table}`, kind, { name: table })];
+    }
+    case "add chain":
+      return [addChain(change.table, change.chain)];
+    case "delete chain": {
+      const name = checkName("chain", change.chain);
+      const kind = { message: Message.DELETE_CHAIN, family, layout: chainLayout };
+      return [nftablesRequest(`delete chain ${family} ${table} ${name}`, kind, { table, name })];
+    }
+    case "flush chain": {
+      const chain = checkName("chain", change.chain);
+      const kind = { message: Message.DELETE_RULE, family, layout: ruleLayout };
+      return [nftablesRequest(`flush chain ${family} ${table} ${chain}`, kind, { table, chain })];
+    }
+    case "add rule":
+      return addRule(change.table, checkName("chain", change.chain), change.rule, nextSetId);
+    case "add set":
+      return [setRequest(change.table, change.set)];
+    case "delete set": {
+      const name = checkName("set", change.set.name);
+      const kind = { message: Message.DELETE_SET, family, layout: setLayout };
+      return [nftablesRequest(`delete set ${family} ${table} ${name}`, kind, { table, name })];
+    }
+    case "flush set": {
+      const set = checkName("set", change.set.name);
+      const kind = { message: Message.DELETE_ELEMENTS, family, layout: elementLayout };
+      return [nftablesRequest(`flush set ${family} ${table} ${set}`, kind, { table, set })];
+    }
+    case "add elements":
+    case "delete elements":
+      return elementRequests(change);
+  }
+}
+
+function commented(comment: string | undefined): { readonly userdata?: Uint8Array } {
+  return comment === undefined ? {} : { userdata: commentUserdata(comment) };
+}
+
+function addTable({ family, name, comment, isOwned }: Omit<Table, "sets" | "chains">): Request {
+  return nftablesRequest(
+    `add table ${family} ${name}`,
+    { message: Message.NEW_TABLE, flags: MessageFlag.CREATE, family, layout: tableLayout },
+    { name, ...(isOwned === true ? { flags: TableFlag.OWNER | TableFlag.PERSIST } : {}), ...commented(comment) },
+  );
+}
+
+function addChain({ family, name: table }: TableReference, { name, base, comment }: Omit<Chain, "rules">): Request {
+  return nftablesRequest(
+    `add chain ${family} ${table} ${name}`,
+    { message: Message.NEW_CHAIN, flags: MessageFlag.CREATE, family, layout: chainLayout },
+    {
+      table,
+      name: checkName("chain", name),
+      ...(base === undefined
+        ? {}
+        : {
+            hook: {
+              number: hooks[base.hook],
+              priority: checkInteger("priority", base.priority, -0x80000000, 0x7fffffff) >>> 0,
+            },
+            policy: policies[base.policy],
+            type: base.type,
+          }),
+      ...commented(comment),
+    },
+  );
+}
+
+function addRule(table: TableReference, chain: string, rule: Rule, nextSetId: () => number): readonly Request[] {
+  const { instructions, anonymousSets } = lowerRule(rule, table.family, nextSetId);
+  const flags = MessageFlag.CREATE | APPEND;
+  return [
+    ...anonymousSets.flatMap((set) => anonymousSetRequests(table, set)),
+    nftablesRequest(
+      `add rule ${table.family} ${table.name} ${chain}`,
+      { message: Message.NEW_RULE, flags, family: table.family, layout: ruleLayout },
+      { table: table.name, chain, instructions, ...commented(rule.comment) },
+    ),
+  ];
+}

@@ -1,0 +1,85 @@
+import { MessageFlag } from "../netlink/message.ts";
+import type { Request } from "../netlink/message.ts";
+import { Writer } from "../netlink/writer.ts";
+import type { ElementCode } from "./element.ts";
+import { elementCode, writeElement } from "./element.ts";
+import { formatElement } from "./element_text.ts";
+import { checkName } from "./identifier.ts";
+import { elementLayout, Message, nftablesRequest } from "./message.ts";
+import type { Element, SetDefinition, TableReference } from "./object.ts";
+
+/** Elements of one message: their attribute must stay below 64 KiB, and the largest single element is below 1 KiB. */
+const ELEMENTS_LIMIT = 60 * 1024;
+/** What an element usually takes. */
+const TYPICAL_BYTES = 96;
+
+/** Elements that come or go. */
+export interface ElementChange {
+  readonly kind: "add elements" | "delete elements";
+  readonly table: TableReference;
+  readonly set: Pick<SetDefinition, "name">;
+  readonly elements: readonly Element[];
+  readonly isNew?: boolean;
+}
+
+/**
+ * The messages that add or delete elements, as many as they fill; none for no elements.
+ *
+ * @throws DrawbridgeError ERR_NFTABLES_VALUE when an element does not fit the set
+ */
+export function elementRequests(change: ElementChange & { readonly set: SetDefinition }): readonly Request[] {
+  checkName("set", change.set.name);
+  return elementMessages(change, elementCode(change.set), undefined);
+}
+
+/** As {@link elementRequests}; a set of a single rule is found by its number within the batch. */
+export function elementMessages(
+  change: ElementChange,
+  code: ElementCode,
+  setId: number | undefined,
+): readonly Request[] {
+  const { elements } = change;
+  const requests: Request[] = [];
+  for (let next = 0; next < elements.length;) {
+    const first = next;
+    const writer = new Writer(Math.min(ELEMENTS_LIMIT + 1024, TYPICAL_BYTES * (elements.length - first)));
+    /** Where each element ends. */
+    const ends: number[] = [];
+    for (; next < elements.length && writer.length < ELEMENTS_LIMIT; next++) {
+      const element = elements[next];
+      if (element !== undefined) {
+        writeElement(writer, code, change.kind === "add elements" ? element : { key: element.key });
+      }
+      ends.push(writer.length);
+    }
+    const request = elementMessage(change, writer.view(), setId);
+    const start = request.body.length - writer.length;
+    requests.push({
+      ...request,
+      nameAt: (offset) => {
+        const index = ends.findIndex((end) => offset - start < end);
+        const element = offset < start || index < 0 ? undefined : elements[first + index];
+        return element === undefined ? undefined : formatElement(code, element);
+      },
+    });
+  }
+  return requests;
+}
+
+function elementMessage(
+  { kind, table, set, isNew }: ElementChange,
+  elements: Uint8Array,
+  setId: number | undefined,
+): Request {
+  const isAddition = kind === "add elements";
+  return nftablesRequest(
+    `${isAddition ? "add" : "delete"} element ${table.family} ${table.name} ${set.name}`,
+    {
+      message: isAddition ? Message.NEW_ELEMENTS : Message.DELETE_ELEMENTS,
+      flags: isAddition ? MessageFlag.CREATE | (isNew === true ? MessageFlag.EXCL : 0) : 0,
+      family: table.family,
+      layout: elementLayout,
+    },
+    { table: table.name, set: set.name, ...(setId === undefined ? {} : { setId }), elements },
+  );
+}

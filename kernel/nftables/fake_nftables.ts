@@ -1,0 +1,181 @@
+import { DrawbridgeError } from "../error.ts";
+import { NetlinkError } from "../netlink/error.ts";
+import { decodeBody } from "../netlink/message.ts";
+import { Errno } from "../syscall/errno.ts";
+import type { Change } from "./change.ts";
+import { requestsOf } from "./change.ts";
+import { keyText } from "./element.ts";
+import { chainLayout, ruleLayout, setLayout, tableLayout } from "./message.ts";
+import type { Element, SetDefinition, TableReference } from "./object.ts";
+import type { Nftables } from "./socket.ts";
+import type { ChainState, RuleState, SetState, TableState } from "./state.ts";
+import { commentOf } from "./userdata.ts";
+
+interface FakeTable extends TableState {
+  readonly chains: Map<string, ChainState>;
+  readonly sets: Map<string, SetState>;
+  readonly content: Map<string, Map<string, Element>>;
+}
+
+/**
+ * The kernel's nftables in memory, for tests without a kernel: batches are atomic, what is not there cannot be deleted,
+ * an element cannot get other data. It decodes what would be sent, so it shows what the kernel would show of it.
+ */
+export class FakeNftables implements Nftables {
+  /** Every batch that was committed. */
+  readonly commits: (readonly Change[])[] = [];
+  #tables = new Map<string, FakeTable>();
+  #generation = 1;
+  #handle = 0n;
+
+  commit(changes: readonly Change[]): void {
+    const tables = new Map([...this.#tables].map(([key, table]) => [key, copyOf(table)]));
+    requestsOf(changes);
+    for (const change of changes) this.#apply(tables, change);
+    this.#tables = tables;
+    this.#generation++;
+    this.commits.push(changes);
+  }
+
+  table(reference: TableReference): TableState | undefined {
+    return this.#tables.get(nameOf(reference));
+  }
+
+  head(reference: TableReference): Pick<TableState, "comment"> | undefined {
+    return this.table(reference);
+  }
+
+  elements(reference: TableReference, set: SetDefinition): readonly Element[] {
+    return [...(this.#tables.get(nameOf(reference))?.content.get(set.name)?.values() ?? [])];
+  }
+
+  generation(): number {
+    return this.#generation;
+  }
+
+  close(): void {}
+
+  #apply(tables: Map<string, FakeTable>, change: Change): void {
+    const key = nameOf(change.table);
+    if (change.kind === "add table") {
+      if (!tables.has(key)) tables.set(key, newTable(change));
+      return;
+    }
+    const table = required(tables.get(key), `table ${key}`);
+    switch (change.kind) {
+      case "delete table":
+        tables.delete(key);
+        return;
+      case "add chain":
+      case "delete chain":
+      case "flush chain":
+        return changeChain(table, change);
+      case "add rule": {
+        const { attributes, rules } = required(table.chains.get(change.chain), `chain ${change.chain}`);
+        table.chains.set(change.chain, { attributes, rules: [...rules, this.#rule(change)] });
+        return;
+      }
+      case "add set":
+      case "delete set":
+      case "flush set":
+        return changeSet(table, change);
+      case "add elements":
+      case "delete elements":
+        changeElements(required(table.content.get(change.set.name), `set ${change.set.name}`), change);
+    }
+  }
+
+  #rule(change: Extract<Change, { kind: "add rule" }>): RuleState {
+    const request = requestsOf([change]).at(-1);
+    const attributes = request === undefined ? {} : decodeBody(ruleLayout, request.body).attributes;
+    return {
+      handle: ++this.#handle,
+      comment: commentOf(attributes.userdata),
+      instructions: attributes.instructions ?? [],
+    };
+  }
+}
+
+type ChangeOf<K extends Change["kind"]> = Extract<Change, { readonly kind: K }>;
+
+function newTable(change: ChangeOf<"add table">): FakeTable {
+  const [request] = requestsOf([change]);
+  const attributes = request === undefined ? {} : decodeBody(tableLayout, request.body).attributes;
+  return {
+    family: change.table.family,
+    name: change.table.name,
+    comment: commentOf(attributes.userdata),
+    flags: attributes.flags ?? 0,
+    owner: undefined,
+    chains: new Map(),
+    sets: new Map(),
+    content: new Map(),
+  };
+}
+
+function changeChain({ chains }: FakeTable, change: ChangeOf<"add chain" | "delete chain" | "flush chain">): void {
+  if (change.kind === "add chain") {
+    const [request] = requestsOf([change]);
+    if (request === undefined || chains.has(change.chain.name)) return;
+    chains.set(change.chain.name, { attributes: decodeBody(chainLayout, request.body).attributes, rules: [] });
+    return;
+  }
+  const { attributes } = required(chains.get(change.chain), `chain ${change.chain}`);
+  if (change.kind === "delete chain") chains.delete(change.chain);
+  else chains.set(change.chain, { attributes, rules: [] });
+}
+
+function changeSet({ sets, content }: FakeTable, change: ChangeOf<"add set" | "delete set" | "flush set">): void {
+  const { name } = change.set;
+  if (change.kind === "add set") {
+    const [request] = requestsOf([change]);
+    if (request === undefined || sets.has(name)) return;
+    sets.set(name, decodeBody(setLayout, request.body).attributes);
+    content.set(name, new Map());
+    return;
+  }
+  required(content.get(name), `set ${name}`).clear();
+  if (change.kind === "flush set") return;
+  sets.delete(name);
+  content.delete(name);
+}
+
+function changeElements(
+  content: Map<string, Element>,
+  { kind, elements, isNew }: Pick<Extract<Change, { elements: unknown }>, "kind" | "elements" | "isNew">,
+): void {
+  for (const element of elements) {
+    const key = keyText(element.key);
+    const present = content.get(key);
+    if (kind === "delete elements") {
+      required(present, `element ${key}`);
+      content.delete(key);
+    } else if (present === undefined) {
+      content.set(key, element);
+    } else if (isNew === true || JSON.stringify(present.data, plain) !== JSON.stringify(element.data, plain)) {
+      throw new NetlinkError(`add element ${key}`, Errno.EEXIST);
+    }
+  }
+}
+
+function plain(_key: string, value: unknown): unknown {
+  return typeof value === "bigint" ? String(value) : value;
+}
+
+function required<T>(value: T | undefined, what: string): T {
+  if (value === undefined) throw new DrawbridgeError("ERR_NETLINK", `${what}: no such file or directory (ENOENT)`);
+  return value;
+}
+
+function copyOf(table: FakeTable): FakeTable {
+  return {
+    ...table,
+    chains: new Map(table.chains),
+    sets: new Map(table.sets),
+    content: new Map([...table.content].map(([name, elements]) => [name, new Map(elements)])),
+  };
+}
+
+function nameOf({ family, name }: TableReference): string {
+  return `${family} ${name}`;
+}

@@ -1,0 +1,108 @@
+import { DrawbridgeError } from "../error.ts";
+
+/** NFT_NAME_MAXLEN is 256 with the NUL; ours are short so that listings stay readable. */
+const NAME_MAXIMUM = 63;
+/** NFTNL_UDATA_COMMENT_MAXLEN of nft: longer ones do not load again. */
+const COMMENT_MAXIMUM = 128;
+/** NF_LOG_PREFIXLEN is 128 with the NUL. */
+const LOG_PREFIX_MAXIMUM = 127;
+
+/**
+ * Words nft's grammar keeps for itself where a name stands, as 1.0.6 has them (each was tried). An object of such a name loads by
+ * netlink and lists, but the listing does not load again.
+ */
+const RESERVED = new Set(
+  (
+    "accept add ah all and arp auto-merge bridge cgroup chain comment comp constant continue counter cpu " +
+    "create ct day dccp define delete describe device devices dnat drop dst dup dynamic ecn element " +
+    "elements eq esp ether exists expires export exthdr fib flags flow flowtable flush frag fwd gc- " +
+    "interval ge get goto gt handle hbh hook hour ibriport ibrname icmp icmpv6 igmp iif iifgroup iifname " +
+    "iiftype import include index inet insert interval ip ip6 ipsec jhash jump le limit list ll log " +
+    "lshift lt map mark masquerade meta meter mh missing monitor ne netdev nftrace nh not notrack numgen " +
+    "obriport obrname offload oif oifgroup oifname oiftype or osf pkttype policy position priority queue " +
+    "quota random redefine redirect reject rename replace reset return rshift rt rt0 rt2 rtclassid rule " +
+    "ruleset sctp secmark set size skgid skuid snat socket srh symhash synproxy table tcp th time timeout " +
+    "tproxy type typeof udp udplite undefine update vlan vmap xor xt"
+  ).split(" "),
+);
+
+/** Whether nft's grammar keeps the word for itself. */
+export function isReserved(word: string): boolean {
+  return RESERVED.has(word);
+}
+
+/** Whether nft can read the text back as the name of an interface between quotes. `*` would be a wildcard. */
+export function isInterfaceNameText(text: string): boolean {
+  return /^[A-Za-z0-9._:@-]{1,15}$/.test(text) && text !== "." && text !== "..";
+}
+
+/**
+ * The name, when it may name a table, a chain, a set or a map of ours: a letter, then letters, digits, `_` and `-`.
+ * The alphabet is smaller than nft's own (no dots and slashes), so that names need no thought anywhere.
+ *
+ * @param what the kind of object, for the error message
+ * @throws DrawbridgeError ERR_NFTABLES_VALUE otherwise
+ */
+export function checkName(what: string, name: string): string {
+  if (/^[A-Za-z][A-Za-z0-9_-]*$/.test(name) && name.length <= NAME_MAXIMUM && !isReserved(name)) return name;
+  throw new DrawbridgeError(
+    "ERR_NFTABLES_VALUE",
+    `nftables ${what}: ${JSON.stringify(name)} is no name; expected a letter, then letters, digits, "_" or "-", at most ` +
+      `${NAME_MAXIMUM} characters, and no word of nft's grammar: hash names that come from outside`,
+  );
+}
+
+/**
+ * A text cut to what a comment may hold: letters, digits and `._:/=-` and spaces; each other character becomes `?`.
+ * nft has no way to escape a quote inside a string.
+ */
+export function commentText(text: string): string {
+  return text.slice(0, COMMENT_MAXIMUM - 1).replaceAll(/[^A-Za-z0-9 ._:/=-]/g, "?");
+}
+
+/**
+ * @returns the comment itself
+ * @throws DrawbridgeError ERR_NFTABLES_VALUE when {@link commentText} would change it
+ */
+export function checkComment(comment: string): string {
+  if (comment !== "" && commentText(comment) === comment) return comment;
+  throw new DrawbridgeError(
+    "ERR_NFTABLES_VALUE",
+    `nftables comment: ${JSON.stringify(comment)}; expected 1 to ${COMMENT_MAXIMUM - 1} letters, digits, spaces or any ` +
+      "of . _ : / = -: pass it through commentText",
+  );
+}
+
+/**
+ * @returns the log prefix itself
+ * @throws DrawbridgeError ERR_NFTABLES_VALUE when it is empty, too long, or nft could not read it back
+ */
+export function checkLogPrefix(prefix: string): string {
+  if (/^[A-Za-z0-9 ._:/=|-]+$/.test(prefix) && prefix.length <= LOG_PREFIX_MAXIMUM) return prefix;
+  throw new DrawbridgeError(
+    "ERR_NFTABLES_VALUE",
+    `nftables log prefix: ${JSON.stringify(prefix)}; expected 1 to ${LOG_PREFIX_MAXIMUM} letters, digits, spaces or any ` +
+      "of . _ : / = | -",
+  );
+}
+
+/**
+ * @param what names the number, for the error message
+ * @returns the number itself
+ * @throws DrawbridgeError ERR_NFTABLES_VALUE unless it is an integer of the range
+ */
+export function checkInteger(what: string, value: number, minimum: number, maximum: number): number {
+  if (Number.isInteger(value) && value >= minimum && value <= maximum) return value;
+  throw new DrawbridgeError(
+    "ERR_NFTABLES_VALUE",
+    `nftables ${what}: ${value}; expected an integer from ${minimum} to ${maximum}`,
+  );
+}
+
+/** A year: nft counts more, but a longer timeout is a mistake. */
+const TIMEOUT_MAXIMUM = 366 * 86_400_000;
+
+/** Milliseconds as the kernel takes them. @throws DrawbridgeError ERR_NFTABLES_VALUE for 0 and for more than a year */
+export function checkTimeout(milliseconds: number): bigint {
+  return BigInt(checkInteger("timeout", milliseconds, 1, TIMEOUT_MAXIMUM));
+}

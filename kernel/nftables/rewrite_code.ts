@@ -1,0 +1,127 @@
+import { DrawbridgeError } from "../error.ts";
+import { familyOf } from "../ip/address.ts";
+import { dataTypes } from "./data_type.ts";
+import type { MapLookup } from "./expression.ts";
+import { checkName } from "./identifier.ts";
+import type { Instruction } from "./instruction.ts";
+import { instruction } from "./instruction.ts";
+import type { RuleCode } from "./lowering.ts";
+import { register, registersOf, valueBytes } from "./register.ts";
+import type { NatTarget, Statement } from "./statement.ts";
+
+const NatFlag = { PORT_SPECIFIED: 2, FULLY_RANDOM: 16 } as const;
+const natTypes = { snat: 0, dnat: 1 } as const;
+const NFPROTO = { ip: 2, ip6: 10 } as const;
+const META_PRIORITY = 2;
+const META_MARK = 3;
+const CT_LABELS = 13;
+
+/** A statement that changes the packet, or what is remembered of it. */
+export type Rewrite = Extract<
+  Statement,
+  {
+    readonly kind:
+      | "dnat"
+      | "snat"
+      | "redirect"
+      | "masquerade"
+      | "set mark"
+      | "set mark from"
+      | "set priority from"
+      | "clear priority"
+      | "set label";
+  }
+>;
+
+/**
+ * Emits a change of addresses, of ports, of the mark or of a label.
+ *
+ * @throws DrawbridgeError ERR_NFTABLES_VALUE when nft could not say it, or would say something else
+ */
+export function lowerRewrite(code: RuleCode, statement: Rewrite): void {
+  switch (statement.kind) {
+    case "dnat":
+    case "snat":
+      return lowerNat(code, statement.kind, statement.target);
+    case "redirect":
+      requirePorts(code, "redirect");
+      code.immediate(0, valueBytes([dataTypes.inet_service], [statement.port]));
+      return code.emit(instruction("redir", { portMin: register(0), flags: NatFlag.PORT_SPECIFIED }));
+    case "masquerade":
+      return code.emit(instruction("masq", statement.isFullyRandom ? { flags: NatFlag.FULLY_RANDOM } : {}));
+    case "set mark":
+      return lowerSetMark(code, statement);
+    case "set mark from":
+      return lowerSetFrom(code, META_MARK, statement.from);
+    case "set priority from":
+      return lowerSetFrom(code, META_PRIORITY, statement.from);
+    case "clear priority":
+      code.immediate(0, valueBytes([dataTypes.classid], [0]));
+      return code.emit(instruction("meta", { key: META_PRIORITY, source: register(0) }));
+    case "set label":
+      code.immediate(0, valueBytes([dataTypes.ct_label], [statement.bit]));
+      return code.emit(instruction("ct", { key: CT_LABELS, source: register(0) }));
+  }
+}
+
+function lowerSetFrom(code: RuleCode, key: number, from: MapLookup): void {
+  code.require(from);
+  code.load(from.key, 0);
+  code.emit(lookupInto(from.map));
+  code.emit(instruction("meta", { key, source: register(0) }));
+}
+
+function lowerSetMark(code: RuleCode, { operation, bits }: Extract<Rewrite, { readonly kind: "set mark" }>): void {
+  const value = valueBytes([dataTypes.mark], [bits]);
+  if (bits === 0 || bits === 0xffffffff) {
+    throw new DrawbridgeError(
+      "ERR_NFTABLES_VALUE",
+      `nftables mark: "${operation}" with ${bits}; expected some bits and not all, which would be no change or a constant`,
+    );
+  }
+  code.load("meta mark", 0);
+  // mark = (mark & mask) ^ xor: a bit to be set must leave by the mask first, or xor would clear one that was set.
+  if (operation === "or") code.mask(valueBytes([dataTypes.mark], [~bits >>> 0]), value);
+  else code.mask(value);
+  code.emit(instruction("meta", { key: META_MARK, source: register(0) }));
+}
+
+function lowerNat(code: RuleCode, kind: "dnat" | "snat", target: NatTarget): void {
+  const type = natTypes[kind];
+  if (target.kind === "map") {
+    code.require(target.lookup);
+    code.checkAddressFamily(target.family, kind);
+    if (target.hasPort) requirePorts(code, kind);
+    code.load(target.lookup.key, 0);
+    code.emit(lookupInto(target.lookup.map));
+    const addressType = target.family === "ip" ? dataTypes.ipv4_addr : dataTypes.ipv6_addr;
+    const port = target.hasPort ? { portMin: register(registersOf([addressType])) } : {};
+    return code.emit(instruction("nat", { type, family: NFPROTO[target.family], addressMin: register(0), ...port }));
+  }
+  if (target.port !== undefined) requirePorts(code, kind);
+  const isIpv4 = familyOf(target.address) === 4;
+  code.checkAddressFamily(isIpv4 ? "ip" : "ip6", kind);
+  code.immediate(0, valueBytes([isIpv4 ? dataTypes.ipv4_addr : dataTypes.ipv6_addr], [target.address]));
+  if (target.port !== undefined) code.immediate(4, valueBytes([dataTypes.inet_service], [target.port]));
+  code.emit(
+    instruction("nat", {
+      type,
+      family: NFPROTO[isIpv4 ? "ip" : "ip6"],
+      addressMin: register(0),
+      ...(target.port === undefined ? {} : { portMin: register(4), flags: NatFlag.PORT_SPECIFIED }),
+    }),
+  );
+}
+
+/** nft would silently add "tcp" to a port mapping without a protocol, so its text would mean something else. */
+function requirePorts(code: RuleCode, what: string): void {
+  if (code.hasPorts) return;
+  throw new DrawbridgeError(
+    "ERR_NFTABLES_VALUE",
+    `nftables ${what}: a port in a rule without a transport protocol; expected a field of tcp, udp or sctp before it or in its key`,
+  );
+}
+
+function lookupInto(map: string): Instruction {
+  return instruction("lookup", { set: checkName("map", map), source: register(0), target: register(0), flags: 0 });
+}

@@ -1,0 +1,165 @@
+import type { Cidr } from "../ip/cidr.ts";
+import type { Address } from "../ip/address.ts";
+import type { Scalar } from "./data_type.ts";
+import type { Concatenation, Expression, JenkinsHash, KeyField, MapLookup, Selector } from "./expression.ts";
+
+/** What happens to a packet, or where it goes on. */
+export type Verdict =
+  | { readonly kind: "accept" | "drop" | "return" | "continue" }
+  | { readonly kind: "jump" | "goto"; readonly chain: string };
+
+/** What a match compares with. */
+export type Operand =
+  | { readonly kind: "value"; readonly value: Scalar }
+  | { readonly kind: "range"; readonly first: Scalar; readonly last: Scalar }
+  | { readonly kind: "prefix"; readonly cidr: Cidr }
+  /** Interface names that begin so. */
+  | { readonly kind: "wildcard"; readonly prefix: string }
+  /** At least one of these bits is set (with "!=": none). */
+  | { readonly kind: "flags"; readonly names: readonly string[] }
+  /** The bits under a mask have this value. */
+  | { readonly kind: "masked"; readonly mask: number; readonly value: number }
+  | { readonly kind: "set"; readonly name: string }
+  /** A set of this rule alone, constant. */
+  | { readonly kind: "anonymous"; readonly elements: readonly (readonly KeyField[])[] };
+
+/** A test; a packet that fails it leaves the rule. */
+export interface Match {
+  readonly kind: "match";
+  readonly left: Exclude<Expression, MapLookup>;
+  readonly isNegated: boolean;
+  readonly right: Operand;
+}
+
+/** Where a NAT statement sends: a constant, or what a map says (address, or address and port). */
+export type NatTarget =
+  | { readonly kind: "address"; readonly address: Address; readonly port?: number }
+  | { readonly kind: "map"; readonly lookup: MapLookup; readonly family: "ip" | "ip6"; readonly hasPort: boolean };
+
+export interface RateLimit {
+  readonly kind: "limit";
+  readonly rate: number;
+  readonly unit: "second" | "minute" | "hour" | "day";
+  /** Packets. */
+  readonly burst: number;
+  /** True: matches what exceeds the rate; false: what keeps to it. */
+  readonly isOver: boolean;
+}
+
+/** One part of a rule, carried out from left to right. */
+export type Statement =
+  | Match
+  | RateLimit
+  | { readonly kind: "counter" }
+  | { readonly kind: "verdict"; readonly verdict: Verdict }
+  | { readonly kind: "vmap"; readonly key: Selector | Concatenation; readonly map: string }
+  | { readonly kind: "log"; readonly prefix: string; readonly group: number; readonly snapLength: number }
+  | { readonly kind: "dnat"; readonly target: NatTarget }
+  | { readonly kind: "snat"; readonly target: NatTarget }
+  | { readonly kind: "redirect"; readonly port: number }
+  | { readonly kind: "masquerade"; readonly isFullyRandom: boolean }
+  /** mark = mark | bits, or mark & bits */
+  | { readonly kind: "set mark"; readonly operation: "or" | "and"; readonly bits: number }
+  | { readonly kind: "set mark from"; readonly from: MapLookup }
+  | { readonly kind: "set priority from"; readonly from: MapLookup }
+  /** The priority of a packet without any. */
+  | { readonly kind: "clear priority" }
+  | { readonly kind: "set label"; readonly bit: number }
+  | { readonly kind: "reject"; readonly reply: "icmpx port-unreachable" | "icmpx admin-prohibited" | "tcp reset" }
+  | { readonly kind: "notrack" }
+  | {
+      readonly kind: "dynamic";
+      readonly operation: "add" | "update" | "delete";
+      readonly set: string;
+      readonly key: Selector | Concatenation;
+      /** Milliseconds; the set's own default when absent. */
+      readonly timeout?: number;
+      /** The data of a map's element. */
+      readonly data?: Selector | JenkinsHash;
+    };
+
+/** One rule: its statements in order, and a comment for people. */
+export interface Rule {
+  readonly statements: readonly Statement[];
+  readonly comment?: string;
+}
+
+/** A rule of these statements. */
+export function rule(...statements: readonly Statement[]): Rule {
+  return { statements };
+}
+
+/** `left == value` */
+export function equals(left: Match["left"], value: Scalar): Match {
+  return { kind: "match", left, isNegated: false, right: { kind: "value", value } };
+}
+
+/** `left @set` */
+export function inSet(left: Match["left"], name: string): Match {
+  return { kind: "match", left, isNegated: false, right: { kind: "set", name } };
+}
+
+/** `left { a, b }` for single values */
+export function oneOf(left: Match["left"], values: readonly Scalar[]): Match {
+  return {
+    kind: "match",
+    left,
+    isNegated: false,
+    right: { kind: "anonymous", elements: values.map((value) => [value]) },
+  };
+}
+
+/** `left 10.0.0.0/8` */
+export function inPrefix(left: Selector, cidr: Cidr): Match {
+  return { kind: "match", left, isNegated: false, right: { kind: "prefix", cidr } };
+}
+
+/** `left a,b`: at least one of the bits is set */
+export function anyFlag(left: Selector, ...names: readonly string[]): Match {
+  return { kind: "match", left, isNegated: false, right: { kind: "flags", names } };
+}
+
+/** `left & bit == bit` for one bit */
+export function hasBit(left: Selector, bit: number): Match {
+  return { kind: "match", left, isNegated: false, right: { kind: "masked", mask: bit, value: bit } };
+}
+
+/** `left & mask == value`, of a mark or a priority */
+export function hasBits(left: Selector, mask: number, value: number): Match {
+  return { kind: "match", left, isNegated: false, right: { kind: "masked", mask, value } };
+}
+
+/** `left "prefix*"` */
+export function startsWith(left: "iifname" | "oifname", prefix: string): Match {
+  return { kind: "match", left, isNegated: false, right: { kind: "wildcard", prefix } };
+}
+
+/** The same match the other way round. */
+export function not(match: Match): Match {
+  return { ...match, isNegated: !match.isNegated };
+}
+
+export const counter: Statement = { kind: "counter" };
+export const accept: Statement = { kind: "verdict", verdict: { kind: "accept" } };
+export const drop: Statement = { kind: "verdict", verdict: { kind: "drop" } };
+export const returnToCaller: Statement = { kind: "verdict", verdict: { kind: "return" } };
+
+/** Goes on in a chain and comes back behind this rule. */
+export function jumpTo(chain: string): Statement {
+  return { kind: "verdict", verdict: { kind: "jump", chain } };
+}
+
+/** Goes on in a chain and does not come back here. */
+export function goTo(chain: string): Statement {
+  return { kind: "verdict", verdict: { kind: "goto", chain } };
+}
+
+/** Sets one bit of the packet's mark and leaves the others. */
+export function setMarkBit(bit: number): Statement {
+  return { kind: "set mark", operation: "or", bits: bit };
+}
+
+/** Clears bits of the packet's mark and leaves the others. */
+export function clearMarkBits(bits: number): Statement {
+  return { kind: "set mark", operation: "and", bits: ~bits >>> 0 };
+}

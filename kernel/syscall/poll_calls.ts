@@ -1,0 +1,42 @@
+import { littleEndian } from "../netlink/writer.ts";
+
+/**
+ * The calls of a thread that waits for sockets. Results are as in {@link ./syscalls.ts}: negative is minus the errno.
+ *
+ * Apart from those, as the plugin never waits and each declared call costs it start-up time.
+ */
+export interface PollCalls {
+  /**
+   * Waits until one of the descriptors is ready, at most so long (-1: for ever), and writes down which.
+   *
+   * @param entries as {@link pollEntries} makes them
+   * @returns how many are ready; 0 when the time is over
+   */
+  poll(entries: Uint8Array, milliseconds: number): number;
+  /** A counter in the kernel: a write adds to it, a read takes it, and it is readable while it is not zero. */
+  eventfd(initial: number, flags: number): number;
+}
+
+/** struct pollfd: int fd, short events, short revents. */
+export const POLLFD_SIZE = 8;
+const POLLIN = 1;
+
+/** Flags of eventfd(2) and of socket(2), as all architectures we run on have them. */
+export const DescriptorFlag = { NONBLOCK: 0o4000, CLOEXEC: 0o2000000 } as const;
+
+/** An array of `struct pollfd` that asks whether these descriptors can be read. */
+export function pollEntries(fds: readonly number[]): Uint8Array {
+  const entries = new Uint8Array(fds.length * POLLFD_SIZE);
+  const view = new DataView(entries.buffer);
+  for (const [i, fd] of fds.entries()) {
+    view.setInt32(i * POLLFD_SIZE, fd, littleEndian);
+    view.setInt16(i * POLLFD_SIZE + 4, POLLIN, littleEndian);
+  }
+  return entries;
+}
+
+/** Whether the entry at an index is ready: it can be read, or has failed, which a read then tells. */
+export function isReady(entries: Uint8Array, index: number): boolean {
+  const view = new DataView(entries.buffer, entries.byteOffset, entries.byteLength);
+  return view.getInt16(index * POLLFD_SIZE + 6, littleEndian) !== 0;
+}

@@ -1,0 +1,103 @@
+import type { AttributeTable, AttributeType } from "../netlink/attribute.ts";
+import { attributeBytes, decodeAttributes, u32, u64 } from "../netlink/attribute.ts";
+import type { ReceivedMessage, Request } from "../netlink/message.ts";
+import { decodeBody, MessageFlag, request } from "../netlink/message.ts";
+import { decodeStruct, encodeStruct } from "../netlink/struct.ts";
+import { ROOT, trafficControlLayout } from "./message.ts";
+import { RTM_NEWQDISC } from "./queueing_discipline.ts";
+
+const KIND = "tbf";
+/** TC_LINKLAYER_ETHERNET: the kernel computes with the rate itself and needs no table of it. */
+const LINK_LAYER_ETHERNET = 1;
+const LARGEST_U32 = 0xffff_ffff;
+/** PSCHED_TICKS2NS (include/net/pkt_sched.h): what user space calls a tick is 64 ns. */
+const NANOSECONDS_PER_TICK = 64;
+
+/** struct tc_tbf_qopt: two struct tc_ratespec, then three numbers. */
+const parametersLayout = {
+  cellLog: "u8",
+  linkLayer: "u8",
+  overhead: "u16",
+  cellAlign: "u16",
+  smallestPacket: "u16",
+  rate: "u32",
+  peakCellLog: "u8",
+  peakLinkLayer: "u8",
+  peakOverhead: "u16",
+  peakCellAlign: "u16",
+  peakSmallestPacket: "u16",
+  peakRate: "u32",
+  limit: "u32",
+  buffer: "u32",
+  peakBuffer: "u32",
+} as const;
+
+const parameters: AttributeType<{ readonly rate: number; readonly limit: number; readonly buffer: number }> = {
+  encode: (writer, { rate, limit, buffer }) =>
+    encodeStruct(writer, parametersLayout, { linkLayer: LINK_LAYER_ETHERNET, rate, limit, buffer }),
+  decode: (payload) => decodeStruct(parametersLayout, payload),
+};
+
+/** TCA_TBF_*. */
+const attributes = {
+  parameters: [1, parameters],
+  rate: [4, u64],
+  burst: [6, u32],
+} as const satisfies AttributeTable;
+
+/** A token bucket: what it lets through, in bytes of whole Ethernet frames. */
+export interface TokenBucket {
+  /** Bytes per second. */
+  readonly rate: number;
+  /** Bytes that may pass at once after a pause; a frame that is larger is dropped, or cut where it is of many segments. */
+  readonly burst: number;
+  /** Bytes that may wait. */
+  readonly limit: number;
+}
+
+/**
+ * Has all that a link sends pass a token bucket, in place of what it passed before (sch_tbf).
+ *
+ * Segments that the sender left to the network card (GSO) count as the frames they will be; a packet of them that is
+ * larger than the burst is cut first (tbf_segment), so that it waits like any other.
+ *
+ * @throws RangeError when rate, burst or limit is no integer in the kernel's bounds
+ */
+export function setTokenBucket(index: number, bucket: TokenBucket): Request {
+  if (!isPositive(bucket.rate, Number.MAX_SAFE_INTEGER)) throw new RangeError(`rate: ${bucket.rate} bytes per second`);
+  if (!isPositive(bucket.burst, LARGEST_U32)) throw new RangeError(`burst: ${bucket.burst} bytes`);
+  if (!isPositive(bucket.limit, LARGEST_U32)) throw new RangeError(`limit: ${bucket.limit} bytes`);
+  return request(
+    `limit what link ${index} sends to ${bucket.rate} bytes/s (kernel option NET_SCH_TBF)`,
+    { type: RTM_NEWQDISC, flags: MessageFlag.CREATE | MessageFlag.REPLACE, layout: trafficControlLayout },
+    { index, parent: ROOT },
+    {
+      kind: KIND,
+      options: attributeBytes(attributes, {
+        parameters: { rate: Math.min(bucket.rate, LARGEST_U32), limit: bucket.limit, buffer: 0 },
+        rate: BigInt(bucket.rate),
+        // In bytes, since the ticks of the parameters are too coarse for a fast link. It overrides them.
+        burst: bucket.burst,
+      }),
+    },
+  );
+}
+
+/**
+ * The token bucket a RTM_NEWQDISC message describes; undefined for another discipline. The kernel keeps the burst as
+ * a time in steps of 64 ns, so it comes back within a step's bytes.
+ *
+ * @throws DrawbridgeError ERR_NETLINK_MALFORMED when the message is not one
+ */
+export function parseTokenBucket(message: ReceivedMessage): TokenBucket | undefined {
+  const { kind, options } = decodeBody(trafficControlLayout, message.body).attributes;
+  if (kind !== KIND || options === undefined) return undefined;
+  const { parameters: values, rate: largeRate } = decodeAttributes(attributes, options);
+  if (values === undefined) return undefined;
+  const rate = largeRate === undefined ? values.rate : Number(largeRate);
+  return { rate, burst: Math.round((values.buffer * NANOSECONDS_PER_TICK * rate) / 1e9), limit: values.limit };
+}
+
+function isPositive(value: number, most: number): boolean {
+  return Number.isInteger(value) && value > 0 && value <= most;
+}

@@ -1,0 +1,123 @@
+import { DrawbridgeError } from "./error.ts";
+import { Errno, errnoName, errnoText } from "./syscall/errno.ts";
+import type { Syscalls } from "./syscall/syscalls.ts";
+import { check } from "./syscall/syscalls.ts";
+import { littleEndian } from "./netlink/writer.ts";
+import type { Waiting } from "./waiting.ts";
+
+const AF_UNIX = 1;
+const SOCK_STREAM = 1;
+const SOCK_CLOEXEC = 0o2000000;
+const SOL_SOCKET = 1;
+const SO_RCVTIMEO = 20;
+const SO_SNDTIMEO = 21;
+/** Without it a peer that is gone would end the process by SIGPIPE. */
+const MSG_NOSIGNAL = 0x4000;
+/** sun_path of struct sockaddr_un, with the NUL. */
+const PATH_SIZE = 108;
+const CHUNK = 16 * 1024;
+
+const encoder = new TextEncoder();
+
+/**
+ * A connection to a unix socket that blocks its thread, and never beyond one deadline for all it does: the plugin has
+ * no event loop.
+ */
+export class UnixStream {
+  readonly #syscalls: Syscalls;
+  readonly #fd: number;
+  readonly #path: string;
+  readonly #waiting: Waiting;
+  readonly #deadline: number;
+  readonly #buffer = new Uint8Array(CHUNK);
+  readonly #sender = new Uint8Array(PATH_SIZE + 2);
+
+  /**
+   * Connects.
+   *
+   * @param milliseconds for everything until the connection is closed
+   * @throws DrawbridgeError ERR_UNAVAILABLE when nobody listens there or the time is over, ERR_CONFIGURATION for a path
+   *   that is too long
+   */
+  constructor(syscalls: Syscalls, path: string, milliseconds: number, waiting: Waiting) {
+    this.#syscalls = syscalls;
+    this.#path = path;
+    this.#waiting = waiting;
+    this.#deadline = waiting.now() + milliseconds;
+    const address = socketAddress(path);
+    this.#fd = check(syscalls.socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0), `socket for ${path}`);
+    try {
+      // A full backlog blocks connect(2) for as long as sending may block (unix_stream_connect).
+      this.#repeat(SO_SNDTIMEO, "connect to", () => syscalls.connect(this.#fd, address));
+    } catch (error) {
+      syscalls.close(this.#fd);
+      throw error;
+    }
+  }
+
+  /** Sends all of it. @throws DrawbridgeError ERR_UNAVAILABLE */
+  send(data: Uint8Array): void {
+    for (let sent = 0; sent < data.length;) {
+      const rest = data.subarray(sent);
+      sent += this.#repeat(SO_SNDTIMEO, "send to", () => this.#syscalls.send(this.#fd, rest, MSG_NOSIGNAL));
+    }
+  }
+
+  /**
+   * Waits for the next bytes, which the following call overwrites; none when the other side has closed.
+   *
+   * @throws DrawbridgeError ERR_UNAVAILABLE
+   */
+  receive(): Uint8Array {
+    const length = this.#repeat(SO_RCVTIMEO, "receive from", () =>
+      this.#syscalls.receiveFrom(this.#fd, this.#buffer, 0, this.#sender),
+    );
+    return this.#buffer.subarray(0, length);
+  }
+
+  close(): void {
+    this.#syscalls.close(this.#fd);
+  }
+
+  /** Makes a call that may block for what is left of the time; again after a signal. */
+  #repeat(timeout: number, action: string, call: () => number): number {
+    for (;;) {
+      const left = Math.ceil(this.#deadline - this.#waiting.now());
+      if (left <= 0) throw unavailable(action, this.#path, Errno.ETIMEDOUT);
+      check(this.#syscalls.setsockopt(this.#fd, SOL_SOCKET, timeout, timeval(left)), `timeout of ${this.#path}`);
+      const result = call();
+      if (result >= 0) return result;
+      if (result !== -Errno.EINTR && result !== -Errno.EAGAIN) throw unavailable(action, this.#path, -result);
+      // EAGAIN is the end of the time given above, or a full backlog of a socket that cannot wait: the loop decides.
+      if (result === -Errno.EAGAIN && this.#deadline - this.#waiting.now() > 0) this.#waiting.pause(1);
+    }
+  }
+}
+
+function unavailable(action: string, path: string, errno: number): DrawbridgeError {
+  return new DrawbridgeError(
+    "ERR_UNAVAILABLE",
+    `cannot ${action} ${path}: ${errnoText(errno)} (${errnoName(errno)}); is policyd running?`,
+  );
+}
+
+/** struct sockaddr_un: the family, the path, a NUL. */
+function socketAddress(path: string): Uint8Array {
+  const name = encoder.encode(path);
+  if (name.length === 0 || name.length >= PATH_SIZE || name.includes(0)) {
+    throw new DrawbridgeError(
+      "ERR_CONFIGURATION",
+      `socket ${JSON.stringify(path)}: ${name.length} bytes; expected a path of 1 to ${PATH_SIZE - 1} bytes`,
+    );
+  }
+  const address = new Uint8Array(2 + name.length + 1);
+  new DataView(address.buffer).setUint16(0, AF_UNIX, littleEndian);
+  address.set(name, 2);
+  return address;
+}
+
+/** struct timeval is two longs: 16 bytes on every 64-bit machine. */
+function timeval(milliseconds: number): Uint8Array {
+  const seconds = Math.floor(milliseconds / 1000);
+  return new Uint8Array(BigInt64Array.of(BigInt(seconds), BigInt((milliseconds - seconds * 1000) * 1000)).buffer);
+}

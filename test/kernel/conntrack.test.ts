@@ -1,0 +1,256 @@
+import assert from "node:assert/strict";
+import type { ConntrackEntry } from "../../kernel/conntrack/entry.ts";
+import { ConntrackStatus } from "../../kernel/conntrack/entry.ts";
+import type { ConntrackFilter } from "../../kernel/conntrack/filter.ts";
+import { matchesFilter } from "../../kernel/conntrack/filter.ts";
+import { hasLabel, labelBit } from "../../kernel/conntrack/labels.ts";
+import { dumpEntries } from "../../kernel/conntrack/request.ts";
+import {
+  deleteEntries,
+  findEntry,
+  labelEntries,
+  listEntries,
+  openConntrackSocket,
+  visitEntries,
+} from "../../kernel/conntrack/table.ts";
+import type { NetlinkSocket } from "../../kernel/netlink/socket.ts";
+import { familyOf } from "../../kernel/ip/address.ts";
+import type { Lab } from "../lab/lab.ts";
+import { createLab } from "../lab/lab.ts";
+import { ProbeSocket, SocketType } from "../lab/probe/socket.ts";
+import { requireKernel } from "../support/privilege.ts";
+import type { TrackedPair } from "./tracked_pair.ts";
+import { makeFlows, trackedPair } from "./tracked_pair.ts";
+
+const LABEL = 100;
+/** Labels what goes to ports from 7000 on, counts what is labelled, and marks what goes to port 7003. */
+const RULESET = `
+table inet lab {
+  counter labelled { }
+  chain zones {
+    type filter hook output priority -300;
+    meta l4proto udp th dport 6500 ct zone set 5
+    meta l4proto udp th dport 6501 ct original zone set 6
+    meta l4proto udp th dport 6502 ct reply zone set 7
+  }
+  chain out {
+    type filter hook output priority 0;
+    ct label ${LABEL} counter name labelled
+    ct state new meta l4proto { tcp, udp } th dport 7000-7999 ct label set ${LABEL}
+    meta l4proto udp th dport 7003 ct mark set 0xab
+  }
+}`;
+
+describe("kernel/conntrack", () => {
+  let lab: Lab | undefined;
+  let pair: TrackedPair;
+  let socket: NetlinkSocket;
+
+  before(async function () {
+    requireKernel(this);
+    lab = createLab("kernel-conntrack");
+    pair = trackedPair(lab, RULESET);
+    pair.near.writeSysctl("net/netfilter/nf_conntrack_acct", "1");
+    socket = pair.near.inside(() => openConntrackSocket(pair.near.calls));
+    const [v4, v6] = pair.farAddresses;
+    await makeFlows(pair, [
+      { protocol: "udp", to: v4, port: 6000 },
+      { protocol: "udp", to: v6, port: 6000 },
+      { protocol: "udp", to: v4, port: 7001 },
+      { protocol: "udp", to: v4, port: 7003 },
+      { protocol: "udp", to: v4, port: 6500 },
+      { protocol: "udp", to: v4, port: 6501 },
+      { protocol: "tcp", to: v4, port: 7002 },
+      { protocol: "tcp", to: v6, port: 7002 },
+      { protocol: "icmp", to: v4, port: 0 },
+      { protocol: "icmp", to: v6, port: 0 },
+      { protocol: "sctp", to: v4, port: 6001 },
+    ]);
+  });
+  after(() => {
+    socket?.close();
+    lab?.destroy();
+  });
+
+  function toPort(port: number, protocol: "udp" | "tcp" = "udp", family: 4 | 6 = 4): ConntrackEntry {
+    const found = listEntries(socket, { family, protocol, original: { destinationPort: port } });
+    const [entry] = found;
+    assert.ok(entry !== undefined && found.length === 1, `${found.length} entries`);
+    return entry;
+  }
+
+  function labelled(): bigint {
+    const listed = pair.near.exec("nft", ["list", "counter", "inet", "lab", "labelled"]);
+    return BigInt(/packets (?<packets>\d+)/.exec(listed)?.groups?.["packets"] ?? assert.fail(listed));
+  }
+
+  it("dumps the flows with both tuples, state, status and counters", () => {
+    const udp = toPort(6000);
+    assert.deepEqual([udp.original.source, udp.original.destination], [pair.nearAddresses[0], pair.farAddresses[0]]);
+    assert.deepEqual([udp.reply.source, udp.reply.destination], [pair.farAddresses[0], pair.nearAddresses[0]]);
+    assert.deepEqual([udp.reply.sourcePort, udp.reply.destinationPort], [6000, udp.original.sourcePort]);
+    assert.ok((udp.status & ConntrackStatus.SEEN_REPLY) !== 0 && (udp.status & ConntrackStatus.CONFIRMED) !== 0);
+    assert.ok(udp.timeout !== undefined && udp.timeout > 0 && udp.timeout <= 180, `${udp.timeout} s`);
+    // A token of 16 bytes in UDP over IPv4, there and back.
+    assert.deepEqual(udp.counters?.original, { packets: 1n, bytes: 44n });
+    assert.deepEqual(udp.counters?.reply, { packets: 1n, bytes: 44n });
+    assert.equal(udp.tcpState, undefined);
+    const tcp = toPort(7002, "tcp", 6);
+    assert.equal(tcp.family, 6);
+    assert.equal(tcp.original.destination, pair.farAddresses[1]);
+    assert.ok(
+      ["time-wait", "close", "fin-wait", "last-ack", "close-wait"].includes(String(tcp.tcpState)),
+      String(tcp.tcpState),
+    );
+    assert.equal(toPort(7003).mark, 0xab);
+  });
+
+  it("reads ICMP queries of both families and SCTP", () => {
+    const [icmp] = listEntries(socket, { protocol: "icmp" });
+    assert.deepEqual([icmp?.original.icmp?.type, icmp?.reply.icmp?.type, icmp?.original.sourcePort], [8, 0, undefined]);
+    const [icmpv6] = listEntries(socket, { protocol: "icmpv6", original: { destination: pair.farAddresses[1] } });
+    assert.deepEqual([icmpv6?.original.icmp?.type, icmpv6?.reply.icmp?.type], [128, 129]);
+    const [sctp] = listEntries(socket, { protocol: "sctp", original: { destinationPort: 6001 } });
+    assert.equal(sctp?.reply.sourcePort, 6001);
+  });
+
+  it("reads one entry by its key, and finds none for a key of no flow", () => {
+    for (const entry of listEntries(socket)) {
+      const found = findEntry(socket, entry);
+      assert.deepEqual([found?.id, found?.original, found?.reply], [entry.id, entry.original, entry.reply]);
+    }
+    const { original } = toPort(6000);
+    assert.equal(findEntry(socket, { original: { ...original, destinationPort: 1 } }), undefined);
+  });
+
+  it("lists by any filter what the filter means among all, and has the kernel leave out what it can", () => {
+    const all = listEntries(socket);
+    assert.ok(all.length >= 11, `${all.length} entries`);
+    const { original, reply } = toPort(6000);
+    const filters: readonly (readonly [expected: number | undefined, byKernel: boolean, filter: ConntrackFilter])[] = [
+      [undefined, true, { family: 6 }],
+      [undefined, true, { family: 4, protocol: "tcp" }],
+      [1, true, { protocol: "tcp", original: { destination: pair.farAddresses[1], destinationPort: 7002 } }],
+      [1, true, { protocol: "udp", original: { source: original.source, sourcePort: original.sourcePort ?? 0 } }],
+      [1, true, { protocol: "udp", reply: { destinationPort: reply.destinationPort ?? 0, source: reply.source } }],
+      [2, false, { original: { destinationPort: 6000 } }],
+      [1, true, { mark: { value: 0xab, mask: 0xff } }],
+      [undefined, true, { status: { value: ConntrackStatus.ASSURED, mask: ConntrackStatus.ASSURED } }],
+      [4, false, { labels: { value: labelBit(LABEL), mask: labelBit(LABEL) } }],
+      [0, true, { family: 6, original: { source: pair.nearAddresses[0] } }],
+      // The answer to the flow in zone 5 is a flow of its own outside of it.
+      [1, true, { original: { source: pair.farAddresses[0] } }],
+      [1, false, { zone: 5 }],
+      [1, true, { protocol: "udp", original: { destination: pair.farAddresses[1], destinationPort: 6000 } }],
+    ];
+    for (const [expected, byKernel, filter] of filters) {
+      const ours = all.filter((entry) => matchesFilter(filter, entry)).map(({ id }) => id);
+      const label = JSON.stringify(filter, (_key, value: unknown) => (typeof value === "bigint" ? `${value}` : value));
+      assert.deepEqual(new Set(listEntries(socket, filter).map(({ id }) => id)), new Set(ours), label);
+      if (expected !== undefined) assert.equal(ours.length, expected, label);
+      else assert.ok(ours.length > 0 && ours.length < all.length, label);
+      const told = socket.dump(dumpEntries(filter)).length;
+      if (byKernel) assert.ok(told < all.length, `${label}: the kernel tells ${told} of ${all.length}`);
+    }
+  });
+
+  it("goes through many entries one by one, and ends the list when the visit fails", () => {
+    const [address] = pair.farAddresses;
+    const socketOfMany = ProbeSocket.open(pair.near, 4, SocketType.DATAGRAM);
+    const ports = Array.from({ length: 1000 }, (_, i) => 20_000 + i);
+    for (const port of ports) assert.equal(socketOfMany.sendTo(Uint8Array.of(1), { address, port }), 1);
+    socketOfMany.close();
+    const seen = new Set<number | undefined>();
+    visitEntries(socket, { family: 4, protocol: "udp" }, (entry) => seen.add(entry.original.destinationPort));
+    assert.ok(ports.every((port) => seen.has(port)));
+    let visited = 0;
+    const fail = (): void => {
+      visited++;
+      throw new Error("visit");
+    };
+    assert.throws(() => visitEntries(socket, {}, fail), { message: "visit" });
+    assert.equal(visited, 1);
+    const many = listEntries(socket).filter(({ original }) => (original.destinationPort ?? 0) >= 20_000);
+    assert.deepEqual(new Set(deleteEntries(socket, many)), new Set(["done"]));
+  });
+
+  it("clears and sets a label, as a rule of `ct label` sees it", () => {
+    const key = toPort(7001);
+    assert.ok(hasLabel(key.labels, LABEL));
+    const send = (): bigint => {
+      const before = labelled();
+      sendAgain(pair, key);
+      return labelled() - before;
+    };
+    assert.equal(send(), 1n);
+    const bit = labelBit(LABEL);
+    assert.deepEqual(labelEntries(socket, [key], { value: 0n, mask: bit }), ["done"]);
+    assert.equal(hasLabel(findEntry(socket, key)?.labels ?? bit, LABEL), false);
+    assert.equal(send(), 0n);
+    assert.deepEqual(labelEntries(socket, [key], { value: bit, mask: bit }), ["done"]);
+    assert.equal(send(), 1n);
+    assert.deepEqual(labelEntries(socket, [key], { value: labelBit(3) | labelBit(70), mask: labelBit(3) }), ["done"]);
+    assert.equal(findEntry(socket, key)?.labels, bit | labelBit(3));
+  });
+
+  it("says which entries of a list are gone", () => {
+    const key = toPort(7001);
+    const gone = { original: { ...key.original, destinationPort: 1 } };
+    const bit = labelBit(LABEL);
+    assert.deepEqual(labelEntries(socket, [gone, key, gone], { value: bit, mask: bit }), ["absent", "done", "absent"]);
+  });
+
+  it("says of which flows there is no room for labels", async () => {
+    using bare = createLab("kernel-conntrack-bare");
+    const other = trackedPair(
+      bare,
+      "table inet lab {\n chain out {\n type filter hook output priority 0\n ct state new\n }\n }",
+    );
+    await makeFlows(other, [{ protocol: "udp", to: other.farAddresses[0], port: 6000 }]);
+    const conntrack = other.near.inside(() => openConntrackSocket(other.near.calls));
+    const keys = listEntries(conntrack, { protocol: "udp" });
+    const bit = labelBit(LABEL);
+    assert.deepEqual(labelEntries(conntrack, keys, { value: bit, mask: bit }), ["no-labels"]);
+    conntrack.close();
+  });
+
+  it("deletes exactly the entries named, and by ID none that took the place", () => {
+    const before = listEntries(socket);
+    const key = toPort(6000);
+    assert.deepEqual(deleteEntries(socket, [{ original: key.original, id: key.id ^ 1 }]), ["absent"]);
+    assert.equal(toPort(6000).id, key.id);
+    assert.deepEqual(deleteEntries(socket, [key, key]), ["done", "absent"]);
+    const left = new Set(listEntries(socket).map(({ id }) => id));
+    assert.deepEqual(
+      before.filter(({ id }) => !left.has(id)).map(({ id }) => id),
+      [key.id],
+    );
+  });
+
+  it("deletes within a zone, of both directions or of one", () => {
+    for (const [port, zone, zoneDirection] of [
+      [6500, 5, "both"],
+      [6501, 6, "original"],
+    ] as const) {
+      const entry = toPort(port);
+      assert.deepEqual([entry.zone, entry.zoneDirection], [zone, zoneDirection]);
+      assert.deepEqual(deleteEntries(socket, [{ original: entry.original, id: entry.id }]), ["absent"]);
+      assert.deepEqual(deleteEntries(socket, [entry]), ["done"]);
+    }
+  });
+});
+
+/** One more packet of a UDP flow from the near end, which has passed the rules when this returns. */
+function sendAgain({ near }: TrackedPair, { original }: ConntrackEntry): void {
+  const socket = ProbeSocket.open(near, familyOf(original.source), SocketType.DATAGRAM);
+  try {
+    socket.bind({ address: original.source, port: original.sourcePort ?? 0 });
+    const sent = socket.sendTo(Uint8Array.of(1), {
+      address: original.destination,
+      port: original.destinationPort ?? 0,
+    });
+    assert.equal(sent, 1);
+  } finally {
+    socket.close();
+  }
+}

@@ -1,0 +1,148 @@
+import assert from "node:assert/strict";
+import type { EventSource } from "../../kernel/events/source.ts";
+import { startEventThread } from "../../kernel/events/thread.ts";
+import type { KernelEvents } from "../../kernel/events/events.ts";
+import type { LoggedPacket } from "../../kernel/nflog/packet.ts";
+import { parseLoggedPacket } from "../../kernel/nflog/packet.ts";
+import type { Lab } from "../lab/lab.ts";
+import { createLab } from "../lab/lab.ts";
+import { requireKernel } from "../support/privilege.ts";
+import { EventRecorder } from "./event_recorder.ts";
+import type { TrackedPair } from "./tracked_pair.ts";
+import { makeFlows, trackedPair } from "./tracked_pair.ts";
+
+const GROUP = 21;
+const HOSTILE = "\u001b[2Ja;\nb\té\u007f";
+const RULESET = `
+table inet lab {
+  chain out {
+    type filter hook output priority 0;
+    meta l4proto udp th dport 6200 meta mark set 0x2a log group ${GROUP} prefix "out-6200"
+    meta l4proto udp th dport 6201 log group ${GROUP} prefix "${HOSTILE}"
+    meta l4proto tcp th dport 6202 tcp flags syn / syn,ack log group ${GROUP} prefix "${"p".repeat(127)}"
+    icmpv6 type echo-request log group ${GROUP} prefix "ping"
+  }
+  chain in {
+    type filter hook input priority 0;
+    udp sport 6200 log group ${GROUP} prefix "in-6200"
+  }
+}`;
+const source: EventSource = { kind: "nflog", group: GROUP, copyBytes: 96, queueThreshold: 1, queueMilliseconds: 0 };
+
+describe("kernel/nflog", () => {
+  let lab: Lab | undefined;
+  let pair: TrackedPair;
+  let events: KernelEvents | undefined;
+  const recorder = new EventRecorder();
+
+  before(async function () {
+    requireKernel(this);
+    lab = createLab("kernel-nflog");
+    pair = trackedPair(lab, RULESET);
+    events = startEventThread({ calls: pair.near.calls, namespacePath: pair.near.path });
+    await events.subscribe(source, recorder);
+  });
+  after(async () => {
+    await events?.stop();
+    lab?.destroy();
+  });
+
+  async function packets(prefix: string, count = 1): Promise<readonly LoggedPacket[]> {
+    const found = (): readonly LoggedPacket[] =>
+      recorder.messages
+        .map(parseLoggedPacket)
+        .filter((packet) => packet !== undefined)
+        .filter((packet) => packet.prefix === prefix);
+    await recorder.until(() => found().length >= count);
+    return found();
+  }
+
+  it("brings packets with prefix, hook, mark, interfaces and their headers parsed", async () => {
+    await makeFlows(
+      pair,
+      pair.farAddresses.map((to) => ({ protocol: "udp", to, port: 6200 })),
+    );
+    const cable = pair.near.link("cable").index;
+    const [v4, v6] = await packets("out-6200", 2);
+    assert.deepEqual(
+      [v4?.group, v4?.hook, v4?.mark, v4?.outputInterface, v4?.inputInterface],
+      [GROUP, "output", 0x2a, cable, undefined],
+    );
+    assert.deepEqual(v4?.payload.length, 44);
+    for (const [packet, i] of [
+      [v4, 0],
+      [v6, 1],
+    ] as const) {
+      assert.ok(packet?.ip?.sourcePort !== undefined);
+      assert.deepEqual(packet.ip, {
+        family: i === 0 ? 4 : 6,
+        source: pair.nearAddresses[i],
+        destination: pair.farAddresses[i],
+        protocol: "udp",
+        sourcePort: packet.ip.sourcePort,
+        destinationPort: 6200,
+        icmp: undefined,
+        isLaterFragment: false,
+      });
+    }
+  });
+
+  it("brings what came in, with its link-layer header", async () => {
+    await makeFlows(pair, [{ protocol: "udp", to: pair.farAddresses[0], port: 6200 }]);
+    const cable = pair.near.link("cable").index;
+    const [answer] = await packets("in-6200", 2);
+    assert.deepEqual([answer?.hook, answer?.inputInterface, answer?.outputInterface], ["input", cable, undefined]);
+    // An Ethernet header: to us, from the other end, IPv4.
+    assert.equal(Buffer.from(answer?.hardwareHeader ?? []).toString("hex"), "020000009901" + "020000009902" + "0800");
+  });
+
+  it("makes printable ASCII of a hostile prefix, and keeps the longest whole", async () => {
+    await makeFlows(pair, [
+      { protocol: "udp", to: pair.farAddresses[0], port: 6201 },
+      { protocol: "tcp", to: pair.farAddresses[0], port: 6202 },
+    ]);
+    const [hostile] = await packets("?[2Ja;?b????");
+    assert.equal(hostile?.ip?.destinationPort, 6201);
+    const [longest] = await packets("p".repeat(127));
+    assert.deepEqual([longest?.ip?.protocol, longest?.ip?.destinationPort], ["tcp", 6202]);
+  });
+
+  it("reads type and code of ICMPv6", async () => {
+    await makeFlows(pair, [{ protocol: "icmp", to: pair.farAddresses[1], port: 0 }]);
+    const [ping] = await packets("ping");
+    assert.deepEqual([ping?.ip?.protocol, ping?.ip?.icmp], ["icmpv6", { type: 128, code: 0 }]);
+  });
+
+  it("cuts packets to what the group copies, and reads several from one datagram", async () => {
+    const other = startEventThread({ calls: pair.near.calls, namespacePath: pair.near.path });
+    const cut = new EventRecorder();
+    try {
+      const group = {
+        kind: "nflog",
+        group: GROUP + 1,
+        copyBytes: 24,
+        queueThreshold: 3,
+        queueMilliseconds: 60_000,
+      } as const;
+      await other.subscribe(group, cut);
+      pair.near.exec("nft", ["-f", "-"], `add rule inet lab out udp dport 6300 log group ${GROUP + 1}\n`);
+      const flow = { protocol: "udp", to: pair.farAddresses[0], port: 6300 } as const;
+      await makeFlows(pair, [flow]);
+      await makeFlows(pair, [flow]);
+      assert.equal(cut.told.length, 0);
+      await makeFlows(pair, [flow]);
+      await cut.until(() => cut.messages.length >= 3);
+      const seen = cut.messages.map((message) => parseLoggedPacket(message));
+      assert.deepEqual(
+        seen.map((packet) => packet?.payload.length),
+        [24, 24, 24],
+      );
+      assert.deepEqual(
+        seen.map((packet) => packet?.ip?.destinationPort),
+        [6300, 6300, 6300],
+      );
+    } finally {
+      await other.stop();
+    }
+  });
+});

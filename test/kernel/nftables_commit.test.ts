@@ -1,0 +1,233 @@
+import assert from "node:assert/strict";
+import { DrawbridgeError } from "../../kernel/error.ts";
+import { addressFromValue, parseAddress } from "../../kernel/ip/address.ts";
+import { NetlinkError } from "../../kernel/netlink/error.ts";
+import { NetlinkSocket } from "../../kernel/netlink/socket.ts";
+import { NETLINK_NETFILTER } from "../../kernel/netfilter/message.ts";
+import type { Change } from "../../kernel/nftables/change.ts";
+import { requestsOf, tableChanges } from "../../kernel/nftables/change.ts";
+import { keyText } from "../../kernel/nftables/element.ts";
+import { batchBegin, batchEnd } from "../../kernel/nftables/message.ts";
+import type { Element, SetDefinition, Table } from "../../kernel/nftables/object.ts";
+import { NftablesSocket } from "../../kernel/nftables/socket.ts";
+import { jumpTo, rule } from "../../kernel/nftables/statement.ts";
+import type { Lab } from "../lab/lab.ts";
+import { createLab } from "../lab/lab.ts";
+import type { LabNamespace } from "../lab/namespace.ts";
+import { requireKernel } from "../support/privilege.ts";
+
+const frontends: SetDefinition = { name: "frontends", key: ["ipv4_addr", "inet_proto", "inet_service"] };
+const endpoints: SetDefinition = { name: "endpoints", key: ["ipv4_addr"], data: ["inet_service"] };
+const ranges: SetDefinition = { name: "ranges", key: ["ipv4_addr"], isInterval: true };
+const table: Table = {
+  family: "inet",
+  name: "t",
+  sets: [frontends, endpoints, ranges],
+  chains: [
+    { name: "a", rules: [] },
+    { name: "b", rules: [] },
+  ],
+};
+
+/** One element for each of the first addresses of 10.0.0.0/8. */
+function manyElements(count: number): readonly Element[] {
+  return Array.from({ length: count }, (_, index) => ({
+    key: [addressFromValue(4, BigInt(0x0a000000 + index)) ?? 0, "tcp", 80],
+  }));
+}
+
+describe("kernel/nftables/socket: a batch", () => {
+  let lab: Lab | undefined;
+  let namespace: LabNamespace;
+  let nft: NftablesSocket;
+
+  before(function () {
+    requireKernel(this);
+    lab = createLab("nftables-commit");
+    namespace = lab.namespace("a");
+    nft = namespace.inside(() => new NftablesSocket(namespace.calls));
+  });
+
+  beforeEach(() => {
+    namespace.exec("nft", ["flush", "ruleset"]);
+    nft.commit(tableChanges(table, new Map([["endpoints", [{ key: [parseAddress("10.0.0.1")], data: [80] }]]])));
+  });
+
+  after(() => {
+    nft?.close();
+    lab?.destroy();
+  });
+
+  function assertRefused(changes: readonly Change[], message: string): void {
+    const before = { listing: namespace.exec("nft", ["-y", "list", "ruleset"]), generation: nft.generation() };
+    assert.throws(
+      () => nft.commit(changes),
+      (error) => {
+        assert.ok(error instanceof DrawbridgeError);
+        assert.equal(error.message, message);
+        return true;
+      },
+    );
+    const after = { listing: namespace.exec("nft", ["-y", "list", "ruleset"]), generation: nft.generation() };
+    assert.deepEqual(after, before, "nothing has changed");
+  }
+
+  it("that fails in the middle changes nothing, and the error names the element", () => {
+    assertRefused(
+      [
+        { kind: "add elements", table, set: frontends, elements: manyElements(3) },
+        {
+          kind: "add elements",
+          table,
+          set: endpoints,
+          elements: [
+            { key: [parseAddress("10.0.0.7")], data: [80] },
+            { key: [parseAddress("10.0.0.1")], data: [81] },
+          ],
+        },
+        { kind: "add chain", table, chain: { name: "c" } },
+      ],
+      "add element inet t endpoints: already exists (EEXIST, attribute 10.0.0.1 : 81)",
+    );
+  });
+
+  it("names the element that is not there among those to delete, and overlapping ranges", () => {
+    nft.commit([{ kind: "add elements", table, set: frontends, elements: manyElements(2000) }]);
+    assertRefused(
+      [
+        {
+          kind: "delete elements",
+          table,
+          set: frontends,
+          elements: [...manyElements(1999), { key: [parseAddress("10.9.9.9"), "udp", 53] }],
+        },
+      ],
+      "delete element inet t frontends: no such file or directory (ENOENT, attribute 10.9.9.9 . udp . 53)",
+    );
+    const [first, last] = [parseAddress("10.0.0.0"), parseAddress("10.0.0.9")];
+    nft.commit([{ kind: "add elements", table, set: ranges, elements: [{ key: [{ first, last }] }] }]);
+    assertRefused(
+      [
+        {
+          kind: "add elements",
+          table,
+          set: ranges,
+          elements: [
+            { key: [parseAddress("10.1.0.0")] },
+            { key: [{ first: parseAddress("10.0.0.5"), last: parseAddress("10.0.0.20") }] },
+          ],
+        },
+      ],
+      "add element inet t ranges: already exists (EEXIST, attribute 10.0.0.5-10.0.0.20)",
+    );
+  });
+
+  it("names the object that is missing", () => {
+    assertRefused(
+      [{ kind: "delete chain", table, chain: "none" }],
+      "delete chain inet t none: no such file or directory (ENOENT, attribute name)",
+    );
+    assertRefused(
+      [{ kind: "add rule", table, chain: "none", rule: rule(jumpTo("a")) }],
+      "add rule inet t none: no such file or directory (ENOENT, attribute chain)",
+    );
+    assertRefused(
+      [{ kind: "add chain", table: { family: "ip", name: "other" }, chain: { name: "c" } }],
+      "add chain ip other c: no such file or directory (ENOENT, attribute table)",
+    );
+  });
+
+  it("of several mistakes reports each to its own request, and the first to whom commits", () => {
+    const socket = namespace.inside(() => new NetlinkSocket(namespace.calls, NETLINK_NETFILTER));
+    const requests = requestsOf([
+      { kind: "delete chain", table, chain: "none" },
+      { kind: "add chain", table, chain: { name: "c" } },
+      { kind: "delete set", table, set: { ...frontends, name: "nothing" } },
+      { kind: "flush chain", table, chain: "a" },
+    ]);
+    const replies = socket.transaction([batchBegin(), ...requests, batchEnd()]);
+    socket.close();
+    assert.deepEqual(
+      replies.map(({ error }) => error?.errnoName),
+      [undefined, "ENOENT", undefined, "ENOENT", undefined, undefined],
+    );
+    assert.equal(nft.table(table)?.chains.has("c"), false);
+  });
+
+  it("that the kernel refuses at the commit is reported for the batch", () => {
+    // Each rule is fine by itself; that they make a loop shows when all are there.
+    const input = { type: "filter", hook: "input", priority: 0, policy: "accept" } as const;
+    const changes: readonly Change[] = [
+      { kind: "add chain", table, chain: { name: "base", base: input } },
+      { kind: "add rule", table, chain: "a", rule: rule(jumpTo("b")) },
+      { kind: "add rule", table, chain: "b", rule: rule(jumpTo("a")) },
+      { kind: "add rule", table, chain: "base", rule: rule(jumpTo("a")) },
+    ];
+    assert.throws(
+      () => nft.commit(changes),
+      (error) => error instanceof NetlinkError && error.errno !== 0,
+    );
+    assert.deepEqual(nft.table(table)?.chains.get("a")?.rules, []);
+  });
+
+  it("of nothing, or of no elements, is not sent", () => {
+    const generation = nft.generation();
+    nft.commit([]);
+    nft.commit([{ kind: "add elements", table, set: frontends, elements: [] }]);
+    assert.equal(nft.generation(), generation);
+  });
+
+  it("of 100,000 elements takes effect as one", function () {
+    this.timeout(120_000);
+    const elements = manyElements(100_000);
+    const generation = nft.generation();
+    nft.commit([{ kind: "add elements", table, set: frontends, elements }]);
+    assert.equal(nft.generation(), generation + 1);
+    const found = new Set(nft.elements(table, frontends).map(({ key }) => keyText(key)));
+    assert.equal(found.size, elements.length);
+    assert.ok(elements.every(({ key }) => found.has(keyText(key))));
+    nft.commit([{ kind: "delete elements", table, set: frontends, elements: elements.slice(1) }]);
+    assert.deepEqual(nft.elements(table, frontends), elements.slice(0, 1));
+  });
+
+  it("of 10,000 refused messages ends with the first refusal", function () {
+    this.timeout(120_000);
+    const changes = manyElements(10_000).map((element): Change => ({
+      kind: "delete elements",
+      table,
+      set: frontends,
+      elements: [element],
+    }));
+    assertRefused(
+      changes,
+      "delete element inet t frontends: no such file or directory (ENOENT, attribute 10.0.0.0 . tcp . 80)",
+    );
+    nft.commit([{ kind: "add elements", table, set: frontends, elements: manyElements(1) }]);
+    assert.deepEqual(nft.elements(table, frontends), manyElements(1));
+  });
+
+  it("whose refusals overrun the receive buffer has failed, and the socket goes on", () => {
+    const small = namespace.inside(
+      () => new NetlinkSocket(namespace.calls, NETLINK_NETFILTER, { bufferBytes: 512 * 1024 }),
+    );
+    const wrong = requestsOf(
+      manyElements(3000).map((element): Change => ({
+        kind: "delete elements",
+        table,
+        set: frontends,
+        elements: [element],
+      })),
+    );
+    const replies = small.transaction([batchBegin(), ...wrong, batchEnd()]);
+    const told = replies.filter(({ error }) => error !== undefined).length;
+    assert.ok(told > 0 && told < wrong.length, `${told} of ${wrong.length} refusals came through`);
+    const right = requestsOf([{ kind: "add elements", table, set: frontends, elements: manyElements(1) }]);
+    const answered = small.transaction([batchBegin(), ...right, batchEnd()]);
+    small.close();
+    assert.deepEqual(
+      answered.map(({ error }) => error),
+      [undefined, undefined, undefined],
+    );
+    assert.deepEqual(nft.elements(table, frontends), manyElements(1));
+  });
+});

@@ -1,0 +1,139 @@
+import assert from "node:assert/strict";
+import process from "node:process";
+import * as fc from "fast-check";
+import { parseAddress } from "../../kernel/ip/address.ts";
+import { tableChanges } from "../../kernel/nftables/change.ts";
+import { concatenation } from "../../kernel/nftables/expression.ts";
+import type { Table, TableFamily } from "../../kernel/nftables/object.ts";
+import { NftablesSocket } from "../../kernel/nftables/socket.ts";
+import { accept, counter, drop, equals, inSet, not, oneOf, rule, startsWith } from "../../kernel/nftables/statement.ts";
+import type { Lab } from "../lab/lab.ts";
+import { createLab } from "../lab/lab.ts";
+import type { LabNamespace } from "../lab/namespace.ts";
+import { contents } from "../support/nftables/arbitrary.ts";
+import { assertSame, listing, loaded } from "../support/nftables/comparison.ts";
+import { everythingElements, everythingTable } from "../support/nftables/example.ts";
+import { nodeTable, nodeText } from "../support/nftables/node_ruleset.ts";
+import { requireKernel } from "../support/privilege.ts";
+
+/** The short form takes the same tables each time; the long one draws others. */
+const RUNS = process.env["DRAWBRIDGE_FULL"] === "1" ? { numRuns: 300 } : { numRuns: 15, seed: 1 };
+
+const solicitations = ["nd-neighbor-solicit", "mld-listener-report", "mld2-listener-report"] as const;
+
+/** Who may send which addresses from which port of a bridge. */
+const bridgeTable: Table = {
+  family: "bridge",
+  name: "guard",
+  sets: [
+    { name: "p4", key: ["ifname", "ether_addr", "ipv4_addr"] },
+    { name: "p6", key: ["ifname", "ether_addr", "ipv6_addr"] },
+    { name: "mac", key: ["ifname", "ether_addr"] },
+  ],
+  chains: [
+    {
+      name: "pre",
+      base: { type: "filter", hook: "prerouting", priority: -300, policy: "accept" },
+      rules: [
+        rule(not(startsWith("iifname", "dbv")), accept),
+        rule(inSet(concatenation("iifname", "ether saddr", "ip saddr"), "p4"), accept),
+        rule(inSet(concatenation("iifname", "ether saddr", "ip6 saddr"), "p6"), accept),
+        rule(inSet(concatenation("iifname", "arp saddr ether", "arp saddr ip"), "p4"), accept),
+        rule(equals("arp operation", "request"), equals("arp daddr ip", parseAddress("10.0.0.1")), counter),
+        rule(
+          inSet(concatenation("iifname", "ether saddr"), "mac"),
+          equals("ip6 saddr", parseAddress("::")),
+          oneOf("icmpv6 type", solicitations),
+          accept,
+        ),
+        rule(counter, drop),
+      ],
+    },
+  ],
+};
+
+const bridgeElements = new Map([
+  ["p4", [{ key: ["dbv0", "0a:58:0a:f4:01:07", parseAddress("10.244.1.7")] }]],
+  ["p6", [{ key: ["dbv0", "0a:58:0a:f4:01:07", parseAddress("fd00::7")] }]],
+  ["mac", [{ key: ["dbv0", "0a:58:0a:f4:01:07"] }]],
+]);
+
+describe("kernel/nftables: our text and nft's", () => {
+  let lab: Lab | undefined;
+  let written: LabNamespace;
+  let other: LabNamespace;
+  let nft: NftablesSocket;
+
+  before(function () {
+    requireKernel(this);
+    lab = createLab("nftables-text");
+    written = lab.namespace("written");
+    other = lab.namespace("other");
+    nft = written.inside(() => new NftablesSocket(written.calls));
+  });
+
+  after(() => {
+    nft?.close();
+    lab?.destroy();
+  });
+
+  it("a table with all we can say lists as our text, which loads again", () => {
+    assertSame(nft, written, other, { table: everythingTable, elements: everythingElements });
+    other.exec("nft", ["-c", "-f", "-"], "table inet everything\ndelete table inet everything");
+  });
+
+  it("a table of a bridge with names, Ethernet addresses, ARP and the unspecified address", () => {
+    assertSame(nft, written, other, { table: bridgeTable, elements: bridgeElements });
+  });
+
+  it("a node's whole ruleset lists the same as nft loads a person's text of it", () => {
+    const content = { table: nodeTable, elements: new Map() };
+    assertSame(nft, written, other, content);
+    assert.equal(listing(written), loaded(other, nodeText));
+  });
+
+  it("names and marks in the set of a rule list as they are", () => {
+    const rules = [rule(oneOf("iifname", ["eth0", "cni0"]), accept), rule(oneOf("meta mark", [1, 0x4000]), drop)];
+    const table: Table = { family: "inet", name: "t", sets: [], chains: [{ name: "c", rules }] };
+    assertSame(nft, written, other, { table, elements: new Map() });
+  });
+
+  it("sets have the flags their definition asks for, and a table none", () => {
+    written.exec("nft", ["flush", "ruleset"]);
+    nft.commit(tableChanges(everythingTable, everythingElements));
+    const state = nft.table(everythingTable);
+    const flags = Object.fromEntries([...(state?.sets ?? [])].map(([name, set]) => [name, set.flags ?? 0]));
+    assert.equal(state?.flags, 0);
+    assert.equal(state.comment, "all of it");
+    const { addresses4, ranges4, portranges, leased, pereach, endpoints4, profiles, profileports, affinity } = flags;
+    const [INTERVAL, MAP, TIMEOUT, DYNAMIC, CONCATENATION] = [4, 8, 16, 32, 128];
+    assert.deepEqual(
+      { addresses4, ranges4, portranges, leased, pereach, endpoints4, profiles, profileports, affinity },
+      {
+        addresses4: 0,
+        ranges4: INTERVAL,
+        portranges: INTERVAL + CONCATENATION,
+        leased: TIMEOUT + DYNAMIC,
+        pereach: TIMEOUT,
+        endpoints4: MAP,
+        profiles: MAP,
+        profileports: MAP + INTERVAL + CONCATENATION,
+        affinity: MAP + TIMEOUT + DYNAMIC,
+      },
+    );
+    assert.deepEqual(
+      [...(state.chains.get("profile")?.rules ?? [])].map(({ instructions }) => instructions.length),
+      [2],
+    );
+  });
+
+  for (const family of ["inet", "ip", "ip6", "bridge"] as const satisfies readonly TableFamily[]) {
+    it(`random tables of the family ${family} list as our text, which loads again, and read back`, function () {
+      this.timeout(600_000);
+      fc.assert(
+        fc.property(contents(family), (content) => assertSame(nft, written, other, content)),
+        RUNS,
+      );
+    });
+  }
+});

@@ -1,0 +1,292 @@
+import assert from "node:assert/strict";
+import fc from "fast-check";
+import { parseMac } from "../../kernel/ip/mac.ts";
+import { NetlinkError } from "../../kernel/netlink/error.ts";
+import type { Request } from "../../kernel/netlink/message.ts";
+import { changeLink, createVeth, deleteLink } from "../../kernel/route/link.ts";
+import { findLink } from "../../kernel/route/socket.ts";
+import { createDelayDevice, isDelayDevice, removeDelayDevice } from "../../kernel/traffic_control/delay_device.ts";
+import {
+  addClassifiers,
+  deleteQueueingDiscipline,
+  dumpQueueingDisciplines,
+  parseQueueingDiscipline,
+} from "../../kernel/traffic_control/queueing_discipline.ts";
+import { dumpReceivedFilters, parseRedirect, redirectReceived } from "../../kernel/traffic_control/redirect.ts";
+import type { TokenBucket } from "../../kernel/traffic_control/token_bucket.ts";
+import { parseTokenBucket, setTokenBucket } from "../../kernel/traffic_control/token_bucket.ts";
+import type { Lab } from "../lab/lab.ts";
+import { createLab } from "../lab/lab.ts";
+import type { LabNamespace } from "../lab/namespace.ts";
+import { requireKernel } from "../support/privilege.ts";
+import type { Printed } from "./iproute.ts";
+import { inner, iproute, pick } from "./iproute.ts";
+
+const AF_PACKET = 17;
+const SOCK_RAW = 3;
+const device = { name: "dbi0", mac: parseMac("be:00:00:00:00:01") };
+const bucket: TokenBucket = { rate: 2_500_000, burst: 250_000, limit: 125_000 };
+
+describe("kernel/traffic_control", () => {
+  let lab: Lab | undefined;
+  let node: LabNamespace;
+  let pod: LabNamespace;
+  let host = 0;
+
+  before(function () {
+    requireKernel(this);
+    lab = createLab("kernel-tc");
+    node = lab.namespace("node");
+    pod = lab.namespace("pod");
+  });
+  beforeEach(() => {
+    const ends = { name: "dbv0", mac: parseMac("ae:00:00:00:00:01") };
+    const peer = { name: "eth0", mac: parseMac("0a:58:0a:f4:01:07"), netnsFd: pod.handle.fd };
+    const master = 0;
+    node.route.request(createVeth({ host: ends, peer, mtu: 1500, master }));
+    // Quiet ends: what is counted is what a test sends.
+    for (const [namespace, name] of [
+      [node, "dbv0"],
+      [pod, "eth0"],
+    ] as const) {
+      namespace.route.requestAll([
+        changeLink({ name }, { linkLocalAddress: false }),
+        changeLink({ name }, { up: true }),
+      ]);
+    }
+    host = node.link("dbv0").index;
+  });
+  afterEach(() => {
+    for (const { name, index } of node?.links() ?? []) if (name !== "lo") node.route.batch([deleteLink({ index })]);
+  });
+  after(() => lab?.destroy());
+
+  function makeDevice(): number {
+    node.route.requestAll([
+      createDelayDevice(device, 1500),
+      changeLink({ name: device.name }, { linkLocalAddress: false }),
+      changeLink({ name: device.name }, { up: true }),
+    ]);
+    return node.link(device.name).index;
+  }
+
+  function readBucket(index: number): TokenBucket | undefined {
+    const [found] = node.route
+      .dump(dumpQueueingDisciplines(index))
+      .flatMap((message) => parseTokenBucket(message) ?? []);
+    return found;
+  }
+
+  function refusal(request: Request): string {
+    const [reply] = node.route.batch([request]);
+    assert.ok(reply?.error instanceof NetlinkError, request.operation);
+    return reply.error.errnoName;
+  }
+
+  function printedRoot(name: string): Printed {
+    const printed = iproute(node, "tc", `qdisc show dev ${name}`).find(({ root }) => root === true);
+    assert.ok(printed !== undefined);
+    return printed;
+  }
+
+  /** Sends frames from the pod's end as they are, and says how many of them a link of the node has sent. */
+  function countOf(name: string, frames: readonly Uint8Array[]): number {
+    const before = sentBy(name);
+    const { calls } = pod;
+    const fd = pod.inside(() => calls.socket(AF_PACKET, SOCK_RAW, 0));
+    assert.ok(fd >= 0);
+    try {
+      // struct sockaddr_ll: family, protocol, index; the rest is not read when sending.
+      const to = new Uint8Array(20);
+      new DataView(to.buffer).setUint16(0, AF_PACKET, true);
+      new DataView(to.buffer).setInt32(4, pod.link("eth0").index, true);
+      for (const frame of frames) assert.equal(calls.sendTo(fd, frame, 0, to), frame.length);
+    } finally {
+      calls.close(fd);
+    }
+    return sentBy(name) - before;
+  }
+
+  function sentBy(name: string): number {
+    const [printed] = iproute(node, "tc", `-s qdisc show dev ${name}`).filter(({ root }) => root === true);
+    return Number(printed?.["packets"]);
+  }
+
+  it("sets a token bucket that tc reads as it was meant, and replaces it", () => {
+    for (const wanted of [bucket, { rate: 125_000, burst: 12_500, limit: 12_000 }, { ...bucket, rate: 25_000_000 }]) {
+      node.route.request(setTokenBucket(host, wanted));
+      const printed = printedRoot("dbv0");
+      assert.equal(printed["kind"], "tbf");
+      const { rate, burst, limit } = inner(printed, "options");
+      assert.deepEqual([rate, limit], [wanted.rate, wanted.limit]);
+      // It prints "250000b/1".
+      assert.ok(Math.abs(Number.parseInt(String(burst), 10) - wanted.burst) <= 2, String(burst));
+      assert.deepEqual(parsedKinds(), ["tbf at root"]);
+    }
+    node.route.request(deleteQueueingDiscipline(host, "root"));
+    assert.equal(readBucket(host), undefined);
+  });
+
+  function parsedKinds(): readonly string[] {
+    return node.route
+      .dump(dumpQueueingDisciplines(host))
+      .map(parseQueueingDiscipline)
+      .filter(({ index }) => index === host)
+      .map(({ kind, attachment }) => `${kind} at ${attachment ?? "?"}`);
+  }
+
+  it("reads every token bucket back as it was set, up to a step of the kernel's clock", () => {
+    fc.assert(
+      fc.property(
+        fc.oneof(fc.integer({ min: 125, max: 1e9 }), fc.integer({ min: 1e9, max: 125e12 })),
+        fc.integer({ min: 1522, max: 2 ** 32 - 1 }),
+        fc.integer({ min: 1522, max: 2 ** 32 - 1 }),
+        (rate, wanted, limit) => {
+          // The kernel tells a burst as a 32-bit number of steps, 274 s in all; no limit of ours comes near that.
+          const burst = Math.min(wanted, Math.max(1522, rate * 100));
+          node.route.request(setTokenBucket(host, { rate, burst, limit }));
+          const read = readBucket(host);
+          assert.deepEqual([read?.rate, read?.limit], [rate, limit]);
+          const step = 1 + (64 * rate) / 1e9;
+          // The kernel multiplies by a reciprocal of 32 bits.
+          assert.ok(
+            Math.abs((read?.burst ?? 0) - burst) <= step + burst / 2 ** 16,
+            `${rate}: ${read?.burst} for ${burst}`,
+          );
+        },
+      ),
+      { numRuns: 60 },
+    );
+  });
+
+  it("refuses a token bucket the kernel would take for another", () => {
+    for (const wrong of [0, -1, 1.5, Number.NaN, 2 ** 32]) {
+      assert.throws(() => setTokenBucket(host, { ...bucket, burst: wrong }), RangeError);
+      assert.throws(() => setTokenBucket(host, { ...bucket, limit: wrong }), RangeError);
+    }
+    for (const wrong of [0, -1, 1.5, 2 ** 53])
+      assert.throws(() => setTokenBucket(host, { ...bucket, rate: wrong }), RangeError);
+    assert.equal(refusal(setTokenBucket(9999, bucket)), "ENODEV");
+  });
+
+  it("redirects all that a link receives: tc sees a classifier without keys", () => {
+    const target = makeDevice();
+    node.route.requestAll([addClassifiers(host), redirectReceived(host, target)]);
+    assert.equal(refusal(addClassifiers(host)), "EEXIST");
+    const filters = iproute(node, "tc", "filter show dev dbv0 ingress");
+    const [filter] = filters.filter((printed) => inner(printed, "options")["fh"] === "800::800");
+    assert.ok(filter !== undefined, JSON.stringify(filters));
+    assert.deepEqual(pick(filter, "protocol", "kind"), { protocol: "all", kind: "u32" });
+    assert.match(
+      JSON.stringify(inner(filter, "options")["actions"]),
+      /^\[{"order":1,"kind":"mirred","mirred_action":"redirect","direction":"egress","to_dev":"dbi0",[^[]*}\]$/,
+    );
+    assert.deepEqual(parsedRedirects(), [target]);
+    assert.deepEqual(parsedKinds().toSorted(), ["clsact at classifiers", "noqueue at root"]);
+    node.route.request(deleteQueueingDiscipline(host, "classifiers"));
+    assert.deepEqual(iproute(node, "tc", "filter show dev dbv0 ingress"), []);
+  });
+
+  function parsedRedirects(): readonly number[] {
+    return node.route.dump(dumpReceivedFilters(host)).flatMap((message) => parseRedirect(message) ?? []);
+  }
+
+  it("does not take a filter of others for a redirection of everything", () => {
+    makeDevice();
+    node.route.request(addClassifiers(host));
+    const filter = ["filter", "add", "dev", "dbv0", "ingress", "protocol"];
+    const redirect = ["action", "mirred", "egress", "redirect", "dev", device.name];
+    const mirror = ["action", "mirred", "egress", "mirror", "dev", device.name];
+    const match = ["u32", "match", "u32", "0", "0"];
+    for (const others of [
+      ["ip", ...match, ...redirect],
+      ["all", ...match, ...redirect],
+      ["all", ...match, ...mirror],
+    ]) {
+      node.exec("tc", [...filter, ...others]);
+    }
+    assert.deepEqual(parsedRedirects(), []);
+  });
+
+  it("every frame goes through the delay device, also one too short to be a packet, tagged or of no protocol (W1)", () => {
+    const target = makeDevice();
+    node.route.requestAll([setTokenBucket(target, bucket), addClassifiers(host), redirectReceived(host, target)]);
+    const types = [0x0800, 0x86dd, 0x0806, 0x0000, 0x0003, 0xffff];
+    const lengths = [14, 15, 17, 18, 33, 60, 1514];
+    const frames = [
+      ...types.flatMap((type) => lengths.map((length) => frameOf(type, length))),
+      // A shorter one with a tag is dropped before (skb_vlan_untag).
+      ...[0x8100, 0x88a8].flatMap((type) => [20, 21, 60, 1514].map((length) => frameOf(type, length))),
+    ];
+    assert.equal(countOf(device.name, frames), frames.length);
+  });
+
+  it("nothing gets through while the delay device is down", () => {
+    const target = makeDevice();
+    const frame = frameOf(0x0800, 60);
+    const arriving = (): number => {
+      const before = ipPackets();
+      countOf(device.name, [frame]);
+      return ipPackets() - before;
+    };
+    assert.equal(arriving(), 1);
+    node.route.requestAll([addClassifiers(host), redirectReceived(host, target)]);
+    node.route.request(changeLink({ index: target }, { up: false }));
+    assert.equal(arriving(), 0);
+  });
+
+  /** Packets the node's IP layer has been handed, good or bad. */
+  function ipPackets(): number {
+    const text = node.exec("cat", ["/proc/net/snmp"]);
+    return Number(
+      text
+        .split("\n")
+        .filter((line) => line.startsWith("Ip: "))[1]
+        ?.split(" ")[3],
+    );
+  }
+
+  it("makes a delay device that is known by kind, name and MAC address, and removes no other (B2)", () => {
+    makeDevice();
+    const made = node.link(device.name);
+    assert.ok(isDelayDevice(made, device));
+    assert.equal(refusal(createDelayDevice(device, 1500)), "EEXIST");
+    removeDelayDevice(node.route, made, device);
+    assert.equal(findLink(node.route, { name: device.name }), undefined);
+    removeDelayDevice(node.route, made, device);
+    removeDelayDevice(node.route, undefined, device);
+    const others = [
+      ["address", device.mac, "type", "bridge"],
+      ["address", "be:00:00:00:00:02", "type", "ifb"],
+      ["type", "ifb"],
+    ];
+    for (const other of others) {
+      node.exec("ip", ["link", "add", device.name, ...other]);
+      const link = node.link(device.name);
+      removeDelayDevice(node.route, link, device);
+      assert.equal(findLink(node.route, { name: device.name })?.index, link.index, other.join(" "));
+      node.route.request(deleteLink({ index: link.index }));
+    }
+  });
+
+  it("refuses a name the kernel could not take, or would cut or complete", () => {
+    for (const name of ["0123456789abcdef", "", "a/b", "..", "a b"]) {
+      const links = node.links().length;
+      assert.match(refusalOf(createDelayDevice({ ...device, name }, 1500)), /^(EINVAL|ERANGE|made)$/, name);
+      for (const link of node.links().slice(links)) node.route.request(deleteLink({ index: link.index }));
+    }
+    assert.throws(() => createDelayDevice({ ...device, name: "dbi\0x" }, 1500), /NUL/);
+  });
+
+  function refusalOf(request: Request): string {
+    const [reply] = node.route.batch([request]);
+    return reply?.error?.errnoName ?? "made";
+  }
+});
+
+function frameOf(type: number, length: number): Uint8Array {
+  const frame = new Uint8Array(length);
+  frame.set([0xae, 0, 0, 0, 0, 1, 0x0a, 0x58, 0x0a, 0xf4, 1, 7]);
+  new DataView(frame.buffer).setUint16(12, type);
+  return frame;
+}

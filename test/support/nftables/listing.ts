@@ -1,0 +1,32 @@
+/**
+ * A listing or a text of ours in one form: no counters' values, handles or remaining times, blanks as one space, the
+ * elements of each list sorted. What still differs is a difference of meaning or of nft's own wording.
+ */
+export function normalListing(text: string): string {
+  return text
+    .replaceAll(/ packets \d+ bytes \d+/g, "")
+    .replaceAll(/ expires [0-9a-z]+/g, "")
+    .replaceAll(/# .*$/gm, "")
+    .replaceAll(/\{([^{}]*)\}/g, (whole, inside: string) =>
+      inside.includes("\n\t\t}") ? whole : `{${sorted(inside)}}`,
+    )
+    .replaceAll(/[ \t]+/g, " ")
+    .replaceAll(/ ?\n+ ?/g, "\n")
+    .trim();
+}
+
+function sorted(inside: string): string {
+  if (/;|^\s*type /m.test(inside) || !/\S/.test(inside)) return inside;
+  const isList = inside.includes(",") || !inside.includes("\n");
+  if (!isList) return inside;
+  const items = inside
+    .split(",")
+    .map((item) =>
+      item
+        .trim()
+        .replaceAll(/\s+/g, " ")
+        .replace(/ counter\b/, ""),
+    )
+    .filter((item) => item !== "");
+  return ` ${items.sort().join(", ")} `;
+}

@@ -1,0 +1,258 @@
+import assert from "node:assert/strict";
+import { QueueBudget } from "../../../kernel/events/queue_budget.ts";
+import { EventReader } from "../../../kernel/events/reader.ts";
+import type { EventSource } from "../../../kernel/events/source.ts";
+import type { Command, Report } from "../../../kernel/events/thread_message.ts";
+import { littleEndian } from "../../../kernel/netlink/writer.ts";
+import { Errno } from "../../../kernel/syscall/errno.ts";
+import { nodeSyscalls } from "../../../kernel/syscall/node.ts";
+import { kernelAnswer } from "./scripted_syscalls.ts";
+
+const WAKE_FD = 3;
+const FIRST_SOCKET = 10;
+const POLLIN = 1;
+const links: EventSource = { kind: "route", groups: ["link"] };
+const log: EventSource = { kind: "nflog", group: 4, copyBytes: 64, queueThreshold: 1, queueMilliseconds: 0 };
+
+/** A datagram, its sender's port ID, or the errno of a receive. */
+type Step = number | { readonly datagram: Uint8Array; readonly portId?: number };
+
+/** A kernel of event sockets: what each holds, what was done to them, and what to do in each round. */
+class FakeKernel {
+  readonly done: string[] = [];
+  readonly reports: Report[] = [];
+  readonly queues = new Map<number, Step[]>();
+  readonly budget: QueueBudget;
+  /** What happens in each poll, by round; after the last the reader is told to stop. */
+  readonly rounds: (() => readonly Command[] | void)[] = [];
+  /** The descriptors of each poll. */
+  readonly polled: (readonly number[])[] = [];
+  /** Results of the next sockets, if they fail. */
+  readonly refusals = new Map<number, number>();
+  #commands: Command[] = [];
+  #nextFd = FIRST_SOCKET;
+
+  constructor(limit = 1_000_000) {
+    this.budget = new QueueBudget(limit);
+  }
+
+  run(...commands: readonly Command[]): readonly Report[] {
+    this.#commands = [...commands];
+    const reader = new EventReader({
+      calls: {
+        ...nodeSyscalls(),
+        socket: () => {
+          const fd = this.#nextFd++;
+          const errno = this.refusals.get(fd);
+          if (errno !== undefined) return -errno;
+          this.done.push(`open ${fd}`);
+          this.queues.set(fd, this.queues.get(fd) ?? []);
+          return fd;
+        },
+        bind: (fd) => this.#note(`bind ${fd}`),
+        setsockopt: () => 0,
+        send: (fd, data) => {
+          this.queues.get(fd)?.push({ datagram: kernelAnswer(1) });
+          return data.length;
+        },
+        receiveFrom: (fd, buffer, _flags, sender) => this.#receive(fd, buffer, sender),
+        close: (fd) => this.#note(`close ${fd}`),
+        read: () => 8,
+        poll: (entries) => this.#poll(entries),
+      },
+      wakeFd: WAKE_FD,
+      budget: this.budget,
+      takeCommands: () => this.#commands.splice(0),
+      post: (report) => this.reports.push(report),
+      inside: (action) => {
+        this.done.push("enter");
+        return action();
+      },
+    });
+    reader.run();
+    return this.reports;
+  }
+
+  put(fd: number, ...steps: readonly (number | string | Step)[]): void {
+    const queue = this.queues.get(fd) ?? assert.fail(`no socket ${fd}`);
+    queue.push(
+      ...steps.map((step) => (typeof step === "string" ? { datagram: new TextEncoder().encode(step) } : step)),
+    );
+  }
+
+  #note(what: string): number {
+    this.done.push(what);
+    return 0;
+  }
+
+  #receive(fd: number, buffer: Uint8Array, sender: Uint8Array): number {
+    const step = this.queues.get(fd)?.shift();
+    if (step === undefined) return -Errno.EAGAIN;
+    if (typeof step === "number") return -step;
+    buffer.set(step.datagram);
+    new DataView(sender.buffer).setUint32(4, step.portId ?? 0, littleEndian);
+    return step.datagram.length;
+  }
+
+  #poll(entries: Uint8Array): number {
+    this.#commands.push(...(this.rounds.shift()?.() ?? (this.rounds.length === 0 ? [{ kind: "stop" } as const] : [])));
+    const view = new DataView(entries.buffer);
+    const fds = Array.from({ length: entries.length / 8 }, (_, i) => view.getInt32(i * 8, littleEndian));
+    this.polled.push(fds);
+    for (const [i, fd] of fds.entries()) {
+      const isReadable = fd === WAKE_FD ? this.#commands.length > 0 : (this.queues.get(fd)?.length ?? 0) > 0;
+      view.setInt16(i * 8 + 6, isReadable ? POLLIN : 0, littleEndian);
+    }
+    return 1;
+  }
+}
+
+/** Reports in short: datagrams by their texts. */
+function told(reports: readonly Report[]): readonly string[] {
+  return reports.map((report) => {
+    const what =
+      report.kind === "datagrams"
+        ? report.datagrams.map((bytes) => new TextDecoder().decode(bytes)).join(",")
+        : report.kind;
+    return `${report.id} ${report.kind === "failed" ? report.failure.message : what}`;
+  });
+}
+
+describe("kernel/events reader", () => {
+  it("opens inside the namespace, posts what comes in batches, and closes everything when it is told to stop", () => {
+    const kernel = new FakeKernel();
+    kernel.rounds.push(
+      () => kernel.put(10, "a", "b"),
+      () => kernel.put(11, "c"),
+      () => [],
+    );
+    const reports = kernel.run({ kind: "open", id: 1, source: links }, { kind: "open", id: 2, source: log });
+    assert.deepEqual(told(reports), ["1 opened", "2 opened", "1 a,b", "2 c"]);
+    assert.deepEqual(kernel.done, [
+      "enter",
+      "open 10",
+      "bind 10",
+      "enter",
+      "open 11",
+      "bind 11",
+      "close 10",
+      "close 11",
+    ]);
+  });
+
+  it("posts copies: the next read does not change what was posted", () => {
+    const kernel = new FakeKernel();
+    kernel.rounds.push(
+      () => kernel.put(10, "a"),
+      () => kernel.put(10, "b"),
+    );
+    assert.deepEqual(told(kernel.run({ kind: "open", id: 1, source: links })), ["1 opened", "1 a", "1 b"]);
+  });
+
+  it("drops what a process sent to the group", () => {
+    const kernel = new FakeKernel();
+    kernel.rounds.push(() => kernel.put(10, { datagram: Uint8Array.of(120), portId: 77 }, "a"));
+    assert.deepEqual(told(kernel.run({ kind: "open", id: 1, source: links })), ["1 opened", "1 a"]);
+  });
+
+  it("tells an overrun once, and of a state nothing that was queued before it", () => {
+    const kernel = new FakeKernel();
+    kernel.rounds.push(
+      () => kernel.put(10, "a", Errno.ENOBUFS, "stale", "stale"),
+      () => kernel.put(11, "new"),
+    );
+    assert.deepEqual(told(kernel.run({ kind: "open", id: 1, source: links })), [
+      "1 opened",
+      "1 a",
+      "1 overrun",
+      "1 new",
+    ]);
+    const opened = kernel.done.indexOf("open 11");
+    assert.ok(opened > 0 && opened < kernel.done.indexOf("close 10"), "somebody listens all the time");
+  });
+
+  it("goes on with the packets of a log after an overrun: each stands for itself", () => {
+    const kernel = new FakeKernel();
+    kernel.rounds.push(
+      () => kernel.put(10, Errno.ENOBUFS, "kept"),
+      () => [],
+    );
+    assert.deepEqual(told(kernel.run({ kind: "open", id: 1, source: log })), ["1 opened", "1 overrun", "1 kept"]);
+  });
+
+  it("stops reading when the queue is full, and goes on when half of it is taken", () => {
+    const kernel = new FakeKernel(3000);
+    let cost = 0;
+    kernel.rounds.push(
+      () => kernel.put(10, ...Array.from({ length: 20 }, () => "x")),
+      () => kernel.put(10, "later"),
+      () => {
+        const [report] = kernel.reports.filter(({ kind }) => kind === "datagrams");
+        cost = report?.kind === "datagrams" ? report.cost : 0;
+        assert.equal(kernel.budget.release(cost / 4), false, "more than half is left");
+      },
+      () => assert.equal(kernel.budget.release((cost / 4) * 3), true, "the reader waits to be woken"),
+      () => [],
+    );
+    const reports = kernel.run({ kind: "open", id: 1, source: links });
+    assert.deepEqual(kernel.polled, [[3, 10], [3], [3], [3], [3, 10], [3, 10]]);
+    assert.equal(told(reports).at(-1), "1 later");
+  });
+
+  it("reports a source that cannot be opened, and one that breaks, and goes on with the others", () => {
+    const kernel = new FakeKernel();
+    kernel.refusals.set(11, Errno.EPROTONOSUPPORT);
+    kernel.rounds.push(
+      () => kernel.put(10, Errno.ENETDOWN),
+      () => kernel.put(12, "a"),
+    );
+    const open = (id: number): Command => ({ kind: "open", id, source: links });
+    assert.deepEqual(told(kernel.run(open(1), open(2), open(3))), [
+      "1 opened",
+      "2 netlink event socket 0: EPROTONOSUPPORT (protocol not supported)",
+      "3 opened",
+      "1 read netlink event socket: ENETDOWN (network is down)",
+      "3 a",
+    ]);
+    assert.deepEqual(
+      kernel.done.filter((what) => what.startsWith("close")),
+      ["close 10", "close 12"],
+    );
+  });
+
+  it("closes one source when told, and others stay", () => {
+    const kernel = new FakeKernel();
+    kernel.rounds.push(
+      () => [{ kind: "close", id: 1 }],
+      () => kernel.put(11, "b"),
+    );
+    const open = (id: number): Command => ({ kind: "open", id, source: links });
+    assert.deepEqual(told(kernel.run(open(1), open(2))), ["1 opened", "2 opened", "2 b"]);
+    assert.deepEqual(kernel.polled.at(-1), [3, 11]);
+  });
+});
+
+describe("kernel/events queue budget", () => {
+  it("pauses at the limit, goes on at half, and asks for a wake-up only then", () => {
+    const budget = new QueueBudget(100);
+    const other = new QueueBudget(100, budget.memory);
+    budget.charge(99);
+    assert.equal(budget.mayRead(), true);
+    assert.equal(other.release(99), false, "the reader has not paused");
+    budget.charge(100);
+    assert.equal(budget.mayRead(), false);
+    assert.equal(other.release(49), false);
+    assert.equal(budget.mayRead(), false);
+    assert.equal(other.release(1), true);
+    assert.equal(budget.mayRead(), true);
+    assert.equal(other.release(1), false);
+  });
+
+  it("charges for datagrams and what each takes besides", () => {
+    const [one, three] = [
+      QueueBudget.costOf([new Uint8Array(10)]),
+      QueueBudget.costOf([0, 0, 10].map((n) => new Uint8Array(n))),
+    ];
+    assert.ok(one > 10 && three > 2 * one);
+  });
+});

@@ -1,0 +1,73 @@
+import assert from "node:assert/strict";
+import { FakeKernelEvents } from "../../../kernel/events/fake_events.ts";
+import type { EventListener } from "../../../kernel/events/events.ts";
+import type { EventSource, SourcePlan } from "../../../kernel/events/source.ts";
+import { planSource } from "../../../kernel/events/source.ts";
+import { bindLogGroup } from "../../../kernel/nflog/group.ts";
+
+const log = { kind: "nflog", group: 4, copyBytes: 64, queueThreshold: 1, queueMilliseconds: 0 } as const;
+
+describe("kernel/events source", () => {
+  const plans: readonly (readonly [source: EventSource, plan: Omit<SourcePlan, "receiveBufferBytes">])[] = [
+    [
+      { kind: "route", groups: ["link", "neighbour", "ipv4-address", "ipv4-route", "ipv6-address", "ipv6-route"] },
+      { protocol: 0, groups: [1, 3, 5, 7, 9, 11], requests: [], tellsState: true },
+    ],
+    [{ kind: "nftables" }, { protocol: 12, groups: [7], requests: [], tellsState: true }],
+    [
+      { kind: "conntrack", events: ["new", "update", "destroy"] },
+      { protocol: 12, groups: [1, 2, 3], requests: [], tellsState: true },
+    ],
+    [log, { protocol: 12, groups: [], requests: [bindLogGroup(log)], tellsState: false }],
+  ];
+  for (const [source, expected] of plans) {
+    it(`joins the groups of ${source.kind}`, () => {
+      const { receiveBufferBytes, ...plan } = planSource(source);
+      assert.deepEqual(plan, expected);
+      assert.equal(receiveBufferBytes, 8 * 1024 * 1024);
+      assert.equal(planSource({ ...source, receiveBufferBytes: 4096 }).receiveBufferBytes, 4096);
+    });
+  }
+});
+
+describe("kernel/events fake", () => {
+  const message = { type: 16, flags: 0, sequence: 0, body: new Uint8Array(0) };
+
+  function listener(name: string, told: string[]): EventListener {
+    return {
+      onMessages: (messages) => told.push(`${name} ${messages.length}`),
+      onOverrun: () => told.push(`${name} overrun`),
+      onFailure: (error) => told.push(`${name} ${error.message}`),
+    };
+  }
+
+  it("tells the listeners of a kind, until they close, fail or all is stopped", async () => {
+    const [events, told] = [new FakeKernelEvents(), new Array<string>()];
+    const links = await events.subscribe({ kind: "route", groups: ["link"] }, listener("links", told));
+    await events.subscribe({ kind: "nftables" }, listener("rules", told));
+    await events.subscribe({ kind: "nftables" }, listener("more rules", told));
+    events.emit("route", [message, message]);
+    events.overrun("nftables");
+    links.close();
+    events.emit("route", [message]);
+    events.fail("nftables", new Error("broken"));
+    events.emit("nftables", [message]);
+    assert.deepEqual(told, ["links 2", "rules overrun", "more rules overrun", "rules broken", "more rules broken"]);
+    assert.deepEqual(events.sources, []);
+    await events.subscribe(log, listener("log", told));
+    assert.deepEqual(events.sources, [log]);
+    await events.stop();
+    events.emit("nflog", [message]);
+    assert.equal(told.length, 5);
+    await assert.rejects(events.subscribe(log, listener("late", told)), { code: "ERR_SYSCALL" });
+  });
+
+  it("refuses the next subscription of a kind, as it is told", async () => {
+    const [events, told] = [new FakeKernelEvents(), new Array<string>()];
+    events.refuseNext("nflog", new Error("busy"));
+    await assert.rejects(events.subscribe(log, listener("log", told)), { message: "busy" });
+    await events.subscribe(log, listener("log", told));
+    events.emit("nflog", [message]);
+    assert.deepEqual(told, ["log 1"]);
+  });
+});

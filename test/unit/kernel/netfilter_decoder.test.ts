@@ -1,0 +1,95 @@
+import fc from "fast-check";
+import { parseEntry } from "../../../kernel/conntrack/entry.ts";
+import { parseConntrackEvent } from "../../../kernel/conntrack/event.ts";
+import { labelBit } from "../../../kernel/conntrack/labels.ts";
+import { changeLabels, ConntrackMessage } from "../../../kernel/conntrack/request.ts";
+import { parseAddress } from "../../../kernel/ip/address.ts";
+import { littleEndian, Writer } from "../../../kernel/netlink/writer.ts";
+import { parseLoggedPacket } from "../../../kernel/nflog/packet.ts";
+import type { Decoders } from "./hostile_bytes.ts";
+import { assertDecodersHold } from "./hostile_bytes.ts";
+
+const PACKET = 0x400;
+const decoders: Decoders = {
+  entry: (body) => parseEntry({ type: ConntrackMessage.NEW, flags: 0, sequence: 0, body }),
+  event: (body) => parseConntrackEvent({ type: ConntrackMessage.DELETE, flags: 0, sequence: 0, body }),
+  packet: (body) => parseLoggedPacket({ type: PACKET, flags: 0, sequence: 0, body }),
+};
+
+/** A message with both tuples, of which the reply's is the original's. */
+function entryBody(v4: boolean): Uint8Array {
+  const [source, destination] = (v4 ? ["10.9.1.2", "10.96.0.1"] : ["fd00::1", "fd00::2"]).map((text) =>
+    parseAddress(text),
+  );
+  const original = {
+    protocol: "tcp",
+    source: source ?? parseAddress("::"),
+    destination: destination ?? parseAddress("::"),
+    sourcePort: 1,
+    destinationPort: 2,
+    icmp: undefined,
+  } as const;
+  const { body } = changeLabels({ original, zone: 3 }, { value: labelBit(100), mask: labelBit(100) });
+  const length = new DataView(body.buffer, body.byteOffset).getUint16(4, littleEndian);
+  const reply = body.slice(4, 4 + length);
+  reply[2] = 2;
+  return new Uint8Array([...body, ...reply]);
+}
+
+function packetBody(): Uint8Array {
+  const writer = new Writer();
+  for (const byte of [2, 0, 0, 21]) writer.u8(byte);
+  const attribute = (number: number, payload: Uint8Array): void => {
+    writer.u16(payload.length + 4);
+    writer.u16(number);
+    writer.bytes(payload);
+    writer.align();
+  };
+  attribute(1, Uint8Array.of(8, 0, 2, 0));
+  attribute(3, new Uint8Array(16));
+  attribute(10, new TextEncoder().encode("prefix\0"));
+  attribute(9, Uint8Array.of(0x60, 0, 0, 0, 0, 0, 44, 1, ...new Uint8Array(32), 60, 0, 0, 0, 0, 0, 0, 0, 6, 0, 0, 0));
+  attribute(16, new Uint8Array(14));
+  attribute(17, Uint8Array.of(0, 14));
+  return writer.view();
+}
+
+const bodies = [entryBody(true), entryBody(false), packetBody()];
+
+describe("kernel/conntrack and kernel/nflog decoders", () => {
+  it("reads what they are made for, so that the rest is near the mark", () => {
+    for (const [i, name] of ["entry", "event", "packet"].entries()) decoders[name]?.(bodies[i] ?? new Uint8Array(0));
+  });
+
+  it("hold at every truncation", () => {
+    for (const body of bodies) {
+      for (let length = 0; length <= body.length; length++) assertDecodersHold(decoders, body.subarray(0, length));
+    }
+  });
+
+  it("hold when any 16-bit field is a hostile length", () => {
+    for (const body of bodies) {
+      for (let offset = 4; offset + 2 <= body.length; offset += 2) {
+        for (const length of [0, 1, 3, 4, 5, 0x7fff, 0xffff]) {
+          const hostile = body.slice();
+          new DataView(hostile.buffer).setUint16(offset, length, littleEndian);
+          assertDecodersHold(decoders, hostile);
+        }
+      }
+    }
+  });
+
+  it("hold on random bytes, and on messages with bytes overwritten", () => {
+    const change = fc.array(fc.tuple(fc.nat(400), fc.nat(255)), { maxLength: 8 });
+    fc.assert(
+      fc.property(fc.constantFrom(...bodies), change, fc.uint8Array({ maxLength: 200 }), (body, changes, random) => {
+        const changed = body.slice();
+        for (const [offset, value] of changes) changed[offset % body.length] = value;
+        assertDecodersHold(decoders, changed);
+        assertDecodersHold(decoders, random);
+        assertDecodersHold(decoders, new Uint8Array([...body.subarray(0, 4), ...random]));
+      }),
+      { numRuns: 500 },
+    );
+  });
+});

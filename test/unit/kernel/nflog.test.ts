@@ -1,0 +1,116 @@
+import assert from "node:assert/strict";
+import { endianness } from "node:os";
+import { bindLogGroup } from "../../../kernel/nflog/group.ts";
+import type { LoggedPacket } from "../../../kernel/nflog/packet.ts";
+import { parseLoggedPacket } from "../../../kernel/nflog/packet.ts";
+import { parseAddress } from "../../../kernel/ip/address.ts";
+import { skip } from "../../support/privilege.ts";
+
+const PACKET = 0x400;
+const group = { group: 0x1234, copyBytes: 96, queueThreshold: 32, queueMilliseconds: 105 };
+
+/** @param attributes each in hex: number, then payload */
+function logged(
+  attributes: readonly (readonly [number: number, payload: string])[],
+  type = PACKET,
+): LoggedPacket | undefined {
+  const parts = attributes.map(([number, payload]) => {
+    const bytes = Buffer.from(payload, "hex");
+    const header = Buffer.from(Uint16Array.of(bytes.length + 4, number).buffer);
+    return Buffer.concat([header, bytes, Buffer.alloc(-bytes.length & 3)]);
+  });
+  const body = new Uint8Array(Buffer.concat([Buffer.from("02001234", "hex"), ...parts]));
+  return parseLoggedPacket({ type, flags: 0, sequence: 0, body });
+}
+
+function prefixOf(bytes: Uint8Array): string | undefined {
+  return logged([[10, Buffer.from(bytes).toString("hex")]])?.prefix;
+}
+
+describe("kernel/nflog messages", () => {
+  before(function () {
+    if (endianness() !== "LE") skip(this, "the bytes are little-endian");
+  });
+
+  it("binds a group in one request, with its copy length, threshold and timeout", () => {
+    const { type, body } = bindLogGroup(group);
+    assert.equal(type, 0x401);
+    assert.equal(
+      Buffer.from(body).toString("hex"),
+      "00001234" + "0500010001000000" + "0a000200" + "00000060" + "02000000" + "080004000000000b" + "0800050000000020",
+    );
+  });
+
+  it("refuses groups and lengths of more than 16 bits", () => {
+    for (const wrong of [-1, 0x1_0000, 1.5, Number.NaN]) {
+      assert.throws(() => bindLogGroup({ ...group, group: wrong }), /group: .*; expected 0 to 65535/);
+      assert.throws(() => bindLogGroup({ ...group, copyBytes: wrong }), /copyBytes: .*; expected 0 to 65535/);
+    }
+  });
+
+  it("reads every field of a packet", () => {
+    const payload = "450000000001000040060000" + "0a090102" + "0a600001" + "12340050";
+    const packet = logged([
+      [1, "08000200"],
+      [2, "0000002a"],
+      [3, "0000000000000007" + "0000000000000009"],
+      [4, "00000003"],
+      [5, "00000004"],
+      [9, payload],
+      [10, Buffer.from("ingress 5f3a\0").toString("hex")],
+      [16, "020000009901020000009902080000"],
+      [17, "000e"],
+    ]);
+    assert.deepEqual(packet, {
+      group: 0x1234,
+      hook: "forward",
+      prefix: "ingress 5f3a",
+      mark: 0x2a,
+      timestamp: 7_000_009n,
+      inputInterface: 3,
+      outputInterface: 4,
+      hardwareHeader: new Uint8Array(Buffer.from("0200000099010200000099020800", "hex")),
+      payload: new Uint8Array(Buffer.from(payload, "hex")),
+      ip: {
+        family: 4,
+        source: parseAddress("10.9.1.2"),
+        destination: parseAddress("10.96.0.1"),
+        protocol: "tcp",
+        sourcePort: 0x1234,
+        destinationPort: 80,
+        icmp: undefined,
+        isLaterFragment: false,
+      },
+    });
+  });
+
+  it("reads a packet of which hardly anything is told", () => {
+    const packet = logged([[1, "08000900"]]);
+    assert.deepEqual([packet?.hook, packet?.prefix, packet?.mark, packet?.ip], [9, "", 0, undefined]);
+    assert.equal(packet?.payload.length, 0);
+  });
+
+  it("takes no other message for a packet", () => {
+    assert.equal(logged([[1, "08000200"]], 0x401), undefined);
+    assert.equal(logged([[1, "08000200"]], 0x100), undefined);
+  });
+
+  it("lets nothing but printable ASCII through a prefix, cut at its NUL and at 127", () => {
+    for (let byte = 1; byte < 256; byte++) {
+      const isPrintable = byte >= 0x20 && byte <= 0x7e;
+      assert.equal(prefixOf(Uint8Array.of(0x61, byte, 0)), `a${isPrintable ? String.fromCharCode(byte) : "?"}`);
+    }
+    assert.equal(prefixOf(Buffer.from("a\0b")), "a");
+    assert.equal(prefixOf(new Uint8Array(5000).fill(0x61)), "a".repeat(127));
+  });
+
+  it("refuses headers and timestamps that are too short", () => {
+    for (const attribute of [
+      [1, "0800"],
+      [3, "00".repeat(15)],
+      [2, "00"],
+    ] as const) {
+      assert.throws(() => logged([attribute]), { code: "ERR_NETLINK_MALFORMED" });
+    }
+  });
+});

@@ -1,0 +1,261 @@
+import assert from "node:assert/strict";
+import { DrawbridgeError } from "../../../kernel/error.ts";
+import { parseAddress } from "../../../kernel/ip/address.ts";
+import { parseCidr } from "../../../kernel/ip/cidr.ts";
+import { decodeAttributes } from "../../../kernel/netlink/attribute.ts";
+import { littleEndian } from "../../../kernel/netlink/writer.ts";
+import type { Change } from "../../../kernel/nftables/change.ts";
+import { requestsOf } from "../../../kernel/nftables/change.ts";
+import { formatDuration } from "../../../kernel/nftables/element_text.ts";
+import { concatenation, lookup, randomNumber } from "../../../kernel/nftables/expression.ts";
+import type { Instruction, InstructionName } from "../../../kernel/nftables/instruction.ts";
+import { instructions } from "../../../kernel/nftables/instruction.ts";
+import type { SetDefinition, TableFamily } from "../../../kernel/nftables/object.ts";
+import { lowerRule } from "../../../kernel/nftables/rule_code.ts";
+import type { Statement } from "../../../kernel/nftables/statement.ts";
+import {
+  accept,
+  anyFlag,
+  equals,
+  inPrefix,
+  inSet,
+  not,
+  oneOf,
+  rule,
+  setMarkBit,
+  startsWith,
+} from "../../../kernel/nftables/statement.ts";
+import { formatChanges, formatTable } from "../../../kernel/nftables/text.ts";
+
+const table = { family: "inet", name: "t" } as const;
+const address = parseAddress("10.0.0.1");
+
+function isName(name: string): name is InstructionName {
+  return Object.hasOwn(instructions, name);
+}
+
+/** An instruction as one line: its name and its attributes, bytes in hexadecimal. */
+function shown({ name, data }: Instruction): string {
+  if (!isName(name)) return name;
+  const text = JSON.stringify(decodeAttributes(instructions[name], data), (_key, value: unknown) => {
+    if (value instanceof Uint8Array) return Buffer.from(value).toString("hex");
+    return typeof value === "bigint" ? Number(value) : value;
+  });
+  return `${name} ${text.replaceAll('"', "")}`;
+}
+
+function lowered(family: TableFamily, ...statements: readonly Statement[]): readonly string[] {
+  return lowerRule(rule(...statements), family, () => 7).instructions.map((one) => shown(one));
+}
+
+function assertRefused(action: () => unknown, message: RegExp): void {
+  assert.throws(
+    action,
+    (error) => error instanceof DrawbridgeError && error.code === "ERR_NFTABLES_VALUE" && message.test(error.message),
+  );
+}
+
+function host32(value: number): string {
+  const bytes = Buffer.alloc(4);
+  if (littleEndian) bytes.writeUInt32LE(value);
+  else bytes.writeUInt32BE(value);
+  return bytes.toString("hex");
+}
+
+describe("kernel/nftables: rules as instructions", () => {
+  it("the protocols of a field are tested before its first use, the network's first, and once", () => {
+    const key = concatenation("ip saddr", "tcp dport");
+    assert.deepEqual(lowered("inet", inSet(key, "s"), equals("tcp sport", 80)), [
+      "meta {target:1,key:15}",
+      "cmp {source:1,operator:0,data:{value:02}}",
+      "meta {target:1,key:16}",
+      "cmp {source:1,operator:0,data:{value:06}}",
+      "payload {target:1,base:1,offset:12,length:4}",
+      "payload {target:9,base:2,offset:2,length:2}",
+      "lookup {set:s,source:1,flags:0}",
+      "payload {target:1,base:2,offset:0,length:2}",
+      "cmp {source:1,operator:0,data:{value:0050}}",
+    ]);
+    assert.equal(lowered("ip", equals("ip saddr", address)).length, 2, "a table of one family needs no test");
+    assert.equal(lowered("bridge", equals("ip saddr", address))[0], "meta {target:1,key:1}");
+  });
+
+  it("fields of a key take whole registers, and a hash's operands stand behind its result", () => {
+    const hash = { kind: "jhash", of: ["ip saddr", "ip daddr"], modulus: 3, seed: 1 } as const;
+    assert.deepEqual(lowered("ip", inSet(concatenation("ip daddr", "meta l4proto", hash), "s")), [
+      "payload {target:1,base:1,offset:16,length:4}",
+      "meta {target:9,key:16}",
+      "payload {target:2,base:1,offset:12,length:4}",
+      "payload {target:13,base:1,offset:16,length:4}",
+      "hash {source:2,target:10,length:8,modulus:3,seed:1,type:0}",
+      "lookup {set:s,source:1,flags:0}",
+    ]);
+  });
+
+  it("a mark's bit leaves by the mask before it is set, in the machine's byte order", () => {
+    assert.deepEqual(lowered("inet", setMarkBit(0x4000)), [
+      "meta {target:1,key:3}",
+      `bitwise {source:1,target:1,length:4,mask:{value:${host32(0xffffbfff)}},xor:{value:${host32(0x4000)}}}`,
+      "meta {key:3,source:1}",
+    ]);
+  });
+
+  it("the address and the port of a map stand side by side", () => {
+    const target = { kind: "map", family: "ip6", hasPort: true, lookup: lookup("tcp dport", "m") } as const;
+    assert.deepEqual(lowered("inet", { kind: "dnat", target }).slice(-2), [
+      "lookup {set:m,source:1,target:1,flags:0}",
+      "nat {type:1,family:10,addressMin:1,portMin:2}",
+    ]);
+  });
+
+  it("a set of one value, a range of one, and a prefix of full length are that value", () => {
+    const value = lowered("ip", equals("ip saddr", address));
+    assert.deepEqual(lowered("ip", oneOf("ip saddr", [address])), value);
+    assert.deepEqual(lowered("ip", inPrefix("ip saddr", parseCidr("10.0.0.1/32"))), value);
+    const range = {
+      kind: "match",
+      left: "ip saddr",
+      isNegated: false,
+      right: { kind: "range", first: address, last: address },
+    } as const;
+    assert.deepEqual(lowered("ip", range), value);
+  });
+
+  const port = { kind: "redirect", port: 80 } as const;
+  const wide = concatenation("iifname", "oifname", "iifname", "oifname", "iifname");
+  const refusals: readonly (readonly [string, TableFamily, readonly Statement[], RegExp])[] = [
+    [
+      "fields of two protocols",
+      "inet",
+      [equals("ip saddr", address), equals("ip6 saddr", 1n)],
+      /"ip6 saddr" after .* ip;/,
+    ],
+    ["fields of two transports", "inet", [equals("tcp dport", 1), equals("udp dport", 1)], /"udp dport" after .* tcp;/],
+    ["a field of another family", "ip", [equals("ip6 saddr", 1n)], /"ip6 saddr" after .* ip;/],
+    ["a link's field outside a bridge", "inet", [equals("ether type", "ip")], /family inet/],
+    ["ARP outside a bridge", "inet", [equals("arp operation", 1)], /arp operation/],
+    ["a port without a protocol", "inet", [port], /redirect: a port in a rule without a transport protocol/],
+    [
+      "a reply's family that is not the rule's",
+      "inet",
+      [equals("ip saddr", address), { kind: "dnat", target: { kind: "address", address: parseAddress("::1") } }],
+      /dnat/,
+    ],
+    ["a key too long", "inet", [inSet(wide, "s")], /80 bytes; expected at most 64/],
+    [
+      "a reversed range",
+      "inet",
+      [{ kind: "match", left: "tcp dport", isNegated: false, right: { kind: "range", first: 9, last: 8 } }],
+      /smaller end first/,
+    ],
+    [
+      "a range in the host's byte order",
+      "inet",
+      [{ kind: "match", left: "meta mark", isNegated: false, right: { kind: "range", first: 1, last: 2 } }],
+      /network byte order/,
+    ],
+    ["a set of nothing", "inet", [oneOf("tcp dport", [])], /set of no elements/],
+    ["a port beyond 65535", "inet", [equals("tcp dport", 65_536)], /65536/],
+    ["an unknown flag", "inet", [anyFlag("ct state", "fresh")], /"fresh"/],
+    ["flags of what has none", "inet", [anyFlag("meta l4proto", "tcp")], /inet_proto/],
+    ["an asterisk behind what is no name", "inet", [startsWith("iifname", "a b")], /"a b"/],
+    [
+      "what nft would load as another comparison",
+      "ip",
+      [not(equals("th sport", 1)), not(equals("th dport", 2))],
+      /"th sport" beside "th dport", one with "!="/,
+    ],
+    ["a modulus of 0", "inet", [equals({ kind: "numgen", modulus: 0 }, 0)], /modulus: 0/],
+    ["a number the modulus never gives", "inet", [equals({ kind: "numgen", modulus: 2 }, 2)], /numgen value: 2/],
+    ["a rate of 0", "inet", [{ kind: "limit", rate: 0, unit: "second", burst: 1, isOver: false }], /limit rate: 0/],
+    ["a log group beyond 65535", "inet", [{ kind: "log", prefix: "x", group: 65_536, snapLength: 1 }], /log group/],
+    [
+      "a chain's name that ends the statement",
+      "inet",
+      [{ kind: "verdict", verdict: { kind: "jump", chain: "a; flush ruleset" } }],
+      /is no name/,
+    ],
+    ["a mark's change of no bits", "inet", [setMarkBit(0)], /mark: "or" with 0/],
+  ];
+  for (const [what, family, statements, message] of refusals) {
+    it(`refuses ${what}, in a batch and in a text`, () => {
+      const changes: readonly Change[] = [
+        { kind: "add rule", table: { family, name: "t" }, chain: "c", rule: rule(...statements) },
+      ];
+      assertRefused(() => requestsOf(changes), message);
+      assertRefused(() => formatChanges(changes), message);
+    });
+  }
+});
+
+describe("kernel/nftables: sets and elements", () => {
+  const plain: SetDefinition = { name: "s", key: ["ipv4_addr"] };
+  const range = { first: address, last: parseAddress("10.0.0.9") };
+
+  it("refuses ranges where there are none, reversed ones, and types that are not ordered by their bytes", () => {
+    const add =
+      (set: SetDefinition, key: Parameters<typeof equals>[1] | typeof range): (() => unknown) =>
+      () =>
+        requestsOf([{ kind: "add elements", table, set, elements: [{ key: [key] }] }]);
+    const interval = { ...plain, isInterval: true };
+    assertRefused(add(plain, range), /a range; expected one in an interval set only/);
+    assertRefused(add(interval, { first: range.last, last: range.first }), /smaller end first/);
+    assertRefused(add({ ...interval, key: ["mark"] }, 1), /intervals with mark/);
+    const two: SetDefinition = { name: "s", key: ["ipv4_addr", "inet_service"], isInterval: true };
+    const elements = [{ key: [range, { first: 90, last: 80 }] }];
+    assertRefused(() => requestsOf([{ kind: "add elements", table, set: two, elements }]), /from 90 to 80/);
+  });
+
+  it("refuses definitions the kernel or nft cannot take", () => {
+    const define =
+      (set: Partial<SetDefinition>): (() => unknown) =>
+      () =>
+        requestsOf([{ kind: "add set", table, set: { ...plain, ...set } }]);
+    assertRefused(define({ key: [] }), /0 fields; expected 1 to 5/);
+    assertRefused(define({ key: Array.from({ length: 6 }, () => "mark" as const) }), /6 fields/);
+    assertRefused(define({ key: Array.from({ length: 5 }, () => "ipv6_addr" as const) }), /80 bytes/);
+    assertRefused(define({ key: ["ether_addr", randomNumber(2)] }), /ether_addr beside a number/);
+    assertRefused(
+      define({ key: ["ipv4_addr", randomNumber(2)], data: "verdict" }),
+      /generated number as key of verdicts/,
+    );
+    assertRefused(define({ timeout: 0 }), /timeout: 0/);
+    assertRefused(define({ size: 0 }), /set size: 0/);
+    assertRefused(define({ name: "table" }), /"table" is no name/);
+  });
+
+  it("refuses data of the wrong kind", () => {
+    const add =
+      (data: SetDefinition["data"], given: readonly number[] | typeof accept): (() => unknown) =>
+      () =>
+        requestsOf([
+          {
+            kind: "add elements",
+            table,
+            set: { ...plain, ...(data === undefined ? {} : { data }) },
+            elements: [{ key: [address], data: "kind" in given ? { kind: "drop" } : given }],
+          },
+        ]);
+    assertRefused(add(undefined, [1]), /values as data; expected none in a set/);
+    assertRefused(add("verdict", [1]), /values as data; expected a verdict/);
+    assertRefused(add(["mark"], accept), /drop as data; expected values/);
+    assertRefused(add(["mark"], [1, 2]), /2 fields; expected 1/);
+  });
+
+  it("elements of 100,000 take several messages, none beyond 64 KiB", () => {
+    const elements = Array.from({ length: 100_000 }, (_, index) => ({ key: [index] }));
+    const requests = requestsOf([{ kind: "add elements", table, set: plain, elements }]);
+    assert.ok(requests.length > 20 && requests.every(({ body }) => body.length < 65_536));
+  });
+
+  it("durations as nft writes them, from days to milliseconds", () => {
+    const texts = [0, 1, 999, 1000, 90_000, 3_600_000, 90_061_001].map((one) => formatDuration(one));
+    assert.deepEqual(texts, ["0s", "1ms", "999ms", "1s", "1m30s", "1h", "1d1h1m1s1ms"]);
+  });
+
+  it("an owned table says so in its text", () => {
+    const owned = { ...table, isOwned: true, sets: [], chains: [] };
+    assert.equal(formatTable(owned, new Map()), "table inet t {\n\tflags owner,persist\n}\n");
+    assert.equal(formatChanges([{ kind: "add table", table: owned }]), "add table inet t { flags owner,persist; }\n");
+  });
+});
