@@ -1,15 +1,16 @@
 import { assignRequested } from "../ipam/allocator.ts";
 import type { Allocation, AddressStore } from "../ipam/store.ts";
+import type { AttachmentRecord } from "../ipam/attachment.ts";
 import { readAttachment, removeAttachment, writeAttachment } from "../ipam/attachment.ts";
 import { DrawbridgeError } from "../kernel/error.ts";
 import { familyOf, formatAddress } from "../kernel/ip/address.ts";
 import type { NetlinkSocket, Reply } from "../kernel/netlink/socket.ts";
 import type { NetworkNamespace } from "../kernel/network_namespace.ts";
 import { insideNamespace } from "../kernel/network_namespace.ts";
-import { deleteLink } from "../kernel/route/link.ts";
+import { deleteLink, getLink, parseLink } from "../kernel/route/link.ts";
 import { deleteNeighbour } from "../kernel/route/neighbour.ts";
 import { waitUntilLocal, waitUntilUp } from "../kernel/route/readiness.ts";
-import { findLink, openRouteSocket } from "../kernel/route/socket.ts";
+import { openRouteSocket } from "../kernel/route/socket.ts";
 import type { Bridge } from "./bridge.ts";
 import { ensureBridge, ensureForwarding } from "./bridge.ts";
 import type { BridgeConfiguration } from "./configuration.ts";
@@ -17,11 +18,16 @@ import { hasIpv6, SMALLEST_IPV6_MTU } from "./configuration.ts";
 import { dnsOf } from "./dns.ts";
 import type { Attachment } from "./environment.ts";
 import { CniError, CniErrorCode } from "./error.ts";
-import { bridgeMac } from "./names.ts";
+import { bridgeMac, hostInterfaceName } from "./names.ts";
 import type { Node } from "./node.ts";
 import { openStore } from "./node.ts";
+import { asksForNodeRules, recordedRules } from "./node_rules_configuration.ts";
 import { prepareNamespace } from "./pod_namespace.ts";
+import type { PolicydCall } from "./policyd_client.ts";
+import { register, unregister } from "./registration.ts";
 import type { AddResult } from "./result.ts";
+import type { Shaping } from "./shaping.ts";
+import { forgetDevice, prepareShaping, recordedBandwidth, shapingSteps } from "./shaping.ts";
 import type { Step, Wiring } from "./wiring.ts";
 import { addResult, decideWiring, hostSteps, podSteps } from "./wiring.ts";
 
@@ -55,8 +61,12 @@ export function add(
   const allocations = store.allocate(configuration.ipam.ranges, attachment, configuration.ipam.requested, "caller");
   try {
     const wiring = decideWiring(configuration, attachment, allocations, bridge, node.sha256);
-    writeRecord(node, configuration, attachment, namespace, wiring);
+    const record = recordOf(node, configuration, attachment, namespace, wiring);
+    writeAttachment(configuration.runDir, record, node.files);
+    if (keepsRules(configuration)) node.nodeRules().publish(node, configuration, attachment, wiring);
+    const registration = configuration.policyd && register(node, configuration.policyd, record);
     wire(hostSocket, podSocket, wiring, bridge, namespace);
+    if (registration !== undefined) awaitRegistration(registration, hostSocket, wiring, bridge);
     return addResult(wiring, bridge, namespace.path, dns);
   } catch (error) {
     const isWiringFailure = error instanceof WiringFailure;
@@ -74,6 +84,11 @@ class WiringFailure extends Error {
     super("wiring failed", { cause });
     this.linkIsGone = linkIsGone;
   }
+}
+
+/** Whether the pod's rules are the plugin's to keep: with a daemon they are the daemon's, from the record. */
+function keepsRules(configuration: BridgeConfiguration): boolean {
+  return configuration.policyd === undefined && asksForNodeRules(configuration);
 }
 
 /** A record of this boot says that this attachment exists: a runtime must DEL before it ADDs again. */
@@ -104,34 +119,47 @@ function ensureNodeBridge(node: Node, socket: NetlinkSocket, configuration: Brid
   return bridge;
 }
 
-function writeRecord(
+function recordOf(
   node: Node,
   configuration: BridgeConfiguration,
   attachment: Attachment,
   namespace: NetworkNamespace,
   wiring: Wiring,
-): void {
+): AttachmentRecord {
   const { pod } = attachment.arguments;
-  writeAttachment(
-    configuration.runDir,
-    {
-      version: 1,
-      bootId: node.bootId(),
-      network: configuration.name,
-      dataDir: configuration.ipam.dataDir,
-      bridge: configuration.bridge,
-      containerId: attachment.containerId,
-      ifname: attachment.ifname,
-      netns: { path: namespace.path, inode: String(namespace.inode) },
-      ...(pod === undefined ? {} : { pod }),
-      addresses: wiring.addresses,
-      mac: wiring.podMac,
-      hostInterface: wiring.hostInterface,
-      hostMac: wiring.hostMac,
-      portMappings: [],
-    },
-    node.files,
-  );
+  return {
+    version: 1,
+    bootId: node.bootId(),
+    network: configuration.name,
+    dataDir: configuration.ipam.dataDir,
+    bridge: configuration.bridge,
+    containerId: attachment.containerId,
+    ifname: attachment.ifname,
+    netns: { path: namespace.path, inode: String(namespace.inode) },
+    ...(pod === undefined ? {} : { pod }),
+    addresses: wiring.addresses,
+    mac: wiring.podMac,
+    hostInterface: wiring.hostInterface,
+    hostMac: wiring.hostMac,
+    portMappings: configuration.portMappings,
+    ...(configuration.ipMasq ? { ipMasq: true } : {}),
+    ...(configuration.macspoofchk ? { macspoofchk: true } : {}),
+    ...(wiring.shaping === undefined ? {} : { bandwidth: recordedBandwidth(wiring.shaping) }),
+    ...(configuration.policyd === undefined ? {} : { policyd: recordedRules(configuration) }),
+  };
+}
+
+/**
+ * The daemon was told before the link was made and has worked meanwhile. A pod it does not take must not stay.
+ *
+ * @throws WiringFailure
+ */
+function awaitRegistration(registration: PolicydCall, hostSocket: NetlinkSocket, wiring: Wiring, bridge: Bridge): void {
+  try {
+    registration.wait();
+  } catch (error) {
+    throw new WiringFailure(error, takeBack(hostSocket, wiring, bridge, true));
+  }
 }
 
 /**
@@ -150,23 +178,36 @@ function wire(
   let isCreated: boolean | undefined;
   try {
     const steps = hostSteps(wiring, bridge, namespace.fd);
-    const replies = hostSocket.batch(steps.map(({ request }) => request));
+    // Asked for in the same datagram: the host end's description tells the index of the pod's end.
+    const described = getLink({ name: wiring.hostInterface });
+    const replies = hostSocket.batch([...steps.map(({ request }) => request), described]);
     isCreated = replies[0]?.error === undefined;
     demand(steps, replies);
-    const podLink = findLink(podSocket, { name: wiring.ifname });
-    if (podLink === undefined) {
-      throw new DrawbridgeError(
-        "ERR_NETLINK",
-        `${wiring.ifname} vanished from ${namespace.path} right after it was made`,
-      );
-    }
-    const inside = podSteps(wiring, bridge, podLink.index);
+    const index = peerIndex(replies[steps.length]);
+    if (wiring.shaping !== undefined) shape(hostSocket, wiring, wiring.shaping);
+    const inside = podSteps(wiring, bridge, index);
     demand(inside, podSocket.batch(inside.map(({ request }) => request)));
     const isFresh = !bridge.wasOperational || hasMadeNew(steps, replies);
     waitUntilReady(hostSocket, podSocket, wiring, isFresh ? bridge : undefined);
   } catch (error) {
     throw new WiringFailure(error, isCreated !== undefined && takeBack(hostSocket, wiring, bridge, isCreated));
   }
+}
+
+/** Limits the pod's bandwidth, before its end is up. @throws DrawbridgeError */
+function shape(hostSocket: NetlinkSocket, wiring: Wiring, shaping: Shaping): void {
+  const { hostIndex, deviceIndex } = prepareShaping(hostSocket, shaping, wiring.hostInterface, wiring.mtu);
+  const steps = shapingSteps(shaping, wiring.alias, hostIndex, deviceIndex);
+  demand(steps, hostSocket.batch(steps.map(({ request }) => request)));
+}
+
+/** The index of a described veth's other end. @throws DrawbridgeError when nothing was described */
+function peerIndex(reply: Reply | undefined): number {
+  const [message] = reply?.messages ?? [];
+  if (message === undefined) throw new DrawbridgeError("ERR_NETLINK", "netlink: the new link was not described");
+  const link = parseLink(message);
+  // Kernels before 5.10 leave a peer out that has the same index in its own namespace (nla_put_iflink).
+  return link.peer ?? link.index;
 }
 
 /** @throws NetlinkError the first refusal that its step does not tolerate */
@@ -193,6 +234,8 @@ function takeBack(hostSocket: NetlinkSocket, wiring: Wiring, bridge: Bridge, isC
       ...(isCreated ? [deleteLink({ name: wiring.hostInterface })] : []),
       ...neighbours,
     ]);
+    // Where the host end was there before, so may its device have been.
+    if (isCreated && wiring.shaping?.fromPod !== undefined) forgetDevice(hostSocket, wiring.shaping.fromPod.device);
     return !isCreated || deleted?.error === undefined || deleted.error.errnoName === "ENODEV";
   } catch (error) {
     if (error instanceof DrawbridgeError) return false;
@@ -229,7 +272,15 @@ function undo(
   allocations: readonly Allocation[],
 ): void {
   const addresses = allocations.map(({ address }) => address.address);
+  const owner = hostInterfaceName(node.sha256, attachment.containerId, attachment.ifname);
+  const { policyd, name: network } = configuration;
+  const { containerId, ifname } = attachment;
   const steps: readonly (() => unknown)[] = [
+    () => policyd && unregister(node, policyd, { network, containerId, ifname }),
+    () => {
+      if (!keepsRules(configuration)) return;
+      node.nodeRules().withdraw(node, configuration.runDir, owner, { ...configuration, addresses });
+    },
     () => store.releaseAddresses(attachment, addresses),
     () => removeAttachment(configuration.runDir, configuration.name, attachment, node.files),
   ];

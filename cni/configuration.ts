@@ -1,18 +1,24 @@
 import { isDirectoryPath, isName, MAX_NAME_LENGTH } from "../ipam/owner.ts";
 import type { RangeInput, RangeSet } from "../ipam/range.ts";
 import { canonicalRange, canonicalRangeSets } from "../ipam/range.ts";
-import type { Address } from "../kernel/ip/address.ts";
+import type { Address, Family } from "../kernel/ip/address.ts";
 import { familyOf, formatAddress, parseAddress } from "../kernel/ip/address.ts";
 import { cidrContains, cidrFamily, formatCidr, hasHostBits, parseCidr } from "../kernel/ip/cidr.ts";
 import type { MacAddress } from "../kernel/ip/mac.ts";
 import { parseMac } from "../kernel/ip/mac.ts";
+import type { Limits } from "./bandwidth.ts";
+import { limitsOf } from "./bandwidth.ts";
 import type { CniArguments } from "./environment.ts";
 import { checkInterfaceName } from "./environment.ts";
 import { CniError, CniErrorCode, invalidField, showValue } from "./error.ts";
 import type { Decoded, Shape } from "./json.ts";
 import { decode, isNestedDeeper } from "./json.ts";
+import type { NodeRulesConfiguration } from "./node_rules_configuration.ts";
+import { nodeRulesConfiguration } from "./node_rules_configuration.ts";
 import type { Dns, ResultRoute } from "./result.ts";
 import type { DetachInput, NetworkInput } from "./network_input.ts";
+import type { PolicydAccess } from "./registration.ts";
+import { policydAccess } from "./registration.ts";
 import { refuseUnsupported } from "./unsupported.ts";
 import type { CniVersion } from "./version.ts";
 import { negotiateVersion } from "./version.ts";
@@ -29,7 +35,7 @@ export interface NetworkConfiguration {
 }
 
 /** Configuration of the `drawbridge` face: wiring and addresses. */
-export interface BridgeConfiguration extends NetworkConfiguration {
+export interface BridgeConfiguration extends NetworkConfiguration, NodeRulesConfiguration {
   readonly bridge: string;
   readonly hairpinMode: boolean;
   /** Whether the pod gets default routes nobody configured; without them it reaches only what its routes say. */
@@ -38,6 +44,9 @@ export interface BridgeConfiguration extends NetworkConfiguration {
   readonly mtu: number;
   /** A MAC address the runtime asks for: runtimeConfig before args.cni before CNI_ARGS. */
   readonly mac: MacAddress | undefined;
+  readonly limits: Limits | undefined;
+  /** The daemon that is to know each pod; undefined where the plugin works alone. */
+  readonly policyd: PolicydAccess | undefined;
 }
 
 export interface IpamConfiguration {
@@ -123,13 +132,22 @@ export function bridgeConfiguration(input: NetworkInput, args: CniArguments): Br
     isDefaultGateway: input.isDefaultGateway ?? true,
     mtu,
     mac: mac === undefined ? undefined : parseMac(mac, macField),
+    limits: limitsOf(input.runtimeConfig),
+    policyd: policydAccess(input.policyd),
+    ...nodeRulesConfiguration(input, familiesOf(network.ipam.ranges)),
   };
 }
 
 /** Whether a pod gets an IPv6 address. */
 export function hasIpv6(sets: readonly RangeSet[]): boolean {
-  for (const [range] of sets) if (range !== undefined && cidrFamily(range.subnet) === 6) return true;
-  return false;
+  return familiesOf(sets).includes(6);
+}
+
+/** The families a pod gets an address of, each once. */
+function familiesOf(sets: readonly RangeSet[]): readonly Family[] {
+  const families = new Set<Family>();
+  for (const [range] of sets) if (range !== undefined) families.add(cidrFamily(range.subnet));
+  return [...families];
 }
 
 /**

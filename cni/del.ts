@@ -1,3 +1,4 @@
+import type { AttachmentRecord } from "../ipam/attachment.ts";
 import { readAttachment, removeAttachment } from "../ipam/attachment.ts";
 import type { Address } from "../kernel/ip/address.ts";
 import type { NetworkNamespace } from "../kernel/network_namespace.ts";
@@ -11,14 +12,18 @@ import type { Attachment } from "./environment.ts";
 import { hostInterfaceName } from "./names.ts";
 import type { Node } from "./node.ts";
 import { openStore } from "./node.ts";
+import { unregister } from "./registration.ts";
+import { asksForNodeRules } from "./node_rules_configuration.ts";
+import { delayDeviceOf, forgetDevice, mayBeDelayed } from "./shaping.ts";
 
 /**
  * Detaches a pod: the DEL verb. Repeatable, and complete from any state an ADD can be killed in.
  *
- * The link goes first, then the addresses, then the record: an address is free only once nothing answers to it, and
- * the record that names the addresses outlives them. Without a record (killed before it, another boot, a pod of the
- * reference plugin) the addresses are found by the container's id in the store. The record, not the configuration,
- * says where they are: that may have changed since.
+ * The link goes first, then what the node's tables have of the pod, then the addresses, then the record: an address is
+ * free only once nothing answers to it, and the record that names the addresses outlives them. Without a record (killed
+ * before it, another boot, a pod of the reference plugin) the addresses are found by the container's id in the store, and
+ * what is in the tables by the host end's name; with a daemon, which has them, the plugin looks into none. The record, not the configuration, says where they are: that may have
+ * changed since.
  *
  * @param namespace the pod's, or undefined when it is gone
  * @throws NetlinkError when the kernel will not remove the link; the addresses then stay reserved
@@ -32,12 +37,21 @@ export function del(
 ): void {
   const { runDir, name } = configuration;
   const record = readAttachment(runDir, name, attachment, node.files);
+  const hostInterface = hostInterfaceName(node.sha256, attachment.containerId, attachment.ifname);
+  const { policyd } = configuration;
+  const { containerId, ifname } = attachment;
+  // Where it did its part, the request below finds nothing; where it is away, the request is the removal.
+  if (policyd !== undefined) unregister(node, policyd, { network: name, containerId, ifname });
   const socket = openRouteSocket(node.syscalls);
   const [deleted, bridge] = socket.batch([
-    deleteLink({ name: hostInterfaceName(node.sha256, attachment.containerId, attachment.ifname) }),
+    deleteLink({ name: hostInterface }),
     getLink({ name: record?.bridge ?? configuration.bridge }),
   ]);
   if (deleted?.error !== undefined && deleted.error.errnoName !== "ENODEV") throw deleted.error;
+  if (mayBeDelayed(record)) forgetDevice(socket, delayDeviceOf(attachment, node.sha256));
+
+  const recorded = record?.addresses.map(({ address }) => address) ?? [];
+  withdrawRules(node, configuration, hostInterface, record);
 
   // What is asked of the kernel here concerns addresses nobody else can get before the store's lock is given back.
   const beforeRelease = (held: readonly Address[]): void => {
@@ -49,11 +63,24 @@ export function del(
   };
   const store = openStore(node, name, record?.dataDir ?? configuration.ipam.dataDir);
   if (record === undefined) store.release(attachment, beforeRelease);
-  else {
-    const addresses = record.addresses.map(({ address }) => address);
-    store.releaseAddresses(attachment, addresses, beforeRelease);
-  }
+  else store.releaseAddresses(attachment, recorded, beforeRelease);
   removeAttachment(runDir, name, attachment, node.files);
+}
+
+/** Takes from the plugin's own tables what a pod has there: nothing where the daemon keeps its rules. */
+function withdrawRules(
+  node: Node,
+  { runDir, policyd }: DetachConfiguration,
+  hostInterface: string,
+  record: AttachmentRecord | undefined,
+): void {
+  if (record === undefined) {
+    if (policyd === undefined) node.nodeRules().withdraw(node, runDir, hostInterface, undefined);
+  } else if (record.policyd === undefined && asksForNodeRules(record)) {
+    // Also where the configuration names a daemon by now: it does not have the rules of this pod.
+    const addresses = record.addresses.map(({ address }) => address);
+    node.nodeRules().withdraw(node, runDir, hostInterface, { ...record, addresses });
+  }
 }
 
 /**

@@ -2,6 +2,8 @@ import { checkDirectory, DATA_DIRECTORY, networkName, RUN_DIRECTORY } from "./co
 import { checkInterfaceName } from "./environment.ts";
 import { CniErrorCode } from "./error.ts";
 import type { DetachInput } from "./network_input.ts";
+import type { PolicydAccess } from "./registration.ts";
+import { detachAccess } from "./registration.ts";
 
 /** What releasing addresses needs: where they are, not how they are chosen. */
 export interface ReleaseConfiguration {
@@ -13,6 +15,7 @@ export interface ReleaseConfiguration {
 export interface DetachConfiguration extends ReleaseConfiguration {
   readonly runDir: string;
   readonly bridge: string;
+  readonly policyd: PolicydAccess | undefined;
 }
 
 /**
@@ -26,6 +29,7 @@ export function detachConfiguration(input: DetachInput): DetachConfiguration {
     ...releaseConfiguration(input),
     runDir: checkDirectory("runDir", input.runDir || RUN_DIRECTORY),
     bridge: checkInterfaceName(input.bridge ?? "cni0", "bridge", CniErrorCode.INVALID_CONFIGURATION),
+    policyd: detachAccess(input.policyd),
   };
 }
 

@@ -1,6 +1,7 @@
 import { readAll, writeAll } from "../kernel/file.ts";
 import { bunSyscalls } from "../kernel/syscall/bun.ts";
 import { CniError, CniErrorCode, formatCniError, toCniError } from "./error.ts";
+import type * as NodeRules from "./node_rules.ts";
 import { errorVersion, faceOf, machine, runVerb } from "./plugin.ts";
 import { supportedVersions, versionResult } from "./version.ts";
 
@@ -28,6 +29,11 @@ function readStdin(): string {
   }
 }
 
+function nodeRules(): typeof NodeRules {
+  // oxlint-disable-next-line no-unsafe-return -- Bun links it by its type; an import would be carried out at the start
+  return require("./node_rules.ts");
+}
+
 /**
  * The plugin: verb from the environment, configuration from standard input, result or error on standard output.
  *
@@ -45,7 +51,7 @@ function main(): number {
       write(STDOUT, versionResult());
       return 0;
     }
-    const node = machine(syscalls, (text) => Bun.SHA256.hash(text, "hex"));
+    const node = machine(syscalls, (text) => Bun.SHA256.hash(text, "hex"), nodeRules);
     stdin = readStdin();
     const output = runVerb(node, faceOf(process.argv0), verb, process.env, stdin);
     if (output !== "") write(STDOUT, output);

@@ -24,12 +24,30 @@ export function hostInterfaceName(sha256: Sha256, containerId: string, ifname: s
  */
 export function podMac(sha256: Sha256, address: Address): MacAddress {
   if (typeof address !== "number") return locallyAdministered(0x0e, sha256(`pod:${address}`));
-  return macFromBytes(Uint8Array.of(0x0a, 0x58, ...addressToBytes(address)));
+  const bytes = Uint8Array.of(0x0a, 0x58, 0, 0, 0, 0);
+  bytes.set(addressToBytes(address), 2);
+  return macFromBytes(bytes);
 }
 
 /** The MAC address of the host end: locally administered, from the interface's name, and never a pod's (ae, not 0a or 0e). */
 export function hostMac(sha256: Sha256, hostInterface: string): MacAddress {
   return locallyAdministered(0xae, sha256(`host:${hostInterface}`));
+}
+
+/**
+ * The name of the device that delays what an attachment's pod sends: `dbi` and what {@link hostInterfaceName} has of
+ * the same pair, so DEL finds it without a record, too.
+ */
+export function delayDeviceName(sha256: Sha256, containerId: string, ifname: string): string {
+  return hostInterfaceName(sha256, containerId, ifname).replace("dbv", "dbi");
+}
+
+/**
+ * The MAC address of that device: from its name, and of a prefix (be) nothing else of ours has. No frame carries it; the
+ * kernel takes it in the message that makes the device, so a device of this name and MAC address is ours at any moment.
+ */
+export function delayDeviceMac(sha256: Sha256, name: string): MacAddress {
+  return locallyAdministered(0xbe, sha256(`delay:${name}`));
 }
 
 /**

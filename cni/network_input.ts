@@ -1,4 +1,5 @@
 import type { Decoded } from "./json.ts";
+import { policydShape } from "./registration.ts";
 
 const range = {
   subnet: "string",
@@ -19,9 +20,21 @@ const ipam = {
   resolvConf: "string",
 } as const;
 
+/** Options of the reference `portmap` plugin, whose work this one does. */
+const portmapOptions = {
+  backend: "string",
+  snat: "boolean",
+  masqAll: "boolean",
+  markMasqBit: "number",
+  externalSetMarkChain: "string",
+  conditionsV4: ["any"],
+  conditionsV6: ["any"],
+} as const;
+
 /**
- * What the plugin reads of its configuration on standard input: the keys of the reference `bridge` and `host-local`
- * plugins, and ours (`runDir`, `routed`, `policyd`, `exclude`). Types only; values are judged in configuration.ts.
+ * What the plugin reads of its configuration on standard input: the keys of the reference `bridge`, `host-local` and
+ * `portmap` plugins, and ours (`runDir`, `routed`, `policyd`, `exclude`, `nonMasqueradeCIDRs`, `serviceCIDRs`). Types
+ * only; values are judged in configuration.ts.
  */
 export const networkShape = {
   cniVersion: "string",
@@ -33,6 +46,8 @@ export const networkShape = {
   isDefaultGateway: "boolean",
   forceAddress: "boolean",
   ipMasq: "boolean",
+  ipMasqBackend: "string",
+  nonMasqueradeCIDRs: ["string"],
   hairpinMode: "boolean",
   promiscMode: "boolean",
   macspoofchk: "boolean",
@@ -43,9 +58,11 @@ export const networkShape = {
   vlanTrunk: ["any"],
   mtu: "number",
   routed: "boolean",
-  policyd: "any",
+  policyd: policydShape,
   prevResult: "object",
   runDir: "string",
+  serviceCIDRs: ["string"],
+  ...portmapOptions,
   ipam,
   dns,
   args: { cni: { ips: ["string"], mac: "string" } },
@@ -53,8 +70,8 @@ export const networkShape = {
     ips: ["string"],
     mac: "string",
     ipRanges: [[range]],
-    portMappings: ["any"],
-    bandwidth: "any",
+    portMappings: [{ hostPort: "number", containerPort: "number", protocol: "string", hostIP: "string" }],
+    bandwidth: { ingressRate: "number", ingressBurst: "number", egressRate: "number", egressBurst: "number" },
   },
 } as const;
 
@@ -64,6 +81,7 @@ export const detachShape = {
   name: "string",
   bridge: "string",
   runDir: "string",
+  policyd: "any",
   ipam: { dataDir: "string" },
 } as const;
 

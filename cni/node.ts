@@ -8,6 +8,7 @@ import { procSysctl } from "../kernel/sysctl.ts";
 import type { FileCalls, FileReadCalls } from "../kernel/syscall/file_calls.ts";
 import type { Syscalls } from "../kernel/syscall/syscalls.ts";
 import type { Sha256 } from "./names.ts";
+import type * as NodeRules from "./node_rules.ts";
 
 /** What the verbs need of the machine they run on. */
 export interface Node {
@@ -15,18 +16,24 @@ export interface Node {
   readonly sysctl: Sysctl;
   readonly files: StoreFileSystem;
   readonly sha256: Sha256;
+  /**
+   * The part that writes nftables, loaded on its first use: what only few calls need would cost each one a tenth of its
+   * time.
+   */
+  nodeRules(): typeof NodeRules;
   /** The id of this boot: a record with another one describes nothing that still exists. */
   bootId(): string;
 }
 
-/** The real machine. The backend of the system calls and the hash differ between Bun and Node, so they are passed in. */
-export function machine(syscalls: Syscalls & FileCalls, sha256: Sha256): Node {
+/** The real machine. What differs between Bun and Node is passed in: system calls, the hash, and how a module is loaded. */
+export function machine(syscalls: Syscalls & FileCalls, sha256: Sha256, nodeRules: () => typeof NodeRules): Node {
   let bootId: string | undefined;
   return {
     syscalls,
     sysctl: procSysctl(syscalls),
     files: systemFileSystem(syscalls),
     sha256,
+    nodeRules,
     bootId: () => (bootId ??= (readTextFile(syscalls, "/proc/sys/kernel/random/boot_id", 64) ?? "").trim()),
   };
 }

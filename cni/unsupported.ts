@@ -3,18 +3,20 @@ import type { NetworkInput } from "./network_input.ts";
 
 /** How each is read from the configuration; what is absent, false, 0 or empty asks for nothing. */
 const unsupportedFeatures: readonly (readonly [field: string, value: (input: NetworkInput) => unknown, string])[] = [
-  ["ipMasq", ({ ipMasq }) => ipMasq, "false or absent: masquerade is a node-level matter"],
   ["forceAddress", ({ forceAddress }) => forceAddress, "false or absent: addresses of the bridge are only added"],
   ["promiscMode", ({ promiscMode }) => promiscMode, "false or absent; hairpinMode serves the same purpose"],
-  ["macspoofchk", ({ macspoofchk }) => macspoofchk, "false or absent"],
   ["enabledad", ({ enabledad }) => enabledad, "false or absent: addresses are unique by allocation"],
   ["disableContainerInterface", (input) => input.disableContainerInterface, "false or absent"],
   ["portIsolation", ({ portIsolation }) => portIsolation, "false or absent"],
   ["vlan", ({ vlan }) => vlan, "0 or absent"],
   ["vlanTrunk", ({ vlanTrunk }) => nonEmpty(vlanTrunk), "absent"],
-  ["policyd", ({ policyd }) => policyd, "absent: this version has no daemon"],
-  ["runtimeConfig.portMappings", ({ runtimeConfig }) => nonEmpty(runtimeConfig?.portMappings), "none"],
-  ["runtimeConfig.bandwidth", ({ runtimeConfig }) => runtimeConfig?.bandwidth, "absent"],
+  ["ipMasqBackend", ({ ipMasqBackend }) => notNftables(ipMasqBackend), "nftables or absent"],
+  ["backend", ({ backend }) => notNftables(backend), "nftables or absent"],
+  ["masqAll", ({ masqAll }) => masqAll, "false or absent: a pod sees who calls its host port"],
+  ["markMasqBit", ({ markMasqBit }) => markMasqBit ?? false, "absent: no mark is used"],
+  ["externalSetMarkChain", (input) => input.externalSetMarkChain || undefined, "absent: no mark is used"],
+  ["conditionsV4", ({ conditionsV4 }) => nonEmpty(conditionsV4), "absent: use hostIP or serviceCIDRs"],
+  ["conditionsV6", ({ conditionsV6 }) => nonEmpty(conditionsV6), "absent: use hostIP or serviceCIDRs"],
 ];
 
 /**
@@ -31,6 +33,9 @@ export function refuseUnsupported(input: NetworkInput): void {
   for (const field of ["isGateway", "routed"] as const) {
     if (input[field] === false) throw unsupported(field, false, "true or absent: the bridge is the pods' gateway");
   }
+  if (input.snat === false) {
+    throw unsupported("snat", false, "true or absent: else no pod reaches itself by its host port");
+  }
 }
 
 function unsupported(field: string, value: unknown, expectation: string): CniError {
@@ -38,6 +43,11 @@ function unsupported(field: string, value: unknown, expectation: string): CniErr
     CniErrorCode.UNSUPPORTED_FIELD,
     `${field}: ${showValue(value)} is not supported; expected ${expectation}`,
   );
+}
+
+/** iptables and nftables see each other's work only by chance, so a node has one of them. */
+function notNftables(backend: string | undefined): string | undefined {
+  return backend === "" || backend === "nftables" ? undefined : backend;
 }
 
 function nonEmpty(list: readonly unknown[] | undefined): readonly unknown[] | undefined {

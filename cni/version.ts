@@ -17,13 +17,10 @@ export function versionResult(): string {
  */
 export function negotiateVersion(requested: unknown): CniVersion {
   if (requested === undefined || requested === null || requested === "") return "0.1.0";
-  const version = supportedVersions.find((supported) => supported === requested);
-  if (version === undefined) {
-    throw new CniError(
-      CniErrorCode.INCOMPATIBLE_VERSION,
-      "incompatible CNI versions",
-      `config is ${showValue(requested)}, plugin supports ${JSON.stringify(supportedVersions)}`,
-    );
-  }
-  return version;
+  for (const version of supportedVersions) if (version === requested) return version;
+  throw new CniError(
+    CniErrorCode.INCOMPATIBLE_VERSION,
+    "incompatible CNI versions",
+    `config is ${showValue(requested)}, plugin supports ${JSON.stringify(supportedVersions)}`,
+  );
 }

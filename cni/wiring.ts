@@ -17,6 +17,8 @@ import type { Sha256 } from "./names.ts";
 import { hostInterfaceName, hostMac, podMac } from "./names.ts";
 import type { AddResult, Dns, ResultRoute } from "./result.ts";
 import { defaultRoute } from "./result.ts";
+import type { Shaping } from "./shaping.ts";
+import { decideShaping } from "./shaping.ts";
 
 /** Everything an attachment will be, decided before the kernel is asked for any of it. */
 export interface Wiring {
@@ -34,6 +36,7 @@ export interface Wiring {
   /** The bridge's addresses, with the subnet's prefix length; one per allocation. */
   readonly gateways: readonly Cidr[];
   readonly routes: readonly PodRoute[];
+  readonly shaping: Shaping | undefined;
 }
 
 /** A route inside the pod. */
@@ -77,6 +80,10 @@ export function decideWiring(
     addresses: allocations.map(({ address }) => hostCidr(address.address)),
     gateways: allocations.map(({ address, gateway }) => ({ address: gateway, prefixLength: address.prefixLength })),
     routes: podRoutes(configuration, allocations),
+    shaping:
+      configuration.limits === undefined
+        ? undefined
+        : decideShaping(configuration.limits, attachment, bridge.mtu, sha256),
   };
 }
 
@@ -120,7 +127,13 @@ export function hostSteps(wiring: Wiring, bridge: Bridge, netnsFd: number): read
     },
     // A bridge port needs no address of its own. Without IPv6, or with an MTU too small for it, there is none anyway.
     { request: changeLink(link, { linkLocalAddress: false }), tolerates: "EAFNOSUPPORT" },
-    { request: changeLink(link, { up: true, alias: wiring.alias, bridgePort: { hairpin: wiring.hairpin } }) },
+    {
+      request: changeLink(link, {
+        up: true,
+        alias: wiring.alias,
+        bridgePort: { hairpin: wiring.hairpin, groupForwardMask: ALL_RESERVED_GROUPS },
+      }),
+    },
     ...wiring.addresses.map(({ address }) => ({ request: setNeighbour(bridge.index, address, wiring.podMac) })),
     ...wiring.gateways.map((gateway) => ({
       request: newAddress(bridge.index, gateway),
@@ -128,6 +141,12 @@ export function hostSteps(wiring: Wiring, bridge: Bridge, netnsFd: number): read
     })),
   ];
 }
+
+/**
+ * All reserved group addresses but that of pause frames, which the kernel drops. By default it takes frames to them past
+ * the bridge's netfilter hooks, and learns their source all the same: a pod could take over another's MAC.
+ */
+const ALL_RESERVED_GROUPS = 0xfffd;
 
 /**
  * What is asked of the kernel in the pod's namespace, in order: routes need the link up, and neighbours its addresses.

@@ -25,6 +25,14 @@ export interface Bandwidth {
   readonly egressBurst: number;
 }
 
+/** What policyd has to know of a network's configuration to keep a pod's rules. */
+export interface RecordedRules {
+  /** Service addresses: a port of all the node's addresses is not one of these. */
+  readonly serviceCidrs: readonly Cidr[];
+  /** Where the pod keeps its own address under ipMasq. */
+  readonly nonMasqueradeCidrs: readonly Cidr[];
+}
+
 /** What is known of one attached pod interface: all that DEL, GC, CHECK, the audit and policyd need. */
 export interface AttachmentRecord {
   readonly version: 1;
@@ -45,7 +53,13 @@ export interface AttachmentRecord {
   readonly hostInterface: string;
   readonly hostMac: MacAddress;
   readonly portMappings: readonly PortMapping[];
+  /** What the pod sends leaves with the node's address. */
+  readonly ipMasq?: boolean;
+  /** What the pod sends with another MAC address is dropped. */
+  readonly macspoofchk?: boolean;
   readonly bandwidth?: Bandwidth;
+  /** Present where policyd keeps the pod's rules; the plugin then has none of it in tables of its own. */
+  readonly policyd?: RecordedRules;
 }
 
 /** A file among the records that is none, and why. */
@@ -71,7 +85,7 @@ const MAX_RECORD_BYTES = 64 * 1024;
  */
 export function writeAttachment(runDirectory: string, record: AttachmentRecord, files: StoreFileSystem): void {
   const { directory, path, scratch } = pathsOf(runDirectory, record.network, record);
-  const text = encodeAttachment(record);
+  const text = JSON.stringify(attachmentToJson(record));
   const size = new TextEncoder().encode(text).length;
   if (size > MAX_RECORD_BYTES) {
     throw new DrawbridgeError(
@@ -179,15 +193,25 @@ function readRecord(path: string, network: string, fileName: string, files: Stor
   }
 }
 
-function encodeAttachment(record: AttachmentRecord): string {
-  return JSON.stringify({
+/** A record as JSON has it, its addresses as texts; `attachmentFromJson` reads it. */
+export function attachmentToJson(record: AttachmentRecord): object {
+  const { policyd } = record;
+  return {
     ...record,
     addresses: record.addresses.map(formatCidr),
     portMappings: record.portMappings.map((mapping) => ({
       ...mapping,
       hostIp: mapping.hostIp === undefined ? undefined : formatAddress(mapping.hostIp),
     })),
-  });
+    ...(policyd === undefined
+      ? {}
+      : {
+          policyd: {
+            serviceCidrs: policyd.serviceCidrs.map(formatCidr),
+            nonMasqueradeCidrs: policyd.nonMasqueradeCidrs.map(formatCidr),
+          },
+        }),
+  };
 }
 
 /** At most 200 + 1 + 15 + 5 bytes, the scratch name one more: below the 255 a file name may have. */

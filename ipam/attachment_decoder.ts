@@ -1,9 +1,13 @@
 import { DrawbridgeError } from "../kernel/error.ts";
 import { parseAddress } from "../kernel/ip/address.ts";
+import type { Cidr } from "../kernel/ip/cidr.ts";
 import { parseCidr } from "../kernel/ip/cidr.ts";
 import { parseMac } from "../kernel/ip/mac.ts";
-import type { AttachmentRecord, Bandwidth, PortMapping } from "./attachment.ts";
+import type { AttachmentRecord, Bandwidth, PortMapping, RecordedRules } from "./attachment.ts";
 import { isDirectoryPath, expectContainerId, expectInterfaceName, expectNetworkName } from "./owner.ts";
+
+/** The most networks of one list that a record may have: each is an element of a set, for each port or address. */
+export const MOST_NETWORKS = 256;
 
 /**
  * Reads the text of an attachment record; unknown fields are ignored.
@@ -15,10 +19,16 @@ import { isDirectoryPath, expectContainerId, expectInterfaceName, expectNetworkN
  *   record
  */
 export function decodeAttachment(text: string): AttachmentRecord {
-  const record = new JsonObject(parseJson(text), "record");
+  return attachmentFromJson(parseJson(text));
+}
+
+/** As {@link decodeAttachment} for JSON that has been parsed, such as a part of a message. */
+export function attachmentFromJson(value: unknown): AttachmentRecord {
+  const record = new JsonObject(value, "record");
   if (record.get("version") !== 1) throw malformed("version", record.get("version"), "1");
   const pod = record.optionalObject("pod");
   const bandwidth = record.optionalObject("bandwidth");
+  const policyd = record.optionalObject("policyd");
   const netns = record.object("netns");
   return Object.freeze({
     version: 1,
@@ -38,20 +48,27 @@ export function decodeAttachment(text: string): AttachmentRecord {
             uid: pod.string("uid"),
           }),
         }),
-    addresses: Object.freeze(
-      record.list("addresses").map((item, i) => parseCidr(expectString(item, `addresses[${i}]`), `addresses[${i}]`)),
-    ),
+    addresses: decodeCidrs(record.list("addresses"), "addresses"),
     mac: parseMac(record.string("mac"), "mac"),
-    hostInterface: expectInterfaceName(record.string("hostInterface")),
+    hostInterface: expectHostInterface(record.string("hostInterface")),
     hostMac: parseMac(record.string("hostMac"), "hostMac"),
     portMappings: Object.freeze(record.list("portMappings").map(decodePortMapping)),
+    ...(record.get("ipMasq") === undefined ? {} : { ipMasq: record.boolean("ipMasq") }),
+    ...(record.get("macspoofchk") === undefined ? {} : { macspoofchk: record.boolean("macspoofchk") }),
     ...(bandwidth === undefined ? {} : { bandwidth: decodeBandwidth(bandwidth) }),
+    ...(policyd === undefined ? {} : { policyd: decodeRules(policyd) }),
   });
 }
 
 function expectDirectory(path: string): string {
   if (isDirectoryPath(path)) return path;
   throw malformed("dataDir", path, 'an absolute path without ".."');
+}
+
+/** Names the plugin gives, and no others: policyd removes the link of this name and writes it into rules. */
+function expectHostInterface(name: string): string {
+  if (/^dbv[0-9a-f]{12}$/.test(name)) return name;
+  throw malformed("hostInterface", name, '"dbv" and 12 hexadecimal digits');
 }
 
 function decodePortMapping(value: unknown, index: number): PortMapping {
@@ -72,6 +89,22 @@ function decodePortMapping(value: unknown, index: number): PortMapping {
   });
 }
 
+function decodeRules(rules: JsonObject): RecordedRules {
+  const networks = (key: keyof RecordedRules): readonly Cidr[] => {
+    const list = rules.list(key);
+    if (list.length <= MOST_NETWORKS) return decodeCidrs(list, `policyd.${key}`);
+    throw malformed(`policyd.${key}`, list.length, `at most ${MOST_NETWORKS} networks`);
+  };
+  return Object.freeze({
+    serviceCidrs: networks("serviceCidrs"),
+    nonMasqueradeCidrs: networks("nonMasqueradeCidrs"),
+  });
+}
+
+function decodeCidrs(list: readonly unknown[], field: string): readonly Cidr[] {
+  return Object.freeze(list.map((item, i) => parseCidr(expectString(item, `${field}[${i}]`), `${field}[${i}]`)));
+}
+
 function decodeBandwidth(bandwidth: JsonObject): Bandwidth {
   const rate = (key: string): number => bandwidth.integer(key, 0, Number.MAX_SAFE_INTEGER);
   return Object.freeze({
@@ -82,8 +115,8 @@ function decodeBandwidth(bandwidth: JsonObject): Bandwidth {
   });
 }
 
-/** The own properties of a JSON object, read by name and type. */
-class JsonObject {
+/** The own properties of a JSON object, read by name and type. Each refusal is a DrawbridgeError ERR_STORE. */
+export class JsonObject {
   readonly #members: ReadonlyMap<string, unknown>;
   readonly #field: string;
 
@@ -99,6 +132,10 @@ class JsonObject {
     return this.#members.get(key);
   }
 
+  keys(): readonly string[] {
+    return [...this.#members.keys()];
+  }
+
   string(key: string): string {
     return expectString(this.get(key), this.#path(key));
   }
@@ -107,6 +144,12 @@ class JsonObject {
     const value = this.get(key);
     if (typeof value === "number" && Number.isInteger(value) && value >= least && value <= most) return value;
     throw malformed(this.#path(key), value, `an integer from ${least} to ${most}`);
+  }
+
+  boolean(key: string): boolean {
+    const value = this.get(key);
+    if (typeof value === "boolean") return value;
+    throw malformed(this.#path(key), value, "true or false");
   }
 
   list(key: string): readonly unknown[] {
@@ -128,7 +171,7 @@ class JsonObject {
   }
 }
 
-function expectString(value: unknown, field: string): string {
+export function expectString(value: unknown, field: string): string {
   if (typeof value === "string") return value;
   throw malformed(field, value, "a string");
 }

@@ -44,6 +44,8 @@ const foreign: ReadonlySet<number> = new Set([Errno.ELOOP, Errno.ENXIO, Errno.EI
 /** {@link StoreFileSystem} over the kernel's own calls. */
 export function systemFileSystem(files: FileCalls): StoreFileSystem {
   const makeDirectory = (path: string, mode: number): void => {
+    // Looked for first: nearly always it is there, and mkdir would lock its parent to find out.
+    if (isDirectory(files, path)) return;
     const result = files.mkdir(path, mode);
     if (result === 0 || (result === -Errno.EEXIST && isDirectory(files, path))) return;
     const parent = path.slice(0, path.lastIndexOf("/"));

@@ -15,6 +15,7 @@ import {
   formatCidr,
   hasHostBits,
   hostCidr,
+  IPV4_MAPPED,
   lastAddress,
   networkAddress,
   parseCidr,
@@ -42,8 +43,6 @@ export interface RangeInput {
   readonly gateway?: string | undefined;
   readonly exclude?: readonly string[] | undefined;
 }
-
-const IPV4_MAPPED = parseCidr("::ffff:0:0/96");
 
 /**
  * One range with host-local's defaults filled in and host-local's rules checked (v1.9.1, `Range.Canonicalize`).

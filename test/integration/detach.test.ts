@@ -44,9 +44,13 @@ describe("DEL", function () {
     });
     const just = (overrides: Configuration) => (): Configuration => overrides;
     const refused: readonly (readonly [name: string, code: number, overrides: () => Configuration, CallOptions?])[] = [
-      ["portMappings", 2, just({ runtimeConfig: { portMappings: [{ HostPort: 80, ContainerPort: 80 }] } })],
-      ["bandwidth", 2, just({ runtimeConfig: { bandwidth: { IngressRate: 1000 } } })],
-      ["ipMasq true", 2, just({ ipMasq: true })],
+      [
+        "a port without a protocol",
+        7,
+        just({ runtimeConfig: { portMappings: [{ HostPort: 80, ContainerPort: 80 }] } }),
+      ],
+      ["a rate without a burst", 7, just({ runtimeConfig: { bandwidth: { IngressRate: 1000 } } })],
+      ["masquerade by iptables", 2, just({ ipMasq: true, ipMasqBackend: "iptables" })],
       ["forceAddress true", 2, just({ forceAddress: true })],
       ["a vlan", 2, just({ vlan: 100 })],
       ["an IPAM type of others", 2, ipam({ type: "static" })],

@@ -16,6 +16,9 @@ const SOURCES = ["cni", "ipam", "kernel"];
 const OTHER_NAMES = ["drawbridge-ipam", "loopback"];
 
 /**
+ * Split, so that what a call does not need stays unread: a module that is required where it is used (`node_rules.ts`) is
+ * a chunk of its own. As an ES module the bundle makes its functions when they are called, not all at once.
+ *
  * The JIT threshold is out of reach: a call runs for some milliseconds, and the compiler's threads would cost it more
  * than they give (docs/performance.md). No .env file or bunfig.toml is read at run time: the plugin runs as root in directories it does not choose.
  * @type {readonly string[]}
@@ -24,6 +27,8 @@ const OPTIONS = [
   "--compile",
   "--minify",
   "--bytecode",
+  "--format=esm",
+  "--splitting",
   "--compile-jit-policy=100000",
   "--no-compile-autoload-dotenv",
   "--no-compile-autoload-bunfig",
@@ -43,7 +48,7 @@ export function buildPlugin(project, bun) {
   const output = path.join(project, OUTPUT);
   const executable = path.join(output, "drawbridge");
   const stamp = path.join(project, STAMP);
-  const inputs = hashOfInputs(project);
+  const inputs = hashOfInputs(project, SOURCES, fileURLToPath(import.meta.url));
   const links = OTHER_NAMES.map((name) => path.join(output, name));
   const isMade = [executable, ...links].every((file) => existsSync(file));
   if (isMade && existsSync(stamp) && readFileSync(stamp, "utf8") === inputs) return;
@@ -85,14 +90,16 @@ function replaceLink(link) {
 }
 
 /**
- * A hash over everything the executable is made from. The lock file stands for Bun and the libraries.
+ * A hash over everything an output is made from. The lock file stands for Bun and the libraries.
  *
  * @param {string} project
+ * @param {readonly string[]} sources directories and files, relative to the project
+ * @param {string} builder path of the module that makes the output
  * @returns {string}
  */
-function hashOfInputs(project) {
-  const files = SOURCES.flatMap((directory) => filesBelow(path.join(project, directory)));
-  files.push(path.join(project, "package-lock.json"), fileURLToPath(import.meta.url));
+export function hashOfInputs(project, sources, builder) {
+  const files = sources.flatMap((source) => filesBelow(path.join(project, source)));
+  files.push(path.join(project, "package-lock.json"), builder);
   const hash = createHash("sha256").update(process.arch);
   for (const file of files.sort()) {
     const content = readFileSync(file);
@@ -102,11 +109,12 @@ function hashOfInputs(project) {
 }
 
 /**
- * @param {string} directory
+ * @param {string} directory or a file, which is then the only one
  * @returns {string[]}
  */
 function filesBelow(directory) {
   if (!existsSync(directory)) return [];
+  if (!statSync(directory).isDirectory()) return [directory];
   return readdirSync(directory, { withFileTypes: true }).flatMap((entry) => {
     const file = path.join(directory, entry.name);
     return entry.isDirectory() ? filesBelow(file) : entry.isFile() ? [file] : [];

@@ -3,10 +3,20 @@ import { ipamInput } from "./cni.ts";
 import type { Fault, FakeKernel } from "./fake_kernel.ts";
 import { POD_INTERFACE } from "./fake_kernel.ts";
 
-/** Calls the plugin for container c1 as a new process on a fake kernel, its files below `directory`. */
-export function callOn(kernel: FakeKernel, directory: string, verb: "ADD" | "DEL", fault?: Fault): string {
+/**
+ * Calls the plugin for container c1 as a new process on a fake kernel, its files below `directory`.
+ *
+ * @param changes replaces single keys of the configuration
+ */
+export function callOn(
+  kernel: FakeKernel,
+  directory: string,
+  verb: "ADD" | "DEL",
+  fault?: Fault,
+  changes: Readonly<Record<string, unknown>> = {},
+): string {
   kernel.restart(fault);
-  const configuration = { ...ipamInput({ dataDir: `${directory}/networks` }), runDir: `${directory}/run` };
+  const configuration = { ...ipamInput({ dataDir: `${directory}/networks` }), runDir: `${directory}/run`, ...changes };
   const environment = { CNI_CONTAINERID: "c1", CNI_IFNAME: POD_INTERFACE, CNI_NETNS: "/proc/self/ns/mnt" };
   return runVerb(kernel.node, "drawbridge", verb, environment, JSON.stringify(configuration));
 }

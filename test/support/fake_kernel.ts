@@ -61,6 +61,8 @@ export class FakeKernel {
   readonly neighbours = { node: new Set<string>(), pod: new Set<string>() };
   readonly #queues = new Map<number, Uint8Array[]>();
   readonly #namespaceOf = new Map<number, "node" | "pod">();
+  /** What each link but a bridge was made with. */
+  readonly #made = new Map<string, Uint8Array>();
   #inside: "node" | "pod" = "node";
   #fault: Fault | undefined;
   #isSilent = false;
@@ -131,13 +133,14 @@ export class FakeKernel {
       this.questions.push({ subject, namespace, afterEvents: this.#events });
       return message.type === RTM_GETLINK ? this.#describe(namespace, message) : localRoute(message);
     }
-    const refused = this.#event(this.#labelOf(message));
+    const refused = this.#event(this.#labelOf(namespace, message));
     return [acknowledge(message, refused ?? this.#change(namespace, message))];
   }
 
-  #labelOf(message: ReceivedMessage): string {
+  #labelOf(namespace: "node" | "pod", message: ReceivedMessage): string {
     if (message.type !== RTM_NEWLINK && message.type !== RTM_DELLINK) return `request ${message.type}`;
-    const { name, index } = parseLink(message);
+    const { index } = parseLink(message);
+    const name = this.#nameIn(namespace, message);
     const verb =
       message.type === RTM_DELLINK ? "delete" : (message.flags & MessageFlag.CREATE) !== 0 ? "create" : "change";
     return `${verb} ${name === "" ? index : name}`;
@@ -147,10 +150,12 @@ export class FakeKernel {
     if (message.type === RTM_NEWNEIGH || message.type === RTM_DELNEIGH)
       return this.#changeNeighbour(namespace, message);
     if (message.type !== RTM_NEWLINK && message.type !== RTM_DELLINK) return 0;
-    const { name, kind } = parseLink(message);
+    const { kind } = parseLink(message);
+    const name = this.#nameIn(namespace, message);
     const links = this.links[namespace];
     if (message.type === RTM_DELLINK) {
       if (!links.delete(name)) return -Errno.ENODEV;
+      if (parseLink({ ...message, body: this.#made.get(name) ?? message.body }).kind === "ifb") return 0;
       this.links.pod.delete(POD_INTERFACE);
       this.neighbours.pod.clear();
       return 0;
@@ -158,8 +163,15 @@ export class FakeKernel {
     if ((message.flags & MessageFlag.CREATE) === 0) return 0;
     if (links.has(name)) return -Errno.EEXIST;
     links.add(name);
+    if (kind !== "bridge") this.#made.set(name, message.body);
     if (kind === "veth") this.links.pod.add(POD_INTERFACE);
     return 0;
+  }
+
+  /** The name of the link a message is about, which may say its index alone. */
+  #nameIn(namespace: "node" | "pod", message: ReceivedMessage): string {
+    const { name, index } = parseLink(message);
+    return name === "" ? ([...this.links[namespace]][index - FIRST_INDEX] ?? "") : name;
   }
 
   #changeNeighbour(namespace: "node" | "pod", message: ReceivedMessage): number {
@@ -177,7 +189,7 @@ export class FakeKernel {
     const position = name === "" ? index - FIRST_INDEX : names.indexOf(name);
     const found = names[position];
     if (found === undefined) return [acknowledge(message, -Errno.ENODEV)];
-    const { body } = createBridge({ name: found, mac: parseMac("ce:00:00:00:00:01") });
+    const body = this.#made.get(found) ?? createBridge({ name: found, mac: parseMac("ce:00:00:00:00:01") }).body;
     const described = Uint8Array.of(...body, ...MTU, ...OPERATIONAL);
     // struct ifinfomsg: the index stands at 4.
     new DataView(described.buffer).setInt32(4, position + FIRST_INDEX, littleEndian);

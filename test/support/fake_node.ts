@@ -1,5 +1,6 @@
 import path from "node:path";
 import type { Node } from "../../cni/node.ts";
+import * as nodeRules from "../../cni/node_rules.ts";
 import { systemFileSystem } from "../../ipam/file_system.ts";
 import { fakeSysctl } from "../../kernel/sysctl.ts";
 import { Errno } from "../../kernel/syscall/errno.ts";
@@ -37,6 +38,7 @@ export function fakeNode(root: string): FakeNode {
     ...real,
     socket: refuse,
     bind: refuse,
+    connect: refuse,
     setsockopt: refuse,
     send: refuse,
     receiveFrom: refuse,
@@ -56,6 +58,7 @@ export function fakeNode(root: string): FakeNode {
     sysctl: fakeSysctl(new Map()),
     files: systemFileSystem(syscalls),
     sha256,
+    nodeRules: () => nodeRules,
     bootId: () => "00000000-0000-4000-8000-000000000000",
     escapes,
   };

@@ -19,6 +19,13 @@ describe("cni/configuration accepts", () => {
       isDefaultGateway: true,
       mtu: 0,
       mac: undefined,
+      limits: undefined,
+      portMappings: [],
+      serviceCidrs: [],
+      ipMasq: false,
+      nonMasqueradeCidrs: [],
+      policyd: undefined,
+      macspoofchk: false,
     });
     assert.deepEqual(
       [ipam.dataDir, ipam.requested, ipam.routes, ipam.resolvConf],

@@ -7,6 +7,20 @@ function ranges(...sets: readonly unknown[]): Record<string, unknown> {
   return ipamInput({ ranges: sets });
 }
 
+function bandwidth(values: Readonly<Record<string, unknown>>): Record<string, unknown> {
+  return networkInput({ runtimeConfig: { bandwidth: values } });
+}
+
+const web = { HostPort: 80, ContainerPort: 8080, Protocol: "tcp", HostIP: "" };
+
+function runtime(...portMappings: readonly unknown[]): Record<string, unknown> {
+  return { runtimeConfig: { portMappings } };
+}
+
+function ports(...portMappings: readonly unknown[]): Record<string, unknown> {
+  return networkInput(runtime(...portMappings));
+}
+
 /** Configurations that an ADD refuses before anything is made. */
 export const refusedConfigurations: readonly RefusedConfiguration[] = [
   // Version, name and type (P7).
@@ -125,10 +139,8 @@ export const refusedConfigurations: readonly RefusedConfiguration[] = [
   ],
   // Features this version does not have: refused, since a pod without them would not be what was asked for.
   [2, networkInput({ isGateway: false }), "isGateway: false is not supported", "true or absent"],
-  [2, networkInput({ ipMasq: true }), "ipMasq: true is not supported", "false or absent"],
   [2, networkInput({ forceAddress: true }), "forceAddress: true is not supported", "false or absent"],
   [2, networkInput({ promiscMode: true }), "promiscMode: true", "hairpinMode"],
-  [2, networkInput({ macspoofchk: true }), "macspoofchk: true"],
   [2, networkInput({ enabledad: true }), "enabledad: true"],
   [2, networkInput({ disableContainerInterface: true }), "disableContainerInterface: true"],
   [2, networkInput({ portIsolation: true }), "portIsolation: true"],
@@ -136,12 +148,67 @@ export const refusedConfigurations: readonly RefusedConfiguration[] = [
   [2, networkInput({ vlan: -100 }), "vlan: -100"],
   [2, networkInput({ vlanTrunk: [{ id: 1 }] }), 'vlanTrunk: [{"id":1}]'],
   [2, networkInput({ routed: false }), "routed: false"],
-  [2, networkInput({ policyd: {} }), "policyd: {}"],
+  [2, networkInput({ policyd: { onUnavailable: "closed" } }), 'policyd.onUnavailable: "closed"'],
+  [7, networkInput({ policyd: { socket: "run/policyd.sock" } }), 'policyd.socket: "run/policyd.sock"'],
+  [7, networkInput({ policyd: { wait: "soon" } }), 'policyd.wait: "soon"'],
+  [7, networkInput({ policyd: { wait: "0s" } }), 'policyd.wait: "0s"'],
+  [7, networkInput({ policyd: { wait: "1h" } }), 'policyd.wait: "1h"'],
+  [2, networkInput({ ipMasqBackend: "iptables" }), 'ipMasqBackend: "iptables" is not supported', "nftables or absent"],
+  [2, networkInput({ backend: "iptables" }), 'backend: "iptables" is not supported', "nftables or absent"],
+  [2, networkInput({ snat: false }), "snat: false is not supported", "true or absent", "reaches itself"],
+  [2, networkInput({ masqAll: true }), "masqAll: true is not supported"],
+  [2, networkInput({ markMasqBit: 13 }), "markMasqBit: 13 is not supported", "absent"],
+  [2, networkInput({ externalSetMarkChain: "X" }), 'externalSetMarkChain: "X" is not supported'],
+  [2, networkInput({ conditionsV4: ["!", "-d", "10.0.0.0/8"] }), "conditionsV4: ", "hostIP or serviceCIDRs"],
+  [2, networkInput({ conditionsV6: ["x"] }), 'conditionsV6: ["x"]', "hostIP or serviceCIDRs"],
+  // Masquerade.
+  [7, networkInput({ ipMasq: "true" }), 'ipMasq: "true"; expected boolean'],
+  [7, networkInput({ nonMasqueradeCIDRs: "10.0.0.0/8" }), 'nonMasqueradeCIDRs: "10.0.0.0/8"; expected list'],
+  [7, networkInput({ nonMasqueradeCIDRs: ["10.0.0.1/8"] }), 'nonMasqueradeCIDRs[0]: "10.0.0.1/8"', "10.0.0.0/8"],
+  [7, networkInput({ nonMasqueradeCIDRs: ["10.0.0.0"] }), 'nonMasqueradeCIDRs[0]: "10.0.0.0" is not a prefix'],
+  // Host ports.
+  [7, networkInput({ serviceCIDRs: ["fd00:96::/112", "fd00::1/64"] }), 'serviceCIDRs[1]: "fd00::1/64"', "fd00::/64"],
+  [7, networkInput({ RUNTIMECONFIG: { PortMappings: [1] } }), "runtimeConfig.portMappings[0]: 1; expected object"],
+  [7, ports({ HostPort: 80 }), "runtimeConfig.portMappings[0].protocol: missing; expected tcp, udp or sctp"],
+  [7, ports(web, { ...web, Protocol: "icmp" }), 'runtimeConfig.portMappings[1].protocol: "icmp"; expected'],
+  [7, ports({ ...web, HostPort: 0 }), "portMappings[0].hostPort: 0; expected an integer of 1 to 65535"],
+  [7, ports({ ...web, HostPort: 65536 }), "portMappings[0].hostPort: 65536; expected"],
+  [7, ports({ ...web, HostPort: 80.5 }), "portMappings[0].hostPort: 80.5; expected"],
+  [7, ports({ ...web, HostPort: undefined }), "portMappings[0].hostPort: missing; expected"],
+  [7, ports({ ...web, ContainerPort: -1 }), "portMappings[0].containerPort: -1; expected"],
+  [7, ports({ ...web, ContainerPort: "80" }), 'portMappings[0].containerPort: "80"; expected number'],
+  [7, ports({ ...web, HostIP: "eth0" }), 'portMappings[0].hostIP: "eth0" is not an IP address'],
+  [7, ports({ ...web, HostIP: "127.0.0.1" }), 'portMappings[0].hostIP: "127.0.0.1"', "localhost", "route_localnet"],
+  [7, ports({ ...web, HostIP: "127.9.9.9" }), 'portMappings[0].hostIP: "127.9.9.9"', "localhost"],
+  [7, ports({ ...web, HostIP: "::1" }), 'portMappings[0].hostIP: "::1"', "localhost"],
+  [7, ports({ ...web, HostIP: "fe80::1" }), 'portMappings[0].hostIP: "fe80::1"', "link-local"],
+  [7, ports({ ...web, HostIP: "224.0.0.1" }), 'portMappings[0].hostIP: "224.0.0.1"', "multicast"],
+  [7, ports({ ...web, HostIP: "255.255.255.255" }), "portMappings[0].hostIP: ", "broadcast"],
+  [7, ports({ ...web, HostIP: "::ffff:192.0.2.1" }), "portMappings[0].hostIP: ", "IPv4 address in its own form"],
   [
-    2,
-    networkInput({ runtimeConfig: { portMappings: [{ HostPort: 80 }] } }),
-    'runtimeConfig.portMappings: [{"HostPort":80}]',
+    7,
+    { ...ipamInput({ ranges: [[{ subnet: "10.244.1.0/24" }]] }), ...runtime({ ...web, HostIP: "fd00::1" }) },
+    'portMappings[0].hostIP: "fd00::1"; expected an IPv4 address: the pod gets no other',
   ],
-  [2, networkInput({ RUNTIMECONFIG: { PortMappings: [1] } }), "runtimeConfig.portMappings: [1]"],
-  [2, networkInput({ runtimeConfig: { bandwidth: { ingressRate: 1 } } }), "runtimeConfig.bandwidth: "],
+  [7, ports(web, web), "portMappings[1].hostPort: 80; expected a port of its own: portMappings[0] has it"],
+  [7, ports(web, { ...web, ContainerPort: 81, HostIP: "192.0.2.1" }), "portMappings[1].hostPort: 80; expected"],
+  [7, ports({ ...web, HostIP: "::" }, { ...web, HostIP: "fd00::1" }), "portMappings[1].hostPort: 80; expected"],
+  // Bandwidth.
+  [7, networkInput({ runtimeConfig: { bandwidth: [] } }), "runtimeConfig.bandwidth: []; expected object"],
+  [7, bandwidth({ IngressRate: "20M", IngressBurst: 1 }), 'bandwidth.ingressRate: "20M"; expected number'],
+  [7, bandwidth({ ingressRate: 999, ingressBurst: 1 }), "bandwidth.ingressRate: 999; expected", "1000 to 1000000000"],
+  [7, bandwidth({ egressRate: 1e15 + 1, egressBurst: 1 }), "bandwidth.egressRate: 1000000000000001; expected"],
+  [7, bandwidth({ egressRate: -20e6, egressBurst: 1 }), "bandwidth.egressRate: -20000000; expected"],
+  [7, bandwidth({ egressRate: 1000.5, egressBurst: 1 }), "bandwidth.egressRate: 1000.5; expected", "integer"],
+  [7, bandwidth({ egressRate: 20e6, egressBurst: -1 }), "bandwidth.egressBurst: -1; expected", "0 to 2^64"],
+  [7, bandwidth({ egressRate: 20e6, egressBurst: 0.5 }), "bandwidth.egressBurst: 0.5; expected", "integer"],
+  [7, bandwidth({ egressRate: 20e6, egressBurst: 1e20 }), "bandwidth.egressBurst: 100000000000000000000; expected"],
+  [
+    7,
+    bandwidth({ ingressRate: 20e6 }),
+    "bandwidth.ingressBurst: 0; expected",
+    "ingressRate 20000000",
+    "both or neither",
+  ],
+  [7, bandwidth({ egressBurst: 8000 }), "bandwidth.egressRate: 0; expected", "egressBurst 8000", "both or neither"],
 ];

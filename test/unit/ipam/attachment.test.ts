@@ -37,7 +37,10 @@ const RECORD: AttachmentRecord = {
     { hostPort: 8080, containerPort: 80, protocol: "tcp" },
     { hostPort: 53, containerPort: 5353, protocol: "udp", hostIp: parseAddress("fd00::1") },
   ],
+  ipMasq: true,
+  macspoofchk: false,
   bandwidth: { ingressRate: 1_000_000, ingressBurst: 4_294_967_295, egressRate: 0, egressBurst: 0 },
+  policyd: { serviceCidrs: [parseCidr("10.96.0.0/12")], nonMasqueradeCidrs: [parseCidr("fd00:244::/32")] },
 };
 
 describe("ipam/attachment", () => {
@@ -80,6 +83,7 @@ describe("ipam/attachment", () => {
       ...RECORD,
       addresses: ["10.1.2.2/32", "2001:db8:1::2/128"],
       portMappings: [RECORD.portMappings[0], { ...RECORD.portMappings[1], hostIp: "fd00::1" }],
+      policyd: { serviceCidrs: ["10.96.0.0/12"], nonMasqueradeCidrs: ["fd00:244::/32"] },
     });
   });
 
@@ -109,6 +113,9 @@ describe("ipam/attachment", () => {
   const hostile: readonly (readonly [string, string, string])[] = [
     ["another version", '"version":1', '"version":2'],
     ["a version as text", '"version":1', '"version":"1"'],
+    ["a network that is none", "10.96.0.0/12", "10.96.0.0"],
+    ["networks that are no list", '["10.96.0.0/12"]', '"10.96.0.0/12"'],
+    ["too many networks", '["fd00:244::/32"]', JSON.stringify(Array.from({ length: 257 }, () => "fd00::/32"))],
     ["an address that is none", "10.1.2.2/32", "10.1.2.2"],
     ["an address with a leading zero", "10.1.2.2/32", "10.1.2.02/32"],
     ["a group MAC address", "0a:58:0a:01:02:02", "01:58:0a:01:02:02"],
@@ -117,6 +124,8 @@ describe("ipam/attachment", () => {
     ["an unknown protocol", '"tcp"', '"icmp"'],
     ["a rate below zero", '"ingressRate":1000000', '"ingressRate":-1'],
     ["a host interface that is a path", "dbv0123456789ab", "../eth0"],
+    ["a host interface of somebody else", "dbv0123456789ab", "eth0"],
+    ["a host interface that no rule could hold", "dbv0123456789ab", 'dbvweb-0\\";flush'],
     ["a bridge that is a path", '"bridge":"cni0"', '"bridge":"../cni0"'],
     ["a relative directory", '"dataDir":"/var/', '"dataDir":"var/'],
     ["a directory that leads elsewhere", '"dataDir":"/var/lib', '"dataDir":"/var/../etc'],

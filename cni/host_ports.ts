@@ -1,0 +1,181 @@
+import type { PortMapping } from "../ipam/attachment.ts";
+import type { Address, Family } from "../kernel/ip/address.ts";
+import { familyOf, parseAddress } from "../kernel/ip/address.ts";
+import type { Cidr } from "../kernel/ip/cidr.ts";
+import { cidrFamily, parseCidr } from "../kernel/ip/cidr.ts";
+import { keyText } from "../kernel/nftables/element.ts";
+import { concatenation, lookup } from "../kernel/nftables/expression.ts";
+import type { Element, SetDefinition } from "../kernel/nftables/object.ts";
+import type { Rule, Statement } from "../kernel/nftables/statement.ts";
+import { anyFlag, equals, goTo, inPrefix, inSet, returnToCaller, rule } from "../kernel/nftables/statement.ts";
+import type { Claim } from "./host_port_claim.ts";
+import { claimsOf } from "./host_port_claim.ts";
+import type { SetElements } from "./set_elements.ts";
+import { intervalOf, outermost } from "./set_elements.ts";
+
+const protocols = ["tcp", "udp", "sctp"] as const;
+
+/** What one family's rules look things up in. */
+interface FamilySets {
+  /** Ports of one address of the node. */
+  readonly addressPorts: SetDefinition;
+  /** Ports of all addresses of the node. */
+  readonly ports: SetDefinition;
+  /** Where those do not hold all the same: Service addresses. */
+  readonly exceptions: SetDefinition;
+  /** Source and destination, pod and pod, of what must come from the node instead. */
+  readonly hairpin: SetDefinition;
+}
+
+function familySets(family: Family): FamilySets {
+  const type = family === 4 ? "ipv4_addr" : "ipv6_addr";
+  const port = ["inet_proto", "inet_service"] as const;
+  const target = [type, "inet_service"] as const;
+  return {
+    addressPorts: { name: `address_ports${family}`, key: [...port, type], data: target },
+    ports: { name: `ports${family}`, key: port, data: target },
+    exceptions: { name: `exceptions${family}`, key: [...port, type], isInterval: true },
+    hairpin: { name: `hairpin${family}`, key: [type, type] },
+  };
+}
+
+const sets: Readonly<Record<Family, FamilySets>> = { 4: familySets(4), 6: familySets(6) };
+
+/** The sets and maps the rules of this file look into. */
+export const hostPortSets: readonly SetDefinition[] = ([4, 6] as const).flatMap((family) => {
+  const { addressPorts, ports, exceptions, hairpin } = sets[family];
+  return [addressPorts, ports, exceptions, hairpin];
+});
+
+/** Rules of a chain that destination NAT starts with, at prerouting and output: {@link PUBLISHED_CHAIN} does the rest. */
+export const hostPortRules: readonly Rule[] = [rule(equals("fib daddr type", "local"), goTo("published"))];
+
+/** The chain {@link hostPortRules} go on in, for packets to an address of the node. */
+export const PUBLISHED_CHAIN = {
+  name: "published",
+  rules: [
+    // From localhost a packet would leave with a source no pod may see (route_localnet is never set), and link-local
+    // sources are not forwarded: whatever listens there on the node keeps being reached.
+    rule(inPrefix("ip daddr", parseCidr("127.0.0.0/8")), returnToCaller),
+    rule(equals("ip6 daddr", parseAddress("::1")), returnToCaller),
+    rule(inPrefix("ip6 daddr", parseCidr("fe80::/10")), returnToCaller),
+    ...([4, 6] as const).flatMap((family) => [
+      ...protocols.map((protocol) => translation(family, protocol, true)),
+      ...protocols.map((protocol) =>
+        rule(
+          inSet(concatenation("meta l4proto", `${protocol} dport`, daddr(family)), sets[family].exceptions.name),
+          returnToCaller,
+        ),
+      ),
+      ...protocols.map((protocol) => translation(family, protocol, false)),
+    ]),
+  ],
+} as const;
+
+/**
+ * Rules for postrouting at 100: a pod that reaches itself through the node must see the node's address as the source,
+ * as it drops packets from its own.
+ */
+export const hairpinRules: readonly Rule[] = ([4, 6] as const).map((family) =>
+  rule(anyFlag("ct status", "dnat"), inSet(concatenation(saddr(family), daddr(family)), sets[family].hairpin.name), {
+    kind: "masquerade",
+    isFullyRandom: true,
+  }),
+);
+
+function saddr(family: Family): "ip saddr" | "ip6 saddr" {
+  return family === 4 ? "ip saddr" : "ip6 saddr";
+}
+
+function daddr(family: Family): "ip daddr" | "ip6 daddr" {
+  return family === 4 ? "ip daddr" : "ip6 daddr";
+}
+
+function translation(family: Family, protocol: (typeof protocols)[number], hasAddress: boolean): Rule {
+  const port = ["meta l4proto", `${protocol} dport`] as const;
+  const key = hasAddress ? concatenation(...port, daddr(family)) : concatenation(...port);
+  const map = hasAddress ? sets[family].addressPorts.name : sets[family].ports.name;
+  const dnat: Statement = {
+    kind: "dnat",
+    target: { kind: "map", lookup: lookup(key, map), family: family === 4 ? "ip" : "ip6", hasPort: true },
+  };
+  return hasAddress ? rule(dnat) : rule(equals("meta nfproto", family === 4 ? "ipv4" : "ipv6"), dnat);
+}
+
+/** What is published of a pod. */
+export interface Publication {
+  readonly mappings: readonly PortMapping[];
+  /** The pod's addresses; the first of each family is where its ports lead. */
+  readonly addresses: readonly Address[];
+  /** Service addresses, which a port of all addresses leaves alone even where the node has them. */
+  readonly serviceCidrs: readonly Cidr[];
+  /** Of each element: whose it is. */
+  readonly comment: string;
+}
+
+/** The elements that publish a pod's ports. */
+export function hostPortElements({ mappings, addresses, serviceCidrs, comment }: Publication): readonly SetElements[] {
+  if (mappings.length === 0) return [];
+  return ([4, 6] as const).flatMap((family) => {
+    const target = addresses.find((address) => familyOf(address) === family);
+    if (target === undefined) return [];
+    const claims = mappings.flatMap((mapping) => claimsOf(mapping, [family]));
+    const services = outermost(serviceCidrs.filter((cidr) => cidrFamily(cidr) === family)).map(intervalOf);
+    const { addressPorts, ports, exceptions, hairpin } = sets[family];
+    const ofAll = claims.filter(({ address }) => address === undefined);
+    const element = (claim: Claim): Element => ({
+      key: keyOf(claim),
+      data: [target, claim.mapping.containerPort],
+      comment,
+    });
+    return [
+      { set: addressPorts, elements: claims.filter(({ address }) => address !== undefined).map(element) },
+      { set: ports, elements: ofAll.map(element) },
+      {
+        set: exceptions,
+        elements: ofAll.flatMap((claim) => services.map((service) => ({ key: [...keyOf(claim), service], comment }))),
+      },
+      { set: hairpin, elements: claims.length === 0 ? [] : [{ key: [target, target], comment }] },
+    ];
+  });
+}
+
+function keyOf({ mapping, address }: Claim): readonly (string | number | bigint)[] {
+  const port = [mapping.protocol, mapping.hostPort];
+  return address === undefined ? port : [...port, address];
+}
+
+/** The maps an overlap is looked for in. */
+export const claimSets: readonly SetDefinition[] = ([4, 6] as const).flatMap((family) => [
+  sets[family].addressPorts,
+  sets[family].ports,
+]);
+
+/** A claim that somebody else holds. */
+export interface Conflict {
+  readonly claim: Claim;
+  /** The comment of the holder's element. */
+  readonly holder: string | undefined;
+}
+
+/**
+ * The first of a pod's claims that elements of {@link claimSets} stand against. Equal keys the kernel would refuse
+ * itself; a port of all addresses and the same of one are different keys.
+ */
+export function findConflict(
+  { mappings, addresses }: Pick<Publication, "mappings" | "addresses">,
+  present: ReadonlyMap<string, readonly Element[]>,
+): Conflict | undefined {
+  const families = ([4, 6] as const).filter((family) => addresses.some((address) => familyOf(address) === family));
+  for (const claim of mappings.flatMap((mapping) => claimsOf(mapping, families))) {
+    const { addressPorts, ports } = sets[claim.family];
+    const port = keyText([claim.mapping.protocol, claim.mapping.hostPort]);
+    const holder = [...(present.get(ports.name) ?? []), ...(present.get(addressPorts.name) ?? [])].find(({ key }) => {
+      const [protocol = "", hostPort = 0, address] = key;
+      if (keyText([protocol, hostPort]) !== port) return false;
+      return claim.address === undefined || address === undefined || address === claim.address;
+    });
+    if (holder !== undefined) return { claim, holder: holder.comment };
+  }
+  return undefined;
+}

@@ -1,0 +1,30 @@
+import type { MacAddress } from "../kernel/ip/mac.ts";
+import { concatenation } from "../kernel/nftables/expression.ts";
+import type { SetDefinition } from "../kernel/nftables/object.ts";
+import type { Rule } from "../kernel/nftables/statement.ts";
+import { counter, drop, inSet, not, rule } from "../kernel/nftables/statement.ts";
+import type { SetElements } from "./set_elements.ts";
+
+const checked: SetDefinition = { name: "checked", key: ["ifname"] };
+const senders: SetDefinition = { name: "senders", key: ["ifname", "ether_addr"] };
+
+/** The sets the rules of this file look into. */
+export const macCheckSets: readonly SetDefinition[] = [checked, senders];
+
+/** Rules for a bridge table at prerouting, before the bridge learns addresses: a pod's port takes its pod's MAC alone. */
+export const macCheckRules: readonly Rule[] = [
+  rule(
+    inSet("iifname", checked.name),
+    not(inSet(concatenation("iifname", "ether saddr"), senders.name)),
+    counter,
+    drop,
+  ),
+];
+
+/** The elements that hold a port to one MAC address. @param comment of each element: whose it is */
+export function macCheckElements(port: string, mac: MacAddress, comment: string): readonly SetElements[] {
+  return [
+    { set: checked, elements: [{ key: [port], comment }] },
+    { set: senders, elements: [{ key: [port, mac], comment }] },
+  ];
+}

@@ -1,0 +1,71 @@
+import type { Address, Family } from "../kernel/ip/address.ts";
+import { familyOf } from "../kernel/ip/address.ts";
+import type { Cidr } from "../kernel/ip/cidr.ts";
+import { cidrFamily, parseCidr } from "../kernel/ip/cidr.ts";
+import { concatenation } from "../kernel/nftables/expression.ts";
+import type { SetDefinition } from "../kernel/nftables/object.ts";
+import type { Rule } from "../kernel/nftables/statement.ts";
+import { inPrefix, inSet, not, rule } from "../kernel/nftables/statement.ts";
+import type { SetElements } from "./set_elements.ts";
+import { intervalOf, outermost } from "./set_elements.ts";
+
+interface FamilySets {
+  /** Pods whose traffic leaves with the node's address. */
+  readonly masqueraded: SetDefinition;
+  /** Pod and destination: where it keeps the pod's. */
+  readonly unmasqueraded: SetDefinition;
+}
+
+function familySets(family: Family): FamilySets {
+  const type = family === 4 ? "ipv4_addr" : "ipv6_addr";
+  return {
+    masqueraded: { name: `masqueraded${family}`, key: [type] },
+    unmasqueraded: { name: `unmasqueraded${family}`, key: [type, type], isInterval: true },
+  };
+}
+
+const sets: Readonly<Record<Family, FamilySets>> = { 4: familySets(4), 6: familySets(6) };
+const multicast = { 4: parseCidr("224.0.0.0/4"), 6: parseCidr("ff00::/8") } as const;
+
+/** The sets the rules of this file look into. */
+export const masqueradeSets: readonly SetDefinition[] = ([4, 6] as const).flatMap((family) => {
+  const { masqueraded, unmasqueraded } = sets[family];
+  return [masqueraded, unmasqueraded];
+});
+
+/** Rules for postrouting at 100. Fully random ports: many pods behind one address collide less often. */
+export const masqueradeRules: readonly Rule[] = ([4, 6] as const).map((family) => {
+  const [source, destination] =
+    family === 4 ? (["ip saddr", "ip daddr"] as const) : (["ip6 saddr", "ip6 daddr"] as const);
+  return rule(
+    inSet(source, sets[family].masqueraded.name),
+    not(inPrefix(destination, multicast[family])),
+    not(inSet(concatenation(source, destination), sets[family].unmasqueraded.name)),
+    { kind: "masquerade", isFullyRandom: true },
+  );
+});
+
+/**
+ * The elements that masquerade what a pod sends.
+ *
+ * @param networks where the source is kept
+ * @param comment of each element: whose it is
+ */
+export function masqueradeElements(
+  addresses: readonly Address[],
+  networks: readonly Cidr[],
+  comment: string,
+): readonly SetElements[] {
+  return ([4, 6] as const).flatMap((family) => {
+    const sources = addresses.filter((address) => familyOf(address) === family);
+    const kept = outermost(networks.filter((network) => cidrFamily(network) === family));
+    const { masqueraded, unmasqueraded } = sets[family];
+    return [
+      { set: masqueraded, elements: sources.map((source) => ({ key: [source], comment })) },
+      {
+        set: unmasqueraded,
+        elements: sources.flatMap((source) => kept.map((network) => ({ key: [source, intervalOf(network)], comment }))),
+      },
+    ];
+  });
+}

@@ -1,0 +1,209 @@
+import { DrawbridgeError } from "../kernel/error.ts";
+import { acquireFileLock } from "../kernel/file_lock.ts";
+import type { Address } from "../kernel/ip/address.ts";
+import { NetlinkError } from "../kernel/netlink/error.ts";
+import type { Change } from "../kernel/nftables/change.ts";
+import { tableChanges } from "../kernel/nftables/change.ts";
+import { keyText } from "../kernel/nftables/element.ts";
+import type { Element, SetDefinition, Table, TableReference } from "../kernel/nftables/object.ts";
+import type { Nftables } from "../kernel/nftables/socket.ts";
+import { NftablesSocket } from "../kernel/nftables/socket.ts";
+import type { TableHead } from "../kernel/nftables/state.ts";
+import { SyscallError } from "../kernel/syscall/syscalls.ts";
+import type { BridgeConfiguration } from "./configuration.ts";
+import type { Attachment } from "./environment.ts";
+import { portTaken } from "./host_port_claim.ts";
+import { claimSets, findConflict } from "./host_ports.ts";
+import type { Node } from "./node.ts";
+import type { NodeRules, TableElements, TableUse } from "./node_tables.ts";
+import {
+  decideNodeRules,
+  elementsOf,
+  holderIn,
+  ipTable,
+  isOurs,
+  planTable,
+  sharedSets,
+  tablesOf,
+} from "./node_tables.ts";
+import { forgetFlowsOf, forgetFlowsTo } from "./stale_flows.ts";
+import type { Wiring } from "./wiring.ts";
+
+/** The node's tables, and what is known of one without reading all there is of it. */
+export interface NodeNftables extends Nftables {
+  head(reference: TableReference): Pick<TableHead, "comment"> | undefined;
+}
+
+/**
+ * Puts what a configuration asks of the node's tables in force for an attachment, all of it or nothing, and makes the
+ * tables where there are none.
+ *
+ * Before the link exists: then no packet leaves unchecked or by the pod's own address.
+ *
+ * @throws DrawbridgeError ERR_HOST_PORT_TAKEN naming who has a port, ERR_FOREIGN_OBJECT for a table of others by our name,
+ *   ERR_LOCK_TIMEOUT, NetlinkError when the kernel refuses
+ */
+export function publish(node: Node, configuration: BridgeConfiguration, attachment: Attachment, wiring: Wiring): void {
+  const rules = decideNodeRules(configuration, wiring, attachment.containerId);
+  if (rules === undefined) return;
+  withTables(node, configuration.runDir, (tables) => claimIn(tables, rules));
+  forgetFlowsOf(node.syscalls, { ...rules, serviceCidrs: configuration.serviceCidrs });
+}
+
+/**
+ * Takes from the node's tables whatever an attachment has in them, and nothing else: each element names its owner. A
+ * port or an address that is another's by now stays, and so does a table of others.
+ *
+ * @param owner the name of the host end
+ * @param use says which tables may hold something; without a record nobody knows, and all are looked at
+ * @throws DrawbridgeError ERR_LOCK_TIMEOUT, NetlinkError when the kernel refuses
+ */
+export function withdraw(
+  node: Node,
+  runDir: string,
+  owner: string,
+  use: (TableUse & { readonly addresses: readonly Address[] }) | undefined,
+): void {
+  const candidates = tablesOf(use);
+  if (candidates.length === 0 || (use === undefined && !hasTables(node, candidates))) return;
+  withTables(node, runDir, (tables) => withdrawFrom(tables, candidates, owner));
+  if (use !== undefined) forgetFlowsTo(node.syscalls, use.portMappings, use.addresses);
+}
+
+/** Whether one of the tables is there and ours. A kernel without nftables has none, and refuses the question. */
+function hasTables(node: Node, candidates: readonly Table[]): boolean {
+  try {
+    return onTables(node, (tables) =>
+      candidates.some((table) => {
+        const found = tables.head(table);
+        return found !== undefined && isOurs(found);
+      }),
+    );
+  } catch (error) {
+    if (error instanceof NetlinkError || error instanceof SyscallError) return false;
+    throw error;
+  }
+}
+
+/**
+ * Runs an action under the lock of the node's tables: what one call reads of them holds until it has written. The kernel
+ * makes each commit atomic, so a killed call leaves nothing half done.
+ */
+function withTables(node: Node, runDir: string, action: (tables: NodeNftables) => void): void {
+  node.files.makeDirectory(runDir, 0o700);
+  // The lock goes before the socket: closing one waits some milliseconds for what was deleted (nft_rcv_nl_event).
+  onTables(node, (tables) => {
+    const release = acquireFileLock(node.syscalls, `${runDir}/nftables.lock`);
+    try {
+      action(tables);
+    } finally {
+      release();
+    }
+  });
+}
+
+function onTables<T>(node: Node, action: (tables: NodeNftables) => T): T {
+  const tables = new NftablesSocket(node.syscalls);
+  try {
+    return action(tables);
+  } finally {
+    tables.close();
+  }
+}
+
+/** The part of {@link publish} on the tables, with the tables at hand and the lock held. */
+export function claimIn(tables: NodeNftables, rules: NodeRules): void {
+  const preparations = rules.tables.flatMap(({ table }) => prepare(tables, table));
+  if (preparations.length > 0) tables.commit(preparations);
+  refuseConflict(tables, rules);
+  try {
+    tables.commit(rules.tables.flatMap(additions));
+  } catch (error) {
+    if (!isTaken(error)) throw error;
+    tables.commit([
+      ...rules.tables.flatMap((wanted) => removalsOfStale(tables, wanted, rules)),
+      ...rules.tables.flatMap(additions),
+    ]);
+  }
+}
+
+/** The part of {@link withdraw} on the tables, with the tables at hand and the lock held. */
+export function withdrawFrom(tables: NodeNftables, candidates: readonly Table[], owner: string): void {
+  const changes = candidates.flatMap((table): readonly Change[] => {
+    const found = tables.head(table);
+    if (found === undefined || !isOurs(found)) return [];
+    const sets = found.comment === table.comment ? table.sets : sharedSets(table, tables.table(table) ?? noSets);
+    return sets.flatMap((set) => {
+      const elements = elementsOf(owner, tables.elements(table, set));
+      return elements.length === 0 ? [] : [{ kind: "delete elements", table, set, elements } as const];
+    });
+  });
+  if (changes.length > 0) tables.commit(changes);
+}
+
+const noSets = { sets: new Map() };
+
+function prepare(tables: NodeNftables, table: Table): readonly Change[] {
+  const plan = planTable(table, tables.head(table));
+  switch (plan) {
+    case "keep":
+      return [];
+    case "create":
+      return tableChanges(table, new Map());
+    case "replace": {
+      const shared = sharedSets(table, tables.table(table) ?? noSets);
+      const elements = new Map(shared.map((set) => [set.name, tables.elements(table, set)]));
+      return [{ kind: "delete table", table }, ...tableChanges(table, elements)];
+    }
+    case "foreign":
+      throw new DrawbridgeError(
+        "ERR_FOREIGN_OBJECT",
+        `nftables table ${table.family} ${table.name} is not ours: it has no comment "${table.comment ?? ""}"; expected no table of that name: rename or remove it`,
+      );
+  }
+}
+
+function additions({ table, sets }: TableElements): readonly Change[] {
+  return sets.map(({ set, elements }) => ({ kind: "add elements", table, set, elements, isNew: true }));
+}
+
+function refuseConflict(tables: NodeNftables, rules: NodeRules): void {
+  if (rules.mappings.length === 0) return;
+  const present = new Map(
+    claimSets.map((set) => [set.name, tables.elements(ipTable, set).filter((element) => !isStale(element, rules))]),
+  );
+  const conflict = findConflict(rules, present);
+  if (conflict === undefined) return;
+  const { mapping } = conflict.claim;
+  throw portTaken(mapping, rules.mappings.indexOf(mapping), holderIn(conflict.holder));
+}
+
+/**
+ * Whether a port leads to an address that is the new pod's, or is its own attachment's: what it belonged to is gone, and
+ * its DEL never came.
+ */
+function isStale(element: Element, { owner, addresses }: NodeRules): boolean {
+  const target = element.data !== undefined && !("kind" in element.data) ? element.data[0] : undefined;
+  return elementsOf(owner, [element]).length > 0 || addresses.some((address) => address === target);
+}
+
+/** An element with this key is there already; of a map's with other data, older kernels say so by EBUSY. */
+function isTaken(error: unknown): boolean {
+  return error instanceof NetlinkError && (error.errnoName === "EEXIST" || error.errnoName === "EBUSY");
+}
+
+/** Removes what stands in the way and is nobody's: keys of addresses and of a host end that are the new pod's now. */
+function removalsOfStale(tables: NodeNftables, { table, sets }: TableElements, rules: NodeRules): readonly Change[] {
+  return sets.flatMap(({ set, elements }) => {
+    const wanted = new Set(elements.map(({ key }) => keyText(key)));
+    const stale = tables
+      .elements(table, set)
+      .filter((element) => wanted.has(keyText(element.key)) && (!isClaimed(set) || isStale(element, rules)));
+    return stale.length === 0 ? [] : [{ kind: "delete elements", table, set, elements: stale } as const];
+  });
+}
+
+/** A port may be another pod's, whose address and host end are not. */
+function isClaimed(set: SetDefinition): boolean {
+  return claimSets.some(({ name }) => name === set.name);
+}

@@ -1,0 +1,84 @@
+import { FrameReader, frame } from "../ipam/message_frame.ts";
+import type { PolicydReply, PolicydRequest } from "../ipam/policyd_messages.ts";
+import { parseReply, requestToJson } from "../ipam/policyd_messages.ts";
+import { DrawbridgeError } from "../kernel/error.ts";
+import type { Syscalls } from "../kernel/syscall/syscalls.ts";
+import { UnixStream } from "../kernel/unix_stream.ts";
+import type { Waiting } from "../kernel/waiting.ts";
+import { realWaiting } from "../kernel/waiting.ts";
+
+/** A reply that is no refusal. */
+export type PolicydAnswer = Exclude<PolicydReply, { readonly type: "refused" }>;
+
+/** A request that is on its way. */
+export interface PolicydCall {
+  /**
+   * Waits for the reply; once.
+   *
+   * @throws DrawbridgeError ERR_UNAVAILABLE when policyd goes away, does not answer in time or says to try again;
+   *   ERR_PROTOCOL when it refuses the request for good or its reply cannot be read, ERR_HOST_PORT_TAKEN when it says so
+   */
+  wait(): PolicydAnswer;
+  /** Goes without the reply. */
+  abandon(): void;
+}
+
+/**
+ * Asks policyd one thing and goes on; what it does meanwhile overlaps with the caller's work.
+ *
+ * @param socketPath usually `/run/drawbridge/policyd.sock`
+ * @param milliseconds the longest this may take in all
+ * @throws DrawbridgeError ERR_UNAVAILABLE when policyd is away
+ */
+export function callPolicyd(
+  syscalls: Syscalls,
+  socketPath: string,
+  request: PolicydRequest,
+  milliseconds: number,
+  waiting: Waiting = realWaiting,
+): PolicydCall {
+  const message = frame(requestToJson(request));
+  const stream = new UnixStream(syscalls, socketPath, milliseconds, waiting);
+  try {
+    stream.send(message);
+  } catch (error) {
+    stream.close();
+    throw error;
+  }
+  return {
+    wait: () => {
+      try {
+        const reply = parseReply(receiveMessage(stream, socketPath));
+        if (reply.type !== "refused") return reply;
+        const code = reply.code ?? (reply.isTemporary ? "ERR_UNAVAILABLE" : "ERR_PROTOCOL");
+        throw new DrawbridgeError(code, `policyd: ${reply.message}`);
+      } finally {
+        stream.close();
+      }
+    },
+    abandon: () => stream.close(),
+  };
+}
+
+/** Asks policyd one thing and waits for its reply. @throws DrawbridgeError as {@link callPolicyd} and `wait` */
+export function askPolicyd(
+  syscalls: Syscalls,
+  socketPath: string,
+  request: PolicydRequest,
+  milliseconds: number,
+  waiting: Waiting = realWaiting,
+): PolicydAnswer {
+  return callPolicyd(syscalls, socketPath, request, milliseconds, waiting).wait();
+}
+
+function receiveMessage(stream: UnixStream, socketPath: string): string {
+  const reader = new FrameReader();
+  for (;;) {
+    const piece = stream.receive();
+    if (piece.length === 0) {
+      throw new DrawbridgeError("ERR_UNAVAILABLE", `policyd at ${socketPath} closed the connection without a reply`);
+    }
+    const [message] = reader.push(piece);
+    if (message !== undefined) return message;
+  }
+}

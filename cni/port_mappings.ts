@@ -1,0 +1,77 @@
+import type { PortMapping } from "../ipam/attachment.ts";
+import type { Address, Family } from "../kernel/ip/address.ts";
+import { familyOf, parseAddress } from "../kernel/ip/address.ts";
+import { cidrContains, parseCidr } from "../kernel/ip/cidr.ts";
+import { invalidField } from "./error.ts";
+import { claimsOf, claimsOverlap } from "./host_port_claim.ts";
+import type { NetworkInput } from "./network_input.ts";
+
+/** Where a port cannot be published, and why. */
+const unpublishable = [
+  ["127.0.0.0/8", "not localhost, from where no pod is reached: route_localnet is never set"],
+  ["::1/128", "not localhost, from where no pod is reached"],
+  ["fe80::/10", "not link-local, since the node forwards nothing from there"],
+  ["224.0.0.0/4", "not multicast"],
+  ["ff00::/8", "not multicast"],
+  ["::ffff:0.0.0.0/96", "an IPv4 address in its own form"],
+  ["255.255.255.255/32", "not broadcast"],
+] as const;
+
+/**
+ * Judges the `portMappings` capability.
+ *
+ * @param families those the pod gets an address of
+ * @throws CniError 7 naming the field
+ * @throws DrawbridgeError ERR_ADDRESS for a hostIP that is none
+ */
+export function portMappingsOf(
+  list: NonNullable<NetworkInput["runtimeConfig"]>["portMappings"],
+  families: readonly Family[],
+): readonly PortMapping[] {
+  const mappings = (list ?? []).map((mapping, index) => portMappingOf(mapping, index, families));
+  for (const [index, mapping] of mappings.entries()) {
+    const earlier = mappings.findIndex((other) =>
+      claimsOf(other, families).some((a) => claimsOf(mapping, families).some((b) => claimsOverlap(a, b))),
+    );
+    if (earlier < index) {
+      throw invalidField(
+        `runtimeConfig.portMappings[${index}].hostPort`,
+        mapping.hostPort,
+        `a port of its own: portMappings[${earlier}] has it, too`,
+      );
+    }
+  }
+  return mappings;
+}
+
+type Input = NonNullable<NonNullable<NetworkInput["runtimeConfig"]>["portMappings"]>[number];
+
+function portMappingOf(input: Input, index: number, families: readonly Family[]): PortMapping {
+  const field = `runtimeConfig.portMappings[${index}]`;
+  const protocol = input.protocol?.toLowerCase();
+  if (protocol !== "tcp" && protocol !== "udp" && protocol !== "sctp") {
+    throw invalidField(`${field}.protocol`, input.protocol, "tcp, udp or sctp");
+  }
+  const hostIp = input.hostIP ? hostIpOf(input.hostIP, `${field}.hostIP`, families) : undefined;
+  return {
+    hostPort: portOf(input.hostPort, `${field}.hostPort`),
+    containerPort: portOf(input.containerPort, `${field}.containerPort`),
+    protocol,
+    ...(hostIp === undefined ? {} : { hostIp }),
+  };
+}
+
+function portOf(port: number | undefined, field: string): number {
+  if (port !== undefined && Number.isInteger(port) && port >= 1 && port <= 65535) return port;
+  throw invalidField(field, port, "an integer of 1 to 65535");
+}
+
+function hostIpOf(text: string, field: string, families: readonly Family[]): Address {
+  const address = parseAddress(text, field);
+  for (const [cidr, expectation] of unpublishable) {
+    if (cidrContains(parseCidr(cidr), address))
+      throw invalidField(field, text, `an address of the node, ${expectation}`);
+  }
+  if (families.includes(familyOf(address))) return address;
+  throw invalidField(field, text, `an IPv${families.join(" or IPv")} address: the pod gets no other`);
+}

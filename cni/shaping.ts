@@ -1,0 +1,122 @@
+import type { AttachmentRecord, Bandwidth } from "../ipam/attachment.ts";
+import type { Owner } from "../ipam/owner.ts";
+import { DrawbridgeError } from "../kernel/error.ts";
+import type { NetlinkSocket, Reply } from "../kernel/netlink/socket.ts";
+import { changeLink, getLink, parseLink } from "../kernel/route/link.ts";
+import { findLink } from "../kernel/route/socket.ts";
+import type { DelayDevice } from "../kernel/traffic_control/delay_device.ts";
+import { createDelayDevice, removeDelayDevice } from "../kernel/traffic_control/delay_device.ts";
+import { addClassifiers } from "../kernel/traffic_control/queueing_discipline.ts";
+import { redirectReceived } from "../kernel/traffic_control/redirect.ts";
+import type { TokenBucket } from "../kernel/traffic_control/token_bucket.ts";
+import { setTokenBucket } from "../kernel/traffic_control/token_bucket.ts";
+import type { Limits } from "./bandwidth.ts";
+import { tokenBucket } from "./bandwidth.ts";
+import type { Sha256 } from "./names.ts";
+import { delayDeviceMac, delayDeviceName } from "./names.ts";
+import type { Step } from "./wiring.ts";
+
+/** How an attachment's bandwidth is limited, on the node's side alone: a pod may do with its own end what it likes. */
+export interface Shaping {
+  /** On the host end, which sends what the pod receives. */
+  readonly toPod: TokenBucket | undefined;
+  /** What the host end receives is sent through a device of its own, since only what is sent can be delayed. */
+  readonly fromPod: { readonly device: DelayDevice; readonly bucket: TokenBucket } | undefined;
+}
+
+/** Decides it. @param mtu bytes, of the pod's link */
+export function decideShaping(limits: Limits, owner: Owner, mtu: number, sha256: Sha256): Shaping {
+  const { ingress, egress } = limits;
+  return {
+    toPod: ingress === undefined ? undefined : tokenBucket(ingress, mtu),
+    fromPod:
+      egress === undefined ? undefined : { device: delayDeviceOf(owner, sha256), bucket: tokenBucket(egress, mtu) },
+  };
+}
+
+/** The device of an attachment, whether or not it has one. */
+export function delayDeviceOf(owner: Owner, sha256: Sha256): DelayDevice {
+  const name = delayDeviceName(sha256, owner.containerId, owner.ifname);
+  return { name, mac: delayDeviceMac(sha256, name) };
+}
+
+/**
+ * What is asked of the kernel in the node's namespace once the host end is there and before the pod's end is up, so that
+ * no packet goes unlimited. Traffic control knows links by their indexes alone.
+ *
+ * @param hostIndex the host end's
+ * @param deviceIndex the delay device's; undefined when there is none
+ */
+export function shapingSteps(
+  shaping: Shaping,
+  alias: string,
+  hostIndex: number,
+  deviceIndex: number | undefined,
+): readonly Step[] {
+  const { toPod, fromPod } = shaping;
+  const steps: Step[] = [];
+  if (fromPod !== undefined && deviceIndex !== undefined) {
+    const device = { index: deviceIndex };
+    steps.push(
+      { request: changeLink(device, { linkLocalAddress: false }), tolerates: "EAFNOSUPPORT" },
+      { request: setTokenBucket(deviceIndex, fromPod.bucket) },
+      { request: changeLink(device, { up: true, alias }) },
+      { request: addClassifiers(hostIndex) },
+      { request: redirectReceived(hostIndex, deviceIndex) },
+    );
+  }
+  if (toPod !== undefined) steps.push({ request: setTokenBucket(hostIndex, toPod) });
+  return steps;
+}
+
+/**
+ * Makes the delay device, where one is needed, and finds what {@link shapingSteps} needs.
+ *
+ * @throws DrawbridgeError ERR_FOREIGN_OBJECT when its name is taken, NetlinkError when the kernel refuses
+ */
+export function prepareShaping(
+  socket: NetlinkSocket,
+  shaping: Shaping,
+  hostInterface: string,
+  mtu: number,
+): { readonly hostIndex: number; readonly deviceIndex: number | undefined } {
+  const device = shaping.fromPod?.device;
+  const [host, created, made] = socket.batch([
+    getLink({ name: hostInterface }),
+    ...(device === undefined ? [] : [createDelayDevice(device, mtu), getLink({ name: device.name })]),
+  ]);
+  if (device !== undefined && created?.error?.errnoName === "EEXIST") {
+    throw new DrawbridgeError(
+      "ERR_FOREIGN_OBJECT",
+      `${device.name} already exists; expected none, since egressRate needs a device of that name: call DEL, and remove the device if it is still there`,
+    );
+  }
+  if (created?.error !== undefined) throw created.error;
+  return { hostIndex: indexIn(host), deviceIndex: made === undefined ? undefined : indexIn(made) };
+}
+
+function indexIn(reply: Reply | undefined): number {
+  const [message] = reply?.messages ?? [];
+  if (message !== undefined) return parseLink(message).index;
+  throw reply?.error ?? new DrawbridgeError("ERR_NETLINK", "netlink: a link was not described");
+}
+
+/** The limits as the attachment record has them: what was set, in bits. */
+export function recordedBandwidth({ toPod, fromPod }: Shaping): Bandwidth {
+  return {
+    ingressRate: (toPod?.rate ?? 0) * 8,
+    ingressBurst: (toPod?.burst ?? 0) * 8,
+    egressRate: (fromPod?.bucket.rate ?? 0) * 8,
+    egressBurst: (fromPod?.bucket.burst ?? 0) * 8,
+  };
+}
+
+/** Whether an attachment may have a delay device: a record says so; without one nobody knows. */
+export function mayBeDelayed(record: AttachmentRecord | undefined): boolean {
+  return record === undefined || (record.bandwidth?.egressRate ?? 0) > 0;
+}
+
+/** Removes a delay device if it is there; what else has its name stays. @throws NetlinkError when the kernel refuses */
+export function forgetDevice(socket: NetlinkSocket, device: DelayDevice): void {
+  removeDelayDevice(socket, findLink(socket, { name: device.name }), device);
+}

@@ -1,0 +1,110 @@
+import type { PortMapping } from "../ipam/attachment.ts";
+import type { ConntrackEntry } from "../kernel/conntrack/entry.ts";
+import type { ConntrackFilter } from "../kernel/conntrack/filter.ts";
+import { matchesFilter } from "../kernel/conntrack/filter.ts";
+import { deleteEntries, openConntrackSocket, visitEntries } from "../kernel/conntrack/table.ts";
+import type { Address } from "../kernel/ip/address.ts";
+import { familyOf } from "../kernel/ip/address.ts";
+import { cidrContains } from "../kernel/ip/cidr.ts";
+import { dumpAddresses, parseInterfaceAddress } from "../kernel/route/interface_address.ts";
+import { openRouteSocket } from "../kernel/route/socket.ts";
+import type { Syscalls } from "../kernel/syscall/syscalls.ts";
+import { claimsOf } from "./host_port_claim.ts";
+import type { Publication } from "./host_ports.ts";
+
+/**
+ * Which flows of a published UDP port may have been decided without the pod: a flow is translated by what its first
+ * packet met, and a client that goes on from the same port never makes a new one (R2).
+ */
+export function flowsOf(mappings: readonly PortMapping[], addresses: readonly Address[]): readonly ConntrackFilter[] {
+  const families = ([4, 6] as const).filter((family) => addresses.some((address) => familyOf(address) === family));
+  return udpOf(mappings)
+    .flatMap((mapping) => claimsOf(mapping, families))
+    .map(({ family, address, mapping }) => ({
+      family,
+      protocol: "udp",
+      original: { destinationPort: mapping.hostPort, ...(address === undefined ? {} : { destination: address }) },
+    }));
+}
+
+/** Which flows were translated to a pod's published UDP ports. */
+export function flowsTo(mappings: readonly PortMapping[], addresses: readonly Address[]): readonly ConntrackFilter[] {
+  return udpOf(mappings).flatMap((mapping) =>
+    addresses.map((source) => ({
+      family: familyOf(source),
+      protocol: "udp",
+      original: { destinationPort: mapping.hostPort },
+      reply: { source, sourcePort: mapping.containerPort },
+    })),
+  );
+}
+
+function udpOf(mappings: readonly PortMapping[]): readonly PortMapping[] {
+  return mappings.filter(({ protocol }) => protocol === "udp");
+}
+
+/**
+ * Forgets the flows to the node that a new pod's UDP ports have now; flows through the node, and those to Services that
+ * the node has the addresses of, stay as they are.
+ *
+ * @throws SyscallError, NetlinkError when the kernel refuses
+ */
+export function forgetFlowsOf(
+  syscalls: Syscalls,
+  { mappings, addresses, serviceCidrs }: Pick<Publication, "mappings" | "addresses" | "serviceCidrs">,
+): void {
+  let local: ReadonlySet<Address> | undefined;
+  forget(syscalls, flowsOf(mappings, addresses), ({ original: { destination } }) => {
+    if (serviceCidrs.some((cidr) => cidrContains(cidr, destination))) return false;
+    return (local ??= localAddresses(syscalls)).has(destination);
+  });
+}
+
+/** Forgets the flows to the UDP ports of a pod that has gone. @throws as {@link forgetFlowsOf} */
+export function forgetFlowsTo(
+  syscalls: Syscalls,
+  mappings: readonly PortMapping[],
+  addresses: readonly Address[],
+): void {
+  forget(syscalls, flowsTo(mappings, addresses), () => true);
+}
+
+function forget(
+  syscalls: Syscalls,
+  filters: readonly ConntrackFilter[],
+  isMeant: (entry: ConntrackEntry) => boolean,
+): void {
+  if (filters.length === 0) return;
+  const socket = openConntrackSocket(syscalls);
+  try {
+    const meant: ConntrackEntry[] = [];
+    for (const asked of questions(filters)) {
+      visitEntries(socket, asked, (entry) => {
+        if (filters.some((filter) => matchesFilter(filter, entry)) && isMeant(entry)) meant.push(entry);
+      });
+    }
+    deleteEntries(socket, meant);
+  } finally {
+    socket.close();
+  }
+}
+
+/** More than these are asked as one: the kernel goes through its whole table for each, for some 10 ms. */
+const MOST_QUESTIONS = 4;
+
+/** What the kernel is asked for, so that all that the filters mean is among it. */
+function questions(filters: readonly ConntrackFilter[]): readonly ConntrackFilter[] {
+  if (filters.length <= MOST_QUESTIONS) return filters;
+  const families = ([4, 6] as const).filter((family) => filters.some((filter) => filter.family === family));
+  return families.map((family) => ({ family, protocol: "udp" }));
+}
+
+function localAddresses(syscalls: Syscalls): ReadonlySet<Address> {
+  const socket = openRouteSocket(syscalls);
+  try {
+    const found = socket.dump(dumpAddresses()).map(parseInterfaceAddress);
+    return new Set(found.flatMap((own) => (own === undefined ? [] : [own.address.address])));
+  } finally {
+    socket.close();
+  }
+}

@@ -1,0 +1,177 @@
+import type { ErrorCode } from "../kernel/error.ts";
+import { DrawbridgeError } from "../kernel/error.ts";
+import type { AttachmentRecord } from "./attachment.ts";
+import { attachmentToJson } from "./attachment.ts";
+import { attachmentFromJson, expectString, JsonObject } from "./attachment_decoder.ts";
+import { expectNetworkName, expectOwner } from "./owner.ts";
+
+/**
+ * The messages between the plugin and policyd: each request is answered by one reply, in order.
+ *
+ * They live here because both sides need them and the plugin imports nothing of policyd.
+ */
+export const MESSAGE_VERSION = 1;
+
+/** Which attachment: what names its record. */
+export interface AttachmentName {
+  readonly network: string;
+  readonly containerId: string;
+  readonly ifname: string;
+}
+
+export type PolicydRequest =
+  /** A pod is being attached: answered when its policies are in force. */
+  | { readonly type: "register"; readonly attachment: AttachmentRecord }
+  /** A pod is being detached: answered when nothing of it is left. One that is not known is no error. */
+  | { readonly type: "unregister"; readonly attachment: AttachmentName }
+  | { readonly type: "status" };
+
+export type PolicydReply =
+  | { readonly type: "done" }
+  | { readonly type: "status"; readonly status: PolicydStatus }
+  /** Nothing was done. `isTemporary`: the same request may succeed later. `code`: what the runtime is told apart. */
+  | {
+      readonly type: "refused";
+      readonly isTemporary: boolean;
+      readonly message: string;
+      readonly code?: RefusalCode;
+    };
+
+const REFUSAL_CODES = ["ERR_HOST_PORT_TAKEN"] as const satisfies readonly ErrorCode[];
+
+/** The refusals that have a code of their own over the socket. */
+export type RefusalCode = (typeof REFUSAL_CODES)[number];
+
+/** The code as one that a refusal can carry; undefined for any other text. */
+export function refusalCode(code: string): RefusalCode | undefined {
+  return REFUSAL_CODES.find((known) => known === code);
+}
+
+/** How policyd is. */
+export interface PolicydStatus {
+  /** Of Drawbridge. */
+  readonly version: string;
+  readonly nodeName: string;
+  readonly uptimeSeconds: number;
+  /** Whether every object has been read once; nothing is programmed before. */
+  readonly isSynced: boolean;
+  /** How many objects of each kind are in force. */
+  readonly objects: Readonly<Record<string, number>>;
+  readonly attachments: number;
+  /** How many problems there are, of which `problems` tells the first. */
+  readonly problemCount: number;
+  readonly problems: readonly string[];
+}
+
+/** A request as JSON. */
+export function requestToJson(request: PolicydRequest): object {
+  return request.type === "register"
+    ? { version: MESSAGE_VERSION, type: request.type, attachment: attachmentToJson(request.attachment) }
+    : { version: MESSAGE_VERSION, ...request };
+}
+
+/** A reply as JSON. */
+export function replyToJson(reply: PolicydReply): object {
+  return { version: MESSAGE_VERSION, ...reply };
+}
+
+/**
+ * Reads a request.
+ *
+ * @throws DrawbridgeError ERR_PROTOCOL for whatever is none, naming the field, its value and what was expected
+ */
+export function parseRequest(text: string): PolicydRequest {
+  return parseMessage(text, (message): PolicydRequest => {
+    const type = message.string("type");
+    switch (type) {
+      case "register":
+        return Object.freeze({ type, attachment: attachmentFromJson(message.get("attachment")) });
+      case "unregister":
+        return Object.freeze({ type, attachment: readName(message.object("attachment")) });
+      case "status":
+        return Object.freeze({ type });
+      default:
+        throw malformed(`type: ${JSON.stringify(type.slice(0, 40))}; expected register, unregister or status`);
+    }
+  });
+}
+
+/** Reads a reply. @throws DrawbridgeError ERR_PROTOCOL as {@link parseRequest} */
+export function parseReply(text: string): PolicydReply {
+  return parseMessage(text, (message): PolicydReply => {
+    const type = message.string("type");
+    switch (type) {
+      case "done":
+        return { type };
+      case "status":
+        return { type, status: readStatus(message.object("status")) };
+      case "refused":
+        return readRefusal(message);
+      default:
+        throw malformed(`type: ${JSON.stringify(type.slice(0, 40))}; expected done, status or refused`);
+    }
+  });
+}
+
+function parseMessage<T>(text: string, read: (message: JsonObject) => T): T {
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch {
+    throw malformed(`no JSON in ${text.length} characters; expected one object on a line`);
+  }
+  try {
+    const message = new JsonObject(value, "message");
+    const version = message.get("version");
+    if (version !== MESSAGE_VERSION) {
+      throw malformed(
+        `version: ${typeof version === "number" ? version : "no number"}; expected ${MESSAGE_VERSION}: the plugin and policyd must be of one release`,
+      );
+    }
+    return read(message);
+  } catch (error) {
+    if (error instanceof DrawbridgeError && error.code !== "ERR_PROTOCOL") throw malformed(error.message);
+    throw error;
+  }
+}
+
+function readName(object: JsonObject): AttachmentName {
+  const name = {
+    network: expectNetworkName(object.string("network")),
+    containerId: object.string("containerId"),
+    ifname: object.string("ifname"),
+  };
+  expectOwner(name);
+  return Object.freeze(name);
+}
+
+function readRefusal(message: JsonObject): PolicydReply {
+  const refusal = {
+    type: "refused",
+    isTemporary: message.boolean("isTemporary"),
+    message: message.string("message"),
+  } as const;
+  if (message.get("code") === undefined) return refusal;
+  const text = message.string("code");
+  const code = refusalCode(text);
+  if (code !== undefined) return { ...refusal, code };
+  throw malformed(`code: ${JSON.stringify(text.slice(0, 40))}; expected ${REFUSAL_CODES.join(" or ")} or none`);
+}
+
+function readStatus(object: JsonObject): PolicydStatus {
+  const counts = object.object("objects");
+  return {
+    version: object.string("version"),
+    nodeName: object.string("nodeName"),
+    uptimeSeconds: object.integer("uptimeSeconds", 0, Number.MAX_SAFE_INTEGER),
+    isSynced: object.boolean("isSynced"),
+    objects: Object.fromEntries(counts.keys().map((kind) => [kind, counts.integer(kind, 0, Number.MAX_SAFE_INTEGER)])),
+    attachments: object.integer("attachments", 0, Number.MAX_SAFE_INTEGER),
+    problemCount: object.integer("problemCount", 0, Number.MAX_SAFE_INTEGER),
+    problems: object.list("problems").map((problem, index) => expectString(problem, `problems[${index}]`)),
+  };
+}
+
+function malformed(message: string): DrawbridgeError {
+  return new DrawbridgeError("ERR_PROTOCOL", `message: ${message}`);
+}

@@ -1,0 +1,206 @@
+import assert from "node:assert/strict";
+import type { Address } from "../../kernel/ip/address.ts";
+import { familyOf, formatAddress, parseAddress } from "../../kernel/ip/address.ts";
+import { parseCidr } from "../../kernel/ip/cidr.ts";
+import type { Configuration } from "../lab/cni.ts";
+import { add } from "../lab/cni.ts";
+import type { Lab, LabPod } from "../lab/lab.ts";
+import { createLab } from "../lab/lab.ts";
+import type { LabNamespace } from "../lab/namespace.ts";
+import type { Flow, ProbeResult } from "../lab/probe/prober.ts";
+import { Prober } from "../lab/probe/prober.ts";
+import type { TwoNodes, WiredNode } from "../lab/topology.ts";
+import { twoNodes } from "../lab/topology.ts";
+import { PORT } from "../support/host_ports/published.ts";
+import { PolicydNode } from "../support/policyd_node.ts";
+import { requireBridgeNetfilter, requireKernel } from "../support/privilege.ts";
+import { podResult } from "./add_result.ts";
+
+const HOST_PORT = 7000;
+const protocols = ["tcp", "udp", "sctp"] as const;
+/** For what must not be reached: longer than any answer on one machine takes. */
+const SHORT = { timeoutMilliseconds: 400 };
+
+/** As containerd sends them. */
+function published(
+  hostPort: number,
+  options: { readonly HostIP?: string; readonly protocols?: readonly string[] } = {},
+): Configuration {
+  const { HostIP = "", protocols: names = protocols } = options;
+  const mappings = names.map((Protocol) => ({ HostPort: hostPort, ContainerPort: PORT, Protocol, HostIP }));
+  return { runtimeConfig: { portMappings: mappings } };
+}
+
+/** Who keeps the rules, and the two ways a packet takes through a bridge. */
+const modes = [
+  { keeper: "", bridgeNetfilter: true },
+  { keeper: "", bridgeNetfilter: false },
+  { keeper: " with policyd", bridgeNetfilter: true },
+  { keeper: " with policyd", bridgeNetfilter: false },
+] as const;
+
+for (const { keeper, bridgeNetfilter } of modes) {
+  describe(`host ports${keeper}, br_netfilter ${bridgeNetfilter ? "on" : "off"}`, function () {
+    this.timeout(60_000);
+    let lab: Lab;
+    let nodes: TwoNodes;
+    let policyd: PolicydNode | undefined;
+    let prober: Prober;
+    let web: Attached;
+    let other: Attached;
+    let far: Attached;
+
+    interface Attached {
+      readonly pod: LabPod;
+      readonly addresses: readonly Address[];
+    }
+
+    const attach = (name: string, on: WiredNode, overrides: Configuration = {}): Attached => {
+      const pod = lab.pod(name);
+      const { ips } = podResult(add(on, pod, { ...(on === nodes.node1 ? policyd?.overrides : {}), ...overrides }));
+      const addresses = ips.map(({ address }) => parseCidr(address).address);
+      for (const address of addresses) {
+        for (const protocol of protocols) prober.listen(protocol, { namespace: pod, address, port: PORT });
+      }
+      return { pod, addresses };
+    };
+
+    before(async function () {
+      requireKernel(this);
+      if (bridgeNetfilter) requireBridgeNetfilter(this);
+      lab = createLab(`ports-${keeper === "" ? "" : "policyd-"}${bridgeNetfilter ? "on" : "off"}`);
+      nodes = twoNodes(lab, { bridgeNetfilter });
+      policyd = keeper === "" ? undefined : new PolicydNode(lab, nodes.node1);
+      await policyd?.start();
+      prober = new Prober(lab.calls);
+      web = attach("web", nodes.node1, {
+        ...published(HOST_PORT),
+        serviceCIDRs: ["10.96.0.0/12", "fd00:96::/112", "10.96.7.0/24"],
+      });
+      other = attach("other", nodes.node1);
+      far = attach("far", nodes.node2);
+    });
+
+    after(async () => {
+      prober?.close();
+      await policyd?.kill();
+      lab?.destroy();
+    });
+
+    it("are rules of the daemon's tables where there is one, else of the plugin's", () => {
+      const tables = nodes.node1.node.exec("nft", ["list", "tables"]).trim().split("\n");
+      const expected =
+        keeper === "" ? ["table inet drawbridge-cni"] : ["table bridge drawbridge", "table inet drawbridge"];
+      assert.deepEqual(tables.toSorted(), expected);
+    });
+
+    const flows = (
+      from: LabNamespace,
+      addresses: readonly Address[],
+      port = HOST_PORT,
+      names: readonly (typeof protocols)[number][] = protocols,
+    ): readonly Flow[] =>
+      addresses.flatMap((address) => names.map((protocol): Flow => ({ protocol, from, to: { address, port } })));
+
+    const describeResult = ({ flow, seenBy, seenSource, why }: ProbeResult): string =>
+      `${flow.protocol} ${flow.from.name} to ${formatAddress(flow.to.address)}: ` +
+      (seenBy === undefined
+        ? why
+        : `seen by ${seenBy.name} from ${seenSource === undefined ? "" : formatAddress(seenSource)}`);
+
+    /** Demands that all flows get through, to one namespace, and come from the address that is expected there. */
+    const assertSeen = async (
+      wanted: readonly Flow[],
+      by: LabNamespace,
+      source: (flow: Flow) => Address | undefined,
+    ): Promise<void> => {
+      assert.ok(wanted.length > 0);
+      const results = await prober.run(wanted);
+      const wrong = results.filter(
+        ({ flow, reached, seenBy, seenSource }) => !reached || seenBy !== by || seenSource !== source(flow),
+      );
+      assert.deepEqual(wrong.map(describeResult), []);
+    };
+
+    const ofFamily =
+      (addresses: readonly Address[]) =>
+      ({ to }: Flow): Address | undefined =>
+        addresses.find((address) => familyOf(address) === familyOf(to.address));
+
+    it("POD-07 R1 R8: from outside, in both families, the pod sees the client's own address", async () => {
+      const { node1, router } = nodes;
+      await assertSeen(flows(router, [...node1.addresses]), web.pod, ofFamily(node1.routerAddresses));
+      await assertSeen(flows(far.pod, [...node1.addresses]), web.pod, ofFamily(far.addresses));
+    });
+
+    it("POD-07 R1: a pod of the same node reaches it by any address of the node, and is seen as itself", async () => {
+      const { node1 } = nodes;
+      await assertSeen(flows(other.pod, [...node1.addresses, ...node1.gateways]), web.pod, ofFamily(other.addresses));
+    });
+
+    it("POD-07 R1: the pod reaches itself by its host port, and sees the node", async () => {
+      const { node1 } = nodes;
+      await assertSeen(flows(web.pod, [...node1.addresses]), web.pod, ofFamily(node1.gateways));
+    });
+
+    it("POD-07 R1: the node reaches it by its own address", async () => {
+      const { node1 } = nodes;
+      await assertSeen(flows(node1.node, [...node1.addresses]), web.pod, ofFamily(node1.addresses));
+    });
+
+    it("R1: what listens on localhost of the node keeps being reached there", async () => {
+      const { node } = nodes.node1;
+      const loopback = [parseAddress("127.0.0.1"), parseAddress("::1")];
+      for (const address of loopback) prober.listen("tcp", { namespace: node, address, port: HOST_PORT });
+      await assertSeen(flows(node, loopback, HOST_PORT, ["tcp"]), node, ofFamily(loopback));
+    });
+
+    it("R4: traffic through the node to that port of another host, or of another pod, is untouched", async () => {
+      const { node1, router } = nodes;
+      for (const address of node1.routerAddresses) {
+        for (const protocol of protocols) prober.listen(protocol, { namespace: router, address, port: HOST_PORT });
+      }
+      await assertSeen(flows(other.pod, node1.routerAddresses), router, ofFamily(other.addresses));
+      for (const address of other.addresses) prober.listen("tcp", { namespace: other.pod, address, port: HOST_PORT });
+      await assertSeen(flows(router, other.addresses, HOST_PORT, ["tcp"]), other.pod, ofFamily(node1.routerAddresses));
+      await assertSeen(flows(far.pod, other.addresses, HOST_PORT, ["tcp"]), other.pod, ofFamily(far.addresses));
+    });
+
+    it("R5: a Service address among the node's own is untouched, any other of its addresses is published", async () => {
+      const { node } = nodes.node1;
+      const services = ["10.96.7.1", "fd00:96::7"].map((text) => parseAddress(text));
+      // 10.96.0.0/12 ends at 10.111.255.255.
+      const more = ["10.112.0.7", "fd00:97::7"].map((text) => parseAddress(text));
+      for (const address of [...services, ...more]) {
+        node.exec("ip", ["addr", "add", formatAddress(address), "dev", "lo"]);
+      }
+      for (const address of services) {
+        for (const protocol of protocols) prober.listen(protocol, { namespace: node, address, port: HOST_PORT });
+      }
+      await assertSeen(flows(other.pod, services), node, ofFamily(other.addresses));
+      await assertSeen(flows(other.pod, more), web.pod, ofFamily(other.addresses));
+    });
+
+    it("R3: hostIP takes its one address; 0.0.0.0 and :: take those of their family", async () => {
+      const { node1 } = nodes;
+      const [address4, address6] = node1.addresses;
+      const [gateway4, gateway6] = node1.gateways;
+      const cases: readonly (readonly [HostIP: string, reached: readonly Address[], not: readonly Address[]])[] = [
+        [formatAddress(address4), [address4], [gateway4, address6]],
+        [formatAddress(address6), [address6], [gateway6, address4]],
+        ["0.0.0.0", [address4, gateway4], [address6]],
+        ["::", [address6, gateway6], [address4]],
+      ];
+      for (const [index, [HostIP, reached, not]] of cases.entries()) {
+        const port = 7100 + index;
+        const { pod } = attach(`ip${index}`, node1, published(port, { HostIP, protocols: ["TCP"] }));
+        await assertSeen(flows(other.pod, reached, port, ["tcp"]), pod, ofFamily(other.addresses));
+        const results = await prober.run(flows(other.pod, not, port, ["tcp"]), SHORT);
+        assert.deepEqual(
+          results.map(({ seenBy }) => seenBy),
+          not.map(() => undefined),
+        );
+      }
+    });
+  });
+}

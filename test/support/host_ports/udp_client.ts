@@ -1,0 +1,39 @@
+import type { Address } from "../../../kernel/ip/address.ts";
+import { familyOf } from "../../../kernel/ip/address.ts";
+import type { LabNamespace } from "../../lab/namespace.ts";
+import type { Prober } from "../../lab/probe/prober.ts";
+import { ProbeSocket, SocketType } from "../../lab/probe/socket.ts";
+
+/** A client that goes on from one UDP port, as resolvers and game clients do: its flow stays the same. */
+export class UdpClient implements Disposable {
+  readonly #socket: ProbeSocket;
+  readonly #from: LabNamespace;
+
+  constructor(from: LabNamespace, own: Address) {
+    this.#from = from;
+    this.#socket = ProbeSocket.open(from, familyOf(own), SocketType.DATAGRAM);
+    this.#socket.bind({ address: own, port: 5555 });
+  }
+
+  /** Sends some datagrams and waits for nothing. */
+  send(address: Address, port: number, count = 3): void {
+    for (let i = 0; i < count; i++) this.#socket.sendTo(new Uint8Array(16), { address, port });
+  }
+
+  /** Sends until a datagram comes back or a second has passed; one that is lost is sent again. */
+  async ask(prober: Prober, address: Address, port: number): Promise<"answered" | "silence"> {
+    for (let i = 0; i < 40; i++) {
+      this.#socket.sendTo(new Uint8Array(16).fill(7), { address, port });
+      // Gives the responders their turn.
+      await prober.run([{ protocol: "icmp", from: this.#from, to: { address, port: 0 } }]);
+      for (const next of this.#socket.drain()) {
+        if (next.kind === "data") return "answered";
+      }
+    }
+    return "silence";
+  }
+
+  [Symbol.dispose](): void {
+    this.#socket.close();
+  }
+}
