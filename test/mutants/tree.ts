@@ -4,6 +4,7 @@ import os from "node:os";
 import path from "node:path";
 import process from "node:process";
 import { buildPlugin } from "../setup/build.mjs";
+import { buildDaemon } from "../setup/build_daemon.mjs";
 import type { Mutant } from "./mutant.ts";
 import { applyMutant } from "./mutant.ts";
 import type { Report } from "./verdict.ts";
@@ -51,9 +52,10 @@ export class TreeCopy implements Disposable {
     }
   }
 
-  /** Makes the executable from the tree as it is. @throws SetupFailure when it does not compile */
+  /** Makes the executable and the daemon from the tree as it is. @throws SetupFailure when it does not compile */
   build(): void {
     buildPlugin(this.root, this.#bun);
+    buildDaemon(this.root, this.#bun);
   }
 
   /**

@@ -4,6 +4,7 @@ import path from "node:path";
 import { fileURLToPath } from "node:url";
 import { loadBridgeNetfilter } from "./bridge_netfilter.mjs";
 import { buildPlugin } from "./build.mjs";
+import { buildDaemon } from "./build_daemon.mjs";
 import { SYSTEM_DIRECTORIES, ensureTools } from "./debian.mjs";
 import { SetupFailure, say } from "./failure.mjs";
 import { ensurePackages } from "./packages.mjs";
@@ -61,7 +62,10 @@ async function runTask(name, args) {
   const toolchain = ensurePackages(PROJECT);
   ensureTools(task.tools);
   if (task.usesBridges) loadBridgeNetfilter();
-  if (task.builds) buildPlugin(PROJECT, toolchain.bun);
+  if (task.builds) {
+    buildPlugin(PROJECT, toolchain.bun);
+    buildDaemon(PROJECT, toolchain.bun);
+  }
   const env = { ...environment(toolchain), ...task.env };
   for (const [index, { script, args: fixed }] of task.commands.entries()) {
     const isLast = index === task.commands.length - 1;

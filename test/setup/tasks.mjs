@@ -10,7 +10,7 @@ import { IPERF, KERNEL_TOOLS } from "./debian.mjs";
 
 /**
  * @typedef {object} Task
- * @property {boolean} builds whether the plugin executable is made first
+ * @property {boolean} builds whether the plugin executable and the daemon are made first
  * @property {readonly Tool[]} tools of the machine that it uses
  * @property {boolean} usesBridges whether br_netfilter is wanted
  * @property {Readonly<Record<string, string>>} env

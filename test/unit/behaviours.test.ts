@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { globSync, readFileSync } from "node:fs";
 
 /** A behaviour's ID as it stands in a test title: POD-01, P5, B18, I2. */
-const ID = /\b(?:[A-Z]{2,6}-\d{2}|[A-Z]\d{1,2})\b/g;
+const ID = /\b(?:[A-Z]{2,7}-\d{2}|[A-Z]\d{1,2})\b/g;
 
 /** The first argument of it() and describe(), whatever its quotes. */
 const TITLE = /\b(?:it|describe)\(\s*(["'`])((?:(?!\1).)*)\1/g;

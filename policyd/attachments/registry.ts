@@ -1,0 +1,66 @@
+import type { AttachmentRecord } from "../../ipam/attachment.ts";
+import { listAttachments } from "../../ipam/attachment.ts";
+import type { StoreFileSystem } from "../../ipam/file_system.ts";
+import { isName } from "../../ipam/owner.ts";
+import type { AttachmentName } from "../../ipam/policyd_messages.ts";
+
+/** Where the records are, and which boot they must be of. */
+export interface RecordPlace {
+  /** Usually `/run/drawbridge`. */
+  readonly stateDirectory: string;
+  readonly bootId: string;
+  readonly files: StoreFileSystem;
+}
+
+/** The pod interfaces of this node, by what the plugin wrote down and what it registers. */
+export class AttachmentRegistry {
+  readonly #records = new Map<string, AttachmentRecord>();
+
+  get size(): number {
+    return this.#records.size;
+  }
+
+  values(): Iterable<AttachmentRecord> {
+    return this.#records.values();
+  }
+
+  get(name: AttachmentName): AttachmentRecord | undefined {
+    return this.#records.get(attachmentKey(name));
+  }
+
+  /** Adds an attachment; one with the same names is replaced. */
+  add(record: AttachmentRecord): void {
+    this.#records.set(attachmentKey(record), record);
+  }
+
+  /** Returns the attachment that is now gone, undefined if there was none. */
+  remove(name: AttachmentName): AttachmentRecord | undefined {
+    const record = this.get(name);
+    this.#records.delete(attachmentKey(name));
+    return record;
+  }
+
+  /**
+   * Adds every attachment of this boot that has a record: those made while no daemon was running.
+   *
+   * @returns a message for each record that cannot be read
+   * @throws DrawbridgeError ERR_STORE when a directory of records cannot be listed
+   */
+  load({ stateDirectory, bootId, files }: RecordPlace): readonly string[] {
+    const problems: string[] = [];
+    for (const network of [...files.readDirectory(`${stateDirectory}/attachments`)].sort()) {
+      if (!isName(network)) continue;
+      const { records, unreadable } = listAttachments(stateDirectory, network, files);
+      for (const record of records) if (record.bootId === bootId) this.add(record);
+      problems.push(
+        ...unreadable.map(({ path, reason }) => `${path}: ${reason}; the pod is not known until it registers`),
+      );
+    }
+    return problems;
+  }
+}
+
+/** What names an attachment, as one text: unambiguous, as none of the three may hold a slash. */
+export function attachmentKey({ network, containerId, ifname }: AttachmentName): string {
+  return `${network}/${containerId}/${ifname}`;
+}

@@ -1,0 +1,105 @@
+import { claimsOf, claimsOverlap, portTaken } from "../../cni/host_port_claim.ts";
+import type { Claim } from "../../cni/host_port_claim.ts";
+import type { AttachmentRecord } from "../../ipam/attachment.ts";
+import type { AttachmentName } from "../../ipam/policyd_messages.ts";
+import { DrawbridgeError } from "../../kernel/error.ts";
+import type { Address } from "../../kernel/ip/address.ts";
+import { familyOf, formatAddress } from "../../kernel/ip/address.ts";
+import { commentText } from "../../kernel/nftables/identifier.ts";
+import { attachmentKey } from "./registry.ts";
+
+/** Why an attachment cannot have what it asks for. */
+export interface Conflict {
+  /** Who has it. */
+  readonly holder: AttachmentRecord;
+  /** ERR_HOST_PORT_TAKEN naming the port and its holder, or ERR_CONFIGURATION for an address. */
+  readonly error: DrawbridgeError;
+}
+
+/** Whether an attachment has host ports or masquerade, whoever keeps the rules for it. */
+export function hasRules({ portMappings, ipMasq }: AttachmentRecord): boolean {
+  return portMappings.length > 0 || ipMasq === true;
+}
+
+/**
+ * Which attachments have their host ports and their masquerade: no two of them want the same.
+ *
+ * Beside each port being one pod's, this keeps what goes into one set apart: the kernel refuses a whole batch in which
+ * two ranges overlap, and with it every other pod's elements.
+ */
+export class RuleHolders {
+  readonly #holders = new Map<string, AttachmentRecord>();
+
+  /** Whether this very record has what it asks for. */
+  has(attachment: AttachmentRecord): boolean {
+    return this.#holders.get(attachmentKey(attachment)) === attachment;
+  }
+
+  /**
+   * Gives an attachment what it asks for, all of it or nothing; what it had under its names before is replaced.
+   *
+   * @returns the first conflict, undefined when it has all of it now
+   */
+  take(attachment: AttachmentRecord): Conflict | undefined {
+    const key = attachmentKey(attachment);
+    for (const [other, holder] of this.#holders) {
+      const error = other === key ? undefined : refusalBeside(attachment, holder);
+      if (error !== undefined) return { holder, error };
+    }
+    this.#holders.set(key, attachment);
+    return undefined;
+  }
+
+  /** Takes from an attachment whatever it has. */
+  release(name: AttachmentName): void {
+    this.#holders.delete(attachmentKey(name));
+  }
+}
+
+function refusalBeside(attachment: AttachmentRecord, holder: AttachmentRecord): DrawbridgeError | undefined {
+  const who = commentText(holderName(holder));
+  const held = claimsOfAll(holder);
+  const taken = claimsOfAll(attachment).find((claim) => held.some((other) => claimsOverlap(claim, other)));
+  if (taken !== undefined) return portTaken(taken.mapping, attachment.portMappings.indexOf(taken.mapping), who);
+  const shared = isMasqueraded(attachment) && isMasqueraded(holder) ? sharedAddress(attachment, holder) : undefined;
+  return shared === undefined
+    ? undefined
+    : new DrawbridgeError(
+        "ERR_CONFIGURATION",
+        `addresses: ${formatAddress(shared)} is also that of ${who} in network ${holder.network}; expected one of its own for ipMasq: give the networks ranges that do not overlap`,
+      );
+}
+
+function holderName({ pod, containerId }: AttachmentRecord): string {
+  return pod === undefined ? containerId : `${pod.namespace}/${pod.name} ${containerId}`;
+}
+
+function claimsOfAll({ portMappings, addresses }: AttachmentRecord): readonly Claim[] {
+  const families = ([4, 6] as const).filter((family) => addresses.some(({ address }) => familyOf(address) === family));
+  return portMappings.flatMap((mapping) => claimsOf(mapping, families));
+}
+
+/** By rules of the daemon's: those of a plugin that worked alone are in another table. */
+function isMasqueraded({ policyd, ipMasq }: AttachmentRecord): boolean {
+  return policyd !== undefined && ipMasq === true;
+}
+
+function sharedAddress(one: AttachmentRecord, other: AttachmentRecord): Address | undefined {
+  return one.addresses.find(({ address }) => other.addresses.some((its) => its.address === address))?.address;
+}
+
+/**
+ * Those whose address is another attachment's now: the address store gives an address to one pod of a network, so they
+ * are gone, and their DEL never came.
+ */
+export function supersededBy(
+  attachment: AttachmentRecord,
+  others: Iterable<AttachmentRecord>,
+): readonly AttachmentRecord[] {
+  return [...others].filter(
+    (other) =>
+      other.network === attachment.network &&
+      attachmentKey(other) !== attachmentKey(attachment) &&
+      sharedAddress(attachment, other) !== undefined,
+  );
+}

@@ -1,0 +1,102 @@
+import { DrawbridgeError } from "../../kernel/error.ts";
+import { readEndpointSlice } from "./gate/endpoint_slice.ts";
+import { readMetadata, readNamespacedMetadata } from "./gate/metadata.ts";
+import { readNamespace } from "./gate/namespace.ts";
+import { readNetworkPolicy } from "./gate/network_policy.ts";
+import { readNode } from "./gate/node.ts";
+import { readPod } from "./gate/pod.ts";
+import { readService } from "./gate/service.ts";
+import type { ClusterObject, Kind } from "./model.ts";
+import { Reader } from "./reader.ts";
+
+/** What the gate made of one value. */
+export type Verdict =
+  /** An object to use, with what was left out of it. */
+  | { readonly type: "accepted"; readonly object: ClusterObject; readonly problems: readonly string[] }
+  /** One of our kinds, which cannot be used. `id` where it says which it is: an older version of it stays in force. */
+  | { readonly type: "refused"; readonly id: ObjectId | undefined; readonly problem: string }
+  /** None of our kinds. */
+  | { readonly type: "ignored" };
+
+export interface ObjectId {
+  readonly kind: Kind;
+  readonly key: string;
+}
+
+interface Gate {
+  readonly kind: Kind;
+  /** Group and version; the empty group for the core. */
+  readonly group: string;
+  readonly version: string;
+  readonly isNamespaced: boolean;
+  readonly read: (object: Reader) => ClusterObject;
+}
+
+const GATES: readonly Gate[] = [
+  { kind: "Namespace", group: "", version: "v1", isNamespaced: false, read: readNamespace },
+  { kind: "Node", group: "", version: "v1", isNamespaced: false, read: readNode },
+  { kind: "Pod", group: "", version: "v1", isNamespaced: true, read: readPod },
+  { kind: "Service", group: "", version: "v1", isNamespaced: true, read: readService },
+  { kind: "EndpointSlice", group: "discovery.k8s.io", version: "v1", isNamespaced: true, read: readEndpointSlice },
+  { kind: "NetworkPolicy", group: "networking.k8s.io", version: "v1", isNamespaced: true, read: readNetworkPolicy },
+];
+
+/** Policies we do not enforce: leaving one out without a word would leave open what it closes. */
+const UNENFORCED_GROUP = "policy.networking.k8s.io";
+
+/**
+ * Turns one value of unknown JSON into an object of the model: the only way into it, for files and the API alike.
+ *
+ * What is used is judged strictly, what is not is ignored. An invalid part is left out where the rest does not depend on
+ * it and nothing opens by its absence; otherwise the object is refused. Every message begins with kind and key.
+ */
+export function judge(value: unknown): Verdict {
+  const problems: string[] = [];
+  let reader: Reader;
+  let gate: Gate | undefined;
+  try {
+    reader = new Reader(value, "", problems);
+    gate = findGate(reader.string("apiVersion"), reader.string("kind"));
+  } catch (error) {
+    return refused(error, undefined);
+  }
+  if (gate === undefined) return { type: "ignored" };
+  let id: ObjectId | undefined;
+  try {
+    id = { kind: gate.kind, key: gate.isNamespaced ? readNamespacedMetadata(reader).key : readMetadata(reader).name };
+    const object = gate.read(reader);
+    const name = nameOf(id);
+    return { type: "accepted", object, problems: Object.freeze(problems.map((problem) => `${name}: ${problem}`)) };
+  } catch (error) {
+    return refused(error, id, gate.kind);
+  }
+}
+
+/** How people call an object: `Pod default/web-0`. */
+export function nameOf(id: ObjectId): string {
+  return `${id.kind} ${id.key}`;
+}
+
+/** @throws DrawbridgeError ERR_OBJECT for a version or a policy that must not be passed over in silence */
+function findGate(apiVersion: string, kind: string): Gate | undefined {
+  const slash = apiVersion.indexOf("/");
+  const group = slash < 0 ? "" : apiVersion.slice(0, slash);
+  if (group === UNENFORCED_GROUP) {
+    throw new DrawbridgeError(
+      "ERR_OBJECT",
+      `${kind}: this version of Drawbridge does not enforce it; use NetworkPolicy`,
+    );
+  }
+  const gate = GATES.find((candidate) => candidate.group === group && candidate.kind === kind);
+  if (gate !== undefined && gate.version !== apiVersion.slice(slash + 1)) {
+    const expected = group === "" ? gate.version : `${group}/${gate.version}`;
+    throw new DrawbridgeError("ERR_OBJECT", `${kind}: apiVersion ${JSON.stringify(apiVersion)}; expected ${expected}`);
+  }
+  return gate;
+}
+
+function refused(error: unknown, id: ObjectId | undefined, kind?: Kind): Verdict {
+  if (!(error instanceof DrawbridgeError)) throw error;
+  const name = id === undefined ? kind : nameOf(id);
+  return { type: "refused", id, problem: `${name === undefined ? "" : `${name}: `}${error.message}` };
+}

@@ -1,0 +1,39 @@
+import { expectLabelName, expectName } from "../name.ts";
+import type { Reader } from "../reader.ts";
+
+/** `metadata` of an object, its names judged. */
+export interface Metadata {
+  readonly reader: Reader;
+  readonly name: string;
+  readonly isTerminating: boolean;
+}
+
+export interface NamespacedMetadata extends Metadata {
+  readonly namespace: string;
+  readonly key: string;
+}
+
+/**
+ * The metadata of an object without a namespace, whose key is its name.
+ *
+ * @throws DrawbridgeError ERR_OBJECT for a missing or invalid name
+ */
+export function readMetadata(object: Reader): Metadata {
+  const reader = object.object("metadata");
+  return {
+    reader,
+    name: expectName(reader.get("name"), reader.path("name")),
+    isTerminating: reader.optionalString("deletionTimestamp") !== undefined,
+  };
+}
+
+/**
+ * The metadata of an object in a namespace: "default" where a file names none, as kubectl has it.
+ *
+ * @throws DrawbridgeError ERR_OBJECT for a missing or invalid name
+ */
+export function readNamespacedMetadata(object: Reader): NamespacedMetadata {
+  const metadata = readMetadata(object);
+  const namespace = expectLabelName(metadata.reader.get("namespace") ?? "default", metadata.reader.path("namespace"));
+  return { ...metadata, namespace, key: `${namespace}/${metadata.name}` };
+}

@@ -1,0 +1,23 @@
+import type { Namespace } from "../model.ts";
+import { frozenLabels, readLabels } from "../name.ts";
+import type { Reader } from "../reader.ts";
+import { readMetadata } from "./metadata.ts";
+
+const NAME_LABEL = "kubernetes.io/metadata.name";
+
+/**
+ * A v1 Namespace. The label that every namespace of a cluster has is there even if a file leaves it out.
+ *
+ * @throws DrawbridgeError ERR_OBJECT
+ */
+export function readNamespace(object: Reader): Namespace {
+  const { reader, name, isTerminating } = readMetadata(object);
+  const labels = readLabels(reader, "labels");
+  return Object.freeze({
+    kind: "Namespace",
+    key: name,
+    name,
+    labels: labels[NAME_LABEL] === name ? labels : frozenLabels(Object.entries({ ...labels, [NAME_LABEL]: name })),
+    isTerminating,
+  });
+}

@@ -1,0 +1,66 @@
+import type { Address } from "../../../kernel/ip/address.ts";
+import type { ContainerPort, Pod } from "../model.ts";
+import { expectName, expectPort, expectPortName, readAnnotations, readLabels } from "../name.ts";
+import type { Reader } from "../reader.ts";
+import { expectAddress } from "./address.ts";
+import { readNamespacedMetadata } from "./metadata.ts";
+import { PROTOCOLS } from "./protocol.ts";
+
+const PHASES = ["Pending", "Running", "Succeeded", "Failed", "Unknown"] as const;
+
+/**
+ * A v1 Pod. An address or a port that is invalid is left out and told.
+ *
+ * @throws DrawbridgeError ERR_OBJECT
+ */
+export function readPod(object: Reader): Pod {
+  const { reader, namespace, name, key, isTerminating } = readNamespacedMetadata(object);
+  const [spec, status] = [object.object("spec"), object.object("status")];
+  const nodeName = spec.get("nodeName");
+  return Object.freeze({
+    kind: "Pod",
+    key,
+    name,
+    namespace,
+    uid: reader.optionalString("uid", 128) ?? "",
+    labels: readLabels(reader, "labels"),
+    annotations: readAnnotations(reader),
+    addresses: readAddresses(status),
+    nodeName: nodeName === undefined || nodeName === "" ? undefined : expectName(nodeName, spec.path("nodeName")),
+    hostNetwork: spec.boolean("hostNetwork", false),
+    phase: status.oneOf("phase", PHASES, "Pending"),
+    isTerminating,
+    ports: readPorts(spec),
+  });
+}
+
+/** `podIPs`, or the older `podIP` where a file has only that. */
+function readAddresses(status: Reader): readonly Address[] {
+  if (status.get("podIPs") !== undefined) {
+    return status.eachObject("podIPs", (entry) => expectAddress(entry.get("ip"), entry.path("ip")));
+  }
+  const single = status.get("podIP");
+  const isAbsent = single === undefined || single === "";
+  const address = isAbsent ? undefined : status.attempt(() => expectAddress(single, status.path("podIP")));
+  return Object.freeze(address === undefined ? [] : [address]);
+}
+
+/** Init containers that are restarted run beside the others (native sidecars); the rest are done before traffic. */
+function readPorts(spec: Reader): readonly ContainerPort[] {
+  const sidecars = spec.eachObject("initContainers", (container) =>
+    container.optionalString("restartPolicy") === "Always" ? readNamedPorts(container) : undefined,
+  );
+  return Object.freeze([...spec.eachObject("containers", readNamedPorts), ...sidecars].flat());
+}
+
+function readNamedPorts(container: Reader): readonly ContainerPort[] {
+  return container.eachObject("ports", (port) => {
+    const name = port.get("name");
+    if (name === undefined || name === "") return undefined;
+    return Object.freeze({
+      name: expectPortName(name, port.path("name")),
+      protocol: port.oneOf("protocol", PROTOCOLS, "TCP"),
+      port: expectPort(port.get("containerPort"), port.path("containerPort")),
+    });
+  });
+}

@@ -1,0 +1,95 @@
+import type { Address } from "../../../kernel/ip/address.ts";
+import type { LoadBalancerIngress, Service, ServicePort } from "../model.ts";
+import { expectLabelName, expectPort, expectPortOrName, readAnnotations } from "../name.ts";
+import type { Reader } from "../reader.ts";
+import { expectAddress, expectNetwork } from "./address.ts";
+import { readNamespacedMetadata } from "./metadata.ts";
+import { PROTOCOLS } from "./protocol.ts";
+import { readProxyLabels } from "./proxy_labels.ts";
+
+const TYPES = ["ClusterIP", "NodePort", "LoadBalancer", "ExternalName"] as const;
+const TRAFFIC_POLICIES = ["Cluster", "Local"] as const;
+/** The API server's default and limit, a day. */
+const AFFINITY_SECONDS = 10_800;
+const LONGEST_AFFINITY_SECONDS = 86_400;
+
+/**
+ * A v1 Service with the API server's defaults. An address, range or port that is invalid is left out and told.
+ *
+ * @throws DrawbridgeError ERR_OBJECT
+ */
+export function readService(object: Reader): Service {
+  const { reader, namespace, name, key } = readNamespacedMetadata(object);
+  const spec = object.object("spec");
+  return Object.freeze({
+    kind: "Service",
+    key,
+    name,
+    namespace,
+    ...readProxyLabels(reader),
+    annotations: readAnnotations(reader),
+    type: spec.oneOf("type", TYPES, "ClusterIP"),
+    ...readClusterIps(spec),
+    ports: spec.eachObject("ports", readPort),
+    externalIps: spec.each("externalIPs", expectAddress),
+    loadBalancerIngress: object.object("status").object("loadBalancer").eachObject("ingress", readIngress),
+    loadBalancerSourceRanges: readSourceRanges(spec),
+    externalTrafficPolicy: spec.oneOf("externalTrafficPolicy", TRAFFIC_POLICIES, "Cluster"),
+    internalTrafficPolicy: spec.oneOf("internalTrafficPolicy", TRAFFIC_POLICIES, "Cluster"),
+    // The API server writes 0 for "none" into objects of a typed client.
+    healthCheckNodePort: spec.optionalInteger("healthCheckNodePort", 0, 65_535) || undefined,
+    affinitySeconds: readAffinity(spec),
+    publishNotReadyAddresses: spec.boolean("publishNotReadyAddresses", false),
+    trafficDistribution: spec.optionalString("trafficDistribution", 63),
+  });
+}
+
+/** `clusterIPs`, or the older `clusterIP` where a file has only that. "None", and only that, is headless (HL-01). */
+function readClusterIps(spec: Reader): { readonly clusterIps: readonly Address[]; readonly isHeadless: boolean } {
+  const single = spec.optionalString("clusterIP") ?? "";
+  const decode = (value: unknown, field: string): Address | undefined =>
+    value === "None" || value === "" ? undefined : expectAddress(value, field);
+  const isHeadless = single === "None" || (spec.optionalList("clusterIPs") ?? [])[0] === "None";
+  if (isHeadless) return { clusterIps: Object.freeze([]), isHeadless };
+  if (spec.get("clusterIPs") !== undefined) return { clusterIps: spec.each("clusterIPs", decode), isHeadless };
+  const address = spec.attempt(() => decode(single, spec.path("clusterIP")));
+  return { clusterIps: Object.freeze(address === undefined ? [] : [address]), isHeadless };
+}
+
+function readPort(entry: Reader): ServicePort {
+  const name = entry.optionalString("name") ?? "";
+  const port = expectPort(entry.get("port"), entry.path("port"));
+  const target = entry.get("targetPort");
+  const hasTarget = target !== undefined && target !== 0 && target !== "";
+  return Object.freeze({
+    name: name === "" ? "" : expectLabelName(name, entry.path("name")),
+    protocol: entry.oneOf("protocol", PROTOCOLS, "TCP"),
+    port,
+    targetPort: hasTarget ? expectPortOrName(target, entry.path("targetPort")) : port,
+    nodePort: entry.optionalInteger("nodePort", 0, 65_535) || undefined,
+  });
+}
+
+/** An entry with a hostname alone is for DNS. `ipMode` is VIP unless said otherwise (KEP-1860). */
+function readIngress(entry: Reader): LoadBalancerIngress | undefined {
+  const ip = entry.get("ip");
+  if (ip === undefined || ip === "") return undefined;
+  return Object.freeze({
+    address: expectAddress(ip, entry.path("ip")),
+    ipMode: entry.oneOf("ipMode", ["VIP", "Proxy"], "VIP"),
+  });
+}
+
+function readSourceRanges(spec: Reader): Service["loadBalancerSourceRanges"] {
+  if ((spec.optionalList("loadBalancerSourceRanges") ?? []).length === 0) return undefined;
+  return spec.each("loadBalancerSourceRanges", (value, field) =>
+    // The API server takes blanks around a range, which older manifests have.
+    expectNetwork(typeof value === "string" ? value.trim() : value, field),
+  );
+}
+
+function readAffinity(spec: Reader): number | undefined {
+  if (spec.oneOf("sessionAffinity", ["None", "ClientIP"], "None") === "None") return undefined;
+  const configuration = spec.object("sessionAffinityConfig").object("clientIP");
+  return configuration.optionalInteger("timeoutSeconds", 1, LONGEST_AFFINITY_SECONDS) ?? AFFINITY_SECONDS;
+}

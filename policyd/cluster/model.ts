@@ -1,0 +1,201 @@
+import type { Address } from "../../kernel/ip/address.ts";
+import type { Cidr } from "../../kernel/ip/cidr.ts";
+
+/**
+ * What Drawbridge knows of a cluster: the fields it uses of six kinds, defaults filled in, addresses and ports parsed.
+ *
+ * All values are frozen and made by the gates in `gate/` alone, wherever an object comes from. An absent field is
+ * undefined and never missing, so that two objects are equal when their values are.
+ */
+export type ClusterObject = Namespace | Pod | Node | Service | EndpointSlice | NetworkPolicy;
+
+export type Kind = ClusterObject["kind"];
+
+export const KINDS: readonly Kind[] = ["Namespace", "Node", "Pod", "Service", "EndpointSlice", "NetworkPolicy"];
+
+/** Labels or annotations. Without a prototype: a key such as "constructor" is absent unless it is there. */
+export type Labels = Readonly<Record<string, string>>;
+
+export type Protocol = "TCP" | "UDP" | "SCTP";
+
+interface Identified<K extends string> {
+  readonly kind: K;
+  /** `namespace/name`, or the name alone of a kind without namespaces; unique among the objects of the kind. */
+  readonly key: string;
+  readonly name: string;
+}
+
+interface Namespaced<K extends string> extends Identified<K> {
+  readonly namespace: string;
+}
+
+export interface Namespace extends Identified<"Namespace"> {
+  readonly labels: Labels;
+  readonly isTerminating: boolean;
+}
+
+export interface Pod extends Namespaced<"Pod"> {
+  /** Empty where a file gives none. */
+  readonly uid: string;
+  readonly labels: Labels;
+  readonly annotations: Labels;
+  /** All of status.podIPs; those of the node for a pod of the host's network. */
+  readonly addresses: readonly Address[];
+  readonly nodeName: string | undefined;
+  readonly hostNetwork: boolean;
+  readonly phase: "Pending" | "Running" | "Succeeded" | "Failed" | "Unknown";
+  /** Asked to end; it runs, and stays what policies make of it, until it is gone. */
+  readonly isTerminating: boolean;
+  /** The named ports of its containers and native sidecars. */
+  readonly ports: readonly ContainerPort[];
+}
+
+export interface ContainerPort {
+  readonly name: string;
+  readonly protocol: Protocol;
+  readonly port: number;
+}
+
+export interface Node extends Identified<"Node"> {
+  readonly labels: Labels;
+  /** Those that are IP addresses: names are left out. */
+  readonly addresses: readonly NodeAddress[];
+  readonly podCidrs: readonly Cidr[];
+}
+
+export interface NodeAddress {
+  readonly type: "InternalIP" | "ExternalIP";
+  readonly address: Address;
+}
+
+/** Who else than Drawbridge may look after a Service or a slice, by its labels. */
+export interface ProxyLabels {
+  /** Label `service.kubernetes.io/service-proxy-name`: another proxy serves it. */
+  readonly proxyName: string | undefined;
+  /** Label `service.kubernetes.io/headless`, whatever its value. */
+  readonly hasHeadlessLabel: boolean;
+}
+
+export interface Service extends Namespaced<"Service">, ProxyLabels {
+  readonly annotations: Labels;
+  readonly type: "ClusterIP" | "NodePort" | "LoadBalancer" | "ExternalName";
+  /** Empty for a headless Service, one without an address yet and an ExternalName. */
+  readonly clusterIps: readonly Address[];
+  readonly isHeadless: boolean;
+  readonly ports: readonly ServicePort[];
+  readonly externalIps: readonly Address[];
+  readonly loadBalancerIngress: readonly LoadBalancerIngress[];
+  /** Undefined lets everyone in; an empty list nobody: every entry of it was invalid. */
+  readonly loadBalancerSourceRanges: readonly Cidr[] | undefined;
+  readonly externalTrafficPolicy: "Cluster" | "Local";
+  readonly internalTrafficPolicy: "Cluster" | "Local";
+  readonly healthCheckNodePort: number | undefined;
+  /** How long a client stays with its endpoint, in seconds; undefined without session affinity. */
+  readonly affinitySeconds: number | undefined;
+  readonly publishNotReadyAddresses: boolean;
+  /** "PreferClose", "PreferSameZone", "PreferSameNode", or what a later API adds. */
+  readonly trafficDistribution: string | undefined;
+}
+
+export interface ServicePort {
+  /** Empty where a Service's only port has none. */
+  readonly name: string;
+  readonly protocol: Protocol;
+  readonly port: number;
+  /** For people: where packets go is the port of the EndpointSlice (SVC-02). */
+  readonly targetPort: number | string;
+  readonly nodePort: number | undefined;
+}
+
+export interface LoadBalancerIngress {
+  readonly address: Address;
+  /** VIP: packets arrive with this address. Proxy: the balancer sends to a node's address itself. */
+  readonly ipMode: "VIP" | "Proxy";
+}
+
+export interface EndpointSlice extends Namespaced<"EndpointSlice">, ProxyLabels {
+  /** Label `kubernetes.io/service-name`; without it the slice belongs to no Service. */
+  readonly serviceName: string | undefined;
+  readonly addressType: "IPv4" | "IPv6" | "FQDN";
+  readonly ports: readonly EndpointPort[];
+  /** None for FQDN. */
+  readonly endpoints: readonly Endpoint[];
+}
+
+export interface EndpointPort {
+  readonly name: string;
+  readonly protocol: Protocol;
+  /** Undefined: any port, which a Service cannot use. */
+  readonly port: number | undefined;
+}
+
+export interface Endpoint {
+  /** Of the slice's family, at least one; they stand for the same thing, and the first is the one to use. */
+  readonly addresses: readonly [Address, ...Address[]];
+  readonly isReady: boolean;
+  readonly isServing: boolean;
+  readonly isTerminating: boolean;
+  readonly nodeName: string | undefined;
+  readonly zone: string | undefined;
+  /** Names of zones, of nodes; undefined without such a hint. */
+  readonly zoneHints: readonly string[] | undefined;
+  readonly nodeHints: readonly string[] | undefined;
+  /** `namespace/name` of the pod behind it. */
+  readonly podKey: string | undefined;
+}
+
+export interface NetworkPolicy extends Namespaced<"NetworkPolicy"> {
+  readonly annotations: Labels;
+  readonly podSelector: LabelSelector;
+  /** The directions in which the selected pods are isolated. */
+  readonly policyTypes: readonly PolicyType[];
+  readonly ingress: readonly PolicyRule[];
+  readonly egress: readonly PolicyRule[];
+}
+
+export type PolicyType = "Ingress" | "Egress";
+
+export interface PolicyRule {
+  /** Undefined is everyone, inside the cluster and out; an empty list nobody: every peer of it was invalid. */
+  readonly peers: readonly PolicyPeer[] | undefined;
+  /** Undefined is every port of every protocol; an empty list none: every port of it was invalid. */
+  readonly ports: readonly PolicyPort[] | undefined;
+}
+
+export type PolicyPeer = PodPeer | IpBlockPeer;
+
+export interface PodPeer {
+  readonly type: "pods";
+  /** Undefined selects every pod. */
+  readonly podSelector: LabelSelector | undefined;
+  /** Undefined selects the policy's own namespace. */
+  readonly namespaceSelector: LabelSelector | undefined;
+}
+
+export interface IpBlockPeer {
+  readonly type: "ipBlock";
+  /** Network addresses, host bits cleared. */
+  readonly cidr: Cidr;
+  readonly except: readonly Cidr[];
+}
+
+export interface PolicyPort {
+  readonly protocol: Protocol;
+  /** A number, a container port's name, or undefined for every port of the protocol. */
+  readonly port: number | string | undefined;
+  /** The last port of a range that begins at `port`. */
+  readonly endPort: number | undefined;
+}
+
+/** Everything of it must hold; without a requirement it selects everything. */
+export interface LabelSelector {
+  readonly matchLabels: Labels;
+  readonly matchExpressions: readonly LabelRequirement[];
+}
+
+export interface LabelRequirement {
+  readonly key: string;
+  readonly operator: "In" | "NotIn" | "Exists" | "DoesNotExist";
+  /** At least one for In and NotIn, none for the others. */
+  readonly values: readonly string[];
+}

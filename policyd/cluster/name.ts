@@ -1,0 +1,115 @@
+import type { Labels } from "./model.ts";
+import { expectInteger, expectString, invalid } from "./reader.ts";
+import type { Reader } from "./reader.ts";
+
+const LONGEST_NAME = 253;
+const LONGEST_ANNOTATION = 1024;
+const MOST_LABELS = 1024;
+const OUR_ANNOTATIONS = "drawbridge.dev/";
+
+/**
+ * The name of an object: a DNS subdomain (RFC 1123), which every kind we read has at least to be.
+ *
+ * @throws DrawbridgeError ERR_OBJECT
+ */
+export function expectName(value: unknown, field: string): string {
+  const name = expectString(value, field, LONGEST_NAME);
+  if (isSubdomain(name)) return name;
+  throw invalid(field, name, `1 to ${LONGEST_NAME} of "a" to "z", digits, "-" and ".", as in "web-0.example"`);
+}
+
+/**
+ * The name of a namespace, a Service or a zone's kin: a DNS label (RFC 1123).
+ *
+ * @throws DrawbridgeError ERR_OBJECT
+ */
+export function expectLabelName(value: unknown, field: string): string {
+  const name = expectString(value, field, 63);
+  if (/^[a-z0-9]([-a-z0-9]*[a-z0-9])?$/.test(name)) return name;
+  throw invalid(field, name, '1 to 63 of "a" to "z", digits and "-"');
+}
+
+/**
+ * The name of a container's port (IANA service name, RFC 6335): it has a letter, so it is never taken for a number.
+ *
+ * @throws DrawbridgeError ERR_OBJECT
+ */
+export function expectPortName(value: unknown, field: string): string {
+  const name = expectString(value, field, 15);
+  if (/^(?=.*[a-z])[a-z0-9]+(-[a-z0-9]+)*$/.test(name)) return name;
+  throw invalid(field, name, '1 to 15 of "a" to "z", digits and single "-", at least one letter');
+}
+
+/** A port number. @throws DrawbridgeError ERR_OBJECT */
+export function expectPort(value: unknown, field: string): number {
+  return expectInteger(value, field, 1, 65_535);
+}
+
+/** A port by number or by a container port's name. @throws DrawbridgeError ERR_OBJECT */
+export function expectPortOrName(value: unknown, field: string): number | string {
+  return typeof value === "string" ? expectPortName(value, field) : expectPort(value, field);
+}
+
+/**
+ * The key of a label: a name of up to 63 characters, before it perhaps a DNS subdomain and "/".
+ *
+ * @throws DrawbridgeError ERR_OBJECT
+ */
+export function expectLabelKey(value: unknown, field: string): string {
+  const key = expectString(value, field, LONGEST_NAME + 64);
+  const slash = key.indexOf("/");
+  const isPrefixed = slash < 0 || (slash <= LONGEST_NAME && isSubdomain(key.slice(0, slash)));
+  if (isPrefixed && /^[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$/.test(key.slice(slash + 1))) return key;
+  throw invalid(field, key, 'a label key as in "app" or "example.org/tier"');
+}
+
+/** The value of a label, which may be empty. @throws DrawbridgeError ERR_OBJECT */
+export function expectLabelValue(value: unknown, field: string): string {
+  const text = expectString(value, field, 63);
+  if (/^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$/.test(text)) return text;
+  throw invalid(field, text, 'at most 63 letters, digits, "-", "_" and ".", a letter or digit at both ends');
+}
+
+/**
+ * All labels below a key: none where it is absent.
+ *
+ * @throws DrawbridgeError ERR_OBJECT for an invalid one: without it a selector might match what it should not
+ */
+export function readLabels(reader: Reader, key: string): Labels {
+  const labels = reader.object(key);
+  const entries = labels.entries().filter(([, value]) => value !== null);
+  if (entries.length > MOST_LABELS) throw invalid(labels.field, `${entries.length} labels`, `at most ${MOST_LABELS}`);
+  return frozenLabels(
+    entries.map(([name, value]) => [
+      expectLabelKey(name, `${labels.field} key`),
+      expectLabelValue(value, `${labels.field}[${JSON.stringify(name)}]`),
+    ]),
+  );
+}
+
+/** The annotations that are ours; one with an invalid value is ignored and told. */
+export function readAnnotations(metadata: Reader): Labels {
+  const annotations = metadata.object("annotations");
+  const ours: [string, string][] = [];
+  for (const [name, value] of annotations.entries()) {
+    if (!name.startsWith(OUR_ANNOTATIONS) || value === null) continue;
+    const entry = metadata.attempt(() => [
+      expectLabelKey(name, `${annotations.field} key`),
+      expectString(value, `${annotations.field}[${JSON.stringify(name)}]`, LONGEST_ANNOTATION),
+    ]);
+    const [key, text] = entry ?? [];
+    if (key !== undefined && text !== undefined) ours.push([key, text]);
+  }
+  return frozenLabels(ours);
+}
+
+/** Labels of these entries, in the order of their keys. */
+export function frozenLabels(entries: readonly (readonly [string, string])[]): Labels {
+  const labels: Record<string, string> = Object.fromEntries([...entries].sort(([a], [b]) => (a < b ? -1 : 1)));
+  Object.setPrototypeOf(labels, null);
+  return Object.freeze(labels);
+}
+
+function isSubdomain(text: string): boolean {
+  return text.length <= LONGEST_NAME && /^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$/.test(text);
+}

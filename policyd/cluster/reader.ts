@@ -1,0 +1,169 @@
+import { DrawbridgeError } from "../../kernel/error.ts";
+
+/** More elements than any real list has: the API server keeps an object below 1.5 MiB. */
+const MOST_ELEMENTS = 65_536;
+const LONGEST_STRING = 4096;
+const LONGEST_SHOWN = 80;
+
+/**
+ * The fields of one object of unknown JSON, read by name and type.
+ *
+ * A null counts as absent, as it does for the API server. What nobody asks for is ignored. Only own members are seen.
+ */
+export class Reader {
+  /** Where this object is, as `spec.ports[0]`; empty for the whole. */
+  readonly field: string;
+  readonly #members: ReadonlyMap<string, unknown>;
+  readonly #problems: string[];
+
+  /**
+   * @param problems gets a message for each element that {@link each} leaves out
+   * @throws DrawbridgeError ERR_OBJECT when the value is no object
+   */
+  constructor(value: unknown, field: string, problems: string[]) {
+    if (typeof value !== "object" || value === null || Array.isArray(value)) {
+      throw invalid(field === "" ? "object" : field, value, "an object");
+    }
+    this.field = field;
+    this.#members = new Map<string, unknown>(Object.entries(value));
+    this.#problems = problems;
+  }
+
+  path(key: string): string {
+    return this.field === "" ? key : `${this.field}.${key}`;
+  }
+
+  /** The value of a key as it is; undefined for null. */
+  get(key: string): unknown {
+    return this.#members.get(key) ?? undefined;
+  }
+
+  entries(): readonly (readonly [string, unknown])[] {
+    return [...this.#members];
+  }
+
+  /** @throws DrawbridgeError ERR_OBJECT as all that follow, naming field, value and expectation */
+  string(key: string): string {
+    const value = this.optionalString(key);
+    if (value === undefined) throw invalid(this.path(key), value, "a string");
+    return value;
+  }
+
+  optionalString(key: string, longest: number = LONGEST_STRING): string | undefined {
+    const value = this.get(key);
+    return value === undefined ? undefined : expectString(value, this.path(key), longest);
+  }
+
+  boolean(key: string, absent: boolean): boolean {
+    const value = this.get(key) ?? absent;
+    if (typeof value !== "boolean") throw invalid(this.path(key), value, "true or false");
+    return value;
+  }
+
+  integer(key: string, least: number, most: number): number {
+    const value = this.optionalInteger(key, least, most);
+    if (value === undefined) throw invalid(this.path(key), value, `an integer from ${least} to ${most}`);
+    return value;
+  }
+
+  optionalInteger(key: string, least: number, most: number): number | undefined {
+    const value = this.get(key);
+    return value === undefined ? undefined : expectInteger(value, this.path(key), least, most);
+  }
+
+  /** One of the given words; `absent` where there is none. */
+  oneOf<const T extends string>(key: string, words: readonly T[], absent: T): T {
+    const value = this.get(key) ?? absent;
+    const word = words.find((candidate) => candidate === value);
+    if (word === undefined) throw invalid(this.path(key), value, `one of ${words.join(", ")}`);
+    return word;
+  }
+
+  /** A nested object; one without members where there is none. */
+  object(key: string): Reader {
+    return new Reader(this.get(key) ?? {}, this.path(key), this.#problems);
+  }
+
+  optionalObject(key: string): Reader | undefined {
+    return this.get(key) === undefined ? undefined : this.object(key);
+  }
+
+  /** The elements of a list; undefined where there is none. */
+  optionalList(key: string, most: number = MOST_ELEMENTS): readonly unknown[] | undefined {
+    const value = this.get(key);
+    if (value === undefined) return undefined;
+    if (!isList(value)) throw invalid(this.path(key), value, "a list");
+    if (value.length > most) {
+      throw invalid(this.path(key), `${value.length} elements`, `at most ${most}`);
+    }
+    return value;
+  }
+
+  /**
+   * Every element of a list through `decode`; none for an absent list.
+   *
+   * @throws DrawbridgeError what `decode` throws, so one bad element makes the whole list bad
+   */
+  all<T>(key: string, decode: (value: unknown, field: string) => T, most?: number): readonly T[] {
+    const elements = this.optionalList(key, most) ?? [];
+    return Object.freeze(elements.map((element, index) => decode(element, `${this.path(key)}[${index}]`)));
+  }
+
+  /**
+   * The elements of a list that pass `decode`. One that does not is left out and told as a problem: the rest does not
+   * depend on it.
+   */
+  each<T>(key: string, decode: (value: unknown, field: string) => T | undefined, most?: number): readonly T[] {
+    const passed: T[] = [];
+    for (const [index, element] of (this.optionalList(key, most) ?? []).entries()) {
+      const decoded = this.attempt(() => decode(element, `${this.path(key)}[${index}]`));
+      if (decoded !== undefined) passed.push(decoded);
+    }
+    return Object.freeze(passed);
+  }
+
+  /** As {@link each} for elements that are objects. */
+  eachObject<T>(key: string, decode: (element: Reader) => T | undefined, most?: number): readonly T[] {
+    return this.each(key, (value, field) => decode(new Reader(value, field, this.#problems)), most);
+  }
+
+  /** What `decode` returns, or undefined with the problem told: for a field whose loss leaves the rest usable. */
+  attempt<T>(decode: () => T): T | undefined {
+    try {
+      return decode();
+    } catch (error) {
+      if (!(error instanceof DrawbridgeError)) throw error;
+      this.#problems.push(`${error.message} (ignored)`);
+      return undefined;
+    }
+  }
+}
+
+/** @throws DrawbridgeError ERR_OBJECT */
+export function expectString(value: unknown, field: string, longest: number = LONGEST_STRING): string {
+  if (typeof value !== "string") throw invalid(field, value, "a string (in YAML: quote it)");
+  if (value.length > longest) throw invalid(field, value, `at most ${longest} characters`);
+  return value;
+}
+
+/** @throws DrawbridgeError ERR_OBJECT */
+export function expectInteger(value: unknown, field: string, least: number, most: number): number {
+  if (typeof value === "number" && Number.isInteger(value) && value >= least && value <= most) return value;
+  throw invalid(field, value, `an integer from ${least} to ${most}`);
+}
+
+/** The refusal of a field: `spec.ports[0].port: 70000; expected an integer from 1 to 65535`. */
+export function invalid(field: string, value: unknown, expectation: string): DrawbridgeError {
+  return new DrawbridgeError("ERR_OBJECT", `${field}: ${show(value)}; expected ${expectation}`);
+}
+
+function isList(value: unknown): value is readonly unknown[] {
+  return Array.isArray(value);
+}
+
+function show(value: unknown): string {
+  // Nested values are not printed: a deep one would overflow the stack, and a Secret does not belong in a log.
+  if (typeof value === "object" && value !== null) return Array.isArray(value) ? "a list" : "an object";
+  const text = typeof value === "bigint" ? String(value) : (JSON.stringify(value) ?? "missing");
+  return text.length <= LONGEST_SHOWN ? text : `${text.slice(0, LONGEST_SHOWN)}…`;
+}

@@ -1,0 +1,78 @@
+import path from "node:path";
+import { Command, Option } from "commander";
+import type { Written } from "./configuration.ts";
+import { API_VERSION, KIND } from "./schema.ts";
+
+/** What the command line says. */
+export interface CommandLine {
+  /** Path of the configuration file. */
+  readonly config: string | undefined;
+  /** For the lab: path of the network namespace to work in instead of the current one. */
+  readonly networkNamespace: string | undefined;
+  /** The fields of the configuration that are given, by their names there. */
+  readonly flags: Readonly<Record<string, Written>>;
+}
+
+/** The flags that stand for a field of the configuration. */
+const FIELDS: readonly {
+  readonly flag: string;
+  readonly value: string;
+  readonly field: string;
+  readonly about: string;
+}[] = [
+  { flag: "--node-name", value: "<name>", field: "nodeName", about: "name of this machine's Node object" },
+  {
+    flag: "--objects",
+    value: "<directory>",
+    field: "objectsDirectory",
+    about: "read Kubernetes objects from files here",
+  },
+  { flag: "--socket", value: "<path>", field: "socketPath", about: "unix socket for the CNI plugin" },
+  { flag: "--state-directory", value: "<path>", field: "stateDirectory", about: "where the attachment records are" },
+  { flag: "--log-level", value: "<level>", field: "logLevel", about: "error, warn, info or debug" },
+  { flag: "--log-format", value: "<format>", field: "logFormat", about: "text or json" },
+  { flag: "--table-owner", value: "", field: "tableOwner", about: "let no other program change our tables" },
+  { flag: "--bridge", value: "<name>", field: "bridge", about: "the bridge the pods are on" },
+  { flag: "--pod-cidrs", value: "<prefixes>", field: "podCIDRs", about: "pod prefixes of this node, with commas" },
+  { flag: "--min-sync-period", value: "<duration>", field: "minSyncPeriod", about: "least time between two changes" },
+  { flag: "--sync-period", value: "<duration>", field: "syncPeriod", about: "how often all is verified" },
+];
+
+/**
+ * Reads the command line.
+ *
+ * @param args without the program's name
+ * @param write gets the help or the version that is asked for
+ * @throws CommanderError for an unknown flag, and with exitCode 0 after the help or the version
+ */
+export function readCommandLine(args: readonly string[], version: string, write: (text: string) => void): CommandLine {
+  const command = new Command("policyd")
+    .description("Drawbridge's node daemon")
+    .version(version)
+    .option("--config <file>", `configuration file: ${API_VERSION}, ${KIND}; flags come before it`)
+    .option("--network-namespace <path>", "work in this network namespace (for tests)")
+    .allowExcessArguments(false)
+    .exitOverride()
+    .configureOutput({ writeOut: write, writeErr: () => undefined });
+  const options = FIELDS.map(({ flag, value, about }) => new Option(`${flag} ${value}`.trim(), about));
+  for (const option of options) command.addOption(option);
+  const given = command.parse(args, { from: "user" }).opts<Readonly<Record<string, unknown>>>();
+  const flags: Record<string, Written> = {};
+  for (const [index, { flag, value: shape, field }] of FIELDS.entries()) {
+    const value = given[options[index]?.attributeName() ?? ""];
+    if (value !== undefined)
+      flags[field] = { value: typeof value === "string" ? asField(shape, value) : value, where: flag };
+  }
+  return { config: text(given["config"]), networkNamespace: text(given["networkNamespace"]), flags };
+}
+
+/** What a flag's text means in the file: a path there is absolute, from the command line it begins where we are. */
+function asField(shape: string, given: string): unknown {
+  if (shape === "<prefixes>") return given.split(",");
+  const isPath = shape === "<path>" || shape === "<directory>";
+  return isPath && given !== "" ? path.resolve(given) : given;
+}
+
+function text(value: unknown): string | undefined {
+  return typeof value === "string" ? value : undefined;
+}

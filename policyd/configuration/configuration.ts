@@ -1,0 +1,97 @@
+import * as v from "valibot";
+import { DrawbridgeError } from "../../kernel/error.ts";
+import { readObjects } from "../source/documents.ts";
+import { API_VERSION, KIND, configurationSchema, entries, membersOf } from "./schema.ts";
+import { suggestionFor } from "./suggestion.ts";
+
+/** How the daemon runs. Periods in milliseconds. */
+export type Configuration = Readonly<v.InferOutput<typeof configurationSchema>>;
+
+/** A field's value as it was written, and where: "nodeName" of the file, "--node-name" of the command line. */
+export interface Written {
+  readonly value: unknown;
+  readonly where: string;
+}
+
+const LONGEST_SHOWN = 80;
+
+/**
+ * The configuration: what the command line says, else the file, else the default.
+ *
+ * @param file text of the configuration file and its path; undefined without one
+ * @param flags by the field's name in the file
+ * @throws DrawbridgeError ERR_CONFIGURATION with all problems at once, each with field, value and expectation
+ */
+export function readConfiguration(
+  file: { readonly path: string; readonly text: string } | undefined,
+  flags: Readonly<Record<string, Written>>,
+): Configuration {
+  const problems: string[] = [];
+  const object = file === undefined ? {} : readFile(file.path, file.text, problems);
+  const written = new Map<string, Written>(Object.entries(object).map(([key, value]) => [key, { value, where: key }]));
+  for (const [key, flag] of Object.entries(flags)) written.set(key, flag);
+  // Named even where it is absent, so that the field's own expectation is told.
+  const input = Object.fromEntries(Object.keys(entries).map((key) => [key, written.get(key)?.value ?? undefined]));
+  const result = v.safeParse(configurationSchema, input);
+  if (!result.success) problems.push(...result.issues.map((issue) => problemOf(issue, written)));
+  if (!result.success || problems.length > 0) throw refusal(file?.path, problems);
+  return Object.freeze(result.output);
+}
+
+/** The members of the file's object; only `apiVersion`, `kind` and the fields we know. */
+function readFile(path: string, text: string, problems: string[]): Readonly<Record<string, unknown>> {
+  const object = singleObject(path, text);
+  const { apiVersion, kind, ...fields } = object;
+  if (apiVersion !== API_VERSION) problems.push(problem("apiVersion", apiVersion, API_VERSION));
+  if (kind !== KIND) problems.push(problem("kind", kind, KIND));
+  refuseUnknown("", fields, Object.keys(entries), problems);
+  for (const [field, value] of Object.entries(fields)) {
+    const members = membersOf(field);
+    if (members !== undefined && isObject(value)) refuseUnknown(`${field}.`, value, members, problems);
+  }
+  return fields;
+}
+
+function singleObject(path: string, text: string): Readonly<Record<string, unknown>> {
+  let objects: readonly unknown[];
+  try {
+    objects = [...readObjects(text, path)];
+  } catch (error) {
+    if (error instanceof DrawbridgeError) throw refusal(path, [error.message]);
+    throw error;
+  }
+  const [object] = objects;
+  if (objects.length === 1 && isObject(object)) return object;
+  throw refusal(path, [`${objects.length} objects; expected one of kind ${KIND}`]);
+}
+
+function refuseUnknown(prefix: string, object: object, known: readonly string[], problems: string[]): void {
+  for (const key of Object.keys(object)) {
+    if (known.includes(key)) continue;
+    const suggestion = suggestionFor(key, known);
+    const way = suggestion === undefined ? `one of ${known.join(", ")}` : `did you mean ${prefix}${suggestion}?`;
+    problems.push(`${prefix}${key.slice(0, LONGEST_SHOWN)}: unknown field; ${way}`);
+  }
+}
+
+function problemOf(issue: v.BaseIssue<unknown>, written: ReadonlyMap<string, Written>): string {
+  const [first, ...rest] = issue.path ?? [];
+  const field = typeof first?.key === "string" ? first.key : "";
+  const below = rest.map(({ key }) => (typeof key === "number" ? `[${key}]` : `.${String(key)}`)).join("");
+  const { value, where } = written.get(field) ?? { value: undefined, where: field };
+  return problem(`${where}${below}`, rest.length === 0 ? value : issue.input, issue.message);
+}
+
+function problem(field: string, value: unknown, expectation: string): string {
+  const shown = isObject(value) ? "an object" : Array.isArray(value) ? "a list" : (JSON.stringify(value) ?? "missing");
+  return `${field}: ${shown.slice(0, LONGEST_SHOWN)}; expected ${expectation}`;
+}
+
+function refusal(path: string | undefined, problems: readonly string[]): DrawbridgeError {
+  const place = path === undefined ? "configuration" : `configuration ${path}`;
+  return new DrawbridgeError("ERR_CONFIGURATION", `${place}: ${problems.join("; also ")}`);
+}
+
+function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}

@@ -1,0 +1,43 @@
+/** Nanoseconds of each unit of Go's time.ParseDuration, which Kubernetes reads its durations with. */
+const UNITS: Readonly<Record<string, number>> = {
+  ns: 1,
+  us: 1e3,
+  µs: 1e3,
+  μs: 1e3,
+  ms: 1e6,
+  s: 1e9,
+  m: 60e9,
+  h: 3600e9,
+};
+
+const PART = /(\d+(?:\.\d*)?|\.\d+)(ns|us|µs|μs|ms|s|m|h)/gy;
+
+/**
+ * A duration as Kubernetes writes it (`1s`, `500ms`, `1m30s`) in whole milliseconds; "0" needs no unit.
+ *
+ * @returns undefined for any other text, for a negative duration and for one below a millisecond that is not zero
+ */
+export function parseDuration(text: string): number | undefined {
+  if (text === "0") return 0;
+  if (text === "" || text.length > 64) return undefined;
+  let [nanoseconds, end] = [0, 0];
+  for (const [part, number, unit] of text.matchAll(PART)) {
+    nanoseconds += Number(number) * (UNITS[unit ?? ""] ?? Number.NaN);
+    end += part.length;
+  }
+  const milliseconds = Math.round(nanoseconds / 1e6);
+  const isWhole = end === text.length && Number.isSafeInteger(milliseconds);
+  return isWhole && (milliseconds > 0 || nanoseconds === 0) ? milliseconds : undefined;
+}
+
+/** A duration of whole milliseconds as Kubernetes writes it: `1m30s`, `500ms`, `0s`. */
+export function formatDuration(milliseconds: number): string {
+  const seconds = Math.floor(milliseconds / 1000);
+  const parts = [
+    [Math.floor(seconds / 3600), "h"],
+    [Math.floor(seconds / 60) % 60, "m"],
+    [seconds % 60, "s"],
+    [milliseconds % 1000, "ms"],
+  ] as const;
+  return parts.map(([count, unit]) => (count === 0 ? "" : `${count}${unit}`)).join("") || "0s";
+}

@@ -1,0 +1,123 @@
+import * as v from "valibot";
+import { isDirectoryPath, isInterfaceName } from "../../ipam/owner.ts";
+import { DrawbridgeError } from "../../kernel/error.ts";
+import type { Cidr } from "../../kernel/ip/cidr.ts";
+import { hasHostBits, parseCidr } from "../../kernel/ip/cidr.ts";
+import { LOG_FORMATS } from "../log/line.ts";
+import { LEVELS } from "../log/logger.ts";
+import { parseDuration } from "./duration.ts";
+
+export const API_VERSION = "drawbridge.dev/v1alpha1";
+export const KIND = "PolicydConfiguration";
+
+/** sun_path of a unix socket without its NUL. */
+const LONGEST_SOCKET_PATH = 107;
+const ONE_BIT = "one bit of 32, such as 0x10000000";
+
+const encoder = new TextEncoder();
+
+// Every message of this schema is an expectation: what stands behind "expected" in the refusal.
+
+const path = v.pipe(
+  v.string('an absolute path without ".."'),
+  v.check((text) => text.length > 1 && isDirectoryPath(text), 'an absolute path without ".."'),
+);
+
+const socketPath = v.pipe(
+  path,
+  v.check(
+    (text) => encoder.encode(text).length <= LONGEST_SOCKET_PATH,
+    `at most ${LONGEST_SOCKET_PATH} bytes, which is all a unix socket's address holds`,
+  ),
+);
+
+const nodeName = v.pipe(
+  v.string("the name of this machine's Node object; give it as --node-name or nodeName"),
+  v.regex(/^(?=.{1,253}$)[a-z0-9]([-a-z0-9.]*[a-z0-9])?$/, "the name of this machine's Node object"),
+);
+
+const bridge = v.pipe(
+  v.string("an interface name"),
+  v.check(isInterfaceName, 'an interface name of 1 to 15 bytes without slash, colon, "%" or white space'),
+);
+
+const duration = parsed(parseDuration, "a duration such as 1s, 500ms or 1m30s");
+
+const podCidr = parsed(tryNetwork, 'a prefix without host bits such as "10.244.1.0/24"');
+
+const markBit = v.pipe(
+  v.union([v.number(), v.pipe(v.string(), v.regex(/^0x[0-9a-fA-F]{1,8}$/), v.transform(Number))], ONE_BIT),
+  v.check(isOneBit, ONE_BIT),
+);
+
+const markBits = v.pipe(
+  v.object(
+    {
+      masquerade: v.optional(markBit, 0x1000_0000),
+      bridged: v.optional(markBit, 0x2000_0000),
+    },
+    "an object with masquerade and bridged",
+  ),
+  v.check(({ masquerade, bridged }) => masquerade !== bridged, "two different bits"),
+);
+
+/** Every field of the configuration, by its name in the file, with its default. */
+export const entries = {
+  nodeName,
+  objectsDirectory: v.optional(path),
+  socketPath: v.optional(socketPath, "/run/drawbridge/policyd.sock"),
+  stateDirectory: v.optional(path, "/run/drawbridge"),
+  logLevel: v.optional(v.picklist(LEVELS, `one of ${LEVELS.join(", ")}`), "info"),
+  logFormat: v.optional(v.picklist(LOG_FORMATS, `one of ${LOG_FORMATS.join(", ")}`), "text"),
+  tableOwner: v.optional(v.boolean("true or false"), false),
+  markBits: v.optional(markBits, {}),
+  bridge: v.optional(bridge, "cni0"),
+  podCIDRs: v.optional(v.array(podCidr, "a list of prefixes"), []),
+  minSyncPeriod: v.optional(duration, "1s"),
+  syncPeriod: v.optional(duration, "30s"),
+};
+
+/** Reads all of {@link entries}; the periods come out in milliseconds. */
+export const configurationSchema = v.pipe(
+  v.object(entries),
+  v.forward(
+    v.partialCheck(
+      [["minSyncPeriod"], ["syncPeriod"]],
+      ({ minSyncPeriod, syncPeriod }) => minSyncPeriod <= syncPeriod,
+      "at least minSyncPeriod",
+    ),
+    ["syncPeriod"],
+  ),
+);
+
+/** The members of the object that a field holds, by their names; undefined for a field that is no object. */
+export function membersOf(field: string): readonly string[] | undefined {
+  return field === "markBits" ? Object.keys(markBits.pipe[0].entries) : undefined;
+}
+
+function isOneBit(value: number): boolean {
+  return Number.isInteger(value) && value >= 1 && value <= 0x8000_0000 && Number.isInteger(Math.log2(value));
+}
+
+function tryNetwork(text: string): Cidr | undefined {
+  try {
+    const cidr = parseCidr(text);
+    return hasHostBits(cidr) ? undefined : cidr;
+  } catch (error) {
+    if (error instanceof DrawbridgeError) return undefined;
+    throw error;
+  }
+}
+
+/** A text that `parse` makes something of. */
+function parsed<T>(parse: (text: string) => T | undefined, expectation: string) {
+  return v.pipe(
+    v.string(expectation),
+    v.rawTransform<string, T>(({ dataset, addIssue, NEVER }) => {
+      const value = parse(dataset.value);
+      if (value !== undefined) return value;
+      addIssue({ message: expectation });
+      return NEVER;
+    }),
+  );
+}

@@ -1,0 +1,115 @@
+import type { AttachmentRecord } from "../ipam/attachment.ts";
+import type { AttachmentName, PolicydStatus } from "../ipam/policyd_messages.ts";
+import { DrawbridgeError } from "../kernel/error.ts";
+import type { AttachmentRegistry } from "./attachments/registry.ts";
+import type { Clock } from "./clock.ts";
+import { ClusterStore } from "./cluster/store.ts";
+import type { Dataplane } from "./dataplane.ts";
+import { printable } from "./log/line.ts";
+import type { Logger } from "./log/logger.ts";
+import type { RequestHandlers } from "./socket/handlers.ts";
+import { isTemporary } from "./socket/handlers.ts";
+import type { ObjectChange, ObjectSink, ObjectSource } from "./source/object_source.ts";
+
+/** A status goes into one message of 64 KiB, in which a printable character takes at most three bytes. */
+const MOST_PROBLEMS = 20;
+const LONGEST_PROBLEM = 400;
+
+/** What a daemon is made of. */
+export interface DaemonParts {
+  readonly version: string;
+  readonly nodeName: string;
+  readonly source: ObjectSource;
+  readonly attachments: AttachmentRegistry;
+  /** Every part of the kernel that is programmed; each is told everything. */
+  readonly dataplanes: readonly Dataplane[];
+  readonly logger: Logger;
+  readonly clock: Clock;
+}
+
+/** The daemon: objects from a source and attachments from the socket, kept and passed on to the dataplanes. */
+export class Daemon implements ObjectSink, RequestHandlers {
+  readonly #parts: DaemonParts;
+  readonly #store = new ClusterStore();
+  readonly #startedAt: number;
+  #isSynced = false;
+
+  constructor(parts: DaemonParts) {
+    this.#parts = parts;
+    this.#startedAt = parts.clock.now();
+  }
+
+  start(): void {
+    this.#parts.source.start(this);
+  }
+
+  /** Stops following objects and lets go of the kernel; what is in force stays. */
+  async stop(): Promise<void> {
+    this.#parts.source.stop();
+    await Promise.all(this.#parts.dataplanes.map((dataplane) => dataplane.stop()));
+  }
+
+  changed(changes: readonly ObjectChange[]): void {
+    this.#store.apply(changes);
+    for (const dataplane of this.#parts.dataplanes) dataplane.apply(changes);
+    for (const { type, kind, key } of changes) this.#parts.logger.debug("object changed", { change: type, kind, key });
+  }
+
+  synced(): void {
+    this.#isSynced = true;
+    this.#parts.logger.info("all objects read", this.#store.counts());
+    for (const dataplane of this.#parts.dataplanes) dataplane.synced();
+  }
+
+  problem(message: string): void {
+    this.#parts.logger.warn("object not used as it is", { reason: message });
+  }
+
+  async register(attachment: AttachmentRecord): Promise<void> {
+    const { attachments, dataplanes } = this.#parts;
+    const earlier = attachments.get(attachment);
+    attachments.add(attachment);
+    try {
+      await Promise.all(dataplanes.map((dataplane) => dataplane.register(attachment)));
+    } catch (error) {
+      // What is tried again goes on to be wanted until it is unregistered; what is refused for good never was.
+      const isRefused = error instanceof DrawbridgeError && !isTemporary(error);
+      if (isRefused && attachments.get(attachment) === attachment) {
+        if (earlier === undefined) attachments.remove(attachment);
+        else attachments.add(earlier);
+      }
+      throw error;
+    }
+    this.#parts.logger.info("attachment registered", fieldsOf(attachment));
+  }
+
+  async unregister(attachment: AttachmentName): Promise<void> {
+    await Promise.all(this.#parts.dataplanes.map((dataplane) => dataplane.unregister(attachment)));
+    const removed = this.#parts.attachments.remove(attachment);
+    if (removed !== undefined) this.#parts.logger.info("attachment removed", fieldsOf(removed));
+  }
+
+  status(): PolicydStatus {
+    const { version, nodeName, source, attachments, dataplanes, clock } = this.#parts;
+    const problems = [...source.problems(), ...dataplanes.flatMap((dataplane) => dataplane.problems())];
+    return {
+      version,
+      nodeName,
+      uptimeSeconds: Math.max(0, Math.floor((clock.now() - this.#startedAt) / 1000)),
+      isSynced: this.#isSynced,
+      objects: this.#store.counts(),
+      attachments: attachments.size,
+      problemCount: problems.length,
+      problems: problems.slice(0, MOST_PROBLEMS).map((problem) => printable(problem).slice(0, LONGEST_PROBLEM)),
+    };
+  }
+}
+
+function fieldsOf({
+  network,
+  containerId,
+  ifname,
+  pod,
+}: AttachmentRecord): Readonly<Record<string, string | undefined>> {
+  return { network, containerId, ifname, pod: pod === undefined ? undefined : `${pod.namespace}/${pod.name}` };
+}

@@ -1,0 +1,53 @@
+import type { Change } from "../../kernel/nftables/change.ts";
+import type { Element, SetDefinition, Table } from "../../kernel/nftables/object.ts";
+import type { ElementsByKey } from "./claim.ts";
+import { isSameElement } from "./claim.ts";
+
+/** What has to happen to the elements of one set. */
+export interface SetDifference {
+  readonly table: Table;
+  readonly set: SetDefinition;
+  readonly deleted: readonly Element[];
+  readonly added: readonly Element[];
+}
+
+/**
+ * What makes a set's elements the wanted ones, looking at the given keys only.
+ *
+ * An element with other data is deleted and added: the kernel refuses to overwrite it.
+ */
+export function setDifference(
+  table: Table,
+  set: SetDefinition,
+  present: ElementsByKey,
+  wanted: { get(key: string): Element | undefined },
+  keys: Iterable<string>,
+): SetDifference {
+  const deleted: Element[] = [];
+  const added: Element[] = [];
+  for (const key of keys) {
+    const old = present.get(key);
+    const next = wanted.get(key);
+    if (old !== undefined && next !== undefined && isSameElement(old, next)) continue;
+    if (old !== undefined) deleted.push(old);
+    if (next !== undefined) added.push(next);
+  }
+  return { table, set, deleted, added };
+}
+
+/** The differences as one batch: all that goes before all that comes, since ranges must not overlap on the way. */
+export function changesOf(differences: readonly SetDifference[]): readonly Change[] {
+  return [
+    ...differences
+      .filter(({ deleted }) => deleted.length > 0)
+      .map(({ table, set, deleted }): Change => ({ kind: "delete elements", table, set, elements: deleted })),
+    ...differences
+      .filter(({ added }) => added.length > 0)
+      .map(({ table, set, added }): Change => ({ kind: "add elements", table, set, elements: added })),
+  ];
+}
+
+/** How many elements a batch touches. */
+export function countOf(differences: readonly SetDifference[]): number {
+  return differences.reduce((sum, { deleted, added }) => sum + Math.max(deleted.length, added.length), 0);
+}

@@ -1,0 +1,124 @@
+import { statSync } from "node:fs";
+import process from "node:process";
+import { CommanderError } from "commander";
+import { systemFileSystem } from "../ipam/file_system.ts";
+import { DrawbridgeError } from "../kernel/error.ts";
+import { readTextFile } from "../kernel/file.ts";
+import { enterNamespace, openNamespace } from "../kernel/network_namespace.ts";
+import { nodeSyscalls } from "../kernel/syscall/node.ts";
+import { AttachmentRegistry } from "./attachments/registry.ts";
+import { realClock } from "./clock.ts";
+import { readCommandLine } from "./configuration/command_line.ts";
+import type { Configuration } from "./configuration/configuration.ts";
+import { readConfiguration } from "./configuration/configuration.ts";
+import { Daemon } from "./daemon.ts";
+import { printable } from "./log/line.ts";
+import type { Logger } from "./log/logger.ts";
+import { winstonLogger } from "./log/winston_logger.ts";
+import { openNodeDataplane } from "./node/open.ts";
+import { serveSocket } from "./socket/server.ts";
+import { DirectorySource } from "./source/directory_source.ts";
+import { RealDirectory } from "./source/watched_directory.ts";
+import { VERSION } from "./version.ts";
+
+const LARGEST_CONFIGURATION = 1024 * 1024;
+/** Stopping is a matter of milliseconds; whatever does not end by then is ended with us. */
+const STOP_MILLISECONDS = 800;
+
+const syscalls = nodeSyscalls();
+
+/** What is running. */
+interface Running {
+  readonly logger: Logger;
+  stop(): Promise<void>;
+}
+
+let running: Running | undefined;
+
+/**
+ * Starts the daemon.
+ *
+ * @throws DrawbridgeError for whatever keeps it from starting, CommanderError for its command line and after the help
+ */
+async function start(args: readonly string[]): Promise<Running> {
+  const { config, networkNamespace, flags } = readCommandLine(args, VERSION, (text) => process.stdout.write(text));
+  const configuration = readConfiguration(config === undefined ? undefined : configurationFile(config), flags);
+  const objectsDirectory = expectDirectory(configuration.objectsDirectory);
+  const logger = winstonLogger({ level: configuration.logLevel, format: configuration.logFormat }, process.stderr);
+  process.on("uncaughtException", (error) => endHalfAlive(logger, error));
+  // Before anything opens a socket of the kernel or starts a thread: both belong to the namespace of this thread.
+  if (networkNamespace !== undefined) enterNamespace(syscalls, openNamespace(syscalls, networkNamespace));
+  return await compose(configuration, objectsDirectory, logger);
+}
+
+/** @throws DrawbridgeError as {@link serveSocket}, ERR_STORE when the attachment records cannot be listed */
+async function compose(configuration: Configuration, objectsDirectory: string, logger: Logger): Promise<Running> {
+  const { nodeName, socketPath, stateDirectory } = configuration;
+  const files = systemFileSystem(syscalls);
+  const attachments = new AttachmentRegistry();
+  const source = new DirectorySource(new RealDirectory(objectsDirectory), realClock);
+  const node = openNodeDataplane(configuration, { syscalls, clock: realClock, logger, attachments });
+  const parts = { version: VERSION, nodeName, source, attachments, dataplanes: [node], logger, clock: realClock };
+  const daemon = new Daemon(parts);
+  // The socket is first: a second daemon is refused before it has read or changed anything.
+  const socket = await serveSocket(socketPath, daemon, logger, { syscalls, files });
+  const bootId = (readTextFile(syscalls, "/proc/sys/kernel/random/boot_id", 64) ?? "").trim();
+  for (const problem of attachments.load({ stateDirectory, bootId, files })) {
+    logger.warn("attachment record not used", { reason: problem });
+  }
+  daemon.start();
+  logger.info("policyd started", { version: VERSION, nodeName, socketPath, attachments: attachments.size });
+  return {
+    logger,
+    stop: async () => {
+      await socket.close();
+      await daemon.stop();
+    },
+  };
+}
+
+function configurationFile(path: string): { readonly path: string; readonly text: string } {
+  const text = readTextFile(syscalls, path, LARGEST_CONFIGURATION);
+  if (text === undefined) throw new DrawbridgeError("ERR_CONFIGURATION", `--config: ${path} does not exist`);
+  return { path, text };
+}
+
+function expectDirectory(path: string | undefined): string {
+  if (path !== undefined && statSync(path, { throwIfNoEntry: false })?.isDirectory() === true) return path;
+  const found = path === undefined ? "missing" : `${JSON.stringify(path)} is no directory`;
+  throw new DrawbridgeError(
+    "ERR_CONFIGURATION",
+    `objectsDirectory: ${found}; expected a directory of .yaml, .yml and .json files: give it as --objects`,
+  );
+}
+
+/** A daemon with a bug in it must not go on as if nothing had happened: the next one begins from the kernel's state. */
+function endHalfAlive(logger: Logger, error: unknown): never {
+  const [message, stack] = error instanceof Error ? [error.message, error.stack] : [String(error), undefined];
+  logger.error("unexpected error, policyd ends: please report this as a bug of Drawbridge", { reason: message, stack });
+  process.exit(1);
+}
+
+function onSignal(signal: NodeJS.Signals): void {
+  if (running === undefined) process.exit(0);
+  const { logger } = running;
+  logger.info("policyd stops", { signal });
+  setTimeout(() => {
+    logger.warn("policyd did not stop in time and ends", { milliseconds: STOP_MILLISECONDS });
+    process.exit(0);
+  }, STOP_MILLISECONDS);
+  void running.stop().then(() => process.exit(0));
+}
+
+for (const signal of ["SIGTERM", "SIGINT"] as const) process.once(signal, onSignal);
+
+try {
+  running = await start(process.argv.slice(2));
+} catch (error) {
+  const isHelp = error instanceof CommanderError && error.exitCode === 0;
+  if (!isHelp) {
+    const words = error instanceof Error ? error.message : String(error);
+    process.stderr.write(`policyd: ${printable(words.replace(/^error: /, ""))}\n`);
+  }
+  process.exit(isHelp ? 0 : 1);
+}

@@ -1,0 +1,70 @@
+import { hostPortElements } from "../../cni/host_ports.ts";
+import { masqueradeElements } from "../../cni/masquerade.ts";
+import type { AttachmentRecord } from "../../ipam/attachment.ts";
+import type { Address } from "../../kernel/ip/address.ts";
+import { addressFromBytes, familyOf } from "../../kernel/ip/address.ts";
+import type { MacAddress } from "../../kernel/ip/mac.ts";
+import { macToBytes } from "../../kernel/ip/mac.ts";
+import { commentText } from "../../kernel/nftables/identifier.ts";
+import type { KeyField } from "../../kernel/nftables/expression.ts";
+import type { Claim } from "../dataplane/claim.ts";
+import { GUARD_SETS } from "./guard.ts";
+import { BRIDGE_TABLE, INET_TABLE } from "./table_part.ts";
+
+/** All that an attachment contributes to the node's sets. */
+export function attachmentElements(attachment: AttachmentRecord): readonly Claim[] {
+  return [...guardElements(attachment), ...ruleElements(attachment)];
+}
+
+/**
+ * What an attachment contributes to the guard's sets: each of its addresses, the link-local address its interface gives
+ * itself, and its MAC for what a host says before it has an address. `macspoofchk` adds nothing: the guard drops a frame
+ * with another MAC than its pod's from every port (B12).
+ */
+export function guardElements(attachment: AttachmentRecord): readonly Claim[] {
+  const { hostInterface, mac, addresses } = attachment;
+  const comment = commentOf(attachment);
+  const claim = (set: { readonly name: string }, ...key: readonly KeyField[]): Claim => ({
+    table: BRIDGE_TABLE,
+    set: set.name,
+    element: { key, comment },
+  });
+  const own = [...addresses.map(({ address }) => address), linkLocalAddress(mac)];
+  return [
+    ...own.map((address) =>
+      claim(familyOf(address) === 4 ? GUARD_SETS.ipv4 : GUARD_SETS.ipv6, hostInterface, mac, address),
+    ),
+    claim(GUARD_SETS.mac, hostInterface, mac),
+  ];
+}
+
+/** Its host ports and its masquerade; nothing where the plugin has put them into tables of its own. */
+function ruleElements(attachment: AttachmentRecord): readonly Claim[] {
+  const { policyd: rules, portMappings: mappings, ipMasq } = attachment;
+  if (rules === undefined) return [];
+  const comment = commentOf(attachment);
+  const addresses = attachment.addresses.map(({ address }) => address);
+  const published = hostPortElements({ mappings, addresses, serviceCidrs: rules.serviceCidrs, comment });
+  const masqueraded = ipMasq === true ? masqueradeElements(addresses, rules.nonMasqueradeCidrs, comment) : [];
+  return [...published, ...masqueraded].flatMap(({ set, elements }) =>
+    elements.map((element): Claim => ({ table: INET_TABLE, set: set.name, element })),
+  );
+}
+
+/** Whom people know the attachment as: its pod, or else its container. */
+export function nameOf({ pod, containerId }: AttachmentRecord): string {
+  return pod === undefined ? containerId : `${pod.namespace}/${pod.name}`;
+}
+
+function commentOf(attachment: AttachmentRecord): string {
+  return commentText(nameOf(attachment));
+}
+
+/**
+ * The link-local IPv6 address an Ethernet interface makes of its MAC address: fe80::/64 and the modified EUI-64
+ * identifier (RFC 4291, appendix A), which is the kernel's default in a new namespace (addr_gen_mode 0).
+ */
+export function linkLocalAddress(mac: MacAddress): Address {
+  const [first = 0, second = 0, third = 0, ...last] = macToBytes(mac);
+  return addressFromBytes(Uint8Array.of(0xfe, 0x80, 0, 0, 0, 0, 0, 0, first ^ 2, second, third, 0xff, 0xfe, ...last));
+}

@@ -1,0 +1,21 @@
+/** How the names of pods' host interfaces begin (cni/names.ts). */
+export const HOST_INTERFACE_PREFIX = "dbv";
+
+/** The two bits of packets' marks that are ours; all others belong to whoever set them. */
+export interface MarkBits {
+  /** Leaves with the node's address. */
+  readonly masquerade: number;
+  /** Translated by a NAT rule, so that it may go from one pod's port to another's. */
+  readonly bridged: number;
+}
+
+/** What a node's tables depend on; the daemon's configuration has the fields under the same names. */
+export interface NodeConfiguration {
+  /** The bridge whose ports the pods' host interfaces are. */
+  readonly bridge: string;
+  readonly markBits: MarkBits;
+  /** The tables are owned by this process (kernel >= 6.9). */
+  readonly tableOwner: boolean;
+  /** {@link HOST_INTERFACE_PREFIX} when absent. Ports whose names begin otherwise are others' and left alone. */
+  readonly hostInterfacePrefix?: string;
+}

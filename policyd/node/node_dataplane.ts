@@ -1,0 +1,181 @@
+import type { AttachmentRecord } from "../../ipam/attachment.ts";
+import type { AttachmentName } from "../../ipam/policyd_messages.ts";
+import { DrawbridgeError } from "../../kernel/error.ts";
+import type { KernelEvents } from "../../kernel/events/events.ts";
+import type { LinkRemoval } from "../attachments/link_removal.ts";
+import type { AttachmentRegistry } from "../attachments/registry.ts";
+import { attachmentKey } from "../attachments/registry.ts";
+import type { Conflict } from "../attachments/rule_holders.ts";
+import { hasRules, RuleHolders, supersededBy } from "../attachments/rule_holders.ts";
+import type { Dataplane } from "../dataplane.ts";
+import type { Ruleset } from "../dataplane/ruleset.ts";
+import type { RulesetWatch } from "../dataplane/ruleset_watch.ts";
+import type { Logger } from "../log/logger.ts";
+import { attachmentElements, guardElements, nameOf } from "./attachment_elements.ts";
+import type { FlowMemory } from "./flow_memory.ts";
+
+export interface NodeDataplaneParts {
+  readonly ruleset: Ruleset;
+  readonly watch: RulesetWatch;
+  /** Starts the thread that waits for the kernel's notifications. */
+  readonly startEvents: () => KernelEvents;
+  readonly links: LinkRemoval;
+  readonly flows: FlowMemory;
+  /** Whether anything is left of an attachment, which may have gone while no daemon was running. */
+  readonly isPresent: (attachment: AttachmentRecord) => boolean;
+  readonly logger: Logger;
+  /** The pods of this node: those that were attached before this daemon started, and those that register. */
+  readonly attachments: AttachmentRegistry;
+}
+
+/**
+ * The node's tables: which source belongs to which pod's port, and what goes with a pod.
+ *
+ * Nothing is written before everything has been read once, so that what an earlier daemon put in force stays until this
+ * one knows what is still wanted. A pod that registers meanwhile waits.
+ */
+export class NodeDataplane implements Dataplane {
+  readonly #parts: NodeDataplaneParts;
+  readonly #started: Promise<void>;
+  readonly #holders = new RuleHolders();
+  /** What registers now, and gets or is refused its ports by that. */
+  readonly #registering = new Set<AttachmentRecord>();
+  #start: () => void = () => {};
+  #events: KernelEvents | undefined;
+  #isStopped = false;
+
+  constructor(parts: NodeDataplaneParts) {
+    this.#parts = parts;
+    this.#started = new Promise((resolve) => {
+      this.#start = resolve;
+    });
+  }
+
+  apply(): void {}
+
+  synced(): void {
+    const { attachments, logger } = this.#parts;
+    for (const attachment of attachments.values()) {
+      const conflict = this.#registering.has(attachment) ? undefined : this.#claim(attachment);
+      if (conflict === undefined) continue;
+      const reason = conflict.error.message;
+      logger.warn("host ports and masquerade are not in force", { pod: nameOf(attachment), reason });
+    }
+    void this.#begin();
+  }
+
+  /** Changes of others are told before the first batch, so that none falls in between. */
+  async #begin(): Promise<void> {
+    const { startEvents, watch, ruleset } = this.#parts;
+    this.#events = startEvents();
+    await watch.start(this.#events);
+    if (this.#isStopped) return;
+    ruleset.start();
+    this.#start();
+  }
+
+  async register(attachment: AttachmentRecord): Promise<void> {
+    this.#registering.add(attachment);
+    try {
+      await this.#started;
+    } finally {
+      this.#registering.delete(attachment);
+    }
+    const { ruleset, attachments, flows } = this.#parts;
+    if (attachments.get(attachment) !== attachment) {
+      throw new DrawbridgeError("ERR_UNAVAILABLE", "the attachment was removed before its rules were in force");
+    }
+    for (const gone of supersededBy(attachment, attachments.values())) this.#forget(gone);
+    this.#take(attachment);
+    ruleset.claim(ownerOf(attachment), attachmentElements(attachment), true);
+    if (!ruleset.flush()) {
+      throw new DrawbridgeError(
+        "ERR_UNAVAILABLE",
+        `the kernel does not take the pod's rules: ${ruleset.status().lastError ?? "no reason known"}; it is tried again`,
+      );
+    }
+    flows.forgetOf(attachment);
+  }
+
+  /**
+   * The link goes first: until nothing can be sent from the port, the rules that bind it stay. Its host ports are gone
+   * when this settles, since the next pod may have its address as soon as DEL returns; then nothing makes a flow to it
+   * any more that would have to be forgotten.
+   */
+  async unregister(name: AttachmentName): Promise<void> {
+    const { ruleset, links, attachments } = this.#parts;
+    const attachment = attachments.get(name);
+    if (attachment !== undefined) await links.remove(attachment.hostInterface);
+    ruleset.claim(ownerOf(name), []);
+    if (attachment === undefined || !hasRules(attachment)) return;
+    this.#holders.release(attachment);
+    this.#claimFreed(attachment);
+    ruleset.flush();
+    this.#forgetTo(attachment);
+  }
+
+  /** Claims what an attachment contributes; without its ports and masquerade where another has one of them. */
+  #claim(attachment: AttachmentRecord): Conflict | undefined {
+    const conflict = hasRules(attachment) ? this.#holders.take(attachment) : undefined;
+    const elements = conflict === undefined ? attachmentElements(attachment) : guardElements(attachment);
+    this.#parts.ruleset.claim(ownerOf(attachment), elements);
+    return conflict;
+  }
+
+  /** @throws DrawbridgeError when somebody who is still there has one of the ports or addresses */
+  #take(attachment: AttachmentRecord): void {
+    if (!hasRules(attachment)) return this.#holders.release(attachment);
+    for (;;) {
+      const conflict = this.#holders.take(attachment);
+      if (conflict === undefined) return;
+      if (this.#parts.isPresent(conflict.holder)) throw conflict.error;
+      this.#forget(conflict.holder);
+    }
+  }
+
+  /** Gives those that had to go without their ports what one that goes has had. */
+  #claimFreed(gone: AttachmentRecord): void {
+    for (const attachment of this.#parts.attachments.values()) {
+      const isWaiting = hasRules(attachment) && !this.#holders.has(attachment) && !this.#registering.has(attachment);
+      if (isWaiting && attachment !== gone) this.#claim(attachment);
+    }
+  }
+
+  /** Forgets an attachment whose DEL never reached us: what it had is another's now. */
+  #forget(gone: AttachmentRecord): void {
+    const { ruleset, attachments, logger } = this.#parts;
+    logger.warn("a pod that is gone is forgotten: its address or its port is another's now", { pod: nameOf(gone) });
+    this.#holders.release(gone);
+    ruleset.claim(ownerOf(gone), []);
+    attachments.remove(gone);
+  }
+
+  /** The pod is gone already: that the kernel does not answer keeps nobody from forgetting it. */
+  #forgetTo(attachment: AttachmentRecord): void {
+    try {
+      this.#parts.flows.forgetTo(attachment);
+    } catch (error) {
+      if (!(error instanceof DrawbridgeError)) throw error;
+      this.#parts.logger.error("flows to a pod that has gone are not forgotten", {
+        pod: nameOf(attachment),
+        error: error.message,
+      });
+    }
+  }
+
+  problems(): readonly string[] {
+    const { lastError } = this.#parts.ruleset.status();
+    return lastError === undefined ? [] : [`ruleset: ${lastError}`];
+  }
+
+  async stop(): Promise<void> {
+    this.#isStopped = true;
+    this.#parts.watch.stop();
+    this.#parts.ruleset.stop();
+    await this.#events?.stop();
+  }
+}
+
+function ownerOf(name: AttachmentName): string {
+  return `attachment ${attachmentKey(name)}`;
+}

@@ -1,0 +1,16 @@
+import { masqueradeRules, masqueradeSets } from "../../cni/masquerade.ts";
+import type { TablePart } from "./table_part.ts";
+
+/** The part of the inet table by which pods with `ipMasq` leave the cluster with the node's address (B11). */
+export function podMasquerade(): TablePart {
+  return {
+    sets: masqueradeSets,
+    chains: [
+      {
+        name: "masquerade_pods",
+        base: { type: "nat", hook: "postrouting", priority: 100, policy: "accept" },
+        rules: masqueradeRules,
+      },
+    ],
+  };
+}

@@ -1,0 +1,36 @@
+import type { Table, TableReference } from "../../kernel/nftables/object.ts";
+import { bridgePackets } from "./bridge_packets.ts";
+import type { NodeConfiguration } from "./configuration.ts";
+import { guard } from "./guard.ts";
+import { hostPorts } from "./host_ports.ts";
+import { marks } from "./marks.ts";
+import { podMasquerade } from "./pod_masquerade.ts";
+import type { TablePart } from "./table_part.ts";
+import { BRIDGE_TABLE, INET_TABLE } from "./table_part.ts";
+
+/**
+ * The tables of a node, composed of their parts, without elements.
+ *
+ * They depend on the configuration alone, never on what is in the cluster. Printing or loading a table throws
+ * DrawbridgeError ERR_NFTABLES_VALUE when the bridge has a name that nft could not read back.
+ */
+export function nodeTables(configuration: NodeConfiguration): readonly Table[] {
+  return [
+    compose(BRIDGE_TABLE, configuration, [guard(configuration)]),
+    compose(INET_TABLE, configuration, [
+      marks(configuration),
+      bridgePackets(configuration),
+      hostPorts(),
+      podMasquerade(),
+    ]),
+  ];
+}
+
+function compose(reference: TableReference, { tableOwner }: NodeConfiguration, parts: readonly TablePart[]): Table {
+  return Object.freeze({
+    ...reference,
+    ...(tableOwner ? { isOwned: true } : {}),
+    sets: parts.flatMap(({ sets }) => sets),
+    chains: parts.flatMap(({ chains }) => chains),
+  });
+}

@@ -1,0 +1,42 @@
+import type { AttachmentRecord } from "../../ipam/attachment.ts";
+import type { AttachmentName, PolicydReply, PolicydRequest, PolicydStatus } from "../../ipam/policyd_messages.ts";
+import { refusalCode } from "../../ipam/policyd_messages.ts";
+import type { DrawbridgeError } from "../../kernel/error.ts";
+
+/** Who does what is asked for over the socket. A DrawbridgeError becomes a refusal; anything else is a bug. */
+export interface RequestHandlers {
+  /** Settles when the pod's packets are judged as its policies say. */
+  register(attachment: AttachmentRecord): Promise<void>;
+  /** Settles when nothing of the pod is left; at once for an attachment that is not known. */
+  unregister(attachment: AttachmentName): Promise<void>;
+  status(): PolicydStatus;
+}
+
+/** Does what a request asks for. @throws what the handler throws */
+export async function answer(request: PolicydRequest, handlers: RequestHandlers): Promise<PolicydReply> {
+  switch (request.type) {
+    case "register":
+      await handlers.register(request.attachment);
+      return { type: "done" };
+    case "unregister":
+      await handlers.unregister(request.attachment);
+      return { type: "done" };
+    case "status":
+      return { type: "status", status: handlers.status() };
+  }
+}
+
+/** The reply to a request that was not carried out. */
+export function refusal(error: DrawbridgeError): PolicydReply {
+  const code = refusalCode(error.code);
+  const message = error.message.slice(0, LONGEST_REASON);
+  return { type: "refused", isTemporary: isTemporary(error), message, ...(code === undefined ? {} : { code }) };
+}
+
+/** Whether the same request may succeed later. What a client got wrong it will get wrong again. */
+export function isTemporary({ code }: DrawbridgeError): boolean {
+  return code !== "ERR_PROTOCOL" && code !== "ERR_CONFIGURATION" && code !== "ERR_HOST_PORT_TAKEN";
+}
+
+/** Six bytes a character at most in JSON: below the longest message. */
+const LONGEST_REASON = 4096;

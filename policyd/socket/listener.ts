@@ -1,0 +1,102 @@
+import { statSync } from "node:fs";
+import type { Server } from "node:net";
+import path from "node:path";
+import process from "node:process";
+import type { StoreFileSystem } from "../../ipam/file_system.ts";
+import { DrawbridgeError } from "../../kernel/error.ts";
+import { Errno } from "../../kernel/syscall/errno.ts";
+import type { FileCalls } from "../../kernel/syscall/file_calls.ts";
+import { OpenFlag } from "../../kernel/syscall/file_calls.ts";
+import type { Syscalls } from "../../kernel/syscall/syscalls.ts";
+import { check } from "../../kernel/syscall/syscalls.ts";
+
+const LOCK_EX = 2;
+const LOCK_NB = 4;
+/** Beyond these connections wait in the kernel; 110 pods may be added at once. */
+const BACKLOG = 511;
+
+/** What making a socket needs of the machine. */
+export interface SocketMachine {
+  readonly syscalls: Syscalls & FileCalls;
+  readonly files: StoreFileSystem;
+}
+
+/**
+ * Makes a server listen on a unix socket that only root, or whoever runs the daemon, can connect to.
+ *
+ * Node cannot ask who is at the other end (SO_PEERCRED), so the protection is the file's: mode 0600 from the moment it
+ * exists, in a directory nobody else can write to. A lock beside it, which ends with its holder, tells a running daemon
+ * from one that died; only with the lock is an old socket taken away.
+ *
+ * @returns what gives the lock back
+ * @throws DrawbridgeError ERR_UNAVAILABLE when another daemon is running, ERR_CONFIGURATION for an unsafe place,
+ *   ERR_STORE
+ */
+export async function listenExclusively(
+  server: Server,
+  socketPath: string,
+  machine: SocketMachine,
+): Promise<() => void> {
+  const directory = path.dirname(socketPath);
+  machine.files.makeDirectory(directory, 0o700);
+  expectPrivate(directory);
+  const release = lock(`${socketPath}.lock`, socketPath, machine.syscalls);
+  try {
+    removeStale(socketPath, machine.files);
+    await bind(server, socketPath);
+  } catch (error) {
+    release();
+    throw error;
+  }
+  return release;
+}
+
+function expectPrivate(directory: string): void {
+  const { mode, uid } = statSync(directory);
+  const isOthers = uid !== 0 && uid !== process.geteuid?.();
+  if (isOthers || (mode & 0o022) !== 0) {
+    throw new DrawbridgeError(
+      "ERR_CONFIGURATION",
+      `socketPath: directory ${directory} has owner ${uid} and mode ${(mode & 0o7777).toString(8)}; expected one that only the daemon's user can write to, such as /run/drawbridge`,
+    );
+  }
+}
+
+function lock(lockPath: string, socketPath: string, syscalls: Syscalls & FileCalls): () => void {
+  const flags = OpenFlag.RDONLY | OpenFlag.CREAT | OpenFlag.NOFOLLOW | OpenFlag.CLOEXEC;
+  const fd = check(syscalls.open(lockPath, flags, 0o600), `open ${lockPath}`);
+  const result = syscalls.flock(fd, LOCK_EX | LOCK_NB);
+  if (result >= 0) return () => void syscalls.close(fd);
+  syscalls.close(fd);
+  if (result !== -Errno.EAGAIN) check(result, `flock ${lockPath}`);
+  throw new DrawbridgeError(
+    "ERR_UNAVAILABLE",
+    `another policyd is running on ${socketPath} (\`fuser ${lockPath}\` tells which): stop it first, or give this one another --socket`,
+  );
+}
+
+function removeStale(socketPath: string, files: StoreFileSystem): void {
+  const stats = statSync(socketPath, { throwIfNoEntry: false });
+  if (stats !== undefined && !stats.isSocket()) {
+    throw new DrawbridgeError(
+      "ERR_CONFIGURATION",
+      `socketPath: ${socketPath} is no socket; expected none or an old one: give another path or remove it`,
+    );
+  }
+  files.unlink(socketPath);
+}
+
+function bind(server: Server, socketPath: string): Promise<void> {
+  return new Promise((resolve, reject) => {
+    server.once("error", (error) => {
+      reject(new DrawbridgeError("ERR_UNAVAILABLE", `cannot listen on ${socketPath}: ${error.message}`));
+    });
+    // listen() binds before it returns, so the mode never is another than 0600.
+    const umask = process.umask(0o177);
+    try {
+      server.listen({ path: socketPath, backlog: BACKLOG }, resolve);
+    } finally {
+      process.umask(umask);
+    }
+  });
+}

@@ -1,0 +1,117 @@
+import type { CST, Document, Tags } from "yaml";
+import { Composer, LineCounter, Parser } from "yaml";
+import { DrawbridgeError } from "../../kernel/error.ts";
+
+/** Far above what Kubernetes' schemas need. The YAML library recurses, and at some thousands ends the process. */
+const MOST_LEVELS = 64;
+/** Aliases and what they stand for may multiply: the library counts the product. */
+const MOST_ALIASES = 100;
+const LONGEST_REASON = 200;
+
+/** Only values JSON has; kubectl keeps a time a text and knows none of the others. */
+const NO_JSON = new Set(["timestamp", "binary", "omap", "pairs", "set"].map((tag) => `tag:yaml.org,2002:${tag}`));
+
+/**
+ * The objects in the text of a file, one after the other: YAML documents or one JSON value, lists opened.
+ *
+ * YAML is read as kubectl reads it (sigs.k8s.io/yaml, YAML 1.1): unquoted `yes`, `on` and `y` are booleans and 0777 is
+ * octal, while times and `1:30` stay texts. A label `yes` is therefore refused as a boolean, as the API server does.
+ * Keys given twice are an error. In JSON the last of two equal keys counts, as in Go.
+ *
+ * @param fileName decides between the two by `.json`
+ * @throws DrawbridgeError ERR_OBJECT naming the line, when it is reached; what came before may be part of a torn file
+ */
+export function* readObjects(text: string, fileName: string): Generator {
+  if (fileName.endsWith(".json")) yield* openList(parseJson(text));
+  else for (const value of readDocuments(text)) yield* openList(value);
+}
+
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch (error) {
+    throw unreadable(error instanceof Error ? error.message : String(error));
+  }
+}
+
+function* readDocuments(text: string): Generator {
+  const lines = new LineCounter();
+  const composer = new Composer({ version: "1.1", customTags: jsonTags, prettyErrors: false, logLevel: "silent" });
+  const tokens = withinDepth(new Parser(lines.addNewLine).parse(text), lines);
+  for (const document of composer.compose(tokens)) {
+    const [problem] = [...document.errors, ...document.warnings];
+    if (problem !== undefined) throw unreadable(problem.message, lines.linePos(problem.pos[0]).line);
+    const value = plainValue(document);
+    if (value !== null) yield value;
+  }
+}
+
+function jsonTags(tags: Tags): Tags {
+  return tags.filter(
+    (tag) => typeof tag === "string" || !(NO_JSON.has(tag.tag) || ("format" in tag && tag.format === "TIME")),
+  );
+}
+
+function plainValue(document: Document): unknown {
+  try {
+    return document.toJS({ maxAliasCount: MOST_ALIASES });
+  } catch (error) {
+    // The library's own, such as a merge of what is no map: nothing of ours runs in there.
+    throw unreadable(error instanceof Error ? error.message : String(error));
+  }
+}
+
+/** Passes the parser's tokens on; their nesting is judged without recursion. */
+function* withinDepth(tokens: Iterable<CST.Token>, lines: LineCounter): Generator<CST.Token> {
+  for (const token of tokens) {
+    const left: (readonly [CST.Token, number])[] = [[token, 0]];
+    for (let next = left.pop(); next !== undefined; next = left.pop()) {
+      const [inner, level] = next;
+      if (level > MOST_LEVELS) {
+        throw unreadable(`more than ${MOST_LEVELS} levels of lists and objects`, lines.linePos(inner.offset).line);
+      }
+      for (const child of childrenOf(inner)) left.push([child, level + 1]);
+    }
+    yield token;
+  }
+}
+
+function childrenOf(token: CST.Token): readonly CST.Token[] {
+  if (token.type === "document") return token.value === undefined ? [] : [token.value];
+  if (!("items" in token)) return [];
+  return token.items.flatMap(({ key, value }) => [key, value].filter((child) => child !== undefined && child !== null));
+}
+
+/** The items of a `kind: List`, or of a typed one such as PodList, whose items may leave out what the list says. */
+function* openList(value: unknown): Generator {
+  const list = asList(value);
+  if (list === undefined) {
+    yield value;
+    return;
+  }
+  for (const item of list.items) {
+    if (asList(item) !== undefined) throw unreadable("a list inside a list; expected objects");
+    const isObject = typeof item === "object" && item !== null && !Array.isArray(item);
+    yield isObject && list.kind !== "" ? { apiVersion: list.apiVersion, kind: list.kind, ...item } : item;
+  }
+}
+
+interface List {
+  /** Of the items; empty for a list of anything. */
+  readonly kind: string;
+  readonly apiVersion: unknown;
+  readonly items: readonly unknown[];
+}
+
+function asList(value: unknown): List | undefined {
+  if (typeof value !== "object" || value === null || !("kind" in value) || !("items" in value)) return undefined;
+  const { kind, items } = value;
+  if (typeof kind !== "string" || !kind.endsWith("List") || !(Array.isArray(items) || items === null)) return undefined;
+  const apiVersion = "apiVersion" in value ? value.apiVersion : undefined;
+  return { kind: kind.slice(0, -"List".length), apiVersion, items: items ?? [] };
+}
+
+function unreadable(reason: string, line?: number): DrawbridgeError {
+  const [first = ""] = reason.slice(0, LONGEST_REASON).split("\n");
+  return new DrawbridgeError("ERR_OBJECT", `${line === undefined ? "" : `line ${line}: `}${first}`);
+}

@@ -1,0 +1,31 @@
+import type { ClusterObject, Kind } from "../cluster/model.ts";
+
+/** One object appeared or changed, or is gone. */
+export type ObjectChange =
+  | { readonly type: "set"; readonly kind: Kind; readonly key: string; readonly object: ClusterObject }
+  | { readonly type: "delete"; readonly kind: Kind; readonly key: string };
+
+/** Who is told what a source finds. */
+export interface ObjectSink {
+  /** What changed at once, in order; each object at most once. A "set" always differs from the one before. */
+  changed(changes: readonly ObjectChange[]): void;
+  /** Once, after the changes that make up everything there is: nothing is programmed before (SVC-26). */
+  synced(): void;
+  /** A problem that was not there before: an object or a file that is not used, wholly or in part. */
+  problem(message: string): void;
+}
+
+/**
+ * Where objects come from: a directory, or the API server.
+ *
+ * An object that turned invalid stays in force in its last good version until it is valid again or deleted: what is
+ * enforced is not undone by a mistake.
+ */
+export interface ObjectSource {
+  /** Begins to tell the sink; returns at once, and never fails later: what goes wrong is a problem. */
+  start(sink: ObjectSink): void;
+  /** All problems there are now, for the status. */
+  problems(): readonly string[];
+  /** After this nothing is told any more. */
+  stop(): void;
+}

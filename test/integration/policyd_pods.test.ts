@@ -1,0 +1,131 @@
+import assert from "node:assert/strict";
+import { parseAddress } from "../../kernel/ip/address.ts";
+import type { CallOutcome, Configuration } from "../lab/cni.ts";
+import { add, del, podCall, startPlugin } from "../lab/cni.ts";
+import type { Lab, LabPod } from "../lab/lab.ts";
+import { createLab } from "../lab/lab.ts";
+import type { WiredNode } from "../lab/topology.ts";
+import { Prober } from "../lab/probe/prober.ts";
+import { twoNodes } from "../lab/topology.ts";
+import { PolicydNode } from "../support/policyd_node.ts";
+import { requireKernel } from "../support/privilege.ts";
+import { nodeState } from "./kernel_state.ts";
+
+const PODS = process.env["DRAWBRIDGE_FULL"] === "1" ? 100 : 30;
+
+describe("pods of a node with policyd", function () {
+  this.timeout(120_000);
+  let lab: Lab;
+  let wired: WiredNode;
+  let policyd: PolicydNode;
+  let overrides: Configuration;
+  let counter = 0;
+
+  beforeEach(function () {
+    requireKernel(this);
+    lab = createLab(`policyd-pods${++counter}`);
+    ({ node1: wired } = twoNodes(lab, { mtu: 1420 }));
+    policyd = new PolicydNode(lab, wired);
+    overrides = policyd.overrides;
+  });
+  afterEach(async () => {
+    await policyd?.kill();
+    lab?.destroy();
+  });
+
+  function attach(names: readonly string[]): readonly LabPod[] {
+    return names.map((name) => {
+      const pod = lab.pod(name);
+      assert.equal(add(wired, pod, overrides).error, undefined);
+      return pod;
+    });
+  }
+
+  /** Whether ICMP gets there and back, in both families' addresses of a pod by its last number. */
+  async function areReached(from: LabPod, number: number): Promise<readonly boolean[]> {
+    using prober = new Prober(lab.calls);
+    const flows = [`10.244.1.${number}`, `fd00:244:1::${number}`].map((address) => ({
+      protocol: "icmp" as const,
+      from,
+      to: { address: parseAddress(address), port: 0 },
+    }));
+    return (await prober.run(flows)).map(({ reached }) => reached);
+  }
+
+  function hostLinks(): readonly string[] {
+    return wired.node.links().flatMap(({ name }) => (name.startsWith("dbv") ? [name] : []));
+  }
+
+  async function delAll(pods: readonly LabPod[]): Promise<readonly CallOutcome[]> {
+    return await Promise.all(pods.map((pod) => startPlugin(wired.node, podCall("DEL", wired, pod, overrides)).outcome));
+  }
+
+  it("REG-01: a pod is known to the daemon when its ADD returns, and forgotten by its DEL", async () => {
+    const running = await policyd.start();
+    const [first, second] = attach(["a", "b"]);
+    assert.ok(first !== undefined && second !== undefined);
+    assert.equal(running.status().attachments, 2);
+    const guarded = wired.node.exec("nft", ["list", "set", "bridge", "drawbridge", "pod4"]);
+    assert.match(guarded, /"dbv[0-9a-f]{12}" \. 0a:58:0a:f4:01:02 \. 10\.244\.1\.2 comment "default\/a"/);
+    assert.equal(del(wired, first, overrides).exitCode, 0);
+    assert.equal(running.status().attachments, 1);
+    await running.statusWhen(() => !wired.node.exec("nft", ["list", "ruleset"]).includes("10.244.1.2"), "forgotten");
+    assert.deepEqual(hostLinks().length, 1);
+  });
+
+  it("REG-02: without the daemon ADD fails with try again later and leaves nothing; DEL works all the same", async () => {
+    const pod = lab.pod("a");
+    const { exitCode, error } = add(wired, pod, overrides);
+    assert.deepEqual([exitCode, error?.code], [1, 11]);
+    assert.match(error?.msg ?? "", /policyd\.sock.*is policyd running\?/);
+    assert.deepEqual(hostLinks(), []);
+    assert.deepEqual(nodeState(wired.node).reservations, []);
+    const running = await policyd.start();
+    const [known] = attach(["b"]);
+    assert.ok(known !== undefined);
+    await running.kill("SIGKILL");
+    assert.equal(del(wired, known, overrides).exitCode, 0);
+    assert.deepEqual(hostLinks(), []);
+    assert.deepEqual(nodeState(wired.node).reservations, []);
+  });
+
+  it("REG-03: a daemon that starts anew knows the pods that are there, and their traffic goes on meanwhile", async () => {
+    const first = await policyd.start();
+    const [a] = attach(["a", "b"]);
+    assert.ok(a !== undefined);
+    assert.deepEqual(await areReached(a, 3), [true, true]);
+    await first.kill("SIGKILL");
+    assert.deepEqual(await areReached(a, 3), [true, true], "what is in force stays");
+    const second = await policyd.start();
+    assert.equal(second.status().attachments, 2);
+    assert.deepEqual(await areReached(a, 3), [true, true]);
+  });
+
+  it(`DEL-01: ${PODS} DELs at once return when their links are gone, and none is left`, async () => {
+    const running = await policyd.start();
+    const pods = attach(Array.from({ length: PODS }, (_, i) => `p${i}`));
+    assert.equal(hostLinks().length, PODS);
+    const outcomes = await delAll(pods);
+    assert.deepEqual(
+      outcomes.filter(({ exitCode }) => exitCode !== 0),
+      [],
+    );
+    assert.deepEqual(hostLinks(), []);
+    assert.deepEqual(nodeState(wired.node).reservations, []);
+    assert.equal(running.status().attachments, 0);
+  });
+
+  it("DEL-01: when the daemon is killed in the middle, the plugin removes its own, and none is left", async () => {
+    const running = await policyd.start();
+    const pods = attach(Array.from({ length: PODS }, (_, i) => `p${i}`));
+    const ended = delAll(pods);
+    setTimeout(() => void running.kill("SIGKILL"), 60);
+    const outcomes = await ended;
+    assert.deepEqual(
+      outcomes.filter(({ exitCode }) => exitCode !== 0),
+      [],
+    );
+    assert.deepEqual(hostLinks(), []);
+    assert.deepEqual(nodeState(wired.node).reservations, []);
+  });
+});

@@ -1,0 +1,65 @@
+import assert from "node:assert/strict";
+import { parseAddress } from "../../kernel/ip/address.ts";
+import { parseCidr } from "../../kernel/ip/cidr.ts";
+import { tableChanges } from "../../kernel/nftables/change.ts";
+import type { Element } from "../../kernel/nftables/object.ts";
+import { NftablesSocket } from "../../kernel/nftables/socket.ts";
+import { formatTable } from "../../kernel/nftables/text.ts";
+import { nodeTables } from "../../policyd/node/tables.ts";
+import { attachmentElements } from "../../policyd/node/attachment_elements.ts";
+import { createLab } from "../lab/lab.ts";
+import { NODE_CONFIGURATION } from "../support/guard/guarded_node.ts";
+import { attachmentRecord } from "../support/attachment_record.ts";
+import { normalListing } from "../support/nftables/listing.ts";
+import { requireKernel } from "../support/privilege.ts";
+
+const ELEMENTS: ReadonlyMap<string, readonly Element[]> = new Map([
+  ["pod4", [{ key: ["dbv0a1b2c3d4e5f", "0a:58:0a:f4:01:07", parseAddress("10.244.1.7")], comment: "default/web" }]],
+  ["pod6", [{ key: ["dbv0a1b2c3d4e5f", "0a:58:0a:f4:01:07", parseAddress("fd00:244:1::7")] }]],
+  ["podmac", [{ key: ["dbv0a1b2c3d4e5f", "0a:58:0a:f4:01:07"] }]],
+]);
+
+const RULED = attachmentRecord({
+  portMappings: [
+    { hostPort: 80, containerPort: 8080, protocol: "tcp" },
+    { hostPort: 53, containerPort: 53, protocol: "udp", hostIp: parseAddress("192.0.2.1") },
+    { hostPort: 53, containerPort: 53, protocol: "sctp", hostIp: parseAddress("2001:db8::1") },
+  ],
+  ipMasq: true,
+  policyd: {
+    serviceCidrs: ["10.96.0.0/12", "fd00:96::/112"].map((text) => parseCidr(text)),
+    nonMasqueradeCidrs: ["10.244.0.0/16", "192.0.2.0/24", "fd00:244::/32"].map((text) => parseCidr(text)),
+  },
+});
+const CLAIMS = Map.groupBy(
+  attachmentElements(RULED).filter(({ table }) => table.family === "inet"),
+  ({ set }) => set,
+);
+
+/** Of a set by its name: what one pod has in it. */
+function elementsIn(set: string): readonly Element[] {
+  return ELEMENTS.get(set) ?? CLAIMS.get(set)?.map(({ element }) => element) ?? [];
+}
+
+describe("the node's tables in the kernel", () => {
+  before(function () {
+    requireKernel(this);
+  });
+
+  it("nft lists them as they are printed, and its listing loads again", () => {
+    using lab = createLab("node-tables");
+    const [node, copy] = [lab.namespace("node"), lab.namespace("copy")];
+    const nftables = node.inside(() => new NftablesSocket(lab.calls));
+    for (const table of nodeTables(NODE_CONFIGURATION)) {
+      const elements = new Map(table.sets.map(({ name }) => [name, elementsIn(name)]));
+      for (const [set, own] of elements) assert.ok(own.length > 0, `something is in ${set}`);
+      nftables.commit(tableChanges(table, elements));
+      const list = ["-y", "list", "table", table.family, table.name];
+      const listing = node.exec("nft", list);
+      assert.equal(normalListing(listing), normalListing(formatTable(table, elements)));
+      copy.exec("nft", ["-f", "-"], listing);
+      assert.equal(normalListing(copy.exec("nft", list)), normalListing(listing));
+    }
+    nftables.close();
+  });
+});

@@ -1,0 +1,175 @@
+import assert from "node:assert/strict";
+import { randomInt } from "node:crypto";
+import { setTimeout as sleep } from "node:timers/promises";
+import type { KernelEvents } from "../../kernel/events/events.ts";
+import { startEventThread } from "../../kernel/events/thread.ts";
+import { NetlinkError } from "../../kernel/netlink/error.ts";
+import { NftablesSocket } from "../../kernel/nftables/socket.ts";
+import type { Table } from "../../kernel/nftables/object.ts";
+import { realClock } from "../../policyd/clock.ts";
+import { Ruleset } from "../../policyd/dataplane/ruleset.ts";
+import { RulesetWatch } from "../../policyd/dataplane/ruleset_watch.ts";
+import { recordingLogger } from "../../policyd/log/recording_logger.ts";
+import type { Lab } from "../lab/lab.ts";
+import { createLab } from "../lab/lab.ts";
+import type { LabNamespace } from "../lab/namespace.ts";
+import { sampleClaims, sampleTables } from "../support/dataplane/sample.ts";
+import { contentOf } from "../support/dataplane/content.ts";
+import { requireKernel } from "../support/privilege.ts";
+import { randomFrom } from "../support/random.ts";
+
+const ROUNDS = 100;
+const REPAIR_MILLISECONDS = 1000;
+const OWNERS = 20;
+
+/** What somebody with nft can do to our tables. `drop` does nothing to them: it must be left alone. */
+const harms = {
+  "flush ruleset": "flush ruleset",
+  table: "delete table inet drawbridge",
+  "bridge table": "delete table bridge drawbridge",
+  chain: "flush chain inet drawbridge forward; delete chain inet drawbridge forward",
+  rules: "flush chain inet drawbridge forward",
+  "another rule": "insert rule inet drawbridge forward counter accept",
+  "another policy": "add chain inet drawbridge forward { policy drop; }",
+  element: "delete element inet drawbridge frontends { 10.0.0.1 . 80 }",
+  "foreign element": "add element inet drawbridge frontends { 192.0.2.1 . 80 }",
+  "another value":
+    "delete element inet drawbridge endpoints { 10.0.0.1 . 80 }; add element inet drawbridge endpoints { 10.0.0.1 . 80 : 192.0.2.1 . 1 }",
+  set: "flush set inet drawbridge ranges",
+  "foreign chain": "add chain inet drawbridge stranger",
+  "foreign table with drop":
+    "add table inet stranger; add chain inet stranger c { type filter hook forward priority -100; policy drop; }",
+} as const;
+
+const harmNames = Object.keys(harms).filter((name): name is keyof typeof harms => Object.hasOwn(harms, name));
+
+for (const isOwned of [false, true]) {
+  describe(`policyd/dataplane harm with tableOwner ${isOwned ? "on" : "off"}`, () => {
+    let lab: Lab | undefined;
+    let node: LabNamespace;
+    let events: KernelEvents | undefined;
+    let writer: NftablesSocket;
+    let watch: RulesetWatch | undefined;
+    let ruleset: Ruleset | undefined;
+    const tables: readonly Table[] = sampleTables({ isOwned });
+
+    before(async function () {
+      requireKernel(this);
+      lab = createLab(isOwned ? "harm-owned" : "harm");
+      node = lab.namespace("node");
+      const portId = randomInt(2 ** 30, 2 ** 31);
+      writer = node.inside(() => new NftablesSocket(node.calls, portId));
+      events = startEventThread({ calls: node.calls, namespacePath: node.path });
+      const logger = recordingLogger();
+      ruleset = new Ruleset({
+        kernel: writer,
+        clock: realClock,
+        logger,
+        tables,
+        minSyncPeriod: 0,
+        syncPeriod: 3_600_000,
+      });
+      for (let i = 1; i <= OWNERS; i++) ruleset.claim(`o${i}`, sampleClaims(i, i));
+      watch = new RulesetWatch({ ruleset, clock: realClock, logger, portId });
+      await watch.start(events);
+      ruleset.start();
+    });
+    after(async () => {
+      watch?.stop();
+      ruleset?.stop();
+      await events?.stop();
+      lab?.destroy();
+    });
+
+    it(`${isOwned ? "loses nothing" : "is repaired in under a second and counted"} in ${ROUNDS} rounds (DP-09)`, async function () {
+      this.timeout(120_000);
+      assert.ok(ruleset !== undefined);
+      const seed = Date.now() >>> 0;
+      const random = randomFrom(seed);
+      const whole = tables.map((table) => contentOf(writer, table));
+      const listing = node.exec("nft", ["list", "ruleset"]);
+      for (let round = 0; round < ROUNDS; round++) {
+        const name = harmNames[Math.floor(random() * harmNames.length)] ?? "element";
+        const what = `round ${round}: ${name}; seed ${seed}`;
+        const before = ruleset.status();
+        const isForeign = name === "foreign table with drop";
+        const isRefused = isOwned && !isForeign && name !== "flush ruleset";
+        if (isRefused) assert.throws(() => node.exec("nft", ["-f", "-"], harms[name]), /not permitted/, what);
+        else node.exec("nft", ["-f", "-"], harms[name]);
+        const deadline = Date.now() + REPAIR_MILLISECONDS;
+        const isRepaired = (): boolean =>
+          tables.every((table, index) => readContent(writer, table) === whole[index]) &&
+          (isOwned || isForeign || (ruleset?.status().repairs ?? 0) > before.repairs);
+        while (!isRepaired()) {
+          assert.ok(Date.now() < deadline, what);
+          await sleep(5);
+        }
+        if (isForeign) {
+          assert.match(node.exec("nft", ["list", "table", "inet", "stranger"]), /policy drop/, what);
+          node.exec("nft", ["delete", "table", "inet", "stranger"]);
+        }
+        if (isOwned) assert.equal(ruleset.status().repairs, 0, what);
+      }
+      assert.equal(node.exec("nft", ["list", "ruleset"]).length, listing.length);
+    });
+
+    if (isOwned) {
+      it("is adopted by the next daemon, which the kernel then protects in its turn (DP-06)", () => {
+        ruleset?.stop();
+        writer.close();
+        const element = ["add", "element", "inet", "drawbridge", "frontends", "{ 192.0.2.1 . 80 }"];
+        node.exec("nft", element);
+        const next = node.inside(() => new NftablesSocket(node.calls));
+        const options = {
+          clock: realClock,
+          logger: recordingLogger(),
+          tables,
+          minSyncPeriod: 0,
+          syncPeriod: 3_600_000,
+        };
+        const heir = new Ruleset({ ...options, kernel: next });
+        for (let i = 1; i <= OWNERS; i++) heir.claim(`o${i}`, sampleClaims(i, i));
+        heir.start();
+        assert.deepEqual([heir.status().isSynced, heir.status().replacements], [true, 0], heir.status().lastError);
+        assert.throws(() => node.exec("nft", element), /not permitted/);
+        assert.equal(node.exec("nft", ["list", "ruleset"]).includes("192.0.2.1"), false, "what is not wanted is gone");
+        heir.stop();
+        next.close();
+      });
+    }
+
+    if (!isOwned) {
+      it("notices a rule that was replaced by one of the same shape (DP-09)", async () => {
+        const [table] = tables;
+        assert.ok(table !== undefined && ruleset !== undefined);
+        const whole = contentOf(writer, table);
+        const { repairs } = ruleset.status();
+        const rule = "ip daddr . tcp sport @frontends counter drop";
+        const handle = /@frontends .*# handle (\d+)/.exec(node.exec("nft", ["-a", "list", "ruleset"]))?.[1] ?? "";
+        node.exec("nft", [`replace rule inet drawbridge forward handle ${handle} ${rule}`]);
+        const deadline = Date.now() + REPAIR_MILLISECONDS;
+        while (readContent(writer, table) !== whole || ruleset.status().repairs === repairs) {
+          assert.ok(Date.now() < deadline);
+          await sleep(5);
+        }
+      });
+
+      it("lists a ruleset that loads again in a fresh namespace as it stands (DP-10)", () => {
+        const fresh = lab?.namespace("fresh");
+        const listing = node.exec("nft", ["list", "ruleset"]);
+        fresh?.exec("nft", ["-f", "-"], listing);
+        assert.equal(fresh?.exec("nft", ["list", "ruleset"]), listing);
+      });
+    }
+  });
+}
+
+/** Undefined while a table or a set is missing. */
+function readContent(kernel: NftablesSocket, table: Table): string | undefined {
+  try {
+    return contentOf(kernel, table);
+  } catch (error) {
+    if (error instanceof NetlinkError) return undefined;
+    throw error;
+  }
+}

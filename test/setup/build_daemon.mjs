@@ -1,0 +1,83 @@
+import { spawnSync } from "node:child_process";
+import { cpSync, existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import path from "node:path";
+import { fileURLToPath } from "node:url";
+import { hashOfInputs } from "./build.mjs";
+import { SetupFailure, say } from "./failure.mjs";
+
+const OUTPUT = "dist/policyd";
+const BUNDLE = "policyd.js";
+/** What is bundled, and the name it gets: the daemon, and the program of its event thread. */
+const ENTRIES = [
+  { entry: "policyd/main.ts", name: BUNDLE },
+  { entry: "kernel/events/thread_main.ts", name: "thread_main.js" },
+];
+/** Beside the output and not in it: a node gets everything in dist/policyd. */
+const STAMP = "dist/.policyd-inputs";
+const SOURCES = ["policyd", "cni", "ipam", "kernel", "package.json"];
+
+/**
+ * Each is one file for Node 24, an ECMAScript module. Names stay as they are: they stand in the stack trace of a bug.
+ * @type {readonly string[]}
+ */
+const OPTIONS = ["--target=node", "--format=esm", "--minify-syntax", "--minify-whitespace"];
+
+/**
+ * Makes dist/policyd, a directory that runs wherever it is copied to, unless it was made from exactly these sources.
+ *
+ * @param {string} project absolute path of the project
+ * @param {string} bun absolute path of Bun
+ * @throws {SetupFailure} when the sources do not compile
+ */
+export function buildDaemon(project, bun) {
+  const output = path.join(project, OUTPUT);
+  const stamp = path.join(project, STAMP);
+  const inputs = hashOfInputs(project, SOURCES, fileURLToPath(import.meta.url));
+  const isMade = existsSync(path.join(output, BUNDLE)) && existsSync(stamp);
+  if (isMade && readFileSync(stamp, "utf8") === inputs) return;
+
+  say(`building ${OUTPUT}/${BUNDLE}`);
+  const unfinished = `${output}.${process.pid}.tmp`;
+  try {
+    for (const { entry, name } of ENTRIES) bundle(project, bun, entry, path.join(unfinished, name));
+    addKoffi(project, unfinished);
+    // Without it a package.json above the place it is copied to would say which kind of module the bundle is.
+    writeFileSync(path.join(unfinished, "package.json"), `${JSON.stringify({ type: "module", private: true })}\n`);
+    rmSync(output, { recursive: true, force: true });
+    renameSync(unfinished, output);
+  } finally {
+    rmSync(unfinished, { recursive: true, force: true });
+  }
+  writeFileSync(stamp, inputs);
+}
+
+/**
+ * @param {string} project
+ * @param {string} bun
+ * @param {string} entry
+ * @param {string} output
+ */
+function bundle(project, bun, entry, output) {
+  const naming = [`--outdir=${path.dirname(output)}`, `--entry-naming=${path.basename(output)}`];
+  const args = ["build", ...OPTIONS, ...naming, entry];
+  const result = spawnSync(bun, args, { cwd: project, stdio: ["ignore", "pipe", "pipe"], encoding: "utf8" });
+  if (result.status === 0) return;
+  const words = result.error?.message ?? (result.stderr + result.stdout).trim();
+  throw new SetupFailure(`Bun could not build ${entry}:\n${words}`);
+}
+
+/**
+ * Puts koffi's native part beside the bundle, as the package it looks for by name (koffi's src/static.js). Only glibc's:
+ * the daemon calls libc.so.6.
+ *
+ * @param {string} project
+ * @param {string} directory
+ */
+function addKoffi(project, directory) {
+  const name = `node_modules/@koromix/koffi-linux-${process.arch}`;
+  const native = `linux_${process.arch}/koffi.node`;
+  mkdirSync(path.join(directory, name, path.dirname(native)), { recursive: true });
+  for (const file of ["package.json", "index.js", native]) {
+    cpSync(path.join(project, name, file), path.join(directory, name, file));
+  }
+}

@@ -1,0 +1,51 @@
+import type { Address } from "../../../kernel/ip/address.ts";
+import { addressPlus, parseAddress } from "../../../kernel/ip/address.ts";
+import type { MacAddress } from "../../../kernel/ip/mac.ts";
+import { macFromBytes, macToBytes } from "../../../kernel/ip/mac.ts";
+import type { Frame, IpPacket } from "../../lab/probe/frame.ts";
+import { BROADCAST_MAC, encodeArp, encodeIp } from "../../lab/probe/frame.ts";
+import type { Token } from "../../lab/probe/protocol.ts";
+import type { GuardedNode } from "./guarded_node.ts";
+
+/** All hosts of the link. */
+export const ALL_NODES: Address = parseAddress("ff02::1");
+/** The source of a host without an address. */
+export const UNSPECIFIED = { 4: parseAddress("0.0.0.0"), 6: parseAddress("::") } as const;
+export const FAMILIES = [4, 6] as const;
+const NO_MAC = macFromBytes(new Uint8Array(6));
+
+/** Frames of the attacker that reach somebody without the guard, and must not with it. */
+export interface Attack {
+  readonly title: string;
+  /** Where they arrive. */
+  readonly seenBy: "victim" | "third" | "bridge";
+  /** The rule that must drop them. */
+  readonly reason: string;
+  readonly frames: (on: GuardedNode, token: Token) => readonly Frame[];
+}
+
+/** The packet in a frame between these stations. */
+export function ip(from: MacAddress, to: MacAddress, packet: IpPacket): Frame {
+  return { from, to, ...encodeIp(packet) };
+}
+
+/** A nonce option (RFC 3971, 22 bytes for it): what makes a message of neighbour discovery ours. */
+export function nonce(token: Token): readonly number[] {
+  return [14, 3, ...token, ...new Uint8Array(22 - token.length)];
+}
+
+/** The option with a link-layer address: 1 of the source, 2 of the target. */
+export function linkLayer(type: 1 | 2, mac: MacAddress): readonly number[] {
+  return [type, 1, ...macToBytes(mac)];
+}
+
+/** Broadcast, with the token in what fills the frame up. */
+export function arp(from: MacAddress, senderMac: MacAddress, sender: Address, target: Address, token: Token): Frame {
+  const { type, payload } = encodeArp({ operation: "request", senderMac, sender, targetMac: NO_MAC, target });
+  return { from, to: BROADCAST_MAC, type, payload: Uint8Array.of(...payload, ...token, 0, 0) };
+}
+
+/** The group that who has an address listens to for solicitations (RFC 4291 section 2.7.1). */
+export function solicitedNode(address: Address): Address {
+  return addressPlus(parseAddress("ff02::1:ff00:0"), BigInt(address) & 0xffffffn) ?? ALL_NODES;
+}

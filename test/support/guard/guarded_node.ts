@@ -1,0 +1,209 @@
+import assert from "node:assert/strict";
+import { setTimeout as sleep } from "node:timers/promises";
+import { listAttachments } from "../../../ipam/attachment.ts";
+import type { AttachmentRecord } from "../../../ipam/attachment.ts";
+import { systemFileSystem } from "../../../ipam/file_system.ts";
+import type { Address, Family } from "../../../kernel/ip/address.ts";
+import { familyOf, parseAddress } from "../../../kernel/ip/address.ts";
+import { formatCidr } from "../../../kernel/ip/cidr.ts";
+import type { MacAddress } from "../../../kernel/ip/mac.ts";
+import { parseMac } from "../../../kernel/ip/mac.ts";
+import type { Change } from "../../../kernel/nftables/change.ts";
+import { tableChanges } from "../../../kernel/nftables/change.ts";
+import type { Element } from "../../../kernel/nftables/object.ts";
+import { NftablesSocket } from "../../../kernel/nftables/socket.ts";
+import { attachmentElements, linkLocalAddress } from "../../../policyd/node/attachment_elements.ts";
+import type { NodeConfiguration } from "../../../policyd/node/configuration.ts";
+import { nodeTables } from "../../../policyd/node/tables.ts";
+import type { Configuration } from "../../lab/cni.ts";
+import { add } from "../../lab/cni.ts";
+import type { Lab, LabPod } from "../../lab/lab.ts";
+import type { LabNamespace } from "../../lab/namespace.ts";
+import { FrameSocket } from "../../lab/probe/frame_socket.ts";
+import type { TwoNodes, WiredNode } from "../../lab/topology.ts";
+import { connect, twoNodes } from "../../lab/topology.ts";
+import { carries } from "./token.ts";
+
+/** What the daemon would run with by default. */
+export const NODE_CONFIGURATION: NodeConfiguration = {
+  bridge: "cni0",
+  markBits: { masquerade: 0x1000_0000, bridged: 0x2000_0000 },
+  tableOwner: false,
+};
+
+/** One end of the bridge: what it is called there, and what goes in and out of its interface. */
+export interface Party {
+  readonly namespace: LabNamespace;
+  readonly mac: MacAddress;
+  readonly addresses: Readonly<Record<Family | "link-local", Address>>;
+  readonly link: FrameSocket;
+}
+
+/** A pod as the plugin wires it. */
+export interface GuardedPod extends Party {
+  readonly namespace: LabPod;
+  readonly record: AttachmentRecord;
+}
+
+/** A node with four pods, a stranger on its bridge, and the guard, which can be loaded and taken away. */
+export interface GuardedNode extends Disposable {
+  readonly nodes: TwoNodes;
+  readonly wired: WiredNode;
+  readonly attacker: GuardedPod;
+  readonly victim: GuardedPod;
+  readonly third: GuardedPod;
+  readonly fourth: GuardedPod;
+  /** The bridge itself. */
+  readonly bridge: Party;
+  /** Someone else's port of the same bridge. */
+  readonly stranger: Party;
+  /** Loads the guard anew, with counters at zero; who listens to a link has heard nothing yet. */
+  load(): void;
+  /** Takes the guard away; who listens to a link has heard nothing yet. */
+  unload(): void;
+  /** Packets the rules with this comment have dropped since the guard was loaded. */
+  dropped(reason: string): number;
+  /** Whether someone sees a frame with this token, once; waits for it up to some seconds. */
+  arrives(token: Uint8Array, at: Party): Promise<boolean>;
+}
+
+const STRANGER_PORT = "other0";
+
+/** Makes the node, with strict reverse path filtering and without the guard. */
+export function guardedNode(lab: Lab, bridgeNetfilter: boolean): GuardedNode {
+  const nodes = twoNodes(lab, { bridgeNetfilter, reversePathFilter: 1 });
+  const wired = nodes.node1;
+  const { node } = wired;
+  const pods = [
+    ...["attacker", "victim", "third"].map((name) => attach(lab, wired, name)),
+    attach(lab, wired, "fourth", unusual(wired)),
+  ];
+  const [attacker, victim, third, fourth] = pods;
+  assert.ok(attacker !== undefined && victim !== undefined && third !== undefined && fourth !== undefined);
+  const bridgeMac = node.link("cni0").mac;
+  assert.ok(bridgeMac !== undefined);
+  const bridge: Party = {
+    namespace: node,
+    mac: bridgeMac,
+    addresses: { 4: wired.gateways[0], 6: wired.gateways[1], "link-local": linkLocalAddress(bridgeMac) },
+    link: new FrameSocket(node, "cni0"),
+  };
+  const stranger = attachStranger(lab, wired);
+  const nftables = node.inside(() => new NftablesSocket(lab.calls));
+  const tables = nodeTables(NODE_CONFIGURATION);
+  const claims = pods.flatMap(({ record }) => attachmentElements(record));
+  let isLoaded = false;
+  const removal = (): readonly Change[] =>
+    isLoaded ? tables.map((table): Change => ({ kind: "delete table", table })) : [];
+  const links = [...pods, bridge, stranger].map(({ link }) => link);
+  // A socket that nobody reads is full after a while, and misses what comes then.
+  const forget = (): void => {
+    for (const link of links) link.received();
+  };
+  return {
+    nodes,
+    wired,
+    attacker,
+    victim,
+    third,
+    fourth,
+    bridge,
+    stranger,
+    load: () => {
+      forget();
+      const additions = tables.flatMap((table) => {
+        const elements = Map.groupBy(
+          claims.filter((claim) => claim.table.family === table.family && claim.table.name === table.name),
+          ({ set }) => set,
+        );
+        const bySet = new Map<string, readonly Element[]>(
+          [...elements].map(([set, ofSet]) => [set, ofSet.map(({ element }) => element)]),
+        );
+        return tableChanges(table, bySet);
+      });
+      nftables.commit([...removal(), ...additions]);
+      isLoaded = true;
+    },
+    unload: () => {
+      forget();
+      nftables.commit(removal());
+      isLoaded = false;
+    },
+    dropped: (reason) =>
+      tables
+        .map(({ family, name }) => node.exec("nft", ["list", "table", family, name]))
+        .flatMap((text) => [...text.matchAll(new RegExp(`packets (\\d+) bytes \\d+ drop comment "${reason}"`, "g"))])
+        .reduce((sum, [, packets]) => sum + Number(packets), 0),
+    arrives: (token, at) => eventually(() => at.link.received().some((frame) => carries(frame, token))),
+    [Symbol.dispose]: () => {
+      nftables.close();
+      for (const link of links) link.close();
+    },
+  };
+}
+
+/** Asks until the answer is yes, for at most some seconds; so a loaded machine is slow, not wrong. */
+export async function eventually(isSo: () => boolean): Promise<boolean> {
+  const end = performance.now() + 5000;
+  while (!isSo()) {
+    if (performance.now() > end) return false;
+    await sleep(2);
+  }
+  return true;
+}
+
+/** A pod with a MAC address of its own choice and a second IPv4 address. */
+function unusual(wired: WiredNode): Configuration {
+  const subnets = [...wired.podCidrs.map(formatCidr), "10.245.1.0/24"];
+  return {
+    capabilities: { mac: true },
+    runtimeConfig: { mac: "02:00:00:00:04:04" },
+    ipam: { type: "host-local", dataDir: wired.node.dataDir, ranges: subnets.map((subnet) => [{ subnet }]) },
+  };
+}
+
+function attach(lab: Lab, wired: WiredNode, name: string, overrides?: Configuration): GuardedPod {
+  const pod = lab.pod(name);
+  const outcome = add(wired, pod, overrides);
+  assert.equal(outcome.exitCode, 0, outcome.stdout);
+  const { records } = listAttachments(wired.node.runDir, "drawbridge", systemFileSystem(lab.calls));
+  const record = records.find(({ containerId }) => containerId === pod.containerId);
+  assert.ok(record !== undefined);
+  const [v4, v6] = ([4, 6] as const).map((family) =>
+    record.addresses.find((cidr) => familyOf(cidr.address) === family),
+  );
+  assert.ok(v4 !== undefined && v6 !== undefined);
+  return {
+    namespace: pod,
+    record,
+    mac: record.mac,
+    addresses: { 4: v4.address, 6: v6.address, "link-local": linkLocalAddress(record.mac) },
+    link: new FrameSocket(pod, "eth0"),
+  };
+}
+
+/** A port of the bridge that is none of ours: another program's container in the node's pod subnet. */
+function attachStranger(lab: Lab, wired: WiredNode): Party {
+  const namespace = lab.namespace("stranger");
+  const mac = parseMac("02:00:00:00:be:01");
+  const [v4, v6] = [parseAddress("10.244.1.200"), parseAddress("fd00:244:1::c8")];
+  connect(
+    { namespace: wired.node, link: STRANGER_PORT, mac: parseMac("02:00:00:00:be:02"), addresses: [] },
+    {
+      namespace,
+      link: "eth0",
+      mac,
+      addresses: [
+        { address: v4, prefixLength: 24 },
+        { address: v6, prefixLength: 64 },
+      ],
+    },
+  );
+  wired.node.exec("ip", ["link", "set", STRANGER_PORT, "master", "cni0"]);
+  return {
+    namespace,
+    mac,
+    addresses: { 4: v4, 6: v6, "link-local": linkLocalAddress(mac) },
+    link: new FrameSocket(namespace, "eth0"),
+  };
+}

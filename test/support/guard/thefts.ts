@@ -1,0 +1,57 @@
+import type { MacAddress } from "../../../kernel/ip/mac.ts";
+import { macFromBytes } from "../../../kernel/ip/mac.ts";
+import { DropReason } from "../../../policyd/node/guard.ts";
+import type { Frame } from "../../lab/probe/frame.ts";
+import { encodeUdp, EtherType } from "../../lab/probe/frame.ts";
+import type { Token } from "../../lab/probe/protocol.ts";
+import { arp, ip } from "./attack.ts";
+import type { GuardedNode } from "./guarded_node.ts";
+import { PORT } from "./virtual_addresses.ts";
+
+const { SOURCE, PROTOCOL } = DropReason;
+
+/** Frames by which the bridge would learn that the victim's MAC is at the attacker's port. */
+export const THEFTS: readonly {
+  readonly title: string;
+  readonly reason: string;
+  readonly frame: (on: GuardedNode) => Frame;
+}[] = [
+  {
+    title: "an IPv4 packet with the own address",
+    reason: SOURCE,
+    frame: ({ attacker, victim, bridge }) =>
+      ip(victim.mac, bridge.mac, encodeUdp(attacker.addresses[4], bridge.addresses[4], PORT, new Uint8Array(16))),
+  },
+  {
+    title: "an IPv6 packet with the own address",
+    reason: SOURCE,
+    frame: ({ attacker, victim, bridge }) =>
+      ip(victim.mac, bridge.mac, encodeUdp(attacker.addresses[6], bridge.addresses[6], PORT, new Uint8Array(16))),
+  },
+  {
+    title: "ARP whose sender fields are right",
+    reason: SOURCE,
+    frame: ({ attacker, victim, bridge }) =>
+      arp(victim.mac, attacker.mac, attacker.addresses[4], bridge.addresses[4], new Uint8Array(16)),
+  },
+  ...[0x00, 0x02, 0x03, 0x0e].map((last) => ({
+    title: `a frame to the reserved address 01:80:c2:00:00:0${last.toString(16)}`,
+    reason: PROTOCOL,
+    frame: ({ victim }: GuardedNode): Frame => ({
+      from: victim.mac,
+      to: reservedMac(last),
+      type: EtherType.LLDP,
+      payload: new Uint8Array(46),
+    }),
+  })),
+];
+
+/** A reserved group address (IEEE 802.1D, table 7-10), which bridges keep to themselves. */
+export function reservedMac(last: number): MacAddress {
+  return macFromBytes(Uint8Array.of(0x01, 0x80, 0xc2, 0, 0, last));
+}
+
+/** A datagram from the node's bridge address to a pod, as a frame the bridge has to find the port for. */
+export function fromNode({ bridge, victim }: GuardedNode, token: Token): Frame {
+  return ip(bridge.mac, victim.mac, encodeUdp(bridge.addresses[4], victim.addresses[4], PORT, token));
+}

@@ -1,0 +1,105 @@
+import assert from "node:assert/strict";
+import type { ChildProcess } from "node:child_process";
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { setTimeout as pause } from "node:timers/promises";
+import { fileURLToPath } from "node:url";
+import { askPolicyd } from "../../cni/policyd_client.ts";
+import type { PolicydStatus } from "../../ipam/policyd_messages.ts";
+import { DrawbridgeError } from "../../kernel/error.ts";
+import { nodeSyscalls } from "../../kernel/syscall/node.ts";
+
+export const BUNDLE = fileURLToPath(new URL("../../dist/policyd/policyd.js", import.meta.url));
+
+const syscalls = nodeSyscalls();
+
+/** How a process ended. */
+export interface End {
+  readonly code: number | null;
+  readonly signal: NodeJS.Signals | null;
+}
+
+/** A daemon in a process of its own. */
+export interface DaemonProcess {
+  readonly child: ChildProcess;
+  readonly ended: Promise<End>;
+  /** What it wrote to standard error so far. */
+  log(): string;
+  /** Its status, by the plugin's own client. @throws DrawbridgeError ERR_UNAVAILABLE */
+  status(): PolicydStatus;
+  /** Its status once it satisfies something. */
+  statusWhen(holds: (status: PolicydStatus) => boolean, what: string): Promise<PolicydStatus>;
+  /** Stops it where it is, all threads of it, until SIGCONT. */
+  pause(): Promise<void>;
+  kill(signal: NodeJS.Signals): Promise<End>;
+}
+
+/**
+ * Starts the built daemon with a socket in a directory; end it by {@link DaemonProcess.kill}.
+ *
+ * @param nodeOptions for Node itself
+ */
+export function startDaemon(
+  socketPath: string,
+  args: readonly string[],
+  bundle: string = BUNDLE,
+  nodeOptions: readonly string[] = [],
+): DaemonProcess {
+  const child = spawn(process.execPath, [...nodeOptions, bundle, "--socket", socketPath, ...args], {
+    cwd: "/",
+    stdio: ["ignore", "ignore", "pipe"],
+  });
+  let log = "";
+  child.stderr.setEncoding("utf8");
+  child.stderr.on("data", (piece: string) => (log += piece));
+  const ended = once(child, "close").then((): End => ({ code: child.exitCode, signal: child.signalCode }));
+  const status = (): PolicydStatus => {
+    const reply = askPolicyd(syscalls, socketPath, { type: "status" }, 5000);
+    assert.ok(reply.type === "status");
+    return reply.status;
+  };
+  return {
+    child,
+    ended,
+    log: () => log,
+    status,
+    statusWhen: async (holds, what) => {
+      for (let left = 2000; ; left--) {
+        const current = tryStatus(status);
+        if (current !== undefined && holds(current)) return current;
+        if (left === 0 || child.exitCode !== null || child.signalCode !== null) {
+          throw new Error(`${what}: not so: ${JSON.stringify(current)}; exit code ${child.exitCode}; log:\n${log}`);
+        }
+        await pause(5);
+      }
+    },
+    pause: async () => {
+      child.kill("SIGSTOP");
+      while (!isStopped(child.pid)) await pause(1);
+    },
+    kill: (signal) => {
+      child.kill(signal);
+      return ended;
+    },
+  };
+}
+
+/** Whether every thread of a process has stopped (proc(5), stat field 3); one that has ended has, too. */
+function isStopped(pid: number | undefined): boolean {
+  const directory = `/proc/${pid}/task`;
+  if (!existsSync(directory)) return true;
+  return readdirSync(directory).every((thread) => {
+    const stat = readFileSync(`${directory}/${thread}/stat`, "latin1");
+    return "TtZX".includes(stat[stat.lastIndexOf(")") + 2] ?? "");
+  });
+}
+
+function tryStatus(status: () => PolicydStatus): PolicydStatus | undefined {
+  try {
+    return status();
+  } catch (error) {
+    if (error instanceof DrawbridgeError && error.code === "ERR_UNAVAILABLE") return undefined;
+    throw error;
+  }
+}

@@ -1,0 +1,45 @@
+import { mkdirSync } from "node:fs";
+import type { Configuration } from "../lab/cni.ts";
+import type { Lab } from "../lab/lab.ts";
+import type { WiredNode } from "../lab/topology.ts";
+import type { DaemonProcess } from "./policyd.ts";
+import { startDaemon } from "./policyd.ts";
+
+/** policyd for one node of a lab, with its socket and its objects below the lab's own files. */
+export class PolicydNode {
+  /** By what the plugin's configuration names the daemon. */
+  readonly overrides: Configuration;
+  readonly #wired: WiredNode;
+  readonly #directory: string;
+  #daemon: DaemonProcess | undefined;
+
+  constructor(lab: Lab, wired: WiredNode) {
+    this.#wired = wired;
+    this.#directory = `${lab.scratch}/policyd`;
+    this.overrides = { policyd: { socket: this.#socketPath, wait: "5s" } };
+    mkdirSync(`${this.#directory}/objects`, { recursive: true });
+  }
+
+  get #socketPath(): string {
+    return `${this.#directory}/run/policyd.sock`;
+  }
+
+  /** Starts a daemon, which has read everything when this settles. Only one runs at a time. */
+  async start(): Promise<DaemonProcess> {
+    const daemon = startDaemon(this.#socketPath, [
+      "--node-name=node1",
+      `--objects=${this.#directory}/objects`,
+      `--state-directory=${this.#wired.node.runDir}`,
+      `--network-namespace=${this.#wired.node.path}`,
+    ]);
+    this.#daemon = daemon;
+    await daemon.statusWhen(({ isSynced }) => isSynced, "synced");
+    return daemon;
+  }
+
+  /** Ends the daemon as a crash would. */
+  async kill(): Promise<void> {
+    await this.#daemon?.kill("SIGKILL");
+    this.#daemon = undefined;
+  }
+}

@@ -1,0 +1,37 @@
+import { setTimeout as pause } from "node:timers/promises";
+import type { ObjectChange, ObjectSink } from "../../policyd/source/object_source.ts";
+
+/** A sink that keeps what it is told, and the objects in force. */
+export class RecordingSink implements ObjectSink {
+  readonly objects = new Map<string, Extract<ObjectChange, { type: "set" }>["object"]>();
+  readonly told: string[] = [];
+  readonly problems: string[] = [];
+  isSynced = false;
+
+  changed(changes: readonly ObjectChange[]): void {
+    for (const change of changes) {
+      const name = `${change.kind} ${change.key}`;
+      this.told.push(`${change.type} ${name}`);
+      if (change.type === "set") this.objects.set(name, change.object);
+      else this.objects.delete(name);
+    }
+  }
+
+  synced(): void {
+    this.isSynced = true;
+    this.told.push("synced");
+  }
+
+  problem(message: string): void {
+    this.problems.push(message);
+  }
+}
+
+/** Waits until something holds; the time is far above what it takes, for a machine under load. */
+export async function until(holds: () => boolean, what: string): Promise<void> {
+  const deadline = performance.now() + 10_000;
+  while (!holds()) {
+    if (performance.now() > deadline) throw new Error(`not within 10 s: ${what}`);
+    await pause(2);
+  }
+}

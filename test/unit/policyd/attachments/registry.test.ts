@@ -1,0 +1,42 @@
+import assert from "node:assert/strict";
+import { mkdirSync, writeFileSync } from "node:fs";
+import { writeAttachment } from "../../../../ipam/attachment.ts";
+import { AttachmentRegistry } from "../../../../policyd/attachments/registry.ts";
+import { realFileSystem, useTemporaryDirectory } from "../../../support/address_store.ts";
+import { attachmentRecord } from "../../../support/attachment_record.ts";
+
+describe("policyd/attachments/registry", () => {
+  const base = useTemporaryDirectory();
+
+  it("reads the records of this boot, of every network, and tells what is none", () => {
+    const records = [
+      attachmentRecord(),
+      attachmentRecord({ network: "other" }),
+      attachmentRecord({ containerId: "old", bootId: "another" }),
+    ];
+    for (const record of records) writeAttachment(base(), record, realFileSystem);
+    writeFileSync(`${base()}/attachments/other/torn:eth0.json`, "{");
+    mkdirSync(`${base()}/attachments/.not-a-network`);
+    const registry = new AttachmentRegistry();
+    const place = { stateDirectory: base(), bootId: attachmentRecord().bootId, files: realFileSystem };
+    const problems = registry.load(place);
+    assert.deepEqual([...registry.values()], records.slice(0, 2));
+    assert.equal(problems.length, 1);
+    assert.match(problems[0] ?? "", /torn:eth0\.json: no JSON/);
+  });
+
+  it("is empty where nothing was ever attached", () => {
+    const registry = new AttachmentRegistry();
+    assert.deepEqual(registry.load({ stateDirectory: `${base()}/none`, bootId: "", files: realFileSystem }), []);
+    assert.equal(registry.size, 0);
+  });
+
+  it("replaces an attachment of the same names and removes it once", () => {
+    const registry = new AttachmentRegistry();
+    registry.add(attachmentRecord({ bridge: "old" }));
+    registry.add(attachmentRecord());
+    assert.equal(registry.size, 1);
+    assert.equal(registry.remove(attachmentRecord())?.bridge, "cni0");
+    assert.equal(registry.remove(attachmentRecord()), undefined);
+  });
+});

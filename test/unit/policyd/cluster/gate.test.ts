@@ -1,0 +1,294 @@
+import assert from "node:assert/strict";
+import { parseAddress } from "../../../../kernel/ip/address.ts";
+import { parseCidr } from "../../../../kernel/ip/cidr.ts";
+import { judge } from "../../../../policyd/cluster/gate.ts";
+import { accepted, manifest, refusal } from "./objects.ts";
+
+describe("policyd/cluster/gate", () => {
+  it("DAEMON-01: a Namespace has its name as a label, and says whether it is going", () => {
+    const { object } = accepted(
+      manifest("Namespace", {}, { name: "shop", labels: { tier: "front" }, deletionTimestamp: "2026-05-04T03:02:01Z" }),
+    );
+    assert.deepEqual(object, {
+      kind: "Namespace",
+      key: "shop",
+      name: "shop",
+      labels: { "kubernetes.io/metadata.name": "shop", tier: "front" },
+      isTerminating: true,
+    });
+  });
+
+  it("DAEMON-01: a Node keeps addresses that are addresses, and its pod CIDRs", () => {
+    const addresses = [
+      { type: "Hostname", address: "node-a" },
+      { type: "InternalIP", address: "192.0.2.1" },
+      { type: "InternalIP", address: "2001:db8::1" },
+      { type: "ExternalIP", address: "010.0.0.1" },
+    ];
+    const { object, problems } = accepted(
+      manifest("Node", { spec: { podCIDRs: ["10.244.1.0/24", "fd00:244:1::/64"] }, status: { addresses } }),
+    );
+    assert.deepEqual(object["addresses"], [
+      { type: "InternalIP", address: parseAddress("192.0.2.1") },
+      { type: "InternalIP", address: parseAddress("2001:db8::1") },
+    ]);
+    assert.deepEqual(object["podCidrs"], [parseCidr("10.244.1.0/24"), parseCidr("fd00:244:1::/64")]);
+    assert.equal(problems.length, 1);
+    assert.match(problems[0] ?? "", /^Node web: status\.addresses\[3\]\.address: "010\.0\.0\.1" is not an IP address/);
+  });
+
+  it("DAEMON-01: a Pod's named ports are those of its containers and of sidecars that stay", () => {
+    const port = (name: string, containerPort: number) => ({ name, containerPort, hostPort: 1 });
+    const { object, problems } = accepted(
+      manifest("Pod", {
+        spec: {
+          nodeName: "node-a",
+          containers: [{ ports: [port("http", 8080), { containerPort: 9 }, { ...port("dns", 53), protocol: "UDP" }] }],
+          initContainers: [{ ports: [port("never", 1)] }, { restartPolicy: "Always", ports: [port("mesh", 15001)] }],
+        },
+        status: { phase: "Running", podIP: "10.1.1.1", podIPs: [{ ip: "10.1.1.1" }, { ip: "fd00::1" }] },
+      }),
+    );
+    assert.deepEqual(problems, []);
+    assert.deepEqual(object, {
+      kind: "Pod",
+      key: "default/web",
+      name: "web",
+      namespace: "default",
+      uid: "",
+      labels: {},
+      annotations: {},
+      addresses: [parseAddress("10.1.1.1"), parseAddress("fd00::1")],
+      nodeName: "node-a",
+      hostNetwork: false,
+      phase: "Running",
+      isTerminating: false,
+      ports: [
+        { name: "http", protocol: "TCP", port: 8080 },
+        { name: "dns", protocol: "UDP", port: 53 },
+        { name: "mesh", protocol: "TCP", port: 15001 },
+      ],
+    });
+  });
+
+  it("DAEMON-01: only our annotations are read, and a Pod without a status has no address", () => {
+    const annotations = { "drawbridge.dev/weight": "3", "example.org/secret": "x", "drawbridge.dev/drain": 1 };
+    const { object, problems } = accepted(manifest("Pod", {}, { annotations }));
+    assert.deepEqual(object["annotations"], { "drawbridge.dev/weight": "3" });
+    assert.deepEqual(object["addresses"], []);
+    assert.deepEqual(problems, [
+      'Pod default/web: metadata.annotations["drawbridge.dev/drain"]: 1; expected a string (in YAML: quote it) (ignored)',
+    ]);
+  });
+
+  it("DAEMON-01: a Service as a file has it gets the API server's defaults", () => {
+    const { object, problems } = accepted(
+      manifest("Service", { spec: { clusterIP: "10.96.0.10", ports: [{ port: 80 }] } }),
+    );
+    assert.deepEqual(problems, []);
+    assert.deepEqual(object, {
+      kind: "Service",
+      key: "default/web",
+      name: "web",
+      namespace: "default",
+      proxyName: undefined,
+      hasHeadlessLabel: false,
+      annotations: {},
+      type: "ClusterIP",
+      clusterIps: [parseAddress("10.96.0.10")],
+      isHeadless: false,
+      ports: [{ name: "", protocol: "TCP", port: 80, targetPort: 80, nodePort: undefined }],
+      externalIps: [],
+      loadBalancerIngress: [],
+      loadBalancerSourceRanges: undefined,
+      externalTrafficPolicy: "Cluster",
+      internalTrafficPolicy: "Cluster",
+      healthCheckNodePort: undefined,
+      affinitySeconds: undefined,
+      publishNotReadyAddresses: false,
+      trafficDistribution: undefined,
+    });
+  });
+
+  it("DAEMON-01: a Service keeps all that is given, and loses an invalid part alone", () => {
+    const { object, problems } = accepted(
+      manifest(
+        "Service",
+        {
+          spec: {
+            type: "LoadBalancer",
+            clusterIPs: ["10.96.0.10", "fd00:96::a"],
+            ports: [
+              { name: "http", port: 80, targetPort: "web", nodePort: 30080, appProtocol: "kubernetes.io/h2c" },
+              { name: "bad", port: 70_000 },
+            ],
+            externalIPs: ["198.51.100.7", "127.1"],
+            loadBalancerSourceRanges: [" 203.0.113.9/24", "10.0.0.0/8"],
+            externalTrafficPolicy: "Local",
+            healthCheckNodePort: 31000,
+            sessionAffinity: "ClientIP",
+            publishNotReadyAddresses: true,
+            trafficDistribution: "PreferClose",
+          },
+          status: {
+            loadBalancer: { ingress: [{ ip: "203.0.113.1" }, { hostname: "lb" }, { ip: "::1", ipMode: "Proxy" }] },
+          },
+        },
+        { labels: { "service.kubernetes.io/service-proxy-name": "other", "service.kubernetes.io/headless": "" } },
+      ),
+    );
+    assert.deepEqual(object["ports"], [
+      { name: "http", protocol: "TCP", port: 80, targetPort: "web", nodePort: 30080 },
+    ]);
+    assert.deepEqual(object["externalIps"], [parseAddress("198.51.100.7")]);
+    assert.deepEqual(object["loadBalancerSourceRanges"], [parseCidr("203.0.113.0/24"), parseCidr("10.0.0.0/8")]);
+    assert.deepEqual(object["loadBalancerIngress"], [
+      { address: parseAddress("203.0.113.1"), ipMode: "VIP" },
+      { address: parseAddress("::1"), ipMode: "Proxy" },
+    ]);
+    assert.deepEqual([object["proxyName"], object["hasHeadlessLabel"]], ["other", true]);
+    assert.deepEqual([object["affinitySeconds"], object["healthCheckNodePort"]], [10_800, 31_000]);
+    assert.deepEqual(problems.length, 2, problems.join("\n"));
+    assert.match(problems[0] ?? "", /spec\.ports\[1\]\.port: 70000; expected an integer from 1 to 65535/);
+    assert.match(problems[1] ?? "", /spec\.externalIPs\[1\]: "127\.1" is not an IP address/);
+  });
+
+  it("DAEMON-01: source ranges that are all invalid let nobody in, none at all lets everyone in", () => {
+    const ranges = (loadBalancerSourceRanges: unknown) =>
+      accepted(manifest("Service", { spec: { loadBalancerSourceRanges } })).object["loadBalancerSourceRanges"];
+    assert.deepEqual(ranges(["10.0/16"]), []);
+    assert.equal(ranges([]), undefined);
+    assert.equal(ranges(null), undefined);
+  });
+
+  it("DAEMON-01: None and only None is headless", () => {
+    const of = (spec: object) => accepted(manifest("Service", { spec })).object;
+    assert.equal(of({ clusterIP: "None" })["isHeadless"], true);
+    assert.equal(of({ clusterIPs: ["None"] })["isHeadless"], true);
+    const unset = of({ clusterIP: "" });
+    assert.deepEqual([unset["isHeadless"], unset["clusterIps"]], [false, []]);
+  });
+
+  it("DAEMON-01: an endpoint without conditions is ready, serving and not terminating", () => {
+    const { object, problems } = accepted(
+      manifest(
+        "EndpointSlice",
+        {
+          addressType: "IPv4",
+          ports: [
+            { name: "http", port: 8080 },
+            { name: null, protocol: "UDP" },
+          ],
+          endpoints: [
+            { addresses: ["10.1.1.1"] },
+            {
+              addresses: ["10.1.1.2"],
+              conditions: { ready: false, serving: true, terminating: true },
+              nodeName: "node-a",
+              zone: "zone-a",
+              hints: { forZones: [{ name: "zone-b" }], forNodes: [{ name: "node-b" }] },
+              targetRef: { kind: "Pod", namespace: "shop", name: "web-0" },
+            },
+            { addresses: ["fd00::1"] },
+          ],
+        },
+        { labels: { "kubernetes.io/service-name": "web" } },
+      ),
+    );
+    const absent = {
+      nodeName: undefined,
+      zone: undefined,
+      zoneHints: undefined,
+      nodeHints: undefined,
+      podKey: undefined,
+    };
+    assert.deepEqual(object["endpoints"], [
+      { addresses: [parseAddress("10.1.1.1")], isReady: true, isServing: true, isTerminating: false, ...absent },
+      {
+        addresses: [parseAddress("10.1.1.2")],
+        isReady: false,
+        isServing: true,
+        isTerminating: true,
+        nodeName: "node-a",
+        zone: "zone-a",
+        zoneHints: ["zone-b"],
+        nodeHints: ["node-b"],
+        podKey: "shop/web-0",
+      },
+    ]);
+    assert.deepEqual(object["ports"], [
+      { name: "http", protocol: "TCP", port: 8080 },
+      { name: "", protocol: "UDP", port: undefined },
+    ]);
+    assert.equal(object["serviceName"], "web");
+    assert.equal(problems.length, 1);
+    assert.match(problems[0] ?? "", /endpoints\[2\]\.addresses\[0\]: "fd00::1"; expected an IPv4 address/);
+  });
+
+  it("DAEMON-01: an FQDN slice has no endpoint for us, and one of 1001 endpoints is none", () => {
+    const slice = (addressType: string, endpoints: unknown) => manifest("EndpointSlice", { addressType, endpoints });
+    assert.deepEqual(accepted(slice("FQDN", [{ addresses: ["example.org"] }])).object["endpoints"], []);
+    const many = Array.from({ length: 1001 }, () => ({ addresses: ["10.0.0.1"] }));
+    assert.match(refusal(slice("IPv4", many)), /endpoints: "1001 elements"; expected at most 1000/);
+  });
+
+  const refused: readonly (readonly [string, unknown, RegExp])[] = [
+    ["a value that is no object", "x", /object: "x"; expected an object/],
+    ["no kind", { apiVersion: "v1" }, /kind: missing; expected a string/],
+    [
+      "another version of a kind",
+      { ...manifest("NetworkPolicy"), apiVersion: "networking.k8s.io/v1beta1" },
+      /expected networking\.k8s\.io\/v1$/,
+    ],
+    [
+      "a policy we do not enforce",
+      { ...manifest("ClusterNetworkPolicy"), apiVersion: "policy.networking.k8s.io/v1alpha2" },
+      /does not enforce/,
+    ],
+    ["no name", { apiVersion: "v1", kind: "Pod" }, /^Pod: metadata\.name: missing/],
+    [
+      "a hostile name",
+      manifest("Pod", {}, { name: 'x"; add table inet pwned; #' }),
+      /metadata\.name: .*expected 1 to 253/,
+    ],
+    ["a name with a line end", manifest("Pod", {}, { name: "web\n" }), /metadata\.name/],
+    ["a hostile namespace", manifest("Pod", {}, { namespace: "../x" }), /metadata\.namespace/],
+    [
+      "a label that is a boolean",
+      manifest("Pod", {}, { labels: { app: true } }),
+      /metadata\.labels\["app"\]: true; expected a string/,
+    ],
+    ["a label with a hostile key", manifest("Pod", {}, { labels: { "a b": "x" } }), /label key/],
+    [
+      "a phase of no pod",
+      manifest("Pod", { status: { phase: "Ready" } }),
+      /status\.phase: "Ready"; expected one of Pending/,
+    ],
+    [
+      "a traffic policy nobody knows",
+      manifest("Service", { spec: { internalTrafficPolicy: "Node" } }),
+      /expected one of Cluster, Local/,
+    ],
+    ["a slice without a type", manifest("EndpointSlice"), /addressType: missing/],
+  ];
+  for (const [what, value, message] of refused) {
+    it(`DAEMON-01: refuses ${what}, naming object, field, value and expectation`, () => {
+      assert.match(refusal(value), message);
+    });
+  }
+
+  it("DAEMON-01: what is not ours is ignored, also under a name we know", () => {
+    assert.equal(judge({ ...manifest("Service"), apiVersion: "serving.example.org/v1" }).type, "ignored");
+    assert.equal(judge(manifest("ConfigMap", { data: { "": "" } })).type, "ignored");
+  });
+
+  it("DAEMON-01: a key of an object's prototype is no label", () => {
+    const value: unknown = JSON.parse(
+      '{"apiVersion":"v1","kind":"Pod","metadata":{"name":"web","labels":{"constructor":"x"}},"__proto__":{"spec":1}}',
+    );
+    const verdict = judge(value);
+    assert.ok(verdict.type === "accepted" && verdict.object.kind === "Pod");
+    assert.equal(verdict.object.labels["constructor"], "x");
+    assert.equal(verdict.object.labels["toString"], undefined);
+  });
+});

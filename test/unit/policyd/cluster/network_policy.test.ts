@@ -1,0 +1,90 @@
+import assert from "node:assert/strict";
+import { parseCidr } from "../../../../kernel/ip/cidr.ts";
+import { accepted, manifest, refusal } from "./objects.ts";
+
+const policy = (spec: unknown) => manifest("NetworkPolicy", { spec });
+
+describe("policyd/cluster/gate of NetworkPolicy", () => {
+  it("DAEMON-01: policy types default to Ingress, and to both where there is an egress rule", () => {
+    const types = (spec: object) => accepted(policy(spec)).object["policyTypes"];
+    assert.deepEqual(types({}), ["Ingress"]);
+    assert.deepEqual(types({ egress: [] }), ["Ingress"]);
+    assert.deepEqual(types({ egress: [{}] }), ["Egress", "Ingress"]);
+    assert.deepEqual(types({ policyTypes: ["Egress"], ingress: [{}] }), ["Egress"]);
+  });
+
+  it("DAEMON-01: absent, null and empty peers and ports are no restriction", () => {
+    for (const rule of [{}, { from: null, ports: null }, { from: [], ports: [] }]) {
+      assert.deepEqual(accepted(policy({ ingress: [rule] })).object["ingress"], [
+        { peers: undefined, ports: undefined },
+      ]);
+    }
+  });
+
+  it("DAEMON-01: from and client-node's _from are one, and both at once are none", () => {
+    const peers = [{ podSelector: { matchLabels: { app: "web" } } }];
+    const [raw, typed] = [{ from: peers }, { _from: peers }].map(
+      (rule) => accepted(policy({ ingress: [rule] })).object,
+    );
+    assert.deepEqual(typed, raw);
+    assert.deepEqual(raw?.["ingress"], [
+      {
+        peers: [
+          {
+            type: "pods",
+            podSelector: { matchLabels: { app: "web" }, matchExpressions: [] },
+            namespaceSelector: undefined,
+          },
+        ],
+        ports: undefined,
+      },
+    ]);
+    const both = accepted(policy({ ingress: [{ from: peers, _from: peers }] }));
+    assert.deepEqual(both.object["ingress"], []);
+    assert.match(both.problems[0] ?? "", /spec\.ingress\[0\]\._from: "both from and _from"/);
+  });
+
+  it("DAEMON-01: an invalid peer or port allows less, never more", () => {
+    const invalid = [
+      {},
+      { podSelector: {}, ipBlock: { cidr: "10.0.0.0/8" } },
+      { ipBlock: { cidr: "10.0.0.0/8", except: ["11.0.0.0/16"] } },
+      { ipBlock: { cidr: "10.0.0.0/8", except: ["nonsense"] } },
+      { podSelector: { matchExpressions: [{ key: "app", operator: "Is", values: ["web"] }] } },
+      { podSelector: { matchExpressions: [{ key: "app", operator: "In", values: [] }] } },
+      "everyone",
+    ];
+    for (const peer of invalid) {
+      const { object, problems } = accepted(policy({ ingress: [{ from: [peer] }] }));
+      assert.deepEqual(object["ingress"], [{ peers: [], ports: undefined }], JSON.stringify(peer));
+      assert.equal(problems.length, 1, JSON.stringify(peer));
+    }
+    for (const port of [{ port: 0 }, { port: "No" }, { endPort: 5 }, { port: 9, endPort: 8 }, { protocol: "ICMP" }]) {
+      const { object } = accepted(policy({ egress: [{ ports: [port] }] }));
+      assert.deepEqual(object["egress"], [{ peers: undefined, ports: [] }], JSON.stringify(port));
+    }
+  });
+
+  it("DAEMON-01: an ipBlock is a network, whatever host bits it is written with", () => {
+    const ipBlock = { cidr: "10.1.2.3/16", except: ["10.1.9.9/24"] };
+    const { object } = accepted(policy({ egress: [{ to: [{ ipBlock }], ports: [{ port: 80, endPort: 90 }] }] }));
+    assert.deepEqual(object["egress"], [
+      {
+        peers: [{ type: "ipBlock", cidr: parseCidr("10.1.0.0/16"), except: [parseCidr("10.1.9.0/24")] }],
+        ports: [{ protocol: "TCP", port: 80, endPort: 90 }],
+      },
+    ]);
+  });
+
+  it("DAEMON-01: what a policy selects, and which way, must be readable", () => {
+    assert.match(
+      refusal(policy({ podSelector: { matchLabels: { app: 1 } } })),
+      /^NetworkPolicy default\/web: spec\.pod/,
+    );
+    assert.match(
+      refusal(policy({ policyTypes: ["ingress"] })),
+      /spec\.policyTypes\[0\]: "ingress"; expected Ingress or/,
+    );
+    assert.match(refusal(policy({ ingress: {} })), /spec\.ingress: an object; expected a list/);
+  });
+});

@@ -1,0 +1,125 @@
+import assert from "node:assert/strict";
+import fc from "fast-check";
+import { DrawbridgeError } from "../../../../kernel/error.ts";
+import { parseCidr } from "../../../../kernel/ip/cidr.ts";
+import type { Written } from "../../../../policyd/configuration/configuration.ts";
+import { readConfiguration } from "../../../../policyd/configuration/configuration.ts";
+
+const HEAD = "apiVersion: drawbridge.dev/v1alpha1\nkind: PolicydConfiguration\n";
+const file = (text: string) => ({ path: "/etc/policyd.yaml", text: HEAD + text });
+const flag = (value: unknown, where = "--flag"): Written => ({ value, where });
+
+function refusalOf(read: () => unknown): string {
+  try {
+    read();
+  } catch (error) {
+    assert.ok(error instanceof DrawbridgeError && error.code === "ERR_CONFIGURATION", String(error));
+    return error.message;
+  }
+  return assert.fail("it was read");
+}
+
+describe("policyd/configuration", () => {
+  it("DAEMON-04: has a default for everything but the node's name", () => {
+    assert.deepEqual(readConfiguration(undefined, { nodeName: flag("node-1") }), {
+      nodeName: "node-1",
+      objectsDirectory: undefined,
+      socketPath: "/run/drawbridge/policyd.sock",
+      stateDirectory: "/run/drawbridge",
+      logLevel: "info",
+      logFormat: "text",
+      tableOwner: false,
+      markBits: { masquerade: 0x1000_0000, bridged: 0x2000_0000 },
+      bridge: "cni0",
+      podCIDRs: [],
+      minSyncPeriod: 1000,
+      syncPeriod: 30_000,
+    });
+    assert.match(
+      refusalOf(() => readConfiguration(undefined, {})),
+      /nodeName: missing; expected the name of this/,
+    );
+  });
+
+  it("DAEMON-04: a flag beats the file, and the file the default", () => {
+    const text =
+      "nodeName: node-1\nlogLevel: debug\nbridge: br1\npodCIDRs: [10.1.0.0/24]\nmarkBits: {bridged: 0x40000000}\n";
+    const { nodeName, logLevel, bridge, podCIDRs, markBits } = readConfiguration(file(text), {
+      logLevel: flag("warn"),
+    });
+    assert.deepEqual([nodeName, logLevel, bridge], ["node-1", "warn", "br1"]);
+    assert.deepEqual(podCIDRs, [parseCidr("10.1.0.0/24")]);
+    assert.deepEqual(markBits, { masquerade: 0x1000_0000, bridged: 0x4000_0000 });
+  });
+
+  it("DAEMON-04: tells all problems at once, each with field, value and expectation", () => {
+    const text = `nodeName: Node_1
+objectDirectory: /x
+socketPath: policyd.sock
+logLevel: loud
+tableOwner: "no"
+markBits: {masquerade: 3, bridge: 1}
+bridge: a/b
+podCIDRs: [10.1.0.1/24]
+minSyncPeriod: 1
+`;
+    const message = refusalOf(() => readConfiguration(file(text), { syncPeriod: flag("1 s", "--sync-period") }));
+    const parts = [
+      "configuration /etc/policyd.yaml: ",
+      "objectDirectory: unknown field; did you mean objectsDirectory?",
+      "markBits.bridge: unknown field; did you mean markBits.bridged?",
+      'nodeName: "Node_1"; expected the name',
+      'socketPath: "policyd.sock"; expected an absolute path',
+      'logLevel: "loud"; expected one of error, warn, info, debug',
+      'tableOwner: "no"; expected true or false',
+      "markBits.masquerade: 3; expected one bit of 32",
+      'bridge: "a/b"; expected an interface name',
+      'podCIDRs[0]: "10.1.0.1/24"; expected a prefix without host bits',
+      "minSyncPeriod: 1; expected a duration",
+      '--sync-period: "1 s"; expected a duration',
+    ];
+    for (const part of parts) assert.ok(message.includes(part), `${part}\nis not in\n${message}`);
+    assert.ok(!message.includes("\n"));
+  });
+
+  const refused: readonly (readonly [string, RegExp])[] = [
+    ["markBits: {masquerade: 0x20000000}", /markBits: an object; expected two different bits/],
+    ["markBits: {masquerade: 0x100000000}", /markBits\.masquerade: 4294967296; expected one bit/],
+    ['markBits: {masquerade: "0x3"}', /markBits\.masquerade: 3; expected one bit/],
+    ["syncPeriod: 500ms", /syncPeriod: "500ms"; expected at least minSyncPeriod/],
+    ["networkNamespace: /run/netns/x", /networkNamespace: unknown field; one of nodeName, /],
+    [`socketPath: /${"x".repeat(108)}`, /at most 107 bytes/],
+    ["socketPath: /run/../etc/x", /absolute path without "\.\."/],
+    ["bridge: [", /line \d+: /],
+    ["---\na: 1", /2 objects; expected one of kind PolicydConfiguration/],
+  ];
+  for (const [text, message] of refused) {
+    it(`DAEMON-04: refuses ${JSON.stringify(text.slice(0, 40))}`, () => {
+      assert.match(
+        refusalOf(() => readConfiguration(file(`nodeName: node-1\n${text}\n`), {})),
+        message,
+      );
+    });
+  }
+
+  it("DAEMON-04: refuses another kind and version", () => {
+    const text = "apiVersion: drawbridge.dev/v2\nkind: KubeProxyConfiguration\nnodeName: n\n";
+    const message = refusalOf(() => readConfiguration({ path: "c.yaml", text }, {}));
+    assert.match(message, /apiVersion: "drawbridge\.dev\/v2"; expected drawbridge\.dev\/v1alpha1/);
+    assert.match(message, /kind: "KubeProxyConfiguration"; expected PolicydConfiguration/);
+  });
+
+  it("DAEMON-04: whatever the fields are, the answer is a configuration or a refusal in one line", () => {
+    const names = fc.constantFrom("nodeName", "socketPath", "markBits", "podCIDRs", "syncPeriod", "logLevel", "x\ny");
+    fc.assert(
+      fc.property(fc.dictionary(names, fc.jsonValue()), (fields) => {
+        const text = JSON.stringify({ apiVersion: "drawbridge.dev/v1alpha1", kind: "PolicydConfiguration", ...fields });
+        try {
+          readConfiguration({ path: "c.json", text }, {});
+        } catch (error) {
+          assert.ok(error instanceof DrawbridgeError, String(error));
+        }
+      }),
+    );
+  });
+});

@@ -1,0 +1,141 @@
+import assert from "node:assert/strict";
+import { frame } from "../../../ipam/message_frame.ts";
+import { replyToJson } from "../../../ipam/policyd_messages.ts";
+import { DrawbridgeError } from "../../../kernel/error.ts";
+import { AttachmentRegistry } from "../../../policyd/attachments/registry.ts";
+import { FakeClock } from "../../../policyd/clock.ts";
+import { judge } from "../../../policyd/cluster/gate.ts";
+import { Daemon } from "../../../policyd/daemon.ts";
+import type { Dataplane } from "../../../policyd/dataplane.ts";
+import { recordingLogger } from "../../../policyd/log/recording_logger.ts";
+import type { ObjectSink, ObjectSource } from "../../../policyd/source/object_source.ts";
+import { attachmentRecord } from "../../support/attachment_record.ts";
+import { manifest } from "./cluster/objects.ts";
+
+/** A source that tells what the test says. */
+class ScriptedSource implements ObjectSource {
+  sink: ObjectSink | undefined;
+  found: readonly string[] = [];
+
+  start(sink: ObjectSink): void {
+    this.sink = sink;
+  }
+
+  problems(): readonly string[] {
+    return this.found;
+  }
+
+  stop(): void {
+    this.sink = undefined;
+  }
+}
+
+/** A dataplane that notes what it is asked for. */
+class NotingDataplane implements Dataplane {
+  readonly asked: string[] = [];
+  failure: DrawbridgeError | undefined;
+
+  apply(changes: readonly { readonly key: string }[]): void {
+    this.asked.push(`apply ${changes.map(({ key }) => key).join()}`);
+  }
+
+  synced(): void {
+    this.asked.push("synced");
+  }
+
+  async register(): Promise<void> {
+    this.asked.push("register");
+    if (this.failure !== undefined) throw this.failure;
+  }
+
+  async unregister(): Promise<void> {
+    this.asked.push("unregister");
+    if (this.failure !== undefined) throw this.failure;
+  }
+
+  problems(): readonly string[] {
+    return ["of the dataplane"];
+  }
+
+  async stop(): Promise<void> {
+    this.asked.push("stop");
+  }
+}
+
+describe("policyd/daemon", () => {
+  let source: ScriptedSource;
+  let dataplane: NotingDataplane;
+  let clock: FakeClock;
+  let logger: ReturnType<typeof recordingLogger>;
+  let daemon: Daemon;
+
+  beforeEach(() => {
+    source = new ScriptedSource();
+    dataplane = new NotingDataplane();
+    clock = new FakeClock();
+    logger = recordingLogger();
+    const attachments = new AttachmentRegistry();
+    daemon = new Daemon({
+      version: "1.2.3",
+      nodeName: "n",
+      source,
+      attachments,
+      dataplanes: [dataplane],
+      logger,
+      clock,
+    });
+    daemon.start();
+  });
+
+  it("passes objects on, keeps them, and tells how it is", () => {
+    const verdict = judge(manifest("Pod"));
+    assert.ok(verdict.type === "accepted");
+    const { kind, key } = verdict.object;
+    source.sink?.changed([{ type: "set", kind, key, object: verdict.object }]);
+    assert.equal(daemon.status().isSynced, false);
+    source.sink?.synced();
+    clock.pass(2500);
+    source.found = Array.from({ length: 30 }, (_, i) => `problem ${i}\n${"x".repeat(1000)}`);
+    const { problems, objects, ...status } = daemon.status();
+    assert.deepEqual(status, {
+      version: "1.2.3",
+      nodeName: "n",
+      uptimeSeconds: 2,
+      isSynced: true,
+      attachments: 0,
+      problemCount: 31,
+    });
+    assert.equal(objects["Pod"], 1);
+    assert.equal(problems.length, 20);
+    assert.ok(problems.every((problem) => problem.length < 420 && !problem.includes("\n")));
+    source.found = Array.from({ length: 30 }, () => "\u202e".repeat(1000));
+    assert.ok(frame(replyToJson({ type: "status", status: daemon.status() })).length > 0, "it fits into a message");
+    source.sink?.changed([{ type: "delete", kind, key }]);
+    assert.equal(daemon.status().objects["Pod"], 0);
+    assert.deepEqual(dataplane.asked, ["apply default/web", "synced", "apply default/web"]);
+  });
+
+  it("answers a registration when the dataplane has done it, and keeps the attachment until it is removed", async () => {
+    await daemon.register(attachmentRecord());
+    assert.equal(daemon.status().attachments, 1);
+    dataplane.failure = new DrawbridgeError("ERR_NETLINK", "busy");
+    await assert.rejects(daemon.register(attachmentRecord({ containerId: "c2" })), /busy/);
+    await assert.rejects(daemon.unregister(attachmentRecord()), /busy/);
+    assert.equal(daemon.status().attachments, 2, "what is not removed is still there");
+    dataplane.failure = undefined;
+    await daemon.unregister(attachmentRecord());
+    assert.equal(daemon.status().attachments, 1);
+  });
+
+  it("stops its source and its dataplane, and logs problems as they come", async () => {
+    source.sink?.problem("a.yaml: nonsense");
+    assert.deepEqual(logger.lines.at(-1), {
+      level: "warn",
+      message: "object not used as it is",
+      fields: { reason: "a.yaml: nonsense" },
+    });
+    await daemon.stop();
+    assert.equal(source.sink, undefined);
+    assert.deepEqual(dataplane.asked, ["stop"]);
+  });
+});

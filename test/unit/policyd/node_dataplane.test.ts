@@ -1,0 +1,162 @@
+import assert from "node:assert/strict";
+import { setImmediate as turn } from "node:timers/promises";
+import type { AttachmentRecord } from "../../../ipam/attachment.ts";
+import { DrawbridgeError } from "../../../kernel/error.ts";
+import { parseCidr } from "../../../kernel/ip/cidr.ts";
+import { FakeNftables } from "../../../kernel/nftables/fake_nftables.ts";
+import { LinkRemoval } from "../../../policyd/attachments/link_removal.ts";
+import { AttachmentRegistry } from "../../../policyd/attachments/registry.ts";
+import { FakeClock } from "../../../policyd/clock.ts";
+import { Daemon } from "../../../policyd/daemon.ts";
+import { Ruleset } from "../../../policyd/dataplane/ruleset.ts";
+import { RulesetWatch } from "../../../policyd/dataplane/ruleset_watch.ts";
+import { withVersion } from "../../../policyd/dataplane/schema.ts";
+import { recordingLogger } from "../../../policyd/log/recording_logger.ts";
+import { NodeDataplane } from "../../../policyd/node/node_dataplane.ts";
+import { nodeTables } from "../../../policyd/node/tables.ts";
+import { attachmentRecord } from "../../support/attachment_record.ts";
+import { NODE_CONFIGURATION } from "../../support/guard/guarded_node.ts";
+
+/** A daemon on a kernel in memory, with the names of the attachments that are really there. */
+function setUp(records: readonly AttachmentRecord[] = []) {
+  const kernel = new FakeNftables();
+  const clock = new FakeClock();
+  const logger = recordingLogger();
+  const tables = nodeTables(NODE_CONFIGURATION).map(withVersion);
+  const ruleset = new Ruleset({ kernel, clock, logger, tables, minSyncPeriod: 1000, syncPeriod: 30_000 });
+  const attachments = new AttachmentRegistry();
+  for (const record of records) attachments.add(record);
+  const journal: string[] = [];
+  const absent = new Set<string>();
+  const dataplane = new NodeDataplane({
+    ruleset,
+    watch: new RulesetWatch({ ruleset, clock, logger, portId: 1 }),
+    startEvents: () => ({
+      subscribe: () => Promise.reject(new DrawbridgeError("ERR_UNAVAILABLE", "none here")),
+      stop: () => Promise.resolve(),
+    }),
+    links: new LinkRemoval({
+      batch: (requests) => requests.map((request) => ({ request, error: undefined, messages: [] })),
+      inBackground: (request) => {
+        journal.push("link");
+        return Promise.resolve({ request, error: undefined, messages: [] });
+      },
+    }),
+    flows: {
+      forgetOf: ({ containerId }) => void journal.push(`forget of ${containerId}, ${published().length} published`),
+      forgetTo: ({ containerId }) => {
+        journal.push(`forget to ${containerId}, ${published().length} published`);
+        if (containerId === "silent") throw new DrawbridgeError("ERR_NETLINK", "no answer");
+      },
+    },
+    isPresent: ({ containerId }) => !absent.has(containerId),
+    logger,
+    attachments,
+  });
+  const source = { start: () => {}, stop: () => {}, problems: () => [] };
+  const parts = { version: "1", nodeName: "n", source, attachments, dataplanes: [dataplane], logger, clock };
+  /** Whose ports are published: the comments of what leads to IPv4 addresses. */
+  const published = (): readonly string[] => commentsIn("ports4");
+  const commentsIn = (name: string): readonly string[] =>
+    tables.flatMap((table) =>
+      table.sets
+        .filter((set) => set.name === name)
+        .flatMap((set) => kernel.elements(table, set).map(({ comment }) => comment ?? "")),
+    );
+  return { daemon: new Daemon(parts), attachments, journal, absent, logger, published, commentsIn };
+}
+
+function pod(containerId: string, changes: Partial<AttachmentRecord> = {}): AttachmentRecord {
+  const [number = 0] = new TextEncoder().encode(containerId);
+  return attachmentRecord({
+    containerId,
+    pod: { namespace: "n", name: containerId, uid: "u" },
+    addresses: [parseCidr(`10.244.1.${number}/32`)],
+    hostInterface: `dbv${containerId}`,
+    portMappings: [{ hostPort: 53, containerPort: 53, protocol: "udp" }],
+    policyd: { serviceCidrs: [parseCidr(`10.96.0.0/${number % 16}`)], nonMasqueradeCidrs: [] },
+    ...changes,
+  });
+}
+
+describe("policyd/node dataplane", () => {
+  it("R6: a port that is taken is refused for good, and nothing is kept of who wanted it", async () => {
+    const { daemon, attachments, published } = setUp();
+    daemon.synced();
+    await daemon.register(pod("a"));
+    await assert.rejects(daemon.register(pod("b")), { code: "ERR_HOST_PORT_TAKEN", message: /held by n\/a a;/ });
+    assert.deepEqual([attachments.size, published()], [1, ["n/a"]]);
+    await daemon.unregister(pod("b"));
+    assert.deepEqual(published(), ["n/a"]);
+    await daemon.unregister(pod("a"));
+    await daemon.register(pod("b"));
+    assert.deepEqual([attachments.size, published()], [1, ["n/b"]]);
+  });
+
+  it("R6: of those that came before the first sync the first has it", async () => {
+    const { daemon, published, commentsIn } = setUp([pod("z")]);
+    const asked = [pod("a"), pod("b", { portMappings: [] })].map((record) => daemon.register(record));
+    const outcomes = Promise.allSettled(asked);
+    daemon.synced();
+    assert.deepEqual(
+      (await outcomes).map(({ status }) => status),
+      ["rejected", "fulfilled"],
+    );
+    assert.deepEqual(published(), ["n/z"]);
+    assert.ok(!commentsIn("podmac").includes("n/a"), "no trace of the one that was refused");
+  });
+
+  it("REG-01: what was unregistered while it waited for the first sync is not put in force", async () => {
+    const { daemon, commentsIn, published } = setUp();
+    const registered = daemon.register(pod("a"));
+    await Promise.all([
+      assert.rejects(registered, { code: "ERR_UNAVAILABLE" }),
+      daemon.unregister(pod("a")).then(() => daemon.synced()),
+    ]);
+    await turn();
+    assert.deepEqual([published(), commentsIn("podmac")], [[], []]);
+  });
+
+  it("R2: flows are forgotten when the rules that made them have changed: after it came, and after it went", async () => {
+    const { daemon, journal } = setUp();
+    daemon.synced();
+    await daemon.register(pod("a"));
+    await daemon.unregister(pod("a"));
+    assert.deepEqual(journal, ["forget of a, 1 published", "link", "forget to a, 0 published"]);
+  });
+
+  it("a pod is forgotten even where the kernel does not answer about its flows", async () => {
+    const { daemon, attachments, logger } = setUp();
+    daemon.synced();
+    await daemon.register(pod("silent"));
+    await daemon.unregister(pod("silent"));
+    assert.equal(attachments.size, 0);
+    assert.match(logger.lines.map(({ message }) => message).join(), /flows to a pod that has gone are not forgotten/);
+  });
+
+  for (const [title, order] of [
+    ["the first that goes", ["a", "b"]],
+    ["the last that goes", ["b", "a"]],
+  ] as const) {
+    it(`R7: of two records with one port the other has it after ${title}`, async () => {
+      const { daemon, published, commentsIn, logger } = setUp([pod("a"), pod("b")]);
+      daemon.synced();
+      await turn();
+      // Their ranges overlap: the kernel would refuse the batch that has both.
+      assert.deepEqual([published(), commentsIn("exceptions4"), commentsIn("podmac").length], [["n/a"], ["n/a"], 2]);
+      assert.match(logger.lines.map(({ message }) => message).join(), /host ports and masquerade are not in force/);
+      const [gone, stays] = order;
+      await daemon.unregister(pod(gone));
+      assert.deepEqual([published(), commentsIn("exceptions4")], [[`n/${stays}`], [`n/${stays}`]]);
+    });
+  }
+
+  it("R7: one that is gone without a DEL holds its port no longer than until the next wants it", async () => {
+    const { daemon, attachments, absent, published } = setUp([pod("a")]);
+    daemon.synced();
+    await assert.rejects(daemon.register(pod("b")), { code: "ERR_HOST_PORT_TAKEN" });
+    absent.add("a");
+    await daemon.register(pod("b"));
+    assert.deepEqual([attachments.size, published()], [1, ["n/b"]]);
+  });
+});

@@ -1,0 +1,129 @@
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { hostInterfaceName } from "../../../cni/names.ts";
+import { ipTable } from "../../../cni/node_tables.ts";
+import { requestsOf, tableChanges } from "../../../kernel/nftables/change.ts";
+import { formatTable } from "../../../kernel/nftables/text.ts";
+import type { NodeConfiguration } from "../../../policyd/node/configuration.ts";
+import { HOST_INTERFACE_PREFIX } from "../../../policyd/node/configuration.ts";
+import { nodeTables } from "../../../policyd/node/tables.ts";
+
+const DEFAULTS: NodeConfiguration = {
+  bridge: "cni0",
+  markBits: { masquerade: 0x1000_0000, bridged: 0x2000_0000 },
+  tableOwner: false,
+};
+
+/** The chain of this name, in nft's own words. */
+function chainText(name: string, configuration = DEFAULTS): readonly string[] {
+  const text = nodeTables(configuration)
+    .map((table) => formatTable(table, new Map()))
+    .join("");
+  return linesOf(text, name);
+}
+
+function linesOf(text: string, name: string): readonly string[] {
+  const [, body = ""] = new RegExp(`^\\tchain ${name} \\{\\n(.*?)^\\t\\}`, "ms").exec(text) ?? [];
+  return body
+    .split("\n")
+    .map((line) => line.trim())
+    .filter((line) => line !== "");
+}
+
+describe("the tables of a node", () => {
+  it("GUARD-01: a frame of a pod's port is judged before the bridge learns from it", () => {
+    assert.deepEqual(chainText("prerouting"), [
+      "type filter hook prerouting priority -300; policy accept;",
+      'iifname != "dbv*" accept',
+      'ether type != { ip, arp, ip6 } counter drop comment "tagged or neither IP nor ARP"',
+      "iifname . ether saddr . ip saddr @pod4 accept",
+      "iifname . ether saddr . ip6 saddr @pod6 accept",
+      "iifname . ether saddr @podmac iifname . arp saddr ether . arp saddr ip @pod4 accept",
+      "iifname . ether saddr @podmac ip6 saddr :: icmpv6 type { nd-neighbor-solicit, mld-listener-report, mld2-listener-report } accept",
+      'counter drop comment "source not of the pod"',
+    ]);
+  });
+
+  it("GUARD-02: only a translated packet goes from port to port", () => {
+    assert.deepEqual(chainText("forward"), [
+      "type filter hook forward priority -200; policy accept;",
+      'iifname != "dbv*" accept',
+      "meta mark & 0x20000000 == 0x20000000 accept",
+      'counter drop comment "from pod to pod on the link"',
+    ]);
+    assert.deepEqual(chainText("mark_bridged"), [
+      "type filter hook prerouting priority -90; policy accept;",
+      'iifname "cni0" meta mark set meta mark & 0xdfffffff',
+      'iifname "cni0" ct status snat,dnat meta mark set meta mark | 0x20000000',
+    ]);
+  });
+
+  it("SVC-16: marks lose our bits and no others, on the way out and on the way in", () => {
+    for (const [name, hook] of [
+      ["clear_marks", "postrouting"],
+      ["clear_marks_input", "input"],
+    ] as const) {
+      assert.deepEqual(chainText(name), [
+        `type filter hook ${hook} priority 110; policy accept;`,
+        "meta mark set meta mark & 0xcfffffff",
+      ]);
+    }
+  });
+
+  it("POD-07 B11: host ports and masquerade are the plugin's own rules, at the places of NAT", () => {
+    const golden = readFileSync(new URL("../cni/node_tables.nft", import.meta.url), "utf8");
+    const pluginChain = (name: string): readonly string[] => linesOf(golden, name);
+    assert.deepEqual(chainText("published"), pluginChain("published"));
+    assert.ok(chainText("published").length > 20);
+    assert.deepEqual(chainText("host_ports_prerouting"), pluginChain("prerouting"));
+    assert.deepEqual(chainText("host_ports_output"), pluginChain("output"));
+    const [base, ...sources] = pluginChain("postrouting");
+    assert.deepEqual(chainText("host_ports_postrouting"), [base, ...sources.slice(0, 2)]);
+    assert.deepEqual(chainText("masquerade_pods"), [base, ...sources.slice(2)]);
+    const names = nodeTables(DEFAULTS).flatMap(({ sets }) => sets.map(({ name }) => name));
+    for (const { name } of ipTable.sets) assert.ok(names.includes(name), name);
+  });
+
+  it("follow the configuration: bridge, prefix and bits, the highest among them", () => {
+    const other = {
+      ...DEFAULTS,
+      bridge: "br-pods.1",
+      hostInterfacePrefix: "pod",
+      markBits: { masquerade: 1, bridged: 0x8000_0000 },
+    };
+    assert.equal(chainText("forward", other)[2], "meta mark & 0x80000000 == 0x80000000 accept");
+    assert.equal(chainText("mark_bridged", other)[1], 'iifname "br-pods.1" meta mark set meta mark & 0x7fffffff');
+    assert.equal(chainText("clear_marks", other)[1], "meta mark set meta mark & 0x7ffffffe");
+    assert.equal(chainText("prerouting", other)[1], 'iifname != "pod*" accept');
+    assert.match(chainText("drop_port_packets", other)[1] ?? "", /^iifname "pod\*" counter drop/);
+    assert.match(
+      chainText("drop_redirects", other)[2] ?? "",
+      /^oifname "br-pods.1" icmpv6 type nd-redirect counter drop/,
+    );
+  });
+
+  it("are owned where the configuration says so", () => {
+    assert.ok(nodeTables(DEFAULTS).every(({ isOwned }) => isOwned === undefined));
+    assert.ok(nodeTables({ ...DEFAULTS, tableOwner: true }).every(({ isOwned }) => isOwned === true));
+  });
+
+  it("have no two chains or sets of one name", () => {
+    for (const { sets, chains } of nodeTables(DEFAULTS)) {
+      for (const objects of [sets, chains]) {
+        const names = objects.map(({ name }) => name);
+        assert.deepEqual(names, [...new Set(names)]);
+      }
+    }
+  });
+
+  it("refuse a bridge whose name nft could not read back", () => {
+    const tables = nodeTables({ ...DEFAULTS, bridge: 'br"0' });
+    assert.throws(() => requestsOf(tables.flatMap((table) => tableChanges(table, new Map()))), {
+      code: "ERR_NFTABLES_VALUE",
+    });
+  });
+
+  it("know pods' ports by the prefix the plugin names them with", () => {
+    assert.ok(hostInterfaceName(() => "0123456789abcdef", "c1", "eth0").startsWith(HOST_INTERFACE_PREFIX));
+  });
+});

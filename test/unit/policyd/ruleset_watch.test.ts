@@ -1,0 +1,89 @@
+import assert from "node:assert/strict";
+import { FakeKernelEvents } from "../../../kernel/events/fake_events.ts";
+import type { ReceivedMessage } from "../../../kernel/netlink/message.ts";
+import type { Change } from "../../../kernel/nftables/change.ts";
+import { requestsOf } from "../../../kernel/nftables/change.ts";
+import { FakeNftables } from "../../../kernel/nftables/fake_nftables.ts";
+import { FakeClock } from "../../../policyd/clock.ts";
+import { Ruleset } from "../../../policyd/dataplane/ruleset.ts";
+import { RulesetWatch } from "../../../policyd/dataplane/ruleset_watch.ts";
+import { recordingLogger } from "../../../policyd/log/recording_logger.ts";
+import { sampleClaims, sampleTables } from "../../support/dataplane/sample.ts";
+
+/** A notification has the form of the request it tells of. */
+function told(change: Change): readonly ReceivedMessage[] {
+  return requestsOf([change]).map(({ type, body }) => ({ type, flags: 0, sequence: 0, body }));
+}
+
+describe("policyd/dataplane ruleset watch", () => {
+  const tables = sampleTables();
+  const [inet, bridge] = tables;
+  let kernel: FakeNftables;
+  let events: FakeKernelEvents;
+  let clock: FakeClock;
+  let ruleset: Ruleset;
+  let watch: RulesetWatch;
+
+  beforeEach(async () => {
+    kernel = new FakeNftables();
+    events = new FakeKernelEvents();
+    clock = new FakeClock();
+    const logger = recordingLogger();
+    ruleset = new Ruleset({ kernel, clock, logger, tables, minSyncPeriod: 0, syncPeriod: 3_600_000 });
+    ruleset.claim("a", sampleClaims(1, 1));
+    watch = new RulesetWatch({ ruleset, clock, logger, portId: 77 });
+    await watch.start(events);
+    ruleset.start();
+  });
+
+  function harm(): Change {
+    assert.ok(inet !== undefined);
+    const change = { kind: "delete table", table: inet } as const;
+    kernel.commit([change]);
+    return change;
+  }
+
+  it("does not ask to be told of the daemon's own commits (DP-08)", () => {
+    assert.deepEqual(events.sources, [{ kind: "nftables", exceptPortId: 77 }]);
+  });
+
+  it("has a table put right that a notification is about (DP-09)", () => {
+    events.emit("nftables", told(harm()));
+    clock.pass(20);
+    assert.ok(inet !== undefined && kernel.table(inet) !== undefined);
+    assert.equal(ruleset.status().replacements, tables.length + 1);
+  });
+
+  it("looks at no table that a notification is not about (DP-08)", () => {
+    harm();
+    assert.ok(inet !== undefined && bridge !== undefined);
+    events.emit("nftables", told({ kind: "delete table", table: { family: "inet", name: "stranger" } }));
+    events.emit("nftables", told({ kind: "delete table", table: bridge }));
+    clock.pass(1000);
+    assert.equal(kernel.table(inet), undefined);
+  });
+
+  for (const [what, tell] of [
+    ["notifications are lost", () => events.overrun("nftables")],
+    [
+      "a notification cannot be read",
+      () => events.emit("nftables", [{ type: 10 << 8, flags: 0, sequence: 0, body: Uint8Array.of(1) }]),
+    ],
+  ] as const) {
+    it(`looks at all tables when ${what} (DP-09)`, () => {
+      harm();
+      tell();
+      clock.pass(20);
+      assert.ok(inet !== undefined && kernel.table(inet) !== undefined);
+    });
+  }
+
+  it("does nothing any more once it is stopped", () => {
+    const change = harm();
+    events.emit("nftables", told(change));
+    watch.stop();
+    clock.pass(1000);
+    assert.ok(inet !== undefined);
+    assert.equal(kernel.table(inet), undefined);
+  });
+});

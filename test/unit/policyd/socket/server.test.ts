@@ -1,0 +1,212 @@
+import assert from "node:assert/strict";
+import { once } from "node:events";
+import { chmodSync, mkdirSync, statSync, writeFileSync } from "node:fs";
+import type { Socket } from "node:net";
+import { connect, createServer } from "node:net";
+import { setImmediate as turn } from "node:timers/promises";
+import type { AttachmentRecord } from "../../../../ipam/attachment.ts";
+import { systemFileSystem } from "../../../../ipam/file_system.ts";
+import { LONGEST_MESSAGE } from "../../../../ipam/message_frame.ts";
+import type { PolicydReply } from "../../../../ipam/policyd_messages.ts";
+import { parseReply, requestToJson } from "../../../../ipam/policyd_messages.ts";
+import { DrawbridgeError } from "../../../../kernel/error.ts";
+import { nodeSyscalls } from "../../../../kernel/syscall/node.ts";
+import { recordingLogger } from "../../../../policyd/log/recording_logger.ts";
+import { serveConnection } from "../../../../policyd/socket/connection.ts";
+import type { RequestHandlers } from "../../../../policyd/socket/handlers.ts";
+import type { ServedSocket } from "../../../../policyd/socket/server.ts";
+import { serveSocket } from "../../../../policyd/socket/server.ts";
+import { useTemporaryDirectory } from "../../../support/address_store.ts";
+import { attachmentRecord } from "../../../support/attachment_record.ts";
+import { until } from "../../../support/recording_sink.ts";
+
+const STATUS = '{"version":1,"type":"status"}\n';
+const syscalls = nodeSyscalls();
+const machine = { syscalls, files: systemFileSystem(syscalls) };
+
+/** Registrations that are answered when the test says so. */
+class SlowHandlers implements RequestHandlers {
+  readonly registered: AttachmentRecord[] = [];
+  readonly settle: ((error?: Error) => void)[] = [];
+  statuses = 0;
+
+  register(attachment: AttachmentRecord): Promise<void> {
+    this.registered.push(attachment);
+    return new Promise((resolve, reject) => {
+      this.settle.push((error) => {
+        if (error === undefined) resolve();
+        else reject(error);
+      });
+    });
+  }
+
+  async unregister(): Promise<void> {
+    throw new DrawbridgeError("ERR_NETLINK", "the kernel is busy");
+  }
+
+  status() {
+    this.statuses++;
+    return {
+      version: "1",
+      nodeName: "n",
+      uptimeSeconds: 0,
+      isSynced: true,
+      objects: {},
+      attachments: this.registered.length,
+      problemCount: 0,
+      problems: ["x".repeat(5000)],
+    };
+  }
+}
+
+describe("policyd/socket", () => {
+  const base = useTemporaryDirectory();
+  let handlers: SlowHandlers;
+  let served: ServedSocket | undefined;
+  let clients: Socket[];
+  let logger: ReturnType<typeof recordingLogger>;
+  const socketPath = () => `${base()}/run/policyd.sock`;
+
+  beforeEach(async () => {
+    handlers = new SlowHandlers();
+    logger = recordingLogger();
+    clients = [];
+    served = await serveSocket(socketPath(), handlers, logger, machine);
+  });
+  afterEach(async () => {
+    for (const socket of clients) socket.destroy();
+    await served?.close();
+  });
+
+  async function client(path: string = socketPath()): Promise<Socket> {
+    const socket = connect({ path, allowHalfOpen: true });
+    socket.on("error", () => undefined);
+    clients.push(socket);
+    await once(socket, "connect");
+    return socket;
+  }
+
+  /** The replies until there are so many, or the connection ends. */
+  async function replies(socket: Socket, count: number): Promise<readonly PolicydReply[]> {
+    let text = "";
+    socket.setEncoding("utf8");
+    socket.on("data", (piece: string) => (text += piece));
+    await until(() => text.split("\n").length > count || socket.readableEnded || socket.destroyed, `${count} replies`);
+    return text.split("\n").slice(0, -1).map(parseReply);
+  }
+
+  it("DAEMON-05: is for its user alone, in a directory of its own", () => {
+    const { mode } = statSync(socketPath());
+    assert.equal((mode & 0o7777).toString(8), "600");
+    assert.equal((statSync(`${base()}/run`).mode & 0o7777).toString(8), "700");
+  });
+
+  it("answers requests of one connection in their order", async () => {
+    const socket = await client();
+    const register = `${JSON.stringify(requestToJson({ type: "register", attachment: attachmentRecord() }))}\n`;
+    socket.end(`${register}${STATUS}{"version":1,"type":"stop"}\n${STATUS}`);
+    await until(() => handlers.registered.length === 1, "registered");
+    assert.deepEqual(handlers.registered, [attachmentRecord()]);
+    assert.equal(handlers.statuses, 0, "the status waits for its turn");
+    handlers.settle[0]?.();
+    const types = (await replies(socket, 4)).map(({ type }) => type);
+    assert.deepEqual(types, ["done", "status", "refused", "status"]);
+  });
+
+  it("a refusal says whether trying again may help", async () => {
+    const socket = await client();
+    const name = { network: "drawbridge", containerId: "c0ffee", ifname: "eth0" };
+    socket.write(`${JSON.stringify(requestToJson({ type: "unregister", attachment: name }))}\nnonsense\n`);
+    assert.deepEqual(await replies(socket, 2), [
+      { type: "refused", isTemporary: true, message: "the kernel is busy" },
+      {
+        type: "refused",
+        isTemporary: false,
+        message: "message: no JSON in 8 characters; expected one object on a line",
+      },
+    ]);
+  });
+
+  it("DAEMON-06: garbage, half a message, too long a one and a client that never reads block nobody", async () => {
+    const [garbage, half, long, deaf] = [await client(), await client(), await client(), await client()];
+    garbage.write(Uint8Array.from({ length: 5000 }, (_, i) => (i * 37) & 255));
+    half.write('{"version":1,');
+    long.write("x".repeat(2 * LONGEST_MESSAGE));
+    deaf.pause();
+    // A megabyte of replies to ten kilobytes of requests: more than the kernel takes for someone who does not read.
+    deaf.write(STATUS.repeat(400));
+    const socket = await client();
+    socket.write(STATUS);
+    assert.equal((await replies(socket, 1))[0]?.type, "status");
+    const [refusal] = await replies(long, 1);
+    assert.match(refusal?.type === "refused" ? refusal.message : "", /longer than 65536 bytes/);
+    await until(() => long.readableEnded, "the connection of the long message ends");
+    for (let i = 0; i < 50; i++) await turn();
+    assert.ok(handlers.statuses < 400, `${handlers.statuses} replies are held for a client that does not read`);
+  });
+
+  it("DAEMON-06: a client that goes away in the middle leaves the others alone", async () => {
+    const gone = await client();
+    gone.write(`${JSON.stringify(requestToJson({ type: "register", attachment: attachmentRecord() }))}\n${STATUS}`);
+    await until(() => handlers.registered.length === 1, "registered");
+    gone.destroy();
+    await once(gone, "close");
+    handlers.settle[0]?.();
+    const socket = await client();
+    socket.write(STATUS);
+    assert.equal((await replies(socket, 1)).length, 1);
+  });
+
+  it("DAEMON-06: 400 clients at once are all answered", async () => {
+    const many = await Promise.all(Array.from({ length: 400 }, () => client()));
+    for (const socket of many) socket.end(STATUS);
+    const answered = await Promise.all(many.map((socket) => replies(socket, 1)));
+    assert.ok(answered.every(([reply]) => reply?.type === "status"));
+  });
+
+  it("DAEMON-06: a connection that is silent while it should speak is ended", async () => {
+    const path = `${base()}/run/short.sock`;
+    const server = createServer({ allowHalfOpen: true }, (socket) => {
+      serveConnection(socket, handlers, logger, 20);
+    });
+    server.listen(path);
+    await once(server, "listening");
+    const half = await client(path);
+    half.write('{"version":1');
+    half.resume();
+    await once(half, "end");
+    server.close();
+  });
+
+  it("DAEMON-05: a second daemon is refused, and the first goes on", async () => {
+    await assert.rejects(serveSocket(socketPath(), handlers, logger, machine), {
+      code: "ERR_UNAVAILABLE",
+      message: /another policyd is running on .*policyd\.sock/,
+    });
+    const socket = await client();
+    socket.write(STATUS);
+    assert.equal((await replies(socket, 1)).length, 1);
+  });
+
+  it("DAEMON-05: closing removes the socket, ends connections and lets the next one in", async () => {
+    const socket = await client();
+    socket.resume();
+    await served?.close();
+    served = undefined;
+    await until(() => socket.destroyed || socket.readableEnded, "the connection has ended");
+    assert.equal(statSync(socketPath(), { throwIfNoEntry: false }), undefined);
+    served = await serveSocket(socketPath(), handlers, logger, machine);
+  });
+
+  it("DAEMON-05: refuses a place that others can write to, and a file that is no socket", async () => {
+    mkdirSync(`${base()}/open`);
+    chmodSync(`${base()}/open`, 0o777);
+    await assert.rejects(serveSocket(`${base()}/open/x.sock`, handlers, logger, machine), {
+      code: "ERR_CONFIGURATION",
+      message: /mode 777; expected one that only the daemon's user can write to/,
+    });
+    writeFileSync(`${base()}/run/file`, "precious");
+    await assert.rejects(serveSocket(`${base()}/run/file`, handlers, logger, machine), /is no socket/);
+    assert.ok(statSync(`${base()}/run/file`).size > 0);
+  });
+});

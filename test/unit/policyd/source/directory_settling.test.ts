@@ -1,0 +1,97 @@
+import assert from "node:assert/strict";
+import { setImmediate as turn } from "node:timers/promises";
+import { FakeClock } from "../../../../policyd/clock.ts";
+import { DirectorySource } from "../../../../policyd/source/directory_source.ts";
+import { MemoryDirectory } from "../../../../policyd/source/memory_directory.ts";
+import { RecordingSink } from "../../../support/recording_sink.ts";
+import { manifest } from "../cluster/objects.ts";
+
+const WHOLE = JSON.stringify(manifest("Pod", { status: { podIP: "10.0.0.2" } }));
+/** Valid YAML too, but of a pod without an address. */
+const TORN = "apiVersion: v1\nkind: Pod\nmetadata:\n  name: web\nstatus:\n";
+
+describe("policyd/source/directory_source and writers that are not done", () => {
+  let clock: FakeClock;
+  let directory: MemoryDirectory;
+  let source: DirectorySource;
+  let sink: RecordingSink;
+
+  beforeEach(() => {
+    clock = new FakeClock();
+    directory = new MemoryDirectory(clock);
+    source = new DirectorySource(directory, clock);
+    sink = new RecordingSink();
+  });
+  afterEach(() => {
+    source.stop();
+  });
+
+  /** Lets so much time pass, in steps in which the source does what it has to. */
+  async function pass(milliseconds: number): Promise<void> {
+    for (let left = milliseconds; left > 0; left--) {
+      clock.pass(1);
+      for (let i = 0; i < 5; i++) await turn();
+    }
+  }
+
+  async function started(): Promise<void> {
+    source.start(sink);
+    await pass(5);
+    assert.equal(sink.isSynced, true);
+  }
+
+  it("DAEMON-03: a file written in place counts when it was left alone", async () => {
+    await started();
+    directory.write("a.yaml", "", "rename");
+    for (let i = 0; i < 10; i++) {
+      directory.write("a.yaml", TORN, "change");
+      await pass(40);
+    }
+    assert.deepEqual(sink.told, ["synced"]);
+    directory.write("a.yaml", WHOLE, "change");
+    await pass(60);
+    assert.deepEqual(sink.told, ["synced", "set Pod default/web"]);
+  });
+
+  it("DAEMON-03: a file renamed into place counts at once", async () => {
+    await started();
+    directory.write("a.yaml", WHOLE, "rename");
+    await pass(5);
+    assert.deepEqual(sink.told, ["synced", "set Pod default/web"]);
+  });
+
+  it("DAEMON-03: a file that is never left alone counts within two seconds all the same", async () => {
+    await started();
+    for (let i = 0; i < 50; i++) {
+      directory.write("a.yaml", WHOLE, "change");
+      await pass(40);
+    }
+    assert.deepEqual(sink.told, ["synced", "set Pod default/web"]);
+  });
+
+  it("DAEMON-03: a change that nobody told of is found by the next look at everything", async () => {
+    await started();
+    directory.write("a.yaml", WHOLE, "untold");
+    await pass(5100);
+    assert.deepEqual(sink.told, ["synced", "set Pod default/web"]);
+  });
+
+  it("DAEMON-03: a directory that cannot be followed is looked at from time to time", async () => {
+    directory.canBeFollowed = false;
+    await started();
+    assert.match(sink.problems.join(), /ENOSPC: it is looked at every 5000 ms/);
+    directory.write("a.yaml", WHOLE, "rename");
+    await pass(5100);
+    assert.deepEqual(sink.told, ["synced", "set Pod default/web"]);
+  });
+
+  it("DAEMON-03: the first sync waits for a file that is being written", async () => {
+    directory.write("a.yaml", TORN, "untold");
+    source.start(sink);
+    await pass(20);
+    assert.deepEqual(sink.told, []);
+    directory.write("a.yaml", WHOLE, "change");
+    await pass(120);
+    assert.deepEqual(sink.told, ["set Pod default/web", "synced"]);
+  });
+});
