@@ -8,6 +8,7 @@ import { effectiveCapabilities, kernelRefusal } from "../support/privilege.ts";
 import { PEER_VERSION, peerAdvice, peerDirectory, peerVersion } from "../support/peer.ts";
 import { OURS, install, peerContestant } from "./contestant.ts";
 import { thisMachine } from "./machine.ts";
+import { benchNft } from "./nft.ts";
 import { RunDirectory } from "./run_directory.ts";
 import type { Report } from "./report.ts";
 import { formatReport } from "./report.ts";
@@ -16,6 +17,7 @@ import { attach } from "./scenario/attach.ts";
 import type { Scenario } from "./scenario/context.ts";
 import { memory } from "./scenario/memory.ts";
 import { parallel } from "./scenario/parallel.ts";
+import { parallelDel } from "./scenario/parallel_del.ts";
 import { size } from "./scenario/size.ts";
 import { throughput } from "./scenario/throughput.ts";
 import { version } from "./scenario/version.ts";
@@ -23,9 +25,19 @@ import { version } from "./scenario/version.ts";
 /** Fewer pairs than this give an interval too wide to show anything. */
 const MINIMUM_PAIRS = 40;
 const QUICK_PAIRS = 8;
+const NFT_PAIRS = 200;
 const QUIET_LOAD = 0.5;
 
-const SCENARIOS: readonly Scenario[] = [version, attach, parallel(30), parallel(100), memory, size, throughput];
+const SCENARIOS: readonly Scenario[] = [
+  version,
+  attach,
+  parallel(30),
+  parallel(100),
+  parallelDel(100),
+  memory,
+  size,
+  throughput,
+];
 
 const RESULTS = fileURLToPath(new URL("../../test-results/bench-cni.json", import.meta.url));
 
@@ -53,12 +65,28 @@ program
     }
     process.exitCode = benchCni({ ...given, pairs });
   });
+program
+  .command("nft")
+  .description("changes of nftables sets beside the program nft, in interleaved pairs")
+  .option("--pairs <number>", "how many pairs of each small change", positiveInteger, NFT_PAIRS)
+  .addOption(new Option("-o, --output <format>", "what to print").choices(["table", "json"]).default("table"))
+  .action(({ pairs, output }: Pick<Options, "pairs" | "output">) => {
+    const obstacle = kernelObstacle();
+    if (obstacle !== undefined) say(obstacle);
+    if (obstacle === undefined) benchNft(pairs, output, progress);
+    clearProgress();
+    process.exitCode = obstacle === undefined ? 0 : 1;
+  });
 await program.parseAsync();
+
+function kernelObstacle(): string | undefined {
+  const capabilities = effectiveCapabilities(readFileSync("/proc/self/status", "utf8"));
+  return kernelRefusal({ uid: process.geteuid?.() ?? -1, capabilities });
+}
 
 /** @returns the exit code: 0 when everything was measured, whatever came out */
 function benchCni(options: Options): number {
-  const capabilities = effectiveCapabilities(readFileSync("/proc/self/status", "utf8"));
-  const obstacle = kernelRefusal({ uid: process.geteuid?.() ?? -1, capabilities });
+  const obstacle = kernelObstacle();
   const directory = peerDirectory();
   if (obstacle !== undefined || directory === undefined || !existsSync(OURS.executable)) {
     say(obstacle ?? (directory === undefined ? peerAdvice() : `${OURS.executable} is missing: npm run build`));

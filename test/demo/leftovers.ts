@@ -6,12 +6,10 @@ import { currentOwner, ownedName } from "../lab/owner.ts";
 import { findLabFiles } from "../lab/sweep.ts";
 import { UPLINK } from "../lab/topology.ts";
 import type { World } from "./world.ts";
-import { NODES } from "./world.ts";
+import { BRIDGE, NODES } from "./world.ts";
 
 /** What a stage of the clean-up left, as the names of the things; every list should be empty. */
 export type Leftovers = Readonly<Record<string, readonly string[]>>;
-
-const BRIDGE = "cni0";
 
 /** What is left of the pods on the nodes after every DEL. The bridge stays by design. */
 export function leftoversOfPods(world: World): Leftovers {
@@ -27,6 +25,10 @@ export function leftoversOfPods(world: World): Leftovers {
       storeFiles(node).filter((file) => tryParseAddress(path.basename(file)) !== undefined),
     ),
     "attachment records": nodes.flatMap((node) => filesBelow(node.runDir)),
+    "attachments known to policyd": NODES.flatMap((name) => {
+      const { attachments } = world.daemons[name].process.status();
+      return attachments === 0 ? [] : [`${name}: ${attachments}`];
+    }),
   };
 }
 

@@ -4,8 +4,11 @@ import type { Family } from "../../kernel/ip/address.ts";
 import { PROTOCOLS } from "../lab/probe/protocol.ts";
 import type { Difference } from "./matrix.ts";
 import { questionKey } from "./matrix.ts";
+import { isDaemonGood } from "./daemon.ts";
+import type { SpoofResult } from "./spoof.ts";
+import { isSpoofStopped } from "./spoof.ts";
 import type { DemoResult } from "./steps.ts";
-import { isAsExpected, sharedAddresses } from "./steps.ts";
+import { isAsExpected, isHarmMended, sharedAddresses } from "./steps.ts";
 
 /** Differences listed one by one before the rest is only counted. */
 const LISTED_DIFFERENCES = 12;
@@ -26,10 +29,13 @@ export function formatResult(result: DemoResult, stream: NodeJS.WriteStream): st
       matrixTable(result, family, paint),
       "",
     ]),
+    ...daemonLines(result, paint),
     addressLine(result, paint),
     ...matrixSummary(result, paint),
     ...sourceLine(result, paint),
     ...sameNodeLines(result, paint),
+    spoofLine(result.spoof, paint),
+    harmLine(result, paint),
     ...leftoverLines(result, paint),
     "",
     isAsExpected(result)
@@ -71,6 +77,22 @@ function matrixTable(result: DemoResult, family: Family, paint: Paint): string {
     table.push([source.name, ...cells]);
   }
   return table.toString();
+}
+
+function daemonLines(result: DemoResult, paint: Paint): readonly string[] {
+  return result.daemons.flatMap((daemon) => {
+    const { node, version, isSynced, attachments, expectedAttachments, objects, problems } = daemon;
+    const seen = Object.entries(objects).filter(([, count]) => count > 0);
+    return [
+      verdict(
+        paint,
+        isDaemonGood(daemon),
+        `policyd ${version} on ${node}: ${isSynced ? "synced" : "not synced"}, knows ${attachments} of ${expectedAttachments} ` +
+          `attachments; objects: ${seen.map(([kind, count]) => `${count} ${kind}`).join(", ")}`,
+      ),
+      ...problems.map((line) => paint("red", `    ${line}`)),
+    ];
+  });
 }
 
 function addressLine(result: DemoResult, paint: Paint): string {
@@ -120,6 +142,29 @@ function sameNodeLines(result: DemoResult, paint: Paint): readonly string[] {
   );
   if (result.sameNode.length > 1) return lines;
   return [...lines, "  br_netfilter is not loaded on this machine: its other state was not measured"];
+}
+
+function spoofLine(spoof: SpoofResult, paint: Paint): string {
+  const { attacker, pretended, target, node, sent, arrived, counted } = spoof;
+  const [before, after] = counted.map((count) => count?.toString() ?? "no such rule");
+  return verdict(
+    paint,
+    isSpoofStopped(spoof),
+    `${arrived} of ${sent} packets that ${attacker} sent as ${pretended} reached ${target}; ` +
+      `${node}'s count of dropped ones: ${before} before, ${after} after`,
+  );
+}
+
+function harmLine({ harm }: DemoResult, paint: Paint): string {
+  const { node, milliseconds, tables, flows, differences, spoof } = harm;
+  const time =
+    milliseconds === undefined ? "not whole again in time" : `whole again after ${milliseconds.toFixed(0)} ms`;
+  return verdict(
+    paint,
+    isHarmMended(harm),
+    `nft flush ruleset on ${node}: ${tables} tables, ${time}; then ${flows - differences.length} of ${flows} flows ` +
+      `as expected, ${spoof.arrived} of ${spoof.sent} spoofed packets through`,
+  );
 }
 
 function leftoverLines(result: DemoResult, paint: Paint): readonly string[] {

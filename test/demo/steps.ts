@@ -1,9 +1,15 @@
 import { formatAddress } from "../../kernel/ip/address.ts";
+import type { Lab } from "../lab/lab.ts";
 import { createLab } from "../lab/lab.ts";
 import { PROTOCOLS } from "../lab/probe/protocol.ts";
 import { twoNodes } from "../lab/topology.ts";
 import type { BreakageName } from "./breakage.ts";
 import { breakWorld } from "./breakage.ts";
+import { Cluster } from "./cluster.ts";
+import type { DaemonRow } from "./daemon.ts";
+import { daemonRows, isDaemonGood, startDaemons, stopDaemons } from "./daemon.ts";
+import type { FlushResult } from "./harm.ts";
+import { flushRuleset, listRuleset } from "./harm.ts";
 import type { Leftovers } from "./leftovers.ts";
 import { leftoversOfLab, leftoversOfPods, machineLinks } from "./leftovers.ts";
 import type { Difference, Expected, Party, Seen } from "./matrix.ts";
@@ -12,20 +18,33 @@ import { measureQuestions } from "./measure.ts";
 import type { Progress } from "./progress.ts";
 import type { SameNodeResult } from "./same_node.ts";
 import { checkSameNode, sameNodeOnly } from "./same_node.ts";
+import type { SpoofResult } from "./spoof.ts";
+import { isSpoofStopped, measureSpoof } from "./spoof.ts";
+import type { World } from "./world.ts";
 import { addPods, deletePods, partiesOf } from "./world.ts";
 
 /** Everything the demo measured, as plain data. */
 export interface DemoResult {
   /** What `--break` removed. */
   readonly broken: string | undefined;
+  readonly daemons: readonly DaemonRow[];
   readonly pods: readonly PodRow[];
   readonly parties: readonly Party[];
   readonly expected: readonly Expected[];
   readonly seen: readonly Seen[];
   readonly differences: readonly Difference[];
   readonly sameNode: readonly SameNodeResult[];
+  readonly spoof: SpoofResult;
+  readonly harm: HarmResult;
   readonly leftovers: Leftovers;
   readonly milliseconds: number;
+}
+
+/** What a flushed ruleset did, and what was measured once it was back. */
+export interface HarmResult extends FlushResult {
+  readonly flows: number;
+  readonly differences: readonly Difference[];
+  readonly spoof: SpoofResult;
 }
 
 export interface PodRow {
@@ -49,33 +68,51 @@ export async function runDemo(breakage: BreakageName | undefined, progress: Prog
   return { ...measured, leftovers: { ...leftovers, ...left }, milliseconds: performance.now() - start };
 }
 
+async function makeWorld(lab: Lab, progress: Progress): Promise<World> {
+  const nodes = await progress.step("make two nodes and a router", () => twoNodes(lab));
+  const cluster = new Cluster(lab, nodes);
+  const daemons = await progress.step("start policyd on both nodes", () => startDaemons(lab, nodes, cluster));
+  const pods = await progress.step("add six pods with the plugin:", (update) => {
+    const names: string[] = [];
+    return addPods(lab, { nodes, daemons }, cluster, ({ name }) => update(`${names.push(name)} ${name}`));
+  });
+  return { nodes, daemons, pods };
+}
+
 async function measureInLab(
   breakage: BreakageName | undefined,
   progress: Progress,
 ): Promise<Omit<DemoResult, "milliseconds">> {
   using lab = createLab("demo");
-  const nodes = await progress.step("make two nodes and a router", () => twoNodes(lab));
-  const pods = await progress.step("add six pods with the plugin:", (update) => {
-    const names: string[] = [];
-    return addPods(lab, nodes, ({ name }) => update(`${names.push(name)} ${name}`));
-  });
-  const world = { nodes, pods };
+  const world = await makeWorld(lab, progress);
+  const daemons = await daemonRows(world);
+  const whole = listRuleset(world.nodes.node1.node);
   const parties = partiesOf(world);
   const expected = expectedMatrix(parties, PROTOCOLS);
   const broken =
     breakage === undefined ? undefined : await progress.step(`break: ${breakage}`, () => breakWorld(world, breakage));
-  const seen = await progress.step("send packets from everyone to every pod:", (update) =>
+  const measureAll = (update: (detail: string) => void): Promise<readonly Seen[]> =>
     measureQuestions(lab.calls, world, expected, {
       onProgress: (done) => update(`${done} of ${expected.length} flows`),
-    }),
-  );
+    });
+  const seen = await progress.step("send packets from everyone to every pod:", measureAll);
   const sameNode = await progress.step("send same-node packets in each br_netfilter state", () =>
     checkSameNode(lab.calls, world, sameNodeOnly(world, expected)),
   );
+  const spoof = await progress.step("send packets with another pod's address", () => measureSpoof(world));
+  broken?.resume();
+  const harm = await progress.step("flush node1's ruleset, and send it all again:", async (update) => {
+    const flush = await flushRuleset(world.nodes.node1.node, whole);
+    const again = await measureAll(update);
+    const differences = compareMatrices(expected, again);
+    return { ...flush, flows: again.length, differences, spoof: await measureSpoof(world) };
+  });
   const deleted = await progress.step("delete the pods with the plugin", () => deletePods(world));
+  const leftovers = leftoversOfPods(world);
   return {
-    broken,
-    pods: pods.map(({ name, node, addresses, addMilliseconds }) => ({
+    broken: broken?.description,
+    daemons,
+    pods: world.pods.map(({ name, node, addresses, addMilliseconds }) => ({
       name,
       node,
       addresses: [formatAddress(addresses[4]), formatAddress(addresses[6])],
@@ -87,7 +124,9 @@ async function measureInLab(
     seen,
     differences: compareMatrices(expected, seen),
     sameNode,
-    leftovers: leftoversOfPods(world),
+    spoof,
+    harm,
+    leftovers: { ...leftovers, daemons: await stopDaemons(world) },
   };
 }
 
@@ -97,12 +136,20 @@ export function sharedAddresses(pods: readonly PodRow[]): readonly string[] {
   return all.filter((address, i) => all.indexOf(address) !== i);
 }
 
-/** Whether everything was as expected: addresses, every cell, same-node checks, no redirect followed, nothing left. */
+/** Whether everything was as expected: addresses, daemons, every cell, no redirect followed, no spoof, nothing left. */
 export function isAsExpected(result: DemoResult): boolean {
   return (
     sharedAddresses(result.pods).length === 0 &&
     result.differences.length === 0 &&
+    result.daemons.every(isDaemonGood) &&
     result.sameNode.every(({ differences, followed }) => differences.length === 0 && followed.length === 0) &&
+    isSpoofStopped(result.spoof) &&
+    isHarmMended(result.harm) &&
     Object.values(result.leftovers).every((names) => names.length === 0)
   );
+}
+
+/** Whether the tables came back, and all that goes through them with them. */
+export function isHarmMended({ milliseconds, differences, spoof }: HarmResult): boolean {
+  return milliseconds !== undefined && differences.length === 0 && isSpoofStopped(spoof);
 }

@@ -5,46 +5,64 @@ import type { CallOutcome } from "../lab/cni.ts";
 import { podCall, startPlugin } from "../lab/cni.ts";
 import type { Lab, LabPod } from "../lab/lab.ts";
 import type { LabNamespace } from "../lab/namespace.ts";
-import type { TwoNodes, WiredNode } from "../lab/topology.ts";
+import type { TwoNodes } from "../lab/topology.ts";
+import type { Cluster } from "./cluster.ts";
+import type { NodeDaemon } from "./daemon.ts";
 import type { Party } from "./matrix.ts";
 
 export const NODES = ["node1", "node2"] as const;
 
+export type NodeName = (typeof NODES)[number];
+
 /** Which pods run where. */
 const PODS = { node1: ["pod-a", "pod-b", "pod-c"], node2: ["pod-d", "pod-e", "pod-f"] } as const;
+
+/** The bridge of each node (test/lab/cni.ts). */
+export const BRIDGE = "cni0";
 
 const SCOPE_UNIVERSE = 0;
 
 /** A pod the plugin has wired. */
 export interface DemoPod {
   readonly name: string;
-  readonly node: (typeof NODES)[number];
+  readonly node: NodeName;
   readonly namespace: LabPod;
   readonly addresses: Readonly<Record<Family, Address>>;
   /** From starting the plugin to its end. */
   readonly addMilliseconds: number;
 }
 
-/** Two nodes, a router and the pods. */
-export interface World {
+/** Two nodes with their daemons and a router. */
+export interface Ground {
   readonly nodes: TwoNodes;
+  readonly daemons: Readonly<Record<NodeName, NodeDaemon>>;
+}
+
+/** The ground with the pods on it. */
+export interface World extends Ground {
   readonly pods: readonly DemoPod[];
 }
 
 /**
- * Adds the pods one after another, by the executable.
+ * Adds the pods one after another, by the executable, and tells the cluster of each.
  *
  * @param onPod told of each pod that is wired
  * @throws Error with the plugin's own words when an ADD fails
  */
-export async function addPods(lab: Lab, nodes: TwoNodes, onPod: (pod: DemoPod) => void): Promise<readonly DemoPod[]> {
+export async function addPods(
+  lab: Lab,
+  ground: Ground,
+  cluster: Cluster,
+  onPod: (pod: DemoPod) => void,
+): Promise<readonly DemoPod[]> {
   const pods: DemoPod[] = [];
   for (const node of NODES) {
     for (const name of PODS[node]) {
       const namespace = lab.pod(name);
-      const outcome = await call("ADD", nodes[node], namespace);
+      const outcome = await call("ADD", ground, node, namespace);
       const pod = { name, node, namespace, addresses: ownAddresses(namespace), addMilliseconds: outcome.milliseconds };
       pods.push(pod);
+      cluster.addPod(pod);
       onPod(pod);
     }
   }
@@ -59,7 +77,7 @@ export async function addPods(lab: Lab, nodes: TwoNodes, onPod: (pod: DemoPod) =
 export async function deletePods(world: World): Promise<ReadonlyMap<string, number>> {
   const milliseconds = new Map<string, number>();
   for (const pod of world.pods) {
-    const outcome = await call("DEL", world.nodes[pod.node], pod.namespace);
+    const outcome = await call("DEL", world, pod.node, pod.namespace);
     milliseconds.set(pod.name, outcome.milliseconds);
   }
   return milliseconds;
@@ -93,8 +111,10 @@ export function namespaceOf(world: World, name: string): LabNamespace {
   return world.nodes[node].node;
 }
 
-async function call(command: "ADD" | "DEL", node: WiredNode, pod: LabPod): Promise<CallOutcome> {
-  const outcome = await startPlugin(node.node, podCall(command, node, pod)).outcome;
+async function call(command: "ADD" | "DEL", ground: Ground, name: NodeName, pod: LabPod): Promise<CallOutcome> {
+  const wired = ground.nodes[name];
+  const overrides = { policyd: { socket: ground.daemons[name].socketPath } };
+  const outcome = await startPlugin(wired.node, podCall(command, wired, pod, overrides)).outcome;
   if (outcome.exitCode === 0) return outcome;
   const words = outcome.error?.msg ?? `${outcome.stdout}${outcome.stderr}`.trim();
   throw new Error(`${command} ${pod.name}: the plugin ended with ${outcome.signal ?? outcome.exitCode}: ${words}`);
