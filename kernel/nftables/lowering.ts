@@ -46,6 +46,8 @@ export class RuleCode {
   readonly family: TableFamily;
   readonly #nextSetId: () => number;
   readonly #explicit = new Set<"network" | "transport">();
+  /** nft takes a set of protocols for the first of them, and refuses addresses of another one then. */
+  #hasVagueNetworkTest = false;
   #network: Presence["network"];
   #connectionNetwork: Presence["network"];
   #transport: Presence["transport"];
@@ -97,6 +99,7 @@ export class RuleCode {
   checkAddressFamily(network: "ip" | "ip6", what: string): void {
     const known = this.#network ?? this.#connectionNetwork ?? network;
     if (known !== network) throw conflict(what, `a packet of ${known}`);
+    if (this.#hasVagueNetworkTest) throw conflict(what, "its protocol by a test for several");
   }
 
   emit(one: Instruction): void {
@@ -123,6 +126,7 @@ export class RuleCode {
       this.#isForeign ||= selector !== "meta nfproto" && value !== "ip" && value !== "ip6";
       if (this.#connectionNetwork !== undefined) throw conflict(selector, `a connection of ${this.#connectionNetwork}`);
       this.#explicit.add("network");
+      this.#hasVagueNetworkTest ||= value === undefined;
     }
     if (selector === "meta l4proto") this.#settleTransport(value);
   }

@@ -89,6 +89,13 @@ function lowerSetMark(code: RuleCode, { operation, bits }: Extract<Rewrite, { re
 function lowerNat(code: RuleCode, kind: "dnat" | "snat", target: NatTarget): void {
   const type = natTypes[kind];
   if (target.kind === "map") {
+    if (code.family === "ip" || code.family === "ip6") {
+      // nft 1.0.6 lists such a rule with or without the word, depending on how the map's key is described.
+      throw new DrawbridgeError(
+        "ERR_NFTABLES_VALUE",
+        `nftables ${kind}: a map in a table of ${code.family} alone; expected an inet table`,
+      );
+    }
     code.require(target.lookup);
     code.checkAddressFamily(target.family, kind);
     if (target.hasPort) requirePorts(code, kind);
