@@ -86,6 +86,18 @@ export const BOUNDARIES: readonly Boundary[] = [
     instead: "the plugin works without the daemon: what both need lives in kernel/ or ipam/",
   },
   {
+    within: ["policyd/services/compile/"],
+    forbids: ["policyd/services/evaluate/"],
+    instead:
+      "the evaluator judges the compiler by the objects alone: share types of policyd/cluster/ and kernel/ip/ only",
+  },
+  {
+    within: ["policyd/services/evaluate/"],
+    forbids: ["policyd/services/compile/", "policyd/node/", "policyd/dataplane/", "kernel/nftables/"],
+    instead:
+      "the evaluator judges the compiler by the objects alone: share types of policyd/cluster/ and kernel/ip/ only",
+  },
+  {
     within: PRODUCTION,
     forbids: ["test/"],
     instead: "what production code and tests share lives in production code",

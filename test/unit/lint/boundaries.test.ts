@@ -20,6 +20,9 @@ describe("lint: who may import what", () => {
     ["kernel/route/link.ts", "../../ipam/store.ts", "Store", /lowest layer/],
     ["ipam/store.ts", "../cni/result.ts", "Result", /kernel\/ alone/],
     ["cni/add.ts", "../policyd/record.ts", "record", /without the daemon/],
+    ["policyd/services/compile/selection.ts", "../evaluate/hints.ts", "hintUse", /objects alone/],
+    ["policyd/services/evaluate/hints.ts", "../compile/selection.ts", "select", /objects alone/],
+    ["policyd/services/evaluate/print.ts", "../../../kernel/nftables/text.ts", "formatTable", /objects alone/],
     ["cni/add.ts", "../test/support/report.ts", "summaryLine", /production code/],
     ["cni/add.ts", "node:process", "exit", /process\.exitCode/],
   ];
@@ -45,6 +48,8 @@ describe("lint: who may import what", () => {
     ["cni/main.ts", "node:fs", "writeSync"],
     ["cni/add.ts", "../ipam/store.ts", "Store"],
     ["policyd/log.ts", "winston", "default"],
+    ["policyd/services/evaluate/hints.ts", "../../cluster/model.ts", "Service"],
+    ["policyd/services/compile/selection.ts", "../../cluster/model.ts", "Service"],
   ];
   for (const [file, specifier, name] of allowed) {
     it(`allows ${name} of ${specifier} in ${file}`, () => {

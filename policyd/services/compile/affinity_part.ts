@@ -1,0 +1,172 @@
+import type { Concatenation, JenkinsHash } from "../../../kernel/nftables/expression.ts";
+import { concatenation, lookup, randomNumber } from "../../../kernel/nftables/expression.ts";
+import type { Chain, SetDefinition } from "../../../kernel/nftables/object.ts";
+import type { Rule, Statement } from "../../../kernel/nftables/statement.ts";
+import { anyFlag, equals, goTo, hasBits, jumpTo, rule } from "../../../kernel/nftables/statement.ts";
+import type { TablePart } from "../../node/table_part.ts";
+import { DURATION_BITS, DURATIONS, OURS, rememberedHash } from "./affinity_number.ts";
+import type { FrontendKind, RuleFamily, Scope } from "./frontend_space.ts";
+import {
+  FAMILIES,
+  FRONTEND_KINDS,
+  frontendKey,
+  frontendParts,
+  nameOf,
+  SCOPES,
+  TRANSPORTS,
+  words,
+} from "./frontend_space.ts";
+import { translation } from "./translation.ts";
+
+/** As many clients of all Services with affinity are remembered at once, per family; further ones are not kept. */
+const MOST_CLIENTS = 65_536;
+/** Two hashes of a client's IPv6 address stand for it: nft 1.0.6 cannot read a map's update with a longer key. */
+const CLIENT_HASHES: readonly JenkinsHash[] = [0x0db2, 0x0db3].map((seed) => ({
+  kind: "jhash",
+  of: ["ip6 saddr"],
+  modulus: 0xffff_ffff,
+  seed,
+}));
+
+/** The map from a frontend to the number of its Service's port, which all frontends of the port share (SA-05). */
+export function portMap(kind: FrontendKind): string {
+  return nameOf("affinity", kind);
+}
+
+/** The map from a frontend and what a client's entry holds to the endpoint's number, for those that can be used. */
+export function knownMap(kind: FrontendKind, scope: Scope): string {
+  return nameOf(scope === "all" ? "known" : "local_known", kind);
+}
+
+/** The map from a frontend and an endpoint's number to the endpoint. */
+export function keptMap(kind: FrontendKind): string {
+  return nameOf("kept", kind);
+}
+
+/** The map from a client and the number of a Service's port to where it was sent; rules write it. */
+export function clientMap(family: RuleFamily): string {
+  return `client${family}`;
+}
+
+/** Where a frontend has affinity: what is done before an endpoint is chosen. Without one the packet passes on. */
+export function affinityRule(kind: FrontendKind, scope: Scope): Rule {
+  return rule(loadPort(kind), jumpTo(chainName("client", kind, scope)));
+}
+
+/**
+ * Session affinity: what keeps a client with its endpoint.
+ *
+ * A client's entry holds a hash of where it was sent, under its address and the number of the Service's port. It is
+ * written behind the NAT hook, where the endpoint stands in the packet, and read before it. An endpoint that can no
+ * longer be used is no longer known by its hash: the entry goes, and the packet is treated as any client's first one.
+ * So what is programmed for a change is the Service's own elements, and clients of other endpoints are not touched.
+ *
+ * The scratch register between rules is the packet's priority, of a connection's first packet alone. The kernel sets it
+ * anew for IPv4 when it forwards, and otherwise it is a socket's own wish: it counts only in queueing that one packet.
+ */
+export function affinity(): TablePart {
+  const clients = FAMILIES.map((family): SetDefinition => ({
+    name: clientMap(family),
+    key:
+      family === 4
+        ? ["ipv4_addr", "classid"]
+        : [...CLIENT_HASHES.map(({ modulus }) => randomNumber(modulus)), "classid"],
+    data: ["classid"],
+    timeout: "per element",
+    isDynamic: true,
+    size: MOST_CLIENTS,
+  }));
+  return {
+    sets: [...clients, ...FRONTEND_KINDS.flatMap(kindMaps)],
+    chains: [
+      ...FAMILIES.map(rememberChain),
+      { name: "remember", rules: rememberRules() },
+      ...FRONTEND_KINDS.flatMap((kind) => SCOPES.flatMap((scope) => clientChains(kind, scope))),
+      ...(["prerouting", "output"] as const).map((hook): Chain => ({
+        name: `remember_${hook}`,
+        base: { type: "filter", hook, priority: -95, policy: "accept" },
+        rules: [rule(hasBits("meta priority", OURS, OURS), anyFlag("ct state", "new"), goTo("remember"))],
+      })),
+    ],
+  };
+}
+
+function kindMaps(kind: FrontendKind): readonly SetDefinition[] {
+  const withNumber = frontendParts(kind, "classid");
+  return [
+    { name: portMap(kind), key: frontendParts(kind), data: ["classid"] },
+    ...SCOPES.map((scope): SetDefinition => ({ name: knownMap(kind, scope), key: withNumber, data: ["classid"] })),
+    { name: keptMap(kind), key: withNumber, data: [words[kind.family].type, "inet_service"], hasCounters: true },
+  ];
+}
+
+function rememberRules(): readonly Rule[] {
+  const chosen = FAMILIES.map((family) =>
+    rule(anyFlag("ct status", "dnat"), equals("meta nfproto", words[family].protocol), jumpTo(`remember${family}`)),
+  );
+  return [...chosen, rule({ kind: "clear priority" })];
+}
+
+/** Writes a client's entry, or begins its time anew: what an entry holds, the kernel leaves as it is. */
+function rememberChain(family: RuleFamily): Chain {
+  return {
+    name: `remember${family}`,
+    rules: DURATIONS.map((seconds, index) =>
+      rule(hasBits("meta priority", (OURS | DURATION_BITS) >>> 0, (OURS | (index + 1)) >>> 0), {
+        kind: "dynamic",
+        operation: "update",
+        set: clientMap(family),
+        key: clientKey(family),
+        timeout: 1000 * seconds,
+        data: rememberedHash(words[family].destination),
+      }),
+    ),
+  };
+}
+
+function clientChains(kind: FrontendKind, scope: Scope): readonly Chain[] {
+  const stay = chainName("stay", kind, scope);
+  const { family } = kind;
+  return [
+    { name: chainName("client", kind, scope), rules: [rule(loadClient(family), goTo(stay))] },
+    {
+      name: stay,
+      rules: [
+        // The entry is found by the port's number and read into its place: so the number is loaded again.
+        rule(loadPort(kind), jumpTo(`remember${family}`)),
+        rule(loadClient(family)),
+        rule({
+          kind: "set priority from",
+          from: lookup(frontendKey(kind, "th", "meta priority"), knownMap(kind, scope)),
+        }),
+        ...TRANSPORTS.map((transport) =>
+          rule(translation(family, lookup(frontendKey(kind, transport, "meta priority"), keptMap(kind)))),
+        ),
+        rule(loadPort(kind)),
+        rule({
+          kind: "dynamic",
+          operation: "delete",
+          set: clientMap(family),
+          key: clientKey(family),
+          data: "meta priority",
+        }),
+      ],
+    },
+  ];
+}
+
+function loadPort(kind: FrontendKind): Statement {
+  return { kind: "set priority from", from: lookup(frontendKey(kind), portMap(kind)) };
+}
+
+function loadClient(family: RuleFamily): Statement {
+  return { kind: "set priority from", from: lookup(clientKey(family), clientMap(family)) };
+}
+
+function clientKey(family: RuleFamily): Concatenation {
+  return family === 4 ? concatenation("ip saddr", "meta priority") : concatenation(...CLIENT_HASHES, "meta priority");
+}
+
+function chainName(subject: "client" | "stay", kind: FrontendKind, scope: Scope): string {
+  return nameOf(scope === "all" ? subject : `local_${subject}`, kind);
+}

@@ -1,0 +1,103 @@
+import type { Chain } from "../../../kernel/nftables/object.ts";
+import { parseCidr } from "../../../kernel/ip/cidr.ts";
+import type { Rule, Statement } from "../../../kernel/nftables/statement.ts";
+import {
+  anyFlag,
+  counter,
+  drop,
+  equals,
+  goTo,
+  inPrefix,
+  inSet,
+  jumpTo,
+  not,
+  rule,
+} from "../../../kernel/nftables/statement.ts";
+import type { TablePart } from "../../node/table_part.ts";
+import type { ServiceRules } from "./context.ts";
+import { ADDRESS_SETS } from "./frontend_sets.ts";
+import { FAMILIES, FRONTEND_KINDS, frontendKey, nameOf, words } from "./frontend_space.ts";
+import { fromLocalPod, ofFrontend } from "./nat_part.ts";
+
+/** The comments of the rules that drop, by which people and metrics tell their counters apart. */
+export const ServiceDropReason = {
+  NO_LOCAL: "no endpoint on this node",
+  SOURCE: "source not allowed by the Service",
+  INVALID: "invalid for connection tracking",
+  LOOPBACK: "loopback address from outside",
+} as const satisfies Readonly<Record<string, string>>;
+
+function dropping(reason: string, ...conditions: readonly Statement[]): Rule {
+  return { ...rule(...conditions, counter, drop), comment: reason };
+}
+
+/**
+ * What Services refuse.
+ *
+ * - Before NAT, at -110: sources outside of a Service's ranges (LB-06), silently; packets of no connection that concern a
+ *   Service or come from a local pod, whose answers would leave with the wrong address; 127.0.0.0/8 from outside.
+ * - Behind it, at filter-10 and so before policies: what found no endpoint. Pods and the node, which policy Local sends
+ *   elsewhere, have gone there by then (NE-06). Nobody anywhere is a refusal, nobody here alone is silence (ETP-03, NE-04).
+ */
+export function checks(rules: ServiceRules): TablePart {
+  return {
+    sets: [],
+    chains: [
+      { name: "sources", rules: FRONTEND_KINDS.map(sourceRule) },
+      ...(["prerouting", "output"] as const).map((hook): Chain => ({
+        name: `arrival_${hook}`,
+        base: { type: "filter", hook, priority: -110, policy: "accept" },
+        rules: [
+          ...(hook === "prerouting" ? strayRules(rules) : []),
+          rule(anyFlag("ct state", "new"), jumpTo("sources")),
+        ],
+      })),
+      { name: "refuse", rules: refusals(rules) },
+      { name: "unserved", rules: unservedRules() },
+      ...(["input", "forward", "output"] as const).map((hook): Chain => ({
+        name: `unserved_${hook}`,
+        base: { type: "filter", hook, priority: -10, policy: "accept" },
+        rules: [rule(anyFlag("ct state", "new"), jumpTo("unserved"))],
+      })),
+    ],
+  };
+}
+
+function sourceRule(kind: (typeof FRONTEND_KINDS)[number]): Rule {
+  const isAllowed = inSet(frontendKey(kind, "th", words[kind.family].source), nameOf("allowed", kind));
+  return dropping(ServiceDropReason.SOURCE, ...ofFrontend("restricted", kind), not(isAllowed));
+}
+
+function strayRules({ dropInvalid }: ServiceRules): readonly Rule[] {
+  const loopback = parseCidr("127.0.0.0/8");
+  const invalid = anyFlag("ct state", "invalid");
+  return [
+    ...(["ip saddr", "ip daddr"] as const).map((field) =>
+      dropping(ServiceDropReason.LOOPBACK, not(equals("iifname", "lo")), inPrefix(field, loopback)),
+    ),
+    ...(dropInvalid
+      ? [
+          ...FRONTEND_KINDS.map((kind) => dropping(ServiceDropReason.INVALID, invalid, ...ofFrontend("", kind))),
+          ...FAMILIES.map((family) => dropping(ServiceDropReason.INVALID, invalid, fromLocalPod(family))),
+        ]
+      : []),
+  ];
+}
+
+function refusals({ tcpReset }: ServiceRules): readonly Rule[] {
+  const unreachable: Statement = { kind: "reject", reply: "icmpx port-unreachable" };
+  return [...(tcpReset ? [rule({ kind: "reject", reply: "tcp reset" })] : []), rule(unreachable)];
+}
+
+/** Ports that a Service's own address does not have are refused too, since the address is nobody's. */
+function unservedRules(): readonly Rule[] {
+  return [
+    ...FRONTEND_KINDS.flatMap((kind) => [
+      rule(...ofFrontend("reject", kind), goTo("refuse")),
+      dropping(ServiceDropReason.NO_LOCAL, ...ofFrontend("drop", kind)),
+    ]),
+    ...FAMILIES.map((family) =>
+      rule(inSet(words[family].destination, `${ADDRESS_SETS.cluster}${family}`), goTo("refuse")),
+    ),
+  ];
+}

@@ -1,0 +1,157 @@
+import type { Address } from "../../../kernel/ip/address.ts";
+import { familyOf } from "../../../kernel/ip/address.ts";
+import { commentText } from "../../../kernel/nftables/identifier.ts";
+import type { EndpointSlice, Service, ServicePort } from "../../cluster/model.ts";
+import type { Claim } from "../../dataplane/claim.ts";
+import { affinityElements } from "./affinity_elements.ts";
+import { claim, keyOf, kindOf } from "./claims.ts";
+import type { CompileContext } from "./context.ts";
+import { endpointElements } from "./endpoint_elements.ts";
+import type { PortEndpoint } from "./endpoints.ts";
+import { isSliceOf, portEndpoints } from "./endpoints.ts";
+import type { FrontendSet } from "./frontend_sets.ts";
+import { ADDRESS_SETS } from "./frontend_sets.ts";
+import type { RuleFamily, Scope } from "./frontend_space.ts";
+import { nameOf, SCOPES } from "./frontend_space.ts";
+import type { Frontend } from "./frontends.ts";
+import { familiesOf, frontendsOf } from "./frontends.ts";
+import { mostEndpoints } from "./modulus.ts";
+import { place } from "./placement.ts";
+import { select } from "./selection.ts";
+import { allowedSources } from "./source_ranges.ts";
+
+/** What a Service contributes to the node's tables. */
+export interface CompiledService {
+  readonly claims: readonly Claim[];
+  /** Addresses of endpoints that nobody can have, each once. */
+  readonly ignoredEndpoints: readonly Address[];
+  /** What of it cannot be served, for people. */
+  readonly problems: readonly string[];
+}
+
+/** The endpoints a frontend sends its clients to, by who they are. */
+interface Destinations {
+  readonly all: readonly PortEndpoint[];
+  /** Those for clients from outside, where they are others (externalTrafficPolicy Local); undefined where not. */
+  readonly local: readonly PortEndpoint[] | undefined;
+  readonly isAnyUsable: boolean;
+}
+
+/**
+ * The elements of one Service on one node: a pure function of the Service, its slices and what the context says of the
+ * node, at the cost of this Service's size alone. The order of slices and of what is in them does not matter.
+ *
+ * @param slices those of the Service; others are passed over
+ */
+export function compileService(
+  service: Service,
+  slices: readonly EndpointSlice[],
+  context: CompileContext,
+): CompiledService {
+  const own = slices.filter((slice) => isSliceOf(slice, service));
+  const claims: Claim[] = [];
+  const ignored = new Set<Address>();
+  const problems: string[] = [];
+  const taken = new Set<string>();
+  for (const family of familiesOf(service)) {
+    for (const address of service.clusterIps) {
+      if (familyOf(address) === family) claims.push(claim(`${ADDRESS_SETS.cluster}${family}`, [address]));
+    }
+    for (const port of service.ports) {
+      const endpoints = portEndpoints(own, port, family, context);
+      for (const address of endpoints.ignored) ignored.add(address);
+      const selection = select(endpoints.usable, context);
+      for (const frontend of frontendsOf(service, port, family, context)) {
+        const id = `${family} ${keyOf(frontend, port.protocol).join(" ")}`;
+        if (taken.has(id)) {
+          problems.push(
+            `Service ${service.key}: port ${port.name}: ${frontend.type} ${port.protocol} ${frontend.port} is another port's of it`,
+          );
+          continue;
+        }
+        taken.add(id);
+        const destinations: Destinations = {
+          ...destinationsOf(service, frontend, selection),
+          isAnyUsable: endpoints.usable.length > 0,
+        };
+        claims.push(...frontendClaims(service, port, frontend, family, destinations));
+        claims.push(...sourceClaims(service, port, frontend, family, context));
+        problems.push(...excess(service, port, destinations));
+      }
+    }
+  }
+  return { claims, ignoredEndpoints: [...ignored], problems: [...new Set(problems)] };
+}
+
+function destinationsOf(
+  service: Service,
+  { type }: Frontend,
+  { all, local }: { readonly all: readonly PortEndpoint[]; readonly local: readonly PortEndpoint[] },
+): Pick<Destinations, "all" | "local"> {
+  if (type === "cluster") return { all: service.internalTrafficPolicy === "Local" ? local : all, local: undefined };
+  return { all, local: service.externalTrafficPolicy === "Local" ? local : undefined };
+}
+
+function frontendClaims(
+  service: Service,
+  port: ServicePort,
+  frontend: Frontend,
+  family: RuleFamily,
+  { all, local, isAnyUsable }: Destinations,
+): readonly Claim[] {
+  const kind = kindOf(frontend, family);
+  const key = keyOf(frontend, port.protocol);
+  const comment = commentText(`${service.key}${port.name === "" ? "" : `:${port.name}`}`);
+  const member = (set: FrontendSet): Claim => claim(nameOf(set, kind), key, undefined, comment);
+  if (!isAnyUsable) return [member("reject")];
+  const isExternal = frontend.type !== "cluster";
+  const used = { all: firstOf(all, "all"), local: firstOf(local ?? [], "local") };
+  return [
+    ...(all.length > 0 ? [member("")] : []),
+    ...(isExternal && local === undefined ? [member("masquerade")] : []),
+    ...(local === undefined ? [] : [member("external")]),
+    ...((local ?? all).length === 0 ? [member("drop")] : []),
+    ...SCOPES.flatMap((scope) => endpointElements(kind, scope, key, used[scope])),
+    ...affinityElements(service, port, kind, key, used),
+  ];
+}
+
+/** As many endpoints as there is room for, the same ones whatever their order. */
+function firstOf(endpoints: readonly PortEndpoint[], scope: Scope): readonly PortEndpoint[] {
+  const most = mostEndpoints(scope);
+  if (endpoints.length <= most) return endpoints;
+  return place(endpoints, endpoints.length)
+    .slice(0, most)
+    .map(({ endpoint }) => endpoint);
+}
+
+function sourceClaims(
+  service: Service,
+  port: ServicePort,
+  frontend: Frontend,
+  family: RuleFamily,
+  context: CompileContext,
+): readonly Claim[] {
+  const allowed = allowedSources(service, frontend, family, context);
+  if (allowed === undefined) return [];
+  const kind = kindOf(frontend, family);
+  const key = keyOf(frontend, port.protocol);
+  return [
+    claim(nameOf("restricted", kind), key),
+    ...allowed.map((range) => claim(nameOf("allowed", kind), [...key, range])),
+  ];
+}
+
+function excess(service: Service, port: ServicePort, { all, local = [] }: Destinations): readonly string[] {
+  return (
+    [
+      ["all", all],
+      ["local", local],
+    ] as const
+  )
+    .filter(([scope, endpoints]) => endpoints.length > mostEndpoints(scope))
+    .map(
+      ([scope, { length }]) =>
+        `Service ${service.key}: port ${port.name}: ${length} endpoints${scope === "local" ? " on this node" : ""}; expected at most ${mostEndpoints(scope)}, the others are not used`,
+    );
+}

@@ -1,0 +1,93 @@
+import { lookup, randomNumber } from "../../../kernel/nftables/expression.ts";
+import type { Chain, SetDefinition } from "../../../kernel/nftables/object.ts";
+import type { Rule } from "../../../kernel/nftables/statement.ts";
+import { equals, goTo, jumpTo, rule } from "../../../kernel/nftables/statement.ts";
+import type { TablePart } from "../../node/table_part.ts";
+import { affinityRule } from "./affinity_part.ts";
+import type { FrontendKind, Scope, Transport } from "./frontend_space.ts";
+import { FRONTEND_KINDS, frontendKey, frontendParts, nameOf, SCOPES, TRANSPORTS, words } from "./frontend_space.ts";
+import { DRAWS, drawnModuli, EXACT_MODULI } from "./modulus.ts";
+import { translation } from "./translation.ts";
+
+/** The map from a frontend and a number below the modulus to an endpoint. */
+export function endpointMap(kind: FrontendKind, scope: Scope, modulus: number): string {
+  return `${nameOf(scope === "all" ? "" : "local", kind)}_${modulus}`;
+}
+
+/** The map from a frontend to the endpoint of those who have drawn nobody. */
+export function restMap(kind: FrontendKind, scope: Scope): string {
+  return nameOf(scope === "all" ? "rest" : "local_rest", kind);
+}
+
+/** The chain that sends a packet of a frontend to an endpoint. */
+export function endpointChain(kind: FrontendKind, scope: Scope): string {
+  return nameOf(scope === "all" ? "to" : "to_local", kind);
+}
+
+/**
+ * The maps of endpoints and the chains that look into them.
+ *
+ * A frontend is in the one map of each scope that its number of endpoints asks for, the smallest first, so that most
+ * packets meet few others on the way. The elements count: NAT chains see the first packet of a connection alone, so
+ * their counters are the new connections of each endpoint. Each protocol has rules of its own, since a NAT statement with
+ * a port needs a field of its protocol: without one nft 1.0.6 takes TCP.
+ */
+export function endpointMaps(): TablePart {
+  const groups = FRONTEND_KINDS.flatMap((kind) => SCOPES.map((scope) => ({ kind, scope })));
+  return {
+    sets: groups.flatMap(({ kind, scope }) => groupMaps(kind, scope)),
+    chains: groups.flatMap(({ kind, scope }) => [
+      {
+        name: endpointChain(kind, scope),
+        rules: [
+          affinityRule(kind, scope),
+          ...TRANSPORTS.map((transport) =>
+            rule(equals("meta l4proto", transport), goTo(chainFor(kind, scope, transport))),
+          ),
+        ],
+      },
+      ...TRANSPORTS.flatMap((transport) => transportChains(kind, scope, transport)),
+    ]),
+  };
+}
+
+function groupMaps(kind: FrontendKind, scope: Scope): readonly SetDefinition[] {
+  const data = [words[kind.family].type, "inet_service"] as const;
+  const numbered = [...EXACT_MODULI, ...drawnModuli(scope)].map((modulus): SetDefinition => ({
+    name: endpointMap(kind, scope, modulus),
+    key: frontendParts(kind, ...(modulus === 1 ? [] : [randomNumber(modulus)])),
+    data,
+    hasCounters: true,
+  }));
+  return [...numbered, { name: restMap(kind, scope), key: frontendParts(kind), data, hasCounters: true }];
+}
+
+function transportChains(kind: FrontendKind, scope: Scope, transport: Transport): readonly Chain[] {
+  const name = chainFor(kind, scope, transport);
+  const draw = `draw_${name}`;
+  const look = (modulus: number): Rule =>
+    rule(
+      translation(
+        kind.family,
+        lookup(
+          frontendKey(kind, transport, ...(modulus === 1 ? [] : [randomNumber(modulus)])),
+          endpointMap(kind, scope, modulus),
+        ),
+      ),
+    );
+  return [
+    {
+      name,
+      rules: [
+        ...EXACT_MODULI.map(look),
+        ...Array.from({ length: DRAWS }, () => rule(jumpTo(draw))),
+        rule(translation(kind.family, lookup(frontendKey(kind, transport), restMap(kind, scope)))),
+      ],
+    },
+    { name: draw, rules: drawnModuli(scope).map(look) },
+  ];
+}
+
+function chainFor(kind: FrontendKind, scope: Scope, transport: Transport): string {
+  return `${endpointChain(kind, scope)}_${transport}`;
+}

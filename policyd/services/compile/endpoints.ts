@@ -1,0 +1,101 @@
+import type { Address } from "../../../kernel/ip/address.ts";
+import { familyOf } from "../../../kernel/ip/address.ts";
+import type { Cidr } from "../../../kernel/ip/cidr.ts";
+import { cidrContains, parseCidr } from "../../../kernel/ip/cidr.ts";
+import type { Endpoint, EndpointSlice, Service, ServicePort } from "../../cluster/model.ts";
+import type { CompileContext } from "./context.ts";
+import type { RuleFamily } from "./frontend_space.ts";
+import type { SocketAddress } from "./socket_address.ts";
+import { socketText } from "./socket_address.ts";
+
+/** Where a Service's port can go, from all its slices, each address and port once. */
+export interface PortEndpoint extends SocketAddress {
+  readonly state: "ready" | "terminating";
+  readonly isLocal: boolean;
+  readonly zoneHints: readonly string[];
+  readonly nodeHints: readonly string[];
+}
+
+/** The endpoints of a Service's port in one family. */
+export interface PortEndpoints {
+  /** Those that new connections may be sent to, or would be in want of others (TERM-01). */
+  readonly usable: readonly PortEndpoint[];
+  /** Addresses that can be nobody's (NOSEL-06). */
+  readonly ignored: readonly Address[];
+}
+
+/** What is no host's address on a network: loopback, link-local, multicast, unspecified (RFC 6890). */
+const SPECIAL: readonly Cidr[] = [
+  "127.0.0.0/8",
+  "169.254.0.0/16",
+  "224.0.0.0/4",
+  "0.0.0.0/8",
+  "255.255.255.255/32",
+  "::/128",
+  "::1/128",
+  "fe80::/10",
+  "ff00::/8",
+].map((text) => parseCidr(text));
+
+/** Whether an address can be neither an endpoint's nor a frontend's. */
+export function isSpecial(address: Address): boolean {
+  return SPECIAL.some((cidr) => cidrContains(cidr, address));
+}
+
+/** Whether a slice belongs to a Service, and to us (EPS-07, EPS-14): its labels decide, not who manages it. */
+export function isSliceOf(slice: EndpointSlice, service: Service): boolean {
+  const isOurs = slice.proxyName === undefined && !slice.hasHeadlessLabel;
+  return isOurs && slice.serviceName === service.name && slice.namespace === service.namespace;
+}
+
+/**
+ * The endpoints of a port in a family: a slice's port is the Service's by name and protocol, and has the number (SVC-02,
+ * SVC-03). Of the same address and port in several slices (EPS-08) the better state counts, and it is local if one says so.
+ */
+export function portEndpoints(
+  slices: readonly EndpointSlice[],
+  port: ServicePort,
+  family: RuleFamily,
+  { nodeName }: CompileContext,
+): PortEndpoints {
+  const found = new Map<string, PortEndpoint>();
+  const ignored = new Set<Address>();
+  for (const slice of slices) {
+    for (const { name, protocol, port: number } of slice.ports) {
+      if (name !== port.name || protocol !== port.protocol || number === undefined) continue;
+      for (const endpoint of slice.endpoints) {
+        const [address] = endpoint.addresses;
+        const state = stateOf(endpoint);
+        if (familyOf(address) !== family) continue;
+        if (isSpecial(address)) ignored.add(address);
+        else if (state !== undefined) {
+          const next = portEndpoint(endpoint, { address, port: number }, state, nodeName);
+          const key = socketText(next);
+          found.set(key, merged(found.get(key), next));
+        }
+      }
+    }
+  }
+  return { usable: [...found.values()], ignored: [...ignored] };
+}
+
+/** Undefined: new connections never go there. */
+function stateOf({ isReady, isServing, isTerminating }: Endpoint): PortEndpoint["state"] | undefined {
+  if (isReady) return "ready";
+  return isServing && isTerminating ? "terminating" : undefined;
+}
+
+function portEndpoint(
+  { nodeName, zoneHints = [], nodeHints = [] }: Endpoint,
+  socket: SocketAddress,
+  state: PortEndpoint["state"],
+  thisNode: string,
+): PortEndpoint {
+  return { ...socket, state, isLocal: nodeName === thisNode, zoneHints, nodeHints };
+}
+
+function merged(one: PortEndpoint | undefined, other: PortEndpoint): PortEndpoint {
+  if (one === undefined) return other;
+  const state = one.state === "ready" || other.state === "ready" ? "ready" : "terminating";
+  return { ...(one.state === state ? one : other), state, isLocal: one.isLocal || other.isLocal };
+}

@@ -1,0 +1,59 @@
+import type { Concatenation, JenkinsHash, NumberGenerator, Selector } from "../../../kernel/nftables/expression.ts";
+import { concatenation } from "../../../kernel/nftables/expression.ts";
+import type { FieldType, KeyPart } from "../../../kernel/nftables/object.ts";
+
+export const FAMILIES = [4, 6] as const;
+export type RuleFamily = (typeof FAMILIES)[number];
+
+/** By what a frontend is found: its address, protocol and port, or on the node's own addresses protocol and port alone. */
+export const SPACES = ["service", "port"] as const;
+export type Space = (typeof SPACES)[number];
+
+/** Whose endpoints: all a client may have, or this node's alone for external clients of a Service with policy Local. */
+export const SCOPES = ["all", "local"] as const;
+export type Scope = (typeof SCOPES)[number];
+
+/** The protocols of Services as nft calls them; a NAT statement with a port needs a field of one of them. */
+export const TRANSPORTS = ["tcp", "udp", "sctp"] as const;
+export type Transport = (typeof TRANSPORTS)[number];
+
+/** One kind of keys: of a family and a space. */
+export interface FrontendKind {
+  readonly family: RuleFamily;
+  readonly space: Space;
+}
+
+export const FRONTEND_KINDS: readonly FrontendKind[] = FAMILIES.flatMap((family) =>
+  SPACES.map((space) => ({ family, space })),
+);
+
+/** nft's words for a family's addresses. */
+export const words = {
+  4: { nat: "ip", source: "ip saddr", destination: "ip daddr", type: "ipv4_addr", protocol: "ipv4" },
+  6: { nat: "ip6", source: "ip6 saddr", destination: "ip6 daddr", type: "ipv6_addr", protocol: "ipv6" },
+} as const;
+
+/** The name of a set or a chain for one kind of frontends: `service4`, `masquerade_port6`. */
+export function nameOf(subject: string, { space, family }: FrontendKind): string {
+  return `${subject === "" ? "" : `${subject}_`}${space}${family}`;
+}
+
+/** The types of a frontend's key. */
+export function frontendTypes({ family, space }: FrontendKind): readonly FieldType[] {
+  return space === "service" ? [words[family].type, "inet_proto", "inet_service"] : ["inet_proto", "inet_service"];
+}
+
+/** A packet's frontend, with further fields behind it; of one protocol, or of any that has ports. */
+export function frontendKey(
+  { family, space }: FrontendKind,
+  transport: Transport | "th" = "th",
+  ...further: readonly (Selector | NumberGenerator | JenkinsHash)[]
+): Concatenation {
+  const address = space === "service" ? [words[family].destination] : [];
+  return concatenation(...address, "meta l4proto", `${transport} dport`, ...further);
+}
+
+/** The key of a map by frontend and further fields. */
+export function frontendParts(kind: FrontendKind, ...further: readonly KeyPart[]): readonly KeyPart[] {
+  return [...frontendTypes(kind), ...further];
+}

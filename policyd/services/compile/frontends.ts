@@ -1,0 +1,49 @@
+import type { Address } from "../../../kernel/ip/address.ts";
+import { familyOf } from "../../../kernel/ip/address.ts";
+import type { Service, ServicePort } from "../../cluster/model.ts";
+import type { CompileContext } from "./context.ts";
+import { isSpecial } from "./endpoints.ts";
+import type { RuleFamily } from "./frontend_space.ts";
+
+/** By what clients reach a port of a Service. */
+export type Frontend =
+  | { readonly type: "cluster" | "load balancer" | "external"; readonly address: Address; readonly port: number }
+  | { readonly type: "node port"; readonly port: number };
+
+/**
+ * The families a Service has, by its own addresses (DS-02, DS-06): everything else of it counts in these alone.
+ *
+ * None for one that is not proxied: headless (HL-01), an ExternalName (EN-01), another proxy's, or without an address yet.
+ */
+export function familiesOf(service: Service): readonly RuleFamily[] {
+  if (service.type === "ExternalName" || service.isHeadless) return [];
+  if (service.proxyName !== undefined || service.hasHeadlessLabel) return [];
+  const families = new Set(service.clusterIps.map((address) => familyOf(address)));
+  return ([4, 6] as const).filter((family) => families.has(family));
+}
+
+/** A port's frontends in one family, each address once; the Service's own address goes first, then the load balancer's. */
+export function frontendsOf(
+  service: Service,
+  { port, nodePort }: ServicePort,
+  family: RuleFamily,
+  { refuseExternalIps }: CompileContext,
+): readonly Frontend[] {
+  const found = new Map<Address, Frontend>();
+  const add = (type: "cluster" | "load balancer" | "external", addresses: readonly Address[]): void => {
+    for (const address of addresses) {
+      if (familyOf(address) !== family || isSpecial(address) || found.has(address)) continue;
+      found.set(address, { type, address, port });
+    }
+  };
+  add("cluster", service.clusterIps);
+  if (service.type === "LoadBalancer") add("load balancer", virtualAddresses(service));
+  if (!refuseExternalIps) add("external", service.externalIps);
+  const hasNodePort = nodePort !== undefined && service.type !== "ClusterIP";
+  return [...found.values(), ...(hasNodePort ? [{ type: "node port", port: nodePort } as const] : [])];
+}
+
+/** The load balancer's addresses that packets still carry when they arrive (LB-01, LB-12). */
+export function virtualAddresses({ loadBalancerIngress }: Service): readonly Address[] {
+  return loadBalancerIngress.filter(({ ipMode }) => ipMode === "VIP").map(({ address }) => address);
+}

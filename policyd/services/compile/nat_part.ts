@@ -1,0 +1,109 @@
+import { concatenation } from "../../../kernel/nftables/expression.ts";
+import type { Chain } from "../../../kernel/nftables/object.ts";
+import type { Statement } from "../../../kernel/nftables/statement.ts";
+import { anyFlag, equals, goTo, hasBit, inSet, not, rule, setMarkBit } from "../../../kernel/nftables/statement.ts";
+import type { TablePart } from "../../node/table_part.ts";
+import type { ServiceRules } from "./context.ts";
+import { endpointChain } from "./endpoint_maps.ts";
+import { ADDRESS_SETS } from "./frontend_sets.ts";
+import type { FrontendKind, RuleFamily } from "./frontend_space.ts";
+import { FAMILIES, FRONTEND_KINDS, frontendKey, nameOf, words } from "./frontend_space.ts";
+
+const masquerade: Statement = { kind: "masquerade", isFullyRandom: true };
+
+/**
+ * The NAT of Services: which of a frontend's endpoints a packet may go to, and with whose address it leaves.
+ *
+ * - Frontends by address come first, those by port only on the node's own addresses (SVC-18).
+ * - A Service's own address hides a client only if it is no pod (SVC-13, SVC-14), an external frontend always, unless its
+ *   policy is Local (ETP-01): then pods of this node and the node itself are no external clients and get any endpoint,
+ *   the node with its own address as the source (ETP-04, ETP-06), all others this node's, as who they are (ETP-02).
+ * - A pod of this node that is sent to itself leaves with the bridge's address, or it would answer itself (POD-12).
+ */
+export function nat({ masqueradeBit }: ServiceRules): TablePart {
+  return {
+    sets: [],
+    chains: [
+      ...FRONTEND_KINDS.flatMap((kind) => frontendChains(kind, masqueradeBit)),
+      {
+        name: "services",
+        rules: FRONTEND_KINDS.toSorted((a, b) => Number(a.space === "port") - Number(b.space === "port")).map((kind) =>
+          rule(...ofFrontend("", kind), goTo(nameOf("", kind))),
+        ),
+      },
+      ...(["prerouting", "output"] as const).map((hook): Chain => ({
+        name: `services_${hook}`,
+        base: { type: "nat", hook, priority: -100, policy: "accept" },
+        rules: [rule(goTo("services"))],
+      })),
+      {
+        name: "services_postrouting",
+        base: { type: "nat", hook: "postrouting", priority: 100, policy: "accept" },
+        rules: [
+          ...FAMILIES.map((family) =>
+            rule(
+              anyFlag("ct status", "dnat"),
+              inSet(concatenation(words[family].source, words[family].destination), `${ADDRESS_SETS.hairpin}${family}`),
+              masquerade,
+            ),
+          ),
+          rule(anyFlag("ct status", "dnat"), hasBit("meta mark", masqueradeBit), masquerade),
+        ],
+      },
+    ],
+  };
+}
+
+/** Whether a packet's destination is a frontend of a set. A port counts on the node's own addresses alone (NODE-03). */
+export function ofFrontend(subject: string, kind: FrontendKind): readonly Statement[] {
+  const isOne = inSet(frontendKey(kind), nameOf(subject, kind));
+  return kind.space === "service" ? [isOne] : [isOne, ...toNodePortAddress(kind.family)];
+}
+
+/** Whether a packet's destination is an address of the node by which NodePorts are served. */
+export function toNodePortAddress(family: RuleFamily): readonly Statement[] {
+  return [inSet(words[family].destination, `${ADDRESS_SETS.nodePorts}${family}`), equals("fib daddr type", "local")];
+}
+
+/** Whether a packet comes from a pod of this node. */
+export function fromLocalPod(family: RuleFamily): ReturnType<typeof inSet> {
+  return inSet(words[family].source, `${ADDRESS_SETS.localPods}${family}`);
+}
+
+function frontendChains(kind: FrontendKind, masqueradeBit: number): readonly Chain[] {
+  const { family, space } = kind;
+  const { source, destination } = words[family];
+  const hide = setMarkBit(masqueradeBit);
+  const external = nameOf("external", kind);
+  const toAll = goTo(endpointChain(kind, "all"));
+  const fromOutside =
+    space === "port"
+      ? []
+      : [
+          rule(
+            inSet(destination, `${ADDRESS_SETS.cluster}${family}`),
+            not(inSet(source, `${ADDRESS_SETS.pods}${family}`)),
+            not(fromLocalPod(family)),
+            hide,
+          ),
+        ];
+  return [
+    {
+      name: nameOf("", kind),
+      rules: [
+        ...fromOutside,
+        rule(inSet(frontendKey(kind), nameOf("masquerade", kind)), hide),
+        rule(inSet(frontendKey(kind), external), goTo(external)),
+        rule(toAll),
+      ],
+    },
+    {
+      name: external,
+      rules: [
+        rule(fromLocalPod(family), toAll),
+        rule(equals("fib saddr type", "local"), hide, toAll),
+        rule(goTo(endpointChain(kind, "local"))),
+      ],
+    },
+  ];
+}

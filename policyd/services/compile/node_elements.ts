@@ -1,0 +1,49 @@
+import type { Address } from "../../../kernel/ip/address.ts";
+import { familyOf } from "../../../kernel/ip/address.ts";
+import type { Cidr } from "../../../kernel/ip/cidr.ts";
+import { hostCidr, parseCidr } from "../../../kernel/ip/cidr.ts";
+import type { Claim } from "../../dataplane/claim.ts";
+import { claim } from "./claims.ts";
+import type { NodePortAddresses } from "./context.ts";
+import { ADDRESS_SETS } from "./frontend_sets.ts";
+import { FAMILIES } from "./frontend_space.ts";
+import { joinedRanges, withoutPrefix } from "./ranges.ts";
+
+const EVERYTHING: readonly Cidr[] = ["0.0.0.0/0", "::/0"].map((text) => parseCidr(text));
+const LOOPBACK = { 4: parseCidr("127.0.0.0/8"), 6: parseCidr("::1/128") } as const;
+
+/** What a pod of this node contributes: that its addresses are local pods', and its pairs with itself (POD-12). */
+export function localPodElements(addresses: readonly Address[]): readonly Claim[] {
+  return addresses.flatMap((address) => {
+    const family = familyOf(address);
+    return [
+      claim(`${ADDRESS_SETS.localPods}${family}`, [address]),
+      claim(`${ADDRESS_SETS.hairpin}${family}`, [address, address]),
+    ];
+  });
+}
+
+/** Where the cluster's pods have their addresses: from there Services see who calls (SVC-13). */
+export function podRangeElements(podCidrs: readonly Cidr[]): readonly Claim[] {
+  return FAMILIES.flatMap((family) =>
+    joinedRanges(podCidrs, family).map((range) => claim(`${ADDRESS_SETS.pods}${family}`, [range])),
+  );
+}
+
+/**
+ * The addresses that serve NodePorts where the node has them; which it has the kernel is asked for each connection, so
+ * those that appear later are served at once (NODE-03, NODE-04). Never loopback's: no answer could reach a client there.
+ *
+ * @param configured none is every address
+ * @param primary stand for "primary"
+ */
+export function nodePortElements(configured: NodePortAddresses, primary: readonly Address[]): readonly Claim[] {
+  const cidrs = configured.flatMap((entry) =>
+    entry === "primary" ? primary.map((address) => hostCidr(address)) : [entry],
+  );
+  return FAMILIES.flatMap((family) =>
+    withoutPrefix(joinedRanges(configured.length === 0 ? EVERYTHING : cidrs, family), LOOPBACK[family]).map((range) =>
+      claim(`${ADDRESS_SETS.nodePorts}${family}`, [range]),
+    ),
+  );
+}

@@ -1,0 +1,41 @@
+import type { CompileContext } from "./context.ts";
+import type { PortEndpoint } from "./endpoints.ts";
+
+/** The endpoints new connections may go to, by the way they come. */
+export interface Selection {
+  /** Anywhere in the cluster, narrowed by hints. */
+  readonly all: readonly PortEndpoint[];
+  /** On this node. */
+  readonly local: readonly PortEndpoint[];
+}
+
+/**
+ * Which endpoints are used, for the whole cluster and for this node each by itself: the ready ones, and only where there
+ * is none those that serve while they terminate (TERM-01, TERM-03). Hints narrow the ready ones of the whole cluster
+ * only (HINT-05).
+ */
+export function select(usable: readonly PortEndpoint[], context: CompileContext): Selection {
+  const ready = usable.filter(({ state }) => state === "ready");
+  const local = usable.filter(({ isLocal }) => isLocal);
+  const readyLocal = local.filter(({ state }) => state === "ready");
+  return {
+    all: ready.length > 0 ? narrowed(ready, context) : usable,
+    local: readyLocal.length > 0 ? readyLocal : local,
+  };
+}
+
+/**
+ * Hints for nodes count if every ready endpoint has some and one names this node, else those for zones on the same
+ * terms; otherwise all are used (TD-01, HINT-02 to HINT-04).
+ */
+function narrowed(ready: readonly PortEndpoint[], { nodeName, zone }: CompileContext): readonly PortEndpoint[] {
+  for (const [hintsOf, here] of [
+    [({ nodeHints }: PortEndpoint) => nodeHints, nodeName],
+    [({ zoneHints }: PortEndpoint) => zoneHints, zone],
+  ] as const) {
+    if (here === undefined || !ready.every((endpoint) => hintsOf(endpoint).length > 0)) continue;
+    const hinted = ready.filter((endpoint) => hintsOf(endpoint).includes(here));
+    if (hinted.length > 0) return hinted;
+  }
+  return ready;
+}

@@ -1,0 +1,140 @@
+import type { Cidr } from "../../../kernel/ip/cidr.ts";
+import type { Address, Family } from "../../../kernel/ip/address.ts";
+import { familyOf } from "../../../kernel/ip/address.ts";
+import type { ClusterObject, EndpointSlice, Node, Service } from "../../cluster/model.ts";
+import type { ObjectChange } from "../../source/object_source.ts";
+
+const ZONE_LABEL = "topology.kubernetes.io/zone";
+
+/** What the compiler's context takes of the node. */
+export interface NodeFacts {
+  readonly zone: string | undefined;
+  /** The first internal address of each family, or where there is none the first of any type. */
+  readonly primaryAddresses: readonly Address[];
+}
+
+/** What changes mean for Services. */
+export interface Touched {
+  /** Keys of the Services whose elements have to be compiled anew; of one that is gone as well. */
+  readonly services: ReadonlySet<string>;
+  /** {@link ServiceIndex.nodeFacts} are others. */
+  readonly hasNodeChanged: boolean;
+  /** {@link ServiceIndex.podCidrs} are others. */
+  readonly havePodCidrsChanged: boolean;
+}
+
+/**
+ * The Services, their slices and the nodes, so that a change finds what depends on it without a look at the rest. Pods
+ * are no part of it: which of them a Service has, its slices say.
+ */
+export class ServiceIndex {
+  readonly #nodeName: string;
+  readonly #services = new Map<string, Service>();
+  readonly #slices = new Map<string, EndpointSlice>();
+  readonly #slicesOf = new Map<string, Map<string, EndpointSlice>>();
+  readonly #nodes = new Map<string, Node>();
+  /** Slices by whose endpoints' hints this node's zone matters. */
+  readonly #hinted = new Set<string>();
+  /** Services whose source ranges this node may be in. */
+  readonly #restricted = new Set<string>();
+
+  constructor(nodeName: string) {
+    this.#nodeName = nodeName;
+  }
+
+  service(key: string): Service | undefined {
+    return this.#services.get(key);
+  }
+
+  /** The slices of a Service, by their label alone. */
+  slicesOf(serviceKey: string): readonly EndpointSlice[] {
+    return [...(this.#slicesOf.get(serviceKey)?.values() ?? [])];
+  }
+
+  nodeFacts(): NodeFacts {
+    const node = this.#nodes.get(this.#nodeName);
+    const primaryOf = (family: Family): readonly Address[] => {
+      const ofFamily = (node?.addresses ?? []).filter(({ address }) => familyOf(address) === family);
+      const primary = ofFamily.find(({ type }) => type === "InternalIP") ?? ofFamily[0];
+      return primary === undefined ? [] : [primary.address];
+    };
+    return { zone: node?.labels[ZONE_LABEL] || undefined, primaryAddresses: [...primaryOf(4), ...primaryOf(6)] };
+  }
+
+  /** Of all nodes. */
+  podCidrs(): readonly Cidr[] {
+    return [...this.#nodes.values()].flatMap(({ podCidrs }) => podCidrs);
+  }
+
+  /** Takes over changes. @returns what depends on them */
+  apply(changes: readonly ObjectChange[]): Touched {
+    const services = new Set<string>();
+    const before = this.nodeFacts();
+    let havePodCidrsChanged = false;
+    for (const change of changes) {
+      const { kind, key } = change;
+      const object = change.type === "set" ? change.object : undefined;
+      if (kind === "Service") services.add(this.#setService(key, object));
+      if (kind === "EndpointSlice") for (const service of this.#setSlice(key, object)) services.add(service);
+      if (kind === "Node") havePodCidrsChanged = this.#setNode(key, object) || havePodCidrsChanged;
+    }
+    const after = this.nodeFacts();
+    const isZoneNew = before.zone !== after.zone;
+    const areAddressesNew = before.primaryAddresses.join() !== after.primaryAddresses.join();
+    if (isZoneNew) for (const key of this.#hintedServices()) services.add(key);
+    if (areAddressesNew) for (const key of this.#restricted) services.add(key);
+    return { services, hasNodeChanged: isZoneNew || areAddressesNew, havePodCidrsChanged };
+  }
+
+  #hintedServices(): readonly string[] {
+    return [...this.#hinted].map((key) => serviceKeyOf(this.#slices.get(key))).filter((key) => key !== undefined);
+  }
+
+  /** @returns whether the node's pod CIDRs are others */
+  #setNode(key: string, object: ClusterObject | undefined): boolean {
+    const before = cidrText(this.#nodes.get(key));
+    if (object?.kind === "Node") this.#nodes.set(key, object);
+    else this.#nodes.delete(key);
+    return before !== cidrText(this.#nodes.get(key));
+  }
+
+  /** @returns its key */
+  #setService(key: string, object: ClusterObject | undefined): string {
+    const service = object?.kind === "Service" ? object : undefined;
+    if (service === undefined) this.#services.delete(key);
+    else this.#services.set(key, service);
+    if (service?.loadBalancerSourceRanges === undefined) this.#restricted.delete(key);
+    else this.#restricted.add(key);
+    return key;
+  }
+
+  /** @returns the keys of the Services it belonged to before and does now */
+  #setSlice(key: string, object: ClusterObject | undefined): readonly string[] {
+    const slice = object?.kind === "EndpointSlice" ? object : undefined;
+    const before = serviceKeyOf(this.#slices.get(key));
+    const after = serviceKeyOf(slice);
+    if (before !== undefined) {
+      const siblings = this.#slicesOf.get(before);
+      siblings?.delete(key);
+      if (siblings?.size === 0) this.#slicesOf.delete(before);
+    }
+    if (slice === undefined) this.#slices.delete(key);
+    else this.#slices.set(key, slice);
+    if (slice !== undefined && after !== undefined) {
+      const siblings = this.#slicesOf.get(after) ?? new Map<string, EndpointSlice>();
+      this.#slicesOf.set(after, siblings.set(key, slice));
+    }
+    const isHinted = slice?.endpoints.some(({ zoneHints }) => zoneHints !== undefined) === true;
+    if (isHinted) this.#hinted.add(key);
+    else this.#hinted.delete(key);
+    return [before, after].filter((service) => service !== undefined);
+  }
+}
+
+function serviceKeyOf(slice: EndpointSlice | undefined): string | undefined {
+  return slice?.serviceName === undefined ? undefined : `${slice.namespace}/${slice.serviceName}`;
+}
+
+function cidrText(node: Node | undefined): string {
+  return (node?.podCidrs ?? []).map(({ address, prefixLength }) => `${address}/${prefixLength}`).join();
+}

@@ -1,0 +1,22 @@
+import type { Address } from "../../../kernel/ip/address.ts";
+import { addressToBytes, compareAddresses, formatAddress } from "../../../kernel/ip/address.ts";
+
+/** Where an endpoint listens. */
+export interface SocketAddress {
+  readonly address: Address;
+  readonly port: number;
+}
+
+/** The same text for the same address and port, to be a key of maps. */
+export function socketText({ address, port }: SocketAddress): string {
+  return `${formatAddress(address)} ${port}`;
+}
+
+export function compareSockets(a: SocketAddress, b: SocketAddress): number {
+  return compareAddresses(a.address, b.address) || a.port - b.port;
+}
+
+/** Address and port as registers hold them side by side, which is what nft hashes: 8 or 20 bytes. */
+export function socketBytes({ address, port }: SocketAddress): Uint8Array {
+  return Uint8Array.of(...addressToBytes(address), port >>> 8, port & 255, 0, 0);
+}

@@ -1,0 +1,35 @@
+import type { Address } from "../../../kernel/ip/address.ts";
+import { familyOf } from "../../../kernel/ip/address.ts";
+import { cidrContains, hostCidr } from "../../../kernel/ip/cidr.ts";
+import type { Service } from "../../cluster/model.ts";
+import type { CompileContext } from "./context.ts";
+import type { RuleFamily } from "./frontend_space.ts";
+import type { Frontend } from "./frontends.ts";
+import { virtualAddresses } from "./frontends.ts";
+import type { AddressRange } from "./ranges.ts";
+import { joinedRanges } from "./ranges.ts";
+
+const ENFORCE_ANNOTATION = "drawbridge.dev/enforce-source-ranges";
+
+/**
+ * The sources that may use a frontend (LB-06); undefined where everyone may. None at all where the ranges are all of the
+ * other family or were invalid.
+ *
+ * They hold for the load balancer's addresses alone, with the annotation `drawbridge.dev/enforce-source-ranges: "true"`
+ * for every way in from outside. A node within the ranges may come from the load balancer's address, since where it has
+ * the address itself, its own packets to it do.
+ */
+export function allowedSources(
+  service: Service,
+  frontend: Frontend,
+  family: RuleFamily,
+  { primaryAddresses }: CompileContext,
+): readonly AddressRange[] | undefined {
+  const { loadBalancerSourceRanges: ranges } = service;
+  const isEnforced = service.annotations[ENFORCE_ANNOTATION] === "true" && frontend.type !== "cluster";
+  if (ranges === undefined || (frontend.type !== "load balancer" && !isEnforced)) return undefined;
+  const isWithin = (address: Address): boolean => ranges.some((range) => cidrContains(range, address));
+  const isNodeWithin = primaryAddresses.some((address) => familyOf(address) === family && isWithin(address));
+  const own = isNodeWithin ? virtualAddresses(service).map((address) => hostCidr(address)) : [];
+  return joinedRanges([...ranges, ...own], family);
+}

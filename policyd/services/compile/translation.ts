@@ -1,0 +1,9 @@
+import type { MapLookup } from "../../../kernel/nftables/expression.ts";
+import type { Statement } from "../../../kernel/nftables/statement.ts";
+import type { RuleFamily } from "./frontend_space.ts";
+import { words } from "./frontend_space.ts";
+
+/** Sends a packet to the address and port that a map has; one without an entry passes on. */
+export function translation(family: RuleFamily, from: MapLookup): Statement {
+  return { kind: "dnat", target: { kind: "map", lookup: from, family: words[family].nat, hasPort: true } };
+}

@@ -1,0 +1,33 @@
+import type { Service } from "../../cluster/model.ts";
+import { leaveOut } from "./endpoint.ts";
+import type { SocketAddress } from "./packet.ts";
+import type { Selection } from "./selection.ts";
+import type { Affinity } from "./verdict.ts";
+
+/**
+ * Narrows a selection to the endpoint a client had, as long as that is one of it (SA-01, SA-07, SA-08).
+ *
+ * @param remembered where the client was sent last within the timeout, by any frontend of the port (SA-05)
+ */
+export function applyAffinity(
+  { affinitySeconds }: Service,
+  selection: Selection,
+  remembered: SocketAddress | undefined,
+): Selection & { readonly affinity: Affinity } {
+  if (affinitySeconds === undefined) return { ...selection, affinity: { type: "none" } };
+  const timeoutSeconds = affinitySeconds;
+  if (remembered === undefined) return { ...selection, affinity: { type: "new", timeoutSeconds } };
+  const kept = selection.selected.find(
+    ({ endpoint: { socket } }) => socket.address === remembered.address && socket.port === remembered.port,
+  );
+  if (kept === undefined) {
+    return { ...selection, affinity: { type: "endpoint no longer a candidate", timeoutSeconds } };
+  }
+  const others = selection.selected.filter((one) => one !== kept);
+  return {
+    hints: selection.hints,
+    selected: [{ ...kept, because: [...kept.because, { type: "client's endpoint" }] }],
+    leftOut: [...selection.leftOut, ...others.map((one) => leaveOut(one.endpoint, "client has another endpoint"))],
+    affinity: { type: "kept", timeoutSeconds },
+  };
+}

@@ -1,0 +1,118 @@
+import type { Family } from "../../../kernel/ip/address.ts";
+import { familyOf, formatAddress } from "../../../kernel/ip/address.ts";
+import { DrawbridgeError } from "../../../kernel/error.ts";
+import { specialClass } from "./address_class.ts";
+import { applyAffinity } from "./affinity.ts";
+import type { PortEndpoints } from "./endpoint.ts";
+import { endpointsOf } from "./endpoint.ts";
+import type { FoundFrontend } from "./frontend.ts";
+import { findFrontend, nearMisses, ownerOfClusterIp } from "./frontend.ts";
+import type { Packet, SocketAddress } from "./packet.ts";
+import { masqueradeOf, routeOf } from "./route.ts";
+import type { Selected, Selection } from "./selection.ts";
+import { hasUsable, select } from "./selection.ts";
+import { senderOf } from "./sender.ts";
+import { judgeSource } from "./source_ranges.ts";
+import type { Candidate, Drop, EndpointReport, Reject, Route, Verdict } from "./verdict.ts";
+import type { ServiceWorld } from "./world.ts";
+
+/**
+ * What this node's Services make of the first packet of a connection, with all reasons: the plain reading of what
+ * Kubernetes says about Services, without any thought of tables or rules.
+ *
+ * @param remembered where the client's session affinity has it, if it was here within the timeout
+ * @throws DrawbridgeError ERR_ADDRESS for a packet of two families
+ */
+export function evaluate(world: ServiceWorld, packet: Packet, remembered?: SocketAddress): Verdict {
+  const impossible = judgeEntry(world, packet);
+  if (impossible !== undefined) return impossible;
+  const found = findFrontend(world, packet);
+  if (found === undefined) return judgeStray(world, packet);
+  const sourceRanges = judgeSource(world, found.service, packet);
+  if (sourceRanges === "outside") {
+    return drop({ type: "source range", service: found.service.key }, { frontend: found.frontend });
+  }
+  return judgeFrontend(world, packet, found, { sourceRanges, remembered });
+}
+
+/** What cannot be: the kernel, or the guard of the node's bridge, keeps such packets from everything behind it. */
+function judgeEntry({ localPods }: ServiceWorld, { entry, source, destination }: Packet): Drop | undefined {
+  if (familyOf(source) !== familyOf(destination)) {
+    throw new DrawbridgeError(
+      "ERR_ADDRESS",
+      `packet: from ${formatAddress(source)} to ${formatAddress(destination)}; expected two addresses of one family`,
+    );
+  }
+  if (entry === "node") return undefined;
+  if (entry === "pod" && !localPods.has(source)) return drop({ type: "source not of a local pod" });
+  const isLoopback = [source, destination].some((address) => specialClass(address) === "loopback");
+  return isLoopback ? drop({ type: "loopback address from elsewhere" }) : undefined;
+}
+
+/** A packet to no frontend: a cluster IP's other ports are refused, so that it never goes to the wire (SVC-08). */
+function judgeStray(world: ServiceWorld, packet: Packet): Verdict {
+  const owner = ownerOfClusterIp(world, packet.destination);
+  if (owner === undefined) return Object.freeze({ kind: "pass", nearMisses: nearMisses(world, packet) });
+  const reason = { type: "no such port", service: owner.key } as const;
+  return Object.freeze({ kind: "reject", reason, reply: "port unreachable" });
+}
+
+interface Context {
+  readonly sourceRanges: "none" | "within";
+  readonly remembered: SocketAddress | undefined;
+}
+
+function judgeFrontend(world: ServiceWorld, packet: Packet, found: FoundFrontend, context: Context): Verdict {
+  const { frontend, service, port } = found;
+  const family: Family = familyOf(packet.destination);
+  const known = endpointsOf(world, service, port, family);
+  const sender = senderOf(world, packet);
+  const route = routeOf(frontend.type, service, sender);
+  const selection = select(world, known.endpoints, route.endpoints);
+  if (!hasUsable(known.endpoints)) {
+    return rejectNoEndpoints(world, packet, { frontend, endpoints: report(known, selection) });
+  }
+  const { affinity, ...chosen } = applyAffinity(service, selection, context.remembered);
+  const [first, ...others] = chosen.selected.map((one) => candidate(world, packet, found, route, one));
+  const endpoints = report(known, chosen);
+  if (first === undefined) {
+    const policy = frontend.type === "ClusterIP" ? "internal" : "external";
+    return drop({ type: "no local endpoint", policy }, { frontend, endpoints });
+  }
+  const { sourceRanges } = context;
+  const candidates = Object.freeze([first, ...others] as const);
+  return Object.freeze({ kind: "translate", frontend, sourceRanges, route, affinity, candidates, endpoints });
+}
+
+function candidate(
+  world: ServiceWorld,
+  packet: Packet,
+  { frontend }: FoundFrontend,
+  route: Route,
+  { endpoint: { socket }, because }: Selected,
+): Candidate {
+  return Object.freeze({
+    destination: socket,
+    because,
+    masquerade: masqueradeOf(frontend.type, route, senderOf(world, packet), packet, socket.address),
+    isRejected: ownerOfClusterIp(world, socket.address) !== undefined,
+  });
+}
+
+function rejectNoEndpoints(
+  { configuration }: ServiceWorld,
+  { protocol }: Packet,
+  about: Pick<Reject, "frontend" | "endpoints">,
+): Reject {
+  const reply = configuration.tcpReset && protocol === "TCP" ? "tcp reset" : "port unreachable";
+  const reason = { type: "no endpoints" } as const;
+  return Object.freeze({ kind: "reject", reason, reply, ...about });
+}
+
+function drop(reason: Drop["reason"], about: Pick<Drop, "frontend" | "endpoints"> = {}): Drop {
+  return Object.freeze({ kind: "drop", reason, ...about });
+}
+
+function report({ leftOut, ignoredSlices }: PortEndpoints, selection: Selection): EndpointReport {
+  return Object.freeze({ hints: selection.hints, leftOut: [...leftOut, ...selection.leftOut], ignoredSlices });
+}

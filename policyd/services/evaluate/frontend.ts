@@ -1,0 +1,123 @@
+import type { Address, Family } from "../../../kernel/ip/address.ts";
+import { familyOf } from "../../../kernel/ip/address.ts";
+import type { Service, ServicePort } from "../../cluster/model.ts";
+import { nodePortRefusal } from "./node_port.ts";
+import type { Packet } from "./packet.ts";
+import type { Frontend, NearMiss, NotProxied } from "./verdict.ts";
+import type { ServiceWorld } from "./world.ts";
+
+/** A frontend a packet is sent to, with the objects it comes from. */
+export interface FoundFrontend {
+  readonly frontend: Frontend;
+  readonly service: Service;
+  readonly port: ServicePort;
+}
+
+/**
+ * The frontend that has the packet's destination: Services' own addresses before NodePorts (SVC-18).
+ *
+ * Where several claim one address and port, the API server's cluster IPs beat what people wrote, and then the Service
+ * whose `namespace/name` sorts first has it.
+ */
+export function findFrontend(world: ServiceWorld, packet: Packet): FoundFrontend | undefined {
+  const found = byKey(world.services)
+    .filter((service) => notProxied(service, familyOf(packet.destination)) === undefined)
+    .flatMap((service) => frontendsOf(world, service, packet));
+  return (
+    found.find(({ frontend }) => frontend.type === "ClusterIP") ??
+    found.find(({ frontend }) => frontend.type !== "NodePort") ??
+    found[0]
+  );
+}
+
+function frontendsOf(world: ServiceWorld, service: Service, packet: Packet): readonly FoundFrontend[] {
+  const { destination, destinationPort, protocol } = packet;
+  const found: FoundFrontend[] = [];
+  for (const port of service.ports) {
+    if (port.protocol !== protocol) continue;
+    for (const type of frontendTypes(world, service, port, packet)) {
+      const frontend: Frontend = Object.freeze({
+        type,
+        service: service.key,
+        portName: port.name,
+        protocol,
+        address: destination,
+        port: destinationPort,
+      });
+      found.push({ frontend, service, port });
+    }
+  }
+  return found;
+}
+
+function frontendTypes(
+  world: ServiceWorld,
+  service: Service,
+  port: ServicePort,
+  { destination, destinationPort }: Packet,
+): readonly Frontend["type"][] {
+  const types: Frontend["type"][] = [];
+  if (port.port === destinationPort) {
+    if (clusterIpOf(service, familyOf(destination)) === destination) types.push("ClusterIP");
+    if (!world.configuration.refuseExternalIps && service.externalIps.includes(destination)) types.push("externalIP");
+    if (isVirtualAddress(service, destination)) types.push("LoadBalancer");
+  }
+  const isNodePort = port.nodePort === destinationPort && nodePortRefusal(world, destination) === undefined;
+  return isNodePort ? [...types, "NodePort"] : types;
+}
+
+/** The Service's cluster IP of a family. */
+export function clusterIpOf(service: Service, family: Family): Address | undefined {
+  return service.clusterIps.find((address) => familyOf(address) === family);
+}
+
+/** Whether a load balancer delivers packets with this destination for the Service (LB-12). */
+export function isVirtualAddress(service: Service, address: Address): boolean {
+  return service.loadBalancerIngress.some((ingress) => ingress.address === address && ingress.ipMode === "VIP");
+}
+
+/** The proxied Service whose cluster IP this is. */
+export function ownerOfClusterIp({ services }: ServiceWorld, address: Address): Service | undefined {
+  const family = familyOf(address);
+  return byKey(services).find(
+    (service) => notProxied(service, family) === undefined && clusterIpOf(service, family) === address,
+  );
+}
+
+function byKey(services: readonly Service[]): readonly Service[] {
+  return services.toSorted((a, b) => (a.key < b.key ? -1 : 1));
+}
+
+/** Why nothing is done for a Service in a family; undefined where something is (HL-01, EN-01, DS-09). */
+export function notProxied(service: Service, family: Family): NotProxied | undefined {
+  if (service.proxyName !== undefined) return "another proxy";
+  if (service.hasHeadlessLabel) return "headless label";
+  if (service.type === "ExternalName") return "ExternalName";
+  if (service.isHeadless) return "headless";
+  return clusterIpOf(service, family) === undefined ? "no cluster IP" : undefined;
+}
+
+/** What would have caught a packet that no frontend has. */
+export function nearMisses(world: ServiceWorld, packet: Packet): readonly NearMiss[] {
+  return byKey(world.services).flatMap((service) =>
+    service.ports.flatMap((port) => nearMiss(world, service, port, packet)),
+  );
+}
+
+function nearMiss(world: ServiceWorld, service: Service, port: ServicePort, packet: Packet): readonly NearMiss[] {
+  const { destination, destinationPort, protocol } = packet;
+  if (port.protocol !== protocol) return [];
+  const isExternal = service.externalIps.includes(destination);
+  const ingress = service.loadBalancerIngress.find(({ address }) => address === destination);
+  const isOwn = isExternal || ingress !== undefined || service.clusterIps.includes(destination);
+  const because = notProxied(service, familyOf(destination));
+  if (port.port === destinationPort && isOwn) {
+    if (because !== undefined) return [{ type: "service not proxied", service: service.key, because }];
+    if (isExternal) return [{ type: "external IPs refused", service: service.key }];
+    return [{ type: "load balancer sends to nodes itself", service: service.key }];
+  }
+  if (port.nodePort !== destinationPort) return [];
+  if (because !== undefined) return [{ type: "service not proxied", service: service.key, because }];
+  const refusal = nodePortRefusal(world, destination);
+  return refusal === undefined ? [] : [{ type: "node port not served here", service: service.key, because: refusal }];
+}

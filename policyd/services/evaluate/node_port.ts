@@ -1,0 +1,29 @@
+import type { Address } from "../../../kernel/ip/address.ts";
+import { familyOf } from "../../../kernel/ip/address.ts";
+import { cidrContains } from "../../../kernel/ip/cidr.ts";
+import { specialClass } from "./address_class.ts";
+import type { NotServed } from "./verdict.ts";
+import type { ServiceWorld } from "./world.ts";
+
+/**
+ * Why an address does not serve NodePorts; undefined where it does: any local address but those of loopback, which
+ * `nodePortAddresses` does not leave out (NODE-03, NODE-04).
+ */
+export function nodePortRefusal(world: ServiceWorld, address: Address): NotServed | undefined {
+  if (specialClass(address) === "loopback") return "loopback";
+  if (!world.nodeAddresses.has(address)) return "not an address of this node";
+  const { nodePortAddresses } = world.configuration;
+  const isSelected = nodePortAddresses.some((entry) =>
+    entry === "primary" ? primaryAddresses(world).includes(address) : cidrContains(entry, address),
+  );
+  return nodePortAddresses.length === 0 || isSelected ? undefined : "not in nodePortAddresses";
+}
+
+/** The node's first address of each family: internal ones first, as its Node object has them. */
+export function primaryAddresses({ nodes, nodeName }: ServiceWorld): readonly Address[] {
+  const addresses = nodes.find(({ name }) => name === nodeName)?.addresses ?? [];
+  const ordered = (["InternalIP", "ExternalIP"] as const).flatMap((type) =>
+    addresses.filter((entry) => entry.type === type).map(({ address }) => address),
+  );
+  return ([4, 6] as const).flatMap((family) => ordered.filter((address) => familyOf(address) === family).slice(0, 1));
+}

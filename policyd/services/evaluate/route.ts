@@ -1,0 +1,42 @@
+import type { Address } from "../../../kernel/ip/address.ts";
+import type { Service } from "../../cluster/model.ts";
+import type { Packet } from "./packet.ts";
+import type { Sender } from "./sender.ts";
+import type { Frontend, Masquerade, Route } from "./verdict.ts";
+
+/**
+ * Which endpoints the traffic policies leave a sender (ITP-01 to ITP-04, ETP-01 to ETP-08): the internal one rules the
+ * cluster IP for all, the external one all other frontends for those outside of this node. What this node and its pods
+ * send to a Local Service has the choice of the cluster IP.
+ */
+export function routeOf(frontend: Frontend["type"], service: Service, sender: Sender): Route {
+  if (frontend === "ClusterIP") {
+    const endpoints = service.internalTrafficPolicy === "Local" ? "local" : "all";
+    return { endpoints, because: "internal policy" };
+  }
+  if (service.externalTrafficPolicy === "Cluster") return { endpoints: "all", because: "external policy" };
+  if (sender === "node" || sender === "local pod") return { endpoints: "all", because: sender };
+  return { endpoints: "local", because: "external policy" };
+}
+
+/**
+ * Whether a packet leaves with an address of this node, so that the answer comes back here (SVC-13, SVC-14, NODE-07,
+ * XIP-02, LB-04, ETP-02, ETP-06). A local pod that meets itself always does (POD-12).
+ */
+export function masqueradeOf(
+  frontend: Frontend["type"],
+  route: Route,
+  sender: Sender,
+  { source }: Packet,
+  endpoint: Address,
+): Masquerade {
+  if (sender === "local pod" && source === endpoint) return { masqueraded: true, because: "hairpin" };
+  if (frontend === "ClusterIP") {
+    return sender === "node" || sender === "outside"
+      ? { masqueraded: true, because: "source is no pod" }
+      : { masqueraded: false, because: "source is a pod" };
+  }
+  if (route.endpoints === "local") return { masqueraded: false, because: "external policy" };
+  if (route.because === "local pod") return { masqueraded: false, because: "local pod" };
+  return { masqueraded: true, because: route.because === "node" ? "node" : "external policy" };
+}

@@ -1,0 +1,54 @@
+import { hintUse, isHinted } from "./hints.ts";
+import type { PortEndpoint } from "./endpoint.ts";
+import { leaveOut } from "./endpoint.ts";
+import type { HintUse, LeftOut, Route, TakenReason } from "./verdict.ts";
+import type { ServiceWorld } from "./world.ts";
+
+/** An endpoint that new connections may go to. */
+export interface Selected {
+  readonly endpoint: PortEndpoint;
+  readonly because: readonly TakenReason[];
+}
+
+/** The endpoints for one way into a Service; none selected is for the caller to judge. */
+export interface Selection {
+  readonly selected: readonly Selected[];
+  readonly hints: HintUse;
+  readonly leftOut: readonly LeftOut[];
+}
+
+/** Whether there is an endpoint anywhere that a connection could go to. */
+export function hasUsable(endpoints: readonly PortEndpoint[]): boolean {
+  return endpoints.some(({ usability }) => usability !== "unusable");
+}
+
+/**
+ * Of all endpoints, or of those of this node alone: the ready ones, or in want of any those that serve while they
+ * terminate (TERM-01, TERM-03). Hints narrow the ready ones of the whole cluster only (HINT-05).
+ */
+export function select(world: ServiceWorld, endpoints: readonly PortEndpoint[], scope: Route["endpoints"]): Selection {
+  const hints = hintUse(world, endpoints);
+  const inScope = endpoints.filter(({ isLocal }) => scope === "all" || isLocal);
+  const wanted = inScope.some(({ usability }) => usability === "ready") ? "ready" : "terminating";
+  const selected: Selected[] = [];
+  const leftOut: LeftOut[] = [];
+  for (const entry of endpoints) {
+    const isNarrowed = scope === "all" && wanted === "ready" && !isHinted(hints, entry.endpoint);
+    if (entry.usability === "unusable") leftOut.push(leaveOut(entry, "not ready"));
+    else if (!inScope.includes(entry)) leftOut.push(leaveOut(entry, "not on this node"));
+    else if (entry.usability !== wanted) leftOut.push(leaveOut(entry, "terminating, and others are ready"));
+    else if (isNarrowed) leftOut.push(leaveOut(entry, `hinted for other ${hints.type === "node" ? "nodes" : "zones"}`));
+    else selected.push({ endpoint: entry, because: reasons(scope, wanted, hints) });
+  }
+  return { selected, hints, leftOut };
+}
+
+function reasons(scope: Route["endpoints"], wanted: "ready" | "terminating", hints: HintUse): readonly TakenReason[] {
+  const state: TakenReason = { type: wanted === "ready" ? "ready" : "serving while terminating" };
+  if (scope === "local") return [state, { type: "on this node" }];
+  if (wanted !== "ready" || hints.type === "unused") return [state];
+  return [
+    state,
+    hints.type === "node" ? { type: "node hint", node: hints.node } : { type: "zone hint", zone: hints.zone },
+  ];
+}

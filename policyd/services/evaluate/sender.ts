@@ -1,0 +1,17 @@
+import { cidrContains } from "../../../kernel/ip/cidr.ts";
+import type { Packet } from "./packet.ts";
+import type { ServiceWorld } from "./world.ts";
+
+/** Who sent a packet, as far as Services tell senders apart. */
+export type Sender = "node" | "local pod" | "other pod" | "outside";
+
+/**
+ * Who sent a packet. A process of the node is none of its pods, whatever address it takes; a pod of another node is known
+ * by the networks pods have.
+ */
+export function senderOf({ nodes, configuration }: ServiceWorld, { entry, source }: Packet): Sender {
+  if (entry === "node") return "node";
+  if (entry === "pod") return "local pod";
+  const networks = [...configuration.clusterCidrs, ...nodes.flatMap(({ podCidrs }) => podCidrs)];
+  return networks.some((network) => cidrContains(network, source)) ? "other pod" : "outside";
+}

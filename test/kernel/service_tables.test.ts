@@ -1,0 +1,49 @@
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { parseAddress } from "../../kernel/ip/address.ts";
+import { parseCidr } from "../../kernel/ip/cidr.ts";
+import { tableChanges } from "../../kernel/nftables/change.ts";
+import type { Table } from "../../kernel/nftables/object.ts";
+import { NftablesSocket } from "../../kernel/nftables/socket.ts";
+import { formatTable } from "../../kernel/nftables/text.ts";
+import { localPodElements, nodePortElements, podRangeElements } from "../../policyd/services/compile/node_elements.ts";
+import { services } from "../../policyd/services/compile/services_part.ts";
+import { createLab } from "../lab/lab.ts";
+import { normalListing } from "../support/nftables/listing.ts";
+import { requireKernel } from "../support/privilege.ts";
+import { compileAll, elementsOf, readScenario, SERVICE_RULES } from "../support/services/scenario.ts";
+
+const SCENARIOS = ["cluster_ip", "external", "local_policy", "none", "affinity"] as const;
+
+describe("the tables of Services in the kernel", () => {
+  before(function () {
+    requireKernel(this);
+  });
+
+  for (const tcpReset of [false, true]) {
+    it(`nft lists them as they are printed, and its listing loads again, ${tcpReset ? "with" : "without"} tcpReset`, () => {
+      using lab = createLab("service-tables");
+      const [node, copy] = [lab.namespace("node"), lab.namespace("copy")];
+      const nftables = node.inside(() => new NftablesSocket(lab.calls));
+      const claims = [
+        ...SCENARIOS.flatMap((name) => {
+          const file = new URL(`../unit/policyd/services/compile/scenarios/${name}.yaml`, import.meta.url);
+          const compiled = compileAll(readScenario(readFileSync(file, "utf8")), "node1");
+          return [...compiled.values()].flatMap((service) => service.claims);
+        }),
+        ...localPodElements(["10.244.1.7", "fd00:244:1::7"].map((text) => parseAddress(text))),
+        ...podRangeElements(["10.244.1.0/24", "10.244.2.0/24", "fd00:244::/48"].map((text) => parseCidr(text))),
+        ...nodePortElements([], []),
+      ];
+      const table: Table = { family: "inet", name: "drawbridge", ...services({ ...SERVICE_RULES, tcpReset }) };
+      const elements = elementsOf(claims);
+      nftables.commit(tableChanges(table, elements));
+      const list = ["-y", "list", "table", table.family, table.name];
+      const listing = node.exec("nft", list);
+      assert.equal(normalListing(listing), normalListing(formatTable(table, elements)));
+      copy.exec("nft", ["-f", "-"], listing);
+      assert.equal(normalListing(copy.exec("nft", list)), normalListing(listing));
+      nftables.close();
+    });
+  }
+});

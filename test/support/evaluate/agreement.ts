@@ -1,0 +1,80 @@
+import type { Address } from "../../../kernel/ip/address.ts";
+import { familyOf, formatAddress } from "../../../kernel/ip/address.ts";
+import { primaryAddresses } from "../../../policyd/services/evaluate/node_port.ts";
+import type { Packet } from "../../../policyd/services/evaluate/packet.ts";
+import type { Verdict } from "../../../policyd/services/evaluate/verdict.ts";
+import type { ServiceWorld } from "../../../policyd/services/evaluate/world.ts";
+import type { Device, WalkedPacket } from "../nftables/interpreter/packet.ts";
+import type { Surroundings } from "../nftables/interpreter/surroundings.ts";
+import type { Machine } from "../nftables/interpreter/walk.ts";
+import { walkThrough } from "../nftables/interpreter/walk.ts";
+
+const LOOPBACK: Device = { index: 1, name: "lo" };
+const UPLINK: Device = { index: 2, name: "eth0" };
+const PROTOCOLS = { TCP: "tcp", UDP: "udp", SCTP: "sctp" } as const;
+
+/** What the evaluator allows, one of: "pass", "drop", "reject", "tcp reset", an endpoint, or "<endpoint> masqueraded". */
+export function allowedOutcomes(verdict: Verdict): ReadonlySet<string> {
+  switch (verdict.kind) {
+    case "pass":
+    case "drop":
+      return new Set([verdict.kind]);
+    case "reject":
+      return new Set([verdict.reply === "tcp reset" ? "tcp reset" : "reject"]);
+    case "translate":
+      return new Set(
+        verdict.candidates.map(({ destination, masquerade, isRejected }) =>
+          isRejected ? "reject" : endText(destination.address, destination.port, masquerade.masqueraded),
+        ),
+      );
+  }
+}
+
+/** What rules make of a packet, in the words of {@link allowedOutcomes}. */
+export function walkedOutcome(machine: Machine, packet: Packet, bridge: string): string {
+  const walked = walkedPacket(packet, bridge);
+  const { verdict, decision, translations } = walkThrough(
+    machine,
+    walked,
+    packet.entry === "node" ? "node" : "outside",
+  );
+  if (verdict === "drop") return "drop";
+  if (verdict === "reject") return decision?.reply === "tcp reset" ? "tcp reset" : "reject";
+  if (translations.length === 0) return "pass";
+  const isMasqueraded = translations.some(({ half }) => half === "source");
+  return endText(walked.tuple.destination, walked.tuple.destinationPort, isMasqueraded);
+}
+
+/** The packet as it meets the first hook. */
+export function walkedPacket(packet: Packet, bridge: string): WalkedPacket {
+  const { entry, protocol, source, sourcePort, destination, destinationPort } = packet;
+  const tuple = { protocol: PROTOCOLS[protocol], source, sourcePort, destination, destinationPort };
+  const devices = { node: undefined, pod: { index: 3, name: bridge }, outside: UPLINK };
+  return { tuple, mark: 0, in: devices[entry] };
+}
+
+/** The machine around the rules, as a world has it: pods behind the bridge, all others behind the uplink. */
+export function surroundingsOf(
+  { localPods, nodeAddresses, ...world }: ServiceWorld,
+  bridge: string,
+  choose: Surroundings["choose"],
+): Surroundings {
+  const outDevice = (address: Address): Device => {
+    if (nodeAddresses.has(address)) return LOOPBACK;
+    return localPods.has(address) ? { index: 3, name: bridge } : UPLINK;
+  };
+  return {
+    choose,
+    now: () => 0,
+    fib: (address) => (nodeAddresses.has(address) ? "local" : "unicast"),
+    outDevice,
+    ownAddress: ({ tuple }) => {
+      const own = primaryAddresses({ localPods, nodeAddresses, ...world });
+      return own.find((address) => familyOf(address) === familyOf(tuple.source)) ?? tuple.source;
+    },
+  };
+}
+
+function endText(address: Address, port: number, isMasqueraded: boolean): string {
+  return `${formatAddress(address)} ${port}${isMasqueraded ? " masqueraded" : ""}`;
+}

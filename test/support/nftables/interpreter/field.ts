@@ -1,0 +1,139 @@
+import type { Address } from "../../../../kernel/ip/address.ts";
+import { familyOf } from "../../../../kernel/ip/address.ts";
+import { protocolNumber } from "../../../../kernel/ip/protocol.ts";
+import type { Scalar } from "../../../../kernel/nftables/data_type.ts";
+import type {
+  ConnectionName,
+  FibName,
+  MetaName,
+  PayloadName,
+  Presence,
+  Selector,
+} from "../../../../kernel/nftables/expression.ts";
+import {
+  isConnection,
+  isMeta,
+  isPayload,
+  payloadFields,
+  selectorType,
+} from "../../../../kernel/nftables/expression.ts";
+import type { Surroundings } from "./surroundings.ts";
+import type { WalkedPacket } from "./packet.ts";
+import { hasPorts } from "./packet.ts";
+import type { Value } from "./value.ts";
+import { valueOf } from "./value.ts";
+
+const transports = { tcp: "tcp", udp: "udp", sctp: "sctp", icmp: "icmp", "ipv6-icmp": "icmpv6" } as const;
+
+/** A field of a packet; undefined where it has none, which ends the rule. */
+export function readField(packet: WalkedPacket, surroundings: Surroundings, selector: Selector): Value | undefined {
+  if (isPayload(selector)) return typed(selector, readPayload(packet, selector));
+  if (isMeta(selector)) return typed(selector, metaReaders[selector](packet));
+  if (isConnection(selector)) return readConnection(packet, selector);
+  return typed(selector, readFib(packet, surroundings, selector));
+}
+
+function typed(selector: Selector, value: Scalar | undefined): Value | undefined {
+  return value === undefined ? undefined : valueOf(selectorType(selector), value);
+}
+
+function readPayload(packet: WalkedPacket, selector: PayloadName): Scalar | bigint | undefined {
+  const { tuple } = packet;
+  const { presence }: { presence: Presence } = payloadFields[selector];
+  if (presence.network !== undefined && presence.network !== networkOf(packet)) return undefined;
+  if (presence.transport !== undefined && transports[presence.transport] !== tuple.protocol) return undefined;
+  const read = payloadReaders[selector];
+  if (read === undefined) throw new Error(`${selector}: the interpreter walks packets of IP, not frames`);
+  return read(packet);
+}
+
+type Reader = (packet: WalkedPacket) => Scalar | undefined;
+
+const source: Reader = ({ tuple }) => tuple.source;
+const destination: Reader = ({ tuple }) => tuple.destination;
+const sourcePort: Reader = (packet) => port(packet, packet.tuple.sourcePort);
+const destinationPort: Reader = (packet) => port(packet, packet.tuple.destinationPort);
+const icmpType: Reader = (packet) => packet.icmpType;
+
+const payloadReaders: Readonly<Partial<Record<PayloadName, Reader>>> = {
+  "ip saddr": source,
+  "ip6 saddr": source,
+  "ip daddr": destination,
+  "ip6 daddr": destination,
+  "ip6 hoplimit": ({ hopLimit }) => hopLimit ?? 64,
+  "th sport": sourcePort,
+  "tcp sport": sourcePort,
+  "udp sport": sourcePort,
+  "sctp sport": sourcePort,
+  "th dport": destinationPort,
+  "tcp dport": destinationPort,
+  "udp dport": destinationPort,
+  "sctp dport": destinationPort,
+  "tcp flags": ({ tcpFlags }) => bits("tcp flags", tcpFlags ?? ["syn"]),
+  "icmp type": icmpType,
+  "icmpv6 type": icmpType,
+};
+
+/** The kernel reads the bytes at a port's place in any packet; no rule of ours is about those of other protocols. */
+function port({ tuple }: WalkedPacket, number: number): number | undefined {
+  return hasPorts(tuple.protocol) ? number : undefined;
+}
+
+/** Without an interface its name is empty and its index 0 (nft_meta.c). */
+const metaReaders: Readonly<Record<MetaName, (packet: WalkedPacket) => Scalar>> = {
+  "meta protocol": networkOf,
+  "meta nfproto": (packet) => (networkOf(packet) === "ip" ? "ipv4" : "ipv6"),
+  "meta l4proto": ({ tuple }) => protocolNumber(tuple.protocol),
+  "meta mark": ({ mark }) => mark,
+  "meta priority": ({ priority }) => priority ?? 0,
+  "meta pkttype": () => "host",
+  iif: (packet) => packet.in?.index ?? 0,
+  oif: (packet) => packet.out?.index ?? 0,
+  iifname: (packet) => packet.in?.name ?? "",
+  oifname: (packet) => packet.out?.name ?? "",
+};
+
+function readConnection(packet: WalkedPacket, selector: ConnectionName): Value | undefined {
+  const { connection, direction, state } = packet;
+  if (selector === "ct state") return BigInt(bits(selector, [packet.isUntracked ? "untracked" : (state ?? "invalid")]));
+  if (connection === undefined || direction === undefined) return undefined;
+  const { original } = connection;
+  switch (selector) {
+    case "ct direction":
+      return typed(selector, direction);
+    case "ct status":
+      return BigInt(bits(selector, [...connection.status]));
+    case "ct mark":
+      return BigInt(connection.mark);
+    case "ct label":
+      return [...connection.labels].reduce((all, bit) => all | (1n << BigInt(bit)), 0n);
+    case "ct original proto-dst":
+      return BigInt(original.destinationPort);
+    case "ct original ip saddr":
+      return ofFamily(4, original.source);
+    case "ct original ip daddr":
+      return ofFamily(4, original.destination);
+    case "ct original ip6 saddr":
+      return ofFamily(6, original.source);
+    case "ct original ip6 daddr":
+      return ofFamily(6, original.destination);
+  }
+}
+
+function readFib({ tuple }: WalkedPacket, { fib }: Surroundings, selector: FibName): Scalar {
+  return fib(selector === "fib saddr type" ? tuple.source : tuple.destination);
+}
+
+function bits(selector: Selector, names: readonly string[]): number {
+  const { symbols } = selectorType(selector);
+  return names.reduce((all, name) => all | (symbols.get(name) ?? 0), 0);
+}
+
+function ofFamily(family: 4 | 6, address: Address): bigint | undefined {
+  return familyOf(address) === family ? BigInt(address) : undefined;
+}
+
+/** The network protocol of a packet, by nft's name. */
+export function networkOf({ tuple }: WalkedPacket): "ip" | "ip6" {
+  return familyOf(tuple.source) === 4 ? "ip" : "ip6";
+}

@@ -1,0 +1,62 @@
+import type { Statement } from "../../../../kernel/nftables/statement.ts";
+import type { Scope } from "./expression.ts";
+import { readAll, readMap } from "./expression.ts";
+
+type NoteStatement = Extract<
+  Statement,
+  {
+    readonly kind:
+      | "set mark"
+      | "set mark from"
+      | "set priority from"
+      | "clear priority"
+      | "set label"
+      | "dynamic"
+      | "notrack";
+  }
+>;
+
+/**
+ * Writes what a rule notes beside the packet: its mark, its traffic class, its connection's label, an element of a set.
+ *
+ * @returns false where the rule ends
+ */
+export function isNoted(scope: Scope, statement: NoteStatement): boolean {
+  const { packet } = scope;
+  switch (statement.kind) {
+    case "dynamic":
+      return isSetChanged(scope, statement);
+    case "set label":
+      packet.connection?.labels.add(statement.bit);
+      return true;
+    case "notrack":
+      if (packet.connection === undefined) packet.isUntracked = true;
+      return true;
+    case "clear priority":
+      packet.priority = 0;
+      return true;
+    case "set mark": {
+      const { operation, bits } = statement;
+      packet.mark = (operation === "or" ? packet.mark | bits : packet.mark & bits) >>> 0;
+      return true;
+    }
+    default: {
+      const [value] = readMap(scope, statement.from) ?? [];
+      if (value === undefined) return false;
+      packet[statement.kind === "set mark from" ? "mark" : "priority"] = Number(value);
+      return true;
+    }
+  }
+}
+
+function isSetChanged(scope: Scope, statement: Extract<Statement, { readonly kind: "dynamic" }>): boolean {
+  const key = readAll(scope, statement.key);
+  const data = statement.data === undefined ? undefined : readAll(scope, statement.data);
+  if (key === undefined || (statement.data !== undefined && data === undefined)) return false;
+  const set = scope.table.set(statement.set);
+  if (statement.operation === "delete") {
+    set.remove(key);
+    return true;
+  }
+  return set.put(key, statement.operation, statement.timeout, data);
+}

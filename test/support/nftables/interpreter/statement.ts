@@ -1,0 +1,67 @@
+import type { Statement, Verdict } from "../../../../kernel/nftables/statement.ts";
+import type { Scope } from "./expression.ts";
+import { isMatched, readAll } from "./expression.ts";
+import { isNoted } from "./note.ts";
+import type { NatStatement, Translation } from "./translation.ts";
+import { translationOf } from "./translation.ts";
+
+/** What one statement does: the next one follows, the rule ends here, or something is decided. */
+export type Effect =
+  | { readonly kind: "next" }
+  | { readonly kind: "break" }
+  | { readonly kind: "verdict"; readonly verdict: Verdict }
+  | { readonly kind: "reject"; readonly reply: Extract<Statement, { readonly kind: "reject" }>["reply"] }
+  | { readonly kind: "translate"; readonly translation: Translation };
+
+const next: Effect = { kind: "next" };
+const leave: Effect = { kind: "break" };
+
+/** Carries out one statement. Logging and rate limits do nothing: a limit's rate is never exceeded. */
+export function carryOut(scope: Scope, statement: Statement): Effect {
+  switch (statement.kind) {
+    case "match":
+      return isMatched(scope, statement) ? next : leave;
+    case "limit":
+      return statement.isOver ? leave : next;
+    case "counter":
+    case "log":
+      return next;
+    case "verdict":
+    case "vmap":
+    case "reject":
+    case "dnat":
+    case "snat":
+    case "redirect":
+    case "masquerade":
+      return decide(scope, statement);
+    default:
+      return isNoted(scope, statement) ? next : leave;
+  }
+}
+
+function decide(
+  scope: Scope,
+  statement: NatStatement | Extract<Statement, { readonly kind: "verdict" | "vmap" | "reject" }>,
+): Effect {
+  switch (statement.kind) {
+    case "verdict":
+      return { kind: "verdict", verdict: statement.verdict };
+    case "vmap":
+      return lookUpVerdict(scope, statement);
+    case "reject":
+      if (statement.reply === "tcp reset" && scope.packet.tuple.protocol !== "tcp") return leave;
+      return { kind: "reject", reply: statement.reply };
+    default: {
+      const translation = translationOf(scope, statement);
+      return translation === undefined ? leave : { kind: "translate", translation };
+    }
+  }
+}
+
+function lookUpVerdict(scope: Scope, { key, map }: Extract<Statement, { readonly kind: "vmap" }>): Effect {
+  const values = readAll(scope, key);
+  const data = values === undefined ? undefined : scope.table.set(map).lookup(values)?.data;
+  if (data === undefined) return leave;
+  if (!("kind" in data)) throw new Error(`map ${map} holds no verdicts`);
+  return { kind: "verdict", verdict: data };
+}

@@ -1,0 +1,61 @@
+import type { Address } from "../../../../kernel/ip/address.ts";
+import { addressFromValue, parseAddress } from "../../../../kernel/ip/address.ts";
+import type { NatTarget, Statement } from "../../../../kernel/nftables/statement.ts";
+import type { Scope } from "./expression.ts";
+import { readMap } from "./expression.ts";
+import { networkOf } from "./field.ts";
+import { hasPorts } from "./packet.ts";
+import type { Value } from "./value.ts";
+
+/** Where a packet's source or destination is moved to; what is absent stays. */
+export interface Translation {
+  readonly half: "source" | "destination";
+  readonly by: "dnat" | "snat" | "masquerade" | "redirect";
+  readonly address?: Address;
+  readonly port?: number;
+}
+
+/** The statements that translate. */
+export type NatStatement = Extract<Statement, { readonly kind: "dnat" | "snat" | "redirect" | "masquerade" }>;
+
+/** What a NAT statement makes of a packet; undefined where it has no target for it, which ends the rule. */
+export function translationOf(scope: Scope, statement: NatStatement): Translation | undefined {
+  const { packet, surroundings } = scope;
+  switch (statement.kind) {
+    case "masquerade":
+      return { half: "source", by: "masquerade", address: surroundings.ownAddress(packet) };
+    case "redirect": {
+      // To the interface a packet came by, or to loopback for the node's own (nf_nat_redirect.c).
+      const loopback = parseAddress(networkOf(packet) === "ip" ? "127.0.0.1" : "::1");
+      const address = packet.in === undefined ? loopback : surroundings.ownAddress(packet);
+      return { half: "destination", by: "redirect", address, port: statement.port };
+    }
+    default: {
+      const target = targetOf(scope, statement.target);
+      if (target === undefined) return undefined;
+      return { half: statement.kind === "dnat" ? "destination" : "source", by: statement.kind, ...target };
+    }
+  }
+}
+
+function targetOf(scope: Scope, target: NatTarget): Pick<Translation, "address" | "port"> | undefined {
+  const { packet } = scope;
+  if (target.kind === "address") {
+    const network = typeof target.address === "number" ? "ip" : "ip6";
+    if (network !== networkOf(packet)) return undefined;
+    return target.port === undefined ? { address: target.address } : { address: target.address, port: target.port };
+  }
+  if (target.family !== networkOf(packet)) return undefined;
+  const [address, port] = readMap(scope, target.lookup) ?? [];
+  if (address === undefined) return undefined;
+  const parsed = addressOf(target.family, address);
+  if (!target.hasPort) return { address: parsed };
+  if (port === undefined || !hasPorts(packet.tuple.protocol)) throw new Error("a port mapping without a port");
+  return { address: parsed, port: Number(port) };
+}
+
+function addressOf(family: "ip" | "ip6", value: Value): Address {
+  const address = addressFromValue(family === "ip" ? 4 : 6, BigInt(value));
+  if (address === undefined) throw new Error(`${value} is no address of ${family}`);
+  return address;
+}

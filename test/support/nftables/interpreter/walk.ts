@@ -1,0 +1,166 @@
+import { protocolNumber } from "../../../../kernel/ip/protocol.ts";
+import type { BaseChain, Chain } from "../../../../kernel/nftables/object.ts";
+import type { Decision } from "./chain_walk.ts";
+import { walkBaseChain } from "./chain_walk.ts";
+import type { FlowTable } from "./flow_table.ts";
+import { reversed, translated } from "./flow_table.ts";
+import { networkOf } from "./field.ts";
+import type { WalkedPacket } from "./packet.ts";
+import { hasPorts } from "./packet.ts";
+import type { LoadedTable, Ruleset } from "./ruleset.ts";
+import type { Translation } from "./translation.ts";
+import type { Surroundings } from "./surroundings.ts";
+
+export type Hook = BaseChain["hook"];
+
+/** A node's packet filter: what packets pass, and what they leave behind in sets and flows. */
+export interface Machine {
+  readonly ruleset: Ruleset;
+  readonly flows: FlowTable;
+  readonly surroundings: Surroundings;
+}
+
+/** What became of a packet: its end, and the translations of its connection that were made here. */
+export interface Outcome {
+  readonly verdict: "accept" | "drop" | "reject";
+  readonly hook: Hook | undefined;
+  readonly decision: Decision | undefined;
+  readonly translations: readonly Translation[];
+}
+
+interface Step {
+  readonly priority: number;
+  readonly run: (packet: WalkedPacket) => { readonly decision?: Decision; readonly translation?: Translation };
+}
+
+/** Where conntrack sees a packet first (NF_IP_PRI_CONNTRACK). */
+const TRACKING = -200;
+
+/**
+ * Where NAT is done at each hook, whatever a chain's own priority: chains of type nat run in one place, in the order of
+ * their priorities (nf_nat_register_fn, NF_IP_PRI_NAT_DST and _SRC).
+ */
+const NAT = {
+  prerouting: { priority: -100, half: "destination" },
+  output: { priority: -100, half: "destination" },
+  input: { priority: 100, half: "source" },
+  postrouting: { priority: 100, half: "source" },
+} as const;
+
+/** Sends a packet through hooks, one after the other, until one decides otherwise. The packet is changed on the way. */
+export function walkHooks(machine: Machine, packet: WalkedPacket, hooks: readonly Hook[]): Outcome {
+  const translations: Translation[] = [];
+  for (const hook of hooks) {
+    for (const step of stepsOf(machine, packet, hook)) {
+      const { decision, translation } = step.run(packet);
+      if (translation !== undefined) translations.push(translation);
+      if (decision !== undefined && decision.kind !== "accept" && decision.kind !== "translate") {
+        return { verdict: decision.kind, hook, decision, translations };
+      }
+    }
+  }
+  return { verdict: "accept", hook: undefined, decision: undefined, translations };
+}
+
+/**
+ * Sends a packet its whole way: one that comes in is routed by where it goes after prerouting, one of the node itself
+ * comes in again when it goes to the node.
+ */
+export function walkThrough(machine: Machine, packet: WalkedPacket, from: "outside" | "node"): Outcome {
+  const { fib, outDevice } = machine.surroundings;
+  if (from === "node") packet.out = outDevice(packet.tuple.destination);
+  const first = walkHooks(machine, packet, from === "node" ? ["output"] : ["prerouting"]);
+  if (first.verdict !== "accept") return first;
+  const isLocal = fib(packet.tuple.destination) === "local";
+  // What NAT has moved is routed anew behind the output hook (nf_nat_ipv4_local_fn).
+  if (from === "node" || !isLocal) packet.out = outDevice(packet.tuple.destination);
+  const rest: readonly Hook[] = isLocal ? ["input"] : ["forward", "postrouting"];
+  const second = walkHooks(machine, packet, from === "node" ? ["postrouting"] : rest);
+  const outcome = { ...second, translations: [...first.translations, ...second.translations] };
+  if (outcome.verdict !== "accept") return outcome;
+  machine.flows.confirm(packet);
+  if (from !== "node" || !isLocal) return outcome;
+  Object.assign(packet, { in: packet.out, out: undefined });
+  const third = walkHooks(machine, packet, ["prerouting", "input"]);
+  return { ...third, translations: [...outcome.translations, ...third.translations] };
+}
+
+function stepsOf(machine: Machine, packet: WalkedPacket, hook: Hook): readonly Step[] {
+  const steps: Step[] = [];
+  const nat: { readonly table: LoadedTable; readonly chain: Chain; readonly priority: number }[] = [];
+  for (const table of machine.ruleset.tables) {
+    if (table.table.family !== "inet" && table.table.family !== networkOf(packet)) continue;
+    for (const chain of table.table.chains) {
+      if (chain.base?.hook !== hook) continue;
+      const { type, priority } = chain.base;
+      if (type === "nat") nat.push({ table, chain, priority });
+      else steps.push({ priority, run: () => ({ decision: walkBaseChain(scopeOf(machine, table, packet), chain) }) });
+    }
+  }
+  if (hook !== "forward") {
+    const chains = nat.toSorted((a, b) => a.priority - b.priority);
+    steps.push({ priority: NAT[hook].priority, run: () => runNat(machine, packet, hook, chains) });
+  }
+  if (hook === "prerouting" || hook === "output") {
+    steps.push({
+      priority: TRACKING,
+      run: () => {
+        machine.flows.track(packet);
+        return {};
+      },
+    });
+  }
+  return steps.toSorted((a, b) => a.priority - b.priority);
+}
+
+function scopeOf({ surroundings }: Machine, table: LoadedTable, packet: WalkedPacket) {
+  return { packet, table, surroundings };
+}
+
+/**
+ * Carries out a connection's translation of one half. Chains are asked once, for the first packet: the first that decides
+ * settles it, and without one it is settled as none (nf_nat_inet_fn).
+ */
+function runNat(
+  machine: Machine,
+  packet: WalkedPacket,
+  hook: Exclude<Hook, "forward">,
+  chains: readonly { readonly table: LoadedTable; readonly chain: Chain }[],
+): ReturnType<Step["run"]> {
+  const { half } = NAT[hook];
+  const { connection } = packet;
+  if (connection === undefined) return {};
+  let done: Translation | undefined;
+  if (packet.state === "new" && !connection.settled.has(half)) {
+    for (const { table, chain } of chains) {
+      const decision = walkBaseChain(scopeOf(machine, table, packet), chain);
+      if (decision.kind === "drop" || decision.kind === "reject") return { decision };
+      if (decision.translation === undefined) continue;
+      done = decision.translation;
+      if (done.half !== half) throw new Error(`${done.by} at ${hook}: the kernel refuses to load it`);
+      settle(packet, done);
+      break;
+    }
+    connection.settled.add(half);
+  }
+  packet.tuple = translated(packet, half);
+  return done === undefined ? {} : { translation: done };
+}
+
+/** A translation that changes nothing leaves no trace in the status (nf_nat_setup_info). */
+function settle({ connection, tuple }: WalkedPacket, { half, address, port }: Translation): void {
+  if (connection === undefined) return;
+  if (port !== undefined && !hasPorts(tuple.protocol)) throw new Error(`a port for ${protocolNumber(tuple.protocol)}`);
+  const current = reversed(connection.reply);
+  const changed =
+    half === "source"
+      ? { ...current, source: address ?? current.source, sourcePort: port ?? current.sourcePort }
+      : { ...current, destination: address ?? current.destination, destinationPort: port ?? current.destinationPort };
+  const isSame =
+    changed.source === current.source &&
+    changed.sourcePort === current.sourcePort &&
+    changed.destination === current.destination &&
+    changed.destinationPort === current.destinationPort;
+  connection.reply = reversed(changed);
+  if (!isSame) connection.status.add(half === "source" ? "snat" : "dnat");
+}

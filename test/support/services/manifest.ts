@@ -1,0 +1,47 @@
+import type { Address } from "../../../kernel/ip/address.ts";
+import { familyOf, formatAddress } from "../../../kernel/ip/address.ts";
+
+export const SERVICE_PORT = 80;
+export const TARGET_PORT = 8080;
+
+/** Where an endpoint of {@link serviceManifest} is. */
+export interface ManifestEndpoint {
+  readonly address: Address;
+  readonly nodeName: string;
+  readonly conditions?: Readonly<Record<"ready" | "serving" | "terminating", boolean>>;
+}
+
+/** A Service with a port of each protocol and slices of its endpoints, as a text of manifests. */
+export function serviceManifest(
+  name: string,
+  clusterIps: readonly string[],
+  endpoints: readonly ManifestEndpoint[],
+  spec: Readonly<Record<string, unknown>> = {},
+  nodePort?: number,
+): string {
+  const ports = ["TCP", "UDP", "SCTP"].map((protocol) => ({
+    name: protocol.toLowerCase(),
+    protocol,
+    port: SERVICE_PORT,
+    ...(nodePort === undefined ? {} : { nodePort }),
+  }));
+  const slices = ([4, 6] as const).map((family) => ({
+    apiVersion: "discovery.k8s.io/v1",
+    kind: "EndpointSlice",
+    metadata: { name: `${name}-${family}`, labels: { "kubernetes.io/service-name": name } },
+    addressType: `IPv${family}`,
+    ports: ports.map((port) => ({ name: port.name, protocol: port.protocol, port: TARGET_PORT })),
+    endpoints: endpoints
+      .filter(({ address }) => familyOf(address) === family)
+      .map(({ address, ...rest }) => ({ addresses: [formatAddress(address)], ...rest })),
+  }));
+  const { status, ...fields } = spec;
+  const service = {
+    apiVersion: "v1",
+    kind: "Service",
+    metadata: { name },
+    spec: { clusterIPs: clusterIps, ports, ...(nodePort === undefined ? {} : { type: "NodePort" }), ...fields },
+    ...(status === undefined ? {} : { status }),
+  };
+  return [service, ...slices].map((object) => `---\n${JSON.stringify(object)}\n`).join("");
+}

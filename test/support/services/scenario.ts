@@ -1,0 +1,72 @@
+import assert from "node:assert/strict";
+import { keyText } from "../../../kernel/nftables/element.ts";
+import type { Element } from "../../../kernel/nftables/object.ts";
+import { formatTable } from "../../../kernel/nftables/text.ts";
+import { judge } from "../../../policyd/cluster/gate.ts";
+import type { ClusterObject } from "../../../policyd/cluster/model.ts";
+import type { Claim } from "../../../policyd/dataplane/claim.ts";
+import { INET_TABLE } from "../../../policyd/node/table_part.ts";
+import type { CompiledService } from "../../../policyd/services/compile/compile_service.ts";
+import { compileService } from "../../../policyd/services/compile/compile_service.ts";
+import type { CompileContext, ServiceRules } from "../../../policyd/services/compile/context.ts";
+import { ServiceIndex } from "../../../policyd/services/compile/service_index.ts";
+import { services } from "../../../policyd/services/compile/services_part.ts";
+import { readObjects } from "../../../policyd/source/documents.ts";
+
+export const SERVICE_RULES: ServiceRules = { masqueradeBit: 0x1000_0000, tcpReset: false, dropInvalid: true };
+
+/** The objects of a file as the daemon reads it, every one of which has to be accepted. */
+export function readScenario(text: string, fileName = "scenario.yaml"): readonly ClusterObject[] {
+  return [...readObjects(text, fileName)].map((value) => {
+    const verdict = judge(value);
+    assert.ok(verdict.type === "accepted", verdict.type === "refused" ? verdict.problem : verdict.type);
+    return verdict.object;
+  });
+}
+
+/** The objects in an index, and the context they give for a node. */
+export function indexed(
+  objects: readonly ClusterObject[],
+  nodeName: string,
+): { readonly index: ServiceIndex; readonly context: CompileContext } {
+  const index = new ServiceIndex(nodeName);
+  index.apply(objects.map((object) => ({ type: "set", kind: object.kind, key: object.key, object })));
+  return { index, context: { nodeName, refuseExternalIps: false, ...index.nodeFacts() } };
+}
+
+/** What each Service among the objects becomes on a node, by its key. */
+export function compileAll(
+  objects: readonly ClusterObject[],
+  nodeName: string,
+  overrides: Partial<CompileContext> = {},
+): ReadonlyMap<string, CompiledService> {
+  const { index, context } = indexed(objects, nodeName);
+  return new Map(
+    objects
+      .filter((object) => object.kind === "Service")
+      .map((service) => [
+        service.key,
+        compileService(service, index.slicesOf(service.key), { ...context, ...overrides }),
+      ]),
+  );
+}
+
+/** Elements by their set, in the order of their keys; each key once. */
+export function elementsOf(claims: readonly Claim[]): ReadonlyMap<string, readonly Element[]> {
+  const found = new Map<string, Map<string, Element>>();
+  for (const { set, element } of claims) {
+    const elements = found.get(set) ?? new Map<string, Element>();
+    found.set(set, elements.set(keyText(element.key), element));
+  }
+  const inOrder = ([a]: readonly [string, unknown], [b]: readonly [string, unknown]): number => (a < b ? -1 : 1);
+  return new Map([...found].map(([set, elements]) => [set, [...elements].sort(inOrder).map(([, element]) => element)]));
+}
+
+/** The sets that have elements, as nft prints them. */
+export function formatClaims(claims: readonly Claim[]): string {
+  const elements = elementsOf(claims);
+  const { sets } = services(SERVICE_RULES);
+  const names = new Set(sets.map(({ name }) => name));
+  for (const set of elements.keys()) assert.ok(names.has(set), `set ${set}`);
+  return formatTable({ ...INET_TABLE, sets: sets.filter(({ name }) => elements.has(name)), chains: [] }, elements);
+}

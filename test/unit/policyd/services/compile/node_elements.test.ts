@@ -1,0 +1,78 @@
+import assert from "node:assert/strict";
+import * as fc from "fast-check";
+import { addressFromValue, parseAddress } from "../../../../../kernel/ip/address.ts";
+import { cidrContains, parseCidr } from "../../../../../kernel/ip/cidr.ts";
+import {
+  localPodElements,
+  nodePortElements,
+  podRangeElements,
+} from "../../../../../policyd/services/compile/node_elements.ts";
+import { joinedRanges, withoutPrefix } from "../../../../../policyd/services/compile/ranges.ts";
+import { formatClaims } from "../../../../support/services/scenario.ts";
+
+const small = fc.record({ value: fc.nat(63), prefixLength: fc.integer({ min: 26, max: 32 }) }).map((one) => {
+  const address = addressFromValue(4, 0x0a00_0000n + BigInt(one.value));
+  assert.ok(address !== undefined);
+  return { address, prefixLength: one.prefixLength };
+});
+
+/** The elements of the sets, each without its type. */
+function elements(text: string): readonly string[] {
+  return [...text.matchAll(/^\t\t\t(.*),$/gm)].map(([, element]) => element ?? "");
+}
+
+describe("services/compile: what nodes and pods contribute", () => {
+  it("NODE-03: by default every address serves NodePorts but loopback's", () => {
+    assert.deepEqual(elements(formatClaims(nodePortElements([], []))), [
+      "0.0.0.0-126.255.255.255",
+      "128.0.0.0/1",
+      "::",
+      "::2-ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff",
+    ]);
+  });
+
+  it("NODE-04 NODE-05: prefixes and primary addresses, of which loopback's are left out", () => {
+    const primary = ["192.0.2.10", "2001:db8::2"].map((text) => parseAddress(text));
+    const configured = ["primary", parseCidr("198.51.100.0/24"), parseCidr("127.0.0.0/8")] as const;
+    assert.deepEqual(elements(formatClaims(nodePortElements(configured, primary))), [
+      "192.0.2.10",
+      "198.51.100.0/24",
+      "2001:db8::2",
+    ]);
+    assert.deepEqual(nodePortElements([parseCidr("127.0.0.0/8")], primary), []);
+  });
+
+  it("SVC-13: ranges of pods within others, beside others and twice become elements that do not touch", () => {
+    const cidrs = ["10.244.0.0/16", "10.244.1.0/24", "10.245.0.0/16", "10.250.0.0/24", "fd00::/64"];
+    assert.deepEqual(elements(formatClaims(podRangeElements([...cidrs, ...cidrs].map((text) => parseCidr(text))))), [
+      "10.244.0.0/15",
+      "10.250.0.0/24",
+      "fd00::/64",
+    ]);
+  });
+
+  it("POD-12: a pod is local, and a pair with itself", () => {
+    assert.deepEqual(elements(formatClaims(localPodElements([parseAddress("10.244.1.7")]))), [
+      "10.244.1.7",
+      "10.244.1.7 . 10.244.1.7",
+    ]);
+  });
+
+  it("joined ranges without a prefix hold the same addresses, in order and apart", () => {
+    fc.assert(
+      fc.property(fc.array(small, { maxLength: 6 }), small, (cidrs, hole) => {
+        const ranges = withoutPrefix(joinedRanges(cidrs, 4), hole);
+        for (let i = 0; i < 64; i++) {
+          const address = addressFromValue(4, 0x0a00_0000n + BigInt(i));
+          assert.ok(address !== undefined);
+          const isWanted = cidrs.some((cidr) => cidrContains(cidr, address)) && !cidrContains(hole, address);
+          assert.equal(
+            ranges.some(({ first, last }) => first <= address && address <= last),
+            isWanted,
+          );
+        }
+        assert.ok(ranges.every(({ first }, i) => i === 0 || Number(first) > Number(ranges[i - 1]?.last)));
+      }),
+    );
+  });
+});

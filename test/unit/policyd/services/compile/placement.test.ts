@@ -1,0 +1,82 @@
+import assert from "node:assert/strict";
+import * as fc from "fast-check";
+import { addressFromValue } from "../../../../../kernel/ip/address.ts";
+import { DURATIONS, durationIndex } from "../../../../../policyd/services/compile/affinity_number.ts";
+import { jenkinsHash, scaled } from "../../../../../policyd/services/compile/jenkins_hash.ts";
+import { EXACT_MODULI, modulusFor, mostEndpoints } from "../../../../../policyd/services/compile/modulus.ts";
+import { place } from "../../../../../policyd/services/compile/placement.ts";
+import type { SocketAddress } from "../../../../../policyd/services/compile/socket_address.ts";
+
+function socket(number: number): SocketAddress {
+  const address = addressFromValue(4, 0x0a00_0000n + BigInt(number));
+  assert.ok(address !== undefined);
+  return { address, port: 80 };
+}
+
+const sockets = fc
+  .uniqueArray(fc.nat(100_000), { minLength: 1, maxLength: 300 })
+  .map((numbers) => numbers.map((number) => socket(number)));
+
+function slotsOf(endpoints: readonly SocketAddress[], slots: number): ReadonlyMap<unknown, number> {
+  return new Map(place(endpoints, slots).map(({ endpoint, slot }) => [endpoint.address, slot]));
+}
+
+describe("services/compile: the numbers of endpoints", () => {
+  it("SVC-09: each has one of its own below the modulus, whatever their order", () => {
+    fc.assert(
+      fc.property(sockets, (endpoints) => {
+        const modulus = modulusFor(endpoints.length, "all");
+        const slots = slotsOf(endpoints, modulus);
+        assert.equal(new Set(slots.values()).size, endpoints.length);
+        for (const slot of slots.values()) assert.ok(slot >= 0 && slot < modulus);
+        assert.deepEqual(slotsOf(endpoints.toReversed(), modulus), slots);
+      }),
+    );
+  });
+
+  it("at least every second number drawn is an endpoint's, and up to four each is", () => {
+    for (let count = 1; count <= mostEndpoints("all"); count++) {
+      const modulus = modulusFor(count, "all");
+      if (count <= EXACT_MODULI.length) assert.equal(modulus, count);
+      assert.ok(count > modulus / 2 || count === modulus);
+    }
+    assert.throws(() => modulusFor(mostEndpoints("local") + 1, "local"), RangeError);
+  });
+
+  it("SVC-09: an endpoint that goes moves few others", () => {
+    const endpoints = Array.from({ length: 100 }, (_, i) => socket(i));
+    const before = slotsOf(endpoints, 128);
+    const moved = endpoints.map((gone) => {
+      const after = slotsOf(
+        endpoints.filter((one) => one !== gone),
+        128,
+      );
+      return [...after].filter(([address, slot]) => before.get(address) !== slot).length;
+    });
+    assert.ok(moved.reduce((sum, count) => sum + count, 0) / moved.length < 5);
+  });
+
+  it("SA-01: the kernel's hash, for lengths around its block", () => {
+    const bytes = (length: number): Uint8Array => Uint8Array.from({ length }, (_, i) => i);
+    assert.equal(jenkinsHash(new Uint8Array(), 0), 0xdeadbeef);
+    for (const length of [8, 12, 13, 20, 24]) {
+      assert.notEqual(jenkinsHash(bytes(length), 0), jenkinsHash(bytes(length), 1));
+    }
+    // "Four score and seven years ago" of Jenkins' own lookup3.c.
+    assert.equal(jenkinsHash(new TextEncoder().encode("Four score and seven years ago"), 0), 0x17770551);
+    assert.equal(scaled(0xffff_ffff, 10), 9);
+    assert.equal(scaled(0, 10), 0);
+  });
+
+  it("SA-02: a timeout is met exactly up to ten seconds and where it is a common one, else by at most a quarter more", () => {
+    for (let seconds = 1; seconds <= 86_400; seconds++) {
+      const used = DURATIONS[durationIndex(seconds) - 1] ?? 0;
+      assert.ok(used >= seconds && used <= seconds * 1.25, `${seconds} s as ${used} s`);
+    }
+    for (const seconds of [1, 10, 30, 60, 300, 600, 900, 1800, 3600, 7200, 10_800, 43_200, 86_400]) {
+      assert.equal(DURATIONS[durationIndex(seconds) - 1], seconds);
+    }
+    assert.ok(DURATIONS.every((seconds, i) => i === 0 || seconds > (DURATIONS[i - 1] ?? 0)));
+    assert.ok(DURATIONS.length < 127);
+  });
+});

@@ -1,0 +1,96 @@
+import assert from "node:assert/strict";
+import { parseAddress } from "../../../../../kernel/ip/address.ts";
+import type { CompileContext } from "../../../../../policyd/services/compile/context.ts";
+import type { PortEndpoint } from "../../../../../policyd/services/compile/endpoints.ts";
+import { portEndpoints } from "../../../../../policyd/services/compile/endpoints.ts";
+import { select } from "../../../../../policyd/services/compile/selection.ts";
+import { readScenario } from "../../../../support/services/scenario.ts";
+
+const context: CompileContext = {
+  nodeName: "node1",
+  zone: "zone-a",
+  primaryAddresses: [],
+  refuseExternalIps: false,
+};
+
+/** Endpoints 10.0.0.1 and so on. */
+function endpoints(...parts: readonly Partial<PortEndpoint>[]): readonly PortEndpoint[] {
+  return parts.map((part, i) => ({
+    address: parseAddress(`10.0.0.${i + 1}`),
+    port: 80,
+    state: "ready",
+    isLocal: false,
+    zoneHints: [],
+    nodeHints: [],
+    ...part,
+  }));
+}
+
+/** Which of the endpoints are used, by their number. */
+function chosen(usable: readonly PortEndpoint[], on = context): { all: number[]; local: number[] } {
+  const { all, local } = select(usable, on);
+  const numbers = (list: readonly PortEndpoint[]): number[] => list.map((one) => usable.indexOf(one) + 1);
+  return { all: numbers(all), local: numbers(local) };
+}
+
+const terminating = { state: "terminating" } as const;
+const here = { isLocal: true } as const;
+const zoneA = { zoneHints: ["zone-a"] } as const;
+const zoneB = { zoneHints: ["zone-b"] } as const;
+
+describe("services/compile: which endpoints are used", () => {
+  it("SVC-10 TERM-01 TERM-03: terminating ones only where no other is, for the cluster and the node each by itself", () => {
+    assert.deepEqual(chosen(endpoints({}, terminating, here)), { all: [1, 3], local: [3] });
+    assert.deepEqual(chosen(endpoints({}, { ...terminating, ...here })), { all: [1], local: [2] });
+    assert.deepEqual(chosen(endpoints(terminating, { ...terminating, ...here })), { all: [1, 2], local: [2] });
+  });
+
+  it("HINT-02 HINT-05: hints for this zone narrow the cluster's endpoints, not the node's", () => {
+    assert.deepEqual(chosen(endpoints(zoneA, zoneB, { ...zoneB, ...here })), { all: [1], local: [3] });
+  });
+
+  it("HINT-03: one ready endpoint without a hint, and all are used", () => {
+    assert.deepEqual(chosen(endpoints(zoneA, zoneB, {})).all, [1, 2, 3]);
+    assert.deepEqual(chosen(endpoints(zoneA, zoneB, terminating)).all, [1]);
+  });
+
+  it("HINT-04: none for this zone, or a node without one, and all are used", () => {
+    assert.deepEqual(chosen(endpoints(zoneB, zoneB)).all, [1, 2]);
+    assert.deepEqual(chosen(endpoints(zoneA, zoneB), { ...context, zone: undefined }).all, [1, 2]);
+  });
+
+  it("TD-01: hints for nodes go first, on the same terms", () => {
+    const node1 = { nodeHints: ["node1"] };
+    const node2 = { nodeHints: ["node2"] };
+    assert.deepEqual(chosen(endpoints({ ...zoneA, ...node2 }, { ...zoneB, ...node1 })).all, [2]);
+    assert.deepEqual(chosen(endpoints({ ...zoneA, ...node2 }, { ...zoneB })).all, [1]);
+    assert.deepEqual(chosen(endpoints({ ...zoneA, ...node2 }, { ...zoneB, ...node2 })).all, [1]);
+  });
+
+  it("EPS-04 EPS-05 EPS-06 EPS-08: what slices say of an endpoint, and of one that is in two", () => {
+    const slice = (name: string, entry: string): string => `---
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata: { name: ${name}, labels: { kubernetes.io/service-name: web } }
+addressType: IPv4
+ports: [{ port: 80 }]
+endpoints: [${entry}]
+`;
+    const states = (...entries: readonly string[]): readonly unknown[] => {
+      const slices = readScenario(entries.map((entry, i) => slice(`s${i}`, entry)).join("")).filter(
+        (object) => object.kind === "EndpointSlice",
+      );
+      const port = { name: "", protocol: "TCP", port: 80, targetPort: 80, nodePort: undefined } as const;
+      return portEndpoints(slices, port, 4, context).usable.map(({ state, isLocal }) => [state, isLocal]);
+    };
+    const conditions = (text: string): string => `{ addresses: [10.0.0.1], nodeName: node1, conditions: { ${text} } }`;
+    assert.deepEqual(states("{ addresses: [10.0.0.1] }"), [["ready", false]]);
+    assert.deepEqual(states(conditions("ready: true, terminating: true")), [["ready", true]]);
+    assert.deepEqual(states(conditions("ready: false, serving: true, terminating: true")), [["terminating", true]]);
+    assert.deepEqual(states(conditions("ready: false, serving: true")), []);
+    assert.deepEqual(states(conditions("ready: false, serving: false, terminating: true")), []);
+    const both = [conditions("ready: false, serving: true, terminating: true"), "{ addresses: [10.0.0.1] }"];
+    assert.deepEqual(states(...both), [["ready", true]]);
+    assert.deepEqual(states(...both.toReversed()), [["ready", true]]);
+  });
+});

@@ -1,0 +1,147 @@
+import assert from "node:assert/strict";
+import { evaluate } from "../../../../policyd/services/evaluate/evaluate.ts";
+import { describeVerdict } from "../../../../policyd/services/evaluate/print.ts";
+import { checkScenario, readPacket, readScenarios, scenarioWorld } from "../../../support/evaluate/scenario.ts";
+import type { Scenario } from "../../../support/evaluate/scenario.ts";
+
+const scenarios = new Map(
+  ["frontends", "endpoints", "dual_stack"].flatMap((name) => [
+    ...readScenarios(new URL(`${name}.yaml`, import.meta.url)),
+  ]),
+);
+
+function scenario(name: string): Scenario {
+  const found = scenarios.get(name);
+  assert.ok(found, `no scenario ${name}`);
+  return found;
+}
+
+function check(name: string, families: readonly ("IPv4" | "IPv6")[] = ["IPv4", "IPv6"]): void {
+  for (const family of families) checkScenario(scenario(name), family);
+}
+
+function words(name: string, text: string): readonly string[] {
+  const [packet, remembered] = readPacket(text);
+  return describeVerdict(packet, evaluate(scenarioWorld(scenario(name), "IPv4"), packet, remembered));
+}
+
+describe("policyd/services/evaluate: frontends", () => {
+  it("SVC-02 SVC-03 SVC-04 SVC-05 SVC-06 SVC-07 SVC-08: a port's name and protocol find its numbers in the slices", () => {
+    check("ports");
+  });
+
+  it("HL-01 EN-01: headless, ExternalName and others' Services get nothing, others' slices do not count", () => {
+    check("not_served");
+  });
+
+  it("XIP-01 XIP-02 XIP-03: an external IP is translated and masqueraded for every sender", () =>
+    check("external_ips"));
+
+  it("XIP-03: external IPs can be refused, and then nothing is done for them", () => check("external_ips_refused"));
+
+  it("NODE-01 NODE-02 NODE-03 NODE-06 NODE-07 NODE-10: node ports are served on all own addresses but loopback", () => {
+    check("node_ports");
+  });
+
+  it("NODE-04 NODE-05: nodePortAddresses choose among the node's addresses, never loopback", () => {
+    check("node_port_addresses");
+  });
+
+  it("NODE-04: primary is the node's first internal address", () => check("primary_address"));
+
+  it("SVC-18: Services' addresses come before node ports, cluster IPs before all, the first name before others", () => {
+    check("own_addresses_first");
+  });
+
+  it("LB-01 LB-03 LB-04 LB-08 LB-09 LB-10 LB-11 LB-12 LB-13: the balancer's own addresses count, with ipMode VIP", () => {
+    check("load_balancer");
+  });
+
+  it("LB-05 LB-06: source ranges hold for the balancer's addresses alone, before all else", () =>
+    check("source_ranges"));
+
+  it("LB-06: ranges of which none is valid let nobody in", () => check("ranges_of_no_family"));
+
+  it("SVC-13 SVC-14 POD-12: pods keep their address but before themselves, everyone else gets the node's", () => {
+    check("senders");
+  });
+
+  it("DS-02 DS-06 DS-09 XIP-07: each family has its own cluster IP, frontends and endpoints", () => {
+    check("families", ["IPv4"]);
+  });
+});
+
+describe("policyd/services/evaluate: endpoints", () => {
+  it("SVC-10 TERM-03 NE-05 EPS-04 EPS-05: ready endpoints, in want of any those that serve while they end", () => {
+    check("usable");
+  });
+
+  it("EPS-04: ready alone decides, so what is published while not ready is used", () =>
+    check("published_while_not_ready"));
+
+  it("NOSEL-01 NOSEL-02 NOSEL-03 NOSEL-04 NOSEL-05 NOSEL-06 EPS-03 EPS-07: slices of people's own", () =>
+    check("manual"));
+
+  it("EPS-01 EPS-06 EPS-08 EPS-09: slices are merged, and an endpoint in several of them counts once", () => {
+    check("duplicates");
+  });
+
+  it("SVC-24: an endpoint that is a cluster IP is refused behind its translation", () =>
+    check("cluster_ip_as_endpoint"));
+
+  it("NE-01 NE-02 NE-03 NE-04: without any endpoint every frontend refuses, whatever the policies", () => {
+    check("no_endpoints");
+  });
+
+  it("NE-01: TCP may be refused by a reset", () => check("resets"));
+
+  it("ETP-01 ETP-02 ETP-03 ETP-04 ETP-05 ETP-06 ETP-07 ETP-08 LB-15 LB-16 XIP-06: the external policy Local", () => {
+    check("external_local");
+  });
+
+  it("ITP-01 ITP-02 ITP-03 ITP-04: the internal policy Local rules the cluster IP alone", () =>
+    check("internal_local"));
+
+  it("TERM-01: a policy Local falls back on its own node's terminating endpoints", () => check("terminating"));
+
+  it("HINT-02 HINT-03 HINT-04 HINT-05 HINT-06: zone hints and what keeps them from being used", () =>
+    check("zone_hints"));
+
+  it("HINT-04: a node without a zone uses all endpoints", () => check("no_zone"));
+
+  it("TD-01: node hints come before zone hints", () => check("node_hints"));
+
+  it("SA-01 SA-05 SA-07 SA-08: a client keeps its endpoint as long as that is a candidate", () => check("affinity"));
+});
+
+describe("policyd/services/evaluate/print", () => {
+  it("says what becomes of a packet and why each endpoint is taken or not", () => {
+    assert.deepEqual(words("external_local", "pod 10.244.1.5 TCP 10.240.0.5:30002"), [
+      "TCP 10.244.1.5:40000 -> 10.240.0.5:30002 from a pod of this node",
+      "NodePort 10.240.0.5:30002 of Service default/vote (here)",
+      "externalTrafficPolicy Local, but from a pod of this node: endpoints of all nodes",
+      "hints: unused, not every ready endpoint has one",
+      "goes to one of 2:",
+      "  10.244.1.5:80 ready; source becomes this node's (the pod meets itself)",
+      "  10.244.0.4:80 ready; source stays (a pod of this node)",
+      "  EndpointSlice default/vote-b does not count: no such port",
+    ]);
+  });
+
+  it("says what would have caught a packet that passes", () => {
+    assert.deepEqual(words("external_ips_refused", "outside 10.188.0.4 TCP 192.0.2.5:6379").slice(1), [
+      "passes unchanged: no Service has this address and port",
+      "externalIPs are refused by the configuration, and Service default/redis has it as one",
+    ]);
+  });
+
+  it("has a line without a hole for every verdict of every scenario", () => {
+    for (const [name, { packets }] of scenarios) {
+      for (const text of Object.keys(packets)) {
+        const lines = words(name, text);
+        assert.ok(lines.length > 1, `${name}: ${text}`);
+        for (const line of lines) assert.doesNotMatch(line, /undefined|\[object|null/, `${name}: ${line}`);
+      }
+    }
+  });
+});

@@ -1,0 +1,84 @@
+import assert from "node:assert/strict";
+import * as fc from "fast-check";
+import { evaluate } from "../../../../policyd/services/evaluate/evaluate.ts";
+import type { Verdict } from "../../../../policyd/services/evaluate/verdict.ts";
+import type { ServiceWorld } from "../../../../policyd/services/evaluate/world.ts";
+import { serviceCases } from "../../../support/evaluate/arbitrary_world.ts";
+import { summary } from "../../../support/evaluate/scenario.ts";
+
+describe("policyd/services/evaluate: random clusters", () => {
+  it("EPS-01 EPS-08: the order in which Services, slices and nodes are known decides nothing", () => {
+    fc.assert(
+      fc.property(serviceCases, ({ world, packet }) => {
+        assert.equal(summary(evaluate(reversed(world), packet)), summary(evaluate(world, packet)));
+      }),
+      { numRuns: 1500 },
+    );
+  });
+
+  it("candidates differ, are usable, stay in their scope, and every other endpoint says why it is none", () => {
+    fc.assert(
+      fc.property(serviceCases, ({ world, packet }) => {
+        const verdict = evaluate(world, packet);
+        if (verdict.kind !== "translate") return;
+        const { candidates, route, endpoints, frontend } = verdict;
+        const sockets = candidates.map(({ destination }) => `${destination.address} ${destination.port}`);
+        assert.equal(new Set(sockets).size, sockets.length);
+        const states = new Set(candidates.map(({ because }) => because[0]?.type));
+        assert.equal(states.size, 1, "ready and terminating ones are never mixed");
+        if (route.endpoints === "local") {
+          assert.ok(candidates.every(({ because }) => because.some(({ type }) => type === "on this node")));
+        }
+        const entries = world.endpointSlices
+          .filter(({ namespace, serviceName }) => `${namespace}/${serviceName}` === frontend.service)
+          .flatMap((slice) => slice.endpoints);
+        assert.equal(candidates.length + endpoints.leftOut.length, entries.length);
+      }),
+      { numRuns: 1500 },
+    );
+  });
+
+  it("the generator meets every verdict and every reason often enough to matter", () => {
+    const seen = new Map<string, number>();
+    const runs = 2000;
+    for (const { world, packet } of fc.sample(serviceCases, { numRuns: runs, seed: 4 })) {
+      for (const feature of new Set(featuresOf(evaluate(world, packet))))
+        seen.set(feature, (seen.get(feature) ?? 0) + 1);
+    }
+    const share = (feature: string): number => (seen.get(feature) ?? 0) / runs;
+    const rare = FEATURES.filter((feature) => share(feature) < 0.02);
+    assert.deepEqual(rare, [], JSON.stringify(Object.fromEntries(seen)));
+    assert.ok(share("translate") > 0.3 && share("translate") < 0.7, `${share("translate")} are reachable`);
+  });
+});
+
+const FEATURES = (
+  "translate pass drop reject ClusterIP externalIP LoadBalancer NodePort hairpin masqueraded kept " +
+  "source-range no-local-endpoint no-endpoints no-such-port local-pod node zone-hint node-hint terminating left-out"
+).split(" ");
+
+function featuresOf(verdict: Verdict): readonly string[] {
+  if (verdict.kind === "pass") return ["pass"];
+  if (verdict.kind !== "translate") return [verdict.kind, verdict.reason.type.replaceAll(" ", "-")];
+  const { frontend, route, candidates, endpoints } = verdict;
+  return [
+    "translate",
+    frontend.type,
+    route.because.replaceAll(" ", "-"),
+    ...candidates.flatMap(({ masquerade, because }) => [
+      masquerade.because,
+      masquerade.masqueraded ? "masqueraded" : "kept",
+      ...because.map(({ type }) => (type === "serving while terminating" ? "terminating" : type.replaceAll(" ", "-"))),
+    ]),
+    ...(endpoints.leftOut.length > 0 ? ["left-out"] : []),
+  ];
+}
+
+function reversed(world: ServiceWorld): ServiceWorld {
+  return {
+    ...world,
+    services: world.services.toReversed(),
+    endpointSlices: world.endpointSlices.toReversed(),
+    nodes: world.nodes.toReversed(),
+  };
+}
