@@ -15,7 +15,7 @@ import { Daemon } from "./daemon.ts";
 import { printable } from "./log/line.ts";
 import type { Logger } from "./log/logger.ts";
 import { winstonLogger } from "./log/winston_logger.ts";
-import { openNodeDataplane } from "./node/open.ts";
+import { openNodeDataplanes } from "./node/open.ts";
 import { serveSocket } from "./socket/server.ts";
 import { DirectorySource } from "./source/directory_source.ts";
 import { RealDirectory } from "./source/watched_directory.ts";
@@ -57,8 +57,8 @@ async function compose(configuration: Configuration, objectsDirectory: string, l
   const files = systemFileSystem(syscalls);
   const attachments = new AttachmentRegistry();
   const source = new DirectorySource(new RealDirectory(objectsDirectory), realClock);
-  const node = openNodeDataplane(configuration, { syscalls, clock: realClock, logger, attachments });
-  const parts = { version: VERSION, nodeName, source, attachments, dataplanes: [node], logger, clock: realClock };
+  const dataplanes = openNodeDataplanes(configuration, { syscalls, clock: realClock, logger, attachments });
+  const parts = { version: VERSION, nodeName, source, attachments, dataplanes, logger, clock: realClock };
   const daemon = new Daemon(parts);
   // The socket is first: a second daemon is refused before it has read or changed anything.
   const socket = await serveSocket(socketPath, daemon, logger, { syscalls, files });

@@ -45,6 +45,11 @@ const duration = parsed(parseDuration, "a duration such as 1s, 500ms or 1m30s");
 
 const podCidr = parsed(tryNetwork, 'a prefix without host bits such as "10.244.1.0/24"');
 
+const nodePortAddress = v.union(
+  [v.literal("primary"), parsed(tryNetwork, 'a prefix without host bits or "primary"')],
+  'a prefix without host bits such as "10.0.0.0/8", or "primary"',
+);
+
 const markBit = v.pipe(
   v.union([v.number(), v.pipe(v.string(), v.regex(/^0x[0-9a-fA-F]{1,8}$/), v.transform(Number))], ONE_BIT),
   v.check(isOneBit, ONE_BIT),
@@ -73,6 +78,10 @@ export const entries = {
   markBits: v.optional(markBits, {}),
   bridge: v.optional(bridge, "cni0"),
   podCIDRs: v.optional(v.array(podCidr, "a list of prefixes"), []),
+  nodePortAddresses: v.optional(v.array(nodePortAddress, 'a list of prefixes and "primary"'), []),
+  refuseExternalIPs: v.optional(v.boolean("true or false"), false),
+  tcpReset: v.optional(v.boolean("true or false"), false),
+  dropInvalid: v.optional(v.boolean("true or false"), true),
   minSyncPeriod: v.optional(duration, "1s"),
   syncPeriod: v.optional(duration, "30s"),
 };

@@ -1,3 +1,5 @@
+import type { ServiceRules } from "../services/compile/context.ts";
+
 /** How the names of pods' host interfaces begin (cni/names.ts). */
 export const HOST_INTERFACE_PREFIX = "dbv";
 
@@ -16,6 +18,8 @@ export interface NodeConfiguration {
   readonly markBits: MarkBits;
   /** The tables are owned by this process (kernel >= 6.9). */
   readonly tableOwner: boolean;
+  /** How Services are served; undefined where another program does it. */
+  readonly services?: ServiceRules;
   /** {@link HOST_INTERFACE_PREFIX} when absent. Ports whose names begin otherwise are others' and left alone. */
   readonly hostInterfacePrefix?: string;
 }

@@ -8,6 +8,7 @@ import { attachmentKey } from "../attachments/registry.ts";
 import type { Conflict } from "../attachments/rule_holders.ts";
 import { hasRules, RuleHolders, supersededBy } from "../attachments/rule_holders.ts";
 import type { Dataplane } from "../dataplane.ts";
+import type { Claim } from "../dataplane/claim.ts";
 import type { Ruleset } from "../dataplane/ruleset.ts";
 import type { RulesetWatch } from "../dataplane/ruleset_watch.ts";
 import type { Logger } from "../log/logger.ts";
@@ -26,6 +27,8 @@ export interface NodeDataplaneParts {
   readonly logger: Logger;
   /** The pods of this node: those that were attached before this daemon started, and those that register. */
   readonly attachments: AttachmentRegistry;
+  /** What the tables have of a pod beside what binds it to its port. */
+  readonly furtherElements: (attachment: AttachmentRecord) => readonly Claim[];
 }
 
 /**
@@ -87,7 +90,8 @@ export class NodeDataplane implements Dataplane {
     }
     for (const gone of supersededBy(attachment, attachments.values())) this.#forget(gone);
     this.#take(attachment);
-    ruleset.claim(ownerOf(attachment), attachmentElements(attachment), true);
+    const elements = [...attachmentElements(attachment), ...this.#parts.furtherElements(attachment)];
+    ruleset.claim(ownerOf(attachment), elements, true);
     if (!ruleset.flush()) {
       throw new DrawbridgeError(
         "ERR_UNAVAILABLE",
@@ -118,7 +122,7 @@ export class NodeDataplane implements Dataplane {
   #claim(attachment: AttachmentRecord): Conflict | undefined {
     const conflict = hasRules(attachment) ? this.#holders.take(attachment) : undefined;
     const elements = conflict === undefined ? attachmentElements(attachment) : guardElements(attachment);
-    this.#parts.ruleset.claim(ownerOf(attachment), elements);
+    this.#parts.ruleset.claim(ownerOf(attachment), [...elements, ...this.#parts.furtherElements(attachment)]);
     return conflict;
   }
 

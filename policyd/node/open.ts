@@ -9,11 +9,14 @@ import { LinkRemoval } from "../attachments/link_removal.ts";
 import { isPresent } from "../attachments/presence.ts";
 import type { AttachmentRegistry } from "../attachments/registry.ts";
 import type { Clock } from "../clock.ts";
+import type { Dataplane } from "../dataplane.ts";
 import type { Configuration } from "../configuration/configuration.ts";
 import { Ruleset } from "../dataplane/ruleset.ts";
 import { RulesetWatch } from "../dataplane/ruleset_watch.ts";
 import { withVersion } from "../dataplane/schema.ts";
 import type { Logger } from "../log/logger.ts";
+import type { ServiceRules } from "../services/compile/context.ts";
+import { serviceElements, ServicesDataplane } from "../services/services_dataplane.ts";
 import { kernelFlowMemory } from "./flow_memory.ts";
 import { NodeDataplane } from "./node_dataplane.ts";
 import { nodeTables } from "./tables.ts";
@@ -31,16 +34,16 @@ const LOWEST_PORT_ID = 2 ** 30;
 const HIGHEST_PORT_ID = 2 ** 31;
 
 /**
- * Opens the kernel's nftables and links of this thread's network namespace for the node's tables. Nothing is written
- * before {@link NodeDataplane.synced}.
+ * Opens the kernel's nftables and links of this thread's network namespace for the node's tables and Services. Nothing is
+ * written before {@link NodeDataplane.synced}.
  *
  * @throws SyscallError without CAP_NET_ADMIN or without nftables in the kernel
  * @throws DrawbridgeError ERR_NFTABLES_VALUE when the bridge has a name no rule can hold
  */
-export function openNodeDataplane(configuration: Configuration, machine: NodeMachine): NodeDataplane {
+export function openNodeDataplanes(configuration: Configuration, machine: NodeMachine): readonly Dataplane[] {
   const { syscalls, clock, logger, attachments } = machine;
   const { minSyncPeriod, syncPeriod, stateDirectory } = configuration;
-  const tables = nodeTables(configuration).map(withVersion);
+  const tables = nodeTables({ ...configuration, services: serviceRules(configuration) }).map(withVersion);
   const portId = randomInt(LOWEST_PORT_ID, HIGHEST_PORT_ID);
   const kernel = new NftablesSocket(syscalls, portId);
   const ruleset = new Ruleset({ kernel, clock, logger, tables, minSyncPeriod, syncPeriod });
@@ -55,7 +58,14 @@ export function openNodeDataplane(configuration: Configuration, machine: NodeMac
   const startEvents = (): KernelEvents => startEventThread({ calls: syscalls });
   const flows = kernelFlowMemory(syscalls);
   const place = { stateDirectory, files: systemFileSystem(syscalls) };
-  return new NodeDataplane({
+  const services = new ServicesDataplane({
+    nodeName: configuration.nodeName,
+    ruleset,
+    podCidrs: configuration.podCIDRs,
+    nodePortAddresses: configuration.nodePortAddresses,
+    refuseExternalIps: configuration.refuseExternalIPs,
+  });
+  const node = new NodeDataplane({
     ruleset,
     watch,
     startEvents,
@@ -64,5 +74,13 @@ export function openNodeDataplane(configuration: Configuration, machine: NodeMac
     isPresent: (attachment) => isPresent(attachment, place, routes),
     logger,
     attachments,
+    furtherElements: serviceElements,
   });
+  // The node's comes last: it starts the ruleset, and by then what the others want has been claimed.
+  return [services, node];
+}
+
+/** How the configuration has Services served: what the rules depend on, apart from what is in the cluster. */
+export function serviceRules({ markBits, tcpReset, dropInvalid }: Configuration): ServiceRules {
+  return { masqueradeBit: markBits.masquerade, tcpReset, dropInvalid };
 }

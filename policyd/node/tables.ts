@@ -1,5 +1,6 @@
 import type { Table, TableReference } from "../../kernel/nftables/object.ts";
 import { bridgePackets } from "./bridge_packets.ts";
+import { services } from "../services/compile/services_part.ts";
 import type { NodeConfiguration } from "./configuration.ts";
 import { guard } from "./guard.ts";
 import { hostPorts } from "./host_ports.ts";
@@ -22,6 +23,7 @@ export function nodeTables(configuration: NodeConfiguration): readonly Table[] {
       bridgePackets(configuration),
       hostPorts(),
       podMasquerade(),
+      ...(configuration.services === undefined ? [] : [services(configuration.services)]),
     ]),
   ];
 }

@@ -15,6 +15,7 @@ import { familyOf, formatAddress } from "../../kernel/ip/address.ts";
 import { nodeSyscalls } from "../../kernel/syscall/node.ts";
 import { attachmentKey } from "../../policyd/attachments/registry.ts";
 import { linkLocalAddress } from "../../policyd/node/attachment_elements.ts";
+import { GUARD_SETS } from "../../policyd/node/guard.ts";
 import { nodeTables } from "../../policyd/node/tables.ts";
 import type { Lab } from "../lab/lab.ts";
 import { createLab } from "../lab/lab.ts";
@@ -29,6 +30,7 @@ import type { DaemonProcess } from "../support/policyd.ts";
 import { startDaemon } from "../support/policyd.ts";
 import { requireKernel } from "../support/privilege.ts";
 import { randomFrom } from "../support/random.ts";
+import { SERVICE_RULES } from "../support/services/scenario.ts";
 
 /** 10,000 in all: how many go where. */
 const SHARES = { json: 5800, yaml: 400, pasted: 800, fileNames: 1000, attachments: 2000 } as const;
@@ -46,9 +48,12 @@ const objectSchema = v.union([
   v.strictObject({ table: v.object({ family: v.string(), name: v.string() }) }),
   v.strictObject({ chain: named }),
   v.strictObject({ rule: v.object({ family: v.string(), table: v.string(), chain: v.string(), expr: v.unknown() }) }),
-  v.strictObject({ set: v.object({ ...named.entries, elem: v.optional(v.array(elementSchema), []) }) }),
-  v.strictObject({ map: v.object({ ...named.entries, elem: v.optional(v.pipe(v.array(v.unknown()), v.length(0))) }) }),
+  v.strictObject({ set: v.object({ ...named.entries, elem: v.optional(v.array(v.unknown()), []) }) }),
+  v.strictObject({ map: v.object({ ...named.entries, elem: v.optional(v.array(v.unknown())) }) }),
 ]);
+const guardedElements = v.array(elementSchema);
+/** The sets that say whose a port is: their elements are those of attachments, one by one. */
+const GUARDED: ReadonlySet<string> = new Set(Object.values(GUARD_SETS).map(({ name }) => name));
 const listingSchema = v.object({ nftables: v.array(objectSchema) });
 
 describe("what strangers write", function () {
@@ -123,7 +128,7 @@ describe("what strangers write", function () {
     assert.equal(daemon.child.exitCode, null);
 
     const { tables, rules, elements } = listed(node);
-    const schema = nodeTables(NODE_CONFIGURATION);
+    const schema = nodeTables({ ...NODE_CONFIGURATION, services: SERVICE_RULES });
     assert.deepEqual(
       tables,
       new Map(
@@ -261,8 +266,11 @@ function listed(namespace: LabNamespace) {
     if ("set" in object) {
       const { family, table, name, elem } = object.set;
       tables.get(`${family} ${table}`)?.push(`set ${name}`);
+      if (!GUARDED.has(name)) continue;
       elements.push(
-        ...elem.map(({ elem: { val, comment } }) => `${name}: ${val.concat.join(" . ")} "${comment ?? ""}"`),
+        ...v
+          .parse(guardedElements, elem)
+          .map(({ elem: { val, comment } }) => `${name}: ${val.concat.join(" . ")} "${comment ?? ""}"`),
       );
     }
   }

@@ -1,4 +1,4 @@
-import { mkdirSync } from "node:fs";
+import { mkdirSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import type { Configuration } from "../lab/cni.ts";
 import type { Lab } from "../lab/lab.ts";
 import type { WiredNode } from "../lab/topology.ts";
@@ -35,6 +35,14 @@ export class PolicydNode {
     this.#daemon = daemon;
     await daemon.statusWhen(({ isSynced }) => isSynced, "synced");
     return daemon;
+  }
+
+  /** Puts a file of objects where the daemon looks, whole; an empty text takes it away. */
+  put(name: string, text: string): void {
+    const path = `${this.#directory}/objects/${name}`;
+    if (text === "") return rmSync(path);
+    writeFileSync(`${this.#directory}/new`, text);
+    renameSync(`${this.#directory}/new`, path);
   }
 
   /** Ends the daemon as a crash would. */

@@ -17,7 +17,7 @@ import type { TablePart } from "../../node/table_part.ts";
 import type { ServiceRules } from "./context.ts";
 import { ADDRESS_SETS } from "./frontend_sets.ts";
 import { FAMILIES, FRONTEND_KINDS, frontendKey, nameOf, words } from "./frontend_space.ts";
-import { fromLocalPod, ofFrontend } from "./nat_part.ts";
+import { atNoAddress, fromLocalPod, ofFrontend } from "./nat_part.ts";
 
 /** The comments of the rules that drop, by which people and metrics tell their counters apart. */
 export const ServiceDropReason = {
@@ -65,7 +65,7 @@ export function checks(rules: ServiceRules): TablePart {
 
 function sourceRule(kind: (typeof FRONTEND_KINDS)[number]): Rule {
   const isAllowed = inSet(frontendKey(kind, "th", words[kind.family].source), nameOf("allowed", kind));
-  return dropping(ServiceDropReason.SOURCE, ...ofFrontend("restricted", kind), not(isAllowed));
+  return dropping(ServiceDropReason.SOURCE, ...ofFrontend("restricted", kind), not(isAllowed), ...atNoAddress(kind));
 }
 
 function strayRules({ dropInvalid }: ServiceRules): readonly Rule[] {
@@ -84,12 +84,16 @@ function strayRules({ dropInvalid }: ServiceRules): readonly Rule[] {
   ];
 }
 
+const unreachable: Statement = { kind: "reject", reply: "icmpx port-unreachable" };
+
 function refusals({ tcpReset }: ServiceRules): readonly Rule[] {
-  const unreachable: Statement = { kind: "reject", reply: "icmpx port-unreachable" };
   return [...(tcpReset ? [rule({ kind: "reject", reply: "tcp reset" })] : []), rule(unreachable)];
 }
 
-/** Ports that a Service's own address does not have are refused too, since the address is nobody's. */
+/**
+ * Ports that a Service's own address does not have are refused too, since the address is nobody's; never by a reset,
+ * which says that a Service is there.
+ */
 function unservedRules(): readonly Rule[] {
   return [
     ...FRONTEND_KINDS.flatMap((kind) => [
@@ -97,7 +101,7 @@ function unservedRules(): readonly Rule[] {
       dropping(ServiceDropReason.NO_LOCAL, ...ofFrontend("drop", kind)),
     ]),
     ...FAMILIES.map((family) =>
-      rule(inSet(words[family].destination, `${ADDRESS_SETS.cluster}${family}`), goTo("refuse")),
+      rule(inSet(words[family].destination, `${ADDRESS_SETS.cluster}${family}`), unreachable),
     ),
   ];
 }

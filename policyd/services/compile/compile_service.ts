@@ -4,6 +4,8 @@ import { commentText } from "../../../kernel/nftables/identifier.ts";
 import type { EndpointSlice, Service, ServicePort } from "../../cluster/model.ts";
 import type { Claim } from "../../dataplane/claim.ts";
 import { affinityElements } from "./affinity_elements.ts";
+import type { FrontendHolders } from "./arbitration.ts";
+import { frontendId } from "./arbitration.ts";
 import { claim, keyOf, kindOf } from "./claims.ts";
 import type { CompileContext } from "./context.ts";
 import { endpointElements } from "./endpoint_elements.ts";
@@ -42,11 +44,13 @@ interface Destinations {
  * node, at the cost of this Service's size alone. The order of slices and of what is in them does not matter.
  *
  * @param slices those of the Service; others are passed over
+ * @param holders who has the frontends that several Services claim; without them this one has all it claims
  */
 export function compileService(
   service: Service,
   slices: readonly EndpointSlice[],
   context: CompileContext,
+  holders?: Pick<FrontendHolders, "holder">,
 ): CompiledService {
   const own = slices.filter((slice) => isSliceOf(slice, service));
   const claims: Claim[] = [];
@@ -62,7 +66,14 @@ export function compileService(
       for (const address of endpoints.ignored) ignored.add(address);
       const selection = select(endpoints.usable, context);
       for (const frontend of frontendsOf(service, port, family, context)) {
-        const id = `${family} ${keyOf(frontend, port.protocol).join(" ")}`;
+        const id = frontendId(frontend, port.protocol, family);
+        const holder = holders?.holder(id) ?? service.key;
+        if (holder !== service.key) {
+          problems.push(
+            `Service ${service.key}: port ${port.name}: ${frontend.type} ${port.protocol} ${frontend.port} is Service ${holder}'s`,
+          );
+          continue;
+        }
         if (taken.has(id)) {
           problems.push(
             `Service ${service.key}: port ${port.name}: ${frontend.type} ${port.protocol} ${frontend.port} is another port's of it`,

@@ -50,7 +50,8 @@ export function isSliceOf(slice: EndpointSlice, service: Service): boolean {
 
 /**
  * The endpoints of a port in a family: a slice's port is the Service's by name and protocol, and has the number (SVC-02,
- * SVC-03). Of the same address and port in several slices (EPS-08) the better state counts, and it is local if one says so.
+ * SVC-03). Of several entries with one address and port (EPS-08) a ready one counts, then that of the slice that sorts
+ * first; it is local if one of them says so.
  */
 export function portEndpoints(
   slices: readonly EndpointSlice[],
@@ -60,7 +61,7 @@ export function portEndpoints(
 ): PortEndpoints {
   const found = new Map<string, PortEndpoint>();
   const ignored = new Set<Address>();
-  for (const slice of slices) {
+  for (const slice of slices.toSorted((a, b) => (a.key < b.key ? -1 : 1))) {
     for (const { name, protocol, port: number } of slice.ports) {
       if (name !== port.name || protocol !== port.protocol || number === undefined) continue;
       for (const endpoint of slice.endpoints) {
@@ -94,8 +95,8 @@ function portEndpoint(
   return { ...socket, state, isLocal: nodeName === thisNode, zoneHints, nodeHints };
 }
 
-function merged(one: PortEndpoint | undefined, other: PortEndpoint): PortEndpoint {
-  if (one === undefined) return other;
-  const state = one.state === "ready" || other.state === "ready" ? "ready" : "terminating";
-  return { ...(one.state === state ? one : other), state, isLocal: one.isLocal || other.isLocal };
+function merged(first: PortEndpoint | undefined, next: PortEndpoint): PortEndpoint {
+  if (first === undefined) return next;
+  const better = first.state !== "ready" && next.state === "ready" ? next : first;
+  return { ...better, isLocal: first.isLocal || next.isLocal };
 }

@@ -28,7 +28,7 @@ export const ADDRESS_SETS = {
   /** Pods of this node but those of its own network. */
   localPods: "localpods",
   /** Pairs of a pod of this node with itself. */
-  hairpin: "hairpin",
+  hairpin: "selfpairs",
   /** Those by which NodePorts are served, if the node has them. */
   nodePorts: "nodeports",
 } as const;

@@ -22,7 +22,11 @@ export function familiesOf(service: Service): readonly RuleFamily[] {
   return ([4, 6] as const).filter((family) => families.has(family));
 }
 
-/** A port's frontends in one family, each address once; the Service's own address goes first, then the load balancer's. */
+/**
+ * A port's frontends in one family, each address once; the Service's own address goes first, then the load balancer's.
+ *
+ * Node ports and the load balancer's addresses are those that are reported, whatever the type (NODE-10, LB-01, LB-09).
+ */
 export function frontendsOf(
   service: Service,
   { port, nodePort }: ServicePort,
@@ -37,10 +41,9 @@ export function frontendsOf(
     }
   };
   add("cluster", service.clusterIps);
-  if (service.type === "LoadBalancer") add("load balancer", virtualAddresses(service));
+  add("load balancer", virtualAddresses(service));
   if (!refuseExternalIps) add("external", service.externalIps);
-  const hasNodePort = nodePort !== undefined && service.type !== "ClusterIP";
-  return [...found.values(), ...(hasNodePort ? [{ type: "node port", port: nodePort } as const] : [])];
+  return [...found.values(), ...(nodePort === undefined ? [] : [{ type: "node port", port: nodePort } as const])];
 }
 
 /** The load balancer's addresses that packets still carry when they arrive (LB-01, LB-12). */

@@ -28,7 +28,7 @@ export function nat({ masqueradeBit }: ServiceRules): TablePart {
       {
         name: "services",
         rules: FRONTEND_KINDS.toSorted((a, b) => Number(a.space === "port") - Number(b.space === "port")).map((kind) =>
-          rule(...ofFrontend("", kind), goTo(nameOf("", kind))),
+          rule(...ofFrontend("", kind), ...atNoAddress(kind), goTo(nameOf("", kind))),
         ),
       },
       ...(["prerouting", "output"] as const).map((hook): Chain => ({
@@ -58,6 +58,18 @@ export function nat({ masqueradeBit }: ServiceRules): TablePart {
 export function ofFrontend(subject: string, kind: FrontendKind): readonly Statement[] {
   const isOne = inSet(frontendKey(kind), nameOf(subject, kind));
   return kind.space === "service" ? [isOne] : [isOne, ...toNodePortAddress(kind.family)];
+}
+
+/**
+ * Whether no frontend by address has a packet that one by port has, though it be one without endpoints: those by address
+ * go first (SVC-18). Nothing for frontends by address.
+ */
+export function atNoAddress({ family, space }: FrontendKind): readonly Statement[] {
+  if (space === "service") return [];
+  const byAddress = { family, space: "service" } as const;
+  return (["", "reject", "drop"] as const).map((subject) =>
+    not(inSet(frontendKey(byAddress), nameOf(subject, byAddress))),
+  );
 }
 
 /** Whether a packet's destination is an address of the node by which NodePorts are served. */
@@ -91,9 +103,9 @@ function frontendChains(kind: FrontendKind, masqueradeBit: number): readonly Cha
     {
       name: nameOf("", kind),
       rules: [
-        ...fromOutside,
         rule(inSet(frontendKey(kind), nameOf("masquerade", kind)), hide),
         rule(inSet(frontendKey(kind), external), goTo(external)),
+        ...fromOutside,
         rule(toAll),
       ],
     },

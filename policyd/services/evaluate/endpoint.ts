@@ -28,7 +28,8 @@ const ORDER: readonly Usability[] = ["ready", "terminating", "unusable"];
 
 /**
  * The endpoints of a Service's port in one family, each once (EPS-01, EPS-08): of several entries with one address and
- * port the most usable counts, then one that is local, then that of the slice that sorts first.
+ * port the most usable counts, then that of the slice that sorts first. It is local if a usable one of them says so: they
+ * are one pod, and people's own slices need not name its node.
  */
 export function endpointsOf(world: ServiceWorld, service: Service, port: ServicePort, family: Family): PortEndpoints {
   const ignoredSlices: IgnoredSlice[] = [];
@@ -44,12 +45,16 @@ export function endpointsOf(world: ServiceWorld, service: Service, port: Service
   }
   const leftOut: LeftOut[] = [];
   const best = new Map<string, PortEndpoint>();
-  for (const entry of all.toSorted(compareEntries)) {
+  for (const entry of all.toSorted((a, b) => ORDER.indexOf(a.usability) - ORDER.indexOf(b.usability))) {
     const special = specialClass(entry.socket.address);
     const key = `${entry.socket.address} ${entry.socket.port}`;
+    const known = best.get(key);
     if (special !== undefined) leftOut.push(leaveOut(entry, `${special} address`));
-    else if (best.has(key)) leftOut.push(leaveOut(entry, "same endpoint in another slice"));
-    else best.set(key, entry);
+    else if (known === undefined) best.set(key, entry);
+    else {
+      leftOut.push(leaveOut(entry, "same endpoint in another slice"));
+      if (entry.isLocal && entry.usability !== "unusable") best.set(key, { ...known, isLocal: true });
+    }
   }
   return { endpoints: [...best.values()], leftOut, ignoredSlices };
 }
@@ -86,8 +91,4 @@ function entriesOf({ nodeName }: ServiceWorld, slice: EndpointSlice, port: numbe
 function usabilityOf({ isReady, isServing, isTerminating }: Endpoint): Usability {
   if (isReady) return "ready";
   return isServing && isTerminating ? "terminating" : "unusable";
-}
-
-function compareEntries(a: PortEndpoint, b: PortEndpoint): number {
-  return ORDER.indexOf(a.usability) - ORDER.indexOf(b.usability) || Number(b.isLocal) - Number(a.isLocal);
 }

@@ -28,7 +28,7 @@ export function evaluate(world: ServiceWorld, packet: Packet, remembered?: Socke
   if (impossible !== undefined) return impossible;
   const found = findFrontend(world, packet);
   if (found === undefined) return judgeStray(world, packet);
-  const sourceRanges = judgeSource(world, found.service, packet);
+  const sourceRanges = judgeSource(world, found, packet);
   if (sourceRanges === "outside") {
     return drop({ type: "source range", service: found.service.key }, { frontend: found.frontend });
   }
@@ -94,7 +94,7 @@ function candidate(
   return Object.freeze({
     destination: socket,
     because,
-    masquerade: masqueradeOf(frontend.type, route, senderOf(world, packet), packet, socket.address),
+    masquerade: masqueradeOf(world, packet, frontend.type, route, socket.address),
     isRejected: ownerOfClusterIp(world, socket.address) !== undefined,
   });
 }

@@ -12,7 +12,7 @@ const ZONE_LABEL = "topology.kubernetes.io/zone";
 export function hintUse({ nodes, nodeName }: ServiceWorld, endpoints: readonly PortEndpoint[]): HintUse {
   const ready = endpoints.filter(({ usability }) => usability === "ready").map(({ endpoint }) => endpoint);
   if (ready.length === 0) return { type: "unused", because: "no ready endpoint" };
-  const zone = nodes.find(({ name }) => name === nodeName)?.labels[ZONE_LABEL];
+  const zone = nodes.find(({ name }) => name === nodeName)?.labels[ZONE_LABEL] || undefined;
   const haveNodes = ready.every(({ nodeHints }) => isSome(nodeHints));
   const haveZones = ready.every(({ zoneHints }) => isSome(zoneHints));
   if (haveNodes && ready.some(({ nodeHints }) => nodeHints?.includes(nodeName) === true)) {

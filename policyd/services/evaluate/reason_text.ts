@@ -70,4 +70,5 @@ const stays = {
   "source is a pod": "a pod of the cluster",
   "external policy": "externalTrafficPolicy Local",
   "local pod": "a pod of this node",
+  "stays here": "the endpoint is an address of this node",
 } as const;

@@ -2,7 +2,9 @@ import type { Address } from "../../../kernel/ip/address.ts";
 import type { Service } from "../../cluster/model.ts";
 import type { Packet } from "./packet.ts";
 import type { Sender } from "./sender.ts";
+import { senderOf } from "./sender.ts";
 import type { Frontend, Masquerade, Route } from "./verdict.ts";
+import type { ServiceWorld } from "./world.ts";
 
 /**
  * Which endpoints the traffic policies leave a sender (ITP-01 to ITP-04, ETP-01 to ETP-08): the internal one rules the
@@ -21,16 +23,19 @@ export function routeOf(frontend: Frontend["type"], service: Service, sender: Se
 
 /**
  * Whether a packet leaves with an address of this node, so that the answer comes back here (SVC-13, SVC-14, NODE-07,
- * XIP-02, LB-04, ETP-02, ETP-06). A local pod that meets itself always does (POD-12).
+ * XIP-02, LB-04, ETP-02, ETP-06). A local pod that meets itself always does (POD-12); what came from elsewhere to an
+ * endpoint on one of the node's own addresses never does, since it leaves by no interface.
  */
 export function masqueradeOf(
+  world: ServiceWorld,
+  packet: Packet,
   frontend: Frontend["type"],
   route: Route,
-  sender: Sender,
-  { source }: Packet,
   endpoint: Address,
 ): Masquerade {
-  if (sender === "local pod" && source === endpoint) return { masqueraded: true, because: "hairpin" };
+  const sender = senderOf(world, packet);
+  if (sender !== "node" && world.nodeAddresses.has(endpoint)) return { masqueraded: false, because: "stays here" };
+  if (sender === "local pod" && packet.source === endpoint) return { masqueraded: true, because: "hairpin" };
   if (frontend === "ClusterIP") {
     return sender === "node" || sender === "outside"
       ? { masqueraded: true, because: "source is no pod" }

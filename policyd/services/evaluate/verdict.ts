@@ -101,7 +101,10 @@ export type TakenReason =
 /** Whether the packet gets an address of this node as its source. */
 export type Masquerade =
   | { readonly masqueraded: true; readonly because: "hairpin" | "external policy" | "source is no pod" | "node" }
-  | { readonly masqueraded: false; readonly because: "source is a pod" | "external policy" | "local pod" };
+  | {
+      readonly masqueraded: false;
+      readonly because: "source is a pod" | "external policy" | "local pod" | "stays here";
+    };
 
 /** What was made of the Service's slices. */
 export interface EndpointReport {

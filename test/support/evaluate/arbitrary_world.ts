@@ -26,6 +26,8 @@ const NODE_PORTS = [30_001, 30_002, 30_003];
 const PROTOCOLS = ["TCP", "UDP", "SCTP"] as const;
 const RANGES = ["10.188.0.0/16", "10.240.0.0/24", "198.51.100.0/24"];
 
+const ENFORCED = { "drawbridge.dev/enforce-source-ranges": "true" };
+
 const policy = fc.constantFrom("Cluster", "Local");
 const some = (values: readonly string[]) => fc.uniqueArray(fc.constantFrom(...values), { maxLength: 2 });
 const rarely = fc.integer({ min: 1, max: 12 }).map((number) => number === 7);
@@ -108,6 +110,7 @@ const service = fc.record({
   ranges: fc.constantFrom([], [], [], [], RANGES.slice(0, 2), RANGES.slice(0, 1), RANGES.slice(2)),
   externalTrafficPolicy: policy,
   internalTrafficPolicy: policy,
+  isEnforced: rarely,
   hasAffinity: rarely,
   slices: fc.oneof(
     { weight: 1, arbitrary: fc.array(slice, { maxLength: 0 }) },
@@ -126,7 +129,7 @@ function serviceManifests(one: RandomService, index: number): readonly object[] 
     {
       apiVersion: "v1",
       kind: "Service",
-      metadata: { name, labels },
+      metadata: { name, labels, annotations: one.isEnforced ? ENFORCED : {} },
       spec: {
         type: one.ingress.length > 0 ? "LoadBalancer" : nodePort === undefined ? "ClusterIP" : "NodePort",
         clusterIP: one.isHeadless ? "None" : one.clusterIP,

@@ -52,6 +52,7 @@ function setUp(records: readonly AttachmentRecord[] = []) {
     isPresent: ({ containerId }) => !absent.has(containerId),
     logger,
     attachments,
+    furtherElements: () => [],
   });
   const source = { start: () => {}, stop: () => {}, problems: () => [] };
   const parts = { version: "1", nodeName: "n", source, attachments, dataplanes: [dataplane], logger, clock };

@@ -7,6 +7,7 @@ import { formatTable } from "../../../kernel/nftables/text.ts";
 import type { NodeConfiguration } from "../../../policyd/node/configuration.ts";
 import { HOST_INTERFACE_PREFIX } from "../../../policyd/node/configuration.ts";
 import { nodeTables } from "../../../policyd/node/tables.ts";
+import { SERVICE_RULES } from "../../support/services/scenario.ts";
 
 const DEFAULTS: NodeConfiguration = {
   bridge: "cni0",
@@ -100,6 +101,18 @@ describe("the tables of a node", () => {
       chainText("drop_redirects", other)[2] ?? "",
       /^oifname "br-pods.1" icmpv6 type nd-redirect counter drop/,
     );
+  });
+
+  it("have no name twice, with Services too", () => {
+    for (const { sets, chains } of nodeTables({ ...DEFAULTS, services: SERVICE_RULES })) {
+      for (const objects of [sets, chains]) {
+        const names = objects.map(({ name }) => name);
+        assert.deepEqual(
+          names.filter((name, index) => names.indexOf(name) !== index),
+          [],
+        );
+      }
+    }
   });
 
   it("are owned where the configuration says so", () => {

@@ -32,6 +32,10 @@ describe("policyd/configuration", () => {
       markBits: { masquerade: 0x1000_0000, bridged: 0x2000_0000 },
       bridge: "cni0",
       podCIDRs: [],
+      nodePortAddresses: [],
+      refuseExternalIPs: false,
+      tcpReset: false,
+      dropInvalid: true,
       minSyncPeriod: 1000,
       syncPeriod: 30_000,
     });

@@ -1,0 +1,134 @@
+import assert from "node:assert/strict";
+import { addressFromValue } from "../../../kernel/ip/address.ts";
+import { keyText } from "../../../kernel/nftables/element.ts";
+import type { Element, Table } from "../../../kernel/nftables/object.ts";
+import type { Claim } from "../../../policyd/dataplane/claim.ts";
+import { isSameElement } from "../../../policyd/dataplane/claim.ts";
+import { marks } from "../../../policyd/node/marks.ts";
+import { INET_TABLE } from "../../../policyd/node/table_part.ts";
+import { FrontendHolders } from "../../../policyd/services/compile/arbitration.ts";
+import { compileService } from "../../../policyd/services/compile/compile_service.ts";
+import { jenkinsHash, scaled } from "../../../policyd/services/compile/jenkins_hash.ts";
+import {
+  localPodElements,
+  nodePortElements,
+  podRangeElements,
+} from "../../../policyd/services/compile/node_elements.ts";
+import { ServiceIndex } from "../../../policyd/services/compile/service_index.ts";
+import { services } from "../../../policyd/services/compile/services_part.ts";
+import { socketBytes } from "../../../policyd/services/compile/socket_address.ts";
+import type { Packet, SocketAddress } from "../../../policyd/services/evaluate/packet.ts";
+import type { ServiceWorld } from "../../../policyd/services/evaluate/world.ts";
+import { surroundingsOf, walkedOutcome } from "../evaluate/agreement.ts";
+import { FlowTable } from "../nftables/interpreter/flow_table.ts";
+import { Ruleset } from "../nftables/interpreter/ruleset.ts";
+import type { HashInput } from "../nftables/interpreter/surroundings.ts";
+import { SERVICE_RULES } from "./scenario.ts";
+
+const BRIDGE = "cni0";
+
+/** The inet table with what Services need of it: their own part, and the one that takes marks off again. */
+function tableFor(tcpReset: boolean): Table {
+  const bits = { masquerade: SERVICE_RULES.masqueradeBit, bridged: 0x2000_0000 };
+  const parts = [
+    marks({ bridge: BRIDGE, markBits: bits, tableOwner: false }),
+    services({ ...SERVICE_RULES, tcpReset }),
+  ];
+  return {
+    ...INET_TABLE,
+    sets: parts.flatMap(({ sets }) => sets),
+    chains: parts.flatMap(({ chains }) => chains),
+  };
+}
+
+const TABLES = { refused: tableFor(false), reset: tableFor(true) };
+
+/** What the compiler makes of all Services of a world, as the daemon would claim it. */
+export function compiledClaims(world: ServiceWorld): readonly Claim[] {
+  const { nodeName, configuration, endpointSlices, nodes, localPods } = world;
+  const index = new ServiceIndex(nodeName);
+  index.apply(
+    [...world.services, ...endpointSlices, ...nodes].map((object) => ({
+      type: "set",
+      kind: object.kind,
+      key: object.key,
+      object,
+    })),
+  );
+  const facts = index.nodeFacts();
+  const context = { nodeName, refuseExternalIps: configuration.refuseExternalIps, ...facts };
+  const holders = new FrontendHolders();
+  for (const service of world.services) holders.replace(service.key, service, context);
+  return [
+    ...podRangeElements([...configuration.clusterCidrs, ...index.podCidrs()]),
+    ...nodePortElements(configuration.nodePortAddresses, facts.primaryAddresses),
+    ...localPodElements([...localPods]),
+    ...world.services.flatMap(
+      (service) => compileService(service, index.slicesOf(service.key), context, holders).claims,
+    ),
+  ];
+}
+
+/**
+ * The elements by their set. Several Services may claim one element, and then they all have to mean the same.
+ *
+ * @throws AssertionError where two differ
+ */
+export function agreedElements(claims: readonly Claim[]): ReadonlyMap<string, readonly Element[]> {
+  const found = new Map<string, Map<string, Element>>();
+  for (const { set, element } of claims) {
+    const elements = found.get(set) ?? new Map<string, Element>();
+    const key = keyText(element.key);
+    const known = elements.get(key);
+    assert.ok(known === undefined || isSameElement(known, element), `two Services claim ${key} of ${set}`);
+    found.set(set, elements.set(key, element));
+  }
+  return new Map([...found].map(([set, elements]) => [set, [...elements.values()]]));
+}
+
+/** The rules of a world's node, with the memory that they write. */
+export class CompiledNode {
+  readonly #world: ServiceWorld;
+  readonly #elements: ReadonlyMap<string, readonly Element[]>;
+  /** Where no rule writes into a set, nothing is to be forgotten. */
+  readonly #unchanging: Ruleset | undefined;
+
+  constructor(world: ServiceWorld) {
+    this.#world = world;
+    this.#elements = agreedElements(compiledClaims(world));
+    const hasMemory = world.services.some(({ affinitySeconds }) => affinitySeconds !== undefined);
+    this.#unchanging = hasMemory ? undefined : this.#loaded();
+  }
+
+  /**
+   * What becomes of packets that come one after the other, each the first of a connection, on a node without memory.
+   *
+   * @param draw the random number of each, below any modulus
+   */
+  walk(packets: readonly Packet[], draw: (modulus: number, packet: number) => number): readonly string[] {
+    let current = 0;
+    const choose = (modulus: number, hash?: HashInput): number =>
+      hash === undefined ? draw(modulus, current) : hashed(hash);
+    const surroundings = surroundingsOf(this.#world, BRIDGE, choose);
+    const ruleset = this.#unchanging ?? this.#loaded();
+    const flows = new FlowTable();
+    return packets.map((packet, number) => {
+      current = number;
+      return walkedOutcome({ ruleset, flows, surroundings }, packet, BRIDGE);
+    });
+  }
+
+  #loaded(): Ruleset {
+    const table = this.#world.configuration.tcpReset ? TABLES.reset : TABLES.refused;
+    return new Ruleset([{ table, elements: this.#elements }], () => 0);
+  }
+}
+
+/** The kernel's hash of an address and a port; for a client's address any number will do, as long as it is the same. */
+function hashed({ expression: { of, seed, modulus }, values: [value, port] }: HashInput): number {
+  if (port === undefined) return Number(BigInt(value ?? 0) % BigInt(modulus));
+  const address = addressFromValue(of.includes("ip daddr") ? 4 : 6, BigInt(value ?? 0));
+  assert.ok(address !== undefined);
+  const socket: SocketAddress = { address, port: Number(port) };
+  return scaled(jenkinsHash(socketBytes(socket), seed), modulus);
+}

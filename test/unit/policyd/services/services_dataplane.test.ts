@@ -1,0 +1,62 @@
+import assert from "node:assert/strict";
+import type { Claim } from "../../../../policyd/dataplane/claim.ts";
+import { ServicesDataplane } from "../../../../policyd/services/services_dataplane.ts";
+import { readScenario } from "../../../support/services/scenario.ts";
+
+const service = (name: string, clusterIp: string, extra = ""): string => `
+apiVersion: v1
+kind: Service
+metadata: {name: ${name}, namespace: default}
+spec: {type: ClusterIP, clusterIP: ${clusterIp}, clusterIPs: [${clusterIp}], ports: [{port: 80}]${extra}}
+`;
+
+function setUp() {
+  const claims = new Map<string, readonly Claim[]>();
+  const journal: string[] = [];
+  const dataplane = new ServicesDataplane({
+    nodeName: "node1",
+    ruleset: {
+      claim: (owner, wanted) => {
+        journal.push(owner);
+        claims.set(owner, wanted);
+      },
+    },
+    podCidrs: [],
+    nodePortAddresses: [],
+    refuseExternalIps: false,
+  });
+  const apply = (text: string): void => {
+    dataplane.apply(readScenario(text).map((object) => ({ type: "set", kind: object.kind, key: object.key, object })));
+  };
+  return { dataplane, claims, journal, apply };
+}
+
+describe("policyd/services dataplane", () => {
+  it("claims what a change touches, and nothing else (DP-03)", () => {
+    const { apply, journal, claims } = setUp();
+    apply(`${service("a", "10.96.0.1")}---${service("b", "10.96.0.2")}`);
+    journal.length = 0;
+    apply(service("b", "10.96.0.3"));
+    assert.deepEqual(journal, ["Service default/b"]);
+    assert.ok((claims.get("Service default/b") ?? []).length > 0);
+  });
+
+  it("takes all of a Service away with it", () => {
+    const { dataplane, apply, claims } = setUp();
+    apply(service("a", "10.96.0.1"));
+    dataplane.apply([{ type: "delete", kind: "Service", key: "default/a" }]);
+    assert.deepEqual(claims.get("Service default/a"), []);
+  });
+
+  it("gives a frontend that two Services want to one of them, tells of it, and passes it on (SVC-24)", () => {
+    const { dataplane, apply, journal } = setUp();
+    apply(service("a", "10.96.0.1", ', externalIPs: ["10.96.0.2"]'));
+    assert.deepEqual(dataplane.problems(), []);
+    apply(service("b", "10.96.0.2"));
+    assert.match(dataplane.problems().join(), /^Service default\/a: .* is Service default\/b's$/);
+    journal.length = 0;
+    dataplane.apply([{ type: "delete", kind: "Service", key: "default/b" }]);
+    assert.deepEqual(journal.toSorted(), ["Service default/a", "Service default/b"]);
+    assert.deepEqual(dataplane.problems(), []);
+  });
+});
