@@ -205,8 +205,11 @@ describe("bandwidth of pods", function () {
   });
 
   it("W1: packets of segments larger than the burst do not stall a rate of 1 Mbit/s", async () => {
-    assertRate(await measureFrom(1, "tcp", "v4"));
-    assertRate(await measureTo(1, "tcp", "v4"));
+    // A second of this rate is some 80 frames, and a burst saved up in a pause a tenth of them: too few for a share to
+    // say that the rate is kept to. That it is, measure() has checked from the stream's start, the burst included.
+    for (const share of [await measureFrom(1, "tcp", "v4"), await measureTo(1, "tcp", "v4")]) {
+      assert.ok(share >= 1 - TOLERANCE, `${(share * 100).toFixed(1)} % of the rate`);
+    }
   });
 
   it("W1: a pod that may administer its network cannot lift its limit", async () => {
