@@ -31,13 +31,9 @@ export class Mirror {
   }
 }
 
-/** Reads the sets whose elements are ours to write. */
-export function readMirror(kernel: Nftables, tables: readonly Table[]): Mirror {
-  const mirror = new Mirror();
-  for (const table of tables) {
-    for (const set of table.sets) {
-      if (!isWrittenByRules(set)) mirror.load(table, set.name, kernel.elements(table, set));
-    }
+/** Takes over what the kernel has in a table's sets, of those whose elements are ours to write. */
+export function readInto(mirror: Mirror, kernel: Nftables, table: Table): void {
+  for (const set of table.sets) {
+    if (!isWrittenByRules(set)) mirror.load(table, set.name, kernel.elements(table, set));
   }
-  return mirror;
 }

@@ -10,7 +10,7 @@ import type { ElementPlace } from "./desired_elements.ts";
 import { DesiredElements } from "./desired_elements.ts";
 import type { SetDifference } from "./difference.ts";
 import { changesOf, countOf, setDifference } from "./difference.ts";
-import { Mirror, readMirror } from "./mirror.ts";
+import { Mirror, readInto } from "./mirror.ts";
 import { adoptTable, replaceTable } from "./plan.ts";
 import { isOurs, isWrittenByRules } from "./schema.ts";
 import type { KnownRules } from "./static_difference.ts";
@@ -237,13 +237,12 @@ export class Ruleset {
       const known = this.#known.get(tableKey(table));
       const problems = state === undefined ? ["missing"] : staticDifferences(table, state, known);
       if (state !== undefined && problems.length === 0) {
-        const present = readMirror(this.#options.kernel, [table]);
-        const differences = this.#wholeDifferences(table, present);
+        readInto(mirror, this.#options.kernel, table);
+        const differences = this.#wholeDifferences(table, mirror);
         // Rules that we wrote in this process are compared by the verification; those we find are written anew.
         if (known === undefined) changes.push(...adoptTable(table));
         changes.push(...changesOf(differences));
         after.push(() => {
-          for (const set of table.sets) mirror.load(table, set.name, present.elements(table, set.name).values());
           for (const difference of differences) mirror.apply(difference);
         });
       } else {
@@ -328,13 +327,10 @@ export class Ruleset {
       this.#counts.replacements++;
       return;
     }
-    const present = readMirror(kernel, [table]);
-    const differences = this.#wholeDifferences(table, present).filter(
+    readInto(this.#mirror, kernel, table);
+    const differences = this.#wholeDifferences(table, this.#mirror).filter(
       (one) => one.deleted.length + one.added.length > 0,
     );
-    for (const set of table.sets) {
-      if (!isWrittenByRules(set)) this.#mirror.load(table, set.name, present.elements(table, set.name).values());
-    }
     if (differences.length === 0) return;
     logger.warn("somebody changed elements of ours; they are put right", {
       table: tableKey(table),
