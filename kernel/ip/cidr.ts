@@ -68,9 +68,14 @@ export function hasHostBits(cidr: Cidr): boolean {
 
 /** Whether the prefix contains the address; never true across families. */
 export function cidrContains(cidr: Cidr, address: Address): boolean {
-  if (familyOf(cidr.address) !== familyOf(address)) return false;
-  const hostBits = BigInt(bitsOf(familyOf(address)) - cidr.prefixLength);
-  return BigInt(cidr.address) >> hostBits === BigInt(address) >> hostBits;
+  if (typeof address === "number") {
+    // A shift by 32 is none.
+    if (typeof cidr.address !== "number" || cidr.prefixLength === 0) return typeof cidr.address === "number";
+    return (cidr.address ^ address) >>> (32 - cidr.prefixLength) === 0;
+  }
+  if (typeof cidr.address === "number") return false;
+  const hostBits = BigInt(128 - cidr.prefixLength);
+  return cidr.address >> hostBits === address >> hostBits;
 }
 
 function edge(cidr: Cidr, combine: (value: bigint, hostMask: bigint) => bigint): Address {

@@ -252,14 +252,23 @@ export class NetlinkSocket {
     this.#syscalls.close(this.#fd);
   }
 
-  /** Whether the kernel calls the list it told consistent. */
-  #dumpOnce(message: Request, visit: (received: ReceivedMessage) => void): boolean {
+  /**
+   * Lists objects datagram by datagram, so that other things can be done in between.
+   *
+   * The bodies are valid until the next step. Nothing else may use the socket before the list has ended: one that is
+   * given up takes the socket with it.
+   *
+   * @returns false when the kernel marks the list as interrupted: objects may be missing or have been told twice
+   * @throws NetlinkError when the kernel refuses it
+   */
+  *datagrams(message: Request): Generator<readonly ReceivedMessage[], boolean, void> {
     const writer = new Writer(256);
     const sequence = this.#nextSequence();
     encodeRequest(writer, message, MessageFlag.DUMP, sequence);
     this.#send(writer.view());
     let interrupted = false;
-    for (;;) {
+    for (let isDone = false; !isDone;) {
+      const objects: ReceivedMessage[] = [];
       for (const received of this.#received(this.#receive())) {
         if (received.sequence !== sequence) continue;
         if ((received.flags & MessageFlag.DUMP_INTR) !== 0) interrupted = true;
@@ -269,11 +278,24 @@ export class NetlinkSocket {
         } else if (received.type === ControlType.DONE) {
           const error = dumpOutcome(message, received.body);
           if (error !== undefined) throw error;
-          return !interrupted;
+          isDone = true;
+          break;
         } else if (received.type > ControlType.OVERRUN) {
-          visit(received);
+          objects.push(received);
         }
       }
+      if (objects.length > 0) yield objects;
+    }
+    return !interrupted;
+  }
+
+  /** Whether the kernel calls the list it told consistent. */
+  #dumpOnce(message: Request, visit: (received: ReceivedMessage) => void): boolean {
+    const list = this.datagrams(message);
+    for (;;) {
+      const step = list.next();
+      if (step.done === true) return step.value;
+      for (const received of step.value) visit(received);
     }
   }
 

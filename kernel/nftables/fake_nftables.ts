@@ -15,6 +15,8 @@ interface FakeTable extends TableState {
   readonly chains: Map<string, ChainState>;
   readonly sets: Map<string, SetState>;
   readonly content: Map<string, Map<string, Element>>;
+  /** What elements have counted, by set and key. */
+  readonly packets: Map<string, number>;
 }
 
 /**
@@ -47,6 +49,18 @@ export class FakeNftables implements Nftables {
 
   elements(reference: TableReference, set: SetDefinition): readonly Element[] {
     return [...(this.#tables.get(nameOf(reference))?.content.get(set.name)?.values() ?? [])];
+  }
+
+  /** What an element has counted since it was written. */
+  packets(reference: TableReference, set: string, key: string): number {
+    return this.#tables.get(nameOf(reference))?.packets.get(`${set} ${key}`) ?? 0;
+  }
+
+  /** Lets an element that is there count. */
+  count(reference: TableReference, set: string, key: string, packets: number): void {
+    const table = required(this.#tables.get(nameOf(reference)), `table ${nameOf(reference)}`);
+    required(table.content.get(set)?.get(key), `element ${key}`);
+    table.packets.set(`${set} ${key}`, this.packets(reference, set, key) + packets);
   }
 
   generation(): number {
@@ -82,6 +96,9 @@ export class FakeNftables implements Nftables {
       case "add elements":
       case "delete elements":
         changeElements(required(table.content.get(change.set.name), `set ${change.set.name}`), change);
+        if (change.kind === "delete elements") {
+          for (const { key: gone } of change.elements) table.packets.delete(`${change.set.name} ${keyText(gone)}`);
+        }
     }
   }
 
@@ -110,6 +127,7 @@ function newTable(change: ChangeOf<"add table">): FakeTable {
     chains: new Map(),
     sets: new Map(),
     content: new Map(),
+    packets: new Map(),
   };
 }
 
@@ -125,7 +143,10 @@ function changeChain({ chains }: FakeTable, change: ChangeOf<"add chain" | "dele
   else chains.set(change.chain, { attributes, rules: [] });
 }
 
-function changeSet({ sets, content }: FakeTable, change: ChangeOf<"add set" | "delete set" | "flush set">): void {
+function changeSet(
+  { sets, content, packets }: FakeTable,
+  change: ChangeOf<"add set" | "delete set" | "flush set">,
+): void {
   const { name } = change.set;
   if (change.kind === "add set") {
     const [request] = requestsOf([change]);
@@ -134,7 +155,9 @@ function changeSet({ sets, content }: FakeTable, change: ChangeOf<"add set" | "d
     content.set(name, new Map());
     return;
   }
-  required(content.get(name), `set ${name}`).clear();
+  const elements = required(content.get(name), `set ${name}`);
+  for (const key of elements.keys()) packets.delete(`${name} ${key}`);
+  elements.clear();
   if (change.kind === "flush set") return;
   sets.delete(name);
   content.delete(name);
@@ -148,7 +171,7 @@ function changeElements(
     const key = keyText(element.key);
     const present = content.get(key);
     if (kind === "delete elements") {
-      required(present, `element ${key}`);
+      if (present === undefined) throw new NetlinkError(`delete element ${key}`, Errno.ENOENT);
       content.delete(key);
     } else if (present === undefined) {
       content.set(key, element);
@@ -173,6 +196,7 @@ function copyOf(table: FakeTable): FakeTable {
     chains: new Map(table.chains),
     sets: new Map(table.sets),
     content: new Map([...table.content].map(([name, elements]) => [name, new Map(elements)])),
+    packets: new Map(table.packets),
   };
 }
 

@@ -136,7 +136,8 @@ function readSets(
   return sets;
 }
 
-type RawElement = AttributeValues<typeof elementAttributes>;
+/** An element as the kernel tells it. */
+export type RawElement = AttributeValues<typeof elementAttributes>;
 
 /** How often a list of elements that was told twice in part is read again. */
 const ATTEMPTS = 20;
@@ -209,7 +210,12 @@ function pairIntervals(code: ElementCode, raw: readonly RawElement[]): readonly 
   return found;
 }
 
-function elementOf(code: ElementCode, element: RawElement, last: Uint8Array): Element {
+/**
+ * An element in our words.
+ *
+ * @param last the end of an interval; the key itself otherwise
+ */
+export function elementOf(code: ElementCode, element: RawElement, last: Uint8Array): Element {
   const first = fieldsOf(code.key, firstOf(element));
   const ends = code.isInterval ? fieldsOf(code.key, last) : first;
   const comment = commentOf(element.userdata);

@@ -1,8 +1,9 @@
 import assert from "node:assert/strict";
 import type { ConntrackEntry } from "../../kernel/conntrack/entry.ts";
-import { ConntrackStatus } from "../../kernel/conntrack/entry.ts";
+import { ConntrackStatus, parseEntry } from "../../kernel/conntrack/entry.ts";
 import type { ConntrackFilter } from "../../kernel/conntrack/filter.ts";
 import { matchesFilter } from "../../kernel/conntrack/filter.ts";
+import { peekTuples } from "../../kernel/conntrack/flow_tuples.ts";
 import { hasLabel, labelBit } from "../../kernel/conntrack/labels.ts";
 import { dumpEntries } from "../../kernel/conntrack/request.ts";
 import {
@@ -112,6 +113,26 @@ describe("kernel/conntrack", () => {
     assert.deepEqual([icmpv6?.original.icmp?.type, icmpv6?.reply.icmp?.type], [128, 129]);
     const [sctp] = listEntries(socket, { protocol: "sctp", original: { destinationPort: 6001 } });
     assert.equal(sctp?.reply.sourcePort, 6001);
+  });
+
+  it("peeks at the same tuples as it reads, in both families and without ports", () => {
+    const seen = new Set<string>();
+    socket.walk(dumpEntries(), ({ body, ...rest }) => {
+      const { family, original, reply } = parseEntry({ ...rest, body });
+      const plain = ({ source, destination, sourcePort, destinationPort }: ConntrackEntry["original"]) => ({
+        source,
+        destination,
+        sourcePort,
+        destinationPort,
+      });
+      assert.deepEqual(peekTuples(body), { family, original: plain(original), reply: plain(reply) });
+      seen.add(`${String(original.protocol)} ${family}`);
+      for (let length = 0; length < body.length; length++) {
+        const cut = peekTuples(body.subarray(0, length));
+        assert.ok(cut === undefined || cut.original.source === original.source, "what is cut off is not made up");
+      }
+    });
+    for (const kind of ["udp 4", "udp 6", "tcp 4", "icmp 4", "icmpv6 6", "sctp 4"]) assert.ok(seen.has(kind), kind);
   });
 
   it("reads one entry by its key, and finds none for a key of no flow", () => {

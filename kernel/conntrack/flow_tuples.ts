@@ -1,0 +1,88 @@
+import type { Address, Family } from "../ip/address.ts";
+import { addressFromBytes } from "../ip/address.ts";
+import { familyFromNumber } from "../netfilter/message.ts";
+import { littleEndian } from "../netlink/writer.ts";
+import type { ConntrackTuple } from "./tuple.ts";
+import { tupleTable } from "./tuple.ts";
+import { entryLayout } from "./entry.ts";
+
+/** How the packets of one direction are addressed; ports of protocols that have them. */
+export type FlowAddressing = Pick<ConntrackTuple, "source" | "destination" | "sourcePort" | "destinationPort">;
+
+/** What most judgements of an entry need of it. */
+export interface FlowTuples {
+  readonly family: Family;
+  readonly original: FlowAddressing;
+  readonly reply: FlowAddressing;
+}
+
+const NETFILTER_HEADER = 4;
+const TYPE_MASK = 0x3fff;
+const ORIGINAL = entryLayout.attributes.original[0];
+const REPLY = entryLayout.attributes.reply[0];
+const IP = tupleTable.ip[0];
+const PROTOCOL = tupleTable.protocol[0];
+const ipTypes = { 4: { source: 1, destination: 2 }, 6: { source: 3, destination: 4 } } as const;
+const portTypes = { source: 2, destination: 3 } as const;
+
+/** A part of a message. */
+interface Span {
+  readonly start: number;
+  readonly end: number;
+}
+
+/**
+ * The tuples of an entry's message, a tenth of the work of reading all of it: of a table with fifty thousand flows mostly
+ * all but a few are passed over.
+ *
+ * @returns undefined where the message is not as expected, so that `parseEntry` says why
+ */
+export function peekTuples(body: Uint8Array): FlowTuples | undefined {
+  const family = familyFromNumber(body[0] ?? 0);
+  if (family === undefined) return undefined;
+  const view = new DataView(body.buffer, body.byteOffset, body.byteLength);
+  const whole = { start: NETFILTER_HEADER, end: body.byteLength };
+  const original = addressing(body, view, family, find(view, whole, ORIGINAL));
+  const reply = addressing(body, view, family, find(view, whole, REPLY));
+  return original === undefined || reply === undefined ? undefined : { family, original, reply };
+}
+
+function addressing(
+  body: Uint8Array,
+  view: DataView,
+  family: Family,
+  tuple: Span | undefined,
+): FlowAddressing | undefined {
+  const ip = find(view, tuple, IP);
+  const protocol = find(view, tuple, PROTOCOL);
+  const source = addressAt(body, family, find(view, ip, ipTypes[family].source));
+  const destination = addressAt(body, family, find(view, ip, ipTypes[family].destination));
+  if (source === undefined || destination === undefined) return undefined;
+  const portAt = (span: Span | undefined): number | undefined =>
+    span === undefined || span.end - span.start !== 2 ? undefined : view.getUint16(span.start);
+  return {
+    source,
+    destination,
+    sourcePort: portAt(find(view, protocol, portTypes.source)),
+    destinationPort: portAt(find(view, protocol, portTypes.destination)),
+  };
+}
+
+function addressAt(body: Uint8Array, family: Family, span: Span | undefined): Address | undefined {
+  if (span === undefined || span.end - span.start !== (family === 4 ? 4 : 16)) return undefined;
+  return addressFromBytes(body.subarray(span.start, span.end));
+}
+
+/** The payload of the first attribute of a type. */
+function find(view: DataView, within: Span | undefined, type: number): Span | undefined {
+  if (within === undefined) return undefined;
+  for (let offset = within.start; offset + 4 <= within.end;) {
+    const length = view.getUint16(offset, littleEndian);
+    if (length < 4 || offset + length > within.end) return undefined;
+    if ((view.getUint16(offset + 2, littleEndian) & TYPE_MASK) === type) {
+      return { start: offset + 4, end: offset + length };
+    }
+    offset += (length + 3) & ~3;
+  }
+  return undefined;
+}

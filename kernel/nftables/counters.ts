@@ -1,0 +1,129 @@
+import { NETLINK_NETFILTER } from "../netfilter/message.ts";
+import type { AttributeTable, AttributeType } from "../netlink/attribute.ts";
+import { decodeAttributes, eachAttribute, nested } from "../netlink/attribute.ts";
+import type { ReceivedMessage, Request } from "../netlink/message.ts";
+import { decodeBody } from "../netlink/message.ts";
+import { NetlinkSocket } from "../netlink/socket.ts";
+import { Writer } from "../netlink/writer.ts";
+import type { Syscalls } from "../syscall/syscalls.ts";
+import type { ElementCode } from "./element.ts";
+import { elementCode, writeElement } from "./element.ts";
+import { compareBytes } from "./element_bytes.ts";
+import { instructions } from "./instruction.ts";
+import { elementAttributes, elementLayout, Message, nftablesRequest, ruleLayout } from "./message.ts";
+import type { Element, SetDefinition, TableReference } from "./object.ts";
+import { elementOf } from "./state.ts";
+import { commentOf } from "./userdata.ts";
+
+/** An element and how many packets have met it since it was written. */
+export interface CountedElement {
+  readonly element: Element;
+  readonly packets: number;
+}
+
+/** A rule that counts, by its comment. */
+export interface CountedRule {
+  readonly comment: string;
+  readonly packets: number;
+}
+
+/** Reads the counters of one network namespace; it writes nothing. */
+export interface NftablesCounters {
+  /**
+   * The elements of a set that count, piece by piece as the kernel tells them. While others write the set, some may be
+   * missing or told twice.
+   *
+   * @throws NetlinkError ENOENT when there is no such set, SyscallError when the kernel cannot be asked
+   */
+  elements(table: TableReference, set: SetDefinition): Iterable<readonly CountedElement[]>;
+  /** The given elements of a set, as far as they are there. @throws SyscallError */
+  these(table: TableReference, set: SetDefinition, elements: readonly Element[]): readonly CountedElement[];
+  /** The rules of a chain that count and have a comment, in pieces. @throws None where there is no such chain. @throws SyscallError */
+  rules(table: TableReference, chain: string): Iterable<readonly CountedRule[]>;
+}
+
+const COUNTER = "counter";
+const COUNTER_BYTES = new TextEncoder().encode(`${COUNTER}\0`);
+
+/** Whether an instruction is a counter: tens of thousands are read at once, and a text for each takes as long as the rest. */
+const isCounter: AttributeType<boolean> = {
+  encode: () => {},
+  decode: (payload) => compareBytes(payload, COUNTER_BYTES) === 0,
+};
+
+/** Of an element, what we want of it. */
+const countedAttributes = {
+  key: elementAttributes.key,
+  data: elementAttributes.data,
+  instruction: [7, nested({ name: [1, isCounter], data: [2, nested(instructions.counter)] })],
+} as const satisfies AttributeTable;
+
+/** The counters of the namespace the calling thread is in. Each list has a socket of its own, so it can be given up. */
+export function nftablesCounters(syscalls: Syscalls): NftablesCounters {
+  return Object.freeze({
+    *elements(table: TableReference, set: SetDefinition) {
+      const code = elementCode(set);
+      const kind = { message: Message.GET_ELEMENTS, family: table.family, layout: elementLayout };
+      const operation = `list counters of ${table.family} ${table.name} ${set.name}`;
+      const request = nftablesRequest(operation, kind, { table: table.name, set: set.name });
+      for (const messages of list(syscalls, request)) {
+        yield messages.flatMap((message) => countedElements(code, message));
+      }
+    },
+    these(table: TableReference, set: SetDefinition, elements: readonly Element[]) {
+      const code = elementCode(set);
+      const socket = new NetlinkSocket(syscalls, NETLINK_NETFILTER);
+      try {
+        const replies = socket.batch(elements.map((element) => elementRequest(table, set, code, element)));
+        return replies.flatMap(({ messages }) => messages.flatMap((message) => countedElements(code, message)));
+      } finally {
+        socket.close();
+      }
+    },
+    *rules(table: TableReference, chain: string) {
+      const kind = { message: Message.GET_RULE, family: table.family, layout: ruleLayout };
+      const operation = `list rules of ${table.family} ${table.name} ${chain}`;
+      for (const messages of list(syscalls, nftablesRequest(operation, kind, { table: table.name, chain }))) {
+        yield messages.flatMap(countedRules);
+      }
+    },
+  });
+}
+
+function* list(syscalls: Syscalls, request: Request): Generator<readonly ReceivedMessage[]> {
+  const socket = new NetlinkSocket(syscalls, NETLINK_NETFILTER);
+  try {
+    yield* socket.datagrams(request);
+  } finally {
+    socket.close();
+  }
+}
+
+function elementRequest(table: TableReference, set: SetDefinition, code: ElementCode, { key }: Element): Request {
+  const writer = new Writer(96);
+  writeElement(writer, code, { key });
+  return nftablesRequest(
+    `get element of ${table.family} ${table.name} ${set.name}`,
+    { message: Message.GET_ELEMENTS, family: table.family, layout: elementLayout },
+    { table: table.name, set: set.name, elements: writer.view() },
+  );
+}
+
+function countedElements(code: ElementCode, { body }: ReceivedMessage): readonly CountedElement[] {
+  const { elements } = decodeBody(elementLayout, body).attributes;
+  if (elements === undefined) return [];
+  return eachAttribute(elements).flatMap(([, payload]) => {
+    const { key, data, instruction } = decodeAttributes(countedAttributes, payload);
+    if (key?.value === undefined || instruction?.name !== true) return [];
+    const packets = Number(instruction.data?.packets ?? 0n);
+    return [{ element: elementOf(code, { key, ...(data === undefined ? {} : { data }) }, key.value), packets }];
+  });
+}
+
+function countedRules({ body }: ReceivedMessage): readonly CountedRule[] {
+  const { userdata, instructions: found = [] } = decodeBody(ruleLayout, body).attributes;
+  const comment = commentOf(userdata);
+  const counter = found.find(({ name }) => name === COUNTER);
+  if (counter === undefined || comment === undefined) return [];
+  return [{ comment, packets: Number(decodeAttributes(instructions.counter, counter.data).packets ?? 0n) }];
+}

@@ -1,0 +1,158 @@
+import assert from "node:assert/strict";
+import type { NftablesCounters } from "../../kernel/nftables/counters.ts";
+import { nftablesCounters } from "../../kernel/nftables/counters.ts";
+import { tableChanges } from "../../kernel/nftables/change.ts";
+import { keyText } from "../../kernel/nftables/element.ts";
+import type { Element, Table } from "../../kernel/nftables/object.ts";
+import { NftablesSocket } from "../../kernel/nftables/socket.ts";
+import { concatenation, lookup } from "../../kernel/nftables/expression.ts";
+import { counter, drop, equals, rule } from "../../kernel/nftables/statement.ts";
+import { parseAddress } from "../../kernel/ip/address.ts";
+import type { Lab } from "../lab/lab.ts";
+import { createLab } from "../lab/lab.ts";
+import type { LabNamespace } from "../lab/namespace.ts";
+import { requireKernel } from "../support/privilege.ts";
+
+const SET = {
+  name: "endpoints",
+  key: ["ipv4_addr", "inet_service"],
+  data: ["ipv4_addr", "inet_service"],
+  hasCounters: true,
+} as const;
+
+const TABLE: Table = {
+  family: "inet",
+  name: "counted",
+  sets: [SET, { name: "plain", key: ["ipv4_addr"] }],
+  chains: [
+    {
+      name: "to",
+      base: { type: "nat", hook: "output", priority: -100, policy: "accept" },
+      rules: [
+        rule({
+          kind: "dnat",
+          target: {
+            kind: "map",
+            lookup: lookup(concatenation("ip daddr", "udp dport"), SET.name),
+            family: "ip",
+            hasPort: true,
+          },
+        }),
+      ],
+    },
+    {
+      name: "drops",
+      base: { type: "filter", hook: "output", priority: 0, policy: "accept" },
+      rules: [
+        { ...rule(equals("udp dport", 9), counter, drop), comment: "to the ninth" },
+        rule(equals("udp dport", 10), counter, drop),
+        { ...rule(equals("udp dport", 11), drop), comment: "not counted" },
+      ],
+    },
+  ],
+};
+
+/** More than one datagram holds. */
+const ELEMENTS = 2000;
+const elements = Array.from({ length: ELEMENTS }, (_, i): Element => ({
+  key: [parseAddress(`10.0.${i >> 8}.${i & 255}`), 80],
+  data: [parseAddress("127.0.0.1"), 7],
+}));
+
+describe("kernel/nftables counters", () => {
+  let lab: Lab;
+  let node: LabNamespace;
+  let nftables: NftablesSocket;
+  let counters: NftablesCounters;
+
+  before(function () {
+    requireKernel(this);
+    lab = createLab("counters");
+    node = lab.namespace("node");
+    nftables = node.inside(() => new NftablesSocket(lab.calls));
+    const real = nftablesCounters(lab.calls);
+    // A list's socket is opened with its first step.
+    counters = {
+      elements: (...args) => node.inside(() => [...real.elements(...args)]),
+      these: (...args) => node.inside(() => real.these(...args)),
+      rules: (...args) => node.inside(() => [...real.rules(...args)]),
+    };
+    node.exec("ip", ["route", "add", "local", "10.0.0.0/16", "dev", "lo"]);
+    nftables.commit(
+      tableChanges(
+        TABLE,
+        new Map([
+          ["endpoints", elements],
+          ["plain", [{ key: [parseAddress("10.0.0.1")] }]],
+        ]),
+      ),
+    );
+  });
+  after(() => {
+    nftables?.close();
+    lab?.destroy();
+  });
+
+  /** Sends datagrams from sockets of their own, so that each is a new connection. */
+  function send(address: string, port: number, count: number): void {
+    const program = `
+      const { createSocket } = require("node:dgram");
+      for (let i = 0; i < ${count}; i++) {
+        const socket = createSocket("udp4");
+        socket.send("x", ${port}, ${JSON.stringify(address)}, () => socket.close());
+      }`;
+    node.exec(process.execPath, ["--eval", program]);
+  }
+
+  it("METRIC-01: each element tells how many packets it has met, and all are told, in pieces", () => {
+    send("10.0.7.5", 80, 3);
+    send("10.0.0.9", 80, 1);
+    const pieces = [...counters.elements(TABLE, SET)];
+    assert.ok(pieces.length > 3, `${pieces.length} pieces`);
+    const told = pieces.flat();
+    assert.equal(new Set(told.map(({ element }) => keyText(element.key))).size, ELEMENTS);
+    const met = told
+      .filter(({ packets }) => packets > 0)
+      .map(({ element: { key, data }, packets }) => [key, data, packets]);
+    const data = [parseAddress("127.0.0.1"), 7];
+    assert.deepEqual(
+      met.sort(([, , a], [, , b]) => Number(a) - Number(b)),
+      [
+        [[parseAddress("10.0.0.9"), 80], data, 1],
+        [[parseAddress("10.0.7.5"), 80], data, 3],
+      ],
+    );
+  });
+
+  it("tells single elements, and passes over those that are gone", () => {
+    const asked = ["10.0.7.5", "10.9.9.9", "10.0.0.9"].map((text) => ({ key: [parseAddress(text), 80] }));
+    const told = counters.these(TABLE, SET, asked);
+    assert.deepEqual(
+      told.map(({ element, packets }) => [element.key[0], packets]),
+      [
+        [parseAddress("10.0.7.5"), 3],
+        [parseAddress("10.0.0.9"), 1],
+      ],
+    );
+  });
+
+  it("METRIC-02: tells rules that count and have a comment, of the chain alone", () => {
+    assert.deepEqual([...counters.rules(TABLE, "drops")].flat(), [{ comment: "to the ninth", packets: 0 }]);
+    for (const port of [9, 10, 11]) {
+      // The kernel tells the sender of its own drop.
+      try {
+        send("127.0.0.1", port, 2);
+      } catch (error) {
+        assert.match(String(error), /EPERM/);
+      }
+    }
+    const [told] = [...counters.rules(TABLE, "drops")].flat();
+    assert.ok(told !== undefined && told.comment === "to the ninth" && told.packets > 0, JSON.stringify(told));
+    assert.deepEqual([...counters.rules(TABLE, "absent")].flat(), []);
+  });
+
+  it("a set that is not there is an error, one without counters tells none", () => {
+    assert.throws(() => [...counters.elements(TABLE, { ...SET, name: "absent" })], { code: "ERR_NETLINK" });
+    assert.deepEqual([...counters.elements(TABLE, { name: "plain", key: ["ipv4_addr"] })].flat(), []);
+  });
+});
