@@ -1,4 +1,5 @@
 import { DrawbridgeError } from "../../kernel/error.ts";
+import { readClusterNetworkPolicy } from "./gate/cluster_network_policy.ts";
 import { readEndpointSlice } from "./gate/endpoint_slice.ts";
 import { readMetadata, readNamespacedMetadata } from "./gate/metadata.ts";
 import { readNamespace } from "./gate/namespace.ts";
@@ -14,7 +15,13 @@ export type Verdict =
   /** An object to use, with what was left out of it. */
   | { readonly type: "accepted"; readonly object: ClusterObject; readonly problems: readonly string[] }
   /** One of our kinds, which cannot be used. `id` where it says which it is: an older version of it stays in force. */
-  | { readonly type: "refused"; readonly id: ObjectId | undefined; readonly problem: string }
+  | {
+      readonly type: "refused";
+      readonly id: ObjectId | undefined;
+      /** Undefined where even that cannot be told. */
+      readonly kind: Kind | undefined;
+      readonly problem: string;
+    }
   /** None of our kinds. */
   | { readonly type: "ignored" };
 
@@ -32,6 +39,8 @@ interface Gate {
   readonly read: (object: Reader) => ClusterObject;
 }
 
+const CLUSTER_POLICIES = "policy.networking.k8s.io";
+
 const GATES: readonly Gate[] = [
   { kind: "Namespace", group: "", version: "v1", isNamespaced: false, read: readNamespace },
   { kind: "Node", group: "", version: "v1", isNamespaced: false, read: readNode },
@@ -39,10 +48,14 @@ const GATES: readonly Gate[] = [
   { kind: "Service", group: "", version: "v1", isNamespaced: true, read: readService },
   { kind: "EndpointSlice", group: "discovery.k8s.io", version: "v1", isNamespaced: true, read: readEndpointSlice },
   { kind: "NetworkPolicy", group: "networking.k8s.io", version: "v1", isNamespaced: true, read: readNetworkPolicy },
+  {
+    kind: "ClusterNetworkPolicy",
+    group: CLUSTER_POLICIES,
+    version: "v1alpha2",
+    isNamespaced: false,
+    read: readClusterNetworkPolicy,
+  },
 ];
-
-/** Policies we do not enforce: leaving one out without a word would leave open what it closes. */
-const UNENFORCED_GROUP = "policy.networking.k8s.io";
 
 /**
  * Turns one value of unknown JSON into an object of the model: the only way into it, for files and the API alike.
@@ -81,13 +94,14 @@ export function nameOf(id: ObjectId): string {
 function findGate(apiVersion: string, kind: string): Gate | undefined {
   const slash = apiVersion.indexOf("/");
   const group = slash < 0 ? "" : apiVersion.slice(0, slash);
-  if (group === UNENFORCED_GROUP) {
+  const gate = GATES.find((candidate) => candidate.group === group && candidate.kind === kind);
+  // A kind of policy we do not know: leaving it out without a word would leave open what it closes.
+  if (gate === undefined && group === CLUSTER_POLICIES) {
     throw new DrawbridgeError(
       "ERR_OBJECT",
-      `${kind}: this version of Drawbridge does not enforce it; use NetworkPolicy`,
+      `${kind}: Drawbridge does not enforce it; use ClusterNetworkPolicy of ${CLUSTER_POLICIES}/v1alpha2`,
     );
   }
-  const gate = GATES.find((candidate) => candidate.group === group && candidate.kind === kind);
   if (gate !== undefined && gate.version !== apiVersion.slice(slash + 1)) {
     const expected = group === "" ? gate.version : `${group}/${gate.version}`;
     throw new DrawbridgeError("ERR_OBJECT", `${kind}: apiVersion ${JSON.stringify(apiVersion)}; expected ${expected}`);
@@ -98,5 +112,5 @@ function findGate(apiVersion: string, kind: string): Gate | undefined {
 function refused(error: unknown, id: ObjectId | undefined, kind?: Kind): Verdict {
   if (!(error instanceof DrawbridgeError)) throw error;
   const name = id === undefined ? kind : nameOf(id);
-  return { type: "refused", id, problem: `${name === undefined ? "" : `${name}: `}${error.message}` };
+  return { type: "refused", id, kind, problem: `${name === undefined ? "" : `${name}: `}${error.message}` };
 }

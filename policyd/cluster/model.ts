@@ -2,16 +2,24 @@ import type { Address } from "../../kernel/ip/address.ts";
 import type { Cidr } from "../../kernel/ip/cidr.ts";
 
 /**
- * What Drawbridge knows of a cluster: the fields it uses of six kinds, defaults filled in, addresses and ports parsed.
+ * What Drawbridge knows of a cluster: the fields it uses of seven kinds, defaults filled in, addresses and ports parsed.
  *
  * All values are frozen and made by the gates in `gate/` alone, wherever an object comes from. An absent field is
  * undefined and never missing, so that two objects are equal when their values are.
  */
-export type ClusterObject = Namespace | Pod | Node | Service | EndpointSlice | NetworkPolicy;
+export type ClusterObject = Namespace | Pod | Node | Service | EndpointSlice | NetworkPolicy | ClusterNetworkPolicy;
 
 export type Kind = ClusterObject["kind"];
 
-export const KINDS: readonly Kind[] = ["Namespace", "Node", "Pod", "Service", "EndpointSlice", "NetworkPolicy"];
+export const KINDS: readonly Kind[] = [
+  "Namespace",
+  "Node",
+  "Pod",
+  "Service",
+  "EndpointSlice",
+  "NetworkPolicy",
+  "ClusterNetworkPolicy",
+];
 
 /** Labels or annotations. Without a prototype: a key such as "constructor" is absent unless it is there. */
 export type Labels = Readonly<Record<string, string>>;
@@ -39,6 +47,8 @@ export interface Pod extends Namespaced<"Pod"> {
   readonly uid: string;
   readonly labels: Labels;
   readonly annotations: Labels;
+  /** What made it and replaces it, by its owner references; undefined for a pod that stands alone. */
+  readonly controller: Controller | undefined;
   /** All of status.podIPs; those of the node for a pod of the host's network. */
   readonly addresses: readonly Address[];
   readonly nodeName: string | undefined;
@@ -48,6 +58,11 @@ export interface Pod extends Namespaced<"Pod"> {
   readonly isTerminating: boolean;
   /** The named ports of its containers and native sidecars. */
   readonly ports: readonly ContainerPort[];
+}
+
+export interface Controller {
+  readonly kind: string;
+  readonly name: string;
 }
 
 export interface ContainerPort {
@@ -155,16 +170,22 @@ export interface NetworkPolicy extends Namespaced<"NetworkPolicy"> {
 
 export type PolicyType = "Ingress" | "Egress";
 
-export interface PolicyRule {
+export interface PolicyRule extends Indexed {
   /** Undefined is everyone, inside the cluster and out; an empty list nobody: every peer of it was invalid. */
   readonly peers: readonly PolicyPeer[] | undefined;
   /** Undefined is every port of every protocol; an empty list none: every port of it was invalid. */
   readonly ports: readonly PolicyPort[] | undefined;
 }
 
+/** An element of a list: invalid ones are left out, and the others keep their places. */
+export interface Indexed {
+  /** Its place in the list of the object as it was written, from 0. */
+  readonly index: number;
+}
+
 export type PolicyPeer = PodPeer | IpBlockPeer;
 
-export interface PodPeer {
+export interface PodPeer extends Indexed {
   readonly type: "pods";
   /** Undefined selects every pod. */
   readonly podSelector: LabelSelector | undefined;
@@ -172,17 +193,71 @@ export interface PodPeer {
   readonly namespaceSelector: LabelSelector | undefined;
 }
 
-export interface IpBlockPeer {
+export interface IpBlockPeer extends Indexed {
   readonly type: "ipBlock";
   /** Network addresses, host bits cleared. */
   readonly cidr: Cidr;
   readonly except: readonly Cidr[];
 }
 
-export interface PolicyPort {
+export interface PolicyPort extends Indexed {
   readonly protocol: Protocol;
   /** A number, a container port's name, or undefined for every port of the protocol. */
   readonly port: number | string | undefined;
+  /** The last port of a range that begins at `port`. */
+  readonly endPort: number | undefined;
+}
+
+/** A policy.networking.k8s.io/v1alpha2 ClusterNetworkPolicy: of its rules for a flow the first that matches counts. */
+export interface ClusterNetworkPolicy extends Identified<"ClusterNetworkPolicy"> {
+  readonly tier: ClusterPolicyTier;
+  /** From 0 to 1000; of one tier the lowest comes first. */
+  readonly priority: number;
+  readonly subject: NamespacedPods;
+  readonly ingress: readonly ClusterPolicyRule[];
+  readonly egress: readonly ClusterPolicyRule[];
+}
+
+/** Before all NetworkPolicies, or after them for the pods that none of them selects. */
+export type ClusterPolicyTier = "Admin" | "Baseline";
+
+/** Pass goes on with the next tier. */
+export type ClusterPolicyAction = "Accept" | "Deny" | "Pass";
+
+export interface ClusterPolicyRule extends Indexed {
+  /** For people alone. */
+  readonly name: string | undefined;
+  readonly action: ClusterPolicyAction;
+  /** Undefined is everyone, an empty list nobody: only rules that could not be read have either. */
+  readonly peers: readonly ClusterPolicyPeer[] | undefined;
+  /** Undefined is every port of every protocol. */
+  readonly ports: readonly ClusterPolicyPort[] | undefined;
+  /** Why it could not be read: it fails closed, so an Accept accepts nobody and the others are a Deny of everyone. */
+  readonly unreadable: string | undefined;
+}
+
+export type ClusterPolicyPeer = NamespacedPods | NodePeer | NetworkPeer;
+
+/** The pods that podSelector selects, all where it is undefined, in the namespaces that namespaceSelector selects. */
+export interface NamespacedPods extends PodPeer {
+  readonly namespaceSelector: LabelSelector;
+}
+
+export interface NodePeer extends Indexed {
+  readonly type: "nodes";
+  readonly selector: LabelSelector;
+}
+
+export interface NetworkPeer extends Indexed {
+  readonly type: "networks";
+  readonly cidrs: readonly Cidr[];
+}
+
+export interface ClusterPolicyPort extends Indexed {
+  /** Undefined for a name, which may be of any protocol. */
+  readonly protocol: Protocol | undefined;
+  /** A number or a container port's name. */
+  readonly port: number | string;
   /** The last port of a range that begins at `port`. */
   readonly endPort: number | undefined;
 }

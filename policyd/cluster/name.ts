@@ -87,6 +87,11 @@ export function readLabels(reader: Reader, key: string): Labels {
   );
 }
 
+/** What values mean something, of the annotations that do not take any text. */
+const ANNOTATION_VALUES: Readonly<Record<string, readonly string[]>> = {
+  [`${OUR_ANNOTATIONS}enforce-source-ranges`]: ["true", "false"],
+};
+
 /** The annotations that are ours; one with an invalid value is ignored and told. */
 export function readAnnotations(metadata: Reader): Labels {
   const annotations = metadata.object("annotations");
@@ -95,12 +100,20 @@ export function readAnnotations(metadata: Reader): Labels {
     if (!name.startsWith(OUR_ANNOTATIONS) || value === null) continue;
     const entry = metadata.attempt(() => [
       expectLabelKey(name, `${annotations.field} key`),
-      expectString(value, `${annotations.field}[${JSON.stringify(name)}]`, LONGEST_ANNOTATION),
+      expectAnnotation(name, value, `${annotations.field}[${JSON.stringify(name)}]`),
     ]);
     const [key, text] = entry ?? [];
     if (key !== undefined && text !== undefined) ours.push([key, text]);
   }
   return frozenLabels(ours);
+}
+
+/** @throws DrawbridgeError ERR_OBJECT */
+function expectAnnotation(name: string, value: unknown, field: string): string {
+  const text = expectString(value, field, LONGEST_ANNOTATION);
+  const values = Object.hasOwn(ANNOTATION_VALUES, name) ? ANNOTATION_VALUES[name] : undefined;
+  if (values === undefined || values.includes(text)) return text;
+  throw invalid(field, text, values.map((one) => JSON.stringify(one)).join(" or "));
 }
 
 /** Labels of these entries, in the order of their keys. */

@@ -104,27 +104,31 @@ export class Reader {
    *
    * @throws DrawbridgeError what `decode` throws, so one bad element makes the whole list bad
    */
-  all<T>(key: string, decode: (value: unknown, field: string) => T, most?: number): readonly T[] {
+  all<T>(key: string, decode: (value: unknown, field: string, index: number) => T, most?: number): readonly T[] {
     const elements = this.optionalList(key, most) ?? [];
-    return Object.freeze(elements.map((element, index) => decode(element, `${this.path(key)}[${index}]`)));
+    return Object.freeze(elements.map((element, index) => decode(element, `${this.path(key)}[${index}]`, index)));
   }
 
   /**
    * The elements of a list that pass `decode`. One that does not is left out and told as a problem: the rest does not
    * depend on it.
    */
-  each<T>(key: string, decode: (value: unknown, field: string) => T | undefined, most?: number): readonly T[] {
+  each<T>(
+    key: string,
+    decode: (value: unknown, field: string, index: number) => T | undefined,
+    most?: number,
+  ): readonly T[] {
     const passed: T[] = [];
     for (const [index, element] of (this.optionalList(key, most) ?? []).entries()) {
-      const decoded = this.attempt(() => decode(element, `${this.path(key)}[${index}]`));
+      const decoded = this.attempt(() => decode(element, `${this.path(key)}[${index}]`, index));
       if (decoded !== undefined) passed.push(decoded);
     }
     return Object.freeze(passed);
   }
 
   /** As {@link each} for elements that are objects. */
-  eachObject<T>(key: string, decode: (element: Reader) => T | undefined, most?: number): readonly T[] {
-    return this.each(key, (value, field) => decode(new Reader(value, field, this.#problems)), most);
+  eachObject<T>(key: string, decode: (element: Reader, index: number) => T | undefined, most?: number): readonly T[] {
+    return this.each(key, (value, field, index) => decode(new Reader(value, field, this.#problems), index), most);
   }
 
   /** What `decode` returns, or undefined with the problem told: for a field whose loss leaves the rest usable. */
@@ -133,9 +137,14 @@ export class Reader {
       return decode();
     } catch (error) {
       if (!(error instanceof DrawbridgeError)) throw error;
-      this.#problems.push(`${error.message} (ignored)`);
+      this.tell(`${error.message} (ignored)`);
       return undefined;
     }
+  }
+
+  /** Tells of a problem that leaves the object usable. */
+  tell(problem: string): void {
+    this.#problems.push(problem);
   }
 }
 

@@ -1,5 +1,15 @@
 import type { ObjectChange } from "../source/object_source.ts";
-import type { ClusterObject, EndpointSlice, Kind, Namespace, NetworkPolicy, Node, Pod, Service } from "./model.ts";
+import type {
+  ClusterNetworkPolicy,
+  ClusterObject,
+  EndpointSlice,
+  Kind,
+  Namespace,
+  NetworkPolicy,
+  Node,
+  Pod,
+  Service,
+} from "./model.ts";
 
 /** The objects in force, by key. */
 export class ClusterStore {
@@ -9,6 +19,7 @@ export class ClusterStore {
   readonly services = new Map<string, Service>();
   readonly endpointSlices = new Map<string, EndpointSlice>();
   readonly networkPolicies = new Map<string, NetworkPolicy>();
+  readonly clusterNetworkPolicies = new Map<string, ClusterNetworkPolicy>();
   readonly #maps: Readonly<Record<Kind, ReadonlyMap<string, ClusterObject> & { delete(key: string): boolean }>> = {
     Namespace: this.namespaces,
     Node: this.nodes,
@@ -16,6 +27,7 @@ export class ClusterStore {
     Service: this.services,
     EndpointSlice: this.endpointSlices,
     NetworkPolicy: this.networkPolicies,
+    ClusterNetworkPolicy: this.clusterNetworkPolicies,
   };
 
   apply(changes: readonly ObjectChange[]): void {
@@ -49,6 +61,9 @@ export class ClusterStore {
         break;
       case "NetworkPolicy":
         this.networkPolicies.set(object.key, object);
+        break;
+      case "ClusterNetworkPolicy":
+        this.clusterNetworkPolicies.set(object.key, object);
         break;
     }
   }

@@ -1,6 +1,7 @@
 import { setImmediate as untilEventsAreTold } from "node:timers/promises";
 import { DrawbridgeError } from "../../kernel/error.ts";
 import type { Verdict } from "../cluster/gate.ts";
+import { tellUnenforced } from "../cluster/enforcement.ts";
 import { judge } from "../cluster/gate.ts";
 import type { Cancel, Clock } from "../clock.ts";
 import { readObjects } from "./documents.ts";
@@ -183,7 +184,7 @@ export class DirectorySource implements ObjectSource {
       const text = this.#directory.read(name, name.endsWith(".json") ? LARGEST_JSON : LARGEST_YAML);
       let sliceEnd = performance.now() + SLICE_MILLISECONDS;
       for (const value of readObjects(text, name)) {
-        verdicts.push(judge(value));
+        verdicts.push(tellUnenforced(judge(value)));
         if (performance.now() < sliceEnd) continue;
         await untilEventsAreTold();
         sliceEnd = performance.now() + SLICE_MILLISECONDS;
@@ -202,9 +203,10 @@ export class DirectorySource implements ObjectSource {
   #tell(sink: ObjectSink): void {
     const changes = this.#files.takeChanges();
     if (changes.length > 0) sink.changed(changes);
-    const problems = new Set(this.problems());
-    for (const problem of problems) if (!this.#told.has(problem)) sink.problem(problem);
-    this.#told = problems;
+    const problems = new Map(this.#files.problemsByKind().map(({ text, kind }) => [text, kind]));
+    if (this.#problem !== undefined) problems.set(this.#problem, undefined);
+    for (const [text, kind] of problems) if (!this.#told.has(text)) sink.problem(text, kind);
+    this.#told = new Set(problems.keys());
     if (this.#isSynced || this.#unsettled.size > 0 || !this.#isListed) return;
     this.#isSynced = true;
     sink.synced();

@@ -1,5 +1,5 @@
 import type { CST, Document, Tags } from "yaml";
-import { Composer, LineCounter, Parser } from "yaml";
+import { Composer, isMap, isNode, isScalar, isSeq, LineCounter, Parser } from "yaml";
 import { DrawbridgeError } from "../../kernel/error.ts";
 
 /** Far above what Kubernetes' schemas need. The YAML library recurses, and at some thousands ends the process. */
@@ -22,8 +22,31 @@ const NO_JSON = new Set(["timestamp", "binary", "omap", "pairs", "set"].map((tag
  * @throws DrawbridgeError ERR_OBJECT naming the line, when it is reached; what came before may be part of a torn file
  */
 export function* readObjects(text: string, fileName: string): Generator {
-  if (fileName.endsWith(".json")) yield* openList(parseJson(text));
-  else for (const value of readDocuments(text)) yield* openList(value);
+  if (fileName.endsWith(".json")) for (const { value } of openList(parseJson(text))) yield value;
+  else for (const { value } of readYamlObjects(text)) yield value;
+}
+
+/** Where a field is: `["spec", "ingress", 0]`. */
+export type FieldPath = readonly (string | number)[];
+
+/** An object, and the lines of its fields in the text it stands in, counted from 1. */
+export interface LocatedObject {
+  readonly value: unknown;
+  /** Of a field, or where there is none of what is nearest around it; of the object itself for an empty path. */
+  readonly lineOf: (path: FieldPath) => number;
+}
+
+/**
+ * As {@link readObjects} for YAML, with the lines.
+ *
+ * @throws DrawbridgeError ERR_OBJECT naming the line, when it is reached
+ */
+export function* readYamlObjects(text: string): Generator<LocatedObject> {
+  for (const { value, lineOf } of readDocuments(text)) {
+    for (const { value: object, path: place } of openList(value)) {
+      yield { value: object, lineOf: (path) => lineOf([...place, ...path]) };
+    }
+  }
 }
 
 function parseJson(text: string): unknown {
@@ -34,7 +57,7 @@ function parseJson(text: string): unknown {
   }
 }
 
-function* readDocuments(text: string): Generator {
+function* readDocuments(text: string): Generator<LocatedObject> {
   const lines = new LineCounter();
   const composer = new Composer({ version: "1.1", customTags: jsonTags, prettyErrors: false, logLevel: "silent" });
   const tokens = withinDepth(new Parser(lines.addNewLine).parse(text), lines);
@@ -42,8 +65,29 @@ function* readDocuments(text: string): Generator {
     const [problem] = [...document.errors, ...document.warnings];
     if (problem !== undefined) throw unreadable(problem.message, lines.linePos(problem.pos[0]).line);
     const value = plainValue(document);
-    if (value !== null) yield value;
+    if (value !== null) yield { value, lineOf: (path) => lines.linePos(offsetOf(document, path)).line };
   }
+}
+
+/** Where a field's key begins, or an element; of what is nearest around it where the document has no such field. */
+function offsetOf(document: Document, path: FieldPath): number {
+  let node: unknown = document.contents;
+  let offset = document.contents?.range?.[0] ?? document.range?.[0] ?? 0;
+  for (const step of path) {
+    let next: unknown;
+    let place: unknown;
+    if (isMap(node)) {
+      const pair = node.items.find(({ key }) => isScalar(key) && key.value === step);
+      [place, next] = [pair?.key, pair?.value];
+    } else if (isSeq(node) && typeof step === "number") {
+      next = node.items[step];
+      place = next;
+    }
+    if (!isNode(place)) return offset;
+    offset = place.range?.[0] ?? offset;
+    node = next;
+  }
+  return offset;
 }
 
 function jsonTags(tags: Tags): Tags {
@@ -82,28 +126,43 @@ function childrenOf(token: CST.Token): readonly CST.Token[] {
   return token.items.flatMap(({ key, value }) => [key, value].filter((child) => child !== undefined && child !== null));
 }
 
-/** The items of a `kind: List`, or of a typed one such as PodList, whose items may leave out what the list says. */
-function* openList(value: unknown): Generator {
-  const list = asList(value);
-  if (list === undefined) {
-    yield value;
-    return;
-  }
-  for (const item of list.items) {
-    if (asList(item) !== undefined) throw unreadable("a list inside a list; expected objects");
-    const isObject = typeof item === "object" && item !== null && !Array.isArray(item);
-    yield isObject && list.kind !== "" ? { apiVersion: list.apiVersion, kind: list.kind, ...item } : item;
-  }
+/** A value and, for one out of a list, where in the list's document it is. */
+interface Opened {
+  readonly value: unknown;
+  readonly path: FieldPath;
 }
 
-interface List {
+/** The items of a `kind: List`, or of a typed one such as PodList, whose items may leave out what the list says. */
+function* openList(value: unknown): Generator<Opened> {
+  const list = asList(value);
+  if (list === undefined) {
+    yield { value, path: [] };
+    return;
+  }
+  for (const [index, item] of list.items.entries()) yield { value: itemOf(list, item), path: ["items", index] };
+}
+
+/**
+ * An item of a list, with what the list says of it.
+ *
+ * @throws DrawbridgeError ERR_OBJECT for a list inside a list
+ */
+export function itemOf({ kind, apiVersion }: Pick<List, "kind" | "apiVersion">, item: unknown): unknown {
+  if (asList(item) !== undefined) throw unreadable("a list inside a list; expected objects");
+  const isObject = typeof item === "object" && item !== null && !Array.isArray(item);
+  return isObject && kind !== "" ? { apiVersion, kind, ...item } : item;
+}
+
+/** What a list says of its items. */
+export interface List {
   /** Of the items; empty for a list of anything. */
   readonly kind: string;
   readonly apiVersion: unknown;
   readonly items: readonly unknown[];
 }
 
-function asList(value: unknown): List | undefined {
+/** A value as a list; undefined for any other object. */
+export function asList(value: unknown): List | undefined {
   if (typeof value !== "object" || value === null || !("kind" in value) || !("items" in value)) return undefined;
   const { kind, items } = value;
   if (typeof kind !== "string" || !kind.endsWith("List") || !(Array.isArray(items) || items === null)) return undefined;

@@ -1,14 +1,20 @@
 import { isDeepStrictEqual } from "node:util";
 import type { ObjectId, Verdict } from "../cluster/gate.ts";
 import { nameOf } from "../cluster/gate.ts";
-import type { ClusterObject } from "../cluster/model.ts";
+import type { ClusterObject, Kind } from "../cluster/model.ts";
 import type { ObjectChange } from "./object_source.ts";
+
+/** A problem, and the kind of the object it is about; undefined for a whole file, or where the object does not say it. */
+export interface ObjectProblem {
+  readonly text: string;
+  readonly kind: Kind | undefined;
+}
 
 /** One file's part. */
 interface FileContent {
   /** What it holds, by kind and key; without an object where it is there but was never valid. */
   readonly entries: ReadonlyMap<string, Entry>;
-  readonly problems: readonly string[];
+  readonly problems: readonly ObjectProblem[];
 }
 
 interface Entry {
@@ -72,15 +78,22 @@ export class ObjectFiles {
 
   /** Every problem there is now, beginning with the file it is in. */
   problems(): readonly string[] {
-    const unreadable = [...this.#unreadable].map(
-      ([file, reason]) => `${file}: ${reason} (${this.#files.has(file) ? "its last good version stays" : "not used"})`,
-    );
+    return this.problemsByKind().map(({ text }) => text);
+  }
+
+  /** As {@link problems}, each with the kind it is about. */
+  problemsByKind(): readonly ObjectProblem[] {
+    const unreadable = [...this.#unreadable].map(([file, reason]): ObjectProblem => {
+      const consequence = this.#files.has(file) ? "its last good version stays" : "not used";
+      return { text: `${file}: ${reason} (${consequence})`, kind: undefined };
+    });
     const inFiles = [...this.#files].flatMap(([file, { problems }]) =>
-      problems.map((problem) => `${file}: ${problem}`),
+      problems.map(({ text, kind }): ObjectProblem => ({ text: `${file}: ${text}`, kind })),
     );
-    const contested = [...this.#contested].map(([token, id]) => {
+    const contested = [...this.#contested].map(([token, id]): ObjectProblem => {
       const [first = "", ...others] = this.#holders.get(token) ?? [];
-      return `${others.join(", ")}: ${nameOf(id)}: also in ${first}, which counts; expected in one file only`;
+      const text = `${others.join(", ")}: ${nameOf(id)}: also in ${first}, which counts; expected in one file only`;
+      return { text, kind: id.kind };
     });
     return [...unreadable, ...inFiles, ...contested];
   }
@@ -117,18 +130,20 @@ export class ObjectFiles {
 
 function contentOf(verdicts: readonly Verdict[], before: FileContent | undefined): FileContent {
   const entries = new Map<string, Entry>();
-  const problems: string[] = [];
+  const problems: ObjectProblem[] = [];
   for (const verdict of verdicts) {
     if (verdict.type === "ignored") continue;
+    const kind = verdict.type === "accepted" ? verdict.object.kind : verdict.kind;
     const id = verdict.type === "accepted" ? verdict.object : verdict.id;
     const token = id === undefined ? "" : `${id.kind} ${id.key}`;
     if (id !== undefined && entries.has(token)) {
-      problems.push(`${nameOf(id)}: twice in this file; the first counts`);
+      problems.push({ text: `${nameOf(id)}: twice in this file; the first counts`, kind });
       continue;
     }
     const last = before?.entries.get(token)?.object;
-    if (verdict.type === "accepted") problems.push(...verdict.problems);
-    else problems.push(`${verdict.problem} (${last === undefined ? "not used" : "its last good version stays"})`);
+    const consequence = last === undefined ? "not used" : "its last good version stays";
+    const texts = verdict.type === "accepted" ? verdict.problems : [`${verdict.problem} (${consequence})`];
+    problems.push(...texts.map((text): ObjectProblem => ({ text, kind })));
     if (id !== undefined) entries.set(token, { id, object: verdict.type === "accepted" ? verdict.object : last });
   }
   return { entries, problems };

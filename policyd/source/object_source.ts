@@ -11,8 +11,12 @@ export interface ObjectSink {
   changed(changes: readonly ObjectChange[]): void;
   /** Once, after the changes that make up everything there is: nothing is programmed before (SVC-26). */
   synced(): void;
-  /** A problem that was not there before: an object or a file that is not used, wholly or in part. */
-  problem(message: string): void;
+  /**
+   * A problem that was not there before: an object or a file that is not used, wholly or in part.
+   *
+   * @param kind of the object; undefined for a file, and for an object that does not say it
+   */
+  problem(message: string, kind?: Kind): void;
 }
 
 /**

@@ -7,6 +7,10 @@ import { expectNetwork } from "./address.ts";
 import { readNamespacedMetadata } from "./metadata.ts";
 import { PROTOCOLS } from "./protocol.ts";
 import { readSelector } from "./selector.ts";
+import { sourcesKey } from "./sources_key.ts";
+
+/** The API server's own limit; it takes one type twice. */
+const MOST_POLICY_TYPES = 2;
 
 /**
  * A networking.k8s.io/v1 NetworkPolicy with the API server's defaults.
@@ -27,33 +31,26 @@ export function readNetworkPolicy(object: Reader): NetworkPolicy {
     annotations: readAnnotations(reader),
     podSelector: readSelector(spec.object("podSelector")),
     policyTypes: readPolicyTypes(spec),
-    ingress: spec.eachObject("ingress", (rule) => readRule(rule, peersKey(rule))),
-    egress: spec.eachObject("egress", (rule) => readRule(rule, "to")),
+    ingress: spec.eachObject("ingress", (rule, index) => readRule(rule, index, sourcesKey(rule))),
+    egress: spec.eachObject("egress", (rule, index) => readRule(rule, index, "to")),
   });
 }
 
 /** Without the field: Ingress always, Egress if there is an egress rule. */
 function readPolicyTypes(spec: Reader): readonly PolicyType[] {
-  const given = spec.all("policyTypes", (value, field): PolicyType => {
+  const decode = (value: unknown, field: string): PolicyType => {
     if (value === "Ingress" || value === "Egress") return value;
     throw invalid(field, value, "Ingress or Egress");
-  });
+  };
+  const given = spec.all("policyTypes", decode, MOST_POLICY_TYPES);
   if (given.length > 0) return Object.freeze([...new Set(given)].sort());
   const hasEgress = (spec.optionalList("egress") ?? []).length > 0;
   return Object.freeze(hasEgress ? ["Egress", "Ingress"] : ["Ingress"]);
 }
 
-/** `from`, which client-node calls `_from` in its typed objects; read as absent it would allow everyone. */
-function peersKey(rule: Reader): "from" | "_from" {
-  const isRenamed = rule.get("_from") !== undefined;
-  if (isRenamed && rule.get("from") !== undefined) {
-    throw invalid(rule.path("_from"), "both from and _from", "one of them");
-  }
-  return isRenamed ? "_from" : "from";
-}
-
-function readRule(rule: Reader, peers: "from" | "_from" | "to"): PolicyRule {
+function readRule(rule: Reader, index: number, peers: "from" | "_from" | "to"): PolicyRule {
   return Object.freeze({
+    index,
     peers: isEmpty(rule, peers) ? undefined : rule.eachObject(peers, readPeer),
     ports: isEmpty(rule, "ports") ? undefined : rule.eachObject("ports", readPort),
   });
@@ -64,7 +61,7 @@ function isEmpty(rule: Reader, key: string): boolean {
   return (rule.optionalList(key) ?? []).length === 0;
 }
 
-function readPeer(peer: Reader): PolicyPeer {
+function readPeer(peer: Reader, index: number): PolicyPeer {
   const ipBlock = peer.optionalObject("ipBlock");
   const podSelector = peer.optionalObject("podSelector");
   const namespaceSelector = peer.optionalObject("namespaceSelector");
@@ -76,16 +73,17 @@ function readPeer(peer: Reader): PolicyPeer {
       "podSelector, namespaceSelector or both, or ipBlock alone",
     );
   }
-  if (ipBlock !== undefined) return readIpBlock(ipBlock);
+  if (ipBlock !== undefined) return readIpBlock(ipBlock, index);
   return Object.freeze({
     type: "pods",
+    index,
     podSelector: podSelector === undefined ? undefined : readSelector(podSelector),
     namespaceSelector: namespaceSelector === undefined ? undefined : readSelector(namespaceSelector),
   });
 }
 
 /** @throws DrawbridgeError ERR_OBJECT also for one bad exception: without it the block would allow more */
-function readIpBlock(ipBlock: Reader): IpBlockPeer {
+function readIpBlock(ipBlock: Reader, index: number): IpBlockPeer {
   const cidr = expectNetwork(ipBlock.get("cidr"), ipBlock.path("cidr"));
   const except = ipBlock.all("except", (value, field) => {
     const inner = expectNetwork(value, field);
@@ -93,16 +91,16 @@ function readIpBlock(ipBlock: Reader): IpBlockPeer {
     if (!isInside) throw invalid(field, value, `a smaller range inside ${ipBlock.path("cidr")}`);
     return inner;
   });
-  return Object.freeze({ type: "ipBlock", cidr, except });
+  return Object.freeze({ type: "ipBlock", index, cidr, except });
 }
 
-function readPort(entry: Reader): PolicyPort {
+function readPort(entry: Reader, index: number): PolicyPort {
   const given = entry.get("port");
   const port = given === undefined ? undefined : expectPortOrName(given, entry.path("port"));
   const last = entry.get("endPort");
   const protocol = entry.oneOf("protocol", PROTOCOLS, "TCP");
-  if (last === undefined) return Object.freeze({ protocol, port, endPort: undefined });
+  if (last === undefined) return Object.freeze({ index, protocol, port, endPort: undefined });
   if (typeof port !== "number") throw invalid(entry.path("endPort"), last, "a port given as a number beside it");
   expectPort(last, entry.path("endPort"));
-  return Object.freeze({ protocol, port, endPort: expectInteger(last, entry.path("endPort"), port, 65_535) });
+  return Object.freeze({ index, protocol, port, endPort: expectInteger(last, entry.path("endPort"), port, 65_535) });
 }

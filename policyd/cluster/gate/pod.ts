@@ -1,5 +1,5 @@
 import type { Address } from "../../../kernel/ip/address.ts";
-import type { ContainerPort, Pod } from "../model.ts";
+import type { ContainerPort, Controller, Pod } from "../model.ts";
 import { expectName, expectPort, expectPortName, readAnnotations, readLabels } from "../name.ts";
 import type { Reader } from "../reader.ts";
 import { expectAddress } from "./address.ts";
@@ -25,6 +25,7 @@ export function readPod(object: Reader): Pod {
     uid: reader.optionalString("uid", 128) ?? "",
     labels: readLabels(reader, "labels"),
     annotations: readAnnotations(reader),
+    controller: readController(reader),
     addresses: readAddresses(status),
     nodeName: nodeName === undefined || nodeName === "" ? undefined : expectName(nodeName, spec.path("nodeName")),
     hostNetwork: spec.boolean("hostNetwork", false),
@@ -32,6 +33,16 @@ export function readPod(object: Reader): Pod {
     isTerminating,
     ports: readPorts(spec),
   });
+}
+
+/** The one owner that says it is the controller. */
+function readController(metadata: Reader): Controller | undefined {
+  const [controller] = metadata.eachObject("ownerReferences", (owner) =>
+    owner.boolean("controller", false)
+      ? Object.freeze({ kind: owner.string("kind"), name: expectName(owner.get("name"), owner.path("name")) })
+      : undefined,
+  );
+  return controller;
 }
 
 /** `podIPs`, or the older `podIP` where a file has only that. */

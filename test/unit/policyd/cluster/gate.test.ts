@@ -40,14 +40,25 @@ describe("policyd/cluster/gate", () => {
   it("DAEMON-01: a Pod's named ports are those of its containers and of sidecars that stay", () => {
     const port = (name: string, containerPort: number) => ({ name, containerPort, hostPort: 1 });
     const { object, problems } = accepted(
-      manifest("Pod", {
-        spec: {
-          nodeName: "node-a",
-          containers: [{ ports: [port("http", 8080), { containerPort: 9 }, { ...port("dns", 53), protocol: "UDP" }] }],
-          initContainers: [{ ports: [port("never", 1)] }, { restartPolicy: "Always", ports: [port("mesh", 15001)] }],
+      manifest(
+        "Pod",
+        {
+          spec: {
+            nodeName: "node-a",
+            containers: [
+              { ports: [port("http", 8080), { containerPort: 9 }, { ...port("dns", 53), protocol: "UDP" }] },
+            ],
+            initContainers: [{ ports: [port("never", 1)] }, { restartPolicy: "Always", ports: [port("mesh", 15001)] }],
+          },
+          status: { phase: "Running", podIP: "10.1.1.1", podIPs: [{ ip: "10.1.1.1" }, { ip: "fd00::1" }] },
         },
-        status: { phase: "Running", podIP: "10.1.1.1", podIPs: [{ ip: "10.1.1.1" }, { ip: "fd00::1" }] },
-      }),
+        {
+          ownerReferences: [
+            { kind: "Crew", name: "other" },
+            { kind: "ReplicaSet", name: "web-5d4f", controller: true },
+          ],
+        },
+      ),
     );
     assert.deepEqual(problems, []);
     assert.deepEqual(object, {
@@ -58,6 +69,7 @@ describe("policyd/cluster/gate", () => {
       uid: "",
       labels: {},
       annotations: {},
+      controller: { kind: "ReplicaSet", name: "web-5d4f" },
       addresses: [parseAddress("10.1.1.1"), parseAddress("fd00::1")],
       nodeName: "node-a",
       hostNetwork: false,
@@ -79,6 +91,18 @@ describe("policyd/cluster/gate", () => {
     assert.deepEqual(problems, [
       'Pod default/web: metadata.annotations["drawbridge.dev/drain"]: 1; expected a string (in YAML: quote it) (ignored)',
     ]);
+  });
+
+  it("BAD-01: an annotation with a value that means nothing is ignored and told", () => {
+    const name = "drawbridge.dev/enforce-source-ranges";
+    for (const value of ["yes", "True", ""]) {
+      const { object, problems } = accepted(manifest("Service", { spec: {} }, { annotations: { [name]: value } }));
+      assert.deepEqual(object["annotations"], {});
+      const told = `metadata.annotations["${name}"]: ${JSON.stringify(value)}; expected "true" or "false" (ignored)`;
+      assert.deepEqual(problems, [`Service default/web: ${told}`]);
+    }
+    const { object } = accepted(manifest("Service", { spec: {} }, { annotations: { [name]: "true" } }));
+    assert.deepEqual(object["annotations"], { [name]: "true" });
   });
 
   it("DAEMON-01: a Service as a file has it gets the API server's defaults", () => {
@@ -169,7 +193,7 @@ describe("policyd/cluster/gate", () => {
     assert.deepEqual([unset["isHeadless"], unset["clusterIps"]], [false, []]);
   });
 
-  it("DAEMON-01: an endpoint without conditions is ready, serving and not terminating", () => {
+  it("DAEMON-01 EPS-02: an endpoint without conditions is ready, serving and not terminating", () => {
     const { object, problems } = accepted(
       manifest(
         "EndpointSlice",
@@ -241,9 +265,9 @@ describe("policyd/cluster/gate", () => {
       /expected networking\.k8s\.io\/v1$/,
     ],
     [
-      "a policy we do not enforce",
-      { ...manifest("ClusterNetworkPolicy"), apiVersion: "policy.networking.k8s.io/v1alpha2" },
-      /does not enforce/,
+      "a kind of policy we do not know",
+      { ...manifest("AdminNetworkPolicy"), apiVersion: "policy.networking.k8s.io/v1alpha1" },
+      /does not enforce it; use ClusterNetworkPolicy of policy\.networking\.k8s\.io\/v1alpha2/,
     ],
     ["no name", { apiVersion: "v1", kind: "Pod" }, /^Pod: metadata\.name: missing/],
     [

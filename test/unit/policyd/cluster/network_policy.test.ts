@@ -16,7 +16,7 @@ describe("policyd/cluster/gate of NetworkPolicy", () => {
   it("DAEMON-01: absent, null and empty peers and ports are no restriction", () => {
     for (const rule of [{}, { from: null, ports: null }, { from: [], ports: [] }]) {
       assert.deepEqual(accepted(policy({ ingress: [rule] })).object["ingress"], [
-        { peers: undefined, ports: undefined },
+        { index: 0, peers: undefined, ports: undefined },
       ]);
     }
   });
@@ -29,9 +29,11 @@ describe("policyd/cluster/gate of NetworkPolicy", () => {
     assert.deepEqual(typed, raw);
     assert.deepEqual(raw?.["ingress"], [
       {
+        index: 0,
         peers: [
           {
             type: "pods",
+            index: 0,
             podSelector: { matchLabels: { app: "web" }, matchExpressions: [] },
             namespaceSelector: undefined,
           },
@@ -56,12 +58,12 @@ describe("policyd/cluster/gate of NetworkPolicy", () => {
     ];
     for (const peer of invalid) {
       const { object, problems } = accepted(policy({ ingress: [{ from: [peer] }] }));
-      assert.deepEqual(object["ingress"], [{ peers: [], ports: undefined }], JSON.stringify(peer));
+      assert.deepEqual(object["ingress"], [{ index: 0, peers: [], ports: undefined }], JSON.stringify(peer));
       assert.equal(problems.length, 1, JSON.stringify(peer));
     }
     for (const port of [{ port: 0 }, { port: "No" }, { endPort: 5 }, { port: 9, endPort: 8 }, { protocol: "ICMP" }]) {
       const { object } = accepted(policy({ egress: [{ ports: [port] }] }));
-      assert.deepEqual(object["egress"], [{ peers: undefined, ports: [] }], JSON.stringify(port));
+      assert.deepEqual(object["egress"], [{ index: 0, peers: undefined, ports: [] }], JSON.stringify(port));
     }
   });
 
@@ -70,8 +72,9 @@ describe("policyd/cluster/gate of NetworkPolicy", () => {
     const { object } = accepted(policy({ egress: [{ to: [{ ipBlock }], ports: [{ port: 80, endPort: 90 }] }] }));
     assert.deepEqual(object["egress"], [
       {
-        peers: [{ type: "ipBlock", cidr: parseCidr("10.1.0.0/16"), except: [parseCidr("10.1.9.0/24")] }],
-        ports: [{ protocol: "TCP", port: 80, endPort: 90 }],
+        index: 0,
+        peers: [{ type: "ipBlock", index: 0, cidr: parseCidr("10.1.0.0/16"), except: [parseCidr("10.1.9.0/24")] }],
+        ports: [{ index: 0, protocol: "TCP", port: 80, endPort: 90 }],
       },
     ]);
   });
@@ -85,6 +88,47 @@ describe("policyd/cluster/gate of NetworkPolicy", () => {
       refusal(policy({ policyTypes: ["ingress"] })),
       /spec\.policyTypes\[0\]: "ingress"; expected Ingress or/,
     );
+    assert.match(
+      refusal(policy({ policyTypes: ["Ingress", "Egress", "Ingress"] })),
+      /spec\.policyTypes: "3 elements"; expected at most 2/,
+    );
     assert.match(refusal(policy({ ingress: {} })), /spec\.ingress: an object; expected a list/);
   });
+
+  it("DAEMON-01: what is invalid is left out, and the rest keeps its places", () => {
+    const port = { protocol: "TCP", port: 80, endPort: undefined };
+    const rules = ["none", { from: [{}, { podSelector: {} }], ports: [{ port: 0 }, { port: 80 }] }];
+    const { object, problems } = accepted(policy({ ingress: rules }));
+    assert.deepEqual(object["ingress"], [
+      {
+        index: 1,
+        peers: [{ type: "pods", index: 1, podSelector: everything(), namespaceSelector: undefined }],
+        ports: [{ index: 1, ...port }],
+      },
+    ]);
+    assert.equal(problems.length, 3);
+  });
+
+  it("POL-33 POL-51: upstream 49 and 50: what the API server refuses is refused, and what it takes is taken", () => {
+    const ofPort = (port: object): boolean => accepted(policy({ egress: [{ ports: [port] }] })).problems.length === 0;
+    for (const port of [{ port: 80, endPort: 80 }, { port: 1, endPort: 65_535, protocol: "SCTP" }, { port: "web" }]) {
+      assert.ok(ofPort(port), JSON.stringify(port));
+    }
+    const refused = [
+      { endPort: 90 },
+      { port: "web", endPort: 90 },
+      { port: 80, endPort: 79 },
+      { port: 80, endPort: 65_536 },
+      { port: "80" },
+      { port: "a-name-much-too-long" },
+      { port: 80.5 },
+      { protocol: "tcp" },
+      { protocol: "" },
+    ];
+    for (const port of refused) assert.ok(!ofPort(port), JSON.stringify(port));
+  });
 });
+
+function everything(): object {
+  return { matchLabels: {}, matchExpressions: [] };
+}

@@ -11,6 +11,7 @@ export function manifest(
   const groups: Readonly<Record<string, string>> = {
     EndpointSlice: "discovery.k8s.io/v1",
     NetworkPolicy: "networking.k8s.io/v1",
+    ClusterNetworkPolicy: "policy.networking.k8s.io/v1alpha2",
   };
   return { apiVersion: groups[kind] ?? "v1", kind, metadata: { name: "web", ...metadata }, ...parts };
 }

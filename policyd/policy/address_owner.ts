@@ -1,0 +1,41 @@
+import type { Address } from "../../kernel/ip/address.ts";
+import type { Pod } from "../cluster/model.ts";
+import type { PolicyObjects } from "./objects.ts";
+
+/** Whose address it is. */
+export type AddressOwner =
+  | { readonly type: "pod"; readonly key: string }
+  | { readonly type: "node"; readonly name: string };
+
+/** A pod that has ended: its address may be another pod's already. */
+export function isFinished({ phase }: Pod): boolean {
+  return phase === "Succeeded" || phase === "Failed";
+}
+
+/**
+ * The pods and nodes of a cluster by their addresses. A node has its addresses whatever pods say of them; of two pods
+ * that claim one, it is that which runs and is not about to end, then the first by name.
+ */
+export function addressOwners({ pods, nodes }: PolicyObjects): ReadonlyMap<Address, AddressOwner> {
+  const owners = new Map<Address, AddressOwner>();
+  const ranked = [...pods.values()].filter((pod) => !pod.hostNetwork && !isFinished(pod)).sort(byClaim);
+  for (const { key, addresses } of ranked) {
+    for (const address of addresses) if (!owners.has(address)) owners.set(address, { type: "pod", key });
+  }
+  for (const { hostNetwork, nodeName, addresses } of pods.values()) {
+    if (!hostNetwork || nodeName === undefined) continue;
+    for (const address of addresses) owners.set(address, { type: "node", name: nodeName });
+  }
+  for (const { name, addresses } of nodes.values()) {
+    for (const { address } of addresses) owners.set(address, { type: "node", name });
+  }
+  return owners;
+}
+
+function byClaim(a: Pod, b: Pod): number {
+  return claim(b) - claim(a) || (a.key < b.key ? -1 : 1);
+}
+
+function claim({ phase, isTerminating }: Pod): number {
+  return (phase === "Running" ? 1 : 0) + (isTerminating ? 0 : 2);
+}

@@ -1,0 +1,141 @@
+import type { Direction, Traffic } from "./flow.ts";
+import type { IndexedClusterPolicy, IndexedNetworkPolicy } from "./indexed_policy.ts";
+import { matchRule } from "./match.ts";
+import type { ResolvedEnd, ResolvedFlow } from "./party.ts";
+import type { DirectionProfile } from "./profile.ts";
+import type { ClusterRuleMatch, Decision, Exemption } from "./verdict.ts";
+
+/** A flow with known ends, and what about it and the configuration decides. */
+export interface Question {
+  readonly flow: ResolvedFlow;
+  readonly traffic: Traffic;
+  readonly isThroughService: boolean;
+  readonly policePodToOwnNode: boolean;
+}
+
+export interface Decided {
+  readonly decision: Decision;
+  /** The Pass rules on the way to it. */
+  readonly passed: readonly ClusterRuleMatch[];
+}
+
+const NO_POLICIES: DirectionProfile = Object.freeze({ admin: [], isolating: [], baseline: [] });
+const DEFAULT: Decision = Object.freeze({ type: "default" });
+const ISOLATED: Decision = Object.freeze({ type: "isolated" });
+
+/**
+ * What the policies of one end make of a flow: the Admin tier, then NetworkPolicies, which have the last word on the pods
+ * they isolate in this direction, then the Baseline tier; what none of them decides is allowed.
+ */
+export function decide(direction: Direction, question: Question): Decided {
+  const exemption = exemptionFromAll(direction, question);
+  if (exemption !== undefined) return { decision: exempt(exemption), passed: [] };
+  const { admin, isolating, baseline } = profileOf(endOf(question.flow, direction), direction);
+  const passed: ClusterRuleMatch[] = [];
+  const decided =
+    askClusterTier(admin, direction, question, passed) ??
+    askNetworkPolicies(isolating, direction, question) ??
+    askClusterTier(baseline, direction, question, passed);
+  return { decision: decided ?? DEFAULT, passed };
+}
+
+/** Whether a decision lets the flow through. */
+export function allows(decision: Decision): boolean {
+  if (decision.type === "cluster rule") return decision.rule.action === "Accept";
+  return decision.type !== "isolated";
+}
+
+/** The end that is judged. */
+export function endOf({ source, destination }: ResolvedFlow, direction: Direction): ResolvedEnd {
+  return direction === "egress" ? source : destination;
+}
+
+/** The policies that have a say about an end; none for what no policy can select. */
+export function profileOf({ subject }: ResolvedEnd, direction: Direction): DirectionProfile {
+  return subject?.profile[direction] ?? NO_POLICIES;
+}
+
+/** What no policy of any tier is asked about. */
+function exemptionFromAll(direction: Direction, { flow, traffic, isThroughService }: Question): Exemption | undefined {
+  const end = endOf(flow, direction);
+  if (end.subject === undefined) return "no pod";
+  if (traffic.protocol === "ICMP error") return "ICMP error";
+  if (isItself(flow) && !isThroughService) return "itself";
+  return direction === "ingress" && isOwnNode(end, flow.source) ? "own node" : undefined;
+}
+
+/** What NetworkPolicies allow without a rule. */
+function exemptionFromIsolation(direction: Direction, { flow, policePodToOwnNode }: Question): Exemption | undefined {
+  if (isItself(flow)) return "itself";
+  const isToOwnNode = direction === "egress" && isOwnNode(flow.source, flow.destination);
+  return isToOwnNode && !policePodToOwnNode ? "own node" : undefined;
+}
+
+function isItself({ source, destination }: ResolvedFlow): boolean {
+  return source.pod !== undefined && source.pod === destination.pod;
+}
+
+function isOwnNode({ pod }: ResolvedEnd, { party }: ResolvedEnd): boolean {
+  return party.type === "node" && party.name !== undefined && party.name === pod?.nodeName;
+}
+
+/** NetworkPolicies add up, so their order is of no matter but for which rule is named (POL-04). */
+function askNetworkPolicies(
+  isolating: readonly IndexedNetworkPolicy[],
+  direction: Direction,
+  question: Question,
+): Decision | undefined {
+  if (isolating.length === 0) return undefined;
+  const exemption = exemptionFromIsolation(direction, question);
+  if (exemption !== undefined) return exempt(exemption);
+  for (const { policy, rules } of isolating) {
+    for (const rule of rules[direction]) {
+      const match = matchRule(rule, direction, question.flow, question.traffic);
+      if (match !== undefined) return { type: "rule", rule: { policy: policy.key, rule: rule.index, ...match } };
+    }
+  }
+  return ISOLATED;
+}
+
+/** Undefined where no rule matches or the first that does passes the flow on, which is then added to `passed`. */
+function askClusterTier(
+  policies: readonly IndexedClusterPolicy[],
+  direction: Direction,
+  { flow, traffic }: Question,
+  passed: ClusterRuleMatch[],
+): Decision | undefined {
+  for (const [position, indexed] of policies.entries()) {
+    const match = matchClusterPolicy(indexed, direction, flow, traffic);
+    if (match === undefined) continue;
+    const tiedWith = policies
+      .slice(position + 1)
+      .filter(({ policy }) => policy.priority === indexed.policy.priority)
+      .filter((other) => (matchClusterPolicy(other, direction, flow, traffic)?.action ?? match.action) !== match.action)
+      .map(({ policy }) => policy.key);
+    const rule: ClusterRuleMatch = { ...match, tiedWith };
+    if (rule.action !== "Pass") return { type: "cluster rule", rule };
+    passed.push(rule);
+    return undefined;
+  }
+  return undefined;
+}
+
+function matchClusterPolicy(
+  { policy, rules }: IndexedClusterPolicy,
+  direction: Direction,
+  flow: ResolvedFlow,
+  traffic: Traffic,
+): Omit<ClusterRuleMatch, "tiedWith"> | undefined {
+  for (const indexed of rules[direction]) {
+    const match = matchRule(indexed, direction, flow, traffic);
+    if (match === undefined) continue;
+    const { action, name, unreadable } = indexed.rule;
+    const { key, tier, priority } = policy;
+    return { policy: key, tier, priority, rule: indexed.index, ...match, action, name, unreadable };
+  }
+  return undefined;
+}
+
+function exempt(because: Exemption): Decision {
+  return { type: "exempt", because };
+}

@@ -1,0 +1,108 @@
+import type {
+  ClusterNetworkPolicy,
+  ClusterPolicyPeer,
+  ClusterPolicyPort,
+  ClusterPolicyRule,
+  NetworkPolicy,
+  PolicyPeer,
+  PolicyPort,
+  PolicyRule,
+} from "../cluster/model.ts";
+import type { AddressRange } from "./address_range.ts";
+import { rangeOf } from "./address_range.ts";
+import type { Direction } from "./flow.ts";
+import type { Members, PeerSelection } from "./peer_selection.ts";
+
+/** A NetworkPolicy with all that its selectors and prefixes select looked up. */
+export interface IndexedNetworkPolicy {
+  readonly policy: NetworkPolicy;
+  readonly subject: Members;
+  readonly rules: Readonly<Record<Direction, readonly IndexedRule[]>>;
+}
+
+export interface IndexedClusterPolicy {
+  readonly policy: ClusterNetworkPolicy;
+  readonly subject: Members;
+  readonly rules: Readonly<Record<Direction, readonly IndexedClusterRule[]>>;
+}
+
+export interface IndexedRule {
+  readonly index: number;
+  /** Undefined is everyone. */
+  readonly peers: readonly IndexedPeer[] | undefined;
+  /** Undefined is every port of every protocol. */
+  readonly ports: readonly PortPattern[] | undefined;
+}
+
+export interface IndexedClusterRule extends IndexedRule {
+  readonly rule: ClusterPolicyRule;
+}
+
+export type PortPattern = PolicyPort | ClusterPolicyPort;
+
+export type IndexedPeer =
+  | { readonly type: "pods"; readonly index: number; readonly members: Members }
+  | { readonly type: "nodes"; readonly index: number; readonly names: ReadonlySet<string> }
+  | {
+      readonly type: "addresses";
+      readonly index: number;
+      readonly ranges: readonly AddressRange[];
+      readonly except: readonly AddressRange[];
+    };
+
+/** In the order of their keys, which is the order in which reasons are given. */
+export function indexNetworkPolicies(
+  policies: readonly NetworkPolicy[],
+  selection: PeerSelection,
+): readonly IndexedNetworkPolicy[] {
+  const rulesOf = (rules: readonly PolicyRule[], namespace: string): readonly IndexedRule[] =>
+    rules.map(({ index, peers, ports }) => ({
+      index,
+      peers: peers?.map((peer) => indexPeer(peer, selection, namespace)),
+      ports,
+    }));
+  return policies.toSorted(byKey).map((policy) => ({
+    policy,
+    subject: selection.pods({ podSelector: policy.podSelector, namespaceSelector: undefined }, policy.namespace),
+    rules: { egress: rulesOf(policy.egress, policy.namespace), ingress: rulesOf(policy.ingress, policy.namespace) },
+  }));
+}
+
+/** In the order in which they are asked within a tier; of equal priority by name, which is ours to choose. */
+export function indexClusterPolicies(
+  policies: readonly ClusterNetworkPolicy[],
+  selection: PeerSelection,
+): readonly IndexedClusterPolicy[] {
+  const rulesOf = (rules: readonly ClusterPolicyRule[]): readonly IndexedClusterRule[] =>
+    rules.map((rule) => ({
+      index: rule.index,
+      peers: rule.peers?.map((peer) => indexPeer(peer, selection, "")),
+      ports: rule.ports,
+      rule,
+    }));
+  return policies
+    .toSorted((a, b) => a.priority - b.priority || byKey(a, b))
+    .map((policy) => ({
+      policy,
+      subject: selection.pods(policy.subject, ""),
+      rules: { egress: rulesOf(policy.egress), ingress: rulesOf(policy.ingress) },
+    }));
+}
+
+function indexPeer(peer: PolicyPeer | ClusterPolicyPeer, selection: PeerSelection, namespace: string): IndexedPeer {
+  const { type, index } = peer;
+  switch (type) {
+    case "pods":
+      return { type, index, members: selection.pods(peer, namespace) };
+    case "nodes":
+      return { type, index, names: selection.nodes(peer.selector) };
+    case "networks":
+      return { type: "addresses", index, ranges: peer.cidrs.map(rangeOf), except: [] };
+    case "ipBlock":
+      return { type: "addresses", index, ranges: [rangeOf(peer.cidr)], except: peer.except.map(rangeOf) };
+  }
+}
+
+function byKey(a: { readonly key: string }, b: { readonly key: string }): number {
+  return a.key < b.key ? -1 : 1;
+}

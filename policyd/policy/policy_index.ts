@@ -1,0 +1,60 @@
+import type { Address } from "../../kernel/ip/address.ts";
+import type { Node, Pod } from "../cluster/model.ts";
+import type { AddressOwner } from "./address_owner.ts";
+import { addressOwners, isFinished } from "./address_owner.ts";
+import { IdentityTable } from "./identity.ts";
+import type { IndexedClusterPolicy, IndexedNetworkPolicy } from "./indexed_policy.ts";
+import { indexClusterPolicies, indexNetworkPolicies } from "./indexed_policy.ts";
+import type { PolicyObjects, PolicyOptions } from "./objects.ts";
+import { PeerSelection } from "./peer_selection.ts";
+import type { Subject } from "./profile.ts";
+import { subjectsOf } from "./profile.ts";
+
+/** A cluster prepared for judging many flows: a snapshot, to be built anew after a change. */
+export interface PolicyIndex {
+  readonly pods: ReadonlyMap<string, PodEntry>;
+  readonly nodes: ReadonlyMap<string, Node>;
+  readonly owners: ReadonlyMap<Address, AddressOwner>;
+  readonly networkPolicies: readonly IndexedNetworkPolicy[];
+  readonly clusterPolicies: readonly IndexedClusterPolicy[];
+  readonly options: PolicyOptions;
+}
+
+export interface PodEntry {
+  readonly pod: Pod;
+  /** What policies take it for; undefined for a pod of the host's network, which they take for its node, and a finished one. */
+  readonly subject: Subject | undefined;
+}
+
+const DEFAULTS: PolicyOptions = Object.freeze({ policePodToOwnNode: false });
+
+/**
+ * Prepares a cluster for `evaluatePolicy`. A namespace that is not among the objects has the label of its name, which
+ * every namespace has, and no other.
+ */
+export function buildPolicyIndex(objects: PolicyObjects, options: PolicyOptions = DEFAULTS): PolicyIndex {
+  const { namespaces, nodes, pods, ...policies } = objects;
+  const raw = [...policies.networkPolicies.values()];
+  const rawCluster = [...policies.clusterNetworkPolicies.values()];
+  const table = new IdentityTable(namespaces, [...raw, ...rawCluster]);
+  const numbered = [...pods.values()].map((pod) => ({
+    pod,
+    identity: pod.hostNetwork || isFinished(pod) ? undefined : table.numberOf(pod),
+  }));
+  const selection = new PeerSelection(table.all(), nodes);
+  const networkPolicies = indexNetworkPolicies(raw, selection);
+  const clusterPolicies = indexClusterPolicies(rawCluster, selection);
+  const subjects = subjectsOf(table.all(), networkPolicies, clusterPolicies);
+  const entries = numbered.map(({ pod, identity }): [string, PodEntry] => [
+    pod.key,
+    { pod, subject: identity === undefined ? undefined : subjects[identity] },
+  ]);
+  return {
+    pods: new Map(entries),
+    nodes: new Map(nodes),
+    owners: addressOwners(objects),
+    networkPolicies,
+    clusterPolicies,
+    options,
+  };
+}

@@ -1,0 +1,112 @@
+import type { Address } from "../../kernel/ip/address.ts";
+import { formatAddress } from "../../kernel/ip/address.ts";
+import type { Direction, Traffic } from "./flow.ts";
+import { failureText } from "./failure_text.ts";
+import type {
+  ClusterRuleMatch,
+  EndVerdict,
+  Exemption,
+  ImpossibleFlow,
+  JudgedFlow,
+  Party,
+  PolicyVerdict,
+  RuleMatch,
+} from "./verdict.ts";
+
+/** A verdict in words, a line each, for `explain`: what is sent to whom, what becomes of it, and why at each end. */
+export function describePolicyVerdict(traffic: Traffic, verdict: PolicyVerdict): readonly string[] {
+  if (verdict.kind === "impossible") return [`cannot be sent: ${impossibleText(verdict)}`];
+  const { source, destination } = verdict;
+  const port = traffic.port === undefined ? "" : ` ${traffic.port}`;
+  return [
+    `${traffic.protocol}${port} from ${partyText(source)} to ${partyText(destination)}: ${verdict.kind}`,
+    ...endLines("egress", verdict),
+    ...endLines("ingress", verdict),
+  ];
+}
+
+function impossibleText({ reason }: ImpossibleFlow): string {
+  if (reason.type === "no common family") return "the ends have no addresses of one family";
+  return `${reason.end} ${reason.pod} has finished, and its address may be another pod's`;
+}
+
+function partyText(party: Party): string {
+  switch (party.type) {
+    case "pod":
+      return `pod ${party.key}${inBrackets(party.address)}`;
+    case "node": {
+      const node = party.name === undefined ? "a node" : `node ${party.name}`;
+      return `${node}${inBrackets(party.address)}${party.pod === undefined ? "" : `, of pod ${party.pod}`}`;
+    }
+    case "outside":
+      return `${formatAddress(party.address)} outside of the cluster`;
+  }
+}
+
+function inBrackets(address: Address | undefined): string {
+  return address === undefined ? "" : ` (${formatAddress(address)})`;
+}
+
+function endLines(direction: Direction, judged: JudgedFlow): readonly string[] {
+  const end = judged[direction];
+  const party = direction === "egress" ? judged.source : judged.destination;
+  const name = party.type === "pod" ? ` of ${party.key}` : "";
+  const passed = end.passed.map((rule) => `  passed on by ${clusterRuleText(rule, direction)}`);
+  const isolated = end.isolatedBy.length === 0 ? [] : [`  isolated by ${end.isolatedBy.join(", ")}`];
+  const verdict = end.isAllowed ? "allowed" : "denied";
+  return [
+    `${direction}${name}: ${verdict}, ${decisionText(end, direction)}`,
+    ...passed,
+    ...isolated,
+    ...nearestLines(end, direction),
+  ];
+}
+
+function decisionText({ decision }: EndVerdict, direction: Direction): string {
+  switch (decision.type) {
+    case "exempt":
+      return exemptionTexts[decision.because];
+    case "cluster rule":
+      return `${decision.rule.action} of ${clusterRuleText(decision.rule, direction)}`;
+    case "rule":
+      return `by ${ruleText(decision.rule, direction)}`;
+    case "isolated":
+      return "no rule allows it";
+    case "default":
+      return "no policy has a say";
+  }
+}
+
+const exemptionTexts: Readonly<Record<Exemption, string>> = {
+  "no pod": "policies are for pods with addresses of their own",
+  "own node": "a pod and its own node are never kept apart",
+  itself: "a pod is never kept from itself",
+  "ICMP error": "errors belong to the flow they are about",
+};
+
+function clusterRuleText(rule: ClusterRuleMatch, direction: Direction): string {
+  const name = rule.name === undefined ? "" : ` ${JSON.stringify(rule.name)}`;
+  const unreadable = rule.unreadable === undefined ? "" : `, which fails closed: ${rule.unreadable}`;
+  const tied = rule.tiedWith.length === 0 ? "" : `; undefined: ${rule.tiedWith.join(", ")} of the same priority differ`;
+  const place = `${rule.tier} tier, priority ${rule.priority}`;
+  return `ClusterNetworkPolicy ${placeText(rule, direction, "protocols")}${name} (${place})${unreadable}${tied}`;
+}
+
+function ruleText(rule: RuleMatch, direction: Direction): string {
+  return `NetworkPolicy ${placeText(rule, direction, "ports")}`;
+}
+
+/** `shop/web egress[0], to[1], ports[0]`: the places in the object as it was written. */
+function placeText({ policy, rule, peer, port }: RuleMatch, direction: Direction, ports: string): string {
+  const peers = direction === "egress" ? "to" : "from";
+  const parts = [
+    peer === undefined ? undefined : `${peers}[${peer}]`,
+    port === undefined ? undefined : `${ports}[${port}]`,
+  ];
+  return [`${policy} ${direction}[${rule}]`, ...parts.filter((part) => part !== undefined)].join(", ");
+}
+
+function nearestLines({ nearest }: EndVerdict, direction: Direction): readonly string[] {
+  if (nearest === undefined) return [];
+  return [`  nearest: ${placeText(nearest, direction, "ports")}, but ${nearest.failed.map(failureText).join("; ")}`];
+}

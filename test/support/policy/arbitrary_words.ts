@@ -1,0 +1,63 @@
+import * as fc from "fast-check";
+import type { RawSelector } from "./raw_cluster.ts";
+
+/** Few of each, so that what belongs together meets often, and so does what must not. */
+export const NAMESPACES = ["n1", "n2", "n3"] as const;
+export const NODES = ["node1", "node2"] as const;
+export const APPS = ["web", "db"] as const;
+export const TIERS = ["front", "back"] as const;
+export const NAMES = ["http", "dns", "metrics"] as const;
+export const NUMBERS = [80, 8080, 53] as const;
+
+/** One of `special` now and then, `usual` otherwise; integers of fast-check would favour the ends of a range. */
+export function mostly<T>(usual: T, times: number, ...special: readonly T[]): fc.Arbitrary<T> {
+  return fc.constantFrom(...Array.from({ length: times }, () => usual), ...special);
+}
+
+const expression = (key: string, values: readonly string[]): fc.Arbitrary<object> =>
+  fc.oneof(
+    fc.record({
+      key: fc.constant(key),
+      operator: fc.constantFrom("In", "NotIn"),
+      values: fc.subarray([...values], { minLength: 1 }),
+    }),
+    fc.record({ key: fc.constant(key), operator: fc.constantFrom("Exists", "DoesNotExist") }),
+  );
+
+const selector = (words: Readonly<Record<string, readonly string[]>>): fc.Arbitrary<RawSelector> => {
+  const keys = Object.keys(words);
+  const pair = fc
+    .constantFrom(...keys)
+    .chain((key) => fc.constantFrom(...(words[key] ?? [])).map((value) => ({ [key]: value })));
+  const requirement = fc.constantFrom(...keys).chain((key) => expression(key, words[key] ?? []));
+  return fc.oneof(
+    { weight: 4, arbitrary: fc.constant({}) },
+    { weight: 4, arbitrary: pair.map((matchLabels) => ({ matchLabels })) },
+    {
+      weight: 4,
+      arbitrary: fc
+        .array(requirement, { minLength: 1, maxLength: 2 })
+        .map((matchExpressions) => ({ matchExpressions })),
+    },
+    {
+      weight: 1,
+      arbitrary: fc.tuple(pair, requirement).map(([matchLabels, one]) => ({ matchLabels, matchExpressions: [one] })),
+    },
+  ) as fc.Arbitrary<RawSelector>;
+};
+
+/** Whom a policy is for: mostly all pods, so that few are without a policy. */
+export const subjectSelector: fc.Arbitrary<RawSelector> = fc.oneof(
+  { weight: 2, arbitrary: fc.constant({}) },
+  { weight: 1, arbitrary: selector({ app: APPS, tier: TIERS }) },
+);
+
+export const podSelector: fc.Arbitrary<RawSelector> = selector({ app: APPS, tier: TIERS });
+
+export const namespaceSelector: fc.Arbitrary<RawSelector> = selector({
+  team: ["a", "b"],
+  env: ["prod"],
+  "kubernetes.io/metadata.name": NAMESPACES,
+});
+
+export const nodeSelector: fc.Arbitrary<RawSelector> = fc.oneof(fc.constant({}), selector({ zone: ["a", "b"] }));

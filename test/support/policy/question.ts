@@ -1,0 +1,55 @@
+import { parseAddress } from "../../../kernel/ip/address.ts";
+import { evaluatePolicy } from "../../../policyd/policy/evaluate.ts";
+import type { Flow, FlowEnd, FlowEnds } from "../../../policyd/policy/flow.ts";
+import type { PolicyOptions } from "../../../policyd/policy/objects.ts";
+import type { PolicyIndex } from "../../../policyd/policy/policy_index.ts";
+import { buildPolicyIndex } from "../../../policyd/policy/policy_index.ts";
+import type { PolicyVerdict } from "../../../policyd/policy/verdict.ts";
+import { storeOf } from "../evaluate/store.ts";
+
+/** An index of manifests. */
+export function indexOf(manifests: readonly object[], options?: PolicyOptions): PolicyIndex {
+  return buildPolicyIndex(storeOf(manifests), options);
+}
+
+/**
+ * The verdict on a flow in words: ends are `NAMESPACE/NAME` of a pod, `node/NAME` or an address; traffic is `80/TCP`,
+ * `ICMP` or `ICMP error`.
+ */
+export function ask(
+  index: PolicyIndex,
+  [source, destination]: readonly [string, string],
+  traffic = "80/TCP",
+  rest: Omit<FlowEnds, "source" | "destination"> = {},
+): PolicyVerdict {
+  return evaluatePolicy(index, flowOf(source, destination, traffic, rest));
+}
+
+/** Which of these flows are allowed, in the order they have. */
+export function allowed(
+  index: PolicyIndex,
+  pairs: readonly (readonly [string, string])[],
+  traffic = "80/TCP",
+): readonly string[] {
+  return pairs.flatMap(([from, to]) =>
+    ask(index, [from, to], traffic).kind === "allowed" ? [`${from} -> ${to}`] : [],
+  );
+}
+
+function flowOf(
+  source: string,
+  destination: string,
+  traffic: string,
+  rest: Omit<FlowEnds, "source" | "destination">,
+): Flow {
+  const ends = { ...rest, source: endOf(source), destination: endOf(destination) };
+  if (traffic === "ICMP" || traffic === "ICMP error") return { ...ends, protocol: traffic };
+  const [port, protocol] = traffic.split("/");
+  if (protocol !== "TCP" && protocol !== "UDP" && protocol !== "SCTP") throw new Error(`no traffic: ${traffic}`);
+  return { ...ends, protocol, port: Number(port) };
+}
+
+function endOf(text: string): FlowEnd {
+  if (text.startsWith("node/")) return { type: "node", name: text.slice("node/".length) };
+  return text.includes("/") ? { type: "pod", key: text } : { type: "address", address: parseAddress(text) };
+}

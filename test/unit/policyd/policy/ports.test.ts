@@ -1,0 +1,196 @@
+import assert from "node:assert/strict";
+import { labelled, networkPolicy } from "../../../support/policy/manifest.ts";
+import { allowed, ask, indexOf } from "../../../support/policy/question.ts";
+import { threeByThree } from "../../../support/policy/three_by_three.ts";
+
+const TRAFFIC = ["79/TCP", "80/TCP", "81/TCP", "82/TCP", "80/UDP", "81/UDP", "80/SCTP", "ICMP"] as const;
+
+/** What of {@link TRAFFIC} these ports allow to x/a. */
+function passes(...ports: readonly object[]): readonly string[] {
+  const spec = { podSelector: labelled({ pod: "a" }), ingress: [{ ports }] };
+  const index = indexOf([...threeByThree(), networkPolicy("x", spec)]);
+  return TRAFFIC.filter((traffic) => ask(index, ["y/a", "x/a"], traffic).kind === "allowed");
+}
+
+function pod(name: string, spec: object, podIPs: readonly object[] = []): object {
+  return {
+    apiVersion: "v1",
+    kind: "Pod",
+    metadata: { name, namespace: "x", labels: { name } },
+    spec,
+    status: { podIPs },
+  };
+}
+
+function serving(name: string, containerPort: number, protocol?: string): object {
+  return { name: "server", ports: [{ name, containerPort, ...(protocol === undefined ? {} : { protocol }) }] };
+}
+
+describe("policyd/policy: ports", () => {
+  it("POL-30: a port is of its protocol alone, TCP where none is given", () => {
+    assert.deepEqual(passes({ port: 80 }), ["80/TCP"]);
+    assert.deepEqual(passes({ port: 80, protocol: "UDP" }), ["80/UDP"]);
+    assert.deepEqual(passes({ port: 80, protocol: "SCTP" }), ["80/SCTP"]);
+  });
+
+  it("POL-31: a name is what the destination calls so, in its protocol", () => {
+    assert.deepEqual(passes({ port: "serve-81-tcp" }), ["81/TCP"]);
+    assert.deepEqual(passes({ port: "serve-81-tcp", protocol: "UDP" }), []);
+    assert.deepEqual(passes({ port: "serve-81-udp", protocol: "UDP" }), ["81/UDP"]);
+    assert.deepEqual(passes({ port: "nobody" }), []);
+  });
+
+  it("POL-31: towards several pods a name is another number at each", () => {
+    const pods = [
+      pod("one", { containers: [serving("http", 8080)] }),
+      pod("two", { containers: [serving("http", 9090)] }),
+    ];
+    const client = pod("client", {});
+    for (const to of [undefined, [{ podSelector: {} }]]) {
+      const spec = {
+        podSelector: labelled({ name: "client" }),
+        policyTypes: ["Egress"],
+        egress: [{ to, ports: [{ port: "http" }] }],
+      };
+      const index = indexOf([...pods, client, networkPolicy("x", spec)]);
+      const flows = [
+        ["x/client", "x/one"],
+        ["x/client", "x/two"],
+        ["x/client", "192.0.2.1"],
+      ] as const;
+      assert.deepEqual(allowed(index, flows, "8080/TCP"), ["x/client -> x/one"]);
+      assert.deepEqual(allowed(index, flows, "9090/TCP"), ["x/client -> x/two"]);
+    }
+  });
+
+  it("POL-31: a native sidecar's names count, those of other init containers do not", () => {
+    const init = (restartPolicy: string | undefined) =>
+      pod("server", { containers: [], initContainers: [{ ...serving("http", 80), restartPolicy }] });
+    const spec = { podSelector: {}, ingress: [{ ports: [{ port: "http" }] }] };
+    const kinds = ["Always", undefined].map(
+      (restartPolicy) =>
+        ask(indexOf([init(restartPolicy), pod("client", {}), networkPolicy("x", spec)]), ["x/client", "x/server"]).kind,
+    );
+    assert.deepEqual(kinds, ["allowed", "denied"]);
+  });
+
+  it("POL-31: addresses as destinations have no names, even where a pod has both", () => {
+    const egress = (...ports: readonly object[]) => ({
+      podSelector: labelled({ pod: "b" }),
+      policyTypes: ["Egress"],
+      egress: [{ to: [{ ipBlock: { cidr: "10.244.0.0/16" } }], ports }],
+    });
+    const kind = (spec: object) => ask(indexOf([...threeByThree(), networkPolicy("x", spec)]), ["x/b", "x/a"]).kind;
+    assert.equal(kind(egress({ port: "serve-80-tcp" })), "denied");
+    assert.equal(kind(egress({ port: "serve-80-tcp" }, { port: 80 })), "allowed");
+    const ingress = {
+      podSelector: labelled({ pod: "a" }),
+      ingress: [{ from: [{ ipBlock: { cidr: "10.244.0.0/16" } }], ports: [{ port: "serve-80-tcp" }] }],
+    };
+    assert.equal(kind(ingress), "allowed", "the selected pod has the name");
+  });
+
+  it("POL-32: a protocol alone is all its ports", () => {
+    assert.deepEqual(passes({ protocol: "UDP" }), ["80/UDP", "81/UDP"]);
+    assert.deepEqual(passes({}), ["79/TCP", "80/TCP", "81/TCP", "82/TCP"]);
+  });
+
+  it("POL-33: a range has both its ends", () => {
+    assert.deepEqual(passes({ port: 80, endPort: 81 }), ["80/TCP", "81/TCP"]);
+    assert.deepEqual(passes({ port: 81, endPort: 81, protocol: "UDP" }), ["81/UDP"]);
+  });
+
+  it("POL-41: 32000 to 32768, and not one more at either end", () => {
+    const spec = {
+      podSelector: { matchLabels: { pod: "a" } },
+      policyTypes: ["Egress"],
+      egress: [
+        { to: [{ ipBlock: { cidr: "10.0.0.0/24" } }], ports: [{ protocol: "TCP", port: 32000, endPort: 32768 }] },
+      ],
+    };
+    const index = indexOf([...threeByThree(), networkPolicy("x", spec)]);
+    const ports = [31_999, 32_000, 32_768, 32_769];
+    assert.deepEqual(
+      ports.filter((port) => ask(index, ["x/a", "10.0.0.1"], `${port}/TCP`).kind === "allowed"),
+      [32_000, 32_768],
+    );
+  });
+
+  it("POL-56: ICMP is of rules without ports alone, and errors are of the flow they are about", () => {
+    const index = (...ingress: readonly object[]) => indexOf([...threeByThree(), networkPolicy("x", { ingress })]);
+    const kinds = (...ingress: readonly object[]) =>
+      (["ICMP", "ICMP error"] as const).map((traffic) => ask(index(...ingress), ["y/a", "x/a"], traffic).kind);
+    assert.deepEqual(kinds({ from: [{ namespaceSelector: {} }] }), ["allowed", "allowed"]);
+    assert.deepEqual(kinds({ ports: [{ port: 80 }, { protocol: "UDP" }] }), ["denied", "allowed"]);
+    assert.deepEqual(kinds(), ["denied", "allowed"]);
+  });
+
+  describe("the worked example of the documentation", () => {
+    const db = {
+      podSelector: labelled({ role: "db" }),
+      policyTypes: ["Ingress", "Egress"],
+      ingress: [
+        {
+          from: [
+            { ipBlock: { cidr: "172.17.0.0/16", except: ["172.17.1.0/24"] } },
+            { namespaceSelector: labelled({ project: "myproject" }) },
+            { podSelector: labelled({ role: "frontend" }) },
+          ],
+          ports: [{ protocol: "TCP", port: 6379 }],
+        },
+      ],
+      egress: [{ to: [{ ipBlock: { cidr: "10.0.0.0/24" } }], ports: [{ protocol: "TCP", port: 5978 }] }],
+    };
+    const podOf = (namespace: string, name: string) => ({
+      apiVersion: "v1",
+      kind: "Pod",
+      metadata: { name, namespace, labels: { role: name } },
+    });
+    const index = indexOf([
+      { apiVersion: "v1", kind: "Namespace", metadata: { name: "mine", labels: { project: "myproject" } } },
+      ...[
+        ["default", "db"],
+        ["default", "frontend"],
+        ["default", "other"],
+        ["mine", "client"],
+        ["else", "frontend"],
+      ].map(([namespace = "", name = ""]) => podOf(namespace, name)),
+      networkPolicy("default", db, "test-network-policy"),
+    ]);
+
+    it("POL-40: lets in exactly who may come, to exactly one port", () => {
+      const senders = [
+        "default/frontend",
+        "default/other",
+        "mine/client",
+        "else/frontend",
+        "172.17.0.255",
+        "172.17.1.0",
+        "172.17.1.255",
+        "172.17.2.0",
+        "172.18.0.0",
+      ];
+      const flows = senders.map((sender) => [sender, "default/db"] as const);
+      assert.deepEqual(
+        allowed(index, flows, "6379/TCP").map((flow) => flow.split(" ")[0]),
+        ["default/frontend", "mine/client", "172.17.0.255", "172.17.2.0"],
+      );
+      for (const traffic of ["6378/TCP", "6380/TCP", "6379/UDP"]) assert.deepEqual(allowed(index, flows, traffic), []);
+    });
+
+    it("POL-40: lets out to one port of one network, and not to DNS", () => {
+      const flows = [
+        ["default/db", "10.0.0.0"],
+        ["default/db", "10.0.0.255"],
+        ["default/db", "10.0.1.0"],
+      ] as const;
+      assert.deepEqual(allowed(index, flows, "5978/TCP").length, 2);
+      assert.deepEqual(allowed(index, flows, "53/UDP"), []);
+      assert.deepEqual(
+        allowed(index, [["default/frontend", "10.0.1.0"]], "53/UDP").length,
+        1,
+        "others go on as before",
+      );
+    });
+  });
+});

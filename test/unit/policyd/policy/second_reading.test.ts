@@ -1,0 +1,108 @@
+import assert from "node:assert/strict";
+import * as fc from "fast-check";
+import { parseAddress } from "../../../../kernel/ip/address.ts";
+import { evaluatePolicy, isAllowed } from "../../../../policyd/policy/evaluate.ts";
+import type { Flow, FlowEnd } from "../../../../policyd/policy/flow.ts";
+import { buildPolicyIndex } from "../../../../policyd/policy/policy_index.ts";
+import { storeOf } from "../../../support/evaluate/store.ts";
+import { policyCases } from "../../../support/policy/arbitrary_cluster.ts";
+import { featuresOf } from "../../../support/policy/features.ts";
+import type { RawFlow } from "../../../support/policy/raw_cluster.ts";
+import { manifestsOf } from "../../../support/policy/raw_cluster.ts";
+import { secondReading } from "../../../support/policy/second_reading.ts";
+
+const CLUSTERS = 2500;
+
+describe("policyd/policy: random clusters", () => {
+  it("the evaluator says of 20,000 flows what a second, plain reading says", function () {
+    this.timeout(120_000);
+    fc.assert(
+      fc.property(policyCases, ({ cluster, flows }) => {
+        const index = buildPolicyIndex(storeOf(manifestsOf(cluster)));
+        for (const raw of flows) {
+          const { kind } = evaluatePolicy(index, flowOf(raw));
+          const expected = secondReading(cluster, raw);
+          if (kind !== expected) assert.fail(`${kind}, and ${expected} by the second reading: ${JSON.stringify(raw)}`);
+          assert.equal(isAllowed(index, flowOf(raw)), kind === "allowed");
+        }
+      }),
+      { numRuns: CLUSTERS },
+    );
+  });
+
+  it("the generator allows half of the flows and meets every feature often enough to matter", () => {
+    const seen = new Map<string, number>();
+    const cases = fc.sample(policyCases, { numRuns: 500, seed: 5 });
+    const total = cases.reduce((sum, { flows }) => sum + flows.length, 0);
+    for (const { cluster, flows } of cases) {
+      const index = buildPolicyIndex(storeOf(manifestsOf(cluster)));
+      for (const raw of flows) {
+        const verdict = evaluatePolicy(index, flowOf(raw));
+        for (const feature of featuresOf(cluster, raw, verdict)) seen.set(feature, (seen.get(feature) ?? 0) + 1);
+      }
+    }
+    const share = (feature: string): number => (seen.get(feature) ?? 0) / total;
+    const shares = JSON.stringify(Object.fromEntries([...seen].map(([feature]) => [feature, share(feature)])), null, 1);
+    const rare = FEATURES.filter((feature) => share(feature) < 0.02);
+    assert.deepEqual(rare, [], shares);
+    assert.ok(share("allowed") > 0.3 && share("allowed") < 0.7, shares);
+  });
+});
+
+const FEATURES = [
+  "allowed",
+  "denied",
+  "impossible",
+  "TCP",
+  "UDP",
+  "SCTP",
+  "ICMP",
+  "ICMP error",
+  "IPv4",
+  "IPv6",
+  "pod",
+  "node",
+  "outside",
+  "no pod",
+  "own node",
+  "itself",
+  "default",
+  "isolated",
+  "rule",
+  "cluster rule",
+  "everyone",
+  "podSelector",
+  "namespaceSelector",
+  "namespaceSelector and podSelector",
+  "ipBlock",
+  "any port",
+  "protocol",
+  "port number",
+  "port string",
+  "range",
+  "Admin",
+  "Baseline",
+  "Accept",
+  "Deny",
+  "Pass",
+  "unreadable",
+  "cluster number",
+  "cluster name",
+  "peer namespaces",
+  "peer pods",
+  "peer nodes",
+  "peer networks",
+];
+
+function flowOf({ source, destination, protocol, port, isIpv6, isThroughService }: RawFlow): Flow {
+  const ends = { source: endOf(source), destination: endOf(destination), isThroughService };
+  const family = isIpv6 ? 6 : 4;
+  if (protocol === "ICMP" || protocol === "ICMP error") return { ...ends, family, protocol };
+  return { ...ends, family, protocol, port };
+}
+
+function endOf(text: string): FlowEnd {
+  const [kind, name = ""] = text.split(" ");
+  if (kind === "pod") return { type: "pod", key: name };
+  return kind === "node" ? { type: "node", name } : { type: "address", address: parseAddress(text) };
+}
