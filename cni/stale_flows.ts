@@ -99,7 +99,8 @@ function questions(filters: readonly ConntrackFilter[]): readonly ConntrackFilte
   return families.map((family) => ({ family, protocol: "udp" }));
 }
 
-function localAddresses(syscalls: Syscalls): ReadonlySet<Address> {
+/** The node's own addresses. @throws SyscallError, NetlinkError */
+export function localAddresses(syscalls: Syscalls): ReadonlySet<Address> {
   const socket = openRouteSocket(syscalls);
   try {
     const found = socket.dump(dumpAddresses()).map(parseInterfaceAddress);

@@ -37,6 +37,11 @@ export class FakeClock implements Clock {
     };
   }
 
+  /** How many actions wait for their time. */
+  get pending(): number {
+    return this.#left.length;
+  }
+
   /** Moves time on and runs what is due, in order; also what that asks for within the time. */
   pass(milliseconds: number): void {
     const end = this.#now + milliseconds;

@@ -3,6 +3,8 @@ import type { AttachmentName, PolicydStatus } from "../ipam/policyd_messages.ts"
 import { DrawbridgeError } from "../kernel/error.ts";
 import type { AttachmentRegistry } from "./attachments/registry.ts";
 import type { Clock } from "./clock.ts";
+import type { Kind } from "./cluster/model.ts";
+import { KINDS } from "./cluster/model.ts";
 import { ClusterStore } from "./cluster/store.ts";
 import type { Dataplane } from "./dataplane.ts";
 import { printable } from "./log/line.ts";
@@ -31,6 +33,7 @@ export interface DaemonParts {
 export class Daemon implements ObjectSink, RequestHandlers {
   readonly #parts: DaemonParts;
   readonly #store = new ClusterStore();
+  readonly #objectProblems = new Map<string, number>([...KINDS, "other"].map((kind) => [kind, 0]));
   readonly #startedAt: number;
   #isSynced = false;
 
@@ -61,7 +64,9 @@ export class Daemon implements ObjectSink, RequestHandlers {
     for (const dataplane of this.#parts.dataplanes) dataplane.synced();
   }
 
-  problem(message: string): void {
+  problem(message: string, kind?: Kind): void {
+    const label = kind ?? "other";
+    this.#objectProblems.set(label, (this.#objectProblems.get(label) ?? 0) + 1);
     this.#parts.logger.warn("object not used as it is", { reason: message });
   }
 
@@ -87,6 +92,11 @@ export class Daemon implements ObjectSink, RequestHandlers {
     await Promise.all(this.#parts.dataplanes.map((dataplane) => dataplane.unregister(attachment)));
     const removed = this.#parts.attachments.remove(attachment);
     if (removed !== undefined) this.#parts.logger.info("attachment removed", fieldsOf(removed));
+  }
+
+  /** How many problems the source has told since the start, by the kind of the object; "other" for files. */
+  objectProblems(): ReadonlyMap<string, number> {
+    return this.#objectProblems;
   }
 
   status(): PolicydStatus {

@@ -15,6 +15,7 @@ import { Daemon } from "./daemon.ts";
 import { printable } from "./log/line.ts";
 import type { Logger } from "./log/logger.ts";
 import { winstonLogger } from "./log/winston_logger.ts";
+import { serveMetrics } from "./metrics/open.ts";
 import { openNodeDataplanes } from "./node/open.ts";
 import { serveSocket } from "./socket/server.ts";
 import { DirectorySource } from "./source/directory_source.ts";
@@ -57,7 +58,8 @@ async function compose(configuration: Configuration, objectsDirectory: string, l
   const files = systemFileSystem(syscalls);
   const attachments = new AttachmentRegistry();
   const source = new DirectorySource(new RealDirectory(objectsDirectory), realClock);
-  const dataplanes = openNodeDataplanes(configuration, { syscalls, clock: realClock, logger, attachments });
+  const machine = { syscalls, clock: realClock, logger, attachments };
+  const { dataplanes, ruleset, metrics, staleFlows } = openNodeDataplanes(configuration, machine);
   const parts = { version: VERSION, nodeName, source, attachments, dataplanes, logger, clock: realClock };
   const daemon = new Daemon(parts);
   // The socket is first: a second daemon is refused before it has read or changed anything.
@@ -67,10 +69,13 @@ async function compose(configuration: Configuration, objectsDirectory: string, l
     logger.warn("attachment record not used", { reason: problem });
   }
   daemon.start();
+  const measured = { ruleset, staleFlows, logger, clock: realClock };
+  const metricsServer = serveMetrics(configuration, metrics, daemon, measured);
   logger.info("policyd started", { version: VERSION, nodeName, socketPath, attachments: attachments.size });
   return {
     logger,
     stop: async () => {
+      metricsServer?.stop();
       await socket.close();
       await daemon.stop();
     },

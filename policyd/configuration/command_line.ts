@@ -36,6 +36,7 @@ const FIELDS: readonly {
   { flag: "--pod-cidrs", value: "<prefixes>", field: "podCIDRs", about: "pod prefixes of this node, with commas" },
   { flag: "--min-sync-period", value: "<duration>", field: "minSyncPeriod", about: "least time between two changes" },
   { flag: "--sync-period", value: "<duration>", field: "syncPeriod", about: "how often all is verified" },
+  { flag: "--metrics-address", value: "<address>", field: "metricsAddress", about: "where metrics are served" },
 ];
 
 /**

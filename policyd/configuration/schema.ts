@@ -1,6 +1,8 @@
 import * as v from "valibot";
 import { isDirectoryPath, isInterfaceName } from "../../ipam/owner.ts";
 import { DrawbridgeError } from "../../kernel/error.ts";
+import type { Address } from "../../kernel/ip/address.ts";
+import { familyOf, tryParseAddress } from "../../kernel/ip/address.ts";
 import type { Cidr } from "../../kernel/ip/cidr.ts";
 import { hasHostBits, parseCidr } from "../../kernel/ip/cidr.ts";
 import { LOG_FORMATS } from "../log/line.ts";
@@ -50,6 +52,15 @@ const nodePortAddress = v.union(
   'a prefix without host bits such as "10.0.0.0/8", or "primary"',
 );
 
+const LISTEN = 'an IP address with a port such as "127.0.0.1:9873" or "[::]:9873", or "" for none';
+
+/** An empty text is nowhere. */
+const listenAddress = v.pipe(
+  v.string(LISTEN),
+  v.check((text) => text === "" || tryListenAddress(text) !== undefined, LISTEN),
+  v.transform(tryListenAddress),
+);
+
 const markBit = v.pipe(
   v.union([v.number(), v.pipe(v.string(), v.regex(/^0x[0-9a-fA-F]{1,8}$/), v.transform(Number))], ONE_BIT),
   v.check(isOneBit, ONE_BIT),
@@ -84,6 +95,8 @@ export const entries = {
   dropInvalid: v.optional(v.boolean("true or false"), true),
   minSyncPeriod: v.optional(duration, "1s"),
   syncPeriod: v.optional(duration, "30s"),
+  metricsAddress: v.optional(listenAddress, "127.0.0.1:9873"),
+  endpointMetrics: v.optional(v.boolean("true or false"), true),
 };
 
 /** Reads all of {@link entries}; the periods come out in milliseconds. */
@@ -106,6 +119,14 @@ export function membersOf(field: string): readonly string[] | undefined {
 
 function isOneBit(value: number): boolean {
   return Number.isInteger(value) && value >= 1 && value <= 0x8000_0000 && Number.isInteger(Math.log2(value));
+}
+
+function tryListenAddress(text: string): { readonly address: Address; readonly port: number } | undefined {
+  const [, ipv6, ipv4, digits] = /^(?:\[([^\]]+)\]|([^:]+)):([1-9]\d{0,4})$/.exec(text) ?? [];
+  const address = tryParseAddress(ipv6 ?? ipv4 ?? "");
+  const port = Number(digits);
+  if (address === undefined || port > 65_535) return undefined;
+  return familyOf(address) === (ipv6 === undefined ? 4 : 6) ? { address, port } : undefined;
 }
 
 function tryNetwork(text: string): Cidr | undefined {

@@ -10,10 +10,18 @@ export interface ElementPlace {
   readonly key: string;
 }
 
-interface Slot {
-  /** Who wants an element of this key, in the order of their names; the first one's is taken. */
-  readonly claimants: readonly { readonly owner: string; readonly element: Element }[];
+interface Claimant {
+  readonly owner: string;
+  readonly element: Element;
 }
+
+/** A place that somebody wants. Tens of thousands are made at once, so nothing else is kept of them. */
+interface Slot extends ElementPlace {
+  /** In the order of their names; the first one's element is taken. */
+  readonly claimants: Claimant[];
+}
+
+type Slots = Map<string, Slot>;
 
 /**
  * The elements all sets should have: the sum of what each owner claims.
@@ -23,8 +31,10 @@ interface Slot {
  * the order in which it was.
  */
 export class DesiredElements {
-  readonly #sets = new Map<TableKey, Map<string, Map<string, Slot>>>();
-  readonly #claims = new Map<string, readonly Claim[]>();
+  readonly #sets = new Map<TableKey, Map<string, Slots>>();
+  /** The same by reference: a claim of a Service names the table by one object. */
+  readonly #setsOf = new WeakMap<TableReference, Map<string, Slots>>();
+  readonly #claims = new Map<string, readonly Slot[]>();
 
   /**
    * Sets what an owner claims; an empty list forgets the owner.
@@ -32,20 +42,26 @@ export class DesiredElements {
    * @returns the places whose element is another one now
    */
   replace(owner: string, claims: readonly Claim[]): readonly ElementPlace[] {
-    const before = new Map<string, { readonly place: ElementPlace; readonly element: Element | undefined }>();
-    const note = ({ table, set, element }: Claim): ElementPlace => {
-      const place = { table: tableKey(table), set, key: keyText(element.key) };
-      const id = `${place.table}\n${set}\n${place.key}`;
-      if (!before.has(id)) before.set(id, { place, element: this.element(place) });
-      return place;
-    };
-    for (const claim of this.#claims.get(owner) ?? []) this.#leave(note(claim), owner);
-    for (const claim of claims) this.#enter(note(claim), owner, claim.element);
-    if (claims.length === 0) this.#claims.delete(owner);
-    else this.#claims.set(owner, claims);
-    return [...before.values()]
-      .filter(({ place, element }) => !isSame(element, this.element(place)))
-      .map(({ place }) => place);
+    const before = new Map<Slot, Element | undefined>();
+    for (const slot of this.#claims.get(owner) ?? []) {
+      if (before.has(slot)) continue;
+      before.set(slot, slot.claimants[0]?.element);
+      leave(slot, owner);
+    }
+    const slots = claims.map(({ table, set, element }) => {
+      const slot = this.#slot(table, set, keyText(element.key));
+      if (!before.has(slot)) before.set(slot, slot.claimants[0]?.element);
+      enter(slot, owner, element);
+      return slot;
+    });
+    if (slots.length === 0) this.#claims.delete(owner);
+    else this.#claims.set(owner, slots);
+    const changed: ElementPlace[] = [];
+    for (const [slot, element] of before) {
+      if (!isSame(element, slot.claimants[0]?.element)) changed.push(slot);
+      if (slot.claimants.length === 0) this.#sets.get(slot.table)?.get(slot.set)?.delete(slot.key);
+    }
+    return changed;
   }
 
   /** The element of a place; undefined when nobody claims one. */
@@ -75,23 +91,34 @@ export class DesiredElements {
     return count;
   }
 
-  #enter(place: ElementPlace, owner: string, element: Element): void {
-    const sets = this.#sets.get(place.table) ?? new Map<string, Map<string, Slot>>();
-    this.#sets.set(place.table, sets);
-    const slots = sets.get(place.set) ?? new Map<string, Slot>();
-    sets.set(place.set, slots);
-    const others = slots.get(place.key)?.claimants.filter((claimant) => claimant.owner !== owner) ?? [];
-    const claimants = [...others, { owner, element }];
-    if (claimants.length > 1) claimants.sort((a, b) => (a.owner < b.owner ? -1 : 1));
-    slots.set(place.key, { claimants });
+  #slot(reference: TableReference, set: string, key: string): Slot {
+    const sets = this.#setsOf.get(reference) ?? this.#newSets(reference);
+    let slots = sets.get(set);
+    if (slots === undefined) sets.set(set, (slots = new Map()));
+    let slot = slots.get(key);
+    if (slot === undefined) slots.set(key, (slot = { table: tableKey(reference), set, key, claimants: [] }));
+    return slot;
   }
 
-  #leave(place: ElementPlace, owner: string): void {
-    const slots = this.#sets.get(place.table)?.get(place.set);
-    const claimants = slots?.get(place.key)?.claimants.filter((claimant) => claimant.owner !== owner) ?? [];
-    if (claimants.length > 0) slots?.set(place.key, { claimants });
-    else slots?.delete(place.key);
+  #newSets(reference: TableReference): Map<string, Slots> {
+    const table = tableKey(reference);
+    const sets = this.#sets.get(table) ?? new Map<string, Slots>();
+    this.#sets.set(table, sets);
+    this.#setsOf.set(reference, sets);
+    return sets;
   }
+}
+
+function enter({ claimants }: Slot, owner: string, element: Element): void {
+  const own = claimants.findIndex((claimant) => claimant.owner === owner);
+  if (own >= 0) claimants.splice(own, 1);
+  const next = claimants.findIndex((claimant) => claimant.owner > owner);
+  claimants.splice(next < 0 ? claimants.length : next, 0, { owner, element });
+}
+
+function leave({ claimants }: Slot, owner: string): void {
+  const own = claimants.findIndex((claimant) => claimant.owner === owner);
+  if (own >= 0) claimants.splice(own, 1);
 }
 
 function isSame(a: Element | undefined, b: Element | undefined): boolean {

@@ -17,9 +17,20 @@ export class Mirror {
 
   /** Takes over what the kernel showed for a set, or was given with a new table. */
   load(table: TableReference, set: string, elements: Iterable<Element>): void {
+    const found = new Map<string, Element>();
+    for (const element of elements) found.set(keyText(element.key), element);
+    this.#take(table, set, found);
+  }
+
+  /** As {@link load}, where the keys are known. */
+  loadByKey(table: TableReference, set: string, elements: ElementsByKey): void {
+    this.#take(table, set, new Map(elements));
+  }
+
+  #take(table: TableReference, set: string, elements: Map<string, Element>): void {
     const sets = this.#sets.get(tableKey(table)) ?? new Map<string, Map<string, Element>>();
     this.#sets.set(tableKey(table), sets);
-    sets.set(set, new Map([...elements].map((element) => [keyText(element.key), element])));
+    sets.set(set, elements);
   }
 
   /** Takes over a committed difference. */

@@ -1,11 +1,12 @@
 import type { Change } from "../../kernel/nftables/change.ts";
-import type { Element, Table } from "../../kernel/nftables/object.ts";
+import type { Element, Table, TableReference } from "../../kernel/nftables/object.ts";
 import type { Nftables } from "../../kernel/nftables/socket.ts";
 import type { TableState } from "../../kernel/nftables/state.ts";
 import type { Cancel, Clock } from "../clock.ts";
 import type { Logger } from "../log/logger.ts";
 import type { Claim, TableKey } from "./claim.ts";
 import { tableKey } from "./claim.ts";
+import type { Commit } from "./commit.ts";
 import type { ElementPlace } from "./desired_elements.ts";
 import { DesiredElements } from "./desired_elements.ts";
 import type { SetDifference } from "./difference.ts";
@@ -15,6 +16,7 @@ import { adoptTable, replaceTable } from "./plan.ts";
 import { isOurs, isWrittenByRules } from "./schema.ts";
 import type { KnownRules } from "./static_difference.ts";
 import { knownRules, setDifferences, staticDifferences } from "./static_difference.ts";
+import { deleteWritten } from "./written_elements.ts";
 
 /** What the ruleset needs from outside, and when it acts. */
 export interface RulesetOptions {
@@ -35,6 +37,8 @@ export interface RulesetStatus {
   readonly isSynced: boolean;
   readonly elements: number;
   readonly pending: number;
+  /** Since when the kernel lacks something that is desired, by the clock; undefined when it lacks nothing. */
+  readonly pendingSince: number | undefined;
   readonly commits: number;
   readonly failures: number;
   /** Objects and elements that somebody else had changed and that were put right. */
@@ -70,6 +74,8 @@ export class Ruleset {
   #verification: Cancel | undefined;
   #counts = { commits: 0, failures: 0, repairs: 0, replacements: 0 };
   #lastError: string | undefined;
+  #pendingSince: number | undefined;
+  readonly #followers: ((commit: Commit) => void)[] = [];
 
   constructor(options: RulesetOptions) {
     this.#options = options;
@@ -81,6 +87,7 @@ export class Ruleset {
    */
   start(): void {
     this.#phase = "unread";
+    this.#pendingSince ??= this.#options.clock.now();
     this.#commit();
     this.#verifyLater();
   }
@@ -99,7 +106,10 @@ export class Ruleset {
    * if `isUrgent`, without that wait.
    */
   claim(owner: string, claims: readonly Claim[], isUrgent = false): void {
-    for (const place of this.#desired.replace(owner, claims)) this.#mark(place);
+    const places = this.#desired.replace(owner, claims);
+    if (places.length > 0) this.#pendingSince ??= this.#options.clock.now();
+    // The start compares everything.
+    if (this.#phase !== "stopped") for (const place of places) this.#mark(place);
     // After a failure the time of the next try is set, and a change does not hasten it.
     if (this.#dirty.size > 0 && this.#phase === "synced") this.#schedule(isUrgent ? 0 : this.#wait());
   }
@@ -112,6 +122,20 @@ export class Ruleset {
   flush(): boolean {
     if (this.#phase !== "stopped") this.#commit();
     return this.#isSynced();
+  }
+
+  /** Has somebody told, right after it, that the kernel has all that is desired. He may only make a note of it. */
+  follow(follower: (commit: Commit) => void): void {
+    this.#followers.push(follower);
+  }
+
+  /** Deletes elements of a set that rules have written, at once. @returns, @throws as {@link deleteWritten} */
+  deleteWritten(reference: TableReference, name: string, isMeant: (element: Element) => boolean): number {
+    const table = this.tableNamed(reference.family, reference.name);
+    const set = table?.sets.find((definition) => definition.name === name);
+    if (table === undefined || set === undefined || this.#phase === "stopped") return 0;
+    const { kernel } = this.#options;
+    return deleteWritten({ kernel, commit: (changes) => this.#send(changes), table, set }, isMeant);
   }
 
   /**
@@ -146,9 +170,8 @@ export class Ruleset {
     return {
       isSynced: this.#isSynced(),
       elements: this.#desired.size,
-      pending: [...this.#dirty.values()]
-        .flatMap((sets) => [...sets.values()])
-        .reduce((sum, keys) => sum + keys.size, 0),
+      pending: this.#phase === "stopped" ? this.#desired.size : this.#countDirty(),
+      pendingSince: this.#pendingSince,
       ...this.#counts,
       lastError: this.#lastError,
     };
@@ -156,6 +179,10 @@ export class Ruleset {
 
   #isSynced(): boolean {
     return this.#phase === "synced" && this.#dirty.size === 0;
+  }
+
+  #countDirty(): number {
+    return [...this.#dirty.values()].flatMap((sets) => [...sets.values()]).reduce((sum, keys) => sum + keys.size, 0);
   }
 
   #mark({ table, set, key }: ElementPlace): void {
@@ -201,6 +228,7 @@ export class Ruleset {
     const { logger } = this.#options;
     this.#counts.failures++;
     this.#lastError = error instanceof Error ? error.message : String(error);
+    this.#pendingSince ??= this.#options.clock.now();
     logger.error("the kernel refused a batch; it is read again and the rest is tried again", {
       error: this.#lastError,
       retryMilliseconds: this.#retry,
@@ -224,11 +252,18 @@ export class Ruleset {
     this.#write(changesOf(differences));
     for (const difference of differences) this.#mirror.apply(difference);
     this.#dirty.clear();
+    this.#tell({ isWhole: false, differences });
+  }
+
+  #tell(commit: Commit): void {
+    this.#pendingSince = undefined;
+    for (const follower of this.#followers) follower(commit);
   }
 
   /** Brings all tables in order: at the start, and after a failure, when only the kernel knows what it has. */
   #commitAll(): void {
     const changes: Change[] = [];
+    const all: SetDifference[] = [];
     const after: (() => void)[] = [];
     const mirror = new Mirror();
     this.#generation = this.#options.kernel.generation();
@@ -242,6 +277,7 @@ export class Ruleset {
         // Rules that we wrote in this process are compared by the verification; those we find are written anew.
         if (known === undefined) changes.push(...adoptTable(table));
         changes.push(...changesOf(differences));
+        all.push(...differences);
         after.push(() => {
           for (const difference of differences) mirror.apply(difference);
         });
@@ -258,11 +294,12 @@ export class Ruleset {
     this.#dirty.clear();
     for (const table of this.#options.tables) this.#learn(table);
     this.#phase = "synced";
+    this.#tell({ isWhole: true, differences: all });
   }
 
   #loadDesired(table: Table, mirror: Mirror): void {
     for (const set of table.sets) {
-      if (!isWrittenByRules(set)) mirror.load(table, set.name, this.#desired.elements(table, set.name).values());
+      if (!isWrittenByRules(set)) mirror.loadByKey(table, set.name, this.#desired.elements(table, set.name));
     }
   }
 
@@ -296,8 +333,12 @@ export class Ruleset {
 
   #write(changes: readonly Change[]): void {
     if (changes.length === 0) return;
-    const { kernel, clock } = this.#options;
-    this.#lastCommit = clock.now();
+    this.#lastCommit = this.#options.clock.now();
+    this.#send(changes);
+  }
+
+  #send(changes: readonly Change[]): void {
+    const { kernel } = this.#options;
     kernel.commit(changes);
     this.#counts.commits++;
     const generation = kernel.generation();
@@ -325,6 +366,7 @@ export class Ruleset {
       this.#learn(table);
       this.#counts.repairs += problems.length;
       this.#counts.replacements++;
+      this.#tell({ isWhole: true, differences: [] });
       return;
     }
     readInto(this.#mirror, kernel, table);
@@ -339,6 +381,7 @@ export class Ruleset {
     this.#write(changesOf(differences));
     for (const difference of differences) this.#mirror.apply(difference);
     this.#counts.repairs += countOf(differences);
+    this.#tell({ isWhole: true, differences });
   }
 
   #verifyLater(): void {

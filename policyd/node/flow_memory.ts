@@ -1,30 +1,27 @@
-import { forgetFlowsOf, forgetFlowsTo } from "../../cni/stale_flows.ts";
+import { forgetFlowsOf } from "../../cni/stale_flows.ts";
 import type { AttachmentRecord } from "../../ipam/attachment.ts";
 import type { Syscalls } from "../../kernel/syscall/syscalls.ts";
+import type { PodMemory } from "./pod_memory.ts";
 
-/** What the kernel remembers of UDP flows beyond the rules they were decided by (R2). */
+/** What the kernel remembers beyond the rules it was decided by. */
 export interface FlowMemory {
-  /** Forgets the flows that a new attachment's ports have from now on. @throws SyscallError, NetlinkError */
+  /** Forgets the UDP flows that a new attachment's ports have from now on (R2). @throws SyscallError, NetlinkError */
   forgetOf(attachment: AttachmentRecord): void;
-  /** Forgets the flows to the ports of an attachment that has gone. @throws SyscallError, NetlinkError */
-  forgetTo(attachment: AttachmentRecord): void;
+  /** Forgets all there is of an attachment that has gone (R2, POD-20). @throws DrawbridgeError when the kernel refuses */
+  forgetPod(attachment: AttachmentRecord): Promise<void>;
 }
 
 /**
- * The kernel's connection tracking of this thread's network namespace. Without published UDP ports it is not asked;
- * else the kernel goes through its whole table, which takes some 10 ms.
+ * The kernel's connection tracking of this thread's network namespace. For a new pod without published UDP ports it is
+ * not asked; else the kernel goes through its whole table, which takes some 10 ms.
  */
-export function kernelFlowMemory(syscalls: Syscalls): FlowMemory {
+export function kernelFlowMemory(syscalls: Syscalls, pods: PodMemory): FlowMemory {
   return {
     forgetOf: ({ policyd, portMappings: mappings, addresses }) => {
       if (policyd === undefined) return;
       const own = addresses.map(({ address }) => address);
       forgetFlowsOf(syscalls, { mappings, addresses: own, serviceCidrs: policyd.serviceCidrs });
     },
-    forgetTo: ({ policyd, portMappings: mappings, addresses }) => {
-      if (policyd === undefined) return;
-      const own = addresses.map(({ address }) => address);
-      forgetFlowsTo(syscalls, mappings, own);
-    },
+    forgetPod: ({ addresses }) => pods.forget(addresses.map(({ address }) => address)),
   };
 }

@@ -88,7 +88,8 @@ export class NodeDataplane implements Dataplane {
     if (attachments.get(attachment) !== attachment) {
       throw new DrawbridgeError("ERR_UNAVAILABLE", "the attachment was removed before its rules were in force");
     }
-    for (const gone of supersededBy(attachment, attachments.values())) this.#forget(gone);
+    const superseded = supersededBy(attachment, attachments.values());
+    for (const gone of superseded) this.#forget(gone);
     this.#take(attachment);
     const elements = [...attachmentElements(attachment), ...this.#parts.furtherElements(attachment)];
     ruleset.claim(ownerOf(attachment), elements, true);
@@ -99,23 +100,26 @@ export class NodeDataplane implements Dataplane {
       );
     }
     flows.forgetOf(attachment);
+    await Promise.all(superseded.map((gone) => this.#forgetMemory(gone)));
   }
 
   /**
    * The link goes first: until nothing can be sent from the port, the rules that bind it stay. Its host ports are gone
    * when this settles, since the next pod may have its address as soon as DEL returns; then nothing makes a flow to it
-   * any more that would have to be forgotten.
+   * any more, and what the kernel remembers of the address is forgotten (POD-20).
    */
   async unregister(name: AttachmentName): Promise<void> {
     const { ruleset, links, attachments } = this.#parts;
     const attachment = attachments.get(name);
     if (attachment !== undefined) await links.remove(attachment.hostInterface);
     ruleset.claim(ownerOf(name), []);
-    if (attachment === undefined || !hasRules(attachment)) return;
-    this.#holders.release(attachment);
-    this.#claimFreed(attachment);
-    ruleset.flush();
-    this.#forgetTo(attachment);
+    if (attachment === undefined) return;
+    if (hasRules(attachment)) {
+      this.#holders.release(attachment);
+      this.#claimFreed(attachment);
+      ruleset.flush();
+    }
+    await this.#forgetMemory(attachment);
   }
 
   /** Claims what an attachment contributes; without its ports and masquerade where another has one of them. */
@@ -155,12 +159,12 @@ export class NodeDataplane implements Dataplane {
   }
 
   /** The pod is gone already: that the kernel does not answer keeps nobody from forgetting it. */
-  #forgetTo(attachment: AttachmentRecord): void {
+  async #forgetMemory(attachment: AttachmentRecord): Promise<void> {
     try {
-      this.#parts.flows.forgetTo(attachment);
+      await this.#parts.flows.forgetPod(attachment);
     } catch (error) {
       if (!(error instanceof DrawbridgeError)) throw error;
-      this.#parts.logger.error("flows to a pod that has gone are not forgotten", {
+      this.#parts.logger.error("flows of a pod that has gone are not forgotten", {
         pod: nameOf(attachment),
         error: error.message,
       });

@@ -15,10 +15,18 @@ import { Ruleset } from "../dataplane/ruleset.ts";
 import { RulesetWatch } from "../dataplane/ruleset_watch.ts";
 import { withVersion } from "../dataplane/schema.ts";
 import type { Logger } from "../log/logger.ts";
+import { observed } from "../metrics/observed_nftables.ts";
+import type { NodeMetrics } from "../metrics/open.ts";
+import { openNodeMetrics } from "../metrics/open.ts";
 import type { ServiceRules } from "../services/compile/context.ts";
+import { externalIpWarning } from "../services/external_ip_warning.ts";
+import { problemLog } from "../services/problem_log.ts";
 import { serviceElements, ServicesDataplane } from "../services/services_dataplane.ts";
+import { openServiceFollowers } from "../services/open.ts";
+import type { StaleFlowsStatus } from "../services/stale_flows/stale_flows.ts";
 import { kernelFlowMemory } from "./flow_memory.ts";
 import { NodeDataplane } from "./node_dataplane.ts";
+import { kernelPodMemory } from "./pod_memory.ts";
 import { nodeTables } from "./tables.ts";
 
 /** What the node's tables need from the machine. */
@@ -27,6 +35,14 @@ export interface NodeMachine {
   readonly clock: Clock;
   readonly logger: Logger;
   readonly attachments: AttachmentRegistry;
+}
+
+/** What programs the kernel, and what it is measured by. */
+export interface NodeDataplanes {
+  readonly dataplanes: readonly Dataplane[];
+  readonly ruleset: Ruleset;
+  readonly metrics: NodeMetrics;
+  readonly staleFlows: () => StaleFlowsStatus;
 }
 
 /** The numbers of netlink sockets are process ids by default, which are below 2^22; these are nobody's. */
@@ -40,13 +56,16 @@ const HIGHEST_PORT_ID = 2 ** 31;
  * @throws SyscallError without CAP_NET_ADMIN or without nftables in the kernel
  * @throws DrawbridgeError ERR_NFTABLES_VALUE when the bridge has a name no rule can hold
  */
-export function openNodeDataplanes(configuration: Configuration, machine: NodeMachine): readonly Dataplane[] {
+export function openNodeDataplanes(configuration: Configuration, machine: NodeMachine): NodeDataplanes {
   const { syscalls, clock, logger, attachments } = machine;
   const { minSyncPeriod, syncPeriod, stateDirectory } = configuration;
   const tables = nodeTables({ ...configuration, services: serviceRules(configuration) }).map(withVersion);
   const portId = randomInt(LOWEST_PORT_ID, HIGHEST_PORT_ID);
-  const kernel = new NftablesSocket(syscalls, portId);
+  const isSynced = (): boolean => ruleset.status().isSynced;
+  const metrics = openNodeMetrics(configuration, { tables, syscalls, logger, isSynced });
+  const kernel = observed(new NftablesSocket(syscalls, portId), metrics.counters);
   const ruleset = new Ruleset({ kernel, clock, logger, tables, minSyncPeriod, syncPeriod });
+  ruleset.follow(() => metrics.counters.rulesInForce());
   const watch = new RulesetWatch({ ruleset, clock, logger, portId });
   // A removal has a socket of its own, since nothing else may use the one it runs on.
   const routes = openRouteSocket(syscalls);
@@ -56,14 +75,21 @@ export function openNodeDataplanes(configuration: Configuration, machine: NodeMa
     inBackground: (request) => removals.inBackground(request, syscalls),
   });
   const startEvents = (): KernelEvents => startEventThread({ calls: syscalls });
-  const flows = kernelFlowMemory(syscalls);
+  const flows = kernelFlowMemory(syscalls, kernelPodMemory(syscalls, ruleset));
   const place = { stateDirectory, files: systemFileSystem(syscalls) };
+  const { followers, staleFlows } = openServiceFollowers(configuration, { syscalls, clock, logger, ruleset });
   const services = new ServicesDataplane({
     nodeName: configuration.nodeName,
     ruleset,
     podCidrs: configuration.podCIDRs,
     nodePortAddresses: configuration.nodePortAddresses,
     refuseExternalIps: configuration.refuseExternalIPs,
+    followers,
+    observers: [
+      problemLog(logger),
+      metrics.services,
+      ...(configuration.refuseExternalIPs ? [] : [externalIpWarning(logger)]),
+    ],
   });
   const node = new NodeDataplane({
     ruleset,
@@ -77,7 +103,7 @@ export function openNodeDataplanes(configuration: Configuration, machine: NodeMa
     furtherElements: serviceElements,
   });
   // The node's comes last: it starts the ruleset, and by then what the others want has been claimed.
-  return [services, node];
+  return { dataplanes: [services, node], ruleset, metrics, staleFlows };
 }
 
 /** How the configuration has Services served: what the rules depend on, apart from what is in the cluster. */

@@ -2,22 +2,27 @@ import type { AttachmentRecord } from "../../ipam/attachment.ts";
 import type { Cidr } from "../../kernel/ip/cidr.ts";
 import type { Dataplane } from "../dataplane.ts";
 import type { Claim } from "../dataplane/claim.ts";
-import type { Ruleset } from "../dataplane/ruleset.ts";
+import type { Commit } from "../dataplane/commit.ts";
+import type { Ruleset, RulesetStatus } from "../dataplane/ruleset.ts";
 import type { ObjectChange } from "../source/object_source.ts";
 import { FrontendHolders } from "./compile/arbitration.ts";
 import type { CompileContext, NodePortAddresses } from "./compile/context.ts";
 import { compileService } from "./compile/compile_service.ts";
 import { localPodElements, nodePortElements, podRangeElements } from "./compile/node_elements.ts";
 import { ServiceIndex } from "./compile/service_index.ts";
+import type { ServiceFollower } from "./service_follower.ts";
+import type { ServiceObserver } from "./service_observer.ts";
 
 export interface ServicesDataplaneParts {
   readonly nodeName: string;
   /** Whose tables have the part `services()`. Whoever owns it starts and stops it. */
-  readonly ruleset: Pick<Ruleset, "claim">;
+  readonly ruleset: Pick<Ruleset, "claim" | "follow"> & { status(): Pick<RulesetStatus, "isSynced"> };
   /** Pod networks beside those the Node objects name. */
   readonly podCidrs: readonly Cidr[];
   readonly nodePortAddresses: NodePortAddresses;
   readonly refuseExternalIps: boolean;
+  readonly followers?: readonly ServiceFollower[];
+  readonly observers?: readonly ServiceObserver[];
 }
 
 /**
@@ -26,13 +31,16 @@ export interface ServicesDataplaneParts {
  */
 export class ServicesDataplane implements Dataplane {
   readonly #parts: ServicesDataplaneParts;
+  readonly #followers: readonly ServiceFollower[];
   readonly #index: ServiceIndex;
   readonly #holders = new FrontendHolders();
   readonly #problems = new Map<string, readonly string[]>();
 
   constructor(parts: ServicesDataplaneParts) {
     this.#parts = parts;
+    this.#followers = parts.followers ?? [];
     this.#index = new ServiceIndex(parts.nodeName);
+    parts.ruleset.follow((commit) => this.#rulesInForce(commit));
     this.#claimNode();
     this.#claimPodRanges();
   }
@@ -49,6 +57,8 @@ export class ServicesDataplane implements Dataplane {
     for (const key of touched) this.#claimService(key, context);
     if (hasNodeChanged) this.#claimNode();
     if (havePodCidrsChanged) this.#claimPodRanges();
+    // An endpoint that ends after it got no new clients any more changes no rule.
+    if (this.#parts.ruleset.status().isSynced) this.#rulesInForce(undefined);
   }
 
   synced(): void {}
@@ -59,18 +69,32 @@ export class ServicesDataplane implements Dataplane {
   async unregister(): Promise<void> {}
 
   problems(): readonly string[] {
-    return [...this.#problems.values()].flat();
+    return [...this.#problems.values(), ...this.#followers.map((follower) => follower.problems())].flat();
   }
 
-  async stop(): Promise<void> {}
+  async stop(): Promise<void> {
+    for (const follower of this.#followers) follower.stop();
+  }
+
+  #rulesInForce(commit: Commit | undefined): void {
+    for (const follower of this.#followers) follower.rulesInForce(commit);
+  }
 
   #claimService(key: string, context: CompileContext): void {
     const { ruleset } = this.#parts;
     const service = this.#index.service(key);
     this.#problems.delete(key);
-    if (service === undefined) return ruleset.claim(`Service ${key}`, []);
-    const slices = this.#index.slicesOf(key);
-    const { claims, problems, ignoredEndpoints } = compileService(service, slices, context, this.#holders);
+    const slices = service === undefined ? [] : this.#index.slicesOf(key);
+    const served = service === undefined ? undefined : { service, slices, context, holders: this.#holders };
+    for (const follower of this.#followers) follower.replace(key, served);
+    const { observers = [] } = this.#parts;
+    if (service === undefined) {
+      for (const observer of observers) observer.removed(key);
+      return ruleset.claim(`Service ${key}`, []);
+    }
+    const compiled = compileService(service, slices, context, this.#holders);
+    const { claims, problems, ignoredEndpoints } = compiled;
+    for (const observer of observers) observer.compiled(service, compiled);
     ruleset.claim(`Service ${key}`, claims);
     const ignored =
       ignoredEndpoints.length === 0 ? [] : [`Service ${key}: ${ignoredEndpoints.length} endpoints nobody can have`];
@@ -79,7 +103,9 @@ export class ServicesDataplane implements Dataplane {
 
   #claimNode(): void {
     const { ruleset, nodePortAddresses } = this.#parts;
-    ruleset.claim("node ports", nodePortElements(nodePortAddresses, this.#index.nodeFacts().primaryAddresses));
+    const facts = this.#index.nodeFacts();
+    ruleset.claim("node ports", nodePortElements(nodePortAddresses, facts.primaryAddresses));
+    for (const follower of this.#followers) follower.nodeChanged(facts);
   }
 
   #claimPodRanges(): void {

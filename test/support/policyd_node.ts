@@ -13,10 +13,11 @@ export class PolicydNode {
   readonly #directory: string;
   #daemon: DaemonProcess | undefined;
 
-  constructor(lab: Lab, wired: WiredNode) {
+  /** @param wait how long the plugin waits for the daemon */
+  constructor(lab: Lab, wired: WiredNode, wait = "5s") {
     this.#wired = wired;
-    this.#directory = `${lab.scratch}/policyd`;
-    this.overrides = { policyd: { socket: this.#socketPath, wait: "5s" } };
+    this.#directory = `${lab.scratch}/policyd-${wired.node.name}`;
+    this.overrides = { policyd: { socket: this.#socketPath, wait } };
     mkdirSync(`${this.#directory}/objects`, { recursive: true });
   }
 
@@ -24,22 +25,32 @@ export class PolicydNode {
     return `${this.#directory}/run/policyd.sock`;
   }
 
-  /** Starts a daemon, which has read everything when this settles. Only one runs at a time. */
-  async start(): Promise<DaemonProcess> {
+  /**
+   * Starts a daemon, which has read everything when this settles. Only one runs at a time.
+   *
+   * @param args further ones of its command line
+   */
+  async start(args: readonly string[] = []): Promise<DaemonProcess> {
     const daemon = startDaemon(this.#socketPath, [
-      "--node-name=node1",
+      `--node-name=${this.#wired.node.name}`,
       `--objects=${this.#directory}/objects`,
       `--state-directory=${this.#wired.node.runDir}`,
       `--network-namespace=${this.#wired.node.path}`,
+      ...args,
     ]);
     this.#daemon = daemon;
     await daemon.statusWhen(({ isSynced }) => isSynced, "synced");
     return daemon;
   }
 
+  /** Where a file of objects is. */
+  pathOf(name: string): string {
+    return `${this.#directory}/objects/${name}`;
+  }
+
   /** Puts a file of objects where the daemon looks, whole; an empty text takes it away. */
   put(name: string, text: string): void {
-    const path = `${this.#directory}/objects/${name}`;
+    const path = this.pathOf(name);
     if (text === "") return rmSync(path);
     writeFileSync(`${this.#directory}/new`, text);
     renameSync(`${this.#directory}/new`, path);

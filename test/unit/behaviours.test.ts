@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { globSync, readFileSync } from "node:fs";
+import { ROWS } from "../support/services/acceptance/rows.ts";
 
 /** A behaviour's ID as it stands in a test title: POD-01, P5, B18, I2. */
 const ID = /\b(?:[A-Z]{2,7}-\d{2}|[A-Z]\d{1,2})\b/g;
@@ -16,6 +17,11 @@ describe("behaviour IDs", () => {
     for (const [, , title] of readFileSync(file, "utf8").matchAll(TITLE)) {
       for (const [id] of (title ?? "").matchAll(ID)) used.set(id, `${file}: ${title}`);
     }
+  }
+
+  // The titles of these tests are made of data.
+  for (const { id, behaviours } of ROWS) {
+    for (const [behaviour] of behaviours.matchAll(ID)) used.set(behaviour, `row ${id}`);
   }
 
   it("every ID in a test title is explained in docs/behaviours.md", () => {

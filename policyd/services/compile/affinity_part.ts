@@ -1,3 +1,6 @@
+import type { Address } from "../../../kernel/ip/address.ts";
+import { addressToBytes, familyOf } from "../../../kernel/ip/address.ts";
+import type { Scalar } from "../../../kernel/nftables/data_type.ts";
 import type { Concatenation, JenkinsHash } from "../../../kernel/nftables/expression.ts";
 import { concatenation, lookup, randomNumber } from "../../../kernel/nftables/expression.ts";
 import type { Chain, SetDefinition } from "../../../kernel/nftables/object.ts";
@@ -16,6 +19,7 @@ import {
   TRANSPORTS,
   words,
 } from "./frontend_space.ts";
+import { jenkinsHash, scaled } from "./jenkins_hash.ts";
 import { translation } from "./translation.ts";
 
 /** As many clients of all Services with affinity are remembered at once, per family; further ones are not kept. */
@@ -46,6 +50,13 @@ export function keptMap(kind: FrontendKind): string {
 /** The map from a client and the number of a Service's port to where it was sent; rules write it. */
 export function clientMap(family: RuleFamily): string {
   return `client${family}`;
+}
+
+/** What the keys of a client's entries in {@link clientMap} begin with. */
+export function clientPrefix(client: Address): readonly Scalar[] {
+  if (familyOf(client) === 4) return [client];
+  const bytes = addressToBytes(client);
+  return CLIENT_HASHES.map(({ seed, modulus }) => scaled(jenkinsHash(bytes, seed), modulus));
 }
 
 /** Where a frontend has affinity: what is done before an endpoint is chosen. Without one the packet passes on. */

@@ -41,21 +41,25 @@ export class FrontendHolders {
    * @returns the keys of other Services that gained or lost a frontend by it, to be compiled anew
    */
   replace(key: string, service: Service | undefined, context: CompileContext): ReadonlySet<string> {
-    const before = this.#claims.get(key) ?? new Map<FrontendId, Rank>();
+    const before = this.#claims.get(key);
     const after = service === undefined ? new Map<FrontendId, Rank>() : claimsOf(service, context);
     const touched = new Set<string>();
-    for (const id of new Set([...before.keys(), ...after.keys()])) {
-      const [old, rank] = [this.holder(id), after.get(id)];
-      const claimants = this.#claimants.get(id) ?? new Map<string, Rank>();
-      if (rank === undefined) claimants.delete(key);
-      else this.#claimants.set(id, claimants.set(key, rank));
-      if (claimants.size === 0) this.#claimants.delete(id);
-      const now = this.holder(id);
-      if (old !== now) for (const holder of [old, now]) if (holder !== undefined && holder !== key) touched.add(holder);
-    }
+    for (const id of before?.keys() ?? []) if (!after.has(id)) this.#claim(id, key, undefined, touched);
+    for (const [id, rank] of after) if (before?.get(id) !== rank) this.#claim(id, key, rank, touched);
     if (after.size === 0) this.#claims.delete(key);
     else this.#claims.set(key, after);
     return touched;
+  }
+
+  /** @param touched gets the others who gain or lose the frontend */
+  #claim(id: FrontendId, key: string, rank: Rank | undefined, touched: Set<string>): void {
+    const old = this.holder(id);
+    const claimants = this.#claimants.get(id) ?? new Map<string, Rank>();
+    if (rank === undefined) claimants.delete(key);
+    else this.#claimants.set(id, claimants.set(key, rank));
+    if (claimants.size === 0) this.#claimants.delete(id);
+    const now = this.holder(id);
+    if (old !== now) for (const holder of [old, now]) if (holder !== undefined && holder !== key) touched.add(holder);
   }
 }
 

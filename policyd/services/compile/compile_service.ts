@@ -10,7 +10,8 @@ import { claim, keyOf, kindOf } from "./claims.ts";
 import type { CompileContext } from "./context.ts";
 import { endpointElements } from "./endpoint_elements.ts";
 import type { PortEndpoint } from "./endpoints.ts";
-import { isSliceOf, portEndpoints } from "./endpoints.ts";
+import { isSliceOf, isSpecial, portEndpoints } from "./endpoints.ts";
+import { fieldProblems } from "./field_problems.ts";
 import type { FrontendSet } from "./frontend_sets.ts";
 import { ADDRESS_SETS } from "./frontend_sets.ts";
 import type { RuleFamily, Scope } from "./frontend_space.ts";
@@ -29,7 +30,20 @@ export interface CompiledService {
   readonly ignoredEndpoints: readonly Address[];
   /** What of it cannot be served, for people. */
   readonly problems: readonly string[];
+  /** The claims by which each frontend is served, with the port it is one of. */
+  readonly served: readonly ServedFrontend[];
+  /** Which of its traffic policies want an endpoint of this node where only others have some. */
+  readonly withoutLocal: ReadonlySet<TrafficPolicy>;
 }
+
+/** A frontend that this Service has. */
+export interface ServedFrontend {
+  readonly port: ServicePort;
+  readonly claims: readonly Claim[];
+}
+
+/** Which clients a traffic policy is for: those of the Service's own address, or of all others. */
+export type TrafficPolicy = "internal" | "external";
 
 /** The endpoints a frontend sends its clients to, by who they are. */
 interface Destinations {
@@ -55,11 +69,14 @@ export function compileService(
   const own = slices.filter((slice) => isSliceOf(slice, service));
   const claims: Claim[] = [];
   const ignored = new Set<Address>();
-  const problems: string[] = [];
+  const problems = [...fieldProblems(service)];
   const taken = new Set<string>();
+  const served: ServedFrontend[] = [];
+  const withoutLocal = new Set<TrafficPolicy>();
   for (const family of familiesOf(service)) {
     for (const address of service.clusterIps) {
-      if (familyOf(address) === family) claims.push(claim(`${ADDRESS_SETS.cluster}${family}`, [address]));
+      if (familyOf(address) !== family || isSpecial(address)) continue;
+      claims.push(claim(`${ADDRESS_SETS.cluster}${family}`, [address]));
     }
     for (const port of service.ports) {
       const endpoints = portEndpoints(own, port, family, context);
@@ -85,13 +102,20 @@ export function compileService(
           ...destinationsOf(service, frontend, selection),
           isAnyUsable: endpoints.usable.length > 0,
         };
-        claims.push(...frontendClaims(service, port, frontend, family, destinations));
+        const frontendsOwn = frontendClaims(service, port, frontend, family, destinations);
+        claims.push(...frontendsOwn);
+        served.push({ port, claims: frontendsOwn });
+        if (isWithoutLocal(destinations)) withoutLocal.add(frontend.type === "cluster" ? "internal" : "external");
         claims.push(...sourceClaims(service, port, frontend, family, context));
         problems.push(...excess(service, port, destinations));
       }
     }
   }
-  return { claims, ignoredEndpoints: [...ignored], problems: [...new Set(problems)] };
+  return { claims, ignoredEndpoints: [...ignored], problems: [...new Set(problems)], served, withoutLocal };
+}
+
+function isWithoutLocal({ all, local, isAnyUsable }: Destinations): boolean {
+  return isAnyUsable && (local ?? all).length === 0;
 }
 
 function destinationsOf(
@@ -108,8 +132,9 @@ function frontendClaims(
   port: ServicePort,
   frontend: Frontend,
   family: RuleFamily,
-  { all, local, isAnyUsable }: Destinations,
+  destinations: Destinations,
 ): readonly Claim[] {
+  const { all, local, isAnyUsable } = destinations;
   const kind = kindOf(frontend, family);
   const key = keyOf(frontend, port.protocol);
   const comment = commentText(`${service.key}${port.name === "" ? "" : `:${port.name}`}`);
@@ -121,7 +146,7 @@ function frontendClaims(
     ...(all.length > 0 ? [member("")] : []),
     ...(isExternal && local === undefined ? [member("masquerade")] : []),
     ...(local === undefined ? [] : [member("external")]),
-    ...((local ?? all).length === 0 ? [member("drop")] : []),
+    ...(isWithoutLocal(destinations) ? [member("drop")] : []),
     ...SCOPES.flatMap((scope) => endpointElements(kind, scope, key, used[scope])),
     ...affinityElements(service, port, kind, key, used),
   ];

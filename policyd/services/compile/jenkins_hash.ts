@@ -5,22 +5,23 @@ const INITIAL = 0xdeadbeef;
  * kernel reads words in its own order, and all machines Node runs on are of that kind.
  */
 export function jenkinsHash(bytes: Uint8Array, seed: number): number {
-  // The kernel fills up with zeros what is missing in the last block.
-  const view = new DataView(new ArrayBuffer(Math.max(1, Math.ceil(bytes.length / 12)) * 12));
-  new Uint8Array(view.buffer).set(bytes);
   let a = (INITIAL + bytes.length + seed) | 0;
   let b = a;
   let c = a;
-  for (let offset = 0; offset < view.byteLength; offset += 12) {
-    const isLast = offset + 12 >= view.byteLength;
-    if (isLast && bytes.length === 0) return c >>> 0;
-    a = (a + view.getInt32(offset, true)) | 0;
-    b = (b + view.getInt32(offset + 4, true)) | 0;
-    c = (c + view.getInt32(offset + 8, true)) | 0;
-    if (isLast) break;
+  if (bytes.length === 0) return c >>> 0;
+  for (let offset = 0; ; offset += 12) {
+    a = (a + word(bytes, offset)) | 0;
+    b = (b + word(bytes, offset + 4)) | 0;
+    c = (c + word(bytes, offset + 8)) | 0;
+    if (offset + 12 >= bytes.length) return finish(a, b, c);
     [a, b, c] = mix(a, b, c);
   }
-  return finish(a, b, c);
+}
+
+/** Four bytes; the kernel fills up with zeros what is missing in the last block. */
+function word(bytes: Uint8Array, offset: number): number {
+  const byte = (index: number): number => bytes[offset + index] ?? 0;
+  return byte(0) | (byte(1) << 8) | (byte(2) << 16) | (byte(3) << 24);
 }
 
 /** The number below a modulus that nft's hash expressions make of a hash (reciprocal_scale). */
@@ -28,8 +29,8 @@ export function scaled(hash: number, modulus: number): number {
   return Number((BigInt(hash) * BigInt(modulus)) >> 32n);
 }
 
-function rotate(word: number, by: number): number {
-  return (word << by) | (word >>> (32 - by));
+function rotate(bits: number, by: number): number {
+  return (bits << by) | (bits >>> (32 - by));
 }
 
 function mix(first: number, second: number, third: number): [number, number, number] {

@@ -18,5 +18,10 @@ export function compareSockets(a: SocketAddress, b: SocketAddress): number {
 
 /** Address and port as registers hold them side by side, which is what nft hashes: 8 or 20 bytes. */
 export function socketBytes({ address, port }: SocketAddress): Uint8Array {
-  return Uint8Array.of(...addressToBytes(address), port >>> 8, port & 255, 0, 0);
+  const own = addressToBytes(address);
+  const bytes = new Uint8Array(own.length + 4);
+  bytes.set(own);
+  bytes[own.length] = port >>> 8;
+  bytes[own.length + 1] = port & 255;
+  return bytes;
 }

@@ -2,14 +2,15 @@ import type { Address } from "../../../kernel/ip/address.ts";
 import { cidrContains, parseCidr } from "../../../kernel/ip/cidr.ts";
 
 /** Kinds of addresses that stand for no single machine of the network. */
-export type AddressClass = "loopback" | "link-local" | "multicast" | "unspecified";
+export type AddressClass = "loopback" | "link-local" | "multicast" | "unspecified" | "broadcast";
 
 const CLASSES = (
   [
     ["loopback", "127.0.0.0/8", "::1/128"],
     ["link-local", "169.254.0.0/16", "fe80::/10"],
     ["multicast", "224.0.0.0/4", "ff00::/8"],
-    ["unspecified", "0.0.0.0/32", "::/128"],
+    ["unspecified", "0.0.0.0/8", "::/128"],
+    ["broadcast", "255.255.255.255/32"],
   ] as const
 ).map(([name, ...networks]) => ({ name, networks: networks.map((network) => parseCidr(network)) }));
 

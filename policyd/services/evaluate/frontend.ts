@@ -1,6 +1,7 @@
 import type { Address, Family } from "../../../kernel/ip/address.ts";
 import { familyOf } from "../../../kernel/ip/address.ts";
 import type { Service, ServicePort } from "../../cluster/model.ts";
+import { specialClass } from "./address_class.ts";
 import { nodePortRefusal } from "./node_port.ts";
 import type { Packet } from "./packet.ts";
 import type { Frontend, NearMiss, NotProxied } from "./verdict.ts";
@@ -57,7 +58,7 @@ function frontendTypes(
   { destination, destinationPort }: Packet,
 ): readonly Frontend["type"][] {
   const types: Frontend["type"][] = [];
-  if (port.port === destinationPort) {
+  if (port.port === destinationPort && specialClass(destination) === undefined) {
     if (clusterIpOf(service, familyOf(destination)) === destination) types.push("ClusterIP");
     if (!world.configuration.refuseExternalIps && service.externalIps.includes(destination)) types.push("externalIP");
     if (isVirtualAddress(service, destination)) types.push("LoadBalancer");
@@ -76,8 +77,9 @@ export function isVirtualAddress(service: Service, address: Address): boolean {
   return service.loadBalancerIngress.some((ingress) => ingress.address === address && ingress.ipMode === "VIP");
 }
 
-/** The proxied Service whose cluster IP this is. */
+/** The proxied Service whose cluster IP this is; none has loopback's, or another one that is no single machine's. */
 export function ownerOfClusterIp({ services }: ServiceWorld, address: Address): Service | undefined {
+  if (specialClass(address) !== undefined) return undefined;
   const family = familyOf(address);
   return byKey(services).find(
     (service) => notProxied(service, family) === undefined && clusterIpOf(service, family) === address,
@@ -111,7 +113,7 @@ function nearMiss(world: ServiceWorld, service: Service, port: ServicePort, pack
   const ingress = service.loadBalancerIngress.find(({ address }) => address === destination);
   const isOwn = isExternal || ingress !== undefined || service.clusterIps.includes(destination);
   const because = notProxied(service, familyOf(destination));
-  if (port.port === destinationPort && isOwn) {
+  if (port.port === destinationPort && isOwn && specialClass(destination) === undefined) {
     if (because !== undefined) return [{ type: "service not proxied", service: service.key, because }];
     if (isExternal) return [{ type: "external IPs refused", service: service.key }];
     return [{ type: "load balancer sends to nodes itself", service: service.key }];

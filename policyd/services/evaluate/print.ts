@@ -67,7 +67,8 @@ function frontendText({ type, service, portName, address, port }: Frontend): str
   return `${type} ${socketText(address, port)} of Service ${service}${name}`;
 }
 
-function dropText({ reason }: Drop): string {
+/** Why a packet is gone. */
+export function dropText({ reason }: Drop): string {
   switch (reason.type) {
     case "loopback address from elsewhere":
       return "a loopback address, and it does not come from this node itself";
@@ -80,7 +81,8 @@ function dropText({ reason }: Drop): string {
   }
 }
 
-function rejectText({ reason }: Reject): string {
+/** Why a packet is refused. */
+export function rejectText({ reason }: Reject): string {
   if (reason.type === "no endpoints") return "no endpoint anywhere";
   return `a cluster IP of Service ${reason.service}, which has no such port`;
 }

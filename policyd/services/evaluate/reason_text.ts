@@ -68,6 +68,7 @@ const masqueradeTexts = {
 
 const stays = {
   "source is a pod": "a pod of the cluster",
+  "address of the pods": "the node's own among the pods' addresses",
   "external policy": "externalTrafficPolicy Local",
   "local pod": "a pod of this node",
   "stays here": "the endpoint is an address of this node",

@@ -2,7 +2,7 @@ import type { Address } from "../../../kernel/ip/address.ts";
 import type { Service } from "../../cluster/model.ts";
 import type { Packet } from "./packet.ts";
 import type { Sender } from "./sender.ts";
-import { senderOf } from "./sender.ts";
+import { isOfPods, senderOf } from "./sender.ts";
 import type { Frontend, Masquerade, Route } from "./verdict.ts";
 import type { ServiceWorld } from "./world.ts";
 
@@ -37,9 +37,11 @@ export function masqueradeOf(
   if (sender !== "node" && world.nodeAddresses.has(endpoint)) return { masqueraded: false, because: "stays here" };
   if (sender === "local pod" && packet.source === endpoint) return { masqueraded: true, because: "hairpin" };
   if (frontend === "ClusterIP") {
-    return sender === "node" || sender === "outside"
-      ? { masqueraded: true, because: "source is no pod" }
-      : { masqueraded: false, because: "source is a pod" };
+    if (sender === "local pod" || sender === "other pod") return { masqueraded: false, because: "source is a pod" };
+    // The bridge's address leads answers back here by itself.
+    return isOfPods(world, packet.source)
+      ? { masqueraded: false, because: "address of the pods" }
+      : { masqueraded: true, because: "source is no pod" };
   }
   if (route.endpoints === "local") return { masqueraded: false, because: "external policy" };
   if (route.because === "local pod") return { masqueraded: false, because: "local pod" };

@@ -1,3 +1,4 @@
+import type { Address } from "../../../kernel/ip/address.ts";
 import { cidrContains } from "../../../kernel/ip/cidr.ts";
 import type { Packet } from "./packet.ts";
 import type { ServiceWorld } from "./world.ts";
@@ -9,9 +10,14 @@ export type Sender = "node" | "local pod" | "other pod" | "outside";
  * Who sent a packet. A process of the node is none of its pods, whatever address it takes; a pod of another node is known
  * by the networks pods have.
  */
-export function senderOf({ nodes, configuration }: ServiceWorld, { entry, source }: Packet): Sender {
+export function senderOf(world: ServiceWorld, { entry, source }: Packet): Sender {
   if (entry === "node") return "node";
   if (entry === "pod") return "local pod";
+  return isOfPods(world, source) ? "other pod" : "outside";
+}
+
+/** Whether an address is in a network of the pods of any node, as those of the nodes' bridges are. */
+export function isOfPods({ nodes, configuration }: ServiceWorld, address: Address): boolean {
   const networks = [...configuration.clusterCidrs, ...nodes.flatMap(({ podCidrs }) => podCidrs)];
-  return networks.some((network) => cidrContains(network, source)) ? "other pod" : "outside";
+  return networks.some((network) => cidrContains(network, address));
 }

@@ -103,7 +103,7 @@ export type Masquerade =
   | { readonly masqueraded: true; readonly because: "hairpin" | "external policy" | "source is no pod" | "node" }
   | {
       readonly masqueraded: false;
-      readonly because: "source is a pod" | "external policy" | "local pod" | "stays here";
+      readonly because: "source is a pod" | "address of the pods" | "external policy" | "local pod" | "stays here";
     };
 
 /** What was made of the Service's slices. */
@@ -138,6 +138,7 @@ export type LeftOutReason =
   | "link-local address"
   | "multicast address"
   | "unspecified address"
+  | "broadcast address"
   | "not ready"
   | "terminating, and others are ready"
   | "not on this node"

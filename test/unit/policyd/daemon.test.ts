@@ -134,6 +134,10 @@ describe("policyd/daemon", () => {
       message: "object not used as it is",
       fields: { reason: "a.yaml: nonsense" },
     });
+    source.sink?.problem("a.yaml: Service a", "Service");
+    source.sink?.problem("a.yaml: Service b", "Service");
+    const { Service, Pod, other } = Object.fromEntries(daemon.objectProblems());
+    assert.deepEqual({ Service, Pod, other }, { Service: 2, Pod: 0, other: 1 });
     await daemon.stop();
     assert.equal(source.sink, undefined);
     assert.deepEqual(dataplane.asked, ["stop"]);

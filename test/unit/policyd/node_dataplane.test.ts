@@ -44,8 +44,8 @@ function setUp(records: readonly AttachmentRecord[] = []) {
     }),
     flows: {
       forgetOf: ({ containerId }) => void journal.push(`forget of ${containerId}, ${published().length} published`),
-      forgetTo: ({ containerId }) => {
-        journal.push(`forget to ${containerId}, ${published().length} published`);
+      forgetPod: async ({ containerId }) => {
+        journal.push(`forget ${containerId}, ${published().length} published`);
         if (containerId === "silent") throw new DrawbridgeError("ERR_NETLINK", "no answer");
       },
     },
@@ -123,7 +123,7 @@ describe("policyd/node dataplane", () => {
     daemon.synced();
     await daemon.register(pod("a"));
     await daemon.unregister(pod("a"));
-    assert.deepEqual(journal, ["forget of a, 1 published", "link", "forget to a, 0 published"]);
+    assert.deepEqual(journal, ["forget of a, 1 published", "link", "forget a, 0 published"]);
   });
 
   it("a pod is forgotten even where the kernel does not answer about its flows", async () => {
@@ -132,7 +132,7 @@ describe("policyd/node dataplane", () => {
     await daemon.register(pod("silent"));
     await daemon.unregister(pod("silent"));
     assert.equal(attachments.size, 0);
-    assert.match(logger.lines.map(({ message }) => message).join(), /flows to a pod that has gone are not forgotten/);
+    assert.match(logger.lines.map(({ message }) => message).join(), /flows of a pod that has gone are not forgotten/);
   });
 
   for (const [title, order] of [

@@ -55,6 +55,7 @@ describe("policyd/ruleset", () => {
       isSynced: true,
       elements: 4,
       pending: 0,
+      pendingSince: undefined,
       commits: 1,
       failures: 0,
       repairs: 0,
@@ -229,5 +230,57 @@ describe("policyd/ruleset", () => {
     ruleset.verify();
     assert.equal(ruleset.status().repairs, 0);
     assert.equal(ruleset.status().isSynced, true);
+  });
+
+  it("tells when the kernel has all, and since when it lacks something", () => {
+    const { kernel, clock, ruleset } = setUp();
+    const told: boolean[] = [];
+    ruleset.follow(({ isWhole }) => told.push(isWhole));
+    ruleset.claim("a", sampleClaims(1, 1));
+    assert.deepEqual([told, ruleset.status().pendingSince], [[], clock.now()]);
+    ruleset.start();
+    assert.deepEqual([told, ruleset.status().pendingSince], [[true], undefined]);
+    const commit = kernel.commit.bind(kernel);
+    kernel.commit = () => {
+      throw new Error("refused");
+    };
+    const since = clock.now();
+    ruleset.claim("b", sampleClaims(2, 1));
+    clock.pass(MIN_SYNC_PERIOD + 500);
+    assert.deepEqual([told.length, ruleset.status().pendingSince], [1, since]);
+    kernel.commit = commit;
+    clock.pass(10_000);
+    assert.deepEqual([told.slice(1), ruleset.status().pendingSince], [[true], undefined]);
+    ruleset.claim("c", sampleClaims(3, 1));
+    clock.pass(MIN_SYNC_PERIOD);
+    assert.deepEqual(told.slice(2), [false]);
+  });
+
+  it("POD-20: deletes of what rules have written only what is meant, though some of it ends meanwhile", () => {
+    const { kernel, ruleset, tables } = setUp();
+    ruleset.start();
+    const [inet] = tables;
+    const set = inet?.sets.find(({ name }) => name === "affinity");
+    assert.ok(inet !== undefined && set !== undefined);
+    const elements = [1, 2, 3].map((number) => ({ key: [number] }));
+    kernel.commit([{ kind: "add elements", table: inet, set, elements }]);
+    const list = kernel.elements.bind(kernel);
+    let lists = 0;
+    kernel.elements = (reference, definition) => {
+      // The first list has one that is not there any more when it is deleted.
+      const found = list(reference, definition);
+      return lists++ === 0 ? [...found, { key: [9] }] : found;
+    };
+    const generation = kernel.generation();
+    assert.equal(
+      ruleset.deleteWritten(inet, "affinity", ({ key }) => key[0] !== 2),
+      2,
+    );
+    assert.deepEqual(list(inet, set), [{ key: [2] }]);
+    assert.equal(kernel.generation(), generation + 1);
+    assert.equal(
+      ruleset.deleteWritten(inet, "nosuch", () => true),
+      0,
+    );
   });
 });

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
 import { DrawbridgeError } from "../../../../kernel/error.ts";
+import { parseAddress } from "../../../../kernel/ip/address.ts";
 import { parseCidr } from "../../../../kernel/ip/cidr.ts";
 import type { Written } from "../../../../policyd/configuration/configuration.ts";
 import { readConfiguration } from "../../../../policyd/configuration/configuration.ts";
@@ -38,6 +39,8 @@ describe("policyd/configuration", () => {
       dropInvalid: true,
       minSyncPeriod: 1000,
       syncPeriod: 30_000,
+      metricsAddress: { address: parseAddress("127.0.0.1"), port: 9873 },
+      endpointMetrics: true,
     });
     assert.match(
       refusalOf(() => readConfiguration(undefined, {})),
@@ -94,6 +97,11 @@ minSyncPeriod: 1
     ["networkNamespace: /run/netns/x", /networkNamespace: unknown field; one of nodeName, /],
     [`socketPath: /${"x".repeat(108)}`, /at most 107 bytes/],
     ["socketPath: /run/../etc/x", /absolute path without "\.\."/],
+    ["metricsAddress: localhost:9873", /metricsAddress: "localhost:9873"; expected an IP address with a port/],
+    ['metricsAddress: "::1:9873"', /metricsAddress: "::1:9873"; expected an IP address with a port/],
+    ['metricsAddress: "[127.0.0.1]:9873"', /metricsAddress: .*; expected an IP address with a port/],
+    ['metricsAddress: "127.0.0.1:0"', /metricsAddress: .*; expected an IP address with a port/],
+    ['metricsAddress: "127.0.0.1:65536"', /metricsAddress: .*; expected an IP address with a port/],
     ["bridge: [", /line \d+: /],
     ["---\na: 1", /2 objects; expected one of kind PolicydConfiguration/],
   ];
@@ -105,6 +113,14 @@ minSyncPeriod: 1
       );
     });
   }
+
+  it("DAEMON-04: an address with a port is IPv4 or, in brackets, IPv6; an empty one is none", () => {
+    const addressOf = (text: string) =>
+      readConfiguration(undefined, { nodeName: flag("n"), metricsAddress: flag(text) }).metricsAddress;
+    assert.deepEqual(addressOf("[fd00::1]:9"), { address: parseAddress("fd00::1"), port: 9 });
+    assert.deepEqual(addressOf("0.0.0.0:65535"), { address: parseAddress("0.0.0.0"), port: 65_535 });
+    assert.equal(addressOf(""), undefined);
+  });
 
   it("DAEMON-04: refuses another kind and version", () => {
     const text = "apiVersion: drawbridge.dev/v2\nkind: KubeProxyConfiguration\nnodeName: n\n";

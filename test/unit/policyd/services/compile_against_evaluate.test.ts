@@ -2,66 +2,26 @@ import assert from "node:assert/strict";
 import process from "node:process";
 import * as fc from "fast-check";
 import { parseAddress } from "../../../../kernel/ip/address.ts";
-import type { Endpoint, Service } from "../../../../policyd/cluster/model.ts";
 import type { Packet, SocketAddress } from "../../../../policyd/services/evaluate/packet.ts";
 import { evaluate } from "../../../../policyd/services/evaluate/evaluate.ts";
-import { primaryAddresses } from "../../../../policyd/services/evaluate/node_port.ts";
 import { allowedOutcomes } from "../../../support/evaluate/agreement.ts";
-import type { ServiceCase } from "../../../support/evaluate/arbitrary_world.ts";
 import { serviceCases } from "../../../support/evaluate/arbitrary_world.ts";
+import { twistedCases } from "../../../support/evaluate/twist.ts";
 import { CompiledNode } from "../../../support/services/compiled_world.ts";
 
 const isFull = process.env["DRAWBRIDGE_FULL"] === "1";
 const RUNS = isFull ? 60_000 : 1500;
 const seed = Number(process.env["DRAWBRIDGE_SEED"] ?? (isFull ? Date.now() % 0x7fff_ffff : 4));
 
-/** One that the random worlds' NodePorts have. */
-const NODE_PORT = 30_012;
 /** No port of these worlds has more than eight endpoints: so numbers below it meet each place of each map. */
 const NUMBERS = [0, 1, 2, 3, 4, 5, 6, 7];
-
-/** What the API server would not let through, or people rarely do, and the node has to take as it comes. */
-const twists = fc.record({
-  tcpReset: fc.boolean(),
-  externalIp: fc.constantFrom("none", "cluster IP", "node port"),
-  endpoint: fc.constantFrom("none", "cluster IP", "node"),
-  type: fc.constantFrom(undefined, undefined, undefined, "ClusterIP", "NodePort"),
-});
-type Twist = typeof twists extends fc.Arbitrary<infer T> ? T : never;
-
-function twisted({ world, packet }: ServiceCase, { tcpReset, externalIp, endpoint, type }: Twist): ServiceCase {
-  const clusterIps = world.services.flatMap((service) => service.clusterIps);
-  const [own = packet.destination] = primaryAddresses(world);
-  const others = { none: [], "cluster IP": clusterIps.slice(-1), "node port": [own] }[externalIp];
-  const target = { none: undefined, "cluster IP": clusterIps[0], node: own }[endpoint];
-  const isAtNodePort = externalIp === "node port";
-  const destinationPort = isAtNodePort ? NODE_PORT : (world.services[0]?.ports[0]?.port ?? packet.destinationPort);
-  const change = (service: Service): Service => ({
-    ...service,
-    type: type ?? service.type,
-    externalIps: [...service.externalIps, ...others],
-    ports: service.ports.map((port) => (isAtNodePort ? { ...port, port: NODE_PORT } : port)),
-  });
-  const move = (one: Endpoint, place: number): Endpoint =>
-    place > 0 || target === undefined ? one : { ...one, addresses: [target] };
-  return {
-    world: {
-      ...world,
-      configuration: { ...world.configuration, tcpReset },
-      services: world.services.map((service, place) => (place === 0 ? change(service) : service)),
-      endpointSlices: world.endpointSlices.map((slice) => ({ ...slice, endpoints: slice.endpoints.map(move) })),
-    },
-    packet: others.reduce((to, destination) => ({ ...to, destination, destinationPort }), packet),
-  };
-}
 
 describe(`services: what is compiled does what the objects say (seed ${seed})`, function () {
   this.timeout(20 * 60_000);
 
   it("SVC-09 SVC-13 SVC-14 SVC-18 ETP-01 ETP-02 ITP-01 LB-06: every packet has the same fates", () => {
     fc.assert(
-      fc.property(serviceCases, twists, (plain, twist) => {
-        const { world, packet } = twisted(plain, twist);
+      fc.property(twistedCases, ({ world, packet }) => {
         const node = new CompiledNode(world);
         const walked = NUMBERS.flatMap((number) => node.walk([packet], (modulus) => number % modulus));
         assert.deepEqual(inOrder(walked), inOrder(allowedOutcomes(evaluate(world, packet))));

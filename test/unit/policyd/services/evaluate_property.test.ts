@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import * as fc from "fast-check";
 import { evaluate } from "../../../../policyd/services/evaluate/evaluate.ts";
-import type { Verdict } from "../../../../policyd/services/evaluate/verdict.ts";
 import type { ServiceWorld } from "../../../../policyd/services/evaluate/world.ts";
 import { serviceCases } from "../../../support/evaluate/arbitrary_world.ts";
+import { Statistics } from "../../../support/evaluate/features.ts";
 import { summary } from "../../../support/evaluate/scenario.ts";
 
 describe("policyd/services/evaluate: random clusters", () => {
@@ -39,40 +39,13 @@ describe("policyd/services/evaluate: random clusters", () => {
   });
 
   it("the generator meets every verdict and every reason often enough to matter", () => {
-    const seen = new Map<string, number>();
-    const runs = 2000;
-    for (const { world, packet } of fc.sample(serviceCases, { numRuns: runs, seed: 4 })) {
-      for (const feature of new Set(featuresOf(evaluate(world, packet))))
-        seen.set(feature, (seen.get(feature) ?? 0) + 1);
+    const statistics = new Statistics();
+    for (const { world, packet } of fc.sample(serviceCases, { numRuns: 2000, seed: 4 })) {
+      statistics.count(evaluate(world, packet));
     }
-    const share = (feature: string): number => (seen.get(feature) ?? 0) / runs;
-    const rare = FEATURES.filter((feature) => share(feature) < 0.02);
-    assert.deepEqual(rare, [], JSON.stringify(Object.fromEntries(seen)));
-    assert.ok(share("translate") > 0.3 && share("translate") < 0.7, `${share("translate")} are reachable`);
+    statistics.check();
   });
 });
-
-const FEATURES = (
-  "translate pass drop reject ClusterIP externalIP LoadBalancer NodePort hairpin masqueraded kept " +
-  "source-range no-local-endpoint no-endpoints no-such-port local-pod node zone-hint node-hint terminating left-out"
-).split(" ");
-
-function featuresOf(verdict: Verdict): readonly string[] {
-  if (verdict.kind === "pass") return ["pass"];
-  if (verdict.kind !== "translate") return [verdict.kind, verdict.reason.type.replaceAll(" ", "-")];
-  const { frontend, route, candidates, endpoints } = verdict;
-  return [
-    "translate",
-    frontend.type,
-    route.because.replaceAll(" ", "-"),
-    ...candidates.flatMap(({ masquerade, because }) => [
-      masquerade.because,
-      masquerade.masqueraded ? "masqueraded" : "kept",
-      ...because.map(({ type }) => (type === "serving while terminating" ? "terminating" : type.replaceAll(" ", "-"))),
-    ]),
-    ...(endpoints.leftOut.length > 0 ? ["left-out"] : []),
-  ];
-}
 
 function reversed(world: ServiceWorld): ServiceWorld {
   return {

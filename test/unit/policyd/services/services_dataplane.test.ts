@@ -20,6 +20,8 @@ function setUp() {
         journal.push(owner);
         claims.set(owner, wanted);
       },
+      follow: () => {},
+      status: () => ({ isSynced: false }),
     },
     podCidrs: [],
     nodePortAddresses: [],

@@ -71,6 +71,25 @@ describe("policyd/source/object_files", () => {
     assert.deepEqual(taken(), []);
   });
 
+  it("BAD-01: tells of what kind a problem is, as far as that can be told", () => {
+    const service = { apiVersion: "v1", kind: "Service", metadata: { name: "s" }, spec: { externalIPs: ["1.2.3"] } };
+    put("a", service, { ...service, metadata: { name: "S" } }, pod("x", "10.0.0.1", "Ready"), { kind: "Pod" });
+    put("b", pod("y", "10.0.0.1"));
+    put("c", pod("y", "10.0.0.1"));
+    files.keep("d", "line 1: nonsense");
+    assert.deepEqual(
+      files.problemsByKind().map(({ text, kind }) => [text.slice(0, 2), kind]),
+      [
+        ["d:", undefined],
+        ["a:", "Service"],
+        ["a:", "Service"],
+        ["a:", "Pod"],
+        ["a:", undefined],
+        ["c:", "Pod"],
+      ],
+    );
+  });
+
   it("an object twice in one file is the first of the two", () => {
     assert.deepEqual(put("a", pod("x", "10.0.0.1"), pod("x", "10.0.0.2")), ["set Pod default/x"]);
     assert.deepEqual(files.problems(), ["a: Pod default/x: twice in this file; the first counts"]);

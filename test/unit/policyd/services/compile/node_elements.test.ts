@@ -42,13 +42,15 @@ describe("services/compile: what nodes and pods contribute", () => {
     assert.deepEqual(nodePortElements([parseCidr("127.0.0.0/8")], primary), []);
   });
 
-  it("SVC-13: ranges of pods within others, beside others and twice become elements that do not touch", () => {
+  it("SVC-13 DS-05: ranges of pods within others, beside others and twice become elements that do not touch", () => {
     const cidrs = ["10.244.0.0/16", "10.244.1.0/24", "10.245.0.0/16", "10.250.0.0/24", "fd00::/64"];
     assert.deepEqual(elements(formatClaims(podRangeElements([...cidrs, ...cidrs].map((text) => parseCidr(text))))), [
       "10.244.0.0/15",
       "10.250.0.0/24",
       "fd00::/64",
     ]);
+    const given = cidrs.map((text) => parseCidr(text));
+    assert.deepEqual(podRangeElements(given.toReversed()), podRangeElements(given), "in whatever order");
   });
 
   it("POD-12: a pod is local, and a pair with itself", () => {

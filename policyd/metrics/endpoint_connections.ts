@@ -1,0 +1,197 @@
+import { keyText } from "../../kernel/nftables/element.ts";
+import type { Element } from "../../kernel/nftables/object.ts";
+
+/** Who a number of connections is about. */
+export interface EndpointLabels {
+  readonly namespace: string;
+  readonly service: string;
+  /** The port's name; empty where it has none. */
+  readonly port: string;
+  readonly protocol: string;
+  /** Address and port: `10.0.0.1:80`, `[fd00::1]:80`. */
+  readonly endpoint: string;
+}
+
+/** One line of the metric. */
+export interface EndpointSeries {
+  readonly labels: EndpointLabels;
+  /** Since this daemon knows the endpoint, and what its elements had counted before. */
+  readonly connections: number;
+}
+
+/** An element whose counter is part of a series. */
+export interface CountingElement {
+  readonly set: string;
+  readonly element: Element;
+  readonly labels: EndpointLabels;
+}
+
+/** A moment between two batches, to tell what was asked of the kernel before a batch from what was asked behind it. */
+export type Moment = number;
+
+interface Series {
+  readonly labels: EndpointLabels;
+  connections: number;
+}
+
+interface Counter {
+  readonly owner: string;
+  readonly series: Series;
+  readonly set: string;
+  /** What the kernel showed last. */
+  packets: number;
+  /** The kernel began to count at this moment or before. */
+  since: Moment;
+}
+
+/** What an owner claims, made out when it is first asked for: until then nothing of it keeps a batch waiting. */
+class Claims {
+  readonly #list: () => readonly CountingElement[];
+  #elements: readonly (CountingElement & { readonly id: string })[] | undefined;
+  #series: ReadonlySet<string> | undefined;
+
+  constructor(list: () => readonly CountingElement[]) {
+    this.#list = list;
+  }
+
+  get elements(): readonly (CountingElement & { readonly id: string })[] {
+    this.#elements ??= this.#list().map((one) => ({ ...one, id: elementId(one.set, one.element) }));
+    return this.#elements;
+  }
+
+  has(series: string): boolean {
+    this.#series ??= new Set(this.elements.map(({ labels }) => seriesId(labels)));
+    return this.#series.has(series);
+  }
+}
+
+interface Owner {
+  readonly elements: readonly string[];
+  readonly series: ReadonlyMap<string, Series>;
+}
+
+/**
+ * The new connections of each endpoint: pure sums of what elements' counters show.
+ *
+ * An endpoint has an element for each frontend, and other ones when the number of its Service's endpoints changes; an
+ * element that is written anew counts from 0. So a series is the sum of the growth that was seen, and never falls while
+ * its endpoint stays. It ends with its endpoint.
+ *
+ * What is claimed takes effect by {@link settle}, when the kernel has it.
+ */
+export class EndpointConnections {
+  readonly #owners = new Map<string, Owner>();
+  readonly #counters = new Map<string, Counter>();
+  readonly #claims = new Map<string, Claims>();
+  /** How many counters each set has. */
+  readonly #sets = new Map<string, number>();
+  #moment: Moment = 0;
+
+  /** Now: whatever is asked of the kernel from here on is no older. */
+  get moment(): Moment {
+    return this.#moment;
+  }
+
+  /** Sets what belongs to an owner, a Service, once the kernel has it; an empty list forgets the owner. */
+  claim(owner: string, elements: () => readonly CountingElement[]): void {
+    this.#claims.set(owner, new Claims(elements));
+  }
+
+  /** Whether an element counts for a series that will still be there when all claims are in force. */
+  isWanted(set: string, element: Element): boolean {
+    const counter = this.#counters.get(elementId(set, element));
+    if (counter === undefined) return false;
+    const next = this.#claims.get(counter.owner);
+    return next === undefined || next.has(seriesId(counter.series.labels));
+  }
+
+  /** The sets in which elements count. */
+  sets(): readonly string[] {
+    return [...this.#sets.keys()];
+  }
+
+  /**
+   * Takes over what the kernel showed of an element.
+   *
+   * @param asked the moment at which it was asked at the latest; what it said of an earlier element of the same key and
+   *   endpoint is passed over
+   */
+  observe(set: string, element: Element, packets: number, asked: Moment = this.#moment): void {
+    const counter = this.#counters.get(elementId(set, element));
+    if (counter === undefined || counter.since > asked) return;
+    counter.series.connections += packets >= counter.packets ? packets - counter.packets : packets;
+    counter.packets = packets;
+  }
+
+  /** An element was deleted: one of the same key and endpoint begins at 0. */
+  removed(set: string, element: Element): void {
+    const counter = this.#counters.get(elementId(set, element));
+    if (counter === undefined) return;
+    counter.packets = 0;
+    counter.since = ++this.#moment;
+  }
+
+  /** All elements of these sets were deleted. */
+  allRemoved(sets: ReadonlySet<string>): void {
+    this.#moment++;
+    for (const counter of this.#counters.values()) {
+      if (!sets.has(counter.set)) continue;
+      counter.packets = 0;
+      counter.since = this.#moment;
+    }
+  }
+
+  /** The kernel has what is claimed. */
+  settle(): void {
+    if (this.#claims.size === 0) return;
+    this.#moment++;
+    const before = new Map<string, Counter>();
+    // All that goes comes first, since an element may pass from one Service to another.
+    for (const owner of this.#claims.keys()) {
+      for (const id of this.#owners.get(owner)?.elements ?? []) {
+        const counter = this.#counters.get(id);
+        if (counter?.owner !== owner) continue;
+        before.set(id, counter);
+        this.#counters.delete(id);
+        this.#tally(counter.set, -1);
+      }
+    }
+    for (const [owner, { elements }] of this.#claims) this.#take(owner, elements, before);
+    this.#claims.clear();
+  }
+
+  *series(): Generator<EndpointSeries, void, void> {
+    for (const { series } of this.#owners.values()) yield* series.values();
+  }
+
+  #take(owner: string, elements: Claims["elements"], before: ReadonlyMap<string, Counter>): void {
+    const old = this.#owners.get(owner)?.series;
+    const series = new Map<string, Series>();
+    for (const { id, set, labels } of elements) {
+      const name = seriesId(labels);
+      const own = series.get(name) ?? old?.get(name) ?? { labels, connections: 0 };
+      series.set(name, own);
+      const { packets = 0, since = this.#moment } = before.get(id) ?? {};
+      if (!this.#counters.has(id)) this.#tally(set, 1);
+      this.#counters.set(id, { owner, series: own, set, packets, since });
+    }
+    if (elements.length === 0) this.#owners.delete(owner);
+    else this.#owners.set(owner, { elements: elements.map(({ id }) => id), series });
+  }
+
+  #tally(set: string, change: 1 | -1): void {
+    const count = (this.#sets.get(set) ?? 0) + change;
+    if (count === 0) this.#sets.delete(set);
+    else this.#sets.set(set, count);
+  }
+}
+
+/** The same text for the same key and endpoint of one set. */
+function elementId(set: string, { key, data }: Element): string {
+  return `${set} ${keyText(key)} ${data === undefined || "kind" in data ? "" : data.join(" ")}`;
+}
+
+/** The same text for the same series of one Service. */
+function seriesId({ port, protocol, endpoint }: EndpointLabels): string {
+  return `${port} ${protocol} ${endpoint}`;
+}

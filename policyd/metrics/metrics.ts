@@ -1,0 +1,230 @@
+import process from "node:process";
+import { Counter, Gauge, Histogram, Registry } from "prom-client";
+import type { PolicydStatus } from "../../ipam/policyd_messages.ts";
+import type { RulesetStatus } from "../dataplane/ruleset.ts";
+import type { StaleFlowsStatus } from "../services/stale_flows/stale_flows.ts";
+import type { ServiceTotals } from "./service_metrics.ts";
+
+/** Where the values come from; each is asked when somebody wants the metrics. */
+export interface MetricSources {
+  readonly daemon: () => PolicydStatus;
+  /** How many problems were told so far, by the kind of the object. */
+  readonly objectProblems: () => ReadonlyMap<string, number>;
+  readonly ruleset: () => RulesetStatus;
+  readonly services: () => ServiceTotals;
+  /** Dropped packets by reason. */
+  readonly drops: () => ReadonlyMap<string, number>;
+  readonly staleFlows: () => Pick<StaleFlowsStatus, "deleted">;
+}
+
+/** Of single elements to whole tables; above the last is what a healthy node never takes. */
+const SECONDS = [0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
+
+/** The seconds that batches took, as they come. */
+export class SyncDuration {
+  readonly registry = new Registry();
+  readonly #seconds: Histogram;
+  readonly #last: Gauge;
+
+  constructor() {
+    const registers = [this.registry];
+    this.#seconds = new Histogram({
+      name: "drawbridge_sync_duration_seconds",
+      help: "Time the kernel took for one batch of changes to our tables.",
+      buckets: SECONDS,
+      registers,
+    });
+    this.#last = new Gauge({
+      name: "drawbridge_sync_last_timestamp_seconds",
+      help: "When the last batch took effect, in seconds since the epoch; 0 for none.",
+      registers,
+    });
+  }
+
+  observe(seconds: number): void {
+    this.#seconds.observe(seconds);
+    this.#last.setToCurrentTime();
+  }
+}
+
+/** One metric whose value somebody else keeps, or one for each value of a label. */
+interface Description {
+  readonly type: "gauge" | "counter";
+  readonly name: string;
+  readonly help: string;
+  readonly value: (() => number) | { readonly label: string; readonly of: () => Iterable<readonly [string, number]> };
+}
+
+/**
+ * Adds all metrics but those of single endpoints to a registry. Names and units are Prometheus', what they are about is
+ * kube-proxy's where it has the same (pkg/proxy/metrics/metrics.go).
+ */
+export function addMetrics(registry: Registry, sources: MetricSources): void {
+  for (const description of [...ofDaemon(sources), ...ofSync(sources), ...ofServices(sources)]) {
+    registry.registerMetric(metricOf(description));
+  }
+}
+
+function metricOf({ type, name, help, value }: Description): Gauge | Counter {
+  const labelNames = typeof value === "function" ? [] : [value.label];
+  const samples = (): Iterable<readonly [Readonly<Record<string, string>>, number]> =>
+    typeof value === "function"
+      ? [[{}, value()]]
+      : [...value.of()].map(([text, number]) => [{ [value.label]: text }, number] as const);
+  const common = { name, help, labelNames, registers: [] };
+  if (type === "gauge") {
+    return new Gauge({
+      ...common,
+      collect() {
+        this.reset();
+        for (const [labels, number] of samples()) this.set(labels, number);
+      },
+    });
+  }
+  return new Counter({
+    ...common,
+    collect() {
+      this.reset();
+      for (const [labels, number] of samples()) this.inc(labels, number);
+    },
+  });
+}
+
+function ofDaemon({ daemon, objectProblems }: MetricSources): readonly Description[] {
+  const start = Date.now() / 1000 - process.uptime();
+  return [
+    {
+      type: "gauge",
+      name: "drawbridge_build_info",
+      help: "1, with the version of policyd.",
+      value: { label: "version", of: () => [[daemon().version, 1]] },
+    },
+    {
+      type: "gauge",
+      name: "drawbridge_objects",
+      help: "Objects that are known, by kind.",
+      value: { label: "kind", of: () => Object.entries(daemon().objects) },
+    },
+    {
+      type: "gauge",
+      name: "drawbridge_objects_read",
+      help: "Whether all objects have been read once: 1 or 0.",
+      value: () => Number(daemon().isSynced),
+    },
+    {
+      type: "counter",
+      name: "drawbridge_object_problems_total",
+      help: "Problems by which objects were not used as they are, by the kind of the object; each is told once.",
+      value: { label: "kind", of: objectProblems },
+    },
+    {
+      type: "gauge",
+      name: "drawbridge_problems",
+      help: "Problems there are now, as the status tells them.",
+      value: () => daemon().problemCount,
+    },
+    {
+      type: "gauge",
+      name: "drawbridge_attachments",
+      help: "Pods of this node that are known.",
+      value: () => daemon().attachments,
+    },
+    {
+      type: "gauge",
+      name: "process_start_time_seconds",
+      help: "When policyd was started, in seconds since the epoch.",
+      value: () => start,
+    },
+    {
+      type: "gauge",
+      name: "process_resident_memory_bytes",
+      help: "Resident memory.",
+      value: () => process.memoryUsage.rss(),
+    },
+    {
+      type: "counter",
+      name: "process_cpu_seconds_total",
+      help: "Time of processors in user and kernel mode.",
+      value: () => {
+        const { user, system } = process.cpuUsage();
+        return (user + system) / 1e6;
+      },
+    },
+  ];
+}
+
+function ofSync({ ruleset, drops }: MetricSources): readonly Description[] {
+  return [
+    {
+      type: "gauge",
+      name: "drawbridge_synced",
+      help: "Whether the kernel has all that is wanted: 1 or 0.",
+      value: () => Number(ruleset().isSynced),
+    },
+    {
+      type: "gauge",
+      name: "drawbridge_elements",
+      help: "Elements that our tables are to have.",
+      value: () => ruleset().elements,
+    },
+    {
+      type: "gauge",
+      name: "drawbridge_sync_pending_elements",
+      help: "Elements by which the kernel has not what is wanted.",
+      value: () => ruleset().pending,
+    },
+    {
+      type: "counter",
+      name: "drawbridge_sync_commits_total",
+      help: "Batches that took effect.",
+      value: () => ruleset().commits,
+    },
+    {
+      type: "counter",
+      name: "drawbridge_sync_failures_total",
+      help: "Batches and readings that the kernel refused.",
+      value: () => ruleset().failures,
+    },
+    {
+      type: "counter",
+      name: "drawbridge_sync_repairs_total",
+      help: "Objects and elements that another program had changed and that were put right.",
+      value: () => ruleset().repairs,
+    },
+    {
+      type: "counter",
+      name: "drawbridge_sync_table_replacements_total",
+      help: "Tables that were written as a whole.",
+      value: () => ruleset().replacements,
+    },
+    {
+      type: "counter",
+      name: "drawbridge_dropped_packets_total",
+      help: "Packets that our rules dropped, by the reason that stands in the rule's comment.",
+      value: { label: "reason", of: drops },
+    },
+  ];
+}
+
+function ofServices({ services, staleFlows }: MetricSources): readonly Description[] {
+  return [
+    {
+      type: "gauge",
+      name: "drawbridge_ignored_endpoints",
+      help: "Addresses of Services' endpoints that nobody can have: loopback, link-local, multicast, unspecified.",
+      value: () => services().ignoredEndpoints,
+    },
+    {
+      type: "gauge",
+      name: "drawbridge_services_without_local_endpoints",
+      help: "Services that drop, since a traffic policy Local finds endpoints on other nodes only.",
+      value: { label: "traffic_policy", of: () => Object.entries(services().withoutLocal) },
+    },
+    {
+      type: "counter",
+      name: "drawbridge_stale_flows_deleted_total",
+      help: "UDP flows that the kernel was made to forget, since the rules that decided them are no more.",
+      value: () => staleFlows().deleted,
+    },
+  ];
+}

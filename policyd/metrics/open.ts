@@ -1,0 +1,88 @@
+import { nftablesCounters } from "../../kernel/nftables/counters.ts";
+import type { Table } from "../../kernel/nftables/object.ts";
+import type { Syscalls } from "../../kernel/syscall/syscalls.ts";
+import type { Clock } from "../clock.ts";
+import type { Configuration } from "../configuration/configuration.ts";
+import type { Daemon } from "../daemon.ts";
+import type { Ruleset } from "../dataplane/ruleset.ts";
+import type { Logger } from "../log/logger.ts";
+import { MetricsServer } from "./http_server.ts";
+import type { MetricSources } from "./metrics.ts";
+import { addMetrics, SyncDuration } from "./metrics.ts";
+import { NodeCounters } from "./node_counters.ts";
+import { metricsPage } from "./page.ts";
+import { ServiceMetrics } from "./service_metrics.ts";
+
+/** What of a node is measured where it happens. */
+export interface NodeMetrics {
+  readonly counters: NodeCounters;
+  readonly services: ServiceMetrics;
+  readonly syncDuration: SyncDuration;
+}
+
+/** Prepares the metrics of the node's tables, of the network namespace of this thread; nothing is read yet. */
+export function openNodeMetrics(
+  { metricsAddress, endpointMetrics }: Configuration,
+  machine: {
+    readonly tables: readonly Table[];
+    readonly syscalls: Syscalls;
+    readonly logger: Logger;
+    readonly isSynced: () => boolean;
+  },
+): NodeMetrics {
+  const { tables, syscalls, logger, isSynced } = machine;
+  const syncDuration = new SyncDuration();
+  const counters = new NodeCounters({
+    tables,
+    counters: nftablesCounters(syscalls),
+    logger,
+    hasEndpoints: endpointMetrics && metricsAddress !== undefined,
+    isSynced,
+    onCommit: (seconds) => syncDuration.observe(seconds),
+    now: () => performance.now(),
+  });
+  return { counters, services: new ServiceMetrics(counters), syncDuration };
+}
+
+/**
+ * Serves the metrics where the configuration says, in the network namespace of this thread.
+ *
+ * @returns undefined where it says nowhere
+ */
+export function serveMetrics(
+  { metricsAddress: listen, endpointMetrics }: Configuration,
+  { counters, services, syncDuration }: NodeMetrics,
+  daemon: Pick<Daemon, "status" | "objectProblems">,
+  parts: {
+    readonly ruleset: Pick<Ruleset, "status">;
+    readonly staleFlows: MetricSources["staleFlows"];
+    readonly logger: Logger;
+    readonly clock: Clock;
+  },
+): MetricsServer | undefined {
+  if (listen === undefined) return undefined;
+  const { ruleset, staleFlows, logger, clock } = parts;
+  const { registry } = syncDuration;
+  // It lists all problems, so it is asked once for each request.
+  let status = daemon.status();
+  addMetrics(registry, {
+    daemon: () => status,
+    objectProblems: () => daemon.objectProblems(),
+    ruleset: () => ruleset.status(),
+    services: () => services.totals(),
+    drops: () => counters.drops(),
+    staleFlows,
+  });
+  const server = new MetricsServer({
+    listen,
+    contentType: registry.contentType,
+    page: () => {
+      status = daemon.status();
+      return metricsPage({ registry, counters, hasEndpoints: endpointMetrics, clock });
+    },
+    logger,
+    clock,
+  });
+  server.start();
+  return server;
+}

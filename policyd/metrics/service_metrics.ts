@@ -1,0 +1,73 @@
+import { addressFromValue, familyOf, formatAddress } from "../../kernel/ip/address.ts";
+import type { Element } from "../../kernel/nftables/object.ts";
+import type { Service, ServicePort } from "../cluster/model.ts";
+import type { CompiledService, TrafficPolicy } from "../services/compile/compile_service.ts";
+import type { ServiceObserver } from "../services/service_observer.ts";
+import type { EndpointLabels } from "./endpoint_connections.ts";
+import type { NodeCounters } from "./node_counters.ts";
+
+/** What the metrics tell of all Services together. */
+export interface ServiceTotals {
+  /** Addresses of endpoints that nobody can have. */
+  readonly ignoredEndpoints: number;
+  /** Services that drop, by the traffic policy for which they want a local endpoint. */
+  readonly withoutLocal: Readonly<Record<TrafficPolicy, number>>;
+}
+
+/** Keeps what the metrics tell of Services, and tells the counters whose each element is. */
+export class ServiceMetrics implements ServiceObserver {
+  readonly #counters: Pick<NodeCounters, "claim">;
+  readonly #ignored = new Map<string, number>();
+  readonly #withoutLocal = new Map<string, CompiledService["withoutLocal"]>();
+
+  constructor(counters: Pick<NodeCounters, "claim">) {
+    this.#counters = counters;
+  }
+
+  compiled(service: Service, { served, ignoredEndpoints, withoutLocal }: CompiledService): void {
+    const { key } = service;
+    setUnless(this.#ignored, key, ignoredEndpoints.length, ignoredEndpoints.length === 0);
+    setUnless(this.#withoutLocal, key, withoutLocal, withoutLocal.size === 0);
+    this.#counters.claim(
+      key,
+      served.map(({ port, claims }) => ({ claims, labelsOf: (element) => labelsOf(service, port, element) })),
+    );
+  }
+
+  removed(key: string): void {
+    this.#ignored.delete(key);
+    this.#withoutLocal.delete(key);
+    this.#counters.claim(key, []);
+  }
+
+  totals(): ServiceTotals {
+    const policies = [...this.#withoutLocal.values()];
+    const lacking = (policy: TrafficPolicy): number => policies.filter((some) => some.has(policy)).length;
+    return {
+      ignoredEndpoints: [...this.#ignored.values()].reduce((sum, count) => sum + count, 0),
+      withoutLocal: { internal: lacking("internal"), external: lacking("external") },
+    };
+  }
+}
+
+function setUnless<V>(map: Map<string, V>, key: string, value: V, isNothing: boolean): void {
+  if (isNothing) map.delete(key);
+  else map.set(key, value);
+}
+
+function labelsOf(
+  { namespace, name: service }: Service,
+  { name: port, protocol }: ServicePort,
+  element: Element,
+): EndpointLabels {
+  return { namespace, service, port, protocol, endpoint: endpointText(element) };
+}
+
+/** What an element sends connections to: `10.0.0.1:80`, `[fd00::1]:80`. */
+function endpointText({ data }: Element): string {
+  const [value, port] = data === undefined || "kind" in data ? [] : data;
+  if (typeof value !== "number" && typeof value !== "bigint") return "";
+  const address = addressFromValue(typeof value === "number" ? 4 : 6, BigInt(value));
+  if (address === undefined) return "";
+  return familyOf(address) === 4 ? `${formatAddress(address)}:${port}` : `[${formatAddress(address)}]:${port}`;
+}

@@ -1,0 +1,107 @@
+import type { ConntrackFilter } from "../../kernel/conntrack/filter.ts";
+import { deleteFlows } from "../../kernel/conntrack/flow_deletion.ts";
+import type { FlowTuples } from "../../kernel/conntrack/flow_tuples.ts";
+import { DrawbridgeError } from "../../kernel/error.ts";
+import type { Address } from "../../kernel/ip/address.ts";
+import { familyOf } from "../../kernel/ip/address.ts";
+import type { Syscalls } from "../../kernel/syscall/syscalls.ts";
+import type { Ruleset } from "../dataplane/ruleset.ts";
+import { clientMap, clientPrefix } from "../services/compile/affinity_part.ts";
+import { INET_TABLE } from "./table_part.ts";
+
+/** What the kernel remembers by a pod's address, and another pod with that address must not inherit (POD-20). */
+export interface AddressMemory {
+  /** Forgets the flows of any protocol from and to these addresses. @throws DrawbridgeError when the kernel refuses */
+  forgetFlows(addresses: ReadonlySet<Address>): Promise<void>;
+  /** Forgets with which endpoints of Services these clients stayed. @throws DrawbridgeError when the kernel refuses */
+  forgetClients(addresses: ReadonlySet<Address>): void;
+}
+
+interface Waiting {
+  readonly addresses: readonly Address[];
+  readonly settle: (error: DrawbridgeError | undefined) => void;
+}
+
+/** Has the memory of pods that go together forgotten at once: the kernel goes through whole tables for it. */
+export class PodMemory {
+  readonly #memory: AddressMemory;
+  #waiting: Waiting[] = [];
+
+  constructor(memory: AddressMemory) {
+    this.#memory = memory;
+  }
+
+  /** Settles when nothing is remembered of these addresses. @throws DrawbridgeError when the kernel refuses */
+  async forget(addresses: readonly Address[]): Promise<void> {
+    if (addresses.length === 0) return;
+    const error = await new Promise<DrawbridgeError | undefined>((settle) => {
+      this.#waiting.push({ addresses, settle });
+      // What else is asked for in this turn of the event loop goes along.
+      if (this.#waiting.length === 1) setImmediate(() => void this.#run());
+    });
+    if (error !== undefined) throw error;
+  }
+
+  async #run(): Promise<void> {
+    const together = this.#waiting;
+    this.#waiting = [];
+    const addresses = new Set(together.flatMap((one) => one.addresses));
+    const settleAll = (error?: DrawbridgeError): void => {
+      for (const { settle } of together) settle(error);
+    };
+    try {
+      await this.#memory.forgetFlows(addresses);
+      this.#memory.forgetClients(addresses);
+      settleAll();
+    } catch (error) {
+      // What is no DrawbridgeError is a bug, and ends the daemon.
+      if (!(error instanceof DrawbridgeError)) throw error;
+      settleAll(error);
+    }
+  }
+}
+
+/** More addresses than these are asked for by one list of all flows. */
+const MOST_ADDRESSES = 2;
+
+/**
+ * What the kernel is asked for, so that the flows from and to addresses are among it. Of IPv6 it cannot be asked for
+ * addresses (kernel/conntrack/filter.ts).
+ */
+export function flowQuestions(addresses: ReadonlySet<Address>): readonly ConntrackFilter[] {
+  const v4 = [...addresses].filter((address) => familyOf(address) === 4);
+  return [
+    ...(v4.length > MOST_ADDRESSES
+      ? [{ family: 4 } as const]
+      : v4.flatMap((source) => [{ original: { source } }, { reply: { source } }])),
+    ...(v4.length < addresses.size ? [{ family: 6 } as const] : []),
+  ];
+}
+
+/** Whether one of the addresses began a flow or answers it, in front of NAT or behind it. */
+export function isFlowOf({ original, reply }: FlowTuples, addresses: ReadonlySet<Address>): boolean {
+  return addresses.has(original.source) || addresses.has(reply.source);
+}
+
+/** The memory of the kernel of this thread's network namespace. */
+export function kernelPodMemory(syscalls: Syscalls, ruleset: Pick<Ruleset, "deleteWritten">): PodMemory {
+  return new PodMemory({
+    forgetFlows: async (addresses) => {
+      await deleteFlows(syscalls, flowQuestions(addresses), (flow) => isFlowOf(flow, addresses));
+    },
+    forgetClients: (addresses) => {
+      for (const family of [4, 6] as const) {
+        const clients = new Set(
+          [...addresses]
+            .filter((address) => familyOf(address) === family)
+            .map((address) => clientPrefix(address).join()),
+        );
+        if (clients.size === 0) continue;
+        ruleset.deleteWritten(INET_TABLE, clientMap(family), ({ key }) => {
+          const fields = key.slice(0, family === 4 ? 1 : 2).filter((field) => typeof field !== "object");
+          return clients.has(fields.join());
+        });
+      }
+    },
+  });
+}

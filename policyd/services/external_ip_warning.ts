@@ -1,0 +1,28 @@
+import type { Logger } from "../log/logger.ts";
+import { familiesOf } from "./compile/frontends.ts";
+import { formatAddress } from "../../kernel/ip/address.ts";
+import type { ServiceObserver } from "./service_observer.ts";
+
+const MOST_SHOWN = 5;
+
+/**
+ * Warns of each Service with externalIPs once: whoever may write a Service takes traffic to any address by them
+ * (CVE-2020-8554). For a node that does not refuse them.
+ */
+export function externalIpWarning(logger: Logger): ServiceObserver {
+  const warned = new Set<string>();
+  return Object.freeze({
+    compiled: (service) => {
+      const { key, externalIps } = service;
+      if (externalIps.length === 0 || familiesOf(service).length === 0 || warned.has(key)) return;
+      warned.add(key);
+      logger.warn("a Service takes traffic to its externalIPs; refuseExternalIPs would pass them over", {
+        service: key,
+        externalIPs: externalIps.slice(0, MOST_SHOWN).map(formatAddress).join(", "),
+        count: externalIps.length,
+      });
+    },
+    // One that is made anew under the name is another Service.
+    removed: (key) => warned.delete(key),
+  } satisfies ServiceObserver);
+}

@@ -1,0 +1,41 @@
+import type { EndpointSlice, Service } from "../../cluster/model.ts";
+import type { CompileContext } from "../compile/context.ts";
+import { isSliceOf, portEndpoints } from "../compile/endpoints.ts";
+import type { RuleFamily } from "../compile/frontend_space.ts";
+import { familiesOf } from "../compile/frontends.ts";
+
+/** What a load balancer may ask this node about one Service. */
+export interface HealthCheck {
+  /** `namespace/name` of the Service. */
+  readonly key: string;
+  readonly namespace: string;
+  readonly name: string;
+  readonly port: number;
+  /** How many pods of this node are ready, in each family the Service has. */
+  readonly localEndpoints: ReadonlyMap<RuleFamily, number>;
+}
+
+/**
+ * The health check of a Service; undefined where it has none, as every Service but a load balancer's with
+ * externalTrafficPolicy Local (LB-14).
+ *
+ * Endpoints count by their address, whatever their ports. Those that terminate do not, though they still serve: the node
+ * fails its check while it drains (TERM-02). Each family counts its own, as kube-proxy's two proxiers do.
+ */
+export function healthCheckOf(
+  service: Service,
+  slices: readonly EndpointSlice[],
+  context: CompileContext,
+): HealthCheck | undefined {
+  const { key, namespace, name, type, externalTrafficPolicy, healthCheckNodePort: port } = service;
+  if (type !== "LoadBalancer" || externalTrafficPolicy !== "Local" || port === undefined) return undefined;
+  const families = familiesOf(service);
+  if (families.length === 0) return undefined;
+  const own = slices.filter((slice) => isSliceOf(slice, service));
+  const readyIn = (family: RuleFamily): number => {
+    const usable = service.ports.flatMap((servicePort) => portEndpoints(own, servicePort, family, context).usable);
+    const ready = usable.filter(({ isLocal, state }) => isLocal && state === "ready");
+    return new Set(ready.map(({ address }) => address)).size;
+  };
+  return { key, namespace, name, port, localEndpoints: new Map(families.map((family) => [family, readyIn(family)])) };
+}

@@ -1,0 +1,169 @@
+import { DrawbridgeError } from "../../../kernel/error.ts";
+import type { Address } from "../../../kernel/ip/address.ts";
+import type { Cancel, Clock } from "../../clock.ts";
+import type { Logger } from "../../log/logger.ts";
+import { CheckHolders } from "./check_holders.ts";
+import type { HealthAnswer } from "./health_answer.ts";
+import { healthAnswer } from "./health_answer.ts";
+import type { HealthCheck } from "./health_check.ts";
+import type { HttpListener, Listening } from "./http_listener.ts";
+import type { Place } from "./places.ts";
+import { placeDifference, placeId, placesOf } from "./places.ts";
+
+export interface HealthCheckParts {
+  readonly listener: HttpListener;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  /** The addresses of the node by which checks are answered. */
+  readonly addresses: () => readonly Address[];
+  /** Milliseconds between two looks at them; undefined where they are always the same. */
+  readonly addressPeriod: number | undefined;
+  readonly isProxyHealthy: () => boolean;
+}
+
+const FIRST_RETRY = 200;
+const LAST_RETRY = 30_000;
+
+interface Server {
+  readonly place: Place;
+  listening: Listening | undefined;
+  problem: string | undefined;
+  cancelRetry: Cancel | undefined;
+}
+
+/**
+ * The servers by which load balancers ask this node about Services (LB-14).
+ *
+ * They open when the rules are in force for the first time and close with their Service. An endpoint more counts from the
+ * moment the rules have it, one less at once: nobody is sent here before the node can serve him. A port that is taken is
+ * told, and tried again until it is free.
+ */
+export class HealthCheckServers {
+  readonly #parts: HealthCheckParts;
+  readonly #holders = new CheckHolders();
+  /** By port, then by {@link placeId}. */
+  readonly #servers = new Map<number, Map<string, Server>>();
+  /** The checks by port as they were when the rules were last in force. */
+  readonly #inForce = new Map<number, HealthCheck>();
+  /** Ports whose checks have changed since then. */
+  readonly #touched = new Set<number>();
+  #isStarted = false;
+  #isStopped = false;
+  #cancelLook: Cancel | undefined;
+
+  constructor(parts: HealthCheckParts) {
+    this.#parts = parts;
+  }
+
+  /** Takes over a Service's check as it is now, undefined for none. */
+  replace(key: string, check: HealthCheck | undefined): void {
+    for (const port of this.#holders.replace(key, check)) {
+      this.#touched.add(port);
+      if (this.#isStarted) this.#arrange(port, this.#parts.addresses());
+    }
+  }
+
+  /** The kernel has all rules that follow from what was told by now. */
+  rulesInForce(): void {
+    for (const port of this.#touched) {
+      const check = this.#holders.holder(port);
+      if (check === undefined) this.#inForce.delete(port);
+      else this.#inForce.set(port, check);
+    }
+    this.#touched.clear();
+    if (this.#isStarted) return;
+    this.#isStarted = true;
+    this.addressesChanged();
+    this.#lookAgain();
+  }
+
+  /** The node may have other addresses. */
+  addressesChanged(): void {
+    if (!this.#isStarted || this.#holders.ports().length === 0) return;
+    const addresses = this.#parts.addresses();
+    for (const port of this.#holders.ports()) this.#arrange(port, addresses);
+  }
+
+  problems(): readonly string[] {
+    const servers = [...this.#servers].flatMap(([port, ofPort]) =>
+      [...ofPort.values()].flatMap(({ problem }) =>
+        problem === undefined
+          ? []
+          : [`Service ${this.#holders.holder(port)?.key}: healthCheckNodePort ${port}: ${problem}; it is tried again`],
+      ),
+    );
+    return [...this.#holders.problems(), ...servers];
+  }
+
+  stop(): void {
+    this.#isStopped = true;
+    this.#cancelLook?.();
+    for (const servers of this.#servers.values()) for (const server of servers.values()) close(server);
+    this.#servers.clear();
+  }
+
+  #lookAgain(): void {
+    const { clock, addressPeriod } = this.#parts;
+    if (addressPeriod === undefined) return;
+    this.#cancelLook = clock.after(addressPeriod, () => {
+      this.addressesChanged();
+      this.#lookAgain();
+    });
+  }
+
+  #arrange(port: number, addresses: readonly Address[]): void {
+    if (this.#isStopped) return;
+    const servers = this.#servers.get(port) ?? new Map<string, Server>();
+    const { closed, opened } = placeDifference(servers.keys(), placesOf(this.#holders.holder(port), addresses));
+    for (const id of closed) {
+      close(servers.get(id));
+      servers.delete(id);
+    }
+    for (const place of opened) {
+      const server: Server = { place, listening: undefined, problem: undefined, cancelRetry: undefined };
+      servers.set(placeId(place), server);
+      void this.#open(server, FIRST_RETRY);
+    }
+    if (servers.size === 0) this.#servers.delete(port);
+    else this.#servers.set(port, servers);
+  }
+
+  async #open(server: Server, retry: number): Promise<void> {
+    const { listener, clock, logger } = this.#parts;
+    const { place } = server;
+    const isWanted = (): boolean => this.#servers.get(place.port)?.get(placeId(place)) === server;
+    server.cancelRetry = undefined;
+    try {
+      const listening = await listener.listen(place, () => this.#answer(place));
+      if (!isWanted()) return listening.close();
+      server.listening = listening;
+      server.problem = undefined;
+    } catch (error) {
+      if (!(error instanceof DrawbridgeError)) throw error;
+      if (!isWanted()) return;
+      server.problem = error.message;
+      logger.warn("a health check server cannot listen; it is tried again", {
+        place: placeId(place),
+        service: this.#holders.holder(place.port)?.key,
+        error: error.message,
+        retryMilliseconds: retry,
+      });
+      server.cancelRetry = clock.after(retry, () => void this.#open(server, Math.min(2 * retry, LAST_RETRY)));
+    }
+  }
+
+  #answer({ port, family }: Place): HealthAnswer {
+    const check = this.#holders.holder(port);
+    // A server without a check is closed in the turn of the event loop in which the check goes.
+    if (check === undefined) return healthAnswer({ namespace: "", name: "" }, 0, false);
+    const inForce = this.#inForce.get(port);
+    const countOf = (of: HealthCheck | undefined): number => of?.localEndpoints.get(family) ?? 0;
+    const count = inForce?.key === check.key ? Math.min(countOf(check), countOf(inForce)) : 0;
+    return healthAnswer(check, count, this.#parts.isProxyHealthy());
+  }
+}
+
+function close(server: Server | undefined): void {
+  server?.cancelRetry?.();
+  server?.listening?.close();
+}

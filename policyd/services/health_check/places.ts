@@ -1,0 +1,63 @@
+import type { Address } from "../../../kernel/ip/address.ts";
+import { familyOf, formatAddress, parseAddress } from "../../../kernel/ip/address.ts";
+import { cidrContains, parseCidr } from "../../../kernel/ip/cidr.ts";
+import type { NodePortAddresses } from "../compile/context.ts";
+import type { RuleFamily } from "../compile/frontend_space.ts";
+import { servesNodePorts } from "../node_port_addresses.ts";
+import type { HealthCheck } from "./health_check.ts";
+
+/** Where a server listens. */
+export interface Place {
+  readonly family: RuleFamily;
+  readonly address: Address;
+  readonly port: number;
+}
+
+const ANY: readonly Address[] = ["0.0.0.0", "::"].map((text) => parseAddress(text));
+/** To listen there takes the name of the link as well. */
+const LINK_LOCAL = parseCidr("fe80::/10");
+
+/**
+ * The addresses by which the node answers health checks: all, or those it has that serve NodePorts.
+ *
+ * @param configured none is every address, also one that appears later
+ * @param primary stand for "primary"
+ * @param present the node's own addresses
+ */
+export function answeringAddresses(
+  configured: NodePortAddresses,
+  primary: readonly Address[],
+  present: readonly Address[],
+): readonly Address[] {
+  if (configured.length === 0) return ANY;
+  return [...new Set(present)].filter(
+    (address) => servesNodePorts(address, configured, primary) && !cidrContains(LINK_LOCAL, address),
+  );
+}
+
+/** Where a Service's check is answered, by {@link placeId}. */
+export function placesOf(check: HealthCheck | undefined, addresses: readonly Address[]): ReadonlyMap<string, Place> {
+  if (check === undefined) return new Map();
+  const { port, localEndpoints } = check;
+  const places = addresses
+    .map((address): Place => ({ family: familyOf(address), address, port }))
+    .filter(({ family }) => localEndpoints.has(family));
+  return new Map(places.map((place) => [placeId(place), place]));
+}
+
+/** "10.0.0.1 30000" */
+export function placeId({ address, port }: Place): string {
+  return `${formatAddress(address)} ${port}`;
+}
+
+/** What has to be closed and opened so that servers are where they are wanted. */
+export function placeDifference(
+  present: Iterable<string>,
+  wanted: ReadonlyMap<string, Place>,
+): { readonly closed: readonly string[]; readonly opened: readonly Place[] } {
+  const here = new Set(present);
+  return {
+    closed: [...here].filter((id) => !wanted.has(id)),
+    opened: [...wanted].filter(([id]) => !here.has(id)).map(([, place]) => place),
+  };
+}

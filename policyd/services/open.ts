@@ -1,0 +1,94 @@
+import { localAddresses } from "../../cni/stale_flows.ts";
+import { deleteFlows } from "../../kernel/conntrack/flow_deletion.ts";
+import type { Syscalls } from "../../kernel/syscall/syscalls.ts";
+import type { Clock } from "../clock.ts";
+import type { Configuration } from "../configuration/configuration.ts";
+import type { Ruleset } from "../dataplane/ruleset.ts";
+import type { Logger } from "../log/logger.ts";
+import type { NodeFacts } from "./compile/service_index.ts";
+import { healthCheckOf } from "./health_check/health_check.ts";
+import { HealthCheckServers } from "./health_check/health_check_servers.ts";
+import { nodeHttpListener } from "./health_check/http_listener.ts";
+import { answeringAddresses } from "./health_check/places.ts";
+import { isProxyHealthy } from "./health_check/proxy_health.ts";
+import { servesNodePorts } from "./node_port_addresses.ts";
+import type { ServiceFollower } from "./service_follower.ts";
+import type { StaleFlowsStatus } from "./stale_flows/stale_flows.ts";
+import { StaleFlows } from "./stale_flows/stale_flows.ts";
+import { udpFrontends } from "./stale_flows/udp_targets.ts";
+
+/** How often the node is asked for its addresses, where only some of them serve NodePorts. */
+const ADDRESS_MILLISECONDS = 10_000;
+
+/** What Services need of the machine beside their rules. */
+export interface ServicesMachine {
+  readonly syscalls: Syscalls;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly ruleset: Pick<Ruleset, "status">;
+}
+
+/** What follows Services, and how it is doing. */
+export interface OpenedFollowers {
+  readonly followers: readonly ServiceFollower[];
+  readonly staleFlows: () => StaleFlowsStatus;
+}
+
+/** Health check servers and stale flows, of the network namespace of this thread; nothing happens yet. */
+export function openServiceFollowers(configuration: Configuration, machine: ServicesMachine): OpenedFollowers {
+  const stale = staleFlows(configuration, machine);
+  return { followers: [healthChecks(configuration, machine), stale.follower], staleFlows: stale.status };
+}
+
+function healthChecks(
+  { nodePortAddresses, syncPeriod }: Configuration,
+  { syscalls, clock, logger, ruleset }: ServicesMachine,
+): ServiceFollower {
+  const areAllServing = nodePortAddresses.length === 0;
+  let primary: NodeFacts["primaryAddresses"] = [];
+  const servers = new HealthCheckServers({
+    listener: nodeHttpListener(),
+    clock,
+    logger,
+    addresses: () => answeringAddresses(nodePortAddresses, primary, areAllServing ? [] : [...localAddresses(syscalls)]),
+    addressPeriod: areAllServing ? undefined : ADDRESS_MILLISECONDS,
+    isProxyHealthy: () => isProxyHealthy(ruleset.status(), clock.now(), syncPeriod),
+  });
+  return {
+    replace: (key, served) =>
+      servers.replace(key, served && healthCheckOf(served.service, served.slices, served.context)),
+    nodeChanged: ({ primaryAddresses }) => {
+      primary = primaryAddresses;
+      servers.addressesChanged();
+    },
+    rulesInForce: () => servers.rulesInForce(),
+    problems: () => servers.problems(),
+    stop: () => servers.stop(),
+  };
+}
+
+function staleFlows(
+  { nodePortAddresses }: Configuration,
+  { syscalls, clock, logger }: ServicesMachine,
+): { readonly follower: ServiceFollower; readonly status: () => StaleFlowsStatus } {
+  let primary: NodeFacts["primaryAddresses"] = [];
+  const stale = new StaleFlows({
+    flows: {
+      delete: (asked, isMeant) => deleteFlows(syscalls, asked, isMeant),
+      nodeAddresses: () => localAddresses(syscalls),
+    },
+    clock,
+    logger,
+    servesNodePorts: (address) => servesNodePorts(address, nodePortAddresses, primary),
+  });
+  const follower: ServiceFollower = {
+    replace: (key, served) => stale.replace(key, served === undefined ? new Map() : udpFrontends(served)),
+    nodeChanged: ({ primaryAddresses }) => {
+      primary = primaryAddresses;
+    },
+    rulesInForce: (commit) => stale.rulesInForce(commit),
+    problems: () => stale.problems(),
+    stop: () => stale.stop(),
+  };
+  return { follower, status: () => stale.status() };
+}

@@ -1,0 +1,31 @@
+import { formatAddress } from "../../kernel/ip/address.ts";
+import type { Logger } from "../log/logger.ts";
+import type { CompiledService } from "./compile/compile_service.ts";
+import type { ServiceObserver } from "./service_observer.ts";
+
+const MOST_SHOWN = 5;
+
+/** Logs what of a Service is not served, each thing once for as long as it is so. */
+export function problemLog(logger: Logger): ServiceObserver {
+  const told = new Map<string, ReadonlySet<string>>();
+  return Object.freeze({
+    compiled: ({ key }, compiled) => {
+      const before = told.get(key);
+      const problems = new Set(problemsOf(key, compiled));
+      for (const problem of problems) {
+        if (before?.has(problem) !== true) logger.warn("Service not served as it is", { reason: problem });
+      }
+      if (problems.size === 0) told.delete(key);
+      else told.set(key, problems);
+    },
+    removed: (key) => told.delete(key),
+  } satisfies ServiceObserver);
+}
+
+function problemsOf(key: string, { problems, ignoredEndpoints }: CompiledService): readonly string[] {
+  if (ignoredEndpoints.length === 0) return problems;
+  const shown = ignoredEndpoints.slice(0, MOST_SHOWN).map((address) => formatAddress(address));
+  const others = ignoredEndpoints.length - shown.length;
+  const list = `${shown.join(", ")}${others > 0 ? ` and ${others} more` : ""}`;
+  return [...problems, `Service ${key}: endpoints' addresses: ${list}; expected ones that a machine can have`];
+}

@@ -1,0 +1,99 @@
+import type { FrontendId } from "../compile/arbitration.ts";
+import type { UdpFrontend } from "./udp_targets.ts";
+
+/** What flows of a frontend are judged by. */
+export interface Suspicion {
+  /** The frontend as it was, where it is gone now. */
+  readonly frontend: UdpFrontend;
+  /** Undefined where the frontend is no Service's any more. */
+  readonly targets: ReadonlySet<string> | undefined;
+  /** Where its clients may have been sent before, and are not any more. */
+  readonly former: ReadonlySet<string>;
+}
+
+type Suspects = Map<FrontendId, { readonly frontend: UdpFrontend; readonly former: Set<string> }>;
+
+interface Held {
+  readonly service: string;
+  readonly frontend: UdpFrontend;
+}
+
+/**
+ * The UDP frontends of all Services, and of which of them flows may be stale: those that lost an endpoint, got their first
+ * one or are gone. A change costs the Service's own frontends.
+ */
+export class FrontendIndex {
+  readonly #ofService = new Map<string, ReadonlyMap<FrontendId, UdpFrontend>>();
+  readonly #held = new Map<FrontendId, Held>();
+  /** What rules that are in force are about; and what those are about that are not yet. */
+  #ripe: Suspects = new Map();
+  #unripe: Suspects = new Map();
+
+  /** Takes over a Service's frontends as they are now; none for one that is gone or has no UDP. */
+  replace(service: string, frontends: ReadonlyMap<FrontendId, UdpFrontend>): void {
+    for (const [id, before] of this.#ofService.get(service) ?? []) {
+      // Another Service may have taken it over already.
+      if (frontends.has(id) || this.#held.get(id)?.service !== service) continue;
+      this.#held.delete(id);
+      this.suspect(id, before, before.targets);
+    }
+    for (const [id, frontend] of frontends) {
+      const before = this.#held.get(id)?.frontend.targets ?? new Set<string>();
+      this.#held.set(id, { service, frontend });
+      const lost = [...before].filter((target) => !frontend.targets.has(target));
+      const isFirst = before.size === 0 && frontend.targets.size > 0;
+      if (isFirst || lost.length > 0) this.suspect(id, frontend, lost);
+    }
+    if (frontends.size === 0) this.#ofService.delete(service);
+    else this.#ofService.set(service, frontends);
+  }
+
+  /** Has the flows of a frontend judged, though none of its Services may have changed. */
+  suspect(id: FrontendId, frontend: UdpFrontend, former: Iterable<string> = []): void {
+    add(this.#unripe, id, frontend, former);
+  }
+
+  /** Has all flows of all frontends judged. */
+  suspectAll(): void {
+    for (const [id, { frontend }] of this.#held) this.suspect(id, frontend);
+  }
+
+  /** The rules that decide the next packets are in force. */
+  ripen(): void {
+    for (const [id, { frontend, former }] of this.#unripe) add(this.#ripe, id, frontend, former);
+    this.#unripe = new Map();
+  }
+
+  /** Whether there is anything to {@link take}. */
+  get isRipe(): boolean {
+    return this.#ripe.size > 0;
+  }
+
+  /** Whether a Service has the frontend. */
+  has(id: FrontendId): boolean {
+    return this.#held.has(id);
+  }
+
+  /** Of which frontends flows are to be judged now, and by what. They are under suspicion no more. */
+  take(): ReadonlyMap<FrontendId, Suspicion> {
+    const taken = this.#ripe;
+    this.#ripe = new Map();
+    return new Map(
+      [...taken].map(([id, { frontend, former }]) => [
+        id,
+        { frontend, targets: this.#held.get(id)?.frontend.targets, former },
+      ]),
+    );
+  }
+
+  /** What was taken has not been judged. */
+  putBack(suspicions: ReadonlyMap<FrontendId, Suspicion>): void {
+    for (const [id, { frontend, former }] of suspicions) add(this.#ripe, id, frontend, former);
+  }
+}
+
+function add(suspects: Suspects, id: FrontendId, frontend: UdpFrontend, former: Iterable<string>): void {
+  const entry = suspects.get(id) ?? { frontend, former: new Set<string>() };
+  for (const target of former) entry.former.add(target);
+  suspects.set(id, entry);
+}

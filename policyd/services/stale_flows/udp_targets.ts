@@ -1,0 +1,43 @@
+import type { FrontendId } from "../compile/arbitration.ts";
+import { frontendId } from "../compile/arbitration.ts";
+import { isSliceOf, portEndpoints } from "../compile/endpoints.ts";
+import type { RuleFamily } from "../compile/frontend_space.ts";
+import type { Frontend } from "../compile/frontends.ts";
+import { familiesOf, frontendsOf } from "../compile/frontends.ts";
+import { socketText } from "../compile/socket_address.ts";
+import type { ServedService } from "../service_follower.ts";
+
+/** A frontend of UDP, and where flows of its clients may go. */
+export interface UdpFrontend {
+  readonly family: RuleFamily;
+  readonly frontend: Frontend;
+  /** As `socketText` prints them. Empty for a Service without endpoints. */
+  readonly targets: ReadonlySet<string>;
+}
+
+/**
+ * The UDP frontends of a Service, with all endpoints that serve, also those that terminate (TERM-04) and those that its
+ * policies and hints send no new client to: a flow to one of them is in order.
+ */
+export function udpFrontends({
+  service,
+  slices,
+  context,
+  holders,
+}: ServedService): ReadonlyMap<FrontendId, UdpFrontend> {
+  const found = new Map<FrontendId, UdpFrontend>();
+  const ports = service.ports.filter(({ protocol }) => protocol === "UDP");
+  if (ports.length === 0) return found;
+  const own = slices.filter((slice) => isSliceOf(slice, service));
+  for (const family of familiesOf(service)) {
+    for (const port of ports) {
+      const targets = new Set(portEndpoints(own, port, family, context).usable.map(socketText));
+      for (const frontend of frontendsOf(service, port, family, context)) {
+        const id = frontendId(frontend, "UDP", family);
+        if (found.has(id) || holders.holder(id) !== service.key) continue;
+        found.set(id, { family, frontend, targets });
+      }
+    }
+  }
+  return found;
+}

@@ -1,0 +1,71 @@
+import type { Change } from "../../../kernel/nftables/change.ts";
+import type { Element, SetDefinition, TableReference } from "../../../kernel/nftables/object.ts";
+import type { Nftables } from "../../../kernel/nftables/socket.ts";
+import type { TableState } from "../../../kernel/nftables/state.ts";
+
+/** How often what goes wrong, from 0 to 1. */
+export interface FaultRates {
+  /** Of batches: one half is refused, the other takes effect and its answer is lost. */
+  readonly commit: number;
+  /** Of questions. */
+  readonly read: number;
+}
+
+/** A kernel, real or not, some of whose answers are failures. */
+export class FaultyNftables implements Nftables {
+  readonly #kernel: Nftables;
+  readonly #random: () => number;
+  #rates: FaultRates;
+  #faults = 0;
+
+  constructor(kernel: Nftables, random: () => number, rates: FaultRates) {
+    this.#kernel = kernel;
+    this.#random = random;
+    this.#rates = rates;
+  }
+
+  /** How many calls have failed. */
+  get faults(): number {
+    return this.#faults;
+  }
+
+  /** From now on this many fail. */
+  setRates(rates: FaultRates): void {
+    this.#rates = rates;
+  }
+
+  commit(changes: readonly Change[]): void {
+    const isFault = this.#random() < this.#rates.commit;
+    if (isFault && this.#random() < 0.5) this.#fail("refused");
+    this.#kernel.commit(changes);
+    if (isFault) this.#fail("no answer");
+  }
+
+  table(reference: TableReference): TableState | undefined {
+    this.#mayFail();
+    return this.#kernel.table(reference);
+  }
+
+  elements(reference: TableReference, set: SetDefinition): readonly Element[] {
+    this.#mayFail();
+    return this.#kernel.elements(reference, set);
+  }
+
+  generation(): number {
+    this.#mayFail();
+    return this.#kernel.generation();
+  }
+
+  close(): void {
+    this.#kernel.close();
+  }
+
+  #mayFail(): void {
+    if (this.#random() < this.#rates.read) this.#fail("unreadable");
+  }
+
+  #fail(reason: string): never {
+    this.#faults++;
+    throw new Error(reason);
+  }
+}

@@ -1,0 +1,88 @@
+import { setTimeout as pause } from "node:timers/promises";
+import type { Address } from "../../../kernel/ip/address.ts";
+import { familyOf } from "../../../kernel/ip/address.ts";
+import type { LabNamespace } from "../../lab/namespace.ts";
+import type { Endpoint } from "../../lab/probe/endpoint.ts";
+import { ProbeSocket, SocketType } from "../../lab/probe/socket.ts";
+
+/** Long for an answer within one machine, however busy; a client that waits longer asks again. */
+const ANSWER_MILLISECONDS = 400;
+/** Long for a daemon that has only just been started, or has just gone through all flows. */
+const PATIENCE_MILLISECONDS = 20_000;
+
+/** Responders of UDP that answer with their names, and clients that go on from one socket: each has one flow. */
+export class UdpTalk implements Disposable {
+  readonly #responders: { readonly name: string; readonly socket: ProbeSocket }[] = [];
+  readonly #clients: ProbeSocket[] = [];
+  #questions = 0;
+
+  /** Opens a responder at an address of a namespace. */
+  respond(namespace: LabNamespace, at: Endpoint): void {
+    const socket = ProbeSocket.open(namespace, familyOf(at.address), SocketType.DATAGRAM);
+    socket.bind(at);
+    this.#responders.push({ name: namespace.name, socket });
+  }
+
+  /** A client's socket. */
+  client(from: LabNamespace, own: Address): ProbeSocket {
+    const socket = ProbeSocket.open(from, familyOf(own), SocketType.DATAGRAM);
+    this.#clients.push(socket);
+    socket.bind({ address: own, port: 0 });
+    return socket;
+  }
+
+  /** Who answers a client's next datagram; "" nobody. */
+  async ask(client: ProbeSocket, to: Endpoint): Promise<string> {
+    for (const old of client.drain()) void old;
+    const question = String(++this.#questions);
+    client.sendTo(new TextEncoder().encode(question), to);
+    const end = performance.now() + ANSWER_MILLISECONDS;
+    do {
+      this.#serve();
+      for (const next of client.drain()) {
+        const [number, name = ""] = next.kind === "data" ? new TextDecoder().decode(next.data).split(" ") : [];
+        if (number === question) return name;
+      }
+      await pause(2);
+    } while (performance.now() < end);
+    return "";
+  }
+
+  /** Asks until the right one answers. @throws Error when it does not for a long time */
+  async askUntil(client: ProbeSocket, to: Endpoint, isRight: (name: string) => boolean): Promise<string> {
+    return await this.#askUntil(() => client, to, isRight);
+  }
+
+  /** The same with a new client for each question, and so a new flow. */
+  async askAnew(
+    [from, own]: readonly [LabNamespace, Address],
+    to: Endpoint,
+    isRight: (name: string) => boolean,
+  ): Promise<string> {
+    return await this.#askUntil(() => this.client(from, own), to, isRight);
+  }
+
+  async #askUntil(client: () => ProbeSocket, to: Endpoint, isRight: (name: string) => boolean): Promise<string> {
+    const end = performance.now() + PATIENCE_MILLISECONDS;
+    let answer = "";
+    do {
+      answer = await this.ask(client(), to);
+      if (isRight(answer)) return answer;
+      await pause(20);
+    } while (performance.now() < end);
+    throw new Error(answer === "" ? "nobody answers" : `${answer} answers`);
+  }
+
+  #serve(): void {
+    for (const { name, socket } of this.#responders) {
+      for (const next of socket.drain()) {
+        if (next.kind !== "data" || next.from === undefined) continue;
+        socket.sendTo(new TextEncoder().encode(`${new TextDecoder().decode(next.data)} ${name}`), next.from);
+      }
+    }
+  }
+
+  [Symbol.dispose](): void {
+    for (const socket of [...this.#clients, ...this.#responders.map((one) => one.socket)]) socket.close();
+  }
+}

@@ -1,0 +1,83 @@
+import assert from "node:assert/strict";
+import { Registry } from "prom-client";
+import type { MetricSources } from "../../../../policyd/metrics/metrics.ts";
+import { addMetrics, SyncDuration } from "../../../../policyd/metrics/metrics.ts";
+
+describe("policyd/metrics", () => {
+  let commits = 3;
+  const sources: MetricSources = {
+    daemon: () => ({
+      version: "1.2.3",
+      nodeName: "n",
+      uptimeSeconds: 1,
+      isSynced: true,
+      objects: { Service: 4, Pod: 5 },
+      attachments: 6,
+      problemCount: 7,
+      problems: [],
+    }),
+    objectProblems: () => new Map([["Service", 2]]),
+    ruleset: () => ({
+      isSynced: false,
+      elements: 100,
+      pending: 9,
+      pendingSince: undefined,
+      commits,
+      failures: 10,
+      repairs: 11,
+      replacements: 12,
+      lastError: undefined,
+    }),
+    services: () => ({ ignoredEndpoints: 13, withoutLocal: { internal: 1, external: 0 } }),
+    drops: () => new Map([["no endpoint on this node", 14]]),
+    staleFlows: () => ({ deleted: 15 }),
+  };
+
+  it("SYNC-06: tells how long each batch took, as a histogram of seconds", async () => {
+    const duration = new SyncDuration();
+    duration.observe(0.0002);
+    duration.observe(0.3);
+    const text = await duration.registry.metrics();
+    assert.match(text, /^# TYPE drawbridge_sync_duration_seconds histogram$/m);
+    assert.match(text, /^drawbridge_sync_duration_seconds_bucket\{le="0\.0001"\} 0$/m);
+    assert.match(text, /^drawbridge_sync_duration_seconds_bucket\{le="0\.00025"\} 1$/m);
+    assert.match(text, /^drawbridge_sync_duration_seconds_bucket\{le="0\.5"\} 2$/m);
+    assert.match(text, /^drawbridge_sync_duration_seconds_count 2$/m);
+    assert.match(text, /^drawbridge_sync_last_timestamp_seconds 1\d{9}/m);
+  });
+
+  it("prints every value where it belongs, anew each time", async () => {
+    const registry = new Registry();
+    addMetrics(registry, sources);
+    const lines = new Set((await registry.metrics()).split("\n"));
+    const expected = [
+      'drawbridge_build_info{version="1.2.3"} 1',
+      'drawbridge_objects{kind="Service"} 4',
+      'drawbridge_objects{kind="Pod"} 5',
+      "drawbridge_objects_read 1",
+      'drawbridge_object_problems_total{kind="Service"} 2',
+      "drawbridge_problems 7",
+      "drawbridge_attachments 6",
+      "drawbridge_synced 0",
+      "drawbridge_elements 100",
+      "drawbridge_sync_pending_elements 9",
+      "drawbridge_sync_commits_total 3",
+      "drawbridge_sync_failures_total 10",
+      "drawbridge_sync_repairs_total 11",
+      "drawbridge_sync_table_replacements_total 12",
+      "drawbridge_ignored_endpoints 13",
+      'drawbridge_services_without_local_endpoints{traffic_policy="internal"} 1',
+      'drawbridge_services_without_local_endpoints{traffic_policy="external"} 0',
+      'drawbridge_dropped_packets_total{reason="no endpoint on this node"} 14',
+      "drawbridge_stale_flows_deleted_total 15",
+      "# TYPE drawbridge_sync_commits_total counter",
+      "# TYPE drawbridge_synced gauge",
+    ];
+    assert.deepEqual(
+      expected.filter((line) => !lines.has(line)),
+      [],
+    );
+    commits = 4;
+    assert.match(await registry.metrics(), /^drawbridge_sync_commits_total 4$/m);
+  });
+});

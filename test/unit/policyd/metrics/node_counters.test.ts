@@ -1,0 +1,257 @@
+import assert from "node:assert/strict";
+import { FakeCounters } from "../../../../kernel/nftables/fake_counters.ts";
+import { FakeNftables } from "../../../../kernel/nftables/fake_nftables.ts";
+import { keyText } from "../../../../kernel/nftables/element.ts";
+import { NetlinkError } from "../../../../kernel/netlink/error.ts";
+import { FakeClock } from "../../../../policyd/clock.ts";
+import { Ruleset } from "../../../../policyd/dataplane/ruleset.ts";
+import { withVersion } from "../../../../policyd/dataplane/schema.ts";
+import { recordingLogger } from "../../../../policyd/log/recording_logger.ts";
+import { NodeCounters } from "../../../../policyd/metrics/node_counters.ts";
+import { observed } from "../../../../policyd/metrics/observed_nftables.ts";
+import { ServiceMetrics } from "../../../../policyd/metrics/service_metrics.ts";
+import { INET_TABLE } from "../../../../policyd/node/table_part.ts";
+import { services as servicesPart } from "../../../../policyd/services/compile/services_part.ts";
+import { ServicesDataplane } from "../../../../policyd/services/services_dataplane.ts";
+import { readScenario, SERVICE_RULES } from "../../../support/services/scenario.ts";
+
+const PERIOD = 1000;
+
+function web(endpoints: readonly string[], spec = "", name = "web", ip = "10.96.0.1"): string {
+  const list = endpoints.map((address) => `{addresses: ["${address}"], nodeName: node1}`).join();
+  return `---
+apiVersion: v1
+kind: Service
+metadata: {name: ${name}, namespace: default}
+spec: {type: ClusterIP, clusterIP: ${ip}, ports: [{name: http, port: 80}]${spec}}
+---
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata: {name: ${name}-1, namespace: default, labels: {kubernetes.io/service-name: ${name}}}
+addressType: IPv4
+ports: [{name: http, protocol: TCP, port: 8080}]
+endpoints: [${list}]
+`;
+}
+
+function setUp(hasEndpoints = true) {
+  const table = withVersion({ ...INET_TABLE, ...servicesPart(SERVICE_RULES) });
+  const fake = new FakeNftables();
+  const counters = new FakeCounters(fake);
+  const clock = new FakeClock();
+  const logger = recordingLogger();
+  const seconds: number[] = [];
+  let now = 0;
+  const node = new NodeCounters({
+    tables: [table],
+    counters,
+    logger,
+    hasEndpoints,
+    isSynced: () => ruleset.status().isSynced,
+    onCommit: (duration) => seconds.push(duration),
+    now: () => now,
+  });
+  const kernel = observed(fake, node);
+  const ruleset = new Ruleset({ kernel, clock, logger, tables: [table], minSyncPeriod: PERIOD, syncPeriod: 30_000 });
+  ruleset.follow(() => node.rulesInForce());
+  const metrics = new ServiceMetrics(node);
+  const dataplane = new ServicesDataplane({
+    nodeName: "node1",
+    ruleset,
+    podCidrs: [],
+    nodePortAddresses: [],
+    refuseExternalIps: false,
+    observers: [metrics],
+  });
+  const apply = (text: string): void => {
+    dataplane.apply(readScenario(text).map((object) => ({ type: "set", kind: object.kind, key: object.key, object })));
+  };
+  /** New connections at every element of an endpoint; how many elements there are. */
+  const connect = (address: string, packets: number): number => {
+    let elements = 0;
+    for (const set of table.sets.filter(({ hasCounters }) => hasCounters === true)) {
+      for (const { key, data } of fake.elements(table, set)) {
+        if (data === undefined || "kind" in data || data[0] !== addressNumber(address)) continue;
+        fake.count(table, set.name, keyText(key), packets);
+        elements++;
+      }
+    }
+    return elements;
+  };
+  const totals = async (): Promise<Readonly<Record<string, number>>> => {
+    await node.refresh();
+    return Object.fromEntries([...node.series()].map(({ labels, connections }) => [labels.endpoint, connections]));
+  };
+  const later = (milliseconds: number): void => {
+    now += milliseconds;
+  };
+  return {
+    fake,
+    counters,
+    clock,
+    logger,
+    seconds,
+    node,
+    ruleset,
+    metrics,
+    dataplane,
+    apply,
+    connect,
+    totals,
+    table,
+    later,
+  };
+}
+
+function addressNumber(text: string): number {
+  return text.split(".").reduce((sum, part) => sum * 256 + Number(part), 0);
+}
+
+describe("policyd/metrics/node_counters", () => {
+  it("METRIC-01: counts go on when endpoints change their elements, without a reading in between", async () => {
+    const { apply, ruleset, connect, totals, clock } = setUp();
+    apply(web(["10.0.0.1", "10.0.0.2"]));
+    ruleset.start();
+    assert.ok(connect("10.0.0.1", 5) > 0);
+    connect("10.0.0.2", 3);
+    apply(web(["10.0.0.1", "10.0.0.2", "10.0.0.3"]));
+    clock.pass(PERIOD);
+    assert.deepEqual(await totals(), { "10.0.0.1:8080": 5, "10.0.0.2:8080": 3, "10.0.0.3:8080": 0 });
+    connect("10.0.0.1", 1);
+    apply(web(["10.0.0.1"]));
+    clock.pass(PERIOD);
+    assert.deepEqual(await totals(), { "10.0.0.1:8080": 6 });
+  });
+
+  it("METRIC-01: a series is there until the kernel has lost its endpoint, and begins anew with it", async () => {
+    const { apply, ruleset, connect, totals, clock, fake } = setUp();
+    apply(web(["10.0.0.1", "10.0.0.2"]));
+    ruleset.start();
+    connect("10.0.0.2", 7);
+    const commit = fake.commit.bind(fake);
+    fake.commit = () => {
+      throw new Error("refused");
+    };
+    apply(web(["10.0.0.1"]));
+    clock.pass(PERIOD);
+    assert.deepEqual(await totals(), { "10.0.0.1:8080": 0, "10.0.0.2:8080": 7 });
+    fake.commit = commit;
+    clock.pass(10_000);
+    assert.deepEqual(await totals(), { "10.0.0.1:8080": 0 });
+    apply(web(["10.0.0.1", "10.0.0.2"]));
+    clock.pass(PERIOD);
+    assert.deepEqual(await totals(), { "10.0.0.1:8080": 0, "10.0.0.2:8080": 0 });
+  });
+
+  it("METRIC-01: a table that is written anew begins at 0, and its series do not", async () => {
+    const { apply, ruleset, connect, totals, fake, table, clock } = setUp();
+    apply(web(["10.0.0.1"]));
+    ruleset.start();
+    connect("10.0.0.1", 5);
+    assert.deepEqual(await totals(), { "10.0.0.1:8080": 5 });
+    fake.commit([{ kind: "delete table", table }]);
+    ruleset.verify();
+    connect("10.0.0.1", 9);
+    clock.pass(PERIOD);
+    assert.deepEqual(await totals(), { "10.0.0.1:8080": 14 });
+  });
+
+  it("METRIC-01: frontends, slots and affinity of one endpoint are one series", async () => {
+    const { apply, ruleset, connect, totals } = setUp();
+    const spec = ", externalIPs: [198.51.100.7], sessionAffinity: ClientIP";
+    apply(web(["10.0.0.1", "10.0.0.2", "10.0.0.3", "10.0.0.4", "10.0.0.5"], spec));
+    ruleset.start();
+    const elements = connect("10.0.0.4", 1);
+    assert.ok(elements >= 4, "a slot and an affinity element for each of the two addresses");
+    assert.equal((await totals())["10.0.0.4:8080"], elements);
+  });
+
+  it("does not read again at once what took long, and two who ask at once read once", async () => {
+    const { apply, ruleset, connect, totals, counters, later, node } = setUp();
+    apply(web(["10.0.0.1"]));
+    ruleset.start();
+    const elements = counters.elements.bind(counters);
+    counters.elements = (...args) => {
+      later(100);
+      return elements(...args);
+    };
+    await Promise.all([node.refresh(), node.refresh()]);
+    assert.equal(counters.lists, 1);
+    connect("10.0.0.1", 1);
+    later(899);
+    assert.deepEqual(await totals(), { "10.0.0.1:8080": 0 });
+    later(1);
+    assert.deepEqual(await totals(), { "10.0.0.1:8080": 1 });
+  });
+
+  it("a kernel that tells no counters keeps nothing from being written, and no number from being told", async () => {
+    const { apply, ruleset, connect, totals, counters, logger, clock } = setUp();
+    apply(web(["10.0.0.1"]));
+    ruleset.start();
+    connect("10.0.0.1", 5);
+    assert.deepEqual(await totals(), { "10.0.0.1:8080": 5 });
+    const refuse = (): never => {
+      throw new NetlinkError("list counters", 1);
+    };
+    counters.elements = refuse;
+    counters.these = refuse;
+    counters.rules = refuse;
+    apply(web(["10.0.0.1", "10.0.0.2"]));
+    clock.pass(PERIOD);
+    assert.equal(ruleset.status().isSynced, true);
+    assert.equal(ruleset.status().failures, 0);
+    assert.deepEqual(await totals(), { "10.0.0.1:8080": 5, "10.0.0.2:8080": 0 });
+    assert.ok(logger.lines.some(({ level, message }) => level === "warn" && message === "counters are not read"));
+  });
+
+  it("reads no elements where endpoints are not to be told, but drops and batches", async () => {
+    const { apply, ruleset, counters, totals, node, seconds } = setUp(false);
+    counters.rulesOf.set("unserved", [{ comment: "no endpoint on this node", packets: 4 }]);
+    apply(web(["10.0.0.1"]));
+    ruleset.start();
+    assert.deepEqual(await totals(), {});
+    assert.equal(counters.lists, 0);
+    assert.equal(node.drops().get("no endpoint on this node"), 4);
+    assert.equal(node.drops().get("source not allowed by the Service"), 0);
+    assert.equal(seconds.length, 1);
+  });
+
+  it("METRIC-02: tells Services without local endpoints by policy, and endpoints nobody can have", () => {
+    const { apply, metrics, dataplane } = setUp();
+    const elsewhere = (spec: string): string => web(["10.0.0.1"], spec).replace("nodeName: node1", "nodeName: node2");
+    apply(elsewhere(", internalTrafficPolicy: Local"));
+    assert.deepEqual(metrics.totals(), { ignoredEndpoints: 0, withoutLocal: { internal: 1, external: 0 } });
+    apply(elsewhere(", externalTrafficPolicy: Local, externalIPs: [198.51.100.7]"));
+    assert.deepEqual(metrics.totals().withoutLocal, { internal: 0, external: 1 });
+    apply(elsewhere(", externalTrafficPolicy: Local"));
+    assert.deepEqual(metrics.totals().withoutLocal, { internal: 0, external: 0 }, "nobody comes from outside");
+    apply(web([], ", internalTrafficPolicy: Local"));
+    assert.deepEqual(metrics.totals().withoutLocal, { internal: 0, external: 0 }, "it refuses");
+    apply(web(["127.0.0.1", "169.254.1.1", "10.0.0.1"]));
+    assert.equal(metrics.totals().ignoredEndpoints, 2);
+    dataplane.apply([{ type: "delete", kind: "Service", key: "default/web" }]);
+    assert.equal(metrics.totals().ignoredEndpoints, 0);
+  });
+
+  it("SYNC-01 SYNC-02 SYNC-03: an isolated change is a batch at once, a burst one batch when the period is over", () => {
+    const { apply, ruleset, clock, fake } = setUp();
+    ruleset.start();
+    clock.pass(PERIOD);
+    const start = fake.commits.length;
+    apply(web(["10.0.0.1"]));
+    clock.pass(0);
+    assert.equal(fake.commits.length, start + 1, "the isolated one does not wait");
+    for (let number = 1; number <= 100; number++) {
+      apply(web([`10.0.1.${number}`], "", `s${number}`, `10.96.1.${number}`));
+      clock.pass(5);
+    }
+    assert.equal(fake.commits.length, start + 1, "the burst waits");
+    clock.pass(PERIOD - 501);
+    assert.equal(fake.commits.length, start + 1, "for the whole period");
+    clock.pass(1);
+    assert.equal(fake.commits.length, start + 2, "and is one batch");
+    clock.pass(10 * PERIOD);
+    assert.equal(fake.commits.length, start + 2);
+    assert.equal(ruleset.status().isSynced, true);
+  });
+});

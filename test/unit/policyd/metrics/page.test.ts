@@ -1,0 +1,48 @@
+import assert from "node:assert/strict";
+import { FakeClock } from "../../../../policyd/clock.ts";
+import type { EndpointSeries } from "../../../../policyd/metrics/endpoint_connections.ts";
+import type { PageParts } from "../../../../policyd/metrics/page.ts";
+import { metricsPage } from "../../../../policyd/metrics/page.ts";
+
+describe("policyd/metrics/page", () => {
+  const labels = { namespace: "default", service: "web", port: "", protocol: "TCP", endpoint: "10.0.0.1:80" };
+
+  async function text(parts: Omit<PageParts, "registry">): Promise<string> {
+    const pieces: string[] = [];
+    for await (const piece of metricsPage({ ...parts, registry: { metrics: async () => "a 1\n" } })) pieces.push(piece);
+    return pieces.join("");
+  }
+
+  function countersOf(refresh: () => Promise<void>, connections = (): number => 1): PageParts["counters"] {
+    return {
+      refresh,
+      *series() {
+        yield { labels, connections: connections() } satisfies EndpointSeries;
+      },
+    };
+  }
+
+  it("has the endpoints as they are after the reading, or does not have them", async () => {
+    let connections = 0;
+    const refresh = async (): Promise<void> => {
+      connections = 7;
+    };
+    const counters = countersOf(refresh, () => connections);
+    const clock = new FakeClock();
+    assert.match(await text({ counters, hasEndpoints: true, clock }), /^a 1\n[^]*endpoint="10\.0\.0\.1:80"\} 7\n$/);
+    assert.equal(await text({ counters, hasEndpoints: false, clock }), "a 1\n");
+    assert.equal(clock.pending, 0);
+  });
+
+  it("tells what is known when the reading takes too long", async () => {
+    const clock = new FakeClock();
+    const page = text({ counters: countersOf(() => new Promise(() => {})), hasEndpoints: true, clock });
+    let isThere = false;
+    void page.then(() => (isThere = true));
+    clock.pass(4999);
+    await new Promise((resolve) => setImmediate(resolve));
+    assert.equal(isThere, false);
+    clock.pass(1);
+    assert.match(await page, /\} 1\n$/);
+  });
+});

@@ -1,0 +1,48 @@
+import assert from "node:assert/strict";
+import { recordingLogger } from "../../../../policyd/log/recording_logger.ts";
+import type { CompiledService } from "../../../../policyd/services/compile/compile_service.ts";
+import { externalIpWarning } from "../../../../policyd/services/external_ip_warning.ts";
+import { readScenario } from "../../../support/services/scenario.ts";
+
+const NOTHING: CompiledService = {
+  claims: [],
+  ignoredEndpoints: [],
+  problems: [],
+  served: [],
+  withoutLocal: new Set(),
+};
+
+describe("policyd/services/external_ip_warning", () => {
+  const logger = recordingLogger();
+  const warning = externalIpWarning(logger);
+
+  function told(name: string, spec: string): number {
+    const before = logger.lines.length;
+    const text = `
+apiVersion: v1
+kind: Service
+metadata: {name: ${name}, namespace: default}
+spec: {ports: [{port: 80}], ${spec}}
+`;
+    for (const object of readScenario(text)) if (object.kind === "Service") warning.compiled(object, NOTHING);
+    return logger.lines.length - before;
+  }
+
+  it("BAD-02: warns of a Service with externalIPs once, whatever else of it changes", () => {
+    assert.equal(told("a", "clusterIP: 10.96.0.1"), 0);
+    assert.equal(told("a", 'clusterIP: 10.96.0.1, externalIPs: ["198.51.100.7", "198.51.100.8"]'), 1);
+    assert.deepEqual(logger.lines.at(-1), {
+      level: "warn",
+      message: "a Service takes traffic to its externalIPs; refuseExternalIPs would pass them over",
+      fields: { service: "default/a", externalIPs: "198.51.100.7, 198.51.100.8", count: 2 },
+    });
+    assert.equal(told("a", 'clusterIP: 10.96.0.1, externalIPs: ["198.51.100.9"]'), 0);
+    assert.equal(told("b", 'clusterIP: 10.96.0.2, externalIPs: ["198.51.100.9"]'), 1);
+  });
+
+  it("BAD-02: not of one that serves nothing by them; one made anew is another", () => {
+    assert.equal(told("headless", 'clusterIP: None, externalIPs: ["198.51.100.7"]'), 0);
+    warning.removed("default/b");
+    assert.equal(told("b", 'clusterIP: 10.96.0.2, externalIPs: ["198.51.100.9"]'), 1);
+  });
+});

@@ -1,0 +1,142 @@
+import assert from "node:assert/strict";
+import type { Address } from "../../../../../kernel/ip/address.ts";
+import { parseAddress } from "../../../../../kernel/ip/address.ts";
+import { parseCidr } from "../../../../../kernel/ip/cidr.ts";
+import { healthAnswer } from "../../../../../policyd/services/health_check/health_answer.ts";
+import type { HealthCheck } from "../../../../../policyd/services/health_check/health_check.ts";
+import { healthCheckOf } from "../../../../../policyd/services/health_check/health_check.ts";
+import { answeringAddresses, placeDifference, placesOf } from "../../../../../policyd/services/health_check/places.ts";
+import { isProxyHealthy } from "../../../../../policyd/services/health_check/proxy_health.ts";
+import { indexed, readScenario } from "../../../../support/services/scenario.ts";
+
+const LOCAL = { type: "LoadBalancer", externalTrafficPolicy: "Local", healthCheckNodePort: 30_999 };
+
+interface EndpointSpec {
+  readonly address: string;
+  readonly nodeName?: string;
+  readonly conditions?: Readonly<Record<string, boolean>>;
+}
+
+/** The check of a dual-stack Service with two ports on node1. */
+function checkOf(endpoints: readonly EndpointSpec[], spec: object = {}): HealthCheck | undefined {
+  const ports = [
+    { name: "web", port: 80 },
+    { name: "dns", port: 53, protocol: "UDP" },
+  ];
+  const service = {
+    apiVersion: "v1",
+    kind: "Service",
+    metadata: { name: "s", namespace: "n" },
+    spec: { clusterIPs: ["10.96.0.1", "fd00:96::1"], ports, ...LOCAL, ...spec },
+  };
+  const slices = (["IPv4", "IPv6"] as const).map((addressType) => ({
+    apiVersion: "discovery.k8s.io/v1",
+    kind: "EndpointSlice",
+    metadata: { name: addressType.toLowerCase(), namespace: "n", labels: { "kubernetes.io/service-name": "s" } },
+    addressType,
+    ports: ports.map((port) => ({ ...port, port: port.port + 8000 })),
+    endpoints: endpoints
+      .filter(({ address }) => address.includes(":") === (addressType === "IPv6"))
+      .map(({ address, nodeName = "node1", ...rest }) => ({ addresses: [address], nodeName, ...rest })),
+  }));
+  const objects = readScenario([service, ...slices].map((object) => `---\n${JSON.stringify(object)}\n`).join(""));
+  const { index, context } = indexed(objects, "node1");
+  const read = index.service("n/s");
+  return read === undefined ? assert.fail() : healthCheckOf(read, index.slicesOf("n/s"), context);
+}
+
+function counts(endpoints: readonly EndpointSpec[]): readonly (number | undefined)[] {
+  const { localEndpoints } = checkOf(endpoints) ?? assert.fail();
+  return [localEndpoints.get(4), localEndpoints.get(6)];
+}
+
+describe("services/health_check: which servers there are, and what they answer", () => {
+  it("LB-14: ready endpoints of this node count, each address once, in each family by itself", () => {
+    assert.deepEqual(
+      counts([
+        { address: "10.244.1.2" },
+        { address: "10.244.1.3" },
+        { address: "10.244.2.4", nodeName: "node2" },
+        { address: "fd00:244:1::2" },
+      ]),
+      [2, 1],
+    );
+  });
+
+  it("LB-14 TERM-02: who terminates or is not ready does not count, though it may still serve", () => {
+    assert.deepEqual(
+      counts([
+        { address: "10.244.1.2", conditions: { ready: false, serving: true, terminating: true } },
+        { address: "10.244.1.3", conditions: { ready: false, serving: false, terminating: false } },
+        { address: "fd00:244:1::2", conditions: { ready: true } },
+      ]),
+      [0, 1],
+    );
+  });
+
+  it("LB-14: only a load balancer's Service with policy Local and a number has a check, in its own families", () => {
+    assert.equal(checkOf([])?.port, 30_999);
+    for (const spec of [
+      { type: "NodePort" },
+      { externalTrafficPolicy: "Cluster" },
+      { healthCheckNodePort: 0 },
+      { clusterIPs: ["None"] },
+    ]) {
+      assert.equal(checkOf([], spec), undefined, JSON.stringify(spec));
+    }
+    assert.deepEqual([...(checkOf([], { clusterIPs: ["fd00:96::1"] })?.localEndpoints.keys() ?? [])], [6]);
+  });
+
+  it("LB-14: 200 takes an endpoint and a healthy proxy; the answer is kube-proxy's", () => {
+    const name = { namespace: "n", name: "s" };
+    const statuses = [
+      healthAnswer(name, 1, true),
+      healthAnswer(name, 0, true),
+      healthAnswer(name, 1, false),
+      healthAnswer(name, 0, false),
+    ].map(({ status }) => status);
+    assert.deepEqual(statuses, [200, 503, 503, 503]);
+    assert.deepEqual(healthAnswer(name, 3, false), {
+      status: 503,
+      headers: {
+        "Content-Type": "application/json",
+        "X-Content-Type-Options": "nosniff",
+        "X-Load-Balancing-Endpoint-Weight": "3",
+      },
+      body: `{\n\t"service": {\n\t\t"namespace": "n",\n\t\t"name": "s"\n\t},\n\t"localEndpoints": 3,\n\t"serviceProxyHealthy": false\n}`,
+    });
+  });
+
+  it("LB-14: the proxy is healthy while the kernel has all, or lacks some of it for less than two periods", () => {
+    assert.ok(isProxyHealthy({ isSynced: true, pendingSince: undefined }, 100_000, 30_000));
+    assert.ok(isProxyHealthy({ isSynced: false, pendingSince: 100_000 }, 159_999, 30_000));
+    assert.ok(!isProxyHealthy({ isSynced: false, pendingSince: 100_000 }, 160_000, 30_000));
+    assert.ok(!isProxyHealthy({ isSynced: false, pendingSince: undefined }, 0, 30_000), "before anything was written");
+  });
+
+  it("LB-14 NODE-04: the addresses are all, or those of the node that serve NodePorts", () => {
+    const present = ["127.0.0.1", "192.0.2.1", "198.51.100.1", "::1", "2001:db8::1", "fe80::1"].map((text) =>
+      parseAddress(text),
+    );
+    const [, first, , , second] = present;
+    assert.ok(first !== undefined && second !== undefined);
+    const any = ["0.0.0.0", "::"].map((text) => parseAddress(text));
+    assert.deepEqual(answeringAddresses([], [], present), any);
+    assert.deepEqual(answeringAddresses([parseCidr("192.0.2.0/24")], [], present), [first]);
+    assert.deepEqual(answeringAddresses(["primary"], [second], present), [second]);
+    const everything = ["0.0.0.0/0", "::/0"].map((text) => parseCidr(text));
+    assert.deepEqual(answeringAddresses(everything, [], present).length, 3, "neither loopback nor link-local");
+  });
+
+  it("opens where a server is missing, closes where there is one too many, and leaves the others", () => {
+    const check = checkOf([]);
+    const addresses = (texts: readonly string[]): readonly Address[] => texts.map((text) => parseAddress(text));
+    const wanted = placesOf(check, addresses(["192.0.2.1", "2001:db8::1"]));
+    const { closed, opened } = placeDifference(["192.0.2.1 30999", "192.0.2.9 30999"], wanted);
+    assert.deepEqual(closed, ["192.0.2.9 30999"]);
+    assert.deepEqual(opened, [{ family: 6, address: parseAddress("2001:db8::1"), port: 30_999 }]);
+    assert.equal(placesOf(undefined, addresses(["192.0.2.1"])).size, 0);
+    const onlyV6 = checkOf([], { clusterIPs: ["fd00:96::1"] });
+    assert.deepEqual([...placesOf(onlyV6, addresses(["192.0.2.1", "2001:db8::1"])).keys()], ["2001:db8::1 30999"]);
+  });
+});

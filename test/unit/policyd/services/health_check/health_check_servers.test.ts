@@ -1,0 +1,165 @@
+import assert from "node:assert/strict";
+import { setImmediate as turn } from "node:timers/promises";
+import { DrawbridgeError } from "../../../../../kernel/error.ts";
+import type { Address } from "../../../../../kernel/ip/address.ts";
+import { parseAddress } from "../../../../../kernel/ip/address.ts";
+import { FakeClock } from "../../../../../policyd/clock.ts";
+import { recordingLogger } from "../../../../../policyd/log/recording_logger.ts";
+import type { HealthAnswer } from "../../../../../policyd/services/health_check/health_answer.ts";
+import type { HealthCheck } from "../../../../../policyd/services/health_check/health_check.ts";
+import { HealthCheckServers } from "../../../../../policyd/services/health_check/health_check_servers.ts";
+import { placeId } from "../../../../../policyd/services/health_check/places.ts";
+
+/** Servers on a machine in memory, where a place is one's at a time. */
+function setUp() {
+  const open = new Map<string, () => HealthAnswer>();
+  const taken = new Set<string>();
+  const clock = new FakeClock();
+  const state = { addresses: ["0.0.0.0"] as readonly string[], isHealthy: true, attempts: 0 };
+  const servers = new HealthCheckServers({
+    listener: {
+      listen: async (place, answer) => {
+        const id = placeId(place);
+        state.attempts++;
+        if (taken.has(id) || open.has(id)) throw new DrawbridgeError("ERR_UNAVAILABLE", `EADDRINUSE ${id}`);
+        open.set(id, answer);
+        await turn();
+        return { close: () => void open.delete(id) };
+      },
+    },
+    clock,
+    logger: recordingLogger(),
+    addresses: (): readonly Address[] => state.addresses.map((text) => parseAddress(text)),
+    addressPeriod: 10_000,
+    isProxyHealthy: () => state.isHealthy,
+  });
+  const settle = async (): Promise<void> => {
+    for (let i = 0; i < 5; i++) await turn();
+  };
+  const told = (id: string): readonly [number, string] => {
+    const answer = open.get(id)?.() ?? assert.fail(`nothing listens on ${id}`);
+    return [answer.status, (JSON.parse(answer.body) as { service: { name: string } }).service.name];
+  };
+  return { servers, open, taken, clock, state, settle, told };
+}
+
+function check(name: string, count: number, port = 30_000): HealthCheck {
+  return { key: `n/${name}`, namespace: "n", name, port, localEndpoints: new Map([[4, count]]) };
+}
+
+describe("services/health_check servers", () => {
+  it("LB-14: nothing listens before the rules are in force", async () => {
+    const { servers, open, settle, told } = setUp();
+    servers.replace("n/a", check("a", 1));
+    await settle();
+    assert.equal(open.size, 0);
+    servers.rulesInForce();
+    await settle();
+    assert.deepEqual(told("0.0.0.0 30000"), [200, "a"]);
+  });
+
+  it("LB-14: an endpoint more counts when the rules have it, one less at once", async () => {
+    const { servers, settle, told } = setUp();
+    servers.rulesInForce();
+    servers.replace("n/a", check("a", 1));
+    await settle();
+    assert.deepEqual(told("0.0.0.0 30000"), [503, "a"]);
+    servers.rulesInForce();
+    assert.deepEqual(told("0.0.0.0 30000"), [200, "a"]);
+    servers.replace("n/a", check("a", 0));
+    assert.deepEqual(told("0.0.0.0 30000"), [503, "a"]);
+    servers.rulesInForce();
+    servers.replace("n/a", check("a", 2));
+    assert.deepEqual(told("0.0.0.0 30000"), [503, "a"]);
+    servers.rulesInForce();
+    assert.deepEqual(told("0.0.0.0 30000"), [200, "a"]);
+  });
+
+  it("LB-14: when the proxy does not keep up, the balancer is told", async () => {
+    const { servers, state, settle, told } = setUp();
+    servers.replace("n/a", check("a", 1));
+    servers.rulesInForce();
+    await settle();
+    state.isHealthy = false;
+    assert.deepEqual(told("0.0.0.0 30000"), [503, "a"]);
+  });
+
+  it("LB-14 DP-04: of two Services with one number the first by name has it; the other is told and follows", async () => {
+    const { servers, settle, told, open } = setUp();
+    servers.replace("n/b", check("b", 1));
+    servers.rulesInForce();
+    await settle();
+    servers.replace("n/a", check("a", 1));
+    servers.rulesInForce();
+    await settle();
+    assert.deepEqual(told("0.0.0.0 30000"), [200, "a"]);
+    assert.deepEqual(servers.problems(), [
+      "Service n/b: healthCheckNodePort 30000 is Service n/a's; expected a number of its own",
+    ]);
+    servers.replace("n/a", undefined);
+    assert.deepEqual(told("0.0.0.0 30000"), [503, "b"], "not before its rules are in force");
+    servers.rulesInForce();
+    assert.deepEqual(told("0.0.0.0 30000"), [200, "b"]);
+    assert.deepEqual(servers.problems(), []);
+    servers.replace("n/b", check("b", 1, 30_001));
+    servers.rulesInForce();
+    await settle();
+    assert.deepEqual([...open.keys()], ["0.0.0.0 30001"]);
+    servers.replace("n/b", undefined);
+    assert.equal(open.size, 0);
+  });
+
+  it("LB-14: a port that is taken is told and tried again, less and less often, until it is free", async () => {
+    const { servers, taken, clock, state, settle, told } = setUp();
+    taken.add("0.0.0.0 30000");
+    servers.replace("n/a", check("a", 1));
+    servers.rulesInForce();
+    await settle();
+    assert.match(
+      servers.problems().join(),
+      /^Service n\/a: healthCheckNodePort 30000: EADDRINUSE .*; it is tried again$/,
+    );
+    for (const wait of [200, 400, 800]) {
+      const { attempts } = state;
+      clock.pass(wait - 1);
+      await settle();
+      assert.equal(state.attempts, attempts);
+      clock.pass(1);
+      await settle();
+      assert.equal(state.attempts, attempts + 1);
+    }
+    taken.clear();
+    clock.pass(1600);
+    await settle();
+    assert.deepEqual([servers.problems(), told("0.0.0.0 30000")], [[], [200, "a"]]);
+  });
+
+  it("what is gone before it was opened does not stay open, and is not tried again", async () => {
+    const { servers, taken, clock, state, settle, open } = setUp();
+    servers.rulesInForce();
+    servers.replace("n/a", check("a", 1));
+    servers.replace("n/a", undefined);
+    await settle();
+    assert.equal(open.size, 0);
+    taken.add("0.0.0.0 30000");
+    servers.replace("n/a", check("a", 1));
+    await settle();
+    servers.stop();
+    const { attempts } = state;
+    clock.pass(60_000);
+    await settle();
+    assert.equal(state.attempts, attempts);
+  });
+
+  it("NODE-03 LB-14: an address that appears later answers, too, and one that is gone does not", async () => {
+    const { servers, clock, state, settle, open } = setUp();
+    state.addresses = ["192.0.2.1"];
+    servers.replace("n/a", check("a", 1));
+    servers.rulesInForce();
+    await settle();
+    state.addresses = ["192.0.2.2"];
+    clock.pass(10_000);
+    await settle();
+    assert.deepEqual([...open.keys()], ["192.0.2.2 30000"]);
+  });
+});

@@ -1,0 +1,124 @@
+import assert from "node:assert/strict";
+import { once } from "node:events";
+import type { IncomingMessage } from "node:http";
+import { request } from "node:http";
+import type { Socket } from "node:net";
+import { connect, createServer } from "node:net";
+import { setTimeout as pause } from "node:timers/promises";
+import { parseAddress } from "../../../../../kernel/ip/address.ts";
+import { healthAnswer } from "../../../../../policyd/services/health_check/health_answer.ts";
+import type { Listening } from "../../../../../policyd/services/health_check/http_listener.ts";
+import { nodeHttpListener } from "../../../../../policyd/services/health_check/http_listener.ts";
+import type { Place } from "../../../../../policyd/services/health_check/places.ts";
+
+const listener = nodeHttpListener(500);
+const LOOPBACK = parseAddress("127.0.0.1");
+
+/** A port that nobody has. */
+async function freePort(): Promise<number> {
+  const server = createServer().listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const address = server.address();
+  server.close();
+  return typeof address === "object" && address !== null ? address.port : assert.fail();
+}
+
+describe("services/health_check over HTTP", function () {
+  this.timeout(20_000);
+  let place: Place;
+  let listening: Listening | undefined;
+
+  beforeEach(async () => {
+    place = { family: 4, address: LOOPBACK, port: await freePort() };
+    listening = await listener.listen(place, () => healthAnswer({ namespace: "n", name: "s" }, 1, true));
+  });
+  afterEach(() => {
+    listening?.close();
+  });
+
+  async function client(): Promise<Socket> {
+    const socket = connect(place.port, "127.0.0.1");
+    socket.on("error", () => {});
+    await once(socket, "connect");
+    return socket;
+  }
+
+  /** All a connection brings until it ends. */
+  async function rest(socket: Socket): Promise<string> {
+    let text = "";
+    socket.on("data", (piece: Buffer) => (text += piece.toString()));
+    if (!socket.closed) await once(socket, "close");
+    return text;
+  }
+
+  it("LB-14: any method and path gets the answer; a body is not waited for", async () => {
+    for (const method of ["GET", "HEAD", "POST", "OPTIONS"]) {
+      const asked = request({ port: place.port, host: "127.0.0.1", path: "/a/b?c", method, agent: false }).end();
+      const [response] = (await once(asked, "response")) as [IncomingMessage];
+      assert.deepEqual([response.statusCode, response.headers["content-type"]], [200, "application/json"]);
+      response.resume();
+    }
+    const socket = await client();
+    socket.write("POST / HTTP/1.1\r\nHost: n\r\nContent-Length: 1000000\r\n\r\nx");
+    assert.match(await rest(socket), /^HTTP\/1\.1 200 OK\r\n[^]*"localEndpoints": 1/);
+  });
+
+  it("a client that says nothing, or too much, is cut", async () => {
+    const silent = await client();
+    const half = await client();
+    half.write("GET / HTTP/1.1\r\nHost:");
+    const long = await client();
+    long.write(`GET / HTTP/1.1\r\nHost: n\r\nX-Long: ${"x".repeat(10_000)}\r\n\r\n`);
+    assert.match(await rest(long), /^HTTP\/1\.1 431 /);
+    const garbage = await client();
+    garbage.write("\u0000\u0001\r\n\r\n");
+    assert.match(await rest(garbage), /^HTTP\/1\.1 400 /);
+    await Promise.all([rest(silent), rest(half)]);
+  });
+
+  it("a client that takes no answer is cut", async () => {
+    const deaf = await client();
+    deaf.pause();
+    const requests = "GET / HTTP/1.1\r\nHost: n\r\n\r\n".repeat(1000);
+    const closed = new Promise((resolve) => deaf.once("close", resolve));
+    const ask = (error?: Error | null): void => {
+      if (error === undefined || error === null) deaf.write(requests, ask);
+    };
+    ask();
+    await closed;
+  });
+
+  it("many idle connections keep no probe out: the oldest of them goes", async () => {
+    listening?.close();
+    listening = await nodeHttpListener(60_000).listen(place, () =>
+      healthAnswer({ namespace: "n", name: "s" }, 1, true),
+    );
+    const idle: Socket[] = [];
+    for (let i = 0; i < 64; i++) idle.push(await client());
+    const probe = await client();
+    probe.write("GET / HTTP/1.1\r\nHost: n\r\nConnection: close\r\n\r\n");
+    assert.match(await rest(probe), /^HTTP\/1\.1 200 /);
+    const [oldest = assert.fail()] = idle;
+    for (let left = 200; !oldest.closed; left--) {
+      assert.ok(left > 0, "the oldest connection is still there");
+      await pause(20);
+    }
+    assert.ok(idle.slice(2).every((socket) => !socket.closed));
+    for (const socket of idle) socket.destroy();
+  });
+
+  it("closing cuts every connection and frees the port at once; a taken port is refused in words", async () => {
+    const socket = await client();
+    await assert.rejects(
+      listener.listen(place, () => assert.fail()),
+      { code: "ERR_UNAVAILABLE", message: /EADDRINUSE/ },
+    );
+    listening?.close();
+    await rest(socket);
+    listening = await listener.listen(place, () => healthAnswer({ namespace: "n", name: "s" }, 0, true));
+    const asked = request({ port: place.port, host: "127.0.0.1", agent: false }).end();
+    const [response] = (await once(asked, "response")) as [IncomingMessage];
+    assert.equal(response.statusCode, 503);
+    response.resume();
+  });
+});

@@ -1,0 +1,85 @@
+import assert from "node:assert/strict";
+import { FakeNftables } from "../../../../kernel/nftables/fake_nftables.ts";
+import { FakeClock } from "../../../../policyd/clock.ts";
+import type { ClusterObject } from "../../../../policyd/cluster/model.ts";
+import { randomFrom } from "../../../support/random.ts";
+import { runIncrementally } from "../../../support/services/incremental.ts";
+import { EventNode, TABLES, TABLES_WITHOUT_RULES } from "../../../support/services/random_node.ts";
+import { readScenario } from "../../../support/services/scenario.ts";
+
+const EVENTS = 10_000;
+
+describe("policyd/services: what changes add up to", () => {
+  it(`DP-11: after ${EVENTS} random events on a kernel that fails it has what a fresh build has`, function () {
+    this.timeout(300_000);
+    const seed = Date.now() >>> 0;
+    console.log(`      seed ${seed}`);
+    const outcome = runIncrementally({
+      events: EVENTS,
+      compareEvery: 100,
+      random: randomFrom(seed),
+      kernel: new FakeNftables(),
+      tables: TABLES_WITHOUT_RULES,
+      fresh: () => new FakeNftables(),
+    });
+    console.log(`      ${JSON.stringify(outcome)}`);
+    assert.equal(outcome.comparisons, EVENTS / 100);
+    assert.ok(outcome.faults > 500 && outcome.restarts > 3 && outcome.elements > 100, JSON.stringify(outcome));
+  });
+
+  it("DP-03 MODE-03: what a change writes does not grow with the number of Services", () => {
+    const counts = [10, 100, 1000].map(writesPerChange);
+    assert.deepEqual(counts[1], counts[0]);
+    assert.deepEqual(counts[2], counts[0]);
+    for (const [change, count] of Object.entries(counts[0] ?? {})) assert.ok(count > 0, change);
+  });
+});
+
+function objectsOf(name: string, clusterIp: string, endpoints: readonly number[]): readonly ClusterObject[] {
+  const list = endpoints.map((last) => `{addresses: [10.244.1.${last}], nodeName: n1}`).join();
+  return readScenario(`
+apiVersion: v1
+kind: Service
+metadata: {name: ${name}, namespace: default}
+spec: {type: NodePort, clusterIPs: [${clusterIp}], ports: [{port: 80}], sessionAffinity: ClientIP}
+---
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata: {name: ${name}-1, namespace: default, labels: {kubernetes.io/service-name: ${name}}}
+addressType: IPv4
+ports: [{port: 8080}]
+endpoints: [${list}]
+`);
+}
+
+/** How many elements the batches of some changes have, in a cluster with so many Services. */
+function writesPerChange(services: number): Readonly<Record<string, number>> {
+  const kernel = new FakeNftables();
+  const set = (object: ClusterObject) =>
+    ({ type: "object", change: { type: "set", kind: object.kind, key: object.key, object } }) as const;
+  const known = Array.from({ length: services }, (_, i) =>
+    objectsOf(`s${i}`, `10.96.${i >> 8}.${i & 255}`, [10, 11, 12]).map(set),
+  ).flat();
+  const node = new EventNode(kernel, new FakeClock(), TABLES, known);
+  const written = (objects: readonly ClusterObject[], isDeletion = false): number => {
+    const before = kernel.commits.length;
+    for (const object of objects) {
+      const { kind, key } = object;
+      node.apply(isDeletion ? { type: "object", change: { type: "delete", kind, key } } : set(object));
+    }
+    node.settle(0);
+    return kernel.commits
+      .slice(before)
+      .flat()
+      .reduce((sum, change) => sum + ("elements" in change ? change.elements.length : 1), 0);
+  };
+  const counts = {
+    "a Service comes": written(objectsOf("new", "10.97.0.1", [10, 11])),
+    "an endpoint is replaced": written(objectsOf("s3", "10.96.0.3", [10, 11, 13])),
+    "an endpoint comes": written(objectsOf("s3", "10.96.0.3", [10, 11, 12, 13])),
+    "the last endpoint goes": written(objectsOf("s4", "10.96.0.4", [])),
+    "a Service goes": written(objectsOf("s5", "10.96.0.5", []), true),
+  };
+  node.stop();
+  return counts;
+}

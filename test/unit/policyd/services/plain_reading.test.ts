@@ -1,0 +1,71 @@
+import assert from "node:assert/strict";
+import process from "node:process";
+import * as fc from "fast-check";
+import { familyOf } from "../../../../kernel/ip/address.ts";
+import type { Service } from "../../../../policyd/cluster/model.ts";
+import type { SocketAddress } from "../../../../policyd/services/evaluate/packet.ts";
+import { evaluate } from "../../../../policyd/services/evaluate/evaluate.ts";
+import type { ServiceWorld } from "../../../../policyd/services/evaluate/world.ts";
+import { allowedOutcomes } from "../../../support/evaluate/agreement.ts";
+import { Statistics } from "../../../support/evaluate/features.ts";
+import { plainReading } from "../../../support/evaluate/plain_reading.ts";
+import { twistedCases } from "../../../support/evaluate/twist.ts";
+
+const RUNS = process.env["DRAWBRIDGE_FULL"] === "1" ? 200_000 : 20_000;
+const seed = Number(process.env["DRAWBRIDGE_SEED"] ?? Date.now() % 0x7fff_ffff);
+
+/** Cases, half of them with affinity, and the endpoint that the client had last: one of those there are, or none. */
+const cases = fc
+  .tuple(twistedCases, fc.boolean(), fc.option(fc.nat(), { nil: undefined }))
+  .map(([{ world, packet }, hasAffinity, number]) => ({
+    world: hasAffinity ? { ...world, services: world.services.map(withAffinity) } : world,
+    packet,
+    remembered: number === undefined ? undefined : anyEndpoint(world, number),
+  }));
+
+function withAffinity(service: Service): Service {
+  return { ...service, affinitySeconds: 10_800 };
+}
+
+function anyEndpoint({ endpointSlices }: ServiceWorld, number: number): SocketAddress | undefined {
+  const all = endpointSlices.flatMap(({ ports, endpoints }) =>
+    ports.flatMap(({ port }) =>
+      port === undefined ? [] : endpoints.map(({ addresses: [address] }) => ({ address, port })),
+    ),
+  );
+  return all[number % Math.max(all.length, 1)];
+}
+
+const FURTHER_FEATURES = [
+  "TCP",
+  "UDP",
+  "SCTP",
+  "IPv4",
+  "IPv6",
+  "affinity new",
+  "affinity kept",
+  "affinity endpoint no longer a candidate",
+];
+
+describe(`the evaluator and a plain second reading of the behaviours (seed ${seed})`, function () {
+  this.timeout(10 * 60_000);
+
+  it(`MODEL-01: say the same of ${RUNS} random packets`, () => {
+    const statistics = new Statistics();
+    fc.assert(
+      fc.property(cases, ({ world, packet, remembered }) => {
+        const verdict = evaluate(world, packet, remembered);
+        const affinity = verdict.kind === "translate" ? verdict.affinity.type : "none";
+        statistics.count(verdict, [packet.protocol, `IPv${familyOf(packet.destination)}`, `affinity ${affinity}`]);
+        assert.deepEqual(inOrder(plainReading(world, packet, remembered)), inOrder(allowedOutcomes(verdict)));
+      }),
+      { numRuns: RUNS, seed },
+    );
+    console.log(`      ${statistics.format()}`);
+    statistics.check(FURTHER_FEATURES);
+  });
+});
+
+function inOrder(fates: Iterable<string>): readonly string[] {
+  return [...fates].toSorted();
+}
