@@ -269,7 +269,7 @@ describe("the node's tables of a plugin without policyd", function () {
     });
   });
 
-  it("POD-19 B11: what pods send leaves with the node's address, but not to pods of the configuration's ranges", async () => {
+  it("POD-19 B11 DS-03: what pods send leaves with the node's address, but not to pods of the configuration's ranges", async () => {
     await assertMasquerade(lab, nodes, {});
     assert.deepEqual(owners(), []);
   });

@@ -1,5 +1,4 @@
 import assert from "node:assert/strict";
-import type { Nftables } from "../../kernel/nftables/socket.ts";
 import { NftablesSocket } from "../../kernel/nftables/socket.ts";
 import { FakeClock } from "../../policyd/clock.ts";
 import { Ruleset } from "../../policyd/dataplane/ruleset.ts";
@@ -8,6 +7,7 @@ import type { Lab } from "../lab/lab.ts";
 import { createLab } from "../lab/lab.ts";
 import type { LabNamespace } from "../lab/namespace.ts";
 import { contentOf } from "../support/dataplane/content.ts";
+import { FaultyNftables } from "../support/dataplane/faulty_nftables.ts";
 import { sampleClaims, sampleTables } from "../support/dataplane/sample.ts";
 import { requireKernel } from "../support/privilege.ts";
 import { randomFrom } from "../support/random.ts";
@@ -33,27 +33,7 @@ describe("policyd/ruleset on a kernel that fails", () => {
     const seed = Date.now() >>> 0;
     const random = randomFrom(seed);
     const socket = node.inside(() => new NftablesSocket(node.calls));
-    let isFaulty = true;
-    let faults = 0;
-    const kernel: Nftables = {
-      commit: (changes) => {
-        const isFault = isFaulty && random() < FAULT_PROBABILITY;
-        // One half of the faults is a refusal, the other a batch that took effect and whose answer is lost.
-        if (isFault && random() < 0.5) {
-          faults++;
-          throw new Error("refused");
-        }
-        socket.commit(changes);
-        if (isFault) {
-          faults++;
-          throw new Error("no answer");
-        }
-      },
-      table: (reference) => socket.table(reference),
-      elements: (reference, set) => socket.elements(reference, set),
-      generation: () => socket.generation(),
-      close: () => socket.close(),
-    };
+    const kernel = new FaultyNftables(socket, random, { commit: FAULT_PROBABILITY, read: 0 });
     const clock = new FakeClock();
     const tables = sampleTables();
     const options = { clock, logger: recordingLogger(), tables, minSyncPeriod: 0, syncPeriod: 3_600_000 };
@@ -69,10 +49,10 @@ describe("policyd/ruleset on a kernel that fails", () => {
       // Some of the waits for another try fit in, so that hundreds of batches fail, whatever the seed.
       clock.pass(10);
     }
-    isFaulty = false;
+    kernel.setRates({ commit: 0, read: 0 });
     let retries = 0;
     while (!ruleset.flush()) retries++;
-    assert.ok(faults > 100, `${faults} faults`);
+    assert.ok(kernel.faults > 100, `${kernel.faults} faults`);
     assert.ok(retries <= RETRIES, `${retries} retries; seed ${seed}`);
 
     const fresh = lab?.namespace("fresh");

@@ -68,6 +68,35 @@ export function encodeUdp(from: Address, to: Address, port: number, data: Uint8A
   return { from, to, protocol: IpProtocol.UDP, payload: datagram };
 }
 
+/** The control bits of a TCP header (RFC 9293 section 3.1). */
+export const TcpFlag = { FIN: 1, SYN: 2, RST: 4, PUSH: 8, ACK: 16 } as const;
+
+/** A TCP segment without options, of both sequence numbers one. */
+export function encodeTcp(
+  from: Address,
+  to: Address,
+  ports: { readonly source: number; readonly destination: number },
+  flags: number,
+  data: Uint8Array = new Uint8Array(),
+): IpPacket {
+  const numbers = [0, 0, 0, 1, 0, 0, 0, 1];
+  const header = [
+    ...be16(ports.source),
+    ...be16(ports.destination),
+    ...numbers,
+    0x50,
+    flags,
+    ...be16(8192),
+    0,
+    0,
+    0,
+    0,
+  ];
+  const segment = Uint8Array.of(...header, ...data);
+  segment.set(be16(transportChecksum(from, to, IpProtocol.TCP, segment)), 16);
+  return { from, to, protocol: IpProtocol.TCP, payload: segment };
+}
+
 /** An ICMPv6 message; `body` is what follows the checksum. */
 export function encodeIcmpv6(from: Address, to: Address, type: number, body: readonly number[]): IpPacket {
   const message = Uint8Array.of(type, 0, 0, 0, ...body);

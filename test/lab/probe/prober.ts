@@ -25,6 +25,8 @@ export interface ProbeResult<F extends Flow = Flow> {
   readonly seenSource: Address | undefined;
   /** The responder's namespace. */
   readonly seenBy: LabNamespace | undefined;
+  /** Where that responder listens. */
+  readonly seenAt: Located | undefined;
   /** Until the answer or the refusal; the timeout when there was neither. */
   readonly milliseconds: number;
   /** Why it was not reached; empty when it was. */
@@ -45,7 +47,7 @@ const protocols: Readonly<Record<ProtocolName, Protocol>> = { tcp, udp, icmp, sc
 /** Responders, and flows to them, in one poll loop of this process. */
 export class Prober implements Disposable {
   readonly #poller: Poller;
-  readonly #sightings = new Map<string, { readonly source: Address; readonly by: LabNamespace }>();
+  readonly #sightings = new Map<string, { readonly source: Address; readonly at: Located }>();
 
   constructor(calls: LabCalls) {
     this.#poller = new Poller(calls);
@@ -59,7 +61,7 @@ export class Prober implements Disposable {
   listen(protocol: ProtocolName, at: Located): void {
     protocols[protocol].respond(this.#poller, at, (token, from) => {
       const key = tokenKey(token);
-      if (!this.#sightings.has(key)) this.#sightings.set(key, { source: from.address, by: at.namespace });
+      if (!this.#sightings.has(key)) this.#sightings.set(key, { source: from.address, at });
     });
   }
 
@@ -117,11 +119,14 @@ export class Prober implements Disposable {
     };
     const attempt = this.#attempt(flow, token, judge);
     let nextRepeat = start + REPEAT_MILLISECONDS;
+    let isOverdue = false;
     let isSettled = false;
     return {
       // Verdicts come from within socket handlers; the socket is closed and the result told here, outside of them.
       tick: (now) => {
-        if (verdict === undefined && now - start > timeout) judge(false, `no answer within ${timeout} ms`);
+        // What kept this thread from looking may have lasted longer than the timeout: one more round shows what is there.
+        if (isOverdue) judge(false, `no answer within ${timeout} ms`);
+        isOverdue = now - start > timeout;
         if (verdict === undefined) {
           if (now < nextRepeat) return;
           nextRepeat = now + REPEAT_MILLISECONDS;
@@ -136,7 +141,8 @@ export class Prober implements Disposable {
           flow,
           reached: verdict.reached,
           seenSource: seen?.source,
-          seenBy: seen?.by,
+          seenBy: seen?.at.namespace,
+          seenAt: seen?.at,
           milliseconds: Math.min(verdict.at - start, timeout),
           why: verdict.why,
         });

@@ -1,3 +1,4 @@
+import type { Address } from "../../../kernel/ip/address.ts";
 import type { LabNamespace } from "../namespace.ts";
 import type { Endpoint } from "./endpoint.ts";
 import type { Poller } from "./poller.ts";
@@ -46,6 +47,8 @@ export interface Located extends Endpoint {
 /** From which namespace to which address. */
 export interface Way {
   readonly from: LabNamespace;
+  /** But for ICMP: one of the sender's addresses; by default the one that the route says. */
+  readonly source?: Address;
   /** The port means nothing to ICMP. */
   readonly to: Endpoint;
   /** TCP alone: how often the token goes there and back on the one connection. Default 1. */

@@ -1,5 +1,6 @@
 import type { Family } from "../../../kernel/ip/address.ts";
 import { familyOf } from "../../../kernel/ip/address.ts";
+import { check } from "../../../kernel/syscall/syscalls.ts";
 import { attemptByPacket } from "./packet_attempt.ts";
 import type { Protocol } from "./protocol.ts";
 import { isSameToken } from "./protocol.ts";
@@ -38,7 +39,7 @@ export const sctp: Protocol = {
     });
   },
 
-  attempt(poller, { from, to }, token, verdict) {
+  attempt(poller, { from, to, source }, token, verdict) {
     const family = familyOf(to.address);
     const sourcePort = FIRST_SOURCE_PORT + (attempts++ % SOURCE_PORTS);
     // An initiate tag must not be zero (RFC 9260 section 3.3.2).
@@ -62,6 +63,7 @@ export const sctp: Protocol = {
       );
     };
     const socket = ProbeSocket.open(from, family, SocketType.RAW, IPPROTO_SCTP);
+    if (source !== undefined) check(socket.bindOwn(family, 0, source), "bind a sender of SCTP");
     return attemptByPacket(poller, { socket, to: { address: to.address, port: 0 }, packet, isAnswer }, verdict);
   },
 };

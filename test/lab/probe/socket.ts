@@ -1,5 +1,5 @@
-import type { Family } from "../../../kernel/ip/address.ts";
-import { familyOf, formatAddress } from "../../../kernel/ip/address.ts";
+import type { Address, Family } from "../../../kernel/ip/address.ts";
+import { familyOf, formatAddress, parseAddress } from "../../../kernel/ip/address.ts";
 import { Errno } from "../../../kernel/syscall/errno.ts";
 import { check } from "../../../kernel/syscall/syscalls.ts";
 import type { LabCalls } from "../libc.ts";
@@ -20,6 +20,7 @@ const IPPROTO_IP = 0;
 const IP_RECVERR = 11;
 const IPV6_RECVERR = 25;
 const LARGEST_DATAGRAM = 65_536;
+const ANY = { 4: parseAddress("0.0.0.0"), 6: parseAddress("::") } as const;
 
 /** What a receive brought: bytes, the end of the stream, nothing yet, or a refusal with its (positive) errno. */
 export type Received =
@@ -56,6 +57,16 @@ export class ProbeSocket {
     );
     if (family === 6 && type !== SocketType.RAW) calls.setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, intBytes(1));
     return new ProbeSocket(fd, calls);
+  }
+
+  /**
+   * Takes a local port, which nobody else may have then; 0 is one of the kernel's choice.
+   *
+   * @param address one of this namespace; undefined leaves it to the route
+   * @returns minus the errno where the port is taken or the address not of this namespace
+   */
+  bindOwn(family: Family, port: number, address?: Address): number {
+    return this.#calls.bind(this.fd, encodeEndpoint({ address: address ?? ANY[family], port }));
   }
 
   /** Connects, and from then on learns of every ICMP error the kernel attributes to this socket (ip(7), IP_RECVERR). */

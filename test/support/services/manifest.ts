@@ -9,6 +9,7 @@ export interface ManifestEndpoint {
   readonly address: Address;
   readonly nodeName: string;
   readonly conditions?: Readonly<Record<"ready" | "serving" | "terminating", boolean>>;
+  readonly hints?: Readonly<Partial<Record<"forZones" | "forNodes", readonly { readonly name: string }[]>>>;
 }
 
 /** A Service with a port of each protocol and slices of its endpoints, as a text of manifests. */
@@ -44,4 +45,15 @@ export function serviceManifest(
     ...(status === undefined ? {} : { status }),
   };
   return [service, ...slices].map((object) => `---\n${JSON.stringify(object)}\n`).join("");
+}
+
+/** A Node object with its internal addresses, and its zone if it has one. */
+export function nodeManifest(name: string, addresses: readonly string[], zone?: string): string {
+  const node = {
+    apiVersion: "v1",
+    kind: "Node",
+    metadata: { name, labels: zone === undefined ? {} : { "topology.kubernetes.io/zone": zone } },
+    status: { addresses: addresses.map((address) => ({ type: "InternalIP", address })) },
+  };
+  return `---\n${JSON.stringify(node)}\n`;
 }

@@ -1,10 +1,11 @@
 import assert from "node:assert/strict";
+import { isDeepStrictEqual } from "node:util";
 import type { AttachmentRecord } from "../../../ipam/attachment.ts";
 import { listAttachments } from "../../../ipam/attachment.ts";
 import { systemFileSystem } from "../../../ipam/file_system.ts";
 import type { Address } from "../../../kernel/ip/address.ts";
 import { familyOf } from "../../../kernel/ip/address.ts";
-import type { Table } from "../../../kernel/nftables/object.ts";
+import type { Cidr } from "../../../kernel/ip/cidr.ts";
 import { NftablesSocket } from "../../../kernel/nftables/socket.ts";
 import { realClock } from "../../../policyd/clock.ts";
 import { Ruleset } from "../../../policyd/dataplane/ruleset.ts";
@@ -12,18 +13,14 @@ import { withVersion } from "../../../policyd/dataplane/schema.ts";
 import { recordingLogger } from "../../../policyd/log/recording_logger.ts";
 import { attachmentElements } from "../../../policyd/node/attachment_elements.ts";
 import { nodeTables } from "../../../policyd/node/tables.ts";
-import { compileService } from "../../../policyd/services/compile/compile_service.ts";
-import {
-  localPodElements,
-  nodePortElements,
-  podRangeElements,
-} from "../../../policyd/services/compile/node_elements.ts";
-import { services } from "../../../policyd/services/compile/services_part.ts";
+import type { ClusterObject } from "../../../policyd/cluster/model.ts";
+import type { NodePortAddresses, ServiceRules } from "../../../policyd/services/compile/context.ts";
+import { serviceElements, ServicesDataplane } from "../../../policyd/services/services_dataplane.ts";
 import { add } from "../../lab/cni.ts";
 import type { Lab, LabPod } from "../../lab/lab.ts";
 import type { WiredNode } from "../../lab/topology.ts";
 import { NODE_CONFIGURATION } from "../guard/guarded_node.ts";
-import { indexed, readScenario, SERVICE_RULES } from "./scenario.ts";
+import { readScenario, SERVICE_RULES } from "./scenario.ts";
 
 /** A pod as the plugin wires it. */
 export interface ServicedPod {
@@ -32,40 +29,43 @@ export interface ServicedPod {
   readonly addresses: Readonly<Record<4 | 6, Address>>;
 }
 
-/** The node's tables with Services in them, without elements. */
-export function servicedTables(): readonly Table[] {
-  const part = services(SERVICE_RULES);
-  return nodeTables(NODE_CONFIGURATION).map((table) =>
-    table.family === "inet"
-      ? { ...table, sets: [...table.sets, ...part.sets], chains: [...table.chains, ...part.chains] }
-      : table,
-  );
+/** What a daemon's configuration says of Services; by default what the daemon's own defaults are. */
+export interface ServicedNodeOptions {
+  readonly rules?: Partial<ServiceRules>;
+  readonly nodePortAddresses?: NodePortAddresses;
+  readonly refuseExternalIps?: boolean;
 }
 
-/** A node whose tables are the daemon's, with Services compiled from texts. */
+/** A node whose tables are the daemon's, with Services from texts, and which does at once what it is told. */
 export class ServicedNode implements Disposable {
   readonly wired: WiredNode;
   readonly #lab: Lab;
+  readonly #podCidrs: readonly Cidr[];
   readonly #kernel: NftablesSocket;
-  readonly #ruleset: Ruleset;
-  #owners: ReadonlySet<string> = new Set();
+  readonly #records: AttachmentRecord[] = [];
+  #objects: ReadonlyMap<string, ClusterObject> = new Map();
+  #ruleset: Ruleset;
+  #dataplane: ServicesDataplane;
 
-  constructor(lab: Lab, wired: WiredNode, podCidrs: WiredNode["podCidrs"][number][]) {
+  constructor(lab: Lab, wired: WiredNode, podCidrs: readonly Cidr[], options: ServicedNodeOptions = {}) {
     this.#lab = lab;
     this.wired = wired;
+    this.#podCidrs = podCidrs;
     this.#kernel = wired.node.inside(() => new NftablesSocket(lab.calls));
-    this.#ruleset = new Ruleset({
-      kernel: this.#kernel,
-      clock: realClock,
-      logger: recordingLogger(),
-      tables: servicedTables().map(withVersion),
-      minSyncPeriod: 0,
-      syncPeriod: 3_600_000,
-    });
-    this.#ruleset.claim("pod ranges", podRangeElements(podCidrs));
-    this.#ruleset.claim("node ports", nodePortElements([], []));
-    this.#ruleset.start();
-    this.#flush();
+    this.#ruleset = this.#newRuleset(options);
+    this.#dataplane = this.#newDataplane(options);
+    this.#begin();
+  }
+
+  /** What a new daemon with another configuration does: it takes over the tables, and what is in them stays. */
+  restart(options: ServicedNodeOptions): void {
+    this.#ruleset.stop();
+    this.#ruleset = this.#newRuleset(options);
+    this.#dataplane = this.#newDataplane(options);
+    for (const record of this.#records) this.#claim(record);
+    const objects = [...this.#objects.values()];
+    this.#dataplane.apply(objects.map((object) => ({ type: "set", kind: object.kind, key: object.key, object })));
+    this.#begin();
   }
 
   /** Wires a pod and lets the node know it. */
@@ -79,24 +79,25 @@ export class ServicedNode implements Disposable {
       (family) => record?.addresses.find(({ address }) => familyOf(address) === family)?.address,
     );
     assert.ok(record !== undefined && v4 !== undefined && v6 !== undefined);
-    this.#ruleset.claim(`attachment ${name}`, attachmentElements(record));
-    this.#ruleset.claim(`local pod ${name}`, localPodElements([v4, v6]));
+    this.#records.push(record);
+    this.#claim(record);
     this.#flush();
     return { namespace, record, addresses: { 4: v4, 6: v6 } };
   }
 
-  /** Makes the node's Services those of a text of manifests, and no others. */
+  /** Makes the cluster's objects those of a text of manifests, and no others. */
   apply(manifests: string): void {
-    const { index, context } = indexed(readScenario(manifests), this.wired.node.name);
-    const owners = new Set<string>();
-    for (const object of readScenario(manifests)) {
-      if (object.kind !== "Service") continue;
-      const owner = `Service ${object.key}`;
-      owners.add(owner);
-      this.#ruleset.claim(owner, compileService(object, index.slicesOf(object.key), context).claims);
-    }
-    for (const owner of this.#owners) if (!owners.has(owner)) this.#ruleset.claim(owner, []);
-    this.#owners = owners;
+    const after = new Map(readScenario(manifests).map((object) => [`${object.kind} ${object.key}`, object]));
+    const gone = [...this.#objects].filter(([id]) => !after.has(id)).map(([, object]) => object);
+    // What is as it was is no news, as for the daemon's own sources.
+    const changed = [...after].flatMap(([id, object]) =>
+      isDeepStrictEqual(object, this.#objects.get(id)) ? [] : [object],
+    );
+    this.#dataplane.apply([
+      ...gone.map(({ kind, key }) => ({ type: "delete", kind, key }) as const),
+      ...changed.map((object) => ({ type: "set", kind: object.kind, key: object.key, object }) as const),
+    ]);
+    this.#objects = after;
     this.#flush();
   }
 
@@ -105,6 +106,49 @@ export class ServicedNode implements Disposable {
     const text = this.wired.node.exec("nft", ["list", "table", "inet", "drawbridge"]);
     const counts = text.matchAll(new RegExp(`packets (\\d+) bytes \\d+ drop comment "${reason}"`, "g"));
     return [...counts].reduce((sum, [, packets]) => sum + Number(packets), 0);
+  }
+
+  /** What nft lists of the inet table's sets and maps, without counts and what rules have written there. */
+  elements(): string {
+    const listing = this.wired.node.exec("nft", ["list", "table", "inet", "drawbridge"]);
+    const sets = listing.slice(0, listing.indexOf("\tchain ")).replaceAll(/ counter packets \d+ bytes \d+/g, "");
+    const isWrittenByRules = (set: string): boolean => /^\tmap client[46] /.test(set);
+    return sets
+      .split(/^(?=\t(?:map|set) )/m)
+      .filter((set) => !isWrittenByRules(set))
+      .join("");
+  }
+
+  #newRuleset({ rules }: ServicedNodeOptions): Ruleset {
+    return new Ruleset({
+      kernel: this.#kernel,
+      clock: realClock,
+      logger: recordingLogger(),
+      tables: nodeTables({ ...NODE_CONFIGURATION, services: { ...SERVICE_RULES, ...rules } }).map(withVersion),
+      minSyncPeriod: 0,
+      syncPeriod: 3_600_000,
+    });
+  }
+
+  #newDataplane({ nodePortAddresses = [], refuseExternalIps = false }: ServicedNodeOptions): ServicesDataplane {
+    return new ServicesDataplane({
+      nodeName: this.wired.node.name,
+      ruleset: this.#ruleset,
+      podCidrs: this.#podCidrs,
+      nodePortAddresses,
+      refuseExternalIps,
+    });
+  }
+
+  #claim(record: AttachmentRecord): void {
+    const { containerId } = record;
+    this.#ruleset.claim(`attachment ${containerId}`, [...attachmentElements(record), ...serviceElements(record)]);
+  }
+
+  #begin(): void {
+    this.#dataplane.synced();
+    this.#ruleset.start();
+    this.#flush();
   }
 
   #flush(): void {

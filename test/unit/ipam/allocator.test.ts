@@ -67,7 +67,7 @@ describe("ipam/allocator: candidates", () => {
     assert.deepEqual(texts(candidates(bottom, undefined)), ["0.0.0.2"]);
   });
 
-  it("steps over an excluded /65 of a /64 at once", () => {
+  it("DS-04: steps over an excluded /65 of a /64 at once", () => {
     const set = rangeSet({ subnet: "fd00::/64", exclude: ["fd00::/65"] });
     const [first] = candidates(set, undefined);
     assert.deepEqual(first, parseAddress("fd00::8000:0:0:0"));

@@ -1,0 +1,94 @@
+import assert from "node:assert/strict";
+import type { Address } from "../../kernel/ip/address.ts";
+import { familyOf, formatAddress } from "../../kernel/ip/address.ts";
+import type { LabNamespace } from "../lab/namespace.ts";
+import { Poller } from "../lab/probe/poller.ts";
+import { UPLINK } from "../lab/topology.ts";
+import { bulkServer, exchangeBulk } from "../support/services/bulk.ts";
+import { requireBridgeNetfilter, requireKernel } from "../support/privilege.ts";
+import { SERVICE_PORT, serviceManifest } from "../support/services/manifest.ts";
+import type { ServicedPod } from "../support/services/serviced_node.ts";
+import type { Pair } from "../support/services/traffic_lab.ts";
+import { CLUSTER_IPS, FAMILIES, pairOf, textsOf, TrafficLab } from "../support/services/traffic_lab.ts";
+
+const BALANCER = pairOf("203.0.113.5", "2001:db8:5::5");
+const NODE_PORT = 40_080;
+const BULK_PORT = 8090;
+/** Of the link between the router and node2, in the middle of all paths there; all else has 1500. */
+const SMALL_MTU = 1300;
+const BYTES = 60_000;
+
+for (const bridgeNetfilter of [true, false]) {
+  describe(`a small MTU on the way, br_netfilter ${bridgeNetfilter ? "on" : "off"}`, function () {
+    this.timeout(60_000);
+    let on: TrafficLab;
+    let poller: Poller;
+
+    before(function () {
+      requireKernel(this);
+      if (bridgeNetfilter) requireBridgeNetfilter(this);
+      on = new TrafficLab("mtu", bridgeNetfilter);
+      const { router, node2 } = on.nodes;
+      router.exec("ip", ["link", "set", "to-node2", "mtu", String(SMALL_MTU)]);
+      node2.node.exec("ip", ["link", "set", UPLINK, "mtu", String(SMALL_MTU)]);
+      on.route([CLUSTER_IPS, BALANCER]);
+      poller = new Poller(on.lab.calls);
+      for (const { namespace, addresses } of [on.near, on.far]) {
+        for (const family of FAMILIES) bulkServer(poller, { namespace, address: addresses[family], port: BULK_PORT });
+      }
+    });
+
+    after(() => {
+      poller?.close();
+      on?.[Symbol.dispose]();
+    });
+
+    const bulk = (endpoint: ServicedPod, spec: Readonly<Record<string, unknown>> = {}): string => {
+      const ingress = FAMILIES.map((family) => ({ ip: formatAddress(BALANCER[family]) }));
+      const fields = { type: "LoadBalancer", status: { loadBalancer: { ingress } }, ...spec };
+      const text = serviceManifest("bulk", textsOf(CLUSTER_IPS), on.at(endpoint), fields, NODE_PORT);
+      return text.replaceAll(`"port":8080`, `"port":${BULK_PORT}`);
+    };
+
+    /** What is in a namespace's routing caches of a destination: the MTUs it was told. */
+    const told = (namespace: LabNamespace, destination: Address): string => {
+      const family = familyOf(destination) === 4 ? "-4" : "-6";
+      return namespace.exec("ip", [family, "route", "get", formatAddress(destination)]);
+    };
+
+    /** Much goes there and comes back, for which both ends have to hear of the small MTU. */
+    const exchange = async (from: LabNamespace, to: Pair, port: number): Promise<void> => {
+      for (const family of FAMILIES) {
+        const received = await exchangeBulk(poller, from, { address: to[family], port }, BYTES);
+        assert.equal(received, BYTES, `IPv${family} from ${from.name}`);
+      }
+    };
+
+    it("LB-07 DS-12: a pod hears of it through a cluster IP, and so does the endpoint", async () => {
+      on.here.apply(bulk(on.far));
+      await exchange(on.client.namespace, CLUSTER_IPS, SERVICE_PORT);
+      for (const family of FAMILIES) {
+        assert.match(told(on.client.namespace, CLUSTER_IPS[family]), /mtu 1300/);
+        assert.match(told(on.far.namespace, on.client.addresses[family]), /mtu 1300/);
+      }
+    });
+
+    it("LB-07 DS-12: a client outside hears of it through a balancer's address, hidden behind the node as it is", async () => {
+      on.here.apply(bulk(on.far));
+      const outside = on.stranger("stranger", pairOf("198.51.100.1", "2001:db8:c::1"));
+      await exchange(outside, BALANCER, SERVICE_PORT);
+      for (const family of FAMILIES) assert.match(told(outside, BALANCER[family]), /mtu 1300/);
+    });
+
+    it("LB-07 DS-12: an endpoint hears of it, whether it sees the node or the client", async () => {
+      on.here.apply(bulk(on.near));
+      await exchange(on.far.namespace, on.addressesOf("node1"), NODE_PORT);
+      on.here.apply(bulk(on.near, { externalTrafficPolicy: "Local" }));
+      await exchange(on.far.namespace, BALANCER, SERVICE_PORT);
+      for (const family of FAMILIES) {
+        assert.match(told(on.near.namespace, on.far.addresses[family]), /mtu 1300/);
+        assert.match(told(on.far.namespace, BALANCER[family]), /mtu 1300/);
+      }
+    });
+  });
+}

@@ -1,0 +1,38 @@
+import assert from "node:assert/strict";
+import process from "node:process";
+import { NftablesSocket } from "../../kernel/nftables/socket.ts";
+import { createLab } from "../lab/lab.ts";
+import { requireKernel } from "../support/privilege.ts";
+import { randomFrom } from "../support/random.ts";
+import { runIncrementally } from "../support/services/incremental.ts";
+import { TABLES } from "../support/services/random_node.ts";
+
+const EVENTS = process.env["DRAWBRIDGE_FULL"] === "1" ? 10_000 : 1000;
+
+describe("Services in a kernel that fails", () => {
+  before(function () {
+    requireKernel(this);
+  });
+
+  it(`DP-11: after ${EVENTS} random events it has what a fresh build has in an empty namespace`, function () {
+    this.timeout(600_000);
+    using lab = createLab("incremental");
+    const seed = Date.now() >>> 0;
+    console.log(`      seed ${seed}`);
+    let builds = 0;
+    const open = (name: string): NftablesSocket => lab.namespace(name).inside(() => new NftablesSocket(lab.calls));
+    const kernel = open("node");
+    const outcome = runIncrementally({
+      events: EVENTS,
+      compareEvery: EVENTS / 5,
+      random: randomFrom(seed),
+      kernel,
+      tables: TABLES,
+      fresh: () => open(`fresh${builds++}`),
+    });
+    console.log(`      ${JSON.stringify(outcome)}`);
+    assert.equal(outcome.comparisons, 5);
+    assert.ok(outcome.faults > EVENTS / 40, JSON.stringify(outcome));
+    kernel.close();
+  });
+});

@@ -1,0 +1,196 @@
+import * as fc from "fast-check";
+
+/**
+ * The addresses of a cluster of two nodes, n1 and n2, all of IPv4. Few of each, so that what belongs together meets
+ * often, and so does what must not.
+ */
+export interface Places {
+  readonly clusterIps: readonly string[];
+  /** One of them may be an address of n1. */
+  readonly externalIps: readonly string[];
+  readonly balancerIps: readonly string[];
+  /** Addresses of n1, the one of its Node object first. */
+  readonly nodeIps: readonly [string, ...string[]];
+  /** The address of n2. */
+  readonly otherNode: string;
+  readonly localPods: readonly string[];
+  readonly remotePods: readonly string[];
+  /** Endpoints that are no pods. */
+  readonly others: readonly { readonly address: string; readonly nodeName: string | undefined }[];
+  /** Senders that come from elsewhere, pods of n2 among them. */
+  readonly outside: readonly string[];
+  /** What a load balancer may be restricted to; each outside sender is in some and not in others. */
+  readonly sourceRanges: readonly [string, string, string];
+  /** Those of n1 and of n2. */
+  readonly podCidrs: readonly [string, string];
+  /** What `nodePortAddresses` may be: a prefix with some of n1's addresses. */
+  readonly chosenNodePorts: string;
+}
+
+export const SERVICE_PORTS = [80, 443];
+export const TARGET_PORTS = [8080, 9090];
+/** Those of the first Service; each further one's are ten higher. */
+export const NODE_PORTS = [30_001, 30_002, 30_003];
+const PROTOCOLS = ["TCP", "UDP", "SCTP"] as const;
+
+const ENFORCED = { "drawbridge.dev/enforce-source-ranges": "true" };
+
+const policy = fc.constantFrom("Cluster", "Local");
+const some = (values: readonly string[]) => fc.uniqueArray(fc.constantFrom(...values), { maxLength: 2 });
+const rarely = fc.integer({ min: 1, max: 12 }).map((number) => number === 7);
+
+const conditions = fc.constantFrom(
+  undefined,
+  { ready: true },
+  { ready: true, serving: true, terminating: false },
+  { ready: true, serving: true, terminating: false },
+  { ready: true, serving: true, terminating: false },
+  { ready: false, serving: true, terminating: true },
+  { ready: false, serving: false, terminating: true },
+  { ready: false },
+);
+
+const hints = fc.oneof(
+  { weight: 2, arbitrary: fc.constant({}) },
+  {
+    weight: 3,
+    arbitrary: fc.record(
+      {
+        forZones: fc.constantFrom([{ name: "a" }], [{ name: "b" }], [{ name: "a" }, { name: "b" }]),
+        forNodes: fc.constantFrom([{ name: "n1" }], [{ name: "n2" }]),
+      },
+      { requiredKeys: [] },
+    ),
+  },
+);
+
+function endpointLists({ localPods, remotePods, others }: Places) {
+  const on = (nodeName: string, addresses: readonly string[]) =>
+    fc.record({ address: fc.constantFrom(...addresses), nodeName: fc.constant(nodeName) });
+  const endpoint = fc
+    .record({
+      place: fc.oneof(
+        { weight: 4, arbitrary: on("n1", localPods) },
+        { weight: 4, arbitrary: on("n2", remotePods) },
+        { weight: 1, arbitrary: fc.constantFrom(...others) },
+      ),
+      conditions,
+      hints,
+    })
+    .map(({ place: { address, nodeName }, ...rest }) => ({ addresses: [address], nodeName, ...rest }));
+  return fc.oneof(
+    { weight: 6, arbitrary: fc.array(endpoint, { minLength: 1, maxLength: 4 }) },
+    // Those of one kind, as the control plane writes hints: all endpoints have them or none.
+    {
+      weight: 3,
+      arbitrary: fc
+        .record({
+          list: fc.array(endpoint, { minLength: 2, maxLength: 4 }),
+          hint: fc.constantFrom("forZones", "forNodes"),
+        })
+        .map(({ list, hint }) => list.map((one) => ({ ...one, hints: { [hint]: ownHint(hint, one.nodeName) } }))),
+    },
+  );
+}
+
+function ownHint(hint: string, nodeName: string | undefined): readonly object[] {
+  if (hint === "forNodes") return [{ name: nodeName ?? "n2" }];
+  return [{ name: nodeName === "n1" ? "a" : "b" }];
+}
+
+function services(places: Places) {
+  const { sourceRanges } = places;
+  const slice = fc.record({ port: fc.constantFrom(...TARGET_PORTS), endpoints: endpointLists(places) });
+  return fc.record({
+    clusterIP: fc.constantFrom(...places.clusterIps),
+    isHeadless: rarely,
+    isOthers: rarely,
+    protocols: fc.uniqueArray(fc.constantFrom(...PROTOCOLS), { minLength: 1, maxLength: 2 }),
+    port: fc.constantFrom(...SERVICE_PORTS),
+    nodePort: fc.constantFrom(0, ...NODE_PORTS),
+    externalIPs: some(places.externalIps),
+    ingress: some(places.balancerIps),
+    ipMode: fc.constantFrom("VIP", "VIP", "VIP", "Proxy"),
+    ranges: fc.constantFrom([], [], [], [], sourceRanges.slice(0, 2), sourceRanges.slice(0, 1), sourceRanges.slice(2)),
+    externalTrafficPolicy: policy,
+    internalTrafficPolicy: policy,
+    isEnforced: rarely,
+    hasAffinity: rarely,
+    slices: fc.oneof(
+      { weight: 1, arbitrary: fc.array(slice, { maxLength: 0 }) },
+      { weight: 9, arbitrary: fc.array(slice, { minLength: 1, maxLength: 2 }) },
+    ),
+  });
+}
+
+/** What a random Service is made of. */
+export type RandomService = ReturnType<typeof services> extends fc.Arbitrary<infer T> ? T : never;
+
+/** A Service and its slices as the API has them; their names and its node ports follow from the index. */
+export function serviceManifests(one: RandomService, index: number): readonly object[] {
+  const name = `s${index}`;
+  const ports = one.protocols.map((protocol) => ({ name: protocol.toLowerCase(), protocol, port: one.port }));
+  const labels = one.isOthers ? { "service.kubernetes.io/service-proxy-name": "mesh" } : {};
+  const nodePort = one.nodePort === 0 ? undefined : one.nodePort + 10 * index;
+  return [
+    {
+      apiVersion: "v1",
+      kind: "Service",
+      metadata: { name, labels, annotations: one.isEnforced ? ENFORCED : {} },
+      spec: {
+        type: one.ingress.length > 0 ? "LoadBalancer" : nodePort === undefined ? "ClusterIP" : "NodePort",
+        clusterIP: one.isHeadless ? "None" : one.clusterIP,
+        ports: ports.map((port) => ({ ...port, nodePort })),
+        externalIPs: one.externalIPs,
+        loadBalancerSourceRanges: one.ranges,
+        externalTrafficPolicy: one.externalTrafficPolicy,
+        internalTrafficPolicy: one.internalTrafficPolicy,
+        sessionAffinity: one.hasAffinity ? "ClientIP" : "None",
+      },
+      status: { loadBalancer: { ingress: one.ingress.map((ip) => ({ ip, ipMode: one.ipMode })) } },
+    },
+    ...one.slices.map(({ port, endpoints }, number) => ({
+      apiVersion: "discovery.k8s.io/v1",
+      kind: "EndpointSlice",
+      metadata: { name: `${name}-${number}`, labels: { "kubernetes.io/service-name": name } },
+      addressType: "IPv4",
+      ports: ports.map(({ name: portName, protocol }) => ({ name: portName, protocol, port })),
+      endpoints,
+    })),
+  ];
+}
+
+/** Both nodes as the API has them. */
+export function nodeManifests({ nodeIps: [first], otherNode, podCidrs }: Places): readonly object[] {
+  return [
+    { name: "n1", internal: first, pods: podCidrs[0], zone: "a" },
+    { name: "n2", internal: otherNode, pods: podCidrs[1], zone: "b" },
+  ].map(({ name, internal, pods, zone }) => ({
+    apiVersion: "v1",
+    kind: "Node",
+    metadata: { name, labels: { "topology.kubernetes.io/zone": zone } },
+    spec: { podCIDRs: [pods] },
+    status: { addresses: [{ type: "InternalIP", address: internal }] },
+  }));
+}
+
+/** One to four Services, and the configuration of the node. */
+export interface RandomCluster {
+  readonly services: readonly RandomService[];
+  readonly nodePortAddresses: readonly string[];
+  readonly refuseExternalIps: boolean;
+}
+
+/** Random Services with endpoints at the given places. */
+export function randomClusters(places: Places): fc.Arbitrary<RandomCluster> {
+  return fc.record({
+    services: fc.array(services(places), { minLength: 1, maxLength: 4 }),
+    nodePortAddresses: fc.constantFrom([], [], ["primary"], [places.chosenNodePorts]),
+    refuseExternalIps: rarely,
+  });
+}
+
+/** All objects of a cluster, in IPv4. */
+export function clusterManifests(places: Places, { services: list }: RandomCluster): readonly object[] {
+  return [...nodeManifests(places), ...list.flatMap(serviceManifests)];
+}

@@ -1,0 +1,62 @@
+import assert from "node:assert/strict";
+import type { Verdict } from "../../../policyd/services/evaluate/verdict.ts";
+
+/** What a generator of clusters and packets has to meet. */
+const FEATURES = (
+  "translate pass drop reject ClusterIP externalIP LoadBalancer NodePort hairpin masqueraded kept " +
+  "source-range no-local-endpoint no-endpoints no-such-port local-pod node zone-hint node-hint terminating left-out"
+).split(" ");
+
+/** How often verdicts of all kinds, and other features of cases, came up. */
+export class Statistics {
+  readonly #counts = new Map<string, number>();
+  #cases = 0;
+
+  /** @param others features that the verdict does not show */
+  count(verdict: Verdict, others: readonly string[] = []): void {
+    this.#cases++;
+    for (const feature of new Set([...featuresOf(verdict), ...others])) {
+      this.#counts.set(feature, (this.#counts.get(feature) ?? 0) + 1);
+    }
+  }
+
+  /** How often the rarest feature of a case came up so far. */
+  rarity(verdict: Verdict, others: readonly string[] = []): number {
+    return Math.min(...[...featuresOf(verdict), ...others].map((feature) => this.#counts.get(feature) ?? 0));
+  }
+
+  /** One line: every feature with its share in percent. */
+  format(): string {
+    const shares = [...this.#counts].toSorted((a, b) => b[1] - a[1]);
+    return `${this.#cases} cases: ${shares.map(([feature]) => `${feature} ${this.#percent(feature)}`).join(", ")}`;
+  }
+
+  /** @throws AssertionError when a feature is in less than 2 % of the cases, or not 30 to 70 % of them reach an endpoint */
+  check(others: readonly string[] = []): void {
+    const rare = [...FEATURES, ...others].filter((feature) => this.#percent(feature) < 2);
+    assert.deepEqual(rare, [], `rare: ${this.format()}`);
+    const reachable = this.#percent("translate");
+    assert.ok(reachable > 30 && reachable < 70, `${reachable} % are reachable`);
+  }
+
+  #percent(feature: string): number {
+    return Math.round((1000 * (this.#counts.get(feature) ?? 0)) / this.#cases) / 10;
+  }
+}
+
+function featuresOf(verdict: Verdict): readonly string[] {
+  if (verdict.kind === "pass") return ["pass"];
+  if (verdict.kind !== "translate") return [verdict.kind, verdict.reason.type.replaceAll(" ", "-")];
+  const { frontend, route, candidates, endpoints } = verdict;
+  return [
+    "translate",
+    frontend.type,
+    route.because.replaceAll(" ", "-"),
+    ...candidates.flatMap(({ masquerade, because }) => [
+      masquerade.because,
+      masquerade.masqueraded ? "masqueraded" : "kept",
+      ...because.map(({ type }) => (type === "serving while terminating" ? "terminating" : type.replaceAll(" ", "-"))),
+    ]),
+    ...(endpoints.leftOut.length > 0 ? ["left-out"] : []),
+  ];
+}

@@ -1,0 +1,100 @@
+import type { Family } from "../../../../kernel/ip/address.ts";
+import { evaluate } from "../../../../policyd/services/evaluate/evaluate.ts";
+import type { Packet } from "../../../../policyd/services/evaluate/packet.ts";
+import type { Verdict } from "../../../../policyd/services/evaluate/verdict.ts";
+import type { ServiceWorld } from "../../../../policyd/services/evaluate/world.ts";
+import { storeOf } from "../../evaluate/store.ts";
+import type { NodePlace, Place } from "./places.ts";
+import { CLIENTS, entryNode, isPlace, PODS } from "./places.ts";
+import type { Probe, Transport } from "./row.ts";
+import { AcceptanceWorld } from "./world.ts";
+
+const PROTOCOLS = { tcp: "TCP", udp: "UDP", sctp: "SCTP" } as const;
+
+/** What becomes of a probe, in the words of the table: whom each endpoint sees, or why nobody is met. */
+export type Outcome = ReadonlyMap<Place, Place> | "refused" | "no local endpoint" | "source not allowed" | "nobody";
+
+/** The evaluator over the document's cluster, with the document's addresses. */
+export class DocumentEvaluator {
+  readonly #world = new AcceptanceWorld();
+  readonly #nodes: Readonly<Record<NodePlace, ServiceWorld>>;
+
+  constructor() {
+    const store = storeOf(this.#world.manifests());
+    const world = (nodeName: NodePlace): ServiceWorld => ({
+      nodeName,
+      services: [...store.services.values()],
+      endpointSlices: [...store.endpointSlices.values()],
+      nodes: [...store.nodes.values()],
+      localPods: this.#addresses(PODS[nodeName]),
+      nodeAddresses: this.#addresses([nodeName, `${nodeName} bridge`, "localhost"]),
+      configuration: { nodePortAddresses: [], refuseExternalIps: false, tcpReset: false, clusterCidrs: [] },
+    });
+    this.#nodes = { n1: world("n1"), n2: world("n2") };
+  }
+
+  /** What becomes of a probe from one place; a packet that a node lets pass to the other one is judged there. */
+  outcome(probe: Pick<Probe, "to">, from: Place, protocol: Transport, family: Family): Outcome {
+    const first = entryNode(from, probe.to);
+    const name = probe.to.slice(0, probe.to.lastIndexOf(":"));
+    const verdict = this.#verdict(first, this.#packet(probe.to, from, protocol, family, first));
+    const isForTheOther = (name === "n1" || name === "n2") && name !== first;
+    if (verdict.kind === "pass" && isForTheOther) {
+      const there = this.#verdict(name, { ...this.#packet(probe.to, from, protocol, family, name), entry: "outside" });
+      return this.#inWords(there, name, from, family) ?? "nobody";
+    }
+    if (verdict.kind === "pass" && isPod(name)) return new Map([[name, from]]);
+    return this.#inWords(verdict, first, from, family) ?? "nobody";
+  }
+
+  #verdict(node: NodePlace, packet: Packet): Verdict {
+    return evaluate(this.#nodes[node], packet);
+  }
+
+  #packet(to: string, from: Place, protocol: Transport, family: Family, node: NodePlace): Packet {
+    const { address, port } = this.#world.socketOf(to, family);
+    const isClient = CLIENTS.some((client) => client === from);
+    const isOwn = to.startsWith("localhost");
+    return {
+      entry: isClient ? "outside" : from === node ? "node" : "pod",
+      protocol: PROTOCOLS[protocol],
+      source: this.#world.addressOf(isOwn ? "localhost" : from, family),
+      sourcePort: 40_000,
+      destination: address,
+      destinationPort: port,
+    };
+  }
+
+  #inWords(verdict: Verdict, node: NodePlace, from: Place, family: Family): Outcome | undefined {
+    switch (verdict.kind) {
+      case "pass":
+        return undefined;
+      case "reject":
+        return verdict.reply === "port unreachable" ? "refused" : undefined;
+      case "drop":
+        if (verdict.reason.type === "source range") return "source not allowed";
+        return verdict.reason.type === "no local endpoint" ? "no local endpoint" : undefined;
+      case "translate":
+        return new Map(
+          verdict.candidates.map(({ destination, masquerade, isRejected }) => {
+            const place = this.#placeOf(destination.address, family);
+            if (place === undefined || isRejected) throw new Error(`no place has ${String(destination.address)}`);
+            const isHere = PODS[node].includes(place);
+            return [place, masquerade.masqueraded ? (isHere ? `${node} bridge` : node) : from] as const;
+          }),
+        );
+    }
+  }
+
+  #placeOf(address: Packet["source"], family: Family): Place | undefined {
+    return [...PODS.n1, ...PODS.n2, "far" as const].find((place) => this.#world.addressOf(place, family) === address);
+  }
+
+  #addresses(places: readonly Place[]): ReadonlySet<Packet["source"]> {
+    return new Set(places.flatMap((place) => ([4, 6] as const).map((family) => this.#world.addressOf(place, family))));
+  }
+}
+
+function isPod(name: string): name is Place {
+  return isPlace(name) && (PODS.n1.includes(name) || PODS.n2.includes(name));
+}

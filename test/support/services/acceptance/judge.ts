@@ -1,0 +1,258 @@
+import type { ConntrackEntry } from "../../../../kernel/conntrack/entry.ts";
+import { ConntrackStatus } from "../../../../kernel/conntrack/entry.ts";
+import type { Family } from "../../../../kernel/ip/address.ts";
+import { formatAddress } from "../../../../kernel/ip/address.ts";
+import { formatTuple } from "../../../../kernel/conntrack/tuple.ts";
+import { Errno, errnoText } from "../../../../kernel/syscall/errno.ts";
+import { socketText } from "../../../../policyd/services/compile/socket_address.ts";
+import type { Choices, Measured, Result, Shot } from "./measured.ts";
+import { clientKey, healthUrl, specialKey, stickyKey } from "./measured.ts";
+import type { NodePlace, Place } from "./places.ts";
+import { NODES } from "./places.ts";
+import type { FailingProbe, Further, Probe, ReachingProbe, Row, Transport } from "./row.ts";
+import type { AcceptanceWorld } from "./world.ts";
+
+/** What the kernel may take to begin a time anew and nft to print it. */
+const CLOCK_MILLISECONDS = 500;
+const WINDOW_MILLISECONDS = 120_000;
+const TRANSLATED = ConntrackStatus.SOURCE_NAT | ConntrackStatus.DESTINATION_NAT;
+
+/** Holds what was measured against rows, one family at a time. */
+export class Judge {
+  readonly #world: AcceptanceWorld;
+  readonly #measured: Measured;
+  readonly #family: Family;
+
+  constructor(world: AcceptanceWorld, measured: Measured, family: Family) {
+    this.#world = world;
+    this.#measured = measured;
+    this.#family = family;
+  }
+
+  /** What is otherwise than the row says, each thing once; nothing where all is so. */
+  problems(row: Row): readonly string[] {
+    const found = [
+      ...(row.probes ?? []).flatMap((probe) => this.#probeProblems(row, probe)),
+      ...(row.further ?? []).flatMap((further) => this.#furtherProblems(row, further)),
+    ];
+    return [...new Set(found)];
+  }
+
+  #resultsOf(row: Row, probe?: Probe): readonly Result[] {
+    return this.#measured.results.filter(
+      ({ shot }) => shot.row === row && shot.family === this.#family && (probe === undefined || shot.probe === probe),
+    );
+  }
+
+  #probeProblems(row: Row, probe: Probe): readonly string[] {
+    const results = this.#resultsOf(row, probe);
+    if (results.length === 0) return [`nothing was sent to ${probe.to}`];
+    if ("fails" in probe) return results.flatMap((result) => this.#failureProblems(probe, result));
+    return [...results.flatMap((result) => this.#reachProblems(probe, result)), ...unmet(probe, results)];
+  }
+
+  #reachProblems(probe: ReachingProbe, { shot, reached, seenBy, seenSource, why }: Result): readonly string[] {
+    const about = `${clientKey(shot)} to ${probe.to}`;
+    const sees = seenBy === undefined ? undefined : probe.reaches[seenBy];
+    if (probe.othersIgnored === true && sees === undefined) return [];
+    if (!reached) return [`${about}: ${why}`];
+    if (sees === undefined) return [`${about}: met ${seenBy}`];
+    const expected = this.#world.addressOf(sees === "sender" ? shot.from : sees, this.#family);
+    const seen = seenSource === undefined ? "nobody" : formatAddress(seenSource);
+    if (seenSource !== expected)
+      return [`${about}: ${seenBy} saw ${seen}; expected ${sees}, ${formatAddress(expected)}`];
+    const key = stickyKey(shot);
+    const first = key === undefined ? seenBy : this.#measured.firsts.get(key);
+    return first === seenBy ? [] : [`${about}: met ${seenBy}, and ${first} at first`];
+  }
+
+  #failureProblems(probe: FailingProbe, { shot, reached, seenBy, why }: Result): readonly string[] {
+    const about = `${clientKey(shot)} to ${probe.to}`;
+    if (reached || seenBy !== undefined) return [`${about}: met ${seenBy}`];
+    const socket = this.#world.socketOf(probe.to, this.#family);
+    const isRefused = this.#measured.refusals.some(
+      ({ at, protocol, address, port }) =>
+        at === shot.from && protocol === shot.transport && address === socket.address && port === socket.port,
+    );
+    if (probe.fails === "refused") {
+      const isTold = shot.transport === "sctp" || errnosOf(shot).some((errno) => why === errnoText(errno));
+      return [
+        ...(isRefused ? [] : [`${about}: no ICMP port unreachable`]),
+        ...(isTold ? [] : [`${about}: ${why}; expected a refusal`]),
+      ];
+    }
+    const stray = (probe.spares ?? []).filter((place) => this.#measured.strayArrivals.get(place) !== 0);
+    const problems = [
+      ...(isRefused ? [`${about}: ICMP port unreachable`] : []),
+      ...stray.map((place) => `${about}: something came to ${place}`),
+    ];
+    const flows = NODES.flatMap((node) => this.#flows(node, shot.from, probe.to, shot.transport));
+    if (probe.fails === "nobody") {
+      const translated = flows.filter(({ status }) => (status & TRANSLATED) !== 0);
+      return [...problems, ...translated.map((entry) => `${about}: translated as ${tuplesOf(entry)}`)];
+    }
+    return [
+      ...problems,
+      ...(why.startsWith("no answer") ? [] : [`${about}: ${why}; expected silence`]),
+      ...flows.map((entry) => `${about}: let pass as ${tuplesOf(entry)}`),
+    ];
+  }
+
+  /** What a node tracks as sent from a place to somewhere. */
+  #flows(node: NodePlace, from: Place, to: string, transport?: Transport): readonly ConntrackEntry[] {
+    const source = this.#world.addressOf(from, this.#family);
+    const { address, port } = this.#world.socketOf(to, this.#family);
+    return this.#measured.tracked[node].filter(
+      ({ original }) =>
+        original.source === source &&
+        original.destination === address &&
+        original.destinationPort === port &&
+        (transport === undefined || original.protocol === transport),
+    );
+  }
+
+  #furtherProblems(row: Row, further: Further): readonly string[] {
+    switch (further.type) {
+      case "tracked":
+        return this.#trackedProblems(further);
+      case "untranslated":
+        return this.#untranslatedProblems(further);
+      case "never sent":
+        return this.#sentProblems(further.to);
+      case "clients differ":
+        return this.#differenceProblems(row);
+      case "nothing listens":
+        return this.#listenerProblems(further);
+      case "health":
+        return this.#healthProblems(further);
+      case "not in the tables":
+      case "no translation":
+        return this.#tableProblems(further);
+      case "chosen anew":
+      case "window restarts":
+      case "goes on":
+        return this.#specialProblems(row, further);
+    }
+  }
+
+  #untranslatedProblems({ on, from, to }: Extract<Further, { readonly type: "untranslated" }>): readonly string[] {
+    const flows = this.#flows(on, from, to);
+    if (flows.length === 0) return [`${on} has no flow from ${from} to ${to}`];
+    const translated = flows.filter(({ status }) => (status & TRANSLATED) !== 0);
+    return translated.map((entry) => `${on} has translated ${tuplesOf(entry)}`);
+  }
+
+  #sentProblems(to: string): readonly string[] {
+    const text = socketText(this.#world.socketOf(to, this.#family));
+    if (this.#measured.sent.size === 0) return ["nothing was seen at the uplinks"];
+    return this.#measured.sent.has(text) ? [`a packet to ${text} has left a node`] : [];
+  }
+
+  #listenerProblems({ on, port }: Extract<Further, { readonly type: "nothing listens" }>): readonly string[] {
+    return this.#measured.listening[on].has(port) ? [`somebody listens at port ${port} of ${on}`] : [];
+  }
+
+  #healthProblems({ of, port, status }: Extract<Further, { readonly type: "health" }>): readonly string[] {
+    const url = healthUrl(this.#world.addressOf(of, this.#family), port);
+    const found = this.#measured.health.get(url);
+    return found === status ? [] : [`${url}: ${found ?? "no answer"}; expected ${status}`];
+  }
+
+  #trackedProblems(further: Extract<Further, { readonly type: "tracked" }>): readonly string[] {
+    const { on, from, to, answerFrom, answerTo, protocol = "tcp" } = further;
+    const flows = this.#flows(on, from, to, protocol);
+    const destination = this.#world.addressOf(answerTo, this.#family);
+    const isAsWanted = ({ reply }: ConntrackEntry): boolean =>
+      reply.destination === destination &&
+      answerFrom.some((answer) => {
+        const { address, port } = this.#world.socketOf(answer, this.#family);
+        return reply.source === address && reply.sourcePort === port;
+      });
+    if (flows.some(isAsWanted)) return [];
+    const found = flows.map(tuplesOf).join("; ");
+    return [`${on} has no flow from ${from} to ${to} that ${answerFrom.join(", ")} answers to ${answerTo}: ${found}`];
+  }
+
+  #differenceProblems(row: Row): readonly string[] {
+    const byProtocol = Map.groupBy(this.#resultsOf(row), ({ shot }) => shot.transport);
+    const counts = [...byProtocol.values()].map((results) => new Set(results.map(({ seenBy }) => seenBy)).size);
+    return counts.some((count) => count > 1) ? [] : ["by every protocol all clients have met the same endpoint"];
+  }
+
+  #tableProblems(
+    further: Extract<Further, { readonly type: "not in the tables" | "no translation" }>,
+  ): readonly string[] {
+    const isNamed = further.type === "not in the tables";
+    const address = isNamed
+      ? this.#world.addressOf(further.endpoint, this.#family)
+      : this.#world.socketOf(`${further.service}:0`, this.#family).address;
+    return NODES.flatMap((node) => {
+      const text = this.#measured.tables[node];
+      const maps = mapsWith(text, formatAddress(address));
+      const isMentioned = isNamed && text.includes(further.service);
+      return [
+        ...(isMentioned ? [`${node} has a rule or an element for ${further.service}`] : []),
+        ...maps.map((map) => `${node}: map ${map} has ${formatAddress(address)}`),
+      ];
+    });
+  }
+
+  #specialProblems(
+    row: Row,
+    further: Extract<Further, { readonly type: "chosen anew" | "window restarts" | "goes on" }>,
+  ): readonly string[] {
+    const special = this.#measured.special.get(specialKey(row, this.#family));
+    if (special?.type === "chosen anew") {
+      const { before, after } = special;
+      const isAny = [...after].some(([client, place]) => place !== before.get(client));
+      return [...unserved(before), ...unserved(after), ...(isAny ? [] : ["nobody has met another endpoint"])];
+    }
+    if (special?.type === "window restarts") {
+      const least = WINDOW_MILLISECONDS - special.elapsed - CLOCK_MILLISECONDS;
+      const early = special.left.filter((milliseconds) => milliseconds < least);
+      const count = further.from.length;
+      return [
+        ...(special.left.length === count ? [] : [`${special.left.length} clients remembered; expected ${count}`]),
+        ...early.map((milliseconds) => `${milliseconds} ms are left; expected ${least}`),
+      ];
+    }
+    if (special?.type !== "goes on" || further.type !== "goes on") return ["nothing was measured"];
+    const elsewhere = [...special.last].filter(([, place]) => place !== further.with);
+    return [...special.failures, ...elsewhere.map(([client, place]) => `${client} meets ${place}`)];
+  }
+}
+
+/** What a sender's socket says of a refusal; the node's own rules tell a datagram's sender before the ICMP message does. */
+function errnosOf({ from, transport }: Shot): readonly number[] {
+  const isOwn = transport === "udp" && (from === "n1" || from === "n2");
+  return isOwn ? [Errno.ECONNREFUSED, Errno.EPERM] : [Errno.ECONNREFUSED];
+}
+
+/** Of a Service without affinity each sender has to meet all endpoints. */
+function unmet({ reaches, sticky, to }: ReachingProbe, results: readonly Result[]): readonly string[] {
+  if (sticky !== undefined) return [];
+  const bySender = Map.groupBy(results, ({ shot }) => shot.from);
+  return [...bySender].flatMap(([from, own]) => {
+    const met = new Set<string | undefined>(own.map(({ seenBy }) => seenBy));
+    return Object.keys(reaches)
+      .filter((place) => !met.has(place))
+      .map((place) => `${from} to ${to}: never met ${place}`);
+  });
+}
+
+function unserved(choices: Choices): readonly string[] {
+  const lost = [...choices].filter(([, place]) => place === undefined);
+  return [...(choices.size === 0 ? ["nobody was asked"] : []), ...lost.map(([client]) => `${client}: met nobody`)];
+}
+
+/** The maps of tables as nft prints them that have an address among their elements. */
+function mapsWith(text: string, address: string): readonly string[] {
+  const pattern = new RegExp(`(?<![\\w.:])${address.replaceAll(".", "\\.")}(?![\\w.:])`);
+  return [...text.matchAll(/^\tmap (\S+) \{\n([^]*?)^\t\}/gm)]
+    .filter(([, , body = ""]) => pattern.test(body))
+    .map(([, name = ""]) => name);
+}
+
+function tuplesOf({ original, reply }: ConntrackEntry): string {
+  return `${formatTuple(original)}, answers ${formatTuple(reply)}`;
+}

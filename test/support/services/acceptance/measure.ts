@@ -1,0 +1,171 @@
+import { readFileSync } from "node:fs";
+import process from "node:process";
+import { isDeepStrictEqual } from "node:util";
+import { listEntries, openConntrackSocket } from "../../../../kernel/conntrack/table.ts";
+import { ServiceDropReason } from "../../../../policyd/services/compile/check_part.ts";
+import type { LabNamespace } from "../../../lab/namespace.ts";
+import type { AcceptanceLab } from "./acceptance_lab.ts";
+import { FAMILIES } from "./acceptance_lab.ts";
+import { arrivals, countArrivals } from "./arrivals.ts";
+import { measureSpecial } from "./measure_special.ts";
+import type { Measured, Shot } from "./measured.ts";
+import { healthUrl, stickyKey } from "./measured.ts";
+import type { NodePlace, Place } from "./places.ts";
+import { NODES } from "./places.ts";
+import type { Probe, Row } from "./row.ts";
+import { protocolsOf } from "./row.ts";
+import { SentPackets } from "./sent_packets.ts";
+import { furtherOf, shoot, until } from "./shoot.ts";
+import { UnreachableMessages } from "./unreachable_messages.ts";
+
+const ENDPOINTS: readonly Place[] = ["np-1", "np-2", "vote-1", "vote-2", "far"];
+/** The short wait for what should not come; counters and connection tracking are what proves it. */
+const SILENCE_MILLISECONDS = 700;
+const COLLECT_MILLISECONDS = 20;
+
+/** Sends what the rows send, in an order that lets as much as possible go at once, and reads what the kernel has of it. */
+export async function measure(lab: AcceptanceLab, rows: readonly Row[]): Promise<Measured> {
+  for (const place of ENDPOINTS) countArrivals(lab.namespace(place));
+  using messages = new UnreachableMessages(lab.places);
+  using sent = new SentPackets(lab.nodes.router, ["to-node1", "to-node2"]);
+  const collect = (): void => {
+    messages.collect();
+    sent.collect();
+  };
+  const collector = setInterval(collect, COLLECT_MILLISECONDS);
+  try {
+    const listening = { n1: listeningPorts(lab.namespace("n1")), n2: listeningPorts(lab.namespace("n2")) };
+    const all = rows.flatMap(shotsOf);
+    const firstShots = oneOfEachClient(all);
+    const first = await shoot(lab, firstShots);
+    const answered = await shoot(
+      lab,
+      all.filter(({ probe }) => isAnswered(probe)),
+    );
+    const silence = await listenToSilence(
+      lab,
+      all.filter(({ probe }) => !isAnswered(probe)),
+    );
+    collect();
+    return {
+      results: [...first, ...answered, ...silence.results],
+      firsts: new Map(first.map(({ shot, seenBy }) => [stickyKey(shot) ?? "", seenBy])),
+      refusals: messages.refusals,
+      tracked: { n1: trackedBy(lab, "n1"), n2: trackedBy(lab, "n2") },
+      sent: sent.destinations,
+      strayArrivals: silence.strayArrivals,
+      drops: silence.drops,
+      listening,
+      tables: { n1: lab.tables("n1"), n2: lab.tables("n2") },
+      health: askHealth(lab, rows),
+      special: await measureSpecial(lab, rows),
+    };
+  } finally {
+    clearInterval(collector);
+  }
+}
+
+function isAnswered(probe: Probe): boolean {
+  return !("fails" in probe) || probe.fails === "refused";
+}
+
+function shotsOf(row: Row): readonly Shot[] {
+  return FAMILIES.flatMap((family) =>
+    (row.probes ?? []).flatMap((probe) =>
+      probe.from.flatMap((from) =>
+        protocolsOf(probe).flatMap((transport) =>
+          Array.from({ length: probe.times ?? 1 }, () => ({ row, probe, from, transport, family })),
+        ),
+      ),
+    ),
+  );
+}
+
+/** Those who come at once have nothing to remember yet: so one connection of each client of a sticky Service goes first. */
+function oneOfEachClient(shots: readonly Shot[]): readonly Shot[] {
+  const found = new Map<string, Shot>();
+  for (const shot of shots) {
+    const key = stickyKey(shot);
+    if (key !== undefined && !found.has(key)) found.set(key, shot);
+  }
+  return [...found.values()];
+}
+
+/** Nothing else is under way any more: so whatever comes to an endpoint is what should not. */
+async function listenToSilence(
+  lab: AcceptanceLab,
+  shots: readonly Shot[],
+): Promise<Pick<Measured, "results" | "strayArrivals" | "drops">> {
+  const count = (): ReadonlyMap<Place, number> =>
+    new Map(ENDPOINTS.map((place) => [place, arrivals(lab.namespace(place))]));
+  let before = count();
+  await until(() => {
+    const earlier = before;
+    before = count();
+    return isDeepStrictEqual(earlier, before);
+  });
+  const dropsBefore = dropsOf(lab);
+  const results = await shoot(lab, shots, SILENCE_MILLISECONDS);
+  return {
+    results,
+    strayArrivals: difference(before, count()),
+    drops: difference(dropsBefore, dropsOf(lab)),
+  };
+}
+
+function difference<Key>(before: ReadonlyMap<Key, number>, after: ReadonlyMap<Key, number>): ReadonlyMap<Key, number> {
+  return new Map([...after].map(([key, count]) => [key, count - (before.get(key) ?? 0)]));
+}
+
+/** Packets dropped on both nodes, by the comments of the rules. */
+function dropsOf(lab: AcceptanceLab): ReadonlyMap<string, number> {
+  const counts = new Map<string, number>(Object.values(ServiceDropReason).map((reason) => [reason, 0]));
+  for (const node of NODES) {
+    for (const [, packets, reason = ""] of lab
+      .tables(node)
+      .matchAll(/packets (\d+) bytes \d+ drop comment "([^"]+)"/g)) {
+      const count = counts.get(reason);
+      if (count !== undefined) counts.set(reason, count + Number(packets));
+    }
+  }
+  return counts;
+}
+
+function trackedBy(lab: AcceptanceLab, node: NodePlace): ReturnType<typeof listEntries> {
+  const socket = lab.namespace(node).inside(() => openConntrackSocket(lab.lab.calls));
+  try {
+    return listEntries(socket);
+  } finally {
+    socket.close();
+  }
+}
+
+const LISTEN = "0A";
+
+/** Ports of TCP that somebody listens at, by any address (proc(5), /proc/net/tcp). */
+function listeningPorts(namespace: LabNamespace): ReadonlySet<number> {
+  const texts = namespace.inside(() =>
+    ["tcp", "tcp6"].map((file) => readFileSync(`/proc/thread-self/net/${file}`, "latin1")),
+  );
+  const rows = texts.flatMap((text) => text.trim().split("\n").slice(1));
+  return new Set(
+    rows.flatMap((row) => {
+      const [, local = "", , state] = row.trim().split(/\s+/);
+      return state === LISTEN ? [Number.parseInt(local.slice(local.lastIndexOf(":") + 1), 16)] : [];
+    }),
+  );
+}
+
+const ASKING = `
+const ask = (url) => fetch(url, { signal: AbortSignal.timeout(3000) }).then(({ status }) => [url, status], () => [url]);
+process.stdout.write(JSON.stringify(await Promise.all(process.argv.slice(1).map(ask))));
+`;
+
+/** What nodes answer to a load balancer, which is "C". */
+function askHealth(lab: AcceptanceLab, rows: readonly Row[]): ReadonlyMap<string, number | undefined> {
+  const urls = furtherOf(rows, "health").flatMap(([, { of, port }]) =>
+    FAMILIES.map((family) => healthUrl(lab.world.addressOf(of, family), port)),
+  );
+  const text = lab.namespace("C").exec(process.execPath, ["--input-type=module", "-e", ASKING, ...urls]);
+  return new Map(JSON.parse(text) as readonly (readonly [string, number | undefined])[]);
+}

@@ -1,0 +1,337 @@
+import type { Row } from "./row.ts";
+import { ALL } from "./row.ts";
+
+const SENDER = { "redis-1": "sender", "redis-2": "sender" } as const;
+const N1_BRIDGE = { "redis-1": "n1 bridge", "redis-2": "n1 bridge" } as const;
+const N2 = { "redis-1": "n2", "redis-2": "n2" } as const;
+const EXTERNAL_N1_BRIDGE = { "ext-1": "n1 bridge", "ext-2": "n1 bridge" } as const;
+const EXTERNAL_N2 = { "ext-1": "n2", "ext-2": "n2" } as const;
+const EXTERNAL_SENDER = { "ext-1": "sender", "ext-2": "sender" } as const;
+const EXTERNAL_PORTS = ["ext-1:6379", "ext-2:6379"];
+
+/** Case 2.2: kube-dns. */
+const DNS: readonly Row[] = [
+  {
+    id: "2.2a",
+    behaviours: "SVC-14 SVC-15 SVC-17",
+    says: "the node asks its DNS server, which sees the bridge",
+    probes: [{ from: ["n1"], to: "kube-dns:53", protocols: ["udp"], reaches: { dns: "n1 bridge" } }],
+    further: [
+      {
+        type: "tracked",
+        on: "n1",
+        protocol: "udp",
+        from: "n1",
+        to: "kube-dns:53",
+        answerFrom: ["dns:53"],
+        answerTo: "n1 bridge",
+      },
+    ],
+  },
+  {
+    id: "2.2b",
+    behaviours: "SVC-13",
+    says: "a pod asks the DNS server, which sees the pod",
+    probes: [{ from: ["P1"], to: "kube-dns:53", protocols: ["udp"], reaches: { dns: "sender" } }],
+  },
+];
+
+/** Case 3.2: ClusterIP. */
+const CLUSTER_IP: readonly Row[] = [
+  {
+    id: "3.2a",
+    behaviours: "SVC-04 SVC-09 SVC-13",
+    says: "a pod of the endpoints' node meets each of them, which sees it",
+    probes: [{ from: ["P1"], to: "redis:6379", protocols: ALL, times: 24, reaches: SENDER }],
+  },
+  {
+    id: "3.2b",
+    behaviours: "SVC-13",
+    says: "a pod of another node meets each, which sees it",
+    probes: [{ from: ["P2"], to: "redis:6379", protocols: ALL, times: 24, reaches: SENDER }],
+  },
+  {
+    id: "3.2c",
+    behaviours: "SVC-14 SVC-15 SVC-17",
+    says: "the endpoints' node meets each, which sees its bridge",
+    probes: [{ from: ["n1"], to: "redis:6379", protocols: ALL, times: 24, reaches: N1_BRIDGE }],
+  },
+  {
+    id: "3.2d",
+    behaviours: "SVC-14 SVC-15 SVC-17",
+    says: "another node meets each, which sees its uplink",
+    probes: [{ from: ["n2"], to: "redis:6379", protocols: ALL, times: 24, reaches: N2 }],
+  },
+  {
+    id: "3.2e",
+    behaviours: "SVC-14",
+    says: "a client from outside, whose packets come to n1, meets each, which sees n1's bridge",
+    probes: [{ from: ["C"], to: "redis:6379", protocols: ALL, times: 24, reaches: N1_BRIDGE }],
+  },
+  {
+    id: "3.2f",
+    behaviours: "POD-12",
+    says: "an endpoint that meets itself sees the bridge",
+    probes: [
+      {
+        from: ["redis-1"],
+        to: "redis:6379",
+        protocols: ALL,
+        times: 24,
+        reaches: { "redis-1": "n1 bridge", "redis-2": "sender" },
+      },
+    ],
+    further: [
+      {
+        type: "tracked",
+        on: "n1",
+        from: "redis-1",
+        to: "redis:6379",
+        answerFrom: ["redis-1:6379"],
+        answerTo: "n1 bridge",
+      },
+    ],
+  },
+  {
+    id: "3.2g",
+    behaviours: "SVC-13",
+    says: "an endpoint that meets the other one is seen as itself",
+    probes: [
+      {
+        from: ["redis-1"],
+        to: "redis:6379",
+        protocols: ALL,
+        times: 24,
+        reaches: { "redis-2": "sender" },
+        othersIgnored: true,
+      },
+    ],
+    further: [
+      {
+        type: "tracked",
+        on: "n1",
+        from: "redis-1",
+        to: "redis:6379",
+        answerFrom: ["redis-2:6379"],
+        answerTo: "redis-1",
+      },
+    ],
+  },
+  {
+    id: "3.2h",
+    behaviours: "POD-22",
+    says: "the answer of an endpoint on the client's own bridge comes from the Service's address",
+    probes: [{ from: ["ext-1"], to: "redis:6379", protocols: ALL, times: 24, reaches: SENDER }],
+  },
+  {
+    id: "3.2i",
+    behaviours: "SVC-08",
+    says: "another port of the Service's address is refused, and the address is never on the wire",
+    probes: [{ from: ["P1"], to: "redis:6380", protocols: ALL, fails: "refused" }],
+    further: [
+      { type: "never sent", to: "redis:6379" },
+      { type: "never sent", to: "redis:6380" },
+    ],
+  },
+];
+
+const PODS_ASKING = ["P1", "P2", "dns", "ext-1", "ext-2", "np-1", "vote-1"] as const;
+
+/** Case 3.3: ClusterIP with session affinity. */
+const AFFINITY: readonly Row[] = [
+  {
+    id: "3.3a",
+    behaviours: "SA-01",
+    says: "a client stays with the endpoint of its first connection",
+    probes: [{ from: ["P1"], to: "redis-sa:6379", times: 55, sticky: "redis-sa", reaches: SENDER }],
+  },
+  {
+    id: "3.3b",
+    behaviours: "SA-01 SA-06",
+    says: "each client has its own choice",
+    probes: [
+      { from: PODS_ASKING, to: "redis-sa:6379", protocols: ALL, times: 4, sticky: "redis-sa", reaches: SENDER },
+      { from: ["C", "D"], to: "redis-sa:6379", protocols: ALL, times: 4, sticky: "redis-sa", reaches: N1_BRIDGE },
+    ],
+    further: [{ type: "clients differ" }],
+  },
+  {
+    id: "3.3c",
+    behaviours: "SA-02 SA-03",
+    says: "after the timeout the endpoint is chosen anew",
+    further: [{ type: "chosen anew", to: "redis-sa-brief:6379", from: [...PODS_ASKING, "n1", "n2", "C", "D"] }],
+  },
+  {
+    id: "3.3d",
+    behaviours: "SA-03",
+    says: "a connection before the timeout begins the time anew",
+    further: [{ type: "window restarts", to: "redis-sa-window:6379", from: ["P1", "dns", "ext-1"] }],
+  },
+  {
+    id: "3.3e",
+    behaviours: "SA-01 SVC-13 SVC-14 POD-12",
+    says: "affinity comes before chance, and whom the endpoint sees is as without it",
+    probes: [
+      { from: ["P1", "P2"], to: "redis-sa:6379", protocols: ALL, sticky: "redis-sa", reaches: SENDER, times: 4 },
+      { from: ["n1", "C"], to: "redis-sa:6379", protocols: ALL, sticky: "redis-sa", reaches: N1_BRIDGE, times: 4 },
+      { from: ["n2"], to: "redis-sa:6379", protocols: ALL, sticky: "redis-sa", reaches: N2, times: 4 },
+      {
+        from: ["redis-1"],
+        to: "redis-sa:6379",
+        protocols: ALL,
+        sticky: "redis-sa",
+        reaches: { "redis-1": "n1 bridge", "redis-2": "sender" },
+        times: 4,
+      },
+    ],
+  },
+  {
+    id: "3.3f",
+    behaviours: "SA-08",
+    says: "when the endpoint goes, its clients get another one without a failure",
+    further: [
+      {
+        type: "goes on",
+        slice: "redis-sa-1",
+        to: "redis-sa:6379",
+        from: PODS_ASKING,
+        without: "redis-1",
+        with: "redis-2",
+      },
+    ],
+  },
+];
+
+/** Case 3.4: an external IP that is the address of n1. */
+const EXTERNAL_IP: readonly Row[] = [
+  {
+    id: "3.4a",
+    behaviours: "XIP-01 XIP-02",
+    says: "a client from outside at n1, which has the address",
+    probes: [{ from: ["C"], to: "n1:6379", times: 24, reaches: EXTERNAL_N1_BRIDGE }],
+    further: [
+      { type: "tracked", on: "n1", from: "C", to: "n1:6379", answerFrom: EXTERNAL_PORTS, answerTo: "n1 bridge" },
+    ],
+  },
+  {
+    id: "3.4b",
+    behaviours: "XIP-02 XIP-03",
+    says: "the node that has the address",
+    probes: [{ from: ["n1"], to: "n1:6379", times: 24, reaches: EXTERNAL_N1_BRIDGE }],
+  },
+  {
+    id: "3.4c",
+    behaviours: "XIP-02 XIP-03",
+    says: "a pod of the node that has the address",
+    probes: [{ from: ["P1"], to: "n1:6379", times: 24, reaches: EXTERNAL_N1_BRIDGE }],
+  },
+  {
+    id: "3.4d",
+    behaviours: "XIP-02 XIP-03 NODE-11",
+    says: "a client from outside at n2, which has not the address",
+    probes: [{ from: ["C by n2"], to: "n1:6379", times: 24, reaches: EXTERNAL_N2 }],
+    further: [
+      { type: "tracked", on: "n2", from: "C by n2", to: "n1:6379", answerFrom: EXTERNAL_PORTS, answerTo: "n2" },
+    ],
+  },
+  {
+    id: "3.4e",
+    behaviours: "XIP-02 XIP-03",
+    says: "n2 and its pod are sent to the endpoints by n2 itself",
+    probes: [{ from: ["P2", "n2"], to: "n1:6379", times: 24, reaches: EXTERNAL_N2 }],
+    further: [
+      { type: "tracked", on: "n2", from: "P2", to: "n1:6379", answerFrom: EXTERNAL_PORTS, answerTo: "n2" },
+      { type: "tracked", on: "n2", from: "n2", to: "n1:6379", answerFrom: EXTERNAL_PORTS, answerTo: "n2" },
+    ],
+  },
+  {
+    id: "3.4f",
+    behaviours: "XIP-01 SVC-13 SVC-14",
+    says: "the Service has its own address all the same",
+    probes: [
+      { from: ["P1", "P2"], to: "redis-externalip:6379", times: 24, reaches: EXTERNAL_SENDER },
+      { from: ["n1", "C"], to: "redis-externalip:6379", times: 24, reaches: EXTERNAL_N1_BRIDGE },
+      { from: ["n2"], to: "redis-externalip:6379", times: 24, reaches: EXTERNAL_N2 },
+    ],
+  },
+  {
+    id: "3.4g",
+    behaviours: "XIP-05",
+    says: "nothing listens on an external IP",
+    further: [
+      { type: "nothing listens", on: "n1", port: 6379 },
+      { type: "nothing listens", on: "n2", port: 6379 },
+    ],
+  },
+];
+
+/** Case 3.5: ClusterIP without endpoints. */
+const NO_ENDPOINTS: readonly Row[] = [
+  {
+    id: "3.5a",
+    behaviours: "NE-01 NE-06",
+    says: "the node is refused",
+    probes: [{ from: ["n1"], to: "redis-none:6379", fails: "refused" }],
+  },
+  {
+    id: "3.5b",
+    behaviours: "NE-01 NE-06",
+    says: "a pod is refused",
+    probes: [{ from: ["P1"], to: "redis-none:6379", fails: "refused" }],
+  },
+  {
+    id: "3.5c",
+    behaviours: "NE-01 NE-06",
+    says: "a client from outside is refused",
+    probes: [{ from: ["C"], to: "redis-none:6379", fails: "refused" }],
+  },
+  {
+    id: "3.5d",
+    behaviours: "NE-01 SVC-04",
+    says: "UDP and SCTP are refused in the same way",
+    probes: [{ from: ["n1", "P1", "C"], to: "redis-none:6379", protocols: ["udp", "sctp"], fails: "refused" }],
+  },
+  {
+    id: "3.5e",
+    behaviours: "NE-01 SVC-08",
+    says: "nothing leaves for the address, and no map has it",
+    probes: [{ from: ["P2", "n2"], to: "redis-none:6379", protocols: ALL, fails: "refused" }],
+    further: [
+      { type: "never sent", to: "redis-none:6379" },
+      { type: "no translation", service: "redis-none" },
+    ],
+  },
+];
+
+/** Case 3.6: headless. */
+const HEADLESS: readonly Row[] = [
+  {
+    id: "3.6a",
+    behaviours: "HL-01",
+    says: "no table knows of it",
+    further: [{ type: "not in the tables", service: "redis-headless", endpoint: "redis-3" }],
+  },
+  {
+    id: "3.6b",
+    behaviours: "",
+    says: "its name is resolved to the addresses of its pods",
+    onTop: "CoreDNS",
+  },
+  {
+    id: "3.6c",
+    behaviours: "HL-01",
+    says: "a pod meets the endpoint by its own address, and nothing is translated",
+    probes: [{ from: ["P1"], to: "redis-3:6379", protocols: ALL, reaches: { "redis-3": "sender" } }],
+    further: [{ type: "untranslated", on: "n1", from: "P1", to: "redis-3:6379" }],
+  },
+];
+
+/** Cases 2.2 and 3.2 to 3.6: both endpoints are on n1. */
+export const CLUSTER_IP_ROWS: readonly Row[] = [
+  ...DNS,
+  ...CLUSTER_IP,
+  ...AFFINITY,
+  ...EXTERNAL_IP,
+  ...NO_ENDPOINTS,
+  ...HEADLESS,
+];

@@ -1,0 +1,292 @@
+import type { Row } from "./row.ts";
+import { ALL } from "./row.ts";
+
+const N1_PODS = ["P1", "dns", "redis-1", "redis-2", "ext-1", "ext-2"] as const;
+const BOTH_SEE_N1 = { "np-1": "n1", "np-2": "n1" } as const;
+const BOTH_SEE_SENDER = { "np-1": "sender", "np-2": "sender" } as const;
+const ALL_SEE_SENDER = { ...BOTH_SEE_SENDER, far: "sender" } as const;
+
+/** Case 4.2: NodePort. */
+const NODE_PORT: readonly Row[] = [
+  {
+    id: "4.2a",
+    behaviours: "NODE-01 NODE-07 NODE-11",
+    says: "at n1, which has no endpoint: to n2 with n1's address, and n2 changes nothing",
+    probes: [{ from: ["C"], to: "n1:30001", reaches: { "np-1": "n1" } }],
+    further: [
+      { type: "tracked", on: "n1", from: "C", to: "n1:30001", answerFrom: ["np-1:6379"], answerTo: "n1" },
+      { type: "untranslated", on: "n2", from: "n1", to: "np-1:6379" },
+    ],
+  },
+  {
+    id: "4.2b",
+    behaviours: "NODE-01 NODE-07",
+    says: "at n2, which has the endpoint: it sees the bridge",
+    probes: [{ from: ["C"], to: "n2:30001", reaches: { "np-1": "n2 bridge" } }],
+  },
+  {
+    id: "4.2c",
+    behaviours: "NODE-01 NODE-07 SVC-17",
+    says: "n1 by its own address",
+    probes: [{ from: ["n1"], to: "n1:30001", reaches: { "np-1": "n1" } }],
+  },
+  {
+    id: "4.2d",
+    behaviours: "NODE-03 NODE-07",
+    says: "n1 by n2's address, which n2 translates and n1 does not",
+    probes: [{ from: ["n1"], to: "n2:30001", reaches: { "np-1": "n2 bridge" } }],
+    further: [
+      { type: "untranslated", on: "n1", from: "n1", to: "n2:30001" },
+      { type: "tracked", on: "n2", from: "n1", to: "n2:30001", answerFrom: ["np-1:6379"], answerTo: "n2 bridge" },
+    ],
+  },
+  {
+    id: "4.2e",
+    behaviours: "NODE-01 NODE-07",
+    says: "a pod of n1 by the address of either node",
+    probes: [
+      { from: ["P1"], to: "n1:30001", reaches: { "np-1": "n1" } },
+      { from: ["P1"], to: "n2:30001", reaches: { "np-1": "n2 bridge" } },
+    ],
+  },
+  {
+    id: "4.2f",
+    behaviours: "NODE-02 SVC-21",
+    says: "the Service's own address",
+    probes: [
+      { from: ["P1", "P2"], to: "redis-nodeport:6379", reaches: { "np-1": "sender" } },
+      { from: ["n1", "C"], to: "redis-nodeport:6379", reaches: { "np-1": "n1" } },
+      { from: ["n2"], to: "redis-nodeport:6379", reaches: { "np-1": "n2 bridge" } },
+    ],
+  },
+  {
+    id: "4.2g",
+    behaviours: "NODE-08",
+    says: "nothing listens on a node port, and a process that did so first on n2 changes nothing",
+    probes: [
+      { from: ["C", "P2", "n2"], to: "n2:30001", reaches: { "np-1": "n2 bridge" } },
+      { from: ["np-2"], to: "n2:30001", reaches: { "np-1": "n2 bridge" } },
+    ],
+    further: [{ type: "nothing listens", on: "n1", port: 30_001 }],
+  },
+  {
+    id: "4.2h",
+    behaviours: "NODE-07 POD-12",
+    says: "the endpoint itself by its node's address",
+    probes: [{ from: ["np-1"], to: "n2:30001", reaches: { "np-1": "n2 bridge" } }],
+  },
+];
+
+/** Case 4.3: NodePort with externalTrafficPolicy Local. */
+const LOCAL: readonly Row[] = [
+  {
+    id: "4.3a",
+    behaviours: "ETP-03",
+    says: "at n1, which has no endpoint: silence",
+    probes: [{ from: ["C"], to: "n1:30002", fails: "no local endpoint", spares: ["np-1"] }],
+  },
+  {
+    id: "4.3b",
+    behaviours: "ETP-02",
+    says: "at n2, whose endpoint sees the client",
+    probes: [{ from: ["C"], to: "n2:30002", reaches: { "np-1": "sender" } }],
+  },
+  {
+    id: "4.3c",
+    behaviours: "ETP-04",
+    says: "a pod of n1 by n1's address meets the endpoint, which sees it",
+    probes: [{ from: ["P1"], to: "n1:30002", reaches: { "np-1": "sender" } }],
+  },
+  {
+    id: "4.3d",
+    behaviours: "POD-12",
+    says: "the endpoint itself by its node's address",
+    probes: [{ from: ["np-1"], to: "n2:30002", reaches: { "np-1": "n2 bridge" } }],
+  },
+  {
+    id: "4.3e",
+    behaviours: "NODE-05",
+    says: "loopback serves no node ports, as decided",
+    probes: [{ from: ["n2"], to: "localhost:30002", fails: "nobody" }],
+  },
+  {
+    id: "4.3f",
+    behaviours: "ETP-06",
+    says: "n1 by its own address meets the endpoint, which sees n1, as decided",
+    probes: [{ from: ["n1"], to: "n1:30002", reaches: { "np-1": "n1" } }],
+  },
+  {
+    id: "4.3g",
+    behaviours: "ETP-07",
+    says: "the Service's own address at n1 does not know of the policy",
+    probes: [
+      { from: ["P1"], to: "redis-nodeport-local:6379", reaches: { "np-1": "sender" } },
+      { from: ["n1", "C"], to: "redis-nodeport-local:6379", reaches: { "np-1": "n1" } },
+    ],
+  },
+  {
+    id: "4.3h",
+    behaviours: "ETP-02",
+    says: "a pod of n1 by n2's address, whose endpoint sees it",
+    probes: [{ from: ["P1"], to: "n2:30002", reaches: { "np-1": "sender" } }],
+  },
+];
+
+/** Case 4.4: NodePort without endpoints. */
+const NONE: readonly Row[] = [
+  {
+    id: "4.4a",
+    behaviours: "NE-02 NE-06",
+    says: "a client from outside is refused",
+    probes: [{ from: ["C"], to: "n1:30003", fails: "refused" }],
+  },
+  {
+    id: "4.4b",
+    behaviours: "NE-02 NE-06",
+    says: "the node is refused",
+    probes: [{ from: ["n1"], to: "n1:30003", fails: "refused" }],
+  },
+  {
+    id: "4.4c",
+    behaviours: "NE-01",
+    says: "the Service's own address refuses",
+    probes: [{ from: ["P1", "P2", "n1", "n2", "C"], to: "redis-nodeport-none:6379", fails: "refused" }],
+  },
+  {
+    id: "4.4d",
+    behaviours: "NE-02 SVC-18",
+    says: "the same port of an address that is not the node's passes through n1",
+    probes: [{ from: ["C"], to: "P1:30003", reaches: { P1: "sender" } }],
+    further: [{ type: "untranslated", on: "n1", from: "C", to: "P1:30003" }],
+  },
+];
+
+/** Case 4.5: NodePort with session affinity. */
+const AFFINITY: readonly Row[] = [
+  {
+    id: "4.5a",
+    behaviours: "SA-01 SA-06",
+    says: "a client stays with its endpoint, which sees n1",
+    probes: [{ from: ["C"], to: "n1:30004", times: 55, sticky: "redis-nodeport-sa", reaches: BOTH_SEE_N1 }],
+  },
+  {
+    id: "4.5b",
+    behaviours: "SA-05",
+    says: "the Service's own address and the node port share a client's endpoint",
+    probes: [
+      {
+        from: N1_PODS,
+        to: "redis-nodeport-sa:6379",
+        protocols: ALL,
+        times: 3,
+        sticky: "redis-nodeport-sa",
+        reaches: BOTH_SEE_SENDER,
+      },
+      {
+        from: ["n1", "C", "D"],
+        to: "redis-nodeport-sa:6379",
+        protocols: ALL,
+        times: 3,
+        sticky: "redis-nodeport-sa",
+        reaches: BOTH_SEE_N1,
+      },
+      {
+        from: [...N1_PODS, "n1", "C", "D"],
+        to: "n1:30004",
+        protocols: ALL,
+        times: 3,
+        sticky: "redis-nodeport-sa",
+        reaches: BOTH_SEE_N1,
+      },
+    ],
+  },
+  {
+    id: "4.5c",
+    behaviours: "SA-06",
+    says: "clients behind n1 are kept apart",
+    probes: [
+      {
+        from: [...N1_PODS, "n1", "C", "D"],
+        to: "n1:30004",
+        protocols: ALL,
+        sticky: "redis-nodeport-sa",
+        reaches: BOTH_SEE_N1,
+      },
+    ],
+    further: [{ type: "clients differ" }],
+  },
+];
+
+/** Case 4.6: NodePort with externalTrafficPolicy Local and session affinity. */
+const LOCAL_AFFINITY: readonly Row[] = [
+  {
+    id: "4.6a",
+    behaviours: "ETP-03",
+    says: "at n1, which has no endpoint: silence",
+    probes: [
+      {
+        from: ["C"],
+        to: "n1:30005",
+        protocols: ALL,
+        fails: "no local endpoint",
+        spares: ["np-1", "np-2", "far"],
+      },
+    ],
+  },
+  {
+    id: "4.6b",
+    behaviours: "SA-07 ETP-02",
+    says: "at n2 a client stays with one of n2's endpoints, which sees it",
+    probes: [
+      {
+        from: ["C", "D"],
+        to: "n2:30005",
+        protocols: ALL,
+        times: 12,
+        sticky: "redis-nodeport-local-sa",
+        reaches: BOTH_SEE_SENDER,
+      },
+    ],
+  },
+  {
+    id: "4.6c",
+    behaviours: "ETP-04 SA-05",
+    says: "a pod of n1 stays with one of all endpoints, which sees it",
+    probes: [
+      {
+        from: N1_PODS,
+        to: "n1:30005",
+        protocols: ALL,
+        times: 6,
+        sticky: "redis-nodeport-local-sa",
+        reaches: ALL_SEE_SENDER,
+      },
+    ],
+  },
+  {
+    id: "4.6d",
+    behaviours: "ETP-07 SA-01",
+    says: "by the Service's own address a client stays with one of all endpoints",
+    probes: [
+      {
+        from: ["P1", "ext-1", "P2"],
+        to: "redis-nodeport-local-sa:6379",
+        protocols: ALL,
+        times: 6,
+        sticky: "redis-nodeport-local-sa",
+        reaches: ALL_SEE_SENDER,
+      },
+      {
+        from: ["n1", "C"],
+        to: "redis-nodeport-local-sa:6379",
+        protocols: ALL,
+        times: 6,
+        sticky: "redis-nodeport-local-sa",
+        reaches: { ...BOTH_SEE_N1, far: "n1" },
+      },
+    ],
+  },
+];
+
+/** Cases 4.2 to 4.6: n1 has no endpoint. */
+export const NODE_PORT_ROWS: readonly Row[] = [...NODE_PORT, ...LOCAL, ...NONE, ...AFFINITY, ...LOCAL_AFFINITY];

@@ -1,0 +1,49 @@
+import { setTimeout as pause } from "node:timers/promises";
+import type { Flow } from "../../../lab/probe/prober.ts";
+import type { AcceptanceLab } from "./acceptance_lab.ts";
+import type { Result, Shot } from "./measured.ts";
+import type { Further, Row } from "./row.ts";
+
+/** An answer comes at once, a refusal of the node's own TCP after a second; the rest is for a busy machine. */
+const ANSWER_MILLISECONDS = 15_000;
+const PATIENCE_MILLISECONDS = 30_000;
+
+interface ShotFlow extends Flow {
+  readonly shot: Shot;
+}
+
+/** Sends shots, many at a time. */
+export async function shoot(
+  lab: AcceptanceLab,
+  shots: readonly Shot[],
+  timeoutMilliseconds = ANSWER_MILLISECONDS,
+): Promise<readonly Result[]> {
+  const flows = shots.map((shot): ShotFlow => {
+    const from = lab.namespace(shot.from);
+    return { shot, protocol: shot.transport, from, to: lab.world.socketOf(shot.probe.to, shot.family) };
+  });
+  const placeOf = new Map([...lab.places].map(([place, namespace]) => [namespace, place]));
+  const results = await lab.prober.run(flows, { timeoutMilliseconds });
+  return results.map(({ flow: { shot }, reached, seenBy, seenSource, why }) => ({
+    shot,
+    reached,
+    seenBy: seenBy === undefined ? undefined : placeOf.get(seenBy),
+    seenSource,
+    why,
+  }));
+}
+
+/** What rows demand of one type. */
+export function furtherOf<Type extends Further["type"]>(
+  rows: readonly Row[],
+  type: Type,
+): readonly (readonly [Row, Extract<Further, { readonly type: Type }>])[] {
+  const isWanted = (further: Further): further is Extract<Further, { readonly type: Type }> => further.type === type;
+  return rows.flatMap((row) => (row.further ?? []).filter(isWanted).map((further) => [row, further] as const));
+}
+
+/** Settles when it holds, or when there is no more patience: what was measured last tells. */
+export async function until(holds: () => boolean | Promise<boolean>): Promise<void> {
+  const deadline = performance.now() + PATIENCE_MILLISECONDS;
+  while (!(await holds()) && performance.now() < deadline) await pause(50);
+}

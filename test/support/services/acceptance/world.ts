@@ -1,0 +1,135 @@
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { isDeepStrictEqual } from "node:util";
+import YAML from "yaml";
+import type { Address, Family } from "../../../../kernel/ip/address.ts";
+import { familyOf, parseAddress } from "../../../../kernel/ip/address.ts";
+import { ipv6Twin } from "../../evaluate/family_twin.ts";
+import type { ManifestText } from "../../evaluate/manifest.ts";
+import { manifestsOf } from "../../evaluate/manifest.ts";
+import type { SocketAddress } from "../../../../policyd/services/evaluate/packet.ts";
+import { isPlace, PLACES } from "./places.ts";
+import type { Place } from "./places.ts";
+
+interface WorldText extends Required<ManifestText> {
+  readonly nodes: readonly object[];
+}
+
+const TEXT = YAML.parse(readFileSync(new URL("world.yaml", import.meta.url), "utf8")) as WorldText;
+
+/** The texts of the document that stand for something else in a lab: addresses, pod networks, node names. */
+export type Renamed = ReadonlyMap<string, string>;
+
+/** What a name of the document's world is in one family, IPv4 as written. */
+export function documentText(text: string, family: Family): string {
+  return family === 4 ? text : String(ipv6Twin(text));
+}
+
+/** The cluster of the acceptance table, all its Services at once, in both families. */
+export class AcceptanceWorld {
+  readonly #renamed: Renamed;
+
+  constructor(renamed: Renamed = new Map()) {
+    this.#renamed = renamed;
+  }
+
+  /**
+   * The objects as the API has them.
+   *
+   * @param change what an object of the document is instead, before it has its twin
+   */
+  manifests(change: (text: WorldText) => WorldText = (text) => text): readonly object[] {
+    const { nodes, services, slices } = change(TEXT);
+    const twins = ipv6Twin({ nodes, services, slices }) as WorldText;
+    const dual = { nodes: merged(nodes, twins.nodes), services: merged(services, twins.services) } as WorldText;
+    const twinSlices = Object.fromEntries(Object.entries(twins.slices).map(([name, slice]) => [`${name}-6`, slice]));
+    const all = [
+      ...dual.nodes,
+      ...manifestsOf({ services: dual.services, slices }, "IPv4"),
+      ...manifestsOf({ slices: twinSlices }, "IPv6"),
+    ];
+    return all.map((object) => this.#inLab(object) as object);
+  }
+
+  /** The address of a place. */
+  addressOf(place: Place, family: Family): Address {
+    return this.#address(PLACES[place], family);
+  }
+
+  /** The IPv4 address that a place has in the document. */
+  documentAddress(place: Place): string {
+    return PLACES[place];
+  }
+
+  /** What "n1:30001", "redis:6379" and "vote-lb LB:80" are. */
+  socketOf(to: string, family: Family): SocketAddress {
+    const colon = to.lastIndexOf(":");
+    const name = to.slice(0, colon);
+    return {
+      address: this.#address(isPlace(name) ? PLACES[name] : textOf(name), family),
+      port: Number(to.slice(colon + 1)),
+    };
+  }
+
+  /** Every address that is no host's: those of Services and of their load balancers. */
+  virtualAddresses(family: Family): readonly Address[] {
+    const names = Object.entries(TEXT.services).flatMap(([name, service]) => [
+      ...(clusterIpOf(service) === "None" ? [] : [name]),
+      ...("status" in service ? [`${name} LB`] : []),
+    ]);
+    return names.map((name) => this.#address(textOf(name), family));
+  }
+
+  /** The Services that have an address. */
+  servedServices(): readonly string[] {
+    return Object.entries(TEXT.services).flatMap(([name, service]) => (clusterIpOf(service) === "None" ? [] : [name]));
+  }
+
+  #address(text: string, family: Family): Address {
+    const inDocument = documentText(text, family);
+    const address = parseAddress(this.#renamed.get(inDocument) ?? inDocument);
+    assert.equal(familyOf(address), family);
+    return address;
+  }
+
+  #inLab(value: unknown): unknown {
+    if (typeof value === "string") return this.#renamed.get(value) ?? value;
+    if (Array.isArray(value)) return value.map((member) => this.#inLab(member));
+    if (typeof value !== "object" || value === null) return value;
+    return Object.fromEntries(Object.entries(value).map(([key, member]) => [key, this.#inLab(member)]));
+  }
+}
+
+/** An object and its twin in one: lists that differ are put together, of single values the first counts. */
+function merged(first: unknown, second: unknown): unknown {
+  if (isDeepStrictEqual(first, second)) return first;
+  if (isList(first) && isList(second)) {
+    const areObjects = first.every((member) => typeof member === "object" && member !== null && "metadata" in member);
+    return areObjects ? first.map((member, i) => merged(member, second[i])) : [...first, ...second];
+  }
+  if (typeof first !== "object" || first === null || typeof second !== "object" || second === null) return first;
+  const other = new Map(Object.entries(second));
+  return Object.fromEntries(Object.entries(first).map(([key, member]) => [key, merged(member, other.get(key))]));
+}
+
+function isList(value: unknown): value is readonly unknown[] {
+  return Array.isArray(value);
+}
+
+function textOf(name: string): string {
+  const isBalancer = name.endsWith(" LB");
+  const service = TEXT.services[isBalancer ? name.slice(0, -3) : name];
+  assert.ok(service !== undefined, `no place and no Service ${name}`);
+  return isBalancer ? balancerOf(service) : clusterIpOf(service);
+}
+
+function clusterIpOf(service: Readonly<Record<string, unknown>>): string {
+  return String((service["clusterIPs"] as readonly string[])[0]);
+}
+
+function balancerOf(service: Readonly<Record<string, unknown>>): string {
+  const status = service["status"] as {
+    readonly loadBalancer: { readonly ingress: readonly { readonly ip: string }[] };
+  };
+  return String(status.loadBalancer.ingress[0]?.ip);
+}

@@ -1,0 +1,85 @@
+import assert from "node:assert/strict";
+import type { Table } from "../../../kernel/nftables/object.ts";
+import type { Nftables } from "../../../kernel/nftables/socket.ts";
+import { FakeClock } from "../../../policyd/clock.ts";
+import type { FaultRates } from "../dataplane/faulty_nftables.ts";
+import { FaultyNftables } from "../dataplane/faulty_nftables.ts";
+import { clusterEvents } from "./random_events.ts";
+import { ClusterState, EventNode } from "./random_node.ts";
+
+const RATES: FaultRates = { commit: 0.3, read: 0.01 };
+const NO_FAULTS: FaultRates = { commit: 0, read: 0 };
+/** One daemon follows the other every so many events on average. */
+const EVENTS_OF_A_DAEMON = 500;
+
+/** How a run is made and how often it is looked at. */
+export interface IncrementalRun {
+  readonly events: number;
+  /** After this many the kernel is compared with a fresh build. */
+  readonly compareEvery: number;
+  readonly random: () => number;
+  readonly kernel: Nftables;
+  readonly tables: readonly Table[];
+  /** A kernel with nothing in it. */
+  readonly fresh: () => Nftables;
+}
+
+/** What a run met. */
+export interface IncrementalOutcome {
+  readonly faults: number;
+  readonly comparisons: number;
+  readonly restarts: number;
+  readonly elements: number;
+}
+
+/**
+ * Random events on a kernel that fails at random, with daemons that end and start in between. Every now and then the
+ * faults cease, and then the kernel has what a daemon that has never known another cluster writes into an empty kernel.
+ *
+ * @throws AssertionError when it has not
+ */
+export function runIncrementally({
+  events,
+  compareEvery,
+  random,
+  kernel,
+  tables,
+  fresh,
+}: IncrementalRun): IncrementalOutcome {
+  const faulty = new FaultyNftables(kernel, random, RATES);
+  const clock = new FakeClock();
+  const state = new ClusterState();
+  let node = new EventNode(faulty, clock, tables);
+  let [comparisons, restarts] = [0, 0];
+  const source = clusterEvents(random);
+  for (let number = 1; number <= events; number++) {
+    const event = source.next().value;
+    state.apply(event);
+    node.apply(event);
+    // Some batches get several events, and some of the waits for another try are over before the next.
+    clock.pass(random() < 0.5 ? 0 : 60);
+    if (random() * EVENTS_OF_A_DAEMON < 1) {
+      node.stop();
+      node = new EventNode(faulty, clock, tables, state.events());
+      restarts++;
+    }
+    if (number % compareEvery > 0 && number < events) continue;
+    faulty.setRates(NO_FAULTS);
+    node.settle(1);
+    const empty = fresh();
+    const shuffled = state
+      .events()
+      .map((one) => [random(), one] as const)
+      .toSorted(([a], [b]) => a - b)
+      .map(([, one]) => one);
+    const rebuilt = new EventNode(empty, clock, tables, shuffled);
+    rebuilt.settle(0);
+    assert.deepEqual(node.content(), rebuilt.content(), `after ${number} events`);
+    rebuilt.stop();
+    empty.close();
+    comparisons++;
+    faulty.setRates(RATES);
+  }
+  node.stop();
+  return { faults: faulty.faults, comparisons, restarts, elements: node.size };
+}

@@ -1,0 +1,130 @@
+import { readFileSync, renameSync, writeFileSync } from "node:fs";
+import type { Socket } from "node:net";
+import { connect, createServer } from "node:net";
+import process from "node:process";
+import type { LoadReport, LoadTarget } from "./steady_load.ts";
+
+/**
+ * The program behind steady_load.ts: `serve PORT` echoes TCP; `load FLOWS PER_SECOND HOST PORT...` keeps flows open and
+ * opens new connections; `churn TEXTS FILE PER_SECOND` replaces a file by one after the other of the texts in another,
+ * which a NUL parts. Each says "ready", goes on until its standard input ends, and then says in one line what it did.
+ */
+const PAUSE_MILLISECONDS = 100;
+const TICK_MILLISECONDS = 5;
+/** What was begun is waited for: several retransmissions of a SYN. */
+const LAST_MILLISECONDS = 10_000;
+/** The kernel's own limit in a new namespace (net.core.somaxconn). */
+const BACKLOG = 4096;
+const MESSAGE = Buffer.alloc(64, 1);
+
+const [role, ...rest] = process.argv.slice(2);
+
+function ready(): void {
+  process.stdout.write("ready\n");
+}
+
+function atEnd(action: () => void): void {
+  process.stdin.on("end", action).resume();
+}
+
+/** Does something so many times a second, whatever it is kept from meanwhile. @returns what ends it */
+function repeat(perSecond: number, action: () => void): () => void {
+  const start = performance.now();
+  let done = 0;
+  const timer = setInterval(() => {
+    for (; done < ((performance.now() - start) / 1000) * perSecond; done++) action();
+  }, TICK_MILLISECONDS);
+  return () => clearInterval(timer);
+}
+
+function serve(port: number): void {
+  const server = createServer({ noDelay: true }, (socket) => {
+    socket.on("error", () => {}).pipe(socket);
+  });
+  // A connection that finds the queue full is reset after some seconds: a busy machine must not look like a gap.
+  server.listen({ port, host: "::", backlog: BACKLOG }, ready);
+}
+
+function load(targets: readonly LoadTarget[], flows: number, perSecond: number): void {
+  const report = { exchanges: Array.from({ length: flows }, () => 0), opened: 0, answered: 0, longest: 0 };
+  const failures: Record<string, number> = {};
+  const fail = (reason: string): void => void (failures[reason] = (failures[reason] ?? 0) + 1);
+  const targetOf = (number: number): LoadTarget => targets[number % targets.length] ?? { host: "::1", port: 1 };
+  const open = new Set<Socket>();
+  for (let flow = 0; flow < flows; flow++) {
+    const socket = connect({ ...targetOf(flow), noDelay: true });
+    let pending = 0;
+    const send = (): void => {
+      pending = MESSAGE.length;
+      socket.write(MESSAGE);
+    };
+    socket.on("connect", send).on("data", (data) => {
+      pending -= data.length;
+      if (pending > 0) return;
+      report.exchanges[flow] = (report.exchanges[flow] ?? 0) + 1;
+      setTimeout(send, PAUSE_MILLISECONDS);
+    });
+    socket.on("error", (error) => {
+      if (report.exchanges[flow] === 0) throw error;
+      fail(`flow: ${error.message}`);
+    });
+    socket.on("close", () => fail("flow: closed"));
+  }
+  const stop = repeat(perSecond, () => {
+    const start = performance.now();
+    let isAnswered = false;
+    const socket = connect({ ...targetOf(report.opened++), noDelay: true });
+    open.add(socket);
+    socket
+      .on("connect", () => socket.write(MESSAGE))
+      .once("data", () => {
+        report.answered++;
+        isAnswered = true;
+        report.longest = Math.max(report.longest, performance.now() - start);
+        socket.end();
+      });
+    socket.on("error", ({ message }) => fail(isAnswered ? `after the answer: ${message}` : message));
+    socket.on("close", () => void open.delete(socket));
+  });
+  const whenAllFlow = setInterval(() => {
+    if (report.exchanges.some((count) => count === 0)) return;
+    clearInterval(whenAllFlow);
+    ready();
+  }, TICK_MILLISECONDS);
+  atEnd(() => {
+    stop();
+    const before = [...report.exchanges];
+    const end = performance.now() + LAST_MILLISECONDS;
+    const timer = setInterval(() => {
+      const stuck = report.exchanges.filter((count, flow) => count <= (before[flow] ?? 0)).length;
+      if ((open.size > 0 || stuck > 0) && performance.now() < end) return;
+      clearInterval(timer);
+      const result: LoadReport = { ...report, failures, unanswered: open.size, stuck };
+      process.stdout.write(`${JSON.stringify(result)}\n`);
+    }, TICK_MILLISECONDS);
+  });
+}
+
+function targetsIn(words: readonly string[]): readonly LoadTarget[] {
+  const [host, port, ...others] = words;
+  return host === undefined ? [] : [{ host, port: Number(port) }, ...targetsIn(others)];
+}
+
+function churn(source: string, file: string, perSecond: number): void {
+  const texts = readFileSync(source, "utf8").split("\0");
+  let number = 0;
+  const stop = repeat(perSecond, () => {
+    // Outside of the followed directory, so that the renaming alone is seen.
+    writeFileSync(`${source}.new`, texts[number++ % texts.length] ?? "");
+    renameSync(`${source}.new`, file);
+  });
+  ready();
+  atEnd(() => {
+    stop();
+    process.stdout.write(`${number}\n`);
+  });
+}
+
+if (role === "serve") serve(Number(rest[0]));
+else if (role === "load") load(targetsIn(rest.slice(2)), Number(rest[0]), Number(rest[1]));
+else churn(rest[0] ?? "", rest[1] ?? "", Number(rest[2]));

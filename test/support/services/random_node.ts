@@ -1,0 +1,110 @@
+import assert from "node:assert/strict";
+import type { Table } from "../../../kernel/nftables/object.ts";
+import type { Nftables } from "../../../kernel/nftables/socket.ts";
+import type { AttachmentRecord } from "../../../ipam/attachment.ts";
+import type { ClusterObject } from "../../../policyd/cluster/model.ts";
+import type { Clock } from "../../../policyd/clock.ts";
+import { Ruleset } from "../../../policyd/dataplane/ruleset.ts";
+import { withVersion } from "../../../policyd/dataplane/schema.ts";
+import { recordingLogger } from "../../../policyd/log/recording_logger.ts";
+import { attachmentElements } from "../../../policyd/node/attachment_elements.ts";
+import { nodeTables } from "../../../policyd/node/tables.ts";
+import { serviceElements, ServicesDataplane } from "../../../policyd/services/services_dataplane.ts";
+import type { ObjectChange } from "../../../policyd/source/object_source.ts";
+import { contentOf } from "../dataplane/content.ts";
+import { NODE_CONFIGURATION } from "../guard/guarded_node.ts";
+import type { ClusterEvent } from "./random_events.ts";
+import { SERVICE_RULES } from "./scenario.ts";
+
+/** What a cluster has after some events. */
+export class ClusterState {
+  readonly #objects = new Map<string, ClusterObject>();
+  readonly #attachments = new Map<string, AttachmentRecord>();
+
+  apply(event: ClusterEvent): void {
+    if (event.type === "attachment") {
+      if (event.attachment === undefined) this.#attachments.delete(event.name);
+      else this.#attachments.set(event.name, event.attachment);
+      return;
+    }
+    const { change } = event;
+    if (change.type === "set") this.#objects.set(`${change.kind} ${change.key}`, change.object);
+    else this.#objects.delete(`${change.kind} ${change.key}`);
+  }
+
+  /** How many objects of a kind there are. */
+  count(kind: ClusterObject["kind"]): number {
+    return [...this.#objects.values()].filter((object) => object.kind === kind).length;
+  }
+
+  /** The events by which a node that knows nothing comes to know all of it, in any order. */
+  events(): readonly ClusterEvent[] {
+    return [
+      ...[...this.#objects.values()].map((object): ClusterEvent => ({ type: "object", change: settingOf(object) })),
+      ...[...this.#attachments].map(([name, attachment]): ClusterEvent => ({ type: "attachment", name, attachment })),
+    ];
+  }
+}
+
+function settingOf(object: ClusterObject): ObjectChange {
+  return { type: "set", kind: object.kind, key: object.key, object };
+}
+
+/** The tables of a node with Services, as the daemon has them. */
+export const TABLES: readonly Table[] = nodeTables({ ...NODE_CONFIGURATION, services: SERVICE_RULES }).map(withVersion);
+
+/**
+ * The same without rules: those are always the same ones, and to compare them after each failure would take most of the
+ * time of a test with thousands of events.
+ */
+export const TABLES_WITHOUT_RULES: readonly Table[] = TABLES.map((table) => withVersion({ ...table, chains: [] }));
+
+/** The tables of node n1, kept by the daemon's own parts from events. */
+export class EventNode {
+  readonly #kernel: Nftables;
+  readonly #ruleset: Ruleset;
+  readonly #services: ServicesDataplane;
+
+  /** @param known what it knows before it writes anything, as a daemon that has read the cluster first */
+  constructor(kernel: Nftables, clock: Clock, tables: readonly Table[], known: readonly ClusterEvent[] = []) {
+    this.#kernel = kernel;
+    const options = { kernel, clock, logger: recordingLogger(), tables, minSyncPeriod: 0, syncPeriod: 3_600_000 };
+    this.#ruleset = new Ruleset(options);
+    this.#services = new ServicesDataplane({
+      nodeName: "n1",
+      ruleset: this.#ruleset,
+      podCidrs: [],
+      nodePortAddresses: ["primary"],
+      refuseExternalIps: false,
+    });
+    for (const event of known) this.apply(event);
+    this.#ruleset.start();
+  }
+
+  apply(event: ClusterEvent): void {
+    if (event.type === "object") return this.#services.apply([event.change]);
+    const { name, attachment } = event;
+    const claims = attachment === undefined ? [] : [...attachmentElements(attachment), ...serviceElements(attachment)];
+    this.#ruleset.claim(`attachment ${name}`, claims);
+  }
+
+  /** Makes the kernel have all that is desired. @throws AssertionError when it does not after so many tries */
+  settle(tries: number): void {
+    for (let left = tries; !this.#ruleset.flush(); left--) assert.ok(left > 0, this.#ruleset.status().lastError);
+  }
+
+  /** What the kernel has in each table. */
+  content(): readonly string[] {
+    return this.#ruleset.tables.map((table) => contentOf(this.#kernel, table));
+  }
+
+  /** How many elements are desired. */
+  get size(): number {
+    return this.#ruleset.status().elements;
+  }
+
+  /** Lets go of the kernel as a daemon that ends. */
+  stop(): void {
+    this.#ruleset.stop();
+  }
+}

@@ -1,0 +1,99 @@
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { DocumentEvaluator } from "../../../support/services/acceptance/by_evaluator.ts";
+import type { Outcome } from "../../../support/services/acceptance/by_evaluator.ts";
+import type { Place } from "../../../support/services/acceptance/places.ts";
+import type { Probe, Row, Transport } from "../../../support/services/acceptance/row.ts";
+import { protocolsOf } from "../../../support/services/acceptance/row.ts";
+import { ROWS } from "../../../support/services/acceptance/rows.ts";
+
+/** How many rows each case of the document has, which are lettered from a on. */
+const ROWS_OF_CASE = {
+  "2.2": 2,
+  "3.2": 9,
+  "3.3": 6,
+  "3.4": 7,
+  "3.5": 5,
+  "3.6": 3,
+  "4.2": 8,
+  "4.3": 8,
+  "4.4": 4,
+  "4.5": 3,
+  "4.6": 4,
+  "5.3": 9,
+  "5.4": 6,
+  "5.5": 2,
+  "5.6": 4,
+  "5.7": 5,
+} as const;
+
+/** What a row says of one sender, in the evaluator's words. */
+function expected(probe: Probe, from: Place): Outcome {
+  if ("fails" in probe) return probe.fails;
+  return new Map(
+    Object.entries(probe.reaches).map(([place, sees]) => [place as Place, sees === "sender" ? from : sees]),
+  );
+}
+
+describe("the acceptance table of Services", () => {
+  it("has each of its 85 rows once", () => {
+    const ids = Object.entries(ROWS_OF_CASE).flatMap(([number, count]) =>
+      Array.from({ length: count }, (_, i) => `${number}${String.fromCodePoint(97 + i)}`),
+    );
+    assert.equal(ids.length, 85);
+    assert.deepEqual(
+      ROWS.map(({ id }) => id),
+      ids,
+    );
+  });
+
+  it("demands something in every row that is ours", () => {
+    const empty = ROWS.filter(({ probes = [], further = [] }) => probes.length + further.length === 0);
+    assert.deepEqual(
+      empty.map(({ id, onTop }) => [id, onTop]),
+      [["3.6b", "CoreDNS"]],
+    );
+  });
+
+  it("names behaviours that are explained", () => {
+    const explained = readFileSync("docs/behaviours.md", "utf8");
+    const ids = ROWS.flatMap(({ behaviours }) => behaviours.split(" ").filter((id) => id !== ""));
+    assert.deepEqual(
+      ids.filter((id) => !explained.includes(`| ${id} | `)),
+      [],
+    );
+  });
+
+  const evaluator = new DocumentEvaluator();
+  for (const family of [4, 6] as const) {
+    it(`is what the evaluator says, IPv${family}`, () => {
+      const cases = ROWS.flatMap(casesOf);
+      assert.ok(cases.length > 300, `${cases.length} cases`);
+      for (const { id, probe, from, protocol } of cases) {
+        const wanted = expected(probe, from);
+        const outcome = evaluator.outcome(probe, from, protocol, family);
+        const isPart = "othersIgnored" in probe;
+        const about = `${id}: ${from} by ${protocol} to ${probe.to}`;
+        assert.deepEqual(isPart ? partOf(outcome, wanted) : outcome, wanted, about);
+      }
+    });
+  }
+});
+
+/** Every sender and protocol of a row. */
+function casesOf({ id, probes = [] }: Row): readonly {
+  readonly id: string;
+  readonly probe: Probe;
+  readonly from: Place;
+  readonly protocol: Transport;
+}[] {
+  return probes.flatMap((probe) =>
+    probe.from.flatMap((from) => protocolsOf(probe).map((protocol) => ({ id, probe, from, protocol }))),
+  );
+}
+
+/** The endpoints of an outcome that another one has, too. */
+function partOf(outcome: Outcome, of: Outcome): Outcome {
+  if (typeof outcome === "string" || typeof of === "string") return outcome;
+  return new Map([...outcome].filter(([place]) => of.has(place)));
+}
