@@ -14,6 +14,7 @@ const NAMESPACE = "default";
 /** The cluster's objects as files of Kubernetes YAML, in a directory that the daemons follow. */
 export class Cluster {
   readonly directory: string;
+  readonly #objects: object[] = [];
 
   /** Writes the namespace and the nodes. */
   constructor(lab: Lab, nodes: TwoNodes) {
@@ -44,10 +45,21 @@ export class Cluster {
     });
   }
 
+  /** Writes Services and their slices, all of them in one file. */
+  addServices(manifests: readonly object[]): void {
+    this.#write("services", ...manifests);
+  }
+
+  /** Everything written so far. */
+  get objects(): readonly object[] {
+    return this.#objects;
+  }
+
   /** Renamed into place, a file takes effect whole and at once (DAEMON-03). */
-  #write(name: string, object: object): void {
+  #write(name: string, ...objects: readonly object[]): void {
+    this.#objects.push(...objects);
     const unfinished = path.join(this.directory, `.${name}`);
-    writeFileSync(unfinished, stringify(object));
+    writeFileSync(unfinished, objects.map((object) => stringify(object)).join("---\n"));
     renameSync(unfinished, path.join(this.directory, `${name}.yaml`));
   }
 }

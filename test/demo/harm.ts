@@ -2,7 +2,7 @@ import { setTimeout as pause } from "node:timers/promises";
 import type { LabNode } from "../lab/lab.ts";
 import { normalListing } from "../support/nftables/listing.ts";
 
-const DEADLINE_MILLISECONDS = 5000;
+const DEADLINE_MILLISECONDS = 20_000;
 const POLL_MILLISECONDS = 2;
 
 /** How long a node was not as it should be after its ruleset had been flushed. */

@@ -9,6 +9,8 @@ import type { World } from "./world.ts";
 import { namespaceOf, NODES } from "./world.ts";
 
 const PORT = 8080;
+/** For an answer, on a busy machine, too; and few at once, so that none waits for this process. */
+const PROBE_OPTIONS = { timeoutMilliseconds: 3000, parallel: 128 } as const;
 
 interface AskedFlow extends Flow {
   readonly question: Question;
@@ -46,7 +48,7 @@ export async function measureQuestions(
   }
   let done = 0;
   const flows = questions.flatMap((question) => flowFor(world, question, options.exchanges ?? 1));
-  const results = await prober.run(flows, {}, () => options.onProgress?.(++done));
+  const results = await prober.run(flows, PROBE_OPTIONS, () => options.onProgress?.(++done));
   return results.map(({ flow, reached, seenSource, why }) => ({
     ...flow.question,
     reached,

@@ -1,26 +1,28 @@
 import { styleText } from "node:util";
-import Table from "cli-table3";
+import type Table from "cli-table3";
 import type { Family } from "../../kernel/ip/address.ts";
 import { PROTOCOLS } from "../lab/probe/protocol.ts";
 import type { Difference } from "./matrix.ts";
 import { questionKey } from "./matrix.ts";
 import { isDaemonGood } from "./daemon.ts";
+import { SERVICES_KEY, servicesLines, servicesTable } from "./services/print.ts";
 import type { SpoofResult } from "./spoof.ts";
 import { isSpoofStopped } from "./spoof.ts";
 import type { DemoResult } from "./steps.ts";
 import { isAsExpected, isHarmMended, sharedAddresses } from "./steps.ts";
+import type { Paint } from "./table.ts";
+import { newTable, verdict } from "./table.ts";
 
 /** Differences listed one by one before the rest is only counted. */
 const LISTED_DIFFERENCES = 12;
-
-/** Colours a text where the stream takes colour (a terminal, and NO_COLOR unset). */
-type Paint = (style: "red" | "green" | "bold", text: string) => string;
 
 /** The demo's result for people. */
 export function formatResult(result: DemoResult, stream: NodeJS.WriteStream): string {
   const paint: Paint = (style, text) => styleText(style, text, { stream });
   return [
-    ...(result.broken === undefined ? [] : [paint("bold", `Broken on purpose: ${result.broken}`), ""]),
+    ...(result.broken === undefined
+      ? []
+      : [paint("bold", `Broken on purpose: ${result.broken.replace(": ", ":\n    ")}`), ""]),
     paint("bold", "Pods"),
     podTable(result),
     "",
@@ -29,13 +31,20 @@ export function formatResult(result: DemoResult, stream: NodeJS.WriteStream): st
       matrixTable(result, family, paint),
       "",
     ]),
+    ...([4, 6] as const).flatMap((family) => [
+      paint("bold", `Services over IPv${family}: which pods answer a client (column), and as whom they see it`),
+      servicesTable(result.services, family, paint),
+    ]),
+    SERVICES_KEY,
+    "",
     ...daemonLines(result, paint),
     addressLine(result, paint),
     ...matrixSummary(result, paint),
     ...sourceLine(result, paint),
+    ...servicesLines(result.services, paint),
     ...sameNodeLines(result, paint),
     spoofLine(result.spoof, paint),
-    harmLine(result, paint),
+    ...harmLines(result, paint),
     ...leftoverLines(result, paint),
     "",
     isAsExpected(result)
@@ -87,8 +96,8 @@ function daemonLines(result: DemoResult, paint: Paint): readonly string[] {
       verdict(
         paint,
         isDaemonGood(daemon),
-        `policyd ${version} on ${node}: ${isSynced ? "synced" : "not synced"}, knows ${attachments} of ${expectedAttachments} ` +
-          `attachments; objects: ${seen.map(([kind, count]) => `${count} ${kind}`).join(", ")}`,
+        `policyd ${version} on ${node}: ${isSynced ? "synced" : "not synced"}; ${attachments} of ${expectedAttachments} ` +
+          `attachments, ${seen.map(([kind, count]) => `${count} ${kind}`).join(", ")}`,
       ),
       ...problems.map((line) => paint("red", `    ${line}`)),
     ];
@@ -155,16 +164,16 @@ function spoofLine(spoof: SpoofResult, paint: Paint): string {
   );
 }
 
-function harmLine({ harm }: DemoResult, paint: Paint): string {
-  const { node, milliseconds, tables, flows, differences, spoof } = harm;
+function harmLines({ harm }: DemoResult, paint: Paint): readonly string[] {
+  const { node, milliseconds, tables, flows, differences, services, spoof } = harm;
   const time =
     milliseconds === undefined ? "not whole again in time" : `whole again after ${milliseconds.toFixed(0)} ms`;
-  return verdict(
-    paint,
-    isHarmMended(harm),
-    `nft flush ruleset on ${node}: ${tables} tables, ${time}; then ${flows - differences.length} of ${flows} flows ` +
-      `as expected, ${spoof.arrived} of ${spoof.sent} spoofed packets through`,
-  );
+  const cells = services.seen.length;
+  return [
+    verdict(paint, isHarmMended(harm), `nft flush ruleset on ${node}: ${tables} tables, ${time}; then`),
+    `    ${flows - differences.length} of ${flows} flows and ${cells - services.differences.length} of ${cells} Service ` +
+      `cells as expected, ${spoof.arrived} of ${spoof.sent} spoofed packets through`,
+  ];
 }
 
 function leftoverLines(result: DemoResult, paint: Paint): readonly string[] {
@@ -185,13 +194,4 @@ function listed(differences: readonly Difference[]): readonly string[] {
     );
   const rest = differences.length - lines.length;
   return rest === 0 ? lines : [...lines, `and ${rest} more; all of them with -o json`];
-}
-
-function verdict(paint: Paint, isGood: boolean, text: string): string {
-  return `${isGood ? paint("green", "✓") : paint("red", "✗")} ${text}`;
-}
-
-/** cli-table3 colours heads and borders by itself unless told not to. */
-function newTable(head: string[]): Table.Table {
-  return new Table({ head, style: { head: [], border: [], compact: true } });
 }

@@ -18,6 +18,10 @@ import { measureQuestions } from "./measure.ts";
 import type { Progress } from "./progress.ts";
 import type { SameNodeResult } from "./same_node.ts";
 import { checkSameNode, sameNodeOnly } from "./same_node.ts";
+import type { PublishedServices } from "./services/publish.ts";
+import { publishServices } from "./services/publish.ts";
+import type { ServicesResult } from "./services/result.ts";
+import { checkServices } from "./services/result.ts";
 import type { SpoofResult } from "./spoof.ts";
 import { isSpoofStopped, measureSpoof } from "./spoof.ts";
 import type { World } from "./world.ts";
@@ -33,6 +37,7 @@ export interface DemoResult {
   readonly expected: readonly Expected[];
   readonly seen: readonly Seen[];
   readonly differences: readonly Difference[];
+  readonly services: ServicesResult;
   readonly sameNode: readonly SameNodeResult[];
   readonly spoof: SpoofResult;
   readonly harm: HarmResult;
@@ -44,6 +49,7 @@ export interface DemoResult {
 export interface HarmResult extends FlushResult {
   readonly flows: number;
   readonly differences: readonly Difference[];
+  readonly services: ServicesResult;
   readonly spoof: SpoofResult;
 }
 
@@ -68,7 +74,10 @@ export async function runDemo(breakage: BreakageName | undefined, progress: Prog
   return { ...measured, leftovers: { ...leftovers, ...left }, milliseconds: performance.now() - start };
 }
 
-async function makeWorld(lab: Lab, progress: Progress): Promise<World> {
+async function makeWorld(
+  lab: Lab,
+  progress: Progress,
+): Promise<{ readonly world: World; readonly services: PublishedServices }> {
   const nodes = await progress.step("make two nodes and a router", () => twoNodes(lab));
   const cluster = new Cluster(lab, nodes);
   const daemons = await progress.step("start policyd on both nodes", () => startDaemons(lab, nodes, cluster));
@@ -76,7 +85,9 @@ async function makeWorld(lab: Lab, progress: Progress): Promise<World> {
     const names: string[] = [];
     return addPods(lab, { nodes, daemons }, cluster, ({ name }) => update(`${names.push(name)} ${name}`));
   });
-  return { nodes, daemons, pods };
+  const world = { nodes, daemons, pods };
+  const services = await progress.step("publish Services of each kind", () => publishServices(world, cluster));
+  return { world, services };
 }
 
 async function measureInLab(
@@ -84,7 +95,7 @@ async function measureInLab(
   progress: Progress,
 ): Promise<Omit<DemoResult, "milliseconds">> {
   using lab = createLab("demo");
-  const world = await makeWorld(lab, progress);
+  const { world, services: published } = await makeWorld(lab, progress);
   const daemons = await daemonRows(world);
   const whole = listRuleset(world.nodes.node1.node);
   const parties = partiesOf(world);
@@ -96,16 +107,21 @@ async function measureInLab(
       onProgress: (done) => update(`${done} of ${expected.length} flows`),
     });
   const seen = await progress.step("send packets from everyone to every pod:", measureAll);
+  const measureServices = (update: (detail: string) => void): Promise<ServicesResult> =>
+    checkServices(lab.calls, world, published, (done) => update(`${done} connections`));
+  const services = await progress.step("connect to every Service from pods, a node and outside:", measureServices);
   const sameNode = await progress.step("send same-node packets in each br_netfilter state", () =>
     checkSameNode(lab.calls, world, sameNodeOnly(world, expected)),
   );
   const spoof = await progress.step("send packets with another pod's address", () => measureSpoof(world));
-  broken?.resume();
+  if (broken !== undefined) await progress.step("let policyd put it back", broken.resume);
   const harm = await progress.step("flush node1's ruleset, and send it all again:", async (update) => {
     const flush = await flushRuleset(world.nodes.node1.node, whole);
     const again = await measureAll(update);
     const differences = compareMatrices(expected, again);
-    return { ...flush, flows: again.length, differences, spoof: await measureSpoof(world) };
+    const servicesAgain = await measureServices(update);
+    const spoofAgain = await measureSpoof(world);
+    return { ...flush, flows: again.length, differences, services: servicesAgain, spoof: spoofAgain };
   });
   const deleted = await progress.step("delete the pods with the plugin", () => deletePods(world));
   const leftovers = leftoversOfPods(world);
@@ -123,6 +139,7 @@ async function measureInLab(
     expected,
     seen,
     differences: compareMatrices(expected, seen),
+    services,
     sameNode,
     spoof,
     harm,
@@ -141,6 +158,7 @@ export function isAsExpected(result: DemoResult): boolean {
   return (
     sharedAddresses(result.pods).length === 0 &&
     result.differences.length === 0 &&
+    result.services.differences.length === 0 &&
     result.daemons.every(isDaemonGood) &&
     result.sameNode.every(({ differences, followed }) => differences.length === 0 && followed.length === 0) &&
     isSpoofStopped(result.spoof) &&
@@ -150,6 +168,8 @@ export function isAsExpected(result: DemoResult): boolean {
 }
 
 /** Whether the tables came back, and all that goes through them with them. */
-export function isHarmMended({ milliseconds, differences, spoof }: HarmResult): boolean {
-  return milliseconds !== undefined && differences.length === 0 && isSpoofStopped(spoof);
+export function isHarmMended({ milliseconds, differences, services, spoof }: HarmResult): boolean {
+  return (
+    milliseconds !== undefined && differences.length === 0 && services.differences.length === 0 && isSpoofStopped(spoof)
+  );
 }

@@ -102,10 +102,11 @@ export function partiesOf(world: World): readonly Party[] {
   return [...pods, ...nodes];
 }
 
-/** The namespace of a pod or node by its name. */
+/** The namespace of a pod, a node or the router by its name. */
 export function namespaceOf(world: World, name: string): LabNamespace {
   const pod = world.pods.find((candidate) => candidate.name === name);
   if (pod !== undefined) return pod.namespace;
+  if (name === "router") return world.nodes.router;
   const node = NODES.find((candidate) => candidate === name);
   if (node === undefined) throw new Error(`the demo has no ${name}`);
   return world.nodes[node].node;

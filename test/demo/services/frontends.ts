@@ -1,0 +1,170 @@
+import type { Address, Family } from "../../../kernel/ip/address.ts";
+import { formatAddress, parseAddress } from "../../../kernel/ip/address.ts";
+import type { Cidr } from "../../../kernel/ip/cidr.ts";
+import { formatCidr, hostCidr, parseCidr } from "../../../kernel/ip/cidr.ts";
+
+const FAMILIES = [4, 6] as const;
+
+/** The port of pods' responders, and of all EndpointSlices. */
+export const TARGET_PORT = 8080;
+const SERVICE_PORT = 80;
+const NODE_PORT = 30_080;
+const LOCAL_NODE_PORT = 30_081;
+
+/** Where Services' own addresses are; the router sends them to node1. */
+export const SERVICE_NETWORKS: readonly Cidr[] = [
+  "10.96.0.0/24",
+  "fd00:96::/112",
+  "203.0.113.0/24",
+  "2001:db8:5::/64",
+].map((text) => parseCidr(text));
+
+type Addresses = Readonly<Record<Family, Address>>;
+
+/** One line of the table: what a client is told to connect to. */
+export interface Frontend {
+  /** For people; unique. */
+  readonly name: string;
+  readonly protocol: "tcp" | "udp" | "sctp";
+  readonly port: number;
+  /** One, or those of all pods where a name stands for them. */
+  readonly addresses: Readonly<Record<Family, readonly Address[]>>;
+}
+
+/** Who can be an endpoint. */
+export interface EndpointPod {
+  readonly name: string;
+  readonly node: string;
+  readonly addresses: Addresses;
+}
+
+/** What the objects need to know of the world. */
+export interface Place {
+  readonly pods: readonly EndpointPod[];
+  /** node1's, where node ports are asked. */
+  readonly nodeAddresses: Addresses;
+  /** Of a machine outside of the cluster, the one the load balancer lets in. */
+  readonly outside: Addresses;
+}
+
+/** Services of each kind, as objects and as what clients connect to. */
+export interface ServiceShow {
+  readonly frontends: readonly Frontend[];
+  readonly manifests: readonly object[];
+}
+
+/** Most Services: two pods of node1, one of node2. */
+const EVERYWHERE = ["pod-b", "pod-c", "pod-e"];
+
+const clusterIps = (number: number): Addresses => ({
+  4: parseAddress(`10.96.0.${number}`),
+  6: parseAddress(`fd00:96::${number}`),
+});
+const publicIps = (number: number): Addresses => ({
+  4: parseAddress(`203.0.113.${number}`),
+  6: parseAddress(`2001:db8:5::${number}`),
+});
+
+/** A Service of each kind the demo shows (SVC, NODE, LB, XIP, SA, ETP, ITP, NE, HL, EN, POD-12). */
+export function serviceShow(place: Place): ServiceShow {
+  const frontends: Frontend[] = [];
+  const manifests: object[] = [];
+  const show = (
+    name: string,
+    addresses: Addresses,
+    port = SERVICE_PORT,
+    protocol: Frontend["protocol"] = "tcp",
+  ): void => void frontends.push({ name, protocol, port, addresses: { 4: [addresses[4]], 6: [addresses[6]] } });
+  const publish = (name: string, pods: readonly string[], spec: object, more: ServiceFields = {}): void =>
+    void manifests.push(...serviceManifests(place, name, pods, spec, more));
+  const inCluster = (number: number): object => ({ clusterIPs: textsOf(clusterIps(number)) });
+
+  publish("web", EVERYWHERE, inCluster(1), { protocols: ["tcp", "udp", "sctp"] });
+  show("ClusterIP", clusterIps(1));
+  show("ClusterIP, UDP", clusterIps(1), SERVICE_PORT, "udp");
+  show("ClusterIP, SCTP", clusterIps(1), SERVICE_PORT, "sctp");
+
+  publish("self", ["pod-a"], inCluster(2));
+  show("ClusterIP of pod-a", clusterIps(2));
+
+  publish("sticky", ["pod-b", "pod-c"], { ...inCluster(3), sessionAffinity: "ClientIP" });
+  show("ClusterIP, affinity", clusterIps(3));
+
+  publish("near", ["pod-b"], { ...inCluster(4), internalTrafficPolicy: "Local" });
+  show("ClusterIP, Local", clusterIps(4));
+
+  publish("empty", [], inCluster(5));
+  show("ClusterIP, no pods", clusterIps(5));
+
+  publish("port", EVERYWHERE, { ...inCluster(6), type: "NodePort" }, { nodePort: NODE_PORT });
+  show("NodePort", place.nodeAddresses, NODE_PORT);
+
+  const local = { ...inCluster(7), type: "NodePort", externalTrafficPolicy: "Local" };
+  publish("port-local", ["pod-b", "pod-e"], local, { nodePort: LOCAL_NODE_PORT });
+  show("NodePort, Local", place.nodeAddresses, LOCAL_NODE_PORT);
+
+  const ranges = {
+    type: "LoadBalancer",
+    loadBalancerSourceRanges: FAMILIES.map((family) => formatCidr(hostCidr(place.outside[family]))),
+  };
+  const ingress = textsOf(publicIps(8)).map((ip) => ({ ip }));
+  publish("balanced", EVERYWHERE, { ...inCluster(8), ...ranges }, { status: { loadBalancer: { ingress } } });
+  show("LoadBalancer, ranges", publicIps(8));
+
+  publish("external", EVERYWHERE, { ...inCluster(9), externalIPs: textsOf(publicIps(9)) });
+  show("externalIPs", publicIps(9));
+
+  publish("headless", EVERYWHERE, { clusterIP: "None" });
+  const pods = place.pods.filter(({ name }) => EVERYWHERE.includes(name)).map(({ addresses }) => addresses);
+  const addresses = { 4: pods.map((own) => own[4]), 6: pods.map((own) => own[6]) };
+  frontends.push({ name: "headless", protocol: "tcp", port: TARGET_PORT, addresses });
+
+  // With an address and a pod, which an ExternalName has to do without: packets to the outside stay as they are.
+  const away = { type: "ExternalName", externalName: "outside.example", externalIPs: textsOf(place.outside) };
+  publish("away", ["pod-b"], away, { port: TARGET_PORT });
+  show("ExternalName", place.outside, TARGET_PORT);
+
+  return { frontends, manifests };
+}
+
+interface ServiceFields {
+  readonly protocols?: readonly Frontend["protocol"][];
+  readonly port?: number;
+  readonly nodePort?: number;
+  readonly status?: object;
+}
+
+function serviceManifests(
+  { pods }: Place,
+  name: string,
+  endpoints: readonly string[],
+  spec: object,
+  { protocols = ["tcp"], port = SERVICE_PORT, nodePort, status }: ServiceFields,
+): readonly object[] {
+  const ports = protocols.map((protocol) => ({ name: protocol, protocol: protocol.toUpperCase() }));
+  const chosen = pods.filter((pod) => endpoints.includes(pod.name));
+  return [
+    {
+      apiVersion: "v1",
+      kind: "Service",
+      metadata: { name },
+      spec: { ...spec, ports: ports.map((own) => ({ ...own, port, ...(nodePort === undefined ? {} : { nodePort }) })) },
+      ...(status === undefined ? {} : { status }),
+    },
+    ...FAMILIES.map((family) => ({
+      apiVersion: "discovery.k8s.io/v1",
+      kind: "EndpointSlice",
+      metadata: { name: `${name}-ipv${family}`, labels: { "kubernetes.io/service-name": name } },
+      addressType: `IPv${family}`,
+      ports: ports.map((own) => ({ ...own, port: TARGET_PORT })),
+      endpoints: chosen.map(({ addresses, node }) => ({
+        addresses: [formatAddress(addresses[family])],
+        nodeName: node,
+      })),
+    })),
+  ];
+}
+
+function textsOf(addresses: Addresses): readonly string[] {
+  return FAMILIES.map((family) => formatAddress(addresses[family]));
+}

@@ -1,0 +1,158 @@
+import { formatAddress } from "../../../kernel/ip/address.ts";
+import { deleteEntries, listEntries, openConntrackSocket } from "../../../kernel/conntrack/table.ts";
+import type { LabCalls } from "../../lab/libc.ts";
+import type { Flow, ProbeResult } from "../../lab/probe/prober.ts";
+import { Prober } from "../../lab/probe/prober.ts";
+import type { World } from "../world.ts";
+import { namespaceOf, NODES } from "../world.ts";
+import type { Answer, ExpectedCell, Outcome, SeenCell } from "./cells.ts";
+import { answerKey, letters } from "./cells.ts";
+import type { Plan } from "./expectation.ts";
+import { nameOfSource } from "./expectation.ts";
+import { TARGET_PORT } from "./frontends.ts";
+import type { PublishedServices } from "./publish.ts";
+
+const FAMILIES = [4, 6] as const;
+const TRANSPORTS = ["tcp", "udp", "sctp"] as const;
+
+/** Of further connections to a cell that is as expected so far. */
+const BATCH = 8;
+/** Of three pods one stays unseen by then one time in 10^11. */
+const MOST_BATCHES = 8;
+/** A client that stays with one of two by chance does so one time in 10^7. */
+const STICKY_CONNECTIONS = 24;
+
+/**
+ * Where an answer is due, long enough for a busy machine. The kernel sends a second SYN after one second, and only that
+ * one's refusal ends a connect(2) within one machine.
+ */
+const TIMEOUT_MILLISECONDS = { answered: 3000, "no answer": 1500, refused: 4000 } as const;
+
+/** Connections under way at once: few, so that each has its answer soon and none waits for this process. */
+const PARALLEL = 64;
+
+interface CellFlow extends Flow {
+  readonly cell: Measured;
+}
+
+/** A cell with what has come of it so far. */
+interface Measured {
+  readonly expected: ExpectedCell;
+  readonly flows: readonly Omit<CellFlow, "cell">[];
+  readonly answers: Map<string, Answer>;
+  readonly failures: Set<string>;
+  connections: number;
+  batches: number;
+}
+
+/**
+ * Connects every client to every frontend: a cell that is to be answered until each pod that may answer has done so, others
+ * once.
+ *
+ * @param onProgress told how many connections have ended
+ */
+export async function measureServices(
+  calls: LabCalls,
+  world: World,
+  services: PublishedServices,
+  onProgress: (connections: number) => void,
+): Promise<readonly SeenCell[]> {
+  forgetUdpFlows(calls, world);
+  using prober = new Prober(calls);
+  listen(prober, world, services);
+  const cells = services.expected.map((expected) => newCell(world, services, expected));
+  let done = 0;
+  const run = async (flows: readonly CellFlow[], outcome: Outcome): Promise<void> => {
+    const options = { timeoutMilliseconds: TIMEOUT_MILLISECONDS[outcome], parallel: PARALLEL };
+    const results = await prober.run(flows, options, () => onProgress(++done));
+    for (const result of results) record(services, result);
+  };
+  await Promise.all(
+    (["answered", "no answer", "refused"] as const).map(async (outcome) => {
+      const own = cells.filter(({ expected }) => expected.outcome === outcome);
+      // Who come at once have nothing to remember yet: so the first connection is alone.
+      await run(own.flatMap(first), outcome);
+      for (let flows = own.flatMap(further); flows.length > 0; flows = own.flatMap(further)) await run(flows, outcome);
+    }),
+  );
+  return cells.map(({ expected: { frontend, client, family }, connections, answers, failures }) => ({
+    frontend,
+    client,
+    family,
+    connections,
+    answers: [...answers.values()].toSorted((a, b) => (a.by < b.by ? -1 : 1)),
+    failures: [...failures].sort(),
+  }));
+}
+
+function newCell(world: World, { frontends }: PublishedServices, expected: ExpectedCell): Measured {
+  const from = namespaceOf(world, expected.client);
+  const frontend = frontends.find(({ name }) => name === expected.frontend);
+  const flows = (frontend?.addresses[expected.family] ?? []).flatMap((address) =>
+    frontend === undefined ? [] : [{ protocol: frontend.protocol, from, to: { address, port: frontend.port } }],
+  );
+  return { expected, flows, answers: new Map(), failures: new Set(), connections: 0, batches: 0 };
+}
+
+function first(cell: Measured): readonly CellFlow[] {
+  return cell.flows.map((flow) => ({ ...flow, cell }));
+}
+
+/** Nothing for a cell that has had enough, or whose connections fail. */
+function further(cell: Measured): readonly CellFlow[] {
+  const { expected, answers, failures } = cell;
+  if (expected.outcome !== "answered" || failures.size > 0) return [];
+  const seen = new Set([...answers.values()].map(({ by }) => by));
+  const isComplete = expected.isSticky || expected.answers.every(({ by }) => seen.has(by));
+  if (cell.batches >= (isComplete ? 1 : MOST_BATCHES)) return [];
+  cell.batches++;
+  const count = expected.isSticky ? STICKY_CONNECTIONS : BATCH;
+  return Array.from({ length: count }, () => first(cell)).flat();
+}
+
+function record({ plan }: PublishedServices, result: ProbeResult<CellFlow>): void {
+  const { flow, reached, why } = result;
+  const { cell } = flow;
+  cell.connections++;
+  const answer = answerOf(plan, result);
+  if (reached && answer !== undefined) return void cell.answers.set(answerKey(answer), answer);
+  const lost = answer === undefined ? "" : `, though it came to ${letters([answer])} as ${answer.as}`;
+  cell.failures.add(reached ? "an answer from nowhere" : `${failureText(why)}${lost}`);
+}
+
+/** Who got the connection's packets, answered or not. */
+function answerOf(plan: Plan, { flow, seenBy, seenSource }: ProbeResult<CellFlow>): Answer | undefined {
+  if (seenBy === undefined || seenSource === undefined) return undefined;
+  const as = nameOfSource(plan, flow.cell.expected.client, seenSource);
+  return { by: seenBy.name, source: formatAddress(seenSource), as };
+}
+
+function failureText(why: string): string {
+  if (why === "connection refused") return "refused";
+  return why.startsWith("no answer") ? "no answer" : why;
+}
+
+function listen(prober: Prober, world: World, { plan }: PublishedServices): void {
+  for (const { namespace, addresses } of world.pods) {
+    for (const family of FAMILIES) {
+      for (const transport of TRANSPORTS) {
+        prober.listen(transport, { namespace, address: addresses[family], port: TARGET_PORT });
+      }
+    }
+  }
+  for (const address of Object.values(plan.nodes.node1.router)) {
+    prober.listen("tcp", { namespace: world.nodes.router, address, port: TARGET_PORT });
+  }
+}
+
+/** A client that happens to take a port it had before would go on with a flow that other rules have judged. */
+function forgetUdpFlows(calls: LabCalls, world: World): void {
+  for (const name of NODES) {
+    const socket = world.nodes[name].node.inside(() => openConntrackSocket(calls));
+    try {
+      deleteEntries(socket, listEntries(socket, { protocol: "udp" }));
+    } finally {
+      socket.close();
+    }
+  }
+}

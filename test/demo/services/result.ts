@@ -1,0 +1,25 @@
+import type { LabCalls } from "../../lab/libc.ts";
+import type { World } from "../world.ts";
+import type { CellDifference, ExpectedCell, SeenCell } from "./cells.ts";
+import { compareCells } from "./cells.ts";
+import { measureServices } from "./measure.ts";
+import type { PublishedServices } from "./publish.ts";
+
+/** What Services owe, what was measured, and where the two differ. */
+export interface ServicesResult {
+  readonly expected: readonly ExpectedCell[];
+  readonly seen: readonly SeenCell[];
+  readonly differences: readonly CellDifference[];
+}
+
+/** Measures every cell once. */
+export async function checkServices(
+  calls: LabCalls,
+  world: World,
+  services: PublishedServices,
+  onProgress: (connections: number) => void,
+): Promise<ServicesResult> {
+  const { expected } = services;
+  const seen = await measureServices(calls, world, services, onProgress);
+  return { expected, seen, differences: compareCells(expected, seen) };
+}
