@@ -90,6 +90,8 @@ export function addressType(name: "ipv4_addr" | "ipv6_addr", id: number, size: 4
     symbols: noSymbols,
     isBitmask: false,
     encode: (writer, value) => {
+      // Without a detour by bigint, for the addresses that come by the ten thousand.
+      if (size === 4 && typeof value === "number" && value >>> 0 === value) return writer.be32(value);
       const address = valueOf(value);
       if (typeof address === "number") writer.be32(address);
       else writer.bytes(addressToBytes(address));

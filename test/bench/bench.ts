@@ -10,6 +10,8 @@ import { OURS, install, peerContestant } from "./contestant.ts";
 import { thisMachine } from "./machine.ts";
 import { benchNft } from "./nft.ts";
 import { RunDirectory } from "./run_directory.ts";
+import { DEFAULT_PLAN, QUICK_PLAN } from "./services/plan.ts";
+import { benchServices, SUBJECT_NAMES } from "./services/services.ts";
 import type { Report } from "./report.ts";
 import { formatReport } from "./report.ts";
 import { rowOf } from "./row.ts";
@@ -74,6 +76,20 @@ program
     const obstacle = kernelObstacle();
     if (obstacle !== undefined) say(obstacle);
     if (obstacle === undefined) benchNft(pairs, output, progress);
+    clearProgress();
+    process.exitCode = obstacle === undefined ? 0 : 1;
+  });
+program
+  .command("services")
+  .description("Services beside kube-proxy's two nftables layouts, which the program nft loads")
+  .option("--quick", "a look: few rounds, no proof", false)
+  .option("--long", "the layouts of kube-proxy at the larger sizes, too, each cut at 120 s", false)
+  .addOption(new Option("--only <subject...>", "only these").choices(SUBJECT_NAMES))
+  .addOption(new Option("-o, --output <format>", "what to print").choices(["table", "json"]).default("table"))
+  .action(async ({ quick, long: isLong, only, output }: Omit<Options, "pairs"> & { readonly long: boolean }) => {
+    const obstacle = kernelObstacle();
+    if (obstacle !== undefined) say(obstacle);
+    else await benchServices({ ...(quick ? QUICK_PLAN : DEFAULT_PLAN), isLong }, only, output, progress);
     clearProgress();
     process.exitCode = obstacle === undefined ? 0 : 1;
   });

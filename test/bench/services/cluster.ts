@@ -1,0 +1,117 @@
+import type { Ipv4Address } from "../../../kernel/ip/address.ts";
+import { familyOf, parseAddress } from "../../../kernel/ip/address.ts";
+import { judge } from "../../../policyd/cluster/gate.ts";
+import type { ClusterObject } from "../../../policyd/cluster/model.ts";
+import type { ObjectChange } from "../../../policyd/source/object_source.ts";
+
+/** Where Services of the benchmark have their addresses, and pods theirs. */
+export const SERVICE_CIDR = "10.96.0.0/12";
+export const POD_CIDR = "10.128.0.0/9";
+/** All are UDP: the first packet of a connection is then one that carries something. */
+export const SERVICE_PORT = 53;
+export const NAMESPACE = "bench";
+export const PORT_NAME = "dns";
+
+const FIRST_SERVICE = ipv4("10.96.1.0");
+const FIRST_ENDPOINT = ipv4("10.128.1.0");
+
+/** One Service of the benchmark: a UDP port with ready endpoints on other nodes. */
+export interface BenchService {
+  readonly name: string;
+  readonly address: string;
+  readonly endpoints: readonly string[];
+}
+
+/** How many Services, and endpoints of each. */
+export interface ClusterSize {
+  readonly services: number;
+  readonly endpoints: number;
+}
+
+/** "10,000 x 3" */
+export function sizeText({ services, endpoints }: ClusterSize): string {
+  return `${services.toLocaleString("en")} × ${endpoints}`;
+}
+
+/** The Service of this number; no other number has its address or one of its endpoints. */
+export function benchService(number: number, endpoints: number): BenchService {
+  return {
+    name: `svc-${number}`,
+    address: nth(FIRST_SERVICE, number),
+    endpoints: Array.from({ length: endpoints }, (_, index) => nth(FIRST_ENDPOINT, number * endpoints + index)),
+  };
+}
+
+/** All Services of a size. */
+export function benchServices(size: ClusterSize): readonly BenchService[] {
+  return Array.from({ length: size.services }, (_, number) => benchService(number, size.endpoints));
+}
+
+/** The Service with another endpoint in the place of its first. */
+export function withFirstReplaced(service: BenchService, replacement: number): BenchService {
+  return { ...service, endpoints: [nth(ipv4("10.250.0.0"), replacement), ...service.endpoints.slice(1)] };
+}
+
+/** A Service as an API server has it. */
+export function serviceManifest({ name, address }: BenchService): object {
+  return {
+    apiVersion: "v1",
+    kind: "Service",
+    metadata: { name, namespace: NAMESPACE },
+    spec: {
+      type: "ClusterIP",
+      clusterIP: address,
+      clusterIPs: [address],
+      ports: [{ name: PORT_NAME, protocol: "UDP", port: SERVICE_PORT }],
+    },
+  };
+}
+
+/** A Service's endpoints as an API server has them. */
+export function sliceManifest({ name, endpoints }: BenchService): object {
+  return {
+    apiVersion: "discovery.k8s.io/v1",
+    kind: "EndpointSlice",
+    metadata: { name, namespace: NAMESPACE, labels: { "kubernetes.io/service-name": name } },
+    addressType: "IPv4",
+    ports: [{ name: PORT_NAME, protocol: "UDP", port: SERVICE_PORT }],
+    endpoints: endpoints.map((address) => ({
+      addresses: [address],
+      nodeName: "elsewhere",
+      conditions: { ready: true },
+    })),
+  };
+}
+
+/** The change that tells of a Service. */
+export function serviceChange(service: BenchService): ObjectChange {
+  return changeTo(serviceManifest(service));
+}
+
+/** The change that tells of a Service's endpoints. */
+export function sliceChange(service: BenchService): ObjectChange {
+  return changeTo(sliceManifest(service));
+}
+
+/** All that makes up Services. */
+export function changesOf(services: readonly BenchService[]): readonly ObjectChange[] {
+  return services.flatMap((service) => [serviceChange(service), sliceChange(service)]);
+}
+
+function changeTo(value: unknown): ObjectChange {
+  const verdict = judge(value);
+  if (verdict.type !== "accepted") throw new Error(`the gate does not take ${JSON.stringify(value)}`);
+  const object: ClusterObject = verdict.object;
+  return { type: "set", kind: object.kind, key: object.key, object };
+}
+
+function ipv4(text: string): Ipv4Address {
+  const address = parseAddress(text);
+  if (familyOf(address) !== 4 || typeof address !== "number") throw new Error(`${text} is no IPv4 address`);
+  return address;
+}
+
+function nth(first: Ipv4Address, distance: number): string {
+  const value = first + distance;
+  return [24, 16, 8, 0].map((shift) => (value >>> shift) & 255).join(".");
+}

@@ -1,0 +1,61 @@
+import { onePair } from "../row.ts";
+import type { Pair } from "../statistics.ts";
+import type { ClusterSize } from "./cluster.ts";
+import { sizeText } from "./cluster.ts";
+import type { Layout } from "./kube_proxy_layout.ts";
+import { layoutNames } from "./kube_proxy_layout.ts";
+import type { Load } from "./peer.ts";
+import type { ComparedGoal, ServicesRow } from "./row.ts";
+import { compared, measured } from "./row.ts";
+import type { Stage } from "./stage.ts";
+
+/** Everything from nothing: ours from the objects to the kernel's answer, theirs from their text to nft's end. */
+export function coldLoad(
+  stage: Stage,
+  size: ClusterSize,
+  layout: Layout,
+  rounds: number,
+  goal?: ComparedGoal,
+): readonly ServicesRow[] {
+  const title = `cold load, ${sizeText(size)}`;
+  const against = layoutNames[layout];
+  const taken: { readonly ours: Load; readonly peer: Load }[] = [];
+  for (let round = 0; round < rounds; round++) {
+    const { ours, peer } = onePair<Load | undefined>(
+      round,
+      () => stage.loadOurs(size),
+      () => stage.loadPeer(layout, size),
+    );
+    if (ours === undefined || peer === undefined) {
+      stage.dropPeer(layout, size);
+      const whole = ours?.whole ?? Number.NaN;
+      return [{ title, unit: "ms", against, ours: whole, peer: "cut", values: [whole] }];
+    }
+    taken.push({ ours, peer });
+  }
+  const pairs = (of: keyof Load): readonly Pair[] =>
+    taken.map(({ ours, peer }) => ({ ours: ours[of], peer: peer[of] }));
+  return [
+    compared(title, "ms", against, pairs("whole"), goal),
+    compared(`${title}: processor time`, "ms", against, pairs("processor")),
+  ];
+}
+
+/** Ours alone. */
+export function ownColdLoad(stage: Stage, size: ClusterSize, rounds: number, most?: number): readonly ServicesRow[] {
+  const taken = Array.from({ length: rounds }, () => stage.loadOurs(size));
+  const title = `cold load, ${sizeText(size)}`;
+  return [
+    measured(
+      title,
+      "ms",
+      taken.map(({ whole }) => whole),
+      most,
+    ),
+    measured(
+      `${title}: in the kernel`,
+      "ms",
+      taken.map(({ inKernel }) => inKernel),
+    ),
+  ];
+}

@@ -1,0 +1,39 @@
+import { interleave } from "../row.ts";
+import { median } from "../statistics.ts";
+import type { ClusterSize } from "./cluster.ts";
+import { benchService, changesOf, sizeText } from "./cluster.ts";
+import type { Layout } from "./kube_proxy_layout.ts";
+import { layoutNames } from "./kube_proxy_layout.ts";
+import type { Ours } from "./ours.ts";
+import { Peer } from "./peer.ts";
+import type { ServicesRow } from "./row.ts";
+import { compared } from "./row.ts";
+import type { Loaded, Stage } from "./stage.ts";
+import { Wire } from "./wire.ts";
+
+const PACKETS = 60;
+const PEER_GOAL = 1.2;
+const OWN_GOAL = 1.25;
+
+/** The time of a connection's first packet from a pod to the endpoint's socket, ours and a layout of kube-proxy in turn. */
+export function firstPacket(stage: Stage, size: ClusterSize, layout: Layout, rounds: number): ServicesRow {
+  const [ours, peer] = [asked(stage.ours(size)), asked(stage.peer(layout, size))];
+  const pairs = interleave(rounds, ours, peer);
+  const goal = layout === "maps" ? { ratioAtMost: PEER_GOAL } : undefined;
+  return compared(`first packet, ${sizeText(size)}`, "µs", layoutNames[layout], pairs, goal);
+}
+
+/** The same between a large cluster of ours and a small one. */
+export function ownFirstPacket(stage: Stage, large: ClusterSize, small: ClusterSize, rounds: number): ServicesRow {
+  const pairs = interleave(rounds, asked(stage.ours(large)), asked(stage.ours(small)));
+  const against = `ours at ${sizeText(small)}`;
+  return compared(`first packet, ${sizeText(large)}`, "µs", against, pairs, { ratioAtMost: OWN_GOAL });
+}
+
+/** Adds a Service whose endpoints answer. @returns what measures a few first packets: their median in microseconds */
+function asked({ contestant, size, wire }: Loaded<Ours> | Loaded<Peer>): () => number {
+  const service = Wire.served(benchService(size.services, size.endpoints));
+  if (contestant instanceof Peer) contestant.add(service);
+  else contestant.change(changesOf([service]));
+  return () => median(wire.firstPackets(service, PACKETS));
+}

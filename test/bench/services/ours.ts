@@ -1,0 +1,132 @@
+import process from "node:process";
+import { parseCidr } from "../../../kernel/ip/cidr.ts";
+import type { Nftables } from "../../../kernel/nftables/socket.ts";
+import { NftablesSocket } from "../../../kernel/nftables/socket.ts";
+import { realClock } from "../../../policyd/clock.ts";
+import { Ruleset } from "../../../policyd/dataplane/ruleset.ts";
+import { withVersion } from "../../../policyd/dataplane/schema.ts";
+import { recordingLogger } from "../../../policyd/log/recording_logger.ts";
+import { nodeTables } from "../../../policyd/node/tables.ts";
+import { ServicesDataplane } from "../../../policyd/services/services_dataplane.ts";
+import type { ObjectChange } from "../../../policyd/source/object_source.ts";
+import type { LabNamespace } from "../../lab/namespace.ts";
+import { POD_CIDR } from "./cluster.ts";
+
+/** What a step took, in milliseconds. */
+export interface Taken {
+  /** From the objects' arrival at the dataplane until the kernel has acknowledged the commit. */
+  readonly whole: number;
+  /** Within the kernel: sending the batch, which is carried out before the call returns, and reading the answer. */
+  readonly inKernel: number;
+  /** User and system time of this thread. */
+  readonly processor: number;
+  /** How many elements were added, and how many deleted, together. */
+  readonly elements: number;
+}
+
+/** What {@link Ours} tells of the batches it commits. */
+export interface Observer {
+  beforeCommit(): void;
+}
+
+/** The tables of a node, with the daemon's default configuration. */
+export const TABLES = nodeTables({
+  bridge: "cni0",
+  markBits: { masquerade: 0x1000_0000, bridged: 0x2000_0000 },
+  tableOwner: false,
+  services: { masqueradeBit: 0x1000_0000, tcpReset: false, dropInvalid: true },
+}).map(withVersion);
+
+const NODE = "node1";
+/** Nobody else writes here, and a look at the whole table would fall into a measurement. */
+const NEVER = 2 ** 30;
+
+/** Drawbridge on a node of its own: the compiler, the ruleset and the socket of the daemon, with its default tables. */
+export class Ours implements Disposable {
+  readonly namespace: LabNamespace;
+  readonly kernel: Nftables;
+  readonly dataplane: ServicesDataplane;
+  readonly #ruleset: Ruleset;
+  #inKernel = 0;
+  #elements = 0;
+
+  constructor(namespace: LabNamespace, observer: Observer = { beforeCommit: () => {} }) {
+    this.namespace = namespace;
+    const socket = namespace.inside(() => new NftablesSocket(this.#timedCalls()));
+    this.kernel = {
+      commit: (changes) => {
+        observer.beforeCommit();
+        for (const change of changes) if ("elements" in change) this.#elements += change.elements.length;
+        socket.commit(changes);
+      },
+      table: (reference) => socket.table(reference),
+      elements: (reference, set) => socket.elements(reference, set),
+      generation: () => socket.generation(),
+      close: () => socket.close(),
+    };
+    this.#ruleset = new Ruleset({
+      kernel: this.kernel,
+      clock: realClock,
+      logger: recordingLogger(),
+      tables: TABLES,
+      minSyncPeriod: 0,
+      syncPeriod: NEVER,
+    });
+    this.dataplane = new ServicesDataplane({
+      nodeName: NODE,
+      ruleset: this.#ruleset,
+      podCidrs: [parseCidr(POD_CIDR)],
+      nodePortAddresses: [],
+      refuseExternalIps: false,
+    });
+  }
+
+  /** Compiles everything and writes the tables, as after a start of the daemon. Once. */
+  load(changes: readonly ObjectChange[]): Taken {
+    return this.#taken(() => {
+      this.dataplane.apply(changes);
+      this.#ruleset.start();
+    });
+  }
+
+  /** Compiles what changed and commits it. */
+  change(changes: readonly ObjectChange[]): Taken {
+    return this.#taken(() => {
+      this.dataplane.apply(changes);
+      this.#ruleset.flush();
+    });
+  }
+
+  [Symbol.dispose](): void {
+    this.#ruleset.stop();
+    this.kernel.close();
+  }
+
+  #taken(action: () => void): Taken {
+    this.#inKernel = 0;
+    this.#elements = 0;
+    const before = process.threadCpuUsage();
+    const start = performance.now();
+    action();
+    const whole = performance.now() - start;
+    const { user, system } = process.threadCpuUsage(before);
+    const { isSynced, lastError } = this.#ruleset.status();
+    if (!isSynced) throw new Error(`the kernel did not take it: ${lastError ?? "no reason known"}`);
+    return { whole, inKernel: this.#inKernel, processor: (user + system) / 1000, elements: this.#elements };
+  }
+
+  #timedCalls(): LabNamespace["calls"] {
+    const { calls } = this.namespace;
+    const timed = (call: () => number): number => {
+      const start = performance.now();
+      const result = call();
+      this.#inKernel += performance.now() - start;
+      return result;
+    };
+    return {
+      ...calls,
+      send: (fd, data, flags) => timed(() => calls.send(fd, data, flags)),
+      receiveFrom: (fd, buffer, flags, sender) => timed(() => calls.receiveFrom(fd, buffer, flags, sender)),
+    };
+  }
+}

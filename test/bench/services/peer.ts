@@ -1,0 +1,88 @@
+import { spawnSync } from "node:child_process";
+import { writeFileSync } from "node:fs";
+import path from "node:path";
+import type { LabNamespace } from "../../lab/namespace.ts";
+import { startProgram, waitFor } from "../../lab/posix_spawn.ts";
+import { demandSuccess } from "../contestant.ts";
+import type { BenchService } from "./cluster.ts";
+import type { Layout } from "./kube_proxy_layout.ts";
+import { baseText, endpointsText, serviceText } from "./kube_proxy_layout.ts";
+
+/** A load that takes longer is ended: what it would have taken is not known. */
+const LIMIT_SECONDS = 120;
+/** 128 and SIGKILL: how `timeout` ends what takes too long, and itself. */
+const CUT = [137, null] as const;
+
+/** What a load took. */
+export interface Load {
+  /** Milliseconds by the clock. */
+  readonly whole: number;
+  /** Milliseconds of a processor. */
+  readonly processor: number;
+}
+
+/**
+ * One of kube-proxy's layouts on a node of its own, loaded by `nft -f -` as kube-proxy does. Measured is that program alone,
+ * with its text ready: what kube-proxy does before and beside it (it lists all chains in every sync) is left out.
+ */
+export class Peer {
+  readonly namespace: LabNamespace;
+  readonly layout: Layout;
+
+  constructor(namespace: LabNamespace, layout: Layout) {
+    this.namespace = namespace;
+    this.layout = layout;
+  }
+
+  /**
+   * Writes everything.
+   *
+   * @param scratch a directory for the text
+   * @returns undefined when it was ended at the limit
+   */
+  load(services: readonly BenchService[], scratch: string): Load | undefined {
+    const file = (suffix: string): string => path.join(scratch, `nft.${suffix}`);
+    const text = baseText(this.layout) + services.map((service) => serviceText(this.layout, service)).join("");
+    writeFileSync(file("stdin"), text);
+    const program = {
+      file: "/usr/bin/env",
+      args: ["timeout", "-s", "KILL", String(LIMIT_SECONDS), "nft", "-f", "-"],
+      environment: { PATH: "/usr/sbin:/usr/bin:/sbin:/bin" },
+      stdin: file("stdin"),
+      stdout: file("stdout"),
+      stderr: file("stderr"),
+    };
+    const start = performance.now();
+    const { exitCode, cpuMilliseconds } = waitFor(startProgram(this.namespace, program));
+    const whole = performance.now() - start;
+    if (CUT.some((code) => code === exitCode)) return undefined;
+    demandSuccess(program, exitCode);
+    return { whole, processor: cpuMilliseconds };
+  }
+
+  /** @returns milliseconds */
+  add(service: BenchService): number {
+    return runNft(this.namespace, serviceText(this.layout, service));
+  }
+
+  /** @returns milliseconds */
+  replaceEndpoints(before: BenchService, after: BenchService): number {
+    return runNft(this.namespace, endpointsText(this.layout, before, after));
+  }
+}
+
+/**
+ * Runs `nft -f -`.
+ *
+ * @returns milliseconds
+ * @throws Error with what nft printed when it failed
+ */
+export function runNft(namespace: LabNamespace, input: string): number {
+  return namespace.inside(() => {
+    const start = performance.now();
+    const { status, stderr, error } = spawnSync("nft", ["-f", "-"], { input, encoding: "utf8" });
+    const milliseconds = performance.now() - start;
+    if (status === 0) return milliseconds;
+    throw new Error(`nft -f -: ${error?.message ?? stderr.trim().slice(0, 400)}`);
+  });
+}

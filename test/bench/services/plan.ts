@@ -1,0 +1,48 @@
+/** How much is measured, of each thing. */
+export interface Plan {
+  /** Cold loads of 1,000 Services by each layout. */
+  readonly smallLoads: number;
+  /** Cold loads of 10,000 Services, by the old layout and by the new. */
+  readonly chainLoads: number;
+  readonly mapLoads: number;
+  /** Cold loads of ours alone, at the larger sizes. */
+  readonly ownLoads: number;
+  /** Changes of one Service, ours alone and in pairs. */
+  readonly changes: number;
+  readonly changePairs: number;
+  /** Pairs of batches of first packets. */
+  readonly packetPairs: number;
+  /** Changes at a steady rate. */
+  readonly events: number;
+  /** Rounds over the ways to put Services into maps. */
+  readonly classRounds: number;
+  /** Whether the layouts of kube-proxy are loaded at the larger sizes, too. */
+  readonly isLong: boolean;
+}
+
+export const DEFAULT_PLAN: Plan = {
+  smallLoads: 10,
+  chainLoads: 3,
+  mapLoads: 6,
+  ownLoads: 5,
+  changes: 200,
+  changePairs: 20,
+  packetPairs: 60,
+  events: 1000,
+  classRounds: 40,
+  isLong: false,
+};
+
+/** A look, no proof. */
+export const QUICK_PLAN: Plan = {
+  smallLoads: 3,
+  chainLoads: 1,
+  mapLoads: 1,
+  ownLoads: 1,
+  changes: 40,
+  changePairs: 5,
+  packetPairs: 15,
+  events: 200,
+  classRounds: 12,
+  isLong: false,
+};

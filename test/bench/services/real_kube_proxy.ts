@@ -1,0 +1,147 @@
+import { spawn } from "node:child_process";
+import { mkdirSync, writeFileSync } from "node:fs";
+import path from "node:path";
+import { setTimeout as wait } from "node:timers/promises";
+import { startEventThread } from "../../../kernel/events/thread.ts";
+import { parseNotification } from "../../../kernel/nftables/notification.ts";
+import type { Lab } from "../../lab/lab.ts";
+import { FakeApiServer } from "./api_server.ts";
+import type { ClusterSize } from "./cluster.ts";
+import { benchServices, POD_CIDR, serviceManifest, sizeText, sliceManifest, withFirstReplaced } from "./cluster.ts";
+import type { ServicesRow } from "./row.ts";
+import { measured } from "./row.ts";
+
+const PORT = 6443;
+const NODE = "node1";
+const NODE_ADDRESS = "192.0.2.2";
+const LOAD_LIMIT_MILLISECONDS = 300_000;
+const CHANGE_LIMIT_MILLISECONDS = 60_000;
+/** Its first sync is empty where the objects come later. */
+const QUIET_MILLISECONDS = 3000;
+
+/**
+ * The real kube-proxy with a pretended API server: from its start until the last commit of the whole, and from a watch
+ * event until the commit. Its period between syncs is 1 ms; 0 would be the default.
+ *
+ * @param executable kube-proxy
+ */
+export async function realKubeProxy(
+  lab: Lab,
+  executable: string,
+  size: ClusterSize,
+  changes: number,
+): Promise<readonly ServicesRow[]> {
+  const node = lab.namespace("kube-proxy");
+  node.exec("ip", ["addr", "add", `${NODE_ADDRESS}/32`, "dev", "lo"]);
+  const services = benchServices(size);
+  await using api = await FakeApiServer.start(node, PORT, {
+    services: services.map(serviceManifest),
+    endpointslices: services.map(sliceManifest),
+    nodes: [nodeManifest()],
+    servicecidrs: [],
+  });
+  const commits: number[] = [];
+  const events = startEventThread({ calls: lab.calls, namespacePath: node.path });
+  const note = (): unknown => commits.push(performance.now());
+  await events.subscribe(
+    { kind: "nftables", receiveBufferBytes: 256 * 1024 * 1024 },
+    {
+      onMessages: (messages) => {
+        for (const message of messages) if (parseNotification(message)?.kind === "generation") note();
+      },
+      // Of a large batch more is told than there is room for; that it came is what counts.
+      onOverrun: note,
+      onFailure: note,
+    },
+  );
+  const start = performance.now();
+  const child = node.inside(() =>
+    spawn(executable, ["--config", configurationFile(lab.scratch)], { stdio: ["ignore", "ignore", "inherit"] }),
+  );
+  try {
+    await until(() => countOfServices(node) === size.services, LOAD_LIMIT_MILLISECONDS, QUIET_MILLISECONDS);
+    const loaded = (commits.at(-1) ?? Number.NaN) - start;
+    const latencies: number[] = [];
+    for (let number = 0; number < changes; number++) {
+      const service = services[(number * 7919) % services.length];
+      if (service === undefined) break;
+      const [before, sent] = [commits.length, performance.now()];
+      api.modified("endpointslices", sliceManifest(withFirstReplaced(service, number)));
+      await until(() => commits.length > before, CHANGE_LIMIT_MILLISECONDS, 1);
+      latencies.push((commits[before] ?? Number.NaN) - sent);
+    }
+    const title = `kube-proxy itself, ${sizeText(size)}`;
+    return [
+      measured(`${title}: from its start to the last commit`, "ms", [loaded]),
+      measured(`${title}: replace an endpoint, from the watch to the commit`, "ms", latencies),
+    ];
+  } finally {
+    child.kill("SIGKILL");
+    await events.stop();
+    lab.remove(node);
+  }
+}
+
+function countOfServices(node: ReturnType<Lab["namespace"]>): number {
+  try {
+    return node.exec("nft", ["list", "map", "ip", "kube-proxy", "service-ips"]).split(" : goto ").length - 1;
+  } catch {
+    // The table is not there yet.
+    return 0;
+  }
+}
+
+async function until(isSo: () => boolean, limit: number, pause: number): Promise<void> {
+  const deadline = performance.now() + limit;
+  while (!isSo()) {
+    if (performance.now() > deadline) throw new Error(`kube-proxy did not come to it within ${limit} ms`);
+    await wait(pause);
+  }
+}
+
+function nodeManifest(): object {
+  return {
+    apiVersion: "v1",
+    kind: "Node",
+    metadata: { name: NODE },
+    spec: { podCIDR: "10.244.1.0/24", podCIDRs: ["10.244.1.0/24"] },
+    status: { addresses: [{ type: "InternalIP", address: NODE_ADDRESS }] },
+  };
+}
+
+/** @returns the path of a configuration that leaves the machine's settings alone */
+function configurationFile(scratch: string): string {
+  const directory = path.join(scratch, "kube-proxy");
+  mkdirSync(directory, { recursive: true });
+  const [kubeconfig, configuration] = ["kubeconfig", "configuration"].map((name) =>
+    path.join(directory, `${name}.json`),
+  );
+  writeFileSync(
+    kubeconfig ?? "",
+    JSON.stringify({
+      apiVersion: "v1",
+      kind: "Config",
+      clusters: [{ name: "bench", cluster: { server: `http://127.0.0.1:${PORT}` } }],
+      contexts: [{ name: "bench", context: { cluster: "bench", user: "bench" } }],
+      users: [{ name: "bench", user: {} }],
+      "current-context": "bench",
+    }),
+  );
+  const untouched = { maxPerCore: 0, min: 0, tcpEstablishedTimeout: "0s", tcpCloseWaitTimeout: "0s" };
+  writeFileSync(
+    configuration ?? "",
+    JSON.stringify({
+      apiVersion: "kubeproxy.config.k8s.io/v1alpha1",
+      kind: "KubeProxyConfiguration",
+      mode: "nftables",
+      hostnameOverride: NODE,
+      clusterCIDR: POD_CIDR,
+      detectLocalMode: "ClusterCIDR",
+      bindAddress: "0.0.0.0",
+      clientConnection: { kubeconfig, contentType: "application/json", qps: 1000, burst: 1000 },
+      conntrack: untouched,
+      nftables: { minSyncPeriod: "1ms", syncPeriod: "1h" },
+    }),
+  );
+  return configuration ?? "";
+}

@@ -1,0 +1,108 @@
+import { mkdirSync, writeFileSync } from "node:fs";
+import path from "node:path";
+import process from "node:process";
+import { fileURLToPath } from "node:url";
+import { createLab } from "../../lab/lab.ts";
+import type { Lab } from "../../lab/lab.ts";
+import { thisMachine } from "../machine.ts";
+import { classes } from "./classes.ts";
+import type { ClusterSize } from "./cluster.ts";
+import { coldLoad, ownColdLoad } from "./cold_load.ts";
+import { eventToCommit } from "./event_to_commit.ts";
+import { firstPacket, ownFirstPacket } from "./first_packet.ts";
+import { LAYOUTS } from "./kube_proxy_layout.ts";
+import { manyEndpoints } from "./many_endpoints.ts";
+import type { Plan } from "./plan.ts";
+import { realKubeProxy } from "./real_kube_proxy.ts";
+import type { ServicesReport } from "./report.ts";
+import { formatServicesReport } from "./report.ts";
+import type { ServicesRow } from "./row.ts";
+import { comparedChanges, singleChanges } from "./single_change.ts";
+import { Stage } from "./stage.ts";
+
+const RESULTS = fileURLToPath(new URL("../../../test-results/bench-services.json", import.meta.url));
+
+const SMALL: ClusterSize = { services: 1000, endpoints: 3 };
+const MIDDLE: ClusterSize = { services: 10_000, endpoints: 3 };
+const LARGE: ClusterSize = { services: 30_000, endpoints: 3 };
+const WIDE: ClusterSize = { services: 5000, endpoints: 50 };
+
+/** Names the executable of the real kube-proxy. */
+const KUBE_PROXY = "DRAWBRIDGE_KUBE_PROXY";
+
+type Progress = (step: string) => void;
+
+/** What is measured, in this order: the costly loads are used by what follows. */
+const SUBJECTS: Readonly<Record<string, (stage: Stage, lab: Lab, plan: Plan) => Promise<readonly ServicesRow[]>>> = {
+  load: async (stage, _lab, plan) => [
+    ...coldLoad(stage, SMALL, "chains", plan.smallLoads),
+    ...coldLoad(stage, SMALL, "maps", plan.smallLoads),
+    ...coldLoad(stage, MIDDLE, "chains", plan.chainLoads, { timesFaster: 50 }),
+    ...coldLoad(stage, MIDDLE, "maps", plan.mapLoads, { timesFaster: 15 }),
+    ...ownColdLoad(stage, LARGE, plan.ownLoads),
+    ...(plan.isLong ? [LARGE, WIDE] : []).flatMap((size) =>
+      LAYOUTS.flatMap((layout) => {
+        const rows = coldLoad(stage, size, layout, 1);
+        stage.dropPeer(layout, size);
+        return rows;
+      }),
+    ),
+  ],
+  memory: async (stage) => manyEndpoints(stage, WIDE),
+  change: async (stage, _lab, plan) => [
+    ...singleChanges(stage, [SMALL, MIDDLE, LARGE, WIDE], plan.changes),
+    ...LAYOUTS.flatMap((layout) => comparedChanges(stage, MIDDLE, layout, plan.changePairs)),
+  ],
+  packet: async (stage, _lab, plan) => [
+    ...LAYOUTS.map((layout) => firstPacket(stage, MIDDLE, layout, plan.packetPairs)),
+    ownFirstPacket(stage, LARGE, SMALL, plan.packetPairs),
+  ],
+  event: async (_stage, lab, plan) => [await eventToCommit(lab, MIDDLE, plan.events)],
+  classes: async (_stage, lab, plan) => await classes(lab, plan.classRounds),
+  "kube-proxy": async (_stage, lab, plan) => {
+    const executable = process.env[KUBE_PROXY];
+    if (executable === undefined) throw new Error(`${KUBE_PROXY} is not set; expected the path of kube-proxy`);
+    const rows = [];
+    for (const size of [SMALL, MIDDLE]) rows.push(...(await realKubeProxy(lab, executable, size, plan.changePairs)));
+    return rows;
+  },
+};
+
+/** What decides how we do it, or needs a program that is not there, is measured on request only. */
+const ON_REQUEST = new Set(["classes", "kube-proxy"]);
+
+export const SUBJECT_NAMES: readonly string[] = Object.keys(SUBJECTS);
+
+/**
+ * Measures Services beside kube-proxy's two layouts, prints a table or JSON and leaves the JSON.
+ *
+ * @param only names of subjects; when absent all but those on request
+ */
+export async function benchServices(
+  plan: Plan,
+  only: readonly string[] | undefined,
+  output: "table" | "json",
+  progress: Progress,
+): Promise<void> {
+  const machine = thisMachine();
+  const started = performance.now();
+  using lab = createLab("bench-services");
+  using stage = new Stage(lab);
+  const nft = lab.namespace("nft").exec("nft", ["--version"]).trim();
+  const rows: ServicesRow[] = [];
+  for (const [name, measure] of Object.entries(SUBJECTS)) {
+    if (only === undefined ? ON_REQUEST.has(name) : !only.includes(name)) continue;
+    progress(name);
+    rows.push(...(await measure(stage, lab, plan)));
+  }
+  const seconds = Math.round((performance.now() - started) / 1000);
+  const report: ServicesReport = { machine, nft, seconds, rows };
+  const json = `${JSON.stringify(report, undefined, 2)}\n`;
+  mkdirSync(path.dirname(RESULTS), { recursive: true });
+  writeFileSync(RESULTS, json);
+  process.stdout.write(
+    output === "json"
+      ? json
+      : `${formatServicesReport(report)}\nall values: ${path.relative(process.cwd(), RESULTS)}\n`,
+  );
+}

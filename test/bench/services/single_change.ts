@@ -1,0 +1,108 @@
+import { interleave } from "../row.ts";
+import type { BenchService, ClusterSize } from "./cluster.ts";
+import { benchService, changesOf, sizeText, sliceChange, withFirstReplaced } from "./cluster.ts";
+import type { Layout } from "./kube_proxy_layout.ts";
+import { layoutNames } from "./kube_proxy_layout.ts";
+import type { Ours, Taken } from "./ours.ts";
+import type { Peer } from "./peer.ts";
+import type { ServicesRow } from "./row.ts";
+import { compared, measured } from "./row.ts";
+import type { Loaded, Stage } from "./stage.ts";
+
+/** Milliseconds in the kernel, and those that a large cluster may cost more than a small one. */
+const GOAL = 0.2;
+const DIFFERENCE_GOAL = 0.1;
+/** Coprime to all sizes: the Services that change are spread over all of them. */
+const STEP = 7919;
+
+type Kind = "add a service" | "replace an endpoint";
+const KINDS: readonly Kind[] = ["add a service", "replace an endpoint"];
+
+/** Changes of one Service among many, at all sizes in turn. */
+export function singleChanges(stage: Stage, sizes: readonly ClusterSize[], rounds: number): readonly ServicesRow[] {
+  const loaded = sizes.map((size) => stage.ours(size));
+  return KINDS.flatMap((kind) => {
+    const taken = loaded.map((): Taken[] => []);
+    for (let round = 0; round < rounds; round++) {
+      // Another one goes first each time.
+      for (let turn = 0; turn < loaded.length; turn++) {
+        const which = (round + turn) % loaded.length;
+        const one = loaded[which];
+        if (one !== undefined) taken[which]?.push(changeOurs(one, kind, nextNumber(one)));
+      }
+    }
+    const rows = sizes.flatMap((size, index) => {
+      const title = `${kind}, ${sizeText(size)}`;
+      const all = taken[index] ?? [];
+      return [
+        measured(
+          `${title}: in the kernel`,
+          "ms",
+          all.map(({ inKernel }) => inKernel),
+          GOAL,
+        ),
+        measured(
+          `${title}: from the object to the commit`,
+          "ms",
+          all.map(({ whole }) => whole),
+        ),
+      ];
+    });
+    const [small, large] = [taken[0] ?? [], taken[sizes.findIndex(({ services }) => services === 30_000)] ?? []];
+    const differences = large.map(({ inKernel }, round) => inKernel - (small[round]?.inKernel ?? Number.NaN));
+    return differences.length === 0
+      ? rows
+      : [...rows, measured(`${kind}: in the kernel, 30,000 less 1,000`, "ms", differences, DIFFERENCE_GOAL)];
+  });
+}
+
+/** Changes of one Service among many, by ours and by a layout of kube-proxy in turn. */
+export function comparedChanges(
+  stage: Stage,
+  size: ClusterSize,
+  layout: Layout,
+  rounds: number,
+): readonly ServicesRow[] {
+  const [ours, peer] = [stage.ours(size), stage.peer(layout, size)];
+  return KINDS.map((kind) => {
+    const first = nextNumber(ours);
+    const pairs = interleave(
+      rounds,
+      (round) => changeOurs(ours, kind, first + round).whole,
+      (round) => changePeer(peer, kind, first + round),
+    );
+    next.set(ours, first + rounds);
+    return compared(`${kind}, ${sizeText(size)}`, "ms", layoutNames[layout], pairs);
+  });
+}
+
+const next = new WeakMap<Loaded<unknown>, number>();
+
+/** A number that was used for no change of this load yet. */
+function nextNumber(loaded: Loaded<unknown>): number {
+  const number = next.get(loaded) ?? 0;
+  next.set(loaded, number + 1);
+  return number;
+}
+
+function changeOurs({ contestant, services, size }: Loaded<Ours>, kind: Kind, number: number): Taken {
+  if (kind === "add a service") return contestant.change(changesOf([newService(size, number)]));
+  return contestant.change([sliceChange(withFirstReplaced(chosen(services, number), number))]);
+}
+
+function changePeer({ contestant, services, size }: Loaded<Peer>, kind: Kind, number: number): number {
+  if (kind === "add a service") return contestant.add(newService(size, number));
+  const before = chosen(services, number);
+  return contestant.replaceEndpoints(before, withFirstReplaced(before, number));
+}
+
+/** Behind those that are loaded, and the one that is asked for first packets. */
+function newService({ services, endpoints }: ClusterSize, number: number): BenchService {
+  return benchService(services + 1000 + number, endpoints);
+}
+
+function chosen(services: readonly BenchService[], number: number): BenchService {
+  const service = services[(number * STEP) % services.length];
+  if (service === undefined) throw new RangeError("there are no Services");
+  return service;
+}

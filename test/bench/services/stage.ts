@@ -1,0 +1,101 @@
+import type { Lab } from "../../lab/lab.ts";
+import { sleep } from "../sleep.ts";
+import type { BenchService, ClusterSize } from "./cluster.ts";
+import { benchServices, changesOf, sizeText } from "./cluster.ts";
+import type { Layout } from "./kube_proxy_layout.ts";
+import type { Taken } from "./ours.ts";
+import { Ours } from "./ours.ts";
+import type { Load } from "./peer.ts";
+import { Peer, runNft } from "./peer.ts";
+import { Wire } from "./wire.ts";
+
+/** A contestant that has its Services. */
+export interface Loaded<T> {
+  readonly contestant: T;
+  readonly size: ClusterSize;
+  readonly services: readonly BenchService[];
+  /** Pods on its node. */
+  readonly wire: Wire;
+}
+
+/** What a ruleset of ten thousand chains leaves to be freed goes on behind the answer. */
+const SETTLE_MILLISECONDS = 500;
+
+/** Nodes with Services: the last load of each contestant and size stays, for what is measured on it. */
+export class Stage implements Disposable {
+  readonly #lab: Lab;
+  readonly #ours = new Map<string, Loaded<Ours>>();
+  readonly #peers = new Map<string, Loaded<Peer>>();
+  #count = 0;
+
+  constructor(lab: Lab) {
+    this.#lab = lab;
+  }
+
+  /** Loads ours on a fresh node. */
+  loadOurs(size: ClusterSize): Taken {
+    this.#dropOurs(size);
+    const services = benchServices(size);
+    const changes = changesOf(services);
+    const contestant = new Ours(this.#lab.namespace(`ours-${this.#count++}`));
+    this.#ours.set(sizeText(size), { contestant, size, services, wire: new Wire(this.#lab, contestant.namespace) });
+    return contestant.load(changes);
+  }
+
+  /** Loads a layout of kube-proxy on a fresh node. @returns undefined when it was cut */
+  loadPeer(layout: Layout, size: ClusterSize): Load | undefined {
+    this.dropPeer(layout, size);
+    const services = benchServices(size);
+    const contestant = new Peer(this.#lab.namespace(`${layout}-${this.#count++}`), layout);
+    const wire = new Wire(this.#lab, contestant.namespace);
+    this.#peers.set(`${layout} ${sizeText(size)}`, { contestant, size, services, wire });
+    return contestant.load(services, this.#lab.scratch);
+  }
+
+  ours(size: ClusterSize): Loaded<Ours> {
+    if (!this.#ours.has(sizeText(size))) this.loadOurs(size);
+    const loaded = this.#ours.get(sizeText(size));
+    if (loaded === undefined) throw new Error(`nothing is loaded at ${sizeText(size)}`);
+    return loaded;
+  }
+
+  peer(layout: Layout, size: ClusterSize): Loaded<Peer> {
+    const key = `${layout} ${sizeText(size)}`;
+    if (!this.#peers.has(key)) this.loadPeer(layout, size);
+    const loaded = this.#peers.get(key);
+    if (loaded === undefined) throw new Error(`nothing is loaded for ${key}`);
+    return loaded;
+  }
+
+  #dropOurs(size: ClusterSize): void {
+    const loaded = this.#ours.get(sizeText(size));
+    if (loaded === undefined) return;
+    this.#ours.delete(sizeText(size));
+    loaded.contestant[Symbol.dispose]();
+    this.#remove(loaded, "inet drawbridge");
+  }
+
+  dropPeer(layout: Layout, size: ClusterSize): void {
+    const key = `${layout} ${sizeText(size)}`;
+    const loaded = this.#peers.get(key);
+    if (loaded === undefined) return;
+    this.#peers.delete(key);
+    this.#remove(loaded, "ip kube-proxy");
+  }
+
+  #remove({ contestant, wire }: Loaded<Ours | Peer>, table: string): void {
+    wire[Symbol.dispose]();
+    // While we wait: else its end would fall into what is measured next.
+    runNft(contestant.namespace, `add table ${table}\ndelete table ${table}\n`);
+    this.#lab.remove(contestant.namespace);
+    sleep(SETTLE_MILLISECONDS);
+  }
+
+  [Symbol.dispose](): void {
+    for (const { contestant, wire } of this.#ours.values()) {
+      wire[Symbol.dispose]();
+      contestant[Symbol.dispose]();
+    }
+    for (const { wire } of this.#peers.values()) wire[Symbol.dispose]();
+  }
+}

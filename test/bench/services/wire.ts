@@ -1,0 +1,84 @@
+import { parseAddress } from "../../../kernel/ip/address.ts";
+import type { Lab } from "../../lab/lab.ts";
+import { enableForwarding } from "../../lab/lab.ts";
+import type { LabNamespace } from "../../lab/namespace.ts";
+import { ProbeSocket, SocketType } from "../../lab/probe/socket.ts";
+import type { BenchService } from "./cluster.ts";
+import { SERVICE_PORT } from "./cluster.ts";
+
+/** As many endpoints can answer. */
+const ENDPOINTS = 200;
+const PACKET = Uint8Array.of(1);
+/** A packet arrives while it is sent: whoever is behind the veth pair is served before the call returns. */
+const PATIENCE_MILLISECONDS = 1000;
+
+/**
+ * A client pod and a server pod, each by a veth pair on a node. The server has all endpoints of the Services it is asked
+ * through, so whatever endpoint is chosen, one socket gets the packet.
+ */
+export class Wire implements Disposable {
+  readonly #client: LabNamespace;
+  readonly #server: ProbeSocket;
+
+  constructor(lab: Lab, node: LabNamespace) {
+    this.#client = lab.namespace(`${node.name}-client`);
+    const server = lab.namespace(`${node.name}-server`);
+    enableForwarding(node);
+    for (const [pod, name, network] of [
+      [this.#client, "client", "10.255.0"],
+      [server, "server", "10.255.1"],
+    ] as const) {
+      const namespace = pod.path.slice(pod.path.lastIndexOf("/") + 1);
+      ip(node, `link add ${name} type veth peer name eth0 netns ${namespace}`);
+      ip(node, `addr add ${network}.1/30 dev ${name}`);
+      ip(node, `link set ${name} up`);
+      ip(pod, `addr add ${network}.2/30 dev eth0`);
+      ip(pod, `link set eth0 up`);
+      ip(pod, `route add default via ${network}.1`);
+    }
+    ip(node, "route add 10.255.2.0/24 via 10.255.1.2");
+    ip(server, "route add local 10.255.2.0/24 dev lo");
+    this.#server = ProbeSocket.open(server, 4, SocketType.DATAGRAM);
+    this.#server.bind({ address: parseAddress("0.0.0.0"), port: SERVICE_PORT });
+  }
+
+  /** A Service like another whose endpoints answer here. */
+  static served(service: BenchService): BenchService {
+    if (service.endpoints.length > ENDPOINTS) throw new RangeError(`${service.endpoints.length} endpoints`);
+    return { ...service, endpoints: service.endpoints.map((_, index) => `10.255.2.${index + 1}`) };
+  }
+
+  /**
+   * Sends first packets of connections, one after the other.
+   *
+   * @returns of each the microseconds from the client's call until the endpoint's socket has it: through both veth pairs
+   */
+  firstPackets(service: BenchService, count: number): readonly number[] {
+    return Array.from({ length: count }, () => this.#firstPacket(service));
+  }
+
+  #firstPacket({ address, name }: BenchService): number {
+    const client = ProbeSocket.open(this.#client, 4, SocketType.DATAGRAM);
+    try {
+      client.connect({ address: parseAddress(address), port: SERVICE_PORT });
+      const start = performance.now();
+      client.send(PACKET);
+      for (;;) {
+        const received = this.#server.receive();
+        const milliseconds = performance.now() - start;
+        if (received.kind === "data") return 1000 * milliseconds;
+        if (milliseconds > PATIENCE_MILLISECONDS) throw new Error(`${name}: the first packet was lost`);
+      }
+    } finally {
+      client.close();
+    }
+  }
+
+  [Symbol.dispose](): void {
+    this.#server.close();
+  }
+}
+
+function ip(namespace: LabNamespace, command: string): void {
+  namespace.exec("ip", command.split(" "));
+}

@@ -1,0 +1,45 @@
+import assert from "node:assert/strict";
+import { kernelMemory } from "../../../bench/services/kernel_memory.ts";
+import { compared, found, measured } from "../../../bench/services/row.ts";
+import { sharesOf, worstDeviation } from "../../../bench/services/shares.ts";
+
+describe("the benchmark of Services: what it makes of what it finds", () => {
+  it("counts the shares of endpoints from the numbers they have", () => {
+    assert.deepEqual(
+      sharesOf({ modulus: 2, draws: 1, holders: ["a", "b"], rest: undefined }),
+      new Map([
+        ["a", 0.5],
+        ["b", 0.5],
+      ]),
+    );
+    // Half of the draws find nobody: after two, a quarter is left for the one who takes the rest.
+    const shares = sharesOf({ modulus: 4, draws: 2, holders: ["a", "b"], rest: "a" });
+    assert.deepEqual(
+      shares,
+      new Map([
+        ["a", 0.625],
+        ["b", 0.375],
+      ]),
+    );
+    assert.equal(worstDeviation(shares), 0.25);
+    assert.equal(worstDeviation(sharesOf({ modulus: 4, draws: 16, holders: ["a", "a", "b"], rest: "b" })) > 0.33, true);
+  });
+
+  it("adds up what /proc/meminfo has of tables", () => {
+    const text =
+      "MemFree:  9 kB\nSlab:           1000 kB\nVmallocTotal: 7 kB\nVmallocUsed:     500 kB\nPercpu:   500 kB\n";
+    assert.equal(kernelMemory(text), 2.048);
+    assert.throws(() => kernelMemory("Slab: 1 kB\n"), /Percpu/);
+  });
+
+  it("calls a goal reached only where the whole interval is on its good side", () => {
+    const pairs = (ratio: number) =>
+      Array.from({ length: 9 }, (_, index) => ({ ours: ratio * (index < 4 ? 2 : 1), peer: 1 }));
+    assert.equal(compared("x", "ms", "y", pairs(0.05), { timesFaster: 10 }).isReached, true);
+    assert.equal(compared("x", "ms", "y", pairs(0.09), { timesFaster: 10 }).isReached, false);
+    assert.equal(compared("x", "ms", "y", pairs(1), { ratioAtMost: 2 }).isReached, true);
+    assert.equal(compared("x", "ms", "y", pairs(1), { ratioAtMost: 1.5 }).isReached, false);
+    assert.equal(measured("x", "ms", [1, 1, 3, 3], 2).isReached, false);
+    assert.equal(found("x", "ms", 2, 2).isReached, true);
+  });
+});
