@@ -56,7 +56,10 @@ export function profileOf({ subject }: ResolvedEnd, direction: Direction): Direc
 }
 
 /** What no policy of any tier is asked about. */
-function exemptionFromAll(direction: Direction, { flow, traffic, isThroughService }: Question): Exemption | undefined {
+export function exemptionFromAll(
+  direction: Direction,
+  { flow, traffic, isThroughService }: Question,
+): Exemption | undefined {
   const end = endOf(flow, direction);
   if (end.subject === undefined) return "no pod";
   if (traffic.protocol === "ICMP error") return "ICMP error";
@@ -65,7 +68,10 @@ function exemptionFromAll(direction: Direction, { flow, traffic, isThroughServic
 }
 
 /** What NetworkPolicies allow without a rule. */
-function exemptionFromIsolation(direction: Direction, { flow, policePodToOwnNode }: Question): Exemption | undefined {
+export function exemptionFromIsolation(
+  direction: Direction,
+  { flow, policePodToOwnNode }: Question,
+): Exemption | undefined {
   if (isItself(flow)) return "itself";
   const isToOwnNode = direction === "egress" && isOwnNode(flow.source, flow.destination);
   return isToOwnNode && !policePodToOwnNode ? "own node" : undefined;

@@ -177,6 +177,27 @@ describe("policyd/policy: ClusterNetworkPolicy", () => {
     }
   });
 
+  it("CNP-06: a name that containers of a pod give to several ports is each of them", () => {
+    const ports = [
+      { name: "http", containerPort: 8080 },
+      { name: "http", containerPort: 9090 },
+      { name: "http", containerPort: 8443, protocol: "UDP" },
+    ];
+    const server = {
+      apiVersion: "v1",
+      kind: "Pod",
+      metadata: { name: "server", namespace: "x" },
+      spec: { containers: ports.map((port, index) => ({ name: `server-${index}`, ports: [port] })) },
+    };
+    const deny = policy("a", "Admin", 0, { ...from("Deny"), protocols: [{ destinationNamedPort: "http" }] });
+    const index = indexOf([...threeByThree(), server, deny]);
+    const traffic = ["8080/TCP", "9090/TCP", "8443/TCP", "8443/UDP", "ICMP"];
+    assert.deepEqual(
+      traffic.filter((one) => ask(index, ["y/a", "x/server"], one).kind === "denied"),
+      ["8080/TCP", "9090/TCP", "8443/UDP"],
+    );
+  });
+
   it("CNP-07: a rule that cannot be read accepts nobody, or denies everyone", () => {
     const unreadable = to("", { domainNames: ["example.org"] });
     const ends = ["x/a", "192.0.2.1"] as const;

@@ -63,6 +63,28 @@ describe("policyd/policy: ports", () => {
     }
   });
 
+  it("POL-31: a name that containers of a pod give to several ports is each of them, in its protocol", () => {
+    const containers = [serving("http", 8080), serving("http", 9090), serving("http", 8443, "UDP")];
+    const traffic = ["8080/TCP", "9090/TCP", "8443/TCP", "8443/UDP", "80/TCP"];
+    const pods = [pod("server", { containers }), pod("client", {})];
+    const passing = (spec: object) => {
+      const index = indexOf([...pods, networkPolicy("x", spec)]);
+      return traffic.filter((one) => ask(index, ["x/client", "x/server"], one).kind === "allowed");
+    };
+    const ingress = (...ports: readonly object[]) => ({
+      podSelector: labelled({ name: "server" }),
+      ingress: [{ ports }],
+    });
+    assert.deepEqual(passing(ingress({ port: "http" })), ["8080/TCP", "9090/TCP"]);
+    assert.deepEqual(passing(ingress({ port: "http", protocol: "UDP" })), ["8443/UDP"]);
+    const egress = {
+      podSelector: labelled({ name: "client" }),
+      policyTypes: ["Egress"],
+      egress: [{ to: [{ podSelector: {} }], ports: [{ port: "http" }] }],
+    };
+    assert.deepEqual(passing(egress), ["8080/TCP", "9090/TCP"]);
+  });
+
   it("POL-31: a native sidecar's names count, those of other init containers do not", () => {
     const init = (restartPolicy: string | undefined) =>
       pod("server", { containers: [], initContainers: [{ ...serving("http", 80), restartPolicy }] });

@@ -1,0 +1,201 @@
+import { labelled } from "../manifest.ts";
+import type { ConformanceCase, ConformanceSubtest, Flows, Traffic } from "./conformance_case.ts";
+import type { House, PodName } from "./hogwarts.ts";
+import type { Shape } from "./protocol_shape.ts";
+import { policyOf, rulesOf, SHAPES } from "./protocol_shape.ts";
+import type { Rule, Tier } from "./words.ts";
+import { houseByName, policy, protocolOf, rangeOf, rule } from "./words.ts";
+
+/** What upstream has added since v0.2.0: new tests, and subtests of those there were. */
+export const NEWER_CASES: readonly ConformanceCase[] = [
+  { name: "CNPAdminTierHairpin", subtests: [hairpin()] },
+  ...(["Admin", "Baseline"] as const).flatMap((tier): readonly ConformanceCase[] => [
+    { name: `CNP${tier}TierEgressTCP`, subtests: [otherDirection(tier, SHAPES.egressTcp)] },
+    { name: `CNP${tier}TierIngressTCP`, subtests: [otherDirection(tier, SHAPES.ingressTcp)] },
+    { name: `CNP${tier}TierPodSelector`, subtests: podSelectors(tier) },
+    { name: `CNP${tier}TierPortRange`, subtests: portRanges(tier) },
+    { name: `CNP${tier}TierSamePriority`, subtests: samePriority(tier) },
+  ]),
+];
+
+function hairpin(): ConformanceSubtest {
+  return {
+    behaviour: "CNP-08",
+    name: "Deny at ingress holds for a pod that comes back to itself or its like through a Service",
+    policies: [
+      policy("hairpin-ingress-deny", {
+        tier: "Admin",
+        priority: 15,
+        subject: houseByName("gryffindor"),
+        ingress: [rule("ingress", "Deny", [houseByName("gryffindor")])],
+      }),
+    ],
+    flows: [{ from: "gryffindor", to: "gryffindor", denied: ["80/TCP"], isThroughService: true }],
+  };
+}
+
+function otherDirection(tier: Tier, shape: Shape): ConformanceSubtest {
+  const peers: readonly House[] = ["ravenclaw", "slytherin"];
+  const allowed: readonly Traffic[] = ["80/TCP"];
+  return {
+    behaviour: "CNP-01",
+    name: "rules of one direction leave the other alone",
+    policies: [policyOf(tier, shape, rulesOf(tier, shape))],
+    flows: peers.map((peer): Flows =>
+      shape.direction === "egress"
+        ? { from: peer, to: shape.subject, allowed }
+        : { from: shape.subject, to: peer, allowed },
+    ),
+  };
+}
+
+function podSelectors(tier: Tier): readonly ConformanceSubtest[] {
+  const labels = (house: House): object => ({ pods: { podSelector: labelled({ "conformance-house": house }) } });
+  const single = (pod: PodName, house: House): object => ({
+    pods: {
+      namespaceSelector: labelled({ "conformance-house": house }),
+      podSelector: labelled({ "statefulset.kubernetes.io/pod-name": pod }),
+    },
+  });
+  const [first, second] = tier === "Admin" ? [20, 21] : [10, 10];
+  const policies = [
+    policy("pod-selector-rules", {
+      tier,
+      priority: first,
+      subject: labels("gryffindor"),
+      egress: [
+        rule("egress", "Deny", [labels("ravenclaw")]),
+        rule("egress", "Deny", [single("cedric-diggory-0", "hufflepuff")]),
+      ],
+      ingress: [
+        rule("ingress", "Deny", [labels("slytherin")]),
+        rule("ingress", "Deny", [single("cedric-diggory-0", "hufflepuff")]),
+      ],
+    }),
+    policy("pod-name-subject-rules", {
+      tier,
+      priority: second,
+      subject: single("luna-lovegood-0", "ravenclaw"),
+      egress: [rule("egress", "Deny", [houseByName("slytherin")])],
+    }),
+  ];
+  const web: readonly Traffic[] = ["80/TCP"];
+  return [
+    {
+      behaviour: "CNP-04",
+      name: "peers of egress are pods by their labels, in all namespaces or in some",
+      policies,
+      flows: [
+        { from: "gryffindor", to: "ravenclaw", denied: web },
+        { from: "gryffindor", to: "cedric-diggory-0", denied: web },
+        { from: "gryffindor", to: "cedric-diggory-1", allowed: web },
+      ],
+    },
+    {
+      behaviour: "CNP-04",
+      name: "peers of ingress are pods by their labels, in all namespaces or in some",
+      policies,
+      flows: [
+        { from: "slytherin", to: "gryffindor", denied: web },
+        { from: "cedric-diggory-0", to: "gryffindor", denied: web },
+        { from: "cedric-diggory-1", to: "gryffindor", allowed: web },
+      ],
+    },
+    {
+      behaviour: "CNP-04",
+      name: "subjects are pods by their labels, in all namespaces or in some",
+      policies,
+      flows: [
+        { from: "slytherin", to: "cedric-diggory-0", allowed: web },
+        { from: "luna-lovegood-0", to: "slytherin", denied: web },
+        { from: "luna-lovegood-1", to: "slytherin", allowed: web },
+      ],
+    },
+  ];
+}
+
+function portRanges(tier: Tier): readonly ConformanceSubtest[] {
+  const everyHouse = { namespaces: { matchExpressions: [{ key: "conformance-house", operator: "Exists" }] } };
+  const rules = (direction: "egress" | "ingress"): readonly Rule[] => [
+    rule(direction, "Accept", [houseByName("ravenclaw")], [rangeOf("tcp", 80, 8080)]),
+    rule(direction, "Accept", [houseByName("hufflepuff")], [rangeOf("udp", 53, 5353)]),
+    rule(direction, "Accept", [houseByName("slytherin")], [rangeOf("sctp", 9003, 9005)]),
+    rule(direction, "Deny", [everyHouse]),
+  ];
+  const policies = [
+    policy("port-range-rules", {
+      tier,
+      priority: tier === "Admin" ? 9 : 10,
+      subject: houseByName("gryffindor"),
+      egress: rules("egress"),
+      ingress: rules("ingress"),
+    }),
+  ];
+  const verdicts = [
+    { peer: "ravenclaw", allowed: ["80/TCP", "8080/TCP"], denied: ["53/UDP"] },
+    { peer: "hufflepuff", allowed: ["53/UDP", "5353/UDP"], denied: ["80/TCP"] },
+    { peer: "slytherin", allowed: ["9003/SCTP", "9005/SCTP"], denied: ["80/TCP"] },
+  ] as const;
+  return [
+    {
+      behaviour: "CNP-06",
+      name: "a range has both its ends and is of its protocol alone at egress",
+      policies,
+      flows: verdicts.map(({ peer, ...rest }) => ({ from: "gryffindor", to: peer, ...rest })),
+    },
+    {
+      behaviour: "CNP-06",
+      name: "a range has both its ends and is of its protocol alone at ingress",
+      policies,
+      flows: verdicts.map(({ peer, ...rest }) => ({ from: peer, to: "gryffindor", ...rest })),
+    },
+  ];
+}
+
+/** Three policies of one priority that never say two things of one connection: which comes first is of no matter. */
+function samePriority(tier: Tier): readonly ConformanceSubtest[] {
+  const denying = (subject: House, peer: House, port: Traffic): object =>
+    policy(`same-priority-${subject}-${peer}`, {
+      tier,
+      priority: tier === "Admin" ? 15 : 10,
+      subject: houseByName(subject),
+      ingress: [rule("ingress", "Deny", [houseByName(peer)], [protocolOf(port)])],
+      egress: [rule("egress", "Deny", [houseByName(peer)], [protocolOf(port)])],
+    });
+  const policies = [
+    denying("gryffindor", "slytherin", "80/TCP"),
+    denying("gryffindor", "hufflepuff", "80/TCP"),
+    denying("hufflepuff", "slytherin", "8080/TCP"),
+  ];
+  const bothWays = (one: House, other: House, verdicts: Pick<Flows, "allowed" | "denied">): readonly Flows[] => [
+    { from: one, to: other, ...verdicts },
+    { from: other, to: one, ...verdicts },
+  ];
+  return [
+    {
+      behaviour: "CNP-02",
+      name: "all policies of a priority hold, both ways",
+      policies,
+      flows: [
+        ...bothWays("gryffindor", "slytherin", { denied: ["80/TCP"] }),
+        ...bothWays("gryffindor", "hufflepuff", { denied: ["80/TCP"] }),
+        ...bothWays("hufflepuff", "slytherin", { denied: ["8080/TCP"] }),
+      ],
+    },
+    {
+      behaviour: "CNP-02",
+      name: "none of them holds for another's subject",
+      policies,
+      flows: [
+        ...bothWays("gryffindor", "slytherin", { allowed: ["8080/TCP"] }),
+        ...bothWays("hufflepuff", "slytherin", { allowed: ["80/TCP"] }),
+      ],
+    },
+    {
+      behaviour: "CNP-02",
+      name: "what none of them is about passes",
+      policies,
+      flows: bothWays("gryffindor", "ravenclaw", { allowed: ["80/TCP"] }),
+    },
+  ];
+}

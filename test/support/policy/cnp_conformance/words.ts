@@ -1,0 +1,75 @@
+import { clusterNetworkPolicy, labelled } from "../manifest.ts";
+import type { Traffic } from "./conformance_case.ts";
+import type { House } from "./hogwarts.ts";
+import { namespaceOf } from "./hogwarts.ts";
+
+export type Tier = "Admin" | "Baseline";
+export type Action = "Accept" | "Deny" | "Pass";
+export type Direction = "egress" | "ingress";
+
+export interface Rule {
+  readonly action: Action;
+  readonly from?: readonly object[];
+  readonly to?: readonly object[];
+  readonly protocols?: readonly object[];
+}
+
+interface Spec {
+  readonly tier: Tier;
+  readonly priority: number;
+  readonly subject: object;
+  readonly ingress?: readonly Rule[];
+  readonly egress?: readonly Rule[];
+}
+
+/** A ClusterNetworkPolicy. */
+export function policy(name: string, spec: Spec): object {
+  return clusterNetworkPolicy(name, spec);
+}
+
+/** Everyone in a house's namespace, by the label that every namespace has of its name. */
+export function houseByName(house: House): object {
+  return { namespaces: labelled({ "kubernetes.io/metadata.name": namespaceOf(house) }) };
+}
+
+/** The same by the label that the suite's namespaces have. */
+export function houseByLabel(house: House): object {
+  return { namespaces: labelled({ "conformance-house": house }) };
+}
+
+/** The same by labels of the namespace and of its pods. */
+export function podsByLabel(house: House): object {
+  const selector = labelled({ "conformance-house": house });
+  return { pods: { namespaceSelector: selector, podSelector: selector } };
+}
+
+/** A rule about what comes from peers or goes to them. */
+export function rule(
+  direction: Direction,
+  action: Action,
+  peers: readonly object[],
+  protocols?: readonly object[],
+): Rule {
+  const named = direction === "egress" ? { to: peers } : { from: peers };
+  return { action, ...named, ...(protocols === undefined ? {} : { protocols }) };
+}
+
+/** Traffic as rules name it. */
+export function protocolOf(traffic: Traffic): object {
+  const [number, protocol = ""] = traffic.split("/");
+  return { [protocol.toLowerCase()]: { destinationPort: { number: Number(number) } } };
+}
+
+/** A range of ports as rules name it. */
+export function rangeOf(protocol: "tcp" | "udp" | "sctp", start: number, end: number): object {
+  return { [protocol]: { destinationPort: { range: { start, end } } } };
+}
+
+/** Rules with those at two places exchanged. */
+export function swapped(rules: readonly Rule[], first: number, second: number): readonly Rule[] {
+  const places = new Map([
+    [first, second],
+    [second, first],
+  ]);
+  return rules.map((own, index) => rules[places.get(index) ?? index] ?? own);
+}

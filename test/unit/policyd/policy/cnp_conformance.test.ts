@@ -1,0 +1,92 @@
+import assert from "node:assert/strict";
+import { judge } from "../../../../policyd/cluster/gate.ts";
+import type { ConformanceSubtest, Poke } from "../../../support/policy/cnp_conformance/conformance_case.ts";
+import { pokesOf } from "../../../support/policy/cnp_conformance/conformance_case.ts";
+import { CONFORMANCE_CASES } from "../../../support/policy/cnp_conformance/conformance_cases.ts";
+import { addressesOf, hogwarts, keyOf, PLACEMENTS } from "../../../support/policy/cnp_conformance/hogwarts.ts";
+import { NEWER_CASES } from "../../../support/policy/cnp_conformance/newer_cases.ts";
+import { ask, indexOf } from "../../../support/policy/question.ts";
+
+/** The tests of v0.2.0 and how many subtests each has. */
+const SUITE = {
+  CNPAdminTierEgressTCP: 6,
+  CNPAdminTierEgressUDP: 6,
+  CNPAdminTierEgressSCTP: 6,
+  CNPAdminTierIngressTCP: 6,
+  CNPAdminTierIngressUDP: 6,
+  CNPAdminTierIngressSCTP: 6,
+  CNPAdminTierGress: 6,
+  CNPAdminTierIntegration: 6,
+  CNPAdminTierPriorityField: 3,
+  CNPAdminTierEgressInlineCIDRPeers: 2,
+  CNPAdminTierEgressNodePeers: 3,
+  CNPAdminTierEgressNamedPort: 1,
+  CNPAdminTierIngressNamedPort: 1,
+  CNPBaselineTierEgressTCP: 4,
+  CNPBaselineTierEgressUDP: 4,
+  CNPBaselineTierEgressSCTP: 4,
+  CNPBaselineTierIngressTCP: 4,
+  CNPBaselineTierIngressUDP: 4,
+  CNPBaselineTierIngressSCTP: 4,
+  CNPBaselineTierGress: 4,
+  CNPBaselineTierEgressInlineCIDRPeers: 2,
+  CNPBaselineTierEgressNodePeers: 2,
+  CNPBaselineTierEgressNamedPort: 1,
+  CNPBaselineTierIngressNamedPort: 1,
+};
+
+describe("policyd/policy: the conformance tests of ClusterNetworkPolicy's own repository", () => {
+  it("CNP-11: all 24 are here, once, with their 92 subtests, each of which tries something", () => {
+    assert.deepEqual(Object.fromEntries(CONFORMANCE_CASES.map(({ name, subtests }) => [name, subtests.length])), SUITE);
+    assert.equal(CONFORMANCE_CASES.length, 24);
+    const subtests = CONFORMANCE_CASES.flatMap((one) => one.subtests);
+    assert.equal(subtests.length, 92);
+    assert.ok(subtests.every((subtest) => pokesOf(subtest).length > 0));
+  });
+
+  it("CNP-11: their files are read whole", () => {
+    const policies = [...CONFORMANCE_CASES, ...NEWER_CASES].flatMap(({ subtests }) =>
+      subtests.flatMap((subtest) => subtest.policies),
+    );
+    for (const policy of policies) {
+      const verdict = judge(policy);
+      assert.ok(verdict.type === "accepted", JSON.stringify(policy));
+      assert.deepEqual(verdict.problems, []);
+    }
+  });
+
+  for (const { name, subtests } of CONFORMANCE_CASES) {
+    for (const subtest of subtests) {
+      it(`CNP-11: ${name}: ${subtest.name} (${subtest.behaviour})`, () => assert.deepEqual(failures(subtest), []));
+    }
+  }
+
+  describe("what it has added since v0.2.0", () => {
+    for (const { name, subtests } of NEWER_CASES) {
+      for (const subtest of subtests) {
+        it(`CNP-11: ${name}: ${subtest.name} (${subtest.behaviour})`, () => assert.deepEqual(failures(subtest), []));
+      }
+    }
+  });
+});
+
+/** The pokes that end otherwise than upstream says, wherever the pods run and by whatever name the server is asked for. */
+function failures(subtest: ConformanceSubtest): readonly string[] {
+  return Object.entries(PLACEMENTS).flatMap(([where, placement]) => {
+    const index = indexOf([...hogwarts(placement), ...subtest.policies]);
+    return pokesOf(subtest).flatMap((poke) =>
+      serverNames(poke).flatMap((server) => {
+        const { kind } = ask(index, [keyOf(poke.from), server], poke.traffic, {
+          isThroughService: poke.isThroughService,
+        });
+        const expected = poke.isAllowed ? "allowed" : "denied";
+        return kind === expected ? [] : [`${where}: ${poke.from} -> ${server} ${poke.traffic}: ${kind}`];
+      }),
+    );
+  });
+}
+
+/** Upstream knows the server by the first of its addresses. */
+function serverNames({ to }: Poke): readonly string[] {
+  return [keyOf(to), ...addressesOf(to)];
+}
