@@ -1,5 +1,6 @@
 import type { Chain } from "../../../kernel/nftables/object.ts";
 import { parseCidr } from "../../../kernel/ip/cidr.ts";
+import { concatenation } from "../../../kernel/nftables/expression.ts";
 import type { Rule, Statement } from "../../../kernel/nftables/statement.ts";
 import {
   anyFlag,
@@ -15,9 +16,10 @@ import {
 } from "../../../kernel/nftables/statement.ts";
 import type { TablePart } from "../../node/table_part.ts";
 import type { ServiceRules } from "./context.ts";
-import { ADDRESS_SETS } from "./frontend_sets.ts";
+import { ADDRESS_SETS, RESTRICTED_PORTS } from "./frontend_sets.ts";
+import type { FrontendKind, RuleFamily } from "./frontend_space.ts";
 import { FAMILIES, FRONTEND_KINDS, frontendKey, nameOf, words } from "./frontend_space.ts";
-import { atNoAddress, fromLocalPod, ofFrontend } from "./nat_part.ts";
+import { atNoAddress, fromLocalPod, ofFamily, ofFrontend, servedSets } from "./nat_part.ts";
 
 /** The comments of the rules that drop, by which people and metrics tell their counters apart. */
 export const ServiceDropReason = {
@@ -44,21 +46,31 @@ export function checks(rules: ServiceRules): TablePart {
     sets: [],
     chains: [
       { name: "sources", rules: FRONTEND_KINDS.map(sourceRule) },
+      ...(rules.dropInvalid ? [{ name: "invalid", rules: invalidRules() }] : []),
       ...(["prerouting", "output"] as const).map((hook): Chain => ({
         name: `arrival_${hook}`,
         base: { type: "filter", hook, priority: -110, policy: "accept" },
         rules: [
           ...(hook === "prerouting" ? strayRules(rules) : []),
-          rule(anyFlag("ct state", "new"), jumpTo("sources")),
+          rule(
+            anyFlag("ct state", "new"),
+            inSet(concatenation("meta l4proto", "th dport"), RESTRICTED_PORTS),
+            jumpTo("sources"),
+          ),
         ],
       })),
       { name: "refuse", rules: refusals(rules) },
-      { name: "unserved", rules: unservedRules() },
-      ...(["input", "forward", "output"] as const).map((hook): Chain => ({
-        name: `unserved_${hook}`,
-        base: { type: "filter", hook, priority: -10, policy: "accept" },
-        rules: [rule(anyFlag("ct state", "new"), jumpTo("unserved"))],
-      })),
+      ...FRONTEND_KINDS.map(answerChain),
+      ...(["input", "forward", "output"] as const).flatMap((hook): readonly Chain[] => [
+        ...FAMILIES.map((family) => unservedChain(family, hook)),
+        {
+          name: `unserved_${hook}`,
+          base: { type: "filter", hook, priority: -10, policy: "accept" },
+          rules: FAMILIES.map((family) =>
+            rule(ofFamily(family), anyFlag("ct state", "new"), goTo(`unserved${family}_${hook}`)),
+          ),
+        },
+      ]),
     ],
   };
 }
@@ -70,17 +82,20 @@ function sourceRule(kind: (typeof FRONTEND_KINDS)[number]): Rule {
 
 function strayRules({ dropInvalid }: ServiceRules): readonly Rule[] {
   const loopback = parseCidr("127.0.0.0/8");
-  const invalid = anyFlag("ct state", "invalid");
   return [
     ...(["ip saddr", "ip daddr"] as const).map((field) =>
-      dropping(ServiceDropReason.LOOPBACK, not(equals("iifname", "lo")), inPrefix(field, loopback)),
+      dropping(ServiceDropReason.LOOPBACK, inPrefix(field, loopback), not(equals("iifname", "lo"))),
     ),
-    ...(dropInvalid
-      ? [
-          ...FRONTEND_KINDS.map((kind) => dropping(ServiceDropReason.INVALID, invalid, ...ofFrontend("", kind))),
-          ...FAMILIES.map((family) => dropping(ServiceDropReason.INVALID, invalid, fromLocalPod(family))),
-        ]
-      : []),
+    ...(dropInvalid ? [rule(anyFlag("ct state", "invalid"), jumpTo("invalid"))] : []),
+  ];
+}
+
+function invalidRules(): readonly Rule[] {
+  return [
+    ...FRONTEND_KINDS.flatMap((kind) =>
+      servedSets(kind).map((subject) => dropping(ServiceDropReason.INVALID, ...ofFrontend(subject, kind))),
+    ),
+    ...FAMILIES.map((family) => dropping(ServiceDropReason.INVALID, fromLocalPod(family))),
   ];
 }
 
@@ -90,18 +105,29 @@ function refusals({ tcpReset }: ServiceRules): readonly Rule[] {
   return [...(tcpReset ? [rule({ kind: "reject", reply: "tcp reset" })] : []), rule(unreachable)];
 }
 
+/** How frontends without endpoints answer: by silence where only this node has none, else by a refusal. */
+function answerChain(kind: FrontendKind): Chain {
+  return {
+    name: nameOf("unserved", kind),
+    rules: [dropping(ServiceDropReason.NO_LOCAL, inSet(frontendKey(kind), nameOf("drop", kind))), rule(goTo("refuse"))],
+  };
+}
+
 /**
+ * What found no endpoint. A packet that is forwarded is for no address of the node and so for no NodePort.
+ *
  * Ports that a Service's own address does not have are refused too, since the address is nobody's; never by a reset,
  * which says that a Service is there.
  */
-function unservedRules(): readonly Rule[] {
-  return [
-    ...FRONTEND_KINDS.flatMap((kind) => [
-      rule(...ofFrontend("reject", kind), goTo("refuse")),
-      dropping(ServiceDropReason.NO_LOCAL, ...ofFrontend("drop", kind)),
-    ]),
-    ...FAMILIES.map((family) =>
+function unservedChain(family: RuleFamily, hook: "input" | "forward" | "output"): Chain {
+  const kinds = FRONTEND_KINDS.filter(
+    (kind) => kind.family === family && (hook !== "forward" || kind.space !== "port"),
+  );
+  return {
+    name: `unserved${family}_${hook}`,
+    rules: [
+      ...kinds.map((kind) => rule(...ofFrontend("unserved", kind), goTo(nameOf("unserved", kind)))),
       rule(inSet(words[family].destination, `${ADDRESS_SETS.cluster}${family}`), unreachable),
-    ),
-  ];
+    ],
+  };
 }

@@ -13,7 +13,7 @@ import type { PortEndpoint } from "./endpoints.ts";
 import { isSliceOf, isSpecial, portEndpoints } from "./endpoints.ts";
 import { fieldProblems } from "./field_problems.ts";
 import type { FrontendSet } from "./frontend_sets.ts";
-import { ADDRESS_SETS } from "./frontend_sets.ts";
+import { ADDRESS_SETS, RESTRICTED_PORTS } from "./frontend_sets.ts";
 import type { RuleFamily, Scope } from "./frontend_space.ts";
 import { nameOf, SCOPES } from "./frontend_space.ts";
 import type { Frontend } from "./frontends.ts";
@@ -139,14 +139,15 @@ function frontendClaims(
   const key = keyOf(frontend, port.protocol);
   const comment = commentText(`${service.key}${port.name === "" ? "" : `:${port.name}`}`);
   const member = (set: FrontendSet): Claim => claim(nameOf(set, kind), key, undefined, comment);
-  if (!isAnyUsable) return [member("reject")];
+  if (!isAnyUsable) return [member("unserved")];
   const isExternal = frontend.type !== "cluster";
+  const isPlain = !isExternal && service.affinitySeconds === undefined;
   const used = { all: firstOf(all, "all"), local: firstOf(local ?? [], "local") };
   return [
-    ...(all.length > 0 ? [member("")] : []),
+    ...(all.length > 0 ? [member(isPlain ? "plain" : "")] : []),
     ...(isExternal && local === undefined ? [member("masquerade")] : []),
     ...(local === undefined ? [] : [member("external")]),
-    ...(isWithoutLocal(destinations) ? [member("drop")] : []),
+    ...(isWithoutLocal(destinations) ? [member("unserved"), member("drop")] : []),
     ...SCOPES.flatMap((scope) => endpointElements(kind, scope, key, used[scope])),
     ...affinityElements(service, port, kind, key, used),
   ];
@@ -174,6 +175,7 @@ function sourceClaims(
   const key = keyOf(frontend, port.protocol);
   return [
     claim(nameOf("restricted", kind), key),
+    claim(RESTRICTED_PORTS, key.slice(-2)),
     ...allowed.map((range) => claim(nameOf("allowed", kind), [...key, range])),
   ];
 }

@@ -39,16 +39,16 @@ export function endpointMaps(): TablePart {
     chains: groups.flatMap(({ kind, scope }) => [
       {
         name: endpointChain(kind, scope),
-        rules: [
-          affinityRule(kind, scope),
-          ...TRANSPORTS.map((transport) =>
-            rule(equals("meta l4proto", transport), goTo(chainFor(kind, scope, transport))),
-          ),
-        ],
+        rules: [affinityRule(kind, scope), ...drawRules(kind, scope)],
       },
       ...TRANSPORTS.flatMap((transport) => transportChains(kind, scope, transport)),
     ]),
   };
+}
+
+/** The end of a chain: a packet of a frontend without affinity goes to an endpoint. */
+export function drawRules(kind: FrontendKind, scope: Scope): readonly Rule[] {
+  return TRANSPORTS.map((transport) => rule(equals("meta l4proto", transport), goTo(chainFor(kind, scope, transport))));
 }
 
 function groupMaps(kind: FrontendKind, scope: Scope): readonly SetDefinition[] {

@@ -6,18 +6,23 @@ import { FAMILIES, FRONTEND_KINDS, frontendTypes, nameOf, words } from "./fronte
 export const FRONTEND_SETS = [
   /** It has endpoints, so NAT is asked. */
   "",
+  /** The same of a Service's own address without affinity, of which nothing else is to be asked; then it is not in "". */
+  "plain",
   /** Whoever comes by it leaves with the node's address. */
   "masquerade",
   /** Clients from outside get this node's endpoints alone, with their own address (externalTrafficPolicy Local). */
   "external",
-  /** It has no endpoints anywhere. */
-  "reject",
+  /** It has no endpoints anywhere, or it is in `drop`, too. */
+  "unserved",
   /** It has none on this node, where only such would do. */
   "drop",
   /** Only the sources in `allowed` may use it. */
   "restricted",
 ] as const;
 export type FrontendSet = (typeof FRONTEND_SETS)[number];
+
+/** Protocols and ports of the frontends in `restricted`, of both families and spaces: most packets need no further look. */
+export const RESTRICTED_PORTS = "restricted_ports";
 
 /** Addresses by what they are; each a set by this name and the family's number. */
 export const ADDRESS_SETS = {
@@ -36,7 +41,10 @@ export const ADDRESS_SETS = {
 /** The sets of frontends and of addresses; Services, pods, nodes and the configuration fill them. */
 export function frontendSets(): TablePart {
   const kinds = FRONTEND_KINDS.flatMap((kind): readonly SetDefinition[] => [
-    ...FRONTEND_SETS.map((subject) => ({ name: nameOf(subject, kind), key: frontendTypes(kind) })),
+    ...FRONTEND_SETS.filter((subject) => subject !== "plain" || kind.space === "service").map((subject) => ({
+      name: nameOf(subject, kind),
+      key: frontendTypes(kind),
+    })),
     { name: nameOf("allowed", kind), key: [...frontendTypes(kind), words[kind.family].type], isInterval: true },
   ]);
   const addresses = FAMILIES.flatMap((family): readonly SetDefinition[] => {
@@ -49,5 +57,6 @@ export function frontendSets(): TablePart {
       { name: `${ADDRESS_SETS.nodePorts}${family}`, key: [type], isInterval: true },
     ];
   });
-  return { sets: [...kinds, ...addresses], chains: [] };
+  const restrictedPorts: SetDefinition = { name: RESTRICTED_PORTS, key: ["inet_proto", "inet_service"] };
+  return { sets: [...kinds, restrictedPorts, ...addresses], chains: [] };
 }

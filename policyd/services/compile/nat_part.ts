@@ -1,13 +1,14 @@
 import { concatenation } from "../../../kernel/nftables/expression.ts";
 import type { Chain } from "../../../kernel/nftables/object.ts";
-import type { Statement } from "../../../kernel/nftables/statement.ts";
+import type { Match, Rule, Statement } from "../../../kernel/nftables/statement.ts";
 import { anyFlag, equals, goTo, hasBit, inSet, not, rule, setMarkBit } from "../../../kernel/nftables/statement.ts";
 import type { TablePart } from "../../node/table_part.ts";
 import type { ServiceRules } from "./context.ts";
-import { endpointChain } from "./endpoint_maps.ts";
+import { drawRules, endpointChain } from "./endpoint_maps.ts";
+import type { FrontendSet } from "./frontend_sets.ts";
 import { ADDRESS_SETS } from "./frontend_sets.ts";
 import type { FrontendKind, RuleFamily } from "./frontend_space.ts";
-import { FAMILIES, FRONTEND_KINDS, frontendKey, nameOf, words } from "./frontend_space.ts";
+import { FAMILIES, FRONTEND_KINDS, frontendKey, nameOf, SPACES, words } from "./frontend_space.ts";
 
 const masquerade: Statement = { kind: "masquerade", isFullyRandom: true };
 
@@ -25,16 +26,11 @@ export function nat({ masqueradeBit }: ServiceRules): TablePart {
     sets: [],
     chains: [
       ...FRONTEND_KINDS.flatMap((kind) => frontendChains(kind, masqueradeBit)),
-      {
-        name: "services",
-        rules: FRONTEND_KINDS.toSorted((a, b) => Number(a.space === "port") - Number(b.space === "port")).map((kind) =>
-          rule(...ofFrontend("", kind), ...atNoAddress(kind), goTo(nameOf("", kind))),
-        ),
-      },
+      ...FAMILIES.flatMap((family) => [plainChain(family, masqueradeBit), servicesChain(family)]),
       ...(["prerouting", "output"] as const).map((hook): Chain => ({
         name: `services_${hook}`,
         base: { type: "nat", hook, priority: -100, policy: "accept" },
-        rules: [rule(goTo("services"))],
+        rules: FAMILIES.map((family) => rule(ofFamily(family), goTo(`services${family}`))),
       })),
       {
         name: "services_postrouting",
@@ -54,8 +50,18 @@ export function nat({ masqueradeBit }: ServiceRules): TablePart {
   };
 }
 
+/** Whether a packet is of a family: asked once, before chains whose lookups are of one family alone. */
+export function ofFamily(family: RuleFamily): Match {
+  return equals("meta nfproto", words[family].protocol);
+}
+
+/** The sets whose frontends have endpoints. */
+export function servedSets({ space }: FrontendKind): readonly FrontendSet[] {
+  return space === "service" ? ["plain", ""] : [""];
+}
+
 /** Whether a packet's destination is a frontend of a set. A port counts on the node's own addresses alone (NODE-03). */
-export function ofFrontend(subject: string, kind: FrontendKind): readonly Statement[] {
+export function ofFrontend(subject: FrontendSet, kind: FrontendKind): readonly Statement[] {
   const isOne = inSet(frontendKey(kind), nameOf(subject, kind));
   return kind.space === "service" ? [isOne] : [isOne, ...toNodePortAddress(kind.family)];
 }
@@ -67,7 +73,7 @@ export function ofFrontend(subject: string, kind: FrontendKind): readonly Statem
 export function atNoAddress({ family, space }: FrontendKind): readonly Statement[] {
   if (space === "service") return [];
   const byAddress = { family, space: "service" } as const;
-  return (["", "reject", "drop"] as const).map((subject) =>
+  return [...servedSets(byAddress), "unserved" as const].map((subject) =>
     not(inSet(frontendKey(byAddress), nameOf(subject, byAddress))),
   );
 }
@@ -82,23 +88,41 @@ export function fromLocalPod(family: RuleFamily): ReturnType<typeof inSet> {
   return inSet(words[family].source, `${ADDRESS_SETS.localPods}${family}`);
 }
 
+/** Which frontend a packet of a family is for; each is in one of these sets alone, the most common in the first. */
+function servicesChain(family: RuleFamily): Chain {
+  return {
+    name: `services${family}`,
+    rules: SPACES.flatMap((space) => {
+      const kind = { family, space };
+      return servedSets(kind).map((subject) =>
+        rule(...ofFrontend(subject, kind), ...atNoAddress(kind), goTo(nameOf(subject, kind))),
+      );
+    }),
+  };
+}
+
+/** The short way of a packet to a Service's own address without affinity. */
+function plainChain(family: RuleFamily, masqueradeBit: number): Chain {
+  const kind = { family, space: "service" } as const;
+  return { name: nameOf("plain", kind), rules: [hideOutsiders(family, masqueradeBit), ...drawRules(kind, "all")] };
+}
+
+function hideOutsiders(family: RuleFamily, masqueradeBit: number, ...conditions: readonly Statement[]): Rule {
+  return rule(
+    ...conditions,
+    not(inSet(words[family].source, `${ADDRESS_SETS.pods}${family}`)),
+    not(fromLocalPod(family)),
+    setMarkBit(masqueradeBit),
+  );
+}
+
 function frontendChains(kind: FrontendKind, masqueradeBit: number): readonly Chain[] {
   const { family, space } = kind;
-  const { source, destination } = words[family];
   const hide = setMarkBit(masqueradeBit);
   const external = nameOf("external", kind);
   const toAll = goTo(endpointChain(kind, "all"));
-  const fromOutside =
-    space === "port"
-      ? []
-      : [
-          rule(
-            inSet(destination, `${ADDRESS_SETS.cluster}${family}`),
-            not(inSet(source, `${ADDRESS_SETS.pods}${family}`)),
-            not(fromLocalPod(family)),
-            hide,
-          ),
-        ];
+  const toCluster = inSet(words[family].destination, `${ADDRESS_SETS.cluster}${family}`);
+  const fromOutside = space === "port" ? [] : [hideOutsiders(family, masqueradeBit, toCluster)];
   return [
     {
       name: nameOf("", kind),
