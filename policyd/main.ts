@@ -45,7 +45,11 @@ async function start(args: readonly string[]): Promise<Running> {
   const { config, networkNamespace, flags } = readCommandLine(args, VERSION, (text) => process.stdout.write(text));
   const configuration = readConfiguration(config === undefined ? undefined : configurationFile(config), flags);
   const objectsDirectory = expectDirectory(configuration.objectsDirectory);
-  const logger = winstonLogger({ level: configuration.logLevel, format: configuration.logFormat }, process.stderr);
+  const logger = winstonLogger(
+    { level: configuration.logLevel, format: configuration.logFormat },
+    process.stderr,
+    realClock,
+  );
   process.on("uncaughtException", (error) => endHalfAlive(logger, error));
   // Before anything opens a socket of the kernel or starts a thread: both belong to the namespace of this thread.
   if (networkNamespace !== undefined) enterNamespace(syscalls, openNamespace(syscalls, networkNamespace));

@@ -1,5 +1,5 @@
 import type { CST, Document, Tags } from "yaml";
-import { Composer, isMap, isNode, isScalar, isSeq, LineCounter, Parser } from "yaml";
+import { Composer, isMap, isNode, isScalar, isSeq, Lexer, LineCounter, Parser } from "yaml";
 import { DrawbridgeError } from "../../kernel/error.ts";
 
 /** Far above what Kubernetes' schemas need. The YAML library recurses, and at some thousands ends the process. */
@@ -60,8 +60,7 @@ function parseJson(text: string): unknown {
 function* readDocuments(text: string): Generator<LocatedObject> {
   const lines = new LineCounter();
   const composer = new Composer({ version: "1.1", customTags: jsonTags, prettyErrors: false, logLevel: "silent" });
-  const tokens = withinDepth(new Parser(lines.addNewLine).parse(text), lines);
-  for (const document of composer.compose(tokens)) {
+  for (const document of composer.compose(tokensOf(text, lines))) {
     const [problem] = [...document.errors, ...document.warnings];
     if (problem !== undefined) throw unreadable(problem.message, lines.linePos(problem.pos[0]).line);
     const value = plainValue(document);
@@ -105,25 +104,20 @@ function plainValue(document: Document): unknown {
   }
 }
 
-/** Passes the parser's tokens on; their nesting is judged without recursion. */
-function* withinDepth(tokens: Iterable<CST.Token>, lines: LineCounter): Generator<CST.Token> {
-  for (const token of tokens) {
-    const left: (readonly [CST.Token, number])[] = [[token, 0]];
-    for (let next = left.pop(); next !== undefined; next = left.pop()) {
-      const [inner, level] = next;
-      if (level > MOST_LEVELS) {
-        throw unreadable(`more than ${MOST_LEVELS} levels of lists and objects`, lines.linePos(inner.offset).line);
-      }
-      for (const child of childrenOf(inner)) left.push([child, level + 1]);
+/**
+ * The parser's tokens. Its nesting is judged after each piece of text: where a deep one ends the parser recurses, too.
+ */
+function* tokensOf(text: string, lines: LineCounter): Generator<CST.Token> {
+  const parser = new Parser(lines.addNewLine);
+  lines.addNewLine(0);
+  for (const lexeme of new Lexer().lex(text)) {
+    yield* parser.next(lexeme);
+    // The outermost is the document.
+    if (parser.stack.length > MOST_LEVELS + 1) {
+      throw unreadable(`more than ${MOST_LEVELS} levels of lists and objects`, lines.linePos(parser.offset).line);
     }
-    yield token;
   }
-}
-
-function childrenOf(token: CST.Token): readonly CST.Token[] {
-  if (token.type === "document") return token.value === undefined ? [] : [token.value];
-  if (!("items" in token)) return [];
-  return token.items.flatMap(({ key, value }) => [key, value].filter((child) => child !== undefined && child !== null));
+  yield* parser.end();
 }
 
 /** A value and, for one out of a list, where in the list's document it is. */

@@ -50,12 +50,14 @@ export function candidateText({ because, masquerade, isRejected }: Candidate): s
   return `${taken}; ${masqueradeText(masquerade)}${refused}`;
 }
 
-function takenText(reason: TakenReason): string {
+/** Why an endpoint is taken. */
+export function takenText(reason: TakenReason): string {
   if (reason.type === "node hint") return `hinted for node ${reason.node}`;
   return reason.type === "zone hint" ? `hinted for zone ${reason.zone}` : reason.type;
 }
 
-function masqueradeText({ masqueraded, because }: Masquerade): string {
+/** Whether a packet keeps its source, and why. */
+export function masqueradeText({ masqueraded, because }: Masquerade): string {
   return masqueraded ? `source becomes this node's (${masqueradeTexts[because]})` : `source stays (${stays[because]})`;
 }
 

@@ -44,7 +44,7 @@ const conditions = fc.constantFrom(
   { ready: true },
   { ready: true, serving: true, terminating: false },
   { ready: true, serving: true, terminating: false },
-  { ready: true, serving: true, terminating: false },
+  { ready: false, serving: true, terminating: true },
   { ready: false, serving: true, terminating: true },
   { ready: false, serving: false, terminating: true },
   { ready: false },

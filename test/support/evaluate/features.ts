@@ -31,7 +31,12 @@ export class Statistics {
     return `${this.#cases} cases: ${shares.map(([feature]) => `${feature} ${this.#percent(feature)}`).join(", ")}`;
   }
 
-  /** @throws AssertionError when a feature is in less than 2 % of the cases, or not 30 to 70 % of them reach an endpoint */
+  /**
+   * The generator's rarest feature is in 3.5 % of the cases, with a standard deviation of 0.13 % for 20,000 of them: no
+   * seed misses the threshold.
+   *
+   * @throws AssertionError when a feature is in less than 2 % of the cases, or not 30 to 70 % of them reach an endpoint
+   */
   check(others: readonly string[] = []): void {
     const rare = [...FEATURES, ...others].filter((feature) => this.#percent(feature) < 2);
     assert.deepEqual(rare, [], `rare: ${this.format()}`);

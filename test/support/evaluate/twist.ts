@@ -10,9 +10,9 @@ const NODE_PORT = 30_012;
 /** What the API server would not let through, or people rarely do, and the node has to take as it comes. */
 const twists = fc.record({
   tcpReset: fc.boolean(),
-  externalIp: fc.constantFrom("none", "none", "none", "cluster IP", "node port"),
+  externalIp: fc.constantFrom("none", "none", "none", "none", "none", "none", "cluster IP", "node port"),
   endpoint: fc.constantFrom("none", "none", "cluster IP", "node"),
-  type: fc.constantFrom(undefined, undefined, undefined, "ClusterIP", "NodePort"),
+  type: fc.constantFrom(undefined, undefined, undefined, undefined, undefined, undefined, "ClusterIP", "NodePort"),
 });
 type Twist = typeof twists extends fc.Arbitrary<infer T> ? T : never;
 

@@ -11,6 +11,8 @@ const RATES: FaultRates = { commit: 0.3, read: 0.01 };
 const NO_FAULTS: FaultRates = { commit: 0, read: 0 };
 /** One daemon follows the other every so many events on average. */
 const EVENTS_OF_A_DAEMON = 500;
+/** Milliseconds from one event to the next. */
+const WAITS = [0, 0, 0, 0, 0, 60, 60, 60, 60, 600];
 
 /** How a run is made and how often it is looked at. */
 export interface IncrementalRun {
@@ -57,7 +59,7 @@ export function runIncrementally({
     state.apply(event);
     node.apply(event);
     // Some batches get several events, and some of the waits for another try are over before the next.
-    clock.pass(random() < 0.5 ? 0 : 60);
+    clock.pass(WAITS[Math.floor(random() * WAITS.length)] ?? 0);
     if (random() * EVENTS_OF_A_DAEMON < 1) {
       node.stop();
       node = new EventNode(faulty, clock, tables, state.events());

@@ -2,7 +2,7 @@ import { readFileSync, renameSync, writeFileSync } from "node:fs";
 import type { Socket } from "node:net";
 import { connect, createServer } from "node:net";
 import process from "node:process";
-import type { LoadReport, LoadTarget } from "./steady_load.ts";
+import type { FailedConnection, LoadReport, LoadTarget } from "./steady_load.ts";
 
 /**
  * The program behind steady_load.ts: `serve PORT` echoes TCP; `load FLOWS PER_SECOND HOST PORT...` keeps flows open and
@@ -11,6 +11,7 @@ import type { LoadReport, LoadTarget } from "./steady_load.ts";
  */
 const PAUSE_MILLISECONDS = 100;
 const TICK_MILLISECONDS = 5;
+const MOST_FAILED = 10;
 /** What was begun is waited for: several retransmissions of a SYN. */
 const LAST_MILLISECONDS = 10_000;
 /** The kernel's own limit in a new namespace (net.core.somaxconn). */
@@ -41,13 +42,14 @@ function serve(port: number): void {
   const server = createServer({ noDelay: true }, (socket) => {
     socket.on("error", () => {}).pipe(socket);
   });
-  // A connection that finds the queue full is reset after some seconds: a busy machine must not look like a gap.
+  // A connection that finds the queue full waits for a retransmission: a busy machine must not look like a gap.
   server.listen({ port, host: "::", backlog: BACKLOG }, ready);
 }
 
 function load(targets: readonly LoadTarget[], flows: number, perSecond: number): void {
   const report = { exchanges: Array.from({ length: flows }, () => 0), opened: 0, answered: 0, longest: 0 };
   const failures: Record<string, number> = {};
+  const failed: FailedConnection[] = [];
   const fail = (reason: string): void => void (failures[reason] = (failures[reason] ?? 0) + 1);
   const targetOf = (number: number): LoadTarget => targets[number % targets.length] ?? { host: "::1", port: 1 };
   const open = new Set<Socket>();
@@ -72,18 +74,28 @@ function load(targets: readonly LoadTarget[], flows: number, perSecond: number):
   }
   const stop = repeat(perSecond, () => {
     const start = performance.now();
+    const beganAt = Date.now();
     let isAnswered = false;
-    const socket = connect({ ...targetOf(report.opened++), noDelay: true });
+    let localPort = 0;
+    const target = targetOf(report.opened++);
+    const socket = connect({ ...target, noDelay: true });
     open.add(socket);
     socket
-      .on("connect", () => socket.write(MESSAGE))
+      .on("connect", () => {
+        localPort = socket.localPort ?? 0;
+        socket.write(MESSAGE);
+      })
       .once("data", () => {
         report.answered++;
         isAnswered = true;
         report.longest = Math.max(report.longest, performance.now() - start);
         socket.end();
       });
-    socket.on("error", ({ message }) => fail(isAnswered ? `after the answer: ${message}` : message));
+    socket.on("error", ({ message }) => {
+      const error = isAnswered ? `after the answer: ${message}` : message;
+      fail(error);
+      if (failed.length < MOST_FAILED) failed.push({ ...target, localPort, error, beganAt, failedAt: Date.now() });
+    });
     socket.on("close", () => void open.delete(socket));
   });
   const whenAllFlow = setInterval(() => {
@@ -99,7 +111,7 @@ function load(targets: readonly LoadTarget[], flows: number, perSecond: number):
       const stuck = report.exchanges.filter((count, flow) => count <= (before[flow] ?? 0)).length;
       if ((open.size > 0 || stuck > 0) && performance.now() < end) return;
       clearInterval(timer);
-      const result: LoadReport = { ...report, failures, unanswered: open.size, stuck };
+      const result: LoadReport = { ...report, failures, failed, unanswered: open.size, stuck };
       process.stdout.write(`${JSON.stringify(result)}\n`);
     }, TICK_MILLISECONDS);
   });

@@ -14,6 +14,20 @@ export interface LoadTarget {
   readonly port: number;
 }
 
+const failedSchema = v.strictObject({
+  host: v.string(),
+  port: v.number(),
+  /** Zero when it failed before it was made. */
+  localPort: v.number(),
+  error: v.string(),
+  /** Milliseconds since the epoch. */
+  beganAt: v.number(),
+  failedAt: v.number(),
+});
+
+/** A new connection that failed. */
+export type FailedConnection = v.InferOutput<typeof failedSchema>;
+
 const reportSchema = v.strictObject({
   /** Messages that came back, of each long flow. */
   exchanges: v.array(v.number()),
@@ -24,6 +38,8 @@ const reportSchema = v.strictObject({
   longest: v.number(),
   /** Errors by their words, and how many there were. */
   failures: v.record(v.string(), v.number()),
+  /** The first new connections that failed. */
+  failed: v.array(failedSchema),
   /** New connections, and long flows, without an answer ten seconds after the load has ended. */
   unanswered: v.number(),
   stuck: v.number(),

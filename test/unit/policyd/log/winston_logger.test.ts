@@ -1,12 +1,18 @@
 import assert from "node:assert/strict";
 import { PassThrough } from "node:stream";
+import { FakeClock } from "../../../../policyd/clock.ts";
 import type { LogFormat } from "../../../../policyd/log/line.ts";
 import type { Level, Logger } from "../../../../policyd/log/logger.ts";
 import { winstonLogger } from "../../../../policyd/log/winston_logger.ts";
 
-function logged(level: Level, format: LogFormat, use: (logger: Logger) => void): readonly string[] {
+function logged(
+  level: Level,
+  format: LogFormat,
+  use: (logger: Logger) => void,
+  clock = new FakeClock(),
+): readonly string[] {
   const stream = new PassThrough();
-  use(winstonLogger({ level, format }, stream));
+  use(winstonLogger({ level, format }, stream, clock));
   const bytes: unknown = stream.read();
   const text = Buffer.isBuffer(bytes) ? bytes.toString("utf8") : "";
   return text.split("\n").slice(0, -1);
@@ -33,11 +39,19 @@ describe("policyd/log/winston_logger", () => {
     assert.deepEqual(entry, { level: "debug", msg: "%s %d", message: "forged", splat: "y" });
   });
 
-  it("DAEMON-08: limits a warning that repeats and no information", () => {
-    const count = (level: "warn" | "info") =>
-      logged("info", "text", (logger) => {
-        for (let i = 0; i < 100; i++) logger[level]("again", { i });
-      }).length;
-    assert.deepEqual([count("warn"), count("info")], [20, 100]);
+  it("DAEMON-08: a burst of warnings follows later, one of information is written at once", () => {
+    const clock = new FakeClock();
+    const count = (level: "warn" | "error" | "info", milliseconds: number) =>
+      logged(
+        "info",
+        "text",
+        (logger) => {
+          for (let i = 0; i < 100; i++) logger[level]("again", { i });
+          clock.pass(milliseconds);
+        },
+        clock,
+      ).length;
+    assert.deepEqual([count("warn", 0), count("error", 0), count("info", 0)], [20, 20, 100]);
+    assert.deepEqual([count("warn", 80_000), count("error", 80_000)], [100, 100]);
   });
 });
