@@ -35,6 +35,8 @@ export type ErrorCode =
   | "ERR_STORE"
   /** A Kubernetes object, or the file it stands in, is not what the API takes. */
   | "ERR_OBJECT"
+  /** A file, a directory or a name given to the command line leads to nothing that can be used. */
+  | "ERR_INPUT"
   /** A message on policyd's socket is malformed, too long or of an unknown version. */
   | "ERR_PROTOCOL"
   /** policyd cannot be reached, does not answer in time, or another one is in its place. */

@@ -1,9 +1,9 @@
-import { spawnSync } from "node:child_process";
 import { cpSync, existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
 import { hashOfInputs } from "./build.mjs";
-import { SetupFailure, say } from "./failure.mjs";
+import { bundle } from "./bundle.mjs";
+import { say } from "./failure.mjs";
 
 const OUTPUT = "dist/policyd";
 const BUNDLE = "policyd.js";
@@ -15,12 +15,6 @@ const ENTRIES = [
 /** Beside the output and not in it: a node gets everything in dist/policyd. */
 const STAMP = "dist/.policyd-inputs";
 const SOURCES = ["policyd", "cni", "ipam", "kernel", "package.json"];
-
-/**
- * Each is one file for Node 24, an ECMAScript module. Names stay as they are: they stand in the stack trace of a bug.
- * @type {readonly string[]}
- */
-const OPTIONS = ["--target=node", "--format=esm", "--minify-syntax", "--minify-whitespace"];
 
 /**
  * Makes dist/policyd, a directory that runs wherever it is copied to, unless it was made from exactly these sources.
@@ -39,7 +33,7 @@ export function buildDaemon(project, bun) {
   say(`building ${OUTPUT}/${BUNDLE}`);
   const unfinished = `${output}.${process.pid}.tmp`;
   try {
-    for (const { entry, name } of ENTRIES) bundle(project, bun, entry, path.join(unfinished, name));
+    for (const { entry, name } of ENTRIES) bundle(project, bun, [entry, path.join(unfinished, name)]);
     addKoffi(project, unfinished);
     // Without it a package.json above the place it is copied to would say which kind of module the bundle is.
     writeFileSync(path.join(unfinished, "package.json"), `${JSON.stringify({ type: "module", private: true })}\n`);
@@ -49,21 +43,6 @@ export function buildDaemon(project, bun) {
     rmSync(unfinished, { recursive: true, force: true });
   }
   writeFileSync(stamp, inputs);
-}
-
-/**
- * @param {string} project
- * @param {string} bun
- * @param {string} entry
- * @param {string} output
- */
-function bundle(project, bun, entry, output) {
-  const naming = [`--outdir=${path.dirname(output)}`, `--entry-naming=${path.basename(output)}`];
-  const args = ["build", ...OPTIONS, ...naming, entry];
-  const result = spawnSync(bun, args, { cwd: project, stdio: ["ignore", "pipe", "pipe"], encoding: "utf8" });
-  if (result.status === 0) return;
-  const words = result.error?.message ?? (result.stderr + result.stdout).trim();
-  throw new SetupFailure(`Bun could not build ${entry}:\n${words}`);
 }
 
 /**

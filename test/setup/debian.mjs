@@ -17,6 +17,12 @@ export const KERNEL_TOOLS = [
   { command: "nft", debianPackage: "nftables", purpose: "reads back nftables rulesets" },
 ];
 
+/** For the tests of completion: scripts of ours run in them, and bash is there. @type {readonly Tool[]} */
+export const SHELLS = [
+  { command: "zsh", debianPackage: "zsh", purpose: "runs the script that completes our command lines in it" },
+  { command: "fish", debianPackage: "fish", purpose: "runs the script that completes our command lines in it" },
+];
+
 /** For the benchmark alone. @type {Tool} */
 export const IPERF = { command: "iperf3", debianPackage: "iperf3", purpose: "measures throughput between pods" };
 

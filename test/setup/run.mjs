@@ -4,6 +4,7 @@ import path from "node:path";
 import { fileURLToPath } from "node:url";
 import { loadBridgeNetfilter } from "./bridge_netfilter.mjs";
 import { buildPlugin } from "./build.mjs";
+import { buildCli } from "./build_cli.mjs";
 import { buildDaemon } from "./build_daemon.mjs";
 import { SYSTEM_DIRECTORIES, ensureTools } from "./debian.mjs";
 import { SetupFailure, say } from "./failure.mjs";
@@ -65,6 +66,7 @@ async function runTask(name, args) {
   if (task.builds) {
     buildPlugin(PROJECT, toolchain.bun);
     buildDaemon(PROJECT, toolchain.bun);
+    buildCli(PROJECT, toolchain.bun);
   }
   const env = { ...environment(toolchain), ...task.env };
   for (const [index, { script, args: fixed }] of task.commands.entries()) {

@@ -1,4 +1,4 @@
-import { IPERF, KERNEL_TOOLS } from "./debian.mjs";
+import { IPERF, KERNEL_TOOLS, SHELLS } from "./debian.mjs";
 
 /** @typedef {import("./debian.mjs").Tool} Tool */
 
@@ -30,14 +30,15 @@ const MOCHA = "node_modules/mocha/bin/mocha.js";
 const OXFMT = "node_modules/oxfmt/bin/oxfmt";
 
 const RUNS_THE_PLUGIN = { builds: true, tools: KERNEL_TOOLS, usesBridges: true, env: {} };
+const RUNS_TESTS = { ...RUNS_THE_PLUGIN, tools: [...KERNEL_TOOLS, ...SHELLS] };
 const READS_SOURCES = { builds: false, tools: [], usesBridges: false, env: {} };
 
 /** The tasks behind the npm scripts, by name. @type {ReadonlyMap<string, Task>} */
 export const TASKS = new Map([
   ["demo", { ...RUNS_THE_PLUGIN, commands: [command("test/demo/demo.ts")] }],
-  ["test", { ...RUNS_THE_PLUGIN, commands: [command(MOCHA)] }],
-  ["test:full", { ...RUNS_THE_PLUGIN, env: { DRAWBRIDGE_FULL: "1" }, commands: [command(MOCHA)] }],
-  ["mutants", { ...RUNS_THE_PLUGIN, commands: [command("test/mutants/run.ts")] }],
+  ["test", { ...RUNS_TESTS, commands: [command(MOCHA)] }],
+  ["test:full", { ...RUNS_TESTS, env: { DRAWBRIDGE_FULL: "1" }, commands: [command(MOCHA)] }],
+  ["mutants", { ...RUNS_TESTS, commands: [command("test/mutants/run.ts")] }],
   ["bench", { ...RUNS_THE_PLUGIN, tools: [...KERNEL_TOOLS, IPERF], commands: [command("test/bench/bench.ts")] }],
   ["build", { ...READS_SOURCES, builds: true, commands: [] }],
   [

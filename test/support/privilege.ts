@@ -40,6 +40,17 @@ export function requireBridgeNetfilter(context: Mocha.Context): void {
   refuse(context, isLoaded ? undefined : "br_netfilter is not loaded: run `modprobe br_netfilter` as root");
 }
 
+/**
+ * As {@link requireKernel}, for a program of the machine that the bootstrap installs as root (test/setup/debian.mjs).
+ *
+ * @throws Error instead of skipping, when DRAWBRIDGE_REQUIRE_KERNEL is 1
+ */
+export function requireProgram(context: Mocha.Context, program: string): void {
+  const directories = (process.env["PATH"] ?? "").split(":");
+  const isThere = directories.some((directory) => existsSync(`${directory}/${program}`));
+  refuse(context, isThere ? undefined : `${program} is not installed: as root the tests install it`);
+}
+
 function refuse(context: Mocha.Context, reason: string | undefined): void {
   if (reason === undefined) return;
   if (process.env["DRAWBRIDGE_REQUIRE_KERNEL"] === "1") {

@@ -29,7 +29,7 @@ const FILE_SYSTEM_WRITES = (
   .split(" ")
   .flatMap((name) => [name, `${name}Sync`]);
 
-const PRODUCTION = ["cni/", "ipam/", "kernel/", "policyd/"];
+const PRODUCTION = ["cli/", "cni/", "ipam/", "kernel/", "policyd/"];
 
 export const BOUNDARIES: readonly Boundary[] = [
   {
@@ -59,6 +59,13 @@ export const BOUNDARIES: readonly Boundary[] = [
     except: ["kernel/syscall/node.ts"],
     forbids: ["koffi", "winston", "@kubernetes/client-node", "commander", "valibot", "yaml"],
     instead: "the plugin starts anew for every pod and must not load it: keep it in policyd/ or kernel/syscall/node.ts",
+  },
+  {
+    except: ["cli/input/cluster/", "test/"],
+    forbids: ["@kubernetes/client-node"],
+    instead:
+      "its informers stop at the first failed list, and it takes half a second to load: kubeconfig and authentication " +
+      "are read in cli/input/cluster/ alone, when a command asks for a cluster",
   },
   {
     within: ["cni/", "ipam/"],
@@ -122,13 +129,51 @@ export const BOUNDARIES: readonly Boundary[] = [
     instead: "policies are judged by the objects alone: import policyd/cluster/, kernel/ip/ and kernel/error.ts only",
   },
   {
+    within: ["cni/", "ipam/", "kernel/", "policyd/"],
+    forbids: ["cli/"],
+    instead: "the command line is a reader of what the daemon knows: what both need lives in policyd/",
+  },
+  {
+    within: ["cli/"],
+    forbids: [
+      "cni/",
+      "ipam/",
+      "kernel/conntrack/",
+      "kernel/events/",
+      "kernel/netlink/",
+      "kernel/nflog/",
+      "kernel/nftables/socket.ts",
+      "kernel/route/",
+      "kernel/syscall/",
+      "kernel/sysctl.ts",
+      "kernel/traffic_control/",
+      "policyd/attachments/",
+      "policyd/daemon.ts",
+      "policyd/metrics/",
+      "policyd/socket/",
+    ],
+    instead: "the command line runs anywhere, on objects alone: it asks no kernel and no daemon",
+  },
+  {
+    within: ["cli/"],
+    except: ["cli/rules/"],
+    forbids: ["policyd/configuration/", "policyd/dataplane/"],
+    instead: "only `rules` prints what a node would load; what policies and Services mean is in their evaluators",
+  },
+  {
+    within: ["cli/"],
+    except: ["cli/process_io.ts"],
+    forbids: ["fs", "fs/promises"],
+    instead: "read files through `Io` (cli/io.ts), so that tests give it files in memory",
+  },
+  {
     within: PRODUCTION,
     forbids: ["test/"],
     instead: "what production code and tests share lives in production code",
   },
   {
     within: PRODUCTION,
-    except: ["cni/main.ts", "policyd/main.ts"],
+    except: ["cli/main.ts", "cni/main.ts", "policyd/main.ts"],
     forbids: ["process"],
     names: ["exit", "abort", "reallyExit"],
     instead: "set process.exitCode and return, or throw; only main files end the process",

@@ -1,0 +1,89 @@
+import type { Address, Family } from "../../kernel/ip/address.ts";
+import { familyOf } from "../../kernel/ip/address.ts";
+import { nameOf } from "../../policyd/cluster/gate.ts";
+import type { ClusterObject, Node, Pod } from "../../policyd/cluster/model.ts";
+import { frozenLabels } from "../../policyd/cluster/name.ts";
+import type { ClusterStore } from "../../policyd/cluster/store.ts";
+import type { PolicyIndex } from "../../policyd/policy/policy_index.ts";
+import { buildPolicyIndex } from "../../policyd/policy/policy_index.ts";
+import type { Manifest } from "../input/manifests.ts";
+import { storeOf } from "./policy_objects.ts";
+import { StandIns } from "./stand_ins.ts";
+
+/** The node of what files put on none. */
+export const UNKNOWN_NODE = "";
+
+/** What files say of a cluster, for asking about it. */
+export interface Cluster {
+  /** The objects, and a Node for every name of one that only a pod or an endpoint mentions. */
+  readonly store: ClusterStore;
+  readonly index: PolicyIndex;
+  /** Where objects stand, by their kind and key: `NetworkPolicy shop/web`. */
+  readonly manifests: ReadonlyMap<string, Manifest>;
+  readonly standIns: StandIns;
+}
+
+export function clusterOf(manifests: readonly Manifest[]): Cluster {
+  const objects = manifests.map(({ object }) => object);
+  const known = new Set(objects.flatMap((object) => (object.kind === "Node" ? [object.name] : [])));
+  const unknown = new Set(objects.flatMap(mentionedNodes).filter((name) => !known.has(name)));
+  const store = storeOf([...objects, ...[...unknown].map(bareNode)]);
+  const index = buildPolicyIndex(store);
+  return {
+    store,
+    index,
+    manifests: new Map(manifests.map((manifest) => [nameOf(manifest.object), manifest])),
+    standIns: new StandIns(addressesOf(store)),
+  };
+}
+
+/** The address by which a pod is reached in a family: its own or, where files have none at all, one that stands in. */
+export function podAddress(cluster: Cluster, pod: Pod, family: Family): Address | undefined {
+  if (pod.hostNetwork && pod.nodeName !== undefined) return nodeAddress(cluster, pod.nodeName, family);
+  return inFamily(pod.addresses, family, () => cluster.standIns.addressOf(`Pod ${pod.key}`, family));
+}
+
+/** As {@link podAddress} for a node, by its internal address if there is one. */
+export function nodeAddress({ store, standIns }: Cluster, name: string, family: Family): Address | undefined {
+  const all = store.nodes.get(name)?.addresses ?? [];
+  const ordered = [...all.filter(({ type }) => type === "InternalIP"), ...all].map(({ address }) => address);
+  return inFamily(ordered, family, () => standIns.addressOf(`Node ${name}`, family));
+}
+
+/** Whose address it is, as far as files tell or a stand-in does. */
+export function ownerOf(
+  { index, standIns }: Cluster,
+  address: Address,
+): { type: "pod" | "node"; key: string } | undefined {
+  const [kind, key] = standIns.ownerOf(address)?.split(" ") ?? [];
+  if (key !== undefined) return kind === "Service" ? undefined : { type: kind === "Pod" ? "pod" : "node", key };
+  const owner = index.owners.get(address);
+  if (owner === undefined) return undefined;
+  return owner.type === "pod" ? { type: "pod", key: owner.key } : { type: "node", key: owner.name };
+}
+
+function inFamily(addresses: readonly Address[], family: Family, standIn: () => Address): Address | undefined {
+  return addresses.length === 0 ? standIn() : addresses.find((address) => familyOf(address) === family);
+}
+
+function mentionedNodes(object: ClusterObject): readonly string[] {
+  if (object.kind === "EndpointSlice") return object.endpoints.flatMap(({ nodeName }) => nodeName ?? []);
+  return object.kind === "Pod" && object.nodeName !== undefined ? [object.nodeName] : [];
+}
+
+function bareNode(name: string): Node {
+  return Object.freeze({ kind: "Node", key: name, name, labels: frozenLabels([]), addresses: [], podCidrs: [] });
+}
+
+function addressesOf({ pods, nodes, services, endpointSlices }: ClusterStore): ReadonlySet<Address> {
+  return new Set([
+    ...[...pods.values()].flatMap(({ addresses }) => addresses),
+    ...[...nodes.values()].flatMap(({ addresses }) => addresses.map(({ address }) => address)),
+    ...[...services.values()].flatMap((service) => [
+      ...service.clusterIps,
+      ...service.externalIps,
+      ...service.loadBalancerIngress.map(({ address }) => address),
+    ]),
+    ...[...endpointSlices.values()].flatMap(({ endpoints }) => endpoints.flatMap(({ addresses }) => addresses)),
+  ]);
+}

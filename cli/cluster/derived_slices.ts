@@ -1,0 +1,110 @@
+import type { Family } from "../../kernel/ip/address.ts";
+import { familyOf } from "../../kernel/ip/address.ts";
+import type { Endpoint, EndpointPort, EndpointSlice, Labels, Pod, Service } from "../../policyd/cluster/model.ts";
+import { isFinished } from "../../policyd/policy/address_owner.ts";
+import type { Cluster } from "./cluster.ts";
+import { podAddress, UNKNOWN_NODE } from "./cluster.ts";
+
+/** What the cluster would make of a Service's selector. */
+export interface DerivedSlices {
+  readonly slices: readonly EndpointSlice[];
+  /** Pods that it selects and that have no port of the name a targetPort has, by the port's name. */
+  readonly withoutPort: readonly { readonly pod: string; readonly targetPort: string }[];
+}
+
+/**
+ * The EndpointSlices of a Service as the controller of the cluster would write them, for files that hold none: the pods
+ * its selector selects in its namespace. One that runs counts as ready: readiness is known in a cluster only. The port is
+ * `targetPort`, by number or as the pod's containers call it, so pods that differ in it are in different slices (EPS-01).
+ *
+ * @param selected of {@link selectedPods}
+ */
+export function deriveSlices(
+  cluster: Cluster,
+  service: Service,
+  selected: readonly Pod[],
+  families: readonly Family[],
+): DerivedSlices {
+  const slices = families.flatMap((family) => {
+    const groups = Map.groupBy(selected, (pod) => JSON.stringify(portsOf(service, pod)));
+    return [...groups.values()].map((pods, i) => sliceOf(cluster, service, family, { pods, number: i }));
+  });
+  const withoutPort = selected.flatMap((pod) =>
+    service.ports.flatMap(({ name, targetPort }) => {
+      const isNamed = typeof targetPort === "string" && !portsOf(service, pod).some((port) => port.name === name);
+      return isNamed ? [{ pod: pod.key, targetPort }] : [];
+    }),
+  );
+  return { slices, withoutPort };
+}
+
+/** The pods that can be endpoints, by namespace and in the order of their names. */
+export function podsByNamespace({ store }: Cluster): ReadonlyMap<string, readonly Pod[]> {
+  const running = [...store.pods.values()].filter((pod) => !isFinished(pod));
+  return Map.groupBy(
+    running.sort((a, b) => (a.key < b.key ? -1 : 1)),
+    ({ namespace }) => namespace,
+  );
+}
+
+/** Those of some pods that a Service's selector selects. */
+export function selectedPods(pods: readonly Pod[], selector: Labels): readonly Pod[] {
+  const wanted = Object.entries(selector);
+  return pods.filter(({ labels }) => wanted.every(([key, value]) => labels[key] === value));
+}
+
+/** The families of the addresses of some pods, in the order of the first of them that has any. */
+export function familiesOfPods(pods: readonly Pod[]): readonly Family[] {
+  const first = pods.find(({ addresses }) => addresses.length > 0);
+  return [...new Set((first?.addresses ?? []).map(familyOf))];
+}
+
+function portsOf(service: Service, pod: Pod): readonly EndpointPort[] {
+  return service.ports.flatMap(({ name, protocol, targetPort }) => {
+    const named = pod.ports.find((port) => port.name === targetPort && port.protocol === protocol);
+    const port = typeof targetPort === "number" ? targetPort : named?.port;
+    return port === undefined ? [] : [{ name, protocol, port }];
+  });
+}
+
+function sliceOf(
+  cluster: Cluster,
+  service: Service,
+  family: Family,
+  { pods, number }: { readonly pods: readonly Pod[]; readonly number: number },
+): EndpointSlice {
+  const [first] = pods;
+  const name = `${service.name}-derived-ipv${family}-${number}`;
+  return {
+    kind: "EndpointSlice",
+    key: `${service.namespace}/${name}`,
+    name,
+    namespace: service.namespace,
+    proxyName: service.proxyName,
+    hasHeadlessLabel: false,
+    serviceName: service.name,
+    addressType: `IPv${family}`,
+    ports: first === undefined ? [] : portsOf(service, first),
+    endpoints: pods.flatMap((pod) => endpointOf(cluster, service, pod, family)),
+  };
+}
+
+function endpointOf(cluster: Cluster, service: Service, pod: Pod, family: Family): readonly Endpoint[] {
+  const address = podAddress(cluster, pod, family);
+  if (address === undefined) return [];
+  const isRunning = pod.phase === "Running";
+  return [
+    {
+      addresses: [address],
+      isReady: service.publishNotReadyAddresses || (isRunning && !pod.isTerminating),
+      isServing: service.publishNotReadyAddresses || isRunning,
+      isTerminating: pod.isTerminating,
+      // Pods on no node yet count as local where the sender's node is not known either.
+      nodeName: pod.nodeName ?? UNKNOWN_NODE,
+      zone: undefined,
+      zoneHints: undefined,
+      nodeHints: undefined,
+      podKey: pod.key,
+    },
+  ];
+}

@@ -1,0 +1,132 @@
+import type { Address } from "../../kernel/ip/address.ts";
+import { formatAddress } from "../../kernel/ip/address.ts";
+import { DrawbridgeError } from "../../kernel/error.ts";
+import type { Pod, Service } from "../../policyd/cluster/model.ts";
+import { isFinished } from "../../policyd/policy/address_owner.ts";
+import type { FlowEnd } from "../../policyd/policy/flow.ts";
+import type { Cluster } from "./cluster.ts";
+import { ownerOf } from "./cluster.ts";
+import type { EndName } from "./end_name.ts";
+import { groupName } from "./group.ts";
+import { nearestNames } from "./nearest_names.ts";
+
+/** One machine or pod at an end of a connection. */
+export type Host =
+  | { readonly type: "pod"; readonly pod: Pod }
+  | { readonly type: "node"; readonly name: string }
+  | { readonly type: "outside"; readonly address: Address };
+
+/** What a name stands for. */
+export type End = HostsEnd | ServiceEnd;
+
+export interface HostsEnd {
+  readonly type: "pod" | "workload" | "node" | "address";
+  readonly name: string;
+  /** Several for a workload. */
+  readonly hosts: readonly [Host, ...Host[]];
+  /** Where it was named by one. */
+  readonly address: Address | undefined;
+}
+
+export interface ServiceEnd {
+  readonly type: "service";
+  readonly name: string;
+  readonly service: Service;
+  readonly address: Address | undefined;
+}
+
+/**
+ * What is behind a name. An address is that of the pod or node that has it, else of something outside of the cluster.
+ *
+ * @param services those an address of a destination may belong to; none for a source
+ * @throws DrawbridgeError ERR_OBJECT with the nearest names for what is not among the objects
+ */
+export function findEnd(cluster: Cluster, name: EndName, services: ReadonlyMap<string, Service>): End {
+  const { store } = cluster;
+  switch (name.type) {
+    case "address":
+      return findAddress(cluster, name.address, services);
+    case "node": {
+      const { name: node } = name;
+      if (!store.nodes.has(node))
+        throw missing(
+          "node",
+          `node/${node}`,
+          [...store.nodes.keys()].map((key) => `node/${key}`),
+        );
+      return hostsEnd("node", `node/${node}`, [{ type: "node", name: node }]);
+    }
+    case "service": {
+      const service = services.get(name.key);
+      const known = [...services.keys()].map((key) => `service/${key}`);
+      if (service === undefined) throw missing("Service", `service/${name.key}`, known);
+      return { type: "service", name: `service/${name.key}`, service, address: undefined };
+    }
+    case "pod": {
+      const pod = store.pods.get(name.key);
+      if (pod === undefined) throw missing("pod", name.key, podNames(cluster));
+      return hostsEnd("pod", pod.key, [{ type: "pod", pod }]);
+    }
+    case "workload": {
+      const { namespace, kind, name: short } = name;
+      const wanted = `${namespace}/${kind}/${short}`;
+      const pods = [...store.pods.values()].filter((pod) => groupName(pod, "workload") === wanted);
+      const running = pods.filter((pod) => !isFinished(pod));
+      const [first, ...others] = (running.length > 0 ? running : pods).toSorted((a, b) => (a.key < b.key ? -1 : 1));
+      if (first === undefined) throw missing("workload", wanted, podNames(cluster));
+      return hostsEnd("workload", wanted, [
+        { type: "pod", pod: first },
+        ...others.map((pod) => ({ type: "pod", pod }) as const),
+      ]);
+    }
+  }
+}
+
+/** An end as policies are asked about it. */
+export function flowEndOf(host: Host): FlowEnd {
+  if (host.type === "pod") return { type: "pod", key: host.pod.key };
+  return host.type === "node" ? { type: "node", name: host.name } : { type: "address", address: host.address };
+}
+
+/** Who has an address, a stand-in among them. */
+export function hostAt(cluster: Cluster, address: Address): Host {
+  const owner = ownerOf(cluster, address);
+  const pod = owner?.type === "pod" ? cluster.store.pods.get(owner.key) : undefined;
+  if (pod !== undefined) return { type: "pod", pod };
+  return owner?.type === "node" ? { type: "node", name: owner.key } : { type: "outside", address };
+}
+
+/** How a host is called: `NS/POD`, `node/NAME` or its address. */
+export function hostName(host: Host): string {
+  if (host.type === "pod") return host.pod.key;
+  return host.type === "node" ? `node/${host.name}` : formatAddress(host.address);
+}
+
+/** The node a host is on; undefined where that is not known or it is on none. */
+export function nodeOf(host: Host): string | undefined {
+  if (host.type === "pod") return host.pod.nodeName;
+  return host.type === "node" ? host.name : undefined;
+}
+
+function findAddress(cluster: Cluster, address: Address, services: ReadonlyMap<string, Service>): End {
+  const service = [...services.values()].find(({ clusterIps, externalIps, loadBalancerIngress }) =>
+    [...clusterIps, ...externalIps, ...loadBalancerIngress.map((ingress) => ingress.address)].includes(address),
+  );
+  const name = formatAddress(address);
+  if (service !== undefined) return { type: "service", name, service, address };
+  return { ...hostsEnd("address", name, [hostAt(cluster, address)]), address };
+}
+
+function hostsEnd(type: HostsEnd["type"], name: string, hosts: HostsEnd["hosts"]): HostsEnd {
+  return { type, name, hosts, address: undefined };
+}
+
+function podNames({ store }: Cluster): ReadonlySet<string> {
+  return new Set([...store.pods.values()].flatMap((pod) => [pod.key, groupName(pod, "workload")]));
+}
+
+function missing(what: string, name: string, known: Iterable<string>): DrawbridgeError {
+  const nearest = nearestNames(name, known);
+  const hint = nearest.length === 0 ? "expected one that is in the input" : `did you mean ${nearest.join(" or ")}?`;
+  return new DrawbridgeError("ERR_OBJECT", `${what} ${JSON.stringify(name)} is not among the objects; ${hint}`);
+}

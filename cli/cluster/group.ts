@@ -1,0 +1,36 @@
+import type { Pod } from "../../policyd/cluster/model.ts";
+import { printable } from "../../policyd/log/line.ts";
+import { workloadNameOf } from "./workload_name.ts";
+
+export const GROUPINGS = ["pod", "workload", "namespace"] as const;
+
+/** By what pods are put together. */
+export type Grouping = (typeof GROUPINGS)[number];
+
+/** Pods that are told as one. */
+export interface Group {
+  /** `NAMESPACE/POD`, `NAMESPACE/KIND/NAME` with the kind in small letters, or `NAMESPACE`. */
+  readonly name: string;
+  readonly pods: readonly [Pod, ...Pod[]];
+}
+
+/** The pods in groups, by the groups' names. */
+export function groupsOf(pods: Iterable<Pod>, by: Grouping): readonly Group[] {
+  const groups = new Map<string, [Pod, ...Pod[]]>();
+  for (const pod of pods) {
+    const name = groupName(pod, by);
+    const group = groups.get(name);
+    if (group === undefined) groups.set(name, [pod]);
+    else group.push(pod);
+  }
+  const all = [...groups].map(([name, members]): Group => ({ name, pods: members }));
+  return all.sort((a, b) => (a.name < b.name ? -1 : 1));
+}
+
+/** What a pod's group is called. */
+export function groupName(pod: Pod, by: Grouping): string {
+  if (by === "namespace") return pod.namespace;
+  const { kind, name } = workloadNameOf(pod);
+  // What a pod says of its controller nobody has checked.
+  return by === "pod" || kind === "Pod" ? pod.key : printable(`${pod.namespace}/${kind.toLowerCase()}/${name}`);
+}

@@ -1,0 +1,40 @@
+const MOST_SHOWN = 3;
+/** Longer names are compared by their beginnings: what is typed wrong shows there, and the cost stays bounded. */
+const LONGEST_COMPARED = 100;
+
+/** The names most like one that does not exist, the nearest first; none where all are quite different. */
+export function nearestNames(wanted: string, names: Iterable<string>): readonly string[] {
+  const found: { readonly name: string; readonly distance: number }[] = [];
+  for (const name of names) {
+    const distance = isElsewhere(wanted, name) ? 0 : editDistance(wanted, name);
+    if (distance <= Math.max(2, wanted.length / 3)) found.push({ name, distance });
+  }
+  found.sort((a, b) => a.distance - b.distance || (a.name < b.name ? -1 : 1));
+  return found.slice(0, MOST_SHOWN).map(({ name }) => name);
+}
+
+/** The right name in a wrong namespace or as a wrong kind, which is what people mix up most. */
+function isElsewhere(wanted: string, name: string): boolean {
+  const [asked, known] = [wanted.split("/"), name.split("/")];
+  if (asked.at(-1) !== known.at(-1)) return false;
+  if (asked.length !== known.length) return asked[0] === known[0];
+  return asked.filter((part, i) => part !== known[i]).length === 1;
+}
+
+/** How many characters have to be put in, taken out, changed or swapped with the next (optimal string alignment). */
+function editDistance(a: string, b: string): number {
+  const [from, to] = [a.slice(0, LONGEST_COMPARED), b.slice(0, LONGEST_COMPARED)];
+  let before: readonly number[] = [];
+  let row: readonly number[] = Array.from({ length: to.length + 1 }, (_, i) => i);
+  for (let i = 1; i <= from.length; i++) {
+    const next = [i];
+    for (let j = 1; j <= to.length; j++) {
+      const changed = (row[j - 1] ?? 0) + (from[i - 1] === to[j - 1] ? 0 : 1);
+      const isSwap = i > 1 && j > 1 && from[i - 1] === to[j - 2] && from[i - 2] === to[j - 1];
+      const swapped = isSwap ? (before[j - 2] ?? 0) + 1 : Infinity;
+      next.push(Math.min(changed, swapped, (row[j] ?? 0) + 1, (next[j - 1] ?? 0) + 1));
+    }
+    [before, row] = [row, next];
+  }
+  return row.at(-1) ?? 0;
+}

@@ -1,0 +1,9 @@
+import type { ClusterObject } from "../../policyd/cluster/model.ts";
+import { ClusterStore } from "../../policyd/cluster/store.ts";
+
+/** Objects by kind and key, as the evaluators ask for them. */
+export function storeOf(objects: Iterable<ClusterObject>): ClusterStore {
+  const store = new ClusterStore();
+  store.apply([...objects].map((object) => ({ type: "set", kind: object.kind, key: object.key, object })));
+  return store;
+}

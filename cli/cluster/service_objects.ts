@@ -1,0 +1,97 @@
+import type { Address, Family } from "../../kernel/ip/address.ts";
+import { familyOf } from "../../kernel/ip/address.ts";
+import { DrawbridgeError } from "../../kernel/error.ts";
+import type { EndpointSlice, Labels, Service } from "../../policyd/cluster/model.ts";
+import { readLabels } from "../../policyd/cluster/name.ts";
+import { Reader } from "../../policyd/cluster/reader.ts";
+import { specialClass } from "../../policyd/services/evaluate/address_class.ts";
+import type { Manifest } from "../input/manifests.ts";
+import type { Cluster } from "./cluster.ts";
+import type { DerivedSlices } from "./derived_slices.ts";
+import { deriveSlices, familiesOfPods, podsByNamespace, selectedPods } from "./derived_slices.ts";
+
+/** Services and their endpoints, made whole where files leave something out. */
+export interface ServiceObjects {
+  /** One without a cluster IP in the files has a stand-in. */
+  readonly services: ReadonlyMap<string, Service>;
+  readonly endpointSlices: readonly EndpointSlice[];
+  /** The pods that EndpointSlices name, in the files or not, by address. */
+  readonly endpointPods: ReadonlyMap<Address, string>;
+  /** The Services whose endpoints come from their selectors, by key. */
+  readonly derived: ReadonlyMap<string, Derived>;
+}
+
+export interface Derived extends DerivedSlices {
+  /** As `app=web,tier=front`. */
+  readonly selector: string;
+}
+
+/**
+ * The Services of a cluster as the Service evaluator takes them.
+ *
+ * @throws DrawbridgeError ERR_INPUT for a selector the API server would refuse
+ */
+export function serviceObjects(cluster: Cluster): ServiceObjects {
+  const { store, manifests } = cluster;
+  const written = [...store.endpointSlices.values()];
+  const served = new Set(written.map(({ namespace, serviceName }) => `${namespace}/${serviceName}`));
+  const pods = podsByNamespace(cluster);
+  const services = new Map<string, Service>();
+  const derived = new Map<string, Derived>();
+  for (const service of store.services.values()) {
+    const wanted = wantOf(service, manifests.get(`Service ${service.key}`));
+    const ofNamespace = pods.get(service.namespace) ?? [];
+    const selected = wanted.selector === undefined ? [] : selectedPods(ofNamespace, wanted.selector);
+    const guessed = wanted.families.length > 0 ? wanted.families : familiesOfPods(selected).slice(0, 1);
+    const families = service.clusterIps.length > 0 ? service.clusterIps.map(familyOf) : guessed;
+    const whole = withClusterIps(cluster, service, families.length > 0 ? families : [4]);
+    services.set(service.key, whole);
+    if (wanted.selector === undefined || served.has(service.key)) continue;
+    const ofEndpoints = whole.isHeadless ? familiesOfPods(selected) : whole.clusterIps.map(familyOf);
+    const slices = deriveSlices(cluster, service, selected, ofEndpoints.length > 0 ? ofEndpoints : [4]);
+    derived.set(service.key, { ...slices, selector: selectorText(wanted.selector) });
+  }
+  const endpointSlices = [...written, ...[...derived.values()].flatMap(({ slices }) => slices)];
+  const named = endpointSlices.flatMap(({ endpoints }) =>
+    endpoints.flatMap(({ addresses: [address], podKey }) => (podKey === undefined ? [] : [[address, podKey] as const])),
+  );
+  return { services, endpointSlices, endpointPods: new Map(named), derived };
+}
+
+function withClusterIps({ standIns }: Cluster, service: Service, families: readonly Family[]): Service {
+  const hasOwn = service.clusterIps.some((address) => specialClass(address) === undefined);
+  if (hasOwn || service.isHeadless || service.type === "ExternalName") return service;
+  const clusterIps = families.map((family) => standIns.addressOf(`Service ${service.key}`, family));
+  return { ...service, clusterIps };
+}
+
+/** What the model of a Service leaves out: the daemon goes by slices. */
+interface Wanted {
+  readonly selector: Labels | undefined;
+  readonly families: readonly Family[];
+}
+
+function wantOf(service: Service, manifest: Manifest | undefined): Wanted {
+  if (manifest === undefined || service.type === "ExternalName") return { selector: undefined, families: [] };
+  try {
+    const spec = new Reader(manifest.source, "", []).object("spec");
+    const selector = readLabels(spec, "selector");
+    const families = spec.optionalList("ipFamilies", 2) ?? [];
+    return {
+      selector: Object.keys(selector).length === 0 ? undefined : selector,
+      families: ([4, 6] as const)
+        .filter((family) => families.includes(`IPv${family}`))
+        .sort((a, b) => families.indexOf(`IPv${a}`) - families.indexOf(`IPv${b}`)),
+    };
+  } catch (error) {
+    if (!(error instanceof DrawbridgeError)) throw error;
+    const { file, line } = manifest;
+    throw new DrawbridgeError("ERR_INPUT", `${file}:${line}: Service ${service.key}: ${error.message}`);
+  }
+}
+
+function selectorText(selector: Labels): string {
+  return Object.entries(selector)
+    .map(([key, value]) => `${key}=${value}`)
+    .join(",");
+}

@@ -1,0 +1,69 @@
+import type { Address, Family } from "../../kernel/ip/address.ts";
+import type { Cidr } from "../../kernel/ip/cidr.ts";
+import { cidrContains, hostCidr } from "../../kernel/ip/cidr.ts";
+import type { Pod } from "../../policyd/cluster/model.ts";
+import type { ServiceConfiguration, ServiceWorld } from "../../policyd/services/evaluate/world.ts";
+import type { Cluster } from "./cluster.ts";
+import { nodeAddress, podAddress, UNKNOWN_NODE } from "./cluster.ts";
+import type { ServiceObjects } from "./service_objects.ts";
+
+const FAMILIES: readonly Family[] = [4, 6];
+
+/** The Services of a cluster as its nodes see them: each node by its name, with the configuration policyd has by default. */
+export class ServiceWorlds {
+  readonly objects: ServiceObjects;
+  readonly #cluster: Cluster;
+  readonly #configuration: ServiceConfiguration;
+  readonly #worlds = new Map<string, ServiceWorld>();
+
+  constructor(cluster: Cluster, objects: ServiceObjects) {
+    this.objects = objects;
+    this.#cluster = cluster;
+    const clusterCidrs = podNetworks(cluster);
+    this.#configuration = { nodePortAddresses: [], refuseExternalIps: false, tcpReset: false, clusterCidrs };
+  }
+
+  /** @param nodeName one that no object has is a node about which nothing is known, and on which no pod is */
+  of(nodeName: string): ServiceWorld {
+    const known = this.#worlds.get(nodeName);
+    if (known !== undefined) return known;
+    const { store } = this.#cluster;
+    const isKnown = store.nodes.has(nodeName) || nodeName === UNKNOWN_NODE;
+    const own = (store.nodes.get(nodeName)?.addresses ?? []).map(({ address }) => address);
+    const reached = FAMILIES.flatMap((family) => (isKnown ? (nodeAddress(this.#cluster, nodeName, family) ?? []) : []));
+    const world: ServiceWorld = {
+      nodeName,
+      services: [...this.objects.services.values()],
+      endpointSlices: this.objects.endpointSlices,
+      nodes: [...store.nodes.values()],
+      localPods: new Set(this.#podsOn(nodeName).flatMap((pod) => this.#addressesOf(pod))),
+      nodeAddresses: new Set([...own, ...reached]),
+      configuration: this.#configuration,
+    };
+    this.#worlds.set(nodeName, world);
+    return world;
+  }
+
+  #podsOn(nodeName: string): readonly Pod[] {
+    // A pod that files put on no node may be on any.
+    return [...this.#cluster.store.pods.values()].filter(
+      (pod) => !pod.hostNetwork && (pod.nodeName ?? nodeName) === nodeName,
+    );
+  }
+
+  #addressesOf(pod: Pod): readonly Address[] {
+    if (pod.addresses.length > 0) return pod.addresses;
+    return FAMILIES.flatMap((family) => podAddress(this.#cluster, pod, family) ?? []);
+  }
+}
+
+/** The pods' addresses that no Node's podCIDRs have: from those the daemon knows who is a pod. */
+function podNetworks(cluster: Cluster): readonly Cidr[] {
+  const { nodes, pods } = cluster.store;
+  const known = [...nodes.values()].flatMap(({ podCidrs }) => podCidrs);
+  return [...pods.values()]
+    .filter(({ hostNetwork }) => !hostNetwork)
+    .flatMap(({ addresses }) => addresses)
+    .filter((address) => !known.some((network) => cidrContains(network, address)))
+    .map(hostCidr);
+}

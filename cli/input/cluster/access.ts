@@ -1,0 +1,32 @@
+/** Which cluster, as whom, and how long one request may take. */
+export interface ClusterAccess {
+  /** A kubeconfig; undefined for what kubectl takes: KUBECONFIG, ~/.kube/config, a pod's service account. */
+  readonly kubeconfig: string | undefined;
+  /** One of the kubeconfig's contexts; undefined for its current one. */
+  readonly context: string | undefined;
+  /** Milliseconds; undefined for no limit. */
+  readonly requestTimeout: number | undefined;
+}
+
+/** kubectl waits for ever; a question on the command line ends. */
+export const DEFAULT_REQUEST_TIMEOUT = "30s";
+
+const MILLISECONDS: Readonly<Record<string, number>> = { ms: 1, s: 1000, m: 60_000, h: 3_600_000 };
+/** What a timer of Node can wait for. */
+const LONGEST = 2 ** 31 - 1;
+
+/**
+ * A duration as kubectl's `--request-timeout` takes it: `30` (seconds), `1m30s`, `500ms`; `0` is no limit.
+ *
+ * @returns milliseconds, Infinity for no limit; undefined for what is no such text, or longer than 24 days
+ */
+export function parseRequestTimeout(text: string): number | undefined {
+  const parts = /^\d+$/.test(text) ? `${text}s` : text;
+  if (!/^(\d{1,9}(ms|s|m|h))+$/.test(parts)) return undefined;
+  const sum = [...parts.matchAll(/(\d+)(ms|s|m|h)/g)].reduce(
+    (total, [, number, unit = ""]) => total + Number(number) * (MILLISECONDS[unit] ?? 0),
+    0,
+  );
+  if (sum > LONGEST) return undefined;
+  return sum === 0 ? Infinity : sum;
+}

@@ -1,0 +1,69 @@
+import { Buffer } from "node:buffer";
+import type { IncomingMessage } from "node:http";
+import http from "node:http";
+import https from "node:https";
+import { VERSION } from "../../version.ts";
+import type { ClusterAccess } from "./access.ts";
+import { credentialsOf } from "./kubeconfig.ts";
+import type { ApiResponse, ApiServer } from "./object_input.ts";
+import { NoAnswer } from "./object_input.ts";
+
+/** 500 objects of the largest kind an API server stores are less than this; no answer may fill the memory. */
+const LARGEST_ANSWER = 1024 * 1024 * 1024;
+
+/**
+ * The API server of a kubeconfig, over the network. Redirects are not followed: they would take the credentials along.
+ *
+ * @throws DrawbridgeError ERR_INPUT as {@link credentialsOf}
+ */
+export async function connect(access: ClusterAccess): Promise<ApiServer> {
+  const { requestTimeout } = access;
+  const { server, options } = await credentialsOf(access);
+  const base = `${server.origin}${server.pathname.replace(/\/+$/, "")}`;
+  const { request } = server.protocol === "http:" ? http : https;
+  return {
+    name: base,
+    get(path) {
+      const headers = { ...options.headers, Accept: "application/json", "User-Agent": `drawbridge/${VERSION}` };
+      const signal = requestTimeout === undefined ? undefined : AbortSignal.timeout(requestTimeout);
+      return new Promise((resolve, reject) => {
+        const fail = (error: Error): void =>
+          reject(signal?.aborted === true ? noAnswerInTime(error, requestTimeout ?? 0) : noAnswer(error));
+        request(`${base}${path}`, { ...options, headers, ...(signal === undefined ? {} : { signal }) })
+          .on("response", (response) => void collect(response).then(resolve, fail))
+          .on("error", fail)
+          .end();
+      });
+    },
+  };
+}
+
+async function collect(response: IncomingMessage): Promise<ApiResponse> {
+  const body: Uint8Array[] = [];
+  let length = 0;
+  for await (const chunk of response) {
+    const bytes = Buffer.from(chunk);
+    length += bytes.length;
+    if (length > LARGEST_ANSWER) throw new Error(`an answer of more than ${LARGEST_ANSWER} bytes`);
+    body.push(bytes);
+  }
+  return { status: response.statusCode ?? 0, retryAfter: response.headers["retry-after"], body };
+}
+
+function noAnswerInTime(cause: Error, timeout: number): NoAnswer {
+  const wayOut = "see whether kubectl works, or raise --request-timeout";
+  return new NoAnswer(`no whole answer within ${timeout / 1000} s`, wayOut, { cause });
+}
+
+function noAnswer(error: Error): NoAnswer {
+  const code = "code" in error && typeof error.code === "string" ? error.code : "";
+  if (/CERT|TLS|SSL|SIGNATURE|ISSUER/.test(code)) {
+    return new NoAnswer(
+      `${code}: ${error.message}`,
+      "expected a server and a user by the certificates of the kubeconfig (certificate-authority, client-certificate)",
+      { cause: error },
+    );
+  }
+  const words = error.message === "" ? code : error.message;
+  return new NoAnswer(words, "expected the address of a running API server in the kubeconfig", { cause: error });
+}

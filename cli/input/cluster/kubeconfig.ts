@@ -1,0 +1,88 @@
+import type { OutgoingHttpHeaders } from "node:http";
+import type { RequestOptions } from "node:https";
+import { DrawbridgeError } from "../../../kernel/error.ts";
+import { printable } from "../../../policyd/log/line.ts";
+import type { ClusterAccess } from "./access.ts";
+
+/** What client-node says where it finds no kubeconfig at all. */
+const FALLBACK_SERVER = "http://localhost:8080";
+
+/** Where the API server is, and how to ask it. */
+export interface Credentials {
+  readonly server: URL;
+  /** Authorization, certificates, proxy; of client-node. */
+  readonly options: Omit<RequestOptions, "headers"> & { readonly headers: OutgoingHttpHeaders };
+}
+
+/**
+ * What a kubeconfig says of one context. The library is read now, and only now: no other command waits for it.
+ *
+ * @throws DrawbridgeError ERR_INPUT for a kubeconfig that cannot be used; secrets are not in the message
+ */
+export async function credentialsOf({ kubeconfig, context }: ClusterAccess): Promise<Credentials> {
+  const { KubeConfig } = await import("@kubernetes/client-node");
+  const name = kubeconfig ?? "kubeconfig";
+  const config = new KubeConfig();
+  // Of several files in KUBECONFIG the first says which context is current, as kubectl has it.
+  attempt(name, () => (kubeconfig === undefined ? config.loadFromDefault({}, true) : config.loadFromFile(kubeconfig)));
+  if (context !== undefined) config.setCurrentContext(context);
+  const current = chosenContext(name, config.getContexts(), config.getCurrentContext());
+  const cluster = config.getCluster(current.cluster);
+  if (cluster === null) throw unusable(name, `context ${quoted(current.name)}: no cluster ${quoted(current.cluster)}`);
+  if (kubeconfig === undefined && cluster.server === FALLBACK_SERVER && cluster.name === "cluster") {
+    throw unusable(name, "there is none; give one by --kubeconfig or in KUBECONFIG");
+  }
+  const server = attempt(name, () => new URL(cluster.server));
+  const user = config.getUser(current.user);
+  if (user === null && Boolean(current.user)) {
+    throw unusable(name, `context ${quoted(current.name)}: no user ${quoted(current.user)}`);
+  }
+  // Without any user client-node would leave out the cluster's certificates, too.
+  if (user === null) config.loadFromClusterAndUser(cluster, { name: "anonymous" });
+  const options = { headers: {} };
+  try {
+    await config.applyToHTTPSOptions(options);
+  } catch (error) {
+    throw unusable(name, `context ${quoted(current.name)}: ${firstLine(error)}`, error);
+  }
+  return { server, options };
+}
+
+function chosenContext<C extends { readonly name: string }>(
+  kubeconfig: string,
+  contexts: readonly C[],
+  wanted: string | undefined,
+): C {
+  if (contexts.length === 0) throw unusable(kubeconfig, "no contexts; expected a kubeconfig with one");
+  const names = contexts.map(({ name }) => name).join(", ");
+  if (!wanted) throw unusable(kubeconfig, `no current context; give one of ${names} by --context`);
+  const found = contexts.find(({ name }) => name === wanted);
+  if (found === undefined) throw unusable(kubeconfig, `no context ${quoted(wanted)}; expected one of ${names}`);
+  return found;
+}
+
+function attempt<T>(kubeconfig: string, read: () => T): T {
+  try {
+    return read();
+  } catch (error) {
+    throw unusable(kubeconfig, firstLine(error), error);
+  }
+}
+
+function unusable(kubeconfig: string, reason: string, cause?: unknown): DrawbridgeError {
+  return new DrawbridgeError("ERR_INPUT", printable(`${kubeconfig}: ${reason}`), { cause });
+}
+
+/**
+ * Without secrets: the YAML library puts the lines around a mistake below its first, and what a program for credentials
+ * prints is quoted where it is no JSON.
+ */
+function firstLine(error: unknown): string {
+  if (error instanceof SyntaxError) return "the program for its credentials prints no JSON";
+  const [first = ""] = (error instanceof Error ? error.message : String(error)).split("\n");
+  return first === "" ? "its credentials cannot be had" : first;
+}
+
+function quoted(name: string): string {
+  return JSON.stringify(name);
+}

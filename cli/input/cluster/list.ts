@@ -1,0 +1,107 @@
+import { DrawbridgeError } from "../../../kernel/error.ts";
+import { listFailure, refusal } from "./failure.ts";
+import type { ApiResponse, ApiServer } from "./object_input.ts";
+import { NoAnswer } from "./object_input.ts";
+import type { Page } from "./page.ts";
+import { readPage } from "./page.ts";
+import type { Resource } from "./resources.ts";
+
+/** As kubectl and client-go ask. */
+const PAGE_SIZE = 500;
+/** A million objects; a server whose lists have no end is left. */
+const MOST_PAGES = 2000;
+const MOST_RETRIES = 5;
+const SHORTEST_WAIT = 1000;
+const LONGEST_WAIT = 30_000;
+
+/**
+ * All objects of a kind, page by page. A list that expires meanwhile (410) is begun anew, once; a server that asks for time
+ * (429, or 5xx with Retry-After) gets it, at most 30 seconds and five times for one page.
+ *
+ * @param take what to keep of an object
+ * @returns empty for an optional kind that the server does not have
+ * @throws DrawbridgeError ERR_INPUT naming server and resource; a part of a list is never returned
+ */
+export async function listAll<T>(
+  server: ApiServer,
+  resource: Resource,
+  take: (object: unknown) => T,
+  sleep: (milliseconds: number) => Promise<void>,
+): Promise<readonly T[]> {
+  const once = await listOnce(server, resource, take, sleep);
+  if (!isResponse(once)) return once;
+  const again = once.status === 410 ? await listOnce(server, resource, take, sleep) : once;
+  if (!isResponse(again)) return again;
+  throw refusal(server.name, resource, again);
+}
+
+/** @returns the objects, or the answer that ended the list */
+async function listOnce<T>(
+  server: ApiServer,
+  resource: Resource,
+  take: (object: unknown) => T,
+  sleep: (milliseconds: number) => Promise<void>,
+): Promise<readonly T[] | ApiResponse> {
+  const items: T[] = [];
+  let next = "";
+  for (let page = 0; page < MOST_PAGES; page++) {
+    const query = new URLSearchParams({ limit: `${PAGE_SIZE}`, ...(next === "" ? {} : { continue: next }) });
+    const response = await getPatiently(server, resource, `${resource.path}?${query.toString()}`, sleep);
+    if (response.status === 404 && resource.isOptional && page === 0) return [];
+    if (response.status !== 200) return response;
+    const read = pageOf(server, resource, response, take);
+    for (const item of read.items) items.push(item);
+    if (read.next === "") return items;
+    next = read.next;
+  }
+  throw listFailure(server.name, resource, `more than ${MOST_PAGES} pages`, "expected a list that ends");
+}
+
+async function getPatiently(
+  server: ApiServer,
+  resource: Resource,
+  path: string,
+  sleep: (milliseconds: number) => Promise<void>,
+): Promise<ApiResponse> {
+  for (let retries = 0; ; retries++) {
+    const response = await get(server, resource, path);
+    const wait = waitOf(response);
+    if (wait === undefined || retries === MOST_RETRIES) return response;
+    await sleep(wait);
+  }
+}
+
+async function get(server: ApiServer, resource: Resource, path: string): Promise<ApiResponse> {
+  try {
+    return await server.get(path);
+  } catch (error) {
+    if (!(error instanceof NoAnswer)) throw error;
+    throw listFailure(server.name, resource, error.message, error.wayOut);
+  }
+}
+
+/** How long the server asks to be left alone, in milliseconds; undefined where it does not. */
+function waitOf({ status, retryAfter }: ApiResponse): number | undefined {
+  if (status !== 429 && !(status >= 500 && retryAfter !== undefined)) return undefined;
+  const seconds = Number(retryAfter);
+  const wait = Number.isNaN(seconds) ? SHORTEST_WAIT : seconds * 1000;
+  return Math.min(Math.max(wait, SHORTEST_WAIT), LONGEST_WAIT);
+}
+
+function pageOf<T>(
+  { name }: ApiServer,
+  resource: Resource,
+  { body }: ApiResponse,
+  take: (object: unknown) => T,
+): Page<T> {
+  try {
+    return readPage(body, resource, take);
+  } catch (error) {
+    if (!(error instanceof DrawbridgeError)) throw error;
+    throw listFailure(name, resource, error.message, "expected the answer of a Kubernetes API server");
+  }
+}
+
+function isResponse(outcome: readonly unknown[] | ApiResponse): outcome is ApiResponse {
+  return "status" in outcome;
+}

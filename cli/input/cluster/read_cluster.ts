@@ -1,0 +1,72 @@
+import { judge } from "../../../policyd/cluster/gate.ts";
+import type { Manifest, ManifestProblem, Manifests } from "../manifests.ts";
+import { isExperimental, KEPT } from "../manifests.ts";
+import { CLUSTER } from "../place.ts";
+import type { ClusterAccess } from "./access.ts";
+import { listAll } from "./list.ts";
+import type { ObjectInput } from "./object_input.ts";
+import type { Resource } from "./resources.ts";
+import { RESOURCES } from "./resources.ts";
+
+/** What one object of the server came to. */
+interface Taken {
+  readonly manifest?: Manifest;
+  readonly problems?: readonly ManifestProblem[];
+  readonly remarks?: readonly ManifestProblem[];
+  readonly leftOut?: readonly ManifestProblem[];
+}
+
+/** Objects of a server stand in no file. */
+const LINE = 1;
+
+/**
+ * The objects of a running cluster, as of files: through the same gate, with the server's own defaults.
+ *
+ * A policy that the gate refuses, or takes in part, is a problem. An object of another kind is a remark and left out: the
+ * server has taken it, and what it does is not known.
+ *
+ * @throws DrawbridgeError ERR_INPUT naming server and resource, when not all of it can be read
+ */
+export async function readCluster(input: ObjectInput, access: ClusterAccess): Promise<Manifests> {
+  const server = await input.connect(access);
+  const taken: Taken[] = [];
+  for (const resource of RESOURCES) {
+    const take = (object: unknown): Taken => takeObject(object, resource);
+    // One after the other: a server with much to do is asked for one list at a time, and the first failure is told.
+    for (const one of await listAll(server, resource, take, (time) => input.sleep(time))) taken.push(one);
+  }
+  return {
+    manifests: taken.flatMap(({ manifest }) => manifest ?? []),
+    problems: taken.flatMap(({ problems }) => problems ?? []),
+    remarks: taken.flatMap(({ remarks }) => remarks ?? []),
+    leftOut: taken.flatMap(({ leftOut }) => leftOut ?? []),
+    foreignPolicies: [],
+    ignored: 0,
+  };
+}
+
+function takeObject(value: unknown, { kind, apiVersion, isPolicy }: Resource): Taken {
+  const source = KEPT.has(kind) ? trimmed(value) : undefined;
+  const told = (message: string): ManifestProblem => ({ file: CLUSTER, line: LINE, message, source });
+  const verdict = judge(value);
+  if (verdict.type === "accepted" && verdict.object.kind === kind) {
+    const { object } = verdict;
+    const manifest: Manifest = { object, file: CLUSTER, line: LINE, lineOf: () => LINE, source };
+    const messages = verdict.problems.map(told);
+    if (!isPolicy) return { manifest, leftOut: messages };
+    return verdict.problems.every(isExperimental) ? { manifest, remarks: messages } : { problems: messages };
+  }
+  const message = verdict.type === "refused" ? verdict.problem : `an object that is no ${kind} of ${apiVersion}`;
+  return isPolicy ? { problems: [told(message)] } : { leftOut: [told(`${message} (left out)`)] };
+}
+
+/** Without the record of who wrote which field, which is the larger half of many objects. */
+function trimmed(value: unknown): unknown {
+  if (!isObject(value) || !isObject(value["metadata"])) return value;
+  const { managedFields: _, ...metadata } = value["metadata"];
+  return { ...value, metadata };
+}
+
+function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}

@@ -1,0 +1,17 @@
+import * as v from "valibot";
+
+/** Which cluster, of the options that `withAccess` adds. */
+export const accessEntries = {
+  kubeconfig: v.optional(v.string()),
+  context: v.optional(v.string()),
+  /** Milliseconds; Infinity for no limit. */
+  requestTimeout: v.number(),
+};
+
+/** Where the objects are, of the options that `withInput` adds. */
+export const inputEntries = {
+  filename: v.optional(v.array(v.string()), []),
+  recursive: v.boolean(),
+  cluster: v.boolean(),
+  ...accessEntries,
+};

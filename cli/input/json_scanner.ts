@@ -1,0 +1,191 @@
+import { Buffer } from "node:buffer";
+import { DrawbridgeError } from "../../kernel/error.ts";
+
+const QUOTE = 0x22;
+const BACKSLASH = 0x5c;
+const NEWLINE = 0x0a;
+const COMMA = 0x2c;
+const OPEN_OBJECT = 0x7b;
+const CLOSE_OBJECT = 0x7d;
+const OPEN_LIST = 0x5b;
+const CLOSE_LIST = 0x5d;
+const MEANS_NOTHING = 0;
+const MEANS_LINE = 1;
+const MEANS_MUCH = 2;
+const BRACKETS = [OPEN_OBJECT, CLOSE_OBJECT, OPEN_LIST, CLOSE_LIST];
+const MEANING = meaningOf([QUOTE, ...BRACKETS]);
+const MEANING_IN_LIST = meaningOf([QUOTE, COMMA, ...BRACKETS]);
+/** Outside of all objects there may be blanks alone. */
+const MEANING_OUTSIDE = new Uint8Array(256).fill(MEANS_MUCH);
+for (const blank of [0x20, 0x09, 0x0d]) MEANING_OUTSIDE[blank] = MEANS_NOTHING;
+MEANING_OUTSIDE[NEWLINE] = MEANS_LINE;
+const LONGEST_REASON = 200;
+/** Far above an object's 1.5 MiB in the API server, and above all that surrounds the items of a list. */
+const LARGEST_PIECE = 16 * 1024 * 1024;
+
+/** A text that is one JSON value, and the line it begins in, counted from 1. */
+export interface JsonPiece {
+  /** An element of the member `items` of an outermost object, or an outermost object without these elements. */
+  readonly type: "item" | "object";
+  readonly text: string;
+  readonly line: number;
+}
+
+/**
+ * Cuts a JSON text that arrives in chunks into its outermost objects, and out of each the elements of `items`, which come
+ * first: `kubectl get -o json` prints the kind of a list behind its items. So a list of 10,000 pods is never a text or a
+ * tree as a whole.
+ *
+ * What is inside of a piece is not judged; whoever parses it does.
+ *
+ * @throws DrawbridgeError ERR_OBJECT naming the line, when what is between the pieces is no JSON or one is too large
+ */
+export function* scanJson(chunks: Iterable<Uint8Array>): Generator<JsonPiece> {
+  const scanner = new Scanner();
+  for (const chunk of chunks) yield* scanner.push(chunk);
+  scanner.end();
+}
+
+class Scanner {
+  /** What has arrived from the beginning of the piece that is being read. */
+  #window: Buffer = Buffer.alloc(0);
+  #at = 0;
+  #start = 0;
+  #line = 1;
+  #depth = 0;
+  /** The text of the outermost object before and between its items, and where it begins. */
+  #frame: string[] = [];
+  #frameLine = 1;
+  /** The last string of the outermost object; a list that follows `"items"` is its value, or the object is no JSON. */
+  #key = "";
+  #items: "before" | "inside" | "behind" = "before";
+  #itemLine = 1;
+  #isFirstItem = true;
+
+  *push(chunk: Uint8Array): Generator<JsonPiece> {
+    this.#window = Buffer.concat([this.#window.subarray(this.#start), chunk]);
+    this.#at -= this.#start;
+    this.#start = 0;
+    if (this.#window.length > LARGEST_PIECE + chunk.length) {
+      throw this.#unreadable(`a value of more than ${LARGEST_PIECE / 1024 / 1024} MiB`);
+    }
+    const window = this.#window;
+    for (this.#skip(); this.#at < window.length; this.#skip()) {
+      const byte = window[this.#at] ?? 0;
+      if (byte === QUOTE) {
+        const end = closingQuote(window, this.#at);
+        if (end === undefined) return;
+        this.#string(end);
+      } else if (byte === COMMA && this.#depth === 2 && this.#items === "inside") yield this.#item();
+      else if (byte === CLOSE_OBJECT || byte === CLOSE_LIST) yield* this.#close();
+      else if (byte === OPEN_OBJECT || byte === OPEN_LIST) this.#open(byte);
+      else if (this.#depth === 0) throw this.#unreadable("text outside of an object");
+      this.#at++;
+      if (this.#depth === 0) this.#start = this.#at;
+    }
+  }
+
+  /** Goes on to the next byte that may mean something: of a list of pods most are blanks and figures. */
+  #skip(): void {
+    const window = this.#window;
+    const end = window.length;
+    const meaning = this.#depth === 0 ? MEANING_OUTSIDE : this.#depth === 2 ? MEANING_IN_LIST : MEANING;
+    let at = this.#at;
+    for (; at < end; at++) {
+      const what = meaning[window[at] ?? 0];
+      if (what === MEANS_NOTHING) continue;
+      if (what === MEANS_MUCH) break;
+      this.#line++;
+    }
+    this.#at = at;
+    if (this.#depth === 0) this.#start = at;
+  }
+
+  /** Goes on behind a string that ends there. */
+  #string(end: number): void {
+    if (this.#depth === 0) throw this.#unreadable("text outside of an object");
+    if (this.#depth === 1) this.#key = this.#window.toString("utf8", this.#at + 1, end);
+    this.#at = end;
+  }
+
+  end(): void {
+    if (this.#depth > 0 || this.#at < this.#window.length) throw this.#unreadable("the text ends inside an object");
+  }
+
+  #open(byte: number): void {
+    this.#depth++;
+    if (this.#depth === 1) {
+      if (byte === OPEN_LIST) throw this.#unreadable("a list; expected an object");
+      this.#frameLine = this.#line;
+    }
+    if (this.#depth !== 2 || byte !== OPEN_LIST || this.#key !== "items" || this.#items !== "before") return;
+    this.#cutFrame(this.#at + 1);
+    this.#items = "inside";
+    this.#itemLine = this.#line;
+    this.#isFirstItem = true;
+  }
+
+  *#close(): Generator<JsonPiece> {
+    if (this.#depth === 0) throw this.#unreadable("a closing bracket without an opening one");
+    if (this.#depth === 2 && this.#items === "inside") {
+      const isEmpty = this.#window.toString("utf8", this.#start, this.#at).trim() === "";
+      if (isEmpty && !this.#isFirstItem) throw this.#unreadable("no value behind a comma");
+      if (!isEmpty) yield this.#item();
+      this.#start = this.#at;
+      this.#items = "behind";
+    }
+    this.#depth--;
+    if (this.#depth > 0) return;
+    this.#cutFrame(this.#at + 1);
+    yield { type: "object", text: this.#frame.join(""), line: this.#frameLine };
+    this.#frame = [];
+    this.#key = "";
+    this.#items = "before";
+  }
+
+  #item(): JsonPiece {
+    const text = this.#window.toString("utf8", this.#start, this.#at);
+    const trimmed = text.trimStart();
+    const line = this.#itemLine + newlines(text.slice(0, text.length - trimmed.length));
+    this.#start = this.#at + 1;
+    this.#itemLine = this.#line;
+    this.#isFirstItem = false;
+    return { type: "item", text: trimmed, line };
+  }
+
+  #cutFrame(end: number): void {
+    this.#frame.push(this.#window.toString("utf8", this.#start, end));
+    this.#start = end;
+  }
+
+  #unreadable(reason: string): DrawbridgeError {
+    return unreadableJson(reason, this.#line);
+  }
+}
+
+/** The refusal of a text that is no JSON. */
+export function unreadableJson(reason: string, line: number): DrawbridgeError {
+  const [first = ""] = reason.slice(0, LONGEST_REASON).split("\n");
+  return new DrawbridgeError("ERR_OBJECT", `line ${line}: ${first}`);
+}
+
+/** Where the string that opens at `from` ends; undefined when it goes on behind the window. */
+function closingQuote(window: Buffer, from: number): number | undefined {
+  for (let at = from + 1; at < window.length; at++) {
+    const byte = window[at];
+    if (byte === QUOTE) return at;
+    if (byte === BACKSLASH) at++;
+  }
+  return undefined;
+}
+
+function meaningOf(bytes: readonly number[]): Uint8Array {
+  const meaning = new Uint8Array(256);
+  meaning[NEWLINE] = MEANS_LINE;
+  for (const byte of bytes) meaning[byte] = MEANS_MUCH;
+  return meaning;
+}
+
+function newlines(text: string): number {
+  return text.split("\n").length - 1;
+}

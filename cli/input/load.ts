@@ -1,0 +1,81 @@
+import { DrawbridgeError } from "../../kernel/error.ts";
+import { printable } from "../../policyd/log/line.ts";
+import type { Io } from "../io.ts";
+import { readCluster } from "./cluster/read_cluster.ts";
+import type { Manifests } from "./manifests.ts";
+import { readManifests } from "./manifests.ts";
+import { CLUSTER, locationText } from "./place.ts";
+
+/** More lines of the same kind help nobody. */
+const MOST_SHOWN = 20;
+
+/** What of the command line says which cluster to read. */
+export interface AccessOptions {
+  readonly kubeconfig?: string | undefined;
+  readonly context?: string | undefined;
+  /** Milliseconds; Infinity for no limit. */
+  readonly requestTimeout: number;
+}
+
+/** What of the command line says where the objects are. */
+export interface InputOptions extends AccessOptions {
+  readonly filename: readonly string[];
+  readonly recursive: boolean;
+  /** The running cluster, and no files. */
+  readonly cluster: boolean;
+}
+
+/**
+ * The objects a command is asked about, all of them valid.
+ *
+ * @throws DrawbridgeError ERR_INPUT after each problem has been told with file and line: what policies mean cannot be said
+ *   while one of them cannot be read
+ */
+export async function loadManifests(io: Io, input: InputOptions): Promise<Manifests> {
+  const manifests = await readInput(io, input);
+  const { problems, remarks, leftOut } = manifests;
+  tellAll(io, leftOut);
+  tellAll(io, remarks);
+  tellAll(io, problems);
+  if (problems.length === 0) return manifests;
+  const count = problems.length === 1 ? "one problem" : `${problems.length} problems`;
+  throw new DrawbridgeError("ERR_INPUT", `${count} in what was read; expected objects the API server takes: mend them`);
+}
+
+/**
+ * As {@link loadManifests}, for commands that take places as arguments.
+ *
+ * @param places paths, or the one word `cluster` for the running one
+ * @throws DrawbridgeError ERR_INPUT also for the cluster and files together
+ */
+export async function loadPlaces(
+  io: Io,
+  places: readonly string[],
+  options: Omit<InputOptions, "filename" | "cluster">,
+): Promise<Manifests> {
+  const cluster = places.includes(CLUSTER);
+  if (cluster && places.length > 1) {
+    throw new DrawbridgeError("ERR_INPUT", `${CLUSTER}: expected it alone; a file of this name is ./${CLUSTER}`);
+  }
+  return loadManifests(io, { ...options, cluster, filename: cluster ? [] : places });
+}
+
+/**
+ * What is there, and what is wrong with it, untold.
+ *
+ * @throws DrawbridgeError ERR_INPUT for paths that lead nowhere, and a cluster that cannot be read
+ */
+export async function readInput(io: Io, input: InputOptions): Promise<Manifests> {
+  const { filename, recursive, cluster, kubeconfig, context, requestTimeout } = input;
+  if (!cluster) return readManifests(io.files, filename, recursive);
+  const limit = requestTimeout === Infinity ? undefined : requestTimeout;
+  return readCluster(io.clusters, { kubeconfig, context, requestTimeout: limit });
+}
+
+/** Tells problems or remarks on the stream for them. */
+export function tellAll(io: Io, list: Manifests["problems"]): void {
+  for (const { file, line, message } of list.slice(0, MOST_SHOWN)) {
+    io.err.write(`${printable(`${locationText(file, line)}: ${message}`)}\n`);
+  }
+  if (list.length > MOST_SHOWN) io.err.write(`and ${list.length - MOST_SHOWN} more\n`);
+}

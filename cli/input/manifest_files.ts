@@ -1,0 +1,61 @@
+import path from "node:path";
+import { DrawbridgeError } from "../../kernel/error.ts";
+
+/** The files the command line reads, as far as it needs them; standard input is the file `-`. */
+export interface ManifestFileSystem {
+  /** What a path leads to, links followed; undefined for nothing, or for what is neither. */
+  typeOf(path: string): "file" | "directory" | undefined;
+  /** The names in a directory. */
+  namesIn(directory: string): readonly string[];
+  /** A file's bytes, in pieces. */
+  read(path: string): Iterable<Uint8Array>;
+}
+
+const EXTENSIONS = [".json", ".yaml", ".yml"];
+/** Deeper than any tree of manifests; a directory that is linked into itself ends here. */
+const MOST_LEVELS = 32;
+
+/**
+ * The files that paths stand for, as `kubectl -f` has it: a file whatever its name, of a directory those that end in
+ * .json, .yaml or .yml, with `isRecursive` also below it; `-` is standard input. In the order given, those of a directory by name.
+ *
+ * @throws DrawbridgeError ERR_INPUT for a path that leads nowhere, or a directory without such a file
+ */
+export function manifestFiles(
+  files: ManifestFileSystem,
+  paths: readonly string[],
+  isRecursive: boolean,
+): readonly string[] {
+  return [...new Set(paths.flatMap((given) => filesAt(files, given, isRecursive)))];
+}
+
+function filesAt(files: ManifestFileSystem, given: string, isRecursive: boolean): readonly string[] {
+  if (given === "-") return [given];
+  if (/^https?:\/\//.test(given)) {
+    throw new DrawbridgeError(
+      "ERR_INPUT",
+      `${given}: addresses of the web are not read; expected a file: fetch it first`,
+    );
+  }
+  const type = files.typeOf(given);
+  if (type === "file") return [given];
+  if (type === undefined) throw new DrawbridgeError("ERR_INPUT", `${given}: expected a file or a directory`);
+  const found = below(files, given, isRecursive ? MOST_LEVELS : 0);
+  if (found.length === 0) {
+    const way = isRecursive ? "" : "; -R looks in the directories below it, too";
+    throw new DrawbridgeError("ERR_INPUT", `${given}: no file that ends in ${EXTENSIONS.join(", ")}${way}`);
+  }
+  return found;
+}
+
+function below(files: ManifestFileSystem, directory: string, levels: number): readonly string[] {
+  return files
+    .namesIn(directory)
+    .toSorted()
+    .flatMap((name) => {
+      const place = path.join(directory, name);
+      const type = files.typeOf(place);
+      if (type === "directory") return levels > 0 ? below(files, place, levels - 1) : [];
+      return type === "file" && EXTENSIONS.includes(path.extname(name)) ? [place] : [];
+    });
+}

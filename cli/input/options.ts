@@ -1,0 +1,73 @@
+import type { Command } from "commander";
+import { InvalidArgumentError, Option } from "commander";
+import { DEFAULT_REQUEST_TIMEOUT, parseRequestTimeout } from "./cluster/access.ts";
+
+/**
+ * Adds the options that say where the objects are (`InputOptions` of load.ts): files or the running cluster, one of them.
+ *
+ * @param isNeeded whether a command with these options reads anything at all
+ */
+export function withInput(command: Command, isNeeded: (options: object) => boolean = () => true): Command {
+  command
+    .option("-f, --filename <path...>", "files or directories with the objects; - is standard input")
+    .option("-R, --recursive", "read the directories below the given ones, too", false)
+    .option("--cluster", "read the running cluster instead", false);
+  return withAccess(command, "--cluster", () => command.getOptionValue("cluster") === true).hook("preAction", () => {
+    const isCluster = command.getOptionValue("cluster") === true;
+    const hasFiles = command.getOptionValue("filename") !== undefined;
+    if (isCluster && hasFiles) command.error("error: options '--filename' and '--cluster' exclude each other");
+    if (isCluster || hasFiles || !isNeeded(command.opts())) return;
+    command.error(
+      "error: required option '-f, --filename <path...>' not specified; a running cluster is read with --cluster",
+    );
+  });
+}
+
+/**
+ * Adds the options that say which cluster, with the names kubectl has for them.
+ *
+ * @param reader what of the command line makes it read a cluster, for the message
+ * @param isRead whether it does
+ */
+export function withAccess(command: Command, reader: string, isRead: () => boolean): Command {
+  return command
+    .option("--kubeconfig <path>", "how to reach the cluster; without it as kubectl finds it")
+    .option("--context <name>", "a context of the kubeconfig; its current one without it")
+    .addOption(
+      new Option("--request-timeout <duration>", "for one request, such as 30s or 2m; 0 is no limit")
+        .argParser(readTimeout)
+        .default(parseRequestTimeout(DEFAULT_REQUEST_TIMEOUT), DEFAULT_REQUEST_TIMEOUT),
+    )
+    .hook("preAction", () => {
+      if (isRead()) return;
+      const given = command.options.find((option) => {
+        const isOfAccess = ["--kubeconfig", "--context", "--request-timeout"].includes(option.long ?? "");
+        return isOfAccess && command.getOptionValueSource(option.attributeName()) === "cli";
+      });
+      if (given !== undefined)
+        command.error(`error: option '${given.long}' is about a cluster; expected ${reader} too`);
+    });
+}
+
+function readTimeout(text: string): number {
+  const milliseconds = parseRequestTimeout(text);
+  if (milliseconds === undefined) {
+    throw new InvalidArgumentError(`expected a time such as ${DEFAULT_REQUEST_TIMEOUT} or 1m30s, or 0 for no limit.`);
+  }
+  return milliseconds;
+}
+
+/** Ports of the command line, as `80/TCP,53/UDP`; TCP where none is named. */
+export function readPorts(
+  text: string,
+): readonly { readonly protocol: "TCP" | "UDP" | "SCTP"; readonly port: number }[] {
+  return text.split(",").map((part) => {
+    const [, number = "", , name = "TCP"] = /^(\d{1,5})(\/(\w+))?$/.exec(part.trim()) ?? [];
+    const protocol = (["TCP", "UDP", "SCTP"] as const).find((one) => one === name.toUpperCase());
+    const port = Number(number);
+    if (protocol === undefined || port < 1 || port > 65_535) {
+      throw new InvalidArgumentError(`${JSON.stringify(part)}; expected ports such as 80/TCP,53/UDP.`);
+    }
+    return { protocol, port };
+  });
+}

@@ -1,0 +1,27 @@
+#!/usr/bin/env node
+import path from "node:path";
+import process from "node:process";
+import { COMPLETE } from "./completion/protocol.ts";
+import { ExitCode } from "./exit_code.ts";
+import { completeOlderNode } from "./older_node.ts";
+import { processIo } from "./process_io.ts";
+import { runProgram } from "./program.ts";
+
+completeOlderNode();
+const io = processIo();
+// kubectl runs a plugin by the name kubectl-drawbridge; what is asked for is then called as the user called it.
+const program = path.basename(process.argv[1] ?? "");
+const isPlugin = program.startsWith("kubectl");
+// And it asks kubectl_complete-drawbridge what may come next.
+const completing = program.startsWith("kubectl_complete-") ? [COMPLETE] : [];
+
+try {
+  process.exitCode = await runProgram(isPlugin ? "kubectl drawbridge" : "drawbridge", io, [
+    ...completing,
+    ...process.argv.slice(2),
+  ]);
+} catch (error) {
+  const words = error instanceof Error ? (error.stack ?? error.message) : String(error);
+  io.err.write(`drawbridge: unexpected error, please report this as a bug of Drawbridge:\n${words}\n`);
+  process.exitCode = ExitCode.ERROR;
+}

@@ -1,0 +1,98 @@
+import type { Protocol } from "../../../policyd/cluster/model.ts";
+
+/** The protocols that have ports, in the order in which they are told. */
+export const PORT_PROTOCOLS: readonly Protocol[] = ["TCP", "UDP", "SCTP"];
+
+export const FIRST_PORT = 1;
+export const LAST_PORT = 65_535;
+
+/** Ports from the first to the last, both included. */
+export interface PortRange {
+  readonly first: number;
+  readonly last: number;
+}
+
+/** What may be sent from one end to another: ranges apart from each other and in order. */
+export interface ConnectionSet {
+  readonly ports: Readonly<Record<Protocol, readonly PortRange[]>>;
+  /** Echo requests and other questions. */
+  readonly icmp: boolean;
+}
+
+const ALL_PORTS: readonly PortRange[] = Object.freeze([Object.freeze({ first: FIRST_PORT, last: LAST_PORT })]);
+
+export const EVERYTHING: ConnectionSet = ofPorts(() => ALL_PORTS, true);
+export const NOTHING: ConnectionSet = ofPorts(() => [], false);
+
+/** A set by its ranges for each protocol. */
+export function ofPorts(rangesOf: (protocol: Protocol) => readonly PortRange[], icmp: boolean): ConnectionSet {
+  const [TCP, UDP, SCTP] = [rangesOf("TCP"), rangesOf("UDP"), rangesOf("SCTP")];
+  return Object.freeze({ ports: Object.freeze({ TCP, UDP, SCTP }), icmp });
+}
+
+/** What is in one of them. */
+export function union(a: ConnectionSet, b: ConnectionSet): ConnectionSet {
+  return combine(a, b, (inA, inB) => inA || inB);
+}
+
+/** What is in both. */
+export function intersection(a: ConnectionSet, b: ConnectionSet): ConnectionSet {
+  return combine(a, b, (inA, inB) => inA && inB);
+}
+
+/** What is in the first alone. */
+export function difference(a: ConnectionSet, b: ConnectionSet): ConnectionSet {
+  return combine(a, b, (inA, inB) => inA && !inB);
+}
+
+export function isEmpty({ ports, icmp }: ConnectionSet): boolean {
+  return !icmp && PORT_PROTOCOLS.every((protocol) => ports[protocol].length === 0);
+}
+
+export function includes({ ports }: ConnectionSet, protocol: Protocol, port: number): boolean {
+  return ports[protocol].some(({ first, last }) => first <= port && port <= last);
+}
+
+/**
+ * A set in words, equal for equal sets alone: `all`, `none`, or such as `80/TCP,8000-8080/TCP,all/UDP,ICMP`.
+ */
+export function connectionText(set: ConnectionSet): string {
+  const ranges = PORT_PROTOCOLS.flatMap((protocol) =>
+    set.ports[protocol].map(({ first, last }) => {
+      if (first === FIRST_PORT && last === LAST_PORT) return `all/${protocol}`;
+      return `${first === last ? first : `${first}-${last}`}/${protocol}`;
+    }),
+  );
+  const isAll = set.icmp && PORT_PROTOCOLS.every((protocol) => ranges.includes(`all/${protocol}`));
+  if (isAll) return "all";
+  return [...ranges, ...(set.icmp ? ["ICMP"] : [])].join(",") || "none";
+}
+
+/**
+ * The ranges in which something holds, by asking at the points where it may change.
+ *
+ * @param points where it may begin or end to hold; the first port need not be among them
+ */
+export function rangesWhere(points: Iterable<number>, holds: (port: number) => boolean): readonly PortRange[] {
+  const starts = [...new Set([FIRST_PORT, ...points])].filter((port) => port >= FIRST_PORT && port <= LAST_PORT);
+  starts.sort((a, b) => a - b);
+  const ranges: PortRange[] = [];
+  for (const [i, first] of starts.entries()) {
+    if (!holds(first)) continue;
+    const last = (starts[i + 1] ?? LAST_PORT + 1) - 1;
+    const before = ranges.at(-1);
+    if (before !== undefined && before.last === first - 1) ranges.splice(-1, 1, { first: before.first, last });
+    else ranges.push({ first, last });
+  }
+  return ranges;
+}
+
+function combine(a: ConnectionSet, b: ConnectionSet, holds: (inA: boolean, inB: boolean) => boolean): ConnectionSet {
+  return ofPorts(
+    (protocol) => {
+      const points = [...a.ports[protocol], ...b.ports[protocol]].flatMap(({ first, last }) => [first, last + 1]);
+      return rangesWhere(points, (port) => holds(includes(a, protocol, port), includes(b, protocol, port)));
+    },
+    holds(a.icmp, b.icmp),
+  );
+}

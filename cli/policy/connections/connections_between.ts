@@ -1,0 +1,87 @@
+import type { Question } from "../../../policyd/policy/decide.ts";
+import { endOf, exemptionFromAll, exemptionFromIsolation, profileOf } from "../../../policyd/policy/decide.ts";
+import type { Direction, FlowEnds } from "../../../policyd/policy/flow.ts";
+import type { IndexedClusterPolicy } from "../../../policyd/policy/indexed_policy.ts";
+import type { ResolvedFlow } from "../../../policyd/policy/party.ts";
+import { resolveFlow } from "../../../policyd/policy/party.ts";
+import type { PolicyIndex } from "../../../policyd/policy/policy_index.ts";
+import { ConnectionAlgebra } from "./algebra.ts";
+import type { ConnectionSet } from "./connection_set.ts";
+import { EVERYTHING, NOTHING } from "./connection_set.ts";
+import { RuleConnections } from "./rule_connections.ts";
+
+/** Which exemptions there are depends on it for errors alone. */
+const ANY_TRAFFIC = { protocol: "ICMP" } as const;
+
+/**
+ * Reads everything that policies let one end send to another, not port by port as `evaluatePolicy` but in sets: the two
+ * agree on every protocol and port (MATRIX-01).
+ */
+export class ConnectionReader {
+  readonly algebra = new ConnectionAlgebra();
+  readonly #index: PolicyIndex;
+  readonly #rules = new RuleConnections(this.algebra);
+
+  constructor(index: PolicyIndex) {
+    this.#index = index;
+  }
+
+  /**
+   * Undefined where no packet can be sent at all, whatever the policies.
+   *
+   * @throws DrawbridgeError ERR_OBJECT for a pod or a node that the index does not have
+   */
+  between(ends: FlowEnds): ConnectionSet | undefined {
+    const flow = resolveFlow(this.#index, { ...ends, ...ANY_TRAFFIC });
+    return "kind" in flow ? undefined : this.ofFlow(flow, ends.isThroughService);
+  }
+
+  /** The same for ends that are known. */
+  ofFlow(flow: ResolvedFlow, isThroughService = false): ConnectionSet {
+    const { policePodToOwnNode } = this.#index.options;
+    const question = { flow, traffic: ANY_TRAFFIC, isThroughService, policePodToOwnNode };
+    const sent = this.#allowed("egress", question);
+    return sent === NOTHING ? sent : this.algebra.intersection(sent, this.#allowed("ingress", question));
+  }
+
+  /** What the policies of one end allow: the steps of `decide`, with all that is still undecided going through them at once. */
+  #allowed(direction: Direction, question: Question): ConnectionSet {
+    if (exemptionFromAll(direction, question) !== undefined) return EVERYTHING;
+    const { admin, isolating, baseline } = profileOf(endOf(question.flow, direction), direction);
+    const { algebra } = this;
+    const first = this.#clusterTier(admin, direction, question, EVERYTHING);
+    if (isolating.length === 0) {
+      const last = this.#clusterTier(baseline, direction, question, first.undecided);
+      return algebra.union(first.accepted, algebra.union(last.accepted, last.undecided));
+    }
+    if (exemptionFromIsolation(direction, question) !== undefined) {
+      return algebra.union(first.accepted, first.undecided);
+    }
+    let allowed = NOTHING;
+    for (const { rules } of isolating) {
+      for (const rule of rules[direction]) {
+        allowed = algebra.union(allowed, this.#rules.of(rule, direction, question.flow));
+      }
+    }
+    return algebra.union(first.accepted, algebra.intersection(first.undecided, allowed));
+  }
+
+  #clusterTier(
+    policies: readonly IndexedClusterPolicy[],
+    direction: Direction,
+    { flow }: Question,
+    asked: ConnectionSet,
+  ): { readonly accepted: ConnectionSet; readonly undecided: ConnectionSet } {
+    const { algebra } = this;
+    let [accepted, passed, left] = [NOTHING, NOTHING, asked];
+    for (const { rules } of policies) {
+      for (const indexed of rules[direction]) {
+        const matched = algebra.intersection(left, this.#rules.of(indexed, direction, flow));
+        left = algebra.difference(left, matched);
+        if (indexed.rule.action === "Accept") accepted = algebra.union(accepted, matched);
+        if (indexed.rule.action === "Pass") passed = algebra.union(passed, matched);
+      }
+    }
+    return { accepted, undecided: algebra.union(left, passed) };
+  }
+}

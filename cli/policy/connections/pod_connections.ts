@@ -1,0 +1,56 @@
+import type { PolicyIndex } from "../../../policyd/policy/policy_index.ts";
+import type { ConnectionSet } from "./connection_set.ts";
+import { NOTHING } from "./connection_set.ts";
+import { ConnectionReader } from "./connections_between.ts";
+import { PairTable } from "./pair_table.ts";
+import { PodEnds } from "./pod_ends.ts";
+
+/** What pods may send to each other, where some of several cases may differ. */
+export interface Connections {
+  /** What is allowed in at least one case. */
+  readonly some: ConnectionSet;
+  /** What is allowed in all of them. */
+  readonly every: ConnectionSet;
+}
+
+/** What pods may send to each other. Equal connections are one object. */
+export class PodConnections {
+  /** By the keys of two pods; the cases are the families that both have, undefined where they have none in common. */
+  readonly pairs: PairTable<Connections | undefined>;
+  readonly #reader: ConnectionReader;
+  readonly #ends: PodEnds;
+  readonly #known = new Map<ConnectionSet, Map<ConnectionSet, Connections>>();
+
+  constructor(index: PolicyIndex) {
+    this.#reader = new ConnectionReader(index);
+    this.#ends = new PodEnds(index);
+    this.pairs = new PairTable(index, (source, destination) => this.#between(source, destination));
+  }
+
+  /** The cases of all of them: where no packet can be sent nothing is allowed. Undefined where that is so of all. */
+  together(all: Iterable<Connections | undefined>): Connections | undefined {
+    const { algebra } = this.#reader;
+    let sum: Connections | undefined;
+    let hasImpossible = false;
+    for (const one of all) {
+      if (one === undefined) hasImpossible = true;
+      else if (sum === undefined) sum = one;
+      else if (sum !== one)
+        sum = this.#same(algebra.union(sum.some, one.some), algebra.intersection(sum.every, one.every));
+    }
+    return sum !== undefined && hasImpossible ? this.#same(sum.some, NOTHING) : sum;
+  }
+
+  #between(source: string, destination: string): Connections | undefined {
+    const sets = this.#ends.flows(source, destination).map((flow) => this.#reader.ofFlow(flow));
+    return this.together(sets.map((set) => this.#same(set, set)));
+  }
+
+  #same(some: ConnectionSet, every: ConnectionSet): Connections {
+    let ofSome = this.#known.get(some);
+    if (ofSome === undefined) this.#known.set(some, (ofSome = new Map<ConnectionSet, Connections>()));
+    let known = ofSome.get(every);
+    if (known === undefined) ofSome.set(every, (known = { some, every }));
+    return known;
+  }
+}

@@ -1,0 +1,78 @@
+import type { Pod, Protocol } from "../../../policyd/cluster/model.ts";
+import type { Direction } from "../../../policyd/policy/flow.ts";
+import type { IndexedRule, PortPattern } from "../../../policyd/policy/indexed_policy.ts";
+import { fitsPeer, fitsPort } from "../../../policyd/policy/match.ts";
+import type { ResolvedEnd, ResolvedFlow } from "../../../policyd/policy/party.ts";
+import type { ConnectionAlgebra } from "./algebra.ts";
+import type { ConnectionSet } from "./connection_set.ts";
+import { EVERYTHING, NOTHING, ofPorts, rangesWhere } from "./connection_set.ts";
+
+/** What a list of ports lets through, by what destinations call their ports. */
+interface KnownPorts {
+  readonly hasNames: boolean;
+  readonly sets: Map<string, ConnectionSet>;
+}
+
+/** Which connections of a flow's ends match a rule: all that `matchRule` matches. */
+export class RuleConnections {
+  readonly #algebra: ConnectionAlgebra;
+  readonly #byPorts = new Map<readonly PortPattern[], KnownPorts>();
+  readonly #named = new WeakMap<Pod, string>();
+
+  constructor(algebra: ConnectionAlgebra) {
+    this.#algebra = algebra;
+  }
+
+  of({ peers, ports }: IndexedRule, direction: Direction, { source, destination }: ResolvedFlow): ConnectionSet {
+    if (peers === undefined) return this.#ofPorts(ports, destination, false);
+    const other = direction === "egress" ? destination : source;
+    let fitsWithoutNames = false;
+    for (const peer of peers) {
+      if (!fitsPeer(peer, other)) continue;
+      // Only egress to addresses knows no names of ports (POL-31): a subset of what the other peers let through.
+      if (direction === "ingress" || peer.type === "pods") return this.#ofPorts(ports, destination, false);
+      fitsWithoutNames = true;
+    }
+    return fitsWithoutNames ? this.#ofPorts(ports, destination, true) : NOTHING;
+  }
+
+  #ofPorts(ports: readonly PortPattern[] | undefined, to: ResolvedEnd, isNameless: boolean): ConnectionSet {
+    if (ports === undefined) return EVERYTHING;
+    let known = this.#byPorts.get(ports);
+    if (known === undefined) {
+      known = { hasNames: ports.some(({ port }) => typeof port === "string"), sets: new Map() };
+      this.#byPorts.set(ports, known);
+    }
+    const names = !known.hasNames || to.pod === undefined ? "" : isNameless ? "nameless" : this.#namesOf(to.pod);
+    const before = known.sets.get(names);
+    if (before !== undefined) return before;
+    const fitting = ports.filter(({ port }) => !isNameless || typeof port !== "string");
+    const set = this.#algebra.same(connectionsOfPorts(fitting, to));
+    known.sets.set(names, set);
+    return set;
+  }
+
+  #namesOf(pod: Pod): string {
+    const known = this.#named.get(pod);
+    if (known !== undefined) return known;
+    const names = JSON.stringify(pod.ports.map(({ name, protocol, port }) => [name, protocol, port]));
+    this.#named.set(pod, names);
+    return names;
+  }
+}
+
+function connectionsOfPorts(patterns: readonly PortPattern[], destination: ResolvedEnd): ConnectionSet {
+  const rangesOf = (protocol: Protocol): ReturnType<typeof rangesWhere> =>
+    rangesWhere(
+      patterns.flatMap((pattern) => pointsOf(pattern, destination)),
+      (port) => patterns.some((pattern) => fitsPort(pattern, { protocol, port }, destination)),
+    );
+  return ofPorts(rangesOf, false);
+}
+
+/** Where a pattern begins to fit and where it has ended. */
+function pointsOf({ port, endPort }: PortPattern, { pod }: ResolvedEnd): readonly number[] {
+  if (port === undefined) return [];
+  if (typeof port === "number") return [port, (endPort ?? port) + 1];
+  return (pod?.ports ?? []).flatMap((one) => (one.name === port ? [one.port, one.port + 1] : []));
+}

@@ -1,0 +1,84 @@
+import type { ClusterNetworkPolicy, NetworkPolicy } from "../../../policyd/cluster/model.ts";
+import type { Direction, FlowEnd } from "../../../policyd/policy/flow.ts";
+import type { PolicyIndex } from "../../../policyd/policy/policy_index.ts";
+import type { DirectionProfile } from "../../../policyd/policy/profile.ts";
+import type { EndClass, Sides } from "./end_class.ts";
+
+/** What of a class is not on both sides what it was. */
+export interface ClassChange {
+  /** What the policies say that judge what it sends, and what it receives. */
+  readonly egress: boolean;
+  readonly ingress: boolean;
+  /** What policies may ask about it: its labels, those of its namespace, its addresses, its ports. */
+  readonly self: boolean;
+  /** One of them is on another node, which matters between pods and nodes alone. */
+  readonly isMoved: boolean;
+}
+
+/**
+ * Tells classes that changed from those that did not. Between two that did not, whatever policies say of others, nothing
+ * can have changed: a verdict depends on the source's egress rules, the destination's ingress rules and the two ends.
+ */
+export function classChanges(sides: Sides): (one: EndClass) => ClassChange {
+  const [before, after] = [new Description(sides.before), new Description(sides.after)];
+  return ({ ends }) => {
+    const [{ flowEnd }] = ends;
+    return {
+      egress: before.rules(flowEnd, "egress") !== after.rules(flowEnd, "egress"),
+      ingress: before.rules(flowEnd, "ingress") !== after.rules(flowEnd, "ingress"),
+      self: before.self(flowEnd) !== after.self(flowEnd),
+      isMoved: ends.some(({ nodeBefore, nodeAfter }) => nodeBefore !== nodeAfter),
+    };
+  };
+}
+
+/** A side in words that are the same for the same things. */
+class Description {
+  readonly #index: PolicyIndex;
+  readonly #profiles = new Map<DirectionProfile, string>();
+  /** By key; those of ClusterNetworkPolicies have no "/". */
+  readonly #policies: Readonly<Record<Direction, Map<string, string>>> = { egress: new Map(), ingress: new Map() };
+
+  constructor(index: PolicyIndex) {
+    this.#index = index;
+  }
+
+  rules(end: FlowEnd, direction: Direction): string {
+    const profile = end.type === "pod" ? this.#index.pods.get(end.key)?.subject?.profile[direction] : undefined;
+    if (profile === undefined) return "";
+    const known = this.#profiles.get(profile);
+    if (known !== undefined) return known;
+    const { admin, isolating, baseline } = profile;
+    const text = [admin, isolating, baseline]
+      .map((policies) => policies.map(({ policy }) => this.#policy(policy, direction)).join("\n"))
+      .join("\n\n");
+    this.#profiles.set(profile, text);
+    return text;
+  }
+
+  self(end: FlowEnd): string {
+    if (end.type === "address") return "";
+    if (end.type === "node") return json(this.#index.nodes.get(end.name));
+    const entry = this.#index.pods.get(end.key);
+    if (entry === undefined) return "";
+    const { namespace, labels, addresses, ports, hostNetwork, nodeName } = entry.pod;
+    if (entry.subject !== undefined) {
+      return json([namespace, entry.subject.identity.namespaceLabels, labels, addresses, ports]);
+    }
+    const node = nodeName === undefined ? undefined : this.#index.nodes.get(nodeName);
+    return json([hostNetwork, nodeName, addresses, node]);
+  }
+
+  #policy(policy: NetworkPolicy | ClusterNetworkPolicy, direction: Direction): string {
+    const known = this.#policies[direction].get(policy.key);
+    if (known !== undefined) return known;
+    const text = json([policy.kind === "NetworkPolicy" ? policy.namespace : "", policy[direction]]);
+    this.#policies[direction].set(policy.key, text);
+    return text;
+  }
+}
+
+/** Addresses of IPv6 are big integers. */
+function json(value: unknown): string {
+  return JSON.stringify(value, (_, one: unknown) => (typeof one === "bigint" ? `${one}n` : one)) ?? "";
+}

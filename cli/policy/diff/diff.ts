@@ -1,0 +1,147 @@
+import type { Grouping } from "../../cluster/group.ts";
+import { classChanges } from "./class_change.ts";
+import type { End, EndClass, EndGroup, Ends, Sides } from "./end_class.ts";
+import { endsOf } from "./end_class.ts";
+import type { PairChange } from "./pair_change.ts";
+import { PairComparison } from "./pair_change.ts";
+
+/** Two ends between which something changed. */
+export interface ExamplePair {
+  readonly source: End;
+  readonly destination: End;
+}
+
+/** What changed alike for some pairs of ends of two groups. */
+export interface GroupChange {
+  readonly from: EndGroup;
+  readonly to: EndGroup;
+  readonly change: PairChange;
+  /** How many pairs of ends it is so for, and how many there are between the two groups. */
+  readonly pairs: number;
+  readonly of: number;
+  /** The first of them. */
+  readonly example: ExamplePair;
+}
+
+/** What differs between two clusters in what may be sent. */
+export interface PolicyDiff extends Omit<Ends, "classes"> {
+  /** Groups and changes each once; by the number of pairs, then by name. */
+  readonly changes: readonly GroupChange[];
+}
+
+/**
+ * The connections that one side allows and the other does not, between everything that is on both: exact, for each pair of
+ * ends. Connections through a Service to the pod itself are not asked about.
+ */
+export function diffPolicies(sides: Sides, by: Grouping): PolicyDiff {
+  const { classes, ...ends } = endsOf(sides, by);
+  const found = new Found();
+  const comparison = new PairComparison(sides);
+  const describe = classChanges(sides);
+  const described = classes.map((one) => ({ one, change: describe(one) }));
+  for (const { one: from, change: source } of described) {
+    for (const { one: to, change: destination } of described) {
+      if (!from.isSubject && !to.isSubject) continue;
+      const isTouched = source.egress || source.self || destination.ingress || destination.self;
+      if (from.isNode || to.isNode) {
+        if (isTouched || source.isMoved || destination.isMoved) addByNodes(found, comparison, from, to);
+      } else if (isTouched) addAll(found, comparison, from, to);
+    }
+  }
+  return { ...ends, changes: found.inOrder() };
+}
+
+/** All pairs of two classes, of which none is a node's: one stands for all. */
+function addAll(found: Found, comparison: PairComparison, from: EndClass, to: EndClass): void {
+  const [source] = from.ends;
+  const destination = to.ends.find((one) => one !== source);
+  if (destination === undefined) return;
+  const changes = comparison.changes({ source: source.flowEnd, destination: destination.flowEnd });
+  if (changes.length === 0) return;
+  const [bySource, byDestination] = [from, to].map(({ ends }) => Map.groupBy(ends, ({ group }) => group));
+  for (const [group, some] of bySource ?? []) {
+    for (const [otherGroup, others] of byDestination ?? []) {
+      const example = firstPair(some, others);
+      if (example === undefined) continue;
+      const pairs = some.length * others.length - (from === to && group === otherGroup ? some.length : 0);
+      for (const change of changes) found.add(group, otherGroup, { change, pairs, example });
+    }
+  }
+}
+
+function firstPair(sources: readonly End[], destinations: readonly End[]): ExamplePair | undefined {
+  for (const source of sources.slice(0, 2)) {
+    const destination = destinations.find((one) => one !== source);
+    if (destination !== undefined) return { source, destination };
+  }
+  return undefined;
+}
+
+/** All pairs of two classes, with whether the one is on the other's node on each side. */
+function addByNodes(found: Found, comparison: PairComparison, from: EndClass, to: EndClass): void {
+  const known: (readonly PairChange[] | undefined)[] = [];
+  for (const source of from.ends) {
+    for (const destination of to.ends) {
+      if (source === destination) continue;
+      const wasOwn = isOnOne(source.nodeBefore, destination.nodeBefore);
+      const isOwn = isOnOne(source.nodeAfter, destination.nodeAfter);
+      const relation = (wasOwn ? 1 : 0) + (isOwn ? 2 : 0);
+      const changes =
+        known[relation] ?? comparison.changes({ source: source.flowEnd, destination: destination.flowEnd });
+      known[relation] = changes;
+      for (const change of changes) {
+        found.add(source.group, destination.group, { change, pairs: 1, example: { source, destination } });
+      }
+    }
+  }
+}
+
+function isOnOne(a: string | undefined, b: string | undefined): boolean {
+  return a !== undefined && a === b;
+}
+
+/** Sums what changed alike between two groups. */
+class Found {
+  readonly #all = new Map<EndGroup, Map<EndGroup, Map<string, { sum: GroupChange }>>>();
+
+  add(
+    from: EndGroup,
+    to: EndGroup,
+    { change, pairs, example }: Pick<GroupChange, "change" | "pairs" | "example">,
+  ): void {
+    const fromOne = this.#all.get(from) ?? new Map<EndGroup, Map<string, { sum: GroupChange }>>();
+    this.#all.set(from, fromOne);
+    const between = fromOne.get(to) ?? new Map<string, { sum: GroupChange }>();
+    fromOne.set(to, between);
+    const key = changeKey(change);
+    const known = between.get(key);
+    if (known !== undefined) known.sum = { ...known.sum, pairs: known.sum.pairs + pairs };
+    else {
+      const of = from.size * to.size - (from === to ? from.size : 0);
+      between.set(key, { sum: { from, to, change, pairs, of, example } });
+    }
+  }
+
+  inOrder(): readonly GroupChange[] {
+    const all = [...this.#all.values()].flatMap((to) => [...to.values()].flatMap((some) => [...some.values()]));
+    return all
+      .map(({ sum }) => sum)
+      .sort(
+        (a, b) =>
+          b.pairs - a.pairs ||
+          compare(a.from.name, b.from.name) ||
+          compare(a.to.name, b.to.name) ||
+          compare(changeKey(a.change), changeKey(b.change)),
+      );
+  }
+}
+
+/** Equal for what changed alike. */
+export function changeKey({ type, text, family }: PairChange): string {
+  return `${type} ${text} ${family ?? ""}`;
+}
+
+function compare(a: string, b: string): number {
+  if (a === b) return 0;
+  return a < b ? -1 : 1;
+}

@@ -1,0 +1,91 @@
+import type { Address, Family } from "../../../kernel/ip/address.ts";
+import { addressPlus, compareAddresses, familyOf, parseAddress } from "../../../kernel/ip/address.ts";
+import type { Cidr } from "../../../kernel/ip/cidr.ts";
+import {
+  cidrContains,
+  cidrFamily,
+  formatCidr,
+  lastAddress,
+  networkAddress,
+  parseCidr,
+} from "../../../kernel/ip/cidr.ts";
+import type { IndexedRule } from "../../../policyd/policy/indexed_policy.ts";
+import type { PolicyIndex } from "../../../policyd/policy/policy_index.ts";
+
+/** Addresses outside of the cluster that no policy tells apart: a prefix without the smaller ones named within it. */
+export interface OutsideRegion {
+  readonly family: Family;
+  readonly prefix: Cidr;
+  readonly except: readonly Cidr[];
+  /** One of them, which neither a pod nor a node has. */
+  readonly representative: Address;
+}
+
+const WHOLE: readonly Cidr[] = [parseCidr("0.0.0.0/0"), parseCidr("::/0")];
+/** Readers know these for addresses of somebody outside (RFC 5737, RFC 3849). */
+const EXAMPLES: readonly Address[] = ["203.0.113.1", "198.51.100.1", "192.0.2.1", "2001:db8::1"].map((text) =>
+  parseAddress(text),
+);
+
+/**
+ * The address space, cut at the prefixes that a policy of any of the clusters names. Since prefixes lie within each other
+ * or apart, all addresses of a region are in the same of them. What pods and nodes have altogether is no region.
+ */
+export function outsideRegions(indexes: readonly PolicyIndex[]): readonly OutsideRegion[] {
+  const isOwned = (address: Address): boolean => indexes.some(({ owners }) => owners.has(address));
+  const prefixes = [...new Map([...WHOLE, ...namedPrefixes(indexes)].map((cidr) => [formatCidr(cidr), cidr])).values()];
+  prefixes.sort((a, b) => compareAddresses(a.address, b.address) || a.prefixLength - b.prefixLength);
+  const inner = new Map<Cidr, Cidr[]>();
+  const around: Cidr[] = [];
+  for (const prefix of prefixes) {
+    while (around.length > 0 && !cidrContains(around.at(-1) ?? prefix, prefix.address)) around.pop();
+    const parent = around.at(-1);
+    if (parent !== undefined) inner.get(parent)?.push(prefix);
+    inner.set(prefix, []);
+    around.push(prefix);
+  }
+  return prefixes.flatMap((prefix) => {
+    const except = inner.get(prefix) ?? [];
+    const representative = addressIn(prefix, except, isOwned);
+    return representative === undefined ? [] : [{ family: cidrFamily(prefix), prefix, except, representative }];
+  });
+}
+
+/** The prefixes in the rules of all policies, without host bits. */
+export function namedPrefixes(indexes: readonly PolicyIndex[]): readonly Cidr[] {
+  const policies = indexes.flatMap(({ networkPolicies, clusterPolicies }) => [...networkPolicies, ...clusterPolicies]);
+  const rules = policies.flatMap((one): readonly IndexedRule[] => [...one.rules.egress, ...one.rules.ingress]);
+  const peers = rules.flatMap(({ peers: some }) => some ?? []);
+  const ranges = peers.flatMap((peer) => (peer.type === "addresses" ? [...peer.ranges, ...peer.except] : []));
+  return ranges.map(({ cidr, first }) => ({ address: first, prefixLength: cidr.prefixLength }));
+}
+
+/** `10.0.0.0/16 except 10.0.1.0/24`. */
+export function regionText({ prefix, except }: OutsideRegion): string {
+  const exceptions = except.length === 0 ? "" : ` except ${except.map(formatCidr).join(", ")}`;
+  return `${formatCidr(prefix)}${exceptions}`;
+}
+
+/** @param except prefixes within, apart from each other and in order */
+function addressIn(prefix: Cidr, except: readonly Cidr[], isOwned: (address: Address) => boolean): Address | undefined {
+  const isFree = (address: Address): boolean => !isOwned(address) && !except.some((one) => cidrContains(one, address));
+  const example = EXAMPLES.find((address) => cidrContains(prefix, address) && isFree(address));
+  if (example !== undefined) return example;
+  const first = networkAddress(prefix);
+  // The network's own address is nobody's.
+  const second = addressPlus(first, 1n);
+  if (second !== undefined && familyOf(second) === familyOf(first) && cidrContains(prefix, second) && isFree(second)) {
+    return second;
+  }
+  let candidate: Address | undefined = first;
+  for (const hole of [...except, undefined]) {
+    const end = hole === undefined ? undefined : networkAddress(hole);
+    while (candidate !== undefined && cidrContains(prefix, candidate)) {
+      if (end !== undefined && compareAddresses(candidate, end) >= 0) break;
+      if (!isOwned(candidate)) return candidate;
+      candidate = addressPlus(candidate, 1n);
+    }
+    if (hole !== undefined) candidate = addressPlus(lastAddress(hole), 1n);
+  }
+  return undefined;
+}

@@ -1,0 +1,168 @@
+import { printable } from "../../../policyd/log/line.ts";
+import { csvLine } from "../../output/csv.ts";
+import { foldLine } from "../../output/fold.ts";
+import type { Edge, Graph } from "../../output/graph.ts";
+import { formatTable } from "../../output/table.ts";
+import type { Style } from "../../style.ts";
+import type { PairChange } from "./pair_change.ts";
+import type { Reason, Witness } from "./witness.ts";
+import { trafficText } from "./witness.ts";
+
+/** A change with its witness, merged or of two groups. */
+export interface ToldChange {
+  readonly from: readonly string[];
+  readonly to: readonly string[];
+  readonly change: PairChange;
+  readonly pairs: number;
+  readonly of: number;
+  readonly witness: Witness;
+}
+
+/** What a diff says, ready to be printed. */
+export interface ToldDiff {
+  readonly changes: readonly ToldChange[];
+  readonly appeared: readonly string[];
+  readonly gone: readonly string[];
+}
+
+/** Of longer lists of names only so many are shown to people. */
+const MOST_NAMES = 8;
+
+/** The words for a change between two sides: of files, or of what a change would do. */
+export interface Words {
+  readonly added: string;
+  readonly removed: string;
+}
+
+export const DIFF_WORDS: Words = { added: "added", removed: "removed" };
+
+/** For people: each change with its witness. */
+export function* diffText(
+  { changes, appeared, gone }: ToldDiff,
+  words: Words,
+  style: Style,
+  columns: number,
+): Generator<string> {
+  if (changes.length === 0) yield "no difference in what may be sent\n";
+  for (const { from, to, change, pairs, of, witness } of changes) {
+    const word = (change.type === "added" ? style.good : style.bad)(words[change.type]);
+    const head = printable(`${names(from)} -> ${names(to)}: ${connectionsText(change)}`);
+    yield foldLine(`${word} ${head}`, columns, 0, 2);
+    const example = `${witness.source} -> ${witness.destination} ${trafficText(witness.traffic)}`;
+    yield foldLine(printable(`${pairs} of ${of} ${of === 1 ? "pair" : "pairs"}, such as ${example}`), columns, 2, 4);
+    for (const line of reasonLines(witness)) yield foldLine(printable(line), columns, 4, 6);
+  }
+  for (const [what, keys] of [
+    ["appeared", appeared],
+    ["gone", gone],
+  ] as const) {
+    if (keys.length === 0) continue;
+    const line = `${what}, and not compared: ${keys.length === 1 ? "pod" : `${keys.length} pods:`} ${names(keys)}`;
+    yield style.faint(foldLine(printable(line), columns, 0, 2));
+  }
+}
+
+function reasonLines({ ends }: Witness): readonly string[] {
+  return ends.flatMap(({ direction, before, after }) => [
+    `before: ${reasonText(direction, before)}`,
+    `after:  ${reasonText(direction, after)}`,
+  ]);
+}
+
+function reasonText(direction: string, { isAllowed, text }: Reason): string {
+  return `${direction} ${isAllowed ? "allowed" : "denied"}: ${text}`;
+}
+
+function names(all: readonly string[]): string {
+  const rest = all.length > MOST_NAMES ? ` and ${all.length - MOST_NAMES} more` : "";
+  return `${all.slice(0, MOST_NAMES).join(", ")}${rest}`;
+}
+
+function connectionsText({ text, family }: PairChange): string {
+  return `${text.replaceAll(",", ", ")}${family === undefined ? "" : ` (IPv${family})`}`;
+}
+
+/** Every pair of groups in a line of its own. */
+export function diffWide({ changes }: ToldDiff, words: Words, columns: number): string {
+  if (changes.length === 0) return "no difference in what may be sent\n";
+  const rows = changes.map(({ from, to, change, pairs, of, witness }) => {
+    const reasons = witness.ends.map(
+      ({ direction, before, after }) =>
+        `before: ${reasonText(direction, before)}; after: ${reasonText(direction, after)}`,
+    );
+    const cells = [words[change.type], `${pairs}/${of}`, names(from), names(to), connectionsText(change)];
+    const example = `${witness.source} -> ${witness.destination} ${trafficText(witness.traffic)}`;
+    return [...cells, example, reasons.join("; ")].map(printable);
+  });
+  return formatTable(["change", "pairs", "from", "to", "connections", "such as", "reasons"], rows, columns);
+}
+
+/** `change,from,to,connections,family,pairs,of,source,destination,traffic,before,after`. */
+export function* diffCsv({ changes }: ToldDiff): Generator<string> {
+  const head = ["change", "from", "to", "connections", "family", "pairs", "of"];
+  yield csvLine([...head, "source", "destination", "traffic", "before", "after"]);
+  for (const { from, to, change, pairs, of, witness } of changes) {
+    const { source, destination, traffic, ends } = witness;
+    const [before, after] = (["before", "after"] as const).map((side) =>
+      ends.map((end) => reasonText(end.direction, end[side])).join("; "),
+    );
+    const cells = [change.type, from.join(" "), to.join(" "), change.text, familyText(change) ?? "", pairs, of];
+    const reasons = [before, after].map((text = "") => printable(text));
+    yield csvLine([...cells, source, destination, trafficText(traffic), ...reasons]);
+  }
+}
+
+/** The object that docs/cli.md describes. */
+export function diffObject({ changes, appeared, gone }: ToldDiff): object {
+  return {
+    changes: changes.map(({ from, to, change, pairs, of, witness }) => ({
+      change: change.type,
+      from,
+      to,
+      connections: change.text.split(","),
+      ...(change.family === undefined ? {} : { family: familyText(change) }),
+      pairs,
+      of,
+      witness: {
+        source: witness.source,
+        destination: witness.destination,
+        protocol: witness.traffic.protocol,
+        ...(witness.traffic.port === undefined ? {} : { port: witness.traffic.port }),
+        ends: witness.ends.map(({ direction, before, after }) => ({
+          direction,
+          before: reasonObject(before),
+          after: reasonObject(after),
+        })),
+      },
+    })),
+    pods: { appeared, gone },
+  };
+}
+
+function reasonObject({ isAllowed, text, places }: Reason): object {
+  return { allowed: isAllowed, reason: text, places };
+}
+
+function familyText({ family }: PairChange): string | undefined {
+  return family === undefined ? undefined : `IPv${family}`;
+}
+
+/** What changed, as arrows: dashed where it was taken away. */
+export function diffGraph({ changes }: ToldDiff): Graph {
+  const edges = changes.flatMap(({ from, to, change }): readonly Edge[] =>
+    from.flatMap((source) =>
+      to.map((destination) => ({
+        from: graphName(source),
+        to: graphName(destination),
+        label: `${change.type === "added" ? "+" : "-"} ${connectionsText(change)}`,
+        isPartly: change.type === "removed",
+      })),
+    ),
+  );
+  return { names: [...new Set(edges.flatMap((edge) => [edge.from, edge.to]))].sort(), edges };
+}
+
+/** What is before the first "/" is the box. */
+function graphName(name: string): string {
+  return name.replace(/^outside /, "outside/");
+}

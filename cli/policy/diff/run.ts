@@ -1,0 +1,67 @@
+import * as v from "valibot";
+import { DrawbridgeError } from "../../../kernel/error.ts";
+import { buildPolicyIndex } from "../../../policyd/policy/policy_index.ts";
+import { GROUPINGS } from "../../cluster/group.ts";
+import { storeOf } from "../../cluster/policy_objects.ts";
+import { ExitCode } from "../../exit_code.ts";
+import { accessEntries } from "../../input/input_schema.ts";
+import { loadPlaces } from "../../input/load.ts";
+import type { Manifest } from "../../input/manifests.ts";
+import type { Io } from "../../io.ts";
+import { formatDot, formatMermaid } from "../../output/graph.ts";
+import { styleOf } from "../../style.ts";
+import { DIFF_FORMATS } from "./command.ts";
+import { diffPolicies } from "./diff.ts";
+import type { ToldDiff } from "./print.ts";
+import { DIFF_WORDS, diffCsv, diffGraph, diffObject, diffText, diffWide } from "./print.ts";
+import { tellDiff } from "./tell.ts";
+import { locator } from "./witness.ts";
+
+const optionsSchema = v.object({
+  old: v.string(),
+  new: v.string(),
+  recursive: v.boolean(),
+  ...accessEntries,
+  by: v.picklist(GROUPINGS),
+  output: v.picklist(DIFF_FORMATS),
+});
+
+/** @throws DrawbridgeError as loadPlaces */
+export async function runDiff(io: Io, options: unknown): Promise<ExitCode> {
+  const { old: oldPath, new: newPath, by, output, ...input } = v.parse(optionsSchema, options);
+  if (oldPath === "-" && newPath === "-") {
+    throw new DrawbridgeError("ERR_INPUT", "-: standard input can be one side alone; expected a file for the other");
+  }
+  const { manifests: old } = await loadPlaces(io, [oldPath], input);
+  const { manifests: young } = await loadPlaces(io, [newPath], input);
+  const indexOf = (some: readonly Manifest[]): ReturnType<typeof buildPolicyIndex> =>
+    buildPolicyIndex(storeOf(some.map(({ object }) => object)));
+  const sides = { before: indexOf(old), after: indexOf(young) };
+  const diff = diffPolicies(sides, by);
+  if (!diff.groups.some(({ kind }) => kind === "pods")) {
+    io.err.write(
+      "no pod is on both sides: there is nothing to compare; give the pods or workloads with the policies\n",
+    );
+  }
+  const isMerged = output !== "wide" && output !== "csv";
+  const told = tellDiff(sides, { before: locator(old), after: locator(young) }, diff, isMerged);
+  for (const text of printed(told, output, io)) io.out.write(text);
+  return told.changes.length === 0 ? ExitCode.YES : ExitCode.NO;
+}
+
+function printed(told: ToldDiff, format: (typeof DIFF_FORMATS)[number], { out }: Io): Iterable<string> {
+  switch (format) {
+    case "table":
+      return diffText(told, DIFF_WORDS, styleOf(out), out.columns);
+    case "wide":
+      return [diffWide(told, DIFF_WORDS, out.columns)];
+    case "json":
+      return [`${JSON.stringify(diffObject(told), null, 2)}\n`];
+    case "csv":
+      return diffCsv(told);
+    case "dot":
+      return [formatDot(diffGraph(told))];
+    case "mermaid":
+      return [formatMermaid(diffGraph(told))];
+  }
+}

@@ -1,0 +1,22 @@
+import type { PolicyDiff } from "./diff.ts";
+import type { Sides } from "./end_class.ts";
+import { mergeAlike } from "./merge.ts";
+import type { ToldDiff } from "./print.ts";
+import type { Locations } from "./witness.ts";
+import { witnessOf } from "./witness.ts";
+
+/**
+ * A diff with a witness for each change.
+ *
+ * @param isMerged whether groups that changed alike are told together
+ */
+export function tellDiff(sides: Sides, locations: Locations, diff: PolicyDiff, isMerged: boolean): ToldDiff {
+  const changes = isMerged
+    ? mergeAlike(diff.changes, diff.groups)
+    : diff.changes.map((one) => ({ ...one, from: [one.from.name], to: [one.to.name] }));
+  return {
+    changes: changes.map((one) => ({ ...one, witness: witnessOf(sides, locations, one.change, one.example) })),
+    appeared: diff.appeared,
+    gone: diff.gone,
+  };
+}

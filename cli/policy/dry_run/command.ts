@@ -1,0 +1,35 @@
+import { Command, Option } from "commander";
+import { withAccess } from "../../input/options.ts";
+import { CLUSTER } from "../../input/place.ts";
+import type { Run } from "../../program.ts";
+
+export const DRY_RUN_FORMATS = ["table", "wide", "json", "csv", "dot", "mermaid"] as const;
+
+/** `policy dry-run`: what a change would cut and open. */
+export function dryRunCommand(run: Run): Command {
+  const command = new Command("dry-run");
+  const isCluster = (): boolean => [command.getOptionValue("against")].flat().includes(CLUSTER);
+  withAccess(command, "--against cluster", isCluster)
+    .description("what would be cut and opened if these objects were applied or deleted")
+    .option("-f, --filename <path...>", "files or directories with the objects to apply; - is standard input")
+    .requiredOption(
+      "--against <path...>",
+      "files or directories with the objects that are there; cluster is the running one",
+    )
+    .option("-R, --recursive", "read the directories below the given ones, too", false)
+    .option("--delete [name...]", "delete these (networkpolicy/NS/NAME) or, without names, the objects of -f")
+    .addOption(new Option("-o, --output <format>", "how to print it").choices(DRY_RUN_FORMATS).default("table"))
+    .addHelpText(
+      "after",
+      "\nExit code 0 when nothing is cut or opened, 1 when something is.\n\nExamples:\n" +
+        "  drawbridge policy dry-run -f change.yaml --against manifests/ -R\n" +
+        "  drawbridge policy dry-run --delete networkpolicy/shop/web --against cluster\n",
+    );
+  return command.action(async (options: { filename?: unknown; delete?: unknown; against?: unknown }) => {
+    if (options.filename === undefined && !Array.isArray(options.delete)) {
+      command.error("error: nothing to try: give files with -f or names with --delete");
+    }
+    const { runDryRun } = await import("./run.ts");
+    run.end(await runDryRun(run.io, options));
+  });
+}

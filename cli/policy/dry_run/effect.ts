@@ -1,0 +1,91 @@
+import type { ClusterNetworkPolicy, NetworkPolicy } from "../../../policyd/cluster/model.ts";
+import { isFinished } from "../../../policyd/policy/address_owner.ts";
+import type { Direction } from "../../../policyd/policy/flow.ts";
+import type { PodEntry, PolicyIndex } from "../../../policyd/policy/policy_index.ts";
+import { groupName } from "../../cluster/group.ts";
+import type { EndGroup, Sides } from "../diff/end_class.ts";
+import { namesOf } from "../diff/merge.ts";
+import type { ObjectChange } from "./apply.ts";
+
+/** A policy that is added, changed or deleted, and whom it is for. */
+export interface PolicyEffect {
+  readonly type: ObjectChange["type"];
+  /** `NetworkPolicy shop/web` */
+  readonly name: string;
+  readonly file: string | undefined;
+  readonly line: number | undefined;
+  /** Of one that is deleted those that it selected. */
+  readonly selects: PodNames;
+}
+
+/** Pods by the names of their workloads, or of whole namespaces. */
+export interface PodNames {
+  readonly pods: number;
+  readonly names: readonly string[];
+}
+
+/** Whose isolation changes in a direction: whom NetworkPolicies select after the change and did not before. */
+export interface IsolationEffect {
+  readonly direction: Direction;
+  readonly type: "isolated" | "no longer isolated";
+  readonly of: PodNames;
+}
+
+export type AnyPolicy = NetworkPolicy | ClusterNetworkPolicy;
+
+/** The policies among some changes. */
+export function policyEffects(sides: Sides, changes: readonly ObjectChange[]): readonly PolicyEffect[] {
+  return changes.flatMap(({ type, before, after }): readonly PolicyEffect[] => {
+    const manifest = after ?? before;
+    const object = manifest?.object;
+    if (object?.kind !== "NetworkPolicy" && object?.kind !== "ClusterNetworkPolicy") return [];
+    const index = type === "deleted" ? sides.before : sides.after;
+    const selects = podNames(index, selectionOf(index, object));
+    return [{ type, name: `${object.kind} ${object.key}`, file: manifest?.file, line: manifest?.line, selects }];
+  });
+}
+
+/** Only pods that are there before and after: a new pod had no isolation to lose. */
+export function isolationEffects({ before, after }: Sides): readonly IsolationEffect[] {
+  const isIsolated = (index: PolicyIndex, key: string, direction: Direction): boolean =>
+    (index.pods.get(key)?.subject?.profile[direction].isolating.length ?? 0) > 0;
+  return (["ingress", "egress"] as const).flatMap((direction) =>
+    (["isolated", "no longer isolated"] as const).flatMap((type): readonly IsolationEffect[] => {
+      const of = podNames(after, ({ pod: { key } }) => {
+        if (!before.pods.has(key)) return false;
+        const [was, is] = [isIsolated(before, key, direction), isIsolated(after, key, direction)];
+        return type === "isolated" ? is && !was : was && !is;
+      });
+      return of.pods === 0 ? [] : [{ direction, type, of }];
+    }),
+  );
+}
+
+/** Tells whether a policy selects a pod, in whichever direction; nothing is selected by one that is not there. */
+export function selectionOf(index: PolicyIndex, { kind, key }: AnyPolicy): (entry: PodEntry) => boolean {
+  const all = kind === "NetworkPolicy" ? index.networkPolicies : index.clusterPolicies;
+  const members = all.find(({ policy }) => policy.key === key)?.subject;
+  return ({ subject }) => subject !== undefined && members?.[subject.identity.number] === 1;
+}
+
+/** Those of the pods that run for which something holds. */
+export function podNames({ pods }: PolicyIndex, holds: (entry: PodEntry) => boolean): PodNames {
+  const groups = new Map<string, EndGroup>();
+  const chosen = new Set<EndGroup>();
+  const partly = new Set<EndGroup>();
+  let count = 0;
+  for (const entry of pods.values()) {
+    if (isFinished(entry.pod)) continue;
+    const name = groupName(entry.pod, "workload");
+    const group = groups.get(name) ?? { name, kind: "pods" as const, whole: entry.pod.namespace, size: 0 };
+    groups.set(name, group);
+    if (!holds(entry)) partly.add(group);
+    else {
+      chosen.add(group);
+      count++;
+    }
+  }
+  const whole = new Set([...chosen].filter((group) => !partly.has(group)));
+  const some = [...chosen].flatMap((group) => (partly.has(group) ? [`${group.name} (some)`] : []));
+  return { pods: count, names: [...namesOf(whole, [...groups.values()]), ...some.sort()] };
+}

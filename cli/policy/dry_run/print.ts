@@ -1,0 +1,78 @@
+import { printable } from "../../../policyd/log/line.ts";
+import { groupName } from "../../cluster/group.ts";
+import { foldLine } from "../../output/fold.ts";
+import type { Style } from "../../style.ts";
+import type { ToldDiff, Words } from "../diff/print.ts";
+import { diffObject, diffText } from "../diff/print.ts";
+import { placeText } from "../diff/witness.ts";
+import type { ObjectChange } from "./apply.ts";
+import type { IsolationEffect, PodNames, PolicyEffect } from "./effect.ts";
+import type { Warning } from "./warnings.ts";
+
+/** What a change would do. */
+export interface DryRun {
+  readonly policies: readonly PolicyEffect[];
+  /** What becomes of other objects; what it means for policies shows in what is cut and opened. */
+  readonly others: readonly ObjectChange[];
+  readonly isolation: readonly IsolationEffect[];
+  readonly diff: ToldDiff;
+  readonly warnings: readonly Warning[];
+}
+
+export const DRY_RUN_WORDS: Words = { added: "opened", removed: "cut" };
+
+/** For people. */
+export function* dryRunText(
+  { policies, others, isolation, diff, warnings }: DryRun,
+  style: Style,
+  columns: number,
+): Generator<string> {
+  for (const { type, name, file, line, selects } of policies) {
+    const text = `${type} ${placeText({ name, file, line })}: selects ${selected(selects)}`;
+    yield foldLine(printable(text), columns, 0, 2);
+  }
+  for (const [text, { length }] of Map.groupBy(others, otherText)) {
+    yield foldLine(printable(length > 1 ? `${text} (${length} pods)` : text), columns, 0, 2);
+  }
+  for (const { direction, type, of } of isolation) {
+    const word = type === "isolated" ? `newly isolated for ${direction}` : `no longer isolated for ${direction}`;
+    yield foldLine(printable(`${word}: ${selected(of)}`), columns, 0, 2);
+  }
+  yield* diffText(diff, DRY_RUN_WORDS, style, columns);
+  for (const { text, file, line } of warnings) {
+    const words = foldLine(
+      `${style.bad("warning:")} ${printable(placeText({ name: text, file, line }))}`,
+      columns,
+      0,
+      2,
+    );
+    yield words;
+  }
+}
+
+/** One line for all pods of a workload. */
+function otherText({ type, before, after }: ObjectChange): string {
+  const object = (after ?? before)?.object;
+  return `${type} ${object?.kind === "Pod" ? groupName(object, "workload") : `${object?.kind ?? ""} ${object?.key ?? ""}`}`;
+}
+
+function selected({ pods, names }: PodNames): string {
+  if (pods === 0) return "no pod";
+  return `${names.join(", ")} (${pods} ${pods === 1 ? "pod" : "pods"})`;
+}
+
+/** The object that docs/cli.md describes. */
+export function dryRunObject({ policies, others, isolation, diff, warnings }: DryRun): object {
+  const { changes, pods } = { pods: {}, changes: [], ...diffObject(diff) };
+  return {
+    policies: policies.map(({ type, name, file, line, selects }) => ({ change: type, name, file, line, selects })),
+    others: others.map(({ type, before, after }) => {
+      const object = (after ?? before)?.object;
+      return { change: type, name: `${object?.kind ?? ""} ${object?.key ?? ""}` };
+    }),
+    isolation: isolation.map(({ direction, type, of }) => ({ direction, change: type, ...of })),
+    changes,
+    pods,
+    warnings,
+  };
+}

@@ -1,0 +1,87 @@
+import * as v from "valibot";
+import { buildPolicyIndex } from "../../../policyd/policy/policy_index.ts";
+import { storeOf } from "../../cluster/policy_objects.ts";
+import { ExitCode } from "../../exit_code.ts";
+import { accessEntries } from "../../input/input_schema.ts";
+import { loadManifests, loadPlaces } from "../../input/load.ts";
+import type { Manifest } from "../../input/manifests.ts";
+import type { Io } from "../../io.ts";
+import { formatDot, formatMermaid } from "../../output/graph.ts";
+import { styleOf } from "../../style.ts";
+import { diffPolicies } from "../diff/diff.ts";
+import { diffCsv, diffGraph, diffWide } from "../diff/print.ts";
+import { tellDiff } from "../diff/tell.ts";
+import { locator } from "../diff/witness.ts";
+import type { Applied } from "./apply.ts";
+import { applyObjects, deleteObjects, namesToDelete } from "./apply.ts";
+import { DRY_RUN_FORMATS } from "./command.ts";
+import { isolationEffects, policyEffects } from "./effect.ts";
+import { objectName } from "./object_name.ts";
+import type { DryRun } from "./print.ts";
+import { DRY_RUN_WORDS, dryRunObject, dryRunText } from "./print.ts";
+import { warningsOf } from "./warnings.ts";
+
+const optionsSchema = v.object({
+  filename: v.optional(v.array(v.string()), []),
+  against: v.array(v.string()),
+  recursive: v.boolean(),
+  ...accessEntries,
+  delete: v.optional(v.union([v.literal(true), v.array(v.string())])),
+  output: v.picklist(DRY_RUN_FORMATS),
+});
+
+/** @throws DrawbridgeError ERR_INPUT for names that are none, and as loadPlaces */
+export async function runDryRun(io: Io, options: unknown): Promise<ExitCode> {
+  const { filename, against, delete: deleted, output, ...input } = v.parse(optionsSchema, options);
+  const names = deleted === true || deleted === undefined ? [] : deleted.map(objectName);
+  const given =
+    filename.length === 0 ? [] : (await loadManifests(io, { ...input, filename, cluster: false })).manifests;
+  const { manifests: there } = await loadPlaces(io, against, input);
+  const applied =
+    deleted === true
+      ? deleteObjects(applyObjects(there, []), namesToDelete(there, given))
+      : deleteObjects(applyObjects(there, given), names);
+  const isMerged = output !== "wide" && output !== "csv";
+  const result = tryOut(applied, isMerged);
+  for (const text of printed(result, output, io)) io.out.write(text);
+  return result.diff.changes.length === 0 ? ExitCode.YES : ExitCode.NO;
+}
+
+function tryOut(applied: Applied, isMerged: boolean): DryRun {
+  const sides = { before: indexOf(applied.before), after: indexOf(applied.after) };
+  const diff = diffPolicies(sides, "workload");
+  const locations = { before: locator(applied.before), after: locator(applied.after) };
+  return {
+    policies: policyEffects(sides, applied.changes),
+    others: applied.changes.filter(({ before, after }) => !isPolicy(after ?? before)),
+    isolation: isolationEffects(sides),
+    diff: tellDiff(sides, locations, diff, isMerged),
+    warnings: warningsOf(sides, applied, diff),
+  };
+}
+
+function indexOf(manifests: readonly Manifest[]): ReturnType<typeof buildPolicyIndex> {
+  return buildPolicyIndex(storeOf(manifests.map(({ object }) => object)));
+}
+
+function isPolicy(manifest: Manifest | undefined): boolean {
+  const kind = manifest?.object.kind;
+  return kind === "NetworkPolicy" || kind === "ClusterNetworkPolicy";
+}
+
+function printed(result: DryRun, format: (typeof DRY_RUN_FORMATS)[number], { out }: Io): Iterable<string> {
+  switch (format) {
+    case "table":
+      return dryRunText(result, styleOf(out), out.columns);
+    case "wide":
+      return [diffWide(result.diff, DRY_RUN_WORDS, out.columns)];
+    case "json":
+      return [`${JSON.stringify(dryRunObject(result), null, 2)}\n`];
+    case "csv":
+      return diffCsv(result.diff);
+    case "dot":
+      return [formatDot(diffGraph(result.diff))];
+    case "mermaid":
+      return [formatMermaid(diffGraph(result.diff))];
+  }
+}

@@ -1,0 +1,167 @@
+import type { Pod } from "../../../policyd/cluster/model.ts";
+import { isAllowed } from "../../../policyd/policy/evaluate.ts";
+import type { Direction } from "../../../policyd/policy/flow.ts";
+import type { IndexedPeer, IndexedRule, PortPattern } from "../../../policyd/policy/indexed_policy.ts";
+import type { PodEntry, PolicyIndex } from "../../../policyd/policy/policy_index.ts";
+import { selects } from "../../../policyd/policy/selector.ts";
+import type { Manifest } from "../../input/manifests.ts";
+import { includes } from "../connections/connection_set.ts";
+import type { PolicyDiff } from "../diff/diff.ts";
+import type { EndGroup, Sides } from "../diff/end_class.ts";
+import { namesOf } from "../diff/merge.ts";
+import type { Applied } from "./apply.ts";
+import type { AnyPolicy } from "./effect.ts";
+import { selectionOf } from "./effect.ts";
+
+/** What of a change is probably not meant. */
+export interface Warning {
+  /** Stable, for programs. */
+  readonly id: "not-found" | "selects-nothing" | "peer-selects-nothing" | "unknown-port-name" | "dns-blocked";
+  readonly text: string;
+  readonly file: string | undefined;
+  readonly line: number | undefined;
+}
+
+/** The warnings about a change, in the order of the objects given. */
+export function warningsOf(sides: Sides, { changes, missing }: Applied, diff: PolicyDiff): readonly Warning[] {
+  const ofPolicies = changes.flatMap(({ type, after }) => {
+    if (after === undefined || type === "deleted") return [];
+    const { object } = after;
+    if (object.kind !== "NetworkPolicy" && object.kind !== "ClusterNetworkPolicy") return [];
+    return policyWarnings(sides.after, { ...after, object });
+  });
+  const notFound = missing.map((name): Warning => ({
+    id: "not-found",
+    text: `${name} is not among the objects: nothing to delete`,
+    file: undefined,
+    line: undefined,
+  }));
+  return [...notFound, ...ofPolicies, ...dnsWarnings(sides, diff)];
+}
+
+function policyWarnings(
+  index: PolicyIndex,
+  { object: policy, file, line, lineOf }: Manifest<AnyPolicy>,
+): readonly Warning[] {
+  const name = `${policy.kind} ${policy.key}`;
+  const isSelected = selectionOf(index, policy);
+  const subjects = [...index.pods.values()].filter(isSelected);
+  if (subjects.length === 0) {
+    const host = [...index.pods.values()].some(({ pod }) => isSelectedOnHost(policy, pod));
+    const because = host ? ": pods of the host's network are never selected" : "";
+    return [{ id: "selects-nothing", text: `${name} selects no pod${because}`, file, line }];
+  }
+  const all = policy.kind === "NetworkPolicy" ? index.networkPolicies : index.clusterPolicies;
+  const rules = all.find((one) => one.policy.key === policy.key)?.rules;
+  return (["ingress", "egress"] as const).flatMap((direction) =>
+    (rules?.[direction] ?? []).flatMap((rule): readonly Warning[] => {
+      const destinations = direction === "ingress" ? subjects : destinationsOf(index, rule);
+      return ruleProblems(rule, direction, destinations, policy.kind).map(({ id, field, text }) => ({
+        id,
+        text: `${name} ${direction}[${rule.index}].${field[0]}[${field[1]}]${text}`,
+        file,
+        line: lineOf(["spec", direction, rule.index, ...field]),
+      }));
+    }),
+  );
+}
+
+interface RuleProblem extends Pick<Warning, "id" | "text"> {
+  /** A list of the rule and the place in it. */
+  readonly field: readonly [string, number];
+}
+
+function ruleProblems(
+  { peers, ports }: IndexedRule,
+  direction: Direction,
+  destinations: readonly PodEntry[],
+  kind: AnyPolicy["kind"],
+): readonly RuleProblem[] {
+  const ofPeers = (peers ?? []).filter(isEmptyPeer).map(({ type, index }): RuleProblem => ({
+    id: "peer-selects-nothing",
+    field: [direction === "ingress" ? "from" : "to", index],
+    text: ` selects no ${type === "nodes" ? "node" : "pod"}`,
+  }));
+  const unknown = (ports ?? []).filter((port) => isUnknown(port, destinations));
+  const ofPorts = unknown.map(({ port, index }): RuleProblem => ({
+    id: "unknown-port-name",
+    field: [kind === "NetworkPolicy" ? "ports" : "protocols", index],
+    text: `: no pod that it is for has a port ${JSON.stringify(port)}`,
+  }));
+  return [...ofPeers, ...ofPorts];
+}
+
+function isSelectedOnHost(policy: AnyPolicy, { hostNetwork, namespace, labels }: Pod): boolean {
+  if (!hostNetwork || policy.kind !== "NetworkPolicy") return false;
+  return namespace === policy.namespace && selects(policy.podSelector, labels);
+}
+
+function isEmptyPeer(peer: IndexedPeer): boolean {
+  if (peer.type === "nodes") return peer.names.size === 0;
+  return peer.type === "pods" && !peer.members.includes(1);
+}
+
+/** The pods of an egress rule; what has no name for its ports counts for nothing here. */
+function destinationsOf({ pods }: PolicyIndex, { peers }: IndexedRule): readonly PodEntry[] {
+  return [...pods.values()].filter(({ subject }) => {
+    if (subject === undefined) return false;
+    return (
+      peers === undefined || peers.some((peer) => peer.type === "pods" && peer.members[subject.identity.number] === 1)
+    );
+  });
+}
+
+function isUnknown({ port, protocol }: PortPattern, destinations: readonly PodEntry[]): boolean {
+  if (typeof port !== "string" || destinations.length === 0) return false;
+  return !destinations.some(({ pod }) =>
+    pod.ports.some((one) => one.name === port && (protocol === undefined || one.protocol === protocol)),
+  );
+}
+
+const DNS = { protocol: "UDP", port: 53 } as const;
+const DNS_APPS = new Set(["kube-dns", "coredns", "node-local-dns"]);
+
+/**
+ * Pods that could look names up and no longer can: at the cluster's DNS servers or, where the objects have none, because
+ * no egress rule of theirs has its port any more.
+ */
+function dnsWarnings(sides: Sides, { changes, groups }: PolicyDiff): readonly Warning[] {
+  const servers = [...sides.after.pods.values()].filter(({ pod }) => isDnsServer(pod)).map(({ pod }) => pod.key);
+  const lost = new Set<EndGroup>();
+  for (const { from, change, example } of changes) {
+    const { flowEnd: source } = example.source;
+    if (change.type !== "removed" || source.type !== "pod" || lost.has(from)) continue;
+    if (!includes(change.connections, DNS.protocol, DNS.port)) continue;
+    const reaches = (index: PolicyIndex): boolean =>
+      servers.some(
+        (key) => index.pods.has(key) && isAllowed(index, { source, destination: { type: "pod", key }, ...DNS }),
+      );
+    const isLost =
+      servers.length > 0 ? reaches(sides.before) && !reaches(sides.after) : !mayAsk(sides.after, source.key);
+    if (isLost) lost.add(from);
+  }
+  if (lost.size === 0) return [];
+  const names = namesOf(lost, groups).join(", ");
+  const text = `${names} can no longer look up names: ${DNS.port}/${DNS.protocol} is cut`;
+  return [{ id: "dns-blocked", text, file: undefined, line: undefined }];
+}
+
+function isDnsServer({ ports, labels }: Pod): boolean {
+  const app = labels["k8s-app"];
+  if (app !== undefined && DNS_APPS.has(app)) return true;
+  return ports.some(({ protocol, port }) => protocol === DNS.protocol && port === DNS.port);
+}
+
+/** Whether NetworkPolicies leave a pod any way to port 53, wherever it leads. */
+function mayAsk({ pods }: PolicyIndex, key: string): boolean {
+  const direction: Direction = "egress";
+  const isolating = pods.get(key)?.subject?.profile[direction].isolating ?? [];
+  if (isolating.length === 0) return true;
+  const rules = isolating.flatMap((one) => one.rules[direction]);
+  return rules.some(({ ports }) => ports === undefined || ports.some(hasDnsPort));
+}
+
+function hasDnsPort({ protocol, port, endPort }: PortPattern): boolean {
+  if (protocol !== undefined && protocol !== DNS.protocol) return false;
+  return typeof port !== "number" || (port <= DNS.port && DNS.port <= (endPort ?? port));
+}

@@ -1,0 +1,39 @@
+import type { Protocol } from "../../../policyd/cluster/model.ts";
+import type { Direction, FlowEnd, FlowEnds } from "../../../policyd/policy/flow.ts";
+import type { PortPattern } from "../../../policyd/policy/indexed_policy.ts";
+import type { PodEntry, PolicyIndex } from "../../../policyd/policy/policy_index.ts";
+
+/**
+ * The ports at which what policies say of two ends, or their reason for it, may change: from one up to the next nothing
+ * does, since no rule that is asked names a port in between.
+ */
+export function changingPorts(
+  index: PolicyIndex,
+  { source, destination }: FlowEnds,
+  protocol: Protocol,
+): readonly number[] {
+  const receiver = entryOf(index, destination);
+  const patterns = [...patternsOf(entryOf(index, source), "egress"), ...patternsOf(receiver, "ingress")];
+  return patterns.flatMap((pattern) => pointsOf(pattern, protocol, receiver));
+}
+
+function patternsOf(entry: PodEntry | undefined, direction: Direction): readonly PortPattern[] {
+  const profile = entry?.subject?.profile[direction];
+  if (profile === undefined) return [];
+  const policies = [...profile.admin, ...profile.isolating, ...profile.baseline];
+  return policies.flatMap(({ rules }) => rules[direction].flatMap(({ ports }) => ports ?? []));
+}
+
+function entryOf(index: PolicyIndex, end: FlowEnd): PodEntry | undefined {
+  const owner = end.type === "address" ? index.owners.get(end.address) : end;
+  return owner?.type === "pod" ? index.pods.get(owner.key) : undefined;
+}
+
+/** Where a port pattern begins to fit and where it has ended. */
+function pointsOf(pattern: PortPattern, protocol: Protocol, receiver: PodEntry | undefined): readonly number[] {
+  if (pattern.protocol !== undefined && pattern.protocol !== protocol) return [];
+  if (pattern.port === undefined) return [];
+  if (typeof pattern.port === "number") return [pattern.port, (pattern.endPort ?? pattern.port) + 1];
+  const named = (receiver?.pod.ports ?? []).filter(({ name }) => name === pattern.port);
+  return named.flatMap(({ port }) => [port, port + 1]);
+}

@@ -1,0 +1,49 @@
+import { Command, InvalidArgumentError, Option } from "commander";
+import { END_FORMS, parseEndName } from "../../cluster/end_name.ts";
+import { readPorts, withInput } from "../../input/options.ts";
+import type { Run } from "../../program.ts";
+
+export const EXPLAIN_FORMATS = ["table", "json"] as const;
+
+const EXAMPLES = `
+Examples:
+  drawbridge policy explain -f manifests/ --from shop/deployment/web --to service/shop/api --port 80
+  drawbridge policy explain -f manifests/ --from 203.0.113.7 --to shop/web-0 --port 8080/TCP -o json
+`;
+
+/** `policy explain`: why one end may reach another or not. */
+export function explainCommand(run: Run): Command {
+  return withInput(new Command("explain"))
+    .description("why a connection is allowed or denied, from end to end; without --port, all that is allowed")
+    .addOption(new Option("--from <end>", END_FORMS).argParser(readSource).makeOptionMandatory())
+    .addOption(new Option("--to <end>", END_FORMS).argParser(readEnd).makeOptionMandatory())
+    .addOption(
+      new Option("--port <port>", "such as 80/TCP, 53/UDP or icmp; of a Service its own").argParser(readTraffic),
+    )
+    .addOption(new Option("-o, --output <format>", "how to print it").choices(EXPLAIN_FORMATS).default("table"))
+    .addHelpText("after", EXAMPLES)
+    .action(async (options: unknown) => {
+      const { runExplain } = await import("./run.ts");
+      run.end(await runExplain(run.io, options));
+    });
+}
+
+/** @throws InvalidArgumentError */
+export function readEnd(text: string): string {
+  if (parseEndName(text) === undefined) throw new InvalidArgumentError(`expected ${END_FORMS}.`);
+  return text;
+}
+
+/** @throws InvalidArgumentError */
+export function readSource(text: string): string {
+  if (parseEndName(readEnd(text))?.type === "service")
+    throw new InvalidArgumentError("a Service sends nothing; name the pods or the workload.");
+  return text;
+}
+
+function readTraffic(text: string): { readonly protocol: string; readonly port?: number } {
+  if (text.toLowerCase() === "icmp") return { protocol: "ICMP" };
+  const [first, ...others] = readPorts(text);
+  if (first === undefined || others.length > 0) throw new InvalidArgumentError("expected one port, such as 80/TCP.");
+  return first;
+}

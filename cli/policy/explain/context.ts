@@ -1,0 +1,62 @@
+import type { Address, Family } from "../../../kernel/ip/address.ts";
+import { familyOf } from "../../../kernel/ip/address.ts";
+import type { Pod } from "../../../policyd/cluster/model.ts";
+import { podClasses } from "../../../policyd/policy/pod_class.ts";
+import type { Cluster } from "../../cluster/cluster.ts";
+import { nodeAddress, podAddress } from "../../cluster/cluster.ts";
+import type { Host } from "../../cluster/find_end.ts";
+import { hostName, nodeOf } from "../../cluster/find_end.ts";
+import { serviceObjects } from "../../cluster/service_objects.ts";
+import { ServiceWorlds } from "../../cluster/service_world.ts";
+
+/** Of more than these only some are judged: those that policies can tell apart. */
+const MOST_HOSTS = 16;
+
+/** Names of nodes on which it makes a difference for a pod to be. */
+export type NodesThatMatter = "all" | ReadonlySet<string>;
+
+/** A cluster with all that ways through it are found by. */
+export class ExplainContext {
+  readonly cluster: Cluster;
+  readonly worlds: ServiceWorlds;
+  #classes: ReadonlyMap<string, number> | undefined;
+
+  /** @throws DrawbridgeError ERR_INPUT as serviceObjects */
+  constructor(cluster: Cluster) {
+    this.cluster = cluster;
+    this.worlds = new ServiceWorlds(cluster, serviceObjects(cluster));
+  }
+
+  /** The address a host has in a family, real or standing in; undefined where it has none of that family. */
+  addressOf(host: Host, family: Family): Address | undefined {
+    if (host.type === "pod") return podAddress(this.cluster, host.pod, family);
+    if (host.type === "node") return nodeAddress(this.cluster, host.name, family);
+    return familyOf(host.address) === family ? host.address : undefined;
+  }
+
+  /**
+   * All of some hosts or, of many, two of each kind that policies tell apart, which stand for the others.
+   *
+   * @param matters the nodes on which a pod is of another kind than elsewhere
+   */
+  few<T>(all: readonly T[], hostOf: (one: T) => Host, matters: NodesThatMatter): readonly T[] {
+    if (all.length <= MOST_HOSTS) return all;
+    const seen = new Map<string, number>();
+    return all.filter((one) => {
+      const host = hostOf(one);
+      const node = nodeOf(host) ?? "";
+      const kind = host.type === "pod" ? this.#classOf(host.pod) : hostName(host);
+      const key = matters === "all" || matters.has(node) ? `${kind} on ${node}` : kind;
+      const count = seen.get(key) ?? 0;
+      seen.set(key, count + 1);
+      return count < 2;
+    });
+  }
+
+  #classOf(pod: Pod): string {
+    this.#classes ??= new Map(
+      podClasses(this.cluster.index).flatMap(({ pods }, i) => pods.map((key) => [key, i] as const)),
+    );
+    return `class ${this.#classes.get(pod.key) ?? pod.key}`;
+  }
+}

@@ -1,0 +1,107 @@
+import type { Direction } from "../../../policyd/policy/flow.ts";
+import { failureText } from "../../../policyd/policy/failure_text.ts";
+import type {
+  ClusterRuleMatch,
+  Decision,
+  EndVerdict,
+  Failure,
+  NearMiss,
+  RuleMatch,
+} from "../../../policyd/policy/verdict.ts";
+import type { FieldPath } from "../../../policyd/source/documents.ts";
+import type { Manifest } from "../../input/manifests.ts";
+import type { DecisionReport, EndReport, NearestReport, Place, PolicyReport, RuleReport } from "./explanation.ts";
+
+type Manifests = ReadonlyMap<string, Manifest>;
+type PolicyKind = "NetworkPolicy" | "ClusterNetworkPolicy";
+
+/** What the policies of one end say, with the files and lines of the rules. */
+export function endReport(
+  manifests: Manifests,
+  direction: Direction,
+  { isAllowed, decision, passed, isolatedBy, nearest }: EndVerdict,
+  judgedAs: string | null,
+): EndReport {
+  return {
+    allowed: isAllowed,
+    judgedAs,
+    decision: decisionReport(manifests, direction, decision),
+    passed: passed.map((rule) => clusterRuleReport(manifests, direction, rule)),
+    isolatedBy: isolatedBy.map((key) => policyReport(manifests, `NetworkPolicy ${key}`)),
+    nearest: nearest === undefined ? null : nearestReport(manifests, direction, nearest),
+  };
+}
+
+/** A policy and where it begins. */
+export function policyReport(manifests: Manifests, policy: string, path: FieldPath = []): PolicyReport {
+  return { policy, ...placeOf(manifests, policy, path) };
+}
+
+function decisionReport(manifests: Manifests, direction: Direction, decision: Decision): DecisionReport {
+  if (decision.type === "rule") {
+    return { type: "rule", rule: ruleReport(manifests, direction, "NetworkPolicy", decision.rule) };
+  }
+  if (decision.type === "cluster rule") {
+    return { type: "rule", rule: clusterRuleReport(manifests, direction, decision.rule) };
+  }
+  return decision;
+}
+
+function ruleReport(manifests: Manifests, direction: Direction, kind: PolicyKind, match: RuleMatch): RuleReport {
+  const policy = `${kind} ${match.policy}`;
+  const path = pathText(direction, kind, match);
+  return { policy, path, ...placeOf(manifests, policy, ["spec", direction, match.rule]) };
+}
+
+function clusterRuleReport(manifests: Manifests, direction: Direction, rule: ClusterRuleMatch): RuleReport {
+  const { tier, priority, action, name, unreadable, tiedWith } = rule;
+  return {
+    ...ruleReport(manifests, direction, "ClusterNetworkPolicy", rule),
+    tier,
+    priority,
+    action,
+    ...(name === undefined ? {} : { name }),
+    ...(unreadable === undefined ? {} : { unreadable }),
+    ...(tiedWith.length === 0 ? {} : { tiedWith }),
+  };
+}
+
+const OF_PORTS: ReadonlySet<Failure["type"]> = new Set([
+  "protocol",
+  "port",
+  "named port",
+  "named port of an ipBlock",
+  "ICMP has no ports",
+  "no valid port",
+]);
+
+/** Its line is that of what does not fit: the peer or, where that fits, the port. */
+function nearestReport(manifests: Manifests, direction: Direction, miss: NearMiss): NearestReport {
+  const rule = ["spec", direction, miss.rule] as const;
+  const isAboutPort = miss.failed.every(({ type }) => OF_PORTS.has(type));
+  const [list, index] = isAboutPort ? (["ports", miss.port] as const) : ([peersKey(direction), miss.peer] as const);
+  const policy = `NetworkPolicy ${miss.policy}`;
+  const path: FieldPath = index === undefined ? rule : [...rule, list, index];
+  return {
+    ...ruleReport(manifests, direction, "NetworkPolicy", miss),
+    ...placeOf(manifests, policy, path),
+    failed: miss.failed.map((failure) => ({ type: failure.type, text: failureText(failure) })),
+  };
+}
+
+/** The places in the object as it was written: `egress[0].to[1], ports[0]`. */
+function pathText(direction: Direction, kind: PolicyKind, { rule, peer, port }: RuleMatch): string {
+  const ports = kind === "NetworkPolicy" ? "ports" : "protocols";
+  const ofPeer = peer === undefined ? "" : `.${peersKey(direction)}[${peer}]`;
+  const ofPort = port === undefined ? "" : `${ofPeer === "" ? "." : ", "}${ports}[${port}]`;
+  return `${direction}[${rule}]${ofPeer}${ofPort}`;
+}
+
+function peersKey(direction: Direction): "to" | "from" {
+  return direction === "egress" ? "to" : "from";
+}
+
+function placeOf(manifests: Manifests, policy: string, path: FieldPath): Partial<Place> {
+  const manifest = manifests.get(policy);
+  return manifest === undefined ? {} : { file: manifest.file, line: manifest.lineOf(path) };
+}

@@ -1,0 +1,49 @@
+import type { Address } from "../../../kernel/ip/address.ts";
+import type { Service } from "../../../policyd/cluster/model.ts";
+import { ownerOf, UNKNOWN_NODE } from "../../cluster/cluster.ts";
+import type { Host } from "../../cluster/find_end.ts";
+import { nodeOf } from "../../cluster/find_end.ts";
+import type { ExplainContext } from "./context.ts";
+
+const ZONE_LABEL = "topology.kubernetes.io/zone";
+/** Nodes with endpoints differ in nothing but their endpoints. */
+const MOST_NODES = 16;
+
+/**
+ * On which nodes a packet of a source may first meet the Services' rules: its own, that of the address it is sent to, or
+ * where any may be, those that can differ in what they do with it.
+ */
+export function entryNodes(context: ExplainContext, source: Host, destination: Address): readonly string[] {
+  const own = nodeOf(source);
+  if (own !== undefined) return [own];
+  const owner = ownerOf(context.cluster, destination);
+  if (owner?.type === "node") return [owner.key];
+  const services = [...context.worlds.objects.services.values()].filter((service) => hasAddress(service, destination));
+  return nodesThatMatter(context, services);
+}
+
+/** The nodes with endpoints of some Services, and of those without one for each zone. */
+export function nodesThatMatter({ cluster, worlds }: ExplainContext, services: readonly Service[]): readonly string[] {
+  const keys = new Set(services.map(({ key }) => key));
+  const slices = worlds.objects.endpointSlices.filter(({ namespace, serviceName }) =>
+    keys.has(`${namespace}/${serviceName}`),
+  );
+  const hosting = new Set(slices.flatMap(({ endpoints }) => endpoints.flatMap(({ nodeName }) => nodeName ?? [])));
+  // Pods on no node yet are with a sender on no node yet.
+  if (hosting.has(UNKNOWN_NODE)) return [UNKNOWN_NODE];
+  const others = new Map<string, string>();
+  for (const { name, labels } of cluster.store.nodes.values()) {
+    const zone = labels[ZONE_LABEL] ?? "";
+    if (!hosting.has(name) && !others.has(zone)) others.set(zone, name);
+  }
+  const all = [...[...hosting].sort().slice(0, MOST_NODES), ...others.values()];
+  return all.length === 0 ? [UNKNOWN_NODE] : all;
+}
+
+function hasAddress({ clusterIps, externalIps, loadBalancerIngress }: Service, address: Address): boolean {
+  return (
+    clusterIps.includes(address) ||
+    externalIps.includes(address) ||
+    loadBalancerIngress.some((ingress) => ingress.address === address)
+  );
+}

@@ -1,0 +1,169 @@
+import type { Family } from "../../../kernel/ip/address.ts";
+import { familyOf } from "../../../kernel/ip/address.ts";
+import type { Traffic } from "../../../policyd/policy/flow.ts";
+import type { Host, HostsEnd, ServiceEnd } from "../../cluster/find_end.ts";
+import { flowEndOf, hostName } from "../../cluster/find_end.ts";
+import { serviceReport } from "../../service/report.ts";
+import type { ServiceReport } from "../../service/report.ts";
+import { connectionText } from "../connections/connection_set.ts";
+import { changingPorts } from "./changing_ports.ts";
+import type { ExplainContext } from "./context.ts";
+import type { Case, EndpointReport, Explanation } from "./explanation.ts";
+import { judgeWay, withoutNearest } from "./judge.ts";
+import type { Outcome } from "./merge.ts";
+import { mergeOutcomes } from "./merge.ts";
+import { nodesThatMatterTo } from "./nodes_that_matter.ts";
+import type { ExplainQuestion } from "./question.ts";
+import { remarksOn } from "./remarks.ts";
+import { connectionsOf, trafficParts } from "./traffic_part.ts";
+import { familiesBetween, headlessHosts, waysToHost, waysToService } from "./targets.ts";
+import type { Way } from "./way.ts";
+import { directWay, missingPod, stoppedWay } from "./way.ts";
+
+/**
+ * Why a connection is allowed or not: every way it may take, by each pod of a workload, each address family and each
+ * endpoint of a Service, judged at both ends. Ways with one answer and the same reasons are one case.
+ *
+ * @throws DrawbridgeError ERR_OBJECT for a Service that is a name alone
+ */
+export function explain(context: ExplainContext, question: ExplainQuestion): Explanation {
+  const { from, to, traffic } = question;
+  const isToService = to.type === "service";
+  const sources = context.few(from.hosts, (host) => host, nodesThatMatterTo(context, to));
+  const target = (isToService ? headlessHosts(context, to) : undefined) ?? to;
+  const outcomes =
+    target === "nobody"
+      ? sources.map((source) => stoppedOutcome(context, source, "headless, and no endpoint is ready", question))
+      : sources.flatMap((source) => outcomesFor(context, source, target, question));
+  const merged = mergeOutcomes(outcomes);
+  // Asked about everything, what is allowed is what people look for.
+  const cases = traffic === undefined ? merged.toSorted((a, b) => Number(b.allowed) - Number(a.allowed)) : merged;
+  const allowed = cases.filter((one) => one.allowed).length;
+  const isAllowed = traffic === undefined ? allowed > 0 : allowed === cases.length && allowed > 0;
+  return {
+    allowed: isAllowed,
+    partly: traffic !== undefined && allowed > 0 && !isAllowed,
+    from: endpointReport(from, sources),
+    to: isToService ? serviceEndReport(to, cases) : endpointReport(to, destinationsOf(context, from, to)),
+    port: traffic?.port ?? null,
+    protocol: traffic?.protocol ?? null,
+    services: serviceReports(context, isToService, outcomes),
+    cases,
+    remarks: remarksOn(context, question, outcomes),
+  };
+}
+
+function outcomesFor(
+  context: ExplainContext,
+  source: Host,
+  target: HostsEnd | ServiceEnd,
+  question: ExplainQuestion,
+): readonly Outcome[] {
+  const { from, to, traffic } = question;
+  const unknownSource = missingPod(context, source);
+  if (unknownSource !== undefined) return [stoppedOutcome(context, source, unknownSource, question)];
+  if (target.type === "service") {
+    const asked = traffic === undefined ? target.service.ports : [traffic];
+    return asked.flatMap((one) => {
+      const { protocol, port } = one;
+      const known: Traffic = port === undefined ? { protocol } : { protocol, port };
+      return waysToService(context, source, target, known).map((way) =>
+        outcomeOf(context, way, to.name, portsOf(way, known)),
+      );
+    });
+  }
+  // Of the pods of one workload the question is what they may send to each other: itself a pod always reaches.
+  const isAmongOthers = from.hosts.length > 1;
+  const destinations = destinationsOf(context, from, target).filter(
+    (one) => !isAmongOthers || hostName(one) !== hostName(source),
+  );
+  const pinned = target.address ?? from.address;
+  return destinations.flatMap((destination) => {
+    const unknown = missingPod(context, destination);
+    if (unknown !== undefined) return stoppedOutcome(context, source, unknown, question);
+    const families = familiesBetween(context, source, destination, pinned === undefined ? undefined : familyOf(pinned));
+    if (traffic === undefined) return everythingBetween(context, source, destination, families);
+    return waysToHost(context, source, destination, traffic, families).map((way) =>
+      outcomeOf(context, way, to.name, portsOf(way, traffic)),
+    );
+  });
+}
+
+function destinationsOf(context: ExplainContext, from: HostsEnd, { hosts }: HostsEnd): readonly Host[] {
+  return context.few(hosts, (host) => host, nodesThatMatterTo(context, from));
+}
+
+/** Everything two hosts may send each other, in parts with one reason. */
+function everythingBetween(
+  context: ExplainContext,
+  source: Host,
+  destination: Host,
+  families: readonly (Family | undefined)[],
+): readonly Outcome[] {
+  const { cluster } = context;
+  const ends = { source: flowEndOf(source), destination: flowEndOf(destination) };
+  return families.flatMap((family) => {
+    const parts = [...trafficParts((protocol) => changingPorts(cluster.index, ends, protocol))].map((part) => {
+      const way = directWay(source, destination, part.traffic, family);
+      return { part, outcome: outcomeOf(context, way, hostName(destination), []) };
+    });
+    const groups = Map.groupBy(parts, ({ outcome }) => JSON.stringify(withoutNearest(outcome.judged.reasons)));
+    return [...groups.values()].flatMap((group): readonly Outcome[] => {
+      const [first] = group;
+      if (first === undefined) return [];
+      const { judged } = first.outcome;
+      // Of several ports each has a nearest miss of its own.
+      const reasons = group.length === 1 ? judged.reasons : withoutNearest(judged.reasons);
+      const connections = connectionText(connectionsOf(group.map(({ part }) => part))).split(",");
+      return [{ ...first.outcome, judged: { ...judged, reasons }, connections }];
+    });
+  });
+}
+
+function outcomeOf(context: ExplainContext, way: Way, target: string, connections: readonly string[]): Outcome {
+  return { way, judged: judgeWay(context.cluster, way, target), connections };
+}
+
+function stoppedOutcome(
+  context: ExplainContext,
+  source: Host,
+  because: string,
+  { to, traffic }: ExplainQuestion,
+): Outcome {
+  const way = stoppedWay(source, because);
+  return outcomeOf(context, way, to.name, traffic === undefined ? ["all"] : portsOf(way, traffic));
+}
+
+/** The port as the destination has it. */
+function portsOf({ arrival, steps }: Way, traffic: Traffic): readonly string[] {
+  const port = arrival?.ingress.port ?? steps.at(-1)?.packet.destinationPort ?? traffic.port;
+  return [port === undefined ? "ICMP" : `${port}/${traffic.protocol}`];
+}
+
+function serviceReports(
+  { cluster, worlds }: ExplainContext,
+  isToService: boolean,
+  outcomes: readonly Outcome[],
+): readonly ServiceReport[] {
+  // Of a packet that another node's Services take, its own node's have nothing to say.
+  const steps = new Set(outcomes.flatMap(({ way }) => way.steps.slice(-1)));
+  const reports = new Map<string, ServiceReport>();
+  for (const { node, verdict } of steps) {
+    if (verdict.kind === "pass" && !isToService && verdict.nearMisses.length === 0) continue;
+    const report = serviceReport(cluster, { node, verdict }, worlds.objects.derived, false);
+    const key = JSON.stringify({ ...report, nodes: [] });
+    const nodes = new Set([...(reports.get(key)?.nodes ?? []), ...report.nodes]);
+    reports.set(key, { ...report, nodes: [...nodes].sort() });
+  }
+  return [...reports.values()];
+}
+
+/** A Service's endpoints, as far as the ways lead to any. */
+function serviceEndReport({ name }: ServiceEnd, cases: readonly Case[]): EndpointReport {
+  const hosts = [...new Set(cases.flatMap((one) => (one.egress === null ? [] : one.to)))];
+  return { name, type: "service", hosts, count: hosts.length };
+}
+
+function endpointReport({ name, type, hosts }: HostsEnd, judged: readonly Host[]): EndpointReport {
+  return { name, type, hosts: judged.map(hostName), count: hosts.length };
+}

@@ -1,0 +1,107 @@
+import type { Family } from "../../../kernel/ip/address.ts";
+import { evaluatePolicy } from "../../../policyd/policy/evaluate.ts";
+import type { ImpossibleFlow, JudgedFlow } from "../../../policyd/policy/verdict.ts";
+import type { Cluster } from "../../cluster/cluster.ts";
+import { UNKNOWN_NODE } from "../../cluster/cluster.ts";
+import type { SourceReport } from "../../service/report.ts";
+import { sourceReport } from "../../service/report.ts";
+import { hostName } from "../../cluster/find_end.ts";
+import { endReport } from "./end_report.ts";
+import type { EndReport } from "./explanation.ts";
+import type { Arrival, Way } from "./way.ts";
+
+/** The answer for one way, without the names of its ends: equal for ways with the same reasons. */
+export interface Reasons {
+  readonly allowed: boolean;
+  readonly stopped: string | null;
+  readonly egress: EndReport | null;
+  readonly ingress: EndReport | null;
+}
+
+/** A way and what becomes of it. */
+export interface JudgedWay {
+  readonly from: string;
+  readonly to: string;
+  /** Undefined where no address is known. */
+  readonly family: Family | undefined;
+  readonly source: SourceReport | undefined;
+  /** The node whose address the destination sees. */
+  readonly maskedBy: string | undefined;
+  readonly reasons: Reasons;
+  /** What the evaluator said at the source and at the destination; nothing where it was not asked. */
+  readonly flows: readonly JudgedFlow[];
+}
+
+/** @param target what the destination was called, for ways that come to none */
+export function judgeWay(cluster: Cluster, way: Way, target: string): JudgedWay {
+  const base = { from: hostName(way.source), family: undefined, source: undefined, maskedBy: undefined, flows: [] };
+  if (way.arrival !== undefined) return { ...base, ...judgeArrival(cluster, way.arrival, way.steps.at(-1)?.node) };
+  const sent = way.steps.at(-1)?.packet;
+  const isKnown = sent !== undefined && cluster.standIns.ownerOf(sent.destination) === undefined;
+  const stopped = way.stopped ?? stepText(way);
+  return { ...base, to: target, family: isKnown ? way.family : undefined, reasons: { ...NOTHING_ASKED, stopped } };
+}
+
+type Judged = Pick<JudgedWay, "to" | "reasons"> & Partial<JudgedWay>;
+
+/** @param node whose Services it went through last */
+function judgeArrival({ index, manifests }: Cluster, arrival: Arrival, node: string | undefined): Judged {
+  const { destination, egress, ingress, masquerade } = arrival;
+  const to = hostName(destination);
+  const atSource = evaluatePolicy(index, egress);
+  const atDestination = egress === ingress ? atSource : evaluatePolicy(index, ingress);
+  if (atSource.kind === "impossible") return { to, reasons: impossible(atSource) };
+  if (atDestination.kind === "impossible") return { to, reasons: impossible(atDestination) };
+  const isKnown = [atSource.source, atSource.destination].some(({ address }) => address !== undefined);
+  const isMasked = masquerade?.masqueraded === true && node !== undefined && node !== UNKNOWN_NODE;
+  return {
+    to,
+    family: isKnown ? atSource.family : undefined,
+    source: masquerade && sourceReport(masquerade),
+    maskedBy: isMasked ? `node/${node}` : undefined,
+    reasons: {
+      allowed: atSource.egress.isAllowed && atDestination.ingress.isAllowed,
+      stopped: null,
+      egress: endReport(manifests, "egress", atSource.egress, sentTo(arrival)),
+      ingress: endReport(manifests, "ingress", atDestination.ingress, seenFrom(arrival)),
+    },
+    flows: [atSource, atDestination],
+  };
+}
+
+const NOTHING_ASKED: Reasons = Object.freeze({ allowed: false, stopped: null, egress: null, ingress: null });
+
+/** How a Service ended it. */
+function stepText({ steps }: Way): string | null {
+  const verdict = steps.at(-1)?.verdict;
+  if (verdict?.kind === "reject") return "refused by the Service";
+  return verdict?.kind === "drop" ? "dropped by the Service" : null;
+}
+
+/** What the source's policies are asked about, where a Service of another node translates it later. */
+function sentTo({ via, egress }: Arrival): string | null {
+  if (via === undefined) return null;
+  return `to ${hostName(via)}${egress.port === undefined ? "" : ` port ${egress.port}`}/${egress.protocol}`;
+}
+
+/** Which source the destination's policies see where its address was replaced on the way. */
+function seenFrom({ egress, ingress, masquerade }: Arrival): string | null {
+  if (masquerade?.masqueraded !== true || masquerade.because === "hairpin" || egress.source.type === "node")
+    return null;
+  return ingress.source.type === "node"
+    ? "endpoint on another node: seen from the node that puts its address in"
+    : "endpoint on the same node: seen from the source itself";
+}
+
+function impossible({ reason }: ImpossibleFlow): Reasons {
+  const because =
+    reason.type === "no common family"
+      ? "the ends have no addresses of one family"
+      : `${reason.pod} has finished, and its address may be another pod's`;
+  return { ...NOTHING_ASKED, stopped: `cannot be sent: ${because}` };
+}
+
+/** The answer without the rule that comes nearest to another one. */
+export function withoutNearest({ egress, ingress, ...rest }: Reasons): Reasons {
+  return { ...rest, egress: egress && { ...egress, nearest: null }, ingress: ingress && { ...ingress, nearest: null } };
+}

@@ -1,0 +1,60 @@
+import type { Case } from "./explanation.ts";
+import type { JudgedWay } from "./judge.ts";
+import type { Way } from "./way.ts";
+
+/** What was found out about one way. */
+export interface Outcome {
+  readonly way: Way;
+  readonly judged: JudgedWay;
+  /** What of the question it answers, as the destination has it. */
+  readonly connections: readonly string[];
+}
+
+/** Puts together what has one answer and the same reasons, in the order in which it is first found. */
+export function mergeOutcomes(outcomes: readonly Outcome[]): readonly Case[] {
+  const alike = Map.groupBy(outcomes, ({ judged: { reasons, source }, connections }) =>
+    JSON.stringify([reasons, source, connections]),
+  );
+  return [...alike.values()].flatMap(casesOf);
+}
+
+/** Outcomes that are alike, as few cases in which every source stands for every destination. */
+function casesOf(outcomes: readonly Outcome[]): readonly Case[] {
+  const pairs = Map.groupBy(outcomes, ({ judged: { from, to } }) => JSON.stringify([from, to]));
+  const rows = new Map<string, { readonly to: string[]; readonly all: Outcome[] }>();
+  for (const all of pairs.values()) {
+    const [first] = all;
+    if (first === undefined) continue;
+    const key = JSON.stringify([first.judged.from, familiesOf(all)]);
+    const row = rows.get(key) ?? { to: [], all: [] };
+    row.to.push(first.judged.to);
+    row.all.push(...all);
+    rows.set(key, row);
+  }
+  const blocks = Map.groupBy(rows.values(), ({ to, all }) => JSON.stringify([to, familiesOf(all)]));
+  return [...blocks.values()].flatMap((block) => caseOf(block.flatMap(({ all }) => all)) ?? []);
+}
+
+function caseOf(outcomes: readonly Outcome[]): Case | undefined {
+  const [first] = outcomes;
+  if (first === undefined) return undefined;
+  const { reasons, source } = first.judged;
+  const judged = outcomes.map((outcome) => outcome.judged);
+  const nodes = [...new Set(judged.flatMap(({ maskedBy }) => maskedBy ?? []))].sort();
+  return {
+    allowed: reasons.allowed,
+    from: [...new Set(judged.map(({ from }) => from))],
+    to: [...new Set(judged.map(({ to }) => to))],
+    families: familiesOf(outcomes),
+    connections: first.connections,
+    source: source === undefined ? null : { ...source, nodes },
+    stopped: reasons.stopped,
+    egress: reasons.egress,
+    ingress: reasons.ingress,
+  };
+}
+
+function familiesOf(outcomes: readonly Outcome[]): Case["families"] {
+  const found = new Set(outcomes.map(({ judged }) => judged.family));
+  return ([4, 6] as const).filter((family) => found.has(family)).map((family) => `IPv${family}` as const);
+}

@@ -1,0 +1,29 @@
+import type { Service } from "../../../policyd/cluster/model.ts";
+import type { End, Host } from "../../cluster/find_end.ts";
+import { hostAt, nodeOf } from "../../cluster/find_end.ts";
+import type { ExplainContext, NodesThatMatter } from "./context.ts";
+
+/**
+ * Where it makes a difference for a pod to be when it talks to an end: on the nodes that are part of the end, themselves or
+ * by pods of the host's network, since a pod and its node are never kept apart (POL-07); on any, for a Service that takes
+ * endpoints by their nodes.
+ */
+export function nodesThatMatterTo(context: ExplainContext, end: End): NodesThatMatter {
+  return end.type === "service" ? ofService(context, end.service) : nodesOf(end.hosts);
+}
+
+function ofService({ cluster, worlds }: ExplainContext, service: Service): NodesThatMatter {
+  const policies = [service.internalTrafficPolicy, service.externalTrafficPolicy];
+  const slices = worlds.objects.endpointSlices.filter(
+    ({ namespace, serviceName }) => namespace === service.namespace && serviceName === service.name,
+  );
+  const endpoints = slices.flatMap((slice) => slice.endpoints);
+  const isNarrowed = endpoints.some(({ zoneHints, nodeHints }) => zoneHints !== undefined || nodeHints !== undefined);
+  if (policies.includes("Local") || isNarrowed) return "all";
+  return nodesOf(endpoints.map(({ addresses }) => hostAt(cluster, addresses[0])));
+}
+
+function nodesOf(hosts: readonly Host[]): ReadonlySet<string> {
+  const isNode = (host: Host): boolean => host.type === "node" || (host.type === "pod" && host.pod.hostNetwork);
+  return new Set(hosts.filter(isNode).flatMap((host) => nodeOf(host) ?? []));
+}

@@ -1,0 +1,101 @@
+import { printable } from "../../../policyd/log/line.ts";
+import { foldLine } from "../../output/fold.ts";
+import { serviceTexts } from "../../service/print.ts";
+import type { Style } from "../../style.ts";
+import { endLines } from "./end_text.ts";
+import type { Case, EndpointReport, Explanation } from "./explanation.ts";
+
+const LABEL_WIDTH = 10;
+/** Of more names the first are told and how many there are. */
+const MOST_NAMES = 6;
+
+/** An explanation in words, folded to the width of the screen. */
+export function explanationText(explanation: Explanation, style: Style, columns: number): string {
+  const { cases, services, remarks } = explanation;
+  const [only] = cases;
+  const isSimple = cases.length === 1 && services.length === 0 && only !== undefined && isWhole(only, explanation);
+  const families = isSimple ? familiesText(only) : "";
+  const blocks = [
+    foldLine(headText(explanation, families, style), columns, 0, 2) + (isSimple ? caseLines(only, style, columns) : ""),
+    ...serviceTexts(services, style, columns),
+    ...(isSimple ? [] : cases.map((one) => caseText(one, explanation, { style, columns }))),
+    ...(remarks.length === 0
+      ? []
+      : [remarks.map((remark) => foldLine(`Note: ${printable(remark)}.`, columns, 0, 6)).join("")]),
+  ];
+  return blocks.join("\n");
+}
+
+/** Whether a case is about all of the two ends, as the first line says already. */
+function isWhole({ from, to }: Case, question: Explanation): boolean {
+  return from.length === question.from.hosts.length && to.length === question.to.hosts.length;
+}
+
+function familiesText({ families }: Case): string {
+  return families.length === 0 ? "" : `, ${families.join(" and ")}`;
+}
+
+function headText(explanation: Explanation, families: string, style: Style): string {
+  const { allowed, partly, from, to, port, protocol, cases } = explanation;
+  const ends = `${style.strong(printable(from.name))} to ${style.strong(printable(to.name))}`;
+  if (protocol === null) {
+    const connections = new Set(cases.filter((one) => one.allowed).flatMap((one) => one.connections));
+    return `${ends}: ${allowed ? style.good([...connections].join(", ")) : style.bad("nothing is allowed")}`;
+  }
+  const answer = allowed ? style.good("allowed") : style.bad(partly ? "denied in part" : "denied");
+  return `${ends}, ${port === null ? protocol : `port ${port}/${protocol}`}${families}: ${answer}`;
+}
+
+interface Sheet {
+  readonly style: Style;
+  readonly columns: number;
+}
+
+function caseText(one: Case, { from, to, cases }: Explanation, { style, columns }: Sheet): string {
+  const answer = one.allowed ? style.good("allowed") : style.bad("denied");
+  const destination = to.type === "service" ? "every endpoint" : to.name;
+  const ends = `${endText(one.from, from, from.name)} to ${endText(one.to, to, destination)}`;
+  const head = `${ends}, ${connectionsText(one, cases)}${familiesText(one)}: ${answer}`;
+  return foldLine(head, columns, 0, 2) + caseLines(one, style, columns);
+}
+
+function caseLines({ source, stopped, egress, ingress }: Case, style: Style, columns: number): string {
+  const lines: (readonly [string, string])[] = [];
+  if (source !== null) {
+    const nodes = source.nodes.length === 0 ? "" : `: ${namesText(source.nodes)}`;
+    lines.push(["NAT", `${source.because}${nodes}`]);
+  }
+  for (const [label, end] of [
+    ["egress", egress],
+    ["ingress", ingress],
+  ] as const) {
+    if (end === null) continue;
+    for (const [i, text] of endLines(end, style).entries()) lines.push([i === 0 ? label : "", text]);
+  }
+  const reason = stopped === null ? "" : foldLine(stopped, columns, 2, 4);
+  return reason + lines.map(([label, text]) => labelled(label, text, columns)).join("");
+}
+
+function labelled(label: string, text: string, columns: number): string {
+  const folded = foldLine(text, columns, LABEL_WIDTH, LABEL_WIDTH + 2);
+  return `  ${label.padEnd(LABEL_WIDTH - 2)}${folded.slice(LABEL_WIDTH)}`;
+}
+
+/** What is denied beside what is allowed is everything else, which nobody wants to read as ranges. */
+function connectionsText(one: Case, all: readonly Case[]): string {
+  if (one.connections.length === 1 && one.connections[0] === "all") return "everything";
+  const isRest = !one.allowed && one.connections.length > 2 && all.filter(({ allowed }) => !allowed).length === 1;
+  return isRest ? "everything else" : one.connections.join(", ");
+}
+
+/** The hosts of a case, all of an end's by one word. */
+function endText(hosts: readonly string[], end: EndpointReport, all: string): string {
+  return hosts.length > 1 && hosts.length === end.hosts.length ? printable(all) : namesText(hosts);
+}
+
+function namesText(names: readonly string[]): string {
+  const shown = names.slice(0, MOST_NAMES).map(printable);
+  if (names.length > MOST_NAMES) return `${shown.join(", ")} and ${names.length - MOST_NAMES} more`;
+  const last = shown.pop() ?? "";
+  return shown.length === 0 ? last : `${shown.join(", ")} and ${last}`;
+}

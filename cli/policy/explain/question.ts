@@ -1,0 +1,9 @@
+import type { Traffic } from "../../../policyd/policy/flow.ts";
+import type { End, HostsEnd } from "../../cluster/find_end.ts";
+
+/** A connection that is asked about; without traffic, everything between its ends. */
+export interface ExplainQuestion {
+  readonly from: HostsEnd;
+  readonly to: End;
+  readonly traffic: Traffic | undefined;
+}

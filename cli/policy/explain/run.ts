@@ -1,0 +1,43 @@
+import * as v from "valibot";
+import { clusterOf } from "../../cluster/cluster.ts";
+import { endNameOf } from "../../cluster/end_name.ts";
+import { findEnd } from "../../cluster/find_end.ts";
+import { ExitCode } from "../../exit_code.ts";
+import { inputEntries } from "../../input/input_schema.ts";
+import { loadManifests } from "../../input/load.ts";
+import type { Io } from "../../io.ts";
+import { styleOf } from "../../style.ts";
+import { EXPLAIN_FORMATS } from "./command.ts";
+import { ExplainContext } from "./context.ts";
+import { explain } from "./explain.ts";
+import { explanationText } from "./print.ts";
+
+const optionsSchema = v.object({
+  ...inputEntries,
+  from: v.string(),
+  to: v.string(),
+  port: v.optional(
+    v.union([
+      v.object({ protocol: v.picklist(["TCP", "UDP", "SCTP"]), port: v.number() }),
+      v.object({ protocol: v.literal("ICMP") }),
+    ]),
+  ),
+  output: v.picklist(EXPLAIN_FORMATS),
+});
+
+/** @throws DrawbridgeError as loadManifests, and ERR_OBJECT for names that are not among the objects */
+export async function runExplain(io: Io, options: unknown): Promise<ExitCode> {
+  const { from, to, port, output, ...input } = v.parse(optionsSchema, options);
+  const { manifests } = await loadManifests(io, input);
+  const context = new ExplainContext(clusterOf(manifests));
+  const source = findEnd(context.cluster, endNameOf(from), new Map());
+  if (source.type === "service") throw new RangeError("a Service is no source");
+  const destination = findEnd(context.cluster, endNameOf(to), context.worlds.objects.services);
+  const explanation = explain(context, { from: source, to: destination, traffic: port });
+  const text =
+    output === "json"
+      ? `${JSON.stringify(explanation, null, 2)}\n`
+      : explanationText(explanation, styleOf(io.out), io.out.columns);
+  io.out.write(text);
+  return explanation.allowed ? ExitCode.YES : ExitCode.NO;
+}

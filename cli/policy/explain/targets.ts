@@ -1,0 +1,126 @@
+import type { Address, Family } from "../../../kernel/ip/address.ts";
+import { DrawbridgeError } from "../../../kernel/error.ts";
+import type { Protocol, Service } from "../../../policyd/cluster/model.ts";
+import type { FlowEnd, Traffic } from "../../../policyd/policy/flow.ts";
+import { familiesOf } from "../../../policyd/policy/party.ts";
+import type { HostsEnd, Host, ServiceEnd } from "../../cluster/find_end.ts";
+import { flowEndOf, hostAt, hostName } from "../../cluster/find_end.ts";
+import type { ExplainContext } from "./context.ts";
+import { nodesThatMatter } from "./entry_nodes.ts";
+import type { Way } from "./way.ts";
+import { directWay, stoppedWay, waysToAddress } from "./way.ts";
+
+const FAMILIES: readonly Family[] = [4, 6];
+
+/** A port that is asked about. */
+export interface PortTraffic {
+  readonly protocol: Protocol;
+  readonly port: number;
+}
+
+/** The ways from one host to another; to a node also by the node ports of Services. */
+export function waysToHost(
+  context: ExplainContext,
+  source: Host,
+  destination: Host,
+  traffic: Traffic,
+  families: readonly (Family | undefined)[],
+): readonly Way[] {
+  if (destination.type !== "node" || traffic.port === undefined) {
+    return families.map((family) => directWay(source, destination, traffic, family));
+  }
+  const { protocol, port } = traffic;
+  const ways = families.flatMap((family) => {
+    const address = context.addressOf(destination, family ?? 4);
+    return address === undefined ? [] : waysToAddress(context, source, address, { protocol, port });
+  });
+  return ways.length > 0 ? ways : [directWay(source, destination, traffic, undefined)];
+}
+
+/**
+ * The families a connection between two hosts may have: that of the address it was asked by, else all in common;
+ * undefined where files give neither an address.
+ */
+export function familiesBetween(
+  { cluster }: ExplainContext,
+  source: Host,
+  destination: Host,
+  pinned: Family | undefined,
+): readonly (Family | undefined)[] {
+  if (pinned !== undefined) return [pinned];
+  const ends: { readonly source: FlowEnd; readonly destination: FlowEnd } = {
+    source: flowEndOf(source),
+    destination: flowEndOf(destination),
+  };
+  const families = familiesOf(cluster.index, ends);
+  // Without one in common the evaluator says so itself.
+  return families === undefined || families.length === 0 ? [undefined] : families;
+}
+
+/** The ways from a host to a port of a Service, by each address of it that the host would use. */
+export function waysToService(
+  context: ExplainContext,
+  source: Host,
+  { service, address }: ServiceEnd,
+  traffic: Traffic,
+): readonly Way[] {
+  if (traffic.port === undefined)
+    return [stoppedWay(source, "Services carry TCP, UDP and SCTP: nothing answers an echo request")];
+  const { protocol, port } = traffic;
+  const frontends =
+    address === undefined ? frontendsFor(context, source, service, { protocol, port }) : [{ address, port }];
+  const ways = frontends.flatMap((one) => waysToAddress(context, source, one.address, { protocol, port: one.port }));
+  return ways.length > 0 ? ways : [stoppedWay(source, "the source has no address in a family of the Service")];
+}
+
+/** What is inside of the cluster takes the cluster IP, what is outside a balancer's address or an external one, else a node port. */
+function frontendsFor(
+  context: ExplainContext,
+  source: Host,
+  service: Service,
+  { protocol, port }: PortTraffic,
+): readonly { readonly address: Address; readonly port: number }[] {
+  const clusterIps = service.clusterIps.map((address) => ({ address, port }));
+  if (source.type !== "outside") return clusterIps;
+  const virtual = service.loadBalancerIngress.filter(({ ipMode }) => ipMode === "VIP").map(({ address }) => address);
+  const external = [...virtual, ...service.externalIps].map((address) => ({ address, port }));
+  if (external.length > 0) return external;
+  const nodePort = service.ports.find((one) => one.protocol === protocol && one.port === port)?.nodePort;
+  if (nodePort === undefined) return clusterIps;
+  return nodesThatMatter(context, [service]).flatMap((name) =>
+    FAMILIES.flatMap((family) => {
+      const address = context.addressOf({ type: "node", name }, family);
+      return address === undefined ? [] : [{ address, port: nodePort }];
+    }),
+  );
+}
+
+/**
+ * The pods a headless Service's name leads to: there is no address of its own, and ports stay as they are.
+ *
+ * @returns undefined for any other Service
+ * @throws DrawbridgeError ERR_OBJECT for an ExternalName, whose name leads elsewhere
+ */
+export function headlessHosts(
+  { cluster, worlds }: ExplainContext,
+  { service, name }: ServiceEnd,
+): HostsEnd | "nobody" | undefined {
+  if (service.type === "ExternalName") {
+    throw new DrawbridgeError(
+      "ERR_OBJECT",
+      `${name} is an ExternalName, a name in DNS alone; ask about the address it leads to`,
+    );
+  }
+  if (!service.isHeadless) return undefined;
+  const hosts = new Map<string, Host>();
+  for (const slice of worlds.objects.endpointSlices) {
+    if (slice.namespace !== service.namespace || slice.serviceName !== service.name) continue;
+    for (const { isReady, addresses } of slice.endpoints) {
+      const [address] = addresses;
+      const host = hostAt(cluster, address);
+      if (isReady || service.publishNotReadyAddresses) hosts.set(hostName(host), host);
+    }
+  }
+  const [first, ...others] = hosts.values();
+  return first === undefined ? "nobody" : { type: "workload", name, hosts: [first, ...others], address: undefined };
+}

@@ -1,0 +1,43 @@
+import type { Protocol } from "../../../policyd/cluster/model.ts";
+import type { Traffic } from "../../../policyd/policy/flow.ts";
+import type { ConnectionSet, PortRange } from "../connections/connection_set.ts";
+import { LAST_PORT, ofPorts, PORT_PROTOCOLS, rangesWhere } from "../connections/connection_set.ts";
+
+/** Traffic that nothing tells apart, with one of it to ask about. */
+export interface TrafficPart {
+  readonly traffic: Traffic;
+  /** Undefined for ICMP. */
+  readonly ports: PortRange | undefined;
+}
+
+/**
+ * All traffic, in parts.
+ *
+ * @param changesOf the ports of a protocol at which an answer may change
+ */
+export function* trafficParts(changesOf: (protocol: Protocol) => readonly number[]): Generator<TrafficPart> {
+  for (const protocol of PORT_PROTOCOLS) {
+    const starts = [...new Set([1, ...changesOf(protocol)])].filter((port) => port >= 1 && port <= LAST_PORT);
+    starts.sort((a, b) => a - b);
+    for (const [i, first] of starts.entries()) {
+      const last = (starts[i + 1] ?? LAST_PORT + 1) - 1;
+      yield { traffic: { protocol, port: first }, ports: { first, last } };
+    }
+  }
+  yield { traffic: { protocol: "ICMP" }, ports: undefined };
+}
+
+/** The connections that some parts make up. */
+export function connectionsOf(parts: readonly TrafficPart[]): ConnectionSet {
+  const rangesOf = (protocol: Protocol): readonly PortRange[] => {
+    const own = parts.flatMap(({ traffic, ports }) =>
+      traffic.protocol === protocol && ports !== undefined ? [ports] : [],
+    );
+    const points = own.flatMap(({ first, last }) => [first, last + 1]);
+    return rangesWhere(points, (port) => own.some(({ first, last }) => first <= port && port <= last));
+  };
+  return ofPorts(
+    rangesOf,
+    parts.some(({ ports }) => ports === undefined),
+  );
+}

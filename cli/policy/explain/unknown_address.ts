@@ -1,0 +1,69 @@
+import type { Direction, Traffic } from "../../../policyd/policy/flow.ts";
+import type { IndexedRule } from "../../../policyd/policy/indexed_policy.ts";
+import { fitsPort } from "../../../policyd/policy/match.ts";
+import type { PolicyIndex } from "../../../policyd/policy/policy_index.ts";
+import type { Decision, JudgedFlow, Party } from "../../../policyd/policy/verdict.ts";
+
+/** A rule for addresses that was asked about a pod or a node of which the input has none. */
+export interface UnknownAddress {
+  /** `NS/POD` or `node/NAME` */
+  readonly host: string;
+  /** Kind and key. */
+  readonly policy: string;
+  readonly direction: Direction;
+  readonly rule: number;
+}
+
+/** The rules that might have said something else, had the address been known. */
+export function unknownAddresses(
+  index: PolicyIndex,
+  direction: Direction,
+  flow: JudgedFlow,
+  traffic: Traffic,
+): readonly UnknownAddress[] {
+  const [own, other] = direction === "egress" ? [flow.source, flow.destination] : [flow.destination, flow.source];
+  const profile = own.type === "pod" ? index.pods.get(own.key)?.subject?.profile[direction] : undefined;
+  if (other.type === "outside" || other.address !== undefined || profile === undefined) return [];
+  const host = nameOf(other);
+  const destination = index.pods.get(flow.destination.type === "pod" ? flow.destination.key : "")?.pod;
+  const mayFit = ({ peers, ports }: IndexedRule): boolean =>
+    (peers ?? []).some(({ type }) => type === "addresses") &&
+    (ports ?? [undefined]).some(
+      (port) =>
+        port === undefined ||
+        fitsPort(port, traffic, { pod: destination, party: flow.destination, address: undefined, subject: undefined }),
+    );
+  const asked = askedTiers(flow[direction].decision);
+  const cluster = [...(asked.admin ? profile.admin : []), ...(asked.baseline ? profile.baseline : [])];
+  const found = [
+    ...cluster.map(({ policy, rules }) => ({ policy: `ClusterNetworkPolicy ${policy.key}`, rules })),
+    ...(asked.network ? profile.isolating : []).map(({ policy, rules }) => ({
+      policy: `NetworkPolicy ${policy.key}`,
+      rules,
+    })),
+  ];
+  return found.flatMap(({ policy, rules }) =>
+    rules[direction].filter(mayFit).map((rule) => ({ host, policy, direction, rule: rule.index })),
+  );
+}
+
+/** What another rule could still change: tiers after the one that decided are not asked, and rules that allow add up. */
+function askedTiers(decision: Decision): Readonly<Record<"admin" | "network" | "baseline", boolean>> {
+  switch (decision.type) {
+    case "exempt":
+      return { admin: false, network: false, baseline: false };
+    case "rule":
+      return { admin: true, network: false, baseline: false };
+    case "isolated":
+      return { admin: true, network: true, baseline: false };
+    case "default":
+      return { admin: true, network: true, baseline: true };
+    case "cluster rule":
+      return { admin: true, network: false, baseline: decision.rule.tier === "Baseline" };
+  }
+}
+
+function nameOf(party: Exclude<Party, { readonly type: "outside" }>): string {
+  if (party.type === "pod") return party.key;
+  return party.pod ?? `node/${party.name ?? "unknown"}`;
+}

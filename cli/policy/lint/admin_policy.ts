@@ -1,0 +1,91 @@
+import { stringify } from "yaml";
+import { judge } from "../../../policyd/cluster/gate.ts";
+import { at, listAt, textAt } from "./raw.ts";
+
+/** What v1alpha2 has of elements of a list at most (v1alpha1 had 100). */
+const MOST_ELEMENTS = 25;
+const HIGHEST_PRIORITY = 1000;
+const ACTIONS = new Map([
+  ["Allow", "Accept"],
+  ["Deny", "Deny"],
+  ["Pass", "Pass"],
+]);
+const MEMBERS = new Map([
+  ["TCP", "tcp"],
+  ["UDP", "udp"],
+  ["SCTP", "sctp"],
+]);
+
+/**
+ * An AdminNetworkPolicy or BaselineAdminNetworkPolicy of policy.networking.k8s.io/v1alpha1 as ClusterNetworkPolicies of
+ * v1alpha2, as YAML documents: Allow is Accept, the baseline is the tier Baseline, ports are protocols. A rule with more
+ * peers or ports than v1alpha2 takes becomes several that say the same, and a policy with more rules several with
+ * adjacent priorities.
+ *
+ * @returns undefined where the source is none that the gate would take after it
+ */
+export function asClusterNetworkPolicies(source: unknown): string | undefined {
+  const isBaseline = textAt(source, "kind") === "BaselineAdminNetworkPolicy";
+  const given = at(source, "spec", "priority");
+  const priority = isBaseline ? HIGHEST_PRIORITY : given;
+  const name = textAt(source, "metadata", "name");
+  if (typeof priority !== "number" || name === undefined) return undefined;
+  const ingress = listAt(source, "spec", "ingress").flatMap((rule) => convertRule(rule, "from"));
+  const egress = listAt(source, "spec", "egress").flatMap((rule) => convertRule(rule, "to"));
+  const count = Math.max(1, Math.ceil(Math.max(ingress.length, egress.length) / MOST_ELEMENTS));
+  // The highest priority of the baseline is for the last of its parts.
+  const first = isBaseline ? HIGHEST_PRIORITY - count + 1 : priority;
+  const parts = Array.from({ length: count }, (_, i) => ({
+    apiVersion: "policy.networking.k8s.io/v1alpha2",
+    kind: "ClusterNetworkPolicy",
+    metadata: { name: count === 1 ? name : `${name}-${i + 1}` },
+    spec: {
+      tier: isBaseline ? "Baseline" : "Admin",
+      priority: first + i,
+      subject: at(source, "spec", "subject"),
+      ...partOf("ingress", ingress, i),
+      ...partOf("egress", egress, i),
+    },
+  }));
+  const areAccepted = parts.every((part) => {
+    const verdict = judge(part);
+    return verdict.type === "accepted" && verdict.problems.length === 0;
+  });
+  return areAccepted ? parts.map((part) => stringify(part, { aliasDuplicateObjects: false })).join("---\n") : undefined;
+}
+
+function partOf(direction: string, rules: readonly object[], i: number): object {
+  const part = rules.slice(i * MOST_ELEMENTS, (i + 1) * MOST_ELEMENTS);
+  return part.length === 0 ? {} : { [direction]: part };
+}
+
+function convertRule(rule: unknown, key: "from" | "to"): readonly object[] {
+  const name = textAt(rule, "name");
+  const action = textAt(rule, "action") ?? "";
+  const ports = listAt(rule, "ports").map(convertPort);
+  const protocols = ports.length === 0 ? [undefined] : chunksOf(ports);
+  return chunksOf(listAt(rule, key)).flatMap((peers) =>
+    protocols.map((chunk) => ({
+      ...(name === undefined ? {} : { name }),
+      action: ACTIONS.get(action) ?? action,
+      [key]: peers,
+      ...(chunk === undefined ? {} : { protocols: chunk }),
+    })),
+  );
+}
+
+function convertPort(port: unknown): unknown {
+  const name = textAt(port, "namedPort");
+  if (name !== undefined) return { destinationNamedPort: name };
+  const [number, range] = [at(port, "portNumber"), at(port, "portRange")];
+  const [start, end] = [at(range, "start"), at(range, "end")];
+  const protocol = textAt(number ?? range, "protocol") ?? "TCP";
+  const isOne = number !== undefined || start === end;
+  const destinationPort = isOne ? { number: at(number, "port") ?? start } : { range: { start, end } };
+  return { [MEMBERS.get(protocol) ?? protocol]: { destinationPort } };
+}
+
+function chunksOf(elements: readonly unknown[]): readonly (readonly unknown[])[] {
+  const count = Math.max(1, Math.ceil(elements.length / MOST_ELEMENTS));
+  return Array.from({ length: count }, (_, i) => elements.slice(i * MOST_ELEMENTS, (i + 1) * MOST_ELEMENTS));
+}

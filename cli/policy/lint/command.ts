@@ -1,0 +1,42 @@
+import { Command, Option } from "commander";
+import { withInput } from "../../input/options.ts";
+import type { Run } from "../../program.ts";
+import { SEVERITIES } from "./finding.ts";
+
+export const LINT_FORMATS = ["table", "wide", "json", "sarif"] as const;
+
+/** `policy lint`: what policies and Services probably do not mean. */
+export function lintCommand(run: Run): Command {
+  const command = withInput(new Command("lint"), (options) => !("list" in options && options.list === true));
+  return command
+    .description("what policies and Services probably do not mean, and how to mend it")
+    .addOption(
+      new Option("--fail-on <severity>", "exit with 1 for findings at least as grave")
+        .choices(SEVERITIES)
+        .default("warning"),
+    )
+    .addOption(new Option("--only <ids>", "only these rules, such as shadowed,redundant").argParser(readIds))
+    .addOption(new Option("--ignore <ids>", "without these rules").argParser(readIds))
+    .option("--list", "print the rules and read nothing", false)
+    .addOption(new Option("-o, --output <format>", "how to print it").choices(LINT_FORMATS).default("table"))
+    .addHelpText(
+      "after",
+      `
+One finding of one object is silenced by an annotation of the object:
+  drawbridge.dev/lint-ignore: shadowed,redundant
+
+Example:
+  drawbridge policy lint -f manifests/ -R --fail-on error -o sarif
+`,
+    )
+    .action(async (options: unknown) => {
+      const { runLint } = await import("./run.ts");
+      const outcome = await runLint(run.io, options);
+      if (typeof outcome === "string") command.error(`error: ${outcome}`);
+      else run.end(outcome);
+    });
+}
+
+function readIds(text: string): readonly string[] {
+  return text.split(",").map((id) => id.trim());
+}

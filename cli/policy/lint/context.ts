@@ -1,0 +1,192 @@
+import type {
+  ClusterNetworkPolicy,
+  ClusterObject,
+  ClusterPolicyRule,
+  Kind,
+  Labels,
+  Namespace,
+  NetworkPolicy,
+  Node,
+  Pod,
+  PolicyRule,
+  Service,
+} from "../../../policyd/cluster/model.ts";
+import { nameOf } from "../../../policyd/cluster/gate.ts";
+import { frozenLabels } from "../../../policyd/cluster/name.ts";
+import type { ClusterStore } from "../../../policyd/cluster/store.ts";
+import { isFinished } from "../../../policyd/policy/address_owner.ts";
+import type { Direction } from "../../../policyd/policy/flow.ts";
+import type {
+  IndexedClusterPolicy,
+  IndexedNetworkPolicy,
+  IndexedPeer,
+  IndexedRule,
+} from "../../../policyd/policy/indexed_policy.ts";
+import type { PolicyIndex } from "../../../policyd/policy/policy_index.ts";
+import { buildPolicyIndex } from "../../../policyd/policy/policy_index.ts";
+import type { FieldPath } from "../../../policyd/source/documents.ts";
+import { storeOf } from "../../cluster/policy_objects.ts";
+import type { Manifest, Manifests } from "../../input/manifests.ts";
+import type { Place, Remark } from "./finding.ts";
+import { membersAt } from "./raw.ts";
+
+export const DIRECTIONS: readonly Direction[] = ["ingress", "egress"];
+
+/** A policy with where it stands and what it selects. */
+export interface LintedPolicy<T extends NetworkPolicy | ClusterNetworkPolicy = NetworkPolicy | ClusterNetworkPolicy> {
+  readonly manifest: Manifest;
+  readonly policy: T;
+  readonly indexed: IndexedNetworkPolicy | IndexedClusterPolicy;
+  /** Those it is for; pods of the host's network are none of them. */
+  readonly pods: readonly Pod[];
+}
+
+/** A Service with the pods its selector selects. */
+export interface LintedService {
+  readonly manifest: Manifest;
+  readonly service: Service;
+  readonly pods: readonly Pod[];
+}
+
+/** A rule of a policy that is asked, with the path to it. */
+export interface RuleSite<
+  P extends NetworkPolicy | ClusterNetworkPolicy = NetworkPolicy | ClusterNetworkPolicy,
+  R extends PolicyRule | ClusterPolicyRule = PolicyRule | ClusterPolicyRule,
+> {
+  readonly linted: LintedPolicy<P>;
+  readonly direction: Direction;
+  readonly rule: R;
+  readonly indexed: IndexedRule;
+  readonly path: FieldPath;
+}
+
+export type NetworkSite = RuleSite<NetworkPolicy, PolicyRule>;
+export type ClusterSite = RuleSite<ClusterNetworkPolicy, ClusterPolicyRule>;
+
+/** What rules look at: everything that was read, with the selectors looked up. */
+export interface LintContext {
+  readonly manifests: Manifests;
+  readonly store: ClusterStore;
+  readonly index: PolicyIndex;
+  readonly networkPolicies: readonly LintedPolicy<NetworkPolicy>[];
+  readonly clusterPolicies: readonly LintedPolicy<ClusterNetworkPolicy>[];
+  /** The rules of NetworkPolicies in the directions they isolate, policy by policy. */
+  readonly networkSites: readonly NetworkSite[];
+  /** In the order in which they are asked. */
+  readonly clusterSites: readonly ClusterSite[];
+  readonly services: readonly LintedService[];
+  /** That have not finished, without those of the host's network. */
+  readonly pods: readonly Pod[];
+  /** Those of the host's network. */
+  readonly hostPods: readonly Pod[];
+  /** Without any every policy would select nothing. */
+  readonly hasPods: boolean;
+  readonly nodes: readonly Node[];
+  /** The labels of every namespace that has an object here, by its name. */
+  readonly namespaces: ReadonlyMap<string, Labels>;
+  /** The pods of a peer; undefined where it has addresses or nodes. */
+  podsOf(peer: IndexedPeer): readonly Pod[] | undefined;
+}
+
+/** What files say, made ready for the rules. Objects that could not be read are not among it. */
+export function lintContext(manifests: Manifests): LintContext {
+  const store = storeOf(manifests.manifests.map(({ object }) => object));
+  const index = buildPolicyIndex(store);
+  const byIdentity = Map.groupBy(index.pods.values(), ({ subject }) => subject?.identity.number ?? -1);
+  const selected = (members: Uint8Array): readonly Pod[] =>
+    [...members.entries()].flatMap(([number, isIn]) =>
+      isIn === 1 ? (byIdentity.get(number) ?? []).map(({ pod }) => pod) : [],
+    );
+  const pods = [...store.pods.values()].filter((pod) => !isFinished(pod));
+  const manifestOf = new Map(manifests.manifests.map((manifest) => [nameOf(manifest.object), manifest]));
+  const policiesOf = <T extends IndexedNetworkPolicy | IndexedClusterPolicy>(
+    all: readonly T[],
+  ): readonly { manifest: Manifest; policy: T["policy"]; indexed: T; pods: readonly Pod[] }[] =>
+    all.flatMap((indexed) => {
+      const manifest = manifestOf.get(nameOf(indexed.policy));
+      return manifest === undefined
+        ? []
+        : [{ manifest, policy: indexed.policy, indexed, pods: selected(indexed.subject) }];
+    });
+  const networkPolicies = policiesOf(index.networkPolicies);
+  const clusterPolicies = policiesOf(index.clusterPolicies);
+  return {
+    manifests,
+    store,
+    index,
+    networkPolicies,
+    clusterPolicies,
+    networkSites: networkPolicies.flatMap((linted) =>
+      DIRECTIONS.filter((direction) => isolates(linted.policy, direction)).flatMap((direction) =>
+        sitesOf(linted, direction, linted.policy[direction]),
+      ),
+    ),
+    clusterSites: clusterPolicies.flatMap((linted) =>
+      DIRECTIONS.flatMap((direction) => sitesOf(linted, direction, linted.policy[direction])),
+    ),
+    services: manifestsOf(manifests, "Service").map(({ manifest, object }) => ({
+      manifest,
+      service: object,
+      pods: servicePods(manifest, object, pods),
+    })),
+    pods: pods.filter(({ hostNetwork }) => !hostNetwork),
+    hostPods: pods.filter(({ hostNetwork }) => hostNetwork),
+    hasPods: pods.length > 0,
+    nodes: [...store.nodes.values()],
+    namespaces: namespacesOf(manifests, store.namespaces),
+    podsOf: (peer) => (peer.type === "pods" ? selected(peer.members) : undefined),
+  };
+}
+
+function sitesOf<P extends NetworkPolicy | ClusterNetworkPolicy, R extends PolicyRule | ClusterPolicyRule>(
+  linted: LintedPolicy<P>,
+  direction: Direction,
+  rules: readonly R[],
+): readonly RuleSite<P, R>[] {
+  return rules.flatMap((rule, i) => {
+    const indexed = linted.indexed.rules[direction][i];
+    return indexed === undefined ? [] : [{ linted, direction, rule, indexed, path: ["spec", direction, rule.index] }];
+  });
+}
+
+/** Whether a policy isolates what it selects in a direction. */
+export function isolates({ policyTypes }: NetworkPolicy, direction: Direction): boolean {
+  return policyTypes.includes(direction === "egress" ? "Egress" : "Ingress");
+}
+
+/** The path to a peer of a rule. */
+export function peerPath({ direction, path }: RuleSite, index: number): FieldPath {
+  return [...path, direction === "egress" ? "to" : "from", index];
+}
+
+/** A remark about a field of an object. */
+export function remark(manifest: Manifest, path: FieldPath, message: string, fix: string): Remark {
+  return { place: placeOf(manifest, path), message, fix };
+}
+
+function placeOf({ object, file, lineOf, source }: Manifest, path: FieldPath): Place {
+  return { object: nameOf(object), file, line: lineOf(path), source };
+}
+
+/** The manifests of one kind. */
+export function manifestsOf<K extends Kind>(
+  { manifests }: Manifests,
+  kind: K,
+): readonly { readonly manifest: Manifest; readonly object: Extract<ClusterObject, { readonly kind: K }> }[] {
+  const isOfKind = (object: ClusterObject): object is Extract<ClusterObject, { readonly kind: K }> =>
+    object.kind === kind;
+  return manifests.flatMap((manifest) => (isOfKind(manifest.object) ? [{ manifest, object: manifest.object }] : []));
+}
+
+/** The pods behind a Service by its selector, which the model leaves to EndpointSlices; none without one. */
+function servicePods({ source }: Manifest, { namespace }: Service, pods: readonly Pod[]): readonly Pod[] {
+  const wanted = membersAt(source, "spec", "selector");
+  if (wanted.length === 0) return [];
+  return pods.filter((pod) => pod.namespace === namespace && wanted.every(([key, value]) => pod.labels[key] === value));
+}
+
+function namespacesOf({ manifests }: Manifests, known: ReadonlyMap<string, Namespace>): ReadonlyMap<string, Labels> {
+  const names = manifests.flatMap(({ object }) => ("namespace" in object ? [object.namespace] : []));
+  const implied = names.map((name): [string, Labels] => [name, frozenLabels([["kubernetes.io/metadata.name", name]])]);
+  return new Map([...implied, ...[...known.values()].map(({ name, labels }): [string, Labels] => [name, labels])]);
+}

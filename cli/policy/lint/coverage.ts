@@ -1,0 +1,113 @@
+import type { Cidr } from "../../../kernel/ip/cidr.ts";
+import { cidrContains } from "../../../kernel/ip/cidr.ts";
+import type {
+  ClusterPolicyPeer,
+  ClusterPolicyRule,
+  IpBlockPeer,
+  LabelRequirement,
+  Labels,
+  LabelSelector,
+  PodPeer,
+  PolicyPeer,
+  PolicyRule,
+} from "../../../policyd/cluster/model.ts";
+import type { PortPattern } from "../../../policyd/policy/indexed_policy.ts";
+import { selects } from "../../../policyd/policy/selector.ts";
+
+// Everything here is said by the objects' text alone, so it stays true whatever pods come. A "no" may be wrong, a "yes"
+// never: what is covered by several together counts as not covered.
+
+/** All that a selector asks for; a pair of matchLabels reads as In with one value. */
+export function requirementsOf({ matchLabels, matchExpressions }: LabelSelector): readonly LabelRequirement[] {
+  const pairs = Object.entries(matchLabels).map(([key, value]): LabelRequirement => ({
+    key,
+    operator: "In",
+    values: [value],
+  }));
+  return [...pairs, ...matchExpressions];
+}
+
+/** Whether a selector selects everything that another does; undefined selects everything. */
+export function selectorCovers(outer: LabelSelector | undefined, inner: LabelSelector | undefined): boolean {
+  const given = inner === undefined ? [] : requirementsOf(inner);
+  const asked = outer === undefined ? [] : requirementsOf(outer);
+  return asked.every((one) => given.some((other) => implies(other, one)));
+}
+
+/** Whether labels that meet the first meet the second. */
+function implies(given: LabelRequirement, asked: LabelRequirement): boolean {
+  if (given.key !== asked.key) return false;
+  switch (asked.operator) {
+    case "In":
+      return given.operator === "In" && given.values.every((value) => asked.values.includes(value));
+    case "Exists":
+      return given.operator === "In" || given.operator === "Exists";
+    case "DoesNotExist":
+      return given.operator === "DoesNotExist";
+    case "NotIn":
+      if (given.operator === "In") return !given.values.some((value) => asked.values.includes(value));
+      if (given.operator === "NotIn") return asked.values.every((value) => given.values.includes(value));
+      return given.operator === "DoesNotExist";
+  }
+}
+
+type AnyRule = Pick<PolicyRule | ClusterPolicyRule, "peers" | "ports">;
+
+/**
+ * Whether a rule allows everything that another does.
+ *
+ * @param ownLabels of the namespace both are for; of cluster-wide policies none
+ */
+export function ruleCovers(outer: AnyRule, inner: AnyRule, ownLabels: Labels | undefined): boolean {
+  return peersCover(outer.peers, inner.peers, ownLabels) && portsCover(outer.ports, inner.ports);
+}
+
+function peersCover(outer: AnyRule["peers"], inner: AnyRule["peers"], ownLabels: Labels | undefined): boolean {
+  if (outer === undefined || inner === undefined) return outer === undefined;
+  return inner.every((one) => outer.some((other) => peerCovers(other, one, ownLabels)));
+}
+
+type AnyPeer = PolicyPeer | ClusterPolicyPeer;
+
+function peerCovers(outer: AnyPeer, inner: AnyPeer, ownLabels: Labels | undefined): boolean {
+  if (outer.type === "pods") return inner.type === "pods" && podsCover(outer, inner, ownLabels);
+  if (outer.type === "ipBlock") return inner.type === "ipBlock" && blockCovers(outer, inner);
+  if (outer.type === "nodes") return inner.type === "nodes" && selectorCovers(outer.selector, inner.selector);
+  return inner.type === "networks" && inner.cidrs.every((one) => outer.cidrs.some((other) => cidrCovers(other, one)));
+}
+
+function podsCover(outer: PodPeer, inner: PodPeer, ownLabels: Labels | undefined): boolean {
+  if (!selectorCovers(outer.podSelector, inner.podSelector)) return false;
+  const [wide, narrow] = [outer.namespaceSelector, inner.namespaceSelector];
+  if (wide === undefined) return narrow === undefined;
+  if (narrow !== undefined) return selectorCovers(wide, narrow);
+  return ownLabels !== undefined && selects(wide, ownLabels);
+}
+
+function blockCovers(outer: IpBlockPeer, inner: IpBlockPeer): boolean {
+  if (!cidrCovers(outer.cidr, inner.cidr)) return false;
+  const taken = outer.except.filter((one) => cidrCovers(inner.cidr, one) || cidrCovers(one, inner.cidr));
+  return taken.every((one) => inner.except.some((other) => cidrCovers(other, one)));
+}
+
+/** Whether a prefix has all addresses of another. */
+export function cidrCovers(outer: Cidr, inner: Cidr): boolean {
+  return outer.prefixLength <= inner.prefixLength && cidrContains(outer, inner.address);
+}
+
+/** Whether ports have all that others have; undefined is every port of every protocol. */
+export function portsCover(
+  outer: readonly PortPattern[] | undefined,
+  inner: readonly PortPattern[] | undefined,
+): boolean {
+  if (outer === undefined || inner === undefined) return outer === undefined;
+  return inner.every((one) => outer.some((other) => portCovers(other, one)));
+}
+
+function portCovers(outer: PortPattern, inner: PortPattern): boolean {
+  if (outer.protocol !== inner.protocol) return false;
+  if (outer.port === undefined) return true;
+  if (typeof outer.port === "string") return outer.port === inner.port;
+  if (typeof inner.port !== "number") return false;
+  return outer.port <= inner.port && (inner.endPort ?? inner.port) <= (outer.endPort ?? outer.port);
+}

@@ -1,0 +1,48 @@
+import type { LintContext } from "./context.ts";
+
+/** The gravest first. */
+export const SEVERITIES = ["error", "warning", "info"] as const;
+
+export type Severity = (typeof SEVERITIES)[number];
+
+/** Where something is said, and of what. */
+export interface Place {
+  /** `Kind namespace/name`; empty for what is no object. */
+  readonly object: string;
+  readonly file: string;
+  /** From 1. */
+  readonly line: number;
+  /** The object as it stands in the file, where it is known. */
+  readonly source: unknown;
+}
+
+/** What a rule has to say about one place. */
+export interface Remark {
+  readonly place: Place;
+  readonly message: string;
+  /** What to do about it, in a sentence. */
+  readonly fix: string;
+  /** The object as it should be, as YAML. */
+  readonly replacement?: string;
+}
+
+/** A remark with the rule it comes from. */
+export interface Finding extends Remark {
+  readonly id: string;
+  readonly severity: Severity;
+}
+
+/** One thing that lint looks for. */
+export interface LintRule {
+  /** Stable: people name it in `--ignore` and in annotations. */
+  readonly id: string;
+  readonly severity: Severity;
+  /** What it tells, in one sentence. */
+  readonly summary: string;
+  readonly check: (context: LintContext) => readonly Remark[];
+}
+
+/** Whether a severity is at least as grave as another. */
+export function isAtLeast(severity: Severity, limit: Severity): boolean {
+  return SEVERITIES.indexOf(severity) <= SEVERITIES.indexOf(limit);
+}

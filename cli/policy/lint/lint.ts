@@ -1,0 +1,50 @@
+import type { Manifests } from "../../input/manifests.ts";
+import { lintContext } from "./context.ts";
+import type { Finding, LintRule, Place } from "./finding.ts";
+import { SEVERITIES } from "./finding.ts";
+import { textAt } from "./raw.ts";
+
+/** On an object: the ids of findings that are not told of it, with commas in between. */
+export const IGNORE_ANNOTATION = "drawbridge.dev/lint-ignore";
+
+/** What rules find in manifests, by file, line and gravity; without what an object's annotation silences. */
+export function lint(manifests: Manifests, rules: readonly LintRule[]): readonly Finding[] {
+  const context = lintContext(manifests);
+  const found = rules.flatMap(({ id, severity, check }) =>
+    check(context).map((one): Finding => ({ ...one, id, severity })),
+  );
+  const seen = new Set<string>();
+  return found
+    .filter(({ id, place }) => !silencedOn(place).includes(id))
+    .filter((finding) => {
+      const key = identityOf(finding);
+      const isNew = !seen.has(key);
+      seen.add(key);
+      return isNew;
+    })
+    .sort(byPlace);
+}
+
+/** The same for the two pods that stand for a workload's template: what is wrong with one is so with both. */
+function identityOf({ id, place: { file, line, object }, message }: Finding): string {
+  return JSON.stringify([id, file, line, object.replace(/^(Pod .*)-\d$/, "$1"), message]);
+}
+
+function silencedOn({ source }: Place): readonly string[] {
+  const annotation = textAt(source, "metadata", "annotations", IGNORE_ANNOTATION) ?? "";
+  return annotation.split(",").map((id) => id.trim());
+}
+
+function byPlace(a: Finding, b: Finding): number {
+  return (
+    compare(a.place.file, b.place.file) ||
+    a.place.line - b.place.line ||
+    SEVERITIES.indexOf(a.severity) - SEVERITIES.indexOf(b.severity) ||
+    compare(a.id, b.id) ||
+    compare(a.message, b.message)
+  );
+}
+
+function compare(a: string, b: string): number {
+  return a === b ? 0 : a < b ? -1 : 1;
+}

@@ -1,0 +1,90 @@
+import { printable } from "../../../policyd/log/line.ts";
+import { locationText } from "../../input/place.ts";
+import { formatTable } from "../../output/table.ts";
+import type { Style } from "../../style.ts";
+import type { Finding, LintRule, Place, Severity } from "./finding.ts";
+import { SEVERITIES } from "./finding.ts";
+
+/** For people: file by file, a finding with its fix below it, and behind all of them whole objects that replace others. */
+export function* lintTable(findings: readonly Finding[], columns: number, style: Style): Generator<string> {
+  for (const [file, ofFile] of Map.groupBy(findings, ({ place }) => place.file)) {
+    const rows = ofFile.flatMap(({ severity, id, place, message, fix }) => [
+      [`${place.line}`, coloured(severity, style), id, `${objectText(place)}${printable(message)}`],
+      ["", "", "", `fix: ${printable(fix)}`],
+    ]);
+    yield `${style.strong(fileText(file))}\n${formatTable(["line", "severity", "rule", "finding"], rows, columns)}\n`;
+  }
+  yield* replacements(findings);
+  yield `${countText(findings)}\n`;
+}
+
+/** A finding a line. */
+export function* lintWide(findings: readonly Finding[], columns: number, style: Style): Generator<string> {
+  const rows = findings.map(({ severity, id, place, message, fix }) => [
+    coloured(severity, style),
+    placeText(place),
+    id,
+    printable(place.object) || "-",
+    printable(message),
+    printable(fix),
+  ]);
+  if (rows.length > 0)
+    yield `${formatTable(["severity", "where", "rule", "object", "finding", "fix"], rows, columns)}\n`;
+  yield* replacements(findings);
+  yield `${countText(findings)}\n`;
+}
+
+/** A list of `{id, severity, object, file, line, message, fix}`, with `replacement` where the fix is a whole object. */
+export function lintJson(findings: readonly Finding[]): string {
+  const list = findings.map(({ id, severity, place: { object, file, line }, message, fix, replacement }) => ({
+    id,
+    severity,
+    object,
+    file,
+    line,
+    message,
+    fix,
+    ...(replacement === undefined ? {} : { replacement }),
+  }));
+  return `${JSON.stringify(list, null, 2)}\n`;
+}
+
+/** What rules there are. */
+export function rulesTable(rules: readonly LintRule[], columns: number): string {
+  const rows = rules.map(({ id, severity, summary }) => [id, severity, summary]);
+  return formatTable(["rule", "severity", "what it tells"], rows, columns);
+}
+
+function* replacements(findings: readonly Finding[]): Generator<string> {
+  for (const { place, replacement } of findings) {
+    if (replacement === undefined) continue;
+    const lines = replacement.trimEnd().split("\n").map(printable);
+    yield `# instead of ${printable(place.object)} (${placeText(place)})\n${lines.join("\n")}\n\n`;
+  }
+}
+
+function objectText({ object }: Place): string {
+  return object === "" ? "" : `${printable(object)}: `;
+}
+
+/** Where it is, as editors and terminals find it. */
+function placeText({ file, line }: Pick<Place, "file" | "line">): string {
+  return printable(locationText(file, line));
+}
+
+function fileText(file: string): string {
+  return file === "-" ? "standard input" : printable(file);
+}
+
+function coloured(severity: Severity, style: Style): string {
+  if (severity === "error") return style.bad(severity);
+  return severity === "warning" ? style.strong(severity) : severity;
+}
+
+function countText(findings: readonly Finding[]): string {
+  const counts = SEVERITIES.map((severity) => {
+    const count = findings.filter((one) => one.severity === severity).length;
+    return `${count} ${severity}${count === 1 || severity === "info" ? "" : "s"}`;
+  });
+  return findings.length === 0 ? "no findings" : counts.join(", ");
+}

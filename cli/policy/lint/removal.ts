@@ -1,0 +1,127 @@
+import type { Address } from "../../../kernel/ip/address.ts";
+import { addressPlus, parseAddress } from "../../../kernel/ip/address.ts";
+import type { ClusterNetworkPolicy, NetworkPolicy } from "../../../policyd/cluster/model.ts";
+import type { Direction, FlowEnd, FlowEnds } from "../../../policyd/policy/flow.ts";
+import { familiesOf } from "../../../policyd/policy/party.ts";
+import { podClasses } from "../../../policyd/policy/pod_class.ts";
+import type { PodEntry, PolicyIndex } from "../../../policyd/policy/policy_index.ts";
+import type { DirectionProfile, Profile } from "../../../policyd/policy/profile.ts";
+import { connectionText } from "../connections/connection_set.ts";
+import { ConnectionReader } from "../connections/connections_between.ts";
+
+type Policy = NetworkPolicy | ClusterNetworkPolicy;
+
+/** Where nothing is said about addresses, these are as good as any. */
+const ANYWHERE: readonly Address[] = ["0.0.0.0", "::"].map((text) => parseAddress(text));
+/** Further than this nobody looks for an address that is no pod's and no node's. */
+const MOST_OWNED = 64;
+/** More pairs of ends are not compared, and the policy then counts as needed. */
+const MOST_PAIRS = 100_000;
+
+/**
+ * What would change without policies, found by asking with and without them: between one or two pods of each class
+ * (podClasses), nodes, and an address of each range outside that policies tell apart.
+ */
+export class Removal {
+  #index: PolicyIndex;
+  readonly #ends: readonly FlowEnd[];
+
+  constructor(index: PolicyIndex) {
+    const chosen = podClasses(index).flatMap(({ pods }) => representatives(index, pods));
+    const keep = new Set(chosen);
+    // A small index is quick to change: nothing else in it depends on how many pods of a class there are.
+    this.#index = { ...index, pods: new Map([...index.pods].filter(([key]) => keep.has(key))) };
+    const pods = chosen.map((key): FlowEnd => ({ type: "pod", key }));
+    const nodes = [...index.nodes.keys()].map((name): FlowEnd => ({ type: "node", name }));
+    this.#ends = [...outsideOf(index).map((address): FlowEnd => ({ type: "address", address })), ...nodes, ...pods];
+  }
+
+  /** Takes a policy away for good if that changes no connection. @returns whether it did */
+  removeIfUnneeded(policy: Policy): boolean {
+    const subjects = [...this.#index.pods].filter(([, entry]) => isSubject(entry, policy)).map(([key]) => key);
+    if (subjects.length * this.#ends.length > MOST_PAIRS) return false;
+    const after = without(this.#index, policy);
+    const readers = [new ConnectionReader(this.#index), new ConnectionReader(after)];
+    const isNeeded = subjects.some((key) => this.#ends.some((end) => this.#differs(readers, key, end)));
+    if (isNeeded) return false;
+    this.#index = after;
+    return true;
+  }
+
+  #differs(readers: readonly ConnectionReader[], key: string, end: FlowEnd): boolean {
+    const pod: FlowEnd = { type: "pod", key };
+    const isItself = end.type === "pod" && end.key === key;
+    const ways: readonly FlowEnds[] = [
+      { source: pod, destination: end },
+      { source: end, destination: pod },
+      // Through a Service a pod is subject to ClusterNetworkPolicies for itself.
+      ...(isItself ? [{ source: pod, destination: end, isThroughService: true }] : []),
+    ];
+    return ways.some((ends) =>
+      (familiesOf(this.#index, ends) ?? [undefined]).some((family) => {
+        const sets = readers.map((reader) => reader.between({ ...ends, family }));
+        return new Set(sets.map((set) => (set === undefined ? "impossible" : connectionText(set)))).size > 1;
+      }),
+    );
+  }
+}
+
+/** One that is on a node, one that is on another, and a second in any case: a pod and itself, and its own node, are special. */
+function representatives({ pods }: PolicyIndex, [first, ...others]: readonly [string, ...string[]]): readonly string[] {
+  const nodeOf = (key: string): string | undefined => pods.get(key)?.pod.nodeName;
+  const second = others.find((key) => nodeOf(key) !== nodeOf(first)) ?? others[0];
+  return second === undefined ? [first] : [first, second];
+}
+
+function isSubject({ subject }: PodEntry, policy: Policy): boolean {
+  if (subject === undefined) return false;
+  return (["egress", "ingress"] as const).some((direction) => hasSay(subject.profile, direction, policy));
+}
+
+function hasSay(profile: Profile, direction: Direction, policy: Policy): boolean {
+  const { admin, isolating, baseline } = profile[direction];
+  return [...admin, ...isolating, ...baseline].some((one) => one.policy === policy);
+}
+
+function without(index: PolicyIndex, policy: Policy): PolicyIndex {
+  const known = new Map<Profile, Profile>();
+  const changed = [...index.pods].map(([key, entry]): [string, PodEntry] => {
+    const { subject } = entry;
+    if (subject === undefined || !isSubject(entry, policy)) return [key, entry];
+    const { egress, ingress } = subject.profile;
+    const profile = known.get(subject.profile) ?? {
+      egress: profileWithout(egress, policy),
+      ingress: profileWithout(ingress, policy),
+    };
+    known.set(subject.profile, profile);
+    return [key, { ...entry, subject: { ...subject, profile } }];
+  });
+  return { ...index, pods: new Map(changed) };
+}
+
+function profileWithout({ admin, isolating, baseline }: DirectionProfile, policy: Policy): DirectionProfile {
+  return {
+    admin: admin.filter((one) => one.policy !== policy),
+    isolating: isolating.filter((one) => one.policy !== policy),
+    baseline: baseline.filter((one) => one.policy !== policy),
+  };
+}
+
+/** An address of each range outside that policies tell apart: it begins where a prefix begins or behind its end. */
+function outsideOf({ networkPolicies, clusterPolicies, owners }: PolicyIndex): readonly Address[] {
+  const rules = [...networkPolicies, ...clusterPolicies].flatMap(({ rules: { egress, ingress } }) => [
+    ...egress,
+    ...ingress,
+  ]);
+  const ranges = rules.flatMap(({ peers = [] }) =>
+    peers.flatMap((peer) => (peer.type === "addresses" ? [...peer.ranges, ...peer.except] : [])),
+  );
+  const starts = ranges.flatMap(({ first, last }) => [first, addressPlus(last, 1n)]);
+  const free = [...ANYWHERE, ...starts].map((start) => {
+    let address = start;
+    for (let i = 0; address !== undefined && owners.has(address) && i < MOST_OWNED; i++)
+      address = addressPlus(address, 1n);
+    return address === undefined || owners.has(address) ? undefined : address;
+  });
+  return [...new Set(free)].filter((address) => address !== undefined);
+}

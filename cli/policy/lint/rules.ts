@@ -1,0 +1,46 @@
+import type { LintRule } from "./finding.ts";
+import { adminPolicies } from "./rules/admin_policies.ts";
+import { allowsNothing } from "./rules/allows_nothing.ts";
+import { dnsForgotten } from "./rules/dns.ts";
+import { enginesDiffer } from "./rules/engines.ts";
+import { familyForgotten } from "./rules/family.ts";
+import { exceptOutsideCidr, experimental, invalid } from "./rules/invalid.ts";
+import { notExpressible } from "./rules/not_expressible.ts";
+import { andOr, hostNetwork, peersReadAs } from "./rules/peers.ts";
+import { rulesIgnored } from "./rules/policy_types.ts";
+import { servicePort, unknownPortName } from "./rules/ports.ts";
+import { redundant } from "./rules/redundant.ts";
+import { namespaceTypo, peerSelectsNothing, selectsNothing, unknownNamespace } from "./rules/selects_nothing.ts";
+import { externalIps, nodesReachable, serviceAddress, topologyKeys } from "./rules/services.ts";
+import { shadowed } from "./rules/shadowed.ts";
+import { undefinedOrder } from "./rules/undefined_order.ts";
+
+/** Everything lint looks for. */
+export const RULES: readonly LintRule[] = [
+  invalid,
+  exceptOutsideCidr,
+  adminPolicies,
+  experimental,
+  selectsNothing,
+  peerSelectsNothing,
+  namespaceTypo,
+  unknownNamespace,
+  allowsNothing,
+  rulesIgnored,
+  shadowed,
+  redundant,
+  undefinedOrder,
+  servicePort,
+  unknownPortName,
+  serviceAddress,
+  andOr,
+  peersReadAs,
+  hostNetwork,
+  dnsForgotten,
+  familyForgotten,
+  enginesDiffer,
+  notExpressible,
+  externalIps,
+  nodesReachable,
+  topologyKeys,
+];

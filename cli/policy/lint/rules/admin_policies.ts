@@ -1,0 +1,25 @@
+import { asClusterNetworkPolicies } from "../admin_policy.ts";
+import type { LintRule } from "../finding.ts";
+import { textAt } from "../raw.ts";
+
+export const adminPolicies: LintRule = {
+  id: "admin-network-policy",
+  severity: "error",
+  summary:
+    "AdminNetworkPolicy and BaselineAdminNetworkPolicy (v1alpha1) are gone: ClusterNetworkPolicy (v1alpha2) is their successor.",
+  check: ({ manifests }) =>
+    manifests.foreignPolicies.map(({ source, file, line }) => {
+      const object = `${textAt(source, "kind") ?? "policy"} ${textAt(source, "metadata", "name") ?? ""}`.trimEnd();
+      const replacement = asClusterNetworkPolicies(source);
+      const isSeveral = replacement?.includes("\n---\n") === true;
+      return {
+        place: { object, file, line, source },
+        message: "is of v1alpha1, which nothing here enforces",
+        fix:
+          replacement === undefined
+            ? "write it as ClusterNetworkPolicy of policy.networking.k8s.io/v1alpha2"
+            : `replace it by the ${isSeveral ? "ClusterNetworkPolicies below; their priorities have to be free" : "ClusterNetworkPolicy below"}`,
+        ...(replacement === undefined ? {} : { replacement }),
+      };
+    }),
+};

@@ -1,0 +1,67 @@
+import type { NetworkPolicy } from "../../../../policyd/cluster/model.ts";
+import type { Direction } from "../../../../policyd/policy/flow.ts";
+import type { LintContext, LintedPolicy, RuleSite } from "../context.ts";
+import { DIRECTIONS, isolates, remark } from "../context.ts";
+import type { LintRule, Remark } from "../finding.ts";
+import { suggestionText } from "../nearest_label.ts";
+import { judgedPeers, ownNamespace } from "../peer_state.ts";
+import { peerText } from "../words.ts";
+
+export const allowsNothing: LintRule = {
+  id: "allows-nothing",
+  severity: "warning",
+  summary: "A rule lets nobody in or out, or a policy closes a direction for which nobody has a rule.",
+  check: (context) => [
+    ...[...context.networkSites, ...context.clusterSites].flatMap((site) => emptyRule(context, site)),
+    ...context.networkPolicies.flatMap((linted) =>
+      DIRECTIONS.flatMap((direction) => closedDirection(context, linted, direction)),
+    ),
+  ],
+};
+
+function emptyRule(context: LintContext, site: RuleSite): readonly Remark[] {
+  const { linted, rule, path } = site;
+  const judged = context.hasPods ? judgedPeers(context, site) : [];
+  const own = ownNamespace(linted.policy);
+  if (judged.length > 0 && judged.every(({ state }) => state.type === "nothing")) {
+    const texts = judged.map(({ peer }) => peerText(peer, own));
+    const suggestions = judged.map(({ state }) => (state.type === "nothing" ? state.suggestion : undefined));
+    const suggestion = suggestions.find((one) => one !== undefined);
+    const fix = suggestionText(suggestion) ?? "correct the selectors, or delete the rule";
+    return [remark(linted.manifest, path, `the rule is for nobody: ${texts.join(" OR ")}`, fix)];
+  }
+  if (!isNamesForAddresses(site)) return [];
+  const names = (rule.ports ?? []).map(({ port }) => JSON.stringify(port)).join(", ");
+  const message = `the rule allows nothing: addresses have no ports called ${names}`;
+  return [remark(linted.manifest, path, message, "give the ports as numbers")];
+}
+
+/** Of a destination that is told by its address nobody knows what its ports are called (POL-31). */
+function isNamesForAddresses({ direction, rule }: RuleSite): boolean {
+  const peers = rule.peers ?? [];
+  const ports = rule.ports ?? [];
+  if (direction !== "egress" || peers.length === 0 || ports.length === 0) return false;
+  return peers.every(({ type }) => type === "ipBlock") && ports.every(({ port }) => typeof port === "string");
+}
+
+/** A type that is listed, perhaps by habit, while the policy and all others of its pods have rules for the other alone. */
+function closedDirection(
+  { index }: LintContext,
+  { manifest, policy, pods }: LintedPolicy<NetworkPolicy>,
+  direction: Direction,
+): readonly Remark[] {
+  const other = direction === "egress" ? "ingress" : "egress";
+  if (!isolates(policy, direction) || policy[direction].length > 0) return [];
+  if (!isolates(policy, other) || policy[other].length === 0) return [];
+  const areAllClosed = pods.every((pod) => {
+    const profile = index.pods.get(pod.key)?.subject?.profile[direction];
+    if (profile === undefined) return false;
+    const { admin, isolating } = profile;
+    return admin.length === 0 && isolating.every((one) => one.rules[direction].length === 0);
+  });
+  if (pods.length === 0 || !areAllClosed) return [];
+  const type = direction === "egress" ? "Egress" : "Ingress";
+  const message = `policyTypes has ${type}, and no policy of these pods has ${direction} rules: they allow no ${direction} at all`;
+  const fix = `leave ${type} out of policyTypes, or add ${direction} rules${direction === "egress" ? ", such as one for DNS" : ""}`;
+  return [remark(manifest, ["spec", "policyTypes"], message, fix)];
+}

@@ -1,0 +1,111 @@
+import { judge } from "../../../../policyd/cluster/gate.ts";
+import type { ClusterObject, NetworkPolicy, Pod, PolicyPort } from "../../../../policyd/cluster/model.ts";
+import { evaluatePolicy } from "../../../../policyd/policy/evaluate.ts";
+import type { PolicyIndex } from "../../../../policyd/policy/policy_index.ts";
+import { buildPolicyIndex } from "../../../../policyd/policy/policy_index.ts";
+import type { DirectionProfile } from "../../../../policyd/policy/profile.ts";
+import { storeOf } from "../../../cluster/policy_objects.ts";
+import type { LintContext } from "../context.ts";
+import { isolates, remark } from "../context.ts";
+import type { LintRule } from "../finding.ts";
+import { namesText } from "../words.ts";
+
+const DNS_PORT = 53;
+const DNS_LABEL = "k8s-app";
+const DNS_NAMES = ["kube-dns", "coredns"];
+
+/** What stands for the cluster's DNS where the files do not have it: as every distribution labels it. */
+const STAND_IN = {
+  apiVersion: "v1",
+  kind: "Pod",
+  metadata: { namespace: "kube-system", name: "kube-dns", labels: { [DNS_LABEL]: "kube-dns" } },
+  spec: {
+    containers: [
+      {
+        ports: [
+          { name: "dns", protocol: "UDP", containerPort: DNS_PORT },
+          { name: "dns-tcp", protocol: "TCP", containerPort: DNS_PORT },
+        ],
+      },
+    ],
+  },
+};
+
+export const dnsForgotten: LintRule = {
+  id: "dns-forgotten",
+  severity: "warning",
+  summary: "Pods may send to others, and not to the cluster's DNS: names do not resolve for them.",
+  check: (context) => {
+    const { index, server, port } = dnsOf(context);
+    const told = new Set<DirectionProfile>();
+    return context.networkPolicies.flatMap(({ manifest, policy, pods }) => {
+      if (!isolates(policy, "egress") || policy.egress.length === 0) return [];
+      const cut = pods.filter((pod) => isWithoutDns(index, pod, server, port, told));
+      if (cut.length === 0) return [];
+      for (const pod of cut) told.add(profileOf(index, pod));
+      const names = namesText(cut.map(({ key }) => key));
+      const message = `isolates egress without port 53 to the cluster's DNS: ${names}`;
+      const where = `namespaces with kubernetes.io/metadata.name=${server.namespace}`;
+      const fix = `add an egress rule to ${where} and ports ${port}/UDP and ${port}/TCP`;
+      return [remark(manifest, ["spec", "egress"], message, fix)];
+    });
+  },
+};
+
+function profileOf(index: PolicyIndex, { key }: Pod): DirectionProfile {
+  return index.pods.get(key)?.subject?.profile.egress ?? { admin: [], isolating: [], baseline: [] };
+}
+
+/** Whether a pod has egress rules, and none of them lets it ask for names. */
+function isWithoutDns(
+  index: PolicyIndex,
+  pod: Pod,
+  server: Pod,
+  port: number,
+  told: ReadonlySet<DirectionProfile>,
+): boolean {
+  const profile = profileOf(index, pod);
+  if (profile.isolating.length === 0 || told.has(profile)) return false;
+  if (profile.isolating.some(({ policy }) => allowsByAddress(policy))) return false;
+  const ends = { source: { type: "pod", key: pod.key }, destination: { type: "pod", key: server.key } } as const;
+  const verdict = evaluatePolicy(index, { ...ends, protocol: "UDP", port });
+  return verdict.kind !== "impossible" && !verdict.egress.isAllowed;
+}
+
+/** Port 53 of addresses: a resolver outside of the cluster, or one on each node, is for the user to know. */
+function allowsByAddress({ egress }: NetworkPolicy): boolean {
+  return egress.some(
+    ({ peers, ports }) => peers?.some(({ type }) => type === "ipBlock") === true && (ports?.some(isDns) ?? true),
+  );
+}
+
+function isDns({ protocol, port, endPort }: PolicyPort): boolean {
+  if (protocol !== "UDP" || typeof port === "string") return false;
+  return port === undefined || (port <= DNS_PORT && DNS_PORT <= (endPort ?? port));
+}
+
+interface Dns {
+  readonly index: PolicyIndex;
+  readonly server: Pod;
+  /** Where its pods listen. */
+  readonly port: number;
+}
+
+function dnsOf({ services, pods, index, store }: LintContext): Dns {
+  for (const { service, pods: servers } of services) {
+    const [server] = servers.filter(({ hostNetwork }) => !hostNetwork);
+    const entry = service.ports.find(({ port, protocol }) => port === DNS_PORT && protocol === "UDP");
+    if (!DNS_NAMES.includes(service.name) || server === undefined || entry === undefined) continue;
+    const named = server.ports.find(({ name, protocol }) => name === entry.targetPort && protocol === "UDP");
+    return { index, server, port: typeof entry.targetPort === "number" ? entry.targetPort : (named?.port ?? DNS_PORT) };
+  }
+  const known = pods.find(({ labels }) => DNS_NAMES.includes(labels[DNS_LABEL] ?? ""));
+  if (known !== undefined) return { index, server: known, port: DNS_PORT };
+  const verdict = judge(STAND_IN);
+  if (verdict.type !== "accepted" || verdict.object.kind !== "Pod") throw new RangeError("the stand-in is a pod");
+  const server = verdict.object;
+  const others = [...store.pods.values()].filter(({ key }) => key !== server.key);
+  const rest = [store.namespaces, store.nodes, store.networkPolicies, store.clusterNetworkPolicies];
+  const objects = [...rest.flatMap((map): ClusterObject[] => [...map.values()]), ...others, server];
+  return { index: buildPolicyIndex(storeOf(objects)), server, port: DNS_PORT };
+}

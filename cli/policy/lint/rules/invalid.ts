@@ -1,0 +1,53 @@
+import type { ManifestProblem } from "../../../input/manifests.ts";
+import type { LintContext } from "../context.ts";
+import type { LintRule, Remark } from "../finding.ts";
+
+/** How the gate says that an exception is not inside its block. */
+const OUTSIDE_EXCEPT = /\.except\[\d+\]: .*expected a smaller range inside/;
+
+/** What cannot be read: an object the API server would refuse, a file that is no YAML. */
+export const invalid: LintRule = {
+  id: "invalid",
+  severity: "error",
+  summary: "The API server would refuse the object, or the file cannot be read; nothing is known of it.",
+  check: (context) =>
+    problemsOf(context, (problem) => !isOutsideExcept(problem)).map((problem) =>
+      remarkOn(problem, "mend it: until then no policy here can be relied on"),
+    ),
+};
+
+export const exceptOutsideCidr: LintRule = {
+  id: "except-outside-cidr",
+  severity: "error",
+  summary: "An exception of an ipBlock is not inside its cidr; the API server refuses it.",
+  check: (context) =>
+    problemsOf(context, isOutsideExcept).map((problem) =>
+      remarkOn(problem, "leave it out: addresses outside of cidr are not allowed anyway"),
+    ),
+};
+
+/** Rules that a server takes and that fail closed here: of the experimental part of the API. */
+export const experimental: LintRule = {
+  id: "experimental",
+  severity: "warning",
+  summary: "A ClusterNetworkPolicy has peers of the experimental API (domainNames); its rule fails closed (CNP-07).",
+  check: ({ manifests }) => manifests.remarks.map((problem) => remarkOn(problem, "name the addresses under networks")),
+};
+
+function isOutsideExcept({ message }: ManifestProblem): boolean {
+  return OUTSIDE_EXCEPT.test(message);
+}
+
+/** Those that no other rule tells of. */
+function problemsOf(
+  { manifests }: LintContext,
+  isMeant: (problem: ManifestProblem) => boolean,
+): readonly ManifestProblem[] {
+  const foreign = new Set(manifests.foreignPolicies.map(({ file, line }) => `${file}:${line}`));
+  return manifests.problems.filter((problem) => isMeant(problem) && !foreign.has(`${problem.file}:${problem.line}`));
+}
+
+function remarkOn({ file, line, message, source }: ManifestProblem, fix: string): Remark {
+  const [, object = "", rest = message] = /^([A-Z]\w* \S+): (.*)$/s.exec(message) ?? [];
+  return { place: { object, file, line, source }, message: rest, fix };
+}

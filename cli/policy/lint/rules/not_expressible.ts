@@ -1,0 +1,190 @@
+import type { Cidr } from "../../../../kernel/ip/cidr.ts";
+import { cidrContains, formatCidr, parseCidr } from "../../../../kernel/ip/cidr.ts";
+import type { NetworkPolicy } from "../../../../policyd/cluster/model.ts";
+import type { FieldPath } from "../../../../policyd/source/documents.ts";
+import type { ManifestProblem } from "../../../input/manifests.ts";
+import type { LintContext, LintedPolicy, NetworkSite } from "../context.ts";
+import { DIRECTIONS, peerPath, remark } from "../context.ts";
+import { cidrCovers, portsCover, requirementsOf, selectorCovers } from "../coverage.ts";
+import type { LintRule, Remark } from "../finding.ts";
+import { listAt, membersAt, textAt } from "../raw.ts";
+
+/**
+ * Fields of a NetworkPolicy at each place. The API server drops others, or refuses them where it is asked to be strict:
+ * what somebody meant by one is not in force.
+ */
+const FIELDS = {
+  spec: ["podSelector", "policyTypes", "ingress", "egress"],
+  ingress: ["from", "_from", "ports"],
+  egress: ["to", "ports"],
+  peer: ["podSelector", "namespaceSelector", "ipBlock"],
+  port: ["protocol", "port", "endPort"],
+} as const satisfies Readonly<Record<string, readonly string[]>>;
+
+/** What people mean by fields the API does not have (POL-50), by a word in the field's name. */
+const MEANT: readonly (readonly [RegExp, string, string])[] = [
+  [
+    /deny|action|drop|reject|block/i,
+    "deny",
+    "NetworkPolicy has no deny rules: use a ClusterNetworkPolicy with action Deny",
+  ],
+  [/node/i, "nodes by their labels", "use an ipBlock with the nodes' addresses, or a ClusterNetworkPolicy with nodes"],
+  [/service(?!account)/i, "Services by name", "select the pods behind the Service by their labels"],
+  [/account|identity|principal/i, "identities", "select pods by their labels; identities are a service mesh's"],
+  [/tls|http|path|method|l7/i, "TLS or HTTP", "use a service mesh or a proxy"],
+  [/gateway|proxy/i, "a common gateway", "use a service mesh or a proxy"],
+  [/fqdn|domain|host|dns/i, "names of hosts", "use an ipBlock with their addresses"],
+  [/log|audit/i, "logging", "the API has none"],
+  [/priority|order|tier/i, "an order of policies", "NetworkPolicies add up: use ClusterNetworkPolicy for an order"],
+];
+
+/** Labels that are nodes' and never pods'. */
+const NODE_LABELS = /^(kubernetes\.io\/(hostname|os|arch)$|node-role\.kubernetes\.io\/|node\.kubernetes\.io\/)/;
+const LOOPBACKS = ["127.0.0.0/8", "::1/128"].map((text) => parseCidr(text));
+
+export const notExpressible: LintRule = {
+  id: "not-expressible",
+  severity: "warning",
+  summary:
+    "Somebody expects of a NetworkPolicy what the API cannot express (POL-50): deny rules, nodes, Services, TLS, loopback.",
+  check: (context) => [
+    ...context.manifests.problems.flatMap(refusedFields),
+    ...context.networkPolicies.flatMap((linted) => [
+      ...unknownFields(linted.manifest.source).map(({ path, name }) => {
+        const { meant, fix } = meaningOf(name);
+        return remark(
+          linted.manifest,
+          path,
+          `the field ${name} is no field of NetworkPolicy and is dropped${meant}`,
+          fix,
+        );
+      }),
+      ...openDeny(linted),
+    ]),
+    ...context.networkSites.flatMap((site) => [
+      ...nodeLabels(site),
+      ...exceptAsDeny(context, site),
+      ...ownNodeOrItself(context, site),
+    ]),
+  ],
+};
+
+interface UnknownField {
+  readonly path: FieldPath;
+  readonly name: string;
+}
+
+/** The fields of a policy that the API does not have. */
+function unknownFields(source: unknown): readonly UnknownField[] {
+  const others = (path: FieldPath, known: readonly string[]): readonly UnknownField[] =>
+    membersAt(source, ...path).flatMap(([name]) => (known.includes(name) ? [] : [{ path: [...path, name], name }]));
+  const elements = (path: FieldPath): readonly FieldPath[] => listAt(source, ...path).map((_, i) => [...path, i]);
+  return [
+    ...others(["spec"], FIELDS.spec),
+    ...DIRECTIONS.flatMap((direction) =>
+      elements(["spec", direction]).flatMap((rule) => [
+        ...others(rule, FIELDS[direction]),
+        ...["from", "_from", "to"].flatMap((key) =>
+          elements([...rule, key]).flatMap((one) => others(one, FIELDS.peer)),
+        ),
+        ...elements([...rule, "ports"]).flatMap((one) => others(one, FIELDS.port)),
+      ]),
+    ),
+  ];
+}
+
+function meaningOf(name: string): { readonly meant: string; readonly fix: string } {
+  const [, what, fix] = MEANT.find(([word]) => word.test(name)) ?? [];
+  if (what === undefined || fix === undefined) return { meant: "", fix: "delete it, or correct its name" };
+  return { meant: `; NetworkPolicy cannot express ${what}`, fix };
+}
+
+/** A policy that was refused, perhaps for what is said with such a field alone. */
+function refusedFields({ file, line, message, source }: ManifestProblem): readonly Remark[] {
+  if (textAt(source, "kind") !== "NetworkPolicy") return [];
+  const name = `${textAt(source, "metadata", "namespace") ?? "default"}/${textAt(source, "metadata", "name") ?? ""}`;
+  // One problem of several of an object is enough to tell.
+  if (!message.includes("expected podSelector, namespaceSelector or both")) return [];
+  return unknownFields(source).flatMap((field) => {
+    const { meant, fix } = meaningOf(field.name);
+    if (meant === "") return [];
+    const place = { object: `NetworkPolicy ${name}`, file, line, source };
+    return [{ place, message: `the field ${field.name} is no field of NetworkPolicy${meant}`, fix }];
+  });
+}
+
+/** A policy that says by its name that it denies, and has a rule for everyone and everything. */
+function openDeny({ manifest, policy }: LintedPolicy<NetworkPolicy>): readonly Remark[] {
+  if (!/(^|[-.])(deny|block|reject|drop)([-.]|$)/.test(policy.name)) return [];
+  return DIRECTIONS.flatMap((direction) =>
+    policy[direction].flatMap(({ index, peers, ports }) => {
+      if (peers !== undefined || ports !== undefined) return [];
+      const message = `is called ${policy.name} and allows all ${direction}: rules allow, the rule {} everything`;
+      return [
+        remark(manifest, ["spec", direction, index], message, "delete the rule: a direction without rules is closed"),
+      ];
+    }),
+  );
+}
+
+function nodeLabels(site: NetworkSite): readonly Remark[] {
+  return (site.rule.peers ?? []).flatMap((peer) => {
+    if (peer.type !== "pods") return [];
+    const selectors = [peer.podSelector, peer.namespaceSelector].filter((one) => one !== undefined);
+    const found = selectors.flatMap(requirementsOf).find(({ key }) => NODE_LABELS.test(key));
+    if (found === undefined) return [];
+    const message = `${found.key} is a label of nodes; NetworkPolicy cannot express nodes by their labels`;
+    const fix = "use an ipBlock with the nodes' addresses, or a ClusterNetworkPolicy with nodes";
+    return [remark(site.linted.manifest, peerPath(site, peer.index), message, fix)];
+  });
+}
+
+/** An exception takes nothing from other rules: it is no deny (POL-25). */
+function exceptAsDeny({ networkSites }: LintContext, site: NetworkSite): readonly Remark[] {
+  const { policy } = site.linted;
+  if (site.rule.peers?.some((peer) => peer.type === "ipBlock" && peer.except.length > 0) !== true) return [];
+  const others = networkSites.filter(
+    ({ linted, direction, rule }) =>
+      direction === site.direction &&
+      linted.policy.namespace === policy.namespace &&
+      selectorCovers(linted.policy.podSelector, policy.podSelector) &&
+      portsCover(rule.ports, site.rule.ports),
+  );
+  return (site.rule.peers ?? []).flatMap((peer) => {
+    if (peer.type !== "ipBlock") return [];
+    return peer.except.flatMap((except) => {
+      const opener = others.find(({ rule }) => allowsAll(rule.peers, except));
+      if (opener === undefined) return [];
+      const where = `${opener.linted.policy.key} ${opener.direction}[${opener.rule.index}]`;
+      const message = `except ${formatCidr(except)} denies nothing: ${where} allows it`;
+      const fix = "make the same exception there; a deny for all is a ClusterNetworkPolicy's";
+      return [remark(site.linted.manifest, [...peerPath(site, peer.index), "ipBlock", "except"], message, fix)];
+    });
+  });
+}
+
+function allowsAll(peers: NetworkSite["rule"]["peers"], range: Cidr): boolean {
+  if (peers === undefined) return true;
+  return peers.some(
+    (peer) =>
+      peer.type === "ipBlock" &&
+      cidrCovers(peer.cidr, range) &&
+      !peer.except.some((one) => cidrCovers(one, range) || cidrCovers(range, one)),
+  );
+}
+
+/** The node a pod runs on, and the pod itself, are never cut off (POL-06, POL-07). */
+function ownNodeOrItself({ nodes }: LintContext, site: NetworkSite): readonly Remark[] {
+  return (site.rule.peers ?? []).flatMap((peer) => {
+    if (peer.type !== "ipBlock") return [];
+    return peer.except.flatMap((except) => {
+      const node = nodes.find(({ addresses }) => addresses.some(({ address }) => cidrContains(except, address)));
+      const isLoopback = LOOPBACKS.some((one) => cidrCovers(one, except));
+      if (node === undefined && !isLoopback) return [];
+      const what = isLoopback ? "a pod's own loopback" : `node ${node?.name ?? ""} for the pods on it`;
+      const message = `except ${formatCidr(except)} does not cut off ${what}: NetworkPolicy cannot express that`;
+      const fix = "nothing keeps a pod from itself, or its node from it";
+      return [remark(site.linted.manifest, [...peerPath(site, peer.index), "ipBlock", "except"], message, fix)];
+    });
+  });
+}

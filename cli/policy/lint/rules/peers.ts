@@ -1,0 +1,118 @@
+import type { ClusterPolicyPeer, PodPeer, PolicyPeer } from "../../../../policyd/cluster/model.ts";
+import type { LintContext, LintedPolicy, NetworkSite, RuleSite } from "../context.ts";
+import { peerPath, remark } from "../context.ts";
+import type { LintRule, Remark } from "../finding.ts";
+import { hostPodsOf, ownNamespace, subjectOf } from "../peer_state.ts";
+import { isEmptySelector, namesText, peerText } from "../words.ts";
+
+export const andOr: LintRule = {
+  id: "and-or",
+  severity: "warning",
+  summary:
+    "A namespaceSelector and a podSelector stand in two list items (OR) where one with both (AND) was probably meant.",
+  check: ({ networkSites }) =>
+    networkSites.flatMap((site) => {
+      const apart = itemsApart(site.rule.peers ?? []);
+      if (apart === undefined) return [];
+      const message = `two list items, so either is enough (OR): ${readingOf(site)}`;
+      const fix = `for pods that meet both (AND), drop the dash before the second selector: ${combined(apart)}`;
+      return [remark(site.linted.manifest, peerPath(site, apart.second.index), message, fix)];
+    }),
+};
+
+/** What a rule with selectors means, where that is easily taken for something else (POL-23). */
+export const peersReadAs: LintRule = {
+  id: "peers-read-as",
+  severity: "info",
+  summary: "How the peers of a rule are read, where one has both selectors (AND) or several have one (OR).",
+  check: ({ networkSites }) =>
+    networkSites.flatMap((site) => {
+      const peers = site.rule.peers ?? [];
+      const selectors = peers.filter(({ type }) => type === "pods");
+      const hasBoth = selectors.some((peer) => "podSelector" in peer && hasBothSelectors(peer));
+      if ((!hasBoth && selectors.length < 2) || itemsApart(peers) !== undefined) return [];
+      const message = `read as: ${readingOf(site)}`;
+      return [remark(site.linted.manifest, site.path, message, "nothing, if that is what is meant")];
+    }),
+};
+
+interface ItemsApart {
+  readonly first: PodPeer;
+  readonly second: PodPeer;
+}
+
+/** One item with a namespaceSelector alone and next to it one with a podSelector alone, both asking for something. */
+function itemsApart(peers: readonly PolicyPeer[]): ItemsApart | undefined {
+  for (const [i, second] of peers.entries()) {
+    const first = peers[i - 1];
+    if (first?.type !== "pods" || second.type !== "pods") continue;
+    const namespaces = [first, second].filter(isNamespacesAlone);
+    const pods = [first, second].filter(isPodsAlone);
+    if (namespaces.length === 1 && pods.length === 1) return { first, second };
+  }
+  return undefined;
+}
+
+function isNamespacesAlone(peer: PodPeer): boolean {
+  return peer.podSelector === undefined && peer.namespaceSelector !== undefined;
+}
+
+function isPodsAlone({ podSelector, namespaceSelector }: PodPeer): boolean {
+  // All pods of the own namespace beside those of others is what people write on purpose.
+  return namespaceSelector === undefined && podSelector !== undefined && !isEmptySelector(podSelector);
+}
+
+function hasBothSelectors({ podSelector, namespaceSelector }: PodPeer): boolean {
+  return podSelector !== undefined && namespaceSelector !== undefined;
+}
+
+function combined({ first, second }: ItemsApart): string {
+  const { podSelector } = isPodsAlone(first) ? first : second;
+  const { namespaceSelector } = isPodsAlone(first) ? second : first;
+  return peerText({ type: "pods", index: 0, podSelector, namespaceSelector }, "");
+}
+
+/** Every peer as it is read. */
+function readingOf({ linted, rule }: NetworkSite): string {
+  const own = ownNamespace(linted.policy);
+  return (rule.peers ?? []).map((peer) => peerText(peer, own)).join(" OR ");
+}
+
+export const hostNetwork: LintRule = {
+  id: "host-network",
+  severity: "warning",
+  summary:
+    "A selector is for pods of the host's network, which are their node to policies: it has no effect on them (POL-54).",
+  check: (context) => [
+    ...[...context.networkPolicies, ...context.clusterPolicies].flatMap((linted) => subjectRemarks(context, linted)),
+    ...[...context.networkSites, ...context.clusterSites].flatMap((site) => hostPeerRemarks(context, site)),
+  ],
+};
+
+function subjectRemarks(context: LintContext, { manifest, policy, pods }: LintedPolicy): readonly Remark[] {
+  const subject = subjectOf(policy);
+  const found = hostPodsOf(context, subject, ownNamespace(policy));
+  // What is for all pods is not about these.
+  const isAboutThem = subject.podSelector !== undefined && !isEmptySelector(subject.podSelector);
+  if (found.length === 0 || (!isAboutThem && pods.length > 0)) return [];
+  const names = namesText(found.map(({ key }) => key));
+  const message = `selects pods of the host's network, on which it has no effect: ${names}`;
+  const fix = "protect their ports on the node itself, or run them without hostNetwork";
+  return [remark(manifest, ["spec", policy.kind === "NetworkPolicy" ? "podSelector" : "subject"], message, fix)];
+}
+
+function hostPeerRemarks(context: LintContext, site: RuleSite): readonly Remark[] {
+  const own = ownNamespace(site.linted.policy);
+  const peers: readonly (PolicyPeer | ClusterPolicyPeer)[] = site.rule.peers ?? [];
+  return peers.flatMap((peer, i) => {
+    const looked = site.indexed.peers?.[i];
+    if (peer.type !== "pods" || looked === undefined) return [];
+    const found = hostPodsOf(context, peer, own);
+    const isAboutThem = peer.podSelector !== undefined && !isEmptySelector(peer.podSelector);
+    if (found.length === 0 || (!isAboutThem && (context.podsOf(looked) ?? []).length > 0)) return [];
+    const names = namesText(found.map(({ key }) => key));
+    const message = `the peer is for pods of the host's network, which no selector selects: ${names}`;
+    const fix = "use an ipBlock with the nodes' addresses";
+    return [remark(site.linted.manifest, peerPath(site, peer.index), message, fix)];
+  });
+}

@@ -1,0 +1,37 @@
+import type { ClusterNetworkPolicy, NetworkPolicy } from "../../../../policyd/cluster/model.ts";
+import type { LintedPolicy } from "../context.ts";
+import { DIRECTIONS, remark } from "../context.ts";
+import type { LintRule } from "../finding.ts";
+import { Removal } from "../removal.ts";
+import { isEmptySelector } from "../words.ts";
+
+export const redundant: LintRule = {
+  id: "redundant",
+  severity: "warning",
+  summary:
+    "Without the policy every connection between these pods, nodes and the outside would be the same; all that are told of may go together.",
+  check: ({ index, networkPolicies, clusterPolicies }) => {
+    const removal = new Removal(index);
+    const all: readonly LintedPolicy[] = [...networkPolicies, ...clusterPolicies];
+    // The last goes first, so that of two equal ones it is the second that is told of.
+    const gone = all.toReversed().filter(({ policy, pods }) => {
+      return pods.length > 0 && !isDefaultDeny(policy) && removal.removeIfUnneeded(policy);
+    });
+    return gone
+      .toReversed()
+      .map(({ manifest }) =>
+        remark(
+          manifest,
+          [],
+          "redundant: without it every connection is the same",
+          "delete it, unless it is for pods to come",
+        ),
+      );
+  },
+};
+
+/** What closes a whole namespace is there for pods to come, whatever others do for those that are there. */
+function isDefaultDeny(policy: NetworkPolicy | ClusterNetworkPolicy): boolean {
+  if (policy.kind === "ClusterNetworkPolicy") return false;
+  return isEmptySelector(policy.podSelector) && DIRECTIONS.every((direction) => policy[direction].length === 0);
+}

@@ -1,0 +1,85 @@
+import { formatAddress } from "../../../../kernel/ip/address.ts";
+import { cidrContains, formatCidr } from "../../../../kernel/ip/cidr.ts";
+import type { Service } from "../../../../policyd/cluster/model.ts";
+import type { LintContext } from "../context.ts";
+import { remark } from "../context.ts";
+import type { LintRule } from "../finding.ts";
+import { at } from "../raw.ts";
+import { namesText } from "../words.ts";
+
+const ENFORCE_ANNOTATION = "drawbridge.dev/enforce-source-ranges";
+
+export const externalIps: LintRule = {
+  id: "external-ips",
+  severity: "warning",
+  summary:
+    "A Service has externalIPs, by which whoever may write Services takes traffic to any address (CVE-2020-8554).",
+  check: ({ services }) =>
+    services.flatMap(({ manifest, service }) => {
+      if (service.externalIps.length === 0 || service.type === "ExternalName") return [];
+      const message = `takes traffic to ${namesText(service.externalIps.map(formatAddress))} on every node`;
+      const fix = "use type LoadBalancer; refuseExternalIPs in policyd's configuration passes them over";
+      return [remark(manifest, ["spec", "externalIPs"], message, fix)];
+    }),
+};
+
+export const nodesReachable: LintRule = {
+  id: "nodes-reachable",
+  severity: "warning",
+  summary: "loadBalancerSourceRanges do not hold for NodePorts: the nodes are reached past the load balancer (LB-21).",
+  check: ({ services }) =>
+    services.flatMap(({ manifest, service }) => {
+      const isEnforced = service.annotations[ENFORCE_ANNOTATION] === "true";
+      if (service.loadBalancerSourceRanges === undefined || isEnforced || !hasNodePorts(service, manifest.source))
+        return [];
+      const message = "everyone who reaches a node gets past loadBalancerSourceRanges by its NodePorts";
+      const fix = `set allocateLoadBalancerNodePorts: false, or the annotation ${ENFORCE_ANNOTATION}: "true"`;
+      return [remark(manifest, ["spec", "loadBalancerSourceRanges"], message, fix)];
+    }),
+};
+
+/** What an API server gives a load balancer's Service unless told not to. */
+function hasNodePorts({ type, ports }: Service, source: unknown): boolean {
+  if (type !== "LoadBalancer" || ports.length === 0) return false;
+  if (ports.some(({ nodePort }) => nodePort !== undefined)) return true;
+  return at(source, "spec", "allocateLoadBalancerNodePorts") !== false;
+}
+
+export const topologyKeys: LintRule = {
+  id: "topology-keys",
+  severity: "warning",
+  summary: "topologyKeys is gone from the API and ignored (TK-01).",
+  check: ({ services }) =>
+    services.flatMap(({ manifest }) => {
+      if (at(manifest.source, "spec", "topologyKeys") === undefined) return [];
+      const fix = "use trafficDistribution: PreferSameZone or PreferSameNode";
+      return [remark(manifest, ["spec", "topologyKeys"], "topologyKeys is ignored", fix)];
+    }),
+};
+
+export const serviceAddress: LintRule = {
+  id: "service-address",
+  severity: "warning",
+  summary:
+    "An egress ipBlock is for a Service's address; rules see packets after that, with the address of a pod (POL-27).",
+  check: (context) =>
+    context.networkSites.flatMap(({ linted, direction, rule, path }) => {
+      if (direction !== "egress") return [];
+      return (rule.peers ?? []).flatMap((peer) => {
+        if (peer.type !== "ipBlock" || hasOwners(context, peer.cidr)) return [];
+        const met = context.services.filter(({ service }) =>
+          service.clusterIps.some((one) => cidrContains(peer.cidr, one)),
+        );
+        if (met.length === 0) return [];
+        const names = namesText(met.map(({ service }) => service.key));
+        const message = `${formatCidr(peer.cidr)} has the addresses of Services (${names}), which no packet has any more when it is judged`;
+        const fix = "select the pods behind the Service by their labels";
+        return [remark(linted.manifest, [...path, "to", peer.index], message, fix)];
+      });
+    }),
+};
+
+/** Pods or nodes have addresses of the prefix: it is not for Services alone. */
+function hasOwners({ index }: LintContext, cidr: Parameters<typeof cidrContains>[0]): boolean {
+  return cidr.prefixLength === 0 || [...index.owners.keys()].some((address) => cidrContains(cidr, address));
+}

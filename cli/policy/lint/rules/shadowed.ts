@@ -1,0 +1,60 @@
+import type { ClusterNetworkPolicy } from "../../../../policyd/cluster/model.ts";
+import type { ClusterSite, LintContext, LintedPolicy, NetworkSite, RuleSite } from "../context.ts";
+import { remark } from "../context.ts";
+import { ruleCovers, selectorCovers } from "../coverage.ts";
+import type { LintRule, Remark } from "../finding.ts";
+
+export const shadowed: LintRule = {
+  id: "shadowed",
+  severity: "warning",
+  summary: "Another rule of the same policy, or of one for the same pods, covers a rule wholly.",
+  check: (context) => [...shadowedNetworkRules(context), ...shadowedClusterRules(context)],
+};
+
+/** Rules add up, so of two that cover each other the later one is told of. */
+function shadowedNetworkRules({ networkSites, namespaces }: LintContext): readonly Remark[] {
+  const byNamespace = Map.groupBy(networkSites, ({ linted }) => linted.policy.namespace);
+  return [...byNamespace].flatMap(([namespace, sites]) => {
+    const labels = namespaces.get(namespace);
+    const covers = (outer: NetworkSite, inner: NetworkSite): boolean =>
+      outer.direction === inner.direction &&
+      selectorCovers(outer.linted.policy.podSelector, inner.linted.policy.podSelector) &&
+      ruleCovers(outer.rule, inner.rule, labels);
+    return sites.flatMap((site, i) => {
+      const cover = sites.find((other, j) => i !== j && covers(other, site) && (j < i || !covers(site, other)));
+      return cover === undefined ? [] : [shadowRemark(site, cover, "allows all that this rule allows")];
+    });
+  });
+}
+
+/** The first that matches counts, so only an earlier one can take everything away. */
+function shadowedClusterRules({ clusterSites }: LintContext): readonly Remark[] {
+  return clusterSites.flatMap((site, i) => {
+    const cover = clusterSites
+      .slice(0, i)
+      .find((other) => isAskedFirst(other, site) && ruleCovers(other.rule, site.rule, undefined));
+    return cover === undefined ? [] : [shadowRemark(site, cover, "comes first, and this rule is never asked")];
+  });
+}
+
+function isAskedFirst(first: ClusterSite, second: ClusterSite): boolean {
+  if (first.direction !== second.direction) return false;
+  if (first.linted === second.linted) return true;
+  const [one, other] = [first.linted.policy, second.linted.policy];
+  return one.tier === other.tier && one.priority < other.priority && subjectCovers(one, other);
+}
+
+function subjectCovers({ subject: outer }: ClusterNetworkPolicy, { subject: inner }: ClusterNetworkPolicy): boolean {
+  return (
+    selectorCovers(outer.namespaceSelector, inner.namespaceSelector) &&
+    selectorCovers(outer.podSelector, inner.podSelector)
+  );
+}
+
+function shadowRemark(site: RuleSite, cover: RuleSite, because: string): Remark {
+  const { manifest }: LintedPolicy = cover.linted;
+  const isSame = site.linted === cover.linted;
+  const where = `${isSame ? "" : `${cover.linted.policy.key} `}${cover.direction}[${cover.rule.index}]`;
+  const message = `shadowed: ${where} (${manifest.file}:${manifest.lineOf(cover.path)}) ${because}`;
+  return remark(site.linted.manifest, site.path, message, "delete this rule, or narrow the other");
+}

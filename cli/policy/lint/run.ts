@@ -1,0 +1,77 @@
+import * as v from "valibot";
+import { nearestNames } from "../../cluster/nearest_names.ts";
+import { ExitCode } from "../../exit_code.ts";
+import { inputEntries } from "../../input/input_schema.ts";
+import { readInput, tellAll } from "../../input/load.ts";
+import type { Io } from "../../io.ts";
+import { styleOf } from "../../style.ts";
+import { LINT_FORMATS } from "./command.ts";
+import type { Finding, LintRule } from "./finding.ts";
+import { isAtLeast, SEVERITIES } from "./finding.ts";
+import { lint } from "./lint.ts";
+import { lintJson, lintTable, lintWide, rulesTable } from "./print.ts";
+import { RULES } from "./rules.ts";
+import { lintSarif } from "./sarif.ts";
+
+const ids = v.optional(v.array(v.string()), []);
+
+const optionsSchema = v.object({
+  ...inputEntries,
+  failOn: v.picklist(SEVERITIES),
+  only: ids,
+  ignore: ids,
+  list: v.boolean(),
+  output: v.picklist(LINT_FORMATS),
+});
+
+/**
+ * Input with problems is linted, too: they are findings.
+ *
+ * @returns what is wrong with the command line, or how the command ends
+ * @throws DrawbridgeError ERR_INPUT as readInput
+ */
+export async function runLint(io: Io, options: unknown): Promise<ExitCode | string> {
+  const { failOn, only, ignore, list, output, ...input } = v.parse(optionsSchema, options);
+  const unknown = [...only, ...ignore].find((id) => !RULES.some((rule) => rule.id === id));
+  if (unknown !== undefined) return unknownRule(unknown);
+  const rules = RULES.filter(({ id }) => (only.length === 0 || only.includes(id)) && !ignore.includes(id));
+  if (list) {
+    io.out.write(rulesTable(rules, io.out.columns));
+    return ExitCode.YES;
+  }
+  const manifests = await readInput(io, input);
+  tellAll(io, manifests.leftOut);
+  const findings = lint(manifests, rules);
+  for (const text of printed(findings, rules, output, io)) io.out.write(text);
+  if (manifests.problems.length > 0) {
+    io.err.write("not everything could be read, so findings about the rest may be wrong or missing\n");
+  }
+  return findings.some(({ severity }) => isAtLeast(severity, failOn)) ? ExitCode.NO : ExitCode.YES;
+}
+
+function unknownRule(id: string): string {
+  const [nearest] = nearestNames(
+    id,
+    RULES.map((rule) => rule.id),
+  );
+  const hint = nearest === undefined ? "--list prints them" : `did you mean ${nearest}?`;
+  return `${JSON.stringify(id)} is no rule; ${hint}`;
+}
+
+function printed(
+  findings: readonly Finding[],
+  rules: readonly LintRule[],
+  format: (typeof LINT_FORMATS)[number],
+  { out }: Io,
+): Iterable<string> {
+  switch (format) {
+    case "table":
+      return lintTable(findings, out.columns, styleOf(out));
+    case "wide":
+      return lintWide(findings, out.columns, styleOf(out));
+    case "json":
+      return [lintJson(findings)];
+    case "sarif":
+      return [lintSarif(findings, rules)];
+  }
+}

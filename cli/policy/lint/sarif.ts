@@ -1,0 +1,66 @@
+import { pathToFileURL } from "node:url";
+import { VERSION } from "../../version.ts";
+import type { Finding, LintRule, Severity } from "./finding.ts";
+
+const LEVELS = { error: "error", warning: "warning", info: "note" } as const satisfies Readonly<
+  Record<Severity, string>
+>;
+
+/**
+ * Findings as SARIF 2.1.0 (OASIS), which code hosts show beside the lines. The fix is a sentence and no edit, so it stands
+ * in the message.
+ *
+ * @param rules all that were asked, those without findings among them
+ */
+export function lintSarif(findings: readonly Finding[], rules: readonly LintRule[]): string {
+  const indexes = new Map(rules.map(({ id }, i) => [id, i]));
+  const log = {
+    $schema: "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json",
+    version: "2.1.0",
+    runs: [
+      {
+        tool: {
+          driver: {
+            name: "drawbridge",
+            semanticVersion: VERSION,
+            rules: rules.map(({ id, severity, summary }) => ({
+              id,
+              shortDescription: { text: summary },
+              defaultConfiguration: { level: LEVELS[severity] },
+            })),
+          },
+        },
+        results: findings.map((finding) => resultOf(finding, indexes)),
+      },
+    ],
+  };
+  return `${JSON.stringify(log, null, 2)}\n`;
+}
+
+function resultOf(
+  { id, severity, place, message, fix, replacement }: Finding,
+  indexes: ReadonlyMap<string, number>,
+): object {
+  const { object, file, line } = place;
+  return {
+    ruleId: id,
+    ruleIndex: indexes.get(id) ?? -1,
+    level: LEVELS[severity],
+    message: {
+      text: `${object === "" ? "" : `${object}: `}${message}. Fix: ${fix}.${replacement === undefined ? "" : `\n\n${replacement}`}`,
+    },
+    locations: [
+      {
+        physicalLocation: { artifactLocation: { uri: uriOf(file) }, region: { startLine: line } },
+        ...(object === "" ? {} : { logicalLocations: [{ fullyQualifiedName: object }] }),
+      },
+    ],
+  };
+}
+
+/** A path as a reference: relative ones stay so, and whoever shows them knows to what. */
+function uriOf(file: string): string {
+  if (file.startsWith("/")) return pathToFileURL(file).href;
+  const reference = file.split("/").map(encodeURIComponent).join("/");
+  return reference.includes(":") ? `./${reference}` : reference;
+}

@@ -1,0 +1,59 @@
+import { formatCidr } from "../../../kernel/ip/cidr.ts";
+import type { ClusterPolicyPeer, LabelSelector, PodPeer, PolicyPeer } from "../../../policyd/cluster/model.ts";
+import { requirementText } from "../../../policyd/policy/failure_text.ts";
+import type { PortPattern } from "../../../policyd/policy/indexed_policy.ts";
+import { requirementsOf } from "./coverage.ts";
+
+/** A selector as kubectl writes it, requirements of the same kind side by side: `app=web,tier in (a, b)`. */
+export function selectorText(selector: LabelSelector): string {
+  return requirementsOf(selector).map(requirementText).join(",");
+}
+
+/** Whether a selector selects everything. */
+export function isEmptySelector(selector: LabelSelector): boolean {
+  return requirementsOf(selector).length === 0;
+}
+
+/**
+ * Whom a peer stands for, in words (POL-23).
+ *
+ * @param own the policy's namespace
+ */
+export function peerText(peer: PolicyPeer | ClusterPolicyPeer, own: string): string {
+  switch (peer.type) {
+    case "ipBlock": {
+      const without = peer.except.length === 0 ? "" : ` without ${peer.except.map(formatCidr).join(", ")}`;
+      return `addresses in ${formatCidr(peer.cidr)}${without}`;
+    }
+    case "networks":
+      return `addresses in ${peer.cidrs.map(formatCidr).join(", ")}`;
+    case "nodes":
+      return isEmptySelector(peer.selector) ? "all nodes" : `nodes with ${selectorText(peer.selector)}`;
+    case "pods":
+      return podsText(peer, own);
+  }
+}
+
+function podsText({ podSelector, namespaceSelector }: PodPeer, own: string): string {
+  const isAny = podSelector === undefined || isEmptySelector(podSelector);
+  const pods = isAny ? "all pods" : `pods with ${selectorText(podSelector)}`;
+  if (namespaceSelector === undefined) return `${pods} in namespace ${own}`;
+  if (isEmptySelector(namespaceSelector)) return `${pods} in all namespaces`;
+  return `${pods} in namespaces with ${selectorText(namespaceSelector)}`;
+}
+
+/** A port of a rule: `80/TCP`, `8000-8080/TCP`, `"http"/TCP`, `all/UDP`. */
+export function portText({ protocol, port, endPort }: PortPattern): string {
+  const suffix = protocol === undefined ? "" : `/${protocol}`;
+  if (port === undefined) return `all${suffix}`;
+  if (typeof port === "string") return `${JSON.stringify(port)}${suffix}`;
+  return `${port}${endPort === undefined ? "" : `-${endPort}`}${suffix}`;
+}
+
+const MOST_NAMED = 3;
+
+/** Some names, and how many more there are. */
+export function namesText(names: readonly string[]): string {
+  const more = names.length - MOST_NAMED;
+  return `${names.slice(0, MOST_NAMED).join(", ")}${more > 0 ? ` and ${more} more` : ""}`;
+}

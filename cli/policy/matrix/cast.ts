@@ -1,0 +1,61 @@
+import type { ClassifiedPod } from "../connections/pair_table.ts";
+
+/** The pods of a group by their classes: as few of them as show all that pairs of the group can be. */
+export type Cast = readonly Role[];
+
+/** The pods of one class in a group: one of each node, and a second one where there is any. */
+interface Role {
+  readonly pods: readonly [ClassifiedPod, ...ClassifiedPod[]];
+  readonly byNode: ReadonlyMap<string | undefined, ClassifiedPod>;
+}
+
+export function castOf(pods: Iterable<ClassifiedPod>): Cast {
+  const roles = new Map<
+    number,
+    Role & { readonly pods: ClassifiedPod[]; readonly byNode: Map<string | undefined, ClassifiedPod> }
+  >();
+  for (const pod of pods) {
+    const role = roles.get(pod.classNumber);
+    if (role === undefined) roles.set(pod.classNumber, { pods: [pod], byNode: new Map([[pod.nodeName, pod]]) });
+    else if (!role.byNode.has(pod.nodeName)) {
+      role.pods.push(pod);
+      role.byNode.set(pod.nodeName, pod);
+    } else if (role.pods.length === 1) role.pods.push(pod);
+  }
+  return [...roles.values()];
+}
+
+/**
+ * Pairs of two casts that stand for all others: of each two roles, a pair of pods that are strangers to each other, and where
+ * it matters a pod with its own node. A pod is paired with itself only where there is no other.
+ */
+export function forEachPair(
+  from: Cast,
+  to: Cast,
+  visit: (source: ClassifiedPod, destination: ClassifiedPod) => void,
+): void {
+  const isAlone = onlyPod(from) !== undefined && onlyPod(to) !== undefined;
+  for (const a of from) {
+    for (const b of to) {
+      const [source, destination] = [a.pods[0], b.pods[0]];
+      if (source.isHostNetwork && !destination.isHostNetwork) {
+        for (const pod of besideNode(source, b)) visit(source, pod);
+      } else if (destination.isHostNetwork && !source.isHostNetwork) {
+        for (const pod of besideNode(destination, a)) visit(pod, destination);
+      } else if (source !== destination || isAlone) visit(source, destination);
+      else if (b.pods[1] !== undefined) visit(source, b.pods[1]);
+    }
+  }
+}
+
+/** The pod of a group that has but one. */
+export function onlyPod([role, ...more]: Cast): ClassifiedPod | undefined {
+  return more.length === 0 && role?.pods.length === 1 ? role.pods[0] : undefined;
+}
+
+/** A pod on the node that a pod of the host's network is taken for, and one elsewhere, as far as there are. */
+function besideNode({ nodeName }: ClassifiedPod, { pods, byNode }: Role): readonly ClassifiedPod[] {
+  const here = nodeName === undefined ? undefined : byNode.get(nodeName);
+  const elsewhere = pods.find((pod) => nodeName === undefined || pod.nodeName !== nodeName);
+  return [here, elsewhere].filter((pod) => pod !== undefined);
+}

@@ -1,0 +1,20 @@
+import { Command, Option } from "commander";
+import { GROUPINGS } from "../../cluster/group.ts";
+import { readPorts, withInput } from "../../input/options.ts";
+import type { Run } from "../../program.ts";
+
+export const MATRIX_FORMATS = ["table", "wide", "json", "csv", "dot", "mermaid"] as const;
+
+/** `policy matrix`: who may send what to whom. */
+export function matrixCommand(run: Run): Command {
+  return withInput(new Command("matrix"))
+    .description("who may send what to whom")
+    .addOption(new Option("--by <what>", "one line for each of these").choices(GROUPINGS).default("workload"))
+    .addOption(new Option("--port <list>", "only about these ports, such as 80/TCP,53/UDP").argParser(readPorts))
+    .addOption(new Option("-o, --output <format>", "how to print it").choices(MATRIX_FORMATS).default("table"))
+    .addHelpText("after", "\nExample:\n  drawbridge policy matrix -f manifests/ -R --by namespace\n")
+    .action(async (options: unknown) => {
+      const { runMatrix } = await import("./run.ts");
+      run.end(await runMatrix(run.io, options));
+    });
+}

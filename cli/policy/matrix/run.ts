@@ -1,0 +1,69 @@
+import * as v from "valibot";
+import { buildPolicyIndex } from "../../../policyd/policy/policy_index.ts";
+import { GROUPINGS } from "../../cluster/group.ts";
+import { storeOf } from "../../cluster/policy_objects.ts";
+import { ExitCode } from "../../exit_code.ts";
+import { inputEntries } from "../../input/input_schema.ts";
+import { loadManifests } from "../../input/load.ts";
+import type { Io } from "../../io.ts";
+import { writeAll } from "../../output/write_all.ts";
+import { formatDot, formatMermaid } from "../../output/graph.ts";
+import { MATRIX_FORMATS } from "./command.ts";
+import type { Matrix, PortQuestion } from "./matrix.ts";
+import { matrixOf } from "./matrix.ts";
+import { cellText } from "./cell.ts";
+import { formatList } from "./list.ts";
+import { formatGrid, matrixCsv, matrixGraph, matrixJson, matrixWide } from "./print.ts";
+
+const optionsSchema = v.object({
+  ...inputEntries,
+  by: v.picklist(GROUPINGS),
+  port: v.optional(v.array(v.object({ protocol: v.picklist(["TCP", "UDP", "SCTP"]), port: v.number() })), []),
+  output: v.picklist(MATRIX_FORMATS),
+});
+
+/** @throws DrawbridgeError as loadManifests */
+export async function runMatrix(io: Io, options: unknown): Promise<ExitCode> {
+  const { by, port: ports, output, ...input } = v.parse(optionsSchema, options);
+  const { manifests } = await loadManifests(io, input);
+  const index = buildPolicyIndex(storeOf(manifests.map(({ object }) => object)));
+  const matrix = matrixOf(index, by);
+  if (output === "table") writeTable(io, matrix, ports);
+  else writeAll(io.out, printed(matrix, ports, output, io.out.columns));
+  return ExitCode.YES;
+}
+
+/** For people: a grid where it fits, else a list. */
+function writeTable(io: Io, matrix: Matrix, ports: readonly PortQuestion[]): void {
+  if (matrix.groups.length === 0) {
+    io.err.write("no pods\n");
+    return;
+  }
+  const textOf = cellText(ports);
+  const grid = formatGrid(matrix, textOf, io.out.columns);
+  io.out.write(grid ?? formatList(matrix, textOf, io.out.columns));
+  const isAnyLeftOut = matrix.groups.some(({ pods: [pod, ...more] }) => pod.hostNetwork && more.length === 0);
+  if (grid === undefined && isAnyLeftOut) {
+    io.err.write("not listed: a pod and the network of its own node, which no NetworkPolicy keeps apart\n");
+  }
+}
+
+function printed(
+  matrix: Matrix,
+  ports: readonly PortQuestion[],
+  format: Exclude<(typeof MATRIX_FORMATS)[number], "table">,
+  columns: number,
+): Iterable<string> {
+  switch (format) {
+    case "wide":
+      return matrixWide(matrix, ports, columns);
+    case "json":
+      return matrixJson(matrix, ports);
+    case "csv":
+      return matrixCsv(matrix, ports);
+    case "dot":
+      return [formatDot(matrixGraph(matrix, ports))];
+    case "mermaid":
+      return [formatMermaid(matrixGraph(matrix, ports))];
+  }
+}

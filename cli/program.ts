@@ -1,0 +1,83 @@
+import { Command, CommanderError } from "commander";
+import { DrawbridgeError } from "../kernel/error.ts";
+import { completionCommand } from "./completion/command.ts";
+import { COMPLETE, formatCompletion } from "./completion/protocol.ts";
+import { ExitCode } from "./exit_code.ts";
+import type { Io } from "./io.ts";
+import { diffCommand } from "./policy/diff/command.ts";
+import { dryRunCommand } from "./policy/dry_run/command.ts";
+import { explainCommand } from "./policy/explain/command.ts";
+import { lintCommand } from "./policy/lint/command.ts";
+import { matrixCommand } from "./policy/matrix/command.ts";
+import { serviceExplainCommand } from "./service/explain/command.ts";
+import { rulesCommand } from "./rules/command.ts";
+import { VERSION } from "./version.ts";
+
+/** What a command needs: the world, and where to say how it ends. */
+export interface Run {
+  readonly io: Io;
+  end(code: ExitCode): void;
+}
+
+/**
+ * The commands. What each of them does is loaded when it is called, so that help and completion need not wait for it.
+ *
+ * @param name as the user calls it: `drawbridge` or `kubectl drawbridge`
+ */
+export function createProgram(name: string, run: Run): Command {
+  const { out, err, hasColour } = { out: run.io.out, err: run.io.err, hasColour: run.io.out.hasColour };
+  const program = new Command(name)
+    .description("Network policies and Services of Kubernetes, read and explained.")
+    .version(VERSION, "-V, --version", "print the version")
+    .helpOption("-h, --help", "print this help")
+    .exitOverride()
+    .configureOutput({
+      writeOut: (text) => out.write(text),
+      writeErr: (text) => err.write(text),
+      getOutHelpWidth: () => Math.min(out.columns, 120),
+      getErrHelpWidth: () => Math.min(err.columns, 120),
+      getOutHasColors: () => hasColour,
+      getErrHasColors: () => err.hasColour,
+    })
+    .showSuggestionAfterError();
+  const policy = new Command("policy").description("what NetworkPolicies and ClusterNetworkPolicies allow");
+  policy.addCommand(matrixCommand(run));
+  policy.addCommand(lintCommand(run));
+  policy.addCommand(explainCommand(run));
+  policy.addCommand(diffCommand(run));
+  policy.addCommand(dryRunCommand(run));
+  program.addCommand(policy);
+  program.addCommand(rulesCommand(run));
+  const service = new Command("service").description("where Services send packets");
+  service.addCommand(serviceExplainCommand(run));
+  program.addCommand(service);
+  program.addCommand(completionCommand(run));
+  for (const command of everyCommand(program)) command.copyInheritedSettings(program);
+  return program;
+}
+
+/** Commands that are added do not inherit: how they end and where they write is the program's. */
+function everyCommand(command: Command): readonly Command[] {
+  return command.commands.flatMap((one) => [one, ...everyCommand(one)]);
+}
+
+/** Runs one command line. @returns the exit code; nothing is thrown but by a bug */
+export async function runProgram(name: string, io: Io, args: readonly string[]): Promise<ExitCode> {
+  let code: ExitCode = ExitCode.YES;
+  const program = createProgram(name, { io, end: (ended) => void (code = ended) });
+  if (args[0] === COMPLETE) {
+    const { complete } = await import("./completion/candidates.ts");
+    io.out.write(formatCompletion(complete(program, args.slice(1))));
+    return code;
+  }
+  try {
+    await program.parseAsync(args, { from: "user" });
+    return code;
+  } catch (error) {
+    // What commander refuses it has said itself.
+    if (error instanceof CommanderError) return error.exitCode === 0 ? ExitCode.YES : ExitCode.USAGE;
+    if (!(error instanceof DrawbridgeError)) throw error;
+    io.err.write(`${name}: ${error.message}\n`);
+    return ExitCode.ERROR;
+  }
+}

@@ -1,0 +1,59 @@
+import { keyText } from "../../kernel/nftables/element.ts";
+import type { Element, Table } from "../../kernel/nftables/object.ts";
+import type { ClusterObject, Pod } from "../../policyd/cluster/model.ts";
+import type { Configuration } from "../../policyd/configuration/configuration.ts";
+import type { Claim } from "../../policyd/dataplane/claim.ts";
+import { DesiredElements } from "../../policyd/dataplane/desired_elements.ts";
+import { withVersion } from "../../policyd/dataplane/schema.ts";
+import { nodeTables } from "../../policyd/node/tables.ts";
+import { isFinished } from "../../policyd/policy/address_owner.ts";
+import { localPodElements } from "../../policyd/services/compile/node_elements.ts";
+import { ServicesDataplane } from "../../policyd/services/services_dataplane.ts";
+
+/** The tables of a node with what is in their sets. */
+export interface NodeRules {
+  readonly tables: readonly { readonly table: Table; readonly elements: ReadonlyMap<string, readonly Element[]> }[];
+  /** Keys of the pods that were taken for the node's own. */
+  readonly localPods: readonly string[];
+  /** What of Services cannot be served, for people. */
+  readonly problems: readonly string[];
+}
+
+/**
+ * What the daemon would load on a node for these objects: its own tables, claimed by its own code. Pods are known by their
+ * objects alone, so what attachments contribute is not in it, but for the addresses of the node's pods.
+ *
+ * @throws DrawbridgeError ERR_NFTABLES_VALUE when the bridge has a name no rule can hold
+ */
+export function nodeRules(objects: readonly ClusterObject[], configuration: Configuration): NodeRules {
+  const { nodeName, podCIDRs, nodePortAddresses, refuseExternalIPs, markBits, tcpReset, dropInvalid } = configuration;
+  const services = { masqueradeBit: markBits.masquerade, tcpReset, dropInvalid };
+  // The flags of an owned table are none that nft could read back.
+  const tables = nodeTables({ ...configuration, tableOwner: false, services }).map(withVersion);
+  const desired = new DesiredElements();
+  const claim = (owner: string, claims: readonly Claim[]): void => void desired.replace(owner, claims);
+  const ruleset = { claim, follow: () => {}, status: () => ({ isSynced: false }) };
+  const parts = { nodeName, ruleset, podCidrs: podCIDRs, nodePortAddresses, refuseExternalIps: refuseExternalIPs };
+  const dataplane = new ServicesDataplane(parts);
+  const localPods = objects.filter((object) => isLocalPod(object, nodeName));
+  for (const { key, addresses } of localPods) claim(`pod ${key}`, localPodElements(addresses));
+  dataplane.apply(objects.map((object) => ({ type: "set", kind: object.kind, key: object.key, object })));
+  return {
+    tables: tables.map((table) => ({
+      table,
+      elements: new Map(table.sets.map(({ name }) => [name, inOrder(desired.elements(table, name).values())])),
+    })),
+    localPods: localPods.map(({ key }) => key),
+    problems: dataplane.problems(),
+  };
+}
+
+/** Its address is its own, and it may send and receive. */
+function isLocalPod(object: ClusterObject, nodeName: string): object is Pod {
+  return object.kind === "Pod" && object.nodeName === nodeName && !object.hostNetwork && !isFinished(object);
+}
+
+function inOrder(elements: Iterable<Element>): readonly Element[] {
+  const keyed = [...elements].map((element) => ({ element, key: keyText(element.key) }));
+  return keyed.sort((a, b) => (a.key < b.key ? -1 : 1)).map(({ element }) => element);
+}

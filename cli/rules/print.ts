@@ -1,0 +1,26 @@
+import { formatTable } from "../../kernel/nftables/text.ts";
+import { printable } from "../../policyd/log/line.ts";
+import type { NodeRules } from "./node_rules.ts";
+
+/**
+ * The tables as `nft -f` reads them, with what is not in them in front.
+ *
+ * @param remarks more that is to be said, a line each
+ */
+export function* rulesText(nodeName: string, rules: NodeRules, remarks: readonly string[]): Generator<string> {
+  const { tables, localPods, problems } = rules;
+  const head = [
+    `What policyd would load on node ${nodeName} from these files.`,
+    "Not in it, since files do not show it:",
+    "- which interface and MAC address each pod of the node has: the guard's sets pod4, pod6 and podmac are empty, and as",
+    "  they stand would let no pod send;",
+    "- host ports and masquerade, which pods get when they are attached;",
+    "- what rules write into sets themselves: which client stays with which endpoint.",
+    "NetworkPolicies are not in it: this version of policyd has no rules for them.",
+    `Pods of the node: ${localPods.length === 0 ? "none" : localPods.join(", ")}.`,
+    ...remarks,
+    ...problems,
+  ];
+  yield `${head.map((line) => `# ${printable(line)}`).join("\n")}\n\n`;
+  for (const { table, elements } of tables) yield `${formatTable(table, elements)}\n`;
+}

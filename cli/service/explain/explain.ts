@@ -1,0 +1,122 @@
+import type { Address } from "../../../kernel/ip/address.ts";
+import { familyOf, formatAddress } from "../../../kernel/ip/address.ts";
+import { DrawbridgeError } from "../../../kernel/error.ts";
+import type { Protocol, Service } from "../../../policyd/cluster/model.ts";
+import { evaluate } from "../../../policyd/services/evaluate/evaluate.ts";
+import type { Entry } from "../../../policyd/services/evaluate/packet.ts";
+import type { End, Host, HostsEnd } from "../../cluster/find_end.ts";
+import { hostName, nodeOf } from "../../cluster/find_end.ts";
+import { UNKNOWN_NODE } from "../../cluster/cluster.ts";
+import type { ExplainContext } from "../../policy/explain/context.ts";
+import { derivedRemarks } from "../../policy/explain/remarks.ts";
+import type { ServiceReport } from "../report.ts";
+import { serviceReport } from "../report.ts";
+
+/** Where packets of a sender go on a node, as data; docs/cli.md describes every field. */
+export interface ServiceExplanation {
+  /** Whether every one of them goes on. */
+  readonly delivered: boolean;
+  /** Empty where no node is known. */
+  readonly node: string;
+  readonly packets: readonly PacketReport[];
+  readonly remarks: readonly string[];
+}
+
+/** Packets that fare alike. */
+export interface PacketReport {
+  readonly from: readonly string[];
+  /** Where they come into the node: from a process of it, from one of its pods, from elsewhere. */
+  readonly entry: Entry;
+  readonly protocol: Protocol;
+  /** Null for a Service whose address the input does not have. */
+  readonly address: string | null;
+  readonly port: number;
+  readonly report: ServiceReport;
+}
+
+export interface PacketQuestion {
+  readonly from: HostsEnd;
+  readonly to: End;
+  readonly port: number | string;
+  readonly protocol: Protocol | undefined;
+  /** Undefined is the sender's. */
+  readonly node: string | undefined;
+}
+
+/** Clients choose any. */
+const SOURCE_PORT = 40_000;
+
+/**
+ * What the Services of a node make of the first packet of a connection, for each pod of a workload and each address of a
+ * Service.
+ *
+ * @throws DrawbridgeError ERR_OBJECT for a port the Service does not call so, an address in no family of the sender, and a
+ *   Service without an address of its own
+ */
+export function explainService(context: ExplainContext, question: PacketQuestion): ServiceExplanation {
+  const { cluster, worlds } = context;
+  const { to, from } = question;
+  const { port, protocol } = portOf(question);
+  const reports = new Map<string, PacketReport>();
+  const nodes = new Set<string>();
+  for (const source of context.few(
+    from.hosts,
+    (host) => host,
+    question.node === undefined ? "all" : new Set([question.node]),
+  )) {
+    const node = question.node ?? nodeOf(source) ?? UNKNOWN_NODE;
+    nodes.add(node);
+    for (const destination of addressesOf(to)) {
+      const sender = context.addressOf(source, familyOf(destination));
+      if (sender === undefined) continue;
+      const entry = entryOf(source, node);
+      const packet = { entry, protocol, source: sender, sourcePort: SOURCE_PORT, destination, destinationPort: port };
+      const verdict = evaluate(worlds.of(node), packet);
+      const address = cluster.standIns.ownerOf(destination) === undefined ? formatAddress(destination) : null;
+      const report = serviceReport(cluster, { node, verdict }, worlds.objects.derived, true);
+      const told = { from: [], entry, protocol, address, port, report };
+      const key = JSON.stringify(told);
+      reports.set(key, { ...told, from: [...(reports.get(key)?.from ?? []), hostName(source)] });
+    }
+  }
+  const packets = [...reports.values()];
+  if (packets.length === 0) throw nothingToSend(from, to);
+  const met = packets.flatMap(({ report }) => report.frontend?.service ?? []);
+  return {
+    delivered: packets.every(({ report }) => report.verdict === "pass" || report.verdict === "translate"),
+    node: nodes.size === 1 ? ([...nodes][0] ?? "") : (question.node ?? ""),
+    packets,
+    remarks: [...new Set(met)]
+      .flatMap((key) => worlds.objects.services.get(key) ?? [])
+      .flatMap((service) => derivedRemarks(context, service)),
+  };
+}
+
+function entryOf(source: Host, node: string): Entry {
+  // A pod that files put on no node is taken to be on the one that is asked about.
+  if (source.type === "outside" || (nodeOf(source) ?? node) !== node) return "outside";
+  return source.type === "pod" && !source.pod.hostNetwork ? "pod" : "node";
+}
+
+function addressesOf(to: End): readonly Address[] {
+  if (to.type === "service") return to.address === undefined ? to.service.clusterIps : [to.address];
+  return to.address === undefined ? [] : [to.address];
+}
+
+function portOf({ to, port, protocol }: PacketQuestion): { readonly port: number; readonly protocol: Protocol } {
+  if (typeof port === "number") return { port, protocol: protocol ?? "TCP" };
+  const ports: Service["ports"] = to.type === "service" ? to.service.ports : [];
+  const found = ports.find(({ name }) => name === port);
+  if (found !== undefined) return found;
+  const names = ports.map(({ name }) => name).filter((name) => name !== "");
+  const expected = names.length === 0 ? "a number: its ports have no names" : names.join(" or ");
+  throw new DrawbridgeError("ERR_OBJECT", `${to.name}: port ${JSON.stringify(port)}; expected ${expected}`);
+}
+
+function nothingToSend(from: HostsEnd, to: End): DrawbridgeError {
+  const isNameless = to.type === "service" && (to.service.isHeadless || to.service.type === "ExternalName");
+  const reason = isNameless
+    ? "has no address of its own: its name leads to others; ask about one of those"
+    : `and ${from.name} have no addresses of one family; ask about another address`;
+  return new DrawbridgeError("ERR_OBJECT", `${to.name} ${reason}`);
+}

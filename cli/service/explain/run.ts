@@ -1,0 +1,48 @@
+import * as v from "valibot";
+import { clusterOf } from "../../cluster/cluster.ts";
+import { endNameOf } from "../../cluster/end_name.ts";
+import { findEnd } from "../../cluster/find_end.ts";
+import { ExitCode } from "../../exit_code.ts";
+import { inputEntries } from "../../input/input_schema.ts";
+import { loadManifests } from "../../input/load.ts";
+import type { Io } from "../../io.ts";
+import { EXPLAIN_FORMATS } from "../../policy/explain/command.ts";
+import { ExplainContext } from "../../policy/explain/context.ts";
+import { styleOf } from "../../style.ts";
+import { explainService } from "./explain.ts";
+import { serviceExplanationText } from "./print.ts";
+import { parseTarget, TARGET_FORMS } from "./target.ts";
+
+const optionsSchema = v.object({
+  ...inputEntries,
+  from: v.string(),
+  to: v.string(),
+  node: v.optional(v.string()),
+  output: v.picklist(EXPLAIN_FORMATS),
+});
+
+/** @throws DrawbridgeError as loadManifests, and ERR_OBJECT for names that are not among the objects */
+export async function runServiceExplain(io: Io, options: unknown): Promise<ExitCode> {
+  const { from, to, node, output, ...input } = v.parse(optionsSchema, options);
+  const target = parseTarget(to);
+  if (target === undefined) throw new RangeError(`${JSON.stringify(to)}: expected ${TARGET_FORMS}`);
+  const { manifests } = await loadManifests(io, input);
+  const context = new ExplainContext(clusterOf(manifests));
+  const { cluster, worlds } = context;
+  const source = findEnd(cluster, endNameOf(from), new Map());
+  if (source.type === "service") throw new RangeError("a Service is no source");
+  const { end, port, protocol } = target;
+  const destination = findEnd(cluster, end, end.type === "service" ? worlds.objects.services : new Map());
+  if (node === undefined && source.hosts.some((host) => host.type === "outside")) {
+    io.err.write(`error: ${source.name} is on no node; name the node its packet comes to by --node\n`);
+    return ExitCode.USAGE;
+  }
+  if (node !== undefined) findEnd(cluster, { type: "node", name: node }, new Map());
+  const explanation = explainService(context, { from: source, to: destination, port, protocol, node });
+  const isJson = output === "json";
+  const text = isJson
+    ? `${JSON.stringify(explanation, null, 2)}\n`
+    : serviceExplanationText(explanation, styleOf(io.out), io.out.columns);
+  io.out.write(text);
+  return explanation.delivered ? ExitCode.YES : ExitCode.NO;
+}

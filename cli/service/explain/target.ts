@@ -1,0 +1,37 @@
+import { tryParseAddress } from "../../../kernel/ip/address.ts";
+import type { Protocol } from "../../../policyd/cluster/model.ts";
+import type { EndName } from "../../cluster/end_name.ts";
+import { parseEndName } from "../../cluster/end_name.ts";
+
+const PROTOCOLS: readonly Protocol[] = ["TCP", "UDP", "SCTP"];
+
+/** Where a packet is sent to. */
+export interface PacketTarget {
+  readonly end: Extract<EndName, { readonly type: "address" | "service" }>;
+  /** A port of a Service may go by its name. */
+  readonly port: number | string;
+  /** Undefined for a port's name, which has one. */
+  readonly protocol: Protocol | undefined;
+}
+
+/** The forms {@link parseTarget} takes. */
+export const TARGET_FORMS = "IP:PORT/PROTOCOL, [IPv6]:PORT/PROTOCOL or service/NS/NAME:PORT";
+
+/** @returns undefined for what is none of {@link TARGET_FORMS}; without a protocol it is TCP */
+export function parseTarget(text: string): PacketTarget | undefined {
+  const [, host = "", port = "", protocolName] =
+    /^(\[[^\]]+\]|[^:[\]]+):([a-z0-9-]{1,15})(?:\/(\w+))?$/.exec(text) ?? [];
+  const end = parseHost(host);
+  const protocol = PROTOCOLS.find((one) => one === (protocolName ?? "TCP").toUpperCase());
+  if (end === undefined || protocol === undefined) return undefined;
+  const number = /^\d{1,5}$/.test(port) ? Number(port) : undefined;
+  if (number !== undefined) return number >= 1 && number <= 65_535 ? { end, port: number, protocol } : undefined;
+  const isNamed = end.type === "service" && protocolName === undefined && /[a-z]/.test(port);
+  return isNamed ? { end, port, protocol: undefined } : undefined;
+}
+
+function parseHost(text: string): PacketTarget["end"] | undefined {
+  const address = text.startsWith("[") ? tryParseAddress(text.slice(1, -1)) : undefined;
+  const end = text.startsWith("[") ? address && ({ type: "address", address } as const) : parseEndName(text);
+  return end?.type === "address" || end?.type === "service" ? end : undefined;
+}

@@ -1,0 +1,158 @@
+import { formatAddress } from "../../kernel/ip/address.ts";
+import type { SocketAddress } from "../../policyd/services/evaluate/packet.ts";
+import { dropText, rejectText } from "../../policyd/services/evaluate/print.ts";
+import {
+  hintText,
+  masqueradeText,
+  missText,
+  routeText,
+  takenText,
+} from "../../policyd/services/evaluate/reason_text.ts";
+import type {
+  EndpointReport,
+  Frontend,
+  Masquerade,
+  Translate,
+  Verdict,
+} from "../../policyd/services/evaluate/verdict.ts";
+import type { Cluster } from "../cluster/cluster.ts";
+import { ownerOf } from "../cluster/cluster.ts";
+import type { Derived } from "../cluster/service_objects.ts";
+
+/** What Services make of a packet, as data: addresses are text, and null where files do not have them. */
+export interface ServiceReport {
+  /** Where it is so; empty where no node is known. */
+  readonly nodes: readonly string[];
+  readonly verdict: "pass" | "drop" | "reject" | "translate";
+  /** Why it ends here or passes, and which endpoints it may go to. */
+  readonly because: readonly string[];
+  readonly frontend: FrontendReport | null;
+  readonly candidates: readonly CandidateReport[];
+  readonly leftOut: readonly LeftOutReport[];
+  /** Where the files have no EndpointSlices: the selector by which the endpoints were found. */
+  readonly derivedFrom: string | null;
+}
+
+export interface FrontendReport {
+  readonly type: Frontend["type"];
+  readonly service: string;
+  readonly portName: string;
+  readonly protocol: string;
+  readonly address: string | null;
+  readonly port: number;
+}
+
+/** A place a packet may go to: `host` is `NS/POD`, `node/NAME` or an address. */
+export interface PlaceReport {
+  readonly host: string;
+  readonly address: string | null;
+  readonly port: number;
+}
+
+export interface CandidateReport extends PlaceReport {
+  readonly because: string;
+  /** Whose address it sees and why; absent where the cases of an explanation tell it. */
+  readonly source?: SourceReport;
+  /** The endpoint is a cluster IP itself, and refuses what comes by another Service. */
+  readonly refused: boolean;
+}
+
+/** Whether the source stays in a packet or becomes its node's address. */
+export interface SourceReport {
+  readonly masqueraded: boolean;
+  readonly because: string;
+}
+
+export interface LeftOutReport extends PlaceReport {
+  readonly because: string;
+}
+
+/** A verdict and where it is given. */
+export interface NodeVerdict {
+  readonly node: string;
+  readonly verdict: Verdict;
+}
+
+/**
+ * @param derived the Services whose endpoints come from their selectors
+ * @param isOfOneSource whether to say what becomes of the source's address
+ */
+export function serviceReport(
+  cluster: Cluster,
+  { node, verdict }: NodeVerdict,
+  derived: ReadonlyMap<string, Derived>,
+  isOfOneSource: boolean,
+): ServiceReport {
+  const frontend = verdict.kind === "pass" ? undefined : verdict.frontend;
+  const endpoints = verdict.kind === "pass" ? undefined : verdict.endpoints;
+  const candidates = verdict.kind === "translate" ? verdict.candidates : [];
+  const selector = frontend === undefined ? undefined : derived.get(frontend.service)?.selector;
+  return {
+    nodes: node === "" ? [] : [node],
+    verdict: verdict.kind,
+    because: [...becauseOf(verdict), ...(selector === undefined ? ignoredLines(endpoints) : [])],
+    frontend: frontend === undefined ? null : frontendReport(cluster, frontend),
+    candidates: candidates.map((candidate) => ({
+      ...placeReport(cluster, candidate.destination),
+      because: candidate.because.map(takenText).join(", "),
+      ...(isOfOneSource ? { source: sourceReport(candidate.masquerade) } : {}),
+      refused: candidate.isRejected,
+    })),
+    leftOut: (endpoints?.leftOut ?? []).map(({ endpoint, slice, because }) => ({
+      ...placeReport(cluster, endpoint),
+      because: selector === undefined ? `${because} (EndpointSlice ${slice})` : because,
+    })),
+    derivedFrom: selector ?? null,
+  };
+}
+
+export function sourceReport(masquerade: Masquerade): SourceReport {
+  return { masqueraded: masquerade.masqueraded, because: masqueradeText(masquerade) };
+}
+
+/** An address and a port as text, IPv6 in brackets. */
+export function socketText(address: string, port: number): string {
+  return address.includes(":") ? `[${address}]:${port}` : `${address}:${port}`;
+}
+
+function becauseOf(verdict: Verdict): readonly string[] {
+  switch (verdict.kind) {
+    case "pass":
+      return ["no Service has this address and port", ...verdict.nearMisses.map(missText)];
+    case "drop":
+      return [dropText(verdict)];
+    case "reject":
+      return [`${rejectText(verdict)} (${verdict.reply})`];
+    case "translate":
+      return translateLines(verdict);
+  }
+}
+
+function translateLines({ sourceRanges, route, affinity, endpoints }: Translate): readonly string[] {
+  return [
+    ...(sourceRanges === "within" ? ["the source is within loadBalancerSourceRanges"] : []),
+    routeText(route),
+    // Most Services have no hints, and then there is nothing to be said of them.
+    ...(endpoints.hints.type === "unused" ? [] : [hintText(endpoints.hints, route)]),
+    ...(affinity.type === "none"
+      ? []
+      : [`session affinity for ${affinity.timeoutSeconds} s: a client stays with its endpoint`]),
+  ];
+}
+
+/** Slices of the other family are no news: every Service with two has them. */
+function ignoredLines(endpoints: EndpointReport | undefined): readonly string[] {
+  const told = (endpoints?.ignoredSlices ?? []).filter(({ because }) => because !== "other family");
+  return told.map(({ slice, because }) => `EndpointSlice ${slice} does not count: ${because}`);
+}
+
+function frontendReport({ standIns }: Cluster, { address, ...rest }: Frontend): FrontendReport {
+  return { ...rest, address: standIns.ownerOf(address) === undefined ? formatAddress(address) : null };
+}
+
+function placeReport(cluster: Cluster, { address, port }: SocketAddress): PlaceReport {
+  const owner = ownerOf(cluster, address);
+  const text = cluster.standIns.ownerOf(address) === undefined ? formatAddress(address) : null;
+  const host = owner?.type === "node" ? `node/${owner.key}` : (owner?.key ?? formatAddress(address));
+  return { host, address: text, port };
+}

@@ -1,0 +1,45 @@
+import { chmodSync, existsSync, readFileSync, renameSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import path from "node:path";
+import { fileURLToPath } from "node:url";
+import { hashOfInputs } from "./build.mjs";
+import { bundle } from "./bundle.mjs";
+import { say } from "./failure.mjs";
+
+const OUTPUT = "dist/cli";
+const PROGRAM = "drawbridge.js";
+/** The names by which kubectl finds it as `kubectl drawbridge`, and asks it to complete such a command line. */
+const PLUGIN_NAMES = ["kubectl-drawbridge", "kubectl_complete-drawbridge"];
+const STAMP = "dist/.cli-inputs";
+const SOURCES = ["cli", "policyd", "cni", "ipam", "kernel", "package.json"];
+
+/**
+ * Makes dist/cli, a directory that runs wherever it is copied to, unless it was made from exactly these sources.
+ *
+ * It is split: what a command needs is read when the command is called.
+ *
+ * @param {string} project absolute path of the project
+ * @param {string} bun absolute path of Bun
+ * @throws {import("./failure.mjs").SetupFailure} when the sources do not compile
+ */
+export function buildCli(project, bun) {
+  const output = path.join(project, OUTPUT);
+  const stamp = path.join(project, STAMP);
+  const inputs = hashOfInputs(project, SOURCES, fileURLToPath(import.meta.url));
+  const isMade = existsSync(path.join(output, PROGRAM)) && existsSync(stamp);
+  if (isMade && readFileSync(stamp, "utf8") === inputs) return;
+
+  say(`building ${OUTPUT}/${PROGRAM}`);
+  const unfinished = `${output}.${process.pid}.tmp`;
+  try {
+    bundle(project, bun, ["cli/main.ts", path.join(unfinished, PROGRAM)], "--splitting");
+    chmodSync(path.join(unfinished, PROGRAM), 0o755);
+    for (const name of PLUGIN_NAMES) symlinkSync(PROGRAM, path.join(unfinished, name));
+    // Without it a package.json above the place it is copied to would say which kind of module the bundle is.
+    writeFileSync(path.join(unfinished, "package.json"), `${JSON.stringify({ type: "module", private: true })}\n`);
+    rmSync(output, { recursive: true, force: true });
+    renameSync(unfinished, output);
+  } finally {
+    rmSync(unfinished, { recursive: true, force: true });
+  }
+  writeFileSync(stamp, inputs);
+}

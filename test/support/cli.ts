@@ -1,0 +1,59 @@
+import { Buffer } from "node:buffer";
+import type { ObjectInput } from "../../cli/input/cluster/object_input.ts";
+import type { ManifestFileSystem } from "../../cli/input/manifest_files.ts";
+import type { ExitCode } from "../../cli/exit_code.ts";
+import type { Io, Output } from "../../cli/io.ts";
+import { runProgram } from "../../cli/program.ts";
+
+/** What a command line did. */
+export interface Outcome {
+  readonly code: ExitCode;
+  readonly out: string;
+  readonly err: string;
+}
+
+/** Files by path; what is in between are directories, and `-` is standard input. */
+export function memoryFiles(contents: Readonly<Record<string, string>>): ManifestFileSystem {
+  const paths = Object.keys(contents);
+  return {
+    typeOf(path) {
+      if (path in contents) return "file";
+      return paths.some((one) => one.startsWith(`${path}/`)) ? "directory" : undefined;
+    },
+    namesIn: (directory) => [
+      ...new Set(
+        paths
+          .filter((path) => path.startsWith(`${directory}/`))
+          .flatMap((path) => path.slice(directory.length + 1).split("/", 1)),
+      ),
+    ],
+    *read(path) {
+      yield Buffer.from(contents[path] ?? "");
+    },
+  };
+}
+
+/** A command that is given files asks no cluster. */
+const NO_CLUSTERS: ObjectInput = {
+  connect: () => Promise.reject(new Error("no test has asked for a cluster")),
+  sleep: () => Promise.resolve(),
+};
+
+/** Runs a command line on files in memory, as into a file unless `terminal` says how wide one is. */
+export async function runCli(
+  args: readonly string[],
+  files: ManifestFileSystem,
+  terminal?: { readonly columns: number; readonly hasColour: boolean },
+  clusters: ObjectInput = NO_CLUSTERS,
+): Promise<Outcome> {
+  const written = { out: "", err: "" };
+  const outputTo = (stream: "out" | "err"): Output => ({
+    write: (text) => void (written[stream] += text),
+    isTerminal: terminal !== undefined,
+    columns: terminal?.columns ?? 10_000,
+    hasColour: terminal?.hasColour ?? false,
+  });
+  const io: Io = { files, clusters, out: outputTo("out"), err: outputTo("err") };
+  const code = await runProgram("drawbridge", io, args);
+  return { code, ...written };
+}

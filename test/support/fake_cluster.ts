@@ -1,0 +1,83 @@
+import { Buffer } from "node:buffer";
+import { readFileSync, readdirSync } from "node:fs";
+import path from "node:path";
+import type { ApiResponse, ApiServer, ObjectInput } from "../../cli/input/cluster/object_input.ts";
+import { RESOURCES } from "../../cli/input/cluster/resources.ts";
+import { readObjects } from "../../policyd/source/documents.ts";
+
+/** An object as the API server stores it. */
+export type RawObject = Readonly<Record<string, unknown>>;
+
+/** What to answer instead; undefined lets the server answer. `count` is that of the requests before this one. */
+export type Fault = (path: string, count: number) => ApiResponse | undefined;
+
+export const SERVER = "https://cluster.test:6443";
+
+/** The answer of a server as JSON. */
+export function answer(status: number, body: unknown, retryAfter?: string): ApiResponse {
+  return { status, retryAfter, body: [Buffer.from(JSON.stringify(body))] };
+}
+
+/** What an API server says when it refuses. */
+export function statusOf(code: number, message: string, retryAfter?: string): ApiResponse {
+  return answer(code, { kind: "Status", apiVersion: "v1", status: "Failure", code, message }, retryAfter);
+}
+
+/** A part of a list as the API server sends it: its items leave out kind and apiVersion. */
+export function listOf(kind: string, apiVersion: string, items: readonly RawObject[], next = ""): unknown {
+  const metadata = { resourceVersion: "7", ...(next === "" ? {} : { continue: next }) };
+  return {
+    kind: `${kind}List`,
+    apiVersion,
+    metadata,
+    items: items.map((item) =>
+      Object.fromEntries(Object.entries(item).filter(([key]) => !/^(kind|apiVersion)$/.test(key))),
+    ),
+  };
+}
+
+/** The objects of a directory of YAML files. */
+export function objectsIn(directory: string): readonly RawObject[] {
+  return readdirSync(directory).flatMap((name) =>
+    [...readObjects(readFileSync(path.join(directory, name), "utf8"), name)].map((object) => object as RawObject),
+  );
+}
+
+/** An API server that holds some objects, in pages of two; it writes down what it was asked, and every wait. */
+export class FakeCluster implements ObjectInput, ApiServer {
+  readonly name = SERVER;
+  readonly asked: string[] = [];
+  readonly slept: number[] = [];
+  readonly #objects: readonly RawObject[];
+  readonly #fault: Fault;
+
+  constructor(objects: readonly RawObject[], fault: Fault = () => undefined) {
+    this.#objects = objects;
+    this.#fault = fault;
+  }
+
+  connect(): Promise<ApiServer> {
+    return Promise.resolve(this);
+  }
+
+  sleep(milliseconds: number): Promise<void> {
+    this.slept.push(milliseconds);
+    return Promise.resolve();
+  }
+
+  get(asked: string): Promise<ApiResponse> {
+    const fault = this.#fault(asked, this.asked.length);
+    this.asked.push(asked);
+    return Promise.resolve(fault ?? this.#answer(new URL(asked, SERVER)));
+  }
+
+  #answer({ pathname, searchParams }: URL): ApiResponse {
+    const resource = RESOURCES.find((one) => one.path === pathname);
+    if (resource === undefined) return statusOf(404, "the server could not find the requested resource");
+    const { kind, apiVersion } = resource;
+    const all = this.#objects.filter((object) => object["kind"] === kind && object["apiVersion"] === apiVersion);
+    const from = Number(searchParams.get("continue") ?? 0);
+    const to = from + 2;
+    return answer(200, listOf(kind, apiVersion, all.slice(from, to), to < all.length ? `${to}` : ""));
+  }
+}

@@ -1,0 +1,236 @@
+import assert from "node:assert/strict";
+import { NoAnswer } from "../../../../../cli/input/cluster/object_input.ts";
+import type { ClusterAccess } from "../../../../../cli/input/cluster/access.ts";
+import { parseRequestTimeout } from "../../../../../cli/input/cluster/access.ts";
+import type { Outcome } from "../../../../support/cli.ts";
+import { memoryFiles, runCli } from "../../../../support/cli.ts";
+import { fixtureFiles } from "../../../../support/cli_golden.ts";
+import type { Fault, RawObject } from "../../../../support/fake_cluster.ts";
+import { FakeCluster, objectsIn, statusOf } from "../../../../support/fake_cluster.ts";
+
+const SHOP = objectsIn("test/fixtures/cli/shop");
+const OPEN_POLICY: RawObject = {
+  kind: "NetworkPolicy",
+  apiVersion: "networking.k8s.io/v1",
+  metadata: { name: "cart-out", namespace: "shop", managedFields: [{ manager: "kubectl" }] },
+  spec: { podSelector: { matchLabels: { app: "cart" } }, policyTypes: ["Egress"], egress: [{}] },
+};
+
+/** Runs a command line with the shop as a running cluster and as files, unless there are others. */
+const run = (
+  args: readonly string[],
+  cluster = new FakeCluster(SHOP),
+  files = fixtureFiles("shop"),
+): Promise<Outcome> => runCli(args, files, undefined, cluster);
+
+/** The places of objects are the files' or the cluster's. */
+const withoutPlaces = (text: string): string => text.replaceAll(/"(file|line)": .*\n/g, "");
+
+/** The shop with one object more, or one in the place of another. */
+function shopWith(object: RawObject, instead?: (object: RawObject) => boolean): FakeCluster {
+  return new FakeCluster([...SHOP.filter((one) => instead?.(one) !== true), object]);
+}
+
+describe("commands on a running cluster", () => {
+  const explained = ["--from", "shop/deployment/cart", "--to", "service/shop/catalog", "--port", "80"];
+  for (const [command, ...args] of [
+    ["policy matrix", "--by", "pod", "--port", "8080/TCP,53/UDP", "-o", "json"],
+    ["policy matrix", "-o", "csv"],
+    ["policy lint", "-o", "json"],
+    ["policy explain", ...explained, "-o", "json"],
+    ["service explain", "--from", "shop/deployment/cart", "--to", "service/shop/catalog:80", "-o", "json"],
+    ["rules", "--node", "worker-1"],
+  ] as const) {
+    it(`CLUSTER-01: ${[command, ...args].join(" ")} says what it says of files`, async () => {
+      const words = [...command.split(" "), ...args];
+      const ofFiles = await run([...words, "-f", "shop"]);
+      const ofCluster = await run([...words, "--cluster"]);
+      assert.notEqual(ofFiles.out, "", ofFiles.err);
+      assert.equal(sorted(withoutPlaces(ofCluster.out)), sorted(withoutPlaces(ofFiles.out)));
+      assert.deepEqual([ofCluster.code, ofCluster.err], [ofFiles.code, ofFiles.err]);
+    });
+  }
+
+  it("CLUSTER-01: policy diff takes the cluster as either side", async () => {
+    const same = await run(["policy", "diff", "cluster", "shop"]);
+    assert.deepEqual([same.code, same.err], [0, ""]);
+    const opened = await run(["policy", "diff", "shop", "cluster", "-o", "json"], shopWith(OPEN_POLICY));
+    assert.equal(opened.code, 1, opened.err);
+    const { changes } = JSON.parse(opened.out) as { changes: readonly { change: string; from: readonly string[] }[] };
+    assert.deepEqual(
+      new Set(changes.map(({ change, from }) => `${change} ${from.join()}`)),
+      new Set(["added shop/deployment/cart"]),
+    );
+    assert.match(opened.out, /"file": "cluster"/);
+  });
+
+  it("CLUSTER-01: policy dry-run tries a change against the cluster", async () => {
+    const files = memoryFiles({ "change.yaml": JSON.stringify(OPEN_POLICY) });
+    const outcome = await run(["policy", "dry-run", "-f", "change.yaml", "--against", "cluster"], undefined, files);
+    assert.equal(outcome.code, 1, outcome.err);
+    assert.match(outcome.out, /added NetworkPolicy shop\/cart-out/);
+    assert.match(outcome.out, /before: .*\(cluster\)/);
+  });
+
+  it("CLUSTER-01: a directory called cluster is ./cluster, and no place stands beside the running one", async () => {
+    const files = memoryFiles({ "./cluster/a.yaml": "", "cluster/a.yaml": JSON.stringify(OPEN_POLICY) });
+    const cluster = new FakeCluster(SHOP);
+    assert.equal((await run(["policy", "diff", "./cluster", "./cluster"], cluster, files)).code, 0);
+    assert.deepEqual(cluster.asked, []);
+    const both = await run(["policy", "dry-run", "-f", "shop", "--against", "cluster", "shop"]);
+    assert.deepEqual([both.code, both.out], [3, ""]);
+    assert.match(both.err, /cluster: expected it alone; a file of this name is \.\/cluster/);
+  });
+
+  for (const [what, fault] of [
+    ["refuses", (path) => (path.includes("networkpolicies") ? statusOf(403, "no") : undefined)],
+    ["is away", () => fail(new NoAnswer("connect ECONNREFUSED", "expected another address"))],
+    ["is cut off", (path) => (path.includes("continue") ? statusOf(500, "etcd is gone") : undefined)],
+  ] as const satisfies readonly (readonly [string, Fault])[]) {
+    it(`CLUSTER-05: a server that ${what} is an error and no answer`, async () => {
+      const outcome = await run(["policy", "matrix", "--cluster"], new FakeCluster(SHOP, fault));
+      assert.deepEqual([outcome.code, outcome.out], [3, ""]);
+      assert.match(outcome.err, /^drawbridge: https:\/\/cluster\.test:6443: list \S+: .*\n$/);
+    });
+  }
+
+  it("CLUSTER-06: a policy that is invalid, even in part, is never left out: there is no answer then", async () => {
+    const port = { port: 80, endPort: 7 };
+    for (const spec of [
+      { podSelector: {}, policyTypes: ["Ingres"] },
+      { podSelector: {}, ingress: [{ ports: [port] }] },
+    ]) {
+      for (const command of ["matrix", "lint"]) {
+        const outcome = await run(["policy", command, "--cluster"], shopWith({ ...OPEN_POLICY, spec }));
+        assert.equal(outcome.code, command === "lint" ? 1 : 3, outcome.err);
+        const told = command === "lint" ? outcome.out : outcome.err;
+        assert.match(told, /NetworkPolicy shop\/cart-out/);
+      }
+    }
+    const spec = { tier: "Nobody", priority: 1, subject: { namespaces: {} } };
+    const policy = {
+      kind: "ClusterNetworkPolicy",
+      apiVersion: "policy.networking.k8s.io/v1alpha2",
+      metadata: { name: "x" },
+      spec,
+    };
+    const outcome = await run(["policy", "matrix", "--cluster"], shopWith(policy));
+    assert.deepEqual([outcome.code, outcome.out], [3, ""]);
+    assert.match(outcome.err, /^cluster: ClusterNetworkPolicy x: .*Nobody/);
+  });
+
+  it("CLUSTER-06: an item of a list of policies that is something else is no less an error", async () => {
+    const odd = { apiVersion: "v1", metadata: { name: "x" } };
+    const body = JSON.stringify({
+      kind: "NetworkPolicyList",
+      apiVersion: "networking.k8s.io/v1",
+      items: [{ kind: "Secret", ...odd }],
+    });
+    const fault: Fault = (path) =>
+      path.includes("/networkpolicies") ? { status: 200, retryAfter: undefined, body: [Buffer.from(body)] } : undefined;
+    const outcome = await run(["policy", "matrix", "--cluster"], new FakeCluster(SHOP, fault));
+    assert.deepEqual([outcome.code, outcome.out], [3, ""]);
+    assert.match(outcome.err, /cluster: an object that is no NetworkPolicy of networking\.k8s\.io\/v1\n/);
+  });
+
+  it("CLUSTER-06: any other object that is invalid is left out with a remark", async () => {
+    const pod = {
+      kind: "Pod",
+      apiVersion: "v1",
+      metadata: { name: "Bad_Name", namespace: "shop" },
+      spec: { containers: [] },
+    };
+    const outcome = await run(["policy", "matrix", "--cluster"], shopWith(pod));
+    assert.equal(outcome.code, 0);
+    assert.equal(outcome.out, (await run(["policy", "matrix", "--cluster"])).out);
+    assert.match(outcome.err, /^cluster: Pod.*Bad_Name.* \(left out\)\n$/);
+    const linted = await run(["policy", "lint", "--cluster"], shopWith(pod));
+    assert.match(linted.err, /Bad_Name/);
+  });
+
+  it("CLUSTER-08: one of --cluster and --filename, and what is about a cluster with a cluster alone", async () => {
+    const matrix = ["policy", "matrix"];
+    for (const [args, words] of [
+      [matrix, /required option '-f, --filename <path...>' not specified; a running cluster is read with --cluster/],
+      [[...matrix, "-f", "shop", "--cluster"], /'--filename' and '--cluster' exclude each other/],
+      [[...matrix, "-f", "shop", "--context", "a"], /'--context' is about a cluster; expected --cluster too/],
+      [
+        ["policy", "diff", "shop", "shop", "--kubeconfig", "k"],
+        /'--kubeconfig' .* expected the word cluster as a side/,
+      ],
+      [
+        ["policy", "dry-run", "-f", "shop", "--against", "shop", "--request-timeout", "1s"],
+        /'--request-timeout' is about a cluster; expected --against cluster too/,
+      ],
+      [
+        [...matrix, "--cluster", "--request-timeout", "soon"],
+        /expected a time such as 30s or 1m30s, or 0 for no limit/,
+      ],
+      [["policy", "lint"], /required option '-f, --filename <path...>' not specified/],
+    ] as const) {
+      const cluster = new FakeCluster(SHOP);
+      const outcome = await run(args, cluster);
+      assert.deepEqual([outcome.code, outcome.out, cluster.asked], [2, "", []], args.join(" "));
+      assert.match(outcome.err, words);
+    }
+    assert.equal((await run(["policy", "lint", "--list"])).code, 0);
+  });
+
+  it("CLUSTER-08: kubeconfig, context and time reach the one who connects", async () => {
+    const seen: ClusterAccess[] = [];
+    const cluster = new FakeCluster(SHOP);
+    const connect = (access: ClusterAccess): ReturnType<FakeCluster["connect"]> => {
+      seen.push(access);
+      return cluster.connect();
+    };
+    const clusters = { connect, sleep: () => Promise.resolve() };
+    const options = ["--kubeconfig", "k", "--context", "c", "--request-timeout", "1m30s"];
+    for (const args of [
+      ["matrix", "--cluster", ...options],
+      ["diff", "cluster", "shop", ...options],
+    ]) {
+      await runCli(["policy", ...args], fixtureFiles("shop"), undefined, clusters);
+    }
+    await runCli(["policy", "matrix", "--cluster"], fixtureFiles("shop"), undefined, clusters);
+    await runCli(["policy", "lint", "--cluster", "--request-timeout", "0"], fixtureFiles("shop"), undefined, clusters);
+    const chosen = { kubeconfig: "k", context: "c", requestTimeout: 90_000 };
+    const standard = { kubeconfig: undefined, context: undefined };
+    assert.deepEqual(seen, [
+      chosen,
+      chosen,
+      { ...standard, requestTimeout: 30_000 },
+      { ...standard, requestTimeout: undefined },
+    ]);
+  });
+
+  it("CLUSTER-08: a time is what kubectl takes for one", () => {
+    const read = ["30", "30s", "1m30s", "2h", "500ms", "0", "0s", "", "s", "-1", "1d", "1.5s", "600h", "1e3"].map(
+      parseRequestTimeout,
+    );
+    const [none, forever] = [undefined, Infinity];
+    assert.deepEqual(read, [
+      30_000,
+      30_000,
+      90_000,
+      7_200_000,
+      500,
+      forever,
+      forever,
+      none,
+      none,
+      none,
+      none,
+      none,
+      none,
+      none,
+    ]);
+  });
+});
+
+function fail(error: Error): never {
+  throw error;
+}
+
+function sorted(text: string): string {
+  return text.split("\n").toSorted().join("\n");
+}

@@ -1,0 +1,162 @@
+import assert from "node:assert/strict";
+import { Buffer } from "node:buffer";
+import type { ApiResponse } from "../../../../../cli/input/cluster/object_input.ts";
+import { NoAnswer } from "../../../../../cli/input/cluster/object_input.ts";
+import { listAll } from "../../../../../cli/input/cluster/list.ts";
+import type { Resource } from "../../../../../cli/input/cluster/resources.ts";
+import { RESOURCES } from "../../../../../cli/input/cluster/resources.ts";
+import type { Fault } from "../../../../support/fake_cluster.ts";
+import { answer, FakeCluster, listOf, SERVER, statusOf } from "../../../../support/fake_cluster.ts";
+
+const POLICIES = resourceOf("NetworkPolicy");
+const CLUSTER_POLICIES = resourceOf("ClusterNetworkPolicy");
+const FIVE = ["a", "b", "c", "d", "e"].map((name) => ({
+  kind: "NetworkPolicy",
+  apiVersion: "networking.k8s.io/v1",
+  metadata: { name, namespace: "shop" },
+}));
+
+function resourceOf(kind: string): Resource {
+  const found = RESOURCES.find((one) => one.kind === kind);
+  assert.ok(found);
+  return found;
+}
+
+/** Lists with a server that fails so. @returns the server, and the names it gave or the error's message */
+async function list(
+  fault: Fault,
+  resource = POLICIES,
+): Promise<{ readonly server: FakeCluster; readonly names: unknown; readonly message: string }> {
+  const server = new FakeCluster(FIVE, fault);
+  const nameOf = (object: unknown): string => (object as (typeof FIVE)[number]).metadata.name;
+  try {
+    const names = await listAll(server, resource, nameOf, (time) => server.sleep(time));
+    return { server, names, message: "" };
+  } catch (error) {
+    assert.ok(error instanceof Error && "code" in error && error.code === "ERR_INPUT", String(error));
+    return { server, names: undefined, message: error.message };
+  }
+}
+
+describe("lists of an API server", () => {
+  it("CLUSTER-01: page by page, each of which names the next", async () => {
+    const { server, names } = await list(() => undefined);
+    assert.deepEqual(names, ["a", "b", "c", "d", "e"]);
+    const path = "/apis/networking.k8s.io/v1/networkpolicies?limit=500";
+    assert.deepEqual(server.asked, [path, `${path}&continue=2`, `${path}&continue=4`]);
+  });
+
+  it("CLUSTER-01: an item has the kind of its list", async () => {
+    const server = new FakeCluster(FIVE);
+    const kinds = await listAll(
+      server,
+      POLICIES,
+      (object) => object,
+      () => Promise.resolve(),
+    );
+    assert.deepEqual(kinds, FIVE);
+  });
+
+  it("CLUSTER-02: a list that expires is begun anew once, and nothing of the first reading is left", async () => {
+    const { server, names } = await list((_, count) => (count === 2 ? statusOf(410, "expired") : undefined));
+    assert.deepEqual(names, ["a", "b", "c", "d", "e"]);
+    assert.equal(server.asked.length, 6);
+    assert.doesNotMatch(server.asked[3] ?? "", /continue/);
+  });
+
+  it("CLUSTER-02: a list that expires again is no list", async () => {
+    const expiring: Fault = (path) => (path.includes("continue") ? statusOf(410, "too old") : undefined);
+    const { server, names, message } = await list(expiring);
+    assert.deepEqual([names, server.asked.length], [undefined, 4]);
+    assert.equal(
+      message,
+      `${SERVER}: list networkpolicies.networking.k8s.io: 410, the list expired twice while it was read (too old); try again`,
+    );
+  });
+
+  const whole = JSON.stringify(listOf("NetworkPolicy", "networking.k8s.io/v1", FIVE));
+  for (const [what, body, words] of [
+    ["that ends in the middle", whole.slice(0, -20), /line 1: the text ends inside an object/],
+    ["of another kind", JSON.stringify(listOf("Pod", "v1", [])), /PodList of v1; expected a NetworkPolicyList/],
+    ["of another version", JSON.stringify(listOf("NetworkPolicy", "networking.k8s.io/v2", [])), /expected a Netw/],
+    ["that is a page of the web", "<html>log in</html>", /line 1: text outside of an object/],
+    ["that is nothing", "", /something else; expected a NetworkPolicyList/],
+    ["that is no list", '{"kind":"NetworkPolicy","apiVersion":"networking.k8s.io/v1"}', /something else; expected/],
+    ["with items twice", whole.replace(/\}$/, `,"items":[{"metadata":{"name":"f"}}]}`), /items: expected one list/],
+    ["with more behind it", `${whole}${whole}`, /more than one value; expected one list/],
+    ["with items that are no JSON", whole.replace('"shop"', "shop"), /line 1: .*token/],
+    ["with a page that is no text", whole.replace('"7"', '"7","continue":5'), /metadata.continue: expected a text/],
+  ] as const) {
+    it(`CLUSTER-02: an answer ${what} is an error`, async () => {
+      const response: ApiResponse = { status: 200, retryAfter: undefined, body: [Buffer.from(body)] };
+      const { names, message } = await list(() => response);
+      assert.equal(names, undefined);
+      assert.match(message, words);
+      assert.match(message, /^https:\/\/cluster\.test:6443: list networkpolicies\.networking\.k8s\.io: /);
+    });
+  }
+
+  it("CLUSTER-02: a list without an end is left", async () => {
+    const { server, message } = await list(() => answer(200, listOf("NetworkPolicy", "networking.k8s.io/v1", [], "x")));
+    assert.match(message, /more than 2000 pages; expected a list that ends/);
+    assert.equal(server.asked.length, 2000);
+  });
+
+  it("CLUSTER-03: a server that asks for time gets it, and then the same page again", async () => {
+    const busy: Readonly<Record<number, ApiResponse>> = {
+      1: statusOf(429, "slow down", "3"),
+      2: statusOf(503, "starting", "2"),
+      3: statusOf(429, "slow down"),
+      4: statusOf(429, "slow down", "Wed, 21 Oct 2026 07:28:00 GMT"),
+    };
+    const { server, names } = await list((_, count) => busy[count]);
+    assert.deepEqual(names, ["a", "b", "c", "d", "e"]);
+    assert.deepEqual(server.slept, [3000, 2000, 1000, 1000]);
+    assert.equal(new Set(server.asked.slice(1, 6)).size, 1);
+  });
+
+  it("CLUSTER-03: at most five times and half a minute each", async () => {
+    const { server, message } = await list(() => statusOf(429, "slow down", "86400"));
+    assert.deepEqual(server.slept, [30_000, 30_000, 30_000, 30_000, 30_000]);
+    assert.match(message, /429, the server has too much to do \(slow down\); try again later/);
+  });
+
+  it("CLUSTER-04: of an optional kind that the server does not have there is none", async () => {
+    const { server, names } = await list(() => statusOf(404, "page not found"), CLUSTER_POLICIES);
+    assert.deepEqual([names, server.asked.length], [[], 1]);
+  });
+
+  it("CLUSTER-04: any other list that is missing is an error, and one that goes missing while it is read", async () => {
+    const { message } = await list(() => statusOf(404, "page not found"));
+    assert.match(message, /404, there is no such list \(page not found\); expected the address of a Kubernetes API/);
+    const next = answer(200, listOf("ClusterNetworkPolicy", "policy.networking.k8s.io/v1alpha2", [], "x"));
+    const gone = await list((_, count) => (count === 0 ? next : statusOf(404, "gone")), CLUSTER_POLICIES);
+    assert.match(gone.message, /list clusternetworkpolicies\.policy\.networking\.k8s\.io: 404/);
+  });
+
+  it("CLUSTER-05: who may not ask is told who might, for an optional kind, too", async () => {
+    const { message } = await list(() => statusOf(403, 'User "eve" cannot list\nnetworkpolicies'));
+    assert.equal(
+      message,
+      `${SERVER}: list networkpolicies.networking.k8s.io: 403, this user may not do it (User "eve" cannot list\\u{a}` +
+        "networkpolicies); expected the verbs get and list on it in all namespaces: " +
+        "ask kubectl auth can-i list networkpolicies.networking.k8s.io -A",
+    );
+    const optional = await list(() => statusOf(403, "no"), CLUSTER_POLICIES);
+    assert.match(optional.message, /403, this user may not do it \(no\)/);
+    const unknown = await list(() => statusOf(401, "Unauthorized"));
+    assert.match(unknown.message, /401, the server does not know who asks \(Unauthorized\); log in again/);
+    const odd = await list(() => ({ status: 302, retryAfter: undefined, body: [] }));
+    assert.match(odd.message, /status 302; expected 200; see whether kubectl get networkpolicies.* -A works/);
+  });
+
+  it("CLUSTER-05: where no answer comes the reason and the way out are told", async () => {
+    const { message } = await list(() => {
+      throw new NoAnswer("connect ECONNREFUSED 127.0.0.1:1", "expected another address");
+    });
+    assert.equal(
+      message,
+      `${SERVER}: list networkpolicies.networking.k8s.io: connect ECONNREFUSED 127.0.0.1:1; expected another address`,
+    );
+  });
+});

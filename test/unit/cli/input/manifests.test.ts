@@ -1,0 +1,96 @@
+import assert from "node:assert/strict";
+import { manifestFiles } from "../../../../cli/input/manifest_files.ts";
+import { readManifests } from "../../../../cli/input/manifests.ts";
+import { memoryFiles } from "../../../support/cli.ts";
+
+const POLICY = `apiVersion: networking.k8s.io/v1
+kind: NetworkPolicy
+metadata: { name: web, namespace: shop }
+spec:
+  podSelector: {}
+  ingress:
+    - ports:
+        - port: 80
+`;
+
+const deployment = (name: string): string => `apiVersion: apps/v1
+kind: Deployment
+metadata: { name: ${name}, namespace: shop }
+spec:
+  template:
+    metadata: { labels: { app: ${name} } }
+    spec: { containers: [{ name: c, ports: [{ name: http, containerPort: 8080 }] }] }
+`;
+
+const podOf = (owner: string, hash: string): string => `apiVersion: v1
+kind: Pod
+metadata:
+  name: ${owner}-${hash}-x7k2p
+  namespace: shop
+  labels: { app: ${owner}, pod-template-hash: ${hash} }
+  ownerReferences: [{ apiVersion: apps/v1, kind: ReplicaSet, name: ${owner}-${hash}, controller: true, uid: u }]
+status: { phase: Running, podIP: 10.1.0.1 }
+`;
+
+const keys = (contents: Readonly<Record<string, string>>, paths: readonly string[], isRecursive = false) => {
+  const { manifests, problems } = readManifests(memoryFiles(contents), paths, isRecursive);
+  return {
+    keys: manifests.map(({ object }) => `${object.kind} ${object.key}`),
+    problems: problems.map(({ file, line, message }) => `${file}:${line}: ${message}`),
+  };
+};
+
+describe("cli/input/manifests", () => {
+  it("CLI-03: files, directories and standard input are what kubectl takes them for", () => {
+    const files = memoryFiles({
+      "-": "",
+      "d/a.yaml": "",
+      "d/b.txt": "",
+      "d/c/e.yml": "",
+      "d/f.json": "",
+      "g/h.txt": "",
+      x: "",
+    });
+    assert.deepEqual(manifestFiles(files, ["x", "d", "-", "d/a.yaml"], false), ["x", "d/a.yaml", "d/f.json", "-"]);
+    assert.deepEqual(manifestFiles(files, ["d"], true), ["d/a.yaml", "d/c/e.yml", "d/f.json"]);
+    assert.throws(() => manifestFiles(files, ["nowhere"], false), /nowhere: expected a file or a directory/);
+    assert.throws(() => manifestFiles(files, ["g"], true), /g: no file that ends in \.json, \.yaml, \.yml$/);
+    assert.throws(() => manifestFiles(files, ["https://example.com/a.yaml"], false), /fetch it first/);
+  });
+
+  it("CLI-03: a file without an ending, and standard input, are JSON when they begin like it", () => {
+    const json = '\n {"apiVersion":"v1","kind":"Namespace","metadata":{"name":"a"}}';
+    const yaml = "apiVersion: v1\nkind: Namespace\nmetadata: { name: b }\n";
+    assert.deepEqual(keys({ "-": json, x: yaml }, ["-", "x"]).keys, ["Namespace a", "Namespace b"]);
+  });
+
+  it("CLI-04: a workload without pods stands for two of them, a Job for one; with pods they count", () => {
+    const job = deployment("once").replace("apps/v1", "batch/v1").replace("Deployment", "Job");
+    const text = [deployment("web"), deployment("api"), podOf("api", "5d4f"), job].join("---\n");
+    assert.deepEqual(keys({ "a.yaml": text }, ["a.yaml"]), {
+      keys: ["Pod shop/api-5d4f-x7k2p", "Pod shop/web-0", "Pod shop/web-1", "Pod shop/once-0"],
+      problems: [],
+    });
+  });
+
+  it("CLI-02: every problem is told with its line, and an object that stands twice is one", () => {
+    const bad = POLICY.replace("port: 80", "port: 70000").replace("name: web", "name: other");
+    const broken = "kind: [";
+    const contents = { "a.yaml": `${POLICY}---\n${bad}---\n${POLICY}`, "b.yaml": broken };
+    assert.deepEqual(keys(contents, ["a.yaml", "b.yaml"]), {
+      keys: ["NetworkPolicy shop/web"],
+      problems: [
+        "a.yaml:17: NetworkPolicy shop/other: spec.ingress[0].ports[0].port: 70000; expected an integer from 1 to 65535",
+        "b.yaml:1: Flow sequence in block collection must be sufficiently indented and end with a ]",
+        "a.yaml:19: NetworkPolicy shop/web: also in a.yaml:1; expected once",
+      ],
+    });
+  });
+
+  it("CLI-02: lines of fields are known for policies", () => {
+    const { manifests } = readManifests(memoryFiles({ "a.yaml": `---\n${POLICY}` }), ["a.yaml"], false);
+    const [manifest] = manifests;
+    assert.equal(manifest?.lineOf(["spec", "ingress", 0, "ports", 0, "port"]), 9);
+    assert.equal(manifest.lineOf(["spec", "ingress", 0, "from"]), 8);
+  });
+});

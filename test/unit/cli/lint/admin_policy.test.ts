@@ -1,0 +1,108 @@
+import assert from "node:assert/strict";
+import { parseAllDocuments } from "yaml";
+import { asClusterNetworkPolicies } from "../../../../cli/policy/lint/admin_policy.ts";
+import { findingsOf, manifest } from "../../../support/lint_case.ts";
+
+const admin = (spec: object, kind = "AdminNetworkPolicy"): object => ({
+  apiVersion: "policy.networking.k8s.io/v1alpha1",
+  kind,
+  metadata: { name: "default" },
+  spec: { subject: { namespaces: {} }, ...spec },
+});
+
+const converted = (source: object): readonly unknown[] =>
+  parseAllDocuments(asClusterNetworkPolicies(source) ?? "").map((document) => {
+    const value: unknown = document.toJS();
+    return value;
+  });
+
+const team = { namespaces: { matchLabels: { team: "a" } } };
+
+describe("AdminNetworkPolicy as ClusterNetworkPolicy", () => {
+  it("LINT-27: v1alpha1 is told with its v1alpha2 form", () => {
+    const rules = "spec: { priority: 1, subject: { namespaces: {} } }";
+    assert.deepEqual(findingsOf("admin-network-policy", manifest("AdminNetworkPolicy", "name: a", rules)), [
+      "AdminNetworkPolicy a: is of v1alpha1, which nothing here enforces (replace it by the ClusterNetworkPolicy below)",
+    ]);
+    assert.deepEqual(findingsOf("invalid", manifest("AdminNetworkPolicy", "name: a", rules)), []);
+    assert.deepEqual(findingsOf("admin-network-policy", manifest("BaselineAdminNetworkPolicy", "name: default")), [
+      "BaselineAdminNetworkPolicy default: is of v1alpha1, which nothing here enforces (write it as ClusterNetworkPolicy of policy.networking.k8s.io/v1alpha2)",
+    ]);
+    assert.deepEqual(
+      findingsOf(
+        "admin-network-policy",
+        manifest("ClusterNetworkPolicy", "name: a", rules.replace("{ priority", "{ tier: Admin, priority")),
+      ),
+      [],
+    );
+  });
+
+  it("LINT-27: actions, tiers and ports have their new names", () => {
+    const ports = [
+      { portNumber: { protocol: "TCP", port: 80 } },
+      { portRange: { protocol: "UDP", start: 1, end: 9 } },
+      { portRange: { protocol: "SCTP", start: 7, end: 7 } },
+      { namedPort: "http" },
+    ];
+    assert.deepEqual(
+      converted(
+        admin({
+          priority: 5,
+          ingress: [{ name: "in", action: "Allow", from: [team], ports }],
+          egress: [{ action: "Pass", to: [{ networks: ["10.0.0.0/8"] }] }],
+        }),
+      ),
+      [
+        {
+          apiVersion: "policy.networking.k8s.io/v1alpha2",
+          kind: "ClusterNetworkPolicy",
+          metadata: { name: "default" },
+          spec: {
+            tier: "Admin",
+            priority: 5,
+            subject: { namespaces: {} },
+            ingress: [
+              {
+                name: "in",
+                action: "Accept",
+                from: [team],
+                protocols: [
+                  { tcp: { destinationPort: { number: 80 } } },
+                  { udp: { destinationPort: { range: { start: 1, end: 9 } } } },
+                  { sctp: { destinationPort: { number: 7 } } },
+                  { destinationNamedPort: "http" },
+                ],
+              },
+            ],
+            egress: [{ action: "Pass", to: [{ networks: ["10.0.0.0/8"] }] }],
+          },
+        },
+      ],
+    );
+    const [baseline] = converted(admin({ ingress: [{ action: "Deny", from: [team] }] }, "BaselineAdminNetworkPolicy"));
+    assert.partialDeepStrictEqual(baseline, {
+      spec: { tier: "Baseline", priority: 1000, ingress: [{ action: "Deny" }] },
+    });
+  });
+
+  it("LINT-27: longer lists become several rules and policies, in the same order", () => {
+    const peers = Array.from({ length: 30 }, (_, i) => ({ namespaces: { matchLabels: { n: `${i}` } } }));
+    const rules = Array.from({ length: 26 }, (_, i) => ({
+      name: `r${i}`,
+      action: "Deny",
+      from: i === 0 ? peers : [team],
+    }));
+    const parts = converted(admin({ priority: 5, ingress: rules }));
+    const names = (part: unknown): readonly string[] => JSON.stringify(part).match(/"r\d+"/g) ?? [];
+    assert.deepEqual(
+      parts.map((part) => names(part).length),
+      [25, 2],
+    );
+    assert.deepEqual(parts.flatMap(names), ['"r0"', ...rules.map(({ name }) => `"${name}"`)]);
+    assert.partialDeepStrictEqual(parts, [
+      { metadata: { name: "default-1" }, spec: { priority: 5 } },
+      { metadata: { name: "default-2" }, spec: { priority: 6 } },
+    ]);
+    assert.equal(asClusterNetworkPolicies(admin({ priority: 1000, ingress: rules })), undefined);
+  });
+});

@@ -1,0 +1,221 @@
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import * as v from "valibot";
+import { IGNORE_ANNOTATION } from "../../../../cli/policy/lint/lint.ts";
+import { RULES } from "../../../../cli/policy/lint/rules.ts";
+import { memoryFiles, runCli } from "../../../support/cli.ts";
+import { assertGolden } from "../../../support/cli_golden.ts";
+import { manifest, policy } from "../../../support/lint_case.ts";
+
+const FIXTURES = "test/fixtures/cli/lint";
+const SHOP = Object.fromEntries(
+  ["policies.yaml", "shop.yaml"].map((name) => [`shop/${name}`, readFileSync(`${FIXTURES}/${name}`, "utf8")]),
+);
+
+const lintShop = (...args: readonly string[]): ReturnType<typeof runCli> =>
+  runCli(["policy", "lint", "-f", "shop", ...args], memoryFiles(SHOP));
+
+/** What a reader of SARIF 2.1.0 demands of the parts we write (sections 3.13 to 3.54 of the specification). */
+const text = v.pipe(v.string(), v.minLength(1));
+const level = v.picklist(["none", "note", "warning", "error"]);
+const sarif = v.strictObject({
+  $schema: v.pipe(v.string(), v.url()),
+  version: v.literal("2.1.0"),
+  runs: v.tuple([
+    v.strictObject({
+      tool: v.strictObject({
+        driver: v.strictObject({
+          name: text,
+          semanticVersion: v.pipe(v.string(), v.regex(/^\d+\.\d+\.\d+/)),
+          rules: v.array(
+            v.strictObject({
+              id: text,
+              shortDescription: v.strictObject({ text }),
+              defaultConfiguration: v.strictObject({ level }),
+            }),
+          ),
+        }),
+      }),
+      results: v.array(
+        v.strictObject({
+          ruleId: text,
+          ruleIndex: v.pipe(v.number(), v.integer(), v.minValue(0)),
+          level,
+          message: v.strictObject({ text }),
+          locations: v.tuple([
+            v.strictObject({
+              physicalLocation: v.strictObject({
+                artifactLocation: v.strictObject({ uri: v.pipe(v.string(), v.regex(/^[\w.%~!$&'()*+,;=@/:-]+$/)) }),
+                region: v.strictObject({ startLine: v.pipe(v.number(), v.integer(), v.minValue(1)) }),
+              }),
+              logicalLocations: v.optional(v.tuple([v.strictObject({ fullyQualifiedName: text })])),
+            }),
+          ]),
+        }),
+      ),
+    }),
+  ]),
+});
+
+describe("policy lint", () => {
+  it("LINT-01: every finding has its rule, gravity, place and fix, in each format", async () => {
+    const file = await lintShop();
+    assertGolden("lint/expected.txt", file.out);
+    assertGolden("lint/expected_wide.txt", (await lintShop("-o", "wide")).out);
+    const { out } = await lintShop("-o", "json");
+    assertGolden("lint/expected.json", out);
+    assert.equal(file.code, 1);
+    assert.match(file.err, /^not everything could be read/);
+    const entry = { id: text, severity: text, object: text, file: text, line: v.number(), message: text, fix: text };
+    v.parse(v.array(v.strictObject({ ...entry, replacement: v.optional(text) })), JSON.parse(out));
+    const terminal = await runCli(["policy", "lint", "-f", "shop"], memoryFiles(SHOP), {
+      columns: 80,
+      hasColour: false,
+    });
+    // A single word may be longer than what is left of the line.
+    const tooLong = terminal.out.split("\n").filter((line) => line.length > 80 && line.slice(41).includes(" "));
+    assert.deepEqual(tooLong, []);
+  });
+
+  it("LINT-02: SARIF 2.1.0 has all of it", async () => {
+    const { out, code } = await lintShop("-o", "sarif");
+    assert.equal(code, 1);
+    const { runs } = v.parse(sarif, JSON.parse(out));
+    const [{ tool, results }] = runs;
+    assert.deepEqual(
+      tool.driver.rules.map(({ id }) => id),
+      RULES.map(({ id }) => id),
+    );
+    for (const { ruleId, ruleIndex } of results) assert.equal(tool.driver.rules[ruleIndex]?.id, ruleId);
+    const json = v.parse(
+      v.array(v.object({ id: v.string(), file: v.string(), line: v.number() })),
+      JSON.parse((await lintShop("-o", "json")).out),
+    );
+    assert.deepEqual(
+      results.map(({ ruleId, locations: [{ physicalLocation }] }) => [
+        ruleId,
+        physicalLocation.artifactLocation.uri,
+        physicalLocation.region.startLine,
+      ]),
+      json.map(({ id, file, line }) => [id, file, line]),
+    );
+    const odd = { "/tmp/a b.yaml": "kind: [", "c:d#é.yaml": "kind: [" };
+    const places = v.parse(
+      sarif,
+      JSON.parse((await runCli(["policy", "lint", "-o", "sarif", "-f", ...Object.keys(odd)], memoryFiles(odd))).out),
+    );
+    assert.deepEqual(
+      places.runs[0].results.map(({ locations: [{ physicalLocation }] }) => physicalLocation.artifactLocation.uri),
+      ["file:///tmp/a%20b.yaml", "c%3Ad%23%C3%A9.yaml"],
+    );
+  });
+
+  it("LINT-03: --fail-on decides from which gravity on it ends with 1", async () => {
+    const service = manifest("Service", "name: s, namespace: shop", "spec: { externalIPs: [192.0.2.1] }");
+    const codes = async (yaml: string): Promise<readonly number[]> =>
+      Promise.all(
+        ["error", "warning", "info"].map(async (severity) => {
+          const args = ["policy", "lint", "-f", "a.yaml", "--fail-on", severity];
+          return (await runCli(args, memoryFiles({ "a.yaml": yaml }))).code;
+        }),
+      );
+    assert.deepEqual(await codes("kind: ["), [1, 1, 1]);
+    assert.deepEqual(await codes(service), [0, 1, 1]);
+    assert.deepEqual(
+      await codes(policy("p", "podSelector: {}, ingress: [{ from: [{ podSelector: {} }] }]")),
+      [0, 0, 1],
+    );
+    assert.deepEqual(await codes(policy("p", "podSelector: {}")), [0, 0, 0]);
+    const byDefault = await runCli(["policy", "lint", "-f", "a.yaml"], memoryFiles({ "a.yaml": service }));
+    assert.equal(byDefault.code, 1);
+  });
+
+  it("LINT-04: --only and --ignore choose rules, --list prints them, and an annotation silences one on one object", async () => {
+    const idsOf = async (yaml: string, ...args: readonly string[]): Promise<readonly string[]> => {
+      const { out } = await runCli(
+        ["policy", "lint", "-f", "a.yaml", "-o", "json", ...args],
+        memoryFiles({ "a.yaml": yaml }),
+      );
+      return v.parse(v.array(v.object({ id: v.string() })), JSON.parse(out)).map(({ id }) => id);
+    };
+    const service = (name: string, ignored: string): string =>
+      manifest(
+        "Service",
+        `name: ${name}, namespace: shop, annotations: { ${IGNORE_ANNOTATION}: "${ignored}" }`,
+        'spec: { externalIPs: [192.0.2.1], topologyKeys: ["*"] }',
+      );
+    const plain = service("s", "");
+    assert.deepEqual(await idsOf(plain), ["external-ips", "topology-keys"]);
+    assert.deepEqual(await idsOf(plain, "--only", "topology-keys,shadowed"), ["topology-keys"]);
+    assert.deepEqual(await idsOf(plain, "--ignore", "topology-keys"), ["external-ips"]);
+    assert.deepEqual(await idsOf(service("s", "shadowed, external-ips")), ["topology-keys"]);
+    assert.deepEqual(await idsOf(service("s", "external-ips,topology-keys") + service("t", "external-ips")), [
+      "topology-keys",
+    ]);
+    const unknown = await runCli(
+      ["policy", "lint", "-f", "a.yaml", "--ignore", "topology-kyes"],
+      memoryFiles({ "a.yaml": plain }),
+    );
+    assert.deepEqual(
+      [unknown.code, unknown.err],
+      [2, 'error: "topology-kyes" is no rule; did you mean topology-keys?\n'],
+    );
+    const list = await runCli(["policy", "lint", "--list"], memoryFiles({}));
+    assert.deepEqual([list.code, list.out.trimEnd().split("\n").length], [0, RULES.length + 1]);
+    assert.equal((await runCli(["policy", "lint"], memoryFiles({}))).code, 2);
+    assert.equal((await runCli(["policy", "lint", "-f", "nowhere"], memoryFiles({}))).code, 3);
+  });
+
+  it("LINT-05: what cannot be read is a finding, and the rest is linted", async () => {
+    const broken = policy("broken", "podSelector: {}, ingress: [{ ports: [{ port: 0 }] }]");
+    const fine = policy("p", "podSelector: {}, policyTypes: [Egress], ingress: [{}]");
+    const { out, code } = await runCli(
+      ["policy", "lint", "-f", "a.yaml", "b.yaml", "-o", "json"],
+      memoryFiles({ "a.yaml": broken + fine, "b.yaml": "a: [" }),
+    );
+    assert.equal(code, 1);
+    const found = v.parse(v.array(v.object({ id: v.string(), file: v.string(), line: v.number() })), JSON.parse(out));
+    assert.deepEqual(
+      found.map(({ id, file, line }) => `${id} ${file}:${line}`),
+      ["invalid a.yaml:1", "rules-ignored a.yaml:3", "invalid b.yaml:1"],
+    );
+  });
+
+  it("LINT-05: a template is told of once, and objects in one line each", async () => {
+    const template =
+      "{ metadata: { labels: { app: web } }, spec: { containers: [{ ports: [{ name: A, containerPort: 1 }] }] } }";
+    const files = {
+      "a.yaml": `apiVersion: apps/v1\nkind: Deployment\nmetadata: { name: web }\nspec: { template: ${template} }\n`,
+      "b.json": ["s", "t"]
+        .map((name) =>
+          JSON.stringify({ apiVersion: "v1", kind: "Service", metadata: { name }, spec: { topologyKeys: ["*"] } }),
+        )
+        .join(""),
+    };
+    const args = ["policy", "lint", "-o", "json", "-f", ...Object.keys(files)];
+    const { out } = await runCli(args, memoryFiles(files));
+    const found = v.parse(v.array(v.object({ id: v.string(), object: v.string() })), JSON.parse(out));
+    assert.deepEqual(
+      found.map(({ id, object }) => `${id} ${object}`),
+      ["invalid Pod default/web-0", "topology-keys Service default/s", "topology-keys Service default/t"],
+    );
+  });
+
+  it("texts of objects cannot write on a terminal what is not theirs", async () => {
+    const yaml = `apiVersion: policy.networking.k8s.io/v1alpha1\nkind: AdminNetworkPolicy\nmetadata: { name: "a\\u001b[2J\\u202eb" }\n`;
+    const { out } = await runCli(["policy", "lint", "-f", "-"], memoryFiles({ "-": yaml }));
+    assert.match(out, /AdminNetworkPolicy a\\u\{1b\}\[2J\\u\{202e\}b: is of v1alpha1/);
+  });
+
+  it("docs/cli.md explains every rule", () => {
+    const documentation = readFileSync("docs/cli.md", "utf8");
+    const rows = [...documentation.matchAll(/^\| `([a-z-]+)` \| (error|warning|info) \| (.+) \|$/gm)].map(
+      ([, ...row]) => row,
+    );
+    assert.deepEqual(
+      rows,
+      RULES.map(({ id, severity, summary }) => [id, severity, summary]),
+    );
+    assert.equal(new Set(RULES.map(({ id }) => id)).size, RULES.length);
+  });
+});

@@ -1,0 +1,269 @@
+import { assertFindings, manifest, pod, policy } from "../../../support/lint_case.ts";
+
+const PODS = pod("web") + pod("db");
+
+describe("policy lint of what policies select and allow", () => {
+  it("LINT-10: a policy that selects nothing", () => {
+    assertFindings("selects-nothing", [
+      [
+        PODS + policy("p", "podSelector: { matchLabels: { app: wbe } }"),
+        "NetworkPolicy shop/p: selects nothing (pods with app=wbe in namespace shop) (there is no app=wbe; probably app=web is meant)",
+      ],
+      [
+        PODS + policy("p", "podSelector: { matchLabels: { role: backend-of-all } }"),
+        "NetworkPolicy shop/p: selects nothing (pods with role=backend-of-all in namespace shop) (correct the selector, or delete the policy)",
+      ],
+      [
+        PODS +
+          manifest(
+            "ClusterNetworkPolicy",
+            "name: c",
+            "spec: { tier: Admin, priority: 1, subject: { namespaces: { matchLabels: { kubernetes.io/metadata.name: shoop } } } }",
+          ),
+        "ClusterNetworkPolicy c: selects nothing (all pods in namespaces with kubernetes.io/metadata.name=shoop) (there is no kubernetes.io/metadata.name=shoop; probably kubernetes.io/metadata.name=shop is meant)",
+      ],
+      [PODS + policy("p", "podSelector: { matchLabels: { app: web } }")],
+      [PODS + policy("p", "podSelector: {}")],
+      // Without pods nothing can be said.
+      [policy("p", "podSelector: { matchLabels: { app: wbe } }")],
+      // That is another finding.
+      [pod("agent", { spec: "hostNetwork: true" }) + policy("p", "podSelector: { matchLabels: { app: agent } }")],
+    ]);
+  });
+
+  it("LINT-10: a peer that selects nothing beside one that does", () => {
+    const from = (peers: string): string => PODS + policy("p", `podSelector: {}, ingress: [{ from: [${peers}] }]`);
+    const web = "{ podSelector: { matchLabels: { app: web } } }";
+    const nobody = "{ podSelector: { matchLabels: { app: wbe } } }";
+    assertFindings("peer-selects-nothing", [
+      [
+        from(`${web}, ${nobody}`),
+        "NetworkPolicy shop/p: this peer is nobody (pods with app=wbe in namespace shop) (there is no app=wbe; probably app=web is meant)",
+      ],
+      [from(web)],
+      [from(nobody)],
+      [from(`${web}, { namespaceSelector: { matchLabels: { team: far-away } } }`)],
+    ]);
+    assertFindings("unknown-namespace", [
+      [
+        from(`${web}, { namespaceSelector: { matchLabels: { team: far-away } } }`),
+        "NetworkPolicy shop/p: no pods of a namespace with team=far-away are among the files (give its files, too, with -f)",
+      ],
+      [from(`${web}, ${nobody}`)],
+    ]);
+  });
+
+  it("LINT-18: a namespaceSelector with a typo is told with the nearest label there is", () => {
+    const namespaces = manifest("Namespace", "name: monitoring, labels: { team: observers }");
+    const from = (labels: string): string =>
+      PODS +
+      namespaces +
+      policy("p", `podSelector: {}, ingress: [{ from: [{ namespaceSelector: { matchLabels: { ${labels} } } }] }]`);
+    const fromOneOf = (values: string): string =>
+      PODS +
+      namespaces +
+      policy(
+        "p",
+        `podSelector: {}, ingress: [{ from: [{ namespaceSelector: { matchExpressions: [{ key: team, operator: In, values: [${values}] }] } }] }]`,
+      );
+    assertFindings("namespace-typo", [
+      [
+        from("team: observer"),
+        "NetworkPolicy shop/p: no namespace has the label team=observer (probably team=observers is meant)",
+      ],
+      [
+        from("kubernetes.io/metadata.name: monitorin"),
+        "NetworkPolicy shop/p: no namespace has the label kubernetes.io/metadata.name=monitorin (probably kubernetes.io/metadata.name=monitoring is meant)",
+      ],
+      [
+        fromOneOf("shop, observer"),
+        "NetworkPolicy shop/p: no namespace has the label team=observer (probably team=observers is meant)",
+      ],
+      [fromOneOf("observers, observer")],
+      [from("team: observers")],
+      [from("stage: production")],
+    ]);
+  });
+
+  it("LINT-11: a rule that allows nothing, and a direction that is closed by habit", () => {
+    const rules = (rest: string): string => PODS + policy("p", `podSelector: { matchLabels: { app: web } }, ${rest}`);
+    assertFindings("allows-nothing", [
+      [
+        rules("ingress: [{ from: [{ podSelector: { matchLabels: { app: wbe } } }] }]"),
+        "NetworkPolicy shop/p: the rule is for nobody: pods with app=wbe in namespace shop (there is no app=wbe; probably app=web is meant)",
+      ],
+      [
+        rules(
+          "policyTypes: [Egress], egress: [{ to: [{ ipBlock: { cidr: 192.0.2.0/24 } }], ports: [{ port: https }] }]",
+        ),
+        'NetworkPolicy shop/p: the rule allows nothing: addresses have no ports called "https" (give the ports as numbers)',
+      ],
+      [
+        rules("policyTypes: [Ingress, Egress], ingress: [{}]"),
+        "NetworkPolicy shop/p: policyTypes has Egress, and no policy of these pods has egress rules: they allow no egress at all (leave Egress out of policyTypes, or add egress rules, such as one for DNS)",
+      ],
+      [rules("ingress: [{ from: [{ podSelector: { matchLabels: { app: db } } }] }]")],
+      [rules("policyTypes: [Egress], egress: [{ to: [{ ipBlock: { cidr: 192.0.2.0/24 } }], ports: [{ port: 443 }] }]")],
+      [
+        rules("policyTypes: [Ingress, Egress], ingress: [{}]") +
+          policy("q", "podSelector: {}, policyTypes: [Egress], egress: [{}]"),
+      ],
+      // A default deny is meant.
+      [rules("policyTypes: [Ingress, Egress]")],
+    ]);
+  });
+
+  it("LINT-11: rules that policyTypes leaves out", () => {
+    assertFindings("rules-ignored", [
+      [
+        policy("p", "podSelector: {}, policyTypes: [Egress], ingress: [{}]"),
+        "NetworkPolicy shop/p: the ingress rules are ignored: policyTypes has no Ingress (add Ingress to policyTypes, or delete the rules)",
+      ],
+      [
+        policy("p", "podSelector: {}, egress: []"),
+        "NetworkPolicy shop/p: egress: [] without policyTypes isolates nothing: all egress stays allowed (write policyTypes: [Ingress, Egress] to close egress)",
+      ],
+      [policy("p", "podSelector: {}, policyTypes: [Egress], egress: []")],
+      [policy("p", "podSelector: {}, egress: [{}]")],
+      [policy("p", "podSelector: {}")],
+    ]);
+  });
+
+  it("LINT-12: a rule that another one covers wholly", () => {
+    const web = "from: [{ podSelector: { matchLabels: { app: web } } }]";
+    const both = (first: string, second: string): string =>
+      policy("p", `podSelector: {}, ingress: [${first}, ${second}]`);
+    const shadowedBy = (object: string, where: string): string =>
+      `NetworkPolicy shop/${object}: shadowed: ${where} allows all that this rule allows (delete this rule, or narrow the other)`;
+    assertFindings("shadowed", [
+      [both("{}", `{ ${web} }`), shadowedBy("p", "ingress[0] (a.yaml:1)")],
+      // The narrow one comes first: it is that which is told of.
+      [
+        both(`{ ${web}, ports: [{ port: 80 }] }`, `{ ${web}, ports: [{ port: 1, endPort: 100 }] }`),
+        shadowedBy("p", "ingress[1] (a.yaml:1)"),
+      ],
+      // Of two that are the same the second.
+      [both(`{ ${web} }`, `{ ${web} }`), shadowedBy("p", "ingress[0] (a.yaml:1)")],
+      [
+        policy("p", `podSelector: { matchLabels: { app: db } }, ingress: [{ ${web} }]`) +
+          policy("q", `podSelector: {}, ingress: [{ ${web} }]`),
+        shadowedBy("p", "shop/q ingress[0] (a.yaml:3)"),
+      ],
+      [
+        both(
+          "{ from: [{ ipBlock: { cidr: 10.0.0.0/8, except: [10.2.0.0/16] } }] }",
+          "{ from: [{ ipBlock: { cidr: 10.1.0.0/16 } }] }",
+        ),
+        shadowedBy("p", "ingress[0] (a.yaml:1)"),
+      ],
+      [
+        both(
+          "{ from: [{ namespaceSelector: {}, podSelector: { matchExpressions: [{ key: app, operator: Exists }] } }] }",
+          `{ ${web} }`,
+        ),
+        shadowedBy("p", "ingress[0] (a.yaml:1)"),
+      ],
+      [
+        both(
+          "{ from: [{ ipBlock: { cidr: 10.0.0.0/8, except: [10.1.2.0/24] } }] }",
+          "{ from: [{ ipBlock: { cidr: 10.1.0.0/16 } }] }",
+        ),
+      ],
+      [both("{ ports: [{ port: 80, protocol: UDP }] }", "{ ports: [{ port: 80 }] }")],
+      [both(`{ ${web} }`, "{ from: [{ podSelector: {} }], ports: [{ port: 80 }] }")],
+      [
+        policy("p", `podSelector: { matchLabels: { app: db } }, ingress: [{}]`) +
+          policy("q", `podSelector: {}, ingress: [{ ${web} }]`),
+      ],
+      [policy("p", `podSelector: {}, ingress: [{}], egress: [{ to: [{ podSelector: {} }] }]`)],
+    ]);
+  });
+
+  it("LINT-12: a rule of a ClusterNetworkPolicy that an earlier one takes everything from", () => {
+    const rule = (action: string, selector: string, ports = ""): string =>
+      `{ action: ${action}, from: [{ namespaces: ${selector} }]${ports} }`;
+    const cluster = (name: string, priority: number, rules: string, subject = "{}"): string =>
+      manifest(
+        "ClusterNetworkPolicy",
+        `name: ${name}`,
+        `spec: { tier: Admin, priority: ${priority}, subject: { namespaces: ${subject} }, ingress: [${rules}] }`,
+      );
+    const team = "{ matchLabels: { team: a } }";
+    const never = (where: string): string =>
+      `ClusterNetworkPolicy c: shadowed: ${where} comes first, and this rule is never asked (delete this rule, or narrow the other)`;
+    assertFindings("shadowed", [
+      [cluster("c", 5, `${rule("Deny", "{}")}, ${rule("Accept", team)}`), never("ingress[0] (a.yaml:1)")],
+      [
+        cluster("b", 4, rule("Deny", "{}")) + cluster("c", 5, rule("Accept", team), team),
+        never("b ingress[0] (a.yaml:1)"),
+      ],
+      [cluster("c", 5, `${rule("Accept", team)}, ${rule("Deny", "{}")}`)],
+      [cluster("b", 4, rule("Deny", "{}"), team) + cluster("c", 5, rule("Accept", team))],
+      [
+        cluster(
+          "c",
+          5,
+          `${rule("Deny", "{}", ", protocols: [{ tcp: { destinationPort: { number: 80 } } }]")}, ${rule("Accept", team)}`,
+        ),
+      ],
+    ]);
+  });
+
+  it("LINT-13: a policy without which every connection is the same", () => {
+    const redundant = (name: string): string =>
+      `NetworkPolicy shop/${name}: redundant: without it every connection is the same (delete it, unless it is for pods to come)`;
+    const fromWeb = "ingress: [{ from: [{ podSelector: { matchLabels: { app: web } } }] }]";
+    const db = "podSelector: { matchLabels: { app: db } }";
+    assertFindings("redundant", [
+      [PODS + policy("all", `podSelector: {}, ${fromWeb}`) + policy("db", `${db}, ${fromWeb}`), redundant("db")],
+      // Equal ones: one has to stay.
+      [PODS + policy("one", `${db}, ${fromWeb}`) + policy("two", `${db}, ${fromWeb}`), redundant("two")],
+      [
+        PODS + policy("all", "podSelector: {}") + policy("open", `${db}, policyTypes: [Egress], egress: [{}]`),
+        redundant("open"),
+      ],
+      [PODS + policy("db", `${db}, ${fromWeb}`)],
+      // Only addresses outside would notice.
+      [
+        PODS +
+          policy("all", `podSelector: {}, ${fromWeb}`) +
+          policy("db", `${db}, ingress: [{ from: [{ ipBlock: { cidr: 192.0.2.0/24 } }] }]`),
+      ],
+      // Only one port would.
+      [
+        PODS +
+          policy("all", `podSelector: {}`) +
+          policy("db", `${db}, ingress: [{ from: [{ podSelector: {} }], ports: [{ port: 5432 }] }]`),
+      ],
+      // Only the pod itself would, through its Service (CNP-08).
+      [
+        PODS +
+          manifest(
+            "ClusterNetworkPolicy",
+            "name: c",
+            `spec: { tier: Admin, priority: 1, subject: { pods: { ${db} } }, ingress: [{ action: Deny, from: [{ pods: { ${db} } }] }] }`,
+          ),
+      ],
+      // A default deny is for pods to come.
+      [
+        PODS +
+          policy("deny", "podSelector: {}") +
+          policy("db", `${db}, ${fromWeb}`) +
+          policy("web", "podSelector: { matchLabels: { app: web } }, ingress: [{ ports: [{ port: 80 }] }]"),
+      ],
+    ]);
+  });
+
+  it("LINT-28: ClusterNetworkPolicies of one priority for the same pods", () => {
+    const cluster = (name: string, spec: string): string =>
+      manifest("ClusterNetworkPolicy", `name: ${name}`, `spec: { ${spec}, subject: { namespaces: {} } }`);
+    assertFindings("undefined-order", [
+      [
+        PODS + cluster("a", "tier: Admin, priority: 7") + cluster("b", "tier: Admin, priority: 7"),
+        "ClusterNetworkPolicy b: has tier Admin and priority 7 like a, and both are for the same pods (give each a priority of its own)",
+      ],
+      [PODS + cluster("a", "tier: Admin, priority: 7") + cluster("b", "tier: Baseline, priority: 7")],
+      [PODS + cluster("a", "tier: Admin, priority: 7") + cluster("b", "tier: Admin, priority: 8")],
+    ]);
+  });
+});

@@ -1,0 +1,148 @@
+import assert from "node:assert/strict";
+import { Buffer } from "node:buffer";
+import { readFileSync } from "node:fs";
+import process from "node:process";
+import * as fc from "fast-check";
+import { parseAllDocuments } from "yaml";
+import type { ManifestFileSystem } from "../../../cli/input/manifest_files.ts";
+import type { Outcome } from "../../support/cli.ts";
+import { runCli } from "../../support/cli.ts";
+import { ALIAS_BOMB, mutatedFiles, pathsOf, replacedAt } from "../../support/cli_mutation.ts";
+
+const FILES = process.env["DRAWBRIDGE_FULL"] === "1" ? 10_000 : 500;
+
+const YAML = readFileSync("test/fixtures/cli/mutated.yaml", "utf8");
+const OBJECTS: readonly unknown[] = parseAllDocuments(YAML).map((document) => {
+  const object: unknown = document.toJS();
+  return object;
+});
+
+const COMMANDS = {
+  matrix: ["policy", "matrix", "-o", "json"],
+  explain: ["policy", "explain", "--from", "shop/web", "--to", "service/shop/db", "--port", "5432", "-o", "json"],
+  lint: ["policy", "lint", "-o", "json"],
+} as const;
+
+type CommandName = keyof typeof COMMANDS;
+
+function oneFile(name: string, content: string | Uint8Array): ManifestFileSystem {
+  return {
+    typeOf: (path) => (path === name ? "file" : undefined),
+    namesIn: () => [],
+    *read() {
+      yield Buffer.from(content);
+    },
+  };
+}
+
+function run(command: CommandName, name: string, content: string | Uint8Array): Promise<Outcome> {
+  return runCli([...COMMANDS[command], "-f", name], oneFile(name, content));
+}
+
+describe("cli: files with something wrong", function () {
+  this.timeout(1_800_000);
+
+  it(`CLI-09: ${FILES} mutated files are an answer or an error with file and line, never a bug`, async () => {
+    const seen = new Map<string, number>();
+    await fc.assert(
+      fc.asyncProperty(
+        mutatedFiles(YAML, OBJECTS),
+        fc.constantFrom("explain", "lint"),
+        async ({ name, content }, second) => {
+          for (const command of ["matrix", second] as const) {
+            const outcome = await run(command, name, content);
+            checkOutcome(command, name, Buffer.from(content).toString(), outcome);
+            seen.set(`${command} ${outcome.code}`, (seen.get(`${command} ${outcome.code}`) ?? 0) + 1);
+          }
+        },
+      ),
+      { numRuns: FILES },
+    );
+    const counts = JSON.stringify(Object.fromEntries(seen));
+    for (const answer of ["matrix 0", "matrix 3", "explain 0", "explain 3", "lint 0", "lint 1"]) {
+      assert.ok((seen.get(answer) ?? 0) > FILES / 50, counts);
+    }
+  });
+
+  it("CLI-10: a value of a wrong type anywhere in a policy is an error, never a policy that is left out", async () => {
+    let count = 0;
+    for (const [number, object] of OBJECTS.entries()) {
+      if (!/Policy"/.test(JSON.stringify(object))) continue;
+      for (const path of pathsOf(object)) {
+        const old = path.reduce<unknown>((value, step) => memberOf(value, step), object);
+        if (path[0] !== "spec" || typeof old !== "object") continue;
+        for (const wrong of [5, "x", true, Array.isArray(old) ? {} : [["x"]]]) {
+          const items = OBJECTS.with(number, replacedAt(object, path, wrong));
+          const text = items.map((item) => JSON.stringify(item)).join("\n");
+          for (const command of ["matrix", "explain"] as const) {
+            const { code, out, err } = await run(command, "m.json", text);
+            assert.equal(code, 3, `${path.join(".")} = ${JSON.stringify(wrong)}: ${out}`);
+            assert.match(err, new RegExp(`^m\\.json:${number + 1}: `));
+          }
+          count++;
+        }
+      }
+    }
+    assert.ok(count > 150, String(count));
+  });
+
+  it("CLI-10: so are values no policy may have, and a policy of no known kind or version in its place", async () => {
+    const changes: readonly (readonly [from: string, to: string])[] = [
+      ["protocol: TCP, port: sql", "protocol: tcp, port: sql"],
+      ["port: 9000, endPort: 9010", "port: 9010, endPort: 9000"],
+      ["port: 9000, endPort: 9010", "port: 0"],
+      ["port: 9000, endPort: 9010", "port: 70000"],
+      ["port: 9000, endPort: 9010", "port: sql, endPort: 9010"],
+      ["operator: In", "operator: in"],
+      ["values: [web]", "values: []"],
+      ["cidr: 192.0.2.0/24", "cidr: 192.0.2.0/33"],
+      ["cidr: 192.0.2.0/24", "cidr: 192.0.2.0"],
+      ["except: [192.0.2.128/25]", "except: [198.51.100.0/25]"],
+      ["policyTypes: [Ingress, Egress]", "policyTypes: [Ingres, Egress]"],
+      ["tier: Admin", "tier: Admins"],
+      ["priority: 10", "priority: 10.5"],
+      ["action: Deny", "action: Reject"],
+      ["name: default-deny, namespace: shop", "name: db, namespace: shop"],
+    ];
+    for (const [from, to] of changes) {
+      const text = YAML.replace(from, to);
+      assert.notEqual(text, YAML, from);
+      const { code, out, err } = await run("matrix", "m.yaml", text);
+      assert.equal(code, 3, `${to}: ${out}`);
+      assert.match(err, /^m\.yaml:\d+: /, to);
+    }
+  });
+
+  it("CLI-09: aliases that would fill the memory, and ten thousand brackets", async () => {
+    for (const text of [
+      ALIAS_BOMB,
+      `${YAML}\n---\n${ALIAS_BOMB}`,
+      "[".repeat(10_000),
+      "{a: ".repeat(10_000),
+      "- ".repeat(10_000) + YAML,
+    ]) {
+      checkOutcome("matrix", "m.yaml", text, await run("matrix", "m.yaml", text));
+    }
+    const deep = '{"a":'.repeat(100_000);
+    checkOutcome("matrix", "m.json", deep, await run("matrix", "m.json", deep));
+  });
+});
+
+function memberOf(value: unknown, step: string | number): unknown {
+  return new Map(Object.entries<unknown>({ ...(typeof value === "object" ? value : {}) })).get(String(step));
+}
+
+function checkOutcome(command: CommandName, name: string, text: string, { code, out, err }: Outcome): void {
+  assert.doesNotMatch(out + err, /^ +at .*:\d+:\d+\)?$/m, "a stack trace");
+  if (code !== 3) {
+    assert.ok(code === 0 || code === 1, `${code}: ${err}`);
+    JSON.parse(out);
+    return;
+  }
+  // One of the ends may be what the change took away.
+  if (command === "explain" && err.startsWith("drawbridge: ")) return;
+  const [, file, line] = /^(?:drawbridge: )?([\w.]+):(\d+): /.exec(err) ?? [];
+  assert.equal(file, name, err);
+  assert.ok(Number(line) >= 1 && Number(line) <= text.split("\n").length, err);
+  if (command !== "lint") assert.equal(out, "", "half an answer");
+}

@@ -1,0 +1,151 @@
+import assert from "node:assert/strict";
+import { stripVTControlCharacters } from "node:util";
+import { DIFF_FORMATS } from "../../../../../cli/policy/diff/command.ts";
+import { styleOf } from "../../../../../cli/style.ts";
+import { memoryFiles, runCli } from "../../../../support/cli.ts";
+import { assertGolden, fixtureFiles } from "../../../../support/cli_golden.ts";
+
+const TENANTS = fixtureFiles("tenants");
+
+const pod = (name: string, address: string, rest = ""): string => `---
+apiVersion: v1
+kind: Pod
+metadata: { name: ${name}, namespace: shop, labels: { app: ${name} } }
+spec: { nodeName: n1, containers: [{ name: c }]${rest} }
+status: { phase: Running, podIPs: [{ ip: ${address} }] }
+`;
+
+const policy = (rules: string): string => `---
+apiVersion: networking.k8s.io/v1
+kind: NetworkPolicy
+metadata: { name: db, namespace: shop }
+spec:
+  podSelector: { matchLabels: { app: db } }
+  ingress:${rules}
+`;
+
+const PODS = pod("web", "10.244.0.5") + pod("db", "10.244.0.6");
+
+const diff = (files: Readonly<Record<string, string>>, ...args: readonly string[]) =>
+  runCli(["policy", "diff", "a.yaml", "b.yaml", ...args], memoryFiles(files));
+
+describe("cli/policy/diff", () => {
+  for (const format of DIFF_FORMATS) {
+    it(`DIFF-04: tenants with ClusterNetworkPolicies, as ${format}`, async () => {
+      const { code, out, err } = await runCli(
+        ["policy", "diff", "tenants/before", "tenants/after", "-o", format],
+        TENANTS,
+      );
+      assert.deepEqual([code, err], [1, ""]);
+      assertGolden(`tenants/expected/diff.${format}.txt`, out);
+    });
+  }
+
+  it("DIFF-04: on a terminal no line is wider than it is, and colour tells what was taken away", async () => {
+    const terminal = { columns: 80, hasColour: true };
+    const { out } = await runCli(["policy", "diff", "tenants/before", "tenants/after"], TENANTS, terminal);
+    assert.ok(out.includes(styleOf(terminal).bad("removed")), out);
+    const lines = stripVTControlCharacters(out).split("\n");
+    assert.deepEqual(
+      lines.filter((line) => line.length > 80 && line.trim().includes(" ")),
+      [],
+    );
+  });
+
+  it("DIFF-05: a witness names the rule before and after with file and line, at the end that changed its mind", async () => {
+    const files = {
+      "a.yaml": PODS + policy(" [{ from: [{ podSelector: {} }], ports: [{ port: 5432 }] }]"),
+      "b.yaml":
+        PODS +
+        policy(
+          "\n    - ports: [{ port: 80 }]\n    - from: [{ podSelector: { matchLabels: { app: web } } }]\n      ports: [{ port: 5433 }]",
+        ),
+    };
+    const { code, out } = await diff(files, "-o", "json");
+    assert.equal(code, 1);
+    const { changes } = JSON.parse(out) as {
+      changes: readonly { connections: string[]; witness: { ends: unknown } }[];
+    };
+    const removed = changes.find(({ connections }) => connections.includes("5432/TCP"));
+    assert.deepEqual(removed?.witness.ends, [
+      {
+        direction: "ingress",
+        before: {
+          allowed: true,
+          reason: "NetworkPolicy shop/db ingress[0] (a.yaml:19)",
+          places: [{ name: "NetworkPolicy shop/db ingress[0]", file: "a.yaml", line: 19 }],
+        },
+        after: {
+          allowed: false,
+          reason:
+            "isolated by NetworkPolicy shop/db (b.yaml:14); nearest is shop/db ingress[0] (b.yaml:20), but it is for port 80",
+          places: [{ name: "NetworkPolicy shop/db", file: "b.yaml", line: 14 }],
+        },
+      },
+    ]);
+  });
+
+  it("DIFF-06: pods of one side alone are told and not compared", async () => {
+    const files = { "a.yaml": PODS, "b.yaml": pod("web", "10.244.0.5") + pod("new", "10.244.0.9") + policy(" []") };
+    const { code, out } = await diff(files);
+    assert.deepEqual(
+      [code, out],
+      [
+        0,
+        "no difference in what may be sent\nappeared, and not compared: pod shop/new\ngone, and not compared: pod shop/db\n",
+      ],
+    );
+    const nothing = await diff({ "a.yaml": pod("a", "10.1.1.1"), "b.yaml": pod("b", "10.1.1.1") });
+    assert.match(nothing.err, /^no pod is on both sides/);
+  });
+
+  it("DIFF-06: a file and itself do not differ, nor do two that say the same in other words", async () => {
+    const both = {
+      "a.yaml": PODS + policy(" [{}]"),
+      "b.yaml":
+        PODS +
+        policy(" [{ from: [{ podSelector: {} }, { ipBlock: { cidr: 0.0.0.0/0 } }, { ipBlock: { cidr: '::/0' } }] }]"),
+    };
+    assert.deepEqual(await diff(both), { code: 0, out: "no difference in what may be sent\n", err: "" });
+    assert.equal((await diff({ "a.yaml": both["a.yaml"], "b.yaml": both["a.yaml"] }, "-o", "json")).code, 0);
+  });
+
+  it("DIFF-07: the outside is cut at the prefixes that either side names, in the families that pods have", async () => {
+    const files = {
+      "a.yaml": PODS + policy(" [{ from: [{ ipBlock: { cidr: 192.0.2.0/24 } }] }]"),
+      "b.yaml": PODS + policy(" [{ from: [{ ipBlock: { cidr: 192.0.2.0/24, except: [192.0.2.128/25] } }] }]"),
+    };
+    const { out } = await diff(files, "-o", "csv");
+    assert.deepEqual(
+      out
+        .split("\r\n")
+        .slice(1, -1)
+        .map((line) => line.split(",").slice(0, 4)),
+      [["removed", "outside 192.0.2.128/25", "shop/db", "all"]],
+    );
+  });
+
+  it("DIFF-07: a prefix whose addresses are all pods' has no outside", async () => {
+    const files = {
+      "a.yaml": PODS + policy(" []"),
+      "b.yaml": PODS + policy(" [{ from: [{ ipBlock: { cidr: 10.244.0.5/32 } }] }]"),
+    };
+    const { out } = await diff(files, "-o", "csv");
+    assert.deepEqual(
+      out
+        .split("\r\n")
+        .slice(1, -1)
+        .map((line) => line.split(",").slice(0, 4)),
+      [["added", "shop/web", "shop/db", "all"]],
+    );
+  });
+
+  it("DIFF-08: what cannot be read on either side is an error, never a difference", async () => {
+    const bad = PODS + policy(" [{ ports: [{ port: 70000 }] }]");
+    const { code, out, err } = await diff({ "a.yaml": PODS, "b.yaml": bad });
+    assert.deepEqual([code, out], [3, ""]);
+    assert.match(err, /^b\.yaml:\d+: NetworkPolicy shop\/db: .*70000/);
+    assert.equal((await runCli(["policy", "diff", "-", "-"], memoryFiles({ "-": PODS }))).code, 3);
+    assert.equal((await runCli(["policy", "diff", "a.yaml"], memoryFiles({ "a.yaml": PODS }))).code, 2);
+  });
+});

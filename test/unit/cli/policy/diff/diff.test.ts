@@ -1,0 +1,278 @@
+import assert from "node:assert/strict";
+import process from "node:process";
+import * as fc from "fast-check";
+import type { GroupChange } from "../../../../../cli/policy/diff/diff.ts";
+import { diffPolicies } from "../../../../../cli/policy/diff/diff.ts";
+import type { EndGroup } from "../../../../../cli/policy/diff/end_class.ts";
+import { mergeAlike } from "../../../../../cli/policy/diff/merge.ts";
+import type { PairChange } from "../../../../../cli/policy/diff/pair_change.ts";
+import { includes, PORT_PROTOCOLS } from "../../../../../cli/policy/connections/connection_set.ts";
+import type { Address, Family } from "../../../../../kernel/ip/address.ts";
+import { addressPlus, familyOf, parseAddress } from "../../../../../kernel/ip/address.ts";
+import { cidrContains, lastAddress, networkAddress, parseCidr } from "../../../../../kernel/ip/cidr.ts";
+import { evaluatePolicy } from "../../../../../policyd/policy/evaluate.ts";
+import type { Flow, FlowEnd, Traffic } from "../../../../../policyd/policy/flow.ts";
+import { buildPolicyIndex } from "../../../../../policyd/policy/policy_index.ts";
+import type { PolicyVerdict } from "../../../../../policyd/policy/verdict.ts";
+import { storeOf } from "../../../../support/evaluate/store.ts";
+import { policyCases } from "../../../../support/policy/arbitrary_cluster.ts";
+import type { RawCluster, RawPod } from "../../../../support/policy/raw_cluster.ts";
+import { manifestsOf } from "../../../../support/policy/raw_cluster.ts";
+
+const isFull = process.env["DRAWBRIDGE_FULL"] === "1";
+const PAIRS = isFull ? 2000 : 30;
+const MOST_OUTSIDE = 8;
+const TWINS = 2;
+
+/** A cluster, and what becomes of it: some of its policies, pods, namespaces and nodes are another's. */
+const clusterPairs = fc
+  .record({
+    first: policyCases,
+    second: policyCases,
+    pods: fc.array(fc.constantFrom(true, false, false, false), { minLength: 8, maxLength: 8 }),
+    policies: fc.array(fc.constantFrom(0, 1, 1, 1, 2), { minLength: 24, maxLength: 24 }),
+    areNamespacesOthers: fc.constantFrom(true, false, false),
+    areNodesOthers: fc.constantFrom(true, false, false),
+  })
+  .map(({ first: { cluster: first }, second: { cluster: second }, ...choice }): readonly [RawCluster, RawCluster] => {
+    const mixed = <T>(ours: readonly T[], theirs: readonly T[]): readonly T[] => [
+      ...ours.filter((_, place) => choice.policies[place] !== 0),
+      ...theirs.filter((_, place) => choice.policies[place + 12] === 2),
+    ];
+    const after: RawCluster = {
+      namespaces: (choice.areNamespacesOthers ? second : first).namespaces,
+      nodes: (choice.areNodesOthers ? second : first).nodes,
+      pods: first.pods.map((pod, place) => {
+        const other = second.pods[place];
+        if (choice.pods[place] !== true || other === undefined) return pod;
+        return {
+          ...other,
+          metadata: { ...other.metadata, name: pod.metadata.name, namespace: pod.metadata.namespace },
+        };
+      }),
+      networkPolicies: mixed(first.networkPolicies, second.networkPolicies),
+      clusterNetworkPolicies: mixed(first.clusterNetworkPolicies, second.clusterNetworkPolicies),
+    };
+    return [withTwins(first), withTwins(after)];
+  });
+
+/** The first pods a second time, with other addresses of the same networks: policies cannot tell them apart. */
+function withTwins(cluster: RawCluster): RawCluster {
+  const twins = cluster.pods.slice(0, TWINS).map((pod): RawPod => {
+    const podIPs = (pod.status.podIPs ?? []).map(({ ip }) => ({ ip: ip.replace(/5$/, "6") }));
+    const metadata = { ...pod.metadata, name: `${pod.metadata.name}-2` };
+    return { ...pod, metadata, status: { ...pod.status, podIPs } };
+  });
+  return { ...cluster, pods: [...cluster.pods, ...twins] };
+}
+
+describe("cli/policy/diff: random pairs of clusters", () => {
+  it("DIFF-01: the diff is what comparing every pair of ends on every port finds", function () {
+    this.timeout(isFull ? 3_600_000 : 120_000);
+    let changed = 0;
+    let unchanged = 0;
+    fc.assert(
+      fc.property(clusterPairs, ([first, second]) => {
+        const [before, after] = [first, second].map((one) => buildPolicyIndex(storeOf(manifestsOf(one))));
+        assert.ok(before !== undefined && after !== undefined);
+        const { changes, appeared, gone } = diffPolicies({ before, after }, "pod");
+        const found = Map.groupBy(changes, ({ from, to }) => `${from.name} > ${to.name}`);
+        const regions = changes.flatMap(({ from, to }) => [from, to]).filter(({ kind }) => kind === "outside");
+        const nameOf = (end: FlowEnd): string => {
+          if (end.type === "pod") return end.key;
+          return end.type === "node"
+            ? `node/${end.name}`
+            : (regions.find(({ name }) => isIn(name, end.address))?.name ?? "");
+        };
+        const isPossible = (flow: Flow): boolean =>
+          [before, after].every((index) => evaluatePolicy(index, flow).kind !== "impossible");
+        const traffics = trafficsOf([first, second]);
+        const ends = endsOf([first, second]).filter(
+          (end) => end.type !== "pod" || ![...appeared, ...gone].includes(end.key),
+        );
+        for (const [pair, flows] of flowsOf(ends, traffics, isPossible)) {
+          const told = found.get(pair.map(nameOf).join(" > ")) ?? [];
+          for (const flow of flows) {
+            const was: PolicyVerdict["kind"] = evaluatePolicy(before, flow).kind;
+            const is: PolicyVerdict["kind"] = evaluatePolicy(after, flow).kind;
+            if (was === is) unchanged++;
+            else changed++;
+            const expected: string = was === is ? "none" : is === "allowed" ? "added" : "removed";
+            const got = toldOf(told, flow);
+            if (got !== expected) assert.fail(`${expected}, but told ${got}: ${JSON.stringify(flow, replacer)}`);
+          }
+        }
+      }),
+      { numRuns: PAIRS },
+    );
+    assert.ok(changed > PAIRS * 100 && unchanged > changed, `${changed} changed, ${unchanged} did not`);
+  });
+
+  it("DIFF-02: groups are told with the number of their pairs, the largest first", function () {
+    this.timeout(120_000);
+    fc.assert(
+      fc.property(clusterPairs, ([first, second]) => {
+        const [before, after] = [first, second].map((one) => buildPolicyIndex(storeOf(manifestsOf(one))));
+        assert.ok(before !== undefined && after !== undefined);
+        const [byPod, byNamespace] = (["pod", "namespace"] as const).map(
+          (by) => diffPolicies({ before, after }, by).changes,
+        );
+        const counts = (all: readonly GroupChange[] = []) => {
+          const sums = new Map<string, number>();
+          for (const { from, to, change, pairs } of all) {
+            const [source, destination] = [from, to].map(({ kind, name }) =>
+              kind === "pods" ? name.split("/")[0] : name,
+            );
+            const key = [source, destination, change.type, change.text, change.family].join(" ");
+            sums.set(key, (sums.get(key) ?? 0) + pairs);
+          }
+          return Object.fromEntries([...sums].sort(([a], [b]) => (a < b ? -1 : 1)));
+        };
+        assert.deepEqual(counts(byNamespace), counts(byPod));
+        assert.ok((byNamespace ?? []).every(({ pairs, of }) => pairs > 0 && pairs <= of));
+        const order = (byNamespace ?? []).map(({ pairs }) => pairs);
+        assert.deepEqual(
+          order,
+          order.toSorted((a, b) => b - a),
+        );
+      }),
+      { numRuns: 60 },
+    );
+  });
+
+  it("DIFF-03: what is told together is exactly what changed alike", function () {
+    this.timeout(120_000);
+    let merged = 0;
+    fc.assert(
+      fc.property(clusterPairs, fc.constantFrom("pod" as const, "workload" as const), ([first, second], by) => {
+        const [before, after] = [first, second].map((one) => buildPolicyIndex(storeOf(manifestsOf(one))));
+        assert.ok(before !== undefined && after !== undefined);
+        const { changes, groups } = diffPolicies({ before, after }, by);
+        const together = mergeAlike(changes, groups);
+        merged += changes.length - together.length;
+        const lines = together.flatMap(({ from, to, change, pairs, of }) =>
+          from
+            .flatMap((source) => expanded(source, groups))
+            .flatMap((source) =>
+              to
+                .flatMap((destination) => expanded(destination, groups))
+                .flatMap((destination) => {
+                  const isPossible = source !== destination || source.size > 1;
+                  return isPossible ? [lineOf(source, destination, change, pairs < of)] : [];
+                }),
+            ),
+        );
+        const expected = changes.map(({ from, to, change, pairs, of }) => lineOf(from, to, change, pairs < of));
+        assert.deepEqual(lines.toSorted(), expected.toSorted());
+        assert.equal(sumOf(together), sumOf(changes));
+      }),
+      { numRuns: 60 },
+    );
+    assert.ok(merged > 100, `only ${merged} changes were put together`);
+  });
+});
+
+function lineOf(from: EndGroup, to: EndGroup, { type, text, family }: PairChange, isPartly: boolean): string {
+  return [from.name, to.name, type, text, family, isPartly].join(" ");
+}
+
+function sumOf(changes: readonly { readonly pairs: number }[]): number {
+  return changes.reduce((sum, { pairs }) => sum + pairs, 0);
+}
+
+/** The groups that a name in a merged change stands for. */
+function expanded(name: string, groups: readonly EndGroup[]): readonly EndGroup[] {
+  const all = { "all pods": "pods", "all nodes": "nodes", outside: "outside" };
+  return groups.filter((group) => {
+    if (Object.entries(all).some(([words, kind]) => words === name && kind === group.kind)) return true;
+    return group.name === name || (group.kind === "pods" ? `${group.whole}/*` : group.whole) === name;
+  });
+}
+
+type FlowOfFamily = Flow & { readonly family: Family };
+
+/** Everything that may be sent between two ends, one of which policies may select. */
+function* flowsOf(
+  ends: readonly FlowEnd[],
+  traffics: readonly Traffic[],
+  isPossible: (flow: Flow) => boolean,
+): Generator<readonly [readonly [FlowEnd, FlowEnd], readonly FlowOfFamily[]]> {
+  for (const source of ends) {
+    for (const destination of ends) {
+      if (source.type === "address" && destination.type === "address") continue;
+      const families = ([4, 6] as const).filter((family) =>
+        isPossible({ source, destination, family, protocol: "ICMP" }),
+      );
+      const flows = families.flatMap((family) => traffics.map((one) => ({ source, destination, family, ...one })));
+      yield [[source, destination], flows];
+    }
+  }
+}
+
+/** What the told changes say of one connection. */
+function toldOf(told: readonly GroupChange[], flow: FlowOfFamily): string {
+  const types = told.flatMap(({ change }) => {
+    if (change.family !== undefined && change.family !== flow.family) return [];
+    const { connections } = change;
+    const has = flow.port === undefined ? connections.icmp : includes(connections, flow.protocol, flow.port);
+    return has ? [change.type] : [];
+  });
+  return types.join() || "none";
+}
+
+/** The pods, the nodes and addresses at and beside the edges of prefixes that nobody has. */
+function endsOf(clusters: readonly RawCluster[]): readonly FlowEnd[] {
+  const [first, second] = clusters;
+  assert.ok(first !== undefined && second !== undefined);
+  const text = JSON.stringify(clusters);
+  const addresses = clusters.flatMap(({ pods, nodes }) => [
+    ...pods.flatMap(({ status }) => (status.podIPs ?? []).map(({ ip }) => ip)),
+    ...nodes.flatMap(({ status }) =>
+      status.addresses.filter(({ type }) => type !== "Hostname").map(({ address }) => address),
+    ),
+  ]);
+  const owned = new Set(addresses.map((address) => parseAddress(address)));
+  const prefixes = [...new Set(text.match(/"[0-9a-f.:]+\/\d+"/g) ?? [])].map((quoted) =>
+    parseCidr(quoted.slice(1, -1)),
+  );
+  const edges = prefixes.flatMap((prefix): readonly (Address | undefined)[] => [
+    networkAddress(prefix),
+    lastAddress(prefix),
+    addressPlus(lastAddress(prefix), 1n),
+  ]);
+  const outside = [...new Set([parseAddress("9.9.9.9"), parseAddress("2620::9"), ...edges])];
+  const free = outside.filter((address) => address !== undefined && !owned.has(address));
+  const some = [4, 6].flatMap((family) =>
+    free.filter((address) => address !== undefined && familyOf(address) === family).slice(0, MOST_OUTSIDE),
+  );
+  return [
+    ...first.pods.map(({ metadata }): FlowEnd => ({ type: "pod", key: `${metadata.namespace}/${metadata.name}` })),
+    ...first.nodes.map(({ metadata }): FlowEnd => ({ type: "node", name: metadata.name })),
+    ...some.flatMap((address): readonly FlowEnd[] => (address === undefined ? [] : [{ type: "address", address }])),
+  ];
+}
+
+/** Every port that a policy or a pod names and its neighbours, of every protocol, and ICMP. */
+function trafficsOf(clusters: readonly RawCluster[]): readonly Traffic[] {
+  const text = JSON.stringify(clusters);
+  const named = [...text.matchAll(/"(?:port|endPort|containerPort|number|start|end)":(\d+)/g)].map(([, port]) =>
+    Number(port),
+  );
+  const near = named.flatMap((port) => [port - 1, port, port + 1]);
+  const ports = [...new Set([1, ...near, 65_535])].filter((port) => port >= 1 && port <= 65_535);
+  return [
+    { protocol: "ICMP" },
+    ...PORT_PROTOCOLS.flatMap((protocol) => ports.map((port): Traffic => ({ protocol, port }))),
+  ];
+}
+
+/** Whether an address is in `outside 10.0.0.0/16 except 10.0.1.0/24, 10.0.2.0/24`. */
+function isIn(name: string, address: Address): boolean {
+  const [prefix = "", exceptions] = name.replace("outside ", "").split(" except ");
+  const except = (exceptions ?? "").split(", ").filter((text) => text !== "");
+  return cidrContains(parseCidr(prefix), address) && !except.some((one) => cidrContains(parseCidr(one), address));
+}
+
+function replacer(_: string, value: unknown): unknown {
+  return typeof value === "bigint" ? `${value}n` : value;
+}

@@ -1,0 +1,194 @@
+import assert from "node:assert/strict";
+import { memoryFiles, runCli } from "../../../../support/cli.ts";
+import { assertGolden, fixtureFiles } from "../../../../support/cli_golden.ts";
+
+const TENANTS = fixtureFiles("tenants");
+const CHANGE = ["policy", "dry-run", "-f", "tenants/change.yaml", "--against", "tenants/before"];
+
+const object = (kind: string, name: string, rest: string, version = "v1"): string =>
+  `---\napiVersion: ${version}\nkind: ${kind}\nmetadata: { name: ${name}, namespace: shop${rest}\n`;
+const policy = (name: string, spec: string): string =>
+  object("NetworkPolicy", name, ` }\nspec: ${spec}`, "networking.k8s.io/v1");
+const pod = (name: string, app: string, rest = ""): string =>
+  object(
+    "Pod",
+    name,
+    `, labels: { app: ${app}, pod-template-hash: h }, ownerReferences: [{ apiVersion: apps/v1, kind: ReplicaSet, name: ${app}-h, controller: true }] }
+spec: { nodeName: n1${rest}, containers: [{ name: c, ports: [{ name: http, containerPort: 80 }] }] }
+status: { phase: Running, podIPs: [{ ip: 10.244.0.${name.length} }] }`,
+  );
+
+interface Result {
+  readonly policies: readonly {
+    readonly change: string;
+    readonly name: string;
+    readonly selects: { readonly pods: number };
+  }[];
+  readonly isolation: readonly {
+    readonly direction: string;
+    readonly change: string;
+    readonly names: readonly string[];
+  }[];
+  readonly others: readonly { readonly change: string; readonly name: string }[];
+  readonly changes: readonly {
+    readonly change: string;
+    readonly from: readonly string[];
+    readonly to: readonly string[];
+  }[];
+  readonly warnings: readonly { readonly id: string; readonly text: string; readonly line?: number }[];
+}
+
+async function tryOut(against: string, change: string, ...args: readonly string[]): Promise<Result> {
+  const files = memoryFiles({ "against.yaml": against, "change.yaml": change });
+  const given = ["policy", "dry-run", "-f", "change.yaml", "--against", "against.yaml", "-o", "json", ...args];
+  const { out, err } = await runCli(given, files);
+  assert.equal(err, "");
+  return JSON.parse(out) as Result;
+}
+
+describe("cli/policy/dry_run", () => {
+  for (const format of ["table", "wide", "json", "csv", "dot", "mermaid"]) {
+    it(`DRYRUN-01: a tenant that closes itself and forgets DNS, as ${format}`, async () => {
+      const { code, out, err } = await runCli([...CHANGE, "-o", format], TENANTS);
+      assert.deepEqual([code, err], [1, ""]);
+      assertGolden(`tenants/expected/dry_run.${format}.txt`, out);
+    });
+  }
+
+  it("DRYRUN-02: a change takes the place of what has its kind and name, whatever else is in the cluster", async () => {
+    const against =
+      pod("web", "web") + pod("db-0", "db") + policy("db", "{ podSelector: { matchLabels: { app: db } } }");
+    const allow = policy(
+      "db",
+      "{ podSelector: { matchLabels: { app: db } }, ingress: [{ from: [{ podSelector: {} }] }] }",
+    );
+    const { policies, isolation, changes } = await tryOut(against, allow);
+    assert.deepEqual(
+      policies.map(({ change, selects }) => [change, selects.pods]),
+      [["changed", 1]],
+    );
+    assert.deepEqual(isolation, []);
+    assert.deepEqual(
+      changes.map(({ change, from, to }) => [change, from, to]),
+      [["added", ["shop/deployment/web"], ["shop/deployment/db"]]],
+    );
+    const same = await tryOut(
+      against + allow.replace("name: db", "name: other"),
+      allow.replace("name: db", "name: other"),
+    );
+    assert.deepEqual([same.policies[0]?.change, same.changes], ["unchanged", []]);
+  });
+
+  it("DRYRUN-03: --delete takes away the objects of -f, or those it names", async () => {
+    const deny = policy("db", "{ podSelector: { matchLabels: { app: db } } }");
+    const against = pod("web", "web") + pod("db-0", "db") + deny;
+    for (const result of [
+      await tryOut(against, deny, "--delete"),
+      await tryOut(against, pod("web", "web"), "--delete", "netpol/shop/db"),
+    ]) {
+      assert.deepEqual(
+        result.policies.map(({ change, name }) => [change, name]),
+        [["deleted", "NetworkPolicy shop/db"]],
+      );
+      assert.deepEqual(
+        result.isolation.map(({ direction, change, names }) => [direction, change, names]),
+        [["ingress", "no longer isolated", ["shop/deployment/db"]]],
+      );
+      assert.ok(result.changes.length > 0 && result.changes.every(({ change }) => change === "added"));
+    }
+    const namespace = "---\napiVersion: v1\nkind: Namespace\nmetadata: { name: shop }\n";
+    const whole = await tryOut(against + namespace, namespace, "--delete");
+    assert.deepEqual(
+      [...whole.policies, ...whole.others].map(({ change, name }) => `${change} ${name}`),
+      ["NetworkPolicy shop/db", "Namespace shop", "Pod shop/web", "Pod shop/db-0"].map((name) => `deleted ${name}`),
+    );
+    const missing = await tryOut(against, pod("web", "web"), "--delete", "networkpolicy/shop/dv");
+    assert.deepEqual(
+      missing.warnings.map(({ id, text }) => [id, text]),
+      [["not-found", "NetworkPolicy shop/dv is not among the objects: nothing to delete"]],
+    );
+  });
+
+  it("DRYRUN-04: a workload's template changes the labels of its pods, which keep their addresses", async () => {
+    const deployment = (app: string): string =>
+      object(
+        "Deployment",
+        "web",
+        ` }\nspec: { template: { metadata: { labels: { app: ${app} } }, spec: { containers: [{ name: c }] } } }`,
+        "apps/v1",
+      );
+    const block =
+      "{ podSelector: { matchLabels: { app: db } }, ingress: [{ from: [{ podSelector: { matchLabels: { app: web } } }] }] }";
+    const fromAddress = block.replace(
+      "podSelector: { matchLabels: { app: web } } }] }",
+      "ipBlock: { cidr: 10.244.0.3/32 } }] }",
+    );
+    const there = pod("web", "web") + pod("db-0", "db");
+    const byLabel = await tryOut(there + policy("db", block), deployment("front"));
+    assert.deepEqual(
+      byLabel.others.map(({ change, name }) => [change, name]),
+      [["changed", "Pod shop/web"]],
+    );
+    assert.deepEqual(
+      byLabel.changes.map(({ change, from }) => [change, from]),
+      [["removed", ["shop/deployment/web"]]],
+    );
+    const files = memoryFiles({ "a.yaml": there, "b.yaml": deployment("front") });
+    const text = await runCli(["policy", "dry-run", "-f", "b.yaml", "--against", "a.yaml"], files);
+    assert.equal(text.out, "changed shop/deployment/web\nno difference in what may be sent\n");
+    const byAddress = await tryOut(there + policy("db", fromAddress), deployment("front"));
+    assert.deepEqual(byAddress.changes, []);
+  });
+
+  it("DRYRUN-05: warns of what selects nothing, of names nobody's ports have and of lost DNS", async () => {
+    const against = pod("web", "web") + pod("host", "agent", ", hostNetwork: true");
+    const change =
+      policy("nobody", "{ podSelector: { matchLabels: { app: wbe } } }") +
+      policy("host", "{ podSelector: { matchLabels: { app: agent } } }") +
+      policy(
+        "web",
+        "{ podSelector: { matchLabels: { app: web } }, ingress: [{ from: [{ namespaceSelector: { matchLabels: { team: x } } }], ports: [{ port: htpp }, { port: http }] }] }",
+      );
+    const { warnings } = await tryOut(against, change);
+    assert.deepEqual(
+      warnings.map(({ text, line }) => [text, line]),
+      [
+        ["NetworkPolicy shop/nobody selects no pod", 2],
+        ["NetworkPolicy shop/host selects no pod: pods of the host's network are never selected", 7],
+        ["NetworkPolicy shop/web ingress[0].from[0] selects no pod", 15],
+        ['NetworkPolicy shop/web ingress[0].ports[0]: no pod that it is for has a port "htpp"', 15],
+      ],
+    );
+    const closed = policy("closed", "{ podSelector: {}, policyTypes: [Egress], egress: [{ ports: [{ port: 443 }] }] }");
+    const lost = await tryOut(pod("web", "web"), closed);
+    assert.deepEqual(
+      lost.warnings.map(({ text }) => text),
+      ["shop/deployment/web can no longer look up names: 53/UDP is cut"],
+    );
+    const kept = await tryOut(
+      pod("web", "web"),
+      closed.replace("{ port: 443 }", "{ port: 443 }, { port: 53, protocol: UDP }"),
+    );
+    assert.deepEqual(kept.warnings, []);
+  });
+
+  it("DRYRUN-06: a change that makes no difference ends with 0, one that makes no sense with 2 or 3", async () => {
+    const files = memoryFiles({
+      "a.yaml": pod("web", "web"),
+      "b.yaml": policy("all", "{ podSelector: {}, ingress: [{}] }"),
+    });
+    const run = (...args: readonly string[]) => runCli(["policy", "dry-run", ...args], files);
+    assert.deepEqual(await run("-f", "b.yaml", "--against", "a.yaml"), {
+      code: 0,
+      out:
+        "added NetworkPolicy shop/all (b.yaml:2): selects shop/deployment/web (1 pod)\n" +
+        "newly isolated for ingress: shop/deployment/web (1 pod)\n" +
+        "no difference in what may be sent\n",
+      err: "",
+    });
+    assert.equal((await run("--against", "a.yaml")).code, 2);
+    assert.equal((await run("--delete", "--against", "a.yaml")).code, 2);
+    assert.equal((await run("-f", "b.yaml")).code, 2);
+    assert.match((await run("--delete", "shop/web", "--against", "a.yaml")).err, /expected networkpolicy\/NS\/NAME/);
+  });
+});

@@ -1,0 +1,200 @@
+import assert from "node:assert/strict";
+import { memoryFiles, runCli } from "../../../../support/cli.ts";
+
+const pod = (name: string, labels: string, more = ""): string => `apiVersion: v1
+kind: Pod
+metadata: { name: ${name}, namespace: default, labels: { ${labels} } }
+spec: { nodeName: n1${more} }
+status: { phase: Running, podIPs: [{ ip: 10.1.0.${name.length} }] }
+`;
+
+/** The worked example of the documentation of NetworkPolicy, as it stands there. */
+const WORKED_EXAMPLE = `apiVersion: networking.k8s.io/v1
+kind: NetworkPolicy
+metadata:
+  name: test-network-policy
+  namespace: default
+spec:
+  podSelector:
+    matchLabels:
+      role: db
+  policyTypes:
+  - Ingress
+  - Egress
+  ingress:
+  - from:
+    - ipBlock:
+        cidr: 172.17.0.0/16
+        except:
+        - 172.17.1.0/24
+    - namespaceSelector:
+        matchLabels:
+          project: myproject
+    - podSelector:
+        matchLabels:
+          role: frontend
+    ports:
+    - protocol: TCP
+      port: 6379
+  egress:
+  - to:
+    - ipBlock:
+        cidr: 10.0.0.0/24
+    ports:
+    - protocol: TCP
+      port: 5978
+`;
+
+const RANGE_EXAMPLE = `apiVersion: networking.k8s.io/v1
+kind: NetworkPolicy
+metadata: { name: multi-port-egress, namespace: default }
+spec:
+  podSelector: { matchLabels: { role: db } }
+  policyTypes: [Egress]
+  egress:
+    - to: [{ ipBlock: { cidr: 10.0.0.0/24 } }]
+      ports: [{ protocol: TCP, port: 32000, endPort: 32768 }]
+`;
+
+async function explain(texts: readonly string[], args: string) {
+  const files = memoryFiles({ "a.yaml": texts.join("---\n") });
+  return runCli(["policy", "explain", "-f", "a.yaml", ...args.split(" ")], files);
+}
+
+describe("behaviours as explain shows them", () => {
+  const pods = [pod("db", "role: db"), pod("frontend", "role: frontend"), pod("other", "role: other")];
+  const example = [WORKED_EXAMPLE, ...pods];
+
+  it("POL-40: the worked example: each case and what lies next to it, with the rule or what it lacks", async () => {
+    const rule =
+      /ingress allowed by NetworkPolicy default\/test-network-policy ingress\[0\]\.from\[\d\], ports\[0\] \(a\.yaml:14\)/;
+    const cases: readonly (readonly [string, number, RegExp])[] = [
+      ["--from default/frontend --to default/db --port 6379", 0, rule],
+      ["--from 172.17.0.255 --to default/db --port 6379/TCP", 0, rule],
+      ["--from 172.17.2.0 --to default/db --port 6379/TCP", 0, rule],
+      [
+        "--from 172.17.1.0 --to default/db --port 6379",
+        1,
+        /\(a\.yaml:15\), but the address is within except 172\.17\.1\.0\/24/,
+      ],
+      ["--from 172.17.1.255 --to default/db --port 6379", 1, /within except 172\.17\.1\.0\/24/],
+      [
+        "--from default/other --to default/db --port 6379",
+        1,
+        /nearest: NetworkPolicy default\/test-network-policy ingress\[0\]/,
+      ],
+      ["--from default/frontend --to default/db --port 6378", 1, /\(a\.yaml:26\), but it is for port 6379/],
+      ["--from default/frontend --to default/db --port 6380", 1, /but it is for port 6379/],
+      ["--from default/frontend --to default/db --port 6379/UDP", 1, /but it is for TCP/],
+      ["--from default/db --to 10.0.0.255 --port 5978", 0, /egress\[0\]\.to\[0\], ports\[0\] \(a\.yaml:29\)/],
+      [
+        "--from default/db --to 10.0.1.0 --port 5978",
+        1,
+        /\(a\.yaml:30\), but the address is not within 10\.0\.0\.0\/24/,
+      ],
+      [
+        "--from default/db --to 10.96.0.10 --port 53/UDP",
+        1,
+        /but the address is not within 10\.0\.0\.0\/24; it is for TCP; it is for port 5978/,
+      ],
+    ];
+    for (const [args, code, words] of cases) {
+      const outcome = await explain(example, args);
+      assert.equal(outcome.code, code, args);
+      assert.match(outcome.out, words);
+    }
+  });
+
+  it("POL-41: the example of a range: 32000 and 32768, and no further", async () => {
+    const texts = [RANGE_EXAMPLE, ...pods];
+    for (const [port, code] of [
+      [31_999, 1],
+      [32_000, 0],
+      [32_768, 0],
+      [32_769, 1],
+    ] as const) {
+      const outcome = await explain(texts, `--from default/db --to 10.0.0.1 --port ${port}`);
+      assert.equal(outcome.code, code, String(port));
+      if (code === 1) assert.match(outcome.out, /but it is for ports 32000 to 32768/);
+    }
+    const all = await explain(texts, "--from default/db --to 10.0.0.1");
+    assert.match(all.out, /^default\/db to 10\.0\.0\.1: 32000-32768\/TCP\n/);
+  });
+
+  it("POL-50: what no NetworkPolicy can forbid is allowed always, and says why", async () => {
+    const deny = (namespace: string): string =>
+      `apiVersion: networking.k8s.io/v1\nkind: NetworkPolicy\nmetadata: { name: deny, namespace: ${namespace} }\n` +
+      "spec: { podSelector: {}, policyTypes: [Ingress, Egress] }\n";
+    const agent = pod("agent", "role: agent", ", hostNetwork: true");
+    const texts = [deny("default"), ...pods, agent];
+    const always: readonly (readonly [string, RegExp])[] = [
+      ["--from default/db --to default/db --port 80", /ingress allowed always: a pod is never kept from itself/],
+      [
+        "--from node/n1 --to default/db --port 80",
+        /ingress allowed always: a pod and the node it runs on are never kept apart/,
+      ],
+      [
+        "--from default/agent --to default/db --port 80",
+        /ingress allowed always: a pod and the node it runs on are never kept apart/,
+      ],
+      [
+        "--from default/db --to node/n1 --port 10250",
+        /egress {2}allowed always: a pod and the node it runs on are never kept apart/,
+      ],
+      [
+        "--from 192.0.2.1 --to default/agent --port 80",
+        /ingress allowed always: policies are for pods with addresses of their own/,
+      ],
+    ];
+    for (const [args, words] of always) {
+      const outcome = await explain(texts, args);
+      assert.equal(outcome.code, 0, args);
+      assert.match(outcome.out, words);
+      assert.doesNotMatch(outcome.out, /isolated by/);
+    }
+  });
+
+  it("POL-50: a Service is no name that policies know: its pods and their port are", async () => {
+    const service =
+      "apiVersion: v1\nkind: Service\nmetadata: { name: db, namespace: default }\n" +
+      "spec: { clusterIP: 10.96.0.7, selector: { role: db }, ports: [{ port: 80, targetPort: 6379 }] }\n";
+    const ofService = WORKED_EXAMPLE.replace("port: 6379", "port: 80");
+    const good = await explain([...example, service], "--from default/frontend --to service/default/db --port 80");
+    assert.equal(good.code, 0);
+    const bad = await explain(
+      [ofService, ...pods, service],
+      "--from default/frontend --to service/default/db --port 80",
+    );
+    assert.equal(bad.code, 1);
+    assert.match(
+      bad.out,
+      /ingress\[0\] \(a\.yaml:14\) names port 80 of Service default\/db: policies see the port of the pod, 6379/,
+    );
+  });
+
+  it("POL-51: what isolates each end, the rule that allows with its line, the tiers on the way", async () => {
+    const pass = `apiVersion: policy.networking.k8s.io/v1alpha2
+kind: ClusterNetworkPolicy
+metadata: { name: first }
+spec:
+  tier: Admin
+  priority: 5
+  subject: { namespaces: {} }
+  ingress:
+    - name: "to the \\u202Enamespaces"
+      action: Pass
+      from: [{ namespaces: {} }]
+`;
+    const { code, out } = await explain([...example, pass], "--from default/frontend --to default/db --port 6379");
+    assert.equal(code, 0);
+    assert.equal(
+      out,
+      `default/frontend to default/db, port 6379/TCP, IPv4: allowed
+  egress  allowed as no policy has a say
+  ingress allowed by NetworkPolicy default/test-network-policy ingress[0].from[2], ports[0] (a.yaml:14)
+          passed on by Pass of ClusterNetworkPolicy first ingress[0].from[0] "to the \\u{202e}namespaces", Admin tier, priority 5 (a.yaml:62)
+          isolated by default/test-network-policy (a.yaml:1)
+`,
+    );
+  });
+});

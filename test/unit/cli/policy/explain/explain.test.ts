@@ -1,0 +1,394 @@
+import assert from "node:assert/strict";
+import { parseAddress } from "../../../../../kernel/ip/address.ts";
+import type { Cluster } from "../../../../../cli/cluster/cluster.ts";
+import { clusterOf } from "../../../../../cli/cluster/cluster.ts";
+import { endNameOf } from "../../../../../cli/cluster/end_name.ts";
+import { findEnd } from "../../../../../cli/cluster/find_end.ts";
+import { readManifests } from "../../../../../cli/input/manifests.ts";
+import { ExplainContext } from "../../../../../cli/policy/explain/context.ts";
+import { explain } from "../../../../../cli/policy/explain/explain.ts";
+import type { Explanation } from "../../../../../cli/policy/explain/explanation.ts";
+import { evaluatePolicy } from "../../../../../policyd/policy/evaluate.ts";
+import type { Traffic } from "../../../../../policyd/policy/flow.ts";
+import { memoryFiles, runCli } from "../../../../support/cli.ts";
+import { fixtureFiles } from "../../../../support/cli_golden.ts";
+
+function contextOf(fixture: string): ExplainContext {
+  return new ExplainContext(clusterOf(readManifests(fixtureFiles(fixture), [fixture], false).manifests));
+}
+
+function ask(
+  context: ExplainContext,
+  [from, to]: readonly [string, string],
+  traffic: Traffic | undefined,
+): Explanation {
+  const { cluster, worlds } = context;
+  const source = findEnd(cluster, endNameOf(from), new Map());
+  assert.ok(source.type !== "service");
+  return explain(context, { from: source, to: findEnd(cluster, endNameOf(to), worlds.objects.services), traffic });
+}
+
+const FAMILIES = [4, 6] as const;
+const PORTS = [1, 53, 80, 443, 5432, 6379, 8080, 8443, 9090, 9100, 9443, 65_535];
+const TRAFFIC: readonly Traffic[] = [
+  ...(["TCP", "UDP", "SCTP"] as const).flatMap((protocol) => PORTS.map((port) => ({ protocol, port }))),
+  { protocol: "ICMP" },
+];
+
+/** Every pair of pods of a cluster that do not stand for a node alone. */
+function* pairsOf({ store }: Cluster): Generator<readonly [string, string]> {
+  for (const from of store.pods.keys()) for (const to of store.pods.keys()) yield [from, to];
+}
+
+function verdictOf(
+  { index }: Cluster,
+  [from, to]: readonly [string, string],
+  family: 4 | 6,
+  traffic: Traffic,
+): boolean {
+  const ends = { source: { type: "pod", key: from }, destination: { type: "pod", key: to } } as const;
+  return evaluatePolicy(index, { ...ends, family, ...traffic }).kind === "allowed";
+}
+
+/** Whether a port is one of a case's connections, written as `80/TCP`, `1-79/TCP`, `all/UDP`, `ICMP` or `all`. */
+function isAmong(connections: readonly string[], traffic: Traffic): boolean {
+  return connections.some((text) => {
+    if (text === "all" || text === traffic.protocol) return true;
+    const [ports = "", protocol] = text.split("/");
+    if (protocol !== traffic.protocol || traffic.port === undefined) return false;
+    const [first = "", last = first] = ports.split("-");
+    return ports === "all" || (Number(first) <= traffic.port && traffic.port <= Number(last));
+  });
+}
+
+describe("what explain says", () => {
+  const context = contextOf("shop");
+  const { cluster } = context;
+
+  it("EXPLAIN-02: of two pods it is what the evaluator says, in each family", () => {
+    const seen = { allowed: 0, denied: 0 };
+    for (const pair of pairsOf(cluster)) {
+      for (const traffic of TRAFFIC) {
+        const { allowed, partly, cases } = ask(context, pair, traffic);
+        const verdicts = FAMILIES.map((family) => verdictOf(cluster, pair, family, traffic));
+        const what = `${pair.join(" to ")}, ${traffic.port ?? ""}/${traffic.protocol}`;
+        assert.equal(allowed, !verdicts.includes(false), what);
+        assert.equal(partly, verdicts.includes(true) && verdicts.includes(false), what);
+        for (const [i, verdict] of verdicts.entries()) {
+          const own = cases.filter(({ families }) => families.includes(i === 0 ? "IPv4" : "IPv6"));
+          assert.deepEqual(
+            own.map((one) => one.allowed),
+            [verdict],
+            what,
+          );
+        }
+        seen[allowed ? "allowed" : "denied"]++;
+      }
+    }
+    assert.ok(seen.allowed > 300 && seen.denied > 300, JSON.stringify(seen));
+  });
+
+  it("EXPLAIN-04: without a port, every port is in one case of its family, and that has the evaluator's answer", () => {
+    for (const pair of pairsOf(cluster)) {
+      const { cases } = ask(context, pair, undefined);
+      for (const [i, family] of (["IPv4", "IPv6"] as const).entries()) {
+        for (const traffic of TRAFFIC) {
+          const own = cases.filter((one) => one.families.includes(family) && isAmong(one.connections, traffic));
+          const what = `${pair.join(" to ")}, ${traffic.port ?? ""}/${traffic.protocol}, ${family}`;
+          assert.deepEqual(
+            own.map(({ allowed }) => allowed),
+            [verdictOf(cluster, pair, FAMILIES[i] ?? 4, traffic)],
+            what,
+          );
+        }
+      }
+    }
+  });
+
+  it("EXPLAIN-03: every pod, every endpoint and both families, each in one case", () => {
+    const { cases, from, to } = ask(context, ["shop/deployment/cart", "service/shop/cart"], {
+      protocol: "TCP",
+      port: 80,
+    });
+    const told = cases.flatMap((one) =>
+      one.from.flatMap((source) =>
+        one.to.flatMap((target) => one.families.map((family) => `${source} ${target} ${family}`)),
+      ),
+    );
+    const pods = ["shop/cart-7f5b6d9c8-4hj2w", "shop/cart-7f5b6d9c8-m8z5r"];
+    const expected = pods.flatMap((source) =>
+      pods.flatMap((target) => ["IPv4", "IPv6"].map((family) => `${source} ${target} ${family}`)),
+    );
+    assert.deepEqual(told.toSorted(), expected.toSorted());
+    assert.deepEqual([from.hosts, to.hosts], [pods, pods]);
+    // Each meets itself, which nothing forbids, and the other one, which no rule allows.
+    assert.deepEqual(
+      cases.map(({ allowed }) => allowed),
+      [true, true, false, false],
+    );
+  });
+
+  it("EXPLAIN-05: endpoints come from slices where there are any, else from the selector, which is said", () => {
+    const https = { protocol: "TCP", port: 443 } as const;
+    const derived = ask(context, ["shop/deployment/cart", "service/payments/api"], https);
+    assert.deepEqual(
+      derived.services.map(({ derivedFrom, candidates }) => [derivedFrom, ...candidates.map(({ port }) => port)]),
+      [
+        ["app=api", 8443, 9443],
+        ["app=api", 8443, 9443],
+      ],
+    );
+    assert.match(derived.remarks.join(), /Service payments\/api has no EndpointSlices in the input/);
+    assert.equal(derived.allowed, true);
+    const written = ask(context, ["shop/deployment/frontend", "service/shop/cart"], { protocol: "TCP", port: 80 });
+    assert.deepEqual([written.services.map(({ derivedFrom }) => derivedFrom), written.remarks], [[null, null], []]);
+  });
+
+  it("EXPLAIN-05: of the pods a selector selects those that run are ready, and finished ones are none", async () => {
+    const pod = (name: string, status: string, more = ""): string =>
+      `apiVersion: v1\nkind: Pod\nmetadata: { name: ${name}, namespace: x, labels: { app: a }${more} }\nspec: {}\nstatus: ${status}\n`;
+    const service =
+      "apiVersion: v1\nkind: Service\nmetadata: { name: a, namespace: x }\n" +
+      "spec: { clusterIP: 10.0.0.1, selector: { app: a }, ports: [{ port: 80 }] }\n";
+    const text = [
+      pod("runs", "{ phase: Running, podIP: 10.1.0.1 }"),
+      pod("waits", "{ phase: Pending, podIP: 10.1.0.2 }"),
+      pod("done", "{ phase: Succeeded, podIP: 10.1.0.3 }"),
+      pod("ends", "{ phase: Running, podIP: 10.1.0.4 }", ", deletionTimestamp: '2026-01-01T00:00:00Z'"),
+      service,
+    ].join("---\n");
+    const manifests = readManifests(memoryFiles({ "a.yaml": text }), ["a.yaml"], false);
+    const [report] = ask(new ExplainContext(clusterOf(manifests.manifests)), ["x/runs", "service/x/a"], {
+      protocol: "TCP",
+      port: 80,
+    }).services;
+    assert.deepEqual(
+      report?.candidates.map(({ host }) => host),
+      ["x/runs"],
+    );
+    assert.deepEqual(
+      report.leftOut.map(({ host, because }) => `${host}: ${because}`),
+      ["x/ends: terminating, and others are ready", "x/waits: not ready"],
+    );
+  });
+
+  it("EXPLAIN-06: what the input does not have is said, and what stands in for it is never shown", async () => {
+    const templates = contextOf("shop_templates");
+    const { remarks, services, cases } = ask(templates, ["shop/deployment/mailer", "service/shop/cart"], {
+      protocol: "TCP",
+      port: 80,
+    });
+    assert.match(
+      remarks.join("\n"),
+      /no address is known of shop\/mailer-0, shop\/mailer-1: NetworkPolicy shop\/cart ingress\[1\]/,
+    );
+    assert.match(remarks.join("\n"), /Service shop\/cart has no cluster IP in the input/);
+    assert.deepEqual([services[0]?.frontend?.address, services[0]?.candidates[0]?.address], [null, null]);
+    assert.deepEqual(
+      cases.map(({ families }) => families),
+      [[]],
+    );
+    for (const to of ["service/shop/cart", "service/shop/agent", "service/shop/mailer", "shop/cart-0"]) {
+      const text = JSON.stringify(ask(templates, ["shop/deployment/frontend", to], { protocol: "TCP", port: 80 }));
+      assert.doesNotMatch(text, /\b240\.|100::/);
+    }
+  });
+
+  it("EXPLAIN-06: an address that could change nothing is not missed", () => {
+    const templates = contextOf("shop_templates");
+    // A rule for pods allows it already, so the one for addresses is of no matter.
+    const { remarks } = ask(templates, ["shop/deployment/frontend", "shop/deployment/cart"], {
+      protocol: "TCP",
+      port: 8080,
+    });
+    assert.deepEqual(remarks, []);
+  });
+
+  it("EXPLAIN-08: where a node puts its address in, policies of other nodes see the node, its own still the source", () => {
+    const { cases } = ask(context, ["203.0.113.9", "service/shop/frontend"], { protocol: "TCP", port: 80 });
+    // The source itself is within an exception of the policy, the nodes are not.
+    assert.deepEqual(
+      cases.map(({ allowed, ingress, source }) => [allowed, ingress?.judgedAs, source?.nodes]),
+      [
+        [false, "endpoint on the same node: seen from the source itself", ["node/worker-1", "node/worker-2"]],
+        [
+          true,
+          "endpoint on another node: seen from the node that puts its address in",
+          ["node/worker-1", "node/worker-2"],
+        ],
+      ],
+    );
+  });
+
+  it("EXPLAIN-08: a Service of another node translates behind the source's egress", () => {
+    const { cases } = ask(context, ["shop/redis-0", "node/worker-2"], { protocol: "TCP", port: 30_080 });
+    assert.ok(cases.every(({ egress }) => egress?.judgedAs === "to node/worker-2 port 30080/TCP"));
+    const own = ask(context, ["shop/redis-0", "node/worker-1"], { protocol: "TCP", port: 30_080 });
+    assert.ok(own.cases.length > 0 && own.cases.every(({ egress }) => egress?.judgedAs === null));
+  });
+
+  it("EXPLAIN-10: of many pods that policies cannot tell apart two stand for all", () => {
+    const pods = Array.from(
+      { length: 500 },
+      (_, i) =>
+        `apiVersion: v1\nkind: Pod\nmetadata:\n  name: web-${i}\n  namespace: x\n  labels: { app: web }\n  ownerReferences: ` +
+        `[{ apiVersion: apps/v1, kind: DaemonSet, name: web, controller: true }]\nspec: { nodeName: n${i} }\n` +
+        `status: { phase: Running, podIP: 10.${1 + (i >> 8)}.0.${i & 255} }\n`,
+    );
+    const policy =
+      "apiVersion: networking.k8s.io/v1\nkind: NetworkPolicy\nmetadata: { name: p, namespace: x }\n" +
+      "spec: { podSelector: {}, ingress: [{ from: [{ ipBlock: { cidr: 10.2.0.0/16 } }] }] }\n";
+    const files = memoryFiles({ "a.yaml": [...pods, policy].join("---\n") });
+    const many = new ExplainContext(clusterOf(readManifests(files, ["a.yaml"], false).manifests));
+    const { from, cases, remarks, partly } = ask(many, ["x/daemonset/web", "x/web-7"], { protocol: "TCP", port: 80 });
+    assert.deepEqual([from.count, from.hosts], [500, ["x/web-0", "x/web-1", "x/web-256", "x/web-257"]]);
+    assert.deepEqual(
+      cases.map(({ allowed, from: sources }) => [allowed, ...sources]),
+      [
+        [false, "x/web-0", "x/web-1"],
+        [true, "x/web-256", "x/web-257"],
+      ],
+    );
+    assert.equal(partly, true);
+    assert.match(
+      remarks.join(),
+      /x\/daemonset\/web has 500 pods: of those that policies cannot tell apart two are judged/,
+    );
+  });
+
+  it("EXPLAIN-10: a pod on the node that it talks to is of a kind of its own", () => {
+    const pods = Array.from(
+      { length: 40 },
+      (_, i) =>
+        `apiVersion: v1\nkind: Pod\nmetadata:\n  name: web-${i}\n  namespace: x\n  ownerReferences: ` +
+        `[{ apiVersion: apps/v1, kind: StatefulSet, name: web, controller: true }]\nspec: { nodeName: n${i % 20} }\n` +
+        `status: { phase: Running, podIP: 10.1.0.${i} }\n`,
+    );
+    const agent =
+      "apiVersion: v1\nkind: Pod\nmetadata: { name: agent, namespace: x }\n" +
+      "spec: { nodeName: n7, hostNetwork: true }\nstatus: { phase: Running, podIP: 192.0.2.7 }\n";
+    const policy =
+      "apiVersion: networking.k8s.io/v1\nkind: NetworkPolicy\nmetadata: { name: p, namespace: x }\n" +
+      "spec: { podSelector: {}, policyTypes: [Egress] }\n";
+    const files = memoryFiles({ "a.yaml": [...pods, agent, policy].join("---\n") });
+    const many = new ExplainContext(clusterOf(readManifests(files, ["a.yaml"], false).manifests));
+    const { cases } = ask(many, ["x/statefulset/web", "x/agent"], { protocol: "TCP", port: 80 });
+    assert.deepEqual(
+      cases.map(({ allowed, from }) => [allowed, ...from]),
+      [
+        [false, "x/web-0", "x/web-1"],
+        [true, "x/web-27", "x/web-7"],
+      ],
+    );
+  });
+
+  it("EXPLAIN-06: an endpoint that is a pod the input does not have is not taken to be open", () => {
+    const text =
+      "apiVersion: v1\nkind: Service\nmetadata: { name: a, namespace: x }\nspec: { clusterIP: 10.0.0.1, ports: [{ port: 80 }] }\n" +
+      "---\napiVersion: discovery.k8s.io/v1\nkind: EndpointSlice\n" +
+      "metadata: { name: a-1, namespace: x, labels: { kubernetes.io/service-name: a } }\naddressType: IPv4\nports: [{ name: '', port: 8080 }]\n" +
+      "endpoints:\n  - { addresses: [10.1.0.9], nodeName: n9, targetRef: { kind: Pod, name: gone, namespace: x } }\n" +
+      "  - { addresses: [192.0.2.9] }\n" +
+      "---\napiVersion: v1\nkind: Pod\nmetadata: { name: p, namespace: x }\nspec: {}\nstatus: { phase: Running, podIP: 10.1.0.1 }\n";
+    const { manifests } = readManifests(memoryFiles({ "a.yaml": text }), ["a.yaml"], false);
+    const http = { protocol: "TCP", port: 80 } as const;
+    const { partly, cases } = ask(new ExplainContext(clusterOf(manifests)), ["x/p", "service/x/a"], http);
+    assert.deepEqual(
+      cases.map(({ allowed, to, stopped }) => [allowed, ...to, stopped]),
+      [
+        [
+          false,
+          "service/x/a",
+          "not known: 10.1.0.9 is pod x/gone, which is not in the input or has another address there",
+        ],
+        [true, "192.0.2.9", null],
+      ],
+    );
+    assert.equal(partly, true);
+    const missing = new ExplainContext(clusterOf(manifests));
+    for (const pair of [
+      ["10.1.0.9", "x/p"],
+      ["x/p", "10.1.0.9"],
+      ["10.1.0.9", "service/x/a"],
+    ] as const) {
+      for (const traffic of [http, undefined]) {
+        const answer = ask(missing, pair, traffic);
+        assert.deepEqual([answer.allowed, answer.cases.length], [false, 1], pair.join());
+        assert.match(answer.cases[0]?.stopped ?? "", /^not known: 10\.1\.0\.9 is pod x\/gone/);
+      }
+    }
+  });
+
+  it("EXPLAIN-06: a node port from outside, where the input has no node", () => {
+    const service =
+      "apiVersion: v1\nkind: Service\nmetadata: { name: a, namespace: x }\n" +
+      "spec: { type: NodePort, selector: { app: a }, ports: [{ port: 80, nodePort: 30080 }] }\n";
+    const deployment =
+      "apiVersion: apps/v1\nkind: Deployment\nmetadata: { name: a, namespace: x }\n" +
+      "spec: { template: { metadata: { labels: { app: a } }, spec: { containers: [] } } }\n";
+    const files = memoryFiles({ "a.yaml": `${service}---\n${deployment}` });
+    const none = new ExplainContext(clusterOf(readManifests(files, ["a.yaml"], false).manifests));
+    const { allowed, services, remarks } = ask(none, ["192.0.2.1", "service/x/a"], { protocol: "TCP", port: 80 });
+    assert.deepEqual([allowed, services[0]?.frontend?.type, services[0]?.frontend?.port], [true, "NodePort", 30_080]);
+    assert.match(remarks.join(), /the input has no nodes/);
+  });
+
+  it("EXPLAIN-01: a Service that another proxy serves leads nowhere that is known", () => {
+    const text =
+      "apiVersion: v1\nkind: Service\nmetadata: { name: a, namespace: x, labels: { service.kubernetes.io/service-proxy-name: other } }\n" +
+      "spec: { clusterIP: 10.0.0.1, ports: [{ port: 80 }] }\n---\n" +
+      "apiVersion: v1\nkind: Pod\nmetadata: { name: p, namespace: x }\nspec: {}\nstatus: { phase: Running, podIP: 10.1.0.1 }\n";
+    const { manifests } = readManifests(memoryFiles({ "a.yaml": text }), ["a.yaml"], false);
+    const http = { protocol: "TCP", port: 80 } as const;
+    const { allowed, cases, services } = ask(new ExplainContext(clusterOf(manifests)), ["x/p", "service/x/a"], http);
+    assert.equal(allowed, false);
+    assert.deepEqual(
+      cases.map(({ stopped }) => stopped),
+      ["no Service takes it, and a cluster IP is nobody's own address"],
+    );
+    assert.match(services[0]?.because.join() ?? "", /Service x\/a has it, but is not served: another proxy/);
+  });
+
+  it("EXPLAIN-03: addresses are whose they are, and a Service's address is the Service", () => {
+    const http = { protocol: "TCP", port: 8080 } as const;
+    const byAddress = ask(context, ["10.244.1.10", "10.244.1.11"], http);
+    assert.deepEqual(
+      byAddress.cases.map(({ from, to, families }) => [from, to, families]),
+      [[["shop/frontend-6c9d8b7f5-2kx7p"], ["shop/cart-7f5b6d9c8-4hj2w"], ["IPv4"]]],
+    );
+    const byService = ask(context, ["shop/frontend-6c9d8b7f5-2kx7p", "fd00:96::b"], { protocol: "TCP", port: 80 });
+    assert.deepEqual(
+      byService.cases.map(({ families }) => families),
+      [["IPv6"]],
+    );
+    assert.equal(byService.services[0]?.frontend?.service, "shop/cart");
+    assert.equal(parseAddress("fd00:96::b"), cluster.store.services.get("shop/cart")?.clusterIps[1]);
+  });
+
+  it("EXPLAIN-07: a name that does not exist is an error with the nearest ones, a line that makes no sense one of usage", async () => {
+    const run = (args: string) => runCli(["policy", "explain", "-f", "shop", ...args.split(" ")], fixtureFiles("shop"));
+    const unknown = [
+      ["--from shop/redis --to shop/redis-0 --port 80", /did you mean shop\/statefulset\/redis or shop\/redis-0\?/],
+      ["--from shop/redis-0 --to shop/deployment/crat", /did you mean shop\/deployment\/cart/],
+      ["--from shop/redis-0 --to service/cart/api", /did you mean service\/payments\/api/],
+      ["--from shop/redis-0 --to node/worker1", /did you mean node\/worker-1 or node\/worker-2/],
+      ["--from shop/redis-0 --to nothing/like-this-at-all", /expected one that is in the input/],
+    ] as const;
+    for (const [args, message] of unknown) {
+      const { code, out, err } = await run(args);
+      assert.deepEqual([code, out], [3, ""], args);
+      assert.match(err, message);
+    }
+    const senseless = [
+      "--from service/shop/cart --to shop/redis-0",
+      "--from redis-0 --to shop/redis-0",
+      "--from shop/redis-0 --to shop/redis-0 --port 80/ICMP",
+      "--from shop/redis-0 --to shop/redis-0 --port 80,81",
+      "--from shop/redis-0",
+    ];
+    for (const args of senseless) {
+      const { code, out } = await run(args);
+      assert.deepEqual([code, out], [2, ""], args);
+    }
+  });
+});

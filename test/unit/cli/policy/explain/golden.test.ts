@@ -1,0 +1,145 @@
+import assert from "node:assert/strict";
+import { stripVTControlCharacters } from "node:util";
+import { runCli } from "../../../../support/cli.ts";
+import { assertGolden, fixtureFiles } from "../../../../support/cli_golden.ts";
+
+interface Question {
+  readonly name: string;
+  readonly what: string;
+  readonly fixture?: string;
+  readonly args: string;
+  readonly code: 0 | 1;
+}
+
+const QUESTIONS: readonly Question[] = [
+  {
+    name: "service",
+    what: "a workload to a Service, whose slices have both families",
+    args: "--from shop/deployment/frontend --to service/shop/cart --port 80",
+    code: 0,
+  },
+  {
+    name: "derived",
+    what: "endpoints by a selector, each with the port its pod calls so; a rule that names the Service's port",
+    args: "--from shop/deployment/frontend --to service/payments/api --port 443/TCP",
+    code: 1,
+  },
+  {
+    name: "dns",
+    what: "DNS of a pod under default deny",
+    args: "--from shop/redis-0 --to service/kube-system/kube-dns --port 53/UDP",
+    code: 0,
+  },
+  {
+    name: "families",
+    what: "families that differ are two cases",
+    args: "--from shop/redis-0 --to payments/ledger-0 --port 5432",
+    code: 1,
+  },
+  {
+    name: "everything",
+    what: "without a port, what is allowed and why, and why the rest is not",
+    args: "--from payments/deployment/api --to 192.0.2.10",
+    code: 0,
+  },
+  {
+    name: "monitoring",
+    what: "a ClusterNetworkPolicy's tier comes first",
+    args: "--from monitoring/prometheus-0 --to shop/deployment/cart --port 9090",
+    code: 0,
+  },
+  {
+    name: "balancer",
+    what: "from outside by a balancer: policies of another node see the node that takes it in",
+    args: "--from 203.0.113.9 --to service/shop/frontend --port 80",
+    code: 1,
+  },
+  {
+    name: "node_port",
+    what: "a pod by a node port of another node: its egress is about that node",
+    args: "--from monitoring/prometheus-0 --to node/worker-1 --port 30080",
+    code: 1,
+  },
+  {
+    name: "hairpin",
+    what: "pods by their own Service meet themselves and each other",
+    args: "--from shop/deployment/cart --to service/shop/cart --port 80",
+    code: 1,
+  },
+  {
+    name: "headless",
+    what: "a headless Service is its pods",
+    args: "--from shop/deployment/cart --to service/shop/redis --port 6379",
+    code: 0,
+  },
+  {
+    name: "host_network",
+    what: "pods of the host's network are their nodes",
+    args: "--from monitoring/daemonset/node-exporter --to shop/redis-0 --port 6379",
+    code: 1,
+  },
+  {
+    name: "icmp",
+    what: "an echo request is of rules without ports",
+    args: "--from shop/redis-0 --to monitoring/prometheus-0 --port icmp",
+    code: 1,
+  },
+  {
+    name: "templates",
+    what: "templates have no addresses, and no rule for addresses fits them",
+    fixture: "shop_templates",
+    args: "--from shop/deployment/mailer --to service/shop/cart --port 80",
+    code: 1,
+  },
+  {
+    name: "local_templates",
+    what: "internalTrafficPolicy Local without nodes",
+    fixture: "shop_templates",
+    args: "--from shop/deployment/frontend --to service/shop/agent",
+    code: 0,
+  },
+  {
+    name: "no_endpoint",
+    what: "a targetPort that no container calls so is no endpoint",
+    fixture: "shop_templates",
+    args: "--from shop/deployment/cart --to service/shop/mailer --port 25",
+    code: 1,
+  },
+];
+
+describe("cli/policy/explain", () => {
+  for (const { name, what, fixture = "shop", args, code } of QUESTIONS) {
+    it(`EXPLAIN-01: ${what} (${name})`, async () => {
+      const command = ["policy", "explain", "-f", fixture, ...args.split(" ")];
+      const files = fixtureFiles(fixture);
+      const asText = await runCli(command, files);
+      const asJson = await runCli([...command, "-o", "json"], files);
+      assert.deepEqual([asText.err, asText.code, asJson.code], ["", code, code]);
+      assertGolden(`explain/${name}.txt`, `$ drawbridge policy explain -f ${fixture} ${args}\n${asText.out}`);
+      assertGolden(`explain/${name}.json`, asJson.out);
+      const parsed: unknown = JSON.parse(asJson.out);
+      assert.ok(typeof parsed === "object" && parsed !== null && "allowed" in parsed);
+      assert.equal(parsed.allowed, code === 0);
+    });
+  }
+
+  it("EXPLAIN-11: nothing is wider than the screen, and colours stand on terminals alone", async () => {
+    const args = "policy explain -f shop --from shop/deployment/frontend --to service/payments/api --port 443".split(
+      " ",
+    );
+    const narrow = await runCli(args, fixtureFiles("shop"), { columns: 72, hasColour: false });
+    const longWord = 60;
+    const tooWide = narrow.out.split("\n").filter(
+      (line) =>
+        line.length > 72 &&
+        !line
+          .trim()
+          .split(" ")
+          .some((word) => word.length > longWord),
+    );
+    assert.deepEqual(tooWide, []);
+    const coloured = await runCli(args, fixtureFiles("shop"), { columns: 72, hasColour: true });
+    assert.ok(coloured.out.includes("\u{1b}[31mdenied\u{1b}[39m"));
+    assert.equal(stripVTControlCharacters(coloured.out), narrow.out);
+  });
+});

@@ -1,0 +1,198 @@
+import assert from "node:assert/strict";
+import * as fc from "fast-check";
+import { includes, PORT_PROTOCOLS } from "../../../../../cli/policy/connections/connection_set.ts";
+import { ConnectionReader } from "../../../../../cli/policy/connections/connections_between.ts";
+import type { Connections } from "../../../../../cli/policy/connections/pod_connections.ts";
+import type { Matrix } from "../../../../../cli/policy/matrix/matrix.ts";
+import { matrixOf } from "../../../../../cli/policy/matrix/matrix.ts";
+import { parseAddress } from "../../../../../kernel/ip/address.ts";
+import type { Pod } from "../../../../../policyd/cluster/model.ts";
+import { isFinished } from "../../../../../policyd/policy/address_owner.ts";
+import { isAllowed } from "../../../../../policyd/policy/evaluate.ts";
+import type { FlowEnd, FlowEnds, Traffic } from "../../../../../policyd/policy/flow.ts";
+import { familiesOf } from "../../../../../policyd/policy/party.ts";
+import type { PolicyIndex } from "../../../../../policyd/policy/policy_index.ts";
+import { policyCases } from "../../../../support/policy/arbitrary_cluster.ts";
+import { indexOf } from "../../../../support/policy/question.ts";
+import type { RawCluster, RawPod } from "../../../../support/policy/raw_cluster.ts";
+import { manifestsOf } from "../../../../support/policy/raw_cluster.ts";
+
+const ROUNDS = process.env["DRAWBRIDGE_FULL"] === "1" ? 2000 : 150;
+
+describe("cli/policy/matrix: against the evaluator, port by port", function () {
+  this.timeout(300_000);
+
+  it("MATRIX-01: connections are what the evaluator allows, on both sides of every port that is named", () => {
+    let [allowed, denied] = [0, 0];
+    fc.assert(
+      fc.property(policyCases, fc.boolean(), ({ cluster }, isThroughService) => {
+        const index = indexOf(manifestsOf(cluster));
+        const questions = questionsOf(index);
+        const reader = new ConnectionReader(index);
+        for (const ends of pairsOf(endsOf(index))) {
+          for (const family of [4, 6] as const) {
+            const asked = { ...ends, family, isThroughService };
+            const set = reader.between(asked);
+            for (const traffic of questions) {
+              const expected = isAllowed(index, { ...asked, ...traffic });
+              if (expected) allowed++;
+              else denied++;
+              const actual =
+                set !== undefined &&
+                (traffic.port === undefined ? set.icmp : includes(set, traffic.protocol, traffic.port));
+              if (actual !== expected) assert.fail(`${actual}, expected ${expected}: ${text({ asked, traffic })}`);
+            }
+          }
+        }
+      }),
+      { numRuns: ROUNDS },
+    );
+    assert.ok(Math.min(allowed, denied) > 100 * ROUNDS, `${allowed} allowed, ${denied} denied`);
+  });
+
+  for (const by of ["pod", "namespace", "workload"] as const) {
+    it(`MATRIX-02: cells by ${by} are the cases of all pairs of pods`, () => {
+      const seen = { no: 0, some: 0, yes: 0 };
+      fc.assert(
+        fc.property(policyCases, ({ cluster }) => {
+          const index = indexOf(manifestsOf(crowded(cluster)));
+          checkCells(index, matrixOf(index, by), seen);
+        }),
+        { numRuns: Math.ceil(ROUNDS / 5) },
+      );
+      assert.ok(
+        Object.values(seen).every((count) => count > ROUNDS),
+        JSON.stringify(seen),
+      );
+    });
+  }
+
+  it("MATRIX-02: the groups are those of all pods that have not finished", () => {
+    fc.assert(
+      fc.property(policyCases, ({ cluster }) => {
+        const index = indexOf(manifestsOf(cluster));
+        const running = [...index.pods.values()].flatMap(({ pod }) => (isFinished(pod) ? [] : [pod.key]));
+        assert.deepEqual(
+          matrixOf(index, "pod").groups.map(({ name }) => name),
+          running.toSorted(),
+        );
+      }),
+      { numRuns: 50 },
+    );
+  });
+
+  it("MATRIX-05: what a block says of two of its groups holds for all that are not each other's own", () => {
+    fc.assert(
+      fc.property(policyCases, fc.constantFrom("pod", "workload", "namespace"), ({ cluster }, by) => {
+        const matrix = matrixOf(indexOf(manifestsOf(crowded(cluster))), by);
+        assert.deepEqual(matrix.blocks.flat().length, matrix.groups.length);
+        for (const from of matrix.blocks) {
+          for (const to of matrix.blocks) {
+            const pairs = from.flatMap((a) => to.map((b) => [a, b] as const)).filter(([a, b]) => !matrix.areOwn(a, b));
+            assert.ok(new Set(pairs.map(([a, b]) => matrix.between(a, b))).size <= 1);
+          }
+        }
+      }),
+      { numRuns: Math.ceil(ROUNDS / 2) },
+    );
+  });
+});
+
+function checkCells(index: PolicyIndex, matrix: Matrix, seen: Record<"no" | "some" | "yes", number>): void {
+  for (const from of matrix.groups) {
+    for (const to of matrix.groups) {
+      const pairs = from.pods.flatMap((source) => to.pods.map((destination) => [source, destination] as const));
+      const different = pairs.filter(([source, destination]) => source !== destination);
+      const cases = (different.length > 0 ? different : pairs).flatMap(([source, destination]) =>
+        casesOf(index, source, destination),
+      );
+      const connections = matrix.between(from, to);
+      for (const traffic of questionsOf(index)) {
+        const answers = cases.map((ends) => ends !== undefined && isAllowed(index, { ...ends, ...traffic }));
+        const expected = answers.every(Boolean) ? "yes" : answers.some(Boolean) ? "some" : "no";
+        seen[expected]++;
+        if (answerTo(connections, traffic) !== expected)
+          assert.fail(`expected ${expected}: ${from.name} -> ${to.name} ${text(traffic)}`);
+      }
+    }
+  }
+}
+
+/** In each family that both have; undefined where there is none. */
+function casesOf(index: PolicyIndex, source: Pod, destination: Pod): readonly (FlowEnds | undefined)[] {
+  const ends = {
+    source: { type: "pod", key: source.key },
+    destination: { type: "pod", key: destination.key },
+  } as const;
+  const families = familiesOf(index, ends) ?? [undefined];
+  return families.length === 0 ? [undefined] : families.map((family) => ({ ...ends, family }));
+}
+
+function answerTo(connections: Connections | undefined, traffic: Traffic): "no" | "some" | "yes" {
+  const [some, every] = [connections?.some, connections?.every].map(
+    (set) =>
+      set !== undefined && (traffic.port === undefined ? set.icmp : includes(set, traffic.protocol, traffic.port)),
+  );
+  return every === true ? "yes" : some === true ? "some" : "no";
+}
+
+/** ICMP, and in each protocol both sides of every port that a policy or a pod names. */
+function questionsOf(index: PolicyIndex): readonly Traffic[] {
+  const rules = [...index.networkPolicies, ...index.clusterPolicies].flatMap(({ rules: { egress, ingress } }) => [
+    ...egress,
+    ...ingress,
+  ]);
+  const patterns = rules.flatMap(({ ports }) => ports ?? []);
+  const named = [...index.pods.values()].flatMap(({ pod }) => pod.ports.map(({ port }) => port));
+  const edges = [...patterns.flatMap(({ port, endPort }) => [port, endPort]), ...named].filter(
+    (port) => typeof port === "number",
+  );
+  const ports = new Set(
+    [1, 65_535, ...edges.flatMap((port) => [port - 1, port, port + 1])].filter((port) => port >= 1 && port <= 65_535),
+  );
+  return [
+    { protocol: "ICMP" },
+    ...PORT_PROTOCOLS.flatMap((protocol) => [...ports].map((port) => ({ protocol, port }))),
+  ];
+}
+
+/** Every pod, every node, and an address of nobody in each family. */
+function endsOf(index: PolicyIndex): readonly FlowEnd[] {
+  const pods = [...index.pods.keys()].map((key) => ({ type: "pod", key }) as const);
+  const nodes = [...index.nodes.keys()].map((name) => ({ type: "node", name }) as const);
+  const outside = ["10.1.2.3", "fd00:1::5"].map(
+    (address) => ({ type: "address", address: parseAddress(address) }) as const,
+  );
+  return [...pods, ...nodes, ...outside];
+}
+
+function pairsOf(ends: readonly FlowEnd[]): readonly FlowEnds[] {
+  return ends.flatMap((source) => ends.map((destination) => ({ source, destination })));
+}
+
+/** More pods that are alike, on one node and on two, of controllers and of the host's network. */
+function crowded(cluster: RawCluster): RawCluster {
+  const twins = cluster.pods.flatMap((pod, number) =>
+    ["node1", "node2"].map((nodeName): RawPod => {
+      const podIPs = (pod.status.podIPs ?? []).map(({ ip }) => ({
+        ip: ip.replace(/5$/, nodeName === "node1" ? "6" : "7"),
+      }));
+      const isOnHost = number === 0 || pod.spec.hostNetwork === true;
+      return {
+        ...pod,
+        metadata: { ...pod.metadata, name: `${pod.metadata.name}-${nodeName}`, ...controlledBy(number % 3) },
+        spec: { ...pod.spec, nodeName, ...(isOnHost ? { hostNetwork: true } : {}) },
+        status: { ...pod.status, podIPs: isOnHost ? [] : podIPs },
+      };
+    }),
+  );
+  return { ...cluster, pods: [...cluster.pods.slice(0, 4), ...twins] };
+}
+
+function controlledBy(number: number): object {
+  return { ownerReferences: [{ apiVersion: "apps/v1", kind: "StatefulSet", name: `s${number}`, controller: true }] };
+}
+
+function text(value: unknown): string {
+  return JSON.stringify(value, (_, one: unknown) => (typeof one === "bigint" ? String(one) : one));
+}

@@ -1,0 +1,166 @@
+import assert from "node:assert/strict";
+import * as v from "valibot";
+import { assertGolden, fixtureFiles } from "../../../../support/cli_golden.ts";
+import type { Outcome } from "../../../../support/cli.ts";
+import { memoryFiles, runCli } from "../../../../support/cli.ts";
+
+const entriesSchema = v.array(v.object({ from: v.string(), to: v.string(), allowed: v.boolean() }));
+const FORMATS = ["table", "wide", "json", "csv", "dot", "mermaid"] as const;
+const PORTS = "8080,9090/TCP,53/UDP";
+
+function matrix(name: string, ...args: readonly string[]): Promise<Outcome> {
+  return runCli(["policy", "matrix", "-f", name, ...args], fixtureFiles(name));
+}
+
+function podNamed(name: string, rest: object = {}): object {
+  return { apiVersion: "v1", kind: "Pod", metadata: { name, namespace: "x" }, status: { phase: "Running" }, ...rest };
+}
+
+function onPods(pods: readonly object[], ...args: readonly string[]): Promise<Outcome> {
+  return runCli(
+    ["policy", "matrix", "-f", "pods.json", ...args],
+    memoryFiles({ "pods.json": pods.map((pod) => JSON.stringify(pod)).join("\n") }),
+  );
+}
+
+describe("policy matrix: what it prints", () => {
+  for (const by of ["pod", "workload", "namespace"] as const) {
+    for (const format of FORMATS) {
+      for (const [name, ports] of [
+        ["connections", []],
+        ["ports", ["--port", PORTS]],
+      ] as const) {
+        it(`MATRIX-03: the shop by ${by} as ${format}, ${name}`, async () => {
+          const { code, out, err } = await matrix("shop", "--by", by, "-o", format, ...ports);
+          assert.equal(code, 0, err);
+          assertGolden(`matrix/shop_${by}_${name}.${format}.txt`, out);
+        });
+      }
+    }
+  }
+
+  for (const args of [
+    ["--by", "workload"],
+    ["--by", "namespace"],
+    ["--by", "pod", "--port", "8080"],
+  ] as const) {
+    it(`MATRIX-03: tenants kept apart by ClusterNetworkPolicies, ${args.join(" ")}`, async () => {
+      const files = fixtureFiles("tenants/before");
+      const { code, out, err } = await runCli(["policy", "matrix", "-f", "tenants/before", ...args], files);
+      assert.equal(code, 0, err);
+      assertGolden(`matrix/tenants_${args.join("_").replaceAll("--", "")}.txt`, out);
+    });
+  }
+
+  it("MATRIX-03: no line is wider than a terminal, and nothing is in colour where none is wanted", async () => {
+    for (const columns of [80, 120]) {
+      const { out } = await runCli(["policy", "matrix", "-f", "shop"], fixtureFiles("shop"), {
+        columns,
+        hasColour: false,
+      });
+      assertGolden(`matrix/shop_terminal_${columns}.txt`, out);
+      for (const line of out.split("\n")) assert.ok(line.length <= columns, line);
+    }
+  });
+
+  it("MATRIX-04: by pod and port the JSON is a list of {from, to, port, protocol, allowed}, a pod with itself included", async () => {
+    const pods = [podNamed("a"), podNamed("b"), podNamed("c", { status: { phase: "Succeeded" } })];
+    const { code, out } = await onPods(pods, "--by", "pod", "--port", "80/TCP,53/UDP", "-o", "json");
+    assert.equal(code, 0);
+    const pairs = ["x/a", "x/b"].flatMap((from) => ["x/a", "x/b"].map((to) => ({ from, to })));
+    const expected = pairs.flatMap((pair) => [
+      { ...pair, port: 80, protocol: "TCP", allowed: true },
+      { ...pair, port: 53, protocol: "UDP", allowed: true },
+    ]);
+    assert.deepEqual(JSON.parse(out), expected);
+  });
+
+  it("MATRIX-04: what is denied is there, too, with allowed false", async () => {
+    const deny = {
+      apiVersion: "networking.k8s.io/v1",
+      kind: "NetworkPolicy",
+      metadata: { name: "deny", namespace: "x" },
+      spec: { podSelector: {} },
+    };
+    const { out } = await onPods([podNamed("a"), podNamed("b"), deny], "--by", "pod", "--port", "80", "-o", "json");
+    const entries = v.parse(entriesSchema, JSON.parse(out));
+    for (const { from, to, allowed } of entries) assert.equal(allowed, from === to, `${from} -> ${to}`);
+    assert.equal(entries.length, 4);
+  });
+
+  it("MATRIX-05: many pods that are alike are one line", async () => {
+    const pods = Array.from({ length: 300 }, (_, i) => podNamed(`p${i}`));
+    const { out } = await onPods([...pods, podNamed("q", { metadata: { name: "q", namespace: "y" } })], "--by", "pod");
+    assert.equal(out, "FROM       CONNECTIONS   TO\nall pods   all           all pods\n");
+    const metadata = { name: "deny", namespace: "x" };
+    const deny = { apiVersion: "networking.k8s.io/v1", kind: "NetworkPolicy", metadata, spec: {} };
+    const other = podNamed("q", { metadata: { name: "q", namespace: "y" } });
+    const { out: closed } = await onPods([...pods, other, deny], "--by", "pod");
+    assert.equal(closed, "FROM   CONNECTIONS   TO\nx/*    all           y/q\ny/q    -             -\n");
+  });
+
+  it("MATRIX-05: what is not listed is said on standard error", async () => {
+    const { err } = await matrix("shop", "--by", "pod");
+    assert.match(err, /^not listed: /);
+    assert.equal((await matrix("shop", "--by", "pod", "-o", "wide")).err, "");
+  });
+
+  it("without pods there is nothing to say, in every format", async () => {
+    for (const format of FORMATS) {
+      const { code, out } = await onPods(
+        [{ apiVersion: "v1", kind: "Namespace", metadata: { name: "x" } }],
+        "-o",
+        format,
+      );
+      assert.equal(code, 0);
+      assert.doesNotMatch(out, /x\/|->|-->/);
+      if (format === "json") assert.deepEqual(JSON.parse(out), []);
+    }
+  });
+
+  it("names out of objects can neither end a line nor speak the language of a format", async () => {
+    const evil = '\u001b[31m"];\n<b>,=1\u202e';
+    const owner = { apiVersion: "v1", kind: evil, name: evil, controller: true };
+    for (const format of FORMATS) {
+      const { code, out } = await onPods(
+        [podNamed("a", { metadata: { name: "a", namespace: "x", ownerReferences: [owner] } })],
+        "-o",
+        format,
+      );
+      assert.ok(code === 0 || code === 3);
+      assert.ok(!out.includes("\u001b") && !out.includes("\u202e"), out);
+    }
+  });
+});
+
+describe("policy matrix: its command line", () => {
+  it("CLI-05: what makes no sense is a usage error", async () => {
+    for (const args of [
+      ["--by", "node"],
+      ["-o", "xml"],
+      ["--port", "80/ICMP"],
+      ["--port", "0"],
+      ["--port", "65536"],
+      ["--port", ""],
+    ]) {
+      const { code, out, err } = await matrix("shop", ...args);
+      assert.equal(code, 2, args.join(" "));
+      assert.equal(out, "");
+      assert.match(err, /error: option/);
+    }
+    assert.equal((await runCli(["policy", "matrix"], memoryFiles({}))).code, 2, "without -f");
+  });
+
+  it("CLI-05: what cannot be read ends with 3 and no answer", async () => {
+    const bad = {
+      apiVersion: "networking.k8s.io/v1",
+      kind: "NetworkPolicy",
+      metadata: { name: "deny", namespace: "x" },
+      spec: { podSelector: 5 },
+    };
+    const { code, out, err } = await onPods([podNamed("a"), bad]);
+    assert.equal(code, 3);
+    assert.equal(out, "");
+    assert.match(err, /^pods\.json:2: NetworkPolicy x\/deny: spec\.podSelector: /);
+  });
+});

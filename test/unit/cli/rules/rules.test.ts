@@ -1,0 +1,76 @@
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { memoryFiles, runCli } from "../../../support/cli.ts";
+import { assertGolden } from "../../../support/cli_golden.ts";
+
+const CLUSTER = readFileSync("test/fixtures/cli/rules/cluster.yaml", "utf8");
+
+const rules = (
+  node: string,
+  contents: Readonly<Record<string, string>>,
+  ...args: readonly string[]
+): ReturnType<typeof runCli> =>
+  runCli(
+    ["rules", "-f", "cluster.yaml", "--node", node, ...args],
+    memoryFiles({ "cluster.yaml": CLUSTER, ...contents }),
+  );
+
+/** The sets that have elements, as they are printed. */
+const filledSets = (text: string): readonly string[] =>
+  (text.match(/^\t(?:set|map) .*?^\t\}\n/gms) ?? []).filter((set) => set.includes("elements"));
+
+/** The elements of a set. */
+const elementsOf = (text: string, set: string): readonly string[] => {
+  const found = filledSets(text).find((one) => one.startsWith(`\tset ${set} {`)) ?? "";
+  return [...found.matchAll(/^\t{3}(.*),$/gm)].map(([, element = ""]) => element);
+};
+
+describe("rules", () => {
+  it("RULES-01: the tables of a node with the elements its daemon would claim, and what is not in them", async () => {
+    const { code, out, err } = await rules("worker-1", {});
+    assert.deepEqual([code, err], [0, ""]);
+    // Rules and empty sets are other tests' business.
+    const head = out.slice(0, out.indexOf("table "));
+    assertGolden("rules/expected.txt", head + filledSets(out).join(""));
+    assert.match(out, /^# Pods of the node: shop\/web-1\.$/m);
+    assert.match(out, /^# Service shop\/forgotten has no EndpointSlice among the files and no pod with an address/m);
+    assert.match(out, /^# Service shop\/by-selector .*: its endpoints are the pods that app=web selects\.$/m);
+    assert.match(out, /^\t{3}10\.96\.0\.12 \. tcp \. 80 : 10\.244\.2\.7 \. 8080,$/m);
+    assert.deepEqual(elementsOf(out, "localpods4"), ["10.244.1.7"]);
+    assert.deepEqual(elementsOf(out, "pod4"), []);
+  });
+
+  it("RULES-01: the other node has its own pods and the same rules", async () => {
+    const [one, two] = await Promise.all(["worker-1", "worker-2"].map(async (node) => (await rules(node, {})).out));
+    assert.deepEqual(elementsOf(two ?? "", "localpods4"), ["10.244.2.7"]);
+    const chainsOf = (text = ""): readonly string[] => text.match(/^\tchain .*?^\t\}/gms) ?? [];
+    assert.ok(chainsOf(one).length > 10);
+    assert.deepEqual(chainsOf(one), chainsOf(two));
+  });
+
+  it("RULES-02: policyd's configuration counts", async () => {
+    const configuration =
+      "apiVersion: drawbridge.dev/v1alpha1\nkind: PolicydConfiguration\nbridge: br7\ntableOwner: true\n";
+    const { out, code } = await rules("worker-1", { "policyd.yaml": configuration }, "--config", "policyd.yaml");
+    assert.equal(code, 0);
+    assert.match(out, /iifname "br7"/);
+    assert.doesNotMatch(out, /iifname "cni0"|flags owner/);
+    const bad = await rules("worker-1", { "policyd.yaml": "kind: x" }, "--config", "policyd.yaml");
+    assert.deepEqual([bad.code, bad.out], [3, ""]);
+    assert.match(bad.err, /^drawbridge: configuration policyd\.yaml: /);
+    assert.equal((await rules("worker-1", {}, "--config", "nowhere")).code, 3);
+  });
+
+  it("RULES-02: a node that the files do not have is an error; without any node it is said", async () => {
+    const unknown = await rules("worker-3", {});
+    assert.deepEqual([unknown.code, unknown.out], [3, ""]);
+    assert.match(unknown.err, /"worker-3" is no Node of these objects; did you mean worker-1\?/);
+    const withoutNodes = CLUSTER.split(/^---\n/m)
+      .filter((document) => !document.includes("kind: Node"))
+      .join("---\n");
+    const { out, code } = await rules("worker-3", { "cluster.yaml": withoutNodes });
+    assert.equal(code, 0);
+    assert.match(out, /^# Node worker-3 is not among the objects/m);
+    assert.equal((await runCli(["rules", "-f", "cluster.yaml"], memoryFiles({ "cluster.yaml": CLUSTER }))).code, 2);
+  });
+});

@@ -1,0 +1,69 @@
+import assert from "node:assert/strict";
+import { parseTarget } from "../../../../cli/service/explain/target.ts";
+import { runCli } from "../../../support/cli.ts";
+import { assertGolden, fixtureFiles } from "../../../support/cli_golden.ts";
+
+const QUESTIONS = [
+  [
+    "service",
+    "a workload to a Service by its port's name",
+    "--from shop/deployment/cart --to service/payments/api:https",
+    0,
+  ],
+  ["node_port", "from outside to a node port", "--from 203.0.113.9 --to 192.168.10.11:30080/TCP --node worker-1", 0],
+  ["hairpin", "a pod that may meet itself", "--from shop/cart-7f5b6d9c8-4hj2w --to 10.96.0.11:80", 0],
+  ["no_such_port", "a cluster IP at a port it has not", "--from shop/redis-0 --to 10.96.0.11:81", 1],
+  ["pass", "an address that is no Service's", "--from shop/redis-0 --to [2001:db8::1]:443/UDP", 0],
+] as const;
+
+describe("cli/service/explain", () => {
+  for (const [name, what, args, code] of QUESTIONS) {
+    it(`EXPLAIN-09: ${what}`, async () => {
+      const command = ["service", "explain", "-f", "shop", ...args.split(" ")];
+      const files = fixtureFiles("shop");
+      const asText = await runCli(command, files);
+      const asJson = await runCli([...command, "-o", "json"], files);
+      assert.deepEqual([asText.err, asText.code, asJson.code], ["", code, code]);
+      assertGolden(`service_explain/${name}.txt`, `$ drawbridge service explain -f shop ${args}\n${asText.out}`);
+      assertGolden(`service_explain/${name}.json`, asJson.out);
+    });
+  }
+
+  it("EXPLAIN-09: without a node to ask, a headless Service, and unknown names", async () => {
+    const ask = (args: string) =>
+      runCli(["service", "explain", "-f", "shop", ...args.split(" ")], fixtureFiles("shop"));
+    const nowhere = await ask("--from 203.0.113.9 --to 192.168.10.11:30080");
+    assert.deepEqual([nowhere.code, nowhere.out], [2, ""]);
+    assert.match(nowhere.err, /203\.0\.113\.9 is on no node; name the node its packet comes to by --node/);
+    const cases = [
+      ["--from shop/redis-0 --to service/shop/redis:6379", /service\/shop\/redis has no address of its own/],
+      [
+        "--from shop/redis-0 --to service/shop/cart:80 --node worker-3",
+        /did you mean node\/worker-1 or node\/worker-2\?/,
+      ],
+      ["--from shop/redis-0 --to service/shop/cart:https", /port "https"; expected http/],
+    ] as const;
+    for (const [args, message] of cases) {
+      const { code, out, err } = await ask(args);
+      assert.deepEqual([code, out], [3, ""]);
+      assert.match(err, message);
+    }
+  });
+
+  it("EXPLAIN-07: a target is an address or a Service with a port", () => {
+    const targets = ["10.0.0.1:80", "[fd00::1]:53/udp", "service/a/b:http", "svc/a/b:1/SCTP"];
+    for (const text of targets) assert.ok(parseTarget(text) !== undefined, text);
+    const others = [
+      "10.0.0.1",
+      "fd00::1:80",
+      "[10.0.0.1:80",
+      "a/b:80",
+      "10.0.0.1:http",
+      "10.0.0.1:0",
+      "10.0.0.1:65536",
+    ];
+    for (const text of [...others, "service/a/b:80/ICMP", "service/a/b:http/TCP", "node/a:80"]) {
+      assert.equal(parseTarget(text), undefined, text);
+    }
+  });
+});
