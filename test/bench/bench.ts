@@ -6,6 +6,7 @@ import { Command, InvalidArgumentError, Option } from "commander";
 import { createLab } from "../lab/lab.ts";
 import { effectiveCapabilities, kernelRefusal } from "../support/privilege.ts";
 import { PEER_VERSION, peerAdvice, peerDirectory, peerVersion } from "../support/peer.ts";
+import { benchCli } from "./cli.ts";
 import { OURS, install, peerContestant } from "./contestant.ts";
 import { thisMachine } from "./machine.ts";
 import { benchNft } from "./nft.ts";
@@ -28,6 +29,7 @@ import { version } from "./scenario/version.ts";
 const MINIMUM_PAIRS = 40;
 const QUICK_PAIRS = 8;
 const NFT_PAIRS = 200;
+const CLI_RUNS = 5;
 const QUIET_LOAD = 0.5;
 
 const SCENARIOS: readonly Scenario[] = [
@@ -92,6 +94,15 @@ program
     else await benchServices({ ...(quick ? QUICK_PLAN : DEFAULT_PLAN), isLong }, only, output, progress);
     clearProgress();
     process.exitCode = obstacle === undefined ? 0 : 1;
+  });
+program
+  .command("cli")
+  .description("the command line on a cluster of 10,000 pods and 1,000 policies")
+  .option("--runs <number>", "how often each command is run", positiveInteger, CLI_RUNS)
+  .addOption(new Option("-o, --output <format>", "what to print").choices(["table", "json"]).default("table"))
+  .action(({ runs, output }: Pick<Options, "output"> & { readonly runs: number }) => {
+    benchCli(runs, output, progress);
+    clearProgress();
   });
 await program.parseAsync();
 

@@ -1,0 +1,96 @@
+import { execFileSync } from "node:child_process";
+import { statSync, writeFileSync } from "node:fs";
+import path from "node:path";
+import process from "node:process";
+import { fileURLToPath } from "node:url";
+import * as v from "valibot";
+import { CLI_DIRECTORY } from "../../support/cli_program.ts";
+import { interleave } from "../row.ts";
+import { median } from "../statistics.ts";
+import { BIG, bigPods, bigPolicies } from "./big_cluster.ts";
+import type { Measurement } from "./measure_main.ts";
+
+/** What one scenario took: medians. */
+export interface CliRow {
+  readonly title: string;
+  readonly runs: number;
+  readonly value: number;
+  readonly unit: "ms" | "MB" | "×";
+  /** At most. */
+  readonly goal: number;
+  readonly remark: string;
+}
+
+const MAIN = fileURLToPath(new URL("measure_main.ts", import.meta.url));
+const MEGABYTE = 1024 * 1024;
+const measurementSchema = v.object({ milliseconds: v.number(), cpuMilliseconds: v.number(), megabytes: v.number() });
+
+/**
+ * Measures the command line on files it makes in a directory.
+ */
+export function measureCli(directory: string, runs: number, progress: (step: string) => void): readonly CliRow[] {
+  const at = (name: string): string => path.join(directory, name);
+  progress("making the cluster");
+  writeFileSync(at("pods.json"), JSON.stringify({ apiVersion: "v1", items: bigPods(), kind: "List" }, undefined, 4));
+  const objects = [...bigPods().map(withoutManagedFields), ...bigPolicies()];
+  writeFileSync(at("before.json"), JSON.stringify({ apiVersion: "v1", items: objects, kind: "List" }));
+  writeFileSync(at("after.json"), JSON.stringify({ apiVersion: "v1", items: objects.slice(0, -1), kind: "List" }));
+  const repeated = (title: string, args: readonly string[]): readonly Measurement[] =>
+    Array.from({ length: runs }, (_, run) => {
+      progress(`${title}: ${run + 1} of ${runs}`);
+      const text = execFileSync(process.execPath, ["--expose-gc", MAIN, ...args], { encoding: "utf8" });
+      return v.parse(measurementSchema, JSON.parse(text));
+    });
+  const size = (statSync(at("pods.json")).size / MEGABYTE).toFixed(0);
+  const cluster = `${BIG.pods} pods in ${BIG.workloads} workloads, ${BIG.policies} policies`;
+  const read = repeated("read", ["read", at("pods.json")]);
+  const matrix = repeated("matrix", ["matrix", at("before.json")]);
+  const table = repeated("policy matrix", ["run", "policy", "matrix", "-f", at("before.json")]);
+  const diff = repeated("policy diff", ["run", "policy", "diff", at("before.json"), at("after.json")]);
+  return [
+    rowOf(`read ${BIG.pods} pods, ${size} MB of JSON`, read, 2000),
+    rowOf(`matrix of ${cluster}: evaluation`, matrix, 2000),
+    {
+      ...rowOf("the same: memory beyond reading", matrix, 300),
+      value: medianOf(matrix, "megabytes"),
+      unit: "MB",
+      remark: "",
+    },
+    rowOf("policy matrix, whole command on them", table, 5000),
+    rowOf("policy diff, whole command, one policy less", diff, 3000),
+    helpRow(runs * 4, progress),
+  ];
+}
+
+/**
+ * The clock tells of all else that runs here, and the processor's time of threads that collect garbage beside the work: what
+ * takes less is still no less than a quiet machine takes.
+ */
+function rowOf(title: string, runs: readonly Measurement[], goal: number): CliRow {
+  const [clock, processor] = [medianOf(runs, "milliseconds"), medianOf(runs, "cpuMilliseconds")];
+  const remark = `${clock.toFixed(0)} ms by the clock, ${processor.toFixed(0)} ms of the processor`;
+  return { title, runs: runs.length, value: Math.min(clock, processor), unit: "ms", goal, remark };
+}
+
+function medianOf(runs: readonly Measurement[], key: keyof Measurement): number {
+  return median(runs.map((run) => run[key]));
+}
+
+/** By the clock, in interleaved pairs: what both share cancels out. */
+function helpRow(pairs: number, progress: (step: string) => void): CliRow {
+  const started = (args: readonly string[]) => (): number => {
+    const start = performance.now();
+    execFileSync(process.execPath, args);
+    return performance.now() - start;
+  };
+  progress("--help");
+  const both = interleave(pairs, started([path.join(CLI_DIRECTORY, "drawbridge.js"), "--help"]), started(["-e", "0"]));
+  const value = median(both.map(({ ours, peer }) => ours / peer));
+  const remark = `${median(both.map(({ ours }) => ours)).toFixed(0)} ms and ${median(both.map(({ peer }) => peer)).toFixed(0)} ms`;
+  return { title: "--help against node -e 0", runs: pairs, value, unit: "×", goal: 2.5, remark };
+}
+
+function withoutManagedFields(object: object): object {
+  if (!("metadata" in object) || typeof object.metadata !== "object") return object;
+  return { ...object, metadata: { ...object.metadata, managedFields: undefined } };
+}
