@@ -39,6 +39,12 @@ describe("policyd/policy: isolation", () => {
     assert.deepEqual([kind(egress, "y/a", "x/a"), kind(egress, "x/a", "y/a")], ["allowed", "denied"]);
   });
 
+  it("POL-08: who begins is asked, and the answers need no rule", () => {
+    const policy = { podSelector: A, policyTypes: ["Ingress", "Egress"], egress: [{ to: [{ podSelector: {} }] }] };
+    const index = withPolicies(networkPolicy("x", policy));
+    assert.deepEqual([kind(index, "x/a", "x/b"), kind(index, "x/b", "x/a")], ["allowed", "denied"]);
+  });
+
   it("POL-03: pods that no policy selects go on as before", () => {
     const index = withPolicies(networkPolicy("x", { podSelector: A, policyTypes: ["Ingress", "Egress"] }));
     const others = PAIRS.filter(([from, to]) => from !== "x/a" && to !== "x/a");

@@ -1,0 +1,50 @@
+import assert from "node:assert/strict";
+import { memoryFiles, runCli } from "../../../../support/cli.ts";
+
+const pod = (name: string, address: string): string => `apiVersion: v1
+kind: Pod
+metadata: { name: ${name}, labels: { app: ${name} } }
+spec: { nodeName: n1, containers: [{ name: c }] }
+status: { phase: Running, podIPs: [{ ip: ${address} }] }
+`;
+
+const SERVICE = `apiVersion: v1
+kind: Service
+metadata: { name: web }
+spec: { clusterIP: 10.96.0.10, clusterIPs: [10.96.0.10], selector: { app: server }, ports: [{ port: 80, targetPort: 8080 }] }
+---
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata: { name: web-1, labels: { kubernetes.io/service-name: web } }
+addressType: IPv4
+ports: [{ name: "", protocol: TCP, port: 8080 }]
+endpoints: [{ addresses: [10.1.0.2], nodeName: n1, targetRef: { kind: Pod, name: server, namespace: default } }]
+`;
+
+/** A policy of the client whose one egress rule allows this address at this port. */
+const egress = (cidr: string, port: number): string => `apiVersion: networking.k8s.io/v1
+kind: NetworkPolicy
+metadata: { name: client }
+spec:
+  podSelector: { matchLabels: { app: client } }
+  policyTypes: [Egress]
+  egress: [{ to: [{ ipBlock: { cidr: ${cidr} } }], ports: [{ port: ${port} }] }]
+`;
+
+describe("cli/policy/explain: behind Services", () => {
+  const isAllowed = async (policy: string): Promise<unknown> => {
+    const text = [pod("client", "10.1.0.1"), pod("server", "10.1.0.2"), SERVICE, policy].join("---\n");
+    const args = ["policy", "explain", "-f", "a.yaml", "--from", "default/client", "--to", "service/default/web"];
+    const { out, err, code } = await runCli([...args, "--port", "80", "-o", "json"], memoryFiles({ "a.yaml": text }));
+    const { allowed } = JSON.parse(out) as { allowed: boolean };
+    assert.equal(code, allowed ? 0 : 1, err);
+    return allowed;
+  };
+
+  it("POL-27 POL-34: a rule meets the pod and its port, never the Service's address or port", async () => {
+    assert.equal(await isAllowed(egress("10.1.0.2/32", 8080)), true);
+    assert.equal(await isAllowed(egress("10.96.0.10/32", 80)), false);
+    assert.equal(await isAllowed(egress("10.96.0.10/32", 8080)), false);
+    assert.equal(await isAllowed(egress("10.1.0.2/32", 80)), false);
+  });
+});
