@@ -14,6 +14,7 @@ import { INET_TABLE } from "../../../../policyd/node/table_part.ts";
 import { services as servicesPart } from "../../../../policyd/services/compile/services_part.ts";
 import { ServicesDataplane } from "../../../../policyd/services/services_dataplane.ts";
 import { readScenario, SERVICE_RULES } from "../../../support/services/scenario.ts";
+import { nameOf } from "../../../../policyd/services/compile/frontend_space.ts";
 
 const PERIOD = 1000;
 
@@ -206,7 +207,8 @@ describe("policyd/metrics/node_counters", () => {
 
   it("reads no elements where endpoints are not to be told, but drops and batches", async () => {
     const { apply, ruleset, counters, totals, node, seconds } = setUp(false);
-    counters.rulesOf.set("unserved", [{ comment: "no endpoint on this node", packets: 4 }]);
+    const chain = nameOf("unserved", { family: 4, space: "service" });
+    counters.rulesOf.set(chain, [{ comment: "no endpoint on this node", packets: 4 }]);
     apply(web(["10.0.0.1"]));
     ruleset.start();
     assert.deepEqual(await totals(), {});
