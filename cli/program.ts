@@ -11,7 +11,7 @@ import { lintCommand } from "./policy/lint/command.ts";
 import { matrixCommand } from "./policy/matrix/command.ts";
 import { serviceExplainCommand } from "./service/explain/command.ts";
 import { rulesCommand } from "./rules/command.ts";
-import { VERSION } from "./version.ts";
+import { VERSION } from "../policyd/version.ts";
 
 /** What a command needs: the world, and where to say how it ends. */
 export interface Run {

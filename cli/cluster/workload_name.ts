@@ -18,3 +18,9 @@ export function workloadNameOf({ name, labels, controller }: Pick<Pod, "name" | 
   const [, cronJob] = controller.kind === "Job" ? (/^(.+)-\d{8,}$/.exec(controller.name) ?? []) : [];
   return cronJob === undefined ? controller : { kind: "CronJob", name: cronJob };
 }
+
+/** Tells workloads apart: one text for all pods of one. */
+export function workloadKeyOf(pod: Pod): string {
+  const { kind, name } = workloadNameOf(pod);
+  return `${pod.namespace}/${kind}/${name}`;
+}

@@ -2,7 +2,7 @@ import { DrawbridgeError } from "../../kernel/error.ts";
 import { judge, nameOf } from "../../policyd/cluster/gate.ts";
 import type { ClusterObject } from "../../policyd/cluster/model.ts";
 import type { FieldPath, LocatedObject } from "../../policyd/source/documents.ts";
-import { workloadNameOf } from "../cluster/workload_name.ts";
+import { workloadKeyOf } from "../cluster/workload_name.ts";
 import { fieldPathOf } from "./field_path.ts";
 import type { ManifestFileSystem } from "./manifest_files.ts";
 import { manifestFiles } from "./manifest_files.ts";
@@ -154,9 +154,7 @@ function withoutPods(templates: readonly Manifest[], written: readonly Manifest[
 }
 
 function workloadKey(object: ClusterObject): string | undefined {
-  if (object.kind !== "Pod") return undefined;
-  const { kind, name } = workloadNameOf(object);
-  return `${object.namespace}/${kind}/${name}`;
+  return object.kind === "Pod" ? workloadKeyOf(object) : undefined;
 }
 
 function withoutDoubles(manifests: readonly Manifest[]): {

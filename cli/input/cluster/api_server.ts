@@ -2,7 +2,7 @@ import { Buffer } from "node:buffer";
 import type { IncomingMessage } from "node:http";
 import http from "node:http";
 import https from "node:https";
-import { VERSION } from "../../version.ts";
+import { VERSION } from "../../../policyd/version.ts";
 import type { ClusterAccess } from "./access.ts";
 import { credentialsOf } from "./kubeconfig.ts";
 import type { ApiResponse, ApiServer } from "./object_input.ts";

@@ -1,7 +1,7 @@
 import { nameOf } from "../../../policyd/cluster/gate.ts";
 import type { ClusterObject, Node, Pod } from "../../../policyd/cluster/model.ts";
 import { frozenLabels } from "../../../policyd/cluster/name.ts";
-import { workloadNameOf } from "../../cluster/workload_name.ts";
+import { workloadKeyOf } from "../../cluster/workload_name.ts";
 import type { Manifest } from "../../input/manifests.ts";
 
 /** What becomes of one object. */
@@ -30,12 +30,12 @@ export interface Applied {
  */
 export function applyObjects(against: readonly Manifest[], given: readonly Manifest[]): Applied {
   const objects = new Map(against.map((manifest) => [nameOf(manifest.object), manifest]));
-  const pods = Map.groupBy(against.filter(isPod), ({ object }) => workloadKey(object));
+  const pods = Map.groupBy(against.filter(isPod), ({ object }) => workloadKeyOf(object));
   const templates = new Map<string, Pod>();
   const changes: ObjectChange[] = [];
   for (const manifest of given) {
     const { object } = manifest;
-    const key = object.kind === "Pod" && isOfTemplate(object) ? workloadKey(object) : undefined;
+    const key = object.kind === "Pod" && isOfTemplate(object) ? workloadKeyOf(object) : undefined;
     if (object.kind === "Pod" && key !== undefined && pods.has(key)) {
       if (!templates.has(key)) templates.set(key, object);
       continue;
@@ -73,11 +73,11 @@ export function deleteObjects(applied: Applied, names: readonly string[]): Appli
 export function namesToDelete(against: readonly Manifest[], given: readonly Manifest[]): readonly string[] {
   const others = given.filter(({ object }) => object.kind !== "Pod" || !isOfTemplate(object));
   const templates = given.filter(isPod).filter(({ object }) => isOfTemplate(object));
-  const workloads = new Set(templates.map(({ object }) => workloadKey(object)));
+  const workloads = new Set(templates.map(({ object }) => workloadKeyOf(object)));
   const namespaces = new Set(given.flatMap(({ object }) => (object.kind === "Namespace" ? [object.name] : [])));
   const owned = against.filter(({ object }) => {
     if ("namespace" in object && namespaces.has(object.namespace)) return true;
-    return object.kind === "Pod" && workloads.has(workloadKey(object));
+    return object.kind === "Pod" && workloads.has(workloadKeyOf(object));
   });
   return [...others, ...owned].map(({ object }) => nameOf(object));
 }
@@ -98,11 +98,6 @@ function isPod(manifest: Manifest): manifest is Manifest<Pod> {
 /** Pods that stand for a template are nowhere and have no address. */
 function isOfTemplate({ controller, addresses, nodeName, uid }: Pod): boolean {
   return controller !== undefined && addresses.length === 0 && nodeName === undefined && uid === "";
-}
-
-function workloadKey(pod: Pod): string {
-  const { kind, name } = workloadNameOf(pod);
-  return `${pod.namespace}/${kind}/${name}`;
 }
 
 function withState(object: ClusterObject, before: ClusterObject): ClusterObject {

@@ -1,5 +1,5 @@
 import { pathToFileURL } from "node:url";
-import { VERSION } from "../../version.ts";
+import { VERSION } from "../../../policyd/version.ts";
 import type { Finding, LintRule, Severity } from "./finding.ts";
 
 const LEVELS = { error: "error", warning: "warning", info: "note" } as const satisfies Readonly<
