@@ -6,7 +6,7 @@ import type { Claim } from "../../policyd/dataplane/claim.ts";
 import { DesiredElements } from "../../policyd/dataplane/desired_elements.ts";
 import { withVersion } from "../../policyd/dataplane/schema.ts";
 import { nodeTables } from "../../policyd/node/tables.ts";
-import { isFinished } from "../../policyd/policy/address_owner.ts";
+import { isFinished } from "../../policyd/policy/evaluate/address_owner.ts";
 import { localPodElements } from "../../policyd/services/compile/node_elements.ts";
 import { ServicesDataplane } from "../../policyd/services/services_dataplane.ts";
 

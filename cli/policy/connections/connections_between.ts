@@ -1,10 +1,10 @@
-import type { Question } from "../../../policyd/policy/decide.ts";
-import { endOf, exemptionFromAll, exemptionFromIsolation, profileOf } from "../../../policyd/policy/decide.ts";
-import type { Direction, FlowEnds } from "../../../policyd/policy/flow.ts";
-import type { IndexedClusterPolicy } from "../../../policyd/policy/indexed_policy.ts";
-import type { ResolvedFlow } from "../../../policyd/policy/party.ts";
-import { resolveFlow } from "../../../policyd/policy/party.ts";
-import type { PolicyIndex } from "../../../policyd/policy/policy_index.ts";
+import type { Question } from "../../../policyd/policy/evaluate/decide.ts";
+import { endOf, exemptionFromAll, exemptionFromIsolation, profileOf } from "../../../policyd/policy/evaluate/decide.ts";
+import type { Direction, FlowEnds } from "../../../policyd/policy/evaluate/flow.ts";
+import type { IndexedClusterPolicy } from "../../../policyd/policy/evaluate/indexed_policy.ts";
+import type { ResolvedFlow } from "../../../policyd/policy/evaluate/party.ts";
+import { resolveFlow } from "../../../policyd/policy/evaluate/party.ts";
+import type { PolicyIndex } from "../../../policyd/policy/evaluate/policy_index.ts";
 import { ConnectionAlgebra } from "./algebra.ts";
 import type { ConnectionSet } from "./connection_set.ts";
 import { EVERYTHING, NOTHING } from "./connection_set.ts";

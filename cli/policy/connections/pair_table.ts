@@ -1,5 +1,5 @@
-import { podClasses } from "../../../policyd/policy/pod_class.ts";
-import type { PolicyIndex } from "../../../policyd/policy/policy_index.ts";
+import { podClasses } from "../../../policyd/policy/evaluate/pod_class.ts";
+import type { PolicyIndex } from "../../../policyd/policy/evaluate/policy_index.ts";
 
 /** A pod as policies tell it from others. */
 export interface ClassifiedPod {

@@ -1,4 +1,4 @@
-import type { PolicyIndex } from "../../../policyd/policy/policy_index.ts";
+import type { PolicyIndex } from "../../../policyd/policy/evaluate/policy_index.ts";
 import type { ConnectionSet } from "./connection_set.ts";
 import { NOTHING } from "./connection_set.ts";
 import { ConnectionReader } from "./connections_between.ts";

@@ -1,7 +1,7 @@
 import type { Family } from "../../../kernel/ip/address.ts";
-import { familiesOf, resolveFlow } from "../../../policyd/policy/party.ts";
-import type { ResolvedEnd, ResolvedFlow } from "../../../policyd/policy/party.ts";
-import type { PolicyIndex } from "../../../policyd/policy/policy_index.ts";
+import { familiesOf, resolveFlow } from "../../../policyd/policy/evaluate/party.ts";
+import type { ResolvedEnd, ResolvedFlow } from "../../../policyd/policy/evaluate/party.ts";
+import type { PolicyIndex } from "../../../policyd/policy/evaluate/policy_index.ts";
 
 /** A pod in each family in which it can send; undefined for one without an address, which may get any. */
 type EndsByFamily = ReadonlyMap<Family | undefined, ResolvedEnd>;

@@ -1,8 +1,8 @@
 import type { Pod, Protocol } from "../../../policyd/cluster/model.ts";
-import type { Direction } from "../../../policyd/policy/flow.ts";
-import type { IndexedRule, PortPattern } from "../../../policyd/policy/indexed_policy.ts";
-import { fitsPeer, fitsPort } from "../../../policyd/policy/match.ts";
-import type { ResolvedEnd, ResolvedFlow } from "../../../policyd/policy/party.ts";
+import type { Direction } from "../../../policyd/policy/evaluate/flow.ts";
+import type { IndexedRule, PortPattern } from "../../../policyd/policy/evaluate/indexed_policy.ts";
+import { fitsPeer, fitsPort } from "../../../policyd/policy/evaluate/match.ts";
+import type { ResolvedEnd, ResolvedFlow } from "../../../policyd/policy/evaluate/party.ts";
 import type { ConnectionAlgebra } from "./algebra.ts";
 import type { ConnectionSet } from "./connection_set.ts";
 import { EVERYTHING, NOTHING, ofPorts, rangesWhere } from "./connection_set.ts";

@@ -1,7 +1,7 @@
 import type { ClusterNetworkPolicy, NetworkPolicy } from "../../../policyd/cluster/model.ts";
-import type { Direction, FlowEnd } from "../../../policyd/policy/flow.ts";
-import type { PolicyIndex } from "../../../policyd/policy/policy_index.ts";
-import type { DirectionProfile } from "../../../policyd/policy/profile.ts";
+import type { Direction, FlowEnd } from "../../../policyd/policy/evaluate/flow.ts";
+import type { PolicyIndex } from "../../../policyd/policy/evaluate/policy_index.ts";
+import type { DirectionProfile } from "../../../policyd/policy/evaluate/profile.ts";
 import type { EndClass, Sides } from "./end_class.ts";
 
 /** What of a class is not on both sides what it was. */

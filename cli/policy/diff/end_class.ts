@@ -1,10 +1,10 @@
 import { familyOf } from "../../../kernel/ip/address.ts";
 import { cidrContains } from "../../../kernel/ip/cidr.ts";
 import type { Node, Pod } from "../../../policyd/cluster/model.ts";
-import { isFinished } from "../../../policyd/policy/address_owner.ts";
-import type { FlowEnd } from "../../../policyd/policy/flow.ts";
-import { podClasses } from "../../../policyd/policy/pod_class.ts";
-import type { PolicyIndex } from "../../../policyd/policy/policy_index.ts";
+import { isFinished } from "../../../policyd/policy/evaluate/address_owner.ts";
+import type { FlowEnd } from "../../../policyd/policy/evaluate/flow.ts";
+import { podClasses } from "../../../policyd/policy/evaluate/pod_class.ts";
+import type { PolicyIndex } from "../../../policyd/policy/evaluate/policy_index.ts";
 import type { Grouping } from "../../cluster/group.ts";
 import { groupName } from "../../cluster/group.ts";
 import type { OutsideRegion } from "./outside_region.ts";

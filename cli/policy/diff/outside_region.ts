@@ -9,8 +9,8 @@ import {
   networkAddress,
   parseCidr,
 } from "../../../kernel/ip/cidr.ts";
-import type { IndexedRule } from "../../../policyd/policy/indexed_policy.ts";
-import type { PolicyIndex } from "../../../policyd/policy/policy_index.ts";
+import type { IndexedRule } from "../../../policyd/policy/evaluate/indexed_policy.ts";
+import type { PolicyIndex } from "../../../policyd/policy/evaluate/policy_index.ts";
 
 /** Addresses outside of the cluster that no policy tells apart: a prefix without the smaller ones named within it. */
 export interface OutsideRegion {

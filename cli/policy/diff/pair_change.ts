@@ -1,6 +1,6 @@
 import type { Family } from "../../../kernel/ip/address.ts";
-import type { FlowEnd, FlowEnds } from "../../../policyd/policy/flow.ts";
-import { familiesOf } from "../../../policyd/policy/party.ts";
+import type { FlowEnd, FlowEnds } from "../../../policyd/policy/evaluate/flow.ts";
+import { familiesOf } from "../../../policyd/policy/evaluate/party.ts";
 import { ConnectionAlgebra } from "../connections/algebra.ts";
 import type { ConnectionSet } from "../connections/connection_set.ts";
 import { connectionText, isEmpty } from "../connections/connection_set.ts";

@@ -1,6 +1,6 @@
 import * as v from "valibot";
 import { DrawbridgeError } from "../../../kernel/error.ts";
-import { buildPolicyIndex } from "../../../policyd/policy/policy_index.ts";
+import { buildPolicyIndex } from "../../../policyd/policy/evaluate/policy_index.ts";
 import { GROUPINGS } from "../../cluster/group.ts";
 import { storeOf } from "../../cluster/policy_objects.ts";
 import { ExitCode } from "../../exit_code.ts";

@@ -1,10 +1,10 @@
 import { formatAddress } from "../../../kernel/ip/address.ts";
 import { nameOf } from "../../../policyd/cluster/gate.ts";
-import { evaluatePolicy } from "../../../policyd/policy/evaluate.ts";
-import { failureText } from "../../../policyd/policy/failure_text.ts";
-import type { Direction, Flow, FlowEnd, Traffic } from "../../../policyd/policy/flow.ts";
-import type { PolicyIndex } from "../../../policyd/policy/policy_index.ts";
-import type { EndVerdict, RuleMatch } from "../../../policyd/policy/verdict.ts";
+import { evaluatePolicy } from "../../../policyd/policy/evaluate/evaluate.ts";
+import { failureText } from "../../../policyd/policy/evaluate/failure_text.ts";
+import type { Direction, Flow, FlowEnd, Traffic } from "../../../policyd/policy/evaluate/flow.ts";
+import type { PolicyIndex } from "../../../policyd/policy/evaluate/policy_index.ts";
+import type { EndVerdict, RuleMatch } from "../../../policyd/policy/evaluate/verdict.ts";
 import type { FieldPath } from "../../../policyd/source/documents.ts";
 import type { Manifest } from "../../input/manifests.ts";
 import { locationText } from "../../input/place.ts";

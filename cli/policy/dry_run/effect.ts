@@ -1,7 +1,7 @@
 import type { ClusterNetworkPolicy, NetworkPolicy } from "../../../policyd/cluster/model.ts";
-import { isFinished } from "../../../policyd/policy/address_owner.ts";
-import type { Direction } from "../../../policyd/policy/flow.ts";
-import type { PodEntry, PolicyIndex } from "../../../policyd/policy/policy_index.ts";
+import { isFinished } from "../../../policyd/policy/evaluate/address_owner.ts";
+import type { Direction } from "../../../policyd/policy/evaluate/flow.ts";
+import type { PodEntry, PolicyIndex } from "../../../policyd/policy/evaluate/policy_index.ts";
 import { groupName } from "../../cluster/group.ts";
 import type { EndGroup, Sides } from "../diff/end_class.ts";
 import { namesOf } from "../diff/merge.ts";

@@ -1,5 +1,5 @@
 import * as v from "valibot";
-import { buildPolicyIndex } from "../../../policyd/policy/policy_index.ts";
+import { buildPolicyIndex } from "../../../policyd/policy/evaluate/policy_index.ts";
 import { storeOf } from "../../cluster/policy_objects.ts";
 import { ExitCode } from "../../exit_code.ts";
 import { accessEntries } from "../../input/input_schema.ts";

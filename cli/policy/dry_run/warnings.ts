@@ -1,9 +1,9 @@
 import type { Pod } from "../../../policyd/cluster/model.ts";
-import { isAllowed } from "../../../policyd/policy/evaluate.ts";
-import type { Direction } from "../../../policyd/policy/flow.ts";
-import type { IndexedPeer, IndexedRule, PortPattern } from "../../../policyd/policy/indexed_policy.ts";
-import type { PodEntry, PolicyIndex } from "../../../policyd/policy/policy_index.ts";
-import { selects } from "../../../policyd/policy/selector.ts";
+import { isAllowed } from "../../../policyd/policy/evaluate/evaluate.ts";
+import type { Direction } from "../../../policyd/policy/evaluate/flow.ts";
+import type { IndexedPeer, IndexedRule, PortPattern } from "../../../policyd/policy/evaluate/indexed_policy.ts";
+import type { PodEntry, PolicyIndex } from "../../../policyd/policy/evaluate/policy_index.ts";
+import { selects } from "../../../policyd/policy/evaluate/selector.ts";
 import type { Manifest } from "../../input/manifests.ts";
 import { includes } from "../connections/connection_set.ts";
 import type { PolicyDiff } from "../diff/diff.ts";

@@ -1,7 +1,7 @@
 import type { Protocol } from "../../../policyd/cluster/model.ts";
-import type { Direction, FlowEnd, FlowEnds } from "../../../policyd/policy/flow.ts";
-import type { PortPattern } from "../../../policyd/policy/indexed_policy.ts";
-import type { PodEntry, PolicyIndex } from "../../../policyd/policy/policy_index.ts";
+import type { Direction, FlowEnd, FlowEnds } from "../../../policyd/policy/evaluate/flow.ts";
+import type { PortPattern } from "../../../policyd/policy/evaluate/indexed_policy.ts";
+import type { PodEntry, PolicyIndex } from "../../../policyd/policy/evaluate/policy_index.ts";
 
 /**
  * The ports at which what policies say of two ends, or their reason for it, may change: from one up to the next nothing

@@ -1,5 +1,5 @@
-import type { Direction } from "../../../policyd/policy/flow.ts";
-import { failureText } from "../../../policyd/policy/failure_text.ts";
+import type { Direction } from "../../../policyd/policy/evaluate/flow.ts";
+import { failureText } from "../../../policyd/policy/evaluate/failure_text.ts";
 import type {
   ClusterRuleMatch,
   Decision,
@@ -7,7 +7,7 @@ import type {
   Failure,
   NearMiss,
   RuleMatch,
-} from "../../../policyd/policy/verdict.ts";
+} from "../../../policyd/policy/evaluate/verdict.ts";
 import type { FieldPath } from "../../../policyd/source/documents.ts";
 import type { Manifest } from "../../input/manifests.ts";
 import type { DecisionReport, EndReport, NearestReport, Place, PolicyReport, RuleReport } from "./explanation.ts";

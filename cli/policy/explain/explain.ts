@@ -1,6 +1,6 @@
 import type { Family } from "../../../kernel/ip/address.ts";
 import { familyOf } from "../../../kernel/ip/address.ts";
-import type { Traffic } from "../../../policyd/policy/flow.ts";
+import type { Traffic } from "../../../policyd/policy/evaluate/flow.ts";
 import type { Host, HostsEnd, ServiceEnd } from "../../cluster/find_end.ts";
 import { flowEndOf, hostName } from "../../cluster/find_end.ts";
 import { serviceReport } from "../../service/report.ts";

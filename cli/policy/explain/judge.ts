@@ -1,6 +1,6 @@
 import type { Family } from "../../../kernel/ip/address.ts";
-import { evaluatePolicy } from "../../../policyd/policy/evaluate.ts";
-import type { ImpossibleFlow, JudgedFlow } from "../../../policyd/policy/verdict.ts";
+import { evaluatePolicy } from "../../../policyd/policy/evaluate/evaluate.ts";
+import type { ImpossibleFlow, JudgedFlow } from "../../../policyd/policy/evaluate/verdict.ts";
 import type { Cluster } from "../../cluster/cluster.ts";
 import { UNKNOWN_NODE } from "../../cluster/cluster.ts";
 import type { SourceReport } from "../../service/report.ts";

@@ -1,4 +1,4 @@
-import type { Traffic } from "../../../policyd/policy/flow.ts";
+import type { Traffic } from "../../../policyd/policy/evaluate/flow.ts";
 import type { End, HostsEnd } from "../../cluster/find_end.ts";
 
 /** A connection that is asked about; without traffic, everything between its ends. */

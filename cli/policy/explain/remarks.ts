@@ -1,6 +1,6 @@
 import type { Service } from "../../../policyd/cluster/model.ts";
-import type { Direction, Flow, Traffic } from "../../../policyd/policy/flow.ts";
-import type { JudgedFlow } from "../../../policyd/policy/verdict.ts";
+import type { Direction, Flow, Traffic } from "../../../policyd/policy/evaluate/flow.ts";
+import type { JudgedFlow } from "../../../policyd/policy/evaluate/verdict.ts";
 import type { End, HostsEnd } from "../../cluster/find_end.ts";
 import { UNKNOWN_NODE } from "../../cluster/cluster.ts";
 import { locationText } from "../../input/place.ts";

@@ -1,8 +1,8 @@
 import type { Address, Family } from "../../../kernel/ip/address.ts";
 import { DrawbridgeError } from "../../../kernel/error.ts";
 import type { Protocol, Service } from "../../../policyd/cluster/model.ts";
-import type { FlowEnd, Traffic } from "../../../policyd/policy/flow.ts";
-import { familiesOf } from "../../../policyd/policy/party.ts";
+import type { FlowEnd, Traffic } from "../../../policyd/policy/evaluate/flow.ts";
+import { familiesOf } from "../../../policyd/policy/evaluate/party.ts";
 import type { HostsEnd, Host, ServiceEnd } from "../../cluster/find_end.ts";
 import { flowEndOf, hostAt, hostName } from "../../cluster/find_end.ts";
 import type { ExplainContext } from "./context.ts";

@@ -1,5 +1,5 @@
 import type { Protocol } from "../../../policyd/cluster/model.ts";
-import type { Traffic } from "../../../policyd/policy/flow.ts";
+import type { Traffic } from "../../../policyd/policy/evaluate/flow.ts";
 import type { ConnectionSet, PortRange } from "../connections/connection_set.ts";
 import { LAST_PORT, ofPorts, PORT_PROTOCOLS, rangesWhere } from "../connections/connection_set.ts";
 

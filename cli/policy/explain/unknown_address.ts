@@ -1,8 +1,8 @@
-import type { Direction, Traffic } from "../../../policyd/policy/flow.ts";
-import type { IndexedRule } from "../../../policyd/policy/indexed_policy.ts";
-import { fitsPort } from "../../../policyd/policy/match.ts";
-import type { PolicyIndex } from "../../../policyd/policy/policy_index.ts";
-import type { Decision, JudgedFlow, Party } from "../../../policyd/policy/verdict.ts";
+import type { Direction, Traffic } from "../../../policyd/policy/evaluate/flow.ts";
+import type { IndexedRule } from "../../../policyd/policy/evaluate/indexed_policy.ts";
+import { fitsPort } from "../../../policyd/policy/evaluate/match.ts";
+import type { PolicyIndex } from "../../../policyd/policy/evaluate/policy_index.ts";
+import type { Decision, JudgedFlow, Party } from "../../../policyd/policy/evaluate/verdict.ts";
 
 /** A rule for addresses that was asked about a pod or a node of which the input has none. */
 export interface UnknownAddress {

@@ -1,7 +1,7 @@
 import type { Address, Family } from "../../../kernel/ip/address.ts";
 import { familyOf } from "../../../kernel/ip/address.ts";
 import type { Protocol } from "../../../policyd/cluster/model.ts";
-import type { Flow, Traffic } from "../../../policyd/policy/flow.ts";
+import type { Flow, Traffic } from "../../../policyd/policy/evaluate/flow.ts";
 import { evaluate } from "../../../policyd/services/evaluate/evaluate.ts";
 import type { Packet } from "../../../policyd/services/evaluate/packet.ts";
 import type { Candidate, Masquerade, Translate, Verdict } from "../../../policyd/services/evaluate/verdict.ts";

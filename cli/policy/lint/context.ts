@@ -14,16 +14,16 @@ import type {
 import { nameOf } from "../../../policyd/cluster/gate.ts";
 import { frozenLabels } from "../../../policyd/cluster/name.ts";
 import type { ClusterStore } from "../../../policyd/cluster/store.ts";
-import { isFinished } from "../../../policyd/policy/address_owner.ts";
-import type { Direction } from "../../../policyd/policy/flow.ts";
+import { isFinished } from "../../../policyd/policy/evaluate/address_owner.ts";
+import type { Direction } from "../../../policyd/policy/evaluate/flow.ts";
 import type {
   IndexedClusterPolicy,
   IndexedNetworkPolicy,
   IndexedPeer,
   IndexedRule,
-} from "../../../policyd/policy/indexed_policy.ts";
-import type { PolicyIndex } from "../../../policyd/policy/policy_index.ts";
-import { buildPolicyIndex } from "../../../policyd/policy/policy_index.ts";
+} from "../../../policyd/policy/evaluate/indexed_policy.ts";
+import type { PolicyIndex } from "../../../policyd/policy/evaluate/policy_index.ts";
+import { buildPolicyIndex } from "../../../policyd/policy/evaluate/policy_index.ts";
 import type { FieldPath } from "../../../policyd/source/documents.ts";
 import { storeOf } from "../../cluster/policy_objects.ts";
 import type { Manifest, Manifests } from "../../input/manifests.ts";

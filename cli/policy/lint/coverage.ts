@@ -11,8 +11,8 @@ import type {
   PolicyPeer,
   PolicyRule,
 } from "../../../policyd/cluster/model.ts";
-import type { PortPattern } from "../../../policyd/policy/indexed_policy.ts";
-import { selects } from "../../../policyd/policy/selector.ts";
+import type { PortPattern } from "../../../policyd/policy/evaluate/indexed_policy.ts";
+import { selects } from "../../../policyd/policy/evaluate/selector.ts";
 
 // Everything here is said by the objects' text alone, so it stays true whatever pods come. A "no" may be wrong, a "yes"
 // never: what is covered by several together counts as not covered.

@@ -7,7 +7,7 @@ import type {
   PodPeer,
   PolicyPeer,
 } from "../../../policyd/cluster/model.ts";
-import { selects } from "../../../policyd/policy/selector.ts";
+import { selects } from "../../../policyd/policy/evaluate/selector.ts";
 import type { LintContext, RuleSite } from "./context.ts";
 import type { Suggestion } from "./nearest_label.ts";
 import { nearestLabel } from "./nearest_label.ts";

@@ -1,11 +1,11 @@
 import type { Address } from "../../../kernel/ip/address.ts";
 import { addressPlus, parseAddress } from "../../../kernel/ip/address.ts";
 import type { ClusterNetworkPolicy, NetworkPolicy } from "../../../policyd/cluster/model.ts";
-import type { Direction, FlowEnd, FlowEnds } from "../../../policyd/policy/flow.ts";
-import { familiesOf } from "../../../policyd/policy/party.ts";
-import { podClasses } from "../../../policyd/policy/pod_class.ts";
-import type { PodEntry, PolicyIndex } from "../../../policyd/policy/policy_index.ts";
-import type { DirectionProfile, Profile } from "../../../policyd/policy/profile.ts";
+import type { Direction, FlowEnd, FlowEnds } from "../../../policyd/policy/evaluate/flow.ts";
+import { familiesOf } from "../../../policyd/policy/evaluate/party.ts";
+import { podClasses } from "../../../policyd/policy/evaluate/pod_class.ts";
+import type { PodEntry, PolicyIndex } from "../../../policyd/policy/evaluate/policy_index.ts";
+import type { DirectionProfile, Profile } from "../../../policyd/policy/evaluate/profile.ts";
 import { connectionText } from "../connections/connection_set.ts";
 import { ConnectionReader } from "../connections/connections_between.ts";
 

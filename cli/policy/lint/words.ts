@@ -1,7 +1,7 @@
 import { formatCidr } from "../../../kernel/ip/cidr.ts";
 import type { ClusterPolicyPeer, LabelSelector, PodPeer, PolicyPeer } from "../../../policyd/cluster/model.ts";
-import { requirementText } from "../../../policyd/policy/failure_text.ts";
-import type { PortPattern } from "../../../policyd/policy/indexed_policy.ts";
+import { requirementText } from "../../../policyd/policy/evaluate/failure_text.ts";
+import type { PortPattern } from "../../../policyd/policy/evaluate/indexed_policy.ts";
 import { requirementsOf } from "./coverage.ts";
 
 /** A selector as kubectl writes it, requirements of the same kind side by side: `app=web,tier in (a, b)`. */

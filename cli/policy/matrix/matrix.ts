@@ -1,5 +1,5 @@
 import type { Protocol } from "../../../policyd/cluster/model.ts";
-import type { PolicyIndex } from "../../../policyd/policy/policy_index.ts";
+import type { PolicyIndex } from "../../../policyd/policy/evaluate/policy_index.ts";
 import type { Group, Grouping } from "../../cluster/group.ts";
 import { groupsOf } from "../../cluster/group.ts";
 import { includes } from "../connections/connection_set.ts";

@@ -105,8 +105,15 @@ export const BOUNDARIES: readonly Boundary[] = [
       "the evaluator judges the compiler by the objects alone: share types of policyd/cluster/ and kernel/ip/ only",
   },
   {
-    within: ["policyd/policy/"],
+    within: ["policyd/policy/compile/"],
+    forbids: ["policyd/policy/evaluate/"],
+    instead:
+      "the evaluator judges the compiler by the objects alone: share types of policyd/cluster/ and kernel/ip/ only",
+  },
+  {
+    within: ["policyd/policy/evaluate/"],
     forbids: [
+      "policyd/policy/compile/",
       "cni/",
       "ipam/",
       "cli/",

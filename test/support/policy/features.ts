@@ -1,4 +1,9 @@
-import type { ClusterRuleMatch, EndVerdict, PolicyVerdict, RuleMatch } from "../../../policyd/policy/verdict.ts";
+import type {
+  ClusterRuleMatch,
+  EndVerdict,
+  PolicyVerdict,
+  RuleMatch,
+} from "../../../policyd/policy/evaluate/verdict.ts";
 import type { RawCluster, RawClusterRule, RawFlow, RawPort, RawRule } from "./raw_cluster.ts";
 
 /** What a flow met on its way, in the rule that decides or comes nearest, each once: to see that random clusters have everything in them. */

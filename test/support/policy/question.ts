@@ -1,10 +1,10 @@
 import { parseAddress } from "../../../kernel/ip/address.ts";
-import { evaluatePolicy } from "../../../policyd/policy/evaluate.ts";
-import type { Flow, FlowEnd, FlowEnds } from "../../../policyd/policy/flow.ts";
-import type { PolicyOptions } from "../../../policyd/policy/objects.ts";
-import type { PolicyIndex } from "../../../policyd/policy/policy_index.ts";
-import { buildPolicyIndex } from "../../../policyd/policy/policy_index.ts";
-import type { PolicyVerdict } from "../../../policyd/policy/verdict.ts";
+import { evaluatePolicy } from "../../../policyd/policy/evaluate/evaluate.ts";
+import type { Flow, FlowEnd, FlowEnds } from "../../../policyd/policy/evaluate/flow.ts";
+import type { PolicyOptions } from "../../../policyd/policy/evaluate/objects.ts";
+import type { PolicyIndex } from "../../../policyd/policy/evaluate/policy_index.ts";
+import { buildPolicyIndex } from "../../../policyd/policy/evaluate/policy_index.ts";
+import type { PolicyVerdict } from "../../../policyd/policy/evaluate/verdict.ts";
 import { storeOf } from "../evaluate/store.ts";
 
 /** An index of manifests. */

@@ -25,9 +25,9 @@ describe("lint: who may import what", () => {
     ["policyd/services/compile/selection.ts", "../evaluate/hints.ts", "hintUse", /objects alone/],
     ["policyd/services/evaluate/hints.ts", "../compile/selection.ts", "select", /objects alone/],
     ["policyd/services/evaluate/print.ts", "../../../kernel/nftables/text.ts", "formatTable", /objects alone/],
-    ["policyd/policy/match.ts", "../services/evaluate/packet.ts", "Packet", /objects alone/],
-    ["policyd/policy/evaluate.ts", "../../kernel/nftables/text.ts", "formatTable", /objects alone/],
-    ["policyd/policy/party.ts", "node:net", "isIP", /objects alone/],
+    ["policyd/policy/evaluate/match.ts", "../../services/evaluate/packet.ts", "Packet", /objects alone/],
+    ["policyd/policy/evaluate/evaluate.ts", "../../../kernel/nftables/text.ts", "formatTable", /objects alone/],
+    ["policyd/policy/evaluate/party.ts", "node:net", "isIP", /objects alone/],
     ["cni/add.ts", "../test/support/report.ts", "summaryLine", /production code/],
     ["cni/add.ts", "node:process", "exit", /process\.exitCode/],
   ];
@@ -56,8 +56,8 @@ describe("lint: who may import what", () => {
     ["cli/input/cluster/kubeconfig.ts", "@kubernetes/client-node", "*"],
     ["policyd/services/evaluate/hints.ts", "../../cluster/model.ts", "Service"],
     ["policyd/services/compile/selection.ts", "../../cluster/model.ts", "Service"],
-    ["policyd/policy/party.ts", "../cluster/model.ts", "Pod"],
-    ["policyd/policy/party.ts", "../../kernel/error.ts", "DrawbridgeError"],
+    ["policyd/policy/evaluate/party.ts", "../../cluster/model.ts", "Pod"],
+    ["policyd/policy/evaluate/party.ts", "../../../kernel/error.ts", "DrawbridgeError"],
   ];
   for (const [file, specifier, name] of allowed) {
     it(`allows ${name} of ${specifier} in ${file}`, () => {

@@ -1,5 +1,5 @@
 import type { NetworkPolicy } from "../../../../policyd/cluster/model.ts";
-import type { Direction } from "../../../../policyd/policy/flow.ts";
+import type { Direction } from "../../../../policyd/policy/evaluate/flow.ts";
 import type { LintContext, LintedPolicy, RuleSite } from "../context.ts";
 import { DIRECTIONS, isolates, remark } from "../context.ts";
 import type { LintRule, Remark } from "../finding.ts";

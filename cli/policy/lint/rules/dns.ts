@@ -1,9 +1,9 @@
 import { judge } from "../../../../policyd/cluster/gate.ts";
 import type { ClusterObject, NetworkPolicy, Pod, PolicyPort } from "../../../../policyd/cluster/model.ts";
-import { evaluatePolicy } from "../../../../policyd/policy/evaluate.ts";
-import type { PolicyIndex } from "../../../../policyd/policy/policy_index.ts";
-import { buildPolicyIndex } from "../../../../policyd/policy/policy_index.ts";
-import type { DirectionProfile } from "../../../../policyd/policy/profile.ts";
+import { evaluatePolicy } from "../../../../policyd/policy/evaluate/evaluate.ts";
+import type { PolicyIndex } from "../../../../policyd/policy/evaluate/policy_index.ts";
+import { buildPolicyIndex } from "../../../../policyd/policy/evaluate/policy_index.ts";
+import type { DirectionProfile } from "../../../../policyd/policy/evaluate/profile.ts";
 import { storeOf } from "../../../cluster/policy_objects.ts";
 import type { LintContext } from "../context.ts";
 import { isolates, remark } from "../context.ts";

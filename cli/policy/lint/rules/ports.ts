@@ -1,5 +1,5 @@
 import type { Pod, ServicePort } from "../../../../policyd/cluster/model.ts";
-import type { PortPattern } from "../../../../policyd/policy/indexed_policy.ts";
+import type { PortPattern } from "../../../../policyd/policy/evaluate/indexed_policy.ts";
 import type { LintContext, RuleSite } from "../context.ts";
 import { remark } from "../context.ts";
 import type { LintRule, Remark } from "../finding.ts";

@@ -7,12 +7,12 @@ import { ruleCovers, selectorCovers } from "../../../../cli/policy/lint/coverage
 import { lint } from "../../../../cli/policy/lint/lint.ts";
 import { redundant } from "../../../../cli/policy/lint/rules/redundant.ts";
 import { nameOf } from "../../../../policyd/cluster/gate.ts";
-import { isAllowed } from "../../../../policyd/policy/evaluate.ts";
-import type { Flow, FlowEnd, Traffic } from "../../../../policyd/policy/flow.ts";
-import { matchRule } from "../../../../policyd/policy/match.ts";
-import { resolveFlow } from "../../../../policyd/policy/party.ts";
-import type { PolicyIndex } from "../../../../policyd/policy/policy_index.ts";
-import { buildPolicyIndex } from "../../../../policyd/policy/policy_index.ts";
+import { isAllowed } from "../../../../policyd/policy/evaluate/evaluate.ts";
+import type { Flow, FlowEnd, Traffic } from "../../../../policyd/policy/evaluate/flow.ts";
+import { matchRule } from "../../../../policyd/policy/evaluate/match.ts";
+import { resolveFlow } from "../../../../policyd/policy/evaluate/party.ts";
+import type { PolicyIndex } from "../../../../policyd/policy/evaluate/policy_index.ts";
+import { buildPolicyIndex } from "../../../../policyd/policy/evaluate/policy_index.ts";
 import { storeOf } from "../../../../cli/cluster/policy_objects.ts";
 import { memoryFiles } from "../../../support/cli.ts";
 import { policyCases } from "../../../support/policy/arbitrary_cluster.ts";

@@ -10,10 +10,10 @@ import { includes, PORT_PROTOCOLS } from "../../../../../cli/policy/connections/
 import type { Address, Family } from "../../../../../kernel/ip/address.ts";
 import { addressPlus, familyOf, parseAddress } from "../../../../../kernel/ip/address.ts";
 import { cidrContains, lastAddress, networkAddress, parseCidr } from "../../../../../kernel/ip/cidr.ts";
-import { evaluatePolicy } from "../../../../../policyd/policy/evaluate.ts";
-import type { Flow, FlowEnd, Traffic } from "../../../../../policyd/policy/flow.ts";
-import { buildPolicyIndex } from "../../../../../policyd/policy/policy_index.ts";
-import type { PolicyVerdict } from "../../../../../policyd/policy/verdict.ts";
+import { evaluatePolicy } from "../../../../../policyd/policy/evaluate/evaluate.ts";
+import type { Flow, FlowEnd, Traffic } from "../../../../../policyd/policy/evaluate/flow.ts";
+import { buildPolicyIndex } from "../../../../../policyd/policy/evaluate/policy_index.ts";
+import type { PolicyVerdict } from "../../../../../policyd/policy/evaluate/verdict.ts";
 import { storeOf } from "../../../../support/evaluate/store.ts";
 import { policyCases } from "../../../../support/policy/arbitrary_cluster.ts";
 import type { RawCluster, RawPod } from "../../../../support/policy/raw_cluster.ts";

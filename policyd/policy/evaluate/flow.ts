@@ -1,5 +1,5 @@
-import type { Address, Family } from "../../kernel/ip/address.ts";
-import type { Protocol } from "../cluster/model.ts";
+import type { Address, Family } from "../../../kernel/ip/address.ts";
+import type { Protocol } from "../../cluster/model.ts";
 
 /**
  * A connection as policies see it: the destination is that behind a Service (POL-27, POL-34), the source that before a

@@ -1,6 +1,6 @@
-import type { Address, Family } from "../../kernel/ip/address.ts";
-import type { Cidr } from "../../kernel/ip/cidr.ts";
-import type { ClusterPolicyAction, ClusterPolicyTier, LabelRequirement, Protocol } from "../cluster/model.ts";
+import type { Address, Family } from "../../../kernel/ip/address.ts";
+import type { Cidr } from "../../../kernel/ip/cidr.ts";
+import type { ClusterPolicyAction, ClusterPolicyTier, LabelRequirement, Protocol } from "../../cluster/model.ts";
 
 /** What becomes of a flow, with the reasons as data; `print.ts` has the words. */
 export type PolicyVerdict = JudgedFlow | ImpossibleFlow;

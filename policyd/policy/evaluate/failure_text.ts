@@ -1,5 +1,5 @@
-import { formatCidr } from "../../kernel/ip/cidr.ts";
-import type { LabelRequirement } from "../cluster/model.ts";
+import { formatCidr } from "../../../kernel/ip/cidr.ts";
+import type { LabelRequirement } from "../../cluster/model.ts";
 import type { Failure } from "./verdict.ts";
 
 /** What of a rule does not fit, as the end of "nearest: …, but". */

@@ -7,7 +7,7 @@ import type {
   PolicyPeer,
   PolicyPort,
   PolicyRule,
-} from "../cluster/model.ts";
+} from "../../cluster/model.ts";
 import type { AddressRange } from "./address_range.ts";
 import { rangeOf } from "./address_range.ts";
 import type { Direction } from "./flow.ts";

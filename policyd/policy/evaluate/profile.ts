@@ -1,4 +1,4 @@
-import type { ClusterPolicyTier } from "../cluster/model.ts";
+import type { ClusterPolicyTier } from "../../cluster/model.ts";
 import type { Direction } from "./flow.ts";
 import type { Identity } from "./identity.ts";
 import type { IndexedClusterPolicy, IndexedNetworkPolicy } from "./indexed_policy.ts";

@@ -9,8 +9,8 @@ import type {
   Pod,
   PolicyPeer,
   PolicyRule,
-} from "../cluster/model.ts";
-import { frozenLabels } from "../cluster/name.ts";
+} from "../../cluster/model.ts";
+import { frozenLabels } from "../../cluster/name.ts";
 import { keysOf } from "./selector.ts";
 
 /** Pods that no selector of any policy can tell apart: of one namespace, with the same labels as far as any asks. */

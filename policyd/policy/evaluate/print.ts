@@ -1,5 +1,5 @@
-import type { Address } from "../../kernel/ip/address.ts";
-import { formatAddress } from "../../kernel/ip/address.ts";
+import type { Address } from "../../../kernel/ip/address.ts";
+import { formatAddress } from "../../../kernel/ip/address.ts";
 import type { Direction, Traffic } from "./flow.ts";
 import { failureText } from "./failure_text.ts";
 import type {

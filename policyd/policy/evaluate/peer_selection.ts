@@ -1,4 +1,4 @@
-import type { LabelSelector, Node, PodPeer } from "../cluster/model.ts";
+import type { LabelSelector, Node, PodPeer } from "../../cluster/model.ts";
 import type { Identity } from "./identity.ts";
 import { selects } from "./selector.ts";
 

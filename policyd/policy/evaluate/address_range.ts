@@ -1,6 +1,6 @@
-import type { Address } from "../../kernel/ip/address.ts";
-import type { Cidr } from "../../kernel/ip/cidr.ts";
-import { lastAddress, networkAddress } from "../../kernel/ip/cidr.ts";
+import type { Address } from "../../../kernel/ip/address.ts";
+import type { Cidr } from "../../../kernel/ip/cidr.ts";
+import { lastAddress, networkAddress } from "../../../kernel/ip/cidr.ts";
 
 /** The addresses of a prefix, made for comparing many with it. */
 export interface AddressRange {

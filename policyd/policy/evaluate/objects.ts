@@ -1,4 +1,4 @@
-import type { ClusterNetworkPolicy, Namespace, NetworkPolicy, Node, Pod } from "../cluster/model.ts";
+import type { ClusterNetworkPolicy, Namespace, NetworkPolicy, Node, Pod } from "../../cluster/model.ts";
 
 /** Everything of a cluster that decides about its policies; a ClusterStore is one. */
 export interface PolicyObjects {

@@ -1,5 +1,5 @@
-import { cidrContains } from "../../kernel/ip/cidr.ts";
-import type { IpBlockPeer, NetworkPolicy, PodPeer, PolicyPeer, PolicyPort, PolicyRule } from "../cluster/model.ts";
+import { cidrContains } from "../../../kernel/ip/cidr.ts";
+import type { IpBlockPeer, NetworkPolicy, PodPeer, PolicyPeer, PolicyPort, PolicyRule } from "../../cluster/model.ts";
 import type { Direction, Traffic } from "./flow.ts";
 import type { ResolvedEnd, ResolvedFlow } from "./party.ts";
 import { unmet } from "./selector.ts";

@@ -1,5 +1,5 @@
-import type { Address } from "../../kernel/ip/address.ts";
-import type { Pod } from "../cluster/model.ts";
+import type { Address } from "../../../kernel/ip/address.ts";
+import type { Pod } from "../../cluster/model.ts";
 import type { PolicyObjects } from "./objects.ts";
 
 /** Whose address it is. */

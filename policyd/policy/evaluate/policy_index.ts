@@ -1,5 +1,5 @@
-import type { Address } from "../../kernel/ip/address.ts";
-import type { Node, Pod } from "../cluster/model.ts";
+import type { Address } from "../../../kernel/ip/address.ts";
+import type { Node, Pod } from "../../cluster/model.ts";
 import type { AddressOwner } from "./address_owner.ts";
 import { addressOwners, isFinished } from "./address_owner.ts";
 import { IdentityTable } from "./identity.ts";

@@ -1,7 +1,7 @@
-import type { Address, Family } from "../../kernel/ip/address.ts";
-import { familyOf } from "../../kernel/ip/address.ts";
-import { DrawbridgeError } from "../../kernel/error.ts";
-import type { Pod } from "../cluster/model.ts";
+import type { Address, Family } from "../../../kernel/ip/address.ts";
+import { familyOf } from "../../../kernel/ip/address.ts";
+import { DrawbridgeError } from "../../../kernel/error.ts";
+import type { Pod } from "../../cluster/model.ts";
 import { isFinished } from "./address_owner.ts";
 import type { Flow, FlowEnd } from "./flow.ts";
 import type { PolicyIndex } from "./policy_index.ts";

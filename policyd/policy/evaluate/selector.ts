@@ -1,4 +1,4 @@
-import type { LabelRequirement, Labels, LabelSelector } from "../cluster/model.ts";
+import type { LabelRequirement, Labels, LabelSelector } from "../../cluster/model.ts";
 
 /** Whether labels meet everything a selector asks for. NotIn and DoesNotExist are met by what lacks the key. */
 export function selects({ matchLabels, matchExpressions }: LabelSelector, labels: Labels): boolean {

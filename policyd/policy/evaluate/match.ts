@@ -1,4 +1,4 @@
-import type { Address } from "../../kernel/ip/address.ts";
+import type { Address } from "../../../kernel/ip/address.ts";
 import type { AddressRange } from "./address_range.ts";
 import { isWithin } from "./address_range.ts";
 import type { Direction, Traffic } from "./flow.ts";
