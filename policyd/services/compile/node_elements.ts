@@ -7,10 +7,10 @@ import { claim } from "./claims.ts";
 import type { NodePortAddresses } from "./context.ts";
 import { ADDRESS_SETS } from "./frontend_sets.ts";
 import { FAMILIES } from "./frontend_space.ts";
-import { joinedRanges, withoutPrefix } from "./ranges.ts";
+import { joinedRanges, rangeOf, withoutRanges } from "../../../kernel/ip/ranges.ts";
 
 const EVERYTHING: readonly Cidr[] = ["0.0.0.0/0", "::/0"].map((text) => parseCidr(text));
-const LOOPBACK = { 4: parseCidr("127.0.0.0/8"), 6: parseCidr("::1/128") } as const;
+const LOOPBACK = { 4: rangeOf(parseCidr("127.0.0.0/8")), 6: rangeOf(parseCidr("::1/128")) } as const;
 
 /** What a pod of this node contributes: that its addresses are local pods', and its pairs with itself (POD-12). */
 export function localPodElements(addresses: readonly Address[]): readonly Claim[] {
@@ -42,7 +42,7 @@ export function nodePortElements(configured: NodePortAddresses, primary: readonl
     entry === "primary" ? primary.map((address) => hostCidr(address)) : [entry],
   );
   return FAMILIES.flatMap((family) =>
-    withoutPrefix(joinedRanges(configured.length === 0 ? EVERYTHING : cidrs, family), LOOPBACK[family]).map((range) =>
+    withoutRanges(joinedRanges(configured.length === 0 ? EVERYTHING : cidrs, family), [LOOPBACK[family]]).map((range) =>
       claim(`${ADDRESS_SETS.nodePorts}${family}`, [range]),
     ),
   );

@@ -6,8 +6,8 @@ import type { CompileContext } from "./context.ts";
 import type { RuleFamily } from "./frontend_space.ts";
 import type { Frontend } from "./frontends.ts";
 import { virtualAddresses } from "./frontends.ts";
-import type { AddressRange } from "./ranges.ts";
-import { joinedRanges } from "./ranges.ts";
+import type { AddressRange } from "../../../kernel/ip/ranges.ts";
+import { joinedRanges } from "../../../kernel/ip/ranges.ts";
 
 const ENFORCE_ANNOTATION = "drawbridge.dev/enforce-source-ranges";
 

@@ -1,20 +1,12 @@
 import assert from "node:assert/strict";
-import * as fc from "fast-check";
-import { addressFromValue, parseAddress } from "../../../../../kernel/ip/address.ts";
-import { cidrContains, parseCidr } from "../../../../../kernel/ip/cidr.ts";
+import { parseAddress } from "../../../../../kernel/ip/address.ts";
+import { parseCidr } from "../../../../../kernel/ip/cidr.ts";
 import {
   localPodElements,
   nodePortElements,
   podRangeElements,
 } from "../../../../../policyd/services/compile/node_elements.ts";
-import { joinedRanges, withoutPrefix } from "../../../../../policyd/services/compile/ranges.ts";
 import { formatClaims } from "../../../../support/services/scenario.ts";
-
-const small = fc.record({ value: fc.nat(63), prefixLength: fc.integer({ min: 26, max: 32 }) }).map((one) => {
-  const address = addressFromValue(4, 0x0a00_0000n + BigInt(one.value));
-  assert.ok(address !== undefined);
-  return { address, prefixLength: one.prefixLength };
-});
 
 /** The elements of the sets, each without its type. */
 function elements(text: string): readonly string[] {
@@ -58,23 +50,5 @@ describe("services/compile: what nodes and pods contribute", () => {
       "10.244.1.7",
       "10.244.1.7 . 10.244.1.7",
     ]);
-  });
-
-  it("joined ranges without a prefix hold the same addresses, in order and apart", () => {
-    fc.assert(
-      fc.property(fc.array(small, { maxLength: 6 }), small, (cidrs, hole) => {
-        const ranges = withoutPrefix(joinedRanges(cidrs, 4), hole);
-        for (let i = 0; i < 64; i++) {
-          const address = addressFromValue(4, 0x0a00_0000n + BigInt(i));
-          assert.ok(address !== undefined);
-          const isWanted = cidrs.some((cidr) => cidrContains(cidr, address)) && !cidrContains(hole, address);
-          assert.equal(
-            ranges.some(({ first, last }) => first <= address && address <= last),
-            isWanted,
-          );
-        }
-        assert.ok(ranges.every(({ first }, i) => i === 0 || Number(first) > Number(ranges[i - 1]?.last)));
-      }),
-    );
   });
 });

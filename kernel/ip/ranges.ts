@@ -1,0 +1,74 @@
+import type { Address, Family } from "./address.ts";
+import { addressPlus, compareAddresses, familyOf } from "./address.ts";
+import type { Cidr } from "./cidr.ts";
+import { lastAddress, networkAddress } from "./cidr.ts";
+
+/** All addresses of one family between two, both included. */
+export interface AddressRange {
+  readonly first: Address;
+  readonly last: Address;
+}
+
+/** All addresses of a prefix. */
+export function rangeOf(cidr: Cidr): AddressRange {
+  return { first: networkAddress(cidr), last: lastAddress(cidr) };
+}
+
+/**
+ * The addresses of prefixes as ranges in order that neither overlap nor touch: the kernel refuses elements of a set that
+ * overlap, and those that touch would come back from it as one.
+ */
+export function joinedRanges(cidrs: readonly Cidr[], family: Family): readonly AddressRange[] {
+  return unitedRanges(cidrs.filter(({ address }) => familyOf(address) === family).map(rangeOf));
+}
+
+/** The same addresses in ranges in order, IPv4 first, that neither overlap nor touch. */
+export function unitedRanges(ranges: readonly AddressRange[]): readonly AddressRange[] {
+  const sorted = ranges.toSorted((a, b) => compareAddresses(a.first, b.first) || compareAddresses(a.last, b.last));
+  const joined: AddressRange[] = [];
+  for (const range of sorted) {
+    const before = joined.at(-1);
+    const behind = before === undefined ? undefined : addressPlus(before.last, 1n);
+    const isOfFamily = before !== undefined && familyOf(before.first) === familyOf(range.first);
+    const isApart = !isOfFamily || (behind !== undefined && compareAddresses(range.first, behind) > 0);
+    if (isApart) joined.push(range);
+    else if (compareAddresses(range.last, before.last) > 0) joined.splice(-1, 1, { ...before, last: range.last });
+  }
+  return joined;
+}
+
+/** What is left of ranges that are in order and apart without the addresses of others, which may be as they like. */
+export function withoutRanges(
+  ranges: readonly AddressRange[],
+  others: readonly AddressRange[],
+): readonly AddressRange[] {
+  const gone = unitedRanges(others);
+  const left: AddressRange[] = [];
+  let next = 0;
+  for (const { first, last } of ranges) {
+    let rest: Address | undefined = first;
+    for (let hole = gone[next]; hole !== undefined && compareAddresses(hole.last, first) < 0;) hole = gone[++next];
+    for (let index = next; rest !== undefined; index++) {
+      const hole = gone[index];
+      if (hole === undefined || compareAddresses(hole.first, last) > 0) break;
+      const before = addressPlus(hole.first, -1n);
+      if (before !== undefined && compareAddresses(rest, before) <= 0) left.push({ first: rest, last: before });
+      rest = compareAddresses(hole.last, last) < 0 ? addressPlus(hole.last, 1n) : undefined;
+    }
+    if (rest !== undefined) left.push({ first: rest, last });
+  }
+  return left;
+}
+
+/** Whether one of the ranges, which are in order and apart, has the address. */
+export function isInRanges(ranges: readonly AddressRange[], address: Address): boolean {
+  let [low, high] = [0, ranges.length];
+  while (low < high) {
+    const middle = (low + high) >>> 1;
+    const range = ranges[middle];
+    if (range === undefined || compareAddresses(range.last, address) >= 0) high = middle;
+    else low = middle + 1;
+  }
+  const found = ranges[low];
+  return found !== undefined && compareAddresses(found.first, address) <= 0;
+}
