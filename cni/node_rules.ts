@@ -29,9 +29,11 @@ import {
 import { forgetFlowsOf, forgetFlowsTo } from "./stale_flows.ts";
 import type { Wiring } from "./wiring.ts";
 
+export { demandClosed, forgetAddresses } from "./without_policyd.ts";
+
 /** The node's tables, and what is known of one without reading all there is of it. */
 export interface NodeNftables extends Nftables {
-  head(reference: TableReference): Pick<TableHead, "comment"> | undefined;
+  head(reference: TableReference): TableHead | undefined;
 }
 
 /**

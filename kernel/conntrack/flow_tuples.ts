@@ -20,6 +20,7 @@ const NETFILTER_HEADER = 4;
 const TYPE_MASK = 0x3fff;
 const ORIGINAL = entryLayout.attributes.original[0];
 const REPLY = entryLayout.attributes.reply[0];
+const ID = entryLayout.attributes.id[0];
 const IP = tupleTable.ip[0];
 const PROTOCOL = tupleTable.protocol[0];
 const ipTypes = { 4: { source: 1, destination: 2 }, 6: { source: 3, destination: 4 } } as const;
@@ -45,6 +46,13 @@ export function peekTuples(body: Uint8Array): FlowTuples | undefined {
   const original = addressing(body, view, family, find(view, whole, ORIGINAL));
   const reply = addressing(body, view, family, find(view, whole, REPLY));
   return original === undefined || reply === undefined ? undefined : { family, original, reply };
+}
+
+/** The number of an entry by its message, as `parseEntry` reads it; 0 where it has none. */
+export function peekId(body: Uint8Array): number {
+  const view = new DataView(body.buffer, body.byteOffset, body.byteLength);
+  const span = find(view, { start: NETFILTER_HEADER, end: body.byteLength }, ID);
+  return span === undefined || span.end - span.start !== 4 ? 0 : view.getUint32(span.start);
 }
 
 function addressing(

@@ -81,9 +81,23 @@ export function labelEntries(
   keys: readonly ConntrackKey[],
   change: Masked<ConntrackLabels>,
 ): readonly ConntrackOutcome[] {
+  return changeLabelsOf(
+    socket,
+    keys.map((key) => ({ key, change })),
+  );
+}
+
+/** What becomes of the labels of one entry. */
+export interface LabelChange<K extends ConntrackKey = ConntrackKey> {
+  readonly key: K;
+  readonly change: Masked<ConntrackLabels>;
+}
+
+/** As {@link labelEntries}, to each its own. @returns, @throws likewise */
+export function changeLabelsOf(socket: NetlinkSocket, changes: readonly LabelChange[]): readonly ConntrackOutcome[] {
   return changeAll(
     socket,
-    keys.map((key) => changeLabels(key, change)),
+    changes.map(({ key, change }) => changeLabels(key, change)),
   );
 }
 

@@ -9,6 +9,9 @@ import { anonymousSetRequests, setRequest } from "./set_request.ts";
 import type { Rule } from "./statement.ts";
 import { commentUserdata } from "./userdata.ts";
 
+/** Names a set; `data` is that of a map. */
+export type SetName = Pick<SetDefinition, "name" | "data">;
+
 /** One step of a batch, as a value: what is sent to the kernel, or printed. */
 export type Change =
   | { readonly kind: "add table"; readonly table: Omit<Table, "sets" | "chains"> }
@@ -17,7 +20,11 @@ export type Change =
   | { readonly kind: "delete chain" | "flush chain"; readonly table: TableReference; readonly chain: string }
   | { readonly kind: "add rule"; readonly table: TableReference; readonly chain: string; readonly rule: Rule }
   | { readonly kind: "add set"; readonly table: TableReference; readonly set: SetDefinition }
-  | { readonly kind: "delete set" | "flush set"; readonly table: TableReference; readonly set: SetDefinition }
+  | {
+      readonly kind: "delete set" | "flush set";
+      readonly table: TableReference;
+      readonly set: SetName;
+    }
   | {
       readonly kind: "add elements" | "delete elements";
       readonly table: TableReference;

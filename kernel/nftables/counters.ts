@@ -66,7 +66,7 @@ export function nftablesCounters(syscalls: Syscalls): NftablesCounters {
       const kind = { message: Message.GET_ELEMENTS, family: table.family, layout: elementLayout };
       const operation = `list counters of ${table.family} ${table.name} ${set.name}`;
       const request = nftablesRequest(operation, kind, { table: table.name, set: set.name });
-      for (const messages of list(syscalls, request)) {
+      for (const messages of listInPieces(syscalls, request)) {
         yield messages.flatMap((message) => countedElements(code, message));
       }
     },
@@ -83,14 +83,15 @@ export function nftablesCounters(syscalls: Syscalls): NftablesCounters {
     *rules(table: TableReference, chain: string) {
       const kind = { message: Message.GET_RULE, family: table.family, layout: ruleLayout };
       const operation = `list rules of ${table.family} ${table.name} ${chain}`;
-      for (const messages of list(syscalls, nftablesRequest(operation, kind, { table: table.name, chain }))) {
+      for (const messages of listInPieces(syscalls, nftablesRequest(operation, kind, { table: table.name, chain }))) {
         yield messages.flatMap(countedRules);
       }
     },
   });
 }
 
-function* list(syscalls: Syscalls, request: Request): Generator<readonly ReceivedMessage[]> {
+/** A list in the pieces in which the kernel tells it, by a socket of its own: it can be given up. */
+export function* listInPieces(syscalls: Syscalls, request: Request): Generator<readonly ReceivedMessage[]> {
   const socket = new NetlinkSocket(syscalls, NETLINK_NETFILTER);
   try {
     yield* socket.datagrams(request);

@@ -46,6 +46,7 @@ export type DataTypeName =
   | "ct_dir"
   | "ct_status"
   | "ct_label"
+  | "ct_id"
   | "pkt_type"
   | "fib_addrtype";
 
@@ -132,6 +133,8 @@ export const dataTypes: Readonly<Record<DataTypeName, DataType>> = {
     symbols: { expected: 1, "seen-reply": 2, assured: 4, confirmed: 8, snat: 16, dnat: 32, dying: 512 },
   }),
   ct_label: connectionLabel,
+  // To nft a bare integer, which only `typeof` names.
+  ct_id: integer("ct_id", 4, 4, 2),
   pkt_type: integer("pkt_type", 31, 1, 1, { symbols: { host: 0, broadcast: 1, multicast: 2, other: 3 } }),
   fib_addrtype: integer("fib_addrtype", 38, 4, 1, {
     symbols: {

@@ -92,6 +92,7 @@ export const connectionKeys = {
   "ct status": { number: 2, type: dataTypes.ct_status },
   "ct mark": { number: 3, type: dataTypes.mark },
   "ct label": { number: 13, type: dataTypes.ct_label },
+  "ct id": { number: 23, type: dataTypes.ct_id },
   "ct original proto-dst": { number: 12, type: dataTypes.inet_service, direction: "original" },
   "ct original ip saddr": { number: 19, type: dataTypes.ipv4_addr, direction: "original" },
   "ct original ip daddr": { number: 20, type: dataTypes.ipv4_addr, direction: "original" },

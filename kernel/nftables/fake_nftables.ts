@@ -5,10 +5,11 @@ import { Errno } from "../syscall/errno.ts";
 import type { Change } from "./change.ts";
 import { requestsOf } from "./change.ts";
 import { keyText } from "./element.ts";
+import { checkElement, checkRule, checkUnusedChain, checkUnusedSet } from "./fake_references.ts";
 import { chainLayout, ruleLayout, setLayout, tableLayout } from "./message.ts";
 import type { Element, SetDefinition, TableReference } from "./object.ts";
 import type { Nftables } from "./socket.ts";
-import type { ChainState, RuleState, SetState, TableState } from "./state.ts";
+import type { ChainState, RuleState, SetState, TableHead, TableState } from "./state.ts";
 import { commentOf } from "./userdata.ts";
 
 interface FakeTable extends TableState {
@@ -20,8 +21,8 @@ interface FakeTable extends TableState {
 }
 
 /**
- * The kernel's nftables in memory, for tests without a kernel: batches are atomic, what is not there cannot be deleted,
- * an element cannot get other data. It decodes what would be sent, so it shows what the kernel would show of it.
+ * The kernel's nftables in memory, for tests without a kernel: batches are atomic, what is not there cannot be deleted or
+ * named, what is named cannot be deleted, an element cannot get other data. It decodes what would be sent, so it shows what the kernel would show of it.
  */
 export class FakeNftables implements Nftables {
   /** Every batch that was committed. */
@@ -43,8 +44,20 @@ export class FakeNftables implements Nftables {
     return this.#tables.get(nameOf(reference));
   }
 
-  head(reference: TableReference): Pick<TableState, "comment"> | undefined {
+  head(reference: TableReference): TableHead | undefined {
     return this.table(reference);
+  }
+
+  chains(reference: TableReference): readonly ChainState["attributes"][] {
+    return [...(this.table(reference)?.chains.values() ?? [])].map(({ attributes }) => attributes);
+  }
+
+  sets(reference: TableReference): readonly SetState[] {
+    return [...(this.table(reference)?.sets.values() ?? [])];
+  }
+
+  rulesOf(reference: TableReference, chain: string): readonly RuleState[] {
+    return this.#tables.get(nameOf(reference))?.chains.get(chain)?.rules ?? [];
   }
 
   elements(reference: TableReference, set: SetDefinition): readonly Element[] {
@@ -86,7 +99,9 @@ export class FakeNftables implements Nftables {
         return changeChain(table, change);
       case "add rule": {
         const { attributes, rules } = required(table.chains.get(change.chain), `chain ${change.chain}`);
-        table.chains.set(change.chain, { attributes, rules: [...rules, this.#rule(change)] });
+        const rule = this.#rule(change);
+        checkRule(`add rule to ${change.chain}`, table, rule);
+        table.chains.set(change.chain, { attributes, rules: [...rules, rule] });
         return;
       }
       case "add set":
@@ -95,10 +110,7 @@ export class FakeNftables implements Nftables {
         return changeSet(table, change);
       case "add elements":
       case "delete elements":
-        changeElements(required(table.content.get(change.set.name), `set ${change.set.name}`), change);
-        if (change.kind === "delete elements") {
-          for (const { key: gone } of change.elements) table.packets.delete(`${change.set.name} ${keyText(gone)}`);
-        }
+        return changeElementsOf(table, change);
     }
   }
 
@@ -131,7 +143,8 @@ function newTable(change: ChangeOf<"add table">): FakeTable {
   };
 }
 
-function changeChain({ chains }: FakeTable, change: ChangeOf<"add chain" | "delete chain" | "flush chain">): void {
+function changeChain(table: FakeTable, change: ChangeOf<"add chain" | "delete chain" | "flush chain">): void {
+  const { chains } = table;
   if (change.kind === "add chain") {
     const [request] = requestsOf([change]);
     if (request === undefined || chains.has(change.chain.name)) return;
@@ -139,14 +152,14 @@ function changeChain({ chains }: FakeTable, change: ChangeOf<"add chain" | "dele
     return;
   }
   const { attributes } = required(chains.get(change.chain), `chain ${change.chain}`);
-  if (change.kind === "delete chain") chains.delete(change.chain);
-  else chains.set(change.chain, { attributes, rules: [] });
+  if (change.kind === "delete chain") {
+    checkUnusedChain(table, change.chain);
+    chains.delete(change.chain);
+  } else chains.set(change.chain, { attributes, rules: [] });
 }
 
-function changeSet(
-  { sets, content, packets }: FakeTable,
-  change: ChangeOf<"add set" | "delete set" | "flush set">,
-): void {
+function changeSet(table: FakeTable, change: ChangeOf<"add set" | "delete set" | "flush set">): void {
+  const { sets, content, packets } = table;
   const { name } = change.set;
   if (change.kind === "add set") {
     const [request] = requestsOf([change]);
@@ -159,8 +172,20 @@ function changeSet(
   for (const key of elements.keys()) packets.delete(`${name} ${key}`);
   elements.clear();
   if (change.kind === "flush set") return;
+  checkUnusedSet(table, name);
   sets.delete(name);
   content.delete(name);
+}
+
+function changeElementsOf(table: FakeTable, change: ChangeOf<"add elements" | "delete elements">): void {
+  const { name } = change.set;
+  if (change.kind === "add elements") {
+    for (const element of change.elements) checkElement(`add element of ${name}`, table, element);
+  }
+  changeElements(required(table.content.get(name), `set ${name}`), change);
+  if (change.kind === "delete elements") {
+    for (const { key } of change.elements) table.packets.delete(`${name} ${keyText(key)}`);
+  }
 }
 
 function changeElements(

@@ -8,8 +8,8 @@ import { requestsOf } from "./change.ts";
 import { batchBegin, batchEnd, generationLayout, Message, nftablesRequest } from "./message.ts";
 import type { Element, SetDefinition, TableReference } from "./object.ts";
 import { explained } from "./refusal.ts";
-import type { TableHead, TableState } from "./state.ts";
-import { readElements, readTable, readTableHead } from "./state.ts";
+import type { ChainState, RuleState, SetState, TableHead, TableState } from "./state.ts";
+import { readChainAttributes, readChainRules, readElements, readSets, readTable, readTableHead } from "./state.ts";
 
 /** Room for a batch: netlink takes it in one piece. 200,000 elements of a Service map are about 20 MB. */
 const BUFFER_BYTES = 128 * 1024 * 1024;
@@ -26,6 +26,14 @@ export interface Nftables {
   commit(changes: readonly Change[]): void;
   /** What the kernel has under a table's name, without the elements of its sets; undefined when there is none. */
   table(reference: TableReference): TableState | undefined;
+  /** Of {@link table} what is said of itself; undefined when there is none. */
+  head(reference: TableReference): TableHead | undefined;
+  /** Of {@link table} what is said of its chains, without their rules; none when there is no such table. */
+  chains(reference: TableReference): readonly ChainState["attributes"][];
+  /** Of {@link table} what is said of its sets; none when there is no such table. */
+  sets(reference: TableReference): readonly SetState[];
+  /** Of {@link table} the rules of one chain; none when there is no such chain. */
+  rulesOf(reference: TableReference, chain: string): readonly RuleState[];
   /**
    * The elements of one set. A timeout is the one an element was given, not what is left of it; the set's own is left
    * out.
@@ -57,22 +65,23 @@ export class NftablesSocket implements Nftables {
   }
 
   table(reference: TableReference): TableState | undefined {
-    try {
-      return readTable(this.#socket, reference);
-    } catch (error) {
-      if (error instanceof NetlinkError && error.errnoName === "ENOENT") return undefined;
-      throw error;
-    }
+    return ifPresent(() => readTable(this.#socket, reference));
   }
 
-  /** Of {@link table} what one request tells; undefined when there is none. */
   head(reference: TableReference): TableHead | undefined {
-    try {
-      return readTableHead(this.#socket, reference);
-    } catch (error) {
-      if (error instanceof NetlinkError && error.errnoName === "ENOENT") return undefined;
-      throw error;
-    }
+    return ifPresent(() => readTableHead(this.#socket, reference));
+  }
+
+  chains(reference: TableReference): readonly ChainState["attributes"][] {
+    return readChainAttributes(this.#socket, reference);
+  }
+
+  sets(reference: TableReference): readonly SetState[] {
+    return ifPresent(() => readSets(this.#socket, reference)) ?? [];
+  }
+
+  rulesOf(reference: TableReference, chain: string): readonly RuleState[] {
+    return readChainRules(this.#socket, reference, chain);
   }
 
   elements(reference: TableReference, set: SetDefinition): readonly Element[] {
@@ -87,5 +96,14 @@ export class NftablesSocket implements Nftables {
 
   close(): void {
     this.#socket.close();
+  }
+}
+
+function ifPresent<T>(read: () => T): T | undefined {
+  try {
+    return read();
+  } catch (error) {
+    if (error instanceof NetlinkError && error.errnoName === "ENOENT") return undefined;
+    throw error;
   }
 }

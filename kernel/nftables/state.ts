@@ -69,7 +69,7 @@ export function readTable(socket: NetlinkSocket, reference: TableReference): Tab
   return {
     ...readTableHead(socket, reference),
     chains: readChains(socket, reference, where),
-    sets: readSets(socket, reference, where),
+    sets: new Map(readSets(socket, reference).map((set) => [set.name ?? "", set])),
   };
 }
 
@@ -81,32 +81,44 @@ export function readTableHead(socket: NetlinkSocket, { family, name }: TableRefe
   return { family, name, flags, comment: commentOf(userdata), owner };
 }
 
-function readChains(
+function readChains(socket: NetlinkSocket, reference: TableReference, where: string): ReadonlyMap<string, ChainState> {
+  const rules = readRules(socket, reference, where);
+  return new Map(
+    readChainAttributes(socket, reference).map((attributes) => {
+      const { name = "" } = attributes;
+      return [name, { attributes, rules: rules.get(name) ?? [] }];
+    }),
+  );
+}
+
+/** Reads what is said of a table's chains, without their rules. @throws NetlinkError */
+export function readChainAttributes(
   socket: NetlinkSocket,
   { family, name: table }: TableReference,
-  where: string,
-): ReadonlyMap<string, ChainState> {
+): readonly ChainState["attributes"][] {
   // The kernel lists the chains of all tables of a family, whatever the request names.
   const kind = { message: Message.GET_CHAIN, family, layout: chainLayout };
-  const rules = readRules(socket, { family, name: table }, where);
-  const chains = new Map<string, ChainState>();
-  for (const message of socket.dump(nftablesRequest(`list chains of ${where}`, kind, {}))) {
-    const { attributes } = decodeBody(chainLayout, message.body);
-    if (attributes.table === table && attributes.name !== undefined) {
-      chains.set(attributes.name, { attributes, rules: rules.get(attributes.name) ?? [] });
-    }
-  }
-  return chains;
+  return socket
+    .dump(nftablesRequest(`list chains of ${family} ${table}`, kind, {}))
+    .map((message) => decodeBody(chainLayout, message.body).attributes)
+    .filter((attributes) => attributes.table === table && attributes.name !== undefined);
+}
+
+/** Reads the rules of one chain alone; none when there is no such chain. @throws NetlinkError */
+export function readChainRules(socket: NetlinkSocket, reference: TableReference, chain: string): readonly RuleState[] {
+  const where = `${reference.family} ${reference.name} ${chain}`;
+  return readRules(socket, reference, where, { chain }).get(chain) ?? [];
 }
 
 function readRules(
   socket: NetlinkSocket,
   { family, name: table }: TableReference,
   where: string,
+  of: { readonly chain?: string } = {},
 ): ReadonlyMap<string, readonly RuleState[]> {
   const kind = { message: Message.GET_RULE, family, layout: ruleLayout };
   const rules = new Map<string, RuleState[]>();
-  for (const message of socket.dump(nftablesRequest(`list rules of ${where}`, kind, { table }))) {
+  for (const message of socket.dump(nftablesRequest(`list rules of ${where}`, kind, { table, ...of }))) {
     const { attributes } = decodeBody(ruleLayout, message.body);
     if (attributes.table !== table || attributes.chain === undefined) continue;
     const list = rules.get(attributes.chain) ?? [];
@@ -120,20 +132,13 @@ function readRules(
   return rules;
 }
 
-function readSets(
-  socket: NetlinkSocket,
-  { family, name: table }: TableReference,
-  where: string,
-): ReadonlyMap<string, SetState> {
+/** Reads what is said of a table's sets, but for those of single rules. @throws NetlinkError */
+export function readSets(socket: NetlinkSocket, { family, name: table }: TableReference): readonly SetState[] {
   const kind = { message: Message.GET_SET, family, layout: setLayout };
-  const sets = new Map<string, SetState>();
-  for (const message of socket.dump(nftablesRequest(`list sets of ${where}`, kind, { table }))) {
-    const { attributes } = decodeBody(setLayout, message.body);
-    const isAnonymous = ((attributes.flags ?? 0) & SET_ANONYMOUS) !== 0;
-    if (attributes.table === table && attributes.name !== undefined && !isAnonymous)
-      sets.set(attributes.name, attributes);
-  }
-  return sets;
+  return socket
+    .dump(nftablesRequest(`list sets of ${family} ${table}`, kind, { table }))
+    .map((message) => decodeBody(setLayout, message.body).attributes)
+    .filter(({ flags = 0, ...set }) => set.table === table && set.name !== undefined && (flags & SET_ANONYMOUS) === 0);
 }
 
 /** An element as the kernel tells it. */

@@ -1,4 +1,4 @@
-import type { Change } from "./change.ts";
+import type { Change, SetName } from "./change.ts";
 import { elementCode } from "./element.ts";
 import { formatDuration, formatElement } from "./element_text.ts";
 import { checkComment, checkName } from "./identifier.ts";
@@ -84,7 +84,7 @@ function block(name: string, lines: readonly string[]): string {
   return lines.length === 0 ? name : `${name} { ${lines.map((line) => line.replace(/;?$/, ";")).join(" ")} }`;
 }
 
-function kindOf(set: SetDefinition): "set" | "map" {
+function kindOf(set: SetName): "set" | "map" {
   return set.data === undefined ? "set" : "map";
 }
 

@@ -12,7 +12,7 @@ const COMMENT = 0;
 const TYPEOF_EXPRESSION = 0;
 const TYPEOF_DATA = 1;
 /** enum expr_ops of nft's expression.h. */
-const ExpressionKind = { PAYLOAD: 7, META: 9, CONCATENATION: 13, NUMGEN: 23 } as const;
+const ExpressionKind = { PAYLOAD: 7, META: 9, CONNECTION: 12, CONCATENATION: 13, NUMGEN: 23 } as const;
 const NUMGEN_RANDOM = 1;
 
 /**
@@ -26,7 +26,11 @@ const exemplars: Partial<Record<DataTypeName, readonly [Selector, kind: number, 
   inet_proto: ["meta l4proto", ExpressionKind.META, 16],
   mark: ["meta mark", ExpressionKind.META, 3],
   classid: ["meta priority", ExpressionKind.META, 2],
+  // Without a direction, which nft writes as -1.
+  ct_id: ["ct id", ExpressionKind.CONNECTION, 23, 0xffff_ffff],
 };
+
+const textDecoder = new TextDecoder();
 
 /** Type, length, value: each at most 255 bytes long. */
 function field(writer: Writer, type: number, content: Uint8Array): void {
@@ -70,16 +74,16 @@ export function commentOf(userdata: Uint8Array | undefined): string | undefined 
   for (let offset = 0; offset + 2 <= userdata.length;) {
     const length = userdata[offset + 1] ?? 0;
     if (userdata[offset] === COMMENT) {
-      return new TextDecoder().decode(userdata.subarray(offset + 2, offset + 2 + length)).replace(/\0.*$/s, "");
+      return textDecoder.decode(userdata.subarray(offset + 2, offset + 2 + length)).replace(/\0.*$/s, "");
     }
     offset += 2 + length;
   }
   return undefined;
 }
 
-/** Whether a key can only be described by `typeof`: nft has no name for the type of a generated number. */
+/** Whether a key can only be described by `typeof`: nft has no name for the type of a number, generated or of a flow. */
 export function needsTypeof(key: readonly KeyPart[]): boolean {
-  return key.some((part) => typeof part !== "string");
+  return key.some((part) => typeof part !== "string" || part === "ct_id");
 }
 
 /** What stands for a type after `typeof`. @throws DrawbridgeError ERR_NFTABLES_VALUE when nothing does */

@@ -1,6 +1,5 @@
-import type { ConntrackFilter } from "../../kernel/conntrack/filter.ts";
 import { deleteFlows } from "../../kernel/conntrack/flow_deletion.ts";
-import type { FlowTuples } from "../../kernel/conntrack/flow_tuples.ts";
+import { flowQuestions, isFlowOf } from "../../kernel/conntrack/flows_of_addresses.ts";
 import { DrawbridgeError } from "../../kernel/error.ts";
 import type { Address } from "../../kernel/ip/address.ts";
 import { familyOf } from "../../kernel/ip/address.ts";
@@ -59,28 +58,6 @@ export class PodMemory {
       settleAll(error);
     }
   }
-}
-
-/** More addresses than these are asked for by one list of all flows. */
-const MOST_ADDRESSES = 2;
-
-/**
- * What the kernel is asked for, so that the flows from and to addresses are among it. Of IPv6 it cannot be asked for
- * addresses (kernel/conntrack/filter.ts).
- */
-export function flowQuestions(addresses: ReadonlySet<Address>): readonly ConntrackFilter[] {
-  const v4 = [...addresses].filter((address) => familyOf(address) === 4);
-  return [
-    ...(v4.length > MOST_ADDRESSES
-      ? [{ family: 4 } as const]
-      : v4.flatMap((source) => [{ original: { source } }, { reply: { source } }])),
-    ...(v4.length < addresses.size ? [{ family: 6 } as const] : []),
-  ];
-}
-
-/** Whether one of the addresses began a flow or answers it, in front of NAT or behind it. */
-export function isFlowOf({ original, reply }: FlowTuples, addresses: ReadonlySet<Address>): boolean {
-  return addresses.has(original.source) || addresses.has(reply.source);
 }
 
 /** The memory of the kernel of this thread's network namespace. */

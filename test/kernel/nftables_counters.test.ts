@@ -1,6 +1,8 @@
 import assert from "node:assert/strict";
 import type { NftablesCounters } from "../../kernel/nftables/counters.ts";
 import { nftablesCounters } from "../../kernel/nftables/counters.ts";
+import type { CountedTableRule } from "../../kernel/nftables/rule_counters.ts";
+import { ruleCounters } from "../../kernel/nftables/rule_counters.ts";
 import { tableChanges } from "../../kernel/nftables/change.ts";
 import { keyText } from "../../kernel/nftables/element.ts";
 import type { Element, Table } from "../../kernel/nftables/object.ts";
@@ -149,6 +151,20 @@ describe("kernel/nftables counters", () => {
     const [told] = [...counters.rules(TABLE, "drops")].flat();
     assert.ok(told !== undefined && told.comment === "to the ninth" && told.packets > 0, JSON.stringify(told));
     assert.deepEqual([...counters.rules(TABLE, "absent")].flat(), []);
+  });
+
+  it("METRIC-06: tells the rules of all chains that count and have a comment, with chain, number and verdict", () => {
+    const real = ruleCounters(lab.calls);
+    const list = (table: Table, chain?: string): readonly CountedTableRule[] =>
+      node.inside(() => [...real.rules(table, chain)].flat());
+    const [told, ...others] = list(TABLE);
+    assert.ok(told !== undefined && others.length === 0);
+    assert.deepEqual([told.chain, told.comment, told.verdict], ["drops", "to the ninth", { kind: "drop" }]);
+    assert.ok(told.handle > 0n && told.packets > 0);
+    assert.deepEqual(list(TABLE, "drops"), [told]);
+    assert.deepEqual(list(TABLE, "to"), []);
+    assert.deepEqual(list(TABLE, "absent"), []);
+    assert.deepEqual(list({ ...TABLE, name: "absent" }), []);
   });
 
   it("a set that is not there is an error, one without counters tells none", () => {

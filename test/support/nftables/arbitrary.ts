@@ -12,6 +12,7 @@ import type {
   Table,
   TableFamily,
 } from "../../../kernel/nftables/object.ts";
+import { needsTypeof } from "../../../kernel/nftables/userdata.ts";
 import { arbitraryChains } from "./arbitrary_rule.ts";
 import { comments, values, verdicts } from "./arbitrary_value.ts";
 
@@ -21,14 +22,15 @@ export interface Content {
   readonly elements: ReadonlyMap<string, readonly Element[]>;
 }
 
-/** What a set's key can be made of; a label is no key, since nft lists it as a mask. */
-const keyFields = Object.keys(values).filter((type): type is FieldType => type !== "ct_label");
+/** What a set's key can be made of; a label is no key, since nft lists it as a mask, and a flow's number stands alone. */
+const keyFields = Object.keys(values).filter((type): type is FieldType => type !== "ct_label" && type !== "ct_id");
 /** What can stand beside a generated number. */
 const typeofFields = ["ipv4_addr", "ipv6_addr", "inet_service", "inet_proto", "mark"] as const;
 
 const keys: fc.Arbitrary<readonly KeyPart[]> = fc
   .oneof(
     fc.array(fc.constantFrom<FieldType>(...keyFields), { minLength: 1, maxLength: 5 }),
+    fc.constant(["ct_id"] as const),
     fc
       .tuple(
         fc.array(fc.constantFrom<FieldType>(...typeofFields), { minLength: 1, maxLength: 3 }),
@@ -40,14 +42,14 @@ const keys: fc.Arbitrary<readonly KeyPart[]> = fc
 
 function isRangeable(key: readonly KeyPart[]): boolean {
   return key.every((part) => {
-    if (typeof part !== "string" || part === "tcp_flag") return false;
+    if (typeof part !== "string" || part === "tcp_flag" || part === "ct_id") return false;
     return isOrderedByBytes(dataTypes[part]) || (part === "ifname" && key.length > 1);
   });
 }
 
 function definitions(setName: string): fc.Arbitrary<SetDefinition> {
   return keys.chain((key) => {
-    const isTypeof = key.some((part) => typeof part !== "string");
+    const isTypeof = needsTypeof(key);
     const data = fc.array(
       fc.constantFrom<FieldType>(
         ...(isTypeof ? typeofFields : (["ipv4_addr", "inet_service", "mark", "ipv6_addr"] as const)),

@@ -59,6 +59,7 @@ export const values: Readonly<Record<FieldType, fc.Arbitrary<Scalar>>> = {
   ct_dir: symbolsOf("ct_dir"),
   ct_status: symbolsOf("ct_status"),
   ct_label: fc.nat(127),
+  ct_id: marks,
   pkt_type: symbolsOf("pkt_type"),
   fib_addrtype: symbolsOf("fib_addrtype"),
 };

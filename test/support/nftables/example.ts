@@ -67,6 +67,7 @@ export const everythingTable: Table = {
       isDynamic: true,
       size: 100,
     },
+    { name: "cut", key: ["ct_id"] },
     { name: "profiles", key: ["ipv4_addr"], data: "verdict" },
     { name: "profileports", key: ["ipv4_addr", "inet_service"], data: "verdict", isInterval: true },
     {
@@ -161,6 +162,8 @@ function everyMatch(): readonly Rule[] {
     rule(equals("ct original ip daddr", parseAddress("1.2.3.4")), accept),
     rule(equals("ct original ip6 saddr", parseAddress("fd00::4")), accept),
     rule(equals("ct mark", 7), accept),
+    rule(inSet("ct id", "cut"), counter, drop),
+    rule(equals("ct id", 0x12345678), accept),
     rule(startsWith("iifname", "dbv"), accept),
     rule(not(startsWith("oifname", "dbv")), accept),
     rule(equals("iifname", "cni0"), equals("oifname", "eth0.5"), accept),
@@ -270,6 +273,7 @@ export const everythingElements: ReadonlyMap<string, readonly Element[]> = new M
       { key: [{ first: parseAddress("240.0.0.0"), last: parseAddress("255.255.255.255") }] },
     ],
   ],
+  ["cut", [{ key: [0x12345678] }, { key: [1] }]],
   ["ranges6", [{ key: [{ first: parseAddress("fd00::"), last: parseAddress("fd00::ffff") }] }]],
   ["frontends", [{ key: [a4, "tcp", 80] }, { key: [a4, "udp", 53] }, { key: [b4, "sctp", 9] }]],
   [

@@ -94,8 +94,8 @@ const metaReaders: Readonly<Record<MetaName, (packet: WalkedPacket) => Scalar>> 
 };
 
 function readConnection(packet: WalkedPacket, selector: ConnectionName): Value | undefined {
-  const { connection, direction, state } = packet;
-  if (selector === "ct state") return BigInt(bits(selector, [packet.isUntracked ? "untracked" : (state ?? "invalid")]));
+  const { connection, direction } = packet;
+  if (selector === "ct state") return BigInt(bits(selector, [stateOf(packet)]));
   if (connection === undefined || direction === undefined) return undefined;
   const { original } = connection;
   switch (selector) {
@@ -107,6 +107,8 @@ function readConnection(packet: WalkedPacket, selector: ConnectionName): Value |
       return BigInt(connection.mark);
     case "ct label":
       return [...connection.labels].reduce((all, bit) => all | (1n << BigInt(bit)), 0n);
+    case "ct id":
+      return BigInt(connection.id);
     case "ct original proto-dst":
       return BigInt(original.destinationPort);
     case "ct original ip saddr":
@@ -118,6 +120,10 @@ function readConnection(packet: WalkedPacket, selector: ConnectionName): Value |
     case "ct original ip6 daddr":
       return ofFamily(6, original.destination);
   }
+}
+
+function stateOf({ isUntracked, state = "invalid" }: WalkedPacket): string {
+  return isUntracked === true ? "untracked" : state;
 }
 
 function readFib({ tuple }: WalkedPacket, { fib }: Surroundings, selector: FibName): Scalar {

@@ -2,6 +2,8 @@ import type { Tuple, WalkedPacket } from "./packet.ts";
 
 /** A connection as conntrack has it: the tuple it began with, and the one its answers have. */
 export interface Connection {
+  /** The kernel's number of it, which says nothing and is nobody else's. */
+  readonly id: number;
   readonly original: Tuple;
   reply: Tuple;
   readonly status: Set<"seen-reply" | "confirmed" | "snat" | "dnat">;
@@ -14,6 +16,7 @@ export interface Connection {
 /** The connections of one node, found by either tuple. */
 export class FlowTable {
   readonly #connections = new Map<string, Connection>();
+  #lastId = 0;
 
   get size(): number {
     return new Set(this.#connections.values()).size;
@@ -27,7 +30,7 @@ export class FlowTable {
     if (packet.connection !== undefined || packet.isUntracked === true || packet.state === "invalid") return;
     const key = tupleKey(packet.tuple);
     const known = this.#connections.get(key);
-    const connection = known ?? newConnection(packet.tuple);
+    const connection = known ?? newConnection(++this.#lastId, packet.tuple);
     packet.connection = connection;
     packet.direction = key === tupleKey(connection.original) ? "original" : "reply";
     if (packet.direction === "reply") connection.status.add("seen-reply");
@@ -67,8 +70,8 @@ export function translated(packet: WalkedPacket, half: "source" | "destination")
     : { ...tuple, destination: target.destination, destinationPort: target.destinationPort };
 }
 
-function newConnection(original: Tuple): Connection {
-  return { original, reply: reversed(original), status: new Set(), settled: new Set(), mark: 0, labels: new Set() };
+function newConnection(id: number, original: Tuple): Connection {
+  return { id, original, reply: reversed(original), status: new Set(), settled: new Set(), mark: 0, labels: new Set() };
 }
 
 function tupleKey({ protocol, source, sourcePort, destination, destinationPort }: Tuple): string {

@@ -1,0 +1,56 @@
+import type { Address } from "../ip/address.ts";
+import { familyOf } from "../ip/address.ts";
+import type { Syscalls } from "../syscall/syscalls.ts";
+import type { ConntrackEntry } from "./entry.ts";
+import { parseEntry } from "./entry.ts";
+import type { ConntrackFilter } from "./filter.ts";
+import type { FlowTuples } from "./flow_tuples.ts";
+import { peekTuples } from "./flow_tuples.ts";
+import { dumpEntries } from "./request.ts";
+import { deleteEntries, openConntrackSocket } from "./table.ts";
+
+/** More addresses than these are asked for by one list of all flows. */
+const MOST_ADDRESSES = 2;
+
+/**
+ * What the kernel is asked for, so that the flows from and to addresses are among it. Of IPv6 it cannot be asked for
+ * addresses (filter.ts).
+ */
+export function flowQuestions(addresses: ReadonlySet<Address>): readonly ConntrackFilter[] {
+  const v4 = [...addresses].filter((address) => familyOf(address) === 4);
+  return [
+    ...(v4.length > MOST_ADDRESSES
+      ? [{ family: 4 } as const]
+      : v4.flatMap((source) => [{ original: { source } }, { reply: { source } }])),
+    ...(v4.length < addresses.size ? [{ family: 6 } as const] : []),
+  ];
+}
+
+/** Whether one of the addresses began a flow or answers it, in front of NAT or behind it. */
+export function isFlowOf({ original, reply }: FlowTuples, addresses: ReadonlySet<Address>): boolean {
+  return addresses.has(original.source) || addresses.has(reply.source);
+}
+
+/**
+ * Deletes all flows from and to addresses in the namespace the calling thread is in, in one go: for who has no event loop.
+ *
+ * @throws SyscallError, NetlinkError when the kernel refuses
+ */
+export function deleteFlowsOf(syscalls: Syscalls, addresses: ReadonlySet<Address>): void {
+  const socket = openConntrackSocket(syscalls);
+  try {
+    const meant: ConntrackEntry[] = [];
+    for (const question of flowQuestions(addresses)) {
+      socket.walk(dumpEntries(question), (message) => {
+        const tuples = peekTuples(message.body);
+        if (tuples === undefined || isFlowOf(tuples, addresses)) meant.push(parseEntry(message));
+      });
+    }
+    deleteEntries(
+      socket,
+      meant.filter((entry) => isFlowOf(entry, addresses)),
+    );
+  } finally {
+    socket.close();
+  }
+}

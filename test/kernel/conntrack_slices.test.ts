@@ -1,0 +1,190 @@
+import assert from "node:assert/strict";
+import type { ConntrackEntry } from "../../kernel/conntrack/entry.ts";
+import { deleteFlows } from "../../kernel/conntrack/flow_deletion.ts";
+import { peekId } from "../../kernel/conntrack/flow_tuples.ts";
+import { hasLabel, labelBit } from "../../kernel/conntrack/labels.ts";
+import { relabelFlows } from "../../kernel/conntrack/relabelling.ts";
+import { dumpEntries } from "../../kernel/conntrack/request.ts";
+import { walkInSlices } from "../../kernel/conntrack/sliced_walk.ts";
+import { listEntries, openConntrackSocket } from "../../kernel/conntrack/table.ts";
+import { parseEntry } from "../../kernel/conntrack/entry.ts";
+import type { NetlinkSocket } from "../../kernel/netlink/socket.ts";
+import type { Lab } from "../lab/lab.ts";
+import { createLab } from "../lab/lab.ts";
+import { ProbeSocket, SocketType } from "../lab/probe/socket.ts";
+import { requireKernel } from "../support/privilege.ts";
+import type { TrackedPair } from "./tracked_pair.ts";
+import { trackedPair } from "./tracked_pair.ts";
+
+const LABEL = 100;
+/** The kernel tells them in several datagrams. */
+const FLOWS_PER_FAMILY = 600;
+const FIRST_PORT = 20_000;
+const RULESET = `
+table inet lab {
+  chain out {
+    type filter hook output priority 0;
+    ct label set ${LABEL}
+  }
+}`;
+
+/** Works as long as a slice lasts, so that each thing seen ends one. */
+function workOn(): void {
+  const end = performance.now() + 2.5;
+  while (performance.now() < end);
+}
+
+describe("kernel/conntrack: in slices", () => {
+  let lab: Lab | undefined;
+  let pair: TrackedPair;
+  /** How often other things got their turn. */
+  let turns = 0;
+  let immediate: NodeJS.Immediate | undefined;
+
+  before(function () {
+    requireKernel(this);
+    lab = createLab("conntrack-slices");
+    pair = trackedPair(lab, RULESET);
+    pair.near.writeSysctl("net/netfilter/nf_conntrack_udp_timeout", "600");
+    for (const [index, family] of ([4, 6] as const).entries()) {
+      const socket = ProbeSocket.open(pair.near, family, SocketType.DATAGRAM);
+      const address = pair.farAddresses[index] ?? assert.fail();
+      for (let port = FIRST_PORT; port < FIRST_PORT + FLOWS_PER_FAMILY; port++) {
+        assert.equal(socket.sendTo(Uint8Array.of(1), { address, port }), 1);
+      }
+      socket.close();
+    }
+  });
+  beforeEach(() => {
+    turns = 0;
+    const count = (): void => {
+      turns++;
+      immediate = setImmediate(count);
+    };
+    count();
+  });
+  afterEach(() => clearImmediate(immediate));
+  after(() => lab?.destroy());
+
+  const open = (): NetlinkSocket => pair.near.inside(() => openConntrackSocket(pair.near.calls));
+  const isOurs = ({ original }: ConntrackEntry): boolean => (original.destinationPort ?? 0) >= FIRST_PORT;
+
+  function entries(): readonly ConntrackEntry[] {
+    const socket = open();
+    try {
+      return listEntries(socket).filter(isOurs);
+    } finally {
+      socket.close();
+    }
+  }
+
+  it("a walk tells every entry once, other things have their turn in between, and know of each slice's end", async () => {
+    const socket = open();
+    const seen: number[] = [];
+    let unsettled = 0;
+    const turnsAtEnds: number[] = [];
+    const see = (message: { readonly body: Uint8Array }): void => {
+      seen.push(peekId(message.body));
+      unsettled++;
+      if (seen.length % 100 === 0) workOn();
+    };
+    const endSlice = (): void => {
+      unsettled = 0;
+      turnsAtEnds.push(turns);
+    };
+    const walk = walkInSlices(socket, {}, { see, endSlice });
+    const check = setInterval(() => assert.equal(unsettled, 0, "something came before the end of a slice"), 0);
+    await walk;
+    clearInterval(check);
+    socket.close();
+    const ids = new Set(seen);
+    assert.ok(entries().every(({ id }) => ids.has(id)));
+    assert.ok(turns >= 10, `${turns} turns`);
+    assert.equal(unsettled, 0);
+    assert.ok(new Set(turnsAtEnds).size >= 10, "slices end before others get their turn");
+  });
+
+  it("peeks at the same number as it reads", () => {
+    const socket = open();
+    socket.walk(dumpEntries(), (message) => {
+      assert.equal(peekId(message.body), parseEntry(message).id);
+      assert.equal(peekId(message.body.subarray(0, 8)), 0);
+    });
+    socket.close();
+  });
+
+  it("what a visit throws ends the walk", async () => {
+    const socket = open();
+    let visits = 0;
+    const see = (): void => {
+      visits++;
+      throw new Error("visit");
+    };
+    await assert.rejects(walkInSlices(socket, {}, { see }), { message: "visit" });
+    socket.close();
+    assert.equal(visits, 1);
+  });
+
+  it("labels of the flows that are meant change as decided, of all others not, while other things go on", async () => {
+    const cleared: number[] = [];
+    const bit = labelBit(LABEL);
+    await relabelFlows(open, [{ family: 4 }, { family: 6 }], {
+      glance: ({ original }) => (original.destinationPort ?? 0) >= FIRST_PORT + FLOWS_PER_FAMILY / 2,
+      decide: (entry) => {
+        if (cleared.length % 50 === 0) workOn();
+        return entry.original.destinationPort === FIRST_PORT + FLOWS_PER_FAMILY - 1
+          ? undefined
+          : { value: 0n, mask: bit };
+      },
+      changed: ({ key, change }, outcome) => {
+        assert.deepEqual([change, outcome], [{ value: 0n, mask: bit }, "done"]);
+        cleared.push(key.original.destinationPort ?? 0);
+      },
+    });
+    assert.equal(cleared.length, FLOWS_PER_FAMILY - 2);
+    assert.ok(turns >= 5, `${turns} turns`);
+    for (const { original, labels } of entries()) {
+      const port = original.destinationPort ?? 0;
+      const isCleared = port >= FIRST_PORT + FLOWS_PER_FAMILY / 2 && port < FIRST_PORT + FLOWS_PER_FAMILY - 1;
+      assert.equal(hasLabel(labels, LABEL), !isCleared, `port ${port}`);
+    }
+  });
+
+  it("a refusal of the kernel's reaches who asked, and both sockets are closed", async () => {
+    const opened: { isClosed: boolean }[] = [];
+    const closing = (): NetlinkSocket => {
+      const socket = open();
+      const state = { isClosed: false };
+      opened.push(state);
+      const close = socket.close.bind(socket);
+      socket.close = () => {
+        state.isClosed = true;
+        close();
+      };
+      return socket;
+    };
+    const glance = (): boolean => {
+      throw new Error("glance");
+    };
+    const failing = relabelFlows(closing, [{}], { glance, decide: () => undefined, changed: () => {} });
+    await assert.rejects(failing, { message: "glance" });
+    assert.deepEqual(opened, [{ isClosed: true }, { isClosed: true }]);
+  });
+
+  it("deletes flows of both families, exactly those that are meant, while other things go on", async () => {
+    const kept = FIRST_PORT + 7;
+    let glances = 0;
+    const deleted = await pair.near.inside(() =>
+      deleteFlows(pair.near.calls, [{ family: 4 }, { family: 6 }], ({ original }) => {
+        if (++glances % 100 === 0) workOn();
+        return (original.destinationPort ?? 0) >= FIRST_PORT && original.destinationPort !== kept;
+      }),
+    );
+    assert.equal(deleted, 2 * (FLOWS_PER_FAMILY - 1));
+    assert.deepEqual(
+      entries().map(({ original }) => original.destinationPort),
+      [kept, kept],
+    );
+    assert.ok(turns >= 10, `${turns} turns`);
+  });
+});
