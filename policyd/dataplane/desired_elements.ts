@@ -59,14 +59,25 @@ export class DesiredElements {
     const changed: ElementPlace[] = [];
     for (const [slot, element] of before) {
       if (!isSame(element, slot.claimants[0]?.element)) changed.push(slot);
-      if (slot.claimants.length === 0) this.#sets.get(slot.table)?.get(slot.set)?.delete(slot.key);
+      if (slot.claimants.length === 0) this.#drop(slot);
     }
     return changed;
   }
 
-  /** The element of a place; undefined when nobody claims one. */
-  element({ table, set, key }: ElementPlace): Element | undefined {
-    return this.#sets.get(table)?.get(set)?.get(key)?.claimants[0]?.element;
+  /** The elements of a set by their keys; undefined for a key that nobody claims. */
+  in(table: TableKey, set: string): { get(key: string): Element | undefined } {
+    const slots = this.#sets.get(table)?.get(set);
+    return { get: (key) => slots?.get(key)?.claimants[0]?.element };
+  }
+
+  /** Whether anybody claims an element of a set. */
+  hasSet(table: TableReference, set: string): boolean {
+    return this.#setsOf.get(table)?.has(set) === true || this.#sets.get(tableKey(table))?.has(set) === true;
+  }
+
+  /** The keys of a set's elements. */
+  keys(table: TableKey, set: string): Iterable<string> {
+    return this.#sets.get(table)?.get(set)?.keys() ?? [];
   }
 
   /** All elements of a set. */
@@ -98,6 +109,14 @@ export class DesiredElements {
     let slot = slots.get(key);
     if (slot === undefined) slots.set(key, (slot = { table: tableKey(reference), set, key, claimants: [] }));
     return slot;
+  }
+
+  /** Names of sets come and go, so nothing is kept of a set without elements. */
+  #drop({ table, set, key }: Slot): void {
+    const sets = this.#sets.get(table);
+    const slots = sets?.get(set);
+    slots?.delete(key);
+    if (slots?.size === 0) sets?.delete(set);
   }
 
   #newSets(reference: TableReference): Map<string, Slots> {

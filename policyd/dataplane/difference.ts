@@ -1,4 +1,3 @@
-import type { Change } from "../../kernel/nftables/change.ts";
 import type { Element, SetDefinition, Table } from "../../kernel/nftables/object.ts";
 import type { ElementsByKey } from "./claim.ts";
 import { isSameElement } from "./claim.ts";
@@ -33,21 +32,4 @@ export function setDifference(
     if (next !== undefined) added.push(next);
   }
   return { table, set, deleted, added };
-}
-
-/** The differences as one batch: all that goes before all that comes, since ranges must not overlap on the way. */
-export function changesOf(differences: readonly SetDifference[]): readonly Change[] {
-  return [
-    ...differences
-      .filter(({ deleted }) => deleted.length > 0)
-      .map(({ table, set, deleted }): Change => ({ kind: "delete elements", table, set, elements: deleted })),
-    ...differences
-      .filter(({ added }) => added.length > 0)
-      .map(({ table, set, added }): Change => ({ kind: "add elements", table, set, elements: added })),
-  ];
-}
-
-/** How many elements a batch touches. */
-export function countOf(differences: readonly SetDifference[]): number {
-  return differences.reduce((sum, { deleted, added }) => sum + Math.max(deleted.length, added.length), 0);
 }

@@ -1,21 +1,20 @@
 import type { Change } from "../../kernel/nftables/change.ts";
 import type { Element, Table, TableReference } from "../../kernel/nftables/object.ts";
 import type { Nftables } from "../../kernel/nftables/socket.ts";
-import type { TableState } from "../../kernel/nftables/state.ts";
 import type { Cancel, Clock } from "../clock.ts";
 import type { Logger } from "../log/logger.ts";
-import type { Claim, TableKey } from "./claim.ts";
+import type { Claim } from "./claim.ts";
 import { tableKey } from "./claim.ts";
 import type { Commit } from "./commit.ts";
-import type { ElementPlace } from "./desired_elements.ts";
 import { DesiredElements } from "./desired_elements.ts";
+import type { ProvidedObjects } from "./desired_objects.ts";
+import { DesiredObjects } from "./desired_objects.ts";
 import type { SetDifference } from "./difference.ts";
-import { changesOf, countOf, setDifference } from "./difference.ts";
-import { Mirror, readInto } from "./mirror.ts";
-import { adoptTable, replaceTable } from "./plan.ts";
-import { isOurs, isWrittenByRules } from "./schema.ts";
-import type { KnownRules } from "./static_difference.ts";
-import { knownRules, setDifferences, staticDifferences } from "./static_difference.ts";
+import { logRepairs, logReplacements } from "./findings.ts";
+import { ForeignSearch } from "./foreign_search.ts";
+import type { TableFindings } from "./table_reading.ts";
+import type { Reading } from "./table_writer.ts";
+import { READ_WORK, readOn, TableWriter } from "./table_writer.ts";
 import { deleteWritten } from "./written_elements.ts";
 
 /** What the ruleset needs from outside, and when it acts. */
@@ -51,7 +50,10 @@ export interface RulesetStatus {
 const FIRST_RETRY = 50;
 const LAST_RETRY = 5000;
 
-type Phase = "stopped" | "unread" | "synced";
+/** The most work of one batch while more is pending (`nextBatch`): it keeps the event loop waiting. */
+const SLICE_WORK = 48;
+
+type Phase = "stopped" | "unread" | "read";
 
 /**
  * Keeps the kernel's tables as they are desired.
@@ -59,15 +61,15 @@ type Phase = "stopped" | "unread" | "synced";
  * Changes are collected by key and committed as one batch. What a batch does is the difference between what is desired
  * and a mirror of the kernel, for the changed keys alone. A batch that fails leaves everything pending; the mirror is
  * then thrown away, since the answer and not the batch may have been lost, and read from the kernel before the next.
+ *
+ * A great many new objects come in slices with turns of the event loop in between ({@link nextBatch}).
  */
 export class Ruleset {
   readonly #options: RulesetOptions;
+  readonly #objects: DesiredObjects;
   readonly #desired = new DesiredElements();
-  readonly #dirty = new Map<TableKey, Map<string, Set<string>>>();
-  readonly #known = new Map<TableKey, KnownRules>();
-  #mirror = new Mirror();
+  readonly #writer: TableWriter;
   #phase: Phase = "stopped";
-  #generation = 0;
   #lastCommit = Number.NEGATIVE_INFINITY;
   #retry = FIRST_RETRY;
   #timer: { readonly at: number; readonly cancel: Cancel } | undefined;
@@ -75,10 +77,31 @@ export class Ruleset {
   #counts = { commits: 0, failures: 0, repairs: 0, replacements: 0 };
   #lastError: string | undefined;
   #pendingSince: number | undefined;
+  /** What the slices have changed so far. */
+  #differences: SetDifference[] = [];
+  /** What is under way began with a reading of the kernel. */
+  #isWhole = false;
+  /** Slices have been committed, and more are to come. */
+  #isBuilding = false;
+  /** The reading under way, which goes before all writing. */
+  #reading: Reading | undefined;
+  readonly #search: ForeignSearch;
   readonly #followers: ((commit: Commit) => void)[] = [];
+  /** Who wants to know whether what is under way succeeds. */
+  #waiting: ((isInForce: boolean) => void)[] = [];
 
   constructor(options: RulesetOptions) {
     this.#options = options;
+    this.#objects = new DesiredObjects(options.tables);
+    const { kernel, tables, clock } = options;
+    this.#writer = new TableWriter({ kernel, tables, objects: this.#objects, elements: this.#desired });
+    this.#search = new ForeignSearch({
+      writer: this.#writer,
+      clock,
+      onFound: () => this.#repair(),
+      onEnd: (found) => this.#countRepairs(found),
+      onFailure: (error) => this.#failed(error),
+    });
   }
 
   /**
@@ -97,6 +120,7 @@ export class Ruleset {
     this.#phase = "stopped";
     this.#unschedule();
     this.#verification?.();
+    this.#abandon();
   }
 
   /**
@@ -104,24 +128,57 @@ export class Ruleset {
    *
    * It is committed with what else changes in the same turn of the event loop or, in a burst, within `minSyncPeriod`;
    * if `isUrgent`, without that wait.
+   *
+   * @throws RangeError for a set that neither the schema has nor anybody provides; nothing has changed then
    */
   claim(owner: string, claims: readonly Claim[], isUrgent = false): void {
+    for (const { table, set } of claims) {
+      if (!this.#desired.hasSet(table, set) && this.#objects.set(tableKey(table), set) === undefined) {
+        throw new RangeError(`${owner} claims elements of ${tableKey(table)} ${set}, which nobody provides`);
+      }
+    }
     const places = this.#desired.replace(owner, claims);
-    if (places.length > 0) this.#pendingSince ??= this.#options.clock.now();
     // The start compares everything.
-    if (this.#phase !== "stopped") for (const place of places) this.#mark(place);
-    // After a failure the time of the next try is set, and a change does not hasten it.
-    if (this.#dirty.size > 0 && this.#phase === "synced") this.#schedule(isUrgent ? 0 : this.#wait());
+    if (this.#phase !== "stopped") for (const place of places) this.#writer.pending.markElement(place);
+    this.#changed(places.length, isUrgent);
   }
 
   /**
-   * Commits what is pending now.
+   * Sets what sets and chains an owner provides, all in one table; empty lists take all of it away. Objects of one name
+   * are one object, which stays until the last who provides it lets go.
+   *
+   * It is committed as a claim is, with what is claimed in the same turn. Whoever takes a set away takes away the claims
+   * of its elements, and of elements that jump to a chain he takes away, before the next commit, which else fails.
+   *
+   * @throws RangeError as {@link DesiredObjects.replace}; nothing has changed then
+   */
+  provide(owner: string, objects: ProvidedObjects, isUrgent = false): void {
+    const places = this.#objects.replace(owner, objects);
+    if (this.#phase !== "stopped") for (const place of places) this.#writer.pending.markObject(place);
+    this.#changed(places.length, isUrgent);
+  }
+
+  /**
+   * Commits what is pending now: all of it, though it be a great deal, or the rest of it when slices are under way.
    *
    * @returns whether the kernel has all that is desired; if not, it is tried again by itself
    */
   flush(): boolean {
-    if (this.#phase !== "stopped") this.#commit();
+    if (this.#phase !== "stopped") this.#commit(true);
     return this.#isSynced();
+  }
+
+  /**
+   * As {@link flush}, but what is pending may come in slices with turns of the event loop in between; with little, it is
+   * committed at once.
+   *
+   * @returns settles with whether the kernel has all that is desired now
+   */
+  inForce(): Promise<boolean> {
+    if (this.#phase !== "stopped") this.#commit();
+    const isUnderWay = this.#isBuilding || this.#reading !== undefined;
+    if (this.#isSynced() || !isUnderWay) return Promise.resolve(this.#isSynced());
+    return new Promise((resolve) => this.#waiting.push(resolve));
   }
 
   /** Has somebody told, right after it, that the kernel has all that is desired. He may only make a note of it. */
@@ -132,28 +189,22 @@ export class Ruleset {
   /** Deletes elements of a set that rules have written, at once. @returns, @throws as {@link deleteWritten} */
   deleteWritten(reference: TableReference, name: string, isMeant: (element: Element) => boolean): number {
     const table = this.tableNamed(reference.family, reference.name);
-    const set = table?.sets.find((definition) => definition.name === name);
+    const set = table && this.#objects.set(tableKey(table), name);
     if (table === undefined || set === undefined || this.#phase === "stopped") return 0;
     const { kernel } = this.#options;
     return deleteWritten({ kernel, commit: (changes) => this.#send(changes), table, set }, isMeant);
   }
 
   /**
-   * Puts right what somebody else changed. Called when the kernel tells of a change, and periodically.
+   * Puts right what somebody else changed. Called when the kernel tells of a change, and periodically. A large table is
+   * looked through bit by bit.
    *
    * @param tables the tables the change was about; all when unknown
    */
   verify(tables: readonly Table[] = this.#options.tables): void {
-    if (this.#phase !== "synced") return;
-    try {
-      // What is pending would look like somebody else's doing.
-      this.#commitDirty();
-      const generation = this.#options.kernel.generation();
-      for (const table of tables) this.#verifyTable(table);
-      this.#generation = generation;
-    } catch (error) {
-      this.#failed(error);
-    }
+    if (this.#phase !== "read") return;
+    if (!this.#isBuilding) this.#commit();
+    if (this.#phase === "read") this.#search.look(tables);
   }
 
   /** Our tables. */
@@ -170,7 +221,7 @@ export class Ruleset {
     return {
       isSynced: this.#isSynced(),
       elements: this.#desired.size,
-      pending: this.#phase === "stopped" ? this.#desired.size : this.#countDirty(),
+      pending: this.#phase === "stopped" ? this.#desired.size + this.#objects.providedCount : this.#writer.pending.size,
       pendingSince: this.#pendingSince,
       ...this.#counts,
       lastError: this.#lastError,
@@ -178,19 +229,13 @@ export class Ruleset {
   }
 
   #isSynced(): boolean {
-    return this.#phase === "synced" && this.#dirty.size === 0;
+    return this.#phase === "read" && this.#writer.pending.isEmpty;
   }
 
-  #countDirty(): number {
-    return [...this.#dirty.values()].flatMap((sets) => [...sets.values()]).reduce((sum, keys) => sum + keys.size, 0);
-  }
-
-  #mark({ table, set, key }: ElementPlace): void {
-    const sets = this.#dirty.get(table) ?? new Map<string, Set<string>>();
-    this.#dirty.set(table, sets);
-    const keys = sets.get(set) ?? new Set<string>();
-    sets.set(set, keys);
-    keys.add(key);
+  #changed(count: number, isUrgent: boolean): void {
+    if (count > 0) this.#pendingSince ??= this.#options.clock.now();
+    // After a failure the time of the next try is set, and a change does not hasten it.
+    if (this.#phase === "read" && !this.#writer.pending.isEmpty) this.#schedule(isUrgent ? 0 : this.#wait());
   }
 
   #wait(): number {
@@ -211,13 +256,12 @@ export class Ruleset {
     this.#timer = undefined;
   }
 
-  #commit(): void {
+  /** @param isAtOnce slices follow each other without a turn of the event loop */
+  #commit(isAtOnce = false): void {
     this.#unschedule();
     try {
-      if (this.#phase === "unread") this.#commitAll();
-      else this.#commitDirty();
-      this.#retry = FIRST_RETRY;
-      this.#lastError = undefined;
+      if (this.#phase === "unread" && !this.#readOn(isAtOnce)) return this.#schedule(0);
+      this.#commitPending(isAtOnce);
     } catch (error) {
       this.#failed(error);
     }
@@ -234,154 +278,84 @@ export class Ruleset {
       retryMilliseconds: this.#retry,
     });
     this.#phase = "unread";
+    this.#abandon();
     this.#unschedule();
     this.#schedule(this.#retry);
     this.#retry = Math.min(2 * this.#retry, LAST_RETRY);
   }
 
-  #commitDirty(): void {
-    const differences: SetDifference[] = [];
-    for (const table of this.#options.tables) {
-      for (const [name, keys] of this.#dirty.get(tableKey(table)) ?? []) {
-        const set = table.sets.find((definition) => definition.name === name);
-        if (set === undefined) throw new Error(`claim for ${tableKey(table)} ${name}, which the schema does not have`);
-        const wanted = { get: (key: string) => this.#desired.element({ table: tableKey(table), set: name, key }) };
-        differences.push(setDifference(table, set, this.#mirror.elements(table, name), wanted, keys));
-      }
+  #commitPending(isAtOnce: boolean): void {
+    for (;;) {
+      const { isLast, isCommitted, differences } = this.#writer.commitNext(SLICE_WORK);
+      if (isCommitted) this.#lastCommit = this.#options.clock.now();
+      if (isCommitted) this.#counts.commits++;
+      for (const difference of differences) this.#differences.push(difference);
+      this.#isBuilding = !isLast;
+      if (isLast) return this.#committed();
+      if (!isAtOnce) return this.#schedule(0);
     }
-    this.#write(changesOf(differences));
-    for (const difference of differences) this.#mirror.apply(difference);
-    this.#dirty.clear();
-    this.#tell({ isWhole: false, differences });
   }
 
-  #tell(commit: Commit): void {
+  #committed(): void {
+    this.#retry = FIRST_RETRY;
+    this.#lastError = undefined;
     this.#pendingSince = undefined;
+    const commit = { isWhole: this.#isWhole, differences: this.#differences };
+    this.#differences = [];
+    this.#isWhole = false;
     for (const follower of this.#followers) follower(commit);
+    this.#answer(true);
   }
 
-  /** Brings all tables in order: at the start, and after a failure, when only the kernel knows what it has. */
-  #commitAll(): void {
-    const changes: Change[] = [];
-    const all: SetDifference[] = [];
-    const after: (() => void)[] = [];
-    const mirror = new Mirror();
-    this.#generation = this.#options.kernel.generation();
-    for (const table of this.#options.tables) {
-      const state = this.#options.kernel.table(table);
-      const known = this.#known.get(tableKey(table));
-      const problems = state === undefined ? ["missing"] : staticDifferences(table, state, known);
-      if (state !== undefined && problems.length === 0) {
-        readInto(mirror, this.#options.kernel, table);
-        const differences = this.#wholeDifferences(table, mirror);
-        // Rules that we wrote in this process are compared by the verification; those we find are written anew.
-        if (known === undefined) changes.push(...adoptTable(table));
-        changes.push(...changesOf(differences));
-        all.push(...differences);
-        after.push(() => {
-          for (const difference of differences) mirror.apply(difference);
-        });
-      } else {
-        changes.push(...this.#replacement(table, state));
-        after.push(() => this.#loadDesired(table, mirror));
-        this.#options.logger.info("a table is written as a whole", { table: tableKey(table), because: problems[0] });
-        this.#counts.replacements++;
-      }
+  #answer(isInForce: boolean): void {
+    const waiting = this.#waiting;
+    this.#waiting = [];
+    for (const answer of waiting) answer(isInForce);
+  }
+
+  /**
+   * Reads all tables: at the start, and after a failure, when only the kernel knows what it has.
+   *
+   * @returns whether that is done
+   */
+  #readOn(isAtOnce: boolean): boolean {
+    if (this.#reading === undefined) {
+      this.#writer.forget();
+      this.#differences = [];
+      this.#isWhole = true;
+      this.#reading = this.#writer.read(this.#options.tables);
     }
-    this.#write(changes);
-    for (const action of after) action();
-    this.#mirror = mirror;
-    this.#dirty.clear();
-    for (const table of this.#options.tables) this.#learn(table);
-    this.#phase = "synced";
-    this.#tell({ isWhole: true, differences: all });
+    const found = readOn(this.#reading, isAtOnce ? Infinity : READ_WORK);
+    if (found === undefined) return false;
+    this.#reading = undefined;
+    this.#phase = "read";
+    this.#counts.replacements += logReplacements(this.#options.logger, found);
+    return true;
   }
 
-  #loadDesired(table: Table, mirror: Mirror): void {
-    for (const set of table.sets) {
-      if (!isWrittenByRules(set)) mirror.loadByKey(table, set.name, this.#desired.elements(table, set.name));
-    }
+  #abandon(): void {
+    this.#reading = undefined;
+    this.#isBuilding = false;
+    this.#search.stop();
+    this.#answer(false);
   }
 
-  #wholeDifferences(table: Table, present: Mirror): readonly SetDifference[] {
-    return table.sets
-      .filter((set) => !isWrittenByRules(set))
-      .map((set) => {
-        const wanted = this.#desired.elements(table, set.name);
-        const here = present.elements(table, set.name);
-        return setDifference(table, set, here, wanted, new Set([...here.keys(), ...wanted.keys()]));
-      });
+  /** Commits what was found wrong. */
+  #repair(): void {
+    this.#isWhole = true;
+    this.#pendingSince ??= this.#options.clock.now();
+    if (!this.#isBuilding) this.#commit();
   }
 
-  /** Replaces a table, keeping what rules had written into sets of the same name and shape. */
-  #replacement(table: Table, state: TableState | undefined): readonly Change[] {
-    if (state !== undefined && !isOurs(state.comment)) {
-      this.#options.logger.warn("a table of our name had no version of ours and is replaced", {
-        table: tableKey(table),
-      });
-    }
-    const elements = new Map<string, readonly Element[]>();
-    for (const set of table.sets) {
-      const old = state?.sets.get(set.name);
-      if (!isWrittenByRules(set)) elements.set(set.name, [...this.#desired.elements(table, set.name).values()]);
-      else if (old !== undefined && setDifferences(table, set, old).length === 0) {
-        elements.set(set.name, this.#options.kernel.elements(table, set));
-      }
-    }
-    return replaceTable(table, state !== undefined, elements);
-  }
-
-  #write(changes: readonly Change[]): void {
-    if (changes.length === 0) return;
-    this.#lastCommit = this.#options.clock.now();
-    this.#send(changes);
+  #countRepairs(found: readonly TableFindings[]): void {
+    const { repairs, replacements } = logRepairs(this.#options.logger, found);
+    this.#counts.repairs += repairs;
+    this.#counts.replacements += replacements;
   }
 
   #send(changes: readonly Change[]): void {
-    const { kernel } = this.#options;
-    kernel.commit(changes);
+    this.#writer.send(changes);
     this.#counts.commits++;
-    const generation = kernel.generation();
-    // Any other step than by one means that somebody else committed meanwhile: the next verification looks.
-    if (generation === this.#generation + 1) this.#generation = generation;
-  }
-
-  #learn(table: Table): void {
-    const state = this.#options.kernel.table(table);
-    if (state !== undefined) this.#known.set(tableKey(table), knownRules(state));
-  }
-
-  #verifyTable(table: Table): void {
-    const { kernel, logger } = this.#options;
-    const state = kernel.table(table);
-    const problems =
-      state === undefined ? ["missing"] : staticDifferences(table, state, this.#known.get(tableKey(table)));
-    if (problems.length > 0) {
-      logger.warn("somebody changed a table of ours; it is written anew", {
-        table: tableKey(table),
-        found: problems.slice(0, 3).join("; "),
-      });
-      this.#write(this.#replacement(table, state));
-      this.#loadDesired(table, this.#mirror);
-      this.#learn(table);
-      this.#counts.repairs += problems.length;
-      this.#counts.replacements++;
-      this.#tell({ isWhole: true, differences: [] });
-      return;
-    }
-    readInto(this.#mirror, kernel, table);
-    const differences = this.#wholeDifferences(table, this.#mirror).filter(
-      (one) => one.deleted.length + one.added.length > 0,
-    );
-    if (differences.length === 0) return;
-    logger.warn("somebody changed elements of ours; they are put right", {
-      table: tableKey(table),
-      sets: differences.map(({ set }) => set.name).join(", "),
-    });
-    this.#write(changesOf(differences));
-    for (const difference of differences) this.#mirror.apply(difference);
-    this.#counts.repairs += countOf(differences);
-    this.#tell({ isWhole: true, differences });
   }
 
   #verifyLater(): void {
@@ -389,7 +363,7 @@ export class Ruleset {
     this.#verification = clock.after(syncPeriod, () => {
       let hasChanged = true;
       try {
-        hasChanged = kernel.generation() !== this.#generation;
+        hasChanged = kernel.generation() !== this.#writer.generation;
       } catch (error) {
         this.#failed(error);
       }

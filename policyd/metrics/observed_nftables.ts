@@ -9,16 +9,21 @@ export interface CommitObserver {
   committed(changes: readonly Change[], seconds: number): void;
 }
 
-/** The same tables, with an observer of what is written. */
-export function observed(kernel: Nftables, observer: CommitObserver): Nftables {
+/** The same tables, with observers of what is written. */
+export function observed(kernel: Nftables, ...observers: readonly CommitObserver[]): Nftables {
   return Object.freeze({
     commit: (changes: readonly Change[]) => {
-      observer.before(changes);
+      for (const observer of observers) observer.before(changes);
       const start = performance.now();
       kernel.commit(changes);
-      observer.committed(changes, (performance.now() - start) / 1000);
+      const seconds = (performance.now() - start) / 1000;
+      for (const observer of observers) observer.committed(changes, seconds);
     },
     table: kernel.table.bind(kernel),
+    head: kernel.head.bind(kernel),
+    chains: kernel.chains.bind(kernel),
+    sets: kernel.sets.bind(kernel),
+    rulesOf: kernel.rulesOf.bind(kernel),
     elements: kernel.elements.bind(kernel),
     generation: kernel.generation.bind(kernel),
     close: kernel.close.bind(kernel),

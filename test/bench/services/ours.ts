@@ -60,6 +60,10 @@ export class Ours implements Disposable {
         socket.commit(changes);
       },
       table: (reference) => socket.table(reference),
+      head: (reference) => socket.head(reference),
+      chains: (reference) => socket.chains(reference),
+      sets: (reference) => socket.sets(reference),
+      rulesOf: (reference, chain) => socket.rulesOf(reference, chain),
       elements: (reference, set) => socket.elements(reference, set),
       generation: () => socket.generation(),
       close: () => socket.close(),

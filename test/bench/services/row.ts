@@ -1,7 +1,7 @@
 import type { Estimate, Pair } from "../statistics.ts";
 import { estimateRatio, median } from "../statistics.ts";
 
-export type Unit = "ms" | "µs" | "MB" | "%" | "elements";
+export type Unit = "ms" | "µs" | "MB" | "%" | "elements" | "Gbit/s" | "kpackets/s";
 
 /** One finding of the benchmark of Services. */
 export interface ServicesRow {
@@ -22,8 +22,11 @@ export interface ServicesRow {
   readonly values: readonly number[] | readonly Pair[];
 }
 
-/** A goal for a comparison: so many times faster, or at most such a ratio. */
-export type ComparedGoal = { readonly timesFaster: number } | { readonly ratioAtMost: number };
+/** A goal for a comparison: so many times faster, or at most or at least such a ratio. */
+export type ComparedGoal =
+  | { readonly timesFaster: number }
+  | { readonly ratioAtMost: number }
+  | { readonly ratioAtLeast: number };
 
 /** A row of pairs, ours and another's. */
 export function compared(
@@ -47,6 +50,7 @@ export function compared(
 }
 
 function judged(estimate: Estimate, goal: ComparedGoal): Pick<ServicesRow, "goal" | "isReached"> {
+  if ("ratioAtLeast" in goal) return { goal: `≥ ${goal.ratioAtLeast} ×`, isReached: estimate.low >= goal.ratioAtLeast };
   if ("ratioAtMost" in goal) return { goal: `≤ ${goal.ratioAtMost} ×`, isReached: estimate.high <= goal.ratioAtMost };
   return { goal: `≥ ${goal.timesFaster} × faster`, isReached: estimate.high <= 1 / goal.timesFaster };
 }

@@ -1,17 +1,38 @@
 import { keyText } from "../../../kernel/nftables/element.ts";
-import type { Table } from "../../../kernel/nftables/object.ts";
+import type { SetDefinition, Table } from "../../../kernel/nftables/object.ts";
 import type { Nftables } from "../../../kernel/nftables/socket.ts";
 import { formatTable } from "../../../kernel/nftables/text.ts";
-import { knownRules, staticDifferences } from "../../../policyd/dataplane/static_difference.ts";
+import { rulesText } from "../../../policyd/dataplane/known_rules.ts";
 
-/** What the kernel has of a table: its elements, its rules, and in what it is not as defined; one text to compare. */
-export function contentOf(kernel: Nftables, table: Table): string {
-  const elements = table.sets.map(
-    (set) =>
-      [set.name, kernel.elements(table, set).toSorted((a, b) => (keyText(a.key) < keyText(b.key) ? -1 : 1))] as const,
-  );
+/**
+ * What the kernel has of a table: its head, its sets with their elements and its chains with their rules, whatever their
+ * order; one text to compare.
+ *
+ * @param provided sets that are there beside those of the table
+ */
+export function contentOf(kernel: Nftables, table: Table, provided: readonly SetDefinition[] = []): string {
+  const elements = table.sets.map((set) => [set.name, sorted(kernel, table, set)] as const);
   const state = kernel.table(table);
   if (state === undefined) return "missing";
-  const rules = [...knownRules(state)].map(([chain, text]) => `${chain}: ${text}`);
-  return [formatTable(table, new Map(elements)), ...rules, ...staticDifferences(table, state, undefined)].join("\n");
+  const further = provided
+    .filter(({ name }) => state.sets.has(name))
+    .flatMap((set) => sorted(kernel, table, set).map((element) => `${set.name}: ${plainText(element)}`));
+  const sets = [...state.sets].map(([name, { handle: _handle, id: _id, ...set }]) => `${name}: ${plainText(set)}`);
+  const chains = [...state.chains].map(([name, { attributes, rules }]) => {
+    const { handle: _handle, ...chain } = attributes;
+    return `${name}: ${plainText(chain)}\n${rulesText(rules)}`;
+  });
+  const head = `${state.comment} ${state.flags & PERSIST}`;
+  return [formatTable(table, new Map(elements)), head, ...further, ...sets.sort(), ...chains.sort()].join("\n");
+}
+
+/** Of a table's flags, the one that does not depend on whether its owner still runs. */
+const PERSIST = 4;
+
+function sorted(kernel: Nftables, table: Table, set: SetDefinition): ReturnType<Nftables["elements"]> {
+  return kernel.elements(table, set).toSorted((a, b) => (keyText(a.key) < keyText(b.key) ? -1 : 1));
+}
+
+function plainText(value: unknown): string {
+  return JSON.stringify(value, (_key, part: unknown) => (typeof part === "bigint" ? String(part) : part));
 }

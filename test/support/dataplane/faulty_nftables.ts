@@ -1,7 +1,7 @@
 import type { Change } from "../../../kernel/nftables/change.ts";
 import type { Element, SetDefinition, TableReference } from "../../../kernel/nftables/object.ts";
 import type { Nftables } from "../../../kernel/nftables/socket.ts";
-import type { TableState } from "../../../kernel/nftables/state.ts";
+import type { ChainState, RuleState, SetState, TableHead, TableState } from "../../../kernel/nftables/state.ts";
 
 /** How often what goes wrong, from 0 to 1. */
 export interface FaultRates {
@@ -44,6 +44,26 @@ export class FaultyNftables implements Nftables {
   table(reference: TableReference): TableState | undefined {
     this.#mayFail();
     return this.#kernel.table(reference);
+  }
+
+  head(reference: TableReference): TableHead | undefined {
+    this.#mayFail();
+    return this.#kernel.head(reference);
+  }
+
+  chains(reference: TableReference): readonly ChainState["attributes"][] {
+    this.#mayFail();
+    return this.#kernel.chains(reference);
+  }
+
+  sets(reference: TableReference): readonly SetState[] {
+    this.#mayFail();
+    return this.#kernel.sets(reference);
+  }
+
+  rulesOf(reference: TableReference, chain: string): readonly RuleState[] {
+    this.#mayFail();
+    return this.#kernel.rulesOf(reference, chain);
   }
 
   elements(reference: TableReference, set: SetDefinition): readonly Element[] {

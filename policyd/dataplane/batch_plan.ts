@@ -1,0 +1,162 @@
+import type { Chain, SetDefinition, Table } from "../../kernel/nftables/object.ts";
+import type { TableBatch } from "./batch.ts";
+import { emptyBatch } from "./batch.ts";
+import type { TableKey } from "./claim.ts";
+import { tableKey } from "./claim.ts";
+import type { DesiredElements } from "./desired_elements.ts";
+import type { DesiredObjects } from "./desired_objects.ts";
+import type { SetDifference } from "./difference.ts";
+import { setDifference } from "./difference.ts";
+import type { Mirror, MirroredTable } from "./mirror.ts";
+import type { Pending, TablePending } from "./pending.ts";
+import { preparation, preparationWork } from "./preparation.ts";
+import { checkUnclaimed, removal, removalWork } from "./removal.ts";
+import { Room } from "./room.ts";
+import { isWrittenByRules } from "./schema.ts";
+
+/** What the next batch is made from. */
+export interface PlanSources {
+  readonly tables: readonly Table[];
+  readonly objects: DesiredObjects;
+  readonly elements: DesiredElements;
+  readonly mirror: Mirror;
+  readonly pending: Pending;
+}
+
+/** The same for one table. */
+export interface TableSources {
+  readonly table: Table;
+  readonly key: TableKey;
+  readonly objects: DesiredObjects;
+  readonly elements: DesiredElements;
+  readonly mirror: MirroredTable;
+  readonly pending: TablePending;
+}
+
+/** One transaction on the way to what is desired. */
+export interface Batch {
+  readonly tables: readonly TableBatch[];
+  /** Behind it, the kernel has all that is desired. */
+  readonly isLast: boolean;
+}
+
+/**
+ * The next batch: all that is pending, or a slice of it.
+ *
+ * The kernel works on a batch as long as the caller waits. When more than `limit` is pending, what nobody refers to yet
+ * comes in slices before the batch that puts all in force, and what nobody refers to any more goes in slices after it.
+ *
+ * @param limit the work of a slice: a set, a chain and a rule are 1 each, and so are 16 elements and 8 objects that go
+ * @throws Error when a set goes of which somebody claims elements
+ */
+export function nextBatch(sources: PlanSources, limit: number): Batch {
+  const tables = tablesToChange(sources);
+  const work = tables.reduce((sum, table) => sum + preparationWork(table, limit), 0);
+  if (work > limit) {
+    const room = new Room(limit);
+    return { tables: tables.map((table) => preparation(table, room)), isLast: false };
+  }
+  const going = tables.reduce((sum, table) => sum + removalWork(table, limit), 0);
+  if (going <= limit) return { tables: tables.map((table) => inForce(table, true)), isLast: true };
+  if (!tables.every(isAllInForce)) return { tables: tables.map((table) => inForce(table, false)), isLast: false };
+  const room = new Room(limit);
+  return { tables: tables.map((table) => removal(table, room)), isLast: false };
+}
+
+function tablesToChange({
+  tables,
+  objects,
+  elements,
+  mirror: mirrors,
+  pending: allPending,
+}: PlanSources): TableSources[] {
+  const found: TableSources[] = [];
+  for (const table of tables) {
+    const key = tableKey(table);
+    const mirror = mirrors.table(key);
+    const pending = allPending.table(key);
+    const isPending = pending.elements.size + pending.sets.size + pending.chains.size > 0;
+    if (isPending || mirror.state !== "ours") found.push({ table, key, objects, elements, mirror, pending });
+  }
+  return found;
+}
+
+/** Whether nothing but objects that have to go is pending. */
+function isAllInForce({ key, objects, mirror, pending }: TableSources): boolean {
+  if (mirror.state !== "ours" || pending.elements.size > 0) return false;
+  for (const name of pending.sets) if (objects.set(key, name) !== undefined) return false;
+  for (const name of pending.chains) if (objects.chain(key, name) !== undefined) return false;
+  return true;
+}
+
+function inForce(sources: TableSources, withRemoval: boolean): TableBatch {
+  const { table, key, objects, mirror, pending } = sources;
+  if (mirror.state === "ours" && pending.sets.size + pending.chains.size === 0) {
+    return {
+      ...emptyBatch(table),
+      isInForce: true,
+      differences: elementDifferences(sources),
+      compared: pending.elements,
+    };
+  }
+  const addedSets: SetDefinition[] = [];
+  for (const name of pending.sets) {
+    const set = objects.set(key, name);
+    if (set !== undefined && !mirror.sets.has(name)) addedSets.push(set);
+  }
+  const addedChains: Chain[] = [];
+  const writtenChains: Chain[] = [];
+  const flushedChains: string[] = [];
+  for (const name of pending.chains) {
+    const chain = objects.chain(key, name);
+    const state = mirror.chains.get(name);
+    if (chain === undefined || state === "ours") continue;
+    if (state === undefined) addedChains.push(chain);
+    if (state === "unsure") flushedChains.push(name);
+    writtenChains.push(chain);
+  }
+  const removed = withRemoval ? removal(sources, new Room(Infinity)) : emptyBatch(table);
+  return {
+    ...removed,
+    isInForce: true,
+    isWhole: mirror.state === "unfit" || mirror.state === "absent",
+    isReplaced: mirror.state === "unfit",
+    isAdded: mirror.state !== "ours",
+    addedSets,
+    addedChains,
+    flushedChains: [...flushedChains, ...removed.flushedChains],
+    writtenChains,
+    differences: [...elementDifferences(sources), ...addedSets.flatMap((set) => allElements(sources, set))],
+    compared: pending.elements,
+    kept: mirror.kept.size === 0 ? [] : keptElements(sources),
+  };
+}
+
+/** What differs in sets that are there. */
+function elementDifferences(sources: TableSources): readonly SetDifference[] {
+  const { table, key, objects, elements, mirror, pending } = sources;
+  const differences: SetDifference[] = [];
+  for (const [name, keys] of pending.elements) {
+    const set = objects.set(key, name);
+    if (set === undefined) {
+      checkUnclaimed(sources, name);
+      continue;
+    }
+    const present = mirror.sets.get(name);
+    if (isWrittenByRules(set) || present === undefined) continue;
+    differences.push(setDifference(table, set, present.elements, elements.in(key, name), keys));
+  }
+  return differences;
+}
+
+function allElements({ table, elements }: TableSources, set: SetDefinition): readonly SetDifference[] {
+  const added = isWrittenByRules(set) ? [] : [...elements.elements(table, set.name).values()];
+  return added.length === 0 ? [] : [{ table, set, deleted: [], added }];
+}
+
+function keptElements({ key, objects, mirror }: TableSources): TableBatch["kept"] {
+  return [...mirror.kept].flatMap(([name, elements]) => {
+    const set = objects.set(key, name);
+    return set === undefined ? [] : [{ set, elements }];
+  });
+}

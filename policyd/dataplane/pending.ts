@@ -1,0 +1,96 @@
+import type { TableBatch } from "./batch.ts";
+import type { PlanSources } from "./batch_plan.ts";
+import type { TableKey } from "./claim.ts";
+import { tableKey } from "./claim.ts";
+import type { ElementPlace } from "./desired_elements.ts";
+import type { ObjectPlace } from "./desired_objects.ts";
+
+/** What of one table is to be compared and put in force, by names and keys. */
+export interface TablePending {
+  readonly sets: Set<string>;
+  readonly chains: Set<string>;
+  /** Keys of elements by set. */
+  readonly elements: Map<string, Set<string>>;
+}
+
+/** Whatever may differ between what is desired and what the kernel has. */
+export class Pending {
+  readonly #tables = new Map<TableKey, TablePending>();
+
+  /** What is pending of a table; it may be changed. */
+  table(key: TableKey): TablePending {
+    let pending = this.#tables.get(key);
+    if (pending === undefined) this.#tables.set(key, (pending = newTable()));
+    return pending;
+  }
+
+  markElement({ table, set, key }: ElementPlace): void {
+    const { elements } = this.table(table);
+    const keys = elements.get(set);
+    if (keys === undefined) elements.set(set, new Set([key]));
+    else keys.add(key);
+  }
+
+  markObject({ table, kind, name }: ObjectPlace): void {
+    const pending = this.table(table);
+    (kind === "set" ? pending.sets : pending.chains).add(name);
+  }
+
+  /** Has a table's pending changes be these. */
+  load(key: TableKey, pending: TablePending): void {
+    this.#tables.set(key, pending);
+  }
+
+  clear(): void {
+    for (const { sets, chains, elements } of this.#tables.values()) {
+      sets.clear();
+      chains.clear();
+      elements.clear();
+    }
+  }
+
+  get isEmpty(): boolean {
+    for (const { sets, chains, elements } of this.#tables.values()) {
+      if (sets.size + chains.size + elements.size > 0) return false;
+    }
+    return true;
+  }
+
+  /** The number of objects and of elements. */
+  get size(): number {
+    let size = 0;
+    for (const { sets, chains, elements } of this.#tables.values()) {
+      size += sets.size + chains.size;
+      for (const keys of elements.values()) size += keys.size;
+    }
+    return size;
+  }
+}
+
+/** Forgets what a batch has settled, which was not the last. */
+export function settle(batch: TableBatch, { objects, pending }: PlanSources): void {
+  const key = tableKey(batch.table);
+  const { sets, chains, elements } = pending.table(key);
+  for (const { name } of [...batch.addedSets, ...batch.deletedSets]) sets.delete(name);
+  for (const name of [...batch.writtenChains.map((chain) => chain.name), ...batch.deletedChains]) chains.delete(name);
+  if (batch.isInForce) {
+    // Nothing is left but what has to go.
+    for (const name of sets) if (objects.set(key, name) !== undefined) sets.delete(name);
+    for (const name of chains) if (objects.chain(key, name) !== undefined) chains.delete(name);
+    elements.clear();
+  } else {
+    settleElements(elements, batch.compared);
+  }
+}
+
+function settleElements(elements: Map<string, Set<string>>, compared: ReadonlyMap<string, Iterable<string>>): void {
+  for (const [set, done] of compared) {
+    const keys = elements.get(set);
+    if (done !== keys) for (const one of done) keys?.delete(one);
+    if (done === keys || keys?.size === 0) elements.delete(set);
+  }
+}
+
+function newTable(): TablePending {
+  return { sets: new Set(), chains: new Set(), elements: new Map() };
+}

@@ -1,0 +1,114 @@
+import type { Chain, SetDefinition } from "../../kernel/nftables/object.ts";
+import type { TableBatch } from "./batch.ts";
+import { emptyBatch } from "./batch.ts";
+import type { TableSources } from "./batch_plan.ts";
+import type { SetDifference } from "./difference.ts";
+import { setDifference } from "./difference.ts";
+import { NO_ELEMENTS } from "./mirror.ts";
+import type { Room } from "./room.ts";
+import { elementsWork } from "./room.ts";
+import { isWrittenByRules } from "./schema.ts";
+
+/**
+ * How much is pending of a table that nobody refers to: it can come before what refers to it.
+ *
+ * @param enough it is not counted further than this
+ */
+export function preparationWork(sources: TableSources, enough: number): number {
+  const { pending, mirror } = sources;
+  // The table that is there has the name, so the other one comes as a whole.
+  if (mirror.state === "unfit" || pending.sets.size + pending.chains.size + mirror.unused.size === 0) return 0;
+  let work = 0;
+  const added = new Set<string>();
+  for (const { name } of newSets(sources)) {
+    added.add(name);
+    if (++work > enough) return work;
+  }
+  for (const { keys } of looseElements(sources, added)) {
+    work += elementsWork(keys.size);
+    if (work > enough) return work;
+  }
+  for (const { rules } of unwrittenChains(sources)) {
+    work += 1 + rules.length;
+    if (work > enough) return work;
+  }
+  return work;
+}
+
+/** A slice of what nobody refers to: sets with their elements, then chains without rules, then rules. */
+export function preparation(sources: TableSources, room: Room): TableBatch {
+  if (preparationWork(sources, 0) === 0) return emptyBatch(sources.table);
+  const { table, mirror } = sources;
+  // What the schema has may be named by rules that come; a base is what puts all in force.
+  const isAbsent = mirror.state === "absent";
+  const schemaSets = isAbsent ? table.sets : [];
+  const schemaChains = isAbsent ? table.chains.filter(({ base }) => base === undefined) : [];
+  const sets = [...room.fitting(newSets(sources), () => 1)];
+  const elements = elementsOf(sources, new Set(sets.map(({ name }) => name)), room);
+  const chains = [...room.fitting(newChains(sources), () => 1)];
+  const writtenChains = [...room.fitting(unwrittenChains(sources), ({ rules }) => rules.length)];
+  return {
+    ...emptyBatch(table),
+    isWhole: isAbsent,
+    isAdded: mirror.state !== "ours",
+    addedSets: [...schemaSets, ...sets],
+    addedChains: [...schemaChains, ...chains],
+    flushedChains: writtenChains.map(({ name }) => name).filter((name) => mirror.chains.get(name) === "unsure"),
+    writtenChains,
+    ...elements,
+  };
+}
+
+/** Sets that are provided and not there. */
+function* newSets({ key, objects, mirror, pending }: TableSources): Generator<SetDefinition> {
+  for (const name of pending.sets) {
+    if (mirror.sets.has(name) || !objects.isProvided({ table: key, kind: "set", name })) continue;
+    const set = objects.set(key, name);
+    if (set !== undefined) yield set;
+  }
+}
+
+/** Provided chains without the rules they should have; those of one in force stay what they are when written anew. */
+function* unwrittenChains({ key, objects, mirror, pending }: TableSources): Generator<Chain> {
+  for (const name of pending.chains) {
+    if (mirror.chains.get(name) === "ours" || !objects.isProvided({ table: key, kind: "chain", name })) continue;
+    const chain = objects.chain(key, name);
+    if (chain !== undefined) yield chain;
+  }
+}
+
+/** Provided chains that are not there. */
+function* newChains(sources: TableSources): Generator<Chain> {
+  for (const chain of unwrittenChains(sources)) if (!sources.mirror.chains.has(chain.name)) yield chain;
+}
+
+/** What is pending of sets that nobody refers to, but for elements that jump to chains and so refer themselves. */
+function* looseElements(
+  { key, objects, mirror, pending }: TableSources,
+  added: ReadonlySet<string>,
+): Generator<{ readonly set: SetDefinition; readonly keys: ReadonlySet<string> }> {
+  for (const [name, keys] of pending.elements) {
+    if (!mirror.unused.has(name) && !added.has(name)) continue;
+    const set = objects.set(key, name);
+    if (set === undefined || set.data === "verdict" || isWrittenByRules(set)) continue;
+    yield { set, keys };
+  }
+}
+
+function elementsOf(
+  sources: TableSources,
+  added: ReadonlySet<string>,
+  room: Room,
+): Pick<TableBatch, "differences" | "compared"> {
+  const { table, key, elements, mirror } = sources;
+  const differences: SetDifference[] = [];
+  const compared = new Map<string, Iterable<string>>();
+  for (const { set, keys } of looseElements(sources, added)) {
+    const some = room.takeElements(keys);
+    if (some === undefined) break;
+    const present = mirror.sets.get(set.name)?.elements ?? NO_ELEMENTS;
+    differences.push(setDifference(table, set, present, elements.in(key, set.name), some));
+    compared.set(set.name, some);
+  }
+  return { differences, compared };
+}

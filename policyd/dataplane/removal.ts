@@ -1,0 +1,72 @@
+import type { SetName } from "../../kernel/nftables/change.ts";
+import type { TableBatch } from "./batch.ts";
+import { emptyBatch } from "./batch.ts";
+import type { TableSources } from "./batch_plan.ts";
+import type { MirroredSet } from "./mirror.ts";
+import type { Room } from "./room.ts";
+import { removalsWork } from "./room.ts";
+
+/** How much of a table has to go. @param enough it is not counted further than this */
+export function removalWork(sources: TableSources, enough: number): number {
+  const { pending } = sources;
+  if (pending.sets.size + pending.chains.size === 0) return 0;
+  let count = 0;
+  for (const names of [goingSets(sources), goingChains(sources)]) {
+    for (const _ of names) if (removalsWork(++count) > enough) return removalsWork(count);
+  }
+  return removalsWork(count);
+}
+
+/**
+ * What has to go, as far as there is room: first the rules and the elements that name chains and sets, of all of them,
+ * then the chains, then the sets.
+ *
+ * @throws Error when somebody claims elements of a set that goes
+ */
+export function removal(sources: TableSources, room: Room): TableBatch {
+  const { table, mirror } = sources;
+  const fitting = (names: Iterable<string>): readonly string[] => [...room.fitting(names, () => removalsWork(1))];
+  return {
+    ...emptyBatch(table),
+    flushedChains: fitting(chainsWithRules(sources)),
+    flushedSets: fitting(namingMaps(sources)).map((name) => ({ name, data: "verdict" })),
+    deletedChains: fitting(goingChains(sources)),
+    deletedSets: fitting(goingSets(sources)).map((name) => ({ name, ...dataOf(mirror.sets.get(name)) })),
+  };
+}
+
+function* chainsWithRules(sources: TableSources): Generator<string> {
+  for (const name of goingChains(sources)) if (sources.mirror.chains.get(name) !== "empty") yield name;
+}
+
+/** Maps whose elements may jump to chains that go. */
+function* namingMaps(sources: TableSources): Generator<string> {
+  for (const name of goingSets(sources)) {
+    checkUnclaimed(sources, name);
+    const { data, isFlushed } = sources.mirror.sets.get(name) ?? {};
+    if (data === "verdict" && isFlushed !== true) yield name;
+  }
+}
+
+function dataOf(set: MirroredSet | undefined): Pick<SetName, "data"> {
+  return set?.data === undefined ? {} : { data: set.data };
+}
+
+/** @throws Error when there are claims of a set's elements */
+export function checkUnclaimed({ table, key, elements }: TableSources, set: string): void {
+  if (elements.hasSet(table, set)) {
+    throw new Error(`${key} ${set} is not provided any more; expected no claims of its elements`);
+  }
+}
+
+function* goingSets({ key, objects, mirror, pending }: TableSources): Generator<string> {
+  for (const name of pending.sets) {
+    if (mirror.sets.has(name) && objects.set(key, name) === undefined) yield name;
+  }
+}
+
+function* goingChains({ key, objects, mirror, pending }: TableSources): Generator<string> {
+  for (const name of pending.chains) {
+    if (mirror.chains.has(name) && objects.chain(key, name) === undefined) yield name;
+  }
+}

@@ -1,0 +1,198 @@
+import { keyText } from "../../kernel/nftables/element.ts";
+import type { Element, SetDefinition, Table } from "../../kernel/nftables/object.ts";
+import type { Nftables } from "../../kernel/nftables/socket.ts";
+import { isSameElement, tableKey } from "./claim.ts";
+import type { DesiredElements } from "./desired_elements.ts";
+import type { DesiredObjects } from "./desired_objects.ts";
+import type { KnownRules } from "./known_rules.ts";
+import { rulesText } from "./known_rules.ts";
+import type { Mirror, MirroredTable } from "./mirror.ts";
+import { emptyTable } from "./mirror.ts";
+import type { Pending, TablePending } from "./pending.ts";
+import { isWrittenByRules } from "./schema.ts";
+import type { ChainAttributes } from "./table_objects.ts";
+import { mark, markElements, takeChains, takeSets, takeTable } from "./table_objects.ts";
+import { chainDifferences, headDifferences, setDifferences } from "./static_difference.ts";
+
+export interface ReadingSources {
+  readonly kernel: Pick<Nftables, "head" | "chains" | "sets" | "rulesOf" | "elements">;
+  readonly objects: DesiredObjects;
+  readonly elements: DesiredElements;
+  readonly known: KnownRules;
+  /** Takes over what the kernel shows. */
+  readonly mirror: Mirror;
+  /** Is told of all that is not as it should be. */
+  readonly pending: Pending;
+}
+
+/** In what a table was not as it was taken to be. */
+export interface TableFindings {
+  readonly table: Table;
+  /** The table has to be written as a whole, since it is missing or unfit. */
+  readonly isWhole: boolean;
+  /** What is wrong with the table, its chains and its sets, in words. */
+  readonly problems: readonly string[];
+  /** The number of elements that are wrong, and the sets they are in. */
+  readonly wrongElements: number;
+  readonly wrongSets: readonly string[];
+  /** What the table that is there has as its comment. */
+  readonly comment: string | undefined;
+  readonly isPresent: boolean;
+}
+
+/** So many elements take as long to read as the rules of a chain. */
+const ELEMENTS_PER_UNIT = 64;
+/** And so many chains or sets to list. */
+const NAMES_PER_UNIT = 16;
+
+/**
+ * Reads a table and compares it with what is desired, piece by piece: what is found is taken over and what is wrong is
+ * pending at the end of each piece, so anything may be committed between two.
+ *
+ * A table with another version or other flags, and one with a set or a chain of our name and another shape, can only be
+ * replaced as a whole; objects that are missing, foreign or have other rules are put right one by one. The rules of a
+ * table that this process has not written are all written anew: they may have been changed in ways nobody can see.
+ *
+ * @returns the findings; it yields the work of each piece, a chain or a set being 1
+ * @throws NetlinkError, SyscallError when the kernel cannot be read
+ */
+export function* readTable(table: Table, sources: ReadingSources): Generator<number, TableFindings> {
+  const { kernel, objects, known } = sources;
+  const head = kernel.head(table);
+  if (head === undefined) return writeWhole(table, sources, emptyTable("absent"), ["missing"], undefined);
+  const chains = kernel.chains(table);
+  const unfit = [...headDifferences(table, head), ...unfitChains(table, chains, objects)];
+  const problems: string[] = [];
+  if (unfit.length === 0) {
+    const mirrored = takeTable(table, sources);
+    takeChains(tableKey(table), chains, sources, mirrored, problems);
+    yield chains.length / NAMES_PER_UNIT;
+    if (known.has(tableKey(table))) yield* readRules(table, chains, sources, mirrored, problems);
+    const found = yield* readSets(table, sources, mirrored, problems);
+    if ("wrongSets" in found)
+      return { table, isWhole: false, problems, ...found, comment: head.comment, isPresent: true };
+    unfit.push(...found.unfit);
+  }
+  return writeWhole(table, sources, emptyTable("unfit", written(table, sources)), unfit, head.comment);
+}
+
+/** Compares the rules of the chains that this process wrote. */
+function* readRules(
+  table: Table,
+  chains: readonly ChainAttributes[],
+  { kernel, known, pending }: ReadingSources,
+  mirrored: MirroredTable,
+  problems: string[],
+): Generator<number, void> {
+  const key = tableKey(table);
+  for (const { name = "" } of chains) {
+    if (mirrored.chains.get(name) !== "ours") continue;
+    const text = known.get(key, name);
+    if (text !== rulesText(kernel.rulesOf(table, name))) {
+      mirrored.chains.set(name, "unsure");
+      // Unknown is what was written while somebody else committed something: nobody can tell whose the rules are.
+      if (text === undefined) pending.table(key).chains.add(name);
+      else mark(pending.table(key).chains, name, `chain ${name}: other rules`, problems);
+    }
+    yield 1;
+  }
+}
+
+/** Compares sets and their elements. @returns why the table has to be replaced, or what is wrong with elements */
+function* readSets(
+  table: Table,
+  sources: ReadingSources,
+  mirrored: MirroredTable,
+  problems: string[],
+): Generator<number, { readonly unfit: readonly string[] } | Pick<TableFindings, "wrongElements" | "wrongSets">> {
+  const key = tableKey(table);
+  const sets = sources.kernel.sets(table);
+  takeSets(table, sets, sources, mirrored, problems);
+  yield sets.length / NAMES_PER_UNIT;
+  const wrongSets: string[] = [];
+  let wrongElements = 0;
+  for (const state of sets) {
+    const { name = "" } = state;
+    const set = sources.objects.set(key, name);
+    if (set === undefined || !mirrored.sets.has(name)) continue;
+    const unfit = setDifferences(table, set, state);
+    if (unfit.length > 0) return { unfit };
+    if (isWrittenByRules(set)) continue;
+    const wrong = readElements(table, set, sources, mirrored);
+    wrongElements += wrong;
+    if (wrong > 0) wrongSets.push(name);
+    yield 1 + (mirrored.sets.get(name)?.elements.size ?? 0) / ELEMENTS_PER_UNIT;
+  }
+  return { wrongElements, wrongSets };
+}
+
+function writeWhole(
+  table: Table,
+  { objects, elements, known, mirror, pending: allPending }: ReadingSources,
+  mirrored: MirroredTable,
+  problems: readonly string[],
+  comment: string | undefined,
+): TableFindings {
+  const key = tableKey(table);
+  known.forget(key);
+  mirror.load(key, mirrored);
+  const pending: TablePending = { sets: new Set(), chains: new Set(), elements: new Map() };
+  // A set that comes with the table comes with all its elements; those of slices are told one by one.
+  const isSliced = mirrored.state === "absent" && objects.hasProvided(key);
+  for (const set of objects.sets(key)) {
+    pending.sets.add(set.name);
+    if (isSliced) markElements(pending, set, elements.keys(key, set.name));
+  }
+  for (const { name } of objects.chains(key)) pending.chains.add(name);
+  allPending.load(key, pending);
+  return {
+    table,
+    isWhole: true,
+    problems,
+    wrongElements: 0,
+    wrongSets: [],
+    comment,
+    isPresent: mirrored.state === "unfit",
+  };
+}
+
+function unfitChains(table: Table, chains: readonly ChainAttributes[], objects: DesiredObjects): readonly string[] {
+  const found: string[] = [];
+  for (const attributes of chains) {
+    const chain = objects.chain(tableKey(table), attributes.name ?? "");
+    if (chain !== undefined) found.push(...chainDifferences(table, chain, attributes));
+  }
+  return found;
+}
+
+/** What rules have written into sets of the same name and shape as ours. */
+function written(table: Table, { kernel, objects }: ReadingSources): ReadonlyMap<string, readonly Element[]> {
+  const kept = new Map<string, readonly Element[]>();
+  for (const state of kernel.sets(table)) {
+    const set = objects.set(tableKey(table), state.name ?? "");
+    if (set === undefined || !isWrittenByRules(set) || setDifferences(table, set, state).length > 0) continue;
+    kept.set(set.name, kernel.elements(table, set));
+  }
+  return kept;
+}
+
+/** Takes over a set's elements. @returns how many are wrong, and were not known to be */
+function readElements(
+  table: Table,
+  set: SetDefinition,
+  { kernel, elements, pending }: ReadingSources,
+  { sets }: MirroredTable,
+): number {
+  const key = tableKey(table);
+  const present = new Map<string, Element>();
+  for (const element of kernel.elements(table, set)) present.set(keyText(element.key), element);
+  sets.set(set.name, { elements: present, data: set.data });
+  const wanted = elements.in(key, set.name);
+  const wrong: string[] = [];
+  for (const [text, element] of present) {
+    const other = wanted.get(text);
+    if (other === undefined || !isSameElement(element, other)) wrong.push(text);
+  }
+  for (const text of elements.keys(key, set.name)) if (!present.has(text)) wrong.push(text);
+  return wrong.length === 0 ? 0 : markElements(pending.table(key), set, wrong);
+}

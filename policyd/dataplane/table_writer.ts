@@ -1,0 +1,142 @@
+import type { Change } from "../../kernel/nftables/change.ts";
+import type { Table } from "../../kernel/nftables/object.ts";
+import type { Nftables } from "../../kernel/nftables/socket.ts";
+import type { TableBatch } from "./batch.ts";
+import { changesOf } from "./batch.ts";
+import { nextBatch } from "./batch_plan.ts";
+import type { TableKey } from "./claim.ts";
+import { tableKey } from "./claim.ts";
+import type { DesiredElements } from "./desired_elements.ts";
+import type { DesiredObjects } from "./desired_objects.ts";
+import type { SetDifference } from "./difference.ts";
+import { KnownRules, rulesText } from "./known_rules.ts";
+import { Mirror } from "./mirror.ts";
+import { Pending, settle } from "./pending.ts";
+import type { TableFindings } from "./table_reading.ts";
+import { readTable } from "./table_reading.ts";
+
+export interface TableWriterParts {
+  readonly kernel: Nftables;
+  readonly tables: readonly Table[];
+  readonly objects: DesiredObjects;
+  readonly elements: DesiredElements;
+}
+
+/** The work of reading between two turns of the event loop ({@link readTable}). */
+export const READ_WORK = 64;
+
+/** Tables that are read bit by bit. */
+export type Reading = Generator<number, readonly TableFindings[]>;
+
+/** Reads on until so much work is done. @returns the findings when all is read */
+export function readOn(reading: Reading, work: number): readonly TableFindings[] | undefined {
+  for (let done = 0; done < work;) {
+    const step = reading.next();
+    if (step.done === true) return step.value;
+    done += step.value;
+  }
+  return undefined;
+}
+
+/** What a batch did. */
+export interface Written {
+  /** The kernel has all that is desired. */
+  readonly isLast: boolean;
+  /** Whether there was anything to do. */
+  readonly isCommitted: boolean;
+  /** What was changed, but for tables that were written as a whole. */
+  readonly differences: readonly SetDifference[];
+}
+
+/** Brings tables of the kernel, step by step, to what is desired, and keeps account of what they have. */
+export class TableWriter {
+  readonly #parts: TableWriterParts;
+  readonly #known = new KnownRules();
+  /** What may differ from what is desired. */
+  readonly pending = new Pending();
+  #mirror = new Mirror();
+  #generation = 0;
+
+  constructor(parts: TableWriterParts) {
+    this.#parts = parts;
+  }
+
+  /** The number of the ruleset as far as we know what was changed; the kernel's is another one when somebody else did. */
+  get generation(): number {
+    return this.#generation;
+  }
+
+  /** Forgets what was read and what is pending: only the kernel knows what it has. */
+  forget(): void {
+    this.#mirror = new Mirror();
+    this.pending.clear();
+  }
+
+  /**
+   * Reads tables from the kernel. In what they differ from what is desired is pending behind it.
+   *
+   * @returns in what they are not as they were taken to be, a table each; it yields the work of each piece
+   *   ({@link readTable})
+   * @throws NetlinkError, SyscallError when the kernel cannot be read
+   */
+  *read(tables: readonly Table[]): Reading {
+    const sources = { ...this.#parts, known: this.#known, mirror: this.#mirror, pending: this.pending };
+    // What somebody commits while we read may be seen or not: the next verification looks.
+    this.#generation = this.#parts.kernel.generation();
+    const found: TableFindings[] = [];
+    for (const table of tables) found.push(yield* readTable(table, sources));
+    return found;
+  }
+
+  /**
+   * Commits what is pending, or a slice of it.
+   *
+   * @param limit how much makes a slice ({@link nextBatch})
+   * @throws NetlinkError, SyscallError, DrawbridgeError when the kernel refuses or does not answer: only it knows then
+   *   what it has, and all has to be read again
+   */
+  commitNext(limit: number): Written {
+    const { tables, objects, elements } = this.#parts;
+    const sources = { tables, objects, elements, mirror: this.#mirror, pending: this.pending };
+    const batch = nextBatch(sources, limit);
+    const changes = changesOf(batch.tables);
+    const generation = changes.length > 0 ? this.send(changes) : 0;
+    for (const table of batch.tables) this.#mirror.apply(table);
+    if (batch.isLast) this.pending.clear();
+    else for (const table of batch.tables) settle(table, sources);
+    if (changes.length > 0) this.#learn(batch.tables, generation);
+    const differences = batch.tables.flatMap((table) => (table.isWhole ? [] : table.differences));
+    return { isLast: batch.isLast, isCommitted: changes.length > 0, differences };
+  }
+
+  /**
+   * Commits changes: also of what nobody desires, since rules have written it.
+   *
+   * @returns the number of the ruleset after it
+   * @throws as {@link commitNext}
+   */
+  send(changes: readonly Change[]): number {
+    const { kernel } = this.#parts;
+    kernel.commit(changes);
+    const generation = kernel.generation();
+    // Any other step than by one means that somebody else committed meanwhile: the next verification looks.
+    if (generation === this.#generation + 1) this.#generation = generation;
+    return generation;
+  }
+
+  /** Notes how the kernel shows the rules we have just written. */
+  #learn(batches: readonly TableBatch[], generation: number): void {
+    const { kernel } = this.#parts;
+    const learned: { readonly table: TableKey; readonly chain: string; readonly text: string }[] = [];
+    for (const { table, isAdded, writtenChains, deletedChains } of batches) {
+      if (isAdded) this.#known.begin(tableKey(table));
+      for (const name of deletedChains) this.#known.set(tableKey(table), name, undefined);
+      for (const { name } of writtenChains) {
+        learned.push({ table: tableKey(table), chain: name, text: rulesText(kernel.rulesOf(table, name)) });
+      }
+    }
+    // When somebody else has committed, these may be his rules: unknown ones are written anew by the verification.
+    const isOurs = learned.length > 0 && kernel.generation() === generation;
+    for (const { table, chain, text } of learned) this.#known.set(table, chain, isOurs ? text : undefined);
+  }
+}

@@ -1,0 +1,235 @@
+import assert from "node:assert/strict";
+import { randomInt } from "node:crypto";
+import { setTimeout as sleep } from "node:timers/promises";
+import type { KernelEvents } from "../../kernel/events/events.ts";
+import { startEventThread } from "../../kernel/events/thread.ts";
+import { NetlinkError } from "../../kernel/netlink/error.ts";
+import { nftablesCounters } from "../../kernel/nftables/counters.ts";
+import { NftablesSocket } from "../../kernel/nftables/socket.ts";
+import { FakeClock, realClock } from "../../policyd/clock.ts";
+import { Ruleset } from "../../policyd/dataplane/ruleset.ts";
+import { RulesetWatch } from "../../policyd/dataplane/ruleset_watch.ts";
+import { recordingLogger } from "../../policyd/log/recording_logger.ts";
+import type { Lab } from "../lab/lab.ts";
+import { createLab } from "../lab/lab.ts";
+import type { LabNamespace } from "../lab/namespace.ts";
+import { contentOf } from "../support/dataplane/content.ts";
+import {
+  podClaims,
+  profileSets,
+  profileTable,
+  provideProfile,
+  withdrawProfile,
+} from "../support/dataplane/provided.ts";
+import { runRandomProfiles } from "../support/dataplane/random_profiles.ts";
+import { requireKernel } from "../support/privilege.ts";
+import { randomFrom } from "../support/random.ts";
+
+const STEPS = 400;
+const COMPARISONS = 20;
+const ROUNDS = 60;
+const REPAIR_MILLISECONDS = 1000;
+const PROFILES = 12;
+/** Some hundred batches. */
+const MANY = 400;
+
+const table = profileTable();
+const where = "inet drawbridge-policy";
+const SETS = Array.from({ length: PROFILES }, (_, number) => profileSets(number)).flat();
+
+/** What somebody with nft can do to objects that are provided. */
+const harms = {
+  "flush ruleset": "flush ruleset",
+  table: `delete table ${where}`,
+  rules: `flush chain ${where} first3`,
+  "another rule": `insert rule ${where} second4 counter accept`,
+  "rules of the schema": `flush chain ${where} decide`,
+  element: `flush set ${where} members0`,
+  "foreign element": `add element ${where} ports1 { 192.0.2.1 . 80 }`,
+  "another verdict": `delete element ${where} verdicts { 10.2.0.1 }; add element ${where} verdicts { 10.2.0.1 : drop }`,
+  map: `flush chain ${where} first5; flush map ${where} parts5; delete map ${where} parts5`,
+  chain: `flush chain ${where} first6; flush map ${where} parts6; flush chain ${where} second6; delete chain ${where} second6`,
+  "foreign chain": `add chain ${where} stranger; add rule ${where} stranger goto first1`,
+  "foreign chain in a foreign map": `add chain ${where} stranger; add map ${where} strangers { type ipv4_addr : verdict; elements = { 192.0.2.1 : jump stranger }; }`,
+  "foreign hook": `add chain ${where} hooked { type filter hook forward priority 7; policy drop; }`,
+} as const;
+
+const harmNames = Object.keys(harms).filter((name): name is keyof typeof harms => Object.hasOwn(harms, name));
+
+function provideAll(ruleset: Ruleset, count: number): void {
+  for (let number = 0; number < count; number++) {
+    provideProfile(ruleset, number);
+    ruleset.claim(`pod ${number}`, podClaims(number, number));
+  }
+}
+
+describe("policyd/ruleset with objects that come and go, in the kernel", () => {
+  let lab: Lab | undefined;
+
+  before(function () {
+    requireKernel(this);
+    lab = createLab("ruleset-provide");
+  });
+  after(() => lab?.destroy());
+
+  function open(namespace: LabNamespace, portId?: number): NftablesSocket {
+    return namespace.inside(() => new NftablesSocket(namespace.calls, portId));
+  }
+
+  function namespaceOf(name: string): LabNamespace {
+    assert.ok(lab !== undefined);
+    return lab.namespace(name);
+  }
+
+  it(`DP-11: after ${STEPS} random changes with faults it has what a fresh build has`, function () {
+    this.timeout(240_000);
+    const seed = Date.now() >>> 0;
+    console.log(`      seed ${seed}`);
+    const node = namespaceOf("random");
+    let others = 0;
+    const fresh = (): NftablesSocket => open(namespaceOf(`fresh${++others}`));
+    const parts = { kernel: open(node), fresh, random: randomFrom(seed), steps: STEPS, comparisons: COMPARISONS };
+    const seen = runRandomProfiles(parts);
+    console.log(`      ${JSON.stringify(seen)}`);
+    assert.ok(seen.faults > 20 && seen.restarts > 2 && seen.harms > 2 && seen.comparisons === COMPARISONS);
+  });
+
+  it("DP-13: a great many objects come and go in slices, and are what they are at once", async function () {
+    this.timeout(120_000);
+    const node = namespaceOf("many");
+    const kernel = open(node);
+    const options = { logger: recordingLogger(), tables: [table], minSyncPeriod: 0, syncPeriod: 3_600_000 };
+    const ruleset = new Ruleset({ ...options, kernel, clock: realClock });
+    ruleset.start();
+    provideAll(ruleset, MANY);
+    let turns = 0;
+    while (!ruleset.status().isSynced) {
+      await sleep(0);
+      turns++;
+      assert.equal(ruleset.status().lastError, undefined);
+    }
+    assert.ok(turns > 20, `${turns} turns`);
+    const other = open(namespaceOf("at-once"));
+    const once = new Ruleset({ ...options, kernel: other, clock: new FakeClock() });
+    provideAll(once, MANY);
+    once.start();
+    assert.equal(once.flush(), true, once.status().lastError);
+    const sets = Array.from({ length: MANY }, (_, number) => profileSets(number)).flat();
+    assert.equal(contentOf(kernel, table, sets), contentOf(other, table, sets));
+    for (let number = 0; number < MANY; number++) {
+      withdrawProfile(ruleset, number);
+      ruleset.claim(`pod ${number}`, []);
+    }
+    while (!ruleset.status().isSynced) await sleep(0);
+    assert.equal(ruleset.status().failures, 0, ruleset.status().lastError);
+    assert.deepEqual(new Set(kernel.chains(table).map(({ name }) => name)), new Set(["decide", "dropped", "forward"]));
+    assert.deepEqual(new Set(kernel.sets(table).map(({ name }) => name)), new Set(["known", "verdicts"]));
+    ruleset.stop();
+    kernel.close();
+    other.close();
+  });
+
+  describe("which others change", () => {
+    let node: LabNamespace;
+    let events: KernelEvents | undefined;
+    let writer: NftablesSocket;
+    let watch: RulesetWatch | undefined;
+    let ruleset: Ruleset | undefined;
+
+    before(async () => {
+      node = namespaceOf("harm");
+      const portId = randomInt(2 ** 30, 2 ** 31);
+      writer = open(node, portId);
+      events = startEventThread({ calls: node.calls, namespacePath: node.path });
+      const logger = recordingLogger();
+      const options = { clock: realClock, logger, tables: [table], minSyncPeriod: 0, syncPeriod: 3_600_000 };
+      ruleset = new Ruleset({ ...options, kernel: writer });
+      provideAll(ruleset, PROFILES);
+      watch = new RulesetWatch({ ruleset, clock: realClock, logger, portId });
+      await watch.start(events);
+      ruleset.start();
+      assert.equal(ruleset.flush(), true, ruleset.status().lastError);
+    });
+    after(async () => {
+      watch?.stop();
+      ruleset?.stop();
+      await events?.stop();
+    });
+
+    it(`DP-09: is repaired in under a second and counted in ${ROUNDS} rounds`, async function () {
+      this.timeout(120_000);
+      assert.ok(ruleset !== undefined);
+      const seed = Date.now() >>> 0;
+      const random = randomFrom(seed);
+      const whole = contentOf(writer, table, SETS);
+      for (let round = 0; round < ROUNDS; round++) {
+        const name = harmNames[round < harmNames.length ? round : Math.floor(random() * harmNames.length)] ?? "table";
+        const what = `round ${round}: ${name}; seed ${seed}`;
+        const { repairs } = ruleset.status();
+        node.exec("nft", ["-f", "-"], harms[name]);
+        const deadline = Date.now() + REPAIR_MILLISECONDS;
+        while (readContent(writer) !== whole || ruleset.status().repairs === repairs) {
+          assert.ok(Date.now() < deadline, `${what}: ${ruleset.status().lastError}`);
+          await sleep(5);
+        }
+      }
+    });
+
+    it("DP-09: a rule of a provided chain that was replaced by one of the same shape is noticed", async () => {
+      assert.ok(ruleset !== undefined);
+      const whole = contentOf(writer, table, SETS);
+      const { repairs } = ruleset.status();
+      const handle = /@ports2 .*# handle (\d+)/.exec(node.exec("nft", ["-a", "list", "ruleset"]))?.[1] ?? "";
+      const rule = "ip daddr . tcp dport @ports3 counter return";
+      node.exec("nft", [`replace rule ${where} second2 handle ${handle} ${rule}`]);
+      const deadline = Date.now() + REPAIR_MILLISECONDS;
+      while (readContent(writer) !== whole || ruleset.status().repairs === repairs) {
+        assert.ok(Date.now() < deadline);
+        await sleep(5);
+      }
+    });
+
+    it("DP-14: is adopted by the next daemon, and is listed so that it loads again", () => {
+      ruleset?.stop();
+      const heir = new Ruleset({
+        kernel: writer,
+        clock: realClock,
+        logger: recordingLogger(),
+        tables: [table],
+        minSyncPeriod: 0,
+        syncPeriod: 3_600_000,
+      });
+      node.exec("nft", [`insert rule ${where} first1 counter accept`]);
+      provideAll(heir, PROFILES - 1);
+      heir.start();
+      assert.equal(heir.flush(), true, heir.status().lastError);
+      assert.deepEqual([heir.status().replacements, heir.status().failures], [0, 0]);
+      const listing = node.exec("nft", ["list", "ruleset"]);
+      assert.doesNotMatch(listing, /counter packets 0 bytes 0 accept/, "a rule of others in an old chain");
+      assert.doesNotMatch(listing, new RegExp(`first${PROFILES - 1}\\b`), "a chain that nobody wants any more");
+      assert.match(listing, new RegExp(`first${PROFILES - 2}\\b`));
+      const fresh = namespaceOf("listing");
+      fresh.exec("nft", ["-f", "-"], listing);
+      assert.equal(fresh.exec("nft", ["list", "ruleset"]), listing);
+      heir.stop();
+    });
+
+    it("DP-12: counters of rules in provided chains can be read", () => {
+      const counters = node.inside(() => [...nftablesCounters(node.calls).rules(table, "first1")].flat());
+      assert.deepEqual(
+        counters.map(({ comment, packets }) => [comment, packets]),
+        [["profile 1", 0]],
+      );
+    });
+  });
+});
+
+/** Undefined while something is missing. */
+function readContent(kernel: NftablesSocket): string | undefined {
+  try {
+    return contentOf(kernel, table, SETS);
+  } catch (error) {
+    if (error instanceof NetlinkError) return undefined;
+    throw error;
+  }
+}

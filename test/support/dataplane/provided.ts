@@ -1,0 +1,98 @@
+import type { Chain, SetDefinition, Table } from "../../../kernel/nftables/object.ts";
+import { concatenation } from "../../../kernel/nftables/expression.ts";
+import { counter, drop, goTo, inSet, jumpTo, returnToCaller, rule } from "../../../kernel/nftables/statement.ts";
+import type { Claim } from "../../../policyd/dataplane/claim.ts";
+import type { ProvidedObjects } from "../../../policyd/dataplane/desired_objects.ts";
+import type { Ruleset } from "../../../policyd/dataplane/ruleset.ts";
+import { withVersion } from "../../../policyd/dataplane/schema.ts";
+import { sampleAddress } from "./sample.ts";
+
+const policies = { family: "inet", name: "drawbridge-policy" } as const;
+
+/** A table in whose verdict map elements jump to chains that come and go. */
+export function profileTable(options: { readonly revision?: number } = {}): Table {
+  return withVersion({
+    ...policies,
+    sets: [
+      { name: "verdicts", key: ["ipv4_addr"], data: "verdict" },
+      { name: "known", key: ["ipv4_addr"] },
+    ],
+    chains: [
+      {
+        name: "forward",
+        base: { type: "filter", hook: "forward", priority: -5 + (options.revision ?? 0), policy: "accept" },
+        rules: [rule(inSet("ip saddr", "known"), jumpTo("decide"))],
+      },
+      { name: "decide", rules: [rule({ kind: "vmap", key: "ip saddr", map: "verdicts" })] },
+      { name: "dropped", rules: [rule(counter, drop)] },
+    ],
+  });
+}
+
+/** How many profiles share one set of members. */
+const SHARING = 5;
+
+/** The sets of a profile: members, which it shares, ports, and a map of its own whose elements jump to its second chain. */
+export function profileSets(number: number): readonly SetDefinition[] {
+  return [
+    { name: `members${Math.floor(number / SHARING)}`, key: ["ipv4_addr"] },
+    { name: `ports${number}`, key: ["ipv4_addr", "inet_service"] },
+    { name: `parts${number}`, key: ["ipv4_addr"], data: "verdict" },
+  ];
+}
+
+/** The chains of a profile: the first goes to the second, which names the schema's. */
+export function profileChains(number: number): readonly Chain[] {
+  const [members, ports, parts] = profileSets(number).map(({ name }) => name);
+  if (members === undefined || ports === undefined || parts === undefined) throw new Error("three sets");
+  const portRule = rule(inSet(concatenation("ip daddr", "tcp dport"), ports), counter, returnToCaller);
+  return [
+    {
+      name: `first${number}`,
+      rules: [
+        { ...rule(inSet("ip daddr", members), counter, goTo(`second${number}`)), comment: `profile ${number}` },
+        rule({ kind: "vmap", key: "ip daddr", map: parts }),
+        rule(goTo(`second${number}`)),
+      ],
+    },
+    { name: `second${number}`, rules: [portRule, rule(goTo("dropped"))] },
+  ];
+}
+
+/** What a profile provides. */
+export function profileObjects(number: number): ProvidedObjects {
+  return { table: policies, sets: profileSets(number), chains: profileChains(number) };
+}
+
+/** What is in a profile's sets. */
+export function profileClaims(number: number, value: number): readonly Claim[] {
+  const [members, ports, parts] = profileSets(number).map(({ name }) => name);
+  if (members === undefined || ports === undefined || parts === undefined) throw new Error("three sets");
+  const address = sampleAddress(value);
+  return [
+    { table: policies, set: members, element: { key: [sampleAddress(0x10000 + number)] } },
+    { table: policies, set: ports, element: { key: [address, 80] } },
+    { table: policies, set: parts, element: { key: [address], data: { kind: "jump", chain: `second${number}` } } },
+  ];
+}
+
+/** The claim of a pod that a profile judges. */
+export function podClaims(pod: number, profile: number): readonly Claim[] {
+  const key = [sampleAddress(0x20000 + pod)];
+  return [
+    { table: policies, set: "known", element: { key } },
+    { table: policies, set: "verdicts", element: { key, data: { kind: "goto", chain: `first${profile}` } } },
+  ];
+}
+
+/** Has a ruleset provide a profile with what is in its sets. */
+export function provideProfile(ruleset: Ruleset, number: number, value = 1): void {
+  ruleset.provide(`profile ${number}`, profileObjects(number));
+  ruleset.claim(`profile ${number}`, profileClaims(number, value));
+}
+
+/** Takes a profile away. */
+export function withdrawProfile(ruleset: Ruleset, number: number): void {
+  ruleset.claim(`profile ${number}`, []);
+  ruleset.provide(`profile ${number}`, { table: policies, sets: [], chains: [] });
+}

@@ -1,0 +1,154 @@
+import assert from "node:assert/strict";
+import { DrawbridgeError } from "../../../kernel/error.ts";
+import type { Change } from "../../../kernel/nftables/change.ts";
+import type { Table } from "../../../kernel/nftables/object.ts";
+import type { Nftables } from "../../../kernel/nftables/socket.ts";
+import { counter, drop, rule } from "../../../kernel/nftables/statement.ts";
+import { FakeClock } from "../../../policyd/clock.ts";
+import { Ruleset } from "../../../policyd/dataplane/ruleset.ts";
+import { recordingLogger } from "../../../policyd/log/recording_logger.ts";
+import { contentOf } from "./content.ts";
+import { FaultyNftables } from "./faulty_nftables.ts";
+import { podClaims, profileChains, profileSets, profileTable, provideProfile, withdrawProfile } from "./provided.ts";
+
+const PROFILES = 60;
+const PODS = 20;
+/** More than one batch takes. */
+const MANY = 40;
+
+/** What a run has seen. */
+export interface RandomRun {
+  readonly faults: number;
+  readonly comparisons: number;
+  readonly restarts: number;
+  readonly harms: number;
+}
+
+export interface RandomRunParts {
+  readonly kernel: Nftables;
+  /** A kernel without any table. */
+  readonly fresh: () => Nftables;
+  readonly random: () => number;
+  readonly steps: number;
+  readonly comparisons: number;
+}
+
+/** Profiles and the pods they judge, as they are wanted. */
+class Wanted {
+  readonly profiles = new Map<number, number>();
+  readonly pods = new Map<number, number>();
+
+  apply(ruleset: Ruleset): void {
+    for (const [number, value] of this.profiles) provideProfile(ruleset, number, value);
+    for (const [pod, profile] of this.pods) ruleset.claim(`pod ${pod}`, podClaims(pod, profile));
+  }
+}
+
+/**
+ * Lets profiles come and go on a kernel that fails and that others change, with restarts of the daemon, and compares what
+ * the kernel has, again and again, with what it has after one fresh start.
+ */
+export function runRandomProfiles({ kernel, fresh, random, steps, comparisons }: RandomRunParts): RandomRun {
+  const rates = { commit: 0.1, read: 0.01 };
+  const faulty = new FaultyNftables(kernel, random, rates);
+  const table = profileTable();
+  const clock = new FakeClock();
+  const options = { clock, logger: recordingLogger(), tables: [table], minSyncPeriod: 0, syncPeriod: 3_600_000 };
+  const wanted = new Wanted();
+  const below = (limit: number): number => Math.floor(random() * limit);
+  let ruleset = new Ruleset({ ...options, kernel: faulty });
+  ruleset.start();
+  const seen = { faults: 0, comparisons: 0, restarts: 0, harms: 0 };
+
+  const withdraw = (number: number): void => {
+    wanted.profiles.delete(number);
+    for (const [pod, profile] of wanted.pods) {
+      if (profile !== number) continue;
+      wanted.pods.delete(pod);
+      ruleset.claim(`pod ${pod}`, []);
+    }
+    withdrawProfile(ruleset, number);
+  };
+  const provide = (number: number): void => {
+    const value = below(50);
+    wanted.profiles.set(number, value);
+    provideProfile(ruleset, number, value);
+  };
+  const step = (): void => {
+    const kind = random();
+    const number = below(PROFILES);
+    if (kind < 0.35) provide(number);
+    else if (kind < 0.55) withdraw(number);
+    else if (kind < 0.8) {
+      const pod = below(PODS);
+      const profile = [...wanted.profiles.keys()][below(wanted.profiles.size)];
+      if (profile === undefined) return;
+      wanted.pods.set(pod, profile);
+      ruleset.claim(`pod ${pod}`, podClaims(pod, profile));
+    } else if (kind < 0.84) for (let one = 0; one < MANY; one++) provide((number + one) % PROFILES);
+    else if (kind < 0.87) for (let one = 0; one < MANY; one++) withdraw((number + one) % PROFILES);
+    else if (kind < 0.9) ruleset.flush();
+    else if (kind < 0.97) {
+      seen.harms += harm(kernel, table, number, below(6));
+      ruleset.verify();
+    } else {
+      ruleset.stop();
+      ruleset = new Ruleset({ ...options, kernel: faulty });
+      wanted.apply(ruleset);
+      ruleset.start();
+      seen.restarts++;
+    }
+  };
+  const compare = (): void => {
+    faulty.setRates({ commit: 0, read: 0 });
+    while (!ruleset.flush());
+    ruleset.verify();
+    clock.pass(100);
+    assert.equal(ruleset.status().isSynced, true, ruleset.status().lastError);
+    const other = fresh();
+    const rebuilt = new Ruleset({ ...options, kernel: other });
+    wanted.apply(rebuilt);
+    rebuilt.start();
+    assert.equal(rebuilt.flush(), true, rebuilt.status().lastError);
+    const sets = [...new Set(wanted.profiles.keys())].flatMap(profileSets);
+    assert.equal(contentOf(kernel, table, sets), contentOf(other, table, sets));
+    other.close();
+    seen.comparisons++;
+    faulty.setRates(rates);
+  };
+  for (let done = 1; done <= steps; done++) {
+    step();
+    // Sometimes a few slices, sometimes all, and now and then the waits for another try.
+    if (random() < 0.6) clock.pass(random() < 0.2 ? 200 : 0);
+    if (done % Math.floor(steps / comparisons) === 0) compare();
+  }
+  ruleset.stop();
+  seen.faults = faulty.faults;
+  return seen;
+}
+
+/** Does something to a table as others may do it. @returns 1 when the kernel took it */
+function harm(kernel: Nftables, table: Table, number: number, kind: number): number {
+  const [chain, second] = profileChains(number);
+  const [, , parts] = profileSets(number);
+  if (chain === undefined || second === undefined || parts === undefined) return 0;
+  const harms: readonly (readonly Change[])[] = [
+    [{ kind: "flush chain", table, chain: chain.name }],
+    [{ kind: "add rule", table, chain: second.name, rule: rule(counter, drop) }],
+    [{ kind: "flush set", table, set: parts }],
+    [{ kind: "add chain", table, chain: { name: `stranger${number}` } }],
+    [
+      { kind: "flush chain", table, chain: chain.name },
+      { kind: "delete set", table, set: parts },
+    ],
+    number % 10 === 0 ? [{ kind: "delete table", table }] : [{ kind: "flush chain", table, chain: "decide" }],
+  ];
+  try {
+    kernel.commit(harms[kind] ?? []);
+    return 1;
+  } catch (error) {
+    // What it is about is not there now.
+    if (error instanceof DrawbridgeError) return 0;
+    throw error;
+  }
+}

@@ -1,0 +1,321 @@
+import assert from "node:assert/strict";
+import type { Change } from "../../../kernel/nftables/change.ts";
+import { FakeNftables } from "../../../kernel/nftables/fake_nftables.ts";
+import type { Table } from "../../../kernel/nftables/object.ts";
+import { counter, drop, goTo, inSet, rule } from "../../../kernel/nftables/statement.ts";
+import { FakeClock } from "../../../policyd/clock.ts";
+import { Ruleset } from "../../../policyd/dataplane/ruleset.ts";
+import { recordingLogger } from "../../../policyd/log/recording_logger.ts";
+import { contentOf } from "../../support/dataplane/content.ts";
+import {
+  podClaims,
+  profileObjects,
+  profileSets,
+  profileTable,
+  provideProfile,
+  withdrawProfile,
+} from "../../support/dataplane/provided.ts";
+import { sampleAddress, sampleClaims, sampleTables } from "../../support/dataplane/sample.ts";
+
+const SYNC_PERIOD = 30_000;
+
+interface Bench {
+  readonly kernel: FakeNftables;
+  readonly clock: FakeClock;
+  readonly ruleset: Ruleset;
+}
+
+function setUp(kernel = new FakeNftables(), tables: readonly Table[] = [profileTable()]): Bench {
+  const clock = new FakeClock();
+  const options = { kernel, clock, logger: recordingLogger(), tables, minSyncPeriod: 0, syncPeriod: SYNC_PERIOD };
+  return { kernel, clock, ruleset: new Ruleset(options) };
+}
+
+const PROFILES = [1, 2, 3];
+const SETS = PROFILES.flatMap(profileSets);
+
+/** A ruleset in force with some profiles, each of which judges a pod. */
+function started(kernel?: FakeNftables): Bench {
+  const bench = setUp(kernel);
+  for (const number of PROFILES) {
+    provideProfile(bench.ruleset, number);
+    bench.ruleset.claim(`pod ${number}`, podClaims(number, number));
+  }
+  bench.ruleset.start();
+  assert.deepEqual([bench.ruleset.status().isSynced, bench.ruleset.status().lastError], [true, undefined]);
+  return bench;
+}
+
+function names(kernel: FakeNftables): readonly string[] {
+  const state = kernel.table(profileTable());
+  return [...(state?.chains.keys() ?? []), ...(state?.sets.keys() ?? [])].sort();
+}
+
+const STATIC_NAMES = ["decide", "dropped", "forward", "known", "verdicts"];
+
+describe("policyd/ruleset with objects that come and go", () => {
+  it("DP-12: has sets, chains and the elements that name them in one batch, and takes them away in one", () => {
+    const { kernel, ruleset } = setUp();
+    ruleset.start();
+    const before = kernel.commits.length;
+    provideProfile(ruleset, 1);
+    ruleset.claim("pod", podClaims(1, 1));
+    assert.equal(ruleset.flush(), true, ruleset.status().lastError);
+    assert.deepEqual(names(kernel), [...STATIC_NAMES, "first1", "members0", "parts1", "ports1", "second1"].sort());
+    assert.equal(kernel.commits.length, before + 1);
+    // In any order, as long as it is before the commit.
+    ruleset.provide("profile 1", { table: profileTable(), sets: [], chains: [] });
+    ruleset.claim("pod", []);
+    ruleset.claim("profile 1", []);
+    assert.equal(ruleset.flush(), true, ruleset.status().lastError);
+    assert.deepEqual(names(kernel), STATIC_NAMES);
+    assert.equal(kernel.commits.length, before + 2);
+    const deleted = kernel.commits.at(-1)?.filter(({ kind }) => kind === "delete elements") ?? [];
+    assert.deepEqual(
+      deleted.map((change) => ("set" in change ? change.set.name : "")).sort(),
+      ["known", "verdicts"],
+      "the elements of sets that go need no deletion",
+    );
+  });
+
+  it("DP-12: moves a pod from one profile to another in one batch", () => {
+    const { kernel, ruleset } = started();
+    const before = kernel.commits.length;
+    withdrawProfile(ruleset, 1);
+    provideProfile(ruleset, 7);
+    ruleset.claim("pod 1", podClaims(1, 7));
+    assert.equal(ruleset.flush(), true, ruleset.status().lastError);
+    assert.equal(kernel.commits.length, before + 1);
+    assert.ok(names(kernel).includes("first7") && !names(kernel).includes("first1"));
+  });
+
+  it("DP-12: objects of several owners are one, which stays until the last lets go", () => {
+    const { kernel, ruleset } = setUp();
+    ruleset.start();
+    for (const owner of ["a", "b"]) ruleset.provide(owner, profileObjects(1));
+    ruleset.flush();
+    const before = kernel.commits.length;
+    ruleset.provide("a", { ...profileObjects(1), chains: [], sets: [] });
+    ruleset.flush();
+    assert.equal(kernel.commits.length, before, "nothing to do");
+    ruleset.provide("b", { ...profileObjects(1), chains: [] });
+    ruleset.flush();
+    assert.deepEqual(names(kernel), [...STATIC_NAMES, "members0", "parts1", "ports1"].sort());
+    // What goes and comes back before a commit has never been away.
+    ruleset.provide("b", { ...profileObjects(1), chains: [], sets: [] });
+    ruleset.provide("c", { ...profileObjects(1), chains: [] });
+    ruleset.flush();
+    assert.equal(kernel.commits.length, before + 1);
+  });
+
+  it("DP-12: refuses what cannot be meant, and stays as it was", () => {
+    const { kernel, ruleset } = started();
+    const { table, sets, chains } = profileObjects(1);
+    const [set] = sets;
+    const [chain] = chains;
+    assert.ok(set !== undefined && chain !== undefined);
+    const base = { type: "filter", hook: "input", priority: 0, policy: "accept" } as const;
+    const wrong = [
+      { table: { ...table, name: "foreign" }, sets, chains },
+      { table, sets: [{ ...set, key: ["ipv6_addr"] as const }], chains: [] },
+      { table, sets: [{ ...set, name: "known" }], chains: [] },
+      { table, sets: [], chains: [{ ...chain, rules: [] }] },
+      { table, sets: [], chains: [{ ...chain, name: "based", base }] },
+      {
+        table,
+        sets: [],
+        chains: [
+          { name: "twice", rules: [] },
+          { name: "twice", rules: [rule(drop)] },
+        ],
+      },
+    ];
+    for (const objects of wrong) assert.throws(() => ruleset.provide("profile 2", objects), RangeError);
+    const claim = { table, set: "nosuch", element: { key: [sampleAddress(1)] } };
+    assert.throws(() => ruleset.claim("pod 1", [claim]), /nosuch, which nobody provides/);
+    const before = kernel.commits.length;
+    assert.equal(ruleset.flush(), true);
+    assert.equal(kernel.commits.length, before);
+    withdrawProfile(ruleset, 2);
+    ruleset.claim("pod 2", []);
+    assert.equal(ruleset.flush(), true, ruleset.status().lastError);
+    assert.equal(names(kernel).includes("first2"), false);
+  });
+
+  it("DP-12: refuses objects of a second table to an owner until it has let go of the first", () => {
+    const tables = [profileTable(), ...sampleTables()];
+    const { ruleset } = setUp(new FakeNftables(), tables);
+    const [, other] = tables;
+    assert.ok(other !== undefined);
+    ruleset.provide("a", profileObjects(1));
+    const objects = { table: other, sets: [], chains: [{ name: "x", rules: [] }] };
+    assert.throws(() => ruleset.provide("a", objects), /expected inet drawbridge-policy as before/);
+    ruleset.provide("a", { ...profileObjects(1), sets: [], chains: [] });
+    ruleset.provide("a", objects);
+  });
+
+  it("DP-12: commits nothing while a set that goes has claims, and all of it when they are gone", () => {
+    const { kernel, clock, ruleset } = started();
+    ruleset.provide("profile 2", { table: profileTable(), sets: [], chains: [] });
+    ruleset.claim("pod 2", []);
+    const before = kernel.commits.length;
+    assert.equal(ruleset.flush(), false);
+    assert.match(ruleset.status().lastError ?? "", /ports2 is not provided any more; expected no claims/);
+    assert.equal(kernel.commits.length, before);
+    ruleset.claim("profile 2", []);
+    clock.pass(10_000);
+    assert.equal(ruleset.status().isSynced, true, ruleset.status().lastError);
+    assert.equal(names(kernel).includes("ports2"), false);
+  });
+
+  it("DP-03: a claim in a provided set costs what it changes", () => {
+    const { kernel, ruleset } = started();
+    ruleset.claim("more", [{ table: profileTable(), set: "ports1", element: { key: [sampleAddress(9), 9] } }]);
+    ruleset.flush();
+    assert.deepEqual(
+      kernel.commits.at(-1)?.map(({ kind }) => kind),
+      ["add elements"],
+    );
+  });
+
+  it("DP-14: a new daemon adopts what is still wanted, takes away what is not and brings what is missing", () => {
+    const first = started();
+    first.ruleset.stop();
+    const { kernel, ruleset } = setUp(first.kernel);
+    for (const number of [2, 3, 4]) {
+      provideProfile(ruleset, number);
+      ruleset.claim(`pod ${number}`, podClaims(number, number));
+    }
+    const before = kernel.commits.length;
+    ruleset.start();
+    assert.equal(ruleset.status().isSynced, true, ruleset.status().lastError);
+    assert.equal(kernel.commits.length, before + 1);
+    const changes = kernel.commits.at(-1) ?? [];
+    const written = changes.flatMap((change) => (change.kind === "add rule" ? [change.chain] : []));
+    assert.ok(written.includes("first2") && written.includes("forward"), "rules are written anew");
+    assert.deepEqual(changes.flatMap((change) => (change.kind === "add set" ? [change.set.name] : [])).sort(), [
+      "parts4",
+      "ports4",
+    ]);
+    assert.equal(ruleset.status().replacements, 0);
+    const fresh = setUp();
+    for (const number of [2, 3, 4]) {
+      provideProfile(fresh.ruleset, number);
+      fresh.ruleset.claim(`pod ${number}`, podClaims(number, number));
+    }
+    fresh.ruleset.start();
+    const sets = [2, 3, 4].flatMap(profileSets);
+    assert.equal(contentOf(kernel, profileTable(), sets), contentOf(fresh.kernel, profileTable(), sets));
+  });
+
+  it("DP-07: a table of another version is swapped in one batch with what is provided", () => {
+    const { kernel } = started();
+    const tables = [profileTable({ revision: 1 })];
+    const { ruleset } = setUp(kernel, tables);
+    for (const number of PROFILES) {
+      provideProfile(ruleset, number);
+      ruleset.claim(`pod ${number}`, podClaims(number, number));
+    }
+    const before = kernel.commits.length;
+    ruleset.start();
+    assert.equal(ruleset.status().isSynced, true, ruleset.status().lastError);
+    assert.equal(kernel.commits.length, before + 1);
+    assert.equal(kernel.commits.at(-1)?.[0]?.kind, "delete table");
+    assert.ok(names(kernel).includes("first3"));
+  });
+
+  const table = profileTable();
+  const stranger = { name: "stranger", key: ["ipv4_addr"], data: "verdict" } as const;
+  const harms: Readonly<Record<string, readonly Change[]>> = {
+    table: [{ kind: "delete table", table }],
+    rules: [{ kind: "flush chain", table, chain: "first1" }],
+    "another rule": [{ kind: "add rule", table, chain: "second2", rule: rule(counter, drop) }],
+    "other rules": [
+      { kind: "flush chain", table, chain: "second2" },
+      { kind: "add rule", table, chain: "second2", rule: rule(inSet("ip daddr", "known"), counter, drop) },
+      { kind: "add rule", table, chain: "second2", rule: rule(goTo("dropped")) },
+    ],
+    "rules of the schema": [{ kind: "flush chain", table, chain: "decide" }],
+    "a set with its rules and elements": [
+      { kind: "flush chain", table, chain: "first3" },
+      { kind: "delete set", table, set: { name: "parts3" } },
+    ],
+    "a chain with what names it": [
+      { kind: "flush chain", table, chain: "first1" },
+      { kind: "flush set", table, set: { name: "parts1" } },
+      { kind: "delete chain", table, chain: "second1" },
+    ],
+    "elements of a provided set": SETS.filter(({ name }) => name === "ports2").map((set) => ({
+      kind: "flush set",
+      table,
+      set,
+    })),
+    "a foreign chain in a foreign map": [
+      { kind: "add chain", table, chain: { name: "foreign" } },
+      { kind: "add set", table, set: stranger },
+      {
+        kind: "add elements",
+        table,
+        set: stranger,
+        elements: [{ key: [sampleAddress(1)], data: { kind: "jump", chain: "foreign" } }],
+      },
+      { kind: "add rule", table, chain: "foreign", rule: rule(goTo("first1")) },
+    ],
+  };
+  for (const [what, changes] of Object.entries(harms)) {
+    it(`DP-09: puts right what others do to provided objects: ${what}`, () => {
+      const { kernel, ruleset } = started();
+      const whole = contentOf(kernel, table, SETS);
+      assert.equal(ruleset.status().repairs, 0);
+      kernel.commit(changes);
+      assert.notEqual(contentOf(kernel, table, SETS), whole);
+      ruleset.verify();
+      assert.equal(contentOf(kernel, table, SETS), whole);
+      assert.ok(ruleset.status().repairs > 0);
+      assert.equal(ruleset.status().replacements, what === "table" ? 2 : 1);
+      const { repairs, commits } = ruleset.status();
+      ruleset.verify();
+      assert.deepEqual([ruleset.status().repairs, ruleset.status().commits], [repairs, commits], "once is enough");
+    });
+  }
+
+  it("DP-05: loses nothing when a batch with objects is refused, or its answer is lost", () => {
+    for (const isLost of [false, true]) {
+      const { kernel, clock, ruleset } = started();
+      const commit = kernel.commit.bind(kernel);
+      kernel.commit = (changes) => {
+        if (isLost) commit(changes);
+        throw new Error("no answer");
+      };
+      withdrawProfile(ruleset, 1);
+      provideProfile(ruleset, 8);
+      ruleset.claim("pod 1", podClaims(1, 8));
+      assert.equal(ruleset.flush(), false);
+      kernel.commit = commit;
+      clock.pass(10_000);
+      assert.equal(ruleset.status().isSynced, true, ruleset.status().lastError);
+      const fresh = setUp();
+      for (const number of [2, 3, 8]) {
+        provideProfile(fresh.ruleset, number);
+        fresh.ruleset.claim(`pod ${number === 8 ? 1 : number}`, podClaims(number === 8 ? 1 : number, number));
+      }
+      fresh.ruleset.start();
+      const sets = [2, 3, 8].flatMap(profileSets);
+      assert.equal(contentOf(kernel, table, sets), contentOf(fresh.kernel, table, sets), `lost: ${isLost}`);
+    }
+  });
+
+  it("leaves the other tables' claims and objects alone", () => {
+    const tables = [...sampleTables(), profileTable()];
+    const { kernel, ruleset } = setUp(new FakeNftables(), tables);
+    ruleset.claim("a", sampleClaims(1, 1));
+    provideProfile(ruleset, 1);
+    ruleset.start();
+    const [inet] = tables;
+    assert.ok(inet !== undefined);
+    const before = contentOf(kernel, inet);
+    withdrawProfile(ruleset, 1);
+    ruleset.flush();
+    assert.equal(contentOf(kernel, inet), before);
+  });
+});

@@ -1,0 +1,329 @@
+import assert from "node:assert/strict";
+import type { Change } from "../../../kernel/nftables/change.ts";
+import { FakeNftables } from "../../../kernel/nftables/fake_nftables.ts";
+import type { Table } from "../../../kernel/nftables/object.ts";
+import { FakeClock } from "../../../policyd/clock.ts";
+import { Ruleset } from "../../../policyd/dataplane/ruleset.ts";
+import { recordingLogger } from "../../../policyd/log/recording_logger.ts";
+import { contentOf } from "../../support/dataplane/content.ts";
+import {
+  podClaims,
+  profileSets,
+  profileTable,
+  provideProfile,
+  withdrawProfile,
+} from "../../support/dataplane/provided.ts";
+import { sampleAddress } from "../../support/dataplane/sample.ts";
+
+/** Some times what one batch takes. */
+const MANY = 60;
+const MANY_ELEMENTS = 5000;
+const table = profileTable();
+const [, , parts] = profileSets(0);
+
+function setUp(kernel = new FakeNftables()): {
+  readonly kernel: FakeNftables;
+  readonly clock: FakeClock;
+  readonly ruleset: Ruleset;
+} {
+  const clock = new FakeClock();
+  const tables: readonly Table[] = [table];
+  const options = { kernel, clock, logger: recordingLogger(), tables, minSyncPeriod: 0, syncPeriod: 3_600_000 };
+  return { kernel, clock, ruleset: new Ruleset(options) };
+}
+
+/** Provides profiles, each of which judges a pod. */
+function provide(ruleset: Ruleset, from: number, to: number): void {
+  for (let number = from; number < to; number++) {
+    provideProfile(ruleset, number);
+    ruleset.claim(`pod ${number}`, podClaims(number, number));
+  }
+}
+
+function withdraw(ruleset: Ruleset, from: number, to: number): void {
+  for (let number = from; number < to; number++) {
+    withdrawProfile(ruleset, number);
+    ruleset.claim(`pod ${number}`, []);
+  }
+}
+
+function wholeOf(from: number, to: number): string {
+  const fresh = setUp();
+  provide(fresh.ruleset, from, to);
+  fresh.ruleset.start();
+  assert.equal(fresh.ruleset.flush(), true);
+  return contentOf(fresh.kernel, table, setsOf(from, to));
+}
+
+function setsOf(from: number, to: number): ReturnType<typeof profileSets> {
+  return Array.from({ length: to - from }, (_, index) => profileSets(from + index)).flat();
+}
+
+/** What a batch does to the kernel, by the names of its steps' objects. */
+function touched(changes: readonly Change[], ...kinds: readonly Change["kind"][]): readonly string[] {
+  return changes.flatMap((change) => {
+    if (!kinds.includes(change.kind)) return [];
+    if ("set" in change) return [change.set.name];
+    if ("chain" in change) return [typeof change.chain === "string" ? change.chain : change.chain.name];
+    return [change.table.name];
+  });
+}
+
+/** What the kernel has to do for a batch, roughly: a set, a chain or a rule that comes is 1. */
+function work(changes: readonly Change[]): number {
+  return changes.reduce((sum, change) => {
+    if ("elements" in change) return sum + 1 + change.elements.length / 16;
+    return sum + (change.kind.startsWith("add") ? 1 : 1 / 8);
+  }, 0);
+}
+
+describe("policyd/ruleset in slices", () => {
+  it("DP-13: a great many new objects come before the one batch that names them, with turns in between", () => {
+    const { kernel, clock, ruleset } = setUp();
+    ruleset.start();
+    const told: number[] = [];
+    ruleset.follow(({ differences }) => told.push(differences.reduce((sum, { added }) => sum + added.length, 0)));
+    provide(ruleset, 0, MANY);
+    clock.pass(0);
+    const batches = kernel.commits.slice(1);
+    assert.ok(batches.length > 5, `${batches.length} batches`);
+    for (const batch of batches.slice(0, -1)) {
+      assert.deepEqual(
+        touched(batch, "add elements").filter((name) => name === "verdicts" || name === "known"),
+        [],
+      );
+      assert.ok(work(batch) < 100, `${work(batch)} units`);
+    }
+    assert.deepEqual(
+      new Set(touched(batches.at(-1) ?? [], "add elements").filter((name) => !/\d/.test(name))),
+      new Set(["verdicts", "known"]),
+    );
+    assert.equal(contentOf(kernel, table, setsOf(0, MANY)), wholeOf(0, MANY));
+    assert.deepEqual(told, [5 * MANY], "those who follow are told once, of all of it");
+  });
+
+  it("DP-13: other things are done between two slices", () => {
+    const { kernel, clock, ruleset } = setUp();
+    ruleset.start();
+    provide(ruleset, 0, MANY);
+    const turns: number[] = [];
+    const turn = (): void => {
+      turns.push(kernel.commits.length);
+      if (!ruleset.status().isSynced) clock.after(0, turn);
+    };
+    clock.after(0, turn);
+    clock.pass(0);
+    assert.equal(new Set(turns).size, kernel.commits.length - 1, "a turn after each of them");
+  });
+
+  it("DP-13: flush commits all of it at once, also the rest of what is under way", () => {
+    const { kernel, ruleset } = setUp();
+    ruleset.start();
+    provide(ruleset, 0, MANY);
+    assert.equal(ruleset.flush(), true);
+    assert.equal(contentOf(kernel, table, setsOf(0, MANY)), wholeOf(0, MANY));
+    const other = setUp();
+    provide(other.ruleset, 0, MANY);
+    other.ruleset.start();
+    assert.equal(other.ruleset.status().isSynced, false);
+    assert.equal(other.ruleset.flush(), true);
+    assert.equal(contentOf(other.kernel, table, setsOf(0, MANY)), wholeOf(0, MANY));
+  });
+
+  it("DP-13: who waits for all to be in force waits for the slices, and is told when they fail", async () => {
+    const { kernel, clock, ruleset } = setUp();
+    assert.equal(await ruleset.inForce(), false, "it has not begun");
+    ruleset.start();
+    provide(ruleset, 0, 1);
+    const little = ruleset.inForce();
+    assert.equal(ruleset.status().isSynced, true, "little is committed at once");
+    assert.equal(await little, true);
+    provide(ruleset, 1, MANY);
+    const before = kernel.commits.length;
+    const waiting = ruleset.inForce();
+    assert.equal(kernel.commits.length, before + 1, "a slice");
+    assert.equal(ruleset.status().isSynced, false);
+    clock.pass(0);
+    assert.equal(await waiting, true);
+    assert.equal(ruleset.status().isSynced, true);
+    provide(ruleset, MANY, 2 * MANY);
+    const failing = ruleset.inForce();
+    kernel.commit = () => {
+      throw new Error("refused");
+    };
+    clock.pass(0);
+    assert.equal(await failing, false);
+    const again = ruleset.inForce();
+    clock.pass(0);
+    assert.equal(await again, false);
+  });
+
+  it("DP-13: at the first start nothing is hooked in before all of it is there", () => {
+    const { kernel, clock, ruleset } = setUp();
+    provide(ruleset, 0, MANY);
+    ruleset.start();
+    clock.pass(0);
+    assert.ok(kernel.commits.length > 5);
+    for (const batch of kernel.commits.slice(0, -1)) {
+      assert.deepEqual(
+        touched(batch, "add chain").filter((name) => name === "forward"),
+        [],
+      );
+      assert.deepEqual(
+        touched(batch, "add rule").filter((name) => name === "forward" || name === "decide"),
+        [],
+      );
+    }
+    assert.equal(contentOf(kernel, table, setsOf(0, MANY)), wholeOf(0, MANY));
+    assert.equal(ruleset.status().replacements, 1);
+  });
+
+  it("DP-13: a daemon that starts over an old table leaves what judges in force until the last but what has to go", () => {
+    const first = setUp();
+    provide(first.ruleset, 0, MANY);
+    first.ruleset.start();
+    first.ruleset.flush();
+    first.ruleset.stop();
+    const { kernel, clock, ruleset } = setUp(first.kernel);
+    const before = kernel.commits.length;
+    provide(ruleset, MANY, 2 * MANY);
+    ruleset.start();
+    clock.pass(0);
+    const batches = kernel.commits.slice(before);
+    const batchOf = (kind: Change["kind"], name: string): number =>
+      batches.findIndex((batch) => touched(batch, kind).includes(name));
+    const change = batchOf("delete elements", "verdicts");
+    assert.equal(batchOf("add elements", "verdicts"), change, "pods go from one profile to the other at once");
+    assert.equal(batchOf("flush chain", "forward"), change);
+    assert.ok(batchOf("flush chain", "first0") >= change && batchOf("delete chain", "first0") >= change);
+    for (const batch of batches) assert.ok(work(batch) < 250, `${work(batch)} units`);
+    assert.equal(contentOf(kernel, table, setsOf(MANY, 2 * MANY)), wholeOf(MANY, 2 * MANY));
+  });
+
+  it("DP-13: a great many objects go in slices behind the batch that names them no more", () => {
+    const { kernel, clock, ruleset } = setUp();
+    provide(ruleset, 0, 4 * MANY);
+    ruleset.start();
+    ruleset.flush();
+    const before = kernel.commits.length;
+    withdraw(ruleset, 0, 4 * MANY);
+    clock.pass(0);
+    const batches = kernel.commits.slice(before);
+    assert.ok(batches.length > 2, `${batches.length} batches`);
+    assert.deepEqual(touched(batches[0] ?? [], "flush chain", "delete chain", "delete set"), []);
+    assert.equal(contentOf(kernel, table), wholeOf(0, 0));
+  });
+
+  it("DP-13: a set with a great many elements is filled before it is named", () => {
+    const { kernel, clock, ruleset } = setUp();
+    ruleset.start();
+    provide(ruleset, 0, 1);
+    const claims = Array.from({ length: MANY_ELEMENTS }, (_, index) => ({
+      table,
+      set: "ports0",
+      element: { key: [sampleAddress(index), 443] },
+    }));
+    ruleset.claim("many", claims);
+    clock.pass(0);
+    const batches = kernel.commits.slice(1);
+    assert.ok(batches.length > 3, `${batches.length} batches`);
+    const added = batches.map((batch) =>
+      batch.reduce((sum, change) => sum + ("elements" in change ? change.elements.length : 0), 0),
+    );
+    assert.ok(Math.max(...added) < MANY_ELEMENTS / 3, added.join(" "));
+    const naming = batches.findIndex((batch) => touched(batch, "add elements").includes("verdicts"));
+    assert.equal(naming, batches.length - 1);
+    const [, ports] = profileSets(0);
+    assert.ok(ports !== undefined && ruleset.status().isSynced);
+    assert.equal(kernel.elements(table, ports).length, MANY_ELEMENTS + 1);
+  });
+
+  it("DP-13: what changes while slices are under way is part of it", () => {
+    const { kernel, clock, ruleset } = setUp();
+    ruleset.start();
+    provide(ruleset, 0, MANY);
+    let count = 0;
+    const commit = kernel.commit.bind(kernel);
+    kernel.commit = (changes) => {
+      commit(changes);
+      const turn = ++count;
+      clock.after(0, () => {
+        if (turn === 2) withdraw(ruleset, 0, 10);
+        if (turn === 3) provide(ruleset, MANY, MANY + 10);
+        if (turn === 4) ruleset.verify();
+      });
+    };
+    clock.pass(0);
+    assert.equal(ruleset.status().isSynced, true, ruleset.status().lastError);
+    assert.equal(contentOf(kernel, table, setsOf(10, MANY + 10)), wholeOf(10, MANY + 10));
+    assert.deepEqual([ruleset.status().repairs, ruleset.status().failures], [0, 0]);
+  });
+
+  it("DP-13: objects that come back while they go in slices are there again", () => {
+    const { kernel, clock, ruleset } = setUp();
+    provide(ruleset, 0, 3 * MANY);
+    ruleset.start();
+    ruleset.flush();
+    withdraw(ruleset, 0, 3 * MANY);
+    let count = 0;
+    const commit = kernel.commit.bind(kernel);
+    kernel.commit = (changes) => {
+      commit(changes);
+      if (++count === 2) clock.after(0, () => provide(ruleset, 0, 3 * MANY));
+    };
+    clock.pass(0);
+    kernel.commit = commit;
+    assert.equal(ruleset.status().isSynced, true, ruleset.status().lastError);
+    withdraw(ruleset, 0, MANY);
+    assert.equal(ruleset.flush(), true, ruleset.status().lastError);
+    assert.equal(contentOf(kernel, table, setsOf(MANY, 3 * MANY)), wholeOf(MANY, 3 * MANY));
+    assert.equal(ruleset.status().failures, 0);
+  });
+
+  it("DP-13 DP-05: loses nothing when a slice fails", () => {
+    for (const failing of [1, 3, 5]) {
+      const { kernel, clock, ruleset } = setUp();
+      const commit = kernel.commit.bind(kernel);
+      let count = 0;
+      kernel.commit = (changes) => {
+        if (++count === failing) throw new Error("refused");
+        commit(changes);
+      };
+      provide(ruleset, 0, MANY);
+      ruleset.start();
+      clock.pass(60_000);
+      assert.equal(ruleset.status().isSynced, true, ruleset.status().lastError);
+      assert.equal(ruleset.status().failures, 1);
+      assert.equal(contentOf(kernel, table, setsOf(0, MANY)), wholeOf(0, MANY));
+    }
+  });
+
+  it("DP-13 DP-09: a large table is looked through bit by bit, and put right", () => {
+    const { kernel, clock, ruleset } = setUp();
+    provide(ruleset, 0, 4 * MANY);
+    ruleset.start();
+    ruleset.flush();
+    const whole = contentOf(kernel, table, setsOf(0, 4 * MANY));
+    assert.ok(parts !== undefined);
+    kernel.commit([
+      { kind: "flush set", table, set: parts },
+      { kind: "flush chain", table, chain: "first7" },
+      { kind: "add chain", table, chain: { name: "foreign" } },
+    ]);
+    let reads = 0;
+    const rulesOf = kernel.rulesOf.bind(kernel);
+    kernel.rulesOf = (reference, chain) => {
+      reads++;
+      return rulesOf(reference, chain);
+    };
+    ruleset.verify();
+    assert.ok(reads > 0 && reads < 4 * MANY, `${reads} chains were read at once`);
+    assert.notEqual(contentOf(kernel, table, setsOf(0, 4 * MANY)), whole);
+    provideProfile(ruleset, 1000);
+    ruleset.flush();
+    withdrawProfile(ruleset, 1000);
+    clock.pass(0);
+    assert.equal(contentOf(kernel, table, setsOf(0, 4 * MANY)), whole);
+    assert.deepEqual([ruleset.status().repairs, ruleset.status().failures], [3, 0]);
+  });
+});
