@@ -12,7 +12,7 @@ export type Direction = "egress" | "ingress";
  */
 export interface Profile {
   readonly direction: Direction;
-  /** Names it in the kernel: 16 hexadecimal digits of a hash of all the rest, so that a profile of a key never changes. */
+  /** Names it in the kernel: 24 hexadecimal digits of a hash of all the rest, so that a profile of a key never changes. */
   readonly key: string;
   /** The first that matches counts; "pass" goes on behind the tier. */
   readonly admin: readonly ProfileRule[];

@@ -1,0 +1,75 @@
+import type { ClusterNetworkPolicy, ClusterPolicyTier, NetworkPolicy } from "../../cluster/model.ts";
+import { isShadow } from "../../cluster/shadow.ts";
+import { clusterPolicyRules, networkPolicyRules } from "./compile_rules.ts";
+import type { CompiledRules } from "./compile_rules.ts";
+import { digest } from "./digest.ts";
+import type { Direction, Isolation, Profile } from "./profile.ts";
+
+/**
+ * What policies make of the pods they select, in one direction; undefined where none of them has a say.
+ *
+ * Cluster policies are asked by their priorities, of equal ones by their keys. What is never asked is left out, so that
+ * pods share profiles: shadow and Baseline where NetworkPolicies isolate.
+ *
+ * @param networkPolicies all that select the pods, in any order
+ * @param clusterPolicies likewise
+ */
+export function compileProfile(
+  direction: Direction,
+  networkPolicies: readonly NetworkPolicy[],
+  clusterPolicies: readonly ClusterNetworkPolicy[],
+): Profile | undefined {
+  const type = direction === "egress" ? "Egress" : "Ingress";
+  const ofDirection = networkPolicies.filter(({ policyTypes }) => policyTypes.includes(type)).toSorted(byKey);
+  const isolation = isolationOf(
+    direction,
+    ofDirection.filter((policy) => !isShadow(policy)),
+  );
+  const shadow = isolation === undefined ? isolationOf(direction, ofDirection.filter(isShadow)) : undefined;
+  const admin = tier("Admin", direction, clusterPolicies);
+  const baseline = isolation === undefined ? tier("Baseline", direction, clusterPolicies) : [];
+  const adminRules = admin.flatMap(({ rules }) => rules);
+  const baselineRules = baseline.flatMap(({ rules }) => rules);
+  if (isolation === undefined && shadow === undefined && adminRules.length + baselineRules.length === 0) {
+    return undefined;
+  }
+  const digests = (all: readonly CompiledRules[]): readonly string[] => all.map((one) => one.digest);
+  return Object.freeze({
+    direction,
+    key: digest([direction, digests(admin), isolation?.digest ?? null, shadow?.digest ?? null, digests(baseline)]),
+    admin: adminRules,
+    isolation: isolation?.isolation,
+    shadow: shadow?.isolation,
+    baseline: baselineRules,
+  });
+}
+
+function isolationOf(
+  direction: Direction,
+  policies: readonly NetworkPolicy[],
+): { readonly isolation: Isolation; readonly digest: unknown } | undefined {
+  if (policies.length === 0) return undefined;
+  const compiled = policies.map((policy) => networkPolicyRules(policy, direction));
+  return {
+    isolation: Object.freeze({
+      policies: policies.map(({ key }) => key),
+      rules: compiled.flatMap(({ rules }) => rules),
+    }),
+    digest: compiled.map((one, index) => [policies[index]?.key, one.digest]),
+  };
+}
+
+function tier(
+  name: ClusterPolicyTier,
+  direction: Direction,
+  policies: readonly ClusterNetworkPolicy[],
+): readonly CompiledRules[] {
+  return policies
+    .filter((policy) => policy.tier === name && policy[direction].length > 0)
+    .toSorted((a, b) => a.priority - b.priority || byKey(a, b))
+    .map((policy) => clusterPolicyRules(policy, direction));
+}
+
+function byKey(a: { readonly key: string }, b: { readonly key: string }): number {
+  return a.key < b.key ? -1 : 1;
+}

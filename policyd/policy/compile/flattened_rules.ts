@@ -1,0 +1,223 @@
+import type { Family } from "../../../kernel/ip/address.ts";
+import { familyOf } from "../../../kernel/ip/address.ts";
+import type { AddressRange } from "../../../kernel/ip/ranges.ts";
+import { unitedRanges } from "../../../kernel/ip/ranges.ts";
+import type { Match, Rule, Statement } from "../../../kernel/nftables/statement.ts";
+import { counter, inSet, rule } from "../../../kernel/nftables/statement.ts";
+import type { MemberSource } from "./member_set.ts";
+import type { NumberedPorts, PortNumber, PortRange } from "./numbered_ports.ts";
+import { numberedPorts } from "./numbered_ports.ts";
+import type { Direction, PeerGroup, PodGroup, PortGroup, ProfileRule } from "./profile.ts";
+import { namedPortMatch, peerAndPort, portMatches, rangesMatch } from "./rule_parts.ts";
+import type { PlacedRange, SetCollector } from "./set_collector.ts";
+import { namedSource } from "./set_collector.ts";
+import { FAMILIES, peerField } from "./words.ts";
+
+type PortName = Extract<PortGroup, { readonly type: "name" }>;
+
+/** Who may send to a port, or be sent to at it. */
+interface Peers {
+  readonly groups: Map<string, PodGroup>;
+  readonly ranges: AddressRange[];
+}
+
+/** All that rules allow, sorted by how the kernel finds it. */
+interface Flattened {
+  /** Everyone at every port. */
+  isEverything: boolean;
+  /** Everyone at these ports. */
+  readonly everyone: PortGroup[];
+  /** At every port. */
+  readonly anyPort: Peers;
+  /** At single ports: of pods, by their groups' keys; of ranges, by port. */
+  readonly podPorts: Map<string, { readonly group: PodGroup; readonly ports: PortGroup[] }>;
+  readonly rangePorts: Map<string, PortNumber & { readonly ranges: AddressRange[] }>;
+  readonly portRanges: Map<string, PortRange & Peers>;
+  /** At ports of the profile's own pod: of ingress alone. */
+  readonly ownNames: Map<string, PortName & Peers>;
+}
+
+/**
+ * What NetworkPolicies allow as a few lookups in large sets, of which some are the profile's alone: for many rules, whose
+ * order and number then are of no matter to a packet. Only ranges of ports of certain peers, and peers of certain names
+ * of ports, are asked for one after the other.
+ */
+export function flattenedRules(
+  direction: Direction,
+  rules: readonly ProfileRule[],
+  verdict: Statement,
+  sets: SetCollector,
+): readonly Rule[] {
+  const all = flattened(direction, rules);
+  const make = (comment: string, ...matches: readonly Match[]): Rule => ({
+    ...rule(...matches, counter, verdict),
+    comment,
+  });
+  if (all.isEverything) return [make("everyone at every port")];
+  const lookups = lookupsOf(direction, all, sets);
+  return [
+    ...portMatches(numberedPorts(all.everyone), sets).map((match) => make("everyone at ports", match)),
+    ...FAMILIES.flatMap((family) =>
+      lookups.flatMap(({ comment, matches }) => matches(family).map((match) => make(comment, ...match))),
+    ),
+  ];
+}
+
+/** Rules of one kind for a family's packets: each is what it asks. */
+interface Lookup {
+  readonly comment: string;
+  readonly matches: (family: Family) => readonly (readonly Match[])[];
+}
+
+function lookupsOf(direction: Direction, all: Flattened, sets: SetCollector): readonly Lookup[] {
+  const everyoneNames = distinctNames(all.everyone).map(({ protocol, name }) => namedSource(undefined, protocol, name));
+  const podPorts = [...all.podPorts.values()].flatMap(({ group, ports }) => portSources(group, ports));
+  const placed = [...all.rangePorts.values()].flatMap(({ protocol, port, ranges }) =>
+    unitedRanges(ranges).map((range): PlacedRange => ({ range, protocol, port })),
+  );
+  return [
+    setLookup("everyone at named ports", everyoneNames, "egress", sets),
+    { comment: "peers at every port", matches: peersLookup(direction, all.anyPort, sets) },
+    setLookup("peers at ports", podPorts, direction, sets),
+    {
+      comment: "ranges at ports",
+      matches: (family) => {
+        const own = placed.filter(({ range }) => familyOf(range.first) === family);
+        return own.length === 0 ? [] : [[inSet(peerAndPort(direction, family), sets.placedRanges(family, own))]];
+      },
+    },
+    ...[...all.portRanges.values()].map((range): Lookup => {
+      const peers = peersLookup(direction, range, sets);
+      const tests = portMatches({ singles: [], ranges: [range] }, sets);
+      return {
+        comment: "peers at a range of ports",
+        matches: (family) => peers(family).map((one) => [...one, ...tests]),
+      };
+    }),
+    ...[...all.ownNames.values()].map((name): Lookup => {
+      const peers = peersLookup(direction, name, sets);
+      return {
+        comment: "peers at a named port",
+        matches: (family) => {
+          const test = namedPortMatch(name, family, sets);
+          // The name's own field says of which family the packet is.
+          return peers(family).map((one) => [...one.filter(({ left }) => left !== "meta nfproto"), test]);
+        },
+      };
+    }),
+  ];
+}
+
+function setLookup(
+  comment: string,
+  sources: readonly MemberSource[],
+  direction: Direction,
+  sets: SetCollector,
+): Lookup {
+  if (sources.length === 0) return { comment, matches: () => [] };
+  const name = sets.members("flat", sources, true);
+  return { comment, matches: (family) => [[inSet(peerAndPort(direction, family), `${name}${family}`)]] };
+}
+
+function peersLookup(direction: Direction, { groups, ranges }: Peers, sets: SetCollector): Lookup["matches"] {
+  const sources = [...groups.values()].map((group): MemberSource => ({ group, ports: { type: "none" } }));
+  const name = sources.length === 0 ? undefined : sets.members("flat", sources, true);
+  return (family) => {
+    const match = rangesMatch(ranges, direction, family, sets);
+    const inGroup = name === undefined ? [] : [[inSet(peerField(direction, family), `${name}${family}`)]];
+    return match === undefined ? inGroup : [...inGroup, [match]];
+  };
+}
+
+function flattened(direction: Direction, rules: readonly ProfileRule[]): Flattened {
+  const all: Flattened = {
+    isEverything: false,
+    everyone: [],
+    anyPort: newPeers(),
+    podPorts: new Map(),
+    rangePorts: new Map(),
+    portRanges: new Map(),
+    ownNames: new Map(),
+  };
+  for (const { peers, ports } of rules) {
+    if (peers === undefined) {
+      if (ports === undefined) all.isEverything = true;
+      else all.everyone.push(...ports);
+      continue;
+    }
+    const numbers = ports === undefined ? undefined : numberedPorts(ports);
+    for (const peer of peers) {
+      if (ports === undefined || numbers === undefined) addPeer(all.anyPort, peer);
+      else addAtPorts(all, direction, peer, numbers, names(ports));
+    }
+  }
+  return all;
+}
+
+function addAtPorts(
+  all: Flattened,
+  direction: Direction,
+  peer: PeerGroup,
+  { singles, ranges }: NumberedPorts,
+  named: readonly PortName[],
+): void {
+  for (const range of ranges) {
+    const { protocol, first, last } = range;
+    addPeer(
+      entry(all.portRanges, `${protocol} ${first} ${last}`, () => ({ ...range, ...newPeers() })),
+      peer,
+    );
+  }
+  if (direction === "ingress") {
+    for (const name of named) {
+      addPeer(
+        entry(all.ownNames, `${name.protocol} ${name.name}`, () => ({ ...name, ...newPeers() })),
+        peer,
+      );
+    }
+  }
+  if (peer.type === "pods") {
+    const found = [
+      ...singles.map(({ protocol, port }): PortGroup => ({ type: "range", protocol, first: port, last: port })),
+      ...(direction === "egress" ? named : []),
+    ];
+    if (found.length > 0) entry(all.podPorts, peer.key, () => ({ group: peer, ports: [] })).ports.push(...found);
+  }
+  if (peer.type !== "ranges") return;
+  for (const single of singles) {
+    const { protocol, port } = single;
+    entry(all.rangePorts, `${protocol} ${port}`, () => ({ ...single, ranges: [] })).ranges.push(...peer.ranges);
+  }
+}
+
+function portSources(group: PodGroup, ports: readonly PortGroup[]): readonly MemberSource[] {
+  const { singles } = numberedPorts(ports);
+  return [
+    ...(singles.length > 0 ? [{ group, ports: { type: "numbers", ports: singles } } as const] : []),
+    ...distinctNames(ports).map(({ protocol, name }) => namedSource(group, protocol, name)),
+  ];
+}
+
+function distinctNames(ports: readonly PortGroup[]): readonly PortName[] {
+  return [...new Map(names(ports).map((port) => [`${port.protocol} ${port.name}`, port])).values()];
+}
+
+function names(ports: readonly PortGroup[]): readonly PortName[] {
+  return ports.filter((port) => port.type === "name");
+}
+
+function newPeers(): Peers {
+  return { groups: new Map(), ranges: [] };
+}
+
+/** NetworkPolicies know no peers that are nodes. */
+function addPeer({ groups, ranges }: Peers, peer: PeerGroup): void {
+  if (peer.type === "pods") groups.set(peer.key, peer);
+  else if (peer.type === "ranges") ranges.push(...peer.ranges);
+}
+
+function entry<V>(map: Map<string, V>, key: string, make: () => V): V {
+  const found = map.get(key) ?? make();
+  map.set(key, found);
+  return found;
+}

@@ -1,0 +1,86 @@
+import type { Address } from "../../../kernel/ip/address.ts";
+import { isInRanges } from "../../../kernel/ip/ranges.ts";
+import type { Protocol } from "../../cluster/model.ts";
+import type { PolicyOptions } from "./options.ts";
+import type { Direction, NodeGroup, PeerGroup, PodGroup, PortGroup, Profile, ProfileRule } from "./profile.ts";
+
+/** A flow as policies see it: to the destination behind a Service, from the source before masquerading. */
+export interface JudgedFlow {
+  readonly source: Address;
+  readonly destination: Address;
+  /** Undefined for all that has no ports policies know, such as ICMP. */
+  readonly protocol: Protocol | undefined;
+  /** The destination's; not asked for without a protocol. */
+  readonly port: number;
+}
+
+/** What there is at addresses, as the sets in the kernel have it. */
+export interface FlowView {
+  /** Whether the address is that of one of the group's pods or nodes. */
+  readonly isInGroup: (group: PodGroup | NodeGroup, address: Address) => boolean;
+  /** Whether the pod at the address calls the port so; never true for other addresses. */
+  readonly hasPortName: (address: Address, name: string, protocol: Protocol, port: number) => boolean;
+  /** Whether both are addresses of one local pod. */
+  readonly isSamePod: (a: Address, b: Address) => boolean;
+  /** Whether the address is one of this node's own. */
+  readonly isOwnNode: (address: Address) => boolean;
+}
+
+type JudgeOptions = Pick<PolicyOptions, "policePodToOwnNode" | "nodeLocalDNS">;
+
+const DNS_PORT = 53;
+
+/**
+ * What a profile's chains say of a flow's first packet: whether it is allowed in the profile's direction. Asked for the
+ * flows there are already; ICMP errors, which belong to another flow, are not to be asked about.
+ */
+export function judgeProfile(profile: Profile, flow: JudgedFlow, view: FlowView, options: JudgeOptions): boolean {
+  const { direction, admin, isolation, baseline } = profile;
+  const isMet = (rule: ProfileRule): boolean => fits(rule, direction, flow, view);
+  const decided = admin.find(isMet)?.action;
+  if (decided === "allow" || decided === "deny") return decided === "allow";
+  if (isolation === undefined) return baseline.find(isMet)?.action !== "deny";
+  return isExempt(direction, flow, view, options) || isolation.rules.some(isMet);
+}
+
+/** What NetworkPolicies never keep apart. */
+function isExempt(
+  direction: Direction,
+  { source, destination, protocol, port }: JudgedFlow,
+  view: FlowView,
+  { policePodToOwnNode, nodeLocalDNS }: JudgeOptions,
+): boolean {
+  if (view.isSamePod(source, destination)) return true;
+  if (direction === "ingress") return false;
+  if (!policePodToOwnNode && view.isOwnNode(destination)) return true;
+  return (protocol === "TCP" || protocol === "UDP") && port === DNS_PORT && nodeLocalDNS.includes(destination);
+}
+
+function fits({ peers, ports }: ProfileRule, direction: Direction, flow: JudgedFlow, view: FlowView): boolean {
+  if (peers === undefined) return fitsPorts(ports, flow, view, true);
+  const other = direction === "egress" ? flow.destination : flow.source;
+  return peers.some((peer) => {
+    // Destinations that are told by their addresses have no names for ports (POL-31).
+    const hasNames = direction === "ingress" || peer.type === "pods";
+    return isPeer(peer, other, view) && fitsPorts(ports, flow, view, hasNames);
+  });
+}
+
+function isPeer(peer: PeerGroup, address: Address, view: FlowView): boolean {
+  return peer.type === "ranges" ? isInRanges(peer.ranges, address) : view.isInGroup(peer, address);
+}
+
+function fitsPorts(
+  ports: readonly PortGroup[] | undefined,
+  { destination, protocol, port }: JudgedFlow,
+  view: FlowView,
+  hasNames: boolean,
+): boolean {
+  if (ports === undefined) return true;
+  if (protocol === undefined) return false;
+  return ports.some((group) => {
+    if (group.protocol !== undefined && group.protocol !== protocol) return false;
+    if (group.type === "range") return group.first <= port && port <= group.last;
+    return hasNames && view.hasPortName(destination, group.name, protocol, port);
+  });
+}

@@ -1,0 +1,89 @@
+import type { Family } from "../../../kernel/ip/address.ts";
+import { commentText } from "../../../kernel/nftables/identifier.ts";
+import type { Match, Rule, Statement } from "../../../kernel/nftables/statement.ts";
+import { counter, inSet, rule } from "../../../kernel/nftables/statement.ts";
+import { numberedPorts } from "./numbered_ports.ts";
+import type { Direction, PeerGroup, PortGroup, ProfileRule, RuleOrigin } from "./profile.ts";
+import { namedPortMatch, peerAndPort, peerMatch, portMatches } from "./rule_parts.ts";
+import type { SetCollector } from "./set_collector.ts";
+import { namedSource } from "./set_collector.ts";
+import { FAMILIES } from "./words.ts";
+
+/** A rule for nft, and of which family's packets it is; undefined of both. */
+export interface PlainRule {
+  readonly family: Family | undefined;
+  readonly rule: Rule;
+}
+
+/** The comment of what a policy's rule became: metrics find its counters by it. */
+export function originComment({ kind, policy, index }: RuleOrigin): string {
+  return commentText(`${kind} rule ${index} of ${policy}`);
+}
+
+/**
+ * A profile's rule as rules for nft, one for each peer and kind of port: a packet that fits one of them fits the rule.
+ *
+ * @param verdict what then happens
+ */
+export function plainRules(
+  direction: Direction,
+  { peers, ports, origin }: ProfileRule,
+  verdict: Statement,
+  sets: SetCollector,
+): readonly PlainRule[] {
+  const comment = originComment(origin);
+  const make = (family: Family | undefined, ...matches: readonly Match[]): PlainRule => ({
+    family,
+    rule: { ...rule(...matches, counter, verdict), comment },
+  });
+  const of = peers ?? [undefined];
+  if (of.length === 0 || ports?.length === 0) return [];
+  return of.flatMap((peer) => [
+    ...numbered(direction, peer, ports, sets, make),
+    ...(ports ?? []).flatMap((port) => (port.type === "name" ? named(direction, peer, port, sets, make) : [])),
+  ]);
+}
+
+type Make = (family: Family | undefined, ...matches: readonly Match[]) => PlainRule;
+
+/** Those for all traffic, or for ports by their numbers. */
+function numbered(
+  direction: Direction,
+  peer: PeerGroup | undefined,
+  ports: readonly PortGroup[] | undefined,
+  sets: SetCollector,
+  make: Make,
+): readonly PlainRule[] {
+  // One of no test, or one for each test.
+  const tests: readonly (readonly Match[])[] =
+    ports === undefined ? [[]] : portMatches(numberedPorts(ports), sets).map((match) => [match]);
+  if (tests.length === 0) return [];
+  if (peer === undefined) return tests.map((test) => make(undefined, ...test));
+  return FAMILIES.flatMap((family) => {
+    const match = peerMatch(peer, direction, family, sets);
+    return match === undefined ? [] : tests.map((test) => make(family, match, ...test));
+  });
+}
+
+/** Those for a port's name, which is the destination pod's: of each peer for egress, of the profile's pod for ingress. */
+function named(
+  direction: Direction,
+  peer: PeerGroup | undefined,
+  port: Extract<PortGroup, { readonly type: "name" }>,
+  sets: SetCollector,
+  make: Make,
+): readonly PlainRule[] {
+  return FAMILIES.flatMap((family) => {
+    if (peer === undefined) return [make(family, namedPortMatch(port, family, sets))];
+    if (direction === "egress") {
+      // Destinations that are told by their addresses have no names for ports (POL-31).
+      if (peer.type !== "pods") return [];
+      const name = sets.members("named", [namedSource(peer, port.protocol, port.name)]);
+      return [make(family, inSet(peerAndPort(direction, family), `${name}${family}`))];
+    }
+    const match = peerMatch(peer, direction, family, sets);
+    if (match === undefined) return [];
+    const isEveryone = match.left === "meta nfproto";
+    return [make(family, ...(isEveryone ? [] : [match]), namedPortMatch(port, family, sets))];
+  });
+}

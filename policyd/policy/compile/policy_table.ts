@@ -1,0 +1,245 @@
+import { concatenation } from "../../../kernel/nftables/expression.ts";
+import type { Chain, SetDefinition, Table, TableReference } from "../../../kernel/nftables/object.ts";
+import type { Rule, Statement } from "../../../kernel/nftables/statement.ts";
+import {
+  accept,
+  anyFlag,
+  counter,
+  drop,
+  equals,
+  goTo,
+  inPrefix,
+  inSet,
+  not,
+  oneOf,
+  rule,
+} from "../../../kernel/nftables/statement.ts";
+import { parseCidr } from "../../../kernel/ip/cidr.ts";
+import type { PolicyOptions } from "./options.ts";
+import { FAMILIES, words } from "./words.ts";
+
+/** The table of policies alone: its sets and chains come and go with them. */
+export const POLICY_TABLE: TableReference = Object.freeze({ family: "inet", name: "drawbridge-policy" });
+
+/** The label (nf_conntrack's bit) of a connection that was judged and allowed. */
+export const ALLOWED_LABEL = 100;
+
+/** The static sets' names; all but the two of connections are followed by the family's digit. */
+export const POLICY_SETS = {
+  /** Addresses of the bridge whose profiles are in force. */
+  known: "known",
+  /** Pairs of a local pod's addresses with each other. */
+  self: "self",
+  /** Maps from a local pod's address to the chain that judges it; without an element everything is allowed. */
+  egress: "egress",
+  ingress: "ingress",
+  /** Connections to be reset; there with `policyReset` alone. */
+  cut: "cut",
+  /** Connections that are allowed and were there before the table, so that the kernel has no place for their label. */
+  settled: "settled",
+} as const;
+
+/** The comments of the static rules that drop, by which people and metrics tell their counters apart. */
+export const PolicyDropReason = {
+  ANSWER: "answer of no allowed connection",
+  SOURCE: "source not known yet",
+  DESTINATION: "destination not known yet",
+  LINK_LOCAL: "link-local source",
+} as const satisfies Readonly<Record<string, string>>;
+
+const LINK_LOCAL = parseCidr("fe80::/10");
+/** What is sent with another has passed a router (RFC 4861 section 7.1). */
+const ND_HOP_LIMIT = 255;
+
+type TableOptions = Pick<PolicyOptions, "bridge" | "policyReset">;
+
+/**
+ * The table of policies without what depends on the cluster.
+ *
+ * Packets to and from pods are judged by addresses, behind destination NAT and before source NAT; -5 comes behind the
+ * checks of Services at -10 (SVC-04), so that one without endpoints refuses before policies drop. The label of a
+ * connection that was judged and allowed is the only fast path: all others are judged, or dropped where they are the
+ * answer to something. It is set in the original direction alone, since answers would bring a cut connection back to
+ * life. What is on the bridge and not in `known` passes nothing, in neither direction (POL-09).
+ *
+ * - `forward`: pods with pods and the outside.
+ * - `input`: pods with their node. Neighbour discovery and multicast reports come first; link-local addresses are in no
+ *   map, so nothing else from them passes.
+ * - `output`: the node with its pods, which no policy keeps apart (POL-07). Destinations are told by their addresses,
+ *   since a packet that NAT has moved still has its old interface here.
+ */
+export function policyTable(options: TableOptions): Table {
+  return {
+    ...POLICY_TABLE,
+    sets: setsOf(options),
+    chains: [decide(options), ...prerouting(options), forward(options), input(options), output(options)],
+  };
+}
+
+function setsOf({ policyReset }: TableOptions): readonly SetDefinition[] {
+  const { known, self, egress, ingress, cut, settled } = POLICY_SETS;
+  return [
+    ...FAMILIES.flatMap((family): readonly SetDefinition[] => {
+      const { type } = words[family];
+      return [
+        { name: `${known}${family}`, key: [type] },
+        { name: `${self}${family}`, key: [type, type] },
+        { name: `${egress}${family}`, key: [type], data: "verdict" },
+        { name: `${ingress}${family}`, key: [type], data: "verdict" },
+      ];
+    }),
+    { name: settled, key: ["ct_id"] },
+    ...(policyReset ? [{ name: cut, key: ["ct_id"] } as const] : []),
+  ];
+}
+
+function base(hook: "forward" | "input" | "output"): NonNullable<Chain["base"]> {
+  return { type: "filter", hook, priority: -5, policy: "accept" };
+}
+
+/** What was judged before passes. */
+const allowed: readonly Rule[] = [
+  rule(equals("ct label", ALLOWED_LABEL), accept),
+  rule(inSet("ct id", POLICY_SETS.settled), accept),
+];
+
+/** Errors about a connection pass with it (POL-56). */
+const errors: readonly Rule[] = [
+  rule(
+    oneOf("icmp type", ["destination-unreachable", "time-exceeded", "parameter-problem"]),
+    anyFlag("ct state", "related"),
+    accept,
+  ),
+  rule(
+    oneOf("icmpv6 type", ["destination-unreachable", "packet-too-big", "time-exceeded", "parameter-problem"]),
+    anyFlag("ct state", "related"),
+    accept,
+  ),
+];
+
+const neighbours: readonly Rule[] = [
+  rule(
+    oneOf("icmpv6 type", ["nd-router-solicit", "nd-neighbor-solicit", "nd-neighbor-advert"]),
+    equals("ip6 hoplimit", ND_HOP_LIMIT),
+    accept,
+  ),
+  rule(
+    oneOf("icmpv6 type", ["mld-listener-query", "mld-listener-report", "mld-listener-done", "mld2-listener-report"]),
+    accept,
+  ),
+];
+
+/** After connection tracking (-200) and before destination NAT (-100). */
+const RESET_PRIORITY = -150;
+
+/**
+ * Resets what is left of connections that were cut. The resets themselves leave by the node's output, and come in again
+ * when they are for the node, as part of the connection they are about (nf_ct_attach): what answers one drops it.
+ */
+function resets({ policyReset }: TableOptions): readonly Rule[] {
+  if (!policyReset) return [];
+  return [
+    rule(anyFlag("tcp flags", "rst"), anyFlag("ct state", "related"), accept),
+    rule(inSet("ct id", POLICY_SETS.cut), counter, { kind: "reject", reply: "tcp reset" }),
+  ];
+}
+
+/**
+ * What comes in is answered as it came, before NAT: br_netfilter sends the answer to a bridged packet straight to its port
+ * (nf_send_reset), past the hooks that would turn the endpoint's address back into the Service's.
+ */
+function prerouting(options: TableOptions): readonly Chain[] {
+  if (!options.policyReset) return [];
+  const hook = { type: "filter", hook: "prerouting", priority: RESET_PRIORITY, policy: "accept" } as const;
+  return [{ name: "prerouting", base: hook, rules: resets(options) }];
+}
+
+function dropping(reason: string, ...conditions: readonly Statement[]): Rule {
+  return { ...rule(...conditions, counter, drop), comment: reason };
+}
+
+const answers = dropping(PolicyDropReason.ANSWER, equals("ct direction", "reply"));
+
+function unknown(reason: string, end: "source" | "destination", ...conditions: readonly Statement[]): readonly Rule[] {
+  return FAMILIES.map((family) =>
+    dropping(reason, ...conditions, not(inSet(words[family][end], `${POLICY_SETS.known}${family}`))),
+  );
+}
+
+function judged(end: "source" | "destination"): readonly Rule[] {
+  const map = end === "source" ? POLICY_SETS.egress : POLICY_SETS.ingress;
+  return FAMILIES.map((family) => rule({ kind: "vmap", key: words[family][end], map: `${map}${family}` }));
+}
+
+/** Judges what is neither labelled nor an answer, by both ends; untracked packets one by one. */
+function decide(options: TableOptions): Chain {
+  const { bridge } = options;
+  return {
+    name: "decide",
+    rules: [
+      ...unknown(PolicyDropReason.SOURCE, "source", equals("iifname", bridge)),
+      ...unknown(PolicyDropReason.DESTINATION, "destination", equals("oifname", bridge)),
+      ...errors,
+      answers,
+      ...judged("source"),
+      ...judged("destination"),
+      rule({ kind: "set label", bit: ALLOWED_LABEL }),
+    ],
+  };
+}
+
+function forward({ bridge }: TableOptions): Chain {
+  return {
+    name: "forward",
+    base: base("forward"),
+    rules: [
+      ...allowed,
+      rule(equals("iifname", bridge), goTo("decide")),
+      rule(equals("oifname", bridge), goTo("decide")),
+    ],
+  };
+}
+
+function input(options: TableOptions): Chain {
+  return {
+    name: "input",
+    base: base("input"),
+    rules: [
+      rule(not(equals("iifname", options.bridge)), accept),
+      ...allowed,
+      ...neighbours,
+      dropping(PolicyDropReason.LINK_LOCAL, inPrefix("ip6 saddr", LINK_LOCAL)),
+      ...unknown(PolicyDropReason.SOURCE, "source"),
+      ...errors,
+      answers,
+      ...judged("source"),
+      rule({ kind: "set label", bit: ALLOWED_LABEL }),
+    ],
+  };
+}
+
+function output(options: TableOptions): Chain {
+  const toBridge = [equals("oifname", options.bridge), equals("fib daddr type", "unicast")];
+  const toKnown = FAMILIES.map((family) => inSet(words[family].destination, `${POLICY_SETS.known}${family}`));
+  return {
+    name: "output",
+    base: base("output"),
+    rules: [
+      ...allowed,
+      ...neighbours,
+      ...unknown(PolicyDropReason.DESTINATION, "destination", ...toBridge),
+      ...errors,
+      ...resets(options),
+      ...toKnown.map((match) =>
+        rule(equals("ct direction", "original"), match, { kind: "set label", bit: ALLOWED_LABEL }, accept),
+      ),
+      ...toKnown.map((match) => dropping(PolicyDropReason.ANSWER, equals("ct direction", "reply"), match)),
+    ],
+  };
+}
+
+/** The pair of addresses by which a packet of a pod to itself is told. */
+export function selfMatch(family: 4 | 6): Statement {
+  const { source, destination } = words[family];
+  return inSet(concatenation(source, destination), `${POLICY_SETS.self}${family}`);
+}

@@ -1,0 +1,168 @@
+import { familyOf } from "../../../kernel/ip/address.ts";
+import type { Chain } from "../../../kernel/nftables/object.ts";
+import { concatenation } from "../../../kernel/nftables/expression.ts";
+import { commentText } from "../../../kernel/nftables/identifier.ts";
+import type { Rule, Statement } from "../../../kernel/nftables/statement.ts";
+import { counter, drop, equals, goTo, inSet, oneOf, returnToCaller, rule } from "../../../kernel/nftables/statement.ts";
+import { flattenedRules } from "./flattened_rules.ts";
+import { logPrefix } from "./log_prefix.ts";
+import type { LogOrigin } from "./log_prefix.ts";
+import type { ProfileObjects } from "./member_set.ts";
+import type { PolicyOptions } from "./options.ts";
+import type { PlainRule } from "./plain_rules.ts";
+import { plainRules } from "./plain_rules.ts";
+import { selfMatch } from "./policy_table.ts";
+import type { Direction, Isolation, Profile, ProfileRule } from "./profile.ts";
+import { SetCollector } from "./set_collector.ts";
+import { FAMILIES, words } from "./words.ts";
+
+/**
+ * Up to so many nft rules for each family what NetworkPolicies allow is a rule each, with sets that profiles share; more
+ * are flattened into a few large sets. Measured: a rule of each family takes 0.1 of the 15 µs of a flow's first packet,
+ * and a flattened set has all its peers for one profile alone (docs/performance.md).
+ */
+export const FLATTEN_ABOVE = 32;
+
+/** Of the packets one profile's chain logs. */
+const LOG_LIMIT = { kind: "limit", rate: 10, unit: "second", burst: 50, isOver: false } as const;
+/** Holds the headers of both families with some extensions, and the ports behind them. */
+const LOGGED_BYTES = 128;
+const DNS_PORT = 53;
+
+/** The chain that the verdict elements of a profile's pods jump to. */
+export function profileChainName(direction: Direction, key: string): string {
+  return `${direction}_${key}`;
+}
+
+/**
+ * All that the kernel has of a profile. In its chains `return` is "allowed in this direction", since nothing but the
+ * verdict element jumps: between a profile's chains a packet goes without coming back.
+ *
+ * @param flattenAbove rules for each family up to which NetworkPolicies' rules are printed one by one
+ */
+export function profileObjects(
+  profile: Profile,
+  options: PolicyOptions,
+  flattenAbove: number = FLATTEN_ABOVE,
+): ProfileObjects {
+  const printer = new ProfilePrinter(profile, options, flattenAbove);
+  const chains = printer.chains();
+  return { profile, chains, memberSets: printer.sets.memberSets(), fixedSets: printer.sets.fixedSets() };
+}
+
+/** One profile while it is printed: the chains beside its first, and the sets that rules ask for. */
+class ProfilePrinter {
+  readonly sets = new SetCollector();
+  readonly #profile: Profile;
+  readonly #options: PolicyOptions;
+  readonly #flattenAbove: number;
+  readonly #name: string;
+  readonly #chains: Chain[] = [];
+  #deny: Statement | undefined;
+
+  constructor(profile: Profile, options: PolicyOptions, flattenAbove: number) {
+    this.#profile = profile;
+    this.#options = options;
+    this.#flattenAbove = flattenAbove;
+    this.#name = profileChainName(profile.direction, profile.key);
+  }
+
+  chains(): readonly Chain[] {
+    const { admin } = this.#profile;
+    const behind = this.#behindAdmin();
+    const hasPass = admin.some(({ action }) => action === "pass");
+    const pass = behind.length === 0 || !hasPass ? returnToCaller : this.#chain("behind_admin", behind);
+    const rest = hasPass && behind.length > 0 ? [rule(pass)] : behind;
+    const rules = [...this.#tier(admin, pass), ...rest];
+    // Those that the rules go to are there only now.
+    return [...this.#chains, { name: this.#name, rules }];
+  }
+
+  /** What drops, logging where that is asked for. */
+  #drop(): Statement {
+    this.#deny ??= this.#options.dropLog ? this.#chain("drop", [this.#log("drop"), rule(drop)]) : drop;
+    return this.#deny;
+  }
+
+  /** Adds a chain of the profile beside its first. @returns what goes there */
+  #chain(word: string, rules: readonly Rule[]): Statement {
+    const name = `${this.#name}_${word}`;
+    this.#chains.push({ name, rules });
+    return goTo(name);
+  }
+
+  #behindAdmin(): readonly Rule[] {
+    const { isolation, shadow, baseline } = this.#profile;
+    if (isolation !== undefined) {
+      const end = {
+        ...rule(counter, this.#drop()),
+        comment: commentText(`isolated by ${isolation.policies.join(" ")}`),
+      };
+      return [...this.#isolation(isolation, returnToCaller), end];
+    }
+    // To pass on from the last tier is to allow: there is nothing behind it.
+    const baselineRules = this.#tier(baseline, returnToCaller);
+    if (shadow === undefined) return baselineRules;
+    const allowed = baselineRules.length === 0 ? returnToCaller : this.#chain("baseline", baselineRules);
+    const counted = { ...rule(counter), comment: commentText(`would be isolated by ${shadow.policies.join(" ")}`) };
+    return [...this.#isolation(shadow, allowed), counted, this.#log("would drop"), rule(allowed)];
+  }
+
+  #tier(rules: readonly ProfileRule[], pass: Statement): readonly Rule[] {
+    const verdictOf = ({ action }: ProfileRule): Statement =>
+      action === "allow" ? returnToCaller : action === "deny" ? this.#drop() : pass;
+    return rules.flatMap((one) =>
+      plainRules(this.#profile.direction, one, verdictOf(one), this.sets).map((made) => made.rule),
+    );
+  }
+
+  /** What NetworkPolicies let pass, with what they always do. */
+  #isolation({ rules }: Isolation, allowed: Statement): readonly Rule[] {
+    return [...this.#exemptions(allowed), ...this.#allowing(rules, allowed)];
+  }
+
+  #exemptions(allowed: Statement): readonly Rule[] {
+    const { policePodToOwnNode, nodeLocalDNS } = this.#options;
+    const itself = FAMILIES.map((family) => ({ ...rule(selfMatch(family), counter, allowed), comment: "itself" }));
+    if (this.#profile.direction === "ingress") return itself;
+    const ownNode = { ...rule(equals("fib daddr type", "local"), counter, allowed), comment: "own node" };
+    const dns = FAMILIES.flatMap((family): readonly Rule[] => {
+      const addresses = nodeLocalDNS.filter((address) => familyOf(address) === family);
+      if (addresses.length === 0) return [];
+      const isServer = oneOf(words[family].destination, addresses);
+      const ports = this.sets.ports([
+        { protocol: "TCP", port: DNS_PORT },
+        { protocol: "UDP", port: DNS_PORT },
+      ]);
+      const isDns = inSet(concatenation("meta l4proto", "th dport"), ports);
+      return [{ ...rule(isServer, isDns, counter, allowed), comment: "node-local DNS" }];
+    });
+    return [...itself, ...(policePodToOwnNode ? [] : [ownNode]), ...dns];
+  }
+
+  #allowing(rules: readonly ProfileRule[], allowed: Statement): readonly Rule[] {
+    const { direction } = this.#profile;
+    const sets = new SetCollector();
+    const made: PlainRule[] = [];
+    const counts = { 4: 0, 6: 0 };
+    for (const one of rules) {
+      for (const plain of plainRules(direction, one, allowed, sets)) {
+        made.push(plain);
+        if (plain.family !== 6) counts[4]++;
+        if (plain.family !== 4) counts[6]++;
+      }
+      if (Math.max(counts[4], counts[6]) > this.#flattenAbove) {
+        return flattenedRules(direction, rules, allowed, this.sets);
+      }
+    }
+    this.sets.addAll(sets);
+    return made.map((plain) => plain.rule);
+  }
+
+  #log(outcome: LogOrigin["outcome"]): Rule {
+    const { direction, key } = this.#profile;
+    const prefix = logPrefix({ direction, key, outcome });
+    const group = this.#options.dropLogGroup;
+    return rule(LOG_LIMIT, { kind: "log", prefix, group, snapLength: LOGGED_BYTES });
+  }
+}

@@ -1,0 +1,89 @@
+import type { Family } from "../../../kernel/ip/address.ts";
+import { bitsOf, familyOf } from "../../../kernel/ip/address.ts";
+import type { Cidr } from "../../../kernel/ip/cidr.ts";
+import type { AddressRange } from "../../../kernel/ip/ranges.ts";
+import { unitedRanges } from "../../../kernel/ip/ranges.ts";
+import type { Concatenation } from "../../../kernel/nftables/expression.ts";
+import { concatenation } from "../../../kernel/nftables/expression.ts";
+import type { Match } from "../../../kernel/nftables/statement.ts";
+import { equals, inPrefix, inSet } from "../../../kernel/nftables/statement.ts";
+import type { NumberedPorts } from "./numbered_ports.ts";
+import { isWholeProtocol } from "./numbered_ports.ts";
+import type { Direction, PeerGroup, PortGroup } from "./profile.ts";
+import type { SetCollector } from "./set_collector.ts";
+import { namedSource } from "./set_collector.ts";
+import { peerField, portField, protocolWord, words } from "./words.ts";
+
+/** The tests for ports by their numbers: a packet that passes one of them has one of the ports. */
+export function portMatches({ singles, ranges }: NumberedPorts, sets: SetCollector): readonly Match[] {
+  const matches: Match[] = [];
+  const [only, ...others] = singles;
+  if (only !== undefined && others.length === 0) matches.push(equals(portField(only.protocol), only.port));
+  else if (only !== undefined) matches.push(inSet(concatenation("meta l4proto", "th dport"), sets.ports(singles)));
+  for (const [protocol, own] of Map.groupBy(ranges, (range) => range.protocol)) {
+    const [range, ...more] = own;
+    if (range === undefined) continue;
+    if (isWholeProtocol(range)) matches.push(equals("meta l4proto", protocolWord(protocol)));
+    else if (more.length > 0) matches.push(inSet(portField(protocol), sets.portRanges(own)));
+    else matches.push(rangeMatch(portField(protocol), range.first, range.last));
+  }
+  return matches;
+}
+
+/** The address at the other end with the port the packet goes to. */
+export function peerAndPort(direction: Direction, family: Family): Concatenation {
+  return concatenation(peerField(direction, family), "meta l4proto", "th dport");
+}
+
+/** The test for a named port of the pod the packet goes to. */
+export function namedPortMatch(
+  { protocol, name }: Extract<PortGroup, { readonly type: "name" }>,
+  family: Family,
+  sets: SetCollector,
+): Match {
+  return inSet(
+    peerAndPort("egress", family),
+    `${sets.members("named", [namedSource(undefined, protocol, name)])}${family}`,
+  );
+}
+
+/** The test for one of a group's addresses at the other end; undefined where it has none of the family. */
+export function peerMatch(
+  peer: PeerGroup,
+  direction: Direction,
+  family: Family,
+  sets: SetCollector,
+): Match | undefined {
+  if (peer.type === "ranges") return rangesMatch(peer.ranges, direction, family, sets);
+  const name = sets.members(peer.type, [{ group: peer, ports: { type: "none" } }]);
+  return inSet(peerField(direction, family), `${name}${family}`);
+}
+
+/** The test for addresses in ranges, whatever their order; undefined where there are none of the family. */
+export function rangesMatch(
+  ranges: readonly AddressRange[],
+  direction: Direction,
+  family: Family,
+  sets: SetCollector,
+): Match | undefined {
+  const own = unitedRanges(ranges.filter(({ first }) => familyOf(first) === family));
+  const [only, ...others] = own;
+  if (only === undefined) return undefined;
+  const selector = peerField(direction, family);
+  if (others.length > 0) return inSet(selector, sets.ranges(family, own));
+  const prefix = prefixOf(only);
+  if (prefix === undefined) return rangeMatch(selector, only.first, only.last);
+  // nft has no prefix of length 0.
+  return prefix.prefixLength === 0 ? equals("meta nfproto", words[family].network) : inPrefix(selector, prefix);
+}
+
+function rangeMatch(left: Match["left"], first: number | bigint, last: number | bigint): Match {
+  return { kind: "match", left, isNegated: false, right: { kind: "range", first, last } };
+}
+
+/** The prefix that has just these addresses; undefined where there is none. */
+function prefixOf({ first, last }: AddressRange): Cidr | undefined {
+  const size = BigInt(last) - BigInt(first) + 1n;
+  if ((size & (size - 1n)) !== 0n || BigInt(first) % size !== 0n) return undefined;
+  return { address: first, prefixLength: bitsOf(familyOf(first)) - (size.toString(2).length - 1) };
+}

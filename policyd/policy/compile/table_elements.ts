@@ -1,0 +1,37 @@
+import type { Address } from "../../../kernel/ip/address.ts";
+import { familyOf } from "../../../kernel/ip/address.ts";
+import type { Claim } from "../../dataplane/claim.ts";
+import { POLICY_SETS, POLICY_TABLE } from "./policy_table.ts";
+import type { Direction } from "./profile.ts";
+
+/** That what is at these addresses may send and receive as its policies say; all others on the bridge may not. */
+export function knownElements(addresses: readonly Address[]): readonly Claim[] {
+  return addresses.map((address) => claim(`${POLICY_SETS.known}${familyOf(address)}`, [address]));
+}
+
+/** The pairs of a local pod with itself (POL-06). @param addresses all of one pod */
+export function selfElements(addresses: readonly Address[]): readonly Claim[] {
+  return addresses.flatMap((first) =>
+    addresses
+      .filter((second) => familyOf(first) === familyOf(second))
+      .map((second) => claim(`${POLICY_SETS.self}${familyOf(first)}`, [first, second])),
+  );
+}
+
+/** Has a local pod's address judged in a direction by a profile's chain. */
+export function verdictElement(direction: Direction, address: Address, chain: string): Claim {
+  return {
+    table: POLICY_TABLE,
+    set: `${POLICY_SETS[direction]}${familyOf(address)}`,
+    element: { key: [address], data: { kind: "jump", chain } },
+  };
+}
+
+/** A connection, by the kernel's number of it, in the set of those that were cut or of those without labels. */
+export function connectionElement(set: "cut" | "settled", id: number): Claim {
+  return claim(POLICY_SETS[set], [id]);
+}
+
+function claim(set: string, key: Claim["element"]["key"]): Claim {
+  return { table: POLICY_TABLE, set, element: { key } };
+}

@@ -1,0 +1,206 @@
+import type { Address } from "../../../kernel/ip/address.ts";
+import { familyOf } from "../../../kernel/ip/address.ts";
+import { keyText } from "../../../kernel/nftables/element.ts";
+import type { Element, Table } from "../../../kernel/nftables/object.ts";
+import type {
+  ClusterNetworkPolicy,
+  Labels,
+  Namespace,
+  NetworkPolicy,
+  Node,
+  Pod,
+} from "../../../policyd/cluster/model.ts";
+import type { Claim } from "../../../policyd/dataplane/claim.ts";
+import { compileProfile } from "../../../policyd/policy/compile/compile_profile.ts";
+import type { SelectablePod } from "../../../policyd/policy/compile/groups.ts";
+import { groupHasNode, groupHasPod, subjectSelects } from "../../../policyd/policy/compile/groups.ts";
+import type { FlowView } from "../../../policyd/policy/compile/judge.ts";
+import { memberKeys } from "../../../policyd/policy/compile/member_elements.ts";
+import type { MemberSet, ProfileObjects } from "../../../policyd/policy/compile/member_set.ts";
+import type { PolicyOptions } from "../../../policyd/policy/compile/options.ts";
+import { policyTable } from "../../../policyd/policy/compile/policy_table.ts";
+import type { Direction, NodeGroup, PodGroup, Profile } from "../../../policyd/policy/compile/profile.ts";
+import { profileChainName, profileObjects } from "../../../policyd/policy/compile/profile_chain.ts";
+import { knownElements, selfElements, verdictElement } from "../../../policyd/policy/compile/table_elements.ts";
+
+export interface PolicyCluster {
+  readonly namespaces: ReadonlyMap<string, Namespace>;
+  readonly nodes: ReadonlyMap<string, Node>;
+  readonly pods: ReadonlyMap<string, Pod>;
+  readonly networkPolicies: ReadonlyMap<string, NetworkPolicy>;
+  readonly clusterNetworkPolicies: ReadonlyMap<string, ClusterNetworkPolicy>;
+}
+
+/** A cluster as one of its nodes has it in its table of policies. */
+export interface CompiledNode {
+  readonly table: Table;
+  readonly elements: ReadonlyMap<string, readonly Element[]>;
+  /** Of local pods, by their keys. */
+  readonly profiles: ReadonlyMap<string, Readonly<Record<Direction, Profile | undefined>>>;
+  readonly objects: readonly ProfileObjects[];
+  /** Of the node as its kernel has them. */
+  readonly ownAddresses: ReadonlySet<Address>;
+  readonly view: FlowView;
+}
+
+/** Whose an address is: a pod's, or the node's of this name. */
+export type Owner = { readonly pod: Pod } | { readonly node: string };
+
+/** All of a cluster compiled at once, plainly: what a change must lead to, however it is followed. */
+export class CompiledCluster {
+  readonly owners: ReadonlyMap<Address, Owner>;
+  readonly #cluster: PolicyCluster;
+  readonly #options: PolicyOptions;
+  readonly #flattenAbove: number | undefined;
+
+  constructor(cluster: PolicyCluster, options: PolicyOptions, flattenAbove?: number) {
+    this.#cluster = cluster;
+    this.#options = options;
+    this.#flattenAbove = flattenAbove;
+    this.owners = ownersOf(cluster);
+  }
+
+  /** What a node has; undefined is where pods are that are on no node yet. */
+  node(name: string | undefined): CompiledNode {
+    const local = this.#localPods(name);
+    const profiles = new Map([...local.keys()].map((pod) => [pod.key, this.profilesOf(pod)]));
+    const distinct = new Map(
+      [...profiles.values()]
+        .flatMap(({ egress, ingress }) => [egress, ingress])
+        .filter((profile) => profile !== undefined)
+        .map((profile) => [profileChainName(profile.direction, profile.key), profile]),
+    );
+    const objects = [...distinct.values()].map((one) => profileObjects(one, this.#options, this.#flattenAbove));
+    const memberSets = new Map(objects.flatMap((one) => one.memberSets).map((set) => [set.name, set]));
+    const fixedSets = new Map(objects.flatMap((one) => one.fixedSets).map((set) => [set.definition.name, set]));
+    const elements = new Map<string, Element[]>();
+    for (const [pod, addresses] of local) {
+      for (const { set, element } of localElements(addresses, profiles.get(pod.key))) add(elements, set, element);
+    }
+    for (const { definition, elements: fixed } of fixedSets.values()) elements.set(definition.name, [...fixed]);
+    for (const set of memberSets.values()) this.#fill(elements, set);
+    const table = policyTable(this.#options);
+    const ownAddresses = new Set(
+      [...this.owners].flatMap(([address, owner]) => ("node" in owner && owner.node === name ? [address] : [])),
+    );
+    return {
+      table: {
+        ...table,
+        sets: [
+          ...table.sets,
+          ...[...memberSets.values()].flatMap(({ definitions }) => [definitions[4], definitions[6]]),
+          ...[...fixedSets.values()].map(({ definition }) => definition),
+        ],
+        chains: [...objects.flatMap(({ chains }) => chains), ...table.chains],
+      },
+      elements,
+      profiles,
+      objects,
+      ownAddresses,
+      view: this.#view(ownAddresses),
+    };
+  }
+
+  profilesOf(pod: Pod): Readonly<Record<Direction, Profile | undefined>> {
+    const one = this.#selectable(pod);
+    const network = [...this.#cluster.networkPolicies.values()].filter((policy) => subjectSelects(policy, one));
+    const cluster = [...this.#cluster.clusterNetworkPolicies.values()].filter((policy) => subjectSelects(policy, one));
+    return {
+      egress: compileProfile("egress", network, cluster),
+      ingress: compileProfile("ingress", network, cluster),
+    };
+  }
+
+  /** The addresses that are theirs. */
+  #localPods(name: string | undefined): ReadonlyMap<Pod, readonly Address[]> {
+    const local = new Map<Pod, Address[]>();
+    for (const [address, owner] of this.owners) {
+      if (!("pod" in owner) || owner.pod.nodeName !== name) continue;
+      local.set(owner.pod, [...(local.get(owner.pod) ?? []), address]);
+    }
+    return local;
+  }
+
+  #selectable({ namespace, labels }: Pod): SelectablePod {
+    const namespaceLabels: Labels = this.#cluster.namespaces.get(namespace)?.labels ?? {
+      "kubernetes.io/metadata.name": namespace,
+    };
+    return { namespace, labels, namespaceLabels };
+  }
+
+  #fill(elements: Map<string, Element[]>, set: MemberSet): void {
+    for (const family of [4, 6] as const) elements.set(set.definitions[family].name, []);
+    const known = new Set<string>();
+    for (const source of set.sources) {
+      for (const [address, owner] of this.owners) {
+        if (!this.#isIn(source.group, address)) continue;
+        for (const key of memberKeys(source, address, "pod" in owner ? owner.pod.ports : [])) {
+          if (known.has(keyText(key))) continue;
+          known.add(keyText(key));
+          add(elements, set.definitions[familyOf(address)].name, { key });
+        }
+      }
+    }
+  }
+
+  #isIn(group: PodGroup | NodeGroup | undefined, address: Address): boolean {
+    const owner = this.owners.get(address);
+    if (owner === undefined) return false;
+    if ("pod" in owner)
+      return group === undefined || (group.type === "pods" && groupHasPod(group, this.#selectable(owner.pod)));
+    const node = this.#cluster.nodes.get(owner.node);
+    return group?.type === "nodes" && node !== undefined && groupHasNode(group, node.labels);
+  }
+
+  #view(ownAddresses: ReadonlySet<Address>): FlowView {
+    const podAt = (address: Address): Pod | undefined => {
+      const owner = this.owners.get(address);
+      return owner !== undefined && "pod" in owner ? owner.pod : undefined;
+    };
+    return {
+      isInGroup: (group, address) => this.#isIn(group, address),
+      hasPortName: (address, name, protocol, port) =>
+        podAt(address)?.ports.some((one) => one.name === name && one.protocol === protocol && one.port === port) ??
+        false,
+      isSamePod: (a, b) => podAt(a) !== undefined && podAt(a) === podAt(b),
+      isOwnNode: (address) => ownAddresses.has(address),
+    };
+  }
+}
+
+function localElements(
+  addresses: readonly Address[],
+  profiles: Readonly<Record<Direction, Profile | undefined>> | undefined,
+): readonly Claim[] {
+  const verdicts = (["egress", "ingress"] as const).flatMap((direction) => {
+    const profile = profiles?.[direction];
+    if (profile === undefined) return [];
+    const chain = profileChainName(direction, profile.key);
+    return addresses.map((address) => verdictElement(direction, address, chain));
+  });
+  return [...knownElements(addresses), ...selfElements(addresses), ...verdicts];
+}
+
+function add(elements: Map<string, Element[]>, set: string, element: Element): void {
+  const list = elements.get(set) ?? [];
+  elements.set(set, list);
+  list.push(element);
+}
+
+/** Nodes have their addresses whatever pods say; of several pods it is that which runs and is not about to end (POL-57). */
+function ownersOf({ pods, nodes }: PolicyCluster): ReadonlyMap<Address, Owner> {
+  const owners = new Map<Address, Owner>();
+  const rank = ({ phase, isTerminating }: Pod): number => (isTerminating ? 0 : 2) + (phase === "Running" ? 1 : 0);
+  const claimants = [...pods.values()]
+    .filter(({ hostNetwork, phase }) => !hostNetwork && phase !== "Succeeded" && phase !== "Failed")
+    .toSorted((a, b) => rank(a) - rank(b) || (a.key < b.key ? 1 : -1));
+  for (const pod of claimants) for (const address of pod.addresses) owners.set(address, { pod });
+  for (const { hostNetwork, nodeName, addresses } of pods.values()) {
+    if (!hostNetwork || nodeName === undefined) continue;
+    for (const address of addresses) owners.set(address, { node: nodeName });
+  }
+  for (const { name, addresses } of nodes.values()) {
+    for (const { address } of addresses) owners.set(address, { node: name });
+  }
+  return owners;
+}

@@ -1,0 +1,54 @@
+import { elementCode } from "../../../kernel/nftables/element.ts";
+import { formatElement } from "../../../kernel/nftables/element_text.ts";
+import { formatRule } from "../../../kernel/nftables/rule_text.ts";
+import { DEFAULT_POLICY_OPTIONS } from "../../../policyd/policy/compile/options.ts";
+import type { PolicyOptions } from "../../../policyd/policy/compile/options.ts";
+import { policyTable } from "../../../policyd/policy/compile/policy_table.ts";
+import { readObjects } from "../../../policyd/source/documents.ts";
+import { storeOf } from "../evaluate/store.ts";
+import type { CompiledNode } from "./compiled_cluster.ts";
+import { CompiledCluster } from "./compiled_cluster.ts";
+
+/** How profiles are printed. */
+export interface TextOptions extends Partial<PolicyOptions> {
+  readonly flattenAbove?: number;
+}
+
+/** The objects of YAML documents compiled for "node1". */
+export function compiledYaml(text: string, { flattenAbove, ...options }: TextOptions = {}): CompiledNode {
+  const manifests = [...readObjects(text, "scenario.yaml")].filter(isObject);
+  return new CompiledCluster(storeOf(manifests), { ...DEFAULT_POLICY_OPTIONS, ...options }, flattenAbove).node("node1");
+}
+
+function isObject(value: unknown): value is object {
+  return typeof value === "object" && value !== null;
+}
+
+/**
+ * What policies add to a node's table: what is in its sets, a line each, and the chains of profiles. Each hash is
+ * replaced by a letter in the order in which they come; sets without elements are left out.
+ */
+export function compiledText(text: string, options: TextOptions = {}): string {
+  const { table, elements } = compiledYaml(text, options);
+  const fixed = policyTable({ ...DEFAULT_POLICY_OPTIONS, ...options });
+  const isOwn = ({ name }: { readonly name: string }): boolean =>
+    !fixed.sets.some((set) => set.name === name) && !fixed.chains.some((chain) => chain.name === name);
+  const sets = table.sets.filter(isOwn).flatMap((set) => {
+    const code = elementCode(set);
+    const all = (elements.get(set.name) ?? []).map((element) => formatElement(code, element));
+    return all.length === 0 ? [] : [`${set.name}: ${all.join(", ")}`];
+  });
+  const chains = table.chains
+    .filter(isOwn)
+    .flatMap(({ name, rules }) => [`${name}:`, ...rules.map((rule) => `  ${formatRule(rule, table.family)}`)]);
+  return lettered(`${[...sets, ...chains].join("\n")}\n`);
+}
+
+function lettered(text: string): string {
+  const letters = new Map<string, string>();
+  return text.replaceAll(/(?<=[_ ])[0-9a-f]{24}(?=[_ :\n])/g, (hash) => {
+    const letter = letters.get(hash) ?? String.fromCharCode("A".charCodeAt(0) + letters.size);
+    letters.set(hash, letter);
+    return letter;
+  });
+}

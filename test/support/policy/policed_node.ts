@@ -1,0 +1,119 @@
+import type { Address } from "../../../kernel/ip/address.ts";
+import { familyOf } from "../../../kernel/ip/address.ts";
+import type { IpProtocol } from "../../../kernel/ip/protocol.ts";
+import type { Direction } from "../../../policyd/policy/compile/profile.ts";
+import { connectionElement } from "../../../policyd/policy/compile/table_elements.ts";
+import type { Connection } from "../nftables/interpreter/flow_table.ts";
+import { FlowTable } from "../nftables/interpreter/flow_table.ts";
+import type { Device, WalkedPacket } from "../nftables/interpreter/packet.ts";
+import { hasPorts } from "../nftables/interpreter/packet.ts";
+import { Ruleset } from "../nftables/interpreter/ruleset.ts";
+import type { Machine, Outcome } from "../nftables/interpreter/walk.ts";
+import { walkThrough } from "../nftables/interpreter/walk.ts";
+import type { CompiledNode } from "./compiled_cluster.ts";
+
+export const BRIDGE: Device = { index: 7, name: "cni0" };
+const UPLINK: Device = { index: 2, name: "eth0" };
+const LOOPBACK: Device = { index: 1, name: "lo" };
+
+const DIRECTIONS = ["egress", "ingress"] as const;
+
+/** What a packet of a test says. */
+export interface PolicedPacket {
+  readonly source: Address;
+  readonly destination: Address;
+  readonly protocol: IpProtocol;
+  /** The destination's. */
+  readonly port?: number;
+  /** 40000 unless said. */
+  readonly sourcePort?: number;
+  readonly state?: "related" | "invalid";
+  readonly icmpType?: string;
+  readonly hopLimit?: number;
+  readonly isUntracked?: boolean;
+}
+
+/** A node's table of policies walked by the interpreter, with nothing else on the node. */
+export class PolicedNode {
+  readonly #compiled: CompiledNode;
+  #machine: Machine;
+  readonly #connections = new Set<Connection>();
+  readonly #local: ReadonlySet<Address>;
+  readonly #own: ReadonlySet<Address>;
+
+  /** @param local addresses on the node's bridge */
+  constructor(compiled: CompiledNode, local: Iterable<Address>) {
+    const { table, elements, ownAddresses } = compiled;
+    this.#compiled = compiled;
+    this.#local = new Set(local);
+    this.#own = ownAddresses;
+    this.#machine = {
+      ruleset: new Ruleset([{ table, elements }], () => 0),
+      flows: new FlowTable(),
+      surroundings: {
+        fib: (address) => (this.#own.has(address) ? "local" : "unicast"),
+        choose: () => 0,
+        now: () => 0,
+        outDevice: (address) => this.#deviceOf(address),
+        ownAddress: ({ tuple }) => tuple.source,
+      },
+    };
+  }
+
+  /** The same, and a connection in one of the sets of them. The first that is sent anything has number 1. */
+  with(set: "cut" | "settled", connection: number): PolicedNode {
+    const { set: name, element } = connectionElement(set, connection);
+    const elements = new Map([...this.#compiled.elements, [name, [element]]]);
+    return new PolicedNode({ ...this.#compiled, elements }, this.#local);
+  }
+
+  /** Sends a packet through the node from where its source is. */
+  send({ source, destination, protocol, sourcePort = 40_000, port = 0, ...rest }: PolicedPacket): Outcome {
+    const ports = hasPorts(protocol) ? { sourcePort, destinationPort: port } : { sourcePort: 0, destinationPort: 0 };
+    const icmpType = rest.state === "related" ? "destination-unreachable" : "echo-request";
+    const packet: WalkedPacket = {
+      tuple: { protocol, source, destination, ...ports },
+      mark: 0,
+      ...(hasPorts(protocol) ? {} : { icmpType }),
+      ...rest,
+    };
+    const isOwn = this.#own.has(source);
+    if (!isOwn) packet.in = this.#deviceOf(source);
+    const outcome = walkThrough(this.#machine, packet, isOwn ? "node" : "outside");
+    if (packet.connection !== undefined) this.#connections.add(packet.connection);
+    return outcome;
+  }
+
+  /** Sends the answer to a packet. */
+  answer({ source, destination, port = 0, sourcePort = 40_000, ...rest }: PolicedPacket): Outcome {
+    return this.send({ ...rest, source: destination, sourcePort: port, destination: source, port: sourcePort });
+  }
+
+  /** Takes the labels off all connections, as the daemon does to those that are denied. */
+  cut(): void {
+    for (const { labels } of this.#connections) labels.clear();
+  }
+
+  /** Has no connections any more, and has counted nothing. */
+  forget(): void {
+    this.#machine = { ...this.#machine, flows: new FlowTable() };
+    this.#connections.clear();
+    for (const { counted } of this.#machine.ruleset.tables) counted.clear();
+  }
+
+  /** The directions in which packets were counted that policies in shadow would drop. */
+  shadowed(): ReadonlySet<Direction> {
+    const rules = [...this.#machine.ruleset.counters().keys()].filter((rule) => rule.includes("would be isolated by"));
+    return new Set(DIRECTIONS.filter((direction) => rules.some((rule) => rule.includes(` ${direction}_`))));
+  }
+
+  #deviceOf(address: Address): Device {
+    if (this.#own.has(address)) return LOOPBACK;
+    return this.#local.has(address) ? BRIDGE : UPLINK;
+  }
+}
+
+/** The protocol of an echo request of an address's family. */
+export function echoProtocol(address: Address): IpProtocol {
+  return familyOf(address) === 4 ? "icmp" : "icmpv6";
+}

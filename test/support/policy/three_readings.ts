@@ -1,0 +1,106 @@
+import type { Address } from "../../../kernel/ip/address.ts";
+import type { Protocol } from "../../../policyd/cluster/model.ts";
+import type { JudgedFlow } from "../../../policyd/policy/compile/judge.ts";
+import { judgeProfile } from "../../../policyd/policy/compile/judge.ts";
+import type { PolicyOptions } from "../../../policyd/policy/compile/options.ts";
+import type { Direction } from "../../../policyd/policy/compile/profile.ts";
+import type { Flow } from "../../../policyd/policy/evaluate/flow.ts";
+import type { CompiledCluster, CompiledNode, Owner } from "./compiled_cluster.ts";
+import { echoProtocol, PolicedNode } from "./policed_node.ts";
+
+/** A flow between two addresses. */
+export interface AddressedFlow {
+  readonly source: Address;
+  readonly destination: Address;
+  readonly protocol: Flow["protocol"];
+  readonly port: number;
+}
+
+/** What became of a packet. */
+export interface Fate {
+  readonly isPassed: boolean;
+  /** Where policies in shadow would have dropped it. */
+  readonly wouldDrop: ReadonlySet<Direction>;
+}
+
+interface WalkedNode {
+  readonly compiled: CompiledNode;
+  readonly policed: PolicedNode;
+}
+
+/** What the tables of all nodes of a cluster do with flows, and what the profiles say of them. */
+export class PolicedCluster {
+  readonly #cluster: CompiledCluster;
+  readonly #options: PolicyOptions;
+  readonly #nodes = new Map<string | undefined, WalkedNode>();
+
+  constructor(cluster: CompiledCluster, options: PolicyOptions) {
+    this.#cluster = cluster;
+    this.#options = options;
+  }
+
+  /** Sends a packet through the tables of both ends' nodes. */
+  send({ source, destination, protocol, port }: AddressedFlow): Fate {
+    const packet = {
+      source,
+      destination,
+      protocol: isPortProtocol(protocol) ? (protocol.toLowerCase() as Lowercase<Protocol>) : echoProtocol(source),
+      port,
+      ...(protocol === "ICMP error" ? { state: "related" as const } : {}),
+    };
+    const places = [source, destination].flatMap((address) => this.#placeOf(address));
+    const wouldDrop = new Set<Direction>();
+    const isPassed = [...new Set(places)].every((place) => {
+      const { policed } = this.#node(place);
+      policed.forget();
+      const { verdict } = policed.send(packet);
+      for (const direction of policed.shadowed()) wouldDrop.add(direction);
+      return verdict === "accept";
+    });
+    return { isPassed, wouldDrop };
+  }
+
+  /** What the profile of an end says; undefined where there is no pod, or no profile is asked. */
+  judges(direction: Direction, { source, destination, protocol, port }: AddressedFlow): boolean | undefined {
+    const [own, other] = direction === "egress" ? [source, destination] : [destination, source];
+    const owner = this.#cluster.owners.get(own);
+    if (owner === undefined || !("pod" in owner) || protocol === "ICMP error") return undefined;
+    const { compiled } = this.#node(owner.pod.nodeName);
+    if (direction === "ingress" && compiled.ownAddresses.has(other)) return undefined;
+    const profile = compiled.profiles.get(owner.pod.key)?.[direction];
+    if (profile === undefined) return true;
+    const flow: JudgedFlow = {
+      source,
+      destination,
+      protocol: isPortProtocol(protocol) ? protocol : undefined,
+      port,
+    };
+    return judgeProfile(profile, flow, compiled.view, this.#options);
+  }
+
+  #placeOf(address: Address): readonly (string | undefined)[] {
+    const owner = this.#cluster.owners.get(address);
+    return owner === undefined ? [] : [placeOf(owner)];
+  }
+
+  #node(name: string | undefined): WalkedNode {
+    const known = this.#nodes.get(name);
+    if (known !== undefined) return known;
+    const compiled = this.#cluster.node(name);
+    const local = [...this.#cluster.owners].filter(([, owner]) => "pod" in owner && owner.pod.nodeName === name);
+    const policed = new PolicedNode(
+      compiled,
+      local.map(([address]) => address),
+    );
+    this.#nodes.set(name, { compiled, policed });
+    return { compiled, policed };
+  }
+}
+
+function placeOf(owner: Owner): string | undefined {
+  return "pod" in owner ? owner.pod.nodeName : owner.node;
+}
+
+function isPortProtocol(protocol: Flow["protocol"]): protocol is Protocol {
+  return protocol === "TCP" || protocol === "UDP" || protocol === "SCTP";
+}

@@ -1,0 +1,103 @@
+import assert from "node:assert/strict";
+import * as fc from "fast-check";
+import { parseAddress } from "../../../../../kernel/ip/address.ts";
+import type { PodGroup, PortGroup } from "../../../../../policyd/policy/compile/profile.ts";
+import { groupHasPod, podGroup } from "../../../../../policyd/policy/compile/groups.ts";
+import { logPrefix, parseLogPrefix } from "../../../../../policyd/policy/compile/log_prefix.ts";
+import { memberKeys } from "../../../../../policyd/policy/compile/member_elements.ts";
+import type { MemberSource } from "../../../../../policyd/policy/compile/member_set.ts";
+import { numberedPorts } from "../../../../../policyd/policy/compile/numbered_ports.ts";
+import { originComment } from "../../../../../policyd/policy/compile/plain_rules.ts";
+
+const PROTOCOLS = ["TCP", "UDP"] as const;
+
+const port: fc.Arbitrary<PortGroup> = fc.oneof(
+  fc
+    .record({ protocol: fc.constantFrom(...PROTOCOLS), first: fc.nat(20), length: fc.constantFrom(0, 0, 0, 1, 3) })
+    .map(({ protocol, first, length }): PortGroup => ({ type: "range", protocol, first, last: first + length })),
+  fc.constant<PortGroup>({ type: "name", protocol: "TCP", name: "http" }),
+);
+
+describe("policyd/policy/compile: parts", () => {
+  it("ports by number are the same ports, each once, and ranges are apart", () => {
+    fc.assert(
+      fc.property(fc.array(port), (groups) => {
+        const { singles, ranges } = numberedPorts(groups);
+        for (const protocol of PROTOCOLS) {
+          for (let number = 0; number <= 25; number++) {
+            const isWanted = groups.some(
+              (one) => one.type === "range" && one.protocol === protocol && one.first <= number && number <= one.last,
+            );
+            const found = [
+              ...singles.filter((one) => one.protocol === protocol && one.port === number),
+              ...ranges.filter((one) => one.protocol === protocol && one.first <= number && number <= one.last),
+            ];
+            assert.equal(found.length, isWanted ? 1 : 0, `${protocol} ${number}`);
+          }
+          const own = ranges.filter((one) => one.protocol === protocol);
+          assert.ok(own.every(({ first }, index) => first > (own[index - 1]?.last ?? -2) + 1));
+        }
+        assert.ok(ranges.every(({ first, last }) => first < last));
+      }),
+    );
+  });
+
+  it("POL-21 POL-22 POL-24: a group has the pods of its namespace, or of those with the labels it asks for", () => {
+    const selector = { matchLabels: { app: "a" }, matchExpressions: [] };
+    const inNamespace = (namespace: string) => ({
+      matchLabels: { "kubernetes.io/metadata.name": namespace },
+      matchExpressions: [],
+    });
+    const has = (group: PodGroup, namespace: string, labels: Readonly<Record<string, string>>): boolean =>
+      groupHasPod(group, { namespace, labels, namespaceLabels: { "kubernetes.io/metadata.name": namespace } });
+    const own = podGroup({ podSelector: selector, namespaceSelector: undefined }, "x");
+    assert.deepEqual(
+      [has(own, "x", { app: "a" }), has(own, "x", {}), has(own, "y", { app: "a" })],
+      [true, false, false],
+    );
+    const other = podGroup({ podSelector: selector, namespaceSelector: inNamespace("y") }, "x");
+    assert.deepEqual(
+      [has(other, "x", { app: "a" }), has(other, "y", {}), has(other, "y", { app: "a" })],
+      [false, false, true],
+    );
+    const all = podGroup({ podSelector: undefined, namespaceSelector: inNamespace("y") }, "x");
+    assert.deepEqual([has(all, "x", {}), has(all, "y", {})], [false, true]);
+  });
+
+  it("POL-31: a member's keys are its address, or its address at ports by number or by its own names", () => {
+    const address = parseAddress("10.244.1.5");
+    const ports = [
+      { name: "dns", protocol: "TCP", port: 53 },
+      { name: "dns", protocol: "UDP", port: 53 },
+      { name: "http", protocol: "TCP", port: 80 },
+    ] as const;
+    const keys = (source: MemberSource["ports"]) => memberKeys({ group: undefined, ports: source }, address, ports);
+    assert.deepEqual(keys({ type: "none" }), [[address]]);
+    assert.deepEqual(keys({ type: "numbers", ports: [{ protocol: "SCTP", port: 7 }] }), [[address, "sctp", 7]]);
+    assert.deepEqual(keys({ type: "name", protocol: "UDP", name: "dns" }), [[address, "udp", 53]]);
+    assert.deepEqual(keys({ type: "name", protocol: undefined, name: "dns" }), [
+      [address, "tcp", 53],
+      [address, "udp", 53],
+    ]);
+    assert.deepEqual(keys({ type: "name", protocol: "TCP", name: "other" }), []);
+  });
+
+  it("a log's prefix says what it is of, and nothing else is one", () => {
+    for (const direction of ["egress", "ingress"] as const) {
+      for (const outcome of ["drop", "would drop"] as const) {
+        const origin = { direction, key: "0123456789abcdef", outcome };
+        assert.deepEqual(parseLogPrefix(logPrefix(origin)), origin);
+      }
+    }
+    for (const text of ["", "drawbridge egress 0123 drop", "drawbridge ingress 0123456789abcdef drop "]) {
+      assert.equal(parseLogPrefix(text), undefined);
+    }
+  });
+
+  it("the longest name of a policy leaves the place of its rule in the comment", () => {
+    const policy = `${"n".repeat(63)}/${"p".repeat(253)}`;
+    const comment = originComment({ kind: "NetworkPolicy", policy, index: 12 });
+    assert.equal(comment.length, 127);
+    assert.match(comment, /^NetworkPolicy rule 12 of n+\/p+$/);
+  });
+});

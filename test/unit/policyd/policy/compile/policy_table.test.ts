@@ -1,0 +1,271 @@
+import assert from "node:assert/strict";
+import type { Address } from "../../../../../kernel/ip/address.ts";
+import { parseAddress } from "../../../../../kernel/ip/address.ts";
+import { formatTable } from "../../../../../kernel/nftables/text.ts";
+import { DEFAULT_POLICY_OPTIONS } from "../../../../../policyd/policy/compile/options.ts";
+import { PolicyDropReason, policyTable } from "../../../../../policyd/policy/compile/policy_table.ts";
+import { compiledYaml } from "../../../../support/policy/compiled_text.ts";
+import type { TextOptions } from "../../../../support/policy/compiled_text.ts";
+import type { PolicedPacket } from "../../../../support/policy/policed_node.ts";
+import { echoProtocol, PolicedNode } from "../../../../support/policy/policed_node.ts";
+import { SHOP, webPolicy } from "../../../../support/policy/shop.ts";
+
+/** The pod of the node, one that the node does not know, the node itself, and the outside; of each family. */
+const PLACES = [
+  { web: "10.244.1.5", stranger: "10.244.1.9", node: "10.240.0.1", outside: "192.0.2.7" },
+  { web: "fd00:244:1::5", stranger: "fd00:244:1::9", node: "fd00:240::1", outside: "2001:db8::7" },
+].map(({ web, stranger, node, outside }) => ({
+  web: parseAddress(web),
+  stranger: parseAddress(stranger),
+  node: parseAddress(node),
+  outside: parseAddress(outside),
+}));
+
+const ALLOW_ALL = webPolicy("policyTypes: [Ingress, Egress]\ningress: [ {} ]\negress: [ {} ]");
+const DENY_ALL = webPolicy("policyTypes: [Ingress, Egress]");
+
+function nodeWith(policies: string, options: TextOptions = {}): PolicedNode {
+  return new PolicedNode(
+    compiledYaml(SHOP + policies, options),
+    PLACES.flatMap(({ web, stranger }) => [web, stranger]),
+  );
+}
+
+const flow = (source: Address, destination: Address): PolicedPacket => ({
+  source,
+  destination,
+  protocol: "tcp",
+  port: 80,
+});
+
+/** What was decided, and for which reason. */
+function fate(node: PolicedNode, packet: PolicedPacket): string {
+  const { verdict, decision } = node.send(packet);
+  return verdict === "accept" ? verdict : `${verdict}: ${decision?.rule?.split(" ").slice(3).join(" ")}`;
+}
+
+describe("policyd/policy/compile: the table", () => {
+  it("is this, and depends on nothing but the configuration", () => {
+    const text = formatTable(policyTable(DEFAULT_POLICY_OPTIONS), new Map());
+    assert.equal(text.replaceAll("\t", "  "), TABLE);
+    const withResets = formatTable(policyTable({ ...DEFAULT_POLICY_OPTIONS, policyReset: true }), new Map());
+    const added = withResets.split("\n").filter((line) => line !== "" && !text.includes(line));
+    assert.deepEqual(
+      added.map((line) => line.trim()),
+      [
+        "set cut {",
+        "chain prerouting {",
+        "type filter hook prerouting priority -150; policy accept;",
+        "tcp flags rst ct state related accept",
+        "ct id @cut counter meta l4proto tcp reject with tcp reset",
+        "tcp flags rst ct state related accept",
+        "ct id @cut counter meta l4proto tcp reject with tcp reset",
+      ],
+    );
+  });
+
+  it("POL-01 POL-09: who is known sends and receives, others on the bridge pass nothing in either direction", () => {
+    const node = nodeWith("");
+    for (const { web, stranger, node: own, outside } of PLACES) {
+      for (const other of [own, outside]) {
+        assert.equal(fate(node, flow(web, other)), "accept");
+        assert.equal(fate(node, flow(other, web)), "accept");
+        assert.equal(fate(node, flow(stranger, other)), `drop: ${PolicyDropReason.SOURCE}`);
+        assert.equal(fate(node, flow(other, stranger)), `drop: ${PolicyDropReason.DESTINATION}`);
+        const error = { ...flow(other, stranger), protocol: echoProtocol(other), state: "related" } as const;
+        assert.equal(fate(node, error), `drop: ${PolicyDropReason.DESTINATION}`);
+      }
+      assert.equal(fate(node, flow(stranger, web)), `drop: ${PolicyDropReason.SOURCE}`);
+      assert.equal(fate(node, flow(web, stranger)), `drop: ${PolicyDropReason.DESTINATION}`);
+      assert.equal(fate(node, { ...flow(stranger, own), isUntracked: true }), `drop: ${PolicyDropReason.SOURCE}`);
+    }
+  });
+
+  it("POL-08: answers pass with their connection; without its label nothing does until the first end asks again", () => {
+    const denying = nodeWith(DENY_ALL);
+    for (const { web, node: own, outside } of PLACES) {
+      for (const [from, to] of [
+        [web, own],
+        [own, web],
+        [web, outside],
+        [outside, web],
+      ] as const) {
+        const node = nodeWith(ALLOW_ALL);
+        assert.equal(node.send(flow(from, to)).verdict, "accept");
+        assert.equal(node.answer(flow(from, to)).verdict, "accept");
+        node.cut();
+        assert.equal(node.answer(flow(from, to)).verdict, "drop", "the answer of a cut connection");
+        assert.equal(node.answer(flow(from, to)).verdict, "drop", "which brings nothing back");
+        assert.equal(node.send(flow(from, to)).verdict, "accept", "judged anew, and allowed");
+        assert.equal(node.answer(flow(from, to)).verdict, "accept");
+      }
+      assert.equal(denying.send(flow(web, outside)).verdict, "drop");
+      assert.equal(denying.send(flow(outside, web)).verdict, "drop");
+    }
+  });
+
+  it("POL-07: a pod and its node are not kept apart, but for what it sends where policePodToOwnNode says so", () => {
+    for (const { web, node: own } of PLACES) {
+      for (const policePodToOwnNode of [false, true]) {
+        const node = nodeWith(DENY_ALL, { policePodToOwnNode });
+        assert.equal(node.send(flow(own, web)).verdict, "accept", "probes");
+        assert.equal(node.answer(flow(own, web)).verdict, "accept", "and their answers");
+        assert.equal(node.send(flow(web, own)).verdict, policePodToOwnNode ? "drop" : "accept");
+      }
+    }
+  });
+
+  it("POL-56: neighbour discovery and multicast reports come first, errors pass, link-local sources pass nothing else", () => {
+    const node = nodeWith(DENY_ALL);
+    const [, six] = PLACES;
+    assert.ok(six !== undefined);
+    const [linkLocal, none] = [parseAddress("fe80::1"), parseAddress("::")];
+    const icmp = (source: Address, icmpType: string, hopLimit = 255): PolicedPacket => ({
+      source,
+      destination: six.node,
+      protocol: "icmpv6",
+      icmpType,
+      hopLimit,
+      isUntracked: true,
+    });
+    const fromBridge = new PolicedNode(compiledYaml(SHOP + DENY_ALL), [six.web, linkLocal, none]);
+    for (const source of [linkLocal, six.web, none]) {
+      for (const type of ["nd-router-solicit", "nd-neighbor-solicit", "nd-neighbor-advert"]) {
+        assert.equal(fate(fromBridge, icmp(source, type)), "accept");
+        const routed = fate(fromBridge, icmp(source, type, 254));
+        // To a pod's own node it may send anything else, too.
+        assert.ok(routed.startsWith("drop") || source === six.web, routed);
+      }
+      assert.equal(fate(fromBridge, icmp(source, "mld2-listener-report", 1)), "accept");
+    }
+    assert.equal(fate(fromBridge, icmp(linkLocal, "echo-request")), `drop: ${PolicyDropReason.LINK_LOCAL}`);
+    assert.equal(fate(fromBridge, icmp(linkLocal, "nd-router-advert")), `drop: ${PolicyDropReason.LINK_LOCAL}`);
+    for (const { web, node: own, outside } of PLACES) {
+      for (const other of [own, outside]) {
+        const error = { source: other, destination: web, protocol: echoProtocol(web), state: "related" } as const;
+        assert.equal(fate(node, error), "accept");
+        assert.equal(fate(node, { ...error, source: web, destination: other }), "accept");
+      }
+    }
+  });
+
+  it("POL-08: what is not tracked is judged packet by packet, and answers like anything else", () => {
+    const node = nodeWith(webPolicy("policyTypes: [Egress]\negress: [ { ports: [ { port: 80 } ] } ]"));
+    for (const { web, node: own, outside } of PLACES) {
+      const untracked = { protocol: "tcp", isUntracked: true } as const;
+      assert.equal(node.send({ ...untracked, source: web, destination: outside, port: 80 }).verdict, "accept");
+      assert.equal(node.send({ ...untracked, source: web, destination: outside, port: 81 }).verdict, "drop");
+      assert.equal(node.send({ ...untracked, source: outside, destination: web, port: 81 }).verdict, "accept");
+      assert.equal(node.send({ ...untracked, source: own, destination: web, port: 81 }).verdict, "accept");
+    }
+  });
+
+  it("connections without a place for the label pass by their number; of those that were cut TCP is reset", () => {
+    for (const { web, outside } of PLACES) {
+      const first = 1;
+      const settled = nodeWith(DENY_ALL, {}).with("settled", first);
+      assert.equal(settled.send(flow(web, outside)).verdict, "accept");
+      assert.equal(settled.send({ ...flow(web, outside), port: 81 }).verdict, "drop", "another connection");
+      const cut = nodeWith(DENY_ALL, { policyReset: true }).with("cut", first);
+      assert.equal(cut.send(flow(web, outside)).verdict, "reject");
+      const datagram = nodeWith(DENY_ALL, { policyReset: true }).with("cut", first);
+      assert.equal(datagram.send({ ...flow(web, outside), protocol: "udp" }).verdict, "drop");
+    }
+  });
+});
+
+const TABLE = `table inet drawbridge-policy {
+  set known4 {
+    type ipv4_addr
+  }
+
+  set self4 {
+    type ipv4_addr . ipv4_addr
+  }
+
+  map egress4 {
+    type ipv4_addr : verdict
+  }
+
+  map ingress4 {
+    type ipv4_addr : verdict
+  }
+
+  set known6 {
+    type ipv6_addr
+  }
+
+  set self6 {
+    type ipv6_addr . ipv6_addr
+  }
+
+  map egress6 {
+    type ipv6_addr : verdict
+  }
+
+  map ingress6 {
+    type ipv6_addr : verdict
+  }
+
+  set settled {
+    typeof ct id
+  }
+
+  chain decide {
+    iifname "cni0" ip saddr != @known4 counter drop comment "source not known yet"
+    iifname "cni0" ip6 saddr != @known6 counter drop comment "source not known yet"
+    oifname "cni0" ip daddr != @known4 counter drop comment "destination not known yet"
+    oifname "cni0" ip6 daddr != @known6 counter drop comment "destination not known yet"
+    icmp type { destination-unreachable, time-exceeded, parameter-problem } ct state related accept
+    icmpv6 type { destination-unreachable, packet-too-big, time-exceeded, parameter-problem } ct state related accept
+    ct direction reply counter drop comment "answer of no allowed connection"
+    ip saddr vmap @egress4
+    ip6 saddr vmap @egress6
+    ip daddr vmap @ingress4
+    ip6 daddr vmap @ingress6
+    ct label set 100
+  }
+
+  chain forward {
+    type filter hook forward priority -5; policy accept;
+    ct label 100 accept
+    ct id @settled accept
+    iifname "cni0" goto decide
+    oifname "cni0" goto decide
+  }
+
+  chain input {
+    type filter hook input priority -5; policy accept;
+    iifname != "cni0" accept
+    ct label 100 accept
+    ct id @settled accept
+    icmpv6 type { nd-router-solicit, nd-neighbor-solicit, nd-neighbor-advert } ip6 hoplimit 255 accept
+    icmpv6 type { mld-listener-query, mld-listener-report, mld-listener-done, mld2-listener-report } accept
+    ip6 saddr fe80::/10 counter drop comment "link-local source"
+    ip saddr != @known4 counter drop comment "source not known yet"
+    ip6 saddr != @known6 counter drop comment "source not known yet"
+    icmp type { destination-unreachable, time-exceeded, parameter-problem } ct state related accept
+    icmpv6 type { destination-unreachable, packet-too-big, time-exceeded, parameter-problem } ct state related accept
+    ct direction reply counter drop comment "answer of no allowed connection"
+    ip saddr vmap @egress4
+    ip6 saddr vmap @egress6
+    ct label set 100
+  }
+
+  chain output {
+    type filter hook output priority -5; policy accept;
+    ct label 100 accept
+    ct id @settled accept
+    icmpv6 type { nd-router-solicit, nd-neighbor-solicit, nd-neighbor-advert } ip6 hoplimit 255 accept
+    icmpv6 type { mld-listener-query, mld-listener-report, mld-listener-done, mld2-listener-report } accept
+    oifname "cni0" fib daddr type unicast ip daddr != @known4 counter drop comment "destination not known yet"
+    oifname "cni0" fib daddr type unicast ip6 daddr != @known6 counter drop comment "destination not known yet"
+    icmp type { destination-unreachable, time-exceeded, parameter-problem } ct state related accept
+    icmpv6 type { destination-unreachable, packet-too-big, time-exceeded, parameter-problem } ct state related accept
+    ct direction original ip daddr @known4 ct label set 100 accept
+    ct direction original ip6 daddr @known6 ct label set 100 accept
+    ct direction reply ip daddr @known4 counter drop comment "answer of no allowed connection"
+    ct direction reply ip6 daddr @known6 counter drop comment "answer of no allowed connection"
+  }
+}
+`;

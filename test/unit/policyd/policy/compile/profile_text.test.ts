@@ -1,0 +1,339 @@
+import assert from "node:assert/strict";
+import { parseAddress } from "../../../../../kernel/ip/address.ts";
+import { compiledText } from "../../../../support/policy/compiled_text.ts";
+import { clusterPolicy, SHOP, webPolicy } from "../../../../support/policy/shop.ts";
+
+/** Of node1, which has the pod "web"; that of every cluster policy is every pod of it, which is the same. */
+describe("policyd/policy/compile: what policies become", () => {
+  it("POL-02 POL-12: a policy without rules drops all but what no policy can forbid", () => {
+    const policies = webPolicy("policyTypes: [Ingress, Egress]");
+    assert.equal(
+      compiledText(SHOP + policies),
+      `egress_A:
+  ip saddr . ip daddr @self4 counter return comment "itself"
+  ip6 saddr . ip6 daddr @self6 counter return comment "itself"
+  fib daddr type local counter return comment "own node"
+  counter drop comment "isolated by shop/policy"
+ingress_B:
+  ip saddr . ip daddr @self4 counter return comment "itself"
+  ip6 saddr . ip6 daddr @self6 counter return comment "itself"
+  counter drop comment "isolated by shop/policy"
+`,
+    );
+  });
+
+  it("POL-20 POL-21 POL-23: two entries are either, two selectors of one are both; a rule is its peers at its ports", () => {
+    const policies = webPolicy(`
+policyTypes: [Ingress]
+ingress:
+  - from:
+      - podSelector: { matchLabels: { app: db } }
+      - namespaceSelector: { matchLabels: { team: b } }
+        podSelector: { matchLabels: { app: client } }
+    ports: [ { port: 8080 }, { port: 53, protocol: UDP } ]
+`);
+    assert.equal(
+      compiledText(SHOP + policies),
+      `pods_A_v4: 10.244.2.6
+pods_A_v6: fd00:244:2::6
+pods_B_v4: 10.244.2.7
+ports_C: tcp . 8080, udp . 53
+ingress_D:
+  ip saddr . ip daddr @self4 counter return comment "itself"
+  ip6 saddr . ip6 daddr @self6 counter return comment "itself"
+  ip saddr @pods_A_v4 meta l4proto . th dport @ports_C counter return comment "NetworkPolicy rule 0 of shop/policy"
+  ip6 saddr @pods_A_v6 meta l4proto . th dport @ports_C counter return comment "NetworkPolicy rule 0 of shop/policy"
+  ip saddr @pods_B_v4 meta l4proto . th dport @ports_C counter return comment "NetworkPolicy rule 0 of shop/policy"
+  ip6 saddr @pods_B_v6 meta l4proto . th dport @ports_C counter return comment "NetworkPolicy rule 0 of shop/policy"
+  counter drop comment "isolated by shop/policy"
+`,
+    );
+  });
+
+  it("POL-25 POL-26: exceptions are subtracted, of either family; everything of a family needs no set", () => {
+    const policies = webPolicy(`
+policyTypes: [Egress]
+egress:
+  - to:
+      - ipBlock: { cidr: 10.0.0.0/8, except: [ 10.1.0.0/16, 10.255.0.0/16, 10.1.2.0/24 ] }
+      - ipBlock: { cidr: "::/0" }
+      - ipBlock: { cidr: 0.0.0.0/0, except: [ 0.0.0.0/1 ] }
+`);
+    assert.equal(
+      compiledText(SHOP + policies),
+      `ranges_A_v4: 10.0.0.0/16, 10.2.0.0-10.254.255.255
+egress_B:
+  ip saddr . ip daddr @self4 counter return comment "itself"
+  ip6 saddr . ip6 daddr @self6 counter return comment "itself"
+  fib daddr type local counter return comment "own node"
+  ip daddr @ranges_A_v4 counter return comment "NetworkPolicy rule 0 of shop/policy"
+  meta nfproto ipv6 counter return comment "NetworkPolicy rule 0 of shop/policy"
+  ip daddr 128.0.0.0/1 counter return comment "NetworkPolicy rule 0 of shop/policy"
+  counter drop comment "isolated by shop/policy"
+`,
+    );
+  });
+
+  it("POL-30 POL-32 POL-33 POL-41: ports, ranges and whole protocols, for everyone", () => {
+    const policies = webPolicy(`
+policyTypes: [Ingress]
+ingress:
+  - ports:
+      - { port: 32000, endPort: 32768 }
+      - { port: 32768, endPort: 32800 }
+      - { port: 32100 }
+      - { port: 80 }
+      - { protocol: SCTP }
+      - { protocol: UDP, port: 1000, endPort: 1001 }
+      - { protocol: UDP, port: 2000, endPort: 2001 }
+`);
+    assert.equal(
+      compiledText(SHOP + policies),
+      `portranges_A: 1000-1001, 2000-2001
+ingress_B:
+  ip saddr . ip daddr @self4 counter return comment "itself"
+  ip6 saddr . ip6 daddr @self6 counter return comment "itself"
+  tcp dport 80 counter return comment "NetworkPolicy rule 0 of shop/policy"
+  meta l4proto sctp counter return comment "NetworkPolicy rule 0 of shop/policy"
+  tcp dport 32000-32800 counter return comment "NetworkPolicy rule 0 of shop/policy"
+  udp dport @portranges_A counter return comment "NetworkPolicy rule 0 of shop/policy"
+  counter drop comment "isolated by shop/policy"
+`,
+    );
+  });
+
+  it("POL-31: egress names are those of each destination, and addresses have none", () => {
+    const policies = webPolicy(`
+policyTypes: [Egress]
+egress:
+  - to: [ { podSelector: {} }, { ipBlock: { cidr: 10.244.0.0/16 } } ]
+    ports: [ { port: http } ]
+  - ports: [ { port: dns, protocol: UDP } ]
+`);
+    assert.equal(
+      compiledText(SHOP + policies),
+      `named_A_v4: 10.244.1.5 . tcp . 8080, 10.244.2.6 . tcp . 9090
+named_A_v6: fd00:244:1::5 . tcp . 8080, fd00:244:2::6 . tcp . 9090
+named_B_v4: 10.244.2.7 . udp . 53
+egress_C:
+  ip saddr . ip daddr @self4 counter return comment "itself"
+  ip6 saddr . ip6 daddr @self6 counter return comment "itself"
+  fib daddr type local counter return comment "own node"
+  ip daddr . meta l4proto . th dport @named_A_v4 counter return comment "NetworkPolicy rule 0 of shop/policy"
+  ip6 daddr . meta l4proto . th dport @named_A_v6 counter return comment "NetworkPolicy rule 0 of shop/policy"
+  ip daddr . meta l4proto . th dport @named_B_v4 counter return comment "NetworkPolicy rule 1 of shop/policy"
+  ip6 daddr . meta l4proto . th dport @named_B_v6 counter return comment "NetworkPolicy rule 1 of shop/policy"
+  counter drop comment "isolated by shop/policy"
+`,
+    );
+  });
+
+  it("POL-31: ingress names are those of the pod itself", () => {
+    const policies = webPolicy(`
+policyTypes: [Ingress]
+ingress:
+  - from: [ { podSelector: { matchLabels: { app: db } } }, { ipBlock: { cidr: 10.9.0.0/16 } }, { ipBlock: { cidr: 0.0.0.0/0 } } ]
+    ports: [ { port: http } ]
+`);
+    assert.equal(
+      compiledText(SHOP + policies),
+      `pods_A_v4: 10.244.2.6
+pods_A_v6: fd00:244:2::6
+named_B_v4: 10.244.1.5 . tcp . 8080, 10.244.2.6 . tcp . 9090, 10.244.2.7 . tcp . 80
+named_B_v6: fd00:244:1::5 . tcp . 8080, fd00:244:2::6 . tcp . 9090
+ingress_C:
+  ip saddr . ip daddr @self4 counter return comment "itself"
+  ip6 saddr . ip6 daddr @self6 counter return comment "itself"
+  ip saddr @pods_A_v4 ip daddr . meta l4proto . th dport @named_B_v4 counter return comment "NetworkPolicy rule 0 of shop/policy"
+  ip6 saddr @pods_A_v6 ip6 daddr . meta l4proto . th dport @named_B_v6 counter return comment "NetworkPolicy rule 0 of shop/policy"
+  ip saddr 10.9.0.0/16 ip daddr . meta l4proto . th dport @named_B_v4 counter return comment "NetworkPolicy rule 0 of shop/policy"
+  ip daddr . meta l4proto . th dport @named_B_v4 counter return comment "NetworkPolicy rule 0 of shop/policy"
+  counter drop comment "isolated by shop/policy"
+`,
+    );
+  });
+
+  it("ClusterNetworkPolicies are asked in order, and pass goes behind the tier", () => {
+    const policies =
+      clusterPolicy(
+        `
+tier: Admin
+priority: 2
+egress:
+  - { action: Pass, to: [ { nodes: { matchLabels: { zone: a } } } ] }
+  - { action: Deny, to: [ { networks: [10.240.0.0/24, 192.0.2.4/32] } ], protocols: [ { tcp: { destinationPort: { number: 22 } } } ] }
+`,
+        "second",
+      ) +
+      clusterPolicy(
+        `
+tier: Admin
+priority: 1
+egress: [ { action: Accept, to: [ { pods: { podSelector: { matchLabels: { app: db } } } } ], protocols: [ { destinationNamedPort: sql } ] } ]
+`,
+        "first",
+      ) +
+      clusterPolicy(
+        `
+tier: Baseline
+priority: 1
+egress: [ { action: Pass, to: [ { namespaces: {} } ] }, { action: Deny, to: [ { networks: ["0.0.0.0/0", "::/0"] } ] } ]
+`,
+        "last",
+      );
+    assert.equal(
+      compiledText(SHOP + policies),
+      `pods_A_v4: 10.244.1.5, 10.244.2.6, 10.244.2.7
+pods_A_v6: fd00:244:1::5, fd00:244:2::6
+named_B_v4: 10.244.2.6 . tcp . 5432
+named_B_v6: fd00:244:2::6 . tcp . 5432
+nodes_C_v4: 10.240.0.1
+nodes_C_v6: fd00:240::1
+ranges_D_v4: 10.240.0.0/24, 192.0.2.4
+egress_E_behind_admin:
+  ip daddr @pods_A_v4 counter return comment "ClusterNetworkPolicy rule 0 of last"
+  ip6 daddr @pods_A_v6 counter return comment "ClusterNetworkPolicy rule 0 of last"
+  meta nfproto ipv4 counter drop comment "ClusterNetworkPolicy rule 1 of last"
+  meta nfproto ipv6 counter drop comment "ClusterNetworkPolicy rule 1 of last"
+egress_E:
+  ip daddr . meta l4proto . th dport @named_B_v4 counter return comment "ClusterNetworkPolicy rule 0 of first"
+  ip6 daddr . meta l4proto . th dport @named_B_v6 counter return comment "ClusterNetworkPolicy rule 0 of first"
+  ip daddr @nodes_C_v4 counter goto egress_E_behind_admin comment "ClusterNetworkPolicy rule 0 of second"
+  ip6 daddr @nodes_C_v6 counter goto egress_E_behind_admin comment "ClusterNetworkPolicy rule 0 of second"
+  ip daddr @ranges_D_v4 tcp dport 22 counter drop comment "ClusterNetworkPolicy rule 1 of second"
+  goto egress_E_behind_admin
+`,
+    );
+  });
+
+  it("a rule that cannot be read denies everyone", () => {
+    const policies = clusterPolicy(`
+tier: Admin
+priority: 1
+ingress: [ { action: Accept, from: [ { newPeers: {} } ] }, { action: Pass, from: [ { newPeers: {} } ] } ]
+`);
+    assert.equal(
+      compiledText(SHOP + policies),
+      `ingress_A:
+  counter drop comment "ClusterNetworkPolicy rule 1 of cluster"
+`,
+    );
+  });
+
+  it("a policy in shadow counts and logs what it would drop, and goes on to the Baseline tier", () => {
+    const policies =
+      webPolicy(
+        "policyTypes: [Egress]\negress: [ { ports: [ { port: 80 } ] } ]",
+        "tried",
+        '{ drawbridge.dev/shadow: "true" }',
+      ) +
+      clusterPolicy(`
+tier: Baseline
+priority: 1
+egress: [ { action: Deny, to: [ { namespaces: { matchLabels: { team: b } } } ] } ]
+`);
+    assert.equal(
+      compiledText(SHOP + policies),
+      `pods_A_v4: 10.244.2.7
+egress_B_baseline:
+  ip daddr @pods_A_v4 counter drop comment "ClusterNetworkPolicy rule 0 of cluster"
+  ip6 daddr @pods_A_v6 counter drop comment "ClusterNetworkPolicy rule 0 of cluster"
+egress_B:
+  ip saddr . ip daddr @self4 counter goto egress_B_baseline comment "itself"
+  ip6 saddr . ip6 daddr @self6 counter goto egress_B_baseline comment "itself"
+  fib daddr type local counter goto egress_B_baseline comment "own node"
+  tcp dport 80 counter goto egress_B_baseline comment "NetworkPolicy rule 0 of shop/tried"
+  counter comment "would be isolated by shop/tried"
+  limit rate 10/second burst 50 packets log prefix "drawbridge egress B shadow" group 107 snaplen 128
+  goto egress_B_baseline
+`,
+    );
+  });
+
+  it("with dropLog what is dropped goes through a log of a bounded rate; a DNS server of the node is never kept away", () => {
+    const policies = webPolicy("policyTypes: [Egress]");
+    assert.equal(
+      compiledText(SHOP + policies, {
+        dropLog: true,
+        dropLogGroup: 9,
+        policePodToOwnNode: true,
+        nodeLocalDNS: [parseAddress("169.254.20.10")],
+      }),
+      `ports_A: tcp . 53, udp . 53
+egress_B_drop:
+  limit rate 10/second burst 50 packets log prefix "drawbridge egress B drop" group 9 snaplen 128
+  drop
+egress_B:
+  ip saddr . ip daddr @self4 counter return comment "itself"
+  ip6 saddr . ip6 daddr @self6 counter return comment "itself"
+  ip daddr 169.254.20.10 meta l4proto . th dport @ports_A counter return comment "node-local DNS"
+  counter goto egress_B_drop comment "isolated by shop/policy"
+`,
+    );
+  });
+
+  it("POL-04: many rules are flattened into few lookups", () => {
+    const policies = webPolicy(`
+policyTypes: [Egress]
+egress:
+  - to: [ { podSelector: { matchLabels: { app: db } } } ]
+  - to: [ { namespaceSelector: { matchLabels: { team: b } } }, { ipBlock: { cidr: 10.0.0.0/8, except: [10.1.0.0/16] } }, { ipBlock: { cidr: 10.1.0.0/16 } } ]
+    ports: [ { port: 80 }, { port: http }, { protocol: UDP, port: 1000, endPort: 2000 } ]
+  - ports: [ { port: 53, protocol: UDP }, { port: 53 } ]
+`);
+    assert.equal(
+      compiledText(SHOP + policies, { flattenAbove: 0 }),
+      `flat_A_v4: 10.244.2.6
+flat_A_v6: fd00:244:2::6
+flat_B_v4: 10.244.2.7 . tcp . 80
+flat_C_v4: 10.244.2.7
+ports_D: tcp . 53, udp . 53
+blocks_E_v4: 10.0.0.0/8 . tcp . 80
+egress_F:
+  ip saddr . ip daddr @self4 counter return comment "itself"
+  ip6 saddr . ip6 daddr @self6 counter return comment "itself"
+  fib daddr type local counter return comment "own node"
+  meta l4proto . th dport @ports_D counter return comment "everyone at ports"
+  ip daddr @flat_A_v4 counter return comment "peers at every port"
+  ip daddr . meta l4proto . th dport @flat_B_v4 counter return comment "peers at ports"
+  ip daddr . meta l4proto . th dport @blocks_E_v4 counter return comment "ranges at ports"
+  ip daddr @flat_C_v4 udp dport 1000-2000 counter return comment "peers at a range of ports"
+  ip daddr 10.0.0.0/8 udp dport 1000-2000 counter return comment "peers at a range of ports"
+  ip6 daddr @flat_A_v6 counter return comment "peers at every port"
+  ip6 daddr . meta l4proto . th dport @flat_B_v6 counter return comment "peers at ports"
+  ip6 daddr @flat_C_v6 udp dport 1000-2000 counter return comment "peers at a range of ports"
+  counter drop comment "isolated by shop/policy"
+`,
+    );
+  });
+
+  it("POL-31: flattened names of the pod itself stand beside their peers", () => {
+    const policies = webPolicy(`
+policyTypes: [Ingress]
+ingress:
+  - from: [ { podSelector: { matchLabels: { app: db } } }, { ipBlock: { cidr: 10.9.0.0/16 } } ]
+    ports: [ { port: http } ]
+  - from: [ { ipBlock: { cidr: 10.8.0.0/16 } } ]
+  - ports: [ { port: dns, protocol: UDP } ]
+`);
+    assert.equal(
+      compiledText(SHOP + policies, { flattenAbove: 0 }),
+      `flat_A_v4: 10.244.2.7 . udp . 53
+flat_B_v4: 10.244.2.6
+flat_B_v6: fd00:244:2::6
+named_C_v4: 10.244.1.5 . tcp . 8080, 10.244.2.6 . tcp . 9090, 10.244.2.7 . tcp . 80
+named_C_v6: fd00:244:1::5 . tcp . 8080, fd00:244:2::6 . tcp . 9090
+ingress_D:
+  ip saddr . ip daddr @self4 counter return comment "itself"
+  ip6 saddr . ip6 daddr @self6 counter return comment "itself"
+  ip daddr . meta l4proto . th dport @flat_A_v4 counter return comment "everyone at named ports"
+  ip saddr 10.8.0.0/16 counter return comment "peers at every port"
+  ip saddr @flat_B_v4 ip daddr . meta l4proto . th dport @named_C_v4 counter return comment "peers at a named port"
+  ip saddr 10.9.0.0/16 ip daddr . meta l4proto . th dport @named_C_v4 counter return comment "peers at a named port"
+  ip6 daddr . meta l4proto . th dport @flat_A_v6 counter return comment "everyone at named ports"
+  ip6 saddr @flat_B_v6 ip6 daddr . meta l4proto . th dport @named_C_v6 counter return comment "peers at a named port"
+  counter drop comment "isolated by shop/policy"
+`,
+    );
+  });
+});

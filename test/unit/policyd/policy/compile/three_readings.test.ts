@@ -1,0 +1,78 @@
+import assert from "node:assert/strict";
+import process from "node:process";
+import * as fc from "fast-check";
+import { tryParseAddress } from "../../../../../kernel/ip/address.ts";
+import { DEFAULT_POLICY_OPTIONS } from "../../../../../policyd/policy/compile/options.ts";
+import { evaluatePolicy } from "../../../../../policyd/policy/evaluate/evaluate.ts";
+import { resolveFlow } from "../../../../../policyd/policy/evaluate/party.ts";
+import { buildPolicyIndex } from "../../../../../policyd/policy/evaluate/policy_index.ts";
+import type { EndVerdict } from "../../../../../policyd/policy/evaluate/verdict.ts";
+import { storeOf } from "../../../../support/evaluate/store.ts";
+import { policyCases } from "../../../../support/policy/arbitrary_cluster.ts";
+import { CompiledCluster } from "../../../../support/policy/compiled_cluster.ts";
+import { flowOf, manifestsOf } from "../../../../support/policy/raw_cluster.ts";
+
+import { PolicedCluster } from "../../../../support/policy/three_readings.ts";
+
+const isFull = process.env["DRAWBRIDGE_FULL"] === "1";
+/** Eight flows each, of which two thirds can be sent. */
+const CLUSTERS = isFull ? 8000 : 1000;
+const seed = Number(process.env["DRAWBRIDGE_SEED"] ?? (isFull ? Date.now() % 0x7fff_ffff : 6));
+
+/** Rules of NetworkPolicies one by one, as many as there are; as the daemon has it; all of them flattened. */
+const FLATTEN_ABOVE = [Number.POSITIVE_INFINITY, undefined, 0] as const;
+
+const options = fc.record({
+  policePodToOwnNode: fc.boolean(),
+  policyReset: fc.boolean(),
+  dropLog: fc.boolean(),
+});
+
+describe(`policyd/policy/compile: three readings (seed ${seed})`, () => {
+  it("POL-04 POL-06 POL-07 POL-25 POL-31: evaluator, tables and profiles say the same of random flows", function () {
+    this.timeout(20 * 60_000);
+    const seen = { allowed: 0, denied: 0, egress: 0, ingress: 0, shadow: 0 };
+    fc.assert(
+      fc.property(policyCases, options, fc.constantFrom(...FLATTEN_ABOVE), ({ cluster, flows }, own, above) => {
+        const store = storeOf(manifestsOf(cluster));
+        const nodeLocalDNS = flows
+          .map(({ destination }) => tryParseAddress(destination))
+          .filter((one) => one !== undefined);
+        const all = { ...DEFAULT_POLICY_OPTIONS, ...own, nodeLocalDNS };
+        const index = buildPolicyIndex(store, { ...own, nodeLocalDns: nodeLocalDNS });
+        const policed = new PolicedCluster(new CompiledCluster(store, all, above), all);
+        for (const raw of flows) {
+          const flow = flowOf(raw);
+          const ends = resolveFlow(index, flow);
+          const verdict = evaluatePolicy(index, flow);
+          if ("kind" in ends || verdict.kind === "impossible") continue;
+          const [source, destination] = [ends.source.address, ends.destination.address];
+          // Nothing can be sent, or only within the pod.
+          if (source === undefined || destination === undefined) continue;
+          if (source === destination && flow.isThroughService !== true) continue;
+          const text = JSON.stringify(raw);
+          const addressed = { source, destination, protocol: flow.protocol, port: raw.port };
+          const { isPassed, wouldDrop } = policed.send(addressed);
+          assert.equal(isPassed, verdict.kind === "allowed", `the tables: ${text}`);
+          seen[verdict.kind]++;
+          for (const direction of ["egress", "ingress"] as const) {
+            const { isAllowed, shadow }: EndVerdict = verdict[direction];
+            const judged = policed.judges(direction, addressed);
+            if (judged !== undefined) {
+              assert.equal(judged, isAllowed, `the ${direction} profile: ${text}`);
+              seen[direction]++;
+            }
+            if (direction === "ingress" && !verdict.egress.isAllowed) continue;
+            assert.equal(wouldDrop.has(direction), shadow?.wouldDrop ?? false, `the ${direction} shadow: ${text}`);
+            if (wouldDrop.has(direction)) seen.shadow++;
+          }
+        }
+      }),
+      { numRuns: CLUSTERS, seed },
+    );
+    const [allowed, denied] = [seen.allowed, seen.denied].map((count) => count / (seen.allowed + seen.denied));
+    assert.ok(seen.allowed + seen.denied > CLUSTERS * 5, JSON.stringify(seen));
+    assert.ok((allowed ?? 0) > 0.3 && (denied ?? 0) > 0.3, JSON.stringify(seen));
+    assert.ok(Math.min(seen.egress, seen.ingress) > CLUSTERS * 2 && seen.shadow > CLUSTERS / 10, JSON.stringify(seen));
+  });
+});
