@@ -1,5 +1,11 @@
 import type { Question } from "../../../policyd/policy/evaluate/decide.ts";
-import { endOf, exemptionFromAll, exemptionFromIsolation, profileOf } from "../../../policyd/policy/evaluate/decide.ts";
+import {
+  endOf,
+  exemptionFromAll,
+  exemptionFromIsolation,
+  isNodeLocalDns,
+  profileOf,
+} from "../../../policyd/policy/evaluate/decide.ts";
 import type { Direction, FlowEnds } from "../../../policyd/policy/evaluate/flow.ts";
 import type { IndexedClusterPolicy } from "../../../policyd/policy/evaluate/indexed_policy.ts";
 import type { ResolvedFlow } from "../../../policyd/policy/evaluate/party.ts";
@@ -7,11 +13,12 @@ import { resolveFlow } from "../../../policyd/policy/evaluate/party.ts";
 import type { PolicyIndex } from "../../../policyd/policy/evaluate/policy_index.ts";
 import { ConnectionAlgebra } from "./algebra.ts";
 import type { ConnectionSet } from "./connection_set.ts";
-import { EVERYTHING, NOTHING } from "./connection_set.ts";
+import { EVERYTHING, NOTHING, ofPorts } from "./connection_set.ts";
 import { RuleConnections } from "./rule_connections.ts";
 
-/** Which exemptions there are depends on it for errors alone. */
+/** Which exemptions there are depends on it for errors alone, and for {@link DNS} to the node's own. */
 const ANY_TRAFFIC = { protocol: "ICMP" } as const;
+const DNS = ofPorts((protocol) => (protocol === "SCTP" ? [] : [{ first: 53, last: 53 }]), false);
 
 /**
  * Reads everything that policies let one end send to another, not port by port as `evaluatePolicy` but in sets: the two
@@ -38,8 +45,7 @@ export class ConnectionReader {
 
   /** The same for ends that are known. */
   ofFlow(flow: ResolvedFlow, isThroughService = false): ConnectionSet {
-    const { policePodToOwnNode } = this.#index.options;
-    const question = { flow, traffic: ANY_TRAFFIC, isThroughService, policePodToOwnNode };
+    const question = { flow, traffic: ANY_TRAFFIC, isThroughService, options: this.#index.options };
     const sent = this.#allowed("egress", question);
     return sent === NOTHING ? sent : this.algebra.intersection(sent, this.#allowed("ingress", question));
   }
@@ -57,7 +63,8 @@ export class ConnectionReader {
     if (exemptionFromIsolation(direction, question) !== undefined) {
       return algebra.union(first.accepted, first.undecided);
     }
-    let allowed = NOTHING;
+    const isToDns = direction === "egress" && isNodeLocalDns(question.options, question.flow.destination.address);
+    let allowed = isToDns ? DNS : NOTHING;
     for (const { rules } of isolating) {
       for (const rule of rules[direction]) {
         allowed = algebra.union(allowed, this.#rules.of(rule, direction, question.flow));

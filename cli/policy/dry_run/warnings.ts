@@ -1,4 +1,5 @@
 import type { Pod } from "../../../policyd/cluster/model.ts";
+import { isShadow, SHADOW_ANNOTATION } from "../../../policyd/cluster/shadow.ts";
 import { isAllowed } from "../../../policyd/policy/evaluate/evaluate.ts";
 import type { Direction } from "../../../policyd/policy/evaluate/flow.ts";
 import type { IndexedPeer, IndexedRule, PortPattern } from "../../../policyd/policy/evaluate/indexed_policy.ts";
@@ -16,7 +17,13 @@ import { selectionOf } from "./effect.ts";
 /** What of a change is probably not meant. */
 export interface Warning {
   /** Stable, for programs. */
-  readonly id: "not-found" | "selects-nothing" | "peer-selects-nothing" | "unknown-port-name" | "dns-blocked";
+  readonly id:
+    | "not-found"
+    | "in-shadow"
+    | "selects-nothing"
+    | "peer-selects-nothing"
+    | "unknown-port-name"
+    | "dns-blocked";
   readonly text: string;
   readonly file: string | undefined;
   readonly line: number | undefined;
@@ -28,7 +35,7 @@ export function warningsOf(sides: Sides, { changes, missing }: Applied, diff: Po
     if (after === undefined || type === "deleted") return [];
     const { object } = after;
     if (object.kind !== "NetworkPolicy" && object.kind !== "ClusterNetworkPolicy") return [];
-    return policyWarnings(sides.after, { ...after, object });
+    return [...shadowWarnings(after), ...policyWarnings(sides.after, { ...after, object })];
   });
   const notFound = missing.map((name): Warning => ({
     id: "not-found",
@@ -37,6 +44,12 @@ export function warningsOf(sides: Sides, { changes, missing }: Applied, diff: Po
     line: undefined,
   }));
   return [...notFound, ...ofPolicies, ...dnsWarnings(sides, diff)];
+}
+
+function shadowWarnings({ object, file, lineOf }: Manifest): readonly Warning[] {
+  if (object.kind !== "NetworkPolicy" || !isShadow(object)) return [];
+  const text = `NetworkPolicy ${object.key} is in shadow: it changes nothing; policy matrix --with-shadow shows what it would`;
+  return [{ id: "in-shadow", text, file, line: lineOf(["metadata", "annotations", SHADOW_ANNOTATION]) }];
 }
 
 function policyWarnings(

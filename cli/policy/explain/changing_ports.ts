@@ -20,7 +20,7 @@ export function changingPorts(
 function patternsOf(entry: PodEntry | undefined, direction: Direction): readonly PortPattern[] {
   const profile = entry?.subject?.profile[direction];
   if (profile === undefined) return [];
-  const policies = [...profile.admin, ...profile.isolating, ...profile.baseline];
+  const policies = [...profile.admin, ...profile.isolating, ...profile.shadow, ...profile.baseline];
   return policies.flatMap(({ rules }) => rules[direction].flatMap(({ ports }) => ports ?? []));
 }
 

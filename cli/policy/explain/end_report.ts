@@ -7,10 +7,19 @@ import type {
   Failure,
   NearMiss,
   RuleMatch,
+  ShadowVerdict,
 } from "../../../policyd/policy/evaluate/verdict.ts";
 import type { FieldPath } from "../../../policyd/source/documents.ts";
 import type { Manifest } from "../../input/manifests.ts";
-import type { DecisionReport, EndReport, NearestReport, Place, PolicyReport, RuleReport } from "./explanation.ts";
+import type {
+  DecisionReport,
+  EndReport,
+  NearestReport,
+  Place,
+  PolicyReport,
+  RuleReport,
+  ShadowReport,
+} from "./explanation.ts";
 
 type Manifests = ReadonlyMap<string, Manifest>;
 type PolicyKind = "NetworkPolicy" | "ClusterNetworkPolicy";
@@ -19,7 +28,7 @@ type PolicyKind = "NetworkPolicy" | "ClusterNetworkPolicy";
 export function endReport(
   manifests: Manifests,
   direction: Direction,
-  { isAllowed, decision, passed, isolatedBy, nearest }: EndVerdict,
+  { isAllowed, decision, passed, isolatedBy, nearest, shadow }: EndVerdict,
   judgedAs: string | null,
 ): EndReport {
   return {
@@ -28,6 +37,21 @@ export function endReport(
     decision: decisionReport(manifests, direction, decision),
     passed: passed.map((rule) => clusterRuleReport(manifests, direction, rule)),
     isolatedBy: isolatedBy.map((key) => policyReport(manifests, `NetworkPolicy ${key}`)),
+    nearest: nearest === undefined ? null : nearestReport(manifests, direction, nearest),
+    shadow: shadow === undefined ? null : shadowReport(manifests, direction, shadow),
+  };
+}
+
+function shadowReport(
+  manifests: Manifests,
+  direction: Direction,
+  { wouldDrop, decision, policies, nearest }: ShadowVerdict,
+): ShadowReport {
+  return {
+    allowed: decision.type === "rule",
+    wouldDrop,
+    policies: policies.map((key) => policyReport(manifests, `NetworkPolicy ${key}`)),
+    rule: decision.type === "rule" ? ruleReport(manifests, direction, "NetworkPolicy", decision.rule) : null,
     nearest: nearest === undefined ? null : nearestReport(manifests, direction, nearest),
   };
 }

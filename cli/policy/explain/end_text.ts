@@ -1,12 +1,20 @@
 import { printable } from "../../../policyd/log/line.ts";
 import { locationText } from "../../input/place.ts";
 import type { Style } from "../../style.ts";
-import type { DecisionReport, EndReport, NearestReport, PolicyReport, RuleReport } from "./explanation.ts";
+import type {
+  DecisionReport,
+  EndReport,
+  NearestReport,
+  PolicyReport,
+  RuleReport,
+  ShadowReport,
+} from "./explanation.ts";
 
 const EXEMPTIONS: Readonly<Record<Extract<DecisionReport, { readonly type: "exempt" }>["because"], string>> = {
   "no pod": "policies are for pods with addresses of their own",
   "own node": "a pod and the node it runs on are never kept apart",
   itself: "a pod is never kept from itself",
+  "node-local DNS": "NetworkPolicies keep no pod from the node's own DNS",
   "ICMP error": "errors belong to the flow they are about",
 };
 
@@ -21,7 +29,18 @@ export function endLines(end: EndReport, style: Style): readonly string[] {
     ...end.passed.map((rule) => `passed on by ${ruleText(rule, style)}`),
     ...(isolating.length === 0 ? [] : [`isolated by ${isolating.map((one) => policyText(one, style)).join(", ")}`]),
     ...(end.nearest === null ? [] : [nearestText(end.nearest, style)]),
+    ...(end.shadow === null ? [] : shadowLines(end, end.shadow, style)),
   ];
+}
+
+/** What the policies in shadow would change; nothing where the answer stays what it is. */
+function shadowLines({ allowed }: EndReport, shadow: ShadowReport, style: Style): readonly string[] {
+  const { wouldDrop, policies, rule, nearest } = shadow;
+  if (wouldDrop) {
+    const names = policies.map((one) => policyText(one, style)).join(", ");
+    return [`shadow: would be denied by ${names}`, ...(nearest === null ? [] : [nearestText(nearest, style)])];
+  }
+  return allowed || rule === null ? [] : [`shadow: would be allowed by ${ruleText(rule, style)}`];
 }
 
 function decisionText(decision: DecisionReport, style: Style): string {

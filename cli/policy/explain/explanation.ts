@@ -1,3 +1,4 @@
+import type { Exemption } from "../../../policyd/policy/evaluate/verdict.ts";
 import type { ServiceReport, SourceReport } from "../../service/report.ts";
 
 /**
@@ -54,11 +55,24 @@ export interface EndReport {
   readonly passed: readonly RuleReport[];
   readonly isolatedBy: readonly PolicyReport[];
   readonly nearest: NearestReport | null;
+  readonly shadow: ShadowReport | null;
+}
+
+/** What it would be if the policies in shadow were in force. */
+export interface ShadowReport {
+  readonly allowed: boolean;
+  /** Whether they would deny what no NetworkPolicy denies now. */
+  readonly wouldDrop: boolean;
+  /** Those that select the end. */
+  readonly policies: readonly PolicyReport[];
+  /** The rule that would allow it; null where none does. */
+  readonly rule: RuleReport | null;
+  readonly nearest: NearestReport | null;
 }
 
 export type DecisionReport =
   | { readonly type: "rule"; readonly rule: RuleReport }
-  | { readonly type: "exempt"; readonly because: "no pod" | "own node" | "itself" | "ICMP error" }
+  | { readonly type: "exempt"; readonly because: Exemption }
   | { readonly type: "isolated" }
   | { readonly type: "default" };
 

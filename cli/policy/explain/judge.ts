@@ -103,5 +103,9 @@ function impossible({ reason }: ImpossibleFlow): Reasons {
 
 /** The answer without the rule that comes nearest to another one. */
 export function withoutNearest({ egress, ingress, ...rest }: Reasons): Reasons {
-  return { ...rest, egress: egress && { ...egress, nearest: null }, ingress: ingress && { ...ingress, nearest: null } };
+  return { ...rest, egress: egress && endWithout(egress), ingress: ingress && endWithout(ingress) };
+}
+
+function endWithout({ shadow, ...end }: EndReport): EndReport {
+  return { ...end, nearest: null, shadow: shadow && { ...shadow, nearest: null } };
 }

@@ -99,10 +99,11 @@ function without(index: PolicyIndex, policy: Policy): PolicyIndex {
   return { ...index, pods: new Map(changed) };
 }
 
-function profileWithout({ admin, isolating, baseline }: DirectionProfile, policy: Policy): DirectionProfile {
+function profileWithout({ admin, isolating, shadow, baseline }: DirectionProfile, policy: Policy): DirectionProfile {
   return {
     admin: admin.filter((one) => one.policy !== policy),
     isolating: isolating.filter((one) => one.policy !== policy),
+    shadow,
     baseline: baseline.filter((one) => one.policy !== policy),
   };
 }

@@ -12,6 +12,7 @@ import { servicePort, unknownPortName } from "./rules/ports.ts";
 import { redundant } from "./rules/redundant.ts";
 import { namespaceTypo, peerSelectsNothing, selectsNothing, unknownNamespace } from "./rules/selects_nothing.ts";
 import { externalIps, nodesReachable, serviceAddress, topologyKeys } from "./rules/services.ts";
+import { inShadow, shadowAnnotation } from "./rules/shadow.ts";
 import { shadowed } from "./rules/shadowed.ts";
 import { undefinedOrder } from "./rules/undefined_order.ts";
 
@@ -30,6 +31,8 @@ export const RULES: readonly LintRule[] = [
   shadowed,
   redundant,
   undefinedOrder,
+  inShadow,
+  shadowAnnotation,
   servicePort,
   unknownPortName,
   serviceAddress,

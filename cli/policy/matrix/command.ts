@@ -11,6 +11,7 @@ export function matrixCommand(run: Run): Command {
     .description("who may send what to whom")
     .addOption(new Option("--by <what>", "one line for each of these").choices(GROUPINGS).default("workload"))
     .addOption(new Option("--port <list>", "only about these ports, such as 80/TCP,53/UDP").argParser(readPorts))
+    .option("--with-shadow", "as if the policies in shadow were in force", false)
     .addOption(new Option("-o, --output <format>", "how to print it").choices(MATRIX_FORMATS).default("table"))
     .addHelpText("after", "\nExample:\n  drawbridge policy matrix -f manifests/ -R --by namespace\n")
     .action(async (options: unknown) => {

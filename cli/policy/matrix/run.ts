@@ -1,5 +1,7 @@
 import * as v from "valibot";
 import { buildPolicyIndex } from "../../../policyd/policy/evaluate/policy_index.ts";
+import type { ClusterObject } from "../../../policyd/cluster/model.ts";
+import { inForce, isShadow } from "../../../policyd/cluster/shadow.ts";
 import { GROUPINGS } from "../../cluster/group.ts";
 import { storeOf } from "../../cluster/policy_objects.ts";
 import { ExitCode } from "../../exit_code.ts";
@@ -19,18 +21,32 @@ const optionsSchema = v.object({
   ...inputEntries,
   by: v.picklist(GROUPINGS),
   port: v.optional(v.array(v.object({ protocol: v.picklist(["TCP", "UDP", "SCTP"]), port: v.number() })), []),
+  withShadow: v.boolean(),
   output: v.picklist(MATRIX_FORMATS),
 });
 
+const MOST_NAMED = 5;
+
 /** @throws DrawbridgeError as loadManifests */
 export async function runMatrix(io: Io, options: unknown): Promise<ExitCode> {
-  const { by, port: ports, output, ...input } = v.parse(optionsSchema, options);
+  const { by, port: ports, withShadow, output, ...input } = v.parse(optionsSchema, options);
   const { manifests } = await loadManifests(io, input);
-  const index = buildPolicyIndex(storeOf(manifests.map(({ object }) => object)));
+  const objects = manifests.map(({ object }) => object);
+  const index = buildPolicyIndex(storeOf(withShadow ? objects.map(inForce) : objects));
   const matrix = matrixOf(index, by);
   if (output === "table") writeTable(io, matrix, ports);
   else writeAll(io.out, printed(matrix, ports, output, io.out.columns));
+  if (!withShadow) tellShadow(io, objects);
   return ExitCode.YES;
+}
+
+function tellShadow(io: Io, objects: readonly ClusterObject[]): void {
+  const names = objects.flatMap((one) => (one.kind === "NetworkPolicy" && isShadow(one) ? [one.key] : []));
+  if (names.length === 0) return;
+  const more = names.length > MOST_NAMED ? ` and ${names.length - MOST_NAMED} more` : "";
+  io.err.write(
+    `in shadow and not in force: ${names.slice(0, MOST_NAMED).join(", ")}${more}; --with-shadow shows what they would do\n`,
+  );
 }
 
 /** For people: a grid where it fits, else a list. */

@@ -1,6 +1,8 @@
+import type { Address } from "../../../kernel/ip/address.ts";
 import type { Direction, Traffic } from "./flow.ts";
 import type { IndexedClusterPolicy, IndexedNetworkPolicy } from "./indexed_policy.ts";
 import { matchRule } from "./match.ts";
+import type { PolicyOptions } from "./objects.ts";
 import type { ResolvedEnd, ResolvedFlow } from "./party.ts";
 import type { DirectionProfile } from "./profile.ts";
 import type { ClusterRuleMatch, Decision, Exemption } from "./verdict.ts";
@@ -10,7 +12,7 @@ export interface Question {
   readonly flow: ResolvedFlow;
   readonly traffic: Traffic;
   readonly isThroughService: boolean;
-  readonly policePodToOwnNode: boolean;
+  readonly options: PolicyOptions;
 }
 
 export interface Decided {
@@ -19,9 +21,10 @@ export interface Decided {
   readonly passed: readonly ClusterRuleMatch[];
 }
 
-const NO_POLICIES: DirectionProfile = Object.freeze({ admin: [], isolating: [], baseline: [] });
+const NO_POLICIES: DirectionProfile = Object.freeze({ admin: [], isolating: [], shadow: [], baseline: [] });
 const DEFAULT: Decision = Object.freeze({ type: "default" });
-const ISOLATED: Decision = Object.freeze({ type: "isolated" });
+const ISOLATED = Object.freeze({ type: "isolated" });
+const DNS_PORT = 53;
 
 /**
  * What the policies of one end make of a flow: the Admin tier, then NetworkPolicies, which have the last word on the pods
@@ -70,11 +73,21 @@ export function exemptionFromAll(
 /** What NetworkPolicies allow without a rule. */
 export function exemptionFromIsolation(
   direction: Direction,
-  { flow, policePodToOwnNode }: Question,
+  { flow, traffic, options }: Question,
 ): Exemption | undefined {
   if (isItself(flow)) return "itself";
-  const isToOwnNode = direction === "egress" && isOwnNode(flow.source, flow.destination);
-  return isToOwnNode && !policePodToOwnNode ? "own node" : undefined;
+  if (direction === "ingress") return undefined;
+  if (isNodeLocalDns(options, flow.destination.address) && isDns(traffic)) return "node-local DNS";
+  return isOwnNode(flow.source, flow.destination) && !options.policePodToOwnNode ? "own node" : undefined;
+}
+
+/** Whether a node's own DNS cache listens at an address. */
+export function isNodeLocalDns({ nodeLocalDns }: PolicyOptions, address: Address | undefined): boolean {
+  return address !== undefined && nodeLocalDns.includes(address);
+}
+
+function isDns({ protocol, port }: Traffic): boolean {
+  return port === DNS_PORT && protocol !== "SCTP";
 }
 
 function isItself({ source, destination }: ResolvedFlow): boolean {
@@ -93,7 +106,15 @@ function askNetworkPolicies(
 ): Decision | undefined {
   if (isolating.length === 0) return undefined;
   const exemption = exemptionFromIsolation(direction, question);
-  if (exemption !== undefined) return exempt(exemption);
+  return exemption === undefined ? askRules(isolating, direction, question) : exempt(exemption);
+}
+
+/** What the rules of policies that isolate say together. */
+export function askRules(
+  isolating: readonly IndexedNetworkPolicy[],
+  direction: Direction,
+  question: Question,
+): Extract<Decision, { readonly type: "rule" | "isolated" }> {
   for (const { policy, rules } of isolating) {
     for (const rule of rules[direction]) {
       const match = matchRule(rule, direction, question.flow, question.traffic);

@@ -5,6 +5,7 @@ import { nearestMiss } from "./near_miss.ts";
 import type { ResolvedFlow } from "./party.ts";
 import { resolveFlow } from "./party.ts";
 import type { PolicyIndex } from "./policy_index.ts";
+import { askShadow } from "./shadow.ts";
 import type { EndVerdict, PolicyVerdict } from "./verdict.ts";
 
 /**
@@ -53,6 +54,7 @@ function judgeEnd(direction: Direction, question: Question): EndVerdict {
     passed,
     isolatedBy: isolating.map(({ key }) => key),
     nearest: decision.type === "isolated" ? nearestMiss(isolating, direction, flow, traffic) : undefined,
+    shadow: askShadow(direction, question, decision),
   });
 }
 
@@ -63,6 +65,6 @@ function questionOf(index: PolicyIndex, flow: Flow, resolved: ResolvedFlow): Que
     flow: resolved,
     traffic,
     isThroughService: flow.isThroughService ?? false,
-    policePodToOwnNode: index.options.policePodToOwnNode,
+    options: index.options,
   };
 }

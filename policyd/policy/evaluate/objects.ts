@@ -1,3 +1,4 @@
+import type { Address } from "../../../kernel/ip/address.ts";
 import type { ClusterNetworkPolicy, Namespace, NetworkPolicy, Node, Pod } from "../../cluster/model.ts";
 
 /** Everything of a cluster that decides about its policies; a ClusterStore is one. */
@@ -12,4 +13,6 @@ export interface PolicyObjects {
 export interface PolicyOptions {
   /** NetworkPolicies hold for what a pod sends to its own node, too. ClusterNetworkPolicies always do. */
   readonly policePodToOwnNode: boolean;
+  /** Where a node's own DNS cache listens: NetworkPolicies keep no pod from port 53 there. ClusterNetworkPolicies do. */
+  readonly nodeLocalDns: readonly Address[];
 }

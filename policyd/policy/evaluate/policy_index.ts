@@ -26,13 +26,13 @@ export interface PodEntry {
   readonly subject: Subject | undefined;
 }
 
-const DEFAULTS: PolicyOptions = Object.freeze({ policePodToOwnNode: false });
+const DEFAULTS: PolicyOptions = Object.freeze({ policePodToOwnNode: false, nodeLocalDns: [] });
 
 /**
  * Prepares a cluster for `evaluatePolicy`. A namespace that is not among the objects has the label of its name, which
  * every namespace has, and no other.
  */
-export function buildPolicyIndex(objects: PolicyObjects, options: PolicyOptions = DEFAULTS): PolicyIndex {
+export function buildPolicyIndex(objects: PolicyObjects, options: Partial<PolicyOptions> = {}): PolicyIndex {
   const { namespaces, nodes, pods, ...policies } = objects;
   const raw = [...policies.networkPolicies.values()];
   const rawCluster = [...policies.clusterNetworkPolicies.values()];
@@ -55,6 +55,6 @@ export function buildPolicyIndex(objects: PolicyObjects, options: PolicyOptions 
     owners: addressOwners(objects),
     networkPolicies,
     clusterPolicies,
-    options,
+    options: { ...DEFAULTS, ...options },
   };
 }

@@ -8,6 +8,7 @@ import type {
   Exemption,
   ImpossibleFlow,
   JudgedFlow,
+  NearMiss,
   Party,
   PolicyVerdict,
   RuleMatch,
@@ -58,7 +59,8 @@ function endLines(direction: Direction, judged: JudgedFlow): readonly string[] {
     `${direction}${name}: ${verdict}, ${decisionText(end, direction)}`,
     ...passed,
     ...isolated,
-    ...nearestLines(end, direction),
+    ...nearestLines(end.nearest, direction),
+    ...shadowLines(end, direction),
   ];
 }
 
@@ -81,10 +83,12 @@ const exemptionTexts: Readonly<Record<Exemption, string>> = {
   "no pod": "policies are for pods with addresses of their own",
   "own node": "a pod and its own node are never kept apart",
   itself: "a pod is never kept from itself",
+  "node-local DNS": "NetworkPolicies keep no pod from the node's own DNS",
   "ICMP error": "errors belong to the flow they are about",
 };
 
-function clusterRuleText(rule: ClusterRuleMatch, direction: Direction): string {
+/** A rule of a ClusterNetworkPolicy: where it is, how it is called, and why it fails closed where it does. */
+export function clusterRuleText(rule: ClusterRuleMatch, direction: Direction): string {
   const name = rule.name === undefined ? "" : ` ${JSON.stringify(rule.name)}`;
   const unreadable = rule.unreadable === undefined ? "" : `, which fails closed: ${rule.unreadable}`;
   const tied = rule.tiedWith.length === 0 ? "" : `; undefined: ${rule.tiedWith.join(", ")} of the same priority differ`;
@@ -106,7 +110,20 @@ function placeText({ policy, rule, peer, port }: RuleMatch, direction: Direction
   return [`${policy} ${direction}[${rule}]`, ...parts.filter((part) => part !== undefined)].join(", ");
 }
 
-function nearestLines({ nearest }: EndVerdict, direction: Direction): readonly string[] {
+function shadowLines({ shadow, isAllowed }: EndVerdict, direction: Direction): readonly string[] {
+  if (shadow === undefined) return [];
+  const { wouldDrop, decision, policies, nearest } = shadow;
+  if (wouldDrop) return [`  shadow: ${policies.join(", ")} would deny it`, ...nearestLines(nearest, direction)];
+  if (isAllowed || decision.type === "isolated") return [];
+  return [`  shadow: would be allowed by ${ruleText(decision.rule, direction)}`];
+}
+
+function nearestLines(nearest: NearMiss | undefined, direction: Direction): readonly string[] {
   if (nearest === undefined) return [];
-  return [`  nearest: ${placeText(nearest, direction, "ports")}, but ${nearest.failed.map(failureText).join("; ")}`];
+  return [`  nearest: ${nearMissText(nearest, direction)}`];
+}
+
+/** Where the rule is that comes nearest, and what of it does not fit. */
+export function nearMissText(nearest: NearMiss, direction: Direction): string {
+  return `${placeText(nearest, direction, "ports")}, but ${nearest.failed.map(failureText).join("; ")}`;
 }

@@ -1,4 +1,5 @@
 import type { ClusterPolicyTier } from "../../cluster/model.ts";
+import { isShadow } from "../../cluster/shadow.ts";
 import type { Direction } from "./flow.ts";
 import type { Identity } from "./identity.ts";
 import type { IndexedClusterPolicy, IndexedNetworkPolicy } from "./indexed_policy.ts";
@@ -17,6 +18,8 @@ export interface DirectionProfile {
   readonly admin: readonly IndexedClusterPolicy[];
   /** The NetworkPolicies that isolate the pod. */
   readonly isolating: readonly IndexedNetworkPolicy[];
+  /** Those that would isolate it, too, were they not in shadow. */
+  readonly shadow: readonly IndexedNetworkPolicy[];
   readonly baseline: readonly IndexedClusterPolicy[];
 }
 
@@ -63,9 +66,11 @@ function directionProfile(
   const type = direction === "egress" ? "Egress" : "Ingress";
   const ofTier = (tier: ClusterPolicyTier): readonly IndexedClusterPolicy[] =>
     cluster.filter(({ policy, rules }) => policy.tier === tier && rules[direction].length > 0);
+  const ofType = network.filter(({ policy }) => policy.policyTypes.includes(type));
   return {
     admin: ofTier("Admin"),
-    isolating: network.filter(({ policy }) => policy.policyTypes.includes(type)),
+    isolating: ofType.filter(({ policy }) => !isShadow(policy)),
+    shadow: ofType.filter(({ policy }) => isShadow(policy)),
     baseline: ofTier("Baseline"),
   };
 }

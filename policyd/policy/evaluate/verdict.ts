@@ -48,6 +48,19 @@ export interface EndVerdict {
   readonly isolatedBy: readonly string[];
   /** The rule of those that comes nearest to allowing it; only where none does. */
   readonly nearest: NearMiss | undefined;
+  /** What NetworkPolicies would say with those in shadow among them; undefined where none of these would be asked. */
+  readonly shadow: ShadowVerdict | undefined;
+}
+
+export interface ShadowVerdict {
+  /** Whether those in shadow would deny what no NetworkPolicy denies now. The Baseline tier may deny it all the same. */
+  readonly wouldDrop: boolean;
+  /** By a rule, also of a policy in force; or isolated. */
+  readonly decision: Extract<Decision, { readonly type: "rule" | "isolated" }>;
+  /** Keys of the policies in shadow that would isolate the end in this direction, in order. */
+  readonly policies: readonly string[];
+  /** As {@link EndVerdict.nearest}, of those in shadow alone; only where it would be dropped. */
+  readonly nearest: NearMiss | undefined;
 }
 
 export type Decision =
@@ -69,6 +82,8 @@ export type Exemption =
   | "own node"
   /** A pod and itself (POL-06). */
   | "itself"
+  /** A pod and the node's own DNS cache. */
+  | "node-local DNS"
   | "ICMP error";
 
 /** Where a rule is and what of it fits. Places count from 0 in the lists of the object as it was written. */

@@ -8,7 +8,9 @@ import {
   podSelector,
   subjectSelector,
 } from "./arbitrary_words.ts";
-import type { RawNetworkPolicy, RawPeer, RawPort, RawRule } from "./raw_cluster.ts";
+import type { RawLabels, RawNetworkPolicy, RawPeer, RawPort, RawRule } from "./raw_cluster.ts";
+
+const SHADOW = "drawbridge.dev/shadow";
 
 const BLOCKS = [
   { cidr: "0.0.0.0/0" },
@@ -82,9 +84,18 @@ const spec: fc.Arbitrary<RawNetworkPolicy["spec"]> = fc.record({
   egress: rules(egressRule),
 });
 
+/** Mostly none; what is not "true" leaves the policy in force. */
+const annotations = mostly<RawLabels | undefined>(undefined, 7, { [SHADOW]: "true" }, { [SHADOW]: "yes" });
+
 /** Two to six policies with names of their own. */
 export const networkPolicies: fc.Arbitrary<readonly RawNetworkPolicy[]> = fc
-  .array(fc.record({ namespace: fc.constantFrom(...NAMESPACES, "n1", "n2"), spec }), { minLength: 2, maxLength: 6 })
+  .array(fc.record({ namespace: fc.constantFrom(...NAMESPACES, "n1", "n2"), annotations, spec }), {
+    minLength: 2,
+    maxLength: 6,
+  })
   .map((all) =>
-    all.map(({ namespace, spec: one }, index) => ({ metadata: { name: `v${index}`, namespace }, spec: one })),
+    all.map(({ namespace, annotations: some, spec: one }, index) => ({
+      metadata: { name: `v${index}`, namespace, ...(some === undefined ? {} : { annotations: some }) },
+      spec: one,
+    })),
   );

@@ -18,11 +18,13 @@ export function featuresOf(cluster: RawCluster, flow: RawFlow, verdict: PolicyVe
 }
 
 function featuresOfEnd(cluster: RawCluster, direction: "egress" | "ingress", end: EndVerdict): readonly string[] {
-  const { decision, passed, nearest } = end;
+  const { decision, passed, nearest, shadow } = end;
   const of = passed.flatMap((rule) => featuresOfClusterRule(cluster, direction, rule));
   if (nearest !== undefined) {
     of.push(...featuresOfRule(cluster, direction, nearest), ...nearest.failed.map(({ type }) => `near miss: ${type}`));
   }
+  if (shadow?.wouldDrop === true) of.push("would drop");
+  if (shadow?.decision.type === "rule") of.push("shadow allows");
   switch (decision.type) {
     case "exempt":
       return [...of, decision.because];

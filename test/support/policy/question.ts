@@ -8,7 +8,7 @@ import type { PolicyVerdict } from "../../../policyd/policy/evaluate/verdict.ts"
 import { storeOf } from "../evaluate/store.ts";
 
 /** An index of manifests. */
-export function indexOf(manifests: readonly object[], options?: PolicyOptions): PolicyIndex {
+export function indexOf(manifests: readonly object[], options?: Partial<PolicyOptions>): PolicyIndex {
   return buildPolicyIndex(storeOf(manifests), options);
 }
 

@@ -1,3 +1,6 @@
+import { parseAddress } from "../../../kernel/ip/address.ts";
+import type { Flow, FlowEnd } from "../../../policyd/policy/evaluate/flow.ts";
+
 /** Objects as a file has them: what {@link secondReading} reads, with no gate before it. */
 export interface RawCluster {
   readonly namespaces: readonly RawNamespace[];
@@ -71,7 +74,7 @@ export interface RawRule {
 }
 
 export interface RawNetworkPolicy {
-  readonly metadata: { readonly name: string; readonly namespace: string };
+  readonly metadata: { readonly name: string; readonly namespace: string; readonly annotations?: RawLabels };
   readonly spec: {
     readonly podSelector?: RawSelector;
     readonly policyTypes?: readonly string[] | undefined;
@@ -141,4 +144,18 @@ export function manifestsOf(cluster: RawCluster): readonly object[] {
     ...of("networking.k8s.io/v1", "NetworkPolicy", cluster.networkPolicies),
     ...of("policy.networking.k8s.io/v1alpha2", "ClusterNetworkPolicy", cluster.clusterNetworkPolicies),
   ];
+}
+
+/** A flow as the evaluator is asked about it. */
+export function flowOf({ source, destination, protocol, port, isIpv6, isThroughService }: RawFlow): Flow {
+  const ends = { source: endOf(source), destination: endOf(destination), isThroughService };
+  const family = isIpv6 ? 6 : 4;
+  if (protocol === "ICMP" || protocol === "ICMP error") return { ...ends, family, protocol };
+  return { ...ends, family, protocol, port };
+}
+
+function endOf(text: string): FlowEnd {
+  const [kind, name = ""] = text.split(" ");
+  if (kind === "pod") return { type: "pod", key: name };
+  return kind === "node" ? { type: "node", name } : { type: "address", address: parseAddress(text) };
 }

@@ -15,16 +15,64 @@ import type {
   RawSelector,
 } from "./raw_cluster.ts";
 
+export interface ReadingOptions {
+  /** Where a node's own DNS cache listens. */
+  readonly nodeLocalDns?: readonly string[];
+}
+
 /**
  * What Kubernetes' documents say of a flow, read a second time: from the raw objects, with no index, no gate and no line
  * of the evaluator. Slow and simple on purpose; v1 policies do not hold between a pod and its own node.
  */
-export function secondReading(cluster: RawCluster, flow: RawFlow): "allowed" | "denied" | "impossible" {
-  const [source, destination] = [flow.source, flow.destination].map((end) => who(cluster, end, flow.isIpv6));
-  if (source === undefined || destination === undefined) return "impossible";
+export function secondReading(
+  cluster: RawCluster,
+  flow: RawFlow,
+  options: ReadingOptions = {},
+): "allowed" | "denied" | "impossible" {
+  const ends = endsOf(cluster, flow);
+  if (ends === undefined) return "impossible";
   const isFine =
-    mayPass(cluster, flow, "Egress", source, destination) && mayPass(cluster, flow, "Ingress", destination, source);
+    mayPass(cluster, flow, "Egress", ends, options) && mayPass(cluster, flow, "Ingress", swapped(ends), options);
   return isFine ? "allowed" : "denied";
+}
+
+/**
+ * Whether policies in shadow would deny at one end what no NetworkPolicy denies there: the same reading of the cluster in
+ * which nothing is in shadow and all that comes behind NetworkPolicies allows everything.
+ */
+export function secondReadingOfShadow(
+  cluster: RawCluster,
+  flow: RawFlow,
+  type: "Egress" | "Ingress",
+  options: ReadingOptions = {},
+): boolean {
+  const ends = endsOf(cluster, flow);
+  if (ends === undefined) return false;
+  const pod = (type === "Egress" ? ends.me : ends.other).pod;
+  if (pod === undefined) return false;
+  const clusterNetworkPolicies = cluster.clusterNetworkPolicies.filter(({ spec }) => spec.tier === "Admin");
+  const now = { ...cluster, clusterNetworkPolicies };
+  const then = { ...now, networkPolicies: cluster.networkPolicies.map(withoutAnnotations) };
+  const judged = type === "Egress" ? ends : swapped(ends);
+  return mayPass(now, flow, type, judged, options) && !mayPass(then, flow, type, judged, options);
+}
+
+interface Ends {
+  readonly me: Who;
+  readonly other: Who;
+}
+
+function endsOf(cluster: RawCluster, flow: RawFlow): Ends | undefined {
+  const [me, other] = [flow.source, flow.destination].map((end) => who(cluster, end, flow.isIpv6));
+  return me === undefined || other === undefined ? undefined : { me, other };
+}
+
+function swapped({ me, other }: Ends): Ends {
+  return { me: other, other: me };
+}
+
+function withoutAnnotations({ metadata: { name, namespace }, spec }: RawNetworkPolicy): RawNetworkPolicy {
+  return { metadata: { name, namespace }, spec };
 }
 
 interface Who {
@@ -68,7 +116,13 @@ function hasEnded({ status }: RawPod): boolean {
   return status.phase === "Succeeded" || status.phase === "Failed";
 }
 
-function mayPass(cluster: RawCluster, flow: RawFlow, type: Type, me: Who, other: Who): boolean {
+function mayPass(
+  cluster: RawCluster,
+  flow: RawFlow,
+  type: Type,
+  { me, other }: Ends,
+  options: ReadingOptions,
+): boolean {
   const { pod } = me;
   if (pod === undefined || flow.protocol === "ICMP error") return true;
   const isMyself = pod === other.pod;
@@ -79,14 +133,26 @@ function mayPass(cluster: RawCluster, flow: RawFlow, type: Type, me: Who, other:
   if (admin === "Accept" || admin === "Deny") return admin === "Accept";
   const isolating = cluster.networkPolicies.filter((policy) => isolates(policy, type, pod));
   if (isolating.length > 0) {
-    return isMyself || isMyNode || isolating.some((policy) => policyAllows(cluster, flow, type, policy, { me, other }));
+    if (isMyself || isMyNode || isNodeDns(flow, type, other, options)) return true;
+    return isolating.some((policy) => policyAllows(cluster, flow, type, policy, { me, other }));
   }
   return verdictOfTier(cluster, flow, "Baseline", { type, pod, me, other }) !== "Deny";
+}
+
+function isNodeDns(
+  { protocol, port }: RawFlow,
+  type: Type,
+  { address }: Who,
+  { nodeLocalDns = [] }: ReadingOptions,
+): boolean {
+  if (type === "Ingress" || port !== 53 || address === undefined) return false;
+  return (protocol === "UDP" || protocol === "TCP") && nodeLocalDns.includes(address);
 }
 
 function isolates({ metadata, spec }: RawNetworkPolicy, type: Type, pod: RawPod): boolean {
   const byDefault = (spec.egress ?? []).length > 0 ? ["Ingress", "Egress"] : ["Ingress"];
   const types = (spec.policyTypes ?? []).length > 0 ? (spec.policyTypes ?? []) : byDefault;
+  if (metadata.annotations?.["drawbridge.dev/shadow"] === "true") return false;
   if (!types.includes(type) || metadata.namespace !== pod.metadata.namespace) return false;
   return agrees(spec.podSelector, pod.metadata.labels);
 }
@@ -139,15 +205,13 @@ function isNamed({ spec }: RawPod, name: string, { protocol, port }: RawFlow): b
   return ports.some((one) => one.name === name && (one.protocol ?? "TCP") === protocol && one.containerPort === port);
 }
 
-interface Ends {
+interface Subject extends Ends {
   readonly type: Type;
   readonly pod: RawPod;
-  readonly me: Who;
-  readonly other: Who;
 }
 
 /** The action of the first rule of a tier that fits: by priority, then name. */
-function verdictOfTier(cluster: RawCluster, flow: RawFlow, tier: string, ends: Ends): string | undefined {
+function verdictOfTier(cluster: RawCluster, flow: RawFlow, tier: string, ends: Subject): string | undefined {
   const { type, pod } = ends;
   const policies = cluster.clusterNetworkPolicies
     .filter(({ spec }) => spec.tier === tier && isSelected(cluster, spec.subject, pod))
@@ -170,7 +234,7 @@ function actionFor(
   cluster: RawCluster,
   flow: RawFlow,
   { action, from, to, protocols }: RawClusterRule,
-  { type, me, other }: Ends,
+  { type, me, other }: Subject,
 ): string | undefined {
   const peers = (type === "Egress" ? to : from) ?? [];
   if (peers.some(({ domainNames }) => domainNames !== undefined)) return action === "Accept" ? undefined : "Deny";

@@ -56,8 +56,8 @@ function closedDirection(
   const areAllClosed = pods.every((pod) => {
     const profile = index.pods.get(pod.key)?.subject?.profile[direction];
     if (profile === undefined) return false;
-    const { admin, isolating } = profile;
-    return admin.length === 0 && isolating.every((one) => one.rules[direction].length === 0);
+    const { admin, isolating, shadow } = profile;
+    return admin.length === 0 && [...isolating, ...shadow].every((one) => one.rules[direction].length === 0);
   });
   if (pods.length === 0 || !areAllClosed) return [];
   const type = direction === "egress" ? "Egress" : "Ingress";

@@ -53,7 +53,7 @@ export const dnsForgotten: LintRule = {
 };
 
 function profileOf(index: PolicyIndex, { key }: Pod): DirectionProfile {
-  return index.pods.get(key)?.subject?.profile.egress ?? { admin: [], isolating: [], baseline: [] };
+  return index.pods.get(key)?.subject?.profile.egress ?? { admin: [], isolating: [], shadow: [], baseline: [] };
 }
 
 /** Whether a pod has egress rules, and none of them lets it ask for names. */

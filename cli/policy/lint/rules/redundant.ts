@@ -1,4 +1,5 @@
 import type { ClusterNetworkPolicy, NetworkPolicy } from "../../../../policyd/cluster/model.ts";
+import { isShadow } from "../../../../policyd/cluster/shadow.ts";
 import type { LintedPolicy } from "../context.ts";
 import { DIRECTIONS, remark } from "../context.ts";
 import type { LintRule } from "../finding.ts";
@@ -15,7 +16,7 @@ export const redundant: LintRule = {
     const all: readonly LintedPolicy[] = [...networkPolicies, ...clusterPolicies];
     // The last goes first, so that of two equal ones it is the second that is told of.
     const gone = all.toReversed().filter(({ policy, pods }) => {
-      return pods.length > 0 && !isDefaultDeny(policy) && removal.removeIfUnneeded(policy);
+      return pods.length > 0 && isInForce(policy) && !isDefaultDeny(policy) && removal.removeIfUnneeded(policy);
     });
     return gone
       .toReversed()
@@ -29,6 +30,11 @@ export const redundant: LintRule = {
       );
   },
 };
+
+/** A policy in shadow changes nothing on purpose. */
+function isInForce(policy: NetworkPolicy | ClusterNetworkPolicy): boolean {
+  return policy.kind === "ClusterNetworkPolicy" || !isShadow(policy);
+}
 
 /** What closes a whole namespace is there for pods to come, whatever others do for those that are there. */
 function isDefaultDeny(policy: NetworkPolicy | ClusterNetworkPolicy): boolean {

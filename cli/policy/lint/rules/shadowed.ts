@@ -2,6 +2,7 @@ import type { ClusterNetworkPolicy } from "../../../../policyd/cluster/model.ts"
 import type { ClusterSite, LintContext, LintedPolicy, NetworkSite, RuleSite } from "../context.ts";
 import { remark } from "../context.ts";
 import { ruleCovers, selectorCovers } from "../coverage.ts";
+import { isShadow } from "../../../../policyd/cluster/shadow.ts";
 import type { LintRule, Remark } from "../finding.ts";
 
 export const shadowed: LintRule = {
@@ -18,6 +19,8 @@ function shadowedNetworkRules({ networkSites, namespaces }: LintContext): readon
     const labels = namespaces.get(namespace);
     const covers = (outer: NetworkSite, inner: NetworkSite): boolean =>
       outer.direction === inner.direction &&
+      // What is not in force covers nothing that is.
+      (!isShadow(outer.linted.policy) || isShadow(inner.linted.policy)) &&
       selectorCovers(outer.linted.policy.podSelector, inner.linted.policy.podSelector) &&
       ruleCovers(outer.rule, inner.rule, labels);
     return sites.flatMap((site, i) => {

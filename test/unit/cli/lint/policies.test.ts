@@ -1,4 +1,5 @@
-import { assertFindings, manifest, pod, policy } from "../../../support/lint_case.ts";
+import assert from "node:assert/strict";
+import { assertFindings, findingsOf, manifest, pod, policy } from "../../../support/lint_case.ts";
 
 const PODS = pod("web") + pod("db");
 
@@ -251,6 +252,55 @@ describe("policy lint of what policies select and allow", () => {
           policy("db", `${db}, ${fromWeb}`) +
           policy("web", "podSelector: { matchLabels: { app: web } }, ingress: [{ ports: [{ port: 80 }] }]"),
       ],
+    ]);
+  });
+
+  it("LINT-31: policies in shadow, and annotations that have no effect", () => {
+    const annotated = (value: string): string =>
+      PODS +
+      manifest(
+        "NetworkPolicy",
+        `name: p, namespace: shop, annotations: { drawbridge.dev/shadow: "${value}" }`,
+        "spec: { podSelector: { matchLabels: { app: web } } }",
+      );
+    assertFindings("in-shadow", [
+      [
+        annotated("true"),
+        "NetworkPolicy shop/p: in shadow: it isolates nobody (delete the annotation to have it enforced)",
+      ],
+      [annotated("false")],
+      [annotated("yes")],
+    ]);
+    const cluster = manifest(
+      "ClusterNetworkPolicy",
+      'name: c, annotations: { drawbridge.dev/shadow: "true" }',
+      "spec: { tier: Admin, priority: 7, subject: { namespaces: {} } }",
+    );
+    assertFindings("shadow-annotation", [
+      [
+        annotated("yes"),
+        'NetworkPolicy shop/p: drawbridge.dev/shadow: "yes" is not "true": the policy is in force (write "true", or delete the annotation)',
+      ],
+      [
+        PODS + cluster,
+        "ClusterNetworkPolicy c: drawbridge.dev/shadow is for NetworkPolicies: a ClusterNetworkPolicy is in force all the same (delete the annotation)",
+      ],
+      [annotated("true")],
+      [annotated("false")],
+    ]);
+  });
+
+  it("LINT-31: what is in shadow makes nothing that is in force shadowed or redundant, and is not redundant itself", () => {
+    const rule = "podSelector: { matchLabels: { app: web } }, ingress: [{ ports: [{ port: 80 }] }]";
+    const shadow = manifest(
+      "NetworkPolicy",
+      'name: a, namespace: shop, annotations: { drawbridge.dev/shadow: "true" }',
+      `spec: { ${rule} }`,
+    );
+    const files = PODS + shadow + policy("b", rule);
+    assert.deepEqual(findingsOf("redundant", files), []);
+    assert.deepEqual(findingsOf("shadowed", files), [
+      "NetworkPolicy shop/a: shadowed: shop/b ingress[0] (a.yaml:7) allows all that this rule allows (delete this rule, or narrow the other)",
     ]);
   });
 

@@ -2,14 +2,12 @@ import assert from "node:assert/strict";
 import * as fc from "fast-check";
 import { parseAddress } from "../../../../kernel/ip/address.ts";
 import { evaluatePolicy, isAllowed } from "../../../../policyd/policy/evaluate/evaluate.ts";
-import type { Flow, FlowEnd } from "../../../../policyd/policy/evaluate/flow.ts";
 import { buildPolicyIndex } from "../../../../policyd/policy/evaluate/policy_index.ts";
 import { storeOf } from "../../../support/evaluate/store.ts";
 import { policyCases } from "../../../support/policy/arbitrary_cluster.ts";
 import { featuresOf } from "../../../support/policy/features.ts";
-import type { RawFlow } from "../../../support/policy/raw_cluster.ts";
-import { manifestsOf } from "../../../support/policy/raw_cluster.ts";
-import { secondReading } from "../../../support/policy/second_reading.ts";
+import { flowOf, manifestsOf } from "../../../support/policy/raw_cluster.ts";
+import { secondReading, secondReadingOfShadow } from "../../../support/policy/second_reading.ts";
 
 const CLUSTERS = 2500;
 
@@ -18,12 +16,26 @@ describe("policyd/policy: random clusters", () => {
     this.timeout(120_000);
     fc.assert(
       fc.property(policyCases, ({ cluster, flows }) => {
-        const index = buildPolicyIndex(storeOf(manifestsOf(cluster)));
+        const nodeLocalDns = flows.map(({ destination }) => destination).filter((one) => !one.includes(" "));
+        const options = { nodeLocalDns };
+        const index = buildPolicyIndex(storeOf(manifestsOf(cluster)), {
+          nodeLocalDns: nodeLocalDns.map((text) => parseAddress(text)),
+        });
         for (const raw of flows) {
-          const { kind } = evaluatePolicy(index, flowOf(raw));
-          const expected = secondReading(cluster, raw);
+          const verdict = evaluatePolicy(index, flowOf(raw));
+          const { kind } = verdict;
+          const expected = secondReading(cluster, raw, options);
           if (kind !== expected) assert.fail(`${kind}, and ${expected} by the second reading: ${JSON.stringify(raw)}`);
           assert.equal(isAllowed(index, flowOf(raw)), kind === "allowed");
+          if (verdict.kind === "impossible") continue;
+          for (const [direction, type] of [
+            ["egress", "Egress"],
+            ["ingress", "Ingress"],
+          ] as const) {
+            const would = secondReadingOfShadow(cluster, raw, type, options);
+            const reads: boolean = verdict[direction].shadow?.wouldDrop ?? false;
+            if (reads !== would) assert.fail(`shadow, ${direction}: ${reads}, and ${would}: ${JSON.stringify(raw)}`);
+          }
         }
       }),
       { numRuns: CLUSTERS },
@@ -70,6 +82,8 @@ const FEATURES = [
   "isolated",
   "rule",
   "cluster rule",
+  "would drop",
+  "shadow allows",
   "everyone",
   "podSelector",
   "namespaceSelector",
@@ -93,16 +107,3 @@ const FEATURES = [
   "peer nodes",
   "peer networks",
 ];
-
-function flowOf({ source, destination, protocol, port, isIpv6, isThroughService }: RawFlow): Flow {
-  const ends = { source: endOf(source), destination: endOf(destination), isThroughService };
-  const family = isIpv6 ? 6 : 4;
-  if (protocol === "ICMP" || protocol === "ICMP error") return { ...ends, family, protocol };
-  return { ...ends, family, protocol, port };
-}
-
-function endOf(text: string): FlowEnd {
-  const [kind, name = ""] = text.split(" ");
-  if (kind === "pod") return { type: "pod", key: name };
-  return kind === "node" ? { type: "node", name } : { type: "address", address: parseAddress(text) };
-}

@@ -55,6 +55,22 @@ describe("cli/policy/dry_run", () => {
     });
   }
 
+  it("DRYRUN-07: a policy in shadow changes nothing, which is said", async () => {
+    const against = pod("web", "web") + pod("db-0", "db");
+    const shadow = object(
+      "NetworkPolicy",
+      "db",
+      ', annotations: { drawbridge.dev/shadow: "true" } }\nspec: { podSelector: { matchLabels: { app: db } } }',
+      "networking.k8s.io/v1",
+    );
+    const { changes, isolation, warnings } = await tryOut(against, `${shadow}\n`);
+    assert.deepEqual([changes, isolation], [[], []]);
+    assert.deepEqual(
+      warnings.map(({ id, line }) => [id, line]),
+      [["in-shadow", 4]],
+    );
+  });
+
   it("DRYRUN-02: a change takes the place of what has its kind and name, whatever else is in the cluster", async () => {
     const against =
       pod("web", "web") + pod("db-0", "db") + policy("db", "{ podSelector: { matchLabels: { app: db } } }");

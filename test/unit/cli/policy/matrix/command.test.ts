@@ -23,7 +23,24 @@ function onPods(pods: readonly object[], ...args: readonly string[]): Promise<Ou
   );
 }
 
+const POLICY_IN_SHADOW = {
+  apiVersion: "networking.k8s.io/v1",
+  kind: "NetworkPolicy",
+  metadata: { name: "try", namespace: "x", annotations: { "drawbridge.dev/shadow": "true" } },
+  spec: { podSelector: {} },
+};
+
 describe("policy matrix: what it prints", () => {
+  it("MATRIX-06: a policy in shadow is told and not counted, and with --with-shadow as if it were in force", async () => {
+    const objects = [podNamed("a"), podNamed("b"), POLICY_IN_SHADOW];
+    const now = await onPods(objects, "--port", "80", "-o", "csv");
+    assert.match(now.out, /^x\/a,x\/b,80,TCP,yes\r$/m);
+    assert.equal(now.err, "in shadow and not in force: x/try; --with-shadow shows what they would do\n");
+    const then = await onPods(objects, "--port", "80", "-o", "csv", "--with-shadow");
+    assert.match(then.out, /^x\/a,x\/b,80,TCP,no\r$/m);
+    assert.equal(then.err, "");
+  });
+
   for (const by of ["pod", "workload", "namespace"] as const) {
     for (const format of FORMATS) {
       for (const [name, ports] of [
