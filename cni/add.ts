@@ -23,7 +23,7 @@ import type { Node } from "./node.ts";
 import { openStore } from "./node.ts";
 import { asksForNodeRules, recordedRules } from "./node_rules_configuration.ts";
 import { prepareNamespace } from "./pod_namespace.ts";
-import type { PolicydCall } from "./policyd_client.ts";
+import type { Registration } from "./registration.ts";
 import { register, unregister } from "./registration.ts";
 import type { AddResult } from "./result.ts";
 import type { Shaping } from "./shaping.ts";
@@ -58,20 +58,23 @@ export function add(
   const hostSocket = openRouteSocket(node.syscalls);
   const bridge = ensureNodeBridge(node, hostSocket, configuration);
   const store = openStore(node, configuration.name, configuration.ipam.dataDir);
+  let registration: Registration | undefined;
   const allocations = store.allocate(configuration.ipam.ranges, attachment, configuration.ipam.requested, "caller");
   try {
     const wiring = decideWiring(configuration, attachment, allocations, bridge, node.sha256);
     const record = recordOf(node, configuration, attachment, namespace, wiring);
     writeAttachment(configuration.runDir, record, node.files);
     if (keepsRules(configuration)) node.nodeRules().publish(node, configuration, attachment, wiring);
-    const registration = configuration.policyd && register(node, configuration.policyd, record);
+    registration = configuration.policyd && register(node, configuration.policyd, record);
     wire(hostSocket, podSocket, wiring, bridge, namespace);
     if (registration !== undefined) awaitRegistration(registration, hostSocket, wiring, bridge);
     return addResult(wiring, bridge, namespace.path, dns);
   } catch (error) {
     const isWiringFailure = error instanceof WiringFailure;
     // Where the link may still be there, the record and the addresses wait for the DEL that removes it.
-    if (!isWiringFailure || error.linkIsGone) undo(node, configuration, attachment, store, allocations);
+    if (!isWiringFailure || error.linkIsGone) {
+      undo(node, configuration, attachment, store, { allocations, isRegistered: registration !== undefined });
+    }
     throw isWiringFailure ? error.cause : error;
   }
 }
@@ -154,7 +157,12 @@ function recordOf(
  *
  * @throws WiringFailure
  */
-function awaitRegistration(registration: PolicydCall, hostSocket: NetlinkSocket, wiring: Wiring, bridge: Bridge): void {
+function awaitRegistration(
+  registration: Registration,
+  hostSocket: NetlinkSocket,
+  wiring: Wiring,
+  bridge: Bridge,
+): void {
   try {
     registration.wait();
   } catch (error) {
@@ -263,20 +271,30 @@ function waitUntilReady(
   for (const { address } of wiring.gateways) waitUntilLocal(hostSocket, address);
 }
 
+/** What an ADD that fails has claimed. */
+interface Claimed {
+  readonly allocations: readonly Allocation[];
+  /** Whether a daemon may have put the pod's addresses in force, and gone away then. */
+  readonly isRegistered: boolean;
+}
+
 /** Takes back what a failed ADD claimed. Errors of that are swallowed: the first one is what the runtime must see. */
 function undo(
   node: Node,
   configuration: BridgeConfiguration,
   attachment: Attachment,
   store: AddressStore,
-  allocations: readonly Allocation[],
+  { allocations, isRegistered }: Claimed,
 ): void {
   const addresses = allocations.map(({ address }) => address.address);
   const owner = hostInterfaceName(node.sha256, attachment.containerId, attachment.ifname);
   const { policyd, name: network } = configuration;
   const { containerId, ifname } = attachment;
   const steps: readonly (() => unknown)[] = [
-    () => policyd && unregister(node, policyd, { network, containerId, ifname }),
+    () => {
+      const isUndone = policyd === undefined || unregister(node, policyd, { network, containerId, ifname });
+      if (isRegistered && !isUndone) node.nodeRules().forgetAddresses(node, addresses);
+    },
     () => {
       if (!keepsRules(configuration)) return;
       node.nodeRules().withdraw(node, configuration.runDir, owner, { ...configuration, addresses });

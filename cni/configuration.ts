@@ -17,7 +17,7 @@ import type { NodeRulesConfiguration } from "./node_rules_configuration.ts";
 import { nodeRulesConfiguration } from "./node_rules_configuration.ts";
 import type { Dns, ResultRoute } from "./result.ts";
 import type { DetachInput, NetworkInput } from "./network_input.ts";
-import type { PolicydAccess } from "./registration.ts";
+import type { RegistrationAccess } from "./registration.ts";
 import { policydAccess } from "./registration.ts";
 import { refuseUnsupported } from "./unsupported.ts";
 import type { CniVersion } from "./version.ts";
@@ -46,7 +46,7 @@ export interface BridgeConfiguration extends NetworkConfiguration, NodeRulesConf
   readonly mac: MacAddress | undefined;
   readonly limits: Limits | undefined;
   /** The daemon that is to know each pod; undefined where the plugin works alone. */
-  readonly policyd: PolicydAccess | undefined;
+  readonly policyd: RegistrationAccess | undefined;
 }
 
 export interface IpamConfiguration {

@@ -41,7 +41,7 @@ export function del(
   const { policyd } = configuration;
   const { containerId, ifname } = attachment;
   // Where it did its part, the request below finds nothing; where it is away, the request is the removal.
-  if (policyd !== undefined) unregister(node, policyd, { network: name, containerId, ifname });
+  const isForgotten = policyd === undefined || unregister(node, policyd, { network: name, containerId, ifname });
   const socket = openRouteSocket(node.syscalls);
   const [deleted, bridge] = socket.batch([
     deleteLink({ name: hostInterface }),
@@ -60,6 +60,8 @@ export function del(
     if (isOthersWork && namespace !== undefined) deletePodInterface(node, home, namespace, attachment.ifname);
     const [bridgeMessage] = bridge?.messages ?? [];
     if (bridgeMessage !== undefined) forgetNeighbours(socket, parseLink(bridgeMessage).index, held);
+    // While they are this pod's alone: the next one must not be let through by what the daemon had in force (POD-20).
+    if (!isForgotten) node.nodeRules().forgetAddresses(node, held);
   };
   const store = openStore(node, name, record?.dataDir ?? configuration.ipam.dataDir);
   if (record === undefined) store.release(attachment, beforeRelease);

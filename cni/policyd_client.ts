@@ -15,10 +15,10 @@ export interface PolicydCall {
   /**
    * Waits for the reply; once.
    *
-   * @throws DrawbridgeError ERR_UNAVAILABLE when policyd goes away, does not answer in time or says to try again;
-   *   ERR_PROTOCOL when it refuses the request for good or its reply cannot be read, ERR_HOST_PORT_TAKEN when it says so
+   * @throws DrawbridgeError ERR_UNAVAILABLE when policyd goes away or does not answer in time, ERR_PROTOCOL when its
+   *   reply cannot be read
    */
-  wait(): PolicydAnswer;
+  wait(): PolicydReply;
   /** Goes without the reply. */
   abandon(): void;
 }
@@ -48,10 +48,7 @@ export function callPolicyd(
   return {
     wait: () => {
       try {
-        const reply = parseReply(receiveMessage(stream, socketPath));
-        if (reply.type !== "refused") return reply;
-        const code = reply.code ?? (reply.isTemporary ? "ERR_UNAVAILABLE" : "ERR_PROTOCOL");
-        throw new DrawbridgeError(code, `policyd: ${reply.message}`);
+        return parseReply(receiveMessage(stream, socketPath));
       } finally {
         stream.close();
       }
@@ -60,7 +57,19 @@ export function callPolicyd(
   };
 }
 
-/** Asks policyd one thing and waits for its reply. @throws DrawbridgeError as {@link callPolicyd} and `wait` */
+/**
+ * The reply where it is no refusal.
+ *
+ * @throws DrawbridgeError ERR_UNAVAILABLE when policyd says to try again, ERR_HOST_PORT_TAKEN when it says so,
+ *   ERR_PROTOCOL when it refuses the request for good
+ */
+export function answerOf(reply: PolicydReply): PolicydAnswer {
+  if (reply.type !== "refused") return reply;
+  const code = reply.code ?? (reply.isTemporary ? "ERR_UNAVAILABLE" : "ERR_PROTOCOL");
+  throw new DrawbridgeError(code, `policyd: ${reply.message}`);
+}
+
+/** Asks policyd one thing and waits for its reply. @throws DrawbridgeError as {@link callPolicyd}, `wait`, {@link answerOf} */
 export function askPolicyd(
   syscalls: Syscalls,
   socketPath: string,
@@ -68,7 +77,7 @@ export function askPolicyd(
   milliseconds: number,
   waiting: Waiting = realWaiting,
 ): PolicydAnswer {
-  return callPolicyd(syscalls, socketPath, request, milliseconds, waiting).wait();
+  return answerOf(callPolicyd(syscalls, socketPath, request, milliseconds, waiting).wait());
 }
 
 function receiveMessage(stream: UnixStream, socketPath: string): string {

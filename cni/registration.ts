@@ -1,12 +1,15 @@
 import type { AttachmentRecord } from "../ipam/attachment.ts";
-import type { AttachmentName } from "../ipam/policyd_messages.ts";
+import type { AttachmentName, PolicydReply } from "../ipam/policyd_messages.ts";
+import { LONGEST_WAIT } from "../ipam/policyd_messages.ts";
 import { isDirectoryPath } from "../ipam/owner.ts";
 import { DrawbridgeError } from "../kernel/error.ts";
-import { CniError, CniErrorCode, invalidField, showValue } from "./error.ts";
+import type { Waiting } from "../kernel/waiting.ts";
+import { realWaiting } from "../kernel/waiting.ts";
+import { invalidField } from "./error.ts";
 import type { Decoded } from "./json.ts";
 import type { Node } from "./node.ts";
 import type { PolicydCall } from "./policyd_client.ts";
-import { callPolicyd } from "./policyd_client.ts";
+import { answerOf, callPolicyd } from "./policyd_client.ts";
 
 /** What the plugin reads of the `policyd` key. */
 export const policydShape = { socket: "string", wait: "string", onUnavailable: "string" } as const;
@@ -18,27 +21,35 @@ export interface PolicydAccess {
   readonly wait: number;
 }
 
+/** The same for ADD. */
+export interface RegistrationAccess extends PolicydAccess {
+  /**
+   * What becomes of a pod the daemon has not taken within that time: it is refused, or it is attached where the tables
+   * keep it from sending and receiving anything until the daemon finds its record.
+   */
+  readonly onUnavailable: (typeof WAYS_ON)[number];
+}
+
+const WAYS_ON = ["fail", "closed"] as const;
 const DEFAULT_SOCKET = "/run/drawbridge/policyd.sock";
 const DEFAULT_WAIT = "10s";
-const LONGEST_WAIT = 120_000;
 const units = { ms: 1, s: 1000, m: 60_000 } as const;
+/** Between two tries to connect: a daemon that starts anew is away for about half a second. */
+const PAUSE = 20;
 
 /**
  * Judges the `policyd` key: with it the daemon knows each pod before its first packet, without it the plugin works alone.
  *
- * @throws CniError 7 naming the field, 2 for a way of going on without the daemon that this version does not have
+ * @throws CniError 7 naming the field
  */
-export function policydAccess(input: Decoded<typeof policydShape> | undefined): PolicydAccess | undefined {
+export function policydAccess(input: Decoded<typeof policydShape> | undefined): RegistrationAccess | undefined {
   if (input === undefined) return undefined;
   const socket = input.socket ?? DEFAULT_SOCKET;
   if (!isDirectoryPath(socket)) throw invalidField("policyd.socket", socket, 'an absolute path without ".."');
-  if (input.onUnavailable !== undefined && input.onUnavailable !== "fail") {
-    throw new CniError(
-      CniErrorCode.UNSUPPORTED_FIELD,
-      `policyd.onUnavailable: ${showValue(input.onUnavailable)} is not supported; expected "fail" or absent: ADD fails and is tried again`,
-    );
-  }
-  return { socket, wait: milliseconds(input.wait ?? DEFAULT_WAIT) };
+  const asked = input.onUnavailable ?? "fail";
+  const onUnavailable = asked === "fail" || asked === "closed" ? asked : undefined;
+  if (onUnavailable === undefined) throw invalidField("policyd.onUnavailable", asked, WAYS_ON.join(" or "));
+  return { socket, wait: milliseconds(input.wait ?? DEFAULT_WAIT), onUnavailable };
 }
 
 /** The same for DEL, which nothing in a configuration may stop: what ADD would refuse counts as absent. */
@@ -57,23 +68,83 @@ function milliseconds(text: string): number {
   throw invalidField("policyd.wait", text, 'a duration from "1ms" to "2m", such as "10s"');
 }
 
+/** A registration that is under way. */
+export interface Registration {
+  /** Waits until the daemon has the pod's policies in force; once. @throws DrawbridgeError when it does not take it */
+  wait(): void;
+}
+
 /**
- * Tells the daemon of a pod. It works while the pod is wired; {@link PolicydCall.wait} is the time to find out.
+ * Tells the daemon of a pod. It works while the pod is wired; {@link Registration.wait} is the time to find out.
  *
- * @throws DrawbridgeError ERR_UNAVAILABLE when it is away
+ * Where it is away, or goes away over it, it is tried again until the time is over: the record of the attachment is
+ * written already, and a daemon reads the records when it starts, so that none is missed. Then what `onUnavailable` says
+ * applies, and also where it is there but cannot take the pod yet.
+ *
+ * @throws DrawbridgeError ERR_UNAVAILABLE when it is away, or with "closed" when the tables do not keep the pod closed
  */
-export function register(node: Node, access: PolicydAccess, attachment: AttachmentRecord): PolicydCall {
-  return callPolicyd(node.syscalls, access.socket, { type: "register", attachment }, access.wait);
+export function register(
+  node: Node,
+  access: RegistrationAccess,
+  attachment: AttachmentRecord,
+  waiting: Waiting = realWaiting,
+): Registration {
+  const deadline = waiting.now() + access.wait;
+  const left = (): number => deadline - waiting.now();
+  const call = (): PolicydCall => {
+    const request = { type: "register", attachment, wait: Math.max(1, Math.floor(left())) } as const;
+    return callPolicyd(node.syscalls, access.socket, request, left(), waiting);
+  };
+  const tried = <T>(action: () => T): T => {
+    for (;;) {
+      try {
+        return action();
+      } catch (error) {
+        if (!isUnavailable(error) || left() <= PAUSE) throw error;
+        waiting.pause(PAUSE);
+      }
+    }
+  };
+  /** @returns undefined where the pod goes on without the daemon, closed */
+  const orClosed = <T>(action: () => T): T | undefined => {
+    try {
+      return action();
+    } catch (error) {
+      if (access.onUnavailable === "fail" || !isUnavailable(error)) throw error;
+      node.nodeRules().demandClosed(node, attachment, error.message);
+      return undefined;
+    }
+  };
+  const first = orClosed(() => tried(call));
+  let connected = first;
+  const receive = (): PolicydReply => {
+    const running = connected ?? call();
+    connected = undefined;
+    return running.wait();
+  };
+  return {
+    wait: () => {
+      if (first !== undefined) orClosed(() => answerOf(tried(receive)));
+    },
+  };
+}
+
+function isUnavailable(error: unknown): error is DrawbridgeError {
+  return error instanceof DrawbridgeError && error.code === "ERR_UNAVAILABLE";
 }
 
 /**
  * Has the daemon remove the pod's link, together with those of other pods that go now, and forget the pod. When it is
  * away or dies over it, nothing is lost: the plugin removes what is left by itself.
+ *
+ * @returns whether the daemon has done it
  */
-export function unregister(node: Node, access: PolicydAccess, attachment: AttachmentName): void {
+export function unregister(node: Node, access: PolicydAccess, attachment: AttachmentName): boolean {
   try {
-    callPolicyd(node.syscalls, access.socket, { type: "unregister", attachment }, access.wait).wait();
+    answerOf(callPolicyd(node.syscalls, access.socket, { type: "unregister", attachment }, access.wait).wait());
+    return true;
   } catch (error) {
     if (!(error instanceof DrawbridgeError)) throw error;
+    return false;
   }
 }

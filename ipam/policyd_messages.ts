@@ -12,6 +12,9 @@ import { expectNetworkName, expectOwner } from "./owner.ts";
  */
 export const MESSAGE_VERSION = 1;
 
+/** Milliseconds a client may say that it waits. */
+export const LONGEST_WAIT = 120_000;
+
 /** Which attachment: what names its record. */
 export interface AttachmentName {
   readonly network: string;
@@ -20,8 +23,8 @@ export interface AttachmentName {
 }
 
 export type PolicydRequest =
-  /** A pod is being attached: answered when its policies are in force. */
-  | { readonly type: "register"; readonly attachment: AttachmentRecord }
+  /** A pod is being attached: answered when its policies are in force. `wait`: milliseconds the client stays for that. */
+  | { readonly type: "register"; readonly attachment: AttachmentRecord; readonly wait?: number }
   /** A pod is being detached: answered when nothing of it is left. One that is not known is no error. */
   | { readonly type: "unregister"; readonly attachment: AttachmentName }
   | { readonly type: "status" };
@@ -66,7 +69,7 @@ export interface PolicydStatus {
 /** A request as JSON. */
 export function requestToJson(request: PolicydRequest): object {
   return request.type === "register"
-    ? { version: MESSAGE_VERSION, type: request.type, attachment: attachmentToJson(request.attachment) }
+    ? { version: MESSAGE_VERSION, ...request, attachment: attachmentToJson(request.attachment) }
     : { version: MESSAGE_VERSION, ...request };
 }
 
@@ -85,7 +88,11 @@ export function parseRequest(text: string): PolicydRequest {
     const type = message.string("type");
     switch (type) {
       case "register":
-        return Object.freeze({ type, attachment: attachmentFromJson(message.get("attachment")) });
+        return Object.freeze({
+          type,
+          attachment: attachmentFromJson(message.get("attachment")),
+          ...(message.get("wait") === undefined ? {} : { wait: message.integer("wait", 1, LONGEST_WAIT) }),
+        });
       case "unregister":
         return Object.freeze({ type, attachment: readName(message.object("attachment")) });
       case "status":

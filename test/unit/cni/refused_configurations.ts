@@ -148,7 +148,7 @@ export const refusedConfigurations: readonly RefusedConfiguration[] = [
   [2, networkInput({ vlan: -100 }), "vlan: -100"],
   [2, networkInput({ vlanTrunk: [{ id: 1 }] }), 'vlanTrunk: [{"id":1}]'],
   [2, networkInput({ routed: false }), "routed: false"],
-  [2, networkInput({ policyd: { onUnavailable: "closed" } }), 'policyd.onUnavailable: "closed"'],
+  [7, networkInput({ policyd: { onUnavailable: "open" } }), 'policyd.onUnavailable: "open"; expected fail or closed'],
   [7, networkInput({ policyd: { socket: "run/policyd.sock" } }), 'policyd.socket: "run/policyd.sock"'],
   [7, networkInput({ policyd: { wait: "soon" } }), 'policyd.wait: "soon"'],
   [7, networkInput({ policyd: { wait: "0s" } }), 'policyd.wait: "0s"'],

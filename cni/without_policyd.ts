@@ -1,0 +1,176 @@
+import type { AttachmentRecord } from "../ipam/attachment.ts";
+import { deleteFlowsOf } from "../kernel/conntrack/flows_of_addresses.ts";
+import { DrawbridgeError } from "../kernel/error.ts";
+import type { Address } from "../kernel/ip/address.ts";
+import { formatAddress } from "../kernel/ip/address.ts";
+import { decodeAttributes } from "../kernel/netlink/attribute.ts";
+import { instructions } from "../kernel/nftables/instruction.ts";
+import type { SetDefinition, TableReference } from "../kernel/nftables/object.ts";
+import { NftablesSocket } from "../kernel/nftables/socket.ts";
+import type { RuleState } from "../kernel/nftables/state.ts";
+import { SyscallError } from "../kernel/syscall/syscalls.ts";
+import type { Node } from "./node.ts";
+
+/** One of the daemon's tables, by what of it keeps an unknown pod closed. */
+export interface ClosedTable extends TableReference {
+  /** Its base chains and their hooks' numbers (enum nf_inet_hooks, NF_BR_*). */
+  readonly chains: readonly (readonly [name: string, hook: number])[];
+  /** The chain whose rules name the bridge; undefined where they are about all pods' ports. */
+  readonly bridgeChain: string | undefined;
+}
+
+const POLICY_TABLE: TableReference = { family: "inet", name: "drawbridge-policy" };
+
+/** How the comment of each table of the daemon's begins. */
+export const DAEMON_TABLE_MARK = "drawbridge schema ";
+
+/** What keeps a pod that the daemon was not told of from sending (the guard), and from receiving (the policies). */
+export const CLOSED_TABLES: readonly ClosedTable[] = [
+  {
+    family: "bridge",
+    name: "drawbridge",
+    chains: [
+      ["prerouting", 0],
+      ["forward", 2],
+    ],
+    bridgeChain: undefined,
+  },
+  {
+    ...POLICY_TABLE,
+    chains: [
+      ["forward", 2],
+      ["input", 1],
+      ["output", 3],
+    ],
+    bridgeChain: "forward",
+  },
+];
+
+/** The sets of addresses whose policies are in force: of all others nothing passes. */
+export const KNOWN_SETS: readonly SetDefinition[] = [
+  { name: "known4", key: ["ipv4_addr"] },
+  { name: "known6", key: ["ipv6_addr"] },
+];
+
+const decoder = new TextDecoder();
+
+/** NFT_TABLE_F_DORMANT: its chains are there but not in the hooks. */
+const DORMANT = 1;
+
+/**
+ * Makes sure that a pod can neither send nor receive until the daemon has found its record: that the daemon's tables are
+ * loaded and about this bridge, and that they do not know its addresses by an earlier pod.
+ *
+ * @param reason why the daemon does not take the pod
+ * @throws DrawbridgeError ERR_UNAVAILABLE when they do not keep it closed, with both reasons
+ */
+export function demandClosed(node: Node, { bridge, addresses }: AttachmentRecord, reason: string): void {
+  const obstacle = obstacleTo(
+    node,
+    bridge,
+    addresses.map(({ address }) => address),
+  );
+  if (obstacle === undefined) return;
+  throw new DrawbridgeError(
+    "ERR_UNAVAILABLE",
+    `${reason}; policyd.onUnavailable: "closed" does not hold here: ${obstacle}`,
+  );
+}
+
+/**
+ * Forgets what the kernel has of addresses by a pod that has gone: that they are known to the policies, and every flow
+ * from and to them. It is the daemon's work, done here where the daemon is away (POD-20).
+ *
+ * @throws NetlinkError, SyscallError when the kernel refuses
+ */
+export function forgetAddresses(node: Node, addresses: readonly Address[]): void {
+  if (addresses.length === 0) return;
+  // First, so that no new flow begins behind the list of them.
+  whereThere(() => onTables(node, (tables) => removeKnown(tables, addresses)));
+  whereThere(() => deleteFlowsOf(node.syscalls, new Set(addresses)));
+}
+
+/** A kernel without nftables or without connection tracking refuses every question, and remembers nothing. */
+function whereThere(action: () => void): void {
+  try {
+    action();
+  } catch (error) {
+    const isAbsent = error instanceof SyscallError && ABSENT.includes(error.errnoName);
+    if (!isAbsent) throw error;
+  }
+}
+
+/** What netlink answers where a subsystem, or netfilter as a whole, is not there (nfnetlink_rcv_msg, netlink_create). */
+const ABSENT: readonly string[] = ["EINVAL", "EOPNOTSUPP", "EPROTONOSUPPORT"];
+
+function obstacleTo(node: Node, bridge: string, addresses: readonly Address[]): string | undefined {
+  try {
+    return onTables(node, (tables) => {
+      for (const table of CLOSED_TABLES) {
+        const problem = problemOf(tables, table, bridge);
+        if (problem !== undefined) return problem;
+      }
+      return removeKnown(tables, addresses);
+    });
+  } catch (error) {
+    if (error instanceof DrawbridgeError) return error.message;
+    throw error;
+  }
+}
+
+function problemOf(tables: NftablesSocket, table: ClosedTable, bridge: string): string | undefined {
+  const where = `table ${table.family} ${table.name}`;
+  const head = tables.head(table);
+  if (head === undefined) return `${where} is not loaded: start policyd once on this node`;
+  if (head.comment?.startsWith(DAEMON_TABLE_MARK) !== true) return `${where} is not policyd's: it has no such comment`;
+  if ((head.flags & DORMANT) !== 0) return `${where} is dormant`;
+  const hooks = new Map(tables.chains(table).map(({ name, hook }) => [name, hook?.number]));
+  for (const [name, hook] of table.chains) {
+    if (hooks.get(name) !== hook) return `${where} has no base chain ${name}`;
+    const rules = tables.rulesOf(table, name);
+    if (rules.length === 0) return `chain ${name} of ${where} is empty`;
+    if (name === table.bridgeChain && !rules.some((rule) => namesInterface(rule, bridge))) {
+      return `chain ${name} of ${where} is not about bridge ${JSON.stringify(bridge)}: give policyd the same bridge`;
+    }
+  }
+  return undefined;
+}
+
+/** Whether a rule compares something with the name of an interface. */
+function namesInterface({ instructions: parts }: RuleState, name: string): boolean {
+  return parts.some((part) => {
+    if (part.name !== "cmp") return false;
+    const { value = new Uint8Array() } = decodeAttributes(instructions.cmp, part.data).data ?? {};
+    const end = value.indexOf(0);
+    return decoder.decode(end < 0 ? value : value.subarray(0, end)) === name;
+  });
+}
+
+/**
+ * Takes addresses out of the sets of known ones.
+ *
+ * @returns why that is not possible: the daemon owns the table, and is there, so that it forgets them itself
+ */
+function removeKnown(tables: NftablesSocket, addresses: readonly Address[]): string | undefined {
+  const head = tables.head(POLICY_TABLE);
+  if (head?.comment?.startsWith(DAEMON_TABLE_MARK) !== true) return undefined;
+  const found = KNOWN_SETS.map((set) => ({
+    set,
+    elements: tables.elements(POLICY_TABLE, set).filter(({ key }) => addresses.some((address) => address === key[0])),
+  })).filter(({ elements }) => elements.length > 0);
+  if (found.length === 0) return undefined;
+  if (head.owner !== undefined) {
+    return `${addresses.map(formatAddress).join(", ")} is known by another pod, and policyd owns its tables`;
+  }
+  tables.commit(found.map((part) => ({ kind: "delete elements", table: POLICY_TABLE, ...part })));
+  return undefined;
+}
+
+function onTables<T>(node: Node, action: (tables: NftablesSocket) => T): T {
+  const tables = new NftablesSocket(node.syscalls);
+  try {
+    return action(tables);
+  } finally {
+    tables.close();
+  }
+}

@@ -1,0 +1,146 @@
+import assert from "node:assert/strict";
+import type { Node } from "../../../cni/node.ts";
+import type * as NodeRules from "../../../cni/node_rules.ts";
+import * as nodeRules from "../../../cni/node_rules.ts";
+import type { RegistrationAccess } from "../../../cni/registration.ts";
+import { policydAccess, register, unregister } from "../../../cni/registration.ts";
+import { frame } from "../../../ipam/message_frame.ts";
+import type { PolicydReply } from "../../../ipam/policyd_messages.ts";
+import { parseRequest, replyToJson } from "../../../ipam/policyd_messages.ts";
+import { DrawbridgeError } from "../../../kernel/error.ts";
+import { Errno } from "../../../kernel/syscall/errno.ts";
+import type { Waiting } from "../../../kernel/waiting.ts";
+import { attachmentRecord } from "../../support/attachment_record.ts";
+import { fakeNode } from "../../support/fake_node.ts";
+import type { ReceiveStep } from "../kernel/scripted_syscalls.ts";
+import { ScriptedSyscalls } from "../kernel/scripted_syscalls.ts";
+
+const SOCKET = "/run/drawbridge/policyd.sock";
+const FAIL: RegistrationAccess = { socket: SOCKET, wait: 1000, onUnavailable: "fail" };
+const CLOSED: RegistrationAccess = { ...FAIL, onUnavailable: "closed" };
+/** What receiveFrom says at the end of a connection. */
+const END: ReceiveStep = { datagram: new Uint8Array(), length: 0 };
+
+/** A daemon that is away so many times, and then says what it was given to say; pauses take no time. */
+class Daemon extends ScriptedSyscalls implements Waiting {
+  readonly node: Node;
+  readonly closings: string[] = [];
+  tries = 0;
+  #now = 0;
+  readonly #refusals: number;
+
+  constructor(refusals: number, received: readonly ReceiveStep[] = []) {
+    super(received);
+    this.#refusals = refusals;
+    const rules: typeof NodeRules = {
+      ...nodeRules,
+      demandClosed: (_node, _record, reason) => void this.closings.push(reason),
+    };
+    const node = fakeNode("/nowhere");
+    const calls = {
+      socket: () => this.socket(),
+      connect: () => this.connect(),
+      setsockopt: () => this.setsockopt(),
+      send: (fd: number, data: Uint8Array) => this.send(fd, data),
+      receiveFrom: (fd: number, buffer: Uint8Array, flags: number, sender: Uint8Array) =>
+        this.receiveFrom(fd, buffer, flags, sender),
+      close: () => this.close(),
+    };
+    this.node = { ...node, syscalls: { ...node.syscalls, ...calls }, nodeRules: () => rules };
+  }
+
+  override connect(): number {
+    return ++this.tries <= this.#refusals ? -Errno.ECONNREFUSED : 0;
+  }
+
+  now(): number {
+    return this.#now;
+  }
+
+  pause(milliseconds: number): void {
+    this.#now += milliseconds;
+  }
+
+  /** Registers a pod as ADD does. */
+  register(access: RegistrationAccess): void {
+    register(this.node, access, attachmentRecord(), this).wait();
+  }
+}
+
+function reply(message: PolicydReply): ReceiveStep {
+  return { datagram: frame(replyToJson(message)) };
+}
+
+const refusal = (isTemporary: boolean): ReceiveStep =>
+  reply({ type: "refused", isTemporary, message: "not in force within 1000 ms: no Pod object" });
+
+describe("cni/registration", () => {
+  it("reads its key: fail unless closed is asked for", () => {
+    assert.deepEqual(policydAccess({}), { socket: SOCKET, wait: 10_000, onUnavailable: "fail" });
+    assert.equal(policydAccess({ onUnavailable: "closed" })?.onUnavailable, "closed");
+    assert.equal(policydAccess(undefined), undefined);
+  });
+
+  it("REG-05: a daemon that is away is waited for, and told how long it has", () => {
+    const daemon = new Daemon(3, [reply({ type: "done" })]);
+    daemon.register(FAIL);
+    assert.equal(daemon.tries, 4);
+    const [sent = new Uint8Array()] = daemon.sent;
+    const request = parseRequest(new TextDecoder().decode(sent.subarray(0, -1)));
+    assert.ok(request.type === "register");
+    assert.equal(request.wait, 1000 - daemon.now());
+    assert.ok(daemon.now() > 0 && daemon.now() < 1000);
+  });
+
+  it("REG-05: one that goes away over it is asked again", () => {
+    const daemon = new Daemon(0, [END, Errno.ECONNRESET, reply({ type: "done" })]);
+    daemon.register(FAIL);
+    assert.equal(daemon.sent.length, 3);
+  });
+
+  it("REG-02: one that stays away is an error when the time is over", () => {
+    const daemon = new Daemon(Number.POSITIVE_INFINITY);
+    assert.throws(() => daemon.register(FAIL), {
+      code: "ERR_UNAVAILABLE",
+      message: /ECONNREFUSED.*is policyd running/,
+    });
+    assert.ok(daemon.now() > 900 && daemon.now() <= 1000, `${daemon.now()}`);
+    assert.deepEqual(daemon.closings, []);
+  });
+
+  it("REG-06: with closed the tables are asked then, and told why", () => {
+    const away = new Daemon(Number.POSITIVE_INFINITY);
+    away.register(CLOSED);
+    assert.match(away.closings.join(), /ECONNREFUSED/);
+    assert.ok(away.now() > 900, "not before the time is over");
+    const waiting = new Daemon(0, [refusal(true)]);
+    waiting.register(CLOSED);
+    assert.deepEqual(waiting.closings, ["policyd: not in force within 1000 ms: no Pod object"]);
+    assert.equal(waiting.tries, 1);
+  });
+
+  it("REG-06: what is refused for good is refused with closed, too", () => {
+    const code = "ERR_HOST_PORT_TAKEN";
+    for (const answer of [refusal(false), reply({ type: "refused", isTemporary: false, message: "taken", code })]) {
+      const daemon = new Daemon(0, [answer]);
+      assert.throws(() => daemon.register(CLOSED), DrawbridgeError);
+      assert.deepEqual(daemon.closings, []);
+    }
+  });
+
+  it("a refusal is told with its reason, at once", () => {
+    const daemon = new Daemon(0, [refusal(true)]);
+    assert.throws(() => daemon.register(FAIL), { code: "ERR_UNAVAILABLE", message: /^policyd: .*no Pod object$/ });
+    assert.equal(daemon.now(), 0);
+  });
+
+  it("unregister says whether the daemon has done it, and waits for none that is away", () => {
+    const name = { network: "drawbridge", containerId: "c0ffee", ifname: "eth0" };
+    assert.equal(unregister(new Daemon(0, [reply({ type: "done" })]).node, FAIL, name), true);
+    assert.equal(unregister(new Daemon(0, [END]).node, FAIL, name), false);
+    assert.equal(unregister(new Daemon(0, [refusal(true)]).node, FAIL, name), false);
+    const away = new Daemon(5);
+    assert.equal(unregister(away.node, FAIL, name), false);
+    assert.equal(away.tries, 1);
+  });
+});
