@@ -3,6 +3,7 @@ import { formatAddress } from "../../kernel/ip/address.ts";
 import { formatCidr } from "../../kernel/ip/cidr.ts";
 import { deleteRoute } from "../../kernel/route/route.ts";
 import { BRIDGE_TABLE, INET_TABLE } from "../../policyd/node/table_part.ts";
+import { POLICY_SETS, POLICY_TABLE } from "../../policyd/policy/compile/policy_table.ts";
 import { portMap } from "../../policyd/services/compile/affinity_part.ts";
 import { ADDRESS_SETS } from "../../policyd/services/compile/frontend_sets.ts";
 import { FAMILIES, FRONTEND_KINDS } from "../../policyd/services/compile/frontend_space.ts";
@@ -13,7 +14,7 @@ import type { NodeName, World } from "./world.ts";
 import { NODES } from "./world.ts";
 
 /** What `--break` can remove. */
-export const BREAKAGES = ["route", "guard", "hairpin", "masquerade", "affinity"] as const;
+export const BREAKAGES = ["route", "guard", "hairpin", "masquerade", "affinity", "policy"] as const;
 
 export type BreakageName = (typeof BREAKAGES)[number];
 
@@ -45,6 +46,8 @@ export interface Breakage {
  * "masquerade": no packet to a Service gets a node's address as its source, hairpin or not.
  *
  * "affinity": no frontend has the number under which its clients are remembered.
+ *
+ * "policy": no packet is sent to the profile of the pod it is for, so policies keep nothing from pods.
  */
 export async function breakWorld(world: World, name: BreakageName): Promise<Breakage> {
   switch (name) {
@@ -68,6 +71,13 @@ export async function breakWorld(world: World, name: BreakageName): Promise<Brea
       return await flush(world, "chain", [MASQUERADE_CHAIN]);
     case "affinity":
       return await flush(world, "map", FRONTEND_KINDS.map(portMap));
+    case "policy":
+      return await flush(
+        world,
+        "map",
+        FAMILIES.map((family) => `${POLICY_SETS.ingress}${family}`),
+        POLICY_TABLE,
+      );
   }
 }
 
@@ -78,8 +88,12 @@ interface Removal {
   readonly names: readonly string[];
 }
 
-async function flush(world: World, kind: Removal["kind"], names: readonly string[]): Promise<Breakage> {
-  const { family, name: table } = INET_TABLE;
+async function flush(
+  world: World,
+  kind: Removal["kind"],
+  names: readonly string[],
+  { family, name: table } = INET_TABLE,
+): Promise<Breakage> {
   const full = names.map((name) => `${family} ${table} ${name}`);
   return await removeRules(world, NODES, { verb: "flush", kind, names: full });
 }

@@ -1,26 +1,26 @@
-import { mkdirSync, renameSync, writeFileSync } from "node:fs";
+import { mkdirSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { stringify } from "yaml";
 import { formatAddress } from "../../kernel/ip/address.ts";
 import { formatCidr } from "../../kernel/ip/cidr.ts";
 import type { Lab } from "../lab/lab.ts";
 import type { TwoNodes } from "../lab/topology.ts";
+import { PORT } from "./measure.ts";
 import type { DemoPod } from "./world.ts";
-import { NODES } from "./world.ts";
-
-/** What the lab's plugin configuration says of every pod (test/lab/cni.ts). */
-const NAMESPACE = "default";
+import { NODES, POD_NAMESPACES } from "./world.ts";
 
 /** The cluster's objects as files of Kubernetes YAML, in a directory that the daemons follow. */
 export class Cluster {
   readonly directory: string;
-  readonly #objects: object[] = [];
+  readonly #files = new Map<string, readonly object[]>();
 
-  /** Writes the namespace and the nodes. */
+  /** Writes the namespaces and the nodes. */
   constructor(lab: Lab, nodes: TwoNodes) {
     this.directory = path.join(lab.scratch, "objects");
     mkdirSync(this.directory);
-    this.#write("namespace", { apiVersion: "v1", kind: "Namespace", metadata: { name: NAMESPACE } });
+    for (const name of POD_NAMESPACES) {
+      this.#write(`namespace-${name}`, { apiVersion: "v1", kind: "Namespace", metadata: { name, labels: { name } } });
+    }
     for (const name of NODES) {
       const { addresses, podCidrs } = nodes[name];
       this.#write(name, {
@@ -34,13 +34,13 @@ export class Cluster {
   }
 
   /** Writes a pod as it is once it has its addresses. */
-  addPod({ name, node, addresses }: DemoPod): void {
+  addPod({ name, podNamespace: namespace, labels, node, addresses }: DemoPod): void {
     const podIPs = ([4, 6] as const).map((family) => ({ ip: formatAddress(addresses[family]) }));
     this.#write(name, {
       apiVersion: "v1",
       kind: "Pod",
-      metadata: { name, namespace: NAMESPACE, labels: { app: name } },
-      spec: { nodeName: node },
+      metadata: { name, namespace, labels },
+      spec: { nodeName: node, containers: [{ name: "main", ports: [{ name: "web", containerPort: PORT }] }] },
       status: { phase: "Running", podIP: podIPs[0]?.ip, podIPs },
     });
   }
@@ -50,14 +50,21 @@ export class Cluster {
     this.#write("services", ...manifests);
   }
 
-  /** Everything written so far. */
+  /** Writes policies instead of those there are, none for none. */
+  setPolicies(manifests: readonly object[]): void {
+    if (manifests.length > 0) return this.#write("policies", ...manifests);
+    this.#files.delete("policies");
+    rmSync(path.join(this.directory, "policies.yaml"));
+  }
+
+  /** Everything there is. */
   get objects(): readonly object[] {
-    return this.#objects;
+    return [...this.#files.values()].flat();
   }
 
   /** Renamed into place, a file takes effect whole and at once (DAEMON-03). */
   #write(name: string, ...objects: readonly object[]): void {
-    this.#objects.push(...objects);
+    this.#files.set(name, objects);
     const unfinished = path.join(this.directory, `.${name}`);
     writeFileSync(unfinished, objects.map((object) => stringify(object)).join("---\n"));
     renameSync(unfinished, path.join(this.directory, `${name}.yaml`));

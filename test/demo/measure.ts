@@ -8,9 +8,12 @@ import type { Question, Seen } from "./matrix.ts";
 import type { World } from "./world.ts";
 import { namespaceOf, NODES } from "./world.ts";
 
-const PORT = 8080;
-/** For an answer, on a busy machine, too; and few at once, so that none waits for this process. */
-const PROBE_OPTIONS = { timeoutMilliseconds: 3000, parallel: 128 } as const;
+/** Where every pod answers. */
+export const PORT = 8080;
+/** For an answer, on a busy machine, too. */
+const TIMEOUT_MILLISECONDS = 3000;
+/** Few at once, so that none waits for this process. */
+const PARALLEL = 128;
 
 interface AskedFlow extends Flow {
   readonly question: Question;
@@ -27,6 +30,8 @@ export interface Redirects {
 export interface MeasureOptions {
   /** Of TCP flows: how often the token goes there and back. Default 1. */
   readonly exchanges?: number;
+  /** For an answer. Default {@link TIMEOUT_MILLISECONDS}. */
+  readonly timeoutMilliseconds?: number;
   /** Told how many questions have their answer. */
   readonly onProgress?: (done: number) => void;
 }
@@ -48,7 +53,8 @@ export async function measureQuestions(
   }
   let done = 0;
   const flows = questions.flatMap((question) => flowFor(world, question, options.exchanges ?? 1));
-  const results = await prober.run(flows, PROBE_OPTIONS, () => options.onProgress?.(++done));
+  const { timeoutMilliseconds = TIMEOUT_MILLISECONDS, onProgress } = options;
+  const results = await prober.run(flows, { timeoutMilliseconds, parallel: PARALLEL }, () => onProgress?.(++done));
   return results.map(({ flow, reached, seenSource, why }) => ({
     ...flow.question,
     reached,

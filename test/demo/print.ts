@@ -5,6 +5,7 @@ import { PROTOCOLS } from "../lab/probe/protocol.ts";
 import type { Difference } from "./matrix.ts";
 import { questionKey } from "./matrix.ts";
 import { isDaemonGood } from "./daemon.ts";
+import { cutLines, policyLines, policySummary } from "./policies/print.ts";
 import { SERVICES_KEY, servicesLines, servicesTable } from "./services/print.ts";
 import type { SpoofResult } from "./spoof.ts";
 import { isSpoofStopped } from "./spoof.ts";
@@ -28,7 +29,7 @@ export function formatResult(result: DemoResult, stream: NodeJS.WriteStream): st
     "",
     ...([4, 6] as const).flatMap((family) => [
       paint("bold", `IPv${family}: from the row to the column, answers by ${PROTOCOLS.join(", ")}`),
-      matrixTable(result, family, paint),
+      matrixTable(result, result, family, paint),
       "",
     ]),
     ...([4, 6] as const).flatMap((family) => [
@@ -37,11 +38,22 @@ export function formatResult(result: DemoResult, stream: NodeJS.WriteStream): st
     ]),
     SERVICES_KEY,
     "",
+    paint("bold", "Policies: who may send to a pod"),
+    ...policyLines(result.policies),
+    "",
+    ...([4, 6] as const).flatMap((family) => [
+      paint("bold", `IPv${family} with policies: answers by ${PROTOCOLS.join(", ")} from the row to the column`),
+      matrixTable(result, result.policies, family, paint),
+      "",
+    ]),
     ...daemonLines(result, paint),
     addressLine(result, paint),
     ...matrixSummary(result, paint),
     ...sourceLine(result, paint),
     ...servicesLines(result.services, paint),
+    policySummary(result.policies, paint),
+    ...listed(result.policies.differences).map((line) => paint("red", `    ${line}`)),
+    ...cutLines(result.cut, paint),
     ...sameNodeLines(result, paint),
     spoofLine(result.spoof, paint),
     ...harmLines(result, paint),
@@ -66,12 +78,17 @@ function podTable(result: DemoResult): string {
   return table.toString();
 }
 
-function matrixTable(result: DemoResult, family: Family, paint: Paint): string {
-  const targets = result.parties.filter(({ isPod }) => isPod);
-  const answered = new Map(result.seen.map((cell) => [questionKey(cell), cell.reached]));
-  const wrong = new Set(result.differences.map(questionKey));
+function matrixTable(
+  { parties }: Pick<DemoResult, "parties">,
+  { seen, differences }: Pick<DemoResult, "seen" | "differences">,
+  family: Family,
+  paint: Paint,
+): string {
+  const targets = parties.filter(({ isPod }) => isPod);
+  const answered = new Map(seen.map((cell) => [questionKey(cell), cell.reached]));
+  const wrong = new Set(differences.map(questionKey));
   const table = newTable(["", ...targets.map(({ name }) => name)]);
-  for (const source of result.parties) {
+  for (const source of parties) {
     const cells = targets.map((target) => {
       if (source === target) return "·";
       const keys = PROTOCOLS.map((protocol) =>

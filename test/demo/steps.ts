@@ -3,7 +3,7 @@ import type { Lab } from "../lab/lab.ts";
 import { createLab } from "../lab/lab.ts";
 import { PROTOCOLS } from "../lab/probe/protocol.ts";
 import { twoNodes } from "../lab/topology.ts";
-import type { BreakageName } from "./breakage.ts";
+import type { Breakage, BreakageName } from "./breakage.ts";
 import { breakWorld } from "./breakage.ts";
 import { Cluster } from "./cluster.ts";
 import type { DaemonRow } from "./daemon.ts";
@@ -15,6 +15,10 @@ import { leftoversOfLab, leftoversOfPods, machineLinks } from "./leftovers.ts";
 import type { Difference, Expected, Party, Seen } from "./matrix.ts";
 import { compareMatrices, expectedMatrix } from "./matrix.ts";
 import { measureQuestions } from "./measure.ts";
+import type { CutResult } from "./policies/cut.ts";
+import { cutLiveFlows, isCut } from "./policies/cut.ts";
+import type { PoliciesResult } from "./policies/result.ts";
+import { checkPolicies, publishPolicies } from "./policies/result.ts";
 import type { Progress } from "./progress.ts";
 import type { SameNodeResult } from "./same_node.ts";
 import { checkSameNode, sameNodeOnly } from "./same_node.ts";
@@ -38,6 +42,8 @@ export interface DemoResult {
   readonly seen: readonly Seen[];
   readonly differences: readonly Difference[];
   readonly services: ServicesResult;
+  readonly policies: PoliciesResult;
+  readonly cut: CutResult;
   readonly sameNode: readonly SameNodeResult[];
   readonly spoof: SpoofResult;
   readonly harm: HarmResult;
@@ -77,7 +83,7 @@ export async function runDemo(breakage: BreakageName | undefined, progress: Prog
 async function makeWorld(
   lab: Lab,
   progress: Progress,
-): Promise<{ readonly world: World; readonly services: PublishedServices }> {
+): Promise<{ readonly world: World; readonly cluster: Cluster; readonly services: PublishedServices }> {
   const nodes = await progress.step("make two nodes and a router", () => twoNodes(lab));
   const cluster = new Cluster(lab, nodes);
   const daemons = await progress.step("start policyd on both nodes", () => startDaemons(lab, nodes, cluster));
@@ -87,7 +93,7 @@ async function makeWorld(
   });
   const world = { nodes, daemons, pods };
   const services = await progress.step("publish Services of each kind", () => publishServices(world, cluster));
-  return { world, services };
+  return { world, cluster, services };
 }
 
 async function measureInLab(
@@ -95,13 +101,15 @@ async function measureInLab(
   progress: Progress,
 ): Promise<Omit<DemoResult, "milliseconds">> {
   using lab = createLab("demo");
-  const { world, services: published } = await makeWorld(lab, progress);
+  const { world, cluster, services: published } = await makeWorld(lab, progress);
   const daemons = await daemonRows(world);
   const whole = listRuleset(world.nodes.node1.node);
   const parties = partiesOf(world);
   const expected = expectedMatrix(parties, PROTOCOLS);
-  const broken =
-    breakage === undefined ? undefined : await progress.step(`break: ${breakage}`, () => breakWorld(world, breakage));
+  const isOfPolicies = breakage === "policy";
+  const breakIt = async (): Promise<Breakage | undefined> =>
+    breakage && (await progress.step(`break: ${breakage}`, () => breakWorld(world, breakage)));
+  let broken = isOfPolicies ? undefined : await breakIt();
   const measureAll = (update: (detail: string) => void): Promise<readonly Seen[]> =>
     measureQuestions(lab.calls, world, expected, {
       onProgress: (done) => update(`${done} of ${expected.length} flows`),
@@ -115,6 +123,17 @@ async function measureInLab(
   );
   const spoof = await progress.step("send packets with another pod's address", () => measureSpoof(world));
   if (broken !== undefined) await progress.step("let policyd put it back", broken.resume);
+  const publishedPolicies = await progress.step("add a policy for each pod", () =>
+    publishPolicies(world, cluster, expected),
+  );
+  if (isOfPolicies) broken = await breakIt();
+  const policies = await progress.step("send packets from everyone to every pod again:", (update) =>
+    checkPolicies(lab.calls, world, publishedPolicies, (done) => update(`${done} of ${expected.length} flows`)),
+  );
+  if (isOfPolicies && broken !== undefined) await progress.step("let policyd put it back", broken.resume);
+  const cut = await progress.step("deny flows that are under way, and allow them again:", (update) =>
+    cutLiveFlows(world, cluster, update),
+  );
   const harm = await progress.step("flush node1's ruleset, and send it all again:", async (update) => {
     const flush = await flushRuleset(world.nodes.node1.node, whole);
     const again = await measureAll(update);
@@ -140,6 +159,8 @@ async function measureInLab(
     seen,
     differences: compareMatrices(expected, seen),
     services,
+    policies,
+    cut,
     sameNode,
     spoof,
     harm,
@@ -159,6 +180,8 @@ export function isAsExpected(result: DemoResult): boolean {
     sharedAddresses(result.pods).length === 0 &&
     result.differences.length === 0 &&
     result.services.differences.length === 0 &&
+    result.policies.differences.length === 0 &&
+    isCut(result.cut) &&
     result.daemons.every(isDaemonGood) &&
     result.sameNode.every(({ differences, followed }) => differences.length === 0 && followed.length === 0) &&
     isSpoofStopped(result.spoof) &&

@@ -14,8 +14,35 @@ export const NODES = ["node1", "node2"] as const;
 
 export type NodeName = (typeof NODES)[number];
 
+/** Who a pod is in the cluster. */
+export interface PodIdentity {
+  readonly name: string;
+  readonly podNamespace: string;
+  readonly labels: Readonly<Record<string, string>>;
+}
+
+const identity = (name: string, podNamespace: string, role: string): PodIdentity => ({
+  name,
+  podNamespace,
+  labels: { app: name, role },
+});
+
 /** Which pods run where. */
-const PODS = { node1: ["pod-a", "pod-b", "pod-c"], node2: ["pod-d", "pod-e", "pod-f"] } as const;
+const PODS: Readonly<Record<NodeName, readonly PodIdentity[]>> = {
+  node1: [
+    identity("pod-a", "default", "frontend"),
+    identity("pod-b", "default", "backend"),
+    identity("pod-c", "default", "backend"),
+  ],
+  node2: [
+    identity("pod-d", "monitoring", "frontend"),
+    identity("pod-e", "default", "backend"),
+    identity("pod-f", "monitoring", "probe"),
+  ],
+};
+
+/** The namespaces of the pods. */
+export const POD_NAMESPACES = ["default", "monitoring"] as const;
 
 /** The bridge of each node (test/lab/cni.ts). */
 export const BRIDGE = "cni0";
@@ -23,8 +50,7 @@ export const BRIDGE = "cni0";
 const SCOPE_UNIVERSE = 0;
 
 /** A pod the plugin has wired. */
-export interface DemoPod {
-  readonly name: string;
+export interface DemoPod extends PodIdentity {
   readonly node: NodeName;
   readonly namespace: LabPod;
   readonly addresses: Readonly<Record<Family, Address>>;
@@ -57,13 +83,13 @@ export async function addPods(
 ): Promise<readonly DemoPod[]> {
   const pods: DemoPod[] = [];
   for (const node of NODES) {
-    for (const name of PODS[node]) {
-      const namespace = lab.pod(name);
-      const outcome = await call("ADD", ground, node, namespace);
-      const pod = { name, node, namespace, addresses: ownAddresses(namespace), addMilliseconds: outcome.milliseconds };
-      pods.push(pod);
-      cluster.addPod(pod);
-      onPod(pod);
+    for (const pod of PODS[node]) {
+      const namespace = lab.pod(pod.name);
+      const { milliseconds } = await call("ADD", ground, node, namespace, pod);
+      const wired = { ...pod, node, namespace, addresses: ownAddresses(namespace), addMilliseconds: milliseconds };
+      pods.push(wired);
+      cluster.addPod(wired);
+      onPod(wired);
     }
   }
   return pods;
@@ -77,7 +103,7 @@ export async function addPods(
 export async function deletePods(world: World): Promise<ReadonlyMap<string, number>> {
   const milliseconds = new Map<string, number>();
   for (const pod of world.pods) {
-    const outcome = await call("DEL", world, pod.node, pod.namespace);
+    const outcome = await call("DEL", world, pod.node, pod.namespace, pod);
     milliseconds.set(pod.name, outcome.milliseconds);
   }
   return milliseconds;
@@ -112,10 +138,16 @@ export function namespaceOf(world: World, name: string): LabNamespace {
   return world.nodes[node].node;
 }
 
-async function call(command: "ADD" | "DEL", ground: Ground, name: NodeName, pod: LabPod): Promise<CallOutcome> {
+async function call(
+  command: "ADD" | "DEL",
+  ground: Ground,
+  name: NodeName,
+  pod: LabPod,
+  { podNamespace }: PodIdentity,
+): Promise<CallOutcome> {
   const wired = ground.nodes[name];
   const overrides = { policyd: { socket: ground.daemons[name].socketPath } };
-  const outcome = await startPlugin(wired.node, podCall(command, wired, pod, overrides)).outcome;
+  const outcome = await startPlugin(wired.node, podCall(command, wired, pod, overrides, { podNamespace })).outcome;
   if (outcome.exitCode === 0) return outcome;
   const words = outcome.error?.msg ?? `${outcome.stdout}${outcome.stderr}`.trim();
   throw new Error(`${command} ${pod.name}: the plugin ended with ${outcome.signal ?? outcome.exitCode}: ${words}`);

@@ -4,180 +4,24 @@ import { spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
 import { readdirSync, readFileSync } from "node:fs";
 import process from "node:process";
-import { fileURLToPath } from "node:url";
-import * as v from "valibot";
-import { VERSION } from "../../policyd/version.ts";
 import { findLabFiles } from "../lab/sweep.ts";
+import {
+  assertCut,
+  assertDaemons,
+  assertPoliciesAsExpected,
+  assertRedServices,
+  assertServicesAsExpected,
+  CLIENTS,
+  countedOf,
+  DEMO,
+  FLOWS,
+  keyOf,
+  NODE1_PODS,
+  NODE2_PODS,
+  runDemo,
+} from "../support/demo_result.ts";
 import { eventually } from "../support/guard/guarded_node.ts";
 import { requireKernel } from "../support/privilege.ts";
-
-const DEMO = fileURLToPath(new URL("../demo/demo.ts", import.meta.url));
-
-const cellSchema = v.object({ source: v.string(), target: v.string(), family: v.number(), protocol: v.string() });
-
-const spoofSchema = v.object({
-  sent: v.number(),
-  arrived: v.number(),
-  counted: v.array(v.optional(v.nullable(v.number()))),
-});
-
-const serviceCellSchema = v.object({ frontend: v.string(), client: v.string(), family: v.number() });
-
-const servicesSchema = v.object({
-  expected: v.array(serviceCellSchema),
-  seen: v.array(
-    v.object({
-      ...serviceCellSchema.entries,
-      connections: v.number(),
-      answers: v.array(v.object({ by: v.string(), source: v.string(), as: v.string() })),
-      failures: v.array(v.string()),
-    }),
-  ),
-  differences: v.array(v.object({ ...serviceCellSchema.entries, expected: v.string(), saw: v.string() })),
-});
-
-const resultSchema = v.object({
-  isAsExpected: v.boolean(),
-  broken: v.optional(v.string()),
-  daemons: v.array(
-    v.object({
-      node: v.string(),
-      version: v.string(),
-      isSynced: v.boolean(),
-      attachments: v.number(),
-      objects: v.record(v.string(), v.number()),
-      problems: v.array(v.string()),
-    }),
-  ),
-  pods: v.array(v.object({ name: v.string(), node: v.string(), addresses: v.tuple([v.string(), v.string()]) })),
-  expected: v.array(cellSchema),
-  seen: v.array(v.object({ ...cellSchema.entries, reached: v.boolean(), seenSource: v.optional(v.string()) })),
-  differences: v.array(cellSchema),
-  services: servicesSchema,
-  sameNode: v.array(
-    v.object({
-      bridgeNetfilter: v.boolean(),
-      flows: v.number(),
-      differences: v.array(cellSchema),
-      receivedByPods: v.number(),
-      followed: v.array(v.string()),
-    }),
-  ),
-  spoof: spoofSchema,
-  harm: v.object({
-    node: v.string(),
-    milliseconds: v.optional(v.number()),
-    tables: v.number(),
-    flows: v.number(),
-    differences: v.array(cellSchema),
-    services: servicesSchema,
-    spoof: spoofSchema,
-  }),
-  leftovers: v.record(v.string(), v.array(v.string())),
-});
-
-type Result = v.InferOutput<typeof resultSchema>;
-
-type Cell = v.InferOutput<typeof cellSchema>;
-
-const keyOf = ({ source, target, family, protocol }: Cell): string => `${source} ${target} ${family} ${protocol}`;
-
-function runDemo(...args: readonly string[]): {
-  readonly exitCode: number | null;
-  readonly result: Result;
-} {
-  const { status, stdout, stderr } = spawnSync(process.execPath, [DEMO, "-o", "json", ...args], {
-    encoding: "utf8",
-    maxBuffer: 1 << 24,
-  });
-  assert.notEqual(stdout, "", stderr);
-  return { exitCode: status, result: v.parse(resultSchema, JSON.parse(stdout)) };
-}
-
-/** How many drops the kernel counted of the spoofed packets; undefined when a counter was not there. */
-function countedOf({ counted: [before, after] }: Result["spoof"]): number | undefined {
-  return typeof before === "number" && typeof after === "number" ? after - before : undefined;
-}
-
-/** What holds of the daemons and of node1's flushed ruleset, whatever else is broken. */
-function assertDaemons({ daemons, harm }: Result): void {
-  assert.deepEqual(
-    daemons.map(({ node, version, isSynced, attachments, objects, problems }) => [
-      node,
-      version,
-      isSynced,
-      attachments,
-      ["Namespace", "Node", "Pod", "Service", "EndpointSlice"].map((kind) => objects[kind]),
-      problems,
-    ]),
-    ["node1", "node2"].map((node) => [node, VERSION, true, 3, [1, 2, 6, 11, 22], []]),
-  );
-  assert.ok(harm.milliseconds !== undefined && harm.milliseconds > 0);
-  assert.deepEqual([harm.node, harm.tables, harm.flows], ["node1", 2, FLOWS]);
-  assert.deepEqual([harm.spoof.sent, harm.spoof.arrived, countedOf(harm.spoof)], [2, 0, 2]);
-}
-
-// 8 sources × 6 pods − 6 pods to themselves, × 2 families × 4 protocols
-const FLOWS = (8 * 6 - 6) * 2 * 4;
-const NODE1_PODS = ["pod-a", "pod-b", "pod-c"];
-const NODE2_PODS = ["pod-d", "pod-e", "pod-f"];
-
-const CLIENTS = ["pod-a", "pod-d", "node1", "router"];
-
-/** Who answers each client over either family, and whom it sees; one of several with affinity. */
-const SERVICES: Readonly<Record<string, readonly [string, string, string, string]>> = {
-  ClusterIP: ["b c e as itself", "b c e as itself", "b c e as node1", "b c e as node1"],
-  "ClusterIP, UDP": ["b c e as itself", "b c e as itself", "b c e as node1", "b c e as node1"],
-  "ClusterIP, SCTP": ["b c e as itself", "b c e as itself", "b c e as node1", "b c e as node1"],
-  "ClusterIP of pod-a": ["a as node1", "a as itself", "a as node1", "a as node1"],
-  "ClusterIP, affinity": ["one as itself", "one as itself", "one as node1", "one as node1"],
-  "ClusterIP, Local": ["b as itself", "no answer", "b as node1", "b as node1"],
-  "ClusterIP, no pods": ["refused", "refused", "refused", "refused"],
-  NodePort: ["b c e as node1", "b c e as node1", "b c e as node1", "b c e as node1"],
-  "NodePort, Local": ["b e as itself", "b as itself", "b e as node1", "b as itself"],
-  "LoadBalancer, ranges": ["no answer", "no answer", "no answer", "b c e as node1"],
-  externalIPs: ["b c e as node1", "b c e as node2", "b c e as node1", "b c e as node1"],
-  headless: ["b c e as itself", "b c e as itself", "b c e as node1", "b c e as itself"],
-  ExternalName: ["router as itself", "router as itself", "router as node1", "router as itself"],
-};
-
-type ServiceCell = v.InferOutput<typeof serviceCellSchema>;
-
-const serviceKey = ({ frontend, client, family }: ServiceCell): string => `${frontend}: ${client} ${family}`;
-
-/** What was seen in a cell, in the words of {@link SERVICES}. */
-function seenText({ frontend, answers, failures }: Result["services"]["seen"][number]): string {
-  const names = answers.map(({ by }) => by.replace("pod-", ""));
-  const chosen = frontend === "ClusterIP, affinity" ? names.map(() => "one") : [...new Set(names)].sort();
-  const sources = new Set(answers.map(({ as }) => as.replace(/'s .*/, "")));
-  return [...(names.length === 0 ? [] : [`${chosen.join(" ")} as ${[...sources].join(", ")}`]), ...failures].join(", ");
-}
-
-function assertServicesAsExpected({ expected, seen, differences }: Result["services"]): void {
-  assert.equal(expected.length, Object.keys(SERVICES).length * CLIENTS.length * 2);
-  const owed = Object.entries(SERVICES).flatMap(([frontend, texts]) =>
-    CLIENTS.flatMap((client, i) =>
-      [4, 6].map((family) => `${serviceKey({ frontend, client, family })}: ${texts[i] ?? ""}`),
-    ),
-  );
-  assert.deepEqual(
-    seen.map((cell) => `${serviceKey(cell)}: ${seenText(cell)}`),
-    owed,
-  );
-  assert.deepEqual(differences, []);
-}
-
-/** Demands that these cells differ, by frontend and client, and no others. */
-function assertRedServices(
-  { differences }: Result["services"],
-  red: Readonly<Record<string, readonly string[]>>,
-  families: readonly number[] = [4, 6],
-): void {
-  const keys = Object.entries(red).flatMap(([frontend, clients]) =>
-    clients.flatMap((client) => families.map((family) => serviceKey({ frontend, client, family }))),
-  );
-  assert.deepEqual(differences.map(serviceKey).toSorted(), keys.toSorted());
-}
 
 /** The process ids of a demo's daemons, by the directory of its lab in their command lines. */
 function daemonsOf({ pid }: ChildProcess): readonly number[] {
@@ -208,6 +52,7 @@ describe("the demo", function () {
     const { exitCode, result } = runDemo();
     assertServicesAsExpected(result.services);
     assertServicesAsExpected(result.harm.services);
+    assertPoliciesAsExpected(result);
     assert.equal(result.seen.length, FLOWS);
     assert.ok(result.seen.every((cell) => cell.reached));
     const addresses = new Map(result.pods.map((pod) => [pod.name, pod.addresses]));
@@ -325,6 +170,22 @@ describe("the demo", function () {
       assert.deepEqual(Object.values(result.leftovers).flat(), []);
     });
   }
+
+  it("POL-02: shows exactly what ingress policies deny red while no pod has its profile, and the daemons put it back", () => {
+    const { exitCode, result } = runDemo("--break", "policy");
+    assert.equal(exitCode, 1);
+    assert.equal(result.isAsExpected, false);
+    assert.match(result.broken ?? "", /map inet drawbridge-policy ingress4/);
+    // pod-a's egress policy goes on to hold it to UDP.
+    const red = result.policies.expected
+      .filter(({ reached, source, protocol }) => !reached && (source !== "pod-a" || protocol === "udp"))
+      .map(keyOf);
+    assert.deepEqual(result.policies.differences.map(keyOf).toSorted(), red.toSorted());
+    assert.deepEqual([...result.differences, ...result.harm.differences], []);
+    assertCut(result.cut);
+    assertDaemons(result);
+    assert.deepEqual(Object.values(result.leftovers).flat(), []);
+  });
 
   /** A demo in a process of its own, once both its daemons run. */
   async function startedDemo(): Promise<{ readonly demo: ChildProcess; readonly daemons: readonly number[] }> {

@@ -52,6 +52,8 @@ export interface CallOptions {
   readonly netns?: string;
   readonly without?: readonly MaskedFeature[];
   readonly launcher?: readonly string[];
+  /** Of the pod; "default" when absent. */
+  readonly podNamespace?: string;
   /** Appended to the K8S_ pairs of CNI_ARGS ("IP=10.244.1.9"). */
   readonly arguments?: string;
 }
@@ -106,7 +108,7 @@ export function podCall(
 ): Call {
   const containerId = options.containerId ?? pod.containerId;
   const podArguments =
-    "IgnoreUnknown=1;K8S_POD_NAMESPACE=default;" +
+    `IgnoreUnknown=1;K8S_POD_NAMESPACE=${options.podNamespace ?? "default"};` +
     `K8S_POD_NAME=${pod.name};K8S_POD_INFRA_CONTAINER_ID=${containerId};K8S_POD_UID=uid-${pod.name}`;
   return {
     command,

@@ -1,0 +1,117 @@
+import { setTimeout as pause } from "node:timers/promises";
+import { formatAddress } from "../../../kernel/ip/address.ts";
+import { receivedBytes, Streams } from "../../lab/stream.ts";
+import type { Cluster } from "../cluster.ts";
+import type { DemoPod, World } from "../world.ts";
+import { setPolicies } from "./result.ts";
+
+/** What a UDP sender is asked for. */
+const UDP_BYTES_PER_SECOND = 2_000_000;
+const WINDOW_MILLISECONDS = 400;
+/** A sender of TCP that lost all for the window tries again in less than this (RTO, doubled each time). */
+const DEADLINE_MILLISECONDS = 10_000;
+const POLL_MILLISECONDS = 20;
+/** Of one window: more than a stray frame, far less than either flow. */
+const FLOWS = 20_000;
+
+/** What one live flow brought in a while, before its policy was tightened, while it was, and after. */
+export interface CutFlow {
+  readonly protocol: "tcp" | "udp";
+  readonly source: string;
+  readonly target: string;
+  /** Bytes that arrived in {@link CutResult.windowMilliseconds}, in each phase. */
+  readonly before: number;
+  readonly denied: number;
+  readonly after: number;
+}
+
+export interface CutResult {
+  readonly windowMilliseconds: number;
+  readonly flows: readonly CutFlow[];
+}
+
+/** Whether every flow went, stopped and went on. */
+export function isCut({ flows }: CutResult): boolean {
+  return flows.every(({ before, denied, after }) => before > FLOWS && denied === 0 && after > FLOWS);
+}
+
+/**
+ * Without policies starts a flow within a node and one across, denies both by one policy, and allows them again: the
+ * same connections stop and go on.
+ *
+ * @throws Error when a flow does not begin, or does not go on in time
+ */
+export async function cutLiveFlows(
+  world: World,
+  cluster: Cluster,
+  onPhase: (text: string) => void,
+): Promise<CutResult> {
+  const [source, near] = world.pods.filter(({ node }) => node === "node1");
+  const far = world.pods.find(({ node, podNamespace }) => node === "node2" && podNamespace === "default");
+  if (source === undefined || near === undefined || far === undefined) throw new Error("too few pods");
+  const flows = [{ protocol: "tcp", target: far } as const, { protocol: "udp", target: near } as const];
+  const streams = new Streams();
+  await setPolicies(world, cluster, []);
+  try {
+    for (const { target } of flows) await streams.serve(target.namespace);
+    for (const { protocol, target } of flows) {
+      streams.send(source.namespace, protocol, formatAddress(target.addresses[6]), UDP_BYTES_PER_SECOND);
+    }
+    const targets = flows.map(({ target }) => target);
+    await untilFlowing(targets);
+    onPhase("flowing");
+    const before = await measure(targets);
+    await setPolicies(world, cluster, [denyFrom(source)]);
+    // What was on its way when the policy came into force has arrived after this.
+    await pause(WINDOW_MILLISECONDS);
+    onPhase("denied");
+    const denied = await measure(targets);
+    await setPolicies(world, cluster, []);
+    await untilFlowing(targets);
+    onPhase("allowed again");
+    const after = await measure(targets);
+    return {
+      windowMilliseconds: WINDOW_MILLISECONDS,
+      flows: flows.map(({ protocol, target }, i) => ({
+        protocol,
+        source: source.name,
+        target: target.name,
+        before: before[i] ?? 0,
+        denied: denied[i] ?? 0,
+        after: after[i] ?? 0,
+      })),
+    };
+  } finally {
+    await streams.close();
+  }
+}
+
+/** Isolates all pods of the namespace but for what the others send. */
+function denyFrom({ name, podNamespace: namespace }: DemoPod): object {
+  const others = { matchExpressions: [{ key: "app", operator: "NotIn", values: [name] }] };
+  return {
+    apiVersion: "networking.k8s.io/v1",
+    kind: "NetworkPolicy",
+    metadata: { name: `not-from-${name}`, namespace },
+    spec: { podSelector: {}, ingress: [{ from: [{ podSelector: others }] }] },
+  };
+}
+
+async function measure(targets: readonly DemoPod[]): Promise<readonly number[]> {
+  const start = targets.map(received);
+  await pause(WINDOW_MILLISECONDS);
+  return targets.map((target, i) => received(target) - (start[i] ?? 0));
+}
+
+async function untilFlowing(targets: readonly DemoPod[]): Promise<void> {
+  const start = targets.map(received);
+  const end = performance.now() + DEADLINE_MILLISECONDS;
+  while (targets.some((target, i) => received(target) - (start[i] ?? 0) < FLOWS)) {
+    if (performance.now() > end) throw new Error("a flow that is allowed does not flow");
+    await pause(POLL_MILLISECONDS);
+  }
+}
+
+function received({ namespace }: DemoPod): number {
+  return receivedBytes(namespace, "eth0");
+}

@@ -1,0 +1,85 @@
+import { setTimeout as pause } from "node:timers/promises";
+import type { LabCalls } from "../../lab/libc.ts";
+import { POLICY_SETS, POLICY_TABLE } from "../../../policyd/policy/compile/policy_table.ts";
+import type { Cluster } from "../cluster.ts";
+import type { Difference, Expected, Seen } from "../matrix.ts";
+import { compareMatrices } from "../matrix.ts";
+import { measureQuestions } from "../measure.ts";
+import type { World } from "../world.ts";
+import { NODES } from "../world.ts";
+import { expectedUnderPolicies, isolatedPods } from "./expectation.ts";
+import { policyShow } from "./manifests.ts";
+
+const DEADLINE_MILLISECONDS = 10_000;
+const POLL_MILLISECONDS = 10;
+/** What no answer comes to is sent several times in this while (test/lab/probe/prober.ts). */
+const DENIED_MILLISECONDS = 1200;
+
+/** What policies allow, what was measured, and where the two differ. */
+export interface PoliciesResult {
+  readonly policies: readonly { readonly pod: string; readonly words: string }[];
+  readonly expected: readonly Expected[];
+  readonly seen: readonly Seen[];
+  readonly differences: readonly Difference[];
+}
+
+/** Policies that are in force on both nodes, with what they make of every cell of the matrix. */
+export type PublishedPolicies = Pick<PoliciesResult, "policies" | "expected">;
+
+/** Adds the policies to the cluster. @returns when both nodes isolate the pods @throws Error when they do not */
+export async function publishPolicies(
+  world: World,
+  cluster: Cluster,
+  cells: readonly Expected[],
+): Promise<PublishedPolicies> {
+  const show = policyShow(world);
+  await setPolicies(
+    world,
+    cluster,
+    show.map(({ manifest }) => manifest),
+  );
+  const policies = show.map(({ pod, words }) => ({ pod, words }));
+  return { policies, expected: expectedUnderPolicies(world, cells, cluster.objects) };
+}
+
+/** Has these policies in force instead of those there are. @throws Error when they do not come into force */
+export async function setPolicies(world: World, cluster: Cluster, manifests: readonly object[]): Promise<void> {
+  cluster.setPolicies(manifests);
+  const isolated = isolatedPods(world, cluster.objects);
+  const end = performance.now() + DEADLINE_MILLISECONDS;
+  for (const name of NODES) {
+    while (isolatedOn(world, name) !== isolated[name]) {
+      if (performance.now() > end) throw new Error(`policyd of ${name} does not have the policies in force`);
+      await pause(POLL_MILLISECONDS);
+    }
+  }
+}
+
+/** Sends packets for every cell: those that are due first, since others wait for nothing. */
+export async function checkPolicies(
+  calls: LabCalls,
+  world: World,
+  { policies, expected }: PublishedPolicies,
+  onProgress: (done: number) => void,
+): Promise<PoliciesResult> {
+  let done = 0;
+  const measure = async (isReached: boolean, timeoutMilliseconds?: number): Promise<readonly Seen[]> =>
+    await measureQuestions(
+      calls,
+      world,
+      expected.filter(({ reached }) => reached === isReached),
+      {
+        ...(timeoutMilliseconds === undefined ? {} : { timeoutMilliseconds }),
+        onProgress: () => onProgress(++done),
+      },
+    );
+  const seen = [...(await measure(true)), ...(await measure(false, DENIED_MILLISECONDS))];
+  return { policies, expected, seen, differences: compareMatrices(expected, seen) };
+}
+
+/** How many pods of a node the kernel sends to a profile for what they are sent over IPv4. */
+function isolatedOn(world: World, name: (typeof NODES)[number]): number {
+  const { family, name: table } = POLICY_TABLE;
+  const listing = world.nodes[name].node.exec("nft", ["list", "map", family, table, `${POLICY_SETS.ingress}4`]);
+  return [...listing.matchAll(/ : (jump|goto) /g)].length;
+}

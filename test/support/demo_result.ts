@@ -1,0 +1,236 @@
+import assert from "node:assert/strict";
+import { spawnSync } from "node:child_process";
+import process from "node:process";
+import { fileURLToPath } from "node:url";
+import * as v from "valibot";
+import { VERSION } from "../../policyd/version.ts";
+
+export const DEMO = fileURLToPath(new URL("../demo/demo.ts", import.meta.url));
+
+const cellSchema = v.object({ source: v.string(), target: v.string(), family: v.number(), protocol: v.string() });
+
+const spoofSchema = v.object({
+  sent: v.number(),
+  arrived: v.number(),
+  counted: v.array(v.optional(v.nullable(v.number()))),
+});
+
+const serviceCellSchema = v.object({ frontend: v.string(), client: v.string(), family: v.number() });
+
+const servicesSchema = v.object({
+  expected: v.array(serviceCellSchema),
+  seen: v.array(
+    v.object({
+      ...serviceCellSchema.entries,
+      connections: v.number(),
+      answers: v.array(v.object({ by: v.string(), source: v.string(), as: v.string() })),
+      failures: v.array(v.string()),
+    }),
+  ),
+  differences: v.array(v.object({ ...serviceCellSchema.entries, expected: v.string(), saw: v.string() })),
+});
+
+const flowResultSchema = v.object({
+  expected: v.array(v.object({ ...cellSchema.entries, reached: v.boolean() })),
+  seen: v.array(v.object({ ...cellSchema.entries, reached: v.boolean() })),
+  differences: v.array(cellSchema),
+});
+
+const cutSchema = v.object({
+  flows: v.array(v.object({ protocol: v.string(), before: v.number(), denied: v.number(), after: v.number() })),
+});
+
+const resultSchema = v.object({
+  isAsExpected: v.boolean(),
+  broken: v.optional(v.string()),
+  daemons: v.array(
+    v.object({
+      node: v.string(),
+      version: v.string(),
+      isSynced: v.boolean(),
+      attachments: v.number(),
+      objects: v.record(v.string(), v.number()),
+      problems: v.array(v.string()),
+    }),
+  ),
+  pods: v.array(v.object({ name: v.string(), node: v.string(), addresses: v.tuple([v.string(), v.string()]) })),
+  expected: v.array(cellSchema),
+  seen: v.array(v.object({ ...cellSchema.entries, reached: v.boolean(), seenSource: v.optional(v.string()) })),
+  differences: v.array(cellSchema),
+  services: servicesSchema,
+  policies: flowResultSchema,
+  cut: cutSchema,
+  sameNode: v.array(
+    v.object({
+      bridgeNetfilter: v.boolean(),
+      flows: v.number(),
+      differences: v.array(cellSchema),
+      receivedByPods: v.number(),
+      followed: v.array(v.string()),
+    }),
+  ),
+  spoof: spoofSchema,
+  harm: v.object({
+    node: v.string(),
+    milliseconds: v.optional(v.number()),
+    tables: v.number(),
+    flows: v.number(),
+    differences: v.array(cellSchema),
+    services: servicesSchema,
+    spoof: spoofSchema,
+  }),
+  leftovers: v.record(v.string(), v.array(v.string())),
+});
+
+export type Result = v.InferOutput<typeof resultSchema>;
+
+type Cell = v.InferOutput<typeof cellSchema>;
+
+export const keyOf = ({ source, target, family, protocol }: Cell): string =>
+  `${source} ${target} ${family} ${protocol}`;
+
+export function runDemo(...args: readonly string[]): {
+  readonly exitCode: number | null;
+  readonly result: Result;
+} {
+  const { status, stdout, stderr } = spawnSync(process.execPath, [DEMO, "-o", "json", ...args], {
+    encoding: "utf8",
+    maxBuffer: 1 << 24,
+  });
+  assert.notEqual(stdout, "", stderr);
+  return { exitCode: status, result: v.parse(resultSchema, JSON.parse(stdout)) };
+}
+
+/** How many drops the kernel counted of the spoofed packets; undefined when a counter was not there. */
+export function countedOf({ counted: [before, after] }: Result["spoof"]): number | undefined {
+  return typeof before === "number" && typeof after === "number" ? after - before : undefined;
+}
+
+/** What holds of the daemons and of node1's flushed ruleset, whatever else is broken. */
+export function assertDaemons({ daemons, harm }: Result): void {
+  assert.deepEqual(
+    daemons.map(({ node, version, isSynced, attachments, objects, problems }) => [
+      node,
+      version,
+      isSynced,
+      attachments,
+      ["Namespace", "Node", "Pod", "Service", "EndpointSlice"].map((kind) => objects[kind]),
+      problems,
+    ]),
+    ["node1", "node2"].map((node) => [node, VERSION, true, 3, [2, 2, 6, 11, 22], []]),
+  );
+  assert.ok(harm.milliseconds !== undefined && harm.milliseconds > 0);
+  assert.deepEqual([harm.node, harm.tables, harm.flows], ["node1", 3, FLOWS]);
+  assert.deepEqual([harm.spoof.sent, harm.spoof.arrived, countedOf(harm.spoof)], [2, 0, 2]);
+}
+
+// 8 sources × 6 pods − 6 pods to themselves, × 2 families × 4 protocols
+export const FLOWS = (8 * 6 - 6) * 2 * 4;
+export const NODE1_PODS = ["pod-a", "pod-b", "pod-c"];
+export const NODE2_PODS = ["pod-d", "pod-e", "pod-f"];
+
+export const CLIENTS = ["pod-a", "pod-d", "node1", "router"];
+
+/** Who answers each client over either family, and whom it sees; one of several with affinity. */
+const SERVICES: Readonly<Record<string, readonly [string, string, string, string]>> = {
+  ClusterIP: ["b c e as itself", "b c e as itself", "b c e as node1", "b c e as node1"],
+  "ClusterIP, UDP": ["b c e as itself", "b c e as itself", "b c e as node1", "b c e as node1"],
+  "ClusterIP, SCTP": ["b c e as itself", "b c e as itself", "b c e as node1", "b c e as node1"],
+  "ClusterIP of pod-a": ["a as node1", "a as itself", "a as node1", "a as node1"],
+  "ClusterIP, affinity": ["one as itself", "one as itself", "one as node1", "one as node1"],
+  "ClusterIP, Local": ["b as itself", "no answer", "b as node1", "b as node1"],
+  "ClusterIP, no pods": ["refused", "refused", "refused", "refused"],
+  NodePort: ["b c e as node1", "b c e as node1", "b c e as node1", "b c e as node1"],
+  "NodePort, Local": ["b e as itself", "b as itself", "b e as node1", "b as itself"],
+  "LoadBalancer, ranges": ["no answer", "no answer", "no answer", "b c e as node1"],
+  externalIPs: ["b c e as node1", "b c e as node2", "b c e as node1", "b c e as node1"],
+  headless: ["b c e as itself", "b c e as itself", "b c e as node1", "b c e as itself"],
+  ExternalName: ["router as itself", "router as itself", "router as node1", "router as itself"],
+};
+
+/** Which protocols of TCP, UDP, ICMP and SCTP are answered under the policies, over either family, by source and target. */
+const POLICIES: Readonly<Record<string, Readonly<Record<string, string>>>> = {
+  "pod-a": { "pod-b": "----", "pod-c": "----", "pod-d": "----", "pod-e": "-U--", "pod-f": "-U--" },
+  "pod-b": { "pod-a": "TUIS", "pod-c": "----", "pod-d": "T---", "pod-e": "----", "pod-f": "TUIS" },
+  "pod-c": { "pod-a": "TUIS", "pod-b": "----", "pod-d": "T---", "pod-e": "----", "pod-f": "----" },
+  "pod-d": { "pod-a": "TUIS", "pod-b": "----", "pod-c": "TUIS", "pod-e": "TUIS", "pod-f": "----" },
+  "pod-e": { "pod-a": "TUIS", "pod-b": "----", "pod-c": "----", "pod-d": "T---", "pod-f": "----" },
+  "pod-f": { "pod-a": "TUIS", "pod-b": "----", "pod-c": "----", "pod-d": "T---", "pod-e": "TUIS" },
+  node1: { "pod-a": "TUIS", "pod-b": "TUIS", "pod-c": "TUIS", "pod-d": "T---", "pod-e": "----", "pod-f": "----" },
+  node2: { "pod-a": "TUIS", "pod-b": "----", "pod-c": "----", "pod-d": "TUIS", "pod-e": "TUIS", "pod-f": "TUIS" },
+};
+
+/** The cells of a matrix as {@link POLICIES} writes them. */
+function lettersOf(cells: Result["policies"]["seen"], family: number): typeof POLICIES {
+  const rows: Record<string, Record<string, string>> = {};
+  for (const [source, targets] of Object.entries(POLICIES)) {
+    rows[source] = {};
+    for (const target of Object.keys(targets)) {
+      const reached = (protocol: string): boolean =>
+        cells.find((cell) => keyOf(cell) === keyOf({ source, target, family, protocol }))?.reached === true;
+      const letters = ["tcp", "udp", "icmp", "sctp"].map((name) =>
+        reached(name) ? name.slice(0, 1).toUpperCase() : "-",
+      );
+      rows[source][target] = letters.join("");
+    }
+  }
+  return rows;
+}
+
+export function assertPoliciesAsExpected({ policies, cut }: Result): void {
+  assert.equal(policies.seen.length, FLOWS);
+  for (const family of [4, 6]) {
+    assert.deepEqual(lettersOf(policies.expected, family), POLICIES);
+    assert.deepEqual(lettersOf(policies.seen, family), POLICIES);
+  }
+  assert.deepEqual(policies.differences, []);
+  assertCut(cut);
+}
+
+export function assertCut({ flows }: Result["cut"]): void {
+  assert.deepEqual(
+    flows.map(({ protocol, before, denied, after }) => [protocol, before > 0, denied, after > 0]),
+    [
+      ["tcp", true, 0, true],
+      ["udp", true, 0, true],
+    ],
+  );
+}
+
+type ServiceCell = v.InferOutput<typeof serviceCellSchema>;
+
+const serviceKey = ({ frontend, client, family }: ServiceCell): string => `${frontend}: ${client} ${family}`;
+
+/** What was seen in a cell, in the words of {@link SERVICES}. */
+function seenText({ frontend, answers, failures }: Result["services"]["seen"][number]): string {
+  const names = answers.map(({ by }) => by.replace("pod-", ""));
+  const chosen = frontend === "ClusterIP, affinity" ? names.map(() => "one") : [...new Set(names)].sort();
+  const sources = new Set(answers.map(({ as }) => as.replace(/'s .*/, "")));
+  return [...(names.length === 0 ? [] : [`${chosen.join(" ")} as ${[...sources].join(", ")}`]), ...failures].join(", ");
+}
+
+export function assertServicesAsExpected({ expected, seen, differences }: Result["services"]): void {
+  assert.equal(expected.length, Object.keys(SERVICES).length * CLIENTS.length * 2);
+  const owed = Object.entries(SERVICES).flatMap(([frontend, texts]) =>
+    CLIENTS.flatMap((client, i) =>
+      [4, 6].map((family) => `${serviceKey({ frontend, client, family })}: ${texts[i] ?? ""}`),
+    ),
+  );
+  assert.deepEqual(
+    seen.map((cell) => `${serviceKey(cell)}: ${seenText(cell)}`),
+    owed,
+  );
+  assert.deepEqual(differences, []);
+}
+
+/** Demands that these cells differ, by frontend and client, and no others. */
+export function assertRedServices(
+  { differences }: Result["services"],
+  red: Readonly<Record<string, readonly string[]>>,
+  families: readonly number[] = [4, 6],
+): void {
+  const keys = Object.entries(red).flatMap(([frontend, clients]) =>
+    clients.flatMap((client) => families.map((family) => serviceKey({ frontend, client, family }))),
+  );
+  assert.deepEqual(differences.map(serviceKey).toSorted(), keys.toSorted());
+}
