@@ -1,7 +1,7 @@
 import type { LocatedObject } from "../../policyd/source/documents.ts";
 import { asList, itemOf, readYamlObjects } from "../../policyd/source/documents.ts";
-import type { JsonPiece } from "./json_scanner.ts";
-import { scanJson, unreadableJson } from "./json_scanner.ts";
+import type { JsonPiece } from "../../policyd/source/json_scanner.ts";
+import { scanJson, unreadableJson } from "../../policyd/source/json_scanner.ts";
 
 /**
  * What `take` makes of each object of a manifest: of YAML documents, or of JSON values one after the other; lists opened.

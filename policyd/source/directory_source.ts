@@ -1,7 +1,6 @@
 import { setImmediate as untilEventsAreTold } from "node:timers/promises";
 import { DrawbridgeError } from "../../kernel/error.ts";
 import type { Verdict } from "../cluster/gate.ts";
-import { tellUnenforced } from "../cluster/enforcement.ts";
 import { judge } from "../cluster/gate.ts";
 import type { Cancel, Clock } from "../clock.ts";
 import { readObjects } from "./documents.ts";
@@ -184,7 +183,7 @@ export class DirectorySource implements ObjectSource {
       const text = this.#directory.read(name, name.endsWith(".json") ? LARGEST_JSON : LARGEST_YAML);
       let sliceEnd = performance.now() + SLICE_MILLISECONDS;
       for (const value of readObjects(text, name)) {
-        verdicts.push(tellUnenforced(judge(value)));
+        verdicts.push(judge(value));
         if (performance.now() < sliceEnd) continue;
         await untilEventsAreTold();
         sliceEnd = performance.now() + SLICE_MILLISECONDS;

@@ -30,6 +30,8 @@ export interface ObjectSource {
   start(sink: ObjectSink): void;
   /** All problems there are now, for the status. */
   problems(): readonly string[];
+  /** For how many seconds what is known of each resource may have been old, where the source can tell. */
+  staleness?(): ReadonlyMap<string, number>;
   /** After this nothing is told any more. */
   stop(): void;
 }

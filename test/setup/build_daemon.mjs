@@ -19,6 +19,8 @@ const SOURCES = ["policyd", "cni", "ipam", "kernel", "package.json"];
 /**
  * Makes dist/policyd, a directory that runs wherever it is copied to, unless it was made from exactly these sources.
  *
+ * It is split: what reads a kubeconfig is large, and only read where there is one.
+ *
  * @param {string} project absolute path of the project
  * @param {string} bun absolute path of Bun
  * @throws {SetupFailure} when the sources do not compile
@@ -33,7 +35,7 @@ export function buildDaemon(project, bun) {
   say(`building ${OUTPUT}/${BUNDLE}`);
   const unfinished = `${output}.${process.pid}.tmp`;
   try {
-    for (const { entry, name } of ENTRIES) bundle(project, bun, [entry, path.join(unfinished, name)]);
+    for (const { entry, name } of ENTRIES) bundle(project, bun, [entry, path.join(unfinished, name)], "--splitting");
     addKoffi(project, unfinished);
     // Without it a package.json above the place it is copied to would say which kind of module the bundle is.
     writeFileSync(path.join(unfinished, "package.json"), `${JSON.stringify({ type: "module", private: true })}\n`);

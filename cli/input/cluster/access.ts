@@ -1,9 +1,7 @@
+import type { KubeconfigChoice } from "../../../policyd/source/api/kubeconfig.ts";
+
 /** Which cluster, as whom, and how long one request may take. */
-export interface ClusterAccess {
-  /** A kubeconfig; undefined for what kubectl takes: KUBECONFIG, ~/.kube/config, a pod's service account. */
-  readonly kubeconfig: string | undefined;
-  /** One of the kubeconfig's contexts; undefined for its current one. */
-  readonly context: string | undefined;
+export interface ClusterAccess extends KubeconfigChoice {
   /** Milliseconds; undefined for no limit. */
   readonly requestTimeout: number | undefined;
 }

@@ -2,9 +2,9 @@ import { Buffer } from "node:buffer";
 import type { IncomingMessage } from "node:http";
 import http from "node:http";
 import https from "node:https";
+import { credentialsOf } from "../../../policyd/source/api/kubeconfig.ts";
 import { VERSION } from "../../../policyd/version.ts";
 import type { ClusterAccess } from "./access.ts";
-import { credentialsOf } from "./kubeconfig.ts";
 import type { ApiResponse, ApiServer } from "./object_input.ts";
 import { NoAnswer } from "./object_input.ts";
 

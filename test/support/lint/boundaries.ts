@@ -61,11 +61,11 @@ export const BOUNDARIES: readonly Boundary[] = [
     instead: "the plugin starts anew for every pod and must not load it: keep it in policyd/ or kernel/syscall/node.ts",
   },
   {
-    except: ["cli/input/cluster/", "test/"],
+    except: ["policyd/source/api/kubeconfig.ts", "test/"],
     forbids: ["@kubernetes/client-node"],
     instead:
       "its informers stop at the first failed list, and it takes half a second to load: kubeconfig and authentication " +
-      "are read in cli/input/cluster/ alone, when a command asks for a cluster",
+      "are read in policyd/source/api/kubeconfig.ts alone, when somebody asks for a cluster by one",
   },
   {
     within: ["cni/", "ipam/"],

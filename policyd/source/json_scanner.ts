@@ -41,12 +41,13 @@ export interface JsonPiece {
  * @throws DrawbridgeError ERR_OBJECT naming the line, when what is between the pieces is no JSON or one is too large
  */
 export function* scanJson(chunks: Iterable<Uint8Array>): Generator<JsonPiece> {
-  const scanner = new Scanner();
+  const scanner = new JsonScanner();
   for (const chunk of chunks) yield* scanner.push(chunk);
   scanner.end();
 }
 
-class Scanner {
+/** Cuts as {@link scanJson} does, chunk by chunk as they arrive. */
+export class JsonScanner {
   /** What has arrived from the beginning of the piece that is being read. */
   #window: Buffer = Buffer.alloc(0);
   #at = 0;

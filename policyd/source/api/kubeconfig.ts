@@ -1,11 +1,18 @@
 import type { OutgoingHttpHeaders } from "node:http";
 import type { RequestOptions } from "node:https";
 import { DrawbridgeError } from "../../../kernel/error.ts";
-import { printable } from "../../../policyd/log/line.ts";
-import type { ClusterAccess } from "./access.ts";
+import { printable } from "../../log/line.ts";
 
 /** What client-node says where it finds no kubeconfig at all. */
 const FALLBACK_SERVER = "http://localhost:8080";
+
+/** As whom the API server is asked. */
+export interface KubeconfigChoice {
+  /** A kubeconfig; undefined for what kubectl takes: KUBECONFIG, ~/.kube/config, a pod's service account. */
+  readonly kubeconfig: string | undefined;
+  /** One of the kubeconfig's contexts; undefined for its current one. */
+  readonly context: string | undefined;
+}
 
 /** Where the API server is, and how to ask it. */
 export interface Credentials {
@@ -15,11 +22,11 @@ export interface Credentials {
 }
 
 /**
- * What a kubeconfig says of one context. The library is read now, and only now: no other command waits for it.
+ * What a kubeconfig says of one context. The library is read now, and only now: nobody else waits for it, or has it in memory.
  *
  * @throws DrawbridgeError ERR_INPUT for a kubeconfig that cannot be used; secrets are not in the message
  */
-export async function credentialsOf({ kubeconfig, context }: ClusterAccess): Promise<Credentials> {
+export async function credentialsOf({ kubeconfig, context }: KubeconfigChoice): Promise<Credentials> {
   const { KubeConfig } = await import("@kubernetes/client-node");
   const name = kubeconfig ?? "kubeconfig";
   const config = new KubeConfig();

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { Buffer } from "node:buffer";
 import fc from "fast-check";
-import { scanJson } from "../../../../cli/input/json_scanner.ts";
+import { scanJson } from "../../../../policyd/source/json_scanner.ts";
 import { readManifestObjects } from "../../../../cli/input/manifest_objects.ts";
 import { DrawbridgeError } from "../../../../kernel/error.ts";
 import { readObjects } from "../../../../policyd/source/documents.ts";
@@ -21,7 +21,7 @@ function chunksOf(text: string, lengths: readonly number[]): readonly Buffer[] {
 const values = (text: string, lengths: readonly number[] = [text.length]): readonly unknown[] =>
   readManifestObjects(chunksOf(text, lengths), "json", ({ value }) => value);
 
-describe("cli/input/json_scanner", () => {
+describe("policyd/source/json_scanner", () => {
   const list = {
     apiVersion: "v1",
     items: [

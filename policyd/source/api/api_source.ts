@@ -1,0 +1,64 @@
+import type { Kind } from "../../cluster/model.ts";
+import type { ObjectChange, ObjectSink, ObjectSource } from "../object_source.ts";
+import { Interner } from "./interner.ts";
+import type { ReflectorParts } from "./reflector.ts";
+import { Reflector } from "./reflector.ts";
+import { RESOURCES } from "./resources.ts";
+
+/**
+ * The objects of an API server, followed as they change.
+ *
+ * While the server is away everything stays as it was, and it is asked again until it answers. An object of the server
+ * counts as far as the gate takes it; one it refuses stays in its last good version.
+ */
+export class ApiSource implements ObjectSource {
+  readonly #reflectors: readonly Reflector[];
+  #sink: ObjectSink | undefined;
+  #told: ReadonlySet<string> = new Set();
+  #isSynced = false;
+
+  constructor(parts: Omit<ReflectorParts, "interner">) {
+    const interner = new Interner();
+    const listener = {
+      changed: (changes: readonly ObjectChange[]) => this.#sink?.changed(changes),
+      problem: (message: string, kind: Kind) => this.#sink?.problem(message, kind),
+      moved: () => this.#moved(),
+    };
+    this.#reflectors = RESOURCES.map((resource) => new Reflector(resource, { ...parts, interner }, listener));
+  }
+
+  start(sink: ObjectSink): void {
+    this.#sink = sink;
+    for (const reflector of this.#reflectors) reflector.start();
+  }
+
+  problems(): readonly string[] {
+    return [...this.#troubles(), ...this.#reflectors.flatMap((reflector) => reflector.problems())];
+  }
+
+  /** For how many seconds what is known of each kind may have been old, by the name RBAC has for it. */
+  staleness(): ReadonlyMap<string, number> {
+    return new Map(this.#reflectors.map(({ resource, staleness }) => [resource.name, staleness / 1000]));
+  }
+
+  stop(): void {
+    this.#sink = undefined;
+    for (const reflector of this.#reflectors) reflector.stop();
+  }
+
+  #moved(): void {
+    const sink = this.#sink;
+    if (sink === undefined) return;
+    const troubles = this.#troubles();
+    for (const text of troubles) if (!this.#told.has(text)) sink.problem(text);
+    this.#told = troubles;
+    if (this.#isSynced || !this.#reflectors.every(({ isListed }) => isListed)) return;
+    this.#isSynced = true;
+    sink.synced();
+  }
+
+  /** Without repetitions: a server that is away is away for all kinds. */
+  #troubles(): ReadonlySet<string> {
+    return new Set(this.#reflectors.flatMap(({ trouble }) => trouble ?? []));
+  }
+}

@@ -1,0 +1,144 @@
+import { isDeepStrictEqual } from "node:util";
+import type { ObjectId, Verdict } from "../../cluster/gate.ts";
+import { judge } from "../../cluster/gate.ts";
+import type { ClusterObject } from "../../cluster/model.ts";
+import type { ObjectChange } from "../object_source.ts";
+import type { Interner } from "./interner.ts";
+import type { Resource } from "./resources.ts";
+
+/** What was judged of an object since the last call of {@link Collection.takeChanges}. */
+interface Judged {
+  /** Undefined for one that was refused: its last good version stays. */
+  readonly object: ClusterObject | undefined;
+  readonly problems: readonly string[];
+}
+
+/**
+ * The objects of one kind in force, and what changes about them. Of the server's objects only what the gate leaves of
+ * them is kept.
+ *
+ * A list takes effect whole: until it is complete what was known before stays.
+ */
+export class Collection {
+  readonly #resource: Pick<Resource, "kind" | "apiVersion">;
+  readonly #interner: Interner;
+  readonly #objects = new Map<string, ClusterObject>();
+  readonly #problems = new Map<string, readonly string[]>();
+  /** What a list has had so far; undefined when none is being read. */
+  #list: Map<string, Judged> | undefined;
+  #newProblems: string[] = [];
+  /** What was told last of the objects that were touched since. */
+  readonly #touched = new Map<string, ClusterObject | undefined>();
+
+  constructor(resource: Pick<Resource, "kind" | "apiVersion">, interner: Interner) {
+    this.#resource = resource;
+    this.#interner = interner;
+  }
+
+  get size(): number {
+    return this.#objects.size;
+  }
+
+  /** A list begins. */
+  begin(): void {
+    this.#list = new Map();
+  }
+
+  /** The list is whole: what was not in it is gone. */
+  complete(): void {
+    const list = this.#list ?? new Map<string, Judged>();
+    this.#list = undefined;
+    for (const key of [...this.#objects.keys(), ...this.#problems.keys()]) if (!list.has(key)) this.#remove(key);
+    for (const [key, judged] of list) this.#settle(key, judged);
+  }
+
+  /** An object as it is now, from a list or a watch. */
+  put(value: unknown): void {
+    const { key, object, problems } = this.#judge(value);
+    // Compared as they come: a long list that is whole must not hold up everything else.
+    const known = this.#objects.get(key);
+    const judged = { object: isDeepStrictEqual(object, known) ? known : object, problems };
+    if (this.#list === undefined) this.#settle(key, judged);
+    else this.#list.set(key, judged);
+  }
+
+  /** An object that is gone, in its last version. */
+  remove(value: unknown): void {
+    const { key } = this.#judge(value);
+    if (this.#list === undefined) this.#remove(key);
+    else this.#list.delete(key);
+  }
+
+  /** What changed since the last call: each object once, and none that is what it was when it was last told. */
+  takeChanges(): readonly ObjectChange[] {
+    const { kind } = this.#resource;
+    const changes: ObjectChange[] = [];
+    for (const [key, before] of this.#touched) {
+      const object = this.#objects.get(key);
+      if (object === undefined) {
+        if (before !== undefined) changes.push({ type: "delete", kind, key });
+      } else if (before === undefined || !isDeepStrictEqual(before, object)) {
+        changes.push({ type: "set", kind, key, object });
+      }
+    }
+    this.#touched.clear();
+    return changes;
+  }
+
+  /** The problems that have come up since the last call. */
+  takeNewProblems(): readonly string[] {
+    const problems = this.#newProblems;
+    this.#newProblems = [];
+    return problems;
+  }
+
+  /** Every problem there is now. */
+  problems(): readonly string[] {
+    return [...this.#problems.values()].flat();
+  }
+
+  #judge(value: unknown): Judged & { readonly key: string } {
+    const { kind, apiVersion } = this.#resource;
+    const verdict = judge(value);
+    const id = idOf(verdict);
+    if (verdict.type === "accepted" && id?.kind === kind) {
+      const object = this.#interner.intern(verdict.object);
+      return { key: object.key, object, problems: verdict.problems };
+    }
+    const problem = verdict.type === "refused" ? verdict.problem : `an object that is no ${kind} of ${apiVersion}`;
+    // Without a name of its own it must not stand for another object: no name is empty.
+    return { key: id?.kind === kind ? id.key : "", object: undefined, problems: [problem] };
+  }
+
+  #settle(key: string, { object, problems }: Judged): void {
+    const before = this.#objects.get(key);
+    const isKept = object === undefined && before !== undefined;
+    const told = object === undefined ? problems.map((text) => withConsequence(text, isKept)) : problems;
+    const known = this.#problems.get(key) ?? [];
+    this.#newProblems.push(...told.filter((text) => !known.includes(text)));
+    if (told.length > 0) this.#problems.set(key, told);
+    else this.#problems.delete(key);
+    if (object === undefined || object === before) return;
+    this.#touch(key);
+    this.#objects.set(key, object);
+  }
+
+  #remove(key: string): void {
+    this.#problems.delete(key);
+    this.#touch(key);
+    this.#objects.delete(key);
+  }
+
+  #touch(key: string): void {
+    if (!this.#touched.has(key)) this.#touched.set(key, this.#objects.get(key));
+  }
+}
+
+function idOf(verdict: Verdict): ObjectId | undefined {
+  if (verdict.type === "accepted") return verdict.object;
+  return verdict.type === "refused" ? verdict.id : undefined;
+}
+
+function withConsequence(problem: string, isKept: boolean): string {
+  return `${problem} (${isKept ? "its last good version stays" : "not used"})`;
+}

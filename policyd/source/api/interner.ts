@@ -1,0 +1,69 @@
+import type { ClusterObject, ContainerPort, Labels } from "../../cluster/model.ts";
+
+/** Of each sort; after that many the next ones are shared among themselves. */
+const MOST = 65_536;
+
+/**
+ * Lets equal parts of many objects be one: the pods of a Deployment have the same labels and ports, and each names its node
+ * and its namespace.
+ */
+export class Interner {
+  readonly #texts = new Pool<string>((text) => text);
+  readonly #labels = new Pool<Labels>(JSON.stringify);
+  readonly #ports = new Pool<readonly ContainerPort[]>(JSON.stringify);
+
+  /** An equal object. */
+  intern(object: ClusterObject): ClusterObject {
+    switch (object.kind) {
+      case "Pod":
+        return Object.freeze({
+          ...object,
+          namespace: this.#texts.share(object.namespace),
+          labels: this.#labels.share(object.labels),
+          annotations: this.#labels.share(object.annotations),
+          nodeName: this.#optional(object.nodeName),
+          ports: this.#ports.share(object.ports),
+        });
+      case "EndpointSlice":
+        return Object.freeze({
+          ...object,
+          namespace: this.#texts.share(object.namespace),
+          endpoints: Object.freeze(
+            object.endpoints.map((endpoint) =>
+              Object.freeze({
+                ...endpoint,
+                nodeName: this.#optional(endpoint.nodeName),
+                zone: this.#optional(endpoint.zone),
+              }),
+            ),
+          ),
+        });
+      default:
+        return object;
+    }
+  }
+
+  #optional(text: string | undefined): string | undefined {
+    return text === undefined ? undefined : this.#texts.share(text);
+  }
+}
+
+/** Values of which equal ones are one. */
+class Pool<T> {
+  readonly #known = new Map<string, T>();
+  readonly #keyOf: (value: T) => string;
+
+  /** @param keyOf equal for equal values and for no others */
+  constructor(keyOf: (value: T) => string) {
+    this.#keyOf = keyOf;
+  }
+
+  share(value: T): T {
+    const key = this.#keyOf(value);
+    const found = this.#known.get(key);
+    if (found !== undefined) return found;
+    if (this.#known.size >= MOST) this.#known.clear();
+    this.#known.set(key, value);
+    return value;
+  }
+}

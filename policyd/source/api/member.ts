@@ -1,0 +1,9 @@
+/** The own member of an unknown value by its path; undefined where there is none. */
+export function member(value: unknown, ...path: readonly string[]): unknown {
+  let current = value;
+  for (const name of path) {
+    if (typeof current !== "object" || current === null || !Object.hasOwn(current, name)) return undefined;
+    current = Reflect.get(current, name);
+  }
+  return current;
+}

@@ -1,0 +1,296 @@
+import { Buffer } from "node:buffer";
+import { DrawbridgeError } from "../../../kernel/error.ts";
+import type { Cancel, Clock } from "../../clock.ts";
+import type { Kind } from "../../cluster/model.ts";
+import type { ObjectChange } from "../object_source.ts";
+import { Collection } from "./collection.ts";
+import type { AnswerHandler, ApiConnection } from "./connection.ts";
+import type { Failure } from "./failure.ts";
+import { failureText } from "./failure.ts";
+import type { Interner } from "./interner.ts";
+import { PageReader } from "./page.ts";
+import type { Resource } from "./resources.ts";
+import type { ReflectorAction, ReflectorEvent, ReflectorState } from "./state.ts";
+import { advance, INITIAL } from "./state.ts";
+import type { WatchEvent } from "./watch_lines.ts";
+import { WatchLines, wordsOf } from "./watch_lines.ts";
+
+const OK = 200;
+/** A server that is well begins to answer at once, also to a watch, and sends a list without pauses. */
+const ANSWER_SILENCE = 30_000;
+/** Of what a server says when it refuses. */
+const LONGEST_REFUSAL = 16 * 1024;
+
+/** What a reflector works with. */
+export interface ReflectorParts {
+  readonly connection: ApiConnection;
+  readonly clock: Clock;
+  /** From 0 up to 1. */
+  readonly random: () => number;
+  readonly interner: Interner;
+}
+
+/** Who is told what a reflector finds. */
+export interface ReflectorListener {
+  changed(changes: readonly ObjectChange[]): void;
+  /** A problem of an object that was not there before. */
+  problem(message: string, kind: Kind): void;
+  /** {@link Reflector.isListed} or {@link Reflector.trouble} may have changed. */
+  moved(): void;
+}
+
+/** One answer as it is read. */
+interface Reading {
+  cancel: Cancel;
+  status: number;
+  retryAfter: number | undefined;
+  /** When the server answered, by the clock. */
+  since: number | undefined;
+  readonly page: PageReader | undefined;
+  readonly lines: WatchLines;
+  readonly refusal: Uint8Array[];
+  readonly quiet: number;
+  silence: Cancel;
+}
+
+/**
+ * Follows the objects of one kind: a list, then a watch from there, for ever. {@link advance} says what is done, and when.
+ */
+export class Reflector {
+  readonly resource: Resource;
+  readonly #parts: ReflectorParts;
+  readonly #listener: ReflectorListener;
+  readonly #collection: Collection;
+  #state: ReflectorState = INITIAL;
+  #reading: Reading | undefined;
+  #wait: Cancel = () => {};
+  #trouble: Failure | undefined;
+  /** Since when what is known may be old; undefined while the server tells of every change. */
+  #staleSince: number | undefined;
+
+  constructor(resource: Resource, parts: ReflectorParts, listener: ReflectorListener) {
+    this.resource = resource;
+    this.#parts = parts;
+    this.#listener = listener;
+    this.#collection = new Collection(resource, parts.interner);
+    this.#staleSince = parts.clock.now();
+  }
+
+  start(): void {
+    this.#on({ type: "due" });
+  }
+
+  stop(): void {
+    this.#wait();
+    this.#drop();
+  }
+
+  /** Whether there was a whole list. */
+  get isListed(): boolean {
+    return this.#state.isListed;
+  }
+
+  /** What keeps it from the server; undefined when nothing does. */
+  get trouble(): string | undefined {
+    const { connection } = this.#parts;
+    return this.#trouble === undefined ? undefined : failureText(this.#trouble, connection.name, this.resource.name);
+  }
+
+  /** The problems of its objects. */
+  problems(): readonly string[] {
+    return this.#collection.problems();
+  }
+
+  /** For how many milliseconds what is known may have been old; 0 while the server tells of every change. */
+  get staleness(): number {
+    return this.#staleSince === undefined ? 0 : Math.max(0, this.#parts.clock.now() - this.#staleSince);
+  }
+
+  #on(event: ReflectorEvent): void {
+    const { state, actions } = advance(this.#state, event, this.resource.isOptional, this.#parts.random);
+    this.#state = state;
+    if (event.type === "failed") this.#staleSince ??= this.#parts.clock.now();
+    for (const action of actions) this.#do(action);
+  }
+
+  #do(action: ReflectorAction): void {
+    switch (action.type) {
+      case "request":
+        return this.#request(action.query, action.quiet);
+      case "wait":
+        this.#wait = this.#parts.clock.after(action.milliseconds, () => this.#on({ type: "due" }));
+        return;
+      case "begin":
+        return this.#collection.begin();
+      case "complete":
+        this.#collection.complete();
+        this.#tell();
+        return this.#listener.moved();
+      case "trouble":
+        this.#trouble = action.failure;
+        return this.#listener.moved();
+      case "well":
+        this.#trouble = undefined;
+        this.#staleSince = undefined;
+        return this.#listener.moved();
+    }
+  }
+
+  #request(query: string, quiet: number): void {
+    this.#drop();
+    const { path, labelSelector } = this.resource;
+    const selection = labelSelector === undefined ? "" : `&labelSelector=${encodeURIComponent(labelSelector)}`;
+    const reading: Reading = {
+      cancel: () => {},
+      status: 0,
+      retryAfter: undefined,
+      since: undefined,
+      page: this.#state.phase === "listing" ? new PageReader(this.resource) : undefined,
+      lines: new WatchLines(),
+      refusal: [],
+      quiet,
+      silence: () => {},
+    };
+    this.#reading = reading;
+    this.#listen(reading);
+    reading.cancel = this.#parts.connection.get(`${path}?${query}${selection}`, this.#handlerOf(reading));
+  }
+
+  #handlerOf(reading: Reading): AnswerHandler {
+    const ifCurrent = (action: () => void): void => {
+      if (this.#reading === reading) action();
+      if (this.#reading === reading) this.#listen(reading);
+    };
+    return {
+      answered: (status, retryAfter) => ifCurrent(() => this.#answered(reading, status, retryAfter)),
+      data: (chunk) => ifCurrent(() => this.#data(reading, chunk)),
+      ended: () => ifCurrent(() => this.#ended(reading)),
+      failed: (reason) => ifCurrent(() => this.#fail(reading, refusalOf(reading) ?? broken(reason))),
+    };
+  }
+
+  /** Waits for the next sign of life: for long only where nothing new is nothing to tell. */
+  #listen(reading: Reading): void {
+    const isQuiet = reading.status === OK && this.#state.phase === "watching";
+    reading.silence();
+    reading.silence = this.#parts.clock.after(isQuiet ? reading.quiet : ANSWER_SILENCE, () => {
+      this.#fail(reading, refusalOf(reading) ?? { type: "silent" });
+    });
+  }
+
+  #answered(reading: Reading, status: number, retryAfter: number | undefined): void {
+    reading.status = status;
+    reading.retryAfter = retryAfter;
+    reading.since = this.#parts.clock.now();
+    if (status === OK) this.#on({ type: "answered" });
+  }
+
+  #data(reading: Reading, chunk: Uint8Array): void {
+    if (reading.status !== OK) {
+      const length = reading.refusal.reduce((sum, { byteLength }) => sum + byteLength, chunk.byteLength);
+      if (length <= LONGEST_REFUSAL) reading.refusal.push(chunk);
+      return;
+    }
+    const { page, lines } = reading;
+    // What came before the nonsense is not used either: it is asked for once more.
+    const failure = page === undefined ? this.#watched(reading, lines, chunk) : this.#listed(page, chunk);
+    this.#tell();
+    if (failure !== undefined) this.#fail(reading, failure);
+  }
+
+  #listed(page: PageReader, chunk: Uint8Array): Failure | undefined {
+    const items = attempt(() => [...page.push(chunk)]);
+    if (!Array.isArray(items)) return items;
+    for (const item of items) this.#collection.put(item);
+    return undefined;
+  }
+
+  #watched(reading: Reading, lines: WatchLines, chunk: Uint8Array): Failure | undefined {
+    const events = attempt(() => [...lines.push(chunk)]);
+    if (!Array.isArray(events)) return events;
+    for (const event of events) {
+      this.#take(reading, event);
+      if (this.#reading !== reading) return undefined;
+    }
+    return undefined;
+  }
+
+  #take(reading: Reading, event: WatchEvent): void {
+    switch (event.type) {
+      case "set":
+        this.#collection.put(event.object);
+        return this.#on({ type: "progress", resourceVersion: event.resourceVersion });
+      case "delete":
+        this.#collection.remove(event.object);
+        return this.#on({ type: "progress", resourceVersion: event.resourceVersion });
+      case "bookmark":
+        return this.#on({
+          type: event.endsList ? "initialEnd" : "progress",
+          resourceVersion: event.resourceVersion,
+        });
+      case "error": {
+        const { status, words, retryAfter } = event;
+        return this.#fail(reading, { type: "refused", status, words, retryAfter, isEvent: true });
+      }
+    }
+  }
+
+  #ended(reading: Reading): void {
+    const { page, lines } = reading;
+    const refusal = refusalOf(reading);
+    if (refusal !== undefined) return this.#fail(reading, refusal);
+    if (page === undefined) {
+      return this.#fail(reading, lines.pending > 0 ? broken("a watch that ended inside an event") : { type: "closed" });
+    }
+    const end = attempt(() => page.end());
+    if ("type" in end) return this.#fail(reading, end);
+    if (end.resourceVersion === "") return this.#fail(reading, broken("a list without metadata.resourceVersion"));
+    this.#drop();
+    this.#on({ type: "page", ...end });
+  }
+
+  #fail(reading: Reading, failure: Failure): void {
+    const lasted = reading.since === undefined ? 0 : this.#parts.clock.now() - reading.since;
+    this.#drop();
+    this.#on({ type: "failed", failure, lasted });
+  }
+
+  #drop(): void {
+    const reading = this.#reading;
+    this.#reading = undefined;
+    reading?.silence();
+    reading?.cancel();
+  }
+
+  #tell(): void {
+    const changes = this.#collection.takeChanges();
+    if (changes.length > 0) this.#listener.changed(changes);
+    for (const text of this.#collection.takeNewProblems()) this.#listener.problem(text, this.resource.kind);
+  }
+}
+
+/** What the server has refused with; undefined where it has not, or has not answered. */
+function refusalOf({ status, retryAfter, refusal }: Reading): Failure | undefined {
+  if (status === OK || status === 0) return undefined;
+  let words = "";
+  try {
+    words = wordsOf(JSON.parse(Buffer.concat(refusal).toString("utf8")));
+  } catch {
+    // What proxies and a server that is starting say is no Status object.
+  }
+  return { type: "refused", status, words, retryAfter, isEvent: false };
+}
+
+function broken(reason: string): Failure {
+  return { type: "broken", reason };
+}
+
+/** What `read` returns, or that the answer makes no sense. @throws what is not of our family: it is a bug */
+function attempt<T>(read: () => T): T | Failure {
+  try {
+    return read();
+  } catch (error) {
+    if (error instanceof DrawbridgeError) return broken(error.message);
+    throw error;
+  }
+}

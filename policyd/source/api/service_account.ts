@@ -1,0 +1,44 @@
+import https from "node:https";
+import { DrawbridgeError } from "../../../kernel/error.ts";
+import type { Credentials } from "./kubeconfig.ts";
+
+/** A service account as the kubelet mounts it into a pod: the files `token` and `ca.crt`. */
+export class ServiceAccount {
+  readonly #directory: string;
+  readonly #readText: (path: string) => string | undefined;
+  /** Holds connections, so it is kept as long as the authority is the same. */
+  #agent: { readonly ca: string; readonly agent: https.Agent } | undefined;
+
+  constructor(directory: string, readText: (path: string) => string | undefined) {
+    this.#directory = directory;
+    this.#readText = readText;
+  }
+
+  /**
+   * How to ask this server. The token is read anew each time: the kubelet replaces it long before it ends.
+   *
+   * @throws DrawbridgeError ERR_CONFIGURATION naming the file that is missing
+   */
+  credentials(server: URL): Credentials {
+    const Authorization = `Bearer ${this.#file("token").trim()}`;
+    // Who can listen has the token then.
+    if (server.protocol !== "https:")
+      throw new DrawbridgeError("ERR_CONFIGURATION", `${server.origin}: expected https`);
+    const ca = this.#file("ca.crt");
+    if (this.#agent?.ca !== ca) {
+      this.#agent?.agent.destroy();
+      this.#agent = { ca, agent: new https.Agent({ ca, keepAlive: true }) };
+    }
+    return { server, options: { headers: { Authorization }, agent: this.#agent.agent } };
+  }
+
+  #file(name: string): string {
+    const path = `${this.#directory}/${name}`;
+    const text = this.#readText(path);
+    if (text !== undefined && text !== "") return text;
+    throw new DrawbridgeError(
+      "ERR_CONFIGURATION",
+      `${path}: missing; expected the files of a service account: run as a pod, or give --kubeconfig or --objects`,
+    );
+  }
+}

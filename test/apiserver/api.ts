@@ -1,0 +1,235 @@
+import type { Cancel, Clock } from "../../policyd/clock.ts";
+import type { Resource } from "../../policyd/source/api/resources.ts";
+import { RESOURCES } from "../../policyd/source/api/resources.ts";
+import type { AnswerFault, PlannedFault, StreamFault, WatchFault } from "./faults.ts";
+import { isAnswerFault } from "./faults.ts";
+import type { RawObject } from "./storage.ts";
+import { keyOf, labelsOf, Storage } from "./storage.ts";
+import type { Answer, Selects } from "./watch.ts";
+import { Watch } from "./watch.ts";
+
+/** What a server is like; each can be changed while it runs. */
+export interface Features {
+  /** Whether a watch may begin with a list (KEP-3157). */
+  hasWatchList: boolean;
+  /** Objects in a page at most, whatever is asked for. */
+  largestPage: number;
+  /** How an old version is refused; API servers do either. */
+  expiredBy: "status" | "event";
+  /** The verbs that whoever asks has, by resource as RBAC names it; undefined for all on everything. */
+  grants: Readonly<Record<string, readonly string[]>> | undefined;
+  /** Of who may ask; undefined for everybody. */
+  token: string | undefined;
+}
+
+/** A request and when it came; `verb` as RBAC has it. */
+export interface Asked {
+  readonly verb: "list" | "watch";
+  readonly url: string;
+  readonly at: number;
+}
+
+const LONGEST_WATCH = 1800;
+
+/**
+ * The part of a Kubernetes API server that reads: lists in pages, watches, watch-list, bookmarks, RBAC, and whatever may
+ * go wrong. It knows nothing of connections.
+ */
+export class Api {
+  readonly storage = new Storage();
+  readonly features: Features = {
+    hasWatchList: true,
+    largestPage: 500,
+    expiredBy: "status",
+    grants: undefined,
+    token: undefined,
+  };
+  readonly asked: Asked[] = [];
+  readonly #clock: Clock;
+  readonly #served = new Set(RESOURCES.map(({ path }) => path));
+  readonly #watches = new Set<Watch>();
+  /** Lists that are being read in pages, by the token for the next. */
+  readonly #pages = new Map<string, { readonly version: number; readonly rest: readonly RawObject[] }>();
+  #tokens = 0;
+  #faults: PlannedFault[] = [];
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+  }
+
+  /** Stores objects, or removes those that have the member `isGone`. */
+  apply(objects: readonly RawObject[]): void {
+    for (const { isGone, ...object } of objects) {
+      const path = pathOf(object);
+      if (isGone === true) this.storage.remove(path, keyOf(object));
+      else this.storage.put(path, object);
+    }
+  }
+
+  plan(...faults: readonly PlannedFault[]): void {
+    this.#faults.push(...faults);
+  }
+
+  /** No request to come has a fault. */
+  heal(): void {
+    this.#faults = [];
+  }
+
+  /** Something befalls the open watches, of one list or of all. @returns of how many */
+  strike(fault: WatchFault, path?: string): number {
+    const struck = [...this.#watches].filter((watch) => path === undefined || watch.path === path);
+    for (const watch of struck) watch.strike(fault);
+    return struck.length;
+  }
+
+  bookmark(): void {
+    for (const watch of this.#watches) watch.bookmark();
+  }
+
+  /** What happened is forgotten, and so are lists that are half read. */
+  compact(): void {
+    this.storage.compact();
+    this.#pages.clear();
+  }
+
+  /** Adds or removes a CRD with all its objects. */
+  serve(path: string, isServed: boolean): void {
+    if (isServed) return void this.#served.add(path);
+    for (const object of this.storage.list(path)) this.storage.remove(path, keyOf(object));
+    this.#served.delete(path);
+    this.strike({ type: "close" }, path);
+  }
+
+  /** Ends all watches as a server that dies does. */
+  dropAll(): void {
+    for (const watch of this.#watches) watch.drop();
+  }
+
+  /** @returns what ends it when the client has gone */
+  open(url: string, authorization: string | undefined, answer: Answer): Cancel {
+    const { pathname, searchParams } = new URL(url, "http://server");
+    const verb = searchParams.has("watch") ? "watch" : "list";
+    this.asked.push({ verb, url, at: this.#clock.now() });
+    const resource = RESOURCES.find(({ path }) => path === pathname);
+    const fault = this.#takeFault(verb, pathname);
+    if (fault !== undefined && isAnswerFault(fault)) return befall(answer, fault);
+    const { token, grants } = this.features;
+    if (token !== undefined && authorization !== `Bearer ${token}`) return refuse(answer, 401, "Unauthorized");
+    if (resource === undefined || !this.#served.has(pathname)) return refuse(answer, 404, "404 page not found");
+    if (grants !== undefined && grants[resource.name]?.includes(verb) !== true) {
+      return refuse(answer, 403, `${resource.name} is forbidden: cannot ${verb} resource at the cluster scope`);
+    }
+    const selects = selectorOf(searchParams.get("labelSelector") ?? "");
+    if (verb === "list") return this.#list(resource, searchParams, selects, answer, fault);
+    return this.#watch(resource, searchParams, selects, answer, fault);
+  }
+
+  #takeFault(verb: string, path: string): AnswerFault | StreamFault | undefined {
+    const found = this.#faults.find(({ on, path: of }) => (on === "any" || on === verb) && (of ?? path) === path);
+    if (found === undefined) return undefined;
+    this.#faults = this.#faults.flatMap((one) => {
+      if (one !== found) return [one];
+      return one.count > 1 ? [{ ...one, count: one.count - 1 }] : [];
+    });
+    return found.fault;
+  }
+
+  #list(
+    { path, kind, apiVersion }: Resource,
+    query: URLSearchParams,
+    selects: Selects,
+    answer: Answer,
+    fault: StreamFault | undefined,
+  ): Cancel {
+    const token = query.get("continue");
+    const begun = token === null ? undefined : this.#pages.get(token);
+    if (token !== null && begun === undefined) return refuse(answer, 410, "the continue token is too old");
+    const { version, rest } = begun ?? { version: this.storage.version, rest: this.storage.list(path).filter(selects) };
+    const size = Math.min(Number(query.get("limit") ?? 0) || Infinity, this.features.largestPage);
+    const metadata: Record<string, string> = { resourceVersion: `${version}` };
+    if (rest.length > size) {
+      metadata["continue"] = `page-${++this.#tokens}`;
+      this.#pages.set(metadata["continue"], { version, rest: rest.slice(size) });
+    }
+    const items = rest.slice(0, size).map(({ kind: _kind, apiVersion: _apiVersion, ...item }) => item);
+    const text = JSON.stringify({ kind: `${kind}List`, apiVersion, metadata, items });
+    answer.head(200, { "content-type": "application/json" });
+    if (fault === undefined) {
+      answer.write(text);
+      answer.end();
+      return () => {};
+    }
+    const half = text.slice(0, text.length / 2);
+    answer.write(fault.type === "garbage" ? `${half}}{` : half);
+    if (fault.type === "silence") return () => {};
+    if (fault.type === "truncate" && fault.isReset) answer.reset();
+    else answer.end();
+    return () => {};
+  }
+
+  #watch(
+    resource: Resource,
+    query: URLSearchParams,
+    selects: Selects,
+    answer: Answer,
+    fault: StreamFault | undefined,
+  ): Cancel {
+    const isList = query.get("sendInitialEvents") === "true";
+    const version = query.get("resourceVersion") ?? "";
+    const isUnderstood = isList === (query.get("resourceVersionMatch") === "NotOlderThan");
+    if ((isList && !this.features.hasWatchList) || !isUnderstood) return refuse(answer, 422, "ListOptions is invalid");
+    const missed = version === "" ? [] : this.storage.since(resource.path, Number(version));
+    if (missed === undefined && this.features.expiredBy === "status") {
+      return refuse(answer, 410, `too old resource version: ${version}`);
+    }
+    answer.head(200, { "content-type": "application/json" });
+    const watch = this.#begin({ kind: resource, answer, selects, storage: this.storage, clock: this.#clock }, query);
+    if (missed === undefined) watch.strike({ type: "error", status: 410 });
+    const objects = version === "" ? this.storage.list(resource.path).filter(selects) : [];
+    // In the middle of a list that begins a watch.
+    for (const object of fault === undefined ? objects : objects.slice(1)) watch.event("ADDED", object);
+    if (fault !== undefined) watch.strike(fault);
+    else if (isList) watch.bookmark(true);
+    missed?.forEach((change) => watch.tell(change));
+    return () => watch.drop();
+  }
+
+  #begin(parts: ConstructorParameters<typeof Watch>[0], query: URLSearchParams): Watch {
+    const seconds = Math.min(Number(query.get("timeoutSeconds") ?? LONGEST_WATCH), LONGEST_WATCH);
+    const watch: Watch = new Watch(parts, seconds * 1000, () => this.#watches.delete(watch));
+    this.#watches.add(watch);
+    return watch;
+  }
+}
+
+/** The list an object belongs to. @throws Error for none of our kinds */
+export function pathOf({ kind, apiVersion }: RawObject): string {
+  const found = RESOURCES.find((resource) => resource.kind === kind && resource.apiVersion === apiVersion);
+  if (found === undefined) throw new Error(`${String(kind)} of ${String(apiVersion)} is not served`);
+  return found.path;
+}
+
+/** Of label selectors what is asked for: `key`, `!key` and `key=value`, with commas. */
+function selectorOf(text: string): Selects {
+  const terms = text.split(",").filter((term) => term !== "");
+  return (object) =>
+    terms.every((term) => {
+      const labels = labelsOf(object);
+      if (term.startsWith("!")) return !(term.slice(1) in labels);
+      const [key = "", value] = term.split("=");
+      return value === undefined ? key in labels : labels[key] === value;
+    });
+}
+
+function befall(answer: Answer, fault: AnswerFault): Cancel {
+  if (fault.type === "reset") answer.reset();
+  if (fault.type === "status") refuse(answer, fault.status, "a fault of the test", fault.retryAfter);
+  return () => {};
+}
+
+function refuse(answer: Answer, status: number, message: string, retryAfter?: string): Cancel {
+  answer.head(status, retryAfter === undefined ? {} : { "retry-after": retryAfter });
+  answer.write(JSON.stringify({ kind: "Status", apiVersion: "v1", status: "Failure", code: status, message }));
+  answer.end();
+  return () => {};
+}

@@ -1,0 +1,95 @@
+import type { IncomingMessage, Server, ServerResponse } from "node:http";
+import http from "node:http";
+import https from "node:https";
+import type { AddressInfo } from "node:net";
+import process from "node:process";
+import { realClock } from "../../policyd/clock.ts";
+import { Api } from "./api.ts";
+import type { Command, Envelope, Reply } from "./command.ts";
+
+/**
+ * A Kubernetes API server for tests, in a process of its own: it serves the network namespace it was started in, and its
+ * parent tells it what it holds and what goes wrong, through Node's channel between them.
+ */
+const api = new Api(realClock);
+let server: Server | undefined;
+
+function serve(request: IncomingMessage, response: ServerResponse): void {
+  const { url = "/", method, headers } = request;
+  if (method !== "GET") return void response.writeHead(405).end();
+  const leave = api.open(url, headers.authorization, {
+    head: (status, extra) => {
+      response.writeHead(status, extra);
+      response.flushHeaders();
+    },
+    write: (text) => void response.write(text),
+    end: () => void response.end(),
+    reset: () => void request.socket.destroy(),
+  });
+  response.on("close", leave);
+}
+
+function listen({ address, port, certificate }: Extract<Command, { type: "listen" }>): Promise<number> {
+  const made =
+    certificate === undefined
+      ? http.createServer(serve)
+      : https.createServer({ cert: certificate.certificate, key: certificate.key }, serve);
+  server = made;
+  made.requestTimeout = 0;
+  return new Promise((resolve, reject) => {
+    made.on("error", reject).listen(port, address, () => resolve((made.address() as AddressInfo).port));
+  });
+}
+
+async function down(): Promise<void> {
+  const gone = server;
+  server = undefined;
+  const closed = new Promise<void>((resolve) => (gone === undefined ? resolve() : gone.close(() => resolve())));
+  api.dropAll();
+  gone?.closeAllConnections();
+  await closed;
+}
+
+async function obey(command: Command): Promise<Omit<Reply, "id">> {
+  switch (command.type) {
+    case "listen":
+      return { port: await listen(command) };
+    case "down":
+      await down();
+      return {};
+    case "features":
+      Object.assign(api.features, command.features);
+      return {};
+    case "apply":
+      api.apply(command.objects);
+      return {};
+    case "plan":
+      api.plan(...command.faults);
+      return {};
+    case "heal":
+      api.heal();
+      return {};
+    case "strike":
+      api.strike(command.fault, command.path);
+      return {};
+    case "bookmark":
+      api.bookmark();
+      return {};
+    case "compact":
+      api.compact();
+      return {};
+    case "serve":
+      api.serve(command.path, command.isServed);
+      return {};
+    case "read":
+      return { objects: api.storage.list(command.path) };
+    case "asked":
+      return { asked: api.asked };
+  }
+}
+
+process.on("message", ({ id, command }: Envelope) => {
+  void obey(command).then((reply) => process.send?.({ ...reply, id } satisfies Reply));
+});
+// Without its parent it is of no use.
+process.on("disconnect", () => process.exit());

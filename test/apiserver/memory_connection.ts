@@ -1,0 +1,74 @@
+import { Buffer } from "node:buffer";
+import type { Cancel, Clock } from "../../policyd/clock.ts";
+import type { AnswerHandler, ApiConnection } from "../../policyd/source/api/connection.ts";
+import type { Api } from "./api.ts";
+
+/** An API server in this process, reached by a clock: every part of an answer takes a millisecond, in order. */
+export class MemoryConnection implements ApiConnection {
+  readonly name = "https://cluster.test:6443";
+  readonly #api: Api;
+  readonly #clock: Clock;
+  readonly #chunkSize: () => number;
+  /** Connections are refused, and what is open is reset. */
+  isDown = false;
+  readonly #open = new Set<AnswerHandler>();
+
+  /** @param chunkSize bytes of the next piece of a body */
+  constructor(api: Api, clock: Clock, chunkSize: () => number = () => 65_536) {
+    this.#api = api;
+    this.#clock = clock;
+    this.#chunkSize = chunkSize;
+  }
+
+  /** The server's machine is gone without a word: it says nothing more on what is open. */
+  goDown(): void {
+    this.isDown = true;
+    this.#api.dropAll();
+    for (const handler of this.#open) handler.failed("read ECONNRESET");
+    this.#open.clear();
+  }
+
+  get(path: string, handler: AnswerHandler): Cancel {
+    let isOver = false;
+    let leave: Cancel = () => {};
+    const later = (action: () => void): void => {
+      this.#clock.after(1, () => {
+        if (!isOver) action();
+      });
+    };
+    const last = (action: () => void): void =>
+      later(() => {
+        isOver = true;
+        this.#open.delete(handler);
+        action();
+      });
+    if (this.isDown) {
+      last(() => handler.failed("connect ECONNREFUSED"));
+    } else {
+      this.#open.add(handler);
+      leave = this.#api.open(path, undefined, {
+        head: (status, headers) => later(() => handler.answered(status, retryAfterOf(headers))),
+        write: (text) => {
+          const bytes = Buffer.from(text);
+          for (let at = 0; at < bytes.length;) {
+            const end = at + Math.max(1, this.#chunkSize());
+            const chunk = bytes.subarray(at, end);
+            later(() => handler.data(chunk));
+            at = end;
+          }
+        },
+        end: () => last(() => handler.ended()),
+        reset: () => last(() => handler.failed("read ECONNRESET")),
+      });
+    }
+    return () => {
+      isOver = true;
+      this.#open.delete(handler);
+      leave();
+    };
+  }
+}
+
+function retryAfterOf(headers: Readonly<Record<string, string>>): number | undefined {
+  return headers["retry-after"] === undefined ? undefined : Number(headers["retry-after"]);
+}

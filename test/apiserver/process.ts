@@ -1,0 +1,72 @@
+import type { ChildProcess } from "node:child_process";
+import { fork } from "node:child_process";
+import { once } from "node:events";
+import { fileURLToPath } from "node:url";
+import type { ClusterObject } from "../../policyd/cluster/model.ts";
+import { judge } from "../../policyd/cluster/gate.ts";
+import { RESOURCES } from "../../policyd/source/api/resources.ts";
+import type { LabNamespace } from "../lab/namespace.ts";
+import type { Command, Envelope, Reply } from "./command.ts";
+import type { RawObject } from "./storage.ts";
+import { labelsOf } from "./storage.ts";
+
+const PROGRAM = fileURLToPath(new URL("main.ts", import.meta.url));
+
+/** The API server of test/apiserver/main.ts, from outside. */
+export class ApiServerProcess {
+  readonly #child: ChildProcess;
+  readonly #waiting = new Map<number, { resolve: (reply: Reply) => void; reject: (error: Error) => void }>();
+  #ids = 0;
+
+  /** Starts it in a namespace, or in this one; end it by {@link stop}. */
+  constructor(namespace?: LabNamespace) {
+    const start = (): ChildProcess => fork(PROGRAM, { stdio: ["ignore", "inherit", "inherit", "ipc"] });
+    this.#child = namespace === undefined ? start() : namespace.inside(start);
+    this.#child.on("message", (reply: Reply) => {
+      this.#waiting.get(reply.id)?.resolve(reply);
+      this.#waiting.delete(reply.id);
+    });
+    this.#child.on("exit", () => {
+      for (const { reject } of this.#waiting.values()) reject(new Error("the API server has ended"));
+    });
+  }
+
+  /** Tells it something; what it replies. @throws Error when it ends before that */
+  tell(command: Command): Promise<Reply> {
+    const id = ++this.#ids;
+    return new Promise((resolve, reject) => {
+      this.#waiting.set(id, { resolve, reject });
+      this.#child.send({ id, command } satisfies Envelope);
+    });
+  }
+
+  async apply(...objects: readonly RawObject[]): Promise<void> {
+    await this.tell({ type: "apply", objects });
+  }
+
+  /** Stops it where it is, until `isRunning`: its connections stay open and say nothing. */
+  pause(isRunning: boolean): void {
+    this.#child.kill(isRunning ? "SIGCONT" : "SIGSTOP");
+  }
+
+  async stop(): Promise<void> {
+    if (this.#child.exitCode !== null || this.#child.signalCode !== null) return;
+    const ended = once(this.#child, "exit");
+    this.#child.kill("SIGKILL");
+    await ended;
+  }
+
+  /** The model of everything it holds that the daemon asks for, past its watches and through the gate. */
+  async model(): Promise<ReadonlyMap<string, ClusterObject>> {
+    const objects = new Map<string, ClusterObject>();
+    for (const { path, labelSelector } of RESOURCES) {
+      for (const object of (await this.tell({ type: "read", path })).objects ?? []) {
+        if (labelSelector?.slice(1) !== undefined && labelSelector.slice(1) in labelsOf(object)) continue;
+        const verdict = judge(object);
+        if (verdict.type !== "accepted") throw new Error(`not accepted: ${JSON.stringify(verdict)}`);
+        objects.set(`${verdict.object.kind} ${verdict.object.key}`, verdict.object);
+      }
+    }
+    return objects;
+  }
+}

@@ -1,0 +1,126 @@
+import type { Cancel, Clock } from "../../policyd/clock.ts";
+import type { WatchFault } from "./faults.ts";
+import type { Change, RawObject, Storage } from "./storage.ts";
+import { recordOf } from "./storage.ts";
+
+/** Where an answer goes: its head first, then its body. */
+export interface Answer {
+  head(status: number, headers: Readonly<Record<string, string>>): void;
+  write(text: string): void;
+  end(): void;
+  /** Resets the connection. */
+  reset(): void;
+}
+
+export type Selects = (object: RawObject) => boolean;
+
+interface Kind {
+  readonly path: string;
+  readonly kind: string;
+  readonly apiVersion: string;
+}
+
+/** One watch that a client has open. */
+export class Watch {
+  readonly path: string;
+  readonly #kind: Kind;
+  readonly #answer: Answer;
+  readonly #selects: Selects;
+  readonly #storage: Storage;
+  readonly #endings: Cancel[] = [];
+  #last = "";
+  #isOpen = true;
+  #isSilent = false;
+
+  /** @param onEnd called once, however it ends */
+  constructor(
+    parts: {
+      readonly kind: Kind;
+      readonly answer: Answer;
+      readonly selects: Selects;
+      readonly storage: Storage;
+      readonly clock: Clock;
+    },
+    timeout: number,
+    onEnd: () => void,
+  ) {
+    this.#kind = parts.kind;
+    this.path = parts.kind.path;
+    this.#answer = parts.answer;
+    this.#selects = parts.selects;
+    this.#storage = parts.storage;
+    const follow = parts.storage.follow((change) => {
+      if (change.path === this.path) this.tell(change);
+    });
+    this.#endings.push(
+      onEnd,
+      follow,
+      parts.clock.after(timeout, () => this.strike({ type: "close" })),
+    );
+  }
+
+  /** What a change is to somebody who sees a selection of the objects. */
+  tell({ before, after }: Change): void {
+    const was = before !== undefined && this.#selects(before);
+    if (after !== undefined && this.#selects(after)) this.event(was ? "MODIFIED" : "ADDED", after);
+    else if (was) {
+      const metadata = { ...recordOf(before["metadata"]), resourceVersion: `${this.#storage.version}` };
+      this.event("DELETED", { ...before, metadata });
+    }
+  }
+
+  event(type: string, object: RawObject): void {
+    const { kind, apiVersion } = this.#kind;
+    this.#line({ type, object: type === "ERROR" ? object : { kind, apiVersion, ...object } });
+  }
+
+  bookmark(endsList = false): void {
+    const annotations = endsList ? { "k8s.io/initial-events-end": "true" } : {};
+    this.event("BOOKMARK", { metadata: { resourceVersion: `${this.#storage.version}`, annotations } });
+  }
+
+  /** Something befalls it. */
+  strike(fault: WatchFault): void {
+    if (!this.#isOpen || this.#isSilent) return;
+    switch (fault.type) {
+      case "silence":
+        this.#isSilent = true;
+        return;
+      case "duplicate":
+        if (this.#last !== "") this.#answer.write(this.#last);
+        return;
+      case "garbage":
+        this.#answer.write("}{ no JSON\n");
+        return this.#end(false);
+      case "truncate":
+        this.#answer.write('{"type":"ADDED","object":{"kind":"Po');
+        return this.#end(fault.isReset);
+      case "error": {
+        const { status } = fault;
+        const reason = status === 410 ? "Expired" : "InternalError";
+        this.event("ERROR", { kind: "Status", apiVersion: "v1", code: status, reason, message: "a fault of the test" });
+        return this.#end(false);
+      }
+      case "close":
+        return this.#end(false);
+    }
+  }
+
+  /** The client has gone, or the server goes. */
+  drop(): void {
+    this.#isOpen = false;
+    for (const ending of this.#endings.splice(0)) ending();
+  }
+
+  #line(value: unknown): void {
+    if (!this.#isOpen || this.#isSilent) return;
+    this.#last = `${JSON.stringify(value)}\n`;
+    this.#answer.write(this.#last);
+  }
+
+  #end(isReset: boolean): void {
+    this.drop();
+    if (isReset) this.#answer.reset();
+    else this.#answer.end();
+  }
+}

@@ -1,0 +1,353 @@
+import assert from "node:assert/strict";
+import { FakeClock } from "../../../../../policyd/clock.ts";
+import { judge } from "../../../../../policyd/cluster/gate.ts";
+import type { ClusterObject } from "../../../../../policyd/cluster/model.ts";
+import { ApiSource } from "../../../../../policyd/source/api/api_source.ts";
+import { RESOURCES } from "../../../../../policyd/source/api/resources.ts";
+import { Api } from "../../../../apiserver/api.ts";
+import { MemoryConnection } from "../../../../apiserver/memory_connection.ts";
+import { sample } from "../../../../apiserver/objects.ts";
+import { Storm } from "../../../../apiserver/storm.ts";
+import type { RawObject } from "../../../../apiserver/storage.ts";
+import { labelsOf } from "../../../../apiserver/storage.ts";
+import { randomFrom } from "../../../../support/random.ts";
+import { RecordingSink } from "../../../../support/recording_sink.ts";
+
+const CLUSTER_POLICIES = "/apis/policy.networking.k8s.io/v1alpha2/clusternetworkpolicies";
+
+/** A source in a world where time passes only when it is told to. */
+class World {
+  readonly clock = new FakeClock();
+  readonly api = new Api(this.clock);
+  readonly sink = new RecordingSink();
+  readonly connection: MemoryConnection;
+  readonly source: ApiSource;
+
+  constructor(seed = 1) {
+    const random = randomFrom(seed);
+    this.connection = new MemoryConnection(this.api, this.clock, () => 1 + Math.floor(random() ** 4 * 4000));
+    this.source = new ApiSource({ connection: this.connection, clock: this.clock, random });
+  }
+
+  start(): void {
+    this.source.start(this.sink);
+  }
+
+  /** What is asked from now on. */
+  asked(action: () => void): readonly string[] {
+    const before = this.api.asked.length;
+    action();
+    return this.api.asked.slice(before).map(({ verb, url }) => `${verb} ${new URL(url, "http://a").pathname}`);
+  }
+
+  /** The model by a direct read of the server, through the same gate. */
+  direct(): ReadonlyMap<string, ClusterObject> {
+    const objects = new Map<string, ClusterObject>();
+    for (const { path, labelSelector } of RESOURCES) {
+      for (const object of this.api.storage.list(path)) {
+        if (labelSelector !== undefined && "service.kubernetes.io/headless" in labelsOf(object)) continue;
+        const verdict = judge(object);
+        if (verdict.type !== "accepted") throw new Error(JSON.stringify(verdict));
+        objects.set(`${verdict.object.kind} ${verdict.object.key}`, verdict.object);
+      }
+    }
+    return objects;
+  }
+
+  assertEqual(): void {
+    const sorted = (objects: ReadonlyMap<string, ClusterObject>): unknown =>
+      [...objects].sort(([a], [b]) => (a < b ? -1 : 1));
+    assert.deepEqual(sorted(this.sink.objects), sorted(this.direct()));
+  }
+}
+
+/** @param seed in the message of a failure */
+function runStorm(seed: number): void {
+  const world = new World(seed);
+  const random = randomFrom(seed);
+  const storm = new Storm(random);
+  Object.assign(world.api.features, {
+    hasWatchList: random() < 0.5,
+    largestPage: 3,
+    expiredBy: random() < 0.5 ? "event" : "status",
+  });
+  world.start();
+  for (let step = 0; step < 400; step++) {
+    const { objects, plan, strike, others } = storm.next();
+    world.api.apply(objects);
+    if (plan !== undefined) world.api.plan(plan);
+    if (strike !== undefined) world.api.strike(strike);
+    if (others === "compact") world.api.compact();
+    if (others === "bookmark") world.api.bookmark();
+    if (others === "down") world.connection.goDown();
+    if (others === "up") world.connection.isDown = false;
+    world.clock.pass(random() ** 3 * 20_000);
+  }
+  world.api.heal();
+  world.connection.isDown = false;
+  // A half-open connection is given up when its watch should have ended, at the latest after 10 minutes.
+  world.clock.pass(800_000);
+  try {
+    world.assertEqual();
+    assert.deepEqual(world.source.problems(), []);
+    assert.equal(world.sink.told.filter((line) => line === "synced").length, 1);
+  } catch (error) {
+    throw new Error(`seed ${seed}`, { cause: error });
+  }
+}
+
+const oneOfEach = (): readonly RawObject[] => RESOURCES.map(({ kind }) => sample(kind, 1));
+
+describe("policyd/source/api", () => {
+  for (const hasWatchList of [true, false]) {
+    const way = hasWatchList ? "by watch-list" : "in pages";
+
+    it(`API-01: reads every kind ${way}, says once that it has, and follows changes`, () => {
+      const world = new World();
+      Object.assign(world.api.features, { hasWatchList, largestPage: 2 });
+      world.api.apply([...oneOfEach(), ...[2, 3, 4, 5, 6].map((index) => sample("Pod", index))]);
+      world.start();
+      world.clock.pass(5000);
+      assert.equal(world.sink.told.at(-1), "synced");
+      world.assertEqual();
+      world.api.apply([sample("Pod", 7), sample("Pod", 3, 1), { ...sample("Pod", 2), isGone: true }]);
+      world.clock.pass(1000);
+      assert.deepEqual(world.sink.told.slice(-3).sort(), [
+        "delete Pod default/pod-2",
+        "set Pod default/pod-3",
+        "set Pod default/pod-7",
+      ]);
+      world.assertEqual();
+      const lists = world.api.asked.filter(({ verb }) => verb === "list").length;
+      assert.equal(lists, hasWatchList ? 0 : RESOURCES.length + 2);
+      assert.deepEqual(world.source.problems(), []);
+    });
+
+    it(`API-02: after 410 the list is read anew ${way}, and only what differs is told`, () => {
+      const world = new World();
+      Object.assign(world.api.features, { hasWatchList });
+      world.api.apply([...oneOfEach(), sample("Pod", 2), sample("Pod", 3)]);
+      world.start();
+      world.clock.pass(60_000);
+      const told = world.sink.told.length;
+      world.api.strike({ type: "silence" });
+      world.api.apply([{ ...sample("Pod", 2), isGone: true }, sample("Pod", 3, 1)]);
+      world.api.compact();
+      // Until every watch has been given up, and what follows from it.
+      world.clock.pass(700_000);
+      assert.deepEqual(world.sink.told.slice(told).sort(), ["delete Pod default/pod-2", "set Pod default/pod-3"]);
+      world.assertEqual();
+    });
+  }
+
+  it("SVC-26: says nothing of being synced before every kind was read whole", () => {
+    const world = new World();
+    world.api.features.hasWatchList = false;
+    world.api.apply(oneOfEach());
+    world.api.plan({ on: "list", path: "/api/v1/services", count: 3, fault: { type: "status", status: 500 } });
+    world.start();
+    world.clock.pass(1000);
+    assert.equal(world.sink.isSynced, false);
+    assert.ok(
+      world.sink.problems.some((problem) => /services: 500/.test(problem)),
+      world.sink.problems.join("\n"),
+    );
+    world.clock.pass(60_000);
+    assert.equal(world.sink.told.filter((line) => line === "synced").length, 1);
+    world.assertEqual();
+    assert.deepEqual(world.source.problems(), []);
+  });
+
+  it("API-03: a server that is away from the start is waited for; one problem is told of it", () => {
+    const world = new World();
+    world.connection.isDown = true;
+    world.start();
+    world.clock.pass(600_000);
+    assert.deepEqual(world.sink.told, []);
+    assert.equal(world.sink.problems.length, 1, world.sink.problems.join("\n"));
+    assert.match(world.source.problems()[0] ?? "", /^https:\/\/cluster\.test:6443: connect ECONNREFUSED; it is tried/);
+    world.api.apply(oneOfEach());
+    world.connection.isDown = false;
+    world.clock.pass(31_000);
+    assert.ok(world.sink.isSynced);
+    assert.deepEqual(world.source.problems(), []);
+    world.assertEqual();
+  });
+
+  it("API-04: while the server is away what is known stays; it is asked ever less, and staleness tells how old it is", () => {
+    const world = new World();
+    world.api.apply(oneOfEach());
+    world.start();
+    world.clock.pass(10_000);
+    const known = [...world.sink.objects];
+    assert.deepEqual(
+      [...world.source.staleness().values()],
+      RESOURCES.map(() => 0),
+    );
+    world.connection.goDown();
+    world.clock.pass(600_000);
+    assert.deepEqual([...world.sink.objects], known);
+    for (const seconds of world.source.staleness().values()) assert.ok(seconds >= 599 && seconds <= 600, `${seconds}`);
+    world.api.apply([sample("Pod", 9)]);
+    world.connection.isDown = false;
+    world.clock.pass(31_000);
+    world.assertEqual();
+    assert.deepEqual(
+      [...world.source.staleness().values()],
+      RESOURCES.map(() => 0),
+    );
+  });
+
+  it("API-05: a server that asks for time gets it", () => {
+    const world = new World();
+    world.api.plan({ on: "any", count: 7, fault: { type: "status", status: 429, retryAfter: "20" } });
+    world.start();
+    world.clock.pass(19_000);
+    assert.equal(world.api.asked.length, 7);
+    world.clock.pass(3000);
+    assert.equal(world.api.asked.length, 14);
+    assert.ok(world.sink.isSynced);
+  });
+
+  it("API-06: a kind that comes and goes is followed, and a slip of a starting server does not undo its policies", () => {
+    const world = new World();
+    world.api.serve(CLUSTER_POLICIES, false);
+    world.start();
+    world.clock.pass(1000);
+    assert.ok(world.sink.isSynced, "none of them is an empty list");
+    assert.deepEqual(world.source.problems(), []);
+    world.api.serve(CLUSTER_POLICIES, true);
+    world.api.apply([sample("ClusterNetworkPolicy", 1)]);
+    world.clock.pass(61_000);
+    world.assertEqual();
+    world.api.plan({ on: "any", path: CLUSTER_POLICIES, count: 2, fault: { type: "status", status: 404 } });
+    world.api.strike({ type: "close" }, CLUSTER_POLICIES);
+    world.clock.pass(4000);
+    assert.equal(world.sink.objects.size, 1);
+    world.clock.pass(40_000);
+    world.assertEqual();
+    assert.deepEqual(world.source.problems(), []);
+    world.api.serve(CLUSTER_POLICIES, false);
+    world.clock.pass(10);
+    assert.equal(world.sink.objects.size, 0, "the server has said that they are gone");
+    world.clock.pass(120_000);
+    assert.deepEqual(world.source.problems(), []);
+    const asked = world.asked(() => world.clock.pass(600_000)).filter((line) => line.endsWith(CLUSTER_POLICIES));
+    assert.ok(asked.length >= 9 && asked.length <= 21, `${asked.length}`);
+  });
+
+  it("API-06: without a word before, a kind is gone when the server says so again and again", () => {
+    const world = new World();
+    world.api.apply([sample("ClusterNetworkPolicy", 1)]);
+    world.start();
+    world.clock.pass(1000);
+    world.connection.goDown();
+    world.api.serve(CLUSTER_POLICIES, false);
+    world.clock.pass(10_000);
+    world.connection.isDown = false;
+    world.clock.pass(120_000);
+    assert.equal(world.sink.objects.size, 0);
+    assert.deepEqual(world.source.problems(), []);
+  });
+
+  it("API-07: an object that turns invalid stays in its last good version; it is told once, also over a new list", () => {
+    const world = new World();
+    const good = sample("Service", 1);
+    world.api.apply([good]);
+    world.start();
+    world.clock.pass(1000);
+    const bad = { ...good, spec: { clusterIPs: ["10.96.0.1"], ports: [{ port: 80, protocol: "SMTP" }], type: 7 } };
+    world.api.apply([bad]);
+    world.clock.pass(1000);
+    assert.deepEqual([...world.sink.objects.keys()], ["Service default/service-1"]);
+    assert.equal(world.sink.problems.length, 1);
+    assert.match(world.source.problems()[0] ?? "", /^Service default\/service-1: .*its last good version stays/);
+    world.api.strike({ type: "error", status: 410 });
+    world.clock.pass(60_000);
+    assert.equal(world.sink.problems.length, 1);
+    world.api.apply([good]);
+    world.clock.pass(1000);
+    assert.deepEqual(world.source.problems(), []);
+    world.api.apply([bad, { ...good, isGone: true }]);
+    world.clock.pass(1000);
+    assert.equal(world.sink.objects.size, 0);
+  });
+
+  it("API-08: a server with watches that end at once, with 410 or in the middle, is not asked without end", () => {
+    for (const fault of [
+      { type: "close" },
+      { type: "error", status: 410 },
+      { type: "error", status: 500 },
+      { type: "garbage" },
+      { type: "truncate", isReset: false },
+      { type: "truncate", isReset: true },
+    ] as const) {
+      const world = new World();
+      world.api.apply(oneOfEach());
+      world.start();
+      world.clock.pass(10_000);
+      const asked = world.asked(() => {
+        for (let i = 0; i < 6000; i++) {
+          world.clock.pass(100);
+          world.api.strike(fault, "/api/v1/pods");
+        }
+      });
+      const ofPods = asked.filter((line) => line.endsWith("/pods"));
+      assert.ok(ofPods.length > 15 && ofPods.length < 130, `${fault.type}: ${ofPods.length} in 10 minutes`);
+      world.clock.pass(60_000);
+      world.assertEqual();
+    }
+  });
+
+  for (const hasWatchList of [true, false]) {
+    const way = hasWatchList ? "with" : "without";
+
+    it(`API-14: a quiet hour costs a new watch every five to ten minutes for each kind, ${way} watch-list`, () => {
+      const world = new World();
+      world.api.features.hasWatchList = hasWatchList;
+      world.start();
+      world.clock.pass(10_000);
+      const asked = world.asked(() => world.clock.pass(3_600_000));
+      for (const { path } of RESOURCES) {
+        const count = asked.filter((line) => line === `watch ${path}`).length;
+        assert.ok(count >= 5 && count <= 12, `${path}: ${count}`);
+      }
+      assert.deepEqual(
+        asked.filter((line) => line.startsWith("list ")),
+        [],
+      );
+      assert.deepEqual(world.sink.problems, []);
+      assert.deepEqual(
+        [...world.source.staleness().values()].filter((seconds) => seconds > 0),
+        [],
+      );
+    });
+  }
+
+  it("API-15: a connection that is half-open is given up: a list after 30 s, a watch when it should have ended", () => {
+    for (const hasWatchList of [true, false]) {
+      const world = new World();
+      world.api.features.hasWatchList = hasWatchList;
+      world.api.apply(oneOfEach());
+      const on = hasWatchList ? "watch" : "list";
+      world.api.plan({ on, path: "/api/v1/pods", count: 1, fault: { type: "silence" } });
+      world.start();
+      world.clock.pass(29_000);
+      assert.ok(!world.sink.isSynced);
+      world.clock.pass(3000);
+      assert.ok(world.sink.isSynced);
+      world.api.strike({ type: "silence" });
+      world.api.apply([sample("Pod", 2)]);
+      world.clock.pass(299_000);
+      assert.ok(!world.sink.objects.has("Pod default/pod-2"));
+      world.clock.pass(340_000);
+      world.assertEqual();
+    }
+  });
+
+  it("API-09: after hundreds of changes among random faults the model is what a direct read gives", function () {
+    this.timeout(60_000);
+    const first = Math.floor(Math.random() * 2 ** 31);
+    for (let round = 0; round < 30; round++) runStorm(first + round);
+  });
+});
