@@ -2,7 +2,7 @@ import type { AttachmentRecord } from "../ipam/attachment.ts";
 import type { AttachmentName, PolicydStatus } from "../ipam/policyd_messages.ts";
 import { DrawbridgeError } from "../kernel/error.ts";
 import type { AttachmentRegistry } from "./attachments/registry.ts";
-import type { Clock } from "./clock.ts";
+import type { Cancel, Clock } from "./clock.ts";
 import type { Kind } from "./cluster/model.ts";
 import { KINDS } from "./cluster/model.ts";
 import { ClusterStore } from "./cluster/store.ts";
@@ -16,6 +16,9 @@ import type { ObjectChange, ObjectSink, ObjectSource } from "./source/object_sou
 /** A status goes into one message of 64 KiB, in which a printable character takes at most three bytes. */
 const MOST_PROBLEMS = 20;
 const LONGEST_PROBLEM = 400;
+
+/** Milliseconds a refusal is sent at most before its client stops waiting for it: it may wait its turn as long. */
+const LONGEST_MARGIN = 1000;
 
 /** What a daemon is made of. */
 export interface DaemonParts {
@@ -70,12 +73,14 @@ export class Daemon implements ObjectSink, RequestHandlers {
     this.#parts.logger.warn("object not used as it is", { reason: message });
   }
 
-  async register(attachment: AttachmentRecord): Promise<void> {
+  /** What is not in force by the end of `wait` goes on, as the attachment's record does, until it is unregistered. */
+  async register(attachment: AttachmentRecord, wait?: number): Promise<void> {
     const { attachments, dataplanes } = this.#parts;
     const earlier = attachments.get(attachment);
     attachments.add(attachment);
     try {
-      await Promise.all(dataplanes.map((dataplane) => dataplane.register(attachment)));
+      const registered = Promise.all(dataplanes.map((dataplane) => dataplane.register(attachment)));
+      await (wait === undefined ? registered : this.#inTime(registered, attachment, wait));
     } catch (error) {
       // What is tried again goes on to be wanted until it is unregistered; what is refused for good never was.
       const isRefused = error instanceof DrawbridgeError && !isTemporary(error);
@@ -88,6 +93,24 @@ export class Daemon implements ObjectSink, RequestHandlers {
     this.#parts.logger.info("attachment registered", fieldsOf(attachment));
   }
 
+  /** @throws DrawbridgeError ERR_UNAVAILABLE shortly before who asked stops waiting, with what keeps it waiting */
+  async #inTime(registered: Promise<unknown>, attachment: AttachmentRecord, wait: number): Promise<void> {
+    const { clock, dataplanes } = this.#parts;
+    let cancel: Cancel = () => {};
+    const late = new Promise<never>((_, reject) => {
+      cancel = clock.after(wait - Math.min(LONGEST_MARGIN, wait / 4), () => {
+        const reasons = dataplanes.flatMap((dataplane) => dataplane.awaits?.(attachment) ?? []);
+        const reason = reasons.length === 0 ? "the kernel has not taken its rules yet" : reasons.join("; ");
+        reject(new DrawbridgeError("ERR_UNAVAILABLE", `the pod is not in force within ${wait} ms: ${reason}`));
+      });
+    });
+    try {
+      await Promise.race([registered, late]);
+    } finally {
+      cancel();
+    }
+  }
+
   async unregister(attachment: AttachmentName): Promise<void> {
     await Promise.all(this.#parts.dataplanes.map((dataplane) => dataplane.unregister(attachment)));
     const removed = this.#parts.attachments.remove(attachment);
@@ -97,6 +120,11 @@ export class Daemon implements ObjectSink, RequestHandlers {
   /** How many problems the source has told since the start, by the kind of the object; "other" for files. */
   objectProblems(): ReadonlyMap<string, number> {
     return this.#objectProblems;
+  }
+
+  /** For how many seconds what is known of each resource may have been old; empty where the source cannot tell. */
+  staleness(): ReadonlyMap<string, number> {
+    return this.#parts.source.staleness?.() ?? new Map();
   }
 
   status(): PolicydStatus {

@@ -12,6 +12,8 @@ export interface Dataplane {
   register(attachment: AttachmentRecord): Promise<void>;
   /** Settles when nothing of the attachment is left. @throws DrawbridgeError */
   unregister(attachment: AttachmentName): Promise<void>;
+  /** What a registration that has not settled waits for, in words; undefined where it waits for nothing. */
+  awaits?(attachment: AttachmentRecord): string | undefined;
   /** What is wrong now, for the status. */
   problems(): readonly string[];
   /** Lets go of the kernel; what is in force stays. */

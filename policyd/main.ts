@@ -1,4 +1,3 @@
-import { statSync } from "node:fs";
 import process from "node:process";
 import { CommanderError } from "commander";
 import { systemFileSystem } from "../ipam/file_system.ts";
@@ -18,8 +17,7 @@ import { winstonLogger } from "./log/winston_logger.ts";
 import { serveMetrics } from "./metrics/open.ts";
 import { openNodeDataplanes } from "./node/open.ts";
 import { serveSocket } from "./socket/server.ts";
-import { DirectorySource } from "./source/directory_source.ts";
-import { RealDirectory } from "./source/watched_directory.ts";
+import { openSource } from "./source/open.ts";
 import { VERSION } from "./version.ts";
 
 const LARGEST_CONFIGURATION = 1024 * 1024;
@@ -44,7 +42,6 @@ let running: Running | undefined;
 async function start(args: readonly string[]): Promise<Running> {
   const { config, networkNamespace, flags } = readCommandLine(args, VERSION, (text) => process.stdout.write(text));
   const configuration = readConfiguration(config === undefined ? undefined : configurationFile(config), flags);
-  const objectsDirectory = expectDirectory(configuration.objectsDirectory);
   const logger = winstonLogger(
     { level: configuration.logLevel, format: configuration.logFormat },
     process.stderr,
@@ -53,17 +50,20 @@ async function start(args: readonly string[]): Promise<Running> {
   process.on("uncaughtException", (error) => endHalfAlive(logger, error));
   // Before anything opens a socket of the kernel or starts a thread: both belong to the namespace of this thread.
   if (networkNamespace !== undefined) enterNamespace(syscalls, openNamespace(syscalls, networkNamespace));
-  return await compose(configuration, objectsDirectory, logger);
+  return await compose(configuration, logger);
 }
 
-/** @throws DrawbridgeError as {@link serveSocket}, ERR_STORE when the attachment records cannot be listed */
-async function compose(configuration: Configuration, objectsDirectory: string, logger: Logger): Promise<Running> {
+/** @throws DrawbridgeError as {@link serveSocket} and {@link openSource}, ERR_STORE when the attachment records cannot be listed */
+async function compose(configuration: Configuration, logger: Logger): Promise<Running> {
   const { nodeName, socketPath, stateDirectory } = configuration;
   const files = systemFileSystem(syscalls);
   const attachments = new AttachmentRegistry();
-  const source = new DirectorySource(new RealDirectory(objectsDirectory), realClock);
+  const source = openSource(configuration, syscalls, realClock);
   const machine = { syscalls, clock: realClock, logger, attachments };
-  const { dataplanes, ruleset, metrics, staleFlows } = openNodeDataplanes(configuration, machine);
+  const { dataplanes, ruleset, metrics, staleFlows, notices, policies, dropLog, cuts } = openNodeDataplanes(
+    configuration,
+    machine,
+  );
   const parts = { version: VERSION, nodeName, source, attachments, dataplanes, logger, clock: realClock };
   const daemon = new Daemon(parts);
   // The socket is first: a second daemon is refused before it has read or changed anything.
@@ -73,7 +73,13 @@ async function compose(configuration: Configuration, objectsDirectory: string, l
     logger.warn("attachment record not used", { reason: problem });
   }
   daemon.start();
-  const measured = { ruleset, staleFlows, logger, clock: realClock };
+  const policyMetrics = {
+    notices,
+    sets: () => policies?.setTotals(),
+    dropLog: () => dropLog?.counts(),
+    cuts: () => cuts?.status(),
+  };
+  const measured = { ruleset, staleFlows, policies: policyMetrics, logger, clock: realClock };
   const metricsServer = serveMetrics(configuration, metrics, daemon, measured);
   logger.info("policyd started", { version: VERSION, nodeName, socketPath, attachments: attachments.size });
   return {
@@ -90,15 +96,6 @@ function configurationFile(path: string): { readonly path: string; readonly text
   const text = readTextFile(syscalls, path, LARGEST_CONFIGURATION);
   if (text === undefined) throw new DrawbridgeError("ERR_CONFIGURATION", `--config: ${path} does not exist`);
   return { path, text };
-}
-
-function expectDirectory(path: string | undefined): string {
-  if (path !== undefined && statSync(path, { throwIfNoEntry: false })?.isDirectory() === true) return path;
-  const found = path === undefined ? "missing" : `${JSON.stringify(path)} is no directory`;
-  throw new DrawbridgeError(
-    "ERR_CONFIGURATION",
-    `objectsDirectory: ${found}; expected a directory of .yaml, .yml and .json files: give it as --objects`,
-  );
 }
 
 /** A daemon with a bug in it must not go on as if nothing had happened: the next one begins from the kernel's state. */

@@ -1,5 +1,6 @@
 import type { ReceivedMessage } from "../netlink/message.ts";
 import type { NetlinkSocket } from "../netlink/socket.ts";
+import type { BackgroundCalls } from "../syscall/background_calls.ts";
 import type { ConntrackEntry } from "./entry.ts";
 import { parseEntry } from "./entry.ts";
 import type { ConntrackFilter } from "./filter.ts";
@@ -29,12 +30,14 @@ const BATCH = 32;
  *
  * @param open opens a socket; two are used, since no request may come between a list and its end
  * @param asked what the kernel is asked for, one list each; an entry of several is decided several times
+ * @param calls as {@link walkInSlices} has them
  * @throws SyscallError, NetlinkError (by the promise) when the kernel refuses; what was changed stays so
  */
 export async function relabelFlows(
   open: () => NetlinkSocket,
   asked: readonly ConntrackFilter[],
   relabelling: Relabelling,
+  calls?: BackgroundCalls,
 ): Promise<void> {
   const sockets: NetlinkSocket[] = [];
   const opened = (): NetlinkSocket => {
@@ -61,7 +64,7 @@ export async function relabelFlows(
       decided.push({ key: entry, change });
       if (decided.length === BATCH) carryOut();
     };
-    for (const filter of asked) await walkInSlices(list, filter, { see, endSlice: carryOut });
+    for (const filter of asked) await walkInSlices(list, filter, { see, endSlice: carryOut }, calls);
   } finally {
     for (const socket of sockets) socket.close();
   }

@@ -266,6 +266,31 @@ export class NetlinkSocket {
     const sequence = this.#nextSequence();
     encodeRequest(writer, message, MessageFlag.DUMP, sequence);
     this.#send(writer.view());
+    return yield* this.#listed(message, sequence);
+  }
+
+  /**
+   * As {@link datagrams}, but the event loop goes on while the kernel looks for the first objects. Nothing else may use
+   * the socket before the list's end.
+   *
+   * @throws SyscallError (by the promise) when sending fails
+   */
+  async datagramsInBackground(
+    message: Request,
+    calls: BackgroundCalls,
+  ): Promise<Generator<readonly ReceivedMessage[], boolean, void>> {
+    const writer = new Writer(256);
+    const sequence = this.#nextSequence();
+    encodeRequest(writer, message, MessageFlag.DUMP, sequence);
+    const data = writer.view();
+    let sent: number;
+    do sent = await calls.sendInBackground(this.#fd, data);
+    while (sent === -Errno.EINTR);
+    check(sent, "netlink send");
+    return this.#listed(message, sequence);
+  }
+
+  *#listed(message: Request, sequence: number): Generator<readonly ReceivedMessage[], boolean, void> {
     let interrupted = false;
     for (let isDone = false; !isDone;) {
       const objects: ReceivedMessage[] = [];

@@ -45,6 +45,8 @@ export interface Namespace extends Identified<"Namespace"> {
 export interface Pod extends Namespaced<"Pod"> {
   /** Empty where a file gives none. */
   readonly uid: string;
+  /** Of a Pod that mirrors a static pod: the uid by which its kubelet and the runtime know that one. */
+  readonly staticUid: string | undefined;
   readonly labels: Labels;
   readonly annotations: Labels;
   /** What made it and replaces it, by its owner references; undefined for a pod that stands alone. */

@@ -27,6 +27,8 @@ const FIELDS: readonly {
     field: "objectsDirectory",
     about: "read Kubernetes objects from files here",
   },
+  { flag: "--api-server", value: "<url>", field: "apiServer", about: "address of the API server" },
+  { flag: "--kubeconfig", value: "<path>", field: "kubeconfig", about: "read objects from the cluster of this one" },
   { flag: "--socket", value: "<path>", field: "socketPath", about: "unix socket for the CNI plugin" },
   { flag: "--state-directory", value: "<path>", field: "stateDirectory", about: "where the attachment records are" },
   { flag: "--log-level", value: "<level>", field: "logLevel", about: "error, warn, info or debug" },

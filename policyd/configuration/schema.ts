@@ -7,6 +7,7 @@ import type { Cidr } from "../../kernel/ip/cidr.ts";
 import { hasHostBits, parseCidr } from "../../kernel/ip/cidr.ts";
 import { LOG_FORMATS } from "../log/line.ts";
 import { LEVELS } from "../log/logger.ts";
+import { tryUrl } from "../source/api/api_address.ts";
 import { parseDuration } from "./duration.ts";
 
 export const API_VERSION = "drawbridge.dev/v1alpha1";
@@ -43,6 +44,8 @@ const bridge = v.pipe(
   v.check(isInterfaceName, 'an interface name of 1 to 15 bytes without slash, colon, "%" or white space'),
 );
 
+const apiServer = parsed(tryUrl, 'an address such as "https://192.0.2.1:6443"');
+
 const duration = parsed(parseDuration, "a duration such as 1s, 500ms or 1m30s");
 
 const podCidr = parsed(tryNetwork, 'a prefix without host bits such as "10.244.1.0/24"');
@@ -77,10 +80,18 @@ const markBits = v.pipe(
   v.check(({ masquerade, bridged }) => masquerade !== bridged, "two different bits"),
 );
 
+const nodeLocalAddress = parsed(tryParseAddress, 'an IP address such as "169.254.20.10"');
+
+const LOG_GROUP = "a number from 0 to 65535";
+
 /** Every field of the configuration, by its name in the file, with its default. */
 export const entries = {
   nodeName,
   objectsDirectory: v.optional(path),
+  apiServer: v.optional(apiServer),
+  kubeconfig: v.optional(path),
+  kubeletKubeconfig: v.optional(path, "/etc/kubernetes/kubelet.conf"),
+  serviceAccountDirectory: v.optional(path, "/var/run/secrets/kubernetes.io/serviceaccount"),
   socketPath: v.optional(socketPath, "/run/drawbridge/policyd.sock"),
   stateDirectory: v.optional(path, "/run/drawbridge"),
   logLevel: v.optional(v.picklist(LEVELS, `one of ${LEVELS.join(", ")}`), "info"),
@@ -93,6 +104,15 @@ export const entries = {
   refuseExternalIPs: v.optional(v.boolean("true or false"), false),
   tcpReset: v.optional(v.boolean("true or false"), false),
   dropInvalid: v.optional(v.boolean("true or false"), true),
+  policies: v.optional(v.boolean("true or false"), true),
+  policePodToOwnNode: v.optional(v.boolean("true or false"), false),
+  nodeLocalDNS: v.optional(v.array(nodeLocalAddress, "a list of IP addresses"), []),
+  policyReset: v.optional(v.boolean("true or false"), false),
+  dropLog: v.optional(v.boolean("true or false"), false),
+  dropLogGroup: v.optional(
+    v.pipe(v.number(LOG_GROUP), v.integer(LOG_GROUP), v.minValue(0, LOG_GROUP), v.maxValue(65_535, LOG_GROUP)),
+    107,
+  ),
   minSyncPeriod: v.optional(duration, "1s"),
   syncPeriod: v.optional(duration, "30s"),
   metricsAddress: v.optional(listenAddress, "127.0.0.1:9873"),

@@ -25,6 +25,6 @@ export function* endpointText(series: Iterable<EndpointSeries>): Generator<strin
 }
 
 /** A label's value as the format wants it: backslash, quote and line feed escaped. */
-function escaped(value: string): string {
+export function escaped(value: string): string {
   return /[\\"\n]/.test(value) ? value.replaceAll("\\", "\\\\").replaceAll('"', '\\"').replaceAll("\n", "\\n") : value;
 }

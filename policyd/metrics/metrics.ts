@@ -3,6 +3,8 @@ import { Counter, Gauge, Histogram, Registry } from "prom-client";
 import type { PolicydStatus } from "../../ipam/policyd_messages.ts";
 import type { RulesetStatus } from "../dataplane/ruleset.ts";
 import type { StaleFlowsStatus } from "../services/stale_flows/stale_flows.ts";
+import type { PolicyMetricSources } from "./policy_metrics.ts";
+import { ofPolicies } from "./policy_metrics.ts";
 import type { ServiceTotals } from "./service_metrics.ts";
 
 /** Where the values come from; each is asked when somebody wants the metrics. */
@@ -10,11 +12,14 @@ export interface MetricSources {
   readonly daemon: () => PolicydStatus;
   /** How many problems were told so far, by the kind of the object. */
   readonly objectProblems: () => ReadonlyMap<string, number>;
+  /** In seconds, by resource. */
+  readonly staleness: () => ReadonlyMap<string, number>;
   readonly ruleset: () => RulesetStatus;
   readonly services: () => ServiceTotals;
   /** Dropped packets by reason. */
   readonly drops: () => ReadonlyMap<string, number>;
   readonly staleFlows: () => Pick<StaleFlowsStatus, "deleted">;
+  readonly policies: PolicyMetricSources;
 }
 
 /** Of single elements to whole tables; above the last is what a healthy node never takes. */
@@ -48,7 +53,7 @@ export class SyncDuration {
 }
 
 /** One metric whose value somebody else keeps, or one for each value of a label. */
-interface Description {
+export interface Description {
   readonly type: "gauge" | "counter";
   readonly name: string;
   readonly help: string;
@@ -60,7 +65,13 @@ interface Description {
  * kube-proxy's where it has the same (pkg/proxy/metrics/metrics.go).
  */
 export function addMetrics(registry: Registry, sources: MetricSources): void {
-  for (const description of [...ofDaemon(sources), ...ofSync(sources), ...ofServices(sources)]) {
+  const descriptions = [
+    ...ofDaemon(sources),
+    ...ofSync(sources),
+    ...ofServices(sources),
+    ...ofPolicies(sources.policies),
+  ];
+  for (const description of descriptions) {
     registry.registerMetric(metricOf(description));
   }
 }
@@ -90,7 +101,7 @@ function metricOf({ type, name, help, value }: Description): Gauge | Counter {
   });
 }
 
-function ofDaemon({ daemon, objectProblems }: MetricSources): readonly Description[] {
+function ofDaemon({ daemon, objectProblems, staleness }: MetricSources): readonly Description[] {
   const start = Date.now() / 1000 - process.uptime();
   return [
     {
@@ -116,6 +127,12 @@ function ofDaemon({ daemon, objectProblems }: MetricSources): readonly Descripti
       name: "drawbridge_object_problems_total",
       help: "Problems by which objects were not used as they are, by the kind of the object; each is told once.",
       value: { label: "kind", of: objectProblems },
+    },
+    {
+      type: "gauge",
+      name: "drawbridge_api_staleness_seconds",
+      help: "For how long the API server has not told of changes; 0 while it does, by resource.",
+      value: { label: "resource", of: staleness },
     },
     {
       type: "gauge",

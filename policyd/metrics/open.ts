@@ -9,13 +9,18 @@ import type { Logger } from "../log/logger.ts";
 import { MetricsServer } from "./http_server.ts";
 import type { MetricSources } from "./metrics.ts";
 import { addMetrics, SyncDuration } from "./metrics.ts";
+import { ruleCounters } from "../../kernel/nftables/rule_counters.ts";
+import { POLICY_TABLE } from "../policy/compile/policy_table.ts";
 import { NodeCounters } from "./node_counters.ts";
 import { metricsPage } from "./page.ts";
+import { PolicyCounters } from "./policy_counters.ts";
+import type { PolicyMetricSources } from "./policy_metrics.ts";
 import { ServiceMetrics } from "./service_metrics.ts";
 
 /** What of a node is measured where it happens. */
 export interface NodeMetrics {
   readonly counters: NodeCounters;
+  readonly policyCounters: PolicyCounters;
   readonly services: ServiceMetrics;
   readonly syncDuration: SyncDuration;
 }
@@ -41,7 +46,15 @@ export function openNodeMetrics(
     onCommit: (seconds) => syncDuration.observe(seconds),
     now: () => performance.now(),
   });
-  return { counters, services: new ServiceMetrics(counters), syncDuration };
+  const policyCounters = new PolicyCounters({
+    table: POLICY_TABLE,
+    counters: ruleCounters(syscalls),
+    elements: nftablesCounters(syscalls),
+    logger,
+    now: () => performance.now(),
+    time: () => Date.now(),
+  });
+  return { counters, policyCounters, services: new ServiceMetrics(counters), syncDuration };
 }
 
 /**
@@ -51,34 +64,37 @@ export function openNodeMetrics(
  */
 export function serveMetrics(
   { metricsAddress: listen, endpointMetrics }: Configuration,
-  { counters, services, syncDuration }: NodeMetrics,
-  daemon: Pick<Daemon, "status" | "objectProblems">,
+  { counters, policyCounters, services, syncDuration }: NodeMetrics,
+  daemon: Pick<Daemon, "status" | "objectProblems" | "staleness">,
   parts: {
     readonly ruleset: Pick<Ruleset, "status">;
     readonly staleFlows: MetricSources["staleFlows"];
+    readonly policies: Omit<PolicyMetricSources, "counters">;
     readonly logger: Logger;
     readonly clock: Clock;
   },
 ): MetricsServer | undefined {
   if (listen === undefined) return undefined;
-  const { ruleset, staleFlows, logger, clock } = parts;
+  const { ruleset, staleFlows, policies, logger, clock } = parts;
   const { registry } = syncDuration;
   // It lists all problems, so it is asked once for each request.
   let status = daemon.status();
   addMetrics(registry, {
     daemon: () => status,
     objectProblems: () => daemon.objectProblems(),
+    staleness: () => daemon.staleness(),
     ruleset: () => ruleset.status(),
     services: () => services.totals(),
     drops: () => counters.drops(),
     staleFlows,
+    policies: { ...policies, counters: policyCounters },
   });
   const server = new MetricsServer({
     listen,
     contentType: registry.contentType,
     page: () => {
       status = daemon.status();
-      return metricsPage({ registry, counters, hasEndpoints: endpointMetrics, clock });
+      return metricsPage({ registry, counters, policyCounters, hasEndpoints: endpointMetrics, clock });
     },
     logger,
     clock,

@@ -11,7 +11,8 @@ import type { TablePart } from "./table_part.ts";
  *   their way in, and the kernel hands an IP packet in one to the node's IP layer as coming from the port itself
  *   (br_handle_frame). No other packet ever comes from there: those of pods come from the bridge.
  * - `drop_redirects`: the kernel tells pods of a shorter way to pods of the same bridge. There is no sysctl against it in
- *   IPv6, and established TCP connections follow it to where {@link guard} lets nothing pass.
+ *   IPv6, and established TCP connections follow it to where {@link guard} lets nothing pass. Those that others send about
+ *   a pod's connection go the same way: connection tracking takes them for a part of it (nf_conntrack_inet_error).
  */
 export function bridgePackets({ bridge, hostInterfacePrefix = HOST_INTERFACE_PREFIX }: NodeConfiguration): TablePart {
   const toBridge = equals("oifname", bridge);
@@ -25,7 +26,7 @@ export function bridgePackets({ bridge, hostInterfacePrefix = HOST_INTERFACE_PRE
       },
       {
         name: "drop_redirects",
-        base: { type: "filter", hook: "output", priority: -300, policy: "accept" },
+        base: { type: "filter", hook: "postrouting", priority: -300, policy: "accept" },
         rules: [
           dropping(DropReason.REDIRECT, toBridge, equals("icmp type", "redirect")),
           dropping(DropReason.REDIRECT, toBridge, equals("icmpv6 type", "nd-redirect")),

@@ -1,3 +1,4 @@
+import type { PolicyOptions } from "../policy/compile/options.ts";
 import type { ServiceRules } from "../services/compile/context.ts";
 
 /** How the names of pods' host interfaces begin (cni/names.ts). */
@@ -20,6 +21,8 @@ export interface NodeConfiguration {
   readonly tableOwner: boolean;
   /** How Services are served; undefined where another program does it. */
   readonly services?: ServiceRules;
+  /** How policies are enforced; undefined where another program does it. */
+  readonly policyOptions?: Omit<PolicyOptions, "bridge"> | undefined;
   /** {@link HOST_INTERFACE_PREFIX} when absent. Ports whose names begin otherwise are others' and left alone. */
   readonly hostInterfacePrefix?: string;
 }

@@ -2,6 +2,7 @@ import type { AttachmentRecord } from "../../ipam/attachment.ts";
 import type { AttachmentName } from "../../ipam/policyd_messages.ts";
 import { DrawbridgeError } from "../../kernel/error.ts";
 import type { KernelEvents } from "../../kernel/events/events.ts";
+import type { AttachmentFollower } from "../attachments/follower.ts";
 import type { LinkRemoval } from "../attachments/link_removal.ts";
 import type { AttachmentRegistry } from "../attachments/registry.ts";
 import { attachmentKey } from "../attachments/registry.ts";
@@ -29,6 +30,8 @@ export interface NodeDataplaneParts {
   readonly attachments: AttachmentRegistry;
   /** What the tables have of a pod beside what binds it to its port. */
   readonly furtherElements: (attachment: AttachmentRecord) => readonly Claim[];
+  /** What has rules of its own for pods; undefined for nothing. */
+  readonly follower?: AttachmentFollower | undefined;
 }
 
 /**
@@ -59,7 +62,9 @@ export class NodeDataplane implements Dataplane {
   synced(): void {
     const { attachments, logger } = this.#parts;
     for (const attachment of attachments.values()) {
-      const conflict = this.#registering.has(attachment) ? undefined : this.#claim(attachment);
+      if (this.#registering.has(attachment)) continue;
+      this.#parts.follower?.attached(attachment);
+      const conflict = this.#claim(attachment);
       if (conflict === undefined) continue;
       const reason = conflict.error.message;
       logger.warn("host ports and masquerade are not in force", { pod: nameOf(attachment), reason });
@@ -69,9 +74,10 @@ export class NodeDataplane implements Dataplane {
 
   /** Changes of others are told before the first batch, so that none falls in between. */
   async #begin(): Promise<void> {
-    const { startEvents, watch, ruleset } = this.#parts;
+    const { startEvents, watch, ruleset, follower } = this.#parts;
     this.#events = startEvents();
     await watch.start(this.#events);
+    await follower?.prepared();
     if (this.#isStopped) return;
     ruleset.start();
     this.#start();
@@ -84,42 +90,66 @@ export class NodeDataplane implements Dataplane {
     } finally {
       this.#registering.delete(attachment);
     }
-    const { ruleset, attachments, flows } = this.#parts;
-    if (attachments.get(attachment) !== attachment) {
-      throw new DrawbridgeError("ERR_UNAVAILABLE", "the attachment was removed before its rules were in force");
-    }
+    const { ruleset, attachments, flows, follower } = this.#parts;
     const superseded = supersededBy(attachment, attachments.values());
     for (const gone of superseded) this.#forget(gone);
+    if (superseded.length > 0) {
+      // Their flows must not be let through for the pod that has their address now (POD-20).
+      await ruleset.inForce();
+      await Promise.all(superseded.map((gone) => this.#forgetMemory(gone)));
+    }
+    this.#demandPresent(attachment);
     this.#take(attachment);
     const elements = [...attachmentElements(attachment), ...this.#parts.furtherElements(attachment)];
     ruleset.claim(ownerOf(attachment), elements, true);
-    if (!ruleset.flush()) {
+    // One batch for both, where its policies can be told at once.
+    follower?.attached(attachment);
+    const isInForce = await ruleset.inForce();
+    this.#demandPresent(attachment);
+    if (!isInForce) {
       throw new DrawbridgeError(
         "ERR_UNAVAILABLE",
         `the kernel does not take the pod's rules: ${ruleset.status().lastError ?? "no reason known"}; it is tried again`,
       );
     }
     flows.forgetOf(attachment);
-    await Promise.all(superseded.map((gone) => this.#forgetMemory(gone)));
+    await follower?.inForce(attachment);
+  }
+
+  /** @throws DrawbridgeError when it was removed meanwhile */
+  #demandPresent(attachment: AttachmentRecord): void {
+    if (this.#parts.attachments.get(attachment) === attachment) return;
+    throw new DrawbridgeError("ERR_UNAVAILABLE", "the attachment was removed before its rules were in force");
+  }
+
+  awaits(attachment: AttachmentRecord): string | undefined {
+    return this.#registering.has(attachment) ? "policyd has not read all objects and tables yet" : undefined;
   }
 
   /**
-   * The link goes first: until nothing can be sent from the port, the rules that bind it stay. Its host ports are gone
-   * when this settles, since the next pod may have its address as soon as DEL returns; then nothing makes a flow to it
-   * any more, and what the kernel remembers of the address is forgotten (POD-20).
+   * The link goes first: until nothing can be sent from the port, the rules that bind it stay. Its host ports and its
+   * policies are gone when this settles, since the next pod may have its address as soon as DEL returns; then nothing
+   * makes a flow to it any more, and what the kernel remembers of the address is forgotten (POD-20).
    */
   async unregister(name: AttachmentName): Promise<void> {
-    const { ruleset, links, attachments } = this.#parts;
+    const { ruleset, links, attachments, follower } = this.#parts;
     const attachment = attachments.get(name);
     if (attachment !== undefined) await links.remove(attachment.hostInterface);
     ruleset.claim(ownerOf(name), []);
+    follower?.detached(name);
     if (attachment === undefined) return;
     if (hasRules(attachment)) {
       this.#holders.release(attachment);
       this.#claimFreed(attachment);
-      ruleset.flush();
     }
-    await this.#forgetMemory(attachment);
+    const areRulesGone = !(hasRules(attachment) || follower !== undefined) || (await ruleset.inForce());
+    const isForgotten = await this.#forgetMemory(attachment);
+    if (areRulesGone && isForgotten) return;
+    // Who asked does it then (cni/without_policyd.ts), also for what an earlier daemon has left in force.
+    attachments.remove(attachment);
+    const reason = ruleset.status().lastError ?? "nothing is written before all objects are read";
+    const what = areRulesGone ? "its flows stay" : `its rules stay: ${reason}`;
+    throw new DrawbridgeError("ERR_UNAVAILABLE", `not all of the pod is forgotten: ${what}`);
   }
 
   /** Claims what an attachment contributes; without its ports and masquerade where another has one of them. */
@@ -151,23 +181,26 @@ export class NodeDataplane implements Dataplane {
 
   /** Forgets an attachment whose DEL never reached us: what it had is another's now. */
   #forget(gone: AttachmentRecord): void {
-    const { ruleset, attachments, logger } = this.#parts;
+    const { ruleset, attachments, logger, follower } = this.#parts;
     logger.warn("a pod that is gone is forgotten: its address or its port is another's now", { pod: nameOf(gone) });
     this.#holders.release(gone);
     ruleset.claim(ownerOf(gone), []);
+    follower?.detached(gone);
     attachments.remove(gone);
   }
 
-  /** The pod is gone already: that the kernel does not answer keeps nobody from forgetting it. */
-  async #forgetMemory(attachment: AttachmentRecord): Promise<void> {
+  /** The pod is gone already: that the kernel does not answer keeps nobody from forgetting it. @returns whether it did */
+  async #forgetMemory(attachment: AttachmentRecord): Promise<boolean> {
     try {
       await this.#parts.flows.forgetPod(attachment);
+      return true;
     } catch (error) {
       if (!(error instanceof DrawbridgeError)) throw error;
       this.#parts.logger.error("flows of a pod that has gone are not forgotten", {
         pod: nameOf(attachment),
         error: error.message,
       });
+      return false;
     }
   }
 

@@ -15,9 +15,18 @@ import { Ruleset } from "../dataplane/ruleset.ts";
 import { RulesetWatch } from "../dataplane/ruleset_watch.ts";
 import { withVersion } from "../dataplane/schema.ts";
 import type { Logger } from "../log/logger.ts";
+import { mergedRules } from "../metrics/merged_rules.ts";
 import { observed } from "../metrics/observed_nftables.ts";
 import type { NodeMetrics } from "../metrics/open.ts";
 import { openNodeMetrics } from "../metrics/open.ts";
+import type { PolicyOptions } from "../policy/compile/options.ts";
+import { POLICY_TABLE } from "../policy/compile/policy_table.ts";
+import type { Cuts } from "../policy/cuts/cuts.ts";
+import { openCuts } from "../policy/cuts/open.ts";
+import { DropLog } from "../policy/drop_log/drop_log.ts";
+import { policiesOff } from "../policy/policies_off.ts";
+import { PolicyDataplane } from "../policy/policy_dataplane.ts";
+import { PolicyNotices } from "../policy/policy_notices.ts";
 import type { ServiceRules } from "../services/compile/context.ts";
 import { externalIpWarning } from "../services/external_ip_warning.ts";
 import { problemLog } from "../services/problem_log.ts";
@@ -43,6 +52,13 @@ export interface NodeDataplanes {
   readonly ruleset: Ruleset;
   readonly metrics: NodeMetrics;
   readonly staleFlows: () => StaleFlowsStatus;
+  readonly notices: PolicyNotices;
+  /** Undefined where policies are not enforced. */
+  readonly policies: PolicyDataplane | undefined;
+  /** Likewise. */
+  readonly dropLog: DropLog | undefined;
+  /** Likewise. */
+  readonly cuts: Cuts | undefined;
 }
 
 /** The numbers of netlink sockets are process ids by default, which are below 2^22; these are nobody's. */
@@ -59,11 +75,13 @@ const HIGHEST_PORT_ID = 2 ** 31;
 export function openNodeDataplanes(configuration: Configuration, machine: NodeMachine): NodeDataplanes {
   const { syscalls, clock, logger, attachments } = machine;
   const { minSyncPeriod, syncPeriod, stateDirectory } = configuration;
-  const tables = nodeTables({ ...configuration, services: serviceRules(configuration) }).map(withVersion);
+  const options = policyOptions(configuration);
+  const services = serviceRules(configuration);
+  const tables = nodeTables({ ...configuration, services, policyOptions: options }).map(withVersion);
   const portId = randomInt(LOWEST_PORT_ID, HIGHEST_PORT_ID);
   const isSynced = (): boolean => ruleset.status().isSynced;
   const metrics = openNodeMetrics(configuration, { tables, syscalls, logger, isSynced });
-  const kernel = observed(new NftablesSocket(syscalls, portId), metrics.counters);
+  const kernel = observed(new NftablesSocket(syscalls, portId), metrics.counters, metrics.policyCounters);
   const ruleset = new Ruleset({ kernel, clock, logger, tables, minSyncPeriod, syncPeriod });
   ruleset.follow(() => metrics.counters.rulesInForce());
   const watch = new RulesetWatch({ ruleset, clock, logger, portId });
@@ -74,11 +92,10 @@ export function openNodeDataplanes(configuration: Configuration, machine: NodeMa
     batch: (requests) => routes.batch(requests),
     inBackground: (request) => removals.inBackground(request, syscalls),
   });
-  const startEvents = (): KernelEvents => startEventThread({ calls: syscalls });
   const flows = kernelFlowMemory(syscalls, kernelPodMemory(syscalls, ruleset));
   const place = { stateDirectory, files: systemFileSystem(syscalls) };
   const { followers, staleFlows } = openServiceFollowers(configuration, { syscalls, clock, logger, ruleset });
-  const services = new ServicesDataplane({
+  const servicesDataplane = new ServicesDataplane({
     nodeName: configuration.nodeName,
     ruleset,
     podCidrs: configuration.podCIDRs,
@@ -91,6 +108,23 @@ export function openNodeDataplanes(configuration: Configuration, machine: NodeMa
       ...(configuration.refuseExternalIPs ? [] : [externalIpWarning(logger)]),
     ],
   });
+  const policies = options && new PolicyDataplane({ ruleset, clock, options });
+  const notices = new PolicyNotices({ logger, isEnforced: policies !== undefined });
+  ruleset.follow(() => notices.rulesInForce());
+  const policyTable = ruleset.tableNamed(POLICY_TABLE.family, POLICY_TABLE.name);
+  const judgeOf = policies?.flowJudge.bind(policies);
+  const cuts =
+    judgeOf && options && policyTable
+      ? openCuts({ syscalls, clock, logger, ruleset, kernel, policyTable, options, judgeOf })
+      : undefined;
+  if (cuts !== undefined) policies?.follow(cuts);
+  const dropLog = policies && options && openDropLog(policies, options, machine);
+  if (policies && options) metrics.policyCounters.setMerged(mergedRules(policies.view(), options));
+  const startEvents = (): KernelEvents => {
+    const events = startEventThread({ calls: syscalls });
+    void dropLog?.start(events);
+    return events;
+  };
   const node = new NodeDataplane({
     ruleset,
     watch,
@@ -101,9 +135,38 @@ export function openNodeDataplanes(configuration: Configuration, machine: NodeMa
     logger,
     attachments,
     furtherElements: serviceElements,
+    follower: policies ?? policiesOff(kernel, logger),
   });
   // The node's comes last: it starts the ruleset, and by then what the others want has been claimed.
-  return { dataplanes: [services, node], ruleset, metrics, staleFlows };
+  const others = policies === undefined ? [servicesDataplane] : [servicesDataplane, policies];
+  return { dataplanes: [notices, ...others, node], ruleset, metrics, staleFlows, notices, policies, dropLog, cuts };
+}
+
+function openDropLog(policies: PolicyDataplane, options: PolicyOptions, { logger, clock }: NodeMachine): DropLog {
+  const { policePodToOwnNode, nodeLocalDNS } = options;
+  const dropLog = new DropLog({
+    group: options.dropLogGroup,
+    view: policies.view(),
+    options: { policePodToOwnNode, nodeLocalDns: nodeLocalDNS },
+    logger,
+    clock,
+  });
+  policies.follow(dropLog);
+  return dropLog;
+}
+
+/** How the configuration has policies enforced; undefined where they are not. */
+export function policyOptions({
+  policies,
+  bridge,
+  policePodToOwnNode,
+  nodeLocalDNS,
+  policyReset,
+  dropLog,
+  dropLogGroup,
+}: Configuration): PolicyOptions | undefined {
+  if (!policies) return undefined;
+  return { bridge, policePodToOwnNode, nodeLocalDNS, policyReset, dropLog, dropLogGroup };
 }
 
 /** How the configuration has Services served: what the rules depend on, apart from what is in the cluster. */

@@ -1,5 +1,6 @@
 import type { Table, TableReference } from "../../kernel/nftables/object.ts";
 import { bridgePackets } from "./bridge_packets.ts";
+import { POLICY_TABLE, policyTable } from "../policy/compile/policy_table.ts";
 import { services } from "../services/compile/services_part.ts";
 import type { NodeConfiguration } from "./configuration.ts";
 import { guard } from "./guard.ts";
@@ -10,12 +11,13 @@ import type { TablePart } from "./table_part.ts";
 import { BRIDGE_TABLE, INET_TABLE } from "./table_part.ts";
 
 /**
- * The tables of a node, composed of their parts, without elements.
+ * The tables of a node, composed of their parts, without elements and without what comes and goes with policies.
  *
  * They depend on the configuration alone, never on what is in the cluster. Printing or loading a table throws
  * DrawbridgeError ERR_NFTABLES_VALUE when the bridge has a name that nft could not read back.
  */
 export function nodeTables(configuration: NodeConfiguration): readonly Table[] {
+  const { bridge, policyOptions } = configuration;
   return [
     compose(BRIDGE_TABLE, configuration, [guard(configuration)]),
     compose(INET_TABLE, configuration, [
@@ -25,6 +27,9 @@ export function nodeTables(configuration: NodeConfiguration): readonly Table[] {
       podMasquerade(),
       ...(configuration.services === undefined ? [] : [services(configuration.services)]),
     ]),
+    ...(policyOptions === undefined
+      ? []
+      : [compose(POLICY_TABLE, configuration, [policyTable({ ...policyOptions, bridge })])]),
   ];
 }
 

@@ -5,8 +5,12 @@ import type { DrawbridgeError } from "../../kernel/error.ts";
 
 /** Who does what is asked for over the socket. A DrawbridgeError becomes a refusal; anything else is a bug. */
 export interface RequestHandlers {
-  /** Settles when the pod's packets are judged as its policies say. */
-  register(attachment: AttachmentRecord): Promise<void>;
+  /**
+   * Settles when the pod's packets are judged as its policies say.
+   *
+   * @param wait milliseconds after which who asked has gone; what is not done by then is refused with the reason
+   */
+  register(attachment: AttachmentRecord, wait?: number): Promise<void>;
   /** Settles when nothing of the pod is left; at once for an attachment that is not known. */
   unregister(attachment: AttachmentName): Promise<void>;
   status(): PolicydStatus;
@@ -16,7 +20,7 @@ export interface RequestHandlers {
 export async function answer(request: PolicydRequest, handlers: RequestHandlers): Promise<PolicydReply> {
   switch (request.type) {
     case "register":
-      await handlers.register(request.attachment);
+      await handlers.register(request.attachment, request.wait);
       return { type: "done" };
     case "unregister":
       await handlers.unregister(request.attachment);

@@ -4,6 +4,7 @@ import { systemFileSystem } from "../../ipam/file_system.ts";
 import { formatAddress } from "../../kernel/ip/address.ts";
 import { parseMac } from "../../kernel/ip/mac.ts";
 import type { ReceivedMessage } from "../../kernel/netlink/message.ts";
+import { messageType, Subsystem } from "../../kernel/netfilter/message.ts";
 import { ControlType, decodeMessages, MessageFlag } from "../../kernel/netlink/message.ts";
 import { littleEndian } from "../../kernel/netlink/writer.ts";
 import { createBridge, parseLink, RTM_DELLINK, RTM_NEWLINK } from "../../kernel/route/link.ts";
@@ -17,6 +18,8 @@ const RTM_NEWROUTE = 24;
 const RTM_GETROUTE = 26;
 const RTM_NEWNEIGH = 28;
 const RTM_DELNEIGH = 29;
+/** IPCTNL_MSG_CT_GET (include/uapi/linux/netfilter/nfnetlink_conntrack.h). */
+const GET_CONNECTIONS = messageType(Subsystem.CONNTRACK, 1);
 const RTN_LOCAL = 2;
 /** IFLA_OPERSTATE, 5 bytes with its padding: IF_OPER_UP. */
 const OPERATIONAL = Uint8Array.of(5, 0, 16, 0, 6, 0, 0, 0);
@@ -132,6 +135,10 @@ export class FakeKernel {
       const subject = message.type === RTM_GETLINK ? `link ${parseLink(message).name}` : "route";
       this.questions.push({ subject, namespace, afterEvents: this.#events });
       return message.type === RTM_GETLINK ? this.#describe(namespace, message) : localRoute(message);
+    }
+    if (message.type === GET_CONNECTIONS) {
+      // There are none.
+      return [datagram(ControlType.DONE, message.sequence, new Uint8Array(4), MessageFlag.MULTI)];
     }
     const refused = this.#event(this.#labelOf(namespace, message));
     return [acknowledge(message, refused ?? this.#change(namespace, message))];

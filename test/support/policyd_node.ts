@@ -9,6 +9,7 @@ import { startDaemon } from "./policyd.ts";
 export class PolicydNode {
   /** By what the plugin's configuration names the daemon. */
   readonly overrides: Configuration;
+  readonly #wait: string;
   readonly #wired: WiredNode;
   readonly #directory: string;
   #daemon: DaemonProcess | undefined;
@@ -17,8 +18,14 @@ export class PolicydNode {
   constructor(lab: Lab, wired: WiredNode, wait = "5s") {
     this.#wired = wired;
     this.#directory = `${lab.scratch}/policyd-${wired.node.name}`;
-    this.overrides = { policyd: { socket: this.#socketPath, wait } };
+    this.#wait = wait;
+    this.overrides = this.overridesWith({});
     mkdirSync(`${this.#directory}/objects`, { recursive: true });
+  }
+
+  /** {@link overrides} with other fields of the key. */
+  overridesWith(changes: Configuration): Configuration {
+    return { policyd: { socket: this.#socketPath, wait: this.#wait, ...changes } };
   }
 
   get #socketPath(): string {

@@ -27,11 +27,11 @@ export class RecordingSink implements ObjectSink {
   }
 }
 
-/** Waits until something holds; the time is far above what it takes, for a machine under load. */
-export async function until(holds: () => boolean, what: string): Promise<void> {
-  const deadline = performance.now() + 10_000;
+/** Waits until something holds; the time, in milliseconds, is far above what it takes, for a machine under load. */
+export async function until(holds: () => boolean, what: string, most = 10_000): Promise<void> {
+  const deadline = performance.now() + most;
   while (!holds()) {
-    if (performance.now() > deadline) throw new Error(`not within 10 s: ${what}`);
+    if (performance.now() > deadline) throw new Error(`not within ${most} ms: ${what}`);
     await pause(2);
   }
 }

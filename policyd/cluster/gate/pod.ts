@@ -8,6 +8,10 @@ import { PROTOCOLS } from "./protocol.ts";
 
 const PHASES = ["Pending", "Running", "Succeeded", "Failed", "Unknown"] as const;
 
+const LONGEST_UID = 128;
+/** What a kubelet writes to the Pod by which it shows a static pod (kubernetes pkg/kubelet/types/pod_update.go). */
+const MIRROR_ANNOTATION = "kubernetes.io/config.mirror";
+
 /**
  * A v1 Pod. An address or a port that is invalid is left out and told.
  *
@@ -22,7 +26,8 @@ export function readPod(object: Reader): Pod {
     key,
     name,
     namespace,
-    uid: reader.optionalString("uid", 128) ?? "",
+    uid: reader.optionalString("uid", LONGEST_UID) ?? "",
+    staticUid: reader.attempt(() => reader.object("annotations").optionalString(MIRROR_ANNOTATION, LONGEST_UID)),
     labels: readLabels(reader, "labels"),
     annotations: readAnnotations(reader),
     controller: readController(reader),

@@ -162,7 +162,8 @@ function unusual(wired: WiredNode): Configuration {
   };
 }
 
-function attach(lab: Lab, wired: WiredNode, name: string, overrides?: Configuration): GuardedPod {
+/** Wires one more pod and listens to its link. */
+export function attach(lab: Lab, wired: WiredNode, name: string, overrides?: Configuration): GuardedPod {
   const pod = lab.pod(name);
   const outcome = add(wired, pod, overrides);
   assert.equal(outcome.exitCode, 0, outcome.stdout);

@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { setImmediate as turn } from "node:timers/promises";
 import { frame } from "../../../ipam/message_frame.ts";
 import { replyToJson } from "../../../ipam/policyd_messages.ts";
 import { DrawbridgeError } from "../../../kernel/error.ts";
@@ -34,6 +35,8 @@ class ScriptedSource implements ObjectSource {
 class NotingDataplane implements Dataplane {
   readonly asked: string[] = [];
   failure: DrawbridgeError | undefined;
+  /** What a registration waits for. */
+  obstacle: Promise<void> | undefined;
 
   apply(changes: readonly { readonly key: string }[]): void {
     this.asked.push(`apply ${changes.map(({ key }) => key).join()}`);
@@ -45,7 +48,12 @@ class NotingDataplane implements Dataplane {
 
   async register(): Promise<void> {
     this.asked.push("register");
+    await this.obstacle;
     if (this.failure !== undefined) throw this.failure;
+  }
+
+  awaits(): string | undefined {
+    return this.obstacle === undefined ? undefined : "no Pod object";
   }
 
   async unregister(): Promise<void> {
@@ -125,6 +133,24 @@ describe("policyd/daemon", () => {
     dataplane.failure = undefined;
     await daemon.unregister(attachmentRecord());
     assert.equal(daemon.status().attachments, 1);
+  });
+
+  it("REG-05: says what a registration waits for before its client stops waiting, and goes on with it", async () => {
+    let arrive = (): void => {};
+    dataplane.obstacle = new Promise((resolve) => (arrive = resolve));
+    const refusals: unknown[] = [];
+    void daemon.register(attachmentRecord(), 1000).catch((error: unknown) => refusals.push(error));
+    clock.pass(700);
+    await turn();
+    assert.deepEqual(refusals, [], "it still waits");
+    clock.pass(100);
+    await turn();
+    assert.match(String(refusals), /within 1000 ms: no Pod object$/);
+    arrive();
+    assert.equal(daemon.status().attachments, 1, "as its record says");
+    dataplane.obstacle = undefined;
+    await daemon.register(attachmentRecord({ containerId: "c2" }), 1000);
+    assert.equal(clock.pending, 0);
   });
 
   it("stops its source and its dataplane, and logs problems as they come", async () => {

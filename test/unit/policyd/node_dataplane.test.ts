@@ -4,6 +4,7 @@ import type { AttachmentRecord } from "../../../ipam/attachment.ts";
 import { DrawbridgeError } from "../../../kernel/error.ts";
 import { parseCidr } from "../../../kernel/ip/cidr.ts";
 import { FakeNftables } from "../../../kernel/nftables/fake_nftables.ts";
+import type { AttachmentFollower } from "../../../policyd/attachments/follower.ts";
 import { LinkRemoval } from "../../../policyd/attachments/link_removal.ts";
 import { AttachmentRegistry } from "../../../policyd/attachments/registry.ts";
 import { FakeClock } from "../../../policyd/clock.ts";
@@ -18,7 +19,7 @@ import { attachmentRecord } from "../../support/attachment_record.ts";
 import { NODE_CONFIGURATION } from "../../support/guard/guarded_node.ts";
 
 /** A daemon on a kernel in memory, with the names of the attachments that are really there. */
-function setUp(records: readonly AttachmentRecord[] = []) {
+function setUp(records: readonly AttachmentRecord[] = [], { isFollowed = false } = {}) {
   const kernel = new FakeNftables();
   const clock = new FakeClock();
   const logger = recordingLogger();
@@ -28,6 +29,14 @@ function setUp(records: readonly AttachmentRecord[] = []) {
   for (const record of records) attachments.add(record);
   const journal: string[] = [];
   const absent = new Set<string>();
+  const preparation = Promise.withResolvers<void>();
+  const inForce = Promise.withResolvers<void>();
+  const follower: AttachmentFollower = {
+    prepared: () => preparation.promise,
+    attached: ({ containerId }) => void journal.push(`attached ${containerId}`),
+    inForce: () => inForce.promise,
+    detached: ({ containerId }) => void journal.push(`detached ${containerId}`),
+  };
   const dataplane = new NodeDataplane({
     ruleset,
     watch: new RulesetWatch({ ruleset, clock, logger, portId: 1 }),
@@ -53,6 +62,7 @@ function setUp(records: readonly AttachmentRecord[] = []) {
     logger,
     attachments,
     furtherElements: () => [],
+    follower: isFollowed ? follower : undefined,
   });
   const source = { start: () => {}, stop: () => {}, problems: () => [] };
   const parts = { version: "1", nodeName: "n", source, attachments, dataplanes: [dataplane], logger, clock };
@@ -64,7 +74,8 @@ function setUp(records: readonly AttachmentRecord[] = []) {
         .filter((set) => set.name === name)
         .flatMap((set) => kernel.elements(table, set).map(({ comment }) => comment ?? "")),
     );
-  return { daemon: new Daemon(parts), attachments, journal, absent, logger, published, commentsIn };
+  const policies = { prepared: preparation.resolve, inForce: inForce.resolve };
+  return { daemon: new Daemon(parts), attachments, journal, absent, logger, published, commentsIn, policies };
 }
 
 function pod(containerId: string, changes: Partial<AttachmentRecord> = {}): AttachmentRecord {
@@ -112,10 +123,24 @@ describe("policyd/node dataplane", () => {
     const registered = daemon.register(pod("a"));
     await Promise.all([
       assert.rejects(registered, { code: "ERR_UNAVAILABLE" }),
-      daemon.unregister(pod("a")).then(() => daemon.synced()),
+      // What an earlier daemon has left in force is the plugin's to take back.
+      assert
+        .rejects(daemon.unregister(pod("a")), { message: /its rules stay: nothing is written before all objects/ })
+        .then(() => daemon.synced()),
     ]);
     await turn();
     assert.deepEqual([published(), commentsIn("podmac")], [[], []]);
+  });
+
+  it("POD-20: who has the address of a pod whose DEL never came does not get its flows", async () => {
+    const { daemon, journal, attachments } = setUp([pod("a")]);
+    daemon.synced();
+    await daemon.register(pod("b", { addresses: pod("a").addresses }));
+    assert.deepEqual(journal, ["forget a, 0 published", "forget of b, 1 published"]);
+    assert.deepEqual(
+      [...attachments.values()].map(({ containerId }) => containerId),
+      ["b"],
+    );
   });
 
   it("R2: flows are forgotten when the rules that made them have changed: after it came, and after it went", async () => {
@@ -126,11 +151,11 @@ describe("policyd/node dataplane", () => {
     assert.deepEqual(journal, ["forget of a, 1 published", "link", "forget a, 0 published"]);
   });
 
-  it("a pod is forgotten even where the kernel does not answer about its flows", async () => {
+  it("POD-20: a pod is forgotten even where the kernel does not answer about its flows, and the plugin told", async () => {
     const { daemon, attachments, logger } = setUp();
     daemon.synced();
     await daemon.register(pod("silent"));
-    await daemon.unregister(pod("silent"));
+    await assert.rejects(daemon.unregister(pod("silent")), { code: "ERR_UNAVAILABLE", message: /its flows stay/ });
     assert.equal(attachments.size, 0);
     assert.match(logger.lines.map(({ message }) => message).join(), /flows of a pod that has gone are not forgotten/);
   });
@@ -159,5 +184,51 @@ describe("policyd/node dataplane", () => {
     absent.add("a");
     await daemon.register(pod("b"));
     assert.deepEqual([attachments.size, published()], [1, ["n/b"]]);
+  });
+
+  it("POL-09: nothing is written before policies are worked out, and ADD waits until they are in force", async () => {
+    const { daemon, commentsIn, policies } = setUp([pod("z")], { isFollowed: true });
+    let isRegistered = false;
+    const registered = daemon.register(pod("a", { portMappings: [] })).then(() => (isRegistered = true));
+    daemon.synced();
+    await turn();
+    assert.deepEqual(commentsIn("podmac"), []);
+    policies.prepared();
+    await turn();
+    assert.deepEqual([[...commentsIn("podmac")].sort(), isRegistered], [["n/a", "n/z"], false]);
+    policies.inForce();
+    await registered;
+  });
+
+  it("POL-09 R6: policies are told of pods that are there, and of none that is refused", async () => {
+    const { daemon, journal, policies } = setUp([pod("z")], { isFollowed: true });
+    policies.prepared();
+    policies.inForce();
+    daemon.synced();
+    await assert.rejects(daemon.register(pod("a")), { code: "ERR_HOST_PORT_TAKEN" });
+    assert.deepEqual(journal, ["attached z"]);
+  });
+
+  it("POL-09 POD-20: a pod's link goes before its policies, and they before its flows are forgotten", async () => {
+    const { daemon, journal, policies } = setUp([], { isFollowed: true });
+    policies.prepared();
+    policies.inForce();
+    daemon.synced();
+    await daemon.register(pod("a"));
+    await daemon.unregister(pod("a"));
+    const order = ["attached a", "forget of a, 1 published", "link", "detached a", "forget a, 0 published"];
+    assert.deepEqual(journal, order);
+  });
+
+  it("POL-28: the policies of a pod whose DEL never came go when another has its address", async () => {
+    const { daemon, journal, policies } = setUp([pod("a")], { isFollowed: true });
+    policies.prepared();
+    policies.inForce();
+    daemon.synced();
+    await daemon.register(pod("b", { addresses: pod("a").addresses, portMappings: [] }));
+    assert.deepEqual(
+      journal.filter((line) => /^(attached|detached)/.test(line)),
+      ["attached a", "detached a", "attached b"],
+    );
   });
 });

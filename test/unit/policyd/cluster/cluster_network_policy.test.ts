@@ -1,11 +1,8 @@
 import assert from "node:assert/strict";
 import { parseCidr } from "../../../../kernel/ip/cidr.ts";
-import { realClock } from "../../../../policyd/clock.ts";
-import { tellUnenforced } from "../../../../policyd/cluster/enforcement.ts";
 import { judge } from "../../../../policyd/cluster/gate.ts";
-import { DirectorySource } from "../../../../policyd/source/directory_source.ts";
-import { MemoryDirectory } from "../../../../policyd/source/memory_directory.ts";
-import { RecordingSink, until } from "../../../support/recording_sink.ts";
+import { PolicyNotices } from "../../../../policyd/policy/policy_notices.ts";
+import { recordingLogger } from "../../../../policyd/log/recording_logger.ts";
 import { accepted, manifest, refusal } from "./objects.ts";
 
 const spec = (parts: object) => ({ tier: "Admin", priority: 5, subject: { namespaces: {} }, ...parts });
@@ -168,28 +165,22 @@ describe("policyd/cluster/gate of ClusterNetworkPolicy", () => {
     assert.match(problems[0] ?? "", /name: .*\(ignored\)/);
   });
 
-  it("CNP-10: the daemon tells that it does not enforce one; whoever only reads does not", () => {
+  it("CNP-10: a daemon without policies says that it enforces none, one with policies that they are in force", () => {
     const verdict = judge(policy({}));
     assert.ok(verdict.type === "accepted");
-    assert.deepEqual(verdict.problems, []);
-    const told = tellUnenforced(verdict);
-    assert.ok(told.type === "accepted");
-    assert.deepEqual(told.problems, [
-      "ClusterNetworkPolicy web: this version of Drawbridge does not enforce it; use NetworkPolicy",
+    const { object } = verdict;
+    const said = (isEnforced: boolean): readonly string[] => {
+      const logger = recordingLogger();
+      const notices = new PolicyNotices({ logger, isEnforced });
+      notices.apply([{ type: "set", kind: object.kind, key: object.key, object }]);
+      notices.synced();
+      notices.rulesInForce();
+      return [...logger.lines.map(({ message }) => message), ...notices.problems()];
+    };
+    assert.deepEqual(said(false), [
+      "NetworkPolicy and ClusterNetworkPolicy are not enforced on this node",
+      "policies: false: no policy is enforced on this node",
     ]);
-    const other = judge(manifest("NetworkPolicy"));
-    assert.equal(tellUnenforced(other), other);
-  });
-
-  it("CNP-10: a directory of objects tells of each", async () => {
-    const sink = new RecordingSink();
-    const directory = new MemoryDirectory(realClock);
-    directory.write("policy.json", JSON.stringify(policy({})), "untold");
-    const source = new DirectorySource(directory, realClock);
-    source.start(sink);
-    await until(() => sink.isSynced, "synced");
-    source.stop();
-    assert.match(sink.problems.join(), /^policy\.json: ClusterNetworkPolicy web: .* does not enforce it/);
-    assert.ok(sink.objects.has("ClusterNetworkPolicy web"));
+    assert.deepEqual(said(true), ["NetworkPolicy and ClusterNetworkPolicy are in force on this node"]);
   });
 });

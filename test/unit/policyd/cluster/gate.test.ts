@@ -67,6 +67,7 @@ describe("policyd/cluster/gate", () => {
       name: "web",
       namespace: "default",
       uid: "",
+      staticUid: undefined,
       labels: {},
       annotations: {},
       controller: { kind: "ReplicaSet", name: "web-5d4f" },

@@ -32,7 +32,8 @@ describe("docs/configuration.md", () => {
     const defaults = Object.entries(entries).flatMap(([field, schema]) => {
       if (field === "markBits") return Object.values(markBits).map((bit) => `0x${bit.toString(16)}`);
       const value: unknown = schema.type === "optional" ? v.getDefault(schema) : undefined;
-      return [typeof value === "string" || typeof value === "boolean" ? String(value) : ""];
+      const isPlain = typeof value === "string" || typeof value === "number" || typeof value === "boolean";
+      return [isPlain ? String(value) : ""];
     });
     assert.deepEqual(
       rows.map((row) => row.default),

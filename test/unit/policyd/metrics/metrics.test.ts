@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { Registry } from "prom-client";
 import type { MetricSources } from "../../../../policyd/metrics/metrics.ts";
 import { addMetrics, SyncDuration } from "../../../../policyd/metrics/metrics.ts";
+import { PolicySums } from "../../../../policyd/metrics/policy_sums.ts";
 
 describe("policyd/metrics", () => {
   let commits = 3;
@@ -17,6 +18,7 @@ describe("policyd/metrics", () => {
       problems: [],
     }),
     objectProblems: () => new Map([["Service", 2]]),
+    staleness: () => new Map([["pods", 1.5]]),
     ruleset: () => ({
       isSynced: false,
       elements: 100,
@@ -31,6 +33,21 @@ describe("policyd/metrics", () => {
     services: () => ({ ignoredEndpoints: 13, withoutLocal: { internal: 1, external: 0 } }),
     drops: () => new Map([["no endpoint on this node", 14]]),
     staleFlows: () => ({ deleted: 15 }),
+    policies: {
+      notices: { isInForce: true, states: () => ({ enforced: 16, restricted: 17, shadow: 18, off: 0 }) },
+      counters: { sums: new PolicySums(), lastCommit: 19 },
+      sets: () => ({ sets: 25, members: 26 }),
+      dropLog: () => ({ explained: 20, repeated: 21, "too many": 22, "not ours": 23, overruns: 24 }),
+      cuts: () => ({
+        cut: 25,
+        restored: 26,
+        settled: 27,
+        reset: 28,
+        rounds: 29,
+        failures: 30,
+        lastError: undefined,
+      }),
+    },
   };
 
   it("SYNC-06: tells how long each batch took, as a histogram of seconds", async () => {
@@ -70,6 +87,22 @@ describe("policyd/metrics", () => {
       'drawbridge_services_without_local_endpoints{traffic_policy="external"} 0',
       'drawbridge_dropped_packets_total{reason="no endpoint on this node"} 14',
       "drawbridge_stale_flows_deleted_total 15",
+      "drawbridge_policies_in_force 1",
+      'drawbridge_network_policies{state="enforced"} 16',
+      'drawbridge_network_policies{state="restricted"} 17',
+      'drawbridge_network_policies{state="shadow"} 18',
+      "drawbridge_policy_profiles 0",
+      "drawbridge_policy_sets 25",
+      "drawbridge_policy_set_members 26",
+      "drawbridge_policy_last_commit_timestamp_seconds 19",
+      'drawbridge_policy_would_drop_packets_total{direction="ingress"} 0',
+      'drawbridge_policy_log_packets_total{result="too many"} 22',
+      "drawbridge_policy_log_overruns_total 24",
+      'drawbridge_policy_live_connections_total{result="cut"} 25',
+      'drawbridge_policy_live_connections_total{result="restored"} 26',
+      'drawbridge_policy_numbered_connections{state="settled"} 27',
+      'drawbridge_policy_numbered_connections{state="reset"} 28',
+      "drawbridge_policy_cut_failures_total 30",
       "# TYPE drawbridge_sync_commits_total counter",
       "# TYPE drawbridge_synced gauge",
     ];

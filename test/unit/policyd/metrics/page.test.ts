@@ -3,13 +3,16 @@ import { FakeClock } from "../../../../policyd/clock.ts";
 import type { EndpointSeries } from "../../../../policyd/metrics/endpoint_connections.ts";
 import type { PageParts } from "../../../../policyd/metrics/page.ts";
 import { metricsPage } from "../../../../policyd/metrics/page.ts";
+import { PolicySums } from "../../../../policyd/metrics/policy_sums.ts";
 
 describe("policyd/metrics/page", () => {
   const labels = { namespace: "default", service: "web", port: "", protocol: "TCP", endpoint: "10.0.0.1:80" };
 
-  async function text(parts: Omit<PageParts, "registry">): Promise<string> {
+  async function text(parts: Omit<PageParts, "registry" | "policyCounters">): Promise<string> {
+    const policyCounters = { refresh: async () => {}, sums: new PolicySums() };
+    const registry = { metrics: async () => "a 1\n" };
     const pieces: string[] = [];
-    for await (const piece of metricsPage({ ...parts, registry: { metrics: async () => "a 1\n" } })) pieces.push(piece);
+    for await (const piece of metricsPage({ ...parts, policyCounters, registry })) pieces.push(piece);
     return pieces.join("");
   }
 
@@ -30,7 +33,12 @@ describe("policyd/metrics/page", () => {
     const counters = countersOf(refresh, () => connections);
     const clock = new FakeClock();
     assert.match(await text({ counters, hasEndpoints: true, clock }), /^a 1\n[^]*endpoint="10\.0\.0\.1:80"\} 7\n$/);
-    assert.equal(await text({ counters, hasEndpoints: false, clock }), "a 1\n");
+    const without = await text({ counters, hasEndpoints: false, clock });
+    assert.match(
+      without,
+      /^a 1\n[^]*drawbridge_policy_dropped_packets_total\{direction="egress",reason="isolated"\} 0\n/,
+    );
+    assert.doesNotMatch(without, /endpoint/);
     assert.equal(clock.pending, 0);
   });
 

@@ -29,6 +29,7 @@ describe("policyd/policy: isolation", () => {
       passed: [],
       isolatedBy: [],
       nearest: undefined,
+      shadow: undefined,
     });
   });
 

@@ -1,0 +1,132 @@
+import { protocolFromNumber } from "../../kernel/ip/protocol.ts";
+import type { Address } from "../../kernel/ip/address.ts";
+import { addressFromValue } from "../../kernel/ip/address.ts";
+import type { KeyField } from "../../kernel/nftables/expression.ts";
+import type { Element, SetDefinition } from "../../kernel/nftables/object.ts";
+import type { Protocol } from "../cluster/model.ts";
+import { groupHasPod } from "../policy/compile/groups.ts";
+import type { FlowView, JudgedFlow } from "../policy/compile/judge.ts";
+import { judgeProfile } from "../policy/compile/judge.ts";
+import type { PolicyOptions } from "../policy/compile/options.ts";
+import { profileObjects } from "../policy/compile/profile_chain.ts";
+import type { Direction, Profile, ProfileRule } from "../policy/compile/profile.ts";
+import type { PolicyView } from "../policy/live/policy_view.ts";
+import type { PolicyRuleLabels } from "./policy_rule.ts";
+import { labelsOf } from "./policy_rule.ts";
+
+/** Sets by which many rules are asked at once, and the rules. */
+export interface MergedRules {
+  /** @param profiles names of profiles: direction and key with "_" in between */
+  of(profiles: Iterable<string>): readonly MergedProfile[];
+}
+
+export interface MergedProfile {
+  readonly direction: Direction;
+  readonly rules: readonly PolicyRuleLabels[];
+  /** Those of no other profile: of one that several have nobody knows whose packets it counted. */
+  readonly sets: readonly MergedSet[];
+}
+
+/** A set whose elements count. */
+export interface MergedSet {
+  readonly definition: SetDefinition;
+  /** The first rule that lets through what an element does; undefined where none does by now. */
+  readonly ruleOf: (element: Element) => PolicyRuleLabels | undefined;
+}
+
+/** Nobody's: what is asked about one end of a flow does not depend on the other. */
+const NOBODY = addressFromValue(4, 0n);
+const PROTOCOLS: ReadonlyMap<KeyField, Protocol> = new Map<KeyField, Protocol>([
+  ["tcp", "TCP"],
+  ["udp", "UDP"],
+  ["sctp", "SCTP"],
+]);
+/** What is always let through is counted by rules of its own. */
+const OPTIONS = { policePodToOwnNode: true, nodeLocalDNS: [] } as const;
+
+/** The profiles of pods of this node. */
+export function mergedRules(
+  view: Pick<PolicyView, "profileUse" | "holderOf" | "namespaceLabels">,
+  options: PolicyOptions,
+): MergedRules {
+  const flowView = flowViewOf(view);
+  const known = new WeakMap<Profile, readonly MergedSet[]>();
+  const setsOf = (profile: Profile): readonly MergedSet[] => {
+    const sets = known.get(profile) ?? countingSets(profile, options, flowView);
+    known.set(profile, sets);
+    return sets;
+  };
+  return {
+    of: (names) => {
+      const profiles = [...names].flatMap((name) => view.profileUse(name.slice(name.indexOf("_") + 1))?.profile ?? []);
+      const uses = Map.groupBy(
+        profiles.flatMap((profile) => setsOf(profile)),
+        ({ definition }) => definition.name,
+      );
+      return profiles.map((profile) => ({
+        direction: profile.direction,
+        rules: rulesOf(profile).map(({ origin }) => labelsOf(origin)),
+        sets: setsOf(profile).filter(({ definition }) => uses.get(definition.name)?.length === 1),
+      }));
+    },
+  };
+}
+
+function countingSets(profile: Profile, options: PolicyOptions, view: FlowView): readonly MergedSet[] {
+  return profileObjects(profile, options).memberSets.flatMap(({ definitions, sources }) => {
+    // Without a group it is about the ports of the pod that is sent to.
+    const isOfReceiver = profile.direction === "egress" || sources.every(({ group }) => group === undefined);
+    return [definitions[4], definitions[6]]
+      .filter(({ hasCounters }) => hasCounters === true)
+      .map((definition) => ({ definition, ruleOf: (element) => ruleOf(profile, flowOf(element, isOfReceiver), view) }));
+  });
+}
+
+function rulesOf({ isolation, shadow }: Profile): readonly ProfileRule[] {
+  return (isolation ?? shadow)?.rules ?? [];
+}
+
+function ruleOf(profile: Profile, flow: JudgedFlow | undefined, view: FlowView): PolicyRuleLabels | undefined {
+  if (flow === undefined) return undefined;
+  const found = rulesOf(profile).find((rule) => {
+    const alone = { ...profile, admin: [], isolation: { policies: [], rules: [rule] }, shadow: undefined };
+    return judgeProfile(alone, flow, view, OPTIONS);
+  });
+  return found && labelsOf(found.origin);
+}
+
+/** What an element lets through: to an address, or else from one, at every port or at one. */
+function flowOf({ key: [first, word, port] }: Element, isOfReceiver: boolean): JudgedFlow | undefined {
+  const address = addressOf(first);
+  if (address === undefined || NOBODY === undefined) return undefined;
+  const name = typeof word === "number" ? protocolFromNumber(word) : word;
+  return {
+    source: isOfReceiver ? NOBODY : address,
+    destination: isOfReceiver ? address : NOBODY,
+    protocol: name === undefined ? undefined : PROTOCOLS.get(name),
+    port: typeof port === "number" ? port : 0,
+  };
+}
+
+function addressOf(value: KeyField | undefined): Address | undefined {
+  if (typeof value === "number") return addressFromValue(4, BigInt(value));
+  return typeof value === "bigint" ? addressFromValue(6, value) : undefined;
+}
+
+function flowViewOf({ holderOf, namespaceLabels }: Pick<PolicyView, "holderOf" | "namespaceLabels">): FlowView {
+  return {
+    isInGroup: (group, address) => {
+      const holder = holderOf(address);
+      if (holder?.type !== "pod" || group.type !== "pods") return false;
+      const { namespace, labels } = holder.pod;
+      return groupHasPod(group, { namespace, labels, namespaceLabels: namespaceLabels(namespace) });
+    },
+    hasPortName: (address, name, protocol, port) => {
+      const holder = holderOf(address);
+      const ports = holder?.type === "pod" ? holder.pod.ports : [];
+      return ports.some((one) => one.name === name && one.protocol === protocol && one.port === port);
+    },
+    isSamePod: () => false,
+    isOwnNode: () => false,
+  };
+}

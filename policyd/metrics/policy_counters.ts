@@ -1,0 +1,157 @@
+import type { Change } from "../../kernel/nftables/change.ts";
+import type { TableReference } from "../../kernel/nftables/object.ts";
+import type { NftablesCounters } from "../../kernel/nftables/counters.ts";
+import { NetlinkError } from "../../kernel/netlink/error.ts";
+import { keyText } from "../../kernel/nftables/element.ts";
+import type { RuleCounters } from "../../kernel/nftables/rule_counters.ts";
+import { tableKey } from "../dataplane/claim.ts";
+import type { Logger } from "../log/logger.ts";
+import type { MergedProfile, MergedRules } from "./merged_rules.ts";
+import type { CommitObserver } from "./observed_nftables.ts";
+import { directionOf } from "./policy_rule.ts";
+import { PolicySums } from "./policy_sums.ts";
+import { inSlices } from "./slices.ts";
+
+export interface PolicyCountersParts {
+  /** The table of policies. */
+  readonly table: TableReference;
+  readonly counters: RuleCounters;
+  readonly elements: Pick<NftablesCounters, "elements">;
+  readonly logger: Logger;
+  /** Milliseconds, of a clock that is never set. */
+  readonly now: () => number;
+  /** Milliseconds since the epoch. */
+  readonly time: () => number;
+}
+
+/** After a reading there is a pause of so many times as long, so that nobody who asks keeps the node busy. */
+const PAUSE_FACTOR = 9;
+/** So many milliseconds are for chains that are deleted; what others counted since the last reading is lost. */
+const LONGEST_BEFORE = 5;
+/** Of so many elements of a profile it is found out in one reading whose packets they counted; of others the next time. */
+const MOST_TOLD_APART = 1000;
+
+/**
+ * The counters of policies' rules: read when somebody asks, and before their chains are deleted. What cannot be read leaves
+ * the sums as they were and never keeps a batch from being written.
+ */
+export class PolicyCounters implements CommitObserver {
+  readonly sums = new PolicySums();
+  /** When the table was last written, in seconds since the epoch; 0 for never. */
+  lastCommit = 0;
+  readonly #parts: PolicyCountersParts;
+  #reading: Promise<void> | undefined;
+  /** Chains that were deleted while all are being read: what is still told of them has been counted. */
+  readonly #deleted = new Set<string>();
+  #isListing = false;
+  #merged: MergedRules | undefined;
+  #nextReading = Number.NEGATIVE_INFINITY;
+
+  constructor(parts: PolicyCountersParts) {
+    this.#parts = parts;
+  }
+
+  /** Has rules that were put together told apart. */
+  setMerged(merged: MergedRules): void {
+    this.#merged = merged;
+  }
+
+  before(changes: readonly Change[]): void {
+    const { table, counters, now } = this.#parts;
+    const end = now() + LONGEST_BEFORE;
+    for (const chain of this.#goneIn(changes)) {
+      if (now() > end) return;
+      this.#attempt(() => {
+        for (const rules of counters.rules(table, chain)) for (const rule of rules) this.sums.observe(rule);
+      });
+    }
+  }
+
+  committed(changes: readonly Change[]): void {
+    if (changes.some((change) => this.#isOurs(change.table))) this.lastCommit = this.#parts.time() / 1000;
+    for (const chain of this.#goneIn(changes)) {
+      this.sums.removed(chain);
+      if (this.#isListing) this.#deleted.add(chain);
+    }
+    const isAnew = changes.some((change) => change.kind === "delete table" && this.#isOurs(change.table));
+    if (isAnew) this.sums.allRemoved();
+  }
+
+  /** Reads all counters, unless they were read just now. It never rejects. */
+  refresh(): Promise<void> {
+    this.#reading ??= this.#read().finally(() => {
+      this.#reading = undefined;
+    });
+    return this.#reading;
+  }
+
+  async #read(): Promise<void> {
+    const { table, counters, now } = this.#parts;
+    const start = now();
+    if (start < this.#nextReading) return;
+    this.#isListing = true;
+    try {
+      await inSlices(counters.rules(table), (rules) => {
+        for (const rule of rules) if (!this.#deleted.has(rule.chain)) this.sums.observe(rule);
+      });
+      for (const profile of this.#merged?.of(this.sums.mergedProfiles()) ?? []) await this.#readElements(profile);
+      if (this.#deleted.size === 0) this.sums.prune();
+    } catch (error) {
+      this.#unread(error);
+    } finally {
+      this.#isListing = false;
+      this.#deleted.clear();
+    }
+    const end = now();
+    this.#nextReading = end + PAUSE_FACTOR * (end - start);
+  }
+
+  async #readElements({ direction, rules, sets }: MergedProfile): Promise<void> {
+    const { table, elements } = this.#parts;
+    const names = sets.map(({ definition }) => definition.name);
+    this.sums.keepMerged(direction, rules, names);
+    let left = MOST_TOLD_APART;
+    for (const { definition, ruleOf } of sets) {
+      try {
+        await inSlices(elements.elements(table, definition), (counted) => {
+          for (const { element, packets } of counted) {
+            const place = { set: definition.name, element: keyText(element.key), packets };
+            if (left > 0 && this.sums.hasGrown(place)) {
+              left--;
+              this.sums.observeElement(place, direction, ruleOf(element));
+            }
+          }
+        });
+      } catch (error) {
+        // A set may have gone since the rules were listed.
+        if (!(error instanceof NetlinkError && error.errnoName === "ENOENT")) throw error;
+      }
+    }
+  }
+
+  /** The profiles' chains whose rules these changes delete. */
+  #goneIn(changes: readonly Change[]): readonly string[] {
+    const gone = changes.flatMap((change) =>
+      change.kind === "flush chain" || change.kind === "delete chain" ? [change] : [],
+    );
+    const names = gone.filter((change) => this.#isOurs(change.table)).map(({ chain }) => chain);
+    return [...new Set(names)].filter((name) => directionOf(name) !== undefined);
+  }
+
+  #isOurs(table: TableReference): boolean {
+    return tableKey(table) === tableKey(this.#parts.table);
+  }
+
+  #attempt(action: () => void): void {
+    try {
+      action();
+    } catch (error) {
+      this.#unread(error);
+    }
+  }
+
+  /** Also of a bug: what is only told must not keep what is in force from being changed. */
+  #unread(error: unknown): void {
+    this.#parts.logger.warn("counters are not read", { error: error instanceof Error ? error.message : String(error) });
+  }
+}

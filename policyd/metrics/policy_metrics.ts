@@ -1,0 +1,106 @@
+import type { CutsStatus } from "../policy/cuts/cuts.ts";
+import type { DropLogCounts } from "../policy/drop_log/drop_log.ts";
+import type { PolicyNotices } from "../policy/policy_notices.ts";
+import type { Description } from "./metrics.ts";
+import type { PolicyCounters } from "./policy_counters.ts";
+
+/** Where the values about policies come from. */
+export interface PolicyMetricSources {
+  readonly notices: Pick<PolicyNotices, "isInForce" | "states">;
+  readonly counters: Pick<PolicyCounters, "sums" | "lastCommit">;
+  /** What the kernel's sets of groups have. Undefined while policies are off. */
+  readonly sets: () => { readonly sets: number; readonly members: number } | undefined;
+  /** Likewise. */
+  readonly dropLog: () => DropLogCounts | undefined;
+  /** Likewise. */
+  readonly cuts: () => CutsStatus | undefined;
+}
+
+/** All metrics about policies but those of their rules and drops (`policy_text.ts`). */
+export function ofPolicies({ notices, counters, sets, dropLog, cuts }: PolicyMetricSources): readonly Description[] {
+  const { sums } = counters;
+  return [
+    {
+      type: "gauge",
+      name: "drawbridge_policies_in_force",
+      help: "Whether NetworkPolicy and ClusterNetworkPolicy are in force on this node: 1 or 0.",
+      value: () => Number(notices.isInForce),
+    },
+    {
+      type: "gauge",
+      name: "drawbridge_network_policies",
+      help: "NetworkPolicies by what becomes of them: restricted allow less than they say, shadow are only tried out.",
+      value: { label: "state", of: () => Object.entries(notices.states()) },
+    },
+    {
+      type: "gauge",
+      name: "drawbridge_policy_profiles",
+      help: "Different sets of policies, by direction, that pods of this node have.",
+      value: () => sums.profiles,
+    },
+    {
+      type: "gauge",
+      name: "drawbridge_policy_sets",
+      help: "Sets of the groups that the rules of those policies ask for, each for two families.",
+      value: () => sets()?.sets ?? 0,
+    },
+    {
+      type: "gauge",
+      name: "drawbridge_policy_set_members",
+      help: "Pods and nodes in those sets, each counted in every set it is in.",
+      value: () => sets()?.members ?? 0,
+    },
+    {
+      type: "gauge",
+      name: "drawbridge_policy_last_commit_timestamp_seconds",
+      help: "When the rules of policies were last changed, in seconds since the epoch; 0 for never.",
+      value: () => counters.lastCommit,
+    },
+    {
+      type: "counter",
+      name: "drawbridge_policy_would_drop_packets_total",
+      help: "Packets that went through and that NetworkPolicies in shadow would have dropped.",
+      value: { label: "direction", of: () => sums.wouldDrop() },
+    },
+    {
+      type: "counter",
+      name: "drawbridge_policy_merged_rule_packets_total",
+      help: "Packets allowed by rules that were put together for pods with many of them, nobody knows by which.",
+      value: { label: "direction", of: () => sums.several() },
+    },
+    {
+      type: "counter",
+      name: "drawbridge_policy_log_packets_total",
+      help: "Packets of the drop log: explained in a line, repeated within a minute, too many at once, or none of ours.",
+      value: { label: "result", of: () => logged(dropLog()) },
+    },
+    {
+      type: "counter",
+      name: "drawbridge_policy_log_overruns_total",
+      help: "Times packets of the drop log were lost before they were read.",
+      value: () => dropLog()?.overruns ?? 0,
+    },
+    {
+      type: "counter",
+      name: "drawbridge_policy_live_connections_total",
+      help: "Live connections that were cut since a change denies them, and restored since another allows them again.",
+      value: { label: "result", of: () => [["cut", cuts()?.cut ?? 0] as const, ["restored", cuts()?.restored ?? 0]] },
+    },
+    {
+      type: "gauge",
+      name: "drawbridge_policy_numbered_connections",
+      help: "Connections that rules know by number: settled from before the policies, reset since they were cut.",
+      value: { label: "state", of: () => [["settled", cuts()?.settled ?? 0] as const, ["reset", cuts()?.reset ?? 0]] },
+    },
+    {
+      type: "counter",
+      name: "drawbridge_policy_cut_failures_total",
+      help: "Times live connections could not be judged by changed policies; it was tried again.",
+      value: () => cuts()?.failures ?? 0,
+    },
+  ];
+}
+
+function logged(counts: DropLogCounts | undefined): Iterable<readonly [string, number]> {
+  return (["explained", "repeated", "too many", "not ours"] as const).map((result) => [result, counts?.[result] ?? 0]);
+}

@@ -1,0 +1,151 @@
+import type { KernelEvents, Subscription } from "../../../kernel/events/events.ts";
+import { formatAddress } from "../../../kernel/ip/address.ts";
+import type { ReceivedMessage } from "../../../kernel/netlink/message.ts";
+import { DrawbridgeError } from "../../../kernel/error.ts";
+import { parseLoggedPacket } from "../../../kernel/nflog/packet.ts";
+import type { Cancel, Clock } from "../../clock.ts";
+import type { Logger } from "../../log/logger.ts";
+import type { PolicyOptions } from "../evaluate/objects.ts";
+import type { AffectedAddresses, PolicyFollower } from "../live/policy_follower.ts";
+import type { ClusterView } from "./cluster_view.ts";
+import { dropFields } from "./drop_line.ts";
+import type { LoggedFlow } from "./logged_flow.ts";
+import { loggedFlow } from "./logged_flow.ts";
+import type { Paced } from "./pace.ts";
+import { DROP_LOG_LIMITS, Pace } from "./pace.ts";
+
+export interface DropLogParts {
+  /** The nflog group of the rules' log statements. */
+  readonly group: number;
+  readonly view: ClusterView;
+  readonly options: PolicyOptions;
+  readonly logger: Logger;
+  readonly clock: Clock;
+}
+
+/** Logged packets by what became of them: `explained` has a line. */
+export type DropLogCounts = Readonly<Record<"explained" | "repeated" | "too many" | "not ours", number>> & {
+  /** Times the kernel had no room for more. */
+  readonly overruns: number;
+};
+
+/** Room for IPv6, some extension headers and ports. The rules may copy less. */
+const COPY_BYTES = 256;
+/** Packets wait in the kernel for others, so that a flood wakes us a few times a second. */
+const QUEUE_THRESHOLD = 32;
+const QUEUE_MILLISECONDS = 200;
+/** What nobody reads in time may be lost: it is counted by the rules all the same. */
+const RECEIVE_BUFFER_BYTES = 256 * 1024;
+const RETRY_MILLISECONDS = 30_000;
+
+const MESSAGES = {
+  drop: "policy dropped a packet",
+  "would drop": "policy in shadow would drop a packet",
+} as const;
+
+/** Tells of the packets that policies have dropped, or those in shadow would: who, with whom, and why. */
+export class DropLog implements PolicyFollower {
+  readonly #parts: DropLogParts;
+  readonly #pace = new Pace(DROP_LOG_LIMITS);
+  readonly #counts = { explained: 0, repeated: 0, "too many": 0, "not ours": 0, overruns: 0 };
+  #subscription: Subscription | undefined;
+  #retry: Cancel | undefined;
+  /** Why packets are not told; undefined while they are, or nobody wanted them yet. */
+  #refusal: string | undefined;
+  #isStopped = false;
+
+  constructor(parts: DropLogParts) {
+    this.#parts = parts;
+  }
+
+  /** Settles when packets are told from here on, or it is known that they are not: then it is tried again by itself. */
+  async start(events: KernelEvents): Promise<void> {
+    const { group, logger } = this.#parts;
+    try {
+      const subscription = await events.subscribe(
+        {
+          kind: "nflog",
+          group,
+          copyBytes: COPY_BYTES,
+          queueThreshold: QUEUE_THRESHOLD,
+          queueMilliseconds: QUEUE_MILLISECONDS,
+          receiveBufferBytes: RECEIVE_BUFFER_BYTES,
+        },
+        {
+          onMessages: (messages) => this.#take(messages),
+          onOverrun: () => void this.#counts.overruns++,
+          onFailure: (error) => this.#refused(events, error),
+        },
+      );
+      if (this.#isStopped) return subscription.close();
+      this.#subscription = subscription;
+      if (this.#refusal !== undefined) logger.info("the drop log is read after all", { group });
+      this.#refusal = undefined;
+    } catch (error) {
+      if (!(error instanceof DrawbridgeError)) throw error;
+      this.#refused(events, error);
+    }
+  }
+
+  stop(): void {
+    this.#isStopped = true;
+    this.#retry?.();
+    this.#subscription?.close();
+  }
+
+  problems(): readonly string[] {
+    return this.#refusal === undefined ? [] : [`drop log: group ${this.#parts.group} is not read: ${this.#refusal}`];
+  }
+
+  verdictsChanged(addresses: AffectedAddresses): void {
+    this.#pace.forget((address) => addresses === "all" || addresses.has(address));
+  }
+
+  counts(): DropLogCounts {
+    return this.#counts;
+  }
+
+  /** Another program may have the group. What is dropped is dropped and counted all the same. */
+  #refused(events: KernelEvents, error: Error): void {
+    const { group, logger, clock } = this.#parts;
+    if (this.#isStopped) return;
+    if (this.#refusal === undefined) {
+      logger.warn("the drop log is not read; it is tried again", { group, error: error.message });
+    }
+    this.#refusal = error.message;
+    this.#retry = clock.after(RETRY_MILLISECONDS, () => void this.start(events));
+  }
+
+  #take(messages: readonly ReceivedMessage[]): void {
+    for (const message of messages) {
+      const flow = flowOf(message);
+      if (flow === undefined) this.#counts["not ours"]++;
+      else this.#tell(flow);
+    }
+  }
+
+  #tell(flow: LoggedFlow): void {
+    const { view, options, logger, clock } = this.#parts;
+    const paced: Paced = this.#pace.take(flowKey(flow), [flow.source, flow.destination], clock.now());
+    if (paced !== "new") return void this.#counts[paced]++;
+    this.#counts.explained++;
+    logger.warn(MESSAGES[flow.origin.outcome], dropFields(view, flow, options));
+  }
+}
+
+/** Undefined also for what cannot be read: it is as if it had been lost. */
+function flowOf(message: ReceivedMessage): LoggedFlow | undefined {
+  try {
+    const packet = parseLoggedPacket(message);
+    return packet === undefined ? undefined : loggedFlow(packet);
+  } catch (error) {
+    if (error instanceof DrawbridgeError) return undefined;
+    throw error;
+  }
+}
+
+/** The source's port is of no matter to policies, and each try has another one. */
+function flowKey({ origin, source, destination, protocol, traffic }: LoggedFlow): string {
+  const ends = `${formatAddress(source)} ${formatAddress(destination)}`;
+  return `${origin.direction} ${origin.outcome} ${ends} ${protocol} ${traffic.port ?? ""}`;
+}

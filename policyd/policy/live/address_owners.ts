@@ -1,0 +1,88 @@
+import type { Address } from "../../../kernel/ip/address.ts";
+
+/** With what right somebody says that addresses are an owner's; of several the highest counts. */
+export const AddressRight = {
+  /** The status of a pod: that which runs and is not about to end comes first (POL-57). */
+  pod: (isRunning: boolean, isTerminating: boolean): number => (isRunning ? 1 : 0) + (isTerminating ? 0 : 2),
+  /** A pod attached to this node, whatever the status of others says. */
+  attachment: 4,
+  /** A pod of its node's network (POL-54). */
+  hostNetworkPod: 5,
+  node: 6,
+} as const;
+
+export interface AddressClaim {
+  /** Who has the addresses by it: a key of the caller's. */
+  readonly owner: string;
+  readonly right: number;
+  readonly addresses: readonly Address[];
+}
+
+/**
+ * Whose each address is: of all that are claimed for somebody, that of the highest right, then of the first owner by
+ * name. A change costs what is claimed by the one who changed.
+ */
+export class AddressOwners {
+  readonly #claims = new Map<string, AddressClaim>();
+  readonly #byAddress = new Map<Address, AddressClaim[]>();
+  readonly #owned = new Map<string, Set<Address>>();
+
+  /**
+   * Replaces what one source says; undefined withdraws it.
+   *
+   * @returns the owners who have other addresses now
+   */
+  replace(source: string, claim: AddressClaim | undefined): ReadonlySet<string> {
+    const before = this.#claims.get(source);
+    if (claim === undefined) this.#claims.delete(source);
+    else this.#claims.set(source, claim);
+    const changed = new Set<string>();
+    for (const address of new Set([...(before?.addresses ?? []), ...(claim?.addresses ?? [])])) {
+      const isClaimed = claim?.addresses.includes(address) === true;
+      this.#exchange(address, before, isClaimed ? claim : undefined, changed);
+    }
+    return changed;
+  }
+
+  /** Undefined for an address that nobody claims. */
+  ownerOf(address: Address): string | undefined {
+    return this.#byAddress.get(address)?.[0]?.owner;
+  }
+
+  addressesOf(owner: string): ReadonlySet<Address> {
+    return this.#owned.get(owner) ?? NONE;
+  }
+
+  #exchange(
+    address: Address,
+    gone: AddressClaim | undefined,
+    come: AddressClaim | undefined,
+    changed: Set<string>,
+  ): void {
+    const before = this.ownerOf(address);
+    const claims = (this.#byAddress.get(address) ?? []).filter((one) => one !== gone);
+    if (come !== undefined) claims.push(come);
+    if (claims.length > 1) claims.sort(byRight);
+    if (claims.length === 0) this.#byAddress.delete(address);
+    else this.#byAddress.set(address, claims);
+    const after = claims[0]?.owner;
+    if (before === after) return;
+    if (before !== undefined) {
+      const owned = this.#owned.get(before);
+      owned?.delete(address);
+      if (owned?.size === 0) this.#owned.delete(before);
+      changed.add(before);
+    }
+    if (after !== undefined) {
+      const owned = this.#owned.get(after) ?? new Set<Address>();
+      this.#owned.set(after, owned.add(address));
+      changed.add(after);
+    }
+  }
+}
+
+const NONE: ReadonlySet<Address> = new Set();
+
+function byRight(a: AddressClaim, b: AddressClaim): number {
+  return b.right - a.right || (a.owner < b.owner ? -1 : a.owner > b.owner ? 1 : 0);
+}

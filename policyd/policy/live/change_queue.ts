@@ -1,0 +1,33 @@
+import type { ObjectChange } from "../../source/object_source.ts";
+
+/** Changes of objects in the order in which they were told. */
+export class ChangeQueue {
+  #batches: (readonly ObjectChange[])[] = [];
+  #batch = 0;
+  #place = 0;
+  #size = 0;
+
+  get size(): number {
+    return this.#size;
+  }
+
+  add(changes: readonly ObjectChange[]): void {
+    if (changes.length > 0) this.#batches.push(changes);
+    this.#size += changes.length;
+  }
+
+  /** Takes the first out of the queue; undefined when there is none. */
+  take(): ObjectChange | undefined {
+    const batch = this.#batches[this.#batch];
+    if (batch === undefined) return undefined;
+    this.#size--;
+    const change = batch[this.#place++];
+    if (this.#place < batch.length) return change;
+    this.#place = 0;
+    if (++this.#batch === this.#batches.length) {
+      this.#batches = [];
+      this.#batch = 0;
+    }
+    return change;
+  }
+}

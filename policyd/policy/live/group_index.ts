@@ -1,0 +1,267 @@
+import type { Labels, LabelSelector } from "../../cluster/model.ts";
+import { frozenLabels } from "../../cluster/name.ts";
+import { isSelected } from "../compile/selector.ts";
+import type { NodeGroup, PodGroup } from "../compile/profile.ts";
+
+/** Members that no selector tells apart: pods of one namespace with the same labels, or a node. */
+export interface Identity {
+  /** Undefined for a node. */
+  readonly namespace: string | undefined;
+  readonly labels: Labels;
+  /** Keys of the active groups that it is in. */
+  readonly groups: ReadonlySet<string>;
+  /** Keys of those it stands for, as the caller enters them. */
+  readonly members: ReadonlySet<string>;
+}
+
+interface OwnIdentity extends Identity {
+  readonly groups: Set<string>;
+  readonly members: Set<string>;
+  readonly entry: NamespaceEntry | undefined;
+  readonly signature: string;
+}
+
+interface NamespaceEntry {
+  readonly name: string;
+  labels: Labels;
+  isObject: boolean;
+  readonly identities: Map<string, OwnIdentity>;
+  readonly scopes: Set<Scope>;
+}
+
+/** In which namespaces groups select: one by its name, or those a selector selects. */
+interface Scope {
+  readonly key: string;
+  readonly namespace: string | undefined;
+  readonly selector: LabelSelector | undefined;
+  readonly namespaces: Set<NamespaceEntry>;
+  readonly groups: Map<string, ActivePodGroup>;
+}
+
+interface ActivePodGroup {
+  readonly group: PodGroup;
+  readonly scope: Scope;
+  readonly identities: Set<OwnIdentity>;
+}
+
+interface ActiveNodeGroup {
+  readonly group: NodeGroup;
+  readonly identities: Set<OwnIdentity>;
+}
+
+/** The labels of a namespace that is not among the objects: that of its name, which each has (POL-24). */
+export function nameLabel(namespace: string): Labels {
+  return frozenLabels([["kubernetes.io/metadata.name", namespace]]);
+}
+
+/**
+ * Which pods and nodes the groups have that anybody asks for. A change of a member costs the groups that select in its
+ * namespace, one of a namespace those whose scope it enters or leaves, a new group the identities of its namespaces.
+ */
+export class GroupIndex {
+  readonly #namespaces = new Map<string, NamespaceEntry>();
+  readonly #scopes = new Map<string, Scope>();
+  readonly #podGroups = new Map<string, ActivePodGroup>();
+  readonly #nodeGroups = new Map<string, ActiveNodeGroup>();
+  /** By the keys of pods and nodes. */
+  readonly #members = new Map<string, OwnIdentity>();
+  readonly #nodes = new Set<OwnIdentity>();
+
+  /** The labels that selectors of namespaces see. */
+  namespaceLabels(name: string): Labels {
+    return this.#namespaces.get(name)?.labels ?? nameLabel(name);
+  }
+
+  /** The labels of a Namespace, undefined for one that is not there. @returns the identities that are in other groups now */
+  setNamespace(name: string, labels: Labels | undefined): ReadonlySet<Identity> {
+    const entry = this.#namespace(name);
+    entry.isObject = labels !== undefined;
+    entry.labels = labels ?? nameLabel(name);
+    const changed = new Set<Identity>();
+    for (const scope of this.#scopes.values()) {
+      if (scope.selector === undefined) continue;
+      const isIn = isSelected(scope.selector, entry.labels);
+      if (isIn === entry.scopes.has(scope)) continue;
+      if (isIn) join(scope, entry);
+      else part(scope, entry);
+      for (const active of scope.groups.values()) {
+        for (const identity of entry.identities.values()) {
+          if (isIn ? enter(active, identity) : leave(active, identity)) changed.add(identity);
+        }
+      }
+    }
+    this.#forgetEmpty(entry);
+    return changed;
+  }
+
+  /** Enters a pod. @returns whom it is like */
+  addPod(member: string, namespace: string, labels: Labels): Identity {
+    const entry = this.#namespace(namespace);
+    const signature = signatureOf(labels);
+    let identity = entry.identities.get(signature);
+    if (identity === undefined) {
+      identity = { namespace, entry, labels, signature, groups: new Set(), members: new Set() };
+      entry.identities.set(signature, identity);
+      for (const scope of entry.scopes) for (const active of scope.groups.values()) enter(active, identity);
+    }
+    identity.members.add(member);
+    this.#members.set(member, identity);
+    return identity;
+  }
+
+  /** Enters a node; one of its name must not be there. */
+  addNode(member: string, labels: Labels): Identity {
+    const identity: OwnIdentity = {
+      namespace: undefined,
+      entry: undefined,
+      labels,
+      signature: "",
+      groups: new Set([...this.#nodeGroups.values()].filter(hasLabels(labels)).map(({ group }) => group.key)),
+      members: new Set([member]),
+    };
+    for (const key of identity.groups) this.#nodeGroups.get(key)?.identities.add(identity);
+    this.#members.set(member, identity);
+    this.#nodes.add(identity);
+    return identity;
+  }
+
+  /** Takes out a pod or a node; nothing for one that is not there. */
+  remove(member: string): void {
+    const identity = this.#members.get(member);
+    this.#members.delete(member);
+    identity?.members.delete(member);
+    if (identity === undefined || identity.members.size > 0) return;
+    for (const key of identity.groups) {
+      this.#podGroups.get(key)?.identities.delete(identity);
+      this.#nodeGroups.get(key)?.identities.delete(identity);
+    }
+    this.#nodes.delete(identity);
+    identity.entry?.identities.delete(identity.signature);
+    if (identity.entry !== undefined) this.#forgetEmpty(identity.entry);
+  }
+
+  /** Undefined for who is not there. */
+  identityOf(member: string): Identity | undefined {
+    return this.#members.get(member);
+  }
+
+  /** Begins to follow a group. @returns who is in it */
+  activate(group: PodGroup | NodeGroup): ReadonlySet<Identity> {
+    return group.type === "pods" ? this.#activatePods(group) : this.#activateNodes(group);
+  }
+
+  /** Ends to follow a group. */
+  deactivate({ key }: PodGroup | NodeGroup): void {
+    const pods = this.#podGroups.get(key);
+    for (const identity of (pods ?? this.#nodeGroups.get(key))?.identities ?? []) identity.groups.delete(key);
+    this.#podGroups.delete(key);
+    this.#nodeGroups.delete(key);
+    if (pods === undefined) return;
+    const { scope } = pods;
+    scope.groups.delete(key);
+    if (scope.groups.size > 0) return;
+    this.#scopes.delete(scope.key);
+    for (const entry of scope.namespaces) entry.scopes.delete(scope);
+  }
+
+  /** Who is in an active group. */
+  identitiesOf(key: string): ReadonlySet<Identity> {
+    return this.#podGroups.get(key)?.identities ?? this.#nodeGroups.get(key)?.identities ?? new Set();
+  }
+
+  /** All pods there are. */
+  *podIdentities(): Iterable<Identity> {
+    for (const { identities } of this.#namespaces.values()) yield* identities.values();
+  }
+
+  isActive(key: string): boolean {
+    return this.#podGroups.has(key) || this.#nodeGroups.has(key);
+  }
+
+  #activatePods(group: PodGroup): ReadonlySet<Identity> {
+    const scope = this.#scopeOf(group);
+    const active: ActivePodGroup = { group, scope, identities: new Set() };
+    scope.groups.set(group.key, active);
+    this.#podGroups.set(group.key, active);
+    for (const { identities } of scope.namespaces) for (const one of identities.values()) enter(active, one);
+    return active.identities;
+  }
+
+  #activateNodes(group: NodeGroup): ReadonlySet<Identity> {
+    const members = [...this.#nodes].filter(({ labels }) => isSelected(group.selector, labels));
+    const active: ActiveNodeGroup = { group, identities: new Set(members) };
+    this.#nodeGroups.set(group.key, active);
+    for (const identity of active.identities) identity.groups.add(group.key);
+    return active.identities;
+  }
+
+  #scopeOf({ namespace, namespaceSelector: selector }: PodGroup): Scope {
+    const key = selector === undefined ? `name ${namespace}` : `selector ${JSON.stringify(selector)}`;
+    const known = this.#scopes.get(key);
+    if (known !== undefined) return known;
+    const scope: Scope = { key, namespace, selector, namespaces: new Set(), groups: new Map() };
+    this.#scopes.set(key, scope);
+    for (const entry of this.#namespaces.values()) if (covers(scope, entry)) join(scope, entry);
+    return scope;
+  }
+
+  #namespace(name: string): NamespaceEntry {
+    const known = this.#namespaces.get(name);
+    if (known !== undefined) return known;
+    const entry: NamespaceEntry = {
+      name,
+      labels: nameLabel(name),
+      isObject: false,
+      identities: new Map(),
+      scopes: new Set(),
+    };
+    this.#namespaces.set(name, entry);
+    for (const scope of this.#scopes.values()) if (covers(scope, entry)) join(scope, entry);
+    return entry;
+  }
+
+  #forgetEmpty(entry: NamespaceEntry): void {
+    if (entry.isObject || entry.identities.size > 0) return;
+    for (const scope of entry.scopes) scope.namespaces.delete(entry);
+    this.#namespaces.delete(entry.name);
+  }
+}
+
+function hasLabels(labels: Labels): (active: ActiveNodeGroup) => boolean {
+  return ({ group }) => isSelected(group.selector, labels);
+}
+
+/** Labels come in the order of their keys, and neither a key nor a value has a line end in it. */
+function signatureOf(labels: Labels): string {
+  let text = "";
+  for (const key in labels) text += `${key}=${labels[key]}\n`;
+  return text;
+}
+
+function covers({ selector, namespace }: Scope, { name, labels }: NamespaceEntry): boolean {
+  return selector === undefined ? namespace === name : isSelected(selector, labels);
+}
+
+function join(scope: Scope, entry: NamespaceEntry): void {
+  scope.namespaces.add(entry);
+  entry.scopes.add(scope);
+}
+
+function part(scope: Scope, entry: NamespaceEntry): void {
+  scope.namespaces.delete(entry);
+  entry.scopes.delete(scope);
+}
+
+/** @returns whether it is in the group now */
+function enter({ group, identities }: ActivePodGroup, identity: OwnIdentity): boolean {
+  if (group.podSelector !== undefined && !isSelected(group.podSelector, identity.labels)) return false;
+  identities.add(identity);
+  identity.groups.add(group.key);
+  return true;
+}
+
+/** @returns whether it was in the group before */
+function leave({ group, identities }: ActivePodGroup, identity: OwnIdentity): boolean {
+  identity.groups.delete(group.key);
+  return identities.delete(identity);
+}

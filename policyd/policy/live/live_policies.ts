@@ -1,0 +1,281 @@
+import type { AttachmentRecord } from "../../../ipam/attachment.ts";
+import type { AttachmentName } from "../../../ipam/policyd_messages.ts";
+import { attachmentKey } from "../../attachments/registry.ts";
+import type { Clock } from "../../clock.ts";
+import type { ClusterNetworkPolicy, ClusterObject, Kind, NetworkPolicy } from "../../cluster/model.ts";
+import type { ObjectChange } from "../../source/object_source.ts";
+import { compileProfile } from "../compile/compile_profile.ts";
+import type { SelectablePod } from "../compile/groups.ts";
+import { subjectSelects } from "../compile/groups.ts";
+import type { PolicyOptions } from "../compile/options.ts";
+import type { Direction, Profile } from "../compile/profile.ts";
+import { ActiveProfiles } from "./active_profiles.ts";
+import { ChangeQueue } from "./change_queue.ts";
+import type { LocalPod } from "./local_pods.ts";
+import { isPodOf, LocalPods } from "./local_pods.ts";
+import { LocalVerdicts } from "./local_verdicts.ts";
+import { MemberIndex } from "./member_index.ts";
+import { MemberSets } from "./member_sets.ts";
+import type { Selection } from "./policy_lists.ts";
+import { PolicyLists } from "./policy_lists.ts";
+import type { PolicyRules } from "./policy_rules.ts";
+import { RetainedPolicies } from "./retained_policies.ts";
+import { WorkQueue } from "./work_queue.ts";
+
+/** What live policies are made of. */
+export interface LiveParts {
+  readonly rules: PolicyRules;
+  readonly options: PolicyOptions;
+  readonly clock: Pick<Clock, "now">;
+}
+
+/**
+ * The policies of the pods of this node, as objects and attachments have them by now.
+ *
+ * What is told is put into queues; {@link step} does one piece of it at a time, each small, after which the rules may be
+ * committed: what a chain asks for is there before the chain, and the chain before what jumps to it. A pod that waits to
+ * come into force goes before all others, with what its policies need.
+ */
+export class LivePolicies {
+  readonly members = new MemberIndex();
+  readonly locals = new LocalPods();
+  readonly profiles: ActiveProfiles;
+  readonly #sets: MemberSets;
+  readonly #verdicts: LocalVerdicts;
+  readonly #lists = new PolicyLists();
+  readonly #retained: RetainedPolicies;
+  readonly #changes = new ChangeQueue();
+  /** Pods and nodes whose elements may be others. */
+  readonly #toSettle = new WorkQueue<string>();
+  /** Local pods whose policies may be others. */
+  readonly #toDecide = new WorkQueue<LocalPod>();
+  /** Local pods whose profiles are on the way. */
+  readonly #toSwitch = new WorkQueue<LocalPod>();
+  #isStarted = false;
+
+  constructor({ rules, options, clock }: LiveParts) {
+    this.#sets = new MemberSets(rules, this.members.groups);
+    this.profiles = new ActiveProfiles(rules, this.#sets, options);
+    this.#verdicts = new LocalVerdicts(rules, this.profiles, (members) => this.#settleAll(members));
+    this.#retained = new RetainedPolicies(clock);
+  }
+
+  /** Objects changed. */
+  change(changes: readonly ObjectChange[]): void {
+    this.#changes.add(changes);
+  }
+
+  /** All objects have been told once: from now on pods are judged. */
+  start(): void {
+    this.#isStarted = true;
+  }
+
+  /** A pod is attached, or was before; one of its names is replaced. */
+  attach(attachment: AttachmentRecord): void {
+    this.detach(attachment);
+    const life = attachment.pod === undefined ? undefined : this.#retained.enter(attachment.pod.namespace);
+    const local = this.locals.add(attachment, life);
+    this.#takePod(local);
+    this.#decideLater(local);
+  }
+
+  /** A pod is gone; nothing for one that is not there. */
+  detach(name: AttachmentName): void {
+    const local = this.locals.get(attachmentKey(name));
+    if (local === undefined) return;
+    this.locals.remove(local);
+    this.#toDecide.delete(local);
+    this.#toSwitch.delete(local);
+    this.#settleAll(this.members.setAttachment(local.key, undefined, undefined));
+    this.#verdicts.close(local);
+    if (local.life !== undefined) this.#retained.leave(local.life);
+  }
+
+  /**
+   * Does one piece of what there is to do, the most urgent first.
+   *
+   * @returns whether anything was done
+   */
+  step(): boolean {
+    const change = this.#changes.take();
+    if (change !== undefined) {
+      this.#apply(change);
+      return true;
+    }
+    if (!this.#isStarted) return false;
+    return (
+      isDone(this.#toDecide.takeUrgent(), (local) => this.#decide(local, true)) ||
+      isDone(this.#toSettle.takeUrgent(), (key) => this.#sets.settle(key, this.members.member(key))) ||
+      isDone(this.#toSwitch.takeUrgent(), (local) => this.#verdicts.switch(local)) ||
+      isDone(this.#toDecide.take(), (local) => this.#decide(local, false)) ||
+      isDone(this.#toSettle.take(), (key) => this.#sets.settle(key, this.members.member(key))) ||
+      isDone(this.#toSwitch.take(), (local) => this.#verdicts.switch(local))
+    );
+  }
+
+  /** Whether what policies make of an attachment is wanted of the kernel. @param key the attachment's */
+  isClaimed(key: string): boolean {
+    return this.locals.get(key)?.claimed !== undefined;
+  }
+
+  /** What an attachment that may send and receive nothing waits for, in words. @param key the attachment's */
+  awaits(key: string): string | undefined {
+    const local = this.locals.get(key);
+    if (local === undefined || local.claimed !== undefined) return undefined;
+    if (!this.#isStarted) return "policyd has not read all objects yet";
+    const isWorkedOn = local.wanted !== undefined || this.#changes.size + this.#toDecide.size > 0;
+    return isWorkedOn
+      ? "policyd is working out policies"
+      : `policyd does not know its Pod ${local.podKey} yet, which policies may select`;
+  }
+
+  /** What the sets of groups hold, for the metrics. */
+  setTotals(): ReturnType<MemberSets["totals"]> {
+    return this.#sets.totals();
+  }
+
+  /** All policies that may select a pod. */
+  policiesFor(namespace: string, podKey: string): Selection {
+    const [local] = this.locals.ofPod(podKey);
+    return this.#lists.of(local?.life ?? { namespace, retained: new Map() });
+  }
+
+  /** What is wrong now, for the status. */
+  problems(): readonly string[] {
+    const problems: string[] = [];
+    for (const { key, podKey, attachment } of this.locals.values()) {
+      const reason = this.awaits(key);
+      if (reason !== undefined) {
+        problems.push(`pod ${podKey ?? attachment.containerId} sends and receives nothing: ${reason}`);
+      }
+    }
+    return problems;
+  }
+
+  #apply(change: ObjectChange): void {
+    const { key } = change;
+    switch (change.kind) {
+      case "Pod":
+        this.#settleAll(this.members.setPod(key, objectOf(change, "Pod")));
+        for (const local of this.locals.ofPod(key)) {
+          this.#takePod(local);
+          this.#decideLater(local);
+        }
+        break;
+      case "Node":
+        this.#settleAll(this.members.setNode(key, objectOf(change, "Node")));
+        break;
+      case "Namespace":
+        this.#setNamespace(change);
+        break;
+      case "NetworkPolicy":
+        this.#setNetworkPolicy(change);
+        break;
+      case "ClusterNetworkPolicy": {
+        const policy = objectOf(change, "ClusterNetworkPolicy");
+        this.#decideSelected(this.locals.values(), this.#lists.setClusterPolicy(key, policy), policy);
+        break;
+      }
+      case "Service":
+      case "EndpointSlice":
+        break;
+    }
+  }
+
+  #setNamespace(change: ObjectChange): void {
+    const { key } = change;
+    const namespace = objectOf(change, "Namespace");
+    const { identities, members } = this.members.setNamespace(key, namespace);
+    for (const identity of identities) this.#sets.groupsChanged(identity);
+    this.#settleAll(members);
+    const areRetained = this.#retained.namespaceChanged(key, namespace);
+    if (!areRetained && !this.#lists.hasClusterPolicies) return;
+    for (const local of this.locals.ofNamespace(key)) this.#decideLater(local);
+  }
+
+  #setNetworkPolicy(change: ObjectChange): void {
+    const policy = objectOf(change, "NetworkPolicy");
+    const before = this.#lists.setNetworkPolicy(change.key, policy);
+    if (policy !== undefined) this.#retained.policySet(policy);
+    else if (before !== undefined) this.#retained.policyDeleted(before);
+    const namespace = (policy ?? before)?.namespace;
+    if (namespace !== undefined) this.#decideSelected(this.locals.ofNamespace(namespace), before, policy);
+  }
+
+  /** Asks those anew whom one of two versions of a policy selects, and those of whom that cannot be told. */
+  #decideSelected(
+    locals: Iterable<LocalPod>,
+    ...versions: readonly (NetworkPolicy | ClusterNetworkPolicy | undefined)[]
+  ): void {
+    for (const local of locals) {
+      const subject = this.#subjectOf(local);
+      const isSelected = versions.some(
+        (policy) => policy && (subject === undefined || subjectSelects(policy, subject)),
+      );
+      if (isSelected) this.#decideLater(local);
+    }
+  }
+
+  /** Somebody waits for a pod that has nothing in force yet. */
+  #decideLater(local: LocalPod): void {
+    this.#toDecide.add(local, local.claimed === undefined);
+  }
+
+  #settleAll(keys: Iterable<string>, isUrgent = false): void {
+    for (const key of keys) this.#toSettle.add(key, isUrgent);
+  }
+
+  /** Takes over the Pod of an attachment, if it is there. */
+  #takePod(local: LocalPod): void {
+    const pod = local.podKey === undefined ? undefined : this.members.pod(local.podKey);
+    const own = pod !== undefined && isPodOf(local.attachment, pod) ? pod : undefined;
+    local.pod = own ?? local.pod;
+    this.#settleAll(this.members.setAttachment(local.key, local.addresses, own?.key));
+  }
+
+  #subjectOf({ pod }: LocalPod): SelectablePod | undefined {
+    if (pod === undefined) return undefined;
+    const { namespace, labels } = pod;
+    return { namespace, labels, namespaceLabels: this.members.groups.namespaceLabels(namespace) };
+  }
+
+  /** Undefined while it cannot be told. */
+  #profilesOf(local: LocalPod): Readonly<Record<Direction, Profile | undefined>> | undefined {
+    const { life } = local;
+    const subject = this.#subjectOf(local);
+    if (life === undefined || (subject === undefined && !this.#lists.couldSelect(life))) {
+      return { egress: undefined, ingress: undefined };
+    }
+    if (subject === undefined) return undefined;
+    const { networkPolicies, clusterPolicies } = this.#lists.selectionOf(subject, life);
+    return {
+      egress: compileProfile("egress", networkPolicies, clusterPolicies),
+      ingress: compileProfile("ingress", networkPolicies, clusterPolicies),
+    };
+  }
+
+  #decide(local: LocalPod, isUrgent: boolean): void {
+    const profiles = this.#profilesOf(local);
+    if (profiles === undefined) return this.#verdicts.close(local);
+    this.#verdicts.want(local, profiles, (members) => this.#settleAll(members, isUrgent));
+    this.#toSwitch.add(local, isUrgent);
+  }
+}
+
+function isDone<T>(item: T | undefined, work: (item: T) => void): boolean {
+  if (item === undefined) return false;
+  work(item);
+  return true;
+}
+
+/** The object that was set; undefined for one that is gone. */
+function objectOf<K extends Kind>(
+  change: ObjectChange,
+  kind: K,
+): Extract<ClusterObject, { readonly kind: K }> | undefined {
+  return change.type === "set" && isOf(change.object, kind) ? change.object : undefined;
+}
+
+function isOf<K extends Kind>(object: ClusterObject, kind: K): object is Extract<ClusterObject, { readonly kind: K }> {
+  return object.kind === kind;
+}

@@ -1,0 +1,68 @@
+import type { Direction, Profile } from "../compile/profile.ts";
+import { knownElements, selfElements, verdictElement } from "../compile/table_elements.ts";
+import type { ActiveProfile, ActiveProfiles, ToSettle } from "./active_profiles.ts";
+import type { LocalPod, PodProfiles } from "./local_pods.ts";
+import type { PolicyRules } from "./policy_rules.ts";
+
+const DIRECTIONS: readonly Direction[] = ["egress", "ingress"];
+
+/** Which profiles judge the pods of this node: those on the way, and those their elements jump to. */
+export class LocalVerdicts {
+  readonly #rules: PolicyRules;
+  readonly #profiles: ActiveProfiles;
+  /** Gets the members of sets that nobody wants any more. */
+  readonly #released: ToSettle;
+
+  constructor(rules: PolicyRules, profiles: ActiveProfiles, released: ToSettle) {
+    this.#rules = rules;
+    this.#profiles = profiles;
+    this.#released = released;
+  }
+
+  /** Wants profiles for a pod; until {@link switch} what it has stays. @param toSettle gets what their sets lack */
+  want(local: LocalPod, profiles: Readonly<Record<Direction, Profile | undefined>>, toSettle: ToSettle): void {
+    const hold = (direction: Direction): ActiveProfile | undefined => {
+      const profile = profiles[direction];
+      return profile && this.#profiles.hold(profile, toSettle);
+    };
+    const before = local.wanted;
+    local.wanted = { egress: hold("egress"), ingress: hold("ingress") };
+    this.#release(before);
+  }
+
+  /** Has a pod judged by the profiles that are wanted for it, whose sets are filled by now. */
+  switch(local: LocalPod): void {
+    const { wanted } = local;
+    if (wanted === undefined) return;
+    for (const profile of heldBy(wanted)) this.#profiles.complete(profile);
+    this.#claim(local, wanted);
+  }
+
+  /** Has a pod send and receive nothing. */
+  close(local: LocalPod): void {
+    this.#claim(local, undefined);
+    this.#release(local.wanted);
+    local.wanted = undefined;
+  }
+
+  #claim(local: LocalPod, profiles: PodProfiles | undefined): void {
+    const { key, addresses, claimed: before } = local;
+    for (const { profile } of heldBy(profiles)) this.#profiles.hold(profile, () => {});
+    local.claimed = profiles;
+    this.#rules.claim(`attachment ${key}`, [
+      ...(profiles === undefined ? [] : [...knownElements(addresses), ...selfElements(addresses)]),
+      ...heldBy(profiles).flatMap(({ profile: { direction }, chain }) =>
+        addresses.map((address) => verdictElement(direction, address, chain)),
+      ),
+    ]);
+    this.#release(before);
+  }
+
+  #release(profiles: PodProfiles | undefined): void {
+    for (const profile of heldBy(profiles)) this.#profiles.release(profile, this.#released);
+  }
+}
+
+function heldBy(profiles: PodProfiles | undefined): readonly ActiveProfile[] {
+  return DIRECTIONS.map((direction) => profiles?.[direction]).filter((profile) => profile !== undefined);
+}

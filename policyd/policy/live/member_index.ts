@@ -1,0 +1,145 @@
+import type { Address } from "../../../kernel/ip/address.ts";
+import type { Labels, Namespace, Node, Pod } from "../../cluster/model.ts";
+import { frozenLabels } from "../../cluster/name.ts";
+import { AddressOwners, AddressRight } from "./address_owners.ts";
+import type { Identity } from "./group_index.ts";
+import { GroupIndex } from "./group_index.ts";
+import type { Member } from "./member_sets.ts";
+
+/** Who has an address. */
+export type AddressHolder =
+  | { readonly type: "pod"; readonly pod: Pod }
+  | { readonly type: "node"; readonly name: string };
+
+/**
+ * The pods and nodes of the cluster: whose each address is, and who is in which group. Pods of the host's network and
+ * finished ones are no members (POL-54, POL-57).
+ */
+export class MemberIndex {
+  readonly groups = new GroupIndex();
+  readonly #owners = new AddressOwners();
+  readonly #pods = new Map<string, Pod>();
+
+  /** The Pod of a key. */
+  pod(key: string): Pod | undefined {
+    return this.#pods.get(key);
+  }
+
+  /** Takes over a Pod, undefined for one that is gone. @returns the keys of the members whose elements may be others */
+  setPod(key: string, pod: Pod | undefined): ReadonlySet<string> {
+    const member = podMember(key);
+    const before = this.#pods.get(key);
+    if (pod === undefined) this.#pods.delete(key);
+    else this.#pods.set(key, pod);
+    const selectable = pod !== undefined && isMember(pod) ? pod : undefined;
+    if (selectable === undefined || !isSameLabels(before?.labels, selectable.labels)) this.groups.remove(member);
+    if (selectable !== undefined && this.groups.identityOf(member) === undefined) {
+      this.groups.addPod(member, selectable.namespace, selectable.labels);
+    }
+    return new Set([member, ...this.#owners.replace(member, pod && claimOf(pod))]);
+  }
+
+  /** As {@link setPod}. */
+  setNode(name: string, node: Node | undefined): ReadonlySet<string> {
+    const member = nodeMember(name);
+    this.groups.remove(member);
+    if (node !== undefined) this.groups.addNode(member, node.labels);
+    const addresses = node?.addresses.map(({ address }) => address);
+    const claim = addresses && { owner: member, right: AddressRight.node, addresses };
+    return new Set([member, ...this.#owners.replace(member, claim)]);
+  }
+
+  /** Takes over a Namespace. @returns who is in other groups now, and the keys of those members */
+  setNamespace(
+    name: string,
+    namespace: Namespace | undefined,
+  ): { readonly identities: ReadonlySet<Identity>; readonly members: Iterable<string> } {
+    const identities = this.groups.setNamespace(name, namespace?.labels);
+    return { identities, members: [...identities].flatMap(({ members }) => [...members]) };
+  }
+
+  /**
+   * Takes over whose the addresses of an attachment are, undefined for one that is gone.
+   *
+   * @param key the attachment's
+   * @param podKey undefined where no Pod is known for it: then they are nobody's, and no other pod's either
+   * @returns as {@link setPod}
+   */
+  setAttachment(
+    key: string,
+    addresses: readonly Address[] | undefined,
+    podKey: string | undefined,
+  ): ReadonlySet<string> {
+    const source = `attachment ${key}`;
+    const owner = podKey === undefined ? source : podMember(podKey);
+    return this.#owners.replace(source, addresses && { owner, right: AddressRight.attachment, addresses });
+  }
+
+  /** A member as its elements are made; undefined for one that is none. */
+  member(key: string): Member | undefined {
+    const identity = this.groups.identityOf(key);
+    if (identity === undefined) return undefined;
+    return { identity, addresses: this.#owners.addressesOf(key), ports: this.#podOf(key)?.ports ?? [] };
+  }
+
+  /** None for a Node that is not there. */
+  nodeLabels(name: string): Labels {
+    return this.groups.identityOf(nodeMember(name))?.labels ?? NO_LABELS;
+  }
+
+  /** The member at an address. */
+  memberAt(address: Address): Member | undefined {
+    const owner = this.#owners.ownerOf(address);
+    return owner === undefined ? undefined : this.member(owner);
+  }
+
+  /** Whose an address is; undefined outside of the cluster. */
+  holderOf(address: Address): AddressHolder | undefined {
+    const owner = this.#owners.ownerOf(address);
+    if (owner === undefined) return undefined;
+    if (owner.startsWith(NODE)) return { type: "node", name: owner.slice(NODE.length) };
+    const pod = this.#podOf(owner);
+    return pod && { type: "pod", pod };
+  }
+
+  #podOf(member: string): Pod | undefined {
+    return member.startsWith(POD) ? this.#pods.get(member.slice(POD.length)) : undefined;
+  }
+}
+
+const NO_LABELS = frozenLabels([]);
+const POD = "Pod ";
+const NODE = "Node ";
+
+function podMember(key: string): string {
+  return `${POD}${key}`;
+}
+
+function nodeMember(name: string): string {
+  return `${NODE}${name}`;
+}
+
+function isMember(pod: Pod): boolean {
+  return !pod.hostNetwork && !isFinished(pod);
+}
+
+function isFinished({ phase }: Pod): boolean {
+  return phase === "Succeeded" || phase === "Failed";
+}
+
+/** What a Pod says of its addresses: those of one of the host's network are its node's. */
+function claimOf(pod: Pod): Parameters<AddressOwners["replace"]>[1] {
+  const { key, addresses, hostNetwork, nodeName, phase, isTerminating } = pod;
+  if (!hostNetwork) {
+    if (isFinished(pod)) return undefined;
+    return { owner: podMember(key), right: AddressRight.pod(phase === "Running", isTerminating), addresses };
+  }
+  if (nodeName === undefined) return undefined;
+  return { owner: nodeMember(nodeName), right: AddressRight.hostNetworkPod, addresses };
+}
+
+function isSameLabels(a: Labels | undefined, b: Labels): boolean {
+  if (a === undefined) return false;
+  const keys = Object.keys(a);
+  return keys.length === Object.keys(b).length && keys.every((key) => a[key] === b[key]);
+}

@@ -1,0 +1,66 @@
+/** Things to do once each, the urgent ones first, else in the order in which they came. */
+export class WorkQueue<T> {
+  readonly #urgent = new Row<T>();
+  readonly #others = new Row<T>();
+
+  /** Adds what is not there yet; what becomes urgent waits no longer for the others. */
+  add(item: T, isUrgent = false): void {
+    if (isUrgent) {
+      this.#others.delete(item);
+      this.#urgent.add(item);
+    } else if (!this.#urgent.has(item)) this.#others.add(item);
+  }
+
+  delete(item: T): void {
+    this.#urgent.delete(item);
+    this.#others.delete(item);
+  }
+
+  get size(): number {
+    return this.#urgent.size + this.#others.size;
+  }
+
+  /** Takes the first out of the queue; undefined when there is none. */
+  take(): T | undefined {
+    return this.#urgent.take() ?? this.#others.take();
+  }
+
+  /** As {@link take}, of the urgent ones alone. */
+  takeUrgent(): T | undefined {
+    return this.#urgent.take();
+  }
+}
+
+/** Its iterator goes on where it was: one that begins anew passes over all places that were taken before. */
+class Row<T> {
+  readonly #items = new Set<T>();
+  #place = this.#items.values();
+
+  add(item: T): void {
+    this.#items.add(item);
+  }
+
+  has(item: T): boolean {
+    return this.#items.has(item);
+  }
+
+  delete(item: T): void {
+    this.#items.delete(item);
+  }
+
+  get size(): number {
+    return this.#items.size;
+  }
+
+  take(): T | undefined {
+    if (this.#items.size === 0) return undefined;
+    let next = this.#place.next();
+    if (next.done === true) {
+      this.#place = this.#items.values();
+      next = this.#place.next();
+    }
+    if (next.done === true) return undefined;
+    this.#items.delete(next.value);
+    return next.value;
+  }
+}

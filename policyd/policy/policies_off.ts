@@ -1,0 +1,39 @@
+import { DrawbridgeError } from "../../kernel/error.ts";
+import type { Nftables } from "../../kernel/nftables/socket.ts";
+import type { AttachmentFollower } from "../attachments/follower.ts";
+import { isOurs } from "../dataplane/schema.ts";
+import type { Logger } from "../log/logger.ts";
+import { POLICY_TABLE } from "./compile/policy_table.ts";
+import { OPENING_TABLE } from "./cuts/opening.ts";
+
+/**
+ * Stands for policies where the configuration has none enforced: before anything else is written, what an earlier daemon
+ * had in force goes, since nobody would know its pods any more.
+ */
+export function policiesOff(kernel: Pick<Nftables, "head" | "commit">, logger: Logger): AttachmentFollower {
+  return {
+    prepared: async () => {
+      try {
+        removeTables(kernel, logger);
+      } catch (error) {
+        if (!(error instanceof DrawbridgeError)) throw error;
+        logger.error("policies of an earlier daemon stay in force; remove their table by hand", {
+          table: POLICY_TABLE.name,
+          error: error.message,
+        });
+      }
+    },
+    attached: () => {},
+    inForce: async () => {},
+    detached: () => {},
+  };
+}
+
+function removeTables(kernel: Pick<Nftables, "head" | "commit">, logger: Logger): void {
+  const isThere = isOurs(kernel.head(POLICY_TABLE)?.comment);
+  const isOpening = kernel.head(OPENING_TABLE) !== undefined;
+  const tables = [...(isThere ? [POLICY_TABLE] : []), ...(isOpening ? [OPENING_TABLE] : [])];
+  if (tables.length === 0) return;
+  kernel.commit(tables.map((table) => ({ kind: "delete table", table })));
+  logger.info("policies are not enforced any more: the table of an earlier daemon is removed");
+}

@@ -1,0 +1,166 @@
+import type { AttachmentRecord } from "../../ipam/attachment.ts";
+import type { AttachmentName } from "../../ipam/policyd_messages.ts";
+import { DrawbridgeError } from "../../kernel/error.ts";
+import type { Address } from "../../kernel/ip/address.ts";
+import type { AttachmentFollower } from "../attachments/follower.ts";
+import { attachmentKey } from "../attachments/registry.ts";
+import type { Cancel, Clock } from "../clock.ts";
+import type { Dataplane } from "../dataplane.ts";
+import type { Commit } from "../dataplane/commit.ts";
+import type { Ruleset, RulesetStatus } from "../dataplane/ruleset.ts";
+import type { ObjectChange } from "../source/object_source.ts";
+import type { PolicyOptions } from "./compile/options.ts";
+import type { FlowJudge } from "./live/flow_judge.ts";
+import { flowJudge } from "./live/flow_judge.ts";
+import { LivePolicies } from "./live/live_policies.ts";
+import type { PolicyFollower } from "./live/policy_follower.ts";
+import { affectedBy } from "./live/policy_follower.ts";
+import { policyRules } from "./live/policy_rules.ts";
+import type { PolicyView } from "./live/policy_view.ts";
+import { policyView } from "./live/policy_view.ts";
+
+/** How long the event loop may be held up at once. */
+const SLICE_MILLISECONDS = 8;
+
+export interface PolicyDataplaneParts {
+  /** Which has the table of policies. Whoever owns it starts and stops it. */
+  readonly ruleset: Pick<Ruleset, "claim" | "provide" | "follow"> & { status(): Pick<RulesetStatus, "isSynced"> };
+  readonly clock: Clock;
+  readonly options: PolicyOptions;
+}
+
+interface Waiting {
+  readonly settle: (error: DrawbridgeError | undefined) => void;
+}
+
+/**
+ * Policies on this node. What they make of a change is worked out in slices, between which everything else goes on; a
+ * small change is one slice, and in the same batch as what else changed with it.
+ */
+export class PolicyDataplane implements Dataplane, AttachmentFollower {
+  readonly #parts: PolicyDataplaneParts;
+  readonly #live: LivePolicies;
+  readonly #followers: PolicyFollower[] = [];
+  readonly #waiting = new Map<string, Waiting[]>();
+  readonly #preparing: (() => void)[] = [];
+  #isStarted = false;
+  #next: Cancel | undefined;
+
+  constructor(parts: PolicyDataplaneParts) {
+    this.#parts = parts;
+    const { ruleset, options, clock } = parts;
+    this.#live = new LivePolicies({ rules: policyRules(ruleset), options, clock });
+    ruleset.follow((commit) => this.#rulesInForce(commit));
+  }
+
+  /** Has somebody told of flows that may be judged otherwise. */
+  follow(follower: PolicyFollower): void {
+    this.#followers.push(follower);
+  }
+
+  /** What the rules say of flows. @param nodeAddresses the node's own, by now */
+  flowJudge(nodeAddresses: () => ReadonlySet<Address>): FlowJudge {
+    return flowJudge(this.#live, this.#parts.options, nodeAddresses);
+  }
+
+  setTotals(): ReturnType<LivePolicies["setTotals"]> {
+    return this.#live.setTotals();
+  }
+
+  view(): PolicyView {
+    return policyView(this.#live);
+  }
+
+  apply(changes: readonly ObjectChange[]): void {
+    this.#live.change(changes);
+    this.#work();
+  }
+
+  synced(): void {
+    this.#isStarted = true;
+    this.#live.start();
+    this.#work();
+  }
+
+  /** Attachments are told by the node's dataplane, which knows which of them are there ({@link attached}). */
+  async register(): Promise<void> {}
+
+  async unregister(): Promise<void> {}
+
+  awaits(attachment: AttachmentRecord): string | undefined {
+    return this.#live.awaits(attachmentKey(attachment));
+  }
+
+  attached(attachment: AttachmentRecord): void {
+    this.#live.attach(attachment);
+    this.#work();
+  }
+
+  detached(name: AttachmentName): void {
+    this.#live.detach(name);
+    this.#work();
+    const error = new DrawbridgeError(
+      "ERR_UNAVAILABLE",
+      "the attachment was removed before its policies were in force",
+    );
+    this.#settleWaiting(attachmentKey(name), error);
+  }
+
+  async inForce(name: AttachmentName): Promise<void> {
+    const key = attachmentKey(name);
+    if (this.#live.isClaimed(key) && this.#parts.ruleset.status().isSynced) return;
+    const error = await new Promise<DrawbridgeError | undefined>((settle) => {
+      this.#waiting.set(key, [...(this.#waiting.get(key) ?? []), { settle }]);
+    });
+    if (error !== undefined) throw error;
+  }
+
+  async prepared(): Promise<void> {
+    if (!this.#isStarted || this.#next !== undefined) await new Promise<void>((settle) => this.#preparing.push(settle));
+    for (const follower of this.#followers) await follower.prepare?.();
+  }
+
+  problems(): readonly string[] {
+    return [this.#live.problems(), ...this.#followers.map((follower) => follower.problems?.() ?? [])].flat();
+  }
+
+  async stop(): Promise<void> {
+    this.#next?.();
+    for (const follower of this.#followers) follower.stop();
+  }
+
+  /** Works for the length of a slice; what is left has its turn after everything else that waits for one. */
+  #work(): void {
+    if (this.#next !== undefined) return;
+    const { clock } = this.#parts;
+    const start = clock.now();
+    while (this.#live.step()) {
+      // A clock that was set back ends the slice as well.
+      const elapsed = clock.now() - start;
+      if (elapsed >= 0 && elapsed < SLICE_MILLISECONDS) continue;
+      this.#next = clock.after(0, () => {
+        this.#next = undefined;
+        this.#work();
+      });
+      return;
+    }
+    if (this.#isStarted) for (const settle of this.#preparing.splice(0)) settle();
+  }
+
+  #rulesInForce(commit: Commit): void {
+    for (const key of this.#waiting.keys()) {
+      if (this.#live.isClaimed(key)) this.#settleWaiting(key, undefined);
+    }
+    const affected = affectedBy(commit);
+    for (const follower of this.#followers) {
+      follower.rulesInForce?.();
+      if (affected === "all" || affected.size > 0) follower.verdictsChanged(affected);
+    }
+  }
+
+  #settleWaiting(key: string, error: DrawbridgeError | undefined): void {
+    const waiting = this.#waiting.get(key) ?? [];
+    this.#waiting.delete(key);
+    for (const { settle } of waiting) settle(error);
+  }
+}

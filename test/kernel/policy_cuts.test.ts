@@ -1,0 +1,272 @@
+import assert from "node:assert/strict";
+import { setTimeout as pause } from "node:timers/promises";
+import type { Address, Family } from "../../kernel/ip/address.ts";
+import { formatAddress } from "../../kernel/ip/address.ts";
+import type { PolicyOptions } from "../../policyd/policy/compile/options.ts";
+import type { Lab } from "../lab/lab.ts";
+import { createLab } from "../lab/lab.ts";
+import type { TwoNodes } from "../lab/topology.ts";
+import { twoNodes } from "../lab/topology.ts";
+import { ProbeSocket, SocketType } from "../lab/probe/socket.ts";
+import { until } from "../support/recording_sink.ts";
+import type { PolicedPod } from "../support/policy/cuts/policed_node.ts";
+import { PolicedNode } from "../support/policy/cuts/policed_node.ts";
+import type { FlowEnds } from "../support/policy/cuts/push_flow.ts";
+import { ALL, CLUSTER_IPS, cutsWorld, NOTHING } from "../support/policy/cuts/cuts_world.ts";
+import type { CutsPod } from "../support/policy/cuts/cuts_world.ts";
+import { PushFlow } from "../support/policy/cuts/push_flow.ts";
+import { requireKernel } from "../support/privilege.ts";
+import { SERVICE_PORT, TARGET_PORT } from "../support/services/manifest.ts";
+
+const FAMILIES = [4, 6] as const;
+const PROTOCOLS = ["tcp", "udp"] as const;
+
+for (const isBridgeNetfilterOn of [true, false]) {
+  describe(`live connections follow policies, br_netfilter ${isBridgeNetfilterOn ? "on" : "off"}`, function () {
+    this.timeout(120_000);
+    let lab: Lab;
+    let nodes: TwoNodes;
+    let node: PolicedNode;
+    let pods: Readonly<Record<CutsPod, PolicedPod>>;
+    let nextPort = 9000;
+    const flows: PushFlow[] = [];
+    const sockets: ProbeSocket[] = [];
+
+    beforeEach(function () {
+      requireKernel(this);
+      lab = createLab(`policy-cuts-${isBridgeNetfilterOn ? "on" : "off"}`);
+      nodes = twoNodes(lab, { mtu: 1420, bridgeNetfilter: isBridgeNetfilterOn });
+      node = new PolicedNode(lab, nodes.node1);
+      pods = { client: node.pod("client"), bystander: node.pod("bystander"), server: node.pod("server") };
+    });
+    afterEach(() => {
+      for (const one of [...flows.splice(0), ...sockets.splice(0)]) one.close();
+      node?.[Symbol.dispose]();
+      lab?.destroy();
+    });
+
+    const addressOfNode = (family: Family): Address => nodes.node1.addresses[family === 4 ? 0 : 1];
+
+    /** The cluster, where policies let the client send and the server receive what they say. */
+    function world(egress = ALL, ingress = ALL): string {
+      return cutsWorld(pods, nodes.node1.addresses, { egress, ingress });
+    }
+
+    async function begin(ends: Omit<FlowEnds, "at"> & { readonly at?: FlowEnds["at"] }): Promise<PushFlow> {
+      const flow = await PushFlow.begin({ ...ends, at: ends.at ?? ends.to });
+      flows.push(flow);
+      return flow;
+    }
+
+    /** From a pod, in all protocols and families. */
+    async function beginAll(
+      make: (
+        protocol: "tcp" | "udp",
+        family: Family,
+      ) => Omit<FlowEnds, "protocol" | "at"> & { readonly at?: FlowEnds["at"] },
+    ): Promise<readonly PushFlow[]> {
+      return await Promise.all(
+        FAMILIES.flatMap((family) => PROTOCOLS.map((protocol) => begin({ protocol, ...make(protocol, family) }))),
+      );
+    }
+
+    /** By the cluster IP: the server's port is that of the Service, so there is one of each protocol and family. */
+    const throughService = (from: CutsPod) => (_protocol: "tcp" | "udp", family: Family) => ({
+      name: `${from} to the Service`,
+      client: pods[from].namespace,
+      clientAddress: pods[from].addresses[family],
+      to: { address: CLUSTER_IPS[family], port: SERVICE_PORT },
+      server: pods.server.namespace,
+      at: { address: pods.server.addresses[family], port: TARGET_PORT },
+    });
+    const toPod = (from: CutsPod, to: CutsPod) => (_protocol: "tcp" | "udp", family: Family) => ({
+      name: `${from} to ${to}`,
+      client: pods[from].namespace,
+      clientAddress: pods[from].addresses[family],
+      to: { address: pods[to].addresses[family], port: nextPort++ },
+      server: pods[to].namespace,
+    });
+    const toRouter = (from: CutsPod) => (_protocol: "tcp" | "udp", family: Family) => ({
+      name: `${from} to the outside`,
+      client: pods[from].namespace,
+      clientAddress: pods[from].addresses[family],
+      to: { address: nodes.node1.routerAddresses[family === 4 ? 0 : 1], port: nextPort++ },
+      server: nodes.router,
+    });
+    const fromRouter = (to: CutsPod) => (_protocol: "tcp" | "udp", family: Family) => ({
+      name: `the outside to ${to}`,
+      client: nodes.router,
+      clientAddress: nodes.node1.routerAddresses[family === 4 ? 0 : 1],
+      to: { address: pods[to].addresses[family], port: nextPort++ },
+      server: pods[to].namespace,
+    });
+    const toNode = (from: CutsPod) => (_protocol: "tcp" | "udp", family: Family) => ({
+      name: `${from} to its node`,
+      client: pods[from].namespace,
+      clientAddress: pods[from].addresses[family],
+      to: { address: addressOfNode(family), port: nextPort++ },
+      server: nodes.node1.node,
+    });
+    const fromNode = (to: CutsPod) => (_protocol: "tcp" | "udp", family: Family) => ({
+      name: `the node to ${to}`,
+      client: nodes.node1.node,
+      clientAddress: addressOfNode(family),
+      to: { address: pods[to].addresses[family], port: nextPort++ },
+      server: pods[to].namespace,
+    });
+
+    async function assertLive(some: readonly PushFlow[]): Promise<void> {
+      const live = await Promise.all(some.map((flow) => flow.reachesClient()));
+      assert.deepEqual(namesOf(some, live), [], "these do not go on");
+    }
+
+    async function assertStopped(some: readonly PushFlow[]): Promise<void> {
+      // What the client sends in between labels nothing.
+      for (const sender of ["server", "client", "server"] as const) {
+        const stopped = await Promise.all(some.map((flow) => flow.isStopped(sender)));
+        assert.deepEqual(namesOf(some, stopped), [], `the ${sender} gets through`);
+      }
+    }
+
+    /** Of which it is not so. */
+    function namesOf(some: readonly PushFlow[], outcomes: readonly boolean[]): readonly string[] {
+      return some.filter((_, index) => outcomes[index] !== true).map(({ name }) => name);
+    }
+
+    async function start(text: string, options: Partial<PolicyOptions> = {}): Promise<void> {
+      await node.start(text, options);
+    }
+
+    it("POL-81: stopped in both directions by a change of the egress rules, and on again when the server sends", async () => {
+      await start(world(), { policePodToOwnNode: true });
+      const cut = [
+        ...(await beginAll(throughService("client"))),
+        ...(await beginAll(toPod("client", "bystander"))),
+        ...(await beginAll(toRouter("client"))),
+        ...(await beginAll(toNode("client"))),
+      ];
+      const kept = [
+        ...(await beginAll(toPod("bystander", "server"))),
+        ...(await beginAll(toPod("bystander", "client"))),
+        ...(await beginAll(fromRouter("client"))),
+        ...(await beginAll(fromNode("client"))),
+        ...(await beginAll(toNode("bystander"))),
+      ];
+      await assertLive([...cut, ...kept]);
+      node.apply(world(NOTHING));
+      await assertStopped(cut);
+      await assertLive(kept);
+      node.apply(world());
+      await assertLive(cut);
+      await assertLive(kept);
+    });
+
+    it("POL-81: stopped in both directions by a change of the ingress rules, and on again when the server sends", async () => {
+      await start(world());
+      const cut = [
+        ...(await beginAll(throughService("client"))),
+        ...(await beginAll(toPod("bystander", "server"))),
+        ...(await beginAll(fromRouter("server"))),
+      ];
+      const kept = [
+        ...(await beginAll(toPod("server", "bystander"))),
+        ...(await beginAll(toRouter("server"))),
+        ...(await beginAll(fromNode("server"))),
+      ];
+      await assertLive([...cut, ...kept]);
+      node.apply(world(ALL, NOTHING));
+      await assertStopped(cut);
+      await assertLive(kept);
+      node.apply(world());
+      await assertLive([...cut, ...kept]);
+    });
+
+    it("POL-81: what a stranger sent in a pod's name gets no answer through to the pod, whatever changes", async () => {
+      await start(world());
+      for (const [index, family] of FAMILIES.entries()) {
+        const [address, at] = [pods.client.addresses[family], { address: addressOfNode(family), port: nextPort++ }];
+        const prefixed = `${formatAddress(address)}/${family === 4 ? 32 : 128}`;
+        nodes.router.exec("ip", ["address", "add", prefixed, "dev", "lo"]);
+        const [stranger, server, pod] = [nodes.router, nodes.node1.node, pods.client.namespace].map((namespace) =>
+          ProbeSocket.open(namespace, family, SocketType.DATAGRAM),
+        );
+        assert.ok(stranger !== undefined && server !== undefined && pod !== undefined);
+        sockets.push(stranger, server, pod);
+        const forged = { address, port: 4000 + index };
+        for (const socket of [stranger, pod]) socket.bind(forged);
+        server.bind(at);
+        stranger.sendTo(Uint8Array.of(1), at);
+        await until(() => server.receive().kind === "data", "the node hears the stranger");
+        for (const egress of [NOTHING, ALL]) {
+          const { rounds } = node.cuts.status();
+          node.apply(world(egress));
+          await until(() => node.cuts.status().rounds >= rounds + 2, "two rounds");
+        }
+        server.sendTo(Uint8Array.of(2), forged);
+        await pause(100);
+        assert.equal(pod.receive().kind, "nothing", `IPv${family}`);
+        // The pod itself may ask, and is answered.
+        pod.sendTo(Uint8Array.of(3), at);
+        await until(() => server.receive().kind === "data", "the node hears the pod");
+        server.sendTo(Uint8Array.of(4), forged);
+        await until(() => pod.receive().kind === "data", "the pod hears the node");
+      }
+    });
+
+    it("POL-83: with policyReset both ends of a TCP connection are told", async () => {
+      await start(world(), { policyReset: true, policePodToOwnNode: true });
+      const cut = [
+        ...(await beginAll(throughService("client"))),
+        ...(await beginAll(toRouter("client"))),
+        ...(await beginAll(toNode("client"))),
+      ];
+      const kept = await beginAll(toPod("bystander", "server"));
+      node.apply(world(NOTHING));
+      await assertStopped(cut);
+      for (const flow of cut) {
+        if (!flow.name.includes("tcp")) continue;
+        assert.deepEqual([flow.name, flow.refusals], [flow.name, { client: 104, server: 104 }]);
+      }
+      await assertLive(kept);
+      node.apply(world());
+      await assertLive(await beginAll(toRouter("client")));
+    });
+
+    it("POL-82: connections from before the first table go on without a word of their clients, and denied ones stop", async () => {
+      await node.start(world(), undefined);
+      const denied = [...(await beginAll(toPod("client", "bystander"))), ...(await beginAll(toRouter("client")))];
+      const allowed = [
+        ...(await beginAll(throughService("bystander"))),
+        ...(await beginAll(toRouter("bystander"))),
+        ...(await beginAll(fromRouter("server"))),
+        ...(await beginAll(fromNode("client"))),
+        ...(await beginAll(toNode("bystander"))),
+      ];
+      await start(world(NOTHING));
+      await assertLive(allowed);
+      await assertStopped(denied);
+      assert.ok(node.cuts.status().settled > 0);
+      const tables = nodes.node1.node.exec("nft", ["list", "tables"]);
+      assert.ok(!tables.includes("opening"), tables);
+      // A new daemon, with what the last one knows by numbers.
+      await start(world(NOTHING));
+      await assertLive(allowed);
+      await assertStopped(denied);
+      node.apply(world(NOTHING, NOTHING));
+      await assertStopped(allowed.filter(({ name }) => name.includes("Service") || name.includes("to server")));
+      node.apply(world());
+      await assertLive([...allowed, ...denied]);
+    });
+
+    it("POL-82: connections that begin while the first table comes go on", async () => {
+      await node.start(world(), undefined);
+      const begun: PushFlow[] = [];
+      await node.start(world(NOTHING), {}, async () => {
+        begun.push(...(await beginAll(toRouter("bystander"))));
+      });
+      assert.equal(begun.length, 4);
+      await assertLive(begun);
+      assert.equal(node.cuts.status().settled, 0);
+    });
+  });
+}

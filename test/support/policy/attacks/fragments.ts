@@ -1,0 +1,48 @@
+import { addressToBytes, familyOf } from "../../../../kernel/ip/address.ts";
+import type { Frame, IpPacket } from "../../../lab/probe/frame.ts";
+import { EtherType } from "../../../lab/probe/frame.ts";
+import { internetChecksum } from "../../../lab/probe/raw_packet.ts";
+
+const IPV6_FRAGMENT = 44;
+const MORE_FRAGMENTS = 0x2000;
+const HOP_LIMIT = 64;
+
+/** A piece of a packet's payload; `offset` in bytes, a multiple of eight. */
+export interface Fragment {
+  readonly offset: number;
+  readonly isLast: boolean;
+  readonly payload: Uint8Array;
+  /** IPv6: what the fragment's header says comes next; the packet's protocol when absent. */
+  readonly next?: number;
+}
+
+/** One fragment of a packet as the payload of a frame (RFC 791 section 3.1, RFC 8200 section 4.5). */
+export function encodeFragment(
+  { from, to, protocol }: Pick<IpPacket, "from" | "to" | "protocol">,
+  id: number,
+  { offset, isLast, payload, next = protocol }: Fragment,
+): Pick<Frame, "type" | "payload"> {
+  const addresses = [...addressToBytes(from), ...addressToBytes(to)];
+  if (familyOf(from) === 4) {
+    const place = offset / 8 + (isLast ? 0 : MORE_FRAGMENTS);
+    const sizes = [...be16(20 + payload.length), ...be16(id), ...be16(place)];
+    const header = Uint8Array.of(0x45, 0, ...sizes, HOP_LIMIT, protocol, 0, 0, ...addresses);
+    header.set(be16(internetChecksum(header)), 10);
+    return { type: EtherType.IPV4, payload: Uint8Array.of(...header, ...payload) };
+  }
+  const extension = [next, 0, ...be16(offset + (isLast ? 0 : 1)), 0, 0, ...be16(id)];
+  const header = [0x60, 0, 0, 0, ...be16(8 + payload.length), IPV6_FRAGMENT, HOP_LIMIT, ...addresses];
+  return { type: EtherType.IPV6, payload: Uint8Array.of(...header, ...extension, ...payload) };
+}
+
+/** A packet in two fragments, the first of so many bytes. */
+export function inTwo(packet: IpPacket, id: number, size: number): readonly Pick<Frame, "type" | "payload">[] {
+  return [
+    encodeFragment(packet, id, { offset: 0, isLast: false, payload: packet.payload.subarray(0, size) }),
+    encodeFragment(packet, id, { offset: size, isLast: true, payload: packet.payload.subarray(size) }),
+  ];
+}
+
+function be16(value: number): readonly [number, number] {
+  return [(value >> 8) & 0xff, value & 0xff];
+}

@@ -1,0 +1,126 @@
+import { setImmediate as turn } from "node:timers/promises";
+import type { ConntrackEntry } from "../../../../kernel/conntrack/entry.ts";
+import type { ConntrackFilter } from "../../../../kernel/conntrack/filter.ts";
+import { matchesFilter } from "../../../../kernel/conntrack/filter.ts";
+import type { ConntrackLabels } from "../../../../kernel/conntrack/labels.ts";
+import { hasLabel, labelBit } from "../../../../kernel/conntrack/labels.ts";
+import type { Relabelling } from "../../../../kernel/conntrack/relabelling.ts";
+import { DrawbridgeError } from "../../../../kernel/error.ts";
+import type { Address } from "../../../../kernel/ip/address.ts";
+import { familyOf, parseAddress } from "../../../../kernel/ip/address.ts";
+import { ALLOWED_LABEL } from "../../../../policyd/policy/compile/policy_table.ts";
+import { CUT_LABEL } from "../../../../policyd/policy/cuts/fate.ts";
+import type { PolicyFlows } from "../../../../policyd/policy/cuts/cuts.ts";
+
+/** A connection as somebody writes it down. */
+export interface FakeFlow {
+  readonly id: number;
+  readonly from: string;
+  readonly to: string;
+  /** Where it goes behind a Service; `to` when absent. */
+  readonly behind?: string;
+  readonly protocol?: "tcp" | "udp" | "icmp";
+  readonly labels?: readonly number[];
+  /** Whether the kernel has a place for labels. */
+  readonly hasRoom?: boolean;
+}
+
+/** Labels of a connection that passes, and of one that was cut. */
+export const LABELLED: readonly number[] = [ALLOWED_LABEL];
+export const WAS_CUT: readonly number[] = [CUT_LABEL];
+
+/** The kernel's connections in memory. */
+export class FakeFlows implements PolicyFlows {
+  readonly #flows = new Map<number, { readonly entry: ConntrackEntry; readonly hasRoom: boolean }>();
+  walks = 0;
+  /** Entries that were asked for. */
+  told = 0;
+  running = 0;
+  refusals = 0;
+  /** Done at each turn in the middle of a walk. */
+  onTurn: () => void = () => {};
+
+  put(flow: FakeFlow): void {
+    const { id, hasRoom = true } = flow;
+    this.#flows.set(id, { entry: entryOf(flow), hasRoom });
+  }
+
+  remove(id: number): void {
+    this.#flows.delete(id);
+  }
+
+  /** Sets a label as a rule would. */
+  label(id: number, label: number): void {
+    const found = this.#flows.get(id);
+    if (found !== undefined) this.#write(found, found.entry.labels | labelBit(label));
+  }
+
+  has(id: number, label: number): boolean {
+    return hasLabel(this.#flows.get(id)?.entry.labels ?? 0n, label);
+  }
+
+  nodeAddresses(): ReadonlySet<Address> {
+    return new Set([parseAddress("192.0.2.1"), parseAddress("2001:db8::1")]);
+  }
+
+  async relabel(asked: readonly ConntrackFilter[], relabelling: Relabelling): Promise<void> {
+    if (this.running > 0) throw new Error("two walks at a time");
+    this.running++;
+    this.walks++;
+    try {
+      // Those that come and go meanwhile are told or not, as by the kernel.
+      for (const id of this.#flows.keys()) {
+        this.#decide(id, asked, relabelling);
+        await turn();
+        this.onTurn();
+        if (this.refusals === 0) continue;
+        this.refusals--;
+        throw new DrawbridgeError("ERR_NETLINK", "no answer");
+      }
+    } finally {
+      this.running--;
+    }
+  }
+
+  #decide(id: number, asked: readonly ConntrackFilter[], relabelling: Relabelling): void {
+    const found = this.#flows.get(id);
+    if (found === undefined) return;
+    const { entry, hasRoom } = found;
+    if (!asked.some((filter) => matchesFilter(filter, entry))) return;
+    this.told++;
+    if (!relabelling.glance(entry, () => id)) return;
+    const change = relabelling.decide(entry);
+    if (change === undefined) return;
+    if (hasRoom) this.#write(found, (entry.labels & ~change.mask) | (change.value & change.mask));
+    relabelling.changed({ key: entry, change }, hasRoom ? "done" : "no-labels");
+  }
+
+  #write(
+    { entry, hasRoom }: { readonly entry: ConntrackEntry; readonly hasRoom: boolean },
+    labels: ConntrackLabels,
+  ): void {
+    this.#flows.set(entry.id, { hasRoom, entry: { ...entry, labels } });
+  }
+}
+
+function entryOf({ id, from, to, behind = to, protocol = "tcp", labels = [] }: FakeFlow): ConntrackEntry {
+  const [source, destination, endpoint] = [parseAddress(from), parseAddress(to), parseAddress(behind)];
+  const ports = (sourcePort: number, destinationPort: number) =>
+    protocol === "icmp"
+      ? { sourcePort: undefined, destinationPort: undefined, icmp: { id: 1, type: 8, code: 0 } }
+      : { sourcePort, destinationPort, icmp: undefined };
+  return {
+    family: familyOf(source),
+    original: { protocol, source, destination, ...ports(40_000, 80) },
+    reply: { protocol, source: endpoint, destination: source, ...ports(8080, 40_000) },
+    zone: 0,
+    zoneDirection: "both",
+    id,
+    status: 0,
+    mark: 0,
+    labels: labels.reduce((all, label) => all | labelBit(label), 0n),
+    timeout: 30,
+    counters: undefined,
+    tcpState: undefined,
+  };
+}

@@ -1,0 +1,180 @@
+import assert from "node:assert/strict";
+import type { AttachmentRecord } from "../../../../ipam/attachment.ts";
+import { listAttachments } from "../../../../ipam/attachment.ts";
+import { systemFileSystem } from "../../../../ipam/file_system.ts";
+import { relabelFlows } from "../../../../kernel/conntrack/relabelling.ts";
+import { openConntrackSocket } from "../../../../kernel/conntrack/table.ts";
+import type { Address, Family } from "../../../../kernel/ip/address.ts";
+import { familyOf } from "../../../../kernel/ip/address.ts";
+import { NftablesSocket } from "../../../../kernel/nftables/socket.ts";
+import { localAddresses } from "../../../../cni/stale_flows.ts";
+import { realClock } from "../../../../policyd/clock.ts";
+import type { ClusterObject } from "../../../../policyd/cluster/model.ts";
+import { Ruleset } from "../../../../policyd/dataplane/ruleset.ts";
+import { withVersion } from "../../../../policyd/dataplane/schema.ts";
+import { recordingLogger } from "../../../../policyd/log/recording_logger.ts";
+import { attachmentElements } from "../../../../policyd/node/attachment_elements.ts";
+import { nodeTables } from "../../../../policyd/node/tables.ts";
+import type { PolicyOptions } from "../../../../policyd/policy/compile/options.ts";
+import { DEFAULT_POLICY_OPTIONS } from "../../../../policyd/policy/compile/options.ts";
+import { policyTable } from "../../../../policyd/policy/compile/policy_table.ts";
+import { Cuts } from "../../../../policyd/policy/cuts/cuts.ts";
+import { kernelOpening } from "../../../../policyd/policy/cuts/opening.ts";
+import { PolicyDataplane } from "../../../../policyd/policy/policy_dataplane.ts";
+import { serviceElements, ServicesDataplane } from "../../../../policyd/services/services_dataplane.ts";
+import { add } from "../../../lab/cni.ts";
+import type { Lab, LabPod } from "../../../lab/lab.ts";
+import type { WiredNode } from "../../../lab/topology.ts";
+import { NODE_CONFIGURATION } from "../../guard/guarded_node.ts";
+import { readScenario, SERVICE_RULES } from "../../services/scenario.ts";
+
+/** A pod as the plugin wires it. */
+export interface PolicedPod {
+  readonly namespace: LabPod;
+  readonly addresses: Readonly<Record<Family, Address>>;
+}
+
+interface Running {
+  readonly ruleset: Ruleset;
+  readonly services: ServicesDataplane;
+  readonly policies: PolicyDataplane | undefined;
+  readonly cuts: Cuts | undefined;
+}
+
+/** A node whose tables are the daemon's, in this process: with Services and, where it is told so, policies and cuts. */
+export class PolicedNode implements Disposable {
+  readonly wired: WiredNode;
+  readonly #lab: Lab;
+  readonly #kernel: NftablesSocket;
+  readonly #records: AttachmentRecord[] = [];
+  #objects: ReadonlyMap<string, ClusterObject> = new Map();
+  #running: Running | undefined;
+
+  constructor(lab: Lab, wired: WiredNode) {
+    this.#lab = lab;
+    this.wired = wired;
+    this.#kernel = wired.node.inside(() => new NftablesSocket(lab.calls));
+  }
+
+  /** Wires a pod; before the start. */
+  pod(name: string): PolicedPod {
+    const namespace = this.#lab.pod(name);
+    const outcome = add(this.wired, namespace);
+    assert.equal(outcome.exitCode, 0, outcome.stdout);
+    const { records } = listAttachments(this.wired.node.runDir, "drawbridge", systemFileSystem(this.#lab.calls));
+    const record = records.find(({ containerId }) => containerId === namespace.containerId);
+    const [v4, v6] = ([4, 6] as const).map(
+      (family) => record?.addresses.find(({ address }) => familyOf(address) === family)?.address,
+    );
+    assert.ok(record !== undefined && v4 !== undefined && v6 !== undefined);
+    this.#records.push(record);
+    return { namespace, addresses: { 4: v4, 6: v6 } };
+  }
+
+  /**
+   * Does what a daemon does when it starts, in its order.
+   *
+   * @param policies undefined for a daemon that knows no policies
+   * @param beforeRules done when all is prepared and nothing is written
+   */
+  async start(
+    manifests: string,
+    policies: Partial<PolicyOptions> | undefined,
+    beforeRules: () => Promise<void> = async () => {},
+  ): Promise<void> {
+    this.#running?.ruleset.stop();
+    this.#running?.cuts?.stop();
+    const options = { ...DEFAULT_POLICY_OPTIONS, ...policies };
+    const tables = [
+      ...nodeTables({ ...NODE_CONFIGURATION, services: SERVICE_RULES }),
+      ...(policies === undefined ? [] : [policyTable(options)]),
+    ].map(withVersion);
+    const ruleset = new Ruleset({
+      kernel: this.#kernel,
+      clock: realClock,
+      logger: recordingLogger(),
+      tables,
+      minSyncPeriod: 0,
+      syncPeriod: 3_600_000,
+    });
+    const { name } = this.wired.node;
+    const services = new ServicesDataplane({
+      nodeName: name,
+      ruleset,
+      podCidrs: this.wired.podCidrs,
+      nodePortAddresses: [],
+      refuseExternalIps: false,
+    });
+    this.#running = { ruleset, services, ...(policies === undefined ? NO_POLICIES : this.#policies(ruleset, options)) };
+    this.#objects = new Map();
+    this.apply(manifests);
+    for (const record of this.#records) {
+      const elements = [...attachmentElements(record), ...serviceElements(record)];
+      ruleset.claim(`attachment ${record.containerId}`, elements);
+      this.#running.policies?.attached(record);
+    }
+    services.synced();
+    this.#running.policies?.synced();
+    await this.#running.policies?.prepared();
+    await beforeRules();
+    ruleset.start();
+    assert.ok(ruleset.flush(), ruleset.status().lastError);
+  }
+
+  /** Makes the cluster's objects those of a text of manifests, and no others. */
+  apply(manifests: string): void {
+    this.tell(readScenario(manifests));
+  }
+
+  /** Likewise. */
+  tell(objects: readonly ClusterObject[]): void {
+    const after = new Map(objects.map((object) => [`${object.kind} ${object.key}`, object]));
+    const changes = [
+      ...[...this.#objects]
+        .filter(([id]) => !after.has(id))
+        .map(([, { kind, key }]) => ({ type: "delete", kind, key }) as const),
+      ...[...after.values()].map((object) => ({ type: "set", kind: object.kind, key: object.key, object }) as const),
+    ];
+    this.#objects = after;
+    this.#running?.services.apply(changes);
+    this.#running?.policies?.apply(changes);
+  }
+
+  get cuts(): Cuts {
+    return this.#running?.cuts ?? assert.fail("without policies");
+  }
+
+  [Symbol.dispose](): void {
+    this.#running?.ruleset.stop();
+    this.#running?.cuts?.stop();
+    this.#kernel.close();
+  }
+
+  #policies(ruleset: Ruleset, options: PolicyOptions): { readonly policies: PolicyDataplane; readonly cuts: Cuts } {
+    const { calls } = this.#lab;
+    const { node } = this.wired;
+    const nodeAddresses = (): ReadonlySet<Address> => node.inside(() => localAddresses(calls));
+    const policies = new PolicyDataplane({
+      ruleset,
+      clock: realClock,
+      options,
+    });
+    const cuts = new Cuts({
+      flows: {
+        relabel: (asked, relabelling) =>
+          relabelFlows(() => node.inside(() => openConntrackSocket(calls)), asked, relabelling),
+        nodeAddresses,
+      },
+      judgeOf: (own) => policies.flowJudge(own),
+      ruleset,
+      opening: kernelOpening({ kernel: this.#kernel, policyTable: policyTable(options), bridge: options.bridge }),
+      clock: realClock,
+      logger: recordingLogger(),
+      policyReset: options.policyReset,
+    });
+    policies.follow(cuts);
+    return { policies, cuts };
+  }
+}
+
+const NO_POLICIES = { policies: undefined, cuts: undefined };

@@ -1,0 +1,97 @@
+import assert from "node:assert/strict";
+import type { Address, Family } from "../../../../kernel/ip/address.ts";
+import { formatAddress, parseAddress } from "../../../../kernel/ip/address.ts";
+import type { MacAddress } from "../../../../kernel/ip/mac.ts";
+import { parseMac } from "../../../../kernel/ip/mac.ts";
+import type { CallOutcome, Configuration } from "../../../lab/cni.ts";
+import { podCall, startPlugin } from "../../../lab/cni.ts";
+import type { Lab, LabPod } from "../../../lab/lab.ts";
+import type { LabNamespace } from "../../../lab/namespace.ts";
+import type { WiredNode } from "../../../lab/topology.ts";
+import { FAMILIES } from "../lab/place.ts";
+
+/** Somebody at an address of each family. */
+export interface Neighbour {
+  readonly namespace: LabNamespace;
+  readonly addresses: Readonly<Record<Family, Address>>;
+}
+
+/** A pod of the first node that is to come, with the addresses it will get. */
+export interface ComingPod extends Neighbour {
+  readonly namespace: LabPod;
+  readonly mac: MacAddress;
+}
+
+/** A namespace for a pod. @param host the last number of its addresses */
+export function comingPod(lab: Lab, name: string, host: number): ComingPod {
+  const hex = host.toString(16);
+  return {
+    namespace: lab.pod(name),
+    addresses: { 4: parseAddress(`10.244.1.${host}`), 6: parseAddress(`fd00:244:1::${hex}`) },
+    mac: parseMac(`0a:58:0a:f4:01:${hex.padStart(2, "0")}`),
+  };
+}
+
+/** Calls the plugin for a pod of a namespace, with its addresses asked for. */
+export function startCall(
+  verb: "ADD" | "DEL",
+  wired: WiredNode,
+  pod: ComingPod,
+  podNamespace: string,
+  configuration: Configuration,
+): Promise<CallOutcome> {
+  const ips = FAMILIES.map((family) => formatAddress(pod.addresses[family]));
+  const overrides = { ...configuration, args: { cni: { ips } } };
+  return startPlugin(wired.node, podCall(verb, wired, pod.namespace, overrides, { podNamespace })).outcome;
+}
+
+/** @throws AssertionError when the plugin fails */
+export async function succeed(outcome: Promise<CallOutcome>): Promise<void> {
+  const { exitCode, stdout } = await outcome;
+  assert.equal(exitCode, 0, stdout);
+}
+
+export function byFamily([v4, v6]: readonly [Address, Address]): Readonly<Record<Family, Address>> {
+  return { 4: v4, 6: v6 };
+}
+
+/** The objects of namespaces, each with a policy of these ingress rules for all its pods, or without one; egress is as open as there are rules. */
+export function namespaceObjects(rules: Readonly<Record<string, readonly object[] | undefined>>): readonly object[] {
+  return Object.entries(rules).flatMap(([name, all]) => [
+    { apiVersion: "v1", kind: "Namespace", metadata: { name } },
+    ...(all === undefined
+      ? []
+      : [
+          {
+            apiVersion: "networking.k8s.io/v1",
+            kind: "NetworkPolicy",
+            metadata: { name: "all", namespace: name },
+            spec: { podSelector: {}, policyTypes: ["Ingress", "Egress"], ingress: all, egress: all.map(() => ({})) },
+          },
+        ]),
+  ]);
+}
+
+/** As the API server has it when the runtime calls the plugin: without an address, unless it is given. */
+export function podObject(
+  namespace: string,
+  name: string,
+  {
+    labels = {},
+    addresses,
+  }: { readonly labels?: Readonly<Record<string, string>>; readonly addresses?: Neighbour["addresses"] } = {},
+): object {
+  const podIPs = addresses === undefined ? [] : FAMILIES.map((family) => ({ ip: formatAddress(addresses[family]) }));
+  return {
+    apiVersion: "v1",
+    kind: "Pod",
+    metadata: { name, namespace, uid: `uid-${name}`, labels },
+    spec: { nodeName: "node1", containers: [{ name: "c" }] },
+    status: { phase: addresses === undefined ? "Pending" : "Running", podIPs },
+  };
+}
+
+/** A file of objects. */
+export function listOf(items: readonly object[]): string {
+  return JSON.stringify({ apiVersion: "v1", kind: "List", items });
+}

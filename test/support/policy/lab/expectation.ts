@@ -1,0 +1,40 @@
+import assert from "node:assert/strict";
+import type { PolicyOptions } from "../../../../policyd/policy/evaluate/objects.ts";
+import { indexOf } from "../question.ts";
+import type { PolicyLab } from "./policy_lab.ts";
+import type { Question } from "./question.ts";
+import { askEvaluator, askLab, questionText } from "./question.ts";
+
+/** What a test expects of packets. */
+export interface Expectation {
+  readonly allowed?: readonly Question[];
+  /** Without an answer and without a refusal (POL-55). */
+  readonly denied?: readonly Question[];
+}
+
+/** Demands that packets fare so. */
+export async function expectPackets(lab: PolicyLab, { allowed = [], denied = [] }: Expectation): Promise<void> {
+  const answers = await askLab(lab, [...allowed, ...denied]);
+  const wrong = answers.flatMap(({ question, mark, fate }, place) => {
+    const expected = place < allowed.length ? "." : "X";
+    return mark === expected ? [] : [`${questionText(question)}: ${mark} ${fate.why}, not ${expected}`];
+  });
+  assert.deepEqual(wrong, []);
+}
+
+/** Puts objects in force and demands that packets fare so, and that the evaluator says the same. */
+export async function expectOf(
+  lab: PolicyLab,
+  objects: readonly object[],
+  { allowed = [], denied = [] }: Expectation,
+  options?: PolicyOptions,
+): Promise<void> {
+  const index = indexOf(objects, options);
+  const disagreeing = [
+    ...allowed.filter((question) => askEvaluator(index, lab, question) !== "."),
+    ...denied.filter((question) => askEvaluator(index, lab, question) !== "X"),
+  ];
+  assert.deepEqual(disagreeing.map(questionText), [], "the evaluator says otherwise");
+  await lab.apply(objects);
+  await expectPackets(lab, { allowed, denied });
+}

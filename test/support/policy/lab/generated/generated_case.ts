@@ -1,0 +1,70 @@
+import { networkPolicy, oneOf } from "../../manifest.ts";
+import type { LabelChanges } from "../../three_by_three.ts";
+
+/** A policy in the manner of cyclonus' generator, or several, and what becomes of them. */
+export interface GeneratedCase {
+  readonly group: GeneratedGroup;
+  readonly name: string;
+  readonly steps: readonly GeneratedStep[];
+}
+
+/** The generator's tags. */
+export type GeneratedGroup = "peers" | "ports" | "conflict" | "action" | "target" | "rules" | "namespace" | "example";
+
+export interface GeneratedStep {
+  /** All there are at this step. */
+  readonly policies: readonly object[];
+  readonly labels?: LabelChanges;
+  /** A tenth pod that the plugin wires before the step and takes away again behind it, with its namespace if that is new. */
+  readonly tenth?: string;
+}
+
+export type Direction = "ingress" | "egress";
+
+export const DIRECTIONS: readonly Direction[] = ["ingress", "egress"];
+
+/** What a case has in place of parts of the policy that all cases begin with. */
+export interface Changes {
+  readonly namespace?: string;
+  readonly podSelector?: object;
+  readonly ingress?: readonly object[];
+  readonly egress?: readonly object[];
+  readonly name?: string;
+}
+
+const FROM = [{ namespaceSelector: oneOf("ns", ["x", "y"]), podSelector: oneOf("pod", ["b", "c"]) }];
+const TO = [{ namespaceSelector: oneOf("ns", ["y", "z"]), podSelector: oneOf("pod", ["a", "b"]) }];
+const PORT = [{ protocol: "TCP", port: 80 }];
+const DNS = {
+  ports: [
+    { protocol: "TCP", port: 53 },
+    { protocol: "UDP", port: 53 },
+  ],
+};
+
+/** The policy that all cases begin with, of x/a: one rule of each direction with a peer and a port, and DNS. */
+export function basePolicy(changes: Changes = {}): object {
+  const spec = {
+    podSelector: { matchLabels: { pod: "a" } },
+    policyTypes: ["Ingress", "Egress"],
+    ingress: [{ from: FROM, ports: PORT }],
+    egress: [{ to: TO, ports: PORT }, DNS],
+  };
+  const { namespace = "x", name = "base", ...rest } = changes;
+  return networkPolicy(namespace, { ...spec, ...rest }, name);
+}
+
+/** The base with these peers, or these ports, in a direction. */
+export function baseWith(
+  direction: Direction,
+  { peers, ports = PORT }: { readonly peers?: readonly object[]; readonly ports?: readonly object[] },
+): object {
+  return direction === "ingress"
+    ? basePolicy({ ingress: [{ from: peers ?? FROM, ports }] })
+    : basePolicy({ egress: [{ to: peers ?? TO, ports }, DNS] });
+}
+
+/** A case of one step. */
+export function oneStep(group: GeneratedGroup, name: string, ...policies: readonly object[]): GeneratedCase {
+  return { group, name, steps: [{ policies }] };
+}

@@ -1,0 +1,52 @@
+import { labelled } from "../../manifest.ts";
+import type { GeneratedCase } from "./generated_case.ts";
+import { baseWith, DIRECTIONS, oneStep } from "./generated_case.ts";
+
+/** Prefixes around a pod, of both families: all of its node's pods, and its nearest. */
+export interface Prefixes {
+  readonly wide: readonly [string, string];
+  readonly narrow: readonly [string, string];
+}
+
+interface NamedPeers {
+  readonly name: string;
+  readonly peers: readonly object[];
+}
+
+const POD_SELECTORS = { "no pods": undefined, "all pods": {}, "pods b": labelled({ pod: "b" }) };
+const NAMESPACE_SELECTORS = { "own namespace": undefined, "all namespaces": {}, "namespace y": labelled({ ns: "y" }) };
+
+/** Every peer alone, in twos and none at all, in either direction: 112. */
+export function peerCases(prefixes: Prefixes): readonly GeneratedCase[] {
+  const all = [...selectorPeers(), ...blockPeers(prefixes)];
+  const pairs = all.flatMap((one, place) =>
+    all
+      .slice(place + 1)
+      .map((other) => ({ name: `${one.name} or ${other.name}`, peers: [...one.peers, ...other.peers] })),
+  );
+  return DIRECTIONS.flatMap((direction) =>
+    [{ name: "everyone", peers: [] }, ...all, ...pairs].map(({ name, peers }) =>
+      oneStep("peers", `${direction}: ${name}`, baseWith(direction, { peers })),
+    ),
+  );
+}
+
+function selectorPeers(): readonly NamedPeers[] {
+  return Object.entries(POD_SELECTORS).flatMap(([pods, podSelector]) =>
+    Object.entries(NAMESPACE_SELECTORS).flatMap(([namespaces, namespaceSelector]) => {
+      if (podSelector === undefined && namespaceSelector === undefined) return [];
+      const peer = {
+        ...(podSelector === undefined ? {} : { podSelector }),
+        ...(namespaceSelector === undefined ? {} : { namespaceSelector }),
+      };
+      return [{ name: `${pods} of ${namespaces}`, peers: [peer] }];
+    }),
+  );
+}
+
+function blockPeers({ wide, narrow }: Prefixes): readonly NamedPeers[] {
+  return [
+    { name: "a block", peers: wide.map((cidr) => ({ ipBlock: { cidr } })) },
+    { name: "a block but", peers: wide.map((cidr, family) => ({ ipBlock: { cidr, except: [narrow[family] ?? ""] } })) },
+  ];
+}

@@ -1,0 +1,78 @@
+import type { LabelChanges } from "../three_by_three.ts";
+import { addressOf, KEYS, NAMESPACES, PODS } from "../three_by_three.ts";
+import type { Twins } from "./dual_stack.ts";
+import type { NodeName, Place, PodFields, PodPlace } from "./place.ts";
+import { FAMILIES, namespaceManifest, podManifest, textsOf } from "./place.ts";
+import type { PolicyLabOptions } from "./policy_lab.ts";
+import { PolicyLab } from "./policy_lab.ts";
+import { PORTS } from "./question.ts";
+import type { Shooter } from "./shooter.ts";
+
+/** In every row and every column two pods share a node: each kind of pair is there on one node and across two. */
+const NODES: Readonly<Record<string, readonly NodeName[]>> = {
+  x: ["node1", "node1", "node2"],
+  y: ["node1", "node2", "node1"],
+  z: ["node2", "node1", "node1"],
+};
+
+/** Upstream's nine pods. */
+export const NINE_PODS: readonly PodPlace[] = NAMESPACES.flatMap((namespace) =>
+  PODS.map((pod, column): PodPlace => ({ key: `${namespace}/${pod}`, node: NODES[namespace]?.[column] ?? "node1" })),
+);
+
+const PROTOCOLS = ["tcp", "udp", "sctp"] as const;
+
+/** The names of upstream's ports: serve-80-tcp. */
+export const NAMED_PORTS: readonly object[] = PORTS.flatMap((containerPort) =>
+  PROTOCOLS.map((protocol) => ({
+    name: `serve-${containerPort}-${protocol}`,
+    containerPort,
+    protocol: protocol.toUpperCase(),
+  })),
+);
+
+/** Changes of Pod objects, by their keys. */
+export type PodChanges = Readonly<Record<string, PodFields>>;
+
+/** A lab with the nine pods, which serve in every protocol and family, as both outside hosts and the nodes do. */
+export async function ninePodLab(
+  options: Omit<PolicyLabOptions, "pods">,
+  ports: readonly number[] = PORTS,
+): Promise<PolicyLab> {
+  const lab = await PolicyLab.create({ ...options, pods: NINE_PODS });
+  for (const place of lab.places.values()) listenAll(lab.shooter, place, ports);
+  return lab;
+}
+
+/** Has a place serve every protocol in both families. */
+export function listenAll(shooter: Shooter, { namespace, addresses }: Place, ports: readonly number[] = PORTS): void {
+  for (const family of FAMILIES) {
+    for (const protocol of PROTOCOLS) {
+      for (const port of ports) shooter.listen(protocol, { namespace, address: addresses[family], port });
+    }
+  }
+}
+
+/** The objects of the nine pods, their namespaces and the nodes; labels are changed by `namespace` or `namespace/pod`. */
+export function ninePods(lab: PolicyLab, labels: LabelChanges = {}, changes: PodChanges = {}): readonly object[] {
+  return [
+    ...lab.nodeManifests(),
+    ...NAMESPACES.map((name) => namespaceManifest(name, { ns: name, ...labels[name] })),
+    ...NINE_PODS.map(({ key, node }) =>
+      podManifest(lab.place(key), node, {
+        ports: NAMED_PORTS,
+        ...changes[key],
+        labels: { pod: key.slice(-1), ...labels[key], ...changes[key]?.labels },
+      }),
+    ),
+  ];
+}
+
+/** What the prefixes of upstream's cases are in a lab. */
+export function twinsIn(lab: PolicyLab): Twins {
+  const all = KEYS.map((key): readonly [string, readonly [string, string]] => {
+    const [v4, v6] = textsOf(lab.place(key));
+    return [`${addressOf(key)}/32`, [`${v4}/32`, `${v6}/128`]];
+  });
+  return new Map([...all, ["10.0.0.0/8", ["10.0.0.0/8", "fd00::/8"]]]);
+}

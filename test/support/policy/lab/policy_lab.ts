@@ -1,0 +1,267 @@
+import assert from "node:assert/strict";
+import { writeFileSync } from "node:fs";
+import { listAttachments } from "../../../../ipam/attachment.ts";
+import { systemFileSystem } from "../../../../ipam/file_system.ts";
+import type { Address, Family } from "../../../../kernel/ip/address.ts";
+import { familyOf } from "../../../../kernel/ip/address.ts";
+import { formatCidr, parseCidr } from "../../../../kernel/ip/cidr.ts";
+import { macFromBytes } from "../../../../kernel/ip/mac.ts";
+import { newRoute } from "../../../../kernel/route/route.ts";
+import type { Configuration } from "../../../lab/cni.ts";
+import { podCall, startPlugin } from "../../../lab/cni.ts";
+import type { Lab, LabPod } from "../../../lab/lab.ts";
+import { createLab } from "../../../lab/lab.ts";
+import type { TwoNodes, WiredNode } from "../../../lab/topology.ts";
+import { connect, routeTo, twoNodes, UPLINK } from "../../../lab/topology.ts";
+import { PolicydNode } from "../../policyd_node.ts";
+import type { WatchedDaemon } from "./in_force.ts";
+import { complaintsOf, countKinds, untilInForce } from "./in_force.ts";
+import { PacketCounter } from "./packet_count.ts";
+import type { NodeName, OutsideName, Place, PodPlace } from "./place.ts";
+import { FAMILIES, NODE_NAMES, nodeManifest, uidOf } from "./place.ts";
+import { Shooter } from "./shooter.ts";
+
+const PLUGIN_WAIT = "30s";
+
+/** Networks behind the router: the router's address in them, then who is there. */
+const OUTSIDE: Readonly<Record<OutsideName, readonly [readonly [string, string], readonly [string, string]]>> = {
+  outside: [
+    ["203.0.113.1/29", "2001:db8:c:1::1/64"],
+    ["203.0.113.2/29", "2001:db8:c:1::2/64"],
+  ],
+  stranger: [
+    ["203.0.113.9/29", "2001:db8:c:2::1/64"],
+    ["203.0.113.10/29", "2001:db8:c:2::2/64"],
+  ],
+};
+
+/** What a lab is made of. */
+export interface PolicyLabOptions {
+  readonly name: string;
+  readonly pods: readonly PodPlace[];
+  /** Whether bridged frames pass the IP hooks, by node. */
+  readonly bridgeNetfilter: Readonly<Record<NodeName, boolean>>;
+  /** Of the daemons, beside what a lab needs. */
+  readonly configuration?: Readonly<Record<string, unknown>>;
+}
+
+/**
+ * Two nodes with a daemon each, pods that the plugin wires, and two hosts behind the router, in both families. Policies are
+ * objects in the daemons' directories.
+ */
+export class PolicyLab {
+  readonly lab: Lab;
+  readonly nodes: TwoNodes;
+  readonly counter: PacketCounter;
+  readonly shooter: Shooter;
+  readonly places = new Map<string, Place>();
+  readonly #options: PolicyLabOptions;
+  readonly #policyd: Readonly<Record<NodeName, PolicydNode>>;
+  #daemons: readonly WatchedDaemon[] = [];
+  #isMarked = false;
+
+  private constructor(lab: Lab, options: PolicyLabOptions) {
+    this.lab = lab;
+    this.#options = options;
+    const { node1, node2 } = options.bridgeNetfilter;
+    this.nodes = twoNodes(
+      lab,
+      { bridgeNetfilter: node1, reversePathFilter: 1 },
+      { bridgeNetfilter: node2, reversePathFilter: 1 },
+    );
+    this.#policyd = {
+      node1: new PolicydNode(lab, this.nodes.node1, PLUGIN_WAIT),
+      node2: new PolicydNode(lab, this.nodes.node2, PLUGIN_WAIT),
+    };
+    for (const name of NODE_NAMES) {
+      const { node, addresses } = this.wired(name);
+      this.#place(name, node, addresses);
+      // The kernel tells one sender of one refusal a second; here each probe waits for its own.
+      for (const key of ["net/ipv4/icmp_ratelimit", "net/ipv6/icmp/ratelimit"]) node.writeSysctl(key, "0");
+    }
+    const outside = Object.entries(OUTSIDE).map(([name, [router, own]], number) =>
+      this.#join(name, number, router, own),
+    );
+    this.counter = new PacketCounter([this.nodes.node1.node, this.nodes.node2.node, ...outside]);
+    this.shooter = new Shooter(lab.calls, this.counter);
+  }
+
+  /** Settles when all pods are there; no objects are yet. */
+  static async create(options: PolicyLabOptions): Promise<PolicyLab> {
+    const lab = createLab(options.name);
+    let made: PolicyLab | undefined;
+    try {
+      made = new PolicyLab(lab, options);
+      await made.#fill();
+      return made;
+    } catch (error) {
+      if (made !== undefined) await made.#end();
+      lab.destroy();
+      throw error;
+    }
+  }
+
+  wired(node: NodeName): WiredNode {
+    return this.nodes[node];
+  }
+
+  /** @throws Error when nobody has the name */
+  place(name: string): Place {
+    const found = this.places.get(name);
+    if (found === undefined) throw new Error(`nobody in the lab is called ${name}`);
+    return found;
+  }
+
+  /** On which node a pod is. @throws Error when there is no such pod */
+  nodeOf(pod: string): NodeName {
+    const found = this.#options.pods.find(({ key }) => key === pod);
+    if (found === undefined) throw new Error(`no pod of the lab is called ${pod}`);
+    return found.node;
+  }
+
+  /** The pods' places in the order they were asked for. */
+  get pods(): readonly Place[] {
+    return this.#options.pods.map(({ key }) => this.place(key));
+  }
+
+  /** The objects of the nodes. */
+  nodeManifests(labels: Readonly<Partial<Record<NodeName, Readonly<Record<string, string>>>>> = {}): readonly object[] {
+    return NODE_NAMES.map((name) =>
+      nodeManifest(this.place(name), this.wired(name).podCidrs.map(formatCidr), labels[name]),
+    );
+  }
+
+  /** Makes these the objects of both daemons, all at once, and settles when they are in force. */
+  async apply(objects: readonly object[]): Promise<void> {
+    this.tell(objects);
+    // Objects of the same numbers as before could be those before: a namespace that comes and goes tells them apart.
+    await Promise.all(this.#daemons.map((daemon) => untilInForce(daemon, countKinds(this.#marked(objects)))));
+  }
+
+  /** Gives the objects to the daemons and waits for nothing. */
+  tell(objects: readonly object[]): void {
+    this.#isMarked = !this.#isMarked;
+    const text = JSON.stringify({ apiVersion: "v1", kind: "List", items: this.#marked(objects) });
+    for (const name of NODE_NAMES) this.#policyd[name].put("world.json", text);
+  }
+
+  /** What the plugin needs to know to speak with a node's daemon. */
+  overrides(node: NodeName): Readonly<Record<string, unknown>> {
+    return this.#policyd[node].overrides;
+  }
+
+  daemon(node: NodeName): WatchedDaemon {
+    const found = this.#daemons[NODE_NAMES.indexOf(node)];
+    assert.ok(found !== undefined);
+    return found;
+  }
+
+  /**
+   * Has the plugin wire one more pod, which is a place from then on.
+   *
+   * @param further keys of the network configuration beside those of a lab
+   */
+  async wire({ key, node }: PodPlace, further: Configuration = {}): Promise<Place> {
+    const wired = this.wired(node);
+    const pod = this.lab.pod(key.replace("/", "-"));
+    const [namespace = "", name = ""] = key.split("/");
+    const names = `K8S_POD_NAMESPACE=${namespace};K8S_POD_NAME=${name};K8S_POD_UID=${uidOf(key)}`;
+    const call = podCall("ADD", wired, pod, { ...this.overrides(node), ...further }, { arguments: names });
+    const { exitCode, stdout } = await startPlugin(wired.node, call).outcome;
+    assert.equal(exitCode, 0, `${stdout}\n${this.daemon(node).process.log()}`);
+    return this.#place(key, pod, this.#addressesOf(wired, pod));
+  }
+
+  /** Has the plugin take a pod's wires away. */
+  async unwire(key: string, node: NodeName): Promise<void> {
+    const { namespace } = this.place(key);
+    const wired = this.wired(node);
+    const call = podCall("DEL", wired, namespace as LabPod, this.overrides(node));
+    const { exitCode, stdout } = await startPlugin(wired.node, call).outcome;
+    assert.equal(exitCode, 0, stdout);
+    this.places.delete(key);
+    this.lab.remove(namespace);
+  }
+
+  /**
+   * Ends everything.
+   *
+   * @throws AssertionError where the kernel has refused a change meanwhile, or what was written had to be put right
+   */
+  async close(): Promise<void> {
+    try {
+      const complaints = await Promise.all(this.#daemons.map((daemon) => complaintsOf(daemon)));
+      assert.deepEqual(complaints.flat(), []);
+    } finally {
+      await this.#end();
+    }
+  }
+
+  async #end(): Promise<void> {
+    this.shooter.close();
+    await Promise.all(NODE_NAMES.map((name) => this.#policyd[name].kill()));
+    this.lab.destroy();
+  }
+
+  async #fill(): Promise<void> {
+    this.#daemons = await Promise.all(NODE_NAMES.map((name) => this.#start(name)));
+    await Promise.all(
+      NODE_NAMES.map(async (node) => {
+        // One after the other: the nodes side by side are enough for a busy machine.
+        for (const pod of this.#options.pods) if (pod.node === node) await this.wire(pod);
+      }),
+    );
+  }
+
+  async #start(name: NodeName): Promise<WatchedDaemon> {
+    // What the kernel has is compared with what it should have all the time.
+    const args = ["--min-sync-period=10ms", "--sync-period=1s"];
+    const { configuration } = this.#options;
+    if (configuration !== undefined) {
+      const head = { apiVersion: "drawbridge.dev/v1alpha1", kind: "PolicydConfiguration" };
+      const file = `${this.lab.scratch}/${name}.json`;
+      writeFileSync(file, JSON.stringify({ ...head, ...configuration }));
+      args.push(`--config=${file}`);
+    }
+    return { process: await this.#policyd[name].start(args), node: this.wired(name).node };
+  }
+
+  #marked(objects: readonly object[]): readonly object[] {
+    const marker = { apiVersion: "v1", kind: "Namespace", metadata: { name: "marker" } };
+    return this.#isMarked ? [...objects, marker] : objects;
+  }
+
+  #place(name: string, namespace: Place["namespace"], addresses: readonly Address[]): Place {
+    const place = { name, namespace, addresses: byFamily(addresses) };
+    this.places.set(name, place);
+    return place;
+  }
+
+  #join(name: string, number: number, routerSide: readonly string[], ownSide: readonly string[]): Place["namespace"] {
+    const namespace = this.lab.namespace(name);
+    const mac = (end: number) => macFromBytes(Uint8Array.of(0x02, 0, 0, 1, number, end));
+    const [router, own] = [routerSide, ownSide].map((texts) => texts.map((text) => parseCidr(text)));
+    assert.ok(router !== undefined && own !== undefined);
+    connect(
+      { namespace: this.nodes.router, link: `to-${name}`, mac: mac(1), addresses: router },
+      { namespace, link: UPLINK, mac: mac(2), addresses: own },
+    );
+    for (const { address } of router) namespace.route.request(newRoute(routeTo(undefined, address)));
+    const addresses = own.map(({ address }) => address);
+    this.#place(name, namespace, addresses);
+    return namespace;
+  }
+
+  #addressesOf(wired: WiredNode, { containerId }: LabPod): readonly Address[] {
+    const { records } = listAttachments(wired.node.runDir, "drawbridge", systemFileSystem(this.lab.calls));
+    const record = records.find((one) => one.containerId === containerId);
+    assert.ok(record !== undefined, `no record of ${containerId}`);
+    return record.addresses.map(({ address }) => address);
+  }
+}
+
+function byFamily(addresses: readonly Address[]): Readonly<Record<Family, Address>> {
+  const [v4, v6] = FAMILIES.map((family) => addresses.find((address) => familyOf(address) === family));
+  assert.ok(v4 !== undefined && v6 !== undefined);
+  return { 4: v4, 6: v6 };
+}

@@ -1,0 +1,129 @@
+import type { Address, Family } from "../../../../kernel/ip/address.ts";
+import { familyOf, parseAddress, tryParseAddress } from "../../../../kernel/ip/address.ts";
+import type { Protocol } from "../../../../policyd/cluster/model.ts";
+import { evaluatePolicy } from "../../../../policyd/policy/evaluate/evaluate.ts";
+import type { Flow, FlowEnd } from "../../../../policyd/policy/evaluate/flow.ts";
+import type { PolicyIndex } from "../../../../policyd/policy/evaluate/policy_index.ts";
+import type { PolicyLab } from "./policy_lab.ts";
+import { FAMILIES } from "./place.ts";
+import type { Fate, Shot } from "./shooter.ts";
+import type { Mark } from "./truth_table.ts";
+
+/** `80/TCP` or `ICMP`. */
+export type Traffic = `${number}/${Protocol}` | "ICMP";
+
+/** One flow to try: from a place to a place, or to an address such as a Service's. */
+export interface Question {
+  readonly from: string;
+  readonly to: string;
+  readonly traffic: Traffic;
+  readonly family: Family;
+  /** One of the sender's addresses where it has others than its place. */
+  readonly source?: string;
+}
+
+/** A question and what became of it. */
+export interface Answer {
+  readonly question: Question;
+  readonly fate: Fate;
+  readonly mark: Mark;
+}
+
+export const PORTS = [80, 81] as const;
+export const ALL_TRAFFIC: readonly Traffic[] = (["TCP", "UDP", "SCTP"] as const).flatMap((protocol) =>
+  PORTS.map((port): Traffic => `${port}/${protocol}`),
+);
+
+/** The question in both families, or for an address in its own. */
+export function inBoth(from: string, to: string, ...traffics: readonly Traffic[]): readonly Question[] {
+  const address = tryParseAddress(to);
+  const families = address === undefined ? FAMILIES : [familyOf(address)];
+  return traffics.flatMap((traffic) => families.map((family) => ({ from, to, traffic, family })));
+}
+
+/** Every pair of places, in both families. */
+export function matrix(names: readonly string[], traffics: readonly Traffic[] = ALL_TRAFFIC): readonly Question[] {
+  return names.flatMap((from) => names.flatMap((to) => inBoth(from, to, ...traffics)));
+}
+
+/**
+ * Asks all at once. Where it is not certain that what is silent was dropped, as when a busy machine has sent packets
+ * twice, that is asked once more; where it is not certain then, the mark is `?`.
+ */
+export async function askLab(lab: PolicyLab, questions: readonly Question[]): Promise<readonly Answer[]> {
+  const { answers, doubt } = await ask(lab, questions);
+  const isOpen = ({ fate }: Answer): boolean => doubt !== "" && fate.kind === "silent";
+  const open = answers.filter(isOpen);
+  if (open.length === 0) return answers;
+  const again = await ask(
+    lab,
+    open.map(({ question }) => question),
+  );
+  const second = again.answers.values();
+  return answers.map((answer) => (isOpen(answer) ? (second.next().value ?? answer) : answer));
+}
+
+async function ask(
+  lab: PolicyLab,
+  questions: readonly Question[],
+): Promise<{ readonly answers: readonly Answer[]; readonly doubt: string }> {
+  const { fates, doubt } = await lab.shooter.run(questions.map((question) => shotOf(lab, question)));
+  const answers = questions.map((question, place) => {
+    const fate = fates[place];
+    if (fate === undefined) throw new RangeError("fewer fates than questions");
+    return { question, fate, mark: markOf(fate, doubt) };
+  });
+  return { answers, doubt };
+}
+
+/** What the evaluator says of a question. */
+export function askEvaluator(index: PolicyIndex, lab: PolicyLab, question: Question): Mark {
+  return evaluatePolicy(index, flowOf(lab, question)).kind === "allowed" ? "." : "X";
+}
+
+/** The question as the evaluator is asked it. */
+export function flowOf(lab: PolicyLab, { from, to, traffic, family, source }: Question): Flow {
+  const ends = { source: endOf(lab, source ?? from, family), destination: endOf(lab, to, family), family };
+  if (traffic === "ICMP") return { ...ends, protocol: "ICMP" };
+  const [port, protocol] = traffic.split("/");
+  return { ...ends, protocol: protocol as Protocol, port: Number(port) };
+}
+
+/** A question in words: `x/a > x/b 80/TCP IPv4`. */
+export function questionText({ from, to, traffic, family, source }: Question): string {
+  return `${source === undefined ? from : `${from} as ${source}`} > ${to} ${traffic} IPv${family}`;
+}
+
+function markOf({ kind }: Fate, doubt: string): Mark {
+  switch (kind) {
+    case "answered":
+      return ".";
+    case "refused":
+      return "R";
+    case "silent":
+      return doubt === "" ? "X" : "?";
+  }
+}
+
+function shotOf(lab: PolicyLab, { from, to, traffic, family, source }: Question): Shot {
+  const address = addressOf(lab, to, family);
+  const [port, protocol] = traffic === "ICMP" ? ["0", "icmp"] : traffic.toLowerCase().split("/");
+  return {
+    from: lab.place(from).namespace,
+    to: { address, port: Number(port) },
+    protocol: protocol as Shot["protocol"],
+    hasNewPort: true,
+    isLocal: from === to,
+    ...(source === undefined ? {} : { source: parseAddress(source) }),
+  };
+}
+
+function addressOf(lab: PolicyLab, to: string, family: Family): Address {
+  return tryParseAddress(to) ?? lab.place(to).addresses[family];
+}
+
+function endOf(lab: PolicyLab, name: string, family: Family): FlowEnd {
+  if (name === "node1" || name === "node2") return { type: "node", name };
+  if (name.includes("/")) return { type: "pod", key: name };
+  return { type: "address", address: addressOf(lab, name, family) };
+}

@@ -1,0 +1,82 @@
+import assert from "node:assert/strict";
+import { FakeNftables } from "../../../../kernel/nftables/fake_nftables.ts";
+import type { FaultRates } from "../../dataplane/faulty_nftables.ts";
+import { FaultyNftables } from "../../dataplane/faulty_nftables.ts";
+import { LiveNode } from "./live_node.ts";
+import { ClusterState, liveEvents } from "./random_events.ts";
+import { TickingClock } from "./ticking_clock.ts";
+
+const RATES: FaultRates = { commit: 0.15, read: 0.002 };
+const NO_FAULTS: FaultRates = { commit: 0, read: 0 };
+/** One daemon follows the other every so many events on average. */
+const EVENTS_OF_A_DAEMON = 500;
+/** Milliseconds from one event to the next; undefined where not even what is due happens in between. */
+const WAITS = [undefined, undefined, undefined, undefined, 0, 0, 0, 60, 60, 600];
+
+export interface LiveRun {
+  readonly events: number;
+  /** After this many the kernel is compared with a fresh build. */
+  readonly compareEvery: number;
+  readonly random: () => number;
+}
+
+/** What a run met. */
+export interface LiveOutcome {
+  readonly faults: number;
+  readonly comparisons: number;
+  readonly restarts: number;
+  /** The most sets and chains there were beside the static ones when it was compared. */
+  readonly mostProvided: number;
+  /** Elements that have a pod judged, of all comparisons. */
+  readonly verdicts: number;
+}
+
+/**
+ * Random events on a kernel that fails at random, worked on in slices, with daemons that end and start in between. Every
+ * now and then the faults cease, and then the kernel has what a daemon that has never known another cluster writes into
+ * an empty kernel.
+ *
+ * @throws AssertionError when it has not
+ */
+export function runLive({ events, compareEvery, random }: LiveRun): LiveOutcome {
+  const faulty = new FaultyNftables(new FakeNftables(), random, RATES);
+  const clock = new TickingClock(1 / 4);
+  const state = new ClusterState();
+  const shuffled = <T>(all: readonly T[]): readonly T[] =>
+    all
+      .map((one) => [random(), one] as const)
+      .toSorted(([a], [b]) => a - b)
+      .map(([, one]) => one);
+  let node = new LiveNode({ kernel: faulty, clock });
+  const outcome = { comparisons: 0, restarts: 0, mostProvided: 0, verdicts: 0 };
+  const source = liveEvents(random);
+  for (let number = 1; number <= events; number++) {
+    const event = source.next().value;
+    state.apply(event);
+    node.apply(event);
+    const wait = WAITS[Math.floor(random() * WAITS.length)];
+    if (wait !== undefined) clock.pass(wait);
+    if (random() * EVENTS_OF_A_DAEMON < 1) {
+      node.stop();
+      node = new LiveNode({ kernel: faulty, clock, known: state.events(shuffled) });
+      outcome.restarts++;
+    }
+    if (number % compareEvery > 0 && number < events) continue;
+    faulty.setRates(NO_FAULTS);
+    node.settle(1);
+    const rebuilt = new LiveNode({
+      kernel: new FakeNftables(),
+      clock: new TickingClock(0),
+      known: state.events(shuffled),
+    });
+    rebuilt.settle();
+    assert.equal(node.content(), rebuilt.content(), `after ${number} events`);
+    outcome.comparisons++;
+    outcome.mostProvided = Math.max(outcome.mostProvided, node.provided().length);
+    outcome.verdicts += node.elements("egress4").length + node.elements("ingress6").length;
+    rebuilt.stop();
+    faulty.setRates(RATES);
+  }
+  node.stop();
+  return { faults: faulty.faults, ...outcome };
+}

@@ -1,0 +1,67 @@
+import type { AttachmentRecord } from "../../../../ipam/attachment.ts";
+import type { Address } from "../../../../kernel/ip/address.ts";
+import { hostCidr } from "../../../../kernel/ip/cidr.ts";
+import { FakeNftables } from "../../../../kernel/nftables/fake_nftables.ts";
+import type { ClusterObject, Pod } from "../../../../policyd/cluster/model.ts";
+import type { ClusterStore } from "../../../../policyd/cluster/store.ts";
+import type { PolicyOptions } from "../../../../policyd/policy/compile/options.ts";
+import { attachmentRecord } from "../../attachment_record.ts";
+import { CompiledCluster } from "../compiled_cluster.ts";
+import type { LiveEvent } from "./live_node.ts";
+import { LiveNode, set } from "./live_node.ts";
+import { TickingClock } from "./ticking_clock.ts";
+
+/** All objects of a cluster that policies are about. */
+export function objectsOf(store: ClusterStore): readonly ClusterObject[] {
+  const { namespaces, nodes, pods, networkPolicies, clusterNetworkPolicies } = store;
+  return [namespaces, nodes, pods, networkPolicies, clusterNetworkPolicies].flatMap(
+    (map: ReadonlyMap<string, ClusterObject>) => [...map.values()],
+  );
+}
+
+/** A pod as it is attached. */
+export function attachmentOf({ key, namespace, name, uid }: Pod, addresses: readonly Address[]): AttachmentRecord {
+  return attachmentRecord({
+    containerId: key.replace("/", "-"),
+    pod: { namespace, name, uid },
+    addresses: addresses.map((address) => hostCidr(address)),
+    portMappings: [],
+  });
+}
+
+/** The pods of a node with the addresses that are theirs, as attachments. */
+export function attachmentsOf(
+  store: ClusterStore,
+  nodeName: string,
+  options: PolicyOptions,
+): readonly AttachmentRecord[] {
+  const addresses = new Map<Pod, Address[]>();
+  for (const [address, owner] of new CompiledCluster(store, options).owners) {
+    if (!("pod" in owner) || owner.pod.nodeName !== nodeName) continue;
+    addresses.set(owner.pod, [...(addresses.get(owner.pod) ?? []), address]);
+  }
+  return [...addresses].map(([pod, own]) => attachmentOf(pod, own));
+}
+
+/** A node that is told of objects and attachments, one by one, after it has begun to write. */
+export function liveNodeOf(
+  events: readonly LiveEvent[],
+  options: PolicyOptions,
+): { readonly node: LiveNode; readonly kernel: FakeNftables } {
+  const kernel = new FakeNftables();
+  const node = new LiveNode({ kernel, clock: new TickingClock(1), options });
+  for (const event of events) node.apply(event);
+  node.settle();
+  return { node, kernel };
+}
+
+/** The events that tell of objects, each by itself, and of attachments. */
+export function eventsOf(
+  objects: readonly ClusterObject[],
+  attachments: readonly AttachmentRecord[],
+): readonly LiveEvent[] {
+  return [
+    ...objects.map((object): LiveEvent => ({ type: "objects", changes: [set(object)] })),
+    ...attachments.map((attachment): LiveEvent => ({ type: "attached", attachment })),
+  ];
+}

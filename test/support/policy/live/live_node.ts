@@ -1,0 +1,116 @@
+import assert from "node:assert/strict";
+import type { AttachmentRecord } from "../../../../ipam/attachment.ts";
+import type { AttachmentName } from "../../../../ipam/policyd_messages.ts";
+import { keyText } from "../../../../kernel/nftables/element.ts";
+import type { Element, Table } from "../../../../kernel/nftables/object.ts";
+import type { Nftables } from "../../../../kernel/nftables/socket.ts";
+import type { ClusterObject } from "../../../../policyd/cluster/model.ts";
+import { rulesText } from "../../../../policyd/dataplane/known_rules.ts";
+import { Ruleset } from "../../../../policyd/dataplane/ruleset.ts";
+import { withVersion } from "../../../../policyd/dataplane/schema.ts";
+import { recordingLogger } from "../../../../policyd/log/recording_logger.ts";
+import type { PolicyOptions } from "../../../../policyd/policy/compile/options.ts";
+import { DEFAULT_POLICY_OPTIONS } from "../../../../policyd/policy/compile/options.ts";
+import { POLICY_TABLE, policyTable } from "../../../../policyd/policy/compile/policy_table.ts";
+import { PolicyDataplane } from "../../../../policyd/policy/policy_dataplane.ts";
+import type { ObjectChange } from "../../../../policyd/source/object_source.ts";
+import type { TickingClock } from "./ticking_clock.ts";
+
+/** What happens to a node's policies. */
+export type LiveEvent =
+  | { readonly type: "objects"; readonly changes: readonly ObjectChange[] }
+  | { readonly type: "attached"; readonly attachment: AttachmentRecord }
+  | { readonly type: "detached"; readonly name: AttachmentName };
+
+/** An object that came or changed. */
+export function set(object: ClusterObject): ObjectChange {
+  return { type: "set", kind: object.kind, key: object.key, object };
+}
+
+/** An object that is gone. */
+export function gone({ kind, key }: Pick<ClusterObject, "kind" | "key">): ObjectChange {
+  return { type: "delete", kind, key };
+}
+
+export interface LiveNodeParts {
+  readonly kernel: Nftables;
+  readonly clock: TickingClock;
+  readonly options?: PolicyOptions;
+  /** What it knows before it writes anything, as a daemon that has read the cluster first. */
+  readonly known?: readonly LiveEvent[];
+}
+
+/** The table of policies of a node, kept by the daemon's own parts from events. */
+export class LiveNode {
+  readonly dataplane: PolicyDataplane;
+  readonly ruleset: Ruleset;
+  readonly #kernel: Nftables;
+  readonly #clock: TickingClock;
+
+  constructor({ kernel, clock, options = DEFAULT_POLICY_OPTIONS, known = [] }: LiveNodeParts) {
+    this.#kernel = kernel;
+    this.#clock = clock;
+    const tables = [withVersion(policyTable(options))];
+    const periods = { minSyncPeriod: 0, syncPeriod: 3_600_000 };
+    this.ruleset = new Ruleset({ kernel, clock, logger: recordingLogger(), tables, ...periods });
+    this.dataplane = new PolicyDataplane({ ruleset: this.ruleset, clock, options });
+    for (const event of known) this.apply(event);
+    this.dataplane.synced();
+    this.#clock.pass(0);
+    this.ruleset.start();
+  }
+
+  apply(event: LiveEvent): void {
+    if (event.type === "objects") this.dataplane.apply(event.changes);
+    else if (event.type === "attached") this.dataplane.attached(event.attachment);
+    else this.dataplane.detached(event.name);
+  }
+
+  /** Takes over objects and lets all that follows happen. */
+  change(...changes: readonly ObjectChange[]): void {
+    this.apply({ type: "objects", changes });
+    this.settle();
+  }
+
+  /** Makes the kernel have all that is desired. @throws AssertionError when it does not after so many tries */
+  settle(tries = 0): void {
+    this.#clock.pass(0);
+    for (let left = tries; !this.ruleset.flush(); left--) assert.ok(left > 0, this.ruleset.status().lastError);
+  }
+
+  /** The table as the kernel has it: a line for each set with its elements, and for each rule. */
+  content(): string {
+    const state = this.#kernel.table(POLICY_TABLE);
+    const sets = [...(state?.sets.keys() ?? [])].sort().map((name) => `${name}: ${this.elements(name).join(", ")}`);
+    const chains = [...(state?.chains ?? [])]
+      .sort(([a], [b]) => (a < b ? -1 : 1))
+      .map(([name, { rules }]) => `${name}:\n${rulesText(rules)}`);
+    return [...sets, ...chains].join("\n");
+  }
+
+  /** The elements of a set, in order. */
+  elements(name: string): readonly string[] {
+    return this.#kernel.elements(POLICY_TABLE, { name, key: [] }).map(elementText).sort();
+  }
+
+  /** The names of the sets and chains that are there beside those that always are. */
+  provided(): readonly string[] {
+    const state = this.#kernel.table(POLICY_TABLE);
+    const fixed = new Set(
+      this.ruleset.tables.flatMap(({ sets, chains }: Table) => [...sets, ...chains].map((one) => one.name)),
+    );
+    return [...(state?.sets.keys() ?? []), ...(state?.chains.keys() ?? [])].filter((name) => !fixed.has(name)).sort();
+  }
+
+  /** Lets go of the kernel as a daemon that ends. */
+  stop(): void {
+    void this.dataplane.stop();
+    this.ruleset.stop();
+  }
+}
+
+/** An element as a text that is the same for the same one. */
+export function elementText({ key, data }: Element): string {
+  if (data === undefined) return keyText(key);
+  return `${keyText(key)} : ${"kind" in data && "chain" in data ? `${data.kind} ${data.chain}` : JSON.stringify(data)}`;
+}

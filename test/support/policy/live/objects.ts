@@ -1,0 +1,23 @@
+import assert from "node:assert/strict";
+import { judge } from "../../../../policyd/cluster/gate.ts";
+import type { ClusterObject, Kind } from "../../../../policyd/cluster/model.ts";
+
+type ObjectOf<K extends Kind> = Extract<ClusterObject, { readonly kind: K }>;
+
+const GROUPS: Readonly<Partial<Record<Kind, string>>> = {
+  NetworkPolicy: "networking.k8s.io/v1",
+  ClusterNetworkPolicy: "policy.networking.k8s.io/v1alpha2",
+};
+
+/** An object of a kind, through the gate, of what its manifest has beside its kind. */
+export function objectOf<K extends Kind>(kind: K, manifest: object): ObjectOf<K> {
+  const verdict = judge({ apiVersion: GROUPS[kind] ?? "v1", kind, ...manifest });
+  assert.ok(verdict.type === "accepted", verdict.type === "refused" ? verdict.problem : kind);
+  const { object } = verdict;
+  assert.ok(isOf(object, kind));
+  return object;
+}
+
+function isOf<K extends Kind>(object: ClusterObject, kind: K): object is ObjectOf<K> {
+  return object.kind === kind;
+}

@@ -1,0 +1,134 @@
+import * as fc from "fast-check";
+import type { AttachmentRecord } from "../../../../ipam/attachment.ts";
+import { parseCidr } from "../../../../kernel/ip/cidr.ts";
+import type { ClusterObject, Pod } from "../../../../policyd/cluster/model.ts";
+import { attachmentRecord } from "../../attachment_record.ts";
+import { storeOf } from "../../evaluate/store.ts";
+import { policyCases } from "../arbitrary_cluster.ts";
+import { NAMESPACES } from "../arbitrary_words.ts";
+import { manifestsOf } from "../raw_cluster.ts";
+import type { LiveEvent } from "./live_node.ts";
+import { gone, set } from "./live_node.ts";
+
+const SAMPLES = 150;
+/** The pods of a namespace that may be this node's; the others never are. */
+const LOCAL_PLACES = 3;
+const UIDS = ["", "a", "a", "b"] as const;
+
+/**
+ * An endless row of random events: versions of each of some pods, nodes, namespaces and policies, and pods that are
+ * attached and go, some of whom have another's address. Namespaces do not end while a pod is attached, so that nothing
+ * but the last Pods of attached pods is left of what was before (`ClusterState`).
+ *
+ * @param random numbers from 0 to 1; the same ones give the same events
+ */
+export function* liveEvents(random: () => number): Generator<LiveEvent, never> {
+  const below = (count: number): number => Math.floor(random() * count);
+  const any = <T>(values: readonly T[]): T => {
+    const value = values[below(values.length)];
+    if (value === undefined) throw new Error("nothing to choose from");
+    return value;
+  };
+  const objects = [...Map.groupBy(sampledObjects(below(2 ** 31)), ({ kind, key }) => `${kind} ${key}`).values()];
+  const attached = new Map<string, AttachmentRecord>();
+  for (;;) {
+    if (below(6) === 0) {
+      const attachment = anyAttachment(any(NAMESPACES), below(LOCAL_PLACES), below(12) === 0 ? below(6) : undefined);
+      if (attached.has(attachment.containerId) && below(2) === 0) {
+        attached.delete(attachment.containerId);
+        yield { type: "detached", name: attachment };
+      } else {
+        attached.set(attachment.containerId, attachment);
+        yield { type: "attached", attachment };
+      }
+      continue;
+    }
+    const changes = new Map(
+      Array.from({ length: any([1, 1, 1, 1, 2, 5]) }, () => {
+        const object = any(any(objects));
+        const isGone = below(4) === 0 && (object.kind !== "Namespace" || !hasPods(object.key, attached));
+        const version = object.kind === "Pod" ? { ...object, uid: any(UIDS) } : object;
+        return [`${object.kind} ${object.key}`, isGone ? gone(object) : set(Object.freeze(version))] as const;
+      }),
+    );
+    yield { type: "objects", changes: [...changes.values()] };
+  }
+}
+
+function hasPods(namespace: string, attached: ReadonlyMap<string, AttachmentRecord>): boolean {
+  return [...attached.values()].some(({ pod }) => pod?.namespace === namespace);
+}
+
+/** Many versions of each of a number of objects. */
+function sampledObjects(seed: number): readonly ClusterObject[] {
+  return fc.sample(policyCases, { numRuns: SAMPLES, seed }).flatMap(({ cluster }) => {
+    const { pods, nodes, namespaces, networkPolicies, clusterNetworkPolicies } = storeOf(manifestsOf(cluster));
+    return [pods, nodes, namespaces, networkPolicies, clusterNetworkPolicies].flatMap(
+      (map: ReadonlyMap<string, ClusterObject>) => [...map.values()],
+    );
+  });
+}
+
+/** The pod that a place has in a namespace; with the addresses of another place where one is given. */
+function anyAttachment(namespace: string, place: number, other = place): AttachmentRecord {
+  const name = `p${place}`;
+  return attachmentRecord({
+    containerId: `${namespace}-${name}`,
+    pod: { namespace, name, uid: place === 0 ? "" : "a" },
+    addresses: [parseCidr(`10.244.${other}.5/32`), parseCidr(`fd00:244:${other}::5/128`)],
+    portMappings: [],
+  });
+}
+
+/** What a cluster and a node have after some events. */
+export class ClusterState {
+  readonly #objects = new Map<string, ClusterObject>();
+  readonly #attachments = new Map<string, { readonly attachment: AttachmentRecord; lastPod: Pod | undefined }>();
+
+  apply(event: LiveEvent): void {
+    if (event.type === "detached") return void this.#attachments.delete(event.name.containerId);
+    if (event.type === "attached") {
+      this.#attachments.set(event.attachment.containerId, { attachment: event.attachment, lastPod: undefined });
+    } else {
+      for (const change of event.changes) {
+        if (change.type === "set") this.#objects.set(`${change.kind} ${change.key}`, change.object);
+        else this.#objects.delete(`${change.kind} ${change.key}`);
+      }
+    }
+    for (const entry of this.#attachments.values()) entry.lastPod = this.#podOf(entry.attachment) ?? entry.lastPod;
+  }
+
+  /** How many objects of a kind there are. */
+  count(kind: ClusterObject["kind"]): number {
+    return [...this.#objects.values()].filter((object) => object.kind === kind).length;
+  }
+
+  get attachments(): number {
+    return this.#attachments.size;
+  }
+
+  /**
+   * The events by which a node that knows nothing comes to know all of it: each pod is attached while its last Pod is
+   * there, before anything else is.
+   *
+   * @param order of the rest
+   */
+  events(order: <T>(all: readonly T[]) => readonly T[]): readonly LiveEvent[] {
+    const attached = order([...this.#attachments.values()]).flatMap(({ attachment, lastPod }): readonly LiveEvent[] => [
+      ...(lastPod === undefined ? [] : [{ type: "objects", changes: [set(lastPod)] } as const]),
+      { type: "attached", attachment },
+      ...(lastPod === undefined ? [] : [{ type: "objects", changes: [gone(lastPod)] } as const]),
+    ]);
+    const objects = order([...this.#objects.values()]).map((object): LiveEvent => ({
+      type: "objects",
+      changes: [set(object)],
+    }));
+    return [...attached, ...objects];
+  }
+
+  #podOf({ pod }: AttachmentRecord): Pod | undefined {
+    const object = pod && this.#objects.get(`Pod ${pod.namespace}/${pod.name}`);
+    if (pod === undefined || object?.kind !== "Pod") return undefined;
+    return pod.uid === "" || object.uid === "" || object.uid === pod.uid ? object : undefined;
+  }
+}

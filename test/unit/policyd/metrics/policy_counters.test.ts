@@ -1,0 +1,360 @@
+import assert from "node:assert/strict";
+import * as fc from "fast-check";
+import { FakeCounters } from "../../../../kernel/nftables/fake_counters.ts";
+import { FakeNftables } from "../../../../kernel/nftables/fake_nftables.ts";
+import { FakeRuleCounters } from "../../../../kernel/nftables/fake_rule_counters.ts";
+import { keyText } from "../../../../kernel/nftables/element.ts";
+import { parseAddress } from "../../../../kernel/ip/address.ts";
+import type { Verdict } from "../../../../kernel/nftables/statement.ts";
+import { recordingLogger } from "../../../../policyd/log/recording_logger.ts";
+import { PolicyCounters } from "../../../../policyd/metrics/policy_counters.ts";
+import { mergedRules } from "../../../../policyd/metrics/merged_rules.ts";
+import { meaningOf } from "../../../../policyd/metrics/policy_rule.ts";
+import { policyText } from "../../../../policyd/metrics/policy_text.ts";
+import { compileProfile } from "../../../../policyd/policy/compile/compile_profile.ts";
+import { DEFAULT_POLICY_OPTIONS } from "../../../../policyd/policy/compile/options.ts";
+import type { Direction } from "../../../../policyd/policy/compile/profile.ts";
+import { POLICY_TABLE } from "../../../../policyd/policy/compile/policy_table.ts";
+import { FLATTEN_ABOVE, profileChainName, profileObjects } from "../../../../policyd/policy/compile/profile_chain.ts";
+import { storeOf } from "../../../support/evaluate/store.ts";
+import { storeView } from "../../../support/policy/store_view.ts";
+import { addressOf, threeByThree } from "../../../support/policy/three_by_three.ts";
+
+const [A, B] = ["ingress_00000000000000aa", "ingress_00000000000000bb"];
+const DROP: Verdict = { kind: "drop" };
+const RETURN: Verdict = { kind: "return" };
+
+function setUp() {
+  const kernel = new FakeRuleCounters();
+  const nftables = new FakeNftables();
+  const logger = recordingLogger();
+  let [now, time] = [0, 5_000];
+  const counters = new PolicyCounters({
+    table: POLICY_TABLE,
+    counters: kernel,
+    elements: new FakeCounters(nftables),
+    logger,
+    now: () => now,
+    time: () => (time += 1000),
+  });
+  const remove = (chain: string): void => {
+    const changes = (["flush chain", "delete chain"] as const).map((kind) => ({ kind, table: POLICY_TABLE, chain }));
+    counters.before(changes);
+    kernel.delete(chain);
+    counters.committed(changes);
+  };
+  const lines = async (): Promise<readonly string[]> => {
+    now++;
+    await counters.refresh();
+    return [...policyText(counters.sums)]
+      .join("")
+      .split("\n")
+      .filter((line) => line !== "" && !line.startsWith("#"));
+  };
+  return { kernel, nftables, counters, logger, remove, lines };
+}
+
+function rule(chain: string, comment: string, verdict: Verdict | undefined = RETURN) {
+  return { chain, comment, verdict };
+}
+
+const sumOf = (lines: readonly string[], labels: string): number =>
+  Number(
+    lines
+      .find((line) => line.startsWith(`drawbridge_policy_rule_packets_total{${labels}}`))
+      ?.split(" ")
+      .at(-1),
+  );
+
+/** Of rules: more than are printed one by one. */
+const COUNT = 3 * FLATTEN_ABOVE;
+const OPTIONS = DEFAULT_POLICY_OPTIONS;
+const WEB = 'policy="shop/web",direction="ingress",rule="0"';
+
+describe("policyd/metrics: counters of policies", () => {
+  it("METRIC-06: a policy's rule has one number over all profiles, whatever becomes of their chains", async () => {
+    const { kernel, remove, lines } = setUp();
+    const first = kernel.add(rule(A, "NetworkPolicy rule 0 of shop/web"));
+    const second = kernel.add(rule(B, "NetworkPolicy rule 0 of shop/web"));
+    kernel.count(first, 3);
+    kernel.count(second, 4);
+    assert.equal(sumOf(await lines(), WEB), 7);
+    kernel.count(first, 5);
+    // The new chain is there before the old one goes.
+    const third = kernel.add(rule("ingress_00000000000000cc", "NetworkPolicy rule 0 of shop/web"));
+    remove(A);
+    kernel.count(third, 1);
+    assert.equal(sumOf(await lines(), WEB), 13);
+    remove(B);
+    assert.equal(sumOf(await lines(), WEB), 13);
+    remove("ingress_00000000000000cc");
+    assert.deepEqual(
+      (await lines()).filter((line) => line.includes("rule_packets")),
+      [],
+    );
+  });
+
+  it("METRIC-06: a sum goes on where its only chain is replaced by another within one batch", async () => {
+    const { kernel, remove, lines } = setUp();
+    kernel.count(kernel.add(rule(A, "NetworkPolicy rule 0 of shop/web")), 3);
+    assert.equal(sumOf(await lines(), WEB), 3);
+    const next = kernel.add(rule(B, "NetworkPolicy rule 0 of shop/web"));
+    remove(A);
+    kernel.count(next, 2);
+    assert.equal(sumOf(await lines(), WEB), 5);
+  });
+
+  it("METRIC-06: a table that was written anew counts from 0, and sums go on", async () => {
+    const { kernel, counters, lines } = setUp();
+    kernel.count(kernel.add(rule(A, "NetworkPolicy rule 0 of shop/web")), 9);
+    await lines();
+    kernel.replace();
+    counters.committed([{ kind: "delete table", table: POLICY_TABLE }]);
+    kernel.count(kernel.add(rule(A, "NetworkPolicy rule 0 of shop/web")), 10);
+    assert.equal(sumOf(await lines(), WEB), 19);
+  });
+
+  it("METRIC-06: a chain that is deleted while all are read is not counted twice", async () => {
+    const { kernel, counters, remove } = setUp();
+    kernel.count(kernel.add(rule(A, "NetworkPolicy rule 0 of shop/web")), 3);
+    kernel.count(kernel.add(rule(B, "isolated by shop/web", DROP)), 2);
+    const list = kernel.rules.bind(kernel);
+    kernel.rules = function* (table, chain) {
+      const told = [...list(table, chain)];
+      // The kernel has told it, and nobody has looked at it yet.
+      if (chain === undefined) remove(A);
+      yield* told;
+    };
+    await counters.refresh();
+    const [only] = [...counters.sums.rules()];
+    assert.equal(only?.packets, 3);
+    assert.deepEqual(
+      [...counters.sums.drops()].map(({ packets }) => packets),
+      [0, 0, 2, 0],
+    );
+  });
+
+  it("METRIC-07: drops are counted by direction and reason, and what policies in shadow would drop apart", async () => {
+    const { kernel, counters, lines } = setUp();
+    kernel.count(kernel.add(rule(A, "isolated by shop/web", DROP)), 5);
+    kernel.count(kernel.add(rule(B, "isolated by shop/db", { kind: "goto", chain: `${B}_drop` })), 1);
+    kernel.count(kernel.add(rule("egress_00000000000000aa", "ClusterNetworkPolicy rule 2 of apart", DROP)), 7);
+    kernel.count(kernel.add(rule("egress_00000000000000aa", "ClusterNetworkPolicy rule 3 of apart", RETURN)), 11);
+    kernel.count(kernel.add(rule(B, "would be isolated by shop/try", undefined)), 13);
+    kernel.count(kernel.add(rule(B, "peers at ports")), 17);
+    const told = await lines();
+    assert.deepEqual(
+      told.filter((line) => line.includes("dropped")),
+      [
+        'drawbridge_policy_dropped_packets_total{direction="egress",reason="isolated"} 0',
+        'drawbridge_policy_dropped_packets_total{direction="egress",reason="denied"} 7',
+        'drawbridge_policy_dropped_packets_total{direction="ingress",reason="isolated"} 6',
+        'drawbridge_policy_dropped_packets_total{direction="ingress",reason="denied"} 0',
+      ],
+    );
+    assert.deepEqual(Object.fromEntries(counters.sums.wouldDrop()), { egress: 0, ingress: 13 });
+    assert.deepEqual(Object.fromEntries(counters.sums.several()), { egress: 0, ingress: 17 });
+    assert.equal(counters.sums.profiles, 3);
+  });
+
+  it("METRIC-06: whatever happens between two scrapes, a sum is what was counted, as long as it is there", async () => {
+    const step = fc.oneof(
+      fc.record({ kind: fc.constant("count" as const), chain: fc.nat(3), packets: fc.nat(9) }),
+      fc.record({ kind: fc.constant("replace" as const), chain: fc.nat(3) }),
+      fc.constant({ kind: "scrape" as const }),
+    );
+    await fc.assert(
+      fc.asyncProperty(fc.array(step, { maxLength: 40 }), async (steps) => {
+        const { kernel, remove, lines } = setUp();
+        let version = 0;
+        const make = (place: number) => {
+          const chain = `ingress_${(++version * 16 + place).toString(16).padStart(16, "0")}`;
+          return { chain, handle: kernel.add(rule(chain, "NetworkPolicy rule 0 of shop/web")) };
+        };
+        const chains = [0, 1, 2, 3].map(make);
+        let expected = 0;
+        for (const one of steps) {
+          if (one.kind === "scrape") {
+            assert.equal(sumOf(await lines(), WEB), expected);
+            continue;
+          }
+          const old = chains[one.chain];
+          if (old === undefined) continue;
+          if (one.kind === "count") {
+            kernel.count(old.handle, one.packets);
+            expected += one.packets;
+          } else {
+            chains[one.chain] = make(one.chain);
+            remove(old.chain);
+          }
+        }
+        assert.equal(sumOf(await lines(), WEB), expected);
+      }),
+      { numRuns: 200 },
+    );
+  });
+
+  it("what cannot be read leaves the sums as they were, and is said", async () => {
+    const { kernel, remove, lines, logger, counters } = setUp();
+    kernel.count(kernel.add(rule(A, "NetworkPolicy rule 0 of shop/web")), 3);
+    await lines();
+    kernel.error = new Error("no memory");
+    remove(A);
+    assert.equal(sumOf(await lines(), WEB), 3);
+    assert.deepEqual(new Set(logger.lines.map(({ message }) => message)), new Set(["counters are not read"]));
+    assert.ok(counters.lastCommit > 0);
+  });
+});
+
+describe("policyd/metrics: rules that were put together", () => {
+  /** The pod's profile, its sets in a fake kernel, and the counters that read them. */
+  function merged(direction: Direction, spec: object, others: readonly object[] = []) {
+    const parts = setUp();
+    const manifest = {
+      apiVersion: "networking.k8s.io/v1",
+      kind: "NetworkPolicy",
+      metadata: { name: "many", namespace: "x" },
+    };
+    const store = storeOf([...threeByThree(), { ...manifest, spec: { podSelector: {}, ...spec } }, ...others]);
+    const profile = compileProfile(direction, [...store.networkPolicies.values()], []);
+    assert.ok(profile !== undefined);
+    const view = storeView(store);
+    parts.counters.setMerged(
+      mergedRules({ ...view, profileUse: (key) => (key === profile.key ? { profile, pods: [] } : undefined) }, OPTIONS),
+    );
+    const sets = profileObjects(profile, OPTIONS)
+      .memberSets.flatMap(({ definitions }) => [definitions[4], definitions[6]])
+      .filter(({ hasCounters }) => hasCounters === true);
+    const { sets: _sets, chains: _chains, ...head } = { ...POLICY_TABLE, sets: [], chains: [] };
+    parts.nftables.commit([
+      { kind: "add table", table: head },
+      ...sets.map((set) => ({ kind: "add set" as const, table: POLICY_TABLE, set })),
+    ]);
+    const chain = profileChainName(direction, profile.key);
+    const several = parts.kernel.add(rule(chain, "peers at ports"));
+    /** Packets from or to a pod at a port meet an element of the set of this many fields. */
+    const meet = (pod: string, port: string | undefined, packets: number): void => {
+      const [number, protocol] = port?.split("/") ?? [];
+      const address = parseAddress(addressOf(pod));
+      const key = number === undefined ? [address] : [address, String(protocol), Number(number)];
+      const set = sets.find((one) => one.key.length === key.length && one.key[0] === "ipv4_addr");
+      assert.ok(set !== undefined, `no set of ${key.length} fields`);
+      if (!parts.nftables.elements(POLICY_TABLE, set).some((one) => keyText(one.key) === keyText(key))) {
+        parts.nftables.commit([{ kind: "add elements", table: POLICY_TABLE, set, elements: [{ key }] }]);
+      }
+      parts.nftables.count(POLICY_TABLE, set.name, keyText(key), packets);
+      parts.kernel.count(several, packets);
+    };
+    const told = async (): Promise<Readonly<Record<string, number>>> => {
+      const lines = await parts.lines();
+      const counted = lines.filter((line) => line.includes("rule_packets") && !line.endsWith(" 0"));
+      return Object.fromEntries(
+        counted.map((line) => [/rule="(\d+)"/.exec(line)?.[1] ?? "", Number(line.split(" ").at(-1))]),
+      );
+    };
+    return { ...parts, meet, told, several };
+  }
+
+  const rules = (key: "from" | "to") =>
+    Array.from({ length: COUNT }, (_, i) => ({
+      [key]: [{ podSelector: { matchLabels: { pod: ["a", "b", "c"][i % 3] ?? "" } } }],
+      ports: [{ port: i < COUNT - 3 ? 80 + 2 * Math.floor(i / 3) : "serve-81-tcp" }],
+    }));
+
+  it("METRIC-08: each packet is the first rule's that lets it through, by the elements of the pod's sets", async () => {
+    const { meet, told, counters, lines } = merged("ingress", { ingress: rules("from") });
+    meet("x/b", "80/tcp", 5);
+    meet("x/c", "82/tcp", 2);
+    assert.deepEqual(await told(), { 1: 5, 5: 2 });
+    assert.equal((await lines()).filter((line) => line.includes("rule_packets")).length, COUNT);
+    meet("x/b", "80/tcp", 1);
+    assert.deepEqual(await told(), { 1: 6, 5: 2 });
+    assert.deepEqual(Object.fromEntries(counters.sums.several()), { egress: 0, ingress: 0 });
+  });
+
+  it("METRIC-08: a port's name is that of the pod that is sent to", async () => {
+    const { meet, told } = merged("egress", { policyTypes: ["Egress"], egress: rules("to") });
+    meet("x/a", "81/tcp", 3);
+    meet("x/b", "84/tcp", 4);
+    assert.deepEqual(await told(), { 7: 4, [COUNT - 3]: 3 });
+  });
+
+  it("METRIC-08: what nobody's element has counted is told apart, and falls into no rule", async () => {
+    const { meet, told, counters, kernel, several } = merged("ingress", { ingress: rules("from") });
+    meet("x/a", "80/tcp", 5);
+    kernel.count(several, 7);
+    assert.deepEqual(await told(), { 0: 5 });
+    assert.equal(counters.sums.several().get("ingress"), 7);
+    meet("y/a", "80/tcp", 2);
+    assert.deepEqual(await told(), { 0: 5 });
+    assert.equal(counters.sums.several().get("ingress"), 9);
+  });
+});
+
+describe("policyd/metrics: what the compiler writes into rules", () => {
+  const networkPolicy = (name: string, shadow: boolean, ports: number): object => ({
+    apiVersion: "networking.k8s.io/v1",
+    kind: "NetworkPolicy",
+    metadata: { name, namespace: "x", annotations: shadow ? { "drawbridge.dev/shadow": "true" } : {} },
+    spec: {
+      podSelector: {},
+      ingress: Array.from({ length: ports }, (_, i) => ({
+        from: [{ podSelector: { matchLabels: { app: `a${i}` } } }],
+        ports: [{ port: 80 + i }],
+      })),
+    },
+  });
+  const clusterPolicy = {
+    apiVersion: "policy.networking.k8s.io/v1alpha2",
+    kind: "ClusterNetworkPolicy",
+    metadata: { name: "c" },
+    spec: {
+      tier: "Admin",
+      priority: 1,
+      subject: { namespaces: {} },
+      ingress: [
+        { action: "Deny", from: [{ namespaces: { matchLabels: { a: "b" } } }] },
+        { action: "Accept", from: [{ namespaces: { matchLabels: { a: "c" } } }] },
+      ],
+    },
+  };
+
+  function meanings(objects: readonly object[], dropLog: boolean): ReadonlySet<string> {
+    const store = storeOf(objects);
+    const policies = [...store.networkPolicies.values()];
+    const profile = compileProfile("ingress", policies, [...store.clusterNetworkPolicies.values()]);
+    assert.ok(profile !== undefined);
+    const { chains } = profileObjects(profile, { ...DEFAULT_POLICY_OPTIONS, dropLog });
+    const found = chains.flatMap(({ name: chain, rules }) =>
+      rules.flatMap(({ comment, statements }) => {
+        const last = statements.at(-1);
+        const verdict = last?.kind === "verdict" ? last.verdict : undefined;
+        return comment === undefined ? [] : [meaningOf({ chain, comment, verdict })];
+      }),
+    );
+    return new Set(
+      found.map((one) => {
+        if (one === undefined) return "none";
+        if (one.type !== "rule") return `${one.direction} ${one.type}`;
+        return `${one.direction} ${one.rule.policy} ${one.rule.rule}${one.isDrop ? " drop" : ""}`;
+      }),
+    );
+  }
+
+  it("METRIC-06 METRIC-07: is what the metrics read, with the drop log and without", () => {
+    for (const dropLog of [false, true]) {
+      const enforced = meanings([networkPolicy("web", false, 1), clusterPolicy], dropLog);
+      for (const expected of ["ingress x/web 0", "ingress isolated", "ingress c 0 drop", "ingress c 1"]) {
+        assert.ok(enforced.has(expected), `${expected}: ${[...enforced].join()}`);
+      }
+      const shadow = meanings([networkPolicy("try", true, 1)], dropLog);
+      for (const expected of ["ingress x/try 0", "ingress would drop"]) {
+        assert.ok(shadow.has(expected), `${expected}: ${[...shadow].join()}`);
+      }
+      const many = meanings([networkPolicy("many", false, COUNT)], dropLog);
+      for (const expected of ["ingress several rules", "ingress isolated"]) {
+        assert.ok(many.has(expected), `${expected}: ${[...many].join()}`);
+      }
+    }
+  });
+});

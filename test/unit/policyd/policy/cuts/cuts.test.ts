@@ -1,0 +1,255 @@
+import assert from "node:assert/strict";
+import { setImmediate as turn } from "node:timers/promises";
+import type { Address } from "../../../../../kernel/ip/address.ts";
+import { formatAddress, parseAddress } from "../../../../../kernel/ip/address.ts";
+import { FakeClock } from "../../../../../policyd/clock.ts";
+import type { Claim } from "../../../../../policyd/dataplane/claim.ts";
+import { recordingLogger } from "../../../../../policyd/log/recording_logger.ts";
+import { ALLOWED_LABEL } from "../../../../../policyd/policy/compile/policy_table.ts";
+import { Cuts } from "../../../../../policyd/policy/cuts/cuts.ts";
+import type { FoundPolicies } from "../../../../../policyd/policy/cuts/opening.ts";
+import type { AffectedAddresses } from "../../../../../policyd/policy/live/policy_follower.ts";
+import { FakeFlows, LABELLED, WAS_CUT } from "../../../../support/policy/cuts/fake_flows.ts";
+
+const POD = "10.244.1.2";
+const OTHER_POD = "10.244.1.3";
+const OUTSIDE = "198.51.100.7";
+const NODE = "192.0.2.1";
+
+function setUp(options: { readonly policyReset?: boolean; readonly found?: Partial<FoundPolicies> } = {}) {
+  const flows = new FakeFlows();
+  const clock = new FakeClock();
+  const claims = new Map<string, readonly Claim[]>();
+  const journal: string[] = [];
+  /** Sources whose flows are denied. */
+  const denied = new Set<string>();
+  const asked: string[] = [];
+  const cuts = new Cuts({
+    flows,
+    judgeOf:
+      () =>
+      ({ source, destination, port }) => {
+        asked.push(`${formatAddress(source)} > ${formatAddress(destination)} ${port}`);
+        if (!isPod(source) && !isPod(destination)) return "not ours";
+        return denied.has(formatAddress(source)) ? "denied" : "allowed";
+      },
+    ruleset: {
+      claim: (owner, wanted) => {
+        if (wanted.length === 0) claims.delete(owner);
+        else claims.set(owner, wanted);
+      },
+    },
+    opening: {
+      read: () => ({ isInForce: true, cut: [], settled: [], ...options.found }),
+      open: () => void journal.push("open"),
+      close: () => void journal.push("close"),
+    },
+    clock,
+    logger: recordingLogger(),
+    policyReset: options.policyReset === true,
+  });
+  /** Time goes on, and what it brings is carried out. */
+  const pass = async (milliseconds: number): Promise<void> => {
+    const step = Math.max(50, milliseconds / 50);
+    for (let left = milliseconds; left >= 0; left -= step) {
+      clock.pass(Math.min(left, step));
+      for (let turns = 0; turns < 20; turns++) await turn();
+    }
+  };
+  const passes = (id: number): boolean => flows.has(id, ALLOWED_LABEL);
+  const numbers = (set: string): readonly unknown[] =>
+    [...claims.values()].flat().flatMap((claim) => (claim.set === set ? claim.element.key : []));
+  return { flows, cuts, denied, asked, claims, journal, clock, pass, passes, numbers };
+}
+
+function isPod(address: Address): boolean {
+  return formatAddress(address).startsWith("10.244.1.");
+}
+
+const addresses = (...texts: readonly string[]): ReadonlySet<Address> =>
+  new Set(texts.map((text) => parseAddress(text)));
+
+/** As a commit tells it. */
+function inForce(cuts: Cuts, affected: AffectedAddresses): void {
+  cuts.rulesInForce();
+  cuts.verdictsChanged(affected);
+}
+
+describe("policy/cuts: rounds", () => {
+  it("POL-81: what a change denies stops, what it does not touch is not looked at, and it goes on when allowed again", async () => {
+    const { flows, cuts, denied, asked, pass, passes } = setUp();
+    flows.put({ id: 1, from: POD, to: "10.96.0.1", behind: OUTSIDE, labels: LABELLED });
+    flows.put({ id: 2, from: OTHER_POD, to: OUTSIDE, labels: LABELLED });
+    denied.add(POD);
+    await pass(1000);
+    assert.equal(passes(1), true, "nothing changed");
+    cuts.verdictsChanged(addresses(POD));
+    await pass(1000);
+    assert.deepEqual([passes(1), passes(2)], [false, true]);
+    assert.deepEqual(new Set(asked), new Set([`${POD} > ${OUTSIDE} 8080`]));
+    denied.clear();
+    cuts.verdictsChanged(addresses(OUTSIDE));
+    await pass(1000);
+    assert.equal(passes(1), true);
+    assert.deepEqual([cuts.status().cut, cuts.status().restored], [1, 1]);
+  });
+
+  it("POL-81: for few addresses the kernel is asked for their flows alone, unless others are known by number", async () => {
+    const { flows, cuts, denied, pass, passes } = setUp({ found: { settled: [9] } });
+    for (let id = 1; id <= 5; id++) flows.put({ id, from: OTHER_POD, to: OUTSIDE, labels: LABELLED });
+    flows.put({ id: 6, from: OUTSIDE, to: POD, labels: LABELLED });
+    denied.add(OUTSIDE);
+    cuts.verdictsChanged(addresses(POD));
+    await pass(1000);
+    assert.deepEqual([flows.told, flows.walks, passes(6)], [2, 2, false]);
+    flows.put({ id: 9, from: OTHER_POD, to: OUTSIDE, hasRoom: false });
+    await cuts.prepare();
+    cuts.verdictsChanged(addresses(POD));
+    await pass(1000);
+    assert.equal(flows.told, 2 + 2 * 7);
+  });
+
+  it("POL-81: a label that a packet on its way set is taken away by the second look", async () => {
+    const { flows, cuts, denied, pass, passes } = setUp();
+    flows.put({ id: 1, from: POD, to: OUTSIDE, labels: LABELLED });
+    denied.add(POD);
+    cuts.verdictsChanged(addresses(POD));
+    await pass(100);
+    assert.deepEqual([passes(1), flows.walks], [false, 1]);
+    flows.label(1, ALLOWED_LABEL);
+    await pass(1000);
+    assert.deepEqual([passes(1), flows.walks], [false, 2]);
+    await pass(100_000);
+    assert.equal(flows.walks, 2, "there is no third");
+  });
+
+  it("POL-81: rounds never overlap, and what changes during one is judged by the next", async () => {
+    const { flows, cuts, denied, pass, passes } = setUp();
+    for (let id = 1; id <= 5; id++) flows.put({ id, from: POD, to: OUTSIDE, labels: LABELLED });
+    flows.put({ id: 6, from: OTHER_POD, to: OUTSIDE, labels: LABELLED });
+    let changes = 0;
+    flows.onTurn = () => {
+      if (changes++ > 3) return;
+      denied.add(POD).add(OTHER_POD);
+      cuts.verdictsChanged(addresses(POD, OTHER_POD));
+    };
+    cuts.verdictsChanged(addresses(POD));
+    await pass(2000);
+    assert.ok([1, 2, 3, 4, 5, 6].every((id) => !passes(id)));
+    assert.equal(cuts.status().cut, 6);
+  });
+
+  it("POL-81: a refusal is told and what was to be judged is tried again", async () => {
+    const { flows, cuts, denied, pass, passes } = setUp();
+    flows.put({ id: 1, from: OTHER_POD, to: OUTSIDE, labels: LABELLED });
+    flows.put({ id: 2, from: POD, to: OUTSIDE, labels: LABELLED });
+    denied.add(POD);
+    flows.refusals = 2;
+    cuts.verdictsChanged(addresses(POD));
+    await pass(0);
+    assert.equal(passes(2), true);
+    assert.deepEqual(cuts.problems(), ["live connections do not follow the policies: no answer"]);
+    await pass(2000);
+    assert.deepEqual([passes(2), cuts.status().failures, cuts.problems().length], [false, 2, 0]);
+  });
+
+  it("POL-07: what the node itself sends to its pods is never cut", async () => {
+    const { flows, cuts, denied, pass, passes, numbers } = setUp();
+    flows.put({ id: 1, from: NODE, to: POD, labels: LABELLED });
+    flows.put({ id: 2, from: NODE, to: POD, hasRoom: false });
+    denied.add(NODE);
+    cuts.verdictsChanged(addresses(POD));
+    await pass(1000);
+    assert.deepEqual([passes(1), numbers("settled")], [true, [2]]);
+  });
+
+  it("POL-81: what rules never let through gets no label, whatever changes", async () => {
+    const { flows, cuts, pass, passes } = setUp();
+    flows.put({ id: 1, from: POD, to: OUTSIDE });
+    cuts.verdictsChanged(addresses(POD));
+    inForce(cuts, "all");
+    await pass(1000);
+    assert.deepEqual([passes(1), cuts.status().settled], [false, 0]);
+  });
+
+  it("POL-83: with policyReset a TCP connection is reset while it is cut and there", async () => {
+    const { flows, cuts, denied, pass, numbers } = setUp({ policyReset: true });
+    flows.put({ id: 1, from: POD, to: OUTSIDE, labels: LABELLED });
+    flows.put({ id: 2, from: POD, to: OUTSIDE, labels: LABELLED });
+    flows.put({ id: 3, from: POD, to: OUTSIDE, labels: LABELLED, protocol: "udp" });
+    flows.put({ id: 4, from: OTHER_POD, to: OUTSIDE, labels: WAS_CUT });
+    denied.add(POD).add(OTHER_POD);
+    cuts.verdictsChanged(addresses(POD, OTHER_POD));
+    await pass(1000);
+    assert.deepEqual(numbers("cut"), [1, 2, 4]);
+    denied.delete(OTHER_POD);
+    cuts.verdictsChanged(addresses(OTHER_POD));
+    await pass(1000);
+    assert.deepEqual(numbers("cut"), [1, 2]);
+    flows.remove(2);
+    await pass(200_000);
+    assert.deepEqual(numbers("cut"), [1]);
+  });
+
+  it("POL-83: nothing is reset by default", async () => {
+    const { flows, cuts, denied, pass, numbers, passes } = setUp();
+    flows.put({ id: 1, from: POD, to: OUTSIDE, labels: LABELLED });
+    denied.add(POD);
+    cuts.verdictsChanged(addresses(POD));
+    await pass(1000);
+    assert.deepEqual([passes(1), numbers("cut")], [false, []]);
+  });
+});
+
+describe("policy/cuts: the first table, and the next daemon", () => {
+  it("POL-82: what was there before the first table passes by its label or its number, and what is denied does not", async () => {
+    const { flows, cuts, denied, journal, pass, passes, numbers } = setUp({ found: { isInForce: false } });
+    flows.put({ id: 1, from: POD, to: OUTSIDE, hasRoom: false });
+    flows.put({ id: 2, from: POD, to: OUTSIDE });
+    flows.put({ id: 3, from: OTHER_POD, to: OUTSIDE, hasRoom: false });
+    flows.put({ id: 4, from: OUTSIDE, to: "198.51.100.8", hasRoom: false });
+    denied.add(OTHER_POD);
+    await cuts.prepare();
+    assert.deepEqual([journal, numbers("settled"), passes(2)], [["open"], [1], true]);
+    // Labelled by the rules that label everything, before the real ones.
+    flows.put({ id: 5, from: OTHER_POD, to: OUTSIDE, labels: LABELLED });
+    inForce(cuts, "all");
+    assert.deepEqual(journal, ["open", "close"]);
+    await pass(1000);
+    assert.deepEqual([passes(5), passes(2), numbers("settled")], [false, true, [1]]);
+    denied.add(POD);
+    cuts.verdictsChanged(addresses(POD));
+    await pass(1000);
+    assert.deepEqual([numbers("settled"), passes(2)], [[], false]);
+    denied.delete(POD);
+    cuts.verdictsChanged(addresses(POD));
+    await pass(1000);
+    assert.deepEqual([numbers("settled"), passes(2)], [[1], true]);
+  });
+
+  it("POL-82: what an earlier daemon let through by numbers passes from the first batch on, until it is gone", async () => {
+    const { flows, cuts, journal, pass, numbers } = setUp({ found: { settled: [7, 8], cut: [9] } });
+    flows.put({ id: 7, from: POD, to: OUTSIDE, hasRoom: false });
+    await cuts.prepare();
+    assert.deepEqual([journal, numbers("settled"), numbers("cut"), flows.walks], [[], [7, 8], [], 0]);
+    inForce(cuts, "all");
+    await pass(0);
+    assert.deepEqual(numbers("settled"), [7, 8], "a single walk can miss one");
+    await pass(1000);
+    assert.deepEqual(numbers("settled"), [7]);
+    await pass(500_000);
+    assert.deepEqual(numbers("settled"), [7]);
+  });
+
+  it("POL-82: connections that began while the table was taken away pass again", async () => {
+    const { flows, cuts, pass, numbers } = setUp();
+    await cuts.prepare();
+    flows.put({ id: 1, from: POD, to: OUTSIDE, hasRoom: false });
+    inForce(cuts, new Set());
+    await pass(1000);
+    assert.deepEqual(numbers("settled"), []);
+    inForce(cuts, "all");
+    await pass(1000);
+    assert.deepEqual(numbers("settled"), [1]);
+  });
+});

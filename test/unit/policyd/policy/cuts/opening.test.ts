@@ -1,0 +1,87 @@
+import assert from "node:assert/strict";
+import { tableChanges } from "../../../../../kernel/nftables/change.ts";
+import { FakeNftables } from "../../../../../kernel/nftables/fake_nftables.ts";
+import type { Element, Table } from "../../../../../kernel/nftables/object.ts";
+import { formatTable } from "../../../../../kernel/nftables/text.ts";
+import { withVersion } from "../../../../../policyd/dataplane/schema.ts";
+import { DEFAULT_POLICY_OPTIONS } from "../../../../../policyd/policy/compile/options.ts";
+import { policyTable } from "../../../../../policyd/policy/compile/policy_table.ts";
+import { kernelOpening, OPENING_TABLE, openingTable } from "../../../../../policyd/policy/cuts/opening.ts";
+
+const PLAIN = withVersion(policyTable(DEFAULT_POLICY_OPTIONS));
+const RESETTING = withVersion(policyTable({ ...DEFAULT_POLICY_OPTIONS, policyReset: true }));
+const NOTHING = { isInForce: false, cut: [], settled: [] };
+
+function setUp(found?: Table, elements: ReadonlyMap<string, readonly Element[]> = new Map()) {
+  const kernel = new FakeNftables();
+  if (found !== undefined) kernel.commit(tableChanges(found, elements));
+  const opening = (table = PLAIN) => kernelOpening({ kernel, bridge: "cni0", policyTable: table });
+  return { kernel, opening };
+}
+
+describe("policy/cuts: the rules before the first table", () => {
+  const numbers = new Map([
+    ["settled", [{ key: [7] }, { key: [0xffff_ffff] }]],
+    ["cut", [{ key: [8] }]],
+  ]);
+
+  it("POL-82: they are for a node whose policies' rules see no packets yet", () => {
+    assert.deepEqual(setUp().opening().read(), NOTHING);
+    const built = { ...PLAIN, chains: PLAIN.chains.filter(({ base }) => base === undefined) };
+    assert.deepEqual(setUp(built).opening().read(), NOTHING, "a table that a daemon had not finished");
+    assert.equal(setUp(PLAIN).opening().read().isInForce, true);
+    assert.equal(setUp(PLAIN).opening(RESETTING).read().isInForce, true, "also of another configuration");
+    assert.equal(setUp(RESETTING).opening(PLAIN).read().isInForce, true);
+  });
+
+  it("POL-82: the numbers of an earlier daemon's connections are found, of whatever configuration it was", () => {
+    assert.deepEqual(setUp(RESETTING, numbers).opening(RESETTING).read(), {
+      isInForce: true,
+      cut: [8],
+      settled: [7, 0xffff_ffff],
+    });
+    assert.deepEqual(setUp(RESETTING, numbers).opening().read().cut, []);
+    const { comment: _version, ...stranger } = RESETTING;
+    assert.deepEqual(setUp(stranger, numbers).opening(RESETTING).read().settled, [], "somebody else's");
+  });
+
+  it("they come and go, once each, also those that an earlier daemon has left", () => {
+    const { kernel, opening } = setUp();
+    const first = opening();
+    first.open();
+    assert.ok(kernel.head(OPENING_TABLE) !== undefined);
+    const second = opening();
+    second.open();
+    assert.ok(kernel.head(OPENING_TABLE) !== undefined);
+    const third = opening();
+    third.close();
+    assert.equal(kernel.head(OPENING_TABLE), undefined);
+    const generation = kernel.generation();
+    third.close();
+    assert.equal(kernel.generation(), generation);
+  });
+
+  it("they label what begins on the bridge or goes there, and drop nothing", () => {
+    const text = formatTable(openingTable("cni0"), new Map()).replaceAll("\t", "  ");
+    assert.equal(
+      text.trim(),
+      `table inet drawbridge-policy-opening {
+  chain forward {
+    type filter hook forward priority -6; policy accept;
+    iifname "cni0" ct direction original ct label set 100
+    oifname "cni0" ct direction original ct label set 100
+  }
+
+  chain input {
+    type filter hook input priority -6; policy accept;
+    iifname "cni0" ct direction original ct label set 100
+  }
+
+  chain output {
+    type filter hook output priority -6; policy accept;
+    ct direction original ct label set 100
+  }
+}`,
+    );
+  });
+});

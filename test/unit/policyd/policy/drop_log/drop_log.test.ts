@@ -1,0 +1,300 @@
+import assert from "node:assert/strict";
+import * as fc from "fast-check";
+import { DrawbridgeError } from "../../../../../kernel/error.ts";
+import { FakeKernelEvents } from "../../../../../kernel/events/fake_events.ts";
+import { parseAddress } from "../../../../../kernel/ip/address.ts";
+import { FakeClock } from "../../../../../policyd/clock.ts";
+import { recordingLogger } from "../../../../../policyd/log/recording_logger.ts";
+import { logPrefix } from "../../../../../policyd/policy/compile/log_prefix.ts";
+import { DropLog } from "../../../../../policyd/policy/drop_log/drop_log.ts";
+import { loggedFlow } from "../../../../../policyd/policy/drop_log/logged_flow.ts";
+import { parseLoggedPacket } from "../../../../../kernel/nflog/packet.ts";
+import { Pace } from "../../../../../policyd/policy/drop_log/pace.ts";
+import { storeOf } from "../../../../support/evaluate/store.ts";
+import { loggedMessage, packetBetween, ports } from "../../../../support/policy/logged_packet.ts";
+import { storeView } from "../../../../support/policy/store_view.ts";
+import { addressOf, threeByThree } from "../../../../support/policy/three_by_three.ts";
+
+const KEY = "0123456789abcdef";
+const PREFIX = {
+  ingress: logPrefix({ direction: "ingress", key: KEY, outcome: "drop" }),
+  egress: logPrefix({ direction: "egress", key: KEY, outcome: "drop" }),
+  shadow: logPrefix({ direction: "ingress", key: KEY, outcome: "would drop" }),
+};
+const [TCP, UDP, ICMP, GRE] = [6, 17, 1, 47];
+const FROM_A = { from: [{ podSelector: { matchLabels: { pod: "a" } } }], ports: [{ port: 80 }] };
+
+function policy(name: string, spec: object, annotations: Record<string, string> = {}): object {
+  const metadata = { name, namespace: "x", annotations };
+  return { apiVersion: "networking.k8s.io/v1", kind: "NetworkPolicy", metadata, spec };
+}
+
+const WEB = policy("web", { podSelector: { matchLabels: { pod: "c" } }, ingress: [FROM_A] });
+const TRY = policy(
+  "try",
+  { podSelector: { matchLabels: { pod: "c" } }, ingress: [FROM_A] },
+  { "drawbridge.dev/shadow": "true" },
+);
+
+function between(from: string, to: string, protocol: number, upper: Uint8Array): Uint8Array {
+  const address = (end: string) => parseAddress(end.includes("/") ? addressOf(end) : end);
+  return packetBetween(address(from), address(to), protocol, upper);
+}
+
+async function setUp(objects: readonly object[]) {
+  const [events, clock, logger] = [new FakeKernelEvents(), new FakeClock(), recordingLogger()];
+  const log = new DropLog({
+    group: 107,
+    view: storeView(storeOf([...threeByThree(), ...objects])),
+    options: { policePodToOwnNode: false, nodeLocalDns: [] },
+    logger,
+    clock,
+  });
+  await log.start(events);
+  const emit = (prefix: string, ...packets: readonly Uint8Array[]): void =>
+    events.emit(
+      "nflog",
+      packets.map((packet) => loggedMessage(prefix, packet)),
+    );
+  return { events, clock, logger, log, emit };
+}
+
+describe("policyd/policy/drop_log: lines", () => {
+  it("DROP-01: a line names pod, direction, peer, protocol, port, the isolating policies and the nearest rule", async () => {
+    const { emit, logger } = await setUp([WEB, policy("deny", { podSelector: {} })]);
+    emit(PREFIX.ingress, between("x/b", "x/c", TCP, ports(40_000, 80)));
+    assert.deepEqual(logger.lines, [
+      {
+        level: "warn",
+        message: "policy dropped a packet",
+        fields: {
+          pod: "x/c",
+          direction: "ingress",
+          peer: "x/b",
+          protocol: "TCP",
+          port: 80,
+          source: addressOf("x/b"),
+          destination: addressOf("x/c"),
+          policies: "x/deny, x/web",
+          nearest: "x/web ingress[0], from[0], ports[0], but the pod has not pod=a",
+        },
+      },
+    ]);
+  });
+
+  it("DROP-01: peers are pods, nodes and addresses; egress is about the source", async () => {
+    const deny = policy("deny", { podSelector: {}, policyTypes: ["Egress"] });
+    const { emit, logger } = await setUp([deny]);
+    emit(
+      PREFIX.egress,
+      between("x/a", "y/b", UDP, ports(1, 53)),
+      between("x/a", "10.240.0.2", TCP, ports(1, 443)),
+      between("x/a", "192.0.2.1", ICMP, Uint8Array.of(8, 0, 0, 0)),
+      between("x/a", "192.0.2.1", GRE, new Uint8Array(4)),
+    );
+    assert.deepEqual(
+      logger.lines.map(({ fields: { pod, peer, protocol, port, policies, nearest } }) => [
+        pod,
+        peer,
+        protocol,
+        port,
+        policies,
+        nearest,
+      ]),
+      [
+        ["x/a", "y/b", "UDP", 53, "x/deny", "none: they have no rules"],
+        ["x/a", "node/node-y", "TCP", 443, "x/deny", "none: they have no rules"],
+        ["x/a", "192.0.2.1", "ICMP", undefined, "x/deny", "none: they have no rules"],
+        ["x/a", "192.0.2.1", "protocol 47", undefined, "x/deny", "none: they have no rules"],
+      ],
+    );
+  });
+
+  it("DROP-01: a Deny of a ClusterNetworkPolicy is named", async () => {
+    const cluster = {
+      apiVersion: "policy.networking.k8s.io/v1alpha2",
+      kind: "ClusterNetworkPolicy",
+      metadata: { name: "apart" },
+      spec: {
+        tier: "Admin",
+        priority: 3,
+        subject: { namespaces: {} },
+        ingress: [{ action: "Deny", from: [{ namespaces: { matchLabels: { ns: "y" } } }] }],
+      },
+    };
+    const { emit, logger } = await setUp([cluster]);
+    emit(PREFIX.ingress, between("y/a", "x/a", TCP, ports(1, 80)));
+    const because = logger.lines[0]?.fields["because"];
+    assert.equal(because, "Deny of ClusterNetworkPolicy apart ingress[0], from[0] (Admin tier, priority 3)");
+  });
+
+  it("DROP-03: what a policy in shadow would drop has another message, with the policies in shadow", async () => {
+    const { emit, logger } = await setUp([TRY]);
+    emit(PREFIX.shadow, between("x/b", "x/c", TCP, ports(1, 80)));
+    const [line] = logger.lines;
+    assert.equal(line?.message, "policy in shadow would drop a packet");
+    assert.equal(line.fields["policies"], "x/try");
+    assert.equal(line.fields["nearest"], "x/try ingress[0], from[0], ports[0], but the pod has not pod=a");
+  });
+
+  it("DROP-01: what has changed since is said, and nothing made up", async () => {
+    const { emit, logger } = await setUp([]);
+    emit(PREFIX.ingress, between("x/b", "x/c", TCP, ports(1, 80)), between("x/b", "192.0.2.7", TCP, ports(1, 80)));
+    emit(PREFIX.shadow, between("x/a", "x/c", TCP, ports(1, 80)));
+    assert.deepEqual(
+      logger.lines.map(({ fields }) => [fields["pod"], fields["because"]]),
+      [
+        ["x/c", "policies allow it by now"],
+        [undefined, "no pod has the address by now"],
+        ["x/c", "policies allow it by now"],
+      ],
+    );
+  });
+});
+
+describe("policyd/policy/drop_log: what is sent and logged is hostile", () => {
+  it("DROP-04: what is not of our rules or no packet is counted and has no line", async () => {
+    const { emit, events, log, logger } = await setUp([WEB]);
+    const packet = between("x/b", "x/c", TCP, ports(1, 80));
+    for (const prefix of ["", "drawbridge", `drawbridge ingress ${KEY}`, `${PREFIX.ingress} `, `x${PREFIX.ingress}`]) {
+      emit(prefix, packet);
+    }
+    emit(PREFIX.ingress, new Uint8Array(0), packet.subarray(0, 19), Uint8Array.of(0x50));
+    events.emit("nflog", [{ type: 0x400, flags: 0, sequence: 0, body: Uint8Array.of(2, 0, 0, 107, 5, 0, 1, 0) }]);
+    assert.equal(logger.lines.length, 0);
+    assert.equal(log.counts()["not ours"], 9);
+  });
+
+  it("DROP-04: whatever the bytes are, there is a flow in the model's terms or none, and never an exception", () => {
+    fc.assert(
+      fc.property(fc.uint8Array({ maxLength: 128 }), fc.constantFrom(0x45, 0x46, 0x4f, 0x60), (bytes, first) => {
+        const packet = Uint8Array.of(first, ...bytes.subarray(1));
+        const parsed = parseLoggedPacket(loggedMessage(PREFIX.egress, packet));
+        const flow = parsed && loggedFlow(parsed);
+        if (flow === undefined) return;
+        const { traffic } = flow;
+        assert.ok(traffic.protocol === "ICMP" || (traffic.port !== undefined && traffic.port <= 65_535));
+      }),
+      { numRuns: 3000 },
+    );
+  });
+
+  it("DROP-04: a later fragment has no ports, whatever stands where they would", () => {
+    const packet = between("x/b", "x/c", TCP, ports(1, 80));
+    packet[6] = 0x20;
+    packet[7] = 0x10;
+    const parsed = parseLoggedPacket(loggedMessage(PREFIX.ingress, packet));
+    assert.deepEqual(parsed && loggedFlow(parsed)?.traffic, { protocol: "ICMP" });
+  });
+});
+
+describe("policyd/policy/drop_log: how much", () => {
+  it("DROP-05: a flow is told once a minute, whatever its source's port", async () => {
+    const { emit, logger, log, clock } = await setUp([WEB]);
+    for (let i = 0; i < 5; i++) emit(PREFIX.ingress, between("x/b", "x/c", TCP, ports(40_000 + i, 80)));
+    assert.equal(logger.lines.length, 1);
+    assert.equal(log.counts().repeated, 4);
+    clock.pass(60_000);
+    emit(PREFIX.ingress, between("x/b", "x/c", TCP, ports(1, 80)));
+    assert.equal(logger.lines.length, 2);
+  });
+
+  it("DROP-05: a flow whose verdict may have changed is told again", async () => {
+    const { emit, logger, log } = await setUp([WEB]);
+    const send = (): void => emit(PREFIX.ingress, between("x/b", "x/c", TCP, ports(1, 80)));
+    send();
+    log.verdictsChanged(new Set([parseAddress(addressOf("x/a"))]));
+    send();
+    assert.equal(logger.lines.length, 1);
+    log.verdictsChanged(new Set([parseAddress(addressOf("x/b"))]));
+    send();
+    assert.equal(logger.lines.length, 2);
+    log.verdictsChanged("all");
+    send();
+    assert.equal(logger.lines.length, 3);
+  });
+
+  it("DROP-05: of a flood so many flows are explained and no more, and memory is bounded by that", async () => {
+    const { emit, logger, log, clock } = await setUp([WEB]);
+    const flood = (count: number, first: number): void => {
+      for (let i = 0; i < count; i++) emit(PREFIX.ingress, between("x/b", "x/c", TCP, ports(1, first + i)));
+    };
+    flood(1000, 1);
+    assert.equal(logger.lines.length, 100);
+    assert.equal(log.counts()["too many"], 900);
+    clock.pass(1000);
+    flood(1000, 2000);
+    assert.equal(logger.lines.length, 120);
+  });
+
+  it("DROP-05: a clock that is set back silences nothing", () => {
+    const pace = new Pace({ perSecond: 5, burst: 2, silence: 60_000 });
+    assert.deepEqual(
+      [3_600_000, 3_600_001, 1000, 1001, 1400].map((now) => pace.take("a flow", [], now)),
+      ["new", "repeated", "new", "repeated", "repeated"],
+    );
+    assert.equal(pace.take("another", [], 1500), "new");
+  });
+
+  it("DROP-05: whatever comes, in the long run no more than the limit", () => {
+    fc.assert(
+      fc.property(
+        fc.array(fc.record({ flow: fc.nat(50), wait: fc.nat(300) }), { minLength: 50, maxLength: 400 }),
+        (packets) => {
+          const pace = new Pace({ perSecond: 5, burst: 10, silence: 2000 });
+          let [now, told] = [0, 0];
+          const last = new Map<number, number>();
+          for (const { flow, wait } of packets) {
+            now += wait;
+            if (pace.take(String(flow), [], now) !== "new") continue;
+            told++;
+            assert.ok(now - (last.get(flow) ?? Number.NEGATIVE_INFINITY) >= 2000);
+            last.set(flow, now);
+          }
+          assert.ok(told <= 10 + (now / 1000) * 5 + 1, `${told} in ${now} ms`);
+        },
+      ),
+      { numRuns: 200 },
+    );
+  });
+});
+
+describe("policyd/policy/drop_log: the log group", () => {
+  it("DROP-06: another program's group is said once and tried again; a source that ends is opened again", async () => {
+    const [events, clock, logger] = [new FakeKernelEvents(), new FakeClock(), recordingLogger()];
+    const view = storeView(storeOf([]));
+    const log = new DropLog({
+      group: 107,
+      view,
+      options: { policePodToOwnNode: false, nodeLocalDns: [] },
+      logger,
+      clock,
+    });
+    events.refuseNext("nflog", new DrawbridgeError("ERR_NETLINK", "bind log group 107: EPERM"));
+    await log.start(events);
+    assert.equal(events.sources.length, 0);
+    assert.deepEqual(log.problems(), ["drop log: group 107 is not read: bind log group 107: EPERM"]);
+    events.refuseNext("nflog", new DrawbridgeError("ERR_NETLINK", "bind log group 107: EPERM"));
+    clock.pass(30_000);
+    await Promise.resolve();
+    clock.pass(30_000);
+    await new Promise(setImmediate);
+    clock.pass(30_000);
+    await new Promise(setImmediate);
+    assert.deepEqual(
+      logger.lines.map(({ message }) => message),
+      ["the drop log is not read; it is tried again", "the drop log is read after all"],
+    );
+    assert.equal(events.sources.length, 1);
+    assert.deepEqual(log.problems(), []);
+    log.stop();
+    assert.equal(events.sources.length, 0);
+    assert.equal(clock.pending, 0);
+  });
+
+  it("DROP-06: lost packets are counted", async () => {
+    const { events, log } = await setUp([]);
+    events.overrun("nflog");
+    assert.equal(log.counts().overruns, 1);
+  });
+});

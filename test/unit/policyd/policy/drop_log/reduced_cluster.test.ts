@@ -1,0 +1,50 @@
+import assert from "node:assert/strict";
+import * as fc from "fast-check";
+import { evaluatePolicy } from "../../../../../policyd/policy/evaluate/evaluate.ts";
+import type { FlowEnds, Traffic } from "../../../../../policyd/policy/evaluate/flow.ts";
+import { buildPolicyIndex } from "../../../../../policyd/policy/evaluate/policy_index.ts";
+import { reducedCluster } from "../../../../../policyd/policy/drop_log/cluster_view.ts";
+import { storeOf } from "../../../../support/evaluate/store.ts";
+import { policyCases } from "../../../../support/policy/arbitrary_cluster.ts";
+import { flowOf, manifestsOf } from "../../../../support/policy/raw_cluster.ts";
+import { storeView } from "../../../../support/policy/store_view.ts";
+
+const CASES = 800;
+
+describe("policyd/policy/drop_log: the part of a cluster a packet is explained by", () => {
+  it("DROP-02: what the evaluator says of the two ends alone is what it says of the whole cluster, reasons and all", function () {
+    this.timeout(120_000);
+    let compared = 0;
+    fc.assert(
+      fc.property(policyCases, ({ cluster, flows }) => {
+        const store = storeOf(manifestsOf(cluster));
+        const index = buildPolicyIndex(store);
+        const view = storeView(store);
+        for (const raw of flows) {
+          const { source, destination, family, isThroughService, ...traffic } = flowOf(raw);
+          const whole = evaluatePolicy(index, { source, destination, family, isThroughService, ...traffic });
+          if (whole.kind === "impossible") continue;
+          const [from, to] = [whole.source.address, whole.destination.address];
+          // A packet has addresses, and they tell whose it is.
+          if (from === undefined || to === undefined) continue;
+          const packet: FlowEnds & Traffic = {
+            source: { type: "address", address: from },
+            destination: { type: "address", address: to },
+            isThroughService,
+            ...traffic,
+          };
+          for (const direction of ["egress", "ingress"] as const) {
+            const [subject, other] = direction === "egress" ? [from, to] : [to, from];
+            const reduced = evaluatePolicy(buildPolicyIndex(reducedCluster(view, subject, other)), packet);
+            const expected = evaluatePolicy(index, packet);
+            assert.ok(reduced.kind !== "impossible" && expected.kind !== "impossible");
+            assert.deepEqual(reduced[direction], expected[direction]);
+            compared++;
+          }
+        }
+      }),
+      { numRuns: CASES },
+    );
+    assert.ok(compared > CASES, `${compared}`);
+  });
+});

@@ -1,0 +1,78 @@
+import assert from "node:assert/strict";
+import * as fc from "fast-check";
+import { parseAddress } from "../../../../../kernel/ip/address.ts";
+import type { Node, Pod } from "../../../../../policyd/cluster/model.ts";
+import { ClusterStore } from "../../../../../policyd/cluster/store.ts";
+import { addressOwners } from "../../../../../policyd/policy/evaluate/address_owner.ts";
+import { AddressOwners, AddressRight } from "../../../../../policyd/policy/live/address_owners.ts";
+import { MemberIndex } from "../../../../../policyd/policy/live/member_index.ts";
+import { objectOf } from "../../../../support/policy/live/objects.ts";
+
+const [A, B] = ["10.0.0.1", "fd00::1"].map((text) => parseAddress(text));
+const ADDRESSES = [1, 2, 3].flatMap((last) => [`10.0.0.${last}`, `fd00::${last}`]);
+
+const pod = fc
+  .record({
+    name: fc.constantFrom("a", "b", "c", "d"),
+    nodeName: fc.constantFrom("n1", undefined),
+    hostNetwork: fc.constantFrom(false, false, false, true),
+    phase: fc.constantFrom("Running", "Running", "Pending", "Succeeded", "Failed"),
+    isTerminating: fc.boolean(),
+    addresses: fc.subarray(ADDRESSES),
+  })
+  .map(({ name, nodeName, hostNetwork, phase, isTerminating, addresses }): Pod =>
+    objectOf("Pod", {
+      metadata: { name, namespace: "n", ...(isTerminating ? { deletionTimestamp: "2026-01-01T00:00:00Z" } : {}) },
+      spec: { nodeName, hostNetwork: hostNetwork && nodeName !== undefined },
+      status: { phase, podIPs: addresses.map((ip) => ({ ip })) },
+    }),
+  );
+
+const node = fc.subarray(ADDRESSES, { maxLength: 2 }).map((addresses): Node =>
+  objectOf("Node", {
+    metadata: { name: "n1" },
+    status: { addresses: addresses.map((address) => ({ type: "InternalIP", address })) },
+  }),
+);
+
+const step = fc.oneof(
+  { weight: 4, arbitrary: fc.record({ object: pod, isGone: fc.constantFrom(false, false, true) }) },
+  { weight: 1, arbitrary: fc.record({ object: node, isGone: fc.boolean() }) },
+);
+
+describe("policyd/policy/live/address_owners", () => {
+  it("POL-54 POL-57: whatever happened before, an address is his to whom the evaluator gives it", () => {
+    fc.assert(
+      fc.property(fc.array(step, { minLength: 1, maxLength: 30 }), (steps) => {
+        const index = new MemberIndex();
+        const store = new ClusterStore();
+        for (const { object, isGone } of steps) {
+          const { kind, key } = object;
+          store.apply([isGone ? { type: "delete", kind, key } : { type: "set", kind, key, object }]);
+          if (object.kind === "Pod") index.setPod(key, isGone ? undefined : object);
+          else index.setNode(key, isGone ? undefined : object);
+        }
+        const expected = addressOwners(store);
+        for (const text of ADDRESSES) {
+          const holder = index.holderOf(parseAddress(text));
+          const owner = holder?.type === "pod" ? { type: "pod", key: holder.pod.key } : holder;
+          assert.deepEqual(owner, expected.get(parseAddress(text)), text);
+        }
+      }),
+    );
+  });
+
+  it("POL-28: who loses and who gets an address is told, and what one has is all of it", () => {
+    assert.ok(A !== undefined && B !== undefined);
+    const owners = new AddressOwners();
+    const running = AddressRight.pod(true, false);
+    assert.deepEqual([...owners.replace("p", { owner: "p", right: running, addresses: [A, B] })], ["p"]);
+    assert.deepEqual([...owners.replace("q", { owner: "q", right: running, addresses: [A] })], []);
+    assert.deepEqual([...owners.addressesOf("p")], [A, B]);
+    const taken = owners.replace("at q", { owner: "q", right: AddressRight.attachment, addresses: [A] });
+    assert.deepEqual([[...taken].sort(), [...owners.addressesOf("p")], owners.ownerOf(A)], [["p", "q"], [B], "q"]);
+    assert.deepEqual([...owners.replace("at q", undefined)].sort(), ["p", "q"]);
+    assert.deepEqual([...owners.replace("p", undefined)].sort(), ["p", "q"]);
+    assert.deepEqual([owners.ownerOf(A), owners.ownerOf(B), owners.addressesOf("p").size], ["q", undefined, 0]);
+  });
+});

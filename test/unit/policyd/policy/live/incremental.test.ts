@@ -1,0 +1,23 @@
+import assert from "node:assert/strict";
+import process from "node:process";
+import { randomFrom } from "../../../../support/random.ts";
+import { runLive } from "../../../../support/policy/live/incremental.ts";
+
+const EVENTS = process.env["DRAWBRIDGE_FULL"] === "1" ? 10_000 : 2000;
+const COMPARE_EVERY = 100;
+
+describe("policyd/policy/live: what changes add up to", () => {
+  it(`DP-11: after ${EVENTS} random events on a kernel that fails it has what a fresh build has`, function () {
+    this.timeout(600_000);
+    const seed = Date.now() >>> 0;
+    console.log(`      seed ${seed}`);
+    const outcome = runLive({ events: EVENTS, compareEvery: COMPARE_EVERY, random: randomFrom(seed) });
+    console.log(`      ${JSON.stringify(outcome)}`);
+    assert.equal(outcome.comparisons, EVENTS / COMPARE_EVERY);
+    const { faults, restarts, mostProvided, verdicts } = outcome;
+    assert.ok(
+      faults > EVENTS / 20 && restarts > 0 && mostProvided > 20 && verdicts > outcome.comparisons,
+      JSON.stringify(outcome),
+    );
+  });
+});

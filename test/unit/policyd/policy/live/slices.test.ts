@@ -1,0 +1,164 @@
+import assert from "node:assert/strict";
+import type { AttachmentRecord } from "../../../../../ipam/attachment.ts";
+import { parseCidr } from "../../../../../kernel/ip/cidr.ts";
+import { FakeNftables } from "../../../../../kernel/nftables/fake_nftables.ts";
+import type { Pod } from "../../../../../policyd/cluster/model.ts";
+import { observed } from "../../../../../policyd/metrics/observed_nftables.ts";
+import { POLICY_TABLE } from "../../../../../policyd/policy/compile/policy_table.ts";
+import type { ObjectChange } from "../../../../../policyd/source/object_source.ts";
+import { attachmentRecord } from "../../../../support/attachment_record.ts";
+import { gone, LiveNode, set } from "../../../../support/policy/live/live_node.ts";
+import { objectOf } from "../../../../support/policy/live/objects.ts";
+import { TickingClock } from "../../../../support/policy/live/ticking_clock.ts";
+
+const PODS = 2000;
+/** Milliseconds that each piece of work takes. */
+const TICK = 1 / 16;
+
+function pod(number: number, labels: Readonly<Record<string, string>> = { app: "web" }): Pod {
+  return objectOf("Pod", {
+    metadata: { name: `p${number}`, namespace: number < 10 ? "local" : "peers", labels },
+    spec: { nodeName: number < 10 ? "node1" : "node2" },
+    status: { phase: "Running", podIPs: [{ ip: `10.${number >> 16}.${(number >> 8) & 255}.${number & 255}` }] },
+  });
+}
+
+function attachment(number: number): AttachmentRecord {
+  return attachmentRecord({
+    containerId: `c${number}`,
+    pod: { namespace: "local", name: `p${number}`, uid: "" },
+    addresses: [parseCidr(`10.0.0.${number}/32`)],
+    portMappings: [],
+  });
+}
+
+const NAMESPACE = objectOf("Namespace", { metadata: { name: "peers", labels: { team: "a" } } });
+
+const FROM_PEERS = objectOf("NetworkPolicy", {
+  metadata: { name: "from-peers", namespace: "local" },
+  spec: {
+    podSelector: { matchLabels: { app: "db" } },
+    ingress: [{ from: [{ namespaceSelector: { matchLabels: { team: "a" } } }] }],
+  },
+});
+
+const FROM_LABELLED = objectOf("NetworkPolicy", {
+  metadata: { name: "from-labelled", namespace: "local" },
+  spec: {
+    podSelector: { matchLabels: { app: "db" } },
+    ingress: [{ from: [{ namespaceSelector: {}, podSelector: { matchLabels: { role: "client" } } }] }],
+  },
+});
+
+/** A node with a database pod among many peers, which tells what it has after each commit. */
+function nodeWith(peers: number, tick: number, committed: (node: LiveNode) => void = () => {}) {
+  const kernel = new FakeNftables();
+  const seen = observed(kernel, {
+    before: () => {},
+    committed: () => {
+      if (holder.node !== undefined) committed(holder.node);
+    },
+  });
+  const clock = new TickingClock(tick);
+  const holder: { node: LiveNode | undefined } = { node: undefined };
+  const node = new LiveNode({ kernel: seen, clock });
+  node.change(set(NAMESPACE), set(pod(1, { app: "db" })));
+  node.change(...Array.from({ length: peers }, (_, index) => set(pod(10 + index))));
+  node.apply({ type: "attached", attachment: attachment(1) });
+  node.settle();
+  holder.node = node;
+  return { node, kernel };
+}
+
+/** How many elements the largest of the sets that come and go has. */
+function largest(node: LiveNode): number {
+  return Math.max(0, ...node.provided().map((name) => node.elements(name).length));
+}
+
+describe("policyd/policy/live in slices", () => {
+  it("POL-09: a pod is not judged by a set before all members are in it, and comes into force in the end", function () {
+    this.timeout(60_000);
+    const states: (readonly [members: number, verdicts: number])[] = [];
+    const { node } = nodeWith(PODS, TICK, (now) => states.push([largest(now), now.elements("ingress4").length]));
+    node.change(set(FROM_PEERS));
+    assert.ok(states.length > 10, `${states.length} commits`);
+    for (const [members, verdicts] of states) assert.ok(verdicts === 0 || members === PODS, `${members} members`);
+    assert.deepEqual(states.at(-1), [PODS, 1]);
+  });
+
+  it("POL-28: what a namespace's label changes for many pods comes in small batches", function () {
+    this.timeout(60_000);
+    const sizes: number[] = [];
+    const { node } = nodeWith(PODS, TICK, (now) => sizes.push(largest(now)));
+    node.change(set(FROM_PEERS));
+    sizes.length = 0;
+    node.change(set({ ...NAMESPACE, labels: { ...NAMESPACE.labels, team: "b" } }));
+    assert.equal(sizes.at(-1), 0);
+    const steps = sizes.map((size, index) => (sizes[index - 1] ?? PODS) - size);
+    assert.ok(Math.max(...steps) < PODS / 10, `${Math.max(...steps)} members in one batch`);
+  });
+
+  it("REG-01: a pod that comes during a long build does not wait for its end", function () {
+    this.timeout(60_000);
+    const sizes: number[] = [];
+    const { node } = nodeWith(PODS, TICK, (now) => {
+      if (now.elements("known4").length === 2 && sizes.length === 0) sizes.push(largest(now));
+    });
+    node.change(set(pod(2, { app: "web" })));
+    // The first slice is done when this returns, the others when time passes.
+    node.apply({ type: "objects", changes: [set(FROM_PEERS)] });
+    node.apply({ type: "attached", attachment: attachment(2) });
+    node.settle();
+    assert.equal(largest(node), PODS);
+    assert.ok((sizes[0] ?? PODS) < PODS / 2, `in force when ${sizes[0]} members were`);
+  });
+
+  it("POL-09: nor is one that comes while the set it needs is being filled", function () {
+    this.timeout(60_000);
+    const relabelled = Array.from({ length: PODS }, (_, index) => set(pod(10 + index, { app: "web", role: "client" })));
+    let atVerdict: readonly number[] = [];
+    const { node } = nodeWith(PODS, TICK, (now) => {
+      const names = now.provided().filter((name) => now.elements(name).length > 0);
+      if (now.elements("ingress4").length === 2 && atVerdict.length === 0) {
+        atVerdict = names.map((name) => now.elements(name).length);
+      }
+    });
+    node.change(...relabelled);
+    node.apply({ type: "objects", changes: [set(FROM_PEERS), set(FROM_LABELLED), set(pod(2, { app: "db" }))] });
+    node.apply({ type: "attached", attachment: attachment(2) });
+    node.settle();
+    assert.deepEqual(atVerdict, [PODS, PODS]);
+  });
+
+  it("DP-03: what a change writes does not grow with the number of pods", function () {
+    this.timeout(60_000);
+    const counts = [10, 100, 1000].map(writesPerChange);
+    assert.deepEqual(counts[1], counts[0]);
+    assert.deepEqual(counts[2], counts[0]);
+    for (const [change, count] of Object.entries(counts[0] ?? {})) assert.ok(count > 0, change);
+  });
+});
+
+/** How many elements and objects the batches of some changes have, among so many peers. */
+function writesPerChange(peers: number): Readonly<Record<string, number>> {
+  const { node, kernel } = nodeWith(peers, 0);
+  node.change(set(FROM_PEERS), set(FROM_LABELLED));
+  const written = (...changes: readonly ObjectChange[]): number => {
+    const before = kernel.commits.length;
+    node.change(...changes);
+    return kernel.commits
+      .slice(before)
+      .flat()
+      .filter(({ table }) => table.name === POLICY_TABLE.name)
+      .reduce((sum, change) => sum + ("elements" in change ? change.elements.length : 1), 0);
+  };
+  const counts = {
+    "a pod comes": written(set(pod(5000))),
+    "its labels change": written(set(pod(5000, { app: "web", role: "client" }))),
+    "it goes": written(gone(pod(5000))),
+    "a policy for other pods": written(set({ ...FROM_PEERS, key: "peers/x", namespace: "peers" }), set(pod(5001))),
+    "a policy goes": written(gone(FROM_LABELLED)),
+  };
+  node.stop();
+  return counts;
+}

@@ -1,0 +1,32 @@
+import assert from "node:assert/strict";
+import { WorkQueue } from "../../../../../policyd/policy/live/work_queue.ts";
+
+describe("policyd/policy/live/work_queue", () => {
+  it("has what is urgent first, else what came first, each thing once", () => {
+    const queue = new WorkQueue<string>();
+    for (const item of ["a", "b", "c", "a"]) queue.add(item);
+    queue.add("d", true);
+    queue.add("b", true);
+    queue.add("d");
+    assert.equal(queue.size, 4);
+    assert.deepEqual([queue.takeUrgent(), queue.takeUrgent(), queue.takeUrgent()], ["d", "b", undefined]);
+    assert.equal(queue.take(), "a");
+    queue.add("a");
+    queue.delete("c");
+    assert.deepEqual([queue.take(), queue.take(), queue.size], ["a", undefined, 0]);
+  });
+
+  it("has what comes while it is emptied and after that", () => {
+    const queue = new WorkQueue<number>();
+    const taken: (number | undefined)[] = [];
+    for (let number = 0; number < 5; number++) {
+      queue.add(2 * number);
+      queue.add(2 * number + 1);
+      taken.push(queue.take());
+    }
+    while (queue.size > 0) taken.push(queue.take());
+    assert.deepEqual(taken, [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]);
+    queue.add(10);
+    assert.equal(queue.take(), 10);
+  });
+});

@@ -1,0 +1,258 @@
+import assert from "node:assert/strict";
+import { setImmediate as turn } from "node:timers/promises";
+import type { AttachmentRecord } from "../../../../ipam/attachment.ts";
+import { addressFromValue, formatAddress, parseAddress } from "../../../../kernel/ip/address.ts";
+import { parseCidr } from "../../../../kernel/ip/cidr.ts";
+import { FakeNftables } from "../../../../kernel/nftables/fake_nftables.ts";
+import type { NetworkPolicy, Pod } from "../../../../policyd/cluster/model.ts";
+import type { AffectedAddresses } from "../../../../policyd/policy/live/policy_follower.ts";
+import { attachmentRecord } from "../../../support/attachment_record.ts";
+import { FaultyNftables } from "../../../support/dataplane/faulty_nftables.ts";
+import { gone, LiveNode, set } from "../../../support/policy/live/live_node.ts";
+import { objectOf } from "../../../support/policy/live/objects.ts";
+import { TickingClock } from "../../../support/policy/live/ticking_clock.ts";
+
+function pod(name: string, parts: { readonly uid?: string; readonly app?: string; readonly ip?: string } = {}): Pod {
+  const { uid = `uid-${name}`, app = "web", ip } = parts;
+  return objectOf("Pod", {
+    metadata: { name, namespace: "n", uid, labels: { app } },
+    spec: { nodeName: "node1" },
+    status: { phase: "Running", podIPs: ip === undefined ? [] : [{ ip }] },
+  });
+}
+
+function policy(name: string, spec: object, namespace = "n"): NetworkPolicy {
+  return objectOf("NetworkPolicy", { metadata: { name, namespace }, spec });
+}
+
+const DENY = policy("deny", { podSelector: {} });
+const DENY_WEB = policy("deny-web", { podSelector: { matchLabels: { app: "web" } } });
+const FROM_WEB = policy("from-web", {
+  podSelector: { matchLabels: { app: "db" } },
+  ingress: [{ from: [{ podSelector: { matchLabels: { app: "web" } } }] }],
+});
+
+function attachment(name: string, number: number, uid = `uid-${name}`): AttachmentRecord {
+  return attachmentRecord({
+    containerId: name,
+    pod: { namespace: "n", name, uid },
+    addresses: [parseCidr(`10.244.1.${number}/32`)],
+    portMappings: [],
+  });
+}
+
+const A = attachment("a", 2);
+const B = attachment("b", 3);
+
+/** A node that has begun, on a kernel in memory. */
+function begun(kernel = new FakeNftables()) {
+  const clock = new TickingClock(0);
+  return { node: new LiveNode({ kernel, clock }), clock, kernel };
+}
+
+/** The addresses in the elements of a set. */
+function inSet(node: LiveNode, name: string): readonly string[] {
+  return node.elements(name).map((text) => {
+    const address = addressFromValue(4, BigInt(Number.parseInt(text, 10)));
+    return address === undefined ? text : formatAddress(address);
+  });
+}
+
+describe("policyd/policy dataplane", () => {
+  it("POL-01 REG-01: a pod that no policy could select is known at once, with a Pod and without", () => {
+    const { node } = begun();
+    node.change(set(policy("other", { podSelector: {} }, "elsewhere")));
+    const { pod: _, ...withoutPod } = B;
+    for (const record of [A, withoutPod]) node.apply({ type: "attached", attachment: record });
+    node.settle();
+    assert.deepEqual([inSet(node, "known4"), inSet(node, "ingress4")], [["10.244.1.2", "10.244.1.3"], []]);
+    assert.deepEqual(node.dataplane.problems(), []);
+  });
+
+  it("POL-09: a pod that policies may select passes nothing until its Pod is known, and that is said", async () => {
+    const { node } = begun();
+    node.change(set(DENY_WEB));
+    node.apply({ type: "attached", attachment: A });
+    node.settle();
+    let isInForce = false;
+    const inForce = node.dataplane.inForce(A).then(() => (isInForce = true));
+    await turn();
+    assert.deepEqual([isInForce, inSet(node, "known4")], [false, []]);
+    assert.match(
+      node.dataplane.problems().join(),
+      /^pod n\/a sends and receives nothing: .*does not know its Pod n\/a/,
+    );
+    assert.match(node.dataplane.awaits(A) ?? "", /its Pod n\/a/);
+    node.change(set(pod("a")));
+    await inForce;
+    assert.deepEqual([inSet(node, "known4"), inSet(node, "ingress4")], [["10.244.1.2"], ["10.244.1.2"]]);
+    assert.deepEqual([node.dataplane.problems(), node.dataplane.awaits(A)], [[], undefined]);
+  });
+
+  it("POL-09: it also waits no longer when no policy could select it any more, and is closed again by the next", () => {
+    const { node } = begun();
+    node.change(set(DENY_WEB));
+    node.apply({ type: "attached", attachment: A });
+    node.change(gone(DENY_WEB));
+    assert.deepEqual(inSet(node, "known4"), ["10.244.1.2"]);
+    node.change(set(DENY_WEB));
+    assert.deepEqual(inSet(node, "known4"), []);
+  });
+
+  it("POL-28: a Pod of another uid is another pod: the attached one keeps what its own said", () => {
+    const { node } = begun();
+    node.change(set(DENY_WEB), set(pod("a", { uid: "other", app: "db" })));
+    node.apply({ type: "attached", attachment: A });
+    node.settle();
+    assert.deepEqual(inSet(node, "known4"), []);
+    node.change(set(pod("a")));
+    assert.deepEqual(inSet(node, "ingress4"), ["10.244.1.2"]);
+    node.change(set(pod("a", { uid: "third", app: "db" })));
+    assert.deepEqual(inSet(node, "ingress4"), ["10.244.1.2"]);
+    node.change(gone(pod("a")));
+    assert.deepEqual([inSet(node, "known4"), inSet(node, "ingress4")], [["10.244.1.2"], ["10.244.1.2"]]);
+    node.change(set(pod("a", { uid: "", app: "db" })));
+    assert.deepEqual([inSet(node, "known4"), inSet(node, "ingress4")], [["10.244.1.2"], []], "files give no uid");
+  });
+
+  it("POL-09: a static pod is known by the Pod that mirrors it, whose own uid is another", () => {
+    const { node } = begun();
+    const mirror = objectOf("Pod", {
+      metadata: {
+        name: "a",
+        namespace: "n",
+        uid: "of-the-mirror",
+        labels: { app: "web" },
+        annotations: { "kubernetes.io/config.mirror": "uid-a" },
+      },
+      spec: { nodeName: "node1" },
+      status: { phase: "Running" },
+    });
+    node.change(set(DENY_WEB), set(mirror));
+    node.apply({ type: "attached", attachment: A });
+    node.settle();
+    assert.deepEqual([inSet(node, "known4"), inSet(node, "ingress4")], [["10.244.1.2"], ["10.244.1.2"]]);
+  });
+
+  it("POL-28: a pod is a peer with its attachment's address before its status says it, and no other pod with that", () => {
+    const { node } = begun();
+    node.change(set(FROM_WEB), set(pod("b", { app: "db" })), set(pod("a")));
+    node.change(set(pod("stale", { app: "web", ip: "10.244.1.9" })));
+    node.apply({ type: "attached", attachment: B });
+    node.settle();
+    const [group = ""] = node.provided().filter((name) => inSet(node, name).length > 0);
+    assert.deepEqual(inSet(node, group), ["10.244.1.9"]);
+    node.apply({ type: "attached", attachment: A });
+    node.settle();
+    assert.deepEqual(inSet(node, group), ["10.244.1.2", "10.244.1.9"]);
+    node.apply({ type: "attached", attachment: attachment("none", 9) });
+    node.settle();
+    assert.deepEqual(inSet(node, group), ["10.244.1.2"]);
+    node.change(set(pod("a", { uid: "other" })));
+    assert.deepEqual(inSet(node, group), []);
+  });
+
+  it("POL-28: of a pod that is gone nothing is left, and nothing of policies that no pod has", async () => {
+    const { node } = begun();
+    node.change(set(FROM_WEB), set(DENY), set(pod("a")), set(pod("b", { app: "db" })));
+    for (const record of [A, B]) node.apply({ type: "attached", attachment: record });
+    node.settle();
+    assert.ok(node.provided().length > 2);
+    node.apply({ type: "detached", name: B });
+    node.settle();
+    assert.deepEqual([inSet(node, "known4"), inSet(node, "ingress4")], [["10.244.1.2"], ["10.244.1.2"]]);
+    node.apply({ type: "detached", name: A });
+    node.settle();
+    assert.deepEqual([node.provided(), inSet(node, "known4"), node.elements("self4")], [[], [], []]);
+    node.apply({ type: "detached", name: A });
+  });
+
+  it("REG-01: who waits for a pod that goes is told so", async () => {
+    const { node } = begun();
+    node.change(set(DENY));
+    node.apply({ type: "attached", attachment: A });
+    const waiting = assert.rejects(node.dataplane.inForce(A), { code: "ERR_UNAVAILABLE" });
+    node.apply({ type: "detached", name: A });
+    await waiting;
+  });
+
+  it("REG-01: a pod is not said to be in force while the kernel refuses it", async () => {
+    const kernel = new FaultyNftables(new FakeNftables(), () => 0, { commit: 0, read: 0 });
+    const clock = new TickingClock(0);
+    const node = new LiveNode({ kernel, clock });
+    kernel.setRates({ commit: 1, read: 0 });
+    node.apply({ type: "attached", attachment: A });
+    let isInForce = false;
+    const inForce = node.dataplane.inForce(A).then(() => (isInForce = true));
+    clock.pass(10);
+    await turn();
+    assert.equal(isInForce, false);
+    kernel.setRates({ commit: 0, read: 0 });
+    clock.pass(100);
+    await inForce;
+    assert.deepEqual(inSet(node, "known4"), ["10.244.1.2"]);
+  });
+
+  it("POL-58: a pod stays isolated by the policies of its namespace that go with it (CVE-2024-7598)", () => {
+    const { node, clock } = begun();
+    const namespace = objectOf("Namespace", { metadata: { name: "n" } });
+    node.change(set(namespace), set(DENY), set(DENY_WEB), set(pod("a")));
+    node.apply({ type: "attached", attachment: A });
+    node.change(gone(DENY));
+    node.change(gone(DENY_WEB));
+    assert.deepEqual(inSet(node, "ingress4"), []);
+    clock.pass(9000);
+    const ending = objectOf("Namespace", { metadata: { name: "n", deletionTimestamp: "2026-01-01T00:00:00Z" } });
+    node.change(set(ending));
+    assert.deepEqual(inSet(node, "ingress4"), ["10.244.1.2"]);
+    node.change(gone(pod("a")), gone(namespace));
+    assert.deepEqual(inSet(node, "ingress4"), ["10.244.1.2"]);
+    node.change(set(namespace), set(pod("b")));
+    node.apply({ type: "attached", attachment: B });
+    node.settle();
+    assert.deepEqual([inSet(node, "known4"), inSet(node, "ingress4")], [["10.244.1.2", "10.244.1.3"], ["10.244.1.2"]]);
+    node.apply({ type: "detached", name: A });
+    node.settle();
+    assert.deepEqual([inSet(node, "ingress4"), node.provided()], [[], []]);
+  });
+
+  it("tells followers whose flows may be judged otherwise, when that is in force", () => {
+    const { node } = begun();
+    const told: AffectedAddresses[] = [];
+    let stops = 0;
+    node.dataplane.follow({ verdictsChanged: (addresses) => told.push(addresses), stop: () => void stops++ });
+    const texts = (): readonly (string | readonly string[])[] =>
+      told.splice(0).map((affected) => (affected === "all" ? affected : [...affected].map(formatAddress).sort()));
+    node.change(set(FROM_WEB), set(pod("b", { app: "db" })), set(pod("a", { ip: "10.244.2.7" })));
+    node.apply({ type: "attached", attachment: B });
+    node.settle();
+    assert.deepEqual(texts(), [["10.244.1.3", "10.244.2.7"]]);
+    node.change(set(pod("a", { app: "db", ip: "10.244.2.7" })));
+    assert.deepEqual(texts(), [["10.244.2.7"]], "a peer left a group");
+    node.change(set(DENY));
+    assert.deepEqual(texts(), [["10.244.1.3"]], "a pod has another profile");
+    node.change(set(pod("c", { app: "none", ip: "10.244.2.8" })));
+    assert.deepEqual(texts(), []);
+    node.ruleset.verify();
+    node.stop();
+    assert.equal(stops, 1);
+  });
+
+  it("knows the pods of a profile and whose an address is", () => {
+    const { node } = begun();
+    node.change(set(DENY), set(pod("a")), set(pod("b")), set(pod("c", { ip: "10.244.2.7" })));
+    for (const record of [B, A]) node.apply({ type: "attached", attachment: record });
+    node.settle();
+    const view = node.dataplane.view();
+    const [chain = ""] = node.provided();
+    const use = view.profileUse(chain.replace("ingress_", ""));
+    assert.deepEqual([use?.pods, use?.profile.isolation?.policies], [["n/a", "n/b"], ["n/deny"]]);
+    assert.equal(view.profileUse("0123456789abcdef"), undefined);
+    const names = ["10.244.1.2", "10.244.2.7", "10.9.9.9"].map((text) => {
+      const holder = view.holderOf(parseAddress(text));
+      return holder?.type === "pod" ? holder.pod.key : holder;
+    });
+    assert.deepEqual(names, ["n/a", "n/c", undefined]);
+    assert.deepEqual(view.policiesFor({ namespace: "n", key: "n/a" }).networkPolicies, [DENY]);
+  });
+});

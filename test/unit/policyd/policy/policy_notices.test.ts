@@ -1,0 +1,108 @@
+import assert from "node:assert/strict";
+import { recordingLogger } from "../../../../policyd/log/recording_logger.ts";
+import { MOST_PAIRS } from "../../../../policyd/policy/compile/compile_rules.ts";
+import { PolicyNotices } from "../../../../policyd/policy/policy_notices.ts";
+import type { ObjectChange } from "../../../../policyd/source/object_source.ts";
+import { storeOf } from "../../../support/evaluate/store.ts";
+
+function policy(name: string, spec: object = {}, shadow?: string): object {
+  const annotations = shadow === undefined ? {} : { "drawbridge.dev/shadow": shadow };
+  return {
+    apiVersion: "networking.k8s.io/v1",
+    kind: "NetworkPolicy",
+    metadata: { name, namespace: "x", annotations },
+    spec: { podSelector: {}, ...spec },
+  };
+}
+
+/** More pairs of a peer and a port than are compiled. */
+function tooLarge(name: string): object {
+  const size = Math.ceil(Math.sqrt(MOST_PAIRS)) + 1;
+  const from = Array.from({ length: size }, (_, i) => ({ podSelector: { matchLabels: { app: `a${i}` } } }));
+  const ports = Array.from({ length: size }, (_, i) => ({ port: i + 1 }));
+  return policy(name, { ingress: [{ from, ports }] });
+}
+
+function changesOf(...manifests: readonly object[]): readonly ObjectChange[] {
+  return [...storeOf(manifests).networkPolicies.values()].map((object) => ({
+    type: "set",
+    kind: object.kind,
+    key: object.key,
+    object,
+  }));
+}
+
+function setUp(isEnforced = true) {
+  const logger = recordingLogger();
+  return { logger, notices: new PolicyNotices({ logger, isEnforced }) };
+}
+
+describe("policyd/policy: what is said of policies", () => {
+  it("POL-53: that policies are in force is said once, when the kernel has them all", () => {
+    const { logger, notices } = setUp();
+    notices.apply(changesOf(policy("a"), policy("b", {}, "true"), tooLarge("c")));
+    notices.rulesInForce();
+    assert.equal(notices.isInForce, false);
+    notices.synced();
+    notices.rulesInForce();
+    notices.rulesInForce();
+    assert.equal(notices.isInForce, true);
+    assert.deepEqual(
+      logger.lines.filter(({ level }) => level === "info"),
+      [
+        {
+          level: "info",
+          message: "NetworkPolicy and ClusterNetworkPolicy are in force on this node",
+          fields: { networkPolicies: 2, inShadow: 1, clusterNetworkPolicies: 0 },
+        },
+      ],
+    );
+    assert.deepEqual(notices.states(), { enforced: 1, restricted: 1, shadow: 1, off: 0 });
+  });
+
+  it("POL-53: without policies that is said, in the log and as a problem", () => {
+    const { logger, notices } = setUp(false);
+    notices.apply(changesOf(policy("a"), tooLarge("b")));
+    notices.synced();
+    notices.rulesInForce();
+    assert.deepEqual(logger.lines, [
+      {
+        level: "warn",
+        message: "NetworkPolicy and ClusterNetworkPolicy are not enforced on this node",
+        fields: { because: "policies: false", networkPolicies: 2, clusterNetworkPolicies: 0 },
+      },
+    ]);
+    assert.deepEqual(notices.problems(), ["policies: false: no policy is enforced on this node"]);
+    assert.equal(notices.isInForce, false);
+    assert.deepEqual(notices.states(), { enforced: 0, restricted: 0, shadow: 0, off: 2 });
+  });
+
+  it("POL-73: a policy that cannot be compiled is said once for as long as it is so, in the log, the status and a metric", () => {
+    const { logger, notices } = setUp();
+    notices.apply(changesOf(tooLarge("c")));
+    notices.apply(changesOf(tooLarge("c")));
+    assert.equal(logger.lines.length, 1);
+    const [line] = logger.lines;
+    assert.deepEqual([line?.level, line?.fields["policy"]], ["warn", "x/c"]);
+    assert.match(String(line?.fields["reason"]), /^ingress: \d+ pairs .* the pods are isolated/);
+    assert.equal(notices.problems().length, 1);
+    assert.match(notices.problems()[0] ?? "", /^NetworkPolicy x\/c: ingress: /);
+    assert.equal(notices.states().restricted, 1);
+    notices.apply(changesOf(policy("c")));
+    assert.deepEqual(notices.problems(), []);
+    notices.apply(changesOf(tooLarge("c")));
+    assert.equal(logger.lines.length, 2);
+    notices.apply([{ type: "delete", kind: "NetworkPolicy", key: "x/c" }]);
+    assert.deepEqual(notices.states(), { enforced: 0, restricted: 0, shadow: 0, off: 0 });
+  });
+
+  it("POL-71: an annotation that has no effect is said, and the policy is in force", () => {
+    const { logger, notices } = setUp();
+    notices.apply(changesOf(policy("a", {}, "yes"), policy("b", {}, "false")));
+    assert.deepEqual(
+      logger.lines.map(({ fields }) => fields),
+      [{ policy: "x/a", reason: 'drawbridge.dev/shadow: "yes" is not "true": the policy is in force' }],
+    );
+    assert.equal(notices.states().enforced, 2);
+  });
+});
