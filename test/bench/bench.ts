@@ -10,6 +10,9 @@ import { benchCli } from "./cli.ts";
 import { OURS, install, peerContestant } from "./contestant.ts";
 import { thisMachine } from "./machine.ts";
 import { benchNft } from "./nft.ts";
+import type { ClusterSize } from "./policy/cluster.ts";
+import * as policy from "./policy/plan.ts";
+import { benchPolicy, SUBJECT_NAMES as POLICY_SUBJECTS } from "./policy/policy.ts";
 import { RunDirectory } from "./run_directory.ts";
 import { DEFAULT_PLAN, QUICK_PLAN } from "./services/plan.ts";
 import { benchServices, SUBJECT_NAMES } from "./services/services.ts";
@@ -21,6 +24,7 @@ import type { Scenario } from "./scenario/context.ts";
 import { memory } from "./scenario/memory.ts";
 import { parallel } from "./scenario/parallel.ts";
 import { parallelDel } from "./scenario/parallel_del.ts";
+import { policies } from "./scenario/policies.ts";
 import { size } from "./scenario/size.ts";
 import { throughput } from "./scenario/throughput.ts";
 import { version } from "./scenario/version.ts";
@@ -38,6 +42,7 @@ const SCENARIOS: readonly Scenario[] = [
   parallel(30),
   parallel(100),
   parallelDel(100),
+  policies,
   memory,
   size,
   throughput,
@@ -50,6 +55,10 @@ interface Options {
   readonly quick: boolean;
   readonly only: readonly string[] | undefined;
   readonly output: "table" | "json";
+}
+
+interface PolicyOptions extends Omit<Options, "pairs">, Partial<ClusterSize> {
+  readonly long: boolean;
 }
 
 const names = SCENARIOS.map(({ name }) => name);
@@ -92,6 +101,23 @@ program
     const obstacle = kernelObstacle();
     if (obstacle !== undefined) say(obstacle);
     else await benchServices({ ...(quick ? QUICK_PLAN : DEFAULT_PLAN), isLong }, only, output, progress);
+    clearProgress();
+    process.exitCode = obstacle === undefined ? 0 : 1;
+  });
+program
+  .command("policy")
+  .description("policies beside the obvious layout and kube-router's, which the program nft loads")
+  .option("--quick", "a look: few rounds, no proof", false)
+  .option("--long", "kube-router's layout with the large cluster, too: minutes for each build", false)
+  .addOption(new Option("--only <subject...>", "only these").choices(POLICY_SUBJECTS))
+  .option("--pods <number>", "of the large cluster", positiveInteger)
+  .option("--policies <number>", "of both clusters", positiveInteger)
+  .addOption(new Option("-o, --output <format>", "what to print").choices(["table", "json"]).default("table"))
+  .action(async ({ quick, long: isLong, only, output, ...wanted }: PolicyOptions) => {
+    const obstacle = kernelObstacle();
+    const plan = { ...(quick ? policy.QUICK_PLAN : policy.DEFAULT_PLAN), isLong };
+    if (obstacle !== undefined) say(obstacle);
+    else await benchPolicy(policy.ofSize(plan, wanted), only, output, progress);
     clearProgress();
     process.exitCode = obstacle === undefined ? 0 : 1;
   });

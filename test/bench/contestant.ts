@@ -147,6 +147,22 @@ export function timeCall(side: Side, command: "ADD" | "DEL" | "VERSION", pod?: L
   return { milliseconds, cpuMilliseconds };
 }
 
+/**
+ * Runs a call for each pod, all at once.
+ *
+ * @returns milliseconds from the start of the first until the end of the last
+ * @throws Error as {@link timeCall}
+ */
+export function together(side: Side, command: "ADD" | "DEL", pods: readonly LabPod[]): number {
+  const programs = pods.map((pod) => programFor(side, command, pod));
+  const start = performance.now();
+  const processes = programs.map((program) => startProgram(side.node, program));
+  const ends = processes.map(waitFor);
+  const milliseconds = performance.now() - start;
+  for (const [i, program] of programs.entries()) demandSuccess(program, ends[i]?.exitCode ?? null);
+  return milliseconds;
+}
+
 /** Wires a pod and returns its first address. */
 export function addressOfNewPod(side: Side, pod: LabPod): string {
   timeCall(side, "ADD", pod);

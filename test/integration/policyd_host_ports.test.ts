@@ -75,7 +75,9 @@ describe("host ports and masquerade of a node with policyd", function () {
   };
 
   it("REG-04 B12: the daemon's tables have all of it, and nothing after DEL; the plugin makes no table", async () => {
-    await until(() => listing().includes("masquerade_pods"), "the tables are there");
+    const isReady = (text: string): boolean =>
+      ["masquerade_pods", "drawbridge-policy {"].every((word) => text.includes(word)) && !text.includes("opening");
+    await until(() => isReady(listing()), "the tables are there");
     const empty = normalListing(listing());
     const pod = lab.pod("web");
     podResult(attach(pod, everything));

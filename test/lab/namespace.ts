@@ -9,6 +9,9 @@ import { findLink, openRouteSocket } from "../../kernel/route/socket.ts";
 import { procSysctl } from "../../kernel/sysctl.ts";
 import type { LabCalls } from "./libc.ts";
 
+/** Bytes of a program's standard output: the listing of a thousand pods' rules has some megabytes. */
+const LARGEST_OUTPUT = 64 * 1024 * 1024;
+
 /** A network namespace of a lab: a node, a router or a pod. */
 export class LabNamespace {
   /** Its name within the lab ("node1"). */
@@ -76,7 +79,7 @@ export class LabNamespace {
    */
   exec(file: string, args: readonly string[], input = ""): string {
     const { status, stdout, stderr, error } = this.inside((): SpawnSyncReturns<string> =>
-      spawnSync(file, args, { input, encoding: "utf8", timeout: 10_000 }),
+      spawnSync(file, args, { input, encoding: "utf8", timeout: 10_000, maxBuffer: LARGEST_OUTPUT }),
     );
     if (status === 0) return stdout;
     throw new Error(`${this.name}: ${file} ${args.join(" ")}: ${error?.message ?? (stderr + stdout).trim()}`);

@@ -51,6 +51,8 @@ export interface Way {
   readonly source?: Address;
   /** The port means nothing to ICMP. */
   readonly to: Endpoint;
+  /** TCP alone: its source port is one that no attempt has had, as those of UDP and SCTP always are. */
+  readonly hasNewPort?: boolean;
   /** TCP alone: how often the token goes there and back on the one connection. Default 1. */
   readonly exchanges?: number;
 }

@@ -1,6 +1,7 @@
 import { familyOf } from "../../../kernel/ip/address.ts";
 import { Errno, errnoText } from "../../../kernel/syscall/errno.ts";
 import { check } from "../../../kernel/syscall/syscalls.ts";
+import { bindToNew } from "./new_port.ts";
 import type { Protocol } from "./protocol.ts";
 import { isSameToken, TOKEN_SIZE } from "./protocol.ts";
 import { ProbeSocket, SocketType } from "./socket.ts";
@@ -33,9 +34,10 @@ export const tcp: Protocol = {
     });
   },
 
-  attempt(poller, { from, to, source, exchanges = 1 }, token, verdict) {
+  attempt(poller, { from, to, source, hasNewPort = false, exchanges = 1 }, token, verdict) {
     const socket = ProbeSocket.open(from, familyOf(to.address), SocketType.STREAM);
-    if (source !== undefined) check(socket.bindOwn(familyOf(to.address), 0, source), "bind a sender of TCP");
+    if (hasNewPort) bindToNew(socket, familyOf(to.address), source);
+    else if (source !== undefined) check(socket.bindOwn(familyOf(to.address), 0, source), "bind a sender of TCP");
     const fail = (errno: number): void => verdict.failed(errnoText(errno));
     let remaining = exchanges;
     let received: Uint8Array = new Uint8Array();

@@ -1,27 +1,9 @@
-import type { Address, Family } from "../../../kernel/ip/address.ts";
 import { familyOf } from "../../../kernel/ip/address.ts";
-import { Errno } from "../../../kernel/syscall/errno.ts";
-import { check } from "../../../kernel/syscall/syscalls.ts";
+import { bindToNew } from "./new_port.ts";
 import { attemptByPacket } from "./packet_attempt.ts";
 import type { Protocol } from "./protocol.ts";
 import { isSameToken } from "./protocol.ts";
 import { ProbeSocket, SocketType } from "./socket.ts";
-
-const FIRST_SOURCE_PORT = 20_000;
-const SOURCE_PORTS = 40_000;
-
-let attempts = 0;
-
-/**
- * Every attempt has a source port of its own: one that came up again within half a minute, as random ones do, would go on
- * with the flow that connection tracking and NAT still know of it, wherever that went.
- */
-function bindToNew(socket: ProbeSocket, family: Family, source: Address | undefined): void {
-  for (let left = 100; ; left--) {
-    const result = socket.bindOwn(family, FIRST_SOURCE_PORT + (attempts++ % SOURCE_PORTS), source);
-    if (result !== -Errno.EADDRINUSE || left === 0) return void check(result, "bind a sender of UDP");
-  }
-}
 
 /** UDP: a datagram that is the token, sent back as it came. */
 export const udp: Protocol = {

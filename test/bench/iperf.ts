@@ -1,0 +1,102 @@
+import { spawnSync } from "node:child_process";
+import { readFileSync } from "node:fs";
+import path from "node:path";
+import process from "node:process";
+import type { LabPod } from "../lab/lab.ts";
+import type { Program } from "../lab/posix_spawn.ts";
+import { startProgram, waitFor } from "../lab/posix_spawn.ts";
+import { demandSuccess, member, parseJson } from "./contestant.ts";
+import { sleep } from "./sleep.ts";
+
+const IPERF = "/usr/bin/iperf3";
+const SECONDS = 1;
+
+/** What can be said where {@link isIperfThere} is false. */
+export const IPERF_ADVICE = `throughput is not measured: ${IPERF} is missing (Debian package iperf3)\n`;
+
+export function isIperfThere(): boolean {
+  return spawnSync(IPERF, ["--version"]).status === 0;
+}
+
+/** A pod that receives, and its IPv4 address. */
+export interface Receiver {
+  readonly pod: LabPod;
+  readonly address: string;
+}
+
+/** One second from one pod to another. */
+export interface Stretch {
+  /** For iperf3's output. */
+  readonly directory: string;
+  readonly sender: LabPod;
+  readonly receiver: Receiver;
+}
+
+/** What a pod can send to another: one TCP connection, and UDP with 64 bytes of payload as fast as the sender can. */
+export const LOADS: readonly {
+  readonly name: string;
+  readonly unit: "Gbit/s" | "kpackets/s";
+  readonly measure: (stretch: Stretch) => number;
+}[] = [
+  {
+    name: "TCP",
+    unit: "Gbit/s",
+    measure: (stretch) => {
+      const sum = member(member(runIperf(stretch, []), "end"), "sum_received");
+      return numberOf(sum, "bits_per_second") / 1e9;
+    },
+  },
+  {
+    name: "UDP of 64 bytes",
+    unit: "kpackets/s",
+    measure: (stretch) => {
+      const sum = member(member(runIperf(stretch, ["-u", "-b", "0", "-l", "64"]), "end"), "sum");
+      const received = numberOf(sum, "packets") - numberOf(sum, "lost_packets");
+      return received / numberOf(sum, "seconds") / 1000;
+    },
+  },
+];
+
+/** What iperf3 reports of one run, as JSON. */
+function runIperf({ directory, sender, receiver }: Stretch, options: readonly string[]): unknown {
+  const server = startProgram(receiver.pod, iperf(directory, receiver.pod, ["-s", "-1", "-4"]));
+  try {
+    waitUntilListening(receiver.pod);
+    const client = iperf(directory, sender, ["-c", receiver.address, "-t", String(SECONDS), "-J", ...options]);
+    demandSuccess(client, waitFor(startProgram(sender, client)).exitCode);
+    return parseJson(readFileSync(client.stdout, "utf8"));
+  } finally {
+    process.kill(server, "SIGKILL");
+    waitFor(server);
+  }
+}
+
+function iperf(directory: string, pod: LabPod, args: readonly string[]): Program {
+  const file = (suffix: string): string => path.join(directory, `iperf-${pod.name}.${suffix}`);
+  return {
+    file: IPERF,
+    args,
+    environment: {},
+    stdin: "/dev/null",
+    stdout: file("stdout"),
+    stderr: file("stderr"),
+  };
+}
+
+/** iperf3's port, 5201, on any address, in the state TCP_LISTEN, as /proc/net/tcp has it. */
+const LISTENING = / 00000000:1451 00000000:0000 0A /;
+const START_MILLISECONDS = 2000;
+
+function waitUntilListening(pod: LabPod): void {
+  const deadline = performance.now() + START_MILLISECONDS;
+  while (!LISTENING.test(pod.inside(() => readFileSync("/proc/thread-self/net/tcp", "latin1")))) {
+    if (performance.now() > deadline) throw new Error(`iperf3 does not listen after ${START_MILLISECONDS} ms`);
+    sleep(1);
+  }
+}
+
+function numberOf(value: unknown, key: string): number {
+  const number = member(value, key);
+  if (typeof number !== "number") throw new Error(`iperf3 reports no ${key}`);
+  return number;
+}

@@ -1,0 +1,121 @@
+import { spawnSync } from "node:child_process";
+import process from "node:process";
+import { fileURLToPath } from "node:url";
+import * as v from "valibot";
+import type { Lab } from "../../lab/lab.ts";
+import type { LabNamespace } from "../../lab/namespace.ts";
+import { kernelMemory } from "../services/kernel_memory.ts";
+import type { ServicesRow } from "../services/row.ts";
+import { found, measured } from "../services/row.ts";
+import { sleep } from "../sleep.ts";
+import type { ClusterSize } from "./cluster.ts";
+import { sizeText } from "./cluster.ts";
+
+const MAIN = fileURLToPath(new URL("build_main.ts", import.meta.url));
+const TOTAL_GOAL = 5000;
+const TURN_GOAL = 50;
+const SETTLE_MILLISECONDS = 500;
+
+const number = v.number();
+const orderSchema = v.object({
+  size: v.object({ pods: number, policies: number }),
+  /** The policies come at once to a node that has everything else; otherwise with it, as after a start. */
+  isBurst: v.boolean(),
+  /** All policies select pods of the node; otherwise one in a hundred does. */
+  isLocal: v.boolean(),
+});
+
+/** What a process of its own builds. */
+export type BuildOrder = v.InferOutput<typeof orderSchema>;
+
+const measurementSchema = v.object({
+  whole: number,
+  inKernel: number,
+  processor: number,
+  elements: number,
+  commits: number,
+  /** Milliseconds of the longest turn of the event loop. */
+  longestTurn: number,
+  /** Milliseconds of the processor that the turn took which took the most, of this thread. */
+  longestProcessor: number,
+  /** Of the process, beyond what it had with all objects parsed. */
+  megabytes: number,
+});
+
+/** What it found: what a step takes, and what it costs the rest of the daemon. */
+export type BuildMeasurement = v.InferOutput<typeof measurementSchema>;
+
+/** @throws ValiError for what {@link builds} does not ask for */
+export function parseOrder(text: string): BuildOrder {
+  return v.parse(orderSchema, JSON.parse(text));
+}
+
+/** Very many policies from nothing: how long it takes, how long nothing else is done meanwhile, and what it keeps. */
+export function builds(lab: Lab, size: ClusterSize, rounds: number): readonly ServicesRow[] {
+  return [
+    { name: "built at the start", isBurst: false, isLocal: false },
+    { name: "all policies at once", isBurst: true, isLocal: false },
+    { name: "all policies at once, all on the node's pods", isBurst: true, isLocal: true },
+  ].flatMap(({ name, ...order }) => {
+    const taken = Array.from({ length: rounds }, () => build(lab, { size, ...order }));
+    const title = `${sizeText(size)}: ${name}`;
+    const values = (of: (measurement: Built) => number): readonly number[] => taken.map(of);
+    const turns = values(({ longestTurn }) => longestTurn);
+    const processor = Math.max(...values(({ longestProcessor }) => longestProcessor)).toFixed(0);
+    return [
+      measured(
+        `${title}: until in force`,
+        "ms",
+        values(({ whole }) => whole),
+        TOTAL_GOAL,
+      ),
+      measured(
+        `${title}: of it in the kernel`,
+        "ms",
+        values(({ inKernel }) => inKernel),
+      ),
+      found(
+        `${title}: longest turn of the event loop`,
+        "ms",
+        Math.max(...turns),
+        TURN_GOAL,
+        `at most ${processor} ms of the processor in one turn`,
+      ),
+      measured(
+        `${title}: memory of the process`,
+        "MB",
+        values(({ megabytes }) => megabytes),
+      ),
+      measured(
+        `${title}: memory of the kernel`,
+        "MB",
+        values(({ kernelMegabytes }) => kernelMegabytes),
+      ),
+    ];
+  });
+}
+
+interface Built extends BuildMeasurement {
+  readonly kernelMegabytes: number;
+}
+
+function build(lab: Lab, order: BuildOrder): Built {
+  const namespace = lab.namespace("build");
+  const before = kernelMemory();
+  const measurement = runBuild(namespace, order);
+  const kernelMegabytes = kernelMemory() - before;
+  lab.remove(namespace);
+  sleep(SETTLE_MILLISECONDS);
+  return { ...measurement, kernelMegabytes };
+}
+
+function runBuild(namespace: LabNamespace, order: BuildOrder): BuildMeasurement {
+  return namespace.inside(() => {
+    const { status, stdout, stderr } = spawnSync(process.execPath, ["--expose-gc", MAIN, JSON.stringify(order)], {
+      encoding: "utf8",
+      maxBuffer: 1 << 24,
+    });
+    if (status !== 0) throw new Error(`${MAIN}: exit code ${status}\n${stderr}`);
+    return v.parse(measurementSchema, JSON.parse(stdout));
+  });
+}

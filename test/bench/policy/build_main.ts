@@ -1,0 +1,41 @@
+import process from "node:process";
+import { setTimeout as wait } from "node:timers/promises";
+import { nodeSyscalls } from "../../../kernel/syscall/node.ts";
+import type { BuildMeasurement, BuildOrder } from "./build.ts";
+import { parseOrder } from "./build.ts";
+import {
+  attachmentOf,
+  baseManifests,
+  benchPods,
+  benchPolicies,
+  changeTo,
+  localPolicy,
+  policyManifest,
+} from "./cluster.ts";
+import { LoopMonitor } from "./loop_monitor.ts";
+import { Ours } from "./ours.ts";
+
+const MEGABYTE = 1e6;
+
+/** Builds policies in the namespace it was started in, in a process that does nothing else. */
+async function measure({ size, isBurst, ...order }: BuildOrder): Promise<BuildMeasurement> {
+  const base = baseManifests(size).map(changeTo);
+  const local = Array.from({ length: size.policies }, (_, number) => localPolicy(number));
+  const policies = (order.isLocal ? local : benchPolicies(size)).map(policyManifest).map(changeTo);
+  const attachments = benchPods(size)
+    .filter(({ isLocal }) => isLocal)
+    .map(attachmentOf);
+  globalThis.gc?.();
+  const before = process.memoryUsage().rss;
+  const monitor = new LoopMonitor();
+  using ours = new Ours({ calls: nodeSyscalls(), inside: (action) => action() });
+  await wait(50);
+  if (isBurst) await ours.load(base, attachments);
+  monitor.reset();
+  const taken = isBurst ? await ours.change(policies) : await ours.load([...base, ...policies], attachments);
+  const { longestTurn, longestProcessor } = monitor.stop();
+  const { rss } = process.memoryUsage();
+  return { ...taken, longestTurn, longestProcessor, megabytes: (rss - before) / MEGABYTE };
+}
+
+process.stdout.write(JSON.stringify(await measure(parseOrder(process.argv[2] ?? ""))));

@@ -1,0 +1,70 @@
+import type { ObjectChange } from "../../../policyd/source/object_source.ts";
+import type { BenchPod, BenchPolicy } from "./cluster.ts";
+import {
+  benchPolicy,
+  changeTo,
+  NAMESPACES,
+  pertinentPod,
+  podManifest,
+  policyManifest,
+  relabelled,
+  removalOf,
+} from "./cluster.ts";
+import type { KubeRouter } from "./kube_router.ts";
+import type { Spent } from "./nft_program.ts";
+import type { Obvious } from "./obvious.ts";
+
+/** A change of one thing among many: as an event, and as what the other layouts make of it. */
+export interface ChangeKind {
+  readonly name: string;
+  readonly isOfPod: boolean;
+  readonly change: (number: number) => ObjectChange;
+  /** Undefined where it is not compared. */
+  readonly ofPeer: ((peer: Obvious | KubeRouter, number: number) => Spent) | undefined;
+}
+
+const FIRST_NEW_POD = 20_000;
+
+/** To be made in this order for one number after the other: what one adds the next ones change and remove. */
+export const CHANGE_KINDS: readonly ChangeKind[] = [
+  {
+    name: "a pod added elsewhere",
+    isOfPod: true,
+    change: (number) => changeTo(podManifest(newPod(number))),
+    ofPeer: (peer, number) => peer.addPod(newPod(number)),
+  },
+  {
+    name: "a pod relabelled elsewhere",
+    isOfPod: true,
+    change: (number) => changeTo(podManifest(relabelled(newPod(number)))),
+    ofPeer: undefined,
+  },
+  {
+    name: "a pod removed elsewhere",
+    isOfPod: true,
+    change: (number) => removalOf(newPod(number)),
+    ofPeer: (peer, number) => peer.removePod(newPod(number)),
+  },
+  {
+    name: "a policy more on a local pod",
+    isOfPod: false,
+    change: (number) => changeTo(policyManifest(extraPolicy(number))),
+    ofPeer: (peer, number) => peer.addPolicy(extraPolicy(number)),
+  },
+  {
+    name: "a policy less on a local pod",
+    isOfPod: false,
+    change: (number) => removalOf(extraPolicy(number), "NetworkPolicy"),
+    ofPeer: (peer, number) => peer.removePolicy(extraPolicy(number)),
+  },
+];
+
+/** Of another namespace each time. */
+function newPod(number: number): BenchPod {
+  return pertinentPod(FIRST_NEW_POD + number);
+}
+
+/** A second policy for the first pod of a namespace, with selectors of its own. */
+function extraPolicy(number: number): BenchPolicy {
+  return { ...benchPolicy(number % NAMESPACES), name: `extra-${number}`, near: { tier: `t${(number + 1) % 5}` } };
+}

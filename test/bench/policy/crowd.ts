@@ -1,0 +1,57 @@
+import type { BenchPod, BenchPolicy } from "./cluster.ts";
+import { benchPod, policyManifest, teamOf } from "./cluster.ts";
+
+/**
+ * Many policies on one pod. Each has selectors of its own, for which there is one pod each of its two peers, and the last
+ * one alone lets the client in.
+ */
+export interface Crowd {
+  readonly client: BenchPod;
+  readonly server: BenchPod;
+  readonly pods: readonly BenchPod[];
+  readonly policies: readonly BenchPolicy[];
+}
+
+const SERVER = 0;
+const CLIENT = 1;
+
+/** @param count of policies; 0 leaves both pods open */
+export function crowd(count: number): Crowd {
+  const server = benchPod(SERVER);
+  const client = benchPod(CLIENT, { role: "y0" });
+  const policies = Array.from({ length: count }, (_, number): BenchPolicy => {
+    // The client's comes last, whatever order names are sorted in.
+    const place = count - 1 - number;
+    return {
+      name: `crowd-${String(number).padStart(6, "0")}`,
+      namespace: server.namespace,
+      app: server.labels.app,
+      near: { tier: `x${place}` },
+      far: { team: teamOf(CLIENT), role: `y${place}` },
+    };
+  });
+  const peers = Array.from({ length: count }, (_, place) => [
+    { ...benchPod(1000 + 2 * place, { app: "peer", tier: `x${place}` }), namespace: server.namespace },
+    { ...benchPod(1001 + 2 * place, { app: "peer", role: `y${place}` }), namespace: client.namespace },
+  ]).flat();
+  return { client, server, pods: [server, client, ...peers], policies };
+}
+
+/** The same with a prefix in place of the selectors; the client's is in the last policy alone. */
+export function prefixManifests({ client, policies }: Crowd): readonly object[] {
+  return policies.map((policy, number) => {
+    const isLast = number === policies.length - 1;
+    const cidr = isLast
+      ? `${client.address4}/32`
+      : `172.${16 + (number >> 12)}.${(number >> 4) & 255}.${(number & 15) << 4}/28`;
+    const manifest: unknown = policyManifest(policy);
+    return withSources(manifest, [{ ipBlock: { cidr } }]);
+  });
+}
+
+function withSources(manifest: unknown, from: readonly object[]): object {
+  const text = JSON.stringify(manifest, (key, value: unknown) => (key === "from" ? from : value));
+  const parsed: unknown = JSON.parse(text);
+  if (typeof parsed !== "object" || parsed === null) throw new Error("a policy is an object");
+  return parsed;
+}

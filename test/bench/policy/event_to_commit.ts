@@ -1,0 +1,134 @@
+import { mkdirSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { setTimeout as wait } from "node:timers/promises";
+import { writeAttachment } from "../../../ipam/attachment.ts";
+import { systemFileSystem } from "../../../ipam/file_system.ts";
+import type { EventListener } from "../../../kernel/events/events.ts";
+import { startEventThread } from "../../../kernel/events/thread.ts";
+import { readTextFile } from "../../../kernel/file.ts";
+import type { ReceivedMessage } from "../../../kernel/netlink/message.ts";
+import { parseNotification } from "../../../kernel/nftables/notification.ts";
+import type { Lab } from "../../lab/lab.ts";
+import { startDaemon } from "../../support/policyd.ts";
+import type { ServicesRow } from "../services/row.ts";
+import { found } from "../services/row.ts";
+import { quantile } from "../statistics.ts";
+import type { BenchPod, ClusterSize } from "./cluster.ts";
+import {
+  attachmentOf,
+  baseManifests,
+  benchPods,
+  benchPolicies,
+  NODE,
+  pertinentPod,
+  podManifest,
+  policyManifest,
+  relabelled,
+  sizeText,
+} from "./cluster.ts";
+
+const MILLISECONDS_BETWEEN = 20;
+const GOAL = 10;
+const PATIENCE_MILLISECONDS = 10_000;
+const KINDS = ["a pod added", "a pod relabelled", "a pod removed"] as const;
+
+/**
+ * From a file's arrival in the daemon's directory of objects until the kernel's notification of the last batch it
+ * causes has reached this process. The daemon is a process of its own; what changes is a pod elsewhere.
+ */
+export async function eventToCommit(lab: Lab, size: ClusterSize, changes: number): Promise<readonly ServicesRow[]> {
+  const node = lab.namespace(`events-${size.pods}`);
+  const directory = `${lab.scratch}/${node.name}`;
+  writeCluster(directory, size, lab);
+  const daemon = startDaemon(`${directory}/run/policyd.sock`, [
+    `--node-name=${NODE}`,
+    `--objects=${directory}/objects`,
+    `--state-directory=${directory}/state`,
+    `--network-namespace=${node.path}`,
+    "--log-level=error",
+  ]);
+  lab.atEnd(() => daemon.child.kill("SIGKILL"));
+  await daemon.statusWhen(({ isSynced, problems }) => isSynced && problems.length === 0, "synced");
+  const watch = new CommitWatch();
+  const events = startEventThread({ calls: lab.calls, namespacePath: node.path });
+  await events.subscribe({ kind: "nftables" }, watch);
+  await untilQuiet(watch);
+  const latencies = new Map<string, number[]>(KINDS.map((kind) => [kind, []]));
+  const before = watch.commits;
+  for (let number = 0; number < changes; number++) {
+    const kind = KINDS[number % KINDS.length];
+    if (kind === undefined) break;
+    const change = fileChange(directory, kind, pertinentPod(size.pods + Math.floor(number / KINDS.length)));
+    const seen = watch.commits;
+    const start = performance.now();
+    change();
+    const deadline = start + PATIENCE_MILLISECONDS;
+    while (watch.commits === seen) {
+      if (watch.lost.length > 0 || performance.now() > deadline) {
+        throw new Error(`${kind}: no commit: ${watch.lost.join(", ") || "no reason known"}; log:\n${daemon.log()}`);
+      }
+      await wait(1);
+    }
+    await wait(Math.max(1, start + MILLISECONDS_BETWEEN - performance.now()));
+    latencies.get(kind)?.push(watch.last - start);
+  }
+  const batches = watch.commits - before;
+  await events.stop();
+  await daemon.kill("SIGTERM");
+  return KINDS.map((kind) => {
+    const values = latencies.get(kind) ?? [];
+    const remark = `p50 ${quantile(values, 0.5).toFixed(1)} ms, p99 ${quantile(values, 0.99).toFixed(1)} ms; ${batches} batches for ${changes} changes`;
+    const title = `${kind} elsewhere, file to commit, p95, ${sizeText(size)}`;
+    return { ...found(title, "ms", quantile(values, 0.95), GOAL, remark), values };
+  });
+}
+
+function writeCluster(directory: string, size: ClusterSize, lab: Lab): void {
+  for (const name of ["objects", "state", "run"]) mkdirSync(`${directory}/${name}`, { recursive: true });
+  const write = (name: string, items: readonly object[]): void =>
+    writeFileSync(`${directory}/objects/${name}.json`, JSON.stringify({ apiVersion: "v1", kind: "List", items }));
+  write("base", baseManifests(size));
+  write("policies", benchPolicies(size).map(policyManifest));
+  const bootId = (readTextFile(lab.calls, "/proc/sys/kernel/random/boot_id", 64) ?? "").trim();
+  const files = systemFileSystem(lab.calls);
+  for (const pod of benchPods(size).filter(({ isLocal }) => isLocal)) {
+    writeAttachment(`${directory}/state`, { ...attachmentOf(pod), bootId }, files);
+  }
+}
+
+/** Makes ready a change of one file. @returns what makes it */
+function fileChange(directory: string, kind: (typeof KINDS)[number], pod: BenchPod): () => void {
+  const file = `${directory}/objects/${pod.name}.json`;
+  if (kind === "a pod removed") return () => rmSync(file);
+  writeFileSync(`${directory}/new`, JSON.stringify(podManifest(kind === "a pod added" ? pod : relabelled(pod))));
+  return () => renameSync(`${directory}/new`, file);
+}
+
+/** Counts the batches of a namespace, with the time of the last one. */
+class CommitWatch implements EventListener {
+  readonly lost: string[] = [];
+  commits = 0;
+  last = 0;
+
+  onMessages(messages: readonly ReceivedMessage[]): void {
+    for (const message of messages) {
+      if (parseNotification(message)?.kind !== "generation") continue;
+      this.commits++;
+      this.last = performance.now();
+    }
+  }
+
+  onOverrun(): void {
+    this.lost.push("notifications were lost");
+  }
+
+  onFailure({ message }: Error): void {
+    this.lost.push(message);
+  }
+}
+
+async function untilQuiet(watch: CommitWatch): Promise<void> {
+  for (let before = -1; before !== watch.commits;) {
+    before = watch.commits;
+    await wait(300);
+  }
+}

@@ -1,0 +1,84 @@
+import type { BenchPod, BenchPolicy } from "./cluster.ts";
+import type { ResolvedPolicy } from "./kube_router_layout.ts";
+import {
+  acceptText,
+  baseTexts,
+  collectText,
+  FAMILIES,
+  podText,
+  policyText,
+  resolvePolicy,
+} from "./kube_router_layout.ts";
+import type { NftProgram, Spent } from "./nft_program.ts";
+import { NOTHING, plus } from "./nft_program.ts";
+
+/** kube-router's layout on a node of its own, written as kube-router does. */
+export class KubeRouter {
+  readonly #nft: NftProgram;
+  #pods: readonly BenchPod[];
+  #policies: readonly ResolvedPolicy[];
+  #version = 0;
+  /** What the last sync wrote chains for. */
+  #written: { readonly pods: readonly BenchPod[]; readonly policies: readonly BenchPolicy[] } = {
+    pods: [],
+    policies: [],
+  };
+
+  constructor(nft: NftProgram, pods: readonly BenchPod[], policies: readonly BenchPolicy[]) {
+    this.#nft = nft;
+    this.#pods = pods;
+    this.#policies = policies.map((policy) => resolvePolicy(policy, pods));
+  }
+
+  /** A pod appears, and everything is written. */
+  addPod(pod: BenchPod): Spent {
+    return this.#withPods([...this.#pods, pod]);
+  }
+
+  removePod({ number }: BenchPod): Spent {
+    return this.#withPods(this.#pods.filter((pod) => pod.number !== number));
+  }
+
+  addPolicy(policy: BenchPolicy): Spent {
+    this.#policies = [...this.#policies, resolvePolicy(policy, this.#pods)];
+    return this.build();
+  }
+
+  removePolicy({ name }: BenchPolicy): Spent {
+    this.#policies = this.#policies.filter(({ policy }) => policy.name !== name);
+    return this.build();
+  }
+
+  /** A full sync (fullPolicySync): what its runs of nft take together. What kube-router does between them is left out. */
+  build(): Spent {
+    const version = String(++this.#version);
+    const policies = this.#policies.map(({ policy }) => policy);
+    const pods = this.#pods.filter(({ isLocal }) => isLocal);
+    const old = this.#written;
+    let spent = NOTHING;
+    const load = (text: string): void => {
+      if (text !== "") spent = plus(spent, this.#nft.load(text));
+    };
+    const list = (what: string): void => {
+      for (const family of FAMILIES) spent = plus(spent, this.#nft.list(what, family === 4 ? "ip" : "ip6"));
+    };
+    for (const family of FAMILIES) for (const text of baseTexts(family)) load(text);
+    for (const policy of this.#policies) {
+      for (const family of FAMILIES) load(policyText(family, version, policy));
+    }
+    list("chains");
+    list("sets");
+    for (const pod of pods) for (const family of FAMILIES) load(podText(family, version, pod, policies));
+    list("chains");
+    for (const family of FAMILIES) load(collectText(family, String(this.#version - 1), old.pods, old.policies));
+    for (const family of FAMILIES) load(acceptText(family));
+    this.#written = { pods, policies };
+    return spent;
+  }
+
+  #withPods(pods: readonly BenchPod[]): Spent {
+    this.#pods = pods;
+    this.#policies = this.#policies.map(({ policy }) => resolvePolicy(policy, pods));
+    return this.build();
+  }
+}

@@ -1,0 +1,192 @@
+import process from "node:process";
+import { setImmediate as turn, setTimeout as wait } from "node:timers/promises";
+import type { AttachmentRecord } from "../../../ipam/attachment.ts";
+import type { Change } from "../../../kernel/nftables/change.ts";
+import type { Nftables } from "../../../kernel/nftables/socket.ts";
+import { NftablesSocket } from "../../../kernel/nftables/socket.ts";
+import type { Table } from "../../../kernel/nftables/object.ts";
+import { realClock } from "../../../policyd/clock.ts";
+import type { Claim } from "../../../policyd/dataplane/claim.ts";
+import { Ruleset } from "../../../policyd/dataplane/ruleset.ts";
+import { withVersion } from "../../../policyd/dataplane/schema.ts";
+import { recordingLogger } from "../../../policyd/log/recording_logger.ts";
+import { DEFAULT_POLICY_OPTIONS } from "../../../policyd/policy/compile/options.ts";
+import { policyTable } from "../../../policyd/policy/compile/policy_table.ts";
+import { PolicyDataplane } from "../../../policyd/policy/policy_dataplane.ts";
+import type { ObjectChange } from "../../../policyd/source/object_source.ts";
+import type { LabNamespace } from "../../lab/namespace.ts";
+
+/** What a step took, in milliseconds. */
+export interface Taken {
+  /** From the objects' arrival at the dataplane until the kernel has acknowledged the last commit. */
+  readonly whole: number;
+  /** Within the kernel: sending the batches, each carried out before the call returns, and reading the answers. */
+  readonly inKernel: number;
+  /** User and system time of this thread. */
+  readonly processor: number;
+  /** Elements that were added and those that were deleted, together. */
+  readonly elements: number;
+  readonly commits: number;
+}
+
+/** Where it works: a namespace of a lab, or that of a process made for it. */
+export type Place = Pick<LabNamespace, "inside"> & {
+  readonly calls: Pick<LabNamespace["calls"], keyof ConstructorParameters<typeof NftablesSocket>[0]>;
+};
+
+/** Nobody else writes here, and a look at the whole table would fall into a measurement. */
+const NEVER = 2 ** 30;
+/** So long after a commit nothing more is coming: the next slice would have been made. */
+const QUIET_MILLISECONDS = 60;
+const PATIENCE_MILLISECONDS = 30_000;
+
+interface CommitObserver {
+  before(changes: readonly Change[]): void;
+  after(): void;
+}
+
+class ObservedSocket extends NftablesSocket {
+  readonly #observer: CommitObserver;
+
+  constructor(calls: Place["calls"], observer: CommitObserver) {
+    super(calls);
+    this.#observer = observer;
+  }
+
+  override commit(changes: readonly Change[]): void {
+    this.#observer.before(changes);
+    super.commit(changes);
+    this.#observer.after();
+  }
+}
+
+/** Drawbridge's policies on a node of its own: the compiler, the ruleset and the socket of the daemon. */
+export class Ours implements Disposable {
+  readonly kernel: Nftables;
+  readonly ruleset: Ruleset;
+  readonly #dataplane: PolicyDataplane;
+  #inKernel = 0;
+  #elements = 0;
+  #commits = 0;
+  #lastCommit = 0;
+
+  /** @param others the node's other tables, with what is claimed in them */
+  constructor(place: Place, others: readonly Table[] = [], claims: readonly Claim[] = []) {
+    const observer: CommitObserver = {
+      before: (changes) => {
+        for (const change of changes) if ("elements" in change) this.#elements += change.elements.length;
+      },
+      after: () => {
+        this.#commits++;
+        this.#lastCommit = performance.now();
+      },
+    };
+    this.kernel = place.inside(() => new ObservedSocket(this.#timedCalls(place.calls), observer));
+    this.ruleset = new Ruleset({
+      kernel: this.kernel,
+      clock: realClock,
+      logger: recordingLogger(),
+      tables: [withVersion(policyTable(DEFAULT_POLICY_OPTIONS)), ...others],
+      minSyncPeriod: 0,
+      syncPeriod: NEVER,
+    });
+    this.ruleset.claim("others", claims);
+    this.#dataplane = new PolicyDataplane({
+      ruleset: this.ruleset,
+      options: DEFAULT_POLICY_OPTIONS,
+      clock: realClock,
+    });
+  }
+
+  /** Builds everything, as after a start of the daemon. Once. */
+  async load(changes: readonly ObjectChange[], attachments: readonly AttachmentRecord[]): Promise<Taken> {
+    return await this.#taken(async () => {
+      for (const attachment of attachments) this.#dataplane.attached(attachment);
+      this.#dataplane.apply(changes);
+      this.#dataplane.synced();
+      await this.#dataplane.prepared();
+      this.ruleset.start();
+      await this.#quiet();
+      await Promise.all(attachments.map((attachment) => this.#dataplane.inForce(attachment)));
+    });
+  }
+
+  /** Puts a great many changes in force, in the daemon's slices. */
+  async change(changes: readonly ObjectChange[]): Promise<Taken> {
+    return await this.#taken(async () => {
+      this.#dataplane.apply(changes);
+      await this.#quiet();
+    });
+  }
+
+  /** Puts changes in force that are one commit. */
+  async changeOnce(changes: readonly ObjectChange[]): Promise<Taken> {
+    return await this.#taken(async () => {
+      this.#dataplane.apply(changes);
+      const deadline = performance.now() + PATIENCE_MILLISECONDS;
+      while (this.#commits === 0) {
+        if (performance.now() > deadline) throw this.#failure("the changes made no commit");
+        await turn();
+      }
+    });
+  }
+
+  [Symbol.dispose](): void {
+    void this.#dataplane.stop();
+    this.ruleset.stop();
+    this.kernel.close();
+  }
+
+  async #quiet(): Promise<void> {
+    const deadline = performance.now() + PATIENCE_MILLISECONDS;
+    const isUnderWay = (): boolean =>
+      this.#commits === 0 ||
+      !this.ruleset.status().isSynced ||
+      performance.now() < this.#lastCommit + QUIET_MILLISECONDS;
+    while (isUnderWay()) {
+      if (performance.now() > deadline) throw this.#failure("no end of commits");
+      await wait(10);
+    }
+  }
+
+  #failure(what: string): Error {
+    const { lastError, pending } = this.ruleset.status();
+    return new Error(`${what}: ${this.#commits} commits, ${pending} pending, ${lastError ?? "no reason known"}`);
+  }
+
+  async #taken(action: () => Promise<void>): Promise<Taken> {
+    this.#inKernel = 0;
+    this.#elements = 0;
+    this.#commits = 0;
+    const before = process.threadCpuUsage();
+    const start = performance.now();
+    // The dataplane's own timers keep no process alive.
+    const alive = setInterval(() => {}, 1000);
+    await action();
+    clearInterval(alive);
+    const { user, system } = process.threadCpuUsage(before);
+    const { isSynced } = this.ruleset.status();
+    if (!isSynced) throw this.#failure("the kernel did not take it");
+    return {
+      whole: this.#lastCommit - start,
+      inKernel: this.#inKernel,
+      processor: (user + system) / 1000,
+      elements: this.#elements,
+      commits: this.#commits,
+    };
+  }
+
+  #timedCalls(calls: Place["calls"]): Place["calls"] {
+    const timed = (call: () => number): number => {
+      const start = performance.now();
+      const result = call();
+      this.#inKernel += performance.now() - start;
+      return result;
+    };
+    return {
+      ...calls,
+      send: (fd, data, flags) => timed(() => calls.send(fd, data, flags)),
+      receiveFrom: (fd, buffer, flags, sender) => timed(() => calls.receiveFrom(fd, buffer, flags, sender)),
+    };
+  }
+}

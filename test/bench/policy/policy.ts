@@ -1,0 +1,83 @@
+import { mkdirSync, writeFileSync } from "node:fs";
+import path from "node:path";
+import process from "node:process";
+import { fileURLToPath } from "node:url";
+import type { Lab } from "../../lab/lab.ts";
+import { createLab } from "../../lab/lab.ts";
+import { thisMachine } from "../machine.ts";
+import { RunDirectory } from "../run_directory.ts";
+import type { ServicesReport } from "../services/report.ts";
+import { formatServicesReport } from "../services/report.ts";
+import type { ServicesRow } from "../services/row.ts";
+import { builds } from "./build.ts";
+import { comparedBuilds } from "./cold_build.ts";
+import { cuts } from "./cuts.ts";
+import { eventToCommit } from "./event_to_commit.ts";
+import { newFlow } from "./new_flow.ts";
+import type { Plan } from "./plan.ts";
+import { comparedChanges, singleChanges } from "./single_change.ts";
+import { throughput } from "./throughput.ts";
+
+const RESULTS = fileURLToPath(new URL("../../../test-results/bench-policy.json", import.meta.url));
+
+type Progress = (step: string) => void;
+
+/** What is measured, in this order. */
+const SUBJECTS: Readonly<Record<string, (lab: Lab, plan: Plan) => Promise<readonly ServicesRow[]>>> = {
+  change: singleChanges,
+  event: async (lab, { large, small, events }) => [
+    ...(await eventToCommit(lab, small, events)),
+    ...(await eventToCommit(lab, large, events)),
+  ],
+  flow: newFlow,
+  build: async (lab, { large, builtPolicies, builds: rounds }) =>
+    builds(lab, { pods: large.pods, policies: builtPolicies }, rounds),
+  peers: async (lab, { large, kubeRouter, isLong, ...plan }) => [
+    ...(await comparedBuilds(lab, "the obvious layout", large, plan.buildPairs)),
+    ...(await comparedChanges(lab, "the obvious layout", large, plan.changePairs)),
+    ...(await comparedBuilds(lab, "kube-router's layout", kubeRouter, plan.syncPairs)),
+    ...(await comparedChanges(lab, "kube-router's layout", kubeRouter, plan.syncPairs)),
+    ...(isLong ? await comparedBuilds(lab, "kube-router's layout", large, 1) : []),
+  ],
+  cuts: async (lab, { cutRounds }) => cuts(lab, cutRounds),
+  throughput: async (_lab, plan) => {
+    using run = new RunDirectory();
+    return await throughput(run.path, plan);
+  },
+};
+
+export const SUBJECT_NAMES: readonly string[] = Object.keys(SUBJECTS);
+
+/**
+ * Measures policies beside two other layouts, prints a table or JSON and leaves the JSON.
+ *
+ * @param only names of subjects; all when absent
+ */
+export async function benchPolicy(
+  plan: Plan,
+  only: readonly string[] | undefined,
+  output: "table" | "json",
+  progress: Progress,
+): Promise<void> {
+  const machine = thisMachine();
+  const started = performance.now();
+  const rows: ServicesRow[] = [];
+  let nft = "";
+  for (const [name, measure] of Object.entries(SUBJECTS)) {
+    if (only !== undefined && !only.includes(name)) continue;
+    progress(name);
+    using lab = createLab("bench-policy");
+    nft = lab.namespace("nft").exec("nft", ["--version"]).trim();
+    rows.push(...(await measure(lab, plan)));
+  }
+  const seconds = Math.round((performance.now() - started) / 1000);
+  const report: ServicesReport = { machine, nft, seconds, rows };
+  const json = `${JSON.stringify(report, undefined, 2)}\n`;
+  mkdirSync(path.dirname(RESULTS), { recursive: true });
+  writeFileSync(RESULTS, json);
+  process.stdout.write(
+    output === "json"
+      ? json
+      : `${formatServicesReport(report)}\nall values: ${path.relative(process.cwd(), RESULTS)}\n`,
+  );
+}

@@ -1,0 +1,89 @@
+import type { Lab } from "../../lab/lab.ts";
+import type { ServicesRow } from "../services/row.ts";
+import { compared, measured } from "../services/row.ts";
+import type { ChangeKind } from "./change_kinds.ts";
+import { CHANGE_KINDS } from "./change_kinds.ts";
+import type { ClusterSize } from "./cluster.ts";
+import { sizeText } from "./cluster.ts";
+import { inTurn } from "./in_turn.ts";
+import type { PeerName } from "./loaded.ts";
+import { loadOurs, loadPeer } from "./loaded.ts";
+import type { Ours, Taken } from "./ours.ts";
+import type { Plan } from "./plan.ts";
+
+/** Milliseconds in the kernel, and those that a large cluster may cost more than a small one. */
+const GOAL = 0.2;
+const DIFFERENCE_GOAL = 0.1;
+/** Of so many rounds one changes a policy, too: the end of its batches has to be waited for. */
+const POLICY_STEP = 4;
+
+/** Changes of one pod or one policy among many, ours on a large and on a small cluster in turn. */
+export async function singleChanges(lab: Lab, { large, small, changes }: Plan): Promise<readonly ServicesRow[]> {
+  using largeNode = await loadOurs(lab, large);
+  using smallNode = await loadOurs(lab, small);
+  const taken = new Map<ChangeKind, { readonly ours: Taken; readonly peer: Taken }[]>();
+  for (let number = 0; number < changes; number++) {
+    for (const kind of CHANGE_KINDS) {
+      if (!kind.isOfPod && number % POLICY_STEP !== 0) continue;
+      const pairs = taken.get(kind) ?? [];
+      taken.set(kind, pairs);
+      const on = (contestant: Ours) => async (): Promise<Taken> => await changeOnce(contestant, kind, number);
+      // Another one goes first each time.
+      const [first, second] = number % 2 === 0 ? [largeNode, smallNode] : [smallNode, largeNode];
+      const [pair] = await inTurn(1, on(first.contestant), on(second.contestant));
+      if (pair !== undefined) pairs.push(number % 2 === 0 ? pair : { ours: pair.peer, peer: pair.ours });
+    }
+  }
+  return [...taken].flatMap(([kind, pairs]) => {
+    const values = (of: "ours" | "peer", what: "inKernel" | "whole"): readonly number[] =>
+      pairs.map((pair) => pair[of][what]);
+    const { name, isOfPod } = kind;
+    const goal = isOfPod ? GOAL : undefined;
+    const difference = `${name}: in the kernel, ${large.pods.toLocaleString("en")} pods less ${small.pods.toLocaleString("en")}`;
+    return [
+      measured(`${name}, ${sizeText(large)}: in the kernel`, "ms", values("ours", "inKernel"), goal),
+      measured(`${name}, ${sizeText(small)}: in the kernel`, "ms", values("peer", "inKernel"), goal),
+      measured(
+        difference,
+        "ms",
+        pairs.map(({ ours, peer }) => ours.inKernel - peer.inKernel),
+        isOfPod ? DIFFERENCE_GOAL : undefined,
+      ),
+      measured(`${name}, ${sizeText(large)}: from the object to the commit`, "ms", values("ours", "whole")),
+    ];
+  });
+}
+
+/** The same by ours and by another layout in turn: from the object to the commit, and nft with its text. */
+export async function comparedChanges(
+  lab: Lab,
+  name: PeerName,
+  size: ClusterSize,
+  rounds: number,
+): Promise<readonly ServicesRow[]> {
+  using ours = await loadOurs(lab, size);
+  using peer = loadPeer(lab, name, size);
+  const rows: ServicesRow[] = [];
+  for (const kind of CHANGE_KINDS) {
+    const { ofPeer } = kind;
+    if (ofPeer === undefined) {
+      // Ours alone still has to be where the next kind begins.
+      for (let round = 0; round < rounds; round++) await changeOnce(ours.contestant, kind, round);
+      continue;
+    }
+    const pairs = await inTurn(
+      rounds,
+      async (round) => (await changeOnce(ours.contestant, kind, round)).whole,
+      (round) => ofPeer(peer.contestant, round).whole,
+    );
+    rows.push(compared(`${kind.name}, ${sizeText(size)}`, "ms", name, pairs));
+  }
+  return rows;
+}
+
+/** @throws Error when a pod's change makes more than one commit, or one changes no element */
+async function changeOnce(ours: Ours, { name, isOfPod, change }: ChangeKind, number: number): Promise<Taken> {
+  const taken = isOfPod ? await ours.changeOnce([change(number)]) : await ours.change([change(number)]);
+  if (taken.elements > 0 && (taken.commits === 1 || !isOfPod)) return taken;
+  throw new Error(`${name}: ${taken.commits} commits, ${taken.elements} elements; expected one with elements`);
+}

@@ -1,0 +1,119 @@
+import path from "node:path";
+import type { AttachmentRecord } from "../../../ipam/attachment.ts";
+import { listAttachments } from "../../../ipam/attachment.ts";
+import { systemFileSystem } from "../../../ipam/file_system.ts";
+import { formatAddress } from "../../../kernel/ip/address.ts";
+import { withVersion } from "../../../policyd/dataplane/schema.ts";
+import { attachmentElements } from "../../../policyd/node/attachment_elements.ts";
+import { nodeTables } from "../../../policyd/node/tables.ts";
+import { POLICY_TABLE } from "../../../policyd/policy/compile/policy_table.ts";
+import { serviceElements } from "../../../policyd/services/services_dataplane.ts";
+import type { Lab } from "../../lab/lab.ts";
+import { createLab } from "../../lab/lab.ts";
+import { install, OURS } from "../contestant.ts";
+import { isIperfThere, LOADS } from "../iperf.ts";
+import { interleave } from "../row.ts";
+import type { Pods } from "../scenario/throughput.ts";
+import { ROUTES, wirePods } from "../scenario/throughput.ts";
+import type { ServicesRow } from "../services/row.ts";
+import { compared } from "../services/row.ts";
+import type { BenchPod } from "./cluster.ts";
+import { changeTo, namespaceManifests, nodeManifest, podManifest, policyManifest } from "./cluster.ts";
+import type { Crowd } from "./crowd.ts";
+import { crowd } from "./crowd.ts";
+import { Ours } from "./ours.ts";
+import type { Plan } from "./plan.ts";
+
+const GOAL = { ratioAtLeast: 0.95 } as const;
+const NETWORK = "drawbridge";
+
+/** As the daemon has them by default, without that of policies. */
+const NODE_TABLES = nodeTables({
+  bridge: "cni0",
+  markBits: { masquerade: 0x1000_0000, bridged: 0x2000_0000 },
+  tableOwner: false,
+  services: { masqueradeBit: 0x1000_0000, tcpReset: false, dropInvalid: true },
+})
+  .filter(({ name }) => name !== POLICY_TABLE.name)
+  .map(withVersion);
+
+/**
+ * What a pod can send to another by the node's tables as they are by default, without that of policies, with it, and
+ * with many policies on who receives.
+ */
+export async function throughput(runDirectory: string, plan: Plan): Promise<readonly ServicesRow[]> {
+  if (!isIperfThere()) return [];
+  using noneLab = createLab("bench-none");
+  using openLab = createLab("bench-open");
+  using manyLab = createLab("bench-many");
+  const none = await nodesWith(noneLab, path.join(runDirectory, "none"), crowd(0));
+  const open = await nodesWith(openLab, path.join(runDirectory, "open"), crowd(0));
+  const many = await nodesWith(manyLab, path.join(runDirectory, "many"), crowd(plan.policiesOnOnePod));
+  for (const { node } of none.pods.sides) node.exec("nft", ["delete", "table", POLICY_TABLE.family, POLICY_TABLE.name]);
+  const rows = ROUTES.flatMap((route) =>
+    LOADS.flatMap(({ name, unit, measure }) =>
+      [open, many].map((ours): ServicesRow => {
+        const on =
+          ({ pods }: Nodes) =>
+          () =>
+            measure({ ...pods, receiver: pods[route.receiver] });
+        const pairs = interleave(plan.throughputPairs, on(ours), on(none));
+        const title = `${name}, ${route.title}, ${ours.count.toLocaleString("en")} policies`;
+        return compared(title, unit, "no table of policies", pairs, GOAL);
+      }),
+    ),
+  );
+  for (const { ours } of [none, open, many]) for (const one of ours) one[Symbol.dispose]();
+  return rows;
+}
+
+interface Nodes {
+  readonly pods: Pods;
+  readonly ours: readonly Ours[];
+  readonly count: number;
+}
+
+async function nodesWith(lab: Lab, runDirectory: string, many: Crowd): Promise<Nodes> {
+  const pods = wirePods(lab, runDirectory, install(OURS, path.join(lab.scratch, "drawbridge")));
+  const files = systemFileSystem(lab.calls);
+  const records = pods.sides.map(({ directory }) => listAttachments(directory, NETWORK, files).records);
+  // The pods as the policies of the crowd know them: the first sends, all others receive.
+  const [sender, ...receivers] = records.flat().toSorted((a, b) => roleOf(a) - roleOf(b));
+  if (sender === undefined || receivers.length !== 2) throw new Error("the plugin recorded other pods than three");
+  const known = new Map<string, BenchPod>([
+    [sender.containerId, placed(many.client, sender, 0)],
+    ...receivers.map((one, index): [string, BenchPod] => [one.containerId, placed(many.server, one, index + 1)]),
+  ]);
+  const manifests = [
+    ...namespaceManifests(),
+    nodeManifest(),
+    ...[...known.values(), ...many.pods.slice(2)].map(podManifest),
+    ...many.policies.map(policyManifest),
+  ];
+  const ours: Ours[] = [];
+  for (const [index, { node }] of pods.sides.entries()) {
+    const local = (records[index] ?? []).map((record) => named(record, known));
+    const elements = local.flatMap((record) => [...attachmentElements(record), ...serviceElements(record)]);
+    const one = new Ours(node, NODE_TABLES, elements);
+    await one.load(manifests.map(changeTo), local);
+    ours.push(one);
+  }
+  return { pods, ours, count: many.policies.length };
+}
+
+/** The sender comes first. */
+function roleOf({ pod }: AttachmentRecord): number {
+  return pod?.name === "sender" ? 0 : 1;
+}
+
+function placed(pod: BenchPod, { addresses }: AttachmentRecord, index: number): BenchPod {
+  const [v4, v6] = addresses.map(({ address }) => formatAddress(address));
+  if (v4 === undefined || v6 === undefined) throw new Error("a pod has not got two addresses");
+  return { ...pod, name: `${pod.name}-${index}`, address4: v4, address6: v6 };
+}
+
+function named(record: AttachmentRecord, known: ReadonlyMap<string, BenchPod>): AttachmentRecord {
+  const pod = known.get(record.containerId);
+  if (pod === undefined) throw new Error(`nobody knows ${record.containerId}`);
+  return { ...record, pod: { namespace: pod.namespace, name: pod.name, uid: "" } };
+}

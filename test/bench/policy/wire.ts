@@ -1,0 +1,121 @@
+import { parseAddress } from "../../../kernel/ip/address.ts";
+import type { Lab } from "../../lab/lab.ts";
+import { enableForwarding } from "../../lab/lab.ts";
+import type { LabNamespace } from "../../lab/namespace.ts";
+import { ProbeSocket, SocketType } from "../../lab/probe/socket.ts";
+import { setBridgeNetfilter } from "../../lab/topology.ts";
+import type { BenchPod } from "./cluster.ts";
+import { PORT } from "./cluster.ts";
+
+const GATEWAY = "10.128.0.1";
+const PACKET = Uint8Array.of(1);
+/** A packet arrives while it is sent: whoever is behind the veth pair is served before the call returns. */
+const PATIENCE_MILLISECONDS = 1000;
+/** So the wait for one that was dropped need not be long. */
+const DROP_MILLISECONDS = 50;
+
+/** Two pods on the ports of a node's bridge, whose packets for each other are routed, as the plugin has it. */
+export class Wire implements Disposable {
+  readonly node: LabNamespace;
+  readonly #client: LabNamespace;
+  readonly #server: ProbeSocket;
+  readonly #address: string;
+  #answered: ProbeSocket | undefined;
+
+  /** @param node fresh */
+  constructor(lab: Lab, node: LabNamespace, client: BenchPod, server: BenchPod) {
+    this.node = node;
+    this.#address = server.address4;
+    enableForwarding(node);
+    setBridgeNetfilter(node, false);
+    ip(node, "link add cni0 type bridge");
+    ip(node, `addr add ${GATEWAY}/9 dev cni0`);
+    ip(node, "link set cni0 up");
+    node.writeSysctl("net/ipv4/conf/cni0/send_redirects", "0");
+    node.writeSysctl("net/ipv4/conf/all/send_redirects", "0");
+    const [clientSide, serverSide] = [client, server].map((pod, index) => attach(lab, node, pod, index));
+    if (clientSide === undefined || serverSide === undefined) throw new Error("a pod was not attached");
+    this.#client = clientSide;
+    this.#server = ProbeSocket.open(serverSide, 4, SocketType.DATAGRAM);
+    this.#server.bind({ address: parseAddress("0.0.0.0"), port: PORT });
+  }
+
+  /** Whether the first packet of a flow arrives. */
+  passes(): boolean {
+    const client = this.#open();
+    try {
+      return this.#trip(client, DROP_MILLISECONDS, false) !== undefined;
+    } finally {
+      client.close();
+    }
+  }
+
+  /**
+   * Sends first packets of flows, one after the other.
+   *
+   * @returns of each the microseconds from the client's call until the server's socket has it: through both veth pairs
+   * @throws Error when one is lost
+   */
+  firstPackets(count: number): readonly number[] {
+    return Array.from({ length: count }, () => {
+      const client = this.#open();
+      try {
+        return this.#packet(client);
+      } finally {
+        client.close();
+      }
+    });
+  }
+
+  /** The same of packets of one flow that was decided and answered before. */
+  furtherPackets(count: number): readonly number[] {
+    const client = (this.#answered ??= this.#open());
+    return Array.from({ length: count }, () => this.#packet(client, true));
+  }
+
+  [Symbol.dispose](): void {
+    this.#answered?.close();
+    this.#server.close();
+  }
+
+  #open(): ProbeSocket {
+    const client = ProbeSocket.open(this.#client, 4, SocketType.DATAGRAM);
+    client.connect({ address: parseAddress(this.#address), port: PORT });
+    return client;
+  }
+
+  #packet(client: ProbeSocket, isAnswered = false): number {
+    const milliseconds = this.#trip(client, PATIENCE_MILLISECONDS, isAnswered);
+    if (milliseconds === undefined) throw new Error(`${this.node.name}: a packet was lost`);
+    return 1000 * milliseconds;
+  }
+
+  #trip(client: ProbeSocket, patience: number, isAnswered: boolean): number | undefined {
+    const start = performance.now();
+    client.send(PACKET);
+    for (;;) {
+      const received = this.#server.receive();
+      const milliseconds = performance.now() - start;
+      if (received.kind === "data") {
+        if (isAnswered && received.from !== undefined) this.#server.sendTo(PACKET, received.from);
+        return milliseconds;
+      }
+      if (milliseconds > patience) return undefined;
+    }
+  }
+}
+
+function attach(lab: Lab, node: LabNamespace, pod: BenchPod, index: number): LabNamespace {
+  const namespace = lab.namespace(`${node.name}-${index}`);
+  const name = namespace.path.slice(namespace.path.lastIndexOf("/") + 1);
+  ip(node, `link add port${index} type veth peer name eth0 netns ${name}`);
+  ip(node, `link set port${index} master cni0 up`);
+  ip(namespace, `addr add ${pod.address4}/32 dev eth0`);
+  ip(namespace, "link set eth0 up");
+  ip(namespace, `route add default via ${GATEWAY} dev eth0 onlink`);
+  return namespace;
+}
+
+function ip(namespace: LabNamespace, command: string): void {
+  namespace.exec("ip", command.split(" "));
+}

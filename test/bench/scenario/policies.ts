@@ -1,0 +1,105 @@
+import type { LabPod } from "../../lab/lab.ts";
+import type { Side, Timing } from "../contestant.ts";
+import { newSide, timeCall, together } from "../contestant.ts";
+import type { Measured } from "../row.ts";
+import { onePair } from "../row.ts";
+import { sleep } from "../sleep.ts";
+import { withPolicyd } from "../with_policyd.ts";
+import type { Context, Scenario } from "./context.ts";
+
+const AT_ONCE = 30;
+/** So many kinds of pods there are, each with a policy of its own. */
+const KINDS = 10;
+const SETTLE_MILLISECONDS = 20;
+
+/**
+ * ADD with the daemon and policies beside ADD alone: what it costs that a pod's policies are in force before its first
+ * packet. One at a time and some at once, on nodes that have their bridge. Both are ours.
+ */
+export const policies: Scenario = {
+  name: "policies",
+  run(context: Context): readonly Measured[] {
+    const { lab, pairs } = context;
+    const podsOf = (prefix: string): readonly LabPod[] =>
+      Array.from({ length: AT_ONCE }, (_, i) => lab.pod(`policies-${prefix}-${i}`));
+    const [guarded, bare] = [podsOf("guarded"), podsOf("bare")];
+    const resident = (side: string): LabPod => lab.pod(`policies-${side}-resident`);
+    const residents = { guarded: resident("guarded"), alone: resident("alone") };
+    const alone = newSide(context, context.ours, "policies-alone");
+    timeCall(alone, "ADD", residents.alone);
+    const objects = clusterOf([residents.guarded, ...guarded]);
+    return withPolicyd(context, newSide(context, context.ours, "policies"), objects, (side) => {
+      timeCall(side, "ADD", residents.guarded);
+      const one = Array.from({ length: pairs }, (_, round) => {
+        const timed = onePair(
+          round,
+          () => timeAdd(side, guarded[round % AT_ONCE]),
+          () => timeAdd(alone, bare[round % AT_ONCE]),
+        );
+        context.progress(`ADD with policies ${round + 1}/${pairs}`);
+        return timed;
+      });
+      const many = Array.from({ length: pairs }, (_, round) => {
+        const timed = onePair(
+          round,
+          () => timeAdds(side, guarded),
+          () => timeAdds(alone, bare),
+        );
+        context.progress(`${AT_ONCE} ADDs at once with policies ${round + 1}/${pairs}`);
+        return timed;
+      });
+      const remark = "beside it the plugin alone, without daemon and policies";
+      const goal = { kind: "at most", ratio: 1.5 } as const;
+      const wall = ({ ours, peer }: (typeof one)[number]) => ({ ours: ours.milliseconds, peer: peer.milliseconds });
+      return [
+        { title: "ADD with policyd and policies", unit: "ms", pairs: one.map(wall), goal, remark },
+        { title: `${AT_ONCE} ADDs at once with policyd and policies`, unit: "ms", pairs: many, goal, remark },
+      ];
+    });
+  },
+};
+
+function timeAdd(side: Side, pod: LabPod | undefined): Timing {
+  const timing = timeCall(side, "ADD", pod);
+  timeCall(side, "DEL", pod);
+  sleep(SETTLE_MILLISECONDS);
+  return timing;
+}
+
+function timeAdds(side: Side, pods: readonly LabPod[]): number {
+  const milliseconds = together(side, "ADD", pods);
+  together(side, "DEL", pods);
+  sleep(SETTLE_MILLISECONDS);
+  return milliseconds;
+}
+
+/** The pods' objects and their policies: all denied, and each kind open to the kind before it. */
+function clusterOf(pods: readonly LabPod[]): readonly object[] {
+  const kindOf = (number: number): string => `kind-${(number + KINDS) % KINDS}`;
+  const policy = (name: string, spec: object): object => ({
+    apiVersion: "networking.k8s.io/v1",
+    kind: "NetworkPolicy",
+    metadata: { name, namespace: "default" },
+    spec,
+  });
+  return [
+    { apiVersion: "v1", kind: "Namespace", metadata: { name: "default" } },
+    policy("default-deny", { podSelector: {}, policyTypes: ["Ingress", "Egress"] }),
+    ...Array.from({ length: KINDS }, (_, kind) =>
+      policy(kindOf(kind), {
+        podSelector: { matchLabels: { app: kindOf(kind) } },
+        ingress: [
+          { from: [{ podSelector: { matchLabels: { app: kindOf(kind - 1) } } }], ports: [{ port: 80 }, { port: 443 }] },
+        ],
+        egress: [{ to: [{ ipBlock: { cidr: "192.0.2.0/24" } }] }],
+        policyTypes: ["Ingress", "Egress"],
+      }),
+    ),
+    ...pods.map(({ name }, number) => ({
+      apiVersion: "v1",
+      kind: "Pod",
+      metadata: { name, namespace: "default", uid: `uid-${name}`, labels: { app: kindOf(number) } },
+      spec: { nodeName: "bench", containers: [{ name: "c" }] },
+    })),
+  ];
+}

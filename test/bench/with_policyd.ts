@@ -1,0 +1,60 @@
+import { spawn } from "node:child_process";
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import process from "node:process";
+import { askPolicyd } from "../../cni/policyd_client.ts";
+import { DrawbridgeError } from "../../kernel/error.ts";
+import { BUNDLE } from "../support/policyd.ts";
+import type { Side } from "./contestant.ts";
+import type { Context } from "./scenario/context.ts";
+import { sleep } from "./sleep.ts";
+
+const START_MILLISECONDS = 10_000;
+
+/**
+ * Runs an action on a side with a daemon of its own, which the side's configuration names then.
+ *
+ * @param objects what the cluster has
+ */
+export function withPolicyd<T>(context: Context, side: Side, objects: readonly object[], action: (side: Side) => T): T {
+  const directory = mkdtempSync(path.join(tmpdir(), "drawbridge-bench-"));
+  mkdirSync(`${directory}/objects`);
+  writeFileSync(`${directory}/objects/all.json`, JSON.stringify({ apiVersion: "v1", kind: "List", items: objects }));
+  const socket = `${directory}/run/policyd.sock`;
+  const daemon = spawn(
+    process.execPath,
+    [
+      BUNDLE,
+      "--node-name=bench",
+      `--objects=${directory}/objects`,
+      `--socket=${socket}`,
+      `--state-directory=${side.directory}`,
+      `--network-namespace=${side.node.path}`,
+      "--log-level=error",
+    ],
+    { cwd: "/", stdio: "ignore" },
+  );
+  try {
+    waitUntilSynced(context, socket);
+    return action({ ...side, configuration: { ...side.configuration, policyd: { socket } } });
+  } finally {
+    daemon.kill("SIGKILL");
+    rmSync(directory, { recursive: true, force: true });
+  }
+}
+
+/** @throws Error when it does not answer in {@link START_MILLISECONDS} */
+function waitUntilSynced(context: Context, socket: string): void {
+  const deadline = performance.now() + START_MILLISECONDS;
+  while (performance.now() < deadline) {
+    try {
+      const reply = askPolicyd(context.lab.calls, socket, { type: "status" }, 1000);
+      if (reply.type === "status" && reply.status.isSynced) return;
+    } catch (error) {
+      if (!(error instanceof DrawbridgeError)) throw error;
+    }
+    sleep(5);
+  }
+  throw new Error(`policyd did not start in ${START_MILLISECONDS} ms`);
+}

@@ -1,0 +1,364 @@
+import assert from "node:assert/strict";
+import { setTimeout as pause } from "node:timers/promises";
+import type { Address, Family } from "../../kernel/ip/address.ts";
+import { formatAddress, parseAddress } from "../../kernel/ip/address.ts";
+import { createLab } from "../lab/lab.ts";
+import type { Lab } from "../lab/lab.ts";
+import type { Frame } from "../lab/probe/frame.ts";
+import { encodeFrame, encodeUdp } from "../lab/probe/frame.ts";
+import { FrameSocket } from "../lab/probe/frame_socket.ts";
+import type { Token } from "../lab/probe/protocol.ts";
+import { Prober } from "../lab/probe/prober.ts";
+import { ProbeSocket, SocketType } from "../lab/probe/socket.ts";
+import { ip } from "../support/guard/attack.ts";
+import type { GuardedNode, Party } from "../support/guard/guarded_node.ts";
+import { attach, eventually, guardedNode } from "../support/guard/guarded_node.ts";
+import { NEIGHBOUR_ATTACKS } from "../support/guard/neighbour_attacks.ts";
+import { PACKET_ATTACKS } from "../support/guard/packet_attacks.ts";
+import { carries, newToken } from "../support/guard/token.ts";
+import { loadVirtualAddresses, PORT } from "../support/guard/virtual_addresses.ts";
+import type { Attacked, PolicyAttack } from "../support/policy/attacks/attacks.ts";
+import {
+  FRAGMENT_ATTACKS,
+  HOST_PORT,
+  OPEN_PORT,
+  POLICY_ATTACKS,
+  routerAdvertisement,
+} from "../support/policy/attacks/attacks.ts";
+import { PolicydNode } from "../support/policyd_node.ts";
+import { requireBridgeNetfilter, requireKernel, skip } from "../support/privilege.ts";
+import { serviceManifest } from "../support/services/manifest.ts";
+
+/** Where the guard's own attacks are known from, by their titles. */
+const SOURCES: readonly (readonly [title: RegExp, source: string])[] = [
+  [/VLAN|two tags/, "CVE-2021-27853"],
+  [/spoofed source/, "RFC 2827"],
+  [/router advertisement/, "CVE-2020-10749"],
+  [/redirect/, "RFC 4861 section 11.1"],
+  [/ARP/, "CVE-1999-0667"],
+  [/neighbour|duplicate/, "RFC 3756"],
+  [/broadcast|ff02/, "CVE-1999-0513"],
+  [/on the link|link-local/, "GUARD-02"],
+];
+
+const GUARD_ATTACKS = [...PACKET_ATTACKS, ...NEIGHBOUR_ATTACKS].map((attack) => ({
+  ...attack,
+  source: SOURCES.find(([title]) => title.test(attack.title))?.[1] ?? assert.fail(attack.title),
+  frames: ({ on }: Attacked, token: Token) => attack.frames(on, token),
+}));
+
+const IS_FULL = process.env["DRAWBRIDGE_FULL"] === "1";
+const LARGEST_TABLE = 600_000;
+const ETHERNET_HEADER = 14;
+const IPV4_HEADER = 20;
+const METADATA = parseAddress("169.254.169.254");
+const METADATA_SERVICE = parseAddress("10.96.7.7");
+
+for (const bridgeNetfilter of [true, false]) {
+  describe(`attacks on pods under policies, br_netfilter ${bridgeNetfilter ? "on" : "off"}`, function () {
+    this.timeout(120_000);
+    let lab: Lab;
+    let on: GuardedNode;
+    let attacked: Attacked;
+    let policyd: PolicydNode;
+
+    before(function () {
+      requireKernel(this);
+      if (bridgeNetfilter) requireBridgeNetfilter(this);
+      lab = createLab(`attacks-${bridgeNetfilter ? "on" : "off"}`);
+      on = guardedNode(lab, bridgeNetfilter);
+    });
+
+    after(async () => {
+      attacked?.published.link.close();
+      on?.[Symbol.dispose]();
+      await policyd?.kill();
+      lab?.destroy();
+    });
+
+    const send = (frames: readonly Frame[], from: Party = on.attacker): void => {
+      for (const frame of frames) from.link.send(encodeFrame(frame));
+    };
+
+    const partyOf = (name: PolicyAttack["seenBy"] | "third" | "bridge"): Party =>
+      name === "published" ? attacked.published : on[name];
+
+    /** The bridge knows everybody's port, wherever an attack has moved it to. */
+    const introduce = (): void => {
+      for (const party of [on.attacker, on.victim, on.third, on.fourth]) {
+        const packet = encodeUdp(party.addresses[4], on.bridge.addresses[4], PORT, new Uint8Array(16));
+        send([ip(party.mac, on.bridge.mac, packet)], party);
+        party.link.received();
+      }
+    };
+
+    /** That each of these arrives while nothing of ours is loaded. */
+    const expectAll = async (
+      attacks: readonly (Omit<PolicyAttack, "seenBy"> & { seenBy: Parameters<typeof partyOf>[0] })[],
+    ) => {
+      const lost: string[] = [];
+      for (const { title, seenBy, frames } of attacks) {
+        introduce();
+        const token = newToken();
+        partyOf(seenBy).link.received();
+        send(frames(attacked, token));
+        if (!(await on.arrives(token, partyOf(seenBy)))) lost.push(title);
+      }
+      assert.deepEqual(lost, []);
+    };
+
+    it("without our tables packets in fragments get through", async () => {
+      attacked = { on, published: on.fourth };
+      await expectAll(FRAGMENT_ATTACKS);
+    });
+
+    /** Has the kernel track connections, and the node ready for what it should not do. */
+    const openUp = (): void => {
+      loadVirtualAddresses(on);
+      const portMappings = [{ hostPort: HOST_PORT, containerPort: PORT, protocol: "udp" }];
+      const published = attach(lab, on.wired, "published", {
+        capabilities: { portMappings: true },
+        runtimeConfig: { portMappings },
+      });
+      attacked = { on, published };
+      const { node } = on.wired;
+      for (const device of ["all", "cni0"]) {
+        node.writeSysctl(`net/ipv4/conf/${device}/route_localnet`, "1");
+        node.writeSysctl(`net/ipv6/conf/${device}/accept_ra`, "2");
+      }
+    };
+
+    describe("with Services and host ports", () => {
+      before(openUp);
+
+      it("without our tables all other attacks get through, too", async () => {
+        await expectAll([...POLICY_ATTACKS, ...GUARD_ATTACKS]);
+      });
+
+      it("without our tables localhost, the routes of the node and a neighbour on the link are reached", async () => {
+        const { node } = on.wired;
+        assert.ok(await reachesLocalhost(), "127.0.0.1");
+        advertise();
+        assert.ok(await eventually(() => advertised().length > 0), "a default route");
+        node.exec("ip", ["-6", "route", "flush", "proto", "ra"]);
+        for (const family of [4, 6] as const) assert.ok(await reachesOnLink(family), `on-link route, IPv${family}`);
+        assert.ok(await reachesRouter(METADATA), "169.254.169.254, by whoever is the router");
+      });
+
+      describe("with our tables", () => {
+        before(async () => {
+          policyd = new PolicydNode(lab, on.wired);
+          policyd.put("world.json", JSON.stringify({ apiVersion: "v1", kind: "List", items: world(attacked) }));
+          const endpoints = [METADATA, parseAddress("127.0.0.1")].map((address) => ({
+            address,
+            nodeName: "node1",
+            conditions: { ready: true, serving: true, terminating: false },
+          }));
+          policyd.put("service.yaml", serviceManifest("metadata", [formatAddress(METADATA_SERVICE)], endpoints));
+          await policyd.start();
+          const isDenied = async (port: number): Promise<boolean> => {
+            const token = newToken();
+            const { attacker, victim, bridge } = on;
+            const packet = encodeUdp(attacker.addresses[4], victim.addresses[4], port, token);
+            send([ip(attacker.mac, bridge.mac, packet)]);
+            return !(await arrivedBefore(victim)).some((frame) => carries(frame, token));
+          };
+          // The daemon has read all objects; a moment later its tables are there. Until then it lets every new flow begin.
+          for (let left = 1000; !(await isDenied(20_000 + left)); left--) {
+            assert.ok(left > 0, "the policies come into force");
+            await pause(20);
+          }
+        });
+
+        /** What arrives somewhere up to a later datagram that the policies allow. */
+        const arrivedBefore = async (at: Party): Promise<readonly Uint8Array[]> => {
+          const from = at === on.third ? on.attacker : on.third;
+          const fence = newToken();
+          const packet = encodeUdp(from.addresses[4], at.addresses[4], PORT, fence);
+          const arrived: Uint8Array[] = [];
+          send([ip(from.mac, on.bridge.mac, packet)], from);
+          const isThere = (): boolean => {
+            arrived.push(...at.link.received());
+            return arrived.some((frame) => carries(frame, fence));
+          };
+          assert.ok(await eventually(isThere), "what is allowed arrives");
+          return arrived;
+        };
+
+        for (const { source, title, seenBy, frames } of [...POLICY_ATTACKS, ...FRAGMENT_ATTACKS, ...GUARD_ATTACKS]) {
+          it(`GUARD-07: ${source}: ${title}`, async () => {
+            const at = partyOf(seenBy);
+            const token = newToken();
+            at.link.received();
+            send(frames(attacked, token));
+            assert.ok(!(await arrivedBefore(at)).some((frame) => carries(frame, token)));
+          });
+        }
+
+        it("GUARD-07: what the policy opens passes in fragments", async () => {
+          const token = newToken();
+          const { attacker, victim, bridge } = on;
+          send([ip(attacker.mac, bridge.mac, encodeUdp(attacker.addresses[4], victim.addresses[4], OPEN_PORT, token))]);
+          assert.ok(await on.arrives(token, victim));
+        });
+
+        it("GUARD-07: CVE-2020-8558: a neighbour does not reach localhost of the node, though route_localnet is on", async () => {
+          assert.equal(on.wired.node.readSysctl("net/ipv4/conf/all/route_localnet")?.trim(), "1");
+          assert.ok(!(await reachesLocalhost()));
+        });
+
+        it("GUARD-07: CVE-2020-13401: a router advertisement makes no route of the node, though it would take one", async () => {
+          advertise();
+          await arrivedBefore(on.bridge);
+          assert.deepEqual(advertised(), []);
+        });
+
+        for (const family of [4, 6] as const) {
+          it(`GUARD-07 GUARD-02: the pod's own kernel by an on-link route, IPv${family}`, async () => {
+            assert.ok(!(await reachesOnLink(family)));
+          });
+        }
+
+        it("GUARD-07: CVE-2021-25737: endpoints at 169.254.169.254 and 127.0.0.1 lead nowhere", async () => {
+          assert.ok(await reachesRouter(METADATA), "directly, since the attacker's egress is open");
+          assert.ok(!(await reachesRouter(METADATA_SERVICE)));
+          assert.ok(!(await reachesLocalhost(METADATA_SERVICE)));
+        });
+
+        // Takes a quarter of a minute.
+        if (IS_FULL)
+          it("GUARD-07: a pod that fills the table of connections keeps nobody from connecting", async function () {
+            const most = Number(on.wired.node.readSysctl("net/netfilter/nf_conntrack_max"));
+            if (most > LARGEST_TABLE) skip(this, `nf_conntrack_max is ${most}, which takes too much memory to fill`);
+            const { attacker, third, fourth, bridge, wired } = on;
+            const [to] = wired.routerAddresses;
+            const frame = encodeFrame(
+              ip(attacker.mac, bridge.mac, encodeUdp(attacker.addresses[4], to, PORT, new Uint8Array(2))),
+            );
+            const packet = new DataView(frame.buffer, frame.byteOffset + ETHERNET_HEADER + IPV4_HEADER);
+            // No checksum, which each pair of ports would have another of (RFC 768).
+            packet.setUint16(6, 0);
+            for (let flow = 0; flow < most * 1.1; flow++) {
+              packet.setUint16(0, 1024 + (flow % 60_000));
+              packet.setUint16(2, 1 + Math.floor(flow / 60_000));
+              attacker.link.send(frame);
+            }
+            assert.ok(Number(wired.node.readSysctl("net/netfilter/nf_conntrack_count")) > most * 0.95, "it is full");
+            using prober = new Prober(lab.calls);
+            const at = { namespace: fourth.namespace, address: fourth.addresses[4], port: PORT };
+            for (const protocol of ["tcp", "udp"] as const) prober.listen(protocol, at);
+            const flows = Array.from({ length: 200 }, (_, i) => ({
+              protocol: i % 2 === 0 ? ("tcp" as const) : ("udp" as const),
+              from: third.namespace,
+              to: at,
+            }));
+            const results = await prober.run(flows, { timeoutMilliseconds: 5000 });
+            assert.ok(results.filter(({ reached }) => reached).length > 180, "more than 90 % of others' connections");
+          });
+      });
+    });
+
+    /** Whether a datagram to an address arrives at a socket of the node's localhost. */
+    const reachesLocalhost = async (to: Address = parseAddress("127.0.0.1")): Promise<boolean> => {
+      const socket = ProbeSocket.open(on.wired.node, 4, SocketType.DATAGRAM);
+      try {
+        socket.bind({ address: parseAddress("127.0.0.1"), port: PORT });
+        const token = newToken();
+        send([ip(on.attacker.mac, on.bridge.mac, encodeUdp(on.attacker.addresses[4], to, PORT, token))]);
+        return await arrivesUntil(() =>
+          [...socket.drain()].some((next) => next.kind === "data" && carries(next.data, token)),
+        );
+      } finally {
+        socket.close();
+      }
+    };
+
+    const advertise = (): void => {
+      const packet = routerAdvertisement(on, newToken());
+      send([ip(on.attacker.mac, on.bridge.mac, packet)]);
+    };
+
+    const advertised = (): readonly string[] =>
+      on.wired.node
+        .exec("ip", ["-6", "route", "show", "proto", "ra"])
+        .split("\n")
+        .filter((line) => line !== "");
+
+    /** Whether a datagram of the attacker's own kernel arrives on the link, which it believes the victim to be on. */
+    const reachesOnLink = async (family: Family): Promise<boolean> => {
+      const { attacker, victim } = on;
+      const to = formatAddress(victim.addresses[family]);
+      const run = (...words: readonly string[]): string => attacker.namespace.exec("ip", [`-${family}`, ...words]);
+      run("route", "add", `${to}/${family === 4 ? 32 : 128}`, "dev", "eth0");
+      run("neigh", "replace", to, "lladdr", victim.mac, "dev", "eth0", "nud", "permanent");
+      const socket = ProbeSocket.open(attacker.namespace, family, SocketType.DATAGRAM);
+      try {
+        const token = newToken();
+        socket.sendTo(token, { address: victim.addresses[family], port: PORT });
+        return await arrivesUntil(() => victim.link.received().some((frame) => carries(frame, token)));
+      } finally {
+        socket.close();
+        run("route", "del", to);
+        run("neigh", "flush", "to", to);
+      }
+    };
+
+    /** Whether a datagram to an address leaves the node. */
+    const reachesRouter = async (to: Address): Promise<boolean> => {
+      using link = new FrameSocket(on.nodes.router, `to-${on.wired.node.name}`);
+      const token = newToken();
+      send([ip(on.attacker.mac, on.bridge.mac, encodeUdp(on.attacker.addresses[4], to, PORT, token))]);
+      return await arrivesUntil(() => link.received().some((frame) => carries(frame, token)));
+    };
+
+    /** Looks until something has arrived, or a later datagram to the bridge's address has come all the way. */
+    const arrivesUntil = async (hasArrived: () => boolean): Promise<boolean> => {
+      const fence = newToken();
+      on.bridge.link.received();
+      send(
+        [ip(on.third.mac, on.bridge.mac, encodeUdp(on.third.addresses[4], on.bridge.addresses[4], PORT, fence))],
+        on.third,
+      );
+      let isFenced = false;
+      let isThere = false;
+      await eventually(() => {
+        isThere ||= hasArrived();
+        isFenced ||= on.bridge.link.received().some((frame) => carries(frame, fence));
+        return isThere || isFenced;
+      });
+      return isThere || hasArrived();
+    };
+  });
+}
+
+/** The pods' objects, and a policy by which the victim and the published pod take little, from the third pod mostly. */
+function world({ on, published }: Attacked): readonly object[] {
+  const { attacker, victim, third, fourth } = on;
+  const from = (app: string, ...ports: readonly number[]): object => ({
+    from: [{ podSelector: { matchLabels: { app } } }],
+    ports: ports.map((port) => ({ protocol: "UDP", port })),
+  });
+  return [
+    { apiVersion: "v1", kind: "Namespace", metadata: { name: "default" } },
+    ...[attacker, victim, third, fourth, published].map(({ namespace: { name }, addresses }) => ({
+      apiVersion: "v1",
+      kind: "Pod",
+      metadata: { name, namespace: "default", uid: `uid-${name}`, labels: { app: name } },
+      spec: { nodeName: "node1", containers: [{ name: "c" }] },
+      status: {
+        phase: "Running",
+        podIPs: [addresses[4], addresses[6]].map((address) => ({ ip: formatAddress(address) })),
+      },
+    })),
+    {
+      apiVersion: "networking.k8s.io/v1",
+      kind: "NetworkPolicy",
+      metadata: { name: "default-deny", namespace: "default" },
+      spec: {
+        podSelector: { matchExpressions: [{ key: "app", operator: "In", values: ["victim", "published"] }] },
+        policyTypes: ["Ingress", "Egress"],
+        ingress: [from("third", PORT), from("attacker", OPEN_PORT)],
+      },
+    },
+  ];
+}

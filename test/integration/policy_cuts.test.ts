@@ -1,0 +1,125 @@
+import assert from "node:assert/strict";
+import type { Family } from "../../kernel/ip/address.ts";
+import { parseAddress } from "../../kernel/ip/address.ts";
+import { add } from "../lab/cni.ts";
+import type { Lab, LabPod } from "../lab/lab.ts";
+import { createLab } from "../lab/lab.ts";
+import type { TwoNodes } from "../lab/topology.ts";
+import { twoNodes } from "../lab/topology.ts";
+import { ALL, CLUSTER_IPS, CUTS_PODS, cutsWorld, NOTHING } from "../support/policy/cuts/cuts_world.ts";
+import type { CutsPod } from "../support/policy/cuts/cuts_world.ts";
+import { PushFlow } from "../support/policy/cuts/push_flow.ts";
+import { PolicydNode } from "../support/policyd_node.ts";
+import { requireKernel } from "../support/privilege.ts";
+import { SERVICE_PORT, TARGET_PORT } from "../support/services/manifest.ts";
+
+const FAMILIES = [4, 6] as const;
+const PROTOCOLS = ["tcp", "udp"] as const;
+
+describe("live connections and the daemon", function () {
+  this.timeout(120_000);
+  let lab: Lab;
+  let nodes: TwoNodes;
+  let policyd: PolicydNode;
+  const pods = new Map<CutsPod, LabPod>();
+  const flows: PushFlow[] = [];
+
+  before(async function () {
+    requireKernel(this);
+    lab = createLab("policyd-cuts");
+    nodes = twoNodes(lab, { mtu: 1420 });
+    policyd = new PolicydNode(lab, nodes.node1);
+    tell(ALL);
+    await policyd.start();
+    for (const name of CUTS_PODS) {
+      const pod = lab.pod(name);
+      assert.equal(add(nodes.node1, pod, policyd.overrides).exitCode, 0);
+      pods.set(name, pod);
+    }
+  });
+  after(async () => {
+    for (const flow of flows) flow.close();
+    await policyd?.kill();
+    lab?.destroy();
+  });
+
+  /** Addresses are given in the order of the pods. */
+  const addressesOf = (name: CutsPod) => {
+    const host = CUTS_PODS.indexOf(name) + 2;
+    return { 4: parseAddress(`10.244.1.${host}`), 6: parseAddress(`fd00:244:1::${host}`) };
+  };
+
+  /** Gives the daemon a cluster where the client may send this. */
+  function tell(egress: readonly object[]): void {
+    const [client, bystander, server] = CUTS_PODS.map((name) => ({ addresses: addressesOf(name) }));
+    assert.ok(client !== undefined && bystander !== undefined && server !== undefined);
+    const world = cutsWorld({ client, bystander, server }, nodes.node1.addresses, { egress, ingress: ALL });
+    policyd.put("world.yaml", world);
+  }
+
+  async function begin(name: CutsPod, protocol: "tcp" | "udp", family: Family, isOutside: boolean): Promise<PushFlow> {
+    const [client, server] = [pods.get(name), pods.get("server")];
+    assert.ok(client !== undefined && server !== undefined);
+    const router = nodes.node1.routerAddresses[family === 4 ? 0 : 1];
+    const outside = { address: router, port: name === "client" ? 9001 : 9002 };
+    const service = { address: CLUSTER_IPS[family], port: SERVICE_PORT };
+    const flow = await PushFlow.begin({
+      name: `${name} to ${isOutside ? "the outside" : "the Service"}`,
+      protocol,
+      client,
+      clientAddress: addressesOf(name)[family],
+      to: isOutside ? outside : service,
+      server: isOutside ? nodes.router : server,
+      at: isOutside ? outside : { address: addressesOf("server")[family], port: TARGET_PORT },
+    });
+    flows.push(flow);
+    return flow;
+  }
+
+  async function beginAll(name: CutsPod, isOutside: boolean): Promise<readonly PushFlow[]> {
+    return await Promise.all(
+      FAMILIES.flatMap((family) => PROTOCOLS.map((protocol) => begin(name, protocol, family, isOutside))),
+    );
+  }
+
+  async function assertLive(some: readonly PushFlow[]): Promise<void> {
+    const live = await Promise.all(some.map((flow) => flow.reachesClient()));
+    assert.deepEqual(
+      some.filter((_, index) => live[index] !== true).map(({ name }) => name),
+      [],
+    );
+  }
+
+  async function assertStopped(some: readonly PushFlow[]): Promise<void> {
+    for (const sender of ["server", "client"] as const) {
+      const stopped = await Promise.all(some.map((flow) => flow.isStopped(sender)));
+      assert.deepEqual(
+        some.filter((_, index) => stopped[index] !== true).map(({ name }) => name),
+        [],
+      );
+    }
+  }
+
+  it("POL-81 POL-82: they go on while it is away, follow what changed meanwhile, and then what changes", async () => {
+    const cut = [...(await beginAll("client", false)), ...(await beginAll("client", true))];
+    const kept = await beginAll("bystander", true);
+    await assertLive([...cut, ...kept]);
+    await policyd.kill();
+    await assertLive([...cut, ...kept]);
+    await policyd.start();
+    await assertLive([...cut, ...kept]);
+    await policyd.kill();
+    tell(NOTHING);
+    await policyd.start();
+    await assertStopped(cut);
+    await assertLive(kept);
+    await policyd.kill();
+    await policyd.start();
+    await assertStopped(cut);
+    tell(ALL);
+    await assertLive([...cut, ...kept]);
+    tell(NOTHING);
+    await assertStopped(cut);
+    await assertLive(kept);
+  });
+});

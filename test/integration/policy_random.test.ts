@@ -1,0 +1,78 @@
+import assert from "node:assert/strict";
+import process from "node:process";
+import * as fc from "fast-check";
+import { evaluatePolicy } from "../../policyd/policy/evaluate/evaluate.ts";
+import { policyCases } from "../support/policy/arbitrary_cluster.ts";
+import { featuresOf } from "../support/policy/features.ts";
+import { ninePodLab } from "../support/policy/lab/nine_pods.ts";
+import { padded } from "../support/policy/lab/padding.ts";
+import type { PolicyLab } from "../support/policy/lab/policy_lab.ts";
+import { askLab, flowOf, questionText } from "../support/policy/lab/question.ts";
+import type { LabCase } from "../support/policy/lab/random_cluster.ts";
+import { inLab } from "../support/policy/lab/random_cluster.ts";
+import { indexOf } from "../support/policy/question.ts";
+import { manifestsOf } from "../support/policy/raw_cluster.ts";
+import { requireBridgeNetfilter, requireKernel } from "../support/privilege.ts";
+
+const isFull = process.env["DRAWBRIDGE_FULL"] === "1";
+const FLOWS = isFull ? 2000 : 500;
+const seed = Number(process.env["DRAWBRIDGE_SEED"] ?? (isFull ? Date.now() % 0x7fff_ffff : 4));
+/** What pods serve: the ports that random policies name, and one that they do not. */
+const PORTS = [53, 80, 81, 8080] as const;
+/** Not all flows of a cluster can be sent in a lab: there are eight to each. */
+const CLUSTERS = FLOWS / 4;
+const MOST_TOLD = 5;
+
+describe(`random clusters with packets (seed ${seed})`, function () {
+  this.timeout(20 * 60_000);
+  let lab: PolicyLab;
+
+  before(async function () {
+    requireKernel(this);
+    requireBridgeNetfilter(this);
+    lab = await ninePodLab({ name: "random", bridgeNetfilter: { node1: true, node2: false } }, PORTS);
+  });
+  after(() => lab?.close());
+
+  it(`POL-62: ${FLOWS} flows in random clusters have the fates that the evaluator says`, async () => {
+    const seen = new Map<string, number>();
+    const problems: string[] = [];
+    let count = 0;
+    for (const [place, random] of fc.sample(policyCases, { numRuns: CLUSTERS, seed }).entries()) {
+      if (count >= FLOWS) break;
+      const one = inLab(lab, random);
+      problems.push(...(await problemsOf(one, seen, place % 2 === 1)));
+      count += one.flows.length;
+    }
+    const shares = [...seen].map(([feature, times]) => `${feature} ${Math.round((1000 * times) / count) / 10}`);
+    console.log(`      ${count} flows: ${shares.join(", ")}`);
+    assert.ok(count >= FLOWS);
+    if (problems.length > 0) assert.fail(`${problems.length} of ${count}:\n${problems.slice(0, MOST_TOLD).join("\n")}`);
+    const allowed = (seen.get("allowed") ?? 0) / count;
+    assert.ok(allowed > 0.3 && allowed < 0.8);
+  });
+
+  /** @param isPadded rules are made for the kernel in two ways */
+  async function problemsOf(
+    { cluster, flows }: LabCase,
+    seen: Map<string, number>,
+    isPadded: boolean,
+  ): Promise<readonly string[]> {
+    const manifests = isPadded ? padded(manifestsOf(cluster)) : manifestsOf(cluster);
+    await lab.apply(manifests);
+    const index = indexOf(manifests);
+    const answers = await askLab(
+      lab,
+      flows.map(({ question }) => question),
+    );
+    return flows.flatMap(({ raw, question }, place) => {
+      const verdict = evaluatePolicy(index, flowOf(lab, question));
+      for (const feature of featuresOf(cluster, raw, verdict)) seen.set(feature, (seen.get(feature) ?? 0) + 1);
+      const expected = verdict.kind === "allowed" ? "." : "X";
+      const mark = answers[place]?.mark;
+      return mark === expected
+        ? []
+        : [`${questionText(question)}: ${mark}, not ${expected}: ${JSON.stringify(cluster)}`];
+    });
+  }
+});

@@ -1,0 +1,174 @@
+import assert from "node:assert/strict";
+import { writeFileSync } from "node:fs";
+import { setTimeout as pause } from "node:timers/promises";
+import { parseAddress } from "../../kernel/ip/address.ts";
+import type { Configuration } from "../lab/cni.ts";
+import { add, del, podCall, startPlugin } from "../lab/cni.ts";
+import type { Lab, LabPod } from "../lab/lab.ts";
+import { createLab } from "../lab/lab.ts";
+import type { WiredNode } from "../lab/topology.ts";
+import { Prober } from "../lab/probe/prober.ts";
+import { twoNodes } from "../lab/topology.ts";
+import { PolicydNode } from "../support/policyd_node.ts";
+import { requireKernel } from "../support/privilege.ts";
+
+const POLICY_TABLE = ["list", "table", "inet", "drawbridge-policy"];
+
+function podText(name: string, app: string): string {
+  return `
+apiVersion: v1
+kind: Pod
+metadata: {name: ${name}, namespace: default, uid: uid-${name}, labels: {app: ${app}}}
+spec: {nodeName: node1}
+status: {phase: Running}
+`;
+}
+
+function policyText(name: string, spec: string): string {
+  return `
+apiVersion: networking.k8s.io/v1
+kind: NetworkPolicy
+metadata: {name: ${name}, namespace: default}
+spec: ${spec}
+`;
+}
+
+const DENY = policyText("deny", "{podSelector: {}, policyTypes: [Ingress]}");
+const ALLOW_WEB = policyText(
+  "allow-web",
+  "{podSelector: {matchLabels: {app: db}}, policyTypes: [Ingress], ingress: [{from: [{podSelector: {matchLabels: {app: web}}}]}]}",
+);
+
+describe("policies of a node with policyd", function () {
+  this.timeout(120_000);
+  let lab: Lab;
+  let wired: WiredNode;
+  let policyd: PolicydNode;
+  let overrides: Configuration;
+  let counter = 0;
+
+  beforeEach(function () {
+    requireKernel(this);
+    lab = createLab(`policyd-policies${++counter}`);
+    ({ node1: wired } = twoNodes(lab));
+    policyd = new PolicydNode(lab, wired);
+    overrides = policyd.overrides;
+  });
+  afterEach(async () => {
+    await policyd?.kill();
+    lab?.destroy();
+  });
+
+  function attach(name: string): LabPod {
+    const pod = lab.pod(name);
+    assert.equal(add(wired, pod, overrides).error, undefined);
+    return pod;
+  }
+
+  /** Whether ICMP gets there and back, to the addresses of both families by their last number. */
+  async function areReached(from: LabPod, number: number): Promise<readonly boolean[]> {
+    using prober = new Prober(lab.calls);
+    const flows = [`10.244.1.${number}`, `fd00:244:1::${number}`].map((address) => ({
+      protocol: "icmp" as const,
+      from,
+      to: { address: parseAddress(address), port: 0 },
+    }));
+    return (await prober.run(flows, { timeoutMilliseconds: 400 })).map(({ reached }) => reached);
+  }
+
+  /** Waits until it is so: rules change some milliseconds after files. */
+  async function expectReached(from: LabPod, number: number, isReached: boolean): Promise<void> {
+    for (let left = 25; ; left--) {
+      const reached = await areReached(from, number);
+      if (reached.every((one) => one === isReached)) return;
+      if (left === 0) assert.deepEqual(reached, [isReached, isReached], wired.node.exec("nft", POLICY_TABLE));
+      await pause(20);
+    }
+  }
+
+  it("POL-02 POL-28: a pod is isolated by a policy, reached by whom another allows, and by labels as they are", async () => {
+    await policyd.start();
+    policyd.put("a.yaml", podText("a", "web"));
+    policyd.put("b.yaml", podText("b", "db"));
+    const [a] = [attach("a"), attach("b")];
+    await expectReached(a, 3, true);
+    policyd.put("deny.yaml", DENY);
+    await expectReached(a, 3, false);
+    policyd.put("allow.yaml", ALLOW_WEB);
+    await expectReached(a, 3, true);
+    policyd.put("a.yaml", podText("a", "other"));
+    await expectReached(a, 3, false);
+    policyd.put("a.yaml", podText("a", "web"));
+    await expectReached(a, 3, true);
+    policyd.put("b.yaml", podText("b", "other"));
+    await expectReached(a, 3, false);
+    policyd.put("deny.yaml", "");
+    await expectReached(a, 3, true);
+  });
+
+  it("POL-09: a pod that policies select is judged by them when its ADD returns, and its Pod is waited for", async () => {
+    const running = await policyd.start();
+    policyd.put("deny.yaml", DENY);
+    await running.statusWhen(({ objects }) => objects["NetworkPolicy"] === 1, "policy read");
+    policyd.put("a.yaml", podText("a", "web"));
+    const a = attach("a");
+    const b = lab.pod("b");
+    const added = startPlugin(wired.node, podCall("ADD", wired, b, overrides)).outcome;
+    const { problems } = await running.statusWhen(({ problemCount }) => problemCount > 0, "waiting");
+    assert.match(problems.join(), /pod default\/b sends and receives nothing: .*Pod default\/b/);
+    policyd.put("b.yaml", podText("b", "db"));
+    assert.equal((await added).exitCode, 0);
+    assert.deepEqual(await areReached(a, 3), [false, false]);
+    assert.deepEqual(running.status().problems, []);
+  });
+
+  it("POL-28: nothing is left of a pod that has gone, and its address is another pod's", async () => {
+    const running = await policyd.start();
+    policyd.put("deny.yaml", DENY);
+    for (const name of ["a", "b"]) policyd.put(`${name}.yaml`, podText(name, "web"));
+    const [, b] = [attach("a"), attach("b")];
+    assert.equal(del(wired, b, overrides).exitCode, 0);
+    const after = wired.node.exec("nft", POLICY_TABLE);
+    assert.ok(!after.includes("10.244.1.3") && !after.includes("fd00:244:1::3"), after);
+    assert.ok(after.includes("10.244.1.2"), after);
+    for (const name of ["a", "b"]) policyd.put(`${name}.yaml`, "");
+    policyd.put("deny.yaml", "");
+    await running.statusWhen(({ objects }) => objects["NetworkPolicy"] === 0, "policy gone");
+    const chains = (): readonly string[] => wired.node.exec("nft", POLICY_TABLE).match(/chain (in|e)gress_\w+/g) ?? [];
+    for (let left = 200; chains().length > 0 && left > 0; left--) await pause(10);
+    assert.deepEqual(chains(), []);
+  });
+
+  it("POL-09 REG-03: a daemon that starts anew finds the pods there are, and they stay isolated meanwhile", async () => {
+    const first = await policyd.start();
+    policyd.put("deny.yaml", DENY);
+    for (const name of ["a", "b"]) policyd.put(`${name}.yaml`, podText(name, "web"));
+    const [a] = [attach("a"), attach("b")];
+    await expectReached(a, 3, false);
+    await first.kill("SIGKILL");
+    assert.deepEqual(await areReached(a, 3), [false, false]);
+    const second = await policyd.start();
+    assert.deepEqual(await areReached(a, 3), [false, false]);
+    assert.deepEqual(second.status().problems, []);
+    policyd.put("allow.yaml", policyText("allow", "{podSelector: {}, ingress: [{}]}"));
+    await expectReached(a, 3, true);
+  });
+
+  it("POL-01: with policies off nothing is isolated, nor by what an earlier daemon had in force", async () => {
+    const { node } = wired;
+    policyd.put("deny.yaml", DENY);
+    const isThere = (): boolean => node.exec("nft", ["list", "tables"]).includes("drawbridge-policy");
+    await policyd.start();
+    for (let left = 500; !isThere(); left--) {
+      assert.ok(left > 0, "no table of policies");
+      await pause(10);
+    }
+    await policyd.kill();
+    const file = `${lab.scratch}/policyd.yaml`;
+    writeFileSync(file, "{apiVersion: drawbridge.dev/v1alpha1, kind: PolicydConfiguration, policies: false}");
+    await policyd.start(["--config", file]);
+    const [a] = [attach("a"), attach("b")];
+    assert.deepEqual(await areReached(a, 3), [true, true]);
+    assert.equal(isThere(), false);
+  });
+});

@@ -1,0 +1,111 @@
+import assert from "node:assert/strict";
+import { storeOf } from "../../../../cli/cluster/policy_objects.ts";
+import { isAllowed } from "../../../../policyd/policy/evaluate/evaluate.ts";
+import { buildPolicyIndex } from "../../../../policyd/policy/evaluate/policy_index.ts";
+import type { BenchPod } from "../../../bench/policy/cluster.ts";
+import {
+  admits,
+  baseManifests,
+  benchPod,
+  benchPods,
+  benchPolicies,
+  changeTo,
+  LOCAL_PODS,
+  localPolicy,
+  namespaceManifests,
+  NODE,
+  nodeManifest,
+  pertinentPod,
+  podManifest,
+  policyManifest,
+  PORT,
+  relabelled,
+  selects,
+} from "../../../bench/policy/cluster.ts";
+import { crowd, prefixManifests } from "../../../bench/policy/crowd.ts";
+import { mulberry32 } from "../../../bench/statistics.ts";
+
+/** Whether Kubernetes lets the first packet from one to the other pass, by the evaluator. */
+function asker(manifests: readonly object[]): (from: BenchPod, to: BenchPod) => boolean {
+  const objects = manifests.map(changeTo).flatMap((change) => (change.type === "set" ? [change.object] : []));
+  const index = buildPolicyIndex(storeOf(objects));
+  return (from, to) =>
+    isAllowed(index, {
+      source: { type: "pod", key: `${from.namespace}/${from.name}` },
+      destination: { type: "pod", key: `${to.namespace}/${to.name}` },
+      protocol: "UDP",
+      port: PORT,
+    });
+}
+
+describe("the policy benchmark's cluster", () => {
+  const size = { pods: 1000, policies: 1000 };
+  const pods = benchPods(size);
+  const policies = benchPolicies(size);
+  const local = pods.filter(({ isLocal }) => isLocal);
+
+  it("has one policy on each pod of the node, and each policy selects one pod", () => {
+    assert.equal(local.length, LOCAL_PODS);
+    for (const pod of local) assert.equal(policies.filter((policy) => selects(policy, pod)).length, 1, pod.name);
+    for (const policy of policies) {
+      assert.equal(pods.filter((pod) => selects(policy, pod)).length, 1, policy.name);
+    }
+    const onNode = pods.map((pod) => JSON.stringify(podManifest(pod)).includes(`"${NODE}"`)).filter(Boolean);
+    assert.equal(onNode.length, LOCAL_PODS);
+  });
+
+  it("can have all policies on the node's pods, as many on each, each naming a pod of its own", () => {
+    const all = Array.from({ length: 5 * LOCAL_PODS }, (_, number) => localPolicy(number));
+    for (const pod of local) {
+      const own = all.filter((policy) => selects(policy, pod));
+      assert.equal(own.length, 5, pod.name);
+      assert.equal(new Set(own.map(({ near }) => near.app)).size, 5, pod.name);
+      assert.equal(new Set(own.map(({ far }) => `${far.team} ${far.role}`)).size, 1, pod.name);
+      const near = own.map((policy) => pods.filter((peer) => peer.namespace === pod.namespace && admits(policy, peer)));
+      assert.ok(
+        near.every((peers) => peers.length > 0),
+        pod.name,
+      );
+    }
+  });
+
+  it("knows who is let in as the evaluator does", () => {
+    const ask = asker([...baseManifests(size), ...policies.map(policyManifest)]);
+    const random = mulberry32(6);
+    const answers = { yes: 0, no: 0 };
+    for (let round = 0; round < 3000; round++) {
+      const from = benchPod(Math.floor(random() * size.pods));
+      const to = benchPod(Math.floor(random() * size.pods));
+      if (from.number === to.number) continue;
+      const own = policies.filter((policy) => selects(policy, to));
+      const expected = own.length === 0 || own.some((policy) => admits(policy, from));
+      assert.equal(ask(from, to), expected, `${from.name} to ${to.name}`);
+      answers[expected ? "yes" : "no"]++;
+    }
+    assert.ok(answers.yes > 30 && answers.no > 1000, JSON.stringify(answers));
+  });
+
+  it("has pods elsewhere of which policies of the node hear, and of their new labels", () => {
+    const onNode = policies.filter((policy) => local.some((pod) => selects(policy, pod)));
+    for (let number = size.pods; number < size.pods + 200; number++) {
+      const pod = pertinentPod(number);
+      const before = onNode.filter((policy) => admits(policy, pod)).map(({ name }) => name);
+      const after = onNode.filter((policy) => admits(policy, relabelled(pod))).map(({ name }) => name);
+      assert.ok(before.length >= 2 && before.join() !== after.join(), pod.name);
+    }
+  });
+
+  it("lets the client of a crowd in by the last of its policies, by labels and by prefixes", () => {
+    const many = crowd(50);
+    const admitting = many.policies.flatMap((policy, number) => (admits(policy, many.client) ? [number] : []));
+    assert.deepEqual(admitting, [49]);
+    assert.ok(many.policies.every((policy) => selects(policy, many.server)));
+    const base = [...namespaceManifests(), nodeManifest(), ...many.pods.map(podManifest)];
+    for (const manifests of [many.policies.map(policyManifest), prefixManifests(many)]) {
+      const ask = asker([...base, ...manifests]);
+      assert.equal(ask(many.client, many.server), true);
+      const without = asker([...base, ...manifests.slice(0, -1)]);
+      assert.equal(without(many.client, many.server), false);
+    }
+  });
+});

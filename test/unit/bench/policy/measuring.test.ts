@@ -1,0 +1,69 @@
+import assert from "node:assert/strict";
+import { setImmediate as turn, setTimeout as wait } from "node:timers/promises";
+import { inTurn } from "../../../bench/policy/in_turn.ts";
+import { LoopMonitor } from "../../../bench/policy/loop_monitor.ts";
+import { DEFAULT_PLAN, ofSize, QUICK_PLAN } from "../../../bench/policy/plan.ts";
+import { compared } from "../../../bench/services/row.ts";
+
+describe("how the policy benchmark measures", () => {
+  it("takes turns, and begins nothing before the one before has ended", async () => {
+    const steps: string[] = [];
+    const step =
+      (name: string) =>
+      async (round: number): Promise<string> => {
+        steps.push(`${name}${round} begins`);
+        await wait(1);
+        steps.push(`${name}${round} ends`);
+        return `${name}${round}`;
+      };
+    const pairs = await inTurn(2, step("ours"), step("peer"));
+    assert.deepEqual(pairs, [
+      { ours: "ours0", peer: "peer0" },
+      { ours: "ours1", peer: "peer1" },
+    ]);
+    const order = ["ours0", "peer0", "peer1", "ours1"];
+    assert.deepEqual(
+      steps,
+      order.flatMap((name) => [`${name} begins`, `${name} ends`]),
+    );
+  });
+
+  it("sees the longest turn of the event loop, that under way as well, and forgets what was before a reset", async () => {
+    let now = 0;
+    const monitor = new LoopMonitor(() => now);
+    now += 40;
+    await turn();
+    now += 10;
+    await turn();
+    monitor.reset();
+    now += 15;
+    await turn();
+    now += 20;
+    assert.equal(monitor.stop().longestTurn, 20);
+    const other = new LoopMonitor(() => now);
+    now += 30;
+    await turn();
+    now += 5;
+    assert.equal(other.stop().longestTurn, 30);
+  });
+
+  it("takes another size for both clusters' policies, and for the large one's pods alone", () => {
+    const { large, small } = ofSize(DEFAULT_PLAN, { pods: 500, policies: 20 });
+    assert.deepEqual(
+      [large, small],
+      [
+        { pods: 500, policies: 20 },
+        { ...DEFAULT_PLAN.small, policies: 20 },
+      ],
+    );
+    assert.deepEqual(ofSize(QUICK_PLAN, {}), QUICK_PLAN);
+  });
+
+  it("reaches a goal of at least so much by the low end of the interval alone", () => {
+    const pairs = (ratio: number) => Array.from({ length: 9 }, () => ({ ours: ratio, peer: 1 }));
+    assert.equal(compared("", "ms", "", pairs(0.96), { ratioAtLeast: 0.95 }).isReached, true);
+    assert.equal(compared("", "ms", "", pairs(0.94), { ratioAtLeast: 0.95 }).isReached, false);
+    const spread = [...pairs(1.2), ...pairs(0.9)];
+    assert.equal(compared("", "ms", "", spread, { ratioAtLeast: 0.95 }).isReached, false);
+  });
+});
