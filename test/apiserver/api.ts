@@ -22,11 +22,10 @@ export interface Features {
   token: string | undefined;
 }
 
-/** A request and when it came; `verb` as RBAC has it. */
+/** A request; `verb` as RBAC has it. */
 export interface Asked {
   readonly verb: "list" | "watch";
   readonly url: string;
-  readonly at: number;
 }
 
 const LONGEST_WATCH = 1800;
@@ -75,11 +74,9 @@ export class Api {
     this.#faults = [];
   }
 
-  /** Something befalls the open watches, of one list or of all. @returns of how many */
-  strike(fault: WatchFault, path?: string): number {
-    const struck = [...this.#watches].filter((watch) => path === undefined || watch.path === path);
-    for (const watch of struck) watch.strike(fault);
-    return struck.length;
+  /** Something befalls the open watches, of one list or of all. */
+  strike(fault: WatchFault, path?: string): void {
+    for (const watch of this.#watches) if (path === undefined || watch.path === path) watch.strike(fault);
   }
 
   bookmark(): void {
@@ -109,7 +106,7 @@ export class Api {
   open(url: string, authorization: string | undefined, answer: Answer): Cancel {
     const { pathname, searchParams } = new URL(url, "http://server");
     const verb = searchParams.has("watch") ? "watch" : "list";
-    this.asked.push({ verb, url, at: this.#clock.now() });
+    this.asked.push({ verb, url });
     const resource = RESOURCES.find(({ path }) => path === pathname);
     const fault = this.#takeFault(verb, pathname);
     if (fault !== undefined && isAnswerFault(fault)) return befall(answer, fault);
@@ -210,7 +207,7 @@ export function pathOf({ kind, apiVersion }: RawObject): string {
 }
 
 /** Of label selectors what is asked for: `key`, `!key` and `key=value`, with commas. */
-function selectorOf(text: string): Selects {
+export function selectorOf(text: string): Selects {
   const terms = text.split(",").filter((term) => term !== "");
   return (object) =>
     terms.every((term) => {

@@ -11,7 +11,7 @@ export type Command =
       readonly port: number;
       readonly certificate?: { readonly certificate: string; readonly key: string };
     }
-  /** Nobody listens any more, and all connections are reset; {@link listen} begins anew. */
+  /** Nobody listens any more, and all connections are reset; "listen" begins anew. */
   | { readonly type: "down" }
   | { readonly type: "features"; readonly features: Partial<Features> }
   /** Stores objects; those with the member `isGone` are removed. */

@@ -9,7 +9,7 @@ export class MemoryConnection implements ApiConnection {
   readonly #api: Api;
   readonly #clock: Clock;
   readonly #chunkSize: () => number;
-  /** Connections are refused, and what is open is reset. */
+  /** Whether connections are refused. */
   isDown = false;
   readonly #open = new Set<AnswerHandler>();
 
@@ -20,7 +20,7 @@ export class MemoryConnection implements ApiConnection {
     this.#chunkSize = chunkSize;
   }
 
-  /** The server's machine is gone without a word: it says nothing more on what is open. */
+  /** The server ends: what is open is reset, and nobody listens. */
   goDown(): void {
     this.isDown = true;
     this.#api.dropAll();

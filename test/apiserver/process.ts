@@ -6,9 +6,9 @@ import type { ClusterObject } from "../../policyd/cluster/model.ts";
 import { judge } from "../../policyd/cluster/gate.ts";
 import { RESOURCES } from "../../policyd/source/api/resources.ts";
 import type { LabNamespace } from "../lab/namespace.ts";
+import { selectorOf } from "./api.ts";
 import type { Command, Envelope, Reply } from "./command.ts";
 import type { RawObject } from "./storage.ts";
-import { labelsOf } from "./storage.ts";
 
 const PROGRAM = fileURLToPath(new URL("main.ts", import.meta.url));
 
@@ -44,11 +44,6 @@ export class ApiServerProcess {
     await this.tell({ type: "apply", objects });
   }
 
-  /** Stops it where it is, until `isRunning`: its connections stay open and say nothing. */
-  pause(isRunning: boolean): void {
-    this.#child.kill(isRunning ? "SIGCONT" : "SIGSTOP");
-  }
-
   async stop(): Promise<void> {
     if (this.#child.exitCode !== null || this.#child.signalCode !== null) return;
     const ended = once(this.#child, "exit");
@@ -61,7 +56,7 @@ export class ApiServerProcess {
     const objects = new Map<string, ClusterObject>();
     for (const { path, labelSelector } of RESOURCES) {
       for (const object of (await this.tell({ type: "read", path })).objects ?? []) {
-        if (labelSelector?.slice(1) !== undefined && labelSelector.slice(1) in labelsOf(object)) continue;
+        if (!selectorOf(labelSelector ?? "")(object)) continue;
         const verdict = judge(object);
         if (verdict.type !== "accepted") throw new Error(`not accepted: ${JSON.stringify(verdict)}`);
         objects.set(`${verdict.object.kind} ${verdict.object.key}`, verdict.object);

@@ -35,10 +35,6 @@ export class Collection {
     this.#interner = interner;
   }
 
-  get size(): number {
-    return this.#objects.size;
-  }
-
   /** A list begins. */
   begin(): void {
     this.#list = new Map();

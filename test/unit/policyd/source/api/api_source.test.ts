@@ -4,12 +4,11 @@ import { judge } from "../../../../../policyd/cluster/gate.ts";
 import type { ClusterObject } from "../../../../../policyd/cluster/model.ts";
 import { ApiSource } from "../../../../../policyd/source/api/api_source.ts";
 import { RESOURCES } from "../../../../../policyd/source/api/resources.ts";
-import { Api } from "../../../../apiserver/api.ts";
+import { Api, selectorOf } from "../../../../apiserver/api.ts";
 import { MemoryConnection } from "../../../../apiserver/memory_connection.ts";
 import { sample } from "../../../../apiserver/objects.ts";
 import { Storm } from "../../../../apiserver/storm.ts";
 import type { RawObject } from "../../../../apiserver/storage.ts";
-import { labelsOf } from "../../../../apiserver/storage.ts";
 import { randomFrom } from "../../../../support/random.ts";
 import { RecordingSink } from "../../../../support/recording_sink.ts";
 
@@ -45,7 +44,7 @@ class World {
     const objects = new Map<string, ClusterObject>();
     for (const { path, labelSelector } of RESOURCES) {
       for (const object of this.api.storage.list(path)) {
-        if (labelSelector !== undefined && "service.kubernetes.io/headless" in labelsOf(object)) continue;
+        if (!selectorOf(labelSelector ?? "")(object)) continue;
         const verdict = judge(object);
         if (verdict.type !== "accepted") throw new Error(JSON.stringify(verdict));
         objects.set(`${verdict.object.kind} ${verdict.object.key}`, verdict.object);
