@@ -90,7 +90,9 @@ for (const { keeper, bridgeNetfilter } of modes) {
     it("are rules of the daemon's tables where there is one, else of the plugin's", () => {
       const tables = nodes.node1.node.exec("nft", ["list", "tables"]).trim().split("\n");
       const expected =
-        keeper === "" ? ["table inet drawbridge-cni"] : ["table bridge drawbridge", "table inet drawbridge"];
+        keeper === ""
+          ? ["table inet drawbridge-cni"]
+          : ["table bridge drawbridge", "table inet drawbridge", "table inet drawbridge-policy"];
       assert.deepEqual(tables.toSorted(), expected);
     });
 
