@@ -112,9 +112,13 @@ export class Daemon implements ObjectSink, RequestHandlers {
   }
 
   async unregister(attachment: AttachmentName): Promise<void> {
-    await Promise.all(this.#parts.dataplanes.map((dataplane) => dataplane.unregister(attachment)));
-    const removed = this.#parts.attachments.remove(attachment);
-    if (removed !== undefined) this.#parts.logger.info("attachment removed", fieldsOf(removed));
+    const { attachments, dataplanes, logger } = this.#parts;
+    const known = attachments.get(attachment);
+    await Promise.all(dataplanes.map((dataplane) => dataplane.unregister(attachment)));
+    if (known === undefined) return;
+    // One that has registered under its names meanwhile stays.
+    if (attachments.get(attachment) === known) attachments.remove(attachment);
+    logger.info("attachment removed", fieldsOf(known));
   }
 
   /** How many problems the source has told since the start, by the kind of the object; "other" for files. */

@@ -14,6 +14,11 @@ export function isPresent(
   links: Pick<LinkWriter, "batch">,
 ): boolean {
   if (readAttachment(stateDirectory, attachment.network, attachment, files) !== undefined) return true;
-  const [reply] = links.batch([getLink({ name: attachment.hostInterface })]);
+  return hasLink(attachment, links);
+}
+
+/** Whether an attachment's link is there; also where the kernel does not tell. */
+export function hasLink({ hostInterface }: AttachmentRecord, links: Pick<LinkWriter, "batch">): boolean {
+  const [reply] = links.batch([getLink({ name: hostInterface })]);
   return reply?.error?.errnoName !== "ENODEV";
 }

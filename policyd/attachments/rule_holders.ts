@@ -103,3 +103,31 @@ export function supersededBy(
       sharedAddress(attachment, other) !== undefined,
   );
 }
+
+/**
+ * Those of several whose address is another's now, where nobody says who came last: it is that one's whose link is
+ * there, else the first's. Links are asked for only where an address is shared.
+ */
+export function supersededAmong(
+  attachments: readonly AttachmentRecord[],
+  hasLink: (attachment: AttachmentRecord) => boolean,
+): readonly AttachmentRecord[] {
+  const byAddress = Map.groupBy(
+    attachments.flatMap((attachment) =>
+      attachment.addresses.map(({ address }) => ({ attachment, place: `${attachment.network} ${address}` })),
+    ),
+    ({ place }) => place,
+  );
+  const groups = [...byAddress.values()].filter(({ length }) => length > 1);
+  const linked: AttachmentRecord[] = [];
+  const others: AttachmentRecord[] = [];
+  for (const attachment of new Set(groups.flat().map((use) => use.attachment))) {
+    (hasLink(attachment) ? linked : others).push(attachment);
+  }
+  const kept: AttachmentRecord[] = [];
+  const superseded: AttachmentRecord[] = [];
+  for (const attachment of [...linked, ...others]) {
+    (supersededBy(attachment, kept).length === 0 ? kept : superseded).push(attachment);
+  }
+  return superseded;
+}

@@ -68,18 +68,46 @@ function* newSets({ key, objects, mirror, pending }: TableSources): Generator<Se
   }
 }
 
-/** Provided chains without the rules they should have; those of one in force stay what they are when written anew. */
-function* unwrittenChains({ key, objects, mirror, pending }: TableSources): Generator<Chain> {
-  for (const name of pending.chains) {
-    if (mirror.chains.get(name) === "ours" || !objects.isProvided({ table: key, kind: "chain", name })) continue;
-    const chain = objects.chain(key, name);
-    if (chain !== undefined) yield chain;
-  }
+/**
+ * Provided chains without the rules they should have, each behind those its rules go to: one that is in force already
+ * and is written anew must not send packets into a chain that has no rules yet, where nothing would drop them.
+ */
+function* unwrittenChains(sources: TableSources): Generator<Chain> {
+  const visited = new Set<string>();
+  for (const name of sources.pending.chains) yield* withTargets(name, sources, visited);
 }
 
-/** Provided chains that are not there. */
+function* withTargets(name: string, sources: TableSources, visited: Set<string>): Generator<Chain> {
+  if (visited.has(name)) return;
+  visited.add(name);
+  const chain = unwrittenChain(name, sources);
+  if (chain === undefined) return;
+  for (const target of targetsOf(chain)) yield* withTargets(target, sources, visited);
+  yield chain;
+}
+
+/** The chains that rules go or jump to by themselves; elements of maps come when all is there. */
+function targetsOf({ rules }: Chain): readonly string[] {
+  return rules.flatMap(({ statements }) =>
+    statements.flatMap((statement) =>
+      statement.kind === "verdict" && "chain" in statement.verdict ? [statement.verdict.chain] : [],
+    ),
+  );
+}
+
+/** The chain of this name if it is provided, pending and without the rules it should have. */
+function unwrittenChain(name: string, { key, objects, mirror, pending }: TableSources): Chain | undefined {
+  const isProvided = objects.isProvided({ table: key, kind: "chain", name });
+  if (!isProvided || !pending.chains.has(name) || mirror.chains.get(name) === "ours") return undefined;
+  return objects.chain(key, name);
+}
+
+/** Provided chains that are not there; they come without rules, so in any order. */
 function* newChains(sources: TableSources): Generator<Chain> {
-  for (const chain of unwrittenChains(sources)) if (!sources.mirror.chains.has(chain.name)) yield chain;
+  for (const name of sources.pending.chains) {
+    const chain = sources.mirror.chains.has(name) ? undefined : unwrittenChain(name, sources);
+    if (chain !== undefined) yield chain;
+  }
 }
 
 /** What is pending of sets that nobody refers to, but for elements that jump to chains and so refer themselves. */

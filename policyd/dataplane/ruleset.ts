@@ -175,9 +175,9 @@ export class Ruleset {
    * @returns settles with whether the kernel has all that is desired now
    */
   inForce(): Promise<boolean> {
-    if (this.#phase !== "stopped") this.#commit();
-    const isUnderWay = this.#isBuilding || this.#reading !== undefined;
-    if (this.#isSynced() || !isUnderWay) return Promise.resolve(this.#isSynced());
+    // Slices go on by themselves: however many ask, they get a turn of the event loop each.
+    if (this.#phase !== "stopped" && !this.#isUnderWay()) this.#commit();
+    if (this.#isSynced() || !this.#isUnderWay()) return Promise.resolve(this.#isSynced());
     return new Promise((resolve) => this.#waiting.push(resolve));
   }
 
@@ -226,6 +226,10 @@ export class Ruleset {
       ...this.#counts,
       lastError: this.#lastError,
     };
+  }
+
+  #isUnderWay(): boolean {
+    return this.#isBuilding || this.#reading !== undefined;
   }
 
   #isSynced(): boolean {

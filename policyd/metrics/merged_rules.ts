@@ -89,7 +89,7 @@ function rulesOf({ isolation, shadow }: Profile): readonly ProfileRule[] {
 function ruleOf(profile: Profile, flow: JudgedFlow | undefined, view: FlowView): PolicyRuleLabels | undefined {
   if (flow === undefined) return undefined;
   const found = rulesOf(profile).find((rule) => {
-    const alone = { ...profile, admin: [], isolation: { policies: [], rules: [rule] }, shadow: undefined };
+    const alone = { ...profile, admin: [], isolation: { policies: [], rules: [rule], leftOut: [] }, shadow: undefined };
     return judgeProfile(alone, flow, view, OPTIONS);
   });
   return found && labelsOf(found.origin);

@@ -18,7 +18,7 @@ export interface PolicyRuleLabels {
   readonly rule: number;
 }
 
-const CHAIN = /^(egress|ingress)_[0-9a-f]{16,32}(?:_[a-z_]+)?$/;
+const CHAIN = /^(egress|ingress)_[0-9a-f]{16,32}(?:_[0-9a-z_]+)?$/;
 const RULE = /^(?:NetworkPolicy|ClusterNetworkPolicy) rule (\d{1,9}) of (.+)$/;
 /** Comments of rules that allow what several policies' rules say: policyd/policy/compile/flattened_rules.ts. */
 const SEVERAL = /^(?:everyone|peers|ranges) at /;

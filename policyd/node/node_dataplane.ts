@@ -7,7 +7,7 @@ import type { LinkRemoval } from "../attachments/link_removal.ts";
 import type { AttachmentRegistry } from "../attachments/registry.ts";
 import { attachmentKey } from "../attachments/registry.ts";
 import type { Conflict } from "../attachments/rule_holders.ts";
-import { hasRules, RuleHolders, supersededBy } from "../attachments/rule_holders.ts";
+import { hasRules, RuleHolders, supersededAmong, supersededBy } from "../attachments/rule_holders.ts";
 import type { Dataplane } from "../dataplane.ts";
 import type { Claim } from "../dataplane/claim.ts";
 import type { Ruleset } from "../dataplane/ruleset.ts";
@@ -25,6 +25,8 @@ export interface NodeDataplaneParts {
   readonly flows: FlowMemory;
   /** Whether anything is left of an attachment, which may have gone while no daemon was running. */
   readonly isPresent: (attachment: AttachmentRecord) => boolean;
+  /** Whether an attachment's link is there: it alone tells which of two records of one address is a pod's. */
+  readonly hasLink: (attachment: AttachmentRecord) => boolean;
   readonly logger: Logger;
   /** The pods of this node: those that were attached before this daemon started, and those that register. */
   readonly attachments: AttachmentRegistry;
@@ -46,6 +48,8 @@ export class NodeDataplane implements Dataplane {
   readonly #holders = new RuleHolders();
   /** What registers now, and gets or is refused its ports by that. */
   readonly #registering = new Set<AttachmentRecord>();
+  /** What is not yet forgotten of those that are no longer among the attachments, by their keys. */
+  readonly #leaving = new Map<string, Promise<void>>();
   #start: () => void = () => {};
   #events: KernelEvents | undefined;
   #isStopped = false;
@@ -60,10 +64,13 @@ export class NodeDataplane implements Dataplane {
   apply(): void {}
 
   synced(): void {
-    const { attachments, logger } = this.#parts;
-    for (const attachment of attachments.values()) {
-      if (this.#registering.has(attachment)) continue;
-      this.#parts.follower?.attached(attachment);
+    const { attachments, logger, hasLink, follower } = this.#parts;
+    const earlier = [...attachments.values()].filter((attachment) => !this.#registering.has(attachment));
+    const superseded = new Set(supersededAmong(earlier, hasLink));
+    for (const gone of superseded) this.#forget(gone);
+    for (const attachment of earlier) {
+      if (superseded.has(attachment)) continue;
+      follower?.attached(attachment);
       const conflict = this.#claim(attachment);
       if (conflict === undefined) continue;
       const reason = conflict.error.message;
@@ -90,6 +97,8 @@ export class NodeDataplane implements Dataplane {
     } finally {
       this.#registering.delete(attachment);
     }
+    // Its address may be another's by now, who must not be forgotten for one that is gone.
+    this.#demandPresent(attachment);
     const { ruleset, attachments, flows, follower } = this.#parts;
     const superseded = supersededBy(attachment, attachments.values());
     for (const gone of superseded) this.#forget(gone);
@@ -114,6 +123,7 @@ export class NodeDataplane implements Dataplane {
     }
     flows.forgetOf(attachment);
     await follower?.inForce(attachment);
+    this.#demandPresent(attachment);
   }
 
   /** @throws DrawbridgeError when it was removed meanwhile */
@@ -129,24 +139,31 @@ export class NodeDataplane implements Dataplane {
   /**
    * The link goes first: until nothing can be sent from the port, the rules that bind it stay. Its host ports and its
    * policies are gone when this settles, since the next pod may have its address as soon as DEL returns; then nothing
-   * makes a flow to it any more, and what the kernel remembers of the address is forgotten (POD-20).
+   * makes a flow to it any more, and what the kernel remembers of the address is forgotten (POD-20). Who asks again over
+   * it waits as long.
    */
   async unregister(name: AttachmentName): Promise<void> {
-    const { ruleset, links, attachments, follower } = this.#parts;
-    const attachment = attachments.get(name);
-    if (attachment !== undefined) await links.remove(attachment.hostInterface);
-    ruleset.claim(ownerOf(name), []);
-    follower?.detached(name);
-    if (attachment === undefined) return;
-    if (hasRules(attachment)) {
-      this.#holders.release(attachment);
-      this.#claimFreed(attachment);
+    const key = attachmentKey(name);
+    const attachment = this.#parts.attachments.get(name);
+    const leaving = attachment === undefined ? this.#leaving.get(key) : this.#leave(attachment);
+    if (leaving === undefined) return;
+    this.#leaving.set(key, leaving);
+    try {
+      await leaving;
+    } finally {
+      if (this.#leaving.get(key) === leaving) this.#leaving.delete(key);
     }
+  }
+
+  async #leave(attachment: AttachmentRecord): Promise<void> {
+    const { ruleset, links, follower } = this.#parts;
+    await links.remove(attachment.hostInterface);
+    this.#withdraw(attachment);
+    if (hasRules(attachment)) this.#claimFreed();
     const areRulesGone = !(hasRules(attachment) || follower !== undefined) || (await ruleset.inForce());
     const isForgotten = await this.#forgetMemory(attachment);
     if (areRulesGone && isForgotten) return;
     // Who asked does it then (cni/without_policyd.ts), also for what an earlier daemon has left in force.
-    attachments.remove(attachment);
     const reason = ruleset.status().lastError ?? "nothing is written before all objects are read";
     const what = areRulesGone ? "its flows stay" : `its rules stay: ${reason}`;
     throw new DrawbridgeError("ERR_UNAVAILABLE", `not all of the pod is forgotten: ${what}`);
@@ -172,21 +189,27 @@ export class NodeDataplane implements Dataplane {
   }
 
   /** Gives those that had to go without their ports what one that goes has had. */
-  #claimFreed(gone: AttachmentRecord): void {
+  #claimFreed(): void {
     for (const attachment of this.#parts.attachments.values()) {
       const isWaiting = hasRules(attachment) && !this.#holders.has(attachment) && !this.#registering.has(attachment);
-      if (isWaiting && attachment !== gone) this.#claim(attachment);
+      if (isWaiting) this.#claim(attachment);
     }
   }
 
   /** Forgets an attachment whose DEL never reached us: what it had is another's now. */
   #forget(gone: AttachmentRecord): void {
-    const { ruleset, attachments, logger, follower } = this.#parts;
+    const { logger } = this.#parts;
     logger.warn("a pod that is gone is forgotten: its address or its port is another's now", { pod: nameOf(gone) });
-    this.#holders.release(gone);
-    ruleset.claim(ownerOf(gone), []);
-    follower?.detached(gone);
-    attachments.remove(gone);
+    this.#withdraw(gone);
+  }
+
+  /** All in one turn: a registration of it that goes on later finds it gone, and claims nothing more. */
+  #withdraw(name: AttachmentName): void {
+    const { ruleset, attachments, follower } = this.#parts;
+    this.#holders.release(name);
+    ruleset.claim(ownerOf(name), []);
+    follower?.detached(name);
+    attachments.remove(name);
   }
 
   /** The pod is gone already: that the kernel does not answer keeps nobody from forgetting it. @returns whether it did */

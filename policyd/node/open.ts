@@ -6,7 +6,7 @@ import { NftablesSocket } from "../../kernel/nftables/socket.ts";
 import { openRouteSocket } from "../../kernel/route/socket.ts";
 import type { nodeSyscalls } from "../../kernel/syscall/node.ts";
 import { LinkRemoval } from "../attachments/link_removal.ts";
-import { isPresent } from "../attachments/presence.ts";
+import { hasLink, isPresent } from "../attachments/presence.ts";
 import type { AttachmentRegistry } from "../attachments/registry.ts";
 import type { Clock } from "../clock.ts";
 import type { Dataplane } from "../dataplane.ts";
@@ -81,7 +81,8 @@ export function openNodeDataplanes(configuration: Configuration, machine: NodeMa
   const portId = randomInt(LOWEST_PORT_ID, HIGHEST_PORT_ID);
   const isSynced = (): boolean => ruleset.status().isSynced;
   const metrics = openNodeMetrics(configuration, { tables, syscalls, logger, isSynced });
-  const kernel = observed(new NftablesSocket(syscalls, portId), metrics.counters, metrics.policyCounters);
+  const socket = new NftablesSocket(syscalls, portId);
+  const kernel = observed(socket, metrics.counters, metrics.policyCounters);
   const ruleset = new Ruleset({ kernel, clock, logger, tables, minSyncPeriod, syncPeriod });
   ruleset.follow(() => metrics.counters.rulesInForce());
   const watch = new RulesetWatch({ ruleset, clock, logger, portId });
@@ -108,14 +109,14 @@ export function openNodeDataplanes(configuration: Configuration, machine: NodeMa
       ...(configuration.refuseExternalIPs ? [] : [externalIpWarning(logger)]),
     ],
   });
-  const policies = options && new PolicyDataplane({ ruleset, clock, options });
+  const policies = options && new PolicyDataplane({ ruleset, clock, logger, options });
   const notices = new PolicyNotices({ logger, isEnforced: policies !== undefined });
   ruleset.follow(() => notices.rulesInForce());
   const policyTable = ruleset.tableNamed(POLICY_TABLE.family, POLICY_TABLE.name);
   const judgeOf = policies?.flowJudge.bind(policies);
   const cuts =
     judgeOf && options && policyTable
-      ? openCuts({ syscalls, clock, logger, ruleset, kernel, policyTable, options, judgeOf })
+      ? openCuts({ syscalls, clock, logger, ruleset, kernel: socket, policyTable, options, judgeOf })
       : undefined;
   if (cuts !== undefined) policies?.follow(cuts);
   const dropLog = policies && options && openDropLog(policies, options, machine);
@@ -132,10 +133,11 @@ export function openNodeDataplanes(configuration: Configuration, machine: NodeMa
     links,
     flows,
     isPresent: (attachment) => isPresent(attachment, place, routes),
+    hasLink: (attachment) => hasLink(attachment, routes),
     logger,
     attachments,
     furtherElements: serviceElements,
-    follower: policies ?? policiesOff(kernel, logger),
+    follower: policies ?? policiesOff(socket, logger),
   });
   // The node's comes last: it starts the ruleset, and by then what the others want has been claimed.
   const others = policies === undefined ? [servicesDataplane] : [servicesDataplane, policies];
@@ -143,11 +145,10 @@ export function openNodeDataplanes(configuration: Configuration, machine: NodeMa
 }
 
 function openDropLog(policies: PolicyDataplane, options: PolicyOptions, { logger, clock }: NodeMachine): DropLog {
-  const { policePodToOwnNode, nodeLocalDNS } = options;
   const dropLog = new DropLog({
     group: options.dropLogGroup,
     view: policies.view(),
-    options: { policePodToOwnNode, nodeLocalDns: nodeLocalDNS },
+    options,
     logger,
     clock,
   });

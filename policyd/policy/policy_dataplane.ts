@@ -8,6 +8,7 @@ import type { Cancel, Clock } from "../clock.ts";
 import type { Dataplane } from "../dataplane.ts";
 import type { Commit } from "../dataplane/commit.ts";
 import type { Ruleset, RulesetStatus } from "../dataplane/ruleset.ts";
+import type { Logger } from "../log/logger.ts";
 import type { ObjectChange } from "../source/object_source.ts";
 import type { PolicyOptions } from "./compile/options.ts";
 import type { FlowJudge } from "./live/flow_judge.ts";
@@ -26,6 +27,7 @@ export interface PolicyDataplaneParts {
   /** Which has the table of policies. Whoever owns it starts and stops it. */
   readonly ruleset: Pick<Ruleset, "claim" | "provide" | "follow"> & { status(): Pick<RulesetStatus, "isSynced"> };
   readonly clock: Clock;
+  readonly logger: Pick<Logger, "warn">;
   readonly options: PolicyOptions;
 }
 
@@ -48,8 +50,8 @@ export class PolicyDataplane implements Dataplane, AttachmentFollower {
 
   constructor(parts: PolicyDataplaneParts) {
     this.#parts = parts;
-    const { ruleset, options, clock } = parts;
-    this.#live = new LivePolicies({ rules: policyRules(ruleset), options, clock });
+    const { ruleset, options, clock, logger } = parts;
+    this.#live = new LivePolicies({ rules: policyRules(ruleset), options, clock, logger });
     ruleset.follow((commit) => this.#rulesInForce(commit));
   }
 
@@ -99,15 +101,13 @@ export class PolicyDataplane implements Dataplane, AttachmentFollower {
   detached(name: AttachmentName): void {
     this.#live.detach(name);
     this.#work();
-    const error = new DrawbridgeError(
-      "ERR_UNAVAILABLE",
-      "the attachment was removed before its policies were in force",
-    );
-    this.#settleWaiting(attachmentKey(name), error);
+    this.#settleWaiting(attachmentKey(name), removedBefore());
   }
 
   async inForce(name: AttachmentName): Promise<void> {
     const key = attachmentKey(name);
+    // Nobody would ever answer.
+    if (this.#live.locals.get(key) === undefined) throw removedBefore();
     if (this.#live.isClaimed(key) && this.#parts.ruleset.status().isSynced) return;
     const error = await new Promise<DrawbridgeError | undefined>((settle) => {
       this.#waiting.set(key, [...(this.#waiting.get(key) ?? []), { settle }]);
@@ -163,4 +163,8 @@ export class PolicyDataplane implements Dataplane, AttachmentFollower {
     this.#waiting.delete(key);
     for (const { settle } of waiting) settle(error);
   }
+}
+
+function removedBefore(): DrawbridgeError {
+  return new DrawbridgeError("ERR_UNAVAILABLE", "the attachment was removed before its policies were in force");
 }

@@ -20,7 +20,7 @@ const PODS: NamedPods = {
 };
 const PORTS = [53, 80, 81] as const;
 const DNS = ["169.254.20.10", "fd00:20::10"] as const;
-const OPTIONS = { policePodToOwnNode: true, nodeLocalDns: DNS.map((text) => parseAddress(text)) };
+const OPTIONS = { policePodToOwnNode: true, nodeLocalDNS: DNS.map((text) => parseAddress(text)) };
 const DENY_X = networkPolicy("x", { podSelector: {}, policyTypes: ["Ingress", "Egress"] });
 
 /** As NodeLocal DNSCache does to its addresses; and to everything at port 81 between pods. */

@@ -3,7 +3,7 @@ import {
   endOf,
   exemptionFromAll,
   exemptionFromIsolation,
-  isNodeLocalDns,
+  isNodeLocalDNS,
   profileOf,
 } from "../../../policyd/policy/evaluate/decide.ts";
 import type { Direction, FlowEnds } from "../../../policyd/policy/evaluate/flow.ts";
@@ -63,7 +63,7 @@ export class ConnectionReader {
     if (exemptionFromIsolation(direction, question) !== undefined) {
       return algebra.union(first.accepted, first.undecided);
     }
-    const isToDns = direction === "egress" && isNodeLocalDns(question.options, question.flow.destination.address);
+    const isToDns = direction === "egress" && isNodeLocalDNS(question.options, question.flow.destination.address);
     let allowed = isToDns ? DNS : NOTHING;
     for (const { rules } of isolating) {
       for (const rule of rules[direction]) {

@@ -49,13 +49,14 @@ function isolationOf(
   policies: readonly NetworkPolicy[],
 ): { readonly isolation: Isolation; readonly digest: unknown } | undefined {
   if (policies.length === 0) return undefined;
-  const compiled = policies.map((policy) => networkPolicyRules(policy, direction));
+  const { said, leftOut } = networkPolicyRules(policies, direction);
   return {
     isolation: Object.freeze({
       policies: policies.map(({ key }) => key),
-      rules: compiled.flatMap(({ rules }) => rules),
+      rules: said.flatMap(({ rules }) => rules),
+      leftOut,
     }),
-    digest: compiled.map((one, index) => [policies[index]?.key, one.digest]),
+    digest: said.map((one, index) => [policies[index]?.key, one.digest]),
   };
 }
 

@@ -10,13 +10,19 @@ import type {
 } from "../../cluster/model.ts";
 import { digest } from "./digest.ts";
 import { nodeGroup, podGroup, rangeGroup } from "./groups.ts";
-import type { Direction, PeerGroup, PortGroup, ProfileRule } from "./profile.ts";
+import type { Direction, PeerGroup, PortGroup, Profile, ProfileRule } from "./profile.ts";
 
 /**
- * The most pairs of a peer, exceptions counted, and a port that a NetworkPolicy may come to in one direction: sets and
- * rules stay bounded. More than any rule of a ClusterNetworkPolicy, which the gate bounds by itself.
+ * The most pairs of a peer, exceptions counted, and a port that a NetworkPolicy may come to in one direction: sets, rules
+ * and the time they take stay bounded. A ClusterNetworkPolicy's rules the gate bounds.
  */
-export const MOST_PAIRS = 16_384;
+export const MOST_PAIRS = 4096;
+
+/** Likewise, of all NetworkPolicies that pods have in one direction. */
+export const MOST_PROFILE_PAIRS = 8192;
+
+/** More policies are not named in one sentence. */
+const MOST_NAMED = 5;
 
 const LAST_PORT = 65_535;
 
@@ -34,10 +40,44 @@ type Cache = WeakMap<NetworkPolicy | ClusterNetworkPolicy, CompiledRules>;
 // Objects never change, and a policy is part of many profiles.
 const compiled: Readonly<Record<Direction, Cache>> = { egress: new WeakMap(), ingress: new WeakMap() };
 
-/** The rules of a NetworkPolicy, all of which allow; none where {@link policyProblems} says that it is too large. */
-export function networkPolicyRules(policy: NetworkPolicy, direction: Direction): CompiledRules {
-  return cached(policy, direction, () =>
-    pairsOf(policy, direction) > MOST_PAIRS ? [] : allowRules(policy, direction),
+/** What a NetworkPolicy says that comes behind too many others. */
+const LEFT_OUT: CompiledRules = Object.freeze({ rules: Object.freeze([]), digest: digest("left out") });
+
+/**
+ * The rules of NetworkPolicies, all of which allow. There are none of a policy of which {@link policyProblems} says that it
+ * is too large, and of one that with those before it comes to more than {@link MOST_PROFILE_PAIRS} (POL-73).
+ *
+ * @param policies in the order in which they may have pairs
+ * @returns what each says, in the same order, with the keys of those that were left out for others
+ */
+export function networkPolicyRules(
+  policies: readonly NetworkPolicy[],
+  direction: Direction,
+): { readonly said: readonly CompiledRules[]; readonly leftOut: readonly string[] } {
+  const leftOut: string[] = [];
+  let left = MOST_PROFILE_PAIRS;
+  const said = policies.map((policy) => {
+    const pairs = pairsOf(policy, direction);
+    if (pairs > MOST_PAIRS) return cached(policy, direction, () => []);
+    if (pairs > left) {
+      leftOut.push(policy.key);
+      return LEFT_OUT;
+    }
+    left -= pairs;
+    return cached(policy, direction, () => allowRules(policy, direction));
+  });
+  return { said, leftOut };
+}
+
+/** Why policies of a profile do not allow what they say, for people; undefined where they do. */
+export function leftOutProblem({ direction, isolation, shadow }: Profile): string | undefined {
+  const leftOut = (isolation ?? shadow)?.leftOut ?? [];
+  if (leftOut.length === 0) return undefined;
+  const others = leftOut.length > MOST_NAMED ? ` and ${leftOut.length - MOST_NAMED} others` : "";
+  return (
+    `${direction}: the NetworkPolicies of some pods come to more than ${MOST_PROFILE_PAIRS} pairs of a peer or an ` +
+    `exception and a port: ${leftOut.slice(0, MOST_NAMED).join(", ")}${others} allow those pods nothing; ` +
+    "have fewer or smaller policies select them"
   );
 }
 

@@ -2,6 +2,7 @@ import type { Address } from "../../../kernel/ip/address.ts";
 import { isInRanges } from "../../../kernel/ip/ranges.ts";
 import type { Protocol } from "../../cluster/model.ts";
 import type { PolicyOptions } from "./options.ts";
+import { DNS_PORT } from "./options.ts";
 import type { Direction, NodeGroup, PeerGroup, PodGroup, PortGroup, Profile, ProfileRule } from "./profile.ts";
 
 /** A flow as policies see it: to the destination behind a Service, from the source before masquerading. */
@@ -27,8 +28,6 @@ export interface FlowView {
 }
 
 type JudgeOptions = Pick<PolicyOptions, "policePodToOwnNode" | "nodeLocalDNS">;
-
-const DNS_PORT = 53;
 
 /**
  * What a profile's chains say of a flow's first packet: whether it is allowed in the profile's direction. Asked for the

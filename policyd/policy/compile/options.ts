@@ -1,5 +1,8 @@
 import type { Address } from "../../../kernel/ip/address.ts";
 
+/** Where a DNS server of the node is asked (`nodeLocalDNS`), by TCP and UDP. */
+export const DNS_PORT = 53;
+
 /** What the configuration says about the rules of policies; its fields have the same names there. */
 export interface PolicyOptions {
   /** The bridge whose ports the pods are. */

@@ -25,23 +25,23 @@ export function originComment({ kind, policy, index }: RuleOrigin): string {
  *
  * @param verdict what then happens
  */
-export function plainRules(
+export function* plainRules(
   direction: Direction,
   { peers, ports, origin }: ProfileRule,
   verdict: Statement,
   sets: SetCollector,
-): readonly PlainRule[] {
+): Generator<PlainRule, void> {
   const comment = originComment(origin);
   const make = (family: Family | undefined, ...matches: readonly Match[]): PlainRule => ({
     family,
     rule: { ...rule(...matches, counter, verdict), comment },
   });
   const of = peers ?? [undefined];
-  if (of.length === 0 || ports?.length === 0) return [];
-  return of.flatMap((peer) => [
-    ...numbered(direction, peer, ports, sets, make),
-    ...(ports ?? []).flatMap((port) => (port.type === "name" ? named(direction, peer, port, sets, make) : [])),
-  ]);
+  if (of.length === 0 || ports?.length === 0) return;
+  for (const peer of of) {
+    yield* numbered(direction, peer, ports, sets, make);
+    for (const port of ports ?? []) if (port.type === "name") yield* named(direction, peer, port, sets, make);
+  }
 }
 
 type Make = (family: Family | undefined, ...matches: readonly Match[]) => PlainRule;

@@ -1,4 +1,4 @@
-import type { Address } from "../../../kernel/ip/address.ts";
+import type { AddressRange } from "../../../kernel/ip/ranges.ts";
 import type { LabelSelector, Protocol } from "../../cluster/model.ts";
 
 /** The direction a pod is judged in: what it sends, or what it is sent. */
@@ -30,6 +30,8 @@ export interface Isolation {
   readonly policies: readonly string[];
   /** All with the action "allow", in the order of the policies' keys and of their rules. */
   readonly rules: readonly ProfileRule[];
+  /** Keys of those policies that have no rules here, since all together would have too many (POL-73). */
+  readonly leftOut: readonly string[];
 }
 
 export interface ProfileRule {
@@ -76,11 +78,6 @@ export interface RangeGroup {
   readonly type: "ranges";
   readonly key: string;
   readonly ranges: readonly AddressRange[];
-}
-
-export interface AddressRange {
-  readonly first: Address;
-  readonly last: Address;
 }
 
 /** The destination's ports. */

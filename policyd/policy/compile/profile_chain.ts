@@ -1,14 +1,17 @@
-import { familyOf } from "../../../kernel/ip/address.ts";
+import { familyOf, formatAddress } from "../../../kernel/ip/address.ts";
 import type { Chain } from "../../../kernel/nftables/object.ts";
 import { concatenation } from "../../../kernel/nftables/expression.ts";
 import { commentText } from "../../../kernel/nftables/identifier.ts";
 import type { Rule, Statement } from "../../../kernel/nftables/statement.ts";
 import { counter, drop, equals, goTo, inSet, oneOf, returnToCaller, rule } from "../../../kernel/nftables/statement.ts";
+import { digest } from "./digest.ts";
 import { flattenedRules } from "./flattened_rules.ts";
 import { logPrefix } from "./log_prefix.ts";
 import type { LogOrigin } from "./log_prefix.ts";
 import type { ProfileObjects } from "./member_set.ts";
 import type { PolicyOptions } from "./options.ts";
+import { DNS_PORT } from "./options.ts";
+import { DEFAULT_POLICY_OPTIONS } from "./options.ts";
 import type { PlainRule } from "./plain_rules.ts";
 import { plainRules } from "./plain_rules.ts";
 import { selfMatch } from "./policy_table.ts";
@@ -27,11 +30,16 @@ export const FLATTEN_ABOVE = 32;
 const LOG_LIMIT = { kind: "limit", rate: 10, unit: "second", burst: 50, isOver: false } as const;
 /** Holds the headers of both families with some extensions, and the ports behind them. */
 const LOGGED_BYTES = 128;
-const DNS_PORT = 53;
 
-/** The chain that the verdict elements of a profile's pods jump to. */
-export function profileChainName(direction: Direction, key: string): string {
-  return `${direction}_${key}`;
+/** The chain that the verdict elements of a profile's pods jump to: other options than the defaults are in its name. */
+export function profileChainName(direction: Direction, key: string, options: PolicyOptions): string {
+  const [printed, byDefault] = [digestOf(options), digestOf(DEFAULT_POLICY_OPTIONS)];
+  return printed === byDefault ? `${direction}_${key}` : `${direction}_${key}_${printed}`;
+}
+
+/** Of the options that a profile's rules depend on: 8 digits, since a chain's name has a bound and nobody else chooses them. */
+function digestOf({ policePodToOwnNode, nodeLocalDNS, dropLog, dropLogGroup }: PolicyOptions): string {
+  return digest([policePodToOwnNode, nodeLocalDNS.map(formatAddress), dropLog, dropLogGroup]).slice(0, 8);
 }
 
 /**
@@ -64,7 +72,7 @@ class ProfilePrinter {
     this.#profile = profile;
     this.#options = options;
     this.#flattenAbove = flattenAbove;
-    this.#name = profileChainName(profile.direction, profile.key);
+    this.#name = profileChainName(profile.direction, profile.key, options);
   }
 
   chains(): readonly Chain[] {
@@ -112,7 +120,7 @@ class ProfilePrinter {
     const verdictOf = ({ action }: ProfileRule): Statement =>
       action === "allow" ? returnToCaller : action === "deny" ? this.#drop() : pass;
     return rules.flatMap((one) =>
-      plainRules(this.#profile.direction, one, verdictOf(one), this.sets).map((made) => made.rule),
+      [...plainRules(this.#profile.direction, one, verdictOf(one), this.sets)].map((made) => made.rule),
     );
   }
 
@@ -150,9 +158,9 @@ class ProfilePrinter {
         made.push(plain);
         if (plain.family !== 6) counts[4]++;
         if (plain.family !== 4) counts[6]++;
-      }
-      if (Math.max(counts[4], counts[6]) > this.#flattenAbove) {
-        return flattenedRules(direction, rules, allowed, this.sets);
+        if (Math.max(counts[4], counts[6]) > this.#flattenAbove) {
+          return flattenedRules(direction, rules, allowed, this.sets);
+        }
       }
     }
     this.sets.addAll(sets);

@@ -8,9 +8,8 @@ import type { Address } from "../../../kernel/ip/address.ts";
 import type { Cancel, Clock } from "../../clock.ts";
 import type { Ruleset } from "../../dataplane/ruleset.ts";
 import type { Logger } from "../../log/logger.ts";
-import type { FlowJudge, FlowVerdict } from "../live/flow_judge.ts";
+import type { FlowJudge } from "../live/flow_judge.ts";
 import type { AffectedAddresses, PolicyFollower } from "../live/policy_follower.ts";
-import type { JudgedFlow } from "../compile/judge.ts";
 import { ConnectionSet } from "./connection_set.ts";
 import { FATE_LABELS, fateOf, flowState, isBroken } from "./fate.ts";
 import { judgedFlow } from "./judged_flow.ts";
@@ -268,7 +267,7 @@ export class Cuts implements PolicyFollower {
 
   #decide(entry: ConntrackEntry): LabelChange["change"] | undefined {
     const { policyReset } = this.#parts;
-    const verdict = this.#verdict(judgedFlow(entry));
+    const verdict = this.#judge(judgedFlow(entry));
     const state = flowState(entry.labels, this.#settled.has(entry.id));
     if (policyReset && entry.original.protocol === "tcp") {
       if (isBroken(verdict, state, this.#isOpening)) this.#reset.add(entry.id);
@@ -276,12 +275,6 @@ export class Cuts implements PolicyFollower {
     }
     const fate = fateOf(verdict, state, this.#isOpening);
     return fate === "none" ? undefined : FATE_LABELS[fate];
-  }
-
-  /** What the node itself sends to its pods is always allowed (POL-07), by the rules of its output. */
-  #verdict(flow: JudgedFlow): FlowVerdict {
-    const verdict = this.#judge(flow);
-    return verdict === "denied" && this.#nodeAddresses.has(flow.source) ? "allowed" : verdict;
   }
 
   #changed({ key: { id }, change }: LabelChange<ConntrackEntry>, outcome: ConntrackOutcome): void {

@@ -37,17 +37,26 @@ const QUEUE_MILLISECONDS = 200;
 /** What nobody reads in time may be lost: it is counted by the rules all the same. */
 const RECEIVE_BUFFER_BYTES = 256 * 1024;
 const RETRY_MILLISECONDS = 30_000;
+/** So often at most it is said how many packets have no line. */
+const LEFT_OUT_MILLISECONDS = 10_000;
 
 const MESSAGES = {
   drop: "policy dropped a packet",
   "would drop": "policy in shadow would drop a packet",
 } as const;
 
-/** Tells of the packets that policies have dropped, or those in shadow would: who, with whom, and why. */
+/**
+ * Tells of the packets that policies have dropped, or those in shadow would: who, with whom, and why. Flows wait for their
+ * lines, since one can take as long as there are policies: each is written in a turn of its own, as far as there is time.
+ */
 export class DropLog implements PolicyFollower {
   readonly #parts: DropLogParts;
   readonly #pace = new Pace(DROP_LOG_LIMITS);
   readonly #counts = { explained: 0, repeated: 0, "too many": 0, "not ours": 0, overruns: 0 };
+  /** What {@link Pace} bounds. */
+  readonly #waiting: LoggedFlow[] = [];
+  #nextLine: Cancel | undefined;
+  #leftOutLine: Cancel | undefined;
   #subscription: Subscription | undefined;
   #retry: Cancel | undefined;
   /** Why packets are not told; undefined while they are, or nobody wanted them yet. */
@@ -89,7 +98,7 @@ export class DropLog implements PolicyFollower {
 
   stop(): void {
     this.#isStopped = true;
-    this.#retry?.();
+    for (const cancel of [this.#retry, this.#nextLine, this.#leftOutLine]) cancel?.();
     this.#subscription?.close();
   }
 
@@ -120,16 +129,49 @@ export class DropLog implements PolicyFollower {
     for (const message of messages) {
       const flow = flowOf(message);
       if (flow === undefined) this.#counts["not ours"]++;
-      else this.#tell(flow);
+      else this.#queue(flow);
     }
+  }
+
+  #queue(flow: LoggedFlow): void {
+    const { clock } = this.#parts;
+    const paced: Paced = this.#pace.take(flowKey(flow), [flow.source, flow.destination], clock.now());
+    if (paced === "new") {
+      this.#waiting.push(flow);
+      this.#schedule();
+    } else {
+      this.#counts[paced]++;
+      if (paced === "too many") this.#leftOut();
+    }
+  }
+
+  #schedule(): void {
+    const { clock } = this.#parts;
+    if (this.#isStopped || this.#nextLine !== undefined || this.#waiting.length === 0) return;
+    this.#nextLine = clock.after(this.#pace.wait(clock.now()), () => {
+      this.#nextLine = undefined;
+      const flow = this.#waiting.shift();
+      if (flow !== undefined) this.#tell(flow);
+      this.#schedule();
+    });
   }
 
   #tell(flow: LoggedFlow): void {
     const { view, options, logger, clock } = this.#parts;
-    const paced: Paced = this.#pace.take(flowKey(flow), [flow.source, flow.destination], clock.now());
-    if (paced !== "new") return void this.#counts[paced]++;
-    this.#counts.explained++;
+    const began = clock.now();
     logger.warn(MESSAGES[flow.origin.outcome], dropFields(view, flow, options));
+    this.#counts.explained++;
+    this.#pace.explained(began, clock.now());
+  }
+
+  #leftOut(): void {
+    const { logger, clock } = this.#parts;
+    if (this.#isStopped || this.#leftOutLine !== undefined) return;
+    const before = this.#counts["too many"] - 1;
+    this.#leftOutLine = clock.after(LEFT_OUT_MILLISECONDS, () => {
+      this.#leftOutLine = undefined;
+      logger.warn("logged packets have no line: too many", { packets: this.#counts["too many"] - before });
+    });
   }
 }
 

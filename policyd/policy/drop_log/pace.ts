@@ -6,53 +6,95 @@ export type Paced = "new" | "repeated" | "too many";
 export interface PaceLimits {
   /** Flows explained in a second, in the long run. */
   readonly perSecond: number;
-  /** Flows explained at once. */
+  /** Flows taken at once, and the most that wait to be explained. */
   readonly burst: number;
   /** Milliseconds for which a flow that was explained is not explained again: senders try again and again. */
   readonly silence: number;
+  /** Milliseconds of each second in which flows are explained, in the long run. */
+  readonly time: number;
 }
 
-/** Explaining takes a fraction of a millisecond, so this is what a flood may cost at most. */
-export const DROP_LOG_LIMITS: PaceLimits = Object.freeze({ perSecond: 20, burst: 100, silence: 60_000 });
+/**
+ * What a flood may cost at most: a fiftieth of a processor. The time is what bounds it where a thousand policies select a
+ * pod, since explaining one of its flows takes 14 ms; with a few it takes a fraction of a millisecond.
+ */
+export const DROP_LOG_LIMITS: PaceLimits = Object.freeze({ perSecond: 20, burst: 100, silence: 60_000, time: 20 });
 
-/** Bounds how many flows are explained, whatever is sent. Its memory is `perSecond` flows for each second of `silence`, and `burst`. */
+/** No flow is begun with less time left than this, in milliseconds. */
+const LEAST_TIME = 1;
+
+/**
+ * Bounds how many flows are explained and how long that takes, whatever is sent. Its memory is `perSecond` flows for each
+ * second of `silence`, and `burst`.
+ */
 export class Pace {
   readonly #limits: PaceLimits;
   /** By flow, the first that may be told again first. */
   readonly #told = new Map<string, { readonly until: number; readonly ends: readonly Address[] }>();
+  /** How many flows were taken and are not explained yet. */
+  #waiting = 0;
   #left: number;
+  /** Milliseconds; below zero after a flow that took longer than there was time. */
+  #time: number;
   #filledAt = 0;
 
   constructor(limits: PaceLimits) {
     this.#limits = limits;
     this.#left = limits.burst;
+    this.#time = limits.time;
   }
 
   /**
+   * A flow that is "new" is to be explained as soon as there is time ({@link wait}), and then {@link explained}.
+   *
    * @param flow the same text for the same flow
    * @param ends its addresses
    * @param now milliseconds
    */
   take(flow: string, ends: readonly Address[], now: number): Paced {
-    const { perSecond, burst, silence } = this.#limits;
-    // A clock that was set back must not silence what follows.
-    if (now < this.#filledAt) this.#told.clear();
-    const elapsed = Math.max(0, now - this.#filledAt);
+    const { burst, silence } = this.#limits;
+    this.#fill(now);
     for (const [told, { until }] of this.#told) {
       if (until > now) break;
       this.#told.delete(told);
     }
     if (this.#told.has(flow)) return "repeated";
-    this.#left = Math.min(burst, this.#left + (elapsed / 1000) * perSecond);
-    this.#filledAt = now;
-    if (this.#left < 1) return "too many";
+    if (this.#left < 1 || this.#waiting >= burst) return "too many";
     this.#left--;
+    this.#waiting++;
     this.#told.set(flow, { until: now + silence, ends });
     return "new";
+  }
+
+  /** Milliseconds until the next flow may be explained; 0 when it may be now. */
+  wait(now: number): number {
+    this.#fill(now);
+    const { time } = this.#limits;
+    return this.#time >= LEAST_TIME ? 0 : Math.ceil(((LEAST_TIME - this.#time) / time) * 1000);
+  }
+
+  /** One flow is explained. @param began when that was begun, in milliseconds @param now when it was done */
+  explained(began: number, now: number): void {
+    const { silence, time } = this.#limits;
+    this.#waiting--;
+    this.#fill(now);
+    // A clock that was set on meanwhile must not silence what follows for longer than this.
+    const most = (silence / 1000) * time;
+    this.#time = Math.max(-most, this.#time - Math.max(0, now - began));
   }
 
   /** Has flows explained again by and by, since the reason may be another one now. @param isMeant whether it is so of an address */
   forget(isMeant: (address: Address) => boolean): void {
     for (const [flow, { ends }] of this.#told) if (ends.some(isMeant)) this.#told.delete(flow);
+  }
+
+  #fill(now: number): void {
+    const { perSecond, burst, time } = this.#limits;
+    // A clock that was set back must not silence what follows.
+    if (now < this.#filledAt) this.#told.clear();
+    const seconds = Math.max(0, now - this.#filledAt) / 1000;
+    this.#filledAt = now;
+    this.#left = Math.min(burst, this.#left + seconds * perSecond);
+    this.#time = Math.min(time, this.#time + seconds * time);
   }
 }

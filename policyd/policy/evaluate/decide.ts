@@ -77,13 +77,13 @@ export function exemptionFromIsolation(
 ): Exemption | undefined {
   if (isItself(flow)) return "itself";
   if (direction === "ingress") return undefined;
-  if (isNodeLocalDns(options, flow.destination.address) && isDns(traffic)) return "node-local DNS";
+  if (isNodeLocalDNS(options, flow.destination.address) && isDns(traffic)) return "node-local DNS";
   return isOwnNode(flow.source, flow.destination) && !options.policePodToOwnNode ? "own node" : undefined;
 }
 
 /** Whether a node's own DNS cache listens at an address. */
-export function isNodeLocalDns({ nodeLocalDns }: PolicyOptions, address: Address | undefined): boolean {
-  return address !== undefined && nodeLocalDns.includes(address);
+export function isNodeLocalDNS({ nodeLocalDNS }: PolicyOptions, address: Address | undefined): boolean {
+  return address !== undefined && nodeLocalDNS.includes(address);
 }
 
 function isDns({ protocol, port }: Traffic): boolean {

@@ -14,5 +14,5 @@ export interface PolicyOptions {
   /** NetworkPolicies hold for what a pod sends to its own node, too. ClusterNetworkPolicies always do. */
   readonly policePodToOwnNode: boolean;
   /** Where a node's own DNS cache listens: NetworkPolicies keep no pod from port 53 there. ClusterNetworkPolicies do. */
-  readonly nodeLocalDns: readonly Address[];
+  readonly nodeLocalDNS: readonly Address[];
 }

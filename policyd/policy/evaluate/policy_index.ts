@@ -26,7 +26,7 @@ export interface PodEntry {
   readonly subject: Subject | undefined;
 }
 
-const DEFAULTS: PolicyOptions = Object.freeze({ policePodToOwnNode: false, nodeLocalDns: [] });
+const DEFAULTS: PolicyOptions = Object.freeze({ policePodToOwnNode: false, nodeLocalDNS: [] });
 
 /**
  * Prepares a cluster for `evaluatePolicy`. A namespace that is not among the objects has the label of its name, which

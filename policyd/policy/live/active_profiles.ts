@@ -1,9 +1,10 @@
-import type { Claim } from "../../dataplane/claim.ts";
-import type { FixedSet, ProfileObjects } from "../compile/member_set.ts";
+import type { Logger } from "../../log/logger.ts";
+import type { ProfileObjects } from "../compile/member_set.ts";
+import { leftOutProblem } from "../compile/compile_rules.ts";
 import type { PolicyOptions } from "../compile/options.ts";
-import { POLICY_TABLE } from "../compile/policy_table.ts";
 import { profileChainName, profileObjects } from "../compile/profile_chain.ts";
 import type { Profile } from "../compile/profile.ts";
+import { FixedSets } from "./fixed_sets.ts";
 import type { MemberSets } from "./member_sets.ts";
 import type { PolicyRules } from "./policy_rules.ts";
 
@@ -15,7 +16,10 @@ export interface ActiveProfile {
 }
 
 interface OwnProfile extends ActiveProfile {
-  readonly objects: ProfileObjects;
+  readonly chains: ProfileObjects["chains"];
+  /** Names. */
+  readonly memberSets: readonly string[];
+  readonly fixedSets: readonly string[];
   holders: number;
   hasChains: boolean;
 }
@@ -23,29 +27,34 @@ interface OwnProfile extends ActiveProfile {
 /** Takes the keys of members. */
 export type ToSettle = (members: ReadonlySet<string>) => void;
 
-/** More elements of fixed sets than these are claimed in several turns. */
-const MOST_ELEMENTS = 1000;
+export interface ActiveProfilesParts {
+  readonly rules: PolicyRules;
+  readonly memberSets: Pick<MemberSets, "hold" | "missing" | "filled" | "release">;
+  readonly options: PolicyOptions;
+  readonly logger: Pick<Logger, "warn">;
+}
 
 /** The profiles of the pods of this node, with what the kernel has of each. */
 export class ActiveProfiles {
-  readonly #rules: PolicyRules;
-  readonly #memberSets: Pick<MemberSets, "hold" | "missing" | "filled" | "release">;
-  readonly #options: PolicyOptions;
+  readonly #parts: ActiveProfilesParts;
+  readonly #fixedSets: FixedSets;
   readonly #profiles = new Map<string, OwnProfile>();
 
-  constructor(
-    rules: PolicyRules,
-    memberSets: Pick<MemberSets, "hold" | "missing" | "filled" | "release">,
-    options: PolicyOptions,
-  ) {
-    this.#rules = rules;
-    this.#memberSets = memberSets;
-    this.#options = options;
+  constructor(parts: ActiveProfilesParts) {
+    this.#parts = parts;
+    this.#fixedSets = new FixedSets(parts.rules);
   }
 
   /** Undefined for one that no pod has. */
   get(key: string): ActiveProfile | undefined {
     return this.#profiles.get(key);
+  }
+
+  /** What is wrong now, for the status. */
+  problems(): readonly string[] {
+    return [...this.#profiles.values()]
+      .map(({ profile }) => leftOutProblem(profile))
+      .filter((one) => one !== undefined);
   }
 
   /**
@@ -58,20 +67,29 @@ export class ActiveProfiles {
     const own = this.#profiles.get(profile.key) ?? this.#newProfile(profile);
     own.holders++;
     if (own.hasChains) return own;
-    for (const { name } of own.objects.memberSets) toSettle(this.#memberSets.missing(name));
+    for (const name of own.memberSets) toSettle(this.#parts.memberSets.missing(name));
     return own;
   }
 
   #newProfile(profile: Profile): OwnProfile {
-    const objects = profileObjects(profile, this.#options);
-    const chain = profileChainName(profile.direction, profile.key);
-    const own: OwnProfile = { profile, chain, objects, holders: 0, hasChains: false };
-    this.#profiles.set(profile.key, own);
-    this.#provide(own);
-    for (const [index, claims] of chunks(objects.fixedSets).entries()) {
-      this.#rules.claim(`profile ${profile.key} ${index}`, claims);
-    }
-    for (const set of objects.memberSets) this.#memberSets.hold(set);
+    const { memberSets, options, logger } = this.#parts;
+    const { key, direction } = profile;
+    const objects = profileObjects(profile, options);
+    // The elements of its sets are not kept with each profile: many profiles may have the same ones.
+    const own: OwnProfile = {
+      profile,
+      chain: profileChainName(direction, key, options),
+      chains: objects.chains,
+      memberSets: objects.memberSets.map(({ name }) => name),
+      fixedSets: objects.fixedSets.map(({ definition }) => definition.name),
+      holders: 0,
+      hasChains: false,
+    };
+    this.#profiles.set(key, own);
+    for (const set of objects.fixedSets) this.#fixedSets.hold(set);
+    for (const set of objects.memberSets) memberSets.hold(set);
+    const reason = leftOutProblem(profile);
+    if (reason !== undefined) logger.warn("NetworkPolicies not in force as they are", { profile: key, reason });
     return own;
   }
 
@@ -80,8 +98,8 @@ export class ActiveProfiles {
     const own = this.#profiles.get(profile.key);
     if (own === undefined || own.hasChains) return;
     own.hasChains = true;
-    for (const { name } of own.objects.memberSets) this.#memberSets.filled(name);
-    this.#provide(own);
+    for (const name of own.memberSets) this.#parts.memberSets.filled(name);
+    this.#parts.rules.provide(`profile ${profile.key}`, { sets: [], chains: own.chains });
   }
 
   /** Wants a profile once less. No element jumps to it any more. @param toSettle gets the members of its sets */
@@ -89,28 +107,8 @@ export class ActiveProfiles {
     const own = this.#profiles.get(profile.key);
     if (own === undefined || --own.holders > 0) return;
     this.#profiles.delete(profile.key);
-    for (const index of chunks(own.objects.fixedSets).keys()) {
-      this.#rules.claim(`profile ${profile.key} ${index}`, []);
-    }
-    this.#rules.provide(`profile ${profile.key}`, { sets: [], chains: [] });
-    for (const { name } of own.objects.memberSets) toSettle(this.#memberSets.release(name));
+    this.#parts.rules.provide(`profile ${profile.key}`, { sets: [], chains: [] });
+    for (const name of own.fixedSets) this.#fixedSets.release(name);
+    for (const name of own.memberSets) toSettle(this.#parts.memberSets.release(name));
   }
-
-  #provide({ profile, objects, hasChains }: OwnProfile): void {
-    this.#rules.provide(`profile ${profile.key}`, {
-      sets: objects.fixedSets.map(({ definition }) => definition),
-      chains: hasChains ? objects.chains : [],
-    });
-  }
-}
-
-function chunks(fixedSets: readonly FixedSet[]): readonly (readonly Claim[])[] {
-  const claims = fixedSets.flatMap(({ definition, elements }) =>
-    elements.map((element): Claim => ({ table: POLICY_TABLE, set: definition.name, element })),
-  );
-  const found: (readonly Claim[])[] = [];
-  for (let start = 0; start < claims.length; start += MOST_ELEMENTS) {
-    found.push(claims.slice(start, start + MOST_ELEMENTS));
-  }
-  return found;
 }

@@ -30,7 +30,7 @@ export class AddressOwners {
   /**
    * Replaces what one source says; undefined withdraws it.
    *
-   * @returns the owners who have other addresses now
+   * @returns the owners who have other addresses now; of each address he who got it before him who lost it
    */
   replace(source: string, claim: AddressClaim | undefined): ReadonlySet<string> {
     const before = this.#claims.get(source);
@@ -67,16 +67,16 @@ export class AddressOwners {
     else this.#byAddress.set(address, claims);
     const after = claims[0]?.owner;
     if (before === after) return;
+    if (after !== undefined) {
+      const owned = this.#owned.get(after) ?? new Set<Address>();
+      this.#owned.set(after, owned.add(address));
+      changed.add(after);
+    }
     if (before !== undefined) {
       const owned = this.#owned.get(before);
       owned?.delete(address);
       if (owned?.size === 0) this.#owned.delete(before);
       changed.add(before);
-    }
-    if (after !== undefined) {
-      const owned = this.#owned.get(after) ?? new Set<Address>();
-      this.#owned.set(after, owned.add(address));
-      changed.add(after);
     }
   }
 }

@@ -3,6 +3,7 @@ import type { AttachmentName } from "../../../ipam/policyd_messages.ts";
 import { attachmentKey } from "../../attachments/registry.ts";
 import type { Clock } from "../../clock.ts";
 import type { ClusterNetworkPolicy, ClusterObject, Kind, NetworkPolicy } from "../../cluster/model.ts";
+import type { Logger } from "../../log/logger.ts";
 import type { ObjectChange } from "../../source/object_source.ts";
 import { compileProfile } from "../compile/compile_profile.ts";
 import type { SelectablePod } from "../compile/groups.ts";
@@ -27,6 +28,7 @@ export interface LiveParts {
   readonly rules: PolicyRules;
   readonly options: PolicyOptions;
   readonly clock: Pick<Clock, "now">;
+  readonly logger: Pick<Logger, "warn">;
 }
 
 /**
@@ -53,9 +55,9 @@ export class LivePolicies {
   readonly #toSwitch = new WorkQueue<LocalPod>();
   #isStarted = false;
 
-  constructor({ rules, options, clock }: LiveParts) {
+  constructor({ rules, options, clock, logger }: LiveParts) {
     this.#sets = new MemberSets(rules, this.members.groups);
-    this.profiles = new ActiveProfiles(rules, this.#sets, options);
+    this.profiles = new ActiveProfiles({ rules, memberSets: this.#sets, options, logger });
     this.#verdicts = new LocalVerdicts(rules, this.profiles, (members) => this.#settleAll(members));
     this.#retained = new RetainedPolicies(clock);
   }
@@ -142,7 +144,7 @@ export class LivePolicies {
 
   /** What is wrong now, for the status. */
   problems(): readonly string[] {
-    const problems: string[] = [];
+    const problems = [...this.profiles.problems()];
     for (const { key, podKey, attachment } of this.locals.values()) {
       const reason = this.awaits(key);
       if (reason !== undefined) {
@@ -155,13 +157,16 @@ export class LivePolicies {
   #apply(change: ObjectChange): void {
     const { key } = change;
     switch (change.kind) {
-      case "Pod":
-        this.#settleAll(this.members.setPod(key, objectOf(change, "Pod")));
+      case "Pod": {
+        const members = this.members.setPod(key, objectOf(change, "Pod"));
         for (const local of this.locals.ofPod(key)) {
           this.#takePod(local);
           this.#decideLater(local);
         }
+        // Behind those who have the addresses now: a set that denies them is at no time without them.
+        this.#settleAll(members);
         break;
+      }
       case "Node":
         this.#settleAll(this.members.setNode(key, objectOf(change, "Node")));
         break;
@@ -230,7 +235,7 @@ export class LivePolicies {
     const pod = local.podKey === undefined ? undefined : this.members.pod(local.podKey);
     const own = pod !== undefined && isPodOf(local.attachment, pod) ? pod : undefined;
     local.pod = own ?? local.pod;
-    this.#settleAll(this.members.setAttachment(local.key, local.addresses, own?.key));
+    this.#settleAll(this.members.setAttachment(local.key, local.addresses, local.pod));
   }
 
   #subjectOf({ pod }: LocalPod): SelectablePod | undefined {

@@ -19,6 +19,8 @@ export class MemberIndex {
   readonly groups = new GroupIndex();
   readonly #owners = new AddressOwners();
   readonly #pods = new Map<string, Pod>();
+  /** The last Pods of attachments whose own is gone, or is another one by now; they are members by themselves. */
+  readonly #kept = new Map<string, Pod>();
 
   /** The Pod of a key. */
   pod(key: string): Pod | undefined {
@@ -59,20 +61,21 @@ export class MemberIndex {
   }
 
   /**
-   * Takes over whose the addresses of an attachment are, undefined for one that is gone.
+   * Takes over whose the addresses of an attachment are, undefined for one that is gone. A Pod that is no longer there
+   * stays a peer for as long as it is attached: it may still run (POL-58).
    *
    * @param key the attachment's
-   * @param podKey undefined where no Pod is known for it: then they are nobody's, and no other pod's either
-   * @returns as {@link setPod}
+   * @param pod its Pod, the last there was; undefined where none is known: then the addresses are nobody's, and no other
+   *   pod's either
+   * @returns as {@link setPod}, those first who have got addresses
    */
-  setAttachment(
-    key: string,
-    addresses: readonly Address[] | undefined,
-    podKey: string | undefined,
-  ): ReadonlySet<string> {
-    const source = `attachment ${key}`;
-    const owner = podKey === undefined ? source : podMember(podKey);
-    return this.#owners.replace(source, addresses && { owner, right: AddressRight.attachment, addresses });
+  setAttachment(key: string, addresses: readonly Address[] | undefined, pod: Pod | undefined): ReadonlySet<string> {
+    const source = `${ATTACHMENT}${key}`;
+    const isThere = pod !== undefined && this.#pods.get(pod.key) === pod;
+    this.#keep(source, isThere || addresses === undefined ? undefined : pod);
+    const owner = isThere ? podMember(pod.key) : source;
+    const claim = addresses && { owner, right: AddressRight.attachment, addresses };
+    return new Set([...this.#owners.replace(source, claim), source]);
   }
 
   /** A member as its elements are made; undefined for one that is none. */
@@ -102,14 +105,25 @@ export class MemberIndex {
     return pod && { type: "pod", pod };
   }
 
+  #keep(member: string, pod: Pod | undefined): void {
+    const wanted = pod !== undefined && isMember(pod) ? pod : undefined;
+    if (this.#kept.get(member) === wanted) return;
+    this.#kept.delete(member);
+    this.groups.remove(member);
+    if (wanted === undefined) return;
+    this.#kept.set(member, wanted);
+    this.groups.addPod(member, wanted.namespace, wanted.labels);
+  }
+
   #podOf(member: string): Pod | undefined {
-    return member.startsWith(POD) ? this.#pods.get(member.slice(POD.length)) : undefined;
+    return member.startsWith(POD) ? this.#pods.get(member.slice(POD.length)) : this.#kept.get(member);
   }
 }
 
 const NO_LABELS = frozenLabels([]);
 const POD = "Pod ";
 const NODE = "Node ";
+const ATTACHMENT = "attachment ";
 
 function podMember(key: string): string {
   return `${POD}${key}`;

@@ -31,7 +31,7 @@ interface Deletion {
 export class RetainedPolicies {
   readonly #clock: Pick<Clock, "now">;
   readonly #lives = new Map<string, OwnLife>();
-  readonly #members = new Map<NamespaceLife, OwnLife>();
+  readonly #own = new Map<NamespaceLife, OwnLife>();
   /** What was deleted shortly ago from namespaces that did not end, the oldest first. */
   readonly #recent = new Map<string, Deletion>();
 
@@ -43,13 +43,13 @@ export class RetainedPolicies {
   enter(namespace: string): NamespaceLife {
     const life = this.#life(namespace);
     life.pods++;
-    this.#members.set(life, life);
+    this.#own.set(life, life);
     return life;
   }
 
   /** A pod goes. */
   leave(life: NamespaceLife): void {
-    const own = this.#members.get(life);
+    const own = this.#own.get(life);
     if (own === undefined) return;
     own.pods--;
     this.#forgetEmpty(own);
@@ -105,7 +105,7 @@ export class RetainedPolicies {
   /** Pods may still come to a namespace that is about to end. */
   #forgetEmpty(life: OwnLife): void {
     if (life.pods > 0) return;
-    this.#members.delete(life);
+    this.#own.delete(life);
     if (life.phase !== "ending" && this.#lives.get(life.namespace) === life) this.#lives.delete(life.namespace);
   }
 

@@ -93,6 +93,7 @@ export class Ours implements Disposable {
     this.ruleset.claim("others", claims);
     this.#dataplane = new PolicyDataplane({
       ruleset: this.ruleset,
+      logger: recordingLogger(),
       options: DEFAULT_POLICY_OPTIONS,
       clock: realClock,
     });

@@ -68,14 +68,15 @@ export class CompiledCluster {
       [...profiles.values()]
         .flatMap(({ egress, ingress }) => [egress, ingress])
         .filter((profile) => profile !== undefined)
-        .map((profile) => [profileChainName(profile.direction, profile.key), profile]),
+        .map((profile) => [profileChainName(profile.direction, profile.key, this.#options), profile]),
     );
     const objects = [...distinct.values()].map((one) => profileObjects(one, this.#options, this.#flattenAbove));
     const memberSets = new Map(objects.flatMap((one) => one.memberSets).map((set) => [set.name, set]));
     const fixedSets = new Map(objects.flatMap((one) => one.fixedSets).map((set) => [set.definition.name, set]));
     const elements = new Map<string, Element[]>();
     for (const [pod, addresses] of local) {
-      for (const { set, element } of localElements(addresses, profiles.get(pod.key))) add(elements, set, element);
+      for (const { set, element } of localElements(addresses, profiles.get(pod.key), this.#options))
+        add(elements, set, element);
     }
     for (const { definition, elements: fixed } of fixedSets.values()) elements.set(definition.name, [...fixed]);
     for (const set of memberSets.values()) this.#fill(elements, set);
@@ -171,11 +172,12 @@ export class CompiledCluster {
 function localElements(
   addresses: readonly Address[],
   profiles: Readonly<Record<Direction, Profile | undefined>> | undefined,
+  options: PolicyOptions,
 ): readonly Claim[] {
   const verdicts = (["egress", "ingress"] as const).flatMap((direction) => {
     const profile = profiles?.[direction];
     if (profile === undefined) return [];
-    const chain = profileChainName(direction, profile.key);
+    const chain = profileChainName(direction, profile.key, options);
     return addresses.map((address) => verdictElement(direction, address, chain));
   });
   return [...knownElements(addresses), ...selfElements(addresses), ...verdicts];

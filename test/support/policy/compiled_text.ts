@@ -46,7 +46,7 @@ export function compiledText(text: string, options: TextOptions = {}): string {
 
 function lettered(text: string): string {
   const letters = new Map<string, string>();
-  return text.replaceAll(/(?<=[_ ])[0-9a-f]{24}(?=[_ :\n])/g, (hash) => {
+  return text.replaceAll(/(?<=[_ ])[0-9a-f]{24}(?=[_ :\n])|(?<=_)[0-9a-f]{8}(?=[_ :\n])/g, (hash) => {
     const letter = letters.get(hash) ?? String.fromCharCode("A".charCodeAt(0) + letters.size);
     letters.set(hash, letter);
     return letter;

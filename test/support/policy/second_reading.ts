@@ -17,7 +17,7 @@ import type {
 
 export interface ReadingOptions {
   /** Where a node's own DNS cache listens. */
-  readonly nodeLocalDns?: readonly string[];
+  readonly nodeLocalDNS?: readonly string[];
 }
 
 /**
@@ -143,10 +143,10 @@ function isNodeDns(
   { protocol, port }: RawFlow,
   type: Type,
   { address }: Who,
-  { nodeLocalDns = [] }: ReadingOptions,
+  { nodeLocalDNS = [] }: ReadingOptions,
 ): boolean {
   if (type === "Ingress" || port !== 53 || address === undefined) return false;
-  return (protocol === "UDP" || protocol === "TCP") && nodeLocalDns.includes(address);
+  return (protocol === "UDP" || protocol === "TCP") && nodeLocalDNS.includes(address);
 }
 
 function isolates({ metadata, spec }: RawNetworkPolicy, type: Type, pod: RawPod): boolean {

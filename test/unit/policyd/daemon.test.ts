@@ -35,6 +35,8 @@ class ScriptedSource implements ObjectSource {
 class NotingDataplane implements Dataplane {
   readonly asked: string[] = [];
   failure: DrawbridgeError | undefined;
+  /** What it does meanwhile. */
+  leave: () => void = () => {};
   /** What a registration waits for. */
   obstacle: Promise<void> | undefined;
 
@@ -58,6 +60,7 @@ class NotingDataplane implements Dataplane {
 
   async unregister(): Promise<void> {
     this.asked.push("unregister");
+    this.leave();
     if (this.failure !== undefined) throw this.failure;
   }
 
@@ -76,13 +79,14 @@ describe("policyd/daemon", () => {
   let clock: FakeClock;
   let logger: ReturnType<typeof recordingLogger>;
   let daemon: Daemon;
+  let attachments: AttachmentRegistry;
 
   beforeEach(() => {
     source = new ScriptedSource();
     dataplane = new NotingDataplane();
     clock = new FakeClock();
     logger = recordingLogger();
-    const attachments = new AttachmentRegistry();
+    attachments = new AttachmentRegistry();
     daemon = new Daemon({
       version: "1.2.3",
       nodeName: "n",
@@ -133,6 +137,18 @@ describe("policyd/daemon", () => {
     dataplane.failure = undefined;
     await daemon.unregister(attachmentRecord());
     assert.equal(daemon.status().attachments, 1);
+  });
+
+  it("tells of an attachment that a dataplane has removed, and keeps one that comes meanwhile", async () => {
+    const [record, next] = [attachmentRecord(), attachmentRecord()];
+    await daemon.register(record);
+    dataplane.leave = () => void attachments.remove(record);
+    await daemon.unregister(record);
+    assert.equal(logger.lines.at(-1)?.message, "attachment removed");
+    dataplane.leave = () => attachments.add(next);
+    await daemon.register(record);
+    await daemon.unregister(record);
+    assert.equal(attachments.get(record), next);
   });
 
   it("REG-05: says what a registration waits for before its client stops waiting, and goes on with it", async () => {

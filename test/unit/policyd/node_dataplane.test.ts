@@ -18,23 +18,51 @@ import { nodeTables } from "../../../policyd/node/tables.ts";
 import { attachmentRecord } from "../../support/attachment_record.ts";
 import { NODE_CONFIGURATION } from "../../support/guard/guarded_node.ts";
 
+/** Tells that rules are in force only when it may. */
+class HeldRuleset extends Ruleset {
+  held: () => Promise<void> | undefined = () => undefined;
+
+  override async inForce(): Promise<boolean> {
+    const isInForce = await super.inForce();
+    await this.held();
+    return isInForce;
+  }
+}
+
 /** A daemon on a kernel in memory, with the names of the attachments that are really there. */
 function setUp(records: readonly AttachmentRecord[] = [], { isFollowed = false } = {}) {
   const kernel = new FakeNftables();
   const clock = new FakeClock();
   const logger = recordingLogger();
   const tables = nodeTables(NODE_CONFIGURATION).map(withVersion);
-  const ruleset = new Ruleset({ kernel, clock, logger, tables, minSyncPeriod: 1000, syncPeriod: 30_000 });
+  const ruleset = new HeldRuleset({ kernel, clock, logger, tables, minSyncPeriod: 1000, syncPeriod: 30_000 });
   const attachments = new AttachmentRegistry();
   for (const record of records) attachments.add(record);
   const journal: string[] = [];
   const absent = new Set<string>();
+  const unlinked = new Set<string>();
+  const gates = new Map<string, Promise<void>>();
+  /** Holds up the next who waits for something. @returns lets him go on */
+  const hold = (what: string): (() => void) => {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    gates.set(what, promise);
+    return resolve;
+  };
+  const gateOf = (what: string): Promise<void> | undefined => {
+    const gate = gates.get(what);
+    gates.delete(what);
+    return gate;
+  };
+  ruleset.held = () => gateOf("rules");
   const preparation = Promise.withResolvers<void>();
   const inForce = Promise.withResolvers<void>();
   const follower: AttachmentFollower = {
     prepared: () => preparation.promise,
     attached: ({ containerId }) => void journal.push(`attached ${containerId}`),
-    inForce: () => inForce.promise,
+    inForce: async () => {
+      await inForce.promise;
+      await gateOf("policies");
+    },
     detached: ({ containerId }) => void journal.push(`detached ${containerId}`),
   };
   const dataplane = new NodeDataplane({
@@ -55,10 +83,12 @@ function setUp(records: readonly AttachmentRecord[] = [], { isFollowed = false }
       forgetOf: ({ containerId }) => void journal.push(`forget of ${containerId}, ${published().length} published`),
       forgetPod: async ({ containerId }) => {
         journal.push(`forget ${containerId}, ${published().length} published`);
+        await gateOf(`flows of ${containerId}`);
         if (containerId === "silent") throw new DrawbridgeError("ERR_NETLINK", "no answer");
       },
     },
     isPresent: ({ containerId }) => !absent.has(containerId),
+    hasLink: ({ containerId }) => !unlinked.has(containerId),
     logger,
     attachments,
     furtherElements: () => [],
@@ -75,7 +105,8 @@ function setUp(records: readonly AttachmentRecord[] = [], { isFollowed = false }
         .flatMap((set) => kernel.elements(table, set).map(({ comment }) => comment ?? "")),
     );
   const policies = { prepared: preparation.resolve, inForce: inForce.resolve };
-  return { daemon: new Daemon(parts), attachments, journal, absent, logger, published, commentsIn, policies };
+  const daemon = new Daemon(parts);
+  return { daemon, clock, attachments, journal, absent, unlinked, hold, logger, published, commentsIn, policies };
 }
 
 function pod(containerId: string, changes: Partial<AttachmentRecord> = {}): AttachmentRecord {
@@ -131,6 +162,87 @@ describe("policyd/node dataplane", () => {
     await turn();
     assert.deepEqual([published(), commentsIn("podmac")], [[], []]);
   });
+
+  it("REG-01: what was unregistered while it waited for the first sync takes nothing from the next", async () => {
+    const { daemon, attachments, commentsIn } = setUp();
+    const [next, other] = [pod("b", { addresses: pod("a").addresses }), pod("a")];
+    const refused = assert.rejects(daemon.register(other), { code: "ERR_UNAVAILABLE" });
+    await assert.rejects(daemon.unregister(other), { message: /its rules stay/ });
+    const registered = daemon.register(next);
+    daemon.synced();
+    await Promise.all([refused, registered]);
+    assert.deepEqual([[...attachments.values()], commentsIn("podmac")], [[next], ["n/b"]]);
+  });
+
+  for (const { place, what, earlier } of [
+    { place: "the rules of who had its address", what: "rules", earlier: ["old"] },
+    { place: "the flows of who had its address", what: "flows of old", earlier: ["old"] },
+    { place: "its own rules", what: "rules", earlier: [] },
+    { place: "its policies", what: "policies", earlier: [] },
+  ]) {
+    it(`REG-01: what is unregistered while it waits for ${place} is refused, and nothing of it comes back`, async () => {
+      const records = earlier.map((name) => pod(name, { addresses: pod("a").addresses }));
+      const { daemon, clock, attachments, journal, hold, published, commentsIn, policies } = setUp(records, {
+        isFollowed: true,
+      });
+      policies.prepared();
+      policies.inForce();
+      daemon.synced();
+      await turn();
+      const [goOn, forget] = [hold(what), hold("flows of a")];
+      let outcome = "none";
+      const registered = daemon.register(pod("a")).then(
+        () => (outcome = "registered"),
+        (error: unknown) => (outcome = String(error)),
+      );
+      await turn();
+      const unregistered = daemon.unregister(pod("a"));
+      while (!journal.some((line) => line.startsWith("forget a"))) await turn();
+      assert.equal(outcome, "none", "it waits where it is held up");
+      goOn();
+      await registered;
+      assert.match(outcome, /removed before its rules were in force/);
+      clock.pass(1000);
+      forget();
+      await unregistered;
+      assert.deepEqual([attachments.size, published(), commentsIn("podmac")], [0, [], []]);
+      assert.ok(journal.lastIndexOf("attached a") < journal.lastIndexOf("detached a"), journal.join());
+    });
+  }
+
+  it("REG-01 POD-20: who asks again while a pod goes waits until nothing is left of it", async () => {
+    const { daemon, journal, hold } = setUp();
+    daemon.synced();
+    await daemon.register(pod("a"));
+    const forget = hold("flows of a");
+    const first = daemon.unregister(pod("a"));
+    while (!journal.some((line) => line.startsWith("forget a"))) await turn();
+    let isDone = false;
+    const second = daemon.unregister(pod("a")).then(() => (isDone = true));
+    await turn();
+    assert.equal(isDone, false);
+    forget();
+    await Promise.all([first, second]);
+  });
+
+  for (const { title, unlinked: gone, stays } of [
+    { title: "that one's whose link is there", unlinked: ["a"], stays: "b" },
+    { title: "the first's where both links are there", unlinked: [], stays: "a" },
+    { title: "the first's where no link is there", unlinked: ["a", "b"], stays: "a" },
+  ]) {
+    it(`POL-09 REG-03: at the start the address of two records is ${title}`, async () => {
+      const addresses = [...pod("a").addresses, parseCidr("fd00::1/128")];
+      const records = [pod("a", { addresses }), pod("b", { addresses: pod("a").addresses }), pod("c")];
+      const { daemon, attachments, journal, unlinked, commentsIn, policies } = setUp(records, { isFollowed: true });
+      for (const name of gone) unlinked.add(name);
+      policies.prepared();
+      daemon.synced();
+      await turn();
+      const attached = journal.filter((line) => line.startsWith("attached"));
+      assert.deepEqual(attached, [`attached ${stays}`, "attached c"]);
+      assert.deepEqual([attachments.size, [...commentsIn("podmac")].sort()], [2, [`n/${stays}`, "n/c"]]);
+    });
+  }
 
   it("POD-20: who has the address of a pod whose DEL never came does not get its flows", async () => {
     const { daemon, journal, attachments } = setUp([pod("a")]);

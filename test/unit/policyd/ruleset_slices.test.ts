@@ -2,12 +2,15 @@ import assert from "node:assert/strict";
 import type { Change } from "../../../kernel/nftables/change.ts";
 import { FakeNftables } from "../../../kernel/nftables/fake_nftables.ts";
 import type { Table } from "../../../kernel/nftables/object.ts";
+import { goTo, rule } from "../../../kernel/nftables/statement.ts";
 import { FakeClock } from "../../../policyd/clock.ts";
 import { Ruleset } from "../../../policyd/dataplane/ruleset.ts";
 import { recordingLogger } from "../../../policyd/log/recording_logger.ts";
 import { contentOf } from "../../support/dataplane/content.ts";
+import { emptyTargets } from "../../support/dataplane/empty_targets.ts";
 import {
   podClaims,
+  profileChains,
   profileSets,
   profileTable,
   provideProfile,
@@ -198,6 +201,73 @@ describe("policyd/ruleset in slices", () => {
     assert.ok(batchOf("flush chain", "first0") >= change && batchOf("delete chain", "first0") >= change);
     for (const batch of batches) assert.ok(work(batch) < 250, `${work(batch)} units`);
     assert.equal(contentOf(kernel, table, setsOf(MANY, 2 * MANY)), wholeOf(MANY, 2 * MANY));
+  });
+
+  it("DP-13: a chain in force that is written anew never goes to one that has no rules yet, whenever a daemon ends", () => {
+    for (let ending = 1; ending <= 8; ending++) {
+      const first = setUp();
+      for (let number = 0; number < MANY; number++) {
+        const [whole] = profileChains(number);
+        assert.ok(whole !== undefined);
+        const old = { name: whole.name, rules: [rule(goTo("dropped"))] };
+        first.ruleset.provide(`profile ${number}`, { table, sets: profileSets(number), chains: [old] });
+        first.ruleset.claim(`pod ${number}`, podClaims(number, number));
+      }
+      first.ruleset.start();
+      assert.equal(first.ruleset.flush(), true);
+      first.ruleset.stop();
+      const { kernel } = first;
+      const commit = kernel.commit.bind(kernel);
+      let count = 0;
+      const found: string[] = [];
+      kernel.commit = (changes) => {
+        if (++count === ending) throw new Error("refused");
+        commit(changes);
+        found.push(...emptyTargets(kernel, table).map((one) => `after batch ${count}: ${one}`));
+      };
+      const second = setUp(kernel);
+      provide(second.ruleset, 0, MANY);
+      second.ruleset.start();
+      second.clock.pass(0);
+      second.ruleset.stop();
+      assert.ok(count >= ending, `${count} batches`);
+      // This one finds chains that are there and empty.
+      const third = setUp(kernel);
+      provide(third.ruleset, 0, MANY);
+      third.ruleset.start();
+      third.clock.pass(0);
+      assert.deepEqual(found, [], `batch ${ending} being refused`);
+      assert.deepEqual([third.ruleset.status().isSynced, third.ruleset.status().failures], [true, 0]);
+      assert.equal(contentOf(kernel, table, setsOf(0, MANY)), wholeOf(0, MANY));
+    }
+  });
+
+  it("DP-13: however many wait for all to be in force, there is one slice a turn", async () => {
+    const { kernel, clock, ruleset } = setUp();
+    ruleset.start();
+    provide(ruleset, 0, MANY);
+    const before = kernel.commits.length;
+    const waiting = Array.from({ length: 2 * MANY }, () => ruleset.inForce());
+    assert.equal(kernel.commits.length, before + 1, "in the first turn");
+    clock.after(0, () => void waiting.push(ruleset.inForce()));
+    clock.pass(0);
+    assert.deepEqual(new Set(await Promise.all(waiting)), new Set([true]));
+    assert.equal(contentOf(kernel, table, setsOf(0, MANY)), wholeOf(0, MANY));
+    let reads = 0;
+    const elements = kernel.elements.bind(kernel);
+    kernel.elements = (reference, set) => {
+      reads++;
+      return elements(reference, set);
+    };
+    ruleset.stop();
+    const other = setUp(kernel);
+    provide(other.ruleset, 0, MANY);
+    other.ruleset.start();
+    const once = reads;
+    const asking = Array.from({ length: MANY }, () => other.ruleset.inForce());
+    assert.ok(once > 0 && reads === once, `${reads - once} sets were read beside the ${once} of the turn`);
+    other.clock.pass(0);
+    assert.deepEqual(new Set(await Promise.all(asking)), new Set([true]));
   });
 
   it("DP-13: a great many objects go in slices behind the batch that names them no more", () => {

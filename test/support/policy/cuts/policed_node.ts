@@ -157,6 +157,7 @@ export class PolicedNode implements Disposable {
     const policies = new PolicyDataplane({
       ruleset,
       clock: realClock,
+      logger: recordingLogger(),
       options,
     });
     const cuts = new Cuts({

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { FakeNftables } from "../../../../kernel/nftables/fake_nftables.ts";
+import { DEFAULT_POLICY_OPTIONS } from "../../../../policyd/policy/compile/options.ts";
 import type { FaultRates } from "../../dataplane/faulty_nftables.ts";
 import { FaultyNftables } from "../../dataplane/faulty_nftables.ts";
 import { LiveNode } from "./live_node.ts";
@@ -32,8 +33,8 @@ export interface LiveOutcome {
 }
 
 /**
- * Random events on a kernel that fails at random, worked on in slices, with daemons that end and start in between. Every
- * now and then the faults cease, and then the kernel has what a daemon that has never known another cluster writes into
+ * Random events on a kernel that fails at random, worked on in slices, with daemons that end and start with other options
+ * in between. Every now and then the faults cease, and then the kernel has what a daemon that has never known another cluster writes into
  * an empty kernel.
  *
  * @throws AssertionError when it has not
@@ -47,7 +48,8 @@ export function runLive({ events, compareEvery, random }: LiveRun): LiveOutcome 
       .map((one) => [random(), one] as const)
       .toSorted(([a], [b]) => a - b)
       .map(([, one]) => one);
-  let node = new LiveNode({ kernel: faulty, clock });
+  let options = DEFAULT_POLICY_OPTIONS;
+  let node = new LiveNode({ kernel: faulty, clock, options });
   const outcome = { comparisons: 0, restarts: 0, mostProvided: 0, verdicts: 0 };
   const source = liveEvents(random);
   for (let number = 1; number <= events; number++) {
@@ -58,7 +60,8 @@ export function runLive({ events, compareEvery, random }: LiveRun): LiveOutcome 
     if (wait !== undefined) clock.pass(wait);
     if (random() * EVENTS_OF_A_DAEMON < 1) {
       node.stop();
-      node = new LiveNode({ kernel: faulty, clock, known: state.events(shuffled) });
+      options = { ...options, dropLog: random() < 0.5, policePodToOwnNode: random() < 0.5 };
+      node = new LiveNode({ kernel: faulty, clock, options, known: state.events(shuffled) });
       outcome.restarts++;
     }
     if (number % compareEvery > 0 && number < events) continue;
@@ -67,6 +70,7 @@ export function runLive({ events, compareEvery, random }: LiveRun): LiveOutcome 
     const rebuilt = new LiveNode({
       kernel: new FakeNftables(),
       clock: new TickingClock(0),
+      options,
       known: state.events(shuffled),
     });
     rebuilt.settle();

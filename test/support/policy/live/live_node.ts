@@ -44,6 +44,8 @@ export interface LiveNodeParts {
 export class LiveNode {
   readonly dataplane: PolicyDataplane;
   readonly ruleset: Ruleset;
+  /** What is said of policies. */
+  readonly logger = recordingLogger();
   readonly #kernel: Nftables;
   readonly #clock: TickingClock;
 
@@ -53,7 +55,7 @@ export class LiveNode {
     const tables = [withVersion(policyTable(options))];
     const periods = { minSyncPeriod: 0, syncPeriod: 3_600_000 };
     this.ruleset = new Ruleset({ kernel, clock, logger: recordingLogger(), tables, ...periods });
-    this.dataplane = new PolicyDataplane({ ruleset: this.ruleset, clock, options });
+    this.dataplane = new PolicyDataplane({ ruleset: this.ruleset, clock, logger: this.logger, options });
     for (const event of known) this.apply(event);
     this.dataplane.synced();
     this.#clock.pass(0);

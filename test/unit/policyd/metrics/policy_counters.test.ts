@@ -230,7 +230,7 @@ describe("policyd/metrics: rules that were put together", () => {
       { kind: "add table", table: head },
       ...sets.map((set) => ({ kind: "add set" as const, table: POLICY_TABLE, set })),
     ]);
-    const chain = profileChainName(direction, profile.key);
+    const chain = profileChainName(direction, profile.key, OPTIONS);
     const several = parts.kernel.add(rule(chain, "peers at ports"));
     /** Packets from or to a pod at a port meet an element of the set of this many fields. */
     const meet = (pod: string, port: string | undefined, packets: number): void => {

@@ -148,7 +148,11 @@ describe("policyd/policy dataplane", () => {
     node.apply({ type: "attached", attachment: attachment("none", 9) });
     node.settle();
     assert.deepEqual(inSet(node, group), ["10.244.1.2"]);
+    // The attached one still runs (POL-58).
     node.change(set(pod("a", { uid: "other" })));
+    assert.deepEqual(inSet(node, group), ["10.244.1.2"]);
+    node.apply({ type: "detached", name: A });
+    node.settle();
     assert.deepEqual(inSet(node, group), []);
   });
 
@@ -174,6 +178,17 @@ describe("policyd/policy dataplane", () => {
     const waiting = assert.rejects(node.dataplane.inForce(A), { code: "ERR_UNAVAILABLE" });
     node.apply({ type: "detached", name: A });
     await waiting;
+  });
+
+  it("REG-01: who waits for a pod that is gone already, or was never there, is told so at once", async () => {
+    const { node } = begun();
+    node.apply({ type: "attached", attachment: A });
+    node.apply({ type: "detached", name: A });
+    node.settle();
+    const refusals: unknown[] = [];
+    for (const record of [A, B]) void node.dataplane.inForce(record).catch((error: unknown) => refusals.push(error));
+    await turn();
+    assert.match(refusals.join(), /(removed before its policies were in force.*){2}/);
   });
 
   it("REG-01: a pod is not said to be in force while the kernel refuses it", async () => {

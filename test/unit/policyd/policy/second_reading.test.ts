@@ -16,10 +16,10 @@ describe("policyd/policy: random clusters", () => {
     this.timeout(120_000);
     fc.assert(
       fc.property(policyCases, ({ cluster, flows }) => {
-        const nodeLocalDns = flows.map(({ destination }) => destination).filter((one) => !one.includes(" "));
-        const options = { nodeLocalDns };
+        const nodeLocalDNS = flows.map(({ destination }) => destination).filter((one) => !one.includes(" "));
+        const options = { nodeLocalDNS };
         const index = buildPolicyIndex(storeOf(manifestsOf(cluster)), {
-          nodeLocalDns: nodeLocalDns.map((text) => parseAddress(text)),
+          nodeLocalDNS: nodeLocalDNS.map((text) => parseAddress(text)),
         });
         for (const raw of flows) {
           const verdict = evaluatePolicy(index, flowOf(raw));

@@ -98,7 +98,7 @@ describe("policyd/policy: policies in shadow", () => {
 });
 
 describe("policyd/policy: the node's own DNS", () => {
-  const DNS = { nodeLocalDns: [parseAddress("169.254.20.10"), parseAddress("fd00::a")] };
+  const DNS = { nodeLocalDNS: [parseAddress("169.254.20.10"), parseAddress("fd00::a")] };
   const closed = networkPolicy("closed", { podSelector: {}, policyTypes: ["Ingress", "Egress"] });
 
   it("POL-72: NetworkPolicies keep no pod from port 53 of the node's own DNS cache, and from nothing else there", () => {

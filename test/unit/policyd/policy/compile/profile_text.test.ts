@@ -1,5 +1,10 @@
 import assert from "node:assert/strict";
 import { parseAddress } from "../../../../../kernel/ip/address.ts";
+import { checkName } from "../../../../../kernel/nftables/identifier.ts";
+import { directionOf, profileOf } from "../../../../../policyd/metrics/policy_rule.ts";
+import type { PolicyOptions } from "../../../../../policyd/policy/compile/options.ts";
+import { DEFAULT_POLICY_OPTIONS } from "../../../../../policyd/policy/compile/options.ts";
+import { profileChainName } from "../../../../../policyd/policy/compile/profile_chain.ts";
 import { compiledText } from "../../../../support/policy/compiled_text.ts";
 import { clusterPolicy, SHOP, webPolicy } from "../../../../support/policy/shop.ts";
 
@@ -260,16 +265,38 @@ egress_B:
         nodeLocalDNS: [parseAddress("169.254.20.10")],
       }),
       `ports_A: tcp . 53, udp . 53
-egress_B_drop:
+egress_B_C_drop:
   limit rate 10/second burst 50 packets log prefix "drawbridge egress B drop" group 9 snaplen 128
   drop
-egress_B:
+egress_B_C:
   ip saddr . ip daddr @self4 counter return comment "itself"
   ip6 saddr . ip6 daddr @self6 counter return comment "itself"
   ip daddr 169.254.20.10 meta l4proto . th dport @ports_A counter return comment "node-local DNS"
-  counter goto egress_B_drop comment "isolated by shop/policy"
+  counter goto egress_B_C_drop comment "isolated by shop/policy"
 `,
     );
+  });
+
+  it("DP-13: chains have another name with each option that changes their rules, and with no other", () => {
+    const nameWith = (options: Partial<PolicyOptions>): string =>
+      profileChainName("ingress", "0123456789abcdef01234567", { ...DEFAULT_POLICY_OPTIONS, ...options });
+    assert.equal(nameWith({}), "ingress_0123456789abcdef01234567");
+    assert.equal(nameWith({ bridge: "br0", policyReset: true }), nameWith({}));
+    const names = [
+      {},
+      { dropLog: true },
+      { dropLogGroup: 9 },
+      { dropLog: true, dropLogGroup: 9 },
+      { policePodToOwnNode: true },
+      { nodeLocalDNS: [parseAddress("169.254.20.10")] },
+      { nodeLocalDNS: [parseAddress("fd00::10")] },
+    ].map(nameWith);
+    assert.equal(new Set(names).size, names.length, names.join(" "));
+    for (const name of names) {
+      assert.equal(checkName("chain", `${name}_behind_admin`), `${name}_behind_admin`);
+      assert.equal(directionOf(name), "ingress");
+      assert.equal(profileOf(`${name}_drop`), nameWith({}), "it is found by the profile's key");
+    }
   });
 
   it("POL-04: many rules are flattened into few lookups", () => {

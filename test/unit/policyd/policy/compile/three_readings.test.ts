@@ -39,7 +39,7 @@ describe(`policyd/policy/compile: three readings (seed ${seed})`, () => {
           .map(({ destination }) => tryParseAddress(destination))
           .filter((one) => one !== undefined);
         const all = { ...DEFAULT_POLICY_OPTIONS, ...own, nodeLocalDNS };
-        const index = buildPolicyIndex(store, { ...own, nodeLocalDns: nodeLocalDNS });
+        const index = buildPolicyIndex(store, { ...own, nodeLocalDNS });
         const policed = new PolicedCluster(new CompiledCluster(store, all, above), all);
         for (const raw of flows) {
           const flow = flowOf(raw);

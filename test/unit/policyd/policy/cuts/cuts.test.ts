@@ -153,14 +153,15 @@ describe("policy/cuts: rounds", () => {
     assert.deepEqual([passes(2), cuts.status().failures, cuts.problems().length], [false, 2, 0]);
   });
 
-  it("POL-07: what the node itself sends to its pods is never cut", async () => {
+  it("POL-09: what the judge denies is cut although the node sent it: its pod may receive nothing", async () => {
     const { flows, cuts, denied, pass, passes, numbers } = setUp();
     flows.put({ id: 1, from: NODE, to: POD, labels: LABELLED });
-    flows.put({ id: 2, from: NODE, to: POD, hasRoom: false });
+    flows.put({ id: 2, from: NODE, to: POD, labels: WAS_CUT });
+    flows.put({ id: 3, from: NODE, to: POD, hasRoom: false });
     denied.add(NODE);
     cuts.verdictsChanged(addresses(POD));
     await pass(1000);
-    assert.deepEqual([passes(1), numbers("settled")], [true, [2]]);
+    assert.deepEqual([passes(1), passes(2), numbers("settled")], [false, false, []]);
   });
 
   it("POL-81: what rules never let through gets no label, whatever changes", async () => {

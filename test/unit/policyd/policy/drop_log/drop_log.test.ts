@@ -15,6 +15,7 @@ import { loggedMessage, packetBetween, ports } from "../../../../support/policy/
 import { storeView } from "../../../../support/policy/store_view.ts";
 import { addressOf, threeByThree } from "../../../../support/policy/three_by_three.ts";
 
+const LINE = "policy dropped a packet";
 const KEY = "0123456789abcdef";
 const PREFIX = {
   ingress: logPrefix({ direction: "ingress", key: KEY, outcome: "drop" }),
@@ -46,17 +47,65 @@ async function setUp(objects: readonly object[]) {
   const log = new DropLog({
     group: 107,
     view: storeView(storeOf([...threeByThree(), ...objects])),
-    options: { policePodToOwnNode: false, nodeLocalDns: [] },
+    options: { policePodToOwnNode: false, nodeLocalDNS: [] },
     logger,
     clock,
   });
   await log.start(events);
-  const emit = (prefix: string, ...packets: readonly Uint8Array[]): void =>
+  const emit = (prefix: string, ...packets: readonly Uint8Array[]): void => {
     events.emit(
       "nflog",
       packets.map((packet) => loggedMessage(prefix, packet)),
     );
+    clock.pass(0);
+  };
   return { events, clock, logger, log, emit };
+}
+
+/** A log on a cluster whose policies take so many milliseconds for each line. */
+async function setUpSlow(milliseconds: number) {
+  const [events, clock, logger] = [new FakeKernelEvents(), new FakeClock(), recordingLogger()];
+  const view = storeView(storeOf([...threeByThree(), WEB]));
+  const told = (): number => logger.lines.filter(({ message }) => message === LINE).length;
+  let [used, mostInATurn, nextPort] = [0, 0, 1];
+  const log = new DropLog({
+    group: 107,
+    view: {
+      ...view,
+      policiesFor: (pod) => {
+        used += milliseconds;
+        return view.policiesFor(pod);
+      },
+    },
+    options: { policePodToOwnNode: false, nodeLocalDNS: [] },
+    logger,
+    clock: {
+      now: () => clock.now() + used,
+      after: (wait, action) =>
+        clock.after(wait, () => {
+          const before = told();
+          action();
+          mostInATurn = Math.max(mostInATurn, told() - before);
+        }),
+    },
+  });
+  await log.start(events);
+  /** Packets of flows of their own, read at once. */
+  const flood = (count: number): void =>
+    events.emit(
+      "nflog",
+      Array.from({ length: count }, () =>
+        loggedMessage(PREFIX.ingress, between("x/b", "x/c", TCP, ports(1, nextPort++))),
+      ),
+    );
+  const leftOut = (): number =>
+    logger.lines.reduce((sum, { fields }) => sum + (typeof fields["packets"] === "number" ? fields["packets"] : 0), 0);
+  /** What is used at once, in each second, and by one line more than there was time for. */
+  const assertBounded = (seconds: number): void => {
+    const most = 20 + 20 * (seconds + used / 1000) + milliseconds;
+    assert.ok(used <= most, `${used} ms in ${seconds} s`);
+  };
+  return { flood, told, leftOut, clock, log, assertBounded, mostInATurn: () => mostInATurn };
 }
 
 describe("policyd/policy/drop_log: lines", () => {
@@ -66,7 +115,7 @@ describe("policyd/policy/drop_log: lines", () => {
     assert.deepEqual(logger.lines, [
       {
         level: "warn",
-        message: "policy dropped a packet",
+        message: LINE,
         fields: {
           pod: "x/c",
           direction: "ingress",
@@ -225,15 +274,62 @@ describe("policyd/policy/drop_log: how much", () => {
     clock.pass(1000);
     flood(1000, 2000);
     assert.equal(logger.lines.length, 120);
+    clock.pass(10_000);
+    assert.deepEqual(logger.lines.slice(120), [
+      { level: "warn", message: "logged packets have no line: too many", fields: { packets: 900 + 980 } },
+    ]);
+    clock.pass(60_000);
+    assert.equal(logger.lines.length, 121, "it is said once");
+  });
+
+  it("DROP-05: each line has a turn of its own, and so many milliseconds of a second are used and no more", async () => {
+    const { flood, told, clock, log, assertBounded, mostInATurn } = await setUpSlow(14);
+    flood(50);
+    assert.equal(told(), 0, "none is written where packets are read");
+    clock.pass(0);
+    assert.equal(told(), 2, "20 ms are used");
+    for (let second = 1; second <= 60; second++) {
+      clock.pass(1000);
+      assertBounded(second);
+    }
+    assert.deepEqual(
+      [told(), mostInATurn(), log.counts()],
+      [50, 1, { explained: 50, repeated: 0, "too many": 0, "not ours": 0, overruns: 0 }],
+    );
+  });
+
+  it("DROP-05: of a flood so many flows wait and no more, and the rest is said", async () => {
+    const { flood, told, clock, assertBounded, leftOut } = await setUpSlow(14);
+    for (let second = 1; second <= 30; second++) {
+      flood(100);
+      clock.pass(1000);
+      assertBounded(second);
+    }
+    clock.pass(10_000);
+    const said = leftOut();
+    clock.pass(120_000);
+    assert.equal(told() + said, 3000);
+    assert.ok(told() <= 100 + 30 * 2 && told() >= 100, `${told()}`);
+    assert.equal(leftOut(), said);
+  });
+
+  it("DROP-05: a clock that is set on while a flow is explained silences nothing for longer than a minute", () => {
+    const pace = new Pace({ perSecond: 5, burst: 2, silence: 60_000, time: 20 });
+    assert.deepEqual([pace.take("a flow", [], 1000), pace.wait(1000)], ["new", 0]);
+    pace.explained(1000, 3_601_000);
+    assert.ok(pace.wait(3_601_000) <= 61_000, `${pace.wait(3_601_000)}`);
+    assert.equal(pace.wait(3_601_000 + pace.wait(3_601_000)), 0);
   });
 
   it("DROP-05: a clock that is set back silences nothing", () => {
-    const pace = new Pace({ perSecond: 5, burst: 2, silence: 60_000 });
+    const pace = new Pace({ perSecond: 5, burst: 4, silence: 60_000, time: 20 });
     assert.deepEqual(
       [3_600_000, 3_600_001, 1000, 1001, 1400].map((now) => pace.take("a flow", [], now)),
       ["new", "repeated", "new", "repeated", "repeated"],
     );
     assert.equal(pace.take("another", [], 1500), "new");
+    assert.equal(pace.wait(500), 0, "also where that is noticed before the next packet");
+    assert.equal(pace.take("another", [], 501), "new");
   });
 
   it("DROP-05: whatever comes, in the long run no more than the limit", () => {
@@ -241,12 +337,13 @@ describe("policyd/policy/drop_log: how much", () => {
       fc.property(
         fc.array(fc.record({ flow: fc.nat(50), wait: fc.nat(300) }), { minLength: 50, maxLength: 400 }),
         (packets) => {
-          const pace = new Pace({ perSecond: 5, burst: 10, silence: 2000 });
+          const pace = new Pace({ perSecond: 5, burst: 10, silence: 2000, time: 20 });
           let [now, told] = [0, 0];
           const last = new Map<number, number>();
           for (const { flow, wait } of packets) {
             now += wait;
             if (pace.take(String(flow), [], now) !== "new") continue;
+            pace.explained(now, now);
             told++;
             assert.ok(now - (last.get(flow) ?? Number.NEGATIVE_INFINITY) >= 2000);
             last.set(flow, now);
@@ -266,7 +363,7 @@ describe("policyd/policy/drop_log: the log group", () => {
     const log = new DropLog({
       group: 107,
       view,
-      options: { policePodToOwnNode: false, nodeLocalDns: [] },
+      options: { policePodToOwnNode: false, nodeLocalDNS: [] },
       logger,
       clock,
     });

@@ -72,7 +72,7 @@ describe("policyd/policy/live against what is compiled at once", () => {
       fc.property(cases, (one) => {
         const { options, live } = nodeOf(one);
         const { policePodToOwnNode, nodeLocalDNS } = options;
-        const index = buildPolicyIndex(one.cluster, { policePodToOwnNode, nodeLocalDns: nodeLocalDNS });
+        const index = buildPolicyIndex(one.cluster, { policePodToOwnNode, nodeLocalDNS });
         const compiled = new CompiledCluster(one.cluster, options);
         const { ownAddresses } = compiled.node(NODE);
         const judge = live.node.dataplane.flowJudge(() => ownAddresses);

@@ -2,23 +2,29 @@ import assert from "node:assert/strict";
 import type { AttachmentRecord } from "../../../../../ipam/attachment.ts";
 import { parseCidr } from "../../../../../kernel/ip/cidr.ts";
 import { FakeNftables } from "../../../../../kernel/nftables/fake_nftables.ts";
-import type { Pod } from "../../../../../policyd/cluster/model.ts";
+import type { Nftables } from "../../../../../kernel/nftables/socket.ts";
+import type { NetworkPolicy, Pod } from "../../../../../policyd/cluster/model.ts";
 import { observed } from "../../../../../policyd/metrics/observed_nftables.ts";
+import { DEFAULT_POLICY_OPTIONS } from "../../../../../policyd/policy/compile/options.ts";
 import { POLICY_TABLE } from "../../../../../policyd/policy/compile/policy_table.ts";
 import type { ObjectChange } from "../../../../../policyd/source/object_source.ts";
 import { attachmentRecord } from "../../../../support/attachment_record.ts";
+import { emptyTargets } from "../../../../support/dataplane/empty_targets.ts";
+import type { LiveEvent } from "../../../../support/policy/live/live_node.ts";
 import { gone, LiveNode, set } from "../../../../support/policy/live/live_node.ts";
 import { objectOf } from "../../../../support/policy/live/objects.ts";
 import { TickingClock } from "../../../../support/policy/live/ticking_clock.ts";
 
 const PODS = 2000;
+/** More than one batch takes. */
+const PROFILES = 60;
 /** Milliseconds that each piece of work takes. */
 const TICK = 1 / 16;
 
 function pod(number: number, labels: Readonly<Record<string, string>> = { app: "web" }): Pod {
   return objectOf("Pod", {
-    metadata: { name: `p${number}`, namespace: number < 10 ? "local" : "peers", labels },
-    spec: { nodeName: number < 10 ? "node1" : "node2" },
+    metadata: { name: `p${number}`, namespace: number < 10 || "own" in labels ? "local" : "peers", labels },
+    spec: { nodeName: number < 10 || "own" in labels ? "node1" : "node2" },
     status: { phase: "Running", podIPs: [{ ip: `10.${number >> 16}.${(number >> 8) & 255}.${number & 255}` }] },
   });
 }
@@ -49,6 +55,14 @@ const FROM_LABELLED = objectOf("NetworkPolicy", {
     ingress: [{ from: [{ namespaceSelector: {}, podSelector: { matchLabels: { role: "client" } } }] }],
   },
 });
+
+/** Lets nothing reach the pod of this number. */
+function denying(number: number): NetworkPolicy {
+  return objectOf("NetworkPolicy", {
+    metadata: { name: `deny${number}`, namespace: "local" },
+    spec: { podSelector: { matchLabels: { own: `${number}` } }, policyTypes: ["Ingress"] },
+  });
+}
 
 /** A node with a database pod among many peers, which tells what it has after each commit. */
 function nodeWith(peers: number, tick: number, committed: (node: LiveNode) => void = () => {}) {
@@ -84,6 +98,35 @@ describe("policyd/policy/live in slices", () => {
     assert.ok(states.length > 10, `${states.length} commits`);
     for (const [members, verdicts] of states) assert.ok(verdicts === 0 || members === PODS, `${members} members`);
     assert.deepEqual(states.at(-1), [PODS, 1]);
+  });
+
+  it("POL-52 DP-13: when a daemon starts with the drop log switched on, no isolated pod is open in between", () => {
+    const kernel = new FakeNftables();
+    const numbers = Array.from({ length: PROFILES }, (_, index) => index + 1);
+    const known = numbers.flatMap((number): readonly LiveEvent[] => [
+      { type: "objects", changes: [set(pod(number, { own: `${number}` })), set(denying(number))] },
+      { type: "attached", attachment: attachment(number) },
+    ]);
+    const start = (of: Nftables, dropLog: boolean): LiveNode => {
+      const options = { ...DEFAULT_POLICY_OPTIONS, dropLog };
+      return new LiveNode({ kernel: of, clock: new TickingClock(0), options, known });
+    };
+    const before = start(kernel, false);
+    before.settle();
+    before.stop();
+    let batches = 0;
+    const committed = (): void => {
+      batches++;
+      assert.deepEqual(emptyTargets(kernel, POLICY_TABLE), [], `after batch ${batches}`);
+    };
+    const after = start(observed(kernel, { before: () => {}, committed }), true);
+    after.settle();
+    assert.ok(batches > 3, `${batches} batches`);
+    const drops = after.provided().filter((name) => name.endsWith("_drop"));
+    assert.deepEqual([drops.length, after.elements("ingress4").length], [PROFILES, PROFILES]);
+    const fresh = start(new FakeNftables(), true);
+    fresh.settle();
+    assert.equal(after.content(), fresh.content());
   });
 
   it("POL-28: what a namespace's label changes for many pods comes in small batches", function () {

@@ -1,0 +1,92 @@
+import assert from "node:assert/strict";
+import { recordingLogger } from "../../../../../policyd/log/recording_logger.ts";
+import type { Claim } from "../../../../../policyd/dataplane/claim.ts";
+import type { NetworkPolicy } from "../../../../../policyd/cluster/model.ts";
+import { compileProfile } from "../../../../../policyd/policy/compile/compile_profile.ts";
+import { MOST_PAIRS, MOST_PROFILE_PAIRS } from "../../../../../policyd/policy/compile/compile_rules.ts";
+import { DEFAULT_POLICY_OPTIONS } from "../../../../../policyd/policy/compile/options.ts";
+import type { Profile } from "../../../../../policyd/policy/compile/profile.ts";
+import { ActiveProfiles } from "../../../../../policyd/policy/live/active_profiles.ts";
+import { objectOf } from "../../../../support/policy/live/objects.ts";
+
+const BLOCKS = 2500;
+
+/** Allows some blocks, no two of which touch, and nothing else. */
+function allowing(name: string, blocks: number): NetworkPolicy {
+  const from = Array.from({ length: blocks }, (_, index) => ({
+    ipBlock: { cidr: `10.${index >> 14}.${(index >> 6) & 255}.${(index & 63) << 2}/32` },
+  }));
+  return objectOf("NetworkPolicy", {
+    metadata: { name, namespace: "x" },
+    spec: { podSelector: {}, ingress: blocks === 0 ? [] : [{ from }] },
+  });
+}
+
+function profileOf(...policies: readonly NetworkPolicy[]): Profile {
+  const profile = compileProfile("ingress", policies, []);
+  assert.ok(profile !== undefined);
+  return profile;
+}
+
+function setUp() {
+  const claims = new Map<string, readonly Claim[]>();
+  const sets = new Map<string, readonly string[]>();
+  const logger = recordingLogger();
+  const active = new ActiveProfiles({
+    rules: {
+      claim: (owner, wanted) => void (wanted.length === 0 ? claims.delete(owner) : claims.set(owner, wanted)),
+      provide: (owner, objects) =>
+        void sets.set(
+          owner,
+          objects.sets.map(({ name }) => name),
+        ),
+    },
+    memberSets: { hold: () => {}, missing: () => new Set(), filled: () => {}, release: () => new Set() },
+    options: DEFAULT_POLICY_OPTIONS,
+    logger,
+  });
+  const claimed = (): number => [...claims.values()].reduce((sum, { length }) => sum + length, 0);
+  const provided = (): number => [...sets.values()].flat().length;
+  return { active, claims, claimed, provided, logger };
+}
+
+describe("policyd/policy/live/active_profiles", () => {
+  it("POL-28: a set of blocks that many profiles ask for is claimed once, in pieces, until the last of them goes", () => {
+    const { active, claims, claimed, provided } = setUp();
+    const shared = allowing("shared", BLOCKS);
+    const profiles = ["a", "b", "c"].map((name) => profileOf(shared, allowing(name, 0)));
+    assert.equal(new Set(profiles.map(({ key }) => key)).size, profiles.length);
+    const held = profiles.map((profile) => active.hold(profile, () => {}));
+    assert.deepEqual([claimed(), provided()], [BLOCKS, 1]);
+    const pieces = [...claims.values()].map(({ length }) => length);
+    assert.ok(pieces.length > 1 && Math.max(...pieces) <= 1000, pieces.join());
+    for (const [index, profile] of held.entries()) {
+      assert.deepEqual([claimed(), provided()], [BLOCKS, 1], `${index} released`);
+      active.release(profile, () => {});
+    }
+    assert.deepEqual([claimed(), provided()], [0, 0]);
+  });
+
+  it("POL-73: of more pairs than a profile may have the last policies allow nothing, which is said for as long as it is so", () => {
+    const { active, logger } = setUp();
+    const half = MOST_PROFILE_PAIRS / 2;
+    assert.ok(half <= MOST_PAIRS);
+    const fits = profileOf(allowing("a", half), allowing("b", half));
+    const tooLarge = profileOf(allowing("c", 1), allowing("a", half), allowing("b", half));
+    active.hold(fits, () => {});
+    assert.deepEqual([logger.lines.length, active.problems()], [0, []]);
+    assert.deepEqual(tooLarge.isolation?.policies, ["x/a", "x/b", "x/c"]);
+    assert.deepEqual(tooLarge.isolation.leftOut, ["x/c"]);
+    assert.deepEqual(new Set(tooLarge.isolation.rules.map(({ origin }) => origin.policy)), new Set(["x/a", "x/b"]));
+    const held = active.hold(tooLarge, () => {});
+    active.hold(tooLarge, () => {});
+    assert.equal(logger.lines.length, 1);
+    const [line] = logger.lines;
+    assert.equal(line?.level, "warn");
+    assert.match(String(line.fields["reason"]), /^ingress: .* more than 8192 pairs .* x\/c allow those pods nothing/);
+    assert.deepEqual(active.problems(), [line.fields["reason"]]);
+    active.release(held, () => {});
+    active.release(held, () => {});
+    assert.deepEqual(active.problems(), []);
+  });
+});

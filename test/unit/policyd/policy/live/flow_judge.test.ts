@@ -1,0 +1,57 @@
+import assert from "node:assert/strict";
+import { parseAddress } from "../../../../../kernel/ip/address.ts";
+import { DEFAULT_POLICY_OPTIONS } from "../../../../../policyd/policy/compile/options.ts";
+import type { FlowVerdict } from "../../../../../policyd/policy/live/flow_judge.ts";
+import { storeOf } from "../../../../support/evaluate/store.ts";
+import {
+  attachmentOf,
+  attachmentsOf,
+  eventsOf,
+  liveNodeOf,
+  objectsOf,
+} from "../../../../support/policy/live/live_cluster.ts";
+import { addressOf, threeByThree } from "../../../../support/policy/three_by_three.ts";
+
+const NODE = "192.0.2.1";
+const OUTSIDE = "198.51.100.7";
+/** No Pod of that name is known. */
+const CLOSED = "10.250.0.9";
+const DENY = {
+  apiVersion: "networking.k8s.io/v1",
+  kind: "NetworkPolicy",
+  metadata: { name: "deny", namespace: "x" },
+  spec: { podSelector: {}, policyTypes: ["Ingress", "Egress"] },
+};
+
+/** What is said of flows at a node of pods that a policy isolates, and of one whose policies cannot be told. */
+function judge(policePodToOwnNode: boolean): (source: string, destination: string) => FlowVerdict {
+  const options = { ...DEFAULT_POLICY_OPTIONS, policePodToOwnNode };
+  const store = storeOf([...threeByThree(), DENY]);
+  const known = store.pods.get("x/a");
+  assert.ok(known);
+  const closed = attachmentOf({ ...known, key: "x/closed", name: "closed" }, [parseAddress(CLOSED)]);
+  const attachments = [...attachmentsOf(store, known.nodeName ?? "", options), closed];
+  const { node } = liveNodeOf(eventsOf(objectsOf(store), attachments), options);
+  const verdictOf = node.dataplane.flowJudge(() => new Set([parseAddress(NODE)]));
+  node.stop();
+  return (source, destination) =>
+    verdictOf({ source: parseAddress(source), destination: parseAddress(destination), protocol: "TCP", port: 80 });
+}
+
+describe("policyd/policy/live: flows of pods and their node", () => {
+  const pod = addressOf("x/a");
+
+  it("POL-07: what the node itself sends to its pods is never denied, whatever isolates them", () => {
+    for (const policePodToOwnNode of [false, true]) {
+      const verdictOf = judge(policePodToOwnNode);
+      assert.deepEqual([verdictOf(NODE, pod), verdictOf(OUTSIDE, pod)], ["allowed", "denied"]);
+      assert.equal(verdictOf(pod, NODE), policePodToOwnNode ? "denied" : "allowed");
+    }
+  });
+
+  it("POL-09: a pod whose policies are not known is kept from its node, too, in both directions", () => {
+    const verdictOf = judge(false);
+    assert.deepEqual([verdictOf(NODE, CLOSED), verdictOf(CLOSED, NODE)], ["denied", "denied"]);
+    assert.equal(verdictOf(NODE, OUTSIDE), "not ours");
+  });
+});

@@ -1,0 +1,117 @@
+import assert from "node:assert/strict";
+import type { AttachmentRecord } from "../../../../../ipam/attachment.ts";
+import { parseAddress } from "../../../../../kernel/ip/address.ts";
+import { parseCidr } from "../../../../../kernel/ip/cidr.ts";
+import { FakeNftables } from "../../../../../kernel/nftables/fake_nftables.ts";
+import type { ClusterNetworkPolicy, Pod } from "../../../../../policyd/cluster/model.ts";
+import { observed } from "../../../../../policyd/metrics/observed_nftables.ts";
+import { attachmentRecord } from "../../../../support/attachment_record.ts";
+import { gone, LiveNode, set } from "../../../../support/policy/live/live_node.ts";
+import { objectOf } from "../../../../support/policy/live/objects.ts";
+import { TickingClock } from "../../../../support/policy/live/ticking_clock.ts";
+
+/** Longer than a slice: each piece of work is a batch of its own. */
+const TICK = 10;
+const BAD = "10.0.0.66";
+
+function pod(name: string, ip: string, uid: string, labels: Readonly<Record<string, string>> = {}): Pod {
+  return objectOf("Pod", {
+    metadata: { name, namespace: "tenant", uid, labels },
+    spec: { nodeName: "node1" },
+    status: { phase: "Running", podIPs: [{ ip }] },
+  });
+}
+
+function attachment({ name, namespace, uid }: Pod, ip: string): AttachmentRecord {
+  return attachmentRecord({
+    containerId: `of-${name}`,
+    pod: { namespace, name, uid },
+    addresses: [parseCidr(`${ip}/32`)],
+    portMappings: [],
+  });
+}
+
+/** Keeps pods from the database. */
+function denying(pods: object): ClusterNetworkPolicy {
+  return objectOf("ClusterNetworkPolicy", {
+    metadata: { name: "deny-bad" },
+    spec: {
+      tier: "Admin",
+      priority: 1,
+      subject: { pods: { namespaceSelector: {}, podSelector: { matchLabels: { app: "db" } } } },
+      ingress: [{ action: "Deny", from: [{ pods }] }],
+    },
+  });
+}
+
+const DENY_BAD = denying({ namespaceSelector: {}, podSelector: { matchLabels: { role: "bad" } } });
+const DB = pod("db", "10.0.0.1", "db", { app: "db" });
+const FIRST = pod("bad", BAD, "first", { role: "bad" });
+
+/** A node with a pod that must not reach the database; tells after each batch whom that is kept from. */
+function setUp() {
+  const denied: (readonly string[])[] = [];
+  const kernel = new FakeNftables();
+  const holder: { node: LiveNode | undefined } = { node: undefined };
+  const deniedBy = (node: LiveNode): readonly string[] =>
+    node
+      .provided()
+      .filter((name) => name.startsWith("pods_") && name.endsWith("_v4"))
+      .flatMap((name) => node.elements(name));
+  const committed = (): void => void (holder.node && denied.push(deniedBy(holder.node)));
+  const node = new LiveNode({
+    kernel: observed(kernel, { before: () => {}, committed }),
+    clock: new TickingClock(TICK),
+  });
+  node.change(set(DB), set(FIRST), set(DENY_BAD));
+  node.apply({ type: "attached", attachment: attachment(DB, "10.0.0.1") });
+  node.apply({ type: "attached", attachment: attachment(FIRST, BAD) });
+  node.settle();
+  const before = deniedBy(node);
+  assert.equal(before.length, 1);
+  holder.node = node;
+  return { node, denied, before, now: () => deniedBy(node) };
+}
+
+describe("policyd/policy/live: peers whose Pod is gone", () => {
+  it("POL-58: a pod that is deleted by force stays denied, in every batch, until it is detached", () => {
+    const { node, denied, before, now } = setUp();
+    node.change(gone(FIRST));
+    assert.deepEqual(now(), before);
+    assert.deepEqual(node.dataplane.view().holderOf(parseAddress(BAD)), { type: "pod", pod: FIRST });
+    // As it is when a watch begins anew.
+    node.change(set(FIRST));
+    node.change(gone(FIRST));
+    for (const [index, one] of denied.entries()) assert.deepEqual(one, before, `batch ${index}`);
+    node.apply({ type: "detached", name: attachment(FIRST, BAD) });
+    node.settle();
+    assert.deepEqual(now(), []);
+    assert.equal(node.dataplane.view().holderOf(parseAddress(BAD)), undefined);
+    node.stop();
+  });
+
+  it("POL-58: and so does one whose name another pod has by now, whatever that one is", () => {
+    const { node, denied, before, now } = setUp();
+    const second = pod("bad", "10.0.0.67", "second", { role: "good" });
+    node.change(set(second));
+    assert.deepEqual(now(), before);
+    node.change(set(pod("bad", "10.0.0.67", "second", { role: "bad" })));
+    assert.equal(now().length, 2);
+    for (const [index, one] of denied.entries()) assert.ok(one.includes(before[0] ?? ""), `batch ${index}`);
+    node.apply({ type: "detached", name: attachment(FIRST, BAD) });
+    node.settle();
+    assert.equal(now().length, 1);
+    assert.notDeepEqual(now(), before);
+    node.stop();
+  });
+
+  it("POL-58: labels of its namespace still count for it", () => {
+    const { node, before, now } = setUp();
+    node.change(gone(FIRST));
+    node.change(set(denying({ namespaceSelector: { matchLabels: { team: "bad" } }, podSelector: {} })));
+    assert.deepEqual(now(), []);
+    node.change(set(objectOf("Namespace", { metadata: { name: "tenant", labels: { team: "bad" } } })));
+    assert.ok(now().includes(before[0] ?? ""));
+    node.stop();
+  });
+});
