@@ -5,6 +5,7 @@ import type { Cidr } from "../kernel/ip/cidr.ts";
 import { cidrFamily, parseCidr } from "../kernel/ip/cidr.ts";
 import { keyText } from "../kernel/nftables/element.ts";
 import { concatenation, lookup } from "../kernel/nftables/expression.ts";
+import { familyWords } from "../kernel/nftables/family_words.ts";
 import type { Element, SetDefinition } from "../kernel/nftables/object.ts";
 import type { Rule, Statement } from "../kernel/nftables/statement.ts";
 import { anyFlag, equals, goTo, inPrefix, inSet, returnToCaller, rule } from "../kernel/nftables/statement.ts";
@@ -28,7 +29,7 @@ interface FamilySets {
 }
 
 function familySets(family: Family): FamilySets {
-  const type = family === 4 ? "ipv4_addr" : "ipv6_addr";
+  const { type } = familyWords[family];
   const port = ["inet_proto", "inet_service"] as const;
   const target = [type, "inet_service"] as const;
   return {
@@ -63,7 +64,10 @@ export const PUBLISHED_CHAIN = {
       ...protocols.map((protocol) => translation(family, protocol, true)),
       ...protocols.map((protocol) =>
         rule(
-          inSet(concatenation("meta l4proto", `${protocol} dport`, daddr(family)), sets[family].exceptions.name),
+          inSet(
+            concatenation("meta l4proto", `${protocol} dport`, familyWords[family].destination),
+            sets[family].exceptions.name,
+          ),
           returnToCaller,
         ),
       ),
@@ -77,23 +81,19 @@ export const PUBLISHED_CHAIN = {
  * as it drops packets from its own.
  */
 export const hairpinRules: readonly Rule[] = ([4, 6] as const).map((family) =>
-  rule(anyFlag("ct status", "dnat"), inSet(concatenation(saddr(family), daddr(family)), sets[family].hairpin.name), {
-    kind: "masquerade",
-    isFullyRandom: true,
-  }),
+  rule(
+    anyFlag("ct status", "dnat"),
+    inSet(concatenation(familyWords[family].source, familyWords[family].destination), sets[family].hairpin.name),
+    {
+      kind: "masquerade",
+      isFullyRandom: true,
+    },
+  ),
 );
-
-function saddr(family: Family): "ip saddr" | "ip6 saddr" {
-  return family === 4 ? "ip saddr" : "ip6 saddr";
-}
-
-function daddr(family: Family): "ip daddr" | "ip6 daddr" {
-  return family === 4 ? "ip daddr" : "ip6 daddr";
-}
 
 function translation(family: Family, protocol: (typeof protocols)[number], hasAddress: boolean): Rule {
   const port = ["meta l4proto", `${protocol} dport`] as const;
-  const key = hasAddress ? concatenation(...port, daddr(family)) : concatenation(...port);
+  const key = hasAddress ? concatenation(...port, familyWords[family].destination) : concatenation(...port);
   const map = hasAddress ? sets[family].addressPorts.name : sets[family].ports.name;
   const dnat: Statement = {
     kind: "dnat",

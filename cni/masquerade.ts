@@ -3,6 +3,7 @@ import { familyOf } from "../kernel/ip/address.ts";
 import type { Cidr } from "../kernel/ip/cidr.ts";
 import { cidrFamily, parseCidr } from "../kernel/ip/cidr.ts";
 import { concatenation } from "../kernel/nftables/expression.ts";
+import { familyWords } from "../kernel/nftables/family_words.ts";
 import type { SetDefinition } from "../kernel/nftables/object.ts";
 import type { Rule } from "../kernel/nftables/statement.ts";
 import { inPrefix, inSet, not, rule } from "../kernel/nftables/statement.ts";
@@ -17,7 +18,7 @@ interface FamilySets {
 }
 
 function familySets(family: Family): FamilySets {
-  const type = family === 4 ? "ipv4_addr" : "ipv6_addr";
+  const { type } = familyWords[family];
   return {
     masqueraded: { name: `masqueraded${family}`, key: [type] },
     unmasqueraded: { name: `unmasqueraded${family}`, key: [type, type], isInterval: true },
@@ -35,8 +36,7 @@ export const masqueradeSets: readonly SetDefinition[] = ([4, 6] as const).flatMa
 
 /** Rules for postrouting at 100. Fully random ports: many pods behind one address collide less often. */
 export const masqueradeRules: readonly Rule[] = ([4, 6] as const).map((family) => {
-  const [source, destination] =
-    family === 4 ? (["ip saddr", "ip daddr"] as const) : (["ip6 saddr", "ip6 daddr"] as const);
+  const { source, destination } = familyWords[family];
   return rule(
     inSet(source, sets[family].masqueraded.name),
     not(inPrefix(destination, multicast[family])),

@@ -32,7 +32,7 @@ export function nodeRules(objects: readonly ClusterObject[], configuration: Conf
   const tables = nodeTables({ ...configuration, tableOwner: false, services }).map(withVersion);
   const desired = new DesiredElements();
   const claim = (owner: string, claims: readonly Claim[]): void => void desired.replace(owner, claims);
-  const ruleset = { claim, follow: () => {}, status: () => ({ isSynced: false }) };
+  const ruleset = { claim, follow: () => {}, isSynced: false };
   const parts = { nodeName, ruleset, podCidrs: podCIDRs, nodePortAddresses, refuseExternalIps: refuseExternalIPs };
   const dataplane = new ServicesDataplane(parts);
   const localPods = objects.filter((object) => isLocalPod(object, nodeName));

@@ -70,30 +70,18 @@ export function deleteEntries(socket: NetlinkSocket, keys: readonly ConntrackKey
   return changeAll(socket, keys.map(deleteEntry));
 }
 
-/**
- * Sets and clears labels of entries, the same of each.
- *
- * @returns the outcomes, in the order of the keys
- * @throws NetlinkError as {@link deleteEntries}
- */
-export function labelEntries(
-  socket: NetlinkSocket,
-  keys: readonly ConntrackKey[],
-  change: Masked<ConntrackLabels>,
-): readonly ConntrackOutcome[] {
-  return changeLabelsOf(
-    socket,
-    keys.map((key) => ({ key, change })),
-  );
-}
-
 /** What becomes of the labels of one entry. */
 export interface LabelChange<K extends ConntrackKey = ConntrackKey> {
   readonly key: K;
   readonly change: Masked<ConntrackLabels>;
 }
 
-/** As {@link labelEntries}, to each its own. @returns, @throws likewise */
+/**
+ * Sets and clears labels of entries.
+ *
+ * @returns the outcomes, in the order of the changes
+ * @throws NetlinkError as {@link deleteEntries}
+ */
 export function changeLabelsOf(socket: NetlinkSocket, changes: readonly LabelChange[]): readonly ConntrackOutcome[] {
   return changeAll(
     socket,

@@ -89,6 +89,11 @@ export function rule(...statements: readonly Statement[]): Rule {
   return { statements };
 }
 
+/** A rule that counts and drops what the conditions match; its comment says why, by which its counter is told apart. */
+export function dropping(reason: string, ...conditions: readonly Statement[]): Rule {
+  return { ...rule(...conditions, counter, drop), comment: reason };
+}
+
 /** `left == value` */
 export function equals(left: Match["left"], value: Scalar): Match {
   return { kind: "match", left, isNegated: false, right: { kind: "value", value } };

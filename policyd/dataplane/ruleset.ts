@@ -165,7 +165,7 @@ export class Ruleset {
    */
   flush(): boolean {
     if (this.#phase !== "stopped") this.#commit(true);
-    return this.#isSynced();
+    return this.isSynced;
   }
 
   /**
@@ -177,7 +177,7 @@ export class Ruleset {
   inForce(): Promise<boolean> {
     // Slices go on by themselves: however many ask, they get a turn of the event loop each.
     if (this.#phase !== "stopped" && !this.#isUnderWay()) this.#commit();
-    if (this.#isSynced() || !this.#isUnderWay()) return Promise.resolve(this.#isSynced());
+    if (this.isSynced || !this.#isUnderWay()) return Promise.resolve(this.isSynced);
     return new Promise((resolve) => this.#waiting.push(resolve));
   }
 
@@ -217,9 +217,14 @@ export class Ruleset {
     return this.#options.tables.find((table) => table.family === family && table.name === name);
   }
 
+  /** Whether the kernel has all that is claimed. */
+  get isSynced(): boolean {
+    return this.#phase === "read" && this.#writer.pending.isEmpty;
+  }
+
   status(): RulesetStatus {
     return {
-      isSynced: this.#isSynced(),
+      isSynced: this.isSynced,
       elements: this.#desired.size,
       pending: this.#phase === "stopped" ? this.#desired.size + this.#objects.providedCount : this.#writer.pending.size,
       pendingSince: this.#pendingSince,
@@ -230,10 +235,6 @@ export class Ruleset {
 
   #isUnderWay(): boolean {
     return this.#isBuilding || this.#reading !== undefined;
-  }
-
-  #isSynced(): boolean {
-    return this.#phase === "read" && this.#writer.pending.isEmpty;
   }
 
   #changed(count: number, isUrgent: boolean): void {

@@ -8,6 +8,7 @@ import type { Logger } from "../log/logger.ts";
 import type { CountingElement, EndpointLabels } from "./endpoint_connections.ts";
 import { EndpointConnections } from "./endpoint_connections.ts";
 import type { CommitObserver } from "./observed_nftables.ts";
+import { PacedReading } from "./paced_reading.ts";
 import { RuleDrops } from "./rule_drops.ts";
 import { inSlices } from "./slices.ts";
 
@@ -26,8 +27,6 @@ export interface NodeCountersParts {
   readonly now: () => number;
 }
 
-/** After a reading there is a pause of so many times as long, so that nobody who asks keeps the node busy. */
-const PAUSE_FACTOR = 9;
 /** So many elements are read before they are written anew; what others counted since the last reading is lost. */
 const MOST_MOVED = 1024;
 
@@ -56,11 +55,11 @@ export class NodeCounters implements CommitObserver {
   readonly #sets: ReadonlyMap<string, CountingSet>;
   /** Chains with rules that drop for a reason. */
   readonly #chains: readonly CountingChain[];
-  #reading: Promise<void> | undefined;
-  #nextReading = Number.NEGATIVE_INFINITY;
+  readonly #reading: PacedReading;
 
   constructor(parts: NodeCountersParts) {
     this.#parts = parts;
+    this.#reading = new PacedReading(() => this.#read(), parts.now);
     const dropping = parts.tables.flatMap((table) =>
       table.chains.flatMap(({ name: chain, rules }) =>
         rules.flatMap(({ comment, statements }) =>
@@ -130,10 +129,7 @@ export class NodeCounters implements CommitObserver {
    * @returns when what {@link series} and {@link drops} tell is as new as it can be had; it never rejects
    */
   refresh(): Promise<void> {
-    this.#reading ??= this.#read().finally(() => {
-      this.#reading = undefined;
-    });
-    return this.#reading;
+    return this.#reading.refresh();
   }
 
   /** The new connections of each endpoint. */
@@ -147,17 +143,12 @@ export class NodeCounters implements CommitObserver {
   }
 
   async #read(): Promise<void> {
-    const { now, isSynced } = this.#parts;
-    const start = now();
-    if (start < this.#nextReading) return;
-    if (isSynced()) this.#connections.settle();
+    if (this.#parts.isSynced()) this.#connections.settle();
     for (const chain of this.#chains) this.#attempt(() => this.#drops.observe(chain.id, this.#rules(chain)));
     for (const id of this.#connections.sets()) {
       const counting = this.#sets.get(id);
       if (counting !== undefined) await this.#attemptLater(() => this.#readSet(id, counting));
     }
-    const end = now();
-    this.#nextReading = end + PAUSE_FACTOR * (end - start);
   }
 
   async #readSet(id: string, { table, set }: CountingSet): Promise<void> {

@@ -8,6 +8,7 @@ import { tableKey } from "../dataplane/claim.ts";
 import type { Logger } from "../log/logger.ts";
 import type { MergedProfile, MergedRules } from "./merged_rules.ts";
 import type { CommitObserver } from "./observed_nftables.ts";
+import { PacedReading } from "./paced_reading.ts";
 import { directionOf } from "./policy_rule.ts";
 import { PolicySums } from "./policy_sums.ts";
 import { inSlices } from "./slices.ts";
@@ -24,8 +25,6 @@ export interface PolicyCountersParts {
   readonly time: () => number;
 }
 
-/** After a reading there is a pause of so many times as long, so that nobody who asks keeps the node busy. */
-const PAUSE_FACTOR = 9;
 /** So many milliseconds are for chains that are deleted; what others counted since the last reading is lost. */
 const LONGEST_BEFORE = 5;
 /** Of so many elements of a profile it is found out in one reading whose packets they counted; of others the next time. */
@@ -40,15 +39,15 @@ export class PolicyCounters implements CommitObserver {
   /** When the table was last written, in seconds since the epoch; 0 for never. */
   lastCommit = 0;
   readonly #parts: PolicyCountersParts;
-  #reading: Promise<void> | undefined;
+  readonly #reading: PacedReading;
   /** Chains that were deleted while all are being read: what is still told of them has been counted. */
   readonly #deleted = new Set<string>();
   #isListing = false;
   #merged: MergedRules | undefined;
-  #nextReading = Number.NEGATIVE_INFINITY;
 
   constructor(parts: PolicyCountersParts) {
     this.#parts = parts;
+    this.#reading = new PacedReading(() => this.#read(), parts.now);
   }
 
   /** Has rules that were put together told apart. */
@@ -79,16 +78,11 @@ export class PolicyCounters implements CommitObserver {
 
   /** Reads all counters, unless they were read just now. It never rejects. */
   refresh(): Promise<void> {
-    this.#reading ??= this.#read().finally(() => {
-      this.#reading = undefined;
-    });
-    return this.#reading;
+    return this.#reading.refresh();
   }
 
   async #read(): Promise<void> {
-    const { table, counters, now } = this.#parts;
-    const start = now();
-    if (start < this.#nextReading) return;
+    const { table, counters } = this.#parts;
     this.#isListing = true;
     try {
       await inSlices(counters.rules(table), (rules) => {
@@ -102,8 +96,6 @@ export class PolicyCounters implements CommitObserver {
       this.#isListing = false;
       this.#deleted.clear();
     }
-    const end = now();
-    this.#nextReading = end + PAUSE_FACTOR * (end - start);
   }
 
   async #readElements({ direction, rules, sets }: MergedProfile): Promise<void> {

@@ -1,7 +1,7 @@
-import { equals, startsWith } from "../../kernel/nftables/statement.ts";
+import { dropping, equals, startsWith } from "../../kernel/nftables/statement.ts";
 import type { NodeConfiguration } from "./configuration.ts";
 import { HOST_INTERFACE_PREFIX } from "./configuration.ts";
-import { DropReason, dropping } from "./guard.ts";
+import { DropReason } from "./guard.ts";
 import type { TablePart } from "./table_part.ts";
 
 /**

@@ -1,10 +1,7 @@
 import { concatenation } from "../../kernel/nftables/expression.ts";
-import type { Chain } from "../../kernel/nftables/object.ts";
-import type { Statement } from "../../kernel/nftables/statement.ts";
 import {
   accept,
-  counter,
-  drop,
+  dropping,
   equals,
   hasBit,
   inSet,
@@ -32,11 +29,6 @@ export const DropReason = {
   PORT: "IP outside of the bridge",
   REDIRECT: "redirect to a pod",
 } as const satisfies Readonly<Record<string, string>>;
-
-/** A rule that counts and drops what the conditions match, for a reason. */
-export function dropping(reason: string, ...conditions: readonly Statement[]): Chain["rules"][number] {
-  return { ...rule(...conditions, counter, drop), comment: reason };
-}
 
 /**
  * The part of the bridge table that keeps pods to their own addresses and away from each other's links.

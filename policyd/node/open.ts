@@ -79,7 +79,7 @@ export function openNodeDataplanes(configuration: Configuration, machine: NodeMa
   const services = serviceRules(configuration);
   const tables = nodeTables({ ...configuration, services, policyOptions: options }).map(withVersion);
   const portId = randomInt(LOWEST_PORT_ID, HIGHEST_PORT_ID);
-  const isSynced = (): boolean => ruleset.status().isSynced;
+  const isSynced = (): boolean => ruleset.isSynced;
   const metrics = openNodeMetrics(configuration, { tables, syscalls, logger, isSynced });
   const socket = new NftablesSocket(syscalls, portId);
   const kernel = observed(socket, metrics.counters, metrics.policyCounters);

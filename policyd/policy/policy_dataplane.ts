@@ -7,7 +7,7 @@ import { attachmentKey } from "../attachments/registry.ts";
 import type { Cancel, Clock } from "../clock.ts";
 import type { Dataplane } from "../dataplane.ts";
 import type { Commit } from "../dataplane/commit.ts";
-import type { Ruleset, RulesetStatus } from "../dataplane/ruleset.ts";
+import type { Ruleset } from "../dataplane/ruleset.ts";
 import type { Logger } from "../log/logger.ts";
 import type { ObjectChange } from "../source/object_source.ts";
 import type { PolicyOptions } from "./compile/options.ts";
@@ -25,7 +25,7 @@ const SLICE_MILLISECONDS = 8;
 
 export interface PolicyDataplaneParts {
   /** Which has the table of policies. Whoever owns it starts and stops it. */
-  readonly ruleset: Pick<Ruleset, "claim" | "provide" | "follow"> & { status(): Pick<RulesetStatus, "isSynced"> };
+  readonly ruleset: Pick<Ruleset, "claim" | "provide" | "follow" | "isSynced">;
   readonly clock: Clock;
   readonly logger: Pick<Logger, "warn">;
   readonly options: PolicyOptions;
@@ -108,7 +108,7 @@ export class PolicyDataplane implements Dataplane, AttachmentFollower {
     const key = attachmentKey(name);
     // Nobody would ever answer.
     if (this.#live.locals.get(key) === undefined) throw removedBefore();
-    if (this.#live.isClaimed(key) && this.#parts.ruleset.status().isSynced) return;
+    if (this.#live.isClaimed(key) && this.#parts.ruleset.isSynced) return;
     const error = await new Promise<DrawbridgeError | undefined>((settle) => {
       this.#waiting.set(key, [...(this.#waiting.get(key) ?? []), { settle }]);
     });

@@ -3,7 +3,7 @@ import type { Cidr } from "../../kernel/ip/cidr.ts";
 import type { Dataplane } from "../dataplane.ts";
 import type { Claim } from "../dataplane/claim.ts";
 import type { Commit } from "../dataplane/commit.ts";
-import type { Ruleset, RulesetStatus } from "../dataplane/ruleset.ts";
+import type { Ruleset } from "../dataplane/ruleset.ts";
 import type { ObjectChange } from "../source/object_source.ts";
 import { FrontendHolders } from "./compile/arbitration.ts";
 import type { CompileContext, NodePortAddresses } from "./compile/context.ts";
@@ -16,7 +16,7 @@ import type { ServiceObserver } from "./service_observer.ts";
 export interface ServicesDataplaneParts {
   readonly nodeName: string;
   /** Whose tables have the part `services()`. Whoever owns it starts and stops it. */
-  readonly ruleset: Pick<Ruleset, "claim" | "follow"> & { status(): Pick<RulesetStatus, "isSynced"> };
+  readonly ruleset: Pick<Ruleset, "claim" | "follow" | "isSynced">;
   /** Pod networks beside those the Node objects name. */
   readonly podCidrs: readonly Cidr[];
   readonly nodePortAddresses: NodePortAddresses;
@@ -58,7 +58,7 @@ export class ServicesDataplane implements Dataplane {
     if (hasNodeChanged) this.#claimNode();
     if (havePodCidrsChanged) this.#claimPodRanges();
     // An endpoint that ends after it got no new clients any more changes no rule.
-    if (this.#parts.ruleset.status().isSynced) this.#rulesInForce(undefined);
+    if (this.#parts.ruleset.isSynced) this.#rulesInForce(undefined);
   }
 
   synced(): void {}

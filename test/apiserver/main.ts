@@ -1,7 +1,7 @@
 import type { IncomingMessage, Server, ServerResponse } from "node:http";
 import http from "node:http";
 import https from "node:https";
-import type { AddressInfo } from "node:net";
+import type { AddressInfo, Socket } from "node:net";
 import process from "node:process";
 import { realClock } from "../../policyd/clock.ts";
 import { Api } from "./api.ts";
@@ -13,6 +13,8 @@ import type { Command, Envelope, Reply } from "./command.ts";
  */
 const api = new Api(realClock);
 let server: Server | undefined;
+/** Of the server, also those that are not yet through with TLS: of them an HTTP server knows nothing. */
+const sockets = new Set<Socket>();
 
 function serve(request: IncomingMessage, response: ServerResponse): void {
   const { url = "/", method, headers } = request;
@@ -36,6 +38,10 @@ function listen({ address, port, certificate }: Extract<Command, { type: "listen
       : https.createServer({ cert: certificate.certificate, key: certificate.key }, serve);
   server = made;
   made.requestTimeout = 0;
+  made.on("connection", (socket: Socket) => {
+    sockets.add(socket);
+    socket.on("close", () => sockets.delete(socket));
+  });
   return new Promise((resolve, reject) => {
     made.on("error", reject).listen(port, address, () => resolve((made.address() as AddressInfo).port));
   });
@@ -46,7 +52,7 @@ async function down(): Promise<void> {
   server = undefined;
   const closed = new Promise<void>((resolve) => (gone === undefined ? resolve() : gone.close(() => resolve())));
   api.dropAll();
-  gone?.closeAllConnections();
+  for (const socket of sockets) socket.destroy();
   await closed;
 }
 

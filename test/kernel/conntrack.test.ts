@@ -7,9 +7,9 @@ import { peekTuples } from "../../kernel/conntrack/flow_tuples.ts";
 import { hasLabel, labelBit } from "../../kernel/conntrack/labels.ts";
 import { dumpEntries } from "../../kernel/conntrack/request.ts";
 import {
+  changeLabelsOf,
   deleteEntries,
   findEntry,
-  labelEntries,
   listEntries,
   openConntrackSocket,
   visitEntries,
@@ -205,12 +205,15 @@ describe("kernel/conntrack", () => {
     };
     assert.equal(send(), 1n);
     const bit = labelBit(LABEL);
-    assert.deepEqual(labelEntries(socket, [key], { value: 0n, mask: bit }), ["done"]);
+    assert.deepEqual(changeLabelsOf(socket, [{ key, change: { value: 0n, mask: bit } }]), ["done"]);
     assert.equal(hasLabel(findEntry(socket, key)?.labels ?? bit, LABEL), false);
     assert.equal(send(), 0n);
-    assert.deepEqual(labelEntries(socket, [key], { value: bit, mask: bit }), ["done"]);
+    assert.deepEqual(changeLabelsOf(socket, [{ key, change: { value: bit, mask: bit } }]), ["done"]);
     assert.equal(send(), 1n);
-    assert.deepEqual(labelEntries(socket, [key], { value: labelBit(3) | labelBit(70), mask: labelBit(3) }), ["done"]);
+    assert.deepEqual(
+      changeLabelsOf(socket, [{ key, change: { value: labelBit(3) | labelBit(70), mask: labelBit(3) } }]),
+      ["done"],
+    );
     assert.equal(findEntry(socket, key)?.labels, bit | labelBit(3));
   });
 
@@ -218,7 +221,14 @@ describe("kernel/conntrack", () => {
     const key = toPort(7001);
     const gone = { original: { ...key.original, destinationPort: 1 } };
     const bit = labelBit(LABEL);
-    assert.deepEqual(labelEntries(socket, [gone, key, gone], { value: bit, mask: bit }), ["absent", "done", "absent"]);
+    assert.deepEqual(
+      changeLabelsOf(socket, [
+        { key: gone, change: { value: bit, mask: bit } },
+        { key, change: { value: bit, mask: bit } },
+        { key: gone, change: { value: bit, mask: bit } },
+      ]),
+      ["absent", "done", "absent"],
+    );
   });
 
   it("says of which flows there is no room for labels", async () => {
@@ -231,7 +241,13 @@ describe("kernel/conntrack", () => {
     const conntrack = other.near.inside(() => openConntrackSocket(other.near.calls));
     const keys = listEntries(conntrack, { protocol: "udp" });
     const bit = labelBit(LABEL);
-    assert.deepEqual(labelEntries(conntrack, keys, { value: bit, mask: bit }), ["no-labels"]);
+    assert.deepEqual(
+      changeLabelsOf(
+        conntrack,
+        keys.map((key) => ({ key, change: { value: bit, mask: bit } })),
+      ),
+      ["no-labels"],
+    );
     conntrack.close();
   });
 

@@ -1,9 +1,7 @@
 import { Buffer } from "node:buffer";
 import type { IncomingMessage } from "node:http";
-import http from "node:http";
-import https from "node:https";
+import { apiRequest, baseOf, isOfCertificates } from "../../../policyd/source/api/http_request.ts";
 import { credentialsOf } from "../../../policyd/source/api/kubeconfig.ts";
-import { VERSION } from "../../../policyd/version.ts";
 import type { ClusterAccess } from "./access.ts";
 import type { ApiResponse, ApiServer } from "./object_input.ts";
 import { NoAnswer } from "./object_input.ts";
@@ -12,24 +10,21 @@ import { NoAnswer } from "./object_input.ts";
 const LARGEST_ANSWER = 1024 * 1024 * 1024;
 
 /**
- * The API server of a kubeconfig, over the network. Redirects are not followed: they would take the credentials along.
+ * The API server of a kubeconfig, over the network.
  *
  * @throws DrawbridgeError ERR_INPUT as {@link credentialsOf}
  */
 export async function connect(access: ClusterAccess): Promise<ApiServer> {
   const { requestTimeout } = access;
-  const { server, options } = await credentialsOf(access);
-  const base = `${server.origin}${server.pathname.replace(/\/+$/, "")}`;
-  const { request } = server.protocol === "http:" ? http : https;
+  const credentials = await credentialsOf(access);
   return {
-    name: base,
+    name: baseOf(credentials.server),
     get(path) {
-      const headers = { ...options.headers, Accept: "application/json", "User-Agent": `drawbridge/${VERSION}` };
       const signal = requestTimeout === undefined ? undefined : AbortSignal.timeout(requestTimeout);
       return new Promise((resolve, reject) => {
         const fail = (error: Error): void =>
           reject(signal?.aborted === true ? noAnswerInTime(error, requestTimeout ?? 0) : noAnswer(error));
-        request(`${base}${path}`, { ...options, headers, ...(signal === undefined ? {} : { signal }) })
+        apiRequest(credentials, path, "drawbridge", signal)
           .on("response", (response) => void collect(response).then(resolve, fail))
           .on("error", fail)
           .end();
@@ -57,7 +52,7 @@ function noAnswerInTime(cause: Error, timeout: number): NoAnswer {
 
 function noAnswer(error: Error): NoAnswer {
   const code = "code" in error && typeof error.code === "string" ? error.code : "";
-  if (/CERT|TLS|SSL|SIGNATURE|ISSUER/.test(code)) {
+  if (isOfCertificates(code)) {
     return new NoAnswer(
       `${code}: ${error.message}`,
       "expected a server and a user by the certificates of the kubeconfig (certificate-authority, client-certificate)",

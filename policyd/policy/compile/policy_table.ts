@@ -5,7 +5,7 @@ import {
   accept,
   anyFlag,
   counter,
-  drop,
+  dropping,
   equals,
   goTo,
   inPrefix,
@@ -16,7 +16,8 @@ import {
 } from "../../../kernel/nftables/statement.ts";
 import { parseCidr } from "../../../kernel/ip/cidr.ts";
 import type { PolicyOptions } from "./options.ts";
-import { FAMILIES, words } from "./words.ts";
+import { familyWords } from "../../../kernel/nftables/family_words.ts";
+import { FAMILIES } from "./words.ts";
 
 /** The table of policies alone: its sets and chains come and go with them. */
 export const POLICY_TABLE: TableReference = Object.freeze({ family: "inet", name: "drawbridge-policy" });
@@ -80,7 +81,7 @@ function setsOf({ policyReset }: TableOptions): readonly SetDefinition[] {
   const { known, self, egress, ingress, cut, settled } = POLICY_SETS;
   return [
     ...FAMILIES.flatMap((family): readonly SetDefinition[] => {
-      const { type } = words[family];
+      const { type } = familyWords[family];
       return [
         { name: `${known}${family}`, key: [type] },
         { name: `${self}${family}`, key: [type, type] },
@@ -154,21 +155,17 @@ function prerouting(options: TableOptions): readonly Chain[] {
   return [{ name: "prerouting", base: hook, rules: resets(options) }];
 }
 
-function dropping(reason: string, ...conditions: readonly Statement[]): Rule {
-  return { ...rule(...conditions, counter, drop), comment: reason };
-}
-
 const answers = dropping(PolicyDropReason.ANSWER, equals("ct direction", "reply"));
 
 function unknown(reason: string, end: "source" | "destination", ...conditions: readonly Statement[]): readonly Rule[] {
   return FAMILIES.map((family) =>
-    dropping(reason, ...conditions, not(inSet(words[family][end], `${POLICY_SETS.known}${family}`))),
+    dropping(reason, ...conditions, not(inSet(familyWords[family][end], `${POLICY_SETS.known}${family}`))),
   );
 }
 
 function judged(end: "source" | "destination"): readonly Rule[] {
   const map = end === "source" ? POLICY_SETS.egress : POLICY_SETS.ingress;
-  return FAMILIES.map((family) => rule({ kind: "vmap", key: words[family][end], map: `${map}${family}` }));
+  return FAMILIES.map((family) => rule({ kind: "vmap", key: familyWords[family][end], map: `${map}${family}` }));
 }
 
 /** Judges what is neither labelled nor an answer, by both ends; untracked packets one by one. */
@@ -220,7 +217,7 @@ function input(options: TableOptions): Chain {
 
 function output(options: TableOptions): Chain {
   const toBridge = [equals("oifname", options.bridge), equals("fib daddr type", "unicast")];
-  const toKnown = FAMILIES.map((family) => inSet(words[family].destination, `${POLICY_SETS.known}${family}`));
+  const toKnown = FAMILIES.map((family) => inSet(familyWords[family].destination, `${POLICY_SETS.known}${family}`));
   return {
     name: "output",
     base: base("output"),
@@ -240,6 +237,6 @@ function output(options: TableOptions): Chain {
 
 /** The pair of addresses by which a packet of a pod to itself is told. */
 export function selfMatch(family: 4 | 6): Statement {
-  const { source, destination } = words[family];
+  const { source, destination } = familyWords[family];
   return inSet(concatenation(source, destination), `${POLICY_SETS.self}${family}`);
 }

@@ -17,7 +17,8 @@ import { plainRules } from "./plain_rules.ts";
 import { selfMatch } from "./policy_table.ts";
 import type { Direction, Isolation, Profile, ProfileRule } from "./profile.ts";
 import { SetCollector } from "./set_collector.ts";
-import { FAMILIES, words } from "./words.ts";
+import { familyWords } from "../../../kernel/nftables/family_words.ts";
+import { FAMILIES } from "./words.ts";
 
 /**
  * Up to so many nft rules for each family what NetworkPolicies allow is a rule each, with sets that profiles share; more
@@ -137,7 +138,7 @@ class ProfilePrinter {
     const dns = FAMILIES.flatMap((family): readonly Rule[] => {
       const addresses = nodeLocalDNS.filter((address) => familyOf(address) === family);
       if (addresses.length === 0) return [];
-      const isServer = oneOf(words[family].destination, addresses);
+      const isServer = oneOf(familyWords[family].destination, addresses);
       const ports = this.sets.ports([
         { protocol: "TCP", port: DNS_PORT },
         { protocol: "UDP", port: DNS_PORT },

@@ -12,7 +12,8 @@ import { isWholeProtocol } from "./numbered_ports.ts";
 import type { Direction, PeerGroup, PortGroup } from "./profile.ts";
 import type { SetCollector } from "./set_collector.ts";
 import { namedSource } from "./set_collector.ts";
-import { peerField, portField, protocolWord, words } from "./words.ts";
+import { familyWords } from "../../../kernel/nftables/family_words.ts";
+import { peerField, portField, protocolWord } from "./words.ts";
 
 /** The tests for ports by their numbers: a packet that passes one of them has one of the ports. */
 export function portMatches({ singles, ranges }: NumberedPorts, sets: SetCollector): readonly Match[] {
@@ -74,7 +75,7 @@ export function rangesMatch(
   const prefix = prefixOf(only);
   if (prefix === undefined) return rangeMatch(selector, only.first, only.last);
   // nft has no prefix of length 0.
-  return prefix.prefixLength === 0 ? equals("meta nfproto", words[family].network) : inPrefix(selector, prefix);
+  return prefix.prefixLength === 0 ? equals("meta nfproto", familyWords[family].protocol) : inPrefix(selector, prefix);
 }
 
 function rangeMatch(left: Match["left"], first: number | bigint, last: number | bigint): Match {

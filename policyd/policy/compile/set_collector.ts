@@ -7,7 +7,8 @@ import type { Protocol } from "../../cluster/model.ts";
 import { digest } from "./digest.ts";
 import type { FixedSet, MemberSet, MemberSource } from "./member_set.ts";
 import type { PortNumber, PortRange } from "./numbered_ports.ts";
-import { protocolWord, words } from "./words.ts";
+import { familyWords } from "../../../kernel/nftables/family_words.ts";
+import { protocolWord } from "./words.ts";
 
 const PORT_TYPES: readonly FieldType[] = ["inet_proto", "inet_service"];
 
@@ -47,7 +48,7 @@ export class SetCollector {
     const hasPorts = sources.some(({ ports }) => ports.type !== "none");
     const definition = (family: Family): SetDefinition => ({
       name: `${name}${family}`,
-      key: hasPorts ? [words[family].type, ...PORT_TYPES] : [words[family].type],
+      key: hasPorts ? [familyWords[family].type, ...PORT_TYPES] : [familyWords[family].type],
       ...(hasCounters ? { hasCounters } : {}),
     });
     this.#members.set(name, { name, definitions: { 4: definition(4), 6: definition(6) }, sources });
@@ -57,7 +58,7 @@ export class SetCollector {
   /** The set of addresses in ranges, which are of one family, in order and apart. */
   ranges(family: Family, ranges: readonly AddressRange[]): string {
     const elements = ranges.map((range): Element => ({ key: [field(range.first, range.last)] }));
-    return this.#addFixed("ranges", { key: [words[family].type], isInterval: true }, elements, `_v${family}`);
+    return this.#addFixed("ranges", { key: [familyWords[family].type], isInterval: true }, elements, `_v${family}`);
   }
 
   /** The set of ranges of addresses of a family at ports; those at one port are in order and apart. */
@@ -65,7 +66,7 @@ export class SetCollector {
     const elements = placed.map(({ range, protocol, port }): Element => ({
       key: [field(range.first, range.last), protocolWord(protocol), port],
     }));
-    const definition = { key: [words[family].type, ...PORT_TYPES], isInterval: true };
+    const definition = { key: [familyWords[family].type, ...PORT_TYPES], isInterval: true };
     return this.#addFixed("blocks", definition, elements, `_v${family}`);
   }
 

@@ -4,8 +4,7 @@ import { concatenation } from "../../../kernel/nftables/expression.ts";
 import type { Rule, Statement } from "../../../kernel/nftables/statement.ts";
 import {
   anyFlag,
-  counter,
-  drop,
+  dropping,
   equals,
   goTo,
   inPrefix,
@@ -28,10 +27,6 @@ export const ServiceDropReason = {
   INVALID: "invalid for connection tracking",
   LOOPBACK: "loopback address from outside",
 } as const satisfies Readonly<Record<string, string>>;
-
-function dropping(reason: string, ...conditions: readonly Statement[]): Rule {
-  return { ...rule(...conditions, counter, drop), comment: reason };
-}
 
 /**
  * What Services refuse.

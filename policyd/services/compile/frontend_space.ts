@@ -1,5 +1,6 @@
 import type { Concatenation, JenkinsHash, NumberGenerator, Selector } from "../../../kernel/nftables/expression.ts";
 import { concatenation } from "../../../kernel/nftables/expression.ts";
+import { familyWords } from "../../../kernel/nftables/family_words.ts";
 import type { FieldType, KeyPart } from "../../../kernel/nftables/object.ts";
 
 export const FAMILIES = [4, 6] as const;
@@ -27,10 +28,10 @@ export const FRONTEND_KINDS: readonly FrontendKind[] = FAMILIES.flatMap((family)
   SPACES.map((space) => ({ family, space })),
 );
 
-/** nft's words for a family's addresses. */
+/** nft's words for a family, with that of its NAT. */
 export const words = {
-  4: { nat: "ip", source: "ip saddr", destination: "ip daddr", type: "ipv4_addr", protocol: "ipv4" },
-  6: { nat: "ip6", source: "ip6 saddr", destination: "ip6 daddr", type: "ipv6_addr", protocol: "ipv6" },
+  4: { ...familyWords[4], nat: "ip" },
+  6: { ...familyWords[6], nat: "ip6" },
 } as const;
 
 /** The name of a set or a chain for one kind of frontends: `service4`, `masquerade_port6`. */

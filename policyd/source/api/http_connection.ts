@@ -1,19 +1,14 @@
-import type { IncomingMessage } from "node:http";
-import http from "node:http";
-import https from "node:https";
+import type { ClientRequest, IncomingMessage } from "node:http";
 import { DrawbridgeError } from "../../../kernel/error.ts";
 import type { Cancel } from "../../clock.ts";
-import { VERSION } from "../../version.ts";
 import type { AnswerHandler, ApiConnection } from "./connection.ts";
+import { apiRequest, baseOf, isOfCertificates } from "./http_request.ts";
 import type { Credentials } from "./kubeconfig.ts";
 
 /** After so long without a packet the kernel asks whether the other end is still there, and gives up 10 s later. */
 const KEEP_ALIVE = 15_000;
 
-/**
- * The API server over the network, of this thread's network namespace. Redirects are not followed: they would take the
- * credentials along.
- */
+/** The API server over the network, of this thread's network namespace. */
 export class HttpConnection implements ApiConnection {
   #name = "API server";
   readonly #credentials: () => Promise<Credentials>;
@@ -28,7 +23,7 @@ export class HttpConnection implements ApiConnection {
   }
 
   get(path: string, handler: AnswerHandler): Cancel {
-    let request: http.ClientRequest | undefined;
+    let request: ClientRequest | undefined;
     let isOver = false;
     /** Tells, unless it was cancelled or the last has been told. */
     const tell = (action: () => void, isLast: boolean): void => {
@@ -60,12 +55,9 @@ export class HttpConnection implements ApiConnection {
     };
   }
 
-  #begin({ server, options }: Credentials, path: string): http.ClientRequest {
-    const base = `${server.origin}${server.pathname.replace(/\/+$/, "")}`;
-    this.#name = base;
-    const headers = { ...options.headers, Accept: "application/json", "User-Agent": `drawbridge-policyd/${VERSION}` };
-    const { request } = server.protocol === "http:" ? http : https;
-    return request(`${base}${path}`, { ...options, headers }).on("socket", (socket) => {
+  #begin(credentials: Credentials, path: string): ClientRequest {
+    this.#name = baseOf(credentials.server);
+    return apiRequest(credentials, path, "drawbridge-policyd").on("socket", (socket) => {
       socket.setKeepAlive(true, KEEP_ALIVE);
     });
   }
@@ -83,7 +75,5 @@ function reasonOf(error: unknown): string {
   if (!(error instanceof Error)) throw error;
   const code = "code" in error && typeof error.code === "string" ? error.code : "";
   const words = error.message === "" ? code : error.message;
-  return /CERT|TLS|SSL|SIGNATURE|ISSUER/.test(code)
-    ? `${code}: ${words}; expected a certificate of its authority`
-    : words;
+  return isOfCertificates(code) ? `${code}: ${words}; expected a certificate of its authority` : words;
 }

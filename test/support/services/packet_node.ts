@@ -49,7 +49,7 @@ export class PacketNode {
       ruleset: {
         claim: (owner, claims) => void claimed.set(owner, claims),
         follow: () => {},
-        status: () => ({ isSynced: false }),
+        isSynced: false,
       },
       podCidrs: configuration.clusterCidrs,
       nodePortAddresses: configuration.nodePortAddresses,

@@ -21,7 +21,7 @@ function setUp() {
         claims.set(owner, wanted);
       },
       follow: () => {},
-      status: () => ({ isSynced: false }),
+      isSynced: false,
     },
     podCidrs: [],
     nodePortAddresses: [],
