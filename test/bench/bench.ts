@@ -9,6 +9,8 @@ import { PEER_VERSION, peerAdvice, peerDirectory, peerVersion } from "../support
 import { benchCli } from "./cli.ts";
 import { OURS, install, peerContestant } from "./contestant.ts";
 import { thisMachine } from "./machine.ts";
+import { benchDaemon } from "./daemon/daemon.ts";
+import * as daemon from "./daemon/plan.ts";
 import { benchNft } from "./nft.ts";
 import type { ClusterSize } from "./policy/cluster.ts";
 import * as policy from "./policy/plan.ts";
@@ -118,6 +120,18 @@ program
     const plan = { ...(quick ? policy.QUICK_PLAN : policy.DEFAULT_PLAN), isLong };
     if (obstacle !== undefined) say(obstacle);
     else await benchPolicy(policy.ofSize(plan, wanted), only, output, progress);
+    clearProgress();
+    process.exitCode = obstacle === undefined ? 0 : 1;
+  });
+program
+  .command("daemon")
+  .description("the whole daemon of a node behind an API server, with 10,000 pods and Services and 1,000 policies")
+  .option("--quick", "a look: one start and 10 s of changes, no proof", false)
+  .addOption(new Option("-o, --output <format>", "what to print").choices(["table", "json"]).default("table"))
+  .action(async ({ quick, output }: Omit<Options, "pairs">) => {
+    const obstacle = kernelObstacle();
+    if (obstacle !== undefined) say(obstacle);
+    else await benchDaemon(quick ? daemon.QUICK_PLAN : daemon.DEFAULT_PLAN, output, progress);
     clearProgress();
     process.exitCode = obstacle === undefined ? 0 : 1;
   });

@@ -1,10 +1,7 @@
 import { mkdirSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { setTimeout as wait } from "node:timers/promises";
-import { writeAttachment } from "../../../ipam/attachment.ts";
-import { systemFileSystem } from "../../../ipam/file_system.ts";
 import type { EventListener } from "../../../kernel/events/events.ts";
 import { startEventThread } from "../../../kernel/events/thread.ts";
-import { readTextFile } from "../../../kernel/file.ts";
 import type { ReceivedMessage } from "../../../kernel/netlink/message.ts";
 import { parseNotification } from "../../../kernel/nftables/notification.ts";
 import type { Lab } from "../../lab/lab.ts";
@@ -14,9 +11,7 @@ import { found } from "../services/row.ts";
 import { quantile } from "../statistics.ts";
 import type { BenchPod, ClusterSize } from "./cluster.ts";
 import {
-  attachmentOf,
   baseManifests,
-  benchPods,
   benchPolicies,
   NODE,
   pertinentPod,
@@ -25,6 +20,7 @@ import {
   relabelled,
   sizeText,
 } from "./cluster.ts";
+import { recordLocalPods } from "./local_records.ts";
 
 const MILLISECONDS_BETWEEN = 20;
 const GOAL = 10;
@@ -88,11 +84,7 @@ function writeCluster(directory: string, size: ClusterSize, lab: Lab): void {
     writeFileSync(`${directory}/objects/${name}.json`, JSON.stringify({ apiVersion: "v1", kind: "List", items }));
   write("base", baseManifests(size));
   write("policies", benchPolicies(size).map(policyManifest));
-  const bootId = (readTextFile(lab.calls, "/proc/sys/kernel/random/boot_id", 64) ?? "").trim();
-  const files = systemFileSystem(lab.calls);
-  for (const pod of benchPods(size).filter(({ isLocal }) => isLocal)) {
-    writeAttachment(`${directory}/state`, { ...attachmentOf(pod), bootId }, files);
-  }
+  recordLocalPods(`${directory}/state`, size, lab);
 }
 
 /** Makes ready a change of one file. @returns what makes it */

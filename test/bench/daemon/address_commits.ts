@@ -1,0 +1,56 @@
+import { Buffer } from "node:buffer";
+import type { EventListener } from "../../../kernel/events/events.ts";
+import { addressToBytes, parseAddress } from "../../../kernel/ip/address.ts";
+import type { ReceivedMessage } from "../../../kernel/netlink/message.ts";
+import { parseNotification } from "../../../kernel/nftables/notification.ts";
+
+/**
+ * Tells when what concerns an address was committed: the kernel's notification of a batch, before which came one of an
+ * element with the address in it.
+ */
+export class AddressCommits implements EventListener {
+  readonly lost: string[] = [];
+  /** When the last batch was told of, by performance.now(). */
+  last = 0;
+  readonly #awaited = new Map<string, { readonly bytes: Buffer; readonly committed: (at: number) => void }>();
+  readonly #seen = new Set<string>();
+
+  /** @param committed by performance.now(), called once */
+  await(address: string, committed: (at: number) => void): void {
+    this.#awaited.set(address, { bytes: Buffer.from(addressToBytes(parseAddress(address))), committed });
+  }
+
+  /** Addresses of which nothing was committed yet. */
+  get missing(): readonly string[] {
+    return [...this.#awaited.keys()];
+  }
+
+  onMessages(messages: readonly ReceivedMessage[]): void {
+    for (const message of messages) {
+      const found = parseNotification(message);
+      if (found?.kind === "generation") this.#generation(performance.now());
+      else if (found !== undefined) this.#look(Buffer.from(message.body));
+    }
+  }
+
+  onOverrun(): void {
+    this.lost.push("notifications were lost");
+  }
+
+  onFailure({ message }: Error): void {
+    this.lost.push(message);
+  }
+
+  #look(body: Buffer): void {
+    for (const [address, { bytes }] of this.#awaited) if (body.includes(bytes)) this.#seen.add(address);
+  }
+
+  #generation(at: number): void {
+    this.last = at;
+    for (const address of this.#seen) {
+      this.#awaited.get(address)?.committed(at);
+      this.#awaited.delete(address);
+    }
+    this.#seen.clear();
+  }
+}

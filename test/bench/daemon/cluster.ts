@@ -1,0 +1,53 @@
+import type { RawObject } from "../../apiserver/storage.ts";
+import { recordOf } from "../../apiserver/storage.ts";
+import { baseManifests, benchPolicies, policyManifest } from "../policy/cluster.ts";
+import { benchServices, serviceManifest, sliceManifest } from "../services/cluster.ts";
+import type { Plan } from "./plan.ts";
+
+/** What an API server has of a pod beyond what anybody here reads: three kilobytes in most clusters. */
+const UNREAD = {
+  managedFields: Array.from({ length: 3 }, (_, number) => ({
+    manager: `manager-${number}`,
+    operation: "Update",
+    apiVersion: "v1",
+    time: "2026-01-01T00:00:00Z",
+    fieldsType: "FieldsV1",
+    fieldsV1: Object.fromEntries(
+      Array.from({ length: 20 }, (_field, i) => [`f:field-${i}`, { "f:part": {}, ".": {} }]),
+    ),
+  })),
+  annotations: { "example.com/checksum": "a".repeat(64) },
+};
+const UNREAD_STATUS = {
+  conditions: ["Initialized", "Ready", "ContainersReady", "PodScheduled"].map((type) => ({
+    type,
+    status: "True",
+    lastProbeTime: null,
+    lastTransitionTime: "2026-01-01T00:00:00Z",
+  })),
+  qosClass: "Burstable",
+  startTime: "2026-01-01T00:00:00Z",
+};
+
+/** Every object of the cluster, as an API server stores it. */
+export function clusterObjects({ pods, services, endpoints, policies }: Plan): readonly RawObject[] {
+  const size = { pods, policies };
+  const served = benchServices({ services, endpoints });
+  return [
+    ...baseManifests(size).map(asStored),
+    ...benchPolicies(size).map(policyManifest).map(asStored),
+    ...served.map(serviceManifest).map(asStored),
+    ...served.map(sliceManifest).map(asStored),
+  ];
+}
+
+/** An object with what only others read; of a pod as much as the kubelet and controllers write. */
+export function asStored(manifest: object): RawObject {
+  const object = recordOf(manifest);
+  if (object["kind"] !== "Pod") return object;
+  return {
+    ...object,
+    metadata: { ...recordOf(object["metadata"]), ...UNREAD },
+    status: { ...recordOf(object["status"]), ...UNREAD_STATUS },
+  };
+}

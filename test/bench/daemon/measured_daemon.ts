@@ -1,0 +1,69 @@
+import { existsSync, mkdirSync, readFileSync, rmSync } from "node:fs";
+import process from "node:process";
+import { setTimeout as wait } from "node:timers/promises";
+import { fileURLToPath } from "node:url";
+import * as v from "valibot";
+import type { LabNamespace } from "../../lab/namespace.ts";
+import type { DaemonProcess } from "../../support/policyd.ts";
+import { BUNDLE, startDaemon } from "../../support/policyd.ts";
+import { NODE } from "../policy/cluster.ts";
+
+const PRELOAD = fileURLToPath(new URL("loop_delay_preload.ts", import.meta.url));
+/** USER_HZ, which proc(5) counts in. */
+const TICKS_PER_SECOND = 100;
+
+const delaySchema = v.object({ p50: v.number(), p99: v.number(), max: v.number() });
+
+/** How late the timers of a daemon were, in milliseconds. */
+export type LoopDelay = v.InferOutput<typeof delaySchema>;
+
+/** A daemon that follows an API server, with what can be seen of its process. */
+export class MeasuredDaemon {
+  readonly daemon: DaemonProcess;
+  readonly #delayFile: string;
+
+  constructor(node: LabNamespace, directory: string, server: string) {
+    for (const name of ["run", "state", "account"]) mkdirSync(`${directory}/${name}`, { recursive: true });
+    this.#delayFile = `${directory}/loop_delay.json`;
+    process.env["DRAWBRIDGE_LOOP_DELAY"] = this.#delayFile;
+    this.daemon = startDaemon(
+      `${directory}/run/policyd.sock`,
+      [
+        `--node-name=${NODE}`,
+        `--kubeconfig=${server}`,
+        `--state-directory=${directory}/state`,
+        `--network-namespace=${node.path}`,
+        "--log-level=error",
+      ],
+      BUNDLE,
+      ["--import", PRELOAD],
+    );
+  }
+
+  /** Megabytes now, and the most there ever were. */
+  memory(): { readonly now: number; readonly peak: number } {
+    const status = readFileSync(`/proc/${this.daemon.child.pid}/status`, "latin1");
+    const of = (name: string): number => Number(new RegExp(`^${name}:\\s+(\\d+) kB`, "m").exec(status)?.[1]) / 1024;
+    return { now: of("VmRSS"), peak: of("VmHWM") };
+  }
+
+  /** Seconds of the processor so far, of all threads. */
+  processorSeconds(): number {
+    const stat = readFileSync(`/proc/${this.daemon.child.pid}/stat`, "latin1");
+    const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
+    // utime and stime, the fields 14 and 15; the first here is field 3.
+    return (Number(fields[11]) + Number(fields[12])) / TICKS_PER_SECOND;
+  }
+
+  /** How late timers were since the last call. */
+  async loopDelay(): Promise<LoopDelay> {
+    rmSync(this.#delayFile, { force: true });
+    this.daemon.child.kill("SIGUSR2");
+    for (let left = 200; left > 0; left--) {
+      await wait(10);
+      const text = existsSync(this.#delayFile) ? readFileSync(this.#delayFile, "utf8") : "";
+      if (text.endsWith("}")) return v.parse(delaySchema, JSON.parse(text));
+    }
+    throw new Error(`the daemon does not tell its loop's delay; log:\n${this.daemon.log()}`);
+  }
+}
