@@ -15,13 +15,68 @@ interface Claimant {
   readonly element: Element;
 }
 
-/** A place that somebody wants. Tens of thousands are made at once, so nothing else is kept of them. */
-interface Slot extends ElementPlace {
-  /** In the order of their names; the first one's element is taken. */
-  readonly claimants: Claimant[];
+/** The places of one set that somebody wants, by their keys. */
+interface Slots {
+  readonly table: TableKey;
+  readonly set: string;
+  readonly byKey: Map<string, Slot>;
 }
 
-type Slots = Map<string, Slot>;
+/**
+ * A place that somebody wants. There are tens of thousands, nearly all of one claimant: so he stands in the slot itself,
+ * and what is the same for the whole set is kept once.
+ */
+class Slot implements ElementPlace {
+  readonly slots: Slots;
+  readonly key: string;
+  /** Whose element is taken: of all claimants the one whose name sorts first; "" for nobody's. */
+  owner = "";
+  element: Element | undefined = undefined;
+  /** The other claimants in the order of their names. */
+  #others: Claimant[] | undefined = undefined;
+
+  constructor(slots: Slots, key: string) {
+    this.slots = slots;
+    this.key = key;
+  }
+
+  get table(): TableKey {
+    return this.slots.table;
+  }
+
+  get set(): string {
+    return this.slots.set;
+  }
+
+  enter(owner: string, element: Element): void {
+    this.leave(owner);
+    if (this.element === undefined) {
+      this.owner = owner;
+      this.element = element;
+      return;
+    }
+    const claimants = [{ owner: this.owner, element: this.element }, ...(this.#others ?? []), { owner, element }];
+    this.#take(claimants.sort((a, b) => (a.owner < b.owner ? -1 : 1)));
+  }
+
+  leave(owner: string): void {
+    if (this.element === undefined) return;
+    if (this.owner === owner) this.#take(this.#others ?? []);
+    else if (this.#others !== undefined) {
+      const others = this.#others.filter((claimant) => claimant.owner !== owner);
+      this.#others = others.length === 0 ? undefined : others;
+    }
+  }
+
+  #take([first, ...others]: readonly Claimant[]): void {
+    this.owner = first?.owner ?? "";
+    this.element = first?.element;
+    this.#others = others.length === 0 ? undefined : others;
+  }
+}
+
+/** By the set's name. */
+type SetSlots = Map<string, Slots>;
 
 /**
  * The elements all sets should have: the sum of what each owner claims.
@@ -31,9 +86,9 @@ type Slots = Map<string, Slot>;
  * the order in which it was.
  */
 export class DesiredElements {
-  readonly #sets = new Map<TableKey, Map<string, Slots>>();
+  readonly #sets = new Map<TableKey, SetSlots>();
   /** The same by reference: a claim of a Service names the table by one object. */
-  readonly #setsOf = new WeakMap<TableReference, Map<string, Slots>>();
+  readonly #setsOf = new WeakMap<TableReference, SetSlots>();
   readonly #claims = new Map<string, readonly Slot[]>();
 
   /**
@@ -45,29 +100,29 @@ export class DesiredElements {
     const before = new Map<Slot, Element | undefined>();
     for (const slot of this.#claims.get(owner) ?? []) {
       if (before.has(slot)) continue;
-      before.set(slot, slot.claimants[0]?.element);
-      leave(slot, owner);
+      before.set(slot, slot.element);
+      slot.leave(owner);
     }
     const slots = claims.map(({ table, set, element }) => {
       const slot = this.#slot(table, set, keyText(element.key));
-      if (!before.has(slot)) before.set(slot, slot.claimants[0]?.element);
-      enter(slot, owner, element);
+      if (!before.has(slot)) before.set(slot, slot.element);
+      slot.enter(owner, element);
       return slot;
     });
     if (slots.length === 0) this.#claims.delete(owner);
     else this.#claims.set(owner, slots);
     const changed: ElementPlace[] = [];
     for (const [slot, element] of before) {
-      if (!isSame(element, slot.claimants[0]?.element)) changed.push(slot);
-      if (slot.claimants.length === 0) this.#drop(slot);
+      if (!isSame(element, slot.element)) changed.push(slot);
+      if (slot.element === undefined) this.#drop(slot);
     }
     return changed;
   }
 
   /** The elements of a set by their keys; undefined for a key that nobody claims. */
   in(table: TableKey, set: string): { get(key: string): Element | undefined } {
-    const slots = this.#sets.get(table)?.get(set);
-    return { get: (key) => slots?.get(key)?.claimants[0]?.element };
+    const slots = this.#sets.get(table)?.get(set)?.byKey;
+    return { get: (key) => slots?.get(key)?.element };
   }
 
   /** Whether anybody claims an element of a set. */
@@ -77,15 +132,14 @@ export class DesiredElements {
 
   /** The keys of a set's elements. */
   keys(table: TableKey, set: string): Iterable<string> {
-    return this.#sets.get(table)?.get(set)?.keys() ?? [];
+    return this.#sets.get(table)?.get(set)?.byKey.keys() ?? [];
   }
 
   /** All elements of a set. */
   elements(table: TableReference, set: string): ElementsByKey {
     const found = new Map<string, Element>();
-    for (const [key, { claimants }] of this.#sets.get(tableKey(table))?.get(set) ?? []) {
-      const [first] = claimants;
-      if (first !== undefined) found.set(key, first.element);
+    for (const [key, { element }] of this.#sets.get(tableKey(table))?.get(set)?.byKey ?? []) {
+      if (element !== undefined) found.set(key, element);
     }
     return found;
   }
@@ -98,46 +152,37 @@ export class DesiredElements {
   /** The number of elements in all sets. */
   get size(): number {
     let count = 0;
-    for (const sets of this.#sets.values()) for (const slots of sets.values()) count += slots.size;
+    for (const sets of this.#sets.values()) for (const { byKey } of sets.values()) count += byKey.size;
     return count;
   }
 
   #slot(reference: TableReference, set: string, key: string): Slot {
-    const sets = this.#setsOf.get(reference) ?? this.#newSets(reference);
-    let slots = sets.get(set);
-    if (slots === undefined) sets.set(set, (slots = new Map()));
-    let slot = slots.get(key);
-    if (slot === undefined) slots.set(key, (slot = { table: tableKey(reference), set, key, claimants: [] }));
+    const slots = this.#slots(reference, set);
+    let slot = slots.byKey.get(key);
+    if (slot === undefined) slots.byKey.set(key, (slot = new Slot(slots, key)));
     return slot;
   }
 
-  /** Names of sets come and go, so nothing is kept of a set without elements. */
-  #drop({ table, set, key }: Slot): void {
-    const sets = this.#sets.get(table);
-    const slots = sets?.get(set);
-    slots?.delete(key);
-    if (slots?.size === 0) sets?.delete(set);
+  #slots(reference: TableReference, set: string): Slots {
+    const sets = this.#setsOf.get(reference) ?? this.#newSets(reference);
+    let slots = sets.get(set);
+    if (slots === undefined) sets.set(set, (slots = { table: tableKey(reference), set, byKey: new Map() }));
+    return slots;
   }
 
-  #newSets(reference: TableReference): Map<string, Slots> {
+  /** Names of sets come and go, so nothing is kept of a set without elements. */
+  #drop({ slots, key }: Slot): void {
+    slots.byKey.delete(key);
+    if (slots.byKey.size === 0) this.#sets.get(slots.table)?.delete(slots.set);
+  }
+
+  #newSets(reference: TableReference): SetSlots {
     const table = tableKey(reference);
-    const sets = this.#sets.get(table) ?? new Map<string, Slots>();
+    const sets: SetSlots = this.#sets.get(table) ?? new Map<string, Slots>();
     this.#sets.set(table, sets);
     this.#setsOf.set(reference, sets);
     return sets;
   }
-}
-
-function enter({ claimants }: Slot, owner: string, element: Element): void {
-  const own = claimants.findIndex((claimant) => claimant.owner === owner);
-  if (own >= 0) claimants.splice(own, 1);
-  const next = claimants.findIndex((claimant) => claimant.owner > owner);
-  claimants.splice(next < 0 ? claimants.length : next, 0, { owner, element });
-}
-
-function leave({ claimants }: Slot, owner: string): void {
-  const own = claimants.findIndex((claimant) => claimant.owner === owner);
-  if (own >= 0) claimants.splice(own, 1);
 }
 
 function isSame(a: Element | undefined, b: Element | undefined): boolean {

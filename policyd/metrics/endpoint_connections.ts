@@ -1,13 +1,18 @@
+import { addressFromValue, familyOf, formatAddress } from "../../kernel/ip/address.ts";
 import { keyText } from "../../kernel/nftables/element.ts";
 import type { Element } from "../../kernel/nftables/object.ts";
 
-/** Who a number of connections is about. */
-export interface EndpointLabels {
+/** Which port of a Service a number of connections is about. */
+export interface PortLabels {
   readonly namespace: string;
   readonly service: string;
   /** The port's name; empty where it has none. */
   readonly port: string;
   readonly protocol: string;
+}
+
+/** Who a number of connections is about. */
+export interface EndpointLabels extends PortLabels {
   /** Address and port: `10.0.0.1:80`, `[fd00::1]:80`. */
   readonly endpoint: string;
 }
@@ -19,18 +24,21 @@ export interface EndpointSeries {
   readonly connections: number;
 }
 
-/** An element whose counter is part of a series. */
+/** An element whose counter is part of a series: that of the endpoint in its data. */
 export interface CountingElement {
   readonly set: string;
   readonly element: Element;
-  readonly labels: EndpointLabels;
+  /** One object for all elements of a port. */
+  readonly port: PortLabels;
 }
 
 /** A moment between two batches, to tell what was asked of the kernel before a batch from what was asked behind it. */
 export type Moment = number;
 
+/** A node has tens of thousands of these: the text of the endpoint is made when somebody reads it. */
 interface Series {
-  readonly labels: EndpointLabels;
+  readonly port: PortLabels;
+  readonly endpoint: Element["data"];
   connections: number;
 }
 
@@ -60,14 +68,14 @@ class Claims {
   }
 
   has(series: string): boolean {
-    this.#series ??= new Set(this.elements.map(({ labels }) => seriesId(labels)));
+    this.#series ??= new Set(this.elements.map(({ port, element }) => seriesId(port, element.data)));
     return this.#series.has(series);
   }
 }
 
 interface Owner {
   readonly elements: readonly string[];
-  readonly series: ReadonlyMap<string, Series>;
+  readonly series: readonly Series[];
 }
 
 /**
@@ -102,7 +110,7 @@ export class EndpointConnections {
     const counter = this.#counters.get(elementId(set, element));
     if (counter === undefined) return false;
     const next = this.#claims.get(counter.owner);
-    return next === undefined || next.has(seriesId(counter.series.labels));
+    return next === undefined || next.has(seriesId(counter.series.port, counter.series.endpoint));
   }
 
   /** The sets in which elements count. */
@@ -161,22 +169,26 @@ export class EndpointConnections {
   }
 
   *series(): Generator<EndpointSeries, void, void> {
-    for (const { series } of this.#owners.values()) yield* series.values();
+    for (const { series } of this.#owners.values()) {
+      for (const { port, endpoint, connections } of series) {
+        yield { labels: { ...port, endpoint: endpointText(endpoint) }, connections };
+      }
+    }
   }
 
   #take(owner: string, elements: Claims["elements"], before: ReadonlyMap<string, Counter>): void {
-    const old = this.#owners.get(owner)?.series;
+    const old = new Map(this.#owners.get(owner)?.series.map((one) => [seriesId(one.port, one.endpoint), one]));
     const series = new Map<string, Series>();
-    for (const { id, set, labels } of elements) {
-      const name = seriesId(labels);
-      const own = series.get(name) ?? old?.get(name) ?? { labels, connections: 0 };
+    for (const { id, set, port, element } of elements) {
+      const name = seriesId(port, element.data);
+      const own = series.get(name) ?? old.get(name) ?? { port, endpoint: element.data, connections: 0 };
       series.set(name, own);
       const { packets = 0, since = this.#moment } = before.get(id) ?? {};
       if (!this.#counters.has(id)) this.#tally(set, 1);
       this.#counters.set(id, { owner, series: own, set, packets, since });
     }
     if (elements.length === 0) this.#owners.delete(owner);
-    else this.#owners.set(owner, { elements: elements.map(({ id }) => id), series });
+    else this.#owners.set(owner, { elements: elements.map(({ id }) => id), series: [...series.values()] });
   }
 
   #tally(set: string, change: 1 | -1): void {
@@ -186,12 +198,25 @@ export class EndpointConnections {
   }
 }
 
-/** The same text for the same key and endpoint of one set. */
+/** The same text for the same key and endpoint of one set; in one piece, as tens of thousands of them are kept. */
 function elementId(set: string, { key, data }: Element): string {
-  return `${set} ${keyText(key)} ${data === undefined || "kind" in data ? "" : data.join(" ")}`;
+  return [set, keyText(key), dataText(data)].join(" ");
 }
 
 /** The same text for the same series of one Service. */
-function seriesId({ port, protocol, endpoint }: EndpointLabels): string {
-  return `${port} ${protocol} ${endpoint}`;
+function seriesId({ port, protocol }: PortLabels, endpoint: Element["data"]): string {
+  return `${port} ${protocol} ${dataText(endpoint)}`;
+}
+
+function dataText(data: Element["data"]): string {
+  return data === undefined || "kind" in data ? "" : data.join(" ");
+}
+
+/** What an element sends connections to: `10.0.0.1:80`, `[fd00::1]:80`. */
+function endpointText(data: Element["data"]): string {
+  const [value, port] = data === undefined || "kind" in data ? [] : data;
+  if (typeof value !== "number" && typeof value !== "bigint") return "";
+  const address = addressFromValue(typeof value === "number" ? 4 : 6, BigInt(value));
+  if (address === undefined) return "";
+  return familyOf(address) === 4 ? `${formatAddress(address)}:${port}` : `[${formatAddress(address)}]:${port}`;
 }

@@ -5,7 +5,7 @@ import { drop } from "../../kernel/nftables/statement.ts";
 import type { Claim } from "../dataplane/claim.ts";
 import { tableKey } from "../dataplane/claim.ts";
 import type { Logger } from "../log/logger.ts";
-import type { CountingElement, EndpointLabels } from "./endpoint_connections.ts";
+import type { CountingElement, PortLabels } from "./endpoint_connections.ts";
 import { EndpointConnections } from "./endpoint_connections.ts";
 import type { CommitObserver } from "./observed_nftables.ts";
 import { PacedReading } from "./paced_reading.ts";
@@ -82,14 +82,14 @@ export class NodeCounters implements CommitObserver {
   }
 
   /** What a Service claims for its ports: the elements that count among it become series. */
-  claim(owner: string, ports: readonly { readonly claims: readonly Claim[]; readonly labelsOf: LabelsOf }[]): void {
+  claim(owner: string, ports: readonly { readonly claims: readonly Claim[]; readonly port: PortLabels }[]): void {
     if (!this.#parts.hasEndpoints) return;
     this.#connections.claim(owner, () =>
-      ports.flatMap(({ claims, labelsOf }) =>
+      ports.flatMap(({ claims, port }) =>
         claims
           .map(({ table, set, element }) => ({ set: idOf(table, set), element }))
           .filter(({ set }) => this.#sets.has(set))
-          .map(({ set, element }): CountingElement => ({ set, element, labels: labelsOf(element) })),
+          .map(({ set, element }): CountingElement => ({ set, element, port })),
       ),
     );
   }
@@ -203,9 +203,6 @@ export class NodeCounters implements CommitObserver {
     this.#parts.logger.warn("counters are not read", { error: words });
   }
 }
-
-/** Whom an element's counter is about. */
-export type LabelsOf = (element: Element) => EndpointLabels;
 
 function idOf(table: Claim["table"], name: string): string {
   return `${tableKey(table)} ${name}`;

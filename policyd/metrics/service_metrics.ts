@@ -1,9 +1,6 @@
-import { addressFromValue, familyOf, formatAddress } from "../../kernel/ip/address.ts";
-import type { Element } from "../../kernel/nftables/object.ts";
-import type { Service, ServicePort } from "../cluster/model.ts";
+import type { Service } from "../cluster/model.ts";
 import type { CompiledService, TrafficPolicy } from "../services/compile/compile_service.ts";
 import type { ServiceObserver } from "../services/service_observer.ts";
-import type { EndpointLabels } from "./endpoint_connections.ts";
 import type { NodeCounters } from "./node_counters.ts";
 
 /** What the metrics tell of all Services together. */
@@ -30,7 +27,10 @@ export class ServiceMetrics implements ServiceObserver {
     setUnless(this.#withoutLocal, key, withoutLocal, withoutLocal.size === 0);
     this.#counters.claim(
       key,
-      served.map(({ port, claims }) => ({ claims, labelsOf: (element) => labelsOf(service, port, element) })),
+      served.map(({ port: { name: port, protocol }, claims }) => ({
+        claims,
+        port: { namespace: service.namespace, service: service.name, port, protocol },
+      })),
     );
   }
 
@@ -53,21 +53,4 @@ export class ServiceMetrics implements ServiceObserver {
 function setUnless<V>(map: Map<string, V>, key: string, value: V, isNothing: boolean): void {
   if (isNothing) map.delete(key);
   else map.set(key, value);
-}
-
-function labelsOf(
-  { namespace, name: service }: Service,
-  { name: port, protocol }: ServicePort,
-  element: Element,
-): EndpointLabels {
-  return { namespace, service, port, protocol, endpoint: endpointText(element) };
-}
-
-/** What an element sends connections to: `10.0.0.1:80`, `[fd00::1]:80`. */
-function endpointText({ data }: Element): string {
-  const [value, port] = data === undefined || "kind" in data ? [] : data;
-  if (typeof value !== "number" && typeof value !== "bigint") return "";
-  const address = addressFromValue(typeof value === "number" ? 4 : 6, BigInt(value));
-  if (address === undefined) return "";
-  return familyOf(address) === 4 ? `${formatAddress(address)}:${port}` : `[${formatAddress(address)}]:${port}`;
 }

@@ -35,5 +35,6 @@ export function readMetadata(object: Reader): Metadata {
 export function readNamespacedMetadata(object: Reader): NamespacedMetadata {
   const metadata = readMetadata(object);
   const namespace = expectLabelName(metadata.reader.get("namespace") ?? "default", metadata.reader.path("namespace"));
-  return { ...metadata, namespace, key: `${namespace}/${metadata.name}` };
+  // Joined, it is one piece of memory; a template would keep its parts, for each object of a cluster.
+  return { ...metadata, namespace, key: [namespace, metadata.name].join("/") };
 }

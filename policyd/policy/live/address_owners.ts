@@ -24,7 +24,7 @@ export interface AddressClaim {
  */
 export class AddressOwners {
   readonly #claims = new Map<string, AddressClaim>();
-  readonly #byAddress = new Map<Address, AddressClaim[]>();
+  readonly #byAddress = new Map<Address, readonly AddressClaim[]>();
   readonly #owned = new Map<string, Set<Address>>();
 
   /**
@@ -60,8 +60,9 @@ export class AddressOwners {
     changed: Set<string>,
   ): void {
     const before = this.ownerOf(address);
-    const claims = (this.#byAddress.get(address) ?? []).filter((one) => one !== gone);
-    if (come !== undefined) claims.push(come);
+    const others = (this.#byAddress.get(address) ?? []).filter((one) => one !== gone);
+    // Not pushed: that makes room for 16 more, at each of a cluster's addresses.
+    const claims = come === undefined ? others : others.concat([come]);
     if (claims.length > 1) claims.sort(byRight);
     if (claims.length === 0) this.#byAddress.delete(address);
     else this.#byAddress.set(address, claims);

@@ -233,9 +233,10 @@ function hasLabels(labels: Labels): (active: ActiveNodeGroup) => boolean {
 
 /** Labels come in the order of their keys, and neither a key nor a value has a line end in it. */
 function signatureOf(labels: Labels): string {
-  let text = "";
-  for (const key in labels) text += `${key}=${labels[key]}\n`;
-  return text;
+  const parts: string[] = [];
+  for (const key in labels) parts.push(key, labels[key] ?? "");
+  // In one piece: a text that is added to bit by bit is kept as the bits.
+  return parts.join("\n");
 }
 
 function covers({ selector, namespace }: Scope, { name, labels }: NamespaceEntry): boolean {

@@ -38,7 +38,10 @@ interface Claimed {
   readonly ports: readonly ContainerPort[];
 }
 
-type SourcesBySet = Map<ActiveSet, readonly MemberSource[]>;
+type SourcesBySet = ReadonlyMap<ActiveSet, readonly MemberSource[]>;
+
+/** Of most members of a large cluster. */
+const NO_SOURCES: SourcesBySet = new Map();
 
 /**
  * The sets of the kernel that follow what is in the cluster: those somebody holds, with the elements of all their
@@ -109,7 +112,7 @@ export class MemberSets {
   /** Makes the elements of a member what it is by now; undefined for one that is gone. */
   settle(key: string, member: Member | undefined): void {
     const isThere = member !== undefined && member.addresses.size > 0;
-    const wanted: SourcesBySet = isThere ? this.#sourcesOf(member.identity) : new Map();
+    const wanted: SourcesBySet = isThere ? this.#sourcesOf(member.identity) : NO_SOURCES;
     const claimed = this.#claimed.get(key) ?? new Map<ActiveSet, Claimed>();
     for (const active of claimed.keys()) {
       if (wanted.has(active)) continue;
@@ -144,8 +147,9 @@ export class MemberSets {
       for (const active of this.#users.get(key) ?? []) add(active, active.sources.get(key) ?? []);
     }
     if (identity.namespace !== undefined) for (const active of this.#ofEveryPod) add(active, active.ofEveryPod);
-    this.#known.set(identity, found);
-    return found;
+    const sources = found.size === 0 ? NO_SOURCES : found;
+    this.#known.set(identity, sources);
+    return sources;
   }
 
   #newSet(set: MemberSet): ActiveSet {

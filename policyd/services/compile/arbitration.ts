@@ -11,8 +11,19 @@ export type FrontendId = string;
 /** How strong a claim to a frontend is; the lower number wins. */
 type Rank = 0 | 1;
 
+interface FrontendClaim {
+  readonly id: FrontendId;
+  readonly rank: Rank;
+}
+
+interface Claimant {
+  /** Of a Service. */
+  readonly key: string;
+  readonly rank: Rank;
+}
+
 export function frontendId(frontend: Frontend, protocol: Protocol, family: RuleFamily): FrontendId {
-  return `${family} ${keyOf(frontend, protocol).join(" ")}`;
+  return [family, ...keyOf(frontend, protocol)].join(" ");
 }
 
 /**
@@ -23,16 +34,18 @@ export function frontendId(frontend: Frontend, protocol: Protocol, family: RuleF
  * A change costs the frontends of the Service that changed and the claims to those.
  */
 export class FrontendHolders {
-  readonly #claims = new Map<string, ReadonlyMap<FrontendId, Rank>>();
-  readonly #claimants = new Map<FrontendId, Map<string, Rank>>();
+  readonly #claims = new Map<string, readonly FrontendClaim[]>();
+  /** A list, as nearly all frontends are claimed by one. */
+  readonly #claimants = new Map<FrontendId, readonly Claimant[]>();
 
   /** The key of the Service that has a frontend; undefined where none claims it. */
   holder(id: FrontendId): string | undefined {
-    let best: readonly [string, Rank] | undefined;
-    for (const [key, rank] of this.#claimants.get(id) ?? []) {
-      if (best === undefined || rank < best[1] || (rank === best[1] && key < best[0])) best = [key, rank];
+    let best: Claimant | undefined;
+    for (const claimant of this.#claimants.get(id) ?? []) {
+      const { key, rank } = claimant;
+      if (best === undefined || rank < best.rank || (rank === best.rank && key < best.key)) best = claimant;
     }
-    return best?.[0];
+    return best?.key;
   }
 
   /**
@@ -41,37 +54,43 @@ export class FrontendHolders {
    * @returns the keys of other Services that gained or lost a frontend by it, to be compiled anew
    */
   replace(key: string, service: Service | undefined, context: CompileContext): ReadonlySet<string> {
-    const before = this.#claims.get(key);
-    const after = service === undefined ? new Map<FrontendId, Rank>() : claimsOf(service, context);
+    const before = ranksOf(this.#claims.get(key) ?? []);
+    const claims = service === undefined ? [] : claimsOf(service, context);
+    const after = ranksOf(claims);
     const touched = new Set<string>();
-    for (const id of before?.keys() ?? []) if (!after.has(id)) this.#claim(id, key, undefined, touched);
-    for (const [id, rank] of after) if (before?.get(id) !== rank) this.#claim(id, key, rank, touched);
-    if (after.size === 0) this.#claims.delete(key);
-    else this.#claims.set(key, after);
+    for (const id of before.keys()) if (!after.has(id)) this.#claim(id, key, undefined, touched);
+    for (const [id, rank] of after) if (before.get(id) !== rank) this.#claim(id, key, rank, touched);
+    if (claims.length === 0) this.#claims.delete(key);
+    else this.#claims.set(key, claims);
     return touched;
   }
 
   /** @param touched gets the others who gain or lose the frontend */
   #claim(id: FrontendId, key: string, rank: Rank | undefined, touched: Set<string>): void {
     const old = this.holder(id);
-    const claimants = this.#claimants.get(id) ?? new Map<string, Rank>();
-    if (rank === undefined) claimants.delete(key);
-    else this.#claimants.set(id, claimants.set(key, rank));
-    if (claimants.size === 0) this.#claimants.delete(id);
+    const others = (this.#claimants.get(id) ?? []).filter((claimant) => claimant.key !== key);
+    const claimants = rank === undefined ? others : others.concat([{ key, rank }]);
+    if (claimants.length === 0) this.#claimants.delete(id);
+    else this.#claimants.set(id, claimants);
     const now = this.holder(id);
     if (old !== now) for (const holder of [old, now]) if (holder !== undefined && holder !== key) touched.add(holder);
   }
 }
 
-function claimsOf(service: Service, context: CompileContext): ReadonlyMap<FrontendId, Rank> {
-  const claims = new Map<FrontendId, Rank>();
+function ranksOf(claims: readonly FrontendClaim[]): ReadonlyMap<FrontendId, Rank> {
+  return new Map(claims.map(({ id, rank }) => [id, rank]));
+}
+
+/** No frontend twice. */
+function claimsOf(service: Service, context: CompileContext): readonly FrontendClaim[] {
+  const claims = new Map<FrontendId, FrontendClaim>();
   for (const family of familiesOf(service)) {
     for (const port of service.ports) {
       for (const frontend of frontendsOf(service, port, family, context)) {
         const id = frontendId(frontend, port.protocol, family);
-        if (!claims.has(id)) claims.set(id, frontend.type === "cluster" ? 0 : 1);
+        if (!claims.has(id)) claims.set(id, { id, rank: frontend.type === "cluster" ? 0 : 1 });
       }
     }
   }
-  return claims;
+  return [...claims.values()];
 }

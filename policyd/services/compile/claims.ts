@@ -20,8 +20,22 @@ export function kindOf(frontend: Frontend, family: RuleFamily): FrontendKind {
   return { family, space: frontend.type === "node port" ? "port" : "service" };
 }
 
-/** A frontend as the key of those sets. */
+const PROTOCOLS = { TCP: "tcp", UDP: "udp", SCTP: "sctp" } as const satisfies Readonly<Record<Protocol, string>>;
+
+/**
+ * A frontend as the key of those sets.
+ *
+ * Here and with {@link keyWith} arrays are made as long as they are: one that is spread into another gets room for 16
+ * more, and a node keeps tens of thousands.
+ */
 export function keyOf(frontend: Frontend, protocol: Protocol): readonly Scalar[] {
-  const address = frontend.type === "node port" ? [] : [frontend.address];
-  return [...address, protocol.toLowerCase(), frontend.port];
+  return frontend.type === "node port"
+    ? [PROTOCOLS[protocol], frontend.port]
+    : [frontend.address, PROTOCOLS[protocol], frontend.port];
+}
+
+/** A frontend's key with one more field behind it. */
+export function keyWith(key: readonly Scalar[], last: KeyField): readonly KeyField[] {
+  const fields: readonly KeyField[] = key;
+  return fields.concat([last]);
 }

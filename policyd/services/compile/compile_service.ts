@@ -6,7 +6,7 @@ import type { Claim } from "../../dataplane/claim.ts";
 import { affinityElements } from "./affinity_elements.ts";
 import type { FrontendHolders } from "./arbitration.ts";
 import { frontendId } from "./arbitration.ts";
-import { claim, keyOf, kindOf } from "./claims.ts";
+import { claim, keyOf, keyWith, kindOf } from "./claims.ts";
 import type { CompileContext } from "./context.ts";
 import { endpointElements } from "./endpoint_elements.ts";
 import type { PortEndpoint } from "./endpoints.ts";
@@ -176,7 +176,7 @@ function sourceClaims(
   return [
     claim(nameOf("restricted", kind), key),
     claim(RESTRICTED_PORTS, key.slice(-2)),
-    ...allowed.map((range) => claim(nameOf("allowed", kind), [...key, range])),
+    ...allowed.map((range) => claim(nameOf("allowed", kind), keyWith(key, range))),
   ];
 }
 

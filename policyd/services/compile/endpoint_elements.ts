@@ -1,6 +1,6 @@
 import type { Scalar } from "../../../kernel/nftables/data_type.ts";
 import type { Claim } from "../../dataplane/claim.ts";
-import { claim } from "./claims.ts";
+import { claim, keyWith } from "./claims.ts";
 import { endpointMap, restMap } from "./endpoint_maps.ts";
 import type { FrontendKind, Scope } from "./frontend_space.ts";
 import { isDrawn, modulusFor } from "./modulus.ts";
@@ -21,7 +21,7 @@ export function endpointElements(
   const [first] = placed;
   const data = ({ address, port }: SocketAddress): readonly Scalar[] => [address, port];
   return [
-    ...placed.map(({ endpoint, slot }) => claim(map, modulus === 1 ? key : [...key, slot], data(endpoint))),
+    ...placed.map(({ endpoint, slot }) => claim(map, modulus === 1 ? key : keyWith(key, slot), data(endpoint))),
     ...(isDrawn(modulus) && first !== undefined ? [claim(restMap(kind, scope), key, data(first.endpoint))] : []),
   ];
 }

@@ -7,9 +7,9 @@ export interface SocketAddress {
   readonly port: number;
 }
 
-/** The same text for the same address and port, to be a key of maps. */
+/** The same text for the same address and port, to be a key of maps; in one piece, as tens of thousands are kept. */
 export function socketText({ address, port }: SocketAddress): string {
-  return `${formatAddress(address)} ${port}`;
+  return [formatAddress(address), port].join(" ");
 }
 
 export function compareSockets(a: SocketAddress, b: SocketAddress): number {

@@ -26,7 +26,7 @@ const MAPS: ReadonlyMap<string, FrontendKind> = new Map(
  * away went while none was running.
  */
 export function formerFrontends(differences: readonly SetDifference[]): ReadonlyMap<FrontendId, UdpFrontend> {
-  const found = new Map<FrontendId, UdpFrontend & { readonly targets: Set<string> }>();
+  const found = new Map<FrontendId, Omit<UdpFrontend, "targets"> & { readonly targets: Set<string> }>();
   for (const { set, deleted } of differences) {
     const kind = MAPS.get(set.name);
     if (kind === undefined) continue;
@@ -39,7 +39,7 @@ export function formerFrontends(differences: readonly SetDifference[]): Readonly
       found.set(id, entry);
     }
   }
-  return found;
+  return new Map([...found].map(([id, { targets, ...frontend }]) => [id, { ...frontend, targets: [...targets] }]));
 }
 
 function frontendOf({ key }: Element, { family, space }: FrontendKind): Frontend | undefined {

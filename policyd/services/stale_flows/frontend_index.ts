@@ -23,7 +23,7 @@ interface Held {
  * one or are gone. A change costs the Service's own frontends.
  */
 export class FrontendIndex {
-  readonly #ofService = new Map<string, ReadonlyMap<FrontendId, UdpFrontend>>();
+  readonly #ofService = new Map<string, readonly FrontendId[]>();
   readonly #held = new Map<FrontendId, Held>();
   /** What rules that are in force are about; and what those are about that are not yet. */
   #ripe: Suspects = new Map();
@@ -31,21 +31,23 @@ export class FrontendIndex {
 
   /** Takes over a Service's frontends as they are now; none for one that is gone or has no UDP. */
   replace(service: string, frontends: ReadonlyMap<FrontendId, UdpFrontend>): void {
-    for (const [id, before] of this.#ofService.get(service) ?? []) {
+    for (const id of this.#ofService.get(service) ?? []) {
+      const held = this.#held.get(id);
       // Another Service may have taken it over already.
-      if (frontends.has(id) || this.#held.get(id)?.service !== service) continue;
+      if (frontends.has(id) || held?.service !== service) continue;
       this.#held.delete(id);
-      this.suspect(id, before, before.targets);
+      this.suspect(id, held.frontend, held.frontend.targets);
     }
     for (const [id, frontend] of frontends) {
-      const before = this.#held.get(id)?.frontend.targets ?? new Set<string>();
+      const before = this.#held.get(id)?.frontend.targets ?? [];
       this.#held.set(id, { service, frontend });
-      const lost = [...before].filter((target) => !frontend.targets.has(target));
-      const isFirst = before.size === 0 && frontend.targets.size > 0;
+      const targets = new Set(frontend.targets);
+      const lost = before.filter((target) => !targets.has(target));
+      const isFirst = before.length === 0 && targets.size > 0;
       if (isFirst || lost.length > 0) this.suspect(id, frontend, lost);
     }
     if (frontends.size === 0) this.#ofService.delete(service);
-    else this.#ofService.set(service, frontends);
+    else this.#ofService.set(service, [...frontends.keys()]);
   }
 
   /** Has the flows of a frontend judged, though none of its Services may have changed. */
@@ -79,10 +81,10 @@ export class FrontendIndex {
     const taken = this.#ripe;
     this.#ripe = new Map();
     return new Map(
-      [...taken].map(([id, { frontend, former }]) => [
-        id,
-        { frontend, targets: this.#held.get(id)?.frontend.targets, former },
-      ]),
+      [...taken].map(([id, { frontend, former }]) => {
+        const targets = this.#held.get(id)?.frontend.targets;
+        return [id, { frontend, targets: targets && new Set(targets), former }];
+      }),
     );
   }
 

@@ -11,8 +11,8 @@ import type { ServedService } from "../service_follower.ts";
 export interface UdpFrontend {
   readonly family: RuleFamily;
   readonly frontend: Frontend;
-  /** As `socketText` prints them. Empty for a Service without endpoints. */
-  readonly targets: ReadonlySet<string>;
+  /** As `socketText` prints them, no two alike: a list, as most have few. Empty for a Service without endpoints. */
+  readonly targets: readonly string[];
 }
 
 /**
@@ -31,7 +31,7 @@ export function udpFrontends({
   const own = slices.filter((slice) => isSliceOf(slice, service));
   for (const family of familiesOf(service)) {
     for (const port of ports) {
-      const targets = new Set(portEndpoints(own, port, family, context).usable.map(socketText));
+      const targets = [...new Set(portEndpoints(own, port, family, context).usable.map(socketText))];
       for (const frontend of frontendsOf(service, port, family, context)) {
         const id = frontendId(frontend, "UDP", family);
         if (found.has(id) || holders.holder(id) !== service.key) continue;

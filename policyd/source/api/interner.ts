@@ -1,4 +1,4 @@
-import type { ClusterObject, ContainerPort, Labels } from "../../cluster/model.ts";
+import type { ClusterObject, ContainerPort, EndpointPort, Labels, ServicePort } from "../../cluster/model.ts";
 
 /** Of each sort; after that many the next ones are shared among themselves. */
 const MOST = 65_536;
@@ -11,6 +11,8 @@ export class Interner {
   readonly #texts = new Pool<string>((text) => text);
   readonly #labels = new Pool<Labels>(JSON.stringify);
   readonly #ports = new Pool<readonly ContainerPort[]>(JSON.stringify);
+  readonly #servicePorts = new Pool<readonly ServicePort[]>(JSON.stringify);
+  readonly #endpointPorts = new Pool<readonly EndpointPort[]>(JSON.stringify);
 
   /** An equal object. */
   intern(object: ClusterObject): ClusterObject {
@@ -24,10 +26,20 @@ export class Interner {
           nodeName: this.#optional(object.nodeName),
           ports: this.#ports.share(object.ports),
         });
+      case "Service":
+        return Object.freeze({
+          ...object,
+          namespace: this.#texts.share(object.namespace),
+          annotations: this.#labels.share(object.annotations),
+          ports: this.#servicePorts.share(object.ports),
+          externalIps: shareNothing(object.externalIps),
+          loadBalancerIngress: shareNothing(object.loadBalancerIngress),
+        });
       case "EndpointSlice":
         return Object.freeze({
           ...object,
           namespace: this.#texts.share(object.namespace),
+          ports: this.#endpointPorts.share(object.ports),
           endpoints: Object.freeze(
             object.endpoints.map((endpoint) =>
               Object.freeze({
@@ -46,6 +58,13 @@ export class Interner {
   #optional(text: string | undefined): string | undefined {
     return text === undefined ? undefined : this.#texts.share(text);
   }
+}
+
+const NOTHING: readonly never[] = Object.freeze([]);
+
+/** All empty lists are one. */
+function shareNothing<T>(list: readonly T[]): readonly T[] {
+  return list.length === 0 ? NOTHING : list;
 }
 
 /** Values of which equal ones are one. */

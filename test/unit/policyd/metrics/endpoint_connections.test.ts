@@ -12,13 +12,16 @@ function element(slot: number, endpoint: number): Element {
 }
 
 function claim(slot: number, endpoint: number, service = "web"): CountingElement {
-  const labels = { namespace: "default", service, port: "http", protocol: "TCP", endpoint: `e${endpoint}` };
-  return { set: SET, element: element(slot, endpoint), labels };
+  const port = { namespace: "default", service, port: "http", protocol: "TCP" };
+  return { set: SET, element: element(slot, endpoint), port };
 }
 
 function totals(connections: EndpointConnections): Readonly<Record<string, number>> {
   return Object.fromEntries(
-    [...connections.series()].map(({ labels, connections: count }) => [`${labels.service} ${labels.endpoint}`, count]),
+    [...connections.series()].map(({ labels: { service, endpoint }, connections: count }) => {
+      const [, number = endpoint] = /^0\.0\.0\.(\d+):8080$/.exec(endpoint) ?? [];
+      return [`${service} e${number}`, count];
+    }),
   );
 }
 

@@ -25,7 +25,7 @@ function frontend(...targets: readonly string[]): ReadonlyMap<string, UdpFronten
       {
         family: 4,
         frontend: { type: "cluster", address: parseAddress(VIP), port: 53 },
-        targets: new Set(targets.map((target) => `${target} 5353`)),
+        targets: targets.map((target) => `${target} 5353`),
       },
     ],
   ]);
@@ -86,14 +86,12 @@ describe("services/stale_flows: when flows are judged", () => {
 
   it("SVC-27: what changes while a round waits or runs is judged when its own rules are in force", async () => {
     const { stale, state, pass } = setUp([flow]);
-    const other = new Map([
-      ["4 udp 1", { family: 4, frontend: { type: "node port", port: 1 }, targets: new Set<string>() }],
-    ] as const);
+    const other = new Map([["4 udp 1", { family: 4, frontend: { type: "node port", port: 1 }, targets: [] }]] as const);
     stale.replace("n/a", frontend("10.244.1.2"));
     stale.rulesInForce({ isWhole: true, differences: [] });
     await pass(2000);
     state.rounds.length = 0;
-    stale.replace("n/b", new Map([...other].map(([id, one]) => [id, { ...one, targets: new Set(["10.244.1.9 1"]) }])));
+    stale.replace("n/b", new Map([...other].map(([id, one]) => [id, { ...one, targets: ["10.244.1.9 1"] }])));
     stale.replace("n/b", other);
     stale.rulesInForce({ isWhole: false, differences: [] });
     stale.replace("n/a", frontend("10.244.1.3"));
