@@ -1,5 +1,6 @@
 import { spawnSync } from "node:child_process";
-import { existsSync, readdirSync } from "node:fs";
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, renameSync, rmSync } from "node:fs";
+import os from "node:os";
 import path from "node:path";
 import { SetupFailure, say } from "./failure.mjs";
 
@@ -8,6 +9,7 @@ import { SetupFailure, say } from "./failure.mjs";
  * @property {string} command
  * @property {string} debianPackage
  * @property {string} purpose
+ * @property {readonly string[]} [libraries] given for a package that is unpacked and not installed: what it is linked to
  */
 
 /** Tools of the machine that npm cannot bring. They only read back what the kernel holds. @type {readonly Tool[]} */
@@ -23,11 +25,47 @@ export const SHELLS = [
   { command: "fish", debianPackage: "fish", purpose: "runs the script that completes our command lines in it" },
 ];
 
+/**
+ * What stands on top of a cluster's network. Installing nginx would have it started with the machine, so its one program
+ * is unpacked into the user's cache.
+ *
+ * @type {readonly Tool[]}
+ */
+export const SERVERS = [
+  { command: "dnsmasq", debianPackage: "dnsmasq-base", purpose: "answers DNS behind a cluster IP" },
+  { command: "nginx", debianPackage: "nginx", purpose: "stands for an ingress controller", libraries: ["libssl3"] },
+];
+
+/** For `npm run image` and the test of what it makes. @type {readonly Tool[]} */
+export const IMAGE_TOOLS = [
+  { command: "buildah", debianPackage: "buildah", purpose: "makes the container image, out of nothing but our files" },
+  { command: "podman", debianPackage: "podman", purpose: "runs the container image" },
+  { command: "crun", debianPackage: "crun", purpose: "starts what podman runs" },
+];
+
+/** For `npm run test:apiserver` alone. @type {Tool} */
+export const ETCD = { command: "etcd", debianPackage: "etcd-server", purpose: "stores for kube-apiserver" };
+
 /** For the benchmark alone. @type {Tool} */
 export const IPERF = { command: "iperf3", debianPackage: "iperf3", purpose: "measures throughput between pods" };
 
 /** Debian keeps these out of a user's PATH. */
 export const SYSTEM_DIRECTORIES = ["/usr/sbin", "/sbin"];
+
+const CACHE = path.join(process.env["XDG_CACHE_HOME"] || path.join(os.homedir(), ".cache"), "drawbridge");
+
+/** Where the program of an unpacked package is. @param {string} debianPackage */
+function unpackedDirectory(debianPackage) {
+  return path.join(CACHE, `debian-${debianPackage}`);
+}
+
+/** Where programs of the machine are found, behind PATH. */
+export const TOOL_DIRECTORIES = [
+  ...SYSTEM_DIRECTORIES,
+  ...SERVERS.filter(({ libraries }) => libraries !== undefined).map(({ debianPackage }) =>
+    path.join(unpackedDirectory(debianPackage), "usr/sbin"),
+  ),
+];
 
 /**
  * @typedef {{ kind: "complete" }
@@ -83,39 +121,85 @@ export function ensureTools(tools) {
     case "fail":
       throw new SetupFailure(decision.reason);
     case "install":
-      for (const tool of decision.tools)
-        say(`installing ${tool.debianPackage} for \`${tool.command}\`: ${tool.purpose}`);
-      install(decision.packages);
+      for (const tool of decision.tools) {
+        const verb = tool.libraries === undefined ? "installing" : "unpacking";
+        say(`${verb} ${tool.debianPackage} for \`${tool.command}\`: ${tool.purpose}`);
+      }
+      install(installedPackages(decision.tools));
+      for (const { debianPackage, libraries } of decision.tools) if (libraries !== undefined) unpack(debianPackage);
       return checkThatTheyCame(decision.tools);
   }
 }
 
+/**
+ * What is installed for some tools: their packages, or the libraries of one that is unpacked.
+ *
+ * @param {readonly Tool[]} tools
+ * @returns {readonly string[]}
+ */
+export function installedPackages(tools) {
+  return [...new Set(tools.flatMap(({ debianPackage, libraries }) => libraries ?? [debianPackage]))];
+}
+
 /** @param {readonly string[]} packages */
 function install(packages) {
-  if (!hasPackageLists()) aptGet(["update"]);
-  const command = ["install", "--yes", "--no-install-recommends", ...packages];
-  let result = aptGet(command);
+  const command = ["install", "--yes", "--no-install-recommends", "--no-upgrade", ...packages];
+  fetchByApt(command, packages, process.cwd());
+}
+
+/**
+ * Unpacks a package, whole or not at all.
+ *
+ * @param {string} debianPackage
+ */
+function unpack(debianPackage) {
+  mkdirSync(CACHE, { recursive: true });
+  const directory = mkdtempSync(path.join(CACHE, "unpack-"));
+  try {
+    fetchByApt(["download", debianPackage], [debianPackage], directory);
+    const [file = ""] = readdirSync(directory);
+    const unpacked = path.join(directory, "unpacked");
+    const { status } = spawnSync("dpkg-deb", ["--extract", path.join(directory, file), unpacked], { stdio: "ignore" });
+    if (status !== 0)
+      throw new SetupFailure(`dpkg-deb could not unpack ${file}: try again with more room in ${CACHE}.`);
+    rmSync(unpackedDirectory(debianPackage), { recursive: true, force: true });
+    renameSync(unpacked, unpackedDirectory(debianPackage));
+  } finally {
+    rmSync(directory, { recursive: true, force: true });
+  }
+}
+
+/**
+ * @param {readonly string[]} command of apt-get
+ * @param {readonly string[]} packages
+ * @param {string} cwd
+ */
+function fetchByApt(command, packages, cwd) {
+  if (!hasPackageLists()) aptGet(["update"], cwd);
+  let result = aptGet(command, cwd);
   if (result.status !== 0) {
     // Lists that are too old name package files the mirror has since replaced.
-    aptGet(["update"]);
-    result = aptGet(command);
+    aptGet(["update"], cwd);
+    result = aptGet(command, cwd);
   }
   if (result.status === 0) return;
   const lastWords = result.output.trim().split("\n").slice(-5).join("\n  ");
   throw new SetupFailure(
-    `apt-get could not install ${packages.join(", ")}:\n  ${lastWords}\n` +
+    `apt-get could not fetch ${packages.join(", ")}:\n  ${lastWords}\n` +
       `Check the network and /etc/apt, run \`apt-get update && apt-get install ${packages.join(" ")}\`, then try again.`,
   );
 }
 
 /**
  * @param {readonly string[]} args
+ * @param {string} cwd where it downloads to
  * @returns {{ status: number | null, output: string }}
  */
-function aptGet(args) {
+function aptGet(args, cwd) {
   say(`apt-get ${args.join(" ")}`);
   const result = spawnSync("apt-get", ["-q", "-o", "DPkg::Lock::Timeout=120", ...args], {
     env: { ...process.env, DEBIAN_FRONTEND: "noninteractive", LC_ALL: "C" },
+    cwd,
     stdio: ["ignore", "pipe", "pipe"],
     encoding: "utf8",
     maxBuffer: 64 * 1024 * 1024,
@@ -144,6 +228,6 @@ function hasPackageLists() {
 
 /** @param {string} command */
 function isInPath(command) {
-  const directories = [...(process.env["PATH"] ?? "").split(path.delimiter), ...SYSTEM_DIRECTORIES];
+  const directories = [...(process.env["PATH"] ?? "").split(path.delimiter), ...TOOL_DIRECTORIES];
   return directories.some((directory) => directory !== "" && existsSync(path.join(directory, command)));
 }

@@ -6,7 +6,7 @@ import { loadBridgeNetfilter } from "./bridge_netfilter.mjs";
 import { buildPlugin } from "./build.mjs";
 import { buildCli } from "./build_cli.mjs";
 import { buildDaemon } from "./build_daemon.mjs";
-import { SYSTEM_DIRECTORIES, ensureTools } from "./debian.mjs";
+import { TOOL_DIRECTORIES, ensureTools } from "./debian.mjs";
 import { SetupFailure, say } from "./failure.mjs";
 import { ensurePackages } from "./packages.mjs";
 import { TASKS } from "./tasks.mjs";
@@ -89,7 +89,7 @@ function environment(toolchain) {
   const directories = [path.dirname(toolchain.node), path.join(PROJECT, "node_modules/.bin"), ...inherited];
   return {
     ...process.env,
-    PATH: [...new Set([...directories, ...SYSTEM_DIRECTORIES])].join(path.delimiter),
+    PATH: [...new Set([...directories, ...TOOL_DIRECTORIES])].join(path.delimiter),
     DRAWBRIDGE_NODE: toolchain.node,
     DRAWBRIDGE_BUN: toolchain.bun,
   };

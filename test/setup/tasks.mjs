@@ -1,4 +1,4 @@
-import { IPERF, KERNEL_TOOLS, SHELLS } from "./debian.mjs";
+import { ETCD, IMAGE_TOOLS, IPERF, KERNEL_TOOLS, SERVERS, SHELLS } from "./debian.mjs";
 
 /** @typedef {import("./debian.mjs").Tool} Tool */
 
@@ -30,16 +30,26 @@ const MOCHA = "node_modules/mocha/bin/mocha.js";
 const OXFMT = "node_modules/oxfmt/bin/oxfmt";
 
 const RUNS_THE_PLUGIN = { builds: true, tools: KERNEL_TOOLS, usesBridges: true, env: {} };
-const RUNS_TESTS = { ...RUNS_THE_PLUGIN, tools: [...KERNEL_TOOLS, ...SHELLS] };
+const RUNS_TESTS = { ...RUNS_THE_PLUGIN, tools: [...KERNEL_TOOLS, ...SHELLS, ...SERVERS] };
 const READS_SOURCES = { builds: false, tools: [], usesBridges: false, env: {} };
 
 /** The tasks behind the npm scripts, by name. @type {ReadonlyMap<string, Task>} */
 export const TASKS = new Map([
   ["demo", { ...RUNS_THE_PLUGIN, commands: [command("test/demo/demo.ts")] }],
   ["test", { ...RUNS_TESTS, commands: [command(MOCHA)] }],
-  ["test:full", { ...RUNS_TESTS, env: { DRAWBRIDGE_FULL: "1" }, commands: [command(MOCHA)] }],
+  [
+    "test:full",
+    {
+      ...RUNS_TESTS,
+      tools: [...RUNS_TESTS.tools, ...IMAGE_TOOLS],
+      env: { DRAWBRIDGE_FULL: "1" },
+      commands: [command(MOCHA)],
+    },
+  ],
+  ["test:apiserver", { ...READS_SOURCES, tools: [ETCD], commands: [command("test/apiserver/real/run.ts")] }],
   ["mutants", { ...RUNS_TESTS, commands: [command("test/mutants/run.ts")] }],
   ["bench", { ...RUNS_THE_PLUGIN, tools: [...KERNEL_TOOLS, IPERF], commands: [command("test/bench/bench.ts")] }],
+  ["image", { ...READS_SOURCES, builds: true, tools: IMAGE_TOOLS, commands: [command("test/setup/image.mjs")] }],
   ["build", { ...READS_SOURCES, builds: true, commands: [] }],
   [
     "lint",

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { IPERF, KERNEL_TOOLS, decideTools } from "../../setup/debian.mjs";
+import { IPERF, KERNEL_TOOLS, SERVERS, decideTools, installedPackages } from "../../setup/debian.mjs";
 import { TASKS } from "../../setup/tasks.mjs";
 
 type Decision = ReturnType<typeof decideTools>;
@@ -40,6 +40,10 @@ describe("setup: tools of the machine", () => {
     const decision = decide(["nft"], true);
     assert.equal(decision.kind, "fail");
     assert.match(decision.reason, /ip, bridge.*no apt-get.*iproute2/);
+  });
+
+  it("installs no server that would start with the machine, but what it is linked to", () => {
+    assert.deepEqual(installedPackages(SERVERS), ["dnsmasq-base", "libssl3"]);
   });
 
   it("iperf3 is wanted for the benchmark alone", () => {

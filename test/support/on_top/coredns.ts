@@ -1,0 +1,44 @@
+import { existsSync, writeFileSync } from "node:fs";
+import os from "node:os";
+import path from "node:path";
+import process from "node:process";
+import type Mocha from "mocha";
+import type { Lab } from "../../lab/lab.ts";
+import type { LabNamespace } from "../../lab/namespace.ts";
+import { skip } from "../privilege.ts";
+import { Program } from "./program.ts";
+
+const VERSION = "1.12.1";
+
+/**
+ * The program of CoreDNS: DRAWBRIDGE_COREDNS, else the one in the user's cache; without it the test is skipped, in continuous
+ * integration, too: it is a program of others, which takes ten minutes to build.
+ */
+export function requireCoreDns(context: Mocha.Context): string {
+  const cache = process.env["XDG_CACHE_HOME"] || path.join(os.homedir(), ".cache");
+  const file = process.env["DRAWBRIDGE_COREDNS"] || path.join(cache, "drawbridge", `coredns-${VERSION}`, "coredns");
+  if (existsSync(file)) return file;
+  const command = `GOBIN=${path.dirname(file)} CGO_ENABLED=0 go install github.com/coredns/coredns@v${VERSION}`;
+  return skip(context, `no CoreDNS: ${command}`);
+}
+
+/** Starts CoreDNS in a namespace, which follows the objects of an API server; it answers when this settles. */
+export async function startCoreDns(lab: Lab, namespace: LabNamespace, file: string, api: string): Promise<Program> {
+  const configuration = `${lab.scratch}/Corefile`;
+  writeFileSync(
+    configuration,
+    `.:53 {
+  errors
+  ready
+  kubernetes cluster.local in-addr.arpa ip6.arpa {
+    endpoint ${api}
+    pods disabled
+    ttl 0
+  }
+}
+`,
+  );
+  const program = new Program(lab, namespace, file, ["-conf", configuration]);
+  await program.written(/CoreDNS-/);
+  return program;
+}

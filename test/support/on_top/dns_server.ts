@@ -1,0 +1,71 @@
+import { writeFileSync } from "node:fs";
+import { formatAddress } from "../../../kernel/ip/address.ts";
+import type { Lab } from "../../lab/lab.ts";
+import type { LabNamespace } from "../../lab/namespace.ts";
+import { Program } from "./program.ts";
+import type { Zone } from "./services.ts";
+
+/** The text record by which a DNS server says which one it is. */
+export const WHOAMI = "whoami.cluster.local";
+
+/** Other DNS servers, by the domain they know. */
+export type Forwarders = Readonly<Record<string, string>>;
+
+/**
+ * Debian's dnsmasq in the place of a cluster's DNS server: in a namespace, on port 53 of all its addresses, by UDP and TCP.
+ *
+ * It tells of every query, keeps no answers, and knows nothing of the machine's own names and servers.
+ */
+export class DnsServer {
+  readonly namespace: LabNamespace;
+  readonly #lab: Lab;
+  readonly #args: readonly string[];
+  #program: Program | undefined;
+  /** Of those that ended. */
+  #oldLogs = "";
+
+  constructor(lab: Lab, namespace: LabNamespace, { hosts, services }: Zone, forwarders: Forwarders = {}) {
+    this.#lab = lab;
+    this.namespace = namespace;
+    const hostsFile = `${lab.scratch}/${namespace.name}.hosts`;
+    writeFileSync(hostsFile, hosts.map(([address, name]) => `${formatAddress(address)} ${name}\n`).join(""));
+    this.#args = [
+      "--keep-in-foreground",
+      "--conf-file=/dev/null",
+      "--pid-file=",
+      "--user=root",
+      "--no-resolv",
+      "--no-hosts",
+      "--cache-size=0",
+      "--log-queries=extra",
+      "--log-facility=-",
+      "--edns-packet-max=4096",
+      "--local=/cluster.local/",
+      `--addn-hosts=${hostsFile}`,
+      `--txt-record=${WHOAMI},${namespace.name}`,
+      ...services.map(({ name, target, port }) => `--srv-host=${name},${target},${port}`),
+      ...Object.entries(forwarders).map(([domain, server]) => `--server=/${domain}/${server}`),
+    ];
+  }
+
+  /** Starts it; it answers when this settles. */
+  async start(): Promise<void> {
+    this.#program = new Program(this.#lab, this.namespace, "dnsmasq", this.#args);
+    await this.#program.written(/started, version/);
+  }
+
+  async stop(): Promise<void> {
+    await this.#program?.stop();
+    this.#oldLogs += this.#program?.log ?? "";
+    this.#program = undefined;
+  }
+
+  /** From which addresses a name was asked for, each once. */
+  sourcesOf(name: string): readonly string[] {
+    const sources = `${this.#oldLogs}${this.#program?.log ?? ""}`.split("\n").map((line) => {
+      const { asked, source } = / query\[[A-Z]+\] (?<asked>\S+) from (?<source>\S+)/.exec(line)?.groups ?? {};
+      return asked === name ? source : undefined;
+    });
+    return [...new Set(sources.filter((source) => source !== undefined))];
+  }
+}
