@@ -5,6 +5,7 @@ import { DrawbridgeError } from "../kernel/error.ts";
 import type { ObjectInput } from "./input/cluster/object_input.ts";
 import type { ManifestFileSystem } from "./input/manifest_files.ts";
 import type { Io, Output } from "./io.ts";
+import type { NodeAccess } from "./node/machine/machine.ts";
 
 const CHUNK = 1024 * 1024;
 const STANDARD_INPUT = 0;
@@ -17,6 +18,7 @@ export function processIo(): Io {
   return {
     files: systemFiles,
     clusters: networkClusters,
+    node: thisNode,
     out: outputTo(process.stdout, 1),
     err: outputTo(process.stderr, 2),
   };
@@ -29,6 +31,14 @@ const networkClusters: ObjectInput = {
     return connect(access);
   },
   sleep: (milliseconds) => sleep(milliseconds),
+};
+
+const thisNode: NodeAccess = {
+  async open(networkNamespace) {
+    // The kernel's interface is native code that nobody else needs.
+    const { openMachine } = await import("./node/machine/open.ts");
+    return openMachine(networkNamespace);
+  },
 };
 
 const systemFiles: ManifestFileSystem = {

@@ -4,6 +4,7 @@ import { completionCommand } from "./completion/command.ts";
 import { COMPLETE, formatCompletion } from "./completion/protocol.ts";
 import { ExitCode } from "./exit_code.ts";
 import type { Io } from "./io.ts";
+import { nodeCommand } from "./node/command.ts";
 import { diffCommand } from "./policy/diff/command.ts";
 import { dryRunCommand } from "./policy/dry_run/command.ts";
 import { explainCommand } from "./policy/explain/command.ts";
@@ -51,6 +52,7 @@ export function createProgram(name: string, run: Run): Command {
   const service = new Command("service").description("where Services send packets");
   service.addCommand(serviceExplainCommand(run));
   program.addCommand(service);
+  program.addCommand(nodeCommand(run));
   program.addCommand(completionCommand(run));
   for (const command of everyCommand(program)) command.copyInheritedSettings(program);
   return program;

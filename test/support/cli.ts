@@ -3,6 +3,7 @@ import type { ObjectInput } from "../../cli/input/cluster/object_input.ts";
 import type { ManifestFileSystem } from "../../cli/input/manifest_files.ts";
 import type { ExitCode } from "../../cli/exit_code.ts";
 import type { Io, Output } from "../../cli/io.ts";
+import type { NodeAccess } from "../../cli/node/machine/machine.ts";
 import { runProgram } from "../../cli/program.ts";
 
 /** What a command line did. */
@@ -39,12 +40,16 @@ const NO_CLUSTERS: ObjectInput = {
   sleep: () => Promise.resolve(),
 };
 
+/** A command about objects looks at no node. */
+const NO_NODE: NodeAccess = { open: () => Promise.reject(new Error("no test has asked for a node")) };
+
 /** Runs a command line on files in memory, as into a file unless `terminal` says how wide one is. */
 export async function runCli(
   args: readonly string[],
   files: ManifestFileSystem,
   terminal?: { readonly columns: number; readonly hasColour: boolean },
   clusters: ObjectInput = NO_CLUSTERS,
+  node: NodeAccess = NO_NODE,
 ): Promise<Outcome> {
   const written = { out: "", err: "" };
   const outputTo = (stream: "out" | "err"): Output => ({
@@ -53,7 +58,7 @@ export async function runCli(
     columns: terminal?.columns ?? 10_000,
     hasColour: terminal?.hasColour ?? false,
   });
-  const io: Io = { files, clusters, out: outputTo("out"), err: outputTo("err") };
+  const io: Io = { files, clusters, node, out: outputTo("out"), err: outputTo("err") };
   const code = await runProgram("drawbridge", io, args);
   return { code, ...written };
 }

@@ -36,7 +36,7 @@ async function measure([step = "", ...args]: readonly string[]): Promise<Measure
     }
     case "run": {
       const nowhere = { write: () => {}, isTerminal: false, columns: 10_000, hasColour: false };
-      const io: Io = { files, clusters, out: nowhere, err: nowhere };
+      const io: Io = { ...processIo(), files, clusters, out: nowhere, err: nowhere };
       return timed(() => runProgram("drawbridge", io, args));
     }
     default:

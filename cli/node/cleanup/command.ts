@@ -1,0 +1,20 @@
+import { Command, Option } from "commander";
+import type { Run } from "../../program.ts";
+import { withPlace } from "../place.ts";
+
+export const CLEANUP_FORMATS = ["table", "json", "yaml"] as const;
+
+/** `node cleanup`: removes what Drawbridge has left on the node it runs on. */
+export function cleanupCommand(run: Run): Command {
+  const command = new Command("cleanup")
+    .description("remove what Drawbridge has left on this node; without --yes only say what")
+    .option("--yes", "do it", false)
+    .option("--pods", "with the pods' links and the bridge: pods that still run lose their network", false)
+    .option("--force", "also while policyd runs, which puts back what it can", false)
+    .addOption(new Option("-o, --output <format>", "how to print it").choices(CLEANUP_FORMATS).default("table"))
+    .addHelpText("after", "\nExamples:\n  drawbridge node cleanup\n  drawbridge node cleanup --pods --yes\n");
+  return withPlace(command).action(async (options: unknown) => {
+    const { runCleanup } = await import("./run.ts");
+    run.end(await runCleanup(run.io, options));
+  });
+}

@@ -1,0 +1,12 @@
+import { Command } from "commander";
+import type { Run } from "../program.ts";
+import { cleanupCommand } from "./cleanup/command.ts";
+import { doctorCommand } from "./doctor/command.ts";
+
+/** `node`: about the node it runs on. */
+export function nodeCommand(run: Run): Command {
+  return new Command("node")
+    .description("the node this runs on: what is wrong with it, and what is left on it")
+    .addCommand(doctorCommand(run))
+    .addCommand(cleanupCommand(run));
+}

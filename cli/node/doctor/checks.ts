@@ -1,0 +1,32 @@
+import { addresses, attachments, daemon, networkConfiguration, plugins } from "./checks/files.ts";
+import { kernelFeatures, kernelVersion } from "./checks/kernel.ts";
+import { mtu, podNetworks, tunnel } from "./checks/network.ts";
+import { foreignDrops, kubeProxy, marks, priorities, tables } from "./checks/rules.ts";
+import * as settings from "./checks/settings.ts";
+import type { Check } from "./finding.ts";
+
+/** All checks, in the order they are made. */
+export const CHECKS: readonly Check[] = [
+  kernelVersion,
+  kernelFeatures,
+  settings.clock,
+  settings.ipv6,
+  settings.forwarding,
+  settings.reversePath,
+  settings.redirects,
+  settings.bridgeNetfilter,
+  settings.connectionTracking,
+  daemon,
+  tables,
+  foreignDrops,
+  kubeProxy,
+  priorities,
+  marks,
+  podNetworks,
+  tunnel,
+  mtu,
+  networkConfiguration,
+  plugins,
+  attachments,
+  addresses,
+];

@@ -1,0 +1,187 @@
+import type { ChainOverview } from "../../../../kernel/nftables/overview.ts";
+import { isOurTable } from "../../ours.ts";
+import { seen } from "../diagnose.ts";
+import type { NodeFacts } from "../facts.ts";
+import type { Check, Remark } from "../finding.ts";
+
+/** Names of chains that kube-proxy makes in any of its modes (pkg/proxy). */
+const KUBE_PROXY_CHAIN = /^KUBE-(SERVICES|NODEPORTS|SVC-|SEP-|PROXY-|POSTROUTING|EXTERNAL-SERVICES|LOAD-BALANCER)/;
+const KUBE_PROXY_TABLES = ["kube-proxy"];
+const IPVS_DEVICE = "kube-ipvs0";
+
+export const tables: Check = {
+  id: "tables",
+  summary: "The daemon's tables are loaded, are ours and hook in where they should.",
+  needs: ["ruleset"],
+  examine: ({ ruleset, expected }) => {
+    const { tables: present, chains } = seen(ruleset) ?? { tables: [], chains: [] };
+    return expected.tables.flatMap(({ family, name, hooks }): readonly Remark[] => {
+      const table = present.find((one) => one.family === family && one.name === name);
+      if (table === undefined) {
+        return [
+          {
+            severity: "error",
+            what: `table ${family} ${name} is not loaded`,
+            why: "what it does is not done: pods are not guarded, Services not served or policies not enforced",
+            way: "start policyd; where it runs: kubectl -n kube-system logs -l app.kubernetes.io/name=drawbridge, and the check daemon",
+          },
+        ];
+      }
+      if (!isOurTable(table)) {
+        return [
+          {
+            severity: "error",
+            what: `table ${family} ${name} is not ours: its comment is ${JSON.stringify((table.comment ?? "").slice(0, 80))}`,
+            why: "another program uses our name, and policyd replaces what it finds there",
+            way: `nft list table ${family} ${name}, and stop who makes it`,
+          },
+        ];
+      }
+      return hooks.flatMap(({ chain, hook, priority }) => {
+        const found = chains.find((one) => one.family === family && one.table === name && one.name === chain);
+        if (found?.base?.hook === hook && found.base.priority === priority) return [];
+        return [
+          {
+            severity: "error",
+            what: `chain ${family} ${name} ${chain} does not hook into ${hook} at ${priority}`,
+            why: "its rules see no packets, or not when they should",
+            way: `start policyd; where it runs it puts it right: nft list chain ${family} ${name} ${chain}`,
+          } as const,
+        ];
+      });
+    });
+  },
+};
+
+export const foreignDrops: Check = {
+  id: "foreign-drops",
+  summary: "No other program's chain drops what it does not know.",
+  needs: ["ruleset"],
+  examine: ({ ruleset, legacyTables }) => {
+    const remarks = foreignChains(ruleset).flatMap((chain): readonly Remark[] => {
+      const { base, family, table, name } = chain;
+      if (base?.policy !== "drop" || !["ip", "ip6", "inet", "bridge"].includes(family)) return [];
+      if (base.hook !== "forward" && base.hook !== "prerouting" && base.hook !== "postrouting") return [];
+      return [
+        {
+          severity: "warning",
+          what: `chain ${family} ${table} ${name} hooks into ${base.hook} with policy drop${ownerHint(chain)}`,
+          why: "packets of pods that none of its rules accepts are dropped there, whatever Drawbridge's rules say",
+          way: wayOut(chain),
+        },
+      ];
+    });
+    if (legacyTables.length > 0) {
+      remarks.push({
+        severity: "info",
+        what: `iptables-legacy has ${legacyTables.length === 1 ? "the table" : "tables"} ${legacyTables.join(", ")}`,
+        why: "what is in there is not seen here; a FORWARD policy DROP stops packets of pods",
+        way: "iptables-legacy-save; and iptables-legacy -P FORWARD ACCEPT, where it is DROP",
+      });
+    }
+    return remarks;
+  },
+};
+
+export const kubeProxy: Check = {
+  id: "kube-proxy",
+  summary: "No rules of a kube-proxy are left.",
+  needs: ["ruleset", "links"],
+  examine: ({ ruleset, links, expected }) => {
+    if (!expected.servesServices) return [];
+    const all = seen(ruleset) ?? { tables: [], chains: [] };
+    const places = new Set([
+      ...all.tables
+        .filter(({ name }) => KUBE_PROXY_TABLES.includes(name))
+        .map(({ family, name }) => `${family} ${name}`),
+      ...all.chains.filter(({ name }) => KUBE_PROXY_CHAIN.test(name)).map(({ family, table }) => `${family} ${table}`),
+    ]);
+    if ((seen(links) ?? []).some(({ name }) => name === IPVS_DEVICE)) places.add(`link ${IPVS_DEVICE}`);
+    if (places.size === 0) return [];
+    return [
+      {
+        severity: "warning",
+        what: `rules of kube-proxy are in ${[...places].sort().join(", ")}`,
+        why: "they translate packets to Services, too, also to endpoints that are long gone when no kube-proxy runs",
+        way: "kubectl -n kube-system delete daemonset kube-proxy, then on the node: kube-proxy --cleanup (or reboot it); to keep kube-proxy set services: false",
+      },
+    ];
+  },
+};
+
+export const priorities: Check = {
+  id: "priorities",
+  summary: "No other program translates addresses before Drawbridge does.",
+  needs: ["ruleset"],
+  examine: ({ ruleset, expected }) => {
+    const ours = expected.tables.flatMap(({ family, hooks }) => (family === "inet" ? hooks : []));
+    const first = new Map<string, number>();
+    for (const { hook, priority } of ours.filter(({ chain }) => chain !== "")) {
+      if (priority === -100 && (hook === "prerouting" || hook === "output")) first.set(hook, priority);
+    }
+    return foreignChains(ruleset).flatMap(({ family, table, name, base }): readonly Remark[] => {
+      const limit = first.get(base?.hook ?? "");
+      if (base?.type !== "nat" || limit === undefined || base.priority >= limit) return [];
+      return [
+        {
+          severity: "warning",
+          what: `chain ${family} ${table} ${name} translates in ${base.hook} at ${base.priority}, before Services at ${limit}`,
+          why: "a connection is translated once: what it takes never gets to its Service",
+          way: `nft list chain ${family} ${table} ${name}; give it a priority of ${limit} or more`,
+        },
+      ];
+    });
+  },
+};
+
+export const marks: Check = {
+  id: "marks",
+  summary: "No other program's rule writes the bits of packets' marks that are ours.",
+  needs: ["ruleset"],
+  examine: ({ ruleset, expected }) => {
+    const seenRules = new Set<string>();
+    return (seen(ruleset)?.markWrites ?? []).flatMap(({ family, table, chain, bits }): readonly Remark[] => {
+      const shared = (bits & expected.markBits) >>> 0;
+      const place = `${family} ${table} ${chain}`;
+      if (shared === 0 || isOurName(family, table) || seenRules.has(place)) return [];
+      seenRules.add(place);
+      return [
+        {
+          severity: "warning",
+          what: `a rule of chain ${place} writes bits ${hexadecimal(shared)} of packets' marks`,
+          why: "Drawbridge keeps there who is to be masqueraded and what may be bridged: packets get lost or leave with a wrong address",
+          way: `let that program write its own bits alone (meta mark set meta mark and MASK or BITS), or give Drawbridge others: markBits`,
+        },
+      ];
+    });
+  },
+};
+
+function foreignChains(ruleset: NodeFacts["ruleset"]): readonly ChainOverview[] {
+  return (seen(ruleset)?.chains ?? []).filter(({ family, table }) => !isOurName(family, table));
+}
+
+function isOurName(family: string, table: string): boolean {
+  return (family === "inet" || family === "bridge") && /^drawbridge(-policy|-cni)?$/.test(table);
+}
+
+function ownerHint({ table, family, name }: ChainOverview): string {
+  if (table === "firewalld") return " (firewalld)";
+  if (family !== "inet" && table === "filter" && name === "FORWARD") return " (iptables-nft; Docker sets it so)";
+  return "";
+}
+
+function wayOut({ family, table, name }: ChainOverview): string {
+  if (table === "firewalld") {
+    return "firewall-cmd --permanent --zone=trusted --add-interface=cni0 && firewall-cmd --reload";
+  }
+  if (table === "filter" && name === "FORWARD") {
+    const program = family === "ip6" ? "ip6tables" : "iptables";
+    return `${program} -P FORWARD ACCEPT; of Docker: "ip-forward-no-drop": true in /etc/docker/daemon.json`;
+  }
+  return `nft chain ${family} ${table} ${name} '{ policy accept; }', or rules there that accept iifname and oifname of the bridge`;
+}
+
+function hexadecimal(bits: number): string {
+  return `0x${bits.toString(16)}`;
+}

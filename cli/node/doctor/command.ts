@@ -1,0 +1,26 @@
+import { Command, Option } from "commander";
+import type { Run } from "../../program.ts";
+import { withPlace } from "../place.ts";
+
+export const DOCTOR_FORMATS = ["table", "json", "yaml"] as const;
+
+/** `node doctor`: what is wrong with the node it runs on. */
+export function doctorCommand(run: Run): Command {
+  const command = new Command("doctor")
+    .description("what is wrong with this node, and how to mend it; run it there, as root")
+    .option("--config <path>", "policyd's configuration; its defaults without it")
+    .addOption(
+      new Option("--only <checks>", "only these checks, such as forwarding,tables").argParser((text: string) =>
+        text.split(",").map((id) => id.trim()),
+      ),
+    )
+    .option("--list", "print the checks and look at nothing", false)
+    .addOption(new Option("-o, --output <format>", "how to print it").choices(DOCTOR_FORMATS).default("table"))
+    .addHelpText("after", "\nIt changes nothing.\n\nExample:\n  drawbridge node doctor -o json\n");
+  return withPlace(command).action(async (options: unknown) => {
+    const { runDoctor } = await import("./run.ts");
+    const outcome = await runDoctor(run.io, options);
+    if (typeof outcome === "string") command.error(`error: ${outcome}`);
+    else run.end(outcome);
+  });
+}

@@ -1,0 +1,32 @@
+import type { NodeFacts } from "./facts.ts";
+import type { Check, Finding, Unseen } from "./finding.ts";
+import { SEVERITIES } from "./finding.ts";
+
+/** What the checks say of a node. */
+export interface Diagnosis {
+  /** The gravest first. */
+  readonly findings: readonly Finding[];
+  readonly unseen: readonly Unseen[];
+}
+
+/** Makes the checks, each as far as what it needs was seen. */
+export function diagnose(facts: NodeFacts, checks: readonly Check[]): Diagnosis {
+  const findings: Finding[] = [];
+  const unseen: Unseen[] = [];
+  for (const { id, needs, examine } of checks) {
+    const reasons = needs.flatMap((need) => reasonOf(facts[need]));
+    if (reasons.length > 0) unseen.push({ check: id, reason: [...new Set(reasons)].join("; ") });
+    else findings.push(...examine(facts).map((remark) => ({ check: id, ...remark })));
+  }
+  findings.sort((a, b) => SEVERITIES.indexOf(a.severity) - SEVERITIES.indexOf(b.severity));
+  return { findings, unseen };
+}
+
+function reasonOf(fact: NodeFacts[keyof NodeFacts]): readonly string[] {
+  return typeof fact === "object" && "unseen" in fact ? [fact.unseen] : [];
+}
+
+/** A fact that was seen; the checks name what they need, so it is only undefined where they did not. */
+export function seen<T>(fact: { readonly value: T } | { readonly unseen: string }): T | undefined {
+  return "value" in fact ? fact.value : undefined;
+}

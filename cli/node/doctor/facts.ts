@@ -1,0 +1,98 @@
+import type { AttachmentRecord, UnreadableAttachment } from "../../../ipam/attachment.ts";
+import type { PolicydStatus } from "../../../ipam/policyd_messages.ts";
+import type { RangeSet } from "../../../ipam/range.ts";
+import type { Reservation } from "../../../ipam/reservation.ts";
+import type { Cidr } from "../../../kernel/ip/cidr.ts";
+import type { RulesetOverview } from "../../../kernel/nftables/overview.ts";
+import type { Trial } from "../../../kernel/nftables/trial.ts";
+import type { Link } from "../../../kernel/route/link.ts";
+import type { Route } from "../../../kernel/route/route.ts";
+import type { VxlanParameters } from "../../../kernel/route/vxlan.ts";
+import type { NodePlace } from "../place.ts";
+
+/** A fact, or why it could not be seen. */
+export type Seen<T> = { readonly value: T } | { readonly unseen: string };
+
+/** A link with what of it matters here. */
+export interface NodeLink extends Link {
+  readonly vxlan: VxlanParameters | undefined;
+}
+
+export interface NodeAddress {
+  readonly link: string;
+  readonly address: Cidr;
+}
+
+/** What of the daemon's configuration a check depends on. */
+export interface Expectation {
+  /** Tables the daemon should have loaded, with their base chains. */
+  readonly tables: readonly {
+    readonly family: string;
+    readonly name: string;
+    readonly hooks: readonly { readonly chain: string; readonly hook: string; readonly priority: number }[];
+  }[];
+  readonly markBits: number;
+  /** False where kube-proxy is to stay. */
+  readonly servesServices: boolean;
+}
+
+/** Our network configuration as far as it can be read. */
+export type NetworkFile =
+  | { readonly kind: "missing" }
+  | { readonly kind: "broken"; readonly reason: string }
+  | {
+      readonly kind: "network";
+      readonly name: string;
+      readonly bridge: string | undefined;
+      readonly types: readonly string[];
+      readonly ranges: readonly RangeSet[];
+      /** Bytes; undefined leaves it to the kernel. */
+      readonly mtu: number | undefined;
+    };
+
+/** A program of the directory of plugins. */
+export interface PluginFile {
+  readonly name: string;
+  readonly isFile: boolean;
+  readonly isExecutable: boolean;
+  /** What the plugin answers to VERSION; undefined for those that are not asked. */
+  readonly version: { readonly answer: string } | { readonly failure: string } | undefined;
+}
+
+/** What is known about a node, as a value. Nothing in it was changed by looking. */
+export interface NodeFacts {
+  readonly place: NodePlace;
+  readonly expected: Expectation;
+  /** Milliseconds since 1970. */
+  readonly now: number;
+  readonly bootId: Seen<string>;
+  readonly release: Seen<string>;
+  readonly trials: Seen<readonly Trial[]>;
+  readonly linkKinds: Seen<readonly { readonly kind: string; readonly isKnown: boolean }[]>;
+  readonly hasPacketLog: boolean;
+  /** Settings by key, as far as the kernel has them. */
+  readonly settings: ReadonlyMap<string, string>;
+  readonly links: Seen<readonly NodeLink[]>;
+  readonly addresses: Seen<readonly NodeAddress[]>;
+  readonly routes: Seen<readonly Route[]>;
+  readonly ruleset: Seen<RulesetOverview>;
+  /** Tables of the older iptables, whose rules netlink does not show. */
+  readonly legacyTables: readonly string[];
+  /** Ports that UDP sockets of the namespace listen on, tunnels of the kernel among them. */
+  readonly udpPorts: ReadonlySet<number>;
+  readonly daemon: Seen<{ readonly status: PolicydStatus } | { readonly away: string }>;
+  /** Names in the directory of network configurations that runtimes take for such. */
+  readonly configurations: Seen<readonly string[]>;
+  readonly network: Seen<NetworkFile>;
+  readonly plugins: Seen<readonly PluginFile[]>;
+  readonly records: Seen<{
+    readonly records: readonly AttachmentRecord[];
+    readonly unreadable: readonly UnreadableAttachment[];
+  }>;
+  readonly reservations: Seen<{
+    readonly directory: string;
+    readonly reservations: readonly Reservation[];
+    /** Files that are neither reservations nor what the store keeps besides. */
+    readonly strange: readonly string[];
+  }>;
+}

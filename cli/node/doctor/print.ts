@@ -1,0 +1,59 @@
+import { printable } from "../../../policyd/log/line.ts";
+import { formatTable } from "../../output/table.ts";
+import type { Style } from "../../style.ts";
+import type { Diagnosis } from "./diagnose.ts";
+import type { Check, Severity } from "./finding.ts";
+import { SEVERITIES } from "./finding.ts";
+
+/** For people: a finding with why it matters and the way out below it, then what could not be seen. */
+export function* diagnosisTable({ findings, unseen }: Diagnosis, columns: number, style: Style): Generator<string> {
+  const rows = findings.flatMap(({ severity, check, what, why, way }) => [
+    [coloured(severity, style), check, printable(what)],
+    ["", "", `why: ${printable(why)}`],
+    ["", "", `way out: ${printable(way)}`],
+  ]);
+  if (rows.length > 0) yield `${formatTable(["severity", "check", "finding"], rows, columns)}\n`;
+  for (const { check, reason } of unseen) yield `not checked: ${check}: ${printable(reason)}\n`;
+  yield `${countText({ findings, unseen })}\n`;
+}
+
+/** `{findings: [{check, severity, what, why, way}], unseen: [{check, reason}]}`. */
+export function diagnosisJson({ findings, unseen }: Diagnosis): string {
+  return `${JSON.stringify(plain({ findings, unseen }), null, 2)}\n`;
+}
+
+/** The same as YAML. */
+export async function diagnosisYaml(diagnosis: Diagnosis): Promise<string> {
+  const { stringify } = await import("yaml");
+  return stringify(plain(diagnosis), { lineWidth: 0 });
+}
+
+/** What checks there are. */
+export function checksTable(checks: readonly Check[], columns: number): string {
+  return formatTable(
+    ["check", "what it looks at"],
+    checks.map(({ id, summary }) => [id, summary]),
+    columns,
+  );
+}
+
+function plain({ findings, unseen }: Diagnosis): object {
+  return {
+    findings: findings.map(({ check, severity, what, why, way }) => ({ check, severity, what, why, way })),
+    unseen: unseen.map(({ check, reason }) => ({ check, reason })),
+  };
+}
+
+function coloured(severity: Severity, style: Style): string {
+  if (severity === "error") return style.bad(severity);
+  return severity === "warning" ? style.strong(severity) : severity;
+}
+
+function countText({ findings, unseen }: Diagnosis): string {
+  const counts = SEVERITIES.map((severity) => {
+    const count = findings.filter((one) => one.severity === severity).length;
+    return `${count} ${severity}${count === 1 || severity === "info" ? "" : "s"}`;
+  });
+  const text = findings.length === 0 ? "no findings" : counts.join(", ");
+  return unseen.length === 0 ? text : `${text}; ${unseen.length} not checked`;
+}

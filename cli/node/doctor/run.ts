@@ -1,0 +1,69 @@
+import * as v from "valibot";
+import { DrawbridgeError } from "../../../kernel/error.ts";
+import { nearestNames } from "../../cluster/nearest_names.ts";
+import { ExitCode } from "../../exit_code.ts";
+import type { Io } from "../../io.ts";
+import { styleOf } from "../../style.ts";
+import { placeEntries, placeOf } from "../place.ts";
+import { CHECKS } from "./checks.ts";
+import { DOCTOR_FORMATS } from "./command.ts";
+import type { Diagnosis } from "./diagnose.ts";
+import { diagnose } from "./diagnose.ts";
+import { expectation } from "./expectation.ts";
+import { checksTable, diagnosisJson, diagnosisTable, diagnosisYaml } from "./print.ts";
+
+const optionsSchema = v.object({
+  ...placeEntries,
+  config: v.optional(v.string()),
+  only: v.optional(v.array(v.string())),
+  list: v.boolean(),
+  output: v.picklist(DOCTOR_FORMATS),
+});
+
+/**
+ * @returns what is wrong with the command line, or how the command ends: 1 for errors and warnings, 3 where there are none but
+ *   not everything could be seen
+ * @throws DrawbridgeError ERR_INPUT, ERR_CONFIGURATION; SyscallError ERR_NAMESPACE
+ */
+export async function runDoctor(io: Io, options: unknown): Promise<ExitCode | string> {
+  const { config, only, list, output, ...places } = v.parse(optionsSchema, options);
+  const ids = CHECKS.map(({ id }) => id);
+  const unknown = only?.find((id) => !ids.includes(id));
+  if (unknown !== undefined) {
+    const [nearest] = nearestNames(unknown, ids);
+    return `${JSON.stringify(unknown)} is no check; ${nearest === undefined ? "--list prints them" : `did you mean ${nearest}?`}`;
+  }
+  const checks = CHECKS.filter(({ id }) => only?.includes(id) ?? true);
+  if (list) {
+    io.out.write(checksTable(checks, io.out.columns));
+    return ExitCode.YES;
+  }
+  const place = placeOf(places);
+  const expected = expectation(configurationFile(io, config), place.bridge);
+  const machine = await io.node.open(place.networkNamespace);
+  const diagnosis = diagnose(machine.readFacts(place, expected), checks);
+  for (const text of await printed(diagnosis, output, io)) io.out.write(text);
+  if (diagnosis.findings.some(({ severity }) => severity !== "info")) return ExitCode.NO;
+  return diagnosis.unseen.length > 0 ? ExitCode.ERROR : ExitCode.YES;
+}
+
+function configurationFile({ files }: Io, path: string | undefined) {
+  if (path === undefined) return undefined;
+  if (path !== "-" && files.typeOf(path) !== "file") throw new DrawbridgeError("ERR_INPUT", `${path}: expected a file`);
+  return { path, text: Buffer.concat([...files.read(path)]).toString() };
+}
+
+async function printed(
+  diagnosis: Diagnosis,
+  format: (typeof DOCTOR_FORMATS)[number],
+  { out }: Io,
+): Promise<Iterable<string>> {
+  switch (format) {
+    case "table":
+      return diagnosisTable(diagnosis, out.columns, styleOf(out));
+    case "json":
+      return [diagnosisJson(diagnosis)];
+    case "yaml":
+      return [await diagnosisYaml(diagnosis)];
+  }
+}

@@ -1,0 +1,21 @@
+import type { Inventory } from "../cleanup/inventory.ts";
+import type { Removal } from "../cleanup/plan.ts";
+import type { NodeFacts } from "../doctor/facts.ts";
+import type { Expected } from "../doctor/expectation.ts";
+import type { NodePlace } from "../place.ts";
+
+/** The node this process runs on. */
+export interface NodeMachine {
+  /** Looks at everything and changes nothing; what cannot be seen is said in the facts. */
+  readFacts(place: NodePlace, expected: Expected): NodeFacts;
+  /** Lists what might be ours. @throws DrawbridgeError where it cannot be listed */
+  readInventory(place: NodePlace): Inventory;
+  /** Removes one thing; that it is gone already is fine. @throws DrawbridgeError */
+  remove(removal: Removal): void;
+}
+
+/** Opens the node, which takes what nobody else on the command line needs: the kernel's own interface. */
+export interface NodeAccess {
+  /** @param networkNamespace to work in instead of our own @throws SyscallError ERR_NAMESPACE */
+  open(networkNamespace: string | undefined): Promise<NodeMachine>;
+}

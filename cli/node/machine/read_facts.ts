@@ -1,0 +1,81 @@
+import { readFileSync } from "node:fs";
+import os from "node:os";
+import { askPolicyd } from "../../../cni/policyd_client.ts";
+import type { PolicydStatus } from "../../../ipam/policyd_messages.ts";
+import { systemFileSystem } from "../../../ipam/file_system.ts";
+import { DrawbridgeError } from "../../../kernel/error.ts";
+import { tryTable } from "../../../kernel/nftables/trial.ts";
+import { knowsLinkKind } from "../../../kernel/route/link_kind.ts";
+import { seen } from "../doctor/diagnose.ts";
+import type { Expected } from "../doctor/expectation.ts";
+import type { NetworkFile, NodeFacts, Seen } from "../doctor/facts.ts";
+import type { NodePlace } from "../place.ts";
+import { attempt } from "./attempt.ts";
+import { readConfigurationNames, readNetwork, readPlugins, readRecords, readReservations } from "./read_files.ts";
+import type { MachineCalls } from "./read_network.ts";
+import {
+  hasPacketLog,
+  readAddresses,
+  readLegacyTables,
+  readLinks,
+  readRoutes,
+  readRuleset,
+  readSettings,
+  readUdpPorts,
+  withRoutes,
+} from "./read_network.ts";
+
+const DAEMON_MILLISECONDS = 3000;
+const MISSING: NetworkFile = { kind: "missing" };
+
+/** Looks at everything, in the namespace the thread is in; what cannot be seen is said. */
+export function readFacts(syscalls: MachineCalls, place: NodePlace, expected: Expected): NodeFacts {
+  const files = systemFileSystem(syscalls);
+  const links = attempt(() => readLinks(syscalls));
+  const network = attempt(() => readNetwork(place));
+  return {
+    place,
+    expected,
+    now: Date.now(),
+    bootId: attempt(() => readFileSync("/proc/sys/kernel/random/boot_id", "utf8").trim()),
+    release: { value: os.release() },
+    trials: attempt(() => expected.trialTables.flatMap((table) => tryTable(syscalls, table))),
+    linkKinds: attempt(() =>
+      withRoutes(syscalls, (socket) =>
+        (["bridge", "veth", "vxlan"] as const).map((kind) => ({ kind, isKnown: knowsLinkKind(socket, kind) })),
+      ),
+    ),
+    hasPacketLog: hasPacketLog(),
+    settings: readSettings(
+      syscalls,
+      (seen(links) ?? []).map(({ name }) => name),
+    ),
+    links,
+    addresses: attempt(() => readAddresses(syscalls, seen(links) ?? [])),
+    routes: attempt(() => readRoutes(syscalls)),
+    ruleset: attempt(() => readRuleset(syscalls)),
+    legacyTables: readLegacyTables(),
+    udpPorts: readUdpPorts(),
+    daemon: askDaemon(syscalls, place),
+    configurations: attempt(() => readConfigurationNames(place)),
+    network,
+    plugins: attempt(() => readPlugins(place, seen(network) ?? MISSING)),
+    records: attempt(() => readRecords(files, place)),
+    reservations: attempt(() => readReservations(files, place, seen(network) ?? MISSING)),
+  };
+}
+
+/** A daemon that is away is an answer; one that we may not ask is none. */
+function askDaemon(syscalls: MachineCalls, { socket }: NodePlace): Seen<DaemonAnswer> {
+  return attempt((): DaemonAnswer => {
+    try {
+      const reply = askPolicyd(syscalls, socket, { type: "status" }, DAEMON_MILLISECONDS);
+      return reply.type === "status" ? { status: reply.status } : { away: `it answered "${reply.type}"` };
+    } catch (error) {
+      if (!(error instanceof DrawbridgeError) || /EACCES|EPERM/.test(error.message)) throw error;
+      return { away: error.message };
+    }
+  });
+}
+
+type DaemonAnswer = { readonly status: PolicydStatus } | { readonly away: string };

@@ -1,0 +1,149 @@
+import { accessSync, constants, readdirSync, readFileSync, statSync } from "node:fs";
+import * as v from "valibot";
+import type { AttachmentRecord, UnreadableAttachment } from "../../../ipam/attachment.ts";
+import { listAttachments } from "../../../ipam/attachment.ts";
+import type { StoreFileSystem } from "../../../ipam/file_system.ts";
+import { isName } from "../../../ipam/owner.ts";
+import { canonicalRangeSets } from "../../../ipam/range.ts";
+import type { Reservation } from "../../../ipam/reservation.ts";
+import { parseReservation } from "../../../ipam/reservation.ts";
+import { DrawbridgeError } from "../../../kernel/error.ts";
+import { tryParseAddress } from "../../../kernel/ip/address.ts";
+import type { NetworkFile, PluginFile } from "../doctor/facts.ts";
+import type { NodePlace } from "../place.ts";
+import { configurationPath, pluginPath } from "../place.ts";
+import { askVersion } from "./plugin_version.ts";
+
+const LARGEST_CONFIGURATION = 1024 * 1024;
+const LARGEST_RESERVATION = 1024;
+/** What the store keeps beside its reservations. */
+const KEPT = /^(lock|last_reserved_ip\.\d+)$/;
+
+const listSchema = v.object({
+  name: v.string(),
+  plugins: v.pipe(
+    v.array(
+      v.object({
+        type: v.string(),
+        bridge: v.optional(v.string()),
+        mtu: v.optional(v.number()),
+        ipam: v.optional(
+          v.object({
+            type: v.optional(v.string()),
+            ranges: v.optional(
+              v.array(
+                v.array(
+                  v.object({
+                    subnet: v.optional(v.string()),
+                    rangeStart: v.optional(v.string()),
+                    rangeEnd: v.optional(v.string()),
+                    gateway: v.optional(v.string()),
+                  }),
+                ),
+              ),
+            ),
+          }),
+        ),
+      }),
+    ),
+    v.minLength(1),
+  ),
+});
+
+/** The names runtimes take for network configurations (libcni, ConfFiles), sorted. @throws Error of node:fs */
+export function readConfigurationNames({ configurationDirectory }: NodePlace): readonly string[] {
+  return namesIn(configurationDirectory)
+    .filter((name) => /\.(conf|conflist|json)$/.test(name))
+    .sort();
+}
+
+/** What our network configuration says. @throws Error of node:fs when it cannot be read */
+export function readNetwork(place: NodePlace): NetworkFile {
+  const path = configurationPath(place);
+  const found = statSync(path, { throwIfNoEntry: false });
+  if (found === undefined) return { kind: "missing" };
+  if (!found.isFile() || found.size > LARGEST_CONFIGURATION) return { kind: "broken", reason: "no file, or too large" };
+  const text = readFileSync(path, "utf8");
+  try {
+    const { name, plugins } = v.parse(listSchema, JSON.parse(text));
+    if (!isName(name)) return { kind: "broken", reason: `name: ${JSON.stringify(name.slice(0, 80))} is none` };
+    const own = plugins.find(({ type }) => type === "drawbridge");
+    if (own === undefined) return { kind: "broken", reason: 'no plugin of type "drawbridge" is in it' };
+    const types = [...plugins.map(({ type }) => type), ...(own.ipam?.type === undefined ? [] : [own.ipam.type])];
+    const wrong = types.find((type) => !isName(type));
+    if (wrong !== undefined)
+      return { kind: "broken", reason: `type: ${JSON.stringify(wrong.slice(0, 80))} is no name` };
+    const ranges = canonicalRangeSets(own.ipam?.ranges ?? [], "ipam.ranges");
+    return { kind: "network", name, bridge: own.bridge, types, ranges, mtu: own.mtu };
+  } catch (error) {
+    if (error instanceof SyntaxError) return { kind: "broken", reason: `no JSON: ${error.message}` };
+    if (error instanceof DrawbridgeError || v.isValiError(error)) return { kind: "broken", reason: error.message };
+    throw error;
+  }
+}
+
+/** IPAM plugins that ours serves itself, so that no file of theirs is needed. */
+const SERVED = ["host-local", "drawbridge-ipam"];
+
+/** The programs that a network configuration names, and ours in any case. @throws Error of node:fs */
+export function readPlugins(place: NodePlace, network: NetworkFile): readonly PluginFile[] {
+  const types = network.kind === "network" ? network.types.filter((type) => !SERVED.includes(type)) : [];
+  return [...new Set(["drawbridge", ...types])].map((name) => {
+    const path = `${place.binaryDirectory}/${name}`;
+    const isFile = statSync(path, { throwIfNoEntry: false })?.isFile() === true;
+    const isExecutable = isFile && canExecute(path);
+    const isOurs = path === pluginPath(place);
+    return { name, isFile, isExecutable, version: isOurs && isExecutable ? askVersion(path) : undefined };
+  });
+}
+
+/** The records of all networks. @throws DrawbridgeError ERR_STORE */
+export function readRecords(
+  files: StoreFileSystem,
+  { stateDirectory }: NodePlace,
+): { readonly records: readonly AttachmentRecord[]; readonly unreadable: readonly UnreadableAttachment[] } {
+  const networks = files.readDirectory(`${stateDirectory}/attachments`).filter(isName);
+  const lists = networks.map((network) => listAttachments(stateDirectory, network, files));
+  return {
+    records: lists.flatMap(({ records }) => records),
+    unreadable: lists.flatMap(({ unreadable }) => unreadable),
+  };
+}
+
+/** The reservations of our network. @throws DrawbridgeError ERR_STORE */
+export function readReservations(
+  files: StoreFileSystem,
+  { dataDirectory }: NodePlace,
+  network: NetworkFile,
+): { readonly directory: string; readonly reservations: readonly Reservation[]; readonly strange: readonly string[] } {
+  const directory = `${dataDirectory}/${network.kind === "network" ? network.name : "drawbridge"}`;
+  const reservations: Reservation[] = [];
+  const strange: string[] = [];
+  for (const name of [...files.readDirectory(directory)].sort()) {
+    const address = tryParseAddress(name);
+    if (address === undefined) {
+      if (!KEPT.test(name)) strange.push(name);
+      continue;
+    }
+    const file = files.readSmallFile(`${directory}/${name}`, LARGEST_RESERVATION);
+    if (file.kind === "missing") continue;
+    reservations.push(parseReservation(address, file.kind === "text" ? file.text : undefined));
+  }
+  return { directory, reservations, strange };
+}
+
+function canExecute(path: string): boolean {
+  // Root may execute what has any of the bits alone.
+  const { mode } = statSync(path);
+  if ((mode & 0o111) === 0) return false;
+  try {
+    accessSync(path, constants.X_OK);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+function namesIn(directory: string): readonly string[] {
+  return statSync(directory, { throwIfNoEntry: false }) === undefined ? [] : readdirSync(directory);
+}

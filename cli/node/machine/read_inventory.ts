@@ -1,0 +1,140 @@
+import { closeSync, lstatSync, openSync, readdirSync, readlinkSync, readSync, statSync } from "node:fs";
+import path from "node:path";
+import { askPolicyd } from "../../../cni/policyd_client.ts";
+import { systemFileSystem } from "../../../ipam/file_system.ts";
+import { DrawbridgeError } from "../../../kernel/error.ts";
+import { tryParseAddress } from "../../../kernel/ip/address.ts";
+import { dumpRules, parseRule } from "../../../kernel/route/rule.ts";
+import type { FileEntry, Inventory } from "../cleanup/inventory.ts";
+import type { NodePlace } from "../place.ts";
+import { configurationPath } from "../place.ts";
+import { readNetwork, readRecords } from "./read_files.ts";
+import type { MachineCalls } from "./read_network.ts";
+import { readAddresses, readLinks, readRoutes, readRuleset, withRoutes } from "./read_network.ts";
+
+const DAEMON_MILLISECONDS = 3000;
+/** The plugin's own words (cni/main.ts): a file that has them is it. */
+const MARKER = Buffer.from("Drawbridge CNI plugin");
+const PIECE = 1024 * 1024;
+const PROGRAMS = ["drawbridge", "drawbridge-ipam", "loopback"];
+/** What an installation that was killed leaves (policyd/installation/installer.ts). */
+const TEMPORARY = /^\.drawbridge\.[0-9a-f]{16}\.tmp$/;
+const NETWORK = "drawbridge";
+const KEPT = /^(lock|last_reserved_ip\.\d+)$/;
+
+/**
+ * Lists what might be ours.
+ *
+ * @throws NetlinkError, DrawbridgeError ERR_STORE, and ERR_INPUT where a directory cannot be read: without root nothing of it makes sense
+ */
+export function readInventory(syscalls: MachineCalls, place: NodePlace): Inventory {
+  try {
+    const files = systemFileSystem(syscalls);
+    const links = readLinks(syscalls);
+    return {
+      place,
+      isDaemonRunning: isDaemonRunning(syscalls, place),
+      tables: readRuleset(syscalls).tables,
+      routes: readRoutes(syscalls),
+      rules: withRoutes(syscalls, (socket) =>
+        ([4, 6] as const).flatMap((family) =>
+          socket.dump(dumpRules(family)).flatMap((message) => parseRule(message) ?? []),
+        ),
+      ),
+      links,
+      addresses: readAddresses(syscalls, links),
+      records: readRecords(files, place).records,
+      files: [...configurations(place), ...programs(place)],
+      state: namesIn(place.stateDirectory),
+      stores: stores(place),
+    };
+  } catch (error) {
+    if (error instanceof DrawbridgeError || !(error instanceof Error) || !("code" in error)) throw error;
+    throw new DrawbridgeError("ERR_INPUT", `${error.message}; run as root`);
+  }
+}
+
+/** Whoever listens there counts, whatever it answers. */
+function isDaemonRunning(syscalls: MachineCalls, { socket }: NodePlace): boolean {
+  try {
+    askPolicyd(syscalls, socket, { type: "status" }, DAEMON_MILLISECONDS);
+    return true;
+  } catch (error) {
+    if (!(error instanceof DrawbridgeError)) throw error;
+    return !/ENOENT|ECONNREFUSED|ENOTDIR/.test(error.message);
+  }
+}
+
+function configurations(place: NodePlace): readonly FileEntry[] {
+  const own = configurationPath(place);
+  const leftovers = leftoversIn(place.configurationDirectory);
+  if (!exists(own)) return leftovers;
+  return [{ path: own, isDirectory: false, isOurs: isOurConfiguration(place) }, ...leftovers];
+}
+
+/** It names our network and our plugin. A file we cannot understand may be anybody's. */
+function isOurConfiguration(place: NodePlace): boolean {
+  const network = readNetwork(place);
+  return network.kind === "network" && network.name === NETWORK;
+}
+
+function programs({ binaryDirectory }: NodePlace): readonly FileEntry[] {
+  const known = new Map<string, boolean>();
+  const entries = PROGRAMS.map((name) => `${binaryDirectory}/${name}`)
+    .filter(exists)
+    .map((file) => ({ path: file, isDirectory: false, isOurs: isOurProgram(file, known) }));
+  return [...entries, ...leftoversIn(binaryDirectory)];
+}
+
+/** @param known what is known of files by their identity: further names need no reading */
+function isOurProgram(file: string, known: Map<string, boolean>): boolean {
+  const found = statSync(file, { throwIfNoEntry: false });
+  if (found === undefined) return path.basename(readlinkSync(file)) === "drawbridge";
+  if (!found.isFile()) return false;
+  const identity = `${found.dev}:${found.ino}`;
+  const answer = known.get(identity) ?? hasMarker(file);
+  known.set(identity, answer);
+  return answer;
+}
+
+/** Reads in pieces that overlap, so that the marker is found wherever it stands. */
+function hasMarker(file: string): boolean {
+  const descriptor = openSync(file, "r");
+  try {
+    const buffer = Buffer.alloc(PIECE);
+    let rest = 0;
+    for (;;) {
+      const count = readSync(descriptor, buffer, rest, PIECE - rest, null);
+      if (count === 0) return false;
+      const end = rest + count;
+      if (buffer.subarray(0, end).includes(MARKER)) return true;
+      rest = Math.min(end, MARKER.length - 1);
+      buffer.copyWithin(0, end - rest, end);
+    }
+  } finally {
+    closeSync(descriptor);
+  }
+}
+
+function leftoversIn(directory: string): readonly FileEntry[] {
+  const names = (namesIn(directory) ?? []).filter((name) => TEMPORARY.test(name));
+  return names.map((name) => ({ path: `${directory}/${name}`, isDirectory: false, isOurs: true }));
+}
+
+/** The directory of unfinished claims has others' claims too: it goes where no other network's is in it. */
+function stores({ dataDirectory }: NodePlace): Inventory["stores"] {
+  const own = `${dataDirectory}/${NETWORK}`;
+  const claims = `${dataDirectory}/.drawbridge`;
+  return [
+    { path: own, names: namesIn(own)?.filter((name) => tryParseAddress(name) === undefined && !KEPT.test(name)) },
+    { path: claims, names: namesIn(claims)?.filter((name) => name !== `${NETWORK}.claim`) },
+  ].flatMap(({ path: directory, names }) => (names === undefined ? [] : [{ path: directory, strange: names }]));
+}
+
+function namesIn(directory: string): readonly string[] | undefined {
+  return statSync(directory, { throwIfNoEntry: false })?.isDirectory() === true ? readdirSync(directory) : undefined;
+}
+
+function exists(file: string): boolean {
+  return lstatSync(file, { throwIfNoEntry: false }) !== undefined;
+}

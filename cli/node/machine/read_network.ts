@@ -1,0 +1,129 @@
+import { readdirSync, readFileSync } from "node:fs";
+import { NETLINK_NETFILTER } from "../../../kernel/netfilter/message.ts";
+import { NetlinkSocket } from "../../../kernel/netlink/socket.ts";
+import type { RulesetOverview } from "../../../kernel/nftables/overview.ts";
+import { readOverview } from "../../../kernel/nftables/overview.ts";
+import { dumpAddresses, parseInterfaceAddress } from "../../../kernel/route/interface_address.ts";
+import { dumpLinks, parseLink } from "../../../kernel/route/link.ts";
+import type { Route } from "../../../kernel/route/route.ts";
+import { dumpRoutes, parseRouteOfAnyTable } from "../../../kernel/route/route.ts";
+import { openRouteSocket } from "../../../kernel/route/socket.ts";
+import { parseVxlan } from "../../../kernel/route/vxlan.ts";
+import type { FileCalls } from "../../../kernel/syscall/file_calls.ts";
+import type { Syscalls } from "../../../kernel/syscall/syscalls.ts";
+import { procSysctl } from "../../../kernel/sysctl.ts";
+import type { NodeAddress, NodeLink } from "../doctor/facts.ts";
+
+/** The calls of the machine that looking at a node takes. */
+export type MachineCalls = Syscalls & FileCalls;
+
+/** Runs an action with a netlink socket for links and routes that is closed afterwards. */
+export function withRoutes<T>(syscalls: MachineCalls, action: (socket: NetlinkSocket) => T): T {
+  const socket = openRouteSocket(syscalls);
+  try {
+    return action(socket);
+  } finally {
+    socket.close();
+  }
+}
+
+export function readLinks(syscalls: MachineCalls): readonly NodeLink[] {
+  return withRoutes(syscalls, (socket) =>
+    socket.dump(dumpLinks()).map((message) => ({ ...parseLink(message), vxlan: parseVxlan(message) })),
+  );
+}
+
+export function readAddresses(syscalls: MachineCalls, links: readonly NodeLink[]): readonly NodeAddress[] {
+  const names = new Map(links.map(({ index, name }) => [index, name]));
+  return withRoutes(syscalls, (socket) =>
+    socket.dump(dumpAddresses()).flatMap((message) => {
+      const found = parseInterfaceAddress(message);
+      return found === undefined ? [] : [{ link: names.get(found.index) ?? "", address: found.address }];
+    }),
+  );
+}
+
+/** Unicast routes of all tables in both families. */
+export function readRoutes(syscalls: MachineCalls): readonly Route[] {
+  return withRoutes(syscalls, (socket) =>
+    ([4, 6] as const).flatMap((family) =>
+      socket.dump(dumpRoutes(family)).flatMap((message) => parseRouteOfAnyTable(message) ?? []),
+    ),
+  );
+}
+
+/** @throws NetlinkError EPERM without CAP_NET_ADMIN */
+export function readRuleset(syscalls: MachineCalls): RulesetOverview {
+  const socket = new NetlinkSocket(syscalls, NETLINK_NETFILTER);
+  try {
+    return readOverview(socket);
+  } finally {
+    socket.close();
+  }
+}
+
+/** The settings that checks look at, as far as the kernel has them. */
+export function readSettings(syscalls: MachineCalls, links: readonly string[]): ReadonlyMap<string, string> {
+  const sysctl = procSysctl(syscalls);
+  const ofLinks = ["all", ...links].flatMap((name) =>
+    ["rp_filter", "send_redirects", "forwarding"].map((field) => `net/ipv4/conf/${name}/${field}`),
+  );
+  const keys = [
+    "net/ipv4/ip_forward",
+    "net/ipv6/conf/all/forwarding",
+    "net/ipv6/conf/all/disable_ipv6",
+    "net/netfilter/nf_conntrack_count",
+    "net/netfilter/nf_conntrack_max",
+    "net/bridge/bridge-nf-call-iptables",
+    "net/bridge/bridge-nf-call-ip6tables",
+    "net/bridge/bridge-nf-filter-vlan-tagged",
+    ...ofLinks,
+  ];
+  return new Map(
+    keys.flatMap((key) => {
+      const value = sysctl.read(key);
+      return value === undefined ? [] : [[key, value] as const];
+    }),
+  );
+}
+
+/** /proc/net is the namespace of the process's first thread, which is the one we run on. */
+const NET = "/proc/thread-self/net";
+
+/** Local ports of UDP sockets, those of tunnels of the kernel among them. */
+export function readUdpPorts(): ReadonlySet<number> {
+  const lines = ["udp", "udp6"].flatMap((file) => readOptional(`${NET}/${file}`).split("\n").slice(1));
+  return new Set(
+    lines.flatMap((line) => {
+      const [, port] = /^\s*\d+: [0-9A-F]+:([0-9A-F]{4}) /.exec(line) ?? [];
+      return port === undefined ? [] : [Number.parseInt(port, 16)];
+    }),
+  );
+}
+
+/** Tables of the older iptables that are loaded, with the family. */
+export function readLegacyTables(): readonly string[] {
+  return (["ip", "ip6"] as const).flatMap((family) =>
+    readOptional(`${NET}/${family}_tables_names`)
+      .split("\n")
+      .filter((name) => name !== "")
+      .map((name) => `${family} ${name}`),
+  );
+}
+
+/** Whether packets can be logged by netlink (CONFIG_NETFILTER_NETLINK_LOG). */
+export function hasPacketLog(): boolean {
+  try {
+    return readdirSync(`${NET}/netfilter`).includes("nfnetlink_log");
+  } catch {
+    return false;
+  }
+}
+
+function readOptional(path: string): string {
+  try {
+    return readFileSync(path, "utf8");
+  } catch {
+    return "";
+  }
+}

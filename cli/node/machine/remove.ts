@@ -1,0 +1,56 @@
+import { rmSync, unlinkSync } from "node:fs";
+import { NetlinkError } from "../../../kernel/netlink/error.ts";
+import { NftablesSocket } from "../../../kernel/nftables/socket.ts";
+import { deleteLink } from "../../../kernel/route/link.ts";
+import { deleteRoute } from "../../../kernel/route/route.ts";
+import { deleteRule } from "../../../kernel/route/rule.ts";
+import type { Request } from "../../../kernel/netlink/message.ts";
+import type { Removal } from "../cleanup/plan.ts";
+import type { MachineCalls } from "./read_network.ts";
+import { withRoutes } from "./read_network.ts";
+
+/** What the kernel answers when a thing is gone already. */
+const GONE = ["ENOENT", "ESRCH", "ENODEV"];
+
+/** Removes one thing; that it is gone already is fine. @throws NetlinkError, SyscallError, or an error of node:fs */
+export function remove(syscalls: MachineCalls, removal: Removal): void {
+  switch (removal.kind) {
+    case "file":
+      return unlessGone(() => unlinkSync(removal.path));
+    case "directory":
+      return rmSync(removal.path, { recursive: true, force: true });
+    case "table":
+      return removeTable(syscalls, removal);
+    case "route":
+      return ask(syscalls, deleteRoute(removal.route));
+    case "rule":
+      return ask(syscalls, deleteRule(removal.rule));
+    case "link":
+      return ask(syscalls, deleteLink({ name: removal.name }));
+  }
+}
+
+/** A table with the owner flag is taken over first, which works when its owner is gone; then it is ours to delete. */
+function removeTable(syscalls: MachineCalls, { table, isOwned }: Extract<Removal, { readonly kind: "table" }>): void {
+  const socket = new NftablesSocket(syscalls);
+  try {
+    if (isOwned) socket.commit([{ kind: "add table", table: { ...table, isOwned } }]);
+    unlessGone(() => socket.commit([{ kind: "delete table", table }]));
+  } finally {
+    socket.close();
+  }
+}
+
+function ask(syscalls: MachineCalls, request: Request): void {
+  withRoutes(syscalls, (socket) => unlessGone(() => void socket.request(request)));
+}
+
+function unlessGone(action: () => void): void {
+  try {
+    action();
+  } catch (error) {
+    if (error instanceof NetlinkError && GONE.includes(error.errnoName)) return;
+    if (error instanceof Error && "code" in error && error.code === "ENOENT") return;
+    throw error;
+  }
+}

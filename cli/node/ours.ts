@@ -1,0 +1,23 @@
+import { isOurs } from "../../policyd/dataplane/schema.ts";
+
+/** How the comment of the tables begins that the plugin makes where no policyd is (cni/node_tables.ts). */
+const PLUGIN_MARK = "drawbridge-cni version ";
+
+/** Tables by the names that Drawbridge uses. */
+export const OUR_TABLES = [
+  { family: "inet", name: "drawbridge" },
+  { family: "inet", name: "drawbridge-policy" },
+  { family: "bridge", name: "drawbridge" },
+  { family: "inet", name: "drawbridge-cni" },
+  { family: "bridge", name: "drawbridge-cni" },
+] as const;
+
+/** Whether a table is one that Drawbridge made: by its name and by the comment that each of ours has. */
+export function isOurTable(table: {
+  readonly family: string;
+  readonly name: string;
+  readonly comment: string | undefined;
+}): boolean {
+  if (!OUR_TABLES.some(({ family, name }) => family === table.family && name === table.name)) return false;
+  return isOurs(table.comment) || table.comment?.startsWith(PLUGIN_MARK) === true;
+}

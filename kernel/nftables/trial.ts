@@ -1,0 +1,55 @@
+import { NETLINK_NETFILTER } from "../netfilter/message.ts";
+import { NetlinkSocket } from "../netlink/socket.ts";
+import type { Syscalls } from "../syscall/syscalls.ts";
+import type { Change } from "./change.ts";
+import { requestsOf, tableChanges } from "./change.ts";
+import { lowerRule } from "./rule_code.ts";
+import { batchBegin } from "./message.ts";
+import type { Table } from "./object.ts";
+
+/** What the kernel said to one change of a trial. */
+export interface Trial {
+  /** In words, such as `add rule inet drawbridge-trial forward`. */
+  readonly operation: string;
+  /** The instructions of a rule; none of any other change. */
+  readonly instructions: readonly string[];
+  /** The kernel's reason for refusing it; undefined where it takes it. */
+  readonly refusal: string | undefined;
+}
+
+const BUFFER_BYTES = 1024 * 1024;
+
+/**
+ * Has the kernel judge a table without loading it: a batch that does not end is taken back as a whole when all of it has been
+ * looked at (nfnetlink_rcv_batch; `nft --check` does the same). Nothing is changed, and nobody is notified.
+ *
+ * @param table under a name that nobody uses
+ * @throws SyscallError without nftables in the kernel or without CAP_NET_ADMIN
+ */
+export function tryTable(syscalls: Syscalls, table: Table): readonly Trial[] {
+  const socket = new NetlinkSocket(syscalls, NETLINK_NETFILTER, { bufferBytes: BUFFER_BYTES });
+  try {
+    const changes = tableChanges({ ...table, isOwned: false }, new Map());
+    const trials = changes.flatMap((change) =>
+      requestsOf([change]).map((request) => ({ request, instructions: instructionsOf(change) })),
+    );
+    const requests = requestsOf(changes);
+    const [first] = requests;
+    if (first === undefined) return [];
+    // The last one is not acknowledged; making the table once more is no error.
+    const replies = socket.transaction([batchBegin(), ...requests, first]).slice(1, -1);
+    return replies.map(({ request, error }, index) => ({
+      operation: request.operation,
+      instructions: trials[index]?.instructions ?? [],
+      refusal: error?.message,
+    }));
+  } finally {
+    socket.close();
+  }
+}
+
+function instructionsOf(change: Change): readonly string[] {
+  if (change.kind !== "add rule") return [];
+  const { instructions } = lowerRule(change.rule, change.table.family, () => 1);
+  return [...new Set(instructions.map(({ name }) => name))];
+}

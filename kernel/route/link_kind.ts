@@ -1,0 +1,30 @@
+import { bytes, nested, string } from "../netlink/attribute.ts";
+import type { BodyLayout } from "../netlink/message.ts";
+import { MessageFlag, request } from "../netlink/message.ts";
+import type { NetlinkSocket } from "../netlink/socket.ts";
+import { RTM_NEWLINK } from "./link.ts";
+
+const layout = {
+  struct: { family: "u8", pad: "u8", type: "u16", index: "i32", flags: "u32", change: "u32" },
+  attributes: { mac: [1, bytes], name: [3, string], linkInfo: [18, nested({ kind: [1, string] } as const)] },
+} as const satisfies BodyLayout;
+
+/**
+ * Whether the kernel knows a kind of link, by a request that can make none: with an address of one byte every Ethernet
+ * driver refuses it (EINVAL), and a kind that nobody drives is refused before (EOPNOTSUPP).
+ *
+ * @throws NetlinkError EPERM without CAP_NET_ADMIN
+ */
+export function knowsLinkKind(socket: NetlinkSocket, kind: "bridge" | "veth" | "vxlan"): boolean {
+  const flags = MessageFlag.CREATE | MessageFlag.EXCL;
+  const [reply] = socket.batch([
+    request(
+      `try link kind ${kind}`,
+      { type: RTM_NEWLINK, flags, layout },
+      {},
+      { mac: Uint8Array.of(2), name: "drawbridge.try", linkInfo: { kind } },
+    ),
+  ]);
+  if (reply?.error?.errnoName === "EPERM") throw reply.error;
+  return reply?.error?.errnoName !== "EOPNOTSUPP";
+}

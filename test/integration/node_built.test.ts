@@ -1,0 +1,67 @@
+import assert from "node:assert/strict";
+import { spawnSync } from "node:child_process";
+import { chmodSync, cpSync, rmSync } from "node:fs";
+import process from "node:process";
+import type { Lab } from "../lab/lab.ts";
+import { createLab } from "../lab/lab.ts";
+import type { LabNamespace } from "../lab/namespace.ts";
+import { CLI_DIRECTORY } from "../support/cli_program.ts";
+import { requireKernel } from "../support/privilege.ts";
+
+const NOBODY = 65_534;
+
+describe("drawbridge node, built", function () {
+  this.timeout(60_000);
+  let lab: Lab;
+  let node: LabNamespace;
+  let directory: string;
+
+  before(function () {
+    requireKernel(this);
+    lab = createLab("node-built");
+    node = lab.namespace("node");
+    directory = `${lab.scratch}/cli`;
+    cpSync(CLI_DIRECTORY, directory, { recursive: true, verbatimSymlinks: true });
+    chmodSync(lab.scratch, 0o755);
+  });
+  after(() => lab?.destroy());
+
+  /** @param uid of the user who calls it */
+  function run(args: readonly string[], uid = 0) {
+    const places = ["conf", "bin", "data", "state", "socket"].map((name) => `${lab.scratch}/none/${name}`);
+    const [conf = "", bin = "", data = "", state = "", socket = ""] = places;
+    const options = ["--cni-conf-directory", conf, "--cni-bin-directory", bin, "--data-directory", data];
+    const all = [`${directory}/drawbridge.js`, ...args, ...options, "--state-directory", state, "--socket", socket];
+    return node.inside(() => spawnSync(process.execPath, all, { encoding: "utf8", uid, gid: uid, cwd: "/" }));
+  }
+
+  it("NODE-09: it runs wherever it is copied to, in the namespace it is given, and finds an empty node", () => {
+    const { status, stdout, stderr } = run(["node", "doctor", "-o", "json", "--network-namespace", node.path]);
+    assert.equal(status, 1, stderr);
+    const report: unknown = JSON.parse(stdout);
+    const { findings, unseen } = report as { findings: { check: string }[]; unseen: unknown[] };
+    assert.deepEqual(unseen, []);
+    const checks = new Set(findings.map(({ check }) => check));
+    for (const check of ["tables", "daemon", "cni-configuration", "cni-plugin"]) assert.ok(checks.has(check), stdout);
+    assert.equal(run(["node", "cleanup", "--network-namespace", node.path]).stdout, "nothing to remove\n");
+  });
+
+  it("NODE-05: who is not root is told what could not be seen, and why", () => {
+    const { status, stdout, stderr } = run(["node", "doctor"], NOBODY);
+    assert.equal(status, 1, stderr);
+    assert.match(stdout, /^not checked: tables: .*EPERM.*; run as root$/m);
+    assert.match(stdout, /^not checked: kernel-features: .*; run as root$/m);
+    assert.match(stdout, /^error +cni-configuration /m);
+    assert.equal(run(["node", "cleanup"], NOBODY).status, 3);
+  });
+
+  it("NODE-09: other commands and --list do without the kernel's interface", () => {
+    rmSync(`${directory}/node_modules`, { recursive: true });
+    const list = spawnSync(process.execPath, [`${directory}/drawbridge.js`, "node", "doctor", "--list"], {
+      encoding: "utf8",
+    });
+    assert.equal(list.status, 0, list.stderr);
+    assert.match(list.stdout, /^forwarding /m);
+    assert.notEqual(run(["node", "doctor", "-o", "json"]).status, 1, "it is what the doctor needs");
+  });
+});

@@ -1,0 +1,331 @@
+import assert from "node:assert/strict";
+import { chmodSync, mkdirSync, renameSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { setTimeout as pause } from "node:timers/promises";
+import { systemMachine } from "../../cli/node/machine/system_machine.ts";
+import { carryOut } from "../../cli/node/cleanup/carry_out.ts";
+import { cleanupPlan } from "../../cli/node/cleanup/plan.ts";
+import type { Finding } from "../../cli/node/doctor/finding.ts";
+import { CHECKS } from "../../cli/node/doctor/checks.ts";
+import { diagnose } from "../../cli/node/doctor/diagnose.ts";
+import { expectation } from "../../cli/node/doctor/expectation.ts";
+import type { NodePlace } from "../../cli/node/place.ts";
+import { parseCidr } from "../../kernel/ip/cidr.ts";
+import { NftablesSocket } from "../../kernel/nftables/socket.ts";
+import { networkConfiguration } from "../../policyd/installation/network_configuration.ts";
+import { add, DRAWBRIDGE } from "../lab/cni.ts";
+import type { Lab } from "../lab/lab.ts";
+import { createLab } from "../lab/lab.ts";
+import type { LabNamespace } from "../lab/namespace.ts";
+import type { WiredNode } from "../lab/topology.ts";
+import { twoNodes } from "../lab/topology.ts";
+import { PolicydNode } from "../support/policyd_node.ts";
+import { requireKernel } from "../support/privilege.ts";
+
+const MTU = 1420;
+const RANGES = ["10.244.1.0/24", "fd00:244:1::/64"];
+
+/** A breakage, how it is undone, and the check that finds it. */
+interface Breakage {
+  readonly name: string;
+  readonly check: string;
+  readonly text: RegExp;
+  readonly breaks: (node: LabNamespace, place: NodePlace) => void;
+  readonly mends: (node: LabNamespace, place: NodePlace) => void;
+}
+
+function sysctl(check: string, key: string, wrong: string, right: string, text: RegExp): Breakage {
+  return {
+    name: `${key} = ${wrong}`,
+    check,
+    text,
+    breaks: (node) => node.writeSysctl(key, wrong),
+    mends: (node) => node.writeSysctl(key, right),
+  };
+}
+
+/** A foreign table, as nft reads it. */
+function foreignTable(check: string, head: string, body: string, text: RegExp): Breakage {
+  return {
+    name: `table ${head}`,
+    check,
+    text,
+    breaks: (node) => void node.exec("nft", ["-f", "-"], `table ${head} {\n${body}\n}\n`),
+    mends: (node) => void node.exec("nft", ["delete", "table", ...head.split(" ")]),
+  };
+}
+
+function commands(check: string, breaks: string, mends: string, text: RegExp): Breakage {
+  const run = (node: LabNamespace, line: string): void => void node.exec("ip", line.split(" "));
+  return {
+    name: `ip ${breaks}`,
+    check,
+    text,
+    breaks: (node) => run(node, breaks),
+    mends: (node) => run(node, mends),
+  };
+}
+
+function file(check: string, pathOf: (place: NodePlace) => string, content: string, text: RegExp): Breakage {
+  return {
+    name: `a file ${pathOf({ ...NOWHERE })}`,
+    check,
+    text,
+    breaks: (_, place) => writeFileSync(pathOf(place), content),
+    mends: (_, place) => rmSync(pathOf(place)),
+  };
+}
+
+const NOWHERE: NodePlace = {
+  configurationDirectory: "CONF",
+  binaryDirectory: "BIN",
+  dataDirectory: "DATA",
+  stateDirectory: "STATE",
+  socket: "SOCKET",
+  bridge: "cni0",
+  networkNamespace: undefined,
+};
+const confOf = ({ configurationDirectory }: NodePlace): string => `${configurationDirectory}/10-drawbridge.conflist`;
+
+const BREAKAGES: readonly Breakage[] = [
+  sysctl("forwarding", "net/ipv4/ip_forward", "0", "1", /ip_forward = 0/),
+  sysctl("forwarding", "net/ipv6/conf/all/forwarding", "0", "1", /ipv6\.conf\.all\.forwarding = 0/),
+  sysctl("redirects", "net/ipv4/conf/cni0/send_redirects", "1", "0", /cni0\.send_redirects = 1/),
+  sysctl("ipv6", "net/ipv6/conf/all/disable_ipv6", "1", "0", /IPv6 is off/),
+  foreignTable(
+    "foreign-drops",
+    "ip filter",
+    "chain FORWARD { type filter hook forward priority 0; policy drop; }",
+    /Docker/,
+  ),
+  foreignTable("kube-proxy", "ip nat", "chain KUBE-SERVICES { }", /ip nat/),
+  foreignTable("kube-proxy", "ip6 kube-proxy", "", /ip6 kube-proxy/),
+  foreignTable("priorities", "ip early", "chain c { type nat hook prerouting priority -150; }", /at -150/),
+  foreignTable("marks", "ip m", "chain c { meta mark set 0x1; }", /0x30000000/),
+  foreignTable("marks", "ip m", "chain c { meta mark set meta mark or 0x10000000; }", /bits 0x10000000/),
+  commands(
+    "pod-networks",
+    "route add 10.244.0.0/16 dev lo",
+    "route del 10.244.0.0/16 dev lo",
+    /10\.244\.0\.0\/16 by lo/,
+  ),
+  commands(
+    "pod-networks",
+    "address add 10.244.1.77/32 dev lo",
+    "address del 10.244.1.77/32 dev lo",
+    /10\.244\.1\.77\/32 of lo/,
+  ),
+  commands(
+    "tunnel",
+    "link add flannel.9 type vxlan id 9 dstport 4789",
+    "link del flannel.9",
+    /flannel\.9 uses UDP port 4789/,
+  ),
+  commands("mtu", "link set cni0 mtu 1300", "link set cni0 mtu 1420", /MTU of 1300/),
+  file(
+    "cni-configuration",
+    ({ configurationDirectory }) => `${configurationDirectory}/05-other.conf`,
+    "{}",
+    /05-other\.conf/,
+  ),
+  file("addresses", ({ dataDirectory }) => `${dataDirectory}/drawbridge/10.244.1.99`, "", /say.* nobody/),
+  file(
+    "addresses",
+    ({ dataDirectory }) => `${dataDirectory}/drawbridge/10.244.1.98`,
+    "gone\r\neth0",
+    /10\.244\.1\.98 of gone/,
+  ),
+  file("attachments", ({ stateDirectory }) => `${stateDirectory}/attachments/drawbridge/x:eth0.json`, "{", /no record/),
+  {
+    name: "the network configuration is torn",
+    check: "cni-configuration",
+    text: /cannot be used: no JSON/,
+    breaks: (_, place) => {
+      renameSync(confOf(place), `${confOf(place)}.kept`);
+      writeFileSync(confOf(place), '{"name":');
+    },
+    mends: (_, place) => renameSync(`${confOf(place)}.kept`, confOf(place)),
+  },
+  {
+    name: "the plugin is another program",
+    check: "cni-plugin",
+    text: /does not answer VERSION/,
+    breaks: (_, { binaryDirectory }) => {
+      rmSync(`${binaryDirectory}/drawbridge`);
+      writeFileSync(`${binaryDirectory}/drawbridge`, "#!/bin/sh\necho hello\n");
+      chmodSync(`${binaryDirectory}/drawbridge`, 0o755);
+    },
+    mends: (_, { binaryDirectory }) => {
+      rmSync(`${binaryDirectory}/drawbridge`);
+      symlinkSync(DRAWBRIDGE, `${binaryDirectory}/drawbridge`);
+    },
+  },
+];
+
+describe("cli/node on a node of a lab", function () {
+  this.timeout(120_000);
+  let lab: Lab;
+  let wired: WiredNode;
+  let policyd: PolicydNode;
+  let place: NodePlace;
+
+  before(function () {
+    requireKernel(this);
+  });
+
+  beforeEach(() => {
+    lab = createLab("node-commands");
+    ({ node1: wired } = twoNodes(lab, { mtu: MTU }));
+    policyd = new PolicydNode(lab, wired);
+    const { node } = wired;
+    place = {
+      configurationDirectory: `${lab.scratch}/net.d`,
+      binaryDirectory: `${lab.scratch}/bin`,
+      dataDirectory: node.dataDir,
+      stateDirectory: node.runDir,
+      socket: `${lab.scratch}/policyd-${node.name}/run/policyd.sock`,
+      bridge: "cni0",
+      networkNamespace: undefined,
+    };
+    for (const directory of [place.configurationDirectory, place.binaryDirectory]) mkdirSync(directory);
+  });
+  afterEach(async () => {
+    await policyd?.kill();
+    lab?.destroy();
+  });
+
+  /** Puts on the node what an installation does. */
+  async function install(): Promise<void> {
+    await policyd.start();
+    const parts = { bridge: "cni0", socketPath: place.socket, stateDirectory: place.stateDirectory, mtu: MTU };
+    const text = networkConfiguration({ ...parts, ranges: RANGES.map((range) => parseCidr(range)) });
+    writeFileSync(confOf(place), text);
+    for (const name of ["drawbridge", "drawbridge-ipam", "loopback"])
+      symlinkSync(DRAWBRIDGE, `${place.binaryDirectory}/${name}`);
+    assert.equal(add(wired, lab.pod("a"), policyd.overrides).error, undefined);
+  }
+
+  /** @param isWhole whether the kernel judges the daemon's tables, which takes it a second */
+  function findings(isWhole = true): readonly Finding[] {
+    const machine = systemMachine(lab.calls);
+    const expected = expectation(undefined, "cni0");
+    const trialTables = isWhole ? expected.trialTables : [];
+    const facts = wired.node.inside(() => machine.readFacts(place, { ...expected, trialTables }));
+    const { findings: found, unseen } = diagnose(facts, CHECKS);
+    assert.deepEqual(unseen, []);
+    return found;
+  }
+
+  it("NODE-01: a healthy node is clean, each breakage is found by its check and by no other", async () => {
+    await install();
+    assert.deepEqual(findings(), []);
+    for (const { name, check, text, breaks, mends } of BREAKAGES) {
+      breaks(wired.node, place);
+      const found = findings(false);
+      mends(wired.node, place);
+      assert.deepEqual([...new Set(found.map((one) => one.check))], [check], `${name}: ${JSON.stringify(found)}`);
+      assert.match(found[0]?.what ?? "", text, name);
+    }
+  });
+
+  it("NODE-02: without the daemon, its tables and a pod's link each is told; the rest is checked all the same, and looking changes nothing", async () => {
+    await install();
+    await policyd.kill();
+    const [host] = wired.node.links().filter(({ name }) => name.startsWith("dbv"));
+    wired.node.exec("ip", ["link", "del", host?.name ?? ""]);
+    wired.node.exec("nft", ["flush", "ruleset"]);
+    const nftables = wired.node.inside(() => new NftablesSocket(lab.calls));
+    const generation = nftables.generation();
+    const found = findings();
+    assert.equal(nftables.generation(), generation, "nothing is changed by looking");
+    nftables.close();
+    assert.deepEqual([...new Set(found.map(({ check }) => check))].sort(), ["attachments", "daemon", "tables"]);
+    assert.deepEqual(
+      found.filter(({ check }) => check === "tables").map(({ what }) => what),
+      ["bridge drawbridge", "inet drawbridge", "inet drawbridge-policy"].map((table) => `table ${table} is not loaded`),
+    );
+  });
+
+  it("NODE-03: a cleanup leaves rules, routes, links and files as they were before the installation, and others' alone", async () => {
+    const { node } = wired;
+    node.exec(
+      "nft",
+      ["-f", "-"],
+      "table inet drawbridge-other {\nchain c { type filter hook forward priority 0; }\n}\n",
+    );
+    node.exec("ip", ["route", "add", "198.51.100.0/24", "dev", "lo", "proto", "99", "metric", "107"]);
+    node.exec("ip", ["link", "add", "foreign0", "type", "bridge"]);
+    node.exec("ip", ["link", "add", "dbv0123456789ab", "type", "veth", "peer", "name", "peer0"]);
+    writeFileSync(`${place.configurationDirectory}/20-other.conflist`, "{}");
+    writeFileSync(`${place.binaryDirectory}/loopback`, "another's");
+    const before = snapshot(node);
+    rmSync(`${place.binaryDirectory}/loopback`);
+    await install();
+    rmSync(`${place.binaryDirectory}/loopback`);
+    writeFileSync(`${place.binaryDirectory}/loopback`, "another's");
+    const route = ["route", "add", "10.244.9.0/24", "dev", "lo", "proto", "107", "metric", "107"];
+    node.exec("ip", route);
+    node.exec("ip", ["link", "add", "drawbridge.vx", "type", "vxlan", "id", "107", "dstport", "4789"]);
+    node.exec("ip", ["rule", "add", "pref", "107", "iif", "cni0", "lookup", "107", "protocol", "107"]);
+    const machine = systemMachine(lab.calls);
+    assert.equal(node.inside(() => machine.readInventory(place)).isDaemonRunning, true);
+    await policyd.kill();
+
+    const inventory = node.inside(() => machine.readInventory(place));
+    assert.equal(inventory.isDaemonRunning, false);
+    const gentle = cleanupPlan(inventory, false);
+    assert.ok(!gentle.removals.some((one) => one.kind === "link" && one.name !== "drawbridge.vx"));
+    const plan = cleanupPlan(inventory, true);
+    const outcomes = node.inside(() => carryOut(machine, plan.removals));
+    assert.deepEqual(
+      outcomes.filter(({ failure }) => failure !== undefined),
+      [],
+    );
+    assert.deepEqual(snapshot(node), before);
+    assert.deepEqual(
+      plan.kept.map(({ what }) => what.replace(lab.scratch, "")),
+      ["/bin/loopback"],
+    );
+    const again = node.inside(() => carryOut(machine, plan.removals));
+    assert.deepEqual(
+      again.filter(({ failure }) => failure !== undefined),
+      [],
+      "a second time",
+    );
+    assert.deepEqual(node.inside(() => cleanupPlan(machine.readInventory(place), true)).removals, []);
+  });
+
+  it("NODE-04: tables with an owner that is gone are removed, too; one whose owner lives is told and the rest goes on", async function () {
+    await policyd.start(["--table-owner"]);
+    const machine = systemMachine(lab.calls);
+    const plan = () => wired.node.inside(() => cleanupPlan(machine.readInventory(place), false));
+    for (let left = 200; plan().removals.filter(({ kind }) => kind === "table").length < 3; left--) {
+      assert.ok(left > 0, `tables: not there: ${wired.node.exec("nft", ["list", "ruleset"])}`);
+      await pause(50);
+    }
+    const { removals } = plan();
+    const tables = removals.filter(({ kind }) => kind === "table");
+    assert.equal(tables.length, 3);
+    const refused = wired.node.inside(() => carryOut(machine, tables));
+    assert.ok(
+      refused.every(({ failure }) => /another process owns the table/.test(failure ?? "")),
+      JSON.stringify(refused),
+    );
+    await policyd.kill();
+    const outcomes = wired.node.inside(() => carryOut(machine, removals));
+    assert.deepEqual(
+      outcomes.filter(({ failure }) => failure !== undefined),
+      [],
+    );
+    assert.equal(wired.node.exec("nft", ["list", "ruleset"]), "");
+  });
+
+  /** What a cleanup has to give back. */
+  function snapshot(node: LabNamespace): Readonly<Record<string, string>> {
+    return {
+      rules: node.exec("nft", ["list", "ruleset"]),
+      routes: ["-4", "-6"].map((family) => node.exec("ip", [family, "route", "show", "table", "all"])).join(""),
+      routingRules: ["-4", "-6"].map((family) => node.exec("ip", [family, "rule"])).join(""),
+      links: node.exec("ip", ["-d", "-o", "link"]),
+    };
+  }
+});

@@ -1,0 +1,126 @@
+import { expectation } from "../../../cli/node/doctor/expectation.ts";
+import type { NodeFacts, NodeLink } from "../../../cli/node/doctor/facts.ts";
+import type { NodePlace } from "../../../cli/node/place.ts";
+import { canonicalRangeSets } from "../../../ipam/range.ts";
+import { parseCidr } from "../../../kernel/ip/cidr.ts";
+import { VERSION } from "../../../policyd/version.ts";
+import { attachmentRecord } from "../attachment_record.ts";
+
+export const PLACE: NodePlace = {
+  configurationDirectory: "/etc/cni/net.d",
+  binaryDirectory: "/opt/cni/bin",
+  dataDirectory: "/var/lib/cni/networks",
+  stateDirectory: "/run/drawbridge",
+  socket: "/run/drawbridge/policyd.sock",
+  bridge: "cni0",
+  networkNamespace: undefined,
+};
+
+const RECORD = attachmentRecord();
+
+/** A link that is up and nothing in particular. */
+export function link(index: number, name: string, changes: Partial<NodeLink> = {}): NodeLink {
+  return {
+    index,
+    name,
+    kind: undefined,
+    mac: undefined,
+    mtu: 1500,
+    up: true,
+    carrier: true,
+    operationalState: 6,
+    master: undefined,
+    peer: undefined,
+    linkNetnsId: undefined,
+    alias: undefined,
+    group: 0,
+    bridge: undefined,
+    bridgePort: undefined,
+    vxlan: undefined,
+    ...changes,
+  };
+}
+
+/** A node on which nothing is wrong, with some changes. */
+export function nodeFacts(changes: Partial<NodeFacts> = {}): NodeFacts {
+  const expected = expectation(undefined, "cni0");
+  return {
+    place: PLACE,
+    expected,
+    now: Date.UTC(2026, 10, 22),
+    bootId: { value: RECORD.bootId },
+    release: { value: "6.18.44" },
+    trials: {
+      value: [{ operation: "add rule inet drawbridge-trial c", instructions: ["fib", "ct"], refusal: undefined }],
+    },
+    linkKinds: { value: ["bridge", "veth", "vxlan"].map((kind) => ({ kind, isKnown: true })) },
+    hasPacketLog: true,
+    settings: new Map([
+      ["net/ipv4/ip_forward", "1"],
+      ["net/ipv6/conf/all/forwarding", "1"],
+      ["net/ipv6/conf/all/disable_ipv6", "0"],
+      ["net/netfilter/nf_conntrack_count", "10"],
+      ["net/netfilter/nf_conntrack_max", "1000"],
+    ]),
+    links: {
+      value: [
+        link(1, "lo"),
+        link(2, "eth0"),
+        link(3, "cni0", { kind: "bridge" }),
+        link(4, RECORD.hostInterface, { kind: "veth", master: 3 }),
+      ],
+    },
+    addresses: { value: [{ link: "cni0", address: parseCidr("10.244.1.1/24") }] },
+    routes: { value: [] },
+    ruleset: {
+      value: {
+        tables: expected.tables.map(({ family, name }) => ({
+          family,
+          name,
+          comment: "drawbridge schema 0123456789abcdef",
+          isOwned: false,
+        })),
+        chains: expected.tables.flatMap(({ family, name: table, hooks }) =>
+          hooks.map(({ chain, hook, priority }) => ({
+            family,
+            table,
+            name: chain,
+            base: { type: "filter", hook, priority, policy: "accept" as const },
+          })),
+        ),
+        markWrites: [],
+      },
+    },
+    legacyTables: [],
+    udpPorts: new Set(),
+    daemon: {
+      value: {
+        status: {
+          version: VERSION,
+          nodeName: "node-1",
+          uptimeSeconds: 60,
+          isSynced: true,
+          objects: {},
+          attachments: 1,
+          problemCount: 0,
+          problems: [],
+        },
+      },
+    },
+    configurations: { value: ["10-drawbridge.conflist"] },
+    network: {
+      value: {
+        kind: "network",
+        name: "drawbridge",
+        bridge: "cni0",
+        types: ["drawbridge", "host-local"],
+        ranges: canonicalRangeSets([[{ subnet: "10.244.1.0/29" }]], "ranges"),
+        mtu: undefined,
+      },
+    },
+    plugins: { value: [{ name: "drawbridge", isFile: true, isExecutable: true, version: { answer: "1.0.0" } }] },
+    records: { value: { records: [RECORD], unreadable: [] } },
+    reservations: { value: { directory: "/var/lib/cni/networks/drawbridge", reservations: [], strange: [] } },
+    ...changes,
+  };
+}

@@ -1,0 +1,288 @@
+import assert from "node:assert/strict";
+import type { NodeAccess } from "../../../../cli/node/machine/machine.ts";
+import { CHECKS } from "../../../../cli/node/doctor/checks.ts";
+import { diagnose, seen } from "../../../../cli/node/doctor/diagnose.ts";
+import type { NodeFacts } from "../../../../cli/node/doctor/facts.ts";
+import type { RulesetOverview } from "../../../../kernel/nftables/overview.ts";
+import { parseAddress } from "../../../../kernel/ip/address.ts";
+import { parseCidr } from "../../../../kernel/ip/cidr.ts";
+import { attachmentRecord } from "../../../support/attachment_record.ts";
+import { memoryFiles, runCli } from "../../../support/cli.ts";
+import { assertGolden } from "../../../support/cli_golden.ts";
+import { link, nodeFacts } from "../../../support/node/node_facts.ts";
+
+const HEALTHY = nodeFacts();
+const RULESET = seen(HEALTHY.ruleset) ?? { tables: [], chains: [], markWrites: [] };
+const LINKS = seen(HEALTHY.links) ?? [];
+const RECORDS = seen(HEALTHY.records) ?? { records: [], unreadable: [] };
+
+function settings(...changed: readonly (readonly [string, string])[]): Partial<NodeFacts> {
+  return { settings: new Map([...HEALTHY.settings, ...changed]) };
+}
+
+function ruleset(changes: Partial<RulesetOverview>): Partial<NodeFacts> {
+  return { ruleset: { value: { ...RULESET, ...changes } } };
+}
+
+function foreignChain(type: string, hook: string, priority: number, policy: "accept" | "drop" = "accept") {
+  const base = { type, hook, priority, policy } as const;
+  return ruleset({ chains: [...RULESET.chains, { family: "ip", table: "filter", name: "FORWARD", base }] });
+}
+
+function links(...added: Parameters<typeof link>[]): Partial<NodeFacts> {
+  return { links: { value: [...LINKS, ...added.map((one) => link(...one))] } };
+}
+
+const VXLAN = { vni: 107, port: 4789, local: parseAddress("192.0.2.1"), learning: false, hasMore: false };
+const DEFAULT_ROUTE = {
+  table: 254,
+  family: 4,
+  destination: undefined,
+  gateway: undefined,
+  outputInterface: 2,
+  source: undefined,
+  hasOtherNextHop: false,
+  priority: 0,
+  protocol: 3,
+  onLink: false,
+} as const;
+const NETWORK = seen(HEALTHY.network);
+const DAEMON = seen(HEALTHY.daemon);
+
+function daemon(changes: object): Partial<NodeFacts> {
+  assert.ok(DAEMON !== undefined && "status" in DAEMON);
+  return { daemon: { value: { status: { ...DAEMON.status, ...changes } } } };
+}
+
+function reservations(value: object): Partial<NodeFacts> {
+  return { reservations: { value: { directory: "/store", reservations: [], strange: [], ...value } } };
+}
+
+function reserved(last: number) {
+  const address = parseAddress(`10.244.1.${last}`);
+  return { kind: "owned", address, owner: { containerId: "c0ffee", ifname: "eth0" } } as const;
+}
+
+/** The check, what is broken, the severity, and what is said of it. */
+const CASES: readonly (readonly [string, Partial<NodeFacts>, string, RegExp])[] = [
+  ["kernel-version", { release: { value: "5.10.0-8-amd64" } }, "error", /kernel 5\.10/],
+  ["kernel-version", { release: { value: "4.19.0" } }, "error", /kernel 4\.19/],
+  [
+    "kernel-features",
+    { trials: { value: [{ operation: "add rule inet t c", instructions: ["numgen"], refusal: "ENOENT" }] } },
+    "error",
+    /"numgen" \(CONFIG_NFT_NUMGEN\)/,
+  ],
+  [
+    "kernel-features",
+    { trials: { value: [{ operation: "add chain bridge t c", instructions: [], refusal: "no such family" }] } },
+    "error",
+    /no such family.*CONFIG_NF_TABLES_BRIDGE/,
+  ],
+  ["kernel-features", { linkKinds: { value: [{ kind: "vxlan", isKnown: false }] } }, "error", /CONFIG_VXLAN/],
+  ["kernel-features", { hasPacketLog: false }, "warning", /CONFIG_NETFILTER_NETLINK_LOG/],
+  ["clock", { now: 0 }, "error", /1970-01-01/],
+  ["ipv6", settings(["net/ipv6/conf/all/disable_ipv6", "1"]), "info", /IPv6 is off/],
+  ["forwarding", settings(["net/ipv4/ip_forward", "0"]), "error", /net\.ipv4\.ip_forward = 0/],
+  ["forwarding", settings(["net/ipv6/conf/all/forwarding", "0"]), "error", /ipv6/],
+  ["redirects", settings(["net/ipv4/conf/cni0/send_redirects", "1"]), "warning", /cni0\.send_redirects = 1/],
+  [
+    "bridge-netfilter",
+    settings(["net/bridge/bridge-nf-call-iptables", "1"], ["net/bridge/bridge-nf-call-ip6tables", "0"]),
+    "warning",
+    /ip6tables = 0/,
+  ],
+  [
+    "reverse-path",
+    settings(["net/ipv4/conf/all/rp_filter", "1"], ["net/ipv4/conf/drawbridge.vx/rp_filter", "0"]),
+    "warning",
+    /strict/,
+  ],
+  ["conntrack", settings(["net/netfilter/nf_conntrack_count", "800"]), "warning", /800 of 1000/],
+  ["conntrack", settings(["net/netfilter/nf_conntrack_count", "950"]), "error", /950 of 1000/],
+  [
+    "daemon",
+    { daemon: { value: { away: "cannot connect to /run/drawbridge/policyd.sock" } } },
+    "error",
+    /cannot connect/,
+  ],
+  ["daemon", daemon({ isSynced: false }), "warning", /not read all objects/],
+  ["daemon", daemon({ problemCount: 5, problems: ["a", "b", "c", "d"] }), "warning", /5 problems: a; b; c; and 1 more/],
+  ["daemon", daemon({ version: "0.0.0-other" }), "warning", /release 0\.0\.0-other/],
+  ["tables", ruleset({ tables: RULESET.tables.slice(1) }), "error", /bridge drawbridge is not loaded/],
+  [
+    "tables",
+    ruleset({ tables: RULESET.tables.map((table) => ({ ...table, comment: "mine" })) }),
+    "error",
+    /is not ours: its comment is "mine"/,
+  ],
+  ["tables", ruleset({ chains: RULESET.chains.slice(1) }), "error", /does not hook into/],
+  ["foreign-drops", foreignChain("filter", "forward", 0, "drop"), "warning", /ip filter FORWARD.*Docker/],
+  ["foreign-drops", { legacyTables: ["ip filter"] }, "info", /iptables-legacy has the table ip filter/],
+  ["kube-proxy", links([9, "kube-ipvs0"]), "warning", /kube-ipvs0/],
+  ["priorities", foreignChain("nat", "prerouting", -101), "warning", /at -101, before Services at -100/],
+  [
+    "marks",
+    ruleset({ markWrites: [{ family: "ip", table: "m", chain: "c", bits: 0xff000000 }] }),
+    "warning",
+    /ip m c writes bits 0x30000000/,
+  ],
+  [
+    "pod-networks",
+    { addresses: { value: [{ link: "eth0", address: parseCidr("10.244.0.5/16") }] } },
+    "error",
+    /10\.244\.0\.5\/16 of eth0/,
+  ],
+  ["tunnel", links([9, "flannel.1", { kind: "vxlan", vxlan: { ...VXLAN, vni: 1 } }]), "warning", /flannel\.1/],
+  ["tunnel", links([9, "vxlan.calico", { kind: "vxlan", vxlan: VXLAN }]), "error", /VNI 107/],
+  ["tunnel", { udpPorts: new Set([4789]) }, "error", /bound to UDP port 4789/],
+  [
+    "tunnel",
+    links([9, "drawbridge.vx", { kind: "vxlan", vxlan: { ...VXLAN, vni: 1 }, mtu: 1450 }]),
+    "warning",
+    /has VNI 1/,
+  ],
+  [
+    "mtu",
+    { ...links([9, "drawbridge.vx", { kind: "vxlan", vxlan: VXLAN, mtu: 1451 }]), routes: { value: [DEFAULT_ROUTE] } },
+    "warning",
+    /1451; eth0 with 1500 leaves 1450/,
+  ],
+  [
+    "cni-configuration",
+    { configurations: { value: ["05-x.conf", "10-drawbridge.conflist"] } },
+    "error",
+    /05-x\.conf comes before/,
+  ],
+  ["cni-configuration", { network: { value: { kind: "missing" } } }, "error", /is missing/],
+  ["cni-configuration", { network: { value: { kind: "broken", reason: "no JSON" } } }, "error", /no JSON/],
+  [
+    "cni-plugin",
+    { plugins: { value: [{ name: "portmap", isFile: false, isExecutable: false, version: undefined }] } },
+    "error",
+    /portmap is no file/,
+  ],
+  [
+    "cni-plugin",
+    { plugins: { value: [{ name: "drawbridge", isFile: true, isExecutable: false, version: undefined }] } },
+    "error",
+    /not executable/,
+  ],
+  ["attachments", { links: { value: LINKS.slice(0, 3) } }, "warning", /of default\/web-0 eth0 is gone/],
+  [
+    "attachments",
+    { records: { value: { ...RECORDS, records: [attachmentRecord({ bootId: "x" })] } } },
+    "warning",
+    /another boot/,
+  ],
+  [
+    "addresses",
+    reservations({ reservations: [{ ...reserved(3), owner: { containerId: "gone", ifname: "eth0" } }] }),
+    "warning",
+    /10\.244\.1\.3 of gone/,
+  ],
+  [
+    "addresses",
+    reservations({ reservations: [{ kind: "unreadable", address: parseAddress("10.244.1.3") }] }),
+    "warning",
+    /nobody/,
+  ],
+  ["addresses", reservations({ strange: ["core"] }), "info", /core/],
+  ["addresses", reservations({ reservations: [2, 3, 4, 5, 6].map(reserved) }), "error", /all 5 addresses/],
+];
+
+describe("cli/node: doctor", () => {
+  it("NODE-01: nothing is said of a healthy node", () => {
+    assert.deepEqual(diagnose(HEALTHY, CHECKS), { findings: [], unseen: [] });
+  });
+
+  for (const [check, changes, severity, text] of CASES) {
+    it(`NODE-01: ${check} finds ${text.source}, and no other check finds anything`, () => {
+      const { findings } = diagnose(nodeFacts(changes), CHECKS);
+      assert.deepEqual(
+        findings.map((one) => [one.check, one.severity]),
+        findings.map(() => [check, severity]),
+      );
+      assert.ok(
+        findings.some(({ what }) => text.test(what)),
+        JSON.stringify(findings),
+      );
+      for (const { why, way } of findings) assert.ok(why.length > 20 && way.length > 10, way);
+    });
+  }
+
+  it("NODE-01: each check has a case", () => {
+    const tried = new Set(CASES.map(([check]) => check));
+    assert.deepEqual(
+      CHECKS.filter(({ id }) => !tried.has(id)).map(({ id }) => id),
+      [],
+    );
+  });
+
+  it("NODE-01: four of five addresses and a route by our protocol are no finding", () => {
+    assert.ok(NETWORK !== undefined);
+    const routes = { value: [{ ...DEFAULT_ROUTE, destination: parseCidr("10.244.1.0/24"), protocol: 107 }] };
+    const facts = nodeFacts({ ...reservations({ reservations: [2, 3, 4, 5].map(reserved) }), routes });
+    assert.deepEqual(diagnose(facts, CHECKS).findings, []);
+  });
+
+  it("NODE-05: what cannot be seen is said for each check that needs it, and the others are made", () => {
+    const reason = "list tables: operation not permitted (EPERM); run as root";
+    const { findings, unseen } = diagnose(nodeFacts({ ruleset: { unseen: reason }, now: 0 }), CHECKS);
+    assert.deepEqual(
+      unseen.map(({ check }) => check),
+      ["tables", "foreign-drops", "kube-proxy", "priorities", "marks"],
+    );
+    assert.ok(unseen.every((one) => one.reason === reason));
+    assert.deepEqual(
+      findings.map(({ check }) => check),
+      ["clock"],
+    );
+  });
+
+  function access(facts: NodeFacts): NodeAccess {
+    const machine = {
+      readFacts: () => facts,
+      readInventory: () => assert.fail("the doctor lists nothing to remove"),
+      remove: () => assert.fail("the doctor removes nothing"),
+    };
+    return { open: () => Promise.resolve(machine) };
+  }
+
+  const BROKEN = nodeFacts({
+    ...settings(["net/ipv4/ip_forward", "0"]),
+    ...foreignChain("filter", "forward", 0, "drop"),
+    legacyTables: ["ip filter"],
+    records: { unseen: "cannot list /run/drawbridge/attachments: permission denied (EACCES); run as root" },
+  });
+
+  for (const [format, file] of [
+    ["table", "table.txt"],
+    ["json", "report.json"],
+    ["yaml", "report.yaml"],
+  ] as const) {
+    it(`NODE-06: -o ${format} is as in node/doctor/${file}, with exit code 1`, async () => {
+      const terminal = { columns: 110, hasColour: false };
+      const outcome = await runCli(
+        ["node", "doctor", "-o", format],
+        memoryFiles({}),
+        terminal,
+        undefined,
+        access(BROKEN),
+      );
+      assert.equal(outcome.code, 1, outcome.err);
+      assertGolden(`node/doctor/${file}`, outcome.out);
+    });
+  }
+
+  it("NODE-06: exit codes are 0 for clean or info alone, 3 where the rest could not be seen, 2 for an unknown check", async () => {
+    const codeOf = async (facts: NodeFacts, ...args: readonly string[]) =>
+      (await runCli(["node", "doctor", ...args], memoryFiles({}), undefined, undefined, access(facts))).code;
+    assert.equal(await codeOf(HEALTHY), 0);
+    assert.equal(await codeOf(nodeFacts({ legacyTables: ["ip filter"] })), 0);
+    assert.equal(await codeOf(BROKEN, "--only", "attachments"), 3);
+    assert.equal(await codeOf(BROKEN, "--only", "clock,ipv6"), 0);
+    assert.equal(await codeOf(BROKEN, "--only", "fowarding"), 2);
+    assert.equal(await codeOf(BROKEN, "--list"), 0);
+  });
+});

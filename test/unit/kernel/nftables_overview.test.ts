@@ -1,0 +1,39 @@
+import assert from "node:assert/strict";
+import { lowerRule } from "../../../kernel/nftables/rule_code.ts";
+import { writtenMarkBits } from "../../../kernel/nftables/overview.ts";
+import type { Rule } from "../../../kernel/nftables/statement.ts";
+import { anyFlag, clearMarkBits, rule, setMarkBit } from "../../../kernel/nftables/statement.ts";
+import { instruction } from "../../../kernel/nftables/instruction.ts";
+
+const MARK = 3;
+const REGISTER = 1;
+
+function bitsOf(one: Rule): number {
+  return writtenMarkBits(lowerRule(one, "inet", () => 1).instructions);
+}
+
+describe("kernel/nftables: what rules write into marks", () => {
+  it("NODE-10: a rule that sets or clears bits writes these alone", () => {
+    assert.equal(bitsOf(rule(setMarkBit(0x1000_0000))), 0x1000_0000);
+    assert.equal(bitsOf(rule(clearMarkBits(0x8000_0001))), 0x8000_0001);
+    assert.equal(bitsOf(rule(anyFlag("ct status", "snat"), setMarkBit(4), clearMarkBits(1))), 5);
+  });
+
+  it("NODE-10: a rule that sets the mark to a value or from elsewhere writes all bits, and one that only reads it none", () => {
+    const write = instruction("meta", { key: MARK, source: REGISTER });
+    const load = instruction("meta", { key: MARK, target: REGISTER });
+    const constant = instruction("immediate", { target: REGISTER, data: { value: new Uint8Array(4) } });
+    const connection = instruction("ct", { target: REGISTER, key: 3 });
+    assert.equal(writtenMarkBits([constant, write]), 0xffff_ffff);
+    assert.equal(writtenMarkBits([load, connection, write]), 0xffff_ffff);
+    assert.equal(writtenMarkBits([load]), 0);
+    assert.equal(writtenMarkBits([]), 0);
+  });
+
+  it("NODE-10: the target MARK of iptables writes its mark and its mask", () => {
+    const info = new Uint8Array(Uint32Array.of(0x4000, 0xc000).buffer);
+    // NFTA_TARGET_NAME and NFTA_TARGET_INFO: length, number, payload.
+    const data = Uint8Array.of(9, 0, 1, 0, 0x4d, 0x41, 0x52, 0x4b, 0, 0, 0, 0, 12, 0, 3, 0, ...info);
+    assert.equal(writtenMarkBits([{ name: "target", data }]), 0xc000);
+  });
+});
