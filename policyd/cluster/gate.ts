@@ -7,6 +7,7 @@ import { readNetworkPolicy } from "./gate/network_policy.ts";
 import { readNode } from "./gate/node.ts";
 import { readPod } from "./gate/pod.ts";
 import { readService } from "./gate/service.ts";
+import { readServiceCidr } from "./gate/service_cidr.ts";
 import type { ClusterObject, Kind } from "./model.ts";
 import { Reader } from "./reader.ts";
 
@@ -55,6 +56,7 @@ const GATES: readonly Gate[] = [
     isNamespaced: false,
     read: readClusterNetworkPolicy,
   },
+  { kind: "ServiceCIDR", group: "networking.k8s.io", version: "v1", isNamespaced: false, read: readServiceCidr },
 ];
 
 /**

@@ -2,12 +2,20 @@ import type { Address } from "../../kernel/ip/address.ts";
 import type { Cidr } from "../../kernel/ip/cidr.ts";
 
 /**
- * What Drawbridge knows of a cluster: the fields it uses of seven kinds, defaults filled in, addresses and ports parsed.
+ * What Drawbridge knows of a cluster: the fields it uses of eight kinds, defaults filled in, addresses and ports parsed.
  *
  * All values are frozen and made by the gates in `gate/` alone, wherever an object comes from. An absent field is
  * undefined and never missing, so that two objects are equal when their values are.
  */
-export type ClusterObject = Namespace | Pod | Node | Service | EndpointSlice | NetworkPolicy | ClusterNetworkPolicy;
+export type ClusterObject =
+  | Namespace
+  | Pod
+  | Node
+  | Service
+  | EndpointSlice
+  | NetworkPolicy
+  | ClusterNetworkPolicy
+  | ServiceCidr;
 
 export type Kind = ClusterObject["kind"];
 
@@ -19,6 +27,7 @@ export const KINDS: readonly Kind[] = [
   "EndpointSlice",
   "NetworkPolicy",
   "ClusterNetworkPolicy",
+  "ServiceCIDR",
 ];
 
 /** Labels or annotations. Without a prototype: a key such as "constructor" is absent unless it is there. */
@@ -37,14 +46,18 @@ interface Namespaced<K extends string> extends Identified<K> {
   readonly namespace: string;
 }
 
+/** What is told from another object that had its name before. */
+interface WithUid {
+  /** Empty where a file gives none. */
+  readonly uid: string;
+}
+
 export interface Namespace extends Identified<"Namespace"> {
   readonly labels: Labels;
   readonly isTerminating: boolean;
 }
 
-export interface Pod extends Namespaced<"Pod"> {
-  /** Empty where a file gives none. */
-  readonly uid: string;
+export interface Pod extends Namespaced<"Pod">, WithUid {
   /** Of a Pod that mirrors a static pod: the uid by which its kubelet and the runtime know that one. */
   readonly staticUid: string | undefined;
   readonly labels: Labels;
@@ -78,6 +91,8 @@ export interface Node extends Identified<"Node"> {
   /** Those that are IP addresses: names are left out. */
   readonly addresses: readonly NodeAddress[];
   readonly podCidrs: readonly Cidr[];
+  /** Being deleted, or about to be by the cluster autoscaler (its taint ToBeDeletedByClusterAutoscaler). */
+  readonly isLeaving: boolean;
 }
 
 export interface NodeAddress {
@@ -93,7 +108,7 @@ export interface ProxyLabels {
   readonly hasHeadlessLabel: boolean;
 }
 
-export interface Service extends Namespaced<"Service">, ProxyLabels {
+export interface Service extends Namespaced<"Service">, ProxyLabels, WithUid {
   readonly annotations: Labels;
   readonly type: "ClusterIP" | "NodePort" | "LoadBalancer" | "ExternalName";
   /** Empty for a headless Service, one without an address yet and an ExternalName. */
@@ -161,7 +176,7 @@ export interface Endpoint {
   readonly podKey: string | undefined;
 }
 
-export interface NetworkPolicy extends Namespaced<"NetworkPolicy"> {
+export interface NetworkPolicy extends Namespaced<"NetworkPolicy">, WithUid {
   readonly annotations: Labels;
   readonly podSelector: LabelSelector;
   /** The directions in which the selected pods are isolated. */
@@ -211,7 +226,7 @@ export interface PolicyPort extends Indexed {
 }
 
 /** A policy.networking.k8s.io/v1alpha2 ClusterNetworkPolicy: of its rules for a flow the first that matches counts. */
-export interface ClusterNetworkPolicy extends Identified<"ClusterNetworkPolicy"> {
+export interface ClusterNetworkPolicy extends Identified<"ClusterNetworkPolicy">, WithUid {
   readonly tier: ClusterPolicyTier;
   /** From 0 to 1000; of one tier the lowest comes first. */
   readonly priority: number;
@@ -262,6 +277,12 @@ export interface ClusterPolicyPort extends Indexed {
   readonly port: number | string;
   /** The last port of a range that begins at `port`. */
   readonly endPort: number | undefined;
+}
+
+/** Ranges from which the API server takes ClusterIPs, beside those of other ServiceCIDRs. */
+export interface ServiceCidr extends Identified<"ServiceCIDR"> {
+  /** Network addresses, host bits cleared. */
+  readonly cidrs: readonly Cidr[];
 }
 
 /** Everything of it must hold; without a requirement it selects everything. */

@@ -9,6 +9,7 @@ import type {
   Node,
   Pod,
   Service,
+  ServiceCidr,
 } from "./model.ts";
 
 /** The objects in force, by key. */
@@ -20,6 +21,7 @@ export class ClusterStore {
   readonly endpointSlices = new Map<string, EndpointSlice>();
   readonly networkPolicies = new Map<string, NetworkPolicy>();
   readonly clusterNetworkPolicies = new Map<string, ClusterNetworkPolicy>();
+  readonly serviceCidrs = new Map<string, ServiceCidr>();
   readonly #maps: Readonly<Record<Kind, ReadonlyMap<string, ClusterObject> & { delete(key: string): boolean }>> = {
     Namespace: this.namespaces,
     Node: this.nodes,
@@ -28,6 +30,7 @@ export class ClusterStore {
     EndpointSlice: this.endpointSlices,
     NetworkPolicy: this.networkPolicies,
     ClusterNetworkPolicy: this.clusterNetworkPolicies,
+    ServiceCIDR: this.serviceCidrs,
   };
 
   apply(changes: readonly ObjectChange[]): void {
@@ -35,6 +38,12 @@ export class ClusterStore {
       if (change.type === "delete") this.#maps[change.kind].delete(change.key);
       else this.#set(change.object);
     }
+  }
+
+  /** Empty where it is not known. */
+  uidOf(kind: Kind, key: string): string {
+    const object = this.#maps[kind].get(key);
+    return object !== undefined && "uid" in object ? object.uid : "";
   }
 
   /** How many objects there are of each kind. */
@@ -64,6 +73,9 @@ export class ClusterStore {
         break;
       case "ClusterNetworkPolicy":
         this.clusterNetworkPolicies.set(object.key, object);
+        break;
+      case "ServiceCIDR":
+        this.serviceCidrs.set(object.key, object);
         break;
     }
   }

@@ -15,8 +15,9 @@ export interface ObjectSink {
    * A problem that was not there before: an object or a file that is not used, wholly or in part.
    *
    * @param kind of the object; undefined for a file, and for an object that does not say it
+   * @param key of an object of the API server; undefined where it does not say it
    */
-  problem(message: string, kind?: Kind): void;
+  problem(message: string, kind?: Kind, key?: string): void;
 }
 
 /**

@@ -29,11 +29,16 @@ export function openSource(configuration: Configuration, files: FileReadCalls, c
   if (objectsDirectory !== undefined) {
     return new DirectorySource(new RealDirectory(expectDirectory(objectsDirectory)), clock);
   }
-  const connection = new HttpConnection(credentialsBy(configuration, files));
+  const connection = new HttpConnection(apiCredentials(configuration, files));
   return new ApiSource({ connection, clock, random: () => Math.random() });
 }
 
-function credentialsBy(configuration: Configuration, files: FileReadCalls): () => Promise<Credentials> {
+/**
+ * How the configuration has the API server asked, for what does not come from a directory; to be called for each request.
+ *
+ * @throws DrawbridgeError ERR_CONFIGURATION where no address of an API server is to be found
+ */
+export function apiCredentials(configuration: Configuration, files: FileReadCalls): () => Promise<Credentials> {
   const { apiServer, kubeconfig, kubeletKubeconfig, serviceAccountDirectory } = configuration;
   const readText = (path: string): string | undefined => readTextFile(files, path, LARGEST_FILE);
   if (kubeconfig !== undefined) {

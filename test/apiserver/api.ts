@@ -1,10 +1,11 @@
 import type { Cancel, Clock } from "../../policyd/clock.ts";
 import type { Resource } from "../../policyd/source/api/resources.ts";
 import { RESOURCES } from "../../policyd/source/api/resources.ts";
+import { EVENTS, EVENTS_PATH, eventNamespaceOf, eventProblems } from "./events.ts";
 import type { AnswerFault, PlannedFault, StreamFault, WatchFault } from "./faults.ts";
 import { isAnswerFault } from "./faults.ts";
 import type { RawObject } from "./storage.ts";
-import { keyOf, labelsOf, Storage } from "./storage.ts";
+import { keyOf, labelsOf, recordOf, Storage } from "./storage.ts";
 import type { Answer, Selects } from "./watch.ts";
 import { Watch } from "./watch.ts";
 
@@ -12,6 +13,8 @@ import { Watch } from "./watch.ts";
 export interface Features {
   /** Whether a watch may begin with a list (KEP-3157). */
   hasWatchList: boolean;
+  /** How a watch that begins with a list is refused: by a status, or by an event where etcd is too old for it. */
+  watchListRefusedBy: "status" | "event";
   /** Objects in a page at most, whatever is asked for. */
   largestPage: number;
   /** How an old version is refused; API servers do either. */
@@ -24,20 +27,23 @@ export interface Features {
 
 /** A request; `verb` as RBAC has it. */
 export interface Asked {
-  readonly verb: "list" | "watch";
+  readonly verb: "list" | "watch" | "create";
   readonly url: string;
+  /** Of the answer, once there is one. */
+  status?: number;
 }
 
 const LONGEST_WATCH = 1800;
 
 /**
- * The part of a Kubernetes API server that reads: lists in pages, watches, watch-list, bookmarks, RBAC, and whatever may
+ * The part of a Kubernetes API server that reads, and Events: lists in pages, watches, watch-list, bookmarks, RBAC, and whatever may
  * go wrong. It knows nothing of connections.
  */
 export class Api {
   readonly storage = new Storage();
   readonly features: Features = {
     hasWatchList: true,
+    watchListRefusedBy: "status",
     largestPage: 500,
     expiredBy: "status",
     grants: undefined,
@@ -103,22 +109,70 @@ export class Api {
   }
 
   /** @returns what ends it when the client has gone */
-  open(url: string, authorization: string | undefined, answer: Answer): Cancel {
+  open(url: string, authorization: string | undefined, to: Answer): Cancel {
     const { pathname, searchParams } = new URL(url, "http://server");
     const verb = searchParams.has("watch") ? "watch" : "list";
-    this.asked.push({ verb, url });
+    const answer = this.#asked({ verb, url }, to);
     const resource = RESOURCES.find(({ path }) => path === pathname);
     const fault = this.#takeFault(verb, pathname);
     if (fault !== undefined && isAnswerFault(fault)) return befall(answer, fault);
-    const { token, grants } = this.features;
-    if (token !== undefined && authorization !== `Bearer ${token}`) return refuse(answer, 401, "Unauthorized");
+    if (!this.#isKnown(authorization)) return refuse(answer, 401, "Unauthorized");
     if (resource === undefined || !this.#served.has(pathname)) return refuse(answer, 404, "404 page not found");
-    if (grants !== undefined && grants[resource.name]?.includes(verb) !== true) {
+    if (!this.#isGranted(resource.name, verb)) {
       return refuse(answer, 403, `${resource.name} is forbidden: cannot ${verb} resource at the cluster scope`);
     }
     const selects = selectorOf(searchParams.get("labelSelector") ?? "");
     if (verb === "list") return this.#list(resource, searchParams, selects, answer, fault);
     return this.#watch(resource, searchParams, selects, answer, fault);
+  }
+
+  /** Makes an object, of which there are Events alone. */
+  create(url: string, authorization: string | undefined, body: string, to: Answer): void {
+    const { pathname } = new URL(url, "http://server");
+    const answer = this.#asked({ verb: "create", url }, to);
+    const fault = this.#takeFault("create", pathname);
+    if (fault !== undefined && isAnswerFault(fault)) return void befall(answer, fault);
+    if (!this.#isKnown(authorization)) return void refuse(answer, 401, "Unauthorized");
+    const namespace = eventNamespaceOf(pathname);
+    if (namespace === undefined) return void refuse(answer, 404, "404 page not found");
+    if (!this.#isGranted(EVENTS, "create")) {
+      return void refuse(answer, 403, `${EVENTS} is forbidden: cannot create resource in the namespace "${namespace}"`);
+    }
+    const event = recordOf(JSON.parse(body));
+    const problems = eventProblems(event, namespace);
+    if (problems.length > 0) return void refuse(answer, 422, problems.join(", "));
+    const key = keyOf(event);
+    if (this.storage.list(EVENTS_PATH).some((known) => keyOf(known) === key)) {
+      return void refuse(answer, 409, `events.events.k8s.io "${key}" already exists`);
+    }
+    this.storage.put(EVENTS_PATH, event);
+    answer.head(201, { "content-type": "application/json" });
+    answer.write(body);
+    answer.end();
+  }
+
+  /** Keeps what is asked, and later its status. */
+  #asked(asked: Asked, to: Answer): Answer {
+    this.asked.push(asked);
+    return {
+      head: (status, headers) => {
+        asked.status = status;
+        to.head(status, headers);
+      },
+      write: (text) => to.write(text),
+      end: () => to.end(),
+      reset: () => to.reset(),
+    };
+  }
+
+  #isKnown(authorization: string | undefined): boolean {
+    const { token } = this.features;
+    return token === undefined || authorization === `Bearer ${token}`;
+  }
+
+  #isGranted(resource: string, verb: string): boolean {
+    const { grants } = this.features;
+    return grants === undefined || grants[resource]?.includes(verb) === true;
   }
 
   #takeFault(verb: string, path: string): AnswerFault | StreamFault | undefined {
@@ -173,8 +227,8 @@ export class Api {
   ): Cancel {
     const isList = query.get("sendInitialEvents") === "true";
     const version = query.get("resourceVersion") ?? "";
-    const isUnderstood = isList === (query.get("resourceVersionMatch") === "NotOlderThan");
-    if ((isList && !this.features.hasWatchList) || !isUnderstood) return refuse(answer, 422, "ListOptions is invalid");
+    const refusedBy = this.#listRefusedBy(query, isList);
+    if (refusedBy === "status") return refuse(answer, 422, "ListOptions is invalid");
     const missed = version === "" ? [] : this.storage.since(resource.path, Number(version));
     if (missed === undefined && this.features.expiredBy === "status") {
       return refuse(answer, 410, `too old resource version: ${version}`);
@@ -182,6 +236,7 @@ export class Api {
     answer.head(200, { "content-type": "application/json" });
     const watch = this.#begin({ kind: resource, answer, selects, storage: this.storage, clock: this.#clock }, query);
     if (missed === undefined) watch.strike({ type: "error", status: 410 });
+    if (refusedBy === "event") watch.strike({ type: "error", status: 500 });
     const objects = version === "" ? this.storage.list(resource.path).filter(selects) : [];
     // In the middle of a list that begins a watch.
     for (const object of fault === undefined ? objects : objects.slice(1)) watch.event("ADDED", object);
@@ -189,6 +244,12 @@ export class Api {
     else if (isList) watch.bookmark(true);
     missed?.forEach((change) => watch.tell(change));
     return () => watch.drop();
+  }
+
+  /** How parameters of watch-list that make no sense to this server are refused; undefined where they do. */
+  #listRefusedBy(query: URLSearchParams, isList: boolean): "status" | "event" | undefined {
+    if (isList !== (query.get("resourceVersionMatch") === "NotOlderThan")) return "status";
+    return isList && !this.features.hasWatchList ? this.features.watchListRefusedBy : undefined;
   }
 
   #begin(parts: ConstructorParameters<typeof Watch>[0], query: URLSearchParams): Watch {

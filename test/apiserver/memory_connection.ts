@@ -11,6 +11,8 @@ export class MemoryConnection implements ApiConnection {
   readonly #chunkSize: () => number;
   /** Whether connections are refused. */
   isDown = false;
+  /** How often it was asked, or tried to be. */
+  attempts = 0;
   readonly #open = new Set<AnswerHandler>();
 
   /** @param chunkSize bytes of the next piece of a body */
@@ -29,6 +31,7 @@ export class MemoryConnection implements ApiConnection {
   }
 
   get(path: string, handler: AnswerHandler): Cancel {
+    this.attempts++;
     let isOver = false;
     let leave: Cancel = () => {};
     const later = (action: () => void): void => {

@@ -65,5 +65,12 @@ export function sample(kind: Kind, index: number, variant = 0): RawObject {
         metadata: unspaced,
         spec: { tier: "Admin", priority: variant % 1000, subject: { namespaces: {} } },
       };
+    case "ServiceCIDR":
+      return {
+        apiVersion: "networking.k8s.io/v1",
+        kind,
+        metadata: unspaced,
+        spec: { cidrs: [`10.${96 + index}.${variant % 256}.0/24`] },
+      };
   }
 }

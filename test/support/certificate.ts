@@ -55,7 +55,9 @@ function der(tag: number, ...parts: readonly Buffer[]): Buffer {
   const content = Buffer.concat(parts);
   const { length } = content;
   if (length < 0x80) return Buffer.concat([Buffer.from([tag, length]), content]);
-  return Buffer.concat([Buffer.from([tag, 0x82, length >> 8, length & 0xff]), content]);
+  // Go refuses a length with a byte too many.
+  const bytes = length < 0x100 ? [0x81, length] : [0x82, length >> 8, length & 0xff];
+  return Buffer.concat([Buffer.from([tag, ...bytes]), content]);
 }
 
 function nameOf(name: string): Buffer {

@@ -8,7 +8,6 @@ export interface Resource extends ApiResource {
 }
 
 /** All that decides who reaches whom, in the order in which it is read. */
-export const RESOURCES: readonly Resource[] = API_RESOURCES.map((resource) => ({
-  ...resource,
-  isPolicy: resource.kind.endsWith("Policy"),
-}));
+export const RESOURCES: readonly Resource[] = API_RESOURCES.flatMap((resource) =>
+  resource.kind === "ServiceCIDR" ? [] : [{ ...resource, isPolicy: resource.kind.endsWith("Policy") }],
+);

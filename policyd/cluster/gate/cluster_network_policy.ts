@@ -12,7 +12,7 @@ import { expectPort } from "../name.ts";
 import { expectInteger, expectString, invalid, Reader } from "../reader.ts";
 import { expectNetwork } from "./address.ts";
 import { onlyMember } from "./members.ts";
-import { readMetadata } from "./metadata.ts";
+import { readMetadata, readUid } from "./metadata.ts";
 import { readSelector } from "./selector.ts";
 import { sourcesKey } from "./sources_key.ts";
 
@@ -34,12 +34,13 @@ type PeersKey = "from" | "_from" | "to";
  * @throws DrawbridgeError ERR_OBJECT
  */
 export function readClusterNetworkPolicy(object: Reader): ClusterNetworkPolicy {
-  const { name } = readMetadata(object);
+  const { reader, name } = readMetadata(object);
   const spec = object.object("spec");
   return Object.freeze({
     kind: "ClusterNetworkPolicy",
     key: name,
     name,
+    uid: readUid(reader),
     tier: readTier(spec),
     priority: spec.integer("priority", 0, HIGHEST_PRIORITY),
     subject: readSubject(spec.object("subject")),

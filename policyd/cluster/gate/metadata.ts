@@ -27,6 +27,14 @@ export function readMetadata(object: Reader): Metadata {
   };
 }
 
+/** The API server's are UUIDs. */
+export const LONGEST_UID = 128;
+
+/** The uid of an object of which it serves people alone: empty where there is none, or one that is none. */
+export function readUid(metadata: Reader): string {
+  return metadata.attempt(() => metadata.optionalString("uid", LONGEST_UID)) ?? "";
+}
+
 /**
  * The metadata of an object in a namespace: "default" where a file names none, as kubectl has it.
  *

@@ -13,15 +13,22 @@ import { readMetadata } from "./metadata.ts";
  * @throws DrawbridgeError ERR_OBJECT
  */
 export function readNode(object: Reader): Node {
-  const { reader, name } = readMetadata(object);
+  const { reader, name, isTerminating } = readMetadata(object);
+  const spec = object.object("spec");
   return Object.freeze({
     kind: "Node",
     key: name,
     name,
     labels: readLabels(reader, "labels"),
     addresses: object.object("status").eachObject("addresses", readAddress),
-    podCidrs: readPodCidrs(object.object("spec")),
+    podCidrs: readPodCidrs(spec),
+    isLeaving: isTerminating || spec.eachObject("taints", isToBeDeleted).includes(true),
   });
+}
+
+/** Whatever its effect (kube-proxy's ToBeDeletedTaint). */
+function isToBeDeleted(taint: Reader): boolean {
+  return taint.optionalString("key") === "ToBeDeletedByClusterAutoscaler";
 }
 
 function readAddress(entry: Reader): NodeAddress | undefined {

@@ -3,12 +3,11 @@ import type { ContainerPort, Controller, Pod } from "../model.ts";
 import { expectName, expectPort, expectPortName, readAnnotations, readLabels } from "../name.ts";
 import type { Reader } from "../reader.ts";
 import { expectAddress } from "./address.ts";
-import { readNamespacedMetadata } from "./metadata.ts";
+import { LONGEST_UID, readNamespacedMetadata } from "./metadata.ts";
 import { PROTOCOLS } from "./protocol.ts";
 
 const PHASES = ["Pending", "Running", "Succeeded", "Failed", "Unknown"] as const;
 
-const LONGEST_UID = 128;
 /** What a kubelet writes to the Pod by which it shows a static pod (kubernetes pkg/kubelet/types/pod_update.go). */
 const MIRROR_ANNOTATION = "kubernetes.io/config.mirror";
 

@@ -3,7 +3,7 @@ import type { LoadBalancerIngress, Service, ServicePort } from "../model.ts";
 import { expectLabelName, expectPort, expectPortOrName, readAnnotations } from "../name.ts";
 import type { Reader } from "../reader.ts";
 import { expectAddress, expectNetwork } from "./address.ts";
-import { readNamespacedMetadata } from "./metadata.ts";
+import { readNamespacedMetadata, readUid } from "./metadata.ts";
 import { PROTOCOLS } from "./protocol.ts";
 import { readProxyLabels } from "./proxy_labels.ts";
 
@@ -26,6 +26,7 @@ export function readService(object: Reader): Service {
     key,
     name,
     namespace,
+    uid: readUid(reader),
     ...readProxyLabels(reader),
     annotations: readAnnotations(reader),
     type: spec.oneOf("type", TYPES, "ClusterIP"),

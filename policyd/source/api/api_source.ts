@@ -1,6 +1,7 @@
 import type { Kind } from "../../cluster/model.ts";
 import type { ObjectChange, ObjectSink, ObjectSource } from "../object_source.ts";
 import { Interner } from "./interner.ts";
+import { Recovery } from "./recovery.ts";
 import type { ReflectorParts } from "./reflector.ts";
 import { Reflector } from "./reflector.ts";
 import { RESOURCES } from "./resources.ts";
@@ -13,6 +14,7 @@ import { RESOURCES } from "./resources.ts";
  */
 export class ApiSource implements ObjectSource {
   readonly #reflectors: readonly Reflector[];
+  readonly #recovery: Recovery;
   #sink: ObjectSink | undefined;
   #told: ReadonlySet<string> = new Set();
   #isSynced = false;
@@ -21,10 +23,11 @@ export class ApiSource implements ObjectSource {
     const interner = new Interner();
     const listener = {
       changed: (changes: readonly ObjectChange[]) => this.#sink?.changed(changes),
-      problem: (message: string, kind: Kind) => this.#sink?.problem(message, kind),
+      problem: (message: string, kind: Kind, key?: string) => this.#sink?.problem(message, kind, key),
       moved: () => this.#moved(),
     };
     this.#reflectors = RESOURCES.map((resource) => new Reflector(resource, { ...parts, interner }, listener));
+    this.#recovery = new Recovery(parts, this.#reflectors);
   }
 
   start(sink: ObjectSink): void {
@@ -43,12 +46,14 @@ export class ApiSource implements ObjectSource {
 
   stop(): void {
     this.#sink = undefined;
+    this.#recovery.stop();
     for (const reflector of this.#reflectors) reflector.stop();
   }
 
   #moved(): void {
     const sink = this.#sink;
     if (sink === undefined) return;
+    this.#recovery.check();
     const troubles = this.#troubles();
     for (const text of troubles) if (!this.#told.has(text)) sink.problem(text);
     this.#told = troubles;

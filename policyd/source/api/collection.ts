@@ -13,6 +13,16 @@ interface Judged {
   readonly problems: readonly string[];
 }
 
+/** A problem of one object, in words. */
+export interface ObjectProblem {
+  readonly text: string;
+  /** Undefined where the object does not say which it is. */
+  readonly key: string | undefined;
+}
+
+/** Stands for what has no name of its own, and for no other object: no name is empty. */
+const NAMELESS = "";
+
 /**
  * The objects of one kind in force, and what changes about them. Of the server's objects only what the gate leaves of
  * them is kept.
@@ -26,7 +36,7 @@ export class Collection {
   readonly #problems = new Map<string, readonly string[]>();
   /** What a list has had so far; undefined when none is being read. */
   #list: Map<string, Judged> | undefined;
-  #newProblems: string[] = [];
+  #newProblems: ObjectProblem[] = [];
   /** What was told last of the objects that were touched since. */
   readonly #touched = new Map<string, ClusterObject | undefined>();
 
@@ -82,7 +92,7 @@ export class Collection {
   }
 
   /** The problems that have come up since the last call. */
-  takeNewProblems(): readonly string[] {
+  takeNewProblems(): readonly ObjectProblem[] {
     const problems = this.#newProblems;
     this.#newProblems = [];
     return problems;
@@ -102,8 +112,7 @@ export class Collection {
       return { key: object.key, object, problems: verdict.problems };
     }
     const problem = verdict.type === "refused" ? verdict.problem : `an object that is no ${kind} of ${apiVersion}`;
-    // Without a name of its own it must not stand for another object: no name is empty.
-    return { key: id?.kind === kind ? id.key : "", object: undefined, problems: [problem] };
+    return { key: id?.kind === kind ? id.key : NAMELESS, object: undefined, problems: [problem] };
   }
 
   #settle(key: string, { object, problems }: Judged): void {
@@ -111,7 +120,9 @@ export class Collection {
     const isKept = object === undefined && before !== undefined;
     const told = object === undefined ? problems.map((text) => withConsequence(text, isKept)) : problems;
     const known = this.#problems.get(key) ?? [];
-    this.#newProblems.push(...told.filter((text) => !known.includes(text)));
+    for (const text of told) {
+      if (!known.includes(text)) this.#newProblems.push({ text, key: key === NAMELESS ? undefined : key });
+    }
     if (told.length > 0) this.#problems.set(key, told);
     else this.#problems.delete(key);
     if (object === undefined || object === before) return;

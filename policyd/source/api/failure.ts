@@ -1,3 +1,4 @@
+import { DrawbridgeError } from "../../../kernel/error.ts";
 import { printable } from "../../log/line.ts";
 
 /** Why a request came to nothing, or to no more. */
@@ -21,6 +22,20 @@ export type Failure =
 
 /** Of what the server says about it. */
 const LONGEST_WORDS = 300;
+
+export function broken(reason: string): Failure {
+  return { type: "broken", reason };
+}
+
+/** What `read` returns, or that the answer makes no sense. @throws what is not of our family: it is a bug */
+export function attempt<T>(read: () => T): T | Failure {
+  try {
+    return read();
+  } catch (error) {
+    if (error instanceof DrawbridgeError) return broken(error.message);
+    throw error;
+  }
+}
 
 /**
  * A failure for people: who, what, and the way out.

@@ -64,13 +64,17 @@ export class HttpConnection implements ApiConnection {
 }
 
 /** In seconds; undefined where it is a date or missing. */
-function retryAfterOf({ headers }: IncomingMessage): number | undefined {
+export function retryAfterOf({ headers }: IncomingMessage): number | undefined {
   const seconds = Number(headers["retry-after"] ?? Number.NaN);
   return Number.isFinite(seconds) && seconds >= 0 ? seconds : undefined;
 }
 
-/** @throws what is neither of our family nor an error of the system: it is a bug */
-function reasonOf(error: unknown): string {
+/**
+ * Why a request failed, for people and without its secrets.
+ *
+ * @throws what is neither of our family nor an error of the system: it is a bug
+ */
+export function reasonOf(error: unknown): string {
   if (error instanceof DrawbridgeError) return error.message;
   if (!(error instanceof Error)) throw error;
   const code = "code" in error && typeof error.code === "string" ? error.code : "";

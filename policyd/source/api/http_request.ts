@@ -13,16 +13,28 @@ export function baseOf(server: URL): string {
  * A request to the API server, which is yet to be ended. Redirects are not followed: they would take the credentials along.
  *
  * @param program as which it asks
+ * @param method POST for a body of JSON that it is to be ended with
  */
 export function apiRequest(
   { server, options }: Credentials,
   path: string,
   program: string,
   signal?: AbortSignal,
+  method: "GET" | "POST" = "GET",
 ): ClientRequest {
-  const headers = { ...options.headers, Accept: "application/json", "User-Agent": `${program}/${VERSION}` };
+  const headers = {
+    ...options.headers,
+    Accept: "application/json",
+    "User-Agent": `${program}/${VERSION}`,
+    ...(method === "POST" ? { "Content-Type": "application/json" } : {}),
+  };
   const { request } = server.protocol === "http:" ? http : https;
-  return request(`${baseOf(server)}${path}`, { ...options, headers, ...(signal === undefined ? {} : { signal }) });
+  return request(`${baseOf(server)}${path}`, {
+    ...options,
+    method,
+    headers,
+    ...(signal === undefined ? {} : { signal }),
+  });
 }
 
 /** Whether an error's code says that the two ends do not believe each other's certificates. */

@@ -24,6 +24,7 @@ export class Interner {
           labels: this.#labels.share(object.labels),
           annotations: this.#labels.share(object.annotations),
           nodeName: this.#optional(object.nodeName),
+          addresses: exact(object.addresses),
           ports: this.#ports.share(object.ports),
         });
       case "Service":
@@ -32,8 +33,9 @@ export class Interner {
           namespace: this.#texts.share(object.namespace),
           annotations: this.#labels.share(object.annotations),
           ports: this.#servicePorts.share(object.ports),
-          externalIps: shareNothing(object.externalIps),
-          loadBalancerIngress: shareNothing(object.loadBalancerIngress),
+          clusterIps: exact(object.clusterIps),
+          externalIps: exact(object.externalIps),
+          loadBalancerIngress: exact(object.loadBalancerIngress),
         });
       case "EndpointSlice":
         return Object.freeze({
@@ -62,9 +64,9 @@ export class Interner {
 
 const NOTHING: readonly never[] = Object.freeze([]);
 
-/** All empty lists are one. */
-function shareNothing<T>(list: readonly T[]): readonly T[] {
-  return list.length === 0 ? NOTHING : list;
+/** A list that takes no more room than it needs: one that was added to has some for 16 more. All empty ones are one. */
+function exact<T>(list: readonly T[]): readonly T[] {
+  return list.length === 0 ? NOTHING : Object.freeze(list.slice());
 }
 
 /** Values of which equal ones are one. */

@@ -1,23 +1,24 @@
-import { Buffer } from "node:buffer";
-import { DrawbridgeError } from "../../../kernel/error.ts";
 import type { Cancel, Clock } from "../../clock.ts";
 import type { Kind } from "../../cluster/model.ts";
 import type { ObjectChange } from "../object_source.ts";
 import { Collection } from "./collection.ts";
 import type { AnswerHandler, ApiConnection } from "./connection.ts";
 import type { Failure } from "./failure.ts";
-import { failureText } from "./failure.ts";
+import { attempt, broken, failureText } from "./failure.ts";
 import type { Interner } from "./interner.ts";
 import { PageReader } from "./page.ts";
+import type { Reading } from "./reading.ts";
+import { OK, refusalOf } from "./reading.ts";
 import type { Resource } from "./resources.ts";
 import type { ReflectorAction, ReflectorEvent, ReflectorState } from "./state.ts";
 import { advance, INITIAL } from "./state.ts";
 import type { WatchEvent } from "./watch_lines.ts";
-import { WatchLines, wordsOf } from "./watch_lines.ts";
+import { WatchLines } from "./watch_lines.ts";
 
-const OK = 200;
 /** A server that is well begins to answer at once, also to a watch, and sends a list without pauses. */
 const ANSWER_SILENCE = 30_000;
+/** After so long without a word it may not be. */
+const LATE = 2000;
 /** Of what a server says when it refuses. */
 const LONGEST_REFUSAL = 16 * 1024;
 
@@ -34,23 +35,16 @@ export interface ReflectorParts {
 export interface ReflectorListener {
   changed(changes: readonly ObjectChange[]): void;
   /** A problem of an object that was not there before. */
-  problem(message: string, kind: Kind): void;
-  /** {@link Reflector.isListed} or {@link Reflector.trouble} may have changed. */
+  problem(message: string, kind: Kind, key?: string): void;
+  /** {@link Reflector.isListed}, {@link Reflector.trouble} or {@link Reflector.resumableFrom} may have changed. */
   moved(): void;
 }
 
-/** One answer as it is read. */
-interface Reading {
-  cancel: Cancel;
-  status: number;
-  retryAfter: number | undefined;
-  /** When the server answered, by the clock. */
-  since: number | undefined;
-  readonly page: PageReader | undefined;
-  readonly lines: WatchLines;
-  readonly refusal: Uint8Array[];
-  readonly quiet: number;
-  silence: Cancel;
+/** A wait for the next attempt. */
+interface Waiting {
+  readonly cancel: Cancel;
+  /** Until when the server wants to be left alone; undefined for a wait that is not about the server. */
+  readonly notBefore: number | undefined;
 }
 
 /**
@@ -63,7 +57,7 @@ export class Reflector {
   readonly #collection: Collection;
   #state: ReflectorState = INITIAL;
   #reading: Reading | undefined;
-  #wait: Cancel = () => {};
+  #wait: Waiting | undefined;
   #trouble: Failure | undefined;
   /** Since when what is known may be old; undefined while the server tells of every change. */
   #staleSince: number | undefined;
@@ -81,7 +75,7 @@ export class Reflector {
   }
 
   stop(): void {
-    this.#wait();
+    this.#wait?.cancel();
     this.#drop();
   }
 
@@ -106,11 +100,35 @@ export class Reflector {
     return this.#staleSince === undefined ? 0 : Math.max(0, this.#parts.clock.now() - this.#staleSince);
   }
 
+  /**
+   * From when on it is of use to {@link resume}, by the clock; undefined where nothing is late, and for a wait that has
+   * nothing to do with how well the server is.
+   */
+  get resumableFrom(): number | undefined {
+    if (this.#reading?.isLate === true) return 0;
+    return this.#state.phase === "waiting" ? this.#wait?.notBefore : undefined;
+  }
+
+  /**
+   * The server is well again: what was to wait longer is asked for after so many milliseconds, and so is what was asked
+   * for before and has not been answered.
+   */
+  resume(milliseconds: number): void {
+    const reading = this.#reading;
+    // An answer that was lost on the way never comes.
+    if (reading !== undefined && (reading.isLate || reading.status === 0))
+      this.#fail(reading, broken("no answer in time"));
+    const notBefore = this.#state.phase === "waiting" ? this.#wait?.notBefore : undefined;
+    if (notBefore === undefined) return;
+    this.#waitFor(Math.max(milliseconds, notBefore - this.#parts.clock.now()), 0);
+  }
+
   #on(event: ReflectorEvent): void {
     const { state, actions } = advance(this.#state, event, this.resource.isOptional, this.#parts.random);
     this.#state = state;
     if (event.type === "failed") this.#staleSince ??= this.#parts.clock.now();
     for (const action of actions) this.#do(action);
+    if (actions.length > 0) this.#listener.moved();
   }
 
   #do(action: ReflectorAction): void {
@@ -118,22 +136,29 @@ export class Reflector {
       case "request":
         return this.#request(action.query, action.quiet);
       case "wait":
-        this.#wait = this.#parts.clock.after(action.milliseconds, () => this.#on({ type: "due" }));
-        return;
+        return this.#waitFor(action.milliseconds, action.least);
       case "begin":
         return this.#collection.begin();
       case "complete":
         this.#collection.complete();
-        this.#tell();
-        return this.#listener.moved();
+        return this.#tell();
       case "trouble":
         this.#trouble = action.failure;
-        return this.#listener.moved();
+        return;
       case "well":
         this.#trouble = undefined;
         this.#staleSince = undefined;
-        return this.#listener.moved();
+        return;
     }
+  }
+
+  #waitFor(milliseconds: number, least: number): void {
+    const { clock } = this.#parts;
+    this.#wait?.cancel();
+    this.#wait = {
+      cancel: clock.after(milliseconds, () => this.#on({ type: "due" })),
+      notBefore: least < milliseconds ? clock.now() + least : undefined,
+    };
   }
 
   #request(query: string, quiet: number): void {
@@ -150,6 +175,7 @@ export class Reflector {
       refusal: [],
       quiet,
       silence: () => {},
+      isLate: false,
     };
     this.#reading = reading;
     this.#listen(reading);
@@ -171,11 +197,17 @@ export class Reflector {
 
   /** Waits for the next sign of life: for long only where nothing new is nothing to tell. */
   #listen(reading: Reading): void {
+    const { clock } = this.#parts;
     const isQuiet = reading.status === OK && this.#state.phase === "watching";
+    const fail = (): void => this.#fail(reading, refusalOf(reading) ?? { type: "silent" });
+    const beLate = (): void => {
+      reading.isLate = true;
+      reading.silence = clock.after(ANSWER_SILENCE - LATE, fail);
+      this.#listener.moved();
+    };
+    reading.isLate = false;
     reading.silence();
-    reading.silence = this.#parts.clock.after(isQuiet ? reading.quiet : ANSWER_SILENCE, () => {
-      this.#fail(reading, refusalOf(reading) ?? { type: "silent" });
-    });
+    reading.silence = isQuiet ? clock.after(reading.quiet, fail) : clock.after(LATE, beLate);
   }
 
   #answered(reading: Reading, status: number, retryAfter: number | undefined): void {
@@ -265,32 +297,8 @@ export class Reflector {
   #tell(): void {
     const changes = this.#collection.takeChanges();
     if (changes.length > 0) this.#listener.changed(changes);
-    for (const text of this.#collection.takeNewProblems()) this.#listener.problem(text, this.resource.kind);
-  }
-}
-
-/** What the server has refused with; undefined where it has not, or has not answered. */
-function refusalOf({ status, retryAfter, refusal }: Reading): Failure | undefined {
-  if (status === OK || status === 0) return undefined;
-  let words = "";
-  try {
-    words = wordsOf(JSON.parse(Buffer.concat(refusal).toString("utf8")));
-  } catch {
-    // What proxies and a server that is starting say is no Status object.
-  }
-  return { type: "refused", status, words, retryAfter, isEvent: false };
-}
-
-function broken(reason: string): Failure {
-  return { type: "broken", reason };
-}
-
-/** What `read` returns, or that the answer makes no sense. @throws what is not of our family: it is a bug */
-function attempt<T>(read: () => T): T | Failure {
-  try {
-    return read();
-  } catch (error) {
-    if (error instanceof DrawbridgeError) return broken(error.message);
-    throw error;
+    for (const { text, key } of this.#collection.takeNewProblems()) {
+      this.#listener.problem(text, this.resource.kind, key);
+    }
   }
 }

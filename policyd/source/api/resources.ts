@@ -14,9 +14,12 @@ export interface Resource {
   readonly isOptional: boolean;
 }
 
+/** Of all kinds the one with the fewest and smallest objects that every cluster has. */
+export const NAMESPACES: Resource = ofGroup("Namespace", "namespaces", "v1");
+
 /** All kinds Drawbridge knows, in the order in which the command line reads them. */
 export const RESOURCES: readonly Resource[] = [
-  ofGroup("Namespace", "namespaces", "v1"),
+  NAMESPACES,
   ofGroup("Node", "nodes", "v1"),
   ofGroup("Pod", "pods", "v1"),
   ofGroup("Service", "services", "v1"),
@@ -30,6 +33,8 @@ export const RESOURCES: readonly Resource[] = [
     ...ofGroup("ClusterNetworkPolicy", "clusternetworkpolicies", "policy.networking.k8s.io/v1alpha2"),
     isOptional: true,
   },
+  // Servers before 1.33 have none, or only a beta of it.
+  { ...ofGroup("ServiceCIDR", "servicecidrs", "networking.k8s.io/v1"), isOptional: true },
 ];
 
 function ofGroup(kind: Kind, plural: string, apiVersion: string): Resource {

@@ -39,7 +39,8 @@ export type ReflectorEvent =
 export type ReflectorAction =
   /** Asks below the path of the list. `quiet` is for how many milliseconds a watch may say nothing. */
   | { readonly type: "request"; readonly query: string; readonly quiet: number }
-  | { readonly type: "wait"; readonly milliseconds: number }
+  /** `least` is for how long even where the server turns out to be well again before the end. */
+  | { readonly type: "wait"; readonly milliseconds: number; readonly least: number }
   /** A list begins: what was taken for an earlier one is forgotten. */
   | { readonly type: "begin" }
   /** The list is whole: what was not in it is gone. */
@@ -186,7 +187,7 @@ function failed(
   if (wasHealthy && failure.type === "closed") return attempt({ ...waiting, failures: 0 }, random);
   const failures = (wasHealthy ? 0 : state.failures) + 1;
   const place = needsList(failure, failures) ? LOST : placeAfter(state);
-  const wait: ReflectorAction = { type: "wait", milliseconds: waitOf(failure, failures, random) };
+  const wait = waitOf(failure, failures, random);
   // That a watch ends is nothing to tell of; that no new one can be had, or none that lasts, is.
   const isTold = state.phase !== "watching" || lasted === 0 || failures >= TOLD_FAILURES;
   const absences = state.absences === ABSENCES_THAT_COUNT ? state.absences : 0;
@@ -211,28 +212,19 @@ function absent(state: ReflectorState, failure: Failure, random: () => number): 
   const absences = state.isListed ? Math.min(state.absences + 1, ABSENCES_THAT_COUNT) : ABSENCES_THAT_COUNT;
   const after = { ...state, ...LOST, absences };
   if (absences < ABSENCES_THAT_COUNT) {
-    return {
-      state: after,
-      actions: [
-        { type: "trouble", failure },
-        { type: "wait", milliseconds: jittered(ABSENCE_WAIT, random) },
-      ],
-    };
+    return { state: after, actions: [{ type: "trouble", failure }, wholeWait(jittered(ABSENCE_WAIT, random))] };
   }
   return {
     state: { ...after, failures: 0, isListed: true },
-    actions: [
-      { type: "begin" },
-      { type: "complete" },
-      { type: "well" },
-      { type: "wait", milliseconds: jittered(ABSENT_WAIT, random) },
-    ],
+    actions: [{ type: "begin" }, { type: "complete" }, { type: "well" }, wholeWait(jittered(ABSENT_WAIT, random))],
   };
 }
 
 /** Whether it shows that the server does not send lists as the beginning of a watch. */
 function hasNoWatchList(failure: Failure): boolean {
-  if (failure.type === "refused") return NOT_UNDERSTOOD.has(failure.status);
+  // Found with etcd before 3.4.31: "the required storage feature RequestWatchProgress is disabled", by an event with 500.
+  if (failure.type === "refused")
+    return NOT_UNDERSTOOD.has(failure.status) || (failure.isEvent && failure.status >= 500);
   // It takes the request for a plain watch: then the end of the list is never told.
   return failure.type === "silent" || failure.type === "closed";
 }
@@ -248,11 +240,22 @@ function needsList(failure: Failure, failures: number): boolean {
   return !KEEPS_PLACE.has(status);
 }
 
-function waitOf(failure: Failure, failures: number, random: () => number): number {
+function waitOf(failure: Failure, failures: number, random: () => number): ReflectorAction {
   const backOff = jittered(Math.min(LONGEST_WAIT, SHORTEST_WAIT * 2 ** Math.min(failures - 1, 10)), random);
   const wanted = failure.type === "refused" ? failure.retryAfter : undefined;
-  if (wanted === undefined) return backOff;
-  return Math.max(backOff, Math.min(wanted * 1000, LONGEST_WAIT) + random() * SHORTEST_WAIT);
+  if (wanted === undefined) return { type: "wait", milliseconds: backOff, least: 0 };
+  const least = retryAfterMilliseconds(wanted);
+  return { type: "wait", milliseconds: Math.max(backOff, least + random() * SHORTEST_WAIT), least };
+}
+
+/** For how long a server is left alone that asks for so many seconds. */
+export function retryAfterMilliseconds(seconds: number): number {
+  return Math.min(seconds * 1000, LONGEST_WAIT);
+}
+
+/** One that has nothing to do with how well the server is. */
+function wholeWait(milliseconds: number): ReflectorAction {
+  return { type: "wait", milliseconds, least: milliseconds };
 }
 
 /** From half of it to the whole. */

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { parseCidr } from "../../../../kernel/ip/cidr.ts";
 import { judge } from "../../../../policyd/cluster/gate.ts";
 import { PolicyNotices } from "../../../../policyd/policy/policy_notices.ts";
+import { recordingNotices } from "../../../../policyd/events/notice.ts";
 import { recordingLogger } from "../../../../policyd/log/recording_logger.ts";
 import { accepted, manifest, refusal } from "./objects.ts";
 
@@ -171,7 +172,7 @@ describe("policyd/cluster/gate of ClusterNetworkPolicy", () => {
     const { object } = verdict;
     const said = (isEnforced: boolean): readonly string[] => {
       const logger = recordingLogger();
-      const notices = new PolicyNotices({ logger, isEnforced });
+      const notices = new PolicyNotices({ logger, events: recordingNotices(), isEnforced });
       notices.apply([{ type: "set", kind: object.kind, key: object.key, object }]);
       notices.synced();
       notices.rulesInForce();

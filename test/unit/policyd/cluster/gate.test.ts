@@ -37,6 +37,25 @@ describe("policyd/cluster/gate", () => {
     assert.match(problems[0] ?? "", /^Node web: status\.addresses\[3\]\.address: "010\.0\.0\.1" is not an IP address/);
   });
 
+  it("ALLOC-03: a ServiceCIDR's ranges are networks, and one that is none is left out", () => {
+    const { object, problems } = accepted(
+      manifest("ServiceCIDR", { spec: { cidrs: ["10.96.0.0/16", "fd00:10:96::/129"] } }),
+    );
+    assert.deepEqual(object, {
+      kind: "ServiceCIDR",
+      key: "web",
+      name: "web",
+      cidrs: [parseCidr("10.96.0.0/16")],
+    });
+    assert.equal(problems.length, 1);
+    assert.match(problems[0] ?? "", /^ServiceCIDR web: spec\.cidrs\[1\]: "fd00:10:96::\/129"/);
+    assert.deepEqual(accepted(manifest("ServiceCIDR")).object["cidrs"], []);
+    assert.match(
+      refusal(manifest("ServiceCIDR", { apiVersion: "networking.k8s.io/v1beta1" })),
+      /^ServiceCIDR: apiVersion .*expected networking\.k8s\.io\/v1$/,
+    );
+  });
+
   it("DAEMON-01: a Pod's named ports are those of its containers and of sidecars that stay", () => {
     const port = (name: string, containerPort: number) => ({ name, containerPort, hostPort: 1 });
     const { object, problems } = accepted(

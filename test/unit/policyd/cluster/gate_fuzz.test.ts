@@ -1,12 +1,12 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
 import { judge } from "../../../../policyd/cluster/gate.ts";
+import { KINDS } from "../../../../policyd/cluster/model.ts";
 import { manifest } from "./objects.ts";
 
-const KINDS = ["Namespace", "Node", "Pod", "Service", "EndpointSlice", "NetworkPolicy", "ClusterNetworkPolicy"];
 /** Names of fields the gates read, so that hostile values come where they matter. */
 const FIELDS =
-  "labels annotations spec status podIPs addresses endpoints ports conditions hints ingress egress from _from to podSelector matchLabels matchExpressions ipBlock except namespaces pods nodes networks protocols tcp destinationPort clusterIPs externalIPs".split(
+  "labels annotations spec status podIPs addresses endpoints ports conditions hints ingress egress from _from to podSelector matchLabels matchExpressions ipBlock except namespaces pods nodes networks protocols tcp destinationPort clusterIPs externalIPs cidrs".split(
     " ",
   );
 

@@ -12,6 +12,7 @@ export function manifest(
     EndpointSlice: "discovery.k8s.io/v1",
     NetworkPolicy: "networking.k8s.io/v1",
     ClusterNetworkPolicy: "policy.networking.k8s.io/v1alpha2",
+    ServiceCIDR: "networking.k8s.io/v1",
   };
   return { apiVersion: groups[kind] ?? "v1", kind, metadata: { name: "web", ...metadata }, ...parts };
 }

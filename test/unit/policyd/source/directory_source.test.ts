@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { closeSync, mkdirSync, openSync, renameSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { setTimeout as pause } from "node:timers/promises";
 import { parseAddress } from "../../../../kernel/ip/address.ts";
+import { parseCidr } from "../../../../kernel/ip/cidr.ts";
 import { realClock } from "../../../../policyd/clock.ts";
 import { DirectorySource } from "../../../../policyd/source/directory_source.ts";
 import { RealDirectory } from "../../../../policyd/source/watched_directory.ts";
@@ -44,6 +45,16 @@ describe("policyd/source/directory_source", () => {
   };
   const holds = (ip: string, name?: string): Promise<void> =>
     until(() => addressOf(name) === parseAddress(ip), `${name ?? "web"} has ${ip}`);
+
+  it("ALLOC-03: ServiceCIDRs are read from files as all other kinds", async () => {
+    write(
+      "range.yaml",
+      "apiVersion: networking.k8s.io/v1\nkind: ServiceCIDR\nmetadata: { name: more }\nspec: { cidrs: [10.97.0.0/16] }\n",
+    );
+    await started();
+    const range = sink.objects.get("ServiceCIDR more");
+    assert.deepEqual(range?.kind === "ServiceCIDR" ? range.cidrs : [], [parseCidr("10.97.0.0/16")]);
+  });
 
   it("DAEMON-03: tells all objects, then that it is in sync, then each change", async () => {
     write("a.json", pod("10.0.0.1"));

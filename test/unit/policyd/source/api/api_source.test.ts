@@ -1,64 +1,11 @@
 import assert from "node:assert/strict";
-import { FakeClock } from "../../../../../policyd/clock.ts";
-import { judge } from "../../../../../policyd/cluster/gate.ts";
-import type { ClusterObject } from "../../../../../policyd/cluster/model.ts";
-import { ApiSource } from "../../../../../policyd/source/api/api_source.ts";
 import { RESOURCES } from "../../../../../policyd/source/api/resources.ts";
-import { Api, selectorOf } from "../../../../apiserver/api.ts";
-import { MemoryConnection } from "../../../../apiserver/memory_connection.ts";
 import { sample } from "../../../../apiserver/objects.ts";
 import { Storm } from "../../../../apiserver/storm.ts";
-import type { RawObject } from "../../../../apiserver/storage.ts";
 import { randomFrom } from "../../../../support/random.ts";
-import { RecordingSink } from "../../../../support/recording_sink.ts";
+import { isProbe, oneOfEach, World } from "./world.ts";
 
 const CLUSTER_POLICIES = "/apis/policy.networking.k8s.io/v1alpha2/clusternetworkpolicies";
-
-/** A source in a world where time passes only when it is told to. */
-class World {
-  readonly clock = new FakeClock();
-  readonly api = new Api(this.clock);
-  readonly sink = new RecordingSink();
-  readonly connection: MemoryConnection;
-  readonly source: ApiSource;
-
-  constructor(seed = 1) {
-    const random = randomFrom(seed);
-    this.connection = new MemoryConnection(this.api, this.clock, () => 1 + Math.floor(random() ** 4 * 4000));
-    this.source = new ApiSource({ connection: this.connection, clock: this.clock, random });
-  }
-
-  start(): void {
-    this.source.start(this.sink);
-  }
-
-  /** What is asked from now on. */
-  asked(action: () => void): readonly string[] {
-    const before = this.api.asked.length;
-    action();
-    return this.api.asked.slice(before).map(({ verb, url }) => `${verb} ${new URL(url, "http://a").pathname}`);
-  }
-
-  /** The model by a direct read of the server, through the same gate. */
-  direct(): ReadonlyMap<string, ClusterObject> {
-    const objects = new Map<string, ClusterObject>();
-    for (const { path, labelSelector } of RESOURCES) {
-      for (const object of this.api.storage.list(path)) {
-        if (!selectorOf(labelSelector ?? "")(object)) continue;
-        const verdict = judge(object);
-        if (verdict.type !== "accepted") throw new Error(JSON.stringify(verdict));
-        objects.set(`${verdict.object.kind} ${verdict.object.key}`, verdict.object);
-      }
-    }
-    return objects;
-  }
-
-  assertEqual(): void {
-    const sorted = (objects: ReadonlyMap<string, ClusterObject>): unknown =>
-      [...objects].sort(([a], [b]) => (a < b ? -1 : 1));
-    assert.deepEqual(sorted(this.sink.objects), sorted(this.direct()));
-  }
-}
 
 /** @param seed in the message of a failure */
 function runStorm(seed: number): void {
@@ -94,8 +41,6 @@ function runStorm(seed: number): void {
     throw new Error(`seed ${seed}`, { cause: error });
   }
 }
-
-const oneOfEach = (): readonly RawObject[] => RESOURCES.map(({ kind }) => sample(kind, 1));
 
 describe("policyd/source/api", () => {
   for (const hasWatchList of [true, false]) {
@@ -139,6 +84,17 @@ describe("policyd/source/api", () => {
     });
   }
 
+  it("API-01: a server whose storage is too old for watch-list says so by an event, and is read in pages", () => {
+    const world = new World();
+    Object.assign(world.api.features, { hasWatchList: false, watchListRefusedBy: "event" });
+    world.api.apply(oneOfEach());
+    world.start();
+    world.clock.pass(1000);
+    assert.ok(world.sink.isSynced);
+    world.assertEqual();
+    assert.deepEqual(world.sink.problems, []);
+  });
+
   it("SVC-26: says nothing of being synced before every kind was read whole", () => {
     const world = new World();
     world.api.features.hasWatchList = false;
@@ -167,13 +123,13 @@ describe("policyd/source/api", () => {
     assert.match(world.source.problems()[0] ?? "", /^https:\/\/cluster\.test:6443: connect ECONNREFUSED; it is tried/);
     world.api.apply(oneOfEach());
     world.connection.isDown = false;
-    world.clock.pass(31_000);
+    world.clock.pass(2000);
     assert.ok(world.sink.isSynced);
     assert.deepEqual(world.source.problems(), []);
     world.assertEqual();
   });
 
-  it("API-04: while the server is away what is known stays; it is asked ever less, and staleness tells how old it is", () => {
+  it("API-04: while the server is away what is known stays; staleness tells how old it is", () => {
     const world = new World();
     world.api.apply(oneOfEach());
     world.start();
@@ -189,7 +145,7 @@ describe("policyd/source/api", () => {
     for (const seconds of world.source.staleness().values()) assert.ok(seconds >= 599 && seconds <= 600, `${seconds}`);
     world.api.apply([sample("Pod", 9)]);
     world.connection.isDown = false;
-    world.clock.pass(31_000);
+    world.clock.pass(2000);
     world.assertEqual();
     assert.deepEqual(
       [...world.source.staleness().values()],
@@ -199,12 +155,12 @@ describe("policyd/source/api", () => {
 
   it("API-05: a server that asks for time gets it", () => {
     const world = new World();
-    world.api.plan({ on: "any", count: 7, fault: { type: "status", status: 429, retryAfter: "20" } });
+    world.api.plan({ on: "any", count: RESOURCES.length, fault: { type: "status", status: 429, retryAfter: "20" } });
     world.start();
     world.clock.pass(19_000);
-    assert.equal(world.api.asked.length, 7);
+    assert.equal(world.api.asked.length, RESOURCES.length);
     world.clock.pass(3000);
-    assert.equal(world.api.asked.length, 14);
+    assert.equal(world.api.asked.filter((one) => !isProbe(one)).length, 2 * RESOURCES.length);
     assert.ok(world.sink.isSynced);
   });
 
@@ -233,6 +189,26 @@ describe("policyd/source/api", () => {
     assert.deepEqual(world.source.problems(), []);
     const asked = world.asked(() => world.clock.pass(600_000)).filter((line) => line.endsWith(CLUSTER_POLICIES));
     assert.ok(asked.length >= 9 && asked.length <= 21, `${asked.length}`);
+  });
+
+  it("ALLOC-03: ServiceCIDRs are followed as they come, grow in number and go; a server without them is complete", () => {
+    const world = new World();
+    const path = "/apis/networking.k8s.io/v1/servicecidrs";
+    world.api.serve(path, false);
+    world.start();
+    world.clock.pass(1000);
+    assert.ok(world.sink.isSynced);
+    assert.deepEqual(world.source.problems(), []);
+    world.api.serve(path, true);
+    world.api.apply([sample("ServiceCIDR", 1)]);
+    world.clock.pass(61_000);
+    world.api.apply([sample("ServiceCIDR", 2)]);
+    world.clock.pass(1000);
+    assert.deepEqual([...world.sink.objects.keys()], ["ServiceCIDR servicecidr-1", "ServiceCIDR servicecidr-2"]);
+    world.assertEqual();
+    world.api.apply([{ ...sample("ServiceCIDR", 1), isGone: true }]);
+    world.clock.pass(1000);
+    assert.deepEqual([...world.sink.objects.keys()], ["ServiceCIDR servicecidr-2"]);
   });
 
   it("API-06: without a word before, a kind is gone when the server says so again and again", () => {

@@ -57,7 +57,8 @@ describe("policyd/source/api/state", () => {
   });
 
   it("API-01: a server without watch-list is asked in pages of 500 from then on, and watched from the list", () => {
-    for (const failure of [refused(422), refused(400), { type: "silent" }, { type: "closed" }] as const) {
+    const ofStorage = refused(500, undefined, true);
+    for (const failure of [refused(422), refused(400), ofStorage, { type: "silent" }, { type: "closed" }] as const) {
       const page = run([due, failed(failure)]);
       assert.equal(queryOf(page).toString(), "limit=500");
       const second = run([answered, { type: "page", next: "abc", resourceVersion: "5" }], page.state);

@@ -1,0 +1,36 @@
+import { Buffer } from "node:buffer";
+import type { Cancel } from "../../clock.ts";
+import type { Failure } from "./failure.ts";
+import type { PageReader } from "./page.ts";
+import type { WatchLines } from "./watch_lines.ts";
+import { wordsOf } from "./watch_lines.ts";
+
+export const OK = 200;
+
+/** One answer as it is read. */
+export interface Reading {
+  cancel: Cancel;
+  status: number;
+  retryAfter: number | undefined;
+  /** When the server answered, by the clock. */
+  since: number | undefined;
+  readonly page: PageReader | undefined;
+  readonly lines: WatchLines;
+  readonly refusal: Uint8Array[];
+  readonly quiet: number;
+  silence: Cancel;
+  /** Whether it should have said something by now. */
+  isLate: boolean;
+}
+
+/** What the server has refused with; undefined where it has not, or has not answered. */
+export function refusalOf({ status, retryAfter, refusal }: Reading): Failure | undefined {
+  if (status === OK || status === 0) return undefined;
+  let words = "";
+  try {
+    words = wordsOf(JSON.parse(Buffer.concat(refusal).toString("utf8")));
+  } catch {
+    // What proxies and a server that is starting say is no Status object.
+  }
+  return { type: "refused", status, words, retryAfter, isEvent: false };
+}

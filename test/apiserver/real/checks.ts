@@ -1,0 +1,251 @@
+import assert from "node:assert/strict";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import os from "node:os";
+import path from "node:path";
+import process from "node:process";
+import { setTimeout as pause } from "node:timers/promises";
+import { isDeepStrictEqual } from "node:util";
+import { realClock } from "../../../policyd/clock.ts";
+import { judge } from "../../../policyd/cluster/gate.ts";
+import type { ClusterObject, Kind } from "../../../policyd/cluster/model.ts";
+import { ApiSource } from "../../../policyd/source/api/api_source.ts";
+import type { ApiConnection } from "../../../policyd/source/api/connection.ts";
+import { HttpConnection } from "../../../policyd/source/api/http_connection.ts";
+import { member } from "../../../policyd/source/api/member.ts";
+import { RESOURCES } from "../../../policyd/source/api/resources.ts";
+import { ServiceAccount } from "../../../policyd/source/api/service_account.ts";
+import { INSTALL, manifestObjects } from "../../support/manifest_grants.ts";
+import { RecordingSink, until } from "../../support/recording_sink.ts";
+import { sample } from "../objects.ts";
+import type { RawObject } from "../storage.ts";
+import { RealCluster, SERVER } from "./cluster.ts";
+
+const EXECUTABLE = process.env["KUBE_APISERVER"] ?? "kube-apiserver";
+const ACCOUNT = "/api/v1/namespaces/kube-system/serviceaccounts";
+const CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+const PLURALS = new Map(RESOURCES.map(({ kind, path: list }) => [kind as string, list]));
+
+/** A CRD of ClusterNetworkPolicies that takes anything. */
+const CRD: RawObject = {
+  apiVersion: "apiextensions.k8s.io/v1",
+  kind: "CustomResourceDefinition",
+  metadata: {
+    name: "clusternetworkpolicies.policy.networking.k8s.io",
+    // The server has its names of the upstream project watched over.
+    annotations: { "api-approved.kubernetes.io": "unapproved, a test" },
+  },
+  spec: {
+    group: "policy.networking.k8s.io",
+    scope: "Cluster",
+    names: { plural: "clusternetworkpolicies", kind: "ClusterNetworkPolicy" },
+    versions: [
+      {
+        name: "v1alpha2",
+        served: true,
+        storage: true,
+        schema: { openAPIV3Schema: { type: "object", "x-kubernetes-preserve-unknown-fields": true } },
+      },
+    ],
+  },
+};
+
+/** Where an object stands below its list. */
+function pathOf(object: RawObject): string {
+  const list = PLURALS.get(String(object["kind"])) ?? "";
+  const namespace = member(object, "metadata", "namespace");
+  if (typeof namespace !== "string") return list;
+  const slash = list.lastIndexOf("/");
+  return `${list.slice(0, slash)}/namespaces/${namespace}${list.slice(slash)}`;
+}
+
+const nameOf = (object: RawObject): string => String(member(object, "metadata", "name"));
+
+/** A sample that a real server takes: containers have images, and the address of a Service is free. */
+function real(kind: Kind, index: number): RawObject {
+  const object = sample(kind, index);
+  if (kind === "Service") {
+    const address = `10.96.9.${index}`;
+    const ports = [{ port: 80, protocol: "TCP" }];
+    return { ...object, spec: { clusterIP: address, clusterIPs: [address], ports } };
+  }
+  if (kind !== "Pod") return object;
+  const containers = [{ name: "c", image: "none", ports: [{ name: "http", containerPort: 80 }] }];
+  return { ...object, spec: { nodeName: "node-1", containers } };
+}
+
+describe("the real kube-apiserver", function () {
+  this.timeout(180_000);
+  let directory = "";
+  let cluster: RealCluster;
+  let source: ApiSource;
+  let sink: RecordingSink;
+  /** What was asked since the test began, and what was answered first. */
+  let asked: { readonly path: string; status: number; text: string }[] = [];
+
+  before(async () => {
+    directory = mkdtempSync(path.join(os.tmpdir(), "drawbridge-kube-"));
+    cluster = new RealCluster(`${directory}/cluster`);
+    cluster.startStorage(process.env["ETCD"] ?? "etcd");
+    await cluster.start(EXECUTABLE);
+    const version = await cluster.must("GET", "/version");
+    const kubernetes = `${String(member(version, "major"))}.${String(member(version, "minor"))}`;
+    console.log(`      Kubernetes ${kubernetes} on etcd ${await cluster.storageVersion()}`);
+    writeFileSync(path.join(directory, "ca.crt"), cluster.authority.certificate);
+  });
+  after(async () => {
+    await cluster?.stop();
+    rmSync(directory, { recursive: true, force: true });
+  });
+  beforeEach(() => {
+    asked = [];
+    sink = new RecordingSink();
+    const account = new ServiceAccount(directory, (file) => readFileSync(file, "utf8"));
+    const http = new HttpConnection(() => Promise.resolve().then(() => account.credentials(SERVER)));
+    source = new ApiSource({ connection: recorded(http), clock: realClock, random: () => Math.random() });
+  });
+  afterEach(() => {
+    source.stop();
+  });
+
+  function recorded(connection: ApiConnection): ApiConnection {
+    return {
+      get name() {
+        return connection.name;
+      },
+      get: (url, handler) => {
+        const entry = { path: url, status: 0, text: "" };
+        asked.push(entry);
+        return connection.get(url, {
+          ...handler,
+          answered: (status, retryAfter) => {
+            entry.status = status;
+            handler.answered(status, retryAfter);
+          },
+          data: (chunk) => {
+            if (entry.text.length < 4096) entry.text += new TextDecoder().decode(chunk);
+            handler.data(chunk);
+          },
+        });
+      },
+    };
+  }
+
+  const create = (object: RawObject): Promise<unknown> => cluster.must("POST", pathOf(object), object);
+  const remove = (object: RawObject): Promise<unknown> =>
+    cluster.must("DELETE", `${pathOf(object)}/${nameOf(object)}?gracePeriodSeconds=0`);
+  const patch = (object: RawObject, change: object): Promise<unknown> =>
+    cluster.must("PATCH", `${pathOf(object)}/${nameOf(object)}`, change);
+
+  /** The model by lists that an administrator reads, through the same gate. */
+  async function direct(): Promise<ReadonlyMap<string, ClusterObject>> {
+    const objects = new Map<string, ClusterObject>();
+    for (const { path: list, kind, apiVersion, labelSelector, isOptional } of RESOURCES) {
+      const query = labelSelector === undefined ? "" : `?labelSelector=${encodeURIComponent(labelSelector)}`;
+      const { status, body } = await cluster.ask("GET", `${list}${query}`);
+      if (isOptional && status === 404) continue;
+      assert.equal(status, 200, list);
+      const items = member(body, "items");
+      assert.ok(Array.isArray(items));
+      for (const item of items as readonly RawObject[]) {
+        const verdict = judge({ ...item, kind, apiVersion });
+        assert.equal(verdict.type, "accepted", JSON.stringify(verdict));
+        if (verdict.type === "accepted") objects.set(`${kind} ${verdict.object.key}`, verdict.object);
+      }
+    }
+    return objects;
+  }
+
+  async function untilEqual(): Promise<void> {
+    const model = new Map(await direct());
+    await until(() => isDeepStrictEqual(sink.objects, model), "what is told is what the server holds", 60_000);
+  }
+
+  it("a token that it does not know is refused with 401, and a new one in the file is used", async () => {
+    writeFileSync(path.join(directory, "token"), "nobody's");
+    source.start(sink);
+    await until(() => source.problems().some((text) => /: 401 .*the server does not know who asks/.test(text)), "401");
+    await cluster.must("POST", ACCOUNT, { metadata: { name: "drawbridge" } });
+    const request = { apiVersion: "authentication.k8s.io/v1", kind: "TokenRequest", spec: { expirationSeconds: 3600 } };
+    const reply = await cluster.must("POST", `${ACCOUNT}/drawbridge/token`, request);
+    const token = member(reply, "status", "token");
+    assert.ok(typeof token === "string");
+    writeFileSync(path.join(directory, "token"), token);
+    await until(() => source.problems().some((text) => /: 403 .*expected the verbs list and watch/.test(text)), "403");
+  });
+
+  it("what manifests/install.yaml grants is all that is needed, and what is missing is told", async () => {
+    source.start(sink);
+    await until(() => source.problems().length >= RESOURCES.length, "403 for every kind");
+    assert.equal(sink.isSynced, false);
+    const objects = manifestObjects(readFileSync(INSTALL, "utf8"));
+    for (const [kind, list] of [
+      ["ClusterRole", "clusterroles"],
+      ["ClusterRoleBinding", "clusterrolebindings"],
+    ] as const) {
+      const found = objects.filter((object) => object["kind"] === kind);
+      assert.equal(found.length, 1);
+      await cluster.must("POST", `/apis/rbac.authorization.k8s.io/v1/${list}`, found[0]);
+    }
+    await until(() => sink.isSynced, "synced", 60_000);
+    await untilEqual();
+    assert.deepEqual(source.problems(), []);
+  });
+
+  it("every kind is listed, and followed as it changes", async () => {
+    const kinds = RESOURCES.map(({ kind }) => kind).filter((kind) => kind !== "ClusterNetworkPolicy");
+    await create({ apiVersion: "v1", kind: "Namespace", metadata: { name: "before" } });
+    for (const kind of kinds) await create(real(kind, 1));
+    source.start(sink);
+    await until(() => sink.isSynced, "synced", 60_000);
+    await untilEqual();
+    const streams = asked.filter(({ path: url }) => url.includes("sendInitialEvents=true"));
+    const served = streams.filter(({ status, text }) => status === 200 && !text.includes('"type":"ERROR"'));
+    const lists = asked.filter(({ status, path: url }) => status === 200 && url.includes("limit="));
+    console.log(`      read by watch-list: ${served.length} kinds, in pages: ${lists.length}`);
+    for (const kind of kinds) await create(real(kind, 2));
+    for (const kind of kinds) await patch(real(kind, 1), { metadata: { labels: { changed: "yes" } } });
+    await untilEqual();
+    for (const kind of kinds) if (kind !== "Namespace" && kind !== "ServiceCIDR") await remove(real(kind, 1));
+    await untilEqual();
+    assert.deepEqual(source.problems(), []);
+  });
+
+  it("ClusterNetworkPolicies come and go with their CRD", async () => {
+    source.start(sink);
+    await until(() => sink.isSynced, "synced", 60_000);
+    await cluster.must("POST", CRDS, CRD);
+    const policy = sample("ClusterNetworkPolicy", 1);
+    for (let left = 100; (await cluster.ask("POST", pathOf(policy), policy)).status !== 201; left--) {
+      assert.ok(left > 0, "the CRD is established");
+      await pause(100);
+    }
+    // Without the kind it is asked once a minute.
+    await until(() => sink.objects.has("ClusterNetworkPolicy clusternetworkpolicy-1"), "the policy", 90_000);
+    await cluster.must("DELETE", `${CRDS}/${nameOf(CRD)}`);
+    await until(() => !sink.objects.has("ClusterNetworkPolicy clusternetworkpolicy-1"), "it is gone", 60_000);
+    await untilEqual();
+  });
+
+  it("a server that was killed is caught up with; what etcd has forgotten is read anew after 410", async () => {
+    source.start(sink);
+    await until(() => sink.isSynced, "synced", 60_000);
+    const old = real("Pod", 3);
+    await create(old);
+    await untilEqual();
+    await cluster.kill();
+    await until(() => source.problems().length > 0, "away");
+    await cluster.compact();
+    await pause(3000);
+    asked = [];
+    await cluster.start(EXECUTABLE);
+    const ready = performance.now();
+    await remove(old);
+    await create(real("Pod", 4));
+    await untilEqual();
+    console.log(`      caught up ${(performance.now() - ready).toFixed(0)} ms after it was ready`);
+    const expired = asked.filter(({ status, text }) => status === 410 || text.includes('"code":410'));
+    console.log(`      requests that were answered with 410: ${expired.length}`);
+    assert.ok(expired.length > 0);
+    await until(() => source.problems().length === 0, "no problem", 60_000);
+  });
+});

@@ -1,0 +1,166 @@
+import assert from "node:assert/strict";
+import type { ChildProcess } from "node:child_process";
+import { spawn } from "node:child_process";
+import { generateKeyPairSync } from "node:crypto";
+import { once } from "node:events";
+import { mkdirSync, openSync, readFileSync, writeFileSync } from "node:fs";
+import https from "node:https";
+import { setTimeout as pause } from "node:timers/promises";
+import { text } from "node:stream/consumers";
+import { member } from "../../../policyd/source/api/member.ts";
+import { makeCertificate } from "../../support/certificate.ts";
+
+export const SERVER = new URL("https://127.0.0.1:6443");
+const ETCD = "http://127.0.0.1:2379";
+const ADMIN = "t0ken-of-the-admin";
+
+export interface Answered {
+  readonly status: number;
+  readonly body: unknown;
+}
+
+/** etcd and kube-apiserver on this network namespace's loopback, with nothing else of a cluster. */
+export class RealCluster {
+  readonly authority = makeCertificate("authority");
+  readonly #directory: string;
+  #etcd: ChildProcess | undefined;
+  #server: ChildProcess | undefined;
+
+  /** @param directory empty; for data, keys and logs */
+  constructor(directory: string) {
+    this.#directory = directory;
+    const { certificate, key } = makeCertificate("server", this.authority, SERVER.hostname);
+    const { privateKey } = generateKeyPairSync("rsa", { modulusLength: 2048 });
+    const files = {
+      "server.crt": certificate,
+      "server.key": key,
+      "accounts.key": privateKey.export({ type: "pkcs8", format: "pem" }).toString(),
+      "tokens.csv": `${ADMIN},admin,1,"system:masters"\n`,
+    };
+    mkdirSync(directory, { recursive: true });
+    for (const [name, content] of Object.entries(files)) writeFileSync(`${directory}/${name}`, content);
+  }
+
+  /** @param executable of etcd */
+  startStorage(executable: string): void {
+    const peers = "http://127.0.0.1:2380";
+    this.#etcd = this.#spawn("etcd", executable, [
+      `--data-dir=${this.#directory}/data`,
+      `--listen-client-urls=${ETCD}`,
+      `--advertise-client-urls=${ETCD}`,
+      `--listen-peer-urls=${peers}`,
+      `--initial-advertise-peer-urls=${peers}`,
+      `--initial-cluster=default=${peers}`,
+    ]);
+  }
+
+  /** Starts kube-apiserver and waits until it says that it is ready. @throws Error with the end of its log when it does not */
+  async start(executable: string): Promise<void> {
+    const file = (name: string): string => `${this.#directory}/${name}`;
+    const server = this.#spawn("kube-apiserver", executable, [
+      `--etcd-servers=${ETCD}`,
+      `--bind-address=${SERVER.hostname}`,
+      `--secure-port=${SERVER.port}`,
+      // No other node is to find it.
+      "--advertise-address=192.0.2.1",
+      "--endpoint-reconciler-type=none",
+      `--tls-cert-file=${file("server.crt")}`,
+      `--tls-private-key-file=${file("server.key")}`,
+      "--service-account-issuer=https://kubernetes.default.svc",
+      `--service-account-key-file=${file("accounts.key")}`,
+      `--service-account-signing-key-file=${file("accounts.key")}`,
+      `--token-auth-file=${file("tokens.csv")}`,
+      "--authorization-mode=RBAC",
+      // There is no controller that would make the account of a namespace.
+      "--disable-admission-plugins=ServiceAccount",
+      "--service-cluster-ip-range=10.96.0.0/16",
+    ]);
+    this.#server = server;
+    for (let left = 600; !(await this.#isReady()); left--) {
+      if (left === 0 || server.exitCode !== null) {
+        throw new Error(
+          `kube-apiserver is not ready:\n${readFileSync(file("kube-apiserver.log"), "utf8").slice(-4000)}`,
+        );
+      }
+      await pause(100);
+    }
+  }
+
+  /** Ends kube-apiserver without a word, as a crash does. */
+  async kill(): Promise<void> {
+    await endOf(this.#server);
+  }
+
+  async stop(): Promise<void> {
+    await endOf(this.#server);
+    await endOf(this.#etcd);
+  }
+
+  /** etcd's version, as it says it. */
+  async storageVersion(): Promise<string> {
+    const version: unknown = await (await fetch(`${ETCD}/version`)).json();
+    return String(member(version, "etcdserver"));
+  }
+
+  /** Asks as an administrator. @throws Error when there is no answer */
+  ask(method: string, path: string, object?: unknown): Promise<Answered> {
+    const headers = {
+      Authorization: `Bearer ${ADMIN}`,
+      "Content-Type": method === "PATCH" ? "application/merge-patch+json" : "application/json",
+    };
+    const options = { method, headers, ca: this.authority.certificate };
+    return new Promise((resolve, reject) => {
+      const request = https.request(new URL(path, SERVER), options, (response) => {
+        text(response).then((body) => resolve({ status: response.statusCode ?? 0, body: parse(body) }), reject);
+      });
+      request.on("error", reject);
+      request.end(object === undefined ? undefined : JSON.stringify(object));
+    });
+  }
+
+  /** As {@link ask}, of what has to succeed. */
+  async must(method: string, path: string, object?: unknown): Promise<unknown> {
+    const { status, body } = await this.ask(method, path, object);
+    assert.ok(status >= 200 && status < 300, `${method} ${path}: ${status} ${JSON.stringify(body)}`);
+    return body;
+  }
+
+  /** Has etcd forget all that happened before now. */
+  async compact(): Promise<void> {
+    const post = async (path: string, body: object): Promise<unknown> => {
+      const response = await fetch(`${ETCD}${path}`, { method: "POST", body: JSON.stringify(body) });
+      assert.ok(response.ok, path);
+      return response.json();
+    };
+    const revision = member(await post("/v3/kv/range", { key: "AA==" }), "header", "revision");
+    await post("/v3/kv/compaction", { revision, physical: true });
+  }
+
+  async #isReady(): Promise<boolean> {
+    try {
+      return (await this.ask("GET", "/readyz")).status === 200;
+    } catch {
+      return false;
+    }
+  }
+
+  #spawn(name: string, executable: string, args: readonly string[]): ChildProcess {
+    const log = openSync(`${this.#directory}/${name}.log`, "a");
+    return spawn(executable, args, { stdio: ["ignore", log, log] });
+  }
+}
+
+async function endOf(child: ChildProcess | undefined): Promise<void> {
+  if (child === undefined || child.exitCode !== null || child.signalCode !== null) return;
+  const ended = once(child, "exit");
+  child.kill("SIGKILL");
+  await ended;
+}
+
+function parse(body: string): unknown {
+  try {
+    return JSON.parse(body);
+  } catch {
+    return body;
+  }
+}

@@ -1,0 +1,66 @@
+import assert from "node:assert/strict";
+import { FakeClock } from "../../../../../policyd/clock.ts";
+import { judge } from "../../../../../policyd/cluster/gate.ts";
+import type { ClusterObject } from "../../../../../policyd/cluster/model.ts";
+import { ApiSource } from "../../../../../policyd/source/api/api_source.ts";
+import { RESOURCES } from "../../../../../policyd/source/api/resources.ts";
+import type { Asked } from "../../../../apiserver/api.ts";
+import { Api, selectorOf } from "../../../../apiserver/api.ts";
+import { MemoryConnection } from "../../../../apiserver/memory_connection.ts";
+import { sample } from "../../../../apiserver/objects.ts";
+import type { RawObject } from "../../../../apiserver/storage.ts";
+import { randomFrom } from "../../../../support/random.ts";
+import { RecordingSink } from "../../../../support/recording_sink.ts";
+
+/** A source in a world where time passes only when it is told to. */
+export class World {
+  readonly clock = new FakeClock();
+  readonly api = new Api(this.clock);
+  readonly sink = new RecordingSink();
+  readonly connection: MemoryConnection;
+  readonly source: ApiSource;
+
+  constructor(seed = 1) {
+    const random = randomFrom(seed);
+    this.connection = new MemoryConnection(this.api, this.clock, () => 1 + Math.floor(random() ** 4 * 4000));
+    this.source = new ApiSource({ connection: this.connection, clock: this.clock, random });
+  }
+
+  start(): void {
+    this.source.start(this.sink);
+  }
+
+  /** What is asked from now on. */
+  asked(action: () => void): readonly string[] {
+    const before = this.api.asked.length;
+    action();
+    return this.api.asked.slice(before).map(({ verb, url }) => `${verb} ${new URL(url, "http://a").pathname}`);
+  }
+
+  /** The model by a direct read of the server, through the same gate. */
+  direct(): ReadonlyMap<string, ClusterObject> {
+    const objects = new Map<string, ClusterObject>();
+    for (const { path, labelSelector } of RESOURCES) {
+      for (const object of this.api.storage.list(path)) {
+        if (!selectorOf(labelSelector ?? "")(object)) continue;
+        const verdict = judge(object);
+        if (verdict.type !== "accepted") throw new Error(JSON.stringify(verdict));
+        objects.set(`${verdict.object.kind} ${verdict.object.key}`, verdict.object);
+      }
+    }
+    return objects;
+  }
+
+  assertEqual(): void {
+    const sorted = (objects: ReadonlyMap<string, ClusterObject>): unknown =>
+      [...objects].sort(([a], [b]) => (a < b ? -1 : 1));
+    assert.deepEqual(sorted(this.sink.objects), sorted(this.direct()));
+  }
+}
+
+export const oneOfEach = (): readonly RawObject[] => RESOURCES.map(({ kind }) => sample(kind, 1));
+
+/** Whether it only asks whether the server is back. */
+export function isProbe({ url }: Asked): boolean {
+  return /[?&](limit|timeoutSeconds)=1(&|$)/.test(url);
+}
