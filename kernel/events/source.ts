@@ -13,6 +13,8 @@ const routeGroups = {
   "ipv4-route": 7,
   "ipv6-address": 9,
   "ipv6-route": 11,
+  "ipv4-rule": 8,
+  "ipv6-rule": 19,
 } as const;
 
 const conntrackGroups = {

@@ -1,9 +1,10 @@
 import type { Address, Family } from "../ip/address.ts";
 import { familyOf, formatAddress } from "../ip/address.ts";
 import type { MacAddress } from "../ip/mac.ts";
-import { address, bytes, mac } from "../netlink/attribute.ts";
+import { address, bytes, mac, u32 } from "../netlink/attribute.ts";
 import type { BodyLayout, ReceivedMessage, Request } from "../netlink/message.ts";
 import { decodeBody, MessageFlag, request } from "../netlink/message.ts";
+import { decodeStruct } from "../netlink/struct.ts";
 import { addressFamilyNumber } from "./family.ts";
 
 const RTM_NEWNEIGH = 28;
@@ -14,7 +15,10 @@ const NUD_PERMANENT = 0x80;
 
 /** struct ndmsg and NDA_* (include/uapi/linux/neighbour.h). */
 const struct = { family: "u8", pad1: "u8", pad2: "u16", index: "i32", state: "u16", flags: "u8", type: "u8" } as const;
-const layout = { struct, attributes: { destination: [1, address], mac: [2, mac] } } as const satisfies BodyLayout;
+const layout = {
+  struct,
+  attributes: { destination: [1, address], mac: [2, mac], filterIndex: [8, u32] },
+} as const satisfies BodyLayout;
 /** Entries of tunnels carry other link addresses, so reading takes the raw payload. */
 const readLayout = { struct, attributes: { destination: [1, address], mac: [2, bytes] } } as const satisfies BodyLayout;
 
@@ -46,13 +50,13 @@ export function deleteNeighbour(index: number, destination: Address): Request {
   );
 }
 
-/** Asks for the neighbour entries of a family. */
-export function dumpNeighbours(family: Family): Request {
+/** Asks for the neighbour entries of a family, of one link where given. */
+export function dumpNeighbours(family: Family, index?: number): Request {
   return request(
     "list neighbours",
     { type: RTM_GETNEIGH, flags: 0, layout },
     { family: addressFamilyNumber(family) },
-    {},
+    { filterIndex: index },
   );
 }
 
@@ -70,4 +74,9 @@ export function parseNeighbour(message: ReceivedMessage): Neighbour | undefined 
     mac: attributes.mac?.length === 6 ? mac.decode(attributes.mac) : undefined,
     permanent: (header.state & NUD_PERMANENT) !== 0,
   };
+}
+
+/** The index of the link that a RTM_*NEIGH message is about, an entry of a forwarding database among them. */
+export function neighbourLink(message: ReceivedMessage): number {
+  return decodeStruct(struct, message.body).index;
 }

@@ -3,7 +3,7 @@ import { bitsOf, familyOf, formatAddress } from "../ip/address.ts";
 import type { Cidr } from "../ip/cidr.ts";
 import { formatCidr } from "../ip/cidr.ts";
 import type { AttributeInput } from "../netlink/attribute.ts";
-import { address, u32 } from "../netlink/attribute.ts";
+import { address, bytes, u32 } from "../netlink/attribute.ts";
 import type { BodyLayout, ReceivedMessage, Request } from "../netlink/message.ts";
 import { decodeBody, MessageFlag, request } from "../netlink/message.ts";
 import { addressFamilyNumber } from "./family.ts";
@@ -18,6 +18,9 @@ const RT_SCOPE_LINK = 253;
 const RTN_UNICAST = 1;
 const RTN_LOCAL = 2;
 const RTNH_F_ONLINK = 4;
+
+/** The main routing table. */
+export const MAIN_TABLE = RT_TABLE_MAIN;
 
 /** The routing protocol number that marks our routes (`ip route show proto 107`), so that we only ever touch ours. */
 export const ROUTE_PROTOCOL = 107;
@@ -40,17 +43,26 @@ const layout = {
     outputInterface: [4, u32],
     gateway: [5, address],
     priority: [6, u32],
+    source: [7, address],
+    multipath: [9, bytes],
     table: [15, u32],
+    via: [18, bytes],
   },
 } as const satisfies BodyLayout;
 
-/** A unicast route of the main table. */
+/** A unicast route. */
 export interface Route {
+  readonly table: number;
   readonly family: Family;
   /** undefined for the default route. */
   readonly destination: Cidr | undefined;
+  /** undefined where it leads to the link itself, and where {@link hasOtherNextHop}. */
   readonly gateway: Address | undefined;
   readonly outputInterface: number | undefined;
+  /** The address the node's own packets get (`src`); undefined leaves the choice to the kernel. */
+  readonly source: Address | undefined;
+  /** It has several next hops, or one of the other family. */
+  readonly hasOtherNextHop: boolean;
   /** 0 for the family's default (IPv6 reports 1024). */
   readonly priority: number;
   readonly protocol: number;
@@ -60,6 +72,8 @@ export interface Route {
 
 /** A route to add or delete. */
 export type RouteSpec = Pick<Route, "family" | "destination" | "gateway" | "outputInterface" | "onLink"> & {
+  readonly table?: number;
+  readonly source?: Address | undefined;
   readonly priority?: number;
   readonly protocol?: number;
 };
@@ -69,6 +83,19 @@ export function newRoute(route: RouteSpec): Request {
   return request(
     `add route ${describe(route)}`,
     { type: RTM_NEWROUTE, flags: MessageFlag.CREATE | MessageFlag.EXCL, layout },
+    header(route),
+    attributes(route),
+  );
+}
+
+/**
+ * Puts a route in the place of one with the same destination and priority, or adds it; packets find the one or the other.
+ * Of several such routes the kernel takes the first, whoever made it.
+ */
+export function replaceRoute(route: RouteSpec): Request {
+  return request(
+    `set route ${describe(route)}`,
+    { type: RTM_NEWROUTE, flags: MessageFlag.CREATE | MessageFlag.REPLACE, layout },
     header(route),
     attributes(route),
   );
@@ -111,15 +138,28 @@ export function isLocalRoute(message: ReceivedMessage): boolean {
  * @throws DrawbridgeError ERR_NETLINK_MALFORMED when it is not one
  */
 export function parseRoute(message: ReceivedMessage): Route | undefined {
+  const route = parseRouteOfAnyTable(message);
+  return route?.table === RT_TABLE_MAIN ? route : undefined;
+}
+
+/**
+ * As {@link parseRoute}, of whatever table; undefined unless it is a unicast route.
+ *
+ * @throws DrawbridgeError ERR_NETLINK_MALFORMED when it is not one
+ */
+export function parseRouteOfAnyTable(message: ReceivedMessage): Route | undefined {
   const { header: fields, attributes: values } = decodeBody(layout, message.body);
-  if ((values.table ?? fields.table) !== RT_TABLE_MAIN || fields.type !== RTN_UNICAST) return undefined;
+  if (fields.type !== RTN_UNICAST) return undefined;
   const destination = values.destination;
   return {
+    table: values.table ?? fields.table,
     family: fields.family === addressFamilyNumber(4) ? 4 : 6,
     destination:
       destination === undefined ? undefined : { address: destination, prefixLength: fields.destinationLength },
     gateway: values.gateway,
     outputInterface: values.outputInterface,
+    source: values.source,
+    hasOtherNextHop: values.multipath !== undefined || values.via !== undefined,
     priority: values.priority ?? 0,
     protocol: fields.protocol,
     onLink: (fields.flags & RTNH_F_ONLINK) !== 0,
@@ -132,7 +172,7 @@ function header(
   return {
     family: addressFamilyNumber(route.family),
     destinationLength: route.destination?.prefixLength ?? 0,
-    table: RT_TABLE_MAIN,
+    table: route.table ?? RT_TABLE_MAIN,
     protocol: route.protocol ?? ROUTE_PROTOCOL,
     scope: route.gateway === undefined && route.family === 4 ? RT_SCOPE_LINK : RT_SCOPE_UNIVERSE,
     type: RTN_UNICAST,
@@ -146,6 +186,7 @@ function attributes(route: RouteSpec): AttributeInput<(typeof layout)["attribute
     gateway: route.gateway,
     outputInterface: route.outputInterface,
     priority: route.priority,
+    source: route.source,
   };
 }
 

@@ -40,6 +40,8 @@ export async function startDaemons(lab: Lab, nodes: TwoNodes, cluster: Cluster):
       `--objects=${cluster.directory}`,
       `--state-directory=${node.runDir}`,
       `--network-namespace=${node.path}`,
+      // The router between the nodes knows their pods.
+      "--encapsulation=never",
     ]);
     lab.atEnd(() => void process.child.kill("SIGKILL"));
     return { process, socketPath };

@@ -54,10 +54,13 @@ describe("kernel/route route", () => {
       assert.deepEqual(
         ours(family).find(({ destination }) => destination === undefined),
         {
+          table: 254,
           family,
           destination: undefined,
           gateway,
           outputInterface: eth0,
+          source: undefined,
+          hasOtherNextHop: false,
           priority: family === 4 ? 0 : 1024,
           protocol: ROUTE_PROTOCOL,
           onLink: true,

@@ -43,6 +43,8 @@ export class PolicydNode {
       `--objects=${this.#directory}/objects`,
       `--state-directory=${this.#wired.node.runDir}`,
       `--network-namespace=${this.#wired.node.path}`,
+      // The router of these labs knows all pod CIDRs.
+      "--encapsulation=never",
       ...args,
     ]);
     this.#daemon = daemon;

@@ -1,0 +1,62 @@
+import type { Address } from "../ip/address.ts";
+import { formatAddress } from "../ip/address.ts";
+import type { MacAddress } from "../ip/mac.ts";
+import { address, mac } from "../netlink/attribute.ts";
+import type { BodyLayout, ReceivedMessage, Request } from "../netlink/message.ts";
+import { decodeBody, MessageFlag, request } from "../netlink/message.ts";
+
+const RTM_NEWNEIGH = 28;
+const RTM_DELNEIGH = 29;
+const RTM_GETNEIGH = 30;
+
+const AF_BRIDGE = 7;
+const NUD_PERMANENT = 0x80;
+const NTF_SELF = 0x02;
+
+/** struct ndmsg and NDA_* (include/uapi/linux/neighbour.h). */
+const layout = {
+  struct: { family: "u8", pad1: "u8", pad2: "u16", index: "i32", state: "u16", flags: "u8", type: "u8" },
+  attributes: { destination: [1, address], mac: [2, mac] },
+} as const satisfies BodyLayout;
+
+/** An entry of a VXLAN device's forwarding database: frames to this MAC address are sent to that node. */
+export interface ForwardingEntry {
+  readonly mac: MacAddress;
+  /** Of the family of the device's own address. */
+  readonly remote: Address;
+}
+
+/** Sets a permanent entry, replacing the one of that MAC address. */
+export function setForwardingEntry(index: number, { mac: to, remote }: ForwardingEntry): Request {
+  return request(
+    `set forwarding of ${to} to ${formatAddress(remote)} on link ${index}`,
+    { type: RTM_NEWNEIGH, flags: MessageFlag.CREATE | MessageFlag.REPLACE, layout },
+    { family: AF_BRIDGE, index, state: NUD_PERMANENT, flags: NTF_SELF },
+    { destination: remote, mac: to },
+  );
+}
+
+/** Deletes an entry; ENOENT when there is none. */
+export function deleteForwardingEntry(index: number, { mac: to, remote }: ForwardingEntry): Request {
+  return request(
+    `delete forwarding of ${to} to ${formatAddress(remote)} on link ${index}`,
+    { type: RTM_DELNEIGH, flags: 0, layout },
+    { family: AF_BRIDGE, index, flags: NTF_SELF },
+    { destination: remote, mac: to },
+  );
+}
+
+/** Asks for the entries of one device. */
+export function dumpForwarding(index: number): Request {
+  return request("list forwarding", { type: RTM_GETNEIGH, flags: 0, layout }, { family: AF_BRIDGE, index }, {});
+}
+
+/**
+ * The entry a RTM_NEWNEIGH message describes; undefined unless it leads to another node.
+ *
+ * @throws DrawbridgeError ERR_NETLINK_MALFORMED when it is not one
+ */
+export function parseForwardingEntry(message: ReceivedMessage): ForwardingEntry | undefined {
+  const { mac: to, destination } = decodeBody(layout, message.body).attributes;
+  return to === undefined || destination === undefined ? undefined : { mac: to, remote: destination };
+}

@@ -1,0 +1,103 @@
+import type { Address } from "../ip/address.ts";
+import { familyOf, formatAddress } from "../ip/address.ts";
+import type { MacAddress } from "../ip/mac.ts";
+import type { AttributeTable } from "../netlink/attribute.ts";
+import {
+  address,
+  attributeBytes,
+  be16,
+  bytes,
+  decodeAttributes,
+  flag,
+  nested,
+  string,
+  u32,
+  u8,
+} from "../netlink/attribute.ts";
+import type { BodyLayout, ReceivedMessage, Request } from "../netlink/message.ts";
+import { decodeBody, request } from "../netlink/message.ts";
+import { create } from "./link.ts";
+
+/** IFLA_VXLAN_* (include/uapi/linux/if_link.h). */
+const vxlanAttributes = {
+  vni: [1, u32],
+  group: [2, bytes],
+  link: [3, u32],
+  local: [4, address],
+  learning: [7, u8],
+  port: [15, be16],
+  group6: [16, bytes],
+  local6: [17, address],
+  checksum: [18, u8],
+  collectMetadata: [25, u8],
+  groupPolicy: [23, flag],
+} as const satisfies AttributeTable;
+
+/** What of RTM_NEWLINK says that a link is a VXLAN device. */
+const layout = {
+  struct: { family: "u8", pad: "u8", type: "u16", index: "i32", flags: "u32", change: "u32" },
+  attributes: { linkInfo: [18, nested({ kind: [1, string], data: [2, bytes] } as const)] },
+} as const satisfies BodyLayout;
+
+/** What two VXLAN devices that talk to each other agree about, and the address one sends from. */
+export interface VxlanParameters {
+  readonly vni: number;
+  /** UDP, to which it sends and on which it listens. */
+  readonly port: number;
+  /** The address outer packets are sent from; undefined leaves the choice to the kernel. */
+  readonly local: Address | undefined;
+  /** Whether it learns from packets where MAC addresses are. */
+  readonly learning: boolean;
+  /** Whether it has a remote of its own, an underlying device, policies or external metadata: none of which we use. */
+  readonly hasMore: boolean;
+}
+
+/** A VXLAN device to make. */
+export interface VxlanDevice {
+  readonly name: string;
+  readonly mac: MacAddress;
+  /** Bytes; undefined for the kernel's default. */
+  readonly mtu: number | undefined;
+  readonly vni: number;
+  readonly port: number;
+  readonly local: Address;
+}
+
+/**
+ * Creates a VXLAN device that sends only where its forwarding database says, and learns nothing; down.
+ *
+ * It is bound to no underlying device: outer packets take the node's routes.
+ */
+export function createVxlan({ name, mac, mtu, vni, port, local }: VxlanDevice): Request {
+  const data = attributeBytes(vxlanAttributes, {
+    vni,
+    ...(familyOf(local) === 4 ? { local } : { local6: local }),
+    learning: 0,
+    port,
+  });
+  return request(
+    `create VXLAN device ${name} from ${formatAddress(local)}`,
+    create,
+    {},
+    { mac, name, mtu, linkInfo: { kind: "vxlan", data } },
+  );
+}
+
+/**
+ * The parameters of the VXLAN device a RTM_NEWLINK message describes; undefined when it is another kind of link.
+ *
+ * @throws DrawbridgeError ERR_NETLINK_MALFORMED when it is not one
+ */
+export function parseVxlan(message: ReceivedMessage): VxlanParameters | undefined {
+  const { kind, data } = decodeBody(layout, message.body).attributes.linkInfo ?? {};
+  if (kind !== "vxlan" || data === undefined) return undefined;
+  const values = decodeAttributes(vxlanAttributes, data);
+  const hasRemote = values.group !== undefined || values.group6 !== undefined;
+  return {
+    vni: values.vni ?? 0,
+    port: values.port ?? 0,
+    local: values.local ?? values.local6,
+    learning: values.learning === 1,
+    hasMore: hasRemote || (values.link ?? 0) !== 0 || values.collectMetadata === 1 || values.groupPolicy !== undefined,
+  };
+}

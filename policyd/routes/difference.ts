@@ -1,0 +1,199 @@
+import type { Address } from "../../kernel/ip/address.ts";
+import { formatAddress } from "../../kernel/ip/address.ts";
+import { cidrFamily, formatCidr } from "../../kernel/ip/cidr.ts";
+import type { Route } from "../../kernel/route/route.ts";
+import type { RoutingRule } from "../../kernel/route/rule.ts";
+import type { Desired, DesiredRoute } from "./desired.ts";
+import { routeKey } from "./desired.ts";
+import type { KernelState, OwnRoute, Step, Tunnel, TunnelState } from "./kernel_state.ts";
+import { isOurs, TUNNEL } from "./names.ts";
+
+/**
+ * What makes the tunnel's device what it is to be; none when it is. Read the state anew afterwards: a device that is made
+ * has an index only then.
+ *
+ * One that is no VXLAN device has our name by somebody else's choice: it is left alone, see {@link refusal}.
+ */
+export function tunnelSteps(tunnel: Tunnel | undefined, { tunnel: found, addresses }: KernelState): readonly Step[] {
+  if (tunnel === undefined || (found !== undefined && found.parameters === undefined)) return [];
+  if (found === undefined) return [{ type: "create-tunnel", tunnel }];
+  const { index } = found;
+  if (!hasParameters(found, tunnel))
+    return [
+      { type: "delete-tunnel", index },
+      { type: "create-tunnel", tunnel },
+    ];
+  const steps: Step[] = [];
+  if (found.checksumOffload === true) steps.push({ type: "switch-checksum-offload-off", index });
+  if (found.hasStrictSourceCheck) steps.push({ type: "loosen-source-check" });
+  const needsIpv6 = tunnel.addresses.some((cidr) => cidrFamily(cidr) === 6);
+  if (needsIpv6 && found.isWithoutIpv6) steps.push({ type: "switch-ipv6-on" });
+  if (!found.up || found.mac !== tunnel.mac || found.mtu !== tunnel.mtu) {
+    steps.push({ type: "change-tunnel", index, mac: tunnel.mac, mtu: tunnel.mtu });
+  }
+  return [...steps, ...addressSteps(tunnel, index, addresses)];
+}
+
+function addressSteps(tunnel: Tunnel, index: number, addresses: KernelState["addresses"]): readonly Step[] {
+  const steps: Step[] = [];
+  const present = new Map(
+    addresses.filter((one) => one.index === index).map(({ address }) => [formatCidr(address), address]),
+  );
+  for (const address of tunnel.addresses) {
+    if (!present.delete(formatCidr(address))) steps.push({ type: "add-tunnel-address", index, address });
+  }
+  for (const address of present.values()) steps.push({ type: "delete-tunnel-address", index, address });
+  return steps;
+}
+
+/** Why the tunnel cannot be what it is to be, or works worse than it should; empty when all is well. */
+export function tunnelProblems(
+  tunnel: Tunnel | undefined,
+  { tunnel: found }: Pick<KernelState, "tunnel">,
+): readonly string[] {
+  if (tunnel === undefined || found === undefined) return [];
+  if (found.parameters === undefined) {
+    return [`${TUNNEL.name}: there is a link of this name that is no VXLAN device: rename or delete it`];
+  }
+  const problems: string[] = [];
+  if (found.checksumOffload === true) {
+    problems.push(
+      `${TUNNEL.name}: checksum offload stays on, by which some kernels send packets that nobody takes: ` +
+        `try \`ethtool -K ${TUNNEL.name} tx-checksum-ip-generic off\``,
+    );
+  }
+  if (found.checksumOffload === undefined) {
+    problems.push(
+      `${TUNNEL.name}: whether checksum offload is off cannot be read: the kernel needs CONFIG_ETHTOOL_NETLINK`,
+    );
+  }
+  if (found.hasStrictSourceCheck) {
+    problems.push(
+      `${TUNNEL.name}: packets of other nodes are dropped by rp_filter: ` +
+        `set net.ipv4.conf.all.rp_filter to 0 or 2, or let policyd write below /proc/sys`,
+    );
+  }
+  return problems;
+}
+
+/**
+ * What leads from the kernel's state to the desired one, apart from the device of the tunnel.
+ *
+ * What a route needs is there before it and goes after it, so that nobody asks for a MAC address in the tunnel. Removed is
+ * only what is ours: routes and rules of our protocol, entries of our device.
+ */
+export function entrySteps(desired: Desired, state: KernelState): readonly Step[] {
+  const tunnel = state.tunnel?.parameters === undefined ? undefined : state.tunnel;
+  const entries = tunnel === undefined ? { added: [], removed: [] } : deviceEntries(desired, tunnel);
+  const routes = routeChanges(desired.routes, state, tunnel?.index);
+  const rules = ruleChanges(desired.rules, state.rules);
+  return [...entries.added, ...routes.added, ...rules.added, ...routes.removed, ...rules.removed, ...entries.removed];
+}
+
+/** What removes the tunnel's device once nothing is sent through it any more. */
+export function removalSteps(desired: Desired, { tunnel }: KernelState): readonly Step[] {
+  const isUnused = desired.tunnel === undefined && tunnel?.parameters !== undefined;
+  return isUnused ? [{ type: "delete-tunnel", index: tunnel.index }] : [];
+}
+
+interface Changes {
+  readonly added: readonly Step[];
+  readonly removed: readonly Step[];
+}
+
+function hasParameters({ parameters }: TunnelState, { local }: Tunnel): boolean {
+  return (
+    parameters !== undefined &&
+    parameters.vni === TUNNEL.vni &&
+    parameters.port === TUNNEL.port &&
+    parameters.local === local &&
+    !parameters.learning &&
+    !parameters.hasMore
+  );
+}
+
+function deviceEntries(desired: Desired, { index, forwarding, neighbours }: TunnelState): Changes {
+  const added: Step[] = [];
+  const removed: Step[] = [];
+  const gone: Step[] = [];
+  const wanted = new Set(desired.forwarding.map((entry) => `${entry.mac} ${formatAddress(entry.remote)}`));
+  const known = new Set(forwarding.map((entry) => `${entry.mac} ${formatAddress(entry.remote)}`));
+  for (const entry of desired.forwarding) {
+    if (!known.has(`${entry.mac} ${formatAddress(entry.remote)}`)) added.push({ type: "set-forwarding", index, entry });
+  }
+  const replaced = new Set(desired.forwarding.map(({ mac }) => mac));
+  for (const entry of forwarding) {
+    const isKept = wanted.has(`${entry.mac} ${formatAddress(entry.remote)}`);
+    if (!isKept && !replaced.has(entry.mac)) gone.push({ type: "delete-forwarding", index, entry });
+  }
+  const macs = new Map(neighbours.map(({ address, mac }) => [address, mac]));
+  const wantedAddresses = new Set<Address>();
+  for (const { address, mac } of desired.neighbours) {
+    wantedAddresses.add(address);
+    if (macs.get(address) !== mac) added.push({ type: "set-neighbour", index, address, mac });
+  }
+  for (const { address } of neighbours) {
+    if (!wantedAddresses.has(address)) removed.push({ type: "delete-neighbour", index, address });
+  }
+  return { added, removed: [...removed, ...gone] };
+}
+
+function routeChanges(desired: readonly DesiredRoute[], state: KernelState, tunnel: number | undefined): Changes {
+  const added: Step[] = [];
+  const removed: Step[] = [];
+  const found = new Map<string, OwnRoute[]>();
+  for (const route of state.routes) {
+    const own = ownRoute(route);
+    if (own === undefined) continue;
+    const key = routeKey(own.table, own.destination);
+    found.set(key, [...(found.get(key) ?? []), own]);
+  }
+  for (const { device, isTaken, ...route } of desired) {
+    const key = routeKey(route.table, route.destination);
+    const present = found.get(key) ?? [];
+    found.delete(key);
+    const outputInterface = device === "tunnel" ? tunnel : device;
+    // Without the device the kernel has no route by it either.
+    if (outputInterface === undefined) continue;
+    const wanted: OwnRoute = { ...route, outputInterface };
+    const others = present.filter((one) => !isSameRoute(one, wanted));
+    const isThere = others.length < present.length;
+    const deletions = others.map((one) => ({ type: "delete-route", route: one }) as const);
+    if (isThere || isTaken) removed.push(...deletions);
+    else if (others.length === 1) added.push({ type: "replace-route", route: wanted });
+    else added.push(...deletions, { type: "add-route", route: wanted });
+  }
+  for (const routes of found.values())
+    removed.push(...routes.map((route) => ({ type: "delete-route", route }) as const));
+  return { added, removed };
+}
+
+function ruleChanges(desired: readonly RoutingRule[], found: readonly RoutingRule[]): Changes {
+  const known = new Set(found.map(ruleKey));
+  const wanted = new Set(desired.map(ruleKey));
+  return {
+    added: desired.filter((rule) => !known.has(ruleKey(rule))).map((rule) => ({ type: "add-rule", rule })),
+    removed: found.filter((rule) => !wanted.has(ruleKey(rule))).map((rule) => ({ type: "delete-rule", rule })),
+  };
+}
+
+function ruleKey({ family, inputInterface, table, priority }: RoutingRule): string {
+  return `${family} ${inputInterface} ${table} ${priority}`;
+}
+
+/** The route as one of ours; undefined for anybody else's. A default route never is: we make none. */
+export function ownRoute(route: Route): OwnRoute | undefined {
+  const { table, family, destination, gateway, outputInterface, source, onLink } = route;
+  if (!isOurs(route) || destination === undefined) return undefined;
+  // 0 is no link: somebody gave ours other next hops.
+  return { table, family, destination, gateway, outputInterface: outputInterface ?? 0, source, onLink };
+}
+
+function isSameRoute(a: OwnRoute, b: OwnRoute): boolean {
+  return (
+    a.gateway === b.gateway &&
+    a.outputInterface === b.outputInterface &&
+    a.source === b.source &&
+    (a.family === 6 || a.onLink === b.onLink)
+  );
+}

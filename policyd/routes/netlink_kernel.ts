@@ -1,0 +1,271 @@
+import { DrawbridgeError } from "../../kernel/error.ts";
+import type { EthtoolSocket } from "../../kernel/ethtool/family.ts";
+import { openEthtoolSocket } from "../../kernel/ethtool/family.ts";
+import { isFeatureActive, switchFeatureOff, TX_CHECKSUM_OFFLOAD } from "../../kernel/ethtool/feature.ts";
+import type { Family } from "../../kernel/ip/address.ts";
+import { NetlinkError } from "../../kernel/netlink/error.ts";
+import type { Request } from "../../kernel/netlink/message.ts";
+import type { NetlinkSocket } from "../../kernel/netlink/socket.ts";
+import {
+  deleteForwardingEntry,
+  dumpForwarding,
+  parseForwardingEntry,
+  setForwardingEntry,
+} from "../../kernel/route/forwarding_entry.ts";
+import type { InterfaceAddress } from "../../kernel/route/interface_address.ts";
+import {
+  deleteAddress,
+  dumpAddresses,
+  newAddress,
+  parseInterfaceAddress,
+} from "../../kernel/route/interface_address.ts";
+import { changeLink, deleteLink, dumpLinks, getLink, parseLink } from "../../kernel/route/link.ts";
+import { deleteNeighbour, dumpNeighbours, parseNeighbour, setNeighbour } from "../../kernel/route/neighbour.ts";
+import type { RouteSpec } from "../../kernel/route/route.ts";
+import {
+  deleteRoute,
+  dumpRoutes,
+  MAIN_TABLE,
+  newRoute,
+  parseRouteOfAnyTable,
+  replaceRoute,
+  ROUTE_PROTOCOL,
+} from "../../kernel/route/route.ts";
+import { deleteRule, dumpRules, newRule, parseRule } from "../../kernel/route/rule.ts";
+import { openRouteSocket } from "../../kernel/route/socket.ts";
+import { createVxlan, parseVxlan } from "../../kernel/route/vxlan.ts";
+import type { FileCalls } from "../../kernel/syscall/file_calls.ts";
+import type { Syscalls } from "../../kernel/syscall/syscalls.ts";
+import type { Sysctl } from "../../kernel/sysctl.ts";
+import { procSysctl } from "../../kernel/sysctl.ts";
+import type { KernelState, OwnRoute, RouteKernel, Step, TunnelState } from "./kernel_state.ts";
+import { PODS_TABLE, ROUTE_PRIORITY, TUNNEL } from "./names.ts";
+
+const STRICT = 1;
+const LOOSE = 2;
+
+/** What a deletion is answered when somebody else was faster. */
+const GONE: readonly string[] = ["ESRCH", "ENOENT", "ENODEV", "EADDRNOTAVAIL"];
+
+/**
+ * The links and routes of the namespace the calling thread is in.
+ *
+ * @throws SyscallError when the kernel refuses a socket
+ */
+export function netlinkRouteKernel(syscalls: Syscalls & FileCalls): RouteKernel {
+  return new NetlinkRouteKernel(syscalls);
+}
+
+class NetlinkRouteKernel implements RouteKernel {
+  readonly #socket: NetlinkSocket;
+  readonly #sysctl: Sysctl;
+  /** undefined where the kernel has no ethtool netlink: then nothing is switched off, which is told. */
+  readonly #ethtool: EthtoolSocket | undefined;
+
+  constructor(syscalls: Syscalls & FileCalls) {
+    this.#socket = openRouteSocket(syscalls);
+    this.#sysctl = procSysctl(syscalls);
+    this.#ethtool = tryOpenEthtool(syscalls);
+  }
+
+  read(): KernelState {
+    const disabled = this.#sysctl.read("net/ipv6/conf/all/disable_ipv6");
+    const families: readonly Family[] = disabled === undefined ? [4] : [4, 6];
+    const links = this.#socket.dump(dumpLinks()).map(parseLink);
+    const routes = families
+      .flatMap((family) => this.#socket.dump(dumpRoutes(family)))
+      .map(parseRouteOfAnyTable)
+      .filter((route) => route !== undefined);
+    const tunnel = links.find(({ name }) => name === TUNNEL.name);
+    return {
+      links: links.map(({ index, name, mtu, up }) => ({ index, name, mtu, up })),
+      addresses: this.#socket.dump(dumpAddresses()).map(parseInterfaceAddress).filter(isUsable),
+      routes: routes.filter(({ table }) => table === MAIN_TABLE || table === PODS_TABLE),
+      rules: families
+        .flatMap((family) => this.#socket.dump(dumpRules(family)))
+        .map(parseRule)
+        .filter((rule) => rule !== undefined),
+      hasIpv6: disabled === "0",
+      tunnel: tunnel === undefined ? undefined : this.#readTunnel(tunnel.index, families),
+    };
+  }
+
+  /** @returns undefined when it is gone meanwhile */
+  #readTunnel(index: number, families: readonly Family[]): TunnelState | undefined {
+    const [reply] = this.#socket.batch([getLink({ index })]);
+    if (reply?.error !== undefined && !GONE.includes(reply.error.errnoName)) throw reply.error;
+    const message = reply?.messages[0];
+    if (message === undefined) return undefined;
+    const { name, mtu, up, mac } = parseLink(message);
+    const parameters = parseVxlan(message);
+    const isVxlan = parameters !== undefined;
+    return {
+      index,
+      name,
+      mtu,
+      up,
+      mac,
+      parameters,
+      checksumOffload: isVxlan ? this.#checksumOffload(index) : undefined,
+      hasStrictSourceCheck: this.#sourceCheck() === STRICT,
+      isWithoutIpv6: this.#sysctl.read(`net/ipv6/conf/${TUNNEL.name}/disable_ipv6`) === "1",
+      forwarding: isVxlan
+        ? this.#socket
+            .dump(dumpForwarding(index))
+            .map(parseForwardingEntry)
+            .filter((entry) => entry !== undefined)
+        : [],
+      neighbours: families
+        .flatMap((family) => this.#socket.dump(dumpNeighbours(family, index)))
+        .map(parseNeighbour)
+        .filter((entry) => entry?.permanent === true && entry.index === index)
+        .flatMap((entry) => (entry === undefined ? [] : [{ address: entry.address, mac: entry.mac }])),
+    };
+  }
+
+  #checksumOffload(index: number): boolean | undefined {
+    if (this.#ethtool === undefined) return undefined;
+    try {
+      return isFeatureActive(this.#ethtool, index, TX_CHECKSUM_OFFLOAD);
+    } catch (error) {
+      if (error instanceof NetlinkError && (error.errnoName === "ENODEV" || error.errnoName === "EOPNOTSUPP")) {
+        return undefined;
+      }
+      throw error;
+    }
+  }
+
+  /** The larger one is in effect (IN_DEV_MAXCONF). */
+  #sourceCheck(): number {
+    const values = ["all", TUNNEL.name].map((name) => Number(this.#sysctl.read(`net/ipv4/conf/${name}/rp_filter`)));
+    return Math.max(...values);
+  }
+
+  apply(steps: readonly Step[]): readonly DrawbridgeError[] {
+    const errors: DrawbridgeError[] = [];
+    let requests: Request[] = [];
+    const send = (): void => {
+      for (const { error, request } of this.#socket.batch(requests)) {
+        if (error === undefined) continue;
+        const isGone = request.operation.startsWith("delete") && GONE.includes(error.errnoName);
+        // An address that is there and not listed waits for duplicate detection.
+        const isWaiting = request.operation.startsWith("add address") && error.errnoName === "EEXIST";
+        if (!isGone && !isWaiting) errors.push(error);
+      }
+      requests = [];
+    };
+    for (const step of steps) {
+      const made = requestsOf(step);
+      if (made !== undefined) {
+        requests.push(...made);
+        continue;
+      }
+      send();
+      errors.push(...this.#set(step));
+    }
+    send();
+    return errors;
+  }
+
+  /** What is no request to rtnetlink. What is refused here shows when it is read back. */
+  #set(step: Step): readonly DrawbridgeError[] {
+    try {
+      switch (step.type) {
+        case "create-tunnel":
+          this.#create(step);
+          return [];
+        case "switch-checksum-offload-off":
+          if (this.#ethtool !== undefined) {
+            this.#ethtool.socket.request(switchFeatureOff(this.#ethtool, step.index, TX_CHECKSUM_OFFLOAD));
+          }
+          return [];
+        case "loosen-source-check":
+          this.#sysctl.write(`net/ipv4/conf/${TUNNEL.name}/rp_filter`, String(LOOSE));
+          return [];
+        case "switch-ipv6-on":
+          this.#sysctl.write(`net/ipv6/conf/${TUNNEL.name}/disable_ipv6`, "0");
+          return [];
+        default:
+          return [];
+      }
+    } catch (error) {
+      if (error instanceof DrawbridgeError) return [error];
+      throw error;
+    }
+  }
+
+  /** Down, with no address of the kernel's own making, and deaf to router advertisements from inside. */
+  #create({ tunnel }: Extract<Step, { type: "create-tunnel" }>): void {
+    const { local, mac, mtu } = tunnel;
+    this.#socket.request(createVxlan({ ...TUNNEL, local, mac, mtu }));
+    // Refused without IPv6 in the kernel. Where it is only off it may be switched on later.
+    this.#socket.batch([changeLink({ name: TUNNEL.name }, { linkLocalAddress: false })]);
+    try {
+      this.#sysctl.write(`net/ipv6/conf/${TUNNEL.name}/accept_ra`, "0");
+    } catch (error) {
+      // A node that forwards, as all of ours do, takes none by default either.
+      if (!(error instanceof DrawbridgeError)) throw error;
+    }
+  }
+
+  close(): void {
+    this.#socket.close();
+    this.#ethtool?.socket.close();
+  }
+}
+
+/** The requests of a step; undefined for one that is carried out otherwise. */
+function requestsOf(step: Step): readonly Request[] | undefined {
+  switch (step.type) {
+    case "delete-tunnel":
+      return [deleteLink({ index: step.index })];
+    case "change-tunnel":
+      return [changeLink({ index: step.index }, { mac: step.mac, mtu: step.mtu, up: true })];
+    case "add-tunnel-address":
+      return [newAddress(step.index, step.address)];
+    case "delete-tunnel-address":
+      return [deleteAddress(step.index, step.address)];
+    case "set-forwarding":
+      return [setForwardingEntry(step.index, step.entry)];
+    case "delete-forwarding":
+      return [deleteForwardingEntry(step.index, step.entry)];
+    case "set-neighbour":
+      return [setNeighbour(step.index, step.address, step.mac)];
+    case "delete-neighbour":
+      return [deleteNeighbour(step.index, step.address)];
+    case "add-route":
+      return [newRoute(specOf(step.route))];
+    case "replace-route":
+      return [replaceRoute(specOf(step.route))];
+    case "delete-route":
+      return [deleteRoute(specOf(step.route))];
+    case "add-rule":
+      return [newRule(step.rule)];
+    case "delete-rule":
+      return [deleteRule(step.rule)];
+    default:
+      return undefined;
+  }
+}
+
+function specOf({ outputInterface, ...route }: OwnRoute): RouteSpec {
+  return {
+    ...route,
+    outputInterface: outputInterface === 0 ? undefined : outputInterface,
+    protocol: ROUTE_PROTOCOL,
+    priority: ROUTE_PRIORITY,
+  };
+}
+
+function isUsable(address: InterfaceAddress | undefined): address is InterfaceAddress {
+  return address !== undefined && !address.tentative && !address.duplicateDetected;
+}
+
+function tryOpenEthtool(syscalls: Syscalls): EthtoolSocket | undefined {
+  try {
+    return openEthtoolSocket(syscalls);
+  } catch (error) {
+    if (error instanceof DrawbridgeError) return undefined;
+    throw error;
+  }
+}

@@ -1,0 +1,40 @@
+import type { FileCalls } from "../../kernel/syscall/file_calls.ts";
+import type { Syscalls } from "../../kernel/syscall/syscalls.ts";
+import type { Clock } from "../clock.ts";
+import type { Configuration } from "../configuration/configuration.ts";
+import type { NoticeSink } from "../events/notice.ts";
+import type { Logger } from "../log/logger.ts";
+import { netlinkRouteKernel } from "./netlink_kernel.ts";
+import { RoutesDataplane } from "./routes_dataplane.ts";
+
+/**
+ * The routes of this thread's network namespace. Nothing is written before everything has been read.
+ *
+ * @throws SyscallError when the kernel refuses a socket
+ */
+export function openRoutes(
+  { nodeName, podCIDRs, serviceCIDRs, encapsulation, bridge, syncPeriod }: Configuration,
+  {
+    syscalls,
+    clock,
+    logger,
+    clusterEvents,
+  }: {
+    readonly syscalls: Syscalls & FileCalls;
+    readonly clock: Clock;
+    readonly logger: Logger;
+    readonly clusterEvents: NoticeSink;
+  },
+): RoutesDataplane {
+  return new RoutesDataplane({
+    kernel: netlinkRouteKernel(syscalls),
+    clock,
+    logger,
+    events: clusterEvents,
+    nodeName,
+    podCidrs: podCIDRs,
+    serviceCidrs: serviceCIDRs,
+    options: { encapsulation, bridge },
+    syncPeriod,
+  });
+}

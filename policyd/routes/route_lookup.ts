@@ -1,0 +1,61 @@
+import type { Address } from "../../kernel/ip/address.ts";
+import { addressFromBytes, bitsOf, familyOf } from "../../kernel/ip/address.ts";
+import type { Cidr } from "../../kernel/ip/cidr.ts";
+import { networkAddress } from "../../kernel/ip/cidr.ts";
+import type { Route } from "../../kernel/route/route.ts";
+
+/** Which route an address takes: that of the longest prefix, of several such the one with the lowest metric. */
+export class RouteLookup {
+  readonly #routes = new Map<number, Map<Address, Route>>();
+  /** Prefix lengths there are, by family, the longest first. */
+  readonly #lengths = new Map<4 | 6, readonly number[]>();
+
+  /** @param routes without a destination they are default routes */
+  constructor(routes: readonly Route[]) {
+    const lengths = { 4: new Set<number>(), 6: new Set<number>() };
+    for (const route of routes) {
+      const length = route.destination?.prefixLength ?? 0;
+      lengths[route.family].add(length);
+      const key = lengthKey(route.family, length);
+      const ofLength = this.#routes.get(key) ?? new Map<Address, Route>();
+      this.#routes.set(key, ofLength);
+      const network = route.destination === undefined ? zero(route.family) : networkAddress(route.destination);
+      const known = ofLength.get(network);
+      if (known === undefined || route.priority < known.priority) ofLength.set(network, route);
+    }
+    for (const family of [4, 6] as const)
+      this.#lengths.set(
+        family,
+        [...lengths[family]].sort((a, b) => b - a),
+      );
+  }
+
+  /** The route of an address; undefined where there is none. */
+  of(address: Address): Route | undefined {
+    return this.#find(address, bitsOf(familyOf(address)));
+  }
+
+  /** The longest route that holds for all of a prefix; undefined where there is none. */
+  ofAll(cidr: Cidr): Route | undefined {
+    return this.#find(cidr.address, cidr.prefixLength);
+  }
+
+  #find(address: Address, longest: number): Route | undefined {
+    const family = familyOf(address);
+    for (const prefixLength of this.#lengths.get(family) ?? []) {
+      if (prefixLength > longest) continue;
+      const network = networkAddress({ address, prefixLength });
+      const found = this.#routes.get(lengthKey(family, prefixLength))?.get(network);
+      if (found !== undefined) return found;
+    }
+    return undefined;
+  }
+}
+
+function lengthKey(family: 4 | 6, length: number): number {
+  return family * 1000 + length;
+}
+
+function zero(family: 4 | 6): Address {
+  return addressFromBytes(new Uint8Array(bitsOf(family) / 8));
+}

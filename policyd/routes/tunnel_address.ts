@@ -1,0 +1,15 @@
+import { createHash } from "node:crypto";
+import type { Address } from "../../kernel/ip/address.ts";
+import { addressToBytes } from "../../kernel/ip/address.ts";
+import type { MacAddress } from "../../kernel/ip/mac.ts";
+import { macFromBytes } from "../../kernel/ip/mac.ts";
+
+/**
+ * The MAC address of a node's end of the tunnel: a hash of the node's own address, so that every node knows it without
+ * being told. Locally administered, of one station.
+ */
+export function tunnelMac(address: Address): MacAddress {
+  const digest = createHash("sha256").update("drawbridge.vx").update(addressToBytes(address)).digest();
+  const [first = 0, ...rest] = digest.subarray(0, 6);
+  return macFromBytes(Uint8Array.of((first & 0xfc) | 0x02, ...rest));
+}

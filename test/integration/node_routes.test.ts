@@ -1,0 +1,128 @@
+import assert from "node:assert/strict";
+import process from "node:process";
+import { openEthtoolSocket } from "../../kernel/ethtool/family.ts";
+import { isFeatureActive, TX_CHECKSUM_OFFLOAD } from "../../kernel/ethtool/feature.ts";
+import { formatAddress } from "../../kernel/ip/address.ts";
+import { TUNNEL } from "../../policyd/routes/names.ts";
+import { UPLINK } from "../lab/topology.ts";
+import { requireKernel } from "../support/privilege.ts";
+import { FAMILIES, flow, ours, RouteLab, until } from "../support/routes/route_lab.ts";
+
+const IS_FULL = process.env["DRAWBRIDGE_FULL"] === "1";
+const AUTO = { name: "VXLAN where a router is in between", lab: "routes-auto", args: [], tunnels: 1 } as const;
+const ALWAYS = {
+  name: "VXLAN everywhere",
+  lab: "routes-always",
+  args: ["--encapsulation=always"],
+  tunnels: 2,
+} as const;
+
+for (const { name, lab, args, tunnels } of IS_FULL ? [AUTO, ALWAYS] : [AUTO]) {
+  describe(`pods of three nodes: ${name}`, function () {
+    this.timeout(60_000);
+    let on: RouteLab;
+
+    before(async function () {
+      requireKernel(this);
+      on = new RouteLab(lab, { args });
+      await on.start();
+    });
+    after(async () => {
+      await on?.killAll();
+      on?.[Symbol.dispose]();
+    });
+
+    it("POD-03 POD-21: pods reach the pods of all nodes and are seen by their own addresses, in both families", async () => {
+      for (const { flow: probe, seenSource } of await on.untilPodsReachPods()) {
+        const from = on.nodes.find(({ pod }) => pod === probe.from);
+        const family = typeof probe.to.address === "number" ? 4 : 6;
+        assert.equal(seenSource, from?.podAddresses[family]);
+      }
+      const encapsulated = on.nodes[0].wired.node.exec("bridge", ["fdb", "show", "dev", TUNNEL.name]);
+      assert.equal(encapsulated.trim().split("\n").length, tunnels, encapsulated);
+    });
+
+    it("POD-04: nodes reach pods and pods reach nodes, and are seen by their own addresses", async () => {
+      const pairs = on.nodes.flatMap((from) => on.nodes.filter((to) => to !== from).map((to) => [from, to] as const));
+      for (const family of FAMILIES) {
+        const toPods = await on.untilReached(pairs.map(([from, to]) => flow(from.wired.node, to.podAddresses[family])));
+        const toNodes = await on.untilReached(pairs.map(([from, to]) => flow(from.pod, to.addresses[family])));
+        for (const [index, [from]] of pairs.entries()) {
+          assert.equal(toPods[index]?.seenSource, from.addresses[family]);
+          assert.equal(toNodes[index]?.seenSource, from.podAddresses[family]);
+        }
+      }
+    });
+
+    it("POD-21 D10: packets as large as a pod's MTU get through, to a near node and to a far one", async () => {
+      const [near, next, far] = on.nodes;
+      await on.exchange(near, next);
+      await on.exchange(near, far);
+      await on.exchange(far, near);
+    });
+
+    it("D8: nobody asks for a MAC address in the tunnel", () => {
+      for (const { wired } of on.nodes) {
+        const found = wired.node.exec("ip", ["neighbour", "show", "dev", TUNNEL.name, "nud", "all"]).trim().split("\n");
+        const asked = found.filter((line) => !/PERMANENT|NOARP/.test(line));
+        assert.deepEqual(asked, []);
+      }
+    });
+
+    it("POD-21: the tunnel leaves no checksum to others", () => {
+      const { node } = on.nodes[0].wired;
+      const ethtool = node.inside(() => openEthtoolSocket(node.calls));
+      try {
+        assert.equal(isFeatureActive(ethtool, node.link(TUNNEL.name).index, TX_CHECKSUM_OFFLOAD), false);
+      } finally {
+        ethtool.socket.close();
+      }
+    });
+
+    it("D10: the tunnel's MTU follows that of the device below it", async () => {
+      const { node } = on.nodes[0].wired;
+      const mtu = (): number => node.link(TUNNEL.name).mtu;
+      assert.equal(mtu(), 1450);
+      node.exec("ip", ["link", "set", UPLINK, "mtu", "1400"]);
+      await until(
+        () => mtu() === 1350,
+        () => `MTU ${mtu()}`,
+      );
+      node.exec("ip", ["link", "set", UPLINK, "mtu", "1500"]);
+      await until(
+        () => mtu() === 1450,
+        () => `MTU ${mtu()}`,
+      );
+    });
+
+    it("D2: whatever of the routes others remove is put back, and packets flow again", async () => {
+      const [{ wired }, , far] = on.nodes;
+      const { node } = wired;
+      const good = ours(node);
+      const harm = {
+        "a route": "ip route delete 10.244.3.0/24",
+        "a route of IPv6": "ip -6 route delete fd00:244:3::/64",
+        "a rule": "ip rule delete pref 107",
+        "a neighbour": `ip neighbour delete ${formatAddress(far.addresses[4])} dev ${TUNNEL.name}`,
+        "the forwarding": `bridge fdb delete ${fdbMac(node.exec("bridge", ["fdb", "show", "dev", TUNNEL.name]))} dev ${TUNNEL.name} dst ${formatAddress(far.addresses[4])} self`,
+        "its address": `ip -6 address flush dev ${TUNNEL.name}`,
+        "its state": `ip link set ${TUNNEL.name} down`,
+        "the device": `ip link delete ${TUNNEL.name}`,
+      };
+      for (const [what, command] of Object.entries(harm)) {
+        const [file = "", ...rest] = command.split(" ");
+        node.exec(file, rest);
+        await until(
+          () => ours(node) === good,
+          () => `${what}: ${ours(node)}\nexpected\n${good}`,
+        );
+      }
+      await on.untilPodsReachPods();
+
+      function fdbMac(text: string): string {
+        const line = text.split("\n").find((one) => one.includes(formatAddress(far.addresses[4])));
+        return line?.split(" ")[0] ?? assert.fail(text);
+      }
+    });
+  });
+}

@@ -1,0 +1,279 @@
+import assert from "node:assert/strict";
+import { setTimeout as pause } from "node:timers/promises";
+import type { Address, Family } from "../../../kernel/ip/address.ts";
+import { formatAddress, parseAddress } from "../../../kernel/ip/address.ts";
+import { formatCidr, parseCidr } from "../../../kernel/ip/cidr.ts";
+import { parseMac } from "../../../kernel/ip/mac.ts";
+import { TUNNEL } from "../../../policyd/routes/names.ts";
+import { add } from "../../lab/cni.ts";
+import type { Lab, LabPod } from "../../lab/lab.ts";
+import { createLab, enableForwarding } from "../../lab/lab.ts";
+import type { LabNamespace } from "../../lab/namespace.ts";
+import { Poller } from "../../lab/probe/poller.ts";
+import type { Flow, ProbeResult } from "../../lab/probe/prober.ts";
+import { Prober } from "../../lab/probe/prober.ts";
+import type { WiredNode } from "../../lab/topology.ts";
+import { connect, setBridgeNetfilter, UPLINK } from "../../lab/topology.ts";
+import type { DaemonProcess } from "../policyd.ts";
+import { PolicydNode } from "../policyd_node.ts";
+import { bulkServer, exchangeBulk } from "../services/bulk.ts";
+
+export const FAMILIES = [4, 6] as const;
+const PORT = 8080;
+const BULK_PORT = 8090;
+const BULK_BYTES = 60_000;
+
+/** A node with its daemon and its one pod. */
+export interface RoutedNode {
+  readonly name: string;
+  readonly wired: WiredNode;
+  readonly policyd: PolicydNode;
+  readonly addresses: Readonly<Record<Family, Address>>;
+  readonly pod: LabPod;
+  readonly podAddresses: Readonly<Record<Family, Address>>;
+}
+
+/** How a lab differs from the usual one. */
+export interface RouteLabOptions {
+  /** The families in which Nodes have an InternalIP; pods have both. */
+  readonly nodeFamilies?: readonly Family[];
+  /** Further arguments of every daemon. */
+  readonly args?: readonly string[];
+}
+
+/**
+ * Three nodes, of which node1 and node2 are on one network and node3 is behind a router, each with a daemon and a pod.
+ *
+ * The router is one that knows no pods: it has no route to them and drops what carries their addresses, as the networks
+ * of clouds do. Nodes have a default route of IPv4 alone.
+ */
+export class RouteLab implements Disposable {
+  readonly lab: Lab;
+  readonly router: LabNamespace;
+  readonly prober: Prober;
+  readonly nodes: readonly [RoutedNode, RoutedNode, RoutedNode];
+  readonly #poller: Poller;
+  readonly #options: RouteLabOptions;
+
+  constructor(name: string, options: RouteLabOptions = {}) {
+    this.#options = options;
+    this.lab = createLab(name);
+    this.router = this.lab.router();
+    // What node1 and node2 send each other is not the router's business.
+    setBridgeNetfilter(this.router, false);
+    this.router.exec("ip", ["link", "add", "lan", "type", "bridge"]);
+    for (const text of ["192.0.2.254/24", "2001:db8:2::254/64"]) {
+      this.router.exec("ip", ["address", "add", text, "dev", "lan", ...(text.includes(":") ? ["nodad"] : [])]);
+    }
+    this.router.exec("ip", ["link", "set", "lan", "up"]);
+    this.router.exec("nft", ["-f", "-"], FABRIC);
+    this.nodes = [this.#node(1), this.#node(2), this.#node(3)];
+    this.prober = new Prober(this.lab.calls);
+    this.#poller = new Poller(this.lab.calls);
+  }
+
+  /** Starts all daemons with the Nodes of all, and attaches the pods. */
+  async start(): Promise<readonly DaemonProcess[]> {
+    this.put("nodes.json", this.nodeList());
+    const daemons = await Promise.all(
+      this.nodes.map(({ policyd }) => policyd.start(["--encapsulation=auto", ...(this.#options.args ?? [])])),
+    );
+    for (const { wired, policyd, pod, addresses, podAddresses } of this.nodes) {
+      const outcome = add(wired, pod, policyd.overrides);
+      assert.equal(outcome.exitCode, 0, JSON.stringify(outcome.error));
+      for (const family of FAMILIES) {
+        this.prober.listen("tcp", { namespace: pod, address: podAddresses[family], port: PORT });
+        this.prober.listen("tcp", { namespace: wired.node, address: addresses[family], port: PORT });
+        bulkServer(this.#poller, { namespace: pod, address: podAddresses[family], port: BULK_PORT });
+      }
+    }
+    return daemons;
+  }
+
+  /** The Node objects, without those left out and with other members for some. */
+  nodeList(changes: Readonly<Record<string, Readonly<Record<string, unknown>> | undefined>> = {}): string {
+    const families = this.#options.nodeFamilies ?? FAMILIES;
+    const items = this.nodes.flatMap(({ name, addresses, wired }) =>
+      name in changes && changes[name] === undefined
+        ? []
+        : [
+            nodeObject(
+              name,
+              families.map((family) => addresses[family]),
+              wired.podCidrs.map(formatCidr),
+              changes[name],
+            ),
+          ],
+    );
+    return JSON.stringify({ apiVersion: "v1", kind: "List", items });
+  }
+
+  /** Gives all daemons a file of objects. */
+  put(file: string, text: string): void {
+    for (const { policyd } of this.nodes) policyd.put(file, text);
+  }
+
+  /** Every pod to every other pod, by which address it is seen, once all of them get through. */
+  async untilPodsReachPods(): Promise<readonly ProbeResult[]> {
+    return this.untilReached(
+      this.nodes.flatMap((from) =>
+        this.nodes
+          .filter((to) => to !== from)
+          .flatMap((to) => FAMILIES.map((family) => flow(from.pod, to.podAddresses[family]))),
+      ),
+    );
+  }
+
+  /** Probes until every flow is answered. @throws AssertionError with those that are not */
+  async untilReached(flows: readonly Flow[]): Promise<readonly ProbeResult[]> {
+    for (let left = 40; ; left--) {
+      const results = await this.prober.run(flows, { timeoutMilliseconds: 500 });
+      const lost = results.filter(({ reached }) => !reached);
+      if (lost.length === 0) return results;
+      const words = lost.map(({ flow: { from, to }, why }) => `${from.name} to ${formatAddress(to.address)}: ${why}`);
+      if (left === 0) assert.fail(`${words.join("\n")}\n${this.describe()}`);
+      await pause(50);
+    }
+  }
+
+  /** Much goes from one pod to another and back, in packets as large as may be. */
+  async exchange(from: RoutedNode, to: RoutedNode): Promise<void> {
+    for (const family of FAMILIES) {
+      const there = { address: to.podAddresses[family], port: BULK_PORT };
+      const received = await exchangeBulk(this.#poller, from.pod, there, BULK_BYTES);
+      assert.equal(received, BULK_BYTES, `IPv${family} from ${from.name} to ${to.name}\n${this.describe()}`);
+    }
+  }
+
+  /** What the nodes have, for a failure. */
+  describe(): string {
+    return this.nodes.map(({ name, wired }) => `${name}:\n${ours(wired.node)}`).join("\n");
+  }
+
+  #node(number: 1 | 2 | 3): RoutedNode {
+    const name = `node${number}`;
+    const node = this.lab.node(name);
+    enableForwarding(node);
+    // Strict, as some distributions have it: packets out of the tunnel would be dropped by it.
+    node.writeSysctl("net/ipv4/conf/all/rp_filter", "1");
+    const isFar = number === 3;
+    const network = isFar ? "198.51.100" : "192.0.2";
+    const network6 = isFar ? "2001:db8:3:" : "2001:db8:2:";
+    const own = [`${network}.${number}`, `${network6}:${number}`] as const;
+    const routers = [`${network}.254`, `${network6}:254`] as const;
+    const prefixed = (texts: readonly string[]) =>
+      texts.map((text) => parseCidr(`${text}/${text.includes(":") ? 64 : 24}`));
+    const port = `to-${name}`;
+    connect(
+      {
+        namespace: this.router,
+        link: port,
+        mac: parseMac(`02:00:00:00:0${number}:01`),
+        addresses: isFar ? prefixed(routers) : [],
+      },
+      { namespace: node, link: UPLINK, mac: parseMac(`02:00:00:00:0${number}:02`), addresses: prefixed(own) },
+    );
+    if (!isFar) this.router.exec("ip", ["link", "set", port, "master", "lan"]);
+    node.exec("ip", ["route", "add", "default", "via", routers[0]]);
+    node.exec("ip", ["-6", "route", "add", "2001:db8::/32", "via", routers[1]]);
+    const addresses = { 4: parseAddress(own[0]), 6: parseAddress(own[1]) };
+    const podCidrs = [parseCidr(`10.244.${number}.0/24`), parseCidr(`fd00:244:${number}::/64`)] as const;
+    const wired: WiredNode = {
+      node,
+      addresses: [addresses[4], addresses[6]],
+      routerAddresses: [parseAddress(routers[0]), parseAddress(routers[1])],
+      podCidrs,
+      gateways: [parseAddress(`10.244.${number}.1`), parseAddress(`fd00:244:${number}::1`)],
+      mtu: (this.#options.nodeFamilies ?? FAMILIES).includes(4) ? 1450 : 1430,
+    };
+    return {
+      name,
+      wired,
+      policyd: new PolicydNode(this.lab, wired),
+      addresses,
+      pod: this.lab.pod(`pod${number}`),
+      podAddresses: { 4: parseAddress(`10.244.${number}.2`), 6: parseAddress(`fd00:244:${number}::2`) },
+    };
+  }
+
+  async killAll(): Promise<void> {
+    this.prober.close();
+    this.#poller.close();
+    await Promise.all(this.nodes.map(({ policyd }) => policyd.kill()));
+  }
+
+  [Symbol.dispose](): void {
+    this.lab.destroy();
+  }
+}
+
+/** A probe by TCP. */
+export function flow(from: LabNamespace, to: Address): Flow {
+  return { protocol: "tcp", from, to: { address: to, port: PORT } };
+}
+
+/** A Node as the API has it. */
+export function nodeObject(
+  name: string,
+  addresses: readonly Address[],
+  podCIDRs: readonly string[],
+  changes: Readonly<Record<string, unknown>> = {},
+): unknown {
+  const status = { addresses: addresses.map((one) => ({ type: "InternalIP", address: formatAddress(one) })) };
+  return { apiVersion: "v1", kind: "Node", metadata: { name }, spec: { podCIDRs }, status, ...changes };
+}
+
+/** Everything of a node that is ours, as iproute2 prints it. */
+export function ours(node: LabNamespace): string {
+  const lines = FAMILIES.flatMap((family) => [
+    node.exec("ip", [`-${family}`, "route", "show", "table", "all", "proto", "107"]),
+    node.exec("ip", [`-${family}`, "rule", "show", "pref", "107"]),
+  ]);
+  const text = [...lines, ...deviceLines(node)].join("\n");
+  // Lines come in the kernel's order, which is not ours.
+  return text
+    .split("\n")
+    .map((line) => line.trim())
+    .filter((line) => line !== "")
+    .toSorted()
+    .join("\n");
+}
+
+/** What the tunnel's device has; nothing where it is away or goes meanwhile. */
+function deviceLines(node: LabNamespace): readonly string[] {
+  try {
+    return [
+      node.exec("bridge", ["fdb", "show", "dev", TUNNEL.name]),
+      node.exec("ip", ["neighbour", "show", "dev", TUNNEL.name, "nud", "permanent"]),
+      node.exec("ip", ["-brief", "link", "show", TUNNEL.name]),
+      node.exec("ip", ["-brief", "address", "show", TUNNEL.name]),
+    ];
+  } catch (error) {
+    if (node.links().some(({ name }) => name === TUNNEL.name)) throw error;
+    return [];
+  }
+}
+
+/** Waits for something to hold. @throws AssertionError with what is there instead */
+export async function until(holds: () => boolean, otherwise: () => string): Promise<void> {
+  for (let left = 500; !holds(); left--) {
+    if (left === 0) assert.fail(otherwise());
+    await pause(20);
+  }
+}
+
+/** Waits for a problem in a daemon's status. */
+export async function untilProblem(daemon: DaemonProcess, pattern: RegExp): Promise<void> {
+  await daemon.statusWhen(({ problems }) => problems.some((problem) => pattern.test(problem)), String(pattern));
+}
+
+const FABRIC = `table inet fabric {
+  chain forward {
+    type filter hook forward priority 0
+    ip saddr 10.244.0.0/16 counter drop
+    ip daddr 10.244.0.0/16 counter drop
+    ip6 saddr fd00:244::/32 counter drop
+    ip6 daddr fd00:244::/32 counter drop
+  }
+}
+`;

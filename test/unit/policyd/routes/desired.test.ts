@@ -1,0 +1,189 @@
+import assert from "node:assert/strict";
+import { formatAddress } from "../../../../kernel/ip/address.ts";
+import { formatCidr, parseCidr } from "../../../../kernel/ip/cidr.ts";
+import type { Node } from "../../../../policyd/cluster/model.ts";
+import type { Desired, RouteOptions } from "../../../../policyd/routes/desired.ts";
+import { desiredRoutes } from "../../../../policyd/routes/desired.ts";
+import type { KernelState } from "../../../../policyd/routes/kernel_state.ts";
+import { podMtu } from "../../../../policyd/routes/mtu.ts";
+import { PODS_TABLE } from "../../../../policyd/routes/names.ts";
+import { judgeNodes } from "../../../../policyd/routes/peers.ts";
+import { tunnelMac } from "../../../../policyd/routes/tunnel_address.ts";
+import { foreignRoute, machine, node, UPLINK } from "../../../support/routes/machine.ts";
+
+const OWN = node("a", ["192.0.2.1", "2001:db8::1"], ["10.244.1.0/24", "fd00:244:1::/64"]);
+const NEAR = node("b", ["192.0.2.2", "2001:db8::2"], ["10.244.2.0/24", "fd00:244:2::/64"]);
+const FAR = node("c", ["198.51.100.3", "2001:db8:9::3"], ["10.244.3.0/24", "fd00:244:3::/64"]);
+
+interface Case {
+  readonly nodes?: readonly Node[];
+  readonly services?: readonly string[];
+  readonly options?: Partial<RouteOptions>;
+  readonly state?: KernelState;
+}
+
+function tried({
+  nodes = [OWN, NEAR, FAR],
+  services = [],
+  options = {},
+  state = machine(),
+}: Case): ReturnType<typeof desiredRoutes> {
+  const all = { encapsulation: "auto", bridge: "cni0", ...options } as const;
+  return desiredRoutes(
+    judgeNodes(nodes, "a"),
+    services.map((text) => parseCidr(text)),
+    all,
+    state,
+  );
+}
+
+function desired(one: Case): Desired {
+  const found = tried(one);
+  if ("unknown" in found) assert.fail(found.unknown);
+  return found;
+}
+
+/** The routes as people write them. */
+function routesOf(one: Case, table = 254): readonly string[] {
+  return desired(one)
+    .routes.filter((route) => route.table === table)
+    .map(({ destination, gateway, device, source }) => {
+      const way = gateway === undefined ? "" : ` via ${formatAddress(gateway)}`;
+      return `${formatCidr(destination)}${way} dev ${device}${source === undefined ? "" : ` src ${formatAddress(source)}`}`;
+    });
+}
+
+const FAR_MAC = tunnelMac(FAR.addresses[0]?.address ?? assert.fail());
+
+describe("policyd/routes/desired", () => {
+  it("POD-21: with auto the next hop is the node where it is on the link, the tunnel elsewhere, in both families", () => {
+    const [, , third, fourth, ...more] = routesOf({});
+    assert.deepEqual(routesOf({}).slice(0, 2), [
+      `10.244.2.0/24 via 192.0.2.2 dev ${UPLINK} src 192.0.2.1`,
+      `fd00:244:2::/64 via 2001:db8::2 dev ${UPLINK} src 2001:db8::1`,
+    ]);
+    assert.equal(third, "10.244.3.0/24 via 198.51.100.3 dev tunnel src 192.0.2.1");
+    assert.match(fourth ?? "", /^fd00:244:3::\/64 via fe80::[0-9a-f:]+ dev tunnel src 2001:db8::1$/);
+    assert.deepEqual(more, []);
+    const { forwarding, neighbours, tunnel, rules, problems } = desired({});
+    assert.deepEqual(forwarding, [{ mac: FAR_MAC, remote: FAR.addresses[0]?.address }]);
+    assert.deepEqual(
+      neighbours.map(({ mac }) => mac),
+      [FAR_MAC, FAR_MAC],
+      "one for each family",
+    );
+    assert.equal(tunnel?.mtu, 1450);
+    assert.equal(tunnel.mac, tunnelMac(tunnel.local));
+    // What is hidden behind the node leaves with its own addresses.
+    assert.deepEqual(tunnel.addresses.slice(1).map(formatCidr), ["192.0.2.1/32", "2001:db8::1/128"]);
+    assert.deepEqual(
+      rules.map(({ family, inputInterface }) => [family, inputInterface]),
+      [
+        [4, "cni0"],
+        [6, "cni0"],
+      ],
+    );
+    assert.deepEqual(problems, []);
+  });
+
+  it("POD-04: pods send to the addresses of nodes behind the tunnel through it, by a table the node itself does not ask", () => {
+    const found = routesOf({}, PODS_TABLE);
+    assert.equal(found[0], "198.51.100.3/32 via 198.51.100.3 dev tunnel");
+    assert.match(found[1] ?? "", /^2001:db8:9::3\/128 via fe80:/);
+    assert.equal(found.length, 2);
+  });
+
+  it("POD-21: with always every node is behind the tunnel, with never none", () => {
+    assert.ok(routesOf({ options: { encapsulation: "always" } }).every((route) => route.includes("dev tunnel")));
+    const never = { options: { encapsulation: "never" } } as const;
+    assert.equal(routesOf(never).length, 2);
+    assert.deepEqual([desired(never).tunnel, desired(never).problems], [undefined, []]);
+  });
+
+  it("D10: the tunnel's MTU is the underlay's without the overhead of its family, and so is the pods'", () => {
+    const links = machine().links.map((link) => (link.index === UPLINK ? { ...link, mtu: 9000 } : link));
+    assert.equal(desired({ state: machine({ links }) }).tunnel?.mtu, 8950);
+    const v6 = [node("a", ["2001:db8::1"], []), node("c", ["2001:db8:9::3"], ["fd00:244:3::/64"])];
+    assert.equal(desired({ nodes: v6, state: machine({ links }) }).tunnel?.mtu, 8930);
+    assert.deepEqual(
+      [podMtu("auto", 1500, 4), podMtu("always", 1500, 6), podMtu("never", 1500, 4)],
+      [1450, 1430, 1500],
+    );
+    const small = machine({ links: machine().links.map((link) => ({ ...link, mtu: 1300 })) });
+    assert.match(
+      desired({ state: small }).problems.join(),
+      /drawbridge\.vx: MTU 1250 is too small for IPv6.*an MTU of 1330 or more/,
+    );
+  });
+
+  it("D11: without IPv6 on the node there are routes of IPv4 alone, and nothing is wrong", () => {
+    const found = desired({ state: machine({ hasIpv6: false }), services: ["fd00:96::/112"] });
+    assert.ok(found.routes.length > 0 && found.routes.every(({ family }) => family === 4));
+    assert.deepEqual([found.tunnel?.addresses.map(formatCidr), found.problems], [["192.0.2.1/32"], []]);
+  });
+
+  it("POD-21: a node without an address of a family is reached through the tunnel in that family", () => {
+    const half = node("b", ["192.0.2.2"], ["10.244.2.0/24", "fd00:244:2::/64"]);
+    const found = routesOf({ nodes: [OWN, half] });
+    assert.equal(found[0], `10.244.2.0/24 via 192.0.2.2 dev ${UPLINK} src 192.0.2.1`);
+    assert.match(found[1] ?? "", /^fd00:244:2::\/64 via fe80:.* dev tunnel/);
+    const never = { nodes: [OWN, half], options: { encapsulation: "never" } } as const;
+    assert.match(
+      desired(never).problems.join(),
+      /Node b: no InternalIP of IPv6; no route to its pods fd00:244:2::\/64/,
+    );
+  });
+
+  it("POD-21: nodes whose first addresses are of different families cannot tunnel, which is told", () => {
+    const other = node("c", ["2001:db8:9::3", "198.51.100.3"], ["10.244.3.0/24"]);
+    const { problems, routes } = desired({ nodes: [OWN, NEAR, other] });
+    assert.match(problems.join(), /Node c: its first InternalIP 2001:db8:9::3 is not of the family of 192\.0\.2\.1/);
+    assert.equal(routes.length, 2, "the others are as they were");
+  });
+
+  it("D9: where this node's address is on no interface, or its Node is away, nothing is changed", () => {
+    const gone = machine({ addresses: machine().addresses.slice(1) });
+    assert.deepEqual(tried({ state: gone }), {
+      unknown: "InternalIP 192.0.2.1 of this node is on no interface that is up",
+    });
+    assert.deepEqual(tried({ nodes: [NEAR] }), { unknown: "no Node object has this node's name" });
+    assert.ok("routes" in tried({ nodes: [] }), "alone there is nothing to wait for");
+  });
+
+  it("D1: another program's route to a pod CIDR is told unless it leads there as well", () => {
+    const other = foreignRoute("10.244.2.0/24", UPLINK, "192.0.2.77");
+    const found = desired({ state: machine({ routes: [...machine().routes, other] }) });
+    assert.equal(found.routes[0]?.isTaken, true);
+    assert.match(
+      found.problems.join(),
+      /pods of Node b: another program's route \(protocol 2\) to 10\.244\.2\.0\/24 is in the way/,
+    );
+    const same = foreignRoute("10.244.2.0/24", UPLINK, "192.0.2.2");
+    assert.deepEqual(desired({ state: machine({ routes: [...machine().routes, same] }) }).problems, []);
+  });
+
+  it("SVC-19: Services' ranges get a route in the family that has none for them", () => {
+    const services = ["10.96.0.0/16", "fd00:96::/112"];
+    const alone = { nodes: [OWN], services };
+    assert.deepEqual(routesOf(alone), [`fd00:96::/112 dev ${UPLINK} src 2001:db8::1`], "IPv4 has a default route");
+    const without = machine().routes.slice(0, 2);
+    assert.deepEqual(routesOf({ ...alone, state: machine({ routes: without }) }), [
+      `10.96.0.0/16 dev ${UPLINK} src 192.0.2.1`,
+      `fd00:96::/112 dev ${UPLINK} src 2001:db8::1`,
+    ]);
+  });
+
+  it("SVC-19: without a Node of this name they lead to whatever interface has an address, and to none is told", () => {
+    const services = ["fd00:96::/112"];
+    assert.deepEqual(routesOf({ nodes: [], services }), [`fd00:96::/112 dev ${UPLINK}`]);
+    const found = desired({ nodes: [], services, state: machine({ addresses: [] }) });
+    assert.deepEqual(found.routes, []);
+    assert.match(found.problems.join(), /Service range fd00:96::\/112: no interface to route it to is up/);
+  });
+
+  it("SVC-19: a range with a node's address in it gets none, and says so", () => {
+    const found = desired({ nodes: [OWN, NEAR], services: ["2001:db8::/112"] });
+    assert.ok(!found.routes.some(({ gateway }) => gateway === undefined));
+    assert.match(found.problems.join(), /Service range 2001:db8::\/112: has an address of Node a/);
+  });
+});

@@ -1,0 +1,203 @@
+import assert from "node:assert/strict";
+import { DrawbridgeError } from "../../../../kernel/error.ts";
+import { FakeKernelEvents } from "../../../../kernel/events/fake_events.ts";
+import { parseCidr } from "../../../../kernel/ip/cidr.ts";
+import type { ReceivedMessage } from "../../../../kernel/netlink/message.ts";
+import { newRule } from "../../../../kernel/route/rule.ts";
+import { FakeClock } from "../../../../policyd/clock.ts";
+import { judge } from "../../../../policyd/cluster/gate.ts";
+import type { Node } from "../../../../policyd/cluster/model.ts";
+import { recordingNotices } from "../../../../policyd/events/notice.ts";
+import { recordingLogger } from "../../../../policyd/log/recording_logger.ts";
+import { FakeRouteKernel } from "../../../../policyd/routes/fake_route_kernel.ts";
+import { isOurs } from "../../../../policyd/routes/names.ts";
+import { RoutesDataplane } from "../../../../policyd/routes/routes_dataplane.ts";
+import type { ObjectChange } from "../../../../policyd/source/object_source.ts";
+import { foreignRoute, machine, node, UPLINK } from "../../../support/routes/machine.ts";
+
+const OWN = node("a", ["192.0.2.1", "2001:db8::1"], ["10.244.1.0/24"]);
+const NEAR = node("b", ["192.0.2.2"], ["10.244.2.0/24"]);
+const FAR = node("c", ["198.51.100.3"], ["10.244.3.0/24"]);
+const SYNC_PERIOD = 30_000;
+
+/** A notification that may mean anything about routes. */
+const ruleChanged: ReceivedMessage = {
+  type: 32,
+  flags: 0,
+  sequence: 0,
+  body: newRule({ family: 4, inputInterface: "x", table: 1, priority: 1 }).body,
+};
+
+function set(object: Node): ObjectChange {
+  return { type: "set", kind: "Node", key: object.key, object };
+}
+
+function serviceCidr(name: string, cidrs: readonly string[]): ObjectChange {
+  const verdict = judge({
+    apiVersion: "networking.k8s.io/v1",
+    kind: "ServiceCIDR",
+    metadata: { name },
+    spec: { cidrs },
+  });
+  if (verdict.type !== "accepted") throw new Error("refused");
+  return { type: "set", kind: "ServiceCIDR", key: name, object: verdict.object };
+}
+
+describe("policyd/routes/routes_dataplane", () => {
+  let kernel: FakeRouteKernel;
+  let clock: FakeClock;
+  let events: FakeKernelEvents;
+  let routes: RoutesDataplane;
+  let clusterEvents: ReturnType<typeof recordingNotices>;
+
+  beforeEach(() => {
+    kernel = new FakeRouteKernel(machine());
+    clock = new FakeClock();
+    events = new FakeKernelEvents();
+    clusterEvents = recordingNotices();
+    routes = new RoutesDataplane({
+      kernel,
+      clock,
+      logger: recordingLogger(),
+      events: clusterEvents,
+      nodeName: "a",
+      podCidrs: [],
+      serviceCidrs: [parseCidr("fd00:96::/112")],
+      options: { encapsulation: "auto", bridge: "cni0" },
+      syncPeriod: SYNC_PERIOD,
+    });
+  });
+
+  const destinations = (): readonly (number | bigint | undefined)[] =>
+    kernel.state.routes.filter(isOurs).map(({ destination }) => destination?.address);
+
+  it("D1: nothing is written before everything has been read, whatever an earlier daemon has left", () => {
+    const stale = { ...foreignRoute("10.244.9.0/24", UPLINK, "192.0.2.9"), protocol: 107, priority: 107 };
+    kernel.state = machine({ routes: [...machine().routes, stale] });
+    routes.apply([set(OWN), set(NEAR)]);
+    clock.pass(SYNC_PERIOD * 2);
+    assert.deepEqual(kernel.steps, []);
+    routes.synced();
+    assert.deepEqual(destinations().length, 2, "the pods of b and the Services");
+    assert.ok(!destinations().includes(stale.destination?.address));
+  });
+
+  it("POD-21: Nodes that come, change and go are followed; a failed step is tried again and told", () => {
+    routes.apply([set(OWN)]);
+    routes.synced();
+    routes.apply([set(NEAR), set(FAR)]);
+    kernel.refuses = ({ type }) => type === "set-forwarding";
+    clock.pass(20);
+    assert.deepEqual(kernel.state.tunnel?.forwarding, []);
+    assert.match(routes.problems().join(), /^routes: set-forwarding: refused$/);
+    kernel.refuses = () => false;
+    clock.pass(2000);
+    assert.deepEqual(routes.problems(), []);
+    assert.equal(kernel.state.tunnel?.forwarding.length, 1);
+    routes.apply([{ type: "delete", kind: "Node", key: "c" }, set(node("b", ["192.0.2.7"], ["10.244.2.0/24"]))]);
+    clock.pass(20);
+    assert.equal(kernel.state.tunnel, undefined);
+    assert.deepEqual(kernel.steps.filter(({ type }) => type === "replace-route").length, 1);
+  });
+
+  it("ALLOC-03: the Services' ranges are followed as ServiceCIDRs come and go", () => {
+    routes.apply([set(OWN)]);
+    routes.synced();
+    assert.equal(destinations().length, 1);
+    routes.apply([serviceCidr("more", ["fd00:97::/112", "10.97.0.0/16"])]);
+    clock.pass(20);
+    assert.deepEqual(destinations(), [parseCidr("fd00:96::/112").address, parseCidr("fd00:97::/112").address]);
+    routes.apply([{ type: "delete", kind: "ServiceCIDR", key: "more" }]);
+    clock.pass(20);
+    assert.equal(destinations().length, 1);
+  });
+
+  it("D2: what others remove is put back when the kernel tells of it, and after each sync period without a word", async () => {
+    routes.apply([set(OWN), set(NEAR)]);
+    routes.synced();
+    await routes.start(events);
+    clock.pass(20);
+    const good = kernel.state;
+    kernel.state = machine();
+    events.emit("route", [ruleChanged]);
+    clock.pass(20);
+    assert.deepEqual(kernel.state, good);
+    kernel.state = machine();
+    events.overrun("route");
+    clock.pass(20);
+    assert.deepEqual(kernel.state, good);
+    kernel.state = machine();
+    clock.pass(SYNC_PERIOD);
+    assert.deepEqual(kernel.state, good);
+  });
+
+  it("D2: a program that undoes everything at once is answered twice a second, not in a loop", async () => {
+    routes.apply([set(OWN), set(NEAR)]);
+    routes.synced();
+    await routes.start(events);
+    const before = kernel.reads;
+    for (let passed = 0; passed < 10_000; passed += 10) {
+      kernel.state = machine();
+      events.emit("route", [ruleChanged]);
+      clock.pass(10);
+    }
+    const looks = kernel.reads - before;
+    assert.ok(looks >= 20 && looks < 100, `${looks} readings in 10 s`);
+  });
+
+  it("D2: where looking takes long, four times as long is left to others, whatever the kernel tells", async () => {
+    routes.apply([set(OWN), set(NEAR)]);
+    routes.synced();
+    await routes.start(events);
+    clock.pass(20);
+    const read = kernel.read.bind(kernel);
+    kernel.read = () => {
+      clock.pass(100);
+      return read();
+    };
+    clock.pass(1000);
+    const before = kernel.reads;
+    for (let passed = 0; passed < 10_000; passed += 10) {
+      events.emit("route", [ruleChanged]);
+      clock.pass(10);
+    }
+    const looks = kernel.reads - before;
+    assert.ok(looks >= 10 && looks <= 26, `${looks} readings of 100 ms in 10 s and those themselves`);
+  });
+
+  it("D9: while nothing can be told everything stays, and the reason is in the status", () => {
+    routes.apply([set(OWN), set(NEAR)]);
+    routes.synced();
+    const good = kernel.state;
+    routes.apply([{ type: "delete", kind: "Node", key: "a" }]);
+    clock.pass(20);
+    assert.equal(kernel.state, good);
+    assert.deepEqual(routes.problems(), ["routes: no Node object has this node's name: routes stay as they are"]);
+    routes.apply([set(OWN)]);
+    kernel.failure = new DrawbridgeError("ERR_NETLINK", "list links: no answer");
+    clock.pass(20);
+    assert.deepEqual(routes.problems(), ["routes: list links: no answer"]);
+    clock.pass(2000);
+    assert.deepEqual(routes.problems(), []);
+  });
+
+  it("EVENT-07: what is wrong with routes is told of the node, once for as long as it is so", () => {
+    routes.apply([set(NEAR)]);
+    routes.synced();
+    for (let left = 5; left > 0; left--) clock.pass(SYNC_PERIOD);
+    const note = "no Node object has this node's name: routes stay as they are";
+    const regarding = { kind: "Node", key: "a", uid: "" };
+    assert.deepEqual(clusterEvents.notices, [{ regarding, reason: "RoutesProblem", note }]);
+  });
+
+  it("POD-21: what is there stays when the daemon ends, and nothing is done any more", async () => {
+    routes.apply([set(OWN), set(NEAR)]);
+    routes.synced();
+    const good = kernel.state;
+    await routes.stop();
+    routes.apply([{ type: "delete", kind: "Node", key: "b" }]);
+    clock.pass(SYNC_PERIOD * 2);
+    assert.equal(kernel.state, good);
+    assert.equal(clock.pending, 0);
+  });
+});
