@@ -5,6 +5,8 @@ import type { Configuration } from "../../policyd/configuration/configuration.ts
 import type { Claim } from "../../policyd/dataplane/claim.ts";
 import { DesiredElements } from "../../policyd/dataplane/desired_elements.ts";
 import { withVersion } from "../../policyd/dataplane/schema.ts";
+import { leavingPodElements } from "../../policyd/node/cluster_masquerade.ts";
+import { MasqueradeDataplane } from "../../policyd/node/masquerade_dataplane.ts";
 import { nodeTables } from "../../policyd/node/tables.ts";
 import { isFinished } from "../../policyd/policy/evaluate/address_owner.ts";
 import { localPodElements } from "../../policyd/services/compile/node_elements.ts";
@@ -27,6 +29,7 @@ export interface NodeRules {
  */
 export function nodeRules(objects: readonly ClusterObject[], configuration: Configuration): NodeRules {
   const { nodeName, podCIDRs, nodePortAddresses, refuseExternalIPs, markBits, tcpReset, dropInvalid } = configuration;
+  const { masquerade, nonMasqueradeCIDRs } = configuration;
   const services = { masqueradeBit: markBits.masquerade, tcpReset, dropInvalid };
   // The flags of an owned table are none that nft could read back.
   const tables = nodeTables({ ...configuration, tableOwner: false, services }).map(withVersion);
@@ -35,9 +38,14 @@ export function nodeRules(objects: readonly ClusterObject[], configuration: Conf
   const ruleset = { claim, follow: () => {}, isSynced: false };
   const parts = { nodeName, ruleset, podCidrs: podCIDRs, nodePortAddresses, refuseExternalIps: refuseExternalIPs };
   const dataplane = new ServicesDataplane(parts);
+  const further = [...podCIDRs, ...nonMasqueradeCIDRs];
+  const dataplanes = masquerade ? [dataplane, new MasqueradeDataplane({ ruleset, further })] : [dataplane];
   const localPods = objects.filter((object) => isLocalPod(object, nodeName));
-  for (const { key, addresses } of localPods) claim(`pod ${key}`, localPodElements(addresses));
-  dataplane.apply(objects.map((object) => ({ type: "set", kind: object.kind, key: object.key, object })));
+  for (const { key, addresses } of localPods) {
+    claim(`pod ${key}`, [...localPodElements(addresses), ...(masquerade ? leavingPodElements(addresses) : [])]);
+  }
+  const changes = objects.map((object) => ({ type: "set", kind: object.kind, key: object.key, object }) as const);
+  for (const each of dataplanes) each.apply(changes);
   return {
     tables: tables.map((table) => ({
       table,

@@ -19,8 +19,10 @@ export interface NodeConfiguration {
   readonly markBits: MarkBits;
   /** The tables are owned by this process (kernel >= 6.9). */
   readonly tableOwner: boolean;
+  /** Pods leave the cluster with the node's address. */
+  readonly masquerade?: boolean;
   /** How Services are served; undefined where another program does it. */
-  readonly services?: ServiceRules;
+  readonly services?: ServiceRules | undefined;
   /** How policies are enforced; undefined where another program does it. */
   readonly policyOptions?: Omit<PolicyOptions, "bridge"> | undefined;
   /** {@link HOST_INTERFACE_PREFIX} when absent. Ports whose names begin otherwise are others' and left alone. */

@@ -7,13 +7,15 @@ import { openRouteSocket } from "../../kernel/route/socket.ts";
 import type { nodeSyscalls } from "../../kernel/syscall/node.ts";
 import { LinkRemoval } from "../attachments/link_removal.ts";
 import { hasLink, isPresent } from "../attachments/presence.ts";
-import type { AttachmentRegistry } from "../attachments/registry.ts";
+import type { AttachmentRegistry, RecordPlace } from "../attachments/registry.ts";
+import { attachmentKey } from "../attachments/registry.ts";
 import type { Clock } from "../clock.ts";
 import type { Dataplane } from "../dataplane.ts";
 import type { Configuration } from "../configuration/configuration.ts";
 import { Ruleset } from "../dataplane/ruleset.ts";
 import { RulesetWatch } from "../dataplane/ruleset_watch.ts";
 import { withVersion } from "../dataplane/schema.ts";
+import type { NoticeSink } from "../events/notice.ts";
 import type { Logger } from "../log/logger.ts";
 import { mergedRules } from "../metrics/merged_rules.ts";
 import { observed } from "../metrics/observed_nftables.ts";
@@ -21,19 +23,24 @@ import type { NodeMetrics } from "../metrics/open.ts";
 import { openNodeMetrics } from "../metrics/open.ts";
 import type { PolicyOptions } from "../policy/compile/options.ts";
 import { POLICY_TABLE } from "../policy/compile/policy_table.ts";
+import { openConnectionLimit } from "../policy/connection_limit/open.ts";
 import type { Cuts } from "../policy/cuts/cuts.ts";
 import { openCuts } from "../policy/cuts/open.ts";
 import { DropLog } from "../policy/drop_log/drop_log.ts";
 import { policiesOff } from "../policy/policies_off.ts";
 import { PolicyDataplane } from "../policy/policy_dataplane.ts";
 import { PolicyNotices } from "../policy/policy_notices.ts";
+import { retainedFiles } from "../policy/retained/retained_files.ts";
+import { openRoutes } from "../routes/open.ts";
 import type { ServiceRules } from "../services/compile/context.ts";
 import { externalIpWarning } from "../services/external_ip_warning.ts";
 import { problemLog } from "../services/problem_log.ts";
 import { serviceElements, ServicesDataplane } from "../services/services_dataplane.ts";
 import { openServiceFollowers } from "../services/open.ts";
 import type { StaleFlowsStatus } from "../services/stale_flows/stale_flows.ts";
+import { openConntrackSettings } from "./conntrack_settings.ts";
 import { kernelFlowMemory } from "./flow_memory.ts";
+import { openMasquerade } from "./masquerade_dataplane.ts";
 import { NodeDataplane } from "./node_dataplane.ts";
 import { kernelPodMemory } from "./pod_memory.ts";
 import { nodeTables } from "./tables.ts";
@@ -44,6 +51,9 @@ export interface NodeMachine {
   readonly clock: Clock;
   readonly logger: Logger;
   readonly attachments: AttachmentRegistry;
+  readonly clusterEvents: NoticeSink;
+  /** Is told the thread that waits for the kernel's notifications, when it is started. */
+  readonly onEvents: (events: KernelEvents) => void;
 }
 
 /** What programs the kernel, and what it is measured by. */
@@ -73,10 +83,10 @@ const HIGHEST_PORT_ID = 2 ** 31;
  * @throws DrawbridgeError ERR_NFTABLES_VALUE when the bridge has a name no rule can hold
  */
 export function openNodeDataplanes(configuration: Configuration, machine: NodeMachine): NodeDataplanes {
-  const { syscalls, clock, logger, attachments } = machine;
+  const { syscalls, clock, logger, attachments, onEvents, clusterEvents } = machine;
   const { minSyncPeriod, syncPeriod, stateDirectory } = configuration;
   const options = policyOptions(configuration);
-  const services = serviceRules(configuration);
+  const services = configuration.services ? serviceRules(configuration) : undefined;
   const tables = nodeTables({ ...configuration, services, policyOptions: options }).map(withVersion);
   const portId = randomInt(LOWEST_PORT_ID, HIGHEST_PORT_ID);
   const isSynced = (): boolean => ruleset.isSynced;
@@ -96,7 +106,7 @@ export function openNodeDataplanes(configuration: Configuration, machine: NodeMa
   const flows = kernelFlowMemory(syscalls, kernelPodMemory(syscalls, ruleset));
   const place = { stateDirectory, files: systemFileSystem(syscalls) };
   const { followers, staleFlows } = openServiceFollowers(configuration, { syscalls, clock, logger, ruleset });
-  const servicesDataplane = new ServicesDataplane({
+  const servicesDataplane = services && new ServicesDataplane({
     nodeName: configuration.nodeName,
     ruleset,
     podCidrs: configuration.podCIDRs,
@@ -104,13 +114,13 @@ export function openNodeDataplanes(configuration: Configuration, machine: NodeMa
     refuseExternalIps: configuration.refuseExternalIPs,
     followers,
     observers: [
-      problemLog(logger),
+      problemLog(logger, clusterEvents),
       metrics.services,
-      ...(configuration.refuseExternalIPs ? [] : [externalIpWarning(logger)]),
+      ...(configuration.refuseExternalIPs ? [] : [externalIpWarning(logger, clusterEvents)]),
     ],
   });
-  const policies = options && new PolicyDataplane({ ruleset, clock, logger, options });
-  const notices = new PolicyNotices({ logger, isEnforced: policies !== undefined });
+  const policies = options && openPolicies(options, ruleset, place, machine);
+  const notices = new PolicyNotices({ logger, events: clusterEvents, isEnforced: policies !== undefined });
   ruleset.follow(() => notices.rulesInForce());
   const policyTable = ruleset.tableNamed(POLICY_TABLE.family, POLICY_TABLE.name);
   const judgeOf = policies?.flowJudge.bind(policies);
@@ -119,13 +129,19 @@ export function openNodeDataplanes(configuration: Configuration, machine: NodeMa
       ? openCuts({ syscalls, clock, logger, ruleset, kernel: socket, policyTable, options, judgeOf })
       : undefined;
   if (cuts !== undefined) policies?.follow(cuts);
+  openConnectionLimit(policies, configuration.connectionLimit, { ...machine, ruleset });
   const dropLog = policies && options && openDropLog(policies, options, machine);
   if (policies && options) metrics.policyCounters.setMerged(mergedRules(policies.view(), options));
+  const nodeRoutes = openRoutes(configuration, machine);
   const startEvents = (): KernelEvents => {
     const events = startEventThread({ calls: syscalls });
     void dropLog?.start(events);
+    void nodeRoutes.start(events);
+    onEvents(events);
     return events;
   };
+  openConntrackSettings(configuration, machine, ruleset);
+  const masquerade = openMasquerade(configuration, ruleset);
   const node = new NodeDataplane({
     ruleset,
     watch,
@@ -136,12 +152,24 @@ export function openNodeDataplanes(configuration: Configuration, machine: NodeMa
     hasLink: (attachment) => hasLink(attachment, routes),
     logger,
     attachments,
-    furtherElements: serviceElements,
+    furtherElements: (attachment) => [...(services ? serviceElements(attachment) : []), ...masquerade.elementsOf(attachment)],
     follower: policies ?? policiesOff(socket, logger),
   });
   // The node's comes last: it starts the ruleset, and by then what the others want has been claimed.
-  const others = policies === undefined ? [servicesDataplane] : [servicesDataplane, policies];
-  return { dataplanes: [notices, ...others, node], ruleset, metrics, staleFlows, notices, policies, dropLog, cuts };
+  const others = [...(servicesDataplane ? [servicesDataplane] : []), ...(policies ? [policies] : [])];
+  const all = [notices, ...others, ...masquerade.dataplanes, nodeRoutes, node];
+  return { dataplanes: all, ruleset, metrics, staleFlows, notices, policies, dropLog, cuts };
+}
+
+function openPolicies(
+  options: PolicyOptions,
+  ruleset: Ruleset,
+  place: Pick<RecordPlace, "stateDirectory" | "files">,
+  { clock, logger, attachments }: NodeMachine,
+): PolicyDataplane {
+  const keys = (): Set<string> => new Set([...attachments.values()].map(attachmentKey));
+  const retained = retainedFiles({ ...place, logger, attachments: keys });
+  return new PolicyDataplane({ ruleset, clock, logger, options, retained });
 }
 
 function openDropLog(policies: PolicyDataplane, options: PolicyOptions, { logger, clock }: NodeMachine): DropLog {

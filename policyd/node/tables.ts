@@ -2,6 +2,7 @@ import type { Table, TableReference } from "../../kernel/nftables/object.ts";
 import { bridgePackets } from "./bridge_packets.ts";
 import { POLICY_TABLE, policyTable } from "../policy/compile/policy_table.ts";
 import { services } from "../services/compile/services_part.ts";
+import { clusterMasquerade } from "./cluster_masquerade.ts";
 import type { NodeConfiguration } from "./configuration.ts";
 import { guard } from "./guard.ts";
 import { hostPorts } from "./host_ports.ts";
@@ -25,6 +26,7 @@ export function nodeTables(configuration: NodeConfiguration): readonly Table[] {
       bridgePackets(configuration),
       hostPorts(),
       podMasquerade(),
+      ...(configuration.masquerade === true ? [clusterMasquerade()] : []),
       ...(configuration.services === undefined ? [] : [services(configuration.services)]),
     ]),
     ...(policyOptions === undefined

@@ -134,6 +134,7 @@ describe("what strangers write", function () {
     const schema = nodeTables({
       ...NODE_CONFIGURATION,
       services: SERVICE_RULES,
+      masquerade: true,
       policyOptions: DEFAULT_POLICY_OPTIONS,
     });
     assert.deepEqual(

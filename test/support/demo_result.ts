@@ -145,7 +145,7 @@ const SERVICES: Readonly<Record<string, readonly [string, string, string, string
   "LoadBalancer, ranges": ["no answer", "no answer", "no answer", "b c e as node1"],
   externalIPs: ["b c e as node1", "b c e as node2", "b c e as node1", "b c e as node1"],
   headless: ["b c e as itself", "b c e as itself", "b c e as node1", "b c e as itself"],
-  ExternalName: ["router as itself", "router as itself", "router as node1", "router as itself"],
+  ExternalName: ["router as node1", "router as node2", "router as node1", "router as itself"],
 };
 
 /** Which protocols of TCP, UDP, ICMP and SCTP are answered under the policies, over either family, by source and target. */

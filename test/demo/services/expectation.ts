@@ -104,7 +104,14 @@ function endOf(asking: Asking, { protocol, port }: Frontend, destination: Addres
   if (holder === undefined) return { outcome: "no answer", answers: [], isSticky: false };
   // Nothing listens on the nodes.
   if (isNode(holder)) return { outcome: "refused", answers: [], isSticky: false };
-  return { outcome: "answered", answers: [answerOf(asking, holder, packet.source)], isSticky: false };
+  const source = holder === "router" ? sourceOutside(asking, packet.source) : packet.source;
+  return { outcome: "answered", answers: [answerOf(asking, holder, source)], isSticky: false };
+}
+
+/** As whom the world outside sees a client: a pod leaves the cluster with its node's address (POD-19). */
+function sourceOutside({ plan, client, family }: Asking, source: Address): Address {
+  const own = plan.pods.find(({ name }) => name === client);
+  return own === undefined ? source : plan.nodes[own.node].uplink[family];
 }
 
 /** The nodes whose Services see a packet, in turn: the client's own, or the one it enters by, and the destination's. */

@@ -119,7 +119,7 @@ export function serviceShow(place: Place): ServiceShow {
   const addresses = { 4: pods.map((own) => own[4]), 6: pods.map((own) => own[6]) };
   frontends.push({ name: "headless", protocol: "tcp", port: TARGET_PORT, addresses });
 
-  // With an address and a pod, which an ExternalName has to do without: packets to the outside stay as they are.
+  // With an address and a pod, which an ExternalName has to do without: packets to the outside keep their destination.
   const away = { type: "ExternalName", externalName: "outside.example", externalIPs: textsOf(place.outside) };
   publish("away", ["pod-b"], away, { port: TARGET_PORT });
   show("ExternalName", place.outside, TARGET_PORT);

@@ -1,0 +1,168 @@
+import type { FileHandle } from "node:fs/promises";
+import { watch } from "node:fs";
+import { link, lstat, mkdir, open, readdir, readFile, rename, stat, unlink } from "node:fs/promises";
+import path from "node:path";
+import { DrawbridgeError } from "../../kernel/error.ts";
+
+/** What a name in a directory leads to. */
+export interface FileLook {
+  readonly isFile: boolean;
+  /** Whether the name is a symbolic link; the rest is of what it leads to. */
+  readonly isLink: boolean;
+  /** Permission bits. */
+  readonly mode: number;
+  readonly size: number;
+  /** The same for all names of one file. */
+  readonly identity: string;
+  /** Another one after every change of the content. */
+  readonly signature: string;
+}
+
+/** A file under a name that nobody reads yet. */
+export interface NewFile {
+  write(data: Uint8Array): Promise<void>;
+  /** Gives it its permissions, whatever the process masks. */
+  setMode(mode: number): Promise<void>;
+  /** Returns when the disk has it. */
+  sync(): Promise<void>;
+  close(): Promise<void>;
+}
+
+/**
+ * The directories of the node into which the daemon puts its plugin. All calls throw DrawbridgeError ERR_STORE with the path and
+ * the reason; each is one step after which the process may end.
+ */
+export interface HostFiles {
+  /** Creates it with its parents; an existing one is fine. */
+  makeDirectory(directory: string): Promise<void>;
+  /** The names in it; none when it is missing. */
+  list(directory: string): Promise<readonly string[]>;
+  /** Undefined where nothing is, or a link to nothing. */
+  look(name: string): Promise<FileLook | undefined>;
+  /** The whole of a small file; undefined when it is missing. */
+  read(name: string): Promise<Uint8Array | undefined>;
+  /** A large one, in pieces. */
+  pieces(name: string): AsyncIterable<Uint8Array>;
+  /** Creates a file that only root can read; never one that is there. */
+  create(name: string): Promise<NewFile>;
+  /** Gives a file a second name, which must be free. */
+  link(existing: string, name: string): Promise<void>;
+  /** Renames, replacing what has the new name in one step. */
+  rename(from: string, to: string): Promise<void>;
+  /** Removes a name; that there is none is fine. */
+  remove(name: string): Promise<void>;
+  /** Returns when the disk has the directory's names. */
+  syncDirectory(directory: string): Promise<void>;
+  /**
+   * Tells when something in the directory has changed, until `close`. Changes can be missed.
+   *
+   * @param onEnd it can no longer be followed
+   */
+  watch(directory: string, onChange: () => void, onEnd: () => void): { close(): void };
+}
+
+/** Small enough that no piece keeps the event loop from its other work. */
+const PIECE = 256 * 1024;
+
+/** {@link HostFiles} of this machine. */
+export const hostFiles: HostFiles = Object.freeze({
+  makeDirectory: async (directory: string) => {
+    await tried("create directory", directory, () => mkdir(directory, { recursive: true, mode: 0o755 }));
+  },
+  list: async (directory: string) => (await unlessMissing("list", directory, () => readdir(directory))) ?? [],
+  look: async (name: string) => {
+    const own = await unlessMissing("look at", name, () => lstat(name));
+    const stats = own && (await unlessMissing("look at", name, () => stat(name, { bigint: true })));
+    if (own === undefined || stats === undefined) return undefined;
+    const { dev, ino, size, mode, mtimeNs, ctimeNs } = stats;
+    return {
+      isFile: stats.isFile(),
+      isLink: own.isSymbolicLink(),
+      mode: Number(mode) & 0o7777,
+      size: Number(size),
+      identity: `${dev}:${ino}`,
+      signature: [dev, ino, size, mtimeNs, ctimeNs].join(":"),
+    };
+  },
+  read: (name: string) => unlessMissing("read", name, () => readFile(name)),
+  pieces,
+  create: async (name: string) => newFile(await tried("create", name, () => open(name, "wx", 0o600)), name),
+  link: (existing: string, name: string) => tried("create", name, () => link(existing, name)),
+  rename: (from: string, to: string) => tried("replace", to, () => rename(from, to)),
+  remove: async (name: string) => {
+    await unlessMissing("remove", name, () => unlink(name));
+  },
+  syncDirectory: (directory: string) =>
+    tried("sync", directory, async () => {
+      const handle = await open(directory, "r");
+      try {
+        await handle.sync();
+      } finally {
+        await handle.close();
+      }
+    }),
+  watch: (directory: string, onChange: () => void, onEnd: () => void) => {
+    try {
+      // The directory's own name is told when it goes itself.
+      const watcher = watch(directory, { persistent: false }, (_, name) => {
+        onChange();
+        if (name === path.basename(directory)) onEnd();
+      });
+      watcher.on("error", onEnd);
+      return watcher;
+    } catch (error) {
+      throw asStoreError("follow", directory, error);
+    }
+  },
+});
+
+async function* pieces(name: string): AsyncIterable<Uint8Array> {
+  const handle = await tried("read", name, () => open(name, "r"));
+  try {
+    for (;;) {
+      // A new buffer each time: whoever gets one may keep it.
+      const { buffer, bytesRead } = await tried("read", name, () => handle.read(new Uint8Array(PIECE), 0, PIECE, null));
+      if (bytesRead === 0) return;
+      yield buffer.subarray(0, bytesRead);
+    }
+  } finally {
+    await handle.close();
+  }
+}
+
+function newFile(handle: FileHandle, name: string): NewFile {
+  return {
+    write: async (data) => {
+      for (let done = 0; done < data.length;) {
+        done += (await tried("write", name, () => handle.write(data, done))).bytesWritten;
+      }
+    },
+    setMode: (mode) => tried("change", name, () => handle.chmod(mode)),
+    sync: () => tried("sync", name, () => handle.sync()),
+    close: () => tried("close", name, () => handle.close()),
+  };
+}
+
+async function unlessMissing<T>(action: string, name: string, call: () => Promise<T>): Promise<T | undefined> {
+  try {
+    return await call();
+  } catch (error) {
+    if (error instanceof Error && "code" in error && (error.code === "ENOENT" || error.code === "ENOTDIR"))
+      return undefined;
+    throw asStoreError(action, name, error);
+  }
+}
+
+async function tried<T>(action: string, name: string, call: () => Promise<T>): Promise<T> {
+  try {
+    return await call();
+  } catch (error) {
+    throw asStoreError(action, name, error);
+  }
+}
+
+function asStoreError(action: string, name: string, error: unknown): unknown {
+  if (!(error instanceof Error && "code" in error)) return error;
+  const reason = error.message.replace(/, [a-z]+( '.*)?$/s, "");
+  return new DrawbridgeError("ERR_STORE", `cannot ${action} ${name}: ${reason}`, { cause: error });
+}

@@ -1,0 +1,251 @@
+import { DrawbridgeError } from "../../kernel/error.ts";
+import type { Cidr } from "../../kernel/ip/cidr.ts";
+import type { Cancel, Clock } from "../clock.ts";
+import type { Node } from "../cluster/model.ts";
+import type { Dataplane } from "../dataplane.ts";
+import type { NoticeSink } from "../events/notice.ts";
+import { nodeNamed } from "../events/notice.ts";
+import type { Condition } from "../health/answers.ts";
+import type { Logger } from "../log/logger.ts";
+import type { ObjectChange } from "../source/object_source.ts";
+import type { HostFiles } from "./host_files.ts";
+import type { InstallationPlaces } from "./installer.ts";
+import { Installer } from "./installer.ts";
+import type { NetworkParts } from "./network_configuration.ts";
+import { CONFIGURATION_FILE, firstBeforeOurs, networkConfiguration } from "./network_configuration.ts";
+import { podRanges, textOf } from "./pod_ranges.ts";
+
+/** Between two passes: whoever fights with us over a file does not get all of our time. */
+const PAUSE = 200;
+const FIRST_RETRY = 1000;
+
+export interface InstallationParts {
+  readonly files: HostFiles;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly events: NoticeSink;
+  readonly places: InstallationPlaces;
+  readonly nodeName: string;
+  /** Prefixes of this node's pods while its Node object has none. */
+  readonly podCidrs: readonly Cidr[];
+  readonly network: Pick<NetworkParts, "bridge" | "socketPath" | "stateDirectory">;
+  /** Of pods, in bytes; undefined leaves it to the kernel. Asked in each pass. */
+  readonly mtu: () => number | undefined;
+  /** Milliseconds between two passes when nothing seems to have changed. */
+  readonly syncPeriod: number;
+}
+
+/**
+ * The plugin and the network's configuration in the directories of the runtime: kept there for as long as the daemon runs, and
+ * left there when it ends, since pods go on being removed (D5, D6).
+ *
+ * The executables come first; the configuration, which makes the node ready for pods, when the socket listens, everything
+ * was read once, the rules are in force and this node's pod CIDRs are known (POD-17).
+ */
+export class Installation implements Dataplane {
+  readonly #parts: InstallationParts;
+  readonly #installer: Installer;
+  readonly #nodes = new Map<string, Node>();
+  readonly #watches = new Map<string, { readonly identity: string; close(): void }>();
+  #phase: "new" | "clean" | "stopped" = "new";
+  #isSynced = false;
+  #areRulesInForce = false;
+  /** What the configuration says since this daemon has written it. */
+  #ranges: readonly Cidr[] | undefined;
+  #isInstalled = false;
+  #problems: readonly string[] = [];
+  #retry = FIRST_RETRY;
+  #cancel: Cancel = () => {};
+  #running: Promise<void> | undefined;
+  #isAskedAgain = false;
+  #isSoon = false;
+
+  constructor(parts: InstallationParts) {
+    this.#parts = parts;
+    this.#installer = new Installer(parts.files, parts.places);
+  }
+
+  /** Begins with the executables. The daemon's socket listens by now. */
+  start(): void {
+    this.#check();
+  }
+
+  /** Whether runtimes have all they need to call the plugin. */
+  get isInstalled(): boolean {
+    return this.#isInstalled;
+  }
+
+  /** For the daemon's readiness: without it no pod can be attached. */
+  get condition(): Condition {
+    const reason = (): string => this.#problems[0] ?? "the plugin is not installed yet";
+    return { name: "installation", missing: () => (this.#isInstalled ? undefined : reason()) };
+  }
+
+  apply(changes: readonly ObjectChange[]): void {
+    for (const change of changes) {
+      if (change.kind !== "Node") continue;
+      if (change.type === "set" && change.object.kind === "Node") this.#nodes.set(change.key, change.object);
+      else this.#nodes.delete(change.key);
+    }
+    if (this.#isSynced && changes.some(({ kind }) => kind === "Node")) this.#check();
+  }
+
+  synced(): void {
+    this.#isSynced = true;
+    this.#check();
+  }
+
+  /** The kernel has all that is desired; only the first time is news, and nothing is done about it in this turn. */
+  rulesInForce(): void {
+    if (this.#areRulesInForce) return;
+    this.#areRulesInForce = true;
+    if (this.#running === undefined) this.#later(0);
+    else this.#isAskedAgain = true;
+  }
+
+  async register(): Promise<void> {}
+
+  async unregister(): Promise<void> {}
+
+  problems(): readonly string[] {
+    return this.#problems;
+  }
+
+  async stop(): Promise<void> {
+    this.#phase = "stopped";
+    this.#cancel();
+    for (const watch of this.#watches.values()) watch.close();
+    this.#watches.clear();
+    await this.#running;
+  }
+
+  #check(): void {
+    if (this.#phase === "stopped") return;
+    if (this.#running !== undefined) {
+      this.#isAskedAgain = true;
+      return;
+    }
+    this.#cancel();
+    this.#isAskedAgain = false;
+    this.#isSoon = false;
+    this.#running = this.#pass().finally(() => {
+      this.#running = undefined;
+      this.#later(this.#isAskedAgain ? PAUSE : this.#isInstalled ? this.#parts.syncPeriod : this.#nextRetry());
+    });
+  }
+
+  #later(milliseconds: number): void {
+    if (this.#phase === "stopped") return;
+    this.#cancel();
+    this.#cancel = this.#parts.clock.after(milliseconds, () => this.#check());
+  }
+
+  #nextRetry(): number {
+    const wait = Math.min(this.#retry, this.#parts.syncPeriod);
+    this.#retry = wait * 2;
+    return wait;
+  }
+
+  async #pass(): Promise<void> {
+    const { logger, events, nodeName } = this.#parts;
+    const problems: string[] = [];
+    try {
+      this.#isInstalled = await this.#install(problems);
+      if (this.#isInstalled) this.#retry = FIRST_RETRY;
+    } catch (error) {
+      this.#isInstalled = false;
+      if (!(error instanceof DrawbridgeError)) throw error;
+      problems.push(`plugin not installed: ${error.message}`);
+    }
+    const earlier = this.#problems;
+    this.#problems = problems;
+    for (const reason of problems) {
+      if (earlier.includes(reason)) continue;
+      logger.warn("installation of the plugin", { reason });
+      events.tell({ regarding: nodeNamed(nodeName), reason: "InstallationProblem", note: reason });
+    }
+  }
+
+  /** @returns whether all is in place */
+  async #install(problems: string[]): Promise<boolean> {
+    const { places, files } = this.#parts;
+    for (const directory of [places.binaries, places.configurations]) await this.#follow(directory, problems);
+    if (this.#phase === "new") {
+      await this.#installer.removeLeftovers();
+      if (this.#isStopped()) return false;
+      this.#phase = "clean";
+    }
+    const names = await this.#installer.installExecutables();
+    if (names.length > 0) this.#tell("plugin installed", { directory: places.binaries, names: names.join(", ") });
+    const text = this.#configuration(problems);
+    const isOurs = text !== undefined && !this.#isStopped();
+    if (isOurs && (await this.#installer.installConfiguration(text))) {
+      const path = `${places.configurations}/${CONFIGURATION_FILE}`;
+      this.#tell("network configuration written", { path, ranges: textOf(this.#ranges ?? []) });
+    }
+    const first = firstBeforeOurs(await files.list(places.configurations));
+    if (first !== undefined) {
+      problems.push(
+        `${places.configurations}/${first} comes before ${CONFIGURATION_FILE}, so runtimes use that network: remove it, ` +
+          "together with the add-on it belongs to, or give it a later name",
+      );
+    }
+    return isOurs;
+  }
+
+  /** The network's configuration; undefined while there is to be none. */
+  #configuration(problems: string[]): string | undefined {
+    if (!this.#isSynced || !this.#areRulesInForce) return undefined;
+    const { nodeName, podCidrs, network, mtu } = this.#parts;
+    const found = podRanges(nodeName, this.#nodes, podCidrs);
+    problems.push(...found.problems);
+    // Pods are there by then, and other nodes may still know the way to the old ranges alone.
+    if (this.#ranges !== undefined && found.ranges !== undefined && textOf(found.ranges) !== textOf(this.#ranges)) {
+      problems.push(
+        `Node ${nodeName} has pod CIDRs ${textOf(found.ranges)} now; pods get addresses of ${textOf(this.#ranges)} until ` +
+          "policyd is started anew: drain the node first",
+      );
+    }
+    this.#ranges ??= found.ranges;
+    return this.#ranges && networkConfiguration({ ...network, ranges: this.#ranges, mtu: mtu() });
+  }
+
+  /** From here on changes in the directory are told, also where another one has its name since. */
+  async #follow(directory: string, problems: string[]): Promise<void> {
+    const { files, syncPeriod } = this.#parts;
+    await files.makeDirectory(directory);
+    const identity = (await files.look(directory))?.identity ?? "";
+    if (this.#watches.get(directory)?.identity === identity || this.#isStopped()) return;
+    const forget = (): void => {
+      this.#watches.get(directory)?.close();
+      this.#watches.delete(directory);
+    };
+    forget();
+    try {
+      const watch = files.watch(directory, () => this.#soon(), forget);
+      this.#watches.set(directory, { identity, close: () => watch.close() });
+    } catch (error) {
+      if (!(error instanceof DrawbridgeError)) throw error;
+      problems.push(`${error.message}; it is looked at every ${syncPeriod} ms`);
+    }
+  }
+
+  #soon(): void {
+    if (this.#running !== undefined) this.#isAskedAgain = true;
+    else if (!this.#isSoon) {
+      this.#isSoon = true;
+      this.#later(PAUSE);
+    }
+  }
+
+  /** What is written in a later pass had been there. */
+  #tell(message: string, fields: Readonly<Record<string, string>>): void {
+    const { logger } = this.#parts;
+    if (this.#isInstalled) logger.warn(`${message} anew: another program had removed or changed it`, fields);
+    else logger.info(message, fields);
+  }
+
+  #isStopped(): boolean {
+    return this.#phase === "stopped";
+  }
+}

@@ -1,0 +1,220 @@
+import { randomBytes } from "node:crypto";
+import { DrawbridgeError } from "../../kernel/error.ts";
+import type { FileLook, HostFiles } from "./host_files.ts";
+import { CONFIGURATION_FILE } from "./network_configuration.ts";
+
+/** The plugin's executable; the others are further names of it. */
+const PLUGIN = "drawbridge";
+const IPAM = "drawbridge-ipam";
+/** Other add-ons bring one, too: ours is for a node that has none. */
+const LOOPBACK = "loopback";
+
+const EXECUTABLE_MODE = 0o755;
+const CONFIGURATION_MODE = 0o600;
+
+/** A name that no runtime takes for a plugin or a configuration. */
+const TEMPORARY = /^\.drawbridge\.[0-9a-f]{16}\.tmp$/;
+
+/** Where the plugin comes from and goes to. */
+export interface InstallationPlaces {
+  /** The directory with the executable that belongs to this daemon. */
+  readonly source: string;
+  readonly binaries: string;
+  readonly configurations: string;
+}
+
+/**
+ * Puts files where runtimes look for them. Whoever reads at any moment, also after the process was killed at any other, finds a
+ * name's old file or its new one, whole: each is written beside its place, synced and renamed. What is there already stays
+ * untouched, as a runtime loads its configuration anew at each change in the directory.
+ */
+export class Installer {
+  readonly #files: HostFiles;
+  readonly #places: InstallationPlaces;
+  /** Whether a file is as the one that is shipped, for one state of both: they are large and seldom change. */
+  readonly #compared = new Map<string, { readonly pair: string; readonly isEqual: boolean }>();
+
+  constructor(files: HostFiles, places: InstallationPlaces) {
+    this.#files = files;
+    this.#places = places;
+  }
+
+  /** Removes what an earlier run that was killed has left. Only one may run at a time. @throws DrawbridgeError ERR_STORE */
+  async removeLeftovers(): Promise<void> {
+    for (const directory of [this.#places.binaries, this.#places.configurations]) {
+      for (const name of await this.#files.list(directory)) {
+        if (TEMPORARY.test(name)) await this.#files.remove(`${directory}/${name}`);
+      }
+    }
+  }
+
+  /**
+   * Has the plugin installed under its names, `loopback` only where nobody else's is.
+   *
+   * @returns the names that were written
+   * @throws DrawbridgeError ERR_STORE
+   */
+  async installExecutables(): Promise<readonly string[]> {
+    const { source, binaries } = this.#places;
+    const shipped = await this.#files.look(`${source}/${PLUGIN}`);
+    if (shipped?.isFile !== true) {
+      throw new DrawbridgeError(
+        "ERR_STORE",
+        `${source}/${PLUGIN} is no file; expected the plugin's executable there: give its directory as cniSourceDirectory`,
+      );
+    }
+    const placeOf = (name: string): string => `${binaries}/${name}`;
+    const plugin = await this.#files.look(placeOf(PLUGIN));
+    const ipam = await this.#files.look(placeOf(IPAM));
+    const loopback = await this.#files.look(placeOf(LOOPBACK));
+    const isCurrent = await this.#isCopy(placeOf(PLUGIN), plugin, shipped);
+    const isIpamCurrent = isSame(ipam, plugin) || (await this.#isCopy(placeOf(IPAM), ipam, shipped));
+    const aliases = aliasesToPlace({
+      plugin: isCurrent ? plugin : undefined,
+      isIpamCurrent,
+      loopback,
+      ours: [plugin, ipam],
+    });
+    if (isCurrent && aliases.length === 0) return [];
+    // The plugin comes last: until it is the new one, its old further names tell which loopback is ours.
+    const written = isCurrent ? aliases : [...aliases, PLUGIN];
+    const origin = isCurrent ? placeOf(PLUGIN) : await this.#copy(shipped);
+    try {
+      for (const alias of aliases) await this.#placeAlias(origin, placeOf(alias), shipped);
+    } catch (error) {
+      if (!isCurrent) await this.#files.remove(origin);
+      throw error;
+    }
+    if (!isCurrent) await this.#moveInto(origin, placeOf(PLUGIN));
+    await this.#files.syncDirectory(binaries);
+    return written;
+  }
+
+  /**
+   * Has the network's configuration be this text.
+   *
+   * @returns whether it was written
+   * @throws DrawbridgeError ERR_STORE
+   */
+  async installConfiguration(text: string): Promise<boolean> {
+    const { configurations } = this.#places;
+    const place = `${configurations}/${CONFIGURATION_FILE}`;
+    const data = new TextEncoder().encode(text);
+    const look = await this.#files.look(place);
+    const isPlain = look !== undefined && look.isFile && !look.isLink && look.mode === CONFIGURATION_MODE;
+    if (isPlain && look.size === data.length) {
+      const present = await this.#files.read(place);
+      if (present !== undefined && Buffer.compare(present, data) === 0) return false;
+    }
+    await this.#moveInto(await this.#write(configurations, [data], CONFIGURATION_MODE), place);
+    await this.#files.syncDirectory(configurations);
+    return true;
+  }
+
+  async #placeAlias(origin: string, place: string, shipped: FileLook): Promise<void> {
+    const name = temporaryIn(this.#places.binaries);
+    try {
+      await this.#files.link(origin, name);
+    } catch (error) {
+      // A file system without hard links, or a file of somebody else.
+      if (!(error instanceof DrawbridgeError)) throw error;
+      await this.#moveInto(await this.#copy(shipped), place);
+      return;
+    }
+    await this.#moveInto(name, place);
+    // Renaming does nothing between two names of one file.
+    await this.#files.remove(name);
+  }
+
+  async #moveInto(name: string, place: string): Promise<void> {
+    try {
+      await this.#files.rename(name, place);
+    } catch (error) {
+      await this.#files.remove(name);
+      throw error;
+    }
+  }
+
+  /** @returns the name of the plugin's executable before it gets its place */
+  async #copy(shipped: FileLook): Promise<string> {
+    const { source, binaries } = this.#places;
+    const name = await this.#write(binaries, this.#files.pieces(`${source}/${PLUGIN}`), EXECUTABLE_MODE);
+    if ((await this.#files.look(`${source}/${PLUGIN}`))?.signature === shipped.signature) return name;
+    await this.#files.remove(name);
+    throw new DrawbridgeError("ERR_STORE", `${source}/${PLUGIN} changed while it was copied; it is tried again`);
+  }
+
+  /** @returns the name of the whole and synced file */
+  async #write(
+    directory: string,
+    pieces: AsyncIterable<Uint8Array> | Iterable<Uint8Array>,
+    mode: number,
+  ): Promise<string> {
+    const name = temporaryIn(directory);
+    const file = await this.#files.create(name);
+    try {
+      for await (const piece of pieces) await file.write(piece);
+      await file.setMode(mode);
+      await file.sync();
+    } catch (error) {
+      await file.close();
+      await this.#files.remove(name);
+      throw error;
+    }
+    await file.close();
+    return name;
+  }
+
+  /** Whether a file is the executable that belongs to this daemon; read only when one of the two is another than before. */
+  async #isCopy(name: string, look: FileLook | undefined, shipped: FileLook): Promise<boolean> {
+    if (look?.isFile !== true || look.mode !== EXECUTABLE_MODE || look.size !== shipped.size) return false;
+    const pair = `${look.signature} ${shipped.signature}`;
+    const known = this.#compared.get(name);
+    if (known?.pair === pair) return known.isEqual;
+    const isEqual = await areEqual(this.#files.pieces(name), this.#files.pieces(`${this.#places.source}/${PLUGIN}`));
+    this.#compared.set(name, { pair, isEqual });
+    return isEqual;
+  }
+}
+
+/**
+ * Which further names the plugin is to get.
+ *
+ * @param present.plugin undefined where it is to be replaced
+ * @param present.ours what a loopback of ours is one with, as long as it was not replaced
+ */
+function aliasesToPlace(present: {
+  readonly plugin: FileLook | undefined;
+  readonly isIpamCurrent: boolean;
+  readonly loopback: FileLook | undefined;
+  readonly ours: readonly (FileLook | undefined)[];
+}): readonly string[] {
+  const { plugin, isIpamCurrent, loopback, ours } = present;
+  const isLoopbackOurs = loopback === undefined || ours.some((one) => isSame(one, loopback));
+  return [
+    ...(plugin !== undefined && isIpamCurrent ? [] : [IPAM]),
+    ...(isLoopbackOurs && !isSame(plugin, loopback) ? [LOOPBACK] : []),
+  ];
+}
+
+function temporaryIn(directory: string): string {
+  return `${directory}/.drawbridge.${randomBytes(8).toString("hex")}.tmp`;
+}
+
+function isSame(a: FileLook | undefined, b: FileLook | undefined): boolean {
+  return a !== undefined && a.identity === b?.identity;
+}
+
+/** Whether two files in pieces are the same; in pieces of different sizes they count as different. */
+async function areEqual(first: AsyncIterable<Uint8Array>, second: AsyncIterable<Uint8Array>): Promise<boolean> {
+  const others = second[Symbol.asyncIterator]();
+  try {
+    for await (const piece of first) {
+      const other = await others.next();
+      if (other.done === true || Buffer.compare(piece, other.value) !== 0) return false;
+    }
+    return (await others.next()).done === true;
+  } finally {
+    await others.return?.();
+  }
+}

@@ -1,0 +1,46 @@
+import type { Cidr } from "../../kernel/ip/cidr.ts";
+import { formatCidr } from "../../kernel/ip/cidr.ts";
+
+/** The name of the file; runtimes use the first one of the directory. */
+export const CONFIGURATION_FILE = "10-drawbridge.conflist";
+
+/** With 1.1.0 runtimes would ask for STATUS, CHECK and GC, which the plugin does not have yet. */
+const CNI_VERSION = "1.0.0";
+
+/** What the network's configuration is made of. */
+export interface NetworkParts {
+  readonly ranges: readonly Cidr[];
+  readonly bridge: string;
+  readonly socketPath: string;
+  readonly stateDirectory: string;
+  /** Bytes; undefined leaves it to the kernel. */
+  readonly mtu: number | undefined;
+}
+
+/** The network configuration list by which runtimes call the plugin, as a file's text. */
+export function networkConfiguration({ ranges, bridge, socketPath, stateDirectory, mtu }: NetworkParts): string {
+  const plugin = {
+    type: "drawbridge",
+    bridge,
+    hairpinMode: true,
+    ...(mtu === undefined ? {} : { mtu }),
+    capabilities: { bandwidth: true, ips: true, mac: true, portMappings: true },
+    runDir: stateDirectory,
+    // While the daemon is away pods are attached and wait behind its tables for it; without its tables they fail.
+    policyd: { socket: socketPath, wait: "10s", onUnavailable: "closed" },
+    ipam: { type: "host-local", ranges: ranges.map((range) => [{ subnet: formatCidr(range) }]) },
+  };
+  return `${JSON.stringify({ cniVersion: CNI_VERSION, name: "drawbridge", plugins: [plugin] }, undefined, 2)}\n`;
+}
+
+/**
+ * Which file of the directory a runtime uses instead of ours: the first by name of those it takes for configurations, hidden
+ * ones among them (libcni, ConfFiles).
+ *
+ * @param names of all files there
+ * @returns undefined when ours is the first
+ */
+export function firstBeforeOurs(names: readonly string[]): string | undefined {
+  const before = names.filter((name) => /\.(conf|conflist|json)$/.test(name) && name < CONFIGURATION_FILE);
+  return before.sort()[0];
+}

@@ -1,0 +1,95 @@
+import { cpus } from "node:os";
+import type { Sysctl } from "../../kernel/sysctl.ts";
+import { procSysctl } from "../../kernel/sysctl.ts";
+import type { FileCalls } from "../../kernel/syscall/file_calls.ts";
+import { SyscallError } from "../../kernel/syscall/syscalls.ts";
+import type { Clock } from "../clock.ts";
+import type { Ruleset } from "../dataplane/ruleset.ts";
+import type { Logger } from "../log/logger.ts";
+
+/** The daemon's configuration has the fields under the same names; 0 leaves a setting as it is. */
+export interface ConntrackConfiguration {
+  /** How many connections for each processor the table has room for. */
+  readonly conntrackMaxPerCore: number;
+  /** How many at least, however few processors there are. */
+  readonly conntrackMin: number;
+  /** Milliseconds. */
+  readonly conntrackEstablishedTimeout: number;
+  /** Milliseconds. */
+  readonly conntrackCloseWaitTimeout: number;
+}
+
+/** A setting that is to be at least so large. */
+export interface LeastSetting {
+  readonly key: string;
+  readonly value: number;
+}
+
+/**
+ * The settings of connection tracking that a node of a cluster needs, by kube-proxy's names and defaults: room for many
+ * connections, and a half-closed one is remembered for as long as an idle backend may take to close its end.
+ *
+ * @param processors how many there are
+ */
+export function conntrackSettings(configuration: ConntrackConfiguration, processors: number): readonly LeastSetting[] {
+  const { conntrackMaxPerCore, conntrackMin, conntrackEstablishedTimeout, conntrackCloseWaitTimeout } = configuration;
+  const max = conntrackMaxPerCore === 0 ? 0 : Math.max(conntrackMaxPerCore * processors, conntrackMin);
+  const settings = [
+    { key: "net/netfilter/nf_conntrack_max", value: max },
+    { key: "net/netfilter/nf_conntrack_tcp_timeout_established", value: Math.ceil(conntrackEstablishedTimeout / 1000) },
+    { key: "net/netfilter/nf_conntrack_tcp_timeout_close_wait", value: Math.ceil(conntrackCloseWaitTimeout / 1000) },
+  ];
+  return settings.filter(({ value }) => value > 0);
+}
+
+/** Raises the settings of this thread's network namespace once, when rules are in force: with them nf_conntrack is there. */
+export function openConntrackSettings(
+  configuration: ConntrackConfiguration,
+  machine: { readonly syscalls: FileCalls; readonly clock: Clock; readonly logger: Logger },
+  ruleset: Pick<Ruleset, "follow">,
+): void {
+  const { syscalls, clock, logger } = machine;
+  const settings = conntrackSettings(configuration, cpus().length);
+  let isDone = false;
+  ruleset.follow(() => {
+    if (!isDone) clock.after(0, () => raiseSettings(settings, procSysctl(syscalls), logger));
+    isDone = true;
+  });
+}
+
+/**
+ * Raises settings that are lower; a larger value is somebody's intention and stays. What cannot be written, as the size of the
+ * table in a network namespace that is not the machine's first, is told and left.
+ */
+export function raiseSettings(settings: readonly LeastSetting[], sysctl: Sysctl, logger: Logger): void {
+  for (const { key, value } of settings) {
+    const reason = attempt(() => raise(sysctl, { key, value }, logger));
+    if (reason === undefined) continue;
+    logger.warn("a kernel setting is lower than it should be", {
+      setting: key.replaceAll("/", "."),
+      least: value,
+      reason,
+    });
+  }
+}
+
+/** @returns why it is not as large; undefined when it is */
+function raise(sysctl: Sysctl, { key, value }: LeastSetting, logger: Logger): string | undefined {
+  const present = sysctl.read(key);
+  if (present === undefined) return "the kernel does not have it: is nf_conntrack loaded?";
+  // What is no number is nothing to compare with.
+  if (!/^\d+$/.test(present)) return `it is ${JSON.stringify(present)}, expected a number`;
+  if (Number(present) >= value) return undefined;
+  sysctl.write(key, String(value));
+  logger.info("kernel setting raised", { setting: key.replaceAll("/", "."), before: Number(present), after: value });
+  return undefined;
+}
+
+function attempt(action: () => string | undefined): string | undefined {
+  try {
+    return action();
+  } catch (error) {
+    if (!(error instanceof SyscallError)) throw error;
+    return `it cannot be written here: ${error.message}; set it on the node with sysctl`;
+  }
+}

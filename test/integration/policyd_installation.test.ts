@@ -1,0 +1,103 @@
+import assert from "node:assert/strict";
+import { existsSync, mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { fileURLToPath } from "node:url";
+import { formatCidr } from "../../kernel/ip/cidr.ts";
+import { add, version } from "../lab/cni.ts";
+import type { Lab } from "../lab/lab.ts";
+import { createLab } from "../lab/lab.ts";
+import type { WiredNode } from "../lab/topology.ts";
+import { twoNodes } from "../lab/topology.ts";
+import type { DaemonProcess } from "../support/policyd.ts";
+import { PolicydNode } from "../support/policyd_node.ts";
+import { requireKernel } from "../support/privilege.ts";
+
+const PLUGIN = fileURLToPath(new URL("../../dist/cni", import.meta.url));
+
+describe("policyd installs the plugin", function () {
+  this.timeout(120_000);
+  let lab: Lab;
+  let wired: WiredNode;
+  let policyd: PolicydNode;
+  let directory = "";
+
+  beforeEach(function () {
+    requireKernel(this);
+    lab = createLab("policyd-installs");
+    ({ node1: wired } = twoNodes(lab));
+    policyd = new PolicydNode(lab, wired);
+    directory = `${lab.scratch}/host`;
+    mkdirSync(directory);
+  });
+  afterEach(async () => {
+    await policyd?.kill();
+    lab?.destroy();
+  });
+
+  const configurationFile = (): string => `${directory}/conf/10-drawbridge.conflist`;
+
+  async function start(): Promise<DaemonProcess> {
+    const fields = {
+      apiVersion: "drawbridge.dev/v1alpha1",
+      kind: "PolicydConfiguration",
+      installCni: true,
+      cniSourceDirectory: PLUGIN,
+      cniBinDirectory: `${directory}/bin`,
+      cniConfDirectory: `${directory}/conf`,
+    };
+    writeFileSync(`${directory}/policyd.json`, JSON.stringify(fields));
+    return await policyd.start([`--config=${directory}/policyd.json`]);
+  }
+
+  it("POD-17 D5 D6: a pod is attached by what it has installed, which stays, and comes back when it was wiped", async () => {
+    const daemon = await start();
+    await daemon.statusWhen(
+      ({ problems }) => problems.join().includes("no Node object node1"),
+      "it waits for its Node",
+    );
+    assert.ok(!existsSync(configurationFile()));
+    const podCIDRs = wired.podCidrs.map(formatCidr);
+    policyd.put(
+      "node.json",
+      JSON.stringify({ apiVersion: "v1", kind: "Node", metadata: { name: "node1" }, spec: { podCIDRs } }),
+    );
+    await daemon.statusWhen(
+      ({ problemCount }) => problemCount === 0 && existsSync(configurationFile()),
+      "the configuration is there",
+    );
+    const list: unknown = JSON.parse(readFileSync(configurationFile(), "utf8"));
+    assert.ok(typeof list === "object" && list !== null && "plugins" in list && Array.isArray(list.plugins));
+    const { cniVersion, name, plugins } = list as typeof list & {
+      readonly cniVersion: unknown;
+      readonly name: unknown;
+    };
+    const [plugin] = plugins as readonly (object & { readonly ipam: object })[];
+    assert.ok(plugin !== undefined);
+    const executable = `${directory}/bin/drawbridge`;
+    // The address store alone is the lab's.
+    const configuration = { ...plugin, cniVersion, name, ipam: { ...plugin.ipam, dataDir: wired.node.dataDir } };
+    const outcome = add(wired, lab.pod("a"), configuration, { executable });
+    assert.deepEqual([outcome.error, outcome.exitCode], [undefined, 0]);
+    assert.equal(daemon.status().attachments, 1);
+    for (const file of ["drawbridge", "drawbridge-ipam", "loopback"]) {
+      assert.equal(version(wired.node, `${directory}/bin/${file}`).exitCode, 0, file);
+      assert.equal(statSync(`${directory}/bin/${file}`).ino, statSync(executable).ino, "one file");
+    }
+    rmSync(`${directory}/bin`, { recursive: true });
+    rmSync(configurationFile());
+    await daemon.statusWhen(() => existsSync(configurationFile()) && existsSync(executable), "all of it is back");
+    assert.equal(version(wired.node, executable).exitCode, 0);
+    await daemon.kill("SIGTERM");
+    assert.ok(existsSync(configurationFile()) && existsSync(executable), "pods go on being removed");
+  });
+
+  it("SYSCTL-01: the settings of its own network namespace are raised, and what only the machine's first has is told", async () => {
+    const key = "net/netfilter/nf_conntrack_tcp_timeout_close_wait";
+    const daemon = await policyd.start();
+    const isTold = (): boolean => /kernel setting raised .*timeout_close_wait before=60 after=3600/.test(daemon.log());
+    await daemon.statusWhen(isTold, "it is raised");
+    assert.equal(wired.node.readSysctl(key), "3600");
+    const max = Number(wired.node.readSysctl("net/netfilter/nf_conntrack_max"));
+    if (max < 131_072)
+      assert.match(daemon.log(), /warn .*setting=net\.netfilter\.nf_conntrack_max .*cannot be written/);
+  });
+});

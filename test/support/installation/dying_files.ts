@@ -1,0 +1,81 @@
+import type { HostFiles, NewFile } from "../../../policyd/installation/host_files.ts";
+
+/** What a process that was killed throws, so that nothing it would do later happens. */
+export class Killed extends Error {}
+
+/** When a process is killed: before its n-th call, after it, or, where that writes, with half of the data written. */
+export interface Death {
+  readonly call: number;
+  readonly moment: "before" | "half" | "after";
+}
+
+export interface DyingFiles {
+  readonly files: HostFiles;
+  /** How many calls there were, and which of them wrote. */
+  readonly calls: () => { readonly count: number; readonly writes: ReadonlySet<number> };
+}
+
+/**
+ * Real files whose user is killed at one of its calls: from then on every call of it fails without doing anything.
+ *
+ * @param observe called after each call, as another process might look in between
+ */
+export function dyingFiles(real: HostFiles, death: Death | undefined, observe: () => void): DyingFiles {
+  let calls = 0;
+  let isDead = false;
+  const writes = new Set<number>();
+  const open = new Set<NewFile>();
+  /** A process that is killed leaves no descriptor open; this one lives on. */
+  const die = async (): Promise<never> => {
+    for (const file of open) await file.close();
+    open.clear();
+    throw new Killed();
+  };
+  const step = async <T>(call: () => Promise<T>, half: () => Promise<unknown> = async () => undefined): Promise<T> => {
+    if (isDead) throw new Killed();
+    const isLast = ++calls === death?.call;
+    isDead = isLast;
+    if (isLast && death.moment === "half") await half();
+    if (isLast && death.moment !== "after") return await die();
+    const result = await call();
+    observe();
+    return isLast ? await die() : result;
+  };
+  const newFile = (file: NewFile): NewFile => ({
+    write: (data) => {
+      writes.add(calls + 1);
+      return step(
+        () => file.write(data),
+        () => file.write(data.subarray(0, data.length >> 1)),
+      );
+    },
+    setMode: (mode) => step(() => file.setMode(mode)),
+    sync: () => step(() => file.sync()),
+    close: () =>
+      step(async () => {
+        open.delete(file);
+        await file.close();
+      }),
+  });
+  const files: HostFiles = {
+    makeDirectory: (directory) => step(() => real.makeDirectory(directory)),
+    list: (directory) => step(() => real.list(directory)),
+    look: (name) => step(() => real.look(name)),
+    read: (name) => step(() => real.read(name)),
+    pieces: async function* (name) {
+      for await (const piece of real.pieces(name)) yield await step(async () => piece);
+    },
+    create: (name) =>
+      step(async () => {
+        const file = await real.create(name);
+        open.add(file);
+        return newFile(file);
+      }),
+    link: (existing, name) => step(() => real.link(existing, name)),
+    rename: (from, to) => step(() => real.rename(from, to)),
+    remove: (name) => step(() => real.remove(name)),
+    syncDirectory: (directory) => step(() => real.syncDirectory(directory)),
+    watch: (directory, onChange, onEnd) => real.watch(directory, onChange, onEnd),
+  };
+  return { files, calls: () => ({ count: calls, writes }) };
+}

@@ -1,0 +1,208 @@
+import assert from "node:assert/strict";
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { setTimeout as pause } from "node:timers/promises";
+import { parseCidr } from "../../../../kernel/ip/cidr.ts";
+import { FakeClock } from "../../../../policyd/clock.ts";
+import { hostFiles } from "../../../../policyd/installation/host_files.ts";
+import { Installation } from "../../../../policyd/installation/installation.ts";
+import { recordingNotices } from "../../../../policyd/events/notice.ts";
+import { recordingLogger } from "../../../../policyd/log/recording_logger.ts";
+import type { ObjectChange } from "../../../../policyd/source/object_source.ts";
+import { readScenario } from "../../../support/services/scenario.ts";
+
+const SYNC_PERIOD = 30_000;
+
+function node(name: string, podCidrs: readonly string[]): readonly ObjectChange[] {
+  const spec = JSON.stringify(podCidrs.length === 0 ? {} : { podCIDRs: podCidrs });
+  const objects = readScenario(`{ apiVersion: v1, kind: Node, metadata: { name: ${name} }, spec: ${spec} }`);
+  return objects.map((object) => ({ type: "set", kind: object.kind, key: object.key, object }));
+}
+
+describe("policyd/installation", function () {
+  this.timeout(60_000);
+  let root = "";
+  let clock = new FakeClock();
+  let logger = recordingLogger();
+  let events: ReturnType<typeof recordingNotices>;
+  let running: Installation[] = [];
+
+  beforeEach(() => {
+    root = mkdtempSync(`${tmpdir()}/drawbridge-installation-`);
+    clock = new FakeClock();
+    logger = recordingLogger();
+    events = recordingNotices();
+    mkdirSync(`${root}/source`);
+    writeFileSync(`${root}/source/drawbridge`, "#!/bin/sh\n");
+  });
+  afterEach(async () => {
+    for (const installation of running) await installation.stop();
+    running = [];
+    rmSync(root, { recursive: true });
+  });
+
+  function start(podCidrs: readonly string[] = [], mtu: () => number | undefined = () => undefined): Installation {
+    const installation = new Installation({
+      files: hostFiles,
+      clock,
+      logger,
+      events,
+      places: { source: `${root}/source`, binaries: `${root}/bin`, configurations: `${root}/conf` },
+      nodeName: "n1",
+      podCidrs: podCidrs.map((text) => parseCidr(text)),
+      network: { bridge: "cni0", socketPath: "/run/drawbridge/policyd.sock", stateDirectory: "/run/drawbridge" },
+      mtu,
+      syncPeriod: SYNC_PERIOD,
+    });
+    running.push(installation);
+    installation.start();
+    return installation;
+  }
+
+  /** Time goes on until it is so. */
+  async function until(holds: () => boolean, what: string, step = 100): Promise<void> {
+    for (let left = 1000; !holds(); left--) {
+      assert.ok(left > 0, `${what}; problems: ${running.at(-1)?.problems().join("; ")}`);
+      clock.pass(step);
+      await pause(5);
+    }
+  }
+
+  /** As long as a pass takes that changes nothing. */
+  async function aWhile(): Promise<void> {
+    for (let turn = 0; turn < 30; turn++) {
+      clock.pass(1000);
+      await pause(2);
+    }
+  }
+
+  const configuration = (): string => {
+    const file = `${root}/conf/10-drawbridge.conflist`;
+    return existsSync(file) ? readFileSync(file, "utf8") : "";
+  };
+  const isPluginThere = (): boolean => existsSync(`${root}/bin/drawbridge`);
+  const linesAbout = (text: string): number =>
+    logger.lines.filter((line) => JSON.stringify(line).includes(text)).length;
+
+  it("POD-17: writes the configuration when all is read and in force and the Node has pod CIDRs, and says what it waits for", async () => {
+    const installation = start();
+    await until(isPluginThere, "the plugin is there");
+    installation.apply(node("n1", ["10.244.1.0/24"]));
+    await aWhile();
+    assert.equal(configuration(), "", "nothing was read whole yet");
+    installation.synced();
+    await aWhile();
+    assert.equal(configuration(), "", "nothing is in force yet");
+    installation.apply(node("n1", []));
+    installation.rulesInForce();
+    await until(() => installation.problems().length > 0, "it says so");
+    await aWhile();
+    assert.equal(configuration(), "");
+    assert.match(installation.problems().join(), /Node n1 has no spec\.podCIDRs.*--allocate-node-cidrs/);
+    assert.equal(linesAbout("has no spec.podCIDRs"), 1);
+    assert.deepEqual(
+      events.notices.map(({ regarding, reason }) => [regarding.kind, regarding.key, reason]),
+      [["Node", "n1", "InstallationProblem"]],
+    );
+    assert.match(events.notices[0]?.note ?? "", /^Node n1 has no spec\.podCIDRs.*--allocate-node-cidrs/);
+    assert.equal(installation.isInstalled, false);
+    installation.apply(node("n1", ["10.244.1.0/24", "fd00:244:1::/64"]));
+    await until(() => installation.isInstalled, "it is installed");
+    assert.match(configuration(), /"10\.244\.1\.0\/24".*"fd00:244:1::\/64"/s);
+    assert.deepEqual(installation.problems(), []);
+  });
+
+  async function installed(cidrs: readonly string[], mtu?: () => number | undefined): Promise<Installation> {
+    const installation = start([], mtu);
+    installation.apply(node("n1", cidrs));
+    installation.synced();
+    installation.rulesInForce();
+    await until(() => installation.isInstalled, "it is installed");
+    return installation;
+  }
+
+  it("POD-17: keeps to the ranges pods have until it is started anew, whatever becomes of the Node", async () => {
+    const installation = await installed(["10.244.1.0/24"]);
+    const before = configuration();
+    installation.apply(node("n1", ["10.244.7.0/24"]));
+    await until(() => installation.problems().length > 0, "it says so");
+    assert.match(
+      installation.problems().join(),
+      /10\.244\.7\.0\/24 now; pods get addresses of 10\.244\.1\.0\/24 until.*drain/,
+    );
+    installation.apply([{ type: "delete", kind: "Node", key: "n1" }]);
+    await until(
+      () => installation.problems().some((problem) => problem.includes("no Node object")),
+      "it says that, too",
+    );
+    assert.equal(configuration(), before);
+    await installation.stop();
+    await installed(["10.244.7.0/24"]);
+    assert.match(configuration(), /10\.244\.7\.0/);
+  });
+
+  it("D6: puts back what is removed or changed, told by the directory itself, and says so", async () => {
+    const installation = await installed(["10.244.1.0/24"]);
+    const before = configuration();
+    const harms: readonly (() => void)[] = [
+      () => rmSync(`${root}/bin`, { recursive: true }),
+      () => rmSync(`${root}/conf/10-drawbridge.conflist`),
+      () => writeFileSync(`${root}/conf/10-drawbridge.conflist`, "{}"),
+      () => rmSync(`${root}/bin/drawbridge`),
+      () => rmSync(`${root}/conf`, { recursive: true }),
+    ];
+    for (const [index, harm] of harms.entries()) {
+      await aWhile();
+      harm();
+      // Far less of the clock's time than the next look of its own would take.
+      await until(() => isPluginThere() && configuration() === before, `harm ${index} is put right`, 10);
+      await until(() => linesAbout("anew") === index + 1, "it is told", 10);
+    }
+    assert.equal(installation.isInstalled, true);
+  });
+
+  it("D7: restores the plugin and leaves an earlier configuration while nothing can be read", async () => {
+    const installation = await installed(["10.244.1.0/24"]);
+    const before = configuration();
+    await installation.stop();
+    assert.equal(configuration(), before, "it stays when the daemon ends");
+    rmSync(`${root}/bin`, { recursive: true });
+    start();
+    await until(isPluginThere, "the plugin is there");
+    await aWhile();
+    assert.equal(configuration(), before);
+  });
+
+  it("D5: says which other add-on's configuration runtimes use instead, for as long as it is there", async () => {
+    const installation = await installed(["10.244.1.0/24"]);
+    writeFileSync(`${root}/conf/05-other.conflist`, "{}");
+    await until(() => installation.problems().length > 0, "it is told");
+    assert.match(installation.problems().join(), /05-other\.conflist comes before 10-drawbridge\.conflist/);
+    assert.deepEqual(readdirSync(`${root}/conf`).sort(), ["05-other.conflist", "10-drawbridge.conflist"]);
+    rmSync(`${root}/conf/05-other.conflist`);
+    await until(() => installation.problems().length === 0, "it is no problem any more");
+  });
+
+  it("D5: goes on when what kept it from its place has gone, and tries ever less often till then", async () => {
+    writeFileSync(`${root}/bin`, "a file");
+    const installation = start(["10.244.1.0/24"]);
+    installation.synced();
+    installation.rulesInForce();
+    await until(() => installation.problems().length > 0, "it says so");
+    assert.match(installation.problems().join(), /plugin not installed: cannot .*bin/);
+    await aWhile();
+    assert.equal(linesAbout("plugin not installed"), 1);
+    assert.equal(configuration(), "", "no configuration without a plugin");
+    rmSync(`${root}/bin`);
+    await until(() => configuration() !== "", "it is installed", 1000);
+    await until(() => installation.problems().length === 0, "nothing is wrong any more");
+  });
+
+  it("D5: follows the MTU that is told", async () => {
+    let mtu = 1450;
+    await installed(["10.244.1.0/24"], () => mtu);
+    assert.match(configuration(), /"mtu": 1450/);
+    mtu = 1430;
+    await until(() => configuration().includes('"mtu": 1430'), "the new one is there", 1000);
+  });
+});

@@ -1,0 +1,254 @@
+import assert from "node:assert/strict";
+import { spawn, spawnSync } from "node:child_process";
+import { once } from "node:events";
+import {
+  chmodSync,
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
+import { tmpdir } from "node:os";
+import { hostFiles } from "../../../../policyd/installation/host_files.ts";
+import { Installer } from "../../../../policyd/installation/installer.ts";
+import { CONFIGURATION_FILE } from "../../../../policyd/installation/network_configuration.ts";
+import type { Death } from "../../../support/installation/dying_files.ts";
+import { dyingFiles, Killed } from "../../../support/installation/dying_files.ts";
+
+/** Of more than one piece, so that a copy is written in several steps. */
+const PADDING = "#".repeat(300 * 1024);
+const executable = (version: string): string => `#!/bin/sh\necho ${version}\nexit 0\n${PADDING}`;
+const NAMES = ["drawbridge", "drawbridge-ipam", "loopback"];
+const CONFIGURATION = { old: '{ "name": "old" }\n', new: '{ "name": "new", "plugins": [] }\n' } as const;
+
+type Version = keyof typeof CONFIGURATION;
+
+describe("policyd/installation: the installer", function () {
+  this.timeout(60_000);
+  let root = "";
+
+  beforeEach(() => {
+    root = newRoot(tmpdir());
+  });
+  afterEach(() => {
+    rmSync(root, { recursive: true });
+  });
+
+  const places = () => ({ source: `${root}/source`, binaries: `${root}/bin`, configurations: `${root}/conf` });
+
+  function ship(version: string): void {
+    mkdirSync(`${root}/source`, { recursive: true });
+    writeFileSync(`${root}/source/drawbridge`, executable(version));
+  }
+
+  /** What the daemon does, in its order. */
+  async function install(version: Version, files = hostFiles): Promise<readonly unknown[]> {
+    const installer = new Installer(files, places());
+    for (const directory of [places().binaries, places().configurations]) await files.makeDirectory(directory);
+    await installer.removeLeftovers();
+    return [await installer.installExecutables(), await installer.installConfiguration(CONFIGURATION[version])];
+  }
+
+  async function prepare(version: Version): Promise<void> {
+    ship(version);
+    await install(version);
+  }
+
+  function outputOf(name: string): string {
+    return spawnSync(`${root}/bin/${name}`, { encoding: "utf8" }).stdout.trim();
+  }
+
+  /** What a runtime finds that looks now. @returns the version of the configuration */
+  function observe(allowed: readonly Version[]): string | undefined {
+    const found = readdirSync(`${root}/conf`).filter((name) => /\.(conf|conflist|json)$/.test(name));
+    const executables = NAMES.filter((name) => existsSync(`${root}/bin/${name}`)).map((name) =>
+      seen(`${root}/bin/${name}`),
+    );
+    for (const text of executables) {
+      assert.ok(
+        allowed.some((version) => text === executable(version)),
+        `an executable is torn: ${text.length} bytes`,
+      );
+    }
+    if (found.length === 0) return undefined;
+    assert.deepEqual(found, [CONFIGURATION_FILE]);
+    const text = readFileSync(`${root}/conf/${CONFIGURATION_FILE}`, "utf8");
+    const version = allowed.find((one) => text === CONFIGURATION[one]);
+    assert.ok(version !== undefined, `the configuration is torn: ${text}`);
+    assert.equal(statSync(`${root}/conf/${CONFIGURATION_FILE}`).mode & 0o7777, 0o600);
+    for (const name of NAMES) assert.ok(existsSync(`${root}/bin/${name}`), `a configuration without ${name}`);
+    if (version === "new") assert.equal(seen(`${root}/bin/drawbridge`), executable("new"));
+    return version;
+  }
+
+  async function dies(
+    death: Death | undefined,
+    allowed: readonly Version[],
+  ): Promise<ReturnType<ReturnType<typeof dyingFiles>["calls"]>> {
+    const dying = dyingFiles(hostFiles, death, () => {
+      if (existsSync(`${root}/conf`)) observe(allowed);
+    });
+    try {
+      await install("new", dying.files);
+      assert.equal(death, undefined, "it was to be killed");
+    } catch (error) {
+      assert.ok(error instanceof Killed, String(error));
+    }
+    return dying.calls();
+  }
+
+  for (const kind of ["a first installation", "an upgrade"] as const) {
+    it(`D5: ${kind} that is killed at every call shows old or new, whole, never a configuration before the plugin`, async () => {
+      const allowed: readonly Version[] = kind === "an upgrade" ? ["old", "new"] : ["new"];
+      const begin = async (): Promise<void> => {
+        rmSync(root, { recursive: true });
+        // Memory, where the machine has it: hundreds of installations sync their files.
+        root = newRoot(existsSync("/dev/shm") ? "/dev/shm" : tmpdir());
+        if (kind === "an upgrade") await prepare("old");
+        ship("new");
+      };
+      await begin();
+      const { count, writes } = await dies(undefined, allowed);
+      assert.ok(count > 30 && writes.size > 2, String(count));
+      for (let call = 1; call <= count; call++) {
+        for (const moment of writes.has(call)
+          ? (["before", "half", "after"] as const)
+          : (["before", "after"] as const)) {
+          await begin();
+          await dies({ call, moment }, allowed);
+          const found = existsSync(`${root}/conf`) ? observe(allowed) : undefined;
+          if (kind === "an upgrade") assert.ok(found !== undefined, "the configuration has gone");
+          // The next start puts it right and clears up.
+          await install("new");
+          assert.equal(observe(["new"]), "new", `killed ${moment} call ${call}`);
+          assert.deepEqual(readdirSync(`${root}/bin`).sort(), NAMES.toSorted());
+          assert.deepEqual(readdirSync(`${root}/conf`), [CONFIGURATION_FILE]);
+        }
+      }
+    });
+  }
+
+  it("D5: what is as it should be is not written again", async () => {
+    await prepare("new");
+    const stateOf = () =>
+      [...NAMES.map((name) => `bin/${name}`), `conf/${CONFIGURATION_FILE}`].map(
+        (name) => statSync(`${root}/${name}`).ino,
+      );
+    const before = [stateOf(), statSync(`${root}/bin`).mtimeMs, statSync(`${root}/conf`).mtimeMs];
+    assert.deepEqual(await install("new"), [[], false]);
+    assert.deepEqual([stateOf(), statSync(`${root}/bin`).mtimeMs, statSync(`${root}/conf`).mtimeMs], before);
+  });
+
+  it("D6: what was removed, written to, cut short or made unusable is put back", async () => {
+    const harms: readonly (readonly [harm: () => void, written: readonly unknown[]])[] = [
+      [() => rmSync(`${root}/bin`, { recursive: true }), [["drawbridge-ipam", "loopback", "drawbridge"], false]],
+      [() => rmSync(`${root}/bin/drawbridge-ipam`), [["drawbridge-ipam"], false]],
+      [() => rmSync(`${root}/bin/loopback`), [["loopback"], false]],
+      [() => rmSync(`${root}/conf/${CONFIGURATION_FILE}`), [[], true]],
+      [() => writeFileSync(`${root}/conf/${CONFIGURATION_FILE}`, CONFIGURATION.new.replace("new", "wen")), [[], true]],
+      [() => chmodSync(`${root}/conf/${CONFIGURATION_FILE}`, 0o644), [[], true]],
+      [() => chmodSync(`${root}/bin/drawbridge`, 0o644), [["drawbridge-ipam", "loopback", "drawbridge"], false]],
+      [() => writeFileSync(`${root}/bin/drawbridge`, "torn"), [["drawbridge-ipam", "loopback", "drawbridge"], false]],
+    ];
+    for (const [harm, written] of harms) {
+      await prepare("new");
+      harm();
+      assert.deepEqual(await install("new"), written, String(harm));
+      assert.equal(observe(["new"]), "new");
+      assert.equal(outputOf("drawbridge-ipam"), "new");
+    }
+  });
+
+  it("D6: a link in place of the configuration is replaced, and what it leads to left alone", async () => {
+    await prepare("new");
+    rmSync(`${root}/conf/${CONFIGURATION_FILE}`);
+    writeFileSync(`${root}/elsewhere`, CONFIGURATION.new, { mode: 0o600 });
+    symlinkSync(`${root}/elsewhere`, `${root}/conf/${CONFIGURATION_FILE}`);
+    assert.deepEqual(await install("new"), [[], true]);
+    assert.ok(!hasLink(`${root}/conf`, CONFIGURATION_FILE));
+    assert.ok(existsSync(`${root}/elsewhere`));
+  });
+
+  it("D5: another add-on's loopback stays, ours is upgraded with the plugin, as is what `cp` has put there", async () => {
+    ship("old");
+    mkdirSync(`${root}/bin`);
+    writeFileSync(`${root}/bin/loopback`, "#!/bin/sh\necho theirs\n", { mode: 0o755 });
+    await install("old");
+    ship("new");
+    await install("new");
+    assert.deepEqual(NAMES.map(outputOf), ["new", "new", "theirs"]);
+    rmSync(`${root}/bin`, { recursive: true });
+    mkdirSync(`${root}/bin`);
+    writeFileSync(`${root}/bin/drawbridge`, executable("old"), { mode: 0o755 });
+    for (const name of NAMES.slice(1)) symlinkSync("drawbridge", `${root}/bin/${name}`);
+    await install("new");
+    assert.deepEqual(NAMES.map(outputOf), ["new", "new", "new"]);
+  });
+
+  it("D4: a plugin that runs is replaced all the same, and goes on", async () => {
+    mkdirSync(`${root}/source`);
+    copyFileSync("/bin/sleep", `${root}/source/drawbridge`);
+    await install("old");
+    const running = spawn(`${root}/bin/drawbridge`, ["60"], { stdio: "ignore" });
+    try {
+      await once(running, "spawn");
+      ship("new");
+      await install("new");
+      assert.deepEqual(NAMES.map(outputOf), ["new", "new", "new"]);
+      assert.deepEqual([running.exitCode, running.signalCode], [null, null]);
+    } finally {
+      running.kill("SIGKILL");
+    }
+  });
+
+  it("D5: files of others stay, and of ours only what a killed run has left goes", async () => {
+    ship("new");
+    for (const directory of ["bin", "conf"]) mkdirSync(`${root}/${directory}`);
+    const others = ["bin/bridge", "bin/.drawbridge.tmp", "bin/.drawbridge.0123.tmp", "conf/20-other.conf"];
+    for (const name of others) writeFileSync(`${root}/${name}`, name);
+    writeFileSync(`${root}/bin/.drawbridge.0123456789abcdef.tmp`, "half");
+    await install("new");
+    for (const name of others) assert.equal(readFileSync(`${root}/${name}`, "utf8"), name);
+    assert.ok(!existsSync(`${root}/bin/.drawbridge.0123456789abcdef.tmp`));
+  });
+
+  it("D5: what keeps it from its place is told, and no copy is left behind", async () => {
+    ship("new");
+    mkdirSync(`${root}/bin/drawbridge`, { recursive: true });
+    await assert.rejects(install("new"), /ERR_STORE|cannot replace .*bin\/drawbridge: E(ISDIR|EXIST|NOTEMPTY)/);
+    assert.deepEqual(
+      readdirSync(`${root}/bin`).filter((name) => name.endsWith(".tmp")),
+      [],
+    );
+    rmSync(`${root}/source/drawbridge`);
+    await assert.rejects(install("new"), /source\/drawbridge is no file.*cniSourceDirectory/);
+    assert.ok(!existsSync(`${root}/conf/${CONFIGURATION_FILE}`));
+  });
+});
+
+function newRoot(parent: string): string {
+  return mkdtempSync(`${parent}/drawbridge-installer-`);
+}
+
+const texts = new Map<string, string>();
+
+/** The text of an executable, each state of a file read once: three names are mostly one file. */
+function seen(name: string): string {
+  const { ino, size, mode, ctimeNs } = statSync(name, { bigint: true });
+  assert.equal(Number(mode) & 0o7777, 0o755, name);
+  const state = [ino, size, ctimeNs].join(":");
+  const text = texts.get(state) ?? readFileSync(name, "latin1");
+  texts.clear();
+  texts.set(state, text);
+  return text;
+}
+
+function hasLink(directory: string, name: string): boolean {
+  return readdirSync(directory, { withFileTypes: true }).some((entry) => entry.name === name && entry.isSymbolicLink());
+}

@@ -1,0 +1,62 @@
+import assert from "node:assert/strict";
+import { supportedVersions } from "../../../../cni/version.ts";
+import { formatCidr, parseCidr } from "../../../../kernel/ip/cidr.ts";
+import { firstBeforeOurs, networkConfiguration } from "../../../../policyd/installation/network_configuration.ts";
+import { configurationOf } from "../../../support/cni.ts";
+
+const PARTS = {
+  ranges: ["fd00:244:1::/64", "10.244.1.0/24"].map((text) => parseCidr(text)),
+  bridge: "br-pods",
+  socketPath: "/run/other/policyd.sock",
+  stateDirectory: "/run/other",
+  mtu: 1430,
+};
+
+describe("policyd/installation: the network's configuration", () => {
+  it("D5: is what the plugin takes, with the daemon, the ranges in their order and the MTU", () => {
+    const list: unknown = JSON.parse(networkConfiguration(PARTS));
+    assert.ok(typeof list === "object" && list !== null && "plugins" in list && Array.isArray(list.plugins));
+    const { plugins, ...head } = list;
+    assert.deepEqual(head, { cniVersion: "1.0.0", name: "drawbridge" });
+    assert.ok(supportedVersions.includes("1.0.0"));
+    // What a runtime hands to the plugin (libcni, buildOneConfig), with what it makes of the capabilities.
+    const [plugin] = plugins as readonly object[];
+    const { bridge, hairpinMode, mtu, runDir, policyd, ipam, portMappings, mac } = configurationOf({
+      ...head,
+      ...plugin,
+      runtimeConfig: {
+        mac: "02:00:00:00:00:01",
+        portMappings: [{ hostPort: 80, containerPort: 8080, protocol: "tcp" }],
+      },
+    });
+    assert.deepEqual(
+      { bridge, hairpinMode, mtu, runDir },
+      { bridge: "br-pods", hairpinMode: true, mtu: 1430, runDir: "/run/other" },
+    );
+    assert.deepEqual(policyd, { socket: "/run/other/policyd.sock", wait: 10_000, onUnavailable: "closed" });
+    assert.deepEqual(
+      ipam.ranges.flat().map(({ subnet }) => formatCidr(subnet)),
+      ["fd00:244:1::/64", "10.244.1.0/24"],
+    );
+    assert.deepEqual([portMappings.length, mac !== undefined], [1, true]);
+    const { capabilities } = plugin as { readonly capabilities: unknown };
+    assert.deepEqual(capabilities, { bandwidth: true, ips: true, mac: true, portMappings: true });
+  });
+
+  it("D5: leaves the MTU to the kernel where nobody knows it", () => {
+    const text = networkConfiguration({ ...PARTS, mtu: undefined });
+    assert.doesNotMatch(text, /mtu/);
+    assert.ok(text.endsWith("}\n"));
+  });
+
+  it("D5: another add-on's file that comes first is found as runtimes find it", () => {
+    const ours = "10-drawbridge.conflist";
+    assert.equal(
+      firstBeforeOurs([ours, "20-x.conf", "00-readme.txt", ".drawbridge.0123.tmp", "10-drawbridge.conflist.bak"]),
+      undefined,
+    );
+    assert.equal(firstBeforeOurs(["05-b.json", "05-a.conflist", ours]), "05-a.conflist");
+    assert.equal(firstBeforeOurs([".hidden.conf"]), ".hidden.conf");
+    assert.equal(firstBeforeOurs(["10-calico.conflist"]), "10-calico.conflist");
+  });
+});

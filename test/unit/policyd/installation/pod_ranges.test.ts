@@ -1,0 +1,65 @@
+import assert from "node:assert/strict";
+import { parseCidr } from "../../../../kernel/ip/cidr.ts";
+import type { Node } from "../../../../policyd/cluster/model.ts";
+import { podRanges, textOf } from "../../../../policyd/installation/pod_ranges.ts";
+import { readScenario } from "../../../support/services/scenario.ts";
+
+function node(name: string, podCidrs: readonly string[], addresses: readonly string[] = []): string {
+  const spec = podCidrs.length === 0 ? "{}" : `{ podCIDRs: [${podCidrs.map((cidr) => JSON.stringify(cidr)).join()}] }`;
+  const list = addresses.map((address) => `{ type: InternalIP, address: "${address}" }`).join();
+  return `---\n{ apiVersion: v1, kind: Node, metadata: { name: ${name} }, spec: ${spec}, status: { addresses: [${list}] } }\n`;
+}
+
+function rangesOf(manifests: string, configured: readonly string[] = []): { ranges?: string; problems: string } {
+  const nodes = readScenario(manifests).filter((object): object is Node => object.kind === "Node");
+  const byName = new Map(nodes.map((one) => [one.name, one]));
+  const { ranges, problems } = podRanges(
+    "n1",
+    byName,
+    configured.map((text) => parseCidr(text)),
+  );
+  return { ...(ranges === undefined ? {} : { ranges: textOf(ranges) }), problems: problems.join("; ") };
+}
+
+describe("policyd/installation: pod ranges", () => {
+  it("POD-17: are those of the own Node object, in its order, of one family or both", () => {
+    const others = node("n2", ["10.244.2.0/24", "fd00:244:2::/64"], ["192.0.2.2"]);
+    for (const own of [["10.244.1.0/24"], ["fd00:244:1::/64"], ["10.244.1.0/24", "fd00:244:1::/64"]]) {
+      for (const order of [own, own.toReversed()]) {
+        assert.deepEqual(rangesOf(node("n1", order) + others), { ranges: order.join(", "), problems: "" });
+      }
+    }
+  });
+
+  it("POD-17: without any it waits, and says who has to assign them", () => {
+    assert.match(rangesOf(node("n2", ["10.244.2.0/24"])).problems, /no Node object n1.*nodeName/);
+    const waiting = rangesOf(node("n1", []));
+    assert.equal(waiting.ranges, undefined);
+    assert.match(waiting.problems, /Node n1 has no spec\.podCIDRs.*--allocate-node-cidrs=true.*podCIDRs in the config/);
+  });
+
+  it("POD-17: the configuration's count where the Node has none, and against the Node are told", () => {
+    assert.deepEqual(rangesOf(node("n1", []), ["10.9.0.0/24"]), { ranges: "10.9.0.0/24", problems: "" });
+    assert.deepEqual(rangesOf(node("n1", ["10.9.0.0/24"]), ["10.9.0.0/24"]), { ranges: "10.9.0.0/24", problems: "" });
+    const { ranges, problems } = rangesOf(node("n1", ["10.244.1.0/24"]), ["10.9.0.0/24"]);
+    assert.equal(ranges, "10.244.1.0/24");
+    assert.match(problems, /^podCIDRs: 10\.9\.0\.0\/24, but Node n1 has 10\.244\.1\.0\/24/);
+  });
+
+  it("POD-17: what would give one address to two is refused in words", () => {
+    const cases: readonly (readonly [manifests: string, expected: RegExp])[] = [
+      [node("n1", ["10.244.0.0/16", "10.244.1.0/24"]), /at most one prefix of each family/],
+      [node("n1", ["10.244.1.0/24"]) + node("n2", ["10.244.0.0/16"]), /overlaps with 10\.244\.0\.0\/16 of Node n2/],
+      [node("n1", ["10.244.0.0/16"]) + node("n2", ["10.244.9.0/24"]), /overlaps with 10\.244\.9\.0\/24 of Node n2/],
+      [node("n1", ["192.0.2.0/24"]) + node("n2", [], ["192.0.2.7"]), /has in it 192\.0\.2\.7, an address of Node n2/],
+      [node("n1", ["2001:db8::/64"], ["2001:db8::5"]), /has in it 2001:db8::5, an address of Node n1/],
+      [node("n1", ["10.244.1.0/32"]), /10\.244\.1\.0\/32/],
+    ];
+    for (const [manifests, expected] of cases) {
+      const { ranges, problems } = rangesOf(manifests);
+      assert.equal(ranges, undefined, problems);
+      assert.match(problems, expected);
+      assert.match(problems, /^Node n1 spec\.podCIDRs: /);
+    }
+  });
+});
