@@ -19,6 +19,7 @@ import { affectedBy } from "./live/policy_follower.ts";
 import { policyRules } from "./live/policy_rules.ts";
 import type { PolicyView } from "./live/policy_view.ts";
 import { policyView } from "./live/policy_view.ts";
+import type { RetainedStore } from "./retained/retained_files.ts";
 
 /** How long the event loop may be held up at once. */
 const SLICE_MILLISECONDS = 8;
@@ -29,6 +30,7 @@ export interface PolicyDataplaneParts {
   readonly clock: Clock;
   readonly logger: Pick<Logger, "warn">;
   readonly options: PolicyOptions;
+  readonly retained: RetainedStore;
 }
 
 interface Waiting {
@@ -50,8 +52,8 @@ export class PolicyDataplane implements Dataplane, AttachmentFollower {
 
   constructor(parts: PolicyDataplaneParts) {
     this.#parts = parts;
-    const { ruleset, options, clock, logger } = parts;
-    this.#live = new LivePolicies({ rules: policyRules(ruleset), options, clock, logger });
+    const { ruleset } = parts;
+    this.#live = new LivePolicies({ ...parts, rules: policyRules(ruleset) });
     ruleset.follow((commit) => this.#rulesInForce(commit));
   }
 

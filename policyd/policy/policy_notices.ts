@@ -1,6 +1,7 @@
 import type { NetworkPolicy } from "../cluster/model.ts";
 import { isShadow, shadowProblem } from "../cluster/shadow.ts";
 import type { Dataplane } from "../dataplane.ts";
+import type { NoticeSink } from "../events/notice.ts";
 import type { Logger } from "../log/logger.ts";
 import type { ObjectChange } from "../source/object_source.ts";
 import { policyProblems } from "./compile/compile_rules.ts";
@@ -20,6 +21,7 @@ export type PolicyState =
 
 export interface PolicyNoticesParts {
   readonly logger: Logger;
+  readonly events: NoticeSink;
   /** Whether the configuration has policies enforced. */
   readonly isEnforced: boolean;
 }
@@ -105,13 +107,15 @@ export class PolicyNotices implements Dataplane {
   async stop(): Promise<void> {}
 
   #set(policy: NetworkPolicy): void {
-    const { logger, isEnforced } = this.#parts;
+    const { logger, events, isEnforced } = this.#parts;
     const uncompiled = isEnforced ? policyProblems(policy) : [];
     const annotation = shadowProblem(policy);
     const problems = annotation === undefined ? uncompiled : [...uncompiled, annotation];
     const told = this.#networkPolicies.get(policy.key)?.problems ?? [];
     for (const reason of problems) {
-      if (!told.includes(reason)) logger.warn("NetworkPolicy not in force as it is", { policy: policy.key, reason });
+      if (told.includes(reason)) continue;
+      logger.warn("NetworkPolicy not in force as it is", { policy: policy.key, reason });
+      events.tell({ regarding: policy, reason: "PolicyNotInForce", note: `NetworkPolicy ${policy.key}: ${reason}` });
     }
     const ofEnforced = isShadow(policy) ? "shadow" : uncompiled.length > 0 ? "restricted" : "enforced";
     this.#networkPolicies.set(policy.key, { state: isEnforced ? ofEnforced : "off", problems });

@@ -4,7 +4,7 @@ import { NEWER_CASES } from "../support/policy/cnp_conformance/newer_cases.ts";
 import { HogwartsLab } from "../support/policy/lab/hogwarts_lab.ts";
 import { requireBridgeNetfilter, requireKernel } from "../support/privilege.ts";
 
-/** On node1 bridged frames pass the IP hooks, on node2 not: of each pair one pod is here and one there. */
+/** Of each pair of pods one is on a node where bridged frames pass the IP hooks, and one where not, both times. */
 describe("the conformance tests of ClusterNetworkPolicy with packets", function () {
   this.timeout(120_000);
   let hogwarts: HogwartsLab | undefined;

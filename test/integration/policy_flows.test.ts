@@ -33,7 +33,6 @@ const onlyFrom = (namespace: string): object =>
     ingress: [{ from: [{ namespaceSelector: labelled({ project: namespace }) }] }],
   });
 
-/** On node1 bridged frames pass the IP hooks, on node2 not. */
 describe("policies and what comes after a first packet", function () {
   this.timeout(60_000);
   let lab: PolicyLab;

@@ -39,7 +39,7 @@ const UNTRACKED = `table inet lab-untracked {
   }
 }`;
 
-/** Daemons with policePodToOwnNode and nodeLocalDNS. On node1 bridged frames pass the IP hooks, on node2 not. */
+/** Daemons with policePodToOwnNode and nodeLocalDNS. */
 describe("policies and a pod's own node as configured, with packets", function () {
   this.timeout(60_000);
   let lab: PolicyLab;

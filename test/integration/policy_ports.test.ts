@@ -22,7 +22,6 @@ import { requireBridgeNetfilter, requireKernel } from "../support/privilege.ts";
 const PORTS = [79, 80, 81, 82, 8080] as const;
 const blocks = (...cidrs: readonly string[]): readonly object[] => cidrs.map((cidr) => ({ ipBlock: { cidr } }));
 
-/** On node1 bridged frames pass the IP hooks, on node2 not. */
 describe("what policies are about, with packets", function () {
   this.timeout(60_000);
   let lab: PolicyLab;

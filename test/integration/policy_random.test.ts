@@ -41,6 +41,7 @@ describe(`random clusters with packets (seed ${seed})`, function () {
     for (const [place, random] of fc.sample(policyCases, { numRuns: CLUSTERS, seed }).entries()) {
       if (count >= FLOWS) break;
       const one = inLab(lab, random);
+      lab.bridgeFrames(place % 4 < 2 ? "as made" : "the other way");
       problems.push(...(await problemsOf(one, seen, place % 2 === 1)));
       count += one.flows.length;
     }

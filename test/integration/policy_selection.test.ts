@@ -26,7 +26,6 @@ import { requireBridgeNetfilter, requireKernel } from "../support/privilege.ts";
 const FROM_B = { from: [{ podSelector: B }] };
 const TO_B = { to: [{ podSelector: B }] };
 
-/** On node1 bridged frames pass the IP hooks, on node2 not. */
 describe("whom policies are for, with packets", function () {
   this.timeout(60_000);
   let lab: PolicyLab;

@@ -17,7 +17,6 @@ const SERVED: readonly Traffic[] = [`${SERVICE_PORT}/TCP`, `${SERVICE_PORT}/UDP`
 const NODE_SERVED: readonly Traffic[] = [`${NODE_PORT}/TCP`, `${NODE_PORT}/UDP`, `${NODE_PORT}/SCTP`];
 const DENY_X = networkPolicy("x", { podSelector: {}, policyTypes: ["Ingress", "Egress"] }, "deny-all");
 
-/** On node1, where x/a is, bridged frames pass the IP hooks, on node2 not. */
 describe("policies and what is on the way to a pod, with packets", function () {
   this.timeout(60_000);
   let lab: PolicyLab;

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { writeFileSync } from "node:fs";
+import { existsSync, readdirSync, rmSync, truncateSync, writeFileSync } from "node:fs";
 import { setTimeout as pause } from "node:timers/promises";
 import { parseAddress } from "../../kernel/ip/address.ts";
 import type { Configuration } from "../lab/cni.ts";
@@ -152,6 +152,72 @@ describe("policies of a node with policyd", function () {
     assert.deepEqual(second.status().problems, []);
     policyd.put("allow.yaml", policyText("allow", "{podSelector: {}, ingress: [{}]}"));
     await expectReached(a, 3, true);
+  });
+
+  describe("when a namespace ends", () => {
+    const ENDING = `
+apiVersion: v1
+kind: Namespace
+metadata: {name: default, deletionTimestamp: "2026-01-01T00:00:00Z"}
+`;
+    let a: LabPod;
+    let b: LabPod;
+
+    const saved = (): readonly string[] => {
+      const directory = `${wired.node.runDir}/retained`;
+      return existsSync(directory) ? readdirSync(directory).map((name) => `${directory}/${name}`) : [];
+    };
+
+    /** Two pods that a policy denies, which has gone with its namespace. */
+    beforeEach(async () => {
+      await policyd.start();
+      policyd.put("namespace.yaml", ENDING.replace(/, deletion.*"/, ""));
+      policyd.put("deny.yaml", DENY);
+      for (const name of ["a", "b"]) policyd.put(`${name}.yaml`, podText(name, "web"));
+      [a, b] = [attach("a"), attach("b")];
+      await expectReached(a, 3, false);
+      policyd.put("namespace.yaml", ENDING);
+      for (let left = 500; saved().length === 0; left--) {
+        assert.ok(left > 0, "what the pods keep is saved");
+        await pause(10);
+      }
+      policyd.put("deny.yaml", "");
+    });
+
+    it("POL-58: a daemon that is killed then has the next one isolate its pods until they are gone (CVE-2024-7598)", async () => {
+      await policyd.kill();
+      assert.deepEqual(await areReached(a, 3), [false, false]);
+      const next = await policyd.start();
+      for (let left = 10; left > 0; left--) assert.deepEqual(await areReached(a, 3), [false, false]);
+      assert.deepEqual(next.status().problems, []);
+      for (const name of ["a.yaml", "b.yaml", "namespace.yaml"]) policyd.put(name, "");
+      await next.statusWhen(({ objects }) => objects["Namespace"] === 0, "the namespace gone");
+      await policyd.kill();
+      const last = await policyd.start();
+      assert.deepEqual(await areReached(a, 3), [false, false]);
+      assert.equal(saved().length, 1);
+      for (const pod of [a, b]) assert.equal(del(wired, pod, overrides).exitCode, 0);
+      assert.deepEqual([saved(), last.status().problems], [[], []]);
+    });
+
+    it("POL-58: where that is torn or garbage its pods send and receive nothing, which is said once", async () => {
+      for (const spoil of [(path: string) => truncateSync(path, 100), (path: string) => rmSync(path)]) {
+        await policyd.kill();
+        for (const path of saved()) spoil(path);
+        const next = await policyd.start();
+        for (let left = 5; left > 0; left--) assert.deepEqual(await areReached(a, 3), [false, false]);
+        const { problems } = next.status();
+        assert.match(
+          problems.join("\n"),
+          /pod default\/a sends and receives nothing: the namespace of default\/a was being deleted/,
+        );
+        const told = next
+          .log()
+          .split("\n")
+          .filter((line) => line.includes("retained policies not read"));
+        assert.equal(told.length, saved().length, next.log());
+      }
+    });
   });
 
   it("POL-01: with policies off nothing is isolated, nor by what an earlier daemon had in force", async () => {

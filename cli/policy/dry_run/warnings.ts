@@ -10,6 +10,7 @@ import { includes } from "../connections/connection_set.ts";
 import type { PolicyDiff } from "../diff/diff.ts";
 import type { EndGroup, Sides } from "../diff/end_class.ts";
 import { namesOf } from "../diff/merge.ts";
+import { oversizes } from "../size.ts";
 import type { Applied } from "./apply.ts";
 import type { AnyPolicy } from "./effect.ts";
 import { selectionOf } from "./effect.ts";
@@ -23,7 +24,8 @@ export interface Warning {
     | "selects-nothing"
     | "peer-selects-nothing"
     | "unknown-port-name"
-    | "dns-blocked";
+    | "dns-blocked"
+    | "too-large";
   readonly text: string;
   readonly file: string | undefined;
   readonly line: number | undefined;
@@ -43,7 +45,17 @@ export function warningsOf(sides: Sides, { changes, missing }: Applied, diff: Po
     file: undefined,
     line: undefined,
   }));
-  return [...notFound, ...ofPolicies, ...dnsWarnings(sides, diff)];
+  return [...notFound, ...ofPolicies, ...sizeWarnings(sides), ...dnsWarnings(sides, diff)];
+}
+
+/** What nodes will not do of the policies as they are then, and did before. */
+function sizeWarnings({ before, after }: Sides): readonly Warning[] {
+  const textsOf = (index: PolicyIndex): readonly string[] =>
+    oversizes(index).map(({ policy, direction, text }) => `NetworkPolicy ${policy.key} ${direction}: ${text}`);
+  const known = new Set(textsOf(before));
+  return textsOf(after)
+    .filter((text) => !known.has(text))
+    .map((text): Warning => ({ id: "too-large", text, file: undefined, line: undefined }));
 }
 
 function shadowWarnings({ object, file, lineOf }: Manifest): readonly Warning[] {

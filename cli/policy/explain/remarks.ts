@@ -4,6 +4,7 @@ import type { JudgedFlow } from "../../../policyd/policy/evaluate/verdict.ts";
 import type { End, HostsEnd } from "../../cluster/find_end.ts";
 import { UNKNOWN_NODE } from "../../cluster/cluster.ts";
 import { locationText } from "../../input/place.ts";
+import { oversizes } from "../size.ts";
 import type { ExplainContext } from "./context.ts";
 import { policyReport } from "./end_report.ts";
 import type { Outcome } from "./merge.ts";
@@ -29,6 +30,7 @@ export function remarksOn(
     ...unknownNodeRemark(outcomes),
     ...unknownAddressRemarks(context, outcomes),
     ...servicePortRemarks(context, outcomes),
+    ...sizeRemarks(context, outcomes),
   ];
 }
 
@@ -149,6 +151,21 @@ function unknownAddressRemarks({ cluster }: ExplainContext, outcomes: readonly O
   return [...byRule].map(([rule, all]) => {
     return `no address is known of ${someNames(all.map(({ host }) => host))}: ${rule} is for addresses, and taken not to match`;
   });
+}
+
+/** What nodes enforce of policies beyond their bounds, which the answer does not heed. */
+function sizeRemarks({ cluster }: ExplainContext, outcomes: readonly Outcome[]): readonly string[] {
+  const isolating = new Set(
+    [...asked(outcomes)].flatMap(({ direction, judged }) =>
+      judged[direction].isolatedBy.map((key) => `${direction} ${key}`),
+    ),
+  );
+  return oversizes(cluster.index)
+    .filter(({ policy, direction }) => isolating.has(`${direction} ${policy.key}`))
+    .map(
+      ({ policy, direction, text }) =>
+        `on nodes NetworkPolicy ${policy.key} does less than this: ${direction}: ${text}`,
+    );
 }
 
 function someNames(names: readonly string[]): string {

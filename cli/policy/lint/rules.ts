@@ -14,6 +14,7 @@ import { namespaceTypo, peerSelectsNothing, selectsNothing, unknownNamespace } f
 import { externalIps, nodesReachable, serviceAddress, topologyKeys } from "./rules/services.ts";
 import { inShadow, shadowAnnotation } from "./rules/shadow.ts";
 import { shadowed } from "./rules/shadowed.ts";
+import { tooLarge } from "./rules/too_large.ts";
 import { undefinedOrder } from "./rules/undefined_order.ts";
 
 /** Everything lint looks for. */
@@ -22,6 +23,7 @@ export const RULES: readonly LintRule[] = [
   exceptOutsideCidr,
   adminPolicies,
   experimental,
+  tooLarge,
   selectsNothing,
   peerSelectsNothing,
   namespaceTypo,

@@ -8,25 +8,15 @@ import type {
   PolicyPort,
   PolicyRule,
 } from "../../cluster/model.ts";
+import { MOST_PROFILE_PAIRS, sharesOf, tooLargeIn } from "../policy_size.ts";
 import { digest } from "./digest.ts";
 import { nodeGroup, podGroup, rangeGroup } from "./groups.ts";
 import type { Direction, PeerGroup, PortGroup, Profile, ProfileRule } from "./profile.ts";
-
-/**
- * The most pairs of a peer, exceptions counted, and a port that a NetworkPolicy may come to in one direction: sets, rules
- * and the time they take stay bounded. A ClusterNetworkPolicy's rules the gate bounds.
- */
-export const MOST_PAIRS = 4096;
-
-/** Likewise, of all NetworkPolicies that pods have in one direction. */
-export const MOST_PROFILE_PAIRS = 8192;
 
 /** More policies are not named in one sentence. */
 const MOST_NAMED = 5;
 
 const LAST_PORT = 65_535;
-
-const DIRECTIONS = ["ingress", "egress"] as const;
 
 /** What one policy says in one direction. */
 export interface CompiledRules {
@@ -54,19 +44,12 @@ export function networkPolicyRules(
   policies: readonly NetworkPolicy[],
   direction: Direction,
 ): { readonly said: readonly CompiledRules[]; readonly leftOut: readonly string[] } {
-  const leftOut: string[] = [];
-  let left = MOST_PROFILE_PAIRS;
-  const said = policies.map((policy) => {
-    const pairs = pairsOf(policy, direction);
-    if (pairs > MOST_PAIRS) return cached(policy, direction, () => []);
-    if (pairs > left) {
-      leftOut.push(policy.key);
-      return LEFT_OUT;
-    }
-    left -= pairs;
-    return cached(policy, direction, () => allowRules(policy, direction));
+  const shares = sharesOf(policies, direction);
+  const said = policies.map((policy, index) => {
+    if (shares[index] === "left out") return LEFT_OUT;
+    return cached(policy, direction, () => (shares[index] === "in force" ? allowRules(policy, direction) : []));
   });
-  return { said, leftOut };
+  return { said, leftOut: policies.filter((_, index) => shares[index] === "left out").map(({ key }) => key) };
 }
 
 /** Why policies of a profile do not allow what they say, for people; undefined where they do. */
@@ -88,22 +71,7 @@ export function clusterPolicyRules(policy: ClusterNetworkPolicy, direction: Dire
 
 /** Why a policy does not allow what it says, for people, in one sentence each; none where it does. */
 export function policyProblems(policy: NetworkPolicy): readonly string[] {
-  return DIRECTIONS.flatMap((direction) => {
-    const pairs = pairsOf(policy, direction);
-    if (pairs <= MOST_PAIRS) return [];
-    return [
-      `${direction}: ${pairs} pairs of a peer or an exception and a port; expected at most ${MOST_PAIRS}: ` +
-        "the pods are isolated, and the policy allows them nothing; split it into several",
-    ];
-  });
-}
-
-/** How many rules there would be if each were for one peer or exception and one port. */
-function pairsOf(policy: NetworkPolicy, direction: Direction): number {
-  return policy[direction].reduce((sum, { peers, ports }) => {
-    const places = peers?.reduce((all, peer) => all + 1 + (peer.type === "ipBlock" ? peer.except.length : 0), 0) ?? 1;
-    return sum + places * (ports?.length ?? 1);
-  }, 0);
+  return tooLargeIn(policy).map(({ direction, text }) => `${direction}: ${text}; split it into several`);
 }
 
 function cached(

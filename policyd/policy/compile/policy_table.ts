@@ -34,6 +34,8 @@ export const POLICY_SETS = {
   /** Maps from a local pod's address to the chain that judges it; without an element everything is allowed. */
   egress: "egress",
   ingress: "ingress",
+  /** Local pods with too many connections: no further ones begin from them, or from outside to them. */
+  crowded: "crowded",
   /** Connections to be reset; there with `policyReset` alone. */
   cut: "cut",
   /** Connections that are allowed and were there before the table, so that the kernel has no place for their label. */
@@ -46,6 +48,7 @@ export const PolicyDropReason = {
   SOURCE: "source not known yet",
   DESTINATION: "destination not known yet",
   LINK_LOCAL: "link-local source",
+  CROWDED: "pod with too many connections",
 } as const satisfies Readonly<Record<string, string>>;
 
 const LINK_LOCAL = parseCidr("fe80::/10");
@@ -67,7 +70,8 @@ type TableOptions = Pick<PolicyOptions, "bridge" | "policyReset">;
  * - `input`: pods with their node. Neighbour discovery and multicast reports come first; link-local addresses are in no
  *   map, so nothing else from them passes.
  * - `output`: the node with its pods, which no policy keeps apart (POL-07). Destinations are told by their addresses,
- *   since a packet that NAT has moved still has its old interface here.
+ *   since a packet that NAT has moved still has its old interface here. So what the node itself sends to a Service gets to a
+ *   pod that is not known yet; no answer comes back, and no policy would deny it.
  */
 export function policyTable(options: TableOptions): Table {
   return {
@@ -78,7 +82,7 @@ export function policyTable(options: TableOptions): Table {
 }
 
 function setsOf({ policyReset }: TableOptions): readonly SetDefinition[] {
-  const { known, self, egress, ingress, cut, settled } = POLICY_SETS;
+  const { known, self, egress, ingress, crowded, cut, settled } = POLICY_SETS;
   return [
     ...FAMILIES.flatMap((family): readonly SetDefinition[] => {
       const { type } = familyWords[family];
@@ -87,6 +91,7 @@ function setsOf({ policyReset }: TableOptions): readonly SetDefinition[] {
         { name: `${self}${family}`, key: [type, type] },
         { name: `${egress}${family}`, key: [type], data: "verdict" },
         { name: `${ingress}${family}`, key: [type], data: "verdict" },
+        { name: `${crowded}${family}`, key: [type] },
       ];
     }),
     { name: settled, key: ["ct_id"] },
@@ -168,6 +173,17 @@ function judged(end: "source" | "destination"): readonly Rule[] {
   return FAMILIES.map((family) => rule({ kind: "vmap", key: familyWords[family][end], map: `${map}${family}` }));
 }
 
+/** New connections that count for a pod with too many: its own, and those from outside of the bridge. */
+function crowding(end: "source" | "destination", ...conditions: readonly Statement[]): readonly Rule[] {
+  return FAMILIES.map((family) =>
+    dropping(
+      PolicyDropReason.CROWDED,
+      ...conditions,
+      inSet(familyWords[family][end], `${POLICY_SETS.crowded}${family}`),
+    ),
+  );
+}
+
 /** Judges what is neither labelled nor an answer, by both ends; untracked packets one by one. */
 function decide(options: TableOptions): Chain {
   const { bridge } = options;
@@ -178,6 +194,8 @@ function decide(options: TableOptions): Chain {
       ...unknown(PolicyDropReason.DESTINATION, "destination", equals("oifname", bridge)),
       ...errors,
       answers,
+      ...crowding("source"),
+      ...crowding("destination", not(equals("iifname", bridge))),
       ...judged("source"),
       ...judged("destination"),
       rule({ kind: "set label", bit: ALLOWED_LABEL }),
@@ -209,6 +227,7 @@ function input(options: TableOptions): Chain {
       ...unknown(PolicyDropReason.SOURCE, "source"),
       ...errors,
       answers,
+      ...crowding("source"),
       ...judged("source"),
       rule({ kind: "set label", bit: ALLOWED_LABEL }),
     ],

@@ -27,6 +27,11 @@ export function verdictElement(direction: Direction, address: Address, chain: st
   };
 }
 
+/** That no further connections may begin that count for a local pod. */
+export function crowdedElement(address: Address): Claim {
+  return claim(`${POLICY_SETS.crowded}${familyOf(address)}`, [address]);
+}
+
 /** A connection, by the kernel's number of it, in the set of those that were cut or of those without labels. */
 export function connectionElement(set: "cut" | "settled", id: number): Claim {
   return claim(POLICY_SETS[set], [id]);

@@ -66,7 +66,7 @@ function policiesOf(view: ClusterView, holder: AddressHolder | undefined): Retur
 
 function nodeWith(name: string, labels: Labels, addresses: readonly Address[]): Node {
   const own = addresses.map((address): NodeAddress => ({ type: "InternalIP", address }));
-  return { kind: "Node", key: name, name, labels, addresses: own, podCidrs: [] };
+  return { kind: "Node", key: name, name, labels, addresses: own, podCidrs: [], isLeaving: false };
 }
 
 function namespaceWith(name: string, labels: Labels): Namespace {

@@ -24,8 +24,11 @@ export interface AddressClaim {
  */
 export class AddressOwners {
   readonly #claims = new Map<string, AddressClaim>();
-  readonly #byAddress = new Map<Address, readonly AddressClaim[]>();
-  readonly #owned = new Map<string, Set<Address>>();
+  /** By what each address is its owner's. */
+  readonly #best = new Map<Address, AddressClaim>();
+  /** What else is claimed of an address, which is seldom, the next owner first. */
+  readonly #others = new Map<Address, readonly AddressClaim[]>();
+  readonly #owned = new Map<string, readonly Address[]>();
 
   /**
    * Replaces what one source says; undefined withdraws it.
@@ -46,10 +49,11 @@ export class AddressOwners {
 
   /** Undefined for an address that nobody claims. */
   ownerOf(address: Address): string | undefined {
-    return this.#byAddress.get(address)?.[0]?.owner;
+    return this.#best.get(address)?.owner;
   }
 
-  addressesOf(owner: string): ReadonlySet<Address> {
+  /** Each once; the list is another one when they are others. */
+  addressesOf(owner: string): readonly Address[] {
     return this.#owned.get(owner) ?? NONE;
   }
 
@@ -60,29 +64,28 @@ export class AddressOwners {
     changed: Set<string>,
   ): void {
     const before = this.ownerOf(address);
-    const others = (this.#byAddress.get(address) ?? []).filter((one) => one !== gone);
-    // Not pushed: that makes room for 16 more, at each of a cluster's addresses.
-    const claims = come === undefined ? others : others.concat([come]);
-    if (claims.length > 1) claims.sort(byRight);
-    if (claims.length === 0) this.#byAddress.delete(address);
-    else this.#byAddress.set(address, claims);
-    const after = claims[0]?.owner;
+    const known = [this.#best.get(address), ...(this.#others.get(address) ?? [])].filter((one) => one !== gone);
+    const [best, ...others] = [...known, come].filter((one) => one !== undefined).sort(byRight);
+    if (best === undefined) this.#best.delete(address);
+    else this.#best.set(address, best);
+    if (others.length === 0) this.#others.delete(address);
+    else this.#others.set(address, others);
+    const after = best?.owner;
     if (before === after) return;
     if (after !== undefined) {
-      const owned = this.#owned.get(after) ?? new Set<Address>();
-      this.#owned.set(after, owned.add(address));
+      this.#owned.set(after, this.addressesOf(after).concat([address]));
       changed.add(after);
     }
     if (before !== undefined) {
-      const owned = this.#owned.get(before);
-      owned?.delete(address);
-      if (owned?.size === 0) this.#owned.delete(before);
+      const owned = this.addressesOf(before).filter((one) => one !== address);
+      if (owned.length === 0) this.#owned.delete(before);
+      else this.#owned.set(before, owned);
       changed.add(before);
     }
   }
 }
 
-const NONE: ReadonlySet<Address> = new Set();
+const NONE: readonly Address[] = [];
 
 function byRight(a: AddressClaim, b: AddressClaim): number {
   return b.right - a.right || (a.owner < b.owner ? -1 : a.owner > b.owner ? 1 : 0);

@@ -2,6 +2,8 @@ import type { Labels, LabelSelector } from "../../cluster/model.ts";
 import { frozenLabels } from "../../cluster/name.ts";
 import { isSelected } from "../compile/selector.ts";
 import type { NodeGroup, PodGroup } from "../compile/profile.ts";
+import type { ReadonlySmallSet } from "./small_set.ts";
+import { SmallSet } from "./small_set.ts";
 
 /** Members that no selector tells apart: pods of one namespace with the same labels, or a node. */
 export interface Identity {
@@ -9,14 +11,14 @@ export interface Identity {
   readonly namespace: string | undefined;
   readonly labels: Labels;
   /** Keys of the active groups that it is in. */
-  readonly groups: ReadonlySet<string>;
+  readonly groups: ReadonlySmallSet<string>;
   /** Keys of those it stands for, as the caller enters them. */
-  readonly members: ReadonlySet<string>;
+  readonly members: ReadonlySmallSet<string>;
 }
 
 interface OwnIdentity extends Identity {
-  readonly groups: Set<string>;
-  readonly members: Set<string>;
+  readonly groups: SmallSet<string>;
+  readonly members: SmallSet<string>;
   readonly entry: NamespaceEntry | undefined;
   readonly signature: string;
 }
@@ -100,7 +102,7 @@ export class GroupIndex {
     const signature = signatureOf(labels);
     let identity = entry.identities.get(signature);
     if (identity === undefined) {
-      identity = { namespace, entry, labels, signature, groups: new Set(), members: new Set() };
+      identity = { namespace, entry, labels, signature, groups: new SmallSet(), members: new SmallSet() };
       entry.identities.set(signature, identity);
       for (const scope of entry.scopes) for (const active of scope.groups.values()) enter(active, identity);
     }
@@ -116,8 +118,8 @@ export class GroupIndex {
       entry: undefined,
       labels,
       signature: "",
-      groups: new Set([...this.#nodeGroups.values()].filter(hasLabels(labels)).map(({ group }) => group.key)),
-      members: new Set([member]),
+      groups: new SmallSet([...this.#nodeGroups.values()].filter(hasLabels(labels)).map(({ group }) => group.key)),
+      members: new SmallSet([member]),
     };
     for (const key of identity.groups) this.#nodeGroups.get(key)?.identities.add(identity);
     this.#members.set(member, identity);

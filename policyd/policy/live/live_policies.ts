@@ -20,6 +20,7 @@ import { MemberSets } from "./member_sets.ts";
 import type { Selection } from "./policy_lists.ts";
 import { PolicyLists } from "./policy_lists.ts";
 import type { PolicyRules } from "./policy_rules.ts";
+import type { RetainedStore } from "../retained/retained_files.ts";
 import { RetainedPolicies } from "./retained_policies.ts";
 import { WorkQueue } from "./work_queue.ts";
 
@@ -29,6 +30,8 @@ export interface LiveParts {
   readonly options: PolicyOptions;
   readonly clock: Pick<Clock, "now">;
   readonly logger: Pick<Logger, "warn">;
+  /** Where the policies of namespaces that end outlive the daemon. */
+  readonly retained: RetainedStore;
 }
 
 /**
@@ -55,11 +58,12 @@ export class LivePolicies {
   readonly #toSwitch = new WorkQueue<LocalPod>();
   #isStarted = false;
 
-  constructor({ rules, options, clock, logger }: LiveParts) {
+  constructor({ rules, options, clock, logger, retained }: LiveParts) {
     this.#sets = new MemberSets(rules, this.members.groups);
     this.profiles = new ActiveProfiles({ rules, memberSets: this.#sets, options, logger });
     this.#verdicts = new LocalVerdicts(rules, this.profiles, (members) => this.#settleAll(members));
-    this.#retained = new RetainedPolicies(clock);
+    const policiesIn = (namespace: string): Iterable<NetworkPolicy> => this.#lists.in(namespace);
+    this.#retained = new RetainedPolicies({ clock, store: retained, policiesIn });
   }
 
   /** Objects changed. */
@@ -75,7 +79,8 @@ export class LivePolicies {
   /** A pod is attached, or was before; one of its names is replaced. */
   attach(attachment: AttachmentRecord): void {
     this.detach(attachment);
-    const life = attachment.pod === undefined ? undefined : this.#retained.enter(attachment.pod.namespace);
+    const { pod } = attachment;
+    const life = pod && this.#retained.enter(pod.namespace, attachmentKey(attachment));
     const local = this.locals.add(attachment, life);
     this.#takePod(local);
     this.#decideLater(local);
@@ -90,7 +95,7 @@ export class LivePolicies {
     this.#toSwitch.delete(local);
     this.#settleAll(this.members.setAttachment(local.key, undefined, undefined));
     this.#verdicts.close(local);
-    if (local.life !== undefined) this.#retained.leave(local.life);
+    if (local.life !== undefined) this.#retained.leave(local.life, local.key);
   }
 
   /**
@@ -105,6 +110,7 @@ export class LivePolicies {
       return true;
     }
     if (!this.#isStarted) return false;
+    this.#retained.begin();
     return (
       isDone(this.#toDecide.takeUrgent(), (local) => this.#decide(local, true)) ||
       isDone(this.#toSettle.takeUrgent(), (key) => this.#sets.settle(key, this.members.member(key))) ||
@@ -125,6 +131,9 @@ export class LivePolicies {
     const local = this.locals.get(key);
     if (local === undefined || local.claimed !== undefined) return undefined;
     if (!this.#isStarted) return "policyd has not read all objects yet";
+    if (local.life?.isUnknown === true) {
+      return `the namespace of ${local.podKey} was being deleted before policyd started, and its policies are not known`;
+    }
     const isWorkedOn = local.wanted !== undefined || this.#changes.size + this.#toDecide.size > 0;
     return isWorkedOn
       ? "policyd is working out policies"
@@ -139,7 +148,7 @@ export class LivePolicies {
   /** All policies that may select a pod. */
   policiesFor(namespace: string, podKey: string): Selection {
     const [local] = this.locals.ofPod(podKey);
-    return this.#lists.of(local?.life ?? { namespace, retained: new Map() });
+    return this.#lists.of(local?.life ?? { namespace, retained: new Map(), isUnknown: false });
   }
 
   /** What is wrong now, for the status. */
@@ -183,6 +192,7 @@ export class LivePolicies {
       }
       case "Service":
       case "EndpointSlice":
+      case "ServiceCIDR":
         break;
     }
   }
@@ -193,8 +203,8 @@ export class LivePolicies {
     const { identities, members } = this.members.setNamespace(key, namespace);
     for (const identity of identities) this.#sets.groupsChanged(identity);
     this.#settleAll(members);
-    const areRetained = this.#retained.namespaceChanged(key, namespace);
-    if (!areRetained && !this.#lists.hasClusterPolicies) return;
+    const isChanged = this.#retained.namespaceChanged(key, namespace);
+    if (!isChanged && !this.#lists.hasClusterPolicies) return;
     for (const local of this.locals.ofNamespace(key)) this.#decideLater(local);
   }
 
@@ -247,6 +257,7 @@ export class LivePolicies {
   /** Undefined while it cannot be told. */
   #profilesOf(local: LocalPod): Readonly<Record<Direction, Profile | undefined>> | undefined {
     const { life } = local;
+    if (life?.isUnknown === true) return undefined;
     const subject = this.#subjectOf(local);
     if (life === undefined || (subject === undefined && !this.#lists.couldSelect(life))) {
       return { egress: undefined, ingress: undefined };

@@ -13,7 +13,8 @@ import type { PolicyRules } from "./policy_rules.ts";
 /** A pod or a node as sets have it. */
 export interface Member {
   readonly identity: Identity;
-  readonly addresses: ReadonlySet<Address>;
+  /** Each once. */
+  readonly addresses: readonly Address[];
   /** None for a node. */
   readonly ports: readonly ContainerPort[];
 }
@@ -33,15 +34,20 @@ interface ActiveSet {
 
 /** What a member's elements in a set were made of. */
 interface Claimed {
+  readonly active: ActiveSet;
   readonly sources: readonly MemberSource[];
   readonly addresses: readonly Address[];
   readonly ports: readonly ContainerPort[];
 }
 
-type SourcesBySet = ReadonlyMap<ActiveSet, readonly MemberSource[]>;
+/** What a set means for members of an identity. */
+interface SourcesOfSet {
+  readonly active: ActiveSet;
+  readonly sources: readonly MemberSource[];
+}
 
 /** Of most members of a large cluster. */
-const NO_SOURCES: SourcesBySet = new Map();
+const NOTHING: readonly never[] = [];
 
 /**
  * The sets of the kernel that follow what is in the cluster: those somebody holds, with the elements of all their
@@ -55,8 +61,9 @@ export class MemberSets {
   readonly #users = new Map<string, Set<ActiveSet>>();
   readonly #ofEveryPod = new Set<ActiveSet>();
   /** What the groups of an identity mean for it; made when it is asked for. */
-  readonly #known = new WeakMap<Identity, SourcesBySet>();
-  readonly #claimed = new Map<string, Map<ActiveSet, Claimed>>();
+  readonly #known = new WeakMap<Identity, readonly SourcesOfSet[]>();
+  /** Lists, as nearly all members are in a few sets. */
+  readonly #claimed = new Map<string, readonly Claimed[]>();
 
   constructor(rules: PolicyRules, groups: GroupIndex) {
     this.#rules = rules;
@@ -111,30 +118,36 @@ export class MemberSets {
 
   /** Makes the elements of a member what it is by now; undefined for one that is gone. */
   settle(key: string, member: Member | undefined): void {
-    const isThere = member !== undefined && member.addresses.size > 0;
-    const wanted: SourcesBySet = isThere ? this.#sourcesOf(member.identity) : NO_SOURCES;
-    const claimed = this.#claimed.get(key) ?? new Map<ActiveSet, Claimed>();
-    for (const active of claimed.keys()) {
-      if (wanted.has(active)) continue;
+    const isThere = member !== undefined && member.addresses.length > 0;
+    const wanted = isThere ? this.#sourcesOf(member.identity) : NOTHING;
+    const before = new Map((this.#claimed.get(key) ?? NOTHING).map((claimed) => [claimed.active, claimed]));
+    const wantedSets = new Set(wanted.map(({ active }) => active));
+    for (const active of before.keys()) {
+      if (wantedSets.has(active)) continue;
       this.#rules.claim(ownerOf(active, key), []);
-      claimed.delete(active);
       active.claims--;
       this.#forgetEmpty(active);
     }
-    if (member !== undefined) {
-      for (const [active, sources] of wanted) {
-        const before = claimed.get(active);
-        if (before !== undefined && isSame(before, sources, member, active.hasNames)) continue;
-        this.#rules.claim(ownerOf(active, key), elementsOf(active.set, sources, member));
-        claimed.set(active, { sources, addresses: [...member.addresses], ports: member.ports });
-        if (before === undefined) active.claims++;
-      }
-    }
-    if (claimed.size === 0) this.#claimed.delete(key);
-    else this.#claimed.set(key, claimed);
+    const after = member === undefined ? NOTHING : wanted.map((one) => this.#claim(key, one, member, before));
+    if (after.length === 0) this.#claimed.delete(key);
+    else this.#claimed.set(key, after);
   }
 
-  #sourcesOf(identity: Identity): SourcesBySet {
+  /** Has a member's elements in a set be what is wanted. */
+  #claim(
+    key: string,
+    { active, sources }: SourcesOfSet,
+    member: Member,
+    before: ReadonlyMap<ActiveSet, Claimed>,
+  ): Claimed {
+    const claimed = before.get(active);
+    if (claimed !== undefined && isSame(claimed, sources, member, active.hasNames)) return claimed;
+    this.#rules.claim(ownerOf(active, key), elementsOf(active.set, sources, member));
+    if (claimed === undefined) active.claims++;
+    return { active, sources, addresses: member.addresses, ports: member.ports };
+  }
+
+  #sourcesOf(identity: Identity): readonly SourcesOfSet[] {
     const known = this.#known.get(identity);
     if (known !== undefined) return known;
     const found = new Map<ActiveSet, MemberSource[]>();
@@ -147,9 +160,9 @@ export class MemberSets {
       for (const active of this.#users.get(key) ?? []) add(active, active.sources.get(key) ?? []);
     }
     if (identity.namespace !== undefined) for (const active of this.#ofEveryPod) add(active, active.ofEveryPod);
-    const sources = found.size === 0 ? NO_SOURCES : found;
-    this.#known.set(identity, sources);
-    return sources;
+    const all = found.size === 0 ? NOTHING : [...found].map(([active, sources]) => ({ active, sources }));
+    this.#known.set(identity, all);
+    return all;
   }
 
   #newSet(set: MemberSet): ActiveSet {
@@ -241,10 +254,10 @@ function isSame(
   { addresses, ports }: Member,
   hasNames: boolean,
 ): boolean {
-  if (before.addresses.length !== addresses.size || before.sources.length !== sources.length) return false;
+  if (before.addresses.length !== addresses.length || before.sources.length !== sources.length) return false;
   if (hasNames && before.ports !== ports) return false;
   return (
-    before.addresses.every((address) => addresses.has(address)) &&
+    before.addresses.every((address) => addresses.includes(address)) &&
     before.sources.every((source, index) => source === sources[index])
   );
 }

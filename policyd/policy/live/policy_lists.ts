@@ -43,6 +43,11 @@ export class PolicyLists {
     return this.#clusterPolicies.size > 0 || retained.size > 0 || this.#byNamespace.has(namespace);
   }
 
+  /** The NetworkPolicies of a namespace. */
+  in(namespace: string): Iterable<NetworkPolicy> {
+    return this.#byNamespace.get(namespace)?.values() ?? [];
+  }
+
   /** All policies that may select a pod, those it keeps among them. */
   of({ namespace, retained }: NamespaceLife): Selection {
     const there = this.#byNamespace.get(namespace);

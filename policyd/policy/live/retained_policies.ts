@@ -1,5 +1,6 @@
 import type { Clock } from "../../clock.ts";
 import type { Namespace, NetworkPolicy } from "../../cluster/model.ts";
+import type { RetainedStore } from "../retained/retained_files.ts";
 
 /** The end of a namespace may be seen so much later than the deletion of what is in it. */
 const SEEN_LATE_MILLISECONDS = 10_000;
@@ -9,13 +10,19 @@ export interface NamespaceLife {
   readonly namespace: string;
   /** The policies that were deleted since they went with the namespace, by key: its pods keep them. */
   readonly retained: ReadonlyMap<string, NetworkPolicy>;
+  /** It was ending before this daemon began, and nobody knows what its pods keep. */
+  readonly isUnknown: boolean;
 }
 
 interface OwnLife extends NamespaceLife {
   readonly retained: Map<string, NetworkPolicy>;
+  isUnknown: boolean;
   /** "ending" until its object is gone. */
   phase: "active" | "ending" | "gone";
-  pods: number;
+  /** Attachments, by key. */
+  readonly pods: Set<string>;
+  /** What it is saved by; undefined while it is not. */
+  number: number | undefined;
 }
 
 interface Deletion {
@@ -23,39 +30,81 @@ interface Deletion {
   readonly at: number;
 }
 
+export interface RetainedParts {
+  readonly clock: Pick<Clock, "now">;
+  readonly store: RetainedStore;
+  /** The policies of a namespace that are there. */
+  readonly policiesIn: (namespace: string) => Iterable<NetworkPolicy>;
+}
+
 /**
  * The policies that went with their namespace: in whatever order the API server deletes what is in a namespace, its pods
  * stay isolated until they are gone (CVE-2024-7598). Who deletes a policy from a namespace that stays gets what he asked
  * for at once.
+ *
+ * From when a namespace with pods begins to end, its policies are saved for the next daemon. One that finds a namespace
+ * ending of which nothing is saved cannot know what has gone already, and leaves its pods closed.
  */
 export class RetainedPolicies {
-  readonly #clock: Pick<Clock, "now">;
+  readonly #parts: RetainedParts;
   readonly #lives = new Map<string, OwnLife>();
   readonly #own = new Map<NamespaceLife, OwnLife>();
+  /** Of attachments that an earlier daemon has saved. */
+  readonly #saved = new Map<string, OwnLife>();
   /** What was deleted shortly ago from namespaces that did not end, the oldest first. */
   readonly #recent = new Map<string, Deletion>();
+  #hasBegun = false;
+  #lastNumber = 0;
 
-  constructor(clock: Pick<Clock, "now">) {
-    this.#clock = clock;
+  constructor(parts: RetainedParts) {
+    this.#parts = parts;
+    for (const [number, { namespace, attachments, policies }] of parts.store.load()) {
+      const life: OwnLife = {
+        namespace,
+        retained: new Map(policies.map((policy) => [policy.key, policy])),
+        isUnknown: false,
+        phase: "gone",
+        pods: new Set(attachments),
+        number,
+      };
+      this.#lives.set(namespace, life);
+      this.#own.set(life, life);
+      for (const key of attachments) this.#saved.set(key, life);
+      this.#lastNumber = Math.max(this.#lastNumber, number);
+    }
   }
 
-  /** A pod of the namespace comes. @returns the life it is part of until {@link leave} */
-  enter(namespace: string): NamespaceLife {
-    const life = this.#life(namespace);
-    life.pods++;
+  /** All objects have been told once: whatever ends from now on, this daemon sees. */
+  begin(): void {
+    if (this.#hasBegun) return;
+    this.#hasBegun = true;
+    if (this.#saved.size === 0) return;
+    // What an earlier daemon has saved may have gone meanwhile.
+    const present = this.#parts.store.attachments();
+    for (const life of new Set(this.#saved.values())) {
+      for (const key of life.pods) if (!present.has(key)) this.#remove(life, key);
+      this.#save(life);
+    }
+  }
+
+  /** A pod of the namespace comes. @param key its attachment's @returns the life it is part of until {@link leave} */
+  enter(namespace: string, key: string): NamespaceLife {
+    const saved = this.#saved.get(key);
+    const life = saved?.namespace === namespace ? saved : this.#life(namespace);
     this.#own.set(life, life);
+    if (life.pods.has(key)) return life;
+    life.pods.add(key);
+    this.#save(life);
     return life;
   }
 
   /** A pod goes. */
-  leave(life: NamespaceLife): void {
+  leave(life: NamespaceLife, key: string): void {
     const own = this.#own.get(life);
-    if (own === undefined) return;
-    own.pods--;
-    this.#forgetEmpty(own);
+    if (own !== undefined) this.#remove(own, key);
   }
 
-  /** A Namespace as it is now; undefined for one that is gone. @returns whether policies are retained by this */
+  /** A Namespace as it is now; undefined for one that is gone. @returns whether this changes what its pods keep */
   namespaceChanged(name: string, namespace: Pick<Namespace, "isTerminating"> | undefined): boolean {
     const known = this.#lives.get(name);
     if (namespace?.isTerminating === false) {
@@ -65,24 +114,32 @@ export class RetainedPolicies {
     }
     const life = this.#life(name);
     const isNew = life.phase === "active";
+    const wasUnknown = life.isUnknown;
     life.phase = namespace === undefined ? "gone" : "ending";
     const before = life.retained.size;
-    if (isNew) this.#retainRecent(life);
+    if (isNew) {
+      life.isUnknown = !this.#hasBegun && namespace !== undefined;
+      this.#retainRecent(life);
+      this.#save(life);
+    }
     this.#forgetEmpty(life);
-    return life.retained.size > before;
+    return life.retained.size > before || life.isUnknown !== wasUnknown;
   }
 
   policyDeleted(policy: NetworkPolicy): void {
     const life = this.#lives.get(policy.namespace);
     if (life !== undefined && life.phase !== "active") life.retained.set(policy.key, policy);
-    else this.#recent.set(policy.key, { policy, at: this.#clock.now() });
+    else this.#recent.set(policy.key, { policy, at: this.#parts.clock.now() });
     this.#forgetOld();
   }
 
   /** What is there need not be retained. */
   policySet({ namespace, key }: Pick<NetworkPolicy, "namespace" | "key">): void {
     this.#recent.delete(key);
-    this.#lives.get(namespace)?.retained.delete(key);
+    const life = this.#lives.get(namespace);
+    if (life === undefined) return;
+    life.retained.delete(key);
+    if (life.phase === "ending") this.#save(life);
   }
 
   #retainRecent(life: OwnLife): void {
@@ -97,20 +154,49 @@ export class RetainedPolicies {
   #life(namespace: string): OwnLife {
     const known = this.#lives.get(namespace);
     if (known !== undefined) return known;
-    const life: OwnLife = { namespace, retained: new Map(), phase: "active", pods: 0 };
+    const life: OwnLife = {
+      namespace,
+      retained: new Map(),
+      isUnknown: false,
+      phase: "active",
+      pods: new Set(),
+      number: undefined,
+    };
     this.#lives.set(namespace, life);
     return life;
   }
 
+  /** Saves what the pods of a life keep; of a namespace that is there again nothing is its former pods'. */
+  #save(life: OwnLife): void {
+    if (!this.#hasBegun || life.phase === "active" || life.isUnknown || life.pods.size === 0) return;
+    const { namespace, retained, pods } = life;
+    const isCurrent = this.#lives.get(namespace) === life;
+    const there = isCurrent ? [...this.#parts.policiesIn(namespace)] : [];
+    life.number ??= ++this.#lastNumber;
+    this.#parts.store.save(life.number, {
+      namespace,
+      attachments: [...pods],
+      policies: [...retained.values(), ...there],
+    });
+  }
+
+  #remove(life: OwnLife, key: string): void {
+    life.pods.delete(key);
+    if (this.#saved.get(key) === life) this.#saved.delete(key);
+    this.#forgetEmpty(life);
+  }
+
   /** Pods may still come to a namespace that is about to end. */
   #forgetEmpty(life: OwnLife): void {
-    if (life.pods > 0) return;
+    if (life.pods.size > 0) return;
+    if (life.number !== undefined) this.#parts.store.remove(life.number);
+    life.number = undefined;
     this.#own.delete(life);
     if (life.phase !== "ending" && this.#lives.get(life.namespace) === life) this.#lives.delete(life.namespace);
   }
 
   #forgetOld(): void {
-    const oldest = this.#clock.now() - SEEN_LATE_MILLISECONDS;
+    const oldest = this.#parts.clock.now() - SEEN_LATE_MILLISECONDS;
     for (const [key, { at }] of this.#recent) {
       if (at >= oldest) return;
       this.#recent.delete(key);

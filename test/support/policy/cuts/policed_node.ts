@@ -21,6 +21,7 @@ import { policyTable } from "../../../../policyd/policy/compile/policy_table.ts"
 import { Cuts } from "../../../../policyd/policy/cuts/cuts.ts";
 import { kernelOpening } from "../../../../policyd/policy/cuts/opening.ts";
 import { PolicyDataplane } from "../../../../policyd/policy/policy_dataplane.ts";
+import { NO_RETAINED_FILES } from "../../../../policyd/policy/retained/retained_files.ts";
 import { serviceElements, ServicesDataplane } from "../../../../policyd/services/services_dataplane.ts";
 import { add } from "../../../lab/cni.ts";
 import type { Lab, LabPod } from "../../../lab/lab.ts";
@@ -159,6 +160,7 @@ export class PolicedNode implements Disposable {
       clock: realClock,
       logger: recordingLogger(),
       options,
+      retained: NO_RETAINED_FILES,
     });
     const cuts = new Cuts({
       flows: {

@@ -12,14 +12,18 @@ export interface Expectation {
   readonly denied?: readonly Question[];
 }
 
-/** Demands that packets fare so. */
+/** Demands that packets fare so, in both states of br_netfilter. */
 export async function expectPackets(lab: PolicyLab, { allowed = [], denied = [] }: Expectation): Promise<void> {
-  const answers = await askLab(lab, [...allowed, ...denied]);
-  const wrong = answers.flatMap(({ question, mark, fate }, place) => {
-    const expected = place < allowed.length ? "." : "X";
-    return mark === expected ? [] : [`${questionText(question)}: ${mark} ${fate.why}, not ${expected}`];
+  const wrong = await lab.inBothStates(async (way) => {
+    const answers = await askLab(lab, [...allowed, ...denied]);
+    return answers.flatMap(({ question, mark, fate }, place) => {
+      const expected = place < allowed.length ? "." : "X";
+      return mark === expected
+        ? []
+        : [`br_netfilter ${way}: ${questionText(question)}: ${mark} ${fate.why}, not ${expected}`];
+    });
   });
-  assert.deepEqual(wrong, []);
+  assert.deepEqual(wrong.flat(), []);
 }
 
 /** Puts objects in force and demands that packets fare so, and that the evaluator says the same. */

@@ -72,7 +72,7 @@ export class HogwartsLab {
     return new HogwartsLab(lab);
   }
 
-  /** The pokes of a subtest that end otherwise than upstream says, in both families. */
+  /** The pokes of a subtest that end otherwise than upstream says, in both families and both states of br_netfilter. */
   async failures(subtest: ConformanceSubtest): Promise<readonly string[]> {
     const objects = [...hogwarts((replica) => replica), ...subtest.policies];
     const services = this.lab.pods.map((place) =>
@@ -81,14 +81,19 @@ export class HogwartsLab {
     const isThroughService = subtest.flows.some((flows) => flows.isThroughService === true);
     await this.lab.apply([...renamed(objects, this.#names), ...(isThroughService ? services.flat() : [])]);
     const asked = pokesOf(subtest).flatMap((poke) => this.#questions(poke).map((question) => ({ poke, question })));
-    const answers = await askLab(
-      this.lab,
-      asked.map(({ question }) => question),
-    );
-    return answers.flatMap(({ question, mark }, place) => {
-      const isAllowed = asked[place]?.poke.isAllowed;
-      return mark === (isAllowed === true ? "." : "X") ? [] : [`${questionText(question)}: ${mark}`];
+    const failures = await this.lab.inBothStates(async (way) => {
+      const answers = await askLab(
+        this.lab,
+        asked.map(({ question }) => question),
+      );
+      return answers.flatMap(({ question, mark }, place) => {
+        const isAllowed = asked[place]?.poke.isAllowed;
+        return mark === (isAllowed === true ? "." : "X")
+          ? []
+          : [`br_netfilter ${way}: ${questionText(question)}: ${mark}`];
+      });
     });
+    return failures.flat();
   }
 
   #questions({ from, to, traffic, isThroughService }: Poke): readonly Question[] {

@@ -12,7 +12,7 @@ import { podCall, startPlugin } from "../../../lab/cni.ts";
 import type { Lab, LabPod } from "../../../lab/lab.ts";
 import { createLab } from "../../../lab/lab.ts";
 import type { TwoNodes, WiredNode } from "../../../lab/topology.ts";
-import { connect, routeTo, twoNodes, UPLINK } from "../../../lab/topology.ts";
+import { connect, routeTo, setBridgeNetfilter, twoNodes, UPLINK } from "../../../lab/topology.ts";
 import { PolicydNode } from "../../policyd_node.ts";
 import type { WatchedDaemon } from "./in_force.ts";
 import { complaintsOf, countKinds, untilInForce } from "./in_force.ts";
@@ -22,6 +22,9 @@ import { FAMILIES, NODE_NAMES, nodeManifest, uidOf } from "./place.ts";
 import { Shooter } from "./shooter.ts";
 
 const PLUGIN_WAIT = "30s";
+
+/** In which state of br_netfilter the nodes of a lab are. */
+export type BridgeWay = "as made" | "the other way";
 
 /** Networks behind the router: the router's address in them, then who is there. */
 const OUTSIDE: Readonly<Record<OutsideName, readonly [readonly [string, string], readonly [string, string]]>> = {
@@ -122,6 +125,26 @@ export class PolicyLab {
   /** The pods' places in the order they were asked for. */
   get pods(): readonly Place[] {
     return this.#options.pods.map(({ key }) => this.place(key));
+  }
+
+  /** Has bridged frames pass the IP hooks of each node as the lab was made, or just the other way round. */
+  bridgeFrames(way: BridgeWay): void {
+    for (const name of NODE_NAMES) {
+      const isOn = this.#options.bridgeNetfilter[name] === (way === "as made");
+      setBridgeNetfilter(this.wired(name).node, isOn);
+    }
+  }
+
+  /** Does something in both ways of {@link bridgeFrames}, one after the other. @returns what it returns, in both */
+  async inBothStates<T>(action: (way: BridgeWay) => Promise<T>): Promise<readonly T[]> {
+    try {
+      this.bridgeFrames("the other way");
+      const other = await action("the other way");
+      this.bridgeFrames("as made");
+      return [other, await action("as made")];
+    } finally {
+      this.bridgeFrames("as made");
+    }
   }
 
   /** The objects of the nodes. */

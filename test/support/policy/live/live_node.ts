@@ -13,6 +13,7 @@ import type { PolicyOptions } from "../../../../policyd/policy/compile/options.t
 import { DEFAULT_POLICY_OPTIONS } from "../../../../policyd/policy/compile/options.ts";
 import { POLICY_TABLE, policyTable } from "../../../../policyd/policy/compile/policy_table.ts";
 import { PolicyDataplane } from "../../../../policyd/policy/policy_dataplane.ts";
+import { NO_RETAINED_FILES } from "../../../../policyd/policy/retained/retained_files.ts";
 import type { ObjectChange } from "../../../../policyd/source/object_source.ts";
 import type { TickingClock } from "./ticking_clock.ts";
 
@@ -55,7 +56,13 @@ export class LiveNode {
     const tables = [withVersion(policyTable(options))];
     const periods = { minSyncPeriod: 0, syncPeriod: 3_600_000 };
     this.ruleset = new Ruleset({ kernel, clock, logger: recordingLogger(), tables, ...periods });
-    this.dataplane = new PolicyDataplane({ ruleset: this.ruleset, clock, logger: this.logger, options });
+    this.dataplane = new PolicyDataplane({
+      ruleset: this.ruleset,
+      clock,
+      logger: this.logger,
+      options,
+      retained: NO_RETAINED_FILES,
+    });
     for (const event of known) this.apply(event);
     this.dataplane.synced();
     this.#clock.pass(0);

@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { MOST_PAIRS, MOST_PROFILE_PAIRS } from "../../../../policyd/policy/policy_size.ts";
 import { assertFindings, findingsOf, manifest, pod, policy } from "../../../support/lint_case.ts";
 
 const PODS = pod("web") + pod("db");
@@ -51,6 +52,27 @@ describe("policy lint of what policies select and allow", () => {
         "NetworkPolicy shop/p: no pods of a namespace with team=far-away are among the files (give its files, too, with -f)",
       ],
       [from(`${web}, ${nobody}`)],
+    ]);
+  });
+
+  it("LINT-32: a policy that nodes will not do whole for its size, or for that of the pods' other policies", () => {
+    const blocks = (count: number): string =>
+      Array.from({ length: count }, (_, i) => `{ ipBlock: { cidr: 10.${i >> 8}.${i & 255}.0/24 } }`).join(", ");
+    const large = (name: string, count: number): string =>
+      policy(name, `podSelector: { matchLabels: { app: web } }, ingress: [{ from: [${blocks(count)}] }]`);
+    const more = policy("d", "podSelector: {}, ingress: [{}]");
+    assertFindings("too-large", [
+      [
+        PODS + large("a", MOST_PAIRS + 1),
+        `NetworkPolicy shop/a: ingress: ${MOST_PAIRS + 1} pairs of a peer or an exception and a port; expected at most ${MOST_PAIRS}: ` +
+          "the pods are isolated, and the policy allows them nothing (split it into several)",
+      ],
+      [
+        PODS + large("a", MOST_PAIRS) + large("b", MOST_PROFILE_PAIRS - MOST_PAIRS) + more,
+        `NetworkPolicy shop/d: ingress: comes behind policies with which it would have more than ${MOST_PROFILE_PAIRS} pairs of a peer ` +
+          "or an exception and a port: it allows nothing to shop/web (have fewer or smaller policies select these pods)",
+      ],
+      [PODS + large("a", MOST_PAIRS) + large("b", MOST_PROFILE_PAIRS - MOST_PAIRS - 1) + more],
     ]);
   });
 

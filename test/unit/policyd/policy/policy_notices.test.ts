@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
+import { recordingNotices } from "../../../../policyd/events/notice.ts";
 import { recordingLogger } from "../../../../policyd/log/recording_logger.ts";
-import { MOST_PAIRS } from "../../../../policyd/policy/compile/compile_rules.ts";
+import { MOST_PAIRS } from "../../../../policyd/policy/policy_size.ts";
 import { PolicyNotices } from "../../../../policyd/policy/policy_notices.ts";
 import type { ObjectChange } from "../../../../policyd/source/object_source.ts";
 import { storeOf } from "../../../support/evaluate/store.ts";
@@ -10,7 +11,7 @@ function policy(name: string, spec: object = {}, shadow?: string): object {
   return {
     apiVersion: "networking.k8s.io/v1",
     kind: "NetworkPolicy",
-    metadata: { name, namespace: "x", annotations },
+    metadata: { name, namespace: "x", uid: `uid-${name}`, annotations },
     spec: { podSelector: {}, ...spec },
   };
 }
@@ -34,7 +35,8 @@ function changesOf(...manifests: readonly object[]): readonly ObjectChange[] {
 
 function setUp(isEnforced = true) {
   const logger = recordingLogger();
-  return { logger, notices: new PolicyNotices({ logger, isEnforced }) };
+  const events = recordingNotices();
+  return { logger, events, notices: new PolicyNotices({ logger, events, isEnforced }) };
 }
 
 describe("policyd/policy: what is said of policies", () => {
@@ -94,6 +96,22 @@ describe("policyd/policy: what is said of policies", () => {
     assert.equal(logger.lines.length, 2);
     notices.apply([{ type: "delete", kind: "NetworkPolicy", key: "x/c" }]);
     assert.deepEqual(notices.states(), { enforced: 0, restricted: 0, shadow: 0, off: 0 });
+  });
+
+  it("EVENT-07 POL-73: a policy that cannot be compiled is said once in an Event, also of the one that replaces it", () => {
+    const { events, notices } = setUp();
+    notices.apply(changesOf(policy("a"), tooLarge("c")));
+    notices.apply(changesOf(tooLarge("c")));
+    assert.equal(events.notices.length, 1);
+    const [{ regarding, reason, note } = assert.fail()] = events.notices;
+    assert.deepEqual(
+      [regarding.kind, regarding.key, regarding.uid, reason],
+      ["NetworkPolicy", "x/c", "uid-c", "PolicyNotInForce"],
+    );
+    assert.match(note, /^NetworkPolicy x\/c: ingress: \d+ pairs .* the pods are isolated/);
+    const off = setUp(false);
+    off.notices.apply(changesOf(tooLarge("c")));
+    assert.deepEqual(off.events.notices, []);
   });
 
   it("POL-71: an annotation that has no effect is said, and the policy is in force", () => {

@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { MOST_PAIRS } from "../../../../../policyd/policy/policy_size.ts";
 import { memoryFiles, runCli } from "../../../../support/cli.ts";
 import { assertGolden, fixtureFiles } from "../../../../support/cli_golden.ts";
 
@@ -47,6 +48,25 @@ async function tryOut(against: string, change: string, ...args: readonly string[
 }
 
 describe("cli/policy/dry_run", () => {
+  it("LINT-32: a change by which nodes do not do a policy whole is warned of, and what was so before is not", async () => {
+    const list = (element: string, count: number): string =>
+      `[${Array.from({ length: count }, () => element).join(", ")}]`;
+    // The same peer and port over and over again: what counts is how often.
+    const large = (name: string, pairs: number): string => {
+      const peers = list("{ podSelector: {} }", Math.ceil(pairs / 64));
+      return policy(
+        name,
+        `{ podSelector: {}, ingress: [{ from: ${peers}, ports: ${list("{ port: 80 }", Math.min(64, pairs))} }] }`,
+      );
+    };
+    const before = pod("web", "web") + large("a", MOST_PAIRS + 1) + large("b", MOST_PAIRS) + large("c", MOST_PAIRS);
+    const { warnings } = await tryOut(before, large("d", 1));
+    assert.deepEqual(
+      warnings.map(({ id, text }) => `${id}: ${text.replace(/ policies.*/, "")}`),
+      ["too-large: NetworkPolicy shop/d ingress: comes behind"],
+    );
+  });
+
   for (const format of ["table", "wide", "json", "csv", "dot", "mermaid"]) {
     it(`DRYRUN-01: a tenant that closes itself and forgets DNS, as ${format}`, async () => {
       const { code, out, err } = await runCli([...CHANGE, "-o", format], TENANTS);

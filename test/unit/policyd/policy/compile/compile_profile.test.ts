@@ -2,7 +2,8 @@ import assert from "node:assert/strict";
 import { judge } from "../../../../../policyd/cluster/gate.ts";
 import type { ClusterNetworkPolicy, NetworkPolicy } from "../../../../../policyd/cluster/model.ts";
 import { compileProfile } from "../../../../../policyd/policy/compile/compile_profile.ts";
-import { MOST_PAIRS, policyProblems } from "../../../../../policyd/policy/compile/compile_rules.ts";
+import { policyProblems } from "../../../../../policyd/policy/compile/compile_rules.ts";
+import { MOST_PAIRS } from "../../../../../policyd/policy/policy_size.ts";
 import type { Profile } from "../../../../../policyd/policy/compile/profile.ts";
 import { clusterNetworkPolicy, labelled, networkPolicy, oneOf } from "../../../../support/policy/manifest.ts";
 

@@ -191,6 +191,10 @@ const TABLE = `table inet drawbridge-policy {
     type ipv4_addr : verdict
   }
 
+  set crowded4 {
+    type ipv4_addr
+  }
+
   set known6 {
     type ipv6_addr
   }
@@ -207,6 +211,10 @@ const TABLE = `table inet drawbridge-policy {
     type ipv6_addr : verdict
   }
 
+  set crowded6 {
+    type ipv6_addr
+  }
+
   set settled {
     typeof ct id
   }
@@ -219,6 +227,10 @@ const TABLE = `table inet drawbridge-policy {
     icmp type { destination-unreachable, time-exceeded, parameter-problem } ct state related accept
     icmpv6 type { destination-unreachable, packet-too-big, time-exceeded, parameter-problem } ct state related accept
     ct direction reply counter drop comment "answer of no allowed connection"
+    ip saddr @crowded4 counter drop comment "pod with too many connections"
+    ip6 saddr @crowded6 counter drop comment "pod with too many connections"
+    iifname != "cni0" ip daddr @crowded4 counter drop comment "pod with too many connections"
+    iifname != "cni0" ip6 daddr @crowded6 counter drop comment "pod with too many connections"
     ip saddr vmap @egress4
     ip6 saddr vmap @egress6
     ip daddr vmap @ingress4
@@ -247,6 +259,8 @@ const TABLE = `table inet drawbridge-policy {
     icmp type { destination-unreachable, time-exceeded, parameter-problem } ct state related accept
     icmpv6 type { destination-unreachable, packet-too-big, time-exceeded, parameter-problem } ct state related accept
     ct direction reply counter drop comment "answer of no allowed connection"
+    ip saddr @crowded4 counter drop comment "pod with too many connections"
+    ip6 saddr @crowded6 counter drop comment "pod with too many connections"
     ip saddr vmap @egress4
     ip6 saddr vmap @egress6
     ct label set 100

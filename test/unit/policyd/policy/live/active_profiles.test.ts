@@ -3,7 +3,7 @@ import { recordingLogger } from "../../../../../policyd/log/recording_logger.ts"
 import type { Claim } from "../../../../../policyd/dataplane/claim.ts";
 import type { NetworkPolicy } from "../../../../../policyd/cluster/model.ts";
 import { compileProfile } from "../../../../../policyd/policy/compile/compile_profile.ts";
-import { MOST_PAIRS, MOST_PROFILE_PAIRS } from "../../../../../policyd/policy/compile/compile_rules.ts";
+import { MOST_PAIRS, MOST_PROFILE_PAIRS } from "../../../../../policyd/policy/policy_size.ts";
 import { DEFAULT_POLICY_OPTIONS } from "../../../../../policyd/policy/compile/options.ts";
 import type { Profile } from "../../../../../policyd/policy/compile/profile.ts";
 import { ActiveProfiles } from "../../../../../policyd/policy/live/active_profiles.ts";

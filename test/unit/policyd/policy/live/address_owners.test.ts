@@ -73,6 +73,6 @@ describe("policyd/policy/live/address_owners", () => {
     assert.deepEqual([[...taken].sort(), [...owners.addressesOf("p")], owners.ownerOf(A)], [["p", "q"], [B], "q"]);
     assert.deepEqual([...owners.replace("at q", undefined)].sort(), ["p", "q"]);
     assert.deepEqual([...owners.replace("p", undefined)].sort(), ["p", "q"]);
-    assert.deepEqual([owners.ownerOf(A), owners.ownerOf(B), owners.addressesOf("p").size], ["q", undefined, 0]);
+    assert.deepEqual([owners.ownerOf(A), owners.ownerOf(B), owners.addressesOf("p").length], ["q", undefined, 0]);
   });
 });

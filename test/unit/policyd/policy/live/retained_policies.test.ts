@@ -2,6 +2,8 @@ import assert from "node:assert/strict";
 import { FakeClock } from "../../../../../policyd/clock.ts";
 import type { NetworkPolicy } from "../../../../../policyd/cluster/model.ts";
 import { RetainedPolicies } from "../../../../../policyd/policy/live/retained_policies.ts";
+import type { RetainedRecord, RetainedStore } from "../../../../../policyd/policy/retained/retained_files.ts";
+import { NO_RETAINED_FILES } from "../../../../../policyd/policy/retained/retained_files.ts";
 import { objectOf } from "../../../../support/policy/live/objects.ts";
 
 const TERMINATING = { isTerminating: true };
@@ -14,10 +16,36 @@ function policy(name: string, namespace = "n"): NetworkPolicy {
 /** Retained policies with one pod in the namespace "n". */
 function withPod() {
   const clock = new FakeClock();
-  const retained = new RetainedPolicies(clock);
+  const retained = new RetainedPolicies({ clock, store: NO_RETAINED_FILES, policiesIn: () => [] });
+  retained.begin();
   retained.namespaceChanged("n", ACTIVE);
-  const life = retained.enter("n");
+  const life = retained.enter("n", "a");
   return { clock, retained, life, keys: () => [...life.retained.keys()].sort() };
+}
+
+class MemoryStore implements RetainedStore {
+  readonly records = new Map<number, RetainedRecord>();
+  readonly present: Set<string>;
+
+  constructor(present: readonly string[]) {
+    this.present = new Set(present);
+  }
+
+  load(): ReadonlyMap<number, RetainedRecord> {
+    return new Map(this.records);
+  }
+
+  save(number: number, record: RetainedRecord): void {
+    this.records.set(number, record);
+  }
+
+  remove(number: number): void {
+    this.records.delete(number);
+  }
+
+  attachments(): ReadonlySet<string> {
+    return this.present;
+  }
 }
 
 describe("policyd/policy/live/retained_policies", () => {
@@ -66,7 +94,7 @@ describe("policyd/policy/live/retained_policies", () => {
     retained.policyDeleted(policy("p"));
     retained.namespaceChanged("n", undefined);
     retained.namespaceChanged("n", ACTIVE);
-    assert.deepEqual([...retained.enter("n").retained.keys()], []);
+    assert.deepEqual([...retained.enter("n", "c").retained.keys()], []);
     assert.deepEqual(keys(), ["n/p"]);
   });
 
@@ -74,20 +102,88 @@ describe("policyd/policy/live/retained_policies", () => {
     const { retained, life } = withPod();
     retained.namespaceChanged("n", TERMINATING);
     retained.policyDeleted(policy("p"));
-    retained.leave(life);
-    const late = retained.enter("n");
+    retained.leave(life, "a");
+    const late = retained.enter("n", "late");
     assert.deepEqual([...late.retained.keys()], ["n/p"]);
     retained.namespaceChanged("n", undefined);
-    retained.leave(late);
-    assert.deepEqual([...retained.enter("n").retained.keys()], [], "nothing is left of a namespace and its pods");
+    retained.leave(late, "late");
+    assert.deepEqual([...retained.enter("n", "c").retained.keys()], [], "nothing is left of a namespace and its pods");
+  });
+
+  describe("over a restart", () => {
+    const P = policy("p");
+
+    /** A daemon with what is in the namespace "n", that has read all objects. @param state of the namespace */
+    function daemon(store: RetainedStore, state: object | undefined, there: readonly NetworkPolicy[] = []) {
+      const retained = new RetainedPolicies({ clock: new FakeClock(), store, policiesIn: () => there });
+      if (state !== undefined) retained.namespaceChanged("n", { ...ACTIVE, ...state });
+      for (const one of there) retained.policySet(one);
+      return retained;
+    }
+
+    /** Files of an earlier daemon that saw the namespace end while there were pods. */
+    function ended(pods: readonly string[] = ["a"]): MemoryStore {
+      const store = new MemoryStore(pods);
+      const retained = daemon(store, ACTIVE, [P]);
+      retained.begin();
+      for (const key of pods) retained.enter("n", key);
+      assert.equal(store.records.size, 0, "nothing is saved of what does not end");
+      retained.namespaceChanged("n", TERMINATING);
+      return store;
+    }
+
+    it("POL-58: pods keep the policies that were there when their namespace began to end", () => {
+      const store = ended();
+      const next = daemon(store, TERMINATING);
+      next.begin();
+      const life = next.enter("n", "a");
+      assert.deepEqual([[...life.retained.keys()], life.isUnknown], [["n/p"], false]);
+      next.leave(life, "a");
+      assert.equal(store.records.size, 0, "the last pod takes them along");
+    });
+
+    it("POL-58: also where the namespace is gone, or another one has its name, which has nothing to do with them", () => {
+      for (const state of [undefined, ACTIVE]) {
+        const next = daemon(ended(), state);
+        next.begin();
+        assert.deepEqual([...next.enter("n", "a").retained.keys()], ["n/p"]);
+        const other = next.enter("n", "b");
+        assert.equal(other.retained.size, state === undefined ? 1 : 0);
+        assert.equal(other.isUnknown, false);
+      }
+    });
+
+    it("POL-58: of a namespace that ends and of which nothing is saved nobody knows what its pods keep", () => {
+      const store = new MemoryStore(["a"]);
+      const next = daemon(store, TERMINATING, [P]);
+      next.begin();
+      assert.equal(next.enter("n", "a").isUnknown, true);
+      assert.equal(store.records.size, 0, "the next one does not know either");
+      assert.equal(next.namespaceChanged("other", TERMINATING), false);
+      assert.equal(next.enter("other", "b").isUnknown, false, "this one has seen all its life");
+    });
+
+    it("POL-58: what is saved follows the pods and the policies, and pods that have gone meanwhile do not hold it", () => {
+      const store = ended(["a", "b"]);
+      store.present.delete("b");
+      const next = daemon(store, TERMINATING, [policy("p"), policy("q")]);
+      next.begin();
+      next.enter("n", "c");
+      const [record] = store.records.values();
+      assert.deepEqual(record?.attachments, ["a", "c"]);
+      assert.deepEqual(record?.policies.map(({ name }) => name).sort(), ["p", "q"]);
+      store.present.clear();
+      daemon(store, undefined).begin();
+      assert.equal(store.records.size, 0);
+    });
   });
 
   it("POL-58: nothing is kept of what ended without pods", () => {
     const { retained, life } = withPod();
-    retained.leave(life);
+    retained.leave(life, "a");
     retained.namespaceChanged("n", undefined);
     retained.policyDeleted(policy("p"));
     retained.namespaceChanged("n", ACTIVE);
-    assert.deepEqual([...retained.enter("n").retained.keys()], []);
+    assert.deepEqual([...retained.enter("n", "c").retained.keys()], []);
   });
 });

@@ -1,0 +1,64 @@
+import type { NetworkPolicy } from "../../policyd/cluster/model.ts";
+import type { Direction } from "../../policyd/policy/evaluate/flow.ts";
+import type { PolicyIndex } from "../../policyd/policy/evaluate/policy_index.ts";
+import type { DirectionProfile } from "../../policyd/policy/evaluate/profile.ts";
+import { MOST_PROFILE_PAIRS, sharesOf, tooLargeIn } from "../../policyd/policy/policy_size.ts";
+
+const DIRECTIONS: readonly Direction[] = ["ingress", "egress"];
+const MOST_NAMED = 5;
+
+/** A policy that allows less on a node than it says, which the evaluator does not know of (POL-73). */
+export interface Oversize {
+  readonly policy: NetworkPolicy;
+  readonly direction: Direction;
+  readonly text: string;
+  readonly fix: string;
+}
+
+/** All policies that are too large, or come behind too many others of some pods. */
+export function oversizes(index: PolicyIndex): readonly Oversize[] {
+  return [
+    ...index.networkPolicies.flatMap(({ policy }) =>
+      tooLargeIn(policy).map((one): Oversize => ({ policy, ...one, fix: "split it into several" })),
+    ),
+    ...leftOut(index),
+  ];
+}
+
+function leftOut({ pods }: PolicyIndex): readonly Oversize[] {
+  const podsOf = new Map<string, { readonly policy: NetworkPolicy; readonly direction: Direction; pods: string[] }>();
+  const ofProfile = new Map<DirectionProfile, readonly NetworkPolicy[]>();
+  for (const { pod, subject } of pods.values()) {
+    for (const direction of DIRECTIONS) {
+      const profile = subject?.profile[direction];
+      if (profile === undefined) continue;
+      const policies = ofProfile.get(profile) ?? leftOutOf(profile, direction);
+      ofProfile.set(profile, policies);
+      for (const policy of policies) {
+        const key = `${direction} ${policy.key}`;
+        const known = podsOf.get(key) ?? { policy, direction, pods: [] };
+        known.pods.push(pod.key);
+        podsOf.set(key, known);
+      }
+    }
+  }
+  return [...podsOf.values()].map(({ policy, direction, pods: all }) => ({
+    policy,
+    direction,
+    text:
+      `comes behind policies with which it would have more than ${MOST_PROFILE_PAIRS} pairs of a peer or an exception ` +
+      `and a port: it allows nothing to ${named(all)}`,
+    fix: "have fewer or smaller policies select these pods",
+  }));
+}
+
+function leftOutOf({ isolating }: DirectionProfile, direction: Direction): readonly NetworkPolicy[] {
+  const policies = isolating.map(({ policy }) => policy);
+  const shares = sharesOf(policies, direction);
+  return policies.filter((_, place) => shares[place] === "left out");
+}
+
+function named(pods: readonly string[]): string {
+  const others = pods.length > MOST_NAMED ? ` and ${pods.length - MOST_NAMED} others` : "";
+  return `${pods.slice(0, MOST_NAMED).join(", ")}${others}`;
+}

@@ -1,0 +1,48 @@
+import { deleteFlows } from "../../../kernel/conntrack/flow_deletion.ts";
+import { DrawbridgeError } from "../../../kernel/error.ts";
+import { readTextFile } from "../../../kernel/file.ts";
+import type { FileReadCalls } from "../../../kernel/syscall/file_calls.ts";
+import type { Syscalls } from "../../../kernel/syscall/syscalls.ts";
+import type { AttachmentRegistry } from "../../attachments/registry.ts";
+import type { PolicyDataplane } from "../policy_dataplane.ts";
+import type { ConnectionLimitParts, ConnectionTable } from "./connection_limit.ts";
+import { ConnectionLimit } from "./connection_limit.ts";
+
+const SYSCTLS = "/proc/sys/net/netfilter";
+
+/** What a limit needs of the machine. */
+export interface ConnectionLimitMachine extends Pick<ConnectionLimitParts, "ruleset" | "clock" | "logger"> {
+  readonly syscalls: Syscalls & FileReadCalls;
+  readonly attachments: Pick<AttachmentRegistry, "values">;
+}
+
+/** Follows policies: it begins when they are known. @param limit 0 for none; undefined for the default */
+export function openConnectionLimit(
+  policies: PolicyDataplane | undefined,
+  limit: number | undefined,
+  { syscalls, attachments, ...parts }: ConnectionLimitMachine,
+): void {
+  if (policies === undefined || limit === 0) return;
+  const addresses = () => [...attachments.values()].flatMap((one) => one.addresses.map(({ address }) => address));
+  const own = new ConnectionLimit({ ...parts, limit, addresses, table: kernelConnectionTable(syscalls) });
+  policies.follow({
+    prepare: async () => own.start(),
+    verdictsChanged: () => {},
+    problems: () => own.problems(),
+    stop: () => own.stop(),
+  });
+}
+
+/** That of the network namespace of this thread; its capacity is the machine's. */
+function kernelConnectionTable(syscalls: Syscalls & FileReadCalls): ConnectionTable {
+  const read = (name: string): number => {
+    const text = readTextFile(syscalls, `${SYSCTLS}/${name}`, 32);
+    if (text !== undefined) return Number(text);
+    throw new DrawbridgeError("ERR_UNAVAILABLE", `${SYSCTLS}/${name}: missing; is nf_conntrack loaded?`);
+  };
+  return {
+    size: () => read("nf_conntrack_count"),
+    capacity: () => read("nf_conntrack_max"),
+    sweep: async (isMeant) => deleteFlows(syscalls, [{}], isMeant),
+  };
+}

@@ -1,0 +1,29 @@
+import type { FlowTuples } from "../../../kernel/conntrack/flow_tuples.ts";
+import type { Address } from "../../../kernel/ip/address.ts";
+
+/**
+ * For which pod a connection counts: who began it or, where it comes from outside, whom it is for. So no pod uses up
+ * what another one of the node may have.
+ */
+export function ownerOf({ original, reply }: FlowTuples, isOwn: (address: Address) => boolean): Address | undefined {
+  if (isOwn(original.source)) return original.source;
+  return isOwn(reply.source) ? reply.source : undefined;
+}
+
+/**
+ * Whether a connection is not among those that stay when of many a part does. The same of each, whenever it is asked.
+ *
+ * @param salt with another one others stay
+ */
+export function isBeyond({ original }: FlowTuples, part: number, salt: number): boolean {
+  const { sourcePort = 0, destinationPort = 0, source, destination } = original;
+  const mixed = [salt, low(source), low(destination), sourcePort, destinationPort].reduce(
+    (hash, value) => Math.imul(hash ^ value, 0x9e37_79b1) ^ (hash >>> 15),
+    0x811c_9dc5,
+  );
+  return ((mixed ^ (mixed >>> 16)) >>> 0) / 2 ** 32 >= part;
+}
+
+function low(address: Address): number {
+  return typeof address === "bigint" ? Number(BigInt.asUintN(32, address ^ (address >> 32n))) : address;
+}

@@ -1,0 +1,162 @@
+import type { StoreFileSystem } from "../../../ipam/file_system.ts";
+import { DrawbridgeError } from "../../../kernel/error.ts";
+import type { NetworkPolicy } from "../../cluster/model.ts";
+import { judge } from "../../cluster/gate.ts";
+import { Reader } from "../../cluster/reader.ts";
+import type { Logger } from "../../log/logger.ts";
+import { policyManifest } from "./policy_manifest.ts";
+
+/** The policies that the pods of a namespace keep until they are gone. */
+export interface RetainedRecord {
+  readonly namespace: string;
+  /** The keys of its pods' attachments. */
+  readonly attachments: readonly string[];
+  /** All of the namespace, those that its pods have lost among them. */
+  readonly policies: readonly NetworkPolicy[];
+}
+
+/** Where retained policies outlive the daemon. Nothing in it throws: what fails is told. */
+export interface RetainedStore {
+  /** What was saved, by the number of each. */
+  load(): ReadonlyMap<number, RetainedRecord>;
+  /** Saves a record in place of an earlier one of its number; where it cannot be saved there is none any more. */
+  save(number: number, record: RetainedRecord): void;
+  remove(number: number): void;
+  /** The keys of all attachments that are there. */
+  attachments(): ReadonlySet<string>;
+}
+
+/** Policies of a namespace are rarely more than some kilobytes; more than this of one are not saved. */
+const LARGEST_FILE = 4 * 1024 * 1024;
+/** So many namespaces end at once on no node; more files than these are not read. */
+const MOST_FILES = 1024;
+const VERSION = 1;
+const FILE_NAME = /^([1-9]\d{0,8})\.json$/;
+
+const CONSEQUENCE = "after a restart of policyd the pods of the namespace send and receive nothing";
+
+/** What retained policies need of the machine. */
+export interface RetainedPlace {
+  /** Usually `/run/drawbridge`. */
+  readonly stateDirectory: string;
+  readonly files: StoreFileSystem;
+  readonly logger: Pick<Logger, "warn">;
+  readonly attachments: RetainedStore["attachments"];
+}
+
+/** Files below the state directory, which is on a tmpfs: they go with the pods at a reboot. */
+export function retainedFiles({ stateDirectory, files, logger, attachments }: RetainedPlace): RetainedStore {
+  const directory = `${stateDirectory}/retained`;
+  const pathOf = (number: number): string => `${directory}/${number}.json`;
+
+  const attempt = (message: string, action: () => void): void => {
+    try {
+      action();
+    } catch (error) {
+      if (!(error instanceof DrawbridgeError)) throw error;
+      logger.warn(message, { reason: error.message });
+    }
+  };
+
+  const write = (number: number, record: RetainedRecord): void => {
+    const text = recordText(record);
+    const size = new TextEncoder().encode(text).length;
+    if (size > LARGEST_FILE) {
+      throw new DrawbridgeError("ERR_STORE", `${size} bytes of policies; expected at most ${LARGEST_FILE}`);
+    }
+    files.makeDirectory(directory, 0o700);
+    // The name of an unfinished write is fixed, so that a daemon that is killed leaves one of each at most.
+    const scratch = `${directory}/.${number}.json`;
+    files.unlink(scratch);
+    if (!files.createFile(scratch, text)) throw new DrawbridgeError("ERR_STORE", `${scratch} appears again and again`);
+    files.rename(scratch, pathOf(number));
+  };
+
+  return {
+    attachments,
+
+    load(): ReadonlyMap<number, RetainedRecord> {
+      const records = new Map<number, RetainedRecord>();
+      attempt("retained policies not read", () => {
+        const numbers = files
+          .readDirectory(directory)
+          .flatMap((name) => Number(FILE_NAME.exec(name)?.[1] ?? 0) || [])
+          .sort((a, b) => a - b);
+        for (const number of numbers.slice(0, MOST_FILES)) {
+          attempt("retained policies not read: pods of the namespace send and receive nothing", () => {
+            records.set(number, readRecord(pathOf(number), files));
+          });
+        }
+      });
+      return records;
+    },
+
+    save(number: number, record: RetainedRecord): void {
+      attempt(`retained policies not saved: ${CONSEQUENCE}`, () => {
+        try {
+          write(number, record);
+        } catch (error) {
+          // What was saved before may allow more.
+          files.unlink(pathOf(number));
+          throw error;
+        }
+      });
+    },
+
+    remove(number: number): void {
+      attempt("retained policies not removed", () => files.unlink(pathOf(number)));
+    },
+  };
+}
+
+/** Keeps nothing beyond the daemon's end. */
+export const NO_RETAINED_FILES: RetainedStore = Object.freeze<RetainedStore>({
+  load: () => new Map(),
+  save: () => {},
+  remove: () => {},
+  attachments: () => new Set(),
+});
+
+function recordText({ namespace, attachments, policies }: RetainedRecord): string {
+  return JSON.stringify({ version: VERSION, namespace, attachments, policies: policies.map(policyManifest) });
+}
+
+/** @throws DrawbridgeError for whatever is not a record of ours, naming the file */
+function readRecord(path: string, files: StoreFileSystem): RetainedRecord {
+  const file = files.readSmallFile(path, LARGEST_FILE);
+  if (file.kind !== "text") {
+    throw new DrawbridgeError("ERR_STORE", `${path}: not a regular file of at most ${LARGEST_FILE} bytes`);
+  }
+  try {
+    return decodeRecord(JSON.parse(file.text));
+  } catch (error) {
+    const isExpected = error instanceof DrawbridgeError || error instanceof SyntaxError;
+    if (!isExpected) throw error;
+    throw new DrawbridgeError("ERR_STORE", `${path}: ${error.message}`);
+  }
+}
+
+/** @throws DrawbridgeError ERR_OBJECT also where a single policy is none: without it the others would allow more */
+function decodeRecord(value: unknown): RetainedRecord {
+  const reader = new Reader(value, "", []);
+  if (reader.get("version") !== VERSION) {
+    throw new DrawbridgeError("ERR_OBJECT", `version ${JSON.stringify(reader.get("version"))}; expected ${VERSION}`);
+  }
+  const namespace = reader.string("namespace");
+  const attachments = reader.all("attachments", (key, field) => {
+    if (typeof key === "string") return key;
+    throw new DrawbridgeError("ERR_OBJECT", `${field}: expected the key of an attachment`);
+  });
+  const policies = reader.all("policies", (object, field) => {
+    const verdict = judge(object);
+    if (verdict.type !== "accepted" || verdict.object.kind !== "NetworkPolicy") {
+      const reason = verdict.type === "refused" ? verdict.problem : "no NetworkPolicy";
+      throw new DrawbridgeError("ERR_OBJECT", `${field}: ${reason}`);
+    }
+    if (verdict.object.namespace !== namespace) {
+      throw new DrawbridgeError("ERR_OBJECT", `${field}: of the namespace ${verdict.object.namespace}`);
+    }
+    return verdict.object;
+  });
+  return { namespace, attachments, policies };
+}

@@ -1,0 +1,87 @@
+import assert from "node:assert/strict";
+import { writeFileSync } from "node:fs";
+import { setTimeout as pause } from "node:timers/promises";
+import type { Address } from "../../kernel/ip/address.ts";
+import { add } from "../lab/cni.ts";
+import type { Lab, LabPod } from "../lab/lab.ts";
+import { createLab } from "../lab/lab.ts";
+import type { LabNamespace } from "../lab/namespace.ts";
+import { Prober } from "../lab/probe/prober.ts";
+import type { WiredNode } from "../lab/topology.ts";
+import { twoNodes } from "../lab/topology.ts";
+import { PolicydNode } from "../support/policyd_node.ts";
+import { requireKernel } from "../support/privilege.ts";
+
+const LIMIT = 300;
+const PORT = 7000;
+
+describe("connections beyond a pod's limit", function () {
+  this.timeout(120_000);
+  let lab: Lab;
+  let wired: WiredNode;
+  let router: LabNamespace;
+  let policyd: PolicydNode;
+  let prober: Prober;
+  let hostile: LabPod;
+  let other: LabPod;
+
+  before(async function () {
+    requireKernel(this);
+    lab = createLab("connection-limit");
+    ({ node1: wired, router } = twoNodes(lab));
+    policyd = new PolicydNode(lab, wired);
+    const head = { apiVersion: "drawbridge.dev/v1alpha1", kind: "PolicydConfiguration" };
+    writeFileSync(`${lab.scratch}/policyd.json`, JSON.stringify({ ...head, connectionLimit: LIMIT }));
+    await policyd.start([`--config=${lab.scratch}/policyd.json`]);
+    [hostile, other] = [attach("hostile"), attach("other")];
+    prober = new Prober(lab.calls);
+    for (const address of wired.routerAddresses) {
+      for (const protocol of ["tcp", "udp"] as const) {
+        prober.listen(protocol, { namespace: router, address, port: PORT });
+      }
+    }
+  });
+  after(async () => {
+    prober?.close();
+    await policyd?.kill();
+    lab?.destroy();
+  });
+
+  function attach(name: string): LabPod {
+    const pod = lab.pod(name);
+    assert.equal(add(wired, pod, policyd.overrides).error, undefined);
+    return pod;
+  }
+
+  /** How many of so many new connections to an accomplice are answered. */
+  async function answered(
+    from: LabPod,
+    address: Address,
+    count: number,
+    protocol: "tcp" | "udp" = "udp",
+  ): Promise<number> {
+    const flows = Array.from({ length: count }, () => ({ protocol, from, to: { address, port: PORT } }));
+    return (await prober.run(flows, { timeoutMilliseconds: 500 })).filter(({ reached }) => reached).length;
+  }
+
+  const connections = (): number => Number(wired.node.readSysctl("net/netfilter/nf_conntrack_count"));
+
+  for (const [index, family] of ["IPv4", "IPv6"].entries()) {
+    it(`GUARD-08: a pod with an accomplice outside who answers keeps no other from connecting, ${family}`, async () => {
+      const accomplice = wired.routerAddresses[index] ?? assert.fail(family);
+      assert.equal(await answered(hostile, accomplice, 100), 100, "what keeps to the limit is answered");
+      for (let left = 200; (await answered(hostile, accomplice, 50)) > 0; left--) {
+        assert.ok(left > 0, `the pod goes on, with ${connections()} connections`);
+        await pause(50);
+      }
+      assert.equal(await answered(other, accomplice, 50), 50);
+      assert.equal(await answered(other, accomplice, 20, "tcp"), 20);
+      for (let left = 600; connections() > (index + 1) * (LIMIT + 100); left--) {
+        assert.ok(left > 0, `${connections()} connections stay`);
+        await pause(50);
+      }
+      const dropped = wired.node.exec("nft", ["list", "chain", "inet", "drawbridge-policy", "decide"]);
+      assert.match(dropped, new RegExp(`saddr @crowded${family === "IPv4" ? 4 : 6} counter packets [1-9]`));
+    });
+  }
+});

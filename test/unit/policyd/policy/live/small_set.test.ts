@@ -1,0 +1,24 @@
+import assert from "node:assert/strict";
+import fc from "fast-check";
+import { SmallSet } from "../../../../../policyd/policy/live/small_set.ts";
+
+describe("policyd/policy/live/small_set", () => {
+  it("is what a Set is, however many values come and go", () => {
+    const step = fc.record({ isAdded: fc.boolean(), value: fc.nat(8) });
+    fc.assert(
+      fc.property(fc.uniqueArray(fc.nat(8)), fc.array(step), (first, steps) => {
+        const small = new SmallSet(first);
+        const real = new Set(first);
+        for (const { isAdded, value } of steps) {
+          if (isAdded) {
+            small.add(value);
+            real.add(value);
+          } else {
+            assert.equal(small.delete(value), real.delete(value));
+          }
+          assert.deepEqual([[...small], small.size, small.has(value)], [[...real], real.size, isAdded]);
+        }
+      }),
+    );
+  });
+});

@@ -1,0 +1,123 @@
+import assert from "node:assert/strict";
+import {
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  truncateSync,
+  writeFileSync,
+} from "node:fs";
+import { tmpdir } from "node:os";
+import * as fc from "fast-check";
+import { judge } from "../../../../../policyd/cluster/gate.ts";
+import type { NetworkPolicy } from "../../../../../policyd/cluster/model.ts";
+import { recordingLogger } from "../../../../../policyd/log/recording_logger.ts";
+import { policyManifest } from "../../../../../policyd/policy/retained/policy_manifest.ts";
+import { retainedFiles } from "../../../../../policyd/policy/retained/retained_files.ts";
+import { realFileSystem } from "../../../../support/address_store.ts";
+import { networkPolicies } from "../../../../support/policy/arbitrary_network_policy.ts";
+import { objectOf } from "../../../../support/policy/live/objects.ts";
+import { manifestsOf } from "../../../../support/policy/raw_cluster.ts";
+
+function again(one: NetworkPolicy): unknown {
+  const verdict = judge(JSON.parse(JSON.stringify(policyManifest(one))));
+  return verdict.type === "accepted" ? verdict.object : verdict;
+}
+
+function policy(name: string, spec: object = {}, namespace = "n"): NetworkPolicy {
+  return objectOf("NetworkPolicy", {
+    metadata: { name, namespace },
+    spec: { podSelector: {}, policyTypes: ["Ingress"], ...spec },
+  });
+}
+
+describe("policyd/policy/retained", () => {
+  let directory: string;
+  let logger: ReturnType<typeof recordingLogger>;
+  const store = () =>
+    retainedFiles({ stateDirectory: directory, files: realFileSystem, logger, attachments: () => new Set() });
+
+  beforeEach(() => {
+    directory = mkdtempSync(`${tmpdir()}/retained-`);
+    logger = recordingLogger();
+  });
+  afterEach(() => rmSync(directory, { recursive: true }));
+
+  it("POL-58: a policy is the same when it was written and read", () => {
+    fc.assert(
+      fc.property(networkPolicies, (raw) => {
+        const cluster = { namespaces: [], nodes: [], pods: [], networkPolicies: raw, clusterNetworkPolicies: [] };
+        for (const manifest of manifestsOf(cluster)) {
+          const verdict = judge(manifest);
+          if (verdict.type !== "accepted" || verdict.object.kind !== "NetworkPolicy") continue;
+          assert.deepEqual(again(verdict.object), verdict.object);
+        }
+      }),
+      { numRuns: 300 },
+    );
+  });
+
+  it("POL-58: and so is one of whom elements are invalid: what allows nobody does not allow everybody", () => {
+    const bad = { ipBlock: { cidr: "10.0.0.0/8", except: ["192.168.0.0/16"] } };
+    const spec = {
+      policyTypes: ["Egress", "Ingress"],
+      ingress: [
+        { from: [bad] },
+        { from: [bad, { podSelector: { matchLabels: { a: "b" } } }], ports: [{ port: 0 }] },
+        null,
+        { from: [{ ipBlock: { cidr: "fd00::/8", except: ["fd00:1::/32"] } }], ports: [{ port: 80, endPort: 90 }] },
+      ],
+      egress: [null, {}, { ports: [{ port: "web", protocol: "UDP" }] }],
+    };
+    const read = policy("p", spec);
+    assert.deepEqual(read.ingress[0]?.peers, []);
+    assert.deepEqual(read.ingress[1]?.ports, []);
+    assert.deepEqual(again(read), read);
+  });
+
+  it("POL-58: what is saved is read by the next daemon, in its last form, until it is removed", () => {
+    store().save(3, { namespace: "n", attachments: ["net/a/eth0"], policies: [policy("old")] });
+    store().save(3, {
+      namespace: "n",
+      attachments: ["net/a/eth0", "net/b/eth0"],
+      policies: [policy("p"), policy("q")],
+    });
+    const record = { namespace: "n", attachments: ["net/a/eth0", "net/b/eth0"], policies: [policy("p"), policy("q")] };
+    assert.deepEqual([...store().load()], [[3, record]]);
+    assert.deepEqual(readdirSync(`${directory}/retained`), ["3.json"]);
+    store().remove(3);
+    assert.deepEqual([...store().load()], []);
+    assert.deepEqual(logger.lines, []);
+  });
+
+  it("POL-58: what is torn, too long, no file or not ours is told once each, and nothing of it is used", () => {
+    const path = (number: number): string => `${directory}/retained/${number}.json`;
+    const save = (number: number): void =>
+      store().save(number, { namespace: "n", attachments: [], policies: [policy("p")] });
+    for (let number = 1; number <= 8; number++) save(number);
+    truncateSync(path(1), readFileSync(path(1)).length / 2);
+    writeFileSync(path(2), "");
+    writeFileSync(path(3), JSON.stringify({ version: 2, namespace: "n", attachments: [], policies: [] }));
+    writeFileSync(path(4), readFileSync(path(4), "utf8").replace('"n"', '"other"'));
+    writeFileSync(path(5), readFileSync(path(5), "utf8").replace('"Ingress"', '"Ingres"'));
+    writeFileSync(path(6), " ".repeat(5 * 1024 * 1024));
+    rmSync(path(7));
+    symlinkSync(path(8), path(7));
+    mkdirSync(`${directory}/retained/9.json`);
+    for (const name of ["0.json", "x.json", ".8.json", "8.json.bak"])
+      writeFileSync(`${directory}/retained/${name}`, "{}");
+    assert.deepEqual([...store().load().keys()], [8]);
+    assert.equal(logger.lines.length, 8, JSON.stringify(logger.lines));
+  });
+
+  it("POL-58: where nothing can be saved, nothing older is read later", () => {
+    store().save(1, { namespace: "n", attachments: [], policies: [policy("old")] });
+    const blocks = Array.from({ length: 60_000 }, (_, i) => ({ ipBlock: { cidr: `10.${i >> 8}.${i & 255}.0/24` } }));
+    const large = policy("large", { ingress: [{ from: blocks }] });
+    store().save(1, { namespace: "n", attachments: [], policies: [large, large] });
+    assert.deepEqual([...store().load()], []);
+    assert.equal(logger.lines.length, 1);
+  });
+});
