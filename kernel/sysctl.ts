@@ -16,6 +16,13 @@ export interface Sysctl {
 /** Of network settings, numbers and short names. */
 const LONGEST_VALUE = 256;
 
+const PLACE = "/proc/sys";
+/**
+ * Where manifests/ mount the node's `net` of it: a container that is not privileged has its own /proc/sys read-only, whatever
+ * its capabilities.
+ */
+const MOUNTED_PLACE = "/host/proc/sys";
+
 const encoder = new TextEncoder();
 
 /**
@@ -28,7 +35,7 @@ export function procSysctl(files: FileCalls): Sysctl {
     read: (key) => readTextFile(files, pathOf(key), LONGEST_VALUE)?.trimEnd(),
     write: (key, value) => {
       const path = pathOf(key);
-      const fd = files.open(path, OpenFlag.WRONLY | OpenFlag.CLOEXEC, 0);
+      const fd = openWritable(files, path);
       if (fd === -Errno.ENOENT) return false;
       check(fd, `open ${path}`);
       try {
@@ -53,6 +60,14 @@ export function fakeSysctl(settings: Map<string, string>): Sysctl {
   };
 }
 
+function openWritable(files: FileCalls, path: string): number {
+  const flags = OpenFlag.WRONLY | OpenFlag.CLOEXEC;
+  const fd = files.open(path, flags, 0);
+  if (fd !== -Errno.EROFS) return fd;
+  const mounted = files.open(path.replace(PLACE, MOUNTED_PLACE), flags, 0);
+  return mounted === -Errno.ENOENT ? fd : mounted;
+}
+
 /** A part is any name the kernel takes for an interface (dev_valid_name): no slash, no space, not "." or "..". */
 function pathOf(key: string): string {
   if (/[\s\0]|(^|\/)\.{0,2}(\/|$)/.test(key)) {
@@ -61,5 +76,5 @@ function pathOf(key: string): string {
       `sysctl: ${JSON.stringify(key)} is not a key; expected parts without spaces, none of them "." or "..", joined by slashes`,
     );
   }
-  return `/proc/sys/${key}`;
+  return `${PLACE}/${key}`;
 }

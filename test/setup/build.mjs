@@ -62,16 +62,19 @@ export function buildPlugin(project, bun) {
 }
 
 /**
- * Compiles under another name first: a plugin in use is replaced whole or not at all, and a running one keeps its file.
+ * Compiles in another directory first: a plugin in use is replaced whole or not at all, and a running one keeps its file. Under
+ * its own name, which becomes a part of it: so the same sources give the same bytes.
  *
  * @param {string} project
  * @param {string} bun
  * @param {string} executable
  */
 function compile(project, bun, executable) {
-  const unfinished = `${executable}.${process.pid}.tmp`;
+  const directory = `${path.dirname(executable)}.${process.pid}.tmp`;
+  const unfinished = path.join(directory, path.basename(executable));
   const args = ["build", ...OPTIONS, `--outfile=${unfinished}`, ENTRY];
   try {
+    mkdirSync(directory, { recursive: true });
     const result = spawnSync(bun, args, { cwd: project, stdio: ["ignore", "pipe", "pipe"], encoding: "utf8" });
     if (result.status !== 0) {
       const words = result.error?.message ?? (result.stderr + result.stdout).trim();
@@ -79,7 +82,7 @@ function compile(project, bun, executable) {
     }
     renameSync(unfinished, executable);
   } finally {
-    rmSync(unfinished, { force: true });
+    rmSync(directory, { recursive: true, force: true });
   }
 }
 

@@ -2,6 +2,7 @@ import { chmodSync, existsSync, readFileSync, renameSync, rmSync, symlinkSync, w
 import path from "node:path";
 import { fileURLToPath } from "node:url";
 import { hashOfInputs } from "./build.mjs";
+import { addKoffi } from "./build_daemon.mjs";
 import { bundle } from "./bundle.mjs";
 import { say } from "./failure.mjs";
 
@@ -32,6 +33,8 @@ export function buildCli(project, bun) {
   const unfinished = `${output}.${process.pid}.tmp`;
   try {
     bundle(project, bun, ["cli/main.ts", path.join(unfinished, PROGRAM)], "--splitting");
+    // Only commands about the node load it.
+    addKoffi(project, unfinished);
     chmodSync(path.join(unfinished, PROGRAM), 0o755);
     for (const name of PLUGIN_NAMES) symlinkSync(PROGRAM, path.join(unfinished, name));
     // Without it a package.json above the place it is copied to would say which kind of module the bundle is.

@@ -49,12 +49,12 @@ export function buildDaemon(project, bun) {
 
 /**
  * Puts koffi's native part beside the bundle, as the package it looks for by name (koffi's src/static.js). Only glibc's:
- * the daemon calls libc.so.6.
+ * libc.so.6 is called.
  *
  * @param {string} project
  * @param {string} directory
  */
-function addKoffi(project, directory) {
+export function addKoffi(project, directory) {
   const name = `node_modules/@koromix/koffi-linux-${process.arch}`;
   const native = `linux_${process.arch}/koffi.node`;
   mkdirSync(path.join(directory, name, path.dirname(native)), { recursive: true });

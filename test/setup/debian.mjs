@@ -43,8 +43,13 @@ export const IMAGE_TOOLS = [
   { command: "crun", debianPackage: "crun", purpose: "starts what podman runs" },
 ];
 
-/** For `npm run test:apiserver` alone. @type {Tool} */
-export const ETCD = { command: "etcd", debianPackage: "etcd-server", purpose: "stores for kube-apiserver" };
+/** For `npm run test:apiserver` alone; unpacked, as it too would be started with the machine. @type {Tool} */
+export const ETCD = {
+  command: "etcd",
+  debianPackage: "etcd-server",
+  purpose: "stores for kube-apiserver",
+  libraries: [],
+};
 
 /** For the benchmark alone. @type {Tool} */
 export const IPERF = { command: "iperf3", debianPackage: "iperf3", purpose: "measures throughput between pods" };
@@ -62,9 +67,11 @@ function unpackedDirectory(debianPackage) {
 /** Where programs of the machine are found, behind PATH. */
 export const TOOL_DIRECTORIES = [
   ...SYSTEM_DIRECTORIES,
-  ...SERVERS.filter(({ libraries }) => libraries !== undefined).map(({ debianPackage }) =>
-    path.join(unpackedDirectory(debianPackage), "usr/sbin"),
-  ),
+  ...[...SERVERS, ETCD]
+    .filter(({ libraries }) => libraries !== undefined)
+    .flatMap(({ debianPackage }) =>
+      ["usr/sbin", "usr/bin"].map((directory) => path.join(unpackedDirectory(debianPackage), directory)),
+    ),
 ];
 
 /**
@@ -143,6 +150,7 @@ export function installedPackages(tools) {
 
 /** @param {readonly string[]} packages */
 function install(packages) {
+  if (packages.length === 0) return;
   const command = ["install", "--yes", "--no-install-recommends", "--no-upgrade", ...packages];
   fetchByApt(command, packages, process.cwd());
 }

@@ -50,6 +50,7 @@ export const TASKS = new Map([
   ["mutants", { ...RUNS_TESTS, commands: [command("test/mutants/run.ts")] }],
   ["bench", { ...RUNS_THE_PLUGIN, tools: [...KERNEL_TOOLS, IPERF], commands: [command("test/bench/bench.ts")] }],
   ["image", { ...READS_SOURCES, builds: true, tools: IMAGE_TOOLS, commands: [command("test/setup/image.mjs")] }],
+  ["docs", { ...READS_SOURCES, commands: [command("test/reference/main.ts")] }],
   ["build", { ...READS_SOURCES, builds: true, commands: [] }],
   [
     "lint",

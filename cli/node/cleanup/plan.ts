@@ -34,7 +34,7 @@ export interface Plan {
 }
 
 /** What may stand in the state directory that is ours. */
-const STATE = ["attachments", "retained", "policyd.sock"];
+const STATE = ["attachments", "retained", "policyd.sock", "policyd.sock.lock"];
 const HOST_INTERFACE = /^dbv[0-9a-f]{12}$/;
 const WITH_PODS = "pods may use it; --pods takes it, too";
 

@@ -25,11 +25,11 @@ export function expectation(
   const flags = file === undefined ? { ...NODE_NAME, bridge: { value: bridge, where: "--bridge" } } : NODE_NAME;
   const configuration = readConfiguration(file, flags);
   const { markBits, tcpReset, dropInvalid, policies } = configuration;
-  const servesServices = !("services" in configuration && configuration.services === false);
+  const servesServices = configuration.services;
   const tables = nodeTables({
     ...configuration,
     tableOwner: false,
-    ...(servesServices ? { services: { masqueradeBit: markBits.masquerade, tcpReset, dropInvalid } } : {}),
+    services: servesServices ? { masqueradeBit: markBits.masquerade, tcpReset, dropInvalid } : undefined,
     policyOptions: policies ? configuration : undefined,
   });
   return {

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
 import { DrawbridgeError } from "../../../kernel/error.ts";
+import { Errno } from "../../../kernel/syscall/errno.ts";
 import { nodeSyscalls } from "../../../kernel/syscall/node.ts";
 import { fakeSysctl, procSysctl } from "../../../kernel/sysctl.ts";
 
@@ -78,5 +79,19 @@ describe("kernel/sysctl", () => {
     assert.equal(fake.read("net/ipv4/ip_forward"), "1");
     assert.equal(fake.write("net/ipv6/conf/all/forwarding", "1"), false);
     assert.equal(fake.read("net/ipv6/conf/all/forwarding"), undefined);
+  });
+
+  it("DEPLOY-10: where /proc/sys is read-only, settings are written to the node's, which manifests/ mount", () => {
+    const opened: string[] = [];
+    const sysctlOfContainer = (mounted: number): ReturnType<typeof procSysctl> => {
+      const open = (path: string): number => {
+        opened.push(path);
+        return path.startsWith("/host/") ? mounted : -Errno.EROFS;
+      };
+      return procSysctl({ ...nodeSyscalls(), open });
+    };
+    assert.throws(() => sysctlOfContainer(-Errno.EACCES).write("net/ipv4/ip_forward", "1"), /EACCES/);
+    assert.deepEqual(opened, ["/proc/sys/net/ipv4/ip_forward", "/host/proc/sys/net/ipv4/ip_forward"]);
+    assert.throws(() => sysctlOfContainer(-Errno.ENOENT).write("net/ipv4/ip_forward", "1"), /EROFS/, "not mounted");
   });
 });

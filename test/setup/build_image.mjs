@@ -1,0 +1,125 @@
+import { spawnSync } from "node:child_process";
+import { createHash } from "node:crypto";
+import { chmodSync, cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync } from "node:fs";
+import { statSync, symlinkSync, writeFileSync } from "node:fs";
+import os from "node:os";
+import path from "node:path";
+import process from "node:process";
+import { fileURLToPath } from "node:url";
+import { SetupFailure, say } from "./failure.mjs";
+import { imageFiles } from "./image_files.mjs";
+
+/** @typedef {import("./image_files.mjs").ImageFile} ImageFile */
+
+/** An OCI archive, which `ctr images import`, `podman load` and `skopeo copy oci-archive:` read. */
+export const IMAGE = "dist/drawbridge-image.tar";
+const STAMP = "dist/.image-inputs";
+const CONTAINERFILE = "manifests/image/Containerfile";
+
+/**
+ * Makes {@link IMAGE} by buildah out of what `npm run build` has made, unless it was made from exactly that. Nothing is pulled.
+ *
+ * The same files give the same bytes: names are sorted, times are 0, owners are root.
+ *
+ * @param {string} project absolute path of the project
+ * @param {string} node absolute path of the packaged Node
+ * @returns {string} the image's name
+ * @throws {SetupFailure} when buildah cannot make it
+ */
+export function buildImage(project, node) {
+  const { version } = /** @type {{ version: string }} */ (
+    JSON.parse(readFileSync(path.join(project, "package.json"), "utf8"))
+  );
+  const name = `localhost/drawbridge:${version}`;
+  const files = imageFiles(project, node);
+  const stamp = path.join(project, STAMP);
+  const inputs = hashOfFiles(files, [path.join(project, CONTAINERFILE), fileURLToPath(import.meta.url)]);
+  const archive = path.join(project, IMAGE);
+  if (existsSync(archive) && existsSync(stamp) && readFileSync(stamp, "utf8") === inputs) return name;
+
+  if (process.getuid?.() !== 0) throw new SetupFailure("the image is built as root, whose files are in it");
+  say(`building ${IMAGE}`);
+  const work = mkdtempSync(path.join(os.tmpdir(), "drawbridge-image-"));
+  try {
+    const context = path.join(work, "context");
+    for (const file of files) place(file, context);
+    const driver = readFileSync("/proc/filesystems", "utf8").includes("\toverlay\n") ? "overlay" : "vfs";
+    const storage = [
+      "--storage-driver",
+      driver,
+      "--root",
+      path.join(work, "root"),
+      "--runroot",
+      path.join(work, "run"),
+    ];
+    const fixed = ["--timestamp", "0", "--pull-never", "--isolation", "chroot", "--layers", "--format", "oci"];
+    const which = ["--build-arg", `VERSION=${version}`, "--tag", name, "--file", path.join(project, CONTAINERFILE)];
+    run("buildah", [...storage, "build", ...fixed, ...which, context]);
+    const layout = path.join(work, "layout");
+    run("buildah", [...storage, "push", name, `oci:${layout}:${name}`]);
+    const unfinished = `${archive}.${process.pid}.tmp`;
+    const same = ["--sort=name", "--mtime=@0", "--owner=0", "--group=0", "--numeric-owner", "--mode=u=rwX,go=rX"];
+    run("tar", [...same, "-C", layout, "-cf", unfinished, "blobs", "index.json", "oci-layout"]);
+    renameSync(unfinished, archive);
+  } finally {
+    rmSync(work, { recursive: true, force: true });
+  }
+  writeFileSync(stamp, inputs);
+  return name;
+}
+
+/**
+ * Puts a file into the build's context, with the permissions it will have, whatever the process masks.
+ *
+ * @param {ImageFile} file
+ * @param {string} context
+ */
+function place({ layer, source, target, isExecutable, link }, context) {
+  const destination = path.join(context, layer, target);
+  for (const directory of ancestors(path.join(context, layer), path.dirname(destination))) {
+    mkdirSync(directory, { recursive: true });
+    chmodSync(directory, 0o755);
+  }
+  if (link !== undefined) return symlinkSync(link, destination);
+  cpSync(source, destination);
+  chmodSync(destination, isExecutable ? 0o755 : 0o644);
+}
+
+/**
+ * The directories from `top` down to `directory`, both among them.
+ *
+ * @param {string} top
+ * @param {string} directory
+ * @returns {readonly string[]}
+ */
+function ancestors(top, directory) {
+  return directory === top ? [top] : [...ancestors(top, path.dirname(directory)), directory];
+}
+
+/**
+ * @param {readonly ImageFile[]} files
+ * @param {readonly string[]} recipes
+ * @returns {string}
+ */
+function hashOfFiles(files, recipes) {
+  const hash = createHash("sha256");
+  for (const { layer, source, target, isExecutable, link } of files) {
+    hash.update(`${layer}\0${target}\0${isExecutable}\0${link ?? statSync(source).size}\0`);
+    if (link === undefined) hash.update(readFileSync(source));
+  }
+  for (const recipe of recipes) hash.update(readFileSync(recipe));
+  return `${hash.digest("hex")}\n`;
+}
+
+/**
+ * @param {string} command
+ * @param {readonly string[]} args
+ */
+function run(command, args) {
+  // A configuration of root's own must not change what comes out.
+  const env = { PATH: process.env["PATH"], LC_ALL: "C", SOURCE_DATE_EPOCH: "0" };
+  const result = spawnSync(command, args, { env, stdio: ["ignore", "pipe", "pipe"], encoding: "utf8" });
+  if (result.status === 0) return;
+  const words = result.error?.message ?? result.stderr.trim();
+  throw new SetupFailure(`${command} could not make the image:\n${words.split("\n").slice(-5).join("\n")}`);
+}

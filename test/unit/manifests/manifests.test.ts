@@ -1,0 +1,218 @@
+import assert from "node:assert/strict";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { isDeepStrictEqual } from "node:util";
+import { readCommandLine } from "../../../policyd/configuration/command_line.ts";
+import type { Configuration } from "../../../policyd/configuration/configuration.ts";
+import { readConfiguration } from "../../../policyd/configuration/configuration.ts";
+import { RESOURCES } from "../../../policyd/source/api/resources.ts";
+import { VERSION } from "../../../policyd/version.ts";
+import { daemonSet } from "../../support/daemon_set.ts";
+import { KUSTOMIZATIONS, rendered, requireKubectl } from "../../support/kustomize.ts";
+import { INSTALL, manifestGrants, manifestObjects } from "../../support/manifest_grants.ts";
+import { schemaProblems } from "../../support/openapi.ts";
+
+const install = readFileSync(INSTALL, "utf8");
+
+/** The configuration that a manifest gives the daemon of a node, by the container's own arguments. */
+function configurationOf(text: string): Configuration {
+  const configMap = manifestObjects(text).find(({ kind }) => kind === "ConfigMap") as {
+    readonly data: Readonly<Record<string, string>>;
+  };
+  const { containers } = daemonSet(text).pod;
+  const args = (containers[0]?.args ?? []).map((arg) => arg.replace("$(NODE_NAME)", "node-1"));
+  const { config = "", flags } = readCommandLine(args, VERSION, () => {});
+  const file = { path: config, text: configMap.data[config.replace("/etc/drawbridge/", "")] ?? "" };
+  return readConfiguration(file, flags);
+}
+
+describe("manifests/install.yaml", () => {
+  it("DEPLOY-01: is what the base renders to", function () {
+    requireKubectl(this);
+    assert.equal(
+      install,
+      rendered("manifests/base"),
+      "run `kubectl kustomize manifests/base > manifests/install.yaml`",
+    );
+  });
+
+  it("DEPLOY-02: every field is one of Kubernetes' published schema, with its type", () => {
+    assert.deepEqual(manifestObjects(install).flatMap(schemaProblems), []);
+  });
+
+  it("DEPLOY-03: the daemon may list and watch what it follows and write Events, and nothing else", () => {
+    const followed = RESOURCES.map(({ name }) => [name, ["list", "watch"]]);
+    const written = [["events.events.k8s.io", ["create"]]];
+    assert.deepEqual(manifestGrants(), Object.fromEntries([...followed, ...written]));
+    const roles = manifestObjects(install).filter(({ kind }) => String(kind).endsWith("Role"));
+    assert.equal(roles.length, 1);
+  });
+
+  it("DEPLOY-04: the daemon takes its configuration and its command line, and installs the plugin", () => {
+    const { nodeName, installCni, socketPath, cniSourceDirectory } = configurationOf(install);
+    assert.deepEqual(
+      { nodeName, installCni, socketPath, cniSourceDirectory },
+      {
+        nodeName: "node-1",
+        installCni: true,
+        socketPath: "/run/drawbridge/policyd.sock",
+        cniSourceDirectory: "/opt/drawbridge/cni",
+      },
+    );
+  });
+
+  it("DEPLOY-05: the container has NET_ADMIN and no other privilege, and cannot write its own root", () => {
+    const { pod } = daemonSet(install);
+    assert.deepEqual(pod.initContainers ?? [], []);
+    assert.deepEqual(
+      pod.containers.map(({ securityContext }) => securityContext),
+      [
+        {
+          runAsUser: 0,
+          runAsGroup: 0,
+          privileged: false,
+          allowPrivilegeEscalation: false,
+          readOnlyRootFilesystem: true,
+          capabilities: { drop: ["ALL"], add: ["NET_ADMIN"] },
+        },
+      ],
+    );
+    assert.deepEqual(pod.securityContext, { seccompProfile: { type: "RuntimeDefault" } });
+    assert.deepEqual([pod.hostNetwork, pod.hostPID, pod.hostIPC], [true, undefined, undefined]);
+  });
+
+  it("DEPLOY-06: of the node it sees five places, those of its configuration", () => {
+    const { pod } = daemonSet(install);
+    const [{ volumeMounts = [] } = {}] = pod.containers;
+    const mounted = volumeMounts.flatMap(({ name, mountPath, readOnly = false }) => {
+      const { hostPath } = pod.volumes.find((volume) => volume.name === name) ?? {};
+      return hostPath === undefined ? [] : [[hostPath.path, hostPath.type, mountPath, readOnly]];
+    });
+    assert.deepEqual(mounted, [
+      ["/run/drawbridge", "DirectoryOrCreate", "/run/drawbridge", false],
+      ["/opt/cni/bin", "DirectoryOrCreate", "/opt/cni/bin", false],
+      ["/etc/cni/net.d", "DirectoryOrCreate", "/etc/cni/net.d", false],
+      ["/proc/sys/net", "Directory", "/host/proc/sys/net", false],
+      // Never FileOrCreate: an empty one is a node that has joined, to kubeadm.
+      ["/etc/kubernetes/kubelet.conf", "File", "/etc/kubernetes/kubelet.conf", true],
+    ]);
+    const { kubeletKubeconfig, cniBinDirectory, cniConfDirectory, stateDirectory } = configurationOf(install);
+    assert.deepEqual(
+      [stateDirectory, cniBinDirectory, cniConfDirectory, "/host/proc/sys/net", kubeletKubeconfig],
+      mounted.map(([, , mountPath]) => mountPath),
+    );
+  });
+
+  it("DEPLOY-07: it runs on every node, before all else, and an update leaves nine nodes of ten alone", () => {
+    const { spec, pod } = daemonSet(install);
+    assert.deepEqual(pod.tolerations, [{ operator: "Exists" }]);
+    assert.equal(pod.priorityClassName, "system-node-critical");
+    assert.deepEqual(spec.updateStrategy, { type: "RollingUpdate", rollingUpdate: { maxUnavailable: "10%" } });
+    assert.equal(pod.dnsPolicy, "Default");
+  });
+
+  it("is of this version", () => {
+    assert.equal(daemonSet(install).pod.containers[0]?.image, `localhost/drawbridge:${VERSION}`);
+  });
+
+  it("all that it names is in it", () => {
+    const objects = manifestObjects(install);
+    const named = (kind: string): readonly unknown[] =>
+      objects.filter((object) => object["kind"] === kind).map(({ metadata }) => (metadata as { name: string }).name);
+    const [binding] = objects.filter(({ kind }) => kind === "ClusterRoleBinding") as {
+      readonly roleRef: { readonly name: string };
+      readonly subjects: readonly { readonly name: string; readonly namespace: string }[];
+    }[];
+    const { spec, pod } = daemonSet(install);
+    assert.deepEqual(named("ClusterRole"), [binding?.roleRef.name]);
+    assert.deepEqual(named("ServiceAccount"), [pod.serviceAccountName]);
+    assert.deepEqual(binding?.subjects, [
+      { kind: "ServiceAccount", name: pod.serviceAccountName, namespace: "kube-system" },
+    ]);
+    assert.deepEqual(
+      named("ConfigMap"),
+      pod.volumes.flatMap(({ configMap }) => (configMap === undefined ? [] : [configMap.name])),
+    );
+    assert.deepEqual(spec.selector.matchLabels, spec.template.metadata.labels);
+  });
+});
+
+describe("the overlays of manifests/", () => {
+  before(function () {
+    requireKubectl(this);
+  });
+
+  for (const directory of KUSTOMIZATIONS) {
+    it(`DEPLOY-02, DEPLOY-04: ${directory} keeps to the schema, and the daemon takes its configuration`, () => {
+      const text = rendered(directory);
+      assert.deepEqual(manifestObjects(text).flatMap(schemaProblems), []);
+      assert.equal(configurationOf(text).installCni, true);
+    });
+
+    it(`DEPLOY-08: ${directory} is asked for its health where the daemon answers`, () => {
+      const text = rendered(directory);
+      const { services } = configurationOf(text);
+      const [{ ports, startupProbe, livenessProbe, readinessProbe } = {}] = daemonSet(text).pod.containers;
+      assert.deepEqual(
+        ports?.map(({ containerPort }) => containerPort),
+        [services ? 10256 : 9874],
+      );
+      const at = (path: string): object => ({ path, port: "health", ...(services ? {} : { host: "127.0.0.1" }) });
+      assert.deepEqual(
+        [startupProbe, livenessProbe, readinessProbe].map((probe) => probe?.httpGet),
+        [at("/livez"), at("/livez"), at("/readyz")],
+      );
+    });
+  }
+
+  it("DEPLOY-09: each says what it is for, and changes nothing else", () => {
+    const base = configurationOf(rendered("manifests/base"));
+    const changed = Object.fromEntries(
+      KUSTOMIZATIONS.slice(1).map((directory) => {
+        const configuration = Object.entries(configurationOf(rendered(directory)));
+        const inBase: Readonly<Record<string, unknown>> = base;
+        const different = configuration.filter(([key, value]) => !isDeepStrictEqual(value, inBase[key]));
+        return [directory.replace("manifests/overlays/", ""), different.map(([key]) => key).sort()];
+      }),
+    );
+    assert.deepEqual(changed, {
+      k3s: ["apiServer"],
+      "kube-proxy-kept": ["services"],
+      "single-stack-ipv4": ["nodePortAddresses"],
+      "single-stack-ipv6": ["metricsAddress", "nodePortAddresses"],
+      vxlan: ["encapsulation"],
+    });
+    assert.equal(configurationOf(rendered("manifests/overlays/kube-proxy-kept")).services, false);
+    assert.equal(configurationOf(rendered("manifests/overlays/vxlan")).encapsulation, "always");
+  });
+
+  it("DEPLOY-02: what cleans nodes up keeps to the schema, too, and does it with the daemon's privileges", () => {
+    const text = rendered("manifests/cleanup");
+    assert.deepEqual(manifestObjects(text).flatMap(schemaProblems), []);
+    const { pod } = daemonSet(text);
+    const [{ securityContext: daemons, image } = {}] = daemonSet(install).pod.containers;
+    assert.deepEqual(
+      pod.initContainers?.map(({ securityContext }) => securityContext),
+      [daemons],
+    );
+    assert.equal(pod.initContainers?.[0]?.image, image);
+  });
+
+  it("the seccomp profile is a component that any of them can take", () => {
+    const directory = mkdtempSync("manifests/test-");
+    try {
+      const kustomization = "resources: [../base]\ncomponents: [../components/seccomp]\n";
+      writeFileSync(`${directory}/kustomization.yaml`, kustomization);
+      const text = rendered(directory);
+      assert.deepEqual(manifestObjects(text).flatMap(schemaProblems), []);
+      const { securityContext } = daemonSet(text).pod;
+      assert.deepEqual(securityContext, { seccompProfile: { type: "Localhost", localhostProfile: "drawbridge.json" } });
+    } finally {
+      rmSync(directory, { recursive: true });
+    }
+  });
+
+  it("k3s has no kubelet.conf, and none is asked for", () => {
+    const paths = daemonSet(rendered("manifests/overlays/k3s")).pod.volumes.map(({ hostPath }) => hostPath?.path);
+    assert.ok(!paths.includes("/etc/kubernetes/kubelet.conf"));
+  });
+});

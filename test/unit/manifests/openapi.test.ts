@@ -1,0 +1,52 @@
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { INSTALL, manifestObjects } from "../../support/manifest_grants.ts";
+import { schemaProblems } from "../../support/openapi.ts";
+
+const DAEMON_SET = "kind: DaemonSet\nmetadata:\n";
+
+/** What is wrong with install.yaml when one text in it is another. */
+function problemsWith(text: string, replacement: string): readonly string[] {
+  const install = readFileSync(INSTALL, "utf8");
+  assert.ok(install.includes(text), `${text} stands in ${INSTALL}`);
+  return manifestObjects(install.replace(text, replacement)).flatMap(schemaProblems);
+}
+
+describe("objects and Kubernetes' published schema", () => {
+  it("a field in the wrong place is unknown", () => {
+    assert.deepEqual(problemsWith("hostNetwork: true", "hostNetworking: true"), [
+      "DaemonSet.spec.template.spec.hostNetworking: unknown field",
+    ]);
+    assert.deepEqual(problemsWith(DAEMON_SET, `${DAEMON_SET}  updateStrategy: {}\n`), [
+      "DaemonSet.metadata.updateStrategy: unknown field",
+    ]);
+  });
+
+  it("a field of another type is told with what is expected", () => {
+    assert.deepEqual(problemsWith("terminationGracePeriodSeconds: 5", 'terminationGracePeriodSeconds: "5"'), [
+      'DaemonSet.spec.template.spec.terminationGracePeriodSeconds: "5"; expected int64',
+    ]);
+    assert.deepEqual(problemsWith("readOnlyRootFilesystem: true", "readOnlyRootFilesystem: yes"), [
+      'DaemonSet.spec.template.spec.containers[0].securityContext.readOnlyRootFilesystem: "yes"; expected boolean',
+    ]);
+    assert.deepEqual(problemsWith("maxUnavailable: 10%", "maxUnavailable: [10]"), [
+      "DaemonSet.spec.updateStrategy.rollingUpdate.maxUnavailable: [10]; expected int-or-string",
+    ]);
+  });
+
+  it("a number and a text are both an int-or-string", () => {
+    assert.deepEqual(problemsWith("maxUnavailable: 10%", "maxUnavailable: 1"), []);
+  });
+
+  it("a field that has to be there is missing", () => {
+    assert.deepEqual(problemsWith("  type: RuntimeDefault", "  localhostProfile: drawbridge.json"), [
+      "DaemonSet.spec.template.spec.securityContext.seccompProfile.type: missing",
+    ]);
+  });
+
+  it("a kind that nobody took a schema for is no good object", () => {
+    assert.deepEqual(schemaProblems({ apiVersion: "v1", kind: "Secret" }), [
+      "v1 Secret: no schema; add it to extract.ts",
+    ]);
+  });
+});

@@ -1,0 +1,53 @@
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+
+interface Profile {
+  readonly defaultAction: string;
+  readonly defaultErrnoRet: number;
+  readonly syscalls: readonly {
+    readonly names: readonly string[];
+    readonly action: string;
+    readonly args?: readonly { readonly index: number; readonly value: number; readonly op: string }[];
+  }[];
+}
+
+const profile = JSON.parse(readFileSync("manifests/seccomp/drawbridge.json", "utf8")) as Profile;
+const allowed = profile.syscalls.flatMap(({ names }) => names);
+
+/** Ways out of a container, or into other processes and the kernel. */
+const NEVER =
+  "add_key bpf chroot clone3 delete_module finit_module init_module io_uring_setup kexec_load keyctl mknod mknodat mount " +
+  "move_mount name_to_handle_at open_by_handle_at open_tree perf_event_open personality pidfd_getfd pivot_root " +
+  "process_vm_readv process_vm_writev ptrace quotactl reboot request_key setns settimeofday swapon syslog umount2 unshare " +
+  "userfaultfd vmsplice";
+
+describe("manifests/seccomp/drawbridge.json", () => {
+  it("DEPLOY-11: what is not named does not exist, and what is named is explained", () => {
+    assert.deepEqual([profile.defaultAction, profile.defaultErrnoRet], ["SCMP_ACT_ERRNO", 38]);
+    assert.deepEqual(new Set(profile.syscalls.map(({ action }) => action)), new Set(["SCMP_ACT_ALLOW"]));
+    const readme = readFileSync("manifests/README.md", "utf8");
+    const [, table = ""] = readme.split("| what for | who calls | calls |");
+    const explained = [...table.matchAll(/^\|[^|]+\|[^|]+\|([^|]+)\|$/gm)].flatMap(([, calls = ""]) =>
+      [...calls.matchAll(/`(\w+)`/g)].map(([, name]) => name),
+    );
+    assert.equal(new Set(explained).size, explained.length);
+    assert.deepEqual(new Set(explained), new Set(allowed));
+  });
+
+  it("DEPLOY-11: no call that leads out of the container or into the kernel is among them", () => {
+    assert.deepEqual(
+      NEVER.split(" ").filter((name) => allowed.includes(name)),
+      [],
+    );
+  });
+
+  it("DEPLOY-11: threads, no namespaces; sockets of four families", () => {
+    const rules = (name: string): unknown =>
+      profile.syscalls.filter(({ names }) => names.includes(name)).map(({ args }) => args);
+    // The CLONE_NEW... flags of linux/sched.h, none of which may be set.
+    const newNamespaces = 0x7e02_0000;
+    assert.deepEqual(rules("clone"), [[{ index: 0, value: newNamespaces, valueTwo: 0, op: "SCMP_CMP_MASKED_EQ" }]]);
+    const families = [1, 2, 10, 16].map((value) => [{ index: 0, value, op: "SCMP_CMP_EQ" }]);
+    assert.deepEqual(rules("socket"), families);
+  });
+});
