@@ -26,8 +26,8 @@ export type WatchFault =
 
 /** A fault for requests to come. */
 export interface PlannedFault {
-  readonly on: "list" | "watch" | "any";
-  /** By the path of the list; undefined for all. */
+  readonly on: "list" | "watch" | "create" | "any";
+  /** By the path of the list, or of what is made; undefined for all. */
   readonly path?: string;
   /** How many requests it befalls. */
   readonly count: number;

@@ -3,6 +3,7 @@ import http from "node:http";
 import https from "node:https";
 import type { AddressInfo, Socket } from "node:net";
 import process from "node:process";
+import { text as textOf } from "node:stream/consumers";
 import { realClock } from "../../policyd/clock.ts";
 import { Api } from "./api.ts";
 import type { Command, Envelope, Reply } from "./command.ts";
@@ -18,17 +19,21 @@ const sockets = new Set<Socket>();
 
 function serve(request: IncomingMessage, response: ServerResponse): void {
   const { url = "/", method, headers } = request;
-  if (method !== "GET") return void response.writeHead(405).end();
-  const leave = api.open(url, headers.authorization, {
-    head: (status, extra) => {
+  const answer = {
+    head: (status: number, extra: Readonly<Record<string, string>>) => {
       response.writeHead(status, extra);
       response.flushHeaders();
     },
-    write: (text) => void response.write(text),
+    write: (text: string) => void response.write(text),
     end: () => void response.end(),
     reset: () => void request.socket.destroy(),
-  });
-  response.on("close", leave);
+  };
+  if (method === "POST") {
+    void textOf(request).then((body) => api.create(url, headers.authorization, body, answer));
+    return;
+  }
+  if (method !== "GET") return void response.writeHead(405).end();
+  response.on("close", api.open(url, headers.authorization, answer));
 }
 
 function listen({ address, port, certificate }: Extract<Command, { type: "listen" }>): Promise<number> {

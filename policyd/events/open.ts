@@ -1,0 +1,31 @@
+import type { FileReadCalls } from "../../kernel/syscall/file_calls.ts";
+import type { Clock } from "../clock.ts";
+import type { Configuration } from "../configuration/configuration.ts";
+import type { Logger } from "../log/logger.ts";
+import { apiCredentials } from "../source/open.ts";
+import { EventLog } from "./event_log.ts";
+import { HttpEventWriter } from "./http_writer.ts";
+import type { EventCounts } from "./event_log.ts";
+import type { NoticeSink } from "./notice.ts";
+
+/** Where notices go, and what became of them. */
+export interface Events extends NoticeSink {
+  /** Undefined where there is nobody to tell. */
+  counts(): EventCounts | undefined;
+  stop(): void;
+}
+
+/**
+ * The cluster's Events, written to the API server that the objects come from; nobody's where they come from a directory.
+ *
+ * @throws DrawbridgeError ERR_CONFIGURATION where no address of an API server is to be found
+ */
+export function openEvents(
+  configuration: Configuration,
+  { files, clock, logger }: { readonly files: FileReadCalls; readonly clock: Clock; readonly logger: Logger },
+): Events {
+  const { objectsDirectory, nodeName } = configuration;
+  if (objectsDirectory !== undefined) return { tell: () => {}, counts: () => undefined, stop: () => {} };
+  const writer = new HttpEventWriter(apiCredentials(configuration, files), clock);
+  return new EventLog({ writer, nodeName, clock, logger, random: () => Math.random() });
+}

@@ -1,0 +1,26 @@
+/** A map that holds so many entries at most: the one that was set first goes first. */
+export class Recent<V> {
+  readonly #most: number;
+  readonly #entries = new Map<string, V>();
+
+  constructor(most: number) {
+    this.#most = most;
+  }
+
+  get(key: string): V | undefined {
+    return this.#entries.get(key);
+  }
+
+  set(key: string, value: V): void {
+    this.#entries.delete(key);
+    this.#entries.set(key, value);
+    for (const [first] of this.#entries) {
+      if (this.#entries.size <= this.#most) break;
+      this.#entries.delete(first);
+    }
+  }
+
+  delete(key: string): void {
+    this.#entries.delete(key);
+  }
+}

@@ -1,0 +1,137 @@
+import assert from "node:assert/strict";
+import { setTimeout as pause } from "node:timers/promises";
+import { EVENTS_PATH } from "../apiserver/events.ts";
+import type { RawObject } from "../apiserver/storage.ts";
+import { recordOf } from "../apiserver/storage.ts";
+import { createLab } from "../lab/lab.ts";
+import { MOST_PAIRS } from "../../policyd/policy/policy_size.ts";
+import { ApiNode, SERVICE } from "../support/api_node.ts";
+import { manifestGrants } from "../support/manifest_grants.ts";
+import { requireKernel } from "../support/privilege.ts";
+
+const NAMESPACE: RawObject = { apiVersion: "v1", kind: "Namespace", metadata: { name: "shop" } };
+
+/** More pairs of a peer and a port than are compiled. */
+function tooLarge(): RawObject {
+  const size = Math.ceil(Math.sqrt(MOST_PAIRS)) + 1;
+  const from = Array.from({ length: size }, (_, i) => ({ podSelector: { matchLabels: { app: `a${i}` } } }));
+  const ports = Array.from({ length: size }, (_, i) => ({ port: i + 1 }));
+  return {
+    apiVersion: "networking.k8s.io/v1",
+    kind: "NetworkPolicy",
+    metadata: { name: "large", namespace: "shop", uid: "uid-large" },
+    spec: { podSelector: {}, policyTypes: ["Ingress"], ingress: [{ from, ports }] },
+  };
+}
+
+const EXTERNAL: RawObject = { ...SERVICE, spec: { ...recordOf(SERVICE["spec"]), externalIPs: ["198.51.100.7"] } };
+
+const CREATE = { path: "/apis/events.k8s.io/v1/namespaces/shop/events", on: "create" } as const;
+
+describe("Events of a node whose objects come from an API server", function () {
+  this.timeout(120_000);
+  let node: ApiNode;
+  let counter = 0;
+
+  beforeEach(async function () {
+    requireKernel(this);
+    node = new ApiNode(createLab(`policyd-events${++counter}`));
+    await node.prepare();
+    await node.listen();
+    await node.server.apply(NAMESPACE, SERVICE);
+  });
+  afterEach(async () => {
+    await node?.stop();
+    node?.lab.destroy();
+  });
+
+  /** What is told: reason and object. */
+  async function events(): Promise<readonly string[]> {
+    const { objects = [] } = await node.server.tell({ type: "read", path: EVENTS_PATH });
+    return objects
+      .map(({ reason, regarding }) => {
+        const { kind, name } = recordOf(regarding);
+        return [reason, kind, name].join(" ");
+      })
+      .sort();
+  }
+
+  /** The answers to requests for Events so far. */
+  async function creates(): Promise<readonly (number | undefined)[]> {
+    const { asked = [] } = await node.server.tell({ type: "asked" });
+    return asked.filter(({ verb }) => verb === "create").map(({ status }) => status);
+  }
+
+  async function until(holds: () => Promise<boolean>, what: string): Promise<void> {
+    for (let left = 600; !(await holds()); left--) {
+      if (left === 0)
+        assert.fail(`${what}: ${(await events()).join(", ")}: ${(await creates()).join(", ")}\n${node.daemon.log()}`);
+      await pause(50);
+    }
+  }
+
+  const BOTH = ["ExternalIPsServed Service web", "PolicyNotInForce NetworkPolicy large"];
+
+  it("EVENT-09: what an administrator has to know is told once, not after a new list, and after a restart the server has it", async () => {
+    await node.server.apply(tooLarge(), EXTERNAL);
+    node.start();
+    await node.untilSynced();
+    await until(async () => (await events()).length >= 2, "two Events");
+    assert.deepEqual(await events(), BOTH);
+    const { objects = [] } = await node.server.tell({ type: "read", path: EVENTS_PATH });
+    const policy = objects.find(({ reason }) => reason === "PolicyNotInForce");
+    assert.deepEqual([recordOf(policy?.["regarding"])["uid"], policy?.["reportingInstance"]], ["uid-large", "node1"]);
+    assert.match(String(policy?.["note"]), /^NetworkPolicy shop\/large: ingress: \d+ pairs .* split it into several$/);
+    // All lists are read anew, and each object as if it had changed.
+    await node.server.tell({ type: "compact" });
+    await node.server.tell({ type: "strike", fault: { type: "error", status: 410 } });
+    await node.server.apply({ ...NAMESPACE, metadata: { name: "other" } });
+    await node.daemon.statusWhen(({ objects: known }) => known["Namespace"] === 2, "it is followed again");
+    assert.deepEqual(await creates(), [201, 201]);
+    await node.daemon.kill("SIGTERM");
+    node.start();
+    await node.untilSynced();
+    await until(async () => (await creates()).length >= 4, "told again");
+    assert.deepEqual(await creates(), [201, 201, 409, 409]);
+    assert.doesNotMatch(node.daemon.log(), /Kubernetes Event/);
+  });
+
+  it("EVENT-09: without the right to write them that is said once, and everything else works", async () => {
+    await node.server.apply(tooLarge(), EXTERNAL);
+    await node.server.tell({
+      type: "features",
+      features: { grants: { ...manifestGrants(), "events.events.k8s.io": [] } },
+    });
+    node.start();
+    await node.untilSynced();
+    await until(async () => (await creates()).length > 0, "an attempt");
+    await node.attachPods();
+    await node.untilAnswered("first");
+    await node.server.apply({ ...EXTERNAL, metadata: { name: "another", namespace: "shop" } });
+    await node.daemon.statusWhen(({ objects }) => objects["Service"] === 2, "another Service");
+    await until(async () => Promise.resolve(/another/.test(node.daemon.log())), "it is in the log");
+    assert.deepEqual(await creates(), [403]);
+    assert.equal(node.daemon.log().match(/Kubernetes Events may not be written/g)?.length, 1, node.daemon.log());
+    assert.deepEqual(await events(), []);
+  });
+
+  it("EVENT-09: through errors, refusals and resets they come in the end; one that hangs does not keep SIGTERM waiting", async () => {
+    const faults = [
+      { type: "status", status: 500 },
+      { type: "reset" },
+      { type: "status", status: 429, retryAfter: "1" },
+    ] as const;
+    await node.server.tell({ type: "plan", faults: faults.map((fault) => ({ ...CREATE, count: 1, fault })) });
+    await node.server.apply(tooLarge(), EXTERNAL);
+    node.start();
+    await node.untilSynced();
+    await until(async () => (await events()).length >= 2, "two Events");
+    assert.deepEqual(await events(), BOTH);
+    assert.deepEqual(await creates(), [500, undefined, 429, 201, 201]);
+    await node.server.tell({ type: "plan", faults: [{ ...CREATE, count: 1, fault: { type: "hang" } }] });
+    await node.server.apply({ ...EXTERNAL, metadata: { name: "another", namespace: "shop" } });
+    await until(async () => (await creates()).length >= 6, "one that hangs");
+    assert.deepEqual(await node.daemon.kill("SIGTERM"), { code: 0, signal: null });
+    assert.doesNotMatch(node.daemon.log(), /did not stop in time/);
+  });
+});

@@ -1,0 +1,231 @@
+import assert from "node:assert/strict";
+import { setImmediate as turn } from "node:timers/promises";
+import { FakeClock } from "../../../../policyd/clock.ts";
+import {
+  EventLog,
+  MOST_ATTEMPTS,
+  MOST_WAITING,
+  RATE,
+  RATE_OF_OBJECT,
+  TOLD_MILLISECONDS,
+} from "../../../../policyd/events/event_log.ts";
+import type { Notice } from "../../../../policyd/events/notice.ts";
+import type { Outcome } from "../../../../policyd/events/writer.ts";
+import { FakeEventWriter } from "../../../../policyd/events/writer.ts";
+import { recordingLogger } from "../../../../policyd/log/recording_logger.ts";
+
+const AWAY: Outcome = { type: "failed", reason: "connect ECONNREFUSED", retryAfter: undefined };
+const FORBIDDEN: Outcome = { type: "forbidden", reason: "403 (no)" };
+
+function notice(note: string, name = "a", namespace = "x"): Notice {
+  return { regarding: { kind: "Service", key: `${namespace}/${name}`, uid: "u" }, reason: "ServiceNotServed", note };
+}
+
+class World {
+  readonly clock = new FakeClock();
+  readonly writer = new FakeEventWriter();
+  readonly logger = recordingLogger();
+  readonly log: EventLog;
+
+  constructor(random = 0) {
+    const { clock, writer, logger } = this;
+    this.log = new EventLog({ writer, nodeName: "n", clock, logger, random: () => random });
+  }
+
+  tell(...notices: readonly Notice[]): void {
+    for (const one of notices) this.log.tell(one);
+  }
+
+  /** Time passes, in steps after each of which answers arrive. */
+  async pass(milliseconds: number, step = milliseconds): Promise<void> {
+    for (let left = milliseconds; left > 0; left -= step) {
+      this.clock.pass(Math.min(step, left));
+      await this.settle();
+    }
+  }
+
+  async settle(): Promise<void> {
+    for (let left = 3; left > 0; left--) await turn();
+  }
+
+  /** What was asked, by what it notes. */
+  notes(): readonly string[] {
+    return this.writer.asked.map(({ body }) => (JSON.parse(body) as { readonly note: string }).note);
+  }
+}
+
+describe("policyd/events/event_log", () => {
+  it("EVENT-03: the same is told once, one after the other, and again when the API server may have forgotten it", async () => {
+    const world = new World();
+    world.tell(notice("1"), notice("1"), notice("2"));
+    assert.deepEqual(world.notes(), ["1"], "the second waits for the first");
+    await world.settle();
+    world.tell(notice("2"), notice("1"));
+    await world.settle();
+    assert.deepEqual(world.notes(), ["1", "2"]);
+    await world.pass(TOLD_MILLISECONDS - 1);
+    world.tell(notice("1"));
+    await world.settle();
+    assert.deepEqual(world.notes(), ["1", "2"]);
+    await world.pass(1);
+    world.tell(notice("1"));
+    await world.settle();
+    assert.deepEqual(world.notes(), ["1", "2", "1"]);
+    assert.deepEqual(world.log.counts(), { created: 3, known: 0, suppressed: 0, dropped: 0 });
+  });
+
+  it("EVENT-03: what somebody else has told is as good as told, without a word in the log", async () => {
+    const world = new World();
+    world.writer.outcomes.push({ type: "known" });
+    world.tell(notice("1"));
+    await world.settle();
+    world.tell(notice("1"));
+    await world.settle();
+    assert.equal(world.writer.asked.length, 1);
+    assert.equal(world.log.counts().known, 1);
+    assert.deepEqual(world.logger.lines, []);
+  });
+
+  it("EVENT-04: of one object so many, then one in each period; others go on", async () => {
+    const world = new World();
+    const { burst, period } = RATE_OF_OBJECT;
+    for (let i = 0; i < burst + 10; i++) world.tell(notice(`${i}`));
+    world.tell(notice("other", "b"));
+    await world.pass(60_000, 100);
+    assert.equal(world.notes().length, burst + 1);
+    assert.equal(world.notes().at(-1), "other");
+    assert.equal(world.log.counts().suppressed, 10);
+    await world.pass(period - 60_000);
+    world.tell(notice("later"), notice("too soon"));
+    await world.settle();
+    assert.deepEqual(world.notes().slice(burst + 1), ["later"]);
+    assert.equal(world.log.counts().suppressed, 11);
+  });
+
+  it("EVENT-04: of all so many at once, then one in each period, and none is lost", async () => {
+    const world = new World();
+    for (let i = 0; i < 100; i++) world.tell(notice("bad", `s${i}`));
+    await world.settle();
+    for (let left = 100; left > 0; left--) await world.settle();
+    assert.equal(world.writer.asked.length, RATE.burst);
+    await world.pass(10 * RATE.period, RATE.period / 5);
+    assert.equal(world.writer.asked.length, RATE.burst + 10);
+    await world.pass(90 * RATE.period, RATE.period / 5);
+    assert.equal(world.log.counts().created, 100);
+  });
+
+  it("EVENT-04: no more than so many wait: the oldest goes, is counted, and may be told again", async () => {
+    const world = new World();
+    world.writer.outcomes.push(...Array.from({ length: 5 }, () => AWAY));
+    for (let i = 0; i < MOST_WAITING + 4; i++) world.tell(notice("bad", `s${i}`));
+    // The first is on its way.
+    assert.equal(world.log.counts().dropped, 3);
+    const [first] = world.writer.asked;
+    await world.pass(MOST_WAITING * RATE.period + 60_000, RATE.period / 2);
+    assert.equal(world.log.counts().created, MOST_WAITING + 1);
+    assert.ok(first?.name.startsWith("s0."));
+    assert.ok(!world.writer.asked.some(({ name }) => name.startsWith("s1.") || name.startsWith("s3.")));
+    world.tell(notice("bad", "s1"));
+    await world.pass(RATE.period * RATE.burst);
+    assert.ok(world.writer.asked.at(-1)?.name.startsWith("s1."));
+  });
+
+  it("EVENT-05: what fails is tried again after ever longer pauses, as long as the server asks for, and the rest waits", async () => {
+    const world = new World();
+    world.writer.outcomes.push(AWAY, AWAY, { ...AWAY, retryAfter: 7 }, AWAY);
+    world.tell(notice("1"), notice("2"));
+    const times: number[] = [];
+    let seen = 0;
+    for (let second = 0; second <= 30; second++) {
+      await world.settle();
+      for (; seen < world.writer.asked.length; seen++) times.push(second);
+      world.clock.pass(1000);
+    }
+    assert.deepEqual(times, [0, 1, 3, 10, 18, 18]);
+    assert.deepEqual(world.notes(), ["1", "1", "1", "1", "1", "2"]);
+    assert.deepEqual(world.logger.lines, []);
+  });
+
+  it("EVENT-05: nodes do not come all at once: a pause is longer by chance", async () => {
+    const world = new World(0.999);
+    world.writer.outcomes.push(AWAY);
+    world.tell(notice("1"));
+    await world.settle();
+    await world.pass(1499);
+    assert.equal(world.writer.asked.length, 1);
+    await world.pass(1);
+    assert.equal(world.writer.asked.length, 2);
+  });
+
+  it("EVENT-05: after so many attempts it is dropped and said, and the next one has its turn, after a pause", async () => {
+    const world = new World();
+    world.writer.outcomes.push(...Array.from({ length: MOST_ATTEMPTS }, () => AWAY));
+    world.tell(notice("1"), notice("2"));
+    await world.settle();
+    for (let left = 2000; world.log.counts().dropped === 0; left--) {
+      assert.ok(left > 0, "dropped in bounded time");
+      await world.pass(1000);
+    }
+    assert.deepEqual(
+      world.notes(),
+      Array.from({ length: MOST_ATTEMPTS }, () => "1"),
+    );
+    assert.deepEqual(
+      world.logger.lines.map(({ level, message, fields }) => [level, message, fields["reason"]]),
+      [["warn", "Kubernetes Event not written", "connect ECONNREFUSED"]],
+    );
+    await world.pass(59_000);
+    assert.equal(world.writer.asked.length, MOST_ATTEMPTS);
+    await world.pass(1000);
+    assert.equal(world.notes().at(-1), "2");
+    world.tell(notice("1"));
+    await world.settle();
+    assert.equal(world.notes().at(-1), "1", "it may be told again");
+  });
+
+  it("EVENT-05: what is not taken at all is not tried again", async () => {
+    const world = new World();
+    world.writer.outcomes.push({ type: "rejected", reason: "422 (note: Invalid value)" });
+    world.tell(notice("1"), notice("2"));
+    await world.settle();
+    assert.deepEqual(world.notes(), ["1", "2"]);
+    assert.equal(world.log.counts().dropped, 1);
+    assert.deepEqual(
+      world.logger.lines.map(({ fields }) => fields["reason"]),
+      ["422 (note: Invalid value)"],
+    );
+  });
+
+  it("EVENT-06: a namespace that nothing may be written in is said once and left alone; the others get theirs", async () => {
+    const world = new World();
+    world.writer.outcomes.push(FORBIDDEN);
+    world.tell(notice("1"), notice("2"), notice("3", "a", "y"));
+    await world.settle();
+    world.tell(notice("4"));
+    await world.settle();
+    assert.deepEqual(world.notes(), ["1", "3"]);
+    world.writer.outcomes.push(FORBIDDEN);
+    world.tell(notice("5", "a", "z"));
+    await world.settle();
+    assert.equal(world.log.counts().dropped, 4);
+    assert.equal(world.logger.lines.length, 1);
+    const [{ level, fields } = assert.fail()] = world.logger.lines;
+    assert.deepEqual([level, fields["namespace"], fields["reason"]], ["warn", "x", "403 (no)"]);
+    assert.match(String(fields["expected"]), /create on events\.events\.k8s\.io: look at policyd's ClusterRole/);
+  });
+
+  it("EVENT-06: at its end nothing is under way, and nothing is told any more", async () => {
+    for (const outcomes of [[], [AWAY]] as const) {
+      const world = new World();
+      world.writer.outcomes.push(...outcomes);
+      world.tell(notice("1"), notice("2"));
+      if (outcomes.length > 0) await world.settle();
+      world.log.stop();
+      world.tell(notice("3"));
+      await world.settle();
+      assert.equal(world.writer.isStopped, true);
+      assert.equal(world.clock.pending, 0);
+      assert.deepEqual(world.notes(), ["1"]);
+    }
+  });
+});

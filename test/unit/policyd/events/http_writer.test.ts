@@ -1,0 +1,99 @@
+import assert from "node:assert/strict";
+import { setImmediate as turn } from "node:timers/promises";
+import nock from "nock";
+import { DrawbridgeError } from "../../../../kernel/error.ts";
+import { FakeClock } from "../../../../policyd/clock.ts";
+import type { ClusterEvent } from "../../../../policyd/events/event.ts";
+import { ANSWER_MILLISECONDS, HttpEventWriter } from "../../../../policyd/events/http_writer.ts";
+import type { Outcome } from "../../../../policyd/events/writer.ts";
+
+// It replaces Node's HTTP client as soon as it is read: other tests keep theirs.
+nock.restore();
+
+const SERVER = "https://cluster.test:6443";
+const PATH = "/apis/events.k8s.io/v1/namespaces/shop/events";
+const EVENT: ClusterEvent = { namespace: "shop", name: "web.1", body: JSON.stringify({ kind: "Event" }) };
+
+describe("policyd/events/http_writer", () => {
+  let clock: FakeClock;
+  let asked = 0;
+
+  beforeEach(() => {
+    clock = new FakeClock();
+    asked = 0;
+    nock.activate();
+  });
+  afterEach(() => {
+    nock.cleanAll();
+    nock.restore();
+  });
+
+  const writer = (): HttpEventWriter =>
+    new HttpEventWriter(() => {
+      const Authorization = `Bearer t0ken${++asked}`;
+      return Promise.resolve({ server: new URL(SERVER), options: { headers: { Authorization } } });
+    }, clock);
+
+  async function answered(status: number, message = "", headers: Record<string, string> = {}): Promise<Outcome> {
+    nock(SERVER).post(PATH).reply(status, { kind: "Status", message }, headers);
+    const outcome = await writer().create(EVENT);
+    assert.equal(clock.pending, 0);
+    return outcome;
+  }
+
+  it("EVENT-08: asks for the namespace's list with the Event, and anew who asks", async () => {
+    const one = writer();
+    for (const token of ["t0ken1", "t0ken2"]) {
+      const headers = { authorization: `Bearer ${token}`, "content-type": "application/json" };
+      nock(SERVER, { reqheaders: headers }).post(PATH, { kind: "Event" }).reply(201, EVENT.body);
+      assert.deepEqual(await one.create(EVENT), { type: "created" });
+    }
+  });
+
+  it("EVENT-08: what an answer means", async () => {
+    assert.deepEqual(await answered(200), { type: "created" });
+    assert.deepEqual(await answered(409, "already exists"), { type: "known" });
+    assert.deepEqual(await answered(403, "no right"), { type: "forbidden", reason: "403 (no right)" });
+    const leaving = "unable to create new content in namespace shop because it is being terminated";
+    assert.deepEqual(await answered(403, leaving), { type: "rejected", reason: `403 (${leaving})` });
+    for (const status of [302, 400, 404, 413, 422])
+      assert.equal((await answered(status)).type, "rejected", `${status}`);
+    for (const status of [401, 408, 500, 503]) assert.equal((await answered(status)).type, "failed", `${status}`);
+    assert.deepEqual(await answered(429, "slow down", { "Retry-After": "7" }), {
+      type: "failed",
+      reason: "429 (slow down)",
+      retryAfter: 7,
+    });
+  });
+
+  it("EVENT-08: what keeps a request from being made is a failure, without the token", async () => {
+    nock(SERVER).post(PATH).replyWithError("connect ECONNREFUSED 192.0.2.1:6443");
+    const reason = "connect ECONNREFUSED 192.0.2.1:6443";
+    assert.deepEqual(await writer().create(EVENT), { type: "failed", reason, retryAfter: undefined });
+    const none = new HttpEventWriter(() => Promise.reject(new DrawbridgeError("ERR_CONFIGURATION", "no token")), clock);
+    assert.deepEqual(await none.create(EVENT), { type: "failed", reason: "no token", retryAfter: undefined });
+  });
+
+  it("EVENT-08: no answer, and credentials that do not come, are given up in time", async () => {
+    nock(SERVER).post(PATH).delay(3_600_000).reply(201);
+    const never = new HttpEventWriter(() => new Promise(() => {}), clock);
+    for (const one of [writer(), never]) {
+      const outcome = one.create(EVENT);
+      for (let left = 5; left > 0; left--) await turn();
+      clock.pass(ANSWER_MILLISECONDS);
+      assert.deepEqual(await outcome, { type: "failed", reason: "no answer in time", retryAfter: undefined });
+    }
+    nock.abortPendingRequests();
+  });
+
+  it("EVENT-06: who stops it ends the request that is under way", async () => {
+    nock(SERVER).post(PATH).delay(3_600_000).reply(201);
+    const one = writer();
+    const outcome = one.create(EVENT);
+    for (let left = 5; left > 0; left--) await turn();
+    one.stop();
+    assert.equal((await outcome).type, "failed");
+    assert.equal(clock.pending, 0);
+    nock.abortPendingRequests();
+  });
+});
