@@ -7,6 +7,7 @@ import type { Kind } from "./cluster/model.ts";
 import { KINDS } from "./cluster/model.ts";
 import { ClusterStore } from "./cluster/store.ts";
 import type { Dataplane } from "./dataplane.ts";
+import type { NoticeSink } from "./events/notice.ts";
 import { printable } from "./log/line.ts";
 import type { Logger } from "./log/logger.ts";
 import type { RequestHandlers } from "./socket/handlers.ts";
@@ -29,6 +30,7 @@ export interface DaemonParts {
   /** Every part of the kernel that is programmed; each is told everything. */
   readonly dataplanes: readonly Dataplane[];
   readonly logger: Logger;
+  readonly events: NoticeSink;
   readonly clock: Clock;
 }
 
@@ -67,10 +69,13 @@ export class Daemon implements ObjectSink, RequestHandlers {
     for (const dataplane of this.#parts.dataplanes) dataplane.synced();
   }
 
-  problem(message: string, kind?: Kind): void {
+  problem(message: string, kind?: Kind, key?: string): void {
     const label = kind ?? "other";
     this.#objectProblems.set(label, (this.#objectProblems.get(label) ?? 0) + 1);
     this.#parts.logger.warn("object not used as it is", { reason: message });
+    if (kind === undefined || key === undefined) return;
+    const regarding = { kind, key, uid: this.#store.uidOf(kind, key) };
+    this.#parts.events.tell({ regarding, reason: "NotUsedAsItIs", note: message });
   }
 
   /** What is not in force by the end of `wait` goes on, as the attachment's record does, until it is unregistered. */
@@ -129,6 +134,11 @@ export class Daemon implements ObjectSink, RequestHandlers {
   /** For how many seconds what is known of each resource may have been old; empty where the source cannot tell. */
   staleness(): ReadonlyMap<string, number> {
     return this.#parts.source.staleness?.() ?? new Map();
+  }
+
+  /** Whether all objects have been read once. */
+  get isSynced(): boolean {
+    return this.#isSynced;
   }
 
   status(): PolicydStatus {

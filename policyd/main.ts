@@ -2,6 +2,7 @@ import process from "node:process";
 import { CommanderError } from "commander";
 import { systemFileSystem } from "../ipam/file_system.ts";
 import { DrawbridgeError } from "../kernel/error.ts";
+import type { KernelEvents } from "../kernel/events/events.ts";
 import { readTextFile } from "../kernel/file.ts";
 import { enterNamespace, openNamespace } from "../kernel/network_namespace.ts";
 import { nodeSyscalls } from "../kernel/syscall/node.ts";
@@ -11,6 +12,9 @@ import { readCommandLine } from "./configuration/command_line.ts";
 import type { Configuration } from "./configuration/configuration.ts";
 import { readConfiguration } from "./configuration/configuration.ts";
 import { Daemon } from "./daemon.ts";
+import { openEvents } from "./events/open.ts";
+import { openHealth } from "./health/open.ts";
+import { openInstallation } from "./installation/open.ts";
 import { printable } from "./log/line.ts";
 import type { Logger } from "./log/logger.ts";
 import { winstonLogger } from "./log/winston_logger.ts";
@@ -59,12 +63,27 @@ async function compose(configuration: Configuration, logger: Logger): Promise<Ru
   const files = systemFileSystem(syscalls);
   const attachments = new AttachmentRegistry();
   const source = openSource(configuration, syscalls, realClock);
-  const machine = { syscalls, clock: realClock, logger, attachments };
-  const { dataplanes, ruleset, metrics, staleFlows, notices, policies, dropLog, cuts } = openNodeDataplanes(
+  const clusterEvents = openEvents(configuration, { files: syscalls, clock: realClock, logger });
+  const onEvents = (events: KernelEvents): void => health.watch(events);
+  const machine = { syscalls, clock: realClock, logger, attachments, clusterEvents, onEvents };
+  const { dataplanes, ruleset, metrics, staleFlows, notices, routes, policies, dropLog, cuts } = openNodeDataplanes(
     configuration,
     machine,
   );
-  const parts = { version: VERSION, nodeName, source, attachments, dataplanes, logger, clock: realClock };
+  const installing = { clock: realClock, logger, events: clusterEvents, ruleset, routes };
+  const installation = openInstallation(configuration, installing);
+  const health = openHealth(configuration, { clock: realClock, logger, ruleset });
+  const all = [...dataplanes, ...(installation === undefined ? [] : [installation]), health.dataplane];
+  const parts = {
+    version: VERSION,
+    nodeName,
+    source,
+    attachments,
+    dataplanes: all,
+    logger,
+    events: clusterEvents,
+    clock: realClock,
+  };
   const daemon = new Daemon(parts);
   // The socket is first: a second daemon is refused before it has read or changed anything.
   const socket = await serveSocket(socketPath, daemon, logger, { syscalls, files });
@@ -73,21 +92,27 @@ async function compose(configuration: Configuration, logger: Logger): Promise<Ru
     logger.warn("attachment record not used", { reason: problem });
   }
   daemon.start();
+  installation?.start();
+  const objects = { name: "objects", missing: () => (daemon.isSynced ? undefined : "not all are read yet") };
+  health.serve([objects, ...(installation === undefined ? [] : [installation.condition])]);
   const policyMetrics = {
     notices,
     sets: () => policies?.setTotals(),
     dropLog: () => dropLog?.counts(),
     cuts: () => cuts?.status(),
   };
-  const measured = { ruleset, staleFlows, policies: policyMetrics, logger, clock: realClock };
+  const measured = { ruleset, staleFlows, policies: policyMetrics, events: clusterEvents, logger, clock: realClock };
   const metricsServer = serveMetrics(configuration, metrics, daemon, measured);
   logger.info("policyd started", { version: VERSION, nodeName, socketPath, attachments: attachments.size });
   return {
     logger,
     stop: async () => {
+      health.stopping();
+      clusterEvents.stop();
       metricsServer?.stop();
       await socket.close();
       await daemon.stop();
+      health.stop();
     },
   };
 }

@@ -9,6 +9,8 @@ import { ControlType, decodeMessages, encodeRequest, MessageFlag } from "./messa
 import { littleEndian, Writer } from "./writer.ts";
 
 const AF_NETLINK = 16;
+/** include/uapi/linux/netlink.h */
+const NETLINK_NETFILTER = 12;
 const SOCK_RAW = 3;
 const SOCK_CLOEXEC = 0o2000000;
 const SOL_SOCKET = 1;
@@ -62,7 +64,8 @@ export class NetlinkSocket {
   /** @throws SyscallError when the kernel has no such protocol or refuses the socket or an option */
   constructor(syscalls: Syscalls, protocol: number, { bufferBytes, portId }: NetlinkSocketOptions = {}) {
     this.#syscalls = syscalls;
-    this.#fd = check(syscalls.socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, protocol), `netlink socket ${protocol}`);
+    const result = syscalls.socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, protocol);
+    this.#fd = check(result, `netlink socket ${protocol}${wayOut(protocol, -result)}`);
     const on = new Uint8Array(Uint32Array.of(1).buffer);
     // Kernels before 4.20 lack the strict check and older ones the extended ACK: both only add comfort.
     syscalls.setsockopt(this.#fd, SOL_NETLINK, NETLINK_CAP_ACK, on);
@@ -376,4 +379,10 @@ function dumpOutcome(message: Request, body: Uint8Array): NetlinkError | undefin
   if (body.length < 4) return undefined;
   const result = new DataView(body.buffer, body.byteOffset, body.byteLength).getInt32(0, littleEndian);
   return result < 0 ? new NetlinkError(message.operation, -result) : undefined;
+}
+
+/** What a kernel lacks that does not have a protocol. */
+function wayOut(protocol: number, errno: number): string {
+  if (protocol !== NETLINK_NETFILTER || errno !== Errno.EPROTONOSUPPORT) return "";
+  return " of nftables: the kernel has it with CONFIG_NF_TABLES and CONFIG_NF_CONNTRACK; try modprobe nf_tables nf_conntrack";
 }

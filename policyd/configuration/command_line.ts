@@ -36,10 +36,21 @@ const FIELDS: readonly {
   { flag: "--table-owner", value: "", field: "tableOwner", about: "let no other program change our tables" },
   { flag: "--bridge", value: "<name>", field: "bridge", about: "the bridge the pods are on" },
   { flag: "--pod-cidrs", value: "<prefixes>", field: "podCIDRs", about: "pod prefixes of this node, with commas" },
+  {
+    flag: "--encapsulation",
+    value: "<when>",
+    field: "encapsulation",
+    about: "VXLAN to other nodes: auto, always, never",
+  },
   { flag: "--min-sync-period", value: "<duration>", field: "minSyncPeriod", about: "least time between two changes" },
   { flag: "--sync-period", value: "<duration>", field: "syncPeriod", about: "how often all is verified" },
   { flag: "--metrics-address", value: "<address>", field: "metricsAddress", about: "where metrics are served" },
 ];
+
+/** The flag that stands for a field; undefined for none. */
+export function flagOf(field: string): string | undefined {
+  return FIELDS.find((one) => one.field === field)?.flag;
+}
 
 /**
  * Reads the command line.

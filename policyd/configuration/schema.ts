@@ -7,6 +7,7 @@ import type { Cidr } from "../../kernel/ip/cidr.ts";
 import { hasHostBits, parseCidr } from "../../kernel/ip/cidr.ts";
 import { LOG_FORMATS } from "../log/line.ts";
 import { LEVELS } from "../log/logger.ts";
+import { ENCAPSULATIONS } from "../routes/mtu.ts";
 import { tryUrl } from "../source/api/api_address.ts";
 import { parseDuration } from "./duration.ts";
 
@@ -64,6 +65,13 @@ const listenAddress = v.pipe(
   v.transform(tryListenAddress),
 );
 
+/** "none" for an empty text; undefined stays what the other fields make of it. */
+const healthAddress = v.pipe(
+  v.string(LISTEN),
+  v.check((text) => text === "" || tryListenAddress(text) !== undefined, LISTEN),
+  v.transform((text) => tryListenAddress(text) ?? ("none" as const)),
+);
+
 const markBit = v.pipe(
   v.union([v.number(), v.pipe(v.string(), v.regex(/^0x[0-9a-fA-F]{1,8}$/), v.transform(Number))], ONE_BIT),
   v.check(isOneBit, ONE_BIT),
@@ -82,7 +90,14 @@ const markBits = v.pipe(
 
 const nodeLocalAddress = parsed(tryParseAddress, 'an IP address such as "169.254.20.10"');
 
+const CONNECTIONS = "a number of connections, 0 for no limit";
+
+const connectionLimit = v.pipe(v.number(CONNECTIONS), v.integer(CONNECTIONS), v.minValue(0, CONNECTIONS));
+
 const LOG_GROUP = "a number from 0 to 65535";
+
+const COUNT = "a whole number from 0 to 16777216";
+const count = v.pipe(v.number(COUNT), v.integer(COUNT), v.minValue(0, COUNT), v.maxValue(16_777_216, COUNT));
 
 /** Every field of the configuration, by its name in the file, with its default. */
 export const entries = {
@@ -100,6 +115,19 @@ export const entries = {
   markBits: v.optional(markBits, {}),
   bridge: v.optional(bridge, "cni0"),
   podCIDRs: v.optional(v.array(podCidr, "a list of prefixes"), []),
+  serviceCIDRs: v.optional(v.array(podCidr, "a list of prefixes"), []),
+  encapsulation: v.optional(v.picklist(ENCAPSULATIONS, `one of ${ENCAPSULATIONS.join(", ")}`), "auto"),
+  installCni: v.optional(v.boolean("true or false"), false),
+  cniSourceDirectory: v.optional(path, "/opt/drawbridge/cni"),
+  cniBinDirectory: v.optional(path, "/opt/cni/bin"),
+  cniConfDirectory: v.optional(path, "/etc/cni/net.d"),
+  masquerade: v.optional(v.boolean("true or false"), true),
+  nonMasqueradeCIDRs: v.optional(v.array(podCidr, "a list of prefixes"), []),
+  conntrackMaxPerCore: v.optional(count, 32_768),
+  conntrackMin: v.optional(count, 131_072),
+  conntrackEstablishedTimeout: v.optional(duration, "24h"),
+  conntrackCloseWaitTimeout: v.optional(duration, "1h"),
+  services: v.optional(v.boolean("true or false"), true),
   nodePortAddresses: v.optional(v.array(nodePortAddress, 'a list of prefixes and "primary"'), []),
   refuseExternalIPs: v.optional(v.boolean("true or false"), false),
   tcpReset: v.optional(v.boolean("true or false"), false),
@@ -107,6 +135,7 @@ export const entries = {
   policies: v.optional(v.boolean("true or false"), true),
   policePodToOwnNode: v.optional(v.boolean("true or false"), false),
   nodeLocalDNS: v.optional(v.array(nodeLocalAddress, "a list of IP addresses"), []),
+  connectionLimit: v.optional(connectionLimit),
   policyReset: v.optional(v.boolean("true or false"), false),
   dropLog: v.optional(v.boolean("true or false"), false),
   dropLogGroup: v.optional(
@@ -117,6 +146,7 @@ export const entries = {
   syncPeriod: v.optional(duration, "30s"),
   metricsAddress: v.optional(listenAddress, "127.0.0.1:9873"),
   endpointMetrics: v.optional(v.boolean("true or false"), true),
+  healthAddress: v.optional(healthAddress),
 };
 
 /** Reads all of {@link entries}; the periods come out in milliseconds. */

@@ -45,25 +45,32 @@ interface Series {
 interface Counter {
   readonly owner: string;
   readonly series: Series;
-  readonly set: string;
+  readonly set: CountersOfSet;
+  /** In its set. */
+  readonly id: string;
   /** What the kernel showed last. */
   packets: number;
   /** The kernel began to count at this moment or before. */
   since: Moment;
 }
 
+interface CountersOfSet {
+  readonly name: string;
+  readonly byId: Map<string, Counter>;
+}
+
 /** What an owner claims, made out when it is first asked for: until then nothing of it keeps a batch waiting. */
 class Claims {
   readonly #list: () => readonly CountingElement[];
-  #elements: readonly (CountingElement & { readonly id: string })[] | undefined;
+  #elements: readonly CountingElement[] | undefined;
   #series: ReadonlySet<string> | undefined;
 
   constructor(list: () => readonly CountingElement[]) {
     this.#list = list;
   }
 
-  get elements(): readonly (CountingElement & { readonly id: string })[] {
-    this.#elements ??= this.#list().map((one) => ({ ...one, id: elementId(one.set, one.element) }));
+  get elements(): readonly CountingElement[] {
+    this.#elements ??= this.#list();
     return this.#elements;
   }
 
@@ -71,11 +78,6 @@ class Claims {
     this.#series ??= new Set(this.elements.map(({ port, element }) => seriesId(port, element.data)));
     return this.#series.has(series);
   }
-}
-
-interface Owner {
-  readonly elements: readonly string[];
-  readonly series: readonly Series[];
 }
 
 /**
@@ -88,11 +90,9 @@ interface Owner {
  * What is claimed takes effect by {@link settle}, when the kernel has it.
  */
 export class EndpointConnections {
-  readonly #owners = new Map<string, Owner>();
-  readonly #counters = new Map<string, Counter>();
+  readonly #owners = new Map<string, readonly Counter[]>();
+  readonly #sets = new Map<string, CountersOfSet>();
   readonly #claims = new Map<string, Claims>();
-  /** How many counters each set has. */
-  readonly #sets = new Map<string, number>();
   #moment: Moment = 0;
 
   /** Now: whatever is asked of the kernel from here on is no older. */
@@ -107,7 +107,7 @@ export class EndpointConnections {
 
   /** Whether an element counts for a series that will still be there when all claims are in force. */
   isWanted(set: string, element: Element): boolean {
-    const counter = this.#counters.get(elementId(set, element));
+    const counter = this.#counter(set, element);
     if (counter === undefined) return false;
     const next = this.#claims.get(counter.owner);
     return next === undefined || next.has(seriesId(counter.series.port, counter.series.endpoint));
@@ -125,7 +125,7 @@ export class EndpointConnections {
    *   endpoint is passed over
    */
   observe(set: string, element: Element, packets: number, asked: Moment = this.#moment): void {
-    const counter = this.#counters.get(elementId(set, element));
+    const counter = this.#counter(set, element);
     if (counter === undefined || counter.since > asked) return;
     counter.series.connections += packets >= counter.packets ? packets - counter.packets : packets;
     counter.packets = packets;
@@ -133,7 +133,7 @@ export class EndpointConnections {
 
   /** An element was deleted: one of the same key and endpoint begins at 0. */
   removed(set: string, element: Element): void {
-    const counter = this.#counters.get(elementId(set, element));
+    const counter = this.#counter(set, element);
     if (counter === undefined) return;
     counter.packets = 0;
     counter.since = ++this.#moment;
@@ -142,10 +142,12 @@ export class EndpointConnections {
   /** All elements of these sets were deleted. */
   allRemoved(sets: ReadonlySet<string>): void {
     this.#moment++;
-    for (const counter of this.#counters.values()) {
-      if (!sets.has(counter.set)) continue;
-      counter.packets = 0;
-      counter.since = this.#moment;
+    for (const { name, byId } of this.#sets.values()) {
+      if (!sets.has(name)) continue;
+      for (const counter of byId.values()) {
+        counter.packets = 0;
+        counter.since = this.#moment;
+      }
     }
   }
 
@@ -156,51 +158,56 @@ export class EndpointConnections {
     const before = new Map<string, Counter>();
     // All that goes comes first, since an element may pass from one Service to another.
     for (const owner of this.#claims.keys()) {
-      for (const id of this.#owners.get(owner)?.elements ?? []) {
-        const counter = this.#counters.get(id);
-        if (counter?.owner !== owner) continue;
-        before.set(id, counter);
-        this.#counters.delete(id);
-        this.#tally(counter.set, -1);
+      for (const counter of this.#owners.get(owner) ?? []) {
+        const { set, id } = counter;
+        if (set.byId.get(id) !== counter) continue;
+        before.set(`${set.name} ${id}`, counter);
+        set.byId.delete(id);
       }
     }
     for (const [owner, { elements }] of this.#claims) this.#take(owner, elements, before);
     this.#claims.clear();
+    for (const { name, byId } of this.#sets.values()) if (byId.size === 0) this.#sets.delete(name);
   }
 
   *series(): Generator<EndpointSeries, void, void> {
-    for (const { series } of this.#owners.values()) {
-      for (const { port, endpoint, connections } of series) {
+    for (const counters of this.#owners.values()) {
+      for (const { port, endpoint, connections } of new Set(counters.map(({ series }) => series))) {
         yield { labels: { ...port, endpoint: endpointText(endpoint) }, connections };
       }
     }
   }
 
-  #take(owner: string, elements: Claims["elements"], before: ReadonlyMap<string, Counter>): void {
-    const old = new Map(this.#owners.get(owner)?.series.map((one) => [seriesId(one.port, one.endpoint), one]));
+  #take(owner: string, elements: readonly CountingElement[], before: ReadonlyMap<string, Counter>): void {
+    const old = new Map(this.#owners.get(owner)?.map(({ series: one }) => [seriesId(one.port, one.endpoint), one]));
     const series = new Map<string, Series>();
-    for (const { id, set, port, element } of elements) {
+    const counters = elements.map(({ set, port, element }): Counter => {
       const name = seriesId(port, element.data);
       const own = series.get(name) ?? old.get(name) ?? { port, endpoint: element.data, connections: 0 };
       series.set(name, own);
-      const { packets = 0, since = this.#moment } = before.get(id) ?? {};
-      if (!this.#counters.has(id)) this.#tally(set, 1);
-      this.#counters.set(id, { owner, series: own, set, packets, since });
-    }
-    if (elements.length === 0) this.#owners.delete(owner);
-    else this.#owners.set(owner, { elements: elements.map(({ id }) => id), series: [...series.values()] });
+      const id = elementId(element);
+      const { packets = 0, since = this.#moment } = before.get(`${set} ${id}`) ?? {};
+      return { owner, series: own, set: this.#set(set), id, packets, since };
+    });
+    for (const counter of counters) counter.set.byId.set(counter.id, counter);
+    if (counters.length === 0) this.#owners.delete(owner);
+    else this.#owners.set(owner, counters);
   }
 
-  #tally(set: string, change: 1 | -1): void {
-    const count = (this.#sets.get(set) ?? 0) + change;
-    if (count === 0) this.#sets.delete(set);
-    else this.#sets.set(set, count);
+  #set(name: string): CountersOfSet {
+    let set = this.#sets.get(name);
+    if (set === undefined) this.#sets.set(name, (set = { name, byId: new Map() }));
+    return set;
+  }
+
+  #counter(set: string, element: Element): Counter | undefined {
+    return this.#sets.get(set)?.byId.get(elementId(element));
   }
 }
 
 /** The same text for the same key and endpoint of one set; in one piece, as tens of thousands of them are kept. */
-function elementId(set: string, { key, data }: Element): string {
-  return [set, keyText(key), dataText(data)].join(" ");
+function elementId({ key, data }: Element): string {
+  return [keyText(key), dataText(data)].join(" ");
 }
 
 /** The same text for the same series of one Service. */

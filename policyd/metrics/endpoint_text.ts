@@ -1,7 +1,18 @@
 import type { EndpointSeries } from "./endpoint_connections.ts";
 
-const NAME = "drawbridge_service_endpoint_connections_total";
-const HELP = "New connections that this node sent to an endpoint of a Service.";
+/** A counter that is printed here, not by prom-client. */
+export interface TextMetric {
+  readonly name: string;
+  readonly help: string;
+  readonly labels: readonly string[];
+}
+
+export const ENDPOINT_CONNECTIONS: TextMetric = {
+  name: "drawbridge_service_endpoint_connections_total",
+  help: "New connections that this node sent to an endpoint of a Service.",
+  labels: ["namespace", "service", "port", "protocol", "endpoint"],
+};
+const { name: NAME } = ENDPOINT_CONNECTIONS;
 /** So many lines are one piece. */
 const LINES = 500;
 
@@ -10,7 +21,7 @@ const LINES = 500;
  * prom-client's one text, made at once of a map for each line, would keep the daemon from its work.
  */
 export function* endpointText(series: Iterable<EndpointSeries>): Generator<string, void, void> {
-  let text = `# HELP ${NAME} ${HELP}\n# TYPE ${NAME} counter\n`;
+  let text = headOf(ENDPOINT_CONNECTIONS);
   let lines = 0;
   for (const { labels, connections } of series) {
     const { namespace, service, port, protocol, endpoint } = labels;
@@ -22,6 +33,11 @@ export function* endpointText(series: Iterable<EndpointSeries>): Generator<strin
     text = "";
   }
   if (text !== "") yield text;
+}
+
+/** What stands before the lines of a counter. */
+export function headOf({ name, help }: TextMetric): string {
+  return `# HELP ${name} ${help}\n# TYPE ${name} counter\n`;
 }
 
 /** A label's value as the format wants it: backslash, quote and line feed escaped. */

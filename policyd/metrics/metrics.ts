@@ -2,6 +2,7 @@ import process from "node:process";
 import { Counter, Gauge, Histogram, Registry } from "prom-client";
 import type { PolicydStatus } from "../../ipam/policyd_messages.ts";
 import type { RulesetStatus } from "../dataplane/ruleset.ts";
+import type { EventCounts } from "../events/event_log.ts";
 import type { StaleFlowsStatus } from "../services/stale_flows/stale_flows.ts";
 import type { PolicyMetricSources } from "./policy_metrics.ts";
 import { ofPolicies } from "./policy_metrics.ts";
@@ -20,6 +21,8 @@ export interface MetricSources {
   readonly drops: () => ReadonlyMap<string, number>;
   readonly staleFlows: () => Pick<StaleFlowsStatus, "deleted">;
   readonly policies: PolicyMetricSources;
+  /** What became of Events; undefined where there is no API server to tell. */
+  readonly events: () => EventCounts | undefined;
 }
 
 /** Of single elements to whole tables; above the last is what a healthy node never takes. */
@@ -101,7 +104,7 @@ function metricOf({ type, name, help, value }: Description): Gauge | Counter {
   });
 }
 
-function ofDaemon({ daemon, objectProblems, staleness }: MetricSources): readonly Description[] {
+function ofDaemon({ daemon, objectProblems, staleness, events }: MetricSources): readonly Description[] {
   const start = Date.now() / 1000 - process.uptime();
   return [
     {
@@ -125,13 +128,19 @@ function ofDaemon({ daemon, objectProblems, staleness }: MetricSources): readonl
     {
       type: "counter",
       name: "drawbridge_object_problems_total",
-      help: "Problems by which objects were not used as they are, by the kind of the object; each is told once.",
+      help: "Problems by which objects were not used as they are, by the kind of the object, other for files; each counts when it is logged.",
       value: { label: "kind", of: objectProblems },
+    },
+    {
+      type: "counter",
+      name: "drawbridge_kubernetes_events_total",
+      help: "Events for the API server by what became of them: created, known by an earlier one, suppressed as too many of one object, dropped unwritten.",
+      value: { label: "outcome", of: () => Object.entries(events() ?? {}) },
     },
     {
       type: "gauge",
       name: "drawbridge_api_staleness_seconds",
-      help: "For how long the API server has not told of changes; 0 while it does, by resource.",
+      help: "For how long the API server has not told of changes, by resource; 0 while it does, no line where files are read.",
       value: { label: "resource", of: staleness },
     },
     {
@@ -234,13 +243,13 @@ function ofServices({ services, staleFlows }: MetricSources): readonly Descripti
     {
       type: "gauge",
       name: "drawbridge_services_without_local_endpoints",
-      help: "Services that drop, since a traffic policy Local finds endpoints on other nodes only.",
+      help: "Services that drop, since a traffic policy Local, internal or external, finds endpoints on other nodes only.",
       value: { label: "traffic_policy", of: () => Object.entries(services().withoutLocal) },
     },
     {
       type: "counter",
       name: "drawbridge_stale_flows_deleted_total",
-      help: "UDP flows that the kernel was made to forget, since the rules that decided them are no more.",
+      help: "UDP flows that the kernel was made to forget, since their Service or endpoint is gone.",
       value: () => staleFlows().deleted,
     },
   ];

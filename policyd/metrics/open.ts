@@ -5,6 +5,7 @@ import type { Clock } from "../clock.ts";
 import type { Configuration } from "../configuration/configuration.ts";
 import type { Daemon } from "../daemon.ts";
 import type { Ruleset } from "../dataplane/ruleset.ts";
+import type { Events } from "../events/open.ts";
 import type { Logger } from "../log/logger.ts";
 import { MetricsServer } from "./http_server.ts";
 import type { MetricSources } from "./metrics.ts";
@@ -70,12 +71,13 @@ export function serveMetrics(
     readonly ruleset: Pick<Ruleset, "status">;
     readonly staleFlows: MetricSources["staleFlows"];
     readonly policies: Omit<PolicyMetricSources, "counters">;
+    readonly events: Pick<Events, "counts">;
     readonly logger: Logger;
     readonly clock: Clock;
   },
 ): MetricsServer | undefined {
   if (listen === undefined) return undefined;
-  const { ruleset, staleFlows, policies, logger, clock } = parts;
+  const { ruleset, staleFlows, policies, events, logger, clock } = parts;
   const { registry } = syncDuration;
   // It lists all problems, so it is asked once for each request.
   let status = daemon.status();
@@ -88,6 +90,7 @@ export function serveMetrics(
     drops: () => counters.drops(),
     staleFlows,
     policies: { ...policies, counters: policyCounters },
+    events: () => events.counts(),
   });
   const server = new MetricsServer({
     listen,

@@ -29,7 +29,7 @@ export function ofPolicies({ notices, counters, sets, dropLog, cuts }: PolicyMet
     {
       type: "gauge",
       name: "drawbridge_network_policies",
-      help: "NetworkPolicies by what becomes of them: restricted allow less than they say, shadow are only tried out.",
+      help: "NetworkPolicies by what becomes of them: enforced, restricted (allow less than they say), shadow (only tried out), off (policies: false).",
       value: { label: "state", of: () => Object.entries(notices.states()) },
     },
     {

@@ -1,21 +1,28 @@
-import { escaped } from "./endpoint_text.ts";
+import type { TextMetric } from "./endpoint_text.ts";
+import { escaped, headOf } from "./endpoint_text.ts";
 import type { PolicyRuleSeries, PolicySums } from "./policy_sums.ts";
 
-const RULES = "drawbridge_policy_rule_packets_total";
-const DROPS = "drawbridge_policy_dropped_packets_total";
+export const POLICY_RULES: TextMetric = {
+  name: "drawbridge_policy_rule_packets_total",
+  help: "Packets that fit a policy's rule, by its place in the policy's list: of each connection the first, and of others all.",
+  labels: ["policy", "direction", "rule"],
+};
+export const POLICY_DROPS: TextMetric = {
+  name: "drawbridge_policy_dropped_packets_total",
+  help: "Packets of pods that policies dropped: isolated and allowed by no rule, or denied by a rule.",
+  labels: ["direction", "reason"],
+};
+const [RULES, DROPS] = [POLICY_RULES.name, POLICY_DROPS.name];
 /** So many lines are one piece. */
 const LINES = 500;
 
 /** What policies' rules have counted, in Prometheus' text format 0.0.4, piece by piece. */
 export function* policyText(sums: Pick<PolicySums, "rules" | "drops">): Generator<string, void, void> {
-  let text = head(
-    DROPS,
-    "Packets of pods that policies dropped: isolated and allowed by no rule, or denied by a rule.",
-  );
+  let text = headOf(POLICY_DROPS);
   for (const { direction, reason, packets } of sums.drops()) {
     text += `${DROPS}{direction="${direction}",reason="${reason}"} ${packets}\n`;
   }
-  text += head(RULES, "Packets that fit a policy's rule: of each connection the first, and of others all.");
+  text += headOf(POLICY_RULES);
   let lines = 0;
   for (const series of sums.rules()) {
     text += lineOf(series);
@@ -28,8 +35,4 @@ export function* policyText(sums: Pick<PolicySums, "rules" | "drops">): Generato
 
 function lineOf({ policy, direction, rule, packets }: PolicyRuleSeries): string {
   return `${RULES}{policy="${escaped(policy)}",direction="${direction}",rule="${rule}"} ${packets}\n`;
-}
-
-function head(name: string, help: string): string {
-  return `# HELP ${name} ${help}\n# TYPE ${name} counter\n`;
 }

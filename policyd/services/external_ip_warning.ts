@@ -1,3 +1,4 @@
+import type { NoticeSink } from "../events/notice.ts";
 import type { Logger } from "../log/logger.ts";
 import { familiesOf } from "./compile/frontends.ts";
 import { formatAddress } from "../../kernel/ip/address.ts";
@@ -9,18 +10,23 @@ const MOST_SHOWN = 5;
  * Warns of each Service with externalIPs once: whoever may write a Service takes traffic to any address by them
  * (CVE-2020-8554). For a node that does not refuse them.
  */
-export function externalIpWarning(logger: Logger): ServiceObserver {
+export function externalIpWarning(logger: Logger, events: NoticeSink): ServiceObserver {
   const warned = new Set<string>();
   return Object.freeze({
     compiled: (service) => {
       const { key, externalIps } = service;
       if (externalIps.length === 0 || familiesOf(service).length === 0 || warned.has(key)) return;
       warned.add(key);
+      const shown = externalIps.slice(0, MOST_SHOWN).map(formatAddress).join(", ");
+      const count = externalIps.length;
       logger.warn("a Service takes traffic to its externalIPs; refuseExternalIPs would pass them over", {
         service: key,
-        externalIPs: externalIps.slice(0, MOST_SHOWN).map(formatAddress).join(", "),
-        count: externalIps.length,
+        externalIPs: shown,
+        count,
       });
+      const list = count > MOST_SHOWN ? `${shown} and ${count - MOST_SHOWN} more` : shown;
+      const note = `Service ${key}: spec.externalIPs: takes traffic to ${list}; refuseExternalIPs would pass them over`;
+      events.tell({ regarding: service, reason: "ExternalIPsServed", note });
     },
     // One that is made anew under the name is another Service.
     removed: (key) => warned.delete(key),

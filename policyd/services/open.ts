@@ -4,15 +4,21 @@ import type { Syscalls } from "../../kernel/syscall/syscalls.ts";
 import type { Clock } from "../clock.ts";
 import type { Configuration } from "../configuration/configuration.ts";
 import type { Ruleset } from "../dataplane/ruleset.ts";
+import type { NoticeSink } from "../events/notice.ts";
 import type { Logger } from "../log/logger.ts";
 import type { NodeFacts } from "./compile/service_index.ts";
+import { externalIpWarning } from "./external_ip_warning.ts";
 import { healthCheckOf } from "./health_check/health_check.ts";
 import { HealthCheckServers } from "./health_check/health_check_servers.ts";
 import { nodeHttpListener } from "./health_check/http_listener.ts";
 import { answeringAddresses } from "./health_check/places.ts";
 import { isProxyHealthy } from "./health_check/proxy_health.ts";
+import { kernelKubeProxyRules } from "./kube_proxy_rules.ts";
 import { servesNodePorts } from "./node_port_addresses.ts";
+import { problemLog } from "./problem_log.ts";
 import type { ServiceFollower } from "./service_follower.ts";
+import type { ServiceObserver } from "./service_observer.ts";
+import { ServicesDataplane } from "./services_dataplane.ts";
 import type { StaleFlowsStatus } from "./stale_flows/stale_flows.ts";
 import { StaleFlows } from "./stale_flows/stale_flows.ts";
 import { udpFrontends } from "./stale_flows/udp_targets.ts";
@@ -25,19 +31,46 @@ export interface ServicesMachine {
   readonly syscalls: Syscalls;
   readonly clock: Clock;
   readonly logger: Logger;
-  readonly ruleset: Pick<Ruleset, "status">;
+  readonly clusterEvents: NoticeSink;
+  readonly ruleset: Pick<Ruleset, "status" | "claim" | "follow" | "isSynced">;
+  /** Is told of what was compiled, beside the log. */
+  readonly observer: ServiceObserver;
 }
 
-/** What follows Services, and how it is doing. */
-export interface OpenedFollowers {
-  readonly followers: readonly ServiceFollower[];
+/** What serves Services, and how it is doing. */
+export interface OpenedServices {
+  /** None where Services are another's. */
+  readonly dataplanes: readonly ServicesDataplane[];
   readonly staleFlows: () => StaleFlowsStatus;
 }
 
-/** Health check servers and stale flows, of the network namespace of this thread; nothing happens yet. */
-export function openServiceFollowers(configuration: Configuration, machine: ServicesMachine): OpenedFollowers {
+/**
+ * Services with their health check servers, stale flows and what is left of kube-proxy, of the network namespace of this thread;
+ * nothing happens yet.
+ *
+ * @throws SyscallError when the kernel refuses a socket
+ */
+export function openServices(configuration: Configuration, machine: ServicesMachine): OpenedServices {
+  const { nodeName, podCIDRs, serviceCIDRs, nodePortAddresses, refuseExternalIPs, syncPeriod } = configuration;
+  const { syscalls, clock, logger, clusterEvents, ruleset, observer } = machine;
   const stale = staleFlows(configuration, machine);
-  return { followers: [healthChecks(configuration, machine), stale.follower], staleFlows: stale.status };
+  if (!configuration.services) return { dataplanes: [], staleFlows: stale.status };
+  const warning = refuseExternalIPs ? [] : [externalIpWarning(logger, clusterEvents)];
+  const dataplane = new ServicesDataplane({
+    nodeName,
+    ruleset,
+    podCidrs: podCIDRs,
+    serviceCidrs: serviceCIDRs,
+    nodePortAddresses,
+    refuseExternalIps: refuseExternalIPs,
+    followers: [
+      healthChecks(configuration, machine),
+      stale.follower,
+      kernelKubeProxyRules(syscalls, { clock, logger, period: syncPeriod }),
+    ],
+    observers: [problemLog(logger, clusterEvents), observer, ...warning],
+  });
+  return { dataplanes: [dataplane], staleFlows: stale.status };
 }
 
 function healthChecks(

@@ -1,19 +1,23 @@
 import { formatAddress } from "../../kernel/ip/address.ts";
+import type { NoticeSink } from "../events/notice.ts";
 import type { Logger } from "../log/logger.ts";
 import type { CompiledService } from "./compile/compile_service.ts";
 import type { ServiceObserver } from "./service_observer.ts";
 
 const MOST_SHOWN = 5;
 
-/** Logs what of a Service is not served, each thing once for as long as it is so. */
-export function problemLog(logger: Logger): ServiceObserver {
+/** Says what of a Service is not served, each thing once for as long as it is so. */
+export function problemLog(logger: Logger, events: NoticeSink): ServiceObserver {
   const told = new Map<string, ReadonlySet<string>>();
   return Object.freeze({
-    compiled: ({ key }, compiled) => {
+    compiled: (service, compiled) => {
+      const { key } = service;
       const before = told.get(key);
       const problems = new Set(problemsOf(key, compiled));
       for (const problem of problems) {
-        if (before?.has(problem) !== true) logger.warn("Service not served as it is", { reason: problem });
+        if (before?.has(problem) === true) continue;
+        logger.warn("Service not served as it is", { reason: problem });
+        events.tell({ regarding: service, reason: "ServiceNotServed", note: problem });
       }
       if (problems.size === 0) told.delete(key);
       else told.set(key, problems);

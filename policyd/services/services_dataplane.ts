@@ -19,6 +19,8 @@ export interface ServicesDataplaneParts {
   readonly ruleset: Pick<Ruleset, "claim" | "follow" | "isSynced">;
   /** Pod networks beside those the Node objects name. */
   readonly podCidrs: readonly Cidr[];
+  /** Ranges of Services beside those of ServiceCIDR objects. */
+  readonly serviceCidrs?: readonly Cidr[];
   readonly nodePortAddresses: NodePortAddresses;
   readonly refuseExternalIps: boolean;
   readonly followers?: readonly ServiceFollower[];
@@ -39,7 +41,8 @@ export class ServicesDataplane implements Dataplane {
   constructor(parts: ServicesDataplaneParts) {
     this.#parts = parts;
     this.#followers = parts.followers ?? [];
-    this.#index = new ServiceIndex(parts.nodeName);
+    const { nodeName, podCidrs, serviceCidrs = [] } = parts;
+    this.#index = new ServiceIndex(nodeName, { ownCidrs: podCidrs, serviceCidrs });
     parts.ruleset.follow((commit) => this.#rulesInForce(commit));
     this.#claimNode();
     this.#claimPodRanges();
@@ -61,7 +64,9 @@ export class ServicesDataplane implements Dataplane {
     if (this.#parts.ruleset.isSynced) this.#rulesInForce(undefined);
   }
 
-  synced(): void {}
+  synced(): void {
+    this.#index.synced();
+  }
 
   /** What Services need of a pod is claimed with what binds it to its port ({@link serviceElements}). */
   async register(): Promise<void> {}

@@ -1,5 +1,4 @@
 import assert from "node:assert/strict";
-import process from "node:process";
 import { setTimeout as pause } from "node:timers/promises";
 import { formatAddress, parseAddress } from "../../kernel/ip/address.ts";
 import { add } from "../lab/cni.ts";
@@ -9,6 +8,8 @@ import type { LabNamespace } from "../lab/namespace.ts";
 import { Prober } from "../lab/probe/prober.ts";
 import type { TwoNodes } from "../lab/topology.ts";
 import { twoNodes } from "../lab/topology.ts";
+import type { HttpAnswer } from "../support/http.ts";
+import { askHttp } from "../support/http.ts";
 import { PolicydNode } from "../support/policyd_node.ts";
 import { requireKernel } from "../support/privilege.ts";
 import type { ManifestEndpoint } from "../support/services/manifest.ts";
@@ -19,25 +20,6 @@ const NODE_PORT = 30_588;
 const CLUSTER_IPS = ["10.96.0.20", "fd00:96::20"];
 const INGRESS = [{ ip: "203.0.113.20" }, { ip: "2001:db8:5::20" }];
 const TERMINATING = { ready: false, serving: true, terminating: true };
-
-/** An answer as the client saw it. */
-interface Answer {
-  readonly status: number;
-  readonly headers: Readonly<Record<string, string>>;
-  readonly body: string;
-}
-
-/** Asks by HTTP in a program of its own: Node's sockets belong to the namespace a process is in. */
-const CLIENT = `
-const [host, port, path] = process.argv.slice(1);
-const request = require("node:http").get({ host, port, path, agent: false, timeout: 3000 }, (response) => {
-  let body = "";
-  response.on("data", (piece) => (body += piece));
-  response.on("end", () => console.log(JSON.stringify({ status: response.statusCode, headers: response.headers, body })));
-});
-request.on("timeout", () => request.destroy(new Error("timeout")));
-request.on("error", (error) => console.log(JSON.stringify({ status: 0, headers: {}, body: error.code ?? error.message })));
-`;
 
 describe("health checks of Services", function () {
   this.timeout(60_000);
@@ -86,10 +68,8 @@ describe("health checks of Services", function () {
     );
   }
 
-  function ask(from: LabNamespace, family: 4 | 6, path = "/"): Answer {
-    const host = formatAddress(nodes.node1.addresses[family === 4 ? 0 : 1]);
-    const text = from.exec(process.execPath, ["-e", CLIENT, host, String(HEALTH_PORT), path]);
-    return JSON.parse(text) as Answer;
+  function ask(from: LabNamespace, family: 4 | 6, path = "/"): HttpAnswer {
+    return askHttp(from, formatAddress(nodes.node1.addresses[family === 4 ? 0 : 1]), HEALTH_PORT, path);
   }
 
   /** Waits until the families answer with a status; 0 is not at all. */

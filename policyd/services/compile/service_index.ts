@@ -1,6 +1,8 @@
 import type { Cidr } from "../../../kernel/ip/cidr.ts";
 import type { Address, Family } from "../../../kernel/ip/address.ts";
 import { familyOf } from "../../../kernel/ip/address.ts";
+import type { JudgeOptions } from "../../cluster/judged_nodes.ts";
+import { NodeJudge } from "../../cluster/node_judge.ts";
 import type { ClusterObject, EndpointSlice, Node, Service } from "../../cluster/model.ts";
 import type { ObjectChange } from "../../source/object_source.ts";
 
@@ -19,7 +21,7 @@ export interface Touched {
   readonly services: ReadonlySet<string>;
   /** {@link ServiceIndex.nodeFacts} are others. */
   readonly hasNodeChanged: boolean;
-  /** {@link ServiceIndex.podCidrs} are others. */
+  /** {@link ServiceIndex.podCidrs} may be others. */
   readonly havePodCidrsChanged: boolean;
 }
 
@@ -31,15 +33,19 @@ export class ServiceIndex {
   readonly #nodeName: string;
   readonly #services = new Map<string, Service>();
   readonly #slices = new Map<string, EndpointSlice>();
-  readonly #slicesOf = new Map<string, Map<string, EndpointSlice>>();
+  /** Lists, as nearly all Services have one or two. */
+  readonly #slicesOf = new Map<string, readonly EndpointSlice[]>();
   readonly #nodes = new Map<string, Node>();
   /** Slices by whose endpoints' hints this node's zone matters. */
   readonly #hinted = new Set<string>();
   /** Services whose source ranges this node may be in. */
   readonly #restricted = new Set<string>();
+  readonly #judge: NodeJudge;
 
-  constructor(nodeName: string) {
+  /** @param known what Nodes are judged by, beside the objects */
+  constructor(nodeName: string, known: Pick<JudgeOptions, "ownCidrs" | "serviceCidrs"> = {}) {
     this.#nodeName = nodeName;
+    this.#judge = new NodeJudge({ ...known, nodeName });
   }
 
   service(key: string): Service | undefined {
@@ -48,7 +54,7 @@ export class ServiceIndex {
 
   /** The slices of a Service, by their label alone. */
   slicesOf(serviceKey: string): readonly EndpointSlice[] {
-    return [...(this.#slicesOf.get(serviceKey)?.values() ?? [])];
+    return this.#slicesOf.get(serviceKey) ?? [];
   }
 
   nodeFacts(): NodeFacts {
@@ -61,22 +67,27 @@ export class ServiceIndex {
     return { zone: node?.labels[ZONE_LABEL] || undefined, primaryAddresses: [...primaryOf(4), ...primaryOf(6)] };
   }
 
-  /** Of all nodes. */
+  /** Of all nodes, as far as they are believed. */
   podCidrs(): readonly Cidr[] {
-    return [...this.#nodes.values()].flatMap(({ podCidrs }) => podCidrs);
+    return [...this.#judge.judged.nodes.values()].flatMap(({ podCidrs }) => podCidrs);
+  }
+
+  /** All objects have been read. */
+  synced(): void {
+    this.#judge.synced();
   }
 
   /** Takes over changes. @returns what depends on them */
   apply(changes: readonly ObjectChange[]): Touched {
     const services = new Set<string>();
     const before = this.nodeFacts();
-    let havePodCidrsChanged = false;
+    const havePodCidrsChanged = this.#judge.apply(changes);
     for (const change of changes) {
       const { kind, key } = change;
       const object = change.type === "set" ? change.object : undefined;
       if (kind === "Service") services.add(this.#setService(key, object));
       if (kind === "EndpointSlice") for (const service of this.#setSlice(key, object)) services.add(service);
-      if (kind === "Node") havePodCidrsChanged = this.#setNode(key, object) || havePodCidrsChanged;
+      if (kind === "Node") this.#setNode(key, object);
     }
     const after = this.nodeFacts();
     const isZoneNew = before.zone !== after.zone;
@@ -90,12 +101,9 @@ export class ServiceIndex {
     return [...this.#hinted].map((key) => serviceKeyOf(this.#slices.get(key))).filter((key) => key !== undefined);
   }
 
-  /** @returns whether the node's pod CIDRs are others */
-  #setNode(key: string, object: ClusterObject | undefined): boolean {
-    const before = cidrText(this.#nodes.get(key));
+  #setNode(key: string, object: ClusterObject | undefined): void {
     if (object?.kind === "Node") this.#nodes.set(key, object);
     else this.#nodes.delete(key);
-    return before !== cidrText(this.#nodes.get(key));
   }
 
   /** @returns its key */
@@ -114,16 +122,13 @@ export class ServiceIndex {
     const before = serviceKeyOf(this.#slices.get(key));
     const after = serviceKeyOf(slice);
     if (before !== undefined) {
-      const siblings = this.#slicesOf.get(before);
-      siblings?.delete(key);
-      if (siblings?.size === 0) this.#slicesOf.delete(before);
+      const siblings = this.slicesOf(before).filter((sibling) => sibling.key !== key);
+      if (siblings.length === 0) this.#slicesOf.delete(before);
+      else this.#slicesOf.set(before, siblings);
     }
     if (slice === undefined) this.#slices.delete(key);
     else this.#slices.set(key, slice);
-    if (slice !== undefined && after !== undefined) {
-      const siblings = this.#slicesOf.get(after) ?? new Map<string, EndpointSlice>();
-      this.#slicesOf.set(after, siblings.set(key, slice));
-    }
+    if (slice !== undefined && after !== undefined) this.#slicesOf.set(after, this.slicesOf(after).concat([slice]));
     const isHinted = slice?.endpoints.some(({ zoneHints }) => zoneHints !== undefined) === true;
     if (isHinted) this.#hinted.add(key);
     else this.#hinted.delete(key);
@@ -133,8 +138,4 @@ export class ServiceIndex {
 
 function serviceKeyOf(slice: EndpointSlice | undefined): string | undefined {
   return slice?.serviceName === undefined ? undefined : `${slice.namespace}/${slice.serviceName}`;
-}
-
-function cidrText(node: Node | undefined): string {
-  return (node?.podCidrs ?? []).map(({ address, prefixLength }) => `${address}/${prefixLength}`).join();
 }

@@ -1,5 +1,8 @@
 import type { Address } from "../../../kernel/ip/address.ts";
+import type { Cidr } from "../../../kernel/ip/cidr.ts";
 import { cidrContains } from "../../../kernel/ip/cidr.ts";
+import { judgeNodes } from "../../cluster/judged_nodes.ts";
+import type { Node } from "../../cluster/model.ts";
 import type { Packet } from "./packet.ts";
 import type { ServiceWorld } from "./world.ts";
 
@@ -17,7 +20,19 @@ export function senderOf(world: ServiceWorld, { entry, source }: Packet): Sender
 }
 
 /** Whether an address is in a network of the pods of any node, as those of the nodes' bridges are. */
-export function isOfPods({ nodes, configuration }: ServiceWorld, address: Address): boolean {
-  const networks = [...configuration.clusterCidrs, ...nodes.flatMap(({ podCidrs }) => podCidrs)];
+export function isOfPods({ nodes, nodeName, configuration }: ServiceWorld, address: Address): boolean {
+  const networks = [...configuration.clusterCidrs, ...podCidrsOf(nodes, nodeName)];
   return networks.some((network) => cidrContains(network, address));
+}
+
+/** Asked for each packet, and the same for all of a world. */
+const believed = new WeakMap<readonly Node[], Map<string, readonly Cidr[]>>();
+
+function podCidrsOf(nodes: readonly Node[], nodeName: string): readonly Cidr[] {
+  const ofNodes = believed.get(nodes) ?? new Map<string, readonly Cidr[]>();
+  believed.set(nodes, ofNodes);
+  const known =
+    ofNodes.get(nodeName) ?? [...judgeNodes(nodes, { nodeName }).nodes.values()].flatMap(({ podCidrs }) => podCidrs);
+  ofNodes.set(nodeName, known);
+  return known;
 }

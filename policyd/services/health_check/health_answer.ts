@@ -2,7 +2,7 @@ import type { HealthCheck } from "./health_check.ts";
 
 /** An HTTP answer without a connection. */
 export interface HealthAnswer {
-  readonly status: 200 | 503;
+  readonly status: 200 | 404 | 503;
   readonly headers: Readonly<Record<string, string>>;
   readonly body: string;
 }

@@ -15,11 +15,11 @@ export interface Listening {
 /** What answers by HTTP at a place. */
 export interface HttpListener {
   /**
-   * Answers every request, whatever its method and path.
+   * Answers every request, whatever its method; whatever its path where `answer` does not ask for it.
    *
    * @throws DrawbridgeError (by the promise) ERR_UNAVAILABLE when the port is another's or the address is not the node's
    */
-  listen(place: Place, answer: () => HealthAnswer): Promise<Listening>;
+  listen(place: Place, answer: (path: string) => HealthAnswer): Promise<Listening>;
 }
 
 /** Of one server. When there is one more, the oldest goes: who holds many cannot keep a balancer's probe out. */
@@ -44,7 +44,7 @@ export function nodeHttpListener(slowest: number = SLOWEST_MILLISECONDS): HttpLi
           connectionsCheckingInterval: slowest / 5,
           keepAliveTimeout: slowest,
         },
-        (request, response) => reply(request, response, answer()),
+        (request, response) => reply(request, response, answer(request.url ?? "")),
       );
       server.timeout = slowest;
       const connections = boundedConnections(server);

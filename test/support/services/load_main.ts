@@ -1,13 +1,15 @@
+import { createSocket } from "node:dgram";
 import { readFileSync, renameSync, writeFileSync } from "node:fs";
 import type { Socket } from "node:net";
-import { connect, createServer } from "node:net";
+import { connect, createServer, isIPv6 } from "node:net";
 import process from "node:process";
 import type { FailedConnection, LoadReport, LoadTarget } from "./steady_load.ts";
 
 /**
  * The program behind steady_load.ts: `serve PORT` echoes TCP; `load FLOWS PER_SECOND HOST PORT...` keeps flows open and
- * opens new connections; `churn TEXTS FILE PER_SECOND` replaces a file by one after the other of the texts in another,
- * which a NUL parts. Each says "ready", goes on until its standard input ends, and then says in one line what it did.
+ * opens new connections; `knock PER_SECOND HOST PORT...` tries to get in where it must not, by TCP and UDP;
+ * `churn TEXTS FILE PER_SECOND` replaces a file by one after the other of the texts in another, which a NUL parts. Each says
+ * "ready", goes on until its standard input ends, and then says in one line what it did.
  */
 const PAUSE_MILLISECONDS = 100;
 const TICK_MILLISECONDS = 5;
@@ -16,7 +18,11 @@ const MOST_FAILED = 10;
 const LAST_MILLISECONDS = 10_000;
 /** The kernel's own limit in a new namespace (net.core.somaxconn). */
 const BACKLOG = 4096;
+/** New connections under way: on a busy machine fewer are begun, instead of more than there are descriptors. */
+const MOST_OPEN = 500;
 const MESSAGE = Buffer.alloc(64, 1);
+/** Long enough for two SYNs. */
+const KNOCK_MILLISECONDS = 1500;
 
 const [role, ...rest] = process.argv.slice(2);
 
@@ -52,7 +58,7 @@ function load(targets: readonly LoadTarget[], flows: number, perSecond: number):
   const failed: FailedConnection[] = [];
   const fail = (reason: string): void => void (failures[reason] = (failures[reason] ?? 0) + 1);
   const targetOf = (number: number): LoadTarget => targets[number % targets.length] ?? { host: "::1", port: 1 };
-  const open = new Set<Socket>();
+  const open = new Map<Socket, () => FailedConnection>();
   for (let flow = 0; flow < flows; flow++) {
     const socket = connect({ ...targetOf(flow), noDelay: true });
     let pending = 0;
@@ -73,13 +79,18 @@ function load(targets: readonly LoadTarget[], flows: number, perSecond: number):
     socket.on("close", () => fail("flow: closed"));
   }
   const stop = repeat(perSecond, () => {
+    if (open.size >= MOST_OPEN) return;
     const start = performance.now();
     const beganAt = Date.now();
     let isAnswered = false;
     let localPort = 0;
     const target = targetOf(report.opened++);
     const socket = connect({ ...target, noDelay: true });
-    open.add(socket);
+    const failure = (error: string): FailedConnection => {
+      const port = localPort === 0 ? (socket.localPort ?? 0) : localPort;
+      return { ...target, localPort: port, error, beganAt, failedAt: Date.now() };
+    };
+    open.set(socket, () => failure(isAnswered ? "not closed" : localPort === 0 ? "not connected" : "not answered"));
     socket
       .on("connect", () => {
         localPort = socket.localPort ?? 0;
@@ -94,7 +105,7 @@ function load(targets: readonly LoadTarget[], flows: number, perSecond: number):
     socket.on("error", ({ message }) => {
       const error = isAnswered ? `after the answer: ${message}` : message;
       fail(error);
-      if (failed.length < MOST_FAILED) failed.push({ ...target, localPort, error, beganAt, failedAt: Date.now() });
+      if (failed.length < MOST_FAILED) failed.push(failure(error));
     });
     socket.on("close", () => void open.delete(socket));
   });
@@ -111,9 +122,30 @@ function load(targets: readonly LoadTarget[], flows: number, perSecond: number):
       const stuck = report.exchanges.filter((count, flow) => count <= (before[flow] ?? 0)).length;
       if ((open.size > 0 || stuck > 0) && performance.now() < end) return;
       clearInterval(timer);
-      const result: LoadReport = { ...report, failures, failed, unanswered: open.size, stuck };
+      const unanswered = [...open.values()].map((failureOf) => failureOf());
+      const some = [...failed, ...unanswered].slice(0, MOST_FAILED);
+      const result: LoadReport = { ...report, failures, failed: some, unanswered: open.size, stuck };
       process.stdout.write(`${JSON.stringify(result)}\n`);
     }, TICK_MILLISECONDS);
+  });
+}
+
+function knock(targets: readonly LoadTarget[], perSecond: number): void {
+  const report = { attempts: 0, answered: 0 };
+  const answered = (): void => void report.answered++;
+  const datagrams = { 4: createSocket("udp4"), 6: createSocket("udp6") };
+  // Who refuses says so by ICMP, which is no answer.
+  for (const socket of Object.values(datagrams)) socket.on("error", () => {}).on("message", answered);
+  const stop = repeat(perSecond, () => {
+    const { host = "::1", port = 1 } = targets[report.attempts++ % targets.length] ?? {};
+    const socket = connect({ host, port, timeout: KNOCK_MILLISECONDS }, answered);
+    socket.on("error", () => {}).on("timeout", () => socket.destroy());
+    datagrams[isIPv6(host) ? 6 : 4].send(MESSAGE, port, host, () => {});
+  });
+  ready();
+  atEnd(() => {
+    stop();
+    process.stdout.write(`${JSON.stringify(report)}\n`);
   });
 }
 
@@ -139,4 +171,5 @@ function churn(source: string, file: string, perSecond: number): void {
 
 if (role === "serve") serve(Number(rest[0]));
 else if (role === "load") load(targetsIn(rest.slice(2)), Number(rest[0]), Number(rest[1]));
+else if (role === "knock") knock(targetsIn(rest.slice(1)), Number(rest[0]));
 else churn(rest[0] ?? "", rest[1] ?? "", Number(rest[2]));

@@ -48,6 +48,16 @@ const reportSchema = v.strictObject({
 /** What a load met. */
 export type LoadReport = v.InferOutput<typeof reportSchema>;
 
+const knocksSchema = v.strictObject({ attempts: v.number(), answered: v.number() });
+
+/** How often somebody tried to get in where it must not, and how often it did. */
+export type Knocks = v.InferOutput<typeof knocksSchema>;
+
+/** The same in what a knocker said at its end. */
+export function readKnocks(text: string): Knocks {
+  return v.parse(knocksSchema, JSON.parse(text));
+}
+
 /** The report in what a load said at its end. */
 export function readReport(text: string): LoadReport {
   return v.parse(reportSchema, JSON.parse(text));

@@ -8,6 +8,7 @@ import { FakeClock } from "../../../policyd/clock.ts";
 import { judge } from "../../../policyd/cluster/gate.ts";
 import { Daemon } from "../../../policyd/daemon.ts";
 import type { Dataplane } from "../../../policyd/dataplane.ts";
+import { recordingNotices } from "../../../policyd/events/notice.ts";
 import { recordingLogger } from "../../../policyd/log/recording_logger.ts";
 import type { ObjectSink, ObjectSource } from "../../../policyd/source/object_source.ts";
 import { attachmentRecord } from "../../support/attachment_record.ts";
@@ -78,6 +79,7 @@ describe("policyd/daemon", () => {
   let dataplane: NotingDataplane;
   let clock: FakeClock;
   let logger: ReturnType<typeof recordingLogger>;
+  let events: ReturnType<typeof recordingNotices>;
   let daemon: Daemon;
   let attachments: AttachmentRegistry;
 
@@ -86,6 +88,7 @@ describe("policyd/daemon", () => {
     dataplane = new NotingDataplane();
     clock = new FakeClock();
     logger = recordingLogger();
+    events = recordingNotices();
     attachments = new AttachmentRegistry();
     daemon = new Daemon({
       version: "1.2.3",
@@ -94,6 +97,7 @@ describe("policyd/daemon", () => {
       attachments,
       dataplanes: [dataplane],
       logger,
+      events,
       clock,
     });
     daemon.start();
@@ -167,6 +171,20 @@ describe("policyd/daemon", () => {
     dataplane.obstacle = undefined;
     await daemon.register(attachmentRecord({ containerId: "c2" }), 1000);
     assert.equal(clock.pending, 0);
+  });
+
+  it("EVENT-07: tells in an Event what of an object of the API server is not used, with its uid where it is known", () => {
+    const verdict = judge({ ...manifest("Pod"), metadata: { name: "a", uid: "u-1" } });
+    assert.ok(verdict.type === "accepted");
+    const { kind, key } = verdict.object;
+    source.sink?.changed([{ type: "set", kind, key, object: verdict.object }]);
+    source.sink?.problem("Pod default/a: nonsense", kind, key);
+    source.sink?.problem("Service b: nonsense", "Service", "x/b");
+    source.sink?.problem("a.yaml: Service c", "Service");
+    assert.deepEqual(events.notices, [
+      { regarding: { kind, key, uid: "u-1" }, reason: "NotUsedAsItIs", note: "Pod default/a: nonsense" },
+      { regarding: { kind: "Service", key: "x/b", uid: "" }, reason: "NotUsedAsItIs", note: "Service b: nonsense" },
+    ]);
   });
 
   it("stops its source and its dataplane, and logs problems as they come", async () => {

@@ -33,6 +33,7 @@ describe("policyd/metrics", () => {
     services: () => ({ ignoredEndpoints: 13, withoutLocal: { internal: 1, external: 0 } }),
     drops: () => new Map([["no endpoint on this node", 14]]),
     staleFlows: () => ({ deleted: 15 }),
+    events: () => ({ created: 31, known: 32, suppressed: 33, dropped: 34 }),
     policies: {
       notices: { isInForce: true, states: () => ({ enforced: 16, restricted: 17, shadow: 18, off: 0 }) },
       counters: { sums: new PolicySums(), lastCommit: 19 },
@@ -73,6 +74,8 @@ describe("policyd/metrics", () => {
       'drawbridge_objects{kind="Pod"} 5',
       "drawbridge_objects_read 1",
       'drawbridge_object_problems_total{kind="Service"} 2',
+      'drawbridge_kubernetes_events_total{outcome="created"} 31',
+      'drawbridge_kubernetes_events_total{outcome="dropped"} 34',
       "drawbridge_problems 7",
       "drawbridge_attachments 6",
       "drawbridge_synced 0",

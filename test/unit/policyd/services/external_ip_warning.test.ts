@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { recordingNotices } from "../../../../policyd/events/notice.ts";
 import { recordingLogger } from "../../../../policyd/log/recording_logger.ts";
 import type { CompiledService } from "../../../../policyd/services/compile/compile_service.ts";
 import { externalIpWarning } from "../../../../policyd/services/external_ip_warning.ts";
@@ -14,7 +15,8 @@ const NOTHING: CompiledService = {
 
 describe("policyd/services/external_ip_warning", () => {
   const logger = recordingLogger();
-  const warning = externalIpWarning(logger);
+  const events = recordingNotices();
+  const warning = externalIpWarning(logger, events);
 
   function told(name: string, spec: string): number {
     const before = logger.lines.length;
@@ -38,6 +40,16 @@ spec: {ports: [{port: 80}], ${spec}}
     });
     assert.equal(told("a", 'clusterIP: 10.96.0.1, externalIPs: ["198.51.100.9"]'), 0);
     assert.equal(told("b", 'clusterIP: 10.96.0.2, externalIPs: ["198.51.100.9"]'), 1);
+  });
+
+  it("EVENT-07: the Event names the addresses and the way out, and is told with the log's line", () => {
+    assert.equal(events.notices.length, logger.lines.length);
+    const [{ regarding, reason, note } = assert.fail()] = events.notices;
+    assert.deepEqual([regarding.kind, regarding.key, reason], ["Service", "default/a", "ExternalIPsServed"]);
+    assert.equal(
+      note,
+      "Service default/a: spec.externalIPs: takes traffic to 198.51.100.7, 198.51.100.8; refuseExternalIPs would pass them over",
+    );
   });
 
   it("BAD-02: not of one that serves nothing by them; one made anew is another", () => {

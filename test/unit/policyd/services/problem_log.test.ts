@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { recordingNotices } from "../../../../policyd/events/notice.ts";
 import { recordingLogger } from "../../../../policyd/log/recording_logger.ts";
 import { problemLog } from "../../../../policyd/services/problem_log.ts";
 import { compileAll, readScenario } from "../../../support/services/scenario.ts";
@@ -23,9 +24,10 @@ function manifest(externalIp: string, endpoint: string): string {
 }
 
 describe("policyd/services: what is not served is logged", () => {
-  it("BAD-01 NOSEL-06: each thing once for as long as it is so, and again when it comes back", () => {
+  it("EVENT-07 BAD-01 NOSEL-06: each thing once for as long as it is so, and again when it comes back", () => {
     const logger = recordingLogger();
-    const log = problemLog(logger);
+    const events = recordingNotices();
+    const log = problemLog(logger, events);
     const apply = (text: string): readonly string[] => {
       const before = logger.lines.length;
       for (const service of readScenario(text)) {
@@ -44,5 +46,11 @@ describe("policyd/services: what is not served is logged", () => {
     assert.deepEqual(apply(manifest("127.0.0.1", "169.254.1.1")), [special]);
     log.removed("default/web");
     assert.deepEqual(apply(manifest("127.0.0.1", "169.254.1.1")), [special, endpoint]);
+    assert.deepEqual(
+      events.notices.map(({ note }) => note),
+      logger.lines.map(({ fields }) => fields["reason"]),
+    );
+    const [{ regarding, reason } = assert.fail()] = events.notices;
+    assert.deepEqual([regarding.kind, regarding.key, reason], ["Service", "default/web", "ServiceNotServed"]);
   });
 });

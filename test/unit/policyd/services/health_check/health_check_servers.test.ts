@@ -12,7 +12,7 @@ import { placeId } from "../../../../../policyd/services/health_check/places.ts"
 
 /** Servers on a machine in memory, where a place is one's at a time. */
 function setUp() {
-  const open = new Map<string, () => HealthAnswer>();
+  const open = new Map<string, (path: string) => HealthAnswer>();
   const taken = new Set<string>();
   const clock = new FakeClock();
   const state = { addresses: ["0.0.0.0"] as readonly string[], isHealthy: true, attempts: 0 };
@@ -37,7 +37,7 @@ function setUp() {
     for (let i = 0; i < 5; i++) await turn();
   };
   const told = (id: string): readonly [number, string] => {
-    const answer = open.get(id)?.() ?? assert.fail(`nothing listens on ${id}`);
+    const answer = open.get(id)?.("/") ?? assert.fail(`nothing listens on ${id}`);
     return [answer.status, (JSON.parse(answer.body) as { service: { name: string } }).service.name];
   };
   return { servers, open, taken, clock, state, settle, told };

@@ -1,0 +1,31 @@
+import { NetlinkError } from "../netlink/error.ts";
+import type { NetlinkSocket } from "../netlink/socket.ts";
+import { chainLayout, Message, nftablesRequest, tableLayout } from "./message.ts";
+import type { TableReference } from "./object.ts";
+
+/** A table, or one chain of it. */
+export interface RulesetPlace extends TableReference {
+  readonly chain?: string;
+}
+
+/**
+ * Whether a table or a chain is there, whoever made it; one question to the kernel, however many rules it has.
+ *
+ * @throws NetlinkError when the kernel refuses for any other reason
+ */
+export function isInRuleset(socket: NetlinkSocket, { family, name, chain }: RulesetPlace): boolean {
+  const asked =
+    chain === undefined
+      ? nftablesRequest("get table", { message: Message.GET_TABLE, family, layout: tableLayout }, { name })
+      : nftablesRequest(
+          "get chain",
+          { message: Message.GET_CHAIN, family, layout: chainLayout },
+          { table: name, name: chain },
+        );
+  try {
+    return socket.request(asked).length > 0;
+  } catch (error) {
+    if (error instanceof NetlinkError && error.errnoName === "ENOENT") return false;
+    throw error;
+  }
+}

@@ -1,0 +1,98 @@
+import type { KernelEvents } from "../../kernel/events/events.ts";
+import type { Clock } from "../clock.ts";
+import { parseAddress } from "../../kernel/ip/address.ts";
+import type { Configuration } from "../configuration/configuration.ts";
+import type { Dataplane } from "../dataplane.ts";
+import type { Ruleset } from "../dataplane/ruleset.ts";
+import type { Logger } from "../log/logger.ts";
+import type { HealthAnswer } from "../services/health_check/health_answer.ts";
+import { nodeHttpListener } from "../services/health_check/http_listener.ts";
+import { isProxyHealthy } from "../services/health_check/proxy_health.ts";
+import type { Condition } from "./answers.ts";
+import { conditionsAnswer, healthzAnswer, unknownPath } from "./answers.ts";
+import { HealthServers, healthPlaces } from "./health_servers.ts";
+import { askEventThread, Liveness } from "./liveness.ts";
+import { NodeEligibility } from "./node_eligibility.ts";
+
+/** Of the cloud's load balancers (kube-proxy's healthzBindAddress). */
+const OF_SERVICES = { address: parseAddress("0.0.0.0"), port: 10_256 };
+/** Where Services are another's, who then has 10256. */
+const OF_OTHERS = { address: parseAddress("127.0.0.1"), port: 9874 };
+
+export interface HealthMachine {
+  readonly ruleset: Pick<Ruleset, "status" | "follow">;
+  readonly clock: Clock;
+  readonly logger: Logger;
+}
+
+/** How the daemon is doing, by HTTP. */
+export interface Health {
+  /** Which follows the node's own Node object. */
+  readonly dataplane: Dataplane;
+  /** Begins to serve; it is ready when all of these hold and the rules are in force. */
+  serve(conditions: readonly Condition[]): void;
+  /** Has the thread that waits for the kernel's notifications watched. */
+  watch(events: KernelEvents): void;
+  /** From now on it is not ready; it goes on answering. */
+  stopping(): void;
+  /** Stops answering. */
+  stop(): void;
+}
+
+/** Health in the network namespace of this thread; nothing is served yet. */
+export function openHealth(configuration: Configuration, machine: HealthMachine): Health {
+  const { services, healthAddress, syncPeriod, nodeName } = configuration;
+  const { ruleset, clock, logger } = machine;
+  const liveness = new Liveness({ clock, ruleset: () => ruleset.status() });
+  let lastUpdated: number | undefined;
+  let isStopping = false;
+  let servers: HealthServers | undefined;
+  const eligibility = new NodeEligibility(nodeName, () => servers?.problems() ?? []);
+  ruleset.follow(() => {
+    lastUpdated = clock.now();
+  });
+  const isHealthy = (): boolean =>
+    lastUpdated !== undefined && isProxyHealthy(ruleset.status(), clock.now(), syncPeriod);
+  const own: readonly Condition[] = [
+    { name: "running", missing: () => (isStopping ? "it is stopping" : undefined) },
+    { name: "rules", missing: () => (isHealthy() ? undefined : rulesMissing(ruleset.status().lastError)) },
+  ];
+  const node = (): HealthAnswer =>
+    healthzAnswer({ isHealthy: isHealthy(), isEligible: eligibility.isEligible, lastUpdated }, clock.now());
+  return {
+    dataplane: eligibility,
+    serve: (conditions) => {
+      if (healthAddress === "none") return;
+      const paths: Readonly<Record<string, () => HealthAnswer>> = {
+        "/livez": () => conditionsAnswer("livez", liveness.conditions()),
+        "/readyz": () => conditionsAnswer("readyz", [...own, ...conditions]),
+        ...(services ? { "/healthz": node } : {}),
+      };
+      servers = new HealthServers({
+        listener: nodeHttpListener(),
+        clock,
+        logger,
+        places: healthPlaces(healthAddress ?? (services ? OF_SERVICES : OF_OTHERS)),
+        answer: (path) => answerOf(paths, path),
+      });
+    },
+    watch: (events) => liveness.watch(() => askEventThread(events)),
+    stopping: () => {
+      isStopping = true;
+    },
+    stop: () => {
+      liveness.stop();
+      servers?.stop();
+    },
+  };
+}
+
+function answerOf(paths: Readonly<Record<string, () => HealthAnswer>>, url: string): HealthAnswer {
+  const [path = ""] = url.split("?", 1);
+  const answer = Object.hasOwn(paths, path) ? paths[path] : undefined;
+  return answer === undefined ? unknownPath(Object.keys(paths)) : answer();
+}
+
+function rulesMissing(lastError: string | undefined): string {
+  return lastError === undefined ? "not in force yet" : `not in force: ${lastError}`;
+}

@@ -1,0 +1,89 @@
+import { DrawbridgeError } from "../../kernel/error.ts";
+import { NETLINK_NETFILTER } from "../../kernel/netfilter/message.ts";
+import { NetlinkSocket } from "../../kernel/netlink/socket.ts";
+import type { RulesetPlace } from "../../kernel/nftables/presence.ts";
+import { isInRuleset } from "../../kernel/nftables/presence.ts";
+import type { Syscalls } from "../../kernel/syscall/syscalls.ts";
+import type { Cancel, Clock } from "../clock.ts";
+import type { Logger } from "../log/logger.ts";
+import type { ServiceFollower } from "./service_follower.ts";
+
+/** Where kube-proxy has its rules: in nftables mode, and by iptables-nft in its iptables and IPVS modes (pkg/proxy). */
+const PLACES: readonly RulesetPlace[] = (["ip", "ip6"] as const).flatMap((family) => [
+  { family, name: "kube-proxy" },
+  { family, name: "nat", chain: "KUBE-SERVICES" },
+]);
+
+const WAY_OUT =
+  "they translate packets to Services, too, also to endpoints that are long gone: delete the DaemonSet kube-proxy and run " +
+  "kube-proxy --cleanup on the node (docs/guides/remove-kube-proxy.md), or keep it and set services: false";
+
+export interface KubeProxyRulesParts {
+  readonly clock: Clock;
+  readonly logger: Logger;
+  /** Milliseconds between two looks. */
+  readonly period: number;
+  readonly isPresent: (place: RulesetPlace) => boolean;
+}
+
+/** Tells when rules of kube-proxy are beside ours, from the moment when ours are in force. Those of iptables-legacy are not seen. */
+export class KubeProxyRules implements ServiceFollower {
+  readonly #parts: KubeProxyRulesParts;
+  #problem: string | undefined;
+  #cancel: Cancel | undefined;
+  #isStopped = false;
+
+  constructor(parts: KubeProxyRulesParts) {
+    this.#parts = parts;
+  }
+
+  replace(): void {}
+
+  nodeChanged(): void {}
+
+  rulesInForce(): void {
+    if (this.#cancel === undefined && !this.#isStopped) this.#look();
+  }
+
+  problems(): readonly string[] {
+    return this.#problem === undefined ? [] : [this.#problem];
+  }
+
+  stop(): void {
+    this.#isStopped = true;
+    this.#cancel?.();
+  }
+
+  #look(): void {
+    const { clock, logger, period } = this.#parts;
+    const before = this.#problem;
+    this.#problem = this.#found();
+    if (this.#problem !== undefined && this.#problem !== before) {
+      logger.warn("another program serves Services, too", { reason: this.#problem });
+    }
+    if (this.#problem === undefined && before !== undefined) logger.info("no rules of kube-proxy are left");
+    this.#cancel = clock.after(period, () => this.#look());
+  }
+
+  #found(): string | undefined {
+    try {
+      const found = PLACES.filter((place) => this.#parts.isPresent(place)).map(
+        ({ family, name, chain }) => `${family} ${name}${chain === undefined ? "" : ` ${chain}`}`,
+      );
+      return found.length === 0 ? undefined : `rules of kube-proxy are in ${found.join(", ")}: ${WAY_OUT}`;
+    } catch (error) {
+      // What could not be looked at is as it was.
+      if (!(error instanceof DrawbridgeError)) throw error;
+      return this.#problem;
+    }
+  }
+}
+
+/** Looks into the network namespace of this thread. @throws SyscallError when the kernel refuses a socket */
+export function kernelKubeProxyRules(
+  syscalls: Syscalls,
+  parts: Omit<KubeProxyRulesParts, "isPresent">,
+): KubeProxyRules {
+  const socket = new NetlinkSocket(syscalls, NETLINK_NETFILTER);
+  return new KubeProxyRules({ ...parts, isPresent: (place) => isInRuleset(socket, place) });
+}

@@ -1,0 +1,35 @@
+import * as v from "valibot";
+import { flagOf } from "../../policyd/configuration/command_line.ts";
+import { readConfiguration } from "../../policyd/configuration/configuration.ts";
+import type { FieldDescription } from "../../policyd/configuration/descriptions.ts";
+import { DESCRIPTIONS } from "../../policyd/configuration/descriptions.ts";
+import { entries, membersOf } from "../../policyd/configuration/schema.ts";
+import { tableOf } from "./table.ts";
+
+export const CONFIGURATION_COLUMNS = ["field", "flag", "default", "meaning"] as const;
+
+/** The fields of the configuration in the schema's order: flags, defaults and what they mean. */
+export function configurationTable(): string {
+  const descriptions: Readonly<Record<string, FieldDescription>> = DESCRIPTIONS;
+  const rows = [...defaults()].map(([field, initial]) => {
+    const { meaning, absent } = descriptions[field] ?? { meaning: "" };
+    const flag = flagOf(field);
+    const none = absent === undefined ? "none" : `none, ${absent}`;
+    return [`\`${field}\``, flag === undefined ? "" : `\`${flag}\``, initial === "" ? none : `\`${initial}\``, meaning];
+  });
+  return tableOf(CONFIGURATION_COLUMNS, rows);
+}
+
+/** What holds where a field is not given, as one would write it; "" for nothing. */
+function* defaults(): Generator<readonly [string, string]> {
+  const { markBits } = readConfiguration(undefined, { nodeName: { value: "n", where: "" } });
+  for (const [field, schema] of Object.entries(entries)) {
+    if (membersOf(field) !== undefined) {
+      for (const [member, bit] of Object.entries(markBits)) yield [`${field}.${member}`, `0x${bit.toString(16)}`];
+    } else {
+      const value: unknown = schema.type === "optional" ? v.getDefault(schema) : undefined;
+      const isPlain = typeof value === "string" || typeof value === "number" || typeof value === "boolean";
+      yield [field, isPlain ? String(value) : ""];
+    }
+  }
+}

@@ -1,0 +1,75 @@
+import { Counter, Gauge, Histogram, Registry } from "prom-client";
+import { ENDPOINT_CONNECTIONS } from "../../policyd/metrics/endpoint_text.ts";
+import type { MetricSources } from "../../policyd/metrics/metrics.ts";
+import { addMetrics, SyncDuration } from "../../policyd/metrics/metrics.ts";
+import { PolicySums } from "../../policyd/metrics/policy_sums.ts";
+import { POLICY_DROPS, POLICY_RULES } from "../../policyd/metrics/policy_text.ts";
+import { tableOf } from "./table.ts";
+
+export const METRIC_COLUMNS = ["metric", "type", "labels", "what it tells"] as const;
+
+/** A metric the daemon exports. */
+export interface ExportedMetric {
+  readonly name: string;
+  readonly type: string;
+  readonly labels: readonly string[];
+  readonly help: string;
+}
+
+/** Nobody asks for values here. */
+const NOBODY: MetricSources = {
+  daemon: () => unasked(),
+  objectProblems: () => unasked(),
+  staleness: () => unasked(),
+  ruleset: () => unasked(),
+  services: () => unasked(),
+  drops: () => unasked(),
+  staleFlows: () => unasked(),
+  policies: {
+    notices: { isInForce: false, states: () => unasked() },
+    counters: { sums: new PolicySums(), lastCommit: 0 },
+    sets: () => unasked(),
+    dropLog: () => unasked(),
+    cuts: () => unasked(),
+  },
+  events: () => unasked(),
+};
+
+function unasked(): never {
+  throw new Error("a description asks for no value");
+}
+
+/** All metrics the daemon can export, by name. */
+export function exportedMetrics(): readonly ExportedMetric[] {
+  const registry = new Registry();
+  addMetrics(registry, NOBODY);
+  const registered = [...new SyncDuration().registry.getMetricsAsArray(), ...registry.getMetricsAsArray()];
+  const metrics = [
+    ...registered.map((metric) => ({ ...metric, type: typeOf(metric), labels: labelsOf(metric) })),
+    ...[ENDPOINT_CONNECTIONS, POLICY_RULES, POLICY_DROPS].map((metric) => ({ ...metric, type: "counter" })),
+  ].map(({ name, type, help, labels }) => ({ name, type, help, labels }));
+  return metrics.sort((a, b) => (a.name < b.name ? -1 : 1));
+}
+
+function typeOf(metric: object): string {
+  if (metric instanceof Counter) return "counter";
+  if (metric instanceof Gauge) return "gauge";
+  if (metric instanceof Histogram) return "histogram";
+  throw new Error("a metric of another type: name it here");
+}
+
+/** prom-client's types keep them to themselves. */
+function labelsOf(metric: object): readonly string[] {
+  const labels: unknown = "labelNames" in metric ? metric.labelNames : [];
+  return Array.isArray(labels) ? labels.map(String) : [];
+}
+
+export function metricsTable(): string {
+  const rows = exportedMetrics().map(({ name, type, labels, help }) => [
+    `\`${name}\``,
+    type,
+    labels.map((label) => `\`${label}\``).join(", "),
+    help,
+  ]);
+  return tableOf(METRIC_COLUMNS, rows);
+}

@@ -1,0 +1,15 @@
+import { CONFIGURATION_COLUMNS, configurationTable } from "./configuration_table.ts";
+import { METRIC_COLUMNS, metricsTable } from "./metrics_table.ts";
+import { withTable } from "./table.ts";
+
+/** A document with a part that is made of the sources. */
+export interface Reference {
+  readonly path: string;
+  /** The document as it should be, its own words kept. */
+  readonly write: (text: string) => string;
+}
+
+export const REFERENCES: readonly Reference[] = [
+  { path: "docs/configuration.md", write: (text) => withTable(text, CONFIGURATION_COLUMNS, configurationTable()) },
+  { path: "docs/metrics.md", write: (text) => withTable(text, METRIC_COLUMNS, metricsTable()) },
+];

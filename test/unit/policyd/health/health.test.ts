@@ -1,0 +1,160 @@
+import assert from "node:assert/strict";
+import { once } from "node:events";
+import { createServer } from "node:net";
+import { setImmediate as turn } from "node:timers/promises";
+import { startEventThread } from "../../../../kernel/events/thread.ts";
+import { parseAddress } from "../../../../kernel/ip/address.ts";
+import { nodeSyscalls } from "../../../../kernel/syscall/node.ts";
+import { FakeClock } from "../../../../policyd/clock.ts";
+import type { Commit } from "../../../../policyd/dataplane/commit.ts";
+import { conditionsAnswer, healthzAnswer } from "../../../../policyd/health/answers.ts";
+import { openHealth } from "../../../../policyd/health/open.ts";
+import { askEventThread, Liveness } from "../../../../policyd/health/liveness.ts";
+import { readConfiguration } from "../../../../policyd/configuration/configuration.ts";
+import { recordingLogger } from "../../../../policyd/log/recording_logger.ts";
+import { judge } from "../../../../policyd/cluster/gate.ts";
+
+const NOW = Date.UTC(2026, 10, 22, 4, 30, 19, 120);
+
+describe("the daemon's own health", () => {
+  it("HEALTH-01: answers /healthz with kube-proxy's bytes, 503 where the node is not eligible", () => {
+    const well = healthzAnswer({ isHealthy: true, isEligible: true, lastUpdated: NOW - 5000 }, NOW);
+    const now = "2026-11-22 04:30:19.12 +0000 UTC";
+    assert.equal(well.status, 200);
+    assert.equal(well.body, `{"lastUpdated": "${now}","currentTime": "${now}", "nodeEligible": true}`);
+    const leaving = healthzAnswer({ isHealthy: true, isEligible: false, lastUpdated: NOW - 120 }, NOW);
+    assert.equal(leaving.status, 503);
+    assert.match(leaving.body, /^\{"lastUpdated": "2026-11-22 04:30:19 \+0000 UTC",.* "nodeEligible": false\}$/);
+    assert.match(
+      healthzAnswer({ isHealthy: false, isEligible: true, lastUpdated: undefined }, NOW).body,
+      /"0001-01-01 /,
+    );
+  });
+
+  it("HEALTH-06: /readyz names what is missing", () => {
+    const conditions = [
+      { name: "a", missing: () => undefined },
+      { name: "b", missing: () => "not yet" },
+    ];
+    assert.deepEqual(conditionsAnswer("readyz", conditions).body, "[+]a ok\n[-]b: not yet\nreadyz check failed\n");
+    assert.equal(conditionsAnswer("readyz", conditions.slice(0, 1)).status, 200);
+  });
+
+  it("HEALTH-04: a Node is leaving by its deletion and the autoscaler's taint, not when it is cordoned", () => {
+    const leaving = (metadata: object, spec: object): unknown => {
+      const verdict = judge({ apiVersion: "v1", kind: "Node", metadata: { name: "n", ...metadata }, spec });
+      assert.ok(verdict.type === "accepted" && verdict.object.kind === "Node");
+      return verdict.object.isLeaving;
+    };
+    assert.equal(leaving({}, { unschedulable: true, taints: [{ key: "node.kubernetes.io/unschedulable" }] }), false);
+    assert.equal(leaving({}, { taints: [{ key: "ToBeDeletedByClusterAutoscaler", effect: "NoSchedule" }] }), true);
+    assert.equal(leaving({ deletionTimestamp: "2026-11-22T04:30:19Z" }, {}), true);
+  });
+
+  it("HEALTH-07: is alive while a kernel refuses and while nothing was read, not when nothing moves for a minute", async () => {
+    const clock = new FakeClock();
+    const status = { isSynced: false, commits: 0, failures: 0, pending: 3 };
+    const liveness = new Liveness({ clock, ruleset: () => status });
+    let answers = true;
+    liveness.watch(() => (answers ? Promise.resolve() : new Promise(() => {})));
+    const pass = async (looks: number, each: () => void): Promise<number> => {
+      for (let look = 0; look < looks; look++) {
+        each();
+        clock.pass(10_000);
+        await Promise.resolve();
+      }
+      return conditionsAnswer("livez", liveness.conditions()).status;
+    };
+    assert.equal(await pass(20, () => {}), 200);
+    assert.equal(await pass(20, () => status.failures++), 200);
+    assert.equal(await pass(5, () => {}), 200);
+    assert.equal(await pass(2, () => {}), 503);
+    assert.equal(await pass(1, () => status.commits++), 200);
+    status.isSynced = true;
+    answers = false;
+    assert.equal(await pass(6, () => {}), 200);
+    assert.equal(await pass(2, () => {}), 503);
+    liveness.stop();
+  });
+
+  it("HEALTH-07: asks the real event thread, and notices when it has ended", async () => {
+    const clock = new FakeClock();
+    const status = { isSynced: true, commits: 1, failures: 0, pending: 0 };
+    const liveness = new Liveness({ clock, ruleset: () => status });
+    const events = startEventThread({ calls: nodeSyscalls() });
+    let answer: Promise<unknown> = Promise.resolve();
+    liveness.watch(() => {
+      const asked = askEventThread(events);
+      answer = asked.catch(() => {});
+      return asked;
+    });
+    const pass = async (looks: number): Promise<number> => {
+      for (let look = 0; look < looks; look++) {
+        clock.pass(10_000);
+        await answer;
+        await turn();
+      }
+      return conditionsAnswer("livez", liveness.conditions()).status;
+    };
+    assert.equal(await pass(8), 200);
+    await events.stop();
+    assert.equal(await pass(5), 200);
+    assert.equal(await pass(1), 503);
+    liveness.stop();
+  });
+
+  it("HEALTH-03 HEALTH-06: it is ready while the rules are in force and until it stops, and alive as long as it answers", async () => {
+    const port = await freePort();
+    const flags = { nodeName: { value: "n", where: "" }, objectsDirectory: { value: "/etc", where: "" } };
+    const configuration = {
+      ...readConfiguration(undefined, flags),
+      healthAddress: { address: parseAddress("127.0.0.1"), port },
+    };
+    const clock = new FakeClock();
+    let inForce: (commit: Commit) => void = () => {};
+    const none = {
+      elements: 1,
+      failures: 0,
+      repairs: 0,
+      replacements: 0,
+      pendingSince: undefined,
+      lastError: undefined,
+    };
+    const status = { ...none, isSynced: false, commits: 0, pending: 1 };
+    const ruleset = { status: () => status, follow: (follower: typeof inForce) => void (inForce = follower) };
+    const health = openHealth(configuration, { ruleset, clock, logger: recordingLogger() });
+    let isInstalled = false;
+    health.serve([{ name: "installation", missing: () => (isInstalled ? undefined : "not yet") }]);
+    const ask = async (path: string): Promise<string> => {
+      const response = await fetch(`http://127.0.0.1:${port}${path}`);
+      return `${response.status} ${await response.text()}`;
+    };
+    assert.match(
+      await ask("/readyz"),
+      /^503 \[\+\]running ok\n\[-\]rules: not in force yet\n\[-\]installation: not yet\n/,
+    );
+    Object.assign(status, { isSynced: true, commits: 1, pending: 0 });
+    inForce({ isWhole: true, differences: [] });
+    try {
+      assert.match(await ask("/readyz"), /^503 .*\n\[\+\]rules ok\n\[-\]installation: not yet\n/);
+      isInstalled = true;
+      assert.equal(await ask("/readyz"), "200 ok");
+      health.stopping();
+      assert.match(await ask("/readyz"), /^503 \[-\]running: it is stopping\n/);
+      assert.deepEqual([await ask("/livez"), (await ask("/healthz")).slice(0, 3)], ["200 ok", "200"]);
+    } finally {
+      health.stop();
+    }
+    await assert.rejects(ask("/livez"));
+  });
+});
+
+async function freePort(): Promise<number> {
+  const server = createServer().listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const address = server.address();
+  server.close();
+  await once(server, "close");
+  assert.ok(typeof address === "object" && address !== null);
+  return address.port;
+}

@@ -1,0 +1,75 @@
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { DESCRIPTIONS } from "../../../policyd/configuration/descriptions.ts";
+import { entries, membersOf } from "../../../policyd/configuration/schema.ts";
+import { endpointText } from "../../../policyd/metrics/endpoint_text.ts";
+import { configurationTable } from "../../reference/configuration_table.ts";
+import { exportedMetrics } from "../../reference/metrics_table.ts";
+import { REFERENCES } from "../../reference/references.ts";
+import { tableOf, withTable } from "../../reference/table.ts";
+
+describe("generated references", () => {
+  for (const { path, write } of REFERENCES) {
+    it(`DAEMON-04 METRIC-09: ${path} is what the sources say; if not: npm run docs`, () => {
+      const text = readFileSync(path, "utf8");
+      assert.equal(text, write(text));
+    });
+  }
+
+  it("DAEMON-04: every field is described, in the schema's order, and no other", () => {
+    const fields = Object.keys(entries).flatMap(
+      (field) => membersOf(field)?.map((member) => `${field}.${member}`) ?? [field],
+    );
+    assert.deepEqual(Object.keys(DESCRIPTIONS), fields);
+    for (const [field, { meaning }] of Object.entries(DESCRIPTIONS)) assert.match(meaning, /^.{10,}\.$/, field);
+    assert.match(configurationTable(), /^\| `nodeName` \| `--node-name` \| none, required \| /m);
+    assert.match(configurationTable(), /^\| `markBits.masquerade` \| \| `0x10000000` \| /m);
+    assert.match(configurationTable(), /^\| `tcpReset` \| \| `false` \| /m);
+  });
+
+  it("METRIC-09: names, units and types are as Prometheus has them, and each metric says what it is", () => {
+    // prometheus.io/docs/practices/naming and instrumentation
+    const metrics = exportedMetrics();
+    assert.ok(metrics.length > 30, String(metrics.length));
+    assert.equal(new Set(metrics.map(({ name }) => name)).size, metrics.length);
+    for (const { name, type, labels, help } of metrics) {
+      assert.match(name, /^(drawbridge|process)_[a-z]+(_[a-z]+)*$/);
+      assert.equal(name.endsWith("_total"), type === "counter", name);
+      if (type === "histogram" || /_(duration|staleness|cpu|timestamp|start_time)/.test(name)) {
+        assert.match(name, /_seconds(_total)?$/);
+      }
+      if (/memory/.test(name)) assert.match(name, /_bytes$/);
+      assert.doesNotMatch(
+        name,
+        /milli|micro|_(ms|us|ns|kb|mb|minutes|percent|count|sum|bucket|gauge|counter)(_|$)/,
+        name,
+      );
+      assert.match(help, /^[A-Z0-9].{9,}\.$/, name);
+      for (const label of labels) {
+        assert.match(label, /^[a-z]+(_[a-z]+)*$/, name);
+        assert.ok(!["le", "quantile", "job", "instance"].includes(label), `${name}: ${label} is Prometheus' own`);
+      }
+    }
+  });
+
+  it("METRIC-09: an endpoint's line has the labels that are told", () => {
+    const labels = { namespace: "n", service: "s", port: "p", protocol: "tcp", endpoint: "e" };
+    const text = [...endpointText([{ labels, connections: 1 }])].join("");
+    const [, line = ""] = /^drawbridge_service_endpoint_connections_total\{(.*)\} 1$/m.exec(text) ?? [];
+    const told = exportedMetrics().find(({ name }) => name === "drawbridge_service_endpoint_connections_total");
+    assert.deepEqual(
+      [...line.matchAll(/(\w+)=/g)].map(([, label]) => label),
+      told?.labels,
+    );
+  });
+
+  it("puts a table in the place of another, and leaves what stands around it", () => {
+    const text = "before\n\n| a | b |\n|---|---|\n| 1 |  |\n| 2 | x |\n\n| c |\n|---|\nafter\n";
+    const table = tableOf(["a", "b"], [["3|4", ""]]);
+    assert.equal(
+      withTable(text, ["a", "b"], table),
+      "before\n\n| a | b |\n|---|---|\n| 3\\|4 | |\n\n| c |\n|---|\nafter\n",
+    );
+    assert.throws(() => withTable(text, ["x"], table), /no table with the columns x/);
+  });
+});
