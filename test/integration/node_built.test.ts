@@ -35,7 +35,7 @@ describe("drawbridge node, built", function () {
     return node.inside(() => spawnSync(process.execPath, all, { encoding: "utf8", uid, gid: uid, cwd: "/" }));
   }
 
-  it("NODE-09: it runs wherever it is copied to, in the namespace it is given, and finds an empty node", () => {
+  it("DOCTOR-09: it runs wherever it is copied to, in the namespace it is given, and finds an empty node", () => {
     const { status, stdout, stderr } = run(["node", "doctor", "-o", "json", "--network-namespace", node.path]);
     assert.equal(status, 1, stderr);
     const report: unknown = JSON.parse(stdout);
@@ -46,7 +46,7 @@ describe("drawbridge node, built", function () {
     assert.equal(run(["node", "cleanup", "--network-namespace", node.path]).stdout, "nothing to remove\n");
   });
 
-  it("NODE-05: who is not root is told what could not be seen, and why", () => {
+  it("DOCTOR-05: who is not root is told what could not be seen, and why", () => {
     const { status, stdout, stderr } = run(["node", "doctor"], NOBODY);
     assert.equal(status, 1, stderr);
     assert.match(stdout, /^not checked: tables: .*EPERM.*; run as root$/m);
@@ -55,7 +55,7 @@ describe("drawbridge node, built", function () {
     assert.equal(run(["node", "cleanup"], NOBODY).status, 3);
   });
 
-  it("NODE-09: other commands and --list do without the kernel's interface", () => {
+  it("DOCTOR-09: other commands and --list do without the kernel's interface", () => {
     rmSync(`${directory}/node_modules`, { recursive: true });
     const list = spawnSync(process.execPath, [`${directory}/drawbridge.js`, "node", "doctor", "--list"], {
       encoding: "utf8",

@@ -215,7 +215,7 @@ describe("cli/node on a node of a lab", function () {
     return found;
   }
 
-  it("NODE-01: a healthy node is clean, each breakage is found by its check and by no other", async () => {
+  it("DOCTOR-01: a healthy node is clean, each breakage is found by its check and by no other", async () => {
     await install();
     assert.deepEqual(findings(), []);
     for (const { name, check, text, breaks, mends } of BREAKAGES) {
@@ -227,7 +227,7 @@ describe("cli/node on a node of a lab", function () {
     }
   });
 
-  it("NODE-02: without the daemon, its tables and a pod's link each is told; the rest is checked all the same, and looking changes nothing", async () => {
+  it("DOCTOR-02: without the daemon, its tables and a pod's link each is told; the rest is checked all the same, and looking changes nothing", async () => {
     await install();
     await policyd.kill();
     const [host] = wired.node.links().filter(({ name }) => name.startsWith("dbv"));
@@ -245,7 +245,7 @@ describe("cli/node on a node of a lab", function () {
     );
   });
 
-  it("NODE-03: a cleanup leaves rules, routes, links and files as they were before the installation, and others' alone", async () => {
+  it("DOCTOR-03: a cleanup leaves rules, routes, links and files as they were before the installation, and others' alone", async () => {
     const { node } = wired;
     node.exec(
       "nft",
@@ -294,7 +294,7 @@ describe("cli/node on a node of a lab", function () {
     assert.deepEqual(node.inside(() => cleanupPlan(machine.readInventory(place), true)).removals, []);
   });
 
-  it("NODE-04: tables with an owner that is gone are removed, too; one whose owner lives is told and the rest goes on", async function () {
+  it("DOCTOR-04: tables with an owner that is gone are removed, too; one whose owner lives is told and the rest goes on", async function () {
     await policyd.start(["--table-owner"]);
     const machine = systemMachine(lab.calls);
     const plan = () => wired.node.inside(() => cleanupPlan(machine.readInventory(place), false));

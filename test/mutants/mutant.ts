@@ -30,7 +30,10 @@ const text = v.pipe(v.string(), v.nonEmpty());
 const mutantSchema = v.strictObject({
   id: v.pipe(v.string(), v.regex(/^[a-z0-9]+(-[a-z0-9]+)*$/)),
   breaks: text,
-  file: v.pipe(v.string(), v.regex(/^(cli|cni|ipam|kernel|policyd)\/[a-z0-9_/]+\.ts$/)),
+  file: v.pipe(
+    v.string(),
+    v.regex(/^((cli|cni|ipam|kernel|policyd)\/[a-z0-9_/]+\.ts|manifests\/[a-z_/]+\.(yaml|json))$/),
+  ),
   line: text,
   replacement: v.string(),
   test: v.pipe(v.string(), v.regex(/^test\/[a-z0-9_/]+\.test\.ts$/)),

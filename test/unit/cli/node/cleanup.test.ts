@@ -70,7 +70,7 @@ const WITHOUT_PODS = [
 ];
 
 describe("cli/node: cleanup", () => {
-  it("NODE-03: without --pods what pods need stays, and is named", () => {
+  it("DOCTOR-03: without --pods what pods need stays, and is named", () => {
     const { removals, kept } = cleanupPlan(inventory(), false);
     assert.deepEqual(texts(removals), [...WITHOUT_PODS, "file /run/drawbridge/policyd.sock"]);
     assert.deepEqual(
@@ -85,7 +85,7 @@ describe("cli/node: cleanup", () => {
     );
   });
 
-  it("NODE-03: with --pods links, bridge, addresses and records go, in this order", () => {
+  it("DOCTOR-03: with --pods links, bridge, addresses and records go, in this order", () => {
     const { removals, kept } = cleanupPlan(inventory(), true);
     assert.deepEqual(texts(removals), [
       ...WITHOUT_PODS,
@@ -114,7 +114,7 @@ describe("cli/node: cleanup", () => {
     ["a state directory with other files", { state: ["notes"] }, "/run/drawbridge"],
   ];
   for (const [name, changes, what] of FOREIGN) {
-    it(`NODE-03: ${name} stays`, () => {
+    it(`DOCTOR-03: ${name} stays`, () => {
       const { removals, kept } = cleanupPlan(inventory({ records: [], ...changes }), true);
       assert.ok(
         kept.some((one) => one.what === what),
@@ -124,12 +124,12 @@ describe("cli/node: cleanup", () => {
     });
   }
 
-  it("NODE-03: a veth of a name like ours with another MAC address is not touched", () => {
+  it("DOCTOR-03: a veth of a name like ours with another MAC address is not touched", () => {
     const { removals } = cleanupPlan(inventory({ links: [{ ...VETH, mac: OTHER_MAC }] }), true);
     assert.ok(!texts(removals).includes(`link ${HOST}`));
   });
 
-  it("NODE-07: it goes on after a failure and says what is left", () => {
+  it("DOCTOR-07: it goes on after a failure and says what is left", () => {
     const { removals } = cleanupPlan(inventory(), true);
     const asked: Removal[] = [];
     const outcomes = carryOut(
@@ -169,21 +169,21 @@ describe("cli/node: cleanup", () => {
     return { ...outcome, removed };
   }
 
-  it("NODE-08: without --yes nothing is removed, whatever else is asked for", async () => {
+  it("DOCTOR-08: without --yes nothing is removed, whatever else is asked for", async () => {
     for (const args of [[], ["--pods"], ["--force"], ["-o", "json"]]) {
       const { removed, code } = await run(args);
       assert.deepEqual([removed, code], [[], 1]);
     }
   });
 
-  it("NODE-08: while policyd answers nothing is removed without --force", async () => {
+  it("DOCTOR-08: while policyd answers nothing is removed without --force", async () => {
     const { removed, code, err } = await run(["--yes"], { isDaemonRunning: true });
     assert.deepEqual([removed, code], [[], 3]);
     assert.match(err, /policyd answers on \/run\/drawbridge\/policyd\.sock.*--force/);
     assert.ok((await run(["--yes", "--force"], { isDaemonRunning: true })).removed.length > 0);
   });
 
-  it("NODE-08: exit codes are 0 when all is gone, 1 when something is left", async () => {
+  it("DOCTOR-08: exit codes are 0 when all is gone, 1 when something is left", async () => {
     assert.equal((await run(["--yes"])).code, 0);
     assert.equal((await run(["--yes"], {}, "link")).code, 1);
   });
@@ -194,7 +194,7 @@ describe("cli/node: cleanup", () => {
     ["a real run with a failure", ["--yes", "--pods"], "done.txt"],
     ["a real run as YAML", ["--yes", "--pods", "-o", "yaml"], "done.yaml"],
   ] as const) {
-    it(`NODE-06: ${name} is printed as in node/cleanup/${file}`, async () => {
+    it(`DOCTOR-06: ${name} is printed as in node/cleanup/${file}`, async () => {
       assertGolden(`node/cleanup/${file}`, (await run(args, {}, "rule")).out);
     });
   }

@@ -192,12 +192,12 @@ const CASES: readonly (readonly [string, Partial<NodeFacts>, string, RegExp])[] 
 ];
 
 describe("cli/node: doctor", () => {
-  it("NODE-01: nothing is said of a healthy node", () => {
+  it("DOCTOR-01: nothing is said of a healthy node", () => {
     assert.deepEqual(diagnose(HEALTHY, CHECKS), { findings: [], unseen: [] });
   });
 
   for (const [check, changes, severity, text] of CASES) {
-    it(`NODE-01: ${check} finds ${text.source}, and no other check finds anything`, () => {
+    it(`DOCTOR-01: ${check} finds ${text.source}, and no other check finds anything`, () => {
       const { findings } = diagnose(nodeFacts(changes), CHECKS);
       assert.deepEqual(
         findings.map((one) => [one.check, one.severity]),
@@ -211,7 +211,7 @@ describe("cli/node: doctor", () => {
     });
   }
 
-  it("NODE-01: each check has a case", () => {
+  it("DOCTOR-01: each check has a case", () => {
     const tried = new Set(CASES.map(([check]) => check));
     assert.deepEqual(
       CHECKS.filter(({ id }) => !tried.has(id)).map(({ id }) => id),
@@ -219,14 +219,14 @@ describe("cli/node: doctor", () => {
     );
   });
 
-  it("NODE-01: four of five addresses and a route by our protocol are no finding", () => {
+  it("DOCTOR-01: four of five addresses and a route by our protocol are no finding", () => {
     assert.ok(NETWORK !== undefined);
     const routes = { value: [{ ...DEFAULT_ROUTE, destination: parseCidr("10.244.1.0/24"), protocol: 107 }] };
     const facts = nodeFacts({ ...reservations({ reservations: [2, 3, 4, 5].map(reserved) }), routes });
     assert.deepEqual(diagnose(facts, CHECKS).findings, []);
   });
 
-  it("NODE-05: what cannot be seen is said for each check that needs it, and the others are made", () => {
+  it("DOCTOR-05: what cannot be seen is said for each check that needs it, and the others are made", () => {
     const reason = "list tables: operation not permitted (EPERM); run as root";
     const { findings, unseen } = diagnose(nodeFacts({ ruleset: { unseen: reason }, now: 0 }), CHECKS);
     assert.deepEqual(
@@ -261,7 +261,7 @@ describe("cli/node: doctor", () => {
     ["json", "report.json"],
     ["yaml", "report.yaml"],
   ] as const) {
-    it(`NODE-06: -o ${format} is as in node/doctor/${file}, with exit code 1`, async () => {
+    it(`DOCTOR-06: -o ${format} is as in node/doctor/${file}, with exit code 1`, async () => {
       const terminal = { columns: 110, hasColour: false };
       const outcome = await runCli(
         ["node", "doctor", "-o", format],
@@ -275,7 +275,7 @@ describe("cli/node: doctor", () => {
     });
   }
 
-  it("NODE-06: exit codes are 0 for clean or info alone, 3 where the rest could not be seen, 2 for an unknown check", async () => {
+  it("DOCTOR-06: exit codes are 0 for clean or info alone, 3 where the rest could not be seen, 2 for an unknown check", async () => {
     const codeOf = async (facts: NodeFacts, ...args: readonly string[]) =>
       (await runCli(["node", "doctor", ...args], memoryFiles({}), undefined, undefined, access(facts))).code;
     assert.equal(await codeOf(HEALTHY), 0);

@@ -1,0 +1,42 @@
+import assert from "node:assert/strict";
+import { existsSync, globSync, readFileSync } from "node:fs";
+
+const BEHAVIOURS = "docs/behaviours.md";
+const DOCUMENTS = ["README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md", ...globSync("docs/**/*.md").sort()];
+
+/** A file or folder of the sources as it stands between backticks. */
+const PATH = /`((?:\.ci|cli|cni|docs|ipam|kernel|manifests|policyd|test)\/[\w./-]*)`/g;
+/** A behaviour as texts name it, not the few with one letter: those are words of other things, too. */
+const ID = /\b[A-Z]{2,9}-\d{2}\b/g;
+
+describe("names in the documents", () => {
+  const explained = new Set(
+    [...readFileSync(BEHAVIOURS, "utf8").matchAll(/^\| ([A-Z]+-?\d+) \|/gm)].map(([, id]) => id),
+  );
+
+  for (const document of DOCUMENTS) {
+    const text = readFileSync(document, "utf8");
+
+    it(`DOCS-03: every file that ${document} names is there`, () => {
+      const paths = [...text.matchAll(PATH)].map(([, path = ""]) => path);
+      assert.deepEqual(
+        paths.filter((path) => !existsSync(path)),
+        [],
+      );
+    });
+
+    it(`DOCS-03: every behaviour that ${document} names is explained in ${BEHAVIOURS}`, () => {
+      const ids = [...text.matchAll(ID)].map(([id]) => id);
+      assert.deepEqual(
+        ids.filter((id) => !explained.has(id)),
+        [],
+      );
+    });
+  }
+
+  it("DOCS-03: there are such names", () => {
+    const text = DOCUMENTS.map((document) => readFileSync(document, "utf8")).join("\n");
+    assert.ok([...text.matchAll(PATH)].length > 30);
+    assert.ok([...text.matchAll(ID)].length > 500);
+  });
+});

@@ -1,0 +1,122 @@
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { bridgeTable, ipTable } from "../../../cni/node_tables.ts";
+import type { Table } from "../../../kernel/nftables/object.ts";
+import type { NodeConfiguration } from "../../../policyd/node/configuration.ts";
+import { nodeTables } from "../../../policyd/node/tables.ts";
+import { DEFAULT_POLICY_OPTIONS } from "../../../policyd/policy/compile/options.ts";
+import { openingTable } from "../../../policyd/policy/cuts/opening.ts";
+import { baseText } from "../../bench/services/kube_proxy_layout.ts";
+import { cellsBelow } from "../../support/markdown.ts";
+import { SERVICE_RULES } from "../../support/services/scenario.ts";
+
+const COLUMNS = ["hook", "priority", "table", "chain", "type", "only with", "what it decides"];
+const BRIDGE = "cni0";
+
+const EVERYTHING: NodeConfiguration = {
+  bridge: BRIDGE,
+  markBits: { masquerade: 0x1000_0000, bridged: 0x2000_0000 },
+  tableOwner: false,
+  masquerade: true,
+  encapsulation: "auto",
+  services: SERVICE_RULES,
+  policyOptions: { ...DEFAULT_POLICY_OPTIONS, policyReset: true },
+};
+
+/** Configurations without one thing each, by its name in the document. */
+const WITHOUT: ReadonlyMap<string, NodeConfiguration> = new Map([
+  ["services", { ...EVERYTHING, services: undefined }],
+  ["policies", { ...EVERYTHING, policyOptions: undefined }],
+  ["policyReset", { ...EVERYTHING, policyOptions: DEFAULT_POLICY_OPTIONS }],
+  ["masquerade", { ...EVERYTHING, masquerade: false }],
+  ["encapsulation", { ...EVERYTHING, encapsulation: "never" }],
+]);
+
+/** In the order in which a packet meets them. */
+const HOOKS = [
+  "bridge prerouting",
+  "inet prerouting",
+  "bridge forward",
+  "inet input",
+  "inet forward",
+  "inet output",
+  "inet postrouting",
+];
+
+interface HookedChain {
+  readonly hook: string;
+  readonly priority: number;
+  readonly table: string;
+  readonly chain: string;
+  readonly type: string;
+}
+
+function hookedChains(tables: readonly Table[]): readonly HookedChain[] {
+  return tables.flatMap(({ family, name, chains }) =>
+    chains.flatMap(({ name: chain, base }) => {
+      if (base === undefined) return [];
+      const { hook, priority, type } = base;
+      return [{ hook: `${family} ${hook}`, priority, table: `${family} ${name}`, chain, type }];
+    }),
+  );
+}
+
+/** What has to be configured for a chain of the daemon, as the document says it. */
+function conditionOf({ table, chain }: HookedChain): string {
+  const isIn = (configuration: NodeConfiguration): boolean =>
+    hookedChains(nodeTables(configuration)).some((other) => other.table === table && other.chain === chain);
+  return [...WITHOUT].flatMap(([field, configuration]) => (isIn(configuration) ? [] : [field])).join(", ");
+}
+
+/** The rows the document should have, without their last cell. */
+function expectedRows(): readonly (readonly string[])[] {
+  const all = [
+    ...hookedChains(nodeTables(EVERYTHING)).map((chain) => ({ ...chain, condition: conditionOf(chain) })),
+    ...hookedChains([ipTable, bridgeTable]).map((chain) => ({ ...chain, condition: "no daemon" })),
+    ...hookedChains([openingTable(BRIDGE)]).map((chain) => ({ ...chain, condition: "first policies" })),
+  ];
+  const place = ({ hook }: HookedChain): number => HOOKS.indexOf(hook);
+  const name = ({ table, chain }: HookedChain): string => `${table} ${chain}`;
+  return all
+    .toSorted((a, b) => place(a) - place(b) || a.priority - b.priority || (name(a) < name(b) ? -1 : 1))
+    .map(({ hook, priority, table, chain, type, condition }) => [
+      hook,
+      String(priority),
+      `\`${table}\``,
+      `\`${chain}\``,
+      type,
+      condition,
+    ]);
+}
+
+describe("docs/packet_path.md", () => {
+  const text = readFileSync("docs/packet_path.md", "utf8");
+
+  it("DOCS-01: has every hook of our tables, its priority and what it is there for, in the packet's order", () => {
+    const expected = expectedRows();
+    assert.ok(expected.length > 30, String(expected.length));
+    for (const [hook = ""] of expected) assert.ok(HOOKS.includes(hook), hook);
+    const rows = cellsBelow(text, COLUMNS);
+    assert.deepEqual(
+      rows.map((cells) => cells.slice(0, -1)),
+      expected,
+    );
+    for (const cells of rows) assert.match(cells.at(-1) ?? "", /^[A-Z].{5,}\.$/);
+  });
+
+  it("DOCS-01: has kube-proxy's priorities, as its rules in the benchmark have them", () => {
+    const theirs = new Set(
+      [...baseText("maps").matchAll(/hook (\w+) priority (-?\d+)/g)].map(([, hook, at]) => `${hook} ${at}`),
+    );
+    assert.ok(theirs.size >= 8, [...theirs].join(", "));
+    const told = cellsBelow(text, ["program", "hook", "priority", "what, and what follows for ours"])
+      .filter(([program]) => program === "kube-proxy, nftables")
+      .flatMap(([, hooks = "", priority]) => hooks.split(", ").map((hook) => `${hook} ${priority}`));
+    assert.deepEqual(new Set(told), theirs);
+  });
+
+  it("DOCS-01: says which bits of the mark are ours by default", () => {
+    const { masquerade, bridged } = EVERYTHING.markBits;
+    for (const bit of [masquerade, bridged]) assert.ok(text.includes(`\`0x${bit.toString(16)}\``));
+  });
+});
