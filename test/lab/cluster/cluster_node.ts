@@ -1,0 +1,98 @@
+import { spawn } from "node:child_process";
+import process from "node:process";
+import { formatAddress } from "../../../kernel/ip/address.ts";
+import type { RawObject } from "../../apiserver/storage.ts";
+import type { DaemonProcess } from "../../support/policyd.ts";
+import { BUNDLE, followDaemon } from "../../support/policyd.ts";
+import { confined } from "../confined/confined.ts";
+import type { Lab, LabNode } from "../lab.ts";
+import type { ClusterAccess } from "./daemon_files.ts";
+import { DaemonFiles } from "./daemon_files.ts";
+import type { Machine } from "./fabric.ts";
+import { ContainerRuntime } from "./runtime.ts";
+
+/** A node of a cluster: its machine, its files, its container runtime, and policyd as the DaemonSet runs it. */
+export class ClusterNode {
+  readonly name: string;
+  readonly machine: Machine;
+  readonly podCidrs: readonly string[];
+  readonly runtime: ContainerRuntime;
+  readonly files: DaemonFiles;
+  #daemon: DaemonProcess | undefined;
+  readonly #lab: Lab;
+
+  constructor(lab: Lab, machine: Machine, podCidrs: readonly string[], access: ClusterAccess) {
+    this.#lab = lab;
+    this.name = machine.node.name;
+    this.machine = machine;
+    this.podCidrs = podCidrs;
+    this.files = new DaemonFiles(`${lab.scratch}/${this.name}/root`);
+    this.files.write(access);
+    this.runtime = new ContainerRuntime(this.namespace, {
+      configurations: this.files.at("/etc/cni/net.d"),
+      binaries: this.files.at("/opt/cni/bin"),
+      reservations: machine.node.dataDir,
+    });
+  }
+
+  get namespace(): LabNode {
+    return this.machine.node;
+  }
+
+  /** The one that runs. @throws Error when none does */
+  get daemon(): DaemonProcess {
+    if (this.#daemon === undefined) throw new Error(`${this.name}: no daemon`);
+    return this.#daemon;
+  }
+
+  /** Starts policyd in the node's namespace, bound as its container is; the one before has to have ended. */
+  startDaemon(bundle: string = BUNDLE): void {
+    const program = confined(this.files.confinement, process.execPath, [bundle, ...this.files.args(this.name)]);
+    // What the kubelet gives every container: the address that works only once Services do (SVC-25).
+    const env = { NODE_NAME: this.name, KUBERNETES_SERVICE_HOST: "10.96.0.1", KUBERNETES_SERVICE_PORT: "443" };
+    const child = this.namespace.inside(() =>
+      spawn(program.file, program.args, { cwd: "/", env, stdio: ["ignore", "ignore", "pipe"] }),
+    );
+    this.#lab.atEnd(() => void child.kill("SIGKILL"));
+    this.#daemon = followDaemon(child, this.files.socket);
+  }
+
+  /** Waits until pods can be attached, which is the last thing a daemon does for a node. */
+  async untilReady(): Promise<void> {
+    await this.daemon.statusWhen(
+      ({ isSynced }) => isSynced && this.runtime.isNetworkReady,
+      `the network of ${this.name} is ready`,
+    );
+  }
+
+  /** Ends the daemon. */
+  async stopDaemon(signal: NodeJS.Signals = "SIGKILL"): Promise<void> {
+    await this.#daemon?.kill(signal);
+    this.#daemon = undefined;
+  }
+
+  /** The Node as a kubelet and the controller manager write it. */
+  object(isSchedulable: boolean): RawObject {
+    const { addresses } = this.machine;
+    return {
+      apiVersion: "v1",
+      kind: "Node",
+      metadata: { name: this.name, labels: { "kubernetes.io/hostname": this.name } },
+      spec: {
+        podCIDR: this.podCidrs[0],
+        podCIDRs: this.podCidrs,
+        ...(isSchedulable
+          ? {}
+          : { unschedulable: true, taints: [{ key: "node.kubernetes.io/unschedulable", effect: "NoSchedule" }] }),
+      },
+      status: {
+        addresses: [
+          { type: "InternalIP", address: formatAddress(addresses[4]) },
+          { type: "InternalIP", address: formatAddress(addresses[6]) },
+          { type: "Hostname", address: this.name },
+        ],
+        conditions: [{ type: "Ready", status: this.runtime.isNetworkReady ? "True" : "False" }],
+      },
+    };
+  }
+}

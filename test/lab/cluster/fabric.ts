@@ -1,0 +1,91 @@
+import type { Address, Family } from "../../../kernel/ip/address.ts";
+import { parseAddress } from "../../../kernel/ip/address.ts";
+import type { Cidr } from "../../../kernel/ip/cidr.ts";
+import { parseCidr } from "../../../kernel/ip/cidr.ts";
+import { macFromBytes } from "../../../kernel/ip/mac.ts";
+import type { Lab, LabNode } from "../lab.ts";
+import { enableForwarding } from "../lab.ts";
+import type { LabNamespace } from "../namespace.ts";
+import { connect, setBridgeNetfilter, UPLINK } from "../topology.ts";
+
+/** Where a node is: on the network that most share, or on one of its own behind the router. */
+export type NodePlace = "lan" | "behind";
+
+/** A node's namespace with its addresses; nothing of a cluster is in it yet. */
+export interface Machine {
+  readonly node: LabNode;
+  readonly place: NodePlace;
+  readonly addresses: Readonly<Record<Family, Address>>;
+}
+
+const LAN = "lan";
+
+/**
+ * The network between the nodes of a cluster: one link that most of them are on, and a router to the others.
+ *
+ * It knows no pods: the router has no route to them and counts and drops what carries their addresses, as the networks of
+ * clouds do. Nodes have a default route of IPv4; of IPv6 they know the nodes' networks alone.
+ */
+export class Fabric {
+  readonly router: LabNamespace;
+  /** The router's on the nodes' link, which every node reaches. */
+  readonly serverAddress = "192.0.2.254";
+  readonly #lab: Lab;
+  #machines = 0;
+
+  constructor(lab: Lab) {
+    this.#lab = lab;
+    this.router = lab.router();
+    // What two nodes of the link send each other is not the router's business.
+    setBridgeNetfilter(this.router, false);
+    this.router.exec("ip", ["link", "add", LAN, "type", "bridge"]);
+    this.router.exec("ip", ["address", "add", `${this.serverAddress}/24`, "dev", LAN]);
+    this.router.exec("ip", ["address", "add", "2001:db8:2::254/64", "dev", LAN, "nodad"]);
+    this.router.exec("ip", ["link", "set", LAN, "up"]);
+    this.router.exec("nft", ["-f", "-"], NO_PODS);
+  }
+
+  /** Adds a machine with an uplink, strict reverse path filters and forwarding. */
+  addMachine(name: string, place: NodePlace): Machine {
+    const number = ++this.#machines;
+    const node = this.#lab.node(name);
+    enableForwarding(node);
+    // Strict, as some distributions have it: packets out of the tunnel would be dropped by it.
+    node.writeSysctl("net/ipv4/conf/all/rp_filter", "1");
+    const isFar = place === "behind";
+    const [v4, v6] = isFar ? [`198.18.${number}`, `2001:db8:${100 + number}:`] : ["192.0.2", "2001:db8:2:"];
+    const own = [`${v4}.${number}`, `${v6}:${number}`] as const;
+    const routers = [`${v4}.254`, `${v6}:254`] as const;
+    const port = `to-${name}`;
+    const mac = (end: number) => macFromBytes(Uint8Array.of(0x02, 0, 0, 0, number, end));
+    connect(
+      { namespace: this.router, link: port, mac: mac(1), addresses: isFar ? networksOf(routers) : [] },
+      { namespace: node, link: UPLINK, mac: mac(2), addresses: networksOf(own) },
+    );
+    if (!isFar) this.router.exec("ip", ["link", "set", port, "master", LAN]);
+    node.exec("ip", ["route", "add", "default", "via", routers[0]]);
+    node.exec("ip", ["-6", "route", "add", "2001:db8::/32", "via", routers[1]]);
+    return { node, place, addresses: { 4: parseAddress(own[0]), 6: parseAddress(own[1]) } };
+  }
+
+  /** Packets with pods' addresses that the router has dropped. */
+  droppedPackets(): number {
+    const counters = this.router.exec("nft", ["list", "chain", "inet", "fabric", "forward"]).matchAll(/packets (\d+)/g);
+    return [...counters].reduce((sum, [, digits]) => sum + Number(digits), 0);
+  }
+}
+
+function networksOf(texts: readonly string[]): readonly Cidr[] {
+  return texts.map((text) => parseCidr(`${text}/${text.includes(":") ? 64 : 24}`));
+}
+
+const NO_PODS = `table inet fabric {
+  chain forward {
+    type filter hook forward priority 0
+    ip saddr 10.244.0.0/16 counter drop
+    ip daddr 10.244.0.0/16 counter drop
+    ip6 saddr fd00:244::/32 counter drop
+    ip6 daddr fd00:244::/32 counter drop
+  }
+}
+`;

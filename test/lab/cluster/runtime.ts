@@ -1,0 +1,124 @@
+import { existsSync, mkdirSync, readdirSync, readFileSync } from "node:fs";
+import * as v from "valibot";
+import type { Address } from "../../../kernel/ip/address.ts";
+import { parseCidr } from "../../../kernel/ip/cidr.ts";
+import type { CallOutcome, Configuration } from "../cni.ts";
+import { startPlugin } from "../cni.ts";
+import type { LabNode, LabPod } from "../lab.ts";
+import type { NetworkList } from "./network_list.ts";
+import { networkFile, parseNetwork, pluginRequest } from "./network_list.ts";
+
+/** Whose sandbox it is, as the kubelet tells the runtime. */
+export interface Sandbox {
+  readonly namespace: LabPod;
+  readonly podNamespace: string;
+  readonly podName: string;
+  readonly uid: string;
+  /** By capability: `portMappings`, `bandwidth` and others. */
+  readonly runtimeConfig: Readonly<Record<string, unknown>>;
+}
+
+/** Where the runtime of a node looks. */
+export interface RuntimeDirectories {
+  readonly configurations: string;
+  readonly binaries: string;
+  /** Of host-local's reservations, which on a machine of its own are below /var/lib/cni. */
+  readonly reservations: string;
+}
+
+const INTERFACE = "eth0";
+/** What containerd calls first, whatever the node's network is. */
+const LOOPBACK: NetworkList = { cniVersion: "1.0.0", name: "cni-loopback", plugins: [{ type: "loopback" }] };
+
+const resultSchema = v.looseObject({ ips: v.array(v.looseObject({ address: v.string() })) });
+
+/** A part of a container runtime: it attaches sandboxes by what the node's directories hold at that moment. */
+export class ContainerRuntime {
+  readonly #node: LabNode;
+  readonly #directories: RuntimeDirectories;
+  /** What each sandbox was attached by, which its end needs again (libcni's cache). */
+  readonly #attached = new Map<string, { readonly list: NetworkList; readonly result: unknown }>();
+
+  constructor(node: LabNode, directories: RuntimeDirectories) {
+    this.#node = node;
+    this.#directories = directories;
+    mkdirSync(directories.reservations, { recursive: true });
+  }
+
+  /** Whether pods can be attached: NetworkReady of the CRI. */
+  get isNetworkReady(): boolean {
+    return this.#network() !== undefined;
+  }
+
+  /**
+   * Attaches a sandbox.
+   *
+   * @returns its addresses
+   * @throws Error while the network is not ready, and with a plugin's own words when it fails
+   */
+  async attach(sandbox: Sandbox): Promise<readonly Address[]> {
+    const list = this.#network();
+    if (list === undefined) throw new Error(`${this.#node.name}: cni plugin not initialized`);
+    for (const plugin of LOOPBACK.plugins) await this.#call("ADD", LOOPBACK, plugin, sandbox);
+    let result: unknown;
+    for (const plugin of list.plugins) {
+      result = (await this.#call("ADD", list, plugin, sandbox, result)).result;
+    }
+    this.#attached.set(sandbox.namespace.containerId, { list, result });
+    return v.parse(resultSchema, result).ips.map(({ address }) => parseCidr(address).address);
+  }
+
+  /** Detaches a sandbox by what it was attached by. @throws Error with a plugin's own words when it fails */
+  async detach(sandbox: Sandbox): Promise<void> {
+    const { containerId } = sandbox.namespace;
+    const attached = this.#attached.get(containerId);
+    if (attached === undefined) return;
+    const { list, result } = attached;
+    for (const plugin of list.plugins.toReversed()) await this.#call("DEL", list, plugin, sandbox, result);
+    for (const plugin of LOOPBACK.plugins) await this.#call("DEL", LOOPBACK, plugin, sandbox);
+    this.#attached.delete(containerId);
+  }
+
+  #network(): NetworkList | undefined {
+    const { configurations } = this.#directories;
+    if (!existsSync(configurations)) return undefined;
+    const name = networkFile(readdirSync(configurations));
+    return name === undefined ? undefined : parseNetwork(readFileSync(`${configurations}/${name}`, "utf8"));
+  }
+
+  async #call(
+    command: "ADD" | "DEL",
+    list: NetworkList,
+    plugin: NetworkList["plugins"][number],
+    { namespace, podNamespace, podName, uid, runtimeConfig }: Sandbox,
+    previous?: unknown,
+  ): Promise<CallOutcome> {
+    const { containerId, path } = namespace;
+    const call = startPlugin(this.#node, {
+      command,
+      executable: `${this.#directories.binaries}/${plugin.type}`,
+      configuration: this.#withReservations(pluginRequest(list, plugin, previous, runtimeConfig)),
+      environment: {
+        CNI_CONTAINERID: containerId,
+        CNI_NETNS: path,
+        CNI_IFNAME: list === LOOPBACK ? "lo" : INTERFACE,
+        CNI_ARGS:
+          `IgnoreUnknown=1;K8S_POD_NAMESPACE=${podNamespace};K8S_POD_NAME=${podName};` +
+          `K8S_POD_INFRA_CONTAINER_ID=${containerId};K8S_POD_UID=${uid}`,
+      },
+    });
+    const outcome = await call.outcome;
+    if (outcome.exitCode === 0) return outcome;
+    const words = outcome.error?.msg ?? `${outcome.stdout}${outcome.stderr}`.trim();
+    throw new Error(
+      `${command} ${podNamespace}/${podName}: ${plugin.type}: ${outcome.signal ?? outcome.exitCode}: ${words}`,
+    );
+  }
+
+  /** All nodes of a lab have one file system: their reservations are kept apart, the rest is what was installed. */
+  #withReservations(request: Readonly<Record<string, unknown>>): Configuration {
+    const { ipam } = request;
+    if (typeof ipam !== "object" || ipam === null) return request;
+    return { ...request, ipam: { ...ipam, dataDir: this.#directories.reservations } };
+  }
+}

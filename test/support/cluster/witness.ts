@@ -1,0 +1,48 @@
+import type { Family } from "../../../kernel/ip/address.ts";
+import { familyOf, formatAddress } from "../../../kernel/ip/address.ts";
+import type { ClusterPod } from "../../lab/cluster/cluster.ts";
+
+/** What a pod has received, by a table of the test's own in the pod's namespace. */
+export interface Received {
+  readonly allowed: number;
+  readonly forbidden: number;
+}
+
+/** Has a pod count what comes from whom, by the sender's own address, before anything else sees it. */
+export function countAt(pod: ClusterPod, allowed: readonly ClusterPod[], forbidden: readonly ClusterPod[]): void {
+  const set = (senders: readonly ClusterPod[], family: Family): string =>
+    senders
+      .flatMap(({ addresses }) => addresses.filter((one) => familyOf(one) === family).map(formatAddress))
+      .join(", ");
+  const rules = ([4, 6] as const).flatMap((family) => {
+    const source = family === 4 ? "ip saddr" : "ip6 saddr";
+    return [
+      `${source} { ${set(allowed, family)} } counter name allowed`,
+      `${source} { ${set(forbidden, family)} } counter name forbidden`,
+    ];
+  });
+  const text = `table inet witness {
+  counter allowed {}
+  counter forbidden {}
+  chain input {
+    type filter hook prerouting priority -500
+    ${rules.join("\n    ")}
+  }
+}
+`;
+  pod.pod.exec("nft", ["-f", "-"], text);
+}
+
+/** What {@link countAt} has counted so far. */
+export function receivedBy({ pod }: ClusterPod): Received {
+  const count = (name: string): number => {
+    const text = pod.exec("nft", ["list", "counter", "inet", "witness", name]);
+    return Number(/packets (\d+)/.exec(text)?.[1] ?? Number.NaN);
+  };
+  return { allowed: count("allowed"), forbidden: count("forbidden") };
+}
+
+/** Forgets what has been counted so far. */
+export function startAnew({ pod }: ClusterPod): void {
+  pod.exec("nft", ["reset", "counters", "table", "inet", "witness"]);
+}
