@@ -1,7 +1,7 @@
 import type { Chain, SetDefinition, Table } from "../../kernel/nftables/object.ts";
 import type { TableBatch } from "./batch.ts";
 import { emptyBatch } from "./batch.ts";
-import type { TableKey } from "./claim.ts";
+import type { ElementsByKey, TableKey } from "./claim.ts";
 import { tableKey } from "./claim.ts";
 import type { DesiredElements } from "./desired_elements.ts";
 import type { DesiredObjects } from "./desired_objects.ts";
@@ -9,7 +9,7 @@ import type { SetDifference } from "./difference.ts";
 import { setDifference } from "./difference.ts";
 import type { Mirror, MirroredTable } from "./mirror.ts";
 import type { Pending, TablePending } from "./pending.ts";
-import { preparation, preparationWork } from "./preparation.ts";
+import { hasNewRanges, preparation, preparationWork } from "./preparation.ts";
 import { checkUnclaimed, removal, removalWork } from "./removal.ts";
 import { Room } from "./room.ts";
 import { isWrittenByRules } from "./schema.ts";
@@ -44,7 +44,8 @@ export interface Batch {
  * The next batch: all that is pending, or a slice of it.
  *
  * The kernel works on a batch as long as the caller waits. When more than `limit` is pending, what nobody refers to yet
- * comes in slices before the batch that puts all in force, and what nobody refers to any more goes in slices after it.
+ * comes in slices before the batch that puts all in force, and what nobody refers to any more goes in slices after it. So do
+ * new sets of ranges, however little else is pending.
  *
  * @param limit the work of a slice: a set, a chain and a rule are 1 each, and so are 16 elements and 8 objects that go
  * @throws Error when a set goes of which somebody claims elements
@@ -52,7 +53,7 @@ export interface Batch {
 export function nextBatch(sources: PlanSources, limit: number): Batch {
   const tables = tablesToChange(sources);
   const work = tables.reduce((sum, table) => sum + preparationWork(table, limit), 0);
-  if (work > limit) {
+  if (work > limit || tables.some(hasNewRanges)) {
     const room = new Room(limit);
     return { tables: tables.map((table) => preparation(table, room)), isLast: false };
   }
@@ -150,8 +151,8 @@ function elementDifferences(sources: TableSources): readonly SetDifference[] {
 }
 
 function allElements({ table, elements }: TableSources, set: SetDefinition): readonly SetDifference[] {
-  const added = isWrittenByRules(set) ? [] : [...elements.elements(table, set.name).values()];
-  return added.length === 0 ? [] : [{ table, set, deleted: [], added }];
+  const all: ElementsByKey = isWrittenByRules(set) ? new Map() : elements.elements(table, set.name);
+  return all.size === 0 ? [] : [{ table, set, deleted: [], added: [...all.values()], addedKeys: [...all.keys()] }];
 }
 
 function keptElements({ key, objects, mirror }: TableSources): TableBatch["kept"] {

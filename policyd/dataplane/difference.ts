@@ -8,6 +8,8 @@ export interface SetDifference {
   readonly set: SetDefinition;
   readonly deleted: readonly Element[];
   readonly added: readonly Element[];
+  /** The texts of their keys, in their order: those that are kept anyway. */
+  readonly addedKeys: readonly string[];
 }
 
 /**
@@ -24,12 +26,15 @@ export function setDifference(
 ): SetDifference {
   const deleted: Element[] = [];
   const added: Element[] = [];
+  const addedKeys: string[] = [];
   for (const key of keys) {
     const old = present.get(key);
     const next = wanted.get(key);
     if (old !== undefined && next !== undefined && isSameElement(old, next)) continue;
     if (old !== undefined) deleted.push(old);
-    if (next !== undefined) added.push(next);
+    if (next === undefined) continue;
+    added.push(next);
+    addedKeys.push(key);
   }
-  return { table, set, deleted, added };
+  return { table, set, deleted, added, addedKeys };
 }

@@ -81,11 +81,11 @@ export class Mirror {
   }
 }
 
-function applyDifference(sets: Map<string, MirroredSet>, { set, deleted, added }: SetDifference): void {
+function applyDifference(sets: Map<string, MirroredSet>, { set, deleted, added, addedKeys }: SetDifference): void {
   const mirrored = sets.get(set.name);
   if (mirrored === undefined) return;
   const { elements, data, isFlushed } = mirrored;
   if (isFlushed === true) sets.set(set.name, { elements, data });
   for (const { key } of deleted) elements.delete(keyText(key));
-  for (const element of added) elements.set(keyText(element.key), element);
+  for (const [index, element] of added.entries()) elements.set(addedKeys[index] ?? keyText(element.key), element);
 }

@@ -35,6 +35,19 @@ export function preparationWork(sources: TableSources, enough: number): number {
   return work;
 }
 
+/**
+ * Whether a set of ranges with elements comes. The kernel makes their tree for packets behind all else of a commit
+ * (nft_set_commit_update in nf_tables_commit): rules of the same batch would find the set empty for a while
+ * (test/kernel/range_set_order.test.ts), and one that denies what is in it would let it pass.
+ */
+export function hasNewRanges(sources: TableSources): boolean {
+  if (sources.mirror.state === "unfit") return false;
+  for (const { name, isInterval } of newSets(sources)) {
+    if (isInterval === true && sources.pending.elements.has(name)) return true;
+  }
+  return false;
+}
+
 /** A slice of what nobody refers to: sets with their elements, then chains without rules, then rules. */
 export function preparation(sources: TableSources, room: Room): TableBatch {
   if (preparationWork(sources, 0) === 0) return emptyBatch(sources.table);

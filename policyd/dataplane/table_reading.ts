@@ -185,14 +185,17 @@ function readElements(
 ): number {
   const key = tableKey(table);
   const present = new Map<string, Element>();
-  for (const element of kernel.elements(table, set)) present.set(keyText(element.key), element);
-  sets.set(set.name, { elements: present, data: set.data });
   const wanted = elements.in(key, set.name);
   const wrong: string[] = [];
-  for (const [text, element] of present) {
+  for (const element of kernel.elements(table, set)) {
+    const text = keyText(element.key);
     const other = wanted.get(text);
-    if (other === undefined || !isSameElement(element, other)) wrong.push(text);
+    const isRight = other !== undefined && isSameElement(element, other);
+    if (!isRight) wrong.push(text);
+    // What is kept anyway is not kept twice.
+    present.set(text, isRight ? other : element);
   }
+  sets.set(set.name, { elements: present, data: set.data });
   for (const text of elements.keys(key, set.name)) if (!present.has(text)) wrong.push(text);
   return wrong.length === 0 ? 0 : markElements(pending.table(key), set, wrong);
 }

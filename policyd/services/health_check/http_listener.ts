@@ -1,6 +1,7 @@
 import { createServer } from "node:http";
 import type { IncomingMessage, Server, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
+import { isIPv4 } from "node:net";
 import { DrawbridgeError } from "../../../kernel/error.ts";
 import { formatAddress } from "../../../kernel/ip/address.ts";
 import type { HealthAnswer } from "./health_answer.ts";
@@ -12,6 +13,13 @@ export interface Listening {
   close(): void;
 }
 
+/**
+ * The answer to a request.
+ *
+ * @param isLoopback whether it comes from the node itself, by an address that nobody else can have
+ */
+export type Answer = (path: string, isLoopback: boolean) => HealthAnswer;
+
 /** What answers by HTTP at a place. */
 export interface HttpListener {
   /**
@@ -19,7 +27,7 @@ export interface HttpListener {
    *
    * @throws DrawbridgeError (by the promise) ERR_UNAVAILABLE when the port is another's or the address is not the node's
    */
-  listen(place: Place, answer: (path: string) => HealthAnswer): Promise<Listening>;
+  listen(place: Place, answer: Answer): Promise<Listening>;
 }
 
 /** Of one server. When there is one more, the oldest goes: who holds many cannot keep a balancer's probe out. */
@@ -44,7 +52,8 @@ export function nodeHttpListener(slowest: number = SLOWEST_MILLISECONDS): HttpLi
           connectionsCheckingInterval: slowest / 5,
           keepAliveTimeout: slowest,
         },
-        (request, response) => reply(request, response, answer(request.url ?? "")),
+        (request, response) =>
+          reply(request, response, answer(request.url ?? "", isLoopback(request.socket.remoteAddress))),
       );
       server.timeout = slowest;
       const connections = boundedConnections(server);
@@ -59,6 +68,11 @@ export function nodeHttpListener(slowest: number = SLOWEST_MILLISECONDS): HttpLi
       };
     },
   };
+}
+
+/** Whom the kernel lets be only the machine itself. Undefined is somebody who has gone. */
+function isLoopback(address: string | undefined): boolean {
+  return address === "::1" || (address !== undefined && isIPv4(address) && address.startsWith("127."));
 }
 
 function boundedConnections(server: Server): ReadonlySet<Socket> {

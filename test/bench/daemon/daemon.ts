@@ -1,4 +1,3 @@
-import { Buffer } from "node:buffer";
 import { mkdirSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import process from "node:process";
@@ -10,7 +9,6 @@ import { ApiServerProcess } from "../../apiserver/process.ts";
 import type { Lab } from "../../lab/lab.ts";
 import { createLab } from "../../lab/lab.ts";
 import { twoNodes } from "../../lab/topology.ts";
-import type { Certificate } from "../../support/certificate.ts";
 import { makeCertificate } from "../../support/certificate.ts";
 import { thisMachine } from "../machine.ts";
 import { recordLocalPods } from "../policy/local_records.ts";
@@ -79,10 +77,10 @@ async function measure(lab: Lab, plan: Plan, progress: Progress): Promise<readon
     certificate: makeCertificate("server", authority, address),
   });
   const directory = `${lab.scratch}/daemon`;
-  mkdirSync(`${directory}/state`, { recursive: true });
+  for (const name of ["state", "account"]) mkdirSync(`${directory}/${name}`, { recursive: true });
   recordLocalPods(`${directory}/state`, plan, lab);
-  const kubeconfig = `${directory}/kubeconfig`;
-  writeFileSync(kubeconfig, kubeconfigTo(`https://${address}:${PORT}`, authority));
+  writeFileSync(`${directory}/account/token`, "of nobody");
+  writeFileSync(`${directory}/account/ca.crt`, authority.certificate);
 
   const commits = new AddressCommits();
   const events = startEventThread({ calls: lab.calls, namespacePath: node.path });
@@ -95,7 +93,7 @@ async function measure(lab: Lab, plan: Plan, progress: Progress): Promise<readon
     node.exec("nft", ["flush", "ruleset"]);
     progress(`first sync ${start + 1} of ${plan.starts}`);
     const begun = performance.now();
-    current = new MeasuredDaemon(node, directory, kubeconfig);
+    current = new MeasuredDaemon(node, directory, `https://${address}:${PORT}`);
     await current.daemon.statusWhen(({ isSynced }) => isSynced, "all objects read");
     syncs.push((await lastOfBurst(commits, begun)) - begun);
   }
@@ -135,16 +133,4 @@ async function measure(lab: Lab, plan: Plan, progress: Progress): Promise<readon
 async function lastOfBurst(commits: AddressCommits, begun: number): Promise<number> {
   while (commits.last < begun || performance.now() - commits.last < QUIET_MILLISECONDS) await wait(50);
   return commits.last;
-}
-
-function kubeconfigTo(server: string, authority: Certificate): string {
-  const data = Buffer.from(authority.certificate).toString("base64");
-  return JSON.stringify({
-    apiVersion: "v1",
-    kind: "Config",
-    "current-context": "here",
-    clusters: [{ name: "one", cluster: { server, "certificate-authority-data": data } }],
-    contexts: [{ name: "here", context: { cluster: "one", user: "nobody" } }],
-    users: [{ name: "nobody", user: {} }],
-  });
 }

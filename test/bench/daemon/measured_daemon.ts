@@ -1,4 +1,4 @@
-import { existsSync, mkdirSync, readFileSync, rmSync } from "node:fs";
+import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import process from "node:process";
 import { setTimeout as wait } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
@@ -7,8 +7,9 @@ import type { LabNamespace } from "../../lab/namespace.ts";
 import type { DaemonProcess } from "../../support/policyd.ts";
 import { BUNDLE, startDaemon } from "../../support/policyd.ts";
 import { NODE } from "../policy/cluster.ts";
+import { imageStart } from "./image_start.ts";
 
-const PRELOAD = fileURLToPath(new URL("loop_delay_preload.ts", import.meta.url));
+const PRELOAD = fileURLToPath(new URL("loop_delay_preload.mjs", import.meta.url));
 /** USER_HZ, which proc(5) counts in. */
 const TICKS_PER_SECOND = 100;
 
@@ -22,21 +23,25 @@ export class MeasuredDaemon {
   readonly daemon: DaemonProcess;
   readonly #delayFile: string;
 
+  /** @param directory has a directory `account` with the files of a service account */
   constructor(node: LabNamespace, directory: string, server: string) {
-    for (const name of ["run", "state", "account"]) mkdirSync(`${directory}/${name}`, { recursive: true });
+    for (const name of ["run", "state"]) mkdirSync(`${directory}/${name}`, { recursive: true });
     this.#delayFile = `${directory}/loop_delay.json`;
-    process.env["DRAWBRIDGE_LOOP_DELAY"] = this.#delayFile;
+    const configuration = `${directory}/policyd.json`;
+    writeFileSync(configuration, configurationFor(server, `${directory}/account`));
+    const { nodeOptions, environment } = imageStart();
+    Object.assign(process.env, environment, { DRAWBRIDGE_LOOP_DELAY: this.#delayFile });
     this.daemon = startDaemon(
       `${directory}/run/policyd.sock`,
       [
         `--node-name=${NODE}`,
-        `--kubeconfig=${server}`,
+        `--config=${configuration}`,
         `--state-directory=${directory}/state`,
         `--network-namespace=${node.path}`,
         "--log-level=error",
       ],
       BUNDLE,
-      ["--import", PRELOAD],
+      [...nodeOptions, "--import", PRELOAD],
     );
   }
 
@@ -59,11 +64,16 @@ export class MeasuredDaemon {
   async loopDelay(): Promise<LoopDelay> {
     rmSync(this.#delayFile, { force: true });
     this.daemon.child.kill("SIGUSR2");
-    for (let left = 200; left > 0; left--) {
+    for (let left = 2000; left > 0; left--) {
       await wait(10);
       const text = existsSync(this.#delayFile) ? readFileSync(this.#delayFile, "utf8") : "";
       if (text.endsWith("}")) return v.parse(delaySchema, JSON.parse(text));
     }
     throw new Error(`the daemon does not tell its loop's delay; log:\n${this.daemon.log()}`);
   }
+}
+
+function configurationFor(apiServer: string, serviceAccountDirectory: string): string {
+  const of = { apiVersion: "drawbridge.dev/v1alpha1", kind: "PolicydConfiguration" };
+  return JSON.stringify({ ...of, apiServer, serviceAccountDirectory });
 }

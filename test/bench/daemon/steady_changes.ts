@@ -8,7 +8,7 @@ import type { AddressCommits } from "./address_commits.ts";
 import { asStored } from "./cluster.ts";
 import type { Plan } from "./plan.ts";
 
-const PATIENCE_MILLISECONDS = 10_000;
+const PATIENCE_MILLISECONDS = 60_000;
 /** Above every pod and endpoint of the cluster: nobody else has the addresses of these pods. */
 const FIRST_NEW_POD = 100_000;
 const ROUNDS_UNTIL_RELABELLED = 100;

@@ -13,6 +13,7 @@ import { recordingLogger } from "../../../policyd/log/recording_logger.ts";
 import { DEFAULT_POLICY_OPTIONS } from "../../../policyd/policy/compile/options.ts";
 import { policyTable } from "../../../policyd/policy/compile/policy_table.ts";
 import { PolicyDataplane } from "../../../policyd/policy/policy_dataplane.ts";
+import { NO_RETAINED_FILES } from "../../../policyd/policy/retained/retained_files.ts";
 import type { ObjectChange } from "../../../policyd/source/object_source.ts";
 import type { LabNamespace } from "../../lab/namespace.ts";
 
@@ -96,6 +97,7 @@ export class Ours implements Disposable {
       logger: recordingLogger(),
       options: DEFAULT_POLICY_OPTIONS,
       clock: realClock,
+      retained: NO_RETAINED_FILES,
     });
   }
 

@@ -43,6 +43,19 @@ describe("policyd/services dataplane", () => {
     assert.ok((claims.get("Service default/b") ?? []).length > 0);
   });
 
+  it("D1: takes nothing for an address of pods that can be no node's pod CIDR, nor one of two nodes", () => {
+    const { apply, claims } = setUp();
+    const node = (name: string, cidr: string): string =>
+      `apiVersion: v1\nkind: Node\nmetadata: {name: ${name}}\nspec: {podCIDRs: ["${cidr}"]}\n`;
+    const ranges = (): number => claims.get("pod ranges")?.length ?? 0;
+    apply(node("node2", "0.0.0.0/0"));
+    assert.equal(ranges(), 0);
+    apply(node("node2", "10.244.2.0/24"));
+    assert.equal(ranges(), 1);
+    apply(node("node3", "10.244.2.0/25"));
+    assert.equal(ranges(), 0);
+  });
+
   it("takes all of a Service away with it", () => {
     const { dataplane, apply, claims } = setUp();
     apply(service("a", "10.96.0.1"));

@@ -2,7 +2,11 @@ import assert from "node:assert/strict";
 import { FakeClock } from "../../../../../policyd/clock.ts";
 import type { NetworkPolicy } from "../../../../../policyd/cluster/model.ts";
 import { RetainedPolicies } from "../../../../../policyd/policy/live/retained_policies.ts";
-import type { RetainedRecord, RetainedStore } from "../../../../../policyd/policy/retained/retained_files.ts";
+import type {
+  RetainedRecord,
+  RetainedRecords,
+  RetainedStore,
+} from "../../../../../policyd/policy/retained/retained_files.ts";
 import { NO_RETAINED_FILES } from "../../../../../policyd/policy/retained/retained_files.ts";
 import { objectOf } from "../../../../support/policy/live/objects.ts";
 
@@ -26,13 +30,15 @@ function withPod() {
 class MemoryStore implements RetainedStore {
   readonly records = new Map<number, RetainedRecord>();
   readonly present: Set<string>;
+  isWhole = true;
 
   constructor(present: readonly string[]) {
     this.present = new Set(present);
   }
 
-  load(): ReadonlyMap<number, RetainedRecord> {
-    return new Map(this.records);
+  load(): RetainedRecords {
+    const { isWhole } = this;
+    return { records: new Map(this.records), isWhole, lastNumber: Math.max(0, ...this.records.keys()) };
   }
 
   save(number: number, record: RetainedRecord): void {
@@ -57,12 +63,19 @@ describe("policyd/policy/live/retained_policies", () => {
     assert.deepEqual(keys(), ["n/p"]);
   });
 
-  it("POL-58: so does one that was deleted up to ten seconds before that was seen, and no older one", () => {
+  it("POL-58: so does one that was deleted up to two minutes before that was seen, and no older one", () => {
+    for (const seconds of [20, 40, 90]) {
+      const { retained, clock, keys } = withPod();
+      retained.policyDeleted(policy("p"));
+      clock.pass(seconds * 1000);
+      retained.namespaceChanged("n", TERMINATING);
+      assert.deepEqual(keys(), ["n/p"], `${seconds} s, as when Namespaces are waited for`);
+    }
     const { retained, clock, keys } = withPod();
     retained.policyDeleted(policy("old"));
     clock.pass(1);
     retained.policyDeleted(policy("p"));
-    clock.pass(10_000);
+    clock.pass(120_000);
     assert.deepEqual(keys(), []);
     assert.equal(retained.namespaceChanged("n", TERMINATING), true);
     assert.deepEqual(keys(), ["n/p"]);
@@ -161,6 +174,50 @@ describe("policyd/policy/live/retained_policies", () => {
       assert.equal(store.records.size, 0, "the next one does not know either");
       assert.equal(next.namespaceChanged("other", TERMINATING), false);
       assert.equal(next.enter("other", "b").isUnknown, false, "this one has seen all its life");
+    });
+
+    describe("where not all that was saved can be read", () => {
+      /** Pods "a" and "b" are of an earlier daemon; "b" is in what can be read. */
+      function lossy(namespaces: readonly string[], isWhole = false): RetainedPolicies {
+        const store = new MemoryStore(["a", "b"]);
+        store.isWhole = isWhole;
+        store.save(7, { namespace: "saved", attachments: ["b"], policies: [policy("p", "saved")] });
+        const retained = new RetainedPolicies({ clock: new FakeClock(), store, policiesIn: () => [] });
+        for (const name of namespaces) retained.namespaceChanged(name, ACTIVE);
+        retained.begin();
+        return retained;
+      }
+
+      it("POL-58: a pod whose namespace is gone sends and receives nothing", () => {
+        const next = lossy(["default"]);
+        assert.equal(next.enter("n", "a").isUnknown, true);
+        const saved = next.enter("saved", "b");
+        assert.deepEqual([[...saved.retained.keys()], saved.isUnknown], [["saved/p"], false]);
+        const gone = lossy(["default", "n"]);
+        gone.namespaceChanged("n", undefined);
+        assert.equal(gone.enter("n", "a").isUnknown, false, "this one has seen all its life");
+      });
+
+      it("POL-58: also where its Namespace was told and went before all was read, and when it is attached again", () => {
+        const store = new MemoryStore(["a"]);
+        store.isWhole = false;
+        const next = new RetainedPolicies({ clock: new FakeClock(), store, policiesIn: () => [] });
+        for (const name of ["default", "n"]) next.namespaceChanged(name, ACTIVE);
+        next.namespaceChanged("n", undefined);
+        next.begin();
+        for (let times = 2; times > 0; times--) {
+          const life = next.enter("n", "a");
+          assert.equal(life.isUnknown, true);
+          next.leave(life, "a");
+        }
+      });
+
+      it("POL-58 POL-24: no other pod: not one whose namespace is there, a new one, or any without Namespaces", () => {
+        assert.equal(lossy(["default", "n"]).enter("n", "a").isUnknown, false, "there");
+        assert.equal(lossy(["default"]).enter("n", "new").isUnknown, false, "its Namespace may come later");
+        assert.equal(lossy([]).enter("n", "a").isUnknown, false, "files may have no Namespaces");
+        assert.equal(lossy(["default"], true).enter("n", "a").isUnknown, false, "all was read");
+      });
     });
 
     it("POL-58: what is saved follows the pods and the policies, and pods that have gone meanwhile do not hold it", () => {

@@ -5,14 +5,14 @@ import type { Address } from "../../../../../kernel/ip/address.ts";
 import { parseAddress } from "../../../../../kernel/ip/address.ts";
 import { FakeClock } from "../../../../../policyd/clock.ts";
 import { recordingLogger } from "../../../../../policyd/log/recording_logger.ts";
-import type { HealthAnswer } from "../../../../../policyd/services/health_check/health_answer.ts";
 import type { HealthCheck } from "../../../../../policyd/services/health_check/health_check.ts";
 import { HealthCheckServers } from "../../../../../policyd/services/health_check/health_check_servers.ts";
+import type { Answer } from "../../../../../policyd/services/health_check/http_listener.ts";
 import { placeId } from "../../../../../policyd/services/health_check/places.ts";
 
 /** Servers on a machine in memory, where a place is one's at a time. */
 function setUp() {
-  const open = new Map<string, (path: string) => HealthAnswer>();
+  const open = new Map<string, Answer>();
   const taken = new Set<string>();
   const clock = new FakeClock();
   const state = { addresses: ["0.0.0.0"] as readonly string[], isHealthy: true, attempts: 0 };
@@ -37,7 +37,7 @@ function setUp() {
     for (let i = 0; i < 5; i++) await turn();
   };
   const told = (id: string): readonly [number, string] => {
-    const answer = open.get(id)?.("/") ?? assert.fail(`nothing listens on ${id}`);
+    const answer = open.get(id)?.("/", true) ?? assert.fail(`nothing listens on ${id}`);
     return [answer.status, (JSON.parse(answer.body) as { service: { name: string } }).service.name];
   };
   return { servers, open, taken, clock, state, settle, told };

@@ -63,6 +63,27 @@ describe("services/health_check over HTTP", function () {
     assert.match(await rest(socket), /^HTTP\/1\.1 200 OK\r\n[^]*"localEndpoints": 1/);
   });
 
+  it("HEALTH-06: the answer is told whether who asks is the machine itself", async () => {
+    const seen: boolean[] = [];
+    const hosts = ["127.0.0.1", "127.8.9.10", "::1"];
+    for (const host of hosts) {
+      listening?.close();
+      const family = host === "::1" ? 6 : 4;
+      const anywhere = { family, address: parseAddress(family === 6 ? "::" : "0.0.0.0"), port: place.port } as const;
+      listening = await listener.listen(anywhere, (_, isLoopback) => {
+        seen.push(isLoopback);
+        return healthAnswer({ namespace: "n", name: "s" }, 1, true);
+      });
+      const asked = request({ port: place.port, host, localAddress: host, agent: false }).end();
+      const [response] = (await once(asked, "response")) as [IncomingMessage];
+      response.resume();
+    }
+    assert.deepEqual(
+      seen,
+      hosts.map(() => true),
+    );
+  });
+
   it("a client that says nothing, or too much, is cut", async () => {
     const silent = await client();
     const half = await client();

@@ -2,14 +2,16 @@ import { writeFileSync } from "node:fs";
 import { monitorEventLoopDelay } from "node:perf_hooks";
 import process from "node:process";
 
-/**
+/*
  * Loaded into the daemon before its own code: at SIGUSR2 it writes how late timers were since the last time, in
- * milliseconds, to the file that DRAWBRIDGE_LOOP_DELAY names.
+ * milliseconds, to the file that DRAWBRIDGE_LOOP_DELAY names. No TypeScript: what Node reads that with would be part of the
+ * daemon's memory.
  */
 const histogram = monitorEventLoopDelay({ resolution: 1 });
 histogram.enable();
 process.on("SIGUSR2", () => {
-  const milliseconds = (share: number): number => histogram.percentile(share) / 1e6;
+  /** @param {number} share */
+  const milliseconds = (share) => histogram.percentile(share) / 1e6;
   const found = { p50: milliseconds(50), p99: milliseconds(99), max: histogram.max / 1e6 };
   histogram.reset();
   writeFileSync(process.env["DRAWBRIDGE_LOOP_DELAY"] ?? "", JSON.stringify(found));

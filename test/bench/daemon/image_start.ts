@@ -1,0 +1,29 @@
+import { readFileSync } from "node:fs";
+import { fileURLToPath } from "node:url";
+import * as v from "valibot";
+
+const CONTAINERFILE = fileURLToPath(new URL("../../../manifests/image/Containerfile", import.meta.url));
+
+/** How the daemon is started on a node. */
+export interface ImageStart {
+  /** For Node, before the bundle. */
+  readonly nodeOptions: readonly string[];
+  readonly environment: Readonly<Record<string, string>>;
+}
+
+/**
+ * What the image's Containerfile says, so that what is measured is what a node runs.
+ *
+ * @throws Error where it says nothing
+ */
+export function imageStart(containerfile: string = readFileSync(CONTAINERFILE, "utf8")): ImageStart {
+  const entry: unknown = JSON.parse(/^ENTRYPOINT (\[.*\])$/m.exec(containerfile)?.[1] ?? "[]");
+  const [node, ...rest] = v.parse(v.array(v.string()), entry);
+  const bundle = rest.pop();
+  if (node === undefined || bundle === undefined) throw new Error("Containerfile: no ENTRYPOINT of Node and a bundle");
+  const variables = [...containerfile.matchAll(/^ENV (\w+)=(\S+)$/gm)].map(([, name = "", value = ""]) => [
+    name,
+    value,
+  ]);
+  return { nodeOptions: rest, environment: Object.fromEntries(variables.filter(([name]) => name !== "PATH")) };
+}
