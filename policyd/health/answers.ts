@@ -10,6 +10,9 @@ export interface NodeHealth {
   readonly lastUpdated: number | undefined;
 }
 
+/** As the API server says it. */
+const REASON_WITHHELD = "reason withheld";
+
 /** One thing that has to be so; `missing` says what is not, undefined where all is well. */
 export interface Condition {
   readonly name: string;
@@ -32,11 +35,22 @@ export function healthzAnswer({ isHealthy, isEligible, lastUpdated }: NodeHealth
   };
 }
 
-/** `/livez` and `/readyz`: "ok", or 503 with a line for each condition, as the components of Kubernetes say it. */
-export function conditionsAnswer(path: "livez" | "readyz", conditions: readonly Condition[]): HealthAnswer {
+/**
+ * `/livez` and `/readyz`: "ok", or 503 with a line for each condition, as the components of Kubernetes say it.
+ *
+ * @param isTrusted whether reasons are told: they have paths of the node and errors of the kernel in them
+ */
+export function conditionsAnswer(
+  path: "livez" | "readyz",
+  conditions: readonly Condition[],
+  isTrusted: boolean,
+): HealthAnswer {
   const found = conditions.map(({ name, missing }) => ({ name, reason: missing() }));
   const isWell = found.every(({ reason }) => reason === undefined);
-  const lines = found.map(({ name, reason }) => (reason === undefined ? `[+]${name} ok` : `[-]${name}: ${reason}`));
+  const lines = found.map(({ name, reason }) => {
+    if (reason === undefined) return `[+]${name} ok`;
+    return `[-]${name}: ${isTrusted ? reason : REASON_WITHHELD}`;
+  });
   return text(isWell ? 200 : 503, isWell ? "ok" : `${lines.join("\n")}\n${path} check failed\n`);
 }
 

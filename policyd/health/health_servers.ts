@@ -3,8 +3,7 @@ import type { Address } from "../../kernel/ip/address.ts";
 import { familyOf, formatAddress, parseAddress } from "../../kernel/ip/address.ts";
 import type { Cancel, Clock } from "../clock.ts";
 import type { Logger } from "../log/logger.ts";
-import type { HealthAnswer } from "../services/health_check/health_answer.ts";
-import type { HttpListener, Listening } from "../services/health_check/http_listener.ts";
+import type { Answer, HttpListener, Listening } from "../services/health_check/http_listener.ts";
 import type { Place } from "../services/health_check/places.ts";
 import { placeId } from "../services/health_check/places.ts";
 
@@ -16,7 +15,7 @@ export interface HealthServersParts {
   readonly clock: Clock;
   readonly logger: Logger;
   readonly places: readonly Place[];
-  readonly answer: (path: string) => HealthAnswer;
+  readonly answer: Answer;
 }
 
 /** Where is listened for one address: as Go has it, an unspecified one of either family stands for both. */

@@ -63,9 +63,9 @@ export function openHealth(configuration: Configuration, machine: HealthMachine)
     dataplane: eligibility,
     serve: (conditions) => {
       if (healthAddress === "none") return;
-      const paths: Readonly<Record<string, () => HealthAnswer>> = {
-        "/livez": () => conditionsAnswer("livez", liveness.conditions()),
-        "/readyz": () => conditionsAnswer("readyz", [...own, ...conditions]),
+      const paths: Paths = {
+        "/livez": (isLoopback) => conditionsAnswer("livez", liveness.conditions(), isLoopback),
+        "/readyz": (isLoopback) => conditionsAnswer("readyz", [...own, ...conditions], isLoopback),
         ...(services ? { "/healthz": node } : {}),
       };
       servers = new HealthServers({
@@ -73,7 +73,7 @@ export function openHealth(configuration: Configuration, machine: HealthMachine)
         clock,
         logger,
         places: healthPlaces(healthAddress ?? (services ? OF_SERVICES : OF_OTHERS)),
-        answer: (path) => answerOf(paths, path),
+        answer: (path, isLoopback) => answerOf(paths, path, isLoopback),
       });
     },
     watch: (events) => liveness.watch(() => askEventThread(events)),
@@ -87,10 +87,12 @@ export function openHealth(configuration: Configuration, machine: HealthMachine)
   };
 }
 
-function answerOf(paths: Readonly<Record<string, () => HealthAnswer>>, url: string): HealthAnswer {
+type Paths = Readonly<Record<string, (isLoopback: boolean) => HealthAnswer>>;
+
+function answerOf(paths: Paths, url: string, isLoopback: boolean): HealthAnswer {
   const [path = ""] = url.split("?", 1);
   const answer = Object.hasOwn(paths, path) ? paths[path] : undefined;
-  return answer === undefined ? unknownPath(Object.keys(paths)) : answer();
+  return answer === undefined ? unknownPath(Object.keys(paths)) : answer(isLoopback);
 }
 
 function rulesMissing(lastError: string | undefined): string {

@@ -68,7 +68,7 @@ export class Installer {
     const ipam = await this.#files.look(placeOf(IPAM));
     const loopback = await this.#files.look(placeOf(LOOPBACK));
     const isCurrent = await this.#isCopy(placeOf(PLUGIN), plugin, shipped);
-    const isIpamCurrent = isSame(ipam, plugin) || (await this.#isCopy(placeOf(IPAM), ipam, shipped));
+    const isIpamCurrent = isNameOf(plugin, ipam) || (await this.#isCopy(placeOf(IPAM), ipam, shipped));
     const aliases = aliasesToPlace({
       plugin: isCurrent ? plugin : undefined,
       isIpamCurrent,
@@ -165,9 +165,13 @@ export class Installer {
     return name;
   }
 
-  /** Whether a file is the executable that belongs to this daemon; read only when one of the two is another than before. */
+  /**
+   * Whether a file is the executable that belongs to this daemon; read only when one of the two is another than before. A
+   * symbolic link is none, whatever it leads to: that is another's to change.
+   */
   async #isCopy(name: string, look: FileLook | undefined, shipped: FileLook): Promise<boolean> {
-    if (look?.isFile !== true || look.mode !== EXECUTABLE_MODE || look.size !== shipped.size) return false;
+    if (look?.isFile !== true || look.isLink || look.mode !== EXECUTABLE_MODE || look.size !== shipped.size)
+      return false;
     const pair = `${look.signature} ${shipped.signature}`;
     const known = this.#compared.get(name);
     if (known?.pair === pair) return known.isEqual;
@@ -193,7 +197,7 @@ function aliasesToPlace(present: {
   const isLoopbackOurs = loopback === undefined || ours.some((one) => isSame(one, loopback));
   return [
     ...(plugin !== undefined && isIpamCurrent ? [] : [IPAM]),
-    ...(isLoopbackOurs && !isSame(plugin, loopback) ? [LOOPBACK] : []),
+    ...(isLoopbackOurs && !isNameOf(plugin, loopback) ? [LOOPBACK] : []),
   ];
 }
 
@@ -203,6 +207,11 @@ function temporaryIn(directory: string): string {
 
 function isSame(a: FileLook | undefined, b: FileLook | undefined): boolean {
   return a !== undefined && a.identity === b?.identity;
+}
+
+/** Whether another name is of the same file by itself, not by a symbolic link. */
+function isNameOf(file: FileLook | undefined, other: FileLook | undefined): boolean {
+  return isSame(file, other) && other?.isLink === false;
 }
 
 /** Whether two files in pieces are the same; in pieces of different sizes they count as different. */

@@ -167,6 +167,10 @@ describe("the readiness of a daemon with an API server", function () {
     assert.match(early.body, /^\[-\]rules: not in force yet$/m);
     assert.match(early.body, /^\[-\]objects: not all are read yet$/m);
     assert.match(early.body, /^\[-\]installation: /m);
+    const { body } = askHttp(node.wired.node, formatAddress(node.wired.addresses[0]), PORT, "/readyz");
+    const lines = body.split("\n").filter((line) => line.startsWith("[-]"));
+    assert.equal(lines.length, early.body.match(/^\[-\]/gm)?.length);
+    for (const line of lines) assert.match(line, /^\[-\]\w+: reason withheld$/, "by any other address");
     await node.listen();
     await node.daemon.statusWhen(() => ask("/readyz").body.includes("no Node object node1"), "its Node is awaited");
     assert.match(ask("/readyz").body, /^\[\+\]objects ok$/m);

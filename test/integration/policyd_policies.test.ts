@@ -218,6 +218,20 @@ metadata: {name: default, deletionTimestamp: "2026-01-01T00:00:00Z"}
         assert.equal(told.length, saved().length, next.log());
       }
     });
+
+    it("POL-58: they do so also when the Namespace itself is gone by then, and not where no Namespace ever is", async () => {
+      await policyd.kill();
+      for (const path of saved()) truncateSync(path, 100);
+      policyd.put("namespace.yaml", "");
+      const without = await policyd.start();
+      await expectReached(a, 3, true);
+      assert.deepEqual(without.status().problems, []);
+      await policyd.kill();
+      policyd.put("other.yaml", "{apiVersion: v1, kind: Namespace, metadata: {name: other}}");
+      const next = await policyd.start();
+      await expectReached(a, 3, false);
+      assert.match(next.status().problems.join("\n"), /the namespace of default\/a was being deleted/);
+    });
   });
 
   it("POL-01: with policies off nothing is isolated, nor by what an earlier daemon had in force", async () => {

@@ -2,15 +2,18 @@ import type { Clock } from "../../clock.ts";
 import type { Namespace, NetworkPolicy } from "../../cluster/model.ts";
 import type { RetainedStore } from "../retained/retained_files.ts";
 
-/** The end of a namespace may be seen so much later than the deletion of what is in it. */
-const SEEN_LATE_MILLISECONDS = 10_000;
+/**
+ * The end of a namespace may be seen so much later than the deletion of what is in it. Each kind is followed by itself: one
+ * that is away may wait 30 s to ask again, as long for an answer, and as long again where the server wants it so.
+ */
+const SEEN_LATE_MILLISECONDS = 120_000;
 
 /** A namespace from its creation to the end of its last pod. */
 export interface NamespaceLife {
   readonly namespace: string;
   /** The policies that were deleted since they went with the namespace, by key: its pods keep them. */
   readonly retained: ReadonlyMap<string, NetworkPolicy>;
-  /** It was ending before this daemon began, and nobody knows what its pods keep. */
+  /** It was ending, or gone, before this daemon began, and nobody knows what its pods keep. */
   readonly isUnknown: boolean;
 }
 
@@ -43,7 +46,8 @@ export interface RetainedParts {
  * for at once.
  *
  * From when a namespace with pods begins to end, its policies are saved for the next daemon. One that finds a namespace
- * ending of which nothing is saved cannot know what has gone already, and leaves its pods closed.
+ * ending of which nothing is saved cannot know what has gone already, and leaves its pods closed. Where some of what was
+ * saved cannot be read, it may have been of any pod that is there in a namespace that is not: such pods stay closed, too.
  */
 export class RetainedPolicies {
   readonly #parts: RetainedParts;
@@ -53,12 +57,19 @@ export class RetainedPolicies {
   readonly #saved = new Map<string, OwnLife>();
   /** What was deleted shortly ago from namespaces that did not end, the oldest first. */
   readonly #recent = new Map<string, Deletion>();
+  /** The namespaces that are there; followed until all objects were told, and only where not all that was saved is read. */
+  readonly #there: Set<string> | undefined;
+  /** Attachments whose policies may be among what could not be read. */
+  #doubtful: ReadonlySet<string> = new Set();
   #hasBegun = false;
-  #lastNumber = 0;
+  #lastNumber: number;
 
   constructor(parts: RetainedParts) {
     this.#parts = parts;
-    for (const [number, { namespace, attachments, policies }] of parts.store.load()) {
+    const { records, isWhole, lastNumber } = parts.store.load();
+    this.#there = isWhole ? undefined : new Set();
+    this.#lastNumber = lastNumber;
+    for (const [number, { namespace, attachments, policies }] of records) {
       const life: OwnLife = {
         namespace,
         retained: new Map(policies.map((policy) => [policy.key, policy])),
@@ -70,7 +81,6 @@ export class RetainedPolicies {
       this.#lives.set(namespace, life);
       this.#own.set(life, life);
       for (const key of attachments) this.#saved.set(key, life);
-      this.#lastNumber = Math.max(this.#lastNumber, number);
     }
   }
 
@@ -78,19 +88,27 @@ export class RetainedPolicies {
   begin(): void {
     if (this.#hasBegun) return;
     this.#hasBegun = true;
-    if (this.#saved.size === 0) return;
+    // Files without any Namespace say nothing about one that is missing (POL-24).
+    const isDoubted = this.#there !== undefined && this.#there.size > 0;
+    if (this.#saved.size === 0 && !isDoubted) return;
     // What an earlier daemon has saved may have gone meanwhile.
     const present = this.#parts.store.attachments();
+    if (isDoubted) this.#doubtful = new Set([...present].filter((key) => !this.#saved.has(key)));
     for (const life of new Set(this.#saved.values())) {
       for (const key of life.pods) if (!present.has(key)) this.#remove(life, key);
       this.#save(life);
     }
   }
 
-  /** A pod of the namespace comes. @param key its attachment's @returns the life it is part of until {@link leave} */
+  /**
+   * A pod of the namespace comes; those that were there before come after {@link begin}.
+   *
+   * @param key its attachment's
+   * @returns the life it is part of until {@link leave}
+   */
   enter(namespace: string, key: string): NamespaceLife {
     const saved = this.#saved.get(key);
-    const life = saved?.namespace === namespace ? saved : this.#life(namespace);
+    const life = saved?.namespace === namespace ? saved : this.#lifeOf(namespace, key);
     this.#own.set(life, life);
     if (life.pods.has(key)) return life;
     life.pods.add(key);
@@ -106,6 +124,8 @@ export class RetainedPolicies {
 
   /** A Namespace as it is now; undefined for one that is gone. @returns whether this changes what its pods keep */
   namespaceChanged(name: string, namespace: Pick<Namespace, "isTerminating"> | undefined): boolean {
+    if (!this.#hasBegun && namespace !== undefined) this.#there?.add(name);
+    if (!this.#hasBegun && namespace === undefined) this.#there?.delete(name);
     const known = this.#lives.get(name);
     if (namespace?.isTerminating === false) {
       // One that is there again is another one: its pods begin without what those of the former keep.
@@ -151,17 +171,16 @@ export class RetainedPolicies {
     }
   }
 
+  #lifeOf(namespace: string, key: string): OwnLife {
+    const hasEnd = (this.#lives.get(namespace)?.phase ?? "active") !== "active";
+    const isLost = this.#doubtful.has(key) && !this.#there?.has(namespace) && !hasEnd;
+    return isLost ? { ...newLife(namespace), phase: "gone", isUnknown: true } : this.#life(namespace);
+  }
+
   #life(namespace: string): OwnLife {
     const known = this.#lives.get(namespace);
     if (known !== undefined) return known;
-    const life: OwnLife = {
-      namespace,
-      retained: new Map(),
-      isUnknown: false,
-      phase: "active",
-      pods: new Set(),
-      number: undefined,
-    };
+    const life = newLife(namespace);
     this.#lives.set(namespace, life);
     return life;
   }
@@ -202,4 +221,8 @@ export class RetainedPolicies {
       this.#recent.delete(key);
     }
   }
+}
+
+function newLife(namespace: string): OwnLife {
+  return { namespace, retained: new Map(), isUnknown: false, phase: "active", pods: new Set(), number: undefined };
 }

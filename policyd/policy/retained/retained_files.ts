@@ -15,11 +15,20 @@ export interface RetainedRecord {
   readonly policies: readonly NetworkPolicy[];
 }
 
+/** What an earlier daemon has saved. */
+export interface RetainedRecords {
+  /** By the number of each. */
+  readonly records: ReadonlyMap<number, RetainedRecord>;
+  /** False where something was saved, or should have been, that cannot be read. */
+  readonly isWhole: boolean;
+  /** The highest of all, those that cannot be read among them; 0 without any. */
+  readonly lastNumber: number;
+}
+
 /** Where retained policies outlive the daemon. Nothing in it throws: what fails is told. */
 export interface RetainedStore {
-  /** What was saved, by the number of each. */
-  load(): ReadonlyMap<number, RetainedRecord>;
-  /** Saves a record in place of an earlier one of its number; where it cannot be saved there is none any more. */
+  load(): RetainedRecords;
+  /** Saves a record in place of an earlier one of its number; one that cannot be saved cannot be read either. */
   save(number: number, record: RetainedRecord): void;
   remove(number: number): void;
   /** The keys of all attachments that are there. */
@@ -34,6 +43,7 @@ const VERSION = 1;
 const FILE_NAME = /^([1-9]\d{0,8})\.json$/;
 
 const CONSEQUENCE = "after a restart of policyd the pods of the namespace send and receive nothing";
+const NOT_READ = "retained policies not read: pods whose namespace is gone send and receive nothing";
 
 /** What retained policies need of the machine. */
 export interface RetainedPlace {
@@ -49,14 +59,23 @@ export function retainedFiles({ stateDirectory, files, logger, attachments }: Re
   const directory = `${stateDirectory}/retained`;
   const pathOf = (number: number): string => `${directory}/${number}.json`;
 
-  const attempt = (message: string, action: () => void): void => {
+  /** @returns whether it came to its end */
+  const attempt = (message: string, action: () => void): boolean => {
     try {
       action();
+      return true;
     } catch (error) {
       if (!(error instanceof DrawbridgeError)) throw error;
       logger.warn(message, { reason: error.message });
+      return false;
     }
   };
+
+  const numbersThere = (): readonly number[] =>
+    files
+      .readDirectory(directory)
+      .flatMap((name) => Number(FILE_NAME.exec(name)?.[1] ?? 0) || [])
+      .sort((a, b) => a - b);
 
   const write = (number: number, record: RetainedRecord): void => {
     const text = recordText(record);
@@ -75,20 +94,18 @@ export function retainedFiles({ stateDirectory, files, logger, attachments }: Re
   return {
     attachments,
 
-    load(): ReadonlyMap<number, RetainedRecord> {
+    load(): RetainedRecords {
       const records = new Map<number, RetainedRecord>();
-      attempt("retained policies not read", () => {
-        const numbers = files
-          .readDirectory(directory)
-          .flatMap((name) => Number(FILE_NAME.exec(name)?.[1] ?? 0) || [])
-          .sort((a, b) => a - b);
-        for (const number of numbers.slice(0, MOST_FILES)) {
-          attempt("retained policies not read: pods of the namespace send and receive nothing", () => {
-            records.set(number, readRecord(pathOf(number), files));
-          });
-        }
+      let numbers: readonly number[] = [];
+      const isListed = attempt(NOT_READ, () => {
+        numbers = numbersThere();
       });
-      return records;
+      for (const number of numbers.slice(0, MOST_FILES)) {
+        attempt(NOT_READ, () => records.set(number, readRecord(pathOf(number), files)));
+      }
+      const more = numbers.length - MOST_FILES;
+      if (more > 0) logger.warn(NOT_READ, { reason: `${directory}: ${more} files more than ${MOST_FILES}` });
+      return { records, isWhole: isListed && records.size === numbers.length, lastNumber: numbers.at(-1) ?? 0 };
     },
 
     save(number: number, record: RetainedRecord): void {
@@ -96,8 +113,9 @@ export function retainedFiles({ stateDirectory, files, logger, attachments }: Re
         try {
           write(number, record);
         } catch (error) {
-          // What was saved before may allow more.
+          // What was saved before may allow more; an empty file says that something is missing.
           files.unlink(pathOf(number));
+          files.createFile(pathOf(number), "");
           throw error;
         }
       });
@@ -111,7 +129,7 @@ export function retainedFiles({ stateDirectory, files, logger, attachments }: Re
 
 /** Keeps nothing beyond the daemon's end. */
 export const NO_RETAINED_FILES: RetainedStore = Object.freeze<RetainedStore>({
-  load: () => new Map(),
+  load: () => ({ records: new Map(), isWhole: true, lastNumber: 0 }),
   save: () => {},
   remove: () => {},
   attachments: () => new Set(),

@@ -72,6 +72,7 @@ describe("manifests/install.yaml", () => {
           privileged: false,
           allowPrivilegeEscalation: false,
           readOnlyRootFilesystem: true,
+          seLinuxOptions: { type: "spc_t" },
           capabilities: { drop: ["ALL"], add: ["NET_ADMIN"] },
         },
       ],

@@ -31,13 +31,15 @@ describe("the daemon's own health", () => {
     );
   });
 
-  it("HEALTH-06: /readyz names what is missing", () => {
+  it("HEALTH-06: /readyz names what is missing, and why to the node alone", () => {
     const conditions = [
       { name: "a", missing: () => undefined },
       { name: "b", missing: () => "not yet" },
     ];
-    assert.deepEqual(conditionsAnswer("readyz", conditions).body, "[+]a ok\n[-]b: not yet\nreadyz check failed\n");
-    assert.equal(conditionsAnswer("readyz", conditions.slice(0, 1)).status, 200);
+    const bodyFor = (isTrusted: boolean) => conditionsAnswer("readyz", conditions, isTrusted).body;
+    assert.equal(bodyFor(true), "[+]a ok\n[-]b: not yet\nreadyz check failed\n");
+    assert.equal(bodyFor(false), "[+]a ok\n[-]b: reason withheld\nreadyz check failed\n");
+    assert.equal(conditionsAnswer("readyz", conditions.slice(0, 1), false).status, 200);
   });
 
   it("HEALTH-04: a Node is leaving by its deletion and the autoscaler's taint, not when it is cordoned", () => {
@@ -63,7 +65,7 @@ describe("the daemon's own health", () => {
         clock.pass(10_000);
         await Promise.resolve();
       }
-      return conditionsAnswer("livez", liveness.conditions()).status;
+      return conditionsAnswer("livez", liveness.conditions(), true).status;
     };
     assert.equal(await pass(20, () => {}), 200);
     assert.equal(await pass(20, () => status.failures++), 200);
@@ -94,7 +96,7 @@ describe("the daemon's own health", () => {
         await answer;
         await turn();
       }
-      return conditionsAnswer("livez", liveness.conditions()).status;
+      return conditionsAnswer("livez", liveness.conditions(), true).status;
     };
     assert.equal(await pass(8), 200);
     await events.stop();

@@ -5,6 +5,7 @@ import {
   chmodSync,
   copyFileSync,
   existsSync,
+  lstatSync,
   mkdirSync,
   mkdtempSync,
   readdirSync,
@@ -64,6 +65,15 @@ describe("policyd/installation: the installer", function () {
     return spawnSync(`${root}/bin/${name}`, { encoding: "utf8" }).stdout.trim();
   }
 
+  /** Has every name of the plugin be a link to a file elsewhere. */
+  function linkAway(): void {
+    copyFileSync(`${root}/bin/drawbridge`, `${root}/elsewhere`);
+    for (const name of NAMES) {
+      rmSync(`${root}/bin/${name}`);
+      symlinkSync(`${root}/elsewhere`, `${root}/bin/${name}`);
+    }
+  }
+
   /** What a runtime finds that looks now. @returns the version of the configuration */
   function observe(allowed: readonly Version[]): string | undefined {
     const found = readdirSync(`${root}/conf`).filter((name) => /\.(conf|conflist|json)$/.test(name));
@@ -103,14 +113,16 @@ describe("policyd/installation: the installer", function () {
     return dying.calls();
   }
 
-  for (const kind of ["a first installation", "an upgrade"] as const) {
+  for (const kind of ["a first installation", "an upgrade", "an upgrade of links"] as const) {
     it(`D5: ${kind} that is killed at every call shows old or new, whole, never a configuration before the plugin`, async () => {
-      const allowed: readonly Version[] = kind === "an upgrade" ? ["old", "new"] : ["new"];
+      const isUpgrade = kind !== "a first installation";
+      const allowed: readonly Version[] = isUpgrade ? ["old", "new"] : ["new"];
       const begin = async (): Promise<void> => {
         rmSync(root, { recursive: true });
         // Memory, where the machine has it: hundreds of installations sync their files.
         root = newRoot(existsSync("/dev/shm") ? "/dev/shm" : tmpdir());
-        if (kind === "an upgrade") await prepare("old");
+        if (isUpgrade) await prepare("old");
+        if (kind === "an upgrade of links") linkAway();
         ship("new");
       };
       await begin();
@@ -123,7 +135,7 @@ describe("policyd/installation: the installer", function () {
           await begin();
           await dies({ call, moment }, allowed);
           const found = existsSync(`${root}/conf`) ? observe(allowed) : undefined;
-          if (kind === "an upgrade") assert.ok(found !== undefined, "the configuration has gone");
+          if (isUpgrade) assert.ok(found !== undefined, "the configuration has gone");
           // The next start puts it right and clears up.
           await install("new");
           assert.equal(observe(["new"]), "new", `killed ${moment} call ${call}`);
@@ -175,6 +187,22 @@ describe("policyd/installation: the installer", function () {
     assert.ok(existsSync(`${root}/elsewhere`));
   });
 
+  it("D6: links in place of the plugin's names are replaced, though they lead to a copy, and what they lead to stays", async () => {
+    await prepare("new");
+    linkAway();
+    assert.deepEqual(await install("new"), [["drawbridge-ipam", "loopback", "drawbridge"], false]);
+    const areLinks = () => NAMES.map((name) => lstatSync(`${root}/bin/${name}`).isSymbolicLink());
+    assert.deepEqual(areLinks(), [false, false, false]);
+    assert.equal(readFileSync(`${root}/elsewhere`, "utf8"), executable("new"));
+    for (const name of NAMES.slice(1)) {
+      rmSync(`${root}/bin/${name}`);
+      symlinkSync("drawbridge", `${root}/bin/${name}`);
+    }
+    assert.deepEqual(await install("new"), [["drawbridge-ipam", "loopback"], false]);
+    assert.deepEqual(areLinks(), [false, false, false]);
+    assert.deepEqual(await install("new"), [[], false]);
+  });
+
   it("D5: another add-on's loopback stays, ours is upgraded with the plugin, as is what `cp` has put there", async () => {
     ship("old");
     mkdirSync(`${root}/bin`);
@@ -221,7 +249,10 @@ describe("policyd/installation: the installer", function () {
   it("D5: what keeps it from its place is told, and no copy is left behind", async () => {
     ship("new");
     mkdirSync(`${root}/bin/drawbridge`, { recursive: true });
-    await assert.rejects(install("new"), /ERR_STORE|cannot replace .*bin\/drawbridge: E(ISDIR|EXIST|NOTEMPTY)/);
+    await assert.rejects(install("new"), {
+      code: "ERR_STORE",
+      message: `cannot replace ${root}/bin/drawbridge: EISDIR: illegal operation on a directory`,
+    });
     assert.deepEqual(
       readdirSync(`${root}/bin`).filter((name) => name.endsWith(".tmp")),
       [],

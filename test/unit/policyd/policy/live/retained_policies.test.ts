@@ -209,6 +209,7 @@ describe("policyd/policy/live/retained_policies", () => {
           const life = next.enter("n", "a");
           assert.equal(life.isUnknown, true);
           next.leave(life, "a");
+          assert.equal(next.enter("n", "new").isUnknown, false);
         }
       });
 

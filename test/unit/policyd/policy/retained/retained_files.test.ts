@@ -36,8 +36,8 @@ function policy(name: string, spec: object = {}, namespace = "n"): NetworkPolicy
 describe("policyd/policy/retained", () => {
   let directory: string;
   let logger: ReturnType<typeof recordingLogger>;
-  const store = () =>
-    retainedFiles({ stateDirectory: directory, files: realFileSystem, logger, attachments: () => new Set() });
+  const store = (files = realFileSystem) =>
+    retainedFiles({ stateDirectory: directory, files, logger, attachments: () => new Set() });
 
   beforeEach(() => {
     directory = mkdtempSync(`${tmpdir()}/retained-`);
@@ -85,10 +85,10 @@ describe("policyd/policy/retained", () => {
       policies: [policy("p"), policy("q")],
     });
     const record = { namespace: "n", attachments: ["net/a/eth0", "net/b/eth0"], policies: [policy("p"), policy("q")] };
-    assert.deepEqual([...store().load()], [[3, record]]);
+    assert.deepEqual(store().load(), { records: new Map([[3, record]]), isWhole: true, lastNumber: 3 });
     assert.deepEqual(readdirSync(`${directory}/retained`), ["3.json"]);
     store().remove(3);
-    assert.deepEqual([...store().load()], []);
+    assert.deepEqual(store().load(), { records: new Map(), isWhole: true, lastNumber: 0 });
     assert.deepEqual(logger.lines, []);
   });
 
@@ -108,16 +108,41 @@ describe("policyd/policy/retained", () => {
     mkdirSync(`${directory}/retained/9.json`);
     for (const name of ["0.json", "x.json", ".8.json", "8.json.bak"])
       writeFileSync(`${directory}/retained/${name}`, "{}");
-    assert.deepEqual([...store().load().keys()], [8]);
+    const { records, isWhole, lastNumber } = store().load();
+    assert.deepEqual([[...records.keys()], isWhole, lastNumber], [[8], false, 9]);
     assert.equal(logger.lines.length, 8, JSON.stringify(logger.lines));
   });
 
-  it("POL-58: where nothing can be saved, nothing older is read later", () => {
+  it("POL-58: files beyond those that are read are told, and missed", () => {
+    store().save(1, { namespace: "n", attachments: [], policies: [policy("p")] });
+    const text = readFileSync(`${directory}/retained/1.json`, "utf8");
+    // Of so many each would be given a buffer of the most that one may have.
+    const small = store({ ...realFileSystem, readSmallFile: (path) => realFileSystem.readSmallFile(path, 4096) });
+    for (let number = 2; number <= 1024; number++) writeFileSync(`${directory}/retained/${number}.json`, text);
+    assert.equal(small.load().isWhole, true);
+    assert.deepEqual(logger.lines, []);
+    for (const number of [1025, 1026]) writeFileSync(`${directory}/retained/${number}.json`, text);
+    const { records, isWhole, lastNumber } = small.load();
+    assert.deepEqual([records.size, isWhole, lastNumber], [1024, false, 1026]);
+    assert.equal(logger.lines.length, 1);
+    assert.match(JSON.stringify(logger.lines), /2 files more than 1024/);
+  });
+
+  it("POL-58: a directory that cannot be listed is told, and what may be in it is missed", () => {
+    writeFileSync(`${directory}/retained`, "");
+    assert.equal(store().load().isWhole, false);
+    assert.equal(logger.lines.length, 1);
+  });
+
+  it("POL-58: where nothing can be saved, nothing older is read later, and something is missed", () => {
     store().save(1, { namespace: "n", attachments: [], policies: [policy("old")] });
     const blocks = Array.from({ length: 60_000 }, (_, i) => ({ ipBlock: { cidr: `10.${i >> 8}.${i & 255}.0/24` } }));
     const large = policy("large", { ingress: [{ from: blocks }] });
     store().save(1, { namespace: "n", attachments: [], policies: [large, large] });
-    assert.deepEqual([...store().load()], []);
     assert.equal(logger.lines.length, 1);
+    assert.deepEqual(store().load(), { records: new Map(), isWhole: false, lastNumber: 1 });
+    assert.equal(logger.lines.length, 2);
+    store().remove(1);
+    assert.equal(store().load().isWhole, true);
   });
 });

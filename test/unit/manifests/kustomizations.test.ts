@@ -1,0 +1,105 @@
+import assert from "node:assert/strict";
+import { existsSync, readFileSync } from "node:fs";
+import { parse } from "yaml";
+import type { Fields } from "../../support/base_rendering.ts";
+import { fieldsOf, listOf, onlyObject, renderedByUs } from "../../support/base_rendering.ts";
+import { KUSTOMIZATIONS } from "../../support/kustomize.ts";
+import { INSTALL, manifestObjects } from "../../support/manifest_grants.ts";
+
+const BASE = renderedByUs("manifests/base");
+
+function nameOf({ kind, metadata }: Fields): string {
+  return `${String(kind)} ${String(fieldsOf(metadata)["name"])}`;
+}
+
+function byName(objects: readonly Fields[]): Readonly<Record<string, Fields>> {
+  return Object.fromEntries(objects.map((object) => [nameOf(object), object]));
+}
+
+/** What a JSON pointer leads to; undefined where nothing is. */
+function at(object: unknown, pointer: string): unknown {
+  let value: unknown = object;
+  for (const step of pointer.split("/").slice(1)) {
+    if (typeof value !== "object" || value === null || !Object.hasOwn(value, step)) return undefined;
+    value = Reflect.get(value, step);
+  }
+  return value;
+}
+
+/** What is wrong with the operations of a JSON patch: what they change has to be there, what they add not yet. */
+function patchProblems(target: Fields, operations: readonly Fields[]): readonly string[] {
+  return operations.flatMap(({ op, path }) => {
+    const pointer = String(path);
+    const parent = pointer.slice(0, pointer.lastIndexOf("/"));
+    const isFit = op === "add" ? at(target, parent) !== undefined : at(target, pointer) !== undefined;
+    const isNew = op !== "add" || at(target, pointer) === undefined;
+    return isFit && isNew ? [] : [`${String(op)} ${pointer}`];
+  });
+}
+
+/** Where a merged patch names an element of a list, by its merge key, that the target has not. */
+function mergeProblems(target: unknown, patch: unknown, where: string): readonly string[] {
+  if (Array.isArray(patch)) {
+    assert.ok(Array.isArray(target), `${where}: no list in the base`);
+    return patch.flatMap((element: Fields) => {
+      const key = ["mountPath", "name"].find((one) => element[one] !== undefined) ?? "name";
+      const found = target.map(fieldsOf).find((one) => one[key] === element[key]);
+      const place = `${where}[${key}=${String(element[key])}]`;
+      return found === undefined ? [place] : mergeProblems(found, element, place);
+    });
+  }
+  if (typeof patch !== "object" || patch === null) return [];
+  return Object.entries(patch).flatMap(([key, inner]) =>
+    typeof inner === "object" ? mergeProblems(at(target, `/${key}`), inner, `${where}.${key}`) : [],
+  );
+}
+
+/** What is wrong with the patches of a kustomization. */
+function problemsOf(directory: string): readonly string[] {
+  const objects = BASE.map((object) => ({ ...object, metadata: fieldsOf(object["metadata"]) }));
+  return listOf(onlyObject(`${directory}/kustomization.yaml`), "patches").flatMap(({ target, patch }) => {
+    const { kind, name } = fieldsOf(target);
+    const found = objects.find((one) => nameOf(one) === `${String(kind)} ${String(name)}`);
+    if (found === undefined) return [`no ${String(kind)} ${String(name)}`];
+    const changes: unknown = parse(String(patch));
+    return Array.isArray(changes) ? patchProblems(found, changes.map(fieldsOf)) : mergeProblems(found, changes, "");
+  });
+}
+
+describe("the kustomizations of manifests/, without kubectl", () => {
+  it("DEPLOY-01: install.yaml has every object of the base, with its content, and no other", () => {
+    assert.deepEqual(byName(manifestObjects(readFileSync(INSTALL, "utf8"))), byName(BASE));
+    assert.equal(BASE.length, 5);
+  });
+
+  for (const directory of [...KUSTOMIZATIONS.slice(1), "manifests/components/seccomp"]) {
+    it(`DEPLOY-09: ${directory} names files and places of the base that are there`, () => {
+      const kustomization = onlyObject(`${directory}/kustomization.yaml`);
+      for (const resource of (kustomization["resources"] ?? []) as readonly string[]) {
+        assert.ok(existsSync(`${directory}/${resource}`), resource);
+      }
+      for (const { name, behavior, files } of listOf(kustomization, "configMapGenerator")) {
+        assert.deepEqual([name, behavior, files], ["drawbridge", "replace", ["policyd.yaml"]]);
+        assert.equal(onlyObject(`${directory}/policyd.yaml`)["kind"], "PolicydConfiguration");
+      }
+      assert.deepEqual(problemsOf(directory), []);
+    });
+  }
+
+  it("DEPLOY-09: a patch of what is not there is noticed", () => {
+    const target = { spec: { list: [{ name: "a" }], text: "x" } };
+    const operations = ["/spec/text", "/spec/list/0/name", "/spec/gone", "/spec/list/1/name"].map((path) => ({
+      op: "replace",
+      path,
+    }));
+    const additions = ["/spec/new", "/spec/text", "/gone/new"].map((path) => ({ op: "add", path }));
+    assert.deepEqual(patchProblems(target, [...operations, ...additions]), [
+      "replace /spec/gone",
+      "replace /spec/list/1/name",
+      "add /spec/text",
+      "add /gone/new",
+    ]);
+    const merged = { spec: { list: [{ name: "a" }, { name: "b", $patch: "delete" }] } };
+    assert.deepEqual(mergeProblems(target, merged, ""), [".spec.list[name=b]"]);
+  });
+});
