@@ -2,6 +2,7 @@ import { Buffer } from "node:buffer";
 import type { Cancel, Clock } from "../../policyd/clock.ts";
 import type { AnswerHandler, ApiConnection } from "../../policyd/source/api/connection.ts";
 import type { Api } from "./api.ts";
+import type { Answer } from "./watch.ts";
 
 /** An API server in this process, reached by a clock: every part of an answer takes a millisecond, in order. */
 export class MemoryConnection implements ApiConnection {
@@ -11,6 +12,8 @@ export class MemoryConnection implements ApiConnection {
   readonly #chunkSize: () => number;
   /** Whether connections are refused. */
   isDown = false;
+  /** For how many milliseconds a request waits before the server sees it. */
+  delayOf: (path: string) => number = () => 0;
   /** How often it was asked, or tried to be. */
   attempts = 0;
   readonly #open = new Set<AnswerHandler>();
@@ -49,7 +52,7 @@ export class MemoryConnection implements ApiConnection {
       last(() => handler.failed("connect ECONNREFUSED"));
     } else {
       this.#open.add(handler);
-      leave = this.#api.open(path, undefined, {
+      const answer: Answer = {
         head: (status, headers) => later(() => handler.answered(status, retryAfterOf(headers))),
         write: (text) => {
           const bytes = Buffer.from(text);
@@ -62,7 +65,11 @@ export class MemoryConnection implements ApiConnection {
         },
         end: () => last(() => handler.ended()),
         reset: () => last(() => handler.failed("read ECONNRESET")),
-      });
+      };
+      const open = (): void => void (leave = this.#api.open(path, undefined, answer));
+      const delay = this.delayOf(path);
+      if (delay === 0) open();
+      else leave = this.#clock.after(delay, open);
     }
     return () => {
       isOver = true;

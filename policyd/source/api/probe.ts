@@ -14,11 +14,13 @@ export interface ProbeResult {
 
 /** A watch that is refused by an event is refused at once. */
 const WATCH_HOLDS = 200;
+/** A server with much to do lets requests queue: one that answers by then is slow and not ill. */
+const PATIENCE = 10_000;
 
 /**
  * Asks a server for as little as shows that it lists and that watches hold: one object, and a watch from there.
  *
- * @param done told once
+ * @param done told once, after ten seconds at the latest
  * @returns what ends it: after that nothing is told
  */
 export function probe(
@@ -27,12 +29,17 @@ export function probe(
   resource: Resource,
   done: (result: ProbeResult) => void,
 ): Cancel {
-  let end: Cancel = () => {};
+  let leave: Cancel = () => {};
+  const end = (): void => {
+    patience();
+    leave();
+  };
   const finish = (isWell: boolean, retryAfter?: number): void => {
     end();
     done({ isWell, retryAfter });
   };
   const fail = (): void => finish(false);
+  const patience = clock.after(PATIENCE, fail);
   const orFail = (action: () => void): void => {
     try {
       action();
@@ -45,7 +52,7 @@ export function probe(
     const lines = new WatchLines();
     let holds: Cancel = () => {};
     const query = new URLSearchParams({ watch: "1", resourceVersion, timeoutSeconds: "1" }).toString();
-    const leave = connection.get(`${resource.path}?${query}`, {
+    const leaveWatch = connection.get(`${resource.path}?${query}`, {
       answered: (status, retryAfter) => {
         if (status !== OK) return finish(false, retryAfter);
         holds = clock.after(WATCH_HOLDS, () => finish(true));
@@ -57,13 +64,13 @@ export function probe(
       ended: fail,
       failed: fail,
     });
-    end = () => {
+    leave = () => {
       holds();
-      leave();
+      leaveWatch();
     };
   };
   const page = new PageReader(resource);
-  end = connection.get(`${resource.path}?limit=1`, {
+  leave = connection.get(`${resource.path}?limit=1`, {
     answered: (status, retryAfter) => {
       if (status !== OK) finish(false, retryAfter);
     },
@@ -71,5 +78,5 @@ export function probe(
     ended: () => orFail(() => watch(page.end().resourceVersion)),
     failed: fail,
   });
-  return () => end();
+  return end;
 }

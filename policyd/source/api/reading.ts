@@ -2,8 +2,7 @@ import { Buffer } from "node:buffer";
 import type { Cancel } from "../../clock.ts";
 import type { Failure } from "./failure.ts";
 import type { PageReader } from "./page.ts";
-import type { WatchLines } from "./watch_lines.ts";
-import { wordsOf } from "./watch_lines.ts";
+import { WatchLines, wordsOf } from "./watch_lines.ts";
 
 export const OK = 200;
 
@@ -12,6 +11,10 @@ export interface Reading {
   cancel: Cancel;
   status: number;
   retryAfter: number | undefined;
+  /** When it was asked for, by the clock. */
+  readonly begun: number;
+  /** Whether it was asked for before without an answer: it is waited for, however slow the server is. */
+  isRepeated: boolean;
   /** When the server answered, by the clock. */
   since: number | undefined;
   readonly page: PageReader | undefined;
@@ -19,8 +22,23 @@ export interface Reading {
   readonly refusal: Uint8Array[];
   readonly quiet: number;
   silence: Cancel;
-  /** Whether it should have said something by now. */
-  isLate: boolean;
+}
+
+/** One that nothing is known of yet. */
+export function newReading(begun: number, quiet: number, page: PageReader | undefined): Reading {
+  return {
+    cancel: () => {},
+    status: 0,
+    retryAfter: undefined,
+    begun,
+    isRepeated: false,
+    since: undefined,
+    page,
+    lines: new WatchLines(),
+    refusal: [],
+    quiet,
+    silence: () => {},
+  };
 }
 
 /** What the server has refused with; undefined where it has not, or has not answered. */

@@ -8,16 +8,15 @@ import { attempt, broken, failureText } from "./failure.ts";
 import type { Interner } from "./interner.ts";
 import { PageReader } from "./page.ts";
 import type { Reading } from "./reading.ts";
-import { OK, refusalOf } from "./reading.ts";
+import { newReading, OK, refusalOf } from "./reading.ts";
 import type { Resource } from "./resources.ts";
 import type { ReflectorAction, ReflectorEvent, ReflectorState } from "./state.ts";
 import { advance, INITIAL } from "./state.ts";
-import type { WatchEvent } from "./watch_lines.ts";
-import { WatchLines } from "./watch_lines.ts";
+import type { WatchEvent, WatchLines } from "./watch_lines.ts";
 
 /** A server that is well begins to answer at once, also to a watch, and sends a list without pauses. */
 const ANSWER_SILENCE = 30_000;
-/** After so long without a word it may not be. */
+/** Without an answer for so long it may not be. */
 const LATE = 2000;
 /** Of what a server says when it refuses. */
 const LONGEST_REFUSAL = 16 * 1024;
@@ -36,15 +35,15 @@ export interface ReflectorListener {
   changed(changes: readonly ObjectChange[]): void;
   /** A problem of an object that was not there before. */
   problem(message: string, kind: Kind, key?: string): void;
-  /** {@link Reflector.isListed}, {@link Reflector.trouble} or {@link Reflector.resumableFrom} may have changed. */
+  /** {@link Reflector.isListed}, {@link Reflector.trouble} or {@link Reflector.earliest} may have changed. */
   moved(): void;
 }
 
 /** A wait for the next attempt. */
 interface Waiting {
   readonly cancel: Cancel;
-  /** Until when the server wants to be left alone; undefined for a wait that is not about the server. */
-  readonly notBefore: number | undefined;
+  /** From when on it may end because the server is well again, by the clock; undefined if never. */
+  readonly earliest: number | undefined;
 }
 
 /**
@@ -101,26 +100,38 @@ export class Reflector {
   }
 
   /**
-   * From when on it is of use to {@link resume}, by the clock; undefined where nothing is late, and for a wait that has
-   * nothing to do with how well the server is.
+   * From when on it may ask, by the clock, if only the server were well: a wait may end then, or an answer is late. Undefined
+   * where nothing is behind, and for a wait that has nothing to do with how well the server is.
    */
-  get resumableFrom(): number | undefined {
-    if (this.#reading?.isLate === true) return 0;
-    return this.#state.phase === "waiting" ? this.#wait?.notBefore : undefined;
+  get earliest(): number | undefined {
+    const reading = this.#reading;
+    if (reading === undefined) return this.#wait?.earliest;
+    return reading.status === OK ? undefined : reading.begun + LATE;
   }
 
   /**
-   * The server is well again: what was to wait longer is asked for after so many milliseconds, and so is what was asked
-   * for before and has not been answered.
+   * The server is well again after it was not: ends a wait that is about that, not before the server wants to be asked.
+   *
+   * @param milliseconds after which a list is asked for; a watch is at once
    */
-  resume(milliseconds: number): void {
+  hurry(milliseconds: number): void {
+    const earliest = this.#reading === undefined ? this.#wait?.earliest : undefined;
+    if (earliest === undefined) return;
+    this.#on({ type: "recovered" });
+    const own = this.#state.next === "list" ? milliseconds : 0;
+    this.#waitFor(Math.max(own, earliest - this.#parts.clock.now()), undefined);
+  }
+
+  /**
+   * The server is well: asks once more for a watch that was asked for before then and has no answer, which may be lost. A list
+   * may be slow, and costs the server much: it is waited for.
+   */
+  repeat(before: number): void {
     const reading = this.#reading;
-    // An answer that was lost on the way never comes.
-    if (reading !== undefined && (reading.isLate || reading.status === 0))
-      this.#fail(reading, broken("no answer in time"));
-    const notBefore = this.#state.phase === "waiting" ? this.#wait?.notBefore : undefined;
-    if (notBefore === undefined) return;
-    this.#waitFor(Math.max(milliseconds, notBefore - this.#parts.clock.now()), 0);
+    if (reading === undefined || this.#state.phase !== "watching") return;
+    if (reading.status === OK || reading.isRepeated || reading.begun > before) return;
+    this.#on({ type: "due" });
+    if (this.#reading !== undefined) this.#reading.isRepeated = true;
   }
 
   #on(event: ReflectorEvent): void {
@@ -136,7 +147,7 @@ export class Reflector {
       case "request":
         return this.#request(action.query, action.quiet);
       case "wait":
-        return this.#waitFor(action.milliseconds, action.least);
+        return this.#waitFor(action.milliseconds, action.earliest);
       case "begin":
         return this.#collection.begin();
       case "complete":
@@ -152,12 +163,12 @@ export class Reflector {
     }
   }
 
-  #waitFor(milliseconds: number, least: number): void {
+  #waitFor(milliseconds: number, earliest: number | undefined): void {
     const { clock } = this.#parts;
     this.#wait?.cancel();
     this.#wait = {
       cancel: clock.after(milliseconds, () => this.#on({ type: "due" })),
-      notBefore: least < milliseconds ? clock.now() + least : undefined,
+      earliest: earliest === undefined ? undefined : clock.now() + earliest,
     };
   }
 
@@ -165,18 +176,8 @@ export class Reflector {
     this.#drop();
     const { path, labelSelector } = this.resource;
     const selection = labelSelector === undefined ? "" : `&labelSelector=${encodeURIComponent(labelSelector)}`;
-    const reading: Reading = {
-      cancel: () => {},
-      status: 0,
-      retryAfter: undefined,
-      since: undefined,
-      page: this.#state.phase === "listing" ? new PageReader(this.resource) : undefined,
-      lines: new WatchLines(),
-      refusal: [],
-      quiet,
-      silence: () => {},
-      isLate: false,
-    };
+    const page = this.#state.phase === "listing" ? new PageReader(this.resource) : undefined;
+    const reading = newReading(this.#parts.clock.now(), quiet, page);
     this.#reading = reading;
     this.#listen(reading);
     reading.cancel = this.#parts.connection.get(`${path}?${query}${selection}`, this.#handlerOf(reading));
@@ -197,17 +198,10 @@ export class Reflector {
 
   /** Waits for the next sign of life: for long only where nothing new is nothing to tell. */
   #listen(reading: Reading): void {
-    const { clock } = this.#parts;
     const isQuiet = reading.status === OK && this.#state.phase === "watching";
     const fail = (): void => this.#fail(reading, refusalOf(reading) ?? { type: "silent" });
-    const beLate = (): void => {
-      reading.isLate = true;
-      reading.silence = clock.after(ANSWER_SILENCE - LATE, fail);
-      this.#listener.moved();
-    };
-    reading.isLate = false;
     reading.silence();
-    reading.silence = isQuiet ? clock.after(reading.quiet, fail) : clock.after(LATE, beLate);
+    reading.silence = this.#parts.clock.after(isQuiet ? reading.quiet : ANSWER_SILENCE, fail);
   }
 
   #answered(reading: Reading, status: number, retryAfter: number | undefined): void {

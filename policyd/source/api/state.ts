@@ -31,6 +31,8 @@ export type ReflectorEvent =
   | { readonly type: "page"; readonly next: string; readonly resourceVersion: string }
   /** The bookmark behind the list that begins a watch. */
   | { readonly type: "initialEnd"; readonly resourceVersion: string }
+  /** The server is well again: the next failure is taken for the first. */
+  | { readonly type: "recovered" }
   /** A watch has told of everything up to here. */
   | { readonly type: "progress"; readonly resourceVersion: string }
   /** The attempt is over. `lasted` is how long the server was listened to, in milliseconds. */
@@ -39,8 +41,8 @@ export type ReflectorEvent =
 export type ReflectorAction =
   /** Asks below the path of the list. `quiet` is for how many milliseconds a watch may say nothing. */
   | { readonly type: "request"; readonly query: string; readonly quiet: number }
-  /** `least` is for how long even where the server turns out to be well again before the end. */
-  | { readonly type: "wait"; readonly milliseconds: number; readonly least: number }
+  /** `earliest` is after how many of them it may end because the server is well again; undefined if never. */
+  | { readonly type: "wait"; readonly milliseconds: number; readonly earliest: number | undefined }
   /** A list begins: what was taken for an earlier one is forgotten. */
   | { readonly type: "begin" }
   /** The list is whole: what was not in it is gone. */
@@ -70,6 +72,8 @@ const PAGE_SIZE = 500;
 /** client-go's back-off: doubled from there, with jitter, so that not all nodes come at the same moment. */
 const SHORTEST_WAIT = 800;
 const LONGEST_WAIT = 30_000;
+/** Over how many milliseconds the lists of all nodes spread. */
+export const LIST_SPREAD = 500;
 /** A kind that a server does not have is asked for seldom: 5,000 nodes do it 100 times a second. */
 const ABSENT_WAIT = 60_000;
 /** An API server that is starting may not know a kind yet: what is known of it goes when it says so again and again. */
@@ -119,6 +123,8 @@ export function advance(state: ReflectorState, event: ReflectorEvent, isOptional
         : progressed(state, event.resourceVersion);
     case "progress":
       return progressed(state, event.resourceVersion);
+    case "recovered":
+      return { state: { ...state, failures: 0 }, actions: [] };
     case "failed":
       return failed(state, event.failure, event.lasted, isOptional, random);
   }
@@ -187,7 +193,7 @@ function failed(
   if (wasHealthy && failure.type === "closed") return attempt({ ...waiting, failures: 0 }, random);
   const failures = (wasHealthy ? 0 : state.failures) + 1;
   const place = needsList(failure, failures) ? LOST : placeAfter(state);
-  const wait = waitOf(failure, failures, random);
+  const wait = waitOf(state.phase, failure, failures, random);
   // That a watch ends is nothing to tell of; that no new one can be had, or none that lasts, is.
   const isTold = state.phase !== "watching" || lasted === 0 || failures >= TOLD_FAILURES;
   const absences = state.absences === ABSENCES_THAT_COUNT ? state.absences : 0;
@@ -240,12 +246,19 @@ function needsList(failure: Failure, failures: number): boolean {
   return !KEEPS_PLACE.has(status);
 }
 
-function waitOf(failure: Failure, failures: number, random: () => number): ReflectorAction {
+function waitOf(
+  phase: ReflectorState["phase"],
+  failure: Failure,
+  failures: number,
+  random: () => number,
+): ReflectorAction {
+  // A server that was restarted has forgotten all places: then all nodes list, not late, and not at the same moment.
+  if (phase === "watching" && failures === 1 && needsList(failure, failures)) return wholeWait(LIST_SPREAD * random());
   const backOff = jittered(Math.min(LONGEST_WAIT, SHORTEST_WAIT * 2 ** Math.min(failures - 1, 10)), random);
   const wanted = failure.type === "refused" ? failure.retryAfter : undefined;
-  if (wanted === undefined) return { type: "wait", milliseconds: backOff, least: 0 };
-  const least = retryAfterMilliseconds(wanted);
-  return { type: "wait", milliseconds: Math.max(backOff, least + random() * SHORTEST_WAIT), least };
+  if (wanted === undefined) return { type: "wait", milliseconds: backOff, earliest: 0 };
+  const earliest = retryAfterMilliseconds(wanted);
+  return { type: "wait", milliseconds: Math.max(backOff, earliest + random() * SHORTEST_WAIT), earliest };
 }
 
 /** For how long a server is left alone that asks for so many seconds. */
@@ -253,9 +266,9 @@ export function retryAfterMilliseconds(seconds: number): number {
   return Math.min(seconds * 1000, LONGEST_WAIT);
 }
 
-/** One that has nothing to do with how well the server is. */
+/** One that does not end earlier because the server is well. */
 function wholeWait(milliseconds: number): ReflectorAction {
-  return { type: "wait", milliseconds, least: milliseconds };
+  return { type: "wait", milliseconds, earliest: undefined };
 }
 
 /** From half of it to the whole. */

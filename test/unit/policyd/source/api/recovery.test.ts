@@ -4,8 +4,10 @@ import { sample } from "../../../../apiserver/objects.ts";
 import { isProbe, oneOfEach, World } from "./world.ts";
 
 const MINUTE = 60_000;
-/** Of eight kinds six attempts in the first minute and fewer later, and 80 probes; each a list and a watch at most. */
-const MOST_A_MINUTE = 2 * (8 * 6 + 80);
+/** Of eight kinds six attempts in the first minute and fewer later, and 67 probes; each a list and a watch at most. */
+const MOST_A_MINUTE = 2 * (8 * 6 + 67);
+/** The same with 14 probes, once it was ill for a quarter of an hour. */
+const MOST_LATER = 2 * (8 * 6 + 14);
 const FOREVER = 1e9;
 
 /** What may be wrong with a server: what it does to requests from now on, and to open watches all the time. */
@@ -14,10 +16,13 @@ interface Illness {
   readonly fault?: PlannedFault["fault"];
   readonly on?: PlannedFault["on"];
   readonly strike?: number;
+  /** Whether it comes back without what happened before. */
+  readonly forgets?: boolean;
 }
 
 const ILLNESSES: readonly Illness[] = [
   { name: "is away" },
+  { name: "is away and forgets what happened", forgets: true },
   { name: "answers 500", fault: { type: "status", status: 500 } },
   { name: "answers 503 and wants a second", fault: { type: "status", status: 503, retryAfter: "1" } },
   { name: "answers 429 and wants a second", fault: { type: "status", status: 429, retryAfter: "1" } },
@@ -29,7 +34,7 @@ const ILLNESSES: readonly Illness[] = [
 ];
 
 describe("policyd/source/api: a server that is away and comes back", () => {
-  for (const { name, fault, on = "any", strike } of ILLNESSES) {
+  for (const { name, fault, on = "any", strike, forgets = false } of ILLNESSES) {
     for (const hasWatchList of [true, false]) {
       it(`API-17: one that ${name} for 10 minutes, ${hasWatchList ? "with" : "without"} watch-list`, () => {
         const world = new World(7);
@@ -52,6 +57,7 @@ describe("policyd/source/api: a server that is away and comes back", () => {
         }
         assert.deepEqual([...world.sink.objects], known);
         world.api.apply([sample("Pod", 9), { ...sample("Service", 1), isGone: true }]);
+        if (forgets) world.api.compact();
         world.api.heal();
         world.connection.isDown = false;
         world.clock.pass(2000);
@@ -66,6 +72,87 @@ describe("policyd/source/api: a server that is away and comes back", () => {
     }
   }
 
+  for (const hasWatchList of [true, false]) {
+    it(`API-19: one that is slow is waited for, and asked no more than if it were fast, ${hasWatchList ? "with" : "without"} watch-list`, () => {
+      const world = new World(7);
+      world.api.features.hasWatchList = hasWatchList;
+      world.api.apply(oneOfEach());
+      let requests = 0;
+      world.connection.delayOf = (url) => {
+        requests++;
+        // One probe of three takes longer than a period, one of seven so long that it is given up.
+        if (isProbe({ verb: "list", url })) return requests % 7 === 0 ? 11_000 : requests % 3 === 0 ? 1500 : 300;
+        if (url.includes("sendInitialEvents") && !hasWatchList) return 300;
+        return 6000 + (requests % 4) * 2000;
+      };
+      const asked = (): readonly string[] => world.api.asked.flatMap((one) => (isProbe(one) ? [] : [one.verb]));
+      world.start();
+      world.clock.pass(13_000);
+      assert.ok(world.sink.isSynced, "as soon as the slowest list is there");
+      world.assertEqual();
+      assert.equal(asked().filter((verb) => verb === "list").length, hasWatchList ? 0 : 8);
+      world.clock.pass(30_000);
+      // Watch-list, and a watch that has no answer is asked for once more, and then waited for.
+      assert.ok(asked().length <= (hasWatchList ? 8 : 8 * 4), asked().join());
+      world.api.apply([sample("Pod", 9)]);
+      world.clock.pass(100);
+      world.assertEqual();
+      assert.deepEqual(world.source.problems(), []);
+      const quiet = world.connection.attempts;
+      world.clock.pass(MINUTE);
+      assert.equal(world.connection.attempts, quiet, "nobody is behind");
+    });
+  }
+
+  it("API-17: one that is away for longer is asked every five seconds, and caught up with within seven", () => {
+    const world = new World();
+    world.api.apply(oneOfEach());
+    world.start();
+    world.clock.pass(10_000);
+    world.connection.goDown();
+    world.clock.pass(16 * MINUTE);
+    const before = world.connection.attempts;
+    world.clock.pass(MINUTE);
+    const attempts = world.connection.attempts - before;
+    assert.ok(attempts >= 10 && attempts <= MOST_LATER, `${attempts}`);
+    world.api.apply([sample("Pod", 9)]);
+    world.api.compact();
+    world.connection.isDown = false;
+    world.clock.pass(7000);
+    world.assertEqual();
+    assert.ok([...world.source.staleness().values()].every((seconds) => seconds === 0));
+  });
+
+  it("API-17: the daemons of a cluster find it again apart, and spread their lists", () => {
+    /** After how many milliseconds a daemon asks whether it is back, and for its last list and watch. */
+    const moments = (seed: number): readonly [number, number] => {
+      const world = new World(seed);
+      world.start();
+      world.clock.pass(10_000);
+      world.connection.goDown();
+      world.clock.pass(5000);
+      world.api.apply(oneOfEach());
+      world.api.compact();
+      world.connection.isDown = false;
+      let [first, last, known] = [-1, -1, world.api.asked.length];
+      for (let time = 0; time < 2500; time += 10) {
+        world.clock.pass(10);
+        const asked = world.api.asked.slice(known);
+        known += asked.length;
+        if (first === -1 && asked.some(isProbe)) first = time;
+        if (asked.some((one) => !isProbe(one))) last = time;
+      }
+      return [first, last];
+    };
+    const all = Array.from({ length: 40 }, (_, index) => moments(index + 1));
+    for (const index of [0, 1] as const) {
+      const times = all.map((one) => one[index]).sort((a, b) => a - b);
+      const together = times.map((time) => times.filter((other) => Math.abs(other - time) <= 50).length);
+      assert.ok((times.at(-1) ?? 0) - (times[0] ?? 0) > 700, times.join());
+      assert.ok(Math.max(...together) <= 15, times.join());
+    }
+  });
+
   it("API-17: what ails one kind alone is asked about by its own waits", () => {
     const world = new World();
     world.start();
@@ -77,6 +164,8 @@ describe("policyd/source/api: a server that is away and comes back", () => {
     world.clock.pass(10 * MINUTE);
     const asked = world.api.asked.slice(before).filter(({ url }) => url.startsWith(path));
     assert.ok(asked.length > 20 && asked.length < 50, `${asked.length}`);
+    const probes = world.api.asked.slice(before).filter(isProbe);
+    assert.ok(probes.length <= 3 * asked.length, `${probes.length} requests by probes of a server that is well`);
   });
 
   it("API-17: no probe comes in the time that a server asks for", () => {

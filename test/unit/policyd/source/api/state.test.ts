@@ -110,6 +110,16 @@ describe("policyd/source/api/state", () => {
     }
   });
 
+  it("API-17: a watch that lost its place leads to a list within half a second, again and again to ever longer waits", () => {
+    const lost = refused(410);
+    const first = run([failed(lost, 0)], { ...WATCHING, failures: 0 });
+    assert.equal(waitOf(first), 250);
+    const again = run([due, { type: "initialEnd", resourceVersion: "9" }, failed(lost, 0)], first.state);
+    assert.equal(waitOf(again), 1200);
+    const { state } = run([{ type: "recovered" }], { ...WATCHING, failures: 60 });
+    assert.equal(waitOf(run([failed(lost, 0)], state)), 250, "a server that was restarted has forgotten every place");
+  });
+
   it("API-02: a server that goes on refusing a place, after its etcd was restored, is asked for a list", () => {
     for (const failure of [refused(504), refused(500, undefined, true)]) {
       let step: Step = { state: WATCHING, actions: [] };
