@@ -72,7 +72,15 @@ function mentionedNodes(object: ClusterObject): readonly string[] {
 }
 
 function bareNode(name: string): Node {
-  return Object.freeze({ kind: "Node", key: name, name, labels: frozenLabels([]), addresses: [], podCidrs: [], isLeaving: false });
+  return Object.freeze({
+    kind: "Node",
+    key: name,
+    name,
+    labels: frozenLabels([]),
+    addresses: [],
+    podCidrs: [],
+    isLeaving: false,
+  });
 }
 
 function addressesOf({ pods, nodes, services, endpointSlices }: ClusterStore): ReadonlySet<Address> {

@@ -6,8 +6,9 @@ import type { Claim } from "../../policyd/dataplane/claim.ts";
 import { DesiredElements } from "../../policyd/dataplane/desired_elements.ts";
 import { withVersion } from "../../policyd/dataplane/schema.ts";
 import { leavingPodElements } from "../../policyd/node/cluster_masquerade.ts";
-import { MasqueradeDataplane } from "../../policyd/node/masquerade_dataplane.ts";
+import { masqueradeDataplane } from "../../policyd/node/masquerade_dataplane.ts";
 import { nodeTables } from "../../policyd/node/tables.ts";
+import { openTunnelGuard } from "../../policyd/node/tunnel_guard_dataplane.ts";
 import { isFinished } from "../../policyd/policy/evaluate/address_owner.ts";
 import { localPodElements } from "../../policyd/services/compile/node_elements.ts";
 import { ServicesDataplane } from "../../policyd/services/services_dataplane.ts";
@@ -28,18 +29,23 @@ export interface NodeRules {
  * @throws DrawbridgeError ERR_NFTABLES_VALUE when the bridge has a name no rule can hold
  */
 export function nodeRules(objects: readonly ClusterObject[], configuration: Configuration): NodeRules {
-  const { nodeName, podCIDRs, nodePortAddresses, refuseExternalIPs, markBits, tcpReset, dropInvalid } = configuration;
-  const { masquerade, nonMasqueradeCIDRs } = configuration;
+  const { nodeName, podCIDRs, serviceCIDRs, nodePortAddresses, refuseExternalIPs, markBits, tcpReset, dropInvalid } =
+    configuration;
+  const { masquerade } = configuration;
   const services = { masqueradeBit: markBits.masquerade, tcpReset, dropInvalid };
   // The flags of an owned table are none that nft could read back.
   const tables = nodeTables({ ...configuration, tableOwner: false, services }).map(withVersion);
   const desired = new DesiredElements();
   const claim = (owner: string, claims: readonly Claim[]): void => void desired.replace(owner, claims);
   const ruleset = { claim, follow: () => {}, isSynced: false };
-  const parts = { nodeName, ruleset, podCidrs: podCIDRs, nodePortAddresses, refuseExternalIps: refuseExternalIPs };
+  const networks = { podCidrs: podCIDRs, serviceCidrs: serviceCIDRs };
+  const parts = { nodeName, ruleset, ...networks, nodePortAddresses, refuseExternalIps: refuseExternalIPs };
   const dataplane = new ServicesDataplane(parts);
-  const further = [...podCIDRs, ...nonMasqueradeCIDRs];
-  const dataplanes = masquerade ? [dataplane, new MasqueradeDataplane({ ruleset, further })] : [dataplane];
+  const dataplanes = [
+    dataplane,
+    ...(masquerade ? [masqueradeDataplane(configuration, ruleset)] : []),
+    ...openTunnelGuard(configuration, ruleset),
+  ];
   const localPods = objects.filter((object) => isLocalPod(object, nodeName));
   for (const { key, addresses } of localPods) {
     claim(`pod ${key}`, [...localPodElements(addresses), ...(masquerade ? leavingPodElements(addresses) : [])]);

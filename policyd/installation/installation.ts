@@ -29,7 +29,7 @@ export interface InstallationParts {
   /** Prefixes of this node's pods while its Node object has none. */
   readonly podCidrs: readonly Cidr[];
   readonly network: Pick<NetworkParts, "bridge" | "socketPath" | "stateDirectory">;
-  /** Of pods, in bytes; undefined leaves it to the kernel. Asked in each pass. */
+  /** Of pods, in bytes; undefined while nobody knows it. Asked in each pass. */
   readonly mtu: () => number | undefined;
   /** Milliseconds between two passes when nothing seems to have changed. */
   readonly syncPeriod: number;
@@ -52,6 +52,8 @@ export class Installation implements Dataplane {
   #areRulesInForce = false;
   /** What the configuration says since this daemon has written it. */
   #ranges: readonly Cidr[] | undefined;
+  /** The configuration that was there after the last pass that could tell it. */
+  #written: string | undefined;
   #isInstalled = false;
   #problems: readonly string[] = [];
   #retry = FIRST_RETRY;
@@ -101,6 +103,11 @@ export class Installation implements Dataplane {
     this.#areRulesInForce = true;
     if (this.#running === undefined) this.#later(0);
     else this.#isAskedAgain = true;
+  }
+
+  /** Pods that are attached from then on get the new one; the others keep theirs. */
+  mtuChanged(): void {
+    if (this.#isSynced) this.#check();
   }
 
   async register(): Promise<void> {}
@@ -168,7 +175,7 @@ export class Installation implements Dataplane {
 
   /** @returns whether all is in place */
   async #install(problems: string[]): Promise<boolean> {
-    const { places, files } = this.#parts;
+    const { places, files, logger } = this.#parts;
     for (const directory of [places.binaries, places.configurations]) await this.#follow(directory, problems);
     if (this.#phase === "new") {
       await this.#installer.removeLeftovers();
@@ -180,9 +187,11 @@ export class Installation implements Dataplane {
     const text = this.#configuration(problems);
     const isOurs = text !== undefined && !this.#isStopped();
     if (isOurs && (await this.#installer.installConfiguration(text))) {
-      const path = `${places.configurations}/${CONFIGURATION_FILE}`;
-      this.#tell("network configuration written", { path, ranges: textOf(this.#ranges ?? []) });
+      const fields = { path: `${places.configurations}/${CONFIGURATION_FILE}`, ranges: textOf(this.#ranges ?? []) };
+      if (this.#written === text) this.#tell("network configuration written", fields);
+      else logger.info("network configuration written", fields);
     }
+    if (isOurs) this.#written = text;
     const first = firstBeforeOurs(await files.list(places.configurations));
     if (first !== undefined) {
       problems.push(
@@ -207,7 +216,16 @@ export class Installation implements Dataplane {
       );
     }
     this.#ranges ??= found.ranges;
-    return this.#ranges && networkConfiguration({ ...network, ranges: this.#ranges, mtu: mtu() });
+    if (this.#ranges === undefined) return undefined;
+    const bytes = mtu();
+    if (bytes === undefined) {
+      problems.push(
+        `MTU of pods is not known: it is that of the interface with the first InternalIP of Node ${nodeName}; ` +
+          "expected such an address, on an interface that is up",
+      );
+      return undefined;
+    }
+    return networkConfiguration({ ...network, ranges: this.#ranges, mtu: bytes });
   }
 
   /** From here on changes in the directory are told, also where another one has its name since. */

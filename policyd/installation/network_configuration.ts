@@ -4,6 +4,9 @@ import { formatCidr } from "../../kernel/ip/cidr.ts";
 /** The name of the file; runtimes use the first one of the directory. */
 export const CONFIGURATION_FILE = "10-drawbridge.conflist";
 
+/** The name of the network. */
+export const NETWORK_NAME = "drawbridge";
+
 /** With 1.1.0 runtimes would ask for STATUS, CHECK and GC, which the plugin does not have yet. */
 const CNI_VERSION = "1.0.0";
 
@@ -13,8 +16,8 @@ export interface NetworkParts {
   readonly bridge: string;
   readonly socketPath: string;
   readonly stateDirectory: string;
-  /** Bytes; undefined leaves it to the kernel. */
-  readonly mtu: number | undefined;
+  /** Bytes. */
+  readonly mtu: number;
 }
 
 /** The network configuration list by which runtimes call the plugin, as a file's text. */
@@ -23,14 +26,14 @@ export function networkConfiguration({ ranges, bridge, socketPath, stateDirector
     type: "drawbridge",
     bridge,
     hairpinMode: true,
-    ...(mtu === undefined ? {} : { mtu }),
+    mtu,
     capabilities: { bandwidth: true, ips: true, mac: true, portMappings: true },
     runDir: stateDirectory,
     // While the daemon is away pods are attached and wait behind its tables for it; without its tables they fail.
     policyd: { socket: socketPath, wait: "10s", onUnavailable: "closed" },
     ipam: { type: "host-local", ranges: ranges.map((range) => [{ subnet: formatCidr(range) }]) },
   };
-  return `${JSON.stringify({ cniVersion: CNI_VERSION, name: "drawbridge", plugins: [plugin] }, undefined, 2)}\n`;
+  return `${JSON.stringify({ cniVersion: CNI_VERSION, name: NETWORK_NAME, plugins: [plugin] }, undefined, 2)}\n`;
 }
 
 /**

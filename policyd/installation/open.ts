@@ -3,6 +3,7 @@ import type { Configuration } from "../configuration/configuration.ts";
 import type { Ruleset } from "../dataplane/ruleset.ts";
 import type { NoticeSink } from "../events/notice.ts";
 import type { Logger } from "../log/logger.ts";
+import type { RoutesDataplane } from "../routes/routes_dataplane.ts";
 import { hostFiles } from "./host_files.ts";
 import { Installation } from "./installation.ts";
 
@@ -12,14 +13,13 @@ export interface InstallationMachine {
   readonly logger: Logger;
   readonly events: NoticeSink;
   readonly ruleset: Pick<Ruleset, "follow">;
-  /** Of pods, in bytes; undefined where nobody knows it. */
-  readonly mtu?: () => number | undefined;
+  readonly routes: Pick<RoutesDataplane, "podMtu" | "followPodMtu">;
 }
 
 /** Keeps the plugin installed on this node, where the configuration says so; nothing happens before it is started. */
 export function openInstallation(
   configuration: Configuration,
-  { clock, logger, events, ruleset, mtu = () => undefined }: InstallationMachine,
+  { clock, logger, events, ruleset, routes }: InstallationMachine,
 ): Installation | undefined {
   if (!configuration.installCni) return undefined;
   const { cniSourceDirectory, cniBinDirectory, cniConfDirectory, nodeName, podCIDRs, syncPeriod } = configuration;
@@ -32,9 +32,10 @@ export function openInstallation(
     nodeName,
     podCidrs: podCIDRs,
     network: configuration,
-    mtu,
+    mtu: () => routes.podMtu,
     syncPeriod,
   });
   ruleset.follow(() => installation.rulesInForce());
+  routes.followPodMtu(() => installation.mtuChanged());
   return installation;
 }

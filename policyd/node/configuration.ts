@@ -1,4 +1,5 @@
 import type { PolicyOptions } from "../policy/compile/options.ts";
+import type { Encapsulation } from "../routes/mtu.ts";
 import type { ServiceRules } from "../services/compile/context.ts";
 
 /** How the names of pods' host interfaces begin (cni/names.ts). */
@@ -21,6 +22,8 @@ export interface NodeConfiguration {
   readonly tableOwner: boolean;
   /** Pods leave the cluster with the node's address. */
   readonly masquerade?: boolean;
+  /** How packets get to pods of other nodes; "never" when absent. */
+  readonly encapsulation?: Encapsulation;
   /** How Services are served; undefined where another program does it. */
   readonly services?: ServiceRules | undefined;
   /** How policies are enforced; undefined where another program does it. */

@@ -28,6 +28,7 @@ export const DropReason = {
   LINK: "from pod to pod on the link",
   PORT: "IP outside of the bridge",
   REDIRECT: "redirect to a pod",
+  TUNNEL: "tunnel packet not from node to node",
 } as const satisfies Readonly<Record<string, string>>;
 
 /**

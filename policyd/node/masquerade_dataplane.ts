@@ -1,12 +1,12 @@
 import type { AttachmentRecord } from "../../ipam/attachment.ts";
 import type { Cidr } from "../../kernel/ip/cidr.ts";
-import { formatAddress } from "../../kernel/ip/address.ts";
-import { formatCidr } from "../../kernel/ip/cidr.ts";
-import type { Node } from "../cluster/model.ts";
+import { cidrContains } from "../../kernel/ip/cidr.ts";
+import { NodeJudge } from "../cluster/node_judge.ts";
 import type { Dataplane } from "../dataplane.ts";
 import type { Configuration } from "../configuration/configuration.ts";
 import type { Claim } from "../dataplane/claim.ts";
 import type { Ruleset } from "../dataplane/ruleset.ts";
+import { NETWORK_NAME } from "../installation/network_configuration.ts";
 import type { ObjectChange } from "../source/object_source.ts";
 import { keptNetworkElements, leavingPodElements } from "./cluster_masquerade.ts";
 
@@ -15,6 +15,11 @@ const OWNER = "cluster networks";
 export interface MasqueradeDataplaneParts {
   /** Whose tables have the part `clusterMasquerade()`. Whoever owns it starts and stops it. */
   readonly ruleset: Pick<Ruleset, "claim">;
+  readonly nodeName: string;
+  /** This node's pod CIDRs where its Node object has none. */
+  readonly podCidrs: readonly Cidr[];
+  /** Ranges of Services beside those of ServiceCIDR objects. */
+  readonly serviceCidrs: readonly Cidr[];
   /** Where pods keep their address beside what the Node objects name. */
   readonly further: readonly Cidr[];
 }
@@ -25,26 +30,35 @@ export interface MasqueradeDataplaneParts {
  */
 export class MasqueradeDataplane implements Dataplane {
   readonly #parts: MasqueradeDataplaneParts;
-  readonly #nodes = new Map<string, Node>();
+  readonly #judge: NodeJudge;
 
   constructor(parts: MasqueradeDataplaneParts) {
     this.#parts = parts;
+    const { nodeName, podCidrs, serviceCidrs } = parts;
+    this.#judge = new NodeJudge({ nodeName, ownCidrs: podCidrs, serviceCidrs });
     this.#claim();
   }
 
   apply(changes: readonly ObjectChange[]): void {
-    let hasChanged = false;
-    for (const change of changes) {
-      if (change.kind !== "Node") continue;
-      const before = textOf(this.#nodes.get(change.key));
-      if (change.type === "set" && change.object.kind === "Node") this.#nodes.set(change.key, change.object);
-      else this.#nodes.delete(change.key);
-      hasChanged ||= before !== textOf(this.#nodes.get(change.key));
-    }
-    if (hasChanged) this.#claim();
+    if (this.#judge.apply(changes)) this.#claim();
   }
 
-  synced(): void {}
+  synced(): void {
+    this.#judge.synced();
+  }
+
+  /**
+   * What of a pod leaves with the node's address: all of one in the network that is installed (NETWORK_NAME), and what is in this
+   * node's pod CIDRs, as known when it is attached or the daemon starts. Further networks of a pod are none of the cluster's.
+   */
+  elementsOf({ network, addresses }: Pick<AttachmentRecord, "network" | "addresses">): readonly Claim[] {
+    const { podCidrs, nodeName } = this.#parts;
+    const own = [...podCidrs, ...(this.#judge.judged.nodes.get(nodeName)?.podCidrs ?? [])];
+    const leaving = addresses.filter(
+      ({ address }) => network === NETWORK_NAME || own.some((cidr) => cidrContains(cidr, address)),
+    );
+    return leavingPodElements(leaving.map(({ address }) => address));
+  }
 
   /** What it needs of a pod is claimed with what binds it to its port (leavingPodElements). */
   async register(): Promise<void> {}
@@ -59,38 +73,34 @@ export class MasqueradeDataplane implements Dataplane {
 
   /** At once: the first packets to a new node's pods should not be the ones that are hidden. */
   #claim(): void {
-    const nodes = [...this.#nodes.values()];
+    const nodes = [...this.#judge.judged.nodes.values()];
     const elements = keptNetworkElements({
       podCidrs: nodes.flatMap(({ podCidrs }) => podCidrs),
-      nodeAddresses: nodes.flatMap(internalAddresses),
+      nodeAddresses: nodes.flatMap(({ addresses }) => addresses),
       further: this.#parts.further,
     });
     this.#parts.ruleset.claim(OWNER, elements, true);
   }
 }
 
+/** Who keeps the networks of the rules, as the configuration says. */
+export function masqueradeDataplane(
+  { nodeName, podCIDRs, serviceCIDRs, nonMasqueradeCIDRs }: Configuration,
+  ruleset: Pick<Ruleset, "claim">,
+): MasqueradeDataplane {
+  const further = [...podCIDRs, ...nonMasqueradeCIDRs];
+  return new MasqueradeDataplane({ ruleset, nodeName, podCidrs: podCIDRs, serviceCidrs: serviceCIDRs, further });
+}
+
 /** What the configuration makes of pods that leave the cluster: who follows the nodes, and what each attachment adds. */
 export function openMasquerade(
-  { masquerade, podCIDRs, nonMasqueradeCIDRs }: Configuration,
+  configuration: Configuration,
   ruleset: Pick<Ruleset, "claim">,
 ): {
   readonly dataplanes: readonly Dataplane[];
   readonly elementsOf: (attachment: AttachmentRecord) => readonly Claim[];
 } {
-  if (!masquerade) return { dataplanes: [], elementsOf: () => [] };
-  return {
-    dataplanes: [new MasqueradeDataplane({ ruleset, further: [...podCIDRs, ...nonMasqueradeCIDRs] })],
-    elementsOf: ({ addresses }) => leavingPodElements(addresses.map(({ address }) => address)),
-  };
-}
-
-function internalAddresses({ addresses }: Node): readonly Node["addresses"][number]["address"][] {
-  return addresses.flatMap(({ type, address }) => (type === "InternalIP" ? [address] : []));
-}
-
-/** All that counts of a node: it changes every few seconds in other ways. */
-function textOf(node: Node | undefined): string {
-  return node === undefined
-    ? ""
-    : [...node.podCidrs.map(formatCidr), ...internalAddresses(node).map(formatAddress)].join();
+  if (!configuration.masquerade) return { dataplanes: [], elementsOf: () => [] };
+  const dataplane = masqueradeDataplane(configuration, ruleset);
+  return { dataplanes: [dataplane], elementsOf: (attachment) => dataplane.elementsOf(attachment) };
 }

@@ -32,11 +32,10 @@ import { PolicyDataplane } from "../policy/policy_dataplane.ts";
 import { PolicyNotices } from "../policy/policy_notices.ts";
 import { retainedFiles } from "../policy/retained/retained_files.ts";
 import { openRoutes } from "../routes/open.ts";
+import type { RoutesDataplane } from "../routes/routes_dataplane.ts";
 import type { ServiceRules } from "../services/compile/context.ts";
-import { externalIpWarning } from "../services/external_ip_warning.ts";
-import { problemLog } from "../services/problem_log.ts";
-import { serviceElements, ServicesDataplane } from "../services/services_dataplane.ts";
-import { openServiceFollowers } from "../services/open.ts";
+import { serviceElements } from "../services/services_dataplane.ts";
+import { openServices } from "../services/open.ts";
 import type { StaleFlowsStatus } from "../services/stale_flows/stale_flows.ts";
 import { openConntrackSettings } from "./conntrack_settings.ts";
 import { kernelFlowMemory } from "./flow_memory.ts";
@@ -44,6 +43,7 @@ import { openMasquerade } from "./masquerade_dataplane.ts";
 import { NodeDataplane } from "./node_dataplane.ts";
 import { kernelPodMemory } from "./pod_memory.ts";
 import { nodeTables } from "./tables.ts";
+import { openTunnelGuard } from "./tunnel_guard_dataplane.ts";
 
 /** What the node's tables need from the machine. */
 export interface NodeMachine {
@@ -63,6 +63,7 @@ export interface NodeDataplanes {
   readonly metrics: NodeMetrics;
   readonly staleFlows: () => StaleFlowsStatus;
   readonly notices: PolicyNotices;
+  readonly routes: RoutesDataplane;
   /** Undefined where policies are not enforced. */
   readonly policies: PolicyDataplane | undefined;
   /** Likewise. */
@@ -105,20 +106,7 @@ export function openNodeDataplanes(configuration: Configuration, machine: NodeMa
   });
   const flows = kernelFlowMemory(syscalls, kernelPodMemory(syscalls, ruleset));
   const place = { stateDirectory, files: systemFileSystem(syscalls) };
-  const { followers, staleFlows } = openServiceFollowers(configuration, { syscalls, clock, logger, ruleset });
-  const servicesDataplane = services && new ServicesDataplane({
-    nodeName: configuration.nodeName,
-    ruleset,
-    podCidrs: configuration.podCIDRs,
-    nodePortAddresses: configuration.nodePortAddresses,
-    refuseExternalIps: configuration.refuseExternalIPs,
-    followers,
-    observers: [
-      problemLog(logger, clusterEvents),
-      metrics.services,
-      ...(configuration.refuseExternalIPs ? [] : [externalIpWarning(logger, clusterEvents)]),
-    ],
-  });
+  const served = openServices(configuration, { ...machine, ruleset, observer: metrics.services });
   const policies = options && openPolicies(options, ruleset, place, machine);
   const notices = new PolicyNotices({ logger, events: clusterEvents, isEnforced: policies !== undefined });
   ruleset.follow(() => notices.rulesInForce());
@@ -152,13 +140,27 @@ export function openNodeDataplanes(configuration: Configuration, machine: NodeMa
     hasLink: (attachment) => hasLink(attachment, routes),
     logger,
     attachments,
-    furtherElements: (attachment) => [...(services ? serviceElements(attachment) : []), ...masquerade.elementsOf(attachment)],
+    furtherElements: (attachment) => [
+      ...(services ? serviceElements(attachment) : []),
+      ...masquerade.elementsOf(attachment),
+    ],
     follower: policies ?? policiesOff(socket, logger),
   });
   // The node's comes last: it starts the ruleset, and by then what the others want has been claimed.
-  const others = [...(servicesDataplane ? [servicesDataplane] : []), ...(policies ? [policies] : [])];
-  const all = [notices, ...others, ...masquerade.dataplanes, nodeRoutes, node];
-  return { dataplanes: all, ruleset, metrics, staleFlows, notices, policies, dropLog, cuts };
+  const others = [...served.dataplanes, ...(policies ? [policies] : [])];
+  const tunnelGuards = openTunnelGuard(configuration, ruleset);
+  const all = [notices, ...others, ...masquerade.dataplanes, ...tunnelGuards, nodeRoutes, node];
+  return {
+    dataplanes: all,
+    ruleset,
+    metrics,
+    staleFlows: served.staleFlows,
+    notices,
+    routes: nodeRoutes,
+    policies,
+    dropLog,
+    cuts,
+  };
 }
 
 function openPolicies(

@@ -10,6 +10,7 @@ import { marks } from "./marks.ts";
 import { podMasquerade } from "./pod_masquerade.ts";
 import type { TablePart } from "./table_part.ts";
 import { BRIDGE_TABLE, INET_TABLE } from "./table_part.ts";
+import { hasTunnel, tunnelGuard } from "./tunnel_guard.ts";
 
 /**
  * The tables of a node, composed of their parts, without elements and without what comes and goes with policies.
@@ -27,6 +28,7 @@ export function nodeTables(configuration: NodeConfiguration): readonly Table[] {
       hostPorts(),
       podMasquerade(),
       ...(configuration.masquerade === true ? [clusterMasquerade()] : []),
+      ...(hasTunnel(configuration) ? [tunnelGuard(configuration.bridge)] : []),
       ...(configuration.services === undefined ? [] : [services(configuration.services)]),
     ]),
     ...(policyOptions === undefined

@@ -7,9 +7,11 @@ import type { ForwardingEntry } from "../../kernel/route/forwarding_entry.ts";
 import { MAIN_TABLE } from "../../kernel/route/route.ts";
 import type { Route } from "../../kernel/route/route.ts";
 import type { RoutingRule } from "../../kernel/route/rule.ts";
+import { doOverlap } from "../cluster/judged_nodes.ts";
 import { linkLocalAddress } from "../node/attachment_elements.ts";
 import type { KernelState, NodeLink, OwnRoute, Tunnel } from "./kernel_state.ts";
 import type { Encapsulation } from "./mtu.ts";
+import { podMtu } from "./mtu.ts";
 import { isOurs, PODS_TABLE, RULE_PRIORITY, TUNNEL, tunnelOverhead } from "./names.ts";
 import type { Peer, Peers } from "./peers.ts";
 import { RouteLookup } from "./route_lookup.ts";
@@ -36,10 +38,18 @@ export interface Desired {
   readonly neighbours: readonly { readonly address: Address; readonly mac: MacAddress }[];
   readonly routes: readonly DesiredRoute[];
   readonly rules: readonly RoutingRule[];
+  /** Of pods' packets, in bytes; undefined where this node's Node object has no InternalIP that an interface has. */
+  readonly podMtu: number | undefined;
   readonly problems: readonly string[];
 }
 
 const SCOPE_UNIVERSE = 0;
+
+/** The kernel's own routes, which come with an interface's address (RTPROT_KERNEL, linux/rtnetlink.h). */
+const PROTOCOL_KERNEL = 2;
+
+/** An address on it is the node's, but no packet goes there: its MTU says nothing. */
+const LOOPBACK = "lo";
 
 /** Below this the kernel takes IPv6 from a device (RFC 8200, section 5). */
 const LEAST_IPV6_MTU = 1280;
@@ -61,7 +71,7 @@ export function desiredRoutes(
   const { own, others } = peers;
   if (own === undefined && others.length > 0) return { unknown: "no Node object has this node's name" };
   const primary = own?.primary;
-  const underlay = primary === undefined ? undefined : linkWith(primary, state);
+  const underlay = primary === undefined ? undefined : underlayOf(primary, state);
   if (primary !== undefined && underlay === undefined && others.length > 0) {
     return { unknown: `InternalIP ${formatAddress(primary)} of this node is on no interface that is up` };
   }
@@ -76,6 +86,8 @@ class Builder {
   /** Others' routes: where packets would go without ours. */
   readonly #foreign: RouteLookup;
   readonly #takenBy: ReadonlyMap<string, Route>;
+  /** The networks this node is on. */
+  readonly #connected: readonly Cidr[];
   /** This node's addresses, where an interface has them. */
   readonly #sources: Readonly<Record<Family, Address | undefined>>;
   readonly #forwarding = new Map<MacAddress, ForwardingEntry>();
@@ -95,10 +107,15 @@ class Builder {
         route.destination === undefined ? [] : [[routeKey(MAIN_TABLE, route.destination), route] as const],
       ),
     );
+    this.#connected = foreign.flatMap(({ destination, gateway, hasOtherNextHop, protocol }) =>
+      destination !== undefined && gateway === undefined && !hasOtherNextHop && protocol === PROTOCOL_KERNEL
+        ? [destination]
+        : [],
+    );
     this.#problems = [...peers.problems];
     const sourceOf = (family: Family): Address | undefined => {
       const own = peers.own?.addresses[family];
-      return own !== undefined && linkWith(own, state) !== undefined ? own : undefined;
+      return own !== undefined && linksWith(own, state).length > 0 ? own : undefined;
     };
     this.#sources = { 4: sourceOf(4), 6: sourceOf(6) };
   }
@@ -123,8 +140,15 @@ class Builder {
         table: PODS_TABLE,
         priority: RULE_PRIORITY,
       })),
+      podMtu: this.#podMtu(),
       problems: this.#problems,
     };
+  }
+
+  #podMtu(): number | undefined {
+    const primary = this.#peers.own?.primary;
+    if (primary === undefined || this.#underlay === undefined) return undefined;
+    return podMtu(this.#options.encapsulation, this.#underlay.mtu, familyOf(primary));
   }
 
   #hasFamily(family: Family): boolean {
@@ -133,6 +157,13 @@ class Builder {
 
   #routeTo(peer: Peer, cidr: Cidr): void {
     const family = cidrFamily(cidr);
+    const network = this.#connected.find((one) => doOverlap(one, cidr) && formatCidr(one) !== formatCidr(cidr));
+    if (network !== undefined) {
+      this.#problems.push(
+        `Node ${peer.name}: pod CIDR ${formatCidr(cidr)} overlaps ${formatCidr(network)}, a network this node is on; it gets no route`,
+      );
+      return;
+    }
     const gateway = peer.addresses[family];
     const { encapsulation } = this.#options;
     const device = encapsulation === "always" || gateway === undefined ? undefined : this.#onLink(gateway);
@@ -171,6 +202,13 @@ class Builder {
     }
     const family = cidrFamily(cidr);
     const mac = tunnelMac(remote);
+    const twin = this.#forwarding.get(mac)?.remote;
+    // A hash of 46 bits: who may choose an IPv6 address can find one with another node's.
+    if (mac === tunnelMac(local) || (twin !== undefined && twin !== remote)) {
+      return lack(
+        `the MAC address of its InternalIP ${formatAddress(remote)} is another node's too; give it another one`,
+      );
+    }
     const node = peer.addresses[family];
     // IPv6 takes no gateway that another device's route has, so there it is the other end's link-local address.
     const gateway = family === 6 ? linkLocalAddress(mac) : (node ?? networkAddress(cidr));
@@ -194,13 +232,13 @@ class Builder {
    * bridge: rules would take it for one to a pod of this node, since the interface is looked up before the translation.
    */
   #routeToServices(cidr: Cidr): void {
-    const holder = [this.#peers.own, ...this.#peers.others].find(
-      (peer) =>
-        peer !== undefined &&
-        [peer.addresses[4], peer.addresses[6]].some((a) => a !== undefined && cidrContains(cidr, a)),
-    );
-    if (holder !== undefined) {
-      this.#problems.push(`Service range ${formatCidr(cidr)}: has an address of Node ${holder.name}; no route to it`);
+    // Others' addresses in it have been refused by then: they say so themselves, and Services need their range.
+    const { own } = this.#peers;
+    if (
+      own !== undefined &&
+      [own.addresses[4], own.addresses[6]].some((a) => a !== undefined && cidrContains(cidr, a))
+    ) {
+      this.#problems.push(`Service range ${formatCidr(cidr)}: has an address of Node ${own.name}; no route to it`);
       return;
     }
     if (this.#foreign.ofAll(cidr) !== undefined) return;
@@ -216,7 +254,7 @@ class Builder {
   #anyUplink(): NodeLink | undefined {
     const { links, addresses } = this.#state;
     const withAddress = new Set(addresses.filter(({ scope }) => scope === SCOPE_UNIVERSE).map(({ index }) => index));
-    const others: readonly string[] = ["lo", TUNNEL.name, this.#options.bridge];
+    const others: readonly string[] = [LOOPBACK, TUNNEL.name, this.#options.bridge];
     return links.find(({ index, name, up }) => up && withAddress.has(index) && !others.includes(name));
   }
 
@@ -266,8 +304,21 @@ function leadsTheSameWay(other: Route, { gateway, device }: Omit<DesiredRoute, "
   return !other.hasOtherNextHop && other.gateway === gateway && other.outputInterface === device;
 }
 
-/** The link that is up and has an address; the tunnel, which has a copy of it, aside. */
-function linkWith(address: Address, { addresses, links }: KernelState): NodeLink | undefined {
+/** The links that are up and have an address; the tunnel, which has a copy of it, aside. */
+function linksWith(address: Address, { addresses, links }: KernelState): readonly NodeLink[] {
   const indexes = addresses.filter((one) => one.address.address === address).map(({ index }) => index);
-  return links.find(({ index, name, up }) => up && name !== TUNNEL.name && indexes.includes(index));
+  return links.filter(({ index, name, up }) => up && name !== TUNNEL.name && indexes.includes(index));
+}
+
+/** The link by which packets leave with an address: that which has it, and where loopback alone has it, the default route's. */
+function underlayOf(address: Address, state: KernelState): NodeLink | undefined {
+  const having = linksWith(address, state);
+  const link = having.find(({ name }) => name !== LOOPBACK);
+  if (link !== undefined || having.length === 0) return link;
+  const family = familyOf(address);
+  const defaults = state.routes
+    .filter((route) => route.table === MAIN_TABLE && route.family === family && route.destination === undefined)
+    .sort((a, b) => a.priority - b.priority);
+  const indexes = defaults.map(({ outputInterface }) => outputInterface);
+  return state.links.find(({ index, name, up }) => up && name !== LOOPBACK && index === indexes[0]);
 }

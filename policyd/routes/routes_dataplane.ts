@@ -1,10 +1,9 @@
 import { DrawbridgeError } from "../../kernel/error.ts";
 import type { KernelEvents, Subscription } from "../../kernel/events/events.ts";
 import type { Cidr } from "../../kernel/ip/cidr.ts";
-import { formatCidr } from "../../kernel/ip/cidr.ts";
 import type { ReceivedMessage } from "../../kernel/netlink/message.ts";
 import type { Cancel, Clock } from "../clock.ts";
-import type { Node, ServiceCidr } from "../cluster/model.ts";
+import { NodeJudge } from "../cluster/node_judge.ts";
 import type { Dataplane } from "../dataplane.ts";
 import type { NoticeSink } from "../events/notice.ts";
 import { nodeNamed } from "../events/notice.ts";
@@ -15,7 +14,7 @@ import { desiredRoutes } from "./desired.ts";
 import { entrySteps, removalSteps, tunnelProblems, tunnelSteps } from "./difference.ts";
 import type { KernelState, RouteKernel, Step } from "./kernel_state.ts";
 import type { Peers } from "./peers.ts";
-import { judgeNodes } from "./peers.ts";
+import { peersOf } from "./peers.ts";
 import { isRelevant } from "./relevance.ts";
 
 /** What one program does in several steps is looked at once. */
@@ -67,10 +66,11 @@ export interface RoutesDataplaneParts {
  */
 export class RoutesDataplane implements Dataplane {
   readonly #parts: RoutesDataplaneParts;
-  readonly #nodes = new Map<string, Node>();
-  readonly #serviceCidrs = new Map<string, ServiceCidr>();
+  readonly #judge: NodeJudge;
   #peers: Peers | undefined;
   #state: KernelState | undefined;
+  #podMtu: number | undefined;
+  #mtuFollower: () => void = () => {};
   #problems: readonly string[] = [];
   #told: ReadonlySet<string> = new Set();
   #isSynced = false;
@@ -86,27 +86,19 @@ export class RoutesDataplane implements Dataplane {
 
   constructor(parts: RoutesDataplaneParts) {
     this.#parts = parts;
+    const { nodeName, podCidrs, serviceCidrs } = parts;
+    this.#judge = new NodeJudge({ nodeName, ownCidrs: podCidrs, serviceCidrs });
   }
 
   apply(changes: readonly ObjectChange[]): void {
-    let isConcerned = false;
-    for (const change of changes) {
-      if (change.kind === "Node") this.#peers = undefined;
-      else if (change.kind !== "ServiceCIDR") continue;
-      isConcerned = true;
-      if (change.type === "delete") {
-        (change.kind === "Node" ? this.#nodes : this.#serviceCidrs).delete(change.key);
-      } else if (change.object.kind === "Node") {
-        this.#nodes.set(change.key, change.object);
-      } else if (change.object.kind === "ServiceCIDR") {
-        this.#serviceCidrs.set(change.key, change.object);
-      }
-    }
-    if (isConcerned) this.#lookSoon();
+    if (!this.#judge.apply(changes)) return;
+    this.#peers = undefined;
+    this.#lookSoon();
   }
 
   synced(): void {
     this.#isSynced = true;
+    this.#judge.synced();
     this.#look();
   }
 
@@ -127,6 +119,16 @@ export class RoutesDataplane implements Dataplane {
       if (this.#isStopped) return;
       logger.error("changes of routes are not told", { error: error instanceof Error ? error.message : String(error) });
     }
+  }
+
+  /** Bytes of the largest packet of a pod, as last known; undefined while it was never known. */
+  get podMtu(): number | undefined {
+    return this.#podMtu;
+  }
+
+  /** Has changes of {@link podMtu} told; there is one follower. */
+  followPodMtu(follower: () => void): void {
+    this.#mtuFollower = follower;
   }
 
   async register(): Promise<void> {}
@@ -175,8 +177,8 @@ export class RoutesDataplane implements Dataplane {
     const startedAt = clock.now();
     const errors = this.#pass();
     this.#restUntil = clock.now() + REST_SHARE * (clock.now() - startedAt);
-    this.#retry = errors.length === 0 ? FIRST_RETRY : Math.min(this.#retry * 2, LAST_RETRY);
     const next = errors.length === 0 ? syncPeriod : Math.min(this.#retry, syncPeriod);
+    this.#retry = errors.length === 0 ? FIRST_RETRY : Math.min(this.#retry * 2, LAST_RETRY);
     this.#later = clock.after(next, () => this.#look());
   }
 
@@ -190,6 +192,7 @@ export class RoutesDataplane implements Dataplane {
         this.#tell([`${desired.unknown}: routes stay as they are`]);
         return [];
       }
+      this.#setPodMtu(desired.podMtu);
       const errors: DrawbridgeError[] = [];
       const done: Step[] = [];
       const carryOut = (steps: readonly Step[]): void => {
@@ -215,11 +218,16 @@ export class RoutesDataplane implements Dataplane {
   }
 
   #desired(state: KernelState): Desired | { readonly unknown: string } {
-    const { nodeName, podCidrs, serviceCidrs, options } = this.#parts;
-    this.#peers ??= judgeNodes(this.#nodes.values(), nodeName, podCidrs);
-    const ranges = [...serviceCidrs, ...[...this.#serviceCidrs.values()].flatMap(({ cidrs }) => cidrs)];
-    const distinct = new Map(ranges.map((cidr) => [formatCidr(cidr), cidr]));
-    return desiredRoutes(this.#peers, [...distinct.values()], options, state);
+    const { nodeName, options } = this.#parts;
+    this.#peers ??= peersOf(this.#judge.judged, nodeName);
+    return desiredRoutes(this.#peers, this.#judge.serviceCidrs, options, state);
+  }
+
+  /** One that cannot be told now stays: pods go on being made while an interface is down. */
+  #setPodMtu(mtu: number | undefined): void {
+    if (mtu === undefined || mtu === this.#podMtu) return;
+    this.#podMtu = mtu;
+    this.#mtuFollower();
   }
 
   #count(done: readonly Step[]): void {

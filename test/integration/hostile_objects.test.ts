@@ -135,6 +135,7 @@ describe("what strangers write", function () {
       ...NODE_CONFIGURATION,
       services: SERVICE_RULES,
       masquerade: true,
+      encapsulation: "auto",
       policyOptions: DEFAULT_POLICY_OPTIONS,
     });
     assert.deepEqual(

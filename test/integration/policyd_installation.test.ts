@@ -1,12 +1,13 @@
 import assert from "node:assert/strict";
 import { existsSync, mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
+import { formatAddress } from "../../kernel/ip/address.ts";
 import { formatCidr } from "../../kernel/ip/cidr.ts";
 import { add, version } from "../lab/cni.ts";
 import type { Lab } from "../lab/lab.ts";
 import { createLab } from "../lab/lab.ts";
 import type { WiredNode } from "../lab/topology.ts";
-import { twoNodes } from "../lab/topology.ts";
+import { twoNodes, UPLINK } from "../lab/topology.ts";
 import type { DaemonProcess } from "../support/policyd.ts";
 import { PolicydNode } from "../support/policyd_node.ts";
 import { requireKernel } from "../support/privilege.ts";
@@ -35,7 +36,7 @@ describe("policyd installs the plugin", function () {
 
   const configurationFile = (): string => `${directory}/conf/10-drawbridge.conflist`;
 
-  async function start(): Promise<DaemonProcess> {
+  async function start(...args: readonly string[]): Promise<DaemonProcess> {
     const fields = {
       apiVersion: "drawbridge.dev/v1alpha1",
       kind: "PolicydConfiguration",
@@ -45,7 +46,16 @@ describe("policyd installs the plugin", function () {
       cniConfDirectory: `${directory}/conf`,
     };
     writeFileSync(`${directory}/policyd.json`, JSON.stringify(fields));
-    return await policyd.start([`--config=${directory}/policyd.json`]);
+    return await policyd.start([`--config=${directory}/policyd.json`, ...args]);
+  }
+
+  function putNode(): void {
+    const spec = { podCIDRs: wired.podCidrs.map(formatCidr) };
+    const status = { addresses: [{ type: "InternalIP", address: formatAddress(wired.addresses[0]) }] };
+    policyd.put(
+      "node.json",
+      JSON.stringify({ apiVersion: "v1", kind: "Node", metadata: { name: "node1" }, spec, status }),
+    );
   }
 
   it("POD-17 D5 D6: a pod is attached by what it has installed, which stays, and comes back when it was wiped", async () => {
@@ -55,11 +65,7 @@ describe("policyd installs the plugin", function () {
       "it waits for its Node",
     );
     assert.ok(!existsSync(configurationFile()));
-    const podCIDRs = wired.podCidrs.map(formatCidr);
-    policyd.put(
-      "node.json",
-      JSON.stringify({ apiVersion: "v1", kind: "Node", metadata: { name: "node1" }, spec: { podCIDRs } }),
-    );
+    putNode();
     await daemon.statusWhen(
       ({ problemCount }) => problemCount === 0 && existsSync(configurationFile()),
       "the configuration is there",
@@ -88,6 +94,28 @@ describe("policyd installs the plugin", function () {
     assert.equal(version(wired.node, executable).exitCode, 0);
     await daemon.kill("SIGTERM");
     assert.ok(existsSync(configurationFile()) && existsSync(executable), "pods go on being removed");
+  });
+
+  it("D5 D10: pods' MTU is that of the network less the tunnel's overhead where there may be one, and follows the network's", async () => {
+    const installed = (): string => (existsSync(configurationFile()) ? readFileSync(configurationFile(), "utf8") : "");
+    const hasMtu = (mtu: number) => (): boolean => installed().includes(`"mtu": ${mtu},`);
+    putNode();
+    for (const [encapsulation, mtu] of [
+      ["never", 1500],
+      ["auto", 1450],
+    ] as const) {
+      const daemon = await start(`--encapsulation=${encapsulation}`);
+      await daemon.statusWhen(hasMtu(mtu), `${encapsulation}: ${mtu}`);
+      wired.node.exec("ip", ["link", "set", UPLINK, "mtu", "1400"]);
+      await daemon.statusWhen(hasMtu(mtu - 100), `${encapsulation}: 100 less`);
+      assert.doesNotMatch(daemon.log(), /anew/);
+      wired.node.exec("ip", ["link", "set", UPLINK, "down"]);
+      rmSync(configurationFile());
+      await daemon.statusWhen(hasMtu(mtu - 100), "it is kept while the network is away");
+      wired.node.exec("ip", ["link", "set", UPLINK, "up", "mtu", "1500"]);
+      await daemon.statusWhen(hasMtu(mtu), "as before");
+      await policyd.kill();
+    }
   });
 
   it("SYSCTL-01: the settings of its own network namespace are raised, and what only the machine's first has is told", async () => {

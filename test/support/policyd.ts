@@ -50,9 +50,14 @@ export function startDaemon(
     cwd: "/",
     stdio: ["ignore", "ignore", "pipe"],
   });
+  return followDaemon(child, socketPath);
+}
+
+/** The daemon of a process that was started in some other way, with a pipe as its standard error. */
+export function followDaemon(child: ChildProcess, socketPath: string): DaemonProcess {
   let log = "";
-  child.stderr.setEncoding("utf8");
-  child.stderr.on("data", (piece: string) => (log += piece));
+  child.stderr?.setEncoding("utf8");
+  child.stderr?.on("data", (piece: string) => (log += piece));
   const ended = once(child, "close").then((): End => ({ code: child.exitCode, signal: child.signalCode }));
   const status = (): PolicydStatus => {
     const reply = askPolicyd(syscalls, socketPath, { type: "status" }, 5000);

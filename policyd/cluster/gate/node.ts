@@ -7,8 +7,14 @@ import { expectString } from "../reader.ts";
 import { expectNetwork } from "./address.ts";
 import { readMetadata } from "./metadata.ts";
 
+/** One of each family; the API server takes no more. */
+const MOST_POD_CIDRS = 2;
+/** More than any node has that is reached by them; each may cost every other node an entry. */
+const MOST_ADDRESSES = 16;
+
 /**
- * A v1 Node. An address or a pod CIDR that is invalid is left out and told.
+ * A v1 Node. An address or a pod CIDR that is invalid is left out and told; more pod CIDRs than two are none, more
+ * addresses than 16 are left out.
  *
  * @throws DrawbridgeError ERR_OBJECT
  */
@@ -20,7 +26,7 @@ export function readNode(object: Reader): Node {
     key: name,
     name,
     labels: readLabels(reader, "labels"),
-    addresses: object.object("status").eachObject("addresses", readAddress),
+    addresses: readAddresses(object.object("status")),
     podCidrs: readPodCidrs(spec),
     isLeaving: isTerminating || spec.eachObject("taints", isToBeDeleted).includes(true),
   });
@@ -29,6 +35,16 @@ export function readNode(object: Reader): Node {
 /** Whatever its effect (kube-proxy's ToBeDeletedTaint). */
 function isToBeDeleted(taint: Reader): boolean {
   return taint.optionalString("key") === "ToBeDeletedByClusterAutoscaler";
+}
+
+function readAddresses(status: Reader): readonly NodeAddress[] {
+  const addresses = status.eachObject("addresses", readAddress);
+  if (addresses.length <= MOST_ADDRESSES) return addresses;
+  status.tell(
+    `${status.path("addresses")}: ${addresses.length} addresses; expected at most ${MOST_ADDRESSES} ` +
+      "(those after them are ignored)",
+  );
+  return Object.freeze(addresses.slice(0, MOST_ADDRESSES));
 }
 
 function readAddress(entry: Reader): NodeAddress | undefined {
@@ -40,7 +56,9 @@ function readAddress(entry: Reader): NodeAddress | undefined {
 /** `podCIDRs`, or the older `podCIDR` where a file has only that. */
 function readPodCidrs(spec: Reader): readonly Cidr[] {
   const decode = (value: unknown, field: string): Cidr => expectNetwork(expectString(value, field), field);
-  if (spec.get("podCIDRs") !== undefined) return spec.each("podCIDRs", decode);
+  if (spec.get("podCIDRs") !== undefined) {
+    return spec.attempt(() => spec.each("podCIDRs", decode, MOST_POD_CIDRS)) ?? Object.freeze([]);
+  }
   const single = spec.get("podCIDR");
   const cidr = single === undefined ? undefined : spec.attempt(() => decode(single, spec.path("podCIDR")));
   return Object.freeze(cidr === undefined ? [] : [cidr]);

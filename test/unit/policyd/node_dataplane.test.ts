@@ -12,6 +12,7 @@ import { Daemon } from "../../../policyd/daemon.ts";
 import { Ruleset } from "../../../policyd/dataplane/ruleset.ts";
 import { RulesetWatch } from "../../../policyd/dataplane/ruleset_watch.ts";
 import { withVersion } from "../../../policyd/dataplane/schema.ts";
+import { recordingNotices } from "../../../policyd/events/notice.ts";
 import { recordingLogger } from "../../../policyd/log/recording_logger.ts";
 import { NodeDataplane } from "../../../policyd/node/node_dataplane.ts";
 import { nodeTables } from "../../../policyd/node/tables.ts";
@@ -95,7 +96,16 @@ function setUp(records: readonly AttachmentRecord[] = [], { isFollowed = false }
     follower: isFollowed ? follower : undefined,
   });
   const source = { start: () => {}, stop: () => {}, problems: () => [] };
-  const parts = { version: "1", nodeName: "n", source, attachments, dataplanes: [dataplane], logger, clock };
+  const parts = {
+    version: "1",
+    nodeName: "n",
+    source,
+    attachments,
+    dataplanes: [dataplane],
+    logger,
+    events: recordingNotices(),
+    clock,
+  };
   /** Whose ports are published: the comments of what leads to IPv4 addresses. */
   const published = (): readonly string[] => commentsIn("ports4");
   const commentsIn = (name: string): readonly string[] =>

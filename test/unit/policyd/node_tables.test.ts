@@ -103,8 +103,31 @@ describe("the tables of a node", () => {
     );
   });
 
+  it("GUARD-09: keep the tunnel's port to nodes, where there may be a tunnel", () => {
+    const tunnelled = { ...DEFAULTS, encapsulation: "auto" } as const;
+    assert.deepEqual(chainText("tunnel_to_node", { ...DEFAULTS, encapsulation: "never" }), []);
+    assert.deepEqual(chainText("tunnel_input", tunnelled), [
+      "type filter hook input priority -150; policy accept;",
+      "udp dport 4789 goto tunnel_to_node",
+    ]);
+    const reason = 'counter drop comment "tunnel packet not from node to node"';
+    assert.deepEqual(chainText("tunnel_to_node", tunnelled), [
+      `iifname "cni0" ${reason}`,
+      `ip saddr != @tunnel_peers4 ${reason}`,
+      `ip daddr != @tunnel_peers4 ${reason}`,
+      `ip6 saddr != @tunnel_peers6 ${reason}`,
+      `ip6 daddr != @tunnel_peers6 ${reason}`,
+    ]);
+    assert.deepEqual(chainText("tunnel_from_pods", tunnelled), [
+      `iifname "cni0" ip daddr @tunnel_nodes4 ${reason}`,
+      `ct status dnat ip daddr @tunnel_nodes4 ${reason}`,
+      `iifname "cni0" ip6 daddr @tunnel_nodes6 ${reason}`,
+      `ct status dnat ip6 daddr @tunnel_nodes6 ${reason}`,
+    ]);
+  });
+
   it("have no name twice, with Services too", () => {
-    for (const { sets, chains } of nodeTables({ ...DEFAULTS, services: SERVICE_RULES })) {
+    for (const { sets, chains } of nodeTables({ ...DEFAULTS, encapsulation: "auto", services: SERVICE_RULES })) {
       for (const objects of [sets, chains]) {
         const names = objects.map(({ name }) => name);
         assert.deepEqual(

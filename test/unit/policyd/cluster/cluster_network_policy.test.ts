@@ -18,6 +18,7 @@ describe("policyd/cluster/gate of ClusterNetworkPolicy", () => {
       kind: "ClusterNetworkPolicy",
       key: "web",
       name: "web",
+      uid: "",
       tier: "Baseline",
       priority: 1000,
       subject: everyone,

@@ -37,6 +37,20 @@ describe("policyd/cluster/gate", () => {
     assert.match(problems[0] ?? "", /^Node web: status\.addresses\[3\]\.address: "010\.0\.0\.1" is not an IP address/);
   });
 
+  it("D1: of a Node's addresses 16 are used; more pod CIDRs than two are none, in words", () => {
+    const addresses = Array.from({ length: 200 }, (_, i) => ({ type: "InternalIP", address: `192.0.2.${i}` }));
+    const podCIDRs = ["10.244.1.0/24", "10.244.2.0/24", "10.244.3.0/24"];
+    const { object, problems } = accepted(manifest("Node", { spec: { podCIDRs }, status: { addresses } }));
+    assert.deepEqual(
+      object["addresses"],
+      addresses.slice(0, 16).map(({ type, address }) => ({ type, address: parseAddress(address) })),
+    );
+    assert.deepEqual(object["podCidrs"], []);
+    assert.deepEqual(problems.length, 2);
+    assert.match(problems.join("\n"), /status\.addresses: 200 addresses; expected at most 16/);
+    assert.match(problems.join("\n"), /spec\.podCIDRs: "3 elements"; expected at most 2/);
+  });
+
   it("ALLOC-03: a ServiceCIDR's ranges are networks, and one that is none is left out", () => {
     const { object, problems } = accepted(
       manifest("ServiceCIDR", { spec: { cidrs: ["10.96.0.0/16", "fd00:10:96::/129"] } }),
@@ -125,6 +139,17 @@ describe("policyd/cluster/gate", () => {
     assert.deepEqual(object["annotations"], { [name]: "true" });
   });
 
+  it("EVENT-07: the uid of what Events are about is kept, and one that is none keeps nothing else from being used", () => {
+    for (const kind of ["Service", "NetworkPolicy"]) {
+      const spec = kind === "Service" ? { clusterIP: "10.96.0.10", ports: [{ port: 80 }] } : { podSelector: {} };
+      const ofUid = (uid: unknown): object => ({ ...manifest(kind, { spec }), metadata: { name: "web", uid } });
+      assert.equal(accepted(ofUid("u-1")).object["uid"], "u-1");
+      const { object, problems } = accepted(ofUid(7));
+      assert.equal(object["uid"], "");
+      assert.match(problems.join(), /metadata\.uid/);
+    }
+  });
+
   it("DAEMON-01: a Service as a file has it gets the API server's defaults", () => {
     const { object, problems } = accepted(
       manifest("Service", { spec: { clusterIP: "10.96.0.10", ports: [{ port: 80 }] } }),
@@ -135,6 +160,7 @@ describe("policyd/cluster/gate", () => {
       key: "default/web",
       name: "web",
       namespace: "default",
+      uid: "",
       proxyName: undefined,
       hasHeadlessLabel: false,
       annotations: {},

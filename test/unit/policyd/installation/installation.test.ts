@@ -41,7 +41,7 @@ describe("policyd/installation", function () {
     rmSync(root, { recursive: true });
   });
 
-  function start(podCidrs: readonly string[] = [], mtu: () => number | undefined = () => undefined): Installation {
+  function start(podCidrs: readonly string[] = [], mtu: () => number | undefined = () => 1450): Installation {
     const installation = new Installation({
       files: hostFiles,
       clock,
@@ -198,11 +198,25 @@ describe("policyd/installation", function () {
     await until(() => installation.problems().length === 0, "nothing is wrong any more");
   });
 
-  it("D5: follows the MTU that is told", async () => {
-    let mtu = 1450;
-    await installed(["10.244.1.0/24"], () => mtu);
+  it("D5: waits for the MTU, and follows it as soon as it is told", async () => {
+    let mtu: number | undefined;
+    const installation = start(["10.244.1.0/24"], () => mtu);
+    installation.synced();
+    installation.rulesInForce();
+    await until(() => installation.problems().length > 0, "it says so");
+    await aWhile();
+    assert.match(installation.problems().join(), /^MTU of pods is not known: .*first InternalIP of Node n1/);
+    assert.equal(configuration(), "");
+    mtu = 1450;
+    installation.mtuChanged();
+    await until(() => configuration() !== "", "it is there");
     assert.match(configuration(), /"mtu": 1450/);
+    await until(() => installation.isInstalled, "it is installed");
+    await aWhile();
     mtu = 1430;
-    await until(() => configuration().includes('"mtu": 1430'), "the new one is there", 1000);
+    installation.mtuChanged();
+    // Far less of the clock's time than the next look of its own would take.
+    await until(() => configuration().includes('"mtu": 1430'), "the new one is there", 10);
+    assert.equal(linesAbout("anew"), 0);
   });
 });

@@ -43,12 +43,6 @@ describe("policyd/installation: the network's configuration", () => {
     assert.deepEqual(capabilities, { bandwidth: true, ips: true, mac: true, portMappings: true });
   });
 
-  it("D5: leaves the MTU to the kernel where nobody knows it", () => {
-    const text = networkConfiguration({ ...PARTS, mtu: undefined });
-    assert.doesNotMatch(text, /mtu/);
-    assert.ok(text.endsWith("}\n"));
-  });
-
   it("D5: another add-on's file that comes first is found as runtimes find it", () => {
     const ours = "10-drawbridge.conflist";
     assert.equal(

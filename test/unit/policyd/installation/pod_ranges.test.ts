@@ -51,7 +51,8 @@ describe("policyd/installation: pod ranges", () => {
       [node("n1", ["10.244.0.0/16", "10.244.1.0/24"]), /at most one prefix of each family/],
       [node("n1", ["10.244.1.0/24"]) + node("n2", ["10.244.0.0/16"]), /overlaps with 10\.244\.0\.0\/16 of Node n2/],
       [node("n1", ["10.244.0.0/16"]) + node("n2", ["10.244.9.0/24"]), /overlaps with 10\.244\.9\.0\/24 of Node n2/],
-      [node("n1", ["192.0.2.0/24"]) + node("n2", [], ["192.0.2.7"]), /has in it 192\.0\.2\.7, an address of Node n2/],
+      [node("n1", ["0.0.0.0/0"]), /0\.0\.0\.0\/0 is larger than a \/8/],
+      [node("n1", ["169.254.0.0/20"]), /overlaps 169\.254\.0\.0\/16/],
       [node("n1", ["2001:db8::/64"], ["2001:db8::5"]), /has in it 2001:db8::5, an address of Node n1/],
       [node("n1", ["10.244.1.0/32"]), /10\.244\.1\.0\/32/],
     ];
@@ -61,5 +62,15 @@ describe("policyd/installation: pod ranges", () => {
       assert.match(problems, expected);
       assert.match(problems, /^Node n1 spec\.podCIDRs: /);
     }
+  });
+
+  it("D1: no other Node keeps this one from being ready by its addresses, nor by a CIDR that can be no node's", () => {
+    const { ranges, problems } = rangesOf(
+      node("n1", ["10.244.1.0/24"], ["192.0.2.1"]) + node("n2", [], ["10.244.1.7"]),
+    );
+    assert.equal(ranges, "10.244.1.0/24");
+    assert.equal(problems, "Node n2: address 10.244.1.7 is in 10.244.1.0/24 of this node's pods; it is not used");
+    const everything = node("n1", ["10.244.1.0/24"]) + node("n2", ["0.0.0.0/0"]);
+    assert.deepEqual(rangesOf(everything), { ranges: "10.244.1.0/24", problems: "" });
   });
 });

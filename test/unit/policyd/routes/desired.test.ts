@@ -1,13 +1,14 @@
 import assert from "node:assert/strict";
-import { formatAddress } from "../../../../kernel/ip/address.ts";
+import { formatAddress, parseAddress } from "../../../../kernel/ip/address.ts";
 import { formatCidr, parseCidr } from "../../../../kernel/ip/cidr.ts";
+import { judgeNodes } from "../../../../policyd/cluster/judged_nodes.ts";
 import type { Node } from "../../../../policyd/cluster/model.ts";
 import type { Desired, RouteOptions } from "../../../../policyd/routes/desired.ts";
 import { desiredRoutes } from "../../../../policyd/routes/desired.ts";
 import type { KernelState } from "../../../../policyd/routes/kernel_state.ts";
 import { podMtu } from "../../../../policyd/routes/mtu.ts";
 import { PODS_TABLE } from "../../../../policyd/routes/names.ts";
-import { judgeNodes } from "../../../../policyd/routes/peers.ts";
+import { peersOf } from "../../../../policyd/routes/peers.ts";
 import { tunnelMac } from "../../../../policyd/routes/tunnel_address.ts";
 import { foreignRoute, machine, node, UPLINK } from "../../../support/routes/machine.ts";
 
@@ -29,12 +30,9 @@ function tried({
   state = machine(),
 }: Case): ReturnType<typeof desiredRoutes> {
   const all = { encapsulation: "auto", bridge: "cni0", ...options } as const;
-  return desiredRoutes(
-    judgeNodes(nodes, "a"),
-    services.map((text) => parseCidr(text)),
-    all,
-    state,
-  );
+  const serviceCidrs = services.map((text) => parseCidr(text));
+  const judged = judgeNodes(nodes, { nodeName: "a", serviceCidrs });
+  return desiredRoutes(peersOf(judged, "a"), serviceCidrs, all, state);
 }
 
 function desired(one: Case): Desired {
@@ -185,5 +183,75 @@ describe("policyd/routes/desired", () => {
     const found = desired({ nodes: [OWN, NEAR], services: ["2001:db8::/112"] });
     assert.ok(!found.routes.some(({ gateway }) => gateway === undefined));
     assert.match(found.problems.join(), /Service range 2001:db8::\/112: has an address of Node a/);
+  });
+
+  it("D1: a Node that gives itself an address of the Services' range takes no route from them, and has none there", () => {
+    const thief = node("b", ["192.0.2.2", "fd00:96::5"], ["10.244.2.0/24", "fd00:244:2::/64"]);
+    const found = desired({ nodes: [OWN, thief], services: ["fd00:96::/112"] });
+    assert.ok(found.routes.some(({ destination }) => formatCidr(destination) === "fd00:96::/112"));
+    assert.ok(!found.routes.some(({ gateway }) => gateway === parseAddress("fd00:96::5")));
+    assert.match(found.problems.join(), /Node b: InternalIP fd00:96::5 is in fd00:96::\/112, a range of Services/);
+  });
+
+  it("D1: nobody takes over another's entries: an address that two Nodes give is in no entry, route or table", () => {
+    const thief = node("b", ["198.51.100.2", "198.51.100.3", "2001:db8:9::3"], ["10.244.2.0/24", "fd00:244:2::/64"]);
+    const victim = parseAddress("2001:db8:9::3");
+    const { routes, forwarding, neighbours } = desired({ nodes: [OWN, thief, FAR] });
+    assert.deepEqual(
+      forwarding.map(({ remote }) => formatAddress(remote)),
+      ["198.51.100.2"],
+    );
+    assert.ok(!neighbours.some(({ address }) => address === victim || address === parseAddress("198.51.100.3")));
+    const hosts = routes.filter(({ table }) => table === PODS_TABLE).map(({ destination }) => formatCidr(destination));
+    assert.deepEqual(hosts, ["198.51.100.2/32"]);
+  });
+
+  for (const [cidr, network] of [
+    ["192.0.2.128/25", "192.0.2.0/24"],
+    ["192.0.0.0/16", "192.0.2.0/24"],
+    ["172.17.0.0/16", "172.17.0.0/24"],
+  ] as const) {
+    it(`D1: a pod CIDR ${cidr} takes nothing from ${network}, a network this node is on`, () => {
+      // This node has another address first, so that only its routes tell.
+      const own = node("a", ["203.0.113.1"], ["10.244.1.0/24"]);
+      const addresses = machine().addresses.map((one) => ({ ...one, address: parseCidr("203.0.113.1/32") }));
+      const routes = [
+        ...machine().routes,
+        foreignRoute("172.17.0.0/24", 3),
+        foreignRoute("10.0.0.0/8", UPLINK, "192.0.2.9"),
+      ];
+      const one = {
+        nodes: [own, node("b", ["198.51.100.2"], [cidr, "10.244.2.0/24"])],
+        state: machine({ addresses, routes }),
+      };
+      assert.deepEqual(
+        routesOf(one).map((route) => route.split(" ")[0]),
+        ["10.244.2.0/24"],
+        "a route with a gateway is none of a network this node is on",
+      );
+      assert.match(
+        desired(one).problems.join(),
+        new RegExp(`Node b: pod CIDR ${cidr} overlaps ${network}, a network this`),
+      );
+    });
+  }
+
+  it("D10: an address that loopback has too says nothing of the device; one that it alone has leaves by the default route", () => {
+    const loopback = machine().addresses.map((one) => ({
+      ...one,
+      index: 1,
+      address: parseCidr(formatCidr(one.address)),
+    }));
+    const both = machine({ addresses: [...loopback, ...machine().addresses] });
+    assert.equal(desired({ state: both }).podMtu, 1450);
+    assert.equal(desired({ state: both }).tunnel?.mtu, 1450);
+    const alone = machine({ addresses: loopback });
+    assert.equal(desired({ state: alone }).tunnel?.mtu, 1450);
+    assert.ok(
+      routesOf({ state: alone, services: ["fd00:96::/112"] }).includes(`fd00:96::/112 dev ${UPLINK} src 2001:db8::1`),
+    );
+    assert.deepEqual(tried({ state: machine({ addresses: loopback, routes: [] }) }), {
+      unknown: "InternalIP 192.0.2.1 of this node is on no interface that is up",
+    });
   });
 });

@@ -4,6 +4,7 @@ import { parseAddress } from "../../../../kernel/ip/address.ts";
 import { formatCidr, parseCidr } from "../../../../kernel/ip/cidr.ts";
 import { parseMac } from "../../../../kernel/ip/mac.ts";
 import type { Route } from "../../../../kernel/route/route.ts";
+import { judgeNodes } from "../../../../policyd/cluster/judged_nodes.ts";
 import type { Node } from "../../../../policyd/cluster/model.ts";
 import type { Desired } from "../../../../policyd/routes/desired.ts";
 import { desiredRoutes } from "../../../../policyd/routes/desired.ts";
@@ -11,7 +12,7 @@ import { entrySteps, removalSteps, tunnelProblems, tunnelSteps } from "../../../
 import { FakeRouteKernel } from "../../../../policyd/routes/fake_route_kernel.ts";
 import type { KernelState, Step } from "../../../../policyd/routes/kernel_state.ts";
 import { isOurs } from "../../../../policyd/routes/names.ts";
-import { judgeNodes } from "../../../../policyd/routes/peers.ts";
+import { peersOf } from "../../../../policyd/routes/peers.ts";
 import { foreignRoute, machine, node, UPLINK } from "../../../support/routes/machine.ts";
 
 const OWN = node("a", ["192.0.2.1", "2001:db8::1"], ["10.244.1.0/24"]);
@@ -43,7 +44,7 @@ function desiredOf({ nodes, services, encapsulation }: Cluster, state: KernelSta
   const all: readonly Node[] = [OWN, ...nodes];
   const options = { encapsulation, bridge: "cni0" };
   const found = desiredRoutes(
-    judgeNodes(all, "a"),
+    peersOf(judgeNodes(all, { nodeName: "a" }), "a"),
     services.map((text) => parseCidr(text)),
     options,
     state,

@@ -100,6 +100,76 @@ describe("policyd/routes/routes_dataplane", () => {
     assert.deepEqual(kernel.steps.filter(({ type }) => type === "replace-route").length, 1);
   });
 
+  it("POD-21: a Node whose status changes in other ways is no reason to look", () => {
+    routes.apply([set(OWN), set(NEAR)]);
+    routes.synced();
+    clock.pass(100);
+    const before = kernel.reads;
+    routes.apply([set({ ...NEAR, labels: { zone: "z" } })]);
+    clock.pass(1000);
+    assert.equal(kernel.reads, before);
+    routes.apply([set(node("b", ["192.0.2.7"], ["10.244.2.0/24"]))]);
+    clock.pass(20);
+    assert.ok(kernel.reads > before);
+  });
+
+  it("D10: the MTU of pods is told when it is known and when it changes, and stays while nobody can tell it", () => {
+    const told: (number | undefined)[] = [];
+    routes.followPodMtu(() => told.push(routes.podMtu));
+    routes.synced();
+    assert.equal(routes.podMtu, undefined);
+    routes.apply([set(OWN)]);
+    clock.pass(20);
+    assert.deepEqual(told, [1450]);
+    const withUplink = (changes: object): void => {
+      const links = machine().links.map((link) => (link.index === UPLINK ? { ...link, ...changes } : link));
+      kernel.state = { ...kernel.state, links };
+      clock.pass(SYNC_PERIOD);
+    };
+    withUplink({ up: false });
+    assert.equal(routes.podMtu, 1450);
+    withUplink({ mtu: 9000 });
+    assert.deepEqual(told, [1450, 8950]);
+  });
+
+  it("D2: what the kernel refused is tried again after a second, then after two, four and so on", () => {
+    routes.apply([set(OWN), set(NEAR)]);
+    let tries = 0;
+    kernel.refuses = ({ type }) => {
+      if (type === "add-route") tries += 1;
+      return type === "add-route";
+    };
+    routes.synced();
+    const after = (milliseconds: number): number => {
+      tries = 0;
+      clock.pass(milliseconds);
+      return tries;
+    };
+    assert.ok(tries > 0);
+    assert.equal(after(999), 0);
+    assert.ok(after(1) > 0);
+    assert.equal(after(1999), 0);
+    assert.ok(after(1) > 0);
+    assert.equal(after(3999), 0);
+  });
+
+  it("D1: a Node that claims another's pods and address later takes neither, as long as the other has them", () => {
+    routes.apply([set(OWN), set(FAR)]);
+    routes.synced();
+    const before = kernel.state;
+    const thief = node("b", ["198.51.100.3", "10.244.3.9"], ["10.244.3.0/25"]);
+    routes.apply([set(thief)]);
+    clock.pass(20);
+    assert.deepEqual(kernel.state, before);
+    assert.match(
+      routes.problems().join("\n"),
+      /Node b: pod CIDR 10\.244\.3\.0\/25 overlaps 10\.244\.3\.0\/24 of Node c/,
+    );
+    routes.apply([{ type: "delete", kind: "Node", key: "c" }]);
+    clock.pass(20);
+    assert.ok(destinations().includes(parseCidr("10.244.3.0/25").address), "it is b's when c is gone");
+  });
+
   it("ALLOC-03: the Services' ranges are followed as ServiceCIDRs come and go", () => {
     routes.apply([set(OWN)]);
     routes.synced();

@@ -1,0 +1,66 @@
+import type { Address } from "../../kernel/ip/address.ts";
+import { formatAddress } from "../../kernel/ip/address.ts";
+import type { Node } from "../cluster/model.ts";
+import type { Configuration } from "../configuration/configuration.ts";
+import type { Dataplane } from "../dataplane.ts";
+import type { Ruleset } from "../dataplane/ruleset.ts";
+import { isReserved } from "../cluster/judged_nodes.ts";
+import type { ObjectChange } from "../source/object_source.ts";
+import type { TunnelEnd } from "./tunnel_guard.ts";
+import { hasTunnel, tunnelEndElements } from "./tunnel_guard.ts";
+
+/** Between which addresses the tunnel may go, as the Node objects come and go (GUARD-09). Whoever owns the ruleset starts it. */
+export class TunnelGuardDataplane implements Dataplane {
+  readonly #ruleset: Pick<Ruleset, "claim">;
+  /** What was claimed of each Node, as a text: Nodes change every few seconds in other ways. */
+  readonly #claimed = new Map<string, string>();
+
+  /** @param ruleset whose tables have the part `tunnelGuard()` */
+  constructor(ruleset: Pick<Ruleset, "claim">) {
+    this.#ruleset = ruleset;
+  }
+
+  /** At once: until then nothing of a new node is let in. */
+  apply(changes: readonly ObjectChange[]): void {
+    for (const change of changes) {
+      if (change.kind !== "Node") continue;
+      const isThere = change.type === "set" && change.object.kind === "Node";
+      const end = isThere ? tunnelEnd(change.object) : { internal: [], external: [] };
+      const text = textOf(end);
+      if ((this.#claimed.get(change.key) ?? textOf({ internal: [], external: [] })) === text) continue;
+      if (isThere) this.#claimed.set(change.key, text);
+      else this.#claimed.delete(change.key);
+      this.#ruleset.claim(`tunnel end ${change.key}`, tunnelEndElements(end), true);
+    }
+  }
+
+  synced(): void {}
+
+  async register(): Promise<void> {}
+
+  async unregister(): Promise<void> {}
+
+  problems(): readonly string[] {
+    return [];
+  }
+
+  async stop(): Promise<void> {}
+}
+
+/** Who fills the sets of `tunnelGuard()`; nobody without a tunnel. */
+export function openTunnelGuard(
+  configuration: Pick<Configuration, "encapsulation">,
+  ruleset: Pick<Ruleset, "claim">,
+): readonly Dataplane[] {
+  return hasTunnel(configuration) ? [new TunnelGuardDataplane(ruleset)] : [];
+}
+
+function tunnelEnd({ addresses }: Node): TunnelEnd {
+  const of = (kind: Node["addresses"][number]["type"]): readonly Address[] =>
+    addresses.flatMap(({ type, address }) => (type === kind && !isReserved(address) ? [address] : []));
+  return { internal: of("InternalIP"), external: of("ExternalIP") };
+}
+
+function textOf({ internal, external }: TunnelEnd): string {
+  return [internal, external].map((addresses) => addresses.map(formatAddress).join()).join("|");
+}

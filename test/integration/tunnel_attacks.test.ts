@@ -1,0 +1,167 @@
+import assert from "node:assert/strict";
+import type { Address, Family } from "../../kernel/ip/address.ts";
+import { formatAddress, parseAddress } from "../../kernel/ip/address.ts";
+import { DropReason } from "../../policyd/node/guard.ts";
+import { TUNNEL } from "../../policyd/routes/names.ts";
+import { tunnelMac } from "../../policyd/routes/tunnel_address.ts";
+import type { LabNamespace } from "../lab/namespace.ts";
+import type { Endpoint } from "../lab/probe/endpoint.ts";
+import { encodeFrame, encodeIp, encodeUdp } from "../lab/probe/frame.ts";
+import { ProbeSocket, SocketType } from "../lab/probe/socket.ts";
+import { eventually } from "../support/guard/guarded_node.ts";
+import { newToken } from "../support/guard/token.ts";
+import { requireKernel } from "../support/privilege.ts";
+import type { RoutedNode } from "../support/routes/route_lab.ts";
+import { FAMILIES, RouteLab } from "../support/routes/route_lab.ts";
+
+const PORT = 9107;
+const NODE_PORT = 30_478;
+const CLUSTER_IPS = { 4: "10.96.0.107", 6: "fd00:96::107" } as const;
+/** VXLAN's header: the VNI is there (RFC 7348, section 5). */
+const VXLAN = [
+  0x08,
+  0,
+  0,
+  0,
+  ...[TUNNEL.vni >> 16, TUNNEL.vni >> 8, TUNNEL.vni].map((byte) => byte & 0xff),
+  0,
+] as const;
+
+/** Somebody who gets a datagram to the tunnel of node3. */
+interface Attack {
+  readonly title: string;
+  readonly from: LabNamespace;
+  readonly to: Endpoint;
+  /** Where it is dropped. */
+  readonly droppedAt: RoutedNode;
+}
+
+for (const outer of FAMILIES) {
+  describe(`attacks on the tunnel between nodes, over IPv${outer}`, function () {
+    this.timeout(60_000);
+    let on: RouteLab;
+    let victim: Readonly<Record<Family, ProbeSocket>>;
+
+    before(async function () {
+      requireKernel(this);
+      on = new RouteLab(`tunnel-attacks-${outer}`, { nodeFamilies: [outer] });
+      on.put("service.json", service(outer, on.nodes[2].addresses[outer]));
+      await on.start();
+      const socket = (family: Family): ProbeSocket => {
+        const opened = ProbeSocket.open(on.nodes[2].pod, family, SocketType.DATAGRAM);
+        opened.bind({ address: on.nodes[2].podAddresses[family], port: PORT });
+        return opened;
+      };
+      victim = { 4: socket(4), 6: socket(6) };
+      await on.untilPodsReachPods();
+      // What is in force stays, and nobody puts back what the test takes away.
+      await Promise.all(on.nodes.map(({ policyd }) => policyd.kill()));
+    });
+    after(async () => {
+      for (const family of FAMILIES) victim?.[family].close();
+      await on?.killAll();
+      on?.[Symbol.dispose]();
+    });
+
+    /** Sends a packet for the victim from the address of a pod that it is not, wrapped as node2 would. */
+    function attack({ from, to }: Attack, inner: Family): Uint8Array {
+      const [, impersonated, { addresses, podAddresses }] = on.nodes;
+      const token = newToken();
+      const packet = encodeUdp(impersonated.podAddresses[inner], podAddresses[inner], PORT, token);
+      const macs = { from: tunnelMac(impersonated.addresses[outer]), to: tunnelMac(addresses[outer]) };
+      const socket = ProbeSocket.open(from, outer, SocketType.DATAGRAM);
+      assert.ok(socket.sendTo(Uint8Array.of(...VXLAN, ...encodeFrame({ ...macs, ...encodeIp(packet) })), to) > 0);
+      socket.close();
+      return token;
+    }
+
+    /** Whom the victim takes a token to be from; undefined for one that has not come. */
+    function sourceOf(token: Uint8Array, inner: Family): Address | undefined {
+      const received = [...victim[inner].drain()].filter((one) => one.kind === "data");
+      return received.find(({ data }) => Buffer.compare(data, token) === 0)?.from?.address;
+    }
+
+    const dropped = ({ wired }: RoutedNode): number => {
+      const text = wired.node.exec("nft", ["list", "table", "inet", "drawbridge"]);
+      const counters = text.matchAll(new RegExp(`packets (\\d+) bytes \\d+ drop comment "${DropReason.TUNNEL}"`, "g"));
+      return [...counters].reduce((sum, [, packets]) => sum + Number(packets), 0);
+    };
+
+    it(`GUARD-09: forged tunnel packets over IPv${outer} (VU#199397, CWE-940: a tunnel that asks nobody who he is) of pods and strangers reach no pod`, async () => {
+      const [near, , far] = on.nodes;
+      const tunnel = { address: far.addresses[outer], port: TUNNEL.port };
+      const attacks: readonly Attack[] = [
+        { title: "a pod to another node", from: near.pod, to: tunnel, droppedAt: near },
+        { title: "a pod to its own node", from: far.pod, to: tunnel, droppedAt: far },
+        { title: "a stranger", from: on.router, to: tunnel, droppedAt: far },
+        {
+          title: "a pod through a Service",
+          from: near.pod,
+          to: { address: parseAddress(CLUSTER_IPS[outer]), port: TUNNEL.port },
+          droppedAt: near,
+        },
+        {
+          title: "a stranger through a node port, behind the node's address",
+          from: on.router,
+          to: { address: near.addresses[outer], port: NODE_PORT },
+          droppedAt: near,
+        },
+      ];
+      async function assertDropped(one: Attack, at: RoutedNode): Promise<void> {
+        for (const inner of FAMILIES) {
+          const before = dropped(at);
+          const token = attack(one, inner);
+          const has = await eventually(() => dropped(at) > before);
+          assert.ok(has, `${one.title}, IPv${inner} inside: not counted on ${at.name}`);
+          assert.equal(sourceOf(token, inner), undefined, one.title);
+        }
+      }
+      const without = (chain: string, ...nodes: readonly RoutedNode[]): void => {
+        for (const { wired } of nodes) wired.node.exec("nft", ["flush", "chain", "inet", "drawbridge", chain]);
+      };
+
+      for (const one of attacks) await assertDropped(one, one.droppedAt);
+      without("tunnel_forward", near);
+      const [first] = attacks;
+      assert.ok(first !== undefined);
+      await assertDropped(first, far);
+      without("tunnel_input", far);
+      for (const one of attacks) {
+        for (const inner of FAMILIES) {
+          const token = attack(one, inner);
+          let seen: Address | undefined;
+          const has = await eventually(() => (seen ??= sourceOf(token, inner)) !== undefined);
+          assert.ok(has, `${one.title}, IPv${inner} inside: without the rules it arrives`);
+          assert.equal(seen, on.nodes[1].podAddresses[inner], "from the forged address");
+        }
+      }
+    });
+  });
+}
+
+/** A Service whose endpoint is the tunnel of a node. */
+function service(family: Family, address: Address): string {
+  const ports = [{ name: "", protocol: "UDP", port: TUNNEL.port }];
+  const items = [
+    {
+      apiVersion: "v1",
+      kind: "Service",
+      metadata: { name: "tunnel", namespace: "default" },
+      spec: {
+        type: "NodePort",
+        clusterIPs: [CLUSTER_IPS[family]],
+        ipFamilies: [`IPv${family}`],
+        ports: ports.map((port) => ({ ...port, nodePort: NODE_PORT })),
+      },
+    },
+    {
+      apiVersion: "discovery.k8s.io/v1",
+      kind: "EndpointSlice",
+      metadata: { name: "tunnel-1", namespace: "default", labels: { "kubernetes.io/service-name": "tunnel" } },
+      addressType: `IPv${family}`,
+      ports,
+      endpoints: [{ addresses: [formatAddress(address)], conditions: { ready: true }, nodeName: "node3" }],
+    },
+  ];
+  return JSON.stringify({ apiVersion: "v1", kind: "List", items });
+}
