@@ -21,9 +21,9 @@ export function imageStart(containerfile: string = readFileSync(CONTAINERFILE, "
   const [node, ...rest] = v.parse(v.array(v.string()), entry);
   const bundle = rest.pop();
   if (node === undefined || bundle === undefined) throw new Error("Containerfile: no ENTRYPOINT of Node and a bundle");
-  const variables = [...containerfile.matchAll(/^ENV (\w+)=(\S+)$/gm)].map(([, name = "", value = ""]) => [
-    name,
-    value,
-  ]);
-  return { nodeOptions: rest, environment: Object.fromEntries(variables.filter(([name]) => name !== "PATH")) };
+  const environment: Record<string, string> = {};
+  for (const [, name = "", value = ""] of containerfile.matchAll(/^ENV (\w+)=(\S+)$/gm)) {
+    if (name !== "PATH") environment[name] = value;
+  }
+  return { nodeOptions: rest, environment };
 }

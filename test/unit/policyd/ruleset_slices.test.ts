@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import type { Change } from "../../../kernel/nftables/change.ts";
 import { FakeNftables } from "../../../kernel/nftables/fake_nftables.ts";
 import type { Table } from "../../../kernel/nftables/object.ts";
-import { goTo, inSet, rule } from "../../../kernel/nftables/statement.ts";
+import { goTo, rule } from "../../../kernel/nftables/statement.ts";
 import { FakeClock } from "../../../policyd/clock.ts";
 import { Ruleset } from "../../../policyd/dataplane/ruleset.ts";
 import { recordingLogger } from "../../../policyd/log/recording_logger.ts";
@@ -103,24 +103,6 @@ describe("policyd/ruleset in slices", () => {
     );
     assert.equal(contentOf(kernel, table, setsOf(0, MANY)), wholeOf(0, MANY));
     assert.deepEqual(told, [5 * MANY], "those who follow are told once, of all of it");
-  });
-
-  it("DP-15: a new set of ranges is there, with its elements, a batch before the rules that name it", () => {
-    const { kernel, clock, ruleset } = setUp();
-    ruleset.start();
-    const [first] = profileChains(0);
-    assert.ok(first !== undefined);
-    const ranges = { name: "ranges", key: ["ipv4_addr"], isInterval: true } as const;
-    const judge = { name: "first0", rules: [rule(inSet("ip saddr", ranges.name), goTo("dropped"))] };
-    ruleset.provide("profile 0", { table, sets: [ranges], chains: [judge] });
-    ruleset.claim("profile 0", [{ table, set: ranges.name, element: { key: [{ first: 0, last: 9 }] } }]);
-    ruleset.claim("pod 0", podClaims(0, 0));
-    clock.pass(0);
-    const batches = kernel.commits.slice(1).map((batch) => touched(batch, "add elements"));
-    assert.deepEqual(batches, [["ranges"], ["known", "verdicts"]]);
-    ruleset.claim("profile 0", [{ table, set: ranges.name, element: { key: [{ first: 0, last: 19 }] } }]);
-    clock.pass(0);
-    assert.equal(kernel.commits.length, 4, "a change of a set that is there is one batch");
   });
 
   it("DP-13: other things are done between two slices", () => {
