@@ -104,7 +104,6 @@ describe("the demo", function () {
           "LoadBalancer, ranges": ["router"],
           externalIPs: ["pod-a", "node1", "router"],
           headless: CLIENTS,
-          ExternalName: ["pod-d"],
         },
         [4],
       );
