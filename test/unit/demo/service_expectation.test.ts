@@ -76,8 +76,8 @@ describe("what the demo expects of Services", () => {
       const own = "b c as node1's bridge, e as node1's uplink";
       assert.deepEqual(texts("headless", family), ["b c e as itself", "b c e as itself", own, "b c e as itself"]);
       assert.deepEqual(texts("ExternalName", family), [
-        "router as itself",
-        "router as itself",
+        "router as node1's uplink",
+        "router as node2's uplink",
         "router as node1's uplink",
         "router as itself",
       ]);
