@@ -195,7 +195,8 @@ describe("cli/node on a node of a lab", function () {
 
   /** Puts on the node what an installation does. */
   async function install(): Promise<void> {
-    await policyd.start();
+    // As it is without a configuration, which the doctor has none of either.
+    await policyd.start(["--encapsulation=auto"]);
     const parts = { bridge: "cni0", socketPath: place.socket, stateDirectory: place.stateDirectory, mtu: MTU };
     const text = networkConfiguration({ ...parts, ranges: RANGES.map((range) => parseCidr(range)) });
     writeFileSync(confOf(place), text);
@@ -295,7 +296,7 @@ describe("cli/node on a node of a lab", function () {
   });
 
   it("DOCTOR-04: tables with an owner that is gone are removed, too; one whose owner lives is told and the rest goes on", async function () {
-    await policyd.start(["--table-owner"]);
+    await policyd.start(["--encapsulation=auto", "--table-owner"]);
     const machine = systemMachine(lab.calls);
     const plan = () => wired.node.inside(() => cleanupPlan(machine.readInventory(place), false));
     for (let left = 200; plan().removals.filter(({ kind }) => kind === "table").length < 3; left--) {
