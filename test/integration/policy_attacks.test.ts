@@ -41,6 +41,9 @@ const SOURCES: readonly (readonly [title: RegExp, source: string])[] = [
   [/on the link|link-local/, "GUARD-02"],
 ];
 
+/** One that anybody of the lab may see. */
+type Attack = Omit<PolicyAttack, "seenBy"> & { readonly seenBy: PolicyAttack["seenBy"] | "third" | "bridge" };
+
 const GUARD_ATTACKS = [...PACKET_ATTACKS, ...NEIGHBOUR_ATTACKS].map((attack) => ({
   ...attack,
   source: SOURCES.find(([title]) => title.test(attack.title))?.[1] ?? assert.fail(attack.title),
@@ -95,9 +98,7 @@ for (const bridgeNetfilter of [true, false]) {
     };
 
     /** That each of these arrives while nothing of ours is loaded. */
-    const expectAll = async (
-      attacks: readonly (Omit<PolicyAttack, "seenBy"> & { seenBy: Parameters<typeof partyOf>[0] })[],
-    ) => {
+    const expectAll = async (attacks: readonly Attack[]) => {
       const lost: string[] = [];
       for (const { title, seenBy, frames } of attacks) {
         introduce();
@@ -170,7 +171,22 @@ for (const bridgeNetfilter of [true, false]) {
             assert.ok(left > 0, "the policies come into force");
             await pause(20);
           }
+          // What the kernel has of the attacks from before the daemon is a connection like others: it is cut a moment later.
+          for (const attack of POLICY_ATTACKS) {
+            for (let left = 500; await passes(attack); left--) {
+              assert.ok(left > 0, `${attack.title}: what began before the policies is cut`);
+              await pause(20);
+            }
+          }
         });
+
+        const passes = async ({ seenBy, frames }: Attack): Promise<boolean> => {
+          const at = partyOf(seenBy);
+          const token = newToken();
+          at.link.received();
+          send(frames(attacked, token));
+          return (await arrivedBefore(at)).some((frame) => carries(frame, token));
+        };
 
         /** What arrives somewhere up to a later datagram that the policies allow. */
         const arrivedBefore = async (at: Party): Promise<readonly Uint8Array[]> => {
@@ -187,13 +203,9 @@ for (const bridgeNetfilter of [true, false]) {
           return arrived;
         };
 
-        for (const { source, title, seenBy, frames } of [...POLICY_ATTACKS, ...FRAGMENT_ATTACKS, ...GUARD_ATTACKS]) {
-          it(`GUARD-07: ${source}: ${title}`, async () => {
-            const at = partyOf(seenBy);
-            const token = newToken();
-            at.link.received();
-            send(frames(attacked, token));
-            assert.ok(!(await arrivedBefore(at)).some((frame) => carries(frame, token)));
+        for (const attack of [...POLICY_ATTACKS, ...FRAGMENT_ATTACKS, ...GUARD_ATTACKS]) {
+          it(`GUARD-07: ${attack.source}: ${attack.title}`, async () => {
+            assert.ok(!(await passes(attack)));
           });
         }
 
