@@ -188,8 +188,8 @@ for (const bridgeNetfilter of [true, false]) {
           const fence = newToken();
           const packet = encodeUdp(from.addresses[4], at.addresses[4], PORT, fence);
           const arrived: Uint8Array[] = [];
-          send([ip(from.mac, on.bridge.mac, packet)], from);
           const isThere = (): boolean => {
+            send([ip(from.mac, on.bridge.mac, packet)], from);
             arrived.push(...at.link.received());
             return arrived.some((frame) => carries(frame, fence));
           };
