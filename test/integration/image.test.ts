@@ -11,6 +11,7 @@ import { nodeSyscalls } from "../../kernel/syscall/node.ts";
 import { VERSION } from "../../policyd/version.ts";
 import type { Lab, LabNode } from "../lab/lab.ts";
 import { createLab } from "../lab/lab.ts";
+import { twoNodes } from "../lab/topology.ts";
 import { readArchive } from "../setup/image_archive.mjs";
 import { IMAGE } from "../setup/build_image.mjs";
 import { daemonSet } from "../support/daemon_set.ts";
@@ -20,11 +21,12 @@ import { Podman } from "../support/podman.ts";
 import { requireKernel, requireProgram, skip } from "../support/privilege.ts";
 
 const NAME = `localhost/drawbridge:${VERSION}`;
+/** A Node as test/lab/topology.ts wires it. */
 const NODE = `apiVersion: v1
 kind: Node
 metadata: { name: node1 }
 spec: { podCIDRs: [10.244.1.0/24, "fd00:244:1::/64"] }
-status: { addresses: [{ type: InternalIP, address: 192.0.2.1 }] }
+status: { addresses: [{ type: InternalIP, address: 192.0.2.10 }, { type: InternalIP, address: "2001:db8:0:1::2" }] }
 `;
 const CLOSE_WAIT = "net/netfilter/nf_conntrack_tcp_timeout_close_wait";
 
@@ -59,7 +61,10 @@ describe("the container image, run by podman as the DaemonSet has it", function 
     const { name, config: description } = readArchive(readFileSync(IMAGE));
     const { config, created } = description;
     assert.equal(name, NAME, "by which a runtime knows it");
-    assert.deepEqual([config.Env, config.User, created], [["PATH=/usr/bin"], "0:0", "1970-01-01T00:00:00Z"]);
+    assert.deepEqual(
+      [config.Env, config.User, created],
+      [["PATH=/usr/bin", "MALLOC_ARENA_MAX=1"], "0:0", "1970-01-01T00:00:00Z"],
+    );
     assert.equal(config.Labels["org.opencontainers.image.version"], VERSION);
   });
 
@@ -104,7 +109,7 @@ describe("the container image, run by podman as the DaemonSet has it", function 
     let node: LabNode;
     let host = "";
     before(() => {
-      node = lab.node("node1");
+      node = twoNodes(lab).node1.node;
       host = `${lab.scratch}/host`;
       const directories = [
         "run/drawbridge",
