@@ -2,8 +2,8 @@ import type { Address, Family } from "../ip/address.ts";
 import { bitsOf, familyOf, formatAddress } from "../ip/address.ts";
 import type { Cidr } from "../ip/cidr.ts";
 import { formatCidr } from "../ip/cidr.ts";
-import type { AttributeInput } from "../netlink/attribute.ts";
-import { address, bytes, u32 } from "../netlink/attribute.ts";
+import type { AttributeInput, AttributeTable } from "../netlink/attribute.ts";
+import { address, bytes, nested, u32 } from "../netlink/attribute.ts";
 import type { BodyLayout, ReceivedMessage, Request } from "../netlink/message.ts";
 import { decodeBody, MessageFlag, request } from "../netlink/message.ts";
 import { addressFamilyNumber } from "./family.ts";
@@ -25,6 +25,9 @@ export const MAIN_TABLE = RT_TABLE_MAIN;
 /** The routing protocol number that marks our routes (`ip route show proto 107`), so that we only ever touch ours. */
 export const ROUTE_PROTOCOL = 107;
 
+/** RTAX_* (include/uapi/linux/rtnetlink.h). */
+const metrics = { mtu: [2, u32] } as const satisfies AttributeTable;
+
 /** struct rtmsg and RTA_* (include/uapi/linux/rtnetlink.h). */
 const layout = {
   struct: {
@@ -44,6 +47,7 @@ const layout = {
     gateway: [5, address],
     priority: [6, u32],
     source: [7, address],
+    metrics: [8, nested(metrics)],
     multipath: [9, bytes],
     table: [15, u32],
     via: [18, bytes],
@@ -68,10 +72,12 @@ export interface Route {
   readonly protocol: number;
   /** The gateway is reached on the link whether or not an address of the interface says so. */
   readonly onLink: boolean;
+  /** Bytes of the largest packet that takes it; undefined for what its device takes. */
+  readonly mtu?: number | undefined;
 }
 
 /** A route to add or delete. */
-export type RouteSpec = Pick<Route, "family" | "destination" | "gateway" | "outputInterface" | "onLink"> & {
+export type RouteSpec = Pick<Route, "family" | "destination" | "gateway" | "outputInterface" | "onLink" | "mtu"> & {
   readonly table?: number;
   readonly source?: Address | undefined;
   readonly priority?: number;
@@ -163,6 +169,7 @@ export function parseRouteOfAnyTable(message: ReceivedMessage): Route | undefine
     priority: values.priority ?? 0,
     protocol: fields.protocol,
     onLink: (fields.flags & RTNH_F_ONLINK) !== 0,
+    ...(values.metrics?.mtu === undefined ? {} : { mtu: values.metrics.mtu }),
   };
 }
 
@@ -187,6 +194,7 @@ function attributes(route: RouteSpec): AttributeInput<(typeof layout)["attribute
     outputInterface: route.outputInterface,
     priority: route.priority,
     source: route.source,
+    metrics: route.mtu === undefined ? undefined : { mtu: route.mtu },
   };
 }
 

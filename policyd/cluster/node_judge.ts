@@ -1,48 +1,73 @@
 import { formatAddress } from "../../kernel/ip/address.ts";
 import type { Cidr } from "../../kernel/ip/cidr.ts";
-import { formatCidr } from "../../kernel/ip/cidr.ts";
+import { formatCidr, hostCidr } from "../../kernel/ip/cidr.ts";
+import type { Configuration } from "../configuration/configuration.ts";
 import type { ObjectChange } from "../source/object_source.ts";
-import type { JudgedNodes, JudgeOptions } from "./judged_nodes.ts";
-import { internalAddresses, judgeNodes } from "./judged_nodes.ts";
+import { ClaimIndex } from "./claim_index.ts";
+import { judgeNodes, usableRanges } from "./judged_nodes.ts";
 import type { Node, ServiceCidr } from "./model.ts";
+import { internalAddresses, isSameCidr, unfitForPods, usableOf } from "./node_claims.ts";
+import type { JudgedNode, JudgedNodes, JudgeOptions } from "./node_verdict.ts";
 
-/** The Nodes as they come and go, judged (judgeNodes) when somebody asks and something that counts has changed. */
+/** Tells the names of nodes of which something else is believed, or not, than at the call before; at first all names. */
+export type VerdictReader = () => ReadonlySet<string>;
+
+/** Where more nodes than this depend on each other, judging all is no more work than finding out which. */
+const MOST_TOGETHER = 256;
+
+/**
+ * The Nodes as they come and go, judged when somebody asks and something that counts has changed.
+ *
+ * Judged again are the nodes that have changed and those whose claims touched theirs before or do now. What comes out is what
+ * judgeNodes says of all nodes at once. One judge serves the whole daemon: each part passes on to it what it is told itself.
+ */
 export class NodeJudge {
   readonly #options: Omit<JudgeOptions, "earlier">;
-  readonly #nodes = new Map<string, Node>();
+  readonly #objects = new Map<string, Node>();
   readonly #serviceCidrs = new Map<string, ServiceCidr>();
-  #judged: JudgedNodes | undefined;
+  readonly #claims = new ClaimIndex();
+  readonly #nodes = new Map<string, JudgedNode>();
+  readonly #problemsOf = new Map<string, readonly string[]>();
+  /** Who may be judged otherwise now: by objects that changed, or by the last verdict, in which he has another part. */
+  #concerned: ReadonlySet<string> = new Set();
+  readonly #unread: Set<string>[] = [];
+  /** The ranges of Services at the last verdict, as a text. */
+  #ranges = "";
+  #isWhole = true;
   #isCurrent = false;
   #isSettled = false;
 
   /** @param options with the ranges of Services that are none of ServiceCIDR objects */
   constructor(options: Omit<JudgeOptions, "earlier">) {
     this.#options = options;
+    this.#setClaims(options.nodeName);
   }
 
-  /** @returns whether the verdict may be another */
-  apply(changes: readonly ObjectChange[]): boolean {
-    let hasChanged = false;
-    for (const change of changes) {
+  /** Takes over changes. Those it has already change nothing: several parts of the daemon tell it of each. */
+  apply(changes: readonly ObjectChange[]): void {
+    const names: string[] = [];
+    for (const { kind, key, ...change } of changes) {
       const object = change.type === "set" ? change.object : undefined;
-      if (change.kind === "Node") {
-        const before = textOf(this.#nodes.get(change.key));
-        if (object?.kind === "Node") this.#nodes.set(change.key, object);
-        else this.#nodes.delete(change.key);
-        hasChanged ||= before !== textOf(this.#nodes.get(change.key));
-      } else if (change.kind === "ServiceCIDR") {
-        if (object?.kind === "ServiceCIDR") this.#serviceCidrs.set(change.key, object);
-        else this.#serviceCidrs.delete(change.key);
-        hasChanged = true;
-      }
+      if (kind === "ServiceCIDR") this.#setRanges(key, object?.kind === "ServiceCIDR" ? object : undefined);
+      if (kind === "Node" && this.#setNode(key, object?.kind === "Node" ? object : undefined)) names.push(key);
     }
-    if (hasChanged) this.#isCurrent = false;
-    return hasChanged;
+    if (names.length === 0) return;
+    this.#isCurrent = false;
+    const concerned = new Set([...this.#concerned, ...names]);
+    if (concerned.size > MOST_TOGETHER) this.#isWhole = true;
+    // Whom they touch by what they claimed before; by what they claim now is found out when they are judged.
+    const touching = this.#isWhole ? [] : names.flatMap((name) => [...this.#claims.touching(name)]);
+    this.#concerned = new Set([...concerned, ...touching]);
+    for (const name of names) this.#setClaims(name);
   }
 
   /** All objects have been read: what is believed from now on stays with whom it is. Before, the order of reading would decide. */
   synced(): void {
+    if (this.#isSettled) return;
+    this.#judge();
     this.#isSettled = true;
+    this.#isWhole = true;
+    this.#isCurrent = false;
   }
 
   /** Of Services, each once. */
@@ -54,15 +79,98 @@ export class NodeJudge {
     return [...new Map(ranges.map((cidr) => [formatCidr(cidr), cidr])).values()];
   }
 
-  /** The verdict: the same one until something changes. */
+  /** The verdict, which is another one after changes: the maps are the judge's own. */
   get judged(): JudgedNodes {
-    if (this.#judged !== undefined && this.#isCurrent) return this.#judged;
-    const earlier = this.#isSettled ? this.#judged : undefined;
-    const { serviceCidrs } = this;
-    this.#judged = judgeNodes(this.#nodes.values(), { ...this.#options, serviceCidrs, earlier });
-    this.#isCurrent = true;
-    return this.#judged;
+    this.#judge();
+    return { nodes: this.#nodes, problemsOf: this.#problemsOf };
   }
+
+  /** For somebody who keeps what follows from the verdict. */
+  reader(): VerdictReader {
+    const unread = new Set(this.#nodes.keys());
+    this.#unread.push(unread);
+    return () => {
+      this.#judge();
+      const names = new Set(unread);
+      unread.clear();
+      return names;
+    };
+  }
+
+  /** @returns whether something that counts is another one */
+  #setNode(name: string, node: Node | undefined): boolean {
+    const before = this.#objects.get(name);
+    if (node === undefined) this.#objects.delete(name);
+    else this.#objects.set(name, node);
+    return before !== node && textOf(before) !== textOf(node);
+  }
+
+  #setRanges(key: string, object: ServiceCidr | undefined): void {
+    if (this.#serviceCidrs.get(key) === object) return;
+    if (object === undefined) this.#serviceCidrs.delete(key);
+    else this.#serviceCidrs.set(key, object);
+    this.#isCurrent = false;
+  }
+
+  /** What nobody can have touches nobody. */
+  #setClaims(name: string): void {
+    const node = this.#objects.get(name);
+    const { nodeName, ownCidrs = [] } = this.#options;
+    const podCidrs = name === nodeName && !node?.podCidrs.length ? ownCidrs : (node?.podCidrs ?? []);
+    const fit = podCidrs.filter((cidr) => unfitForPods(cidr) === undefined);
+    this.#claims.set(name, [...fit, ...usableOf(node).map((address) => hostCidr(address))]);
+  }
+
+  #judge(): void {
+    if (this.#isCurrent) return;
+    this.#isCurrent = true;
+    const { nodeName, ownCidrs = [] } = this.#options;
+    const serviceCidrs = usableRanges(this.serviceCidrs, this.#objects.get(nodeName));
+    const ranges = serviceCidrs.map(formatCidr).join();
+    if (ranges !== this.#ranges) this.#isWhole = true;
+    this.#ranges = ranges;
+    const together = this.#isWhole ? undefined : this.#claims.together(this.#concerned, MOST_TOGETHER);
+    const names = together ?? new Set([...this.#nodes.keys(), ...this.#objects.keys(), nodeName]);
+    const verdict = judgeNodes(
+      [...names].flatMap((name) => this.#objects.get(name) ?? []),
+      {
+        nodeName,
+        ownCidrs: names.has(nodeName) ? ownCidrs : [],
+        serviceCidrs,
+        earlier: this.#isSettled ? { nodes: this.#nodes } : undefined,
+      },
+    );
+    this.#isWhole = false;
+    this.#take(names, verdict);
+  }
+
+  #take(names: ReadonlySet<string>, verdict: JudgedNodes): void {
+    const changed = new Set<string>();
+    for (const name of names) {
+      const judged = verdict.nodes.get(name);
+      if (!isSame(this.#nodes.get(name), judged)) {
+        if (judged === undefined) this.#nodes.delete(name);
+        else this.#nodes.set(name, judged);
+        changed.add(name);
+      }
+      const problems = verdict.problemsOf.get(name);
+      if (problems?.join() !== this.#problemsOf.get(name)?.join()) changed.add(name);
+      if (problems === undefined) this.#problemsOf.delete(name);
+      else this.#problemsOf.set(name, problems);
+    }
+    for (const unread of this.#unread) for (const name of changed) unread.add(name);
+    // Without an earlier verdict the next one does not depend on this.
+    this.#concerned = this.#isSettled ? changed : new Set();
+  }
+}
+
+/** A judge by what the configuration says of this node and of Services. */
+export function openNodeJudge({
+  nodeName,
+  podCIDRs,
+  serviceCIDRs,
+}: Pick<Configuration, "nodeName" | "podCIDRs" | "serviceCIDRs">): NodeJudge {
+  return new NodeJudge({ nodeName, ownCidrs: podCIDRs, serviceCidrs: serviceCIDRs });
 }
 
 /** All that counts of a node: it changes every few seconds in other ways. */
@@ -70,4 +178,14 @@ function textOf(node: Node | undefined): string {
   if (node === undefined) return "";
   const addresses = internalAddresses(node).map(formatAddress);
   return [node.name, ...node.podCidrs.map(formatCidr), ...addresses].join();
+}
+
+function isSame(a: JudgedNode | undefined, b: JudgedNode | undefined): boolean {
+  if (a === undefined || b === undefined) return a === b;
+  return (
+    a.addresses.length === b.addresses.length &&
+    a.podCidrs.length === b.podCidrs.length &&
+    a.addresses.every((address, index) => address === b.addresses[index]) &&
+    a.podCidrs.every((cidr, index) => b.podCidrs[index] !== undefined && isSameCidr(cidr, b.podCidrs[index]))
+  );
 }

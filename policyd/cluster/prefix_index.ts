@@ -1,22 +1,23 @@
 import type { Address, Family } from "../../kernel/ip/address.ts";
 import { familyOf } from "../../kernel/ip/address.ts";
+import { addressKey } from "../../kernel/ip/address_key.ts";
 import type { Cidr } from "../../kernel/ip/cidr.ts";
 import { cidrFamily, networkAddress } from "../../kernel/ip/cidr.ts";
 
 /** Values by prefix, found by an address in it: as many steps as there are prefix lengths. */
 export class PrefixIndex<T> {
-  readonly #byLength: Readonly<Record<Family, Map<number, Map<Address, T>>>> = { 4: new Map(), 6: new Map() };
+  readonly #byLength: Readonly<Record<Family, Map<number, Map<number | bigint, T>>>> = { 4: new Map(), 6: new Map() };
 
   set(cidr: Cidr, value: T): void {
     const lengths = this.#byLength[cidrFamily(cidr)];
-    const ofLength = lengths.get(cidr.prefixLength) ?? new Map<Address, T>();
-    lengths.set(cidr.prefixLength, ofLength.set(networkAddress(cidr), value));
+    const ofLength = lengths.get(cidr.prefixLength) ?? new Map<number | bigint, T>();
+    lengths.set(cidr.prefixLength, ofLength.set(addressKey(networkAddress(cidr)), value));
   }
 
   /** The value of one of the prefixes that an address is in; undefined where it is in none. */
   find(address: Address): T | undefined {
     for (const [prefixLength, values] of this.#byLength[familyOf(address)]) {
-      const found = values.get(networkAddress({ address, prefixLength }));
+      const found = values.get(addressKey(networkAddress({ address, prefixLength })));
       if (found !== undefined) return found;
     }
     return undefined;

@@ -3,7 +3,7 @@ import { DrawbridgeError } from "../../kernel/error.ts";
 import { formatAddress } from "../../kernel/ip/address.ts";
 import type { Cidr } from "../../kernel/ip/cidr.ts";
 import { cidrContains, cidrFamily, formatCidr } from "../../kernel/ip/cidr.ts";
-import { doOverlap, unfitForPods } from "../cluster/judged_nodes.ts";
+import { doOverlap, unfitForPods } from "../cluster/node_claims.ts";
 import type { Node } from "../cluster/model.ts";
 
 /** From which prefixes this node's pods get their addresses. */

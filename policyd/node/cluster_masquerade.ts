@@ -1,8 +1,8 @@
 import type { Address } from "../../kernel/ip/address.ts";
 import { familyOf } from "../../kernel/ip/address.ts";
-import type { Cidr } from "../../kernel/ip/cidr.ts";
-import { cidrFamily, hostCidr, parseCidr } from "../../kernel/ip/cidr.ts";
-import { joinedRanges } from "../../kernel/ip/ranges.ts";
+import { parseCidr } from "../../kernel/ip/cidr.ts";
+import type { AddressRange } from "../../kernel/ip/ranges.ts";
+import { rangeOf } from "../../kernel/ip/ranges.ts";
 import { familyWords } from "../../kernel/nftables/family_words.ts";
 import { drop, inSet, not, rule } from "../../kernel/nftables/statement.ts";
 import type { Claim } from "../dataplane/claim.ts";
@@ -21,19 +21,7 @@ const SETS = {
   ready: "kept_networks_ready",
 } as const;
 
-const EVERYTHING = ["0.0.0.0/0", "::/0"].map((text) => parseCidr(text));
-/** Link-local addresses and multicast: what has them is no farther than the link, or many. */
-const NEVER_HIDDEN = ["169.254.0.0/16", "224.0.0.0/4", "fe80::/10", "ff00::/8"].map((text) => parseCidr(text));
-
-/** Where the cluster is. */
-export interface ClusterNetworks {
-  /** Of all nodes. */
-  readonly podCidrs: readonly Cidr[];
-  /** Of all nodes. */
-  readonly nodeAddresses: readonly Address[];
-  /** What else knows the way to pods, by the configuration. */
-  readonly further: readonly Cidr[];
-}
+const EVERYTHING = ["0.0.0.0/0", "::/0"].map((text) => rangeOf(parseCidr(text)));
 
 /**
  * The part of the inet table by which pods leave the cluster with the node's address, since nobody out there knows the way
@@ -85,21 +73,16 @@ export function leavingPodElements(addresses: readonly Address[]): readonly Clai
   }));
 }
 
-/**
- * Where pods keep their own address: in the cluster, at link-local addresses and at multicast's; everywhere in a family of
- * which no pod network is known, as then nobody can tell what is outside.
- */
-export function keptNetworkElements({ podCidrs, nodeAddresses, further }: ClusterNetworks): readonly Claim[] {
-  const networks = [...podCidrs, ...further];
-  const kept = [...networks, ...nodeAddresses.map((address) => hostCidr(address)), ...NEVER_HIDDEN];
-  return FAMILIES.flatMap((family) => {
-    const isKnown = networks.some((network) => cidrFamily(network) === family);
-    const claims = (set: string, of: readonly Cidr[]): readonly Claim[] =>
-      joinedRanges(of, family).map((range) => ({
-        table: INET_TABLE,
-        set: `${set}${family}`,
-        element: { key: [range] },
-      }));
-    return [...claims(SETS.kept, isKnown ? kept : EVERYTHING), ...claims(SETS.ready, EVERYTHING)];
-  });
+/** A range where pods keep their own address. */
+export function keptRangeElement(range: AddressRange): Claim {
+  return rangeElement(SETS.kept, range);
+}
+
+/** With these the sets count ({@link clusterMasquerade}). */
+export function readyElements(): readonly Claim[] {
+  return EVERYTHING.map((range) => rangeElement(SETS.ready, range));
+}
+
+function rangeElement(set: string, range: AddressRange): Claim {
+  return { table: INET_TABLE, set: `${set}${familyOf(range.first)}`, element: { key: [range] } };
 }

@@ -1,14 +1,17 @@
 import type { AttachmentRecord } from "../../ipam/attachment.ts";
 import type { Cidr } from "../../kernel/ip/cidr.ts";
 import { cidrContains } from "../../kernel/ip/cidr.ts";
-import { NodeJudge } from "../cluster/node_judge.ts";
+import { rangeText } from "../cluster/joined_networks.ts";
+import type { NodeJudge, VerdictReader } from "../cluster/node_judge.ts";
+import { openNodeJudge } from "../cluster/node_judge.ts";
 import type { Dataplane } from "../dataplane.ts";
 import type { Configuration } from "../configuration/configuration.ts";
 import type { Claim } from "../dataplane/claim.ts";
 import type { Ruleset } from "../dataplane/ruleset.ts";
 import { NETWORK_NAME } from "../installation/network_configuration.ts";
 import type { ObjectChange } from "../source/object_source.ts";
-import { keptNetworkElements, leavingPodElements } from "./cluster_masquerade.ts";
+import { keptRangeElement, leavingPodElements, readyElements } from "./cluster_masquerade.ts";
+import { KeptNetworks } from "./kept_networks.ts";
 
 const OWNER = "cluster networks";
 
@@ -18,8 +21,8 @@ export interface MasqueradeDataplaneParts {
   readonly nodeName: string;
   /** This node's pod CIDRs where its Node object has none. */
   readonly podCidrs: readonly Cidr[];
-  /** Ranges of Services beside those of ServiceCIDR objects. */
-  readonly serviceCidrs: readonly Cidr[];
+  /** Who judges the Nodes. */
+  readonly judge: NodeJudge;
   /** Where pods keep their address beside what the Node objects name. */
   readonly further: readonly Cidr[];
 }
@@ -30,21 +33,24 @@ export interface MasqueradeDataplaneParts {
  */
 export class MasqueradeDataplane implements Dataplane {
   readonly #parts: MasqueradeDataplaneParts;
-  readonly #judge: NodeJudge;
+  readonly #readVerdict: VerdictReader;
+  readonly #kept: KeptNetworks;
 
   constructor(parts: MasqueradeDataplaneParts) {
     this.#parts = parts;
-    const { nodeName, podCidrs, serviceCidrs } = parts;
-    this.#judge = new NodeJudge({ nodeName, ownCidrs: podCidrs, serviceCidrs });
+    this.#readVerdict = parts.judge.reader();
+    this.#kept = new KeptNetworks(parts.further);
+    parts.ruleset.claim(OWNER, readyElements(), true);
     this.#claim();
   }
 
   apply(changes: readonly ObjectChange[]): void {
-    if (this.#judge.apply(changes)) this.#claim();
+    this.#parts.judge.apply(changes);
+    this.#claim();
   }
 
   synced(): void {
-    this.#judge.synced();
+    this.#parts.judge.synced();
   }
 
   /**
@@ -52,8 +58,8 @@ export class MasqueradeDataplane implements Dataplane {
    * node's pod CIDRs, as known when it is attached or the daemon starts. Further networks of a pod are none of the cluster's.
    */
   elementsOf({ network, addresses }: Pick<AttachmentRecord, "network" | "addresses">): readonly Claim[] {
-    const { podCidrs, nodeName } = this.#parts;
-    const own = [...podCidrs, ...(this.#judge.judged.nodes.get(nodeName)?.podCidrs ?? [])];
+    const { podCidrs, nodeName, judge } = this.#parts;
+    const own = [...podCidrs, ...(judge.judged.nodes.get(nodeName)?.podCidrs ?? [])];
     const leaving = addresses.filter(
       ({ address }) => network === NETWORK_NAME || own.some((cidr) => cidrContains(cidr, address)),
     );
@@ -73,34 +79,35 @@ export class MasqueradeDataplane implements Dataplane {
 
   /** At once: the first packets to a new node's pods should not be the ones that are hidden. */
   #claim(): void {
-    const nodes = [...this.#judge.judged.nodes.values()];
-    const elements = keptNetworkElements({
-      podCidrs: nodes.flatMap(({ podCidrs }) => podCidrs),
-      nodeAddresses: nodes.flatMap(({ addresses }) => addresses),
-      further: this.#parts.further,
-    });
-    this.#parts.ruleset.claim(OWNER, elements, true);
+    const { judge, ruleset } = this.#parts;
+    for (const name of this.#readVerdict()) this.#kept.setNode(name, judge.judged.nodes.get(name));
+    const { removed, added } = this.#kept.difference();
+    for (const range of removed) ruleset.claim(`${OWNER} ${rangeText(range)}`, [], true);
+    for (const range of added) ruleset.claim(`${OWNER} ${rangeText(range)}`, [keptRangeElement(range)], true);
   }
 }
 
 /** Who keeps the networks of the rules, as the configuration says. */
 export function masqueradeDataplane(
-  { nodeName, podCIDRs, serviceCIDRs, nonMasqueradeCIDRs }: Configuration,
+  configuration: Configuration,
   ruleset: Pick<Ruleset, "claim">,
+  judge: NodeJudge = openNodeJudge(configuration),
 ): MasqueradeDataplane {
+  const { nodeName, podCIDRs, nonMasqueradeCIDRs } = configuration;
   const further = [...podCIDRs, ...nonMasqueradeCIDRs];
-  return new MasqueradeDataplane({ ruleset, nodeName, podCidrs: podCIDRs, serviceCidrs: serviceCIDRs, further });
+  return new MasqueradeDataplane({ ruleset, nodeName, podCidrs: podCIDRs, judge, further });
 }
 
 /** What the configuration makes of pods that leave the cluster: who follows the nodes, and what each attachment adds. */
 export function openMasquerade(
   configuration: Configuration,
   ruleset: Pick<Ruleset, "claim">,
+  judge: NodeJudge,
 ): {
   readonly dataplanes: readonly Dataplane[];
   readonly elementsOf: (attachment: AttachmentRecord) => readonly Claim[];
 } {
   if (!configuration.masquerade) return { dataplanes: [], elementsOf: () => [] };
-  const dataplane = masqueradeDataplane(configuration, ruleset);
+  const dataplane = masqueradeDataplane(configuration, ruleset, judge);
   return { dataplanes: [dataplane], elementsOf: (attachment) => dataplane.elementsOf(attachment) };
 }

@@ -4,7 +4,7 @@ import type { Node } from "../cluster/model.ts";
 import type { Configuration } from "../configuration/configuration.ts";
 import type { Dataplane } from "../dataplane.ts";
 import type { Ruleset } from "../dataplane/ruleset.ts";
-import { isReserved } from "../cluster/judged_nodes.ts";
+import { isReserved } from "../cluster/node_claims.ts";
 import type { ObjectChange } from "../source/object_source.ts";
 import type { TunnelEnd } from "./tunnel_guard.ts";
 import { hasTunnel, tunnelEndElements } from "./tunnel_guard.ts";

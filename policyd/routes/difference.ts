@@ -1,12 +1,16 @@
 import type { Address } from "../../kernel/ip/address.ts";
-import { formatAddress } from "../../kernel/ip/address.ts";
+import { addressKey } from "../../kernel/ip/address_key.ts";
 import { cidrFamily, formatCidr } from "../../kernel/ip/cidr.ts";
+import type { MacAddress } from "../../kernel/ip/mac.ts";
 import type { Route } from "../../kernel/route/route.ts";
 import type { RoutingRule } from "../../kernel/route/rule.ts";
-import type { Desired, DesiredRoute } from "./desired.ts";
-import { routeKey } from "./desired.ts";
+import type { Slices } from "../slices.ts";
+import { each } from "../slices.ts";
+import type { Desired, DesiredEntries } from "./desired.ts";
 import type { KernelState, OwnRoute, Step, Tunnel, TunnelState } from "./kernel_state.ts";
 import { isOurs, TUNNEL } from "./names.ts";
+import type { DesiredRoute } from "./peer_routes.ts";
+import { routeKey } from "./surroundings.ts";
 
 /**
  * What makes the tunnel's device what it is to be; none when it is. Read the state anew afterwards: a device that is made
@@ -76,22 +80,25 @@ export function tunnelProblems(
   return problems;
 }
 
+/** What of the kernel's state {@link entrySteps} asks for. */
+export type EntryState = Pick<KernelState, "tunnel" | "routes" | "rules">;
+
 /**
  * What leads from the kernel's state to the desired one, apart from the device of the tunnel.
  *
  * What a route needs is there before it and goes after it, so that nobody asks for a MAC address in the tunnel. Removed is
  * only what is ours: routes and rules of our protocol, entries of our device.
  */
-export function entrySteps(desired: Desired, state: KernelState): readonly Step[] {
+export function* entrySteps(desired: DesiredEntries, state: EntryState): Slices<readonly Step[]> {
   const tunnel = state.tunnel?.parameters === undefined ? undefined : state.tunnel;
-  const entries = tunnel === undefined ? { added: [], removed: [] } : deviceEntries(desired, tunnel);
-  const routes = routeChanges(desired.routes, state, tunnel?.index);
+  const entries = tunnel === undefined ? { added: [], removed: [] } : yield* deviceEntries(desired, tunnel);
+  const routes = yield* routeChanges(desired.routes, state, tunnel?.index);
   const rules = ruleChanges(desired.rules, state.rules);
   return [...entries.added, ...routes.added, ...rules.added, ...routes.removed, ...rules.removed, ...entries.removed];
 }
 
 /** What removes the tunnel's device once nothing is sent through it any more. */
-export function removalSteps(desired: Desired, { tunnel }: KernelState): readonly Step[] {
+export function removalSteps(desired: Pick<Desired, "tunnel">, { tunnel }: KernelState): readonly Step[] {
   const isUnused = desired.tunnel === undefined && tunnel?.parameters !== undefined;
   return isUnused ? [{ type: "delete-tunnel", index: tunnel.index }] : [];
 }
@@ -112,49 +119,57 @@ function hasParameters({ parameters }: TunnelState, { local }: Tunnel): boolean 
   );
 }
 
-function deviceEntries(desired: Desired, { index, forwarding, neighbours }: TunnelState): Changes {
+function* deviceEntries(desired: DesiredEntries, { index, forwarding, neighbours }: TunnelState): Slices<Changes> {
   const added: Step[] = [];
   const removed: Step[] = [];
   const gone: Step[] = [];
-  const wanted = new Set(desired.forwarding.map((entry) => `${entry.mac} ${formatAddress(entry.remote)}`));
-  const known = new Set(forwarding.map((entry) => `${entry.mac} ${formatAddress(entry.remote)}`));
-  for (const entry of desired.forwarding) {
-    if (!known.has(`${entry.mac} ${formatAddress(entry.remote)}`)) added.push({ type: "set-forwarding", index, entry });
-  }
-  const replaced = new Set(desired.forwarding.map(({ mac }) => mac));
-  for (const entry of forwarding) {
-    const isKept = wanted.has(`${entry.mac} ${formatAddress(entry.remote)}`);
-    if (!isKept && !replaced.has(entry.mac)) gone.push({ type: "delete-forwarding", index, entry });
-  }
-  const macs = new Map(neighbours.map(({ address, mac }) => [address, mac]));
-  const wantedAddresses = new Set<Address>();
-  for (const { address, mac } of desired.neighbours) {
-    wantedAddresses.add(address);
-    if (macs.get(address) !== mac) added.push({ type: "set-neighbour", index, address, mac });
-  }
-  for (const { address } of neighbours) {
-    if (!wantedAddresses.has(address)) removed.push({ type: "delete-neighbour", index, address });
-  }
+  const remotes = new Map<MacAddress, Address>();
+  yield* each(forwarding, ({ mac, remote }) => remotes.set(mac, remote));
+  const wanted = new Map<MacAddress, Address>();
+  yield* each(desired.forwarding, (entry) => {
+    wanted.set(entry.mac, entry.remote);
+    if (remotes.get(entry.mac) !== entry.remote) added.push({ type: "set-forwarding", index, entry });
+  });
+  yield* each(forwarding, (entry) => {
+    // One that leads elsewhere is replaced.
+    if (!wanted.has(entry.mac)) gone.push({ type: "delete-forwarding", index, entry });
+  });
+  const macs = new Map<number | bigint, MacAddress | undefined>();
+  yield* each(neighbours, ({ address, mac }) => macs.set(addressKey(address), mac));
+  const wantedAddresses = new Set<number | bigint>();
+  yield* each(desired.neighbours, ({ address, mac }) => {
+    wantedAddresses.add(addressKey(address));
+    if (macs.get(addressKey(address)) !== mac) added.push({ type: "set-neighbour", index, address, mac });
+  });
+  yield* each(neighbours, ({ address }) => {
+    if (!wantedAddresses.has(addressKey(address))) removed.push({ type: "delete-neighbour", index, address });
+  });
   return { added, removed: [...removed, ...gone] };
 }
 
-function routeChanges(desired: readonly DesiredRoute[], state: KernelState, tunnel: number | undefined): Changes {
+function* routeChanges(
+  desired: readonly DesiredRoute[],
+  { routes }: EntryState,
+  tunnel: number | undefined,
+): Slices<Changes> {
   const added: Step[] = [];
   const removed: Step[] = [];
   const found = new Map<string, OwnRoute[]>();
-  for (const route of state.routes) {
+  yield* each(routes, (route) => {
     const own = ownRoute(route);
-    if (own === undefined) continue;
+    if (own === undefined) return;
     const key = routeKey(own.table, own.destination);
-    found.set(key, [...(found.get(key) ?? []), own]);
-  }
-  for (const { device, isTaken, ...route } of desired) {
+    const others = found.get(key);
+    if (others === undefined) found.set(key, [own]);
+    else others.push(own);
+  });
+  yield* each(desired, ({ device, isTaken, ...route }) => {
     const key = routeKey(route.table, route.destination);
     const present = found.get(key) ?? [];
     found.delete(key);
     const outputInterface = device === "tunnel" ? tunnel : device;
     // Without the device the kernel has no route by it either.
-    if (outputInterface === undefined) continue;
+    if (outputInterface === undefined) return;
     const wanted: OwnRoute = { ...route, outputInterface };
     const others = present.filter((one) => !isSameRoute(one, wanted));
     const isThere = others.length < present.length;
@@ -162,9 +177,10 @@ function routeChanges(desired: readonly DesiredRoute[], state: KernelState, tunn
     if (isThere || isTaken) removed.push(...deletions);
     else if (others.length === 1) added.push({ type: "replace-route", route: wanted });
     else added.push(...deletions, { type: "add-route", route: wanted });
-  }
-  for (const routes of found.values())
-    removed.push(...routes.map((route) => ({ type: "delete-route", route }) as const));
+  });
+  yield* each(found.values(), (left) => {
+    removed.push(...left.map((route) => ({ type: "delete-route", route }) as const));
+  });
   return { added, removed };
 }
 
@@ -183,17 +199,19 @@ function ruleKey({ family, inputInterface, table, priority }: RoutingRule): stri
 
 /** The route as one of ours; undefined for anybody else's. A default route never is: we make none. */
 export function ownRoute(route: Route): OwnRoute | undefined {
-  const { table, family, destination, gateway, outputInterface, source, onLink } = route;
+  const { table, family, destination, gateway, outputInterface, source, onLink, mtu } = route;
   if (!isOurs(route) || destination === undefined) return undefined;
   // 0 is no link: somebody gave ours other next hops.
-  return { table, family, destination, gateway, outputInterface: outputInterface ?? 0, source, onLink };
+  return { table, family, destination, gateway, outputInterface: outputInterface ?? 0, source, onLink, mtu };
 }
 
-function isSameRoute(a: OwnRoute, b: OwnRoute): boolean {
+/** Whether they send packets the same way. */
+export function isSameRoute(a: OwnRoute, b: OwnRoute): boolean {
   return (
     a.gateway === b.gateway &&
     a.outputInterface === b.outputInterface &&
     a.source === b.source &&
+    a.mtu === b.mtu &&
     (a.family === 6 || a.onLink === b.onLink)
   );
 }

@@ -2,6 +2,7 @@ import { DrawbridgeError } from "../../kernel/error.ts";
 import { cidrFamily, formatCidr } from "../../kernel/ip/cidr.ts";
 import type { Route } from "../../kernel/route/route.ts";
 import { ROUTE_PROTOCOL } from "../../kernel/route/route.ts";
+import type { Slices } from "../slices.ts";
 import type { KernelState, OwnRoute, RouteKernel, Step, TunnelState } from "./kernel_state.ts";
 import { ROUTE_PRIORITY, TUNNEL } from "./names.ts";
 
@@ -23,7 +24,8 @@ export class FakeRouteKernel implements RouteKernel {
     this.state = state;
   }
 
-  read(): KernelState {
+  // oxlint-disable-next-line require-yield
+  *read(): Slices<KernelState> {
     this.reads++;
     const { failure } = this;
     this.failure = undefined;

@@ -7,6 +7,7 @@ import type { InterfaceAddress } from "../../kernel/route/interface_address.ts";
 import type { Route } from "../../kernel/route/route.ts";
 import type { RoutingRule } from "../../kernel/route/rule.ts";
 import type { VxlanParameters } from "../../kernel/route/vxlan.ts";
+import type { Slices } from "../slices.ts";
 
 /** A link, as far as routes depend on it. */
 export interface NodeLink {
@@ -61,6 +62,8 @@ export interface OwnRoute {
   readonly outputInterface: number;
   readonly source: Address | undefined;
   readonly onLink: boolean;
+  /** Bytes; undefined for what the device takes. */
+  readonly mtu?: number | undefined;
 }
 
 /** The tunnel as it is to be. */
@@ -97,8 +100,13 @@ export type Step =
 
 /** The kernel's links and routes, as {@link ./routes_dataplane.ts} needs them. */
 export interface RouteKernel {
-  /** @throws DrawbridgeError when the kernel does not answer */
-  read(): KernelState;
+  /**
+   * Reads all of it, in slices since there may be tens of thousands of routes. Nothing else may be asked of the kernel before
+   * the end.
+   *
+   * @throws DrawbridgeError when the kernel does not answer
+   */
+  read(): Slices<KernelState>;
   /**
    * Carries out steps in order, each of them whatever became of those before.
    *

@@ -1,6 +1,9 @@
 import type { Family } from "../../kernel/ip/address.ts";
 import { tunnelOverhead } from "./names.ts";
 
+/** Below this the kernel takes IPv6 from a device (RFC 8200, section 5). */
+export const LEAST_IPV6_MTU = 1280;
+
 /** How packets get to pods of other nodes. */
 export const ENCAPSULATIONS = ["auto", "always", "never"] as const;
 

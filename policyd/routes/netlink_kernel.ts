@@ -4,7 +4,7 @@ import { openEthtoolSocket } from "../../kernel/ethtool/family.ts";
 import { isFeatureActive, switchFeatureOff, TX_CHECKSUM_OFFLOAD } from "../../kernel/ethtool/feature.ts";
 import type { Family } from "../../kernel/ip/address.ts";
 import { NetlinkError } from "../../kernel/netlink/error.ts";
-import type { Request } from "../../kernel/netlink/message.ts";
+import type { ReceivedMessage, Request } from "../../kernel/netlink/message.ts";
 import type { NetlinkSocket } from "../../kernel/netlink/socket.ts";
 import {
   deleteForwardingEntry,
@@ -21,7 +21,7 @@ import {
 } from "../../kernel/route/interface_address.ts";
 import { changeLink, deleteLink, dumpLinks, getLink, parseLink } from "../../kernel/route/link.ts";
 import { deleteNeighbour, dumpNeighbours, parseNeighbour, setNeighbour } from "../../kernel/route/neighbour.ts";
-import type { RouteSpec } from "../../kernel/route/route.ts";
+import type { Route, RouteSpec } from "../../kernel/route/route.ts";
 import {
   deleteRoute,
   dumpRoutes,
@@ -34,12 +34,20 @@ import {
 import { deleteRule, dumpRules, newRule, parseRule } from "../../kernel/route/rule.ts";
 import { openRouteSocket } from "../../kernel/route/socket.ts";
 import { createVxlan, parseVxlan } from "../../kernel/route/vxlan.ts";
+import { Errno } from "../../kernel/syscall/errno.ts";
 import type { FileCalls } from "../../kernel/syscall/file_calls.ts";
 import type { Syscalls } from "../../kernel/syscall/syscalls.ts";
 import type { Sysctl } from "../../kernel/sysctl.ts";
 import { procSysctl } from "../../kernel/sysctl.ts";
-import type { KernelState, OwnRoute, RouteKernel, Step, TunnelState } from "./kernel_state.ts";
+import type { Slices } from "../slices.ts";
+import { atOnce } from "../slices.ts";
+import type { KernelState, OwnRoute, RouteKernel, Step, TunnelNeighbour, TunnelState } from "./kernel_state.ts";
 import { PODS_TABLE, ROUTE_PRIORITY, TUNNEL } from "./names.ts";
+
+/** How often a list that changed meanwhile is asked for. */
+const LIST_ATTEMPTS = 10;
+/** How often in slices, in which it takes longer and so changes more easily. */
+const SLICED_ATTEMPTS = 2;
 
 const STRICT = 1;
 const LOOSE = 2;
@@ -68,30 +76,64 @@ class NetlinkRouteKernel implements RouteKernel {
     this.#ethtool = tryOpenEthtool(syscalls);
   }
 
-  read(): KernelState {
+  *read(): Slices<KernelState> {
     const disabled = this.#sysctl.read("net/ipv6/conf/all/disable_ipv6");
     const families: readonly Family[] = disabled === undefined ? [4] : [4, 6];
-    const links = this.#socket.dump(dumpLinks()).map(parseLink);
-    const routes = families
-      .flatMap((family) => this.#socket.dump(dumpRoutes(family)))
-      .map(parseRouteOfAnyTable)
-      .filter((route) => route !== undefined);
+    const links = yield* this.#list(dumpLinks(), parseLink);
+    const routes: Route[] = [];
+    for (const family of families) routes.push(...(yield* this.#list(dumpRoutes(family), parsePodRoute)));
     const tunnel = links.find(({ name }) => name === TUNNEL.name);
     return {
       links: links.map(({ index, name, mtu, up }) => ({ index, name, mtu, up })),
-      addresses: this.#socket.dump(dumpAddresses()).map(parseInterfaceAddress).filter(isUsable),
-      routes: routes.filter(({ table }) => table === MAIN_TABLE || table === PODS_TABLE),
+      addresses: (yield* this.#list(dumpAddresses(), parseInterfaceAddress)).filter(isUsable),
+      routes,
       rules: families
         .flatMap((family) => this.#socket.dump(dumpRules(family)))
         .map(parseRule)
         .filter((rule) => rule !== undefined),
       hasIpv6: disabled === "0",
-      tunnel: tunnel === undefined ? undefined : this.#readTunnel(tunnel.index, families),
+      tunnel: tunnel === undefined ? undefined : yield* this.#readTunnel(tunnel.index, families),
     };
   }
 
+  /**
+   * What the kernel lists. A list that it marks as interrupted is asked for anew.
+   *
+   * @param parse undefined for what does not count
+   */
+  *#list<T>(request: Request, parse: (message: ReceivedMessage) => T | undefined): Slices<readonly T[]> {
+    for (let attempt = 0; attempt < LIST_ATTEMPTS; attempt++) {
+      const list = this.#listOnce(request, parse);
+      const found = attempt < SLICED_ATTEMPTS ? yield* list : atOnce(list);
+      if (found !== undefined) return found;
+    }
+    throw new NetlinkError(request.operation, Errno.EINTR, `changed during each of ${LIST_ATTEMPTS} lists`);
+  }
+
+  /** @returns undefined when it was interrupted */
+  *#listOnce<T>(
+    request: Request,
+    parse: (message: ReceivedMessage) => T | undefined,
+  ): Slices<readonly T[] | undefined> {
+    const found: T[] = [];
+    let failure: { readonly error: unknown } | undefined;
+    const datagrams = this.#socket.datagrams(request);
+    let step = datagrams.next();
+    for (; step.done !== true; step = datagrams.next()) {
+      try {
+        // An unread rest would keep the socket from listing anything else.
+        if (failure === undefined) found.push(...step.value.map(parse).filter((value) => value !== undefined));
+      } catch (error) {
+        failure = { error };
+      }
+      yield;
+    }
+    if (failure !== undefined) throw failure.error;
+    return step.value ? found : undefined;
+  }
+
   /** @returns undefined when it is gone meanwhile */
-  #readTunnel(index: number, families: readonly Family[]): TunnelState | undefined {
+  *#readTunnel(index: number, families: readonly Family[]): Slices<TunnelState | undefined> {
     const [reply] = this.#socket.batch([getLink({ index })]);
     if (reply?.error !== undefined && !GONE.includes(reply.error.errnoName)) throw reply.error;
     const message = reply?.messages[0];
@@ -99,6 +141,10 @@ class NetlinkRouteKernel implements RouteKernel {
     const { name, mtu, up, mac } = parseLink(message);
     const parameters = parseVxlan(message);
     const isVxlan = parameters !== undefined;
+    const neighbours: TunnelNeighbour[] = [];
+    for (const family of families) {
+      neighbours.push(...(yield* this.#list(dumpNeighbours(family, index), (one) => permanentOf(one, index))));
+    }
     return {
       index,
       name,
@@ -109,17 +155,8 @@ class NetlinkRouteKernel implements RouteKernel {
       checksumOffload: isVxlan ? this.#checksumOffload(index) : undefined,
       hasStrictSourceCheck: this.#sourceCheck() === STRICT,
       isWithoutIpv6: this.#sysctl.read(`net/ipv6/conf/${TUNNEL.name}/disable_ipv6`) === "1",
-      forwarding: isVxlan
-        ? this.#socket
-            .dump(dumpForwarding(index))
-            .map(parseForwardingEntry)
-            .filter((entry) => entry !== undefined)
-        : [],
-      neighbours: families
-        .flatMap((family) => this.#socket.dump(dumpNeighbours(family, index)))
-        .map(parseNeighbour)
-        .filter((entry) => entry?.permanent === true && entry.index === index)
-        .flatMap((entry) => (entry === undefined ? [] : [{ address: entry.address, mac: entry.mac }])),
+      forwarding: isVxlan ? yield* this.#list(dumpForwarding(index), parseForwardingEntry) : [],
+      neighbours,
     };
   }
 
@@ -255,6 +292,16 @@ function specOf({ outputInterface, ...route }: OwnRoute): RouteSpec {
     protocol: ROUTE_PROTOCOL,
     priority: ROUTE_PRIORITY,
   };
+}
+
+function parsePodRoute(message: ReceivedMessage): Route | undefined {
+  const route = parseRouteOfAnyTable(message);
+  return route?.table === MAIN_TABLE || route?.table === PODS_TABLE ? route : undefined;
+}
+
+function permanentOf(message: ReceivedMessage, index: number): TunnelNeighbour | undefined {
+  const entry = parseNeighbour(message);
+  return entry?.permanent === true && entry.index === index ? { address: entry.address, mac: entry.mac } : undefined;
 }
 
 function isUsable(address: InterfaceAddress | undefined): address is InterfaceAddress {

@@ -1,6 +1,7 @@
 import type { FileCalls } from "../../kernel/syscall/file_calls.ts";
 import type { Syscalls } from "../../kernel/syscall/syscalls.ts";
 import type { Clock } from "../clock.ts";
+import type { NodeJudge } from "../cluster/node_judge.ts";
 import type { Configuration } from "../configuration/configuration.ts";
 import type { NoticeSink } from "../events/notice.ts";
 import type { Logger } from "../log/logger.ts";
@@ -13,17 +14,19 @@ import { RoutesDataplane } from "./routes_dataplane.ts";
  * @throws SyscallError when the kernel refuses a socket
  */
 export function openRoutes(
-  { nodeName, podCIDRs, serviceCIDRs, encapsulation, bridge, syncPeriod }: Configuration,
+  { nodeName, encapsulation, bridge, syncPeriod }: Configuration,
   {
     syscalls,
     clock,
     logger,
     clusterEvents,
+    judge,
   }: {
     readonly syscalls: Syscalls & FileCalls;
     readonly clock: Clock;
     readonly logger: Logger;
     readonly clusterEvents: NoticeSink;
+    readonly judge: NodeJudge;
   },
 ): RoutesDataplane {
   return new RoutesDataplane({
@@ -32,8 +35,7 @@ export function openRoutes(
     logger,
     events: clusterEvents,
     nodeName,
-    podCidrs: podCIDRs,
-    serviceCidrs: serviceCIDRs,
+    judge,
     options: { encapsulation, bridge },
     syncPeriod,
   });

@@ -1,7 +1,8 @@
 import type { Address, Family } from "../../kernel/ip/address.ts";
 import { familyOf } from "../../kernel/ip/address.ts";
 import type { Cidr } from "../../kernel/ip/cidr.ts";
-import type { JudgedNode, JudgedNodes } from "../cluster/judged_nodes.ts";
+import type { JudgedNode, JudgedNodes } from "../cluster/node_verdict.ts";
+import { problemsIn } from "../cluster/node_verdict.ts";
 
 /** A node, as far as others send packets to it. */
 export interface Peer {
@@ -22,14 +23,15 @@ export interface Peers {
   readonly problems: readonly string[];
 }
 
-/** This node and the others, of what is believed of them. */
-export function peersOf({ nodes, problems }: JudgedNodes, nodeName: string): Peers {
-  const own = nodes.get(nodeName);
-  const others = [...nodes.values()].filter((node) => node !== own);
-  return { own: own && peerOf(own), others: others.map(peerOf), problems };
+/** This node and the others by their names, of what is believed of them. */
+export function peersOf(judged: JudgedNodes, nodeName: string): Peers {
+  const own = judged.nodes.get(nodeName);
+  const others = [...judged.nodes.values()].filter((node) => node !== own).sort((a, b) => (a.name < b.name ? -1 : 1));
+  return { own: own && peerOf(own), others: others.map(peerOf), problems: problemsIn(judged) };
 }
 
-function peerOf({ name, addresses, podCidrs }: JudgedNode): Peer {
+/** A node of which this is believed. */
+export function peerOf({ name, addresses, podCidrs }: JudgedNode): Peer {
   const first = (family: Family): Address | undefined => addresses.find((address) => familyOf(address) === family);
   return Object.freeze({
     name,

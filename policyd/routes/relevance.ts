@@ -2,10 +2,15 @@ import { cidrContains, parseCidr } from "../../kernel/ip/cidr.ts";
 import type { ReceivedMessage } from "../../kernel/netlink/message.ts";
 import { parseInterfaceAddress } from "../../kernel/route/interface_address.ts";
 import { parseLink } from "../../kernel/route/link.ts";
-import { neighbourLink } from "../../kernel/route/neighbour.ts";
+import { parseForwardingEntry } from "../../kernel/route/forwarding_entry.ts";
+import { neighbourLink, parseNeighbour } from "../../kernel/route/neighbour.ts";
 import { MAIN_TABLE, parseRouteOfAnyTable } from "../../kernel/route/route.ts";
 import type { KernelState } from "./kernel_state.ts";
+import { isSameRoute, ownRoute } from "./difference.ts";
 import { PODS_TABLE, TUNNEL } from "./names.ts";
+import type { DesiredRoute } from "./peer_routes.ts";
+import type { RoutePlan } from "./route_plan.ts";
+import { routeKey } from "./surroundings.ts";
 
 /** RTM_* of notifications (include/uapi/linux/rtnetlink.h). */
 const Notification = {
@@ -22,6 +27,8 @@ const Notification = {
 } as const;
 
 const SCOPE_LINK = 253;
+/** The family of forwarding entries. */
+const AF_BRIDGE = 7;
 /** Every link has a route of it. */
 const LINK_LOCAL = parseCidr("fe80::/10");
 
@@ -54,6 +61,64 @@ export function isRelevant(message: ReceivedMessage, state: KernelState): boolea
     default:
       return false;
   }
+}
+
+/** What there is to be, as far as notifications tell of it. */
+export interface Expected {
+  readonly plan: Pick<RoutePlan, "route" | "remoteOf" | "macOf">;
+  /** Routes beside those of the plan. */
+  readonly routes: readonly DesiredRoute[];
+  /** The index of the tunnel's device. */
+  readonly tunnel: number | undefined;
+}
+
+/**
+ * Whether a notification tells that something is as it is to be: most often it is about what we have just done ourselves.
+ *
+ * @throws DrawbridgeError ERR_NETLINK_MALFORMED when it cannot be read
+ */
+export function isExpected(message: ReceivedMessage, expected: Expected): boolean {
+  switch (message.type) {
+    case Notification.NEWROUTE:
+    case Notification.DELROUTE:
+      return isExpectedRoute(message, expected);
+    case Notification.NEWNEIGH:
+    case Notification.DELNEIGH:
+      return message.body[0] === AF_BRIDGE
+        ? isExpectedForwarding(message, expected)
+        : isExpectedNeighbour(message, expected);
+    default:
+      return false;
+  }
+}
+
+function isExpectedRoute(message: ReceivedMessage, { plan, routes, tunnel }: Expected): boolean {
+  const route = parseRouteOfAnyTable(message);
+  const own = route && ownRoute(route);
+  if (own === undefined) return false;
+  const key = routeKey(own.table, own.destination);
+  const desired = plan.route(key) ?? routes.find(({ table, destination }) => routeKey(table, destination) === key);
+  const isWanted = desired !== undefined && !desired.isTaken;
+  if (message.type === Notification.DELROUTE || !isWanted) return message.type === Notification.DELROUTE && !isWanted;
+  const { device, isTaken: _, ...way } = desired;
+  const outputInterface = device === "tunnel" ? tunnel : device;
+  return outputInterface !== undefined && isSameRoute(own, { ...way, outputInterface });
+}
+
+function isExpectedForwarding(message: ReceivedMessage, { plan }: Expected): boolean {
+  const entry = parseForwardingEntry(message);
+  if (entry === undefined) return false;
+  const isWanted = plan.remoteOf(entry.mac) === entry.remote;
+  return message.type === Notification.NEWNEIGH ? isWanted : !isWanted;
+}
+
+function isExpectedNeighbour(message: ReceivedMessage, { plan }: Expected): boolean {
+  const entry = parseNeighbour(message);
+  if (entry === undefined) return false;
+  const mac = plan.macOf(entry.address);
+  // One that goes is told of as failed before.
+  if (mac === undefined) return message.type === Notification.DELNEIGH || !entry.permanent;
+  return message.type === Notification.NEWNEIGH && entry.permanent && mac === entry.mac;
 }
 
 /** The tunnel, and links with addresses or routes of the node that go or change; not the ends of pods. */

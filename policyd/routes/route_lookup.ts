@@ -1,12 +1,13 @@
 import type { Address } from "../../kernel/ip/address.ts";
 import { addressFromBytes, bitsOf, familyOf } from "../../kernel/ip/address.ts";
+import { addressKey } from "../../kernel/ip/address_key.ts";
 import type { Cidr } from "../../kernel/ip/cidr.ts";
 import { networkAddress } from "../../kernel/ip/cidr.ts";
 import type { Route } from "../../kernel/route/route.ts";
 
 /** Which route an address takes: that of the longest prefix, of several such the one with the lowest metric. */
 export class RouteLookup {
-  readonly #routes = new Map<number, Map<Address, Route>>();
+  readonly #routes = new Map<number, Map<number | bigint, Route>>();
   /** Prefix lengths there are, by family, the longest first. */
   readonly #lengths = new Map<4 | 6, readonly number[]>();
 
@@ -17,9 +18,10 @@ export class RouteLookup {
       const length = route.destination?.prefixLength ?? 0;
       lengths[route.family].add(length);
       const key = lengthKey(route.family, length);
-      const ofLength = this.#routes.get(key) ?? new Map<Address, Route>();
+      const ofLength = this.#routes.get(key) ?? new Map<number | bigint, Route>();
       this.#routes.set(key, ofLength);
-      const network = route.destination === undefined ? zero(route.family) : networkAddress(route.destination);
+      const { destination } = route;
+      const network = addressKey(destination === undefined ? zero(route.family) : networkAddress(destination));
       const known = ofLength.get(network);
       if (known === undefined || route.priority < known.priority) ofLength.set(network, route);
     }
@@ -44,7 +46,7 @@ export class RouteLookup {
     const family = familyOf(address);
     for (const prefixLength of this.#lengths.get(family) ?? []) {
       if (prefixLength > longest) continue;
-      const network = networkAddress({ address, prefixLength });
+      const network = addressKey(networkAddress({ address, prefixLength }));
       const found = this.#routes.get(lengthKey(family, prefixLength))?.get(network);
       if (found !== undefined) return found;
     }

@@ -1,33 +1,32 @@
 import { DrawbridgeError } from "../../kernel/error.ts";
 import type { KernelEvents, Subscription } from "../../kernel/events/events.ts";
-import type { Cidr } from "../../kernel/ip/cidr.ts";
+import { formatCidr } from "../../kernel/ip/cidr.ts";
 import type { ReceivedMessage } from "../../kernel/netlink/message.ts";
 import type { Cancel, Clock } from "../clock.ts";
-import { NodeJudge } from "../cluster/node_judge.ts";
+import type { NodeJudge, VerdictReader } from "../cluster/node_judge.ts";
+import { problemsIn } from "../cluster/node_verdict.ts";
 import type { Dataplane } from "../dataplane.ts";
 import type { NoticeSink } from "../events/notice.ts";
 import { nodeNamed } from "../events/notice.ts";
 import type { Logger } from "../log/logger.ts";
+import type { Slices } from "../slices.ts";
 import type { ObjectChange } from "../source/object_source.ts";
-import type { Desired, RouteOptions } from "./desired.ts";
-import { desiredRoutes } from "./desired.ts";
+import type { Frame } from "./desired.ts";
+import { desiredEntries, frameOf, planRoutes } from "./desired.ts";
 import { entrySteps, removalSteps, tunnelProblems, tunnelSteps } from "./difference.ts";
 import type { KernelState, RouteKernel, Step } from "./kernel_state.ts";
-import type { Peers } from "./peers.ts";
+import { isOurs } from "./names.ts";
+import { nodeSteps } from "./node_steps.ts";
+import { Pace, SETTLE_MILLISECONDS } from "./pace.ts";
 import { peersOf } from "./peers.ts";
-import { isRelevant } from "./relevance.ts";
+import { isExpected, isRelevant } from "./relevance.ts";
+import type { RoutePlan } from "./route_plan.ts";
+import type { RouteOptions } from "./surroundings.ts";
 
-/** What one program does in several steps is looked at once. */
-const SETTLE_MILLISECONDS = 20;
-/** What another program undoes again and again is put right again less often, but within a second. */
-const LONGEST_PAUSE = 500;
-const STREAK_MILLISECONDS = 1000;
-const UNPACED_CHANGES = 5;
-/** Between two looks the thread is for others, so many times as long as the last one took. */
-const REST_SHARE = 4;
-/** What the kernel refused is tried again. */
-const FIRST_RETRY = 1000;
-const LAST_RETRY = 30_000;
+/** For so many milliseconds at a time the thread looks at routes. */
+const SLICE_MILLISECONDS = 8;
+/** So many changes of the kernel take a millisecond or two. */
+const STEPS_AT_ONCE = 64;
 /** Making the tunnel, giving it what needs its index, and seeing that it is as it should be. */
 const TUNNEL_ROUNDS = 3;
 
@@ -48,58 +47,77 @@ export interface RoutesDataplaneParts {
   readonly logger: Logger;
   readonly events: NoticeSink;
   readonly nodeName: string;
-  /** This node's pod CIDRs where its Node object has none. */
-  readonly podCidrs: readonly Cidr[];
-  /** Ranges of Services beside those of ServiceCIDR objects. */
-  readonly serviceCidrs: readonly Cidr[];
+  readonly judge: NodeJudge;
   readonly options: RouteOptions;
   /** Milliseconds between two looks without any reason. */
   readonly syncPeriod: number;
 }
 
+/** What a look has found. */
+interface View {
+  /** Without what is ours. */
+  readonly state: KernelState;
+  /** What there is to be; undefined where that cannot be told, and before the first look has found it out. */
+  readonly made: (Frame & { readonly plan: RoutePlan }) | undefined;
+}
+
 /**
  * Routes to the pods of other nodes and to the Services' ranges, and the tunnel some of them need.
  *
- * It compares what there should be with what there is whenever Nodes or ServiceCIDRs change, when the kernel tells of a
- * change that may concern routes, and every sync period. Nothing is written before everything has been read once, and
- * all of it stays when the daemon ends.
+ * A look compares what there should be with what there is: when ServiceCIDRs or this node's own Node change, when the kernel
+ * tells of a change that may concern routes, and every sync period. It goes on in slices. Of another Node that changes only
+ * what leads to it is changed. Nothing is written before everything has been read once, and all of it stays when the daemon
+ * ends.
  */
 export class RoutesDataplane implements Dataplane {
   readonly #parts: RoutesDataplaneParts;
-  readonly #judge: NodeJudge;
-  #peers: Peers | undefined;
-  #state: KernelState | undefined;
+  readonly #readVerdict: VerdictReader;
+  readonly #pace: Pace;
+  /** Whose routes are not as the verdict on the Nodes says. */
+  readonly #changed = new Set<string>();
+  #serviceRanges = "";
+  /** undefined before anything has been read. */
+  #view: View | undefined;
+  /** Whether the kernel has what there is to be, but for changes that it tells of. */
+  #isInForce = false;
   #podMtu: number | undefined;
   #mtuFollower: () => void = () => {};
   #problems: readonly string[] = [];
   #told: ReadonlySet<string> = new Set();
   #isSynced = false;
   #isStopped = false;
+  /** The look under way, which has taken so many milliseconds. */
+  #look: Slices<boolean> | undefined;
+  #spent = 0;
+  #isAgain = false;
   #pending: Cancel | undefined;
+  #following: Cancel | undefined;
+  #next: Cancel | undefined;
   #later: Cancel | undefined;
   #subscription: Subscription | undefined;
-  #retry = FIRST_RETRY;
-  /** Passes in a row, each shortly after the one before, that had to change something. */
-  #streak = 0;
-  #changedAt = Number.NEGATIVE_INFINITY;
-  #restUntil = Number.NEGATIVE_INFINITY;
 
   constructor(parts: RoutesDataplaneParts) {
     this.#parts = parts;
-    const { nodeName, podCidrs, serviceCidrs } = parts;
-    this.#judge = new NodeJudge({ nodeName, ownCidrs: podCidrs, serviceCidrs });
+    this.#readVerdict = parts.judge.reader();
+    this.#pace = new Pace(parts.clock);
   }
 
   apply(changes: readonly ObjectChange[]): void {
-    if (!this.#judge.apply(changes)) return;
-    this.#peers = undefined;
-    this.#lookSoon();
+    const { judge, clock } = this.#parts;
+    judge.apply(changes);
+    for (const name of this.#readVerdict()) this.#changed.add(name);
+    const ranges = judge.serviceCidrs.map(formatCidr).join();
+    if (ranges !== this.#serviceRanges) this.#lookSoon();
+    this.#serviceRanges = ranges;
+    if (this.#changed.size > 0 && this.#isSynced && !this.#isStopped) {
+      this.#following ??= clock.after(SETTLE_MILLISECONDS, () => this.#follow());
+    }
   }
 
   synced(): void {
     this.#isSynced = true;
-    this.#judge.synced();
-    this.#look();
+    this.#parts.judge.synced();
+    this.#begin();
   }
 
   /** Has changes by other programs told from now on; without them only the periodic look remains. */
@@ -142,85 +160,154 @@ export class RoutesDataplane implements Dataplane {
   async stop(): Promise<void> {
     this.#isStopped = true;
     this.#pending?.();
+    this.#following?.();
+    this.#next?.();
     this.#later?.();
     this.#subscription?.close();
     this.#parts.kernel.close();
   }
 
   #take(messages: readonly ReceivedMessage[]): void {
-    const state = this.#state;
-    if (state === undefined || this.#pending !== undefined) return;
+    if (this.#pending !== undefined || this.#isAgain) return;
     try {
-      if (messages.some((message) => isRelevant(message, state))) this.#lookSoon();
+      if (messages.some((message) => this.#isReason(message))) this.#lookSoon();
     } catch (error) {
       if (!(error instanceof DrawbridgeError)) throw error;
       this.#lookSoon();
     }
   }
 
-  #lookSoon(): void {
-    if (!this.#isSynced || this.#isStopped) return;
-    const { clock } = this.#parts;
-    const extra = Math.max(0, this.#streak - UNPACED_CHANGES);
-    const pause = Math.max(
-      Math.min(SETTLE_MILLISECONDS * 2 ** extra, LONGEST_PAUSE),
-      Math.ceil(this.#restUntil - clock.now()),
-    );
-    this.#pending ??= clock.after(pause, () => this.#look());
+  #isReason(message: ReceivedMessage): boolean {
+    // A look that has read nothing yet sees what is told of; one under way may not.
+    if (this.#view === undefined) return this.#look !== undefined;
+    const { state, made } = this.#view;
+    if (!isRelevant(message, state)) return false;
+    return made === undefined || !isExpected(message, { ...made, tunnel: state.tunnel?.index });
   }
 
-  #look(): void {
-    const { clock, syncPeriod } = this.#parts;
+  #lookSoon(): void {
+    if (!this.#isSynced || this.#isStopped) return;
+    if (this.#look !== undefined) this.#isAgain = true;
+    else this.#pending ??= this.#parts.clock.after(this.#pace.pause, () => this.#begin());
+  }
+
+  /** Has what leads to the Nodes that changed follow them. */
+  #follow(): void {
+    this.#following?.();
+    this.#following = undefined;
+    // What changes while a look is under way is followed after it.
+    if (this.#look !== undefined || this.#changed.size === 0) return;
+    const steps = this.#nodeSteps(this.#changed);
+    this.#changed.clear();
+    if (steps === undefined) {
+      this.#isInForce = false;
+      return this.#pace.pause > SETTLE_MILLISECONDS ? this.#lookSoon() : this.#begin();
+    }
+    const refused = new Set<string>();
+    try {
+      this.#carryOut(steps, refused);
+    } catch (error) {
+      if (!(error instanceof DrawbridgeError)) throw error;
+      refused.add(error.message);
+    }
+    this.#count(steps);
+    this.#tell([...this.#standing(), ...refused]);
+    if (refused.size > 0) this.#end(0, true);
+  }
+
+  #nodeSteps(names: ReadonlySet<string>): readonly Step[] | undefined {
+    const { judge, nodeName } = this.#parts;
+    if (!this.#isInForce || this.#view?.made === undefined) return undefined;
+    const { state, made } = this.#view;
+    return nodeSteps(names, judge.judged.nodes, { nodeName, plan: made.plan, tunnel: state.tunnel });
+  }
+
+  #begin(): void {
     this.#pending?.();
     this.#pending = undefined;
     this.#later?.();
-    const startedAt = clock.now();
-    const errors = this.#pass();
-    this.#restUntil = clock.now() + REST_SHARE * (clock.now() - startedAt);
-    const next = errors.length === 0 ? syncPeriod : Math.min(this.#retry, syncPeriod);
-    this.#retry = errors.length === 0 ? FIRST_RETRY : Math.min(this.#retry * 2, LAST_RETRY);
-    this.#later = clock.after(next, () => this.#look());
+    this.#spent = 0;
+    this.#look = this.#pass();
+    this.#goOn(this.#look);
   }
 
-  /** One comparison and what follows from it. @returns what the kernel refused, in words */
-  #pass(): readonly string[] {
-    const { kernel } = this.#parts;
-    try {
-      this.#state = kernel.read();
-      const desired = this.#desired(this.#state);
-      if ("unknown" in desired) {
-        this.#tell([`${desired.unknown}: routes stay as they are`]);
-        return [];
+  #goOn(look: Slices<boolean>): void {
+    const { clock } = this.#parts;
+    const startedAt = clock.now();
+    for (;;) {
+      const step = look.next();
+      const spent = clock.now() - startedAt;
+      if (step.done !== true && spent < SLICE_MILLISECONDS) continue;
+      this.#spent += spent;
+      if (step.done !== true) this.#next = clock.after(0, () => this.#goOn(look));
+      else {
+        this.#look = undefined;
+        this.#end(this.#spent, step.value);
       }
-      this.#setPodMtu(desired.podMtu);
-      const errors: DrawbridgeError[] = [];
-      const done: Step[] = [];
-      const carryOut = (steps: readonly Step[]): void => {
-        if (steps.length === 0) return;
-        errors.push(...kernel.apply(steps));
-        done.push(...steps);
-        this.#state = kernel.read();
-      };
-      for (let round = 0; round < TUNNEL_ROUNDS && errors.length === 0; round++) {
-        carryOut(tunnelSteps(desired.tunnel, this.#state));
-      }
-      carryOut(entrySteps(desired, this.#state));
-      carryOut(removalSteps(desired, this.#state));
-      this.#count(done);
-      const refused = [...new Set(errors.map(({ message }) => message))];
-      this.#tell([...desired.problems, ...tunnelProblems(desired.tunnel, this.#state), ...refused]);
-      return refused;
-    } catch (error) {
-      if (!(error instanceof DrawbridgeError)) throw error;
-      this.#tell([error.message]);
-      return [error.message];
+      return;
     }
   }
 
-  #desired(state: KernelState): Desired | { readonly unknown: string } {
-    const { nodeName, options } = this.#parts;
-    this.#peers ??= peersOf(this.#judge.judged, nodeName);
-    return desiredRoutes(this.#peers, this.#judge.serviceCidrs, options, state);
+  #end(spent: number, isRefused: boolean): void {
+    const { clock, syncPeriod } = this.#parts;
+    this.#isInForce = !isRefused;
+    this.#later?.();
+    this.#later = clock.after(this.#pace.ended(spent, isRefused, syncPeriod), () => this.#begin());
+    if (this.#isAgain) {
+      this.#isAgain = false;
+      this.#lookSoon();
+    }
+    this.#follow();
+  }
+
+  /** One comparison and what follows from it. @returns whether the kernel refused something */
+  *#pass(): Slices<boolean> {
+    const { kernel, judge, nodeName, options } = this.#parts;
+    try {
+      let state = yield* kernel.read();
+      this.#view = { state: withoutOurs(state), made: this.#view?.made };
+      this.#changed.clear();
+      const plan = yield* planRoutes(peersOf(judge.judged, nodeName), options, state);
+      if ("unknown" in plan) {
+        this.#view = { state: withoutOurs(state), made: undefined };
+        this.#tell([`${plan.unknown}: routes stay as they are`]);
+        return false;
+      }
+      const frame = frameOf(plan, judge.serviceCidrs);
+      const made = { plan, ...frame };
+      this.#setPodMtu(frame.podMtu);
+      const refused = new Set<string>();
+      const done: Step[] = [];
+      for (let round = 0; round < TUNNEL_ROUNDS && refused.size === 0; round++) {
+        const steps = tunnelSteps(frame.tunnel, state);
+        if (steps.length === 0) break;
+        this.#carryOut(steps, refused);
+        done.push(...steps);
+        state = yield* kernel.read();
+      }
+      this.#view = { state: withoutOurs(state), made };
+      const entries = yield* entrySteps(desiredEntries(plan, frame), state);
+      for (let next = 0; next < entries.length; next += STEPS_AT_ONCE) {
+        this.#carryOut(entries.slice(next, next + STEPS_AT_ONCE), refused);
+        yield;
+      }
+      const removal = removalSteps(frame, state);
+      this.#carryOut(removal, refused);
+      if (removal.length > 0) this.#view = { state: withoutOurs(yield* kernel.read()), made };
+      this.#count([...done, ...entries, ...removal]);
+      this.#tell([...this.#standing(), ...refused]);
+      return refused.size > 0;
+    } catch (error) {
+      if (!(error instanceof DrawbridgeError)) throw error;
+      this.#tell([error.message]);
+      return true;
+    }
+  }
+
+  /** @param refused is told what the kernel did not take. @throws DrawbridgeError when it does not answer */
+  #carryOut(steps: readonly Step[], refused: Set<string>): void {
+    if (steps.length === 0) return;
+    for (const { message } of this.#parts.kernel.apply(steps)) refused.add(message);
   }
 
   /** One that cannot be told now stays: pods go on being made while an interface is down. */
@@ -231,15 +318,26 @@ export class RoutesDataplane implements Dataplane {
   }
 
   #count(done: readonly Step[]): void {
-    const { clock, logger } = this.#parts;
+    const { logger } = this.#parts;
     if (done.length === 0) return;
-    const now = clock.now();
-    this.#streak = now - this.#changedAt < STREAK_MILLISECONDS ? this.#streak + 1 : 1;
-    this.#changedAt = now;
+    const isOften = this.#pace.changed();
     const removed = done.filter(({ type }) => type.startsWith("delete")).length;
     const fields = { set: done.length - removed, removed };
-    if (this.#streak <= UNPACED_CHANGES) logger.info("routes changed", fields);
-    else logger.debug("routes changed", fields);
+    if (isOften) logger.debug("routes changed", fields);
+    else logger.info("routes changed", fields);
+  }
+
+  /** What is not as it should be, apart from what the kernel has just refused. */
+  #standing(): readonly string[] {
+    const { judge } = this.#parts;
+    const { state, made } = this.#view ?? {};
+    if (state === undefined || made === undefined) return problemsIn(judge.judged);
+    return [
+      ...problemsIn(judge.judged),
+      ...problemsIn(made.plan),
+      ...made.problems,
+      ...tunnelProblems(made.tunnel, state),
+    ];
   }
 
   #tell(problems: readonly string[]): void {
@@ -252,4 +350,10 @@ export class RoutesDataplane implements Dataplane {
     this.#problems = problems;
     this.#told = new Set(problems);
   }
+}
+
+/** What is left of a state to judge notifications by. */
+function withoutOurs(state: KernelState): KernelState {
+  const tunnel = state.tunnel && { ...state.tunnel, forwarding: [], neighbours: [] };
+  return { ...state, routes: state.routes.filter((route) => !isOurs(route)), tunnel };
 }

@@ -2,6 +2,7 @@ import { localAddresses } from "../../cni/stale_flows.ts";
 import { deleteFlows } from "../../kernel/conntrack/flow_deletion.ts";
 import type { Syscalls } from "../../kernel/syscall/syscalls.ts";
 import type { Clock } from "../clock.ts";
+import type { NodeJudge } from "../cluster/node_judge.ts";
 import type { Configuration } from "../configuration/configuration.ts";
 import type { Ruleset } from "../dataplane/ruleset.ts";
 import type { NoticeSink } from "../events/notice.ts";
@@ -32,6 +33,7 @@ export interface ServicesMachine {
   readonly clock: Clock;
   readonly logger: Logger;
   readonly clusterEvents: NoticeSink;
+  readonly judge: NodeJudge;
   readonly ruleset: Pick<Ruleset, "status" | "claim" | "follow" | "isSynced">;
   /** Is told of what was compiled, beside the log. */
   readonly observer: ServiceObserver;
@@ -61,6 +63,7 @@ export function openServices(configuration: Configuration, machine: ServicesMach
     ruleset,
     podCidrs: podCIDRs,
     serviceCidrs: serviceCIDRs,
+    judge: machine.judge,
     nodePortAddresses,
     refuseExternalIps: refuseExternalIPs,
     followers: [

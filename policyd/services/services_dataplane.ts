@@ -1,5 +1,8 @@
 import type { AttachmentRecord } from "../../ipam/attachment.ts";
 import type { Cidr } from "../../kernel/ip/cidr.ts";
+import { JoinedNetworks, rangeText } from "../cluster/joined_networks.ts";
+import type { VerdictReader } from "../cluster/node_judge.ts";
+import { NodeJudge } from "../cluster/node_judge.ts";
 import type { Dataplane } from "../dataplane.ts";
 import type { Claim } from "../dataplane/claim.ts";
 import type { Commit } from "../dataplane/commit.ts";
@@ -8,7 +11,7 @@ import type { ObjectChange } from "../source/object_source.ts";
 import { FrontendHolders } from "./compile/arbitration.ts";
 import type { CompileContext, NodePortAddresses } from "./compile/context.ts";
 import { compileService } from "./compile/compile_service.ts";
-import { localPodElements, nodePortElements, podRangeElements } from "./compile/node_elements.ts";
+import { localPodElements, nodePortElements, podRangeElement } from "./compile/node_elements.ts";
 import { ServiceIndex } from "./compile/service_index.ts";
 import type { ServiceFollower } from "./service_follower.ts";
 import type { ServiceObserver } from "./service_observer.ts";
@@ -21,6 +24,8 @@ export interface ServicesDataplaneParts {
   readonly podCidrs: readonly Cidr[];
   /** Ranges of Services beside those of ServiceCIDR objects. */
   readonly serviceCidrs?: readonly Cidr[];
+  /** Who judges the Nodes; without one they are judged by these. */
+  readonly judge?: NodeJudge;
   readonly nodePortAddresses: NodePortAddresses;
   readonly refuseExternalIps: boolean;
   readonly followers?: readonly ServiceFollower[];
@@ -35,6 +40,10 @@ export class ServicesDataplane implements Dataplane {
   readonly #parts: ServicesDataplaneParts;
   readonly #followers: readonly ServiceFollower[];
   readonly #index: ServiceIndex;
+  readonly #judge: NodeJudge;
+  readonly #readVerdict: VerdictReader;
+  /** Of pods, by the names of nodes. */
+  readonly #podNetworks = new JoinedNetworks();
   readonly #holders = new FrontendHolders();
   readonly #problems = new Map<string, readonly string[]>();
 
@@ -42,14 +51,18 @@ export class ServicesDataplane implements Dataplane {
     this.#parts = parts;
     this.#followers = parts.followers ?? [];
     const { nodeName, podCidrs, serviceCidrs = [] } = parts;
-    this.#index = new ServiceIndex(nodeName, { ownCidrs: podCidrs, serviceCidrs });
+    this.#index = new ServiceIndex(nodeName);
+    this.#judge = parts.judge ?? new NodeJudge({ nodeName, ownCidrs: podCidrs, serviceCidrs });
+    this.#readVerdict = this.#judge.reader();
+    this.#podNetworks.set("", podCidrs);
     parts.ruleset.follow((commit) => this.#rulesInForce(commit));
     this.#claimNode();
     this.#claimPodRanges();
   }
 
   apply(changes: readonly ObjectChange[]): void {
-    const { services, hasNodeChanged, havePodCidrsChanged } = this.#index.apply(changes);
+    const { services, hasNodeChanged } = this.#index.apply(changes);
+    this.#judge.apply(changes);
     const { nodeName, refuseExternalIps } = this.#parts;
     const context = { nodeName, refuseExternalIps, ...this.#index.nodeFacts() };
     // Who has a frontend is settled before anything is compiled: what one Service lets go is another's in the same batch.
@@ -59,13 +72,13 @@ export class ServicesDataplane implements Dataplane {
     }
     for (const key of touched) this.#claimService(key, context);
     if (hasNodeChanged) this.#claimNode();
-    if (havePodCidrsChanged) this.#claimPodRanges();
+    this.#claimPodRanges();
     // An endpoint that ends after it got no new clients any more changes no rule.
     if (this.#parts.ruleset.isSynced) this.#rulesInForce(undefined);
   }
 
   synced(): void {
-    this.#index.synced();
+    this.#judge.synced();
   }
 
   /** What Services need of a pod is claimed with what binds it to its port ({@link serviceElements}). */
@@ -95,12 +108,12 @@ export class ServicesDataplane implements Dataplane {
     const { observers = [] } = this.#parts;
     if (service === undefined) {
       for (const observer of observers) observer.removed(key);
-      return ruleset.claim(`Service ${key}`, []);
+      return ruleset.claim(ownerOf(key), []);
     }
     const compiled = compileService(service, slices, context, this.#holders);
     const { claims, problems, ignoredEndpoints } = compiled;
     for (const observer of observers) observer.compiled(service, compiled);
-    ruleset.claim(`Service ${key}`, claims);
+    ruleset.claim(ownerOf(key), claims);
     const ignored =
       ignoredEndpoints.length === 0 ? [] : [`Service ${key}: ${ignoredEndpoints.length} endpoints nobody can have`];
     if (problems.length + ignored.length > 0) this.#problems.set(key, [...problems, ...ignored]);
@@ -114,9 +127,19 @@ export class ServicesDataplane implements Dataplane {
   }
 
   #claimPodRanges(): void {
-    const { ruleset, podCidrs } = this.#parts;
-    ruleset.claim("pod ranges", podRangeElements([...podCidrs, ...this.#index.podCidrs()]));
+    const { ruleset } = this.#parts;
+    for (const name of this.#readVerdict()) {
+      this.#podNetworks.set(name, this.#judge.judged.nodes.get(name)?.podCidrs ?? []);
+    }
+    const { removed, added } = this.#podNetworks.difference();
+    for (const range of removed) ruleset.claim(`pod range ${rangeText(range)}`, []);
+    for (const range of added) ruleset.claim(`pod range ${rangeText(range)}`, [podRangeElement(range)]);
   }
+}
+
+/** Of what a Service claims. In one piece, as there is one for each: a text that is put together from texts is kept as those. */
+function ownerOf(service: string): string {
+  return ["Service", service].join(" ");
 }
 
 /** What Services need to know of a pod of this node: which addresses are its own. */

@@ -4,9 +4,10 @@ import { parseAddress } from "../../kernel/ip/address.ts";
 import { parseCidr } from "../../kernel/ip/cidr.ts";
 import { tableChanges } from "../../kernel/nftables/change.ts";
 import type { Table } from "../../kernel/nftables/object.ts";
+import { rangeOf } from "../../kernel/ip/ranges.ts";
 import { NftablesSocket } from "../../kernel/nftables/socket.ts";
 import { formatTable } from "../../kernel/nftables/text.ts";
-import { localPodElements, nodePortElements, podRangeElements } from "../../policyd/services/compile/node_elements.ts";
+import { localPodElements, nodePortElements, podRangeElement } from "../../policyd/services/compile/node_elements.ts";
 import { services } from "../../policyd/services/compile/services_part.ts";
 import { createLab } from "../lab/lab.ts";
 import { normalListing } from "../support/nftables/listing.ts";
@@ -32,7 +33,7 @@ describe("the tables of Services in the kernel", () => {
           return [...compiled.values()].flatMap((service) => service.claims);
         }),
         ...localPodElements(["10.244.1.7", "fd00:244:1::7"].map((text) => parseAddress(text))),
-        ...podRangeElements(["10.244.1.0/24", "10.244.2.0/24", "fd00:244::/48"].map((text) => parseCidr(text))),
+        ...["10.244.1.0/24", "10.244.3.0/24", "fd00:244::/48"].map((text) => podRangeElement(rangeOf(parseCidr(text)))),
         ...nodePortElements([], []),
       ];
       const table: Table = { family: "inet", name: "drawbridge", ...services({ ...SERVICE_RULES, tcpReset }) };

@@ -1,4 +1,5 @@
 import type { Address } from "../../../kernel/ip/address.ts";
+import { addressKey } from "../../../kernel/ip/address_key.ts";
 
 /** With what right somebody says that addresses are an owner's; of several the highest counts. */
 export const AddressRight = {
@@ -24,10 +25,10 @@ export interface AddressClaim {
  */
 export class AddressOwners {
   readonly #claims = new Map<string, AddressClaim>();
-  /** By what each address is its owner's. */
-  readonly #best = new Map<Address, AddressClaim>();
+  /** By what each address is its owner's; by {@link addressKey}. */
+  readonly #best = new Map<number | bigint, AddressClaim>();
   /** What else is claimed of an address, which is seldom, the next owner first. */
-  readonly #others = new Map<Address, readonly AddressClaim[]>();
+  readonly #others = new Map<number | bigint, readonly AddressClaim[]>();
   readonly #owned = new Map<string, readonly Address[]>();
 
   /**
@@ -49,7 +50,7 @@ export class AddressOwners {
 
   /** Undefined for an address that nobody claims. */
   ownerOf(address: Address): string | undefined {
-    return this.#best.get(address)?.owner;
+    return this.#best.get(addressKey(address))?.owner;
   }
 
   /** Each once; the list is another one when they are others. */
@@ -63,13 +64,14 @@ export class AddressOwners {
     come: AddressClaim | undefined,
     changed: Set<string>,
   ): void {
-    const before = this.ownerOf(address);
-    const known = [this.#best.get(address), ...(this.#others.get(address) ?? [])].filter((one) => one !== gone);
+    const key = addressKey(address);
+    const before = this.#best.get(key)?.owner;
+    const known = [this.#best.get(key), ...(this.#others.get(key) ?? [])].filter((one) => one !== gone);
     const [best, ...others] = [...known, come].filter((one) => one !== undefined).sort(byRight);
-    if (best === undefined) this.#best.delete(address);
-    else this.#best.set(address, best);
-    if (others.length === 0) this.#others.delete(address);
-    else this.#others.set(address, others);
+    if (best === undefined) this.#best.delete(key);
+    else this.#best.set(key, best);
+    if (others.length === 0) this.#others.delete(key);
+    else this.#others.set(key, others);
     const after = best?.owner;
     if (before === after) return;
     if (after !== undefined) {

@@ -7,6 +7,7 @@ import { claim } from "./claims.ts";
 import type { NodePortAddresses } from "./context.ts";
 import { ADDRESS_SETS } from "./frontend_sets.ts";
 import { FAMILIES } from "./frontend_space.ts";
+import type { AddressRange } from "../../../kernel/ip/ranges.ts";
 import { joinedRanges, rangeOf, withoutRanges } from "../../../kernel/ip/ranges.ts";
 
 const EVERYTHING: readonly Cidr[] = ["0.0.0.0/0", "::/0"].map((text) => parseCidr(text));
@@ -23,11 +24,9 @@ export function localPodElements(addresses: readonly Address[]): readonly Claim[
   });
 }
 
-/** Where the cluster's pods have their addresses: from there Services see who calls (SVC-13). */
-export function podRangeElements(podCidrs: readonly Cidr[]): readonly Claim[] {
-  return FAMILIES.flatMap((family) =>
-    joinedRanges(podCidrs, family).map((range) => claim(`${ADDRESS_SETS.pods}${family}`, [range])),
-  );
+/** Where pods of the cluster have their addresses: from there Services see who calls (SVC-13). */
+export function podRangeElement(range: AddressRange): Claim {
+  return claim(`${ADDRESS_SETS.pods}${familyOf(range.first)}`, [range]);
 }
 
 /**

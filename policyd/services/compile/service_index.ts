@@ -1,8 +1,5 @@
-import type { Cidr } from "../../../kernel/ip/cidr.ts";
 import type { Address, Family } from "../../../kernel/ip/address.ts";
 import { familyOf } from "../../../kernel/ip/address.ts";
-import type { JudgeOptions } from "../../cluster/judged_nodes.ts";
-import { NodeJudge } from "../../cluster/node_judge.ts";
 import type { ClusterObject, EndpointSlice, Node, Service } from "../../cluster/model.ts";
 import type { ObjectChange } from "../../source/object_source.ts";
 
@@ -21,8 +18,6 @@ export interface Touched {
   readonly services: ReadonlySet<string>;
   /** {@link ServiceIndex.nodeFacts} are others. */
   readonly hasNodeChanged: boolean;
-  /** {@link ServiceIndex.podCidrs} may be others. */
-  readonly havePodCidrsChanged: boolean;
 }
 
 /**
@@ -40,12 +35,9 @@ export class ServiceIndex {
   readonly #hinted = new Set<string>();
   /** Services whose source ranges this node may be in. */
   readonly #restricted = new Set<string>();
-  readonly #judge: NodeJudge;
 
-  /** @param known what Nodes are judged by, beside the objects */
-  constructor(nodeName: string, known: Pick<JudgeOptions, "ownCidrs" | "serviceCidrs"> = {}) {
+  constructor(nodeName: string) {
     this.#nodeName = nodeName;
-    this.#judge = new NodeJudge({ ...known, nodeName });
   }
 
   service(key: string): Service | undefined {
@@ -67,21 +59,10 @@ export class ServiceIndex {
     return { zone: node?.labels[ZONE_LABEL] || undefined, primaryAddresses: [...primaryOf(4), ...primaryOf(6)] };
   }
 
-  /** Of all nodes, as far as they are believed. */
-  podCidrs(): readonly Cidr[] {
-    return [...this.#judge.judged.nodes.values()].flatMap(({ podCidrs }) => podCidrs);
-  }
-
-  /** All objects have been read. */
-  synced(): void {
-    this.#judge.synced();
-  }
-
   /** Takes over changes. @returns what depends on them */
   apply(changes: readonly ObjectChange[]): Touched {
     const services = new Set<string>();
     const before = this.nodeFacts();
-    const havePodCidrsChanged = this.#judge.apply(changes);
     for (const change of changes) {
       const { kind, key } = change;
       const object = change.type === "set" ? change.object : undefined;
@@ -94,7 +75,7 @@ export class ServiceIndex {
     const areAddressesNew = before.primaryAddresses.join() !== after.primaryAddresses.join();
     if (isZoneNew) for (const key of this.#hintedServices()) services.add(key);
     if (areAddressesNew) for (const key of this.#restricted) services.add(key);
-    return { services, hasNodeChanged: isZoneNew || areAddressesNew, havePodCidrsChanged };
+    return { services, hasNodeChanged: isZoneNew || areAddressesNew };
   }
 
   #hintedServices(): readonly string[] {
@@ -137,5 +118,6 @@ export class ServiceIndex {
 }
 
 function serviceKeyOf(slice: EndpointSlice | undefined): string | undefined {
-  return slice?.serviceName === undefined ? undefined : `${slice.namespace}/${slice.serviceName}`;
+  // In one piece: a text that is put together from texts is kept as those.
+  return slice?.serviceName === undefined ? undefined : [slice.namespace, slice.serviceName].join("/");
 }

@@ -1,7 +1,9 @@
 import assert from "node:assert/strict";
 import { addressFromValue } from "../../../kernel/ip/address.ts";
+import { rangeOf, unitedRanges } from "../../../kernel/ip/ranges.ts";
 import { keyText } from "../../../kernel/nftables/element.ts";
 import type { Element, Table } from "../../../kernel/nftables/object.ts";
+import { judgeNodes } from "../../../policyd/cluster/judged_nodes.ts";
 import type { Claim } from "../../../policyd/dataplane/claim.ts";
 import { isSameElement } from "../../../policyd/dataplane/claim.ts";
 import { marks } from "../../../policyd/node/marks.ts";
@@ -12,7 +14,7 @@ import { jenkinsHash, scaled } from "../../../policyd/services/compile/jenkins_h
 import {
   localPodElements,
   nodePortElements,
-  podRangeElements,
+  podRangeElement,
 } from "../../../policyd/services/compile/node_elements.ts";
 import { ServiceIndex } from "../../../policyd/services/compile/service_index.ts";
 import { services } from "../../../policyd/services/compile/services_part.ts";
@@ -55,12 +57,14 @@ export function compiledClaims(world: ServiceWorld): readonly Claim[] {
       object,
     })),
   );
+  const judged = [...judgeNodes(nodes, { nodeName }).nodes.values()];
+  const podCidrs = [...configuration.clusterCidrs, ...judged.flatMap((node) => node.podCidrs)];
   const facts = index.nodeFacts();
   const context = { nodeName, refuseExternalIps: configuration.refuseExternalIps, ...facts };
   const holders = new FrontendHolders();
   for (const service of world.services) holders.replace(service.key, service, context);
   return [
-    ...podRangeElements([...configuration.clusterCidrs, ...index.podCidrs()]),
+    ...unitedRanges(podCidrs.map(rangeOf)).map(podRangeElement),
     ...nodePortElements(configuration.nodePortAddresses, facts.primaryAddresses),
     ...localPodElements([...localPods]),
     ...world.services.flatMap(

@@ -1,7 +1,9 @@
 import assert from "node:assert/strict";
 import { parseAddress } from "../../../kernel/ip/address.ts";
 import { parseCidr } from "../../../kernel/ip/cidr.ts";
+import { rangeOf } from "../../../kernel/ip/ranges.ts";
 import { keyText } from "../../../kernel/nftables/element.ts";
+import { NodeJudge } from "../../../policyd/cluster/node_judge.ts";
 import type { Node } from "../../../policyd/cluster/model.ts";
 import type { Claim } from "../../../policyd/dataplane/claim.ts";
 import { MasqueradeDataplane } from "../../../policyd/node/masquerade_dataplane.ts";
@@ -10,28 +12,45 @@ import { node } from "../../support/routes/machine.ts";
 const OWN = node("a", ["192.0.2.1"], ["10.244.1.0/24"]);
 
 describe("policyd/node: where pods keep their address", () => {
-  let kept: readonly string[];
+  let claimed: Map<string, readonly Claim[]>;
   let dataplane: MasqueradeDataplane;
 
   beforeEach(() => {
-    const claim = (_: string, claims: readonly Claim[]): void => {
-      kept = claims.filter(({ set }) => set === "kept_networks4").map(({ element }) => keyText(element.key));
-    };
-    const parts = { ruleset: { claim }, nodeName: "a", podCidrs: [], serviceCidrs: [], further: [] };
-    dataplane = new MasqueradeDataplane(parts);
+    claimed = new Map();
+    const claim = (owner: string, claims: readonly Claim[]): void => void claimed.set(owner, claims);
+    const judge = new NodeJudge({ nodeName: "a" });
+    dataplane = new MasqueradeDataplane({ ruleset: { claim }, nodeName: "a", podCidrs: [], judge, further: [] });
   });
 
   const apply = (...nodes: readonly Node[]): void =>
     dataplane.apply(nodes.map((object) => ({ type: "set", kind: "Node", key: object.key, object })));
 
+  const keptIn = (family: 4 | 6): readonly string[] =>
+    [...claimed.values()]
+      .flat()
+      .filter(({ set }) => set === `kept_networks${family}`)
+      .map(({ element }) => keyText(element.key))
+      .toSorted();
+
   it("D1: a Node with everything for its pods, or another's addresses, does not switch masquerade off (POD-19)", () => {
     apply(OWN, node("b", ["192.0.2.2"], ["10.244.2.0/24"]));
-    const before = kept;
+    const before = keptIn(4);
     assert.equal(before.length, 4, before.join());
     apply(node("c", ["10.244.2.7"], ["0.0.0.0/0"]), node("d", ["224.0.0.9"], ["10.244.1.0/25"]));
-    assert.deepEqual(kept, before);
+    assert.deepEqual(keptIn(4), before);
     apply(node("b", ["192.0.2.2"], ["10.244.4.0/24"]));
-    assert.notDeepEqual(kept, before, "a Node that is believed counts");
+    assert.notDeepEqual(keptIn(4), before, "a Node that is believed counts");
+  });
+
+  it("POD-19: nothing is hidden in a family of which no pod network is known, as soon and as long as none is", () => {
+    const everything = [keyText([rangeOf(parseCidr("::/0"))])];
+    assert.deepEqual(keptIn(6), everything);
+    apply(OWN, node("b", ["192.0.2.2", "2001:db8::2"], ["fd00:244:2::/64"]));
+    assert.equal(keptIn(6).length, 4, "the node's address and its pods, link-local ones and multicast");
+    apply(node("b", ["192.0.2.2", "2001:db8::2"], []));
+    assert.deepEqual(keptIn(6), everything);
+    dataplane.apply([{ type: "delete", kind: "Node", key: "b" }]);
+    assert.deepEqual(keptIn(6), everything);
   });
 
   it("POD-19: of a pod's networks only the cluster's leave with the node's address", () => {

@@ -2,9 +2,11 @@ import assert from "node:assert/strict";
 import fc from "fast-check";
 import { formatAddress } from "../../../../kernel/ip/address.ts";
 import { cidrContains, formatCidr, parseCidr } from "../../../../kernel/ip/cidr.ts";
-import type { JudgedNodes, JudgeOptions } from "../../../../policyd/cluster/judged_nodes.ts";
-import { doOverlap, judgeNodes } from "../../../../policyd/cluster/judged_nodes.ts";
+import { judgeNodes } from "../../../../policyd/cluster/judged_nodes.ts";
 import type { Node } from "../../../../policyd/cluster/model.ts";
+import { doOverlap } from "../../../../policyd/cluster/node_claims.ts";
+import type { JudgedNodes, JudgeOptions } from "../../../../policyd/cluster/node_verdict.ts";
+import { problemsIn } from "../../../../policyd/cluster/node_verdict.ts";
 import { node } from "../../../support/routes/machine.ts";
 
 const A = node("a", ["192.0.2.1"], ["10.244.1.0/24", "fd00:244:1::/64"]);
@@ -22,7 +24,7 @@ const addressesOf = (verdict: JudgedNodes, name: string): readonly string[] =>
 describe("policyd/cluster/judged_nodes", () => {
   it("D1: Nodes that do not contradict each other are believed", () => {
     const verdict = judged([C, A]);
-    assert.deepEqual(verdict.problems, []);
+    assert.deepEqual(problemsIn(verdict), []);
     assert.deepEqual(cidrsOf(verdict, "c"), ["10.244.3.0/24", "fd00:244:3::/64"]);
     assert.deepEqual(addressesOf(verdict, "c"), ["192.0.2.3", "2001:db8::3"]);
   });
@@ -31,7 +33,7 @@ describe("policyd/cluster/judged_nodes", () => {
     const verdict = judged([A, node("b", ["192.0.2.2"], ["10.244.3.0/24", "fd00:244:2::/64"]), C]);
     assert.deepEqual(cidrsOf(verdict, "b"), ["fd00:244:2::/64"]);
     assert.deepEqual(cidrsOf(verdict, "c"), ["fd00:244:3::/64"]);
-    assert.deepEqual(verdict.problems, [
+    assert.deepEqual(problemsIn(verdict), [
       "Node b: pod CIDR 10.244.3.0/24 overlaps 10.244.3.0/24 of Node c; it is not used",
       "Node c: pod CIDR 10.244.3.0/24 overlaps 10.244.3.0/24 of Node b; it is not used",
     ]);
@@ -50,7 +52,7 @@ describe("policyd/cluster/judged_nodes", () => {
       const later = judged([A, b, C], { earlier: judged([A, C]) });
       assert.deepEqual(cidrsOf(later, "b"), []);
       assert.deepEqual(cidrsOf(later, "c"), ["10.244.3.0/24", "fd00:244:3::/64"]);
-      assert.equal(later.problems.length, 1);
+      assert.equal(problemsIn(later).length, 1);
     });
 
     it(`D1: nobody gets ${what} of this node's pods, also where the Node says nothing yet`, () => {
@@ -74,7 +76,7 @@ describe("policyd/cluster/judged_nodes", () => {
     assert.deepEqual(cidrsOf(verdict, "c"), ["10.244.3.0/24", "fd00:244:3::/64"]);
     assert.deepEqual(cidrsOf(verdict, "a"), ["10.244.1.0/24", "fd00:244:1::/64"]);
     assert.deepEqual(addressesOf(verdict, "b"), ["192.0.2.2"]);
-    assert.deepEqual(verdict.problems, [
+    assert.deepEqual(problemsIn(verdict), [
       "Node b: InternalIP 10.244.3.7 is in a pod CIDR of Node c; it is not used",
       "Node b: InternalIP 10.244.1.7 is in a pod CIDR of Node a; it is not used",
     ]);
@@ -86,7 +88,7 @@ describe("policyd/cluster/judged_nodes", () => {
     const later = judged([A, b, d], { earlier: judged([A, d]) });
     assert.deepEqual([cidrsOf(later, "b"), addressesOf(later, "d")], [[], ["198.51.100.3"]]);
     assert.match(
-      later.problems.join(),
+      problemsIn(later).join(),
       /Node b: pod CIDR 198\.51\.100\.0\/28 has the address 198\.51\.100\.3 of Node d/,
     );
     const known = judged([A, b, d], { earlier: judged([A, b]) });
@@ -102,7 +104,7 @@ describe("policyd/cluster/judged_nodes", () => {
     assert.deepEqual([addressesOf(fresh, "b"), addressesOf(fresh, "c")], [["192.0.2.2"], ["192.0.2.3"]]);
     const later = judged([A, thief, C], { earlier: judged([A, C]) });
     assert.deepEqual([addressesOf(later, "b"), addressesOf(later, "c")], [["192.0.2.2"], ["192.0.2.3", "2001:db8::3"]]);
-    assert.deepEqual(later.problems, ["Node b: InternalIP 2001:db8::3 is that of Node c too; it is not used"]);
+    assert.deepEqual(problemsIn(later), ["Node b: InternalIP 2001:db8::3 is that of Node c too; it is not used"]);
   });
 
   it("D1: this node's address is nobody else's, and addresses nobody can have are not used", () => {
@@ -113,8 +115,8 @@ describe("policyd/cluster/judged_nodes", () => {
       ["a", "b", "d"].map((name) => addressesOf(verdict, name)),
       [["192.0.2.1"], [], []],
     );
-    assert.match(verdict.problems.join("\n"), /^Node b: InternalIP 192\.0\.2\.1 is this node's; it is not used$/m);
-    assert.match(verdict.problems.join("\n"), /^Node d: InternalIP 127\.0\.0\.1 is no address of a node/m);
+    assert.match(problemsIn(verdict).join("\n"), /^Node b: InternalIP 192\.0\.2\.1 is this node's; it is not used$/m);
+    assert.match(problemsIn(verdict).join("\n"), /^Node d: InternalIP 127\.0\.0\.1 is no address of a node/m);
   });
 
   for (const [cidr, why] of [
@@ -137,7 +139,7 @@ describe("policyd/cluster/judged_nodes", () => {
       const verdict = judged([A, node("b", ["192.0.2.2"], [cidr, "10.244.2.0/24"]), C], { serviceCidrs });
       assert.deepEqual(cidrsOf(verdict, "b"), ["10.244.2.0/24"]);
       assert.deepEqual(cidrsOf(verdict, "c"), ["10.244.3.0/24", "fd00:244:3::/64"]);
-      assert.match(verdict.problems.join("\n"), why);
+      assert.match(problemsIn(verdict).join("\n"), why);
     });
   }
 

@@ -3,11 +3,12 @@ import { formatAddress, parseAddress } from "../../../../kernel/ip/address.ts";
 import { formatCidr, parseCidr } from "../../../../kernel/ip/cidr.ts";
 import { judgeNodes } from "../../../../policyd/cluster/judged_nodes.ts";
 import type { Node } from "../../../../policyd/cluster/model.ts";
-import type { Desired, RouteOptions } from "../../../../policyd/routes/desired.ts";
+import type { Desired } from "../../../../policyd/routes/desired.ts";
 import { desiredRoutes } from "../../../../policyd/routes/desired.ts";
 import type { KernelState } from "../../../../policyd/routes/kernel_state.ts";
 import { podMtu } from "../../../../policyd/routes/mtu.ts";
 import { PODS_TABLE } from "../../../../policyd/routes/names.ts";
+import type { RouteOptions } from "../../../../policyd/routes/surroundings.ts";
 import { peersOf } from "../../../../policyd/routes/peers.ts";
 import { tunnelMac } from "../../../../policyd/routes/tunnel_address.ts";
 import { foreignRoute, machine, node, UPLINK } from "../../../support/routes/machine.ts";
@@ -54,6 +55,15 @@ function routesOf(one: Case, table = 254): readonly string[] {
 const FAR_MAC = tunnelMac(FAR.addresses[0]?.address ?? assert.fail());
 
 describe("policyd/routes/desired", () => {
+  it("D10: a direct route of IPv6 has the pods' MTU, where that is smaller than the network's", () => {
+    const mtus = (encapsulation: RouteOptions["encapsulation"]): readonly (number | undefined)[] =>
+      desired({ options: { encapsulation } })
+        .routes.filter(({ table }) => table === 254)
+        .map(({ mtu }) => mtu);
+    assert.deepEqual(mtus("auto"), [undefined, 1450, undefined, undefined], "IPv4 and the tunnel need none");
+    assert.deepEqual(mtus("never"), [undefined, undefined]);
+  });
+
   it("POD-21: with auto the next hop is the node where it is on the link, the tunnel elsewhere, in both families", () => {
     const [, , third, fourth, ...more] = routesOf({});
     assert.deepEqual(routesOf({}).slice(0, 2), [

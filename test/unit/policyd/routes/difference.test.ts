@@ -13,6 +13,7 @@ import { FakeRouteKernel } from "../../../../policyd/routes/fake_route_kernel.ts
 import type { KernelState, Step } from "../../../../policyd/routes/kernel_state.ts";
 import { isOurs } from "../../../../policyd/routes/names.ts";
 import { peersOf } from "../../../../policyd/routes/peers.ts";
+import { atOnce } from "../../../../policyd/slices.ts";
 import { foreignRoute, machine, node, UPLINK } from "../../../support/routes/machine.ts";
 
 const OWN = node("a", ["192.0.2.1", "2001:db8::1"], ["10.244.1.0/24"]);
@@ -61,7 +62,7 @@ function converge(
   const before = kernel.steps.length;
   const desired = desiredOf(cluster, kernel.state);
   for (let round = 0; round < 3; round++) assert.deepEqual(kernel.apply(tunnelSteps(desired.tunnel, kernel.state)), []);
-  assert.deepEqual(kernel.apply(entrySteps(desired, kernel.state)), []);
+  assert.deepEqual(kernel.apply(atOnce(entrySteps(desired, kernel.state))), []);
   assert.deepEqual(kernel.apply(removalSteps(desired, kernel.state)), []);
   return { desired, steps: kernel.steps.slice(before) };
 }
@@ -184,6 +185,19 @@ describe("policyd/routes/difference", () => {
     assert.deepEqual(
       converge(kernel, { ...cluster, nodes: [near], services: [] }).steps.map(({ type }) => type),
       ["delete-route"],
+    );
+  });
+
+  it("D10: a route with another MTU is replaced", () => {
+    const near = node("b", ["192.0.2.2", "2001:db8::2"], ["fd00:244:2::/64"]);
+    const cluster = { nodes: [near], services: [], encapsulation: "auto", hasIpv6: true } as const;
+    const kernel = new FakeRouteKernel(machine());
+    converge(kernel, { ...cluster, nodes: [near], services: [] });
+    const routes = kernel.state.routes.map((route) => (isOurs(route) ? { ...route, mtu: undefined } : route));
+    kernel.state = { ...kernel.state, routes };
+    assert.deepEqual(
+      converge(kernel, { ...cluster, nodes: [near], services: [] }).steps.map(({ type }) => type),
+      ["replace-route"],
     );
   });
 

@@ -1,10 +1,11 @@
 import assert from "node:assert/strict";
 import { parseAddress } from "../../../../../kernel/ip/address.ts";
+import { rangeOf, unitedRanges } from "../../../../../kernel/ip/ranges.ts";
 import { parseCidr } from "../../../../../kernel/ip/cidr.ts";
 import {
   localPodElements,
   nodePortElements,
-  podRangeElements,
+  podRangeElement,
 } from "../../../../../policyd/services/compile/node_elements.ts";
 import { formatClaims } from "../../../../support/services/scenario.ts";
 
@@ -36,13 +37,14 @@ describe("services/compile: what nodes and pods contribute", () => {
 
   it("SVC-13 DS-05: ranges of pods within others, beside others and twice become elements that do not touch", () => {
     const cidrs = ["10.244.0.0/16", "10.244.1.0/24", "10.245.0.0/16", "10.250.0.0/24", "fd00::/64"];
-    assert.deepEqual(elements(formatClaims(podRangeElements([...cidrs, ...cidrs].map((text) => parseCidr(text))))), [
+    const claimed = (texts: readonly string[]): ReturnType<typeof podRangeElement>[] =>
+      unitedRanges(texts.map((text) => rangeOf(parseCidr(text)))).map(podRangeElement);
+    assert.deepEqual(elements(formatClaims(claimed([...cidrs, ...cidrs]))), [
       "10.244.0.0/15",
       "10.250.0.0/24",
       "fd00::/64",
     ]);
-    const given = cidrs.map((text) => parseCidr(text));
-    assert.deepEqual(podRangeElements(given.toReversed()), podRangeElements(given), "in whatever order");
+    assert.deepEqual(claimed(cidrs.toReversed()), claimed(cidrs), "in whatever order");
   });
 
   it("POD-12: a pod is local, and a pair with itself", () => {

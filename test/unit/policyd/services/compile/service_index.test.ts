@@ -69,13 +69,12 @@ describe("services/compile: what a change touches", () => {
     const moved = set(node("zone-b", "192.0.2.9"));
     assert.deepEqual([[...moved.services], moved.hasNodeChanged], [["default/ranged"], true]);
     const same = set(node("zone-b", "192.0.2.9"));
-    assert.deepEqual([same.services.size, same.hasNodeChanged, same.havePodCidrsChanged], [0, false, false]);
+    assert.deepEqual([same.services.size, same.hasNodeChanged], [0, false]);
   });
 
-  it("SVC-13: another node touches the ranges of pods alone", () => {
+  it("another node touches no Service", () => {
     const other = set(node("zone-b", "192.0.2.7", "node2", "10.244.2.0/24"));
-    assert.deepEqual([other.services.size, other.hasNodeChanged, other.havePodCidrsChanged], [0, false, true]);
-    assert.equal(index.podCidrs().length, 2);
-    assert.equal(remove("Node", "node2").havePodCidrsChanged, true);
+    assert.deepEqual([other.services.size, other.hasNodeChanged], [0, false]);
+    assert.deepEqual([...remove("Node", "node2").services], []);
   });
 });

@@ -1,0 +1,46 @@
+import type { Address } from "../../kernel/ip/address.ts";
+import type { Cidr } from "../../kernel/ip/cidr.ts";
+import { cidrContains, cidrFamily, formatCidr, IPV4_MAPPED, networkAddress, parseCidr } from "../../kernel/ip/cidr.ts";
+import type { Node } from "./model.ts";
+
+/** Where no node and no pod can be: what would take addresses away that the node itself needs. */
+const RESERVED = [
+  ...["0.0.0.0/8", "127.0.0.0/8", "169.254.0.0/16", "224.0.0.0/3", "::/127", "fe80::/10", "ff00::/8"].map((text) =>
+    parseCidr(text),
+  ),
+  IPV4_MAPPED,
+];
+
+/** The networks of all pods of a cluster are smaller than a prefix of this length, so a node's are. */
+const SHORTEST_PREFIX = { 4: 8, 6: 16 } as const;
+
+/** Whether no node can have an address, whatever its Node object says. */
+export function isReserved(address: Address): boolean {
+  return RESERVED.some((cidr) => cidrContains(cidr, address));
+}
+
+/** Why no node's pods can have their addresses from a prefix; undefined where they can. */
+export function unfitForPods(cidr: Cidr): string | undefined {
+  const shortest = SHORTEST_PREFIX[cidrFamily(cidr)];
+  if (cidr.prefixLength < shortest) return `is larger than a /${shortest}`;
+  const reserved = RESERVED.find((other) => doOverlap(other, cidr));
+  return reserved === undefined ? undefined : `overlaps ${formatCidr(reserved)}`;
+}
+
+export function doOverlap(a: Cidr, b: Cidr): boolean {
+  return cidrContains(a, networkAddress(b)) || cidrContains(b, networkAddress(a));
+}
+
+export function isSameCidr(a: Cidr, b: Cidr): boolean {
+  return a.address === b.address && a.prefixLength === b.prefixLength;
+}
+
+/** Each once. */
+export function internalAddresses({ addresses }: Pick<Node, "addresses">): readonly Address[] {
+  return [...new Set(addresses.flatMap(({ type, address }) => (type === "InternalIP" ? [address] : [])))];
+}
+
+/** Those that a node can have. */
+export function usableOf(node: Node | undefined): readonly Address[] {
+  return node === undefined ? [] : internalAddresses(node).filter((address) => !isReserved(address));
+}

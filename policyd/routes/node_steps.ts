@@ -1,0 +1,79 @@
+import { ROUTE_PROTOCOL } from "../../kernel/route/route.ts";
+import type { JudgedNode } from "../cluster/node_verdict.ts";
+import { atOnce } from "../slices.ts";
+import type { DesiredEntries } from "./desired.ts";
+import type { EntryState } from "./difference.ts";
+import { entrySteps } from "./difference.ts";
+import type { KernelState, Step, TunnelState } from "./kernel_state.ts";
+import { ROUTE_PRIORITY } from "./names.ts";
+import type { PeerRoutes } from "./peer_routes.ts";
+import { peerOf } from "./peers.ts";
+import type { PlanUse, RoutePlan } from "./route_plan.ts";
+
+/** With more at once a look, which goes on in slices, keeps the thread for less time. */
+const MOST_NODES = 32;
+
+/**
+ * What makes the kernel's state, which is as a plan says, follow some nodes; the plan follows them, too.
+ *
+ * @param nodes what is believed of all nodes
+ * @param tunnel the tunnel's device
+ * @returns undefined where more than what leads to these nodes depends on them: then the plan is to be made anew
+ */
+export function nodeSteps(
+  names: ReadonlySet<string>,
+  nodes: ReadonlyMap<string, JudgedNode>,
+  {
+    nodeName,
+    plan,
+    tunnel,
+  }: { readonly nodeName: string; readonly plan: RoutePlan; readonly tunnel: KernelState["tunnel"] },
+): readonly Step[] | undefined {
+  if (names.size > MOST_NODES || names.has(nodeName) || plan.hasTwins) return undefined;
+  const use = plan.use;
+  const before = [...names].map((name) => plan.of(name));
+  // All first: an address may have gone from one of them to another.
+  for (const name of names) plan.delete(name);
+  for (const name of names) {
+    const node = nodes.get(name);
+    if (node !== undefined) plan.add(peerOf(node));
+  }
+  if (plan.hasTwins || !isSameUse(use, plan.use)) return undefined;
+  const after = [...names].map((name) => plan.of(name));
+  return atOnce(entrySteps({ ...joined(after), rules: [] }, stateOf(joined(before), tunnel)));
+}
+
+function isSameUse(a: PlanUse, b: PlanUse): boolean {
+  return (
+    a.hasTunnel === b.hasTunnel &&
+    a.hasIpv6InTunnel === b.hasIpv6InTunnel &&
+    a.podsTable[4] === b.podsTable[4] &&
+    a.podsTable[6] === b.podsTable[6]
+  );
+}
+
+function joined(peers: readonly PeerRoutes[]): Omit<DesiredEntries, "rules"> {
+  return {
+    forwarding: peers.flatMap(({ forwarding }) => forwarding),
+    neighbours: peers.flatMap(({ neighbours }) => neighbours),
+    routes: peers.flatMap(({ routes }) => routes),
+  };
+}
+
+/** What the kernel has of that. */
+function stateOf(
+  { forwarding, neighbours, routes }: Omit<DesiredEntries, "rules">,
+  tunnel: TunnelState | undefined,
+): EntryState {
+  return {
+    tunnel: tunnel && { ...tunnel, forwarding, neighbours },
+    rules: [],
+    routes: routes.flatMap(({ device, isTaken, ...route }) => {
+      const outputInterface = device === "tunnel" ? tunnel?.index : device;
+      if (isTaken || outputInterface === undefined) return [];
+      return [
+        { ...route, outputInterface, protocol: ROUTE_PROTOCOL, priority: ROUTE_PRIORITY, hasOtherNextHop: false },
+      ];
+    }),
+  };
+}

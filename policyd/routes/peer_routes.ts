@@ -1,0 +1,198 @@
+import type { Address, Family } from "../../kernel/ip/address.ts";
+import { familyOf, formatAddress } from "../../kernel/ip/address.ts";
+import type { Cidr } from "../../kernel/ip/cidr.ts";
+import { cidrFamily, formatCidr, hostCidr, networkAddress } from "../../kernel/ip/cidr.ts";
+import type { MacAddress } from "../../kernel/ip/mac.ts";
+import type { ForwardingEntry } from "../../kernel/route/forwarding_entry.ts";
+import { MAIN_TABLE } from "../../kernel/route/route.ts";
+import type { Route } from "../../kernel/route/route.ts";
+import { doOverlap } from "../cluster/node_claims.ts";
+import { linkLocalAddress } from "../node/attachment_elements.ts";
+import type { OwnRoute } from "./kernel_state.ts";
+import { LEAST_IPV6_MTU, podMtu } from "./mtu.ts";
+import { PODS_TABLE, TUNNEL } from "./names.ts";
+import type { Peer } from "./peers.ts";
+import type { Surroundings } from "./surroundings.ts";
+import { routeKey } from "./surroundings.ts";
+import { tunnelMac } from "./tunnel_address.ts";
+
+/** A route of ours whose device may be the tunnel, which may not be there yet. */
+export type DesiredRoute = Omit<OwnRoute, "outputInterface"> & {
+  /** The index of a link, or the tunnel. */
+  readonly device: number | "tunnel";
+  /** Whether somebody else has a route to the same destination, so that ours must not be put there. */
+  readonly isTaken: boolean;
+};
+
+export interface DesiredNeighbour {
+  readonly address: Address;
+  readonly mac: MacAddress;
+}
+
+/** What leads to the pods of one node. */
+export interface PeerRoutes {
+  /** One at most. */
+  readonly forwarding: readonly ForwardingEntry[];
+  readonly neighbours: readonly DesiredNeighbour[];
+  readonly routes: readonly DesiredRoute[];
+  readonly problems: readonly string[];
+  /** Whether another node is in its way, so that it depends on that one. */
+  readonly hasTwin: boolean;
+}
+
+/**
+ * What is to lead to the pods of a node (POD-21): for each pod CIDR a route to its node's address of the same family where
+ * this node's routes say that this is on the link, otherwise into the tunnel.
+ *
+ * @param remoteOf to which other node's address a MAC address of the tunnel leads already
+ */
+export function peerRoutes(
+  peer: Peer,
+  surroundings: Surroundings,
+  remoteOf: (mac: MacAddress) => Address | undefined,
+): PeerRoutes {
+  const builder = new Builder(peer, surroundings, remoteOf);
+  for (const cidr of peer.podCidrs) if (hasFamily(surroundings, cidrFamily(cidr))) builder.routeTo(cidr);
+  return builder.found();
+}
+
+export function hasFamily({ hasIpv6 }: Pick<Surroundings, "hasIpv6">, family: Family): boolean {
+  return family === 4 || hasIpv6;
+}
+
+class Builder {
+  readonly #peer: Peer;
+  readonly #surroundings: Surroundings;
+  readonly #remoteOf: (mac: MacAddress) => Address | undefined;
+  #forwarding: ForwardingEntry | undefined;
+  readonly #neighbours = new Map<Address, MacAddress>();
+  readonly #routes = new Map<string, DesiredRoute>();
+  readonly #problems: string[] = [];
+  #hasTwin = false;
+
+  constructor(peer: Peer, surroundings: Surroundings, remoteOf: (mac: MacAddress) => Address | undefined) {
+    this.#peer = peer;
+    this.#surroundings = surroundings;
+    this.#remoteOf = remoteOf;
+  }
+
+  found(): PeerRoutes {
+    return {
+      forwarding: this.#forwarding === undefined ? [] : [this.#forwarding],
+      neighbours: [...this.#neighbours].map(([address, mac]) => ({ address, mac })),
+      routes: [...this.#routes.values()],
+      problems: this.#problems,
+      hasTwin: this.#hasTwin,
+    };
+  }
+
+  routeTo(cidr: Cidr): void {
+    const family = cidrFamily(cidr);
+    const { connected, options } = this.#surroundings;
+    const { name, addresses } = this.#peer;
+    const network = connected.find((one) => doOverlap(one, cidr) && formatCidr(one) !== formatCidr(cidr));
+    if (network !== undefined) {
+      this.#problems.push(
+        `Node ${name}: pod CIDR ${formatCidr(cidr)} overlaps ${formatCidr(network)}, a network this node is on; it gets no route`,
+      );
+      return;
+    }
+    const gateway = addresses[family];
+    const device = options.encapsulation === "always" || gateway === undefined ? undefined : this.#onLink(gateway);
+    if (device !== undefined) {
+      const mtu = this.#directMtu(family);
+      this.#add({ table: MAIN_TABLE, family, destination: cidr, gateway, device, onLink: false, mtu });
+    } else if (options.encapsulation !== "never") {
+      this.#tunnelTo(cidr);
+    } else if (gateway === undefined) {
+      this.#problems.push(`Node ${name}: no InternalIP of IPv${family}; no route to its pods ${formatCidr(cidr)}`);
+    }
+    // Otherwise packets go the way of all others: with "never" the network behind the router is told to know pods.
+  }
+
+  /**
+   * Of a route that leads to pods on the link. A datagram of a pod that netfilter has put together from fragments of IPv6 would
+   * otherwise leave in one piece where the device takes it, though the pods at the other end do not: that it was in pieces is
+   * forgotten where bridged packets pass the IP hooks (ip6_rcv_core clears IP6CB after br_netfilter; ip6_finish_output).
+   */
+  #directMtu(family: Family): number | undefined {
+    const { own, underlay, options } = this.#surroundings;
+    if (family === 4 || own?.primary === undefined || underlay === undefined) return undefined;
+    const mtu = podMtu(options.encapsulation, underlay.mtu, familyOf(own.primary));
+    return mtu < underlay.mtu && mtu >= LEAST_IPV6_MTU ? mtu : undefined;
+  }
+
+  /** The device by which an address is reached without a router. */
+  #onLink(address: Address): number | undefined {
+    const { foreign, links, options } = this.#surroundings;
+    const route = foreign.of(address);
+    if (route === undefined || route.gateway !== undefined || route.hasOtherNextHop) return undefined;
+    const link = links.find(({ index }) => index === route.outputInterface);
+    const isDirect = link !== undefined && link.up && link.name !== options.bridge && link.name !== TUNNEL.name;
+    return isDirect ? link.index : undefined;
+  }
+
+  #tunnelTo(cidr: Cidr): void {
+    const { own, ownMac } = this.#surroundings;
+    const { name, primary: remote, addresses } = this.#peer;
+    const local = own?.primary;
+    const lack = (why: string): void => {
+      this.#problems.push(`Node ${name}: ${why}; no route to its pods ${formatCidr(cidr)}`);
+    };
+    if (local === undefined) return lack("this node has no InternalIP to send through the tunnel from");
+    if (remote === undefined) return lack("it has no InternalIP");
+    if (familyOf(local) !== familyOf(remote)) {
+      return lack(
+        `its first InternalIP ${formatAddress(remote)} is not of the family of ${formatAddress(local)}, ` +
+          "this node's first; all nodes need the same family first",
+      );
+    }
+    const family = cidrFamily(cidr);
+    const mac = this.#forwarding?.mac ?? tunnelMac(remote);
+    const twin = this.#remoteOf(mac);
+    // A hash of 46 bits: who may choose an IPv6 address can find one with another node's.
+    const hasTwin = twin !== undefined && twin !== remote;
+    this.#hasTwin ||= hasTwin;
+    if (mac === ownMac || hasTwin) {
+      return lack(
+        `the MAC address of its InternalIP ${formatAddress(remote)} is another node's too; give it another one`,
+      );
+    }
+    const node = addresses[family];
+    // IPv6 takes no gateway that another device's route has, so there it is the other end's link-local address.
+    const gateway = family === 6 ? linkLocalAddress(mac) : (node ?? networkAddress(cidr));
+    this.#forwarding = { mac, remote };
+    this.#neighbours.set(gateway, mac);
+    const way = { family, gateway, device: "tunnel", onLink: family === 4 } as const;
+    this.#add({ ...way, table: MAIN_TABLE, destination: cidr });
+    if (node === undefined) return;
+    const host = hostCidr(node);
+    const toNode = { ...way, table: PODS_TABLE, destination: host, source: undefined, isTaken: false };
+    this.#routes.set(routeKey(PODS_TABLE, host), toNode);
+  }
+
+  #add(route: Omit<DesiredRoute, "source" | "isTaken">): void {
+    const { desired, problem } = ownOrTaken(route, `pods of Node ${this.#peer.name}`, this.#surroundings);
+    this.#routes.set(routeKey(route.table, route.destination), desired);
+    if (problem !== undefined) this.#problems.push(problem);
+  }
+}
+
+/** A route of ours, and what is said where another program's is in its place and leads elsewhere. @param whose it leads to */
+export function ownOrTaken(
+  route: Omit<DesiredRoute, "source" | "isTaken">,
+  whose: string,
+  { takenBy, sources }: Surroundings,
+): { readonly desired: DesiredRoute; readonly problem: string | undefined } {
+  const taken = takenBy.get(routeKey(route.table, route.destination));
+  const desired = { ...route, source: sources[route.family], isTaken: taken !== undefined };
+  if (taken === undefined || leadsTheSameWay(taken, route)) return { desired, problem: undefined };
+  const problem =
+    `${whose}: another program's route (protocol ${taken.protocol}) to ${formatCidr(route.destination)} is in the way ` +
+    "of ours and left alone; delete it with `ip route` unless it leads there";
+  return { desired, problem };
+}
+
+function leadsTheSameWay(other: Route, { gateway, device }: Omit<DesiredRoute, "source" | "isTaken">): boolean {
+  return !other.hasOtherNextHop && other.gateway === gateway && other.outputInterface === device;
+}

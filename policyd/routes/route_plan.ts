@@ -1,0 +1,105 @@
+import type { Address } from "../../kernel/ip/address.ts";
+import { addressKey } from "../../kernel/ip/address_key.ts";
+import type { MacAddress } from "../../kernel/ip/mac.ts";
+import { PODS_TABLE } from "./names.ts";
+import type { DesiredRoute, PeerRoutes } from "./peer_routes.ts";
+import { peerRoutes } from "./peer_routes.ts";
+import type { Peer } from "./peers.ts";
+import type { Surroundings } from "./surroundings.ts";
+import { routeKey } from "./surroundings.ts";
+
+/** What all routes together need of the tunnel's device and of rules. */
+export interface PlanUse {
+  /** Whether a route goes into the tunnel. */
+  readonly hasTunnel: boolean;
+  readonly hasIpv6InTunnel: boolean;
+  /** The families with routes in the table for pods. */
+  readonly podsTable: { readonly 4: boolean; readonly 6: boolean };
+}
+
+const NOTHING: PeerRoutes = { forwarding: [], neighbours: [], routes: [], problems: [], hasTwin: false };
+
+/** What is to lead to the pods of each other node, so that a node that changes costs what leads to it. */
+export class RoutePlan {
+  readonly surroundings: Surroundings;
+  readonly #peers = new Map<string, PeerRoutes>();
+  readonly #routes = new Map<string, DesiredRoute>();
+  readonly #remotes = new Map<MacAddress, Address>();
+  readonly #neighbours = new Map<number | bigint, MacAddress>();
+  readonly #problemsOf = new Map<string, readonly string[]>();
+  readonly #counts = { tunnel: 0, tunnel6: 0, pods4: 0, pods6: 0 };
+  #hasTwins = false;
+
+  constructor(surroundings: Surroundings) {
+    this.surroundings = surroundings;
+  }
+
+  /** Of a node; nothing where none is known. */
+  of(name: string): PeerRoutes {
+    return this.#peers.get(name) ?? NOTHING;
+  }
+
+  /** All of them. */
+  peers(): Iterable<PeerRoutes> {
+    return this.#peers.values();
+  }
+
+  /** Takes a node out of it. */
+  delete(name: string): void {
+    const { forwarding, neighbours, routes } = this.of(name);
+    for (const route of routes) this.#routes.delete(routeKey(route.table, route.destination));
+    for (const { mac } of forwarding) this.#remotes.delete(mac);
+    for (const { address } of neighbours) this.#neighbours.delete(addressKey(address));
+    for (const route of routes) this.#count(route, -1);
+    this.#peers.delete(name);
+    this.#problemsOf.delete(name);
+  }
+
+  /** Takes a node in, after {@link delete} where it was in before. */
+  add(peer: Peer): void {
+    const found = peerRoutes(peer, this.surroundings, (mac) => this.#remotes.get(mac));
+    for (const route of found.routes) this.#routes.set(routeKey(route.table, route.destination), route);
+    for (const { mac, remote } of found.forwarding) this.#remotes.set(mac, remote);
+    for (const { address, mac } of found.neighbours) this.#neighbours.set(addressKey(address), mac);
+    for (const route of found.routes) this.#count(route, 1);
+    this.#peers.set(peer.name, found);
+    this.#hasTwins ||= found.hasTwin;
+    if (found.problems.length > 0) this.#problemsOf.set(peer.name, found.problems);
+  }
+
+  /** Whether some node was in another's way, so that what leads to one depends on others and on their order. */
+  get hasTwins(): boolean {
+    return this.#hasTwins;
+  }
+
+  get use(): PlanUse {
+    const { tunnel, tunnel6, pods4, pods6 } = this.#counts;
+    return { hasTunnel: tunnel > 0, hasIpv6InTunnel: tunnel6 > 0, podsTable: { 4: pods4 > 0, 6: pods6 > 0 } };
+  }
+
+  /** What keeps pods of nodes from being reached, in words, by the names of the nodes. */
+  get problemsOf(): ReadonlyMap<string, readonly string[]> {
+    return this.#problemsOf;
+  }
+
+  /** The route to a destination ({@link routeKey}). */
+  route(key: string): DesiredRoute | undefined {
+    return this.#routes.get(key);
+  }
+
+  /** To which node's address a MAC address of the tunnel leads. */
+  remoteOf(mac: MacAddress): Address | undefined {
+    return this.#remotes.get(mac);
+  }
+
+  /** The MAC address of a next hop in the tunnel. */
+  macOf(address: Address): MacAddress | undefined {
+    return this.#neighbours.get(addressKey(address));
+  }
+
+  #count({ device, family, table }: DesiredRoute, change: 1 | -1): void {
+    if (device === "tunnel") this.#counts.tunnel += change;
+    if (device === "tunnel" && family === 6) this.#counts.tunnel6 += change;
+    if (table === PODS_TABLE) this.#counts[`pods${family}`] += change;
+  }
+}

@@ -1,0 +1,101 @@
+import type { Address, Family } from "../../kernel/ip/address.ts";
+import { familyOf } from "../../kernel/ip/address.ts";
+import type { Cidr } from "../../kernel/ip/cidr.ts";
+import { formatCidr } from "../../kernel/ip/cidr.ts";
+import type { MacAddress } from "../../kernel/ip/mac.ts";
+import { MAIN_TABLE } from "../../kernel/route/route.ts";
+import type { Route } from "../../kernel/route/route.ts";
+import type { KernelState, NodeLink } from "./kernel_state.ts";
+import type { Encapsulation } from "./mtu.ts";
+import { isOurs, TUNNEL } from "./names.ts";
+import type { Peer } from "./peers.ts";
+import { RouteLookup } from "./route_lookup.ts";
+import { tunnelMac } from "./tunnel_address.ts";
+
+export interface RouteOptions {
+  readonly encapsulation: Encapsulation;
+  /** The bridge the pods are on. */
+  readonly bridge: string;
+}
+
+/** What routes to others depend on, of this node and of its kernel. */
+export interface Surroundings {
+  readonly own: Peer | undefined;
+  /** That of this node's end of the tunnel. */
+  readonly ownMac: MacAddress | undefined;
+  readonly options: RouteOptions;
+  /** Whether IPv6 is on. */
+  readonly hasIpv6: boolean;
+  readonly links: readonly NodeLink[];
+  readonly addresses: KernelState["addresses"];
+  /** The link of this node's first address. */
+  readonly underlay: NodeLink | undefined;
+  /** Others' routes: where packets would go without ours. */
+  readonly foreign: RouteLookup;
+  /** The same by their destinations ({@link routeKey}). */
+  readonly takenBy: ReadonlyMap<string, Route>;
+  /** The networks this node is on. */
+  readonly connected: readonly Cidr[];
+  /** This node's addresses, where an interface has them. */
+  readonly sources: Readonly<Record<Family, Address | undefined>>;
+}
+
+/** The kernel's own routes, which come with an interface's address (RTPROT_KERNEL, linux/rtnetlink.h). */
+const PROTOCOL_KERNEL = 2;
+
+/** An address on it is the node's, but no packet goes there: its MTU says nothing. */
+export const LOOPBACK = "lo";
+
+export function surroundingsOf(own: Peer | undefined, options: RouteOptions, state: KernelState): Surroundings {
+  const { links, addresses, hasIpv6 } = state;
+  const foreign = state.routes.filter((route) => route.table === MAIN_TABLE && !isOurs(route));
+  const sourceOf = (family: Family): Address | undefined => {
+    const address = own?.addresses[family];
+    return address !== undefined && linksWith(address, state).length > 0 ? address : undefined;
+  };
+  return {
+    own,
+    ownMac: own?.primary === undefined ? undefined : tunnelMac(own.primary),
+    options,
+    hasIpv6,
+    links,
+    addresses,
+    underlay: own?.primary === undefined ? undefined : underlayOf(own.primary, state),
+    foreign: new RouteLookup(foreign),
+    takenBy: new Map(
+      foreign.flatMap((route) =>
+        route.destination === undefined ? [] : [[routeKey(MAIN_TABLE, route.destination), route] as const],
+      ),
+    ),
+    connected: foreign.flatMap(({ destination, gateway, hasOtherNextHop, protocol }) =>
+      destination !== undefined && gateway === undefined && !hasOtherNextHop && protocol === PROTOCOL_KERNEL
+        ? [destination]
+        : [],
+    ),
+    sources: { 4: sourceOf(4), 6: sourceOf(6) },
+  };
+}
+
+/** Identifies a route of ours: there is one for each destination of a table. */
+export function routeKey(table: number, destination: Cidr): string {
+  return `${table} ${formatCidr(destination)}`;
+}
+
+/** The links that are up and have an address; the tunnel, which has a copy of it, aside. */
+function linksWith(address: Address, { addresses, links }: KernelState): readonly NodeLink[] {
+  const indexes = addresses.filter((one) => one.address.address === address).map(({ index }) => index);
+  return links.filter(({ index, name, up }) => up && name !== TUNNEL.name && indexes.includes(index));
+}
+
+/** The link by which packets leave with an address: that which has it, and where loopback alone has it, the default route's. */
+function underlayOf(address: Address, state: KernelState): NodeLink | undefined {
+  const having = linksWith(address, state);
+  const link = having.find(({ name }) => name !== LOOPBACK);
+  if (link !== undefined || having.length === 0) return link;
+  const family = familyOf(address);
+  const defaults = state.routes
+    .filter((route) => route.table === MAIN_TABLE && route.family === family && route.destination === undefined)
+    .sort((a, b) => a.priority - b.priority);
+  const indexes = defaults.map(({ outputInterface }) => outputInterface);
+  return state.links.find(({ index, name, up }) => up && name !== LOOPBACK && index === indexes[0]);
+}

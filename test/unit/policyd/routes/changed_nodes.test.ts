@@ -1,0 +1,171 @@
+import assert from "node:assert/strict";
+import fc from "fast-check";
+import { FakeKernelEvents } from "../../../../kernel/events/fake_events.ts";
+import { parseCidr } from "../../../../kernel/ip/cidr.ts";
+import type { ReceivedMessage, Request } from "../../../../kernel/netlink/message.ts";
+import { setForwardingEntry } from "../../../../kernel/route/forwarding_entry.ts";
+import { deleteNeighbour, setNeighbour } from "../../../../kernel/route/neighbour.ts";
+import { newRoute } from "../../../../kernel/route/route.ts";
+import { FakeClock } from "../../../../policyd/clock.ts";
+import type { Node } from "../../../../policyd/cluster/model.ts";
+import { NodeJudge } from "../../../../policyd/cluster/node_judge.ts";
+import { recordingNotices } from "../../../../policyd/events/notice.ts";
+import { recordingLogger } from "../../../../policyd/log/recording_logger.ts";
+import { desiredRoutes } from "../../../../policyd/routes/desired.ts";
+import { entrySteps, tunnelSteps } from "../../../../policyd/routes/difference.ts";
+import { FakeRouteKernel } from "../../../../policyd/routes/fake_route_kernel.ts";
+import type { Step } from "../../../../policyd/routes/kernel_state.ts";
+import type { Encapsulation } from "../../../../policyd/routes/mtu.ts";
+import { peersOf } from "../../../../policyd/routes/peers.ts";
+import { RoutesDataplane } from "../../../../policyd/routes/routes_dataplane.ts";
+import { atOnce } from "../../../../policyd/slices.ts";
+import type { ObjectChange } from "../../../../policyd/source/object_source.ts";
+import { machine, node } from "../../../support/routes/machine.ts";
+
+const OWN = node("a", ["192.0.2.1", "2001:db8::1"], ["10.244.1.0/24"]);
+const NEAR = node("b", ["192.0.2.2"], ["10.244.2.0/24"]);
+const FAR = node("c", ["198.51.100.3"], ["10.244.3.0/24"]);
+const PODS = ["10.244.2.0/24", "10.244.3.0/24", "10.244.4.0/24", "fd00:244:2::/64", "fd00:244:3::/64"];
+
+const RTM_NEWROUTE = 24;
+const RTM_DELROUTE = 25;
+const RTM_NEWNEIGH = 28;
+const RTM_DELNEIGH = 29;
+
+function set(object: Node): ObjectChange {
+  return { type: "set", kind: "Node", key: object.key, object };
+}
+
+function setUp(encapsulation: Encapsulation = "auto") {
+  const kernel = new FakeRouteKernel(machine());
+  const clock = new FakeClock();
+  const judge = new NodeJudge({ nodeName: "a" });
+  const options = { encapsulation, bridge: "cni0" } as const;
+  const of = { nodeName: "a", judge, options, logger: recordingLogger(), events: recordingNotices() };
+  const routes = new RoutesDataplane({ ...of, kernel, clock, syncPeriod: 30_000 });
+  return { kernel, clock, judge, options, routes };
+}
+
+/** What the kernel tells of a step that has been carried out. */
+function notificationOf(step: Step): ReceivedMessage {
+  const told = (type: number, { body }: Request): ReceivedMessage => ({ type, flags: 0, sequence: 0, body });
+  switch (step.type) {
+    case "add-route":
+    case "replace-route":
+      return told(RTM_NEWROUTE, newRoute({ ...step.route, priority: 107 }));
+    case "delete-route":
+      return told(RTM_DELROUTE, newRoute({ ...step.route, priority: 107 }));
+    case "set-forwarding":
+      return told(RTM_NEWNEIGH, setForwardingEntry(step.index, step.entry));
+    case "delete-forwarding":
+      return told(RTM_DELNEIGH, setForwardingEntry(step.index, step.entry));
+    case "set-neighbour":
+      return told(RTM_NEWNEIGH, setNeighbour(step.index, step.address, step.mac));
+    case "delete-neighbour":
+      return told(RTM_DELNEIGH, deleteNeighbour(step.index, step.address));
+    default:
+      return assert.fail(step.type);
+  }
+}
+
+describe("policyd/routes: Nodes that change", () => {
+  it("POD-21: a Node that changes costs what leads to it: nothing is read, and what we did ourselves is no reason to look", async () => {
+    const { kernel, clock, routes } = setUp();
+    const events = new FakeKernelEvents();
+    routes.apply([set(OWN), set(NEAR), set(FAR)]);
+    routes.synced();
+    await routes.start(events);
+    clock.pass(100);
+    const reads = kernel.reads;
+    kernel.steps.length = 0;
+    const moved = node("c", ["198.51.100.4"], ["10.244.3.0/24"]);
+    routes.apply([set(moved), set(node("d", ["192.0.2.4"], ["10.244.4.0/24"]))]);
+    clock.pass(20);
+    assert.deepEqual(kernel.steps.map(({ type }) => type).toSorted(), [
+      "add-route",
+      "add-route",
+      "delete-forwarding",
+      "delete-neighbour",
+      "delete-route",
+      "replace-route",
+      "set-forwarding",
+      "set-neighbour",
+    ]);
+    events.emit("route", kernel.steps.map(notificationOf));
+    clock.pass(1000);
+    assert.equal(kernel.reads, reads);
+    const [first] = kernel.steps.filter(({ type }) => type === "replace-route").map(notificationOf);
+    events.emit("route", [{ ...(first ?? assert.fail()), type: RTM_DELROUTE }]);
+    clock.pass(1000);
+    assert.equal(kernel.reads, reads + 1, "somebody else deleted it");
+  });
+
+  it("POD-21: whatever becomes of the Nodes, what leads to them is what all of them anew would get", () => {
+    const host = fc.record({ isNear: fc.boolean(), number: fc.integer({ min: 2, max: 6 }) });
+    const change = fc.record({
+      name: fc.constantFrom("a", "b", "c", "d", "e"),
+      hosts: fc.array(host, { maxLength: 2 }),
+      has6: fc.boolean(),
+      pods: fc.uniqueArray(fc.constantFrom(...PODS), { maxLength: 2 }),
+      isGone: fc.boolean(),
+      wait: fc.constantFrom(0, 20, 2000),
+    });
+    fc.assert(
+      fc.property(
+        fc.array(change, { maxLength: 15 }),
+        fc.constantFrom<Encapsulation>("auto", "always", "never"),
+        (changes, encapsulation) => {
+          const { kernel, clock, judge, options, routes } = setUp(encapsulation);
+          routes.apply([set(OWN)]);
+          routes.synced();
+          for (const { name, hosts, has6, pods, isGone, wait } of changes) {
+            const addresses = hosts.map(({ isNear, number }) => `${isNear ? "192.0.2" : "198.51.100"}.${number}`);
+            const sixth = has6 ? ["2001:db8::77"] : [];
+            const object = name === "a" ? { ...OWN, labels: {} } : node(name, [...addresses, ...sixth], pods);
+            routes.apply(isGone && name !== "a" ? [{ type: "delete", kind: "Node", key: name }] : [set(object)]);
+            clock.pass(wait);
+          }
+          clock.pass(2000);
+          const desired = desiredRoutes(peersOf(judge.judged, "a"), [], options, kernel.state);
+          if ("unknown" in desired) assert.fail(desired.unknown);
+          assert.equal(kernel.state.tunnel === undefined, desired.tunnel === undefined);
+          assert.deepEqual([...tunnelSteps(desired.tunnel, kernel.state)], []);
+          assert.deepEqual([...atOnce(entrySteps(desired, kernel.state))], []);
+          const problems = desired.problems.map((problem) => `routes: ${problem}`);
+          assert.deepEqual(routes.problems(), problems);
+        },
+      ),
+    );
+  });
+
+  it("D2: a look goes on in slices, and a Node that changes meanwhile is followed behind it", () => {
+    const { kernel, clock, routes } = setUp();
+    routes.apply([set(OWN), set(NEAR)]);
+    const read = kernel.read.bind(kernel);
+    kernel.read = function* () {
+      for (let slice = 0; slice < 5; slice++) {
+        clock.pass(10);
+        yield;
+      }
+      return yield* read();
+    };
+    const apply = kernel.apply.bind(kernel);
+    let isChanged = false;
+    kernel.apply = (steps) => {
+      if (!isChanged) routes.apply([set(FAR)]);
+      isChanged = true;
+      clock.pass(30);
+      return apply(steps);
+    };
+    routes.synced();
+    let turns = 0;
+    for (; kernel.steps.length === 0; turns++) {
+      assert.ok(turns < 100, "it comes to an end");
+      clock.pass(10);
+    }
+    assert.ok(turns >= 4, `${turns} turns`);
+    clock.pass(1000);
+    const destinations = kernel.state.routes.map(({ destination }) => destination?.address);
+    assert.ok(destinations.includes(parseCidr("10.244.3.0/24").address));
+  });
+});
