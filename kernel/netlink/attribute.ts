@@ -96,7 +96,7 @@ export const bytes: AttributeType<Uint8Array> = {
   decode: (payload) => payload.slice(),
 };
 
-const textEncoder = new TextEncoder();
+const SHORT_TEXT = 32;
 /** A byte order mark is part of a name like any other character. */
 const textDecoder = new TextDecoder("utf-8", { ignoreBOM: true });
 
@@ -104,14 +104,26 @@ const textDecoder = new TextDecoder("utf-8", { ignoreBOM: true });
 export const string: AttributeType<string> = {
   encode: (writer, value) => {
     if (value.includes("\0")) throw malformed(`string ${JSON.stringify(value)} contains a NUL byte`);
-    writer.bytes(textEncoder.encode(value));
+    writer.text(value);
     writer.u8(0);
   },
   decode: (payload) => {
     const end = payload.indexOf(0);
-    return textDecoder.decode(end < 0 ? payload : payload.subarray(0, end));
+    return textOf(end < 0 ? payload : payload.subarray(0, end));
   },
 };
+
+/** Names are short and of ASCII, for which a decoder takes three times as long. */
+function textOf(payload: Uint8Array): string {
+  if (payload.length > SHORT_TEXT) return textDecoder.decode(payload);
+  let text = "";
+  for (let i = 0; i < payload.length; i++) {
+    const byte = payload[i] ?? 0;
+    if (byte > 127) return textDecoder.decode(payload);
+    text += String.fromCharCode(byte);
+  }
+  return text;
+}
 
 /** An IPv4 or IPv6 address in network byte order; the length tells the family. */
 export const address: AttributeType<Address> = {

@@ -221,10 +221,10 @@ export class NetlinkSocket {
   dump(message: Request): readonly ReceivedMessage[] {
     for (let attempt = 0; attempt < DUMP_ATTEMPTS; attempt++) {
       const messages: ReceivedMessage[] = [];
-      const isConsistent = this.#dumpOnce(message, (received) => {
-        messages.push({ ...received, body: received.body.slice() });
-      });
-      if (isConsistent) return messages;
+      const list = this.datagrams(message);
+      let step = list.next();
+      for (; step.done !== true; step = list.next()) for (const received of kept(step.value)) messages.push(received);
+      if (step.value) return messages;
     }
     throw new NetlinkError(message.operation, Errno.EINTR, `changed during each of ${DUMP_ATTEMPTS} dumps`);
   }
@@ -372,6 +372,17 @@ export class NetlinkSocket {
     const portId = new DataView(this.#sender.buffer).getUint32(4, littleEndian);
     return portId === 0 ? decodeMessages(this.#buffer.subarray(0, length)) : [];
   }
+}
+
+/** Messages of one datagram with bodies that stay as they are: one copy for all of them. */
+function kept(messages: readonly ReceivedMessage[]): readonly ReceivedMessage[] {
+  const [first, last] = [messages[0]?.body, messages.at(-1)?.body];
+  if (first === undefined || last === undefined) return [];
+  const start = first.byteOffset;
+  const copy = new Uint8Array(first.buffer, start, last.byteOffset + last.length - start).slice();
+  const own = ({ byteOffset, length }: Uint8Array): Uint8Array =>
+    copy.subarray(byteOffset - start, byteOffset - start + length);
+  return messages.map((message) => ({ ...message, body: own(message.body) }));
 }
 
 /** NLMSG_DONE carries the dump's result as an int: negative when it failed on the way. */

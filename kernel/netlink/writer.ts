@@ -1,15 +1,38 @@
 /** Whether this machine stores the low byte first. Netlink speaks the byte order of the machine. */
 export const littleEndian: boolean = new Uint8Array(Uint16Array.of(1).buffer)[0] === 1;
 
+/** Small writers come by the thousand: each has a piece of one of these, so that not each has memory of its own. */
+const POOL_BYTES = 16 * 1024;
+const LARGEST_PIECE = 512;
+let pool = new ArrayBuffer(0);
+let poolUsed = 0;
+
+/** As many zeros, that nobody else has or had. */
+function zeros(count: number): Uint8Array<ArrayBuffer> {
+  if (count > LARGEST_PIECE) return new Uint8Array(count);
+  if (poolUsed + count > pool.byteLength) {
+    pool = new ArrayBuffer(POOL_BYTES);
+    poolUsed = 0;
+  }
+  const piece = new Uint8Array(pool, poolUsed, count);
+  // The next one begins at a multiple of eight, as memory of its own would.
+  poolUsed += (count + 7) & ~7;
+  return piece;
+}
+
+const textEncoder = new TextEncoder();
+
 /** An append-only buffer of netlink data in host byte order, or where the name says `be` network order; it grows. */
 export class Writer {
   #bytes: Uint8Array<ArrayBuffer>;
   #view: DataView;
   #length = 0;
+  #capacity: number;
 
   constructor(capacity = 512) {
-    this.#bytes = new Uint8Array(capacity);
-    this.#view = new DataView(this.#bytes.buffer);
+    this.#bytes = zeros(capacity);
+    this.#capacity = capacity;
+    this.#view = viewOf(this.#bytes);
   }
 
   /** Bytes written so far. */
@@ -62,6 +85,19 @@ export class Writer {
     this.#bytes.set(value, offset);
   }
 
+  /** Appends a text as UTF-8. */
+  text(value: string): void {
+    const start = this.#reserve(value.length);
+    for (let i = 0; i < value.length; i++) {
+      const code = value.charCodeAt(i);
+      if (code > 127) {
+        this.#length = start;
+        return this.bytes(textEncoder.encode(value));
+      }
+      this.#bytes[start + i] = code;
+    }
+  }
+
   /** Fills with zeros up to a multiple of four, the alignment of netlink messages and attributes. */
   align(): void {
     this.#reserve((4 - (this.#length & 3)) & 3);
@@ -101,13 +137,18 @@ export class Writer {
   #reserve(count: number): number {
     const offset = this.#length;
     const needed = offset + count;
-    if (needed > this.#bytes.length) {
-      const grown = new Uint8Array(Math.max(needed, this.#bytes.length * 2));
+    if (needed > this.#capacity) {
+      this.#capacity = Math.max(needed, 2 * this.#capacity);
+      const grown = zeros(this.#capacity);
       grown.set(this.#bytes.subarray(0, offset));
       this.#bytes = grown;
-      this.#view = new DataView(grown.buffer);
+      this.#view = viewOf(grown);
     }
     this.#length = needed;
     return offset;
   }
+}
+
+function viewOf(bytes: Uint8Array): DataView {
+  return new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
 }

@@ -12,7 +12,7 @@ import { elementAttributes } from "./message.ts";
 import type { Element, KeyPart, SetDefinition } from "./object.ts";
 import { verdictData } from "./rule_code.ts";
 import type { Verdict } from "./statement.ts";
-import { commentUserdata } from "./userdata.ts";
+import { writeComment } from "./userdata.ts";
 
 const INTERVAL_END = 1;
 const NESTED = 0x8000;
@@ -21,6 +21,7 @@ const ITEM = 1 | NESTED;
 const KEY = elementAttributes.key[0] | NESTED;
 const KEY_END = elementAttributes.keyEnd[0] | NESTED;
 const DATA = elementAttributes.data[0] | NESTED;
+const USERDATA = elementAttributes.userdata[0];
 const VALUE = dataAttributes.value[0];
 
 /** The data types of a key's fields. */
@@ -114,11 +115,11 @@ function writeKey(writer: Writer, number: number, code: ElementCode, key: readon
 
 function writeRest(writer: Writer, code: ElementCode, { data, timeout, comment }: Element): void {
   if (data !== undefined) writeData(writer, code, data);
-  if (timeout === undefined && comment === undefined) return;
-  encodeAttributes(writer, elementAttributes, {
-    ...(timeout === undefined ? {} : { timeout: checkTimeout(timeout) }),
-    ...(comment === undefined ? {} : { userdata: commentUserdata(comment) }),
-  });
+  if (timeout !== undefined) encodeAttributes(writer, elementAttributes, { timeout: checkTimeout(timeout) });
+  if (comment === undefined) return;
+  const userdata = beginAttribute(writer, USERDATA);
+  writeComment(writer, comment);
+  endAttribute(writer, userdata);
 }
 
 function writeData(writer: Writer, code: ElementCode, data: readonly Scalar[] | Verdict): void {
@@ -160,7 +161,17 @@ function checkOrder(type: DataType, first: Scalar | undefined, last: Scalar | un
 
 /** The key as a text that is the same for the same key, for maps by key. */
 export function keyText(key: readonly KeyField[]): string {
-  return key.map((field) => (typeof field === "object" ? intervalText(field) : String(field))).join("|");
+  // One without ranges as it is, since tens of thousands pass here; in one piece, since as many are kept.
+  return areSingle(key) ? key.join("|") : key.map(fieldText).join("|");
+}
+
+function areSingle(key: readonly KeyField[]): key is readonly Scalar[] {
+  for (const field of key) if (typeof field === "object") return false;
+  return true;
+}
+
+function fieldText(field: KeyField): string {
+  return typeof field === "object" ? intervalText(field) : String(field);
 }
 
 function intervalText({ first, last }: Interval): string {

@@ -1,3 +1,4 @@
+import { beginAttribute, endAttribute } from "../netlink/attribute.ts";
 import { MessageFlag } from "../netlink/message.ts";
 import type { Request } from "../netlink/message.ts";
 import { Writer } from "../netlink/writer.ts";
@@ -5,11 +6,15 @@ import type { ElementCode } from "./element.ts";
 import { elementCode, writeElement } from "./element.ts";
 import { formatElement } from "./element_text.ts";
 import { checkName } from "./identifier.ts";
-import { elementLayout, Message, nftablesRequest } from "./message.ts";
+import { elementLayout, elementListAttributes, Message, nftablesRequest } from "./message.ts";
 import type { Element, SetDefinition, TableReference } from "./object.ts";
 
+/** NLA_F_NESTED */
+const NESTED = 0x8000;
 /** Elements of one message: their attribute must stay below 64 KiB, and the largest single element is below 1 KiB. */
 const ELEMENTS_LIMIT = 60 * 1024;
+/** NFTA_SET_ELEM_LIST_ELEMENTS */
+const ELEMENTS = elementListAttributes.elements[0] | NESTED;
 /** What an element usually takes. */
 const TYPICAL_BYTES = 96;
 
@@ -39,25 +44,30 @@ export function elementMessages(
   setId: number | undefined,
 ): readonly Request[] {
   const { elements } = change;
+  const isAddition = change.kind === "add elements";
+  const head = elementHead(change, setId);
   const requests: Request[] = [];
   for (let next = 0; next < elements.length;) {
     const first = next;
-    const writer = new Writer(Math.min(ELEMENTS_LIMIT + 1024, TYPICAL_BYTES * (elements.length - first)));
+    // The elements follow the head in its own buffer: as bytes of their own they would be copied.
+    const most = Math.min(ELEMENTS_LIMIT + 1024, TYPICAL_BYTES * (elements.length - first));
+    const writer = new Writer(head.body.length + most);
+    writer.bytes(head.body);
+    const list = beginAttribute(writer, ELEMENTS);
+    const start = writer.length;
     /** Where each element ends. */
     const ends: number[] = [];
-    for (; next < elements.length && writer.length < ELEMENTS_LIMIT; next++) {
+    for (; next < elements.length && writer.length - start < ELEMENTS_LIMIT; next++) {
       const element = elements[next];
-      if (element !== undefined) {
-        writeElement(writer, code, change.kind === "add elements" ? element : { key: element.key });
-      }
+      if (element !== undefined) writeElement(writer, code, isAddition ? element : { key: element.key });
       ends.push(writer.length);
     }
-    const request = elementMessage(change, writer.view(), setId);
-    const start = request.body.length - writer.length;
+    endAttribute(writer, list);
     requests.push({
-      ...request,
+      ...head,
+      body: writer.view(),
       nameAt: (offset) => {
-        const index = ends.findIndex((end) => offset - start < end);
+        const index = ends.findIndex((end) => offset < end);
         const element = offset < start || index < 0 ? undefined : elements[first + index];
         return element === undefined ? undefined : formatElement(code, element);
       },
@@ -66,11 +76,8 @@ export function elementMessages(
   return requests;
 }
 
-function elementMessage(
-  { kind, table, set, isNew }: ElementChange,
-  elements: Uint8Array,
-  setId: number | undefined,
-): Request {
+/** The message before its elements. */
+function elementHead({ kind, table, set, isNew }: ElementChange, setId: number | undefined): Request {
   const isAddition = kind === "add elements";
   return nftablesRequest(
     `${isAddition ? "add" : "delete"} element ${table.family} ${table.name} ${set.name}`,
@@ -80,6 +87,6 @@ function elementMessage(
       family: table.family,
       layout: elementLayout,
     },
-    { table: table.name, set: set.name, ...(setId === undefined ? {} : { setId }), elements },
+    { table: table.name, set: set.name, ...(setId === undefined ? {} : { setId }) },
   );
 }

@@ -57,7 +57,8 @@ export function checkName(what: string, name: string): string {
  * nft has no way to escape a quote inside a string.
  */
 export function commentText(text: string): string {
-  return text.slice(0, COMMENT_MAXIMUM - 1).replaceAll(/[^A-Za-z0-9 ._:/=-]/g, "?");
+  const cut = text.slice(0, COMMENT_MAXIMUM - 1);
+  return /[^A-Za-z0-9 ._:/=-]/.test(cut) ? cut.replaceAll(/[^A-Za-z0-9 ._:/=-]/g, "?") : cut;
 }
 
 /**
@@ -65,7 +66,7 @@ export function commentText(text: string): string {
  * @throws DrawbridgeError ERR_NFTABLES_VALUE when {@link commentText} would change it
  */
 export function checkComment(comment: string): string {
-  if (comment !== "" && commentText(comment) === comment) return comment;
+  if (/^[A-Za-z0-9 ._:/=?-]+$/.test(comment) && comment.length < COMMENT_MAXIMUM) return comment;
   throw new DrawbridgeError(
     "ERR_NFTABLES_VALUE",
     `nftables comment: ${JSON.stringify(comment)}; expected 1 to ${COMMENT_MAXIMUM - 1} letters, digits, spaces or any ` +

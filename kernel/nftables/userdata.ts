@@ -52,20 +52,27 @@ function built(write: (writer: Writer) => void): Uint8Array {
 }
 
 function number(writer: Writer, type: number, value: number): void {
-  field(
-    writer,
-    type,
-    built((inner) => inner.u32(value)),
-  );
+  writer.u8(type);
+  writer.u8(4);
+  writer.u32(value);
 }
 
-function text(value: string): Uint8Array {
-  return new TextEncoder().encode(`${checkComment(value)}\0`);
+/** A comment's characters are a byte each, and fewer than 255. */
+function text(writer: Writer, type: number, value: string): void {
+  writer.u8(type);
+  writer.u8(checkComment(value).length + 1);
+  writer.text(value);
+  writer.u8(0);
 }
 
 /** The user data of a table, chain, rule or element with a comment. */
 export function commentUserdata(comment: string): Uint8Array {
-  return built((writer) => field(writer, COMMENT, text(comment)));
+  return built((writer) => writeComment(writer, comment));
+}
+
+/** Appends {@link commentUserdata}. */
+export function writeComment(writer: Writer, comment: string): void {
+  text(writer, COMMENT, comment);
 }
 
 /** The comment in the user data of a table, chain, rule or element; undefined when it holds none. */
@@ -118,7 +125,7 @@ export function setUserdata(definition: SetDefinition): Uint8Array {
       field(writer, SetField.KEY_TYPEOF, typeofConcatenation(key));
       if (typeof data === "object") field(writer, SetField.DATA_TYPEOF, typeofConcatenation(data));
     }
-    if (comment !== undefined) field(writer, SetField.COMMENT, text(comment));
+    if (comment !== undefined) text(writer, SetField.COMMENT, comment);
   });
 }
 

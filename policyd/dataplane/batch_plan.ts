@@ -1,7 +1,7 @@
-import type { Chain, SetDefinition, Table } from "../../kernel/nftables/object.ts";
+import type { Chain, Element, SetDefinition, Table } from "../../kernel/nftables/object.ts";
 import type { TableBatch } from "./batch.ts";
 import { emptyBatch } from "./batch.ts";
-import type { ElementsByKey, TableKey } from "./claim.ts";
+import type { TableKey } from "./claim.ts";
 import { tableKey } from "./claim.ts";
 import type { DesiredElements } from "./desired_elements.ts";
 import type { DesiredObjects } from "./desired_objects.ts";
@@ -151,8 +151,9 @@ function elementDifferences(sources: TableSources): readonly SetDifference[] {
 }
 
 function allElements({ table, elements }: TableSources, set: SetDefinition): readonly SetDifference[] {
-  const all: ElementsByKey = isWrittenByRules(set) ? new Map() : elements.elements(table, set.name);
-  return all.size === 0 ? [] : [{ table, set, deleted: [], added: [...all.values()], addedKeys: [...all.keys()] }];
+  const content = isWrittenByRules(set) ? new Map<string, Element>() : elements.elements(table, set.name);
+  if (content.size === 0) return [];
+  return [{ table, set, deleted: [], added: [...content.values()], addedKeys: [...content.keys()], content }];
 }
 
 function keptElements({ key, objects, mirror }: TableSources): TableBatch["kept"] {

@@ -1,6 +1,6 @@
 import { keyText } from "../../kernel/nftables/element.ts";
 import type { Element, TableReference } from "../../kernel/nftables/object.ts";
-import type { Claim, ElementsByKey, TableKey } from "./claim.ts";
+import type { Claim, TableKey } from "./claim.ts";
 import { isSameElement, tableKey } from "./claim.ts";
 
 /** Where an element belongs: its set and the text of its key. */
@@ -33,7 +33,7 @@ class Slot implements ElementPlace {
   owner = "";
   element: Element | undefined = undefined;
   /** The other claimants in the order of their names. */
-  #others: Claimant[] | undefined = undefined;
+  others: Claimant[] | undefined = undefined;
 
   constructor(slots: Slots, key: string) {
     this.slots = slots;
@@ -55,24 +55,28 @@ class Slot implements ElementPlace {
       this.element = element;
       return;
     }
-    const claimants = [{ owner: this.owner, element: this.element }, ...(this.#others ?? []), { owner, element }];
-    this.#take(claimants.sort((a, b) => (a.owner < b.owner ? -1 : 1)));
+    const claimants = [{ owner: this.owner, element: this.element }, ...(this.others ?? []), { owner, element }];
+    take(
+      this,
+      claimants.sort((a, b) => (a.owner < b.owner ? -1 : 1)),
+    );
   }
 
   leave(owner: string): void {
     if (this.element === undefined) return;
-    if (this.owner === owner) this.#take(this.#others ?? []);
-    else if (this.#others !== undefined) {
-      const others = this.#others.filter((claimant) => claimant.owner !== owner);
-      this.#others = others.length === 0 ? undefined : others;
+    if (this.owner === owner) take(this, this.others ?? []);
+    else if (this.others !== undefined) {
+      const others = this.others.filter((claimant) => claimant.owner !== owner);
+      this.others = others.length === 0 ? undefined : others;
     }
   }
+}
 
-  #take([first, ...others]: readonly Claimant[]): void {
-    this.owner = first?.owner ?? "";
-    this.element = first?.element;
-    this.#others = others.length === 0 ? undefined : others;
-  }
+/** No method, as a private one would take room in each slot. */
+function take(slot: Slot, [first, ...others]: readonly Claimant[]): void {
+  slot.owner = first?.owner ?? "";
+  slot.element = first?.element;
+  slot.others = others.length === 0 ? undefined : others;
 }
 
 /** By the set's name. */
@@ -97,8 +101,10 @@ export class DesiredElements {
    * @returns the places whose element is another one now
    */
   replace(owner: string, claims: readonly Claim[]): readonly ElementPlace[] {
+    const held = this.#claims.get(owner);
+    if (held === undefined) return this.#enter(owner, claims);
     const before = new Map<Slot, Element | undefined>();
-    for (const slot of this.#claims.get(owner) ?? []) {
+    for (const slot of held) {
       if (before.has(slot)) continue;
       before.set(slot, slot.element);
       slot.leave(owner);
@@ -119,6 +125,21 @@ export class DesiredElements {
     return changed;
   }
 
+  /** As {@link replace} of an owner who claims nothing yet, as nearly all at a start. */
+  #enter(owner: string, claims: readonly Claim[]): readonly ElementPlace[] {
+    if (claims.length === 0) return [];
+    const changed: ElementPlace[] = [];
+    const slots = claims.map(({ table, set, element }) => {
+      const slot = this.#slot(table, set, keyText(element.key));
+      const before = slot.element;
+      slot.enter(owner, element);
+      if (!isSame(before, slot.element)) changed.push(slot);
+      return slot;
+    });
+    this.#claims.set(owner, slots);
+    return changed;
+  }
+
   /** The elements of a set by their keys; undefined for a key that nobody claims. */
   in(table: TableKey, set: string): { get(key: string): Element | undefined } {
     const slots = this.#sets.get(table)?.get(set)?.byKey;
@@ -135,8 +156,8 @@ export class DesiredElements {
     return this.#sets.get(table)?.get(set)?.byKey.keys() ?? [];
   }
 
-  /** All elements of a set. */
-  elements(table: TableReference, set: string): ElementsByKey {
+  /** All elements of a set by their keys, in a map of the caller's own. */
+  elements(table: TableReference, set: string): Map<string, Element> {
     const found = new Map<string, Element>();
     for (const [key, { element }] of this.#sets.get(tableKey(table))?.get(set)?.byKey ?? []) {
       if (element !== undefined) found.set(key, element);

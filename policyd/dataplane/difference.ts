@@ -10,6 +10,8 @@ export interface SetDifference {
   readonly added: readonly Element[];
   /** The texts of their keys, in their order: those that are kept anyway. */
   readonly addedKeys: readonly string[];
+  /** What was added by its keys, of a set that comes with it: its account is this map, so that no second one is made. */
+  readonly content?: Map<string, Element>;
 }
 
 /**

@@ -81,10 +81,17 @@ export class Mirror {
   }
 }
 
-function applyDifference(sets: Map<string, MirroredSet>, { set, deleted, added, addedKeys }: SetDifference): void {
+function applyDifference(
+  sets: Map<string, MirroredSet>,
+  { set, deleted, added, addedKeys, content }: SetDifference,
+): void {
   const mirrored = sets.get(set.name);
   if (mirrored === undefined) return;
   const { elements, data, isFlushed } = mirrored;
+  if (content !== undefined && elements.size === 0) {
+    sets.set(set.name, { elements: content, data });
+    return;
+  }
   if (isFlushed === true) sets.set(set.name, { elements, data });
   for (const { key } of deleted) elements.delete(keyText(key));
   for (const [index, element] of added.entries()) elements.set(addedKeys[index] ?? keyText(element.key), element);

@@ -21,8 +21,8 @@ import type { PolicyView } from "./live/policy_view.ts";
 import { policyView } from "./live/policy_view.ts";
 import type { RetainedStore } from "./retained/retained_files.ts";
 
-/** How long the event loop may be held up at once. */
-const SLICE_MILLISECONDS = 8;
+/** How long the event loop may be held up at once: the batch of what was worked out is often the same turn's. */
+const SLICE_MILLISECONDS = 5;
 
 export interface PolicyDataplaneParts {
   /** Which has the table of policies. Whoever owns it starts and stops it. */

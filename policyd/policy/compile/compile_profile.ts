@@ -1,7 +1,8 @@
 import type { ClusterNetworkPolicy, ClusterPolicyTier, NetworkPolicy } from "../../cluster/model.ts";
 import { isShadow } from "../../cluster/shadow.ts";
-import { clusterPolicyRules, networkPolicyRules } from "./compile_rules.ts";
+import { clusterPolicyRules, networkPolicyRules, networkPolicyRulesAhead } from "./compile_rules.ts";
 import type { CompiledRules } from "./compile_rules.ts";
+import type { Slices } from "../../slices.ts";
 import { digest } from "./digest.ts";
 import type { Direction, Isolation, Profile } from "./profile.ts";
 
@@ -19,8 +20,7 @@ export function compileProfile(
   networkPolicies: readonly NetworkPolicy[],
   clusterPolicies: readonly ClusterNetworkPolicy[],
 ): Profile | undefined {
-  const type = direction === "egress" ? "Egress" : "Ingress";
-  const ofDirection = networkPolicies.filter(({ policyTypes }) => policyTypes.includes(type)).toSorted(byKey);
+  const ofDirection = policiesOf(direction, networkPolicies);
   const isolation = isolationOf(
     direction,
     ofDirection.filter((policy) => !isShadow(policy)),
@@ -42,6 +42,18 @@ export function compileProfile(
     shadow: shadow?.isolation,
     baseline: baselineRules,
   });
+}
+
+/** Does most of the work of {@link compileProfile} for the same NetworkPolicies, bit by bit. */
+export function* compileProfileAhead(direction: Direction, networkPolicies: readonly NetworkPolicy[]): Slices<void> {
+  const ofDirection = policiesOf(direction, networkPolicies);
+  const isolating = ofDirection.filter((policy) => !isShadow(policy));
+  yield* networkPolicyRulesAhead(isolating.length > 0 ? isolating : ofDirection, direction);
+}
+
+function policiesOf(direction: Direction, policies: readonly NetworkPolicy[]): readonly NetworkPolicy[] {
+  const type = direction === "egress" ? "Egress" : "Ingress";
+  return policies.filter(({ policyTypes }) => policyTypes.includes(type)).toSorted(byKey);
 }
 
 function isolationOf(

@@ -4,6 +4,8 @@ import type { AddressRange } from "../../../kernel/ip/ranges.ts";
 import { unitedRanges } from "../../../kernel/ip/ranges.ts";
 import type { Match, Rule, Statement } from "../../../kernel/nftables/statement.ts";
 import { counter, inSet, rule } from "../../../kernel/nftables/statement.ts";
+import type { Slices } from "../../slices.ts";
+import { each } from "../../slices.ts";
 import type { MemberSource } from "./member_set.ts";
 import type { NumberedPorts, PortNumber, PortRange } from "./numbered_ports.ts";
 import { numberedPorts } from "./numbered_ports.ts";
@@ -12,6 +14,9 @@ import { namedPortMatch, peerAndPort, portMatches, rangesMatch } from "./rule_pa
 import type { PlacedRange, SetCollector } from "./set_collector.ts";
 import { namedSource } from "./set_collector.ts";
 import { FAMILIES, peerField } from "./words.ts";
+
+/** So many take a millisecond or less. */
+const PAIRS_AT_ONCE = 512;
 
 type PortName = Extract<PortGroup, { readonly type: "name" }>;
 
@@ -42,25 +47,27 @@ interface Flattened {
  * order and number then are of no matter to a packet. Only ranges of ports of certain peers, and peers of certain names
  * of ports, are asked for one after the other.
  */
-export function flattenedRules(
+export function* flattenedRules(
   direction: Direction,
   rules: readonly ProfileRule[],
   verdict: Statement,
   sets: SetCollector,
-): readonly Rule[] {
-  const all = flattened(direction, rules);
+): Slices<readonly Rule[]> {
+  const all = yield* flattened(direction, rules);
   const make = (comment: string, ...matches: readonly Match[]): Rule => ({
     ...rule(...matches, counter, verdict),
     comment,
   });
   if (all.isEverything) return [make("everyone at every port")];
-  const lookups = lookupsOf(direction, all, sets);
-  return [
-    ...portMatches(numberedPorts(all.everyone), sets).map((match) => make("everyone at ports", match)),
-    ...FAMILIES.flatMap((family) =>
-      lookups.flatMap(({ comment, matches }) => matches(family).map((match) => make(comment, ...match))),
-    ),
-  ];
+  const lookups = yield* lookupsOf(direction, all, sets);
+  const made = portMatches(numberedPorts(all.everyone), sets).map((match) => make("everyone at ports", match));
+  for (const family of FAMILIES) {
+    yield* each(lookups, ({ comment, matches }) => {
+      for (const match of matches(family)) made.push(make(comment, ...match));
+    });
+    yield;
+  }
+  return made;
 }
 
 /** Rules of one kind for a family's packets: each is what it asks. */
@@ -69,13 +76,18 @@ interface Lookup {
   readonly matches: (family: Family) => readonly (readonly Match[])[];
 }
 
-function lookupsOf(direction: Direction, all: Flattened, sets: SetCollector): readonly Lookup[] {
+function* lookupsOf(direction: Direction, all: Flattened, sets: SetCollector): Slices<readonly Lookup[]> {
   const everyoneNames = distinctNames(all.everyone).map(({ protocol, name }) => namedSource(undefined, protocol, name));
-  const podPorts = [...all.podPorts.values()].flatMap(({ group, ports }) => portSources(group, ports));
-  const placed = [...all.rangePorts.values()].flatMap(({ protocol, port, ranges }) =>
-    unitedRanges(ranges).map((range): PlacedRange => ({ range, protocol, port })),
-  );
-  return [
+  const podPorts: MemberSource[] = [];
+  yield* each(all.podPorts.values(), ({ group, ports }) => {
+    for (const source of portSources(group, ports)) podPorts.push(source);
+  });
+  const placed: PlacedRange[] = [];
+  yield* each(all.rangePorts.values(), ({ protocol, port, ranges }) => {
+    for (const range of unitedRanges(ranges)) placed.push({ range, protocol, port });
+  });
+  yield;
+  const lookups: Lookup[] = [
     setLookup("everyone at named ports", everyoneNames, "egress", sets),
     { comment: "peers at every port", matches: peersLookup(direction, all.anyPort, sets) },
     setLookup("peers at ports", podPorts, direction, sets),
@@ -86,26 +98,27 @@ function lookupsOf(direction: Direction, all: Flattened, sets: SetCollector): re
         return own.length === 0 ? [] : [[inSet(peerAndPort(direction, family), sets.placedRanges(family, own))]];
       },
     },
-    ...[...all.portRanges.values()].map((range): Lookup => {
-      const peers = peersLookup(direction, range, sets);
-      const tests = portMatches({ singles: [], ranges: [range] }, sets);
-      return {
-        comment: "peers at a range of ports",
-        matches: (family) => peers(family).map((one) => [...one, ...tests]),
-      };
-    }),
-    ...[...all.ownNames.values()].map((name): Lookup => {
-      const peers = peersLookup(direction, name, sets);
-      return {
-        comment: "peers at a named port",
-        matches: (family) => {
-          const test = namedPortMatch(name, family, sets);
-          // The name's own field says of which family the packet is.
-          return peers(family).map((one) => [...one.filter(({ left }) => left !== "meta nfproto"), test]);
-        },
-      };
-    }),
   ];
+  yield* each(all.portRanges.values(), (range) => {
+    const peers = peersLookup(direction, range, sets);
+    const tests = portMatches({ singles: [], ranges: [range] }, sets);
+    lookups.push({
+      comment: "peers at a range of ports",
+      matches: (family) => peers(family).map((one) => [...one, ...tests]),
+    });
+  });
+  yield* each(all.ownNames.values(), (name) => {
+    const peers = peersLookup(direction, name, sets);
+    lookups.push({
+      comment: "peers at a named port",
+      matches: (family) => {
+        const test = namedPortMatch(name, family, sets);
+        // The name's own field says of which family the packet is.
+        return peers(family).map((one) => [...one.filter(({ left }) => left !== "meta nfproto"), test]);
+      },
+    });
+  });
+  return lookups;
 }
 
 function setLookup(
@@ -129,7 +142,7 @@ function peersLookup(direction: Direction, { groups, ranges }: Peers, sets: SetC
   };
 }
 
-function flattened(direction: Direction, rules: readonly ProfileRule[]): Flattened {
+function* flattened(direction: Direction, rules: readonly ProfileRule[]): Slices<Flattened> {
   const all: Flattened = {
     isEverything: false,
     everyone: [],
@@ -139,6 +152,7 @@ function flattened(direction: Direction, rules: readonly ProfileRule[]): Flatten
     portRanges: new Map(),
     ownNames: new Map(),
   };
+  let left = PAIRS_AT_ONCE;
   for (const { peers, ports } of rules) {
     if (peers === undefined) {
       if (ports === undefined) all.isEverything = true;
@@ -146,9 +160,15 @@ function flattened(direction: Direction, rules: readonly ProfileRule[]): Flatten
       continue;
     }
     const numbers = ports === undefined ? undefined : numberedPorts(ports);
+    const named = names(ports ?? []);
     for (const peer of peers) {
-      if (ports === undefined || numbers === undefined) addPeer(all.anyPort, peer);
-      else addAtPorts(all, direction, peer, numbers, names(ports));
+      if (numbers === undefined) addPeer(all.anyPort, peer);
+      else addAtPorts(all, direction, peer, numbers, named);
+      // A peer at each of many ports takes as long as many peers at one.
+      left -= 1 + (ports?.length ?? 0);
+      if (left > 0) continue;
+      left = PAIRS_AT_ONCE;
+      yield;
     }
   }
   return all;

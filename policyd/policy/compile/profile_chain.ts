@@ -4,6 +4,8 @@ import { concatenation } from "../../../kernel/nftables/expression.ts";
 import { commentText } from "../../../kernel/nftables/identifier.ts";
 import type { Rule, Statement } from "../../../kernel/nftables/statement.ts";
 import { counter, drop, equals, goTo, inSet, oneOf, returnToCaller, rule } from "../../../kernel/nftables/statement.ts";
+import type { Slices } from "../../slices.ts";
+import { atOnce } from "../../slices.ts";
 import { digest } from "./digest.ts";
 import { flattenedRules } from "./flattened_rules.ts";
 import { logPrefix } from "./log_prefix.ts";
@@ -54,8 +56,17 @@ export function profileObjects(
   options: PolicyOptions,
   flattenAbove: number = FLATTEN_ABOVE,
 ): ProfileObjects {
+  return atOnce(profileObjectsInSlices(profile, options, flattenAbove));
+}
+
+/** As {@link profileObjects}, bit by bit. */
+export function* profileObjectsInSlices(
+  profile: Profile,
+  options: PolicyOptions,
+  flattenAbove: number = FLATTEN_ABOVE,
+): Slices<ProfileObjects> {
   const printer = new ProfilePrinter(profile, options, flattenAbove);
-  const chains = printer.chains();
+  const chains = yield* printer.chains();
   return { profile, chains, memberSets: printer.sets.memberSets(), fixedSets: printer.sets.fixedSets() };
 }
 
@@ -76,9 +87,9 @@ class ProfilePrinter {
     this.#name = profileChainName(profile.direction, profile.key, options);
   }
 
-  chains(): readonly Chain[] {
+  *chains(): Slices<readonly Chain[]> {
     const { admin } = this.#profile;
-    const behind = this.#behindAdmin();
+    const behind = yield* this.#behindAdmin();
     const hasPass = admin.some(({ action }) => action === "pass");
     const pass = behind.length === 0 || !hasPass ? returnToCaller : this.#chain("behind_admin", behind);
     const rest = hasPass && behind.length > 0 ? [rule(pass)] : behind;
@@ -100,21 +111,21 @@ class ProfilePrinter {
     return goTo(name);
   }
 
-  #behindAdmin(): readonly Rule[] {
+  *#behindAdmin(): Slices<readonly Rule[]> {
     const { isolation, shadow, baseline } = this.#profile;
     if (isolation !== undefined) {
       const end = {
         ...rule(counter, this.#drop()),
         comment: commentText(`isolated by ${isolation.policies.join(" ")}`),
       };
-      return [...this.#isolation(isolation, returnToCaller), end];
+      return [...(yield* this.#isolation(isolation, returnToCaller)), end];
     }
     // To pass on from the last tier is to allow: there is nothing behind it.
     const baselineRules = this.#tier(baseline, returnToCaller);
     if (shadow === undefined) return baselineRules;
     const allowed = baselineRules.length === 0 ? returnToCaller : this.#chain("baseline", baselineRules);
     const counted = { ...rule(counter), comment: commentText(`would be isolated by ${shadow.policies.join(" ")}`) };
-    return [...this.#isolation(shadow, allowed), counted, this.#log("would drop"), rule(allowed)];
+    return [...(yield* this.#isolation(shadow, allowed)), counted, this.#log("would drop"), rule(allowed)];
   }
 
   #tier(rules: readonly ProfileRule[], pass: Statement): readonly Rule[] {
@@ -126,8 +137,8 @@ class ProfilePrinter {
   }
 
   /** What NetworkPolicies let pass, with what they always do. */
-  #isolation({ rules }: Isolation, allowed: Statement): readonly Rule[] {
-    return [...this.#exemptions(allowed), ...this.#allowing(rules, allowed)];
+  *#isolation({ rules }: Isolation, allowed: Statement): Slices<readonly Rule[]> {
+    return [...this.#exemptions(allowed), ...(yield* this.#allowing(rules, allowed))];
   }
 
   #exemptions(allowed: Statement): readonly Rule[] {
@@ -149,7 +160,7 @@ class ProfilePrinter {
     return [...itself, ...(policePodToOwnNode ? [] : [ownNode]), ...dns];
   }
 
-  #allowing(rules: readonly ProfileRule[], allowed: Statement): readonly Rule[] {
+  *#allowing(rules: readonly ProfileRule[], allowed: Statement): Slices<readonly Rule[]> {
     const { direction } = this.#profile;
     const sets = new SetCollector();
     const made: PlainRule[] = [];
@@ -157,10 +168,11 @@ class ProfilePrinter {
     for (const one of rules) {
       for (const plain of plainRules(direction, one, allowed, sets)) {
         made.push(plain);
+        yield;
         if (plain.family !== 6) counts[4]++;
         if (plain.family !== 4) counts[6]++;
         if (Math.max(counts[4], counts[6]) > this.#flattenAbove) {
-          return flattenedRules(direction, rules, allowed, this.sets);
+          return yield* flattenedRules(direction, rules, allowed, this.sets);
         }
       }
     }

@@ -2,8 +2,9 @@ import type { Logger } from "../../log/logger.ts";
 import type { ProfileObjects } from "../compile/member_set.ts";
 import { leftOutProblem } from "../compile/compile_rules.ts";
 import type { PolicyOptions } from "../compile/options.ts";
-import { profileChainName, profileObjects } from "../compile/profile_chain.ts";
+import { profileChainName, profileObjects, profileObjectsInSlices } from "../compile/profile_chain.ts";
 import type { Profile } from "../compile/profile.ts";
+import type { Slices } from "../../slices.ts";
 import { FixedSets } from "./fixed_sets.ts";
 import type { MemberSets } from "./member_sets.ts";
 import type { PolicyRules } from "./policy_rules.ts";
@@ -39,6 +40,8 @@ export class ActiveProfiles {
   readonly #parts: ActiveProfilesParts;
   readonly #fixedSets: FixedSets;
   readonly #profiles = new Map<string, OwnProfile>();
+  /** What the kernel is to have of profiles that are about to be held, by their keys. */
+  readonly #prepared = new Map<string, ProfileObjects>();
 
   constructor(parts: ActiveProfilesParts) {
     this.#parts = parts;
@@ -67,14 +70,25 @@ export class ActiveProfiles {
     const own = this.#profiles.get(profile.key) ?? this.#newProfile(profile);
     own.holders++;
     if (own.hasChains) return own;
-    for (const name of own.memberSets) toSettle(this.#parts.memberSets.missing(name));
+    toSettle(this.#parts.memberSets.missing(own.memberSets));
     return own;
+  }
+
+  /** Does most of what the first {@link hold} of a profile has to do, bit by bit. */
+  *prepare(profile: Profile): Slices<void> {
+    if (this.#profiles.has(profile.key)) return;
+    this.#prepared.set(profile.key, yield* profileObjectsInSlices(profile, this.#parts.options));
+  }
+
+  /** Forgets what was prepared, and is not held by now. */
+  forgetPrepared(): void {
+    this.#prepared.clear();
   }
 
   #newProfile(profile: Profile): OwnProfile {
     const { memberSets, options, logger } = this.#parts;
     const { key, direction } = profile;
-    const objects = profileObjects(profile, options);
+    const objects = this.#prepared.get(key) ?? profileObjects(profile, options);
     // The elements of its sets are not kept with each profile: many profiles may have the same ones.
     const own: OwnProfile = {
       profile,
@@ -109,6 +123,6 @@ export class ActiveProfiles {
     this.#profiles.delete(profile.key);
     this.#parts.rules.provide(`profile ${profile.key}`, { sets: [], chains: [] });
     for (const name of own.fixedSets) this.#fixedSets.release(name);
-    for (const name of own.memberSets) toSettle(this.#parts.memberSets.release(name));
+    toSettle(this.#parts.memberSets.release(own.memberSets));
   }
 }

@@ -2,6 +2,7 @@ import type { Labels, LabelSelector } from "../../cluster/model.ts";
 import { frozenLabels } from "../../cluster/name.ts";
 import { isSelected } from "../compile/selector.ts";
 import type { NodeGroup, PodGroup } from "../compile/profile.ts";
+import { LabelIndex } from "./label_index.ts";
 import type { ReadonlySmallSet } from "./small_set.ts";
 import { SmallSet } from "./small_set.ts";
 
@@ -37,7 +38,7 @@ interface Scope {
   readonly namespace: string | undefined;
   readonly selector: LabelSelector | undefined;
   readonly namespaces: Set<NamespaceEntry>;
-  readonly groups: Map<string, ActivePodGroup>;
+  readonly groups: LabelIndex<ActivePodGroup>;
 }
 
 interface ActivePodGroup {
@@ -86,8 +87,8 @@ export class GroupIndex {
       if (isIn === entry.scopes.has(scope)) continue;
       if (isIn) join(scope, entry);
       else part(scope, entry);
-      for (const active of scope.groups.values()) {
-        for (const identity of entry.identities.values()) {
+      for (const identity of entry.identities.values()) {
+        for (const active of scope.groups.candidates(identity.labels)) {
           if (isIn ? enter(active, identity) : leave(active, identity)) changed.add(identity);
         }
       }
@@ -104,7 +105,7 @@ export class GroupIndex {
     if (identity === undefined) {
       identity = { namespace, entry, labels, signature, groups: new SmallSet(), members: new SmallSet() };
       entry.identities.set(signature, identity);
-      for (const scope of entry.scopes) for (const active of scope.groups.values()) enter(active, identity);
+      for (const scope of entry.scopes) for (const active of scope.groups.candidates(labels)) enter(active, identity);
     }
     identity.members.add(member);
     this.#members.set(member, identity);
@@ -147,9 +148,25 @@ export class GroupIndex {
     return this.#members.get(member);
   }
 
-  /** Begins to follow a group. @returns who is in it */
-  activate(group: PodGroup | NodeGroup): ReadonlySet<Identity> {
-    return group.type === "pods" ? this.#activatePods(group) : this.#activateNodes(group);
+  /** Begins to follow groups: for thousands at once each pod is looked at once, not once for each. */
+  activate(groups: readonly (PodGroup | NodeGroup)[]): void {
+    const added = new Map<Scope, LabelIndex<ActivePodGroup>>();
+    for (const group of groups) if (group.type === "nodes") this.#activateNodes(group);
+    const pods = groups.filter((group) => group.type === "pods");
+    for (const [group, scope] of this.#scopesOf(pods)) {
+      const active: ActivePodGroup = { group, scope, identities: new Set() };
+      this.#podGroups.set(group.key, active);
+      // Nearly always all groups of a scope are new, and one index is enough.
+      const own = added.get(scope) ?? (scope.groups.isEmpty ? scope.groups : groupIndex());
+      added.set(scope, own);
+      own.add(active);
+      if (own !== scope.groups) scope.groups.add(active);
+    }
+    for (const [scope, own] of added) {
+      for (const { identities } of scope.namespaces) {
+        for (const one of identities.values()) for (const active of own.candidates(one.labels)) enter(active, one);
+      }
+    }
   }
 
   /** Ends to follow a group. */
@@ -160,8 +177,8 @@ export class GroupIndex {
     this.#nodeGroups.delete(key);
     if (pods === undefined) return;
     const { scope } = pods;
-    scope.groups.delete(key);
-    if (scope.groups.size > 0) return;
+    scope.groups.delete(pods);
+    if (!scope.groups.isEmpty) return;
     this.#scopes.delete(scope.key);
     for (const entry of scope.namespaces) entry.scopes.delete(scope);
   }
@@ -180,31 +197,33 @@ export class GroupIndex {
     return this.#podGroups.has(key) || this.#nodeGroups.has(key);
   }
 
-  #activatePods(group: PodGroup): ReadonlySet<Identity> {
-    const scope = this.#scopeOf(group);
-    const active: ActivePodGroup = { group, scope, identities: new Set() };
-    scope.groups.set(group.key, active);
-    this.#podGroups.set(group.key, active);
-    for (const { identities } of scope.namespaces) for (const one of identities.values()) enter(active, one);
-    return active.identities;
-  }
-
-  #activateNodes(group: NodeGroup): ReadonlySet<Identity> {
+  #activateNodes(group: NodeGroup): void {
     const members = [...this.#nodes].filter(({ labels }) => isSelected(group.selector, labels));
     const active: ActiveNodeGroup = { group, identities: new Set(members) };
     this.#nodeGroups.set(group.key, active);
     for (const identity of active.identities) identity.groups.add(group.key);
-    return active.identities;
   }
 
-  #scopeOf({ namespace, namespaceSelector: selector }: PodGroup): Scope {
-    const key = selector === undefined ? `name ${namespace}` : `selector ${JSON.stringify(selector)}`;
-    const known = this.#scopes.get(key);
-    if (known !== undefined) return known;
-    const scope: Scope = { key, namespace, selector, namespaces: new Set(), groups: new Map() };
-    this.#scopes.set(key, scope);
-    for (const entry of this.#namespaces.values()) if (covers(scope, entry)) join(scope, entry);
-    return scope;
+  /** The scope of each group; those that are new have their namespaces. */
+  #scopesOf(groups: readonly PodGroup[]): ReadonlyMap<PodGroup, Scope> {
+    const scopes = new Map<PodGroup, Scope>();
+    const added = new LabelIndex<Scope>(({ selector }) => selector);
+    for (const group of groups) {
+      const { namespace, namespaceSelector: selector } = group;
+      const key = selector === undefined ? `name ${namespace}` : `selector ${JSON.stringify(selector)}`;
+      const scope = this.#scopes.get(key) ?? { key, namespace, selector, namespaces: new Set(), groups: groupIndex() };
+      scopes.set(group, scope);
+      if (this.#scopes.has(key)) continue;
+      this.#scopes.set(key, scope);
+      if (selector !== undefined) added.add(scope);
+      const own = namespace === undefined ? undefined : this.#namespaces.get(namespace);
+      if (own !== undefined) join(scope, own);
+    }
+    if (added.isEmpty) return scopes;
+    for (const entry of this.#namespaces.values()) {
+      for (const scope of added.candidates(entry.labels)) if (covers(scope, entry)) join(scope, entry);
+    }
+    return scopes;
   }
 
   #namespace(name: string): NamespaceEntry {
@@ -227,6 +246,10 @@ export class GroupIndex {
     for (const scope of entry.scopes) scope.namespaces.delete(entry);
     this.#namespaces.delete(entry.name);
   }
+}
+
+function groupIndex(): LabelIndex<ActivePodGroup> {
+  return new LabelIndex(({ group }) => group.podSelector);
 }
 
 function hasLabels(labels: Labels): (active: ActiveNodeGroup) => boolean {

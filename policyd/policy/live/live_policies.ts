@@ -5,11 +5,9 @@ import type { Clock } from "../../clock.ts";
 import type { ClusterNetworkPolicy, ClusterObject, Kind, NetworkPolicy } from "../../cluster/model.ts";
 import type { Logger } from "../../log/logger.ts";
 import type { ObjectChange } from "../../source/object_source.ts";
-import { compileProfile } from "../compile/compile_profile.ts";
-import type { SelectablePod } from "../compile/groups.ts";
 import { subjectSelects } from "../compile/groups.ts";
 import type { PolicyOptions } from "../compile/options.ts";
-import type { Direction, Profile } from "../compile/profile.ts";
+import type { Slices } from "../../slices.ts";
 import { ActiveProfiles } from "./active_profiles.ts";
 import { ChangeQueue } from "./change_queue.ts";
 import type { LocalPod } from "./local_pods.ts";
@@ -19,6 +17,7 @@ import { MemberIndex } from "./member_index.ts";
 import { MemberSets } from "./member_sets.ts";
 import type { Selection } from "./policy_lists.ts";
 import { PolicyLists } from "./policy_lists.ts";
+import { PodPolicies } from "./pod_policies.ts";
 import type { PolicyRules } from "./policy_rules.ts";
 import type { RetainedStore } from "../retained/retained_files.ts";
 import { RetainedPolicies } from "./retained_policies.ts";
@@ -48,6 +47,7 @@ export class LivePolicies {
   readonly #sets: MemberSets;
   readonly #verdicts: LocalVerdicts;
   readonly #lists = new PolicyLists();
+  readonly #policies: PodPolicies;
   readonly #retained: RetainedPolicies;
   readonly #changes = new ChangeQueue();
   /** Pods and nodes whose elements may be others. */
@@ -56,12 +56,15 @@ export class LivePolicies {
   readonly #toDecide = new WorkQueue<LocalPod>();
   /** Local pods whose profiles are on the way. */
   readonly #toSwitch = new WorkQueue<LocalPod>();
+  /** The pod whose policies are worked out; what is under way can be begun anew at any time. */
+  #deciding: { readonly local: LocalPod; readonly isUrgent: boolean; readonly work: Slices<void> } | undefined;
   #isStarted = false;
 
   constructor({ rules, options, clock, logger, retained }: LiveParts) {
     this.#sets = new MemberSets(rules, this.members.groups);
     this.profiles = new ActiveProfiles({ rules, memberSets: this.#sets, options, logger });
     this.#verdicts = new LocalVerdicts(rules, this.profiles, (members) => this.#settleAll(members));
+    this.#policies = new PodPolicies({ lists: this.#lists, members: this.members, profiles: this.profiles });
     const policiesIn = (namespace: string): Iterable<NetworkPolicy> => this.#lists.in(namespace);
     this.#retained = new RetainedPolicies({ clock, store: retained, policiesIn });
   }
@@ -92,6 +95,7 @@ export class LivePolicies {
     if (local === undefined) return;
     this.locals.remove(local);
     this.#toDecide.delete(local);
+    if (this.#deciding?.local === local) this.#deciding = undefined;
     this.#toSwitch.delete(local);
     this.#settleAll(this.members.setAttachment(local.key, undefined, undefined));
     this.#verdicts.close(local);
@@ -112,10 +116,12 @@ export class LivePolicies {
     if (!this.#isStarted) return false;
     this.#retained.begin();
     return (
-      isDone(this.#toDecide.takeUrgent(), (local) => this.#decide(local, true)) ||
+      this.#goOnDeciding(true) ||
+      isDone(this.#toDecide.takeUrgent(), (local) => this.#beginDeciding(local, true)) ||
       isDone(this.#toSettle.takeUrgent(), (key) => this.#sets.settle(key, this.members.member(key))) ||
       isDone(this.#toSwitch.takeUrgent(), (local) => this.#verdicts.switch(local)) ||
-      isDone(this.#toDecide.take(), (local) => this.#decide(local, false)) ||
+      this.#goOnDeciding(false) ||
+      isDone(this.#toDecide.take(), (local) => this.#beginDeciding(local, false)) ||
       isDone(this.#toSettle.take(), (key) => this.#sets.settle(key, this.members.member(key))) ||
       isDone(this.#toSwitch.take(), (local) => this.#verdicts.switch(local))
     );
@@ -134,7 +140,8 @@ export class LivePolicies {
     if (local.life?.isUnknown === true) {
       return `the namespace of ${local.podKey} was being deleted before policyd started, and its policies are not known`;
     }
-    const isWorkedOn = local.wanted !== undefined || this.#changes.size + this.#toDecide.size > 0;
+    const isWorkedOn =
+      local.wanted !== undefined || this.#changes.size + this.#toDecide.size > 0 || this.#deciding?.local === local;
     return isWorkedOn
       ? "policyd is working out policies"
       : `policyd does not know its Pod ${local.podKey} yet, which policies may select`;
@@ -223,7 +230,7 @@ export class LivePolicies {
     ...versions: readonly (NetworkPolicy | ClusterNetworkPolicy | undefined)[]
   ): void {
     for (const local of locals) {
-      const subject = this.#subjectOf(local);
+      const subject = this.#policies.subjectOf(local);
       const isSelected = versions.some(
         (policy) => policy && (subject === undefined || subjectSelects(policy, subject)),
       );
@@ -248,30 +255,26 @@ export class LivePolicies {
     this.#settleAll(this.members.setAttachment(local.key, local.addresses, local.pod));
   }
 
-  #subjectOf({ pod }: LocalPod): SelectablePod | undefined {
-    if (pod === undefined) return undefined;
-    const { namespace, labels } = pod;
-    return { namespace, labels, namespaceLabels: this.members.groups.namespaceLabels(namespace) };
+  #beginDeciding(local: LocalPod, isUrgent: boolean): void {
+    // An urgent one does not wait for another, which then is begun anew: what was compiled of its policies is kept.
+    if (this.#deciding !== undefined) this.#decideLater(this.#deciding.local);
+    this.#deciding = { local, isUrgent, work: this.#policies.ahead(local) };
+    this.#goOnDeciding(isUrgent);
   }
 
-  /** Undefined while it cannot be told. */
-  #profilesOf(local: LocalPod): Readonly<Record<Direction, Profile | undefined>> | undefined {
-    const { life } = local;
-    if (life?.isUnknown === true) return undefined;
-    const subject = this.#subjectOf(local);
-    if (life === undefined || (subject === undefined && !this.#lists.couldSelect(life))) {
-      return { egress: undefined, ingress: undefined };
-    }
-    if (subject === undefined) return undefined;
-    const { networkPolicies, clusterPolicies } = this.#lists.selectionOf(subject, life);
-    return {
-      egress: compileProfile("egress", networkPolicies, clusterPolicies),
-      ingress: compileProfile("ingress", networkPolicies, clusterPolicies),
-    };
+  /** @returns whether anything was done */
+  #goOnDeciding(isUrgent: boolean): boolean {
+    const deciding = this.#deciding;
+    if (deciding === undefined || deciding.isUrgent !== isUrgent) return false;
+    if (deciding.work.next().done !== true) return true;
+    this.#deciding = undefined;
+    this.#decide(deciding.local, isUrgent);
+    this.profiles.forgetPrepared();
+    return true;
   }
 
   #decide(local: LocalPod, isUrgent: boolean): void {
-    const profiles = this.#profilesOf(local);
+    const profiles = this.#policies.profilesOf(local);
     if (profiles === undefined) return this.#verdicts.close(local);
     this.#verdicts.want(local, profiles, (members) => this.#settleAll(members, isUrgent));
     this.#toSwitch.add(local, isUrgent);

@@ -38,7 +38,7 @@ export class MemberIndex {
     if (selectable !== undefined && this.groups.identityOf(member) === undefined) {
       this.groups.addPod(member, selectable.namespace, selectable.labels);
     }
-    return new Set([member, ...this.#owners.replace(member, pod && claimOf(pod))]);
+    return new Set([member, ...this.#owners.replace(member, pod && claimOf(pod, member))]);
   }
 
   /** As {@link setPod}. */
@@ -125,8 +125,9 @@ const POD = "Pod ";
 const NODE = "Node ";
 const ATTACHMENT = "attachment ";
 
+/** In one piece, as there is one for each pod of the cluster: a text that is put together from texts is kept as those. */
 function podMember(key: string): string {
-  return `${POD}${key}`;
+  return [POD, key].join("");
 }
 
 function nodeMember(name: string): string {
@@ -142,11 +143,11 @@ function isFinished({ phase }: Pod): boolean {
 }
 
 /** What a Pod says of its addresses: those of one of the host's network are its node's. */
-function claimOf(pod: Pod): Parameters<AddressOwners["replace"]>[1] {
-  const { key, addresses, hostNetwork, nodeName, phase, isTerminating } = pod;
+function claimOf(pod: Pod, owner: string): Parameters<AddressOwners["replace"]>[1] {
+  const { addresses, hostNetwork, nodeName, phase, isTerminating } = pod;
   if (!hostNetwork) {
     if (isFinished(pod)) return undefined;
-    return { owner: podMember(key), right: AddressRight.pod(phase === "Running", isTerminating), addresses };
+    return { owner, right: AddressRight.pod(phase === "Running", isTerminating), addresses };
   }
   if (nodeName === undefined) return undefined;
   return { owner: nodeMember(nodeName), right: AddressRight.hostNetworkPod, addresses };

@@ -7,6 +7,8 @@ import { memberKeys } from "../compile/member_elements.ts";
 import type { MemberSet, MemberSource } from "../compile/member_set.ts";
 import { POLICY_TABLE } from "../compile/policy_table.ts";
 import type { NodeGroup, PodGroup } from "../compile/profile.ts";
+import type { ActiveSet } from "./active_set.ts";
+import { activeSet } from "./active_set.ts";
 import type { GroupIndex, Identity } from "./group_index.ts";
 import type { PolicyRules } from "./policy_rules.ts";
 
@@ -17,19 +19,6 @@ export interface Member {
   readonly addresses: readonly Address[];
   /** None for a node. */
   readonly ports: readonly ContainerPort[];
-}
-
-interface ActiveSet {
-  readonly set: MemberSet;
-  readonly groups: readonly (PodGroup | NodeGroup)[];
-  readonly sources: ReadonlyMap<string, readonly MemberSource[]>;
-  readonly ofEveryPod: readonly MemberSource[];
-  readonly hasNames: boolean;
-  holders: number;
-  /** Whether all members have been settled since it is held. */
-  isFilled: boolean;
-  /** How many members have elements in it. */
-  claims: number;
 }
 
 /** What a member's elements in a set were made of. */
@@ -59,7 +48,8 @@ export class MemberSets {
   readonly #sets = new Map<string, ActiveSet>();
   /** The held sets by the keys of their groups. */
   readonly #users = new Map<string, Set<ActiveSet>>();
-  readonly #ofEveryPod = new Set<ActiveSet>();
+  /** The held sets with sources of every pod, by the names of ports. */
+  readonly #byName = new Map<string, Set<ActiveSet>>();
   /** What the groups of an identity mean for it; made when it is asked for. */
   readonly #known = new WeakMap<Identity, readonly SourcesOfSet[]>();
   /** Lists, as nearly all members are in a few sets. */
@@ -81,15 +71,14 @@ export class MemberSets {
   hold(set: MemberSet): void {
     const active = this.#sets.get(set.name) ?? this.#newSet(set);
     if (active.holders++ > 0) return;
-    for (const group of active.groups) this.#use(group, active);
-    if (active.ofEveryPod.length > 0) this.#ofEveryPod.add(active);
-    this.#forgetSources(active);
+    this.#use(active);
+    this.#forgetSources([active]);
   }
 
-  /** The keys of the members that are to be settled before a held set is {@link filled}; none when it is. */
-  missing(name: string): ReadonlySet<string> {
-    const active = this.#sets.get(name);
-    return active === undefined || active.isFilled ? new Set() : this.#membersOf(active);
+  /** The keys of the members that are to be settled before held sets are {@link filled}; none when they are. */
+  missing(names: readonly string[]): ReadonlySet<string> {
+    const sets = names.map((name) => this.#sets.get(name)).filter((active) => active !== undefined);
+    return this.#membersOf(sets.filter(({ isFilled }) => !isFilled));
   }
 
   /** All members of a held set have been settled. */
@@ -98,16 +87,26 @@ export class MemberSets {
     if (active !== undefined) active.isFilled = true;
   }
 
-  /** Wants a set once less. @returns the keys of the members that are to be settled */
-  release(name: string): ReadonlySet<string> {
-    const active = this.#sets.get(name);
-    if (active === undefined || --active.holders > 0) return new Set();
-    active.isFilled = false;
-    this.#forgetSources(active);
-    const members = this.#membersOf(active);
-    this.#ofEveryPod.delete(active);
-    for (const group of active.groups) this.#disuse(group, active);
-    this.#forgetEmpty(active);
+  /** Wants sets once less, each of them. @returns the keys of the members that are to be settled */
+  release(names: readonly string[]): ReadonlySet<string> {
+    const sets: ActiveSet[] = [];
+    for (const name of names) {
+      const active = this.#sets.get(name);
+      if (active === undefined || --active.holders > 0) continue;
+      active.isFilled = false;
+      sets.push(active);
+    }
+    this.#forgetSources(sets);
+    const members = this.#membersOf(sets);
+    for (const active of sets) {
+      for (const { ports } of active.ofNames) {
+        const others = this.#byName.get(ports.name);
+        others?.delete(active);
+        if (others?.size === 0) this.#byName.delete(ports.name);
+      }
+      for (const group of active.groups) this.#disuse(group, active);
+      this.#forgetEmpty(active);
+    }
     return members;
   }
 
@@ -119,7 +118,7 @@ export class MemberSets {
   /** Makes the elements of a member what it is by now; undefined for one that is gone. */
   settle(key: string, member: Member | undefined): void {
     const isThere = member !== undefined && member.addresses.length > 0;
-    const wanted = isThere ? this.#sourcesOf(member.identity) : NOTHING;
+    const wanted = isThere ? this.#wantedBy(member) : NOTHING;
     const before = new Map((this.#claimed.get(key) ?? NOTHING).map((claimed) => [claimed.active, claimed]));
     const wantedSets = new Set(wanted.map(({ active }) => active));
     for (const active of before.keys()) {
@@ -147,19 +146,31 @@ export class MemberSets {
     return { active, sources, addresses: member.addresses, ports: member.ports };
   }
 
+  #wantedBy({ identity, ports }: Member): readonly SourcesOfSet[] {
+    const ofGroups = this.#sourcesOf(identity);
+    if (this.#byName.size === 0 || identity.namespace === undefined || ports.length === 0) return ofGroups;
+    const found = new Map(ofGroups.map(({ active, sources }) => [active, sources]));
+    for (const name of new Set(ports.map((port) => port.name))) {
+      for (const active of this.#byName.get(name) ?? []) {
+        const own = active.ofNames.filter((source) => source.ports.name === name);
+        found.set(active, [...(found.get(active) ?? NOTHING), ...own]);
+      }
+    }
+    return [...found].map(([active, sources]) => ({ active, sources }));
+  }
+
   #sourcesOf(identity: Identity): readonly SourcesOfSet[] {
     const known = this.#known.get(identity);
     if (known !== undefined) return known;
-    const found = new Map<ActiveSet, MemberSource[]>();
+    const found = new Map<ActiveSet, readonly MemberSource[]>();
+    // Most identities are in one group of a set, whose own list is then theirs.
     const add = (active: ActiveSet, sources: readonly MemberSource[]): void => {
       const before = found.get(active);
-      if (before === undefined) found.set(active, [...sources]);
-      else before.push(...sources);
+      found.set(active, before === undefined ? sources : [...before, ...sources]);
     };
     for (const key of identity.groups) {
       for (const active of this.#users.get(key) ?? []) add(active, active.sources.get(key) ?? []);
     }
-    if (identity.namespace !== undefined) for (const active of this.#ofEveryPod) add(active, active.ofEveryPod);
     const all = found.size === 0 ? NOTHING : [...found].map(([active, sources]) => ({ active, sources }));
     this.#known.set(identity, all);
     return all;
@@ -172,25 +183,37 @@ export class MemberSets {
     return active;
   }
 
-  #forgetSources(active: ActiveSet): void {
-    for (const identity of this.#identitiesOf(active)) this.#known.delete(identity);
+  #forgetSources(sets: readonly ActiveSet[]): void {
+    for (const identity of this.#identitiesOf(sets)) this.#known.delete(identity);
   }
 
-  #membersOf(active: ActiveSet): ReadonlySet<string> {
+  /** Who may have elements in one of the sets: of every pod all there are, since which ports it has is looked at then. */
+  #membersOf(sets: readonly ActiveSet[]): ReadonlySet<string> {
     const members = new Set<string>();
-    for (const identity of this.#identitiesOf(active)) for (const member of identity.members) members.add(member);
+    const isOfEveryPod = sets.some(({ ofNames }) => ofNames.length > 0);
+    for (const identity of isOfEveryPod ? this.#groups.podIdentities() : []) {
+      for (const member of identity.members) members.add(member);
+    }
+    for (const identity of this.#identitiesOf(sets)) for (const member of identity.members) members.add(member);
     return members;
   }
 
-  *#identitiesOf({ groups, ofEveryPod }: ActiveSet): Iterable<Identity> {
-    if (ofEveryPod.length > 0) yield* this.#groups.podIdentities();
-    for (const { key } of groups) yield* this.#groups.identitiesOf(key);
+  /** Who is in the groups of sets. */
+  *#identitiesOf(sets: readonly ActiveSet[]): Iterable<Identity> {
+    for (const { groups } of sets) for (const { key } of groups) yield* this.#groups.identitiesOf(key);
   }
 
-  #use(group: PodGroup | NodeGroup, active: ActiveSet): void {
-    const users = this.#users.get(group.key) ?? new Set();
-    if (users.size === 0) this.#groups.activate(group);
-    this.#users.set(group.key, users.add(active));
+  #use(active: ActiveSet): void {
+    const added: (PodGroup | NodeGroup)[] = [];
+    for (const group of active.groups) {
+      const users = this.#users.get(group.key) ?? new Set();
+      if (users.size === 0) added.push(group);
+      this.#users.set(group.key, users.add(active));
+    }
+    if (added.length > 0) this.#groups.activate(added);
+    for (const { ports } of active.ofNames) {
+      this.#byName.set(ports.name, (this.#byName.get(ports.name) ?? new Set()).add(active));
+    }
   }
 
   #disuse(group: PodGroup | NodeGroup, active: ActiveSet): void {
@@ -207,28 +230,6 @@ export class MemberSets {
     this.#sets.delete(active.set.name);
     this.#rules.provide(`set ${active.set.name}`, { sets: [], chains: [] });
   }
-}
-
-function activeSet(set: MemberSet): ActiveSet {
-  const groups = new Map<string, PodGroup | NodeGroup>();
-  const sources = new Map<string, MemberSource[]>();
-  for (const source of set.sources) {
-    if (source.group === undefined) continue;
-    groups.set(source.group.key, source.group);
-    const others = sources.get(source.group.key);
-    if (others === undefined) sources.set(source.group.key, [source]);
-    else others.push(source);
-  }
-  return {
-    set,
-    groups: [...groups.values()],
-    sources,
-    ofEveryPod: set.sources.filter(({ group }) => group === undefined),
-    hasNames: set.sources.some(({ ports }) => ports.type === "name"),
-    holders: 0,
-    isFilled: false,
-    claims: 0,
-  };
 }
 
 function elementsOf(

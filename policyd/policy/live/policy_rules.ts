@@ -14,7 +14,8 @@ export interface PolicyRules {
 /** The table in a ruleset. Policies do not wait for `minSyncPeriod`. */
 export function policyRules(ruleset: Pick<Ruleset, "claim" | "provide">): PolicyRules {
   return {
-    claim: (owner, claims) => ruleset.claim(`policy ${owner}`, claims, true),
+    // In one piece: a text that is put together from texts is kept as those, and there is one for each member of each set.
+    claim: (owner, claims) => ruleset.claim(["policy", owner].join(" "), claims, true),
     provide: (owner, objects) => ruleset.provide(`policy ${owner}`, { table: POLICY_TABLE, ...objects }, true),
   };
 }

@@ -8,48 +8,55 @@ export interface ReadonlySmallSet<T> extends Iterable<T> {
   has(value: T): boolean;
 }
 
-/** A set that nearly always has a few values: an empty Set of JavaScript takes 150 bytes, and a node has one for each pod. */
-export class SmallSet<T> implements ReadonlySmallSet<T> {
-  #few: readonly T[];
-  #many: Set<T> | undefined = undefined;
+/**
+ * A set of texts that nearly always has one or a few: an empty Set of JavaScript takes 150 bytes, and a node has two for each
+ * pod of the cluster.
+ */
+export class SmallSet<T extends string> implements ReadonlySmallSet<T> {
+  /** One by itself, a few in a list, more in a Set. */
+  #values: T | readonly T[] | Set<T>;
 
   /** @param values each once */
   constructor(values: readonly T[] = NONE) {
-    this.#few = values;
-    if (values.length > FEW) this.#spread();
+    this.#values = packed(values);
   }
 
   get size(): number {
-    return this.#many?.size ?? this.#few.length;
+    const values = this.#values;
+    if (typeof values === "string") return 1;
+    return values instanceof Set ? values.size : values.length;
   }
 
   has(value: T): boolean {
-    return this.#many?.has(value) ?? this.#few.includes(value);
+    const values = this.#values;
+    if (typeof values === "string") return values === value;
+    return values instanceof Set ? values.has(value) : values.includes(value);
   }
 
   add(value: T): void {
-    if (this.#many !== undefined) this.#many.add(value);
-    else if (!this.#few.includes(value)) {
-      this.#few = this.#few.concat([value]);
-      if (this.#few.length > FEW) this.#spread();
-    }
+    if (this.#values instanceof Set) this.#values.add(value);
+    else if (!this.has(value)) this.#values = packed([...this, value]);
   }
 
   /** @returns whether it was there */
   delete(value: T): boolean {
-    if (this.#many !== undefined) return this.#many.delete(value);
-    const before = this.#few.length;
-    this.#few = this.#few.filter((one) => one !== value);
-    return this.#few.length < before;
+    if (this.#values instanceof Set) return this.#values.delete(value);
+    if (!this.has(value)) return false;
+    this.#values = packed([...this].filter((one) => one !== value));
+    return true;
   }
 
   /** In the order in which they were added. */
   [Symbol.iterator](): Iterator<T> {
-    return (this.#many ?? this.#few)[Symbol.iterator]();
+    const values = this.#values;
+    return (typeof values === "string" ? [values] : values)[Symbol.iterator]();
   }
+}
 
-  #spread(): void {
-    this.#many = new Set(this.#few);
-    this.#few = NONE;
-  }
+/** A list that was added to has room for more: it is kept as long as it is. */
+function packed<T extends string>(values: readonly T[]): T | readonly T[] | Set<T> {
+  const [first] = values;
+  if (first === undefined) return NONE;
+  if (values.length === 1) return first;
+  return values.length > FEW ? new Set(values) : values.slice();
 }

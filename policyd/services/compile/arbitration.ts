@@ -1,5 +1,5 @@
 import type { Protocol, Service } from "../../cluster/model.ts";
-import { keyOf } from "./claims.ts";
+import { protocolWords } from "./claims.ts";
 import type { CompileContext } from "./context.ts";
 import type { RuleFamily } from "./frontend_space.ts";
 import type { Frontend } from "./frontends.ts";
@@ -11,19 +11,18 @@ export type FrontendId = string;
 /** How strong a claim to a frontend is; the lower number wins. */
 type Rank = 0 | 1;
 
+/** One for each frontend of each Service, kept by both. */
 interface FrontendClaim {
   readonly id: FrontendId;
-  readonly rank: Rank;
-}
-
-interface Claimant {
-  /** Of a Service. */
+  /** Of the Service. */
   readonly key: string;
   readonly rank: Rank;
 }
 
 export function frontendId(frontend: Frontend, protocol: Protocol, family: RuleFamily): FrontendId {
-  return [family, ...keyOf(frontend, protocol)].join(" ");
+  return frontend.type === "node port"
+    ? [family, protocolWords[protocol], frontend.port].join(" ")
+    : [family, frontend.address, protocolWords[protocol], frontend.port].join(" ");
 }
 
 /**
@@ -35,15 +34,15 @@ export function frontendId(frontend: Frontend, protocol: Protocol, family: RuleF
  */
 export class FrontendHolders {
   readonly #claims = new Map<string, readonly FrontendClaim[]>();
-  /** A list, as nearly all frontends are claimed by one. */
-  readonly #claimants = new Map<FrontendId, readonly Claimant[]>();
+  /** By itself where it is the only one, as nearly all are. */
+  readonly #claimants = new Map<FrontendId, FrontendClaim | readonly FrontendClaim[]>();
 
   /** The key of the Service that has a frontend; undefined where none claims it. */
   holder(id: FrontendId): string | undefined {
-    let best: Claimant | undefined;
-    for (const claimant of this.#claimants.get(id) ?? []) {
-      const { key, rank } = claimant;
-      if (best === undefined || rank < best.rank || (rank === best.rank && key < best.key)) best = claimant;
+    let best: FrontendClaim | undefined;
+    for (const claim of listOf(this.#claimants.get(id))) {
+      const { key, rank } = claim;
+      if (best === undefined || rank < best.rank || (rank === best.rank && key < best.key)) best = claim;
     }
     return best?.key;
   }
@@ -54,31 +53,51 @@ export class FrontendHolders {
    * @returns the keys of other Services that gained or lost a frontend by it, to be compiled anew
    */
   replace(key: string, service: Service | undefined, context: CompileContext): ReadonlySet<string> {
-    const before = ranksOf(this.#claims.get(key) ?? []);
-    const claims = service === undefined ? [] : claimsOf(service, context);
-    const after = ranksOf(claims);
+    const before = this.#claims.get(key) ?? NONE;
+    const claims = service === undefined ? NONE : claimsOf(service, context);
     const touched = new Set<string>();
-    for (const id of before.keys()) if (!after.has(id)) this.#claim(id, key, undefined, touched);
-    for (const [id, rank] of after) if (before.get(id) !== rank) this.#claim(id, key, rank, touched);
+    // Nearly always it is an endpoint that changes.
+    if (areSame(before, claims)) return touched;
+    const kept = new Set(before.length === 0 ? NONE : claims.map(({ id }) => id));
+    for (const { id } of before) if (!kept.has(id)) this.#put(id, key, undefined, touched);
+    for (const claim of claims) this.#put(claim.id, key, claim, touched);
     if (claims.length === 0) this.#claims.delete(key);
     else this.#claims.set(key, claims);
     return touched;
   }
 
-  /** @param touched gets the others who gain or lose the frontend */
-  #claim(id: FrontendId, key: string, rank: Rank | undefined, touched: Set<string>): void {
+  /**
+   * Replaces what a Service claims of a frontend.
+   *
+   * @param touched gets the others who gain or lose the frontend
+   */
+  #put(id: FrontendId, key: string, claim: FrontendClaim | undefined, touched: Set<string>): void {
+    const before = this.#claimants.get(id);
+    if (before === undefined) {
+      // Nearly always: nobody else gains or loses by it.
+      if (claim !== undefined) this.#claimants.set(id, claim);
+      return;
+    }
     const old = this.holder(id);
-    const others = (this.#claimants.get(id) ?? []).filter((claimant) => claimant.key !== key);
-    const claimants = rank === undefined ? others : others.concat([{ key, rank }]);
-    if (claimants.length === 0) this.#claimants.delete(id);
-    else this.#claimants.set(id, claimants);
+    const others = listOf(before).filter((other) => other.key !== key);
+    const claimants = claim === undefined ? others : others.concat([claim]);
+    const [first] = claimants;
+    if (first === undefined) this.#claimants.delete(id);
+    else this.#claimants.set(id, claimants.length === 1 ? first : claimants);
     const now = this.holder(id);
     if (old !== now) for (const holder of [old, now]) if (holder !== undefined && holder !== key) touched.add(holder);
   }
 }
 
-function ranksOf(claims: readonly FrontendClaim[]): ReadonlyMap<FrontendId, Rank> {
-  return new Map(claims.map(({ id, rank }) => [id, rank]));
+const NONE: readonly never[] = [];
+
+function listOf(claims: FrontendClaim | readonly FrontendClaim[] | undefined): readonly FrontendClaim[] {
+  if (claims === undefined) return NONE;
+  return "id" in claims ? [claims] : claims;
+}
+
+function areSame(a: readonly FrontendClaim[], b: readonly FrontendClaim[]): boolean {
+  return a.length === b.length && a.every(({ id, rank }, index) => id === b[index]?.id && rank === b[index]?.rank);
 }
 
 /** No frontend twice. */
@@ -88,7 +107,7 @@ function claimsOf(service: Service, context: CompileContext): readonly FrontendC
     for (const port of service.ports) {
       for (const frontend of frontendsOf(service, port, family, context)) {
         const id = frontendId(frontend, port.protocol, family);
-        if (!claims.has(id)) claims.set(id, { id, rank: frontend.type === "cluster" ? 0 : 1 });
+        if (!claims.has(id)) claims.set(id, { id, key: service.key, rank: frontend.type === "cluster" ? 0 : 1 });
       }
     }
   }

@@ -1,5 +1,6 @@
 import type { Scalar } from "../../../kernel/nftables/data_type.ts";
 import type { KeyField } from "../../../kernel/nftables/expression.ts";
+import type { Element } from "../../../kernel/nftables/object.ts";
 import type { Protocol } from "../../cluster/model.ts";
 import type { Claim } from "../../dataplane/claim.ts";
 import { INET_TABLE } from "../../node/table_part.ts";
@@ -8,11 +9,12 @@ import type { FrontendKind, RuleFamily } from "./frontend_space.ts";
 
 /** A claim of one element. */
 export function claim(set: string, key: readonly KeyField[], data?: readonly Scalar[], comment?: string): Claim {
-  return {
-    table: INET_TABLE,
-    set,
-    element: { key, ...(data === undefined ? {} : { data }), ...(comment === undefined ? {} : { comment }) },
-  };
+  return { table: INET_TABLE, set, element: elementOf(key, data, comment) };
+}
+
+function elementOf(key: Element["key"], data: readonly Scalar[] | undefined, comment: string | undefined): Element {
+  if (data === undefined) return comment === undefined ? { key } : { key, comment };
+  return comment === undefined ? { key, data } : { key, data, comment };
 }
 
 /** In which sets a frontend's elements are. */
@@ -20,7 +22,10 @@ export function kindOf(frontend: Frontend, family: RuleFamily): FrontendKind {
   return { family, space: frontend.type === "node port" ? "port" : "service" };
 }
 
-const PROTOCOLS = { TCP: "tcp", UDP: "udp", SCTP: "sctp" } as const satisfies Readonly<Record<Protocol, string>>;
+/** nft's words. */
+export const protocolWords = { TCP: "tcp", UDP: "udp", SCTP: "sctp" } as const satisfies Readonly<
+  Record<Protocol, string>
+>;
 
 /**
  * A frontend as the key of those sets.
@@ -30,8 +35,8 @@ const PROTOCOLS = { TCP: "tcp", UDP: "udp", SCTP: "sctp" } as const satisfies Re
  */
 export function keyOf(frontend: Frontend, protocol: Protocol): readonly Scalar[] {
   return frontend.type === "node port"
-    ? [PROTOCOLS[protocol], frontend.port]
-    : [frontend.address, PROTOCOLS[protocol], frontend.port];
+    ? [protocolWords[protocol], frontend.port]
+    : [frontend.address, protocolWords[protocol], frontend.port];
 }
 
 /** A frontend's key with one more field behind it. */

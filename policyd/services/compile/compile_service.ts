@@ -15,11 +15,12 @@ import { fieldProblems } from "./field_problems.ts";
 import type { FrontendSet } from "./frontend_sets.ts";
 import { ADDRESS_SETS, RESTRICTED_PORTS } from "./frontend_sets.ts";
 import type { RuleFamily, Scope } from "./frontend_space.ts";
-import { nameOf, SCOPES } from "./frontend_space.ts";
+import { nameOf } from "./frontend_space.ts";
 import type { Frontend } from "./frontends.ts";
 import { familiesOf, frontendsOf } from "./frontends.ts";
 import { mostEndpoints } from "./modulus.ts";
 import { place } from "./placement.ts";
+import type { Selection } from "./selection.ts";
 import { select } from "./selection.ts";
 import { allowedSources } from "./source_ranges.ts";
 
@@ -98,10 +99,7 @@ export function compileService(
           continue;
         }
         taken.add(id);
-        const destinations: Destinations = {
-          ...destinationsOf(service, frontend, selection),
-          isAnyUsable: endpoints.usable.length > 0,
-        };
+        const destinations = destinationsOf(service, frontend, selection, endpoints.usable.length > 0);
         const frontendsOwn = frontendClaims(service, port, frontend, family, destinations);
         claims.push(...frontendsOwn);
         served.push({ port, claims: frontendsOwn });
@@ -111,7 +109,8 @@ export function compileService(
       }
     }
   }
-  return { claims, ignoredEndpoints: [...ignored], problems: [...new Set(problems)], served, withoutLocal };
+  const eachOnce = problems.length < 2 ? problems : [...new Set(problems)];
+  return { claims, ignoredEndpoints: [...ignored], problems: eachOnce, served, withoutLocal };
 }
 
 function isWithoutLocal({ all, local, isAnyUsable }: Destinations): boolean {
@@ -121,10 +120,13 @@ function isWithoutLocal({ all, local, isAnyUsable }: Destinations): boolean {
 function destinationsOf(
   service: Service,
   { type }: Frontend,
-  { all, local }: { readonly all: readonly PortEndpoint[]; readonly local: readonly PortEndpoint[] },
-): Pick<Destinations, "all" | "local"> {
-  if (type === "cluster") return { all: service.internalTrafficPolicy === "Local" ? local : all, local: undefined };
-  return { all, local: service.externalTrafficPolicy === "Local" ? local : undefined };
+  { all, local }: Selection,
+  isAnyUsable: boolean,
+): Destinations {
+  if (type !== "cluster") {
+    return { all, local: service.externalTrafficPolicy === "Local" ? local : undefined, isAnyUsable };
+  }
+  return { all: service.internalTrafficPolicy === "Local" ? local : all, local: undefined, isAnyUsable };
 }
 
 function frontendClaims(
@@ -142,16 +144,19 @@ function frontendClaims(
   if (!isAnyUsable) return [member("unserved")];
   const isExternal = frontend.type !== "cluster";
   const isPlain = !isExternal && service.affinitySeconds === undefined;
-  const used = { all: firstOf(all, "all"), local: firstOf(local ?? [], "local") };
+  const used = { all: firstOf(all, "all"), local: firstOf(local ?? NOBODY, "local") };
   return [
     ...(all.length > 0 ? [member(isPlain ? "plain" : "")] : []),
     ...(isExternal && local === undefined ? [member("masquerade")] : []),
     ...(local === undefined ? [] : [member("external")]),
     ...(isWithoutLocal(destinations) ? [member("unserved"), member("drop")] : []),
-    ...SCOPES.flatMap((scope) => endpointElements(kind, scope, key, used[scope])),
+    ...endpointElements(kind, "all", key, used.all),
+    ...endpointElements(kind, "local", key, used.local),
     ...affinityElements(service, port, kind, key, used),
   ];
 }
+
+const NOBODY: readonly PortEndpoint[] = [];
 
 /** As many endpoints as there is room for, the same ones whatever their order. */
 function firstOf(endpoints: readonly PortEndpoint[], scope: Scope): readonly PortEndpoint[] {
@@ -180,16 +185,16 @@ function sourceClaims(
   ];
 }
 
-function excess(service: Service, port: ServicePort, { all, local = [] }: Destinations): readonly string[] {
-  return (
-    [
-      ["all", all],
-      ["local", local],
-    ] as const
-  )
-    .filter(([scope, endpoints]) => endpoints.length > mostEndpoints(scope))
-    .map(
-      ([scope, { length }]) =>
-        `Service ${service.key}: port ${port.name}: ${length} endpoints${scope === "local" ? " on this node" : ""}; expected at most ${mostEndpoints(scope)}, the others are not used`,
+function excess(service: Service, port: ServicePort, { all, local = NOBODY }: Destinations): readonly string[] {
+  const problems: string[] = [];
+  const check = (scope: Scope, { length }: readonly PortEndpoint[]): void => {
+    const most = mostEndpoints(scope);
+    if (length <= most) return;
+    problems.push(
+      `Service ${service.key}: port ${port.name}: ${length} endpoints${scope === "local" ? " on this node" : ""}; expected at most ${most}, the others are not used`,
     );
+  };
+  check("all", all);
+  check("local", local);
+  return problems;
 }

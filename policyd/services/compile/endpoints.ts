@@ -1,12 +1,12 @@
 import type { Address } from "../../../kernel/ip/address.ts";
 import { familyOf } from "../../../kernel/ip/address.ts";
 import type { Cidr } from "../../../kernel/ip/cidr.ts";
-import { cidrContains, parseCidr } from "../../../kernel/ip/cidr.ts";
+import { cidrContains, cidrFamily, parseCidr } from "../../../kernel/ip/cidr.ts";
 import type { Endpoint, EndpointSlice, Service, ServicePort } from "../../cluster/model.ts";
 import type { CompileContext } from "./context.ts";
 import type { RuleFamily } from "./frontend_space.ts";
-import type { SocketAddress } from "./socket_address.ts";
-import { socketText } from "./socket_address.ts";
+import type { SocketAddress, SocketKey } from "./socket_address.ts";
+import { socketKey } from "./socket_address.ts";
 
 /** Where a Service's port can go, from all its slices, each address and port once. */
 export interface PortEndpoint extends SocketAddress {
@@ -20,7 +20,7 @@ export interface PortEndpoint extends SocketAddress {
 export interface PortEndpoints {
   /** Those that new connections may be sent to, or would be in want of others (TERM-01). */
   readonly usable: readonly PortEndpoint[];
-  /** Addresses that can be nobody's (NOSEL-06). */
+  /** Addresses that can be nobody's (NOSEL-06), as often as they are named. */
   readonly ignored: readonly Address[];
 }
 
@@ -37,9 +37,15 @@ const SPECIAL: readonly Cidr[] = [
   "ff00::/8",
 ].map((text) => parseCidr(text));
 
+const SPECIAL_OF: Readonly<Record<RuleFamily, readonly Cidr[]>> = {
+  4: SPECIAL.filter((cidr) => cidrFamily(cidr) === 4),
+  6: SPECIAL.filter((cidr) => cidrFamily(cidr) === 6),
+};
+
 /** Whether an address can be neither an endpoint's nor a frontend's. */
 export function isSpecial(address: Address): boolean {
-  return SPECIAL.some((cidr) => cidrContains(cidr, address));
+  for (const cidr of SPECIAL_OF[familyOf(address)]) if (cidrContains(cidr, address)) return true;
+  return false;
 }
 
 /** Whether a slice belongs to a Service, and to us (EPS-07, EPS-14): its labels decide, not who manages it. */
@@ -59,26 +65,28 @@ export function portEndpoints(
   family: RuleFamily,
   { nodeName }: CompileContext,
 ): PortEndpoints {
-  const found = new Map<string, PortEndpoint>();
-  const ignored = new Set<Address>();
-  for (const slice of slices.toSorted((a, b) => (a.key < b.key ? -1 : 1))) {
+  const found = new Map<SocketKey, PortEndpoint>();
+  const ignored: Address[] = [];
+  for (const slice of slices.length < 2 ? slices : slices.toSorted((a, b) => (a.key < b.key ? -1 : 1))) {
     for (const { name, protocol, port: number } of slice.ports) {
       if (name !== port.name || protocol !== port.protocol || number === undefined) continue;
       for (const endpoint of slice.endpoints) {
         const [address] = endpoint.addresses;
         const state = stateOf(endpoint);
         if (familyOf(address) !== family) continue;
-        if (isSpecial(address)) ignored.add(address);
+        if (isSpecial(address)) ignored.push(address);
         else if (state !== undefined) {
           const next = portEndpoint(endpoint, { address, port: number }, state, nodeName);
-          const key = socketText(next);
+          const key = socketKey(next);
           found.set(key, merged(found.get(key), next));
         }
       }
     }
   }
-  return { usable: [...found.values()], ignored: [...ignored] };
+  return { usable: [...found.values()], ignored };
 }
+
+const NONE: readonly string[] = [];
 
 /** Undefined: new connections never go there. */
 function stateOf({ isReady, isServing, isTerminating }: Endpoint): PortEndpoint["state"] | undefined {
@@ -87,12 +95,12 @@ function stateOf({ isReady, isServing, isTerminating }: Endpoint): PortEndpoint[
 }
 
 function portEndpoint(
-  { nodeName, zoneHints = [], nodeHints = [] }: Endpoint,
-  socket: SocketAddress,
+  { nodeName, zoneHints = NONE, nodeHints = NONE }: Endpoint,
+  { address, port }: SocketAddress,
   state: PortEndpoint["state"],
   thisNode: string,
 ): PortEndpoint {
-  return { ...socket, state, isLocal: nodeName === thisNode, zoneHints, nodeHints };
+  return { address, port, state, isLocal: nodeName === thisNode, zoneHints, nodeHints };
 }
 
 function merged(first: PortEndpoint | undefined, next: PortEndpoint): PortEndpoint {

@@ -1,3 +1,4 @@
+import type { Address } from "../../../kernel/ip/address.ts";
 import { formatAddress } from "../../../kernel/ip/address.ts";
 import type { Service } from "../../cluster/model.ts";
 import { isSpecial } from "./endpoints.ts";
@@ -6,16 +7,15 @@ import { familiesOf } from "./frontends.ts";
 /** Which addresses of a Service are no frontends, since they are no single machine's; a sentence each. */
 export function fieldProblems(service: Service): readonly string[] {
   if (familiesOf(service).length === 0) return [];
-  const { clusterIps, externalIps, loadBalancerIngress } = service;
-  const fields = {
-    "spec.clusterIPs": clusterIps,
-    "spec.externalIPs": externalIps,
-    "status.loadBalancer.ingress": loadBalancerIngress.map(({ address }) => address),
+  const { key, clusterIps, externalIps, loadBalancerIngress } = service;
+  const problems: string[] = [];
+  const check = (field: string, address: Address): void => {
+    if (!isSpecial(address)) return;
+    const text = formatAddress(address);
+    problems.push(`Service ${key}: ${field}: ${text}; expected an address that a machine can have`);
   };
-  const addresses = Object.entries(fields).flatMap(([field, list]) =>
-    list
-      .filter((address) => isSpecial(address))
-      .map((address) => `${field}: ${formatAddress(address)}; expected an address that a machine can have`),
-  );
-  return addresses.map((problem) => `Service ${service.key}: ${problem}`);
+  for (const address of clusterIps) check("spec.clusterIPs", address);
+  for (const address of externalIps) check("spec.externalIPs", address);
+  for (const { address } of loadBalancerIngress) check("status.loadBalancer.ingress", address);
+  return problems;
 }

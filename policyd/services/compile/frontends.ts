@@ -4,11 +4,16 @@ import type { Service, ServicePort } from "../../cluster/model.ts";
 import type { CompileContext } from "./context.ts";
 import { isSpecial } from "./endpoints.ts";
 import type { RuleFamily } from "./frontend_space.ts";
+import { FAMILIES } from "./frontend_space.ts";
 
 /** By what clients reach a port of a Service. */
 export type Frontend =
   | { readonly type: "cluster" | "load balancer" | "external"; readonly address: Address; readonly port: number }
   | { readonly type: "node port"; readonly port: number };
+
+const ONLY_IPV4: readonly RuleFamily[] = [4];
+const ONLY_IPV6: readonly RuleFamily[] = [6];
+const NONE: readonly RuleFamily[] = [];
 
 /**
  * The families a Service has, by its own addresses (DS-02, DS-06): everything else of it counts in these alone.
@@ -18,8 +23,12 @@ export type Frontend =
 export function familiesOf(service: Service): readonly RuleFamily[] {
   if (service.type === "ExternalName" || service.isHeadless) return [];
   if (service.proxyName !== undefined || service.hasHeadlessLabel) return [];
-  const families = new Set(service.clusterIps.map((address) => familyOf(address)));
-  return ([4, 6] as const).filter((family) => families.has(family));
+  let [has4, has6] = [false, false];
+  for (const address of service.clusterIps) {
+    if (familyOf(address) === 4) has4 = true;
+    else has6 = true;
+  }
+  return has4 ? (has6 ? FAMILIES : ONLY_IPV4) : has6 ? ONLY_IPV6 : NONE;
 }
 
 /**

@@ -11,8 +11,14 @@ const MOST_LOCAL = 512;
  * is a change of few elements. Who draws nobody draws again.
  */
 export function drawnModuli(scope: "all" | "local"): readonly number[] {
-  return scope === "all" ? DRAWN_MODULI : DRAWN_MODULI.filter((modulus) => modulus <= MOST_LOCAL);
+  return DRAWN[scope];
 }
+
+const DRAWN = { all: DRAWN_MODULI, local: DRAWN_MODULI.filter((modulus) => modulus <= MOST_LOCAL) } as const;
+const MODULI: Readonly<Record<"all" | "local", readonly number[]>> = {
+  all: [...EXACT_MODULI, ...DRAWN.all],
+  local: [...EXACT_MODULI, ...DRAWN.local],
+};
 
 /**
  * How often is drawn. Who then has nobody yet, one in 65,536 at worst, gets the endpoint that {@link drawnModuli}'s
@@ -27,9 +33,9 @@ export function mostEndpoints(scope: "all" | "local"): number {
 
 /** The modulus of the map for so many endpoints, at least one and at most {@link mostEndpoints}. */
 export function modulusFor(count: number, scope: "all" | "local"): number {
-  const moduli: readonly number[] = [...EXACT_MODULI, ...drawnModuli(scope)];
-  const modulus = moduli.find((candidate) => candidate >= count);
-  if (modulus === undefined || count < 1) throw new RangeError(`${count} endpoints; expected 1 to ${moduli.at(-1)}`);
+  const modulus = MODULI[scope].find((candidate) => candidate >= count);
+  if (modulus === undefined || count < 1)
+    throw new RangeError(`${count} endpoints; expected 1 to ${mostEndpoints(scope)}`);
   return modulus;
 }
 

@@ -15,13 +15,17 @@ export interface Selection {
  * only (HINT-05).
  */
 export function select(usable: readonly PortEndpoint[], context: CompileContext): Selection {
-  const ready = usable.filter(({ state }) => state === "ready");
+  const ready = usable.filter(isReady);
   const local = usable.filter(({ isLocal }) => isLocal);
-  const readyLocal = local.filter(({ state }) => state === "ready");
+  const readyLocal = local.filter(isReady);
   return {
     all: ready.length > 0 ? narrowed(ready, context) : usable,
     local: readyLocal.length > 0 ? readyLocal : local,
   };
+}
+
+function isReady({ state }: PortEndpoint): boolean {
+  return state === "ready";
 }
 
 /**

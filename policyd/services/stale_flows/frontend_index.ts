@@ -13,9 +13,10 @@ export interface Suspicion {
 
 type Suspects = Map<FrontendId, { readonly frontend: UdpFrontend; readonly former: Set<string> }>;
 
-interface Held {
+/** A frontend of a Service. There are tens of thousands: its targets are one text, as none has a comma. */
+interface Held extends Omit<UdpFrontend, "targets"> {
   readonly service: string;
-  readonly frontend: UdpFrontend;
+  readonly targets: string;
 }
 
 /**
@@ -36,11 +37,11 @@ export class FrontendIndex {
       // Another Service may have taken it over already.
       if (frontends.has(id) || held?.service !== service) continue;
       this.#held.delete(id);
-      this.suspect(id, held.frontend, held.frontend.targets);
+      this.suspect(id, frontendOf(held), targetsOf(held));
     }
     for (const [id, frontend] of frontends) {
-      const before = this.#held.get(id)?.frontend.targets ?? [];
-      this.#held.set(id, { service, frontend });
+      const before = targetsOf(this.#held.get(id));
+      this.#held.set(id, heldBy(service, frontend));
       const targets = new Set(frontend.targets);
       const lost = before.filter((target) => !targets.has(target));
       const isFirst = before.length === 0 && targets.size > 0;
@@ -57,7 +58,7 @@ export class FrontendIndex {
 
   /** Has all flows of all frontends judged. */
   suspectAll(): void {
-    for (const [id, { frontend }] of this.#held) this.suspect(id, frontend);
+    for (const [id, held] of this.#held) this.suspect(id, frontendOf(held));
   }
 
   /** The rules that decide the next packets are in force. */
@@ -82,8 +83,8 @@ export class FrontendIndex {
     this.#ripe = new Map();
     return new Map(
       [...taken].map(([id, { frontend, former }]) => {
-        const targets = this.#held.get(id)?.frontend.targets;
-        return [id, { frontend, targets: targets && new Set(targets), former }];
+        const held = this.#held.get(id);
+        return [id, { frontend, targets: held && new Set(targetsOf(held)), former }];
       }),
     );
   }
@@ -92,6 +93,19 @@ export class FrontendIndex {
   putBack(suspicions: ReadonlyMap<FrontendId, Suspicion>): void {
     for (const [id, { frontend, former }] of suspicions) add(this.#ripe, id, frontend, former);
   }
+}
+
+function heldBy(service: string, { family, frontend, targets }: UdpFrontend): Held {
+  return { service, family, frontend, targets: targets.join(",") };
+}
+
+function frontendOf(held: Held): UdpFrontend {
+  return { family: held.family, frontend: held.frontend, targets: targetsOf(held) };
+}
+
+/** None for a frontend that nobody has. */
+function targetsOf(held: Held | undefined): readonly string[] {
+  return held === undefined || held.targets === "" ? [] : held.targets.split(",");
 }
 
 function add(suspects: Suspects, id: FrontendId, frontend: UdpFrontend, former: Iterable<string>): void {

@@ -142,6 +142,8 @@ export class Ours implements Disposable {
 
   async #quiet(): Promise<void> {
     const deadline = performance.now() + PATIENCE_MILLISECONDS;
+    // Long policies are worked out in many slices, behind the first of which there may be nothing to commit.
+    await this.#dataplane.prepared();
     const isUnderWay = (): boolean =>
       this.#commits === 0 ||
       !this.ruleset.status().isSynced ||

@@ -130,7 +130,7 @@ describe("kernel/netlink/attribute", () => {
 
   it("refuses an attribute that says it is longer than what is left, or shorter than its header", () => {
     const encoded = attributeBytes({ a: [1, bytes] } as const, { a: Uint8Array.of(1, 2, 3, 4) });
-    const view = new DataView(encoded.buffer);
+    const view = new DataView(encoded.buffer, encoded.byteOffset);
     for (const length of [0, 1, 3, 9, 12, 0xffff]) {
       view.setUint16(0, length, littleEndian);
       assert.throws(() => [...eachAttribute(encoded)], {

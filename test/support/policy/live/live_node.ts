@@ -87,6 +87,11 @@ export class LiveNode {
     for (let left = tries; !this.ruleset.flush(); left--) assert.ok(left > 0, this.ruleset.status().lastError);
   }
 
+  /** Lets happen what is due by now, which with a slow clock is one slice. */
+  tick(): void {
+    this.#clock.tick();
+  }
+
   /** The table as the kernel has it: a line for each set with its elements, and for each rule. */
   content(): string {
     const state = this.#kernel.table(POLICY_TABLE);

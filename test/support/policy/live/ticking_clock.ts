@@ -1,11 +1,16 @@
 import type { Cancel, Clock } from "../../../../policyd/clock.ts";
 import { FakeClock } from "../../../../policyd/clock.ts";
 
+interface Later {
+  cancel: Cancel | undefined;
+}
+
 /** A clock that stands still but for a tick each time it is looked at, so that whoever works in slices ends them. */
 export class TickingClock implements Clock {
   readonly #clock = new FakeClock();
   readonly #tick: number;
   #ticks = 0;
+  #later: (() => void)[] | undefined;
 
   /** @param tick milliseconds */
   constructor(tick: number) {
@@ -18,7 +23,24 @@ export class TickingClock implements Clock {
   }
 
   after(milliseconds: number, action: () => void): Cancel {
-    return this.#clock.after(milliseconds, action);
+    if (this.#later === undefined) return this.#clock.after(milliseconds, action);
+    const entry: Later = { cancel: undefined };
+    this.#later.push(() => {
+      if (entry.cancel === undefined) entry.cancel = this.#clock.after(milliseconds, action);
+    });
+    return () => {
+      entry.cancel?.();
+      entry.cancel = () => {};
+    };
+  }
+
+  /** Runs what is due, but not what that asks for. */
+  tick(): void {
+    const later: (() => void)[] = [];
+    this.#later = later;
+    this.#clock.pass(0);
+    this.#later = undefined;
+    for (const ask of later) ask();
   }
 
   /** Moves time on and runs what is due. */

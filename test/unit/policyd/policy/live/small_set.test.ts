@@ -4,9 +4,10 @@ import { SmallSet } from "../../../../../policyd/policy/live/small_set.ts";
 
 describe("policyd/policy/live/small_set", () => {
   it("is what a Set is, however many values come and go", () => {
-    const step = fc.record({ isAdded: fc.boolean(), value: fc.nat(8) });
+    const text = fc.nat(8).map((number) => (number === 0 ? "" : String(number)));
+    const step = fc.record({ isAdded: fc.boolean(), value: text });
     fc.assert(
-      fc.property(fc.uniqueArray(fc.nat(8)), fc.array(step), (first, steps) => {
+      fc.property(fc.uniqueArray(text), fc.array(step), (first, steps) => {
         const small = new SmallSet(first);
         const real = new Set(first);
         for (const { isAdded, value } of steps) {

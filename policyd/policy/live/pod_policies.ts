@@ -1,0 +1,66 @@
+import type { Slices } from "../../slices.ts";
+import { compileProfile, compileProfileAhead } from "../compile/compile_profile.ts";
+import type { SelectablePod } from "../compile/groups.ts";
+import type { Direction, Profile } from "../compile/profile.ts";
+import type { ActiveProfiles } from "./active_profiles.ts";
+import type { LocalPod } from "./local_pods.ts";
+import type { MemberIndex } from "./member_index.ts";
+import type { PolicyLists } from "./policy_lists.ts";
+
+const DIRECTIONS: readonly Direction[] = ["egress", "ingress"];
+
+export interface PodPoliciesParts {
+  readonly lists: PolicyLists;
+  readonly members: MemberIndex;
+  readonly profiles: Pick<ActiveProfiles, "prepare">;
+}
+
+/** What policies make of each pod of this node, as objects are by now. */
+export class PodPolicies {
+  readonly #parts: PodPoliciesParts;
+
+  constructor(parts: PodPoliciesParts) {
+    this.#parts = parts;
+  }
+
+  /** The pod as selectors see it; undefined while its Pod is not known. */
+  subjectOf({ pod }: LocalPod): SelectablePod | undefined {
+    if (pod === undefined) return undefined;
+    const { namespace, labels } = pod;
+    return { namespace, labels, namespaceLabels: this.#parts.members.groups.namespaceLabels(namespace) };
+  }
+
+  /** The profiles it is to be judged by; undefined while that cannot be told. */
+  profilesOf(local: LocalPod): Readonly<Record<Direction, Profile | undefined>> | undefined {
+    const { lists } = this.#parts;
+    const { life } = local;
+    if (life?.isUnknown === true) return undefined;
+    const subject = this.subjectOf(local);
+    if (life === undefined || (subject === undefined && !lists.couldSelect(life))) {
+      return { egress: undefined, ingress: undefined };
+    }
+    if (subject === undefined) return undefined;
+    const { networkPolicies, clusterPolicies } = lists.selectionOf(subject, life);
+    return {
+      egress: compileProfile("egress", networkPolicies, clusterPolicies),
+      ingress: compileProfile("ingress", networkPolicies, clusterPolicies),
+    };
+  }
+
+  /**
+   * Does most of the work of {@link profilesOf}, and of holding these profiles, bit by bit: what changes meanwhile is done
+   * when they are asked for.
+   */
+  *ahead(local: LocalPod): Slices<void> {
+    const { lists, profiles } = this.#parts;
+    const subject = this.subjectOf(local);
+    if (local.life === undefined || subject === undefined) return;
+    const { networkPolicies } = lists.selectionOf(subject, local.life);
+    for (const direction of DIRECTIONS) yield* compileProfileAhead(direction, networkPolicies);
+    const found = this.profilesOf(local);
+    for (const direction of DIRECTIONS) {
+      const profile = found?.[direction];
+      if (profile !== undefined) yield* profiles.prepare(profile);
+    }
+  }
+}

@@ -1,0 +1,134 @@
+import assert from "node:assert/strict";
+import type { AttachmentRecord } from "../../../../../ipam/attachment.ts";
+import { parseCidr } from "../../../../../kernel/ip/cidr.ts";
+import { FakeNftables } from "../../../../../kernel/nftables/fake_nftables.ts";
+import { parseAddress } from "../../../../../kernel/ip/address.ts";
+import type { NetworkPolicy, Pod } from "../../../../../policyd/cluster/model.ts";
+import { MOST_PAIRS } from "../../../../../policyd/policy/policy_size.ts";
+import { attachmentRecord } from "../../../../support/attachment_record.ts";
+import type { LiveEvent } from "../../../../support/policy/live/live_node.ts";
+import { LiveNode, set } from "../../../../support/policy/live/live_node.ts";
+import { objectOf } from "../../../../support/policy/live/objects.ts";
+import { TickingClock } from "../../../../support/policy/live/ticking_clock.ts";
+
+/** So long does each piece of work take that it is a slice. */
+const SLICE = 1000;
+const PIECES = 20;
+
+function pod(number: number, app: string, ports: readonly string[] = []): Pod {
+  return objectOf("Pod", {
+    metadata: { name: `p${number}`, namespace: "local", labels: { app } },
+    spec: {
+      nodeName: "node1",
+      containers: [{ ports: ports.map((name) => ({ name, containerPort: 8000, protocol: "TCP" })) }],
+    },
+    status: { phase: "Running", podIPs: [{ ip: `10.0.0.${number}` }] },
+  });
+}
+
+function attachment(number: number): AttachmentRecord {
+  return attachmentRecord({
+    containerId: `c${number}`,
+    pod: { namespace: "local", name: `p${number}`, uid: "" },
+    addresses: [parseCidr(`10.0.0.${number}/32`)],
+    portMappings: [],
+  });
+}
+
+function allowing(name: string, ingress: readonly object[]): NetworkPolicy {
+  return objectOf("NetworkPolicy", {
+    metadata: { name, namespace: "local" },
+    spec: { podSelector: { matchLabels: { app: "db" } }, ingress },
+  });
+}
+
+/** As large as a policy may be, by kind of peers. */
+const LARGEST = {
+  prefixes: allowing(
+    "prefixes",
+    Array.from({ length: MOST_PAIRS }, (_, number) => ({
+      from: [{ ipBlock: { cidr: `2001:db8:${number.toString(16)}::/64` } }],
+      ports: [{ protocol: "TCP", port: 1 + number }],
+    })),
+  ),
+  pods: allowing("pods", [
+    {
+      from: Array.from({ length: MOST_PAIRS }, (_, number) => ({
+        podSelector: { matchLabels: { app: `a${number}` } },
+      })),
+    },
+  ]),
+};
+
+const OF_POD: readonly LiveEvent[] = [
+  { type: "objects", changes: [set(pod(1, "db"))] },
+  { type: "attached", attachment: attachment(1) },
+];
+
+function nodeOf(known: readonly LiveEvent[], tick: number): LiveNode {
+  const node = new LiveNode({ kernel: new FakeNftables(), clock: new TickingClock(tick), known });
+  node.settle();
+  return node;
+}
+
+/** Has a change worked out, a slice at a time, until the pod is judged. @returns how many slices it took */
+function slicesOf(node: LiveNode): number {
+  for (let slices = 1; ; slices++) {
+    if (node.elements("ingress4").length > 0) return slices;
+    assert.ok(slices < 20_000, "the pod is not judged");
+    node.tick();
+  }
+}
+
+describe("policyd/policy/live of large policies", () => {
+  for (const [name, policy] of Object.entries(LARGEST)) {
+    it(`POL-73: the largest policy of ${name} is worked out in many slices, and is the same as at once`, function () {
+      this.timeout(60_000);
+      const node = nodeOf(OF_POD, SLICE);
+      node.apply({ type: "objects", changes: [set(policy)] });
+      assert.ok(slicesOf(node) > PIECES);
+      node.settle();
+      const fresh = nodeOf([...OF_POD, { type: "objects", changes: [set(policy)] }], 0);
+      assert.ok(node.content() === fresh.content());
+    });
+  }
+
+  it("REG-01 POL-73: a pod that comes while the largest policy is worked out does not wait for its end", function () {
+    this.timeout(60_000);
+    const node = nodeOf(OF_POD, SLICE);
+    node.change(set(pod(2, "web")));
+    node.apply({ type: "objects", changes: [set(LARGEST.prefixes)] });
+    for (let slice = 0; slice < 5; slice++) node.tick();
+    node.apply({ type: "attached", attachment: attachment(2) });
+    for (let slice = 0; slice < 10; slice++) node.tick();
+    const second = String(parseAddress("10.0.0.2"));
+    assert.deepEqual([node.elements("known4").includes(second), node.elements("ingress4")], [true, []]);
+    node.settle();
+    assert.equal(node.elements("ingress4").length, 1);
+  });
+
+  it("POL-73: a pod that goes while its policies are worked out leaves nothing", function () {
+    this.timeout(60_000);
+    const node = nodeOf(OF_POD, SLICE);
+    node.apply({ type: "objects", changes: [set(LARGEST.pods)] });
+    for (let slice = 0; slice < 5; slice++) node.tick();
+    node.apply({ type: "detached", name: attachment(1) });
+    node.settle();
+    assert.deepEqual([node.provided(), node.elements("known4")], [[], []]);
+  });
+
+  it("POL-31: of thousands of ports' names a pod is in the sets of those it has", function () {
+    this.timeout(60_000);
+    const ports = Array.from({ length: 1000 }, (_, number) => ({ protocol: "TCP", port: `n-${number}` }));
+    const from = [{ podSelector: { matchLabels: { app: "web" } } }];
+    const node = nodeOf([...OF_POD, { type: "objects", changes: [set(pod(2, "web", ["n-7", "other"]))] }], 0);
+    const without = node.dataplane.setTotals().members;
+    node.change(set(allowing("names", [{ from, ports }])));
+    // The pod of that name in the set of it, and as a peer in that of those who may come by it.
+    assert.deepEqual([without, node.dataplane.setTotals().members], [0, 2]);
+    node.change(set(pod(2, "web", ["n-7", "n-8"])));
+    assert.equal(node.dataplane.setTotals().members, 3);
+    node.change(set(allowing("names", [])));
+    assert.equal(node.dataplane.setTotals().members, 0);
+  });
+});

@@ -1,0 +1,45 @@
+import assert from "node:assert/strict";
+import { parseAddress } from "../../../../../kernel/ip/address.ts";
+import { FrontendIndex } from "../../../../../policyd/services/stale_flows/frontend_index.ts";
+import type { UdpFrontend } from "../../../../../policyd/services/stale_flows/udp_targets.ts";
+
+const ID = "4 1 udp 53";
+
+function frontend(...targets: readonly string[]): ReadonlyMap<string, UdpFrontend> {
+  return new Map([
+    [ID, { family: 4, frontend: { type: "cluster", address: parseAddress("10.96.0.1"), port: 53 }, targets }],
+  ]);
+}
+
+/** What is under suspicion once the rules are in force: where flows may go, and where they may not any more. */
+function suspicions(
+  index: FrontendIndex,
+): readonly (readonly [string, readonly string[] | undefined, readonly string[]])[] {
+  index.ripen();
+  return [...index.take()].map(([id, { targets, former }]) => [id, targets && [...targets], [...former]]);
+}
+
+describe("services/stale_flows: the index of frontends", () => {
+  it("of several endpoints suspects the one that went, and knows the others", () => {
+    const index = new FrontendIndex();
+    index.replace("a/b", frontend("10.0.0.1 53", "10.0.0.2 53", "10.0.0.3 53"));
+    assert.deepEqual(suspicions(index), [[ID, ["10.0.0.1 53", "10.0.0.2 53", "10.0.0.3 53"], []]], "the first ones");
+    index.replace("a/b", frontend("10.0.0.1 53", "10.0.0.3 53", "10.0.0.4 53"));
+    assert.deepEqual(suspicions(index), [[ID, ["10.0.0.1 53", "10.0.0.3 53", "10.0.0.4 53"], ["10.0.0.2 53"]]]);
+    index.replace("a/b", frontend("10.0.0.1 53", "10.0.0.3 53", "10.0.0.4 53", "10.0.0.5 53"));
+    assert.deepEqual(suspicions(index), []);
+  });
+
+  it("without endpoints, and without the Service, all that were are former ones", () => {
+    const index = new FrontendIndex();
+    index.replace("a/b", frontend("10.0.0.1 53", "10.0.0.2 53"));
+    suspicions(index);
+    index.replace("a/b", frontend());
+    assert.deepEqual(suspicions(index), [[ID, [], ["10.0.0.1 53", "10.0.0.2 53"]]]);
+    index.replace("a/b", frontend("10.0.0.1 53", "10.0.0.2 53"));
+    suspicions(index);
+    index.replace("a/b", new Map());
+    assert.deepEqual(suspicions(index), [[ID, undefined, ["10.0.0.1 53", "10.0.0.2 53"]]]);
+    assert.equal(index.has(ID), false);
+  });
+});
