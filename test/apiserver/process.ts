@@ -51,16 +51,22 @@ export class ApiServerProcess {
     await ended;
   }
 
-  /** The model of everything it holds that the daemon asks for, past its watches and through the gate. */
+  /** Everything it holds that a daemon asks for, past its watches. */
+  async objects(): Promise<readonly RawObject[]> {
+    const lists = RESOURCES.map(async ({ path, labelSelector = "" }) => {
+      const { objects = [] } = await this.tell({ type: "read", path });
+      return objects.filter(selectorOf(labelSelector));
+    });
+    return (await Promise.all(lists)).flat();
+  }
+
+  /** The model of {@link objects}, through the gate. */
   async model(): Promise<ReadonlyMap<string, ClusterObject>> {
     const objects = new Map<string, ClusterObject>();
-    for (const { path, labelSelector } of RESOURCES) {
-      for (const object of (await this.tell({ type: "read", path })).objects ?? []) {
-        if (!selectorOf(labelSelector ?? "")(object)) continue;
-        const verdict = judge(object);
-        if (verdict.type !== "accepted") throw new Error(`not accepted: ${JSON.stringify(verdict)}`);
-        objects.set(`${verdict.object.kind} ${verdict.object.key}`, verdict.object);
-      }
+    for (const object of await this.objects()) {
+      const verdict = judge(object);
+      if (verdict.type !== "accepted") throw new Error(`not accepted: ${JSON.stringify(verdict)}`);
+      objects.set(`${verdict.object.kind} ${verdict.object.key}`, verdict.object);
     }
     return objects;
   }

@@ -14,7 +14,7 @@ interface Options {
 
 const command = new Command("demo")
   .description(
-    "Two nodes, a router and six pods on this machine's kernel: who reaches whom and which Service, measured with real packets.",
+    "A cluster of two nodes and six pods on this machine's kernel: who reaches whom and which Service, measured with real packets.",
   )
   .addOption(
     new Option("--break <what>", "remove one thing after set-up: the cells it concerns turn red").choices(BREAKAGES),

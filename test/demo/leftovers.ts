@@ -1,32 +1,33 @@
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import path from "node:path";
 import { tryParseAddress } from "../../kernel/ip/address.ts";
-import type { LabNode } from "../lab/lab.ts";
+import { TUNNEL } from "../../policyd/routes/names.ts";
 import { currentOwner, ownedName } from "../lab/owner.ts";
 import { findLabFiles } from "../lab/sweep.ts";
 import { UPLINK } from "../lab/topology.ts";
 import type { World } from "./world.ts";
-import { BRIDGE, NODES } from "./world.ts";
+import { BRIDGE } from "./world.ts";
+
+/** Of a node without pods. */
+const LINKS: readonly string[] = ["lo", UPLINK, BRIDGE, TUNNEL.name];
 
 /** What a stage of the clean-up left, as the names of the things; every list should be empty. */
 export type Leftovers = Readonly<Record<string, readonly string[]>>;
 
-/** What is left of the pods on the nodes after every DEL. The bridge stays by design. */
+/** What is left of the pods on the nodes after every DEL. The bridge and the tunnel stay by design. */
 export function leftoversOfPods(world: World): Leftovers {
-  const nodes = NODES.map((name) => world.nodes[name].node);
+  const { nodes } = world.cluster;
+  const namespaces = nodes.map(({ namespace }) => namespace);
   return {
-    "pod links": nodes.flatMap((node) =>
-      node
-        .links()
-        .filter(({ name }) => name !== "lo" && name !== UPLINK && name !== BRIDGE)
-        .map(({ name }) => `${node.name}: ${name}`),
+    "pod links": namespaces.flatMap((node) =>
+      node.links().flatMap(({ name }) => (LINKS.includes(name) ? [] : [`${node.name}: ${name}`])),
     ),
-    "reserved addresses": nodes.flatMap((node) =>
-      storeFiles(node).filter((file) => tryParseAddress(path.basename(file)) !== undefined),
+    "reserved addresses": namespaces.flatMap(({ dataDir }) =>
+      filesBelow(dataDir).filter((file) => tryParseAddress(path.basename(file)) !== undefined),
     ),
-    "attachment records": nodes.flatMap((node) => filesBelow(node.runDir)),
-    "attachments known to policyd": NODES.flatMap((name) => {
-      const { attachments } = world.daemons[name].process.status();
+    "attachment records": nodes.flatMap(({ files }) => filesBelow(files.at("/run/drawbridge/attachments"))),
+    "attachments known to policyd": nodes.flatMap(({ name, daemon }) => {
+      const { attachments } = daemon.status();
       return attachments === 0 ? [] : [`${name}: ${attachments}`];
     }),
   };
@@ -51,10 +52,6 @@ export function leftoversOfLab(linksBefore: readonly string[], linksNow: readonl
 /** The links of the machine's own namespace. */
 export function machineLinks(): readonly string[] {
   return readdirSync("/sys/class/net");
-}
-
-function storeFiles(node: LabNode): readonly string[] {
-  return filesBelow(node.dataDir);
 }
 
 function filesBelow(directory: string): readonly string[] {

@@ -6,10 +6,8 @@ import { Prober } from "../lab/probe/prober.ts";
 import { PROTOCOLS } from "../lab/probe/protocol.ts";
 import type { Question, Seen } from "./matrix.ts";
 import type { World } from "./world.ts";
-import { namespaceOf, NODES } from "./world.ts";
+import { namespaceOf, nodeOf, NODES, PORT } from "./world.ts";
 
-/** Where every pod answers. */
-export const PORT = 8080;
 /** For an answer, on a busy machine, too. */
 const TIMEOUT_MILLISECONDS = 3000;
 /** Few at once, so that none waits for this process. */
@@ -67,7 +65,7 @@ export async function measureQuestions(
 export function measureRedirects(world: World): Redirects {
   const sum = (counts: readonly number[]): number => counts.reduce((a, b) => a + b, 0);
   return {
-    sentByNodes: sum(NODES.map((name) => redirectCounters(world.nodes[name].node).sent)),
+    sentByNodes: sum(NODES.map((name) => redirectCounters(nodeOf(world, name)).sent)),
     receivedByPods: sum(world.pods.map((pod) => redirectCounters(pod.namespace).received)),
     followed: world.pods.flatMap((pod) => routeExceptions(pod.namespace).map((line) => `${pod.name}: ${line}`)),
   };

@@ -4,7 +4,7 @@ import type { Family } from "../../kernel/ip/address.ts";
 import { PROTOCOLS } from "../lab/probe/protocol.ts";
 import type { Difference } from "./matrix.ts";
 import { questionKey } from "./matrix.ts";
-import { isDaemonGood } from "./daemon.ts";
+import { isDaemonGood } from "./daemons.ts";
 import { cutLines, policyLines, policySummary } from "./policies/print.ts";
 import { SERVICES_KEY, servicesLines, servicesTable } from "./services/print.ts";
 import type { SpoofResult } from "./spoof.ts";
@@ -47,6 +47,7 @@ export function formatResult(result: DemoResult, stream: NodeJS.WriteStream): st
       "",
     ]),
     ...daemonLines(result, paint),
+    ...refusedLines(result, paint),
     addressLine(result, paint),
     ...matrixSummary(result, paint),
     ...sourceLine(result, paint),
@@ -119,6 +120,13 @@ function daemonLines(result: DemoResult, paint: Paint): readonly string[] {
       ...problems.map((line) => paint("red", `    ${line}`)),
     ];
   });
+}
+
+function refusedLines({ refused }: DemoResult, paint: Paint): readonly string[] {
+  return [
+    verdict(paint, refused.length === 0, `${refused.length} of their requests refused by the API server`),
+    ...refused.map((line) => paint("red", `    ${line}`)),
+  ];
 }
 
 function addressLine(result: DemoResult, paint: Paint): string {

@@ -6,7 +6,7 @@ import { compareMatrices } from "./matrix.ts";
 import type { Redirects } from "./measure.ts";
 import { measureQuestions, measureRedirects } from "./measure.ts";
 import type { World } from "./world.ts";
-import { NODES } from "./world.ts";
+import { nodeOf, NODES } from "./world.ts";
 
 /** What same-node traffic did in one state of br_netfilter. */
 export interface SameNodeResult extends Redirects {
@@ -33,7 +33,7 @@ export async function checkSameNode(
   world: World,
   expected: readonly Expected[],
 ): Promise<readonly SameNodeResult[]> {
-  const nodes = NODES.map((name) => world.nodes[name].node);
+  const nodes = NODES.map((name) => nodeOf(world, name));
   const states = nodes.every(hasBridgeNetfilter) ? [true, false] : [false];
   const results: SameNodeResult[] = [];
   for (const bridgeNetfilter of states) {
@@ -56,6 +56,6 @@ export async function checkSameNode(
 
 /** The questions between two pods of one node. */
 export function sameNodeOnly(world: World, expected: readonly Expected[]): readonly Expected[] {
-  const nodeOf = new Map(world.pods.map((pod) => [pod.name, pod.node]));
-  return expected.filter(({ source, target }) => nodeOf.has(source) && nodeOf.get(source) === nodeOf.get(target));
+  const places = new Map(world.pods.map((pod) => [pod.name, pod.node]));
+  return expected.filter(({ source, target }) => places.has(source) && places.get(source) === places.get(target));
 }

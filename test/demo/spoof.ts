@@ -6,7 +6,7 @@ import { FrameSocket } from "../lab/probe/frame_socket.ts";
 import type { LabNamespace } from "../lab/namespace.ts";
 import { carries, newToken } from "../support/guard/token.ts";
 import type { DemoPod, NodeName, World } from "./world.ts";
-import { BRIDGE } from "./world.ts";
+import { BRIDGE, nodeOf } from "./world.ts";
 
 const PORT = 8080;
 const DEADLINE_MILLISECONDS = 5000;
@@ -36,7 +36,7 @@ export interface SpoofResult {
 export async function measureSpoof(world: World): Promise<SpoofResult> {
   const [attacker, pretended, target] = world.pods.filter(({ node }) => node === "node1");
   if (attacker === undefined || pretended === undefined || target === undefined) throw new Error("too few pods");
-  const { node } = world.nodes.node1;
+  const node = nodeOf(world, "node1");
   const gateway = macOf(node, BRIDGE);
   using link = new FrameSocket(attacker.namespace, "eth0");
   using arrivals = new FrameSocket(target.namespace, "eth0");

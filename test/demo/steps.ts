@@ -1,13 +1,10 @@
 import { formatAddress } from "../../kernel/ip/address.ts";
-import type { Lab } from "../lab/lab.ts";
-import { createLab } from "../lab/lab.ts";
+import { Cluster } from "../lab/cluster/cluster.ts";
 import { PROTOCOLS } from "../lab/probe/protocol.ts";
-import { twoNodes } from "../lab/topology.ts";
 import type { Breakage, BreakageName } from "./breakage.ts";
 import { breakWorld } from "./breakage.ts";
-import { Cluster } from "./cluster.ts";
-import type { DaemonRow } from "./daemon.ts";
-import { daemonRows, isDaemonGood, startDaemons, stopDaemons } from "./daemon.ts";
+import type { DaemonRow } from "./daemons.ts";
+import { daemonRows, isDaemonGood, stopDaemons } from "./daemons.ts";
 import type { FlushResult } from "./harm.ts";
 import { flushRuleset, listRuleset } from "./harm.ts";
 import type { Leftovers } from "./leftovers.ts";
@@ -22,20 +19,21 @@ import { checkPolicies, publishPolicies } from "./policies/result.ts";
 import type { Progress } from "./progress.ts";
 import type { SameNodeResult } from "./same_node.ts";
 import { checkSameNode, sameNodeOnly } from "./same_node.ts";
-import type { PublishedServices } from "./services/publish.ts";
 import { publishServices } from "./services/publish.ts";
 import type { ServicesResult } from "./services/result.ts";
 import { checkServices } from "./services/result.ts";
 import type { SpoofResult } from "./spoof.ts";
 import { isSpoofStopped, measureSpoof } from "./spoof.ts";
 import type { World } from "./world.ts";
-import { addPods, deletePods, partiesOf } from "./world.ts";
+import { addPods, detachPods, nodeOf, partiesOf, startNodes } from "./world.ts";
 
 /** Everything the demo measured, as plain data. */
 export interface DemoResult {
   /** What `--break` removed. */
   readonly broken: string | undefined;
   readonly daemons: readonly DaemonRow[];
+  /** Requests of theirs that the API server has refused, in words. */
+  readonly refused: readonly string[];
   readonly pods: readonly PodRow[];
   readonly parties: readonly Party[];
   readonly expected: readonly Expected[];
@@ -80,30 +78,33 @@ export async function runDemo(breakage: BreakageName | undefined, progress: Prog
   return { ...measured, leftovers: { ...leftovers, ...left }, milliseconds: performance.now() - start };
 }
 
-async function makeWorld(
-  lab: Lab,
-  progress: Progress,
-): Promise<{ readonly world: World; readonly cluster: Cluster; readonly services: PublishedServices }> {
-  const nodes = await progress.step("make two nodes and a router", () => twoNodes(lab));
-  const cluster = new Cluster(lab, nodes);
-  const daemons = await progress.step("start policyd on both nodes", () => startDaemons(lab, nodes, cluster));
-  const pods = await progress.step("add six pods with the plugin:", (update) => {
-    const names: string[] = [];
-    return addPods(lab, { nodes, daemons }, cluster, ({ name }) => update(`${names.push(name)} ${name}`));
-  });
-  const world = { nodes, daemons, pods };
-  const services = await progress.step("publish Services of each kind", () => publishServices(world, cluster));
-  return { world, cluster, services };
-}
-
 async function measureInLab(
   breakage: BreakageName | undefined,
   progress: Progress,
 ): Promise<Omit<DemoResult, "milliseconds">> {
-  using lab = createLab("demo");
-  const { world, cluster, services: published } = await makeWorld(lab, progress);
-  const daemons = await daemonRows(world);
-  const whole = listRuleset(world.nodes.node1.node);
+  const cluster = await progress.step("start an API server and a router", () => Cluster.start("demo"));
+  try {
+    await progress.step("start policyd on two nodes", () => startNodes(cluster));
+    const pods = await progress.step("create six pods:", (update) => {
+      const names: string[] = [];
+      return addPods(cluster, (name) => update(`${names.push(name)} ${name}`));
+    });
+    return await measureWorld({ cluster, pods }, breakage, progress);
+  } finally {
+    await cluster.stop();
+  }
+}
+
+async function measureWorld(
+  world: World,
+  breakage: BreakageName | undefined,
+  progress: Progress,
+): Promise<Omit<DemoResult, "milliseconds">> {
+  const { calls } = world.cluster.lab;
+  const node1 = nodeOf(world, "node1");
+  const published = await progress.step("publish Services of each kind", () => publishServices(world));
+  const daemons = daemonRows(world.cluster);
+  const whole = listRuleset(node1);
   const parties = partiesOf(world);
   const expected = expectedMatrix(parties, PROTOCOLS);
   const isOfPolicies = breakage === "policy";
@@ -111,38 +112,36 @@ async function measureInLab(
     breakage && (await progress.step(`break: ${breakage}`, () => breakWorld(world, breakage)));
   let broken = isOfPolicies ? undefined : await breakIt();
   const measureAll = (update: (detail: string) => void): Promise<readonly Seen[]> =>
-    measureQuestions(lab.calls, world, expected, {
+    measureQuestions(calls, world, expected, {
       onProgress: (done) => update(`${done} of ${expected.length} flows`),
     });
   const seen = await progress.step("send packets from everyone to every pod:", measureAll);
   const measureServices = (update: (detail: string) => void): Promise<ServicesResult> =>
-    checkServices(lab.calls, world, published, (done) => update(`${done} connections`));
+    checkServices(calls, world, published, (done) => update(`${done} connections`));
   const services = await progress.step("connect to every Service from pods, a node and outside:", measureServices);
   const sameNode = await progress.step("send same-node packets in each br_netfilter state", () =>
-    checkSameNode(lab.calls, world, sameNodeOnly(world, expected)),
+    checkSameNode(calls, world, sameNodeOnly(world, expected)),
   );
   const spoof = await progress.step("send packets with another pod's address", () => measureSpoof(world));
   if (broken !== undefined) await progress.step("let policyd put it back", broken.resume);
-  const publishedPolicies = await progress.step("add a policy for each pod", () =>
-    publishPolicies(world, cluster, expected),
-  );
+  const publishedPolicies = await progress.step("add a policy for each pod", () => publishPolicies(world, expected));
   if (isOfPolicies) broken = await breakIt();
   const policies = await progress.step("send packets from everyone to every pod again:", (update) =>
-    checkPolicies(lab.calls, world, publishedPolicies, (done) => update(`${done} of ${expected.length} flows`)),
+    checkPolicies(calls, world, publishedPolicies, (done) => update(`${done} of ${expected.length} flows`)),
   );
   if (isOfPolicies && broken !== undefined) await progress.step("let policyd put it back", broken.resume);
   const cut = await progress.step("deny flows that are under way, and allow them again:", (update) =>
-    cutLiveFlows(world, cluster, update),
+    cutLiveFlows(world, update),
   );
   const harm = await progress.step("flush node1's ruleset, and send it all again:", async (update) => {
-    const flush = await flushRuleset(world.nodes.node1.node, whole);
+    const flush = await flushRuleset(node1, whole);
     const again = await measureAll(update);
     const differences = compareMatrices(expected, again);
     const servicesAgain = await measureServices(update);
     const spoofAgain = await measureSpoof(world);
     return { ...flush, flows: again.length, differences, services: servicesAgain, spoof: spoofAgain };
   });
-  const deleted = await progress.step("delete the pods with the plugin", () => deletePods(world));
+  const detached = await progress.step("detach the pods", () => detachPods(world));
   const leftovers = leftoversOfPods(world);
   return {
     broken: broken?.description,
@@ -152,8 +151,9 @@ async function measureInLab(
       node,
       addresses: [formatAddress(addresses[4]), formatAddress(addresses[6])],
       addMilliseconds,
-      delMilliseconds: deleted.get(name),
+      delMilliseconds: detached.get(name),
     })),
+    refused: await world.cluster.refused(),
     parties,
     expected,
     seen,
@@ -164,7 +164,7 @@ async function measureInLab(
     sameNode,
     spoof,
     harm,
-    leftovers: { ...leftovers, daemons: await stopDaemons(world) },
+    leftovers: { ...leftovers, daemons: await stopDaemons(world.cluster) },
   };
 }
 
@@ -183,6 +183,7 @@ export function isAsExpected(result: DemoResult): boolean {
     result.policies.differences.length === 0 &&
     isCut(result.cut) &&
     result.daemons.every(isDaemonGood) &&
+    result.refused.length === 0 &&
     result.sameNode.every(({ differences, followed }) => differences.length === 0 && followed.length === 0) &&
     isSpoofStopped(result.spoof) &&
     isHarmMended(result.harm) &&

@@ -1,14 +1,15 @@
 import type { Address, Family } from "../../kernel/ip/address.ts";
 import { familyOf, formatAddress } from "../../kernel/ip/address.ts";
 import { dumpAddresses, parseInterfaceAddress } from "../../kernel/route/interface_address.ts";
-import type { CallOutcome } from "../lab/cni.ts";
-import { podCall, startPlugin } from "../lab/cni.ts";
-import type { Lab, LabPod } from "../lab/lab.ts";
+import type { Cluster } from "../lab/cluster/cluster.ts";
+import { namespaceObject } from "../lab/cluster/cluster.ts";
+import type { Sandbox } from "../lab/cluster/runtime.ts";
+import type { LabNode, LabPod } from "../lab/lab.ts";
 import type { LabNamespace } from "../lab/namespace.ts";
-import type { TwoNodes } from "../lab/topology.ts";
-import type { Cluster } from "./cluster.ts";
-import type { NodeDaemon } from "./daemon.ts";
 import type { Party } from "./matrix.ts";
+
+/** Where every pod answers. */
+export const PORT = 8080;
 
 export const NODES = ["node1", "node2"] as const;
 
@@ -41,89 +42,93 @@ const PODS: Readonly<Record<NodeName, readonly PodIdentity[]>> = {
   ],
 };
 
-/** The namespaces of the pods. */
-export const POD_NAMESPACES = ["default", "monitoring"] as const;
-
-/** The bridge of each node (test/lab/cni.ts). */
+/** The bridge of each node, as the configuration that the daemon installs names it. */
 export const BRIDGE = "cni0";
 
 const SCOPE_UNIVERSE = 0;
 
-/** A pod the plugin has wired. */
+/** A pod that is attached. */
 export interface DemoPod extends PodIdentity {
   readonly node: NodeName;
   readonly namespace: LabPod;
   readonly addresses: Readonly<Record<Family, Address>>;
-  /** From starting the plugin to its end. */
+  /** As its node's container runtime knows it. */
+  readonly sandbox: Sandbox;
+  /** That the network's plugin took to attach it. */
   readonly addMilliseconds: number;
 }
 
-/** Two nodes with their daemons and a router. */
-export interface Ground {
-  readonly nodes: TwoNodes;
-  readonly daemons: Readonly<Record<NodeName, NodeDaemon>>;
-}
-
-/** The ground with the pods on it. */
-export interface World extends Ground {
+/** Two nodes of a cluster, with a router and the pods. */
+export interface World {
+  readonly cluster: Cluster;
   readonly pods: readonly DemoPod[];
 }
 
+/** Gives a cluster two nodes, between which is a router that knows no pods, and the namespace that it has not yet. */
+export async function startNodes(cluster: Cluster): Promise<void> {
+  await cluster.apply(namespaceObject("monitoring"));
+  await cluster.addNode("node1", "lan");
+  await cluster.addNode("node2", "behind");
+  await cluster.untilReady();
+}
+
 /**
- * Adds the pods one after another, by the executable, and tells the cluster of each.
+ * Creates the pods one after another.
  *
- * @param onPod told of each pod that is wired
+ * @param onPod told of each pod that runs
  * @throws Error with the plugin's own words when an ADD fails
  */
-export async function addPods(
-  lab: Lab,
-  ground: Ground,
-  cluster: Cluster,
-  onPod: (pod: DemoPod) => void,
-): Promise<readonly DemoPod[]> {
+export async function addPods(cluster: Cluster, onPod: (name: string) => void): Promise<readonly DemoPod[]> {
   const pods: DemoPod[] = [];
   for (const node of NODES) {
     for (const pod of PODS[node]) {
-      const namespace = lab.pod(pod.name);
-      const { milliseconds } = await call("ADD", ground, node, namespace, pod);
-      const wired = { ...pod, node, namespace, addresses: ownAddresses(namespace), addMilliseconds: milliseconds };
-      pods.push(wired);
-      cluster.addPod(wired);
-      onPod(wired);
+      const { name, podNamespace, labels } = pod;
+      const ports = [{ name: "web", containerPort: PORT }];
+      const running = await cluster.createPod({ name, namespace: podNamespace, labels, node, ports });
+      const { pod: namespace, sandbox, addMilliseconds } = running;
+      pods.push({ ...pod, node, namespace, sandbox, addMilliseconds, addresses: ownAddresses(namespace) });
+      onPod(name);
     }
   }
   return pods;
 }
 
 /**
- * Takes the pods away again, by the executable.
+ * Detaches the pods. Their sandboxes stay: what is gone from the nodes afterwards is the plugin's work.
  *
  * @returns the milliseconds of each DEL, by pod
  */
-export async function deletePods(world: World): Promise<ReadonlyMap<string, number>> {
+export async function detachPods({ cluster, pods }: World): Promise<ReadonlyMap<string, number>> {
   const milliseconds = new Map<string, number>();
-  for (const pod of world.pods) {
-    const outcome = await call("DEL", world, pod.node, pod.namespace, pod);
-    milliseconds.set(pod.name, outcome.milliseconds);
+  for (const { name, node, sandbox } of pods) {
+    milliseconds.set(name, await cluster.node(node).runtime.detach(sandbox));
   }
   return milliseconds;
+}
+
+/** The addresses of a node's uplink and bridge. */
+export function nodeAddresses(
+  { cluster }: World,
+  name: NodeName,
+): Readonly<Record<"uplink" | "bridge", Readonly<Record<Family, Address>>>> {
+  const node = cluster.node(name);
+  return { uplink: node.machine.addresses, bridge: { 4: node.gateway(4), 6: node.gateway(6) } };
+}
+
+/** The namespace of a node. */
+export function nodeOf({ cluster }: World, name: NodeName): LabNode {
+  return cluster.node(name).namespace;
 }
 
 /** Pods and nodes, as the expectation sees them. */
 export function partiesOf(world: World): readonly Party[] {
   const pods = world.pods.map(({ name, node, addresses }) => {
-    const texts = { 4: formatAddress(addresses[4]), 6: formatAddress(addresses[6]) };
+    const texts = textsOf(addresses);
     return { name, node, isPod: true, addresses: texts, localAddresses: texts };
   });
   const nodes = NODES.map((name) => {
-    const wired = world.nodes[name];
-    return {
-      name,
-      node: name,
-      isPod: false,
-      addresses: { 4: formatAddress(wired.addresses[0]), 6: formatAddress(wired.addresses[1]) },
-      localAddresses: { 4: formatAddress(wired.gateways[0]), 6: formatAddress(wired.gateways[1]) },
-    };
+    const { uplink, bridge } = nodeAddresses(world, name);
+    return { name, node: name, isPod: false, addresses: textsOf(uplink), localAddresses: textsOf(bridge) };
   });
   return [...pods, ...nodes];
 }
@@ -132,25 +137,19 @@ export function partiesOf(world: World): readonly Party[] {
 export function namespaceOf(world: World, name: string): LabNamespace {
   const pod = world.pods.find((candidate) => candidate.name === name);
   if (pod !== undefined) return pod.namespace;
-  if (name === "router") return world.nodes.router;
+  if (name === "router") return world.cluster.fabric.router;
   const node = NODES.find((candidate) => candidate === name);
   if (node === undefined) throw new Error(`the demo has no ${name}`);
-  return world.nodes[node].node;
+  return nodeOf(world, node);
 }
 
-async function call(
-  command: "ADD" | "DEL",
-  ground: Ground,
-  name: NodeName,
-  pod: LabPod,
-  { podNamespace }: PodIdentity,
-): Promise<CallOutcome> {
-  const wired = ground.nodes[name];
-  const overrides = { policyd: { socket: ground.daemons[name].socketPath } };
-  const outcome = await startPlugin(wired.node, podCall(command, wired, pod, overrides, { podNamespace })).outcome;
-  if (outcome.exitCode === 0) return outcome;
-  const words = outcome.error?.msg ?? `${outcome.stdout}${outcome.stderr}`.trim();
-  throw new Error(`${command} ${pod.name}: the plugin ended with ${outcome.signal ?? outcome.exitCode}: ${words}`);
+/** The name of a pod, a node or the router by its namespace. */
+export function nameOf({ pods }: World, namespace: LabNamespace): string {
+  return pods.find((pod) => pod.namespace === namespace)?.name ?? namespace.name;
+}
+
+function textsOf(addresses: Readonly<Record<Family, Address>>): Readonly<Record<Family, string>> {
+  return { 4: formatAddress(addresses[4]), 6: formatAddress(addresses[6]) };
 }
 
 /** The addresses the pod itself sees on its interface, whatever the plugin said. */

@@ -3,6 +3,7 @@ import koffi from "koffi";
 import { nodeSyscalls } from "../../kernel/syscall/node.ts";
 import type { FileCalls } from "../../kernel/syscall/file_calls.ts";
 import type { PollCalls } from "../../kernel/syscall/poll_calls.ts";
+import { POLLFD_SIZE } from "../../kernel/syscall/poll_calls.ts";
 import type { Syscalls } from "../../kernel/syscall/syscalls.ts";
 
 /**
@@ -19,6 +20,8 @@ export interface LabCalls extends Syscalls, FileCalls, PollCalls {
   listen(fd: number, backlog: number): number;
   /** Fills `peer`; returns the connection's descriptor. */
   accept4(fd: number, peer: Uint8Array, flags: number): number;
+  /** Waits on the calling thread; otherwise as `pollInBackground`. */
+  poll(entries: Uint8Array, milliseconds: number): number;
   sendTo(fd: number, data: Uint8Array, flags: number, address: Uint8Array): number;
   getsockopt(fd: number, level: number, option: number, value: Uint8Array): number;
   prctl(option: number, value: number): number;
@@ -52,6 +55,7 @@ export function labCalls(): LabCalls {
   const connect = declare("int connect(int fd, const uint8_t *address, uint32_t length)");
   const listen = declare("int listen(int fd, int backlog)");
   const accept4 = declare("int accept4(int fd, _Out_ uint8_t *address, _Inout_ uint32_t *length, int flags)");
+  const poll = declare("int poll(_Inout_ uint8_t *entries, unsigned long count, int milliseconds)");
   const sendto = declare(
     "int64_t sendto(int fd, const uint8_t *data, size_t length, int flags, const uint8_t *address, uint32_t addressLength)",
   );
@@ -76,6 +80,7 @@ export function labCalls(): LabCalls {
       length[0] = peer.length;
       return accept4(fd, peer, length, flags);
     },
+    poll: (entries, milliseconds) => poll(entries, entries.length / POLLFD_SIZE, milliseconds),
     sendTo: (fd, data, flags, address) => sendto(fd, data, data.length, flags, address, address.length),
     getsockopt: (fd, level, option, value) => {
       length[0] = value.length;

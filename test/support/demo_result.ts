@@ -57,6 +57,7 @@ const resultSchema = v.object({
   expected: v.array(cellSchema),
   seen: v.array(v.object({ ...cellSchema.entries, reached: v.boolean(), seenSource: v.optional(v.string()) })),
   differences: v.array(cellSchema),
+  refused: v.array(v.string()),
   services: servicesSchema,
   policies: flowResultSchema,
   cut: cutSchema,
@@ -107,18 +108,19 @@ export function countedOf({ counted: [before, after] }: Result["spoof"]): number
 }
 
 /** What holds of the daemons and of node1's flushed ruleset, whatever else is broken. */
-export function assertDaemons({ daemons, harm }: Result): void {
+export function assertDaemons({ daemons, refused, harm }: Result): void {
   assert.deepEqual(
     daemons.map(({ node, version, isSynced, attachments, objects, problems }) => [
       node,
       version,
       isSynced,
       attachments,
-      ["Namespace", "Node", "Pod", "Service", "EndpointSlice"].map((kind) => objects[kind]),
+      ["Namespace", "Node", "Pod", "Service", "EndpointSlice", "ServiceCIDR"].map((kind) => objects[kind]),
       problems,
     ]),
-    ["node1", "node2"].map((node) => [node, VERSION, true, 3, [2, 2, 6, 11, 22], []]),
+    ["node1", "node2"].map((node) => [node, VERSION, true, 3, [2, 2, 6, 11, 22, 1], []]),
   );
+  assert.deepEqual(refused, []);
   assert.ok(harm.milliseconds !== undefined && harm.milliseconds > 0);
   assert.deepEqual([harm.node, harm.tables, harm.flows], ["node1", 3, FLOWS]);
   assert.deepEqual([harm.spoof.sent, harm.spoof.arrived, countedOf(harm.spoof)], [2, 0, 2]);
@@ -144,7 +146,7 @@ const SERVICES: Readonly<Record<string, readonly [string, string, string, string
   "NodePort, Local": ["b e as itself", "b as itself", "b e as node1", "b as itself"],
   "LoadBalancer, ranges": ["no answer", "no answer", "no answer", "b c e as node1"],
   externalIPs: ["b c e as node1", "b c e as node2", "b c e as node1", "b c e as node1"],
-  headless: ["b c e as itself", "b c e as itself", "b c e as node1", "b c e as itself"],
+  headless: ["b c e as itself", "b c e as itself", "b c e as node1", "no route"],
   ExternalName: ["router as node1", "router as node2", "router as node1", "router as itself"],
 };
 
@@ -232,5 +234,8 @@ export function assertRedServices(
   const keys = Object.entries(red).flatMap(([frontend, clients]) =>
     clients.flatMap((client) => families.map((family) => serviceKey({ frontend, client, family }))),
   );
-  assert.deepEqual(differences.map(serviceKey).toSorted(), keys.toSorted());
+  const found = new Map(differences.map((cell) => [serviceKey(cell), `expected ${cell.expected}; saw ${cell.saw}`]));
+  const green = keys.filter((key) => !found.has(key)).map((key) => `not red: ${key}`);
+  const others = [...found].filter(([key]) => !keys.includes(key)).map(([key, words]) => `red: ${key}: ${words}`);
+  assert.deepEqual([...green, ...others], []);
 }

@@ -12,6 +12,8 @@ import { nodeSyscalls } from "../../kernel/syscall/node.ts";
 
 export const BUNDLE = fileURLToPath(new URL("../../dist/policyd/policyd.js", import.meta.url));
 
+const POLL_MILLISECONDS = 5;
+
 const syscalls = nodeSyscalls();
 
 /** How a process ended. */
@@ -28,8 +30,12 @@ export interface DaemonProcess {
   log(): string;
   /** Its status, by the plugin's own client. @throws DrawbridgeError ERR_UNAVAILABLE */
   status(): PolicydStatus;
-  /** Its status once it satisfies something. */
-  statusWhen(holds: (status: PolicydStatus) => boolean, what: string): Promise<PolicydStatus>;
+  /**
+   * Its status once it satisfies something.
+   *
+   * @param seconds that it may take, on a busy machine more; 10 when absent
+   */
+  statusWhen(holds: (status: PolicydStatus) => boolean, what: string, seconds?: number): Promise<PolicydStatus>;
   /** Stops it where it is, all threads of it, until SIGCONT. */
   pause(): Promise<void>;
   kill(signal: NodeJS.Signals): Promise<End>;
@@ -69,14 +75,14 @@ export function followDaemon(child: ChildProcess, socketPath: string): DaemonPro
     ended,
     log: () => log,
     status,
-    statusWhen: async (holds, what) => {
-      for (let left = 2000; ; left--) {
+    statusWhen: async (holds, what, seconds = 10) => {
+      for (let left = (seconds * 1000) / POLL_MILLISECONDS; ; left--) {
         const current = tryStatus(status);
         if (current !== undefined && holds(current)) return current;
-        if (left === 0 || child.exitCode !== null || child.signalCode !== null) {
+        if (left <= 0 || child.exitCode !== null || child.signalCode !== null) {
           throw new Error(`${what}: not so: ${JSON.stringify(current)}; exit code ${child.exitCode}; log:\n${log}`);
         }
-        await pause(5);
+        await pause(POLL_MILLISECONDS);
       }
     },
     pause: async () => {

@@ -1,7 +1,7 @@
 import { setTimeout as pause } from "node:timers/promises";
 import { formatAddress } from "../../../kernel/ip/address.ts";
+import type { RawObject } from "../../apiserver/storage.ts";
 import { receivedBytes, Streams } from "../../lab/stream.ts";
-import type { Cluster } from "../cluster.ts";
 import type { DemoPod, World } from "../world.ts";
 import { setPolicies } from "./result.ts";
 
@@ -27,11 +27,13 @@ export interface CutFlow {
 
 export interface CutResult {
   readonly windowMilliseconds: number;
+  /** From when the denial was in force for new flows to the while in which nothing came any more. */
+  readonly deniedAfterMilliseconds: number;
   readonly flows: readonly CutFlow[];
 }
 
 /** Whether every flow went, stopped and went on. */
-export function isCut({ flows }: CutResult): boolean {
+export function isCut({ flows }: Pick<CutResult, "flows">): boolean {
   return flows.every(({ before, denied, after }) => before > FLOWS && denied === 0 && after > FLOWS);
 }
 
@@ -41,17 +43,13 @@ export function isCut({ flows }: CutResult): boolean {
  *
  * @throws Error when a flow does not begin, or does not go on in time
  */
-export async function cutLiveFlows(
-  world: World,
-  cluster: Cluster,
-  onPhase: (text: string) => void,
-): Promise<CutResult> {
+export async function cutLiveFlows(world: World, onPhase: (text: string) => void): Promise<CutResult> {
   const [source, near] = world.pods.filter(({ node }) => node === "node1");
   const far = world.pods.find(({ node, podNamespace }) => node === "node2" && podNamespace === "default");
   if (source === undefined || near === undefined || far === undefined) throw new Error("too few pods");
   const flows = [{ protocol: "tcp", target: far } as const, { protocol: "udp", target: near } as const];
   const streams = new Streams();
-  await setPolicies(world, cluster, []);
+  await setPolicies(world, []);
   try {
     for (const { target } of flows) await streams.serve(target.namespace);
     for (const { protocol, target } of flows) {
@@ -61,17 +59,16 @@ export async function cutLiveFlows(
     await untilFlowing(targets);
     onPhase("flowing");
     const before = await measure(targets);
-    await setPolicies(world, cluster, [denyFrom(source)]);
-    // What was on its way when the policy came into force has arrived after this.
-    await pause(WINDOW_MILLISECONDS);
+    await setPolicies(world, [denyFrom(source)]);
     onPhase("denied");
-    const denied = await measure(targets);
-    await setPolicies(world, cluster, []);
+    const { denied, deniedAfterMilliseconds } = await measureStopped(targets);
+    await setPolicies(world, []);
     await untilFlowing(targets);
     onPhase("allowed again");
     const after = await measure(targets);
     return {
       windowMilliseconds: WINDOW_MILLISECONDS,
+      deniedAfterMilliseconds,
       flows: flows.map(({ protocol, target }, i) => ({
         protocol,
         source: source.name,
@@ -87,7 +84,7 @@ export async function cutLiveFlows(
 }
 
 /** Isolates all pods of the namespace but for what the others send. */
-function denyFrom({ name, podNamespace: namespace }: DemoPod): object {
+function denyFrom({ name, podNamespace: namespace }: DemoPod): RawObject {
   const others = { matchExpressions: [{ key: "app", operator: "NotIn", values: [name] }] };
   return {
     apiVersion: "networking.k8s.io/v1",
@@ -101,6 +98,19 @@ async function measure(targets: readonly DemoPod[]): Promise<readonly number[]> 
   const start = targets.map(received);
   await pause(WINDOW_MILLISECONDS);
   return targets.map((target, i) => received(target) - (start[i] ?? 0));
+}
+
+/** The first while in which nothing came: what was on its way arrives, and known flows are cut right after new ones. */
+async function measureStopped(
+  targets: readonly DemoPod[],
+): Promise<{ readonly denied: readonly number[]; readonly deniedAfterMilliseconds: number }> {
+  const start = performance.now();
+  for (;;) {
+    const deniedAfterMilliseconds = performance.now() - start;
+    const denied = await measure(targets);
+    const isLast = deniedAfterMilliseconds > DEADLINE_MILLISECONDS || denied.every((bytes) => bytes === 0);
+    if (isLast) return { denied, deniedAfterMilliseconds };
+  }
 }
 
 async function untilFlowing(targets: readonly DemoPod[]): Promise<void> {

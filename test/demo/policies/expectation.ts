@@ -1,12 +1,10 @@
 import { isAllowed } from "../../../policyd/policy/evaluate/evaluate.ts";
 import type { FlowEnd, Traffic } from "../../../policyd/policy/evaluate/flow.ts";
-import type { PolicyIndex } from "../../../policyd/policy/evaluate/policy_index.ts";
 import { buildPolicyIndex } from "../../../policyd/policy/evaluate/policy_index.ts";
 import { storeOf } from "../../support/evaluate/store.ts";
 import type { Expected } from "../matrix.ts";
-import { PORT } from "../measure.ts";
-import type { NodeName, World } from "../world.ts";
-import { NODES } from "../world.ts";
+import type { DemoPod, NodeName, World } from "../world.ts";
+import { NODES, PORT } from "../world.ts";
 
 /** The cells of the matrix as the evaluator of policies judges them, by the Kubernetes objects alone. */
 export function expectedUnderPolicies(
@@ -25,17 +23,16 @@ export function expectedUnderPolicies(
   });
 }
 
-/** How many pods of each node policies isolate from what they are sent: so many elements its ingress map has in a family. */
-export function isolatedPods(world: World, manifests: readonly object[]): Readonly<Record<NodeName, number>> {
+/** How many pods of each node policies isolate in a direction: so many elements its map has in a family. */
+export function isolatedPods(
+  { pods }: World,
+  manifests: readonly object[],
+  direction: "ingress" | "egress",
+): ReadonlyMap<NodeName, number> {
   const index = buildPolicyIndex(storeOf(manifests));
-  const countOf = (node: NodeName): number =>
-    world.pods.filter((pod) => pod.node === node && isIsolated(index, `${pod.podNamespace}/${pod.name}`)).length;
-  const [node1, node2] = NODES;
-  return { node1: countOf(node1), node2: countOf(node2) };
-}
-
-function isIsolated({ pods }: PolicyIndex, key: string): boolean {
-  return (pods.get(key)?.subject?.profile.ingress.isolating.length ?? 0) > 0;
+  const isIsolated = ({ podNamespace, name }: DemoPod): boolean =>
+    (index.pods.get(`${podNamespace}/${name}`)?.subject?.profile[direction].isolating.length ?? 0) > 0;
+  return new Map(NODES.map((node) => [node, pods.filter((pod) => pod.node === node && isIsolated(pod)).length]));
 }
 
 function trafficOf({ protocol }: Expected): Traffic {

@@ -1,5 +1,6 @@
 import { formatAddress } from "../../../kernel/ip/address.ts";
 import { formatCidr, hostCidr } from "../../../kernel/ip/cidr.ts";
+import type { RawObject } from "../../apiserver/storage.ts";
 import type { World } from "../world.ts";
 
 /** A NetworkPolicy, and in words what it shows. */
@@ -7,18 +8,18 @@ export interface ShownPolicy {
   /** The pod it isolates, and its namespace. */
   readonly pod: string;
   readonly words: string;
-  readonly manifest: object;
+  readonly manifest: RawObject;
 }
 
 /** One policy for each pod: default deny, two selectors in one entry and in two, a port's name, except, and egress. */
 export function policyShow(world: World): readonly ShownPolicy[] {
-  const inMonitoring = { namespaceSelector: { matchLabels: { name: "monitoring" } } };
+  const inMonitoring = { namespaceSelector: { matchLabels: { "kubernetes.io/metadata.name": "monitoring" } } };
   const isFrontend = { podSelector: { matchLabels: { role: "frontend" } } };
-  const { podCidrs } = world.nodes.node1;
+  const { podCidrs } = world.cluster.node("node1");
   const podC = podOf(world, "pod-c");
   const node1WithoutC = podCidrs.map((cidr, index) => {
     const address = podC.addresses[index === 0 ? 4 : 6];
-    return { ipBlock: { cidr: formatCidr(cidr), except: [formatCidr(hostCidr(address))] } };
+    return { ipBlock: { cidr, except: [formatCidr(hostCidr(address))] } };
   });
   const show = (pod: string, words: string, spec: object): ShownPolicy => {
     const { podNamespace: namespace } = podOf(world, pod);

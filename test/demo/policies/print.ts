@@ -21,13 +21,14 @@ export function policySummary({ expected, seen, differences }: PoliciesResult, p
 }
 
 /** What became of the live flows. */
-export function cutLines({ flows, windowMilliseconds }: CutResult, paint: Paint): readonly string[] {
-  const isGood = isCut({ flows, windowMilliseconds });
+export function cutLines(cut: CutResult, paint: Paint): readonly string[] {
+  const { flows, windowMilliseconds, deniedAfterMilliseconds } = cut;
+  const phases = `before a denial, ${deniedAfterMilliseconds.toFixed(0)} ms after it, and allowed again`;
   return [
-    verdict(paint, isGood, `live flows in ${windowMilliseconds} ms each: before a denial, under it, and allowed again`),
+    verdict(paint, isCut(cut), `live flows in ${windowMilliseconds} ms each: ${phases}`),
     ...flows.map(({ protocol, source, target, before, denied, after }) => {
-      const phases = [before, denied, after].map(sizeText).join(", ");
-      return `    ${source} → ${target} ${protocol}: ${phases}`;
+      const sizes = [before, denied, after].map(sizeText).join(", ");
+      return `    ${source} → ${target} ${protocol}: ${sizes}`;
     }),
   ];
 }

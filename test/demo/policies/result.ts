@@ -1,16 +1,17 @@
 import { setTimeout as pause } from "node:timers/promises";
-import type { LabCalls } from "../../lab/libc.ts";
 import { POLICY_SETS, POLICY_TABLE } from "../../../policyd/policy/compile/policy_table.ts";
-import type { Cluster } from "../cluster.ts";
+import type { RawObject } from "../../apiserver/storage.ts";
+import type { LabNode } from "../../lab/lab.ts";
+import type { LabCalls } from "../../lab/libc.ts";
 import type { Difference, Expected, Seen } from "../matrix.ts";
 import { compareMatrices } from "../matrix.ts";
 import { measureQuestions } from "../measure.ts";
 import type { World } from "../world.ts";
-import { NODES } from "../world.ts";
+import { nodeOf } from "../world.ts";
 import { expectedUnderPolicies, isolatedPods } from "./expectation.ts";
 import { policyShow } from "./manifests.ts";
 
-const DEADLINE_MILLISECONDS = 10_000;
+const DEADLINE_MILLISECONDS = 30_000;
 const POLL_MILLISECONDS = 10;
 /** What no answer comes to is sent several times in this while (test/lab/probe/prober.ts). */
 const DENIED_MILLISECONDS = 1200;
@@ -27,32 +28,43 @@ export interface PoliciesResult {
 export type PublishedPolicies = Pick<PoliciesResult, "policies" | "expected">;
 
 /** Adds the policies to the cluster. @returns when both nodes isolate the pods @throws Error when they do not */
-export async function publishPolicies(
-  world: World,
-  cluster: Cluster,
-  cells: readonly Expected[],
-): Promise<PublishedPolicies> {
+export async function publishPolicies(world: World, cells: readonly Expected[]): Promise<PublishedPolicies> {
   const show = policyShow(world);
-  await setPolicies(
+  const objects = await setPolicies(
     world,
-    cluster,
     show.map(({ manifest }) => manifest),
   );
   const policies = show.map(({ pod, words }) => ({ pod, words }));
-  return { policies, expected: expectedUnderPolicies(world, cells, cluster.objects) };
+  return { policies, expected: expectedUnderPolicies(world, cells, objects) };
 }
 
-/** Has these policies in force instead of those there are. @throws Error when they do not come into force */
-export async function setPolicies(world: World, cluster: Cluster, manifests: readonly object[]): Promise<void> {
-  cluster.setPolicies(manifests);
-  const isolated = isolatedPods(world, cluster.objects);
+/**
+ * Has these policies in force instead of those there are.
+ *
+ * What a chain asks for is in the kernel before the chain, and the chain before what sends a pod's packets to it: so where
+ * all pods are sent somewhere, all of it is there.
+ *
+ * @returns all objects of the cluster
+ * @throws Error when they do not come into force
+ */
+export async function setPolicies(world: World, manifests: readonly RawObject[]): Promise<readonly RawObject[]> {
+  const { cluster } = world;
+  const before = await cluster.server.objects();
+  await cluster.delete(...before.filter(({ kind }) => kind === "NetworkPolicy"));
+  await cluster.apply(...manifests);
+  const objects = await cluster.server.objects();
   const end = performance.now() + DEADLINE_MILLISECONDS;
-  for (const name of NODES) {
-    while (isolatedOn(world, name) !== isolated[name]) {
-      if (performance.now() > end) throw new Error(`policyd of ${name} does not have the policies in force`);
-      await pause(POLL_MILLISECONDS);
+  for (const direction of ["ingress", "egress"] as const) {
+    for (const [name, expected] of isolatedPods(world, objects, direction)) {
+      while (isolatedOn(nodeOf(world, name), direction) !== expected) {
+        if (performance.now() > end) {
+          throw new Error(`policyd of ${name} does not isolate ${expected} pods in ${direction}`);
+        }
+        await pause(POLL_MILLISECONDS);
+      }
     }
   }
+  return objects;
 }
 
 /** Sends packets for every cell: those that are due first, since others wait for nothing. */
@@ -77,9 +89,9 @@ export async function checkPolicies(
   return { policies, expected, seen, differences: compareMatrices(expected, seen) };
 }
 
-/** How many pods of a node the kernel sends to a profile for what they are sent over IPv4. */
-function isolatedOn(world: World, name: (typeof NODES)[number]): number {
+/** How many pods of a node the kernel sends to a profile over IPv4. */
+function isolatedOn(node: LabNode, direction: "ingress" | "egress"): number {
   const { family, name: table } = POLICY_TABLE;
-  const listing = world.nodes[name].node.exec("nft", ["list", "map", family, table, `${POLICY_SETS.ingress}4`]);
+  const listing = node.exec("nft", ["list", "map", family, table, `${POLICY_SETS[direction]}4`]);
   return [...listing.matchAll(/ : (jump|goto) /g)].length;
 }

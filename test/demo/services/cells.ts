@@ -16,7 +16,9 @@ export interface Answer {
   readonly as: string;
 }
 
-export type Outcome = "answered" | "refused" | "no answer";
+export const OUTCOMES = ["answered", "no answer", "no route", "refused"] as const;
+
+export type Outcome = (typeof OUTCOMES)[number];
 
 /** What Services owe a cell. */
 export interface ExpectedCell extends Cell {
@@ -31,7 +33,7 @@ export interface ExpectedCell extends Cell {
 export interface SeenCell extends Cell {
   readonly connections: number;
   readonly answers: readonly Answer[];
-  /** "refused", "no answer", or more of it in words. */
+  /** An {@link Outcome}, or more of it in words. */
   readonly failures: readonly string[];
 }
 

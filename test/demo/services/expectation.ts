@@ -22,14 +22,14 @@ export interface NodePlan {
   readonly uplink: Addresses;
   /** The bridge's, by which a node talks to its own pods. */
   readonly bridge: Addresses;
-  /** The router's address on this node's link. */
-  readonly router: Addresses;
 }
 
 /** Everybody's addresses. */
 export interface Plan {
   readonly pods: readonly (EndpointPod & { readonly node: NodeName })[];
   readonly nodes: Readonly<Record<NodeName, NodePlan>>;
+  /** On the link of node1. */
+  readonly router: Addresses;
 }
 
 /** Who asks Services: a pod of each node, a node, and the router as one from outside, whose Service traffic enters at node1. */
@@ -90,6 +90,9 @@ interface Asking {
 function endOf(asking: Asking, { protocol, port }: Frontend, destination: Address): End {
   const { plan, worlds, client, family } = asking;
   const holder = holderOf(plan, destination);
+  const isPod = plan.pods.some(({ name }) => name === holder);
+  // Nobody but the nodes knows a way to pods.
+  if (client === "router" && isPod) return { outcome: "no route", answers: [], isSticky: false };
   const packet: Omit<Packet, "entry"> = {
     protocol: PROTOCOLS[protocol],
     source: sourceOf(plan, client, family, destination),
@@ -146,19 +149,19 @@ function answerOf({ plan, client }: Asking, by: string, source: Address): Answer
 }
 
 /** The address the client's kernel sends from: that of the link its route names. */
-function sourceOf({ pods, nodes }: Plan, client: ClientName, family: Family, destination: Address): Address {
+function sourceOf({ pods, nodes, router }: Plan, client: ClientName, family: Family, destination: Address): Address {
   const own = pods.find(({ name }) => name === client);
   if (own !== undefined) return own.addresses[family];
   const holder = pods.find(({ addresses }) => addresses[family] === destination);
-  if (client === "router") return nodes[holder?.node ?? "node1"].router[family];
+  if (client === "router") return router[family];
   return nodes.node1[holder?.node === "node1" ? "bridge" : "uplink"][family];
 }
 
-function holderOf({ pods, nodes }: Plan, address: Address): string | undefined {
+function holderOf({ pods, nodes, router }: Plan, address: Address): string | undefined {
   const has = (addresses: Addresses): boolean => Object.values(addresses).includes(address);
   const pod = pods.find(({ addresses }) => has(addresses));
   if (pod !== undefined) return pod.name;
-  if (NODES.some((node) => has(nodes[node].router))) return "router";
+  if (has(router)) return "router";
   return NODES.find((node) => has(nodes[node].uplink) || has(nodes[node].bridge));
 }
 

@@ -2,8 +2,12 @@ import type { Address, Family } from "../../../kernel/ip/address.ts";
 import { formatAddress, parseAddress } from "../../../kernel/ip/address.ts";
 import type { Cidr } from "../../../kernel/ip/cidr.ts";
 import { formatCidr, hostCidr, parseCidr } from "../../../kernel/ip/cidr.ts";
+import type { RawObject } from "../../apiserver/storage.ts";
 
 const FAMILIES = [4, 6] as const;
+
+/** Of all Services, and of the pods behind them. */
+const NAMESPACE = "default";
 
 /** The port of pods' responders, and of all EndpointSlices. */
 export const TARGET_PORT = 8080;
@@ -50,7 +54,7 @@ export interface Place {
 /** Services of each kind, as objects and as what clients connect to. */
 export interface ServiceShow {
   readonly frontends: readonly Frontend[];
-  readonly manifests: readonly object[];
+  readonly manifests: readonly RawObject[];
 }
 
 /** Most Services: two pods of node1, one of node2. */
@@ -68,7 +72,7 @@ const publicIps = (number: number): Addresses => ({
 /** A Service of each kind the demo shows (SVC, NODE, LB, XIP, SA, ETP, ITP, NE, HL, EN, POD-12). */
 export function serviceShow(place: Place): ServiceShow {
   const frontends: Frontend[] = [];
-  const manifests: object[] = [];
+  const manifests: RawObject[] = [];
   const show = (
     name: string,
     addresses: Addresses,
@@ -140,21 +144,25 @@ function serviceManifests(
   endpoints: readonly string[],
   spec: object,
   { protocols = ["tcp"], port = SERVICE_PORT, nodePort, status }: ServiceFields,
-): readonly object[] {
+): readonly RawObject[] {
   const ports = protocols.map((protocol) => ({ name: protocol, protocol: protocol.toUpperCase() }));
   const chosen = pods.filter((pod) => endpoints.includes(pod.name));
   return [
     {
       apiVersion: "v1",
       kind: "Service",
-      metadata: { name },
+      metadata: { name, namespace: NAMESPACE },
       spec: { ...spec, ports: ports.map((own) => ({ ...own, port, ...(nodePort === undefined ? {} : { nodePort }) })) },
       ...(status === undefined ? {} : { status }),
     },
     ...FAMILIES.map((family) => ({
       apiVersion: "discovery.k8s.io/v1",
       kind: "EndpointSlice",
-      metadata: { name: `${name}-ipv${family}`, labels: { "kubernetes.io/service-name": name } },
+      metadata: {
+        name: `${name}-ipv${family}`,
+        namespace: NAMESPACE,
+        labels: { "kubernetes.io/service-name": name },
+      },
       addressType: `IPv${family}`,
       ports: ports.map((own) => ({ ...own, port: TARGET_PORT })),
       endpoints: chosen.map(({ addresses, node }) => ({

@@ -1,12 +1,11 @@
 import { formatAddress } from "../../../kernel/ip/address.ts";
-import { deleteEntries, listEntries, openConntrackSocket } from "../../../kernel/conntrack/table.ts";
 import type { LabCalls } from "../../lab/libc.ts";
 import type { Flow, ProbeResult } from "../../lab/probe/prober.ts";
 import { Prober } from "../../lab/probe/prober.ts";
 import type { World } from "../world.ts";
-import { namespaceOf, NODES } from "../world.ts";
+import { nameOf, namespaceOf } from "../world.ts";
 import type { Answer, ExpectedCell, Outcome, SeenCell } from "./cells.ts";
-import { answerKey, letters } from "./cells.ts";
+import { answerKey, letters, OUTCOMES } from "./cells.ts";
 import type { Plan } from "./expectation.ts";
 import { nameOfSource } from "./expectation.ts";
 import { TARGET_PORT } from "./frontends.ts";
@@ -23,10 +22,10 @@ const MOST_BATCHES = 8;
 const STICKY_CONNECTIONS = 24;
 
 /**
- * Where an answer is due, long enough for a busy machine. The kernel sends a second SYN after one second, and only that
- * one's refusal ends a connect(2) within one machine.
+ * Where an answer is due, long enough for a busy machine. The first SYN's refusal does not end a connect(2) within one
+ * machine; the kernel sends further ones after 1, 3 and 7 seconds.
  */
-const TIMEOUT_MILLISECONDS = { answered: 3000, "no answer": 1500, refused: 4000 } as const;
+const TIMEOUT_MILLISECONDS = { answered: 3000, "no answer": 1500, refused: 8000, "no route": 1500 } as const;
 
 /** Connections under way at once: few, so that each has its answer soon and none waits for this process. */
 const PARALLEL = 64;
@@ -57,7 +56,6 @@ export async function measureServices(
   services: PublishedServices,
   onProgress: (connections: number) => void,
 ): Promise<readonly SeenCell[]> {
-  forgetUdpFlows(calls, world);
   using prober = new Prober(calls);
   listen(prober, world, services);
   const cells = services.expected.map((expected) => newCell(world, services, expected));
@@ -65,10 +63,10 @@ export async function measureServices(
   const run = async (flows: readonly CellFlow[], outcome: Outcome): Promise<void> => {
     const options = { timeoutMilliseconds: TIMEOUT_MILLISECONDS[outcome], parallel: PARALLEL };
     const results = await prober.run(flows, options, () => onProgress(++done));
-    for (const result of results) record(services, result);
+    for (const result of results) record(world, services, result);
   };
   await Promise.all(
-    (["answered", "no answer", "refused"] as const).map(async (outcome) => {
+    OUTCOMES.map(async (outcome) => {
       const own = cells.filter(({ expected }) => expected.outcome === outcome);
       // Who come at once have nothing to remember yet: so the first connection is alone.
       await run(own.flatMap(first), outcome);
@@ -88,9 +86,12 @@ export async function measureServices(
 function newCell(world: World, { frontends }: PublishedServices, expected: ExpectedCell): Measured {
   const from = namespaceOf(world, expected.client);
   const frontend = frontends.find(({ name }) => name === expected.frontend);
-  const flows = (frontend?.addresses[expected.family] ?? []).flatMap((address) =>
-    frontend === undefined ? [] : [{ protocol: frontend.protocol, from, to: { address, port: frontend.port } }],
-  );
+  const flows = (frontend?.addresses[expected.family] ?? []).flatMap((address) => {
+    if (frontend === undefined) return [];
+    const { protocol, port } = frontend;
+    // With a port that an earlier one had it would go on as NAT knew that one, from before something was put back.
+    return [{ protocol, from, to: { address, port }, hasNewPort: true }];
+  });
   return { expected, flows, answers: new Map(), failures: new Set(), connections: 0, batches: 0 };
 }
 
@@ -110,25 +111,26 @@ function further(cell: Measured): readonly CellFlow[] {
   return Array.from({ length: count }, () => first(cell)).flat();
 }
 
-function record({ plan }: PublishedServices, result: ProbeResult<CellFlow>): void {
+function record(world: World, { plan }: PublishedServices, result: ProbeResult<CellFlow>): void {
   const { flow, reached, why } = result;
   const { cell } = flow;
   cell.connections++;
-  const answer = answerOf(plan, result);
+  const answer = answerOf(world, plan, result);
   if (reached && answer !== undefined) return void cell.answers.set(answerKey(answer), answer);
   const lost = answer === undefined ? "" : `, though it came to ${letters([answer])} as ${answer.as}`;
   cell.failures.add(reached ? "an answer from nowhere" : `${failureText(why)}${lost}`);
 }
 
 /** Who got the connection's packets, answered or not. */
-function answerOf(plan: Plan, { flow, seenBy, seenSource }: ProbeResult<CellFlow>): Answer | undefined {
+function answerOf(world: World, plan: Plan, { flow, seenBy, seenSource }: ProbeResult<CellFlow>): Answer | undefined {
   if (seenBy === undefined || seenSource === undefined) return undefined;
   const as = nameOfSource(plan, flow.cell.expected.client, seenSource);
-  return { by: seenBy.name, source: formatAddress(seenSource), as };
+  return { by: nameOf(world, seenBy), source: formatAddress(seenSource), as };
 }
 
 function failureText(why: string): string {
   if (why === "connection refused") return "refused";
+  if (why === "network is unreachable") return "no route";
   return why.startsWith("no answer") ? "no answer" : why;
 }
 
@@ -140,19 +142,7 @@ function listen(prober: Prober, world: World, { plan }: PublishedServices): void
       }
     }
   }
-  for (const address of Object.values(plan.nodes.node1.router)) {
-    prober.listen("tcp", { namespace: world.nodes.router, address, port: TARGET_PORT });
-  }
-}
-
-/** A client that happens to take a port it had before would go on with a flow that other rules have judged. */
-function forgetUdpFlows(calls: LabCalls, world: World): void {
-  for (const name of NODES) {
-    const socket = world.nodes[name].node.inside(() => openConntrackSocket(calls));
-    try {
-      deleteEntries(socket, listEntries(socket, { protocol: "udp" }));
-    } finally {
-      socket.close();
-    }
+  for (const address of Object.values(plan.router)) {
+    prober.listen("tcp", { namespace: world.cluster.fabric.router, address, port: TARGET_PORT });
   }
 }

@@ -12,7 +12,7 @@ const WIDEST_CELL = 16;
 /** What the tables of Services mean. */
 export const SERVICES_KEY =
   '"b c e as node1": pods b, c and e answered, each seeing node1 as the sender. "-": no answer.\n' +
-  "The router stands for a client outside of the cluster; it sends all Service addresses to node1.";
+  "The router stands for a client outside of the cluster; it sends all Service addresses to node1, and knows no pods.";
 
 /** What each client met at each frontend, in one family. */
 export function servicesTable({ expected, seen, differences }: ServicesResult, family: Family, paint: Paint): string {

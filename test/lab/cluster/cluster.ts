@@ -12,7 +12,7 @@ import type { EndpointPod, SelectingService } from "./endpoints.ts";
 import { slicesOf } from "./endpoints.ts";
 import type { NodePlace } from "./fabric.ts";
 import { Fabric } from "./fabric.ts";
-import type { Sandbox } from "./runtime.ts";
+import type { Attachment, Sandbox } from "./runtime.ts";
 
 const PORT = 6443;
 const TOKEN = "t0ken-of-policyd";
@@ -36,6 +36,8 @@ export interface PodSpec {
 export interface ClusterPod extends EndpointPod {
   readonly sandbox: Sandbox;
   readonly pod: LabPod;
+  /** That its ADD took. */
+  readonly addMilliseconds: number;
 }
 
 /**
@@ -68,19 +70,24 @@ export class Cluster {
   static async start(name: string): Promise<Cluster> {
     const cluster = new Cluster(name);
     const { server, fabric } = cluster;
-    await server.tell({ type: "features", features: { token: TOKEN, grants: manifestGrants() } });
-    const certificate = makeCertificate("server", cluster.#authority, fabric.serverAddress);
-    await server.tell({ type: "listen", address: fabric.serverAddress, port: PORT, certificate });
-    await server.apply(
-      {
-        apiVersion: "networking.k8s.io/v1",
-        kind: "ServiceCIDR",
-        metadata: { name: "kubernetes" },
-        spec: { cidrs: SERVICE_CIDRS },
-      },
-      namespaceObject("default"),
-    );
-    return cluster;
+    try {
+      await server.tell({ type: "features", features: { token: TOKEN, grants: manifestGrants() } });
+      const certificate = makeCertificate("server", cluster.#authority, fabric.serverAddress);
+      await server.tell({ type: "listen", address: fabric.serverAddress, port: PORT, certificate });
+      await server.apply(
+        {
+          apiVersion: "networking.k8s.io/v1",
+          kind: "ServiceCIDR",
+          metadata: { name: "kubernetes" },
+          spec: { cidrs: SERVICE_CIDRS },
+        },
+        namespaceObject("default"),
+      );
+      return cluster;
+    } catch (error) {
+      await cluster.stop();
+      throw error;
+    }
   }
 
   get nodes(): readonly ClusterNode[] {
@@ -119,6 +126,13 @@ export class Cluster {
     const waited = names.length === 0 ? this.nodes : names.map((name) => this.node(name));
     await Promise.all(waited.map((node) => node.untilReady()));
     await this.server.apply(...waited.map((node) => node.object(true)));
+  }
+
+  /** Waits until all daemons know what the API holds and have it in force; policies may take some turns longer. */
+  async untilInForce(): Promise<void> {
+    const kinds = Map.groupBy(await this.server.objects(), ({ kind }) => String(kind));
+    const counts = new Map([...kinds].map(([kind, objects]) => [kind, objects.length]));
+    await Promise.all(this.nodes.map((node) => node.untilInForce(counts)));
   }
 
   /** No pod is put on a node any more, and those there are go. */
@@ -164,14 +178,16 @@ export class Cluster {
       hostPort === undefined ? [] : [{ hostPort, containerPort, protocol: "tcp" }],
     );
     const sandbox = { namespace: pod, podNamespace: namespace, podName: name, uid, runtimeConfig: { portMappings } };
-    let addresses: readonly Address[];
+    let attachment: Attachment;
     try {
-      addresses = await this.node(node).runtime.attach(sandbox);
+      attachment = await this.node(node).runtime.attach(sandbox);
     } catch (error) {
       this.lab.remove(pod);
       throw error;
     }
-    const running = { name, namespace, labels, nodeName: node, addresses, isTerminating: false, sandbox, pod };
+    const { addresses, milliseconds: addMilliseconds } = attachment;
+    const asEndpoint = { name, namespace, labels, nodeName: node, addresses, isTerminating: false };
+    const running = { ...asEndpoint, sandbox, pod, addMilliseconds };
     this.#pods.set(`${namespace}/${name}`, running);
     await this.server.apply(podObject(spec, uid, addresses));
     await this.#reconcile();

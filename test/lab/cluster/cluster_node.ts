@@ -1,15 +1,23 @@
 import { spawn } from "node:child_process";
 import process from "node:process";
-import { formatAddress } from "../../../kernel/ip/address.ts";
+import type { PolicydStatus } from "../../../ipam/policyd_messages.ts";
+import type { Address, Family } from "../../../kernel/ip/address.ts";
+import { addressPlus, familyOf, formatAddress } from "../../../kernel/ip/address.ts";
+import { networkAddress, parseCidr } from "../../../kernel/ip/cidr.ts";
 import type { RawObject } from "../../apiserver/storage.ts";
 import type { DaemonProcess } from "../../support/policyd.ts";
 import { BUNDLE, followDaemon } from "../../support/policyd.ts";
+import type { Scrape } from "../../support/scrape.ts";
+import { scrapeWhen } from "../../support/scrape.ts";
 import { confined } from "../confined/confined.ts";
 import type { Lab, LabNode } from "../lab.ts";
 import type { ClusterAccess } from "./daemon_files.ts";
 import { DaemonFiles } from "./daemon_files.ts";
 import type { Machine } from "./fabric.ts";
 import { ContainerRuntime } from "./runtime.ts";
+
+/** A daemon copies a hundred megabytes before it is ready, and the machine may be busy. */
+const PATIENCE_SECONDS = 30;
 
 /** A node of a cluster: its machine, its files, its container runtime, and policyd as the DaemonSet runs it. */
 export class ClusterNode {
@@ -39,6 +47,14 @@ export class ClusterNode {
     return this.machine.node;
   }
 
+  /** The address of a family at which pods reach the node: the first of their range (POD-08). */
+  gateway(family: Family): Address {
+    const range = this.podCidrs.map((text) => parseCidr(text)).find(({ address }) => familyOf(address) === family);
+    const gateway = range && addressPlus(networkAddress(range), 1n);
+    if (gateway === undefined) throw new Error(`${this.name}: no pod CIDR of IPv${family}`);
+    return gateway;
+  }
+
   /** The one that runs. @throws Error when none does */
   get daemon(): DaemonProcess {
     if (this.#daemon === undefined) throw new Error(`${this.name}: no daemon`);
@@ -61,8 +77,22 @@ export class ClusterNode {
   async untilReady(): Promise<void> {
     await this.daemon.statusWhen(
       ({ isSynced }) => isSynced && this.runtime.isNetworkReady,
-      `the network of ${this.name} is ready`,
+      `policyd of ${this.name} has the network ready`,
+      PATIENCE_SECONDS,
     );
+  }
+
+  /** Waits until the daemon knows so many objects of each kind, and the kernel has the elements that come of them. */
+  async untilInForce(counts: ReadonlyMap<string, number>): Promise<void> {
+    const knowsAll = ({ objects }: PolicydStatus): boolean =>
+      Object.entries(objects).every(([kind, count]) => count === (counts.get(kind) ?? 0));
+    await this.daemon.statusWhen(
+      knowsAll,
+      `policyd of ${this.name} knows ${JSON.stringify(Object.fromEntries(counts))}`,
+      PATIENCE_SECONDS,
+    );
+    const isInForce = (values: Scrape): boolean => values.get("drawbridge_synced") === 1;
+    await scrapeWhen(this.namespace, isInForce, `policyd of ${this.name} has it all in the kernel`);
   }
 
   /** Ends the daemon. */

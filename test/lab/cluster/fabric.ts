@@ -1,5 +1,5 @@
 import type { Address, Family } from "../../../kernel/ip/address.ts";
-import { parseAddress } from "../../../kernel/ip/address.ts";
+import { formatAddress, parseAddress } from "../../../kernel/ip/address.ts";
 import type { Cidr } from "../../../kernel/ip/cidr.ts";
 import { parseCidr } from "../../../kernel/ip/cidr.ts";
 import { macFromBytes } from "../../../kernel/ip/mac.ts";
@@ -29,7 +29,11 @@ const LAN = "lan";
 export class Fabric {
   readonly router: LabNamespace;
   /** The router's on the nodes' link, which every node reaches. */
-  readonly serverAddress = "192.0.2.254";
+  readonly addresses: Readonly<Record<Family, Address>> = {
+    4: parseAddress("192.0.2.254"),
+    6: parseAddress("2001:db8:2::254"),
+  };
+  readonly serverAddress: string = formatAddress(this.addresses[4]);
   readonly #lab: Lab;
   #machines = 0;
 
@@ -40,7 +44,7 @@ export class Fabric {
     setBridgeNetfilter(this.router, false);
     this.router.exec("ip", ["link", "add", LAN, "type", "bridge"]);
     this.router.exec("ip", ["address", "add", `${this.serverAddress}/24`, "dev", LAN]);
-    this.router.exec("ip", ["address", "add", "2001:db8:2::254/64", "dev", LAN, "nodad"]);
+    this.router.exec("ip", ["address", "add", `${formatAddress(this.addresses[6])}/64`, "dev", LAN, "nodad"]);
     this.router.exec("ip", ["link", "set", LAN, "up"]);
     this.router.exec("nft", ["-f", "-"], NO_PODS);
   }

@@ -18,6 +18,13 @@ export interface Sandbox {
   readonly runtimeConfig: Readonly<Record<string, unknown>>;
 }
 
+/** What a sandbox has of its network. */
+export interface Attachment {
+  readonly addresses: readonly Address[];
+  /** That the network's plugins took. */
+  readonly milliseconds: number;
+}
+
 /** Where the runtime of a node looks. */
 export interface RuntimeDirectories {
   readonly configurations: string;
@@ -53,30 +60,42 @@ export class ContainerRuntime {
   /**
    * Attaches a sandbox.
    *
-   * @returns its addresses
    * @throws Error while the network is not ready, and with a plugin's own words when it fails
    */
-  async attach(sandbox: Sandbox): Promise<readonly Address[]> {
+  async attach(sandbox: Sandbox): Promise<Attachment> {
     const list = this.#network();
     if (list === undefined) throw new Error(`${this.#node.name}: cni plugin not initialized`);
     for (const plugin of LOOPBACK.plugins) await this.#call("ADD", LOOPBACK, plugin, sandbox);
     let result: unknown;
+    let milliseconds = 0;
     for (const plugin of list.plugins) {
-      result = (await this.#call("ADD", list, plugin, sandbox, result)).result;
+      const outcome = await this.#call("ADD", list, plugin, sandbox, result);
+      result = outcome.result;
+      milliseconds += outcome.milliseconds;
     }
     this.#attached.set(sandbox.namespace.containerId, { list, result });
-    return v.parse(resultSchema, result).ips.map(({ address }) => parseCidr(address).address);
+    const addresses = v.parse(resultSchema, result).ips.map(({ address }) => parseCidr(address).address);
+    return { addresses, milliseconds };
   }
 
-  /** Detaches a sandbox by what it was attached by. @throws Error with a plugin's own words when it fails */
-  async detach(sandbox: Sandbox): Promise<void> {
+  /**
+   * Detaches a sandbox by what it was attached by; nothing for one that is not.
+   *
+   * @returns the milliseconds that the network's plugins took
+   * @throws Error with a plugin's own words when it fails
+   */
+  async detach(sandbox: Sandbox): Promise<number> {
     const { containerId } = sandbox.namespace;
     const attached = this.#attached.get(containerId);
-    if (attached === undefined) return;
+    if (attached === undefined) return 0;
     const { list, result } = attached;
-    for (const plugin of list.plugins.toReversed()) await this.#call("DEL", list, plugin, sandbox, result);
+    let milliseconds = 0;
+    for (const plugin of list.plugins.toReversed()) {
+      milliseconds += (await this.#call("DEL", list, plugin, sandbox, result)).milliseconds;
+    }
     for (const plugin of LOOPBACK.plugins) await this.#call("DEL", LOOPBACK, plugin, sandbox);
     this.#attached.delete(containerId);
+    return milliseconds;
   }
 
   #network(): NetworkList | undefined {
