@@ -48,6 +48,7 @@ export class Daemon implements ObjectSink, RequestHandlers {
   }
 
   start(): void {
+    for (const dataplane of this.#parts.dataplanes) dataplane.begin?.();
     this.#parts.source.start(this);
   }
 

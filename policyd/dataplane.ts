@@ -4,6 +4,8 @@ import type { ObjectChange } from "./source/object_source.ts";
 
 /** What turns objects and attachments into what the kernel does: the part of the daemon that has an effect. */
 export interface Dataplane {
+  /** The daemon begins: what needs no objects can be made ready. Nothing is programmed yet. */
+  begin?(): void;
   /** Objects changed; nothing is programmed from them before {@link synced}. */
   apply(changes: readonly ObjectChange[]): void;
   /** Everything there is has been applied once. */

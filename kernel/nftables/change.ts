@@ -4,6 +4,7 @@ import { elementRequests } from "./element_request.ts";
 import { checkInteger, checkName } from "./identifier.ts";
 import { chainLayout, elementLayout, Message, nftablesRequest, ruleLayout, setLayout, tableLayout } from "./message.ts";
 import type { Chain, Element, SetDefinition, Table, TableReference } from "./object.ts";
+import { PreparedRules } from "./prepared_rules.ts";
 import { lowerRule } from "./rule_code.ts";
 import { anonymousSetRequests, setRequest } from "./set_request.ts";
 import type { Rule } from "./statement.ts";
@@ -44,14 +45,24 @@ const APPEND = 0x800;
 /**
  * The messages of a batch, in the order of the changes. Elements that do not fit one message take several.
  *
+ * @param prepared the messages of rules that were made before
  * @throws DrawbridgeError ERR_NFTABLES_VALUE when a change makes no sense; nothing has been sent then
  */
-export function requestsOf(changes: readonly Change[]): readonly Request[] {
+export function requestsOf(changes: readonly Change[], prepared = preparedRules()): readonly Request[] {
   const requests: Request[] = [];
   let setId = 0;
   const nextSetId = (): number => ++setId;
-  for (const change of changes) requests.push(...changeRequests(change, nextSetId));
+  for (const change of changes) requests.push(...(taken(change, prepared) ?? changeRequests(change, nextSetId)));
   return requests;
+}
+
+/** Where rules can be made before a batch has them; nothing is yet. */
+export function preparedRules(): PreparedRules {
+  return new PreparedRules(addRule);
+}
+
+function taken(change: Change, prepared: PreparedRules): readonly Request[] | undefined {
+  return change.kind === "add rule" ? prepared.take(change.table, change.chain, change.rule) : undefined;
 }
 
 /** The steps that make a table with its elements where there is none: chains and sets before what refers to them. */
@@ -92,7 +103,7 @@ function changeRequests(change: Change, nextSetId: () => number): readonly Reque
       return [nftablesRequest(`flush chain ${family} ${table} ${chain}`, kind, { table, chain })];
     }
     case "add rule":
-      return addRule(change.table, checkName("chain", change.chain), change.rule, nextSetId);
+      return addRule(change.table, change.chain, change.rule, nextSetId);
     case "add set":
       return [setRequest(change.table, change.set)];
     case "delete set": {
@@ -145,7 +156,14 @@ function addChain({ family, name: table }: TableReference, { name, base, comment
   );
 }
 
-function addRule(table: TableReference, chain: string, rule: Rule, nextSetId: () => number): readonly Request[] {
+function addRule(
+  reference: TableReference,
+  chainName: string,
+  rule: Rule,
+  nextSetId: () => number,
+): readonly Request[] {
+  const table = { ...reference, name: checkName("table", reference.name) };
+  const chain = checkName("chain", chainName);
   const { instructions, anonymousSets } = lowerRule(rule, table.family, nextSetId);
   const flags = MessageFlag.CREATE | APPEND;
   return [

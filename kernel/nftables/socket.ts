@@ -4,9 +4,9 @@ import { decodeBody } from "../netlink/message.ts";
 import { NetlinkSocket } from "../netlink/socket.ts";
 import type { Syscalls } from "../syscall/syscalls.ts";
 import type { Change } from "./change.ts";
-import { requestsOf } from "./change.ts";
+import { preparedRules, requestsOf } from "./change.ts";
 import { batchBegin, batchEnd, generationLayout, Message, nftablesRequest } from "./message.ts";
-import type { Element, SetDefinition, TableReference } from "./object.ts";
+import type { Chain, Element, SetDefinition, TableReference } from "./object.ts";
 import { explained } from "./refusal.ts";
 import type { ChainState, RuleState, SetState, TableHead, TableState } from "./state.ts";
 import { readChainAttributes, readChainRules, readElements, readSets, readTable, readTableHead } from "./state.ts";
@@ -47,6 +47,7 @@ export interface Nftables {
 /** The kernel's nftables of the namespace the calling thread is in when it is opened. */
 export class NftablesSocket implements Nftables {
   readonly #socket: NetlinkSocket;
+  readonly #prepared = preparedRules();
 
   /**
    * @param portId the number by which notifications name what this socket commits; the kernel chooses when absent
@@ -57,8 +58,17 @@ export class NftablesSocket implements Nftables {
     this.#socket = new NetlinkSocket(syscalls, NETLINK_NETFILTER, { bufferBytes: BUFFER_BYTES, ...port });
   }
 
+  /**
+   * Makes the messages of a chain's rules now, for the next commit that adds these very rules.
+   *
+   * @throws DrawbridgeError ERR_NFTABLES_VALUE when one makes no sense
+   */
+  prepare(table: TableReference, chain: Pick<Chain, "name" | "rules">): void {
+    this.#prepared.prepare(table, chain);
+  }
+
   commit(changes: readonly Change[]): void {
-    const requests = requestsOf(changes);
+    const requests = requestsOf(changes, this.#prepared);
     if (requests.length === 0) return;
     const replies = this.#socket.transaction([batchBegin(), ...requests, batchEnd()]);
     for (const reply of replies) if (reply.error !== undefined) throw explained(reply.request, reply.error);

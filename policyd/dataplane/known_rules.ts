@@ -1,3 +1,4 @@
+import { createHash } from "node:crypto";
 import type { Instruction } from "../../kernel/nftables/instruction.ts";
 import type { RuleState } from "../../kernel/nftables/state.ts";
 import type { TableKey } from "./claim.ts";
@@ -10,6 +11,11 @@ export function rulesText(rules: readonly RuleState[]): string {
   return rules.map(ruleText).join("\n");
 }
 
+/** {@link rulesText} as it is kept: the texts are kilobytes for each chain. */
+export function rulesDigest(rules: readonly RuleState[]): string {
+  return createHash("sha256").update(rulesText(rules)).digest("base64");
+}
+
 function ruleText({ instructions }: { readonly instructions: readonly Instruction[] }): string {
   return instructions.map(({ name, data }) => (name === "counter" ? name : `${name} ${hex(data)}`)).join(", ");
 }
@@ -18,7 +24,7 @@ function hex(bytes: Uint8Array): string {
   return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString("hex");
 }
 
-/** The texts of the chains that this process has written. */
+/** The digests of the chains that this process has written. */
 export class KnownRules {
   readonly #tables = new Map<TableKey, Map<string, string>>();
 
@@ -37,10 +43,10 @@ export class KnownRules {
   }
 
   /** Notes what the kernel showed of a chain; undefined forgets it. */
-  set(table: TableKey, chain: string, text: string | undefined): void {
+  set(table: TableKey, chain: string, digest: string | undefined): void {
     const chains = this.#tables.get(table);
-    if (text === undefined) chains?.delete(chain);
-    else chains?.set(chain, text);
+    if (digest === undefined) chains?.delete(chain);
+    else chains?.set(chain, digest);
   }
 
   /** Forgets a table, of which nothing is left. */

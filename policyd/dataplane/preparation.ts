@@ -7,7 +7,7 @@ import { setDifference } from "./difference.ts";
 import { NO_ELEMENTS } from "./mirror.ts";
 import type { Room } from "./room.ts";
 import { elementsWork } from "./room.ts";
-import { isWrittenByRules } from "./schema.ts";
+import { isWrittenByRules, namesVersion } from "./schema.ts";
 
 /**
  * How much is pending of a table that nobody refers to: it can come before what refers to it.
@@ -55,7 +55,7 @@ export function preparation(sources: TableSources, room: Room): TableBatch {
   // What the schema has may be named by rules that come; a base is what puts all in force.
   const isAbsent = mirror.state === "absent";
   const schemaSets = isAbsent ? table.sets : [];
-  const schemaChains = isAbsent ? table.chains.filter(({ base }) => base === undefined) : [];
+  const schemaChains = isAbsent || isOtherVersion(sources) ? newSchemaChains(sources) : [];
   const sets = [...room.fitting(newSets(sources), () => 1)];
   const elements = elementsOf(sources, new Set(sets.map(({ name }) => name)), room);
   const chains = [...room.fitting(newChains(sources), () => 1)];
@@ -72,10 +72,11 @@ export function preparation(sources: TableSources, room: Room): TableBatch {
   };
 }
 
-/** Sets that are provided and not there. */
+/** Sets that are not there, but for those that a new table comes with. */
 function* newSets({ key, objects, mirror, pending }: TableSources): Generator<SetDefinition> {
+  const hasTable = mirror.state !== "absent";
   for (const name of pending.sets) {
-    if (mirror.sets.has(name) || !objects.isProvided({ table: key, kind: "set", name })) continue;
+    if (mirror.sets.has(name) || !(hasTable || objects.isProvided({ table: key, kind: "set", name }))) continue;
     const set = objects.set(key, name);
     if (set !== undefined) yield set;
   }
@@ -109,10 +110,26 @@ function targetsOf({ rules }: Chain): readonly string[] {
 }
 
 /** The chain of this name if it is provided, pending and without the rules it should have. */
-function unwrittenChain(name: string, { key, objects, mirror, pending }: TableSources): Chain | undefined {
+function unwrittenChain(name: string, sources: TableSources): Chain | undefined {
+  const { key, objects, mirror, pending } = sources;
+  const state = mirror.chains.get(name);
   const isProvided = objects.isProvided({ table: key, kind: "chain", name });
-  if (!isProvided || !pending.chains.has(name) || mirror.chains.get(name) === "ours") return undefined;
+  if (!isProvided || !pending.chains.has(name) || state === "ours") return undefined;
+  // Rules of two versions are not made for each other: those that are in force change all at once.
+  if (state === "unsure" && isOtherVersion(sources)) return undefined;
   return objects.chain(key, name);
+}
+
+/** Whether what is in force, if anything, is another version's. */
+function isOtherVersion({ table, mirror }: TableSources): boolean {
+  return table.chains.some((chain) => namesVersion(chain) && !mirror.chains.has(chain.name));
+}
+
+/** Chains of the schema that are not there; the one that names the version comes with what it stands for. */
+function newSchemaChains({ table, mirror }: TableSources): readonly Chain[] {
+  return table.chains.filter(
+    (chain) => chain.base === undefined && !namesVersion(chain) && !mirror.chains.has(chain.name),
+  );
 }
 
 /** Provided chains that are not there; they come without rules, so in any order. */

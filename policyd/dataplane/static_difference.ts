@@ -3,11 +3,15 @@ import { chainLayout, setLayout } from "../../kernel/nftables/message.ts";
 import type { Chain, SetDefinition, Table } from "../../kernel/nftables/object.ts";
 import type { ChainState, SetState, TableHead } from "../../kernel/nftables/state.ts";
 import { decodeBody } from "../../kernel/netlink/message.ts";
+import { isOurs } from "./schema.ts";
 
-/** In what a table of the kernel is not the one we would make, in words; what it holds is not looked at. */
+/**
+ * In what a table of the kernel is none that we could go on with, in words; what it holds is not looked at. One of another
+ * version is.
+ */
 export function headDifferences(table: Table, state: TableHead): readonly string[] {
   return [
-    ...(state.comment === table.comment ? [] : [`table: comment ${JSON.stringify(state.comment ?? "")}`]),
+    ...(isOurs(state.comment) ? [] : [`table: comment ${JSON.stringify(state.comment ?? "")}`]),
     ...(hasTableFlags(table, state) ? [] : [`table: flags ${state.flags}`]),
   ];
 }
@@ -30,9 +34,14 @@ export function setDifferences(table: Table, set: SetDefinition, state: SetState
   const [request] = requestsOf([{ kind: "add set", table, set }]);
   if (state === undefined || request === undefined) return [];
   const wanted = decodeBody(setLayout, request.body).attributes;
-  return SET_ATTRIBUTES.filter((name) => (wanted[name] ?? 0) !== (state[name] ?? 0) && wanted[name] !== undefined).map(
-    (name) => `set ${set.name}: ${name} ${String(state[name])}`,
-  );
+  const size = state.description?.size;
+  return [
+    ...SET_ATTRIBUTES.filter((name) => (wanted[name] ?? 0) !== (state[name] ?? 0) && wanted[name] !== undefined).map(
+      (name) => `set ${set.name}: ${name} ${String(state[name])}`,
+    ),
+    ...(wanted.description?.size === size ? [] : [`set ${set.name}: size ${size}`]),
+    ...((wanted.instruction === undefined) === (state.instruction === undefined) ? [] : [`set ${set.name}: counters`]),
+  ];
 }
 
 /** In what a chain of the kernel is not as defined, its rules aside. */

@@ -5,7 +5,7 @@ import { isSameElement, tableKey } from "./claim.ts";
 import type { DesiredElements } from "./desired_elements.ts";
 import type { DesiredObjects } from "./desired_objects.ts";
 import type { KnownRules } from "./known_rules.ts";
-import { rulesText } from "./known_rules.ts";
+import { rulesDigest } from "./known_rules.ts";
 import type { Mirror, MirroredTable } from "./mirror.ts";
 import { emptyTable } from "./mirror.ts";
 import type { Pending, TablePending } from "./pending.ts";
@@ -87,11 +87,11 @@ function* readRules(
   const key = tableKey(table);
   for (const { name = "" } of chains) {
     if (mirrored.chains.get(name) !== "ours") continue;
-    const text = known.get(key, name);
-    if (text !== rulesText(kernel.rulesOf(table, name))) {
+    const digest = known.get(key, name);
+    if (digest !== rulesDigest(kernel.rulesOf(table, name))) {
       mirrored.chains.set(name, "unsure");
       // Unknown is what was written while somebody else committed something: nobody can tell whose the rules are.
-      if (text === undefined) pending.table(key).chains.add(name);
+      if (digest === undefined) pending.table(key).chains.add(name);
       else mark(pending.table(key).chains, name, `chain ${name}: other rules`, problems);
     }
     yield 1;

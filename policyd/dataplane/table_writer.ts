@@ -9,7 +9,7 @@ import { tableKey } from "./claim.ts";
 import type { DesiredElements } from "./desired_elements.ts";
 import type { DesiredObjects } from "./desired_objects.ts";
 import type { SetDifference } from "./difference.ts";
-import { KnownRules, rulesText } from "./known_rules.ts";
+import { KnownRules, rulesDigest } from "./known_rules.ts";
 import { Mirror } from "./mirror.ts";
 import { Pending, settle } from "./pending.ts";
 import type { TableFindings } from "./table_reading.ts";
@@ -127,16 +127,16 @@ export class TableWriter {
   /** Notes how the kernel shows the rules we have just written. */
   #learn(batches: readonly TableBatch[], generation: number): void {
     const { kernel } = this.#parts;
-    const learned: { readonly table: TableKey; readonly chain: string; readonly text: string }[] = [];
+    const learned: { readonly table: TableKey; readonly chain: string; readonly digest: string }[] = [];
     for (const { table, isAdded, writtenChains, deletedChains } of batches) {
       if (isAdded) this.#known.begin(tableKey(table));
       for (const name of deletedChains) this.#known.set(tableKey(table), name, undefined);
       for (const { name } of writtenChains) {
-        learned.push({ table: tableKey(table), chain: name, text: rulesText(kernel.rulesOf(table, name)) });
+        learned.push({ table: tableKey(table), chain: name, digest: rulesDigest(kernel.rulesOf(table, name)) });
       }
     }
     // When somebody else has committed, these may be his rules: unknown ones are written anew by the verification.
     const isOurs = learned.length > 0 && kernel.generation() === generation;
-    for (const { table, chain, text } of learned) this.#known.set(table, chain, isOurs ? text : undefined);
+    for (const { table, chain, digest } of learned) this.#known.set(table, chain, isOurs ? digest : undefined);
   }
 }

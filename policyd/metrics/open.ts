@@ -7,6 +7,7 @@ import type { Daemon } from "../daemon.ts";
 import type { Ruleset } from "../dataplane/ruleset.ts";
 import type { Events } from "../events/open.ts";
 import type { Logger } from "../log/logger.ts";
+import { FirstSync } from "./first_sync.ts";
 import { MetricsServer } from "./http_server.ts";
 import type { MetricSources } from "./metrics.ts";
 import { addMetrics, SyncDuration } from "./metrics.ts";
@@ -24,6 +25,7 @@ export interface NodeMetrics {
   readonly policyCounters: PolicyCounters;
   readonly services: ServiceMetrics;
   readonly syncDuration: SyncDuration;
+  readonly firstSync: FirstSync;
 }
 
 /** Prepares the metrics of the node's tables, of the network namespace of this thread; nothing is read yet. */
@@ -55,7 +57,8 @@ export function openNodeMetrics(
     now: () => performance.now(),
     time: () => Date.now(),
   });
-  return { counters, policyCounters, services: new ServiceMetrics(counters), syncDuration };
+  const firstSync = new FirstSync({ registry: syncDuration.registry, logger, now: () => performance.now() });
+  return { counters, policyCounters, services: new ServiceMetrics(counters), syncDuration, firstSync };
 }
 
 /**

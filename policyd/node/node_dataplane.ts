@@ -8,6 +8,7 @@ import type { AttachmentRegistry } from "../attachments/registry.ts";
 import { attachmentKey } from "../attachments/registry.ts";
 import type { Conflict } from "../attachments/rule_holders.ts";
 import { hasRules, RuleHolders, supersededAmong, supersededBy } from "../attachments/rule_holders.ts";
+import type { Cancel } from "../clock.ts";
 import type { Dataplane } from "../dataplane.ts";
 import type { Claim } from "../dataplane/claim.ts";
 import type { Ruleset } from "../dataplane/ruleset.ts";
@@ -21,6 +22,10 @@ export interface NodeDataplaneParts {
   readonly watch: RulesetWatch;
   /** Starts the thread that waits for the kernel's notifications. */
   readonly startEvents: () => KernelEvents;
+  /** Begins to prepare what the first batch will have whatever the objects are; what it returns ends it. */
+  readonly prepare?: () => Cancel;
+  /** All objects have been read. */
+  readonly onObjects?: (events: KernelEvents) => void;
   readonly links: LinkRemoval;
   readonly flows: FlowMemory;
   /** Whether anything is left of an attachment, which may have gone while no daemon was running. */
@@ -52,6 +57,9 @@ export class NodeDataplane implements Dataplane {
   readonly #leaving = new Map<string, Promise<void>>();
   #start: () => void = () => {};
   #events: KernelEvents | undefined;
+  /** Settles when changes of others are told. */
+  #watching: Promise<void> | undefined;
+  #endPreparation: Cancel | undefined;
   #isStopped = false;
 
   constructor(parts: NodeDataplaneParts) {
@@ -59,6 +67,12 @@ export class NodeDataplane implements Dataplane {
     this.#started = new Promise((resolve) => {
       this.#start = resolve;
     });
+  }
+
+  /** What takes its time and needs no objects: a pod that waits for those does not wait for it, too. */
+  begin(): void {
+    void this.#watch();
+    this.#endPreparation = this.#parts.prepare?.();
   }
 
   apply(): void {}
@@ -76,18 +90,25 @@ export class NodeDataplane implements Dataplane {
       const reason = conflict.error.message;
       logger.warn("host ports and masquerade are not in force", { pod: nameOf(attachment), reason });
     }
-    void this.#begin();
+    void this.#startRules();
+    if (this.#events !== undefined) this.#parts.onObjects?.(this.#events);
   }
 
   /** Changes of others are told before the first batch, so that none falls in between. */
-  async #begin(): Promise<void> {
-    const { startEvents, watch, ruleset, follower } = this.#parts;
-    this.#events = startEvents();
-    await watch.start(this.#events);
+  async #startRules(): Promise<void> {
+    const { ruleset, follower } = this.#parts;
+    await this.#watch();
     await follower?.prepared();
+    this.#endPreparation?.();
     if (this.#isStopped) return;
     ruleset.start();
     this.#start();
+  }
+
+  #watch(): Promise<void> {
+    const { startEvents, watch } = this.#parts;
+    this.#events ??= startEvents();
+    return (this.#watching ??= watch.start(this.#events));
   }
 
   async register(attachment: AttachmentRecord): Promise<void> {
@@ -234,6 +255,7 @@ export class NodeDataplane implements Dataplane {
 
   async stop(): Promise<void> {
     this.#isStopped = true;
+    this.#endPreparation?.();
     this.#parts.watch.stop();
     this.#parts.ruleset.stop();
     await this.#events?.stop();

@@ -10,11 +10,13 @@ import { hasLink, isPresent } from "../attachments/presence.ts";
 import type { AttachmentRegistry, RecordPlace } from "../attachments/registry.ts";
 import { attachmentKey } from "../attachments/registry.ts";
 import type { Clock } from "../clock.ts";
+import { openNodeJudge } from "../cluster/node_judge.ts";
 import type { Dataplane } from "../dataplane.ts";
 import type { Configuration } from "../configuration/configuration.ts";
 import { Ruleset } from "../dataplane/ruleset.ts";
 import { RulesetWatch } from "../dataplane/ruleset_watch.ts";
 import { withVersion } from "../dataplane/schema.ts";
+import { prepareStaticRules } from "../dataplane/static_rules.ts";
 import type { NoticeSink } from "../events/notice.ts";
 import type { Logger } from "../log/logger.ts";
 import { mergedRules } from "../metrics/merged_rules.ts";
@@ -96,6 +98,7 @@ export function openNodeDataplanes(configuration: Configuration, machine: NodeMa
   const kernel = observed(socket, metrics.counters, metrics.policyCounters);
   const ruleset = new Ruleset({ kernel, clock, logger, tables, minSyncPeriod, syncPeriod });
   ruleset.follow(() => metrics.counters.rulesInForce());
+  ruleset.follow(() => metrics.firstSync.rulesInForce());
   const watch = new RulesetWatch({ ruleset, clock, logger, portId });
   // A removal has a socket of its own, since nothing else may use the one it runs on.
   const routes = openRouteSocket(syscalls);
@@ -106,7 +109,8 @@ export function openNodeDataplanes(configuration: Configuration, machine: NodeMa
   });
   const flows = kernelFlowMemory(syscalls, kernelPodMemory(syscalls, ruleset));
   const place = { stateDirectory, files: systemFileSystem(syscalls) };
-  const served = openServices(configuration, { ...machine, ruleset, observer: metrics.services });
+  const judge = openNodeJudge(configuration);
+  const served = openServices(configuration, { ...machine, judge, ruleset, observer: metrics.services });
   const policies = options && openPolicies(options, ruleset, place, machine);
   const notices = new PolicyNotices({ logger, events: clusterEvents, isEnforced: policies !== undefined });
   ruleset.follow(() => notices.rulesInForce());
@@ -120,20 +124,22 @@ export function openNodeDataplanes(configuration: Configuration, machine: NodeMa
   openConnectionLimit(policies, configuration.connectionLimit, { ...machine, ruleset });
   const dropLog = policies && options && openDropLog(policies, options, machine);
   if (policies && options) metrics.policyCounters.setMerged(mergedRules(policies.view(), options));
-  const nodeRoutes = openRoutes(configuration, machine);
+  const nodeRoutes = openRoutes(configuration, { ...machine, judge });
   const startEvents = (): KernelEvents => {
     const events = startEventThread({ calls: syscalls });
-    void dropLog?.start(events);
     void nodeRoutes.start(events);
     onEvents(events);
     return events;
   };
   openConntrackSettings(configuration, machine, ruleset);
-  const masquerade = openMasquerade(configuration, ruleset);
+  const masquerade = openMasquerade(configuration, ruleset, judge);
   const node = new NodeDataplane({
     ruleset,
     watch,
     startEvents,
+    prepare: () => prepareStaticRules(tables, socket, clock),
+    // Its lines say why, which only the objects tell.
+    onObjects: (events) => void dropLog?.start(events),
     links,
     flows,
     isPresent: (attachment) => isPresent(attachment, place, routes),
@@ -149,7 +155,7 @@ export function openNodeDataplanes(configuration: Configuration, machine: NodeMa
   // The node's comes last: it starts the ruleset, and by then what the others want has been claimed.
   const others = [...served.dataplanes, ...(policies ? [policies] : [])];
   const tunnelGuards = openTunnelGuard(configuration, ruleset);
-  const all = [notices, ...others, ...masquerade.dataplanes, ...tunnelGuards, nodeRoutes, node];
+  const all = [metrics.firstSync, notices, ...others, ...masquerade.dataplanes, ...tunnelGuards, nodeRoutes, node];
   return {
     dataplanes: all,
     ruleset,

@@ -9,7 +9,7 @@ import { PEER_VERSION, peerAdvice, peerDirectory, peerVersion } from "../support
 import { benchCli } from "./cli.ts";
 import { OURS, install, peerContestant } from "./contestant.ts";
 import { thisMachine } from "./machine.ts";
-import { benchDaemon } from "./daemon/daemon.ts";
+import { benchDaemon, SUBJECTS as DAEMON_SUBJECTS } from "./daemon/daemon.ts";
 import * as daemon from "./daemon/plan.ts";
 import { benchNft } from "./nft.ts";
 import type { ClusterSize } from "./policy/cluster.ts";
@@ -57,6 +57,10 @@ interface Options {
   readonly quick: boolean;
   readonly only: readonly string[] | undefined;
   readonly output: "table" | "json";
+}
+
+interface DaemonOptions extends Omit<Options, "pairs" | "only"> {
+  readonly only: readonly (typeof DAEMON_SUBJECTS)[number][] | undefined;
 }
 
 interface PolicyOptions extends Omit<Options, "pairs">, Partial<ClusterSize> {
@@ -127,11 +131,12 @@ program
   .command("daemon")
   .description("the whole daemon of a node behind an API server, with 10,000 pods and Services and 1,000 policies")
   .option("--quick", "a look: one start and 10 s of changes, no proof", false)
+  .addOption(new Option("--only <subject...>", "only these").choices(DAEMON_SUBJECTS))
   .addOption(new Option("-o, --output <format>", "what to print").choices(["table", "json"]).default("table"))
-  .action(async ({ quick, output }: Omit<Options, "pairs">) => {
+  .action(async ({ quick, only, output }: DaemonOptions) => {
     const obstacle = kernelObstacle();
     if (obstacle !== undefined) say(obstacle);
-    else await benchDaemon(quick ? daemon.QUICK_PLAN : daemon.DEFAULT_PLAN, output, progress);
+    else await benchDaemon(quick ? daemon.QUICK_PLAN : daemon.DEFAULT_PLAN, only, output, progress);
     clearProgress();
     process.exitCode = obstacle === undefined ? 0 : 1;
   });

@@ -1,5 +1,6 @@
 import { Counter, Gauge, Histogram, Registry } from "prom-client";
 import { ENDPOINT_CONNECTIONS } from "../../policyd/metrics/endpoint_text.ts";
+import { firstSyncGauge } from "../../policyd/metrics/first_sync.ts";
 import type { MetricSources } from "../../policyd/metrics/metrics.ts";
 import { addMetrics, SyncDuration } from "../../policyd/metrics/metrics.ts";
 import { PolicySums } from "../../policyd/metrics/policy_sums.ts";
@@ -43,7 +44,9 @@ function unasked(): never {
 export function exportedMetrics(): readonly ExportedMetric[] {
   const registry = new Registry();
   addMetrics(registry, NOBODY);
-  const registered = [...new SyncDuration().registry.getMetricsAsArray(), ...registry.getMetricsAsArray()];
+  const { registry: own } = new SyncDuration();
+  firstSyncGauge(own);
+  const registered = [...own.getMetricsAsArray(), ...registry.getMetricsAsArray()];
   const metrics = [
     ...registered.map((metric) => ({ ...metric, type: typeOf(metric), labels: labelsOf(metric) })),
     ...[ENDPOINT_CONNECTIONS, POLICY_RULES, POLICY_DROPS].map((metric) => ({ ...metric, type: "counter" })),

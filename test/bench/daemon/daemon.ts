@@ -19,8 +19,10 @@ import { found, measured } from "../services/row.ts";
 import { quantile } from "../statistics.ts";
 import { AddressCommits } from "./address_commits.ts";
 import { clusterObjects } from "./cluster.ts";
+import { manyNodes, NODES_PLAN } from "./many_nodes.ts";
 import { MeasuredDaemon } from "./measured_daemon.ts";
 import type { Plan } from "./plan.ts";
+import { releases } from "./release.ts";
 import { steadyChanges } from "./steady_changes.ts";
 
 const RESULTS = fileURLToPath(new URL("../../../test-results/bench-daemon.json", import.meta.url));
@@ -35,18 +37,34 @@ const LOOP_GOAL = 50;
 const MEMORY_GOAL = 150;
 const PEAK_GOAL = 220;
 
+/** What can be measured alone: a cluster with steady changes, one of thousands of Nodes, and an API server that comes back. */
+export const SUBJECTS = ["cluster", "nodes", "release"] as const;
+
+type Subject = (typeof SUBJECTS)[number];
+
 type Progress = (step: string) => void;
 
 /**
  * Measures the whole daemon of one node behind an API server in a process of its own, prints a table or JSON and leaves
  * the JSON.
  */
-export async function benchDaemon(plan: Plan, output: "table" | "json", progress: Progress): Promise<void> {
+export async function benchDaemon(
+  plan: Plan,
+  subjects: readonly Subject[] | undefined,
+  output: "table" | "json",
+  progress: Progress,
+): Promise<void> {
   const machine = thisMachine();
   const started = performance.now();
   using lab = createLab("bench-daemon");
   const nft = lab.namespace("nft").exec("nft", ["--version"]).trim();
-  const rows = await measure(lab, plan, progress);
+  using nodesLab = createLab("bench-nodes");
+  const isMeant = (subject: Subject): boolean => subjects?.includes(subject) ?? true;
+  const rows = [
+    ...(isMeant("cluster") ? await measure(lab, plan, progress) : []),
+    ...(isMeant("nodes") ? await manyNodes(nodesLab, NODES_PLAN, progress) : []),
+    ...(isMeant("release") ? await releases(createLab, plan, progress) : []),
+  ];
   const report: ServicesReport = { machine, nft, seconds: Math.round((performance.now() - started) / 1000), rows };
   const json = `${JSON.stringify(report, undefined, 2)}\n`;
   mkdirSync(path.dirname(RESULTS), { recursive: true });

@@ -6,6 +6,8 @@ export interface Plan {
   readonly policies: number;
   /** First syncs, each by a daemon of its own. */
   readonly starts: number;
+  /** Returns of an API server that was away, of each kind and size. */
+  readonly releases: number;
   /** Of steady changes behind the last of them. */
   readonly seconds: number;
   readonly changesPerSecond: number;
@@ -17,9 +19,10 @@ export const DEFAULT_PLAN: Plan = {
   endpoints: 3,
   policies: 1000,
   starts: 3,
+  releases: 5,
   seconds: 60,
   changesPerSecond: 100,
 };
 
 /** A look, no proof. */
-export const QUICK_PLAN: Plan = { ...DEFAULT_PLAN, starts: 1, seconds: 10 };
+export const QUICK_PLAN: Plan = { ...DEFAULT_PLAN, starts: 1, releases: 3, seconds: 10 };

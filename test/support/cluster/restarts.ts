@@ -72,5 +72,5 @@ export class Restarts {
 
 /** The versions of our tables' schemas, in their order. */
 function schemasOf({ namespace }: ClusterNode): readonly string[] {
-  return namespace.exec("nft", ["list", "ruleset"]).match(/drawbridge schema \w+/g) ?? [];
+  return namespace.exec("nft", ["list", "ruleset"]).match(/schema-[0-9a-f]{16}/g) ?? [];
 }

@@ -40,6 +40,8 @@ function setUp(records: readonly AttachmentRecord[] = [], { isFollowed = false }
   const attachments = new AttachmentRegistry();
   for (const record of records) attachments.add(record);
   const journal: string[] = [];
+  /** What is begun with the daemon and with its objects. */
+  const begun: string[] = [];
   const absent = new Set<string>();
   const unlinked = new Set<string>();
   const gates = new Map<string, Promise<void>>();
@@ -69,10 +71,18 @@ function setUp(records: readonly AttachmentRecord[] = [], { isFollowed = false }
   const dataplane = new NodeDataplane({
     ruleset,
     watch: new RulesetWatch({ ruleset, clock, logger, portId: 1 }),
-    startEvents: () => ({
-      subscribe: () => Promise.reject(new DrawbridgeError("ERR_UNAVAILABLE", "none here")),
-      stop: () => Promise.resolve(),
-    }),
+    startEvents: () => {
+      begun.push("events");
+      return {
+        subscribe: () => Promise.reject(new DrawbridgeError("ERR_UNAVAILABLE", "none here")),
+        stop: () => Promise.resolve(),
+      };
+    },
+    prepare: () => {
+      begun.push("preparation");
+      return () => void begun.push("end of preparation");
+    },
+    onObjects: () => void begun.push("objects"),
     links: new LinkRemoval({
       batch: (requests) => requests.map((request) => ({ request, error: undefined, messages: [] })),
       inBackground: (request) => {
@@ -116,7 +126,20 @@ function setUp(records: readonly AttachmentRecord[] = [], { isFollowed = false }
     );
   const policies = { prepared: preparation.resolve, inForce: inForce.resolve };
   const daemon = new Daemon(parts);
-  return { daemon, clock, attachments, journal, absent, unlinked, hold, logger, published, commentsIn, policies };
+  return {
+    daemon,
+    clock,
+    attachments,
+    journal,
+    begun,
+    absent,
+    unlinked,
+    hold,
+    logger,
+    published,
+    commentsIn,
+    policies,
+  };
 }
 
 function pod(containerId: string, changes: Partial<AttachmentRecord> = {}): AttachmentRecord {
@@ -144,6 +167,19 @@ describe("policyd/node dataplane", () => {
     await daemon.unregister(pod("a"));
     await daemon.register(pod("b"));
     assert.deepEqual([attachments.size, published()], [1, ["n/b"]]);
+  });
+
+  it("API-20: what needs no objects is begun before they come, once, and ends before the first batch", async () => {
+    const { daemon, begun, policies, published } = setUp([pod("a")], { isFollowed: true });
+    daemon.start();
+    assert.deepEqual(begun, ["events", "preparation"]);
+    daemon.synced();
+    await turn();
+    assert.deepEqual([begun.splice(0), published()], [["events", "preparation", "objects"], []]);
+    policies.prepared();
+    await turn();
+    assert.deepEqual([begun, published()], [["end of preparation"], ["n/a"]]);
+    await daemon.stop();
   });
 
   it("R6: of those that came before the first sync the first has it", async () => {

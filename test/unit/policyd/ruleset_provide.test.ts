@@ -5,6 +5,7 @@ import type { Table } from "../../../kernel/nftables/object.ts";
 import { counter, drop, goTo, inSet, rule } from "../../../kernel/nftables/statement.ts";
 import { FakeClock } from "../../../policyd/clock.ts";
 import { Ruleset } from "../../../policyd/dataplane/ruleset.ts";
+import { namesVersion } from "../../../policyd/dataplane/schema.ts";
 import { recordingLogger } from "../../../policyd/log/recording_logger.ts";
 import { contentOf } from "../../support/dataplane/content.ts";
 import {
@@ -48,7 +49,8 @@ function started(kernel?: FakeNftables): Bench {
 
 function names(kernel: FakeNftables): readonly string[] {
   const state = kernel.table(profileTable());
-  return [...(state?.chains.keys() ?? []), ...(state?.sets.keys() ?? [])].sort();
+  const chains = [...(state?.chains.keys() ?? [])].filter((name) => !namesVersion({ name }));
+  return [...chains, ...(state?.sets.keys() ?? [])].sort();
 }
 
 const STATIC_NAMES = ["decide", "dropped", "forward", "known", "verdicts"];

@@ -1,0 +1,63 @@
+import { Gauge } from "prom-client";
+import type { Registry } from "prom-client";
+import type { Dataplane } from "../dataplane.ts";
+import type { Logger } from "../log/logger.ts";
+
+export interface FirstSyncParts {
+  readonly registry: Registry;
+  readonly logger: Pick<Logger, "info">;
+  /** Milliseconds since the process was started. */
+  readonly now: () => number;
+}
+
+/** The metric, without values. */
+export function firstSyncGauge(registry: Registry): Gauge {
+  return new Gauge({
+    name: "drawbridge_first_sync_seconds",
+    help: "How long this policyd took to come into force, by stage: objects, from its start until all were read; rules, from then until all were in the kernel. No line for what has not happened yet.",
+    labelNames: ["stage"],
+    registers: [registry],
+  });
+}
+
+/**
+ * How long the daemon took to come into force: until all objects were read, which may be the API server's time, and from then
+ * until the kernel had all rules, which is its own. A pod that is made meanwhile waits as long.
+ */
+export class FirstSync implements Dataplane {
+  readonly #parts: FirstSyncParts;
+  readonly #seconds: Gauge;
+  #readAt: number | undefined;
+  #isInForce = false;
+
+  constructor(parts: FirstSyncParts) {
+    this.#parts = parts;
+    this.#seconds = firstSyncGauge(parts.registry);
+  }
+
+  apply(): void {}
+
+  synced(): void {
+    this.#readAt = this.#parts.now();
+    this.#seconds.set({ stage: "objects" }, this.#readAt / 1000);
+  }
+
+  /** The kernel has all that is wanted. */
+  rulesInForce(): void {
+    if (this.#readAt === undefined || this.#isInForce) return;
+    this.#isInForce = true;
+    const milliseconds = this.#parts.now() - this.#readAt;
+    this.#seconds.set({ stage: "rules" }, milliseconds / 1000);
+    this.#parts.logger.info("all rules are in force", { millisecondsAfterObjects: Math.round(milliseconds) });
+  }
+
+  async register(): Promise<void> {}
+
+  async unregister(): Promise<void> {}
+
+  problems(): readonly string[] {
+    return [];
+  }
+
+  async stop(): Promise<void> {}
+}
