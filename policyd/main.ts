@@ -18,6 +18,7 @@ import { openInstallation } from "./installation/open.ts";
 import { printable } from "./log/line.ts";
 import type { Logger } from "./log/logger.ts";
 import { winstonLogger } from "./log/winston_logger.ts";
+import { keepMemoryTrimmed } from "./memory_trim.ts";
 import { serveMetrics } from "./metrics/open.ts";
 import { openNodeDataplanes } from "./node/open.ts";
 import { serveSocket } from "./socket/server.ts";
@@ -103,10 +104,12 @@ async function compose(configuration: Configuration, logger: Logger): Promise<Ru
   };
   const measured = { ruleset, staleFlows, policies: policyMetrics, events: clusterEvents, logger, clock: realClock };
   const metricsServer = serveMetrics(configuration, metrics, daemon, measured);
+  const stopTrimming = keepMemoryTrimmed(syscalls, realClock);
   logger.info("policyd started", { version: VERSION, nodeName, socketPath, attachments: attachments.size });
   return {
     logger,
     stop: async () => {
+      stopTrimming();
       health.stopping();
       clusterEvents.stop();
       metricsServer?.stop();

@@ -5,27 +5,26 @@ import type { PollCalls } from "../syscall/poll_calls.ts";
 import { isReady, pollEntries } from "../syscall/poll_calls.ts";
 import type { Syscalls } from "../syscall/syscalls.ts";
 import { check } from "../syscall/syscalls.ts";
-import { QueueBudget } from "./queue_budget.ts";
 import { EventSocket } from "./socket.ts";
 import type { EventSource, SourcePlan } from "./source.ts";
 import { planSource } from "./source.ts";
-import type { Command, Failure, Report } from "./thread_message.ts";
+import type { Command, Report } from "./reader_message.ts";
 
-/** The runtime cannot interrupt poll(2): when it ends the thread by force, that takes at most so long. */
+/** Nothing interrupts poll(2): a process that ends without a stop waits for it at most so long. */
 const LONGEST_POLL_MILLISECONDS = 1000;
 /** The largest datagrams are a log's, of up to 64 KiB of packet and its attributes. */
 const READ_BUFFER = 256 * 1024;
-/** How many datagrams of a source are posted in one message, so that no source keeps the others waiting. */
+/** How many datagrams of a source are read in one turn of the event loop, so that it keeps neither other sources nor others waiting. */
 const LARGEST_BATCH = 128;
 
 /** What the reader works with. */
 export interface ReaderHost {
   readonly calls: Syscalls & PollCalls & FileReadCalls;
-  /** An eventfd that becomes readable when there are commands, or room in the queue. */
+  /** An eventfd that becomes readable when there are commands. */
   readonly wakeFd: number;
-  readonly budget: QueueBudget;
   /** The commands that have come, each once. */
   takeCommands(): readonly Command[];
+  /** Must not throw. */
   post(report: Report): void;
   /** Runs an action in the namespace whose events are meant. */
   inside<T>(action: () => T): T;
@@ -36,7 +35,10 @@ interface OpenSource {
   readonly socket: EventSocket;
 }
 
-/** Reads event sockets and posts what they bring. {@link EventReader.run} keeps its thread until it is told to stop. */
+/**
+ * Reads event sockets and posts what they bring. What comes while the event loop is busy waits in the kernel's buffers, and what
+ * those cannot keep the kernel reports as lost.
+ */
 export class EventReader {
   readonly #host: ReaderHost;
   readonly #sources = new Map<number, OpenSource>();
@@ -47,13 +49,14 @@ export class EventReader {
   }
 
   /**
-   * Waits, reads and posts, until a stop command has come; then all sockets are closed.
+   * Waits, reads and posts, until a stop command has come; then all sockets are closed. Sockets are opened and closed only
+   * while nobody waits for them: the kernel keeps one until its poll has ended.
    *
-   * @throws SyscallError when poll fails or the eventfd is none
+   * @throws SyscallError (by the promise) when poll fails or the eventfd is none
    */
-  run(): void {
+  async run(): Promise<void> {
     try {
-      while (this.#obey(this.#host.takeCommands())) this.#round();
+      while (this.#obey(this.#host.takeCommands())) await this.#round();
     } finally {
       for (const { socket } of this.#sources.values()) socket.close();
       this.#sources.clear();
@@ -87,14 +90,14 @@ export class EventReader {
     this.#sources.delete(id);
   }
 
-  #round(): void {
-    const { calls, wakeFd, budget } = this.#host;
-    const watched = budget.mayRead() ? [...this.#sources] : [];
+  async #round(): Promise<void> {
+    const { calls, wakeFd } = this.#host;
+    const watched = [...this.#sources];
     const entries = pollEntries([wakeFd, ...watched.map(([, { socket }]) => socket.fd)]);
-    const ready = calls.poll(entries, LONGEST_POLL_MILLISECONDS);
+    const ready = await calls.pollInBackground(entries, LONGEST_POLL_MILLISECONDS);
     if (ready === -Errno.EINTR) return;
     check(ready, "poll netlink event sockets");
-    if (isReady(entries, 0)) check(calls.read(wakeFd, new Uint8Array(8)), "read the event thread's eventfd");
+    if (isReady(entries, 0)) check(calls.read(wakeFd, new Uint8Array(8)), "read the event reader's eventfd");
     for (const [i, [id, source]] of watched.entries()) {
       if (isReady(entries, i + 1)) this.#orFail(id, () => this.#read(id, source));
     }
@@ -109,11 +112,7 @@ export class EventReader {
       if (reading.kind === "lost") isLost = true;
       else datagrams.push(reading.datagram);
     }
-    if (datagrams.length > 0) {
-      const cost = QueueBudget.costOf(datagrams);
-      this.#host.budget.charge(cost);
-      this.#host.post({ kind: "datagrams", id, datagrams, cost });
-    }
+    if (datagrams.length > 0) this.#host.post({ kind: "datagrams", id, datagrams });
     if (!isLost) return;
     if (plan.tellsState) this.#replace(id, { plan, socket });
     this.#host.post({ kind: "overrun", id });
@@ -129,7 +128,7 @@ export class EventReader {
     socket.close();
   }
 
-  /** A source that fails is closed and reported; anything else is a bug and ends the thread. */
+  /** A source that fails is closed and reported; anything else is a bug and ends the reader. */
   #orFail(id: number, action: () => void): void {
     try {
       action();
@@ -137,12 +136,12 @@ export class EventReader {
       const failure = failureOf(error);
       if (failure === undefined) throw error;
       this.#close(id);
-      this.#host.post({ kind: "failed", id, failure });
+      this.#host.post({ kind: "failed", id, error: failure });
     }
   }
 }
 
-function failureOf(error: unknown): Failure | undefined {
-  if (error instanceof DrawbridgeError) return { code: error.code, message: error.message };
-  return error instanceof RangeError ? { code: "ERR_CONFIGURATION", message: error.message } : undefined;
+function failureOf(error: unknown): DrawbridgeError | undefined {
+  if (error instanceof DrawbridgeError) return error;
+  return error instanceof RangeError ? new DrawbridgeError("ERR_CONFIGURATION", error.message) : undefined;
 }

@@ -1,32 +1,28 @@
-import { Worker } from "node:worker_threads";
+import process from "node:process";
 import { DrawbridgeError } from "../error.ts";
 import type { ReceivedMessage } from "../netlink/message.ts";
 import { ControlType, decodeMessages } from "../netlink/message.ts";
+import type { NetworkNamespace } from "../network_namespace.ts";
+import { closeNamespace, currentNamespace, insideNamespace, openNamespace } from "../network_namespace.ts";
 import type { FileCalls } from "../syscall/file_calls.ts";
 import type { PollCalls } from "../syscall/poll_calls.ts";
 import { DescriptorFlag } from "../syscall/poll_calls.ts";
+import type { Syscalls } from "../syscall/syscalls.ts";
 import { check } from "../syscall/syscalls.ts";
 import type { EventListener, KernelEvents, Subscription } from "./events.ts";
-import { QueueBudget } from "./queue_budget.ts";
+import { EventReader } from "./reader.ts";
+import type { Command, Report } from "./reader_message.ts";
 import type { EventSource } from "./source.ts";
-import type { Command, Report, ThreadInput } from "./thread_message.ts";
-import { isReport } from "./thread_message.ts";
-
-/** How much may wait for the main thread before the event thread stops reading. */
-const QUEUE_BYTES = 16 * 1024 * 1024;
-
-/** The thread's own program: beside the bundled daemon it is bundled too (test/setup/build_daemon.mjs). */
-const PROGRAM = import.meta.url.endsWith(".ts") ? "thread_main.ts" : "thread_main.js";
 
 export interface EventThreadOptions {
-  readonly calls: PollCalls & Pick<FileCalls, "write" | "close">;
-  /** The network namespace whose events are meant (`/run/netns/NAME`); the process's own when absent. */
+  readonly calls: Syscalls & FileCalls & PollCalls;
+  /** The network namespace whose events are meant (`/run/netns/NAME`); the calling thread's own when absent. */
   readonly namespacePath?: string;
-  readonly queueBytes?: number;
 }
 
 /**
- * Starts the one thread that waits for the kernel's notifications: Node cannot wait for a netlink descriptor.
+ * Has a thread of the runtime's pool wait for the kernel's notifications, as Node cannot wait for a netlink descriptor. They are
+ * read on the calling thread: a worker would be a second JavaScript engine in memory.
  *
  * It keeps the process alive until it is stopped.
  *
@@ -45,31 +41,24 @@ interface Subscriber {
 class EventThread implements KernelEvents {
   readonly #calls: EventThreadOptions["calls"];
   readonly #wakeFd: number;
-  readonly #budget: QueueBudget;
-  readonly #worker: Worker;
   readonly #ended: Promise<void>;
   readonly #subscribers = new Map<number, Subscriber>();
+  #commands: Command[] = [];
   #lastId = 0;
   #hasEnded = false;
 
-  constructor({ calls, namespacePath, queueBytes = QUEUE_BYTES }: EventThreadOptions) {
+  constructor({ calls, namespacePath }: EventThreadOptions) {
     this.#calls = calls;
-    this.#budget = new QueueBudget(queueBytes);
     this.#wakeFd = check(calls.eventfd(0, DescriptorFlag.NONBLOCK | DescriptorFlag.CLOEXEC), "eventfd");
-    const input: ThreadInput = { wakeFd: this.#wakeFd, memory: this.#budget.memory, queueBytes, namespacePath };
-    this.#worker = new Worker(new URL(PROGRAM, import.meta.url), { name: "kernel-events", workerData: input });
-    this.#worker.on("message", (report: unknown) => {
-      if (isReport(report)) this.#take(report);
+    const place = namespacePath === undefined ? undefined : new Place(calls, namespacePath);
+    const reader = new EventReader({
+      calls,
+      wakeFd: this.#wakeFd,
+      takeCommands: () => this.#commands.splice(0),
+      post: (report) => this.#take(report),
+      inside: (action) => (place === undefined ? action() : place.inside(action)),
     });
-    this.#worker.on("error", (error) => this.#endAll(error instanceof Error ? error : new Error(String(error))));
-    this.#ended = new Promise((resolve) => {
-      this.#worker.once("exit", () => {
-        this.#hasEnded = true;
-        this.#calls.close(this.#wakeFd);
-        this.#endAll(threadHasEnded());
-        resolve();
-      });
-    });
+    this.#ended = this.#run(reader, place);
   }
 
   async subscribe(source: EventSource, listener: EventListener): Promise<Subscription> {
@@ -92,23 +81,35 @@ class EventThread implements KernelEvents {
     await this.#ended;
   }
 
-  #command(command: Command): void {
-    if (this.#hasEnded) return;
-    this.#worker.postMessage(command, []);
-    this.#wake();
+  async #run(reader: EventReader, place: Place | undefined): Promise<void> {
+    try {
+      await reader.run();
+    } catch (error) {
+      this.#endAll(error instanceof Error ? error : new Error(String(error)));
+    } finally {
+      this.#hasEnded = true;
+      this.#calls.close(this.#wakeFd);
+      place?.leave();
+      this.#endAll(threadHasEnded());
+    }
   }
 
-  #wake(): void {
+  #command(command: Command): void {
+    if (this.#hasEnded) return;
+    this.#commands.push(command);
     // EAGAIN would mean a counter near its 64-bit end, and the thread awake already.
     this.#calls.write(this.#wakeFd, new Uint8Array(BigUint64Array.of(1n).buffer));
   }
 
+  /** A listener that throws has a bug: that ends the process, where nobody catches it, and not the reading for others. */
   #take(report: Report): void {
     const subscriber = this.#subscribers.get(report.id);
     try {
       if (subscriber !== undefined) this.#tell(report, subscriber);
-    } finally {
-      if (report.kind === "datagrams" && this.#budget.release(report.cost) && !this.#hasEnded) this.#wake();
+    } catch (error) {
+      process.nextTick(() => {
+        throw error;
+      });
     }
   }
 
@@ -124,7 +125,7 @@ class EventThread implements KernelEvents {
         return subscriber.listener.onOverrun();
       case "failed":
         this.#subscribers.delete(report.id);
-        return end(subscriber, new DrawbridgeError(report.failure.code, report.failure.message));
+        return end(subscriber, report.error);
     }
   }
 
@@ -138,6 +139,30 @@ class EventThread implements KernelEvents {
   #forgetAll(): void {
     for (const [id, { opening }] of this.#subscribers) if (opening === undefined) this.#subscribers.delete(id);
     this.#endAll(threadHasEnded());
+  }
+}
+
+/** A namespace that is visited for single actions: nothing the runtime starts meanwhile is elsewhere. */
+class Place {
+  readonly #calls: Syscalls & FileCalls;
+  readonly #path: string;
+  #open: { readonly home: NetworkNamespace; readonly target: NetworkNamespace } | undefined;
+
+  constructor(calls: Syscalls & FileCalls, path: string) {
+    this.#calls = calls;
+    this.#path = path;
+  }
+
+  /** @throws SyscallError when the namespace is not there or cannot be entered */
+  inside<T>(action: () => T): T {
+    this.#open ??= { target: openNamespace(this.#calls, this.#path), home: currentNamespace(this.#calls) };
+    return insideNamespace(this.#calls, this.#open.home, this.#open.target, action);
+  }
+
+  /** A descriptor of a namespace keeps the namespace. */
+  leave(): void {
+    if (this.#open === undefined) return;
+    for (const namespace of Object.values(this.#open)) closeNamespace(this.#calls, namespace);
   }
 }
 

@@ -3,11 +3,14 @@ import type { BackgroundCalls } from "./background_calls.ts";
 import { Errno } from "./errno.ts";
 import type { FileCalls } from "./file_calls.ts";
 import { pathBytes } from "./file_calls.ts";
+import type { MemoryCalls } from "./memory_calls.ts";
 import type { PollCalls } from "./poll_calls.ts";
 import { POLLFD_SIZE } from "./poll_calls.ts";
 import type { Syscalls } from "./syscalls.ts";
 
-type NativeCall = (...args: readonly (number | Uint8Array | Uint32Array)[]) => number;
+type Arguments = readonly (number | Uint8Array | Uint32Array)[];
+type NativeCall = (...args: Arguments) => number;
+type BackgroundCall = (...args: Arguments) => Promise<number>;
 
 /**
  * The system calls through koffi: the backend of the daemon, the lab and the tests, on Node.
@@ -15,7 +18,7 @@ type NativeCall = (...args: readonly (number | Uint8Array | Uint32Array)[]) => n
  * Calls are synchronous and block the event loop, so only sockets that answer at once (netlink requests) are read
  * this way on the main thread.
  */
-export function nodeSyscalls(): Syscalls & FileCalls & PollCalls & BackgroundCalls {
+export function nodeSyscalls(): Syscalls & FileCalls & PollCalls & BackgroundCalls & MemoryCalls {
   const libc = koffi.load("libc.so.6");
   const declare = (prototype: string): NativeCall => {
     const native: (...args: unknown[]) => unknown = libc.func(prototype);
@@ -23,6 +26,16 @@ export function nodeSyscalls(): Syscalls & FileCalls & PollCalls & BackgroundCal
       const result = Number(native(...args));
       return result === -1 ? -koffi.errno() : result;
     };
+  };
+  const declareInBackground = (prototype: string): BackgroundCall => {
+    const native = libc.func(prototype);
+    return (...args) =>
+      new Promise((settle) => {
+        native.async(...args, (error: unknown, result: unknown) => {
+          if (error !== null) settle(-Errno.EIO);
+          else settle(Number(result) >= 0 ? Number(result) : -koffi.errno());
+        });
+      });
   };
   const socket = declare("int socket(int domain, int type, int protocol)");
   const bind = declare("int bind(int fd, const uint8_t *address, uint32_t length)");
@@ -44,9 +57,12 @@ export function nodeSyscalls(): Syscalls & FileCalls & PollCalls & BackgroundCal
   const mkdir = declare("int mkdir(const uint8_t *path, uint32_t mode)");
   const getdents64 = declare("int64_t getdents64(int fd, _Out_ uint8_t *data, size_t length)");
   const statx = declare("int statx(int fd, const uint8_t *path, int flags, uint32_t mask, _Out_ uint8_t *buffer)");
-  const poll = declare("int poll(_Inout_ uint8_t *entries, unsigned long count, int milliseconds)");
+  const mallocTrim = declare("int malloc_trim(size_t pad)");
   const eventfd = declare("int eventfd(uint32_t initial, int flags)");
-  const backgroundSend = libc.func("int64_t send(int fd, const uint8_t *data, size_t length, int flags)");
+  const sendInBackground = declareInBackground("int64_t send(int fd, const uint8_t *data, size_t length, int flags)");
+  const pollInBackground = declareInBackground(
+    "int poll(_Inout_ uint8_t *entries, unsigned long count, int milliseconds)",
+  );
   const senderLength = new Uint32Array(1);
   return {
     socket,
@@ -70,14 +86,9 @@ export function nodeSyscalls(): Syscalls & FileCalls & PollCalls & BackgroundCal
     mkdir: (path, mode) => mkdir(pathBytes(path), mode),
     getdents64: (fd, buffer) => getdents64(fd, buffer, buffer.length),
     statx: (fd, path, flags, mask, buffer) => statx(fd, pathBytes(path), flags, mask, buffer),
-    poll: (entries, milliseconds) => poll(entries, entries.length / POLLFD_SIZE, milliseconds),
     eventfd,
-    sendInBackground: (fd, data) =>
-      new Promise((settle) => {
-        backgroundSend.async(fd, data, data.length, 0, (error: unknown, sent: unknown) => {
-          if (error !== null) settle(-Errno.EIO);
-          else settle(Number(sent) >= 0 ? Number(sent) : -koffi.errno());
-        });
-      }),
+    trimMemory: () => mallocTrim(0) === 1,
+    sendInBackground: (fd, data) => sendInBackground(fd, data, data.length, 0),
+    pollInBackground: (entries, milliseconds) => pollInBackground(entries, entries.length / POLLFD_SIZE, milliseconds),
   };
 }

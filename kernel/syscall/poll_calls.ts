@@ -1,18 +1,15 @@
 import { littleEndian } from "../netlink/writer.ts";
 
-/**
- * The calls of a thread that waits for sockets. Results are as in {@link ./syscalls.ts}: negative is minus the errno.
- *
- * Apart from those, as the plugin never waits and each declared call costs it start-up time.
- */
+/** The calls of who waits for sockets, of the daemon alone. Results are as in {@link ./syscalls.ts}: negative is minus the errno. */
 export interface PollCalls {
   /**
-   * Waits until one of the descriptors is ready, at most so long (-1: for ever), and writes down which.
+   * Waits on a thread of its own, while the event loop goes on, until one of the descriptors is ready, at most so long, and writes
+   * down which.
    *
-   * @param entries as {@link pollEntries} makes them
+   * @param entries as {@link pollEntries} makes them; they are the call's until it settles
    * @returns how many are ready; 0 when the time is over
    */
-  poll(entries: Uint8Array, milliseconds: number): number;
+  pollInBackground(entries: Uint8Array, milliseconds: number): Promise<number>;
   /** A counter in the kernel: a write adds to it, a read takes it, and it is readable while it is not zero. */
   eventfd(initial: number, flags: number): number;
 }

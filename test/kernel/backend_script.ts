@@ -8,12 +8,10 @@ import { waitUntilUp } from "../../kernel/route/readiness.ts";
 import { dumpRoutes, newRoute, parseRoute } from "../../kernel/route/route.ts";
 import { findLink, openRouteSocket } from "../../kernel/route/socket.ts";
 import type { FileCalls } from "../../kernel/syscall/file_calls.ts";
-import type { PollCalls } from "../../kernel/syscall/poll_calls.ts";
-import { DescriptorFlag, isReady, pollEntries } from "../../kernel/syscall/poll_calls.ts";
 import type { Syscalls } from "../../kernel/syscall/syscalls.ts";
 
 /** Everything a backend did and saw, as one text: addresses are bigints, which JSON has not. */
-export function wireAndDescribe(syscalls: Syscalls & FileCalls & PollCalls, nodePath: string, podPath: string): string {
+export function wireAndDescribe(syscalls: Syscalls & FileCalls, nodePath: string, podPath: string): string {
   const home = currentNamespace(syscalls);
   const [node, pod] = [openNamespace(syscalls, nodePath), openNamespace(syscalls, podPath)];
   const nodeSocket = insideNamespace(syscalls, home, node, () => openRouteSocket(syscalls));
@@ -41,21 +39,8 @@ export function wireAndDescribe(syscalls: Syscalls & FileCalls & PollCalls, node
     pod: podSocket.dump(dumpLinks()).map(parseLink),
     addresses: podSocket.dump(dumpAddresses({ family: 4 })).map(parseInterfaceAddress),
     routes: podSocket.dump(dumpRoutes(4)).map(parseRoute),
-    waiting: pollTwice(syscalls),
     isHome: home.inode === currentNamespace(syscalls).inode,
   };
   for (const socket of [nodeSocket, podSocket]) socket.close();
   return JSON.stringify(seen, (_key, value: unknown) => (typeof value === "bigint" ? value.toString() : value), 1);
-}
-
-/** A counter polled before and after it is written to, beside one that is not, and a descriptor that is none. */
-function pollTwice(calls: FileCalls & PollCalls): unknown {
-  const fds = [0, 0].map((initial) => calls.eventfd(initial, DescriptorFlag.CLOEXEC | DescriptorFlag.NONBLOCK));
-  const entries = pollEntries([...fds, 9999]);
-  const poll = (): unknown => [calls.poll(entries, 0), ...[0, 1, 2].map((i) => isReady(entries, i))];
-  const before = poll();
-  const written = calls.write(fds[1] ?? -1, new Uint8Array(BigUint64Array.of(1n).buffer));
-  const seen = { before, written, after: poll(), refused: calls.eventfd(0, -1) };
-  for (const fd of fds) calls.close(fd);
-  return seen;
 }

@@ -42,12 +42,8 @@ describe("kernel/events", () => {
   });
   after(() => lab?.destroy());
 
-  function startIn(namespace: LabNamespace, queueBytes?: number): KernelEvents {
-    const events = startEventThread({
-      calls: namespace.calls,
-      namespacePath: namespace.path,
-      ...(queueBytes === undefined ? {} : { queueBytes }),
-    });
+  function startIn(namespace: LabNamespace): KernelEvents {
+    const events = startEventThread({ calls: namespace.calls, namespacePath: namespace.path });
     started.push(events);
     return events;
   }
@@ -141,8 +137,8 @@ describe("kernel/events", () => {
     const isOf = (item: ReceivedMessage | "overrun", alias: string): boolean =>
       item !== "overrun" && item.type === RTM_NEWLINK && parseLink(item).alias === alias;
     const source = { kind: "route", groups: ["link"], receiveBufferBytes: 16 * 1024 } as const;
-    await startIn(pair.near, 4096).subscribe(source, recorder);
-    // The event loop stands still meanwhile, so nothing is taken from the queue.
+    await startIn(pair.near).subscribe(source, recorder);
+    // The event loop stands still meanwhile, so nothing is read.
     for (let i = 0; i < 500; i++) pair.near.route.request(rename("flood"));
     await recorder.until(() => recorder.overruns > 0);
     // Another overrun may be on its way and take a change with it, as it says.
@@ -152,15 +148,14 @@ describe("kernel/events", () => {
       await recorder.until(() => overruns < recorder.overruns || recorder.told.some((item) => isOf(item, `later${i}`)));
     }
     const flood = recorder.told.filter((item) => isOf(item, "flood")).length;
-    assert.ok(flood > 0 && flood < 500, `${flood} told`);
+    assert.ok(flood < 500, `${flood} told`);
     const last = recorder.told.lastIndexOf("overrun");
-    assert.ok(recorder.told.slice(0, last).some((item) => isOf(item, "flood")));
     assert.ok(!recorder.told.slice(last).some((item) => isOf(item, "flood")), "told what is older than the overrun");
   });
 
   it("loses nothing of what the kernel's buffer holds while the listener is busy", async () => {
     const recorder = new EventRecorder();
-    await startIn(pair.near, 4096).subscribe({ kind: "nftables" }, recorder);
+    await startIn(pair.near).subscribe({ kind: "nftables" }, recorder);
     for (let i = 0; i < 30; i++) {
       pair.near.exec("nft", ["-f", "-"], `add table inet t${i}\n`);
     }
@@ -193,14 +188,14 @@ describe("kernel/events", () => {
   });
 
   it("tells subscribers when its thread dies, and refuses what comes after", async () => {
-    const calls = { eventfd: () => 1_000_000, write: () => 8, close: () => 0, poll: () => 1 };
+    const calls = { ...pair.near.calls, eventfd: () => 1_000_000 };
     const events = startEventThread({ calls, namespacePath: pair.near.path });
     const recorder = new EventRecorder();
     const subscribed = events.subscribe({ kind: "nftables" }, recorder).then(
       () => recorder.until(() => recorder.failure !== undefined).then(() => recorder.failure?.message),
       (error: unknown) => (error instanceof Error ? error.message : undefined),
     );
-    assert.match((await subscribed) ?? "", /read the event thread's eventfd: EBADF/);
+    assert.match((await subscribed) ?? "", /read the event reader's eventfd: EBADF/);
     await events.stop();
     await assert.rejects(events.subscribe({ kind: "nftables" }, recorder), { message: /the event thread has ended/ });
   });

@@ -1,17 +1,14 @@
-import { cpSync, existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { cpSync, existsSync, mkdirSync, readFileSync, readdirSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
 import { hashOfInputs } from "./build.mjs";
 import { bundle } from "./bundle.mjs";
 import { say } from "./failure.mjs";
+import { slimBundle } from "./slim_bundle.mjs";
 
 const OUTPUT = "dist/policyd";
 const BUNDLE = "policyd.js";
-/** What is bundled, and the name it gets: the daemon, and the program of its event thread. */
-const ENTRIES = [
-  { entry: "policyd/main.ts", name: BUNDLE },
-  { entry: "kernel/events/thread_main.ts", name: "thread_main.js" },
-];
+const ENTRY = "policyd/main.ts";
 /** Beside the output and not in it: a node gets everything in dist/policyd. */
 const STAMP = "dist/.policyd-inputs";
 const SOURCES = ["policyd", "cni", "ipam", "kernel", "package.json"];
@@ -35,7 +32,8 @@ export function buildDaemon(project, bun) {
   say(`building ${OUTPUT}/${BUNDLE}`);
   const unfinished = `${output}.${process.pid}.tmp`;
   try {
-    for (const { entry, name } of ENTRIES) bundle(project, bun, [entry, path.join(unfinished, name)], "--splitting");
+    bundle(project, bun, [ENTRY, path.join(unfinished, BUNDLE)], "--splitting");
+    slimFiles(unfinished);
     addKoffi(project, unfinished);
     // Without it a package.json above the place it is copied to would say which kind of module the bundle is.
     writeFileSync(path.join(unfinished, "package.json"), `${JSON.stringify({ type: "module", private: true })}\n`);
@@ -45,6 +43,14 @@ export function buildDaemon(project, bun) {
     rmSync(unfinished, { recursive: true, force: true });
   }
   writeFileSync(stamp, inputs);
+}
+
+/** @param {string} directory whose bundled files are made smaller in memory */
+function slimFiles(directory) {
+  for (const name of readdirSync(directory)) {
+    const file = path.join(directory, name);
+    writeFileSync(file, slimBundle(readFileSync(file, "utf8")));
+  }
 }
 
 /**

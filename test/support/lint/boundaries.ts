@@ -75,9 +75,10 @@ export const BOUNDARIES: readonly Boundary[] = [
     instead: "the plugin runs under Bun for some milliseconds: only the daemon waits for events",
   },
   {
-    except: ["kernel/events/", "test/"],
+    except: ["test/"],
     forbids: ["worker_threads"],
-    instead: "the one thread beside the main one waits for events of the kernel: subscribe to kernel/events/events.ts",
+    instead:
+      "a worker is a second JavaScript engine, 10 MB of each daemon: what waits for the kernel subscribes to kernel/events/events.ts",
   },
   {
     within: ["kernel/"],

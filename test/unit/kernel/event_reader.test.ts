@@ -1,8 +1,7 @@
 import assert from "node:assert/strict";
-import { QueueBudget } from "../../../kernel/events/queue_budget.ts";
 import { EventReader } from "../../../kernel/events/reader.ts";
 import type { EventSource } from "../../../kernel/events/source.ts";
-import type { Command, Report } from "../../../kernel/events/thread_message.ts";
+import type { Command, Report } from "../../../kernel/events/reader_message.ts";
 import { littleEndian } from "../../../kernel/netlink/writer.ts";
 import { Errno } from "../../../kernel/syscall/errno.ts";
 import { nodeSyscalls } from "../../../kernel/syscall/node.ts";
@@ -22,7 +21,6 @@ class FakeKernel {
   readonly done: string[] = [];
   readonly reports: Report[] = [];
   readonly queues = new Map<number, Step[]>();
-  readonly budget: QueueBudget;
   /** What happens in each poll, by round; after the last the reader is told to stop. */
   readonly rounds: (() => readonly Command[] | void)[] = [];
   /** The descriptors of each poll. */
@@ -32,11 +30,7 @@ class FakeKernel {
   #commands: Command[] = [];
   #nextFd = FIRST_SOCKET;
 
-  constructor(limit = 1_000_000) {
-    this.budget = new QueueBudget(limit);
-  }
-
-  run(...commands: readonly Command[]): readonly Report[] {
+  async run(...commands: readonly Command[]): Promise<readonly Report[]> {
     this.#commands = [...commands];
     const reader = new EventReader({
       calls: {
@@ -58,10 +52,9 @@ class FakeKernel {
         receiveFrom: (fd, buffer, _flags, sender) => this.#receive(fd, buffer, sender),
         close: (fd) => this.#note(`close ${fd}`),
         read: () => 8,
-        poll: (entries) => this.#poll(entries),
+        pollInBackground: async (entries) => this.#poll(entries),
       },
       wakeFd: WAKE_FD,
-      budget: this.budget,
       takeCommands: () => this.#commands.splice(0),
       post: (report) => this.reports.push(report),
       inside: (action) => {
@@ -69,7 +62,7 @@ class FakeKernel {
         return action();
       },
     });
-    reader.run();
+    await reader.run();
     return this.reports;
   }
 
@@ -114,19 +107,19 @@ function told(reports: readonly Report[]): readonly string[] {
       report.kind === "datagrams"
         ? report.datagrams.map((bytes) => new TextDecoder().decode(bytes)).join(",")
         : report.kind;
-    return `${report.id} ${report.kind === "failed" ? report.failure.message : what}`;
+    return `${report.id} ${report.kind === "failed" ? report.error.message : what}`;
   });
 }
 
 describe("kernel/events reader", () => {
-  it("opens inside the namespace, posts what comes in batches, and closes everything when it is told to stop", () => {
+  it("opens inside the namespace, posts what comes in batches, and closes everything when it is told to stop", async () => {
     const kernel = new FakeKernel();
     kernel.rounds.push(
       () => kernel.put(10, "a", "b"),
       () => kernel.put(11, "c"),
       () => [],
     );
-    const reports = kernel.run({ kind: "open", id: 1, source: links }, { kind: "open", id: 2, source: log });
+    const reports = await kernel.run({ kind: "open", id: 1, source: links }, { kind: "open", id: 2, source: log });
     assert.deepEqual(told(reports), ["1 opened", "2 opened", "1 a,b", "2 c"]);
     assert.deepEqual(kernel.done, [
       "enter",
@@ -140,28 +133,28 @@ describe("kernel/events reader", () => {
     ]);
   });
 
-  it("posts copies: the next read does not change what was posted", () => {
+  it("posts copies: the next read does not change what was posted", async () => {
     const kernel = new FakeKernel();
     kernel.rounds.push(
       () => kernel.put(10, "a"),
       () => kernel.put(10, "b"),
     );
-    assert.deepEqual(told(kernel.run({ kind: "open", id: 1, source: links })), ["1 opened", "1 a", "1 b"]);
+    assert.deepEqual(told(await kernel.run({ kind: "open", id: 1, source: links })), ["1 opened", "1 a", "1 b"]);
   });
 
-  it("drops what a process sent to the group", () => {
+  it("drops what a process sent to the group", async () => {
     const kernel = new FakeKernel();
     kernel.rounds.push(() => kernel.put(10, { datagram: Uint8Array.of(120), portId: 77 }, "a"));
-    assert.deepEqual(told(kernel.run({ kind: "open", id: 1, source: links })), ["1 opened", "1 a"]);
+    assert.deepEqual(told(await kernel.run({ kind: "open", id: 1, source: links })), ["1 opened", "1 a"]);
   });
 
-  it("tells an overrun once, and of a state nothing that was queued before it", () => {
+  it("tells an overrun once, and of a state nothing that was queued before it", async () => {
     const kernel = new FakeKernel();
     kernel.rounds.push(
       () => kernel.put(10, "a", Errno.ENOBUFS, "stale", "stale"),
       () => kernel.put(11, "new"),
     );
-    assert.deepEqual(told(kernel.run({ kind: "open", id: 1, source: links })), [
+    assert.deepEqual(told(await kernel.run({ kind: "open", id: 1, source: links })), [
       "1 opened",
       "1 a",
       "1 overrun",
@@ -171,35 +164,34 @@ describe("kernel/events reader", () => {
     assert.ok(opened > 0 && opened < kernel.done.indexOf("close 10"), "somebody listens all the time");
   });
 
-  it("goes on with the packets of a log after an overrun: each stands for itself", () => {
+  it("goes on with the packets of a log after an overrun: each stands for itself", async () => {
     const kernel = new FakeKernel();
     kernel.rounds.push(
       () => kernel.put(10, Errno.ENOBUFS, "kept"),
       () => [],
     );
-    assert.deepEqual(told(kernel.run({ kind: "open", id: 1, source: log })), ["1 opened", "1 overrun", "1 kept"]);
+    assert.deepEqual(told(await kernel.run({ kind: "open", id: 1, source: log })), ["1 opened", "1 overrun", "1 kept"]);
   });
 
-  it("stops reading when the queue is full, and goes on when half of it is taken", () => {
-    const kernel = new FakeKernel(3000);
-    let cost = 0;
+  it("reads a source in turns, so that others come in between", async () => {
+    const kernel = new FakeKernel();
     kernel.rounds.push(
-      () => kernel.put(10, ...Array.from({ length: 20 }, () => "x")),
-      () => kernel.put(10, "later"),
       () => {
-        const [report] = kernel.reports.filter(({ kind }) => kind === "datagrams");
-        cost = report?.kind === "datagrams" ? report.cost : 0;
-        assert.equal(kernel.budget.release(cost / 4), false, "more than half is left");
+        kernel.put(10, ...Array.from({ length: 200 }, () => "x"));
+        kernel.put(11, "y");
       },
-      () => assert.equal(kernel.budget.release((cost / 4) * 3), true, "the reader waits to be woken"),
       () => [],
     );
-    const reports = kernel.run({ kind: "open", id: 1, source: links });
-    assert.deepEqual(kernel.polled, [[3, 10], [3], [3], [3], [3, 10], [3, 10]]);
-    assert.equal(told(reports).at(-1), "1 later");
+    const reports = told(
+      await kernel.run({ kind: "open", id: 1, source: links }, { kind: "open", id: 2, source: links }),
+    );
+    assert.deepEqual(
+      reports.map((report) => report.replaceAll(/[^xy]/g, "").length),
+      [0, 0, 128, 1, 72],
+    );
   });
 
-  it("reports a source that cannot be opened, and one that breaks, and goes on with the others", () => {
+  it("reports a source that cannot be opened, and one that breaks, and goes on with the others", async () => {
     const kernel = new FakeKernel();
     kernel.refusals.set(11, Errno.EPROTONOSUPPORT);
     kernel.rounds.push(
@@ -207,7 +199,7 @@ describe("kernel/events reader", () => {
       () => kernel.put(12, "a"),
     );
     const open = (id: number): Command => ({ kind: "open", id, source: links });
-    assert.deepEqual(told(kernel.run(open(1), open(2), open(3))), [
+    assert.deepEqual(told(await kernel.run(open(1), open(2), open(3))), [
       "1 opened",
       "2 netlink event socket 0: EPROTONOSUPPORT (protocol not supported)",
       "3 opened",
@@ -220,39 +212,14 @@ describe("kernel/events reader", () => {
     );
   });
 
-  it("closes one source when told, and others stay", () => {
+  it("closes one source when told, and others stay", async () => {
     const kernel = new FakeKernel();
     kernel.rounds.push(
       () => [{ kind: "close", id: 1 }],
       () => kernel.put(11, "b"),
     );
     const open = (id: number): Command => ({ kind: "open", id, source: links });
-    assert.deepEqual(told(kernel.run(open(1), open(2))), ["1 opened", "2 opened", "2 b"]);
+    assert.deepEqual(told(await kernel.run(open(1), open(2))), ["1 opened", "2 opened", "2 b"]);
     assert.deepEqual(kernel.polled.at(-1), [3, 11]);
-  });
-});
-
-describe("kernel/events queue budget", () => {
-  it("pauses at the limit, goes on at half, and asks for a wake-up only then", () => {
-    const budget = new QueueBudget(100);
-    const other = new QueueBudget(100, budget.memory);
-    budget.charge(99);
-    assert.equal(budget.mayRead(), true);
-    assert.equal(other.release(99), false, "the reader has not paused");
-    budget.charge(100);
-    assert.equal(budget.mayRead(), false);
-    assert.equal(other.release(49), false);
-    assert.equal(budget.mayRead(), false);
-    assert.equal(other.release(1), true);
-    assert.equal(budget.mayRead(), true);
-    assert.equal(other.release(1), false);
-  });
-
-  it("charges for datagrams and what each takes besides", () => {
-    const [one, three] = [
-      QueueBudget.costOf([new Uint8Array(10)]),
-      QueueBudget.costOf([0, 0, 10].map((n) => new Uint8Array(n))),
-    ];
-    assert.ok(one > 10 && three > 2 * one);
   });
 });

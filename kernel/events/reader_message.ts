@@ -1,0 +1,15 @@
+import type { DrawbridgeError } from "../error.ts";
+import type { EventSource } from "./source.ts";
+
+/** What the reader of event sockets is told. */
+export type Command =
+  | { readonly kind: "open"; readonly id: number; readonly source: EventSource }
+  | { readonly kind: "close"; readonly id: number }
+  | { readonly kind: "stop" };
+
+/** What it tells. */
+export type Report =
+  | { readonly kind: "opened" | "overrun"; readonly id: number }
+  | { readonly kind: "datagrams"; readonly id: number; readonly datagrams: readonly Uint8Array[] }
+  /** The source is closed, or was never opened. */
+  | { readonly kind: "failed"; readonly id: number; readonly error: DrawbridgeError };

@@ -1,0 +1,26 @@
+import assert from "node:assert/strict";
+import { nodeSyscalls } from "../../../kernel/syscall/node.ts";
+import { FakeClock } from "../../../policyd/clock.ts";
+import { keepMemoryTrimmed } from "../../../policyd/memory_trim.ts";
+
+describe("policyd memory", () => {
+  it("is given back again and again, until it stops", () => {
+    const clock = new FakeClock();
+    let times = 0;
+    const stop = keepMemoryTrimmed({ trimMemory: () => ++times > 0 }, clock);
+    assert.equal(times, 0);
+    for (let minute = 1; minute <= 3; minute++) {
+      clock.pass(30_000);
+      clock.pass(30_000);
+      assert.equal(times, 2 * minute);
+    }
+    stop();
+    clock.pass(60_000);
+    assert.equal(times, 6);
+    assert.equal(clock.pending, 0);
+  });
+
+  it("is given back by the C library", () => {
+    assert.equal(typeof nodeSyscalls().trimMemory(), "boolean");
+  });
+});
