@@ -14,6 +14,7 @@ import type { PolicydReply } from "../../ipam/policyd_messages.ts";
 import { familyOf, formatAddress } from "../../kernel/ip/address.ts";
 import { nodeSyscalls } from "../../kernel/syscall/node.ts";
 import { attachmentKey } from "../../policyd/attachments/registry.ts";
+import { withVersion } from "../../policyd/dataplane/schema.ts";
 import { linkLocalAddress } from "../../policyd/node/attachment_elements.ts";
 import { GUARD_SETS } from "../../policyd/node/guard.ts";
 import { DEFAULT_POLICY_OPTIONS } from "../../policyd/policy/compile/options.ts";
@@ -137,7 +138,7 @@ describe("what strangers write", function () {
       masquerade: true,
       encapsulation: "auto",
       policyOptions: DEFAULT_POLICY_OPTIONS,
-    });
+    }).map(withVersion);
     assert.deepEqual(
       tables,
       new Map(

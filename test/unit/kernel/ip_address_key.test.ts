@@ -23,7 +23,7 @@ describe("the key of an address in a large table", () => {
     );
   });
 
-  it("has other low halves, by which V8 hashes, for networks and for the first pods of nodes", () => {
+  it("has other low halves, which are what is hashed, for networks and for the first pods of nodes", () => {
     for (const host of ["::", "::2"]) {
       const keys = Array.from({ length: 5000 }, (_, n) =>
         addressKey(parseAddress(`fd00:244:${n.toString(16)}${host}`)),
