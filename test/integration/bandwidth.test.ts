@@ -98,8 +98,9 @@ describe("bandwidth of pods", function () {
   /**
    * Measures what arrives at the receiver of a limited stream.
    *
-   * The rate is never exceeded, whatever the machine does; that it is reached can be said only of a time in which the
-   * sender kept the bucket busy, so a measurement in which the queue was found empty and less arrived is repeated.
+   * The rate is never exceeded, whatever the machine does, and that is asserted throughout. That it is reached can be said only of
+   * a time in which the sender kept the bucket busy and the kernel had a processor to empty it: a guest that stood still for longer
+   * than the burst has lost what it could have sent. So a measurement in which less arrived is repeated.
    */
   async function measure(
     rate: number,
@@ -117,14 +118,11 @@ describe("bandwidth of pods", function () {
         while (backlog(link) === 0) assertBound(rate, whole());
         await pause(WARM_UP_MILLISECONDS);
         const steady = stopwatch(receiver);
-        let wasBusy = true;
-        for (let end = performance.now() + SECONDS * 1000; performance.now() < end; await pause(SAMPLE_MILLISECONDS)) {
-          wasBusy &&= backlog(link) > 0;
-        }
+        await pause(SECONDS * 1000);
         const part = steady();
         assertBound(rate, whole());
         share = (part.bytes * 8) / part.seconds / rate;
-        if (wasBusy || share >= 1 - TOLERANCE) break;
+        if (share >= 1 - TOLERANCE) break;
       } finally {
         await stop();
       }

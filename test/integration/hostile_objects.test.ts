@@ -163,7 +163,7 @@ describe("what strangers write", function () {
   /** As the plugin does it. */
   function register(attachment: AttachmentRecord): void {
     const request = { type: "register", attachment } as const;
-    assert.equal(askPolicyd(nodeSyscalls(), socketPath(), request, 5000).type, "done", "a pod is attached");
+    assert.equal(askPolicyd(nodeSyscalls(), socketPath(), request, 20_000).type, "done", "a pod is attached");
   }
 
   /** The daemon made nothing in its directories, and nothing anywhere a path among the texts leads to. */

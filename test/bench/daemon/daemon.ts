@@ -107,8 +107,13 @@ async function measure(lab: Lab, plan: Plan, progress: Progress): Promise<readon
   let current: MeasuredDaemon | undefined;
   lab.atEnd(() => current?.daemon.child.kill("SIGKILL"));
   for (let start = 0; start < plan.starts; start++) {
-    await current?.daemon.kill("SIGKILL");
-    node.exec("nft", ["flush", "ruleset"]);
+    if (current !== undefined) {
+      await current.daemon.kill("SIGKILL");
+      const flushed = performance.now();
+      node.exec("nft", ["flush", "ruleset"]);
+      // The kernel tells of it, too, and that is not the next daemon's first batch.
+      await lastOfBurst(commits, flushed);
+    }
     progress(`first sync ${start + 1} of ${plan.starts}`);
     const begun = performance.now();
     current = new MeasuredDaemon(node, directory, `https://${address}:${PORT}`);
