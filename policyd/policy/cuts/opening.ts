@@ -88,7 +88,9 @@ export function kernelOpening({ kernel, bridge, policyTable }: KernelOpeningPart
       kernel.commit([...removal(), ...tableChanges(openingTable(bridge), new Map())]);
     },
     close: () => {
-      if (mayBeOpen) kernel.commit(removal());
+      // A batch of nothing would be a generation more too, and the next verification would look who that was.
+      const changes = mayBeOpen ? removal() : [];
+      if (changes.length > 0) kernel.commit(changes);
       mayBeOpen = false;
     },
   };

@@ -72,7 +72,7 @@ export function benchPod(number: number, labels: Partial<BenchPod["labels"]> = {
     },
     isLocal: number < LOCAL_PODS,
     address4: address4(number),
-    address6: `fd00:128::${(number + 1).toString(16)}`,
+    address6: `fd00:128::${((number + 1) >> 16).toString(16)}:${((number + 1) & 0xffff).toString(16)}`,
   };
 }
 

@@ -59,6 +59,10 @@ describe("policy/cuts: the rules before the first table", () => {
     const generation = kernel.generation();
     third.close();
     assert.equal(kernel.generation(), generation);
+    const other = setUp();
+    const before = other.kernel.generation();
+    other.opening().close();
+    assert.equal(other.kernel.generation(), before, "a batch of nothing looks like somebody else's");
   });
 
   it("they label what begins on the bridge or goes there, and drop nothing", () => {
