@@ -1,3 +1,5 @@
+import type { Clock } from "./clock.ts";
+
 /**
  * Work that may be put aside wherever it yields, so that a thread does other things in between; what comes out at its end.
  *
@@ -14,6 +16,22 @@ export function atOnce<T>(work: Slices<T>): T {
     const step = work.next();
     if (step.done === true) return step.value;
   }
+}
+
+/**
+ * Works until a time is up.
+ *
+ * @param step does a piece of the work, and returns whether there is more
+ * @returns whether all of it is done
+ */
+export function workFor(milliseconds: number, clock: Pick<Clock, "now">, step: () => boolean): boolean {
+  const start = clock.now();
+  while (step()) {
+    // A clock that was set back ends the slice as well.
+    const elapsed = clock.now() - start;
+    if (elapsed < 0 || elapsed >= milliseconds) return false;
+  }
+  return true;
 }
 
 /** Does something with each value. */

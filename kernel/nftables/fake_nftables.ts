@@ -32,6 +32,7 @@ export class FakeNftables implements Nftables {
   #handle = 0n;
 
   commit(changes: readonly Change[]): void {
+    if (changes.length === 0) return;
     const tables = new Map([...this.#tables].map(([key, table]) => [key, copyOf(table)]));
     requestsOf(changes);
     for (const change of changes) this.#apply(tables, change);

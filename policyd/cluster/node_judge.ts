@@ -24,7 +24,8 @@ const MOST_TOGETHER = 256;
 export class NodeJudge {
   readonly #options: Omit<JudgeOptions, "earlier">;
   readonly #objects = new Map<string, Node>();
-  readonly #serviceCidrs = new Map<string, ServiceCidr>();
+  readonly #serviceCidrObjects = new Map<string, ServiceCidr>();
+  #serviceCidrs: readonly Cidr[];
   readonly #claims = new ClaimIndex();
   readonly #nodes = new Map<string, JudgedNode>();
   readonly #problemsOf = new Map<string, readonly string[]>();
@@ -40,13 +41,15 @@ export class NodeJudge {
   /** @param options with the ranges of Services that are none of ServiceCIDR objects */
   constructor(options: Omit<JudgeOptions, "earlier">) {
     this.#options = options;
+    this.#serviceCidrs = this.#allServiceCidrs();
     this.#setClaims(options.nodeName);
   }
 
   /** Takes over changes. Those it has already change nothing: several parts of the daemon tell it of each. */
   apply(changes: readonly ObjectChange[]): void {
     const names: string[] = [];
-    for (const { kind, key, ...change } of changes) {
+    for (const change of changes) {
+      const { kind, key } = change;
       const object = change.type === "set" ? change.object : undefined;
       if (kind === "ServiceCIDR") this.#setRanges(key, object?.kind === "ServiceCIDR" ? object : undefined);
       if (kind === "Node" && this.#setNode(key, object?.kind === "Node" ? object : undefined)) names.push(key);
@@ -70,13 +73,9 @@ export class NodeJudge {
     this.#isCurrent = false;
   }
 
-  /** Of Services, each once. */
+  /** Of Services, each once: the same list until an object changes them. */
   get serviceCidrs(): readonly Cidr[] {
-    const ranges = [
-      ...(this.#options.serviceCidrs ?? []),
-      ...[...this.#serviceCidrs.values()].flatMap(({ cidrs }) => cidrs),
-    ];
-    return [...new Map(ranges.map((cidr) => [formatCidr(cidr), cidr])).values()];
+    return this.#serviceCidrs;
   }
 
   /** The verdict, which is another one after changes: the maps are the judge's own. */
@@ -106,10 +105,19 @@ export class NodeJudge {
   }
 
   #setRanges(key: string, object: ServiceCidr | undefined): void {
-    if (this.#serviceCidrs.get(key) === object) return;
-    if (object === undefined) this.#serviceCidrs.delete(key);
-    else this.#serviceCidrs.set(key, object);
+    if (this.#serviceCidrObjects.get(key) === object) return;
+    if (object === undefined) this.#serviceCidrObjects.delete(key);
+    else this.#serviceCidrObjects.set(key, object);
+    this.#serviceCidrs = this.#allServiceCidrs();
     this.#isCurrent = false;
+  }
+
+  #allServiceCidrs(): readonly Cidr[] {
+    const ranges = [
+      ...(this.#options.serviceCidrs ?? []),
+      ...[...this.#serviceCidrObjects.values()].flatMap(({ cidrs }) => cidrs),
+    ];
+    return [...new Map(ranges.map((cidr) => [formatCidr(cidr), cidr])).values()];
   }
 
   /** What nobody can have touches nobody. */

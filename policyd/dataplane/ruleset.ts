@@ -196,6 +196,15 @@ export class Ruleset {
   }
 
   /**
+   * Commits what is in none of our tables, at once: it is no change by another program.
+   *
+   * @throws NetlinkError, SyscallError when the kernel refuses it
+   */
+  commitBeside(changes: readonly Change[]): void {
+    this.#writer.send(changes);
+  }
+
+  /**
    * Puts right what somebody else changed. Called when the kernel tells of a change, and periodically. A large table is
    * looked through bit by bit.
    *

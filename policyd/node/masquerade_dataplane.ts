@@ -45,8 +45,11 @@ export class MasqueradeDataplane implements Dataplane {
   }
 
   apply(changes: readonly ObjectChange[]): void {
-    this.#parts.judge.apply(changes);
-    this.#claim();
+    const { judge } = this.#parts;
+    judge.apply(changes);
+    const names = this.#readVerdict();
+    for (const name of names) this.#kept.setNode(name, judge.judged.nodes.get(name));
+    if (names.size > 0) this.#claim();
   }
 
   synced(): void {
@@ -79,8 +82,7 @@ export class MasqueradeDataplane implements Dataplane {
 
   /** At once: the first packets to a new node's pods should not be the ones that are hidden. */
   #claim(): void {
-    const { judge, ruleset } = this.#parts;
-    for (const name of this.#readVerdict()) this.#kept.setNode(name, judge.judged.nodes.get(name));
+    const { ruleset } = this.#parts;
     const { removed, added } = this.#kept.difference();
     for (const range of removed) ruleset.claim(`${OWNER} ${rangeText(range)}`, [], true);
     for (const range of added) ruleset.claim(`${OWNER} ${rangeText(range)}`, [keptRangeElement(range)], true);

@@ -9,6 +9,7 @@ import type { Dataplane } from "../dataplane.ts";
 import type { Commit } from "../dataplane/commit.ts";
 import type { Ruleset } from "../dataplane/ruleset.ts";
 import type { Logger } from "../log/logger.ts";
+import { workFor } from "../slices.ts";
 import type { ObjectChange } from "../source/object_source.ts";
 import type { PolicyOptions } from "./compile/options.ts";
 import type { FlowJudge } from "./live/flow_judge.ts";
@@ -135,11 +136,7 @@ export class PolicyDataplane implements Dataplane, AttachmentFollower {
   #work(): void {
     if (this.#next !== undefined) return;
     const { clock } = this.#parts;
-    const start = clock.now();
-    while (this.#live.step()) {
-      // A clock that was set back ends the slice as well.
-      const elapsed = clock.now() - start;
-      if (elapsed >= 0 && elapsed < SLICE_MILLISECONDS) continue;
+    if (!workFor(SLICE_MILLISECONDS, clock, () => this.#live.step())) {
       this.#next = clock.after(0, () => {
         this.#next = undefined;
         this.#work();

@@ -10,7 +10,7 @@ import { linkLocalAddress } from "../node/attachment_elements.ts";
 import type { Slices } from "../slices.ts";
 import { atOnce, each } from "../slices.ts";
 import type { KernelState, NodeLink, Tunnel } from "./kernel_state.ts";
-import { LEAST_IPV6_MTU, podMtu } from "./mtu.ts";
+import { LEAST_IPV6_MTU } from "./mtu.ts";
 import { PODS_TABLE, RULE_PRIORITY, TUNNEL, tunnelOverhead } from "./names.ts";
 import type { DesiredNeighbour, DesiredRoute } from "./peer_routes.ts";
 import { hasFamily, ownOrTaken } from "./peer_routes.ts";
@@ -89,22 +89,22 @@ export function* planRoutes(
 /** What a plan needs, and what there is to be whatever the other nodes are. */
 export function frameOf(plan: RoutePlan, serviceCidrs: readonly Cidr[]): Frame {
   const { surroundings, use } = plan;
-  const { own, underlay, options } = surroundings;
   const problems: string[] = [];
   const routes = serviceCidrs
     .filter((cidr) => hasFamily(surroundings, cidrFamily(cidr)))
     .flatMap((cidr) => routeToServices(cidr, surroundings, problems));
-  const primary = own?.primary;
   return {
     tunnel: use.hasTunnel ? tunnelOf(plan, problems) : undefined,
     routes,
     rules: ([4, 6] as const)
       .filter((family) => use.podsTable[family])
-      .map((family) => ({ family, inputInterface: options.bridge, table: PODS_TABLE, priority: RULE_PRIORITY })),
-    podMtu:
-      primary === undefined || underlay === undefined
-        ? undefined
-        : podMtu(options.encapsulation, underlay.mtu, familyOf(primary)),
+      .map((family) => ({
+        family,
+        inputInterface: surroundings.options.bridge,
+        table: PODS_TABLE,
+        priority: RULE_PRIORITY,
+      })),
+    podMtu: surroundings.podMtu,
     problems,
   };
 }

@@ -9,7 +9,7 @@ import type { Route } from "../../kernel/route/route.ts";
 import { doOverlap } from "../cluster/node_claims.ts";
 import { linkLocalAddress } from "../node/attachment_elements.ts";
 import type { OwnRoute } from "./kernel_state.ts";
-import { LEAST_IPV6_MTU, podMtu } from "./mtu.ts";
+import { LEAST_IPV6_MTU } from "./mtu.ts";
 import { PODS_TABLE, TUNNEL } from "./names.ts";
 import type { Peer } from "./peers.ts";
 import type { Surroundings } from "./surroundings.ts";
@@ -116,9 +116,8 @@ class Builder {
    * forgotten where bridged packets pass the IP hooks (ip6_rcv_core clears IP6CB after br_netfilter; ip6_finish_output).
    */
   #directMtu(family: Family): number | undefined {
-    const { own, underlay, options } = this.#surroundings;
-    if (family === 4 || own?.primary === undefined || underlay === undefined) return undefined;
-    const mtu = podMtu(options.encapsulation, underlay.mtu, familyOf(own.primary));
+    const { underlay, podMtu: mtu } = this.#surroundings;
+    if (family === 4 || mtu === undefined || underlay === undefined) return undefined;
     return mtu < underlay.mtu && mtu >= LEAST_IPV6_MTU ? mtu : undefined;
   }
 

@@ -1,5 +1,6 @@
 import { DrawbridgeError } from "../../kernel/error.ts";
 import type { KernelEvents, Subscription } from "../../kernel/events/events.ts";
+import type { Cidr } from "../../kernel/ip/cidr.ts";
 import { formatCidr } from "../../kernel/ip/cidr.ts";
 import type { ReceivedMessage } from "../../kernel/netlink/message.ts";
 import type { Cancel, Clock } from "../clock.ts";
@@ -10,6 +11,7 @@ import type { NoticeSink } from "../events/notice.ts";
 import { nodeNamed } from "../events/notice.ts";
 import type { Logger } from "../log/logger.ts";
 import type { Slices } from "../slices.ts";
+import { workFor } from "../slices.ts";
 import type { ObjectChange } from "../source/object_source.ts";
 import type { Frame } from "./desired.ts";
 import { desiredEntries, frameOf, planRoutes } from "./desired.ts";
@@ -75,7 +77,7 @@ export class RoutesDataplane implements Dataplane {
   readonly #pace: Pace;
   /** Whose routes are not as the verdict on the Nodes says. */
   readonly #changed = new Set<string>();
-  #serviceRanges = "";
+  #serviceCidrs: readonly Cidr[] = [];
   /** undefined before anything has been read. */
   #view: View | undefined;
   /** Whether the kernel has what there is to be, but for changes that it tells of. */
@@ -106,12 +108,18 @@ export class RoutesDataplane implements Dataplane {
     const { judge, clock } = this.#parts;
     judge.apply(changes);
     for (const name of this.#readVerdict()) this.#changed.add(name);
-    const ranges = judge.serviceCidrs.map(formatCidr).join();
-    if (ranges !== this.#serviceRanges) this.#lookSoon();
-    this.#serviceRanges = ranges;
+    this.#followServiceRanges();
     if (this.#changed.size > 0 && this.#isSynced && !this.#isStopped) {
       this.#following ??= clock.after(SETTLE_MILLISECONDS, () => this.#follow());
     }
+  }
+
+  #followServiceRanges(): void {
+    const { serviceCidrs } = this.#parts.judge;
+    if (serviceCidrs === this.#serviceCidrs) return;
+    const isSame = serviceCidrs.map(formatCidr).join() === this.#serviceCidrs.map(formatCidr).join();
+    this.#serviceCidrs = serviceCidrs;
+    if (!isSame) this.#lookSoon();
   }
 
   synced(): void {
@@ -234,17 +242,17 @@ export class RoutesDataplane implements Dataplane {
   #goOn(look: Slices<boolean>): void {
     const { clock } = this.#parts;
     const startedAt = clock.now();
-    for (;;) {
+    let isRefused = false;
+    const isDone = workFor(SLICE_MILLISECONDS, clock, () => {
       const step = look.next();
-      const spent = clock.now() - startedAt;
-      if (step.done !== true && spent < SLICE_MILLISECONDS) continue;
-      this.#spent += spent;
-      if (step.done !== true) this.#next = clock.after(0, () => this.#goOn(look));
-      else {
-        this.#look = undefined;
-        this.#end(this.#spent, step.value);
-      }
-      return;
+      if (step.done === true) isRefused = step.value;
+      return step.done !== true;
+    });
+    this.#spent += clock.now() - startedAt;
+    if (!isDone) this.#next = clock.after(0, () => this.#goOn(look));
+    else {
+      this.#look = undefined;
+      this.#end(this.#spent, isRefused);
     }
   }
 

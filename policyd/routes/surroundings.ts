@@ -7,6 +7,7 @@ import { MAIN_TABLE } from "../../kernel/route/route.ts";
 import type { Route } from "../../kernel/route/route.ts";
 import type { KernelState, NodeLink } from "./kernel_state.ts";
 import type { Encapsulation } from "./mtu.ts";
+import { podMtu } from "./mtu.ts";
 import { isOurs, TUNNEL } from "./names.ts";
 import type { Peer } from "./peers.ts";
 import { RouteLookup } from "./route_lookup.ts";
@@ -30,6 +31,8 @@ export interface Surroundings {
   readonly addresses: KernelState["addresses"];
   /** The link of this node's first address. */
   readonly underlay: NodeLink | undefined;
+  /** Of pods' packets, in bytes; undefined without {@link underlay}. */
+  readonly podMtu: number | undefined;
   /** Others' routes: where packets would go without ours. */
   readonly foreign: RouteLookup;
   /** The same by their destinations ({@link routeKey}). */
@@ -53,6 +56,7 @@ export function surroundingsOf(own: Peer | undefined, options: RouteOptions, sta
     const address = own?.addresses[family];
     return address !== undefined && linksWith(address, state).length > 0 ? address : undefined;
   };
+  const underlay = own?.primary === undefined ? undefined : underlayOf(own.primary, state);
   return {
     own,
     ownMac: own?.primary === undefined ? undefined : tunnelMac(own.primary),
@@ -60,7 +64,11 @@ export function surroundingsOf(own: Peer | undefined, options: RouteOptions, sta
     hasIpv6,
     links,
     addresses,
-    underlay: own?.primary === undefined ? undefined : underlayOf(own.primary, state),
+    underlay,
+    podMtu:
+      own?.primary === undefined || underlay === undefined
+        ? undefined
+        : podMtu(options.encapsulation, underlay.mtu, familyOf(own.primary)),
     foreign: new RouteLookup(foreign),
     takenBy: new Map(
       foreign.flatMap((route) =>

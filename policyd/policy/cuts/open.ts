@@ -5,6 +5,7 @@ import type { FileReadCalls } from "../../../kernel/syscall/file_calls.ts";
 import { readTextFile } from "../../../kernel/file.ts";
 import type { NetlinkSocket } from "../../../kernel/netlink/socket.ts";
 import type { Table } from "../../../kernel/nftables/object.ts";
+import type { Ruleset } from "../../dataplane/ruleset.ts";
 import type { BackgroundCalls } from "../../../kernel/syscall/background_calls.ts";
 import type { Syscalls } from "../../../kernel/syscall/syscalls.ts";
 import type { PolicyOptions } from "../compile/options.ts";
@@ -17,9 +18,10 @@ import { EVERYTHING } from "./suspects.ts";
 type FlowCalls = Syscalls & BackgroundCalls & FileReadCalls;
 
 /** What cuts need of the machine beside the policies. */
-export interface CutsMachine extends Pick<CutsParts, "judgeOf" | "ruleset" | "clock" | "logger"> {
+export interface CutsMachine extends Pick<CutsParts, "judgeOf" | "clock" | "logger"> {
   readonly syscalls: FlowCalls;
-  /** The socket that writes the policies' table. */
+  readonly ruleset: Pick<Ruleset, "claim" | "commitBeside">;
+  /** Reads the kernel's tables. */
   readonly kernel: KernelOpeningParts["kernel"];
   readonly policyTable: Table;
   readonly options: Pick<PolicyOptions, "bridge" | "policyReset">;
@@ -32,7 +34,12 @@ export function openCuts(machine: CutsMachine): Cuts {
     flows: kernelFlows(syscalls),
     judgeOf,
     ruleset,
-    opening: kernelOpening({ kernel, policyTable, bridge: options.bridge }),
+    opening: kernelOpening({
+      kernel,
+      commit: (changes) => ruleset.commitBeside(changes),
+      policyTable,
+      bridge: options.bridge,
+    }),
     clock,
     logger,
     policyReset: options.policyReset,

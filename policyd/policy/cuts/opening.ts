@@ -56,14 +56,15 @@ export function openingTable(bridge: string): Table {
 }
 
 export interface KernelOpeningParts {
-  readonly kernel: Pick<Nftables, "head" | "chains" | "sets" | "elements" | "commit">;
+  readonly kernel: Pick<Nftables, "head" | "chains" | "sets" | "elements">;
+  readonly commit: Nftables["commit"];
   readonly bridge: string;
   /** As this program has it. */
   readonly policyTable: Table;
 }
 
 /** The rules of the kernel's nftables. */
-export function kernelOpening({ kernel, bridge, policyTable }: KernelOpeningParts): Opening {
+export function kernelOpening({ kernel, commit, bridge, policyTable }: KernelOpeningParts): Opening {
   let mayBeOpen = true;
   const removal = (): readonly Change[] =>
     kernel.head(OPENING_TABLE) === undefined ? [] : [{ kind: "delete table", table: OPENING_TABLE }];
@@ -85,12 +86,10 @@ export function kernelOpening({ kernel, bridge, policyTable }: KernelOpeningPart
     },
     open: () => {
       mayBeOpen = true;
-      kernel.commit([...removal(), ...tableChanges(openingTable(bridge), new Map())]);
+      commit([...removal(), ...tableChanges(openingTable(bridge), new Map())]);
     },
     close: () => {
-      // A batch of nothing would be a generation more too, and the next verification would look who that was.
-      const changes = mayBeOpen ? removal() : [];
-      if (changes.length > 0) kernel.commit(changes);
+      if (mayBeOpen) commit(removal());
       mayBeOpen = false;
     },
   };

@@ -1,5 +1,5 @@
 import type { Protocol, Service } from "../../cluster/model.ts";
-import { protocolWords } from "./claims.ts";
+import { keyOf } from "./claims.ts";
 import type { CompileContext } from "./context.ts";
 import type { RuleFamily } from "./frontend_space.ts";
 import type { Frontend } from "./frontends.ts";
@@ -20,9 +20,7 @@ interface FrontendClaim {
 }
 
 export function frontendId(frontend: Frontend, protocol: Protocol, family: RuleFamily): FrontendId {
-  return frontend.type === "node port"
-    ? [family, protocolWords[protocol], frontend.port].join(" ")
-    : [family, frontend.address, protocolWords[protocol], frontend.port].join(" ");
+  return [family, ...keyOf(frontend, protocol)].join(" ");
 }
 
 /**

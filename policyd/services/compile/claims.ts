@@ -22,10 +22,7 @@ export function kindOf(frontend: Frontend, family: RuleFamily): FrontendKind {
   return { family, space: frontend.type === "node port" ? "port" : "service" };
 }
 
-/** nft's words. */
-export const protocolWords = { TCP: "tcp", UDP: "udp", SCTP: "sctp" } as const satisfies Readonly<
-  Record<Protocol, string>
->;
+const PROTOCOLS = { TCP: "tcp", UDP: "udp", SCTP: "sctp" } as const satisfies Readonly<Record<Protocol, string>>;
 
 /**
  * A frontend as the key of those sets.
@@ -35,8 +32,8 @@ export const protocolWords = { TCP: "tcp", UDP: "udp", SCTP: "sctp" } as const s
  */
 export function keyOf(frontend: Frontend, protocol: Protocol): readonly Scalar[] {
   return frontend.type === "node port"
-    ? [protocolWords[protocol], frontend.port]
-    : [frontend.address, protocolWords[protocol], frontend.port];
+    ? [PROTOCOLS[protocol], frontend.port]
+    : [frontend.address, PROTOCOLS[protocol], frontend.port];
 }
 
 /** A frontend's key with one more field behind it. */

@@ -213,6 +213,11 @@ describe("policyd/ruleset", () => {
     };
     clock.pass(SYNC_PERIOD);
     assert.equal(reads, 0);
+    ruleset.commitBeside([{ kind: "add table", table: { family: "inet", name: "beside" } }]);
+    assert.ok(kernel.table({ family: "inet", name: "beside" }) !== undefined);
+    reads = 0;
+    clock.pass(SYNC_PERIOD);
+    assert.equal(reads, 0);
     const [inet] = tables;
     const frontends = inet?.sets[0];
     assert.ok(inet !== undefined && frontends !== undefined);

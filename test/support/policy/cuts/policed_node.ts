@@ -170,7 +170,12 @@ export class PolicedNode implements Disposable {
       },
       judgeOf: (own) => policies.flowJudge(own),
       ruleset,
-      opening: kernelOpening({ kernel: this.#kernel, policyTable: policyTable(options), bridge: options.bridge }),
+      opening: kernelOpening({
+        kernel: this.#kernel,
+        commit: (changes) => this.#kernel.commit(changes),
+        policyTable: policyTable(options),
+        bridge: options.bridge,
+      }),
       clock: realClock,
       logger: recordingLogger(),
       policyReset: options.policyReset,

@@ -15,7 +15,8 @@ const NOTHING = { isInForce: false, cut: [], settled: [] };
 function setUp(found?: Table, elements: ReadonlyMap<string, readonly Element[]> = new Map()) {
   const kernel = new FakeNftables();
   if (found !== undefined) kernel.commit(tableChanges(found, elements));
-  const opening = (table = PLAIN) => kernelOpening({ kernel, bridge: "cni0", policyTable: table });
+  const opening = (table = PLAIN) =>
+    kernelOpening({ kernel, commit: (changes) => kernel.commit(changes), bridge: "cni0", policyTable: table });
   return { kernel, opening };
 }
 
