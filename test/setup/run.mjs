@@ -1,4 +1,3 @@
-import { spawn } from "node:child_process";
 import { existsSync } from "node:fs";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
@@ -6,19 +5,20 @@ import { loadBridgeNetfilter } from "./bridge_netfilter.mjs";
 import { buildPlugin } from "./build.mjs";
 import { buildCli } from "./build_cli.mjs";
 import { buildDaemon } from "./build_daemon.mjs";
+import { endAs, runNode } from "./child.mjs";
 import { TOOL_DIRECTORIES, ensureTools } from "./debian.mjs";
 import { SetupFailure, say } from "./failure.mjs";
 import { ensurePackages } from "./packages.mjs";
 import { TASKS } from "./tasks.mjs";
 
 /** @typedef {import("./toolchain.mjs").Toolchain} Toolchain */
-/** @typedef {{ code: number } | { signal: NodeJS.Signals }} Outcome */
+/** @typedef {import("./child.mjs").Outcome} Outcome */
 
 const PROJECT = fileURLToPath(new URL("../..", import.meta.url)).replace(/\/$/, "");
 
 try {
   const [name = "", ...args] = process.argv.slice(2);
-  end(await runTask(name, args));
+  endAs(await runTask(name, args));
 } catch (error) {
   const words = foreseen(error);
   if (words === undefined) throw error;
@@ -72,7 +72,7 @@ async function runTask(name, args) {
   for (const [index, { script, args: fixed }] of task.commands.entries()) {
     const isLast = index === task.commands.length - 1;
     if (!existsSync(path.join(PROJECT, script))) throw new SetupFailure(`${script} does not exist in this tree yet`);
-    const outcome = await runNode(toolchain.node, [script, ...fixed, ...(isLast ? args : [])], env);
+    const outcome = await runNode(toolchain.node, [script, ...fixed, ...(isLast ? args : [])], { cwd: PROJECT, env });
     if (!("code" in outcome) || outcome.code !== 0 || isLast) return outcome;
   }
   return { code: 0 };
@@ -93,42 +93,4 @@ function environment(toolchain) {
     DRAWBRIDGE_NODE: toolchain.node,
     DRAWBRIDGE_BUN: toolchain.bun,
   };
-}
-
-/**
- * Runs a script and passes signals on to it, so that a demo that is interrupted still cleans up.
- *
- * @param {string} node
- * @param {readonly string[]} args
- * @param {NodeJS.ProcessEnv} env
- * @returns {Promise<Outcome>}
- */
-function runNode(node, args, env) {
-  const child = spawn(node, args, { cwd: PROJECT, env, stdio: "inherit" });
-  /** @param {NodeJS.Signals} signal */
-  const passOn = (signal) => {
-    // A terminal sends Ctrl-C to the whole process group: the child has it already, and twice means "at once".
-    if (signal === "SIGINT" && process.stdin.isTTY) return;
-    child.kill(signal);
-  };
-  /** @type {readonly NodeJS.Signals[]} */
-  const signals = ["SIGINT", "SIGTERM", "SIGHUP"];
-  for (const signal of signals) process.on(signal, passOn);
-  return new Promise((resolve, reject) => {
-    child.on("error", reject);
-    child.on("exit", (code, signal) => {
-      for (const handled of signals) process.off(handled, passOn);
-      resolve(signal === null ? { code: code ?? 1 } : { signal });
-    });
-  });
-}
-
-/**
- * Ends as the task did. A task that died of a signal is reported as such to whoever waits for us.
- *
- * @param {Outcome} outcome
- */
-function end(outcome) {
-  if ("signal" in outcome) process.kill(process.pid, outcome.signal);
-  else process.exitCode = outcome.code;
 }

@@ -26,7 +26,7 @@ function command(script, ...args) {
   return { script, args };
 }
 
-const MOCHA = "node_modules/mocha/bin/mocha.js";
+const TESTS = "test/run/main.ts";
 const OXFMT = "node_modules/oxfmt/bin/oxfmt";
 
 const RUNS_THE_PLUGIN = { builds: true, tools: KERNEL_TOOLS, usesBridges: true, env: {} };
@@ -36,14 +36,14 @@ const READS_SOURCES = { builds: false, tools: [], usesBridges: false, env: {} };
 /** The tasks behind the npm scripts, by name. @type {ReadonlyMap<string, Task>} */
 export const TASKS = new Map([
   ["demo", { ...RUNS_THE_PLUGIN, commands: [command("test/demo/demo.ts")] }],
-  ["test", { ...RUNS_TESTS, commands: [command(MOCHA)] }],
+  ["test", { ...RUNS_TESTS, commands: [command(TESTS)] }],
   [
     "test:full",
     {
       ...RUNS_TESTS,
       tools: [...RUNS_TESTS.tools, ...IMAGE_TOOLS],
       env: { DRAWBRIDGE_FULL: "1" },
-      commands: [command(MOCHA)],
+      commands: [command(TESTS)],
     },
   ],
   ["test:apiserver", { ...READS_SOURCES, tools: [ETCD], commands: [command("test/apiserver/real/run.ts")] }],

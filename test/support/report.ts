@@ -1,3 +1,17 @@
+/** Where a run of tests leaves its report, relative to the project. */
+export const REPORT = "test-results/report.json";
+
+/** What a run of tests leaves for programs: mocha's JSON report, and what it does not have. */
+export interface Report {
+  readonly stats: Readonly<Record<string, unknown>>;
+  readonly tests: readonly ReportedTest[];
+  readonly passes: readonly ReportedTest[];
+  readonly pending: readonly (ReportedTest & { readonly reason: string })[];
+  readonly failures: readonly ReportedFailure[];
+  /** Those of no test, as processes left behind. */
+  readonly furtherFailures: number;
+}
+
 /** One test or hook in mocha's JSON report. */
 export interface ReportedTest {
   readonly title: string;
@@ -6,6 +20,11 @@ export interface ReportedTest {
   readonly duration?: number | undefined;
   readonly speed?: string | undefined;
   readonly err: ReportedError | Readonly<Record<string, never>>;
+}
+
+export interface ReportedFailure extends ReportedTest {
+  /** Processor time that the host took from the machine from the end of the test before to the failure. */
+  readonly stolenMilliseconds?: number | undefined;
 }
 
 export interface ReportedError {

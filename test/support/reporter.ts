@@ -1,19 +1,19 @@
 import { mkdirSync, rmSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import Mocha from "mocha";
+import { stolenMilliseconds } from "../run/stolen.ts";
 import { endProcesses, leftoverProcesses } from "./leftover.ts";
-import { countReasons, reportedTest, skipReason, summaryLine } from "./report.ts";
-
-const REPORT = "test-results/report.json";
+import type { Report } from "./report.ts";
+import { countReasons, REPORT, reportedTest, skipReason } from "./report.ts";
 
 /** For processes that a test has told to end, in milliseconds. */
 const GRACE = 1000;
 
-const { EVENT_TEST_END, EVENT_TEST_PASS, EVENT_TEST_PENDING } = Mocha.Runner.constants;
+const { EVENT_TEST_END, EVENT_TEST_FAIL, EVENT_TEST_PASS, EVENT_TEST_PENDING } = Mocha.Runner.constants;
 
 /**
- * Mocha's `spec` output for people, its JSON report in test-results/report.json for programs, the reasons of what was
- * skipped, and as the very last line of stdout the totals.
+ * Mocha's `spec` output for people, its JSON report in test-results/report.json for programs, and the reasons of what was
+ * skipped.
  *
  * Mocha loads a reporter by its default export and offers no way to run two at once.
  */
@@ -21,11 +21,18 @@ export default class Reporter extends Mocha.reporters.Spec {
   readonly #tests: Mocha.Test[] = [];
   readonly #passes: Mocha.Test[] = [];
   readonly #pending: Mocha.Test[] = [];
+  /** Of each failure of `failures`, in their order ({@link ReportedFailure}). */
+  readonly #stolen: number[] = [];
+  #stolenBefore = stolenMilliseconds();
 
   constructor(runner: Mocha.Runner, options: Mocha.MochaOptions) {
     super(runner, options);
     removeOldReport();
-    runner.on(EVENT_TEST_END, (test) => this.#tests.push(test));
+    runner.on(EVENT_TEST_FAIL, () => this.#stolen.push(stolenMilliseconds() - this.#stolenBefore));
+    runner.on(EVENT_TEST_END, (test) => {
+      this.#tests.push(test);
+      this.#stolenBefore = stolenMilliseconds();
+    });
     runner.on(EVENT_TEST_PASS, (test) => this.#passes.push(test));
     runner.on(EVENT_TEST_PENDING, (test) => this.#pending.push(test));
   }
@@ -37,11 +44,8 @@ export default class Reporter extends Mocha.reporters.Spec {
   /** Prints what follows mocha's own summary, and returns how many failures there are besides those of tests. */
   async #conclude(): Promise<number> {
     this.#printReasons();
-    const further = (await this.#endLeftovers()) + this.#writeReport();
-    const { passes, failures, pending, tests } = this.stats;
-    if (tests === 0 && failures === 0) print("  No test ran: no file or title matches what was asked for.\n");
-    print(summaryLine({ passes, failures: failures + further, pending }));
-    return further;
+    const leftovers = await this.#endLeftovers();
+    return leftovers + this.#writeReport(leftovers);
   }
 
   /** A process that a test leaves behind keeps this one from ending and may hold a namespace. */
@@ -63,13 +67,17 @@ export default class Reporter extends Mocha.reporters.Spec {
     print("");
   }
 
-  #writeReport(): number {
-    const report = {
-      stats: this.stats,
+  #writeReport(furtherFailures: number): number {
+    const report: Report = {
+      stats: { ...this.stats },
       tests: this.#tests.map(reportedTest),
       pending: this.#pending.map((test) => ({ ...reportedTest(test), reason: skipReason(test.title) })),
-      failures: this.failures.map(reportedTest),
+      failures: this.failures.map((test, index) => ({
+        ...reportedTest(test),
+        stolenMilliseconds: this.#stolen[index],
+      })),
       passes: this.#passes.map(reportedTest),
+      furtherFailures,
     };
     try {
       mkdirSync(path.dirname(REPORT), { recursive: true });

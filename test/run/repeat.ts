@@ -1,0 +1,35 @@
+import type { Report, ReportedTest } from "../support/report.ts";
+
+/** A failure counts at once when the host took less than this from the processors while its test ran. */
+const STALL_MILLISECONDS = 100;
+
+/**
+ * The files whose tests are run once more: those of which all failures came while the host had given the processors to
+ * others, so that a wait may have ended too early.
+ */
+export function filesToRepeat({ failures }: Report): readonly string[] {
+  const files = Map.groupBy(failures, ({ file }) => file);
+  const stalled: string[] = [];
+  for (const [file, ofFile] of files) {
+    if (file === undefined) continue;
+    if (ofFile.every((failure) => (failure.stolenMilliseconds ?? 0) >= STALL_MILLISECONDS)) stalled.push(file);
+  }
+  return stalled;
+}
+
+/** A report in which what a second run says of some files stands for what the first one said. */
+export function withSecondRun(first: Report, second: Report, files: readonly string[]): Report {
+  const isKept = ({ file }: ReportedTest): boolean => file === undefined || !files.includes(file);
+  const merged = {
+    tests: [...first.tests.filter(isKept), ...second.tests],
+    passes: [...first.passes.filter(isKept), ...second.passes],
+    pending: [...first.pending.filter(isKept), ...second.pending],
+    failures: [...first.failures.filter(isKept), ...second.failures],
+    furtherFailures: first.furtherFailures + second.furtherFailures,
+  };
+  return { stats: { ...first.stats, ...countsOf(merged) }, ...merged };
+}
+
+function countsOf({ tests, passes, pending, failures }: Omit<Report, "stats">) {
+  return { tests: tests.length, passes: passes.length, pending: pending.length, failures: failures.length };
+}

@@ -1,0 +1,41 @@
+import { spawn } from "node:child_process";
+
+/** @typedef {{ code: number } | { signal: NodeJS.Signals }} Outcome */
+
+/**
+ * Runs a script and passes signals on to it, so that a demo that is interrupted still cleans up.
+ *
+ * @param {string} node
+ * @param {readonly string[]} args
+ * @param {{ cwd: string, env: NodeJS.ProcessEnv }} options
+ * @returns {Promise<Outcome>}
+ */
+export function runNode(node, args, { cwd, env }) {
+  const child = spawn(node, args, { cwd, env, stdio: "inherit" });
+  /** @param {NodeJS.Signals} signal */
+  const passOn = (signal) => {
+    // A terminal sends Ctrl-C to the whole process group: the child has it already, and twice means "at once".
+    if (signal === "SIGINT" && process.stdin.isTTY) return;
+    child.kill(signal);
+  };
+  /** @type {readonly NodeJS.Signals[]} */
+  const signals = ["SIGINT", "SIGTERM", "SIGHUP"];
+  for (const signal of signals) process.on(signal, passOn);
+  return new Promise((resolve, reject) => {
+    child.on("error", reject);
+    child.on("exit", (code, signal) => {
+      for (const handled of signals) process.off(handled, passOn);
+      resolve(signal === null ? { code: code ?? 1 } : { signal });
+    });
+  });
+}
+
+/**
+ * Ends as a child did. One that died of a signal is reported as such to whoever waits for us.
+ *
+ * @param {Outcome} outcome
+ */
+export function endAs(outcome) {
+  if ("signal" in outcome) process.kill(process.pid, outcome.signal);
+  else process.exitCode = outcome.code;
+}
