@@ -5,25 +5,22 @@ import { formatCidr } from "../../kernel/ip/cidr.ts";
 import type { ReceivedMessage } from "../../kernel/netlink/message.ts";
 import type { Cancel, Clock } from "../clock.ts";
 import type { NodeJudge, VerdictReader } from "../cluster/node_judge.ts";
-import { problemsIn } from "../cluster/node_verdict.ts";
 import type { Dataplane } from "../dataplane.ts";
 import type { NoticeSink } from "../events/notice.ts";
-import { nodeNamed } from "../events/notice.ts";
 import type { Logger } from "../log/logger.ts";
 import type { Slices } from "../slices.ts";
 import { workFor } from "../slices.ts";
 import type { ObjectChange } from "../source/object_source.ts";
-import type { Frame } from "./desired.ts";
 import { desiredEntries, frameOf, planRoutes } from "./desired.ts";
-import { entrySteps, removalSteps, tunnelProblems, tunnelSteps } from "./difference.ts";
-import type { KernelState, RouteKernel, Step } from "./kernel_state.ts";
-import { isOurs } from "./names.ts";
+import { entrySteps, removalSteps, tunnelSteps } from "./difference.ts";
+import type { RouteKernel, Step } from "./kernel_state.ts";
 import { nodeSteps } from "./node_steps.ts";
 import { Pace, SETTLE_MILLISECONDS } from "./pace.ts";
 import { peersOf } from "./peers.ts";
-import { isExpected, isRelevant } from "./relevance.ts";
-import type { RoutePlan } from "./route_plan.ts";
+import { RouteReport } from "./route_report.ts";
 import type { RouteOptions } from "./surroundings.ts";
+import type { View } from "./view.ts";
+import { isReason, standingProblems, viewOf } from "./view.ts";
 
 /** For so many milliseconds at a time the thread looks at routes. */
 const SLICE_MILLISECONDS = 8;
@@ -55,14 +52,6 @@ export interface RoutesDataplaneParts {
   readonly syncPeriod: number;
 }
 
-/** What a look has found. */
-interface View {
-  /** Without what is ours. */
-  readonly state: KernelState;
-  /** What there is to be; undefined where that cannot be told, and before the first look has found it out. */
-  readonly made: (Frame & { readonly plan: RoutePlan }) | undefined;
-}
-
 /**
  * Routes to the pods of other nodes and to the Services' ranges, and the tunnel some of them need.
  *
@@ -75,6 +64,7 @@ export class RoutesDataplane implements Dataplane {
   readonly #parts: RoutesDataplaneParts;
   readonly #readVerdict: VerdictReader;
   readonly #pace: Pace;
+  readonly #report: RouteReport;
   /** Whose routes are not as the verdict on the Nodes says. */
   readonly #changed = new Set<string>();
   #serviceCidrs: readonly Cidr[] = [];
@@ -84,8 +74,6 @@ export class RoutesDataplane implements Dataplane {
   #isInForce = false;
   #podMtu: number | undefined;
   #mtuFollower: () => void = () => {};
-  #problems: readonly string[] = [];
-  #told: ReadonlySet<string> = new Set();
   #isSynced = false;
   #isStopped = false;
   /** The look under way, which has taken so many milliseconds. */
@@ -102,6 +90,7 @@ export class RoutesDataplane implements Dataplane {
     this.#parts = parts;
     this.#readVerdict = parts.judge.reader();
     this.#pace = new Pace(parts.clock);
+    this.#report = new RouteReport(parts, this.#pace);
   }
 
   apply(changes: readonly ObjectChange[]): void {
@@ -162,7 +151,7 @@ export class RoutesDataplane implements Dataplane {
   async unregister(): Promise<void> {}
 
   problems(): readonly string[] {
-    return this.#problems.map((problem) => `routes: ${problem}`);
+    return this.#report.problems.map((problem) => `routes: ${problem}`);
   }
 
   async stop(): Promise<void> {
@@ -188,9 +177,7 @@ export class RoutesDataplane implements Dataplane {
   #isReason(message: ReceivedMessage): boolean {
     // A look that has read nothing yet sees what is told of; one under way may not.
     if (this.#view === undefined) return this.#look !== undefined;
-    const { state, made } = this.#view;
-    if (!isRelevant(message, state)) return false;
-    return made === undefined || !isExpected(message, { ...made, tunnel: state.tunnel?.index });
+    return isReason(message, this.#view);
   }
 
   #lookSoon(): void {
@@ -218,8 +205,8 @@ export class RoutesDataplane implements Dataplane {
       if (!(error instanceof DrawbridgeError)) throw error;
       refused.add(error.message);
     }
-    this.#count(steps);
-    this.#tell([...this.#standing(), ...refused]);
+    this.#report.done(steps);
+    this.#tell(refused);
     if (refused.size > 0) this.#end(0, true);
   }
 
@@ -273,12 +260,12 @@ export class RoutesDataplane implements Dataplane {
     const { kernel, judge, nodeName, options } = this.#parts;
     try {
       let state = yield* kernel.read();
-      this.#view = { state: withoutOurs(state), made: this.#view?.made };
+      this.#view = viewOf(state, this.#view?.made);
       this.#changed.clear();
       const plan = yield* planRoutes(peersOf(judge.judged, nodeName), options, state);
       if ("unknown" in plan) {
-        this.#view = { state: withoutOurs(state), made: undefined };
-        this.#tell([`${plan.unknown}: routes stay as they are`]);
+        this.#view = viewOf(state, undefined);
+        this.#report.tell([`${plan.unknown}: routes stay as they are`]);
         return false;
       }
       const frame = frameOf(plan, judge.serviceCidrs);
@@ -293,7 +280,7 @@ export class RoutesDataplane implements Dataplane {
         done.push(...steps);
         state = yield* kernel.read();
       }
-      this.#view = { state: withoutOurs(state), made };
+      this.#view = viewOf(state, made);
       const entries = yield* entrySteps(desiredEntries(plan, frame), state);
       for (let next = 0; next < entries.length; next += STEPS_AT_ONCE) {
         this.#carryOut(entries.slice(next, next + STEPS_AT_ONCE), refused);
@@ -301,13 +288,13 @@ export class RoutesDataplane implements Dataplane {
       }
       const removal = removalSteps(frame, state);
       this.#carryOut(removal, refused);
-      if (removal.length > 0) this.#view = { state: withoutOurs(yield* kernel.read()), made };
-      this.#count([...done, ...entries, ...removal]);
-      this.#tell([...this.#standing(), ...refused]);
+      if (removal.length > 0) this.#view = viewOf(yield* kernel.read(), made);
+      this.#report.done([...done, ...entries, ...removal]);
+      this.#tell(refused);
       return refused.size > 0;
     } catch (error) {
       if (!(error instanceof DrawbridgeError)) throw error;
-      this.#tell([error.message]);
+      this.#report.tell([error.message]);
       return true;
     }
   }
@@ -325,43 +312,7 @@ export class RoutesDataplane implements Dataplane {
     this.#mtuFollower();
   }
 
-  #count(done: readonly Step[]): void {
-    const { logger } = this.#parts;
-    if (done.length === 0) return;
-    const isOften = this.#pace.changed();
-    const removed = done.filter(({ type }) => type.startsWith("delete")).length;
-    const fields = { set: done.length - removed, removed };
-    if (isOften) logger.debug("routes changed", fields);
-    else logger.info("routes changed", fields);
+  #tell(refused: ReadonlySet<string>): void {
+    this.#report.tell([...standingProblems(this.#parts.judge.judged, this.#view), ...refused]);
   }
-
-  /** What is not as it should be, apart from what the kernel has just refused. */
-  #standing(): readonly string[] {
-    const { judge } = this.#parts;
-    const { state, made } = this.#view ?? {};
-    if (state === undefined || made === undefined) return problemsIn(judge.judged);
-    return [
-      ...problemsIn(judge.judged),
-      ...problemsIn(made.plan),
-      ...made.problems,
-      ...tunnelProblems(made.tunnel, state),
-    ];
-  }
-
-  #tell(problems: readonly string[]): void {
-    const { logger, events, nodeName } = this.#parts;
-    for (const problem of problems) {
-      if (this.#told.has(problem)) continue;
-      logger.warn("routes are not all as they should be", { reason: problem });
-      events.tell({ regarding: nodeNamed(nodeName), reason: "RoutesProblem", note: problem });
-    }
-    this.#problems = problems;
-    this.#told = new Set(problems);
-  }
-}
-
-/** What is left of a state to judge notifications by. */
-function withoutOurs(state: KernelState): KernelState {
-  const tunnel = state.tunnel && { ...state.tunnel, forwarding: [], neighbours: [] };
-  return { ...state, routes: state.routes.filter((route) => !isOurs(route)), tunnel };
 }
