@@ -1,4 +1,5 @@
 import type { AttachmentRecord } from "../../../ipam/attachment.ts";
+import { formatAddress, parseAddress } from "../../../kernel/ip/address.ts";
 import { parseCidr } from "../../../kernel/ip/cidr.ts";
 import { judge } from "../../../policyd/cluster/gate.ts";
 import type { ClusterObject } from "../../../policyd/cluster/model.ts";
@@ -72,7 +73,10 @@ export function benchPod(number: number, labels: Partial<BenchPod["labels"]> = {
     },
     isLocal: number < LOCAL_PODS,
     address4: address4(number),
-    address6: `fd00:128::${((number + 1) >> 16).toString(16)}:${((number + 1) & 0xffff).toString(16)}`,
+    // As nft writes it, too.
+    address6: formatAddress(
+      parseAddress(`fd00:128::${((number + 1) >> 16).toString(16)}:${((number + 1) & 0xffff).toString(16)}`),
+    ),
   };
 }
 
