@@ -20,6 +20,7 @@ import type { Logger } from "./log/logger.ts";
 import { winstonLogger } from "./log/winston_logger.ts";
 import { keepMemoryTrimmed } from "./memory_trim.ts";
 import { serveMetrics } from "./metrics/open.ts";
+import { openNetworkCondition } from "./network_condition/open.ts";
 import { openNodeDataplanes } from "./node/open.ts";
 import { serveSocket } from "./socket/server.ts";
 import { openSource } from "./source/open.ts";
@@ -74,7 +75,10 @@ async function compose(configuration: Configuration, logger: Logger): Promise<Ru
   const installing = { clock: realClock, logger, events: clusterEvents, ruleset, routes };
   const installation = openInstallation(configuration, installing);
   const health = openHealth(configuration, { clock: realClock, logger, ruleset });
-  const all = [...dataplanes, ...(installation === undefined ? [] : [installation]), health.dataplane];
+  const telling = { files: syscalls, clock: realClock, logger, events: clusterEvents, health, routes };
+  const networkCondition = openNetworkCondition(configuration, telling);
+  const others = [installation, networkCondition].filter((one) => one !== undefined);
+  const all = [...dataplanes, ...others, health.dataplane];
   const parts = {
     version: VERSION,
     nodeName,

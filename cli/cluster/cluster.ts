@@ -80,6 +80,7 @@ function bareNode(name: string): Node {
     addresses: [],
     podCidrs: [],
     isLeaving: false,
+    isNetworkUnavailable: false,
   });
 }
 

@@ -93,6 +93,8 @@ export interface Node extends Identified<"Node"> {
   readonly podCidrs: readonly Cidr[];
   /** Being deleted, or about to be by the cluster autoscaler (its taint ToBeDeletedByClusterAutoscaler). */
   readonly isLeaving: boolean;
+  /** It has the condition NetworkUnavailable, and that is not False: nothing is scheduled on it. */
+  readonly isNetworkUnavailable: boolean;
 }
 
 export interface NodeAddress {

@@ -53,6 +53,11 @@ export const DESCRIPTIONS: Readonly<Record<Field, FieldDescription>> = {
   cniSourceDirectory: { meaning: "Where the plugin's executable that belongs to this daemon is." },
   cniBinDirectory: { meaning: "Where the runtime looks for plugins." },
   cniConfDirectory: { meaning: "Where the runtime looks for network configurations." },
+  clearNetworkUnavailable: {
+    meaning:
+      "Whether the daemon, once ready, sets [its Node's condition `NetworkUnavailable`](installation.md#nodes-of-a-cloud) to `False`, " +
+      "for which it needs a right.",
+  },
   masquerade: { meaning: "Whether pods leave the cluster with [the node's address](#pods-out-of-the-cluster)." },
   nonMasqueradeCIDRs: { meaning: "Where else pods keep their own address: networks that know the way to them." },
   conntrackMaxPerCore: {

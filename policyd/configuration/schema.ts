@@ -121,6 +121,7 @@ export const entries = {
   cniSourceDirectory: v.optional(path, "/opt/drawbridge/cni"),
   cniBinDirectory: v.optional(path, "/opt/cni/bin"),
   cniConfDirectory: v.optional(path, "/etc/cni/net.d"),
+  clearNetworkUnavailable: v.optional(v.boolean("true or false"), false),
   masquerade: v.optional(v.boolean("true or false"), true),
   nonMasqueradeCIDRs: v.optional(v.array(podCidr, "a list of prefixes"), []),
   conntrackMaxPerCore: v.optional(count, 32_768),

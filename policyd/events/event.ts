@@ -1,5 +1,6 @@
 import { Buffer } from "node:buffer";
 import { createHash } from "node:crypto";
+import { REPORTER } from "../api_write/http_api_writer.ts";
 import { printable } from "../log/line.ts";
 import { RESOURCES } from "../source/api/resources.ts";
 import type { Notice, Reason, Regarding } from "./notice.ts";
@@ -12,8 +13,6 @@ export interface ClusterEvent {
   /** The object as JSON. */
   readonly body: string;
 }
-
-export const REPORTER = "drawbridge-policyd";
 
 /** The API server's limits, in bytes (kubernetes pkg/apis/core/validation/events.go). */
 const LONGEST_NOTE = 1024;

@@ -1,3 +1,4 @@
+import { pauseAfter } from "../api_write/pause.ts";
 import type { Cancel, Clock } from "../clock.ts";
 import type { Logger } from "../log/logger.ts";
 import type { ClusterEvent } from "./event.ts";
@@ -19,8 +20,6 @@ export const MOST_ATTEMPTS = 12;
 /** The API server keeps an Event so long by default; then it may be told again. */
 export const TOLD_MILLISECONDS = 3_600_000;
 
-const SHORTEST_PAUSE = 1000;
-const LONGEST_PAUSE = 60_000;
 /** Of what is remembered: Events, objects, namespaces. */
 const MOST_REMEMBERED = 4096;
 const LONGEST_REASON = 500;
@@ -183,11 +182,8 @@ export class EventLog implements NoticeSink {
     if (event !== undefined) this.#told.delete(idOf(event));
   }
 
-  /** Milliseconds: doubled with each failure in a row, and up to a half more, so that nodes do not come all at once. */
   #pause(retryAfter: number | undefined): number {
-    const doubled = Math.min(LONGEST_PAUSE, SHORTEST_PAUSE * 2 ** (this.#failures - 1));
-    const asked = Math.min(LONGEST_PAUSE, (retryAfter ?? 0) * 1000);
-    return Math.max(doubled, asked) * (1 + this.#parts.random() / 2);
+    return pauseAfter(this.#failures, retryAfter, this.#parts.random());
   }
 
   #later(milliseconds: number, action: () => void): void {

@@ -1,16 +1,14 @@
+import type { Answer, Refusal } from "../api_write/refusal.ts";
+import { refusalOf } from "../api_write/refusal.ts";
 import type { ClusterEvent } from "./event.ts";
 
-/** What became of an Event. Reasons are for people, without secrets. */
+/** What became of an Event. */
 export type Outcome =
   | { readonly type: "created" }
   /** Somebody has told the same before. */
   | { readonly type: "known" }
-  /** Whoever asks may not write Events in this namespace. */
-  | { readonly type: "forbidden"; readonly reason: string }
-  /** This one is not taken, and would not be later. */
-  | { readonly type: "rejected"; readonly reason: string }
-  /** It may be taken later, in so many seconds where the server says it. */
-  | { readonly type: "failed"; readonly reason: string; readonly retryAfter: number | undefined };
+  /** Forbidden holds for all of its namespace. */
+  | Refusal;
 
 /** Writes Events, one at a time. */
 export interface EventWriter {
@@ -20,21 +18,15 @@ export interface EventWriter {
   stop(): void;
 }
 
-/**
- * What the API server's answer to a POST means.
- *
- * @param status of HTTP
- * @param words of its Status object
- */
-export function outcomeOf(status: number, words: string, retryAfter: number | undefined): Outcome {
+/** What the API server's answer to a POST means. */
+export function outcomeOf(answer: Answer): Outcome {
+  const { status, words } = answer;
   if (status >= 200 && status < 300) return { type: "created" };
   if (status === 409) return { type: "known" };
-  const reason = words === "" ? `${status}` : `${status} (${words})`;
+  const refusal = refusalOf(answer);
   // Admission says 403 too when a namespace is about to go, which is no matter of rights (NamespaceLifecycle).
-  if (status === 403) return { type: /being terminated/.test(words) ? "rejected" : "forbidden", reason };
-  // Tokens are replaced and servers start; what else is wrong with the request stays so.
-  const isTemporary = status === 401 || status === 408 || status === 429 || status >= 500;
-  return isTemporary ? { type: "failed", reason, retryAfter } : { type: "rejected", reason };
+  const isOfRights = refusal.type !== "forbidden" || !/being terminated/.test(words);
+  return isOfRights ? refusal : { ...refusal, type: "rejected" };
 }
 
 /** For tests: a writer whose outcomes are given one by one; all that is asked after them is created. */

@@ -31,6 +31,8 @@ export interface Health {
   readonly dataplane: Dataplane;
   /** Begins to serve; it is ready when all of these hold and the rules are in force. */
   serve(conditions: readonly Condition[]): void;
+  /** Whether it is ready, as `/readyz` has it, served or not; never before {@link serve}. */
+  isReady(): boolean;
   /** Has the thread that waits for the kernel's notifications watched. */
   watch(events: KernelEvents): void;
   /** From now on it is not ready; it goes on answering. */
@@ -47,6 +49,7 @@ export function openHealth(configuration: Configuration, machine: HealthMachine)
   let lastUpdated: number | undefined;
   let isStopping = false;
   let servers: HealthServers | undefined;
+  let ready: readonly Condition[] | undefined;
   const eligibility = new NodeEligibility(nodeName, () => servers?.problems() ?? []);
   ruleset.follow(() => {
     lastUpdated = clock.now();
@@ -62,10 +65,12 @@ export function openHealth(configuration: Configuration, machine: HealthMachine)
   return {
     dataplane: eligibility,
     serve: (conditions) => {
+      const all = [...own, ...conditions];
+      ready = all;
       if (healthAddress === "none") return;
       const paths: Paths = {
         "/livez": (isLoopback) => conditionsAnswer("livez", liveness.conditions(), isLoopback),
-        "/readyz": (isLoopback) => conditionsAnswer("readyz", [...own, ...conditions], isLoopback),
+        "/readyz": (isLoopback) => conditionsAnswer("readyz", all, isLoopback),
         ...(services ? { "/healthz": node } : {}),
       };
       servers = new HealthServers({
@@ -76,6 +81,7 @@ export function openHealth(configuration: Configuration, machine: HealthMachine)
         answer: (path, isLoopback) => answerOf(paths, path, isLoopback),
       });
     },
+    isReady: () => ready?.every(({ missing }) => missing() === undefined) ?? false,
     watch: (events) => liveness.watch(() => askEventThread(events)),
     stopping: () => {
       isStopping = true;

@@ -136,6 +136,11 @@ export class RoutesDataplane implements Dataplane {
     }
   }
 
+  /** Whether the kernel has what there is to be, which is known once an interface has this node's first InternalIP. */
+  get areInForce(): boolean {
+    return this.#isInForce && this.#view?.made?.podMtu !== undefined;
+  }
+
   /** Bytes of the largest packet of a pod, as last known; undefined while it was never known. */
   get podMtu(): number | undefined {
     return this.#podMtu;

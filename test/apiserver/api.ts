@@ -1,9 +1,11 @@
+import type { IncomingHttpHeaders } from "node:http";
 import type { Cancel, Clock } from "../../policyd/clock.ts";
 import type { Resource } from "../../policyd/source/api/resources.ts";
 import { RESOURCES } from "../../policyd/source/api/resources.ts";
 import { EVENTS, EVENTS_PATH, eventNamespaceOf, eventProblems } from "./events.ts";
 import type { AnswerFault, PlannedFault, StreamFault, WatchFault } from "./faults.ts";
 import { isAnswerFault } from "./faults.ts";
+import { NODE_STATUS, NODES_PATH, nodeOfStatus, patchRefusal, STRATEGIC_MERGE, withStatus } from "./node_status.ts";
 import type { RawObject } from "./storage.ts";
 import { keyOf, labelsOf, recordOf, Storage } from "./storage.ts";
 import type { Answer, Selects } from "./watch.ts";
@@ -27,7 +29,7 @@ export interface Features {
 
 /** A request; `verb` as RBAC has it. */
 export interface Asked {
-  readonly verb: "list" | "watch" | "create";
+  readonly verb: "list" | "watch" | "create" | "patch";
   readonly url: string;
   /** Of the answer, once there is one. */
   status?: number;
@@ -36,7 +38,7 @@ export interface Asked {
 const LONGEST_WATCH = 1800;
 
 /**
- * The part of a Kubernetes API server that reads, and Events: lists in pages, watches, watch-list, bookmarks, RBAC, and whatever may
+ * The part of a Kubernetes API server that reads, Events, and the status of Nodes: lists in pages, watches, watch-list, bookmarks, RBAC, and whatever may
  * go wrong. It knows nothing of connections.
  */
 export class Api {
@@ -148,6 +150,31 @@ export class Api {
     this.storage.put(EVENTS_PATH, event);
     answer.head(201, { "content-type": "application/json" });
     answer.write(body);
+    answer.end();
+  }
+
+  /** Patches an object's status, of which there are those of Nodes alone. */
+  patch(url: string, headers: IncomingHttpHeaders, body: string, to: Answer): void {
+    const { pathname } = new URL(url, "http://server");
+    const answer = this.#asked({ verb: "patch", url }, to);
+    const fault = this.#takeFault("patch", pathname);
+    if (fault !== undefined && isAnswerFault(fault)) return void befall(answer, fault);
+    if (!this.#isKnown(headers.authorization)) return void refuse(answer, 401, "Unauthorized");
+    const name = nodeOfStatus(pathname);
+    if (name === undefined) return void refuse(answer, 404, "404 page not found");
+    if (!this.#isGranted(NODE_STATUS, "patch")) {
+      return void refuse(answer, 403, `nodes "${name}" is forbidden: cannot patch resource "${NODE_STATUS}"`);
+    }
+    if (headers["content-type"] !== STRATEGIC_MERGE) return void refuse(answer, 415, `expected ${STRATEGIC_MERGE}`);
+    const node = this.storage.list(NODES_PATH).find((one) => keyOf(one) === name);
+    if (node === undefined) return void refuse(answer, 404, `nodes "${name}" not found`);
+    const patch = recordOf(JSON.parse(body));
+    const refusal = patchRefusal(patch);
+    if (refusal !== undefined) return void refuse(answer, refusal.status, refusal.message);
+    const patched = withStatus(node, patch);
+    if (patched !== node) this.storage.put(NODES_PATH, patched);
+    answer.head(200, { "content-type": "application/json" });
+    answer.write(JSON.stringify(this.storage.list(NODES_PATH).find((one) => keyOf(one) === name)));
     answer.end();
   }
 

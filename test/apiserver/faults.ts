@@ -26,7 +26,7 @@ export type WatchFault =
 
 /** A fault for requests to come. */
 export interface PlannedFault {
-  readonly on: "list" | "watch" | "create" | "any";
+  readonly on: "list" | "watch" | "create" | "patch" | "any";
   /** By the path of the list, or of what is made; undefined for all. */
   readonly path?: string;
   /** How many requests it befalls. */

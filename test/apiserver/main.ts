@@ -32,6 +32,10 @@ function serve(request: IncomingMessage, response: ServerResponse): void {
     void textOf(request).then((body) => api.create(url, headers.authorization, body, answer));
     return;
   }
+  if (method === "PATCH") {
+    void textOf(request).then((body) => api.patch(url, headers, body, answer));
+    return;
+  }
   if (method !== "GET") return void response.writeHead(405).end();
   response.on("close", api.open(url, headers.authorization, answer));
 }

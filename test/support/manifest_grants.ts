@@ -1,12 +1,13 @@
+import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
-import { parseAllDocuments } from "yaml";
+import { parse, parseAllDocuments } from "yaml";
 
 export const INSTALL = "manifests/install.yaml";
 
 /** Verbs by resource, each named as the test API server and `kubectl auth can-i` have it: `endpointslices.discovery.k8s.io`. */
 export type Grants = Readonly<Record<string, readonly string[]>>;
 
-interface Rule {
+export interface Rule {
   readonly apiGroups: readonly string[];
   readonly resources: readonly string[];
   readonly verbs: readonly string[];
@@ -23,15 +24,44 @@ export function manifestObjects(text: string): readonly Readonly<Record<string, 
 
 /** What the ClusterRole of manifests/install.yaml grants, so that tests run with no more than that. */
 export function manifestGrants(text: string = readFileSync(INSTALL, "utf8")): Grants {
+  return grantsOf(rulesOf(text));
+}
+
+/** The same of an overlay. */
+export function overlayGrants(overlay: string): Grants {
+  return grantsOf(overlayRules(overlay));
+}
+
+/**
+ * The rules of an overlay's ClusterRole, without kubectl.
+ *
+ * @throws AssertionError for a patch of it that does anything but add rules
+ */
+export function overlayRules(overlay: string): readonly Rule[] {
+  const { patches = [] } = parse(readFileSync(`manifests/overlays/${overlay}/kustomization.yaml`, "utf8")) as {
+    readonly patches?: readonly { readonly target: { readonly kind: string }; readonly patch: string }[];
+  };
+  const operations = patches
+    .filter(({ target }) => target.kind === "ClusterRole")
+    .flatMap(
+      ({ patch }) => parse(patch) as readonly { readonly op: string; readonly path: string; readonly value: Rule }[],
+    );
+  for (const { op, path } of operations) assert.deepEqual([op, path], ["add", "/rules/-"]);
+  return [...rulesOf(readFileSync(INSTALL, "utf8")), ...operations.map(({ value }) => value)];
+}
+
+function rulesOf(text: string): readonly Rule[] {
   const roles = manifestObjects(text).filter(({ kind }) => kind === "ClusterRole");
+  return (roles as readonly { readonly rules?: readonly Rule[] }[]).flatMap(({ rules = [] }) => rules);
+}
+
+function grantsOf(rules: readonly Rule[]): Grants {
   const grants = new Map<string, string[]>();
-  for (const { rules } of roles as readonly { readonly rules?: readonly Rule[] }[]) {
-    for (const { apiGroups, resources, verbs } of rules ?? []) {
-      for (const group of apiGroups) {
-        for (const resource of resources) {
-          const name = group === "" ? resource : `${resource}.${group}`;
-          grants.set(name, [...(grants.get(name) ?? []), ...verbs]);
-        }
+  for (const { apiGroups, resources, verbs } of rules) {
+    for (const group of apiGroups) {
+      for (const resource of resources) {
+        const name = group === "" ? resource : `${resource}.${group}`;
+        grants.set(name, [...(grants.get(name) ?? []), ...verbs]);
       }
     }
   }

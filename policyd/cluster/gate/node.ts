@@ -21,20 +21,29 @@ const MOST_ADDRESSES = 16;
 export function readNode(object: Reader): Node {
   const { reader, name, isTerminating } = readMetadata(object);
   const spec = object.object("spec");
+  const status = object.object("status");
   return Object.freeze({
     kind: "Node",
     key: name,
     name,
     labels: readLabels(reader, "labels"),
-    addresses: readAddresses(object.object("status")),
+    addresses: readAddresses(status),
     podCidrs: readPodCidrs(spec),
     isLeaving: isTerminating || spec.eachObject("taints", isToBeDeleted).includes(true),
+    isNetworkUnavailable: isNetworkUnavailable(status),
   });
 }
 
 /** Whatever its effect (kube-proxy's ToBeDeletedTaint). */
 function isToBeDeleted(taint: Reader): boolean {
   return taint.optionalString("key") === "ToBeDeletedByClusterAutoscaler";
+}
+
+/** Of all conditions the one that cloud providers set and whoever makes the routes clears. */
+function isNetworkUnavailable(status: Reader): boolean {
+  const isUnavailable = (condition: Reader): boolean =>
+    condition.get("type") === "NetworkUnavailable" && condition.string("status") !== "False";
+  return status.attempt(() => status.eachObject("conditions", isUnavailable))?.includes(true) ?? false;
 }
 
 function readAddresses(status: Reader): readonly NodeAddress[] {

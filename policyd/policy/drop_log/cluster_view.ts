@@ -66,7 +66,8 @@ function policiesOf(view: ClusterView, holder: AddressHolder | undefined): Retur
 
 function nodeWith(name: string, labels: Labels, addresses: readonly Address[]): Node {
   const own = addresses.map((address): NodeAddress => ({ type: "InternalIP", address }));
-  return { kind: "Node", key: name, name, labels, addresses: own, podCidrs: [], isLeaving: false };
+  const unknown = { podCidrs: [], isLeaving: false, isNetworkUnavailable: false };
+  return { kind: "Node", key: name, name, labels, addresses: own, ...unknown };
 }
 
 function namespaceWith(name: string, labels: Labels): Namespace {

@@ -5,19 +5,23 @@ import path from "node:path";
 import process from "node:process";
 import { setTimeout as pause } from "node:timers/promises";
 import { isDeepStrictEqual } from "node:util";
+import { HttpApiWriter } from "../../../policyd/api_write/http_api_writer.ts";
 import { realClock } from "../../../policyd/clock.ts";
 import { judge } from "../../../policyd/cluster/gate.ts";
 import type { ClusterObject, Kind } from "../../../policyd/cluster/model.ts";
+import { availablePatch } from "../../../policyd/network_condition/patch.ts";
 import { ApiSource } from "../../../policyd/source/api/api_source.ts";
 import type { ApiConnection } from "../../../policyd/source/api/connection.ts";
 import { HttpConnection } from "../../../policyd/source/api/http_connection.ts";
 import { member } from "../../../policyd/source/api/member.ts";
 import { RESOURCES } from "../../../policyd/source/api/resources.ts";
 import { ServiceAccount } from "../../../policyd/source/api/service_account.ts";
-import { INSTALL, manifestObjects } from "../../support/manifest_grants.ts";
+import { INSTALL, manifestObjects, overlayRules } from "../../support/manifest_grants.ts";
 import { RecordingSink, until } from "../../support/recording_sink.ts";
+import { patchRefusal, withStatus } from "../node_status.ts";
 import { sample } from "../objects.ts";
 import type { RawObject } from "../storage.ts";
+import { recordOf } from "../storage.ts";
 import { RealCluster, SERVER } from "./cluster.ts";
 
 const EXECUTABLE = process.env["KUBE_APISERVER"] ?? "kube-apiserver";
@@ -208,6 +212,100 @@ describe("the real kube-apiserver", function () {
     for (const kind of kinds) if (kind !== "Namespace" && kind !== "ServiceCIDR") await remove(real(kind, 1));
     await untilEqual();
     assert.deepEqual(source.problems(), []);
+  });
+
+  it("a Node's condition is patched as manifests/overlays/network-unavailable grants it, and merged as our own server has it", async () => {
+    const unavailable = { type: "NetworkUnavailable", status: "True", reason: "NoRouteCreated", message: "no route" };
+    const ready = { type: "Ready", status: "True", reason: "KubeletReady", message: "it is ready" };
+    const times = { lastHeartbeatTime: "2026-11-22T03:00:00Z", lastTransitionTime: "2026-11-22T03:00:00Z" };
+    const node = {
+      ...sample("Node", 7),
+      status: { conditions: [unavailable, { ...ready, ...times }], phase: "Running" },
+    };
+    const created = recordOf(await create(node));
+    const token = new ServiceAccount(directory, (file) => readFileSync(file, "utf8"));
+    const writer = new HttpApiWriter(() => Promise.resolve().then(() => token.credentials(SERVER)), realClock);
+    const write = availablePatch(nameOf(node), Date.now());
+    const refused = await writer.write(write);
+    assert.ok(refused.type === "answered" && refused.status === 403, JSON.stringify(refused));
+    assert.match(refused.words, /cannot patch resource "nodes\/status"/);
+    const role = manifestObjects(readFileSync(INSTALL, "utf8")).find(({ kind }) => kind === "ClusterRole") ?? {};
+    const rules = overlayRules("network-unavailable");
+    await cluster.must("PATCH", `/apis/rbac.authorization.k8s.io/v1/clusterroles/${nameOf(role)}`, { rules });
+    const written = async (body: object): Promise<number> => {
+      const answer = await writer.write({ ...write, body: JSON.stringify(body) });
+      assert.ok(answer.type === "answered", JSON.stringify(answer));
+      return answer.status;
+    };
+    for (let left = 100; (await written({})) === 403; left--) {
+      assert.ok(left > 0, "the right is there");
+      await pause(100);
+    }
+    const stored = async (): Promise<RawObject> =>
+      recordOf(await cluster.must("GET", `${pathOf(node)}/${nameOf(node)}`));
+    let expected = created;
+    // A time that is missing comes back as null, which is Go's and no matter of merging.
+    const time = "2026-11-22T04:30:19Z";
+    const fresh = { type: "New", status: "True", lastHeartbeatTime: time, lastTransitionTime: time };
+    const more = { status: { conditions: [fresh, { type: "Ready", message: null }], phase: null } };
+    for (const body of [recordOf(JSON.parse(write.body)), more, { spec: { unschedulable: true } }]) {
+      assert.equal(await written(body), 200);
+      expected = withStatus(expected, body);
+      const { status, spec } = await stored();
+      assert.deepEqual({ status, spec }, { status: expected["status"], spec: expected["spec"] });
+    }
+    const version = async (): Promise<unknown> => member(await stored(), "metadata", "resourceVersion");
+    const before = await version();
+    assert.notEqual(before, member(created, "metadata", "resourceVersion"));
+    assert.equal(await written({ status: { conditions: [fresh] } }), 200);
+    assert.equal(await version(), before, "what changes nothing is no new version");
+    for (const conditions of [
+      [{ status: "False" }],
+      [{ type: "A", lastHeartbeatTime: "now" }],
+      [{ type: "A", status: 1 }],
+    ]) {
+      const body = { status: { conditions } };
+      assert.equal(await written(body), patchRefusal(body)?.status, JSON.stringify(body));
+    }
+    const whole = await writer.write({ ...write, path: `${pathOf(node)}/${nameOf(node)}` });
+    assert.ok(whole.type === "answered" && whole.status === 403, "the Node itself is not to be written");
+    const gone = await writer.write(availablePatch("nobody", Date.now()));
+    assert.ok(gone.type === "answered" && gone.status === 404, JSON.stringify(gone));
+  });
+
+  it("with manifests/components/own-node-status the daemon patches its own Node's status alone, and others go on as before", async () => {
+    const pods = "/api/v1/namespaces/kube-system/pods";
+    const spec = { nodeName: "node-8", serviceAccountName: "drawbridge", containers: [{ name: "c", image: "none" }] };
+    for (const index of [8, 9]) await create(sample("Node", index));
+    const pod = await cluster.must("POST", pods, { metadata: { name: "policyd" }, spec });
+    const boundObjectRef = { apiVersion: "v1", kind: "Pod", name: "policyd", uid: member(pod, "metadata", "uid") };
+    const reply = await cluster.must("POST", `${ACCOUNT}/drawbridge/token`, {
+      spec: { expirationSeconds: 3600, boundObjectRef },
+    });
+    const headers = { Authorization: `Bearer ${String(member(reply, "status", "token"))}` };
+    const options = { headers, ca: cluster.authority.certificate };
+    const writer = new HttpApiWriter(() => Promise.resolve({ server: SERVER, options }), realClock);
+    const lists = { ValidatingAdmissionPolicy: "policies", ValidatingAdmissionPolicyBinding: "policybindings" };
+    const text = readFileSync("manifests/components/own-node-status/admission_policy.yaml", "utf8");
+    for (const object of manifestObjects(text)) {
+      const [, list = ""] = Object.entries(lists).find(([kind]) => kind === object["kind"]) ?? [];
+      const url = `/apis/admissionregistration.k8s.io/v1/validatingadmission${list}?fieldValidation=Strict`;
+      await cluster.must("POST", url, object);
+    }
+    let time = Date.now();
+    const statusOf = async (name: string): Promise<number> => {
+      const answer = await writer.write(availablePatch(name, (time += 1000)));
+      assert.ok(answer.type === "answered", JSON.stringify(answer));
+      return answer.status;
+    };
+    for (let left = 300; (await statusOf("node-9")) === 200; left--) {
+      assert.ok(left > 0, "the policy is in force");
+      await pause(100);
+    }
+    assert.deepEqual([await statusOf("node-9"), await statusOf("node-8")], [422, 200]);
+    const ofOther = `${PLURALS.get("Node") ?? ""}/node-9/status`;
+    await cluster.must("PATCH", ofOther, { status: { phase: "Running" } });
+    await cluster.must("DELETE", `${pods}/policyd?gracePeriodSeconds=0`);
   });
 
   it("ClusterNetworkPolicies come and go with their CRD", async () => {

@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
-import { existsSync, readFileSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { parse } from "yaml";
 import type { Fields } from "../../support/base_rendering.ts";
 import { fieldsOf, listOf, onlyObject, renderedByUs } from "../../support/base_rendering.ts";
 import { KUSTOMIZATIONS } from "../../support/kustomize.ts";
-import { INSTALL, manifestObjects } from "../../support/manifest_grants.ts";
+import { INSTALL, manifestGrants, manifestObjects, overlayGrants } from "../../support/manifest_grants.ts";
 
 const BASE = renderedByUs("manifests/base");
 
@@ -72,7 +72,8 @@ describe("the kustomizations of manifests/, without kubectl", () => {
     assert.equal(BASE.length, 5);
   });
 
-  for (const directory of [...KUSTOMIZATIONS.slice(1), "manifests/components/seccomp"]) {
+  const components = readdirSync("manifests/components").map((name) => `manifests/components/${name}`);
+  for (const directory of [...KUSTOMIZATIONS.slice(1), ...components]) {
     it(`DEPLOY-09: ${directory} names files and places of the base that are there`, () => {
       const kustomization = onlyObject(`${directory}/kustomization.yaml`);
       for (const resource of (kustomization["resources"] ?? []) as readonly string[]) {
@@ -85,6 +86,31 @@ describe("the kustomizations of manifests/, without kubectl", () => {
       assert.deepEqual(problemsOf(directory), []);
     });
   }
+
+  it("DEPLOY-12: the right to patch Nodes' status is in the overlay that says so, beside the field that uses it", () => {
+    const overlay = "network-unavailable";
+    assert.deepEqual(overlayGrants(overlay), { ...manifestGrants(), "nodes/status": ["patch"] });
+    assert.equal(onlyObject(`manifests/overlays/${overlay}/policyd.yaml`)["clearNetworkUnavailable"], true);
+    for (const directory of KUSTOMIZATIONS.slice(1).filter((one) => !one.endsWith(`/${overlay}`))) {
+      assert.deepEqual(overlayGrants(directory.replace("manifests/overlays/", "")), manifestGrants(), directory);
+      assert.equal(onlyObject(`${directory}/policyd.yaml`)["clearNetworkUnavailable"], undefined, directory);
+    }
+  });
+
+  it("DEPLOY-13: own-node-status is for the daemon's account and the right of network-unavailable, and refuses", () => {
+    const text = readFileSync("manifests/components/own-node-status/admission_policy.yaml", "utf8");
+    const [policy = {}, binding = {}, ...others] = manifestObjects(text);
+    assert.deepEqual(others, []);
+    const { matchConstraints, matchConditions, failurePolicy } = fieldsOf(policy["spec"]);
+    const [rule, ...rules] = listOf(fieldsOf(matchConstraints), "resourceRules");
+    assert.deepEqual([rule?.["resources"], rule?.["operations"], rules], [["nodes/status"], ["UPDATE"], []]);
+    const [account] = BASE.filter(({ kind }) => kind === "ServiceAccount").map(({ metadata }) => fieldsOf(metadata));
+    const user = `system:serviceaccount:${String(account?.["namespace"])}:${String(account?.["name"])}`;
+    assert.deepEqual(matchConditions, [{ name: "drawbridge", expression: `request.userInfo.username == '${user}'` }]);
+    assert.equal(failurePolicy, "Fail");
+    const { policyName, validationActions } = fieldsOf(binding["spec"]);
+    assert.deepEqual([policyName, validationActions], [fieldsOf(policy["metadata"])["name"], ["Deny"]]);
+  });
 
   it("DEPLOY-09: a patch of what is not there is noticed", () => {
     const target = { spec: { list: [{ name: "a" }], text: "x" } };

@@ -178,6 +178,7 @@ describe("the overlays of manifests/", () => {
     assert.deepEqual(changed, {
       k3s: ["apiServer"],
       "kube-proxy-kept": ["services"],
+      "network-unavailable": ["clearNetworkUnavailable"],
       "single-stack-ipv4": ["nodePortAddresses"],
       "single-stack-ipv6": ["metricsAddress", "nodePortAddresses"],
       vxlan: ["encapsulation"],
@@ -209,6 +210,13 @@ describe("the overlays of manifests/", () => {
       assert.deepEqual(securityContext, { seccompProfile: { type: "Localhost", localhostProfile: "drawbridge.json" } });
     } finally {
       rmSync(directory, { recursive: true });
+    }
+  });
+
+  it("DEPLOY-12: the overlays grant what install.yaml does, and network-unavailable one verb more", () => {
+    for (const directory of KUSTOMIZATIONS) {
+      const more = directory.endsWith("/network-unavailable") ? { "nodes/status": ["patch"] } : {};
+      assert.deepEqual(manifestGrants(rendered(directory)), { ...manifestGrants(), ...more }, directory);
     }
   });
 

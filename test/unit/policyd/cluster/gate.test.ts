@@ -51,6 +51,32 @@ describe("policyd/cluster/gate", () => {
     assert.match(problems.join("\n"), /spec\.podCIDRs: "3 elements"; expected at most 2/);
   });
 
+  it("COND-01: of a Node's conditions NetworkUnavailable counts, unless it is False; what is no condition is left out", () => {
+    const read = (conditions: unknown) => accepted(manifest("Node", { status: { conditions } }));
+    const other = { type: "Ready", status: "True", lastHeartbeatTime: "2026-11-22T04:30:19Z" };
+    for (const [status, isUnavailable] of [
+      ["True", true],
+      ["Unknown", true],
+      ["False", false],
+    ] as const) {
+      const { object, problems } = read([other, { type: "NetworkUnavailable", status }]);
+      assert.deepEqual([object["isNetworkUnavailable"], problems], [isUnavailable, []], status);
+    }
+    for (const conditions of [undefined, null, [], [other], [{ type: "networkunavailable", status: "True" }]]) {
+      const { object, problems } = read(conditions);
+      assert.deepEqual([object["isNetworkUnavailable"], problems], [false, []]);
+    }
+    for (const conditions of [
+      "none",
+      [7],
+      [{ type: "NetworkUnavailable" }],
+      [{ type: "NetworkUnavailable", status: 1 }],
+    ]) {
+      const { object, problems } = read(conditions);
+      assert.deepEqual([object["isNetworkUnavailable"], problems.length], [false, 1]);
+    }
+  });
+
   it("ALLOC-03: a ServiceCIDR's ranges are networks, and one that is none is left out", () => {
     const { object, problems } = accepted(
       manifest("ServiceCIDR", { spec: { cidrs: ["10.96.0.0/16", "fd00:10:96::/129"] } }),

@@ -43,6 +43,7 @@ describe("policyd/configuration", () => {
       cniSourceDirectory: "/opt/drawbridge/cni",
       cniBinDirectory: "/opt/cni/bin",
       cniConfDirectory: "/etc/cni/net.d",
+      clearNetworkUnavailable: false,
       masquerade: true,
       nonMasqueradeCIDRs: [],
       conntrackMaxPerCore: 32_768,

@@ -2,9 +2,10 @@ import assert from "node:assert/strict";
 import { setImmediate as turn } from "node:timers/promises";
 import nock from "nock";
 import { DrawbridgeError } from "../../../../kernel/error.ts";
+import { ANSWER_MILLISECONDS } from "../../../../policyd/api_write/http_api_writer.ts";
 import { FakeClock } from "../../../../policyd/clock.ts";
 import type { ClusterEvent } from "../../../../policyd/events/event.ts";
-import { ANSWER_MILLISECONDS, HttpEventWriter } from "../../../../policyd/events/http_writer.ts";
+import { HttpEventWriter } from "../../../../policyd/events/http_writer.ts";
 import type { Outcome } from "../../../../policyd/events/writer.ts";
 
 // It replaces Node's HTTP client as soon as it is read: other tests keep theirs.

@@ -149,6 +149,27 @@ describe("the daemon's own health", () => {
     }
     await assert.rejects(ask("/livez"));
   });
+
+  it("COND-01: is ready by the conditions of /readyz where that is not served, and never before them", () => {
+    const flags = { nodeName: { value: "n", where: "" }, objectsDirectory: { value: "/etc", where: "" } };
+    const configuration = { ...readConfiguration(undefined, flags), healthAddress: "none" as const };
+    let inForce: (commit: Commit) => void = () => {};
+    const counts = { elements: 1, failures: 0, repairs: 0, replacements: 0, commits: 1, pending: 0 };
+    const status = { ...counts, isSynced: true, pendingSince: undefined, lastError: undefined };
+    const ruleset = { status: () => status, follow: (follower: typeof inForce) => void (inForce = follower) };
+    const health = openHealth(configuration, { ruleset, clock: new FakeClock(), logger: recordingLogger() });
+    let reason: string | undefined = "not yet";
+    const found = [health.isReady()];
+    health.serve([{ name: "objects", missing: () => reason }]);
+    inForce({ isWhole: true, differences: [] });
+    found.push(health.isReady());
+    reason = undefined;
+    found.push(health.isReady());
+    health.stopping();
+    found.push(health.isReady());
+    health.stop();
+    assert.deepEqual(found, [false, false, true, false]);
+  });
 });
 
 async function freePort(): Promise<number> {

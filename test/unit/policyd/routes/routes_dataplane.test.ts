@@ -99,6 +99,25 @@ describe("policyd/routes/routes_dataplane", () => {
     assert.deepEqual(kernel.steps.filter(({ type }) => type === "replace-route").length, 1);
   });
 
+  it("COND-01: routes are in force once all are there, and not while one is refused or nobody knows what there is to be", () => {
+    const found = [routes.areInForce];
+    routes.synced();
+    found.push(routes.areInForce);
+    for (const own of [node("a", [], ["10.244.1.0/24"]), node("a", ["192.0.2.77"], ["10.244.1.0/24"])]) {
+      routes.apply([set(own)]);
+      clock.pass(1000);
+      found.push(routes.areInForce);
+    }
+    kernel.refuses = ({ type }) => type === "replace-route";
+    routes.apply([set(OWN), set(NEAR)]);
+    clock.pass(1000);
+    found.push(routes.areInForce);
+    kernel.refuses = () => false;
+    clock.pass(SYNC_PERIOD);
+    found.push(routes.areInForce);
+    assert.deepEqual(found, [false, false, false, false, false, true]);
+  });
+
   it("POD-21: a Node whose status changes in other ways is no reason to look", () => {
     routes.apply([set(OWN), set(NEAR)]);
     routes.synced();

@@ -1,0 +1,148 @@
+import type { ApiWriter } from "../api_write/api_writer.ts";
+import { refusalOf } from "../api_write/refusal.ts";
+import type { Cancel, Clock } from "../clock.ts";
+import type { Dataplane } from "../dataplane.ts";
+import type { NoticeSink } from "../events/notice.ts";
+import { nodeNamed } from "../events/notice.ts";
+import type { Logger } from "../log/logger.ts";
+import type { ObjectChange } from "../source/object_source.ts";
+import type { Attempts, Outcome } from "./decision.ts";
+import { attempted, decide, MOST_ATTEMPTS, NO_ATTEMPTS, seenAvailable } from "./decision.ts";
+import { availablePatch } from "./patch.ts";
+
+const LONGEST_REASON = 200;
+const CONTESTED =
+  "another program sets the condition NetworkUnavailable again and again, and policyd clears it rarely now: let one of the two " +
+  "look after it, such as by --configure-cloud-routes=false of the cloud controller manager";
+const OVERLAY = "manifests/overlays/network-unavailable";
+
+export interface NetworkConditionParts {
+  readonly writer: ApiWriter;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly events: NoticeSink;
+  readonly nodeName: string;
+  /** Whether the condition is the daemon's to clear. */
+  readonly isOurs: boolean;
+  /** Whether the daemon is ready and the routes are in force. */
+  readonly isReady: () => boolean;
+  /** From 0 up to 1. */
+  readonly random: () => number;
+}
+
+/**
+ * The condition NetworkUnavailable of the own Node, by which a cloud provider keeps pods off a new node until somebody has made
+ * its routes. Once the daemon is ready it is set to False; where that is not ours to do and nobody else does it, that is told.
+ */
+export class NetworkCondition implements Dataplane {
+  readonly #parts: NetworkConditionParts;
+  #unavailableSince: number | undefined;
+  #attempts: Attempts = NO_ATTEMPTS;
+  #problem: string | undefined;
+  /** What was said last: it is said once. */
+  #told: string | undefined;
+  #isUnderWay = false;
+  #isStopped = false;
+  #cancel: Cancel = () => {};
+
+  constructor(parts: NetworkConditionParts) {
+    this.#parts = parts;
+  }
+
+  apply(changes: readonly ObjectChange[]): void {
+    const { nodeName } = this.#parts;
+    for (const change of changes) {
+      if (change.kind !== "Node" || change.key !== nodeName) continue;
+      this.#follow(change.type === "set" && change.object.kind === "Node" && change.object.isNetworkUnavailable);
+    }
+  }
+
+  synced(): void {}
+
+  async register(): Promise<void> {}
+
+  async unregister(): Promise<void> {}
+
+  problems(): readonly string[] {
+    return this.#problem === undefined ? [] : [this.#problem];
+  }
+
+  /** Waits for no request. */
+  async stop(): Promise<void> {
+    this.#isStopped = true;
+    this.#cancel();
+    this.#parts.writer.stop();
+  }
+
+  #follow(isUnavailable: boolean): void {
+    if (isUnavailable === (this.#unavailableSince !== undefined)) return;
+    const { clock, random } = this.#parts;
+    this.#unavailableSince = isUnavailable ? clock.now() : undefined;
+    if (!isUnavailable) {
+      this.#attempts = seenAvailable(this.#attempts, random());
+      this.#problem = undefined;
+    }
+    this.#look();
+  }
+
+  #look(): void {
+    this.#cancel();
+    if (this.#isStopped || this.#isUnderWay) return;
+    const { clock, nodeName, isOurs, isReady } = this.#parts;
+    const action = decide({
+      now: clock.now(),
+      unavailableSince: this.#unavailableSince,
+      isReady: isReady(),
+      isOurs,
+      attempts: this.#attempts,
+    });
+    if (action.type === "wait") this.#cancel = clock.after(action.milliseconds, () => this.#look());
+    if (action.type === "patch") void this.#patch();
+    if (action.type === "tell") {
+      this.#tell(
+        `Node ${nodeName} has the condition NetworkUnavailable, so that nothing is scheduled on it: apply ${OVERLAY}, ` +
+          "by which policyd clears it (clearNetworkUnavailable), or have the cloud's route controller do it",
+      );
+    }
+  }
+
+  async #patch(): Promise<void> {
+    const { writer, clock, nodeName, random } = this.#parts;
+    this.#isUnderWay = true;
+    const answer = await writer.write(availablePatch(nodeName, clock.now()));
+    this.#isUnderWay = false;
+    if (this.#isStopped) return;
+    const isWritten = answer.type === "answered" && answer.status >= 200 && answer.status < 300;
+    const outcome: Outcome = isWritten ? { type: "written" } : answer.type === "failed" ? answer : refusalOf(answer);
+    this.#attempts = attempted(this.#attempts, outcome, clock.now(), random());
+    // The watch may have been faster than the answer.
+    if (this.#unavailableSince === undefined) this.#attempts = seenAvailable(this.#attempts, random());
+    this.#settle(outcome);
+    this.#look();
+  }
+
+  #settle(outcome: Outcome): void {
+    const { logger, nodeName } = this.#parts;
+    if (outcome.type === "written") {
+      logger.info("the Node's condition NetworkUnavailable is set to False", { node: nodeName });
+      this.#problem = undefined;
+      if (this.#attempts.written >= MOST_ATTEMPTS) this.#tell(`Node ${nodeName}: ${CONTESTED}`);
+      return;
+    }
+    const way =
+      outcome.type === "forbidden" ? `; expected the verb patch on nodes/status, which ${OVERLAY} grants` : "";
+    const reason = outcome.reason.slice(0, LONGEST_REASON);
+    const problem = `Node ${nodeName}: the condition NetworkUnavailable stays: ${reason}${way}`;
+    if (outcome.type === "failed" && this.#attempts.count < MOST_ATTEMPTS) this.#problem = problem;
+    else this.#tell(problem);
+  }
+
+  #tell(problem: string): void {
+    const { logger, events, nodeName } = this.#parts;
+    this.#problem = problem;
+    if (this.#told === problem) return;
+    this.#told = problem;
+    logger.warn("the Node says that its network is unavailable", { reason: problem });
+    events.tell({ regarding: nodeNamed(nodeName), reason: "InstallationProblem", note: problem });
+  }
+}

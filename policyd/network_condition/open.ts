@@ -1,0 +1,43 @@
+import type { FileReadCalls } from "../../kernel/syscall/file_calls.ts";
+import { HttpApiWriter } from "../api_write/http_api_writer.ts";
+import type { Clock } from "../clock.ts";
+import type { Configuration } from "../configuration/configuration.ts";
+import type { NoticeSink } from "../events/notice.ts";
+import type { Health } from "../health/open.ts";
+import type { Logger } from "../log/logger.ts";
+import type { RoutesDataplane } from "../routes/routes_dataplane.ts";
+import { apiCredentials } from "../source/open.ts";
+import { NetworkCondition } from "./network_condition.ts";
+
+/** What it needs of the machine. */
+export interface NetworkConditionMachine {
+  readonly files: FileReadCalls;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly events: NoticeSink;
+  readonly health: Pick<Health, "isReady">;
+  readonly routes: Pick<RoutesDataplane, "areInForce">;
+}
+
+/**
+ * Looks after the own Node's condition NetworkUnavailable; undefined where objects come from a directory, and nobody is to be told.
+ *
+ * @throws DrawbridgeError ERR_CONFIGURATION where no address of an API server is to be found
+ */
+export function openNetworkCondition(
+  configuration: Configuration,
+  { files, clock, logger, events, health, routes }: NetworkConditionMachine,
+): NetworkCondition | undefined {
+  const { objectsDirectory, nodeName, clearNetworkUnavailable } = configuration;
+  if (objectsDirectory !== undefined) return undefined;
+  return new NetworkCondition({
+    writer: new HttpApiWriter(apiCredentials(configuration, files), clock),
+    clock,
+    logger,
+    events,
+    nodeName,
+    isOurs: clearNetworkUnavailable,
+    isReady: () => health.isReady() && routes.areInForce,
+    random: () => Math.random(),
+  });
+}

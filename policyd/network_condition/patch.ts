@@ -1,0 +1,24 @@
+import type { Write } from "../api_write/api_writer.ts";
+
+/**
+ * What sets the condition NetworkUnavailable of a Node to False, as flannel and the cloud's route controller do: merged by its
+ * type, so that all other conditions stay as they are (the patch strategy of NodeStatus.conditions).
+ *
+ * @param now milliseconds since the epoch
+ */
+export function availablePatch(nodeName: string, now: number): Write {
+  const time = new Date(now).toISOString().replace(/\.\d+Z$/, "Z");
+  const condition = {
+    type: "NetworkUnavailable",
+    status: "False",
+    reason: "RouteCreated",
+    message: "Drawbridge's rules and routes are in force on this node",
+    lastHeartbeatTime: time,
+    lastTransitionTime: time,
+  };
+  return {
+    method: "PATCH",
+    path: `/api/v1/nodes/${encodeURIComponent(nodeName)}/status`,
+    body: JSON.stringify({ status: { conditions: [condition] } }),
+  };
+}

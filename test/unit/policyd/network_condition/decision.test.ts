@@ -1,0 +1,124 @@
+import assert from "node:assert/strict";
+import fc from "fast-check";
+import type { Attempts, Outcome, Situation } from "../../../../policyd/network_condition/decision.ts";
+import {
+  attempted,
+  decide,
+  LOOK_MILLISECONDS,
+  MOST_ATTEMPTS,
+  NO_ATTEMPTS,
+  PATIENCE_MILLISECONDS,
+  RARE_MILLISECONDS,
+  seenAvailable,
+  UNSEEN_MILLISECONDS,
+} from "../../../../policyd/network_condition/decision.ts";
+
+const NOW = 1_000_000;
+const WRITTEN: Outcome = { type: "written" };
+const FAILED: Outcome = { type: "failed", reason: "503", retryAfter: undefined };
+const FORBIDDEN: Outcome = { type: "forbidden", reason: "403" };
+
+const failures = (count: number): readonly Outcome[] => Array.from({ length: count }, () => FAILED);
+
+const situation = (changes: Partial<Situation> = {}): Situation => ({
+  now: NOW,
+  unavailableSince: NOW,
+  isReady: true,
+  isOurs: true,
+  attempts: NO_ATTEMPTS,
+  ...changes,
+});
+
+/** Milliseconds until the next attempt, after some one behind the other. */
+function pauseAfter(outcomes: readonly Outcome[], isSeen = false, random = 0): number {
+  const attempts = outcomes.reduce<Attempts>((earlier, one) => attempted(earlier, one, NOW, random), NO_ATTEMPTS);
+  const action = decide(situation({ attempts: isSeen ? seenAvailable(attempts, random) : attempts }));
+  return action.type === "wait" ? action.milliseconds : 0;
+}
+
+describe("policyd/network_condition/decision", () => {
+  it("COND-01: a Node whose network is available is left alone, whatever else is so", () => {
+    for (const isReady of [true, false]) {
+      for (const isOurs of [true, false]) {
+        const action = decide(situation({ unavailableSince: undefined, isReady, isOurs }));
+        assert.deepEqual(action, { type: "nothing" });
+      }
+    }
+  });
+
+  it("COND-01: it is set when the daemon is ready, not before", () => {
+    assert.deepEqual(decide(situation()), { type: "patch" });
+    for (const isOurs of [true, false]) {
+      const late = situation({ isReady: false, isOurs, unavailableSince: 0 });
+      assert.deepEqual(decide(late), { type: "wait", milliseconds: LOOK_MILLISECONDS });
+    }
+  });
+
+  it("COND-03: what is not ours is told after half a minute, and never set", () => {
+    const after = (milliseconds: number) => decide(situation({ isOurs: false, now: NOW + milliseconds }));
+    assert.deepEqual(after(0), { type: "wait", milliseconds: PATIENCE_MILLISECONDS });
+    assert.deepEqual(after(PATIENCE_MILLISECONDS - 1), { type: "wait", milliseconds: 1 });
+    assert.deepEqual(after(PATIENCE_MILLISECONDS), { type: "tell" });
+  });
+
+  it("COND-01: once it is set the watch has a minute to say so; when it comes back it is set again soon", () => {
+    assert.equal(pauseAfter([WRITTEN]), UNSEEN_MILLISECONDS);
+    assert.equal(pauseAfter([WRITTEN], true), 1000);
+    assert.equal(pauseAfter([WRITTEN, WRITTEN, WRITTEN], true), 4000);
+  });
+
+  it("COND-02: pauses double up to a minute, and after twelve in a row there is one in ten minutes", () => {
+    const pauses = Array.from({ length: MOST_ATTEMPTS + 1 }, (_, i) => pauseAfter(failures(i + 1)));
+    const seconds = [1, 2, 4, 8, 16, 32, 60, 60, 60, 60, 60, 600, 600];
+    assert.deepEqual(
+      pauses,
+      seconds.map((one) => one * 1000),
+    );
+    assert.equal(pauseAfter([FAILED], false, 0.5), 1250, "nodes do not come all at once");
+    assert.equal(pauseAfter([{ ...FAILED, type: "failed", retryAfter: 7 }]), 7000);
+    assert.equal(pauseAfter([FORBIDDEN]), RARE_MILLISECONDS);
+    assert.equal(pauseAfter([{ type: "rejected", reason: "422" }]), RARE_MILLISECONDS);
+  });
+
+  it("COND-02: attempts of long ago do not count", () => {
+    const attempts = failures(MOST_ATTEMPTS).reduce<Attempts>(
+      (earlier, one) => attempted(earlier, one, NOW, 0),
+      NO_ATTEMPTS,
+    );
+    assert.equal(attempted(attempts, FAILED, NOW + 3 * RARE_MILLISECONDS, 0).count, MOST_ATTEMPTS + 1);
+    assert.equal(attempted(attempts, FAILED, NOW + 3 * RARE_MILLISECONDS + 1, 0).count, 1);
+  });
+
+  it("COND-02: whatever becomes of them and whoever sets it back, in a day there are few attempts, and never none for long", () => {
+    const outcome = fc.constantFrom<Outcome>(WRITTEN, FAILED, FORBIDDEN, {
+      ...FAILED,
+      type: "failed",
+      retryAfter: 3600,
+    });
+    const step = fc.record({
+      outcome,
+      isSetBack: fc.boolean(),
+      random: fc.double({ min: 0, max: 0.999, noNaN: true }),
+    });
+    fc.assert(
+      fc.property(fc.array(step, { minLength: 1, maxLength: 12 }), (steps) => {
+        let attempts = NO_ATTEMPTS;
+        let now = NOW;
+        let made = 0;
+        while (now < NOW + 86_400_000) {
+          const action = decide(situation({ now, attempts }));
+          if (action.type === "wait") {
+            assert.ok(action.milliseconds <= RARE_MILLISECONDS * 1.5, `${action.milliseconds} ms`);
+            now += action.milliseconds;
+            continue;
+          }
+          const { outcome: became, isSetBack, random } = steps[made % steps.length] ?? assert.fail();
+          attempts = attempted(attempts, became, now, random);
+          if (isSetBack) attempts = seenAvailable(attempts, random);
+          made++;
+        }
+        assert.ok(made <= MOST_ATTEMPTS + 86_400_000 / RARE_MILLISECONDS, `${made} attempts`);
+      }),
+    );
+  });
+});

@@ -1,0 +1,259 @@
+import assert from "node:assert/strict";
+import { setImmediate as turn } from "node:timers/promises";
+import { FakeApiWriter } from "../../../../policyd/api_write/api_writer.ts";
+import type { Answer } from "../../../../policyd/api_write/refusal.ts";
+import { FakeClock } from "../../../../policyd/clock.ts";
+import { judge } from "../../../../policyd/cluster/gate.ts";
+import { recordingNotices } from "../../../../policyd/events/notice.ts";
+import { recordingLogger } from "../../../../policyd/log/recording_logger.ts";
+import {
+  LOOK_MILLISECONDS,
+  MOST_ATTEMPTS,
+  PATIENCE_MILLISECONDS,
+  RARE_MILLISECONDS,
+  UNSEEN_MILLISECONDS,
+} from "../../../../policyd/network_condition/decision.ts";
+import { NetworkCondition } from "../../../../policyd/network_condition/network_condition.ts";
+import type { ObjectChange } from "../../../../policyd/source/object_source.ts";
+
+function answer(status: number, words = ""): Answer {
+  return { type: "answered", status, words, retryAfter: undefined };
+}
+
+/** What the API tells of a Node with this status of the condition; without the condition where there is none. */
+function node(status: string | undefined, name = "node1"): ObjectChange {
+  const condition = { type: "NetworkUnavailable", status, reason: "NoRouteCreated" };
+  const conditions = [{ type: "Ready", status: "True" }, ...(status === undefined ? [] : [condition])];
+  const verdict = judge({ apiVersion: "v1", kind: "Node", metadata: { name }, status: { conditions } });
+  assert.ok(verdict.type === "accepted");
+  return { type: "set", kind: "Node", key: name, object: verdict.object };
+}
+
+class World {
+  readonly clock = new FakeClock();
+  readonly writer = new FakeApiWriter();
+  readonly logger = recordingLogger();
+  readonly events = recordingNotices();
+  readonly condition: NetworkCondition;
+  isReady = true;
+
+  constructor(isOurs = true) {
+    const { clock, writer, logger, events } = this;
+    const isReady = (): boolean => this.isReady;
+    const parts = { clock, writer, logger, events, nodeName: "node1", isOurs, isReady, random: () => 0 };
+    this.condition = new NetworkCondition(parts);
+  }
+
+  async tell(...changes: readonly ObjectChange[]): Promise<void> {
+    for (const change of changes) this.condition.apply([change]);
+    await this.settle();
+  }
+
+  /** Time passes, in steps after each of which answers arrive. */
+  async pass(milliseconds: number, step = milliseconds): Promise<void> {
+    for (let left = milliseconds; left > 0; left -= step) {
+      this.clock.pass(Math.min(step, left));
+      await this.settle();
+    }
+  }
+
+  async settle(): Promise<void> {
+    for (let left = 3; left > 0; left--) await turn();
+  }
+
+  get asked(): number {
+    return this.writer.asked.length;
+  }
+
+  warnings(): readonly string[] {
+    return this.logger.lines.filter(({ level }) => level === "warn").map(({ fields }) => String(fields["reason"]));
+  }
+}
+
+describe("policyd/network_condition/network_condition", () => {
+  it("COND-01: patches the own Node's condition alone, as kubelets and flannel do", async () => {
+    const world = new World();
+    await world.tell(node("True"));
+    const [{ method, path, body } = assert.fail()] = world.writer.asked;
+    assert.deepEqual([method, path], ["PATCH", "/api/v1/nodes/node1/status"]);
+    const time = new Date(world.clock.now()).toISOString().replace(/\.\d+Z/, "Z");
+    assert.deepEqual(JSON.parse(body), {
+      status: {
+        conditions: [
+          {
+            type: "NetworkUnavailable",
+            status: "False",
+            reason: "RouteCreated",
+            message: "Drawbridge's rules and routes are in force on this node",
+            lastHeartbeatTime: time,
+            lastTransitionTime: time,
+          },
+        ],
+      },
+    });
+    assert.match(time, /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$/);
+  });
+
+  it("COND-01: other Nodes, one without the condition and one with False are no reason", async () => {
+    const world = new World();
+    await world.tell(node("True", "node2"), node(undefined), node("False"), node("True", "node10"));
+    await world.pass(3_600_000, 1000);
+    assert.equal(world.asked, 0);
+    assert.deepEqual(world.condition.problems(), []);
+    await world.tell(node("Unknown"));
+    assert.equal(world.asked, 1, "what is not False keeps it");
+  });
+
+  it("COND-01: it waits until the daemon is ready, and a Node that is available by then needs nothing", async () => {
+    const world = new World();
+    world.isReady = false;
+    await world.tell(node("True"));
+    await world.pass(120_000, LOOK_MILLISECONDS);
+    assert.equal(world.asked, 0);
+    world.isReady = true;
+    await world.pass(LOOK_MILLISECONDS);
+    assert.equal(world.asked, 1);
+    const other = new World();
+    other.isReady = false;
+    await other.tell(node("True"), node("False"));
+    assert.equal(other.clock.pending, 0, "nothing is looked for");
+    other.isReady = true;
+    await other.pass(3_600_000, 1000);
+    assert.equal(other.asked, 0);
+  });
+
+  it("COND-01: once, and again when it comes back, or when after a minute nothing was seen of it", async () => {
+    const world = new World();
+    await world.tell(node("True"));
+    await world.tell(node("True"));
+    await world.pass(UNSEEN_MILLISECONDS / 2, 500);
+    assert.equal(world.asked, 1);
+    await world.tell(node("False"));
+    await world.pass(3_600_000, 60_000);
+    assert.equal(world.asked, 1);
+    await world.tell(node("True"));
+    assert.equal(world.asked, 2);
+    await world.pass(UNSEEN_MILLISECONDS);
+    assert.equal(world.asked, 3);
+    assert.deepEqual(world.warnings(), []);
+  });
+
+  it("COND-01: a watch that is faster than the answer is not forgotten", async () => {
+    const world = new World();
+    let arrive: (answer: Answer) => void = () => {};
+    world.writer.answers.push(new Promise((resolve) => (arrive = resolve)));
+    await world.tell(node("True"), node("False"), node("True"));
+    assert.equal(world.asked, 1, "one at a time");
+    arrive(answer(200));
+    await world.settle();
+    await world.pass(UNSEEN_MILLISECONDS);
+    assert.equal(world.asked, 2);
+  });
+
+  it("COND-02: what fails is a problem while it does, told after twelve attempts, and tried on", async () => {
+    const world = new World();
+    world.writer.answers.push(...Array.from({ length: MOST_ATTEMPTS }, () => answer(503, "away")));
+    await world.tell(node("True"));
+    await world.pass(1000);
+    assert.equal(world.asked, 2);
+    assert.deepEqual(world.condition.problems(), ["Node node1: the condition NetworkUnavailable stays: 503 (away)"]);
+    assert.deepEqual(world.warnings(), []);
+    await world.pass(600_000, 1000);
+    assert.equal(world.asked, MOST_ATTEMPTS);
+    assert.deepEqual(world.warnings(), world.condition.problems());
+    for (let left = RARE_MILLISECONDS; world.asked === MOST_ATTEMPTS; left -= 1000) {
+      assert.ok(left > 0, "one in ten minutes");
+      await world.pass(1000);
+    }
+    assert.deepEqual(world.condition.problems(), []);
+  });
+
+  it("COND-02: a program that sets it back again and again is told", async () => {
+    const world = new World();
+    for (let times = 0; times < MOST_ATTEMPTS; times++) {
+      await world.tell(node("True"));
+      await world.pass(UNSEEN_MILLISECONDS, 1000);
+      await world.tell(node("False"));
+    }
+    assert.match(
+      world.warnings().join("\n"),
+      /^Node node1: another program sets .* --configure-cloud-routes=false .*$/,
+    );
+    assert.deepEqual(world.condition.problems(), [], "now it is well");
+  });
+
+  it("COND-03: what is not ours is told once, in log, Event and status, and over when it is cleared", async () => {
+    const world = new World(false);
+    await world.tell(node("True"));
+    await world.pass(PATIENCE_MILLISECONDS - 1, 1000);
+    assert.deepEqual(world.condition.problems(), []);
+    await world.pass(1);
+    const [problem = assert.fail(), ...others] = world.condition.problems();
+    assert.match(
+      problem,
+      /^Node node1 .* apply manifests\/overlays\/network-unavailable, .*\(clearNetworkUnavailable\)/,
+    );
+    assert.deepEqual(others, []);
+    assert.ok(problem.length <= 400, "the status keeps so much of it");
+    await world.tell(node("False"));
+    assert.deepEqual(world.condition.problems(), []);
+    await world.tell(node("True"));
+    await world.pass(3_600_000, 10_000);
+    assert.deepEqual(world.condition.problems(), [problem]);
+    assert.deepEqual(world.warnings(), [problem]);
+    assert.deepEqual(
+      world.events.notices.map(({ regarding, reason, note }) => [regarding.key, reason, note]),
+      [["node1", "InstallationProblem", problem]],
+    );
+    assert.equal(world.asked, 0);
+  });
+
+  it("COND-03: where another program clears it in time nothing is told", async () => {
+    const world = new World(false);
+    for (let times = 0; times < 10; times++) {
+      await world.tell(node("True"));
+      await world.pass(PATIENCE_MILLISECONDS - 1, 1000);
+      await world.tell(node("False"));
+      await world.pass(60_000, 1000);
+    }
+    assert.deepEqual([world.warnings(), world.asked], [[], 0]);
+  });
+
+  it("COND-04: without the right that is said once, with the way out, and tried in ten minutes", async () => {
+    const world = new World();
+    world.writer.answers.push(...Array.from({ length: 3 }, () => answer(403, "no right")));
+    await world.tell(node("True"));
+    await world.pass(RARE_MILLISECONDS - 1, 1000);
+    assert.equal(world.asked, 1);
+    await world.pass(2 * RARE_MILLISECONDS, 1000);
+    assert.equal(world.asked, 3);
+    assert.equal(world.warnings().length, 1);
+    assert.equal(world.events.notices.length, 1);
+    assert.match(
+      world.warnings().join(),
+      /403 \(no right\); expected the verb patch on nodes\/status, which manifests\/overlays\/network-unavailable grants$/,
+    );
+    await world.pass(2000);
+    assert.deepEqual([world.asked, world.condition.problems()], [4, []]);
+  });
+
+  it("COND-02: at its end nothing is under way, waits, or is asked any more", async () => {
+    for (const [status, isReady] of [
+      ["True", true],
+      ["True", false],
+      ["False", true],
+    ] as const) {
+      const world = new World();
+      world.isReady = isReady;
+      world.writer.answers.push(new Promise(() => {}));
+      await world.tell(node(status));
+      await world.condition.stop();
+      assert.deepEqual([world.writer.isStopped, world.clock.pending], [true, 0]);
+      const { asked } = world;
+      world.isReady = true;
+      await world.tell(node("False"), node("True"));
+      await world.pass(3_600_000, 60_000);
+      assert.equal(world.asked, asked);
+    }
+  });
+});
