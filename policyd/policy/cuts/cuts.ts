@@ -14,6 +14,7 @@ import { ConnectionSet } from "./connection_set.ts";
 import { FATE_LABELS, fateOf, flowState, isBroken } from "./fate.ts";
 import { judgedFlow } from "./judged_flow.ts";
 import type { Opening } from "./opening.ts";
+import { pauseAfter } from "./pause.ts";
 import { EVERYTHING, Suspects } from "./suspects.ts";
 
 /** The kernel's connections, of the node's network namespace. */
@@ -60,8 +61,6 @@ export interface CutsStatus {
 
 /** So long after a round the same flows are judged again: a packet that met the old rules has passed, or is lost. */
 const SECOND_LOOK_MILLISECONDS = 300;
-/** The longest pause between two rounds. */
-const LONGEST_PAUSE_MILLISECONDS = 100;
 const FIRST_RETRY = 50;
 const LAST_RETRY = 5000;
 /** How often it is looked for what has ended, of connections that pass or are reset by their numbers. */
@@ -75,8 +74,7 @@ const UPKEEP_MILLISECONDS = 60_000;
  * first packet, when they are in force, and changes the label. A packet on its way that met the old rules can set it
  * after that, so the same connections are judged once more a little later.
  *
- * Rounds never overlap. What changes meanwhile is judged by the next one, after a pause as long as the last one took, but
- * a short one.
+ * Rounds never overlap. What changes meanwhile is judged by the next one, after a pause ({@link pauseAfter}).
  */
 export class Cuts implements PolicyFollower {
   readonly #parts: CutsParts;
@@ -200,7 +198,7 @@ export class Cuts implements PolicyFollower {
       await this.#walk(suspects);
       this.#lastError = undefined;
       this.#retry = FIRST_RETRY;
-      this.#earliest = clock.now() + Math.min(clock.now() - began, LONGEST_PAUSE_MILLISECONDS);
+      this.#earliest = clock.now() + pauseAfter(clock.now() - began);
       if (!first.isEmpty) this.#lookAgain(first);
     } catch (error) {
       this.#failed(error, "live connections are not judged by changed policies; it is tried again");

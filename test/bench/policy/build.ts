@@ -4,6 +4,7 @@ import { fileURLToPath } from "node:url";
 import * as v from "valibot";
 import type { Lab } from "../../lab/lab.ts";
 import type { LabNamespace } from "../../lab/namespace.ts";
+import { imageStart } from "../daemon/image_start.ts";
 import { kernelMemory } from "../services/kernel_memory.ts";
 import type { ServicesRow } from "../services/row.ts";
 import { found, measured } from "../services/row.ts";
@@ -36,6 +37,8 @@ const measurementSchema = v.object({
   commits: number,
   /** Milliseconds of the longest turn of the event loop. */
   longestTurn: number,
+  /** Of these, so long the thread was ready and had no processor. */
+  longestWaited: number,
   /** Milliseconds of the processor that the turn took which took the most, of this thread. */
   longestProcessor: number,
   /** Of the process, beyond what it had with all objects parsed. */
@@ -60,7 +63,7 @@ export function builds(lab: Lab, size: ClusterSize, rounds: number): readonly Se
     const taken = Array.from({ length: rounds }, () => build(lab, { size, ...order }));
     const title = `${sizeText(size)}: ${name}`;
     const values = (of: (measurement: Built) => number): readonly number[] => taken.map(of);
-    const turns = values(({ longestTurn }) => longestTurn);
+    const longest = taken.reduce((one, other) => (one.longestTurn >= other.longestTurn ? one : other));
     const processor = Math.max(...values(({ longestProcessor }) => longestProcessor)).toFixed(0);
     return [
       measured(
@@ -77,9 +80,9 @@ export function builds(lab: Lab, size: ClusterSize, rounds: number): readonly Se
       found(
         `${title}: longest turn of the event loop`,
         "ms",
-        Math.max(...turns),
+        longest.longestTurn,
         TURN_GOAL,
-        `at most ${processor} ms of the processor in one turn`,
+        `${longest.longestWaited.toFixed(0)} ms of it ready without a processor; at most ${processor} ms of the processor in one turn`,
       ),
       measured(
         `${title}: memory of the process`,
@@ -111,7 +114,10 @@ function build(lab: Lab, order: BuildOrder): Built {
 
 function runBuild(namespace: LabNamespace, order: BuildOrder): BuildMeasurement {
   return namespace.inside(() => {
-    const { status, stdout, stderr } = spawnSync(process.execPath, ["--expose-gc", MAIN, JSON.stringify(order)], {
+    const { nodeOptions, environment } = imageStart();
+    const args = [...nodeOptions, "--expose-gc", MAIN, JSON.stringify(order)];
+    const { status, stdout, stderr } = spawnSync(process.execPath, args, {
+      env: { ...process.env, ...environment },
       encoding: "utf8",
       maxBuffer: 1 << 24,
     });

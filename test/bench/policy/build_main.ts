@@ -33,9 +33,9 @@ async function measure({ size, isBurst, ...order }: BuildOrder): Promise<BuildMe
   if (isBurst) await ours.load(base, attachments);
   monitor.reset();
   const taken = isBurst ? await ours.change(policies) : await ours.load([...base, ...policies], attachments);
-  const { longestTurn, longestProcessor } = monitor.stop();
+  const turns = monitor.stop();
   const { rss } = process.memoryUsage();
-  return { ...taken, longestTurn, longestProcessor, megabytes: (rss - before) / MEGABYTE };
+  return { ...taken, ...turns, megabytes: (rss - before) / MEGABYTE };
 }
 
 process.stdout.write(JSON.stringify(await measure(parseOrder(process.argv[2] ?? ""))));

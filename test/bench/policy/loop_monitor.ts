@@ -1,57 +1,84 @@
 import process from "node:process";
+import { waitedForProcessor } from "./processor_wait.ts";
+
+/** How often it looks, in milliseconds. Looking all the time would take a processor from what is watched. */
+const PERIOD = 1;
 
 /** The longest turns of an event loop, in milliseconds. */
 export interface LongestTurns {
   /** By the clock: so long everything else had to wait, for whatever reason. */
   readonly longestTurn: number;
+  /** Of that turn: so long this thread was ready and had no processor. */
+  readonly longestWaited: number;
   /** Of the processor, by this thread: so long it worked itself. */
   readonly longestProcessor: number;
 }
 
-/** Watches this thread's event loop: how long each of its turns keeps everything else waiting. */
+/** What a thread has had so far, in milliseconds. */
+export interface ThreadTimes {
+  readonly processor: number;
+  readonly waited: number;
+}
+
+const NOTHING: LongestTurns = { longestTurn: 0, longestWaited: 0, longestProcessor: 0 };
+
+/**
+ * Watches this thread's event loop: how long each of its turns keeps everything else waiting. The pause of a millisecond
+ * between two looks counts as part of a turn.
+ */
 export class LoopMonitor {
   readonly #now: () => number;
-  #isRunning = true;
+  readonly #times: () => ThreadTimes;
+  #next: NodeJS.Timeout | undefined;
   #last: number;
-  #processor = process.threadCpuUsage();
-  #longestTurn = 0;
-  #longestProcessor = 0;
+  #before: ThreadTimes;
+  #longest = NOTHING;
 
   /** @param now milliseconds */
-  constructor(now: () => number = () => performance.now()) {
+  constructor(now: () => number = () => performance.now(), times: () => ThreadTimes = timesOfThisThread) {
     this.#now = now;
+    this.#times = times;
     this.#last = now();
+    this.#before = times();
     this.#watch();
   }
 
   /** Forgets what was. */
   reset(): void {
     this.#note();
-    this.#longestTurn = 0;
-    this.#longestProcessor = 0;
+    this.#longest = NOTHING;
   }
 
   /** Ends it. @returns the longest turns, that under way among them */
   stop(): LongestTurns {
-    this.#isRunning = false;
+    clearTimeout(this.#next);
     this.#note();
-    return { longestTurn: this.#longestTurn, longestProcessor: this.#longestProcessor };
+    return this.#longest;
   }
 
   #watch(): void {
-    setImmediate(() => {
-      if (!this.#isRunning) return;
+    this.#next = setTimeout(() => {
       this.#note();
       this.#watch();
-    });
+    }, PERIOD);
   }
 
   #note(): void {
-    const now = this.#now();
-    const { user, system } = process.threadCpuUsage(this.#processor);
-    this.#longestTurn = Math.max(this.#longestTurn, now - this.#last);
-    this.#longestProcessor = Math.max(this.#longestProcessor, (user + system) / 1000);
+    const [now, times] = [this.#now(), this.#times()];
+    const turn = now - this.#last;
+    const { longestTurn, longestWaited, longestProcessor } = this.#longest;
+    const isLongest = turn > longestTurn;
+    this.#longest = {
+      longestTurn: isLongest ? turn : longestTurn,
+      longestWaited: isLongest ? times.waited - this.#before.waited : longestWaited,
+      longestProcessor: Math.max(longestProcessor, times.processor - this.#before.processor),
+    };
     this.#last = now;
-    this.#processor = process.threadCpuUsage();
+    this.#before = times;
   }
+}
+
+function timesOfThisThread(): ThreadTimes {
+  const { user, system } = process.threadCpuUsage();
+  return { processor: (user + system) / 1000, waited: waitedForProcessor("thread-self") };
 }

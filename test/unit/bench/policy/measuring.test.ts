@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { setImmediate as turn, setTimeout as wait } from "node:timers/promises";
+import { setTimeout as wait } from "node:timers/promises";
 import { inTurn } from "../../../bench/policy/in_turn.ts";
 import { LoopMonitor } from "../../../bench/policy/loop_monitor.ts";
 import { DEFAULT_PLAN, ofSize, QUICK_PLAN } from "../../../bench/policy/plan.ts";
@@ -30,20 +30,30 @@ describe("how the policy benchmark measures", () => {
 
   it("sees the longest turn of the event loop, that under way as well, and forgets what was before a reset", async () => {
     let now = 0;
-    const monitor = new LoopMonitor(() => now);
-    now += 40;
-    await turn();
-    now += 10;
-    await turn();
+    let times = { processor: 0, waited: 0 };
+    const monitor = new LoopMonitor(
+      () => now,
+      () => times,
+    );
+    /** A turn, after which the monitor looks. */
+    const turn = async (milliseconds: number, processor: number, waited: number): Promise<void> => {
+      now += milliseconds;
+      times = { processor: times.processor + processor, waited: times.waited + waited };
+      await wait(5);
+    };
+    await turn(40, 40, 0);
+    await turn(10, 10, 0);
     monitor.reset();
-    now += 15;
-    await turn();
-    now += 20;
-    assert.equal(monitor.stop().longestTurn, 20);
-    const other = new LoopMonitor(() => now);
+    await turn(15, 12, 3);
+    await turn(20, 4, 16);
+    now += 17;
+    assert.deepEqual(monitor.stop(), { longestTurn: 20, longestWaited: 16, longestProcessor: 12 });
+    const other = new LoopMonitor(
+      () => now,
+      () => times,
+    );
+    await turn(5, 0, 0);
     now += 30;
-    await turn();
-    now += 5;
     assert.equal(other.stop().longestTurn, 30);
   });
 

@@ -139,6 +139,30 @@ describe("policy/cuts: rounds", () => {
     assert.equal(cuts.status().cut, 6);
   });
 
+  it("POL-84: under changes without end rounds leave seven eighths of the time to others, and each change is judged in 100 ms", async () => {
+    const { flows, cuts, denied, clock, passes } = setUp();
+    flows.put({ id: 1, from: POD, to: OUTSIDE, labels: LABELLED });
+    flows.onTurn = () => clock.pass(8);
+    let waited = 0;
+    const began = clock.now();
+    for (let change = 0; clock.now() < began + 2000; change++) {
+      const isDenied = change % 2 === 0;
+      if (isDenied) denied.add(POD);
+      else denied.clear();
+      const changed = clock.now();
+      do {
+        // Of another connection: the rounds it needs go on meanwhile.
+        cuts.verdictsChanged(addresses(POD, OTHER_POD));
+        clock.pass(2);
+        for (let turns = 0; turns < 5; turns++) await turn();
+      } while (passes(1) === isDenied && clock.now() < changed + 1000);
+      waited = Math.max(waited, clock.now() - changed);
+    }
+    assert.ok(waited > 0 && waited <= 100, `${waited} ms`);
+    const taken = clock.now() - began;
+    assert.ok(flows.walks <= taken / 64 + 1, `${flows.walks} rounds of 8 ms in ${taken} ms`);
+  });
+
   it("POL-81: a refusal is told and what was to be judged is tried again", async () => {
     const { flows, cuts, denied, pass, passes } = setUp();
     flows.put({ id: 1, from: OTHER_POD, to: OUTSIDE, labels: LABELLED });
