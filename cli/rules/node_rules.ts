@@ -3,6 +3,7 @@ import type { Element, Table } from "../../kernel/nftables/object.ts";
 import type { ClusterObject, Pod } from "../../policyd/cluster/model.ts";
 import type { Configuration } from "../../policyd/configuration/configuration.ts";
 import type { Claim } from "../../policyd/dataplane/claim.ts";
+import { elementOf } from "../../policyd/dataplane/kept_element.ts";
 import { DesiredElements } from "../../policyd/dataplane/desired_elements.ts";
 import { withVersion } from "../../policyd/dataplane/schema.ts";
 import { leavingPodElements } from "../../policyd/node/cluster_masquerade.ts";
@@ -55,7 +56,12 @@ export function nodeRules(objects: readonly ClusterObject[], configuration: Conf
   return {
     tables: tables.map((table) => ({
       table,
-      elements: new Map(table.sets.map(({ name }) => [name, inOrder(desired.elements(table, name).values())])),
+      elements: new Map(
+        table.sets.map(({ name }) => [
+          name,
+          inOrder([...desired.elements(table, name)].map(([key, element]) => elementOf(key, element))),
+        ]),
+      ),
     })),
     localPods: localPods.map(({ key }) => key),
     problems: dataplane.problems(),

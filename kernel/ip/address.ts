@@ -180,9 +180,13 @@ export function addressToBytes(address: Address): Uint8Array {
  * @throws DrawbridgeError ERR_ADDRESS for any other length
  */
 export function addressFromBytes(bytes: Uint8Array): Address {
-  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
-  if (bytes.length === 4) return view.getUint32(0) as Ipv4Address;
+  if (bytes.length === 4) {
+    // Without a view, for the addresses that come by the ten thousand.
+    const high = ((bytes[0] ?? 0) << 8) | (bytes[1] ?? 0);
+    return (high * 0x1_0000 + ((bytes[2] ?? 0) << 8) + (bytes[3] ?? 0)) as Ipv4Address;
+  }
   if (bytes.length === 16) {
+    const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
     return ((view.getBigUint64(0) << 64n) | view.getBigUint64(8)) as Ipv6Address;
   }
   throw new DrawbridgeError("ERR_ADDRESS", `address: ${bytes.length} bytes; expected 4 (IPv4) or 16 (IPv6)`);

@@ -2,7 +2,7 @@ import type { Address } from "../ip/address.ts";
 import { addressFromBytes, addressToBytes } from "../ip/address.ts";
 import type { MacAddress } from "../ip/mac.ts";
 import { macFromBytes, macToBytes } from "../ip/mac.ts";
-import { DrawbridgeError } from "../error.ts";
+import { AttributeCursor, HEADER, malformed } from "./attribute_cursor.ts";
 import { littleEndian, Writer } from "./writer.ts";
 
 /** How the payload of one attribute is written and read. */
@@ -25,16 +25,9 @@ export type AttributeValues<T extends AttributeTable> = {
 /** The values of a table's attributes for a message to send; those that are undefined are left out. */
 export type AttributeInput<T extends AttributeTable> = { readonly [K in keyof T]?: AttributeValues<T>[K] | undefined };
 
-const HEADER = 4;
 const NESTED = 0x8000;
-/** The low 14 bits of the type field are the number; the others say "nested" and "network byte order". */
-const NUMBER_MASK = 0x3fff;
 /** The largest attribute, header included, that its 16-bit length field can describe. */
 const MAX_LENGTH = 0xffff;
-
-function malformed(what: string): DrawbridgeError {
-  return new DrawbridgeError("ERR_NETLINK_MALFORMED", `netlink attribute: ${what}`);
-}
 
 function exactly(payload: Uint8Array, length: number): DataView {
   if (payload.length !== length) throw malformed(`${payload.length} bytes; expected ${length}`);
@@ -218,21 +211,8 @@ export function eachAttribute(buffer: Uint8Array): readonly (readonly [number: n
 
 /** Tells `visit` of each attribute of {@link eachAttribute}, and where its payload starts and ends in the buffer. */
 function walkAttributes(buffer: Uint8Array, visit: (number: number, start: number, end: number) => void): void {
-  const view = new DataView(buffer.buffer, buffer.byteOffset, buffer.byteLength);
-  const size = buffer.length;
-  let offset = 0;
-  while (offset < size) {
-    const left = size - offset;
-    if (left < HEADER) {
-      // Trailing zeros shorter than a header are alignment, not an attribute.
-      for (let i = offset; i < size; i++) if (buffer[i] !== 0) throw malformed(`${left} stray bytes`);
-      break;
-    }
-    const length = view.getUint16(offset, littleEndian);
-    if (length < HEADER || length > left) throw malformed(`length ${length} with ${left} bytes left`);
-    visit(view.getUint16(offset + 2, littleEndian) & NUMBER_MASK, offset + HEADER, offset + length);
-    offset += (length + 3) & ~3;
-  }
+  const cursor = new AttributeCursor(buffer).enter(0, buffer.length);
+  while (cursor.next()) visit(cursor.number, cursor.start, cursor.end);
 }
 
 /**

@@ -12,7 +12,7 @@ import { compareBytes } from "./element_bytes.ts";
 import { instructions } from "./instruction.ts";
 import { elementAttributes, elementLayout, Message, nftablesRequest, ruleLayout } from "./message.ts";
 import type { Element, SetDefinition, TableReference } from "./object.ts";
-import { elementOf } from "./state.ts";
+import { elementOf } from "./element_list.ts";
 import { commentOf } from "./userdata.ts";
 
 /** An element and how many packets have met it since it was written. */

@@ -8,9 +8,12 @@ import { keyText } from "./element.ts";
 import { checkElement, checkRule, checkUnusedChain, checkUnusedSet } from "./fake_references.ts";
 import { chainLayout, ruleLayout, setLayout, tableLayout } from "./message.ts";
 import type { Element, SetDefinition, TableReference } from "./object.ts";
-import type { Nftables } from "./socket.ts";
+import type { ElementPieces, Nftables } from "./socket.ts";
 import type { ChainState, RuleState, SetState, TableHead, TableState } from "./state.ts";
 import { commentOf } from "./userdata.ts";
+
+/** Elements of one piece of a list. */
+const PIECE = 200;
 
 interface FakeTable extends TableState {
   readonly chains: Map<string, ChainState>;
@@ -63,6 +66,20 @@ export class FakeNftables implements Nftables {
 
   elements(reference: TableReference, set: SetDefinition): readonly Element[] {
     return [...(this.#tables.get(nameOf(reference))?.content.get(set.name)?.values() ?? [])];
+  }
+
+  /** As the kernel, which goes on behind as many elements as it has told, whatever has come or gone before them. */
+  *elementsInPieces(reference: TableReference, set: SetDefinition): ElementPieces {
+    const first = this.sets(reference).find(({ name }) => name === set.name);
+    for (let told = 0; ;) {
+      if (first === undefined || !this.sets(reference).includes(first)) {
+        throw new NetlinkError(`list elements of ${set.name}`, Errno.ENOENT);
+      }
+      const piece = this.elements(reference, set).slice(told, told + PIECE);
+      if (piece.length === 0) return;
+      told += piece.length;
+      yield piece;
+    }
   }
 
   /** What an element has counted since it was written. */

@@ -13,7 +13,7 @@ import {
 import { Writer } from "../netlink/writer.ts";
 
 /** NFTA_VERDICT_* */
-const verdictAttributes = { code: [1, be32], chain: [2, string] } as const satisfies AttributeTable;
+export const verdictAttributes = { code: [1, be32], chain: [2, string] } as const satisfies AttributeTable;
 
 /** NFTA_DATA_*: a value or a verdict. */
 export const dataAttributes = {

@@ -5,14 +5,18 @@ import { NetlinkSocket } from "../netlink/socket.ts";
 import type { Syscalls } from "../syscall/syscalls.ts";
 import type { Change } from "./change.ts";
 import { preparedRules, requestsOf } from "./change.ts";
+import { elementPieces, readElements } from "./element_list.ts";
 import { batchBegin, batchEnd, generationLayout, Message, nftablesRequest } from "./message.ts";
 import type { Chain, Element, SetDefinition, TableReference } from "./object.ts";
 import { explained } from "./refusal.ts";
 import type { ChainState, RuleState, SetState, TableHead, TableState } from "./state.ts";
-import { readChainAttributes, readChainRules, readElements, readSets, readTable, readTableHead } from "./state.ts";
+import { readChainAttributes, readChainRules, readSets, readTable, readTableHead } from "./state.ts";
 
 /** Room for a batch: netlink takes it in one piece. 200,000 elements of a Service map are about 20 MB. */
 const BUFFER_BYTES = 128 * 1024 * 1024;
+
+/** Elements of a set as they are told. */
+export type ElementPieces = Generator<readonly Element[], void, void>;
 
 /** What writes and reads the tables of one network namespace. */
 export interface Nftables {
@@ -39,6 +43,14 @@ export interface Nftables {
    * out.
    */
   elements(reference: TableReference, set: SetDefinition): readonly Element[];
+  /**
+   * As {@link elements}, in pieces of some hundred between which anything may be committed. What is taken from this set
+   * meanwhile hides others, and elements told twice are a sign of the same: the list has to be had again then. There is one
+   * list at a time: another one ends it, and so does its `return`.
+   *
+   * @throws NetlinkError ENOENT when there is no such set, or none any more
+   */
+  elementsInPieces(reference: TableReference, set: SetDefinition): ElementPieces;
   /** The number of the namespace's ruleset; every commit by anybody makes a new one. */
   generation(): number;
   close(): void;
@@ -47,6 +59,9 @@ export interface Nftables {
 /** The kernel's nftables of the namespace the calling thread is in when it is opened. */
 export class NftablesSocket implements Nftables {
   readonly #socket: NetlinkSocket;
+  /** For lists that go on while other things are asked and committed. */
+  readonly #lists: NetlinkSocket;
+  #list: ElementPieces | undefined;
   readonly #prepared = preparedRules();
 
   /**
@@ -56,6 +71,7 @@ export class NftablesSocket implements Nftables {
   constructor(syscalls: Syscalls, portId?: number) {
     const port = portId === undefined ? {} : { portId };
     this.#socket = new NetlinkSocket(syscalls, NETLINK_NETFILTER, { bufferBytes: BUFFER_BYTES, ...port });
+    this.#lists = new NetlinkSocket(syscalls, NETLINK_NETFILTER);
   }
 
   /**
@@ -98,6 +114,12 @@ export class NftablesSocket implements Nftables {
     return readElements(this.#socket, reference, set);
   }
 
+  elementsInPieces(reference: TableReference, set: SetDefinition): ElementPieces {
+    this.#list?.return();
+    this.#list = elementPieces(this.#lists, reference, set);
+    return this.#list;
+  }
+
   generation(): number {
     const kind = { message: Message.GET_GENERATION, family: undefined, layout: generationLayout };
     const [message] = this.#socket.request(nftablesRequest("get nftables generation", kind, {}));
@@ -106,6 +128,7 @@ export class NftablesSocket implements Nftables {
 
   close(): void {
     this.#socket.close();
+    this.#lists.close();
   }
 }
 

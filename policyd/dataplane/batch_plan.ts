@@ -1,4 +1,4 @@
-import type { Chain, Element, SetDefinition, Table } from "../../kernel/nftables/object.ts";
+import type { Chain, SetDefinition, Table } from "../../kernel/nftables/object.ts";
 import type { TableBatch } from "./batch.ts";
 import { emptyBatch } from "./batch.ts";
 import type { TableKey } from "./claim.ts";
@@ -7,6 +7,8 @@ import type { DesiredElements } from "./desired_elements.ts";
 import type { DesiredObjects } from "./desired_objects.ts";
 import type { SetDifference } from "./difference.ts";
 import { setDifference } from "./difference.ts";
+import type { KeptElement } from "./kept_element.ts";
+import { elementOf } from "./kept_element.ts";
 import type { Mirror, MirroredTable } from "./mirror.ts";
 import type { Pending, TablePending } from "./pending.ts";
 import { hasNewRanges, preparation, preparationWork } from "./preparation.ts";
@@ -151,9 +153,19 @@ function elementDifferences(sources: TableSources): readonly SetDifference[] {
 }
 
 function allElements({ table, elements }: TableSources, set: SetDefinition): readonly SetDifference[] {
-  const content = isWrittenByRules(set) ? new Map<string, Element>() : elements.elements(table, set.name);
+  const content = isWrittenByRules(set) ? new Map<string, KeptElement>() : elements.elements(table, set.name);
   if (content.size === 0) return [];
-  return [{ table, set, deleted: [], added: [...content.values()], addedKeys: [...content.keys()], content }];
+  return [
+    {
+      table,
+      set,
+      deleted: [],
+      added: [...content].map(([key, element]) => elementOf(key, element)),
+      addedKeys: [...content.keys()],
+      addedKept: [...content.values()],
+      content,
+    },
+  ];
 }
 
 function keptElements({ key, objects, mirror }: TableSources): TableBatch["kept"] {

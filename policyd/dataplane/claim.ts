@@ -1,4 +1,6 @@
 import type { Element, TableReference } from "../../kernel/nftables/object.ts";
+import type { Verdict } from "../../kernel/nftables/statement.ts";
+import type { KeptElement } from "./kept_element.ts";
 
 /** One element that something in the cluster (a Service, a pod) wants in one set of one table. */
 export interface Claim {
@@ -16,15 +18,22 @@ export function tableKey({ family, name }: TableReference): TableKey {
 }
 
 /** Elements of a set by the text of their key (`keyText`). */
-export type ElementsByKey = ReadonlyMap<string, Element>;
+export type ElementsByKey = ReadonlyMap<string, KeptElement>;
 
 /** Whether two elements of one key are the same in the kernel: their data and their comment. */
 export function isSameElement(a: Element, b: Element): boolean {
-  return a.comment === b.comment && dataText(a) === dataText(b);
+  return a.comment === b.comment && isSameData(a.data, b.data);
 }
 
-function dataText({ data }: Element): string {
-  if (data === undefined) return "";
-  if ("kind" in data) return "chain" in data ? `${data.kind} ${data.chain}` : data.kind;
-  return data.join("|");
+/** By fields and not by a text of each, since tens of thousands are compared. */
+function isSameData(a: Element["data"], b: Element["data"]): boolean {
+  if (a === undefined || b === undefined) return a === b;
+  if ("kind" in a) return "kind" in b && verdictText(a) === verdictText(b);
+  if ("kind" in b || a.length !== b.length) return false;
+  for (const [index, value] of a.entries()) if (value !== b[index]) return false;
+  return true;
+}
+
+function verdictText(verdict: Verdict): string {
+  return "chain" in verdict ? `${verdict.kind} ${verdict.chain}` : verdict.kind;
 }

@@ -1,7 +1,9 @@
 import { keyText } from "../../kernel/nftables/element.ts";
-import type { Element, TableReference } from "../../kernel/nftables/object.ts";
+import type { TableReference } from "../../kernel/nftables/object.ts";
 import type { Claim, TableKey } from "./claim.ts";
-import { isSameElement, tableKey } from "./claim.ts";
+import { tableKey } from "./claim.ts";
+import type { KeptElement } from "./kept_element.ts";
+import { isSameKept, kept } from "./kept_element.ts";
 
 /** Where an element belongs: its set and the text of its key. */
 export interface ElementPlace {
@@ -12,7 +14,7 @@ export interface ElementPlace {
 
 interface Claimant {
   readonly owner: string;
-  readonly element: Element;
+  readonly element: KeptElement;
 }
 
 /** The places of one set that somebody wants, by their keys. */
@@ -29,11 +31,10 @@ interface Slots {
 class Slot implements ElementPlace {
   readonly slots: Slots;
   readonly key: string;
-  /** Whose element is taken: of all claimants the one whose name sorts first; "" for nobody's. */
-  owner = "";
-  element: Element | undefined = undefined;
-  /** The other claimants in the order of their names. */
-  others: Claimant[] | undefined = undefined;
+  /** Of several claimants all, in the order of their names; "" for nobody. */
+  owner: string | readonly Claimant[] = "";
+  /** Of all claimants that of the one whose name sorts first. */
+  element: KeptElement | undefined = undefined;
 
   constructor(slots: Slots, key: string) {
     this.slots = slots;
@@ -48,35 +49,36 @@ class Slot implements ElementPlace {
     return this.slots.set;
   }
 
-  enter(owner: string, element: Element): void {
+  enter(owner: string, element: KeptElement): void {
     this.leave(owner);
     if (this.element === undefined) {
       this.owner = owner;
       this.element = element;
       return;
     }
-    const claimants = [{ owner: this.owner, element: this.element }, ...(this.others ?? []), { owner, element }];
-    take(
-      this,
-      claimants.sort((a, b) => (a.owner < b.owner ? -1 : 1)),
-    );
+    const before = typeof this.owner === "string" ? [{ owner: this.owner, element: this.element }] : this.owner;
+    this.owner = [...before, { owner, element }].sort((a, b) => (a.owner < b.owner ? -1 : 1));
+    this.element = this.owner[0]?.element;
   }
 
   leave(owner: string): void {
-    if (this.element === undefined) return;
-    if (this.owner === owner) take(this, this.others ?? []);
-    else if (this.others !== undefined) {
-      const others = this.others.filter((claimant) => claimant.owner !== owner);
-      this.others = others.length === 0 ? undefined : others;
+    if (this.owner === owner) {
+      this.owner = "";
+      this.element = undefined;
+    } else if (typeof this.owner !== "string") {
+      const others = this.owner.filter((claimant) => claimant.owner !== owner);
+      const [first, second] = others;
+      this.owner = second === undefined ? (first?.owner ?? "") : others;
+      this.element = first?.element;
     }
   }
 }
 
-/** No method, as a private one would take room in each slot. */
-function take(slot: Slot, [first, ...others]: readonly Claimant[]): void {
-  slot.owner = first?.owner ?? "";
-  slot.element = first?.element;
-  slot.others = others.length === 0 ? undefined : others;
+/** The elements of a set by the texts of their keys. */
+export interface WantedElements {
+  get(key: string): KeptElement | undefined;
+  /** The text that is kept anyway, where an equal one is. */
+  own(key: string): string;
 }
 
 /** By the set's name. */
@@ -103,16 +105,19 @@ export class DesiredElements {
   replace(owner: string, claims: readonly Claim[]): readonly ElementPlace[] {
     const held = this.#claims.get(owner);
     if (held === undefined) return this.#enter(owner, claims);
-    const before = new Map<Slot, Element | undefined>();
+    const before = new Map<Slot, KeptElement | undefined>();
+    let name = owner;
     for (const slot of held) {
       if (before.has(slot)) continue;
       before.set(slot, slot.element);
+      // One text of the name is enough for as long as he claims something.
+      if (slot.owner === owner) name = slot.owner;
       slot.leave(owner);
     }
     const slots = claims.map(({ table, set, element }) => {
       const slot = this.#slot(table, set, keyText(element.key));
       if (!before.has(slot)) before.set(slot, slot.element);
-      slot.enter(owner, element);
+      slot.enter(name, kept(element));
       return slot;
     });
     if (slots.length === 0) this.#claims.delete(owner);
@@ -132,7 +137,7 @@ export class DesiredElements {
     const slots = claims.map(({ table, set, element }) => {
       const slot = this.#slot(table, set, keyText(element.key));
       const before = slot.element;
-      slot.enter(owner, element);
+      slot.enter(owner, kept(element));
       if (!isSame(before, slot.element)) changed.push(slot);
       return slot;
     });
@@ -141,9 +146,9 @@ export class DesiredElements {
   }
 
   /** The elements of a set by their keys; undefined for a key that nobody claims. */
-  in(table: TableKey, set: string): { get(key: string): Element | undefined } {
+  in(table: TableKey, set: string): WantedElements {
     const slots = this.#sets.get(table)?.get(set)?.byKey;
-    return { get: (key) => slots?.get(key)?.element };
+    return { get: (key) => slots?.get(key)?.element, own: (key) => slots?.get(key)?.key ?? key };
   }
 
   /** Whether anybody claims an element of a set. */
@@ -157,8 +162,8 @@ export class DesiredElements {
   }
 
   /** All elements of a set by their keys, in a map of the caller's own. */
-  elements(table: TableReference, set: string): Map<string, Element> {
-    const found = new Map<string, Element>();
+  elements(table: TableReference, set: string): Map<string, KeptElement> {
+    const found = new Map<string, KeptElement>();
     for (const [key, { element }] of this.#sets.get(tableKey(table))?.get(set)?.byKey ?? []) {
       if (element !== undefined) found.set(key, element);
     }
@@ -206,6 +211,6 @@ export class DesiredElements {
   }
 }
 
-function isSame(a: Element | undefined, b: Element | undefined): boolean {
-  return a === undefined || b === undefined ? a === b : isSameElement(a, b);
+function isSame(a: KeptElement | undefined, b: KeptElement | undefined): boolean {
+  return a === undefined || b === undefined ? a === b : isSameKept(a, b);
 }

@@ -33,6 +33,7 @@ export class ForeignSearch {
 
   /** Gives up what is not looked through yet. */
   stop(): void {
+    this.#reading?.return([]);
     this.#reading = undefined;
     this.#tables.clear();
     this.#next?.();

@@ -4,16 +4,26 @@ import type { TableBatch } from "./batch.ts";
 import type { ElementsByKey, TableKey } from "./claim.ts";
 import { tableKey } from "./claim.ts";
 import type { SetDifference } from "./difference.ts";
+import type { KeptElement } from "./kept_element.ts";
 
 /** What we know of a chain's rules: there are none, they are what we wrote, or they are to be written anew. */
 export type ChainState = "empty" | "ours" | "unsure";
 
+/** What our batches have done to a set while it is read piece by piece. */
+export interface SetJournal {
+  /** The keys of elements that came. */
+  readonly added: Set<string>;
+  hasDeletion: boolean;
+}
+
 export interface MirroredSet {
-  readonly elements: Map<string, Element>;
+  readonly elements: Map<string, KeptElement>;
   /** As in its definition; of a set that is not ours, only whether it has data and whether these are verdicts. */
   readonly data: SetDefinition["data"];
   /** All its elements were taken away since it has to go. */
   readonly isFlushed?: boolean;
+  /** While it is read. */
+  readonly journal?: SetJournal;
 }
 
 /** What we believe the kernel has of one table. */
@@ -83,16 +93,21 @@ export class Mirror {
 
 function applyDifference(
   sets: Map<string, MirroredSet>,
-  { set, deleted, added, addedKeys, content }: SetDifference,
+  { set, deleted, addedKeys, addedKept, content }: SetDifference,
 ): void {
   const mirrored = sets.get(set.name);
   if (mirrored === undefined) return;
-  const { elements, data, isFlushed } = mirrored;
+  const { elements, data, isFlushed, journal } = mirrored;
   if (content !== undefined && elements.size === 0) {
     sets.set(set.name, { elements: content, data });
     return;
   }
   if (isFlushed === true) sets.set(set.name, { elements, data });
   for (const { key } of deleted) elements.delete(keyText(key));
-  for (const [index, element] of added.entries()) elements.set(addedKeys[index] ?? keyText(element.key), element);
+  for (const [index, key] of addedKeys.entries()) {
+    const element = addedKept[index];
+    if (element !== undefined) elements.set(key, element);
+    journal?.added.add(key);
+  }
+  if (journal !== undefined && deleted.length > 0) journal.hasDeletion = true;
 }

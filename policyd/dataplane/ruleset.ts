@@ -348,6 +348,7 @@ export class Ruleset {
   }
 
   #abandon(): void {
+    this.#reading?.return([]);
     this.#reading = undefined;
     this.#isBuilding = false;
     this.#search.stop();

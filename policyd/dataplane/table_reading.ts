@@ -1,9 +1,9 @@
-import { keyText } from "../../kernel/nftables/element.ts";
-import type { Element, SetDefinition, Table } from "../../kernel/nftables/object.ts";
+import type { Element, Table } from "../../kernel/nftables/object.ts";
 import type { Nftables } from "../../kernel/nftables/socket.ts";
-import { isSameElement, tableKey } from "./claim.ts";
+import { tableKey } from "./claim.ts";
 import type { DesiredElements } from "./desired_elements.ts";
 import type { DesiredObjects } from "./desired_objects.ts";
+import { readElements } from "./element_reading.ts";
 import type { KnownRules } from "./known_rules.ts";
 import { rulesDigest } from "./known_rules.ts";
 import type { Mirror, MirroredTable } from "./mirror.ts";
@@ -15,7 +15,7 @@ import { mark, markElements, takeChains, takeSets, takeTable } from "./table_obj
 import { chainDifferences, headDifferences, setDifferences } from "./static_difference.ts";
 
 export interface ReadingSources {
-  readonly kernel: Pick<Nftables, "head" | "chains" | "sets" | "rulesOf" | "elements">;
+  readonly kernel: Pick<Nftables, "head" | "chains" | "sets" | "rulesOf" | "elements" | "elementsInPieces">;
   readonly objects: DesiredObjects;
   readonly elements: DesiredElements;
   readonly known: KnownRules;
@@ -40,9 +40,7 @@ export interface TableFindings {
   readonly isPresent: boolean;
 }
 
-/** So many elements take as long to read as the rules of a chain. */
-const ELEMENTS_PER_UNIT = 64;
-/** And so many chains or sets to list. */
+/** So many chains or sets take as long to list as the rules of a chain to read. */
 const NAMES_PER_UNIT = 16;
 
 /**
@@ -118,10 +116,10 @@ function* readSets(
     const unfit = setDifferences(table, set, state);
     if (unfit.length > 0) return { unfit };
     if (isWrittenByRules(set)) continue;
-    const wrong = readElements(table, set, sources, mirrored);
+    const wrong = yield* readElements(table, set, sources, mirrored);
     wrongElements += wrong;
     if (wrong > 0) wrongSets.push(name);
-    yield 1 + (mirrored.sets.get(name)?.elements.size ?? 0) / ELEMENTS_PER_UNIT;
+    yield 1;
   }
   return { wrongElements, wrongSets };
 }
@@ -174,28 +172,4 @@ function written(table: Table, { kernel, objects }: ReadingSources): ReadonlyMap
     kept.set(set.name, kernel.elements(table, set));
   }
   return kept;
-}
-
-/** Takes over a set's elements. @returns how many are wrong, and were not known to be */
-function readElements(
-  table: Table,
-  set: SetDefinition,
-  { kernel, elements, pending }: ReadingSources,
-  { sets }: MirroredTable,
-): number {
-  const key = tableKey(table);
-  const present = new Map<string, Element>();
-  const wanted = elements.in(key, set.name);
-  const wrong: string[] = [];
-  for (const element of kernel.elements(table, set)) {
-    const text = keyText(element.key);
-    const other = wanted.get(text);
-    const isRight = other !== undefined && isSameElement(element, other);
-    if (!isRight) wrong.push(text);
-    // What is kept anyway is not kept twice.
-    present.set(text, isRight ? other : element);
-  }
-  sets.set(set.name, { elements: present, data: set.data });
-  for (const text of elements.keys(key, set.name)) if (!present.has(text)) wrong.push(text);
-  return wrong.length === 0 ? 0 : markElements(pending.table(key), set, wrong);
 }

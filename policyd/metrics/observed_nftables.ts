@@ -25,6 +25,7 @@ export function observed(kernel: Nftables, ...observers: readonly CommitObserver
     sets: kernel.sets.bind(kernel),
     rulesOf: kernel.rulesOf.bind(kernel),
     elements: kernel.elements.bind(kernel),
+    elementsInPieces: kernel.elementsInPieces.bind(kernel),
     generation: kernel.generation.bind(kernel),
     close: kernel.close.bind(kernel),
   });

@@ -65,6 +65,7 @@ export class Ours implements Disposable {
       sets: (reference) => socket.sets(reference),
       rulesOf: (reference, chain) => socket.rulesOf(reference, chain),
       elements: (reference, set) => socket.elements(reference, set),
+      elementsInPieces: (reference, set) => socket.elementsInPieces(reference, set),
       generation: () => socket.generation(),
       close: () => socket.close(),
     };

@@ -1,6 +1,6 @@
 import type { Change } from "../../../kernel/nftables/change.ts";
 import type { Element, SetDefinition, TableReference } from "../../../kernel/nftables/object.ts";
-import type { Nftables } from "../../../kernel/nftables/socket.ts";
+import type { ElementPieces, Nftables } from "../../../kernel/nftables/socket.ts";
 import type { ChainState, RuleState, SetState, TableHead, TableState } from "../../../kernel/nftables/state.ts";
 
 /** How often what goes wrong, from 0 to 1. */
@@ -69,6 +69,13 @@ export class FaultyNftables implements Nftables {
   elements(reference: TableReference, set: SetDefinition): readonly Element[] {
     this.#mayFail();
     return this.#kernel.elements(reference, set);
+  }
+
+  *elementsInPieces(reference: TableReference, set: SetDefinition): ElementPieces {
+    for (const piece of this.#kernel.elementsInPieces(reference, set)) {
+      this.#mayFail();
+      yield piece;
+    }
   }
 
   generation(): number {

@@ -9,8 +9,13 @@ import { requestsOf, tableChanges } from "../../../kernel/nftables/change.ts";
 import { generationLayout, Message, nftablesRequest } from "../../../kernel/nftables/message.ts";
 import { parseNotification } from "../../../kernel/nftables/notification.ts";
 import type { SetDefinition } from "../../../kernel/nftables/object.ts";
-import { readElements, readTable } from "../../../kernel/nftables/state.ts";
+import { elementCode } from "../../../kernel/nftables/element.ts";
+import { ElementDecoder } from "../../../kernel/nftables/element_decoder.ts";
+import { readElements } from "../../../kernel/nftables/element_list.ts";
+import { NftablesSocket } from "../../../kernel/nftables/socket.ts";
+import { readTable } from "../../../kernel/nftables/state.ts";
 import { commentOf, commentUserdata } from "../../../kernel/nftables/userdata.ts";
+import { Errno } from "../../../kernel/syscall/errno.ts";
 import { skip } from "../../support/privilege.ts";
 import { everythingElements, everythingTable } from "../../support/nftables/example.ts";
 import { assertDecodersHold } from "./hostile_bytes.ts";
@@ -126,6 +131,40 @@ describe("kernel/nftables: what the kernel tells", () => {
     const syscalls = new ScriptedSyscalls(steps.map((datagram) => ({ datagram })));
     const elements = readElements(new NetlinkSocket(syscalls, 12), table, set);
     assert.deepEqual(elements, [{ key: [3] }, { key: [2] }, { key: [1] }]);
+  });
+
+  it("a list that is given up leaves the socket to the next, and one of a set that goes meanwhile as well", () => {
+    const set: SetDefinition = { name: "s", key: ["inet_service"] };
+    const piece = (sequence: number, port: number): Uint8Array => {
+      const [request] = requestsOf([{ kind: "add elements", table, set, elements: [{ key: [port] }] }]);
+      const body = request?.body ?? new Uint8Array();
+      return kernelMessage(messageType(Subsystem.NFTABLES, Message.NEW_ELEMENTS), sequence, body, 2);
+    };
+    for (const end of [dumpEnd(1), kernelAnswer(1, Errno.ENOENT)]) {
+      const steps = [piece(1, 1), piece(1, 2), end, piece(2, 3), dumpEnd(2)];
+      const syscalls = new ScriptedSyscalls(steps.map((datagram) => ({ datagram })));
+      const nft = new NftablesSocket(syscalls);
+      const first = nft.elementsInPieces(table, set);
+      assert.deepEqual(first.next().value, [{ key: [1] }]);
+      const next = nft.elementsInPieces(table, set);
+      assert.equal(syscalls.unread, 2);
+      assert.equal(first.next().done, true);
+      assert.deepEqual([...next], [[{ key: [3] }]]);
+      assert.equal(syscalls.unread, 0);
+    }
+  });
+
+  it("an element is what was written", () => {
+    let count = 0;
+    for (const set of everythingTable.sets) {
+      if (set.isInterval === true && set.key.length === 1) continue;
+      const elements = everythingElements.get(set.name) ?? [];
+      const [request] = requestsOf([{ kind: "add elements", table: everythingTable, set, elements }]);
+      if (request === undefined) continue;
+      assert.deepEqual(new ElementDecoder(elementCode(set)).decode(request.body), elements, set.name);
+      count++;
+    }
+    assert.ok(count > 8, `${count} sets`);
   });
 
   it("random bytes, and messages of our own cut or changed, end in a value or a DrawbridgeError", function () {

@@ -1,0 +1,62 @@
+import { DrawbridgeError } from "../error.ts";
+import { littleEndian } from "./writer.ts";
+
+/** The bytes of an attribute before its payload: its length and its number. */
+export const HEADER = 4;
+/** The low 14 bits of the type field are the number; the others say "nested" and "network byte order". */
+const NUMBER_MASK = 0x3fff;
+
+/** The error of an attribute that is none. */
+export function malformed(what: string): DrawbridgeError {
+  return new DrawbridgeError("ERR_NETLINK_MALFORMED", `netlink attribute: ${what}`);
+}
+
+/**
+ * Steps through the attributes of a part of a buffer, without a value for each: elements of sets
+ * come by the ten thousand.
+ */
+export class AttributeCursor {
+  readonly #buffer: Uint8Array;
+  readonly #view: DataView;
+  #offset = 0;
+  #limit = 0;
+  /** Of the attribute it stands on, and where that one's payload starts and ends in the buffer. */
+  number = 0;
+  start = 0;
+  end = 0;
+
+  constructor(buffer: Uint8Array) {
+    this.#buffer = buffer;
+    this.#view = new DataView(buffer.buffer, buffer.byteOffset, buffer.byteLength);
+  }
+
+  /** Goes before the first attribute between two offsets of the buffer. */
+  enter(start: number, end: number): this {
+    this.#offset = start;
+    this.#limit = end;
+    return this;
+  }
+
+  /**
+   * Goes to the next attribute.
+   *
+   * @returns false behind the last
+   * @throws DrawbridgeError ERR_NETLINK_MALFORMED when the attribute does not fit
+   */
+  next(): boolean {
+    const offset = this.#offset;
+    const left = this.#limit - offset;
+    if (left < HEADER) {
+      // Trailing zeros shorter than a header are alignment, not an attribute.
+      for (let i = offset; i < this.#limit; i++) if (this.#buffer[i] !== 0) throw malformed(`${left} stray bytes`);
+      return false;
+    }
+    const length = this.#view.getUint16(offset, littleEndian);
+    if (length < HEADER || length > left) throw malformed(`length ${length} with ${left} bytes left`);
+    this.number = this.#view.getUint16(offset + 2, littleEndian) & NUMBER_MASK;
+    this.start = offset + HEADER;
+    this.end = offset + length;
+    this.#offset = offset + ((length + 3) & ~3);
+    return true;
+  }
+}

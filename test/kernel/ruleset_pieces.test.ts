@@ -1,0 +1,128 @@
+import assert from "node:assert/strict";
+import { setTimeout as sleep } from "node:timers/promises";
+import { NetlinkError } from "../../kernel/netlink/error.ts";
+import { tableChanges } from "../../kernel/nftables/change.ts";
+import type { Element, SetDefinition, Table } from "../../kernel/nftables/object.ts";
+import { NftablesSocket } from "../../kernel/nftables/socket.ts";
+import { realClock } from "../../policyd/clock.ts";
+import type { Claim } from "../../policyd/dataplane/claim.ts";
+import { Ruleset } from "../../policyd/dataplane/ruleset.ts";
+import { withVersion } from "../../policyd/dataplane/schema.ts";
+import { recordingLogger } from "../../policyd/log/recording_logger.ts";
+import type { Lab } from "../lab/lab.ts";
+import { createLab } from "../lab/lab.ts";
+import type { LabNamespace } from "../lab/namespace.ts";
+import { sampleAddress } from "../support/dataplane/sample.ts";
+import { requireKernel } from "../support/privilege.ts";
+
+/** Some pieces of the kernel's. */
+const MANY = 6000;
+const PATIENCE_MILLISECONDS = 30_000;
+
+const targets: SetDefinition = { name: "targets", key: ["ipv4_addr", "inet_service"], data: ["mark"] };
+const other: SetDefinition = { name: "other", key: ["ipv4_addr"] };
+const table: Table = withVersion({ family: "inet", name: "drawbridge", sets: [targets, other], chains: [] });
+
+function element(number: number, mark = 1): Element {
+  return { key: [sampleAddress(number), 80], data: [mark] };
+}
+
+function elements(from: number, to: number): readonly Element[] {
+  return Array.from({ length: to - from }, (_, index) => element(from + index));
+}
+
+function claims(from: number, to: number): readonly Claim[] {
+  return elements(from, to).map((one) => ({ table, set: targets.name, element: one }));
+}
+
+describe("a large set that is read in pieces", () => {
+  let lab: Lab | undefined;
+  let node: LabNamespace;
+  let nft: NftablesSocket;
+  let stranger: NftablesSocket;
+
+  before(function () {
+    requireKernel(this);
+    lab = createLab("pieces");
+    node = lab.namespace("node");
+    nft = node.inside(() => new NftablesSocket(node.calls));
+    stranger = node.inside(() => new NftablesSocket(node.calls));
+  });
+
+  beforeEach(() => {
+    node.exec("nft", ["flush", "ruleset"]);
+  });
+
+  after(() => {
+    nft?.close();
+    stranger?.close();
+    lab?.destroy();
+  });
+
+  it("DP-16: the kernel tells all of it whatever is committed to other sets meanwhile", async () => {
+    nft.commit(tableChanges(table, new Map([[targets.name, elements(0, MANY)]])));
+    const told = (): number => {
+      const found = new Set<unknown>();
+      let pieces = 0;
+      for (const piece of nft.elementsInPieces(table, targets)) {
+        for (const { key } of piece) found.add(key[0]);
+        nft.commit([{ kind: "add elements", table, set: other, elements: [{ key: [sampleAddress(pieces++)] }] }]);
+      }
+      assert.ok(pieces > 5, `${pieces} pieces`);
+      return found.size;
+    };
+    // Right after so many have come it may still be making its table larger.
+    const deadline = Date.now() + PATIENCE_MILLISECONDS;
+    while (told() !== MANY) {
+      assert.ok(Date.now() < deadline);
+      await sleep(50);
+    }
+    assert.equal(told(), MANY);
+  });
+
+  it("DP-16: a list that is given up, or whose set goes, leaves room for the next", () => {
+    nft.commit(tableChanges(table, new Map([[targets.name, elements(0, MANY)]])));
+    const list = nft.elementsInPieces(table, targets);
+    assert.ok((list.next().value?.length ?? 0) > 0);
+    list.return();
+    assert.ok((nft.elementsInPieces(table, targets).next().value?.length ?? 0) > 0, "the one before is not returned");
+    const next = nft.elementsInPieces(table, targets);
+    assert.ok((next.next().value?.length ?? 0) > 0);
+    nft.commit([{ kind: "delete set", table, set: targets }]);
+    assert.throws(
+      () => [...next],
+      (error) => error instanceof NetlinkError && error.errnoName === "ENOENT",
+    );
+    nft.commit([{ kind: "add elements", table, set: other, elements: [{ key: [sampleAddress(1)] }] }]);
+    assert.deepEqual([...nft.elementsInPieces(table, other)].flat(), [{ key: [sampleAddress(1)] }]);
+  });
+
+  it("DP-16 DP-09: strangers' changes are put right while ours go on, which are not taken for theirs", async function () {
+    this.timeout(2 * PATIENCE_MILLISECONDS);
+    const options = { clock: realClock, logger: recordingLogger(), tables: [table] };
+    const ruleset = new Ruleset({ ...options, kernel: nft, minSyncPeriod: 0, syncPeriod: 3_600_000 });
+    ruleset.claim("base", claims(0, MANY));
+    ruleset.start();
+    assert.equal(ruleset.flush(), true);
+    stranger.commit([
+      { kind: "delete elements", table, set: targets, elements: [element(10), element(MANY - 10), element(50)] },
+      { kind: "add elements", table, set: targets, elements: [element(50, 2), element(MANY + 1000)] },
+    ]);
+    ruleset.verify();
+    const deadline = Date.now() + PATIENCE_MILLISECONDS;
+    let turn = 0;
+    while (ruleset.status().repairs === 0) {
+      turn++;
+      ruleset.claim("going", claims(MANY + (turn % 100), MANY + 100));
+      assert.ok(Date.now() < deadline, ruleset.status().lastError);
+      await sleep(turn % 2);
+    }
+    ruleset.claim("going", []);
+    assert.equal(ruleset.flush(), true);
+    assert.deepEqual([ruleset.status().repairs, ruleset.status().failures], [4, 0], ruleset.status().lastError);
+    const found = nft.elements(table, targets);
+    assert.equal(found.length, MANY);
+    assert.ok(found.every(({ data }) => Array.isArray(data) && data[0] === 1));
+    ruleset.stop();
+  });
+});
