@@ -5,7 +5,6 @@ import type { AttachmentRegistry } from "./attachments/registry.ts";
 import type { Cancel, Clock } from "./clock.ts";
 import type { Kind } from "./cluster/model.ts";
 import { KINDS } from "./cluster/model.ts";
-import { ClusterStore } from "./cluster/store.ts";
 import type { Dataplane } from "./dataplane.ts";
 import type { NoticeSink } from "./events/notice.ts";
 import { printable } from "./log/line.ts";
@@ -34,10 +33,9 @@ export interface DaemonParts {
   readonly clock: Clock;
 }
 
-/** The daemon: objects from a source and attachments from the socket, kept and passed on to the dataplanes. */
+/** The daemon: objects from a source and attachments from the socket, passed on to the dataplanes. */
 export class Daemon implements ObjectSink, RequestHandlers {
   readonly #parts: DaemonParts;
-  readonly #store = new ClusterStore();
   readonly #objectProblems = new Map<string, number>([...KINDS, "other"].map((kind) => [kind, 0]));
   readonly #startedAt: number;
   #isSynced = false;
@@ -59,14 +57,13 @@ export class Daemon implements ObjectSink, RequestHandlers {
   }
 
   changed(changes: readonly ObjectChange[]): void {
-    this.#store.apply(changes);
     for (const dataplane of this.#parts.dataplanes) dataplane.apply(changes);
     for (const { type, kind, key } of changes) this.#parts.logger.debug("object changed", { change: type, kind, key });
   }
 
   synced(): void {
     this.#isSynced = true;
-    this.#parts.logger.info("all objects read", this.#store.counts());
+    this.#parts.logger.info("all objects read", this.#counts());
     for (const dataplane of this.#parts.dataplanes) dataplane.synced();
   }
 
@@ -75,7 +72,8 @@ export class Daemon implements ObjectSink, RequestHandlers {
     this.#objectProblems.set(label, (this.#objectProblems.get(label) ?? 0) + 1);
     this.#parts.logger.warn("object not used as it is", { reason: message });
     if (kind === undefined || key === undefined) return;
-    const regarding = { kind, key, uid: this.#store.uidOf(kind, key) };
+    const object = this.#parts.source.find(kind, key);
+    const regarding = { kind, key, uid: object !== undefined && "uid" in object ? object.uid : "" };
     this.#parts.events.tell({ regarding, reason: "NotUsedAsItIs", note: message });
   }
 
@@ -150,11 +148,16 @@ export class Daemon implements ObjectSink, RequestHandlers {
       nodeName,
       uptimeSeconds: Math.max(0, Math.floor((clock.now() - this.#startedAt) / 1000)),
       isSynced: this.#isSynced,
-      objects: this.#store.counts(),
+      objects: this.#counts(),
       attachments: attachments.size,
       problemCount: problems.length,
       problems: problems.slice(0, MOST_PROBLEMS).map((problem) => printable(problem).slice(0, LONGEST_PROBLEM)),
     };
+  }
+
+  /** How many objects there are of each kind. */
+  #counts(): Readonly<Record<string, number>> {
+    return Object.fromEntries(KINDS.map((kind) => [kind, this.#parts.source.count(kind)]));
   }
 }
 

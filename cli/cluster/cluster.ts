@@ -93,6 +93,6 @@ function addressesOf({ pods, nodes, services, endpointSlices }: ClusterStore): R
       ...service.externalIps,
       ...service.loadBalancerIngress.map(({ address }) => address),
     ]),
-    ...[...endpointSlices.values()].flatMap(({ endpoints }) => endpoints.flatMap(({ addresses }) => addresses)),
+    ...[...endpointSlices.values()].flatMap(({ endpoints }) => endpoints.map(({ address }) => address)),
   ]);
 }

@@ -95,7 +95,7 @@ function endpointOf(cluster: Cluster, service: Service, pod: Pod, family: Family
   const isRunning = pod.phase === "Running";
   return [
     {
-      addresses: [address],
+      address,
       isReady: service.publishNotReadyAddresses || (isRunning && !pod.isTerminating),
       isServing: service.publishNotReadyAddresses || isRunning,
       isTerminating: pod.isTerminating,

@@ -53,7 +53,7 @@ export function serviceObjects(cluster: Cluster): ServiceObjects {
   }
   const endpointSlices = [...written, ...[...derived.values()].flatMap(({ slices }) => slices)];
   const named = endpointSlices.flatMap(({ endpoints }) =>
-    endpoints.flatMap(({ addresses: [address], podKey }) => (podKey === undefined ? [] : [[address, podKey] as const])),
+    endpoints.flatMap(({ address, podKey }) => (podKey === undefined ? [] : [[address, podKey] as const])),
   );
   return { services, endpointSlices, endpointPods: new Map(named), derived };
 }

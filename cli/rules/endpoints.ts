@@ -19,8 +19,8 @@ export interface WithEndpoints {
 export function withEndpoints(manifests: readonly Manifest[]): WithEndpoints {
   const cluster = clusterOf(manifests);
   const { derived } = serviceObjects(cluster);
-  const isReal = ({ addresses }: EndpointSlice["endpoints"][number]): boolean =>
-    addresses.every((address) => cluster.standIns.ownerOf(address) === undefined);
+  const isReal = ({ address }: EndpointSlice["endpoints"][number]): boolean =>
+    cluster.standIns.ownerOf(address) === undefined;
   const added = new Map(
     [...derived].map(([key, { slices }]) => [
       key,

@@ -1,6 +1,7 @@
 import { DrawbridgeError } from "../error.ts";
 import type { Address } from "../ip/address.ts";
 import { addressFromBytes, addressFromValue, addressToBytes, formatAddress } from "../ip/address.ts";
+import type { Writer } from "../netlink/writer.ts";
 import { littleEndian } from "../netlink/writer.ts";
 import type { DataType, DataTypeName, Scalar } from "./data_type.ts";
 import { isInterfaceNameText } from "./identifier.ts";
@@ -30,7 +31,16 @@ interface IntegerOptions {
   readonly text?: (value: number) => string;
 }
 
-const widths = { 1: ["u8", "u8"], 2: ["u16", "be16"], 4: ["u32", "be32"] } as const;
+type Write = (writer: Writer, value: number) => void;
+
+const writeByte: Write = (writer, value) => writer.u8(value);
+
+/** By size, in the host's order and in the network's. */
+const writers: Readonly<Record<1 | 2 | 4, readonly [Write, Write]>> = {
+  1: [writeByte, writeByte],
+  2: [(writer, value) => writer.u16(value), (writer, value) => writer.be16(value)],
+  4: [(writer, value) => writer.u32(value), (writer, value) => writer.be32(value)],
+};
 
 /** Numbers of one to four bytes, with names for some of them. `id` is nft's number of the type. */
 export function integer(
@@ -45,7 +55,7 @@ export function integer(
   const isBitmask = options.isBitmask === true;
   const limit = 2 ** (8 * size);
   const isBigEndian = byteOrder === 2 || !littleEndian;
-  const write = widths[size][byteOrder - 1] ?? "u8";
+  const write = writers[size][byteOrder === 1 ? 0 : 1];
   function valueOf(value: Scalar): number {
     const number = typeof value === "string" ? symbols.get(value) : value;
     if (typeof number === "number" && Number.isInteger(number) && number >= 0 && number < limit) {
@@ -60,7 +70,7 @@ export function integer(
     byteOrder,
     symbols,
     isBitmask,
-    encode: (writer, value) => writer[write](valueOf(value)),
+    encode: (writer, value) => write(writer, valueOf(value)),
     decode: (bytes) => {
       exactly(name, bytes, size);
       let number = 0;

@@ -164,8 +164,8 @@ export interface EndpointPort {
 }
 
 export interface Endpoint {
-  /** Of the slice's family, at least one; they stand for the same thing, and the first is the one to use. */
-  readonly addresses: readonly [Address, ...Address[]];
+  /** Of the slice's family: the first it has, as all stand for the same thing and the first is the one to use. */
+  readonly address: Address;
   readonly isReady: boolean;
   readonly isServing: boolean;
   readonly isTerminating: boolean;

@@ -40,17 +40,6 @@ export class ClusterStore {
     }
   }
 
-  /** Empty where it is not known. */
-  uidOf(kind: Kind, key: string): string {
-    const object = this.#maps[kind].get(key);
-    return object !== undefined && "uid" in object ? object.uid : "";
-  }
-
-  /** How many objects there are of each kind. */
-  counts(): Readonly<Record<string, number>> {
-    return Object.fromEntries(Object.entries(this.#maps).map(([kind, objects]) => [kind, objects.size]));
-  }
-
   #set(object: ClusterObject): void {
     switch (object.kind) {
       case "Namespace":

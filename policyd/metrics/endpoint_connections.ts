@@ -35,28 +35,31 @@ export interface CountingElement {
 /** A moment between two batches, to tell what was asked of the kernel before a batch from what was asked behind it. */
 export type Moment = number;
 
-/** A node has tens of thousands of these: the text of the endpoint is made when somebody reads it. */
-interface Series {
-  readonly port: PortLabels;
-  readonly endpoint: Element["data"];
-  connections: number;
+/** What the kernel showed of an element last. */
+interface Counter {
+  readonly packets: number;
+  /** The kernel began to count at this moment or before. */
+  readonly since: Moment;
 }
 
-interface Counter {
+/** The elements of an owner in one set that count for one port. */
+interface Run {
   readonly owner: string;
-  readonly series: Series;
   readonly set: CountersOfSet;
-  /** In its set. */
-  readonly id: string;
-  /** What the kernel showed last. */
-  packets: number;
-  /** The kernel began to count at this moment or before. */
-  since: Moment;
+  readonly port: PortLabels;
+  readonly ids: readonly string[];
+  /** Of those without a counter. */
+  readonly since: Moment;
 }
 
 interface CountersOfSet {
   readonly name: string;
-  readonly byId: Map<string, Counter>;
+  /** By what each element counts. A node has tens of thousands. */
+  readonly runs: Map<string, Run>;
+  /** Of elements that have counted, which most of them never do. */
+  readonly counters: Map<string, Counter>;
+  /** No counter is older. */
+  since: Moment;
 }
 
 /** What an owner claims, made out when it is first asked for: until then nothing of it keeps a batch waiting. */
@@ -75,7 +78,7 @@ class Claims {
   }
 
   has(series: string): boolean {
-    this.#series ??= new Set(this.elements.map(({ port, element }) => seriesId(port, element.data)));
+    this.#series ??= new Set(this.elements.map(({ port, element }) => seriesId(port, dataText(element.data))));
     return this.#series.has(series);
   }
 }
@@ -90,7 +93,10 @@ class Claims {
  * What is claimed takes effect by {@link settle}, when the kernel has it.
  */
 export class EndpointConnections {
-  readonly #owners = new Map<string, readonly Counter[]>();
+  /** By itself where it is the only one, as nearly all are. */
+  readonly #owners = new Map<string, Run | readonly Run[]>();
+  /** The connections of each owner's series, of those that have any. */
+  readonly #sums = new Map<string, Map<string, number>>();
   readonly #sets = new Map<string, CountersOfSet>();
   readonly #claims = new Map<string, Claims>();
   #moment: Moment = 0;
@@ -107,10 +113,11 @@ export class EndpointConnections {
 
   /** Whether an element counts for a series that will still be there when all claims are in force. */
   isWanted(set: string, element: Element): boolean {
-    const counter = this.#counter(set, element);
-    if (counter === undefined) return false;
-    const next = this.#claims.get(counter.owner);
-    return next === undefined || next.has(seriesId(counter.series.port, counter.series.endpoint));
+    const id = elementId(element);
+    const run = this.#sets.get(set)?.runs.get(id);
+    if (run === undefined) return false;
+    const next = this.#claims.get(run.owner);
+    return next === undefined || next.has(seriesId(run.port, dataOf(id)));
   }
 
   /** The sets in which elements count. */
@@ -125,29 +132,31 @@ export class EndpointConnections {
    *   endpoint is passed over
    */
   observe(set: string, element: Element, packets: number, asked: Moment = this.#moment): void {
-    const counter = this.#counter(set, element);
-    if (counter === undefined || counter.since > asked) return;
-    counter.series.connections += packets >= counter.packets ? packets - counter.packets : packets;
-    counter.packets = packets;
+    const id = elementId(element);
+    const run = this.#sets.get(set)?.runs.get(id);
+    if (run === undefined) return;
+    const counter = counterOf(run, id);
+    if (counter.since > asked || packets === counter.packets) return;
+    const growth = packets >= counter.packets ? packets - counter.packets : packets;
+    run.set.counters.set(id, { packets, since: counter.since });
+    this.#add(run.owner, seriesId(run.port, dataOf(id)), growth);
   }
 
   /** An element was deleted: one of the same key and endpoint begins at 0. */
   removed(set: string, element: Element): void {
-    const counter = this.#counter(set, element);
-    if (counter === undefined) return;
-    counter.packets = 0;
-    counter.since = ++this.#moment;
+    const id = elementId(element);
+    const run = this.#sets.get(set)?.runs.get(id);
+    if (run !== undefined) run.set.counters.set(id, { packets: 0, since: ++this.#moment });
   }
 
   /** All elements of these sets were deleted. */
   allRemoved(sets: ReadonlySet<string>): void {
     this.#moment++;
-    for (const { name, byId } of this.#sets.values()) {
-      if (!sets.has(name)) continue;
-      for (const counter of byId.values()) {
-        counter.packets = 0;
-        counter.since = this.#moment;
-      }
+    for (const name of sets) {
+      const set = this.#sets.get(name);
+      if (set === undefined) continue;
+      set.counters.clear();
+      set.since = this.#moment;
     }
   }
 
@@ -155,75 +164,149 @@ export class EndpointConnections {
   settle(): void {
     if (this.#claims.size === 0) return;
     this.#moment++;
-    const before = new Map<string, Counter>();
-    // All that goes comes first, since an element may pass from one Service to another.
-    for (const owner of this.#claims.keys()) {
-      for (const counter of this.#owners.get(owner) ?? []) {
-        const { set, id } = counter;
-        if (set.byId.get(id) !== counter) continue;
-        before.set(`${set.name} ${id}`, counter);
-        set.byId.delete(id);
-      }
-    }
+    const old = [...this.#claims.keys()].flatMap((owner) => this.#runsOf(owner));
+    // What goes is looked at first, since an element may pass from one Service to another.
+    const before = new Map(old.flatMap(countersOf));
     for (const [owner, { elements }] of this.#claims) this.#take(owner, elements, before);
+    for (const run of old) forget(run);
     this.#claims.clear();
-    for (const { name, byId } of this.#sets.values()) if (byId.size === 0) this.#sets.delete(name);
+    for (const { name, runs } of this.#sets.values()) if (runs.size === 0) this.#sets.delete(name);
   }
 
   *series(): Generator<EndpointSeries, void, void> {
-    for (const counters of this.#owners.values()) {
-      for (const { port, endpoint, connections } of new Set(counters.map(({ series }) => series))) {
-        yield { labels: { ...port, endpoint: endpointText(endpoint) }, connections };
+    for (const owner of this.#owners.keys()) {
+      const sums = this.#sums.get(owner);
+      const told = new Set<string>();
+      for (const { port, ids } of this.#runsOf(owner)) {
+        for (const id of ids) {
+          const name = seriesId(port, dataOf(id));
+          if (told.has(name)) continue;
+          told.add(name);
+          yield { labels: { ...port, endpoint: endpointText(dataOf(id)) }, connections: sums?.get(name) ?? 0 };
+        }
       }
     }
   }
 
+  #runsOf(owner: string): readonly Run[] {
+    const runs = this.#owners.get(owner) ?? [];
+    return "ids" in runs ? [runs] : runs;
+  }
+
   #take(owner: string, elements: readonly CountingElement[], before: ReadonlyMap<string, Counter>): void {
-    const old = new Map(this.#owners.get(owner)?.map(({ series: one }) => [seriesId(one.port, one.endpoint), one]));
-    const series = new Map<string, Series>();
-    const counters = elements.map(({ set, port, element }): Counter => {
-      const name = seriesId(port, element.data);
-      const own = series.get(name) ?? old.get(name) ?? { port, endpoint: element.data, connections: 0 };
-      series.set(name, own);
-      const id = elementId(element);
-      const { packets = 0, since = this.#moment } = before.get(`${set} ${id}`) ?? {};
-      return { owner, series: own, set: this.#set(set), id, packets, since };
-    });
-    for (const counter of counters) counter.set.byId.set(counter.id, counter);
-    if (counters.length === 0) this.#owners.delete(owner);
-    else this.#owners.set(owner, counters);
+    const runs: Run[] = [];
+    for (const [port, ofSets] of grouped(elements)) {
+      for (const [name, ids] of ofSets) runs.push(this.#enter(owner, port, this.#set(name), ids, before));
+    }
+    const [first] = runs;
+    if (first === undefined) this.#owners.delete(owner);
+    else this.#owners.set(owner, runs.length === 1 ? first : runs);
+    this.#keepSums(owner, runs);
+  }
+
+  #enter(
+    owner: string,
+    port: PortLabels,
+    set: CountersOfSet,
+    ids: readonly string[],
+    before: ReadonlyMap<string, Counter>,
+  ): Run {
+    const counters = ids.map((id) => before.get(`${set.name} ${id}`) ?? { packets: 0, since: this.#moment });
+    const since = counters.reduce((first, counter) => Math.min(first, counter.since), this.#moment);
+    const run: Run = { owner, set, port, ids, since };
+    for (const [index, id] of ids.entries()) {
+      const counter = counters[index];
+      set.runs.set(id, run);
+      if (counter !== undefined && (counter.packets > 0 || counter.since > since)) set.counters.set(id, counter);
+      else set.counters.delete(id);
+    }
+    return run;
+  }
+
+  /** Of endpoints that are gone nothing is kept. */
+  #keepSums(owner: string, runs: readonly Run[]): void {
+    const sums = this.#sums.get(owner);
+    if (sums === undefined) return;
+    const names = new Set(runs.flatMap(({ port, ids }) => ids.map((id) => seriesId(port, dataOf(id)))));
+    for (const name of sums.keys()) if (!names.has(name)) sums.delete(name);
+    if (sums.size === 0) this.#sums.delete(owner);
+  }
+
+  #add(owner: string, series: string, growth: number): void {
+    const sums = this.#sums.get(owner) ?? new Map<string, number>();
+    this.#sums.set(owner, sums);
+    sums.set(series, (sums.get(series) ?? 0) + growth);
   }
 
   #set(name: string): CountersOfSet {
     let set = this.#sets.get(name);
-    if (set === undefined) this.#sets.set(name, (set = { name, byId: new Map() }));
+    if (set === undefined) this.#sets.set(name, (set = { name, runs: new Map(), counters: new Map(), since: 0 }));
     return set;
   }
-
-  #counter(set: string, element: Element): Counter | undefined {
-    return this.#sets.get(set)?.byId.get(elementId(element));
-  }
 }
+
+/** What is known of each element that is still of this run. */
+function countersOf(run: Run): readonly (readonly [string, Counter])[] {
+  const { name, runs } = run.set;
+  return run.ids.filter((id) => runs.get(id) === run).map((id) => [`${name} ${id}`, counterOf(run, id)]);
+}
+
+/** The elements of a run end that are of no other by now. */
+function forget(run: Run): void {
+  const { runs, counters } = run.set;
+  for (const id of run.ids) if (runs.get(id) === run && runs.delete(id)) counters.delete(id);
+}
+
+function counterOf({ set, since }: Run, id: string): Counter {
+  const counter = set.counters.get(id) ?? { packets: 0, since };
+  return counter.since >= set.since ? counter : { packets: counter.packets, since: set.since };
+}
+
+/** The elements' ids by their ports and the sets they are in. */
+function grouped(
+  elements: readonly CountingElement[],
+): ReadonlyMap<PortLabels, ReadonlyMap<string, readonly string[]>> {
+  const ports = new Map<PortLabels, Map<string, string[]>>();
+  for (const { set, port, element } of elements) {
+    const ofSets = ports.get(port) ?? new Map<string, string[]>();
+    ports.set(port, ofSets);
+    const ids = ofSets.get(set);
+    if (ids === undefined) ofSets.set(set, [elementId(element)]);
+    else ids.push(elementId(element));
+  }
+  // A list that was added to has room for more.
+  for (const ofSets of ports.values()) for (const [set, ids] of ofSets) ofSets.set(set, ids.slice());
+  return ports;
+}
+
+const BEHIND_KEY = "\n";
 
 /** The same text for the same key and endpoint of one set; in one piece, as tens of thousands of them are kept. */
 function elementId({ key, data }: Element): string {
-  return [keyText(key), dataText(data)].join(" ");
+  return [keyText(key), dataText(data)].join(BEHIND_KEY);
 }
 
-/** The same text for the same series of one Service. */
-function seriesId({ port, protocol }: PortLabels, endpoint: Element["data"]): string {
-  return `${port} ${protocol} ${dataText(endpoint)}`;
+/** Of an element by its id as {@link dataText}. */
+function dataOf(id: string): string {
+  return id.slice(id.indexOf(BEHIND_KEY) + 1);
 }
 
+/** The same text for the same series of one Service, in one piece. */
+function seriesId({ port, protocol }: PortLabels, data: string): string {
+  return [port, protocol, data].join(" ");
+}
+
+/** An address, one of IPv6 with an "n" behind it, and a port. */
 function dataText(data: Element["data"]): string {
-  return data === undefined || "kind" in data ? "" : data.join(" ");
+  if (data === undefined || "kind" in data) return "";
+  return data.map((value) => (typeof value === "bigint" ? `${value}n` : value)).join(" ");
 }
 
 /** What an element sends connections to: `10.0.0.1:80`, `[fd00::1]:80`. */
-function endpointText(data: Element["data"]): string {
-  const [value, port] = data === undefined || "kind" in data ? [] : data;
-  if (typeof value !== "number" && typeof value !== "bigint") return "";
-  const address = addressFromValue(typeof value === "number" ? 4 : 6, BigInt(value));
+function endpointText(data: string): string {
+  const [, value, big, port] = /^(\d+)(n?) (.+)$/.exec(data) ?? [];
+  if (value === undefined) return "";
+  const address = addressFromValue(big === "n" ? 6 : 4, BigInt(value));
   if (address === undefined) return "";
   return familyOf(address) === 4 ? `${formatAddress(address)}:${port}` : `[${formatAddress(address)}]:${port}`;
 }

@@ -9,7 +9,7 @@ export interface ServedService {
   readonly service: Service;
   readonly slices: readonly EndpointSlice[];
   readonly context: CompileContext;
-  readonly holders: Pick<FrontendHolders, "holder">;
+  readonly holders: Pick<FrontendHolders, "holder" | "own">;
 }
 
 /** What depends on Services beside their rules. */

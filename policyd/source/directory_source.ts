@@ -2,6 +2,7 @@ import { setImmediate as untilEventsAreTold } from "node:timers/promises";
 import { DrawbridgeError } from "../../kernel/error.ts";
 import type { Verdict } from "../cluster/gate.ts";
 import { judge } from "../cluster/gate.ts";
+import type { ClusterObject, Kind } from "../cluster/model.ts";
 import type { Cancel, Clock } from "../clock.ts";
 import { readObjects } from "./documents.ts";
 import { ObjectFiles } from "./object_files.ts";
@@ -59,6 +60,14 @@ export class DirectorySource implements ObjectSource {
   start(sink: ObjectSink): void {
     this.#sink = sink;
     this.#wakeIn(0);
+  }
+
+  find(kind: Kind, key: string): ClusterObject | undefined {
+    return this.#files.find(kind, key);
+  }
+
+  count(kind: Kind): number {
+    return this.#files.count(kind);
   }
 
   problems(): readonly string[] {

@@ -76,6 +76,18 @@ export class ObjectFiles {
     return changes;
   }
 
+  /** An object as it was told last. */
+  find(kind: Kind, key: string): ClusterObject | undefined {
+    return this.#current.get(`${kind} ${key}`);
+  }
+
+  /** How many objects there are of a kind. */
+  count(kind: Kind): number {
+    let count = 0;
+    for (const object of this.#current.values()) if (object.kind === kind) count++;
+    return count;
+  }
+
   /** Every problem there is now, beginning with the file it is in. */
   problems(): readonly string[] {
     return this.problemsByKind().map(({ text }) => text);

@@ -29,6 +29,10 @@ export interface ObjectSink {
 export interface ObjectSource {
   /** Begins to tell the sink; returns at once, and never fails later: what goes wrong is a problem. */
   start(sink: ObjectSink): void;
+  /** An object as it was told last; undefined where there is none. Nobody else keeps all of them. */
+  find(kind: Kind, key: string): ClusterObject | undefined;
+  /** How many objects there are of a kind. */
+  count(kind: Kind): number;
   /** All problems there are now, for the status. */
   problems(): readonly string[];
   /** For how many seconds what is known of each resource may have been old, where the source can tell. */

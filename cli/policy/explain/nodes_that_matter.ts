@@ -20,7 +20,7 @@ function ofService({ cluster, worlds }: ExplainContext, service: Service): Nodes
   const endpoints = slices.flatMap((slice) => slice.endpoints);
   const isNarrowed = endpoints.some(({ zoneHints, nodeHints }) => zoneHints !== undefined || nodeHints !== undefined);
   if (policies.includes("Local") || isNarrowed) return "all";
-  return nodesOf(endpoints.map(({ addresses }) => hostAt(cluster, addresses[0])));
+  return nodesOf(endpoints.map(({ address }) => hostAt(cluster, address)));
 }
 
 function nodesOf(hosts: readonly Host[]): ReadonlySet<string> {

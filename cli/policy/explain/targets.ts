@@ -115,8 +115,7 @@ export function headlessHosts(
   const hosts = new Map<string, Host>();
   for (const slice of worlds.objects.endpointSlices) {
     if (slice.namespace !== service.namespace || slice.serviceName !== service.name) continue;
-    for (const { isReady, addresses } of slice.endpoints) {
-      const [address] = addresses;
+    for (const { isReady, address } of slice.endpoints) {
       const host = hostAt(cluster, address);
       if (isReady || service.publishNotReadyAddresses) hosts.set(hostName(host), host);
     }

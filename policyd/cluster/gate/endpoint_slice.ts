@@ -26,12 +26,15 @@ export function readEndpointSlice(object: Reader): EndpointSlice {
   const labels = reader.object("labels");
   const serviceName = labels.get(SERVICE_NAME_LABEL);
   const addressType = readAddressType(object);
+  // Each field by its name: there are thousands, and what is spread into an object takes a list of its own beside it.
+  const { proxyName, hasHeadlessLabel } = readProxyLabels(reader);
   return Object.freeze({
     kind: "EndpointSlice",
     key,
     name,
     namespace,
-    ...readProxyLabels(reader),
+    proxyName,
+    hasHeadlessLabel,
     serviceName: serviceName === undefined ? undefined : expectLabelName(serviceName, labels.path(SERVICE_NAME_LABEL)),
     addressType,
     ports: object.eachObject("ports", readPort, MOST_PORTS),
@@ -65,7 +68,7 @@ function readEndpoint(entry: Reader, addressType: "IPv4" | "IPv6"): Endpoint {
   const nodeName = entry.get("nodeName");
   const zone = entry.get("zone");
   return Object.freeze({
-    addresses: readAddresses(entry, addressType),
+    address: readAddress(entry, addressType),
     isReady: conditions.boolean("ready", true),
     isServing: conditions.boolean("serving", true),
     isTerminating: conditions.boolean("terminating", false),
@@ -77,16 +80,17 @@ function readEndpoint(entry: Reader, addressType: "IPv4" | "IPv6"): Endpoint {
   });
 }
 
-function readAddresses(entry: Reader, addressType: "IPv4" | "IPv6"): Endpoint["addresses"] {
+/** All of them are looked at. */
+function readAddress(entry: Reader, addressType: "IPv4" | "IPv6"): Address {
   const family = addressType === "IPv4" ? 4 : 6;
   const decode = (value: unknown, field: string): Address => {
     const address = expectAddress(value, field);
     if (familyOf(address) !== family) throw invalid(field, value, `an ${addressType} address, the slice's addressType`);
     return address;
   };
-  const [first, ...others] = entry.all("addresses", decode, MOST_ADDRESSES);
+  const [first] = entry.all("addresses", decode, MOST_ADDRESSES);
   if (first === undefined) throw invalid(entry.path("addresses"), undefined, "at least one address");
-  return Object.freeze([first, ...others]);
+  return first;
 }
 
 function readHints(

@@ -21,16 +21,21 @@ const LONGEST_AFFINITY_SECONDS = 86_400;
 export function readService(object: Reader): Service {
   const { reader, namespace, name, key } = readNamespacedMetadata(object);
   const spec = object.object("spec");
+  // Each field by its name: there are thousands, and what is spread into an object takes a list of its own beside it.
+  const { proxyName, hasHeadlessLabel } = readProxyLabels(reader);
+  const { clusterIps, isHeadless } = readClusterIps(spec);
   return Object.freeze({
     kind: "Service",
     key,
     name,
     namespace,
     uid: readUid(reader),
-    ...readProxyLabels(reader),
+    proxyName,
+    hasHeadlessLabel,
     annotations: readAnnotations(reader),
     type: spec.oneOf("type", TYPES, "ClusterIP"),
-    ...readClusterIps(spec),
+    clusterIps,
+    isHeadless,
     ports: spec.eachObject("ports", readPort),
     externalIps: spec.each("externalIPs", expectAddress),
     loadBalancerIngress: object.object("status").object("loadBalancer").eachObject("ingress", readIngress),

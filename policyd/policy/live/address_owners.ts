@@ -45,6 +45,11 @@ export class AddressOwners {
       const isClaimed = claim?.addresses.includes(address) === true;
       this.#exchange(address, before, isClaimed ? claim : undefined, changed);
     }
+    // Nearly always one has what is claimed for it, and one list is enough.
+    const own = claim && this.#owned.get(claim.owner);
+    if (claim !== undefined && own !== undefined && areSame(own, claim.addresses)) {
+      this.#owned.set(claim.owner, claim.addresses);
+    }
     return changed;
   }
 
@@ -88,6 +93,10 @@ export class AddressOwners {
 }
 
 const NONE: readonly Address[] = [];
+
+function areSame(a: readonly Address[], b: readonly Address[]): boolean {
+  return a.length === b.length && a.every((address, index) => address === b[index]);
+}
 
 function byRight(a: AddressClaim, b: AddressClaim): number {
   return b.right - a.right || (a.owner < b.owner ? -1 : a.owner > b.owner ? 1 : 0);

@@ -21,10 +21,9 @@ export interface Member {
   readonly ports: readonly ContainerPort[];
 }
 
-/** What a member's elements in a set were made of. */
+/** What a member's elements were made of: one for all sets that it is in. */
 interface Claimed {
-  readonly active: ActiveSet;
-  readonly sources: readonly MemberSource[];
+  readonly sets: readonly SourcesOfSet[];
   readonly addresses: readonly Address[];
   readonly ports: readonly ContainerPort[];
 }
@@ -52,8 +51,7 @@ export class MemberSets {
   readonly #byName = new Map<string, Set<ActiveSet>>();
   /** What the groups of an identity mean for it; made when it is asked for. */
   readonly #known = new WeakMap<Identity, readonly SourcesOfSet[]>();
-  /** Lists, as nearly all members are in a few sets. */
-  readonly #claimed = new Map<string, readonly Claimed[]>();
+  readonly #claimed = new Map<string, Claimed>();
 
   constructor(rules: PolicyRules, groups: GroupIndex) {
     this.#rules = rules;
@@ -119,31 +117,28 @@ export class MemberSets {
   settle(key: string, member: Member | undefined): void {
     const isThere = member !== undefined && member.addresses.length > 0;
     const wanted = isThere ? this.#wantedBy(member) : NOTHING;
-    const before = new Map((this.#claimed.get(key) ?? NOTHING).map((claimed) => [claimed.active, claimed]));
+    const before = this.#claimed.get(key);
     const wantedSets = new Set(wanted.map(({ active }) => active));
-    for (const active of before.keys()) {
+    for (const { active } of before?.sets ?? NOTHING) {
       if (wantedSets.has(active)) continue;
       this.#rules.claim(ownerOf(active, key), []);
       active.claims--;
       this.#forgetEmpty(active);
     }
-    const after = member === undefined ? NOTHING : wanted.map((one) => this.#claim(key, one, member, before));
-    if (after.length === 0) this.#claimed.delete(key);
-    else this.#claimed.set(key, after);
+    if (member === undefined || wanted.length === 0) {
+      this.#claimed.delete(key);
+      return;
+    }
+    for (const one of wanted) this.#claim(key, one, member, before);
+    this.#claimed.set(key, { sets: wanted, addresses: member.addresses, ports: member.ports });
   }
 
   /** Has a member's elements in a set be what is wanted. */
-  #claim(
-    key: string,
-    { active, sources }: SourcesOfSet,
-    member: Member,
-    before: ReadonlyMap<ActiveSet, Claimed>,
-  ): Claimed {
-    const claimed = before.get(active);
-    if (claimed !== undefined && isSame(claimed, sources, member, active.hasNames)) return claimed;
+  #claim(key: string, { active, sources }: SourcesOfSet, member: Member, before: Claimed | undefined): void {
+    const claimed = before?.sets.find((one) => one.active === active);
+    if (before === undefined || claimed === undefined) active.claims++;
+    else if (areSame(claimed.sources, sources) && isSame(before, member, active.hasNames)) return;
     this.#rules.claim(ownerOf(active, key), elementsOf(active.set, sources, member));
-    if (claimed === undefined) active.claims++;
-    return { active, sources, addresses: member.addresses, ports: member.ports };
   }
 
   #wantedBy({ identity, ports }: Member): readonly SourcesOfSet[] {
@@ -249,18 +244,13 @@ function elementsOf(
   return [...claims.values()];
 }
 
-function isSame(
-  before: Claimed,
-  sources: readonly MemberSource[],
-  { addresses, ports }: Member,
-  hasNames: boolean,
-): boolean {
-  if (before.addresses.length !== addresses.length || before.sources.length !== sources.length) return false;
-  if (hasNames && before.ports !== ports) return false;
-  return (
-    before.addresses.every((address) => addresses.includes(address)) &&
-    before.sources.every((source, index) => source === sources[index])
-  );
+function areSame(a: readonly MemberSource[], b: readonly MemberSource[]): boolean {
+  return a.length === b.length && a.every((source, index) => source === b[index]);
+}
+
+function isSame(before: Claimed, { addresses, ports }: Member, hasNames: boolean): boolean {
+  if (before.addresses.length !== addresses.length || (hasNames && before.ports !== ports)) return false;
+  return before.addresses.every((address) => addresses.includes(address));
 }
 
 function ownerOf({ set }: ActiveSet, member: string): string {

@@ -31,18 +31,36 @@ export function frontendId(frontend: Frontend, protocol: Protocol, family: RuleF
  * A change costs the frontends of the Service that changed and the claims to those.
  */
 export class FrontendHolders {
-  readonly #claims = new Map<string, readonly FrontendClaim[]>();
-  /** By itself where it is the only one, as nearly all are. */
+  /** Of each Service; by itself where it is the only one, as nearly all are. */
+  readonly #claims = new Map<string, FrontendClaim | readonly FrontendClaim[]>();
+  /** Of each frontend, in the same way. */
   readonly #claimants = new Map<FrontendId, FrontendClaim | readonly FrontendClaim[]>();
+  /** The frontends of several. */
+  readonly #contested = new Set<FrontendId>();
 
   /** The key of the Service that has a frontend; undefined where none claims it. */
   holder(id: FrontendId): string | undefined {
+    const claims = this.#claimants.get(id);
+    if (claims === undefined || "id" in claims) return claims?.key;
     let best: FrontendClaim | undefined;
-    for (const claim of listOf(this.#claimants.get(id))) {
+    for (const claim of claims) {
       const { key, rank } = claim;
       if (best === undefined || rank < best.rank || (rank === best.rank && key < best.key)) best = claim;
     }
     return best?.key;
+  }
+
+  /** The text of a frontend's id as it is kept here, for others who keep it as well. */
+  own(id: FrontendId): FrontendId {
+    return listOf(this.#claimants.get(id))[0]?.id ?? id;
+  }
+
+  /** The key of the Service that has a frontend which this one claims, if it is another one. */
+  rival(key: string, frontend: Frontend, protocol: Protocol, family: RuleFamily): string | undefined {
+    // Nearly always there are none, and a frontend needs no id.
+    if (this.#contested.size === 0) return undefined;
+    const holder = this.holder(frontendId(frontend, protocol, family));
+    return holder === key ? undefined : holder;
   }
 
   /**
@@ -51,16 +69,19 @@ export class FrontendHolders {
    * @returns the keys of other Services that gained or lost a frontend by it, to be compiled anew
    */
   replace(key: string, service: Service | undefined, context: CompileContext): ReadonlySet<string> {
-    const before = this.#claims.get(key) ?? NONE;
+    const before = listOf(this.#claims.get(key));
     const claims = service === undefined ? NONE : claimsOf(service, context);
-    const touched = new Set<string>();
     // Nearly always it is an endpoint that changes.
-    if (areSame(before, claims)) return touched;
-    const kept = new Set(before.length === 0 ? NONE : claims.map(({ id }) => id));
-    for (const { id } of before) if (!kept.has(id)) this.#put(id, key, undefined, touched);
+    if (areSame(before, claims)) return NOBODY;
+    const touched = new Set<string>();
+    if (before.length > 0) {
+      const kept = new Set(claims.map(({ id }) => id));
+      for (const { id } of before) if (!kept.has(id)) this.#put(id, key, undefined, touched);
+    }
     for (const claim of claims) this.#put(claim.id, key, claim, touched);
-    if (claims.length === 0) this.#claims.delete(key);
-    else this.#claims.set(key, claims);
+    const [first] = claims;
+    if (first === undefined) this.#claims.delete(key);
+    else this.#claims.set(key, claims.length === 1 ? first : claims);
     return touched;
   }
 
@@ -82,12 +103,15 @@ export class FrontendHolders {
     const [first] = claimants;
     if (first === undefined) this.#claimants.delete(id);
     else this.#claimants.set(id, claimants.length === 1 ? first : claimants);
+    if (claimants.length > 1) this.#contested.add(id);
+    else this.#contested.delete(id);
     const now = this.holder(id);
     if (old !== now) for (const holder of [old, now]) if (holder !== undefined && holder !== key) touched.add(holder);
   }
 }
 
 const NONE: readonly never[] = [];
+const NOBODY: ReadonlySet<string> = new Set();
 
 function listOf(claims: FrontendClaim | readonly FrontendClaim[] | undefined): readonly FrontendClaim[] {
   if (claims === undefined) return NONE;
@@ -100,14 +124,17 @@ function areSame(a: readonly FrontendClaim[], b: readonly FrontendClaim[]): bool
 
 /** No frontend twice. */
 function claimsOf(service: Service, context: CompileContext): readonly FrontendClaim[] {
-  const claims = new Map<FrontendId, FrontendClaim>();
+  const claims: FrontendClaim[] = [];
   for (const family of familiesOf(service)) {
     for (const port of service.ports) {
       for (const frontend of frontendsOf(service, port, family, context)) {
         const id = frontendId(frontend, port.protocol, family);
-        if (!claims.has(id)) claims.set(id, { id, key: service.key, rank: frontend.type === "cluster" ? 0 : 1 });
+        claims.push({ id, key: service.key, rank: frontend.type === "cluster" ? 0 : 1 });
       }
     }
   }
-  return [...claims.values()];
+  // As long as it is: one that is pushed to has room for 16 more.
+  if (claims.length < 2) return claims.slice();
+  const ids = new Set<FrontendId>();
+  return claims.filter(({ id }) => ids.size < ids.add(id).size);
 }

@@ -65,13 +65,20 @@ export function compileService(
   service: Service,
   slices: readonly EndpointSlice[],
   context: CompileContext,
-  holders?: Pick<FrontendHolders, "holder">,
+  holders?: Pick<FrontendHolders, "rival">,
 ): CompiledService {
   const own = slices.filter((slice) => isSliceOf(slice, service));
   const claims: Claim[] = [];
-  const ignored = new Set<Address>();
-  const problems = [...fieldProblems(service)];
+  const ignored: Address[] = [];
+  const problems: string[] = [...fieldProblems(service)];
   const taken = new Set<string>();
+  const othersOwn = (frontend: Frontend, { protocol }: ServicePort, family: RuleFamily): string | undefined => {
+    const rival = holders?.rival(service.key, frontend, protocol, family);
+    if (rival !== undefined) return `Service ${rival}'s`;
+    // One port has no frontend twice.
+    if (service.ports.length === 1) return undefined;
+    return taken.size < taken.add(frontendId(frontend, protocol, family)).size ? undefined : "another port's of it";
+  };
   const served: ServedFrontend[] = [];
   const withoutLocal = new Set<TrafficPolicy>();
   for (const family of familiesOf(service)) {
@@ -81,24 +88,16 @@ export function compileService(
     }
     for (const port of service.ports) {
       const endpoints = portEndpoints(own, port, family, context);
-      for (const address of endpoints.ignored) ignored.add(address);
+      for (const address of endpoints.ignored) ignored.push(address);
       const selection = select(endpoints.usable, context);
       for (const frontend of frontendsOf(service, port, family, context)) {
-        const id = frontendId(frontend, port.protocol, family);
-        const holder = holders?.holder(id) ?? service.key;
-        if (holder !== service.key) {
+        const whose = othersOwn(frontend, port, family);
+        if (whose !== undefined) {
           problems.push(
-            `Service ${service.key}: port ${port.name}: ${frontend.type} ${port.protocol} ${frontend.port} is Service ${holder}'s`,
+            `Service ${service.key}: port ${port.name}: ${frontend.type} ${port.protocol} ${frontend.port} is ${whose}`,
           );
           continue;
         }
-        if (taken.has(id)) {
-          problems.push(
-            `Service ${service.key}: port ${port.name}: ${frontend.type} ${port.protocol} ${frontend.port} is another port's of it`,
-          );
-          continue;
-        }
-        taken.add(id);
         const destinations = destinationsOf(service, frontend, selection, endpoints.usable.length > 0);
         const frontendsOwn = frontendClaims(service, port, frontend, family, destinations);
         claims.push(...frontendsOwn);
@@ -109,8 +108,11 @@ export function compileService(
       }
     }
   }
-  const eachOnce = problems.length < 2 ? problems : [...new Set(problems)];
-  return { claims, ignoredEndpoints: [...ignored], problems: eachOnce, served, withoutLocal };
+  return { claims, ignoredEndpoints: eachOnce(ignored), problems: eachOnce(problems), served, withoutLocal };
+}
+
+function eachOnce<T>(values: readonly T[]): readonly T[] {
+  return values.length < 2 ? values : [...new Set(values)];
 }
 
 function isWithoutLocal({ all, local, isAnyUsable }: Destinations): boolean {
@@ -145,15 +147,16 @@ function frontendClaims(
   const isExternal = frontend.type !== "cluster";
   const isPlain = !isExternal && service.affinitySeconds === undefined;
   const used = { all: firstOf(all, "all"), local: firstOf(local ?? NOBODY, "local") };
-  return [
-    ...(all.length > 0 ? [member(isPlain ? "plain" : "")] : []),
-    ...(isExternal && local === undefined ? [member("masquerade")] : []),
-    ...(local === undefined ? [] : [member("external")]),
-    ...(isWithoutLocal(destinations) ? [member("unserved"), member("drop")] : []),
-    ...endpointElements(kind, "all", key, used.all),
-    ...endpointElements(kind, "local", key, used.local),
-    ...affinityElements(service, port, kind, key, used),
-  ];
+  const claims: Claim[] = [];
+  if (all.length > 0) claims.push(member(isPlain ? "plain" : ""));
+  if (isExternal && local === undefined) claims.push(member("masquerade"));
+  if (local !== undefined) claims.push(member("external"));
+  if (isWithoutLocal(destinations)) claims.push(member("unserved"), member("drop"));
+  return claims.concat(
+    endpointElements(kind, "all", key, used.all),
+    endpointElements(kind, "local", key, used.local),
+    affinityElements(service, port, kind, key, used),
+  );
 }
 
 const NOBODY: readonly PortEndpoint[] = [];

@@ -18,10 +18,14 @@ export function endpointElements(
   const modulus = modulusFor(endpoints.length, scope);
   const map = endpointMap(kind, scope, modulus);
   const placed = place(endpoints, modulus);
+  const claims = placed.map(({ endpoint, slot }) =>
+    claim(map, modulus === 1 ? key : keyWith(key, slot), dataOf(endpoint)),
+  );
   const [first] = placed;
-  const data = ({ address, port }: SocketAddress): readonly Scalar[] => [address, port];
-  return [
-    ...placed.map(({ endpoint, slot }) => claim(map, modulus === 1 ? key : keyWith(key, slot), data(endpoint))),
-    ...(isDrawn(modulus) && first !== undefined ? [claim(restMap(kind, scope), key, data(first.endpoint))] : []),
-  ];
+  if (isDrawn(modulus) && first !== undefined) claims.push(claim(restMap(kind, scope), key, dataOf(first.endpoint)));
+  return claims;
+}
+
+function dataOf({ address, port }: SocketAddress): readonly Scalar[] {
+  return [address, port];
 }

@@ -71,7 +71,8 @@ export function portEndpoints(
     for (const { name, protocol, port: number } of slice.ports) {
       if (name !== port.name || protocol !== port.protocol || number === undefined) continue;
       for (const endpoint of slice.endpoints) {
-        const [address] = endpoint.addresses;
+        // Not taken apart, as tens of thousands pass here: that is an iterator for each.
+        const address = endpoint.address;
         const state = stateOf(endpoint);
         if (familyOf(address) !== family) continue;
         if (isSpecial(address)) ignored.push(address);

@@ -42,17 +42,23 @@ export function frontendsOf(
   family: RuleFamily,
   { refuseExternalIps }: CompileContext,
 ): readonly Frontend[] {
-  const found = new Map<Address, Frontend>();
+  const { clusterIps, loadBalancerIngress, externalIps } = service;
+  const found: Frontend[] = [];
+  // Nearly all Services have one address, which is not there twice.
+  const isOne = clusterIps.length + loadBalancerIngress.length + externalIps.length === 1;
+  const seen = isOne ? undefined : new Set<Address>();
   const add = (type: "cluster" | "load balancer" | "external", addresses: readonly Address[]): void => {
     for (const address of addresses) {
-      if (familyOf(address) !== family || isSpecial(address) || found.has(address)) continue;
-      found.set(address, { type, address, port });
+      if (familyOf(address) !== family || isSpecial(address) || seen?.has(address) === true) continue;
+      seen?.add(address);
+      found.push({ type, address, port });
     }
   };
-  add("cluster", service.clusterIps);
-  add("load balancer", virtualAddresses(service));
-  if (!refuseExternalIps) add("external", service.externalIps);
-  return [...found.values(), ...(nodePort === undefined ? [] : [{ type: "node port", port: nodePort } as const])];
+  add("cluster", clusterIps);
+  if (loadBalancerIngress.length > 0) add("load balancer", virtualAddresses(service));
+  if (!refuseExternalIps) add("external", externalIps);
+  if (nodePort !== undefined) found.push({ type: "node port", port: nodePort });
+  return found;
 }
 
 /** The load balancer's addresses that packets still carry when they arrive (LB-01, LB-12). */

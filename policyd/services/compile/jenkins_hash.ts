@@ -20,8 +20,11 @@ export function jenkinsHash(bytes: Uint8Array, seed: number): number {
 
 /** Four bytes; the kernel fills up with zeros what is missing in the last block. */
 function word(bytes: Uint8Array, offset: number): number {
-  const byte = (index: number): number => bytes[offset + index] ?? 0;
-  return byte(0) | (byte(1) << 8) | (byte(2) << 16) | (byte(3) << 24);
+  const byte0 = bytes[offset] ?? 0;
+  const byte1 = bytes[offset + 1] ?? 0;
+  const byte2 = bytes[offset + 2] ?? 0;
+  const byte3 = bytes[offset + 3] ?? 0;
+  return byte0 | (byte1 << 8) | (byte2 << 16) | (byte3 << 24);
 }
 
 /** The number below a modulus that nft's hash expressions make of a hash (reciprocal_scale). */

@@ -20,14 +20,14 @@ export interface Placed<E> {
  * @param endpoints different ones, at most `slots`
  */
 export function place<E extends SocketAddress>(endpoints: readonly E[], slots: number): readonly Placed<E>[] {
-  const hashed = endpoints.map((endpoint) => ({ endpoint, hash: jenkinsHash(socketBytes(endpoint), SEED) }));
-  hashed.sort((a, b) => a.hash - b.hash || compareSockets(a.endpoint, b.endpoint));
+  const placed = endpoints.map((endpoint) => ({ endpoint, hash: jenkinsHash(socketBytes(endpoint), SEED), slot: 0 }));
+  placed.sort((a, b) => a.hash - b.hash || compareSockets(a.endpoint, b.endpoint));
   const next = new Map<number, number>();
-  return hashed.map(({ endpoint, hash }) => {
-    const slot = firstFree(next, hash % slots);
-    next.set(slot, (slot + 1) % slots);
-    return { endpoint, slot };
-  });
+  for (const one of placed) {
+    one.slot = firstFree(next, one.hash % slots);
+    next.set(one.slot, (one.slot + 1) % slots);
+  }
+  return placed;
 }
 
 /** Follows the chain of those taken, and shortens it for the next who come along. */

@@ -33,13 +33,23 @@ function isReady({ state }: PortEndpoint): boolean {
  * terms; otherwise all are used (TD-01, HINT-02 to HINT-04).
  */
 function narrowed(ready: readonly PortEndpoint[], { nodeName, zone }: CompileContext): readonly PortEndpoint[] {
-  for (const [hintsOf, here] of [
-    [({ nodeHints }: PortEndpoint) => nodeHints, nodeName],
-    [({ zoneHints }: PortEndpoint) => zoneHints, zone],
-  ] as const) {
-    if (here === undefined || !ready.every((endpoint) => hintsOf(endpoint).length > 0)) continue;
-    const hinted = ready.filter((endpoint) => hintsOf(endpoint).includes(here));
-    if (hinted.length > 0) return hinted;
-  }
-  return ready;
+  return hinted(ready, nodeHintsOf, nodeName) ?? hinted(ready, zoneHintsOf, zone) ?? ready;
+}
+
+function hinted(
+  ready: readonly PortEndpoint[],
+  hintsOf: (endpoint: PortEndpoint) => readonly string[],
+  here: string | undefined,
+): readonly PortEndpoint[] | undefined {
+  if (here === undefined || !ready.every((endpoint) => hintsOf(endpoint).length > 0)) return undefined;
+  const those = ready.filter((endpoint) => hintsOf(endpoint).includes(here));
+  return those.length === 0 ? undefined : those;
+}
+
+function nodeHintsOf({ nodeHints }: PortEndpoint): readonly string[] {
+  return nodeHints;
+}
+
+function zoneHintsOf({ zoneHints }: PortEndpoint): readonly string[] {
+  return zoneHints;
 }

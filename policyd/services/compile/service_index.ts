@@ -28,8 +28,8 @@ export class ServiceIndex {
   readonly #nodeName: string;
   readonly #services = new Map<string, Service>();
   readonly #slices = new Map<string, EndpointSlice>();
-  /** Lists, as nearly all Services have one or two. */
-  readonly #slicesOf = new Map<string, readonly EndpointSlice[]>();
+  /** By itself where it is the only one, as of nearly all Services. */
+  readonly #slicesOf = new Map<string, EndpointSlice | readonly EndpointSlice[]>();
   readonly #nodes = new Map<string, Node>();
   /** Slices by whose endpoints' hints this node's zone matters. */
   readonly #hinted = new Set<string>();
@@ -46,7 +46,8 @@ export class ServiceIndex {
 
   /** The slices of a Service, by their label alone. */
   slicesOf(serviceKey: string): readonly EndpointSlice[] {
-    return this.#slicesOf.get(serviceKey) ?? [];
+    const slices = this.#slicesOf.get(serviceKey) ?? [];
+    return "key" in slices ? [slices] : slices;
   }
 
   nodeFacts(): NodeFacts {
@@ -104,16 +105,23 @@ export class ServiceIndex {
     const after = serviceKeyOf(slice);
     if (before !== undefined) {
       const siblings = this.slicesOf(before).filter((sibling) => sibling.key !== key);
-      if (siblings.length === 0) this.#slicesOf.delete(before);
-      else this.#slicesOf.set(before, siblings);
+      this.#setSlices(before, siblings);
     }
     if (slice === undefined) this.#slices.delete(key);
     else this.#slices.set(key, slice);
-    if (slice !== undefined && after !== undefined) this.#slicesOf.set(after, this.slicesOf(after).concat([slice]));
+    if (slice !== undefined && after !== undefined) this.#setSlices(after, this.slicesOf(after).concat([slice]));
     const isHinted = slice?.endpoints.some(({ zoneHints }) => zoneHints !== undefined) === true;
     if (isHinted) this.#hinted.add(key);
     else this.#hinted.delete(key);
     return [before, after].filter((service) => service !== undefined);
+  }
+
+  #setSlices(serviceKey: string, slices: readonly EndpointSlice[]): void {
+    const [first] = slices;
+    // An equal text that is kept anyway.
+    const key = this.#services.get(serviceKey)?.key ?? serviceKey;
+    if (first === undefined) this.#slicesOf.delete(key);
+    else this.#slicesOf.set(key, slices.length === 1 ? first : slices);
   }
 }
 

@@ -80,7 +80,7 @@ function portNumbers({ ports }: EndpointSlice, { name, protocol }: ServicePort):
 
 function entriesOf({ nodeName }: ServiceWorld, slice: EndpointSlice, port: number): readonly PortEndpoint[] {
   return slice.endpoints.map((endpoint) => ({
-    socket: { address: endpoint.addresses[0], port },
+    socket: { address: endpoint.address, port },
     slice: slice.key,
     endpoint,
     usability: usabilityOf(endpoint),

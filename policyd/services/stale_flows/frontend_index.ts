@@ -24,7 +24,8 @@ interface Held extends Omit<UdpFrontend, "targets"> {
  * one or are gone. A change costs the Service's own frontends.
  */
 export class FrontendIndex {
-  readonly #ofService = new Map<string, readonly FrontendId[]>();
+  /** By itself where it is the only one, as of nearly all Services. */
+  readonly #ofService = new Map<string, FrontendId | readonly FrontendId[]>();
   readonly #held = new Map<FrontendId, Held>();
   /** What rules that are in force are about; and what those are about that are not yet. */
   #ripe: Suspects = new Map();
@@ -32,7 +33,7 @@ export class FrontendIndex {
 
   /** Takes over a Service's frontends as they are now; none for one that is gone or has no UDP. */
   replace(service: string, frontends: ReadonlyMap<FrontendId, UdpFrontend>): void {
-    for (const id of this.#ofService.get(service) ?? []) {
+    for (const id of this.#idsOf(service)) {
       const held = this.#held.get(id);
       // Another Service may have taken it over already.
       if (frontends.has(id) || held?.service !== service) continue;
@@ -47,8 +48,10 @@ export class FrontendIndex {
       const isFirst = before.length === 0 && targets.size > 0;
       if (isFirst || lost.length > 0) this.suspect(id, frontend, lost);
     }
-    if (frontends.size === 0) this.#ofService.delete(service);
-    else this.#ofService.set(service, [...frontends.keys()]);
+    const ids = [...frontends.keys()];
+    const [first] = ids;
+    if (first === undefined) this.#ofService.delete(service);
+    else this.#ofService.set(service, ids.length === 1 ? first : ids);
   }
 
   /** Has the flows of a frontend judged, though none of its Services may have changed. */
@@ -92,6 +95,11 @@ export class FrontendIndex {
   /** What was taken has not been judged. */
   putBack(suspicions: ReadonlyMap<FrontendId, Suspicion>): void {
     for (const [id, { frontend, former }] of suspicions) add(this.#ripe, id, frontend, former);
+  }
+
+  #idsOf(service: string): readonly FrontendId[] {
+    const ids = this.#ofService.get(service) ?? [];
+    return typeof ids === "string" ? [ids] : ids;
   }
 }
 

@@ -33,7 +33,7 @@ export function udpFrontends({
     for (const port of ports) {
       const targets = [...new Set(portEndpoints(own, port, family, context).usable.map(socketText))];
       for (const frontend of frontendsOf(service, port, family, context)) {
-        const id = frontendId(frontend, "UDP", family);
+        const id = holders.own(frontendId(frontend, "UDP", family));
         if (found.has(id) || holders.holder(id) !== service.key) continue;
         found.set(id, { family, frontend, targets });
       }

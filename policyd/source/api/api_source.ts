@@ -1,4 +1,4 @@
-import type { Kind } from "../../cluster/model.ts";
+import type { ClusterObject, Kind } from "../../cluster/model.ts";
 import type { ObjectChange, ObjectSink, ObjectSource } from "../object_source.ts";
 import { Interner } from "./interner.ts";
 import { Recovery } from "./recovery.ts";
@@ -35,6 +35,14 @@ export class ApiSource implements ObjectSource {
     for (const reflector of this.#reflectors) reflector.start();
   }
 
+  find(kind: Kind, key: string): ClusterObject | undefined {
+    return this.#of(kind)?.objects.find(key);
+  }
+
+  count(kind: Kind): number {
+    return this.#of(kind)?.objects.size ?? 0;
+  }
+
   problems(): readonly string[] {
     return [...this.#troubles(), ...this.#reflectors.flatMap((reflector) => reflector.problems())];
   }
@@ -48,6 +56,10 @@ export class ApiSource implements ObjectSource {
     this.#sink = undefined;
     this.#recovery.stop();
     for (const reflector of this.#reflectors) reflector.stop();
+  }
+
+  #of(kind: Kind): Reflector | undefined {
+    return this.#reflectors.find(({ resource }) => resource.kind === kind);
   }
 
   #moved(): void {

@@ -91,6 +91,15 @@ export class Collection {
     return changes;
   }
 
+  /** An object as it is now. */
+  find(key: string): ClusterObject | undefined {
+    return this.#objects.get(key);
+  }
+
+  get size(): number {
+    return this.#objects.size;
+  }
+
   /** The problems that have come up since the last call. */
   takeNewProblems(): readonly ObjectProblem[] {
     const problems = this.#newProblems;

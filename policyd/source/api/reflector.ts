@@ -89,6 +89,11 @@ export class Reflector {
     return this.#trouble === undefined ? undefined : failureText(this.#trouble, connection.name, this.resource.name);
   }
 
+  /** Its objects as they are now. */
+  get objects(): Pick<Collection, "find" | "size"> {
+    return this.#collection;
+  }
+
   /** The problems of its objects. */
   problems(): readonly string[] {
     return this.#collection.problems();

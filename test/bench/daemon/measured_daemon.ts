@@ -31,6 +31,8 @@ export class MeasuredDaemon {
     writeFileSync(configuration, configurationFor(server, `${directory}/account`));
     const { nodeOptions, environment } = imageStart();
     Object.assign(process.env, environment, { DRAWBRIDGE_LOOP_DELAY: this.#delayFile });
+    // Who measures may have it; with it Node keeps some hundred certificates for the daemon, which no node gives it.
+    delete process.env["NODE_EXTRA_CA_CERTS"];
     this.daemon = startDaemon(
       `${directory}/run/policyd.sock`,
       [

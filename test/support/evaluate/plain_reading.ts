@@ -132,7 +132,7 @@ function usableEndpoints(
       slice.ports
         .filter((one) => one.name === port.name && one.protocol === port.protocol)
         .flatMap((one) => (one.port === undefined ? [] : [one.port]))
-        .flatMap((number) => slice.endpoints.map((hints) => ({ hints, address: hints.addresses[0], port: number }))),
+        .flatMap((number) => slice.endpoints.map((hints) => ({ hints, address: hints.address, port: number }))),
     )
     .filter(({ address }) => !isNobodys(address))
     .filter(({ hints: { isReady, isServing, isTerminating } }) => isReady || (isServing && isTerminating))

@@ -33,7 +33,7 @@ function twisted([{ world, packet }, { tcpReset, externalIp, endpoint, type }]: 
     ports: service.ports.map((port) => (isAtNodePort ? { ...port, port: NODE_PORT } : port)),
   });
   const move = (one: Endpoint, place: number): Endpoint =>
-    place > 0 || target === undefined ? one : { ...one, addresses: [target] };
+    place > 0 || target === undefined ? one : { ...one, address: target };
   return {
     world: {
       ...world,

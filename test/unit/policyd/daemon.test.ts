@@ -7,10 +7,11 @@ import { AttachmentRegistry } from "../../../policyd/attachments/registry.ts";
 import { FakeClock } from "../../../policyd/clock.ts";
 import { judge } from "../../../policyd/cluster/gate.ts";
 import { Daemon } from "../../../policyd/daemon.ts";
+import type { ClusterObject, Kind } from "../../../policyd/cluster/model.ts";
 import type { Dataplane } from "../../../policyd/dataplane.ts";
 import { recordingNotices } from "../../../policyd/events/notice.ts";
 import { recordingLogger } from "../../../policyd/log/recording_logger.ts";
-import type { ObjectSink, ObjectSource } from "../../../policyd/source/object_source.ts";
+import type { ObjectChange, ObjectSink, ObjectSource } from "../../../policyd/source/object_source.ts";
 import { attachmentRecord } from "../../support/attachment_record.ts";
 import { manifest } from "./cluster/objects.ts";
 
@@ -18,6 +19,22 @@ import { manifest } from "./cluster/objects.ts";
 class ScriptedSource implements ObjectSource {
   sink: ObjectSink | undefined;
   found: readonly string[] = [];
+  #objects: readonly ClusterObject[] = [];
+
+  /** Tells a change. */
+  tell(change: ObjectChange): void {
+    const others = this.#objects.filter(({ kind, key }) => kind !== change.kind || key !== change.key);
+    this.#objects = change.type === "set" ? [...others, change.object] : others;
+    this.sink?.changed([change]);
+  }
+
+  find(kind: Kind, key: string): ClusterObject | undefined {
+    return this.#objects.find((object) => object.kind === kind && object.key === key);
+  }
+
+  count(kind: Kind): number {
+    return this.#objects.filter((object) => object.kind === kind).length;
+  }
 
   start(sink: ObjectSink): void {
     this.sink = sink;
@@ -103,11 +120,11 @@ describe("policyd/daemon", () => {
     daemon.start();
   });
 
-  it("passes objects on, keeps them, and tells how it is", () => {
+  it("passes objects on, and tells how it is", () => {
     const verdict = judge(manifest("Pod"));
     assert.ok(verdict.type === "accepted");
     const { kind, key } = verdict.object;
-    source.sink?.changed([{ type: "set", kind, key, object: verdict.object }]);
+    source.tell({ type: "set", kind, key, object: verdict.object });
     assert.equal(daemon.status().isSynced, false);
     source.sink?.synced();
     clock.pass(2500);
@@ -126,7 +143,7 @@ describe("policyd/daemon", () => {
     assert.ok(problems.every((problem) => problem.length < 420 && !problem.includes("\n")));
     source.found = Array.from({ length: 30 }, () => "\u202e".repeat(1000));
     assert.ok(frame(replyToJson({ type: "status", status: daemon.status() })).length > 0, "it fits into a message");
-    source.sink?.changed([{ type: "delete", kind, key }]);
+    source.tell({ type: "delete", kind, key });
     assert.equal(daemon.status().objects["Pod"], 0);
     assert.deepEqual(dataplane.asked, ["apply default/web", "synced", "apply default/web"]);
   });
@@ -177,7 +194,7 @@ describe("policyd/daemon", () => {
     const verdict = judge({ ...manifest("Pod"), metadata: { name: "a", uid: "u-1" } });
     assert.ok(verdict.type === "accepted");
     const { kind, key } = verdict.object;
-    source.sink?.changed([{ type: "set", kind, key, object: verdict.object }]);
+    source.tell({ type: "set", kind, key, object: verdict.object });
     source.sink?.problem("Pod default/a: nonsense", kind, key);
     source.sink?.problem("Service b: nonsense", "Service", "x/b");
     source.sink?.problem("a.yaml: Service c", "Service");

@@ -105,7 +105,7 @@ function setUp(records: readonly AttachmentRecord[] = [], { isFollowed = false }
     furtherElements: () => [],
     follower: isFollowed ? follower : undefined,
   });
-  const source = { start: () => {}, stop: () => {}, problems: () => [] };
+  const source = { start: () => {}, stop: () => {}, problems: () => [], find: () => undefined, count: () => 0 };
   const parts = {
     version: "1",
     nodeName: "n",

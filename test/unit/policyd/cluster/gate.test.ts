@@ -276,7 +276,7 @@ describe("policyd/cluster/gate", () => {
             { name: null, protocol: "UDP" },
           ],
           endpoints: [
-            { addresses: ["10.1.1.1"] },
+            { addresses: ["10.1.1.1", "10.1.1.9"] },
             {
               addresses: ["10.1.1.2"],
               conditions: { ready: false, serving: true, terminating: true },
@@ -299,9 +299,9 @@ describe("policyd/cluster/gate", () => {
       podKey: undefined,
     };
     assert.deepEqual(object["endpoints"], [
-      { addresses: [parseAddress("10.1.1.1")], isReady: true, isServing: true, isTerminating: false, ...absent },
+      { address: parseAddress("10.1.1.1"), isReady: true, isServing: true, isTerminating: false, ...absent },
       {
-        addresses: [parseAddress("10.1.1.2")],
+        address: parseAddress("10.1.1.2"),
         isReady: false,
         isServing: true,
         isTerminating: true,

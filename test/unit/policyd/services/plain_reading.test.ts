@@ -29,9 +29,7 @@ function withAffinity(service: Service): Service {
 
 function anyEndpoint({ endpointSlices }: ServiceWorld, number: number): SocketAddress | undefined {
   const all = endpointSlices.flatMap(({ ports, endpoints }) =>
-    ports.flatMap(({ port }) =>
-      port === undefined ? [] : endpoints.map(({ addresses: [address] }) => ({ address, port })),
-    ),
+    ports.flatMap(({ port }) => (port === undefined ? [] : endpoints.map(({ address }) => ({ address, port })))),
   );
   return all[number % Math.max(all.length, 1)];
 }

@@ -21,7 +21,10 @@ describe("policyd/source/object_files", () => {
   it("tells what changed, and nothing where the change is none we use", () => {
     assert.deepEqual(put("a", pod("x", "10.0.0.1"), pod("y", "10.0.0.2")), ["set Pod default/x", "set Pod default/y"]);
     assert.deepEqual(put("a", pod("x", "10.0.0.1"), { ...pod("y", "10.0.0.2"), data: 1 }), []);
+    assert.deepEqual([files.count("Pod"), files.count("Node")], [2, 0]);
     assert.deepEqual(put("a", pod("x", "10.0.0.9")), ["set Pod default/x", "delete Pod default/y"]);
+    assert.equal(files.find("Pod", "default/x")?.key, "default/x");
+    assert.equal(files.find("Pod", "default/y"), undefined);
     files.remove("a");
     assert.deepEqual(taken(), ["delete Pod default/x"]);
   });

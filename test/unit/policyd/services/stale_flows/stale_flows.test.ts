@@ -143,7 +143,14 @@ describe("services/stale_flows: when flows are judged", () => {
     const difference = (name: string, key: readonly (string | number)[]): SetDifference => {
       const set = endpointMaps().sets.find((one) => one.name === name) ?? assert.fail(name);
       const table = { ...INET_TABLE, sets: [], chains: [] };
-      return { table, set, deleted: [{ key, data: [number("10.244.9.9"), 1000] }], added: [], addedKeys: [] };
+      return {
+        table,
+        set,
+        deleted: [{ key, data: [number("10.244.9.9"), 1000] }],
+        added: [],
+        addedKeys: [],
+        addedKept: [],
+      };
     };
     stale.rulesInForce({
       isWhole: true,

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { FakeClock } from "../../../../../policyd/clock.ts";
 import { judge } from "../../../../../policyd/cluster/gate.ts";
 import type { ClusterObject } from "../../../../../policyd/cluster/model.ts";
+import { KINDS } from "../../../../../policyd/cluster/model.ts";
 import { ApiSource } from "../../../../../policyd/source/api/api_source.ts";
 import { RESOURCES } from "../../../../../policyd/source/api/resources.ts";
 import type { Asked } from "../../../../apiserver/api.ts";
@@ -54,7 +55,13 @@ export class World {
   assertEqual(): void {
     const sorted = (objects: ReadonlyMap<string, ClusterObject>): unknown =>
       [...objects].sort(([a], [b]) => (a < b ? -1 : 1));
-    assert.deepEqual(sorted(this.sink.objects), sorted(this.direct()));
+    const { objects } = this.sink;
+    assert.deepEqual(sorted(objects), sorted(this.direct()));
+    for (const object of objects.values()) assert.equal(this.source.find(object.kind, object.key), object);
+    assert.equal(
+      KINDS.reduce((sum, kind) => sum + this.source.count(kind), 0),
+      objects.size,
+    );
   }
 }
 
