@@ -14,7 +14,9 @@ import { verdictData } from "./rule_code.ts";
 import type { Verdict } from "./statement.ts";
 import { writeComment } from "./userdata.ts";
 
-const INTERVAL_END = 1;
+/** NFT_SET_ELEM_* of an element without a key of its own, and of the first value behind a range. */
+export const CATCH_ALL = 2;
+export const INTERVAL_END = 1;
 const NESTED = 0x8000;
 /** NFTA_LIST_ELEM */
 const ITEM = 1 | NESTED;
@@ -84,8 +86,9 @@ function checkIntervals(name: string, code: ElementCode): ElementCode {
  */
 export function writeElement(writer: Writer, code: ElementCode, element: Element): void {
   const item = beginAttribute(writer, ITEM);
-  if (!code.isInterval) {
-    writeKey(writer, KEY, code, element.key);
+  if (!code.isInterval || isCatchAll(element)) {
+    if (isCatchAll(element)) encodeAttributes(writer, elementAttributes, { flags: CATCH_ALL });
+    else writeKey(writer, KEY, code, element.key);
     writeRest(writer, code, element);
     return endAttribute(writer, item);
   }
@@ -103,6 +106,11 @@ export function writeElement(writer: Writer, code: ElementCode, element: Element
   const endItem = beginAttribute(writer, ITEM);
   encodeAttributes(writer, elementAttributes, { key: { value: behind }, flags: INTERVAL_END });
   endAttribute(writer, endItem);
+}
+
+/** Whether an element is met by what no other element of its set has. */
+export function isCatchAll({ key }: Element): boolean {
+  return key.length === 0;
 }
 
 function writeKey(writer: Writer, number: number, code: ElementCode, key: readonly KeyField[]): void {

@@ -1,11 +1,12 @@
 import { DrawbridgeError } from "../error.ts";
 import { netfilterHeader } from "../netfilter/message.ts";
-import { be64, decodeAttributes } from "../netlink/attribute.ts";
+import { be32, be64, decodeAttributes } from "../netlink/attribute.ts";
 import { AttributeCursor } from "../netlink/attribute_cursor.ts";
 import { structSize } from "../netlink/struct.ts";
 import type { DataType, Scalar } from "./data_type.ts";
 import { paddedSize } from "./data_type.ts";
 import type { ElementCode } from "./element.ts";
+import { CATCH_ALL } from "./element.ts";
 import type { KeyField } from "./expression.ts";
 import { dataAttributes, verdictAttributes } from "./instruction.ts";
 import { elementAttributes, elementListAttributes } from "./message.ts";
@@ -18,6 +19,7 @@ const ELEMENTS = elementListAttributes.elements[0];
 const KEY = elementAttributes.key[0];
 const KEY_END = elementAttributes.keyEnd[0];
 const DATA = elementAttributes.data[0];
+const FLAGS = elementAttributes.flags[0];
 const TIMEOUT = elementAttributes.timeout[0];
 const USERDATA = elementAttributes.userdata[0];
 const VALUE = dataAttributes.value[0];
@@ -83,6 +85,9 @@ export class ElementDecoder {
         case DATA:
           data = this.#dataIn(nest, item, body);
           break;
+        case FLAGS:
+          first = keyByFlags(be32.decode(body.subarray(item.start, item.end)), first);
+          break;
         case TIMEOUT:
           timeout = Number(be64.decode(body.subarray(item.start, item.end)));
           break;
@@ -92,13 +97,7 @@ export class ElementDecoder {
     }
     if (first === undefined) throw malformed("without a key");
     const key = this.#code.isInterval && last !== undefined ? rangesOf(first, last) : first;
-    const element = data === undefined ? { key } : { key, data };
-    if (timeout === undefined && comment === undefined) return element;
-    return {
-      ...element,
-      ...(timeout === undefined ? {} : { timeout }),
-      ...(comment === undefined ? {} : { comment }),
-    };
+    return withRest(data === undefined ? { key } : { key, data }, timeout, comment);
   }
 
   #dataIn(nest: AttributeCursor, item: AttributeCursor, body: Uint8Array): Element["data"] {
@@ -113,6 +112,20 @@ export class ElementDecoder {
     }
     return undefined;
   }
+}
+
+/** The catch-all has flags where others have a key. */
+function keyByFlags(flags: number, key: readonly Scalar[] | undefined): readonly Scalar[] | undefined {
+  return (flags & CATCH_ALL) === 0 ? key : [];
+}
+
+function withRest(element: Element, timeout: number | undefined, comment: string | undefined): Element {
+  if (timeout === undefined && comment === undefined) return element;
+  return {
+    ...element,
+    ...(timeout === undefined ? {} : { timeout }),
+    ...(comment === undefined ? {} : { comment }),
+  };
 }
 
 function cursorOf(body: Uint8Array): AttributeCursor {

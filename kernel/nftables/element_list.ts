@@ -8,7 +8,7 @@ import { Errno } from "../syscall/errno.ts";
 import type { DataType, Scalar } from "./data_type.ts";
 import { paddedSize } from "./data_type.ts";
 import type { ElementCode } from "./element.ts";
-import { elementCode, keyText } from "./element.ts";
+import { CATCH_ALL, elementCode, INTERVAL_END, keyText } from "./element.ts";
 import { compareBytes, predecessor } from "./element_bytes.ts";
 import { ElementDecoder } from "./element_decoder.ts";
 import type { KeyField } from "./expression.ts";
@@ -19,8 +19,6 @@ import { commentOf } from "./userdata.ts";
 
 /** An element as the kernel tells it. */
 export type RawElement = AttributeValues<typeof elementAttributes>;
-
-const INTERVAL_END = 1;
 
 /** How often a list of elements that was told twice in part is read again. */
 const ATTEMPTS = 20;
@@ -123,18 +121,26 @@ function firstOf(element: RawElement): Uint8Array {
   return element.key?.value ?? new Uint8Array();
 }
 
+function isCatchAll(element: RawElement): boolean {
+  return ((element.flags ?? 0) & CATCH_ALL) !== 0;
+}
+
 function isEnd(element: RawElement): boolean {
   return ((element.flags ?? 0) & INTERVAL_END) !== 0;
 }
 
-/** Intervals of a single field are two entries: their first value, and the first value behind them. */
+/**
+ * Intervals of a single field are two entries: their first value, and the first value behind them. The catch-all, which has
+ * neither, is one.
+ */
 function pairIntervals(code: ElementCode, raw: readonly RawElement[]): readonly Element[] {
   const sorted = raw.toSorted((a, b) => compareBytes(firstOf(a), firstOf(b)) || Number(isEnd(b)) - Number(isEnd(a)));
   const found: Element[] = [];
   for (const [index, element] of sorted.entries()) {
     if (isEnd(element)) continue;
     const next = sorted[index + 1];
-    const last = next === undefined ? firstOf(element).map(() => 0xff) : predecessor(firstOf(next));
+    const isOpen = next === undefined || isCatchAll(element);
+    const last = isOpen ? firstOf(element).map(() => 0xff) : predecessor(firstOf(next));
     found.push(elementOf(code, element, last));
   }
   return found;
@@ -146,8 +152,8 @@ function pairIntervals(code: ElementCode, raw: readonly RawElement[]): readonly 
  * @param last the end of an interval; the key itself otherwise
  */
 export function elementOf(code: ElementCode, element: RawElement, last: Uint8Array): Element {
-  const first = fieldsOf(code.key, firstOf(element));
-  const ends = code.isInterval ? fieldsOf(code.key, last) : first;
+  const first = isCatchAll(element) ? [] : fieldsOf(code.key, firstOf(element));
+  const ends = code.isInterval && first.length > 0 ? fieldsOf(code.key, last) : first;
   const comment = commentOf(element.userdata);
   const data = dataOf(code, element);
   return {

@@ -1,5 +1,6 @@
 import type { DataType, Scalar } from "./data_type.ts";
 import type { ElementCode } from "./element.ts";
+import { isCatchAll } from "./element.ts";
 import type { Interval, KeyField } from "./expression.ts";
 import { checkComment, checkName } from "./identifier.ts";
 import type { Element } from "./object.ts";
@@ -7,7 +8,7 @@ import type { Verdict } from "./statement.ts";
 
 /** An element as nft writes it: `10.0.0.1 . tcp . 80 timeout 90s comment "x" : drop`. */
 export function formatElement(code: Pick<ElementCode, "key" | "data">, element: Element): string {
-  const key = formatKey(code.key, element.key);
+  const key = isCatchAll(element) ? "*" : formatKey(code.key, element.key);
   const timeout = element.timeout === undefined ? "" : ` timeout ${formatDuration(element.timeout)}`;
   const comment = element.comment === undefined ? "" : ` comment "${checkComment(element.comment)}"`;
   const data = element.data === undefined ? "" : ` : ${formatData(code, element.data)}`;

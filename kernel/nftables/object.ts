@@ -66,6 +66,7 @@ export interface SetDefinition {
 
 /** One element of a set, or with `data` of a map. */
 export interface Element {
+  /** Empty for the catch-all, which is met by what no other element has. */
   readonly key: readonly KeyField[];
   readonly data?: readonly Scalar[] | Verdict;
   /** Milliseconds. */

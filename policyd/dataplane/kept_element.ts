@@ -9,7 +9,7 @@ import { isSameElement } from "./claim.ts";
  *
  * As a text it is a letter for each field of the key, which tells integers, big ones and texts apart, and behind them what else
  * the element has: "isi" has no data, "isi|ii|2886729729|53" is of a map, "isi#default/web" has a comment. An element that has
- * no such text, as a range, is kept as it is.
+ * no such text, as a range or the catch-all, is kept as it is.
  */
 export type KeptElement = string | Element;
 
@@ -20,7 +20,7 @@ const COMMENT = "#";
 export function kept(element: Element): KeptElement {
   const { key, data, timeout, comment } = element;
   const keyTypes = typesOf(key);
-  if (keyTypes === undefined || timeout !== undefined) return element;
+  if (keyTypes === undefined || keyTypes === "" || timeout !== undefined) return element;
   if (data === undefined) return comment === undefined ? keyTypes : [keyTypes, comment].join(COMMENT);
   if ("kind" in data || comment !== undefined) return element;
   const dataTypes = typesOf(data);

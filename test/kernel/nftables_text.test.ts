@@ -4,14 +4,14 @@ import * as fc from "fast-check";
 import { parseAddress } from "../../kernel/ip/address.ts";
 import { tableChanges } from "../../kernel/nftables/change.ts";
 import { concatenation } from "../../kernel/nftables/expression.ts";
-import type { Table, TableFamily } from "../../kernel/nftables/object.ts";
+import type { Element, SetDefinition, Table, TableFamily } from "../../kernel/nftables/object.ts";
 import { NftablesSocket } from "../../kernel/nftables/socket.ts";
 import { accept, counter, drop, equals, inSet, not, oneOf, rule, startsWith } from "../../kernel/nftables/statement.ts";
 import type { Lab } from "../lab/lab.ts";
 import { createLab } from "../lab/lab.ts";
 import type { LabNamespace } from "../lab/namespace.ts";
 import { contents } from "../support/nftables/arbitrary.ts";
-import { assertSame, listing, loaded } from "../support/nftables/comparison.ts";
+import { assertElements, assertSame, listing, loaded } from "../support/nftables/comparison.ts";
 import { everythingElements, everythingTable } from "../support/nftables/example.ts";
 import { nodeTable, nodeText } from "../support/nftables/node_ruleset.ts";
 import { requireKernel } from "../support/privilege.ts";
@@ -90,6 +90,21 @@ describe("kernel/nftables: our text and nft's", () => {
     const content = { table: nodeTable, elements: new Map() };
     assertSame(nft, written, other, content);
     assert.equal(listing(written), loaded(other, nodeText));
+  });
+
+  it("the catch-all of ranges of a single field, which nft 1.0.6 cannot load, is read back, and deleted as others are", () => {
+    written.exec("nft", ["flush", "ruleset"]);
+    const set: SetDefinition = { name: "ranges", key: ["ipv4_addr"], isInterval: true, data: "verdict" };
+    const table: Table = { family: "inet", name: "t", sets: [set], chains: [] };
+    const range = { first: parseAddress("0.0.0.0"), last: parseAddress("10.0.0.255") };
+    const elements: readonly Element[] = [
+      { key: [range], data: { kind: "accept" } },
+      { key: [], data: { kind: "drop" } },
+    ];
+    nft.commit(tableChanges(table, new Map([["ranges", elements]])));
+    assertElements(nft, table, new Map([["ranges", elements]]));
+    nft.commit([{ kind: "delete elements", table, set, elements: [{ key: [] }] }]);
+    assertElements(nft, table, new Map([["ranges", elements.slice(0, 1)]]));
   });
 
   it("names and marks in the set of a rule list as they are", () => {

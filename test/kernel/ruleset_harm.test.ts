@@ -33,6 +33,7 @@ const harms = {
   "another policy": "add chain inet drawbridge forward { policy drop; }",
   element: "delete element inet drawbridge frontends { 10.0.0.1 . 80 }",
   "foreign element": "add element inet drawbridge frontends { 192.0.2.1 . 80 }",
+  "foreign catch-all": "add element inet drawbridge endpoints { * : 192.0.2.1 . 1 }",
   "another value":
     "delete element inet drawbridge endpoints { 10.0.0.1 . 80 }; add element inet drawbridge endpoints { 10.0.0.1 . 80 : 192.0.2.1 . 1 }",
   set: "flush set inet drawbridge ranges",

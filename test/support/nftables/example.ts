@@ -263,7 +263,7 @@ const a6 = parseAddress("fd00:244:1::7");
 /** Elements for {@link everythingTable}. */
 export const everythingElements: ReadonlyMap<string, readonly Element[]> = new Map<string, readonly Element[]>([
   ["addresses4", [{ key: [a4] }, { key: [b4], comment: "pod/web 1" }]],
-  ["addresses6", [{ key: [a6] }]],
+  ["addresses6", [{ key: [a6] }, { key: [], comment: "all others" }]],
   [
     "ranges4",
     [
@@ -286,6 +286,7 @@ export const everythingElements: ReadonlyMap<string, readonly Element[]> = new M
         ],
       },
       { key: [parseAddress("5.5.5.5"), 9] },
+      { key: [] },
     ],
   ],
   ["ports", [{ key: [80] }, { key: [{ first: 82, last: 83 }] }, { key: [{ first: 65_000, last: 65_535 }] }]],
