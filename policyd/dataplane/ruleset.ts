@@ -201,7 +201,7 @@ export class Ruleset {
    * @throws NetlinkError, SyscallError when the kernel refuses it
    */
   commitBeside(changes: readonly Change[]): void {
-    this.#writer.send(changes);
+    if (changes.length > 0) this.#send(changes);
   }
 
   /**
