@@ -1,8 +1,6 @@
-import type { ObjectChange } from "../../source/object_source.ts";
-
-/** Changes of objects in the order in which they were told. */
-export class ChangeQueue {
-  #batches: (readonly ObjectChange[])[] = [];
+/** Changes in the order in which they were told. */
+export class ChangeQueue<T> {
+  #batches: (readonly T[])[] = [];
   #batch = 0;
   #place = 0;
   #size = 0;
@@ -11,13 +9,13 @@ export class ChangeQueue {
     return this.#size;
   }
 
-  add(changes: readonly ObjectChange[]): void {
+  add(changes: readonly T[]): void {
     if (changes.length > 0) this.#batches.push(changes);
     this.#size += changes.length;
   }
 
   /** Takes the first out of the queue; undefined when there is none. */
-  take(): ObjectChange | undefined {
+  take(): T | undefined {
     const batch = this.#batches[this.#batch];
     if (batch === undefined) return undefined;
     this.#size--;

@@ -34,6 +34,15 @@ export interface LiveParts {
 }
 
 /**
+ * A pod was attached. It takes its turn among the changes of objects: its Pod is the one that was there by then, and not one
+ * that others have replaced before.
+ */
+interface Arrival {
+  readonly type: "arrival";
+  readonly local: LocalPod;
+}
+
+/**
  * The policies of the pods of this node, as objects and attachments have them by now.
  *
  * What is told is put into queues; {@link step} does one piece of it at a time, each small, after which the rules may be
@@ -49,7 +58,9 @@ export class LivePolicies {
   readonly #lists = new PolicyLists();
   readonly #policies: PodPolicies;
   readonly #retained: RetainedPolicies;
-  readonly #changes = new ChangeQueue();
+  readonly #changes = new ChangeQueue<ObjectChange | Arrival>();
+  /** Local pods whose attachment is among the changes that wait. */
+  readonly #arriving = new Set<LocalPod>();
   /** Pods and nodes whose elements may be others. */
   readonly #toSettle = new WorkQueue<string>();
   /** Local pods whose policies may be others. */
@@ -85,7 +96,8 @@ export class LivePolicies {
     const { pod } = attachment;
     const life = pod && this.#retained.enter(pod.namespace, attachmentKey(attachment));
     const local = this.locals.add(attachment, life);
-    this.#takePod(local);
+    this.#arriving.add(local);
+    this.#changes.add([{ type: "arrival", local }]);
     this.#decideLater(local);
   }
 
@@ -94,6 +106,7 @@ export class LivePolicies {
     const local = this.locals.get(attachmentKey(name));
     if (local === undefined) return;
     this.locals.remove(local);
+    this.#arriving.delete(local);
     this.#toDecide.delete(local);
     if (this.#deciding?.local === local) this.#deciding = undefined;
     this.#toSwitch.delete(local);
@@ -170,12 +183,17 @@ export class LivePolicies {
     return problems;
   }
 
-  #apply(change: ObjectChange): void {
+  #apply(change: ObjectChange | Arrival): void {
+    if (change.type === "arrival") {
+      if (this.#arriving.delete(change.local)) this.#takePod(change.local);
+      return;
+    }
     const { key } = change;
     switch (change.kind) {
       case "Pod": {
         const members = this.members.setPod(key, objectOf(change, "Pod"));
         for (const local of this.locals.ofPod(key)) {
+          if (this.#arriving.has(local)) continue;
           this.#takePod(local);
           this.#decideLater(local);
         }

@@ -90,6 +90,23 @@ describe("policyd/policy/live: peers whose Pod is gone", () => {
     node.stop();
   });
 
+  it("POL-58: one that is attached when another had its name before is not judged as a Pod that was gone by then", () => {
+    const { node, before, now } = setUp();
+    const earlier = pod("other", "10.0.0.67", "earlier", { role: "bad" });
+    node.change(set(earlier));
+    assert.equal(now().length, 2);
+    // Told and not worked out yet, as in a burst.
+    const changes = [set(DB), set(FIRST), set(earlier), set(pod("other", "10.0.0.68", "later"))];
+    node.apply({ type: "objects", changes });
+    node.apply({ type: "attached", attachment: attachment(earlier, "10.0.0.67") });
+    node.settle();
+    assert.deepEqual(now(), before);
+    assert.match(
+      node.dataplane.problems().join(),
+      /tenant\/other sends and receives nothing: policyd does not know its Pod/,
+    );
+  });
+
   it("POL-58: and so does one whose name another pod has by now, whatever that one is", () => {
     const { node, denied, before, now } = setUp();
     const second = pod("bad", "10.0.0.67", "second", { role: "good" });
