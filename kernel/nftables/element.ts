@@ -85,13 +85,17 @@ function checkIntervals(name: string, code: ElementCode): ElementCode {
  * @throws DrawbridgeError ERR_NFTABLES_VALUE when it does not fit the set
  */
 export function writeElement(writer: Writer, code: ElementCode, element: Element): void {
+  const isWithoutKey = isCatchAll(element);
+  if (code.isInterval && !isWithoutKey) return writeInterval(writer, code, element);
   const item = beginAttribute(writer, ITEM);
-  if (!code.isInterval || isCatchAll(element)) {
-    if (isCatchAll(element)) encodeAttributes(writer, elementAttributes, { flags: CATCH_ALL });
-    else writeKey(writer, KEY, code, element.key);
-    writeRest(writer, code, element);
-    return endAttribute(writer, item);
-  }
+  if (isWithoutKey) encodeAttributes(writer, elementAttributes, { flags: CATCH_ALL });
+  else writeKey(writer, KEY, code, element.key);
+  writeRest(writer, code, element);
+  endAttribute(writer, item);
+}
+
+function writeInterval(writer: Writer, code: ElementCode, element: Element): void {
+  const item = beginAttribute(writer, ITEM);
   const { first, last } = bounds(element.key);
   for (const [index, type] of code.key.entries()) checkOrder(type, first[index], last[index]);
   const end = valueBytes(code.key, last);
@@ -167,10 +171,13 @@ function checkOrder(type: DataType, first: Scalar | undefined, last: Scalar | un
   );
 }
 
+/** Between the fields of {@link keyText}. */
+export const FIELD_SEPARATOR = "|";
+
 /** The key as a text that is the same for the same key, for maps by key. */
 export function keyText(key: readonly KeyField[]): string {
   // One without ranges as it is, since tens of thousands pass here; in one piece, since as many are kept.
-  return areSingle(key) ? key.join("|") : key.map(fieldText).join("|");
+  return areSingle(key) ? key.join(FIELD_SEPARATOR) : key.map(fieldText).join(FIELD_SEPARATOR);
 }
 
 function areSingle(key: readonly KeyField[]): key is readonly Scalar[] {

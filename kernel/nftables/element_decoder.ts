@@ -97,7 +97,7 @@ export class ElementDecoder {
     }
     if (first === undefined) throw malformed("without a key");
     const key = this.#code.isInterval && last !== undefined ? rangesOf(first, last) : first;
-    return withRest(data === undefined ? { key } : { key, data }, timeout, comment);
+    return elementWith(key, data, timeout, comment);
   }
 
   #dataIn(nest: AttributeCursor, item: AttributeCursor, body: Uint8Array): Element["data"] {
@@ -119,7 +119,14 @@ function keyByFlags(flags: number, key: readonly Scalar[] | undefined): readonly
   return (flags & CATCH_ALL) === 0 ? key : [];
 }
 
-function withRest(element: Element, timeout: number | undefined, comment: string | undefined): Element {
+/** An element of what it has. */
+export function elementWith(
+  key: Element["key"],
+  data: Element["data"],
+  timeout: number | undefined,
+  comment: string | undefined,
+): Element {
+  const element = data === undefined ? { key } : { key, data };
   if (timeout === undefined && comment === undefined) return element;
   return {
     ...element,
@@ -160,7 +167,8 @@ function valuesAt(body: Uint8Array, start: number, end: number, fields: readonly
   return values;
 }
 
-function rangesOf(first: readonly Scalar[], last: readonly Scalar[]): readonly KeyField[] {
+/** A key with a range in each field whose first value is not its last. */
+export function rangesOf(first: readonly Scalar[], last: readonly Scalar[]): readonly KeyField[] {
   return first.map((value, index): KeyField => {
     const end = last[index] ?? value;
     return value === end ? value : { first: value, last: end };

@@ -10,8 +10,7 @@ import { paddedSize } from "./data_type.ts";
 import type { ElementCode } from "./element.ts";
 import { CATCH_ALL, elementCode, INTERVAL_END, keyText } from "./element.ts";
 import { compareBytes, predecessor } from "./element_bytes.ts";
-import { ElementDecoder } from "./element_decoder.ts";
-import type { KeyField } from "./expression.ts";
+import { ElementDecoder, elementWith, rangesOf } from "./element_decoder.ts";
 import { elementAttributes, elementLayout, Message, nftablesRequest } from "./message.ts";
 import type { Element, SetDefinition, TableReference } from "./object.ts";
 import { verdictOf } from "./rule_code.ts";
@@ -153,18 +152,10 @@ function pairIntervals(code: ElementCode, raw: readonly RawElement[]): readonly 
  */
 export function elementOf(code: ElementCode, element: RawElement, last: Uint8Array): Element {
   const first = isCatchAll(element) ? [] : fieldsOf(code.key, firstOf(element));
-  const ends = code.isInterval && first.length > 0 ? fieldsOf(code.key, last) : first;
-  const comment = commentOf(element.userdata);
-  const data = dataOf(code, element);
-  return {
-    key: first.map((value, index): KeyField => {
-      const end = ends[index] ?? value;
-      return value === end ? value : { first: value, last: end };
-    }),
-    ...(data === undefined ? {} : { data }),
-    ...(element.timeout === undefined ? {} : { timeout: Number(element.timeout) }),
-    ...(comment === undefined ? {} : { comment }),
-  };
+  const isRange = code.isInterval && first.length > 0;
+  const key = isRange ? rangesOf(first, fieldsOf(code.key, last)) : first;
+  const timeout = element.timeout === undefined ? undefined : Number(element.timeout);
+  return elementWith(key, dataOf(code, element), timeout, commentOf(element.userdata));
 }
 
 function dataOf(code: ElementCode, { data }: RawElement): Element["data"] {

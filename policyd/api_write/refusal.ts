@@ -24,6 +24,11 @@ export interface Answer {
   readonly retryAfter: number | undefined;
 }
 
+/** Whether the API server has done what it was asked. */
+export function isTaken({ status }: Answer): boolean {
+  return status >= 200 && status < 300;
+}
+
 /** What an answer means that is no success. */
 export function refusalOf({ status, words, retryAfter }: Answer): Refusal {
   const reason = words === "" ? `${status}` : `${status} (${words})`;

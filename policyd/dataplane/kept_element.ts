@@ -1,4 +1,5 @@
 import type { Scalar } from "../../kernel/nftables/data_type.ts";
+import { FIELD_SEPARATOR } from "../../kernel/nftables/element.ts";
 import type { KeyField } from "../../kernel/nftables/expression.ts";
 import type { Element } from "../../kernel/nftables/object.ts";
 import { isSameElement } from "./claim.ts";
@@ -13,7 +14,8 @@ import { isSameElement } from "./claim.ts";
  */
 export type KeptElement = string | Element;
 
-const DATA = "|";
+/** Also behind the letters of the key. */
+const DATA = FIELD_SEPARATOR;
 const COMMENT = "#";
 
 /** An element to be kept. */

@@ -1,5 +1,5 @@
 import type { Answer, Refusal } from "../api_write/refusal.ts";
-import { refusalOf } from "../api_write/refusal.ts";
+import { isTaken, refusalOf } from "../api_write/refusal.ts";
 import type { ClusterEvent } from "./event.ts";
 
 /** What became of an Event. */
@@ -21,7 +21,7 @@ export interface EventWriter {
 /** What the API server's answer to a POST means. */
 export function outcomeOf(answer: Answer): Outcome {
   const { status, words } = answer;
-  if (status >= 200 && status < 300) return { type: "created" };
+  if (isTaken(answer)) return { type: "created" };
   if (status === 409) return { type: "known" };
   const refusal = refusalOf(answer);
   // Admission says 403 too when a namespace is about to go, which is no matter of rights (NamespaceLifecycle).

@@ -1,6 +1,8 @@
 import { addressFromValue, familyOf, formatAddress } from "../../kernel/ip/address.ts";
 import { keyText } from "../../kernel/nftables/element.ts";
 import type { Element } from "../../kernel/nftables/object.ts";
+import type { OneOrMore } from "../one_or_more.ts";
+import { listOf, putList } from "../one_or_more.ts";
 
 /** Which port of a Service a number of connections is about. */
 export interface PortLabels {
@@ -94,7 +96,7 @@ class Claims {
  */
 export class EndpointConnections {
   /** By itself where it is the only one, as nearly all are. */
-  readonly #owners = new Map<string, Run | readonly Run[]>();
+  readonly #owners = new Map<string, OneOrMore<Run>>();
   /** The connections of each owner's series, of those that have any. */
   readonly #sums = new Map<string, Map<string, number>>();
   readonly #sets = new Map<string, CountersOfSet>();
@@ -164,7 +166,7 @@ export class EndpointConnections {
   settle(): void {
     if (this.#claims.size === 0) return;
     this.#moment++;
-    const old = [...this.#claims.keys()].flatMap((owner) => this.#runsOf(owner));
+    const old = [...this.#claims.keys()].flatMap((owner) => listOf(this.#owners.get(owner)));
     // What goes is looked at first, since an element may pass from one Service to another.
     const before = new Map(old.flatMap(countersOf));
     for (const [owner, { elements }] of this.#claims) this.#take(owner, elements, before);
@@ -174,10 +176,10 @@ export class EndpointConnections {
   }
 
   *series(): Generator<EndpointSeries, void, void> {
-    for (const owner of this.#owners.keys()) {
+    for (const [owner, runs] of this.#owners) {
       const sums = this.#sums.get(owner);
       const told = new Set<string>();
-      for (const { port, ids } of this.#runsOf(owner)) {
+      for (const { port, ids } of listOf(runs)) {
         for (const id of ids) {
           const name = seriesId(port, dataOf(id));
           if (told.has(name)) continue;
@@ -188,19 +190,12 @@ export class EndpointConnections {
     }
   }
 
-  #runsOf(owner: string): readonly Run[] {
-    const runs = this.#owners.get(owner) ?? [];
-    return "ids" in runs ? [runs] : runs;
-  }
-
   #take(owner: string, elements: readonly CountingElement[], before: ReadonlyMap<string, Counter>): void {
     const runs: Run[] = [];
     for (const [port, ofSets] of grouped(elements)) {
       for (const [name, ids] of ofSets) runs.push(this.#enter(owner, port, this.#set(name), ids, before));
     }
-    const [first] = runs;
-    if (first === undefined) this.#owners.delete(owner);
-    else this.#owners.set(owner, runs.length === 1 ? first : runs);
+    putList(this.#owners, owner, runs);
     this.#keepSums(owner, runs);
   }
 

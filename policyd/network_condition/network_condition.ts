@@ -1,5 +1,6 @@
 import type { ApiWriter } from "../api_write/api_writer.ts";
-import { refusalOf } from "../api_write/refusal.ts";
+import type { Answer, Failure } from "../api_write/refusal.ts";
+import { isTaken, refusalOf } from "../api_write/refusal.ts";
 import type { Cancel, Clock } from "../clock.ts";
 import type { Dataplane } from "../dataplane.ts";
 import type { NoticeSink } from "../events/notice.ts";
@@ -112,8 +113,7 @@ export class NetworkCondition implements Dataplane {
     const answer = await writer.write(availablePatch(nodeName, clock.now()));
     this.#isUnderWay = false;
     if (this.#isStopped) return;
-    const isWritten = answer.type === "answered" && answer.status >= 200 && answer.status < 300;
-    const outcome: Outcome = isWritten ? { type: "written" } : answer.type === "failed" ? answer : refusalOf(answer);
+    const outcome = outcomeOf(answer);
     this.#attempts = attempted(this.#attempts, outcome, clock.now(), random());
     // The watch may have been faster than the answer.
     if (this.#unavailableSince === undefined) this.#attempts = seenAvailable(this.#attempts, random());
@@ -145,4 +145,9 @@ export class NetworkCondition implements Dataplane {
     logger.warn("the Node says that its network is unavailable", { reason: problem });
     events.tell({ regarding: nodeNamed(nodeName), reason: "InstallationProblem", note: problem });
   }
+}
+
+function outcomeOf(answer: Answer | Failure): Outcome {
+  if (answer.type === "failed") return answer;
+  return isTaken(answer) ? { type: "written" } : refusalOf(answer);
 }

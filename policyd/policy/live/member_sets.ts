@@ -118,27 +118,31 @@ export class MemberSets {
     const isThere = member !== undefined && member.addresses.length > 0;
     const wanted = isThere ? this.#wantedBy(member) : NOTHING;
     const before = this.#claimed.get(key);
+    const setsBefore = before?.sets ?? NOTHING;
+    this.#leave(key, setsBefore, wanted);
+    if (member === undefined || wanted.length === 0) {
+      this.#claimed.delete(key);
+      return;
+    }
+    const sourcesBefore = new Map(setsBefore.map(({ active, sources }) => [active, sources]));
+    for (const one of wanted) {
+      const claimed = sourcesBefore.get(one.active);
+      if (before === undefined || claimed === undefined) one.active.claims++;
+      else if (areSame(claimed, one.sources) && isSame(before, member, one.active.hasNames)) continue;
+      this.#rules.claim(ownerOf(one.active, key), elementsOf(one.active.set, one.sources, member));
+    }
+    this.#claimed.set(key, { sets: wanted, addresses: member.addresses, ports: member.ports });
+  }
+
+  /** Takes a member's elements out of the sets it is no longer wanted in. */
+  #leave(key: string, before: readonly SourcesOfSet[], wanted: readonly SourcesOfSet[]): void {
     const wantedSets = new Set(wanted.map(({ active }) => active));
-    for (const { active } of before?.sets ?? NOTHING) {
+    for (const { active } of before) {
       if (wantedSets.has(active)) continue;
       this.#rules.claim(ownerOf(active, key), []);
       active.claims--;
       this.#forgetEmpty(active);
     }
-    if (member === undefined || wanted.length === 0) {
-      this.#claimed.delete(key);
-      return;
-    }
-    for (const one of wanted) this.#claim(key, one, member, before);
-    this.#claimed.set(key, { sets: wanted, addresses: member.addresses, ports: member.ports });
-  }
-
-  /** Has a member's elements in a set be what is wanted. */
-  #claim(key: string, { active, sources }: SourcesOfSet, member: Member, before: Claimed | undefined): void {
-    const claimed = before?.sets.find((one) => one.active === active);
-    if (before === undefined || claimed === undefined) active.claims++;
-    else if (areSame(claimed.sources, sources) && isSame(before, member, active.hasNames)) return;
-    this.#rules.claim(ownerOf(active, key), elementsOf(active.set, sources, member));
   }
 
   #wantedBy({ identity, ports }: Member): readonly SourcesOfSet[] {

@@ -4,6 +4,8 @@ import type { CompileContext } from "./context.ts";
 import type { RuleFamily } from "./frontend_space.ts";
 import type { Frontend } from "./frontends.ts";
 import { familiesOf, frontendsOf } from "./frontends.ts";
+import type { OneOrMore } from "../../one_or_more.ts";
+import { listOf, putList } from "../../one_or_more.ts";
 
 /** A frontend as a key of maps: what its elements begin with, "4 167772161 tcp 80" or "4 tcp 30001". */
 export type FrontendId = string;
@@ -32,9 +34,9 @@ export function frontendId(frontend: Frontend, protocol: Protocol, family: RuleF
  */
 export class FrontendHolders {
   /** Of each Service; by itself where it is the only one, as nearly all are. */
-  readonly #claims = new Map<string, FrontendClaim | readonly FrontendClaim[]>();
+  readonly #claims = new Map<string, OneOrMore<FrontendClaim>>();
   /** Of each frontend, in the same way. */
-  readonly #claimants = new Map<FrontendId, FrontendClaim | readonly FrontendClaim[]>();
+  readonly #claimants = new Map<FrontendId, OneOrMore<FrontendClaim>>();
   /** The frontends of several. */
   readonly #contested = new Set<FrontendId>();
 
@@ -79,9 +81,7 @@ export class FrontendHolders {
       for (const { id } of before) if (!kept.has(id)) this.#put(id, key, undefined, touched);
     }
     for (const claim of claims) this.#put(claim.id, key, claim, touched);
-    const [first] = claims;
-    if (first === undefined) this.#claims.delete(key);
-    else this.#claims.set(key, claims.length === 1 ? first : claims);
+    putList(this.#claims, key, claims);
     return touched;
   }
 
@@ -100,9 +100,7 @@ export class FrontendHolders {
     const old = this.holder(id);
     const others = listOf(before).filter((other) => other.key !== key);
     const claimants = claim === undefined ? others : others.concat([claim]);
-    const [first] = claimants;
-    if (first === undefined) this.#claimants.delete(id);
-    else this.#claimants.set(id, claimants.length === 1 ? first : claimants);
+    putList(this.#claimants, id, claimants);
     if (claimants.length > 1) this.#contested.add(id);
     else this.#contested.delete(id);
     const now = this.holder(id);
@@ -112,11 +110,6 @@ export class FrontendHolders {
 
 const NONE: readonly never[] = [];
 const NOBODY: ReadonlySet<string> = new Set();
-
-function listOf(claims: FrontendClaim | readonly FrontendClaim[] | undefined): readonly FrontendClaim[] {
-  if (claims === undefined) return NONE;
-  return "id" in claims ? [claims] : claims;
-}
 
 function areSame(a: readonly FrontendClaim[], b: readonly FrontendClaim[]): boolean {
   return a.length === b.length && a.every(({ id, rank }, index) => id === b[index]?.id && rank === b[index]?.rank);

@@ -2,6 +2,8 @@ import type { Address, Family } from "../../../kernel/ip/address.ts";
 import { familyOf } from "../../../kernel/ip/address.ts";
 import type { ClusterObject, EndpointSlice, Node, Service } from "../../cluster/model.ts";
 import type { ObjectChange } from "../../source/object_source.ts";
+import type { OneOrMore } from "../../one_or_more.ts";
+import { listOf, putList } from "../../one_or_more.ts";
 
 const ZONE_LABEL = "topology.kubernetes.io/zone";
 
@@ -29,7 +31,7 @@ export class ServiceIndex {
   readonly #services = new Map<string, Service>();
   readonly #slices = new Map<string, EndpointSlice>();
   /** By itself where it is the only one, as of nearly all Services. */
-  readonly #slicesOf = new Map<string, EndpointSlice | readonly EndpointSlice[]>();
+  readonly #slicesOf = new Map<string, OneOrMore<EndpointSlice>>();
   readonly #nodes = new Map<string, Node>();
   /** Slices by whose endpoints' hints this node's zone matters. */
   readonly #hinted = new Set<string>();
@@ -46,8 +48,7 @@ export class ServiceIndex {
 
   /** The slices of a Service, by their label alone. */
   slicesOf(serviceKey: string): readonly EndpointSlice[] {
-    const slices = this.#slicesOf.get(serviceKey) ?? [];
-    return "key" in slices ? [slices] : slices;
+    return listOf(this.#slicesOf.get(serviceKey));
   }
 
   nodeFacts(): NodeFacts {
@@ -117,11 +118,9 @@ export class ServiceIndex {
   }
 
   #setSlices(serviceKey: string, slices: readonly EndpointSlice[]): void {
-    const [first] = slices;
     // An equal text that is kept anyway.
     const key = this.#services.get(serviceKey)?.key ?? serviceKey;
-    if (first === undefined) this.#slicesOf.delete(key);
-    else this.#slicesOf.set(key, slices.length === 1 ? first : slices);
+    putList(this.#slicesOf, key, slices);
   }
 }
 

@@ -1,5 +1,7 @@
 import type { FrontendId } from "../compile/arbitration.ts";
 import type { UdpFrontend } from "./udp_targets.ts";
+import type { OneOrMore } from "../../one_or_more.ts";
+import { listOf, putList } from "../../one_or_more.ts";
 
 /** What flows of a frontend are judged by. */
 export interface Suspicion {
@@ -25,7 +27,7 @@ interface Held extends Omit<UdpFrontend, "targets"> {
  */
 export class FrontendIndex {
   /** By itself where it is the only one, as of nearly all Services. */
-  readonly #ofService = new Map<string, FrontendId | readonly FrontendId[]>();
+  readonly #ofService = new Map<string, OneOrMore<FrontendId>>();
   readonly #held = new Map<FrontendId, Held>();
   /** What rules that are in force are about; and what those are about that are not yet. */
   #ripe: Suspects = new Map();
@@ -33,7 +35,7 @@ export class FrontendIndex {
 
   /** Takes over a Service's frontends as they are now; none for one that is gone or has no UDP. */
   replace(service: string, frontends: ReadonlyMap<FrontendId, UdpFrontend>): void {
-    for (const id of this.#idsOf(service)) {
+    for (const id of listOf(this.#ofService.get(service))) {
       const held = this.#held.get(id);
       // Another Service may have taken it over already.
       if (frontends.has(id) || held?.service !== service) continue;
@@ -48,10 +50,7 @@ export class FrontendIndex {
       const isFirst = before.length === 0 && targets.size > 0;
       if (isFirst || lost.length > 0) this.suspect(id, frontend, lost);
     }
-    const ids = [...frontends.keys()];
-    const [first] = ids;
-    if (first === undefined) this.#ofService.delete(service);
-    else this.#ofService.set(service, ids.length === 1 ? first : ids);
+    putList(this.#ofService, service, [...frontends.keys()]);
   }
 
   /** Has the flows of a frontend judged, though none of its Services may have changed. */
@@ -95,11 +94,6 @@ export class FrontendIndex {
   /** What was taken has not been judged. */
   putBack(suspicions: ReadonlyMap<FrontendId, Suspicion>): void {
     for (const [id, { frontend, former }] of suspicions) add(this.#ripe, id, frontend, former);
-  }
-
-  #idsOf(service: string): readonly FrontendId[] {
-    const ids = this.#ofService.get(service) ?? [];
-    return typeof ids === "string" ? [ids] : ids;
   }
 }
 
