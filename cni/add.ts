@@ -6,6 +6,7 @@ import { DrawbridgeError } from "../kernel/error.ts";
 import { familyOf, formatAddress } from "../kernel/ip/address.ts";
 import type { NetlinkSocket, Reply } from "../kernel/netlink/socket.ts";
 import type { NetworkNamespace } from "../kernel/network_namespace.ts";
+import type { Work } from "../kernel/waiting.ts";
 import { insideNamespace } from "../kernel/network_namespace.ts";
 import { deleteLink, getLink, parseLink } from "../kernel/route/link.ts";
 import { deleteNeighbour } from "../kernel/route/neighbour.ts";
@@ -43,13 +44,13 @@ import { addResult, decideWiring, hostSteps, podSteps } from "./wiring.ts";
  * @throws DrawbridgeError, CniError: nothing is left behind then, unless the kernel stopped answering and nobody knows
  *   whether the link exists; a DEL finds it by the record
  */
-export function add(
+export function* add(
   node: Node,
   configuration: BridgeConfiguration,
   attachment: Attachment,
   home: NetworkNamespace,
   namespace: NetworkNamespace,
-): AddResult {
+): Work<AddResult> {
   const dns = dnsOf(node, configuration);
   // Asked again under the store's lock; a request no range serves must not leave a bridge behind.
   assignRequested(configuration.ipam.ranges, configuration.ipam.requested);
@@ -65,15 +66,15 @@ export function add(
     const record = recordOf(node, configuration, attachment, namespace, wiring);
     writeAttachment(configuration.runDir, record, node.files);
     if (keepsRules(configuration)) node.nodeRules().publish(node, configuration, attachment, wiring);
-    registration = configuration.policyd && register(node, configuration.policyd, record);
+    registration = configuration.policyd && (yield* register(node, configuration.policyd, record));
     wire(hostSocket, podSocket, wiring, bridge, namespace);
-    if (registration !== undefined) awaitRegistration(registration, hostSocket, wiring, bridge);
+    if (registration !== undefined) yield* awaitRegistration(registration, hostSocket, wiring, bridge);
     return addResult(wiring, bridge, namespace.path, dns);
   } catch (error) {
     const isWiringFailure = error instanceof WiringFailure;
     // Where the link may still be there, the record and the addresses wait for the DEL that removes it.
     if (!isWiringFailure || error.linkIsGone) {
-      undo(node, configuration, attachment, store, { allocations, isRegistered: registration !== undefined });
+      yield* undo(node, configuration, attachment, store, { allocations, isRegistered: registration !== undefined });
     }
     throw isWiringFailure ? error.cause : error;
   }
@@ -157,14 +158,14 @@ function recordOf(
  *
  * @throws WiringFailure
  */
-function awaitRegistration(
+function* awaitRegistration(
   registration: Registration,
   hostSocket: NetlinkSocket,
   wiring: Wiring,
   bridge: Bridge,
-): void {
+): Work<void> {
   try {
-    registration.wait();
+    yield* registration.wait();
   } catch (error) {
     throw new WiringFailure(error, takeBack(hostSocket, wiring, bridge, true));
   }
@@ -279,20 +280,20 @@ interface Claimed {
 }
 
 /** Takes back what a failed ADD claimed. Errors of that are swallowed: the first one is what the runtime must see. */
-function undo(
+function* undo(
   node: Node,
   configuration: BridgeConfiguration,
   attachment: Attachment,
   store: AddressStore,
   { allocations, isRegistered }: Claimed,
-): void {
+): Work<void> {
   const addresses = allocations.map(({ address }) => address.address);
   const owner = hostInterfaceName(node.sha256, attachment.containerId, attachment.ifname);
   const { policyd, name: network } = configuration;
   const { containerId, ifname } = attachment;
+  const isUndone = policyd === undefined || (yield* unregister(node, policyd, { network, containerId, ifname }));
   const steps: readonly (() => unknown)[] = [
     () => {
-      const isUndone = policyd === undefined || unregister(node, policyd, { network, containerId, ifname });
       if (isRegistered && !isUndone) node.nodeRules().forgetAddresses(node, addresses);
     },
     () => {

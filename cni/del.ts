@@ -7,6 +7,7 @@ import type { NetlinkSocket } from "../kernel/netlink/socket.ts";
 import { deleteLink, getLink, parseLink } from "../kernel/route/link.ts";
 import { deleteNeighbour } from "../kernel/route/neighbour.ts";
 import { openRouteSocket } from "../kernel/route/socket.ts";
+import type { Work } from "../kernel/waiting.ts";
 import type { DetachConfiguration } from "./detach_configuration.ts";
 import type { Attachment } from "./environment.ts";
 import { hostInterfaceName } from "./names.ts";
@@ -28,20 +29,21 @@ import { delayDeviceOf, forgetDevice, mayBeDelayed } from "./shaping.ts";
  * @param namespace the pod's, or undefined when it is gone
  * @throws NetlinkError when the kernel will not remove the link; the addresses then stay reserved
  */
-export function del(
+export function* del(
   node: Node,
   configuration: DetachConfiguration,
   attachment: Attachment,
   home: NetworkNamespace,
   namespace: NetworkNamespace | undefined,
-): void {
+): Work<void> {
   const { runDir, name } = configuration;
   const record = readAttachment(runDir, name, attachment, node.files);
   const hostInterface = hostInterfaceName(node.sha256, attachment.containerId, attachment.ifname);
   const { policyd } = configuration;
   const { containerId, ifname } = attachment;
   // Where it did its part, the request below finds nothing; where it is away, the request is the removal.
-  const isForgotten = policyd === undefined || unregister(node, policyd, { network: name, containerId, ifname });
+  const isForgotten =
+    policyd === undefined || (yield* unregister(node, policyd, { network: name, containerId, ifname }));
   const socket = openRouteSocket(node.syscalls);
   const [deleted, bridge] = socket.batch([
     deleteLink({ name: hostInterface }),

@@ -1,15 +1,18 @@
-import { readAll, writeAll } from "../kernel/file.ts";
+import { writeAll } from "../kernel/file.ts";
 import { bunSyscalls } from "../kernel/syscall/bun.ts";
-import { CniError, CniErrorCode, formatCniError, toCniError } from "./error.ts";
+import { carryOut } from "../kernel/waiting.ts";
+import { answer } from "./answer.ts";
+import { machine } from "./plugin.ts";
 import type * as NodeRules from "./node_rules.ts";
-import { errorVersion, faceOf, machine, runVerb } from "./plugin.ts";
-import { supportedVersions, versionResult } from "./version.ts";
+import type * as Serve from "./server/serve.ts";
+import { readStdin } from "./standard_input.ts";
+import { supportedVersions } from "./version.ts";
 
 const STDIN = 0;
 const STDOUT = 1;
 const STDERR = 2;
-/** A network configuration is a few kilobytes; this bounds what a broken caller can make us keep. */
-const LONGEST_STDIN = 4 * 1024 * 1024;
+/** The name the shim starts the server under (cni/shim). */
+const SERVER = "drawbridge-server";
 
 // A refusal is told in words; collecting a stack for every error that is caught and expected would cost each call.
 Error.stackTraceLimit = 0;
@@ -20,18 +23,18 @@ function write(fd: number, text: string): void {
   writeAll(syscalls, fd, new TextEncoder().encode(`${text}\n`), "the result");
 }
 
-/** @throws CniError 5 */
-function readStdin(): string {
-  try {
-    return readAll(syscalls, STDIN, LONGEST_STDIN, "standard input");
-  } catch (error) {
-    throw new CniError(CniErrorCode.IO_FAILURE, error instanceof Error ? error.message : String(error));
-  }
-}
-
 function nodeRules(): typeof NodeRules {
   // oxlint-disable-next-line no-unsafe-return -- Bun links it by its type; an import would be carried out at the start
   return require("./node_rules.ts");
+}
+
+function server(): typeof Serve {
+  // oxlint-disable-next-line no-unsafe-return -- as above
+  return require("./server/serve.ts");
+}
+
+function sha256(text: string): string {
+  return Bun.SHA256.hash(text, "hex");
 }
 
 /**
@@ -42,24 +45,20 @@ function nodeRules(): typeof NodeRules {
 function main(): number {
   const verb = process.env["CNI_COMMAND"];
   if (!verb) {
+    if (process.argv0 === SERVER) return server().serve(syscalls, (calls) => machine(calls, sha256, nodeRules));
     write(STDERR, `Drawbridge CNI plugin\nCNI protocol versions supported: ${supportedVersions.join(", ")}`);
     return 0;
   }
-  let stdin = "";
-  try {
-    if (verb === "VERSION") {
-      write(STDOUT, versionResult());
-      return 0;
-    }
-    const node = machine(syscalls, (text) => Bun.SHA256.hash(text, "hex"), nodeRules);
-    stdin = readStdin();
-    const output = runVerb(node, faceOf(process.argv0), verb, process.env, stdin);
-    if (output !== "") write(STDOUT, output);
-    return 0;
-  } catch (error) {
-    write(STDOUT, formatCniError(toCniError(error), errorVersion(stdin)));
-    return 1;
-  }
+  const { output, exitCode } = carryOut(
+    answer(() => machine(syscalls, sha256, nodeRules), {
+      argv0: process.argv0,
+      verb,
+      environment: process.env,
+      stdin: () => readStdin(syscalls, STDIN),
+    }),
+  );
+  if (output !== "") write(STDOUT, output);
+  return exitCode;
 }
 
 let exitCode = 1;

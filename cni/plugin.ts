@@ -1,6 +1,8 @@
 import type { NetworkNamespace } from "../kernel/network_namespace.ts";
 import { closeNamespace, currentNamespace, isSameNamespace, openNamespace } from "../kernel/network_namespace.ts";
 import { SyscallError } from "../kernel/syscall/syscalls.ts";
+import type { Work } from "../kernel/waiting.ts";
+import { carryOut } from "../kernel/waiting.ts";
 import { add } from "./add.ts";
 import { bridgeConfiguration, decodeConfiguration, networkConfiguration, networkName } from "./configuration.ts";
 import { del } from "./del.ts";
@@ -38,14 +40,16 @@ export function errorVersion(stdin: string): CniVersion {
 }
 
 /**
- * Carries out ADD or DEL.
+ * ADD or DEL.
+ *
+ * Whoever goes on with it must have the thread in the network namespace it began in.
  *
  * @param verb CNI_COMMAND
  * @param stdin the network configuration
  * @returns what goes to standard output; empty for DEL
  * @throws CniError or DrawbridgeError; nothing is left behind by a failed ADD
  */
-export function runVerb(node: Node, face: Face, verb: string, environment: Environment, stdin: string): string {
+export function* verbWork(node: Node, face: Face, verb: string, environment: Environment, stdin: string): Work<string> {
   if (verb !== "ADD" && verb !== "DEL") {
     throw new CniError(
       CniErrorCode.INVALID_ENVIRONMENT,
@@ -54,11 +58,22 @@ export function runVerb(node: Node, face: Face, verb: string, environment: Envir
   }
   const attachment = readAttachment(environment, verb);
   return verb === "ADD"
-    ? runAdd(node, face, environment, attachment, decodeConfiguration(stdin, networkShape))
-    : runDel(node, face, environment, attachment, decodeConfiguration(stdin, detachShape));
+    ? yield* runAdd(node, face, environment, attachment, decodeConfiguration(stdin, networkShape))
+    : yield* runDel(node, face, environment, attachment, decodeConfiguration(stdin, detachShape));
 }
 
-function runAdd(node: Node, face: Face, environment: Environment, attachment: Attachment, input: NetworkInput): string {
+/** The same without other work beside it. @throws as {@link verbWork} */
+export function runVerb(node: Node, face: Face, verb: string, environment: Environment, stdin: string): string {
+  return carryOut(verbWork(node, face, verb, environment, stdin));
+}
+
+function* runAdd(
+  node: Node,
+  face: Face,
+  environment: Environment,
+  attachment: Attachment,
+  input: NetworkInput,
+): Work<string> {
   networkName(input);
   const version = negotiateVersion(input.cniVersion);
   if (face === "drawbridge-ipam") {
@@ -66,7 +81,7 @@ function runAdd(node: Node, face: Face, environment: Environment, attachment: At
     return print(resultObject(allocateForOthers(node, configuration, attachment), version));
   }
   const configuration = face === "drawbridge" ? bridgeConfiguration(input, attachment.arguments) : undefined;
-  return withNamespaces(node, environment, attachment, (home, namespace) => {
+  return yield* withNamespaces(node, environment, attachment, function* (home, namespace) {
     if (namespace === undefined) {
       throw new CniError(
         CniErrorCode.INVALID_NETNS,
@@ -74,7 +89,7 @@ function runAdd(node: Node, face: Face, environment: Environment, attachment: At
       );
     }
     if (configuration !== undefined) {
-      return print(resultObject(add(node, configuration, attachment, home, namespace), version));
+      return print(resultObject(yield* add(node, configuration, attachment, home, namespace), version));
     }
     setLoopback(node, home, namespace, true);
     // libcni hands an earlier result over in the version of the configuration.
@@ -83,15 +98,21 @@ function runAdd(node: Node, face: Face, environment: Environment, attachment: At
   });
 }
 
-function runDel(node: Node, face: Face, environment: Environment, attachment: Attachment, input: DetachInput): string {
+function* runDel(
+  node: Node,
+  face: Face,
+  environment: Environment,
+  attachment: Attachment,
+  input: DetachInput,
+): Work<string> {
   networkName(input);
   if (face === "drawbridge-ipam") {
     releaseForOthers(node, releaseConfiguration(input), attachment);
     return "";
   }
   const configuration = face === "drawbridge" ? detachConfiguration(input) : undefined;
-  return withNamespaces(node, environment, attachment, (home, namespace) => {
-    if (configuration !== undefined) del(node, configuration, attachment, home, namespace);
+  return yield* withNamespaces(node, environment, attachment, function* (home, namespace) {
+    if (configuration !== undefined) yield* del(node, configuration, attachment, home, namespace);
     else if (namespace !== undefined) setLoopback(node, home, namespace, false);
     return "";
   });
@@ -102,17 +123,17 @@ function runDel(node: Node, face: Face, environment: Environment, attachment: At
  *
  * @throws CniError 8 from {@link openPodNamespace}, and whatever the action throws
  */
-function withNamespaces<T>(
+function* withNamespaces<T>(
   node: Node,
   environment: Environment,
   attachment: Attachment,
-  action: (home: NetworkNamespace, namespace: NetworkNamespace | undefined) => T,
-): T {
+  action: (home: NetworkNamespace, namespace: NetworkNamespace | undefined) => Work<T>,
+): Work<T> {
   const home = currentNamespace(node.syscalls);
   try {
     const namespace = openPodNamespace(node, environment, home, attachment);
     try {
-      return action(home, namespace);
+      return yield* action(home, namespace);
     } finally {
       if (namespace !== undefined) closeNamespace(node.syscalls, namespace);
     }

@@ -12,8 +12,10 @@ export type PolicydAnswer = Exclude<PolicydReply, { readonly type: "refused" }>;
 
 /** A request that is on its way. */
 export interface PolicydCall {
+  /** Can be read when there is something of a reply. */
+  readonly fd: number;
   /**
-   * Waits for the reply; once.
+   * Blocks until the reply is there; once.
    *
    * @throws DrawbridgeError ERR_UNAVAILABLE when policyd goes away or does not answer in time, ERR_PROTOCOL when its
    *   reply cannot be read
@@ -46,6 +48,7 @@ export function callPolicyd(
     throw error;
   }
   return {
+    fd: stream.fd,
     wait: () => {
       try {
         return parseReply(receiveMessage(stream, socketPath));

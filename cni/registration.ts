@@ -3,7 +3,7 @@ import type { AttachmentName, PolicydReply } from "../ipam/policyd_messages.ts";
 import { LONGEST_WAIT } from "../ipam/policyd_messages.ts";
 import { isDirectoryPath } from "../ipam/owner.ts";
 import { DrawbridgeError } from "../kernel/error.ts";
-import type { Waiting } from "../kernel/waiting.ts";
+import type { Wait, Waiting, Work } from "../kernel/waiting.ts";
 import { realWaiting } from "../kernel/waiting.ts";
 import { invalidField } from "./error.ts";
 import type { Decoded } from "./json.ts";
@@ -35,7 +35,7 @@ const DEFAULT_SOCKET = "/run/drawbridge/policyd.sock";
 const DEFAULT_WAIT = "10s";
 const units = { ms: 1, s: 1000, m: 60_000 } as const;
 /** Between two tries to connect: a daemon that starts anew is away for about half a second. */
-const PAUSE = 20;
+const PAUSE: Wait = { fd: undefined, milliseconds: 20 };
 
 /**
  * Judges the `policyd` key: with it the daemon knows each pod before its first packet, without it the plugin works alone.
@@ -71,7 +71,7 @@ function milliseconds(text: string): number {
 /** A registration that is under way. */
 export interface Registration {
   /** Waits until the daemon has the pod's policies in force; once. @throws DrawbridgeError when it does not take it */
-  wait(): void;
+  wait(): Work<void>;
 }
 
 /**
@@ -83,48 +83,58 @@ export interface Registration {
  *
  * @throws DrawbridgeError ERR_UNAVAILABLE when it is away, or with "closed" when the tables do not keep the pod closed
  */
-export function register(
+export function* register(
   node: Node,
   access: RegistrationAccess,
   attachment: AttachmentRecord,
   waiting: Waiting = realWaiting,
-): Registration {
+): Work<Registration> {
   const deadline = waiting.now() + access.wait;
   const left = (): number => deadline - waiting.now();
   const call = (): PolicydCall => {
     const request = { type: "register", attachment, wait: Math.max(1, Math.floor(left())) } as const;
     return callPolicyd(node.syscalls, access.socket, request, left(), waiting);
   };
-  const tried = <T>(action: () => T): T => {
-    for (;;) {
-      try {
-        return action();
-      } catch (error) {
-        if (!isUnavailable(error) || left() <= PAUSE) throw error;
-        waiting.pause(PAUSE);
-      }
-    }
-  };
+  const isWorthAnotherTry = (error: unknown): boolean => isUnavailable(error) && left() > PAUSE.milliseconds;
   /** @returns undefined where the pod goes on without the daemon, closed */
-  const orClosed = <T>(action: () => T): T | undefined => {
+  function* orClosed<T>(work: Work<T>): Work<T | undefined> {
     try {
-      return action();
+      return yield* work;
     } catch (error) {
       if (access.onUnavailable === "fail" || !isUnavailable(error)) throw error;
       node.nodeRules().demandClosed(node, attachment, error.message);
       return undefined;
     }
-  };
-  const first = orClosed(() => tried(call));
-  let connected = first;
-  const receive = (): PolicydReply => {
-    const running = connected ?? call();
-    connected = undefined;
-    return running.wait();
-  };
+  }
+  function* connect(): Work<PolicydCall> {
+    for (;;) {
+      try {
+        return call();
+      } catch (error) {
+        if (!isWorthAnotherTry(error)) throw error;
+      }
+      yield PAUSE;
+    }
+  }
+  function* receive(connected: PolicydCall): Work<PolicydReply> {
+    for (let running: PolicydCall | undefined = connected; ; running = undefined) {
+      try {
+        running ??= call();
+        yield { fd: running.fd, milliseconds: left() };
+        return running.wait();
+      } catch (error) {
+        if (!isWorthAnotherTry(error)) throw error;
+      }
+      yield PAUSE;
+    }
+  }
+  function* beTaken(connected: PolicydCall): Work<void> {
+    answerOf(yield* receive(connected));
+  }
+  const first = yield* orClosed(connect());
   return {
-    wait: () => {
-      if (first !== undefined) orClosed(() => answerOf(tried(receive)));
+    *wait(): Work<void> {
+      if (first !== undefined) yield* orClosed(beTaken(first));
     },
   };
 }
@@ -139,9 +149,11 @@ function isUnavailable(error: unknown): error is DrawbridgeError {
  *
  * @returns whether the daemon has done it
  */
-export function unregister(node: Node, access: PolicydAccess, attachment: AttachmentName): boolean {
+export function* unregister(node: Node, access: PolicydAccess, attachment: AttachmentName): Work<boolean> {
   try {
-    answerOf(callPolicyd(node.syscalls, access.socket, { type: "unregister", attachment }, access.wait).wait());
+    const call = callPolicyd(node.syscalls, access.socket, { type: "unregister", attachment }, access.wait);
+    yield { fd: call.fd, milliseconds: access.wait };
+    answerOf(call.wait());
     return true;
   } catch (error) {
     if (!(error instanceof DrawbridgeError)) throw error;

@@ -25,7 +25,8 @@ const encoder = new TextEncoder();
  */
 export class UnixStream {
   readonly #syscalls: Syscalls;
-  readonly #fd: number;
+  /** For waiting until something can be received. */
+  readonly fd: number;
   readonly #path: string;
   readonly #waiting: Waiting;
   readonly #deadline: number;
@@ -45,12 +46,12 @@ export class UnixStream {
     this.#waiting = waiting;
     this.#deadline = waiting.now() + milliseconds;
     const address = socketAddress(path);
-    this.#fd = check(syscalls.socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0), `socket for ${path}`);
+    this.fd = check(syscalls.socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0), `socket for ${path}`);
     try {
       // A full backlog blocks connect(2) for as long as sending may block (unix_stream_connect).
-      this.#repeat(SO_SNDTIMEO, "connect to", () => syscalls.connect(this.#fd, address));
+      this.#repeat(SO_SNDTIMEO, "connect to", () => syscalls.connect(this.fd, address));
     } catch (error) {
-      syscalls.close(this.#fd);
+      syscalls.close(this.fd);
       throw error;
     }
   }
@@ -59,7 +60,7 @@ export class UnixStream {
   send(data: Uint8Array): void {
     for (let sent = 0; sent < data.length;) {
       const rest = data.subarray(sent);
-      sent += this.#repeat(SO_SNDTIMEO, "send to", () => this.#syscalls.send(this.#fd, rest, MSG_NOSIGNAL));
+      sent += this.#repeat(SO_SNDTIMEO, "send to", () => this.#syscalls.send(this.fd, rest, MSG_NOSIGNAL));
     }
   }
 
@@ -70,13 +71,13 @@ export class UnixStream {
    */
   receive(): Uint8Array {
     const length = this.#repeat(SO_RCVTIMEO, "receive from", () =>
-      this.#syscalls.receiveFrom(this.#fd, this.#buffer, 0, this.#sender),
+      this.#syscalls.receiveFrom(this.fd, this.#buffer, 0, this.#sender),
     );
     return this.#buffer.subarray(0, length);
   }
 
   close(): void {
-    this.#syscalls.close(this.#fd);
+    this.#syscalls.close(this.fd);
   }
 
   /** Makes a call that may block for what is left of the time; again after a signal. */
@@ -84,7 +85,7 @@ export class UnixStream {
     for (;;) {
       const left = Math.ceil(this.#deadline - this.#waiting.now());
       if (left <= 0) throw unavailable(action, this.#path, Errno.ETIMEDOUT);
-      check(this.#syscalls.setsockopt(this.#fd, SOL_SOCKET, timeout, timeval(left)), `timeout of ${this.#path}`);
+      check(this.#syscalls.setsockopt(this.fd, SOL_SOCKET, timeout, timeval(left)), `timeout of ${this.#path}`);
       const result = call();
       if (result >= 0) return result;
       if (result !== -Errno.EINTR && result !== -Errno.EAGAIN) throw unavailable(action, this.#path, -result);
@@ -101,8 +102,8 @@ function unavailable(action: string, path: string, errno: number): DrawbridgeErr
   );
 }
 
-/** struct sockaddr_un: the family, the path, a NUL. */
-function socketAddress(path: string): Uint8Array {
+/** struct sockaddr_un: the family, the path, a NUL. @throws DrawbridgeError ERR_CONFIGURATION for a path that is too long */
+export function socketAddress(path: string): Uint8Array {
   const name = encoder.encode(path);
   if (name.length === 0 || name.length >= PATH_SIZE || name.includes(0)) {
     throw new DrawbridgeError(
@@ -117,7 +118,7 @@ function socketAddress(path: string): Uint8Array {
 }
 
 /** struct timeval is two longs: 16 bytes on every 64-bit machine. */
-function timeval(milliseconds: number): Uint8Array {
+export function timeval(milliseconds: number): Uint8Array {
   const seconds = Math.floor(milliseconds / 1000);
   return new Uint8Array(BigInt64Array.of(BigInt(seconds), BigInt((milliseconds - seconds * 1000) * 1000)).buffer);
 }

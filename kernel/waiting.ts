@@ -5,6 +5,27 @@ export interface Waiting {
   pause(milliseconds: number): void;
 }
 
+/**
+ * What work waits for before it goes on: that a descriptor can be read, at most so long; without a descriptor, so long.
+ * Where the work goes on earlier, it blocks until then by itself.
+ */
+export interface Wait {
+  readonly fd: number | undefined;
+  readonly milliseconds: number;
+}
+
+/** Work that says what it waits for, so that its thread can do other work meanwhile. */
+export type Work<T> = Generator<Wait, T, void>;
+
+/** Does work that nothing else is to be done beside. @throws whatever the work throws */
+export function carryOut<T>(work: Work<T>, waiting: Waiting = realWaiting): T {
+  for (;;) {
+    const step = work.next();
+    if (step.done === true) return step.value;
+    if (step.value.fd === undefined) waiting.pause(step.value.milliseconds);
+  }
+}
+
 /** The real clock; a pause blocks the thread. */
 export const realWaiting: Waiting = {
   now: () => performance.now(),

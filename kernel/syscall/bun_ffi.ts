@@ -12,10 +12,24 @@ type NativeCalls<S extends Signatures> = { readonly [K in keyof S]: NativeCall }
 interface NativeFfi {
   dlopen<S extends Signatures>(library: string, symbols: S): { readonly symbols: NativeCalls<S> } | Error;
   readonly read: { i32(pointer: number | bigint): number };
+  /** The address of an array's memory. */
+  ptr(array: Uint8Array): number;
 }
 
 function isNativeFfi(value: unknown): value is NativeFfi {
   return typeof value === "object" && value !== null && "dlopen" in value && "read" in value;
+}
+
+/** @throws Error when this Bun is not the pinned one */
+function nativeFfi(): NativeFfi {
+  const ffi: unknown = Reflect.get(Bun, "FFI");
+  if (!isNativeFfi(ffi)) throw new Error("this Bun has no native FFI object: build with the version package.json pins");
+  return ffi;
+}
+
+/** Where an array's memory is, for a struct with pointers: for as long as the array is in use. @throws Error */
+export function addressOf(array: Uint8Array): bigint {
+  return BigInt(nativeFfi().ptr(array));
 }
 
 const errnoLocation = { args: [], returns: "ptr" } as const satisfies Signature;
@@ -31,8 +45,7 @@ const errnoLocation = { args: [], returns: "ptr" } as const satisfies Signature;
 export function openLibc<S extends Signatures>(
   signatures: S,
 ): { readonly calls: NativeCalls<S>; readonly outcome: (result: number | bigint) => number } {
-  const ffi: unknown = Reflect.get(Bun, "FFI");
-  if (!isNativeFfi(ffi)) throw new Error("this Bun has no native FFI object: build with the version package.json pins");
+  const ffi = nativeFfi();
   const library = ffi.dlopen("libc.so.6", { ...signatures, __errno_location: errnoLocation });
   if (library instanceof Error) throw library;
   const calls = library.symbols;

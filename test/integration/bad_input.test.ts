@@ -5,7 +5,7 @@ import process from "node:process";
 import fc from "fast-check";
 import type { Face } from "../../cni/plugin.ts";
 import { deleteLink } from "../../kernel/route/link.ts";
-import { configurationOf, DRAWBRIDGE } from "../lab/cni.ts";
+import { configurationOf, pluginAs } from "../lab/cni.ts";
 import type { Lab, LabPod } from "../lab/lab.ts";
 import { createLab } from "../lab/lab.ts";
 import type { LabNamespace } from "../lab/namespace.ts";
@@ -28,6 +28,7 @@ const gateCodes: readonly number[] = [1, 2, 4, 6, 7, 8, 103];
 const machineDirectories = ["/var/lib/cni", "/run/drawbridge"];
 
 const faces: readonly Face[] = ["drawbridge", "drawbridge-ipam", "loopback"];
+const executables = new Map<Face, string>();
 
 describe("the executable and bad input", function () {
   this.timeout(10 * 60_000);
@@ -40,6 +41,7 @@ describe("the executable and bad input", function () {
     lab = createLab("bad-input");
     wired = twoNodes(lab).node1;
     pod = lab.pod("victim");
+    for (const face of faces) executables.set(face, pluginAs(face, lab.scratch));
   });
 
   after(() => lab?.destroy());
@@ -91,8 +93,10 @@ function callsAgainst(wired: WiredNode, pod: LabPod): fc.Arbitrary<readonly [Fac
 }
 
 function run(node: LabNamespace, face: Face, { verb, environment, stdin }: MutatedCall): RawOutcome {
-  const executable = path.join(path.dirname(DRAWBRIDGE), face);
-  return rawCall(node, { ...environment, CNI_COMMAND: verb, CNI_PATH: "/opt/cni/bin" }, stdin, executable);
+  const call = { ...environment, CNI_COMMAND: verb, CNI_PATH: "/opt/cni/bin" };
+  const executable = executables.get(face);
+  assert.ok(executable !== undefined);
+  return rawCall(node, call, stdin, executable);
 }
 
 /** Carries out one call and demands the form of its outcome; returns its error's code. */

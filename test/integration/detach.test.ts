@@ -5,7 +5,7 @@ import { parseAddress } from "../../kernel/ip/address.ts";
 import { parseMac } from "../../kernel/ip/mac.ts";
 import { setNeighbour } from "../../kernel/route/neighbour.ts";
 import type { CallOptions, Configuration } from "../lab/cni.ts";
-import { add, del, DRAWBRIDGE } from "../lab/cni.ts";
+import { add, del, pluginAs } from "../lab/cni.ts";
 import type { Lab, LabPod } from "../lab/lab.ts";
 import { createLab } from "../lab/lab.ts";
 import type { WiredNode } from "../lab/topology.ts";
@@ -79,7 +79,7 @@ describe("DEL", function () {
 
     it("as drawbridge-ipam succeeds too, and gives the addresses back", () => {
       const pod = lab.pod("a");
-      const executable = path.join(path.dirname(DRAWBRIDGE), "drawbridge-ipam");
+      const executable = pluginAs("drawbridge-ipam", lab.scratch);
       const bad = { ...ipam({ routes: "10.0.0.0/8" })(), mtu: "x" };
       const outcome = add(wired, pod, bad, { executable });
       assert.deepEqual([outcome.exitCode, outcome.error?.code], [1, 7], outcome.stdout);

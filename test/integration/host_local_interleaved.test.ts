@@ -1,9 +1,8 @@
 import assert from "node:assert/strict";
 import { readdirSync } from "node:fs";
-import path from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import type { AddressStore } from "../../ipam/store.ts";
-import { DRAWBRIDGE, podCall, startPlugin } from "../lab/cni.ts";
+import { pluginAs, podCall, startPlugin } from "../lab/cni.ts";
 import type { Lab, LabPod } from "../lab/lab.ts";
 import { createLab } from "../lab/lab.ts";
 import type { WiredNode } from "../lab/topology.ts";
@@ -42,7 +41,7 @@ describe("Go's host-local and Drawbridge at work on one store at once", function
 
   it("I2: 200 calls of Go, our store and drawbridge-ipam: no address twice, nothing left over", async () => {
     const go = partyOf(new HostLocal(peer, base()));
-    const executable = partyOf(new HostLocal(path.join(path.dirname(DRAWBRIDGE), "drawbridge-ipam"), base()));
+    const executable = partyOf(new HostLocal(pluginAs("drawbridge-ipam", base()), base()));
     const parties = [go, executable, go, storeParty(ours(base()))];
     const live = await interleave({ parties, rounds: 50, directory: base(), partyFor: (_n, drawn) => drawn });
     for (const n of live) await (n % 2 === 0 ? go : executable).del(n);

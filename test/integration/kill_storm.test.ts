@@ -2,21 +2,21 @@ import assert from "node:assert/strict";
 import { readdirSync } from "node:fs";
 import { setTimeout as pause } from "node:timers/promises";
 import type { CallOutcome } from "../lab/cni.ts";
-import { podCall, startPlugin } from "../lab/cni.ts";
+import { DRAWBRIDGE, podCall, startPlugin } from "../lab/cni.ts";
 import type { Lab, LabPod } from "../lab/lab.ts";
 import { createLab } from "../lab/lab.ts";
 import type { TwoNodes, WiredNode } from "../lab/topology.ts";
 import { twoNodes } from "../lab/topology.ts";
 import { requireKernel } from "../support/privilege.ts";
 import { randomFrom } from "../support/random.ts";
+import { ServedPlugin } from "../support/served_plugin.ts";
 import { podResult } from "./add_result.ts";
 import { containerState, podAddresses } from "./container_state.ts";
 import { nodeState, nothingHeld } from "./kernel_state.ts";
 
-const PAIRS = process.env["DRAWBRIDGE_FULL"] === "1" ? 3000 : 300;
+const SHARE = process.env["DRAWBRIDGE_FULL"] === "1" ? 10 : 1;
 const PARALLEL = 16;
 const KILL_SHARE = 0.2;
-const KILLS_REQUIRED = 40;
 const WARM_UP_PAIRS = 48;
 /** How long a pod keeps its addresses at most, so that others are added meanwhile. */
 const LONGEST_HOLD = 10;
@@ -39,12 +39,14 @@ class Storm {
   readonly #wired: WiredNode;
   readonly #pods: readonly LabPod[];
   readonly #medians: Medians;
+  readonly #executable: string;
   readonly #holders = new Map<string, string>();
 
-  constructor(wired: WiredNode, pods: readonly LabPod[], medians: Medians) {
+  constructor(wired: WiredNode, pods: readonly LabPod[], medians: Medians, executable: string) {
     this.#wired = wired;
     this.#pods = pods;
     this.#medians = medians;
+    this.#executable = executable;
   }
 
   get kills(): number {
@@ -95,7 +97,8 @@ class Storm {
   async #call(command: Command, pod: LabPod, random: () => number): Promise<CallOutcome | undefined> {
     const [lot, moment] = [random(), random()];
     const launcher = killedAfter(lot < KILL_SHARE ? moment * 1.2 * this.#medians[command] : 0);
-    const outcome = await startPlugin(this.#wired.node, podCall(command, this.#wired, pod, {}, { launcher })).outcome;
+    const options = { launcher, executable: this.#executable };
+    const outcome = await startPlugin(this.#wired.node, podCall(command, this.#wired, pod, {}, options)).outcome;
     if (outcome.exitCode === KILLED) {
       this.killed[command]++;
       return undefined;
@@ -114,37 +117,49 @@ describe("calls killed at any moment", function () {
   let lab: Lab;
   let nodes: TwoNodes;
   let pods: readonly LabPod[];
+  let served: ServedPlugin;
 
-  before(function () {
+  beforeEach(function () {
     requireKernel(this);
     lab = createLab("kill-storm");
     nodes = twoNodes(lab);
+    served = new ServedPlugin(lab);
     pods = Array.from({ length: PARALLEL }, (_, i) => lab.pod(`w${i}`));
   });
 
-  after(() => lab?.destroy());
+  afterEach(() => lab?.destroy());
 
-  it(`${PAIRS} ADD/DEL pairs, ${PARALLEL} in parallel, one call in five killed: nothing leaks, no address is held twice`, async () => {
+  it(`${300 * SHARE} ADD/DEL pairs, ${PARALLEL} in parallel, one call in five killed: nothing leaks, no address is held twice`, () =>
+    rage(DRAWBRIDGE, 300 * SHARE, 40));
+
+  it(`SERVER-03: the same of ${150 * SHARE} pairs whose shims are killed while the plugin server does them`, async () => {
+    const pid = served.warm();
+    await rage(served.executable, 150 * SHARE, 20);
+    assert.equal(served.server.pid, pid, "one server has lived through all of it");
+  });
+
+  /** @param leastKills inside, until which it goes on, twice as long at most */
+  async function rage(executable: string, count: number, leastKills: number): Promise<void> {
     const seed = Number(process.env["DRAWBRIDGE_SEED"] ?? Date.now() % 2 ** 31);
     // On the other node, so that this one is fresh: its first ADDs make the bridge, and may be killed doing so.
-    const medians = await warmUp(nodes.node2, pods);
+    const medians = await warmUp(nodes.node2, pods, executable);
     const wired = nodes.node1;
     assert.ok(wired.node.links().every(({ kind }) => kind !== "bridge"));
 
-    const storm = new Storm(wired, pods, medians);
+    const storm = new Storm(wired, pods, medians, executable);
     let next = 0;
     let working = PARALLEL;
     const work = async (pod: LabPod): Promise<void> => {
       try {
         // A pair's own numbers: which worker comes to it depends on timing, what happens to it does not.
-        while (next < PAIRS || (storm.kills < KILLS_REQUIRED && next < 2 * PAIRS)) {
+        while (next < count || (storm.kills < leastKills && next < 2 * count)) {
           await storm.pair(pod, randomFrom(seed + next++));
         }
       } finally {
         working--;
       }
     };
-    const watching = storm.watch(randomFrom(seed + 2 * PAIRS), () => working > 0);
+    const watching = storm.watch(randomFrom(seed + 2 * count), () => working > 0);
     const ends = await Promise.allSettled([...pods.map(work), watching]);
 
     const { killed, cleared, readings, mostWired, duplicates } = storm;
@@ -156,15 +171,12 @@ describe("calls killed at any moment", function () {
     assert.deepEqual(duplicates, []);
     for (const end of ends) if (end.status === "rejected") throw end.reason;
     assert.equal(cleared, killed.ADD);
-    assert.ok(
-      storm.kills >= KILLS_REQUIRED,
-      `${storm.kills} calls were killed inside; expected at least ${KILLS_REQUIRED}`,
-    );
+    assert.ok(storm.kills >= leastKills, `${storm.kills} calls were killed inside; expected at least ${leastKills}`);
     assert.ok(mostWired > PARALLEL / 4, `never more than ${mostWired} pods were wired at once`);
     assert.deepEqual(nodeState(wired.node), nothingHeld);
     const left = readdirSync(`${wired.node.dataDir}/.drawbridge`);
     assert.ok(left.length <= 1, `a killed claim leaves at most one scratch file, not ${left.join(", ")}`);
-  });
+  }
 });
 
 /**
@@ -179,13 +191,13 @@ function killedAfter(milliseconds: number): readonly string[] {
 const TIMED = ["bash", "--norc", "-c", 'TIMEFORMAT=%3R; time "$@"', "bash", ...killedAfter(0)];
 
 /** The medians of calls that nobody kills, in milliseconds, as many at once as in the storm. */
-async function warmUp(wired: WiredNode, pods: readonly LabPod[]): Promise<Medians> {
+async function warmUp(wired: WiredNode, pods: readonly LabPod[], executable: string): Promise<Medians> {
   const times: Record<Command, number[]> = { ADD: [], DEL: [] };
   let next = 0;
   const work = async (pod: LabPod): Promise<void> => {
     while (next++ < WARM_UP_PAIRS) {
       for (const command of ["ADD", "DEL"] as const) {
-        const call = podCall(command, wired, pod, {}, { launcher: TIMED });
+        const call = podCall(command, wired, pod, {}, { launcher: TIMED, executable });
         const { exitCode, stdout, stderr } = await startPlugin(wired.node, call).outcome;
         assert.equal(exitCode, 0, stdout);
         times[command].push(Number(stderr) * 1000);

@@ -1,8 +1,6 @@
 import assert from "node:assert/strict";
-import { symlinkSync } from "node:fs";
-import path from "node:path";
 import { supportedVersions } from "../../cni/version.ts";
-import { add, configurationOf, del, DRAWBRIDGE, podCall } from "../lab/cni.ts";
+import { add, configurationOf, del, pluginAs, podCall } from "../lab/cni.ts";
 import type { Lab } from "../lab/lab.ts";
 import { createLab } from "../lab/lab.ts";
 import type { WiredNode } from "../lab/topology.ts";
@@ -177,8 +175,7 @@ describe("the executable and the CNI protocol", () => {
   });
 
   it("POD-02: executed as loopback, it brings lo up for a sandbox, as containerd asks for", () => {
-    const loopback = path.join(lab.scratch, "loopback");
-    symlinkSync(DRAWBRIDGE, loopback);
+    const loopback = pluginAs("loopback", lab.scratch);
     const pod = lab.pod("lo");
     const stdin = JSON.stringify({ cniVersion: "0.3.1", name: "cni-loopback", type: "loopback" });
     const environment = podEnvironment({ CNI_NETNS: pod.path, CNI_IFNAME: "lo" });

@@ -1,4 +1,5 @@
 import { spawn, spawnSync } from "node:child_process";
+import { existsSync, symlinkSync } from "node:fs";
 import path from "node:path";
 import process from "node:process";
 import { fileURLToPath } from "node:url";
@@ -9,8 +10,25 @@ import { masked } from "./mask/mask.ts";
 import type { LabNamespace } from "./namespace.ts";
 import type { WiredNode } from "./topology.ts";
 
-/** The executable as `npm run build` makes it. */
-export const DRAWBRIDGE: string = fileURLToPath(new URL("../../dist/cni/drawbridge", import.meta.url));
+/** The plugin as `npm run build` makes it, which the lab executes itself: each call begins cold. */
+export const DRAWBRIDGE: string = fileURLToPath(new URL("../../dist/cni/drawbridge-plugin", import.meta.url));
+
+/**
+ * The shim, which runtimes execute. It starts a plugin server in the machine's own /run/drawbridge/plugin, so tests make one
+ * for another directory (test/support/shim.ts).
+ */
+export const SHIM: string = fileURLToPath(new URL("../../dist/cni/drawbridge", import.meta.url));
+
+/**
+ * The plugin under one of its names, as without a shim: it answers by the name it is called by.
+ *
+ * @param directory in which the name is made, or is already
+ */
+export function pluginAs(name: "drawbridge" | "drawbridge-ipam" | "loopback", directory: string): string {
+  const file = path.join(directory, name);
+  if (!existsSync(file)) symlinkSync(DRAWBRIDGE, file);
+  return file;
+}
 
 /** A network configuration as it goes to the plugin's standard input. */
 export type Configuration = Readonly<Record<string, unknown>>;

@@ -7,12 +7,17 @@ import { fileURLToPath } from "node:url";
 import { SetupFailure, say } from "./failure.mjs";
 
 const ENTRY = "cni/main.ts";
+const SHIM_ENTRY = "cni/shim/emit.ts";
 const OUTPUT = "dist/cni";
+const PLUGIN = "drawbridge-plugin";
+const SHIM = "drawbridge";
+/** Where the shim finds the plugin server, on every node (cli/node/place.ts). */
+const RUN_DIRECTORY = "/run/drawbridge/plugin";
 /** Beside the output and not in it: a node gets everything in dist/cni. */
 const STAMP = "dist/.cni-inputs";
 const SOURCES = ["cni", "ipam", "kernel"];
 
-/** The plugin answers by the name it is called by; the container runtime calls `loopback` for every sandbox. */
+/** The plugin answers by the name the shim is called by; the container runtime calls `loopback` for every sandbox. */
 const OTHER_NAMES = ["drawbridge-ipam", "loopback"];
 
 /**
@@ -36,49 +41,60 @@ const OPTIONS = [
 ];
 
 /**
- * Makes dist/cni/drawbridge and its other names, unless they were made from exactly these sources.
+ * Makes dist/cni/drawbridge-plugin, the shim dist/cni/drawbridge beside it, and the shim's other names, unless they were made
+ * from exactly these sources.
  *
  * @param {string} project absolute path of the project
  * @param {string} bun absolute path of Bun
  * @throws {SetupFailure} when the sources do not compile
  */
 export function buildPlugin(project, bun) {
-  if (!existsSync(path.join(project, ENTRY)))
-    throw new SetupFailure(`${ENTRY} is missing, so there is no plugin to build`);
+  const missing = [ENTRY, SHIM_ENTRY].find((entry) => !existsSync(path.join(project, entry)));
+  if (missing !== undefined) throw new SetupFailure(`${missing} is missing, so there is no plugin to build`);
   const output = path.join(project, OUTPUT);
-  const executable = path.join(output, "drawbridge");
+  const plugin = path.join(output, PLUGIN);
+  const shim = path.join(output, SHIM);
   const stamp = path.join(project, STAMP);
   const inputs = hashOfInputs(project, SOURCES, fileURLToPath(import.meta.url));
   const links = OTHER_NAMES.map((name) => path.join(output, name));
-  const isMade = [executable, ...links].every((file) => existsSync(file));
+  const isMade = [plugin, shim, ...links].every((file) => existsSync(file));
   if (isMade && existsSync(stamp) && readFileSync(stamp, "utf8") === inputs) return;
 
-  say(`building ${OUTPUT}/drawbridge`);
+  say(`building ${OUTPUT}/${PLUGIN} and ${SHIM}`);
   mkdirSync(output, { recursive: true });
-  compile(project, bun, executable);
+  // The plugin first, as an installation does: the shim executes what is beside it.
+  make(project, plugin, ENTRY, bun, (unfinished) => ["build", ...OPTIONS, `--outfile=${unfinished}`, ENTRY]);
+  make(project, shim, SHIM_ENTRY, bun, (unfinished) => [SHIM_ENTRY, unfinished, "--run-directory", RUN_DIRECTORY]);
   for (const link of links) replaceLink(link);
   writeFileSync(stamp, inputs);
-  say(`built ${OUTPUT}/drawbridge: ${(statSync(executable).size / 1e6).toFixed(1)} MB`);
+  say(
+    `built ${OUTPUT}/${PLUGIN}: ${(statSync(plugin).size / 1e6).toFixed(1)} MB, ${SHIM}: ${statSync(shim).size} bytes`,
+  );
 }
 
 /**
- * Compiles in another directory first: a plugin in use is replaced whole or not at all, and a running one keeps its file. Under
- * its own name, which becomes a part of it: so the same sources give the same bytes.
+ * Makes an executable by Bun in another directory first: one in use is replaced whole or not at all, and a running one keeps its
+ * file. Under its own name, which becomes a part of the plugin: so the same sources give the same bytes.
  *
  * @param {string} project
- * @param {string} bun
  * @param {string} executable
+ * @param {string} entry what it is made from
+ * @param {string} bun
+ * @param {(unfinished: string) => readonly string[]} argsFor the arguments of Bun that make it as this file
  */
-function compile(project, bun, executable) {
+function make(project, executable, entry, bun, argsFor) {
   const directory = `${path.dirname(executable)}.${process.pid}.tmp`;
   const unfinished = path.join(directory, path.basename(executable));
-  const args = ["build", ...OPTIONS, `--outfile=${unfinished}`, ENTRY];
   try {
     mkdirSync(directory, { recursive: true });
-    const result = spawnSync(bun, args, { cwd: project, stdio: ["ignore", "pipe", "pipe"], encoding: "utf8" });
+    const result = spawnSync(bun, argsFor(unfinished), {
+      cwd: project,
+      stdio: ["ignore", "pipe", "pipe"],
+      encoding: "utf8",
+    });
     if (result.status !== 0) {
       const words = result.error?.message ?? (result.stderr + result.stdout).trim();
-      throw new SetupFailure(`Bun could not build ${ENTRY}:\n${words}`);
+      throw new SetupFailure(`Bun could not build ${entry}:\n${words}`);
     }
     renameSync(unfinished, executable);
   } finally {
@@ -89,7 +105,7 @@ function compile(project, bun, executable) {
 /** @param {string} link */
 function replaceLink(link) {
   if (lstatSync(link, { throwIfNoEntry: false }) !== undefined) rmSync(link);
-  symlinkSync("drawbridge", link);
+  symlinkSync(SHIM, link);
 }
 
 /**

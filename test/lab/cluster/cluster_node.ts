@@ -5,6 +5,7 @@ import type { Address, Family } from "../../../kernel/ip/address.ts";
 import { addressPlus, familyOf, formatAddress } from "../../../kernel/ip/address.ts";
 import { networkAddress, parseCidr } from "../../../kernel/ip/cidr.ts";
 import type { RawObject } from "../../apiserver/storage.ts";
+import { PluginServer } from "../../support/plugin_server.ts";
 import type { DaemonProcess } from "../../support/policyd.ts";
 import { BUNDLE, followDaemon } from "../../support/policyd.ts";
 import type { Scrape } from "../../support/scrape.ts";
@@ -36,6 +37,8 @@ export class ClusterNode {
     this.podCidrs = podCidrs;
     this.files = new DaemonFiles(`${lab.scratch}/${this.name}/root`);
     this.files.write(access);
+    const server = new PluginServer(this.files.serverDirectory);
+    lab.atEnd(() => server.end());
     this.runtime = new ContainerRuntime(this.namespace, {
       configurations: this.files.at("/etc/cni/net.d"),
       binaries: this.files.at("/opt/cni/bin"),

@@ -1,13 +1,12 @@
-import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
-import { fileURLToPath } from "node:url";
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { parse } from "yaml";
 import type { PodTemplate } from "../../support/daemon_set.ts";
 import { daemonSet } from "../../support/daemon_set.ts";
 import { INSTALL, manifestObjects } from "../../support/manifest_grants.ts";
 import { SECCOMP_PROFILE } from "../../support/podman.ts";
+import { pluginSource } from "../../support/shim.ts";
 import type { Confinement } from "../confined/confined.ts";
 
-const PLUGIN = fileURLToPath(new URL("../../../dist/cni", import.meta.url));
 /** Where the kubelet puts a service account's token, by a mount that no manifest has. */
 const ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount";
 const SETTINGS = "/proc/sys/net";
@@ -46,6 +45,11 @@ export class DaemonFiles {
     return this.at("/run/drawbridge/policyd.sock");
   }
 
+  /** Where the installed shim finds the node's plugin server. */
+  get serverDirectory(): string {
+    return this.at("/run/drawbridge/plugin");
+  }
+
   /** The arguments of the container. */
   args(nodeName: string): readonly string[] {
     return this.#container.args.map((text) =>
@@ -79,7 +83,7 @@ export class DaemonFiles {
     writeFileSync(this.at(`${ACCOUNT}/ca.crt`), authority);
     const fields = {
       ...this.#configuration,
-      cniSourceDirectory: PLUGIN,
+      cniSourceDirectory: this.#source(),
       cniBinDirectory: this.at("/opt/cni/bin"),
       cniConfDirectory: this.at("/etc/cni/net.d"),
       socketPath: this.socket,
@@ -88,6 +92,12 @@ export class DaemonFiles {
       serviceAccountDirectory: this.at(ACCOUNT),
     };
     writeFileSync(this.at("/etc/drawbridge/policyd.yaml"), JSON.stringify(fields));
+  }
+
+  /** Made once: a daemon that is started again finds the files it was started with. */
+  #source(): string {
+    const directory = this.at("/opt/drawbridge/cni");
+    return existsSync(directory) ? directory : pluginSource(directory, this.serverDirectory);
   }
 
   get #container(): Container {

@@ -4,6 +4,7 @@ import type * as NodeRules from "../../../cni/node_rules.ts";
 import * as nodeRules from "../../../cni/node_rules.ts";
 import type { RegistrationAccess } from "../../../cni/registration.ts";
 import { policydAccess, register, unregister } from "../../../cni/registration.ts";
+import { carryOut } from "../../../kernel/waiting.ts";
 import { frame } from "../../../ipam/message_frame.ts";
 import type { PolicydReply } from "../../../ipam/policyd_messages.ts";
 import { parseRequest, replyToJson } from "../../../ipam/policyd_messages.ts";
@@ -63,7 +64,8 @@ class Daemon extends ScriptedSyscalls implements Waiting {
 
   /** Registers a pod as ADD does. */
   register(access: RegistrationAccess): void {
-    register(this.node, access, attachmentRecord(), this).wait();
+    const registration = carryOut(register(this.node, access, attachmentRecord(), this), this);
+    carryOut(registration.wait(), this);
   }
 }
 
@@ -136,11 +138,12 @@ describe("cni/registration", () => {
 
   it("unregister says whether the daemon has done it, and waits for none that is away", () => {
     const name = { network: "drawbridge", containerId: "c0ffee", ifname: "eth0" };
-    assert.equal(unregister(new Daemon(0, [reply({ type: "done" })]).node, FAIL, name), true);
-    assert.equal(unregister(new Daemon(0, [END]).node, FAIL, name), false);
-    assert.equal(unregister(new Daemon(0, [refusal(true)]).node, FAIL, name), false);
+    const isDoneBy = (daemon: Daemon): boolean => carryOut(unregister(daemon.node, FAIL, name), daemon);
+    assert.equal(isDoneBy(new Daemon(0, [reply({ type: "done" })])), true);
+    assert.equal(isDoneBy(new Daemon(0, [END])), false);
+    assert.equal(isDoneBy(new Daemon(0, [refusal(true)])), false);
     const away = new Daemon(5);
-    assert.equal(unregister(away.node, FAIL, name), false);
+    assert.equal(isDoneBy(away), false);
     assert.equal(away.tries, 1);
   });
 });

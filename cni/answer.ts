@@ -1,0 +1,36 @@
+import type { Work } from "../kernel/waiting.ts";
+import type { Environment } from "./environment.ts";
+import { formatCniError, toCniError } from "./error.ts";
+import type { Node } from "./node.ts";
+import { errorVersion, faceOf, verbWork } from "./plugin.ts";
+import { versionResult } from "./version.ts";
+
+/** How a call ends. */
+export interface Answer {
+  /** For standard output, without the newline behind it; nothing for a DEL. */
+  readonly output: string;
+  readonly exitCode: 0 | 1;
+}
+
+/** One call of the plugin, as a runtime makes it. */
+export interface PluginCall {
+  readonly argv0: string;
+  /** CNI_COMMAND. */
+  readonly verb: string;
+  readonly environment: Environment;
+  /** @throws CniError */
+  stdin(): string;
+}
+
+/** Does what a runtime asks for, by the machine, which VERSION does without. Every refusal is an answer: nothing is thrown. */
+export function* answer(machine: () => Node, call: PluginCall): Work<Answer> {
+  let stdin = "";
+  try {
+    if (call.verb === "VERSION") return { output: versionResult(), exitCode: 0 };
+    const node = machine();
+    stdin = call.stdin();
+    return { output: yield* verbWork(node, faceOf(call.argv0), call.verb, call.environment, stdin), exitCode: 0 };
+  } catch (error) {
+    return { output: formatCniError(toCniError(error), errorVersion(stdin)), exitCode: 1 };
+  }
+}

@@ -1,0 +1,134 @@
+import { writeAll } from "../../kernel/file.ts";
+import type { FileCalls } from "../../kernel/syscall/file_calls.ts";
+import type { Syscalls } from "../../kernel/syscall/syscalls.ts";
+import type { Wait, Work } from "../../kernel/waiting.ts";
+import type { Answer } from "../answer.ts";
+import { answer } from "../answer.ts";
+import type { Node } from "../node.ts";
+import { readStdin } from "../standard_input.ts";
+import type { TrackedCalls } from "./descriptors.ts";
+import { trackDescriptors } from "./descriptors.ts";
+import type { Request } from "./request.ts";
+import { isFreeOfDirectories } from "./request.ts";
+
+const CLONE_NEWNET = 0x40000000;
+const MSG_NOSIGNAL = 0x4000;
+
+/** What the server tells the shim, a byte each (cni/shim/program.ts). Smaller ones are exit codes. */
+const BEGUN = 254;
+const DECLINED = 255;
+
+/** What came with a request. */
+export interface CallDescriptors {
+  /** The connection to the shim. */
+  readonly client: number;
+  /** The configuration; the output is appended. */
+  readonly input: number;
+  /** The caller's network namespace. */
+  readonly network: number;
+}
+
+/** Makes the machine a call works on of the system calls it may use. */
+export type MakeNode = (syscalls: Syscalls & FileCalls) => Node;
+
+/** One call of the plugin, from the shim's request to its exit code. */
+export class Call {
+  /** Calls of one container come one after the other. */
+  readonly containerId: string;
+  readonly client: number;
+  readonly request: Request;
+  readonly #descriptors: CallDescriptors;
+  readonly #syscalls: Syscalls & FileCalls;
+  readonly #tracked: TrackedCalls;
+  readonly #makeNode: MakeNode;
+  #work: Work<Answer> | undefined;
+  #isOver = false;
+
+  constructor(request: Request, descriptors: CallDescriptors, syscalls: Syscalls & FileCalls, makeNode: MakeNode) {
+    this.request = request;
+    this.containerId = request.environment["CNI_CONTAINERID"] ?? "";
+    this.client = descriptors.client;
+    this.#descriptors = descriptors;
+    this.#syscalls = syscalls;
+    this.#tracked = trackDescriptors(syscalls);
+    this.#makeNode = makeNode;
+  }
+
+  /** Leaves it to the shim, which does it by itself. */
+  decline(): void {
+    this.#tell(DECLINED);
+    this.#end();
+  }
+
+  /**
+   * Begins, unless the shim was killed meanwhile: nothing is done then.
+   *
+   * @param othersWait whether there are more calls to be done
+   * @returns what it waits for, if it has not ended
+   */
+  begin(othersWait: () => boolean): Wait | undefined {
+    const { argv0, environment } = this.request;
+    const verb = environment["CNI_COMMAND"];
+    const stdin = readStdin(this.#syscalls, this.#descriptors.input);
+    const isForShim = !verb || !isFreeOfDirectories(this.request);
+    if (isForShim || (verb === "DEL" && blocksInKernel(stdin) && othersWait())) {
+      this.decline();
+    } else if (this.#tell(BEGUN)) {
+      const call = { argv0, verb, environment, stdin: () => stdin };
+      this.#work = answer(() => this.#makeNode(this.#tracked.syscalls), call);
+      return this.goOn();
+    } else {
+      this.#end();
+    }
+    return undefined;
+  }
+
+  /** Goes on after what it waited for. @returns what it waits for, if it has not ended */
+  goOn(): Wait | undefined {
+    if (this.#work === undefined) return undefined;
+    // Other calls, in other namespaces, may have run on this thread since.
+    if (this.#syscalls.setns(this.#descriptors.network, CLONE_NEWNET) < 0) return this.#fail();
+    const step = this.#work.next();
+    if (step.done !== true) return step.value;
+    const { output, exitCode } = step.value;
+    if (output !== "") writeAll(this.#syscalls, this.#descriptors.input, encoder.encode(`${output}\n`), "the result");
+    this.#tell(exitCode);
+    this.#end();
+    return undefined;
+  }
+
+  /** Stops where it is, as a plugin of its own would that is killed: a DEL follows. */
+  abandon(): void {
+    this.#work?.return({ output: "", exitCode: 1 });
+    this.#end();
+  }
+
+  /** Closing without a word tells the shim that nobody knows how far it came. */
+  #fail(): undefined {
+    this.abandon();
+    return undefined;
+  }
+
+  #tell(byte: number): boolean {
+    return this.#syscalls.send(this.client, Uint8Array.of(byte), MSG_NOSIGNAL) === 1;
+  }
+
+  #end(): void {
+    if (this.#isOver) return;
+    this.#isOver = true;
+    this.#work = undefined;
+    this.#tracked.closeAll();
+    const { client, input, network } = this.#descriptors;
+    for (const fd of [client, input, network]) this.#syscalls.close(fd);
+  }
+}
+
+/**
+ * Whether a DEL removes the pod's link itself, with the thread asleep for the kernel's grace periods, 10 to 20 ms: processes
+ * of their own then wait together. A wrong guess costs time and nothing else.
+ */
+function blocksInKernel(stdin: string): boolean {
+  return !stdin.includes('"policyd"');
+}
+
+const encoder = new TextEncoder();

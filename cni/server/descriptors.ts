@@ -1,0 +1,36 @@
+import type { FileCalls } from "../../kernel/syscall/file_calls.ts";
+import type { Syscalls } from "../../kernel/syscall/syscalls.ts";
+
+/** System calls, and what they have opened and not closed. */
+export interface TrackedCalls {
+  readonly syscalls: Syscalls & FileCalls;
+  /** Closes what is still open. */
+  closeAll(): void;
+}
+
+/**
+ * System calls for one call of the plugin. A process of its own leaves its sockets to the kernel at its end; a server of
+ * thousands of calls must not.
+ */
+export function trackDescriptors(syscalls: Syscalls & FileCalls): TrackedCalls {
+  const open = new Set<number>();
+  const opened = (fd: number): number => {
+    if (fd >= 0) open.add(fd);
+    return fd;
+  };
+  return {
+    syscalls: {
+      ...syscalls,
+      socket: (domain, type, protocol) => opened(syscalls.socket(domain, type, protocol)),
+      open: (path, flags, mode) => opened(syscalls.open(path, flags, mode)),
+      close: (fd) => {
+        open.delete(fd);
+        return syscalls.close(fd);
+      },
+    },
+    closeAll: () => {
+      for (const fd of open) syscalls.close(fd);
+      open.clear();
+    },
+  };
+}

@@ -1,0 +1,42 @@
+import { littleEndian } from "../../kernel/netlink/writer.ts";
+import type { Environment } from "../environment.ts";
+
+/** A call of the plugin as the shim hands it over. */
+export interface Request {
+  readonly argv0: string;
+  readonly environment: Environment;
+}
+
+/**
+ * Whether a call means the same in every working directory: a runtime's is usually "/", but the path of a namespace need not
+ * be absolute. Those of a configuration must be (cni/configuration.ts).
+ */
+export function isFreeOfDirectories({ environment }: Request): boolean {
+  const netns = environment["CNI_NETNS"] ?? "";
+  return netns === "" || netns.startsWith("/");
+}
+
+const ARGC_SIZE = 8;
+/** A mark at the beginning is a part of argv 0. */
+const decoder = new TextDecoder("utf-8", { ignoreBOM: true });
+
+/**
+ * Reads the shim's message: argc as a long, then the strings of argv and those of the environment, each with its NUL
+ * (cni/shim/program.ts). Of a variable that is there twice the first one counts, as for getenv(3).
+ *
+ * @returns undefined for what is no such message
+ */
+export function parseRequest(message: Uint8Array): Request | undefined {
+  if (message.length <= ARGC_SIZE || message.at(-1) !== 0) return undefined;
+  const argc = new DataView(message.buffer, message.byteOffset).getBigUint64(0, littleEndian);
+  const strings = decoder.decode(message.subarray(ARGC_SIZE, -1)).split("\0");
+  if (argc < 1n || argc > BigInt(strings.length)) return undefined;
+  const environment = new Map<string, string>();
+  for (const variable of strings.slice(Number(argc))) {
+    const end = variable.indexOf("=");
+    if (end < 1) continue;
+    const name = variable.slice(0, end);
+    if (!environment.has(name)) environment.set(name, variable.slice(end + 1));
+  }
+  return { argv0: strings[0] ?? "", environment: Object.fromEntries(environment) };
+}

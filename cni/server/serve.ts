@@ -1,0 +1,84 @@
+import { identityOf } from "../../kernel/file.ts";
+import { currentNamespace } from "../../kernel/network_namespace.ts";
+import { bunServerCalls } from "../../kernel/syscall/bun_server.ts";
+import type { FileCalls } from "../../kernel/syscall/file_calls.ts";
+import { OpenFlag } from "../../kernel/syscall/file_calls.ts";
+import type { ServerCalls } from "../../kernel/syscall/server_calls.ts";
+import type { Syscalls } from "../../kernel/syscall/syscalls.ts";
+import { check } from "../../kernel/syscall/syscalls.ts";
+import { socketAddress } from "../../kernel/unix_stream.ts";
+import { realWaiting } from "../../kernel/waiting.ts";
+import { littleEndian } from "../../kernel/netlink/writer.ts";
+import type { MakeNode } from "./call.ts";
+import { PluginServer } from "./server.ts";
+
+const AF_UNIX = 1;
+const SOCK_SEQPACKET = 5;
+const SOCK_NONBLOCK = 0o4000;
+const SOCK_CLOEXEC = 0o2000000;
+const CLONE_NEWNET = 0x40000000;
+/** A shim that finds it full does its call by itself. */
+const BACKLOG = 1024;
+
+const AT_FDCWD = -100;
+const STATX_NLINK = 0x4;
+const STATX_SIZE = 256;
+
+const LIMITS = { idleMilliseconds: 60_000, calls: 10_000 };
+
+/**
+ * The plugin server: started by the shim for the calls after its own, and alone, as it inherits the lock (cni/shim/program.ts).
+ * Its first argument is the run directory, to which only root has access.
+ *
+ * @returns the exit code, when it is not needed any more
+ */
+export function serve(syscalls: Syscalls & FileCalls, makeNode: MakeNode): number {
+  const [, , directory] = process.argv;
+  if (directory === undefined) return 1;
+  const calls = bunServerCalls();
+  // The socket keeps it alive as long as the server, so that resting there keeps no other.
+  const base = currentNamespace(syscalls);
+  const server = new PluginServer(
+    {
+      syscalls,
+      calls,
+      makeNode,
+      waiting: realWaiting,
+      mounts: ownMounts(syscalls),
+      isCurrent: () => hasName(syscalls),
+      rest: () => void syscalls.setns(base.fd, CLONE_NEWNET),
+    },
+    listen(syscalls, calls, `${directory}/socket`),
+    LIMITS,
+  );
+  // A call by itself is over before compiled code could pay (test/setup/build.mjs), a server's calls are not.
+  Bun.unsafe.setJITPolicy(1);
+  server.run();
+  return 0;
+}
+
+/** @throws SyscallError */
+function listen(syscalls: Syscalls & FileCalls, calls: ServerCalls, path: string): number {
+  // Whose it was has ended: the lock is ours.
+  syscalls.unlink(path);
+  const listener = check(
+    syscalls.socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0),
+    `socket for ${path}`,
+  );
+  check(syscalls.bind(listener, socketAddress(path)), `bind ${path}`);
+  check(calls.listen(listener, BACKLOG), `listen at ${path}`);
+  return listener;
+}
+
+function ownMounts(syscalls: FileCalls): ReturnType<typeof identityOf> {
+  const path = "/proc/self/ns/mnt";
+  const fd = check(syscalls.open(path, OpenFlag.RDONLY | OpenFlag.CLOEXEC, 0), `open ${path}`);
+  return identityOf(syscalls, fd, path);
+}
+
+/** Whether the executable still has a name: one that was replaced has none (rename(2)). struct statx, stx_nlink. */
+function hasName(syscalls: FileCalls): boolean {
+  const buffer = new Uint8Array(STATX_SIZE);
+  const result = syscalls.statx(AT_FDCWD, "/proc/self/exe", 0, STATX_NLINK, buffer);
+  return result === 0 && new DataView(buffer.buffer).getUint32(16, littleEndian) > 0;
+}

@@ -1,0 +1,194 @@
+import type { FileIdentity } from "../../kernel/file.ts";
+import { identityOf } from "../../kernel/file.ts";
+import type { FileCalls } from "../../kernel/syscall/file_calls.ts";
+import { isReady, pollEntries } from "../../kernel/syscall/poll_calls.ts";
+import type { ServerCalls } from "../../kernel/syscall/server_calls.ts";
+import { controlSize, descriptorsIn } from "../../kernel/syscall/server_calls.ts";
+import type { Syscalls } from "../../kernel/syscall/syscalls.ts";
+import { timeval } from "../../kernel/unix_stream.ts";
+import type { Wait, Waiting } from "../../kernel/waiting.ts";
+import type { MakeNode } from "./call.ts";
+import { Call } from "./call.ts";
+import { parseRequest } from "./request.ts";
+
+const SOCK_CLOEXEC = 0o2000000;
+const SOL_SOCKET = 1;
+const SO_RCVTIMEO = 20;
+
+/** argv and environment of a process are 128 KiB at most for a single string; runtimes hand over a few kilobytes. */
+const LONGEST_REQUEST = 256 * 1024;
+/** Standard input, the network namespace, the mount namespace. */
+const DESCRIPTORS = 3;
+/** A shim sends its request at once after it has connected. */
+const REQUEST_MILLISECONDS = 1000;
+/** Each has about eight descriptors while it waits, and some machines give a process 1024. Further ones the shims do by themselves. */
+const MOST_CALLS = 100;
+/** Whatever a server may get stuck in: its end sets all others free, who then do their calls by themselves. */
+const LONGEST_TURN_SECONDS = 30;
+
+/** What the server works with. */
+export interface ServerTools {
+  readonly syscalls: Syscalls & FileCalls;
+  readonly calls: ServerCalls;
+  readonly makeNode: MakeNode;
+  readonly waiting: Pick<Waiting, "now">;
+  /** Paths mean something else in another mount namespace. */
+  readonly mounts: FileIdentity;
+  /** Whether this is still the plugin that is installed. */
+  isCurrent(): boolean;
+  /** Goes to where a server that has nothing to do keeps no namespace of its calls alive. */
+  rest(): void;
+}
+
+/** When the server ends. */
+export interface ServerLimits {
+  /** So long after the last call. */
+  readonly idleMilliseconds: number;
+  /** After so many calls, for whatever a long life may gather. */
+  readonly calls: number;
+}
+
+/** A call that waits for something. */
+interface Suspended {
+  readonly call: Call;
+  readonly fd: number | undefined;
+  /** By the clock. */
+  readonly until: number;
+}
+
+/**
+ * Does calls of the plugin, many at a time where they wait for the daemon, and those of one container in the order they came
+ * in. One thread, without an event loop: each call has it, and its network namespace, until it waits.
+ */
+export class PluginServer {
+  readonly #tools: ServerTools;
+  readonly #limits: ServerLimits;
+  readonly #listener: number;
+  #isEnding = false;
+  #taken = 0;
+  #lastCall: number;
+  readonly #suspended = new Map<Call, Suspended>();
+  /** By container: calls that wait for the one before them, in their order. */
+  readonly #queues = new Map<string, Call[]>();
+  readonly #message = new Uint8Array(LONGEST_REQUEST);
+  readonly #control = new Uint8Array(controlSize(DESCRIPTORS));
+
+  /** @param listener a listening socket that does not block */
+  constructor(tools: ServerTools, listener: number, limits: ServerLimits) {
+    this.#tools = tools;
+    this.#limits = limits;
+    this.#listener = listener;
+    this.#lastCall = tools.waiting.now();
+  }
+
+  /**
+   * Serves until the limits, or until another plugin is installed. Whoever has connected by then but was not accepted does it by
+   * itself.
+   */
+  run(): void {
+    while (!this.#isEnding || this.#suspended.size > 0) this.#turn();
+    this.#tools.syscalls.close(this.#listener);
+  }
+
+  #turn(): void {
+    const suspended = [...this.#suspended.values()];
+    const watched = [this.#listener, ...suspended.map(({ call }) => call.client), ...suspended.map(({ fd }) => fd)];
+    // poll(2) passes over negative descriptors.
+    const entries = pollEntries(watched.map((fd) => fd ?? -1));
+    if (suspended.length === 0) this.#tools.rest();
+    this.#tools.calls.alarm(0);
+    this.#tools.calls.poll(entries, this.#patience());
+    this.#tools.calls.alarm(LONGEST_TURN_SECONDS);
+    const now = this.#tools.waiting.now();
+    for (const [index, { call, until }] of suspended.entries()) {
+      const isClientGone = isReady(entries, 1 + index);
+      const isReadable = isReady(entries, 1 + suspended.length + index);
+      // A shim says nothing after its request: what there is to read is its end.
+      if (isClientGone) this.#after(call, () => call.abandon());
+      else if (isReadable || now >= until) this.#after(call, () => call.goOn());
+    }
+    if (isReady(entries, 0)) this.#admit();
+    else if (this.#suspended.size === 0 && now - this.#lastCall >= this.#limits.idleMilliseconds) this.#isEnding = true;
+  }
+
+  /** How long there may be nothing to do, in milliseconds. */
+  #patience(): number {
+    const ends = [...this.#suspended.values()].map(({ until }) => until);
+    if (this.#suspended.size === 0) ends.push(this.#lastCall + this.#limits.idleMilliseconds);
+    return Math.max(0, Math.ceil(Math.min(...ends) - this.#tools.waiting.now()));
+  }
+
+  /** Takes the next call. */
+  #admit(): void {
+    const call = this.#accept();
+    if (call === undefined) return;
+    if (!this.#tools.isCurrent()) this.#isEnding = true;
+    const queue = this.#queues.get(call.containerId);
+    // Also while it ends: a DEL must not be done beside an ADD of the same container.
+    if (queue === undefined && (this.#isEnding || this.#suspended.size >= MOST_CALLS)) return call.decline();
+    this.#taken++;
+    if (queue !== undefined) queue.push(call);
+    else this.#begin(call);
+    if (this.#taken >= this.#limits.calls) this.#isEnding = true;
+  }
+
+  readonly #othersWait = (): boolean => {
+    const entries = pollEntries([this.#listener]);
+    return this.#tools.calls.poll(entries, 0) > 0;
+  };
+
+  #begin(call: Call): void {
+    this.#queues.set(call.containerId, []);
+    this.#after(call, () => call.begin(this.#othersWait));
+  }
+
+  /** Has a call begin or go on, and after its end the next one of its container. */
+  #after(call: Call, step: () => Wait | undefined | void): void {
+    let wait: Wait | undefined;
+    try {
+      wait = step() ?? undefined;
+    } catch {
+      // Its output could not be written: its shim learns that by the end of the connection.
+      call.abandon();
+    }
+    const now = this.#tools.waiting.now();
+    if (wait !== undefined) {
+      this.#suspended.set(call, { call, fd: wait.fd, until: now + wait.milliseconds });
+      return;
+    }
+    this.#suspended.delete(call);
+    this.#lastCall = now;
+    const next = this.#queues.get(call.containerId)?.shift();
+    if (next === undefined) this.#queues.delete(call.containerId);
+    else this.#after(next, () => next.begin(this.#othersWait));
+  }
+
+  /** @returns undefined when the shim is gone, or it is none, or it sees other files */
+  #accept(): Call | undefined {
+    const { syscalls, calls, makeNode } = this.#tools;
+    const client = calls.accept(this.#listener, SOCK_CLOEXEC);
+    if (client < 0) return undefined;
+    syscalls.setsockopt(client, SOL_SOCKET, SO_RCVTIMEO, timeval(REQUEST_MILLISECONDS));
+    const length = calls.receiveMessage(client, this.#message, this.#control);
+    const descriptors = descriptorsIn(this.#control);
+    const [input, network, mounts] = descriptors;
+    const request = length < 0 ? undefined : parseRequest(this.#message.subarray(0, length));
+    const isComplete = input !== undefined && network !== undefined && mounts !== undefined;
+    // The control buffer's end is aligned, so that it has room for one more.
+    if (request === undefined || !isComplete || descriptors.length > DESCRIPTORS) {
+      for (const fd of [client, ...descriptors]) syscalls.close(fd);
+      return undefined;
+    }
+    const call = new Call(request, { client, input, network }, syscalls, makeNode);
+    const isHere = this.#isOurs(mounts);
+    syscalls.close(mounts);
+    if (isHere) return call;
+    call.decline();
+    return undefined;
+  }
+
+  #isOurs(mounts: number): boolean {
+    const { inode, device } = identityOf(this.#tools.syscalls, mounts, "the caller's mount namespace");
+    return inode === this.#tools.mounts.inode && device === this.#tools.mounts.device;
+  }
+}

@@ -1,0 +1,114 @@
+import { CniErrorCode } from "../error.ts";
+import { supportedVersions } from "../version.ts";
+import type { Item, Part } from "./image.ts";
+import { cString, pointer, sizeOf, text, u32, u64 } from "./image.ts";
+import type { ShimParameters } from "./parameters.ts";
+import { shimPaths } from "./parameters.ts";
+
+/** Bytes that are read and written at once. */
+export const BUFFER_SIZE = 64 * 1024;
+
+/** PATH_MAX: the longest path of the shim itself. */
+export const LONGEST_OWN_PATH = 4096;
+
+/** An error for standard output, in the words of the CNI specification. */
+function failure(code: CniErrorCode, msg: string, details: string): readonly Part[] {
+  return [text(`${JSON.stringify({ cniVersion: supportedVersions.at(-1), code, msg, details })}\n`)];
+}
+
+/** What the shim says itself, by the symbol it is in the image under. */
+export function messages(pluginName: string): Readonly<Record<Message, readonly Part[]>> {
+  return {
+    "no plugin": failure(
+      CniErrorCode.IO_FAILURE,
+      `${pluginName}: cannot be executed; expected it in the directory of this executable: install both together`,
+      "the plugin itself is not installed beside its entry",
+    ),
+    "no memory": failure(
+      CniErrorCode.TRY_AGAIN_LATER,
+      "standard input: cannot be kept in memory; expected some free memory on this node: try again",
+      "nothing was changed",
+    ),
+    "died in the middle": failure(
+      CniErrorCode.TRY_AGAIN_LATER,
+      "the plugin server ended in the middle of this call: call DEL, which takes away what is there by now, and try again",
+      "some of the call may be done",
+    ),
+  };
+}
+
+export type Message = "no plugin" | "no memory" | "died in the middle";
+
+const AF_UNIX = 1;
+const SOL_SOCKET = 1;
+const SCM_RIGHTS = 1;
+
+/** Bytes of struct sockaddr_un before its path. */
+const SUN_PATH_OFFSET = 2;
+
+/** struct cmsghdr (cmsg(3)) and three descriptors: CMSG_LEN, CMSG_SPACE, and where the descriptors are. */
+const RIGHTS_LENGTH = 16 + 3 * 4;
+const RIGHTS_SPACE = 32;
+export const RIGHTS_DESCRIPTORS = 16;
+
+/** Where the strings' address and length are in the two struct iovec. */
+export const STRINGS_BASE = 16;
+export const STRINGS_LENGTH = 24;
+
+/** Length of the server's address, as connect(2) wants it. */
+export function serverAddressLength(parameters: ShimParameters): number {
+  return SUN_PATH_OFFSET + sizeOf([cString(shimPaths(parameters).socket)]);
+}
+
+/**
+ * All that the shim has in memory besides its code. Structures are those of both machines, LP64: sendmsg(2), unix(7), cmsg(3).
+ *
+ * @throws DrawbridgeError ERR_CONFIGURATION as {@link shimPaths}
+ */
+export function shimItems(parameters: ShimParameters): readonly Item[] {
+  const { pluginName, serverEnvironment } = parameters;
+  const paths = shimPaths(parameters);
+  const strings: Readonly<Record<string, string>> = {
+    "memory name": "stdin",
+    "network namespace": "/proc/self/ns/net",
+    "mount namespace": "/proc/self/ns/mnt",
+    "parent directory": paths.parent,
+    "run directory": paths.runDirectory,
+    "lock file": paths.lock,
+    "null device": "/dev/null",
+    "root directory": "/",
+    "own executable": "/proc/self/exe",
+    "plugin name": pluginName,
+    "server name": "drawbridge-server",
+  };
+  const environment = serverEnvironment.map((entry, index) => ({ name: `server environment ${index}`, entry }));
+  const constants: readonly Item[] = [
+    ...Object.entries(strings).map(([name, value]) => constant(name, [cString(value)])),
+    ...environment.map(({ name, entry }) => constant(name, [cString(entry)])),
+    ...Object.entries(messages(pluginName)).map(([name, parts]) => constant(name, parts)),
+    constant("server address", [{ kind: "bytes", bytes: Uint8Array.of(AF_UNIX, 0) }, cString(paths.socket)]),
+    constant("server arguments", [pointer("server name"), pointer("run directory"), u64(0)]),
+    constant("server environment", [...environment.map(({ name }) => pointer(name)), u64(0)]),
+  ];
+  return [
+    ...constants,
+    // Two struct iovec: argc, as the kernel left it on the stack, and the strings.
+    datum("vectors", [u64(0), u64(8), u64(0), u64(0)]),
+    // struct cmsghdr: length, level, type; then the descriptors: 0 and two that are filled in; then padding.
+    datum("rights", [u64(RIGHTS_LENGTH), u32(SOL_SOCKET), u32(SCM_RIGHTS), u32(0), u32(0), u32(0), u32(0)]),
+    // struct msghdr: no name, the two vectors, the rights, no flags.
+    datum("message", [u64(0), u64(0), pointer("vectors"), u64(2), pointer("rights"), u64(RIGHTS_SPACE), u64(0)]),
+    { section: "buffers", name: "answer", size: 1 },
+    // Beside the data, so that a short input, as nearly all are, touches no other page.
+    { section: "buffers", name: "buffer", size: BUFFER_SIZE },
+    { section: "buffers", name: "plugin path", size: LONGEST_OWN_PATH + sizeOf([cString(pluginName)]) },
+  ];
+}
+
+function constant(name: string, parts: readonly Part[]): Item {
+  return { section: "constants", name, parts };
+}
+
+function datum(name: string, parts: readonly Part[]): Item {
+  return { section: "data", name, parts };
+}

@@ -1,0 +1,55 @@
+import { chmodSync, writeFileSync } from "node:fs";
+import { parseArgs } from "node:util";
+import { DrawbridgeError } from "../../kernel/error.ts";
+import { shimExecutable } from "./executable.ts";
+import type { ShimParameters } from "./parameters.ts";
+import { SERVER_ENVIRONMENT } from "./parameters.ts";
+import type { Machine } from "./system_call.ts";
+
+const USAGE =
+  "emit.ts OUTPUT --run-directory DIRECTORY [--plugin-name NAME] [--machine x64|arm64] [--server-environment NAME=VALUE]…";
+
+/** @throws DrawbridgeError ERR_CONFIGURATION */
+function machineOf(name: string): Machine {
+  if (name === "x64" || name === "arm64") return name;
+  throw new DrawbridgeError("ERR_CONFIGURATION", `machine: "${name}"; expected x64 or arm64`);
+}
+
+/**
+ * Output file and parameters of a command line.
+ *
+ * @throws DrawbridgeError ERR_CONFIGURATION, or what parseArgs throws
+ */
+export function emitArguments(args: readonly string[]): {
+  readonly output: string;
+  readonly parameters: ShimParameters;
+} {
+  const { values, positionals } = parseArgs({
+    args: [...args],
+    allowPositionals: true,
+    options: {
+      "run-directory": { type: "string" },
+      "plugin-name": { type: "string", default: "drawbridge-plugin" },
+      machine: { type: "string", default: process.arch },
+      "server-environment": { type: "string", multiple: true, default: [...SERVER_ENVIRONMENT] },
+    },
+  });
+  const [output, ...rest] = positionals;
+  const runDirectory = values["run-directory"];
+  if (output === undefined || rest.length > 0 || runDirectory === undefined)
+    throw new DrawbridgeError("ERR_CONFIGURATION", `command line: expected ${USAGE}`);
+  const parameters = {
+    machine: machineOf(values.machine),
+    runDirectory,
+    pluginName: values["plugin-name"],
+    serverEnvironment: values["server-environment"],
+  };
+  return { output, parameters };
+}
+
+if (import.meta.main) {
+  const { output, parameters } = emitArguments(process.argv.slice(2));
+  writeFileSync(output, shimExecutable(parameters));
+  // Whatever the umask is: the container runtime executes it.
+  chmodSync(output, 0o755);
+}

@@ -1,0 +1,166 @@
+import { Errno } from "../../kernel/syscall/errno.ts";
+import { LONGEST_STDIN } from "../standard_input.ts";
+import { BUFFER_SIZE, RIGHTS_DESCRIPTORS, STRINGS_BASE, STRINGS_LENGTH, serverAddressLength } from "./data.ts";
+import type { Operation } from "./operation.ts";
+import {
+  add,
+  address,
+  at,
+  initialStack,
+  jump,
+  jumpIf,
+  label,
+  load,
+  set,
+  store,
+  subtract,
+  system,
+} from "./operation.ts";
+import type { ShimParameters } from "./parameters.ts";
+import { endings } from "./program_end.ts";
+import { STDIN, STDOUT, environmentPointer, readByte, retried, writeAll } from "./program_part.ts";
+import { plugin, serverStart } from "./program_plugin.ts";
+
+/** The server's first byte when it has begun: from then on only it does the call. Its second is the exit code. */
+const BEGUN = 254;
+const HIGHEST_EXIT_CODE = 127;
+
+const MFD_CLOEXEC = 1;
+const SEEK_SET = 0;
+const AF_UNIX = 1;
+const SOCK_SEQPACKET = 5;
+const SOCK_CLOEXEC = 0o2000000;
+const AT_FDCWD = -100;
+const O_CLOEXEC = 0o2000000;
+const MSG_NOSIGNAL = 0x4000;
+const AT_EXECFN = 31;
+
+/**
+ * The shim: hands a call to the plugin server, or, where there is none, starts one for the next calls and executes the plugin.
+ *
+ * A call is done by exactly one of the two. Until the server says that it has begun, each failure leads to the plugin ("cold"), with
+ * standard input as it was; afterwards none does.
+ *
+ * @throws DrawbridgeError ERR_CONFIGURATION for parameters that no shim can have
+ */
+export function shimProgram(parameters: ShimParameters): readonly Operation[] {
+  return [
+    initialStack("stack"),
+    ...standardInput,
+    ...connection(serverAddressLength(parameters)),
+    ...request,
+    ...reply,
+    ...output,
+    ...serverStart(parameters.machine),
+    ...plugin,
+    ...endings(parameters.pluginName),
+  ];
+}
+
+/** Standard input becomes a file in memory, which whoever does the call reads, and which can be read twice. */
+const standardInput: readonly Operation[] = [
+  system("memfd_create", address("memory name"), MFD_CLOEXEC),
+  jumpIf("result", "<", 0, "cold"),
+  set("file", "result"),
+  set("total", 0),
+  label("read input"),
+  ...retried("read input", system("read", STDIN, address("buffer"), BUFFER_SIZE)),
+  jumpIf("result", ">", 0, "keep input"),
+  jumpIf("result", "==", 0, "input complete"),
+  // As nothing of it is gone, the plugin can see for itself what is wrong; later it is as good as the end.
+  jumpIf("total", "==", 0, "cold"),
+  jump("input complete"),
+  label("keep input"),
+  set("left", "result"),
+  system("write", "file", address("buffer"), "left"),
+  jumpIf("result", "!=", "left", "no memory"),
+  add("total", "left"),
+  // What is longer than the plugin takes is handed on as such, if not whole: it tells so.
+  jumpIf("total", "<=", LONGEST_STDIN, "read input"),
+  label("input complete"),
+  system("lseek", "file", 0, SEEK_SET),
+  jumpIf("result", "<", 0, "no memory"),
+  // When standard input was closed, the file has got its number already.
+  jumpIf("file", "==", STDIN, "connect"),
+  system("dup3", "file", STDIN, 0),
+  jumpIf("result", "<", 0, "no memory"),
+  system("close", "file"),
+];
+
+function connection(addressLength: number): readonly Operation[] {
+  return [
+    label("connect"),
+    system("socket", AF_UNIX, SOCK_SEQPACKET + SOCK_CLOEXEC, 0),
+    jumpIf("result", "<", 0, "cold"),
+    set("socket", "result"),
+    system("connect", "socket", address("server address"), addressLength),
+    jumpIf("result", "==", -Errno.EINTR, "cold"),
+    jumpIf("result", "<", 0, "start server"),
+  ];
+}
+
+/**
+ * argc and the strings of argv and envp, which are one after the other on the stack (fs/exec.c copies downwards the name of the file,
+ * the environment and the arguments), with the three descriptors that the call is about.
+ */
+const request: readonly Operation[] = [
+  // The stack, from its top: argc, argv, NULL, envp, NULL, pairs of the auxiliary vector (psABI, "Initial Stack and Register State").
+  store(8, address("vectors"), "stack"),
+  ...environmentPointer(),
+  label("skip environment"),
+  load(8, "cursor", at("left")),
+  add("left", 8),
+  jumpIf("cursor", "!=", 0, "skip environment"),
+  label("next auxiliary"),
+  load(8, "cursor", at("left")),
+  jumpIf("cursor", "==", AT_EXECFN, "name of the file"),
+  jumpIf("cursor", "==", 0, "cold"),
+  add("left", 16),
+  jump("next auxiliary"),
+  label("name of the file"),
+  load(8, "cursor", at("left", 8)),
+  load(8, "left", at("stack", 8)),
+  // Kernels before 5.18 execute a program without any argument, whose argv[0] is then NULL.
+  jumpIf("left", "==", 0, "cold"),
+  subtract("cursor", "left"),
+  jumpIf("cursor", "<=", 0, "cold"),
+  store(8, address("vectors", STRINGS_BASE), "left"),
+  store(8, address("vectors", STRINGS_LENGTH), "cursor"),
+  system("openat", AT_FDCWD, address("network namespace"), O_CLOEXEC, 0),
+  jumpIf("result", "<", 0, "cold"),
+  store(4, address("rights", RIGHTS_DESCRIPTORS + 4), "result"),
+  system("openat", AT_FDCWD, address("mount namespace"), O_CLOEXEC, 0),
+  jumpIf("result", "<", 0, "cold"),
+  store(4, address("rights", RIGHTS_DESCRIPTORS + 8), "result"),
+  system("sendmsg", "socket", address("message"), MSG_NOSIGNAL),
+  jumpIf("result", "<", 0, "cold"),
+];
+
+const reply: readonly Operation[] = [
+  ...readByte("hear whether it has begun", "declined"),
+  jumpIf("cursor", "==", BEGUN, "hear the exit code"),
+  label("declined"),
+  // The server may have read before it declined, and shares the offset.
+  system("lseek", STDIN, 0, SEEK_SET),
+  jumpIf("result", "<", 0, "no memory"),
+  jump("cold"),
+  ...readByte("hear the exit code", "died in the middle"),
+  jumpIf("cursor", ">", HIGHEST_EXIT_CODE, "died in the middle"),
+];
+
+/** The server has appended its output to the file in memory. */
+const output: readonly Operation[] = [
+  system("lseek", STDIN, "total", SEEK_SET),
+  jumpIf("result", "<", 0, "fail"),
+  label("read output"),
+  ...retried("read output", system("read", STDIN, address("buffer"), BUFFER_SIZE)),
+  jumpIf("result", "<", 0, "fail"),
+  jumpIf("result", "==", 0, "end"),
+  set("cursor", address("buffer")),
+  set("left", "result"),
+  ...writeAll("write output", STDOUT, "fail"),
+  jump("read output"),
+  label("end"),
+  load(1, "cursor", address("answer")),
+  system("exit_group", "cursor"),
+];

@@ -1,0 +1,28 @@
+import type { Message } from "./data.ts";
+import { messages } from "./data.ts";
+import { sizeOf } from "./image.ts";
+import type { Operation } from "./operation.ts";
+import { address, jump, label, set, system } from "./operation.ts";
+import { STDOUT, writeAll } from "./program_part.ts";
+
+const FAILED = 1;
+
+/** What ends the shim without a plugin or a server: each message is the label that leads to it. */
+export function endings(pluginName: string): readonly Operation[] {
+  const texts = messages(pluginName);
+  const told = (message: Message): readonly Operation[] => [
+    label(message),
+    set("cursor", address(message)),
+    set("left", sizeOf(texts[message])),
+    jump("tell"),
+  ];
+  return [
+    ...told("no plugin"),
+    ...told("no memory"),
+    ...told("died in the middle"),
+    label("tell"),
+    ...writeAll("write message", STDOUT, "fail"),
+    label("fail"),
+    system("exit_group", FAILED),
+  ];
+}

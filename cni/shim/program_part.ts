@@ -1,0 +1,79 @@
+import { Errno } from "../../kernel/syscall/errno.ts";
+import { LONGEST_OWN_PATH } from "./data.ts";
+import type { Operation } from "./operation.ts";
+import { add, address, at, jumpIf, label, load, set, store, subtract, system } from "./operation.ts";
+
+export const STDIN = 0;
+export const STDOUT = 1;
+
+const AT_FDCWD = -100;
+const SLASH = 0x2f;
+
+/** A system call, again when a signal interrupted it; the label stands before it. */
+export function retried(again: string, call: Operation): readonly Operation[] {
+  return [call, jumpIf("result", "==", -Errno.EINTR, again)];
+}
+
+/** Receives one byte from the server, which is then in `cursor` and in "answer"; goes on elsewhere when there is none. */
+export function readByte(name: string, none: string): readonly Operation[] {
+  return [
+    label(name),
+    ...retried(name, system("recvfrom", "socket", address("answer"), 1, 0, 0, 0)),
+    jumpIf("result", "!=", 1, none),
+    load(1, "cursor", address("answer")),
+  ];
+}
+
+/** Writes the `left` bytes, at least one, at `cursor`, however many the kernel takes at once; goes on elsewhere when it takes none. */
+export function writeAll(name: string, file: number, failed: string): readonly Operation[] {
+  return [
+    label(name),
+    ...retried(name, system("write", file, "cursor", "left")),
+    jumpIf("result", "<=", 0, failed),
+    add("cursor", "result"),
+    subtract("left", "result"),
+    jumpIf("left", ">", 0, name),
+  ];
+}
+
+/** `left` becomes envp, which is behind argc, as many pointers, and NULL. */
+export function environmentPointer(): readonly Operation[] {
+  return [
+    load(8, "left", at("stack")),
+    // Three times twice as much: eight bytes each.
+    add("left", "left"),
+    add("left", "left"),
+    add("left", "left"),
+    add("left", "stack"),
+    add("left", 16),
+  ];
+}
+
+/**
+ * "plugin path" becomes the path of the plugin beside the shim, by the path of the shim itself: proc(5), /proc/self/exe. It
+ * holds when the shim was called by a symbolic link, or by a path relative to another directory.
+ *
+ * @param name for its labels
+ */
+export function pluginPath(name: string, failed: string): readonly Operation[] {
+  return [
+    system("readlinkat", AT_FDCWD, address("own executable"), address("plugin path"), LONGEST_OWN_PATH),
+    jumpIf("result", "<=", 0, failed),
+    // As long as the buffer: it may have been cut.
+    jumpIf("result", ">=", LONGEST_OWN_PATH, failed),
+    set("cursor", address("plugin path")),
+    add("cursor", "result"),
+    label(`${name}: back to the directory`),
+    jumpIf("cursor", "<=", address("plugin path"), failed),
+    add("cursor", -1),
+    load(1, "left", at("cursor")),
+    jumpIf("left", "!=", SLASH, `${name}: back to the directory`),
+    set("left", address("plugin name")),
+    label(`${name}: copy the name`),
+    add("cursor", 1),
+    load(1, "result", at("left")),
+    store(1, at("cursor"), "result"),
+    add("left", 1),
+    jumpIf("result", "!=", 0, `${name}: copy the name`),
+  ];
+}

@@ -1,0 +1,49 @@
+import type { Signature } from "./bun_ffi.ts";
+import { addressOf, openLibc } from "./bun_ffi.ts";
+import { Errno } from "./errno.ts";
+import type { ServerCalls } from "./server_calls.ts";
+import { isCut, messageHeader, MSGHDR_SIZE } from "./server_calls.ts";
+
+const MSG_CMSG_CLOEXEC = 0x40000000;
+
+const signatures = {
+  listen: { args: ["i32", "i32"], returns: "i32" },
+  accept4: { args: ["i32", "ptr", "ptr", "i32"], returns: "i32" },
+  recvmsg: { args: ["i32", "ptr", "i32"], returns: "i64" },
+  poll: { args: ["ptr", "u64", "i32"], returns: "i32" },
+  alarm: { args: ["u32"], returns: "i32" },
+} as const satisfies Readonly<Record<string, Signature>>;
+
+const NULL = 0;
+const POLLFD_SIZE = 8;
+
+/**
+ * The plugin server's calls through Bun's FFI. They are no part of `bun.ts`, since each symbol costs every start of the plugin.
+ *
+ * @throws Error when libc cannot be opened, or this Bun is not the pinned one
+ */
+export function bunServerCalls(): ServerCalls {
+  const { calls: c, outcome } = openLibc(signatures);
+  const header = new Uint8Array(MSGHDR_SIZE);
+  const headerView = new DataView(header.buffer);
+  const vector = new Uint8Array(16);
+  const vectorView = new DataView(vector.buffer);
+  return {
+    listen: (fd, backlog) => outcome(c.listen(fd, backlog)),
+    accept: (fd, flags) => outcome(c.accept4(fd, NULL, NULL, flags)),
+    receiveMessage: (fd, buffer, control) => {
+      control.fill(0);
+      // The collector moves no memory of an array whose address was taken, and all of them are in use until the call is over.
+      messageHeader(
+        headerView,
+        { view: vectorView, address: addressOf(vector) },
+        { address: addressOf(buffer), length: buffer.length },
+        { address: addressOf(control), length: control.length },
+      );
+      const length = outcome(c.recvmsg(fd, header, MSG_CMSG_CLOEXEC));
+      return length >= 0 && isCut(headerView) ? -Errno.EMSGSIZE : length;
+    },
+    alarm: (seconds) => outcome(c.alarm(seconds)),
+    poll: (entries, milliseconds) => outcome(c.poll(entries, entries.length / POLLFD_SIZE, milliseconds)),
+  };
+}

@@ -1,0 +1,202 @@
+import assert from "node:assert/strict";
+import { copyFileSync, mkdirSync, readlinkSync, renameSync, symlinkSync } from "node:fs";
+import { formatCidr } from "../../kernel/ip/cidr.ts";
+import type { CallOutcome, Configuration } from "../lab/cni.ts";
+import { configurationOf, DRAWBRIDGE, podCall, startPlugin } from "../lab/cni.ts";
+import type { Lab, LabPod } from "../lab/lab.ts";
+import { createLab } from "../lab/lab.ts";
+import type { TwoNodes, WiredNode } from "../lab/topology.ts";
+import { twoNodes } from "../lab/topology.ts";
+import { eventually } from "../support/guard/guarded_node.ts";
+import { PolicydNode } from "../support/policyd_node.ts";
+import { requireKernel } from "../support/privilege.ts";
+import { ServedPlugin } from "../support/served_plugin.ts";
+import { podResult } from "./add_result.ts";
+import { podAddresses } from "./container_state.ts";
+import { nodeState, nothingHeld } from "./kernel_state.ts";
+import type { RawOutcome } from "./raw_call.ts";
+import { rawCall } from "./raw_call.ts";
+
+const AT_ONCE = 30;
+
+describe("the plugin server", function () {
+  this.timeout(60_000);
+  let lab: Lab;
+  let nodes: TwoNodes;
+  let wired: WiredNode;
+  let plugin: ServedPlugin;
+
+  beforeEach(function () {
+    requireKernel(this);
+    lab = createLab("server");
+    nodes = twoNodes(lab);
+    wired = nodes.node1;
+    plugin = new ServedPlugin(lab);
+  });
+  afterEach(() => lab?.destroy());
+
+  const start = (command: "ADD" | "DEL", node: WiredNode, pod: LabPod, changes: Configuration = {}) =>
+    startPlugin(node.node, podCall(command, node, pod, changes, { executable: plugin.executable }));
+
+  async function all(
+    command: "ADD" | "DEL",
+    pods: readonly LabPod[],
+    changes: Configuration = {},
+    nodeOf: (pod: LabPod, index: number) => WiredNode = () => wired,
+  ): Promise<readonly CallOutcome[]> {
+    const running = pods.map((pod, i) => start(command, nodeOf(pod, i), pod, changes));
+    const outcomes = await Promise.all(running.map(({ outcome }) => outcome));
+    for (const { exitCode, stdout } of outcomes) assert.equal(exitCode, 0, stdout);
+    return outcomes;
+  }
+
+  it("SERVER-01: the first call is done without it and starts it; later ones give byte for byte the same", () => {
+    const cold = `${lab.scratch}/cold`;
+    mkdirSync(cold);
+    for (const face of ["drawbridge", "drawbridge-ipam", "loopback"]) symlinkSync(DRAWBRIDGE, `${cold}/${face}`);
+    const pod = lab.pod("a");
+    const calls = everyKindOfCall(wired, pod);
+    const run = (directory: string): readonly RawOutcome[] =>
+      calls.map(({ face, environment, stdin }) => rawCall(wired.node, environment, stdin, `${directory}/${face}`));
+    const expected = run(cold);
+    assert.equal(plugin.server.pid, undefined);
+    plugin.warm();
+    plugin.forbidCold();
+    const served = run(plugin.directory);
+    for (const [i, { what }] of calls.entries()) assert.deepEqual(served[i], expected[i], what);
+    assert.deepEqual(new Set(expected.map(({ exitCode }) => exitCode)), new Set([0, 1]));
+    assert.deepEqual(nodeState(wired.node), nothingHeld);
+  });
+
+  it("SERVER-04: nodes in different network namespaces share it, and each pod is wired to its own", async () => {
+    plugin.warm();
+    plugin.forbidCold();
+    const pods = Array.from({ length: 12 }, (_, i) => lab.pod(`p${i}`));
+    const nodeOf = (_pod: LabPod, index: number): WiredNode => (index % 2 === 0 ? nodes.node1 : nodes.node2);
+    const outcomes = await all("ADD", pods, {}, nodeOf);
+    for (const [i, outcome] of outcomes.entries()) {
+      const [pod, own] = [pods[i], i % 2 === 0 ? "10.244.1." : "10.244.2."];
+      assert.ok(pod !== undefined);
+      const addresses = podAddresses(pod);
+      assert.deepEqual(
+        addresses.toSorted(),
+        podResult(outcome)
+          .ips.map(({ address }) => address)
+          .toSorted(),
+      );
+      assert.ok(
+        addresses.some((address) => address.startsWith(own)),
+        `${addresses.join()} of node ${i % 2}`,
+      );
+    }
+    for (const { node } of [nodes.node1, nodes.node2]) assert.equal(nodeState(node).podLinks.length, 6);
+    // DELs at once it leaves to the shims: each blocks in the kernel.
+    plugin.allowCold();
+    await all("DEL", pods, {}, nodeOf);
+    for (const { node } of [nodes.node1, nodes.node2]) assert.deepEqual(nodeState(node), nothingHeld);
+    const home = readlinkSync("/proc/thread-self/ns/net");
+    const isAtRest = (): boolean => readlinkSync(`/proc/${plugin.server.pid}/ns/net`) === home;
+    assert.ok(await eventually(isAtRest), "a server without calls stays in no node's namespace");
+  });
+
+  for (const withDaemon of [false, true]) {
+    it(`SERVER-05: ${AT_ONCE} ADDs and DELs at once${withDaemon ? " with policyd" : ""} leave no descriptor in it, and no link`, async () => {
+      const policyd = new PolicydNode(lab, wired);
+      if (withDaemon) await policyd.start();
+      try {
+        const changes = withDaemon ? policyd.overrides : {};
+        plugin.warm();
+        plugin.forbidCold();
+        // What is loaded or opened once for all calls is there by then.
+        const first = [lab.pod("first")];
+        await all("ADD", first, changes);
+        await all("DEL", first, changes);
+        const before = plugin.descriptors;
+        const pods = Array.from({ length: AT_ONCE }, (_, i) => lab.pod(`p${i}`));
+        const outcomes = await all("ADD", pods, changes);
+        const given = outcomes.flatMap((outcome) => podResult(outcome).ips.map(({ address }) => address));
+        assert.equal(new Set(given).size, 2 * AT_ONCE, "no address is given twice");
+        assert.deepEqual(pods.flatMap(podAddresses).toSorted(), given.toSorted());
+        // Without the daemon it leaves DELs at once to the shims: each blocks in the kernel.
+        if (!withDaemon) plugin.allowCold();
+        await all("DEL", pods, changes);
+        assert.deepEqual(nodeState(wired.node), nothingHeld);
+        assert.ok(await eventually(() => plugin.descriptors <= before), `${plugin.descriptors}, and ${before} before`);
+      } finally {
+        await policyd.kill();
+      }
+    });
+  }
+
+  it("SERVER-06: when its executable was replaced, the next call is done by the new one, and it ends", async () => {
+    const place = `${plugin.directory}/drawbridge-plugin`;
+    const replace = (): void => {
+      copyFileSync(DRAWBRIDGE, `${plugin.directory}/new`);
+      renameSync(`${plugin.directory}/new`, place);
+    };
+    replace();
+    const old = plugin.warm();
+    replace();
+    const pods = [lab.pod("a"), lab.pod("b"), lab.pod("c")];
+    await all("ADD", pods);
+    assert.ok(await eventually(() => plugin.server.pid !== old), "the old one has ended");
+    const current = plugin.warm();
+    assert.notEqual(current, old);
+    assert.equal(readlinkSync(`/proc/${current}/exe`), place);
+    await all("DEL", pods);
+    assert.deepEqual(nodeState(wired.node), nothingHeld);
+  });
+});
+
+interface KindOfCall {
+  readonly what: string;
+  readonly face: string;
+  readonly environment: Readonly<Record<string, string>>;
+  readonly stdin: string;
+}
+
+/** Calls of every face, that succeed and that fail, which leave nothing and give the same each time they are made. */
+function everyKindOfCall(wired: WiredNode, pod: LabPod): readonly KindOfCall[] {
+  const { environment: runtime } = podCall("ADD", wired, pod);
+  const range = (subnet: string, last: string): object => [{ subnet, rangeStart: last, rangeEnd: last }];
+  const [ipv4 = "", ipv6 = ""] = wired.podCidrs.map(formatCidr);
+  const ipam = { type: "host-local", dataDir: wired.node.dataDir };
+  // One address of each family, so that it is the same one each time.
+  const ranges = [range(ipv4, "10.244.1.77"), range(ipv6, "fd00:244:1::77")];
+  const one = JSON.stringify(configurationOf(wired, { ipam: { ...ipam, ranges } }));
+  const loopback = JSON.stringify({ cniVersion: "1.0.0", name: "lo", type: "loopback" });
+  const of = (
+    what: string,
+    command: string,
+    stdin: string,
+    changes: Record<string, string> = {},
+    face = "drawbridge",
+  ) => ({
+    what,
+    face,
+    environment: { ...runtime, CNI_PATH: "/opt/cni/bin", CNI_COMMAND: command, ...changes },
+    stdin,
+  });
+  return [
+    of("VERSION", "VERSION", '{"cniVersion":"1.0.0"}'),
+    of("VERSION without input", "VERSION", ""),
+    of("ADD", "ADD", one),
+    of("ADD a second time", "ADD", one),
+    of("ADD when no address is left", "ADD", one, { CNI_CONTAINERID: "another" }),
+    of("DEL", "DEL", one),
+    of("DEL a second time", "DEL", one),
+    of("DEL without CNI_NETNS", "DEL", one, { CNI_NETNS: "" }),
+    of("ipam ADD", "ADD", one, {}, "drawbridge-ipam"),
+    of("ipam DEL", "DEL", one, {}, "drawbridge-ipam"),
+    of("loopback ADD", "ADD", loopback, { CNI_IFNAME: "lo" }, "loopback"),
+    of("loopback DEL", "DEL", loopback, { CNI_IFNAME: "lo" }, "loopback"),
+    of("an unknown command", "CHECK", one),
+    of("no container", "ADD", one, { CNI_CONTAINERID: "" }),
+    of("no configuration", "ADD", ""),
+    of("half a configuration", "ADD", one.slice(0, -10)),
+    of("an unknown version", "ADD", one.replace('"1.1.0"', '"9.0.0"')),
+    of("a relative directory", "ADD", one.replace(JSON.stringify(ipam.dataDir), '"networks"')),
+    of("a namespace that does not exist", "ADD", one, { CNI_NETNS: "/run/netns/none" }),
+    of("the node's own namespace", "ADD", one, { CNI_NETNS: wired.node.path }),
+  ];
+}

@@ -1,0 +1,103 @@
+import { readdirSync, readFileSync } from "node:fs";
+import process from "node:process";
+
+const ARGV0 = "drawbridge-server";
+/** SO_ACCEPTCON, in the flags of /proc/net/unix (net/unix/af_unix.c, unix_seq_show). */
+const LISTENS = "00010000";
+const PATIENCE_MILLISECONDS = 10_000;
+const POLL_MILLISECONDS = 2;
+
+/** The plugin server that shims of a run directory start, seen from outside. */
+export class PluginServer {
+  readonly runDirectory: string;
+  #pid: number | undefined;
+
+  constructor(runDirectory: string) {
+    this.runDirectory = runDirectory;
+  }
+
+  /** Its process ID; undefined while there is none. */
+  get pid(): number | undefined {
+    if (this.#pid === undefined || !this.#isServer(this.#pid)) {
+      this.#pid = readdirSync("/proc")
+        .filter((name) => /^[1-9][0-9]*$/.test(name))
+        .map(Number)
+        .find((pid) => this.#isServer(pid));
+    }
+    return this.#pid;
+  }
+
+  /** Whether a shim can connect to it. */
+  get isListening(): boolean {
+    const { pid } = this;
+    if (pid === undefined) return false;
+    // Num RefCount Protocol Flags Type St Inode Path
+    return readIfThere(`/proc/${pid}/net/unix`)
+      .split("\n")
+      .map((line) => line.split(" "))
+      .some((fields) => fields[3] === LISTENS && fields.at(-1) === `${this.runDirectory}/socket`);
+  }
+
+  /** User and system time of its threads so far, in milliseconds. */
+  get cpuMilliseconds(): number {
+    const { pid } = this;
+    if (pid === undefined) return 0;
+    const nanoseconds = threadsOf(pid).map((thread) =>
+      Number(readIfThere(`/proc/${pid}/task/${thread}/schedstat`).split(" ")[0]),
+    );
+    return nanoseconds.reduce((sum, value) => sum + value, 0) / 1e6;
+  }
+
+  /** Its resident pages in MB; undefined while there is none. */
+  get residentMegabytes(): number | undefined {
+    const { pid } = this;
+    if (pid === undefined) return undefined;
+    const kilobytes = /^VmRSS:\s*([0-9]+) kB$/m.exec(readIfThere(`/proc/${pid}/status`))?.[1];
+    return kilobytes === undefined ? undefined : (Number(kilobytes) * 1024) / 1e6;
+  }
+
+  /** Blocks this thread until a shim can connect. @throws Error after {@link PATIENCE_MILLISECONDS} */
+  waitUntilListening(): void {
+    waitUntil(() => this.isListening, `a plugin server listens in ${this.runDirectory}`);
+  }
+
+  /** Ends it, if there is one, and blocks this thread until it has gone. @throws Error when it does not go */
+  end(): void {
+    const { pid } = this;
+    if (pid === undefined) return;
+    process.kill(pid, "SIGKILL");
+    waitUntil(() => !this.#isServer(pid), `process ${pid} has ended`);
+    this.#pid = undefined;
+  }
+
+  /** A process that has ended and was not waited for has no command line any more. */
+  #isServer(pid: number): boolean {
+    const [argv0, runDirectory] = readIfThere(`/proc/${pid}/cmdline`).split("\0");
+    return argv0 === ARGV0 && runDirectory === this.runDirectory;
+  }
+}
+
+function waitUntil(condition: () => boolean, what: string): void {
+  const deadline = performance.now() + PATIENCE_MILLISECONDS;
+  while (!condition()) {
+    if (performance.now() > deadline) throw new Error(`waited ${PATIENCE_MILLISECONDS} ms in vain: ${what}`);
+    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, POLL_MILLISECONDS);
+  }
+}
+
+function threadsOf(pid: number): readonly string[] {
+  try {
+    return readdirSync(`/proc/${pid}/task`);
+  } catch {
+    return [];
+  }
+}
+
+/** The text of a file; nothing when it has gone with its process. */
+function readIfThere(file: string): string {
+  try {
+    return readFileSync(file, "latin1");
+  } catch {
+    return "";
+  }
+}

@@ -1,0 +1,53 @@
+import { spawnSync } from "node:child_process";
+import { readdirSync, renameSync, symlinkSync } from "node:fs";
+import type { Lab } from "../lab/lab.ts";
+import { PluginServer } from "./plugin_server.ts";
+import { pluginSource } from "./shim.ts";
+
+/** A plugin as it is installed on a node, shim and all, with a plugin server of its own that ends with the lab. */
+export class ServedPlugin {
+  readonly directory: string;
+  /** The shim, which a runtime executes. */
+  readonly executable: string;
+  readonly server: PluginServer;
+
+  /** @param name of its directory among the lab's files */
+  constructor(lab: Lab, name = "plugin") {
+    const runDirectory = `${lab.scratch}/${name}-run`;
+    this.directory = pluginSource(`${lab.scratch}/${name}`, runDirectory);
+    this.executable = `${this.directory}/drawbridge`;
+    for (const face of ["drawbridge-ipam", "loopback"]) symlinkSync("drawbridge", `${this.directory}/${face}`);
+    this.server = new PluginServer(runDirectory);
+    lab.atEnd(() => this.server.end());
+  }
+
+  /** Has a server listen, started from this thread's network namespace. @returns its process ID; throws when there is none in time */
+  warm(): number {
+    if (!this.server.isListening) {
+      const { status, stdout, stderr } = spawnSync(this.executable, {
+        env: { CNI_COMMAND: "VERSION" },
+        input: "{}",
+        encoding: "utf8",
+      });
+      if (status !== 0) throw new Error(`${this.executable}: exit code ${status}: ${stdout}${stderr}`);
+      this.server.waitUntilListening();
+    }
+    const { pid } = this.server;
+    if (pid === undefined) throw new Error("the plugin server ended as soon as it listened");
+    return pid;
+  }
+
+  /** Takes away what a shim executes without a server: from now on a call that no server does fails with error 5. */
+  forbidCold(): void {
+    renameSync(`${this.directory}/drawbridge-plugin`, `${this.directory}/away`);
+  }
+
+  allowCold(): void {
+    renameSync(`${this.directory}/away`, `${this.directory}/drawbridge-plugin`);
+  }
+
+  /** How many descriptors the server has open. */
+  get descriptors(): number {
+    return readdirSync(`/proc/${this.server.pid}/fd`).length;
+  }
+}

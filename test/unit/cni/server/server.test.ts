@@ -1,0 +1,259 @@
+import assert from "node:assert/strict";
+import { frame } from "../../../../ipam/message_frame.ts";
+import { replyToJson } from "../../../../ipam/policyd_messages.ts";
+import { Errno } from "../../../../kernel/syscall/errno.ts";
+import type { FakeRequest } from "./fake_shims.ts";
+import { DAEMON_MILLISECONDS, FakeShims, IDLE_MILLISECONDS } from "./fake_shims.ts";
+
+const BEGUN = 254;
+const DECLINED = 255;
+const DONE = frame(replyToJson({ type: "done" }));
+const VERSION: FakeRequest = { environment: { CNI_COMMAND: "VERSION" } };
+
+describe("cni/server", () => {
+  let shims: FakeShims;
+
+  beforeEach(() => {
+    shims = new FakeShims();
+  });
+
+  /** Has the daemon answer the request of this number, from 0. */
+  const answer = (index: number): void => {
+    const daemon = shims.daemons[index];
+    assert.ok(daemon !== undefined, `the daemon was asked ${shims.daemons.length} times only`);
+    daemon.answer = DONE;
+  };
+
+  afterEach(() => {
+    assert.deepEqual([...shims.open], [], "no descriptor outlives the calls");
+  });
+
+  describe("one call", () => {
+    it("is told that it has begun, gets its output behind its input, and its exit code last", () => {
+      const shim = shims.connect(VERSION);
+      shims.serve();
+      assert.deepEqual(shim.heard, [BEGUN, 0]);
+      assert.match(shim.output, /^\{.*"supportedVersions".*\}\n$/s);
+    });
+
+    it("ends with 1 and the error as JSON where it fails", () => {
+      const shim = shims.connect({ environment: { CNI_COMMAND: "CHECK" } });
+      shims.serve();
+      assert.deepEqual(shim.heard, [BEGUN, 1]);
+      assert.match(shim.output, /"code": ?4,.*CHECK/s);
+    });
+
+    it("is done in the network namespace of its shim, whatever was done on the thread since", () => {
+      const [first, second] = [shims.connectDel("c1"), shims.connectDel("c2")];
+      shims.later(() => answer(0));
+      shims.later(() => answer(1));
+      shims.serve();
+      const networks = shims.journal.filter((entry) => entry.startsWith("ask"));
+      assert.equal(new Set(networks).size, 2, networks.join());
+      assert.deepEqual(
+        [first.heard, second.heard],
+        [
+          [BEGUN, 1],
+          [BEGUN, 1],
+        ],
+      );
+    });
+
+    it("SERVER-04: leaves the server in no node's namespace when there is nothing more to do", () => {
+      shims.connectDel("c1");
+      shims.later(() => answer(0));
+      shims.serve();
+      assert.ok(shims.waitedIn.length > 0);
+      assert.deepEqual(new Set(shims.waitedIn), new Set(["home"]));
+    });
+  });
+
+  describe("what the plugin itself does better", () => {
+    const left: readonly (readonly [what: string, request: FakeRequest])[] = [
+      ["in another mount namespace", { ...VERSION, mounts: 7n }],
+      ["without CNI_COMMAND", { environment: {} }],
+      ["with an empty CNI_COMMAND", { environment: { CNI_COMMAND: "" } }],
+      ["with a relative CNI_NETNS", { environment: { CNI_COMMAND: "DEL", CNI_NETNS: "run/netns/a" } }],
+    ];
+    for (const [what, request] of left) {
+      it(`SERVER-01: a call ${what} is declined before anything of it is done`, () => {
+        const shim = shims.connect(request);
+        shims.serve();
+        assert.deepEqual(shim.heard, [DECLINED]);
+        assert.equal(shim.output, "");
+        assert.ok(!shims.journal.includes("node"));
+      });
+    }
+
+    it("a standard input that is too long is left to the plugin, which says so", () => {
+      const shim = shims.connect({ ...VERSION, stdin: " ".repeat(4 * 1024 * 1024 + 1) });
+      shims.serve();
+      assert.deepEqual([shim.heard, shim.output], [[], ""]);
+    });
+
+    it("SERVER-06: a server whose executable was replaced declines the next call and ends", () => {
+      const before = shims.connect(VERSION);
+      let after: { readonly heard: readonly number[] } | undefined;
+      shims.later(() => {
+        shims.isCurrent = false;
+        after = shims.connect(VERSION);
+        shims.connect(VERSION);
+      });
+      shims.serve();
+      assert.deepEqual([before.heard, after?.heard], [[BEGUN, 0], [DECLINED]]);
+      assert.equal(shims.now, 0, "it does not wait until it is idle");
+    });
+  });
+
+  describe("calls at once", () => {
+    it("SERVER-07: others are done beside one that waits; those of its container wait for it, in their order", () => {
+      const first = shims.connectDel("c1");
+      const second = shims.connectDel("c1");
+      const third = shims.connectDel("c1");
+      const other = shims.connectDel("c2");
+      shims.later(() => {
+        assert.deepEqual([first.heard, second.heard, third.heard, other.heard], [[BEGUN], [], [], [BEGUN]]);
+        answer(1);
+      });
+      shims.later(() => {
+        assert.deepEqual([first.heard, other.heard], [[BEGUN], [BEGUN, 1]]);
+        answer(0);
+      });
+      shims.later(() => {
+        assert.deepEqual([second.heard, third.heard], [[BEGUN], []]);
+        answer(2);
+      });
+      shims.later(() => answer(3));
+      shims.serve();
+      for (const shim of [first, second, third, other]) assert.deepEqual(shim.heard, [BEGUN, 1]);
+    });
+
+    it("SERVER-07: a DEL that blocks in the kernel is declined where others wait, and done where none does", () => {
+      const blocking: FakeRequest = {
+        environment: { CNI_COMMAND: "DEL", CNI_CONTAINERID: "c1", CNI_IFNAME: "eth0" },
+        stdin: JSON.stringify({ cniVersion: "1.1.0", name: "n", runDir: "/nowhere/run" }),
+      };
+      const before = shims.connect(blocking);
+      const quick = shims.connectDel("c2");
+      const last = shims.connect(blocking);
+      shims.later(() => answer(0));
+      shims.serve();
+      assert.deepEqual([before.heard, quick.heard, last.heard], [[DECLINED], [BEGUN, 1], [BEGUN, 1]]);
+    });
+
+    it("SERVER-05: beside a hundred that wait the next one is declined, unless one of its container waits", () => {
+      const waiting = Array.from({ length: 100 }, (_, i) => shims.connectDel(`c${i}`));
+      const further = shims.connectDel("c100");
+      const queued = shims.connectDel("c0");
+      shims.later(() => {
+        for (const { heard } of waiting) assert.deepEqual(heard, [BEGUN]);
+        assert.deepEqual([further.heard, queued.heard], [[DECLINED], []]);
+      });
+      shims.serve();
+      assert.deepEqual(queued.heard, [BEGUN, 1]);
+    });
+
+    it("SERVER-08: one that waits goes on when its time is over, and an idle server ends a minute after the last", () => {
+      const shim = shims.connectDel("c1");
+      shims.serve();
+      assert.deepEqual(shim.heard, [BEGUN, 1]);
+      assert.equal(shims.now, DAEMON_MILLISECONDS + IDLE_MILLISECONDS);
+    });
+  });
+
+  describe("a shim that is killed", () => {
+    it("SERVER-03: before the server comes to it: nothing is done", () => {
+      const shim = shims.connectDel("c1");
+      shim.isAlive = false;
+      shims.serve();
+      assert.deepEqual([shim.heard, shims.journal, shim.output], [[], [], ""]);
+    });
+
+    it("SERVER-03: while it waits in the queue of its container: nothing is done, and the next one is", () => {
+      shims.connectDel("c1");
+      const killed = shims.connectDel("c1");
+      const last = shims.connectDel("c1");
+      shims.later(() => {
+        killed.isAlive = false;
+        answer(0);
+      });
+      shims.later(() => answer(1));
+      shims.serve();
+      assert.deepEqual([killed.heard, last.heard], [[], [BEGUN, 1]]);
+      assert.equal(shims.daemons.length, 2);
+    });
+
+    it("SERVER-07: while its call waits for the daemon: the call stops there, and the next one of its container begins", () => {
+      const killed = shims.connectDel("c1");
+      const next = shims.connectDel("c1");
+      shims.later(() => {
+        assert.deepEqual(next.heard, []);
+        killed.isAlive = false;
+      });
+      shims.later(() => {
+        assert.deepEqual(next.heard, [BEGUN]);
+        assert.deepEqual([...shims.open.values()].filter((what) => what === "daemon").length, 1);
+        answer(1);
+      });
+      shims.serve();
+      assert.deepEqual([killed.heard, killed.output, next.heard], [[BEGUN], "", [BEGUN, 1]]);
+      assert.equal(shims.now, IDLE_MILLISECONDS, "nobody waits for the daemon's time to be over");
+    });
+
+    it("does not go on even where the daemon's answer has come, too", () => {
+      const killed = shims.connectDel("c1");
+      shims.later(() => {
+        answer(0);
+        killed.isAlive = false;
+      });
+      shims.serve();
+      assert.deepEqual([killed.heard, killed.output], [[BEGUN], ""]);
+    });
+  });
+
+  describe("what is no request", () => {
+    const malformed: readonly (readonly [what: string, request: FakeRequest])[] = [
+      ["bytes of something else", { message: new TextEncoder().encode("GET / HTTP/1.1\r\n") }],
+      ["nothing", { message: new Uint8Array() }],
+      ["a message that was cut", { ...VERSION, failure: -Errno.EMSGSIZE }],
+      ["too few descriptors", { ...VERSION, descriptors: 2 }],
+      ["no descriptor", { ...VERSION, descriptors: 0 }],
+      ["one descriptor too many", { ...VERSION, descriptors: 4 }],
+    ];
+    for (const [what, request] of malformed) {
+      it(`${what}: is closed with all that came with it, and the next call is done`, () => {
+        const bad = shims.connect(request);
+        const good = shims.connect(VERSION);
+        shims.serve();
+        assert.deepEqual([bad.heard, good.heard], [[], [BEGUN, 0]]);
+      });
+    }
+  });
+
+  it("an output that cannot be written ends the connection without an exit code", () => {
+    const shim = shims.connect(VERSION);
+    shim.isFull = true;
+    const next = shims.connect(VERSION);
+    shims.serve();
+    assert.deepEqual([shim.heard, next.heard], [[BEGUN], [BEGUN, 0]]);
+  });
+
+  describe("its end", () => {
+    it("SERVER-08: comes after so many calls, but not before those under way and of their containers have ended", () => {
+      const first = shims.connectDel("c1");
+      const second = shims.connect(VERSION);
+      const queued = shims.connectDel("c1");
+      const late = shims.connect(VERSION);
+      const ofContainer = shims.connectDel("c1");
+      shims.later(() => answer(0));
+      shims.later(() => answer(1));
+      shims.later(() => answer(2));
+      shims.serve({ calls: 3 });
+      assert.deepEqual(
+        [first.heard, second.heard, queued.heard, late.heard, ofContainer.heard],
+        [[BEGUN, 1], [BEGUN, 0], [BEGUN, 1], [DECLINED], [BEGUN, 1]],
+      );
+      assert.equal(shims.now, 0);
+    });
+  });
+});

@@ -1,0 +1,31 @@
+import assert from "node:assert/strict";
+import type { Work } from "../../../kernel/waiting.ts";
+import { carryOut } from "../../../kernel/waiting.ts";
+
+describe("kernel/waiting", () => {
+  const pauses: number[] = [];
+  const waiting = { now: () => 0, pause: (milliseconds: number) => void pauses.push(milliseconds) };
+
+  beforeEach(() => {
+    pauses.length = 0;
+  });
+
+  it("carryOut pauses where there is no descriptor; where there is one, the work blocks by itself", () => {
+    function* work(): Work<string> {
+      yield { fd: undefined, milliseconds: 20 };
+      yield { fd: 0, milliseconds: 1000 };
+      yield { fd: undefined, milliseconds: 5 };
+      return "done";
+    }
+    assert.equal(carryOut(work(), waiting), "done");
+    assert.deepEqual(pauses, [20, 5]);
+  });
+
+  it("carryOut throws what the work throws", () => {
+    function* work(): Work<never> {
+      yield { fd: undefined, milliseconds: 1 };
+      throw new RangeError("no");
+    }
+    assert.throws(() => carryOut(work(), waiting), new RangeError("no"));
+  });
+});
