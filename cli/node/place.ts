@@ -10,9 +10,14 @@ export interface NodePlace {
   readonly stateDirectory: string;
   readonly socket: string;
   readonly bridge: string;
+  /** Where shims find the plugin server. */
+  readonly serverDirectory: string;
   /** Path of the network namespace to look at instead of the one we are in. */
   readonly networkNamespace: string | undefined;
 }
+
+/** No option says it: the shim of a release has it built in (test/setup/build.mjs). */
+const SERVER_DIRECTORY = "/run/drawbridge/plugin";
 
 /** Adds the options that say where everything is; their defaults are the daemon's and the plugin's. */
 export function withPlace(command: Command): Command {
@@ -46,6 +51,7 @@ export function placeOf(options: v.InferOutput<v.ObjectSchema<typeof placeEntrie
     stateDirectory: options.stateDirectory,
     socket: options.socket,
     bridge: options.bridge,
+    serverDirectory: SERVER_DIRECTORY,
     networkNamespace: options.networkNamespace,
   };
 }
@@ -55,7 +61,8 @@ export function configurationPath({ configurationDirectory }: NodePlace): string
   return `${configurationDirectory}/${CONFIGURATION_FILE}`;
 }
 
-/** The path of the plugin's executable. */
-export function pluginPath({ binaryDirectory }: NodePlace): string {
-  return `${binaryDirectory}/drawbridge`;
-}
+/** What runtimes call: the shim, or the plugin itself where there is none. */
+export const SHIM = "drawbridge";
+
+/** What the shim executes beside it, as the plugin and as its server. */
+export const PLUGIN = "drawbridge-plugin";

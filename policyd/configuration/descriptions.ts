@@ -50,7 +50,7 @@ export const DESCRIPTIONS: Readonly<Record<Field, FieldDescription>> = {
   installCni: {
     meaning: "Whether the plugin and its configuration are kept [installed](installation.md) on this node.",
   },
-  cniSourceDirectory: { meaning: "Where the plugin's executable that belongs to this daemon is." },
+  cniSourceDirectory: { meaning: "Where the plugin's executables that belong to this daemon are." },
   cniBinDirectory: { meaning: "Where the runtime looks for plugins." },
   cniConfDirectory: { meaning: "Where the runtime looks for network configurations." },
   clearNetworkUnavailable: {

@@ -3,8 +3,10 @@ import { DrawbridgeError } from "../../kernel/error.ts";
 import type { FileLook, HostFiles } from "./host_files.ts";
 import { CONFIGURATION_FILE } from "./network_configuration.ts";
 
-/** The plugin's executable; the others are further names of it. */
-const PLUGIN = "drawbridge";
+/** The shim, which runtimes call, hands calls to this executable, beside it. */
+const PLUGIN = "drawbridge-plugin";
+/** The shim (cni/shim/); the others are further names of it. */
+const SHIM = "drawbridge";
 const IPAM = "drawbridge-ipam";
 /** Other add-ons bring one, too: ours is for a node that has none. */
 const LOOPBACK = "loopback";
@@ -17,16 +19,26 @@ const TEMPORARY = /^\.drawbridge\.[0-9a-f]{16}\.tmp$/;
 
 /** Where the plugin comes from and goes to. */
 export interface InstallationPlaces {
-  /** The directory with the executable that belongs to this daemon. */
+  /** The directory with the two executables that belong to this daemon. */
   readonly source: string;
   readonly binaries: string;
   readonly configurations: string;
+}
+
+/** An executable to install. */
+interface Shipped {
+  readonly name: typeof PLUGIN | typeof SHIM;
+  readonly look: FileLook;
 }
 
 /**
  * Puts files where runtimes look for them. Whoever reads at any moment, also after the process was killed at any other, finds a
  * name's old file or its new one, whole: each is written beside its place, synced and renamed. What is there already stays
  * untouched, as a runtime loads its configuration anew at each change in the directory.
+ *
+ * The plugin comes before the shim, so no shim is without one. Until its shim is replaced, an old one works with the new
+ * plugin, since what the two say to each other never changes; a release without a shim had the plugin itself under the
+ * shim's names, which stay whole until then.
  */
 export class Installer {
   readonly #files: HostFiles;
@@ -49,43 +61,63 @@ export class Installer {
   }
 
   /**
-   * Has the plugin installed under its names, `loopback` only where nobody else's is.
+   * Has plugin and shim installed, the shim under its names, `loopback` only where nobody else's is.
    *
    * @returns the names that were written
    * @throws DrawbridgeError ERR_STORE
    */
   async installExecutables(): Promise<readonly string[]> {
-    const { source, binaries } = this.#places;
-    const shipped = await this.#files.look(`${source}/${PLUGIN}`);
-    if (shipped?.isFile !== true) {
-      throw new DrawbridgeError(
-        "ERR_STORE",
-        `${source}/${PLUGIN} is no file; expected the plugin's executable there: give its directory as cniSourceDirectory`,
-      );
-    }
+    const plugin = await this.#shipped(PLUGIN);
+    const shim = await this.#shipped(SHIM);
+    const isWritten = await this.#installPlugin(plugin);
+    return [...(isWritten ? [PLUGIN] : []), ...(await this.#installShim(shim))];
+  }
+
+  async #shipped(name: Shipped["name"]): Promise<Shipped> {
+    const { source } = this.#places;
+    const look = await this.#files.look(`${source}/${name}`);
+    if (look?.isFile === true) return { name, look };
+    throw new DrawbridgeError(
+      "ERR_STORE",
+      `${source}/${name} is no file; expected ${PLUGIN} and ${SHIM} there: give their directory as cniSourceDirectory`,
+    );
+  }
+
+  /** @returns whether it was written; the disk has it then, before there is a shim */
+  async #installPlugin(shipped: Shipped): Promise<boolean> {
+    const { binaries } = this.#places;
+    const place = `${binaries}/${PLUGIN}`;
+    if (await this.#isCopy(place, await this.#files.look(place), shipped)) return false;
+    await this.#moveInto(await this.#copy(shipped), place);
+    await this.#files.syncDirectory(binaries);
+    return true;
+  }
+
+  async #installShim(shipped: Shipped): Promise<readonly string[]> {
+    const { binaries } = this.#places;
     const placeOf = (name: string): string => `${binaries}/${name}`;
-    const plugin = await this.#files.look(placeOf(PLUGIN));
+    const shim = await this.#files.look(placeOf(SHIM));
     const ipam = await this.#files.look(placeOf(IPAM));
     const loopback = await this.#files.look(placeOf(LOOPBACK));
-    const isCurrent = await this.#isCopy(placeOf(PLUGIN), plugin, shipped);
-    const isIpamCurrent = isNameOf(plugin, ipam) || (await this.#isCopy(placeOf(IPAM), ipam, shipped));
+    const isCurrent = await this.#isCopy(placeOf(SHIM), shim, shipped);
+    const isIpamCurrent = isNameOf(shim, ipam) || (await this.#isCopy(placeOf(IPAM), ipam, shipped));
     const aliases = aliasesToPlace({
-      plugin: isCurrent ? plugin : undefined,
+      shim: isCurrent ? shim : undefined,
       isIpamCurrent,
       loopback,
-      ours: [plugin, ipam],
+      ours: [shim, ipam],
     });
     if (isCurrent && aliases.length === 0) return [];
-    // The plugin comes last: until it is the new one, its old further names tell which loopback is ours.
-    const written = isCurrent ? aliases : [...aliases, PLUGIN];
-    const origin = isCurrent ? placeOf(PLUGIN) : await this.#copy(shipped);
+    // `drawbridge` comes last: until it is the new one, its old further names tell which loopback is ours.
+    const written = isCurrent ? aliases : [...aliases, SHIM];
+    const origin = isCurrent ? placeOf(SHIM) : await this.#copy(shipped);
     try {
       for (const alias of aliases) await this.#placeAlias(origin, placeOf(alias), shipped);
     } catch (error) {
       if (!isCurrent) await this.#files.remove(origin);
       throw error;
     }
-    if (!isCurrent) await this.#moveInto(origin, placeOf(PLUGIN));
+    if (!isCurrent) await this.#moveInto(origin, placeOf(SHIM));
     await this.#files.syncDirectory(binaries);
     return written;
   }
@@ -111,7 +143,7 @@ export class Installer {
     return true;
   }
 
-  async #placeAlias(origin: string, place: string, shipped: FileLook): Promise<void> {
+  async #placeAlias(origin: string, place: string, shipped: Shipped): Promise<void> {
     const name = temporaryIn(this.#places.binaries);
     try {
       await this.#files.link(origin, name);
@@ -135,13 +167,14 @@ export class Installer {
     }
   }
 
-  /** @returns the name of the plugin's executable before it gets its place */
-  async #copy(shipped: FileLook): Promise<string> {
+  /** @returns the name of the executable before it gets its place */
+  async #copy(shipped: Shipped): Promise<string> {
     const { source, binaries } = this.#places;
-    const name = await this.#write(binaries, this.#files.pieces(`${source}/${PLUGIN}`), EXECUTABLE_MODE);
-    if ((await this.#files.look(`${source}/${PLUGIN}`))?.signature === shipped.signature) return name;
+    const origin = `${source}/${shipped.name}`;
+    const name = await this.#write(binaries, this.#files.pieces(origin), EXECUTABLE_MODE);
+    if ((await this.#files.look(origin))?.signature === shipped.look.signature) return name;
     await this.#files.remove(name);
-    throw new DrawbridgeError("ERR_STORE", `${source}/${PLUGIN} changed while it was copied; it is tried again`);
+    throw new DrawbridgeError("ERR_STORE", `${origin} changed while it was copied; it is tried again`);
   }
 
   /** @returns the name of the whole and synced file */
@@ -169,35 +202,36 @@ export class Installer {
    * Whether a file is the executable that belongs to this daemon; read only when one of the two is another than before. A
    * symbolic link is none, whatever it leads to: that is another's to change.
    */
-  async #isCopy(name: string, look: FileLook | undefined, shipped: FileLook): Promise<boolean> {
-    if (look?.isFile !== true || look.isLink || look.mode !== EXECUTABLE_MODE || look.size !== shipped.size)
+  async #isCopy(name: string, look: FileLook | undefined, shipped: Shipped): Promise<boolean> {
+    if (look?.isFile !== true || look.isLink || look.mode !== EXECUTABLE_MODE || look.size !== shipped.look.size)
       return false;
-    const pair = `${look.signature} ${shipped.signature}`;
+    const pair = `${look.signature} ${shipped.look.signature}`;
     const known = this.#compared.get(name);
     if (known?.pair === pair) return known.isEqual;
-    const isEqual = await areEqual(this.#files.pieces(name), this.#files.pieces(`${this.#places.source}/${PLUGIN}`));
+    const origin = `${this.#places.source}/${shipped.name}`;
+    const isEqual = await areEqual(this.#files.pieces(name), this.#files.pieces(origin));
     this.#compared.set(name, { pair, isEqual });
     return isEqual;
   }
 }
 
 /**
- * Which further names the plugin is to get.
+ * Which further names the shim is to get.
  *
- * @param present.plugin undefined where it is to be replaced
+ * @param present.shim undefined where it is to be replaced
  * @param present.ours what a loopback of ours is one with, as long as it was not replaced
  */
 function aliasesToPlace(present: {
-  readonly plugin: FileLook | undefined;
+  readonly shim: FileLook | undefined;
   readonly isIpamCurrent: boolean;
   readonly loopback: FileLook | undefined;
   readonly ours: readonly (FileLook | undefined)[];
 }): readonly string[] {
-  const { plugin, isIpamCurrent, loopback, ours } = present;
+  const { shim, isIpamCurrent, loopback, ours } = present;
   const isLoopbackOurs = loopback === undefined || ours.some((one) => isSame(one, loopback));
   return [
-    ...(plugin !== undefined && isIpamCurrent ? [] : [IPAM]),
-    ...(isLoopbackOurs && !isNameOf(plugin, loopback) ? [LOOPBACK] : []),
+    ...(shim !== undefined && isIpamCurrent ? [] : [IPAM]),
+    ...(isLoopbackOurs && !isNameOf(shim, loopback) ? [LOOPBACK] : []),
   ];
 }
 

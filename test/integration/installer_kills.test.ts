@@ -21,9 +21,11 @@ describe("the installer and SIGKILL", function () {
     for (const version of VERSIONS) {
       mkdirSync(`${root}/${version}`);
       writeFileSync(
-        `${root}/${version}/drawbridge`,
+        `${root}/${version}/drawbridge-plugin`,
         `#!/bin/sh\necho "{ \\"version\\": \\"${version}\\" }"\nexit 0\n${PADDING}`,
       );
+      // As the real one it needs what is beside it.
+      writeFileSync(`${root}/${version}/drawbridge`, `#!/bin/sh\n# ${version}\nexec "\${0%/*}/drawbridge-plugin"\n`);
       writeFileSync(`${root}/${version}/configuration`, `{ "name": "${version}", "padding": "${PADDING}" }\n`);
     }
   });

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
-import { chmodSync, mkdirSync, renameSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { appendFileSync, existsSync, mkdirSync, readdirSync, renameSync, rmSync } from "node:fs";
+import { statSync, symlinkSync, truncateSync, writeFileSync } from "node:fs";
 import { setTimeout as pause } from "node:timers/promises";
 import { systemMachine } from "../../cli/node/machine/system_machine.ts";
 import { carryOut } from "../../cli/node/cleanup/carry_out.ts";
@@ -12,7 +13,7 @@ import type { NodePlace } from "../../cli/node/place.ts";
 import { parseCidr } from "../../kernel/ip/cidr.ts";
 import { NftablesSocket } from "../../kernel/nftables/socket.ts";
 import { networkConfiguration } from "../../policyd/installation/network_configuration.ts";
-import { add, DRAWBRIDGE } from "../lab/cni.ts";
+import { add, version } from "../lab/cni.ts";
 import type { Lab } from "../lab/lab.ts";
 import { createLab } from "../lab/lab.ts";
 import type { LabNamespace } from "../lab/namespace.ts";
@@ -20,6 +21,8 @@ import type { WiredNode } from "../lab/topology.ts";
 import { twoNodes } from "../lab/topology.ts";
 import { PolicydNode } from "../support/policyd_node.ts";
 import { requireKernel } from "../support/privilege.ts";
+import { PluginServer } from "../support/plugin_server.ts";
+import { pluginSource } from "../support/shim.ts";
 
 const MTU = 1420;
 const RANGES = ["10.244.1.0/24", "fd00:244:1::/64"];
@@ -75,6 +78,18 @@ function file(check: string, pathOf: (place: NodePlace) => string, content: stri
   };
 }
 
+/** An executable of ours with another content, or gone. */
+function replaced(name: string, content: string | undefined): Pick<Breakage, "breaks" | "mends"> {
+  const pathIn = ({ binaryDirectory }: NodePlace): string => `${binaryDirectory}/${name}`;
+  return {
+    breaks: (_, place) => {
+      renameSync(pathIn(place), `${pathIn(place)}.kept`);
+      if (content !== undefined) writeFileSync(pathIn(place), content, { mode: 0o755 });
+    },
+    mends: (_, place) => renameSync(`${pathIn(place)}.kept`, pathIn(place)),
+  };
+}
+
 const NOWHERE: NodePlace = {
   configurationDirectory: "CONF",
   binaryDirectory: "BIN",
@@ -82,6 +97,7 @@ const NOWHERE: NodePlace = {
   stateDirectory: "STATE",
   socket: "SOCKET",
   bridge: "cni0",
+  serverDirectory: "SERVER",
   networkNamespace: undefined,
 };
 const confOf = ({ configurationDirectory }: NodePlace): string => `${configurationDirectory}/10-drawbridge.conflist`;
@@ -149,14 +165,28 @@ const BREAKAGES: readonly Breakage[] = [
     name: "the plugin is another program",
     check: "cni-plugin",
     text: /does not answer VERSION/,
-    breaks: (_, { binaryDirectory }) => {
-      rmSync(`${binaryDirectory}/drawbridge`);
-      writeFileSync(`${binaryDirectory}/drawbridge`, "#!/bin/sh\necho hello\n");
-      chmodSync(`${binaryDirectory}/drawbridge`, 0o755);
-    },
+    ...replaced("drawbridge", "#!/bin/sh\necho hello\n"),
+  },
+  {
+    name: "what the shim executes is another program",
+    check: "cni-plugin",
+    text: /drawbridge-plugin does not answer VERSION/,
+    ...replaced("drawbridge-plugin", "#!/bin/sh\necho hello\n"),
+  },
+  {
+    name: "what the shim executes is gone",
+    check: "cni-plugin",
+    text: /drawbridge-plugin is no file/,
+    ...replaced("drawbridge-plugin", undefined),
+  },
+  {
+    name: "the shim is not of this release",
+    check: "cni-plugin",
+    text: /drawbridge is another file than .*\/source has for it/,
+    breaks: (_, { binaryDirectory }) => appendFileSync(`${binaryDirectory}/drawbridge`, "\0"),
     mends: (_, { binaryDirectory }) => {
-      rmSync(`${binaryDirectory}/drawbridge`);
-      symlinkSync(DRAWBRIDGE, `${binaryDirectory}/drawbridge`);
+      const shim = `${binaryDirectory}/drawbridge`;
+      truncateSync(shim, statSync(shim).size - 1);
     },
   },
 ];
@@ -184,14 +214,19 @@ describe("cli/node on a node of a lab", function () {
       stateDirectory: node.runDir,
       socket: `${lab.scratch}/policyd-${node.name}/run/policyd.sock`,
       bridge: "cni0",
+      serverDirectory: `${lab.scratch}/plugin`,
       networkNamespace: undefined,
     };
     for (const directory of [place.configurationDirectory, place.binaryDirectory]) mkdirSync(directory);
   });
   afterEach(async () => {
     await policyd?.kill();
+    if (place !== undefined) new PluginServer(place.serverDirectory).end();
     lab?.destroy();
   });
+
+  /** Where the executables of the release are. */
+  const source = (): string => `${lab.scratch}/source`;
 
   /** Puts on the node what an installation does. */
   async function install(): Promise<void> {
@@ -200,8 +235,8 @@ describe("cli/node on a node of a lab", function () {
     const parts = { bridge: "cni0", socketPath: place.socket, stateDirectory: place.stateDirectory, mtu: MTU };
     const text = networkConfiguration({ ...parts, ranges: RANGES.map((range) => parseCidr(range)) });
     writeFileSync(confOf(place), text);
-    for (const name of ["drawbridge", "drawbridge-ipam", "loopback"])
-      symlinkSync(DRAWBRIDGE, `${place.binaryDirectory}/${name}`);
+    for (const directory of [place.binaryDirectory, source()]) pluginSource(directory, place.serverDirectory);
+    for (const name of ["drawbridge-ipam", "loopback"]) symlinkSync("drawbridge", `${place.binaryDirectory}/${name}`);
     assert.equal(add(wired, lab.pod("a"), policyd.overrides).error, undefined);
   }
 
@@ -210,7 +245,8 @@ describe("cli/node on a node of a lab", function () {
     const machine = systemMachine(lab.calls);
     const expected = expectation(undefined, "cni0");
     const trialTables = isWhole ? expected.trialTables : [];
-    const facts = wired.node.inside(() => machine.readFacts(place, { ...expected, trialTables }));
+    const ofRelease = { ...expected, trialTables, sourceDirectory: source() };
+    const facts = wired.node.inside(() => machine.readFacts(place, ofRelease));
     const { findings: found, unseen } = diagnose(facts, CHECKS);
     assert.deepEqual(unseen, []);
     return found;
@@ -238,6 +274,7 @@ describe("cli/node on a node of a lab", function () {
     const generation = nftables.generation();
     const found = findings();
     assert.equal(nftables.generation(), generation, "nothing is changed by looking");
+    assert.ok(!existsSync(place.serverDirectory), "no plugin server is started by looking");
     nftables.close();
     assert.deepEqual([...new Set(found.map(({ check }) => check))].sort(), ["attachments", "daemon", "tables"]);
     assert.deepEqual(
@@ -271,10 +308,16 @@ describe("cli/node on a node of a lab", function () {
     assert.equal(node.inside(() => machine.readInventory(place)).isDaemonRunning, true);
     await policyd.kill();
 
+    assert.equal(version(node, `${place.binaryDirectory}/drawbridge`).exitCode, 0);
+    const server = new PluginServer(place.serverDirectory);
+    server.waitUntilListening();
     const inventory = node.inside(() => machine.readInventory(place));
     assert.equal(inventory.isDaemonRunning, false);
+    assert.deepEqual([inventory.server?.names.toSorted(), inventory.server?.isRunning], [["lock", "socket"], true]);
     const gentle = cleanupPlan(inventory, false);
     assert.ok(!gentle.removals.some((one) => one.kind === "link" && one.name !== "drawbridge.vx"));
+    server.end();
+    assert.equal(node.inside(() => machine.readInventory(place)).server?.isRunning, false);
     const plan = cleanupPlan(inventory, true);
     const outcomes = node.inside(() => carryOut(machine, plan.removals));
     assert.deepEqual(
@@ -282,6 +325,8 @@ describe("cli/node on a node of a lab", function () {
       [],
     );
     assert.deepEqual(snapshot(node), before);
+    assert.deepEqual(readdirSync(place.binaryDirectory), ["loopback"]);
+    assert.ok(!existsSync(place.serverDirectory));
     assert.deepEqual(
       plan.kept.map(({ what }) => what.replace(lab.scratch, "")),
       ["/bin/loopback"],

@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
 import { existsSync, mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
-import { fileURLToPath } from "node:url";
 import { formatAddress } from "../../kernel/ip/address.ts";
 import { formatCidr } from "../../kernel/ip/cidr.ts";
 import { add, version } from "../lab/cni.ts";
@@ -11,8 +10,7 @@ import { twoNodes, UPLINK } from "../lab/topology.ts";
 import type { DaemonProcess } from "../support/policyd.ts";
 import { PolicydNode } from "../support/policyd_node.ts";
 import { requireKernel } from "../support/privilege.ts";
-
-const PLUGIN = fileURLToPath(new URL("../../dist/cni", import.meta.url));
+import { pluginSource } from "../support/shim.ts";
 
 describe("policyd installs the plugin", function () {
   this.timeout(120_000);
@@ -28,6 +26,7 @@ describe("policyd installs the plugin", function () {
     policyd = new PolicydNode(lab, wired);
     directory = `${lab.scratch}/host`;
     mkdirSync(directory);
+    pluginSource(`${directory}/source`);
   });
   afterEach(async () => {
     await policyd?.kill();
@@ -41,7 +40,7 @@ describe("policyd installs the plugin", function () {
       apiVersion: "drawbridge.dev/v1alpha1",
       kind: "PolicydConfiguration",
       installCni: true,
-      cniSourceDirectory: PLUGIN,
+      cniSourceDirectory: `${directory}/source`,
       cniBinDirectory: `${directory}/bin`,
       cniConfDirectory: `${directory}/conf`,
     };
@@ -84,6 +83,8 @@ describe("policyd installs the plugin", function () {
     const outcome = add(wired, lab.pod("a"), configuration, { executable });
     assert.deepEqual([outcome.error, outcome.exitCode], [undefined, 0]);
     assert.equal(daemon.status().attachments, 1);
+    const beside = `${executable}-plugin`;
+    assert.ok(statSync(beside).size > 100 * statSync(executable).size, "the shim is small");
     for (const file of ["drawbridge", "drawbridge-ipam", "loopback"]) {
       assert.equal(version(wired.node, `${directory}/bin/${file}`).exitCode, 0, file);
       assert.equal(statSync(`${directory}/bin/${file}`).ino, statSync(executable).ino, "one file");
@@ -91,6 +92,7 @@ describe("policyd installs the plugin", function () {
     rmSync(`${directory}/bin`, { recursive: true });
     rmSync(configurationFile());
     await daemon.statusWhen(() => existsSync(configurationFile()) && existsSync(executable), "all of it is back");
+    assert.ok(existsSync(beside));
     assert.equal(version(wired.node, executable).exitCode, 0);
     await daemon.kill("SIGTERM");
     assert.ok(existsSync(configurationFile()) && existsSync(executable), "pods go on being removed");

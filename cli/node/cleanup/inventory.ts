@@ -29,6 +29,8 @@ export interface Inventory {
   readonly files: readonly FileEntry[];
   /** Names in the state directory; undefined where it is missing. */
   readonly state: readonly string[] | undefined;
+  /** The plugin server's directory; undefined where it is missing. */
+  readonly server: { readonly names: readonly string[]; readonly isRunning: boolean } | undefined;
   /** Directories of the address store that are there: the network's, and that of unfinished claims. */
   readonly stores: readonly { readonly path: string; readonly strange: readonly string[] }[];
 }

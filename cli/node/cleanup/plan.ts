@@ -33,8 +33,15 @@ export interface Plan {
   readonly kept: readonly Kept[];
 }
 
+/** A plan with what people should know besides. */
+export interface CleanupPlan extends Plan {
+  readonly notes: readonly string[];
+}
+
 /** What may stand in the state directory that is ours. */
 const STATE = ["attachments", "retained", "policyd.sock", "policyd.sock.lock"];
+/** What the plugin server and the shims that start it have in its directory. */
+const SERVER_FILES = ["lock", "socket"];
 const HOST_INTERFACE = /^dbv[0-9a-f]{12}$/;
 const WITH_PODS = "pods may use it; --pods takes it, too";
 
@@ -44,15 +51,23 @@ const WITH_PODS = "pods may use it; --pods takes it, too";
  *
  * @param withPods pods' links, the bridge and what is known of attachments go, too: pods that still run lose their network
  */
-export function cleanupPlan(inventory: Inventory, withPods: boolean): Plan {
+export function cleanupPlan(inventory: Inventory, withPods: boolean): CleanupPlan {
   const parts = [
     files(inventory),
     tables(inventory),
     routes(inventory),
     links(inventory, withPods),
+    server(inventory),
     state(inventory, withPods),
   ];
-  return { removals: parts.flatMap(({ removals }) => removals), kept: parts.flatMap(({ kept }) => kept) };
+  return {
+    removals: parts.flatMap(({ removals }) => removals),
+    kept: parts.flatMap(({ kept }) => kept),
+    notes:
+      inventory.server?.isRunning === true
+        ? ["a plugin server runs: without its executable it ends by itself within a minute"]
+        : [],
+  };
 }
 
 /** The configuration comes first, since its name sorts before those of plugins in no directory: by its kind. */
@@ -137,8 +152,18 @@ function isOurBridge({ name, mac }: NodeLink, { addresses }: Inventory): boolean
   return ["", ...gateways].some((gateway) => mac === bridgeMac(sha256, name, gateway));
 }
 
+function server({ server: found, place: { serverDirectory } }: Inventory): Plan {
+  if (found === undefined) return { removals: [], kept: [] };
+  const others = found.names.filter((name) => !SERVER_FILES.includes(name));
+  if (others.length === 0) return { removals: [{ kind: "directory", path: serverDirectory }], kept: [] };
+  return { removals: [], kept: [{ what: serverDirectory, why: `${others.join(", ")} in it is not Drawbridge's` }] };
+}
+
 function state(inventory: Inventory, withPods: boolean): Plan {
-  const { state: names, stores, place, records } = inventory;
+  const { state: all, stores, place, records } = inventory;
+  const pathOf = (name: string): string => `${place.stateDirectory}/${name}`;
+  const goesBefore = server(inventory).removals.length > 0;
+  const names = all?.filter((name) => !goesBefore || pathOf(name) !== place.serverDirectory);
   const removals: Removal[] = [];
   const kept: Kept[] = [];
   const hasPods = hostLinks(inventory).length > 0 || records.length > 0;
@@ -149,7 +174,6 @@ function state(inventory: Inventory, withPods: boolean): Plan {
   }
   if (names === undefined) return { removals, kept };
   const others = names.filter((name) => !STATE.includes(name));
-  const pathOf = (name: string): string => `${place.stateDirectory}/${name}`;
   if (others.length > 0) {
     kept.push({ what: place.stateDirectory, why: `${others.join(", ")} in it is not Drawbridge's` });
   }

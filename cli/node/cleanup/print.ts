@@ -2,12 +2,12 @@ import { printable } from "../../../policyd/log/line.ts";
 import { formatTable } from "../../output/table.ts";
 import type { Style } from "../../style.ts";
 import type { Outcome } from "./carry_out.ts";
-import type { Plan } from "./plan.ts";
+import type { CleanupPlan } from "./plan.ts";
 import { removalText } from "./plan.ts";
 
 /** What a cleanup would do, or has done where there are outcomes. */
 export interface Report {
-  readonly plan: Plan;
+  readonly plan: CleanupPlan;
   readonly outcomes: readonly Outcome[] | undefined;
 }
 
@@ -22,6 +22,7 @@ export function* reportTable({ plan, outcomes }: Report, columns: number, style:
   );
   const kept = plan.kept.map(({ what, why }) => ["keep", "", `${printable(what)}: ${printable(why)}`]);
   if (rows.length + kept.length > 0) yield `${formatTable(["action", "kind", "what"], [...rows, ...kept], columns)}\n`;
+  for (const note of plan.notes) yield `${note}\n`;
   yield `${lastLine({ plan, outcomes })}\n`;
 }
 
@@ -32,7 +33,7 @@ function lastLine({ plan, outcomes }: Report): string {
   return left === 0 ? `${outcomes.length} removed` : `${outcomes.length - left} removed, ${left} left`;
 }
 
-/** `{dryRun, removals: [{kind, what, done, failure}], kept: [{what, why}]}`; done and failure only behind a real run. */
+/** `{dryRun, removals: [{kind, what, done, failure}], kept: [{what, why}], notes}`; done and failure only behind a real run. */
 export function reportObject({ plan, outcomes }: Report): object {
   return {
     dryRun: outcomes === undefined,
@@ -46,5 +47,6 @@ export function reportObject({ plan, outcomes }: Report): object {
             ...(failure === undefined ? {} : { failure }),
           })),
     kept: plan.kept,
+    notes: plan.notes,
   };
 }

@@ -33,6 +33,7 @@ export function expectation(
     policyOptions: policies ? configuration : undefined,
   });
   return {
+    sourceDirectory: configuration.cniSourceDirectory,
     servesServices,
     tables: tables.map(({ family, name, chains }) => ({
       family,

@@ -32,6 +32,8 @@ export interface Expectation {
     readonly hooks: readonly { readonly chain: string; readonly hook: string; readonly priority: number }[];
   }[];
   readonly markBits: number;
+  /** Where the executables that belong to the daemon are. */
+  readonly sourceDirectory: string;
   /** False where kube-proxy is to stay. */
   readonly servesServices: boolean;
 }
@@ -55,6 +57,8 @@ export interface PluginFile {
   readonly name: string;
   readonly isFile: boolean;
   readonly isExecutable: boolean;
+  /** Whether it is as the file that belongs to this release; undefined where that is not at hand. */
+  readonly isAsShipped: boolean | undefined;
   /** What the plugin answers to VERSION; undefined for those that are not asked. */
   readonly version: { readonly answer: string } | { readonly failure: string } | undefined;
 }

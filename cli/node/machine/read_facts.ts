@@ -59,7 +59,7 @@ export function readFacts(syscalls: MachineCalls, place: NodePlace, expected: Ex
     daemon: askDaemon(syscalls, place),
     configurations: attempt(() => readConfigurationNames(place)),
     network,
-    plugins: attempt(() => readPlugins(place, seen(network) ?? MISSING)),
+    plugins: attempt(() => readPlugins(place, seen(network) ?? MISSING, expected.sourceDirectory)),
     records: attempt(() => readRecords(files, place)),
     reservations: attempt(() => readReservations(files, place, seen(network) ?? MISSING)),
   };

@@ -11,8 +11,9 @@ import { DrawbridgeError } from "../../../kernel/error.ts";
 import { tryParseAddress } from "../../../kernel/ip/address.ts";
 import type { NetworkFile, PluginFile } from "../doctor/facts.ts";
 import type { NodePlace } from "../place.ts";
-import { configurationPath, pluginPath } from "../place.ts";
+import { configurationPath, PLUGIN, SHIM } from "../place.ts";
 import { askVersion } from "./plugin_version.ts";
+import { isSameContent, isShim } from "./program_words.ts";
 
 const LARGEST_CONFIGURATION = 1024 * 1024;
 const LARGEST_RESERVATION = 1024;
@@ -85,16 +86,40 @@ export function readNetwork(place: NodePlace): NetworkFile {
 /** IPAM plugins that ours serves itself, so that no file of theirs is needed. */
 const SERVED = ["host-local", "drawbridge-ipam"];
 
-/** The programs that a network configuration names, and ours in any case. @throws Error of node:fs */
-export function readPlugins(place: NodePlace, network: NetworkFile): readonly PluginFile[] {
+/**
+ * The programs that a network configuration names, and ours in any case: the shim with the plugin beside it, or the plugin alone
+ * under the shim's name. The plugin is asked for its version, not the shim, which would start a plugin server.
+ *
+ * @param sourceDirectory where the executables of this release are, if they are on this machine
+ * @throws Error of node:fs
+ */
+export function readPlugins(
+  { binaryDirectory }: NodePlace,
+  network: NetworkFile,
+  sourceDirectory: string,
+): readonly PluginFile[] {
   const types = network.kind === "network" ? network.types.filter((type) => !SERVED.includes(type)) : [];
-  return [...new Set(["drawbridge", ...types])].map((name) => {
-    const path = `${place.binaryDirectory}/${name}`;
+  const ours = isShim(`${binaryDirectory}/${SHIM}`) ? [SHIM, PLUGIN] : [SHIM];
+  return [...new Set([...ours, ...types])].map((name) => {
+    const path = `${binaryDirectory}/${name}`;
     const isFile = statSync(path, { throwIfNoEntry: false })?.isFile() === true;
     const isExecutable = isFile && canExecute(path);
-    const isOurs = path === pluginPath(place);
-    return { name, isFile, isExecutable, version: isOurs && isExecutable ? askVersion(path) : undefined };
+    // Without a shim the plugin has its name.
+    const shipped = ours.includes(name) ? (name === SHIM && ours.length === 1 ? [SHIM, PLUGIN] : [name]) : [];
+    return {
+      name,
+      isFile,
+      isExecutable,
+      isAsShipped: isFile ? isAnyOf(path, shipped, sourceDirectory) : undefined,
+      version: name === ours.at(-1) && isExecutable ? askVersion(path) : undefined,
+    };
   });
+}
+
+/** Whether a file has the content of one of those; undefined where none of them is there. */
+function isAnyOf(path: string, names: readonly string[], directory: string): boolean | undefined {
+  const answers = names.map((name) => isSameContent(path, `${directory}/${name}`));
+  return answers.includes(true) ? true : answers.find((answer) => answer !== undefined);
 }
 
 /** The records of all networks. @throws DrawbridgeError ERR_STORE */

@@ -1,22 +1,24 @@
-import { closeSync, lstatSync, openSync, readdirSync, readlinkSync, readSync, statSync } from "node:fs";
+import { closeSync, constants, lstatSync, openSync, readdirSync, readlinkSync, statSync } from "node:fs";
 import path from "node:path";
 import { askPolicyd } from "../../../cni/policyd_client.ts";
 import { systemFileSystem } from "../../../ipam/file_system.ts";
 import { DrawbridgeError } from "../../../kernel/error.ts";
 import { tryParseAddress } from "../../../kernel/ip/address.ts";
 import { dumpRules, parseRule } from "../../../kernel/route/rule.ts";
+import { Errno } from "../../../kernel/syscall/errno.ts";
 import type { FileEntry, Inventory } from "../cleanup/inventory.ts";
 import type { NodePlace } from "../place.ts";
-import { configurationPath } from "../place.ts";
+import { configurationPath, PLUGIN, SHIM } from "../place.ts";
+import { isOurExecutable } from "./program_words.ts";
 import { readNetwork, readRecords } from "./read_files.ts";
 import type { MachineCalls } from "./read_network.ts";
 import { readAddresses, readLinks, readRoutes, readRuleset, withRoutes } from "./read_network.ts";
 
 const DAEMON_MILLISECONDS = 3000;
-/** The plugin's own words (cni/main.ts): a file that has them is it. */
-const MARKER = Buffer.from("Drawbridge CNI plugin");
-const PIECE = 1024 * 1024;
-const PROGRAMS = ["drawbridge", "drawbridge-ipam", "loopback"];
+/** The plugin comes last, so that no shim is left without it. */
+const PROGRAMS = [SHIM, "drawbridge-ipam", "loopback", PLUGIN];
+const LOCK_SH = 1;
+const LOCK_NB = 4;
 /** What an installation that was killed leaves (policyd/installation/installer.ts). */
 const TEMPORARY = /^\.drawbridge\.[0-9a-f]{16}\.tmp$/;
 const NETWORK = "drawbridge";
@@ -46,6 +48,7 @@ export function readInventory(syscalls: MachineCalls, place: NodePlace): Invento
       records: readRecords(files, place).records,
       files: [...configurations(place), ...programs(place)],
       state: namesIn(place.stateDirectory),
+      server: serverIn(syscalls, place),
       stores: stores(place),
     };
   } catch (error) {
@@ -92,25 +95,23 @@ function isOurProgram(file: string, known: Map<string, boolean>): boolean {
   if (found === undefined) return path.basename(readlinkSync(file)) === "drawbridge";
   if (!found.isFile()) return false;
   const identity = `${found.dev}:${found.ino}`;
-  const answer = known.get(identity) ?? hasMarker(file);
+  const answer = known.get(identity) ?? isOurExecutable(file);
   known.set(identity, answer);
   return answer;
 }
 
-/** Reads in pieces that overlap, so that the marker is found wherever it stands. */
-function hasMarker(file: string): boolean {
-  const descriptor = openSync(file, "r");
+function serverIn(syscalls: MachineCalls, { serverDirectory }: NodePlace): Inventory["server"] {
+  const names = namesIn(serverDirectory);
+  if (names === undefined) return undefined;
+  return { names, isRunning: isLocked(syscalls, `${serverDirectory}/lock`) };
+}
+
+/** A plugin server holds its lock for as long as it lives (cni/shim/program.ts). */
+function isLocked(syscalls: MachineCalls, file: string): boolean {
+  if (lstatSync(file, { throwIfNoEntry: false })?.isFile() !== true) return false;
+  const descriptor = openSync(file, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
   try {
-    const buffer = Buffer.alloc(PIECE);
-    let rest = 0;
-    for (;;) {
-      const count = readSync(descriptor, buffer, rest, PIECE - rest, null);
-      if (count === 0) return false;
-      const end = rest + count;
-      if (buffer.subarray(0, end).includes(MARKER)) return true;
-      rest = Math.min(end, MARKER.length - 1);
-      buffer.copyWithin(0, end - rest, end);
-    }
+    return syscalls.flock(descriptor, LOCK_SH | LOCK_NB) === -Errno.EAGAIN;
   } finally {
     closeSync(descriptor);
   }

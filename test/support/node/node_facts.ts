@@ -1,5 +1,5 @@
 import { expectation } from "../../../cli/node/doctor/expectation.ts";
-import type { NodeFacts, NodeLink } from "../../../cli/node/doctor/facts.ts";
+import type { NodeFacts, NodeLink, PluginFile } from "../../../cli/node/doctor/facts.ts";
 import type { NodePlace } from "../../../cli/node/place.ts";
 import { canonicalRangeSets } from "../../../ipam/range.ts";
 import { parseCidr } from "../../../kernel/ip/cidr.ts";
@@ -13,10 +13,16 @@ export const PLACE: NodePlace = {
   stateDirectory: "/run/drawbridge",
   socket: "/run/drawbridge/policyd.sock",
   bridge: "cni0",
+  serverDirectory: "/run/drawbridge/plugin",
   networkNamespace: undefined,
 };
 
 const RECORD = attachmentRecord();
+
+/** An executable of the directory of plugins that is as it should be. */
+export function pluginFile(name: string, changes: Partial<PluginFile> = {}): PluginFile {
+  return { name, isFile: true, isExecutable: true, isAsShipped: true, version: undefined, ...changes };
+}
 
 /** A link that is up and nothing in particular. */
 export function link(index: number, name: string, changes: Partial<NodeLink> = {}): NodeLink {
@@ -118,7 +124,9 @@ export function nodeFacts(changes: Partial<NodeFacts> = {}): NodeFacts {
         mtu: undefined,
       },
     },
-    plugins: { value: [{ name: "drawbridge", isFile: true, isExecutable: true, version: { answer: "1.0.0" } }] },
+    plugins: {
+      value: [pluginFile("drawbridge"), pluginFile("drawbridge-plugin", { version: { answer: "1.0.0" } })],
+    },
     records: { value: { records: [RECORD], unreadable: [] } },
     reservations: { value: { directory: "/var/lib/cni/networks/drawbridge", reservations: [], strange: [] } },
     ...changes,

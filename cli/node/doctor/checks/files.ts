@@ -4,7 +4,7 @@ import { formatRangeSet } from "../../../../ipam/range.ts";
 import type { RangeSet } from "../../../../ipam/range.ts";
 import { firstBeforeOurs } from "../../../../policyd/installation/network_configuration.ts";
 import { VERSION } from "../../../../policyd/version.ts";
-import { configurationPath, pluginPath } from "../../place.ts";
+import { configurationPath, PLUGIN, SHIM } from "../../place.ts";
 import { seen } from "../diagnose.ts";
 import type { Check, Remark } from "../finding.ts";
 
@@ -99,22 +99,36 @@ export const networkConfiguration: Check = {
 
 export const plugins: Check = {
   id: "cni-plugin",
-  summary: "The plugins that the network configuration names are there, can be executed and answer.",
+  summary:
+    "The plugins that the network configuration names are there, can be executed and answer; ours are of this release.",
   needs: ["plugins"],
-  examine: ({ plugins: found, place }) =>
-    (seen(found) ?? []).flatMap(({ name, isFile, isExecutable, version }): readonly Remark[] => {
+  examine: ({ plugins: found, place, expected }) =>
+    (seen(found) ?? []).flatMap(({ name, isFile, isExecutable, isAsShipped, version }): readonly Remark[] => {
       const path = `${place.binaryDirectory}/${name}`;
       const way =
-        path === pluginPath(place)
+        name === SHIM || name === PLUGIN
           ? `start policyd with installCni: true, or copy it from the image: dist/cni/${name}`
           : `install it, such as from the package kubernetes-cni, or take ${name} out of the network configuration`;
-      const why = "every pod of this network fails to start";
+      const why =
+        name === PLUGIN
+          ? `${SHIM} executes it, so every pod of this network fails to start`
+          : "every pod of this network fails to start";
       if (!isFile) return [{ severity: "error", what: `${path} is no file`, why, way }];
       if (!isExecutable) {
         return [{ severity: "error", what: `${path} is not executable`, why, way: `chmod 755 ${path}` }];
       }
-      if (version === undefined || !("failure" in version)) return [];
-      return [{ severity: "error", what: `${path} does not answer VERSION: ${version.failure}`, why, way }];
+      if (version !== undefined && "failure" in version) {
+        return [{ severity: "error", what: `${path} does not answer VERSION: ${version.failure}`, why, way }];
+      }
+      if (isAsShipped !== false) return [];
+      return [
+        {
+          severity: "warning",
+          what: `${path} is another file than ${expected.sourceDirectory} has for it`,
+          why: "pods are connected as another release does it",
+          way,
+        },
+      ];
     }),
 };
 

@@ -47,9 +47,11 @@ function inventory(changes: Partial<Inventory> = {}): Inventory {
     files: [
       { path: "/opt/cni/bin/drawbridge", isDirectory: false, isOurs: true },
       { path: "/opt/cni/bin/loopback", isDirectory: false, isOurs: false },
+      { path: "/opt/cni/bin/drawbridge-plugin", isDirectory: false, isOurs: true },
       { path: "/etc/cni/net.d/10-drawbridge.conflist", isDirectory: false, isOurs: true },
     ],
-    state: ["attachments", "policyd.sock"],
+    state: ["attachments", "plugin", "policyd.sock"],
+    server: { names: ["lock", "socket"], isRunning: true },
     stores: [{ path: "/var/lib/cni/networks/drawbridge", strange: [] }],
     ...changes,
   };
@@ -62,17 +64,19 @@ function texts(removals: readonly Removal[]): readonly string[] {
 const WITHOUT_PODS = [
   "file /etc/cni/net.d/10-drawbridge.conflist",
   "file /opt/cni/bin/drawbridge",
+  "file /opt/cni/bin/drawbridge-plugin",
   "table inet drawbridge",
   "table bridge drawbridge-cni",
   "rule 107: IPv4 iif cni0 lookup 107",
   "route 10.244.2.0/24 table 254",
   "link drawbridge.vx",
 ];
+const SERVER = "directory /run/drawbridge/plugin";
 
 describe("cli/node: cleanup", () => {
   it("DOCTOR-03: without --pods what pods need stays, and is named", () => {
     const { removals, kept } = cleanupPlan(inventory(), false);
-    assert.deepEqual(texts(removals), [...WITHOUT_PODS, "file /run/drawbridge/policyd.sock"]);
+    assert.deepEqual(texts(removals), [...WITHOUT_PODS, SERVER, "file /run/drawbridge/policyd.sock"]);
     assert.deepEqual(
       kept.map(({ what }) => what),
       [
@@ -91,6 +95,7 @@ describe("cli/node: cleanup", () => {
       ...WITHOUT_PODS,
       `link ${HOST}`,
       "link cni0",
+      SERVER,
       "directory /var/lib/cni/networks/drawbridge",
       "directory /run/drawbridge",
     ]);
@@ -112,6 +117,12 @@ describe("cli/node: cleanup", () => {
     ["a device of our tunnel's name of another kind", { links: [link(9, "drawbridge.vx")] }, "link drawbridge.vx"],
     ["a store with other files", { stores: [{ path: "/store", strange: ["notes"] }] }, "/store"],
     ["a state directory with other files", { state: ["notes"] }, "/run/drawbridge"],
+    [
+      "a plugin server's directory with other files",
+      { server: { names: ["lock", "notes"], isRunning: false } },
+      "/run/drawbridge/plugin",
+    ],
+    ["the state directory around it", { server: { names: ["lock", "notes"], isRunning: false } }, "/run/drawbridge"],
   ];
   for (const [name, changes, what] of FOREIGN) {
     it(`DOCTOR-03: ${name} stays`, () => {
@@ -123,6 +134,24 @@ describe("cli/node: cleanup", () => {
       assert.ok(!texts(removals).some((text) => text.endsWith(what)), texts(removals).join("\n"));
     });
   }
+
+  it("DOCTOR-03: a plugin server that runs is told, and its directory goes wherever the state directory is", () => {
+    const running = inventory();
+    assert.match(cleanupPlan(running, false).notes.join(), /^a plugin server runs: .*ends by itself within a minute$/);
+    const elsewhere = inventory({
+      place: { ...PLACE, stateDirectory: "/run/other" },
+      state: ["attachments"],
+      server: { names: ["lock"], isRunning: false },
+    });
+    const { removals, notes } = cleanupPlan(elsewhere, true);
+    assert.deepEqual(
+      texts(removals).filter((text) => text.includes("/run/")),
+      [SERVER, "directory /run/other"],
+    );
+    assert.deepEqual(notes, []);
+    const without = inventory({ server: undefined, state: ["attachments"] });
+    assert.ok(!texts(cleanupPlan(without, true).removals).includes(SERVER));
+  });
 
   it("DOCTOR-03: a veth of a name like ours with another MAC address is not touched", () => {
     const { removals } = cleanupPlan(inventory({ links: [{ ...VETH, mac: OTHER_MAC }] }), true);

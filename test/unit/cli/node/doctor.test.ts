@@ -9,7 +9,7 @@ import { parseCidr } from "../../../../kernel/ip/cidr.ts";
 import { attachmentRecord } from "../../../support/attachment_record.ts";
 import { memoryFiles, runCli } from "../../../support/cli.ts";
 import { assertGolden } from "../../../support/cli_golden.ts";
-import { link, nodeFacts } from "../../../support/node/node_facts.ts";
+import { link, nodeFacts, pluginFile } from "../../../support/node/node_facts.ts";
 
 const HEALTHY = nodeFacts();
 const RULESET = seen(HEALTHY.ruleset) ?? { tables: [], chains: [], markWrites: [] };
@@ -158,15 +158,34 @@ const CASES: readonly (readonly [string, Partial<NodeFacts>, string, RegExp])[] 
   ["cni-configuration", { network: { value: { kind: "broken", reason: "no JSON" } } }, "error", /no JSON/],
   [
     "cni-plugin",
-    { plugins: { value: [{ name: "portmap", isFile: false, isExecutable: false, version: undefined }] } },
+    { plugins: { value: [pluginFile("portmap", { isFile: false, isExecutable: false, isAsShipped: undefined })] } },
     "error",
     /portmap is no file/,
   ],
   [
     "cni-plugin",
-    { plugins: { value: [{ name: "drawbridge", isFile: true, isExecutable: false, version: undefined }] } },
+    { plugins: { value: [pluginFile("drawbridge", { isExecutable: false })] } },
     "error",
     /not executable/,
+  ],
+  [
+    "cni-plugin",
+    {
+      plugins: {
+        value: [
+          pluginFile("drawbridge"),
+          pluginFile("drawbridge-plugin", { isFile: false, isExecutable: false, isAsShipped: undefined }),
+        ],
+      },
+    },
+    "error",
+    /drawbridge-plugin is no file/,
+  ],
+  [
+    "cni-plugin",
+    { plugins: { value: [pluginFile("drawbridge-plugin", { isAsShipped: false })] } },
+    "warning",
+    /drawbridge-plugin is another file than \/opt\/drawbridge\/cni has for it/,
   ],
   ["attachments", { links: { value: LINKS.slice(0, 3) } }, "warning", /of default\/web-0 eth0 is gone/],
   [

@@ -5,6 +5,7 @@ import {
   chmodSync,
   copyFileSync,
   existsSync,
+  linkSync,
   lstatSync,
   mkdirSync,
   mkdtempSync,
@@ -25,7 +26,10 @@ import { dyingFiles, Killed } from "../../../support/installation/dying_files.ts
 /** Of more than one piece, so that a copy is written in several steps. */
 const PADDING = "#".repeat(300 * 1024);
 const executable = (version: string): string => `#!/bin/sh\necho ${version}\nexit 0\n${PADDING}`;
+/** As the real one it needs what is beside it. */
+const shim = (version: string): string => `#!/bin/sh\n# ${version}\nexec "\${0%/*}/drawbridge-plugin"\n`;
 const NAMES = ["drawbridge", "drawbridge-ipam", "loopback"];
+const ALL_NAMES = ["drawbridge", "drawbridge-ipam", "drawbridge-plugin", "loopback"];
 const CONFIGURATION = { old: '{ "name": "old" }\n', new: '{ "name": "new", "plugins": [] }\n' } as const;
 
 type Version = keyof typeof CONFIGURATION;
@@ -45,7 +49,15 @@ describe("policyd/installation: the installer", function () {
 
   function ship(version: string): void {
     mkdirSync(`${root}/source`, { recursive: true });
-    writeFileSync(`${root}/source/drawbridge`, executable(version));
+    writeFileSync(`${root}/source/drawbridge-plugin`, executable(version));
+    writeFileSync(`${root}/source/drawbridge`, shim(version));
+  }
+
+  /** What a release has left that had the plugin itself under all names. */
+  function withoutShim(version: string): void {
+    for (const name of [...NAMES, "drawbridge-plugin"]) rmSync(`${root}/bin/${name}`);
+    writeFileSync(`${root}/bin/drawbridge`, executable(version), { mode: 0o755 });
+    for (const name of NAMES.slice(1)) linkSync(`${root}/bin/drawbridge`, `${root}/bin/${name}`);
   }
 
   /** What the daemon does, in its order. */
@@ -65,7 +77,7 @@ describe("policyd/installation: the installer", function () {
     return spawnSync(`${root}/bin/${name}`, { encoding: "utf8" }).stdout.trim();
   }
 
-  /** Has every name of the plugin be a link to a file elsewhere. */
+  /** Has every name of the shim be a link to a file elsewhere. */
   function linkAway(): void {
     copyFileSync(`${root}/bin/drawbridge`, `${root}/elsewhere`);
     for (const name of NAMES) {
@@ -77,14 +89,17 @@ describe("policyd/installation: the installer", function () {
   /** What a runtime finds that looks now. @returns the version of the configuration */
   function observe(allowed: readonly Version[]): string | undefined {
     const found = readdirSync(`${root}/conf`).filter((name) => /\.(conf|conflist|json)$/.test(name));
-    const executables = NAMES.filter((name) => existsSync(`${root}/bin/${name}`)).map((name) =>
-      seen(`${root}/bin/${name}`),
-    );
-    for (const text of executables) {
-      assert.ok(
-        allowed.some((version) => text === executable(version)),
-        `an executable is torn: ${text.length} bytes`,
+    const present = ALL_NAMES.filter((name) => existsSync(`${root}/bin/${name}`));
+    const texts = new Map(present.map((name) => [name, seen(`${root}/bin/${name}`)]));
+    const plugin = texts.get("drawbridge-plugin");
+    for (const [name, text] of texts) {
+      // A release without a shim had the plugin under all names.
+      const isWhole = allowed.some(
+        (one) => text === executable(one) || (name !== "drawbridge-plugin" && text === shim(one)),
       );
+      assert.ok(isWhole, `${name} is torn: ${text.length} bytes`);
+      if (text === shim("old")) assert.ok(plugin !== undefined, `${name} has no plugin beside it`);
+      if (text === shim("new")) assert.equal(plugin, executable("new"), `${name} is before its plugin`);
     }
     if (found.length === 0) return undefined;
     assert.deepEqual(found, [CONFIGURATION_FILE]);
@@ -93,7 +108,7 @@ describe("policyd/installation: the installer", function () {
     assert.ok(version !== undefined, `the configuration is torn: ${text}`);
     assert.equal(statSync(`${root}/conf/${CONFIGURATION_FILE}`).mode & 0o7777, 0o600);
     for (const name of NAMES) assert.ok(existsSync(`${root}/bin/${name}`), `a configuration without ${name}`);
-    if (version === "new") assert.equal(seen(`${root}/bin/drawbridge`), executable("new"));
+    if (version === "new") assert.equal(texts.get("drawbridge"), shim("new"));
     return version;
   }
 
@@ -113,7 +128,12 @@ describe("policyd/installation: the installer", function () {
     return dying.calls();
   }
 
-  for (const kind of ["a first installation", "an upgrade", "an upgrade of links"] as const) {
+  for (const kind of [
+    "a first installation",
+    "an upgrade",
+    "an upgrade of links",
+    "an upgrade of a release without a shim",
+  ] as const) {
     it(`D5: ${kind} that is killed at every call shows old or new, whole, never a configuration before the plugin`, async () => {
       const isUpgrade = kind !== "a first installation";
       const allowed: readonly Version[] = isUpgrade ? ["old", "new"] : ["new"];
@@ -123,6 +143,7 @@ describe("policyd/installation: the installer", function () {
         root = newRoot(existsSync("/dev/shm") ? "/dev/shm" : tmpdir());
         if (isUpgrade) await prepare("old");
         if (kind === "an upgrade of links") linkAway();
+        if (kind === "an upgrade of a release without a shim") withoutShim("old");
         ship("new");
       };
       await begin();
@@ -139,7 +160,7 @@ describe("policyd/installation: the installer", function () {
           // The next start puts it right and clears up.
           await install("new");
           assert.equal(observe(["new"]), "new", `killed ${moment} call ${call}`);
-          assert.deepEqual(readdirSync(`${root}/bin`).sort(), NAMES.toSorted());
+          assert.deepEqual(readdirSync(`${root}/bin`).sort(), ALL_NAMES);
           assert.deepEqual(readdirSync(`${root}/conf`), [CONFIGURATION_FILE]);
         }
       }
@@ -149,7 +170,7 @@ describe("policyd/installation: the installer", function () {
   it("D5: what is as it should be is not written again", async () => {
     await prepare("new");
     const stateOf = () =>
-      [...NAMES.map((name) => `bin/${name}`), `conf/${CONFIGURATION_FILE}`].map(
+      [...ALL_NAMES.map((name) => `bin/${name}`), `conf/${CONFIGURATION_FILE}`].map(
         (name) => statSync(`${root}/${name}`).ino,
       );
     const before = [stateOf(), statSync(`${root}/bin`).mtimeMs, statSync(`${root}/conf`).mtimeMs];
@@ -159,7 +180,14 @@ describe("policyd/installation: the installer", function () {
 
   it("D6: what was removed, written to, cut short or made unusable is put back", async () => {
     const harms: readonly (readonly [harm: () => void, written: readonly unknown[]])[] = [
-      [() => rmSync(`${root}/bin`, { recursive: true }), [["drawbridge-ipam", "loopback", "drawbridge"], false]],
+      [
+        () => rmSync(`${root}/bin`, { recursive: true }),
+        [["drawbridge-plugin", "drawbridge-ipam", "loopback", "drawbridge"], false],
+      ],
+      [() => rmSync(`${root}/bin/drawbridge-plugin`), [["drawbridge-plugin"], false]],
+      [() => writeFileSync(`${root}/bin/drawbridge-plugin`, "torn"), [["drawbridge-plugin"], false]],
+      [() => chmodSync(`${root}/bin/drawbridge-plugin`, 0o644), [["drawbridge-plugin"], false]],
+      [() => rmSync(`${root}/bin/drawbridge`), [["drawbridge-ipam", "loopback", "drawbridge"], false]],
       [() => rmSync(`${root}/bin/drawbridge-ipam`), [["drawbridge-ipam"], false]],
       [() => rmSync(`${root}/bin/loopback`), [["loopback"], false]],
       [() => rmSync(`${root}/conf/${CONFIGURATION_FILE}`), [[], true]],
@@ -193,7 +221,7 @@ describe("policyd/installation: the installer", function () {
     assert.deepEqual(await install("new"), [["drawbridge-ipam", "loopback", "drawbridge"], false]);
     const areLinks = () => NAMES.map((name) => lstatSync(`${root}/bin/${name}`).isSymbolicLink());
     assert.deepEqual(areLinks(), [false, false, false]);
-    assert.equal(readFileSync(`${root}/elsewhere`, "utf8"), executable("new"));
+    assert.equal(readFileSync(`${root}/elsewhere`, "utf8"), shim("new"));
     for (const name of NAMES.slice(1)) {
       rmSync(`${root}/bin/${name}`);
       symlinkSync("drawbridge", `${root}/bin/${name}`);
@@ -217,21 +245,26 @@ describe("policyd/installation: the installer", function () {
     for (const name of NAMES.slice(1)) symlinkSync("drawbridge", `${root}/bin/${name}`);
     await install("new");
     assert.deepEqual(NAMES.map(outputOf), ["new", "new", "new"]);
+    withoutShim("old");
+    await install("new");
+    assert.deepEqual(NAMES.map(outputOf), ["new", "new", "new"]);
   });
 
   it("D4: a plugin that runs is replaced all the same, and goes on", async () => {
     mkdirSync(`${root}/source`);
-    copyFileSync("/bin/sleep", `${root}/source/drawbridge`);
+    for (const name of ["drawbridge", "drawbridge-plugin"]) copyFileSync("/bin/sleep", `${root}/source/${name}`);
     await install("old");
-    const running = spawn(`${root}/bin/drawbridge`, ["60"], { stdio: "ignore" });
+    const both = ["drawbridge", "drawbridge-plugin"].map((name) =>
+      spawn(`${root}/bin/${name}`, ["60"], { stdio: "ignore" }),
+    );
     try {
-      await once(running, "spawn");
+      await Promise.all(both.map((running) => once(running, "spawn")));
       ship("new");
       await install("new");
       assert.deepEqual(NAMES.map(outputOf), ["new", "new", "new"]);
-      assert.deepEqual([running.exitCode, running.signalCode], [null, null]);
+      for (const { exitCode, signalCode } of both) assert.deepEqual([exitCode, signalCode], [null, null]);
     } finally {
-      running.kill("SIGKILL");
+      for (const running of both) running.kill("SIGKILL");
     }
   });
 
@@ -257,8 +290,15 @@ describe("policyd/installation: the installer", function () {
       readdirSync(`${root}/bin`).filter((name) => name.endsWith(".tmp")),
       [],
     );
-    rmSync(`${root}/source/drawbridge`);
-    await assert.rejects(install("new"), /source\/drawbridge is no file.*cniSourceDirectory/);
+    for (const name of ["drawbridge", "drawbridge-plugin"]) {
+      ship("old");
+      rmSync(`${root}/source/${name}`);
+      const text = new RegExp(
+        `source/${name} is no file; expected drawbridge-plugin and drawbridge.*cniSourceDirectory`,
+      );
+      await assert.rejects(install("new"), text);
+    }
+    assert.equal(readFileSync(`${root}/bin/drawbridge-plugin`, "utf8"), executable("new"), "nothing was written");
     assert.ok(!existsSync(`${root}/conf/${CONFIGURATION_FILE}`));
   });
 });
@@ -267,15 +307,16 @@ function newRoot(parent: string): string {
   return mkdtempSync(`${parent}/drawbridge-installer-`);
 }
 
+const KEPT_TEXTS = 8;
 const texts = new Map<string, string>();
 
-/** The text of an executable, each state of a file read once: three names are mostly one file. */
+/** The text of an executable, each state of a file read once: three names are mostly one file. The last few are kept. */
 function seen(name: string): string {
   const { ino, size, mode, ctimeNs } = statSync(name, { bigint: true });
   assert.equal(Number(mode) & 0o7777, 0o755, name);
   const state = [ino, size, ctimeNs].join(":");
   const text = texts.get(state) ?? readFileSync(name, "latin1");
-  texts.clear();
+  if (texts.size > KEPT_TEXTS) texts.clear();
   texts.set(state, text);
   return text;
 }

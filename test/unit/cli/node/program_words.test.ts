@@ -1,0 +1,52 @@
+import assert from "node:assert/strict";
+import { mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { isOurExecutable, isSameContent, isShim } from "../../../../cli/node/machine/program_words.ts";
+
+const MEBIBYTE = 1024 * 1024;
+
+describe("cli/node: whose a program is", () => {
+  let directory = "";
+  beforeEach(() => {
+    directory = mkdtempSync(`${tmpdir()}/drawbridge-words-`);
+  });
+  afterEach(() => {
+    rmSync(directory, { recursive: true });
+  });
+
+  function file(name: string, content: string): string {
+    writeFileSync(`${directory}/${name}`, content);
+    return `${directory}/${name}`;
+  }
+
+  it("DOCTOR-03: plugin and shim are ours by their words, wherever these stand, and nothing else is", () => {
+    for (const words of ["Drawbridge CNI plugin", "drawbridge-server"]) {
+      for (const before of [0, 1, MEBIBYTE - 5, MEBIBYTE, 2 * MEBIBYTE - 20, 2 * MEBIBYTE - words.length]) {
+        assert.ok(isOurExecutable(file("program", `${"-".repeat(before)}${words}`)), `${words} behind ${before}`);
+      }
+    }
+    for (const content of ["", "drawbridge", "drawbridge-serve", "-".repeat(MEBIBYTE + 1)]) {
+      assert.ok(!isOurExecutable(file("program", content)), content.slice(0, 20));
+    }
+  });
+
+  it("DOCTOR-02: only a small file that starts a server is a shim", () => {
+    assert.ok(isShim(file("shim", "ELF drawbridge-server")));
+    assert.ok(!isShim(file("plugin", `drawbridge-server${"-".repeat(MEBIBYTE)}`)));
+    assert.ok(!isShim(file("another", "ELF")));
+    assert.ok(!isShim(directory));
+    assert.ok(!isShim(`${directory}/missing`));
+  });
+
+  it("DOCTOR-01: files are compared by their content", () => {
+    const content = "x".repeat(MEBIBYTE + 7);
+    const one = file("one", content);
+    symlinkSync(one, `${directory}/link`);
+    assert.equal(isSameContent(one, `${directory}/link`), true);
+    assert.equal(isSameContent(one, file("copy", content)), true);
+    assert.equal(isSameContent(one, file("other", `${content.slice(1)}y`)), false);
+    assert.equal(isSameContent(one, file("longer", `${content}x`)), false);
+    assert.equal(isSameContent(one, `${directory}/missing`), undefined);
+    assert.equal(isSameContent(one, directory), undefined);
+  });
+});
