@@ -7,7 +7,7 @@ import { createLab } from "../lab/lab.ts";
 import { effectiveCapabilities, kernelRefusal } from "../support/privilege.ts";
 import { PEER_VERSION, peerAdvice, peerDirectory, peerVersion } from "../support/peer.ts";
 import { benchCli } from "./cli.ts";
-import { OURS, install, peerContestant } from "./contestant.ts";
+import { OURS, install, installShim, peerContestant, warmUp } from "./contestant.ts";
 import { thisMachine } from "./machine.ts";
 import { benchDaemon, SUBJECTS as DAEMON_SUBJECTS } from "./daemon/daemon.ts";
 import * as daemon from "./daemon/plan.ts";
@@ -20,6 +20,7 @@ import { DEFAULT_PLAN, QUICK_PLAN } from "./services/plan.ts";
 import { benchServices, SUBJECT_NAMES } from "./services/services.ts";
 import type { Report } from "./report.ts";
 import { formatReport } from "./report.ts";
+import type { Row } from "./row.ts";
 import { rowOf } from "./row.ts";
 import { attach } from "./scenario/attach.ts";
 import type { Scenario } from "./scenario/context.ts";
@@ -173,11 +174,19 @@ function benchCni(options: Options): number {
   const started = performance.now();
   using lab = createLab("bench");
   using run = new RunDirectory();
-  const ours = install(OURS, path.join(lab.scratch, "drawbridge"));
+  const cold = install(OURS, path.join(lab.scratch, "drawbridge"));
+  const ours = installShim(cold, path.join(run.path, "plugin"));
   const peer = install(peerContestant(directory), path.join(lab.scratch, "peer"), ["host-local"]);
-  const rows = SCENARIOS.filter(({ name }) => options.only?.includes(name) ?? true)
-    .flatMap((scenario) => scenario.run({ lab, runDirectory: run.path, ours, peer, pairs: options.pairs, progress }))
-    .map((measured) => rowOf(measured, comparable));
+  const context = { lab, runDirectory: run.path, ours, cold, peer, pairs: options.pairs, progress };
+  const rows: Row[] = [];
+  try {
+    for (const scenario of SCENARIOS.filter(({ name }) => options.only?.includes(name) ?? true)) {
+      warmUp(ours);
+      rows.push(...scenario.run(context).map((measured) => rowOf(measured, comparable)));
+    }
+  } finally {
+    ours.server.end();
+  }
   clearProgress();
   const report: Report = {
     machine,

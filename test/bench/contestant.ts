@@ -1,3 +1,4 @@
+import { spawnSync } from "node:child_process";
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { formatCidr } from "../../kernel/ip/cidr.ts";
@@ -7,14 +8,19 @@ import { enableForwarding } from "../lab/lab.ts";
 import { startProgram, waitFor } from "../lab/posix_spawn.ts";
 import type { Program } from "../lab/posix_spawn.ts";
 import type { WiredNode } from "../lab/topology.ts";
+import { PluginServer } from "../support/plugin_server.ts";
+import { emitShim } from "../support/shim.ts";
 
 /** One of the two plugins, with how it is configured. */
 export interface Contestant {
   /** "drawbridge" or "bridge": its `type`, its file name and the prefix of what it owns in a lab. */
   readonly name: "drawbridge" | "bridge";
   readonly executable: string;
+  /** Which carries out what the executable is asked for. */
+  readonly server?: PluginServer;
 }
 
+/** The plugin itself, without a shim before it. */
 export const OURS: Contestant = { name: "drawbridge", executable: DRAWBRIDGE };
 
 export function peerContestant(directory: string): Contestant {
@@ -37,6 +43,34 @@ export function install(contestant: Contestant, directory: string, files: readon
     writeFileSync(path.join(directory, file), readFileSync(path.join(from, file)), { mode: 0o755 });
   }
   return { ...contestant, executable: path.join(directory, name) };
+}
+
+/**
+ * The shim beside the installed plugin, as on a node, with a plugin server that listens by then.
+ *
+ * @param plugin {@link OURS}, installed
+ * @param runDirectory where its server is; the directory above it is there
+ */
+export function installShim(plugin: Contestant, runDirectory: string): Required<Contestant> {
+  const executable = path.join(path.dirname(plugin.executable), "drawbridge");
+  emitShim(executable, runDirectory);
+  return { name: plugin.name, executable, server: new PluginServer(runDirectory) };
+}
+
+/**
+ * Has a contestant's plugin server listen, which its shim starts, if it has ended since its last call.
+ *
+ * @throws Error when there is none after some seconds
+ */
+export function warmUp({ executable, server }: Required<Contestant>): void {
+  if (server.isListening) return;
+  const { status, stderr, error } = spawnSync(executable, {
+    env: { CNI_COMMAND: "VERSION" },
+    input: '{"cniVersion":"1.1.0"}',
+    encoding: "utf8",
+  });
+  if (status !== 0) throw new Error(`${executable}: ${error?.message ?? stderr}`);
+  server.waitUntilListening();
 }
 
 /** A contestant on a node of its own. */
@@ -129,7 +163,7 @@ function podEnvironment(pod: LabPod): Record<string, string> {
 export interface Timing {
   /** From the start of the process until it had ended. */
   readonly milliseconds: number;
-  /** User and system time of the process and of those it waited for. */
+  /** User and system time of the process and of those it waited for, and what its plugin server needed meanwhile. */
   readonly cpuMilliseconds: number;
 }
 
@@ -140,11 +174,13 @@ export interface Timing {
  */
 export function timeCall(side: Side, command: "ADD" | "DEL" | "VERSION", pod?: LabPod): Timing {
   const program = programFor(side, command, pod);
+  const { server } = side.contestant;
+  const before = server?.cpuMilliseconds ?? 0;
   const start = performance.now();
   const { exitCode, cpuMilliseconds } = waitFor(startProgram(side.node, program));
   const milliseconds = performance.now() - start;
   demandSuccess(program, exitCode);
-  return { milliseconds, cpuMilliseconds };
+  return { milliseconds, cpuMilliseconds: cpuMilliseconds + (server?.cpuMilliseconds ?? 0) - before };
 }
 
 /**

@@ -3,7 +3,10 @@ import type { Measured } from "../row.ts";
 
 /** What a scenario is given. */
 export interface Context extends Place {
-  readonly ours: Contestant;
+  /** The shim, whose plugin server listens when a scenario begins. */
+  readonly ours: Required<Contestant>;
+  /** The plugin that the shim executes where there is no server. */
+  readonly cold: Contestant;
   readonly peer: Contestant;
   /** How many pairs to make. */
   readonly pairs: number;

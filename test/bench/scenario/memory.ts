@@ -5,11 +5,12 @@ import type { Contestant, Side } from "../contestant.ts";
 import { demandSuccess, newSide, programFor, timeCall } from "../contestant.ts";
 import type { Measured } from "../row.ts";
 import { interleave } from "../row.ts";
+import type { Pair } from "../statistics.ts";
 import type { Context, Scenario } from "./context.ts";
 
 /**
- * Peak memory of an ADD: the largest resident set of the plugin plus, for the reference plugin, that of the host-local
- * it waits for.
+ * Peak memory of an ADD: the largest resident set of the shim, or without a plugin server of the plugin it executes; for the
+ * reference plugin with that of the host-local it waits for. Then that of the server, which is there between calls, too.
  *
  * VmHWM is read again and again until the process ends. It only grows, so the last reading is the peak but for the
  * last fraction of a millisecond. The kernel's own account (ru_maxrss) is no use: it starts with the peak of whoever
@@ -18,22 +19,41 @@ import type { Context, Scenario } from "./context.ts";
 export const memory: Scenario = {
   name: "memory",
   run(context: Context): readonly Measured[] {
-    const measure = (contestant: Contestant): ((round: number) => number) => {
-      const side = newSide(context, contestant, "memory");
-      const pod = context.lab.pod(`memory-${contestant.name}`);
+    const measure = (contestant: Contestant, name: string): ((round: number) => number) => {
+      const side = newSide(context, contestant, name);
+      const pod = context.lab.pod(`${name}-${contestant.name}`);
       return () => peakOfAdd(side, pod);
     };
-    const pairs = interleave(Math.min(context.pairs, ENOUGH), measure(context.ours), measure(context.peer));
-    context.progress(`peak memory ${pairs.length}/${pairs.length}`);
-    const remark =
-      "resident pages, of which most of ours are the executable's, shared with the page cache and among calls; " +
-      "bridge and host-local counted together";
-    return [{ title: "peak memory of an ADD", unit: "MB", pairs, goal: undefined, remark }];
+    const pairsWith = (contestant: Contestant, name: string): readonly Pair[] =>
+      interleave(Math.min(context.pairs, ENOUGH), measure(contestant, name), measure(context.peer, name));
+    const shim = pairsWith(context.ours, "memory");
+    const resident = context.ours.server.residentMegabytes;
+    if (resident === undefined) throw new Error("no plugin server after an ADD: its memory cannot be told");
+    const plugin = pairsWith(context.cold, "memory-cold");
+    context.progress(`peak memory ${plugin.length}/${plugin.length}`);
+    const shared = "most of it are the executable's pages, shared with the page cache and among processes";
+    const row = (title: string, pairs: readonly Pair[], remark: string): Measured => ({
+      title,
+      unit: "MB",
+      pairs,
+      goal: undefined,
+      remark,
+    });
+    return [
+      row("peak memory of an ADD", shim, "the shim's own; bridge and host-local counted together"),
+      row("peak memory of an ADD, cold", plugin, shared),
+      row(
+        "memory of the plugin server",
+        shim.map(({ peer }) => ({ ours: resident, peer })),
+        `resident until a minute after the last call; ${shared}; the peer has none, beside it stands its peak of an ADD`,
+      ),
+    ];
   },
 };
 
 /** It hardly varies. */
 const ENOUGH = 10;
+const SMALL_MEGABYTES = 1;
 
 function peakOfAdd(side: Side, pod: LabPod): number {
   const program = programFor(side, "ADD", pod);
@@ -52,9 +72,19 @@ function peakOfAdd(side: Side, pod: LabPod): number {
   }
 }
 
-/** VmHWM in MB; undefined when the process has ended. */
+/**
+ * VmHWM in MB; undefined when the process has ended. Of a small process it may be nearly all that each processor keeps of the
+ * count for itself (percpu_counter), so its pages are counted one by one.
+ */
 function residentPeak(pid: number): number | undefined {
-  const kilobytes = /^VmHWM:\s*(?<kilobytes>[0-9]+) kB$/m.exec(read(`/proc/${pid}/status`))?.groups?.["kilobytes"];
+  const peak = megabytesIn(`/proc/${pid}/status`, "VmHWM");
+  if (peak === undefined || peak > SMALL_MEGABYTES) return peak;
+  return Math.max(peak, megabytesIn(`/proc/${pid}/smaps_rollup`, "Rss") ?? 0);
+}
+
+/** A field of a file of /proc that is given in kilobytes. */
+function megabytesIn(file: string, field: string): number | undefined {
+  const kilobytes = new RegExp(`^${field}:\\s*([0-9]+) kB$`, "m").exec(read(file))?.[1];
   return kilobytes === undefined ? undefined : (Number(kilobytes) * 1024) / 1e6;
 }
 

@@ -1,22 +1,33 @@
+import type { Contestant } from "../contestant.ts";
 import { newSide, timeCall } from "../contestant.ts";
 import type { Measured } from "../row.ts";
 import { interleave } from "../row.ts";
+import type { Pair } from "../statistics.ts";
 import type { Context, Scenario } from "./context.ts";
 
 /** VERSION does nothing but start and print: it shows what a start costs. */
 export const version: Scenario = {
   name: "version",
   run(context: Context): readonly Measured[] {
-    const ours = newSide(context, context.ours, "version");
-    const peer = newSide(context, context.peer, "version");
-    timeCall(ours, "VERSION");
-    timeCall(peer, "VERSION");
-    const pairs = interleave(
-      context.pairs,
-      () => timeCall(ours, "VERSION").milliseconds,
-      () => timeCall(peer, "VERSION").milliseconds,
-    );
-    context.progress(`VERSION ${pairs.length}/${context.pairs}`);
-    return [{ title: "VERSION", unit: "ms", pairs, goal: { kind: "at most", ratio: 3 } }];
+    const warm = timePairs(context, context.ours, "version");
+    const cold = timePairs(context, context.cold, "version-cold");
+    return [
+      { title: "VERSION", unit: "ms", pairs: warm, goal: { kind: "at most", ratio: 3 } },
+      { title: "VERSION, cold", unit: "ms", pairs: cold, goal: undefined },
+    ];
   },
 };
+
+function timePairs(context: Context, contestant: Contestant, name: string): readonly Pair[] {
+  const ours = newSide(context, contestant, name);
+  const peer = newSide(context, context.peer, name);
+  timeCall(ours, "VERSION");
+  timeCall(peer, "VERSION");
+  const pairs = interleave(
+    context.pairs,
+    () => timeCall(ours, "VERSION").milliseconds,
+    () => timeCall(peer, "VERSION").milliseconds,
+  );
+  context.progress(`${name} ${pairs.length}/${context.pairs}`);
+  return pairs;
+}
