@@ -26,6 +26,8 @@ const BEGUN = 254;
 const HIGHEST_EXIT_CODE = 127;
 
 const MFD_CLOEXEC = 1;
+/** From Linux 6.3 on; where vm.memfd_noexec is 2, no other file is made. */
+const MFD_NOEXEC_SEAL = 8;
 const SEEK_SET = 0;
 const AF_UNIX = 1;
 const SOCK_SEQPACKET = 5;
@@ -59,7 +61,10 @@ export function shimProgram(parameters: ShimParameters): readonly Operation[] {
 
 /** Standard input becomes a file in memory, which whoever does the call reads, and which can be read twice. */
 const standardInput: readonly Operation[] = [
+  system("memfd_create", address("memory name"), MFD_CLOEXEC + MFD_NOEXEC_SEAL),
+  jumpIf("result", "!=", -Errno.EINVAL, "memory made"),
   system("memfd_create", address("memory name"), MFD_CLOEXEC),
+  label("memory made"),
   jumpIf("result", "<", 0, "cold"),
   set("file", "result"),
   set("total", 0),

@@ -142,6 +142,12 @@ describe("cni/shim/program: a call that the plugin does", () => {
     assertCold(run({ input: [-Errno.EIO], server: answering }), standardFiles);
   });
 
+  it("keeps standard input on a kernel that does not know a file that is never executed (SHIM-02)", () => {
+    const seen = run({ input, server: answering, results: { memfd_create: [-Errno.EINVAL] } });
+    assert.equal(seen.calls.filter((name) => name === "memfd_create").length, 2);
+    assert.ok(!seen.calls.includes("execve"));
+  });
+
   it("takes what it has read when reading fails later", () => {
     const seen = run({ input: [configuration, -Errno.EIO] });
     assertCold(seen);

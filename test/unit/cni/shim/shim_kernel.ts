@@ -131,7 +131,7 @@ export function shimKernel(circumstances: Circumstances): { readonly kernel: Cal
   };
 
   const carryOut: Readonly<Record<SystemCall, (args: readonly number[], memory: Memory) => number>> = {
-    memfd_create: ([, flags = 0]) => open("memory", flags === MFD_CLOEXEC),
+    memfd_create: ([, flags = 0]) => open("memory", (flags & MFD_CLOEXEC) !== 0),
     read: ([fd = 0, address = 0, length = 0], memory) => read(fd, address, length, memory),
     write: ([fd = 0, address = 0, length = 0], memory) => write(fd, address, length, memory),
     lseek: ([fd = 0, offset = 0, whence = 0]) => {
