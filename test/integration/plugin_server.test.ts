@@ -94,7 +94,7 @@ describe("the plugin server", function () {
     plugin.allowCold();
     await all("DEL", pods, {}, nodeOf);
     for (const { node } of [nodes.node1, nodes.node2]) assert.deepEqual(nodeState(node), nothingHeld);
-    const home = readlinkSync("/proc/thread-self/ns/net");
+    const home = `net:[${plugin.home.handle.inode}]`;
     const isAtRest = (): boolean => readlinkSync(`/proc/${plugin.server.pid}/ns/net`) === home;
     assert.ok(await eventually(isAtRest), "a server without calls stays in no node's namespace");
   });

@@ -156,6 +156,7 @@ export class Lab implements Disposable {
     const handle = pinNewNamespace(this.calls, this.home, ownedName(this.#owner, `${this.name}-${name}`));
     const namespace = wrap(new LabNamespace(name, handle, this.home, this.calls));
     this.#namespaces.set(name, namespace);
+    for (const [key, value] of KERNEL_SETTINGS) namespace.writeSysctl(key, value);
     return namespace;
   }
 }
@@ -186,6 +187,20 @@ export function enableForwarding(namespace: LabNamespace): void {
   namespace.writeSysctl("net/ipv4/ip_forward", "1");
   namespace.writeSysctl("net/ipv6/conf/all/forwarding", "1");
 }
+
+/**
+ * Settings that a new namespace takes over from the machine's (net.core.devconf_inherit_init_net), where Docker and others
+ * change them, as the kernel itself has them.
+ */
+const KERNEL_SETTINGS = [
+  ["net/ipv4/ip_forward", "0"],
+  ...["all", "default"].flatMap((which) => [
+    [`net/ipv4/conf/${which}/accept_redirects`, "1"] as const,
+    [`net/ipv4/conf/${which}/send_redirects`, "1"] as const,
+    [`net/ipv4/conf/${which}/rp_filter`, "0"] as const,
+    [`net/ipv4/conf/${which}/route_localnet`, "0"] as const,
+  ]),
+] as const;
 
 const SIGNALS: readonly NodeJS.Signals[] = ["SIGINT", "SIGTERM", "SIGHUP"];
 

@@ -1,6 +1,7 @@
 import { spawnSync } from "node:child_process";
 import { readdirSync, renameSync, symlinkSync } from "node:fs";
 import type { Lab } from "../lab/lab.ts";
+import type { LabNamespace } from "../lab/namespace.ts";
 import { PluginServer } from "./plugin_server.ts";
 import { pluginSource } from "./shim.ts";
 
@@ -10,6 +11,8 @@ export class ServedPlugin {
   /** The shim, which a runtime executes. */
   readonly executable: string;
   readonly server: PluginServer;
+  /** Where the server is started, and rests: no node, and not the machine, whose rules a server gone wrong must not touch. */
+  readonly home: LabNamespace;
 
   /** @param name of its directory among the lab's files */
   constructor(lab: Lab, name = "plugin") {
@@ -18,17 +21,15 @@ export class ServedPlugin {
     this.executable = `${this.directory}/drawbridge`;
     for (const face of ["drawbridge-ipam", "loopback"]) symlinkSync("drawbridge", `${this.directory}/${face}`);
     this.server = new PluginServer(runDirectory);
+    this.home = lab.pod(`${name}-home`);
     lab.atEnd(() => this.server.end());
   }
 
-  /** Has a server listen, started from this thread's network namespace. @returns its process ID; throws when there is none in time */
+  /** Has a server listen. @returns its process ID; throws when there is none in time */
   warm(): number {
     if (!this.server.isListening) {
-      const { status, stdout, stderr } = spawnSync(this.executable, {
-        env: { CNI_COMMAND: "VERSION" },
-        input: "{}",
-        encoding: "utf8",
-      });
+      const call = { env: { CNI_COMMAND: "VERSION" }, input: "{}", encoding: "utf8" } as const;
+      const { status, stdout, stderr } = this.home.inside(() => spawnSync(this.executable, call));
       if (status !== 0) throw new Error(`${this.executable}: exit code ${status}: ${stdout}${stderr}`);
       this.server.waitUntilListening();
     }
