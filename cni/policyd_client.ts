@@ -21,8 +21,6 @@ export interface PolicydCall {
    *   reply cannot be read
    */
   wait(): PolicydReply;
-  /** Goes without the reply. */
-  abandon(): void;
 }
 
 /**
@@ -56,7 +54,6 @@ export function callPolicyd(
         stream.close();
       }
     },
-    abandon: () => stream.close(),
   };
 }
 

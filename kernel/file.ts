@@ -9,7 +9,10 @@ const CHUNK = 16 * 1024;
 
 const AT_FDCWD = -100;
 const AT_EMPTY_PATH = 0x1000;
+const AT_SYMLINK_NOFOLLOW = 0x100;
 const STATX_TYPE = 0x1;
+const STATX_MODE = 0x2;
+const STATX_UID = 0x8;
 const STATX_INO = 0x100;
 const STATX_SIZE = 256;
 const S_IFMT = 0o170000;
@@ -89,6 +92,16 @@ export function isDirectory(files: FileReadCalls, path: string): boolean {
   if (result === -Errno.ENOENT || result === -Errno.ENOTDIR) return false;
   check(result, `look at ${path}`);
   return (new DataView(buffer.buffer).getUint16(28, littleEndian) & S_IFMT) === S_IFDIR;
+}
+
+/** Whether a path is a directory, and no link to one, that this user owns and nobody else can enter. @throws SyscallError */
+export function isPrivateDirectory(files: FileReadCalls, path: string, user: number): boolean {
+  const buffer = new Uint8Array(STATX_SIZE);
+  const mask = STATX_TYPE | STATX_MODE | STATX_UID;
+  check(files.statx(AT_FDCWD, path, AT_SYMLINK_NOFOLLOW, mask, buffer), `look at ${path}`);
+  const view = new DataView(buffer.buffer);
+  const mode = view.getUint16(28, littleEndian);
+  return (mode & S_IFMT) === S_IFDIR && (mode & 0o077) === 0 && view.getUint32(20, littleEndian) === user;
 }
 
 /**

@@ -32,6 +32,7 @@ export class UnixStream {
   readonly #deadline: number;
   readonly #buffer = new Uint8Array(CHUNK);
   readonly #sender = new Uint8Array(PATH_SIZE + 2);
+  #hasLookedLate = false;
 
   /**
    * Connects.
@@ -80,10 +81,18 @@ export class UnixStream {
     this.#syscalls.close(this.fd);
   }
 
+  /** In milliseconds; one, once, for a look at what has come in time, however late the thread is. */
+  #left(isLook: boolean): number {
+    const left = Math.ceil(this.#deadline - this.#waiting.now());
+    if (left > 0 || !isLook || this.#hasLookedLate) return left;
+    this.#hasLookedLate = true;
+    return 1;
+  }
+
   /** Makes a call that may block for what is left of the time; again after a signal. */
   #repeat(timeout: number, action: string, call: () => number): number {
-    for (;;) {
-      const left = Math.ceil(this.#deadline - this.#waiting.now());
+    for (let isLook = timeout === SO_RCVTIMEO; ; isLook = false) {
+      const left = this.#left(isLook);
       if (left <= 0) throw unavailable(action, this.#path, Errno.ETIMEDOUT);
       check(this.#syscalls.setsockopt(this.fd, SOL_SOCKET, timeout, timeval(left)), `timeout of ${this.#path}`);
       const result = call();

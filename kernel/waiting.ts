@@ -6,8 +6,8 @@ export interface Waiting {
 }
 
 /**
- * What work waits for before it goes on: that a descriptor can be read, at most so long; without a descriptor, so long.
- * Where the work goes on earlier, it blocks until then by itself.
+ * What work waits for before it goes on: that a descriptor can be read, at most so long, and it blocks for that by itself where it
+ * is let go on earlier; without a descriptor, so long.
  */
 export interface Wait {
   readonly fd: number | undefined;

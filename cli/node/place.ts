@@ -17,7 +17,7 @@ export interface NodePlace {
 }
 
 /** No option says it: the shim of a release has it built in (test/setup/build.mjs). */
-const SERVER_DIRECTORY = "/run/drawbridge/plugin";
+const SERVER_DIRECTORY = "/run/drawbridge-plugin";
 
 /** Adds the options that say where everything is; their defaults are the daemon's and the plugin's. */
 export function withPlace(command: Command): Command {

@@ -9,7 +9,7 @@ import { readStdin } from "../standard_input.ts";
 import type { TrackedCalls } from "./descriptors.ts";
 import { trackDescriptors } from "./descriptors.ts";
 import type { Request } from "./request.ts";
-import { isFreeOfDirectories } from "./request.ts";
+import { meansTheSameAnywhere } from "./request.ts";
 
 const CLONE_NEWNET = 0x40000000;
 const MSG_NOSIGNAL = 0x4000;
@@ -33,7 +33,7 @@ export type MakeNode = (syscalls: Syscalls & FileCalls) => Node;
 
 /** One call of the plugin, from the shim's request to its exit code. */
 export class Call {
-  /** Calls of one container come one after the other. */
+  /** Calls of one container come one after the other; so do those of none. */
   readonly containerId: string;
   readonly client: number;
   readonly request: Request;
@@ -70,7 +70,7 @@ export class Call {
     const { argv0, environment } = this.request;
     const verb = environment["CNI_COMMAND"];
     const stdin = readStdin(this.#syscalls, this.#descriptors.input);
-    const isForShim = !verb || !isFreeOfDirectories(this.request);
+    const isForShim = !verb || !meansTheSameAnywhere(this.request);
     if (isForShim || (verb === "DEL" && blocksInKernel(stdin) && othersWait())) {
       this.decline();
     } else if (this.#tell(BEGUN)) {
@@ -87,7 +87,10 @@ export class Call {
   goOn(): Wait | undefined {
     if (this.#work === undefined) return undefined;
     // Other calls, in other namespaces, may have run on this thread since.
-    if (this.#syscalls.setns(this.#descriptors.network, CLONE_NEWNET) < 0) return this.#fail();
+    if (this.#syscalls.setns(this.#descriptors.network, CLONE_NEWNET) < 0) {
+      this.abandon();
+      return undefined;
+    }
     const step = this.#work.next();
     if (step.done !== true) return step.value;
     const { output, exitCode } = step.value;
@@ -97,16 +100,13 @@ export class Call {
     return undefined;
   }
 
-  /** Stops where it is, as a plugin of its own would that is killed: a DEL follows. */
+  /**
+   * Stops where it is, as a plugin of its own would that is killed: a DEL follows. Closing without a word tells the shim, if it
+   * lives, that nobody knows how far it came.
+   */
   abandon(): void {
     this.#work?.return({ output: "", exitCode: 1 });
     this.#end();
-  }
-
-  /** Closing without a word tells the shim that nobody knows how far it came. */
-  #fail(): undefined {
-    this.abandon();
-    return undefined;
   }
 
   #tell(byte: number): boolean {

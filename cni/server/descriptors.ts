@@ -1,3 +1,4 @@
+import { Errno } from "../../kernel/syscall/errno.ts";
 import type { FileCalls } from "../../kernel/syscall/file_calls.ts";
 import type { Syscalls } from "../../kernel/syscall/syscalls.ts";
 
@@ -23,10 +24,8 @@ export function trackDescriptors(syscalls: Syscalls & FileCalls): TrackedCalls {
       ...syscalls,
       socket: (domain, type, protocol) => opened(syscalls.socket(domain, type, protocol)),
       open: (path, flags, mode) => opened(syscalls.open(path, flags, mode)),
-      close: (fd) => {
-        open.delete(fd);
-        return syscalls.close(fd);
-      },
+      // One that is closed a second time may be another call's by now.
+      close: (fd) => (open.delete(fd) ? syscalls.close(fd) : -Errno.EBADF),
     },
     closeAll: () => {
       for (const fd of open) syscalls.close(fd);

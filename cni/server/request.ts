@@ -8,12 +8,14 @@ export interface Request {
 }
 
 /**
- * Whether a call means the same in every working directory: a runtime's is usually "/", but the path of a namespace need not
- * be absolute. Those of a configuration must be (cni/configuration.ts).
+ * Whether a call means the same in every process: not where the path of its namespace depends on the working directory, or on
+ * whose descriptors and threads are meant. Those of a configuration must be absolute (cni/configuration.ts).
  */
-export function isFreeOfDirectories({ environment }: Request): boolean {
+export function meansTheSameAnywhere({ environment }: Request): boolean {
   const netns = environment["CNI_NETNS"] ?? "";
-  return netns === "" || netns.startsWith("/");
+  return (
+    netns === "" || (/^(\/[^/]+)+$/.test(netns) && !/^\/proc\/(self|thread-self)\/|^\/dev\/|\/\.\.?(\/|$)/.test(netns))
+  );
 }
 
 const ARGC_SIZE = 8;

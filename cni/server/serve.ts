@@ -1,4 +1,4 @@
-import { identityOf } from "../../kernel/file.ts";
+import { identityOf, isPrivateDirectory } from "../../kernel/file.ts";
 import { currentNamespace } from "../../kernel/network_namespace.ts";
 import { bunServerCalls } from "../../kernel/syscall/bun_server.ts";
 import type { FileCalls } from "../../kernel/syscall/file_calls.ts";
@@ -17,7 +17,7 @@ const SOCK_SEQPACKET = 5;
 const SOCK_NONBLOCK = 0o4000;
 const SOCK_CLOEXEC = 0o2000000;
 const CLONE_NEWNET = 0x40000000;
-/** A shim that finds it full does its call by itself. */
+/** Shims wait where it is full, by connect(2); the kernel may bound it further (net.core.somaxconn). */
 const BACKLOG = 1024;
 
 const AT_FDCWD = -100;
@@ -34,7 +34,8 @@ const LIMITS = { idleMilliseconds: 60_000, calls: 10_000 };
  */
 export function serve(syscalls: Syscalls & FileCalls, makeNode: MakeNode): number {
   const [, , directory] = process.argv;
-  if (directory === undefined) return 1;
+  // Who could put something else there could have the server's place, and the descriptors its callers hand over.
+  if (directory === undefined || !isPrivateDirectory(syscalls, directory, process.geteuid?.() ?? 0)) return 1;
   const calls = bunServerCalls();
   // The socket keeps it alive as long as the server, so that resting there keeps no other.
   const base = currentNamespace(syscalls);

@@ -1,10 +1,12 @@
 import type { FileIdentity } from "../../kernel/file.ts";
 import { identityOf } from "../../kernel/file.ts";
+import { Errno } from "../../kernel/syscall/errno.ts";
 import type { FileCalls } from "../../kernel/syscall/file_calls.ts";
 import { isReady, pollEntries } from "../../kernel/syscall/poll_calls.ts";
 import type { ServerCalls } from "../../kernel/syscall/server_calls.ts";
 import { controlSize, descriptorsIn } from "../../kernel/syscall/server_calls.ts";
 import type { Syscalls } from "../../kernel/syscall/syscalls.ts";
+import { SyscallError } from "../../kernel/syscall/syscalls.ts";
 import { timeval } from "../../kernel/unix_stream.ts";
 import type { Wait, Waiting } from "../../kernel/waiting.ts";
 import type { MakeNode } from "./call.ts";
@@ -23,8 +25,8 @@ const DESCRIPTORS = 3;
 const REQUEST_MILLISECONDS = 1000;
 /** Each has about eight descriptors while it waits, and some machines give a process 1024. Further ones the shims do by themselves. */
 const MOST_CALLS = 100;
-/** Whatever a server may get stuck in: its end sets all others free, who then do their calls by themselves. */
-const LONGEST_TURN_SECONDS = 30;
+/** Whatever a call may get stuck in: the server's end sets all others free, who then do their calls by themselves. */
+const LONGEST_STEP_SECONDS = 30;
 
 /** What the server works with. */
 export interface ServerTools {
@@ -98,7 +100,7 @@ export class PluginServer {
     if (suspended.length === 0) this.#tools.rest();
     this.#tools.calls.alarm(0);
     this.#tools.calls.poll(entries, this.#patience());
-    this.#tools.calls.alarm(LONGEST_TURN_SECONDS);
+    this.#tools.calls.alarm(LONGEST_STEP_SECONDS);
     const now = this.#tools.waiting.now();
     for (const [index, { call, until }] of suspended.entries()) {
       const isClientGone = isReady(entries, 1 + index);
@@ -145,6 +147,7 @@ export class PluginServer {
   /** Has a call begin or go on, and after its end the next one of its container. */
   #after(call: Call, step: () => Wait | undefined | void): void {
     let wait: Wait | undefined;
+    this.#tools.calls.alarm(LONGEST_STEP_SECONDS);
     try {
       wait = step() ?? undefined;
     } catch {
@@ -167,6 +170,8 @@ export class PluginServer {
   #accept(): Call | undefined {
     const { syscalls, calls, makeNode } = this.#tools;
     const client = calls.accept(this.#listener, SOCK_CLOEXEC);
+    // Without numbers for descriptors there is nothing to go on with: what ends gives some back, and the next server has its own.
+    if (client === -Errno.EMFILE) this.#isEnding = true;
     if (client < 0) return undefined;
     syscalls.setsockopt(client, SOL_SOCKET, SO_RCVTIMEO, timeval(REQUEST_MILLISECONDS));
     const length = calls.receiveMessage(client, this.#message, this.#control);
@@ -188,7 +193,12 @@ export class PluginServer {
   }
 
   #isOurs(mounts: number): boolean {
-    const { inode, device } = identityOf(this.#tools.syscalls, mounts, "the caller's mount namespace");
-    return inode === this.#tools.mounts.inode && device === this.#tools.mounts.device;
+    try {
+      const { inode, device } = identityOf(this.#tools.syscalls, mounts, "the caller's mount namespace");
+      return inode === this.#tools.mounts.inode && device === this.#tools.mounts.device;
+    } catch (error) {
+      if (error instanceof SyscallError) return false;
+      throw error;
+    }
   }
 }

@@ -22,7 +22,7 @@ export function messages(pluginName: string): Readonly<Record<Message, readonly 
     "no plugin": failure(
       CniErrorCode.IO_FAILURE,
       `${pluginName}: cannot be executed; expected it in the directory of this executable: install both together`,
-      "the plugin itself is not installed beside its entry",
+      "the plugin itself is not installed beside its entry, or there was no memory to start it",
     ),
     "no memory": failure(
       CniErrorCode.TRY_AGAIN_LATER,

@@ -1,8 +1,8 @@
 import type { SystemCall } from "./system_call.ts";
 
 /**
- * What a program of the shim can hold a number in. `result` is what the last system call returned, and lives until the next
- * one; the others keep their value. There are no more than x86-64 has registers that arguments of system calls do not need.
+ * What a program of the shim can hold a number in. `result` lives until the next system call, which returns in it; the others keep
+ * their value. There are no more than x86-64 has registers that arguments of system calls do not need.
  */
 export type Register = "result" | "stack" | "file" | "total" | "socket" | "cursor" | "left";
 

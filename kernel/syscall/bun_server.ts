@@ -1,6 +1,7 @@
 import type { Signature } from "./bun_ffi.ts";
 import { addressOf, openLibc } from "./bun_ffi.ts";
 import { Errno } from "./errno.ts";
+import { POLLFD_SIZE } from "./poll_calls.ts";
 import type { ServerCalls } from "./server_calls.ts";
 import { isCut, messageHeader, MSGHDR_SIZE } from "./server_calls.ts";
 
@@ -15,7 +16,6 @@ const signatures = {
 } as const satisfies Readonly<Record<string, Signature>>;
 
 const NULL = 0;
-const POLLFD_SIZE = 8;
 
 /**
  * The plugin server's calls through Bun's FFI. They are no part of `bun.ts`, since each symbol costs every start of the plugin.

@@ -14,7 +14,7 @@ import type { WiredNode } from "./topology.ts";
 export const DRAWBRIDGE: string = fileURLToPath(new URL("../../dist/cni/drawbridge-plugin", import.meta.url));
 
 /**
- * The shim, which runtimes execute. It starts a plugin server in the machine's own /run/drawbridge/plugin, so tests make one
+ * The shim, which runtimes execute. It starts a plugin server in the machine's own /run/drawbridge-plugin, so tests make one
  * for another directory (test/support/shim.ts).
  */
 export const SHIM: string = fileURLToPath(new URL("../../dist/cni/drawbridge", import.meta.url));

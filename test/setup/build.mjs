@@ -12,7 +12,7 @@ const OUTPUT = "dist/cni";
 const PLUGIN = "drawbridge-plugin";
 const SHIM = "drawbridge";
 /** Where the shim finds the plugin server, on every node (cli/node/place.ts). */
-const RUN_DIRECTORY = "/run/drawbridge/plugin";
+const RUN_DIRECTORY = "/run/drawbridge-plugin";
 /** Beside the output and not in it: a node gets everything in dist/cni. */
 const STAMP = "dist/.cni-inputs";
 const SOURCES = ["cni", "ipam", "kernel"];

@@ -160,10 +160,8 @@ function server({ server: found, place: { serverDirectory } }: Inventory): Plan 
 }
 
 function state(inventory: Inventory, withPods: boolean): Plan {
-  const { state: all, stores, place, records } = inventory;
+  const { state: names, stores, place, records } = inventory;
   const pathOf = (name: string): string => `${place.stateDirectory}/${name}`;
-  const goesBefore = server(inventory).removals.length > 0;
-  const names = all?.filter((name) => !goesBefore || pathOf(name) !== place.serverDirectory);
   const removals: Removal[] = [];
   const kept: Kept[] = [];
   const hasPods = hostLinks(inventory).length > 0 || records.length > 0;

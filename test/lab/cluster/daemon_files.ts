@@ -47,7 +47,7 @@ export class DaemonFiles {
 
   /** Where the installed shim finds the node's plugin server. */
   get serverDirectory(): string {
-    return this.at("/run/drawbridge/plugin");
+    return this.at("/run/drawbridge-plugin");
   }
 
   /** The arguments of the container. */

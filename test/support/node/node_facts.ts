@@ -13,7 +13,7 @@ export const PLACE: NodePlace = {
   stateDirectory: "/run/drawbridge",
   socket: "/run/drawbridge/policyd.sock",
   bridge: "cni0",
-  serverDirectory: "/run/drawbridge/plugin",
+  serverDirectory: "/run/drawbridge-plugin",
   networkNamespace: undefined,
 };
 

@@ -90,6 +90,16 @@ describe("kernel/unix_stream", () => {
     assert.equal(calls.unread, 1);
   });
 
+  it("takes what came in time after its deadline, once", () => {
+    const time = new ScriptedTime();
+    const calls = new Calls([{ datagram: Uint8Array.of(7) }, { datagram: Uint8Array.of(8) }]);
+    const stream = new UnixStream(calls, PATH, 100, time);
+    time.at = 5000;
+    assert.deepEqual([...stream.receive()], [7]);
+    assert.throws(() => stream.receive(), { code: "ERR_UNAVAILABLE", message: /receive from .*ETIMEDOUT/ });
+    assert.throws(() => stream.send(Uint8Array.of(1)), { code: "ERR_UNAVAILABLE" });
+  });
+
   it("refuses a path no socket can have", () => {
     for (const path of ["", "/".repeat(108), "/a\0b"]) {
       assert.throws(() => new UnixStream(new Calls(), path, 1000, new ScriptedTime()), { code: "ERR_CONFIGURATION" });

@@ -50,7 +50,7 @@ function inventory(changes: Partial<Inventory> = {}): Inventory {
       { path: "/opt/cni/bin/drawbridge-plugin", isDirectory: false, isOurs: true },
       { path: "/etc/cni/net.d/10-drawbridge.conflist", isDirectory: false, isOurs: true },
     ],
-    state: ["attachments", "plugin", "policyd.sock"],
+    state: ["attachments", "policyd.sock"],
     server: { names: ["lock", "socket"], isRunning: true },
     stores: [{ path: "/var/lib/cni/networks/drawbridge", strange: [] }],
     ...changes,
@@ -71,7 +71,7 @@ const WITHOUT_PODS = [
   "route 10.244.2.0/24 table 254",
   "link drawbridge.vx",
 ];
-const SERVER = "directory /run/drawbridge/plugin";
+const SERVER = "directory /run/drawbridge-plugin";
 
 describe("cli/node: cleanup", () => {
   it("DOCTOR-03: without --pods what pods need stays, and is named", () => {
@@ -120,9 +120,8 @@ describe("cli/node: cleanup", () => {
     [
       "a plugin server's directory with other files",
       { server: { names: ["lock", "notes"], isRunning: false } },
-      "/run/drawbridge/plugin",
+      "/run/drawbridge-plugin",
     ],
-    ["the state directory around it", { server: { names: ["lock", "notes"], isRunning: false } }, "/run/drawbridge"],
   ];
   for (const [name, changes, what] of FOREIGN) {
     it(`DOCTOR-03: ${name} stays`, () => {

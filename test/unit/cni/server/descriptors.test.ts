@@ -23,6 +23,15 @@ function numbering(): { readonly open: Set<number>; readonly tracked: ReturnType
 }
 
 describe("cni/server/descriptors", () => {
+  it("SERVER-05: a second close is refused, as the number may be another call's by then", () => {
+    const { open, tracked } = numbering();
+    const fd = tracked.syscalls.socket(1, 1, 0);
+    assert.equal(tracked.syscalls.close(fd), 0);
+    assert.equal(addOther(open), fd);
+    assert.equal(tracked.syscalls.close(fd), -Errno.EBADF);
+    assert.ok(open.has(fd));
+  });
+
   it("SERVER-05: what a call has opened and not closed is closed after it, and nothing else", () => {
     const steps = fc.array(fc.constantFrom("socket", "open", "missing", "close", "other", "throw"), { maxLength: 30 });
     fc.assert(

@@ -59,6 +59,9 @@ export class FakeDaemonConnection {
   answer: Uint8Array | undefined;
 }
 
+/** A mount namespace that cannot be looked at. */
+export const NO_NAMESPACE = 0n;
+
 /**
  * Shims, daemons, and the kernel between them and a plugin server. Time passes, and the events of {@link later} happen, whenever
  * the server waits and nothing is ready.
@@ -71,7 +74,11 @@ export class FakeShims {
   readonly daemons: FakeDaemonConnection[] = [];
   /** The network namespace the server was in, by descriptor, when it waited and had no call. */
   readonly waitedIn: (number | "home")[] = [];
+  /** How often it was set to a time. */
+  alarms = 0;
   isCurrent = true;
+  /** Whether the server has as many descriptors as it may. */
+  isFull = false;
   readonly #events: (() => void)[] = [];
   readonly #backlog: FakeShim[] = [];
   readonly #clients = new Map<number, FakeShim>();
@@ -80,6 +87,7 @@ export class FakeShims {
   readonly #connections = new Map<number, FakeDaemonConnection>();
   #inside: number | "home" = "home";
   #now = 0;
+  #alarm = 0;
   #next = FIRST_DESCRIPTOR;
   #polls = 0;
 
@@ -163,6 +171,7 @@ export class FakeShims {
         return data.length;
       },
       statx: (fd, _path, _flags, _mask, buffer) => {
+        if (this.#mounts.get(fd) === NO_NAMESPACE) return -Errno.EACCES;
         const view = new DataView(buffer.buffer);
         view.setBigUint64(32, this.#mounts.get(fd) ?? 1n, littleEndian);
         view.setUint32(140, 4, littleEndian);
@@ -194,6 +203,7 @@ export class FakeShims {
     return {
       listen: () => 0,
       accept: () => {
+        if (this.isFull) return -Errno.EMFILE;
         const shim = this.#backlog.shift();
         if (shim === undefined) return -Errno.EAGAIN;
         const fd = this.#newDescriptor("client");
@@ -205,12 +215,17 @@ export class FakeShims {
         assert.ok(shim !== undefined);
         return this.#receive(shim, buffer, control);
       },
-      alarm: () => 0,
+      alarm: (seconds) => {
+        if (seconds > 0) this.alarms++;
+        this.#alarm = seconds;
+        return 0;
+      },
       poll: (entries, milliseconds) => this.#poll(entries, milliseconds),
     };
   }
 
   #send(fd: number, data: Uint8Array): number {
+    assert.ok(this.#alarm > 0, "nothing ends a server that is stuck in this call");
     const shim = this.#clients.get(fd);
     if (shim === undefined) return data.length;
     assert.ok(this.open.has(fd));
@@ -239,6 +254,7 @@ export class FakeShims {
   }
 
   #poll(entries: Uint8Array, milliseconds: number): number {
+    if (milliseconds > 0) assert.equal(this.#alarm, 0, "a server that has nothing to do is not stuck");
     assert.ok(++this.#polls < MOST_POLLS, "it waits again and again for what is ready, and does nothing about it");
     const view = new DataView(entries.buffer, entries.byteOffset, entries.byteLength);
     const watched: number[] = [];

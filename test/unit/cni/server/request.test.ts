@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
-import { isFreeOfDirectories, parseRequest } from "../../../../cni/server/request.ts";
+import { meansTheSameAnywhere, parseRequest } from "../../../../cni/server/request.ts";
 import { littleEndian } from "../../../../kernel/netlink/writer.ts";
 import { requestBytes } from "./fake_shims.ts";
 
@@ -61,11 +61,30 @@ describe("cni/server/request", () => {
     assert.deepEqual(request, { argv0: "a", environment: { B: "c" } });
   });
 
-  it("a network namespace by a relative path means another one in every directory", () => {
-    const isFree = (netns?: string): boolean =>
-      isFreeOfDirectories({ argv0: "drawbridge", environment: netns === undefined ? {} : { CNI_NETNS: netns } });
-    assert.ok(isFree() && isFree("") && isFree("/run/netns/a"));
-    assert.ok(!isFree("run/netns/a") && !isFree("./a"));
+  it("SERVER-01: a path that means another network namespace in another process is told from one that does not", () => {
+    const isSame = (netns?: string): boolean =>
+      meansTheSameAnywhere({ argv0: "drawbridge", environment: netns === undefined ? {} : { CNI_NETNS: netns } });
+    for (const path of [undefined, "", "/run/netns/a", "/proc/12/ns/net", "/var/run/netns/cni-1.2"]) {
+      assert.ok(isSame(path), path);
+    }
+    const others = [
+      "run/netns/a",
+      "./a",
+      "/proc/self/ns/net",
+      "/proc/thread-self/fd/3",
+      "/proc/self/fd/9",
+      "/dev/fd/9",
+    ];
+    for (const path of [
+      ...others,
+      "/run/../proc/self/fd/9",
+      "/run/./a",
+      "/run/..",
+      "//proc/self/fd/9",
+      "/run/netns/",
+    ]) {
+      assert.ok(!isSame(path), path);
+    }
   });
 });
 

@@ -3,7 +3,7 @@ import { frame } from "../../../../ipam/message_frame.ts";
 import { replyToJson } from "../../../../ipam/policyd_messages.ts";
 import { Errno } from "../../../../kernel/syscall/errno.ts";
 import type { FakeRequest } from "./fake_shims.ts";
-import { DAEMON_MILLISECONDS, FakeShims, IDLE_MILLISECONDS } from "./fake_shims.ts";
+import { DAEMON_MILLISECONDS, FakeShims, IDLE_MILLISECONDS, NO_NAMESPACE } from "./fake_shims.ts";
 
 const BEGUN = 254;
 const DECLINED = 255;
@@ -71,6 +71,7 @@ describe("cni/server", () => {
   describe("what the plugin itself does better", () => {
     const left: readonly (readonly [what: string, request: FakeRequest])[] = [
       ["in another mount namespace", { ...VERSION, mounts: 7n }],
+      ["in a mount namespace that cannot be looked at", { ...VERSION, mounts: NO_NAMESPACE }],
       ["without CNI_COMMAND", { environment: {} }],
       ["with an empty CNI_COMMAND", { environment: { CNI_COMMAND: "" } }],
       ["with a relative CNI_NETNS", { environment: { CNI_COMMAND: "DEL", CNI_NETNS: "run/netns/a" } }],
@@ -239,6 +240,30 @@ describe("cni/server", () => {
   });
 
   describe("its end", () => {
+    it("SERVER-08: comes when it has no descriptors left, without turning on the spot", () => {
+      const served = shims.connect(VERSION);
+      shims.later(() => (shims.isFull = true));
+      const late = shims.connect(VERSION);
+      shims.later(() => shims.connect(VERSION));
+      shims.serve();
+      assert.deepEqual(
+        [served.heard, late.heard],
+        [
+          [BEGUN, 0],
+          [BEGUN, 0],
+        ],
+      );
+    });
+
+    it("SERVER-07: by a signal is ahead anew for each call that goes on, and never while there is nothing to do", () => {
+      shims.connectDel("c1");
+      shims.connectDel("c2");
+      shims.later(() => (answer(0), answer(1)));
+      shims.serve();
+      // To take two calls and begin them, then to let both go on, in one turn.
+      assert.ok(shims.alarms >= 7, `${shims.alarms}`);
+    });
+
     it("SERVER-08: comes after so many calls, but not before those under way and of their containers have ended", () => {
       const first = shims.connectDel("c1");
       const second = shims.connect(VERSION);

@@ -202,10 +202,10 @@ describe("cni/shim/program: a call that fails", () => {
 });
 
 describe("cni/shim/program: starting a server", () => {
-  const serverFiles = ["0 /dev/null", "1 /dev/null", "2 /dev/null", "3 /run/drawbridge/plugin/lock"];
+  const serverFiles = ["0 /dev/null", "1 /dev/null", "2 /dev/null", "3 /run/drawbridge-plugin/lock"];
   const asServer = {
     path: "/opt/cni/bin/drawbridge-plugin",
-    args: ["drawbridge-server", "/run/drawbridge/plugin"],
+    args: ["drawbridge-server", "/run/drawbridge-plugin"],
     environment: ["A=1", "B=2"],
     files: serverFiles,
   };

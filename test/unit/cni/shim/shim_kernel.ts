@@ -169,7 +169,7 @@ export function shimKernel(circumstances: Circumstances): { readonly kernel: Cal
       assert.equal(file(fd)?.name, "socket");
       assert.deepEqual(
         new TextDecoder().decode(memory.bytes(address, length)),
-        "\u0001\0/run/drawbridge/plugin/socket\0",
+        "\u0001\0/run/drawbridge-plugin/socket\0",
       );
       return circumstances.server === undefined ? -Errno.ECONNREFUSED : 0;
     },
