@@ -2,6 +2,7 @@ import { writeAll } from "../kernel/file.ts";
 import { bunSyscalls } from "../kernel/syscall/bun.ts";
 import { carryOut } from "../kernel/waiting.ts";
 import { answer } from "./answer.ts";
+import { SERVER } from "./executables.ts";
 import { machine } from "./plugin.ts";
 import type * as NodeRules from "./node_rules.ts";
 import type * as Serve from "./server/serve.ts";
@@ -11,8 +12,6 @@ import { supportedVersions } from "./version.ts";
 const STDIN = 0;
 const STDOUT = 1;
 const STDERR = 2;
-/** The name the shim starts the server under (cni/shim). */
-const SERVER = "drawbridge-server";
 
 // A refusal is told in words; collecting a stack for every error that is caught and expected would cost each call.
 Error.stackTraceLimit = 0;

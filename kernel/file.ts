@@ -12,6 +12,7 @@ const AT_EMPTY_PATH = 0x1000;
 const AT_SYMLINK_NOFOLLOW = 0x100;
 const STATX_TYPE = 0x1;
 const STATX_MODE = 0x2;
+const STATX_NLINK = 0x4;
 const STATX_UID = 0x8;
 const STATX_INO = 0x100;
 const STATX_SIZE = 256;
@@ -102,6 +103,16 @@ export function isPrivateDirectory(files: FileReadCalls, path: string, user: num
   const view = new DataView(buffer.buffer);
   const mode = view.getUint16(28, littleEndian);
   return (mode & S_IFMT) === S_IFDIR && (mode & 0o077) === 0 && view.getUint32(20, littleEndian) === user;
+}
+
+/**
+ * Whether what a path leads to still has a name: what was replaced under its only one has none (rename(2)). False also where that
+ * cannot be told. struct statx, stx_nlink.
+ */
+export function hasName(files: FileReadCalls, path: string): boolean {
+  const buffer = new Uint8Array(STATX_SIZE);
+  const result = files.statx(AT_FDCWD, path, 0, STATX_NLINK, buffer);
+  return result === 0 && new DataView(buffer.buffer).getUint32(16, littleEndian) > 0;
 }
 
 /**

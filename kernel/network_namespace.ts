@@ -5,7 +5,7 @@ import { OpenFlag } from "./syscall/file_calls.ts";
 import type { Syscalls } from "./syscall/syscalls.ts";
 import { check, SyscallError } from "./syscall/syscalls.ts";
 
-const CLONE_NEWNET = 0x40000000;
+export const CLONE_NEWNET = 0x40000000;
 
 /** An open network namespace. Device and inode identify it for as long as it is open. */
 export interface NetworkNamespace extends FileIdentity {
@@ -37,7 +37,7 @@ export function currentNamespace(files: FileReadCalls): NetworkNamespace {
  *
  * @throws SyscallError ERR_NAMESPACE when it cannot be entered (EINVAL: it is not a network namespace)
  */
-export function enterNamespace(syscalls: Syscalls, namespace: NetworkNamespace): void {
+export function enterNamespace(syscalls: Syscalls, namespace: Pick<NetworkNamespace, "path" | "fd">): void {
   const entered = syscalls.setns(namespace.fd, CLONE_NEWNET);
   if (entered < 0) throw new SyscallError(`enter network namespace ${namespace.path}`, -entered, "ERR_NAMESPACE");
 }
@@ -47,7 +47,7 @@ export function closeNamespace(files: FileReadCalls, namespace: NetworkNamespace
 }
 
 /** Whether two handles are the same namespace. */
-export function isSameNamespace(a: NetworkNamespace, b: NetworkNamespace): boolean {
+export function isSameNamespace(a: FileIdentity, b: FileIdentity): boolean {
   return a.inode === b.inode && a.device === b.device;
 }
 

@@ -12,7 +12,7 @@ const SOL_SOCKET = 1;
 const SO_RCVTIMEO = 20;
 const SO_SNDTIMEO = 21;
 /** Without it a peer that is gone would end the process by SIGPIPE. */
-const MSG_NOSIGNAL = 0x4000;
+export const MSG_NOSIGNAL = 0x4000;
 /** sun_path of struct sockaddr_un, with the NUL. */
 const PATH_SIZE = 108;
 const CHUNK = 16 * 1024;

@@ -60,9 +60,3 @@ export function placeOf(options: v.InferOutput<v.ObjectSchema<typeof placeEntrie
 export function configurationPath({ configurationDirectory }: NodePlace): string {
   return `${configurationDirectory}/${CONFIGURATION_FILE}`;
 }
-
-/** What runtimes call: the shim, or the plugin itself where there is none. */
-export const SHIM = "drawbridge";
-
-/** What the shim executes beside it, as the plugin and as its server. */
-export const PLUGIN = "drawbridge-plugin";

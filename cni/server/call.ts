@@ -1,6 +1,8 @@
 import { writeAll } from "../../kernel/file.ts";
+import { enterNamespace } from "../../kernel/network_namespace.ts";
 import type { FileCalls } from "../../kernel/syscall/file_calls.ts";
 import type { Syscalls } from "../../kernel/syscall/syscalls.ts";
+import { MSG_NOSIGNAL } from "../../kernel/unix_stream.ts";
 import type { Wait, Work } from "../../kernel/waiting.ts";
 import type { Answer } from "../answer.ts";
 import { answer } from "../answer.ts";
@@ -8,15 +10,9 @@ import type { Node } from "../node.ts";
 import { readStdin } from "../standard_input.ts";
 import type { TrackedCalls } from "./descriptors.ts";
 import { trackDescriptors } from "./descriptors.ts";
+import { BEGUN, DECLINED } from "./protocol.ts";
 import type { Request } from "./request.ts";
 import { meansTheSameAnywhere } from "./request.ts";
-
-const CLONE_NEWNET = 0x40000000;
-const MSG_NOSIGNAL = 0x4000;
-
-/** What the server tells the shim, a byte each (cni/shim/program.ts). Smaller ones are exit codes. */
-const BEGUN = 254;
-const DECLINED = 255;
 
 /** What came with a request. */
 export interface CallDescriptors {
@@ -83,14 +79,16 @@ export class Call {
     return undefined;
   }
 
-  /** Goes on after what it waited for. @returns what it waits for, if it has not ended */
+  /**
+   * Goes on after what it waited for.
+   *
+   * @returns what it waits for, if it has not ended
+   * @throws SyscallError when it cannot: it is to be abandoned then
+   */
   goOn(): Wait | undefined {
     if (this.#work === undefined) return undefined;
     // Other calls, in other namespaces, may have run on this thread since.
-    if (this.#syscalls.setns(this.#descriptors.network, CLONE_NEWNET) < 0) {
-      this.abandon();
-      return undefined;
-    }
+    enterNamespace(this.#syscalls, { path: "of the caller", fd: this.#descriptors.network });
     const step = this.#work.next();
     if (step.done !== true) return step.value;
     const { output, exitCode } = step.value;

@@ -1,28 +1,21 @@
-import { identityOf, isPrivateDirectory } from "../../kernel/file.ts";
-import { currentNamespace } from "../../kernel/network_namespace.ts";
+import { hasName, isPrivateDirectory } from "../../kernel/file.ts";
+import { CLONE_NEWNET, currentNamespace, openNamespace } from "../../kernel/network_namespace.ts";
 import { bunServerCalls } from "../../kernel/syscall/bun_server.ts";
 import type { FileCalls } from "../../kernel/syscall/file_calls.ts";
-import { OpenFlag } from "../../kernel/syscall/file_calls.ts";
+import { DescriptorFlag } from "../../kernel/syscall/poll_calls.ts";
 import type { ServerCalls } from "../../kernel/syscall/server_calls.ts";
 import type { Syscalls } from "../../kernel/syscall/syscalls.ts";
 import { check } from "../../kernel/syscall/syscalls.ts";
 import { socketAddress } from "../../kernel/unix_stream.ts";
 import { realWaiting } from "../../kernel/waiting.ts";
-import { littleEndian } from "../../kernel/netlink/writer.ts";
 import type { MakeNode } from "./call.ts";
+import { SOCKET_FILE } from "./protocol.ts";
 import { PluginServer } from "./server.ts";
 
 const AF_UNIX = 1;
 const SOCK_SEQPACKET = 5;
-const SOCK_NONBLOCK = 0o4000;
-const SOCK_CLOEXEC = 0o2000000;
-const CLONE_NEWNET = 0x40000000;
 /** Shims wait where it is full, by connect(2); the kernel may bound it further (net.core.somaxconn). */
 const BACKLOG = 1024;
-
-const AT_FDCWD = -100;
-const STATX_NLINK = 0x4;
-const STATX_SIZE = 256;
 
 const LIMITS = { idleMilliseconds: 60_000, calls: 10_000 };
 
@@ -45,11 +38,11 @@ export function serve(syscalls: Syscalls & FileCalls, makeNode: MakeNode): numbe
       calls,
       makeNode,
       waiting: realWaiting,
-      mounts: ownMounts(syscalls),
-      isCurrent: () => hasName(syscalls),
+      mounts: openNamespace(syscalls, "/proc/self/ns/mnt"),
+      isCurrent: () => hasName(syscalls, "/proc/self/exe"),
       rest: () => void syscalls.setns(base.fd, CLONE_NEWNET),
     },
-    listen(syscalls, calls, `${directory}/socket`),
+    listen(syscalls, calls, `${directory}/${SOCKET_FILE}`),
     LIMITS,
   );
   // A call by itself is over before compiled code could pay (test/setup/build.mjs), a server's calls are not.
@@ -63,23 +56,10 @@ function listen(syscalls: Syscalls & FileCalls, calls: ServerCalls, path: string
   // Whose it was has ended: the lock is ours.
   syscalls.unlink(path);
   const listener = check(
-    syscalls.socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0),
+    syscalls.socket(AF_UNIX, SOCK_SEQPACKET | DescriptorFlag.CLOEXEC | DescriptorFlag.NONBLOCK, 0),
     `socket for ${path}`,
   );
   check(syscalls.bind(listener, socketAddress(path)), `bind ${path}`);
   check(calls.listen(listener, BACKLOG), `listen at ${path}`);
   return listener;
-}
-
-function ownMounts(syscalls: FileCalls): ReturnType<typeof identityOf> {
-  const path = "/proc/self/ns/mnt";
-  const fd = check(syscalls.open(path, OpenFlag.RDONLY | OpenFlag.CLOEXEC, 0), `open ${path}`);
-  return identityOf(syscalls, fd, path);
-}
-
-/** Whether the executable still has a name: one that was replaced has none (rename(2)). struct statx, stx_nlink. */
-function hasName(syscalls: FileCalls): boolean {
-  const buffer = new Uint8Array(STATX_SIZE);
-  const result = syscalls.statx(AT_FDCWD, "/proc/self/exe", 0, STATX_NLINK, buffer);
-  return result === 0 && new DataView(buffer.buffer).getUint32(16, littleEndian) > 0;
 }

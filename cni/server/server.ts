@@ -1,8 +1,9 @@
 import type { FileIdentity } from "../../kernel/file.ts";
 import { identityOf } from "../../kernel/file.ts";
+import { isSameNamespace } from "../../kernel/network_namespace.ts";
 import { Errno } from "../../kernel/syscall/errno.ts";
 import type { FileCalls } from "../../kernel/syscall/file_calls.ts";
-import { isReady, pollEntries } from "../../kernel/syscall/poll_calls.ts";
+import { DescriptorFlag, isReady, pollEntries } from "../../kernel/syscall/poll_calls.ts";
 import type { ServerCalls } from "../../kernel/syscall/server_calls.ts";
 import { controlSize, descriptorsIn } from "../../kernel/syscall/server_calls.ts";
 import type { Syscalls } from "../../kernel/syscall/syscalls.ts";
@@ -13,7 +14,6 @@ import type { MakeNode } from "./call.ts";
 import { Call } from "./call.ts";
 import { parseRequest } from "./request.ts";
 
-const SOCK_CLOEXEC = 0o2000000;
 const SOL_SOCKET = 1;
 const SO_RCVTIMEO = 20;
 
@@ -151,7 +151,7 @@ export class PluginServer {
     try {
       wait = step() ?? undefined;
     } catch {
-      // Its output could not be written: its shim learns that by the end of the connection.
+      // It cannot go on, or its output not be written: its shim learns that by the end of the connection.
       call.abandon();
     }
     const now = this.#tools.waiting.now();
@@ -169,7 +169,7 @@ export class PluginServer {
   /** @returns undefined when the shim is gone, or it is none, or it sees other files */
   #accept(): Call | undefined {
     const { syscalls, calls, makeNode } = this.#tools;
-    const client = calls.accept(this.#listener, SOCK_CLOEXEC);
+    const client = calls.accept(this.#listener, DescriptorFlag.CLOEXEC);
     // Without numbers for descriptors there is nothing to go on with: what ends gives some back, and the next server has its own.
     if (client === -Errno.EMFILE) this.#isEnding = true;
     if (client < 0) return undefined;
@@ -194,8 +194,8 @@ export class PluginServer {
 
   #isOurs(mounts: number): boolean {
     try {
-      const { inode, device } = identityOf(this.#tools.syscalls, mounts, "the caller's mount namespace");
-      return inode === this.#tools.mounts.inode && device === this.#tools.mounts.device;
+      const theirs = identityOf(this.#tools.syscalls, mounts, "the caller's mount namespace");
+      return isSameNamespace(theirs, this.#tools.mounts);
     } catch (error) {
       if (error instanceof SyscallError) return false;
       throw error;

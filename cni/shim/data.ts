@@ -1,4 +1,5 @@
 import { CniErrorCode } from "../error.ts";
+import { SERVER } from "../executables.ts";
 import { supportedVersions } from "../version.ts";
 import type { Item, Part } from "./image.ts";
 import { cString, pointer, sizeOf, text, u32, u64 } from "./image.ts";
@@ -79,7 +80,7 @@ export function shimItems(parameters: ShimParameters): readonly Item[] {
     "root directory": "/",
     "own executable": "/proc/self/exe",
     "plugin name": pluginName,
-    "server name": "drawbridge-server",
+    "server name": SERVER,
   };
   const environment = serverEnvironment.map((entry, index) => ({ name: `server environment ${index}`, entry }));
   const constants: readonly Item[] = [

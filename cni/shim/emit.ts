@@ -1,6 +1,7 @@
 import { chmodSync, writeFileSync } from "node:fs";
 import { parseArgs } from "node:util";
 import { DrawbridgeError } from "../../kernel/error.ts";
+import { PLUGIN } from "../executables.ts";
 import { shimExecutable } from "./executable.ts";
 import type { ShimParameters } from "./parameters.ts";
 import { SERVER_ENVIRONMENT } from "./parameters.ts";
@@ -29,7 +30,7 @@ export function emitArguments(args: readonly string[]): {
     allowPositionals: true,
     options: {
       "run-directory": { type: "string" },
-      "plugin-name": { type: "string", default: "drawbridge-plugin" },
+      "plugin-name": { type: "string", default: PLUGIN },
       machine: { type: "string", default: process.arch },
       "server-environment": { type: "string", multiple: true, default: [...SERVER_ENVIRONMENT] },
     },

@@ -1,4 +1,5 @@
 import { DrawbridgeError } from "../../kernel/error.ts";
+import { LOCK_FILE, SOCKET_FILE } from "../server/protocol.ts";
 import type { Machine } from "./system_call.ts";
 
 /** What differs from one shim to the next. */
@@ -29,9 +30,6 @@ const SUN_PATH = 108;
 /** NAME_MAX: limits.h. */
 const LONGEST_NAME = 255;
 
-const LOCK = "lock";
-const SOCKET = "socket";
-
 /** The paths a shim names. */
 export interface ShimPaths {
   readonly parent: string;
@@ -49,16 +47,20 @@ export function shimPaths({ runDirectory, pluginName, serverEnvironment }: ShimP
   const isDirectory = runDirectory.startsWith("/") && runDirectory !== "/" && !runDirectory.endsWith("/");
   if (!isDirectory || runDirectory.includes("\0"))
     throw invalid("run directory", runDirectory, 'an absolute path without a "/" at its end');
-  const socket = `${runDirectory}/${SOCKET}`;
+  const socket = `${runDirectory}/${SOCKET_FILE}`;
   if (new TextEncoder().encode(socket).length >= SUN_PATH)
-    throw invalid("run directory", runDirectory, `a path that is shorter than ${SUN_PATH - SOCKET.length - 1} bytes`);
+    throw invalid(
+      "run directory",
+      runDirectory,
+      `a path that is shorter than ${SUN_PATH - SOCKET_FILE.length - 1} bytes`,
+    );
   const nameLength = new TextEncoder().encode(pluginName).length;
   if (nameLength === 0 || nameLength > LONGEST_NAME || /[/\0]/.test(pluginName))
     throw invalid("plugin name", pluginName, "the name of a file beside the shim");
   for (const entry of serverEnvironment)
     if (!/^[^=\0]+=[^\0]*$/.test(entry)) throw invalid("server environment", entry, "NAME=VALUE");
   const parent = runDirectory.slice(0, runDirectory.lastIndexOf("/")) || "/";
-  return { parent, runDirectory, lock: `${runDirectory}/${LOCK}`, socket };
+  return { parent, runDirectory, lock: `${runDirectory}/${LOCK_FILE}`, socket };
 }
 
 function invalid(field: string, value: string, expectation: string): DrawbridgeError {

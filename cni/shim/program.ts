@@ -1,4 +1,5 @@
 import { Errno } from "../../kernel/syscall/errno.ts";
+import { BEGUN } from "../server/protocol.ts";
 import { LONGEST_STDIN } from "../standard_input.ts";
 import { BUFFER_SIZE, RIGHTS_DESCRIPTORS, STRINGS_BASE, STRINGS_LENGTH, serverAddressLength } from "./data.ts";
 import type { Operation } from "./operation.ts";
@@ -18,11 +19,9 @@ import {
 } from "./operation.ts";
 import type { ShimParameters } from "./parameters.ts";
 import { endings } from "./program_end.ts";
-import { STDIN, STDOUT, environmentPointer, readByte, retried, writeAll } from "./program_part.ts";
+import { AT_FDCWD, STDIN, STDOUT, environmentPointer, readByte, retried, writeAll } from "./program_part.ts";
 import { plugin, serverStart } from "./program_plugin.ts";
 
-/** The server's first byte when it has begun: from then on only it does the call. Its second is the exit code. */
-const BEGUN = 254;
 const HIGHEST_EXIT_CODE = 127;
 
 const MFD_CLOEXEC = 1;
@@ -32,7 +31,6 @@ const SEEK_SET = 0;
 const AF_UNIX = 1;
 const SOCK_SEQPACKET = 5;
 const SOCK_CLOEXEC = 0o2000000;
-const AT_FDCWD = -100;
 const O_CLOEXEC = 0o2000000;
 const MSG_NOSIGNAL = 0x4000;
 const AT_EXECFN = 31;

@@ -6,7 +6,7 @@ import { add, address, at, jumpIf, label, load, set, store, subtract, system } f
 export const STDIN = 0;
 export const STDOUT = 1;
 
-const AT_FDCWD = -100;
+export const AT_FDCWD = -100;
 const SLASH = 0x2f;
 
 /** A system call, again when a signal interrupted it; the label stands before it. */

@@ -1,10 +1,9 @@
 import type { Operation } from "./operation.ts";
 import { add, address, jump, jumpIf, label, set, system } from "./operation.ts";
-import { environmentPointer, pluginPath } from "./program_part.ts";
+import { AT_FDCWD, environmentPointer, pluginPath } from "./program_part.ts";
 import type { Machine } from "./system_call.ts";
 import { noFollow } from "./system_call.ts";
 
-const AT_FDCWD = -100;
 const O_RDWR = 2;
 const O_CREAT = 0o100;
 const LOCK_EX = 2;

@@ -1,15 +1,8 @@
 import { randomBytes } from "node:crypto";
+import { IPAM, LOOPBACK, PLUGIN, SHIM } from "../../cni/executables.ts";
 import { DrawbridgeError } from "../../kernel/error.ts";
 import type { FileLook, HostFiles } from "./host_files.ts";
 import { CONFIGURATION_FILE } from "./network_configuration.ts";
-
-/** The shim, which runtimes call, hands calls to this executable, beside it. */
-const PLUGIN = "drawbridge-plugin";
-/** The shim (cni/shim/); the others are further names of it. */
-const SHIM = "drawbridge";
-const IPAM = "drawbridge-ipam";
-/** Other add-ons bring one, too: ours is for a node that has none. */
-const LOOPBACK = "loopback";
 
 const EXECUTABLE_MODE = 0o755;
 const CONFIGURATION_MODE = 0o600;

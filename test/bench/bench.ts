@@ -7,7 +7,7 @@ import { createLab } from "../lab/lab.ts";
 import { effectiveCapabilities, kernelRefusal } from "../support/privilege.ts";
 import { PEER_VERSION, peerAdvice, peerDirectory, peerVersion } from "../support/peer.ts";
 import { benchCli } from "./cli.ts";
-import { OURS, install, installShim, peerContestant, warmUp } from "./contestant.ts";
+import { OURS, install, installShim, peerContestant } from "./contestant.ts";
 import { thisMachine } from "./machine.ts";
 import { benchDaemon, SUBJECTS as DAEMON_SUBJECTS } from "./daemon/daemon.ts";
 import * as daemon from "./daemon/plan.ts";
@@ -178,10 +178,11 @@ function benchCni(options: Options): number {
   const ours = installShim(cold, path.join(run.path, "plugin"));
   const peer = install(peerContestant(directory), path.join(lab.scratch, "peer"), ["host-local"]);
   const context = { lab, runDirectory: run.path, ours, cold, peer, pairs: options.pairs, progress };
+  const home = lab.pod("plugin-server");
   const rows: Row[] = [];
   try {
     for (const scenario of SCENARIOS.filter(({ name }) => options.only?.includes(name) ?? true)) {
-      warmUp(ours);
+      ours.server.start(ours.executable, home);
       rows.push(...scenario.run(context).map((measured) => rowOf(measured, comparable)));
     }
   } finally {

@@ -1,4 +1,3 @@
-import { spawnSync } from "node:child_process";
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { formatCidr } from "../../kernel/ip/cidr.ts";
@@ -46,7 +45,7 @@ export function install(contestant: Contestant, directory: string, files: readon
 }
 
 /**
- * The shim beside the installed plugin, as on a node, with a plugin server that listens by then.
+ * The shim beside the installed plugin, as on a node.
  *
  * @param plugin {@link OURS}, installed
  * @param runDirectory where its server is; the directory above it is there
@@ -55,22 +54,6 @@ export function installShim(plugin: Contestant, runDirectory: string): Required<
   const executable = path.join(path.dirname(plugin.executable), "drawbridge");
   emitShim(executable, runDirectory);
   return { name: plugin.name, executable, server: new PluginServer(runDirectory) };
-}
-
-/**
- * Has a contestant's plugin server listen, which its shim starts, if it has ended since its last call.
- *
- * @throws Error when there is none after some seconds
- */
-export function warmUp({ executable, server }: Required<Contestant>): void {
-  if (server.isListening) return;
-  const { status, stderr, error } = spawnSync(executable, {
-    env: { CNI_COMMAND: "VERSION" },
-    input: '{"cniVersion":"1.1.0"}',
-    encoding: "utf8",
-  });
-  if (status !== 0) throw new Error(`${executable}: ${error?.message ?? stderr}`);
-  server.waitUntilListening();
 }
 
 /** A contestant on a node of its own. */

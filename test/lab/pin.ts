@@ -1,7 +1,7 @@
 import { closeSync, existsSync, mkdirSync, openSync, readdirSync, rmSync } from "node:fs";
 import path from "node:path";
 import type { NetworkNamespace } from "../../kernel/network_namespace.ts";
-import { openNamespace } from "../../kernel/network_namespace.ts";
+import { CLONE_NEWNET, openNamespace } from "../../kernel/network_namespace.ts";
 import { Errno } from "../../kernel/syscall/errno.ts";
 import { check } from "../../kernel/syscall/syscalls.ts";
 import type { LabCalls } from "./libc.ts";
@@ -9,7 +9,6 @@ import type { LabCalls } from "./libc.ts";
 /** Where `ip netns` looks for namespaces, so that people can enter those of the lab with it. */
 export const NAMESPACE_DIRECTORY = "/run/netns";
 
-const CLONE_NEWNET = 0x40000000;
 const MS_BIND = 0x1000;
 const MNT_DETACH = 2;
 

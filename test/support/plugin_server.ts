@@ -1,7 +1,12 @@
-import { readdirSync, readFileSync } from "node:fs";
+import { spawnSync } from "node:child_process";
+import { readdirSync } from "node:fs";
 import process from "node:process";
+import { SERVER } from "../../cni/executables.ts";
+import { SOCKET_FILE } from "../../cni/server/protocol.ts";
+import { realWaiting } from "../../kernel/waiting.ts";
+import type { LabNamespace } from "../lab/namespace.ts";
+import { megabytesIn, readIfThere, threadsOf } from "./process_files.ts";
 
-const ARGV0 = "drawbridge-server";
 /** SO_ACCEPTCON, in the flags of /proc/net/unix (net/unix/af_unix.c, unix_seq_show). */
 const LISTENS = "00010000";
 const PATIENCE_MILLISECONDS = 10_000;
@@ -35,7 +40,7 @@ export class PluginServer {
     return readIfThere(`/proc/${pid}/net/unix`)
       .split("\n")
       .map((line) => line.split(" "))
-      .some((fields) => fields[3] === LISTENS && fields.at(-1) === `${this.runDirectory}/socket`);
+      .some((fields) => fields[3] === LISTENS && fields.at(-1) === `${this.runDirectory}/${SOCKET_FILE}`);
   }
 
   /** User and system time of its threads so far, in milliseconds. */
@@ -52,8 +57,21 @@ export class PluginServer {
   get residentMegabytes(): number | undefined {
     const { pid } = this;
     if (pid === undefined) return undefined;
-    const kilobytes = /^VmRSS:\s*([0-9]+) kB$/m.exec(readIfThere(`/proc/${pid}/status`))?.[1];
-    return kilobytes === undefined ? undefined : (Number(kilobytes) * 1024) / 1e6;
+    return megabytesIn(`/proc/${pid}/status`, "VmRSS");
+  }
+
+  /**
+   * Has one listen, which the shim starts, if there is none.
+   *
+   * @param home where it is started, and rests: no node, and not the machine, whose rules a server gone wrong must not touch
+   * @throws Error when there is none after some seconds
+   */
+  start(shim: string, home: LabNamespace): void {
+    if (this.isListening) return;
+    const call = { env: { CNI_COMMAND: "VERSION" }, input: "{}", encoding: "utf8" } as const;
+    const { status, stdout, stderr, error } = home.inside(() => spawnSync(shim, call));
+    if (status !== 0) throw new Error(`${shim}: exit code ${status}: ${error?.message ?? stdout + stderr}`);
+    this.waitUntilListening();
   }
 
   /** Blocks this thread until a shim can connect. @throws Error after {@link PATIENCE_MILLISECONDS} */
@@ -73,7 +91,7 @@ export class PluginServer {
   /** A process that has ended and was not waited for has no command line any more. */
   #isServer(pid: number): boolean {
     const [argv0, runDirectory] = readIfThere(`/proc/${pid}/cmdline`).split("\0");
-    return argv0 === ARGV0 && runDirectory === this.runDirectory;
+    return argv0 === SERVER && runDirectory === this.runDirectory;
   }
 }
 
@@ -81,23 +99,6 @@ function waitUntil(condition: () => boolean, what: string): void {
   const deadline = performance.now() + PATIENCE_MILLISECONDS;
   while (!condition()) {
     if (performance.now() > deadline) throw new Error(`waited ${PATIENCE_MILLISECONDS} ms in vain: ${what}`);
-    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, POLL_MILLISECONDS);
-  }
-}
-
-function threadsOf(pid: number): readonly string[] {
-  try {
-    return readdirSync(`/proc/${pid}/task`);
-  } catch {
-    return [];
-  }
-}
-
-/** The text of a file; nothing when it has gone with its process. */
-function readIfThere(file: string): string {
-  try {
-    return readFileSync(file, "latin1");
-  } catch {
-    return "";
+    realWaiting.pause(POLL_MILLISECONDS);
   }
 }

@@ -1,4 +1,3 @@
-import { spawnSync } from "node:child_process";
 import { readdirSync, renameSync, symlinkSync } from "node:fs";
 import type { Lab } from "../lab/lab.ts";
 import type { LabNamespace } from "../lab/namespace.ts";
@@ -11,7 +10,7 @@ export class ServedPlugin {
   /** The shim, which a runtime executes. */
   readonly executable: string;
   readonly server: PluginServer;
-  /** Where the server is started, and rests: no node, and not the machine, whose rules a server gone wrong must not touch. */
+  /** Where the server is started, and rests. */
   readonly home: LabNamespace;
 
   /** @param name of its directory among the lab's files */
@@ -27,12 +26,7 @@ export class ServedPlugin {
 
   /** Has a server listen. @returns its process ID; throws when there is none in time */
   warm(): number {
-    if (!this.server.isListening) {
-      const call = { env: { CNI_COMMAND: "VERSION" }, input: "{}", encoding: "utf8" } as const;
-      const { status, stdout, stderr } = this.home.inside(() => spawnSync(this.executable, call));
-      if (status !== 0) throw new Error(`${this.executable}: exit code ${status}: ${stdout}${stderr}`);
-      this.server.waitUntilListening();
-    }
+    this.server.start(this.executable, this.home);
     const { pid } = this.server;
     if (pid === undefined) throw new Error("the plugin server ended as soon as it listened");
     return pid;

@@ -1,3 +1,4 @@
+import { LOCK_FILE, SOCKET_FILE } from "../../../cni/server/protocol.ts";
 import { createHash } from "node:crypto";
 import { bridgeMac, hostMac } from "../../../cni/names.ts";
 import { formatAddress } from "../../../kernel/ip/address.ts";
@@ -41,7 +42,7 @@ export interface CleanupPlan extends Plan {
 /** What may stand in the state directory that is ours. */
 const STATE = ["attachments", "retained", "policyd.sock", "policyd.sock.lock"];
 /** What the plugin server and the shims that start it have in its directory. */
-const SERVER_FILES = ["lock", "socket"];
+const SERVER_FILES = [LOCK_FILE, SOCKET_FILE];
 const HOST_INTERFACE = /^dbv[0-9a-f]{12}$/;
 const WITH_PODS = "pods may use it; --pods takes it, too";
 
@@ -161,7 +162,6 @@ function server({ server: found, place: { serverDirectory } }: Inventory): Plan 
 
 function state(inventory: Inventory, withPods: boolean): Plan {
   const { state: names, stores, place, records } = inventory;
-  const pathOf = (name: string): string => `${place.stateDirectory}/${name}`;
   const removals: Removal[] = [];
   const kept: Kept[] = [];
   const hasPods = hostLinks(inventory).length > 0 || records.length > 0;
@@ -172,6 +172,7 @@ function state(inventory: Inventory, withPods: boolean): Plan {
   }
   if (names === undefined) return { removals, kept };
   const others = names.filter((name) => !STATE.includes(name));
+  const pathOf = (name: string): string => `${place.stateDirectory}/${name}`;
   if (others.length > 0) {
     kept.push({ what: place.stateDirectory, why: `${others.join(", ")} in it is not Drawbridge's` });
   }

@@ -7,11 +7,12 @@ import { isName } from "../../../ipam/owner.ts";
 import { canonicalRangeSets } from "../../../ipam/range.ts";
 import type { Reservation } from "../../../ipam/reservation.ts";
 import { parseReservation } from "../../../ipam/reservation.ts";
+import { IPAM, PLUGIN, SHIM } from "../../../cni/executables.ts";
 import { DrawbridgeError } from "../../../kernel/error.ts";
 import { tryParseAddress } from "../../../kernel/ip/address.ts";
 import type { NetworkFile, PluginFile } from "../doctor/facts.ts";
 import type { NodePlace } from "../place.ts";
-import { configurationPath, PLUGIN, SHIM } from "../place.ts";
+import { configurationPath } from "../place.ts";
 import { askVersion } from "./plugin_version.ts";
 import { isSameContent, isShim } from "./program_words.ts";
 
@@ -84,7 +85,7 @@ export function readNetwork(place: NodePlace): NetworkFile {
 }
 
 /** IPAM plugins that ours serves itself, so that no file of theirs is needed. */
-const SERVED = ["host-local", "drawbridge-ipam"];
+const SERVED = ["host-local", IPAM];
 
 /**
  * The programs that a network configuration names, and ours in any case: the shim with the plugin beside it, or the plugin alone
@@ -99,18 +100,19 @@ export function readPlugins(
   sourceDirectory: string,
 ): readonly PluginFile[] {
   const types = network.kind === "network" ? network.types.filter((type) => !SERVED.includes(type)) : [];
-  const ours = isShim(`${binaryDirectory}/${SHIM}`) ? [SHIM, PLUGIN] : [SHIM];
+  const hasShim = isShim(`${binaryDirectory}/${SHIM}`);
+  const ours = hasShim ? [SHIM, PLUGIN] : [SHIM];
+  // Without a shim the plugin has its name.
+  const shippedAs = (name: string): readonly string[] => (hasShim ? [name] : [SHIM, PLUGIN]);
   return [...new Set([...ours, ...types])].map((name) => {
     const path = `${binaryDirectory}/${name}`;
     const isFile = statSync(path, { throwIfNoEntry: false })?.isFile() === true;
     const isExecutable = isFile && canExecute(path);
-    // Without a shim the plugin has its name.
-    const shipped = ours.includes(name) ? (name === SHIM && ours.length === 1 ? [SHIM, PLUGIN] : [name]) : [];
     return {
       name,
       isFile,
       isExecutable,
-      isAsShipped: isFile ? isAnyOf(path, shipped, sourceDirectory) : undefined,
+      isAsShipped: isFile && ours.includes(name) ? isAnyOf(path, shippedAs(name), sourceDirectory) : undefined,
       version: name === ours.at(-1) && isExecutable ? askVersion(path) : undefined,
     };
   });

@@ -1,6 +1,8 @@
 import { closeSync, constants, lstatSync, openSync, readdirSync, readlinkSync, statSync } from "node:fs";
 import path from "node:path";
+import { IPAM, LOOPBACK, PLUGIN, SHIM } from "../../../cni/executables.ts";
 import { askPolicyd } from "../../../cni/policyd_client.ts";
+import { LOCK_FILE } from "../../../cni/server/protocol.ts";
 import { systemFileSystem } from "../../../ipam/file_system.ts";
 import { DrawbridgeError } from "../../../kernel/error.ts";
 import { tryParseAddress } from "../../../kernel/ip/address.ts";
@@ -8,7 +10,7 @@ import { dumpRules, parseRule } from "../../../kernel/route/rule.ts";
 import { Errno } from "../../../kernel/syscall/errno.ts";
 import type { FileEntry, Inventory } from "../cleanup/inventory.ts";
 import type { NodePlace } from "../place.ts";
-import { configurationPath, PLUGIN, SHIM } from "../place.ts";
+import { configurationPath } from "../place.ts";
 import { isOurExecutable } from "./program_words.ts";
 import { readNetwork, readRecords } from "./read_files.ts";
 import type { MachineCalls } from "./read_network.ts";
@@ -16,7 +18,7 @@ import { readAddresses, readLinks, readRoutes, readRuleset, withRoutes } from ".
 
 const DAEMON_MILLISECONDS = 3000;
 /** The plugin comes last, so that no shim is left without it. */
-const PROGRAMS = [SHIM, "drawbridge-ipam", "loopback", PLUGIN];
+const PROGRAMS = [SHIM, IPAM, LOOPBACK, PLUGIN];
 const LOCK_SH = 1;
 const LOCK_NB = 4;
 /** What an installation that was killed leaves (policyd/installation/installer.ts). */
@@ -92,7 +94,7 @@ function programs({ binaryDirectory }: NodePlace): readonly FileEntry[] {
 /** @param known what is known of files by their identity: further names need no reading */
 function isOurProgram(file: string, known: Map<string, boolean>): boolean {
   const found = statSync(file, { throwIfNoEntry: false });
-  if (found === undefined) return path.basename(readlinkSync(file)) === "drawbridge";
+  if (found === undefined) return path.basename(readlinkSync(file)) === SHIM;
   if (!found.isFile()) return false;
   const identity = `${found.dev}:${found.ino}`;
   const answer = known.get(identity) ?? isOurExecutable(file);
@@ -103,7 +105,7 @@ function isOurProgram(file: string, known: Map<string, boolean>): boolean {
 function serverIn(syscalls: MachineCalls, { serverDirectory }: NodePlace): Inventory["server"] {
   const names = namesIn(serverDirectory);
   if (names === undefined) return undefined;
-  return { names, isRunning: isLocked(syscalls, `${serverDirectory}/lock`) };
+  return { names, isRunning: isLocked(syscalls, `${serverDirectory}/${LOCK_FILE}`) };
 }
 
 /** A plugin server holds its lock for as long as it lives (cni/shim/program.ts). */

@@ -1,7 +1,7 @@
-import { readFileSync, readdirSync } from "node:fs";
 import type { LabPod } from "../../lab/lab.ts";
 import { pollEnd, startProgram } from "../../lab/posix_spawn.ts";
 import type { Contestant, Side } from "../contestant.ts";
+import { megabytesIn, readIfThere, threadsOf } from "../../support/process_files.ts";
 import { demandSuccess, newSide, programFor, timeCall } from "../contestant.ts";
 import type { Measured } from "../row.ts";
 import { interleave } from "../row.ts";
@@ -82,32 +82,9 @@ function residentPeak(pid: number): number | undefined {
   return Math.max(peak, megabytesIn(`/proc/${pid}/smaps_rollup`, "Rss") ?? 0);
 }
 
-/** A field of a file of /proc that is given in kilobytes. */
-function megabytesIn(file: string, field: string): number | undefined {
-  const kilobytes = new RegExp(`^${field}:\\s*([0-9]+) kB$`, "m").exec(read(file))?.[1];
-  return kilobytes === undefined ? undefined : (Number(kilobytes) * 1024) / 1e6;
-}
-
 /** Children of any of its threads: a Go program starts them from whichever it runs on. */
 function childrenOf(pid: number): readonly number[] {
   return threadsOf(pid)
-    .map((thread) => read(`/proc/${pid}/task/${thread}/children`))
+    .map((thread) => readIfThere(`/proc/${pid}/task/${thread}/children`))
     .flatMap((text) => text.split(" ").filter(Boolean).map(Number));
-}
-
-function threadsOf(pid: number): readonly string[] {
-  try {
-    return readdirSync(`/proc/${pid}/task`);
-  } catch {
-    return [];
-  }
-}
-
-/** The text of a file; nothing when it has gone with its process. */
-function read(file: string): string {
-  try {
-    return readFileSync(file, "latin1");
-  } catch {
-    return "";
-  }
 }

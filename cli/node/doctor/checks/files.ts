@@ -1,10 +1,11 @@
 import { compareAddresses, formatAddress } from "../../../../kernel/ip/address.ts";
 import type { Address } from "../../../../kernel/ip/address.ts";
+import { PLUGIN, SHIM } from "../../../../cni/executables.ts";
 import { formatRangeSet } from "../../../../ipam/range.ts";
 import type { RangeSet } from "../../../../ipam/range.ts";
 import { firstBeforeOurs } from "../../../../policyd/installation/network_configuration.ts";
 import { VERSION } from "../../../../policyd/version.ts";
-import { configurationPath, PLUGIN, SHIM } from "../../place.ts";
+import { configurationPath } from "../../place.ts";
 import { seen } from "../diagnose.ts";
 import type { Check, Remark } from "../finding.ts";
 
