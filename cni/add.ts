@@ -291,10 +291,10 @@ function* undo(
   const owner = hostInterfaceName(node.sha256, attachment.containerId, attachment.ifname);
   const { policyd, name: network } = configuration;
   const { containerId, ifname } = attachment;
-  const isUndone = policyd === undefined || (yield* unregister(node, policyd, { network, containerId, ifname }));
+  const undone = policyd && (yield* unregister(node, policyd, { network, containerId, ifname }));
   const steps: readonly (() => unknown)[] = [
     () => {
-      if (isRegistered && !isUndone) node.nodeRules().forgetAddresses(node, addresses);
+      if (isRegistered && undone === "undone") node.nodeRules().forgetAddresses(node, addresses);
     },
     () => {
       if (!keepsRules(configuration)) return;

@@ -41,16 +41,12 @@ export function* del(
   const hostInterface = hostInterfaceName(node.sha256, attachment.containerId, attachment.ifname);
   const { policyd } = configuration;
   const { containerId, ifname } = attachment;
-  // Where it did its part, the request below finds nothing; where it is away, the request is the removal.
-  const isForgotten =
-    policyd === undefined || (yield* unregister(node, policyd, { network: name, containerId, ifname }));
-  const socket = openRouteSocket(node.syscalls);
-  const [deleted, bridge] = socket.batch([
-    deleteLink({ name: hostInterface }),
-    getLink({ name: record?.bridge ?? configuration.bridge }),
-  ]);
-  if (deleted?.error !== undefined && deleted.error.errnoName !== "ENODEV") throw deleted.error;
-  if (mayBeDelayed(record)) forgetDevice(socket, delayDeviceOf(attachment, node.sha256));
+  const unregistration = policyd && (yield* unregister(node, policyd, { network: name, containerId, ifname }));
+  // What the daemon has done is not asked for again: the next pods' removal has the kernel's lock for links by now.
+  const removal =
+    unregistration === "detached" ? undefined : removeLink(node, hostInterface, record?.bridge ?? configuration.bridge);
+  if (mayBeDelayed(record))
+    forgetDevice(removal?.socket ?? openRouteSocket(node.syscalls), delayDeviceOf(attachment, node.sha256));
 
   const recorded = record?.addresses.map(({ address }) => address) ?? [];
   withdrawRules(node, configuration, hostInterface, record);
@@ -58,17 +54,34 @@ export function* del(
   // What is asked of the kernel here concerns addresses nobody else can get before the store's lock is given back.
   const beforeRelease = (held: readonly Address[]): void => {
     if (held.length === 0) return;
-    const isOthersWork = deleted?.error !== undefined && record === undefined;
+    const isOthersWork = removal?.wasThere === false && record === undefined;
     if (isOthersWork && namespace !== undefined) deletePodInterface(node, home, namespace, attachment.ifname);
-    const [bridgeMessage] = bridge?.messages ?? [];
-    if (bridgeMessage !== undefined) forgetNeighbours(socket, parseLink(bridgeMessage).index, held);
+    if (removal?.bridgeIndex !== undefined) forgetNeighbours(removal.socket, removal.bridgeIndex, held);
     // While they are this pod's alone: the next one must not be let through by what the daemon had in force (POD-20).
-    if (!isForgotten) node.nodeRules().forgetAddresses(node, held);
+    if (unregistration === "undone") node.nodeRules().forgetAddresses(node, held);
   };
   const store = openStore(node, name, record?.dataDir ?? configuration.ipam.dataDir);
   if (record === undefined) store.release(attachment, beforeRelease);
   else store.releaseAddresses(attachment, recorded, beforeRelease);
   removeAttachment(runDir, name, attachment, node.files);
+}
+
+/** What a request to remove a pod's link has found. */
+interface LinkRemoval {
+  readonly socket: NetlinkSocket;
+  readonly wasThere: boolean;
+  /** Undefined where the bridge is gone. */
+  readonly bridgeIndex: number | undefined;
+}
+
+/** @throws NetlinkError when the kernel will not remove the link */
+function removeLink(node: Node, hostInterface: string, bridge: string): LinkRemoval {
+  const socket = openRouteSocket(node.syscalls);
+  const [deleted, found] = socket.batch([deleteLink({ name: hostInterface }), getLink({ name: bridge })]);
+  if (deleted?.error !== undefined && deleted.error.errnoName !== "ENODEV") throw deleted.error;
+  const [message] = found?.messages ?? [];
+  const bridgeIndex = message === undefined ? undefined : parseLink(message).index;
+  return { socket, wasThere: deleted?.error === undefined, bridgeIndex };
 }
 
 /** Takes from the plugin's own tables what a pod has there: nothing where the daemon keeps its rules. */

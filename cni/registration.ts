@@ -144,19 +144,23 @@ function isUnavailable(error: unknown): error is DrawbridgeError {
 }
 
 /**
+ * How far the daemon has come with a pod that goes: not at all; it has forgotten it; or it knew it, and the link and the
+ * neighbours on the bridge are gone, too.
+ */
+export type Unregistration = "undone" | "forgotten" | "detached";
+
+/**
  * Has the daemon remove the pod's link, together with those of other pods that go now, and forget the pod. When it is
  * away or dies over it, nothing is lost: the plugin removes what is left by itself.
- *
- * @returns whether the daemon has done it
  */
-export function* unregister(node: Node, access: PolicydAccess, attachment: AttachmentName): Work<boolean> {
+export function* unregister(node: Node, access: PolicydAccess, attachment: AttachmentName): Work<Unregistration> {
   try {
     const call = callPolicyd(node.syscalls, access.socket, { type: "unregister", attachment }, access.wait);
     yield { fd: call.fd, milliseconds: access.wait };
-    answerOf(call.wait());
-    return true;
+    const answer = answerOf(call.wait());
+    return answer.type === "done" && answer.isDetached === true ? "detached" : "forgotten";
   } catch (error) {
     if (!(error instanceof DrawbridgeError)) throw error;
-    return false;
+    return "undone";
   }
 }

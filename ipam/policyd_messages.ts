@@ -30,7 +30,8 @@ export type PolicydRequest =
   | { readonly type: "status" };
 
 export type PolicydReply =
-  | { readonly type: "done" }
+  /** `isDetached`, of a pod that was known and is to be detached: the link and the neighbours on the bridge are gone, too. */
+  | { readonly type: "done"; readonly isDetached?: boolean }
   | { readonly type: "status"; readonly status: PolicydStatus }
   /** Nothing was done. `isTemporary`: the same request may succeed later. `code`: what the runtime is told apart. */
   | {
@@ -109,7 +110,7 @@ export function parseReply(text: string): PolicydReply {
     const type = message.string("type");
     switch (type) {
       case "done":
-        return { type };
+        return message.get("isDetached") === undefined ? { type } : { type, isDetached: message.boolean("isDetached") };
       case "status":
         return { type, status: readStatus(message.object("status")) };
       case "refused":

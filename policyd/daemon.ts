@@ -115,14 +115,15 @@ export class Daemon implements ObjectSink, RequestHandlers {
     }
   }
 
-  async unregister(attachment: AttachmentName): Promise<void> {
+  async unregister(attachment: AttachmentName): Promise<boolean> {
     const { attachments, dataplanes, logger } = this.#parts;
     const known = attachments.get(attachment);
     await Promise.all(dataplanes.map((dataplane) => dataplane.unregister(attachment)));
-    if (known === undefined) return;
+    if (known === undefined) return false;
     // One that has registered under its names meanwhile stays.
     if (attachments.get(attachment) === known) attachments.remove(attachment);
     logger.info("attachment removed", fieldsOf(known));
+    return true;
   }
 
   /** How many problems the source has told since the start, by the kind of the object; "other" for files. */

@@ -1,44 +1,42 @@
 import { setImmediate as turn } from "node:timers/promises";
 import type { ReceivedMessage } from "../netlink/message.ts";
-import type { Syscalls } from "../syscall/syscalls.ts";
 import type { ConntrackEntry } from "./entry.ts";
 import { parseEntry } from "./entry.ts";
 import type { ConntrackFilter } from "./filter.ts";
 import { matchesFilter } from "./filter.ts";
+import { cheapestLists } from "./flow_count.ts";
 import type { FlowTuples } from "./flow_tuples.ts";
 import { peekTuples } from "./flow_tuples.ts";
+import type { ConntrackSockets } from "./sockets.ts";
 import { walkInSlices } from "./sliced_walk.ts";
-import { deleteEntries, openConntrackSocket } from "./table.ts";
+import { deleteEntries } from "./table.ts";
 
 /** Deleting so many takes some 3 ms, after which other things get their turn. */
 const SLICE = 64;
 
 /**
- * Deletes flows of the namespace the calling thread is in, at the cost of a glance at each the kernel tells, while the
+ * Deletes flows, at the cost of a glance at each the kernel tells, while the
  * event loop goes on.
  *
- * @param asked what the kernel is asked for, one list each; an entry of several is judged several times
+ * @param asked what flows are meant at all; an entry of several may be judged several times
  * @returns how many there were
  * @throws SyscallError, NetlinkError (by the promise) when the kernel refuses
  */
-export async function deleteFlows(
-  syscalls: Syscalls,
+export function deleteFlows(
+  sockets: ConntrackSockets,
   asked: readonly ConntrackFilter[],
   isMeant: (flow: FlowTuples) => boolean,
 ): Promise<number> {
-  if (asked.length === 0) return 0;
-  const socket = openConntrackSocket(syscalls);
-  try {
+  if (asked.length === 0) return Promise.resolve(0);
+  return sockets.with(async (socket) => {
     const meant: ConntrackEntry[] = [];
-    for (const filter of asked) {
-      const see = (message: ReceivedMessage): void => {
-        const tuples = peekTuples(message.body);
-        if (tuples !== undefined && !isMeant(tuples)) return;
-        const entry = parseEntry(message);
-        if (matchesFilter(filter, entry) && isMeant(entry)) meant.push(entry);
-      };
-      await walkInSlices(socket, filter, { see });
-    }
+    const see = (message: ReceivedMessage): void => {
+      const tuples = peekTuples(message.body);
+      if (tuples !== undefined && !isMeant(tuples)) return;
+      const entry = parseEntry(message);
+      if (asked.some((filter) => matchesFilter(filter, entry)) && isMeant(entry)) meant.push(entry);
+    };
+    for (const list of cheapestLists(sockets.calls, asked)) await walkInSlices(socket, list, { see }, sockets.calls);
     let deleted = 0;
     for (let start = 0; start < meant.length; start += SLICE) {
       if (start > 0) await turn();
@@ -46,7 +44,5 @@ export async function deleteFlows(
       deleted += outcomes.filter((outcome) => outcome === "done").length;
     }
     return deleted;
-  } finally {
-    socket.close();
-  }
+  });
 }

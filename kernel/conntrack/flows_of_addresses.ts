@@ -6,6 +6,7 @@ import { parseEntry } from "./entry.ts";
 import type { ConntrackFilter } from "./filter.ts";
 import type { FlowTuples } from "./flow_tuples.ts";
 import { peekTuples } from "./flow_tuples.ts";
+import { EVERY_FLOW } from "./flow_count.ts";
 import { dumpEntries } from "./request.ts";
 import { deleteEntries, openConntrackSocket } from "./table.ts";
 
@@ -18,11 +19,13 @@ const MOST_ADDRESSES = 2;
  */
 export function flowQuestions(addresses: ReadonlySet<Address>): readonly ConntrackFilter[] {
   const v4 = [...addresses].filter((address) => familyOf(address) === 4);
+  const hasV6 = v4.length < addresses.size;
+  if (v4.length > MOST_ADDRESSES && hasV6) return EVERY_FLOW;
   return [
     ...(v4.length > MOST_ADDRESSES
       ? [{ family: 4 } as const]
       : v4.flatMap((source) => [{ original: { source } }, { reply: { source } }])),
-    ...(v4.length < addresses.size ? [{ family: 6 } as const] : []),
+    ...(hasV6 ? [{ family: 6 } as const] : []),
   ];
 }
 

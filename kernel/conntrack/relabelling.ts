@@ -1,11 +1,11 @@
 import type { ReceivedMessage } from "../netlink/message.ts";
-import type { NetlinkSocket } from "../netlink/socket.ts";
-import type { BackgroundCalls } from "../syscall/background_calls.ts";
 import type { ConntrackEntry } from "./entry.ts";
 import { parseEntry } from "./entry.ts";
 import type { ConntrackFilter } from "./filter.ts";
+import { cheapestLists } from "./flow_count.ts";
 import type { FlowTuples } from "./flow_tuples.ts";
 import { peekId, peekTuples } from "./flow_tuples.ts";
+import type { ConntrackSockets } from "./sockets.ts";
 import { walkInSlices } from "./sliced_walk.ts";
 import type { ConntrackOutcome, LabelChange } from "./table.ts";
 import { changeLabelsOf } from "./table.ts";
@@ -28,44 +28,36 @@ const BATCH = 32;
  *
  * What is decided in a slice is done before anything else gets its turn, so nothing is done by what was true before.
  *
- * @param open opens a socket; two are used, since no request may come between a list and its end
- * @param asked what the kernel is asked for, one list each; an entry of several is decided several times
- * @param calls as {@link walkInSlices} has them
+ * @param sockets of which two are used, since no request may come between a list and its end
+ * @param asked what flows are meant at all, all of the lists; an entry of several may be decided several times
  * @throws SyscallError, NetlinkError (by the promise) when the kernel refuses; what was changed stays so
  */
-export async function relabelFlows(
-  open: () => NetlinkSocket,
+export function relabelFlows(
+  sockets: ConntrackSockets,
   asked: readonly ConntrackFilter[],
   relabelling: Relabelling,
-  calls?: BackgroundCalls,
 ): Promise<void> {
-  const sockets: NetlinkSocket[] = [];
-  const opened = (): NetlinkSocket => {
-    const socket = open();
-    sockets.push(socket);
-    return socket;
-  };
-  try {
-    const [list, labels] = [opened(), opened()];
-    const decided: LabelChange<ConntrackEntry>[] = [];
-    const carryOut = (): void => {
-      const changes = decided.splice(0);
-      for (const [index, outcome] of changeLabelsOf(labels, changes).entries()) {
-        const change = changes[index];
-        if (change !== undefined) relabelling.changed(change, outcome);
-      }
-    };
-    const see = (message: ReceivedMessage): void => {
-      const tuples = peekTuples(message.body);
-      if (tuples !== undefined && !relabelling.glance(tuples, () => peekId(message.body))) return;
-      const entry = parseEntry(message);
-      const change = relabelling.decide(entry);
-      if (change === undefined) return;
-      decided.push({ key: entry, change });
-      if (decided.length === BATCH) carryOut();
-    };
-    for (const filter of asked) await walkInSlices(list, filter, { see, endSlice: carryOut }, calls);
-  } finally {
-    for (const socket of sockets) socket.close();
-  }
+  return sockets.with((list) =>
+    sockets.with(async (labels) => {
+      const decided: LabelChange<ConntrackEntry>[] = [];
+      const carryOut = (): void => {
+        const changes = decided.splice(0);
+        for (const [index, outcome] of changeLabelsOf(labels, changes).entries()) {
+          const change = changes[index];
+          if (change !== undefined) relabelling.changed(change, outcome);
+        }
+      };
+      const see = (message: ReceivedMessage): void => {
+        const tuples = peekTuples(message.body);
+        if (tuples !== undefined && !relabelling.glance(tuples, () => peekId(message.body))) return;
+        const entry = parseEntry(message);
+        const change = relabelling.decide(entry);
+        if (change === undefined) return;
+        decided.push({ key: entry, change });
+        if (decided.length === BATCH) carryOut();
+      };
+      const visit = { see, endSlice: carryOut };
+      for (const filter of cheapestLists(sockets.calls, asked)) await walkInSlices(list, filter, visit, sockets.calls);
+    }),
+  );
 }

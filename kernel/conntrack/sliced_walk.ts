@@ -23,7 +23,7 @@ export interface SlicedVisit {
  * being told, but the kernel looks for the next entries that match without a pause: some 10 ms through 100,000 others.
  *
  * Of a table with few entries the kernel goes through all buckets before it answers at all (7 to 12 ms for 262,144 of
- * them, which all namespaces of a machine share); with `calls` that keeps nobody waiting.
+ * them, which all namespaces of a machine share): that keeps nobody waiting.
  *
  * @param socket of this walk alone: while it lasts, and once it has failed, nothing else may use it
  * @throws SyscallError, NetlinkError (by the promise) when the kernel refuses
@@ -32,10 +32,9 @@ export async function walkInSlices(
   socket: NetlinkSocket,
   filter: ConntrackFilter,
   visit: SlicedVisit,
-  calls?: BackgroundCalls,
+  calls: BackgroundCalls,
 ): Promise<void> {
-  const list = dumpEntries(filter);
-  const datagrams = calls === undefined ? socket.datagrams(list) : await socket.datagramsInBackground(list, calls);
+  const datagrams = await socket.datagramsInBackground(dumpEntries(filter), calls);
   let end = performance.now() + SLICE_MILLISECONDS;
   for (const messages of datagrams) {
     for (const message of messages) {

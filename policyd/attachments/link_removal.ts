@@ -1,8 +1,10 @@
 import { randomInt } from "node:crypto";
+import type { AttachmentRecord } from "../../ipam/attachment.ts";
 import { DrawbridgeError } from "../../kernel/error.ts";
 import type { Reply } from "../../kernel/netlink/socket.ts";
 import type { Request } from "../../kernel/netlink/message.ts";
-import { changeLink, deleteLinkGroup } from "../../kernel/route/link.ts";
+import { changeLink, deleteLinkGroup, getLink, parseLink } from "../../kernel/route/link.ts";
+import { deleteNeighbour } from "../../kernel/route/neighbour.ts";
 
 /** What carries out requests about links. */
 export interface LinkWriter {
@@ -15,8 +17,11 @@ export interface LinkWriter {
 const LOWEST_GROUP = 0x4000_0000;
 const HIGHEST_GROUP = 0x7fff_ffff;
 
+/** A pod's link, and what its bridge has of it. */
+export type RemovedLink = Pick<AttachmentRecord, "hostInterface" | "bridge" | "addresses">;
+
 interface Waiting {
-  readonly hostInterface: string;
+  readonly link: RemovedLink;
   readonly settle: (error: DrawbridgeError | undefined) => void;
 }
 
@@ -26,6 +31,9 @@ interface Waiting {
  * Removing a veth pair takes the kernel some 15 ms of waiting for readers (RCU), and as long for a hundred of them in
  * one request. Those asked for while one removal is under way are put into an interface group of their own and removed
  * together after it. The group's number is drawn anew each time, so no link of anybody else is in it.
+ *
+ * The neighbours go between two removals: the plugin, which would have to wait for the kernel's lock for links, then has
+ * nothing to ask the kernel for.
  */
 export class LinkRemoval {
   readonly #writer: LinkWriter;
@@ -37,13 +45,13 @@ export class LinkRemoval {
   }
 
   /**
-   * Settles when the link and its peer are gone, at once when there is none.
+   * Settles when the link and its peer are gone, if there were any, and then the neighbours that stay on the bridge.
    *
    * @throws DrawbridgeError when the kernel refuses or does not answer
    */
-  async remove(hostInterface: string): Promise<void> {
+  async remove(link: RemovedLink): Promise<void> {
     const error = await new Promise<DrawbridgeError | undefined>((settle) => {
-      this.#waiting.push({ hostInterface, settle });
+      this.#waiting.push({ link, settle });
       if (!this.#isRunning) {
         this.#isRunning = true;
         // What else is asked for in this turn of the event loop goes along.
@@ -69,15 +77,40 @@ export class LinkRemoval {
 
   async #removeGroup(together: readonly Waiting[]): Promise<void> {
     const group = randomInt(LOWEST_GROUP, HIGHEST_GROUP);
-    const replies = this.#writer.batch(
-      together.map(({ hostInterface }) => changeLink({ name: hostInterface }, { group })),
-    );
+    const replies = this.#writer.batch(together.map(({ link }) => changeLink({ name: link.hostInterface }, { group })));
     const grouped = together.filter((_, index) => replies[index]?.error === undefined);
     const removal = grouped.length === 0 ? undefined : await this.#writer.inBackground(deleteLinkGroup(group));
-    for (const [index, { settle }] of together.entries()) {
-      const error = replies[index]?.error;
-      if (error === undefined) settle(removal?.error);
-      else settle(error.errnoName === "ENODEV" ? undefined : error);
+    const gone: Waiting[] = [];
+    for (const [index, waiting] of together.entries()) {
+      const error = replies[index]?.error ?? removal?.error;
+      if (error === undefined || error.errnoName === "ENODEV") gone.push(waiting);
+      else waiting.settle(error);
     }
+    const failures = this.#forgetNeighbours(gone.map(({ link }) => link));
+    for (const { link, settle } of gone) settle(failures.get(link));
+  }
+
+  /** Permanent entries stay on the bridge when a pod's link goes. @returns what the kernel refused, by the link */
+  #forgetNeighbours(links: readonly RemovedLink[]): ReadonlyMap<RemovedLink, DrawbridgeError> {
+    const indices = this.#indicesOf(new Set(links.map(({ bridge }) => bridge)));
+    const entries = links.flatMap((link) => {
+      const index = indices.get(link.bridge);
+      return index === undefined ? [] : link.addresses.map(({ address }) => ({ link, index, address }));
+    });
+    const replies = this.#writer.batch(entries.map(({ index, address }) => deleteNeighbour(index, address)));
+    const failures = new Map<RemovedLink, DrawbridgeError>();
+    for (const [position, { link }] of entries.entries()) {
+      const error = replies[position]?.error;
+      // ENODEV: the bridge has gone since, and its neighbours with it.
+      if (error !== undefined && !["ENOENT", "ENODEV"].includes(error.errnoName)) failures.set(link, error);
+    }
+    return failures;
+  }
+
+  /** The indices of those links that are there. */
+  #indicesOf(names: ReadonlySet<string>): ReadonlyMap<string, number> {
+    const replies = this.#writer.batch([...names].map((name) => getLink({ name })));
+    const found = replies.flatMap(({ messages }) => messages.slice(0, 1).map(parseLink));
+    return new Map(found.map(({ name, index }) => [name, index]));
   }
 }

@@ -178,7 +178,7 @@ export class NodeDataplane implements Dataplane {
 
   async #leave(attachment: AttachmentRecord): Promise<void> {
     const { ruleset, links, follower } = this.#parts;
-    await links.remove(attachment.hostInterface);
+    await links.remove(attachment);
     this.#withdraw(attachment);
     if (hasRules(attachment)) this.#claimFreed();
     const areRulesGone = !(hasRules(attachment) || follower !== undefined) || (await ruleset.inForce());

@@ -1,9 +1,10 @@
 import { deleteFlows } from "../../kernel/conntrack/flow_deletion.ts";
 import { flowQuestions, isFlowOf } from "../../kernel/conntrack/flows_of_addresses.ts";
+import type { FlowCalls } from "../../kernel/conntrack/sockets.ts";
+import { ConntrackSockets } from "../../kernel/conntrack/sockets.ts";
 import { DrawbridgeError } from "../../kernel/error.ts";
 import type { Address } from "../../kernel/ip/address.ts";
 import { familyOf } from "../../kernel/ip/address.ts";
-import type { Syscalls } from "../../kernel/syscall/syscalls.ts";
 import type { Ruleset } from "../dataplane/ruleset.ts";
 import { clientMap, clientPrefix } from "../services/compile/affinity_part.ts";
 import { INET_TABLE } from "./table_part.ts";
@@ -61,10 +62,11 @@ export class PodMemory {
 }
 
 /** The memory of the kernel of this thread's network namespace. */
-export function kernelPodMemory(syscalls: Syscalls, ruleset: Pick<Ruleset, "deleteWritten">): PodMemory {
+export function kernelPodMemory(syscalls: FlowCalls, ruleset: Pick<Ruleset, "deleteWritten">): PodMemory {
+  const sockets = new ConntrackSockets(syscalls);
   return new PodMemory({
     forgetFlows: async (addresses) => {
-      await deleteFlows(syscalls, flowQuestions(addresses), (flow) => isFlowOf(flow, addresses));
+      await deleteFlows(sockets, flowQuestions(addresses), (flow) => isFlowOf(flow, addresses));
     },
     forgetClients: (addresses) => {
       for (const family of [4, 6] as const) {

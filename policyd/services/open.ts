@@ -1,6 +1,7 @@
 import { localAddresses } from "../../cni/stale_flows.ts";
 import { deleteFlows } from "../../kernel/conntrack/flow_deletion.ts";
-import type { Syscalls } from "../../kernel/syscall/syscalls.ts";
+import type { FlowCalls } from "../../kernel/conntrack/sockets.ts";
+import { ConntrackSockets } from "../../kernel/conntrack/sockets.ts";
 import type { Clock } from "../clock.ts";
 import type { NodeJudge } from "../cluster/node_judge.ts";
 import type { Configuration } from "../configuration/configuration.ts";
@@ -29,7 +30,7 @@ const ADDRESS_MILLISECONDS = 10_000;
 
 /** What Services need of the machine beside their rules. */
 export interface ServicesMachine {
-  readonly syscalls: Syscalls;
+  readonly syscalls: FlowCalls;
   readonly clock: Clock;
   readonly logger: Logger;
   readonly clusterEvents: NoticeSink;
@@ -107,10 +108,11 @@ function staleFlows(
   { nodePortAddresses }: Configuration,
   { syscalls, clock, logger }: ServicesMachine,
 ): { readonly follower: ServiceFollower; readonly status: () => StaleFlowsStatus } {
+  const sockets = new ConntrackSockets(syscalls);
   let primary: NodeFacts["primaryAddresses"] = [];
   const stale = new StaleFlows({
     flows: {
-      delete: (asked, isMeant) => deleteFlows(syscalls, asked, isMeant),
+      delete: (asked, isMeant) => deleteFlows(sockets, asked, isMeant),
       nodeAddresses: () => localAddresses(syscalls),
     },
     clock,

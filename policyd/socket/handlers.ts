@@ -11,8 +11,8 @@ export interface RequestHandlers {
    * @param wait milliseconds after which who asked has gone; what is not done by then is refused with the reason
    */
   register(attachment: AttachmentRecord, wait?: number): Promise<void>;
-  /** Settles when nothing of the pod is left; at once for an attachment that is not known. */
-  unregister(attachment: AttachmentName): Promise<void>;
+  /** Settles when nothing of the pod is left; at once, with false, for an attachment that is not known. */
+  unregister(attachment: AttachmentName): Promise<boolean>;
   status(): PolicydStatus;
 }
 
@@ -23,8 +23,7 @@ export async function answer(request: PolicydRequest, handlers: RequestHandlers)
       await handlers.register(request.attachment, request.wait);
       return { type: "done" };
     case "unregister":
-      await handlers.unregister(request.attachment);
-      return { type: "done" };
+      return { type: "done", isDetached: await handlers.unregister(request.attachment) };
     case "status":
       return { type: "status", status: handlers.status() };
   }

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
-import { parseAddress } from "../../kernel/ip/address.ts";
+import { formatAddress, parseAddress } from "../../kernel/ip/address.ts";
+import { dumpNeighbours, parseNeighbour } from "../../kernel/route/neighbour.ts";
 import type { CallOutcome, Configuration } from "../lab/cni.ts";
 import { add, del, podCall, startPlugin } from "../lab/cni.ts";
 import type { Lab, LabPod } from "../lab/lab.ts";
@@ -56,6 +57,14 @@ describe("pods of a node with policyd", function () {
     return wired.node.links().flatMap(({ name }) => (name.startsWith("dbv") ? [name] : []));
   }
 
+  /** Permanent entries of the node, which all are the plugin's. */
+  function neighboursOfPods(): readonly string[] {
+    const all = ([4, 6] as const).flatMap((family) =>
+      wired.node.route.dump(dumpNeighbours(family)).map(parseNeighbour),
+    );
+    return all.flatMap((entry) => (entry?.permanent === true ? [formatAddress(entry.address)] : []));
+  }
+
   async function delAll(pods: readonly LabPod[]): Promise<readonly CallOutcome[]> {
     return await Promise.all(pods.map((pod) => startPlugin(wired.node, podCall("DEL", wired, pod, overrides)).outcome));
   }
@@ -101,21 +110,23 @@ describe("pods of a node with policyd", function () {
     assert.deepEqual(await areReached(a, 3), [true, true]);
   });
 
-  it(`DEL-01: ${PODS} DELs at once return when their links are gone, and none is left`, async () => {
+  it(`DEL-01 DEL-02: ${PODS} DELs at once return when links and neighbours are gone, and none is left`, async () => {
     const running = await policyd.start();
     const pods = attach(Array.from({ length: PODS }, (_, i) => `p${i}`));
     assert.equal(hostLinks().length, PODS);
+    assert.equal(neighboursOfPods().length, 2 * PODS);
     const outcomes = await delAll(pods);
     assert.deepEqual(
       outcomes.filter(({ exitCode }) => exitCode !== 0),
       [],
     );
     assert.deepEqual(hostLinks(), []);
+    assert.deepEqual(neighboursOfPods(), []);
     assert.deepEqual(nodeState(wired.node).reservations, []);
     assert.equal(running.status().attachments, 0);
   });
 
-  it("DEL-01: when the daemon is killed in the middle, the plugin removes its own, and none is left", async () => {
+  it("DEL-01 DEL-02: when the daemon is killed in the middle, the plugin removes its own, and none is left", async () => {
     const running = await policyd.start();
     const pods = attach(Array.from({ length: PODS }, (_, i) => `p${i}`));
     const ended = delAll(pods);
@@ -126,6 +137,7 @@ describe("pods of a node with policyd", function () {
       [],
     );
     assert.deepEqual(hostLinks(), []);
+    assert.deepEqual(neighboursOfPods(), []);
     assert.deepEqual(nodeState(wired.node).reservations, []);
   });
 });

@@ -4,6 +4,7 @@ import { deleteFlows } from "../../kernel/conntrack/flow_deletion.ts";
 import { peekId } from "../../kernel/conntrack/flow_tuples.ts";
 import { hasLabel, labelBit } from "../../kernel/conntrack/labels.ts";
 import { relabelFlows } from "../../kernel/conntrack/relabelling.ts";
+import { ConntrackSockets } from "../../kernel/conntrack/sockets.ts";
 import { dumpEntries } from "../../kernel/conntrack/request.ts";
 import { walkInSlices } from "../../kernel/conntrack/sliced_walk.ts";
 import { listEntries, openConntrackSocket } from "../../kernel/conntrack/table.ts";
@@ -67,6 +68,7 @@ describe("kernel/conntrack: in slices", () => {
   after(() => lab?.destroy());
 
   const open = (): NetlinkSocket => pair.near.inside(() => openConntrackSocket(pair.near.calls));
+  const sockets = (opening = open): ConntrackSockets => new ConntrackSockets(pair.near.calls, opening);
   const isOurs = ({ original }: ConntrackEntry): boolean => (original.destinationPort ?? 0) >= FIRST_PORT;
 
   function entries(): readonly ConntrackEntry[] {
@@ -92,7 +94,7 @@ describe("kernel/conntrack: in slices", () => {
       unsettled = 0;
       turnsAtEnds.push(turns);
     };
-    const walk = walkInSlices(socket, {}, { see, endSlice });
+    const walk = walkInSlices(socket, {}, { see, endSlice }, pair.near.calls);
     const check = setInterval(() => assert.equal(unsettled, 0, "something came before the end of a slice"), 0);
     await walk;
     clearInterval(check);
@@ -120,7 +122,7 @@ describe("kernel/conntrack: in slices", () => {
       visits++;
       throw new Error("visit");
     };
-    await assert.rejects(walkInSlices(socket, {}, { see }), { message: "visit" });
+    await assert.rejects(walkInSlices(socket, {}, { see }, pair.near.calls), { message: "visit" });
     socket.close();
     assert.equal(visits, 1);
   });
@@ -128,7 +130,7 @@ describe("kernel/conntrack: in slices", () => {
   it("labels of the flows that are meant change as decided, of all others not, while other things go on", async () => {
     const cleared: number[] = [];
     const bit = labelBit(LABEL);
-    await relabelFlows(open, [{ family: 4 }, { family: 6 }], {
+    await relabelFlows(sockets(), [{ family: 4 }, { family: 6 }], {
       glance: ({ original }) => (original.destinationPort ?? 0) >= FIRST_PORT + FLOWS_PER_FAMILY / 2,
       decide: (entry) => {
         if (cleared.length % 50 === 0) workOn();
@@ -166,16 +168,34 @@ describe("kernel/conntrack: in slices", () => {
     const glance = (): boolean => {
       throw new Error("glance");
     };
-    const failing = relabelFlows(closing, [{}], { glance, decide: () => undefined, changed: () => {} });
+    const failing = relabelFlows(sockets(closing), [{}], { glance, decide: () => undefined, changed: () => {} });
     await assert.rejects(failing, { message: "glance" });
     assert.deepEqual(opened, [{ isClosed: true }, { isClosed: true }]);
+  });
+
+  it("sockets are kept for the next walk, as closing one may wait for a grace period", async () => {
+    let opened = 0;
+    const counted = sockets(() => {
+      opened++;
+      return open();
+    });
+    const idle = { glance: () => false, decide: () => undefined, changed: () => {} };
+    for (let round = 0; round < 3; round++) await relabelFlows(counted, [{}], idle);
+    await deleteFlows(counted, [{}], () => false);
+    assert.equal(opened, 2);
+  });
+
+  it("deletes no flow that was not asked for, though all are listed where they are few", async () => {
+    const count = entries().length;
+    assert.equal(await pair.near.inside(() => deleteFlows(sockets(), [{ protocol: "tcp" }], () => true)), 0);
+    assert.equal(entries().length, count);
   });
 
   it("deletes flows of both families, exactly those that are meant, while other things go on", async () => {
     const kept = FIRST_PORT + 7;
     let glances = 0;
     const deleted = await pair.near.inside(() =>
-      deleteFlows(pair.near.calls, [{ family: 4 }, { family: 6 }], ({ original }) => {
+      deleteFlows(sockets(), [{ family: 4 }, { family: 6 }], ({ original }) => {
         if (++glances % 100 === 0) workOn();
         return (original.destinationPort ?? 0) >= FIRST_PORT && original.destinationPort !== kept;
       }),

@@ -1,8 +1,9 @@
+import { EVERY_FLOW } from "../../../kernel/conntrack/flow_count.ts";
 import { deleteFlows } from "../../../kernel/conntrack/flow_deletion.ts";
+import type { FlowCalls } from "../../../kernel/conntrack/sockets.ts";
+import { ConntrackSockets } from "../../../kernel/conntrack/sockets.ts";
 import { DrawbridgeError } from "../../../kernel/error.ts";
 import { readTextFile } from "../../../kernel/file.ts";
-import type { FileReadCalls } from "../../../kernel/syscall/file_calls.ts";
-import type { Syscalls } from "../../../kernel/syscall/syscalls.ts";
 import type { AttachmentRegistry } from "../../attachments/registry.ts";
 import type { PolicyDataplane } from "../policy_dataplane.ts";
 import type { ConnectionLimitParts, ConnectionTable } from "./connection_limit.ts";
@@ -12,7 +13,7 @@ const SYSCTLS = "/proc/sys/net/netfilter";
 
 /** What a limit needs of the machine. */
 export interface ConnectionLimitMachine extends Pick<ConnectionLimitParts, "ruleset" | "clock" | "logger"> {
-  readonly syscalls: Syscalls & FileReadCalls;
+  readonly syscalls: FlowCalls;
   readonly attachments: Pick<AttachmentRegistry, "values">;
 }
 
@@ -34,15 +35,16 @@ export function openConnectionLimit(
 }
 
 /** That of the network namespace of this thread; its capacity is the machine's. */
-function kernelConnectionTable(syscalls: Syscalls & FileReadCalls): ConnectionTable {
+function kernelConnectionTable(syscalls: FlowCalls): ConnectionTable {
   const read = (name: string): number => {
     const text = readTextFile(syscalls, `${SYSCTLS}/${name}`, 32);
     if (text !== undefined) return Number(text);
     throw new DrawbridgeError("ERR_UNAVAILABLE", `${SYSCTLS}/${name}: missing; is nf_conntrack loaded?`);
   };
+  const sockets = new ConntrackSockets(syscalls);
   return {
     size: () => read("nf_conntrack_count"),
     capacity: () => read("nf_conntrack_max"),
-    sweep: async (isMeant) => deleteFlows(syscalls, [{}], isMeant),
+    sweep: async (isMeant) => deleteFlows(sockets, EVERY_FLOW, isMeant),
   };
 }

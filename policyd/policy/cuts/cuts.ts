@@ -15,7 +15,8 @@ import { FATE_LABELS, fateOf, flowState, isBroken } from "./fate.ts";
 import { judgedFlow } from "./judged_flow.ts";
 import type { Opening } from "./opening.ts";
 import { pauseAfter } from "./pause.ts";
-import { EVERYTHING, Suspects } from "./suspects.ts";
+import { EVERY_FLOW } from "../../../kernel/conntrack/flow_count.ts";
+import { Suspects } from "./suspects.ts";
 
 /** The kernel's connections, of the node's network namespace. */
 export interface PolicyFlows {
@@ -238,7 +239,7 @@ export class Cuts implements PolicyFollower {
     this.#nodeAddresses = flows.nodeAddresses();
     // Which of those known by number are gone, only a walk through everything tells.
     const isWhole = this.#numbered > 0;
-    await flows.relabel(isWhole ? EVERYTHING : suspects.questions(), {
+    await flows.relabel(isWhole ? EVERY_FLOW : suspects.questions(), {
       glance: (flow, id) => this.#glance(flow, id, suspects),
       decide: (entry) => this.#decide(entry),
       changed: (change, outcome) => this.#changed(change, outcome),

@@ -1,21 +1,14 @@
 import { localAddresses } from "../../../cni/stale_flows.ts";
 import { relabelFlows } from "../../../kernel/conntrack/relabelling.ts";
-import { openConntrackSocket } from "../../../kernel/conntrack/table.ts";
-import type { FileReadCalls } from "../../../kernel/syscall/file_calls.ts";
-import { readTextFile } from "../../../kernel/file.ts";
-import type { NetlinkSocket } from "../../../kernel/netlink/socket.ts";
+import type { FlowCalls } from "../../../kernel/conntrack/sockets.ts";
+import { ConntrackSockets } from "../../../kernel/conntrack/sockets.ts";
 import type { Table } from "../../../kernel/nftables/object.ts";
 import type { Ruleset } from "../../dataplane/ruleset.ts";
-import type { BackgroundCalls } from "../../../kernel/syscall/background_calls.ts";
-import type { Syscalls } from "../../../kernel/syscall/syscalls.ts";
 import type { PolicyOptions } from "../compile/options.ts";
 import type { CutsParts, PolicyFlows } from "./cuts.ts";
 import { Cuts } from "./cuts.ts";
 import type { KernelOpeningParts } from "./opening.ts";
 import { kernelOpening } from "./opening.ts";
-import { EVERYTHING } from "./suspects.ts";
-
-type FlowCalls = Syscalls & BackgroundCalls & FileReadCalls;
 
 /** What cuts need of the machine beside the policies. */
 export interface CutsMachine extends Pick<CutsParts, "judgeOf" | "clock" | "logger"> {
@@ -46,18 +39,10 @@ export function openCuts(machine: CutsMachine): Cuts {
   });
 }
 
-/** Of this namespace. */
-const FLOW_COUNT = "/proc/sys/net/netfilter/nf_conntrack_count";
-/** Each list takes the kernel through all buckets of the machine's table; so many flows more are looked at in less time. */
-const FEW_FLOWS = 2000;
-
 function kernelFlows(syscalls: FlowCalls): PolicyFlows {
-  const areFew = (): boolean => Number(readTextFile(syscalls, FLOW_COUNT, 32) ?? FEW_FLOWS) < FEW_FLOWS;
+  const sockets = new ConntrackSockets(syscalls);
   return {
-    relabel: (asked, relabelling) => {
-      const open = (): NetlinkSocket => openConntrackSocket(syscalls);
-      return relabelFlows(open, areFew() ? EVERYTHING : asked, relabelling, syscalls);
-    },
+    relabel: (asked, relabelling) => relabelFlows(sockets, asked, relabelling),
     nodeAddresses: () => localAddresses(syscalls),
   };
 }

@@ -1,10 +1,8 @@
 import type { ConntrackFilter } from "../../../kernel/conntrack/filter.ts";
+import { EVERY_FLOW } from "../../../kernel/conntrack/flow_count.ts";
 import type { FlowTuples } from "../../../kernel/conntrack/flow_tuples.ts";
 import { flowQuestions, isFlowOf } from "../../../kernel/conntrack/flows_of_addresses.ts";
 import type { Address } from "../../../kernel/ip/address.ts";
-
-/** All flows of both families. */
-export const EVERYTHING: readonly ConntrackFilter[] = [{}];
 
 /** Which flows are to be judged: those from and to addresses whose verdicts changed, or all. */
 export class Suspects {
@@ -39,7 +37,7 @@ export class Suspects {
 
   /** What the kernel is asked for, so that they are among it. */
   questions(): readonly ConntrackFilter[] {
-    return this.#areAll ? EVERYTHING : flowQuestions(this.#addresses);
+    return this.#areAll ? EVERY_FLOW : flowQuestions(this.#addresses);
   }
 
   /** Whether a flow is one of them, in front of NAT or behind it. */

@@ -2,8 +2,12 @@ import assert from "node:assert/strict";
 import { existsSync, mkdirSync, readdirSync, rmSync } from "node:fs";
 import type { Environment } from "../../../cni/environment.ts";
 import { toCniError } from "../../../cni/error.ts";
+import type { Node } from "../../../cni/node.ts";
 import type { Face } from "../../../cni/plugin.ts";
 import { runVerb } from "../../../cni/plugin.ts";
+import { frame } from "../../../ipam/message_frame.ts";
+import type { PolicydReply } from "../../../ipam/policyd_messages.ts";
+import { replyToJson } from "../../../ipam/policyd_messages.ts";
 import { useTemporaryDirectory, writeForeign } from "../../support/address_store.ts";
 import { assertRefusal, ipamInput, networkInput } from "../../support/cni.ts";
 import type { Fault } from "../../support/fake_kernel.ts";
@@ -124,6 +128,64 @@ describe("cni DEL and a configuration that has changed since", () => {
     run(kernel, "DEL", { bridge: "br-new" });
     const asked = kernel.questions.map(({ subject }) => subject);
     assert.deepEqual(asked, ["link br-old"]);
+  });
+});
+
+describe("cni DEL of what the daemon has detached", () => {
+  const directory = useTemporaryDirectory();
+  const DAEMON = 200_000;
+  const AF_UNIX = 1;
+
+  /** The kernel's node with a daemon that answers so to whatever it is asked. */
+  function withDaemon({ node }: FakeKernel, answer: PolicydReply): Node {
+    const { syscalls } = node;
+    return {
+      ...node,
+      syscalls: {
+        ...syscalls,
+        socket: (family, type, protocol) => (family === AF_UNIX ? DAEMON : syscalls.socket(family, type, protocol)),
+        connect: () => 0,
+        send: (fd, data, flags) => (fd === DAEMON ? data.length : syscalls.send(fd, data, flags)),
+        receiveFrom: (fd, buffer, flags, sender) => {
+          if (fd !== DAEMON) return syscalls.receiveFrom(fd, buffer, flags, sender);
+          const reply = frame(replyToJson(answer));
+          buffer.set(reply);
+          return reply.length;
+        },
+        close: (fd) => (fd === DAEMON ? 0 : syscalls.close(fd)),
+      },
+    };
+  }
+
+  /** What a DEL asks the kernel for, and what files it leaves, when the daemon answers so. */
+  function afterDel(answer: PolicydReply): { readonly asked: readonly string[]; readonly left: readonly string[] } {
+    const kernel = new FakeKernel(directory());
+    const environment = { CNI_CONTAINERID: "c1", CNI_IFNAME: POD_INTERFACE, CNI_NETNS: "/proc/self/ns/mnt" };
+    const input = { ...ipamInput({ dataDir: `${directory()}/networks` }), runDir: `${directory()}/run` };
+    runVerb(kernel.node, "drawbridge", "ADD", environment, JSON.stringify(input));
+    kernel.restart();
+    runVerb(withDaemon(kernel, answer), "drawbridge", "DEL", environment, JSON.stringify({ ...input, policyd: {} }));
+    const asked = [...kernel.questions.map(({ subject }) => subject), ...kernel.journal];
+    const places = [`${directory()}/networks/pods`, `${directory()}/run/attachments/pods`];
+    const left = places.flatMap((place) => readdirSync(place)).filter((name) => !/^(lock|last_reserved_ip)/.test(name));
+    return { asked: asked.filter((what) => !what.startsWith("unlink")), left };
+  }
+
+  it("DEL-02: gives the addresses back and asks the kernel for nothing", () => {
+    assert.deepEqual(afterDel({ type: "done", isDetached: true }), { asked: [], left: [] });
+  });
+
+  it("DEL-02: does it all where the daemon did not know the pod, or refuses", () => {
+    const refused = { type: "refused", isTemporary: true, message: "its flows stay" } as const;
+    for (const answer of [{ type: "done" }, { type: "done", isDetached: false }, refused] as const) {
+      const { asked, left } = afterDel(answer);
+      assert.deepEqual(left, []);
+      assert.deepEqual(
+        asked.map((what) => what.replace(/dbv[0-9a-f]{12}/, "LINK")).slice(0, 4),
+        ["link cni0", "delete LINK", "request 29", "request 29"],
+        answer.type,
+      );
+    }
   });
 });
 

@@ -3,6 +3,7 @@ import type { Node } from "../../../cni/node.ts";
 import type * as NodeRules from "../../../cni/node_rules.ts";
 import * as nodeRules from "../../../cni/node_rules.ts";
 import type { RegistrationAccess } from "../../../cni/registration.ts";
+import type { Unregistration } from "../../../cni/registration.ts";
 import { policydAccess, register, unregister } from "../../../cni/registration.ts";
 import { carryOut } from "../../../kernel/waiting.ts";
 import { frame } from "../../../ipam/message_frame.ts";
@@ -136,14 +137,16 @@ describe("cni/registration", () => {
     assert.equal(daemon.now(), 0);
   });
 
-  it("unregister says whether the daemon has done it, and waits for none that is away", () => {
+  it("DEL-02: unregister says how far the daemon has come, and waits for none that is away", () => {
     const name = { network: "drawbridge", containerId: "c0ffee", ifname: "eth0" };
-    const isDoneBy = (daemon: Daemon): boolean => carryOut(unregister(daemon.node, FAIL, name), daemon);
-    assert.equal(isDoneBy(new Daemon(0, [reply({ type: "done" })])), true);
-    assert.equal(isDoneBy(new Daemon(0, [END])), false);
-    assert.equal(isDoneBy(new Daemon(0, [refusal(true)])), false);
+    const doneBy = (daemon: Daemon): Unregistration => carryOut(unregister(daemon.node, FAIL, name), daemon);
+    assert.equal(doneBy(new Daemon(0, [reply({ type: "done", isDetached: true })])), "detached");
+    assert.equal(doneBy(new Daemon(0, [reply({ type: "done", isDetached: false })])), "forgotten");
+    assert.equal(doneBy(new Daemon(0, [reply({ type: "done" })])), "forgotten");
+    assert.equal(doneBy(new Daemon(0, [END])), "undone");
+    assert.equal(doneBy(new Daemon(0, [refusal(true)])), "undone");
     const away = new Daemon(5);
-    assert.equal(isDoneBy(away), false);
+    assert.equal(doneBy(away), "undone");
     assert.equal(away.tries, 1);
   });
 });

@@ -27,6 +27,7 @@ describe("ipam/policyd_messages", () => {
     };
     const replies: readonly PolicydReply[] = [
       { type: "done" },
+      { type: "done", isDetached: true },
       { type: "status", status },
       { type: "refused", isTemporary: true, message: "no" },
       { type: "refused", isTemporary: false, message: "no", code: "ERR_HOST_PORT_TAKEN" },

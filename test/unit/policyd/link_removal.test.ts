@@ -2,31 +2,34 @@ import assert from "node:assert/strict";
 import { setImmediate } from "node:timers/promises";
 import { DrawbridgeError } from "../../../kernel/error.ts";
 import { NetlinkError } from "../../../kernel/netlink/error.ts";
-import type { Request } from "../../../kernel/netlink/message.ts";
+import type { ReceivedMessage, Request } from "../../../kernel/netlink/message.ts";
 import type { Reply } from "../../../kernel/netlink/socket.ts";
+import { littleEndian } from "../../../kernel/netlink/writer.ts";
+import { getLink, RTM_NEWLINK } from "../../../kernel/route/link.ts";
 import { Errno } from "../../../kernel/syscall/errno.ts";
-import type { LinkWriter } from "../../../policyd/attachments/link_removal.ts";
+import type { LinkWriter, RemovedLink } from "../../../policyd/attachments/link_removal.ts";
 import { LinkRemoval } from "../../../policyd/attachments/link_removal.ts";
+import { attachmentRecord } from "../../support/attachment_record.ts";
 
-/** A writer whose removals end when they are told to. */
-function slowWriter(missing: readonly string[] = []): LinkWriter & {
+const BRIDGE_INDEX = 7;
+
+/** A writer whose removals end when they are told to, with a bridge `cni0`. */
+function slowWriter(refusals: Readonly<Record<string, number>> = {}): LinkWriter & {
   readonly removals: { readonly operation: string; readonly end: (error?: NetlinkError) => void }[];
-  readonly grouped: string[][];
+  readonly batches: string[][];
 } {
   const removals: { readonly operation: string; readonly end: (error?: NetlinkError) => void }[] = [];
-  const grouped: string[][] = [];
+  const batches: string[][] = [];
   return {
     removals,
-    grouped,
+    batches,
     batch: (requests) => {
-      grouped.push(requests.map(({ operation }) => operation));
+      if (requests.length > 0) batches.push(requests.map(({ operation }) => operation));
       return requests.map((request): Reply => {
-        const isMissing = missing.some((name) => request.operation.endsWith(name));
-        return {
-          request,
-          error: isMissing ? new NetlinkError(request.operation, Errno.ENODEV) : undefined,
-          messages: [],
-        };
+        const [, errno] = Object.entries(refusals).find(([part]) => request.operation.includes(part)) ?? [];
+        const error = errno === undefined ? undefined : new NetlinkError(request.operation, errno);
+        const isBridge = error === undefined && request.operation === "get link cni0";
+        return { request, error, messages: isBridge ? [bridgeMessage()] : [] };
       });
     },
     inBackground: (request: Request) =>
@@ -36,33 +39,48 @@ function slowWriter(missing: readonly string[] = []): LinkWriter & {
   };
 }
 
+/** A request by a name is a link's description but for its index: the second field of struct ifinfomsg. */
+function bridgeMessage(): ReceivedMessage {
+  const body = getLink({ name: "cni0" }).body.slice();
+  new DataView(body.buffer).setInt32(4, BRIDGE_INDEX, littleEndian);
+  return { type: RTM_NEWLINK, flags: 0, sequence: 1, body };
+}
+
+function linkOf(hostInterface: string): RemovedLink {
+  return attachmentRecord({ hostInterface });
+}
+
+/** Until what was asked for in this turn of the event loop is under way. */
+async function turns(): Promise<void> {
+  await setImmediate();
+  await setImmediate();
+}
+
 describe("policyd/attachments link removal", () => {
   it("removes what comes during one removal together after it, each settled when its own is gone (DEL-01)", async () => {
     const writer = slowWriter();
     const removal = new LinkRemoval(writer);
     const settled: string[] = [];
-    const remove = (name: string): Promise<void> => removal.remove(name).then(() => void settled.push(name));
+    const remove = (name: string): Promise<void> => removal.remove(linkOf(name)).then(() => void settled.push(name));
     const all = [remove("dbv1"), remove("dbv2")];
-    await setImmediate();
-    await setImmediate();
+    await turns();
     assert.equal(writer.removals.length, 1);
     for (let i = 3; i < 100; i++) all.push(remove(`dbv${i}`));
     await setImmediate();
     assert.deepEqual([writer.removals.length, settled.length], [1, 0]);
     writer.removals[0]?.end();
-    await setImmediate();
-    await setImmediate();
+    await turns();
     assert.deepEqual(settled, ["dbv1", "dbv2"]);
     assert.equal(writer.removals.length, 2);
-    assert.equal(writer.grouped[1]?.length, 97);
+    assert.equal(writer.batches.find(([first]) => first?.endsWith("dbv3"))?.length, 97);
     assert.notEqual(writer.removals[0]?.operation, writer.removals[1]?.operation, "a group of its own each time");
     writer.removals[1]?.end();
     await Promise.all(all);
   });
 
   it("takes a link that is not there for removed, and does not remove an empty group (DEL-01)", async () => {
-    const writer = slowWriter(["dbv1"]);
-    await new LinkRemoval(writer).remove("dbv1");
+    const writer = slowWriter({ dbv1: Errno.ENODEV });
+    await new LinkRemoval(writer).remove(linkOf("dbv1"));
     assert.equal(writer.removals.length, 0);
   });
 
@@ -75,21 +93,51 @@ describe("policyd/attachments link removal", () => {
         throw silent;
       },
     });
-    await Promise.all(["dbv1", "dbv2"].map((name) => assert.rejects(removal.remove(name), silent)));
+    await Promise.all(["dbv1", "dbv2"].map((name) => assert.rejects(removal.remove(linkOf(name)), silent)));
   });
 
   it("tells each one when the kernel refuses, and goes on (DEL-01)", async () => {
     const writer = slowWriter();
     const removal = new LinkRemoval(writer);
-    const refused = assert.rejects(removal.remove("dbv1"), { errnoName: "EBUSY" });
-    await setImmediate();
-    await setImmediate();
+    const refused = assert.rejects(removal.remove(linkOf("dbv1")), { errnoName: "EBUSY" });
+    await turns();
     writer.removals[0]?.end(new NetlinkError("delete", Errno.EBUSY));
     await refused;
-    const next = removal.remove("dbv2");
-    await setImmediate();
-    await setImmediate();
+    const next = removal.remove(linkOf("dbv2"));
+    await turns();
     writer.removals[1]?.end();
     await next;
+  });
+
+  it("DEL-02: forgets the neighbours of the pods' addresses behind the removal, before anybody is told", async () => {
+    const writer = slowWriter();
+    const removal = new LinkRemoval(writer);
+    let isGone = false;
+    const gone = removal.remove(linkOf("dbv1")).then(() => (isGone = true));
+    await turns();
+    assert.equal(writer.batches.length, 1, "none before the link is gone");
+    assert.ok(!isGone);
+    writer.removals[0]?.end();
+    await gone;
+    assert.deepEqual(writer.batches.slice(1), [
+      ["get link cni0"],
+      [`delete neighbour 10.244.1.2 on link ${BRIDGE_INDEX}`, `delete neighbour fd00:244:1::2 on link ${BRIDGE_INDEX}`],
+    ]);
+  });
+
+  it("DEL-02: neighbours that are not there, or have gone with their bridge, are forgotten; a refusal is told", async () => {
+    for (const [refusals, error] of [
+      [{ "delete neighbour 10.": Errno.ENOENT }, undefined],
+      [{ "delete neighbour": Errno.ENODEV }, undefined],
+      [{ "get link": Errno.ENODEV }, undefined],
+      [{ "delete neighbour fd": Errno.EPERM }, "EPERM"],
+    ] as const) {
+      const writer = slowWriter(refusals);
+      const gone = new LinkRemoval(writer).remove(linkOf("dbv1"));
+      await turns();
+      writer.removals[0]?.end();
+      if (error === undefined) await gone;
+      else await assert.rejects(gone, { errnoName: error });
+    }
   });
 });

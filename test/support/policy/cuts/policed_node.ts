@@ -3,6 +3,7 @@ import type { AttachmentRecord } from "../../../../ipam/attachment.ts";
 import { listAttachments } from "../../../../ipam/attachment.ts";
 import { systemFileSystem } from "../../../../ipam/file_system.ts";
 import { relabelFlows } from "../../../../kernel/conntrack/relabelling.ts";
+import { ConntrackSockets } from "../../../../kernel/conntrack/sockets.ts";
 import { openConntrackSocket } from "../../../../kernel/conntrack/table.ts";
 import type { Address, Family } from "../../../../kernel/ip/address.ts";
 import { familyOf } from "../../../../kernel/ip/address.ts";
@@ -155,6 +156,7 @@ export class PolicedNode implements Disposable {
     const { calls } = this.#lab;
     const { node } = this.wired;
     const nodeAddresses = (): ReadonlySet<Address> => node.inside(() => localAddresses(calls));
+    const sockets = new ConntrackSockets(calls, () => node.inside(() => openConntrackSocket(calls)));
     const policies = new PolicyDataplane({
       ruleset,
       clock: realClock,
@@ -164,8 +166,7 @@ export class PolicedNode implements Disposable {
     });
     const cuts = new Cuts({
       flows: {
-        relabel: (asked, relabelling) =>
-          relabelFlows(() => node.inside(() => openConntrackSocket(calls)), asked, relabelling),
+        relabel: (asked, relabelling) => relabelFlows(sockets, asked, relabelling),
         nodeAddresses,
       },
       judgeOf: (own) => policies.flowJudge(own),

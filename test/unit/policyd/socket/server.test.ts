@@ -40,7 +40,7 @@ class SlowHandlers implements RequestHandlers {
     });
   }
 
-  async unregister(): Promise<void> {
+  async unregister(): Promise<boolean> {
     throw new DrawbridgeError("ERR_NETLINK", "the kernel is busy");
   }
 
