@@ -4,6 +4,7 @@ import { formatAddress } from "../../../../kernel/ip/address.ts";
 import { formatCidr, parseCidr } from "../../../../kernel/ip/cidr.ts";
 import { judge } from "../../../../policyd/cluster/gate.ts";
 import { judgeNodes } from "../../../../policyd/cluster/judged_nodes.ts";
+import { internalAddresses } from "../../../../policyd/cluster/node_claims.ts";
 import type { Node, ServiceCidr } from "../../../../policyd/cluster/model.ts";
 import { NodeJudge } from "../../../../policyd/cluster/node_judge.ts";
 import type { JudgedNodes } from "../../../../policyd/cluster/node_verdict.ts";
@@ -169,7 +170,7 @@ function sameObjects(a: ReadonlyMap<string, Node>, b: ReadonlyMap<string, Node>)
   const text = (nodes: ReadonlyMap<string, Node>): string =>
     [...nodes.values()]
       .map(({ name, addresses, podCidrs }) =>
-        [name, ...addresses.map(({ address }) => formatAddress(address)), ...podCidrs.map(formatCidr)].join(),
+        [name, ...internalAddresses({ addresses }).map(formatAddress), ...podCidrs.map(formatCidr)].join(),
       )
       .toSorted()
       .join("|");
