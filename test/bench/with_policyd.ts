@@ -7,13 +7,15 @@ import { askPolicyd } from "../../cni/policyd_client.ts";
 import { DrawbridgeError } from "../../kernel/error.ts";
 import { BUNDLE } from "../support/policyd.ts";
 import type { Side } from "./contestant.ts";
+import { imageStart } from "./daemon/image_start.ts";
 import type { Context } from "./scenario/context.ts";
 import { sleep } from "./sleep.ts";
 
 const START_MILLISECONDS = 10_000;
 
 /**
- * Runs an action on a side with a daemon of its own, which the side's configuration names then.
+ * Runs an action on a side with a daemon of its own, started as a node starts it, which the side's configuration names
+ * then.
  *
  * @param objects what the cluster has
  */
@@ -22,9 +24,11 @@ export function withPolicyd<T>(context: Context, side: Side, objects: readonly o
   mkdirSync(`${directory}/objects`);
   writeFileSync(`${directory}/objects/all.json`, JSON.stringify({ apiVersion: "v1", kind: "List", items: objects }));
   const socket = `${directory}/run/policyd.sock`;
+  const { nodeOptions, environment } = imageStart();
   const daemon = spawn(
     process.execPath,
     [
+      ...nodeOptions,
       BUNDLE,
       "--node-name=bench",
       `--objects=${directory}/objects`,
@@ -33,7 +37,7 @@ export function withPolicyd<T>(context: Context, side: Side, objects: readonly o
       `--network-namespace=${side.node.path}`,
       "--log-level=error",
     ],
-    { cwd: "/", stdio: "ignore" },
+    { cwd: "/", env: { ...process.env, ...environment }, stdio: "ignore" },
   );
   try {
     waitUntilSynced(context, socket);

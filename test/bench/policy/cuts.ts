@@ -1,58 +1,41 @@
-import { setImmediate as turn, setTimeout as wait } from "node:timers/promises";
-import type { Family } from "../../../kernel/ip/address.ts";
-import type { ClusterObject } from "../../../policyd/cluster/model.ts";
-import type { Lab } from "../../lab/lab.ts";
-import { ProbeSocket, SocketType } from "../../lab/probe/socket.ts";
-import type { TwoNodes } from "../../lab/topology.ts";
-import { twoNodes } from "../../lab/topology.ts";
-import { ALL, cutsWorld, NOTHING } from "../../support/policy/cuts/cuts_world.ts";
-import type { PolicedPod } from "../../support/policy/cuts/policed_node.ts";
-import { PolicedNode } from "../../support/policy/cuts/policed_node.ts";
-import { readScenario } from "../../support/services/scenario.ts";
+import { spawnSync } from "node:child_process";
+import process from "node:process";
+import { fileURLToPath } from "node:url";
+import * as v from "valibot";
+import { imageStart } from "../daemon/image_start.ts";
 import type { ServicesRow } from "../services/row.ts";
 import { found, measured } from "../services/row.ts";
-import { LoopMonitor } from "./loop_monitor.ts";
 
 /** Connections on the node, and those of the one pod of which some are cut alone. */
-const CONNECTIONS = 10_000;
-const OF_CLIENT = 100;
+export const CONNECTIONS = 10_000;
+export const OF_CLIENT = 100;
+
+const MAIN = fileURLToPath(new URL("cuts_main.ts", import.meta.url));
 const SOME_GOAL = 100;
 const ALL_GOAL = 1500;
 const TURN_GOAL = 20;
-const FAMILIES: readonly Family[] = [4, 6];
-const FIRST_PORT = 20_000;
-const PATIENCE_MILLISECONDS = 30_000;
 
-/** Longer than a second look takes to come. */
-const QUIET_MILLISECONDS = 600;
+const number = v.number();
+const measurementSchema = v.object({
+  /** Milliseconds of each round: from the object on until those are cut that it denies, or let through again. */
+  some: v.array(number),
+  all: v.array(number),
+  back: v.array(number),
+  /** Milliseconds of the longest turn of the event loop. */
+  longestTurn: number,
+  /** Milliseconds of the processor that the turn took which took the most, of this thread. */
+  longestProcessor: number,
+});
 
-/** Cuts of live connections: from the object on until none that the change denies passes any more. */
-export async function cuts(lab: Lab, rounds: number): Promise<readonly ServicesRow[]> {
-  const nodes = twoNodes(lab);
-  using node = new PolicedNode(lab, nodes.node1);
-  const pods = { client: node.pod("client"), bystander: node.pod("bystander"), server: node.pod("server") };
-  nodes.node1.node.writeSysctl("net/netfilter/nf_conntrack_udp_timeout", "3600");
-  const text = (client: readonly object[], bystander: readonly object[]): string =>
-    cutsWorld(pods, nodes.node1.addresses, { egress: client, ingress: ALL }) + bystanderPolicy(bystander);
-  const [open, halfOpen, closed] = [text(ALL, ALL), text(NOTHING, ALL), text(NOTHING, NOTHING)];
-  const worlds = { open: readScenario(open), halfOpen: readScenario(halfOpen), closed: readScenario(closed) };
-  // It also keeps the process alive, which the daemon's timers do not.
-  const monitor = new LoopMonitor();
-  await node.start(open, {});
-  beginFlows(nodes, pods.client, OF_CLIENT);
-  beginFlows(nodes, pods.bystander, CONNECTIONS - OF_CLIENT);
-  const some: number[] = [];
-  const all: number[] = [];
-  const back: number[] = [];
-  await untilQuiet(node);
-  monitor.reset();
-  for (let round = 0; round < rounds; round++) {
-    some.push(await timed(node, worlds.halfOpen, "cut", OF_CLIENT));
-    await timed(node, worlds.open, "restored", OF_CLIENT);
-    all.push(await timed(node, worlds.closed, "cut", CONNECTIONS));
-    back.push(await timed(node, worlds.open, "restored", CONNECTIONS));
-  }
-  const { longestTurn, longestProcessor } = monitor.stop();
+/** What a process of its own finds. */
+export type CutsMeasurement = v.InferOutput<typeof measurementSchema>;
+
+/**
+ * Measures cuts in a process of its own, started as a node starts the daemon: what other subjects have left in memory is
+ * no part of a turn then.
+ */
+export function cuts(rounds: number): readonly ServicesRow[] {
+  const { some, all, back, longestTurn, longestProcessor } = runCuts(rounds);
   const title = `${CONNECTIONS} connections`;
   return [
     measured(`${title}: ${OF_CLIENT} of them cut`, "ms", some, SOME_GOAL),
@@ -68,52 +51,12 @@ export async function cuts(lab: Lab, rounds: number): Promise<readonly ServicesR
   ];
 }
 
-/** Half of the flows in each family, of one datagram each. */
-function beginFlows(nodes: TwoNodes, pod: PolicedPod, count: number): void {
-  for (const [index, family] of FAMILIES.entries()) {
-    const socket = ProbeSocket.open(pod.namespace, family, SocketType.DATAGRAM);
-    const address = nodes.node1.routerAddresses[index] ?? nodes.node1.routerAddresses[0];
-    for (let port = FIRST_PORT; port < FIRST_PORT + count / 2; port++)
-      socket.sendTo(Uint8Array.of(1), { address, port });
-    socket.close();
-  }
-}
-
-/** Milliseconds from a change until so many more connections are cut or restored; then lets everything settle. */
-async function timed(
-  node: PolicedNode,
-  world: readonly ClusterObject[],
-  what: "cut" | "restored",
-  count: number,
-): Promise<number> {
-  const wanted = node.cuts.status()[what] + count;
-  const start = performance.now();
-  node.tell(world);
-  while (node.cuts.status()[what] < wanted) {
-    if (performance.now() - start > PATIENCE_MILLISECONDS) {
-      throw new Error(`${node.cuts.status()[what] - wanted + count} of ${count} connections ${what}`);
-    }
-    await turn();
-  }
-  const milliseconds = performance.now() - start;
-  await untilQuiet(node);
-  return milliseconds;
-}
-
-/** Waits for the second looks. */
-async function untilQuiet(node: PolicedNode): Promise<void> {
-  for (let before = -1; before !== node.cuts.status().rounds;) {
-    before = node.cuts.status().rounds;
-    await wait(QUIET_MILLISECONDS);
-  }
-}
-
-function bystanderPolicy(egress: readonly object[]): string {
-  const policy = {
-    apiVersion: "networking.k8s.io/v1",
-    kind: "NetworkPolicy",
-    metadata: { name: "bystander", namespace: "default" },
-    spec: { podSelector: { matchLabels: { app: "bystander" } }, policyTypes: ["Egress"], egress },
-  };
-  return `---\n${JSON.stringify(policy)}\n`;
+function runCuts(rounds: number): CutsMeasurement {
+  const { nodeOptions, environment } = imageStart();
+  const { status, stdout, stderr } = spawnSync(process.execPath, [...nodeOptions, MAIN, String(rounds)], {
+    env: { ...process.env, ...environment },
+    encoding: "utf8",
+  });
+  if (status !== 0) throw new Error(`${MAIN}: exit code ${status}\n${stderr}`);
+  return v.parse(measurementSchema, JSON.parse(stdout));
 }

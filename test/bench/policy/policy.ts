@@ -39,7 +39,7 @@ const SUBJECTS: Readonly<Record<string, (lab: Lab, plan: Plan) => Promise<readon
     ...(await comparedChanges(lab, "kube-router's layout", kubeRouter, plan.syncPairs)),
     ...(isLong ? await comparedBuilds(lab, "kube-router's layout", large, 1) : []),
   ],
-  cuts: async (lab, { cutRounds }) => cuts(lab, cutRounds),
+  cuts: async (_lab, { cutRounds }) => cuts(cutRounds),
   throughput: async (_lab, plan) => {
     using run = new RunDirectory();
     return await throughput(run.path, plan);

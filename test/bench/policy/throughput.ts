@@ -1,4 +1,5 @@
 import path from "node:path";
+import process from "node:process";
 import type { AttachmentRecord } from "../../../ipam/attachment.ts";
 import { listAttachments } from "../../../ipam/attachment.ts";
 import { systemFileSystem } from "../../../ipam/file_system.ts";
@@ -11,7 +12,7 @@ import { serviceElements } from "../../../policyd/services/services_dataplane.ts
 import type { Lab } from "../../lab/lab.ts";
 import { createLab } from "../../lab/lab.ts";
 import { install, OURS } from "../contestant.ts";
-import { isIperfThere, LOADS } from "../iperf.ts";
+import { IPERF_ADVICE, isIperfThere, LOADS } from "../iperf.ts";
 import { interleave } from "../row.ts";
 import type { Pods } from "../scenario/throughput.ts";
 import { ROUTES, wirePods } from "../scenario/throughput.ts";
@@ -42,7 +43,10 @@ const NODE_TABLES = nodeTables({
  * with many policies on who receives.
  */
 export async function throughput(runDirectory: string, plan: Plan): Promise<readonly ServicesRow[]> {
-  if (!isIperfThere()) return [];
+  if (!isIperfThere()) {
+    process.stderr.write(IPERF_ADVICE);
+    return [];
+  }
   using noneLab = createLab("bench-none");
   using openLab = createLab("bench-open");
   using manyLab = createLab("bench-many");
