@@ -3,9 +3,9 @@ import { systemFileSystem } from "../../ipam/file_system.ts";
 import type { KernelEvents } from "../../kernel/events/events.ts";
 import { startEventThread } from "../../kernel/events/thread.ts";
 import { NftablesSocket } from "../../kernel/nftables/socket.ts";
-import { openRouteSocket } from "../../kernel/route/socket.ts";
 import type { nodeSyscalls } from "../../kernel/syscall/node.ts";
 import { LinkRemoval } from "../attachments/link_removal.ts";
+import { LinkSockets } from "../attachments/link_sockets.ts";
 import { hasLink, isPresent } from "../attachments/presence.ts";
 import type { AttachmentRegistry, RecordPlace } from "../attachments/registry.ts";
 import { attachmentKey } from "../attachments/registry.ts";
@@ -100,13 +100,7 @@ export function openNodeDataplanes(configuration: Configuration, machine: NodeMa
   ruleset.follow(() => metrics.counters.rulesInForce());
   ruleset.follow(() => metrics.firstSync.rulesInForce());
   const watch = new RulesetWatch({ ruleset, clock, logger, portId });
-  // A removal has a socket of its own, since nothing else may use the one it runs on.
-  const routes = openRouteSocket(syscalls);
-  const removals = openRouteSocket(syscalls);
-  const links = new LinkRemoval({
-    batch: (requests) => routes.batch(requests),
-    inBackground: (request) => removals.inBackground(request, syscalls),
-  });
+  const links = new LinkSockets(syscalls);
   const flows = kernelFlowMemory(syscalls, kernelPodMemory(syscalls, ruleset));
   const place = { stateDirectory, files: systemFileSystem(syscalls) };
   const judge = openNodeJudge(configuration);
@@ -140,10 +134,10 @@ export function openNodeDataplanes(configuration: Configuration, machine: NodeMa
     prepare: () => prepareStaticRules(tables, socket, clock),
     // Its lines say why, which only the objects tell.
     onObjects: (events) => void dropLog?.start(events),
-    links,
+    links: new LinkRemoval(links),
     flows,
-    isPresent: (attachment) => isPresent(attachment, place, routes),
-    hasLink: (attachment) => hasLink(attachment, routes),
+    isPresent: (attachment) => isPresent(attachment, place, links),
+    hasLink: (attachment) => hasLink(attachment, links),
     logger,
     attachments,
     furtherElements: (attachment) => [

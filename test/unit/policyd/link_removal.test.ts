@@ -13,15 +13,27 @@ import { attachmentRecord } from "../../support/attachment_record.ts";
 
 const BRIDGE_INDEX = 7;
 
-/** A writer whose removals end when they are told to, with a bridge `cni0`. */
+/** A request that ends when it is told to. */
+interface Running {
+  readonly operation: string;
+  readonly end: (error?: DrawbridgeError) => void;
+}
+
+/**
+ * A writer whose removals, and questions about links that are being removed, end when they are told to, with a bridge
+ * `cni0`.
+ */
 function slowWriter(refusals: Readonly<Record<string, number>> = {}): LinkWriter & {
-  readonly removals: { readonly operation: string; readonly end: (error?: NetlinkError) => void }[];
+  readonly removals: Running[];
+  readonly questions: Running[];
   readonly batches: string[][];
 } {
-  const removals: { readonly operation: string; readonly end: (error?: NetlinkError) => void }[] = [];
+  const removals: Running[] = [];
+  const questions: Running[] = [];
   const batches: string[][] = [];
   return {
     removals,
+    questions,
     batches,
     batch: (requests) => {
       if (requests.length > 0) batches.push(requests.map(({ operation }) => operation));
@@ -33,8 +45,12 @@ function slowWriter(refusals: Readonly<Record<string, number>> = {}): LinkWriter
       });
     },
     inBackground: (request: Request) =>
-      new Promise((settle) => {
-        removals.push({ operation: request.operation, end: (error) => settle({ request, error, messages: [] }) });
+      new Promise((settle, refuse) => {
+        const end = (error?: DrawbridgeError): void => {
+          if (error === undefined || error instanceof NetlinkError) settle({ request, error, messages: [] });
+          else refuse(error);
+        };
+        (request.operation.startsWith("delete") ? removals : questions).push({ operation: request.operation, end });
       }),
   };
 }
@@ -139,5 +155,66 @@ describe("policyd/attachments link removal", () => {
       if (error === undefined) await gone;
       else await assert.rejects(gone, { errnoName: error });
     }
+  });
+
+  it("DEL-03: tells each one when the links are gone, and begins the next removal when the kernel has answered", async () => {
+    const writer = slowWriter();
+    const removal = new LinkRemoval(writer);
+    const settled: string[] = [];
+    const remove = (name: string): Promise<void> => removal.remove(linkOf(name)).then(() => void settled.push(name));
+    const first = ["dbv1", "dbv2"].map(remove);
+    await turns();
+    assert.deepEqual(
+      writer.questions.map(({ operation }) => operation),
+      ["change link dbv1"],
+    );
+    writer.questions[0]?.end();
+    await turns();
+    assert.deepEqual(settled, [], "a link that is there is not gone");
+    writer.questions[1]?.end(new NetlinkError("change", Errno.ENODEV));
+    await Promise.all(first);
+    const second = remove("dbv3");
+    await turns();
+    assert.deepEqual([writer.removals.length, settled.length], [1, 2], "the kernel is still at the first removal");
+    writer.removals[0]?.end();
+    await turns();
+    writer.removals[1]?.end();
+    await second;
+  });
+
+  it("DEL-03: where no question tells, the removal's own answer does", async () => {
+    const unanswered = new DrawbridgeError("ERR_NETLINK", "netlink: no answer from the kernel");
+    for (const [answers, refusal] of [
+      [[undefined, undefined, undefined], undefined],
+      [[unanswered, unanswered, unanswered], undefined],
+      [[undefined, new NetlinkError("change", Errno.EPERM)], Errno.EBUSY],
+    ] as const) {
+      const writer = slowWriter();
+      let isSettled = false;
+      const gone = new LinkRemoval(writer).remove(linkOf("dbv1")).finally(() => (isSettled = true));
+      for (const [index, answer] of answers.entries()) {
+        await turns();
+        writer.questions[index]?.end(answer);
+      }
+      await turns();
+      assert.ok(!isSettled && writer.questions.length <= 3);
+      writer.removals[0]?.end(refusal === undefined ? undefined : new NetlinkError("delete", refusal));
+      if (refusal === undefined) await gone;
+      else await assert.rejects(gone, { errnoName: "EBUSY" });
+    }
+  });
+
+  it("DEL-03: a removal that fails behind the links' end is nobody's any more, and the next one begins", async () => {
+    const writer = slowWriter();
+    const removal = new LinkRemoval(writer);
+    const first = removal.remove(linkOf("dbv1"));
+    await turns();
+    writer.questions[0]?.end(new NetlinkError("change", Errno.ENODEV));
+    await first;
+    const second = removal.remove(linkOf("dbv2"));
+    writer.removals[0]?.end(new DrawbridgeError("ERR_NETLINK", "netlink: no answer from the kernel"));
+    await turns();
+    writer.removals[1]?.end();
+    await second;
   });
 });

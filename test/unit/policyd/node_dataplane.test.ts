@@ -86,7 +86,7 @@ function setUp(records: readonly AttachmentRecord[] = [], { isFollowed = false }
     links: new LinkRemoval({
       batch: (requests) => requests.map((request) => ({ request, error: undefined, messages: [] })),
       inBackground: (request) => {
-        journal.push("link");
+        if (request.operation.startsWith("delete")) journal.push("link");
         return Promise.resolve({ request, error: undefined, messages: [] });
       },
     }),
