@@ -4,7 +4,6 @@ import type { Nftables } from "../../kernel/nftables/socket.ts";
 import type { TableBatch } from "./batch.ts";
 import { changesOf } from "./batch.ts";
 import { nextBatch } from "./batch_plan.ts";
-import type { TableKey } from "./claim.ts";
 import { tableKey } from "./claim.ts";
 import type { DesiredElements } from "./desired_elements.ts";
 import type { DesiredObjects } from "./desired_objects.ts";
@@ -38,6 +37,13 @@ export function readOn(reading: Reading, work: number): readonly TableFindings[]
   return undefined;
 }
 
+/** Chains whose rules were written, and are not known yet as the kernel shows them. */
+interface Unlearned {
+  readonly chains: readonly { readonly table: Table; readonly name: string }[];
+  /** The number of the ruleset that has these rules. */
+  readonly generation: number;
+}
+
 /** What a batch did. */
 export interface Written {
   /** The kernel has all that is desired. */
@@ -56,6 +62,7 @@ export class TableWriter {
   readonly pending = new Pending();
   #mirror = new Mirror();
   #generation = 0;
+  #unlearned: Unlearned | undefined;
 
   constructor(parts: TableWriterParts) {
     this.#parts = parts;
@@ -70,6 +77,7 @@ export class TableWriter {
   forget(): void {
     this.#mirror = new Mirror();
     this.pending.clear();
+    this.#unlearned = undefined;
   }
 
   /**
@@ -80,6 +88,7 @@ export class TableWriter {
    * @throws NetlinkError, SyscallError when the kernel cannot be read
    */
   *read(tables: readonly Table[]): Reading {
+    this.learn();
     const sources = { ...this.#parts, known: this.#known, mirror: this.#mirror, pending: this.pending };
     // What somebody commits while we read may be seen or not: the next verification looks.
     this.#generation = this.#parts.kernel.generation();
@@ -89,7 +98,7 @@ export class TableWriter {
   }
 
   /**
-   * Commits what is pending, or a slice of it.
+   * Commits what is pending, or a slice of it. Who has no haste calls {@link learn} behind it.
    *
    * @param limit how much makes a slice ({@link nextBatch})
    * @throws NetlinkError, SyscallError, DrawbridgeError when the kernel refuses or does not answer: only it knows then
@@ -104,7 +113,7 @@ export class TableWriter {
     for (const table of batch.tables) this.#mirror.apply(table);
     if (batch.isLast) this.pending.clear();
     else for (const table of batch.tables) settle(table, sources);
-    if (changes.length > 0) this.#learn(batch.tables, generation);
+    if (changes.length > 0) this.#noteChains(batch.tables, generation);
     const differences = batch.tables.flatMap((table) => (table.isWhole ? [] : table.differences));
     return { isLast: batch.isLast, isCommitted: changes.length > 0, differences };
   }
@@ -117,6 +126,7 @@ export class TableWriter {
    */
   send(changes: readonly Change[]): number {
     const { kernel } = this.#parts;
+    this.learn();
     kernel.commit(changes);
     const generation = kernel.generation();
     // Any other step than by one means that somebody else committed meanwhile: the next verification looks.
@@ -124,19 +134,38 @@ export class TableWriter {
     return generation;
   }
 
-  /** Notes how the kernel shows the rules we have just written. */
-  #learn(batches: readonly TableBatch[], generation: number): void {
+  /** Whether there are chains to {@link learn}. */
+  get isLearning(): boolean {
+    return this.#unlearned !== undefined;
+  }
+
+  /**
+   * Notes how the kernel shows the rules that were written last: behind the batch, since it takes as long, and before the
+   * next one and every look at the tables.
+   *
+   * @throws NetlinkError, SyscallError when the kernel cannot be read
+   */
+  learn(): void {
     const { kernel } = this.#parts;
-    const learned: { readonly table: TableKey; readonly chain: string; readonly digest: string }[] = [];
+    const { chains, generation } = this.#unlearned ?? { chains: [], generation: 0 };
+    this.#unlearned = undefined;
+    if (chains.length === 0) return;
+    const digests = chains.map(({ table, name }) => rulesDigest(kernel.rulesOf(table, name)));
+    // When somebody else has committed, these may be his rules: unknown ones are written anew by the verification.
+    if (kernel.generation() !== generation) return;
+    for (const [index, { table, name }] of chains.entries()) this.#known.set(tableKey(table), name, digests[index]);
+  }
+
+  #noteChains(batches: readonly TableBatch[], generation: number): void {
+    const chains: Unlearned["chains"][number][] = [];
     for (const { table, isAdded, writtenChains, deletedChains } of batches) {
       if (isAdded) this.#known.begin(tableKey(table));
       for (const name of deletedChains) this.#known.set(tableKey(table), name, undefined);
       for (const { name } of writtenChains) {
-        learned.push({ table: tableKey(table), chain: name, digest: rulesDigest(kernel.rulesOf(table, name)) });
+        this.#known.set(tableKey(table), name, undefined);
+        chains.push({ table, name });
       }
     }
-    // When somebody else has committed, these may be his rules: unknown ones are written anew by the verification.
-    const isOurs = learned.length > 0 && kernel.generation() === generation;
-    for (const { table, chain, digest } of learned) this.#known.set(table, chain, isOurs ? digest : undefined);
+    if (chains.length > 0) this.#unlearned = { chains, generation };
   }
 }

@@ -44,6 +44,8 @@ function started(kernel?: FakeNftables): Bench {
   }
   bench.ruleset.start();
   assert.deepEqual([bench.ruleset.status().isSynced, bench.ruleset.status().lastError], [true, undefined]);
+  // The turn in which it learns how the kernel shows its rules.
+  bench.clock.pass(0);
   return bench;
 }
 
@@ -264,6 +266,36 @@ describe("policyd/ruleset with objects that come and go", () => {
       { kind: "add rule", table, chain: "foreign", rule: rule(goTo("first1")) },
     ],
   };
+  it("DP-17: reads back the rules of a batch in the turn after it, or before the next one; never those of a stranger", () => {
+    const kernel = new FakeNftables();
+    const read: string[] = [];
+    const rulesOf = kernel.rulesOf.bind(kernel);
+    kernel.rulesOf = (reference, chain) => {
+      read.push(chain);
+      return rulesOf(reference, chain);
+    };
+    const { clock, ruleset } = started(kernel);
+    read.length = 0;
+    provideProfile(ruleset, 4);
+    ruleset.flush();
+    assert.deepEqual(read, []);
+    clock.pass(0);
+    assert.deepEqual(read.splice(0), ["first4", "second4"]);
+    provideProfile(ruleset, 5);
+    ruleset.flush();
+    provideProfile(ruleset, 6);
+    ruleset.flush();
+    assert.deepEqual(read.splice(0), ["first5", "second5"]);
+    const { repairs } = ruleset.status();
+    const whole = contentOf(kernel, table, SETS);
+    kernel.commit([{ kind: "add rule", table, chain: "second6", rule: rule(counter, drop) }]);
+    clock.pass(0);
+    ruleset.verify();
+    assert.equal(contentOf(kernel, table, SETS), whole);
+    assert.equal(kernel.rulesOf(table, "second6").length, kernel.rulesOf(table, "second5").length);
+    assert.equal(ruleset.status().repairs, repairs, "whose they were nobody can tell");
+  });
+
   for (const [what, changes] of Object.entries(harms)) {
     it(`DP-09: puts right what others do to provided objects: ${what}`, () => {
       const { kernel, ruleset } = started();
