@@ -91,8 +91,8 @@ describe("a cluster while its daemons are killed, upgraded and downgraded", func
   function assertNoGap(reports: readonly LoadReport[], events: Restarts["events"]): void {
     const [first, second] = nodes;
     const others = [second.namespace, ...[...servers, ...clients].map(({ pod }) => pod)];
-    for (const { failures, failed, unanswered, stuck, opened, answered, exchanges } of reports) {
-      console.log(`      ${JSON.stringify({ opened, answered, leastExchanges: Math.min(...exchanges) })}`);
+    for (const { failures, failed, unanswered, stuck, opened, perSecond, answered, exchanges } of reports) {
+      console.log(`      ${JSON.stringify({ opened, perSecond, answered, leastExchanges: Math.min(...exchanges) })}`);
       const gaps = JSON.stringify({ failures, unanswered, stuck });
       const evidence = { node: first.namespace, others, events };
       if (gaps !== NO_GAP) assert.fail(`${gaps}\n${evidenceText(failed, evidence)}\n${describeNodes(cluster)}`);

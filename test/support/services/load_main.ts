@@ -59,6 +59,7 @@ function load(targets: readonly LoadTarget[], flows: number, perSecond: number):
   const fail = (reason: string): void => void (failures[reason] = (failures[reason] ?? 0) + 1);
   const targetOf = (number: number): LoadTarget => targets[number % targets.length] ?? { host: "::1", port: 1 };
   const open = new Map<Socket, () => FailedConnection>();
+  const began = performance.now();
   for (let flow = 0; flow < flows; flow++) {
     const socket = connect({ ...targetOf(flow), noDelay: true });
     let pending = 0;
@@ -116,6 +117,7 @@ function load(targets: readonly LoadTarget[], flows: number, perSecond: number):
   }, TICK_MILLISECONDS);
   atEnd(() => {
     stop();
+    const perSecond = Math.round((1000 * report.opened) / (performance.now() - began));
     const before = [...report.exchanges];
     const end = performance.now() + LAST_MILLISECONDS;
     const timer = setInterval(() => {
@@ -124,7 +126,7 @@ function load(targets: readonly LoadTarget[], flows: number, perSecond: number):
       clearInterval(timer);
       const unanswered = [...open.values()].map((failureOf) => failureOf());
       const some = [...failed, ...unanswered].slice(0, MOST_FAILED);
-      const result: LoadReport = { ...report, failures, failed: some, unanswered: open.size, stuck };
+      const result: LoadReport = { ...report, perSecond, failures, failed: some, unanswered: open.size, stuck };
       process.stdout.write(`${JSON.stringify(result)}\n`);
     }, TICK_MILLISECONDS);
   });

@@ -31,8 +31,9 @@ export type FailedConnection = v.InferOutput<typeof failedSchema>;
 const reportSchema = v.strictObject({
   /** Messages that came back, of each long flow. */
   exchanges: v.array(v.number()),
-  /** New connections. */
+  /** New connections, and how many in a second. */
   opened: v.number(),
+  perSecond: v.number(),
   answered: v.number(),
   /** Milliseconds from the connect to the answer. */
   longest: v.number(),
