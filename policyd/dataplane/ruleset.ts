@@ -74,7 +74,6 @@ export class Ruleset {
   #retry = FIRST_RETRY;
   #timer: { readonly at: number; readonly cancel: Cancel } | undefined;
   #verification: Cancel | undefined;
-  #learning: Cancel | undefined;
   #counts = { commits: 0, failures: 0, repairs: 0, replacements: 0 };
   #lastError: string | undefined;
   #pendingSince: number | undefined;
@@ -121,7 +120,6 @@ export class Ruleset {
     this.#phase = "stopped";
     this.#unschedule();
     this.#verification?.();
-    this.#learning?.();
     this.#abandon();
   }
 
@@ -321,19 +319,16 @@ export class Ruleset {
     this.#isWhole = false;
     for (const follower of this.#followers) follower(commit);
     this.#answer(true);
-    if (this.#writer.isLearning) this.#learnSoon();
+    if (this.#writer.isLearning) this.#options.clock.after(0, () => this.#learn());
   }
 
   /** Behind who waits for the batch: he needs its rules in force, not known. */
-  #learnSoon(): void {
-    this.#learning ??= this.#options.clock.after(0, () => {
-      this.#learning = undefined;
-      try {
-        this.#writer.learn();
-      } catch (error) {
-        this.#failed(error);
-      }
-    });
+  #learn(): void {
+    try {
+      if (this.#phase !== "stopped") this.#writer.learn();
+    } catch (error) {
+      this.#failed(error);
+    }
   }
 
   #answer(isInForce: boolean): void {

@@ -117,7 +117,7 @@ function load(targets: readonly LoadTarget[], flows: number, perSecond: number):
   }, TICK_MILLISECONDS);
   atEnd(() => {
     stop();
-    const perSecond = Math.round((1000 * report.opened) / (performance.now() - began));
+    const rate = Math.round((1000 * report.opened) / (performance.now() - began));
     const before = [...report.exchanges];
     const end = performance.now() + LAST_MILLISECONDS;
     const timer = setInterval(() => {
@@ -126,7 +126,7 @@ function load(targets: readonly LoadTarget[], flows: number, perSecond: number):
       clearInterval(timer);
       const unanswered = [...open.values()].map((failureOf) => failureOf());
       const some = [...failed, ...unanswered].slice(0, MOST_FAILED);
-      const result: LoadReport = { ...report, perSecond, failures, failed: some, unanswered: open.size, stuck };
+      const result: LoadReport = { ...report, perSecond: rate, failures, failed: some, unanswered: open.size, stuck };
       process.stdout.write(`${JSON.stringify(result)}\n`);
     }, TICK_MILLISECONDS);
   });
