@@ -88,7 +88,7 @@ export class Ruleset {
   readonly #search: ForeignSearch;
   readonly #followers: ((commit: Commit) => void)[] = [];
   /** Who wants to know whether what is under way succeeds. */
-  #waiting: ((isInForce: boolean) => void)[] = [];
+  readonly #waiting: ((isInForce: boolean) => void)[] = [];
 
   constructor(options: RulesetOptions) {
     this.#options = options;
@@ -311,6 +311,8 @@ export class Ruleset {
   }
 
   #committed(): void {
+    // A repair is often behind harm, and ahead of more: by rules that are known it is told from ours, and counted.
+    if (this.#isWhole) this.#writer.learn();
     this.#retry = FIRST_RETRY;
     this.#lastError = undefined;
     this.#pendingSince = undefined;
@@ -332,9 +334,7 @@ export class Ruleset {
   }
 
   #answer(isInForce: boolean): void {
-    const waiting = this.#waiting;
-    this.#waiting = [];
-    for (const answer of waiting) answer(isInForce);
+    for (const answer of this.#waiting.splice(0)) answer(isInForce);
   }
 
   /**
