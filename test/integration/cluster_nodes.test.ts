@@ -108,7 +108,7 @@ describe("three nodes, each with a policyd that may do no more than the DaemonSe
     }
   });
 
-  it("FLEET-01: pods come and go, and every node sends to those that are there", async () => {
+  it("FLEET-01 SVC-01: pods come and go, and every node sends to those that are there", async () => {
     const [first, , last] = web;
     assert.ok(first !== undefined && last !== undefined);
     const another = await startPod("web-another", "node2", { app: "web" });

@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { setTimeout as pause } from "node:timers/promises";
 import { formatAddress, parseAddress } from "../../kernel/ip/address.ts";
 import { dumpNeighbours, parseNeighbour } from "../../kernel/route/neighbour.ts";
 import type { CallOutcome, Configuration } from "../lab/cni.ts";
@@ -45,7 +46,7 @@ describe("pods of a node with policyd", function () {
   /** Whether ICMP gets there and back, in both families' addresses of a pod by its last number. */
   async function areReached(from: LabPod, number: number): Promise<readonly boolean[]> {
     using prober = new Prober(lab.calls);
-    const flows = [`10.244.1.${number}`, `fd00:244:1::${number}`].map((address) => ({
+    const flows = [`10.244.1.${number}`, `fd00:244:1::${number.toString(16)}`].map((address) => ({
       protocol: "icmp" as const,
       from,
       to: { address: parseAddress(address), port: 0 },
@@ -108,6 +109,38 @@ describe("pods of a node with policyd", function () {
     const second = await policyd.start();
     assert.equal(second.status().attachments, 2);
     assert.deepEqual(await areReached(a, 3), [true, true]);
+  });
+
+  it(`D3: ${PODS} pods that are attached at once, while the daemon is killed twice and replaced, all reach each other`, async () => {
+    let daemon = await policyd.start();
+    const pods = Array.from({ length: PODS }, (_, i) => lab.pod(`p${i}`));
+    const ended: CallOutcome[] = [];
+    const storm = pods.map(async (pod) => {
+      const call = podCall("ADD", wired, pod, policyd.overridesWith({ wait: "30s" }));
+      ended.push(await startPlugin(wired.node, call).outcome);
+    });
+    let kills = 0;
+    for (const share of [PODS / 6, PODS / 2]) {
+      while (ended.length < share) await pause(1);
+      if (ended.length < PODS) kills++;
+      await daemon.kill("SIGKILL");
+      daemon = await policyd.start();
+    }
+    assert.ok(kills > 0, "pods were on their way");
+    await Promise.all(storm);
+    assert.deepEqual(
+      ended.filter(({ exitCode }) => exitCode !== 0),
+      [],
+    );
+    await daemon.statusWhen(({ attachments }) => attachments === PODS, "every pod is known");
+    const numbers = Array.from({ length: PODS }, (_, i) => 2 + i);
+    const reached = await Promise.all(
+      pods.map(async (pod, index) => await areReached(pod, numbers[(index + 1) % PODS] ?? 2)),
+    );
+    assert.deepEqual(
+      reached.filter((both) => both.includes(false)),
+      [],
+    );
   });
 
   it(`DEL-01 DEL-02: ${PODS} DELs at once return when links and neighbours are gone, and none is left`, async () => {

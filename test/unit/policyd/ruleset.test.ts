@@ -228,6 +228,25 @@ describe("policyd/ruleset", () => {
     assert.equal(ruleset.status().repairs, 1);
   });
 
+  it("SYNC-05: a chain that somebody deleted, and nobody told of, is back with its rules after syncPeriod", () => {
+    const { kernel, clock, ruleset, tables } = setUp();
+    ruleset.claim("a", sampleClaims(1, 1));
+    ruleset.start();
+    const [inet] = tables;
+    const chain = inet?.chains.find(({ rules }) => rules.length > 0);
+    assert.ok(inet !== undefined && chain !== undefined);
+    const whole = kernel.rulesOf(inet, chain.name).length;
+    kernel.commit([
+      { kind: "flush chain", table: inet, chain: chain.name },
+      { kind: "delete chain", table: inet, chain: chain.name },
+    ]);
+    clock.pass(SYNC_PERIOD - 1);
+    assert.deepEqual(kernel.rulesOf(inet, chain.name), []);
+    clock.pass(1);
+    assert.equal(kernel.rulesOf(inet, chain.name).length, whole);
+    assert.ok(ruleset.status().repairs > 0);
+  });
+
   it("does not take its own pending changes for a stranger's (DP-08)", () => {
     const { ruleset } = setUp();
     ruleset.start();
