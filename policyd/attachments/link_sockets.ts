@@ -1,5 +1,6 @@
-import type { NetlinkSocket, Reply } from "../../kernel/netlink/socket.ts";
 import type { Request } from "../../kernel/netlink/message.ts";
+import type { NetlinkSocket, Reply } from "../../kernel/netlink/socket.ts";
+import { SocketPool } from "../../kernel/netlink/socket_pool.ts";
 import { openRouteSocket } from "../../kernel/route/socket.ts";
 import type { BackgroundCalls } from "../../kernel/syscall/background_calls.ts";
 import type { Syscalls } from "../../kernel/syscall/syscalls.ts";
@@ -12,28 +13,21 @@ import type { LinkWriter } from "./link_removal.ts";
 export class LinkSockets implements LinkWriter {
   readonly #calls: Syscalls & BackgroundCalls;
   readonly #foreground: NetlinkSocket;
-  readonly #idle: NetlinkSocket[] = [];
+  readonly #background: SocketPool;
 
   /** @throws SyscallError when the kernel refuses a socket */
   constructor(calls: Syscalls & BackgroundCalls) {
     this.#calls = calls;
     this.#foreground = openRouteSocket(calls);
+    this.#background = new SocketPool(() => openRouteSocket(calls));
   }
 
   batch(requests: readonly Request[]): readonly Reply[] {
     return this.#foreground.batch(requests);
   }
 
-  /** @throws DrawbridgeError (by the promise) when the kernel does not answer; then the socket is closed, whatever comes of it */
-  async inBackground(request: Request): Promise<Reply> {
-    const socket = this.#idle.pop() ?? openRouteSocket(this.#calls);
-    let reply: Reply | undefined;
-    try {
-      reply = await socket.inBackground(request, this.#calls);
-      return reply;
-    } finally {
-      if (reply === undefined) socket.close();
-      else this.#idle.push(socket);
-    }
+  /** @throws DrawbridgeError (by the promise) when the kernel does not answer */
+  inBackground(request: Request): Promise<Reply> {
+    return this.#background.with((socket) => socket.inBackground(request, this.#calls));
   }
 }

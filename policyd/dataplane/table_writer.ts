@@ -147,9 +147,9 @@ export class TableWriter {
    */
   learn(): void {
     const { kernel } = this.#parts;
-    const { chains, generation } = this.#unlearned ?? { chains: [], generation: 0 };
+    if (this.#unlearned === undefined) return;
+    const { chains, generation } = this.#unlearned;
     this.#unlearned = undefined;
-    if (chains.length === 0) return;
     const digests = chains.map(({ table, name }) => rulesDigest(kernel.rulesOf(table, name)));
     // When somebody else has committed, these may be his rules: unknown ones are written anew by the verification.
     if (kernel.generation() !== generation) return;

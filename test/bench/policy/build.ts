@@ -1,10 +1,7 @@
-import { spawnSync } from "node:child_process";
-import process from "node:process";
 import { fileURLToPath } from "node:url";
 import * as v from "valibot";
 import type { Lab } from "../../lab/lab.ts";
-import type { LabNamespace } from "../../lab/namespace.ts";
-import { imageStart } from "../daemon/image_start.ts";
+import { inOwnProcess } from "../daemon/own_process.ts";
 import { kernelMemory } from "../services/kernel_memory.ts";
 import type { ServicesRow } from "../services/row.ts";
 import { found, measured } from "../services/row.ts";
@@ -105,23 +102,11 @@ interface Built extends BuildMeasurement {
 function build(lab: Lab, order: BuildOrder): Built {
   const namespace = lab.namespace("build");
   const before = kernelMemory();
-  const measurement = runBuild(namespace, order);
+  const measurement = namespace.inside(() =>
+    inOwnProcess(["--expose-gc", MAIN, JSON.stringify(order)], measurementSchema),
+  );
   const kernelMegabytes = kernelMemory() - before;
   lab.remove(namespace);
   sleep(SETTLE_MILLISECONDS);
   return { ...measurement, kernelMegabytes };
-}
-
-function runBuild(namespace: LabNamespace, order: BuildOrder): BuildMeasurement {
-  return namespace.inside(() => {
-    const { nodeOptions, environment } = imageStart();
-    const args = [...nodeOptions, "--expose-gc", MAIN, JSON.stringify(order)];
-    const { status, stdout, stderr } = spawnSync(process.execPath, args, {
-      env: { ...process.env, ...environment },
-      encoding: "utf8",
-      maxBuffer: 1 << 24,
-    });
-    if (status !== 0) throw new Error(`${MAIN}: exit code ${status}\n${stderr}`);
-    return v.parse(measurementSchema, JSON.parse(stdout));
-  });
 }

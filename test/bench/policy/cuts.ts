@@ -1,8 +1,6 @@
-import { spawnSync } from "node:child_process";
-import process from "node:process";
 import { fileURLToPath } from "node:url";
 import * as v from "valibot";
-import { imageStart } from "../daemon/image_start.ts";
+import { inOwnProcess } from "../daemon/own_process.ts";
 import type { ServicesRow } from "../services/row.ts";
 import { found, measured } from "../services/row.ts";
 
@@ -30,12 +28,9 @@ const measurementSchema = v.object({
 /** What a process of its own finds. */
 export type CutsMeasurement = v.InferOutput<typeof measurementSchema>;
 
-/**
- * Measures cuts in a process of its own, started as a node starts the daemon: what other subjects have left in memory is
- * no part of a turn then.
- */
+/** Measures cuts in a process of its own: what other subjects have left in memory is no part of a turn then. */
 export function cuts(rounds: number): readonly ServicesRow[] {
-  const { some, all, back, longestTurn, longestProcessor } = runCuts(rounds);
+  const { some, all, back, longestTurn, longestProcessor } = inOwnProcess([MAIN, String(rounds)], measurementSchema);
   const title = `${CONNECTIONS} connections`;
   return [
     measured(`${title}: ${OF_CLIENT} of them cut`, "ms", some, SOME_GOAL),
@@ -49,14 +44,4 @@ export function cuts(rounds: number): readonly ServicesRow[] {
       `at most ${longestProcessor.toFixed(0)} ms of the processor in one turn`,
     ),
   ];
-}
-
-function runCuts(rounds: number): CutsMeasurement {
-  const { nodeOptions, environment } = imageStart();
-  const { status, stdout, stderr } = spawnSync(process.execPath, [...nodeOptions, MAIN, String(rounds)], {
-    env: { ...process.env, ...environment },
-    encoding: "utf8",
-  });
-  if (status !== 0) throw new Error(`${MAIN}: exit code ${status}\n${stderr}`);
-  return v.parse(measurementSchema, JSON.parse(stdout));
 }
