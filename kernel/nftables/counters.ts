@@ -4,10 +4,9 @@ import { decodeAttributes, eachAttribute, nested } from "../netlink/attribute.ts
 import type { ReceivedMessage, Request } from "../netlink/message.ts";
 import { decodeBody } from "../netlink/message.ts";
 import { NetlinkSocket } from "../netlink/socket.ts";
-import { Writer } from "../netlink/writer.ts";
 import type { Syscalls } from "../syscall/syscalls.ts";
 import type { ElementCode } from "./element.ts";
-import { elementCode, writeElement } from "./element.ts";
+import { elementCode } from "./element.ts";
 import { compareBytes } from "./element_bytes.ts";
 import { instructions } from "./instruction.ts";
 import { elementAttributes, elementLayout, Message, nftablesRequest, ruleLayout } from "./message.ts";
@@ -36,8 +35,6 @@ export interface NftablesCounters {
    * @throws NetlinkError ENOENT when there is no such set, SyscallError when the kernel cannot be asked
    */
   elements(table: TableReference, set: SetDefinition): Iterable<readonly CountedElement[]>;
-  /** The given elements of a set, as far as they are there. @throws SyscallError */
-  these(table: TableReference, set: SetDefinition, elements: readonly Element[]): readonly CountedElement[];
   /** The rules of a chain that count and have a comment, in pieces. @throws None where there is no such chain. @throws SyscallError */
   rules(table: TableReference, chain: string): Iterable<readonly CountedRule[]>;
 }
@@ -70,16 +67,6 @@ export function nftablesCounters(syscalls: Syscalls): NftablesCounters {
         yield messages.flatMap((message) => countedElements(code, message));
       }
     },
-    these(table: TableReference, set: SetDefinition, elements: readonly Element[]) {
-      const code = elementCode(set);
-      const socket = new NetlinkSocket(syscalls, NETLINK_NETFILTER);
-      try {
-        const replies = socket.batch(elements.map((element) => elementRequest(table, set, code, element)));
-        return replies.flatMap(({ messages }) => messages.flatMap((message) => countedElements(code, message)));
-      } finally {
-        socket.close();
-      }
-    },
     *rules(table: TableReference, chain: string) {
       const kind = { message: Message.GET_RULE, family: table.family, layout: ruleLayout };
       const operation = `list rules of ${table.family} ${table.name} ${chain}`;
@@ -98,16 +85,6 @@ export function* listInPieces(syscalls: Syscalls, request: Request): Generator<r
   } finally {
     socket.close();
   }
-}
-
-function elementRequest(table: TableReference, set: SetDefinition, code: ElementCode, { key }: Element): Request {
-  const writer = new Writer(96);
-  writeElement(writer, code, { key });
-  return nftablesRequest(
-    `get element of ${table.family} ${table.name} ${set.name}`,
-    { message: Message.GET_ELEMENTS, family: table.family, layout: elementLayout },
-    { table: table.name, set: set.name, elements: writer.view() },
-  );
 }
 
 function countedElements(code: ElementCode, { body }: ReceivedMessage): readonly CountedElement[] {

@@ -20,12 +20,6 @@ export class FakeCounters implements NftablesCounters {
     for (const element of this.#kernel.elements(table, set)) yield [this.#counted(table, set, element)];
   }
 
-  these(table: TableReference, set: SetDefinition, elements: readonly Element[]): readonly CountedElement[] {
-    const wanted = new Set(elements.map(({ key }) => keyText(key)));
-    const present = this.#kernel.elements(table, set).filter(({ key }) => wanted.has(keyText(key)));
-    return present.map((element) => this.#counted(table, set, element));
-  }
-
   rules(_table: TableReference, chain: string): Iterable<readonly CountedRule[]> {
     return [this.rulesOf.get(chain) ?? []];
   }

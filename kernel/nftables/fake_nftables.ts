@@ -87,10 +87,12 @@ export class FakeNftables implements Nftables {
     return this.#tables.get(nameOf(reference))?.packets.get(`${set} ${key}`) ?? 0;
   }
 
-  /** Lets an element that is there count. */
-  count(reference: TableReference, set: string, key: string, packets: number): void {
+  /** Lets packets meet a rule that writes an element, if it is not there, and count at it. */
+  count(reference: TableReference, set: string, element: Element, packets: number): void {
     const table = required(this.#tables.get(nameOf(reference)), `table ${nameOf(reference)}`);
-    required(table.content.get(set)?.get(key), `element ${key}`);
+    const key = keyText(element.key);
+    const content = required(table.content.get(set), `set ${set}`);
+    if (!content.has(key)) content.set(key, element);
     table.packets.set(`${set} ${key}`, this.packets(reference, set, key) + packets);
   }
 

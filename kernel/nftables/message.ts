@@ -86,6 +86,7 @@ export const setAttributes = {
   description: [9, nested(descriptionAttributes)],
   id: [10, be32],
   timeout: [11, be64],
+  collection: [12, be32],
   userdata: [13, bytes],
   handle: [16, be64],
   instruction: [17, instructionType],

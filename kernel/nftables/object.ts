@@ -57,6 +57,8 @@ export interface SetDefinition {
   readonly isDynamic?: boolean;
   /** Elements may have a timeout; milliseconds of the one they have by default. */
   readonly timeout?: number | "per element";
+  /** Milliseconds between two looks for elements whose time is over, which until then take room; a second when absent. */
+  readonly collectionInterval?: number;
   /** The most elements it holds. */
   readonly size?: number;
   /** Each element counts the packets that met it. */

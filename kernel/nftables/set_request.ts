@@ -30,7 +30,7 @@ const NO_ID = 0;
  * @throws DrawbridgeError ERR_NFTABLES_VALUE when a field of the definition is out of range
  */
 export function setRequest({ family, name: table }: TableReference, definition: SetDefinition): Request {
-  const { name, timeout } = definition;
+  const { name, timeout, collectionInterval } = definition;
   const size = setSize(definition);
   elementCode(definition);
   for (const part of definition.key) if (typeof part !== "string") checkModulus(part.modulus);
@@ -53,6 +53,9 @@ export function setRequest({ family, name: table }: TableReference, definition: 
       ...(Object.keys(description).length === 0 ? {} : { description }),
       id: NO_ID,
       ...(typeof timeout === "number" ? { timeout: checkTimeout(timeout) } : {}),
+      ...(collectionInterval === undefined
+        ? {}
+        : { collection: checkInteger("set collectionInterval", collectionInterval, 1, 0xffffffff) }),
       ...(definition.hasCounters === true ? { instruction: instruction("counter", { bytes: 0n, packets: 0n }) } : {}),
       userdata: setUserdata(definition),
     },

@@ -114,6 +114,7 @@ function setHead(set: SetDefinition): readonly string[] {
     ...(flags.length === 0 || isImplied ? [] : [`flags ${flags.join(",")}`]),
     ...(set.hasCounters === true ? ["counter"] : []),
     ...(typeof set.timeout === "number" ? [`timeout ${formatDuration(set.timeout)}`] : []),
+    ...(set.collectionInterval === undefined ? [] : [`gc-interval ${formatDuration(set.collectionInterval)}`]),
     ...(set.comment === undefined ? [] : [`comment "${checkComment(set.comment)}"`]),
   ];
 }

@@ -24,7 +24,7 @@ function hasTableFlags(table: Table, state: TableHead): boolean {
 }
 
 /** The attributes of a set that decide what it holds and how; the others are numbers of the kernel's or of nft's. */
-const SET_ATTRIBUTES = ["flags", "keyType", "keyLength", "dataType", "dataLength", "timeout"] as const;
+const SET_ATTRIBUTES = ["flags", "keyType", "keyLength", "dataType", "dataLength", "timeout", "collection"] as const;
 
 /**
  * In what a set of the kernel is not as defined: its elements could not be read or moved by the definition. What we would

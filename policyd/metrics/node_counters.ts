@@ -1,11 +1,13 @@
 import type { Change } from "../../kernel/nftables/change.ts";
 import type { CountedRule, NftablesCounters } from "../../kernel/nftables/counters.ts";
-import type { Element, SetDefinition, Table } from "../../kernel/nftables/object.ts";
+import type { SetDefinition, Table, TableReference } from "../../kernel/nftables/object.ts";
 import { drop } from "../../kernel/nftables/statement.ts";
-import type { Claim } from "../dataplane/claim.ts";
 import { tableKey } from "../dataplane/claim.ts";
 import type { Logger } from "../log/logger.ts";
-import type { CountingElement, PortLabels } from "./endpoint_connections.ts";
+import { connectionSet } from "../services/compile/connection_counts.ts";
+import { FAMILIES } from "../services/compile/frontend_space.ts";
+import { countedEndpoint } from "./counted_ports.ts";
+import type { CountedPort } from "./endpoint_connections.ts";
 import { EndpointConnections } from "./endpoint_connections.ts";
 import type { CommitObserver } from "./observed_nftables.ts";
 import { PacedReading } from "./paced_reading.ts";
@@ -27,9 +29,6 @@ export interface NodeCountersParts {
   readonly now: () => number;
 }
 
-/** So many elements are read before they are written anew; what others counted since the last reading is lost. */
-const MOST_MOVED = 1024;
-
 interface CountingChain {
   readonly id: string;
   readonly table: Table;
@@ -43,16 +42,15 @@ interface CountingSet {
 }
 
 /**
- * The counters of the node's tables: read when somebody asks, and around what is written, so that nothing a deleted
- * element has counted is lost. Whatever cannot be read leaves the sums as they were, and never keeps a batch from being
- * written.
+ * The counters of the node's tables, read when somebody asks. Whatever cannot be read leaves the sums as they were, and
+ * never keeps a batch from being written.
  */
 export class NodeCounters implements CommitObserver {
   readonly #parts: NodeCountersParts;
   readonly #connections = new EndpointConnections();
   readonly #drops: RuleDrops;
-  /** By the table's key and the set's name. */
-  readonly #sets: ReadonlyMap<string, CountingSet>;
+  /** Those in which rules count the connections of endpoints. */
+  readonly #sets: readonly CountingSet[];
   /** Chains with rules that drop for a reason. */
   readonly #chains: readonly CountingChain[];
   readonly #reading: PacedReading;
@@ -73,48 +71,23 @@ export class NodeCounters implements CommitObserver {
         dropping.map(({ table, chain }) => [idOf(table, chain), { id: idOf(table, chain), table, chain }]),
       ).values(),
     ];
-    const counting = parts.tables.flatMap((table) => table.sets.map((set) => ({ table, set })));
-    this.#sets = new Map(
-      counting
-        .filter(({ set }) => parts.hasEndpoints && set.hasCounters === true)
-        .map(({ table, set }) => [idOf(table, set.name), { table, set }]),
-    );
+    this.#sets = parts.tables
+      .flatMap((table) => table.sets.map((set) => ({ table, set })))
+      .filter(({ set }) => parts.hasEndpoints && FAMILIES.some((family) => set.name === connectionSet(family)));
   }
 
-  /** What a Service claims for its ports: the elements that count among it become series. */
-  claim(owner: string, ports: readonly { readonly claims: readonly Claim[]; readonly port: PortLabels }[]): void {
-    if (!this.#parts.hasEndpoints) return;
-    this.#connections.claim(owner, () =>
-      ports.flatMap(({ claims, port }) =>
-        claims
-          .map(({ table, set, element }) => ({ set: idOf(table, set), element }))
-          .filter(({ set }) => this.#sets.has(set))
-          .map(({ set, element }): CountingElement => ({ set, element, port })),
-      ),
-    );
-  }
-
-  before(changes: readonly Change[]): void {
-    let left = MOST_MOVED;
-    for (const { id, elements, counting } of this.#deleted(changes)) {
-      const moved = elements.filter((element) => this.#connections.isWanted(id, element)).slice(0, left);
-      left -= moved.length;
-      if (moved.length > 0) this.#attempt(() => this.#readThese(id, counting, moved));
-    }
+  /** The ports that a Service has, made out when the kernel has them. */
+  claim(owner: string, ports: () => readonly CountedPort[]): void {
+    if (this.#parts.hasEndpoints) this.#connections.claim(owner, ports);
   }
 
   committed(changes: readonly Change[], seconds: number): void {
     this.#parts.onCommit(seconds);
     // Sets and chains are only ever added with their table, which then is a new one, whether or not the old one was there.
-    const anew = new Set<string>();
     for (const change of changes) {
-      if (change.kind === "add set") anew.add(idOf(change.table, change.set.name));
+      if (change.kind === "add set" && this.#isCounting(change.table, change.set)) this.#connections.allRemoved();
       if (change.kind === "add chain") this.#drops.rewritten(idOf(change.table, change.chain.name));
       if (change.kind === "flush chain") this.#drops.rewritten(idOf(change.table, change.chain));
-    }
-    if (anew.size > 0) this.#connections.allRemoved(anew);
-    for (const { id, elements } of this.#deleted(changes)) {
-      for (const element of elements) this.#connections.removed(id, element);
     }
   }
 
@@ -145,40 +118,27 @@ export class NodeCounters implements CommitObserver {
   async #read(): Promise<void> {
     if (this.#parts.isSynced()) this.#connections.settle();
     for (const chain of this.#chains) this.#attempt(() => this.#drops.observe(chain.id, this.#rules(chain)));
-    for (const id of this.#connections.sets()) {
-      const counting = this.#sets.get(id);
-      if (counting !== undefined) await this.#attemptLater(() => this.#readSet(id, counting));
-    }
+    for (const counting of this.#sets) await this.#attemptLater(() => this.#readSet(counting));
   }
 
-  async #readSet(id: string, { table, set }: CountingSet): Promise<void> {
+  async #readSet({ table, set }: CountingSet): Promise<void> {
     // The kernel prepares the next piece of a list while it hands one over.
     const asked = this.#connections.moment;
     await inSlices(this.#parts.counters.elements(table, set), (elements) => {
-      for (const { element, packets } of elements) this.#connections.observe(id, element, packets, asked);
+      for (const element of elements) {
+        const counted = countedEndpoint(element);
+        if (counted !== undefined) this.#connections.observe(counted, asked);
+      }
     });
   }
 
-  #readThese(id: string, { table, set }: CountingSet, wanted: readonly Element[]): void {
-    for (const { element, packets } of this.#parts.counters.these(table, set, wanted)) {
-      this.#connections.observe(id, element, packets);
-    }
+  #isCounting(table: TableReference, { name }: SetDefinition): boolean {
+    return this.#sets.some((counting) => counting.set.name === name && tableKey(counting.table) === tableKey(table));
   }
 
   /** All of them at once: between two pieces the rules might be written anew. */
   #rules({ table, chain }: CountingChain): readonly CountedRule[] {
     return [...this.#parts.counters.rules(table, chain)].flat();
-  }
-
-  *#deleted(
-    changes: readonly Change[],
-  ): Generator<{ readonly id: string; readonly elements: readonly Element[]; readonly counting: CountingSet }> {
-    for (const change of changes) {
-      if (change.kind !== "delete elements") continue;
-      const id = idOf(change.table, change.set.name);
-      const counting = this.#sets.get(id);
-      if (counting !== undefined) yield { id, elements: change.elements, counting };
-    }
   }
 
   #attempt(action: () => void): void {
@@ -204,6 +164,6 @@ export class NodeCounters implements CommitObserver {
   }
 }
 
-function idOf(table: Claim["table"], name: string): string {
+function idOf(table: TableReference, name: string): string {
   return `${tableKey(table)} ${name}`;
 }

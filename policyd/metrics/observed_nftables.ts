@@ -4,7 +4,7 @@ import type { Nftables } from "../../kernel/nftables/socket.ts";
 /** Who is told of each batch. It must not throw. */
 export interface CommitObserver {
   /** The kernel is about to be given these changes. */
-  before(changes: readonly Change[]): void;
+  before?(changes: readonly Change[]): void;
   /** It has taken them. */
   committed(changes: readonly Change[], seconds: number): void;
 }
@@ -13,7 +13,7 @@ export interface CommitObserver {
 export function observed(kernel: Nftables, ...observers: readonly CommitObserver[]): Nftables {
   return Object.freeze({
     commit: (changes: readonly Change[]) => {
-      for (const observer of observers) observer.before(changes);
+      for (const observer of observers) observer.before?.(changes);
       const start = performance.now();
       kernel.commit(changes);
       const seconds = (performance.now() - start) / 1000;

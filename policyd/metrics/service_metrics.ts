@@ -1,6 +1,7 @@
 import type { Service } from "../cluster/model.ts";
 import type { CompiledService, TrafficPolicy } from "../services/compile/compile_service.ts";
 import type { ServiceObserver } from "../services/service_observer.ts";
+import { countedPorts } from "./counted_ports.ts";
 import type { NodeCounters } from "./node_counters.ts";
 
 /** What the metrics tell of all Services together. */
@@ -11,7 +12,7 @@ export interface ServiceTotals {
   readonly withoutLocal: Readonly<Record<TrafficPolicy, number>>;
 }
 
-/** Keeps what the metrics tell of Services, and tells the counters whose each element is. */
+/** Keeps what the metrics tell of Services, and tells the counters whose each port is. */
 export class ServiceMetrics implements ServiceObserver {
   readonly #counters: Pick<NodeCounters, "claim">;
   readonly #ignored = new Map<string, number>();
@@ -25,19 +26,13 @@ export class ServiceMetrics implements ServiceObserver {
     const { key } = service;
     setUnless(this.#ignored, key, ignoredEndpoints.length, ignoredEndpoints.length === 0);
     setUnless(this.#withoutLocal, key, withoutLocal, withoutLocal.size === 0);
-    this.#counters.claim(
-      key,
-      served.map(({ port: { name: port, protocol }, claims }) => ({
-        claims,
-        port: { namespace: service.namespace, service: service.name, port, protocol },
-      })),
-    );
+    this.#counters.claim(key, () => countedPorts(service, served));
   }
 
   removed(key: string): void {
     this.#ignored.delete(key);
     this.#withoutLocal.delete(key);
-    this.#counters.claim(key, []);
+    this.#counters.claim(key, () => []);
   }
 
   totals(): ServiceTotals {

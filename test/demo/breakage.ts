@@ -1,7 +1,7 @@
 import { setTimeout as pause } from "node:timers/promises";
 import { BRIDGE_TABLE, INET_TABLE } from "../../policyd/node/table_part.ts";
 import { POLICY_SETS, POLICY_TABLE } from "../../policyd/policy/compile/policy_table.ts";
-import { portMap } from "../../policyd/services/compile/affinity_part.ts";
+import { numberMap } from "../../policyd/services/compile/number_maps.ts";
 import { ADDRESS_SETS } from "../../policyd/services/compile/frontend_sets.ts";
 import { FAMILIES, FRONTEND_KINDS } from "../../policyd/services/compile/frontend_space.ts";
 import type { LabNode } from "../lab/lab.ts";
@@ -68,7 +68,7 @@ export async function breakWorld(world: World, name: BreakageName): Promise<Brea
     case "masquerade":
       return await flush(world, "chain", [MASQUERADE_CHAIN]);
     case "affinity":
-      return await flush(world, "map", FRONTEND_KINDS.map(portMap));
+      return await flush(world, "map", FRONTEND_KINDS.map(numberMap));
     case "policy":
       return await flush(
         world,

@@ -150,7 +150,7 @@ describe("the demo", function () {
     {
       name: "affinity",
       what: "the clients that stay with an endpoint",
-      removed: /map inet drawbridge affinity_service4/,
+      removed: /map inet drawbridge number_service4/,
       red: { "ClusterIP, affinity": CLIENTS },
     },
   ] as const) {

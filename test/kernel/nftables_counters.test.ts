@@ -76,7 +76,6 @@ describe("kernel/nftables counters", () => {
     // A list's socket is opened with its first step.
     counters = {
       elements: (...args) => node.inside(() => [...real.elements(...args)]),
-      these: (...args) => node.inside(() => real.these(...args)),
       rules: (...args) => node.inside(() => [...real.rules(...args)]),
     };
     node.exec("ip", ["route", "add", "local", "10.0.0.0/16", "dev", "lo"]);
@@ -122,18 +121,6 @@ describe("kernel/nftables counters", () => {
       [
         [[parseAddress("10.0.0.9"), 80], data, 1],
         [[parseAddress("10.0.7.5"), 80], data, 3],
-      ],
-    );
-  });
-
-  it("tells single elements, and passes over those that are gone", () => {
-    const asked = ["10.0.7.5", "10.9.9.9", "10.0.0.9"].map((text) => ({ key: [parseAddress(text), 80] }));
-    const told = counters.these(TABLE, SET, asked);
-    assert.deepEqual(
-      told.map(({ element, packets }) => [element.key[0], packets]),
-      [
-        [parseAddress("10.0.7.5"), 3],
-        [parseAddress("10.0.0.9"), 1],
       ],
     );
   });

@@ -5,9 +5,8 @@ import type { Concatenation, JenkinsHash } from "../../../kernel/nftables/expres
 import { concatenation, lookup, randomNumber } from "../../../kernel/nftables/expression.ts";
 import type { Chain, SetDefinition } from "../../../kernel/nftables/object.ts";
 import type { Rule, Statement } from "../../../kernel/nftables/statement.ts";
-import { anyFlag, equals, goTo, hasBits, jumpTo, rule } from "../../../kernel/nftables/statement.ts";
+import { goTo, hasBits, jumpTo, not, rule } from "../../../kernel/nftables/statement.ts";
 import type { TablePart } from "../../node/table_part.ts";
-import { DURATION_BITS, DURATIONS, OURS, rememberedHash } from "./affinity_number.ts";
 import type { FrontendKind, RuleFamily, Scope } from "./frontend_space.ts";
 import {
   FAMILIES,
@@ -20,6 +19,8 @@ import {
   words,
 } from "./frontend_space.ts";
 import { jenkinsHash, scaled } from "./jenkins_hash.ts";
+import { loadNumber, numberMap } from "./number_maps.ts";
+import { DURATION_BITS, DURATIONS, OURS, rememberedHash } from "./priority_number.ts";
 import { translation } from "./translation.ts";
 
 /** As many clients of all Services with affinity are remembered at once, per family; further ones are not kept. */
@@ -31,11 +32,6 @@ const CLIENT_HASHES: readonly JenkinsHash[] = [0x0db2, 0x0db3].map((seed) => ({
   modulus: 0xffff_ffff,
   seed,
 }));
-
-/** The map from a frontend to the number of its Service's port, which all frontends of the port share (SA-05). */
-export function portMap(kind: FrontendKind): string {
-  return nameOf("affinity", kind);
-}
 
 /** The map from a frontend and what a client's entry holds to the endpoint's number, for those that can be used. */
 export function knownMap(kind: FrontendKind, scope: Scope): string {
@@ -59,9 +55,9 @@ export function clientPrefix(client: Address): readonly Scalar[] {
   return CLIENT_HASHES.map(({ seed, modulus }) => scaled(jenkinsHash(bytes, seed), modulus));
 }
 
-/** Where a frontend has affinity: what is done before an endpoint is chosen. Without one the packet passes on. */
+/** Where a packet's port has affinity, by its number: what is done before an endpoint is chosen. */
 export function affinityRule(kind: FrontendKind, scope: Scope): Rule {
-  return rule(loadPort(kind), jumpTo(chainName("client", kind, scope)));
+  return rule(not(hasBits("meta priority", DURATION_BITS, 0)), jumpTo(chainName("client", kind, scope)));
 }
 
 /**
@@ -71,9 +67,6 @@ export function affinityRule(kind: FrontendKind, scope: Scope): Rule {
  * written behind the NAT hook, where the endpoint stands in the packet, and read before it. An endpoint that can no
  * longer be used is no longer known by its hash: the entry goes, and the packet is treated as any client's first one.
  * So what is programmed for a change is the Service's own elements, and clients of other endpoints are not touched.
- *
- * The scratch register between rules is the packet's priority, of a connection's first packet alone. The kernel sets it
- * anew for IPv4 when it forwards, and otherwise it is a socket's own wish: it counts only in queueing that one packet.
  */
 export function affinity(): TablePart {
   const clients = FAMILIES.map((family): SetDefinition => ({
@@ -91,13 +84,7 @@ export function affinity(): TablePart {
     sets: [...clients, ...FRONTEND_KINDS.flatMap(kindMaps)],
     chains: [
       ...FAMILIES.map(rememberChain),
-      { name: "remember", rules: rememberRules() },
       ...FRONTEND_KINDS.flatMap((kind) => SCOPES.flatMap((scope) => clientChains(kind, scope))),
-      ...(["prerouting", "output"] as const).map((hook): Chain => ({
-        name: `remember_${hook}`,
-        base: { type: "filter", hook, priority: -95, policy: "accept" },
-        rules: [rule(hasBits("meta priority", OURS, OURS), anyFlag("ct state", "new"), goTo("remember"))],
-      })),
     ],
   };
 }
@@ -105,23 +92,20 @@ export function affinity(): TablePart {
 function kindMaps(kind: FrontendKind): readonly SetDefinition[] {
   const withNumber = frontendParts(kind, "classid");
   return [
-    { name: portMap(kind), key: frontendParts(kind), data: ["classid"] },
     ...SCOPES.map((scope): SetDefinition => ({ name: knownMap(kind, scope), key: withNumber, data: ["classid"] })),
-    { name: keptMap(kind), key: withNumber, data: [words[kind.family].type, "inet_service"], hasCounters: true },
+    { name: keptMap(kind), key: withNumber, data: [words[kind.family].type, "inet_service"] },
   ];
 }
 
-function rememberRules(): readonly Rule[] {
-  const chosen = FAMILIES.map((family) =>
-    rule(anyFlag("ct status", "dnat"), equals("meta nfproto", words[family].protocol), jumpTo(`remember${family}`)),
-  );
-  return [...chosen, rule({ kind: "clear priority" })];
+/** The chain that writes where a client was sent, for as long as the number in the packet's priority says. */
+export function rememberChainName(family: RuleFamily): string {
+  return `remember${family}`;
 }
 
 /** Writes a client's entry, or begins its time anew: what an entry holds, the kernel leaves as it is. */
 function rememberChain(family: RuleFamily): Chain {
   return {
-    name: `remember${family}`,
+    name: rememberChainName(family),
     rules: DURATIONS.map((seconds, index) =>
       rule(hasBits("meta priority", (OURS | DURATION_BITS) >>> 0, (OURS | (index + 1)) >>> 0), {
         kind: "dynamic",
@@ -144,7 +128,7 @@ function clientChains(kind: FrontendKind, scope: Scope): readonly Chain[] {
       name: stay,
       rules: [
         // The entry is found by the port's number and read into its place: so the number is loaded again.
-        rule(loadPort(kind), jumpTo(`remember${family}`)),
+        rule(loadNumber(numberMap(kind), kind), jumpTo(rememberChainName(family))),
         rule(loadClient(family)),
         rule({
           kind: "set priority from",
@@ -153,7 +137,7 @@ function clientChains(kind: FrontendKind, scope: Scope): readonly Chain[] {
         ...TRANSPORTS.map((transport) =>
           rule(translation(family, lookup(frontendKey(kind, transport, "meta priority"), keptMap(kind)))),
         ),
-        rule(loadPort(kind)),
+        rule(loadNumber(numberMap(kind), kind)),
         rule({
           kind: "dynamic",
           operation: "delete",
@@ -164,10 +148,6 @@ function clientChains(kind: FrontendKind, scope: Scope): readonly Chain[] {
       ],
     },
   ];
-}
-
-function loadPort(kind: FrontendKind): Statement {
-  return { kind: "set priority from", from: lookup(frontendKey(kind), portMap(kind)) };
 }
 
 function loadClient(family: RuleFamily): Statement {

@@ -18,7 +18,7 @@ import type { ServiceRules } from "./context.ts";
 import { ADDRESS_SETS, RESTRICTED_PORTS } from "./frontend_sets.ts";
 import type { FrontendKind, RuleFamily } from "./frontend_space.ts";
 import { FAMILIES, FRONTEND_KINDS, frontendKey, nameOf, words } from "./frontend_space.ts";
-import { atNoAddress, fromLocalPod, ofFamily, ofFrontend, servedSets } from "./nat_part.ts";
+import { atNoAddress, fromLocalPod, ofFamily, ofFrontend } from "./nat_part.ts";
 
 /** The comments of the rules that drop, by which people and metrics tell their counters apart. */
 export const ServiceDropReason = {
@@ -87,9 +87,7 @@ function strayRules({ dropInvalid }: ServiceRules): readonly Rule[] {
 
 function invalidRules(): readonly Rule[] {
   return [
-    ...FRONTEND_KINDS.flatMap((kind) =>
-      servedSets(kind).map((subject) => dropping(ServiceDropReason.INVALID, ...ofFrontend(subject, kind))),
-    ),
+    ...FRONTEND_KINDS.map((kind) => dropping(ServiceDropReason.INVALID, ...ofFrontend("", kind))),
     ...FAMILIES.map((family) => dropping(ServiceDropReason.INVALID, fromLocalPod(family))),
   ];
 }

@@ -19,7 +19,9 @@ import { nameOf } from "./frontend_space.ts";
 import type { Frontend } from "./frontends.ts";
 import { familiesOf, frontendsOf } from "./frontends.ts";
 import { mostEndpoints } from "./modulus.ts";
+import { numberMap, plainMap } from "./number_maps.ts";
 import { place } from "./placement.ts";
+import { portIdentity, portNumber } from "./priority_number.ts";
 import type { Selection } from "./selection.ts";
 import { select } from "./selection.ts";
 import { allowedSources } from "./source_ranges.ts";
@@ -45,6 +47,11 @@ export interface ServedFrontend {
 
 /** Which clients a traffic policy is for: those of the Service's own address, or of all others. */
 export type TrafficPolicy = "internal" | "external";
+
+/** A port with what stands for it in the rules. */
+interface IdentifiedPort extends ServicePort {
+  readonly identity: number;
+}
 
 /** The endpoints a frontend sends its clients to, by who they are. */
 interface Destinations {
@@ -89,6 +96,7 @@ export function compileService(
     for (const port of service.ports) {
       const endpoints = portEndpoints(own, port, family, context);
       for (const address of endpoints.ignored) ignored.push(address);
+      const identity = portIdentity(service.key, port);
       const selection = select(endpoints.usable, context);
       for (const frontend of frontendsOf(service, port, family, context)) {
         const whose = othersOwn(frontend, port, family);
@@ -99,7 +107,7 @@ export function compileService(
           continue;
         }
         const destinations = destinationsOf(service, frontend, selection, endpoints.usable.length > 0);
-        const frontendsOwn = frontendClaims(service, port, frontend, family, destinations);
+        const frontendsOwn = frontendClaims(service, { ...port, identity }, frontend, family, destinations);
         claims.push(...frontendsOwn);
         served.push({ port, claims: frontendsOwn });
         if (isWithoutLocal(destinations)) withoutLocal.add(frontend.type === "cluster" ? "internal" : "external");
@@ -133,7 +141,7 @@ function destinationsOf(
 
 function frontendClaims(
   service: Service,
-  port: ServicePort,
+  port: IdentifiedPort,
   frontend: Frontend,
   family: RuleFamily,
   destinations: Destinations,
@@ -146,16 +154,18 @@ function frontendClaims(
   if (!isAnyUsable) return [member("unserved")];
   const isExternal = frontend.type !== "cluster";
   const isPlain = !isExternal && service.affinitySeconds === undefined;
+  const numbers = isPlain ? plainMap({ family, space: "service" }) : numberMap(kind);
   const used = { all: firstOf(all, "all"), local: firstOf(local ?? NOBODY, "local") };
   const claims: Claim[] = [];
-  if (all.length > 0) claims.push(member(isPlain ? "plain" : ""));
+  if (all.length > 0)
+    claims.push(member(""), claim(numbers, key, [portNumber(port.identity, service.affinitySeconds)]));
   if (isExternal && local === undefined) claims.push(member("masquerade"));
   if (local !== undefined) claims.push(member("external"));
   if (isWithoutLocal(destinations)) claims.push(member("unserved"), member("drop"));
   return claims.concat(
     endpointElements(kind, "all", key, used.all),
     endpointElements(kind, "local", key, used.local),
-    affinityElements(service, port, kind, key, used),
+    affinityElements(service, port.identity, kind, key, used),
   );
 }
 

@@ -6,6 +6,7 @@ import type { TablePart } from "../../node/table_part.ts";
 import { affinityRule } from "./affinity_part.ts";
 import type { FrontendKind, Scope, Transport } from "./frontend_space.ts";
 import { FRONTEND_KINDS, frontendKey, frontendParts, nameOf, SCOPES, TRANSPORTS, words } from "./frontend_space.ts";
+import { loadNumber, numberMap } from "./number_maps.ts";
 import { DRAWS, drawnModuli, EXACT_MODULI } from "./modulus.ts";
 import { translation } from "./translation.ts";
 
@@ -28,9 +29,8 @@ export function endpointChain(kind: FrontendKind, scope: Scope): string {
  * The maps of endpoints and the chains that look into them.
  *
  * A frontend is in the one map of each scope that its number of endpoints asks for, the smallest first, so that most
- * packets meet few others on the way. The elements count: NAT chains see the first packet of a connection alone, so
- * their counters are the new connections of each endpoint. Each protocol has rules of its own, since a NAT statement with
- * a port needs a field of its protocol: without one nft 1.0.6 takes TCP.
+ * packets meet few others on the way. Each protocol has rules of its own, since a NAT statement with a port needs a field
+ * of its protocol: without one nft 1.0.6 takes TCP.
  */
 export function endpointMaps(): TablePart {
   const groups = FRONTEND_KINDS.flatMap((kind) => SCOPES.map((scope) => ({ kind, scope })));
@@ -39,14 +39,14 @@ export function endpointMaps(): TablePart {
     chains: groups.flatMap(({ kind, scope }) => [
       {
         name: endpointChain(kind, scope),
-        rules: [affinityRule(kind, scope), ...drawRules(kind, scope)],
+        rules: [rule(loadNumber(numberMap(kind), kind)), affinityRule(kind, scope), ...drawRules(kind, scope)],
       },
       ...TRANSPORTS.flatMap((transport) => transportChains(kind, scope, transport)),
     ]),
   };
 }
 
-/** The end of a chain: a packet of a frontend without affinity goes to an endpoint. */
+/** The end of a chain: a packet of a frontend whose client stays with none goes to an endpoint. */
 export function drawRules(kind: FrontendKind, scope: Scope): readonly Rule[] {
   return TRANSPORTS.map((transport) => rule(equals("meta l4proto", transport), goTo(chainFor(kind, scope, transport))));
 }
@@ -57,9 +57,8 @@ function groupMaps(kind: FrontendKind, scope: Scope): readonly SetDefinition[] {
     name: endpointMap(kind, scope, modulus),
     key: frontendParts(kind, ...(modulus === 1 ? [] : [randomNumber(modulus)])),
     data,
-    hasCounters: true,
   }));
-  return [...numbered, { name: restMap(kind, scope), key: frontendParts(kind), data, hasCounters: true }];
+  return [...numbered, { name: restMap(kind, scope), key: frontendParts(kind), data }];
 }
 
 function transportChains(kind: FrontendKind, scope: Scope, transport: Transport): readonly Chain[] {

@@ -4,10 +4,8 @@ import { FAMILIES, FRONTEND_KINDS, frontendTypes, nameOf, words } from "./fronte
 
 /** What a frontend can be, each a set of frontends' keys by {@link nameOf}. */
 export const FRONTEND_SETS = [
-  /** It has endpoints, so NAT is asked. */
+  /** It has endpoints. */
   "",
-  /** The same of a Service's own address without affinity, of which nothing else is to be asked; then it is not in "". */
-  "plain",
   /** Whoever comes by it leaves with the node's address. */
   "masquerade",
   /** Clients from outside get this node's endpoints alone, with their own address (externalTrafficPolicy Local). */
@@ -41,10 +39,7 @@ export const ADDRESS_SETS = {
 /** The sets of frontends and of addresses; Services, pods, nodes and the configuration fill them. */
 export function frontendSets(): TablePart {
   const kinds = FRONTEND_KINDS.flatMap((kind): readonly SetDefinition[] => [
-    ...FRONTEND_SETS.filter((subject) => subject !== "plain" || kind.space === "service").map((subject) => ({
-      name: nameOf(subject, kind),
-      key: frontendTypes(kind),
-    })),
+    ...FRONTEND_SETS.map((subject) => ({ name: nameOf(subject, kind), key: frontendTypes(kind) })),
     { name: nameOf("allowed", kind), key: [...frontendTypes(kind), words[kind.family].type], isInterval: true },
   ]);
   const addresses = FAMILIES.flatMap((family): readonly SetDefinition[] => {

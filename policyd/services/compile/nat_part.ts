@@ -9,6 +9,7 @@ import type { FrontendSet } from "./frontend_sets.ts";
 import { ADDRESS_SETS } from "./frontend_sets.ts";
 import type { FrontendKind, RuleFamily } from "./frontend_space.ts";
 import { FAMILIES, FRONTEND_KINDS, frontendKey, nameOf, SPACES, words } from "./frontend_space.ts";
+import { loadNumber, plainMap } from "./number_maps.ts";
 
 const masquerade: Statement = { kind: "masquerade", isFullyRandom: true };
 
@@ -55,11 +56,6 @@ export function ofFamily(family: RuleFamily): Match {
   return equals("meta nfproto", words[family].protocol);
 }
 
-/** The sets whose frontends have endpoints. */
-export function servedSets({ space }: FrontendKind): readonly FrontendSet[] {
-  return space === "service" ? ["plain", ""] : [""];
-}
-
 /** Whether a packet's destination is a frontend of a set. A port counts on the node's own addresses alone (NODE-03). */
 export function ofFrontend(subject: FrontendSet, kind: FrontendKind): readonly Statement[] {
   const isOne = inSet(frontendKey(kind), nameOf(subject, kind));
@@ -73,9 +69,7 @@ export function ofFrontend(subject: FrontendSet, kind: FrontendKind): readonly S
 export function atNoAddress({ family, space }: FrontendKind): readonly Statement[] {
   if (space === "service") return [];
   const byAddress = { family, space: "service" } as const;
-  return [...servedSets(byAddress), "unserved" as const].map((subject) =>
-    not(inSet(frontendKey(byAddress), nameOf(subject, byAddress))),
-  );
+  return (["", "unserved"] as const).map((subject) => not(inSet(frontendKey(byAddress), nameOf(subject, byAddress))));
 }
 
 /** Whether a packet's destination is an address of the node by which NodePorts are served. */
@@ -88,22 +82,28 @@ export function fromLocalPod(family: RuleFamily): ReturnType<typeof inSet> {
   return inSet(words[family].source, `${ADDRESS_SETS.localPods}${family}`);
 }
 
-/** Which frontend a packet of a family is for; each is in one of these sets alone, the most common in the first. */
+/** Which frontend a packet of a family is for; the most common first. */
 function servicesChain(family: RuleFamily): Chain {
+  const plain = plainOf(family);
   return {
     name: `services${family}`,
-    rules: SPACES.flatMap((space) => {
-      const kind = { family, space };
-      return servedSets(kind).map((subject) =>
-        rule(...ofFrontend(subject, kind), ...atNoAddress(kind), goTo(nameOf(subject, kind))),
-      );
-    }),
+    rules: [
+      rule(loadNumber(plainMap(plain), plain), goTo(nameOf("plain", plain))),
+      ...SPACES.map((space) => {
+        const kind = { family, space };
+        return rule(...ofFrontend("", kind), ...atNoAddress(kind), goTo(nameOf("", kind)));
+      }),
+    ],
   };
+}
+
+function plainOf(family: RuleFamily): FrontendKind & { readonly space: "service" } {
+  return { family, space: "service" };
 }
 
 /** The short way of a packet to a Service's own address without affinity. */
 function plainChain(family: RuleFamily, masqueradeBit: number): Chain {
-  const kind = { family, space: "service" } as const;
+  const kind = plainOf(family);
   return { name: nameOf("plain", kind), rules: [hideOutsiders(family, masqueradeBit), ...drawRules(kind, "all")] };
 }
 

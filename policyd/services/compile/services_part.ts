@@ -1,16 +1,26 @@
 import type { TablePart } from "../../node/table_part.ts";
 import { affinity } from "./affinity_part.ts";
 import { checks } from "./check_part.ts";
+import { connectionCounts } from "./connection_counts.ts";
 import type { ServiceRules } from "./context.ts";
 import { endpointMaps } from "./endpoint_maps.ts";
 import { frontendSets } from "./frontend_sets.ts";
 import { nat } from "./nat_part.ts";
+import { numberMaps } from "./number_maps.ts";
 
 /**
  * The part of the inet table that serves Services: chains, rules and sets whose number never depends on what is in the
  * cluster. All else are elements, and none of them is a verdict, with which the kernel would walk all chains anew.
  */
 export function services(rules: ServiceRules): TablePart {
-  const parts = [frontendSets(), endpointMaps(), affinity(), nat(rules), checks(rules)];
+  const parts = [
+    frontendSets(),
+    numberMaps(),
+    endpointMaps(),
+    affinity(),
+    connectionCounts(),
+    nat(rules),
+    checks(rules),
+  ];
   return { sets: parts.flatMap(({ sets }) => sets), chains: parts.flatMap(({ chains }) => chains) };
 }

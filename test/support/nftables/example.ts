@@ -39,7 +39,7 @@ export const everythingTable: Table = {
     { name: "ranges6", key: ["ipv6_addr"], isInterval: true },
     { name: "frontends", key: ["ipv4_addr", "inet_proto", "inet_service"], hasCounters: true },
     { name: "portranges", key: ["ipv4_addr", "inet_service"], isInterval: true },
-    { name: "leased", key: ["ipv4_addr"], timeout: 90_000, isDynamic: true, size: 1000 },
+    { name: "leased", key: ["ipv4_addr"], timeout: 90_000, collectionInterval: 3_600_000, isDynamic: true, size: 1000 },
     { name: "pereach", key: ["ipv4_addr"], timeout: "per element" },
     { name: "ports", key: ["inet_service"], isInterval: true },
     { name: "sources", key: ["ifname", "ether_addr", "ipv4_addr"] },

@@ -1,27 +1,22 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
-import type { Element } from "../../../../kernel/nftables/object.ts";
-import type { CountingElement } from "../../../../policyd/metrics/endpoint_connections.ts";
+import type { CountedPort } from "../../../../policyd/metrics/endpoint_connections.ts";
 import { EndpointConnections } from "../../../../policyd/metrics/endpoint_connections.ts";
+import { endpointNumber, portNumber } from "../../../../policyd/services/compile/priority_number.ts";
 
-const SET = "inet drawbridge service4_2";
+const WEB = 5;
+const API = 6;
 
-/** The element of a Service at a slot. */
-function element(slot: number, endpoint: number): Element {
-  return { key: [1, "tcp", 80, slot], data: [endpoint, 8080] };
-}
-
-function claim(slot: number, endpoint: number, service = "web"): CountingElement {
-  const port = { namespace: "default", service, port: "http", protocol: "TCP" };
-  return { set: SET, element: element(slot, endpoint), port };
+function port(endpoints: readonly string[], service = "web", identities: readonly number[] = [WEB]): CountedPort {
+  return { labels: { namespace: "default", service, port: "http", protocol: "TCP" }, identities, endpoints };
 }
 
 function totals(connections: EndpointConnections): Readonly<Record<string, number>> {
   return Object.fromEntries(
-    [...connections.series()].map(({ labels: { service, endpoint }, connections: count }) => {
-      const [, number = endpoint] = /^0\.0\.0\.(\d+):8080$/.exec(endpoint) ?? [];
-      return [`${service} e${number}`, count];
-    }),
+    [...connections.series()].map(({ labels: { service, endpoint }, connections: count }) => [
+      `${service} ${endpoint}`,
+      count,
+    ]),
   );
 }
 
@@ -31,130 +26,132 @@ describe("policyd/metrics/endpoint_connections", () => {
     connections = new EndpointConnections();
   });
 
-  it("a series is the sum of an endpoint's elements", () => {
-    connections.claim("web", () => [claim(0, 1), claim(1, 1), claim(2, 2)]);
+  function claim(...ports: readonly CountedPort[]): void {
+    connections.claim("web", () => ports);
     connections.settle();
-    connections.observe(SET, element(0, 1), 3);
-    connections.observe(SET, element(1, 1), 4);
+  }
+
+  /** What the kernel shows of an endpoint. */
+  function observe(endpoint: string, packets: number, number = portNumber(WEB, undefined)): void {
+    connections.observe({ number, endpoint, packets });
+  }
+
+  it("a series is the sum of what is counted under the numbers of its port", () => {
+    const own = endpointNumber(WEB, 77);
+    claim(port(["e1", "e2"], "web", [WEB, WEB ^ 77]));
+    observe("e1", 3);
+    observe("e1", 4, own);
     assert.deepEqual(totals(connections), { "web e1": 7, "web e2": 0 });
+    observe("e1", 5, own);
+    assert.deepEqual(totals(connections), { "web e1": 8, "web e2": 0 });
   });
 
-  it("an element that is written anew counts on from what its endpoint had", () => {
-    connections.claim("web", () => [claim(0, 1)]);
-    connections.settle();
-    connections.observe(SET, element(0, 1), 10);
-    connections.claim("web", () => [claim(1, 1)]);
-    assert.ok(connections.isWanted(SET, element(0, 1)), "what it has counted since is read before it goes");
-    connections.observe(SET, element(0, 1), 12);
-    connections.removed(SET, element(0, 1));
-    connections.settle();
-    assert.deepEqual(totals(connections), { "web e1": 12 });
-    connections.observe(SET, element(1, 1), 1);
+  it("a port counts on when clients begin to stay with its endpoints, and has the same identity", () => {
+    claim(port(["e1"]));
+    observe("e1", 3);
+    claim(port(["e1"], "web", [WEB, WEB ^ 77]));
+    observe("e1", 4, portNumber(WEB, 10_800));
+    assert.deepEqual(totals(connections), { "web e1": 7 });
+  });
+
+  it("what the kernel counts anew is no smaller number", () => {
+    claim(port(["e1"]));
+    observe("e1", 5);
+    connections.allRemoved();
+    observe("e1", 8);
     assert.deepEqual(totals(connections), { "web e1": 13 });
+    observe("e1", 2);
+    assert.deepEqual(totals(connections), { "web e1": 15 }, "nor is one that nobody came to for a day");
   });
 
-  it("an element that went and came back between two readings is no smaller one", () => {
-    connections.claim("web", () => [claim(0, 1)]);
-    connections.settle();
-    connections.observe(SET, element(0, 1), 5);
-    connections.removed(SET, element(0, 1));
-    connections.observe(SET, element(0, 1), 8);
-    assert.deepEqual(totals(connections), { "web e1": 13 });
-    connections.observe(SET, element(0, 1), 2);
-    assert.deepEqual(totals(connections), { "web e1": 15 }, "nor is one that somebody else has written");
-  });
-
-  it("what the kernel said of the element before is not taken for the new one's", () => {
-    connections.claim("web", () => [claim(0, 1)]);
-    connections.settle();
+  it("what the kernel said of the tables before is not taken for that of the new ones", () => {
+    claim(port(["e1"]));
     const asked = connections.moment;
-    connections.removed(SET, element(0, 1));
-    connections.observe(SET, element(0, 1), 100, asked);
+    connections.allRemoved();
+    connections.observe({ number: portNumber(WEB, undefined), endpoint: "e1", packets: 100 }, asked);
     assert.deepEqual(totals(connections), { "web e1": 0 });
-    connections.observe(SET, element(0, 1), 1, connections.moment);
+    observe("e1", 1);
     assert.deepEqual(totals(connections), { "web e1": 1 });
   });
 
   it("a series disappears with its endpoint, and with its Service", () => {
-    connections.claim("web", () => [claim(0, 1), claim(1, 2)]);
-    connections.settle();
-    connections.observe(SET, element(0, 1), 5);
-    connections.claim("web", () => [claim(0, 2)]);
-    assert.ok(!connections.isWanted(SET, element(0, 1)));
-    assert.deepEqual(Object.keys(totals(connections)), ["web e1", "web e2"], "until the kernel has it");
+    claim(port(["e1", "e2"]));
+    observe("e1", 5);
+    connections.claim("web", () => [port(["e2"])]);
+    assert.deepEqual(totals(connections), { "web e1": 5, "web e2": 0 }, "until the kernel has it");
     connections.settle();
     assert.deepEqual(totals(connections), { "web e2": 0 });
-    connections.claim("web", () => []);
-    connections.settle();
+    observe("e1", 6);
+    assert.deepEqual(totals(connections), { "web e2": 0 });
+    claim();
+    observe("e2", 6);
     assert.deepEqual(totals(connections), {});
-    assert.deepEqual(connections.sets(), []);
   });
 
-  it("an element that passes to another Service brings no connections along", () => {
-    connections.claim("web", () => [claim(0, 1)]);
+  it("two ports of one identity that have different endpoints are told apart by those", () => {
+    connections.claim("api", () => [port(["e3"], "api", [API, WEB])]);
+    claim(port(["e1"]));
+    observe("e1", 5);
+    observe("e3", 6);
+    assert.deepEqual(totals(connections), { "api e3": 6, "web e1": 5 });
+    connections.claim("api", () => []);
     connections.settle();
-    connections.observe(SET, element(0, 1), 5);
-    connections.claim("web", () => []);
-    connections.claim("api", () => [claim(0, 1, "api")]);
-    connections.settle();
-    connections.observe(SET, element(0, 1), 6);
-    assert.deepEqual(totals(connections), { "api e1": 1 });
+    observe("e1", 7);
+    assert.deepEqual(totals(connections), { "web e1": 7 });
   });
 
-  it("all elements of a table may go at once", () => {
-    connections.claim("web", () => [claim(0, 1)]);
-    connections.settle();
-    connections.observe(SET, element(0, 1), 5);
-    connections.allRemoved(new Set(["inet other"]));
-    connections.observe(SET, element(0, 1), 6);
-    connections.allRemoved(new Set([SET]));
-    connections.observe(SET, element(0, 1), 7);
-    assert.deepEqual(totals(connections), { "web e1": 13 });
-  });
-
-  it("whatever moves, an endpoint's number is that of its connections, and never falls", () => {
+  it("whatever moves, an endpoint's number is that of its connections, and never falls while it stays", () => {
+    const names = ["e0", "e1", "e2", "e3"];
     const step = fc.oneof(
-      fc.record({ type: fc.constant("connect" as const), slot: fc.nat(3) }),
+      fc.record({ type: fc.constant("connect" as const), endpoint: fc.constantFrom(...names), stays: fc.boolean() }),
       fc.record({ type: fc.constant("read" as const) }),
-      fc.record({
-        type: fc.constant("write" as const),
-        endpoints: fc.uniqueArray(fc.nat(4), { minLength: 1, maxLength: 4 }),
-      }),
+      fc.record({ type: fc.constant("anew" as const) }),
+      fc.record({ type: fc.constant("write" as const), endpoints: fc.subarray(names) }),
     );
     fc.assert(
       fc.property(fc.array(step, { maxLength: 60 }), (steps) => {
         const sums = new EndpointConnections();
-        let kernel: { readonly endpoint: number; packets: number }[] = [];
-        let real = new Map<number, number>();
+        /** What the kernel has, under the port's number and the endpoint's own. */
+        const kernel = new Map<string, { readonly number: number; readonly endpoint: string; packets: number }>();
+        let real = new Map(names.map((name) => [name, 0]));
+        sums.claim("web", () => [port(names, "web", [WEB, WEB ^ 1])]);
+        sums.settle();
+        const read = (): void => {
+          for (const counted of kernel.values()) sums.observe(counted);
+        };
         for (const current of steps) {
           if (current.type === "connect") {
-            const hit = kernel[current.slot];
-            if (hit === undefined) continue;
-            hit.packets++;
-            real.set(hit.endpoint, (real.get(hit.endpoint) ?? 0) + 1);
+            if (!real.has(current.endpoint)) continue;
+            const number = current.stays ? endpointNumber(WEB, 1) : portNumber(WEB, 60);
+            const id = `${number} ${current.endpoint}`;
+            const counted = kernel.get(id) ?? { number, endpoint: current.endpoint, packets: 0 };
+            counted.packets++;
+            kernel.set(id, counted);
+            real.set(current.endpoint, (real.get(current.endpoint) ?? 0) + 1);
           } else if (current.type === "read") {
-            for (const [slot, { endpoint, packets }] of kernel.entries())
-              sums.observe(SET, element(slot, endpoint), packets);
+            read();
+          } else if (current.type === "anew") {
+            // What was counted behind the last reading is lost with the table.
+            read();
+            kernel.clear();
+            sums.allRemoved();
           } else {
-            const { endpoints } = current;
-            sums.claim("web", () => endpoints.map((endpoint, slot) => claim(slot, endpoint)));
-            const next = endpoints.map((endpoint, slot) =>
-              kernel[slot]?.endpoint === endpoint ? kernel[slot] : { endpoint, packets: 0 },
-            );
-            const gone = [...kernel.entries()].filter(([slot, one]) => next[slot] !== one);
-            for (const [slot, { endpoint, packets }] of gone) {
-              if (sums.isWanted(SET, element(slot, endpoint))) sums.observe(SET, element(slot, endpoint), packets);
-            }
-            for (const [slot, { endpoint }] of gone) sums.removed(SET, element(slot, endpoint));
-            kernel = next;
+            sums.claim("web", () => [port(current.endpoints, "web", [WEB, WEB ^ 1])]);
             sums.settle();
-            real = new Map(endpoints.map((endpoint) => [endpoint, real.get(endpoint) ?? 0]));
+            // Who is back goes on with what the kernel still has of him.
+            const counted = (endpoint: string): number =>
+              [...kernel.values()]
+                .filter((one) => one.endpoint === endpoint)
+                .reduce((sum, one) => sum + one.packets, 0);
+            real = new Map(
+              current.endpoints.map((endpoint) => [endpoint, real.get(endpoint) ?? counted(endpoint)] as const),
+            );
           }
         }
-        for (const [slot, { endpoint, packets }] of kernel.entries())
-          sums.observe(SET, element(slot, endpoint), packets);
-        assert.deepEqual(totals(sums), Object.fromEntries([...real].map(([e, count]) => [`web e${e}`, count])));
+        read();
+        assert.deepEqual(totals(sums), Object.fromEntries([...real].map(([e, count]) => [`web ${e}`, count])));
       }),
+      { numRuns: 2000 },
     );
   });
 });

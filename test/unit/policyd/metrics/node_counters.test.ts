@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import { FakeCounters } from "../../../../kernel/nftables/fake_counters.ts";
 import { FakeNftables } from "../../../../kernel/nftables/fake_nftables.ts";
-import { keyText } from "../../../../kernel/nftables/element.ts";
+import type { Scalar } from "../../../../kernel/nftables/data_type.ts";
+import type { Element } from "../../../../kernel/nftables/object.ts";
 import { NetlinkError } from "../../../../kernel/netlink/error.ts";
 import { FakeClock } from "../../../../policyd/clock.ts";
 import { Ruleset } from "../../../../policyd/dataplane/ruleset.ts";
@@ -11,10 +12,13 @@ import { NodeCounters } from "../../../../policyd/metrics/node_counters.ts";
 import { observed } from "../../../../policyd/metrics/observed_nftables.ts";
 import { ServiceMetrics } from "../../../../policyd/metrics/service_metrics.ts";
 import { INET_TABLE } from "../../../../policyd/node/table_part.ts";
+import { keptMap } from "../../../../policyd/services/compile/affinity_part.ts";
+import { connectionSet } from "../../../../policyd/services/compile/connection_counts.ts";
+import { numberMap, plainMap } from "../../../../policyd/services/compile/number_maps.ts";
 import { services as servicesPart } from "../../../../policyd/services/compile/services_part.ts";
 import { ServicesDataplane } from "../../../../policyd/services/services_dataplane.ts";
 import { readScenario, SERVICE_RULES } from "../../../support/services/scenario.ts";
-import { nameOf } from "../../../../policyd/services/compile/frontend_space.ts";
+import { FAMILIES, FRONTEND_KINDS, nameOf } from "../../../../policyd/services/compile/frontend_space.ts";
 
 const PERIOD = 1000;
 
@@ -67,17 +71,23 @@ function setUp(hasEndpoints = true) {
   const apply = (text: string): void => {
     dataplane.apply(readScenario(text).map((object) => ({ type: "set", kind: object.kind, key: object.key, object })));
   };
-  /** New connections at every element of an endpoint; how many elements there are. */
-  const connect = (address: string, packets: number): number => {
-    let elements = 0;
-    for (const set of table.sets.filter(({ hasCounters }) => hasCounters === true)) {
-      for (const { key, data } of fake.elements(table, set)) {
-        if (data === undefined || "kind" in data || data[0] !== addressNumber(address)) continue;
-        fake.count(table, set.name, keyText(key), packets);
-        elements++;
-      }
+  /** What the packets that are sent to an endpoint carry: the number of its port, and its own where clients stay with it. */
+  const numbersOf = (address: number): ReadonlySet<number> => {
+    const elementsOf = (names: readonly string[]): readonly Element[] =>
+      table.sets.filter(({ name }) => names.includes(name)).flatMap((set) => fake.elements(table, set));
+    const ports = elementsOf([plainMap({ family: 4, space: "service" }), ...FRONTEND_KINDS.map(numberMap)]);
+    const stayed = elementsOf(FRONTEND_KINDS.map(keptMap)).filter(({ data }) => datumOf(data) === address);
+    const numbers = [...ports.map(({ data }) => datumOf(data)), ...stayed.map(({ key }) => key.at(-1))];
+    return new Set(numbers.filter((number) => typeof number === "number"));
+  };
+  /** New connections to an endpoint by each of its numbers; how many numbers those are. */
+  const connect = (text: string, packets: number): number => {
+    const address = addressNumber(text);
+    const numbers = numbersOf(address);
+    for (const number of numbers) {
+      fake.count(table, connectionSet(4), { key: [number, address, 8080], timeout: 86_400_000 }, packets);
     }
-    return elements;
+    return numbers.size;
   };
   const totals = async (): Promise<Readonly<Record<string, number>>> => {
     await node.refresh();
@@ -104,6 +114,10 @@ function setUp(hasEndpoints = true) {
   };
 }
 
+function datumOf(data: Element["data"]): Scalar | undefined {
+  return data === undefined || "kind" in data ? undefined : data[0];
+}
+
 function addressNumber(text: string): number {
   return text.split(".").reduce((sum, part) => sum * 256 + Number(part), 0);
 }
@@ -124,7 +138,7 @@ describe("policyd/metrics/node_counters", () => {
     assert.deepEqual(await totals(), { "10.0.0.1:8080": 6 });
   });
 
-  it("METRIC-01: a series is there until the kernel has lost its endpoint, and begins anew with it", async () => {
+  it("METRIC-01: a series is there until the kernel has lost its endpoint, and goes on when that is back", async () => {
     const { apply, ruleset, connect, totals, clock, fake } = setUp();
     apply(web(["10.0.0.1", "10.0.0.2"]));
     ruleset.start();
@@ -141,7 +155,9 @@ describe("policyd/metrics/node_counters", () => {
     assert.deepEqual(await totals(), { "10.0.0.1:8080": 0 });
     apply(web(["10.0.0.1", "10.0.0.2"]));
     clock.pass(PERIOD);
-    assert.deepEqual(await totals(), { "10.0.0.1:8080": 0, "10.0.0.2:8080": 0 });
+    assert.deepEqual(await totals(), { "10.0.0.1:8080": 0, "10.0.0.2:8080": 7 });
+    connect("10.0.0.2", 1);
+    assert.deepEqual(await totals(), { "10.0.0.1:8080": 0, "10.0.0.2:8080": 8 });
   });
 
   it("METRIC-01: a table that is written anew begins at 0, and its series do not", async () => {
@@ -162,9 +178,15 @@ describe("policyd/metrics/node_counters", () => {
     const spec = ", externalIPs: [198.51.100.7], sessionAffinity: ClientIP";
     apply(web(["10.0.0.1", "10.0.0.2", "10.0.0.3", "10.0.0.4", "10.0.0.5"], spec));
     ruleset.start();
-    const elements = connect("10.0.0.4", 1);
-    assert.ok(elements >= 4, "a slot and an affinity element for each of the two addresses");
-    assert.equal((await totals())["10.0.0.4:8080"], elements);
+    const numbers = connect("10.0.0.4", 1);
+    assert.equal(numbers, 2, "the port's, which both addresses share, and the endpoint's own");
+    assert.deepEqual(await totals(), {
+      "10.0.0.1:8080": 0,
+      "10.0.0.2:8080": 0,
+      "10.0.0.3:8080": 0,
+      "10.0.0.4:8080": numbers,
+      "10.0.0.5:8080": 0,
+    });
   });
 
   it("does not read again at once what took long, and two who ask at once read once", async () => {
@@ -172,12 +194,12 @@ describe("policyd/metrics/node_counters", () => {
     apply(web(["10.0.0.1"]));
     ruleset.start();
     const elements = counters.elements.bind(counters);
-    counters.elements = (...args) => {
-      later(100);
-      return elements(...args);
+    counters.elements = (of, set) => {
+      if (set.name === connectionSet(4)) later(100);
+      return elements(of, set);
     };
     await Promise.all([node.refresh(), node.refresh()]);
-    assert.equal(counters.lists, 1);
+    assert.equal(counters.lists, FAMILIES.length);
     connect("10.0.0.1", 1);
     later(899);
     assert.deepEqual(await totals(), { "10.0.0.1:8080": 0 });
@@ -195,7 +217,6 @@ describe("policyd/metrics/node_counters", () => {
       throw new NetlinkError("list counters", 1);
     };
     counters.elements = refuse;
-    counters.these = refuse;
     counters.rules = refuse;
     apply(web(["10.0.0.1", "10.0.0.2"]));
     clock.pass(PERIOD);

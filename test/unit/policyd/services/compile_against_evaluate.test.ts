@@ -6,6 +6,7 @@ import type { Packet, SocketAddress } from "../../../../policyd/services/evaluat
 import { evaluate } from "../../../../policyd/services/evaluate/evaluate.ts";
 import { allowedOutcomes } from "../../../support/evaluate/agreement.ts";
 import { serviceCases } from "../../../support/evaluate/arbitrary_world.ts";
+import { readPacket, readScenarios, scenarioWorld } from "../../../support/evaluate/scenario.ts";
 import { twistedCases } from "../../../support/evaluate/twist.ts";
 import { CompiledNode } from "../../../support/services/compiled_world.ts";
 
@@ -29,6 +30,21 @@ describe(`services: what is compiled does what the objects say (seed ${seed})`, 
       { numRuns: RUNS, seed },
     );
   });
+
+  const scenarios = readScenarios(new URL("frontends.yaml", import.meta.url));
+  for (const name of ["own_addresses_first", "node_ports", "external_ips", "load_balancer", "source_ranges"]) {
+    it(`SVC-18: so have those of the scenario ${name}`, () => {
+      const scenario = scenarios.get(name);
+      assert.ok(scenario !== undefined);
+      const world = scenarioWorld(scenario, "IPv4");
+      const node = new CompiledNode(world);
+      for (const text of Object.keys(scenario.packets)) {
+        const [packet] = readPacket(text);
+        const walked = NUMBERS.flatMap((number) => node.walk([packet], (modulus) => number % modulus));
+        assert.deepEqual(inOrder(walked), inOrder(allowedOutcomes(evaluate(world, packet))), text);
+      }
+    });
+  }
 
   it("SA-01 SA-05 SA-07: and so has a client's next one, by whatever way it comes", () => {
     const affine = serviceCases.map(({ world, packet }) => ({

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import * as fc from "fast-check";
 import { addressFromValue } from "../../../../../kernel/ip/address.ts";
-import { DURATIONS, durationIndex } from "../../../../../policyd/services/compile/affinity_number.ts";
+import { DURATIONS, durationIndex } from "../../../../../policyd/services/compile/priority_number.ts";
 import { jenkinsHash, scaled } from "../../../../../policyd/services/compile/jenkins_hash.ts";
 import { EXACT_MODULI, modulusFor, mostEndpoints } from "../../../../../policyd/services/compile/modulus.ts";
 import { place } from "../../../../../policyd/services/compile/placement.ts";

@@ -1,6 +1,7 @@
 import { createHash } from "node:crypto";
 import type { Scalar } from "../../../kernel/nftables/data_type.ts";
 import type { JenkinsHash } from "../../../kernel/nftables/expression.ts";
+import type { ServicePort } from "../../cluster/model.ts";
 import { jenkinsHash, scaled } from "./jenkins_hash.ts";
 import type { SocketAddress } from "./socket_address.ts";
 import { socketBytes } from "./socket_address.ts";
@@ -17,14 +18,15 @@ export const DURATIONS: readonly number[] = [
 ];
 
 /**
- * Affinity keeps a number in the priority of a connection's first packet while rules look it up, and clears it right
- * after. The two highest bits say that it is ours: traffic classes of others have small major numbers.
+ * Services keep a number in the priority of a connection's first packet from where its endpoint is chosen to where that is
+ * counted and remembered, and clear it there. The two highest bits say that it is ours: traffic classes of others have
+ * small major numbers.
  */
 export const OURS = 0xc000_0000;
-/** Of a Service port's number: which of {@link DURATIONS} it has, counted from one. An endpoint's number has zero. */
+/** Of a Service port's number: which of {@link DURATIONS} it has, counted from one; zero where clients do not stay. */
 export const DURATION_BITS = 0x7f;
-const IDENTITY_STEP = DURATION_BITS + 1;
-/** How many different ports of Services, or endpoints of one, there are numbers for. */
+const IDENTITY_SHIFT = 7;
+/** How many different ports of Services, or endpoints of one, there are numbers for: the bits between. */
 export const IDENTITIES = 2 ** 23;
 
 const REMEMBERED = { seed: 0x0db1, modulus: 0xffff_ffff } as const;
@@ -48,15 +50,28 @@ export function durationIndex(seconds: number): number {
 }
 
 /**
- * The number of a Service's port. Of two that have the same, one in eight million, clients that use both keep no affinity
- * when they change between them.
+ * What stands for a Service's port, below {@link IDENTITIES}. Of two that have the same, one in eight million, clients that
+ * use both keep no affinity when they change between them, and connections to an endpoint of both are counted for one.
  */
-export function portNumber(identity: string, seconds: number): number {
-  const hash = createHash("sha256").update(identity).digest().readUInt32BE();
-  return (OURS | ((hash % IDENTITIES) * IDENTITY_STEP) | durationIndex(seconds)) >>> 0;
+export function portIdentity(service: string, { name, protocol }: Pick<ServicePort, "name" | "protocol">): number {
+  return createHash("sha256").update(`${service} ${name} ${protocol}`).digest().readUInt32BE() % IDENTITIES;
 }
 
-/** The number of an endpoint among those of its port. */
-export function endpointNumber(slot: number): number {
-  return (OURS | (slot * IDENTITY_STEP)) >>> 0;
+/** The number of a port. @param seconds a client stays with its endpoint; undefined where it does not */
+export function portNumber(identity: number, seconds: number | undefined): number {
+  return (numberOf(identity) | (seconds === undefined ? 0 : durationIndex(seconds))) >>> 0;
+}
+
+/** The number of an endpoint among those of its port; at the same slot of another port it is another one. */
+export function endpointNumber(identity: number, slot: number): number {
+  return numberOf(identity ^ slot);
+}
+
+/** What a number of either kind stands for, without its duration. */
+export function identityOf(number: number): number {
+  return (number & ~OURS) >>> IDENTITY_SHIFT;
+}
+
+function numberOf(identity: number): number {
+  return (OURS | (identity << IDENTITY_SHIFT)) >>> 0;
 }

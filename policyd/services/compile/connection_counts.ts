@@ -1,0 +1,74 @@
+import type { Chain, SetDefinition } from "../../../kernel/nftables/object.ts";
+import { concatenation } from "../../../kernel/nftables/expression.ts";
+import { accept, anyFlag, equals, goTo, hasBits, jumpTo, rule } from "../../../kernel/nftables/statement.ts";
+import type { TablePart } from "../../node/table_part.ts";
+import { rememberChainName } from "./affinity_part.ts";
+import type { RuleFamily } from "./frontend_space.ts";
+import { FAMILIES, words } from "./frontend_space.ts";
+import { DURATION_BITS, OURS } from "./priority_number.ts";
+
+/** So many endpoints of ports are counted at once, per family; connections to further ones are not. */
+const MOST_COUNTED = 262_144;
+/** An endpoint that got no connection for so long begins at 0. */
+const KEPT_MILLISECONDS = 86_400_000;
+const COLLECTION_MILLISECONDS = 3_600_000;
+
+/** The set of those that got connections, each with their number; rules write it. */
+export function connectionSet(family: RuleFamily): string {
+  return `connections${family}`;
+}
+
+/**
+ * What is done when a connection has got its endpoint, in the hooks behind NAT: it is counted, and where clients stay with
+ * their endpoints it is remembered.
+ *
+ * An endpoint is counted under the number of its Service's port, or where a client stayed with it under its own number; so
+ * its count is the same whatever its elements in the maps of endpoints are, and these need none: a counter takes the
+ * kernel as long as twenty elements without.
+ *
+ * The scratch register between rules is the packet's priority, of a connection's first packet alone. The kernel sets it
+ * anew for IPv4 when it forwards, and otherwise it is a socket's own wish: it counts only in queueing that one packet.
+ */
+export function connectionCounts(): TablePart {
+  return {
+    sets: FAMILIES.map((family): SetDefinition => ({
+      name: connectionSet(family),
+      key: ["classid", words[family].type, "inet_service"],
+      timeout: "per element",
+      collectionInterval: COLLECTION_MILLISECONDS,
+      isDynamic: true,
+      size: MOST_COUNTED,
+      hasCounters: true,
+    })),
+    chains: [
+      {
+        name: "chosen",
+        rules: [
+          ...FAMILIES.map((family) =>
+            rule(anyFlag("ct status", "dnat"), {
+              kind: "dynamic",
+              operation: "update",
+              set: connectionSet(family),
+              key: concatenation("meta priority", words[family].destination, "th dport"),
+              timeout: KEPT_MILLISECONDS,
+            }),
+          ),
+          rule(hasBits("meta priority", DURATION_BITS, 0), { kind: "clear priority" }, accept),
+          ...FAMILIES.map((family) =>
+            rule(
+              anyFlag("ct status", "dnat"),
+              equals("meta nfproto", words[family].protocol),
+              jumpTo(rememberChainName(family)),
+            ),
+          ),
+          rule({ kind: "clear priority" }),
+        ],
+      },
+      ...(["prerouting", "output"] as const).map((hook): Chain => ({
+        name: `chosen_${hook}`,
+        base: { type: "filter", hook, priority: -95, policy: "accept" },
+        rules: [rule(hasBits("meta priority", OURS, OURS), anyFlag("ct state", "new"), goTo("chosen"))],
+      })),
+    ],
+  };
+}
