@@ -5,7 +5,7 @@ export type Cancel = () => void;
 export interface Clock {
   /** Milliseconds since the epoch, comparable with the times of files. */
   now(): number;
-  /** Runs an action later, once. It does not keep the process alive. */
+  /** Runs an action later, once; after 0 in the next turn, behind what has come by then. Waiting keeps no process alive. */
   after(milliseconds: number, action: () => void): Cancel;
 }
 
@@ -13,6 +13,13 @@ export interface Clock {
 export const realClock: Clock = Object.freeze({
   now: () => Date.now(),
   after: (milliseconds: number, action: () => void): Cancel => {
+    if (milliseconds <= 0) {
+      // A timer takes a millisecond at least. One that is unreferenced would wait for whatever else wakes the loop.
+      const turn = setImmediate(action);
+      return () => {
+        clearImmediate(turn);
+      };
+    }
     const timer = setTimeout(action, milliseconds).unref();
     return () => {
       clearTimeout(timer);

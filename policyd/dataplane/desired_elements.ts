@@ -1,5 +1,5 @@
 import { keyText } from "../../kernel/nftables/element.ts";
-import type { TableReference } from "../../kernel/nftables/object.ts";
+import type { Element, TableReference } from "../../kernel/nftables/object.ts";
 import type { Claim, TableKey } from "./claim.ts";
 import { tableKey } from "./claim.ts";
 import type { KeptElement } from "./kept_element.ts";
@@ -114,8 +114,9 @@ export class DesiredElements {
       if (slot.owner === owner) name = slot.owner;
       slot.leave(owner);
     }
+    const textOf = keyTexts();
     const slots = claims.map(({ table, set, element }) => {
-      const slot = this.#slot(table, set, keyText(element.key));
+      const slot = this.#slot(table, set, textOf(element.key));
       if (!before.has(slot)) before.set(slot, slot.element);
       slot.enter(name, kept(element));
       return slot;
@@ -134,8 +135,9 @@ export class DesiredElements {
   #enter(owner: string, claims: readonly Claim[]): readonly ElementPlace[] {
     if (claims.length === 0) return [];
     const changed: ElementPlace[] = [];
+    const textOf = keyTexts();
     const slots = claims.map(({ table, set, element }) => {
-      const slot = this.#slot(table, set, keyText(element.key));
+      const slot = this.#slot(table, set, textOf(element.key));
       const before = slot.element;
       slot.enter(owner, kept(element));
       if (!isSame(before, slot.element)) changed.push(slot);
@@ -209,6 +211,17 @@ export class DesiredElements {
     this.#setsOf.set(reference, sets);
     return sets;
   }
+}
+
+/** Texts of keys, one for the same key in several sets one after the other, as a frontend's is. */
+function keyTexts(): (key: Element["key"]) => string {
+  let last: Element["key"] | undefined;
+  let text = "";
+  return (key) => {
+    if (key !== last) text = keyText(key);
+    last = key;
+    return text;
+  };
 }
 
 function isSame(a: KeptElement | undefined, b: KeptElement | undefined): boolean {

@@ -2,7 +2,6 @@ import type { Family } from "../../kernel/ip/address.ts";
 import { addressFromValue, formatAddress } from "../../kernel/ip/address.ts";
 import type { CountedElement } from "../../kernel/nftables/counters.ts";
 import type { Element } from "../../kernel/nftables/object.ts";
-import type { Service } from "../cluster/model.ts";
 import type { ServedFrontend } from "../services/compile/compile_service.ts";
 import { identityOf } from "../services/compile/priority_number.ts";
 import type { CountedEndpoint, CountedPort } from "./endpoint_connections.ts";
@@ -14,7 +13,7 @@ import type { CountedEndpoint, CountedPort } from "./endpoint_connections.ts";
  * that a client stayed with; those with two have an endpoint.
  */
 export function countedPorts(
-  { namespace, name: service }: Pick<Service, "namespace" | "name">,
+  service: CountedPort["service"],
   served: readonly ServedFrontend[],
 ): readonly CountedPort[] {
   const ports = Map.groupBy(served, ({ port: { name, protocol } }) => `${protocol} ${name}`);
@@ -29,9 +28,8 @@ export function countedPorts(
         else if (typeof datum === "number") identities.add(identityOf(datum));
       }
     }
-    const { name: port, protocol } = first.port;
-    const labels = { namespace, service, port, protocol };
-    return endpoints.size === 0 ? [] : [{ labels, identities: [...identities], endpoints: [...endpoints] }];
+    if (endpoints.size === 0) return [];
+    return [{ service, port: first.port, identities: Array.from(identities), endpoints: Array.from(endpoints) }];
   });
 }
 

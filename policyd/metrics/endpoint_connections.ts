@@ -1,18 +1,15 @@
+import type { Service, ServicePort } from "../cluster/model.ts";
 import { identityOf } from "../services/compile/priority_number.ts";
 import type { OneOrMore } from "../one_or_more.ts";
 import { listOf, putList } from "../one_or_more.ts";
 
-/** Which port of a Service a number of connections is about. */
-export interface PortLabels {
+/** Who a number of connections is about. */
+export interface EndpointLabels {
   readonly namespace: string;
   readonly service: string;
   /** The port's name; empty where it has none. */
   readonly port: string;
   readonly protocol: string;
-}
-
-/** Who a number of connections is about. */
-export interface EndpointLabels extends PortLabels {
   /** Address and port: `10.0.0.1:80`, `[fd00::1]:80`. */
   readonly endpoint: string;
 }
@@ -26,7 +23,9 @@ export interface EndpointSeries {
 
 /** A port of a Service, with what its connections are counted by. */
 export interface CountedPort {
-  readonly labels: PortLabels;
+  /** These are kept anyway, and a node has tens of thousands of them. */
+  readonly service: Pick<Service, "namespace" | "name">;
+  readonly port: Pick<ServicePort, "name" | "protocol">;
   /** Under which identities (`identityOf`) the kernel counts its connections. */
   readonly identities: readonly number[];
   /** Each once, as in {@link EndpointLabels}. */
@@ -119,8 +118,11 @@ export class EndpointConnections {
     for (const ports of this.#owners.values()) {
       for (const port of listOf(ports)) {
         const sums = this.#counts.get(port)?.sums;
+        const { namespace, name: service } = port.service;
+        const { name, protocol } = port.port;
         for (const endpoint of port.endpoints) {
-          yield { labels: { ...port.labels, endpoint }, connections: sums?.get(endpoint) ?? 0 };
+          const labels = { namespace, service, port: name, protocol, endpoint };
+          yield { labels, connections: sums?.get(endpoint) ?? 0 };
         }
       }
     }
@@ -140,7 +142,7 @@ export class EndpointConnections {
       }
       this.#inherit(
         port,
-        before.find(({ labels }) => isSamePort(labels, port.labels)),
+        before.find((other) => isSamePort(other.port, port.port)),
       );
     }
     for (const port of before) this.#counts.delete(port);
@@ -166,6 +168,6 @@ export class EndpointConnections {
   }
 }
 
-function isSamePort(a: PortLabels, b: PortLabels): boolean {
-  return a.port === b.port && a.protocol === b.protocol;
+function isSamePort(a: CountedPort["port"], b: CountedPort["port"]): boolean {
+  return a.name === b.name && a.protocol === b.protocol;
 }

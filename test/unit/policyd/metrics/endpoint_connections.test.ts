@@ -8,7 +8,12 @@ const WEB = 5;
 const API = 6;
 
 function port(endpoints: readonly string[], service = "web", identities: readonly number[] = [WEB]): CountedPort {
-  return { labels: { namespace: "default", service, port: "http", protocol: "TCP" }, identities, endpoints };
+  return {
+    service: { namespace: "default", name: service },
+    port: { name: "http", protocol: "TCP" },
+    identities,
+    endpoints,
+  };
 }
 
 function totals(connections: EndpointConnections): Readonly<Record<string, number>> {
