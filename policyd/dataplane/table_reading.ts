@@ -163,12 +163,16 @@ function unfitChains(table: Table, chains: readonly ChainAttributes[], objects: 
   return found;
 }
 
-/** What rules have written into sets of the same name and shape as ours. */
+/**
+ * What rules have written into sets of the same name and shape as ours. Of a set that counts nothing is kept: an element
+ * without its count says nothing, and there may be very many.
+ */
 function written(table: Table, { kernel, objects }: ReadingSources): ReadonlyMap<string, readonly Element[]> {
   const kept = new Map<string, readonly Element[]>();
   for (const state of kernel.sets(table)) {
     const set = objects.set(tableKey(table), state.name ?? "");
-    if (set === undefined || !isWrittenByRules(set) || setDifferences(table, set, state).length > 0) continue;
+    if (set === undefined || !isWrittenByRules(set) || set.hasCounters === true) continue;
+    if (setDifferences(table, set, state).length > 0) continue;
     kept.set(set.name, kernel.elements(table, set));
   }
   return kept;

@@ -24,7 +24,7 @@ export function connectionSet(family: RuleFamily): string {
  *
  * An endpoint is counted under the number of its Service's port, or where a client stayed with it under its own number; so
  * its count is the same whatever its elements in the maps of endpoints are, and these need none: a counter takes the
- * kernel as long as twenty elements without.
+ * kernel twice as long as the element it is in.
  *
  * The scratch register between rules is the packet's priority, of a connection's first packet alone. The kernel sets it
  * anew for IPv4 when it forwards, and otherwise it is a socket's own wish: it counts only in queueing that one packet.

@@ -14,6 +14,7 @@ import { ServiceMetrics } from "../../../../policyd/metrics/service_metrics.ts";
 import { INET_TABLE } from "../../../../policyd/node/table_part.ts";
 import { keptMap } from "../../../../policyd/services/compile/affinity_part.ts";
 import { connectionSet } from "../../../../policyd/services/compile/connection_counts.ts";
+import { RESTRICTED_PORTS } from "../../../../policyd/services/compile/frontend_sets.ts";
 import { numberMap, plainMap } from "../../../../policyd/services/compile/number_maps.ts";
 import { services as servicesPart } from "../../../../policyd/services/compile/services_part.ts";
 import { ServicesDataplane } from "../../../../policyd/services/services_dataplane.ts";
@@ -171,6 +172,26 @@ describe("policyd/metrics/node_counters", () => {
     connect("10.0.0.1", 9);
     clock.pass(PERIOD);
     assert.deepEqual(await totals(), { "10.0.0.1:8080": 14 });
+  });
+
+  it("METRIC-01 DP-07: a table that replaces one of another shape takes over nothing that is counted", async () => {
+    const { apply, ruleset, connect, totals, fake, table, clock, logger } = setUp();
+    apply(web(["10.0.0.1"]));
+    ruleset.start();
+    connect("10.0.0.1", 5);
+    assert.deepEqual(await totals(), { "10.0.0.1:8080": 5 });
+    ruleset.stop();
+    const counted = table.sets.find(({ name }) => name === connectionSet(4));
+    assert.ok(counted !== undefined && fake.elements(table, counted).length === 1);
+    const part = servicesPart(SERVICE_RULES);
+    const sets = part.sets.map((set) => (set.name === RESTRICTED_PORTS ? { ...set, size: 1000 } : set));
+    const next = withVersion({ ...INET_TABLE, ...part, sets });
+    const options = { kernel: fake, clock, logger, tables: [next], minSyncPeriod: PERIOD, syncPeriod: 30_000 };
+    const successor = new Ruleset(options);
+    successor.start();
+    assert.equal(fake.table(next)?.comment, next.comment);
+    assert.deepEqual(fake.elements(next, counted), []);
+    successor.stop();
   });
 
   it("METRIC-01: frontends, slots and affinity of one endpoint are one series", async () => {
