@@ -25,6 +25,8 @@ import {
   POLICY_ATTACKS,
   routerAdvertisement,
 } from "../support/policy/attacks/attacks.ts";
+import { fillConnections } from "../support/policy/attacks/full_table.ts";
+import { attackedWorld } from "../support/policy/attacks/world.ts";
 import { PolicydNode } from "../support/policyd_node.ts";
 import { requireBridgeNetfilter, requireKernel, skip } from "../support/privilege.ts";
 import { serviceManifest } from "../support/services/manifest.ts";
@@ -52,10 +54,6 @@ const GUARD_ATTACKS = [...PACKET_ATTACKS, ...NEIGHBOUR_ATTACKS].map((attack) => 
 
 const IS_FULL = process.env["DRAWBRIDGE_FULL"] === "1";
 const LARGEST_TABLE = 600_000;
-const FLOWS_OF_A_PORT = 60_000;
-const EARLIER = 40_000;
-const ETHERNET_HEADER = 14;
-const IPV4_HEADER = 20;
 const METADATA = parseAddress("169.254.169.254");
 const METADATA_SERVICE = parseAddress("10.96.7.7");
 
@@ -150,7 +148,7 @@ for (const bridgeNetfilter of [true, false]) {
       describe("with our tables", () => {
         before(async () => {
           policyd = new PolicydNode(lab, on.wired);
-          policyd.put("world.json", JSON.stringify({ apiVersion: "v1", kind: "List", items: world(attacked) }));
+          policyd.put("world.json", JSON.stringify({ apiVersion: "v1", kind: "List", items: attackedWorld(attacked) }));
           const endpoints = [METADATA, parseAddress("127.0.0.1")].map((address) => ({
             address,
             nodeName: "node1",
@@ -243,40 +241,8 @@ for (const bridgeNetfilter of [true, false]) {
             this.timeout(300_000);
             const most = Number(on.wired.node.readSysctl("net/netfilter/nf_conntrack_max"));
             if (most > LARGEST_TABLE) skip(this, `nf_conntrack_max is ${most}, which takes too much memory to fill`);
-            const { attacker, third, fourth, bridge, wired } = on;
-            const [to] = wired.routerAddresses;
-            const accomplice = Array.from({ length: Math.ceil((most * 1.1) / FLOWS_OF_A_PORT) }, (_, index) => {
-              const socket = ProbeSocket.open(on.nodes.router, 4, SocketType.DATAGRAM);
-              socket.bind({ address: to, port: 1 + index });
-              return socket;
-            });
-            const answer = (): void => {
-              for (const socket of accomplice) {
-                for (const next of socket.drain()) {
-                  if (next.kind === "data" && next.from !== undefined) socket.sendTo(next.data, next.from);
-                }
-              }
-            };
-            const frame = encodeFrame(
-              ip(attacker.mac, bridge.mac, encodeUdp(attacker.addresses[4], to, PORT, new Uint8Array(2))),
-            );
-            const packet = new DataView(frame.buffer, frame.byteOffset + ETHERNET_HEADER + IPV4_HEADER);
-            // No checksum, which each pair of ports would have another of (RFC 768).
-            packet.setUint16(6, 0);
-            let fullest = 0;
-            for (let flow = 0; flow < most * 1.1; flow++) {
-              // What goes on for two seconds in both directions the kernel keeps, however full the table is.
-              for (const one of [flow, flow - EARLIER].filter((number) => number >= 0)) {
-                packet.setUint16(0, 1024 + (one % FLOWS_OF_A_PORT));
-                packet.setUint16(2, 1 + Math.floor(one / FLOWS_OF_A_PORT));
-                attacker.link.send(frame);
-              }
-              if (flow % 100 === 0) answer();
-              if (flow % 500 > 0) continue;
-              fullest = Math.max(fullest, Number(wired.node.readSysctl("net/netfilter/nf_conntrack_count")));
-              await pause(1);
-            }
-            for (const socket of accomplice) socket.close();
+            const { third, fourth, wired } = on;
+            const fullest = await fillConnections(on, most);
             assert.ok(fullest > most * 0.7, `it was filled to ${fullest} of ${most}`);
             using prober = new Prober(lab.calls);
             const at = { namespace: fourth.namespace, address: fourth.addresses[4], port: PORT };
@@ -368,36 +334,4 @@ for (const bridgeNetfilter of [true, false]) {
       return isThere || hasArrived();
     };
   });
-}
-
-/** The pods' objects, and a policy by which the victim and the published pod take little, from the third pod mostly. */
-function world({ on, published }: Attacked): readonly object[] {
-  const { attacker, victim, third, fourth } = on;
-  const from = (app: string, ...ports: readonly number[]): object => ({
-    from: [{ podSelector: { matchLabels: { app } } }],
-    ports: ports.map((port) => ({ protocol: "UDP", port })),
-  });
-  return [
-    { apiVersion: "v1", kind: "Namespace", metadata: { name: "default" } },
-    ...[attacker, victim, third, fourth, published].map(({ namespace: { name }, addresses }) => ({
-      apiVersion: "v1",
-      kind: "Pod",
-      metadata: { name, namespace: "default", uid: `uid-${name}`, labels: { app: name } },
-      spec: { nodeName: "node1", containers: [{ name: "c" }] },
-      status: {
-        phase: "Running",
-        podIPs: [addresses[4], addresses[6]].map((address) => ({ ip: formatAddress(address) })),
-      },
-    })),
-    {
-      apiVersion: "networking.k8s.io/v1",
-      kind: "NetworkPolicy",
-      metadata: { name: "default-deny", namespace: "default" },
-      spec: {
-        podSelector: { matchExpressions: [{ key: "app", operator: "In", values: ["victim", "published"] }] },
-        policyTypes: ["Ingress", "Egress"],
-        ingress: [from("third", PORT), from("attacker", OPEN_PORT)],
-      },
-    },
-  ];
 }

@@ -1,0 +1,36 @@
+import { formatAddress } from "../../../../kernel/ip/address.ts";
+import { PORT } from "../../guard/virtual_addresses.ts";
+import { OPEN_PORT } from "./attacks.ts";
+import type { Attacked } from "./attacks.ts";
+
+/** The pods' objects, and a policy by which the victim and the published pod take little, from the third pod mostly. */
+export function attackedWorld({ on, published }: Attacked): readonly object[] {
+  const { attacker, victim, third, fourth } = on;
+  const from = (app: string, ...ports: readonly number[]): object => ({
+    from: [{ podSelector: { matchLabels: { app } } }],
+    ports: ports.map((port) => ({ protocol: "UDP", port })),
+  });
+  return [
+    { apiVersion: "v1", kind: "Namespace", metadata: { name: "default" } },
+    ...[attacker, victim, third, fourth, published].map(({ namespace: { name }, addresses }) => ({
+      apiVersion: "v1",
+      kind: "Pod",
+      metadata: { name, namespace: "default", uid: `uid-${name}`, labels: { app: name } },
+      spec: { nodeName: "node1", containers: [{ name: "c" }] },
+      status: {
+        phase: "Running",
+        podIPs: [addresses[4], addresses[6]].map((address) => ({ ip: formatAddress(address) })),
+      },
+    })),
+    {
+      apiVersion: "networking.k8s.io/v1",
+      kind: "NetworkPolicy",
+      metadata: { name: "default-deny", namespace: "default" },
+      spec: {
+        podSelector: { matchExpressions: [{ key: "app", operator: "In", values: ["victim", "published"] }] },
+        policyTypes: ["Ingress", "Egress"],
+        ingress: [from("third", PORT), from("attacker", OPEN_PORT)],
+      },
+    },
+  ];
+}
