@@ -30,7 +30,6 @@ export interface NodeCountersParts {
 }
 
 interface CountingChain {
-  readonly id: string;
   readonly table: Table;
   readonly chain: string;
 }
@@ -50,9 +49,9 @@ export class NodeCounters implements CommitObserver {
   readonly #connections = new EndpointConnections();
   readonly #drops: RuleDrops;
   /** Those in which rules count the connections of endpoints. */
-  readonly #sets: readonly CountingSet[];
+  readonly #sets: ReadonlyMap<string, CountingSet>;
   /** Chains with rules that drop for a reason. */
-  readonly #chains: readonly CountingChain[];
+  readonly #chains: ReadonlyMap<string, CountingChain>;
   readonly #reading: PacedReading;
 
   constructor(parts: NodeCountersParts) {
@@ -66,14 +65,15 @@ export class NodeCounters implements CommitObserver {
       ),
     );
     this.#drops = new RuleDrops(dropping.map(({ comment }) => comment));
-    this.#chains = [
-      ...new Map(
-        dropping.map(({ table, chain }) => [idOf(table, chain), { id: idOf(table, chain), table, chain }]),
-      ).values(),
-    ];
-    this.#sets = parts.tables
-      .flatMap((table) => table.sets.map((set) => ({ table, set })))
-      .filter(({ set }) => parts.hasEndpoints && FAMILIES.some((family) => set.name === connectionSet(family)));
+    this.#chains = new Map(dropping.map(({ table, chain }) => [idOf(table, chain), { table, chain }]));
+    const written = parts.hasEndpoints ? FAMILIES.map(connectionSet) : [];
+    this.#sets = new Map(
+      parts.tables.flatMap((table) =>
+        table.sets
+          .filter(({ name }) => written.includes(name))
+          .map((set) => [idOf(table, set.name), { table, set }] as const),
+      ),
+    );
   }
 
   /** The ports that a Service has, made out when the kernel has them. */
@@ -85,7 +85,8 @@ export class NodeCounters implements CommitObserver {
     this.#parts.onCommit(seconds);
     // Sets and chains are only ever added with their table, which then is a new one, whether or not the old one was there.
     for (const change of changes) {
-      if (change.kind === "add set" && this.#isCounting(change.table, change.set)) this.#connections.allRemoved();
+      if (change.kind === "add set" && this.#sets.has(idOf(change.table, change.set.name)))
+        this.#connections.allRemoved();
       if (change.kind === "add chain") this.#drops.rewritten(idOf(change.table, change.chain.name));
       if (change.kind === "flush chain") this.#drops.rewritten(idOf(change.table, change.chain));
     }
@@ -117,8 +118,8 @@ export class NodeCounters implements CommitObserver {
 
   async #read(): Promise<void> {
     if (this.#parts.isSynced()) this.#connections.settle();
-    for (const chain of this.#chains) this.#attempt(() => this.#drops.observe(chain.id, this.#rules(chain)));
-    for (const counting of this.#sets) await this.#attemptLater(() => this.#readSet(counting));
+    for (const [id, chain] of this.#chains) this.#attempt(() => this.#drops.observe(id, this.#rules(chain)));
+    for (const counting of this.#sets.values()) await this.#attemptLater(() => this.#readSet(counting));
   }
 
   async #readSet({ table, set }: CountingSet): Promise<void> {
@@ -130,10 +131,6 @@ export class NodeCounters implements CommitObserver {
         if (counted !== undefined) this.#connections.observe(counted, asked);
       }
     });
-  }
-
-  #isCounting(table: TableReference, { name }: SetDefinition): boolean {
-    return this.#sets.some((counting) => counting.set.name === name && tableKey(counting.table) === tableKey(table));
   }
 
   /** All of them at once: between two pieces the rules might be written anew. */

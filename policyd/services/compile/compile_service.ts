@@ -93,10 +93,12 @@ export function compileService(
       if (familyOf(address) !== family || isSpecial(address)) continue;
       claims.push(claim(`${ADDRESS_SETS.cluster}${family}`, [address]));
     }
-    for (const port of service.ports) {
+  }
+  for (const port of service.ports) {
+    const identified = { ...port, identity: portIdentity(service.key, port) };
+    for (const family of familiesOf(service)) {
       const endpoints = portEndpoints(own, port, family, context);
       for (const address of endpoints.ignored) ignored.push(address);
-      const identity = portIdentity(service.key, port);
       const selection = select(endpoints.usable, context);
       for (const frontend of frontendsOf(service, port, family, context)) {
         const whose = othersOwn(frontend, port, family);
@@ -107,7 +109,7 @@ export function compileService(
           continue;
         }
         const destinations = destinationsOf(service, frontend, selection, endpoints.usable.length > 0);
-        const frontendsOwn = frontendClaims(service, { ...port, identity }, frontend, family, destinations);
+        const frontendsOwn = frontendClaims(service, identified, frontend, family, destinations);
         claims.push(...frontendsOwn);
         served.push({ port, claims: frontendsOwn });
         if (isWithoutLocal(destinations)) withoutLocal.add(frontend.type === "cluster" ? "internal" : "external");
@@ -154,7 +156,7 @@ function frontendClaims(
   if (!isAnyUsable) return [member("unserved")];
   const isExternal = frontend.type !== "cluster";
   const isPlain = !isExternal && service.affinitySeconds === undefined;
-  const numbers = isPlain ? plainMap({ family, space: "service" }) : numberMap(kind);
+  const numbers = isPlain ? plainMap(family) : numberMap(kind);
   const used = { all: firstOf(all, "all"), local: firstOf(local ?? NOBODY, "local") };
   const claims: Claim[] = [];
   if (all.length > 0)

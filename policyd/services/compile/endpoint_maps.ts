@@ -6,8 +6,8 @@ import type { TablePart } from "../../node/table_part.ts";
 import { affinityRule } from "./affinity_part.ts";
 import type { FrontendKind, Scope, Transport } from "./frontend_space.ts";
 import { FRONTEND_KINDS, frontendKey, frontendParts, nameOf, SCOPES, TRANSPORTS, words } from "./frontend_space.ts";
-import { loadNumber, numberMap } from "./number_maps.ts";
 import { DRAWS, drawnModuli, EXACT_MODULI } from "./modulus.ts";
+import { loadNumber, numberMap } from "./number_maps.ts";
 import { translation } from "./translation.ts";
 
 /** The map from a frontend and a number below the modulus to an endpoint. */

@@ -28,6 +28,11 @@ export const FRONTEND_KINDS: readonly FrontendKind[] = FAMILIES.flatMap((family)
   SPACES.map((space) => ({ family, space })),
 );
 
+/** The kind of frontends that are found by their address, as most are. */
+export function byAddress(family: RuleFamily): FrontendKind {
+  return { family, space: "service" };
+}
+
 /** nft's words for a family, with that of its NAT. */
 export const words = {
   4: { ...familyWords[4], nat: "ip" },

@@ -8,7 +8,7 @@ import { drawRules, endpointChain } from "./endpoint_maps.ts";
 import type { FrontendSet } from "./frontend_sets.ts";
 import { ADDRESS_SETS } from "./frontend_sets.ts";
 import type { FrontendKind, RuleFamily } from "./frontend_space.ts";
-import { FAMILIES, FRONTEND_KINDS, frontendKey, nameOf, SPACES, words } from "./frontend_space.ts";
+import { byAddress, FAMILIES, FRONTEND_KINDS, frontendKey, nameOf, SPACES, words } from "./frontend_space.ts";
 import { loadNumber, plainMap } from "./number_maps.ts";
 
 const masquerade: Statement = { kind: "masquerade", isFullyRandom: true };
@@ -68,8 +68,8 @@ export function ofFrontend(subject: FrontendSet, kind: FrontendKind): readonly S
  */
 export function atNoAddress({ family, space }: FrontendKind): readonly Statement[] {
   if (space === "service") return [];
-  const byAddress = { family, space: "service" } as const;
-  return (["", "unserved"] as const).map((subject) => not(inSet(frontendKey(byAddress), nameOf(subject, byAddress))));
+  const kind = byAddress(family);
+  return (["", "unserved"] as const).map((subject) => not(inSet(frontendKey(kind), nameOf(subject, kind))));
 }
 
 /** Whether a packet's destination is an address of the node by which NodePorts are served. */
@@ -84,11 +84,11 @@ export function fromLocalPod(family: RuleFamily): ReturnType<typeof inSet> {
 
 /** Which frontend a packet of a family is for; the most common first. */
 function servicesChain(family: RuleFamily): Chain {
-  const plain = plainOf(family);
+  const plain = byAddress(family);
   return {
     name: `services${family}`,
     rules: [
-      rule(loadNumber(plainMap(plain), plain), goTo(nameOf("plain", plain))),
+      rule(loadNumber(plainMap(family), plain), goTo(nameOf("plain", plain))),
       ...SPACES.map((space) => {
         const kind = { family, space };
         return rule(...ofFrontend("", kind), ...atNoAddress(kind), goTo(nameOf("", kind)));
@@ -97,13 +97,9 @@ function servicesChain(family: RuleFamily): Chain {
   };
 }
 
-function plainOf(family: RuleFamily): FrontendKind & { readonly space: "service" } {
-  return { family, space: "service" };
-}
-
 /** The short way of a packet to a Service's own address without affinity. */
 function plainChain(family: RuleFamily, masqueradeBit: number): Chain {
-  const kind = plainOf(family);
+  const kind = byAddress(family);
   return { name: nameOf("plain", kind), rules: [hideOutsiders(family, masqueradeBit), ...drawRules(kind, "all")] };
 }
 

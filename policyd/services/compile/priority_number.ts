@@ -25,9 +25,9 @@ export const DURATIONS: readonly number[] = [
 export const OURS = 0xc000_0000;
 /** Of a Service port's number: which of {@link DURATIONS} it has, counted from one; zero where clients do not stay. */
 export const DURATION_BITS = 0x7f;
-const IDENTITY_SHIFT = 7;
+const IDENTITY_STEP = DURATION_BITS + 1;
 /** How many different ports of Services, or endpoints of one, there are numbers for: the bits between. */
-export const IDENTITIES = 2 ** 23;
+export const IDENTITIES = 0x4000_0000 / IDENTITY_STEP;
 
 const REMEMBERED = { seed: 0x0db1, modulus: 0xffff_ffff } as const;
 
@@ -69,9 +69,9 @@ export function endpointNumber(identity: number, slot: number): number {
 
 /** What a number of either kind stands for, without its duration. */
 export function identityOf(number: number): number {
-  return (number & ~OURS) >>> IDENTITY_SHIFT;
+  return Math.floor((number & ~OURS) / IDENTITY_STEP);
 }
 
 function numberOf(identity: number): number {
-  return (OURS | (identity << IDENTITY_SHIFT)) >>> 0;
+  return OURS + identity * IDENTITY_STEP;
 }

@@ -1,10 +1,18 @@
 import type { Address } from "../../../kernel/ip/address.ts";
-import { addressToBytes, compareAddresses, formatAddress } from "../../../kernel/ip/address.ts";
+import { addressFromValue, addressToBytes, compareAddresses, formatAddress } from "../../../kernel/ip/address.ts";
+import type { Scalar } from "../../../kernel/nftables/data_type.ts";
 
 /** Where an endpoint listens. */
 export interface SocketAddress {
   readonly address: Address;
   readonly port: number;
+}
+
+/** What two fields of an element, an address and a port, say; undefined where they say something else. */
+export function socketOf(address: Scalar | undefined, port: Scalar | undefined): SocketAddress | undefined {
+  if ((typeof address !== "number" && typeof address !== "bigint") || typeof port !== "number") return undefined;
+  const parsed = addressFromValue(typeof address === "bigint" ? 6 : 4, BigInt(address));
+  return parsed === undefined ? undefined : { address: parsed, port };
 }
 
 /** The same text for the same address and port, to be a key of maps; in one piece, as tens of thousands are kept. */

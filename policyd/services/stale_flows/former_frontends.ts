@@ -1,4 +1,3 @@
-import { addressFromValue } from "../../../kernel/ip/address.ts";
 import type { Element } from "../../../kernel/nftables/object.ts";
 import type { SetDifference } from "../../dataplane/difference.ts";
 import type { FrontendId } from "../compile/arbitration.ts";
@@ -8,7 +7,7 @@ import type { FrontendKind } from "../compile/frontend_space.ts";
 import { FRONTEND_KINDS, SCOPES } from "../compile/frontend_space.ts";
 import type { Frontend } from "../compile/frontends.ts";
 import { drawnModuli, EXACT_MODULI } from "../compile/modulus.ts";
-import { socketText } from "../compile/socket_address.ts";
+import { socketOf, socketText } from "../compile/socket_address.ts";
 import type { UdpFrontend } from "./udp_targets.ts";
 
 /** The maps from frontends to endpoints. */
@@ -31,7 +30,7 @@ export function formerFrontends(differences: readonly SetDifference[]): Readonly
     const kind = MAPS.get(set.name);
     if (kind === undefined) continue;
     for (const element of deleted) {
-      const [frontend, target] = [frontendOf(element, kind), targetOf(element, kind)];
+      const [frontend, target] = [frontendOf(element, kind), targetOf(element)];
       if (frontend === undefined || target === undefined) continue;
       const id = frontendId(frontend, "UDP", kind.family);
       const entry = found.get(id) ?? { family: kind.family, frontend, targets: new Set<string>() };
@@ -42,20 +41,17 @@ export function formerFrontends(differences: readonly SetDifference[]): Readonly
   return new Map([...found].map(([id, { targets, ...frontend }]) => [id, { ...frontend, targets: [...targets] }]));
 }
 
-function frontendOf({ key }: Element, { family, space }: FrontendKind): Frontend | undefined {
+function frontendOf({ key }: Element, { space }: FrontendKind): Frontend | undefined {
   const fields = key.map((field) => (typeof field === "object" ? undefined : field));
   const [protocol, port] = space === "service" ? fields.slice(1) : fields;
   if (protocol !== "udp" || typeof port !== "number") return undefined;
   if (space === "port") return { type: "node port", port };
-  const [address] = fields;
-  const parsed = typeof address === "string" ? undefined : addressFromValue(family, BigInt(address ?? -1));
-  return parsed === undefined ? undefined : { type: "cluster", address: parsed, port };
+  const socket = socketOf(fields[0], port);
+  return socket === undefined ? undefined : { type: "cluster", ...socket };
 }
 
-function targetOf({ data }: Element, { family }: FrontendKind): string | undefined {
+function targetOf({ data }: Element): string | undefined {
   if (data === undefined || "kind" in data) return undefined;
-  const [address, port] = data;
-  if (typeof address === "string" || typeof port !== "number") return undefined;
-  const parsed = addressFromValue(family, BigInt(address ?? -1));
-  return parsed === undefined ? undefined : socketText({ address: parsed, port });
+  const socket = socketOf(data[0], data[1]);
+  return socket === undefined ? undefined : socketText(socket);
 }

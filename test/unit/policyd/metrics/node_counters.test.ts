@@ -76,7 +76,7 @@ function setUp(hasEndpoints = true) {
   const numbersOf = (address: number): ReadonlySet<number> => {
     const elementsOf = (names: readonly string[]): readonly Element[] =>
       table.sets.filter(({ name }) => names.includes(name)).flatMap((set) => fake.elements(table, set));
-    const ports = elementsOf([plainMap({ family: 4, space: "service" }), ...FRONTEND_KINDS.map(numberMap)]);
+    const ports = elementsOf([plainMap(4), ...FRONTEND_KINDS.map(numberMap)]);
     const stayed = elementsOf(FRONTEND_KINDS.map(keptMap)).filter(({ data }) => datumOf(data) === address);
     const numbers = [...ports.map(({ data }) => datumOf(data)), ...stayed.map(({ key }) => key.at(-1))];
     return new Set(numbers.filter((number) => typeof number === "number"));
