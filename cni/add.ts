@@ -8,7 +8,7 @@ import type { NetlinkSocket, Reply } from "../kernel/netlink/socket.ts";
 import type { NetworkNamespace } from "../kernel/network_namespace.ts";
 import type { Work } from "../kernel/waiting.ts";
 import { insideNamespace } from "../kernel/network_namespace.ts";
-import { deleteLink, getLink, parseLink } from "../kernel/route/link.ts";
+import { deleteLink, parseLink } from "../kernel/route/link.ts";
 import { deleteNeighbour } from "../kernel/route/neighbour.ts";
 import { waitUntilLocal, waitUntilUp } from "../kernel/route/readiness.ts";
 import { openRouteSocket } from "../kernel/route/socket.ts";
@@ -30,7 +30,7 @@ import type { AddResult } from "./result.ts";
 import type { Shaping } from "./shaping.ts";
 import { forgetDevice, prepareShaping, recordedBandwidth, shapingSteps } from "./shaping.ts";
 import type { Step, Wiring } from "./wiring.ts";
-import { addResult, decideWiring, hostSteps, podSteps } from "./wiring.ts";
+import { addResult, decideWiring, DESCRIPTION, hostSteps, podSteps } from "./wiring.ts";
 
 /**
  * Attaches a pod: the ADD verb.
@@ -187,12 +187,10 @@ function wire(
   let isCreated: boolean | undefined;
   try {
     const steps = hostSteps(wiring, bridge, namespace.fd);
-    // Asked for in the same datagram: the host end's description tells the index of the pod's end.
-    const described = getLink({ name: wiring.hostInterface });
-    const replies = hostSocket.batch([...steps.map(({ request }) => request), described]);
+    const replies = hostSocket.batch(steps.map(({ request }) => request));
     isCreated = replies[0]?.error === undefined;
     demand(steps, replies);
-    const index = peerIndex(replies[steps.length]);
+    const index = peerIndex(replies[DESCRIPTION]);
     if (wiring.shaping !== undefined) shape(hostSocket, wiring, wiring.shaping);
     const inside = podSteps(wiring, bridge, index);
     demand(inside, podSocket.batch(inside.map(({ request }) => request)));

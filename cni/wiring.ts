@@ -6,7 +6,7 @@ import { familyOf } from "../kernel/ip/address.ts";
 import type { MacAddress } from "../kernel/ip/mac.ts";
 import type { Request } from "../kernel/netlink/message.ts";
 import { newAddress } from "../kernel/route/interface_address.ts";
-import { changeLink, createVeth } from "../kernel/route/link.ts";
+import { changeLink, createVeth, getLink } from "../kernel/route/link.ts";
 import { setNeighbour } from "../kernel/route/neighbour.ts";
 import type { RouteSpec } from "../kernel/route/route.ts";
 import { newRoute } from "../kernel/route/route.ts";
@@ -113,7 +113,13 @@ function podRoutes(configuration: BridgeConfiguration, allocations: readonly All
   return routes;
 }
 
-/** What is asked of the kernel in the node's namespace, the link first. The bridge's addresses may be there already. */
+/**
+ * What is asked of the kernel in the node's namespace: the link first, then its description, the rest behind. The bridge's
+ * addresses may be there already.
+ *
+ * A link is described before it is up: the kernel then makes up for what it has to do about its carrier
+ * (linkwatch_sync_dev), and for one that is up and has none yet it waits for a grace period of RCU (dev_deactivate).
+ */
 export function hostSteps(wiring: Wiring, bridge: Bridge, netnsFd: number): readonly Step[] {
   const link = { name: wiring.hostInterface };
   return [
@@ -125,6 +131,7 @@ export function hostSteps(wiring: Wiring, bridge: Bridge, netnsFd: number): read
         master: bridge.index,
       }),
     },
+    { request: getLink(link) },
     // A bridge port needs no address of its own. Without IPv6, or with an MTU too small for it, there is none anyway.
     { request: changeLink(link, { linkLocalAddress: false }), tolerates: "EAFNOSUPPORT" },
     {
@@ -141,6 +148,9 @@ export function hostSteps(wiring: Wiring, bridge: Bridge, netnsFd: number): read
     })),
   ];
 }
+
+/** The place among {@link hostSteps} of that by which the link is described. */
+export const DESCRIPTION = 1;
 
 /**
  * All reserved group addresses but that of pause frames, which the kernel drops. By default it takes frames to them past

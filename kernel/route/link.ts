@@ -71,6 +71,8 @@ const linkAttributes = {
   group: [27, u32],
   extensionMask: [29, u32],
   netnsFd: [28, u32],
+  transmitQueues: [31, u32],
+  receiveQueues: [32, u32],
   linkNetnsId: [37, i32],
 } as const satisfies AttributeTable;
 
@@ -84,6 +86,11 @@ const readLayout = {
 } as const satisfies BodyLayout;
 
 const VETH_INFO_PEER = 1;
+/**
+ * Of a veth, as it has by default, and said in its creation: else it gets room for one on each processor and gives the
+ * others up, which waits for a grace period of RCU at each end (veth_init_queues of drivers/net/veth.c).
+ */
+const ONE_QUEUE = { transmitQueues: 1, receiveQueues: 1 } as const;
 /** RTEXT_FILTER_SKIP_STATS: counters are half of an answer, and nobody here reads them. */
 const SKIP_STATISTICS = 8;
 
@@ -149,6 +156,7 @@ export function createVeth(pair: VethPair): Request {
     name: pair.peer.name,
     netnsFd: pair.peer.netnsFd,
     mtu,
+    ...ONE_QUEUE,
   });
   const data = attributeBytes({ peer: [VETH_INFO_PEER, bytes] } as const, { peer: peer.view() });
   return request(
@@ -161,6 +169,7 @@ export function createVeth(pair: VethPair): Request {
       master: pair.master,
       linkInfo: { kind: "veth", data },
       mtu,
+      ...ONE_QUEUE,
     },
   );
 }

@@ -54,6 +54,18 @@ describe("kernel/route veth", () => {
     assert.equal(ours.index, host["ifindex"]);
   });
 
+  it("has one queue at each end, and room for no more", () => {
+    for (const [end, name] of [
+      [node, "dbv0"],
+      [pod, "eth0"],
+    ] as const) {
+      assert.deepEqual(pick(iprouteOne(end, "ip", `-d link show ${name}`), "num_tx_queues", "num_rx_queues"), {
+        num_tx_queues: 1,
+        num_rx_queues: 1,
+      });
+    }
+  });
+
   it("reads every link as it lists it, and as ip does", () => {
     const listed = node.links();
     for (const link of listed) assert.deepEqual(findLink(node.route, { index: link.index }), link);

@@ -154,9 +154,10 @@ describe("cni/wiring asks the kernel", () => {
   const onNode = hostSteps(wiring, bridge, 33);
   const link = requestsOf(onNode);
 
-  it("on the node: the pair first, its port, permanent neighbours, and bridge addresses that may be there", () => {
+  it("on the node: the pair first and described before it is up, its port, permanent neighbours, and bridge addresses that may be there", () => {
     assert.deepEqual(operations(onNode), [
       `create veth ${hostInterface} with peer eth0`,
+      `get link ${hostInterface}`,
       `change link ${hostInterface} ?EAFNOSUPPORT`,
       `change link ${hostInterface}`,
       "set neighbour 10.244.1.7 on link 9",
@@ -185,7 +186,7 @@ describe("cni/wiring asks the kernel", () => {
   });
 
   it("for a port that is up, with its alias, hairpin as configured and no link-local address (B23)", () => {
-    const [, generation, change] = link;
+    const [, , generation, change] = link;
     assert.ok(change !== undefined && generation !== undefined);
     const { up, alias, bridgePort } = parseLink(received(change));
     assert.deepEqual({ up, alias, hairpin: bridgePort?.hairpin }, { up: true, alias: "c1", hairpin: true });
@@ -193,13 +194,13 @@ describe("cni/wiring asks the kernel", () => {
     assert.equal(flat(generation, LINK_STRUCT).attributes["26.10.8"], "01");
     // Before it is up: an address that is generated does not go away by this.
     assert.equal(parseLink(received(generation)).up, false);
-    const [, , without] = requestsOf(hostSteps(wiringOf(), bridge, 33));
+    const [, , , without] = requestsOf(hostSteps(wiringOf(), bridge, 33));
     assert.ok(without !== undefined);
     assert.equal(parseLink(received(without)).bridgePort?.hairpin, false);
   });
 
   it("for the pod's neighbour entries with the pod's MAC, permanent", () => {
-    for (const request of link.slice(3, 5)) {
+    for (const request of link.slice(4, 6)) {
       const neighbour = parseNeighbour(received(request));
       assert.deepEqual([neighbour?.mac, neighbour?.permanent, neighbour?.index], [wiring.podMac, true, 9]);
     }
@@ -229,7 +230,7 @@ describe("cni/wiring asks the kernel", () => {
   it("for IPv6 addresses without duplicate detection (POD-23, B18)", () => {
     const IFA_F_NODAD = "02000000";
     assert.equal(flat(requests[2], ADDRESS_STRUCT).attributes["8"], IFA_F_NODAD);
-    assert.equal(flat(link[6], ADDRESS_STRUCT).attributes["8"], IFA_F_NODAD);
+    assert.equal(flat(link[7], ADDRESS_STRUCT).attributes["8"], IFA_F_NODAD);
   });
 
   it("for routes of our protocol whose gateway is on the link, as the pod has no subnet there", () => {
