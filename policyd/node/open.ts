@@ -105,7 +105,7 @@ export function openNodeDataplanes(configuration: Configuration, machine: NodeMa
   const place = { stateDirectory, files: systemFileSystem(syscalls) };
   const judge = openNodeJudge(configuration);
   const served = openServices(configuration, { ...machine, judge, ruleset, observer: metrics.services });
-  const policies = options && openPolicies(options, ruleset, place, machine);
+  const policies = options && openPolicies(configuration.nodeName, options, ruleset, place, machine);
   const notices = new PolicyNotices({ logger, events: clusterEvents, isEnforced: policies !== undefined });
   ruleset.follow(() => notices.rulesInForce());
   const policyTable = ruleset.tableNamed(POLICY_TABLE.family, POLICY_TABLE.name);
@@ -164,6 +164,7 @@ export function openNodeDataplanes(configuration: Configuration, machine: NodeMa
 }
 
 function openPolicies(
+  nodeName: string,
   options: PolicyOptions,
   ruleset: Ruleset,
   place: Pick<RecordPlace, "stateDirectory" | "files">,
@@ -171,7 +172,7 @@ function openPolicies(
 ): PolicyDataplane {
   const keys = (): Set<string> => new Set([...attachments.values()].map(attachmentKey));
   const retained = retainedFiles({ ...place, logger, attachments: keys });
-  return new PolicyDataplane({ ruleset, clock, logger, options, retained });
+  return new PolicyDataplane({ nodeName, ruleset, clock, logger, options, retained });
 }
 
 function openDropLog(policies: PolicyDataplane, options: PolicyOptions, { logger, clock }: NodeMachine): DropLog {

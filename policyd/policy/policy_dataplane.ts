@@ -26,6 +26,7 @@ import type { RetainedStore } from "./retained/retained_files.ts";
 const SLICE_MILLISECONDS = 5;
 
 export interface PolicyDataplaneParts {
+  readonly nodeName: string;
   /** Which has the table of policies. Whoever owns it starts and stops it. */
   readonly ruleset: Pick<Ruleset, "claim" | "provide" | "follow" | "isSynced">;
   readonly clock: Clock;

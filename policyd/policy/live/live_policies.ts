@@ -10,6 +10,8 @@ import type { PolicyOptions } from "../compile/options.ts";
 import type { Slices } from "../../slices.ts";
 import { ActiveProfiles } from "./active_profiles.ts";
 import { ChangeQueue } from "./change_queue.ts";
+import type { ForeseenPod } from "./foreseen_pods.ts";
+import { ForeseenPods } from "./foreseen_pods.ts";
 import type { LocalPod } from "./local_pods.ts";
 import { isPodOf, LocalPods } from "./local_pods.ts";
 import { LocalVerdicts } from "./local_verdicts.ts";
@@ -25,6 +27,7 @@ import { WorkQueue } from "./work_queue.ts";
 
 /** What live policies are made of. */
 export interface LiveParts {
+  readonly nodeName: string;
   readonly rules: PolicyRules;
   readonly options: PolicyOptions;
   readonly clock: Pick<Clock, "now">;
@@ -42,6 +45,9 @@ interface Arrival {
   readonly local: LocalPod;
 }
 
+/** A pod of this node, attached or to come. */
+type OwnPod = LocalPod | ForeseenPod;
+
 /**
  * The policies of the pods of this node, as objects and attachments have them by now.
  *
@@ -53,6 +59,7 @@ export class LivePolicies {
   readonly members = new MemberIndex();
   readonly locals = new LocalPods();
   readonly profiles: ActiveProfiles;
+  readonly #foreseen: ForeseenPods;
   readonly #sets: MemberSets;
   readonly #verdicts: LocalVerdicts;
   readonly #lists = new PolicyLists();
@@ -63,15 +70,16 @@ export class LivePolicies {
   readonly #arriving = new Set<LocalPod>();
   /** Pods and nodes whose elements may be others. */
   readonly #toSettle = new WorkQueue<string>();
-  /** Local pods whose policies may be others. */
-  readonly #toDecide = new WorkQueue<LocalPod>();
-  /** Local pods whose profiles are on the way. */
-  readonly #toSwitch = new WorkQueue<LocalPod>();
+  /** Pods whose policies may be others. */
+  readonly #toDecide = new WorkQueue<OwnPod>();
+  /** Pods whose profiles are on the way. */
+  readonly #toSwitch = new WorkQueue<OwnPod>();
   /** The pod whose policies are worked out; what is under way can be begun anew at any time. */
-  #deciding: { readonly local: LocalPod; readonly isUrgent: boolean; readonly work: Slices<void> } | undefined;
+  #deciding: { readonly local: OwnPod; readonly isUrgent: boolean; readonly work: Slices<void> } | undefined;
   #isStarted = false;
 
-  constructor({ rules, options, clock, logger, retained }: LiveParts) {
+  constructor({ nodeName, rules, options, clock, logger, retained }: LiveParts) {
+    this.#foreseen = new ForeseenPods(nodeName);
     this.#sets = new MemberSets(rules, this.members.groups);
     this.profiles = new ActiveProfiles({ rules, memberSets: this.#sets, options, logger });
     this.#verdicts = new LocalVerdicts(rules, this.profiles, (members) => this.#settleAll(members));
@@ -107,12 +115,11 @@ export class LivePolicies {
     if (local === undefined) return;
     this.locals.remove(local);
     this.#arriving.delete(local);
-    this.#toDecide.delete(local);
-    if (this.#deciding?.local === local) this.#deciding = undefined;
-    this.#toSwitch.delete(local);
+    this.#forgetWork(local);
     this.#settleAll(this.members.setAttachment(local.key, undefined, undefined));
     this.#verdicts.close(local);
     if (local.life !== undefined) this.#retained.leave(local.life, local.key);
+    if (local.podKey !== undefined) this.#foresee(local.podKey);
   }
 
   /**
@@ -132,11 +139,11 @@ export class LivePolicies {
       this.#goOnDeciding(true) ||
       isDone(this.#toDecide.takeUrgent(), (local) => this.#beginDeciding(local, true)) ||
       isDone(this.#toSettle.takeUrgent(), (key) => this.#sets.settle(key, this.members.member(key))) ||
-      isDone(this.#toSwitch.takeUrgent(), (local) => this.#verdicts.switch(local)) ||
+      isDone(this.#toSwitch.takeUrgent(), (local) => this.#switch(local)) ||
       this.#goOnDeciding(false) ||
       isDone(this.#toDecide.take(), (local) => this.#beginDeciding(local, false)) ||
       isDone(this.#toSettle.take(), (key) => this.#sets.settle(key, this.members.member(key))) ||
-      isDone(this.#toSwitch.take(), (local) => this.#verdicts.switch(local))
+      isDone(this.#toSwitch.take(), (local) => this.#switch(local))
     );
   }
 
@@ -197,6 +204,7 @@ export class LivePolicies {
           this.#takePod(local);
           this.#decideLater(local);
         }
+        this.#foresee(key);
         // Behind those who have the addresses now: a set that denies them is at no time without them.
         this.#settleAll(members);
         break;
@@ -212,7 +220,8 @@ export class LivePolicies {
         break;
       case "ClusterNetworkPolicy": {
         const policy = objectOf(change, "ClusterNetworkPolicy");
-        this.#decideSelected(this.locals.values(), this.#lists.setClusterPolicy(key, policy), policy);
+        const before = this.#lists.setClusterPolicy(key, policy);
+        this.#decideSelected([...this.locals.values(), ...this.#foreseen.values()], before, policy);
         break;
       }
       case "Service":
@@ -230,7 +239,7 @@ export class LivePolicies {
     this.#settleAll(members);
     const isChanged = this.#retained.namespaceChanged(key, namespace);
     if (!isChanged && !this.#lists.hasClusterPolicies) return;
-    for (const local of this.locals.ofNamespace(key)) this.#decideLater(local);
+    for (const local of this.#ofNamespace(key)) this.#decideLater(local);
   }
 
   #setNetworkPolicy(change: ObjectChange): void {
@@ -239,12 +248,16 @@ export class LivePolicies {
     if (policy !== undefined) this.#retained.policySet(policy);
     else if (before !== undefined) this.#retained.policyDeleted(before);
     const namespace = (policy ?? before)?.namespace;
-    if (namespace !== undefined) this.#decideSelected(this.locals.ofNamespace(namespace), before, policy);
+    if (namespace !== undefined) this.#decideSelected(this.#ofNamespace(namespace), before, policy);
+  }
+
+  #ofNamespace(namespace: string): readonly OwnPod[] {
+    return [...this.locals.ofNamespace(namespace), ...this.#foreseen.ofNamespace(namespace)];
   }
 
   /** Asks those anew whom one of two versions of a policy selects, and those of whom that cannot be told. */
   #decideSelected(
-    locals: Iterable<LocalPod>,
+    locals: Iterable<OwnPod>,
     ...versions: readonly (NetworkPolicy | ClusterNetworkPolicy | undefined)[]
   ): void {
     for (const local of locals) {
@@ -257,8 +270,34 @@ export class LivePolicies {
   }
 
   /** Somebody waits for a pod that has nothing in force yet. */
-  #decideLater(local: LocalPod): void {
-    this.#toDecide.add(local, local.claimed === undefined);
+  #decideLater(local: OwnPod): void {
+    this.#toDecide.add(local, local.type === "attached" && local.claimed === undefined);
+  }
+
+  #forgetWork(local: OwnPod): void {
+    this.#toDecide.delete(local);
+    if (this.#deciding?.local === local) this.#deciding = undefined;
+    this.#toSwitch.delete(local);
+  }
+
+  /** Has what a Pod's policies need in force from when its ADD is to come until its attachment has it. */
+  #foresee(podKey: string): void {
+    const { changed, gone } = this.#foreseen.take(podKey, this.members.pod(podKey), this.locals.ofPod(podKey));
+    if (changed !== undefined) this.#decideLater(changed);
+    if (gone === undefined) return;
+    this.#forgetWork(gone);
+    this.#verdicts.close(gone);
+  }
+
+  /** What was made ready for it, it holds by itself then. */
+  #switch(local: OwnPod): void {
+    this.#verdicts.switch(local);
+    if (local.type === "attached" && local.podKey !== undefined) this.#foresee(local.podKey);
+  }
+
+  #close(local: OwnPod): void {
+    this.#verdicts.close(local);
+    if (local.type === "attached" && local.podKey !== undefined) this.#foresee(local.podKey);
   }
 
   #settleAll(keys: Iterable<string>, isUrgent = false): void {
@@ -273,7 +312,7 @@ export class LivePolicies {
     this.#settleAll(this.members.setAttachment(local.key, local.addresses, local.pod));
   }
 
-  #beginDeciding(local: LocalPod, isUrgent: boolean): void {
+  #beginDeciding(local: OwnPod, isUrgent: boolean): void {
     // An urgent one does not wait for another, which then is begun anew: what was compiled of its policies is kept.
     if (this.#deciding !== undefined) this.#decideLater(this.#deciding.local);
     this.#deciding = { local, isUrgent, work: this.#policies.ahead(local) };
@@ -291,9 +330,9 @@ export class LivePolicies {
     return true;
   }
 
-  #decide(local: LocalPod, isUrgent: boolean): void {
+  #decide(local: OwnPod, isUrgent: boolean): void {
     const profiles = this.#policies.profilesOf(local);
-    if (profiles === undefined) return this.#verdicts.close(local);
+    if (profiles === undefined) return this.#close(local);
     this.#verdicts.want(local, profiles, (members) => this.#settleAll(members, isUrgent));
     this.#toSwitch.add(local, isUrgent);
   }

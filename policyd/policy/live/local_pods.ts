@@ -11,12 +11,8 @@ export interface PodProfiles {
   readonly ingress: ActiveProfile | undefined;
 }
 
-/** A pod attached to this node, and what is made of it. */
-export interface LocalPod {
-  /** Of the attachment. */
-  readonly key: string;
-  readonly attachment: AttachmentRecord;
-  readonly addresses: readonly Address[];
+/** What policies are worked out for. */
+export interface JudgedPod {
   /** Its Pod's key; undefined for what is attached without a pod, which no policy can select. */
   readonly podKey: string | undefined;
   /** Undefined where it has no pod. */
@@ -25,6 +21,15 @@ export interface LocalPod {
   pod: Pod | undefined;
   /** What it is to be judged by; undefined while that cannot be told, and before it was asked. */
   wanted: PodProfiles | undefined;
+}
+
+/** A pod attached to this node, and what is made of it. */
+export interface LocalPod extends JudgedPod {
+  readonly type: "attached";
+  /** Of the attachment. */
+  readonly key: string;
+  readonly attachment: AttachmentRecord;
+  readonly addresses: readonly Address[];
   /** What its elements say; undefined while it may send and receive nothing. */
   claimed: PodProfiles | undefined;
 }
@@ -40,6 +45,7 @@ export class LocalPods {
   add(attachment: AttachmentRecord, life: NamespaceLife | undefined): LocalPod {
     const { pod } = attachment;
     const local: LocalPod = {
+      type: "attached",
       key: attachmentKey(attachment),
       attachment,
       addresses: attachment.addresses.map(({ address }) => address),

@@ -1,7 +1,8 @@
 import type { Direction, Profile } from "../compile/profile.ts";
 import { knownElements, selfElements, verdictElement } from "../compile/table_elements.ts";
 import type { ActiveProfile, ActiveProfiles, ToSettle } from "./active_profiles.ts";
-import type { LocalPod, PodProfiles } from "./local_pods.ts";
+import type { ForeseenPod } from "./foreseen_pods.ts";
+import type { JudgedPod, LocalPod, PodProfiles } from "./local_pods.ts";
 import type { PolicyRules } from "./policy_rules.ts";
 
 const DIRECTIONS: readonly Direction[] = ["egress", "ingress"];
@@ -20,7 +21,7 @@ export class LocalVerdicts {
   }
 
   /** Wants profiles for a pod; until {@link switch} what it has stays. @param toSettle gets what their sets lack */
-  want(local: LocalPod, profiles: Readonly<Record<Direction, Profile | undefined>>, toSettle: ToSettle): void {
+  want(local: JudgedPod, profiles: Readonly<Record<Direction, Profile | undefined>>, toSettle: ToSettle): void {
     const hold = (direction: Direction): ActiveProfile | undefined => {
       const profile = profiles[direction];
       return profile && this.#profiles.hold(profile, toSettle);
@@ -30,17 +31,17 @@ export class LocalVerdicts {
     this.#release(before);
   }
 
-  /** Has a pod judged by the profiles that are wanted for it, whose sets are filled by now. */
-  switch(local: LocalPod): void {
+  /** Has the profiles that are wanted for a pod in force, whose sets are filled by now, and the pod judged by them if it is there. */
+  switch(local: LocalPod | ForeseenPod): void {
     const { wanted } = local;
     if (wanted === undefined) return;
     for (const profile of heldBy(wanted)) this.#profiles.complete(profile);
-    this.#claim(local, wanted);
+    if (local.type === "attached") this.#claim(local, wanted);
   }
 
   /** Has a pod send and receive nothing. */
-  close(local: LocalPod): void {
-    this.#claim(local, undefined);
+  close(local: LocalPod | ForeseenPod): void {
+    if (local.type === "attached") this.#claim(local, undefined);
     this.#release(local.wanted);
     local.wanted = undefined;
   }

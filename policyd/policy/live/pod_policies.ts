@@ -3,7 +3,7 @@ import { compileProfile, compileProfileAhead } from "../compile/compile_profile.
 import type { SelectablePod } from "../compile/groups.ts";
 import type { Direction, Profile } from "../compile/profile.ts";
 import type { ActiveProfiles } from "./active_profiles.ts";
-import type { LocalPod } from "./local_pods.ts";
+import type { JudgedPod } from "./local_pods.ts";
 import type { MemberIndex } from "./member_index.ts";
 import type { PolicyLists } from "./policy_lists.ts";
 
@@ -24,14 +24,14 @@ export class PodPolicies {
   }
 
   /** The pod as selectors see it; undefined while its Pod is not known. */
-  subjectOf({ pod }: LocalPod): SelectablePod | undefined {
+  subjectOf({ pod }: JudgedPod): SelectablePod | undefined {
     if (pod === undefined) return undefined;
     const { namespace, labels } = pod;
     return { namespace, labels, namespaceLabels: this.#parts.members.groups.namespaceLabels(namespace) };
   }
 
   /** The profiles it is to be judged by; undefined while that cannot be told. */
-  profilesOf(local: LocalPod): Readonly<Record<Direction, Profile | undefined>> | undefined {
+  profilesOf(local: JudgedPod): Readonly<Record<Direction, Profile | undefined>> | undefined {
     const { lists } = this.#parts;
     const { life } = local;
     if (life?.isUnknown === true) return undefined;
@@ -51,7 +51,7 @@ export class PodPolicies {
    * Does most of the work of {@link profilesOf}, and of holding these profiles, bit by bit: what changes meanwhile is done
    * when they are asked for.
    */
-  *ahead(local: LocalPod): Slices<void> {
+  *ahead(local: JudgedPod): Slices<void> {
     const { lists, profiles } = this.#parts;
     const subject = this.subjectOf(local);
     if (local.life === undefined || subject === undefined) return;

@@ -16,6 +16,7 @@ import { PolicyDataplane } from "../../../policyd/policy/policy_dataplane.ts";
 import { NO_RETAINED_FILES } from "../../../policyd/policy/retained/retained_files.ts";
 import type { ObjectChange } from "../../../policyd/source/object_source.ts";
 import type { LabNamespace } from "../../lab/namespace.ts";
+import { NODE } from "./cluster.ts";
 
 /** What a step took, in milliseconds. */
 export interface Taken {
@@ -93,6 +94,7 @@ export class Ours implements Disposable {
     });
     this.ruleset.claim("others", claims);
     this.#dataplane = new PolicyDataplane({
+      nodeName: NODE,
       ruleset: this.ruleset,
       logger: recordingLogger(),
       options: DEFAULT_POLICY_OPTIONS,

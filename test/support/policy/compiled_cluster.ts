@@ -35,7 +35,7 @@ export interface PolicyCluster {
 export interface CompiledNode {
   readonly table: Table;
   readonly elements: ReadonlyMap<string, readonly Element[]>;
-  /** Of local pods, by their keys. */
+  /** Of local pods and of those that are to come, by their keys. */
   readonly profiles: ReadonlyMap<string, Readonly<Record<Direction, Profile | undefined>>>;
   readonly objects: readonly ProfileObjects[];
   /** Of the node as its kernel has them. */
@@ -63,7 +63,8 @@ export class CompiledCluster {
   /** What a node has; undefined is where pods are that are on no node yet. */
   node(name: string | undefined): CompiledNode {
     const local = this.#localPods(name);
-    const profiles = new Map([...local.keys()].map((pod) => [pod.key, this.profilesOf(pod)]));
+    const pods = [...local.keys(), ...this.#foreseenPods(name)];
+    const profiles = new Map(pods.map((pod) => [pod.key, this.profilesOf(pod)]));
     const distinct = new Map(
       [...profiles.values()]
         .flatMap(({ egress, ingress }) => [egress, ingress])
@@ -120,6 +121,14 @@ export class CompiledCluster {
       local.set(owner.pod, [...(local.get(owner.pod) ?? []), address]);
     }
     return local;
+  }
+
+  /** Those whose ADD is to come: what their policies need is there before them. */
+  #foreseenPods(name: string | undefined): readonly Pod[] {
+    return [...this.#cluster.pods.values()].filter(
+      ({ nodeName, hostNetwork, phase, isTerminating }) =>
+        nodeName !== undefined && nodeName === name && !hostNetwork && phase === "Pending" && !isTerminating,
+    );
   }
 
   #selectable({ namespace, labels }: Pod): SelectablePod {

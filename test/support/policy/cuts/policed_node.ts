@@ -158,6 +158,7 @@ export class PolicedNode implements Disposable {
     const nodeAddresses = (): ReadonlySet<Address> => node.inside(() => localAddresses(calls));
     const sockets = new ConntrackSockets(calls, () => node.inside(() => openConntrackSocket(calls)));
     const policies = new PolicyDataplane({
+      nodeName: "node1",
       ruleset,
       clock: realClock,
       logger: recordingLogger(),

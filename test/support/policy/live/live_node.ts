@@ -57,6 +57,7 @@ export class LiveNode {
     const periods = { minSyncPeriod: 0, syncPeriod: 3_600_000 };
     this.ruleset = new Ruleset({ kernel, clock, logger: recordingLogger(), tables, ...periods });
     this.dataplane = new PolicyDataplane({
+      nodeName: "node1",
       ruleset: this.ruleset,
       clock,
       logger: this.logger,

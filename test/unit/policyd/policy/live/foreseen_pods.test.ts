@@ -1,0 +1,173 @@
+import assert from "node:assert/strict";
+import { parseCidr } from "../../../../../kernel/ip/cidr.ts";
+import { FakeNftables } from "../../../../../kernel/nftables/fake_nftables.ts";
+import type { NetworkPolicy, Pod } from "../../../../../policyd/cluster/model.ts";
+import { MOST_FORESEEN } from "../../../../../policyd/policy/live/foreseen_pods.ts";
+import { attachmentRecord } from "../../../../support/attachment_record.ts";
+import { gone, LiveNode, set } from "../../../../support/policy/live/live_node.ts";
+import { objectOf } from "../../../../support/policy/live/objects.ts";
+import { TickingClock } from "../../../../support/policy/live/ticking_clock.ts";
+
+const ATTACHMENT = attachmentRecord({
+  containerId: "b",
+  pod: { namespace: "n", name: "b", uid: "uid-b" },
+  addresses: [parseCidr("10.244.1.3/32")],
+  portMappings: [],
+});
+
+interface PodParts {
+  readonly app?: string;
+  readonly spec?: object;
+  readonly phase?: string;
+  readonly deletionTimestamp?: string;
+}
+
+function pod({ app = "db", spec = {}, phase = "Pending", ...metadata }: PodParts = {}): Pod {
+  return objectOf("Pod", {
+    metadata: { name: "b", namespace: "n", uid: "uid-b", labels: { app }, ...metadata },
+    spec: { nodeName: "node1", ...spec },
+    status: { phase },
+  });
+}
+
+function fromApp(name: string, app: string, peer: string): NetworkPolicy {
+  const ingress = [{ from: [{ podSelector: { matchLabels: { app: peer } } }] }];
+  return objectOf("NetworkPolicy", {
+    metadata: { name, namespace: "n" },
+    spec: { podSelector: { matchLabels: { app } }, ingress },
+  });
+}
+
+const FOR_DB = fromApp("for-db", "db", "web");
+const FOR_WEB = fromApp("for-web", "web", "db");
+const WEB = objectOf("Pod", {
+  metadata: { name: "a", namespace: "n", uid: "uid-a", labels: { app: "web" } },
+  spec: { nodeName: "node2" },
+  status: { phase: "Running", podIPs: [{ ip: "10.244.2.7" }] },
+});
+
+describe("policyd/policy/live of pods that are to come", () => {
+  let node: LiveNode;
+  beforeEach(() => {
+    node = new LiveNode({ kernel: new FakeNftables(), clock: new TickingClock(0) });
+    node.change(set(FOR_DB), set(FOR_WEB), set(WEB));
+  });
+  afterEach(() => node.stop());
+
+  /** The chain and the two sets of one profile, which the pod at 10.244.2.7 may come by. */
+  function isReady(): boolean {
+    const provided = node.provided();
+    return provided.length === 3 && provided.some((name) => node.elements(name).length === 1);
+  }
+
+  it("POL-09 REG-01: what the policies of a Pod need is in force before its ADD, which adds elements alone", () => {
+    assert.deepEqual(node.provided(), []);
+    node.change(set(pod()));
+    assert.ok(isReady());
+    assert.deepEqual([node.elements("known4"), node.elements("ingress4")], [[], []], "nobody is known yet");
+    assert.deepEqual(node.dataplane.problems(), [], "and nobody waits");
+    const before = node.provided();
+    node.apply({ type: "attached", attachment: ATTACHMENT });
+    node.settle();
+    assert.deepEqual(node.provided(), before);
+    const [chain = ""] = before;
+    assert.match(node.elements("ingress4").join(), new RegExp(`^\\d+ : jump ${chain}$`));
+    assert.equal(node.elements("known4").length, 1);
+  });
+
+  it("POL-28: a pod that goes while its Pod is to come again leaves what the next ADD needs", () => {
+    node.change(set(pod()));
+    node.apply({ type: "attached", attachment: ATTACHMENT });
+    node.settle();
+    node.apply({ type: "detached", name: ATTACHMENT });
+    node.settle();
+    assert.ok(isReady());
+    assert.deepEqual([node.elements("known4"), node.elements("ingress4")], [[], []]);
+  });
+
+  it("POL-28: a pod whose attachment is closed again is to come again", () => {
+    // Of another pod of its name: without policies it is let through, with them it waits for a Pod that never comes.
+    const earlier = { ...ATTACHMENT, pod: { namespace: "n", name: "b", uid: "earlier" } };
+    const policies = [FOR_DB, FOR_WEB];
+    node.change(...policies.map(gone));
+    node.apply({ type: "attached", attachment: earlier });
+    node.change(set(pod()));
+    assert.equal(node.elements("known4").length, 1);
+    node.change(...policies.map(set));
+    assert.deepEqual(node.elements("known4"), []);
+    assert.ok(isReady());
+  });
+
+  it("POL-28: of a Pod that goes, ends, or runs without an attachment nothing is kept", () => {
+    const ends = [
+      gone(pod()),
+      set(pod({ deletionTimestamp: "2026-01-01T00:00:00Z" })),
+      ...["Running", "Succeeded", "Failed"].map((phase) => set(pod({ phase }))),
+    ];
+    for (const end of ends) {
+      node.change(set(pod()));
+      assert.ok(isReady());
+      node.change(end);
+      assert.deepEqual(node.provided(), [], JSON.stringify(end));
+    }
+  });
+
+  it("POL-28: a pod that runs goes with all that is its own", () => {
+    node.change(set(pod()));
+    node.apply({ type: "attached", attachment: ATTACHMENT });
+    node.change(set(pod({ phase: "Running" })));
+    assert.ok(isReady());
+    node.apply({ type: "detached", name: ATTACHMENT });
+    node.settle();
+    assert.deepEqual(node.provided(), []);
+  });
+
+  it("POL-09: nothing is made ready for pods of other nodes, of none, and of the host's network", () => {
+    for (const spec of [{ nodeName: "node2" }, { nodeName: undefined }, { hostNetwork: true }]) {
+      node.change(set(pod({ spec })));
+      assert.deepEqual(node.provided(), [], JSON.stringify(spec));
+    }
+  });
+
+  it("POL-28: what is made ready is bounded, however many Pods are bound to the node", () => {
+    const named = (name: string): Pod =>
+      objectOf("Pod", { metadata: { name, namespace: "n", labels: { app: name } }, spec: { nodeName: "node1" } });
+    const count = MOST_FORESEEN + 20;
+    const pods = Array.from({ length: count }, (_, number) => named(`p${number}`));
+    node.change(...pods.map((one) => set(one)), ...pods.map(({ name }) => set(fromApp(name, name, "web"))));
+    assert.equal(node.provided().filter((name) => name.startsWith("ingress_")).length, MOST_FORESEEN);
+    node.change(...pods.map((one) => gone(one)));
+    assert.deepEqual(node.provided(), []);
+  });
+
+  it("POL-28: it follows labels, policies and namespaces as an attached pod's do", () => {
+    node.change(set(pod()));
+    const forDb = node.provided();
+    node.change(set(pod({ app: "web" })));
+    const forWeb = node.provided();
+    assert.notDeepEqual(forWeb, forDb);
+    node.change(gone(FOR_WEB));
+    assert.deepEqual(node.provided(), []);
+    node.change(set(FOR_WEB));
+    assert.deepEqual(node.provided(), forWeb);
+    const ofTeam = objectOf("ClusterNetworkPolicy", {
+      metadata: { name: "of-team" },
+      spec: {
+        tier: "Admin",
+        priority: 1,
+        subject: { namespaces: { matchLabels: { team: "x" } } },
+        ingress: [{ action: "Deny", from: [{ namespaces: {} }] }],
+      },
+    });
+    node.change(set(ofTeam));
+    assert.deepEqual(node.provided(), forWeb);
+    const namespace = objectOf("Namespace", { metadata: { name: "n", labels: { team: "x" } } });
+    node.change(set(namespace));
+    const withTier = node.provided();
+    assert.ok(withTier.length > forWeb.length);
+    node.change(gone(ofTeam));
+    assert.deepEqual(node.provided(), forWeb);
+    node.change(set(ofTeam));
+    assert.deepEqual(node.provided(), withTier);
+  });
+});
