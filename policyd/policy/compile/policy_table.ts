@@ -69,9 +69,10 @@ type TableOptions = Pick<PolicyOptions, "bridge" | "policyReset">;
  * - `forward`: pods with pods and the outside.
  * - `input`: pods with their node. Neighbour discovery and multicast reports come first; link-local addresses are in no
  *   map, so nothing else from them passes.
- * - `output`: the node with its pods, which no policy keeps apart (POL-07). Destinations are told by their addresses,
- *   since a packet that NAT has moved still has its old interface here. So what the node itself sends to a Service gets to a
- *   pod that is not known yet; no answer comes back, and no policy would deny it.
+ * - `output`: the node with its pods, which no policy keeps apart (POL-07). What leaves by another interface than theirs is
+ *   not for them, tunnels' packets among it, and passes first. Destinations of the rest are told by their addresses, since a
+ *   packet that NAT has moved still has its old interface here. So what the node itself sends to a Service gets to a pod that
+ *   is not known yet; no answer comes back, and no policy would deny it.
  */
 export function policyTable(options: TableOptions): Table {
   return {
@@ -241,6 +242,7 @@ function output(options: TableOptions): Chain {
     name: "output",
     base: base("output"),
     rules: [
+      rule(not(equals("oifname", options.bridge)), not(anyFlag("ct status", "dnat")), accept),
       ...allowed,
       ...neighbours,
       ...unknown(PolicyDropReason.DESTINATION, "destination", ...toBridge),

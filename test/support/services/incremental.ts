@@ -10,7 +10,7 @@ import { ClusterState, EventNode } from "./random_node.ts";
 const RATES: FaultRates = { commit: 0.3, read: 0.01 };
 const NO_FAULTS: FaultRates = { commit: 0, read: 0 };
 /** One daemon follows the other every so many events on average. */
-const EVENTS_OF_A_DAEMON = 500;
+const EVENTS_OF_A_DAEMON = 100;
 /** Milliseconds from one event to the next. */
 const WAITS = [0, 0, 0, 0, 0, 60, 60, 60, 60, 600];
 

@@ -10,7 +10,7 @@ import { TickingClock } from "./ticking_clock.ts";
 const RATES: FaultRates = { commit: 0.15, read: 0.002 };
 const NO_FAULTS: FaultRates = { commit: 0, read: 0 };
 /** One daemon follows the other every so many events on average. */
-const EVENTS_OF_A_DAEMON = 500;
+const EVENTS_OF_A_DAEMON = 100;
 /** Milliseconds from one event to the next; undefined where not even what is due happens in between. */
 const WAITS = [undefined, undefined, undefined, undefined, 0, 0, 0, 60, 60, 600];
 

@@ -268,6 +268,7 @@ const TABLE = `table inet drawbridge-policy {
 
   chain output {
     type filter hook output priority -5; policy accept;
+    oifname != "cni0" ct status ! dnat accept
     ct label 100 accept
     ct id @settled accept
     icmpv6 type { nd-router-solicit, nd-neighbor-solicit, nd-neighbor-advert } ip6 hoplimit 255 accept
