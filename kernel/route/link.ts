@@ -85,6 +85,8 @@ const readLayout = {
   attributes: { ...linkAttributes, mac: [1, bytes], families: [26, bytes] },
 } as const satisfies BodyLayout;
 
+const identityLayout = { struct: linkHeader, attributes: { name: linkAttributes.name } } as const satisfies BodyLayout;
+
 const VETH_INFO_PEER = 1;
 /**
  * Of a veth, as it has by default, and said in its creation: else it gets room for one on each processor and gives the
@@ -310,6 +312,16 @@ export function parseLink(message: ReceivedMessage): Link {
     bridge: bridge === undefined ? undefined : { stp: bridge.stpState !== 0 },
     bridgePort: port === undefined ? undefined : { hairpin: port.hairpin === 1, isolated: port.isolated === 1 },
   };
+}
+
+/**
+ * Which link a RTM_*LINK message is about, for those to whom most are of no interest: a third of {@link parseLink}'s work.
+ *
+ * @throws DrawbridgeError ERR_NETLINK_MALFORMED when it is not one
+ */
+export function linkIdentity({ body }: ReceivedMessage): Pick<Link, "index" | "name"> {
+  const { header, attributes } = decodeBody(identityLayout, body);
+  return { index: header.index, name: attributes.name ?? "" };
 }
 
 /** 0 where the name says which link it is. */

@@ -1,7 +1,7 @@
 import { cidrContains, parseCidr } from "../../kernel/ip/cidr.ts";
 import type { ReceivedMessage } from "../../kernel/netlink/message.ts";
 import { parseInterfaceAddress } from "../../kernel/route/interface_address.ts";
-import { parseLink } from "../../kernel/route/link.ts";
+import { linkIdentity, parseLink } from "../../kernel/route/link.ts";
 import { parseForwardingEntry } from "../../kernel/route/forwarding_entry.ts";
 import { neighbourLink, parseNeighbour } from "../../kernel/route/neighbour.ts";
 import { MAIN_TABLE, parseRouteOfAnyTable } from "../../kernel/route/route.ts";
@@ -123,13 +123,14 @@ function isExpectedNeighbour(message: ReceivedMessage, { plan }: Expected): bool
 
 /** The tunnel, and links with addresses or routes of the node that go or change; not the ends of pods. */
 function isRelevantLink(message: ReceivedMessage, { tunnel, links, routes, addresses }: KernelState): boolean {
-  const { index, name, mtu, up } = parseLink(message);
+  const { index, name } = linkIdentity(message);
   if (name === TUNNEL.name || index === tunnel?.index) return true;
-  const known = links.find((link) => link.index === index);
-  const isChanged = message.type === Notification.DELLINK || known?.up !== up || known.mtu !== mtu;
   const hasRoute = routes.some(({ outputInterface }) => outputInterface === index);
   const hasAddress = addresses.some((one) => one.index === index && one.scope !== SCOPE_LINK);
-  return isChanged && (hasRoute || hasAddress);
+  if (!hasRoute && !hasAddress) return false;
+  const known = links.find((link) => link.index === index);
+  const { mtu, up } = parseLink(message);
+  return message.type === Notification.DELLINK || known?.up !== up || known.mtu !== mtu;
 }
 
 function isRelevantRoute(message: ReceivedMessage): boolean {
