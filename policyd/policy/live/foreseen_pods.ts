@@ -52,6 +52,12 @@ export class ForeseenPods {
     return { changed: known };
   }
 
+  /** The one whose Pod an attached pod is, and that nothing of a former life makes another. */
+  of({ podKey, pod, life }: LocalPod): ForeseenPod | undefined {
+    const foreseen = podKey === undefined ? undefined : this.#pods.get(podKey);
+    return foreseen?.pod === pod && life?.isUnknown === false && life.retained.size === 0 ? foreseen : undefined;
+  }
+
   values(): Iterable<ForeseenPod> {
     return this.#pods.values();
   }

@@ -6,6 +6,7 @@ import type { ClusterNetworkPolicy, ClusterObject, Kind, NetworkPolicy } from ".
 import type { Logger } from "../../log/logger.ts";
 import type { ObjectChange } from "../../source/object_source.ts";
 import { subjectSelects } from "../compile/groups.ts";
+import type { Direction, Profile } from "../compile/profile.ts";
 import type { PolicyOptions } from "../compile/options.ts";
 import type { Slices } from "../../slices.ts";
 import { ActiveProfiles } from "./active_profiles.ts";
@@ -313,6 +314,8 @@ export class LivePolicies {
   }
 
   #beginDeciding(local: OwnPod, isUrgent: boolean): void {
+    const decided = local.type === "attached" ? this.#decidedAhead(local) : undefined;
+    if (decided !== undefined) return this.#want(local, decided, isUrgent);
     // An urgent one does not wait for another, which then is begun anew: what was compiled of its policies is kept.
     if (this.#deciding !== undefined) this.#decideLater(this.#deciding.local);
     this.#deciding = { local, isUrgent, work: this.#policies.ahead(local) };
@@ -333,6 +336,18 @@ export class LivePolicies {
   #decide(local: OwnPod, isUrgent: boolean): void {
     const profiles = this.#policies.profilesOf(local);
     if (profiles === undefined) return this.#close(local);
+    this.#want(local, profiles, isUrgent);
+  }
+
+  /** What was decided of a pod while its ADD was to come; undefined where that may be another by now. */
+  #decidedAhead(local: LocalPod): Readonly<Record<Direction, Profile | undefined>> | undefined {
+    const foreseen = this.#foreseen.of(local);
+    if (foreseen?.wanted === undefined || this.#toDecide.has(foreseen)) return undefined;
+    if (this.#deciding?.local === foreseen) return undefined;
+    return { egress: foreseen.wanted.egress?.profile, ingress: foreseen.wanted.ingress?.profile };
+  }
+
+  #want(local: OwnPod, profiles: Readonly<Record<Direction, Profile | undefined>>, isUrgent: boolean): void {
     this.#verdicts.want(local, profiles, (members) => this.#settleAll(members, isUrgent));
     this.#toSwitch.add(local, isUrgent);
   }

@@ -11,6 +11,10 @@ export class WorkQueue<T> {
     } else if (!this.#urgent.has(item)) this.#others.add(item);
   }
 
+  has(item: T): boolean {
+    return this.#urgent.has(item) || this.#others.has(item);
+  }
+
   delete(item: T): void {
     this.#urgent.delete(item);
     this.#others.delete(item);

@@ -15,6 +15,9 @@ const ATTACHMENT = attachmentRecord({
   portMappings: [],
 });
 
+/** Milliseconds that pass with each piece of work. */
+const ONE_STEP_A_SLICE = 5;
+
 interface PodParts {
   readonly app?: string;
   readonly spec?: object;
@@ -73,6 +76,17 @@ describe("policyd/policy/live of pods that are to come", () => {
     const [chain = ""] = before;
     assert.match(node.elements("ingress4").join(), new RegExp(`^\\d+ : jump ${chain}$`));
     assert.equal(node.elements("known4").length, 1);
+  });
+
+  it("POL-28: an ADD that comes while a change is still to be worked out is judged by the change", () => {
+    const slow = new LiveNode({ kernel: new FakeNftables(), clock: new TickingClock(ONE_STEP_A_SLICE) });
+    slow.change(set(FOR_DB), set(FOR_WEB), set(WEB), set(pod()));
+    assert.equal(slow.provided().length, 3);
+    slow.apply({ type: "objects", changes: [gone(FOR_DB)] });
+    slow.apply({ type: "attached", attachment: ATTACHMENT });
+    slow.settle();
+    assert.deepEqual([slow.elements("known4").length, slow.elements("ingress4"), slow.provided()], [1, [], []]);
+    slow.stop();
   });
 
   it("POL-28: a pod that goes while its Pod is to come again leaves what the next ADD needs", () => {
