@@ -1,5 +1,6 @@
 import type { CountedTableRule } from "../../kernel/nftables/rule_counters.ts";
 import type { Direction } from "../policy/compile/profile.ts";
+import { DIRECTIONS } from "../policy/compile/profile.ts";
 import type { CounterMeaning, PolicyRuleLabels } from "./policy_rule.ts";
 import { meaningOf, profileOf } from "./policy_rule.ts";
 
@@ -32,7 +33,6 @@ interface Counter {
   packets: number;
 }
 
-const DIRECTIONS: readonly Direction[] = ["egress", "ingress"];
 const DROPS: readonly PolicyDrop[] = ["isolated", "denied"];
 
 /**

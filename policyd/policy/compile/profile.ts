@@ -3,6 +3,7 @@ import type { LabelSelector, Protocol } from "../../cluster/model.ts";
 
 /** The direction a pod is judged in: what it sends, or what it is sent. */
 export type Direction = "egress" | "ingress";
+export const DIRECTIONS: readonly Direction[] = ["egress", "ingress"];
 
 /**
  * All that the policies of one direction say about the pods they select, in the order in which it is asked: a value that
@@ -23,6 +24,9 @@ export interface Profile {
   /** Asked where nothing isolates. */
   readonly baseline: readonly ProfileRule[];
 }
+
+/** What judges a pod in each direction; undefined where no policy selects it. */
+export type ProfilesByDirection = Readonly<Record<Direction, Profile | undefined>>;
 
 /** What NetworkPolicies allow: the union of their rules, and nothing else. */
 export interface Isolation {

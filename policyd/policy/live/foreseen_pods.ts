@@ -42,7 +42,7 @@ export class ForeseenPods {
    */
   take(podKey: string, pod: Pod | undefined, attached: ReadonlySet<LocalPod>): Foresight {
     const known = this.#pods.get(podKey);
-    const expected = pod !== undefined && this.#isExpected(pod) && !hasAny(attached) ? pod : undefined;
+    const expected = pod !== undefined && this.#isExpected(pod) && !isAnyClaimed(attached) ? pod : undefined;
     if (expected === undefined) {
       this.#pods.delete(podKey);
       return known === undefined ? NOTHING : { gone: known };
@@ -83,7 +83,7 @@ export class ForeseenPods {
 const NOTHING: Foresight = {};
 
 /** Whether any of them has what it needs in force. */
-function hasAny(attached: ReadonlySet<LocalPod>): boolean {
+function isAnyClaimed(attached: ReadonlySet<LocalPod>): boolean {
   for (const { claimed } of attached) if (claimed !== undefined) return true;
   return false;
 }

@@ -6,7 +6,7 @@ import type { ClusterNetworkPolicy, ClusterObject, Kind, NetworkPolicy } from ".
 import type { Logger } from "../../log/logger.ts";
 import type { ObjectChange } from "../../source/object_source.ts";
 import { subjectSelects } from "../compile/groups.ts";
-import type { Direction, Profile } from "../compile/profile.ts";
+import type { ProfilesByDirection } from "../compile/profile.ts";
 import type { PolicyOptions } from "../compile/options.ts";
 import type { Slices } from "../../slices.ts";
 import { ActiveProfiles } from "./active_profiles.ts";
@@ -293,11 +293,16 @@ export class LivePolicies {
   /** What was made ready for it, it holds by itself then. */
   #switch(local: OwnPod): void {
     this.#verdicts.switch(local);
-    if (local.type === "attached" && local.podKey !== undefined) this.#foresee(local.podKey);
+    this.#foreseeAnew(local);
   }
 
   #close(local: OwnPod): void {
     this.#verdicts.close(local);
+    this.#foreseeAnew(local);
+  }
+
+  /** An attached pod may be one that is to come again, or no longer be one. */
+  #foreseeAnew(local: OwnPod): void {
     if (local.type === "attached" && local.podKey !== undefined) this.#foresee(local.podKey);
   }
 
@@ -340,14 +345,14 @@ export class LivePolicies {
   }
 
   /** What was decided of a pod while its ADD was to come; undefined where that may be another by now. */
-  #decidedAhead(local: LocalPod): Readonly<Record<Direction, Profile | undefined>> | undefined {
+  #decidedAhead(local: LocalPod): ProfilesByDirection | undefined {
     const foreseen = this.#foreseen.of(local);
     if (foreseen?.wanted === undefined || this.#toDecide.has(foreseen)) return undefined;
     if (this.#deciding?.local === foreseen) return undefined;
     return { egress: foreseen.wanted.egress?.profile, ingress: foreseen.wanted.ingress?.profile };
   }
 
-  #want(local: OwnPod, profiles: Readonly<Record<Direction, Profile | undefined>>, isUrgent: boolean): void {
+  #want(local: OwnPod, profiles: ProfilesByDirection, isUrgent: boolean): void {
     this.#verdicts.want(local, profiles, (members) => this.#settleAll(members, isUrgent));
     this.#toSwitch.add(local, isUrgent);
   }

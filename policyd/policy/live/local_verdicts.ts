@@ -1,11 +1,10 @@
-import type { Direction, Profile } from "../compile/profile.ts";
+import type { Direction, ProfilesByDirection } from "../compile/profile.ts";
+import { DIRECTIONS } from "../compile/profile.ts";
 import { knownElements, selfElements, verdictElement } from "../compile/table_elements.ts";
 import type { ActiveProfile, ActiveProfiles, ToSettle } from "./active_profiles.ts";
 import type { ForeseenPod } from "./foreseen_pods.ts";
 import type { JudgedPod, LocalPod, PodProfiles } from "./local_pods.ts";
 import type { PolicyRules } from "./policy_rules.ts";
-
-const DIRECTIONS: readonly Direction[] = ["egress", "ingress"];
 
 /** Which profiles judge the pods of this node: those on the way, and those their elements jump to. */
 export class LocalVerdicts {
@@ -21,7 +20,7 @@ export class LocalVerdicts {
   }
 
   /** Wants profiles for a pod; until {@link switch} what it has stays. @param toSettle gets what their sets lack */
-  want(local: JudgedPod, profiles: Readonly<Record<Direction, Profile | undefined>>, toSettle: ToSettle): void {
+  want(local: JudgedPod, profiles: ProfilesByDirection, toSettle: ToSettle): void {
     const hold = (direction: Direction): ActiveProfile | undefined => {
       const profile = profiles[direction];
       return profile && this.#profiles.hold(profile, toSettle);

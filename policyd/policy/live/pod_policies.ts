@@ -1,13 +1,12 @@
 import type { Slices } from "../../slices.ts";
 import { compileProfile, compileProfileAhead } from "../compile/compile_profile.ts";
 import type { SelectablePod } from "../compile/groups.ts";
-import type { Direction, Profile } from "../compile/profile.ts";
+import type { ProfilesByDirection } from "../compile/profile.ts";
+import { DIRECTIONS } from "../compile/profile.ts";
 import type { ActiveProfiles } from "./active_profiles.ts";
 import type { JudgedPod } from "./local_pods.ts";
 import type { MemberIndex } from "./member_index.ts";
 import type { PolicyLists } from "./policy_lists.ts";
-
-const DIRECTIONS: readonly Direction[] = ["egress", "ingress"];
 
 export interface PodPoliciesParts {
   readonly lists: PolicyLists;
@@ -31,7 +30,7 @@ export class PodPolicies {
   }
 
   /** The profiles it is to be judged by; undefined while that cannot be told. */
-  profilesOf(local: JudgedPod): Readonly<Record<Direction, Profile | undefined>> | undefined {
+  profilesOf(local: JudgedPod): ProfilesByDirection | undefined {
     const { lists } = this.#parts;
     const { life } = local;
     if (life?.isUnknown === true) return undefined;

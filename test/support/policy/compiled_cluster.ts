@@ -19,7 +19,7 @@ import { memberKeys } from "../../../policyd/policy/compile/member_elements.ts";
 import type { MemberSet, ProfileObjects } from "../../../policyd/policy/compile/member_set.ts";
 import type { PolicyOptions } from "../../../policyd/policy/compile/options.ts";
 import { policyTable } from "../../../policyd/policy/compile/policy_table.ts";
-import type { Direction, NodeGroup, PodGroup, Profile } from "../../../policyd/policy/compile/profile.ts";
+import type { NodeGroup, PodGroup, ProfilesByDirection } from "../../../policyd/policy/compile/profile.ts";
 import { profileChainName, profileObjects } from "../../../policyd/policy/compile/profile_chain.ts";
 import { knownElements, selfElements, verdictElement } from "../../../policyd/policy/compile/table_elements.ts";
 
@@ -36,7 +36,7 @@ export interface CompiledNode {
   readonly table: Table;
   readonly elements: ReadonlyMap<string, readonly Element[]>;
   /** Of local pods and of those that are to come, by their keys. */
-  readonly profiles: ReadonlyMap<string, Readonly<Record<Direction, Profile | undefined>>>;
+  readonly profiles: ReadonlyMap<string, ProfilesByDirection>;
   readonly objects: readonly ProfileObjects[];
   /** Of the node as its kernel has them. */
   readonly ownAddresses: ReadonlySet<Address>;
@@ -103,7 +103,7 @@ export class CompiledCluster {
     };
   }
 
-  profilesOf(pod: Pod): Readonly<Record<Direction, Profile | undefined>> {
+  profilesOf(pod: Pod): ProfilesByDirection {
     const one = this.#selectable(pod);
     const network = [...this.#cluster.networkPolicies.values()].filter((policy) => subjectSelects(policy, one));
     const cluster = [...this.#cluster.clusterNetworkPolicies.values()].filter((policy) => subjectSelects(policy, one));
@@ -180,7 +180,7 @@ export class CompiledCluster {
 
 function localElements(
   addresses: readonly Address[],
-  profiles: Readonly<Record<Direction, Profile | undefined>> | undefined,
+  profiles: ProfilesByDirection | undefined,
   options: PolicyOptions,
 ): readonly Claim[] {
   const verdicts = (["egress", "ingress"] as const).flatMap((direction) => {

@@ -1,5 +1,5 @@
-import { formatAddress } from "../../../../kernel/ip/address.ts";
 import { PORT } from "../../guard/virtual_addresses.ts";
+import { podObject } from "../first_packet/coming_pod.ts";
 import { OPEN_PORT } from "./attacks.ts";
 import type { Attacked } from "./attacks.ts";
 
@@ -12,16 +12,9 @@ export function attackedWorld({ on, published }: Attacked): readonly object[] {
   });
   return [
     { apiVersion: "v1", kind: "Namespace", metadata: { name: "default" } },
-    ...[attacker, victim, third, fourth, published].map(({ namespace: { name }, addresses }) => ({
-      apiVersion: "v1",
-      kind: "Pod",
-      metadata: { name, namespace: "default", uid: `uid-${name}`, labels: { app: name } },
-      spec: { nodeName: "node1", containers: [{ name: "c" }] },
-      status: {
-        phase: "Running",
-        podIPs: [addresses[4], addresses[6]].map((address) => ({ ip: formatAddress(address) })),
-      },
-    })),
+    ...[attacker, victim, third, fourth, published].map(({ namespace: { name }, addresses }) =>
+      podObject("default", name, { labels: { app: name }, addresses }),
+    ),
     {
       apiVersion: "networking.k8s.io/v1",
       kind: "NetworkPolicy",

@@ -1,5 +1,6 @@
 import type { Address, Family } from "../../../../kernel/ip/address.ts";
 import { formatAddress, parseAddress } from "../../../../kernel/ip/address.ts";
+import { podObject } from "../first_packet/coming_pod.ts";
 import { nodeManifest, serviceManifest } from "../../services/manifest.ts";
 
 /** Two pods that ask and one that is asked, each with its name as the label `app`. */
@@ -24,16 +25,6 @@ export function cutsWorld(
   nodeAddresses: readonly Address[],
   { egress, ingress }: { readonly egress: readonly object[]; readonly ingress: readonly object[] },
 ): string {
-  const podObject = (name: CutsPod): object => ({
-    apiVersion: "v1",
-    kind: "Pod",
-    metadata: { name, namespace: "default", uid: `uid-${name}`, labels: { app: name } },
-    spec: { nodeName: "node1", containers: [{ name: "main" }] },
-    status: {
-      phase: "Running",
-      podIPs: FAMILIES.map((family) => ({ ip: formatAddress(pods[name].addresses[family]) })),
-    },
-  });
   const policy = (pod: CutsPod, spec: object): object => ({
     apiVersion: "networking.k8s.io/v1",
     kind: "NetworkPolicy",
@@ -41,7 +32,7 @@ export function cutsWorld(
     spec: { podSelector: { matchLabels: { app: pod } }, ...spec },
   });
   const objects = [
-    ...CUTS_PODS.map(podObject),
+    ...CUTS_PODS.map((name) => podObject("default", name, { labels: { app: name }, addresses: pods[name].addresses })),
     policy("client", { policyTypes: ["Egress"], egress }),
     policy("server", { policyTypes: ["Ingress"], ingress }),
   ];
