@@ -1,5 +1,6 @@
 import { forgetFlowsOf } from "../../cni/stale_flows.ts";
 import type { AttachmentRecord } from "../../ipam/attachment.ts";
+import type { Address } from "../../kernel/ip/address.ts";
 import type { Syscalls } from "../../kernel/syscall/syscalls.ts";
 import type { PodMemory } from "./pod_memory.ts";
 
@@ -9,6 +10,8 @@ export interface FlowMemory {
   forgetOf(attachment: AttachmentRecord): void;
   /** Forgets all there is of an attachment that has gone (R2, POD-20). @throws DrawbridgeError when the kernel refuses */
   forgetPod(attachment: AttachmentRecord): Promise<void>;
+  /** Forgets the same of addresses. @throws DrawbridgeError when the kernel refuses */
+  forgetAddresses(addresses: readonly Address[]): Promise<void>;
 }
 
 /**
@@ -23,5 +26,6 @@ export function kernelFlowMemory(syscalls: Syscalls, pods: PodMemory): FlowMemor
       forgetFlowsOf(syscalls, { mappings, addresses: own, serviceCidrs: policyd.serviceCidrs });
     },
     forgetPod: ({ addresses }) => pods.forget(addresses.map(({ address }) => address)),
+    forgetAddresses: (addresses) => pods.forget(addresses),
   };
 }

@@ -2,18 +2,20 @@ import type { AttachmentRecord } from "../../ipam/attachment.ts";
 import type { AttachmentName } from "../../ipam/policyd_messages.ts";
 import { DrawbridgeError } from "../../kernel/error.ts";
 import type { KernelEvents } from "../../kernel/events/events.ts";
-import type { AttachmentFollower } from "../attachments/follower.ts";
+import type { Address } from "../../kernel/ip/address.ts";
+import type { AttachmentFollower, RemainingFlows } from "../attachments/follower.ts";
 import type { LinkRemoval } from "../attachments/link_removal.ts";
 import type { AttachmentRegistry } from "../attachments/registry.ts";
 import { attachmentKey } from "../attachments/registry.ts";
 import type { Conflict } from "../attachments/rule_holders.ts";
 import { hasRules, RuleHolders, supersededAmong, supersededBy } from "../attachments/rule_holders.ts";
-import type { Cancel } from "../clock.ts";
+import type { Cancel, Clock } from "../clock.ts";
 import type { Dataplane } from "../dataplane.ts";
 import type { Claim } from "../dataplane/claim.ts";
 import type { Ruleset } from "../dataplane/ruleset.ts";
 import type { RulesetWatch } from "../dataplane/ruleset_watch.ts";
 import type { Logger } from "../log/logger.ts";
+import { Aftermath } from "./aftermath.ts";
 import { attachmentElements, guardElements, nameOf } from "./attachment_elements.ts";
 import type { FlowMemory } from "./flow_memory.ts";
 
@@ -32,6 +34,7 @@ export interface NodeDataplaneParts {
   readonly isPresent: (attachment: AttachmentRecord) => boolean;
   /** Whether an attachment's link is there: it alone tells which of two records of one address is a pod's. */
   readonly hasLink: (attachment: AttachmentRecord) => boolean;
+  readonly clock: Pick<Clock, "after">;
   readonly logger: Logger;
   /** The pods of this node: those that were attached before this daemon started, and those that register. */
   readonly attachments: AttachmentRegistry;
@@ -55,6 +58,7 @@ export class NodeDataplane implements Dataplane {
   readonly #registering = new Set<AttachmentRecord>();
   /** What is not yet forgotten of those that are no longer among the attachments, by their keys. */
   readonly #leaving = new Map<string, Promise<void>>();
+  readonly #aftermath: Aftermath;
   #start: () => void = () => {};
   #events: KernelEvents | undefined;
   /** Settles when changes of others are told. */
@@ -64,6 +68,8 @@ export class NodeDataplane implements Dataplane {
 
   constructor(parts: NodeDataplaneParts) {
     this.#parts = parts;
+    const { clock, flows } = parts;
+    this.#aftermath = new Aftermath({ clock, forget: (addresses) => flows.forgetAddresses(addresses) });
     this.#started = new Promise((resolve) => {
       this.#start = resolve;
     });
@@ -84,7 +90,7 @@ export class NodeDataplane implements Dataplane {
     for (const gone of superseded) this.#forget(gone);
     for (const attachment of earlier) {
       if (superseded.has(attachment)) continue;
-      follower?.attached(attachment);
+      follower?.attached(attachment, "unknown");
       const conflict = this.#claim(attachment);
       if (conflict === undefined) continue;
       const reason = conflict.error.message;
@@ -128,12 +134,13 @@ export class NodeDataplane implements Dataplane {
       await ruleset.inForce();
       await Promise.all(superseded.map((gone) => this.#forgetMemory(gone)));
     }
+    const remaining = await this.#aftermath.end(addressesOf(attachment));
     this.#demandPresent(attachment);
     this.#take(attachment);
     const elements = [...attachmentElements(attachment), ...this.#parts.furtherElements(attachment)];
     ruleset.claim(ownerOf(attachment), elements, true);
     // One batch for both, where its policies can be told at once.
-    follower?.attached(attachment);
+    follower?.attached(attachment, superseded.length > 0 ? "unknown" : remaining);
     const isInForce = await ruleset.inForce();
     this.#demandPresent(attachment);
     if (!isInForce) {
@@ -179,10 +186,11 @@ export class NodeDataplane implements Dataplane {
   async #leave(attachment: AttachmentRecord): Promise<void> {
     const { ruleset, links, follower } = this.#parts;
     await links.remove(attachment);
-    this.#withdraw(attachment);
+    this.#withdraw(attachment, "none");
     if (hasRules(attachment)) this.#claimFreed();
     const areRulesGone = !(hasRules(attachment) || follower !== undefined) || (await ruleset.inForce());
     const isForgotten = await this.#forgetMemory(attachment);
+    if (follower !== undefined) this.#aftermath.add(addressesOf(attachment));
     if (areRulesGone && isForgotten) return;
     // Who asked does it then (cni/without_policyd.ts), also for what an earlier daemon has left in force.
     const reason = ruleset.status().lastError ?? "nothing is written before all objects are read";
@@ -221,15 +229,15 @@ export class NodeDataplane implements Dataplane {
   #forget(gone: AttachmentRecord): void {
     const { logger } = this.#parts;
     logger.warn("a pod that is gone is forgotten: its address or its port is another's now", { pod: nameOf(gone) });
-    this.#withdraw(gone);
+    this.#withdraw(gone, "unknown");
   }
 
   /** All in one turn: a registration of it that goes on later finds it gone, and claims nothing more. */
-  #withdraw(name: AttachmentName): void {
+  #withdraw(name: AttachmentName, flows: RemainingFlows): void {
     const { ruleset, attachments, follower } = this.#parts;
     this.#holders.release(name);
     ruleset.claim(ownerOf(name), []);
-    follower?.detached(name);
+    follower?.detached(name, flows);
     attachments.remove(name);
   }
 
@@ -256,10 +264,15 @@ export class NodeDataplane implements Dataplane {
   async stop(): Promise<void> {
     this.#isStopped = true;
     this.#endPreparation?.();
+    this.#aftermath.stop();
     this.#parts.watch.stop();
     this.#parts.ruleset.stop();
     await this.#events?.stop();
   }
+}
+
+function addressesOf({ addresses }: AttachmentRecord): readonly Address[] {
+  return addresses.map(({ address }) => address);
 }
 
 function ownerOf(name: AttachmentName): string {

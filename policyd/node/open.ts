@@ -128,6 +128,7 @@ export function openNodeDataplanes(configuration: Configuration, machine: NodeMa
   openConntrackSettings(configuration, machine, ruleset);
   const masquerade = openMasquerade(configuration, ruleset, judge);
   const node = new NodeDataplane({
+    clock,
     ruleset,
     watch,
     startEvents,

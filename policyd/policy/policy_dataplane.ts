@@ -2,7 +2,7 @@ import type { AttachmentRecord } from "../../ipam/attachment.ts";
 import type { AttachmentName } from "../../ipam/policyd_messages.ts";
 import { DrawbridgeError } from "../../kernel/error.ts";
 import type { Address } from "../../kernel/ip/address.ts";
-import type { AttachmentFollower } from "../attachments/follower.ts";
+import type { AttachmentFollower, RemainingFlows } from "../attachments/follower.ts";
 import { attachmentKey } from "../attachments/registry.ts";
 import type { Cancel, Clock } from "../clock.ts";
 import type { Dataplane } from "../dataplane.ts";
@@ -12,11 +12,12 @@ import type { Logger } from "../log/logger.ts";
 import { workFor } from "../slices.ts";
 import type { ObjectChange } from "../source/object_source.ts";
 import type { PolicyOptions } from "./compile/options.ts";
+import { affectedBy } from "./live/affected_addresses.ts";
 import type { FlowJudge } from "./live/flow_judge.ts";
 import { flowJudge } from "./live/flow_judge.ts";
+import { FlowlessAddresses } from "./live/flowless_addresses.ts";
 import { LivePolicies } from "./live/live_policies.ts";
 import type { PolicyFollower } from "./live/policy_follower.ts";
-import { affectedBy } from "./live/policy_follower.ts";
 import { policyRules } from "./live/policy_rules.ts";
 import type { PolicyView } from "./live/policy_view.ts";
 import { policyView } from "./live/policy_view.ts";
@@ -46,6 +47,7 @@ interface Waiting {
 export class PolicyDataplane implements Dataplane, AttachmentFollower {
   readonly #parts: PolicyDataplaneParts;
   readonly #live: LivePolicies;
+  readonly #flowless = new FlowlessAddresses();
   readonly #followers: PolicyFollower[] = [];
   readonly #waiting = new Map<string, Waiting[]>();
   readonly #preparing: (() => void)[] = [];
@@ -97,15 +99,23 @@ export class PolicyDataplane implements Dataplane, AttachmentFollower {
     return this.#live.awaits(attachmentKey(attachment));
   }
 
-  attached(attachment: AttachmentRecord): void {
+  attached(attachment: AttachmentRecord, flows: RemainingFlows): void {
+    const key = attachmentKey(attachment);
+    const addresses = attachment.addresses.map(({ address }) => address);
+    // An address that another network has given, too, has its flows.
+    const isNew = addresses.every((address) => this.#live.locals.at(address) === undefined);
+    if (flows === "none" && isNew) this.#flowless.comes(key, addresses);
     this.#live.attach(attachment);
     this.#work();
   }
 
-  detached(name: AttachmentName): void {
+  detached(name: AttachmentName, flows: RemainingFlows): void {
+    const key = attachmentKey(name);
+    const addresses = this.#live.locals.get(key)?.addresses ?? [];
+    this.#flowless.goes(key, flows === "none" ? addresses : []);
     this.#live.detach(name);
     this.#work();
-    this.#settleWaiting(attachmentKey(name), removedBefore());
+    this.#settleWaiting(key, removedBefore());
   }
 
   async inForce(name: AttachmentName): Promise<void> {
@@ -151,10 +161,13 @@ export class PolicyDataplane implements Dataplane, AttachmentFollower {
     for (const key of this.#waiting.keys()) {
       if (this.#live.isClaimed(key)) this.#settleWaiting(key, undefined);
     }
-    const affected = affectedBy(commit);
+    const addresses = affectedBy(commit);
+    const flowless = this.#flowless.settle(commit, (key) => this.#live.isClaimed(key));
+    const withFlows =
+      addresses === "all" ? addresses : new Set([...addresses].filter((address) => !flowless.has(address)));
     for (const follower of this.#followers) {
       follower.rulesInForce?.();
-      if (affected === "all" || affected.size > 0) follower.verdictsChanged(affected);
+      if (addresses === "all" || addresses.size > 0) follower.verdictsChanged({ addresses, withFlows });
     }
   }
 

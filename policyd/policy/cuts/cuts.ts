@@ -9,7 +9,7 @@ import type { Cancel, Clock } from "../../clock.ts";
 import type { Ruleset } from "../../dataplane/ruleset.ts";
 import type { Logger } from "../../log/logger.ts";
 import type { FlowJudge } from "../live/flow_judge.ts";
-import type { AffectedAddresses, PolicyFollower } from "../live/policy_follower.ts";
+import type { ChangedVerdicts, PolicyFollower } from "../live/policy_follower.ts";
 import { ConnectionSet } from "./connection_set.ts";
 import { FATE_LABELS, fateOf, flowState, isBroken } from "./fate.ts";
 import { judgedFlow } from "./judged_flow.ts";
@@ -150,9 +150,9 @@ export class Cuts implements PolicyFollower {
   }
 
   /** "all" also means that connections may have begun while there was no table. */
-  verdictsChanged(addresses: AffectedAddresses): void {
-    if (addresses === "all") this.#first.addAll();
-    else this.#first.add(addresses);
+  verdictsChanged({ withFlows }: ChangedVerdicts): void {
+    if (withFlows === "all") this.#first.addAll();
+    else this.#first.add(withFlows);
     this.#schedule();
   }
 

@@ -6,7 +6,7 @@ import { parseLoggedPacket } from "../../../kernel/nflog/packet.ts";
 import type { Cancel, Clock } from "../../clock.ts";
 import type { Logger } from "../../log/logger.ts";
 import type { PolicyOptions } from "../evaluate/objects.ts";
-import type { AffectedAddresses, PolicyFollower } from "../live/policy_follower.ts";
+import type { ChangedVerdicts, PolicyFollower } from "../live/policy_follower.ts";
 import type { ClusterView } from "./cluster_view.ts";
 import { dropFields } from "./drop_line.ts";
 import type { LoggedFlow } from "./logged_flow.ts";
@@ -106,7 +106,7 @@ export class DropLog implements PolicyFollower {
     return this.#refusal === undefined ? [] : [`drop log: group ${this.#parts.group} is not read: ${this.#refusal}`];
   }
 
-  verdictsChanged(addresses: AffectedAddresses): void {
+  verdictsChanged({ addresses }: ChangedVerdicts): void {
     this.#pace.forget((address) => addresses === "all" || addresses.has(address));
   }
 

@@ -106,7 +106,7 @@ export class Ours implements Disposable {
   /** Builds everything, as after a start of the daemon. Once. */
   async load(changes: readonly ObjectChange[], attachments: readonly AttachmentRecord[]): Promise<Taken> {
     return await this.#taken(async () => {
-      for (const attachment of attachments) this.#dataplane.attached(attachment);
+      for (const attachment of attachments) this.#dataplane.attached(attachment, "unknown");
       this.#dataplane.apply(changes);
       this.#dataplane.synced();
       await this.#dataplane.prepared();

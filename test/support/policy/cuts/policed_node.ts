@@ -113,7 +113,7 @@ export class PolicedNode implements Disposable {
     for (const record of this.#records) {
       const elements = [...attachmentElements(record), ...serviceElements(record)];
       ruleset.claim(`attachment ${record.containerId}`, elements);
-      this.#running.policies?.attached(record);
+      this.#running.policies?.attached(record, "unknown");
     }
     services.synced();
     this.#running.policies?.synced();

@@ -4,6 +4,7 @@ import type { AttachmentName } from "../../../../ipam/policyd_messages.ts";
 import { keyText } from "../../../../kernel/nftables/element.ts";
 import type { Element, Table } from "../../../../kernel/nftables/object.ts";
 import type { Nftables } from "../../../../kernel/nftables/socket.ts";
+import type { RemainingFlows } from "../../../../policyd/attachments/follower.ts";
 import type { ClusterObject } from "../../../../policyd/cluster/model.ts";
 import { rulesText } from "../../../../policyd/dataplane/known_rules.ts";
 import { Ruleset } from "../../../../policyd/dataplane/ruleset.ts";
@@ -20,8 +21,8 @@ import type { TickingClock } from "./ticking_clock.ts";
 /** What happens to a node's policies. */
 export type LiveEvent =
   | { readonly type: "objects"; readonly changes: readonly ObjectChange[] }
-  | { readonly type: "attached"; readonly attachment: AttachmentRecord }
-  | { readonly type: "detached"; readonly name: AttachmentName };
+  | { readonly type: "attached"; readonly attachment: AttachmentRecord; readonly flows?: RemainingFlows }
+  | { readonly type: "detached"; readonly name: AttachmentName; readonly flows?: RemainingFlows };
 
 /** An object that came or changed. */
 export function set(object: ClusterObject): ObjectChange {
@@ -72,8 +73,8 @@ export class LiveNode {
 
   apply(event: LiveEvent): void {
     if (event.type === "objects") this.dataplane.apply(event.changes);
-    else if (event.type === "attached") this.dataplane.attached(event.attachment);
-    else this.dataplane.detached(event.name);
+    else if (event.type === "attached") this.dataplane.attached(event.attachment, event.flows ?? "unknown");
+    else this.dataplane.detached(event.name, event.flows ?? "unknown");
   }
 
   /** Takes over objects and lets all that follows happen. */

@@ -5,7 +5,7 @@ import { addressFromValue, formatAddress, parseAddress } from "../../../../kerne
 import { parseCidr } from "../../../../kernel/ip/cidr.ts";
 import { FakeNftables } from "../../../../kernel/nftables/fake_nftables.ts";
 import type { NetworkPolicy, Pod } from "../../../../policyd/cluster/model.ts";
-import type { AffectedAddresses } from "../../../../policyd/policy/live/policy_follower.ts";
+import type { AffectedAddresses } from "../../../../policyd/policy/live/affected_addresses.ts";
 import { attachmentRecord } from "../../../support/attachment_record.ts";
 import { FaultyNftables } from "../../../support/dataplane/faulty_nftables.ts";
 import { gone, LiveNode, set } from "../../../support/policy/live/live_node.ts";
@@ -235,7 +235,7 @@ describe("policyd/policy dataplane", () => {
     const { node } = begun();
     const told: AffectedAddresses[] = [];
     let stops = 0;
-    node.dataplane.follow({ verdictsChanged: (addresses) => told.push(addresses), stop: () => void stops++ });
+    node.dataplane.follow({ verdictsChanged: ({ addresses }) => told.push(addresses), stop: () => void stops++ });
     const texts = (): readonly (string | readonly string[])[] =>
       told.splice(0).map((affected) => (affected === "all" ? affected : [...affected].map(formatAddress).sort()));
     node.change(set(FROM_WEB), set(pod("b", { app: "db" })), set(pod("a", { ip: "10.244.2.7" })));

@@ -8,7 +8,7 @@ import { recordingLogger } from "../../../../../policyd/log/recording_logger.ts"
 import { ALLOWED_LABEL } from "../../../../../policyd/policy/compile/policy_table.ts";
 import { Cuts } from "../../../../../policyd/policy/cuts/cuts.ts";
 import type { FoundPolicies } from "../../../../../policyd/policy/cuts/opening.ts";
-import type { AffectedAddresses } from "../../../../../policyd/policy/live/policy_follower.ts";
+import type { ChangedVerdicts } from "../../../../../policyd/policy/live/policy_follower.ts";
 import { FakeFlows, LABELLED, WAS_CUT } from "../../../../support/policy/cuts/fake_flows.ts";
 
 const POD = "10.244.1.2";
@@ -66,11 +66,16 @@ function isPod(address: Address): boolean {
   return formatAddress(address).startsWith("10.244.1.");
 }
 
-const addresses = (...texts: readonly string[]): ReadonlySet<Address> =>
-  new Set(texts.map((text) => parseAddress(text)));
+/** The verdicts of flows that there are. */
+function of(...texts: readonly string[]): ChangedVerdicts {
+  const addresses = new Set(texts.map((text) => parseAddress(text)));
+  return { addresses, withFlows: addresses };
+}
+
+const OF_ALL: ChangedVerdicts = { addresses: "all", withFlows: "all" };
 
 /** As a commit tells it. */
-function inForce(cuts: Cuts, affected: AffectedAddresses): void {
+function inForce(cuts: Cuts, affected: ChangedVerdicts): void {
   cuts.rulesInForce();
   cuts.verdictsChanged(affected);
 }
@@ -83,12 +88,12 @@ describe("policy/cuts: rounds", () => {
     denied.add(POD);
     await pass(1000);
     assert.equal(passes(1), true, "nothing changed");
-    cuts.verdictsChanged(addresses(POD));
+    cuts.verdictsChanged(of(POD));
     await pass(1000);
     assert.deepEqual([passes(1), passes(2)], [false, true]);
     assert.deepEqual(new Set(asked), new Set([`${POD} > ${OUTSIDE} 8080`]));
     denied.clear();
-    cuts.verdictsChanged(addresses(OUTSIDE));
+    cuts.verdictsChanged(of(OUTSIDE));
     await pass(1000);
     assert.equal(passes(1), true);
     assert.deepEqual([cuts.status().cut, cuts.status().restored], [1, 1]);
@@ -99,12 +104,12 @@ describe("policy/cuts: rounds", () => {
     for (let id = 1; id <= 5; id++) flows.put({ id, from: OTHER_POD, to: OUTSIDE, labels: LABELLED });
     flows.put({ id: 6, from: OUTSIDE, to: POD, labels: LABELLED });
     denied.add(OUTSIDE);
-    cuts.verdictsChanged(addresses(POD));
+    cuts.verdictsChanged(of(POD));
     await pass(1000);
     assert.deepEqual([flows.told, flows.walks, passes(6)], [2, 2, false]);
     flows.put({ id: 9, from: OTHER_POD, to: OUTSIDE, hasRoom: false });
     await cuts.prepare();
-    cuts.verdictsChanged(addresses(POD));
+    cuts.verdictsChanged(of(POD));
     await pass(1000);
     assert.equal(flows.told, 2 + 2 * 7);
   });
@@ -113,7 +118,7 @@ describe("policy/cuts: rounds", () => {
     const { flows, cuts, denied, pass, passes } = setUp();
     flows.put({ id: 1, from: POD, to: OUTSIDE, labels: LABELLED });
     denied.add(POD);
-    cuts.verdictsChanged(addresses(POD));
+    cuts.verdictsChanged(of(POD));
     await pass(100);
     assert.deepEqual([passes(1), flows.walks], [false, 1]);
     flows.label(1, ALLOWED_LABEL);
@@ -131,9 +136,9 @@ describe("policy/cuts: rounds", () => {
     flows.onTurn = () => {
       if (changes++ > 3) return;
       denied.add(POD).add(OTHER_POD);
-      cuts.verdictsChanged(addresses(POD, OTHER_POD));
+      cuts.verdictsChanged(of(POD, OTHER_POD));
     };
-    cuts.verdictsChanged(addresses(POD));
+    cuts.verdictsChanged(of(POD));
     await pass(2000);
     assert.ok([1, 2, 3, 4, 5, 6].every((id) => !passes(id)));
     assert.equal(cuts.status().cut, 6);
@@ -152,7 +157,7 @@ describe("policy/cuts: rounds", () => {
       const changed = clock.now();
       do {
         // Of another connection: the rounds it needs go on meanwhile.
-        cuts.verdictsChanged(addresses(POD, OTHER_POD));
+        cuts.verdictsChanged(of(POD, OTHER_POD));
         clock.pass(2);
         for (let turns = 0; turns < 5; turns++) await turn();
       } while (passes(1) === isDenied && clock.now() < changed + 1000);
@@ -169,7 +174,7 @@ describe("policy/cuts: rounds", () => {
     flows.put({ id: 2, from: POD, to: OUTSIDE, labels: LABELLED });
     denied.add(POD);
     flows.refusals = 2;
-    cuts.verdictsChanged(addresses(POD));
+    cuts.verdictsChanged(of(POD));
     await pass(0);
     assert.equal(passes(2), true);
     assert.deepEqual(cuts.problems(), ["live connections do not follow the policies: no answer"]);
@@ -183,7 +188,7 @@ describe("policy/cuts: rounds", () => {
     flows.put({ id: 2, from: NODE, to: POD, labels: WAS_CUT });
     flows.put({ id: 3, from: NODE, to: POD, hasRoom: false });
     denied.add(NODE);
-    cuts.verdictsChanged(addresses(POD));
+    cuts.verdictsChanged(of(POD));
     await pass(1000);
     assert.deepEqual([passes(1), passes(2), numbers("settled")], [false, false, []]);
   });
@@ -191,8 +196,8 @@ describe("policy/cuts: rounds", () => {
   it("POL-81: what rules never let through gets no label, whatever changes", async () => {
     const { flows, cuts, pass, passes } = setUp();
     flows.put({ id: 1, from: POD, to: OUTSIDE });
-    cuts.verdictsChanged(addresses(POD));
-    inForce(cuts, "all");
+    cuts.verdictsChanged(of(POD));
+    inForce(cuts, OF_ALL);
     await pass(1000);
     assert.deepEqual([passes(1), cuts.status().settled], [false, 0]);
   });
@@ -204,11 +209,11 @@ describe("policy/cuts: rounds", () => {
     flows.put({ id: 3, from: POD, to: OUTSIDE, labels: LABELLED, protocol: "udp" });
     flows.put({ id: 4, from: OTHER_POD, to: OUTSIDE, labels: WAS_CUT });
     denied.add(POD).add(OTHER_POD);
-    cuts.verdictsChanged(addresses(POD, OTHER_POD));
+    cuts.verdictsChanged(of(POD, OTHER_POD));
     await pass(1000);
     assert.deepEqual(numbers("cut"), [1, 2, 4]);
     denied.delete(OTHER_POD);
-    cuts.verdictsChanged(addresses(OTHER_POD));
+    cuts.verdictsChanged(of(OTHER_POD));
     await pass(1000);
     assert.deepEqual(numbers("cut"), [1, 2]);
     flows.remove(2);
@@ -220,7 +225,7 @@ describe("policy/cuts: rounds", () => {
     const { flows, cuts, denied, pass, numbers, passes } = setUp();
     flows.put({ id: 1, from: POD, to: OUTSIDE, labels: LABELLED });
     denied.add(POD);
-    cuts.verdictsChanged(addresses(POD));
+    cuts.verdictsChanged(of(POD));
     await pass(1000);
     assert.deepEqual([passes(1), numbers("cut")], [false, []]);
   });
@@ -238,16 +243,16 @@ describe("policy/cuts: the first table, and the next daemon", () => {
     assert.deepEqual([journal, numbers("settled"), passes(2)], [["open"], [1], true]);
     // Labelled by the rules that label everything, before the real ones.
     flows.put({ id: 5, from: OTHER_POD, to: OUTSIDE, labels: LABELLED });
-    inForce(cuts, "all");
+    inForce(cuts, OF_ALL);
     assert.deepEqual(journal, ["open", "close"]);
     await pass(1000);
     assert.deepEqual([passes(5), passes(2), numbers("settled")], [false, true, [1]]);
     denied.add(POD);
-    cuts.verdictsChanged(addresses(POD));
+    cuts.verdictsChanged(of(POD));
     await pass(1000);
     assert.deepEqual([numbers("settled"), passes(2)], [[], false]);
     denied.delete(POD);
-    cuts.verdictsChanged(addresses(POD));
+    cuts.verdictsChanged(of(POD));
     await pass(1000);
     assert.deepEqual([numbers("settled"), passes(2)], [[1], true]);
   });
@@ -257,7 +262,7 @@ describe("policy/cuts: the first table, and the next daemon", () => {
     flows.put({ id: 7, from: POD, to: OUTSIDE, hasRoom: false });
     await cuts.prepare();
     assert.deepEqual([journal, numbers("settled"), numbers("cut"), flows.walks], [[], [7, 8], [], 0]);
-    inForce(cuts, "all");
+    inForce(cuts, OF_ALL);
     await pass(0);
     assert.deepEqual(numbers("settled"), [7, 8], "a single walk can miss one");
     await pass(1000);
@@ -270,10 +275,10 @@ describe("policy/cuts: the first table, and the next daemon", () => {
     const { flows, cuts, pass, numbers } = setUp();
     await cuts.prepare();
     flows.put({ id: 1, from: POD, to: OUTSIDE, hasRoom: false });
-    inForce(cuts, new Set());
+    inForce(cuts, of());
     await pass(1000);
     assert.deepEqual(numbers("settled"), []);
-    inForce(cuts, "all");
+    inForce(cuts, OF_ALL);
     await pass(1000);
     assert.deepEqual(numbers("settled"), [1]);
   });

@@ -1,0 +1,191 @@
+import type { AttachmentRecord } from "../../../ipam/attachment.ts";
+import { DrawbridgeError } from "../../../kernel/error.ts";
+import { formatAddress } from "../../../kernel/ip/address.ts";
+import { parseCidr } from "../../../kernel/ip/cidr.ts";
+import { FakeNftables } from "../../../kernel/nftables/fake_nftables.ts";
+import type { AttachmentFollower } from "../../../policyd/attachments/follower.ts";
+import { LinkRemoval } from "../../../policyd/attachments/link_removal.ts";
+import { AttachmentRegistry } from "../../../policyd/attachments/registry.ts";
+import { FakeClock } from "../../../policyd/clock.ts";
+import { Daemon } from "../../../policyd/daemon.ts";
+import { Ruleset } from "../../../policyd/dataplane/ruleset.ts";
+import { RulesetWatch } from "../../../policyd/dataplane/ruleset_watch.ts";
+import { withVersion } from "../../../policyd/dataplane/schema.ts";
+import { recordingNotices } from "../../../policyd/events/notice.ts";
+import { recordingLogger } from "../../../policyd/log/recording_logger.ts";
+import { NodeDataplane } from "../../../policyd/node/node_dataplane.ts";
+import { nodeTables } from "../../../policyd/node/tables.ts";
+import { attachmentRecord } from "../attachment_record.ts";
+import { NODE_CONFIGURATION } from "../guard/guarded_node.ts";
+
+/** Tells that rules are in force only when it may. */
+class HeldRuleset extends Ruleset {
+  held: () => Promise<void> | undefined = () => undefined;
+
+  override async inForce(): Promise<boolean> {
+    const isInForce = await super.inForce();
+    await this.held();
+    return isInForce;
+  }
+}
+
+/** A daemon on a kernel in memory, what it does and what its tests hold up. */
+export interface HeldDaemon {
+  readonly daemon: Daemon;
+  readonly clock: FakeClock;
+  readonly attachments: AttachmentRegistry;
+  readonly logger: ReturnType<typeof recordingLogger>;
+  /** What is done about pods, in order. */
+  readonly journal: string[];
+  /** What its follower is told of the flows of pods that come and go. */
+  readonly flowsTold: string[];
+  /** What is begun with the daemon and with its objects. */
+  readonly begun: string[];
+  /** The attachments of which nothing is left, and those whose link is not there. */
+  readonly absent: Set<string>;
+  readonly unlinked: Set<string>;
+  /** Holds up the next who waits for something. @returns lets him go on */
+  readonly hold: (what: string) => () => void;
+  /** Whose ports are published: the comments of what leads to IPv4 addresses. */
+  readonly published: () => readonly string[];
+  readonly commentsIn: (set: string) => readonly string[];
+  /** Lets its follower go on. */
+  readonly policies: { readonly prepared: () => void; readonly inForce: () => void };
+}
+
+/** @param records of pods that were attached before @param isFollowed whether there are policies */
+export function heldDaemon(records: readonly AttachmentRecord[] = [], { isFollowed = false } = {}): HeldDaemon {
+  const kernel = new FakeNftables();
+  const clock = new FakeClock();
+  const logger = recordingLogger();
+  const tables = nodeTables(NODE_CONFIGURATION).map(withVersion);
+  const ruleset = new HeldRuleset({ kernel, clock, logger, tables, minSyncPeriod: 1000, syncPeriod: 30_000 });
+  const attachments = new AttachmentRegistry();
+  for (const record of records) attachments.add(record);
+  const journal: string[] = [];
+  const flowsTold: string[] = [];
+  const begun: string[] = [];
+  const absent = new Set<string>();
+  const unlinked = new Set<string>();
+  const gates = new Map<string, Promise<void>>();
+  const hold = (what: string): (() => void) => {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    gates.set(what, promise);
+    return resolve;
+  };
+  const gateOf = (what: string): Promise<void> | undefined => {
+    const gate = gates.get(what);
+    gates.delete(what);
+    return gate;
+  };
+  ruleset.held = () => gateOf("rules");
+  const preparation = Promise.withResolvers<void>();
+  const inForce = Promise.withResolvers<void>();
+  const follower: AttachmentFollower = {
+    prepared: () => preparation.promise,
+    attached: ({ containerId }, flows) => {
+      journal.push(`attached ${containerId}`);
+      flowsTold.push(`attached ${containerId}: ${flows}`);
+    },
+    inForce: async () => {
+      await inForce.promise;
+      await gateOf("policies");
+    },
+    detached: ({ containerId }, flows) => {
+      journal.push(`detached ${containerId}`);
+      flowsTold.push(`detached ${containerId}: ${flows}`);
+    },
+  };
+  const dataplane = new NodeDataplane({
+    ruleset,
+    watch: new RulesetWatch({ ruleset, clock, logger, portId: 1 }),
+    startEvents: () => {
+      begun.push("events");
+      return {
+        subscribe: () => Promise.reject(new DrawbridgeError("ERR_UNAVAILABLE", "none here")),
+        stop: () => Promise.resolve(),
+      };
+    },
+    prepare: () => {
+      begun.push("preparation");
+      return () => void begun.push("end of preparation");
+    },
+    onObjects: () => void begun.push("objects"),
+    links: new LinkRemoval({
+      batch: (requests) => requests.map((request) => ({ request, error: undefined, messages: [] })),
+      inBackground: (request) => {
+        if (request.operation.startsWith("delete")) journal.push("link");
+        return Promise.resolve({ request, error: undefined, messages: [] });
+      },
+    }),
+    flows: {
+      forgetOf: ({ containerId }) => void journal.push(`forget of ${containerId}, ${published().length} published`),
+      forgetPod: async ({ containerId }) => {
+        journal.push(`forget ${containerId}, ${published().length} published`);
+        await gateOf(`flows of ${containerId}`);
+        if (containerId === "silent") throw new DrawbridgeError("ERR_NETLINK", "no answer");
+      },
+      forgetAddresses: async (addresses) => {
+        const texts = addresses.map(formatAddress).join(", ");
+        journal.push(`forget ${texts} once more`);
+        await gateOf(`flows of ${texts}`);
+      },
+    },
+    isPresent: ({ containerId }) => !absent.has(containerId),
+    hasLink: ({ containerId }) => !unlinked.has(containerId),
+    clock,
+    logger,
+    attachments,
+    furtherElements: () => [],
+    follower: isFollowed ? follower : undefined,
+  });
+  const source = { start: () => {}, stop: () => {}, problems: () => [], find: () => undefined, count: () => 0 };
+  const parts = {
+    version: "1",
+    nodeName: "n",
+    source,
+    attachments,
+    dataplanes: [dataplane],
+    logger,
+    events: recordingNotices(),
+    clock,
+  };
+  const published = (): readonly string[] => commentsIn("ports4");
+  const commentsIn = (name: string): readonly string[] =>
+    tables.flatMap((table) =>
+      table.sets
+        .filter((set) => set.name === name)
+        .flatMap((set) => kernel.elements(table, set).map(({ comment }) => comment ?? "")),
+    );
+  const policies = { prepared: preparation.resolve, inForce: inForce.resolve };
+  const daemon = new Daemon(parts);
+  return {
+    daemon,
+    clock,
+    attachments,
+    journal,
+    flowsTold,
+    begun,
+    absent,
+    unlinked,
+    hold,
+    logger,
+    published,
+    commentsIn,
+    policies,
+  };
+}
+
+/** The attachment of a pod with an address, a port and networks of its own, by the first letter of its name. */
+export function podRecord(containerId: string, changes: Partial<AttachmentRecord> = {}): AttachmentRecord {
+  const [number = 0] = new TextEncoder().encode(containerId);
+  return attachmentRecord({
+    containerId,
+    pod: { namespace: "n", name: containerId, uid: "u" },
+    addresses: [parseCidr(`10.244.1.${number}/32`)],
+    hostInterface: `dbv${containerId}`,
+    portMappings: [{ hostPort: 53, containerPort: 53, protocol: "udp" }],
+    policyd: { serviceCidrs: [parseCidr(`10.96.0.0/${number % 16}`)], nonMasqueradeCidrs: [] },
+    ...changes,
+  });
+}

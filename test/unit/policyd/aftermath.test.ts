@@ -1,0 +1,91 @@
+import assert from "node:assert/strict";
+import { setImmediate as turn } from "node:timers/promises";
+import { DrawbridgeError } from "../../../kernel/error.ts";
+import { formatAddress, parseAddress } from "../../../kernel/ip/address.ts";
+import { FakeClock } from "../../../policyd/clock.ts";
+import { Aftermath } from "../../../policyd/node/aftermath.ts";
+
+const [A, B] = [parseAddress("10.244.1.2"), parseAddress("fd00:244:1::3")];
+
+function setUp() {
+  const clock = new FakeClock();
+  const forgotten: string[] = [];
+  let answer: () => Promise<void> = () => Promise.resolve();
+  const aftermath = new Aftermath({
+    clock,
+    forget: (addresses) => {
+      forgotten.push(addresses.map(formatAddress).join(" "));
+      return answer();
+    },
+  });
+  const pass = async (milliseconds: number): Promise<readonly string[]> => {
+    for (let left = milliseconds; left > 0; left -= 100) {
+      clock.pass(100);
+      await turn();
+    }
+    return forgotten.splice(0);
+  };
+  return { aftermath, pass, answerBy: (action: () => Promise<void>) => (answer = action) };
+}
+
+describe("policyd/node: the aftermath of a pod", () => {
+  it("POD-20: flows are forgotten once more half a second to a second later, of all pods that went meanwhile at once", async () => {
+    const { aftermath, pass } = setUp();
+    aftermath.add([A]);
+    assert.deepEqual(await pass(400), []);
+    aftermath.add([B]);
+    assert.deepEqual(await pass(500), [], "the second may be too young");
+    assert.deepEqual(await pass(100), ["10.244.1.2 fd00:244:1::3"]);
+    assert.deepEqual(await pass(5000), [], "once");
+    aftermath.add([A]);
+    await pass(500);
+    aftermath.add([B]);
+    assert.deepEqual([await pass(500), await pass(500)], [["10.244.1.2"], ["fd00:244:1::3"]]);
+  });
+
+  it("POD-20: whose address is another's by then keeps its flows, and there may be some of the first", async () => {
+    const { aftermath, pass } = setUp();
+    aftermath.add([A]);
+    assert.equal(await aftermath.end([A, B]), "unknown");
+    assert.equal(await aftermath.end([A]), "none");
+    aftermath.add([A, B]);
+    await pass(600);
+    assert.equal(await aftermath.end([A]), "unknown");
+    assert.deepEqual(await pass(1000), ["fd00:244:1::3"]);
+  });
+
+  it("POD-20: who gets an address whose flows are being forgotten waits for that", async () => {
+    const { aftermath, pass, answerBy } = setUp();
+    const { promise, resolve } = Promise.withResolvers<void>();
+    answerBy(() => promise);
+    aftermath.add([A]);
+    await pass(1000);
+    const outcomes: string[] = [];
+    const ended = aftermath.end([A]).then((flows) => outcomes.push(flows));
+    assert.equal(await aftermath.end([B]), "none", "nobody else does");
+    await turn();
+    assert.deepEqual(outcomes, []);
+    resolve();
+    await ended;
+    assert.deepEqual(outcomes, ["none"]);
+  });
+
+  it("POD-20: where the kernel refuses it is tried again, and until then nobody is told that there is nothing", async () => {
+    const { aftermath, pass, answerBy } = setUp();
+    answerBy(() => Promise.reject(new DrawbridgeError("ERR_NETLINK", "busy")));
+    aftermath.add([A]);
+    aftermath.add([B]);
+    assert.deepEqual(await pass(1000), ["10.244.1.2 fd00:244:1::3"]);
+    answerBy(() => Promise.resolve());
+    assert.equal(await aftermath.end([B]), "unknown");
+    assert.deepEqual(await pass(1000), ["10.244.1.2"]);
+    assert.equal(await aftermath.end([A]), "none");
+  });
+
+  it("nothing is done behind the end of the daemon", async () => {
+    const { aftermath, pass } = setUp();
+    aftermath.add([A]);
+    aftermath.stop();
+    assert.deepEqual(await pass(2000), []);
+  });
+});

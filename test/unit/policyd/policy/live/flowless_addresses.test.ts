@@ -1,0 +1,104 @@
+import assert from "node:assert/strict";
+import type { AttachmentRecord } from "../../../../../ipam/attachment.ts";
+import { formatAddress } from "../../../../../kernel/ip/address.ts";
+import { parseCidr } from "../../../../../kernel/ip/cidr.ts";
+import { FakeNftables } from "../../../../../kernel/nftables/fake_nftables.ts";
+import type { NetworkPolicy, Pod } from "../../../../../policyd/cluster/model.ts";
+import type { AffectedAddresses } from "../../../../../policyd/policy/live/affected_addresses.ts";
+import { attachmentRecord } from "../../../../support/attachment_record.ts";
+import { LiveNode, set } from "../../../../support/policy/live/live_node.ts";
+import { objectOf } from "../../../../support/policy/live/objects.ts";
+import { TickingClock } from "../../../../support/policy/live/ticking_clock.ts";
+
+function pod(name: string, labels: Readonly<Record<string, string>> = {}, ips: readonly string[] = []): Pod {
+  return objectOf("Pod", {
+    metadata: { name, namespace: "n", uid: `uid-${name}`, labels },
+    spec: { nodeName: "node1" },
+    status: { phase: "Running", podIPs: ips.map((ip) => ({ ip })) },
+  });
+}
+
+function attachment(name: string, addresses: readonly string[], network = "drawbridge"): AttachmentRecord {
+  return attachmentRecord({
+    network,
+    containerId: name,
+    pod: { namespace: "n", name, uid: `uid-${name}` },
+    addresses: addresses.map((address) => parseCidr(address)),
+    portMappings: [],
+  });
+}
+
+const FROM_WEB: NetworkPolicy = objectOf("NetworkPolicy", {
+  metadata: { name: "from-web", namespace: "n" },
+  spec: { podSelector: {}, ingress: [{ from: [{ podSelector: { matchLabels: { app: "web" } } }] }] },
+});
+
+const IPS = ["10.244.1.2", "fd00:244:1::2"] as const;
+const A = attachment("a", [`${IPS[0]}/32`, `${IPS[1]}/128`]);
+/** Another pod with the same addresses. */
+const B = { ...attachment("b", []), addresses: A.addresses };
+
+/** A node with a policy, and whose flows are to be judged by each change. */
+function setUp() {
+  const node = new LiveNode({ kernel: new FakeNftables(), clock: new TickingClock(0) });
+  const told: AffectedAddresses[] = [];
+  node.change(set(FROM_WEB), set(pod("a", { app: "web" })), set(pod("b", { app: "web" })));
+  node.dataplane.follow({ verdictsChanged: ({ withFlows }) => told.push(withFlows), stop: () => {} });
+  const judged = (): readonly (string | readonly string[])[] => {
+    node.settle();
+    return told.splice(0).map((affected) => (affected === "all" ? affected : [...affected].map(formatAddress).sort()));
+  };
+  return { node, judged };
+}
+
+describe("policyd/policy: pods without flows", () => {
+  it("POL-85: no flow is judged of a pod that comes or goes, and all of one that is there", () => {
+    const { node, judged } = setUp();
+    node.apply({ type: "attached", attachment: A, flows: "none" });
+    assert.deepEqual(judged(), [[]], "it comes");
+    node.change(set(pod("a", { app: "db" })));
+    assert.deepEqual(judged(), [[...IPS]], "it is no peer any more");
+    node.change(set(pod("a", { app: "web" }, [IPS[0]])));
+    assert.deepEqual(judged(), [[...IPS]], "it is one again");
+    node.apply({ type: "detached", name: A, flows: "none" });
+    assert.deepEqual(judged(), [[]], "it goes");
+  });
+
+  it("POL-85 REG-03: those that a daemon finds, or whose flows stay, are judged", () => {
+    const { node, judged } = setUp();
+    node.apply({ type: "attached", attachment: A, flows: "unknown" });
+    assert.deepEqual(judged(), [[...IPS]]);
+    node.apply({ type: "detached", name: A, flows: "unknown" });
+    assert.deepEqual(judged(), [[...IPS]]);
+  });
+
+  it("POL-85 POD-20: of an address that changes hands in one batch the flows are judged", () => {
+    const { node, judged } = setUp();
+    node.apply({ type: "attached", attachment: A, flows: "none" });
+    judged();
+    node.change(set(pod("b", { app: "db" })));
+    node.apply({ type: "detached", name: A, flows: "none" });
+    node.apply({ type: "attached", attachment: B, flows: "none" });
+    assert.deepEqual(judged(), [[...IPS]], "they were in force all the time");
+    node.apply({ type: "detached", name: B, flows: "unknown" });
+    assert.deepEqual(judged(), [[...IPS]], "what was said of the first holds no longer");
+  });
+
+  it("POL-85: an address that two networks have given has its flows", () => {
+    const { node, judged } = setUp();
+    const other = { ...B, network: "other" };
+    node.apply({ type: "attached", attachment: A, flows: "unknown" });
+    node.apply({ type: "attached", attachment: other, flows: "none" });
+    assert.deepEqual(judged(), [[...IPS]]);
+  });
+
+  it("POL-85: a pod that goes before its policies are in force leaves nothing behind", () => {
+    const { node, judged } = setUp();
+    node.apply({ type: "attached", attachment: attachment("c", ["10.244.1.3/32"]), flows: "none" });
+    judged();
+    node.apply({ type: "detached", name: attachment("c", []), flows: "none" });
+    node.change(set(pod("c")));
+    node.apply({ type: "attached", attachment: attachment("c", ["10.244.1.3/32"]), flows: "unknown" });
+    assert.deepEqual(judged(), [["10.244.1.3"]]);
+  });
+});
