@@ -19,6 +19,7 @@ import { withVersion } from "../dataplane/schema.ts";
 import { prepareStaticRules } from "../dataplane/static_rules.ts";
 import type { NoticeSink } from "../events/notice.ts";
 import type { Logger } from "../log/logger.ts";
+import { v8MarkingPace } from "../marking_pace.ts";
 import { mergedRules } from "../metrics/merged_rules.ts";
 import { observed } from "../metrics/observed_nftables.ts";
 import type { NodeMetrics } from "../metrics/open.ts";
@@ -173,7 +174,15 @@ function openPolicies(
 ): PolicyDataplane {
   const keys = (): Set<string> => new Set([...attachments.values()].map(attachmentKey));
   const retained = retainedFiles({ ...place, logger, attachments: keys });
-  return new PolicyDataplane({ nodeName, ruleset, clock, logger, options, retained });
+  return new PolicyDataplane({
+    nodeName,
+    ruleset,
+    clock,
+    logger,
+    options,
+    retained,
+    markingPace: v8MarkingPace(),
+  });
 }
 
 function openDropLog(policies: PolicyDataplane, options: PolicyOptions, { logger, clock }: NodeMachine): DropLog {

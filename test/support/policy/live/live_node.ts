@@ -10,6 +10,7 @@ import { rulesText } from "../../../../policyd/dataplane/known_rules.ts";
 import { Ruleset } from "../../../../policyd/dataplane/ruleset.ts";
 import { withVersion } from "../../../../policyd/dataplane/schema.ts";
 import { recordingLogger } from "../../../../policyd/log/recording_logger.ts";
+import type { MarkingPace } from "../../../../policyd/marking_pace.ts";
 import type { PolicyOptions } from "../../../../policyd/policy/compile/options.ts";
 import { DEFAULT_POLICY_OPTIONS } from "../../../../policyd/policy/compile/options.ts";
 import { POLICY_TABLE, policyTable } from "../../../../policyd/policy/compile/policy_table.ts";
@@ -38,6 +39,7 @@ export interface LiveNodeParts {
   readonly kernel: Nftables;
   readonly clock: TickingClock;
   readonly options?: PolicyOptions;
+  readonly markingPace?: MarkingPace;
   /** What it knows before it writes anything, as a daemon that has read the cluster first. */
   readonly known?: readonly LiveEvent[];
 }
@@ -51,7 +53,7 @@ export class LiveNode {
   readonly #kernel: Nftables;
   readonly #clock: TickingClock;
 
-  constructor({ kernel, clock, options = DEFAULT_POLICY_OPTIONS, known = [] }: LiveNodeParts) {
+  constructor({ kernel, clock, options = DEFAULT_POLICY_OPTIONS, known = [], ...parts }: LiveNodeParts) {
     this.#kernel = kernel;
     this.#clock = clock;
     const tables = [withVersion(policyTable(options))];
@@ -64,6 +66,7 @@ export class LiveNode {
       logger: this.logger,
       options,
       retained: NO_RETAINED_FILES,
+      ...parts,
     });
     for (const event of known) this.apply(event);
     this.dataplane.synced();
