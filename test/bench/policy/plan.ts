@@ -49,7 +49,7 @@ export const DEFAULT_PLAN: Plan = {
   builds: 3,
   builtPolicies: 10_000,
   cutRounds: 5,
-  throughputPairs: 16,
+  throughputPairs: 40,
 };
 
 /** A look, no proof. */
