@@ -46,6 +46,8 @@ export class Aftermath {
 
   stop(): void {
     this.#timer?.();
+    this.#young.clear();
+    this.#old.clear();
   }
 
   #schedule(): void {
