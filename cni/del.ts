@@ -58,7 +58,8 @@ export function* del(
     if (isOthersWork && namespace !== undefined) deletePodInterface(node, home, namespace, attachment.ifname);
     if (removal?.bridgeIndex !== undefined) forgetNeighbours(removal.socket, removal.bridgeIndex, held);
     // While they are this pod's alone: the next one must not be let through by what the daemon had in force (POD-20).
-    if (unregistration === "undone") node.nodeRules().forgetAddresses(node, held);
+    // A daemon that did not know the pod has not done it either.
+    if (policyd !== undefined && unregistration !== "detached") node.nodeRules().forgetAddresses(node, held);
   };
   const store = openStore(node, name, record?.dataDir ?? configuration.ipam.dataDir);
   if (record === undefined) store.release(attachment, beforeRelease);

@@ -2,9 +2,9 @@ import { setFlagsFromString } from "node:v8";
 
 /** When V8 begins to mark what of the heap is in use, which goes on beside the program. */
 export interface MarkingPace {
-  /** Soon: what is not marked when the heap has grown as far as it may, nothing else waits for any longer. */
+  /** Soon, so that little is left to mark when the heap has grown as far as it may: everything else waits for that. */
   hurry(): void;
-  /** As V8 likes it, with the least work. */
+  /** When V8 likes it, with the least work. */
   rest(): void;
 }
 

@@ -2,8 +2,8 @@ import type { AttachmentRecord } from "../../ipam/attachment.ts";
 import type { AttachmentName } from "../../ipam/policyd_messages.ts";
 
 /**
- * Whether there may be flows of a pod's addresses: "none" where whoever tells of the pod has them forgotten, before one comes
- * or when the rules of one that goes are gone.
+ * Whether flows of a pod's addresses outlive its change: "none" where a pod comes whose addresses have none, or goes and has its
+ * own forgotten when its rules are gone.
  */
 export type RemainingFlows = "none" | "unknown";
 

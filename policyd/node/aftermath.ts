@@ -3,12 +3,14 @@ import type { Cancel, Clock } from "../clock.ts";
 import { DrawbridgeError } from "../../kernel/error.ts";
 import type { Address } from "../../kernel/ip/address.ts";
 
-/** So much later at least, and twice that at most: a packet on its way takes microseconds, unless its processor stops. */
+/** So much later at least, and mostly within twice that: a packet on its way takes microseconds, unless its processor stops. */
 const LATER_MILLISECONDS = 500;
 
 export interface AftermathParts {
   readonly clock: Pick<Clock, "after">;
-  /** Forgets the flows from and to addresses that no pod has. @throws DrawbridgeError (by the promise) when the kernel refuses */
+  /** Settles with whether the rules of pods that went are gone: until then these let flows through. */
+  readonly areRulesGone: () => Promise<boolean>;
+  /** Forgets the flows from and to addresses. @throws DrawbridgeError (by the promise) when the kernel refuses */
   readonly forget: (addresses: readonly Address[]) => Promise<void>;
 }
 
@@ -25,33 +27,36 @@ export class Aftermath {
   /** Those whose flows are being forgotten. */
   #ending: { readonly addresses: ReadonlySet<Address>; readonly end: Promise<void> } | undefined;
   #timer: Cancel | undefined;
+  #isStopped = false;
 
   constructor(parts: AftermathParts) {
     this.#parts = parts;
   }
 
-  /** A pod went, and its flows are forgotten. */
+  /** The rules of a pod go. */
   add(addresses: readonly Address[]): void {
     for (const address of addresses) this.#young.add(address);
     this.#schedule();
   }
 
-  /** A pod has addresses from now on. @returns whether there may be flows of another that had one of them */
-  async end(addresses: readonly Address[]): Promise<RemainingFlows> {
-    // What it begins must not be forgotten.
+  /** Settles when flows of these addresses are not being forgotten: what a pod begins must not be among them. */
+  async pauseFor(addresses: readonly Address[]): Promise<void> {
     if (addresses.some((address) => this.#ending?.addresses.has(address) === true)) await this.#ending?.end;
+  }
+
+  /** A pod has addresses from now on. @returns whether there may be flows of another that had one of them */
+  end(addresses: readonly Address[]): RemainingFlows {
     const found = addresses.filter((address) => this.#young.delete(address) || this.#old.delete(address));
     return found.length > 0 ? "unknown" : "none";
   }
 
   stop(): void {
+    this.#isStopped = true;
     this.#timer?.();
-    this.#young.clear();
-    this.#old.clear();
   }
 
   #schedule(): void {
-    if (this.#ending !== undefined) return;
+    if (this.#isStopped || this.#ending !== undefined) return;
     this.#timer ??= this.#parts.clock.after(LATER_MILLISECONDS, () => {
       this.#timer = undefined;
       void this.#turn();
@@ -72,10 +77,10 @@ export class Aftermath {
 
   async #forget(addresses: ReadonlySet<Address>): Promise<void> {
     try {
-      await this.#parts.forget([...addresses]);
+      if (await this.#parts.areRulesGone()) return await this.#parts.forget([...addresses]);
     } catch (error) {
       if (!(error instanceof DrawbridgeError)) throw error;
-      for (const address of addresses) this.#young.add(address);
     }
+    for (const address of addresses) this.#young.add(address);
   }
 }

@@ -9,13 +9,13 @@ import type { AttachmentRegistry } from "../attachments/registry.ts";
 import { attachmentKey } from "../attachments/registry.ts";
 import type { Conflict } from "../attachments/rule_holders.ts";
 import { hasRules, RuleHolders, supersededAmong, supersededBy } from "../attachments/rule_holders.ts";
-import type { Cancel, Clock } from "../clock.ts";
+import type { Cancel } from "../clock.ts";
 import type { Dataplane } from "../dataplane.ts";
 import type { Claim } from "../dataplane/claim.ts";
 import type { Ruleset } from "../dataplane/ruleset.ts";
 import type { RulesetWatch } from "../dataplane/ruleset_watch.ts";
 import type { Logger } from "../log/logger.ts";
-import { Aftermath } from "./aftermath.ts";
+import type { Aftermath } from "./aftermath.ts";
 import { attachmentElements, guardElements, nameOf } from "./attachment_elements.ts";
 import type { FlowMemory } from "./flow_memory.ts";
 
@@ -30,11 +30,12 @@ export interface NodeDataplaneParts {
   readonly onObjects?: (events: KernelEvents) => void;
   readonly links: LinkRemoval;
   readonly flows: FlowMemory;
+  /** Undefined where nothing judges flows. */
+  readonly aftermath: Aftermath | undefined;
   /** Whether anything is left of an attachment, which may have gone while no daemon was running. */
   readonly isPresent: (attachment: AttachmentRecord) => boolean;
   /** Whether an attachment's link is there: it alone tells which of two records of one address is a pod's. */
   readonly hasLink: (attachment: AttachmentRecord) => boolean;
-  readonly clock: Pick<Clock, "after">;
   readonly logger: Logger;
   /** The pods of this node: those that were attached before this daemon started, and those that register. */
   readonly attachments: AttachmentRegistry;
@@ -58,7 +59,6 @@ export class NodeDataplane implements Dataplane {
   readonly #registering = new Set<AttachmentRecord>();
   /** What is not yet forgotten of those that are no longer among the attachments, by their keys. */
   readonly #leaving = new Map<string, Promise<void>>();
-  readonly #aftermath: Aftermath;
   #start: () => void = () => {};
   #events: KernelEvents | undefined;
   /** Settles when changes of others are told. */
@@ -68,8 +68,6 @@ export class NodeDataplane implements Dataplane {
 
   constructor(parts: NodeDataplaneParts) {
     this.#parts = parts;
-    const { clock, flows } = parts;
-    this.#aftermath = new Aftermath({ clock, forget: (addresses) => flows.forgetAddresses(addresses) });
     this.#started = new Promise((resolve) => {
       this.#start = resolve;
     });
@@ -126,7 +124,7 @@ export class NodeDataplane implements Dataplane {
     }
     // Its address may be another's by now, who must not be forgotten for one that is gone.
     this.#demandPresent(attachment);
-    const { ruleset, attachments, flows, follower } = this.#parts;
+    const { ruleset, attachments, flows, follower, aftermath } = this.#parts;
     const superseded = supersededBy(attachment, attachments.values());
     for (const gone of superseded) this.#forget(gone);
     if (superseded.length > 0) {
@@ -134,9 +132,10 @@ export class NodeDataplane implements Dataplane {
       await ruleset.inForce();
       await Promise.all(superseded.map((gone) => this.#forgetMemory(gone)));
     }
-    const remaining = await this.#aftermath.end(addressesOf(attachment));
+    await aftermath?.pauseFor(addressesOf(attachment));
     this.#demandPresent(attachment);
     this.#take(attachment);
+    const remaining = aftermath?.end(addressesOf(attachment)) ?? "unknown";
     const elements = [...attachmentElements(attachment), ...this.#parts.furtherElements(attachment)];
     ruleset.claim(ownerOf(attachment), elements, true);
     // One batch for both, where its policies can be told at once.
@@ -190,7 +189,6 @@ export class NodeDataplane implements Dataplane {
     if (hasRules(attachment)) this.#claimFreed();
     const areRulesGone = !(hasRules(attachment) || follower !== undefined) || (await ruleset.inForce());
     const isForgotten = await this.#forgetMemory(attachment);
-    if (follower !== undefined) this.#aftermath.add(addressesOf(attachment));
     if (areRulesGone && isForgotten) return;
     // Who asked does it then (cni/without_policyd.ts), also for what an earlier daemon has left in force.
     const reason = ruleset.status().lastError ?? "nothing is written before all objects are read";
@@ -233,12 +231,15 @@ export class NodeDataplane implements Dataplane {
   }
 
   /** All in one turn: a registration of it that goes on later finds it gone, and claims nothing more. */
-  #withdraw(name: AttachmentName, flows: RemainingFlows): void {
-    const { ruleset, attachments, follower } = this.#parts;
-    this.#holders.release(name);
-    ruleset.claim(ownerOf(name), []);
-    follower?.detached(name, flows);
-    attachments.remove(name);
+  #withdraw(gone: AttachmentRecord, flows: RemainingFlows): void {
+    const { ruleset, attachments, follower, aftermath } = this.#parts;
+    this.#holders.release(gone);
+    ruleset.claim(ownerOf(gone), []);
+    follower?.detached(gone, flows);
+    attachments.remove(gone);
+    const held = new Set([...attachments.values()].flatMap(addressesOf));
+    // Two networks may give one address: who is there keeps his flows.
+    aftermath?.add(addressesOf(gone).filter((address) => !held.has(address)));
   }
 
   /** The pod is gone already: that the kernel does not answer keeps nobody from forgetting it. @returns whether it did */
@@ -264,7 +265,7 @@ export class NodeDataplane implements Dataplane {
   async stop(): Promise<void> {
     this.#isStopped = true;
     this.#endPreparation?.();
-    this.#aftermath.stop();
+    this.#parts.aftermath?.stop();
     this.#parts.watch.stop();
     this.#parts.ruleset.stop();
     await this.#events?.stop();

@@ -40,7 +40,9 @@ import type { ServiceRules } from "../services/compile/context.ts";
 import { serviceElements } from "../services/services_dataplane.ts";
 import { openServices } from "../services/open.ts";
 import type { StaleFlowsStatus } from "../services/stale_flows/stale_flows.ts";
+import { Aftermath } from "./aftermath.ts";
 import { openConntrackSettings } from "./conntrack_settings.ts";
+import type { FlowMemory } from "./flow_memory.ts";
 import { kernelFlowMemory } from "./flow_memory.ts";
 import { openMasquerade } from "./masquerade_dataplane.ts";
 import { NodeDataplane } from "./node_dataplane.ts";
@@ -129,7 +131,6 @@ export function openNodeDataplanes(configuration: Configuration, machine: NodeMa
   openConntrackSettings(configuration, machine, ruleset);
   const masquerade = openMasquerade(configuration, ruleset, judge);
   const node = new NodeDataplane({
-    clock,
     ruleset,
     watch,
     startEvents,
@@ -138,6 +139,7 @@ export function openNodeDataplanes(configuration: Configuration, machine: NodeMa
     onObjects: (events) => void dropLog?.start(events),
     links: new LinkRemoval(links),
     flows,
+    aftermath: openAftermath(policies, ruleset, flows, clock),
     isPresent: (attachment) => isPresent(attachment, place, links),
     hasLink: (attachment) => hasLink(attachment, links),
     logger,
@@ -182,6 +184,21 @@ function openPolicies(
     options,
     retained,
     markingPace: v8MarkingPace(),
+  });
+}
+
+/** Only policies let flows through by what they were once. */
+function openAftermath(
+  policies: PolicyDataplane | undefined,
+  ruleset: Ruleset,
+  flows: FlowMemory,
+  clock: Clock,
+): Aftermath | undefined {
+  if (policies === undefined) return undefined;
+  return new Aftermath({
+    clock,
+    areRulesGone: () => ruleset.inForce(),
+    forget: (addresses) => flows.forgetAddresses(addresses),
   });
 }
 

@@ -1,4 +1,6 @@
 import assert from "node:assert/strict";
+import { rmSync } from "node:fs";
+import path from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import type { Address, Family } from "../../kernel/ip/address.ts";
 import { formatAddress, parseAddress } from "../../kernel/ip/address.ts";
@@ -211,6 +213,21 @@ describe("the next pod with an address", function () {
     await policyd.kill();
     await detach(first);
     await policyd.start();
+    const next = newPod("next", "deny");
+    await attach(next, "deny");
+    const ways = waysOf(talkers, next);
+    for (let round = 0; round < 3; round++) assert.deepEqual(await passing(ways, false), []);
+  });
+
+  it("POD-20: nor after the DEL of a pod that the daemon does not know", async () => {
+    const talkers = openOthers();
+    const first = await letTalk(talkers);
+    await policyd.kill();
+    const { containerId } = first.namespace;
+    rmSync(path.join(nodes.node1.node.runDir, "attachments", "drawbridge", `${containerId}:eth0.json`));
+    const daemon = await policyd.start();
+    await daemon.statusWhen(({ attachments }) => attachments === 1, "the other record is read");
+    await detach(first);
     const next = newPod("next", "deny");
     await attach(next, "deny");
     const ways = waysOf(talkers, next);

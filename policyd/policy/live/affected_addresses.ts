@@ -24,18 +24,32 @@ export function affectedBy({ isWhole, differences }: Commit): AffectedAddresses 
   return addresses;
 }
 
-/** The addresses that came into force by changes, and those that ceased to be: of all others nothing passes (POL-09). */
-export function knownBy(differences: readonly SetDifference[]): {
-  readonly added: ReadonlySet<Address>;
-  readonly deleted: ReadonlySet<Address>;
-} {
-  const found = { added: new Set<Address>(), deleted: new Set<Address>() };
+/** What a commit makes of addresses that are known, of all others than which nothing passes (POL-09). */
+export interface KnownChanges {
+  /** They came into force or ceased to be, or both. */
+  readonly changed: ReadonlySet<Address>;
+  /** They came, and all else that was done about them was adding, too: one set of rules holds for them from the first packet. */
+  readonly entered: ReadonlySet<Address>;
+  /** They ceased to be, and all else was deleting. */
+  readonly left: ReadonlySet<Address>;
+}
+
+/** A commit may be several of the kernel's transactions, so that an address can come and change by one. */
+export function knownChanges(differences: readonly SetDifference[]): KnownChanges {
+  const all = { added: new Set<Address>(), deleted: new Set<Address>() };
+  const known = { added: new Set<Address>(), deleted: new Set<Address>() };
   for (const { table, set, deleted, added } of differences) {
-    if (tableKey(table) !== tableKey(POLICY_TABLE) || !KNOWN_SETS.has(set.name)) continue;
-    collect(set, deleted, found.deleted);
-    collect(set, added, found.added);
+    if (tableKey(table) !== tableKey(POLICY_TABLE)) continue;
+    for (const into of KNOWN_SETS.has(set.name) ? [all, known] : [all]) {
+      collect(set, deleted, into.deleted);
+      collect(set, added, into.added);
+    }
   }
-  return found;
+  return {
+    changed: new Set([...known.added, ...known.deleted]),
+    entered: new Set([...known.added].filter((address) => !all.deleted.has(address))),
+    left: new Set([...known.deleted].filter((address) => !all.added.has(address))),
+  };
 }
 
 const KNOWN_SETS: ReadonlySet<string> = new Set([`${POLICY_SETS.known}4`, `${POLICY_SETS.known}6`]);

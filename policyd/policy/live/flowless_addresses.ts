@@ -1,6 +1,6 @@
 import type { Address } from "../../../kernel/ip/address.ts";
 import type { Commit } from "../../dataplane/commit.ts";
-import { knownBy } from "./affected_addresses.ts";
+import { knownChanges } from "./affected_addresses.ts";
 
 /**
  * The addresses of pods that come and go, which have no flows that could be judged otherwise: the kernel is spared a walk
@@ -8,7 +8,7 @@ import { knownBy } from "./affected_addresses.ts";
  *
  * Rules drop, and do not label, what is sent from or to an address that is not known yet (POL-09); with an address that
  * goes its flows are forgotten (POD-20). So the commit by which it becomes known or ceases to be concerns no flow, and
- * that one alone: whatever else changes about it is judged.
+ * that one alone: whatever else changes about it is judged. While the table was away anything may have passed.
  */
 export class FlowlessAddresses {
   readonly #coming = new Map<string, readonly Address[]>();
@@ -32,15 +32,18 @@ export class FlowlessAddresses {
    * @param isClaimed whether that gives an attachment rules
    * @returns the addresses of which there are no flows that the commit could concern
    */
-  settle({ differences }: Pick<Commit, "differences">, isClaimed: (key: string) => boolean): ReadonlySet<Address> {
-    const known = knownBy(differences);
+  settle({ isWhole, differences }: Commit, isClaimed: (key: string) => boolean): ReadonlySet<Address> {
     const flowless = new Set<Address>();
-    for (const [key, addresses] of this.#coming) {
-      if (!isClaimed(key)) continue;
-      this.#coming.delete(key);
-      for (const address of addresses) if (known.added.has(address)) flowless.add(address);
+    if (isWhole) this.#coming.clear();
+    else {
+      const { changed, entered, left } = knownChanges(differences);
+      for (const [key, addresses] of this.#coming) {
+        if (!isClaimed(key) && !addresses.some((address) => changed.has(address))) continue;
+        this.#coming.delete(key);
+        for (const address of addresses) if (entered.has(address)) flowless.add(address);
+      }
+      for (const address of this.#leaving) if (left.has(address)) flowless.add(address);
     }
-    for (const address of this.#leaving) if (known.deleted.has(address)) flowless.add(address);
     this.#leaving.clear();
     return flowless;
   }

@@ -13,6 +13,7 @@ import { RulesetWatch } from "../../../policyd/dataplane/ruleset_watch.ts";
 import { withVersion } from "../../../policyd/dataplane/schema.ts";
 import { recordingNotices } from "../../../policyd/events/notice.ts";
 import { recordingLogger } from "../../../policyd/log/recording_logger.ts";
+import { Aftermath } from "../../../policyd/node/aftermath.ts";
 import { NodeDataplane } from "../../../policyd/node/node_dataplane.ts";
 import { nodeTables } from "../../../policyd/node/tables.ts";
 import { attachmentRecord } from "../attachment_record.ts";
@@ -96,6 +97,14 @@ export function heldDaemon(records: readonly AttachmentRecord[] = [], { isFollow
       flowsTold.push(`detached ${containerId}: ${flows}`);
     },
   };
+  const aftermath = new Aftermath({
+    clock,
+    areRulesGone: () => ruleset.inForce(),
+    forget: (addresses) => {
+      flowsTold.push(`forget ${addresses.map(formatAddress).join(", ")} once more`);
+      return Promise.resolve();
+    },
+  });
   const dataplane = new NodeDataplane({
     ruleset,
     watch: new RulesetWatch({ ruleset, clock, logger, portId: 1 }),
@@ -125,15 +134,11 @@ export function heldDaemon(records: readonly AttachmentRecord[] = [], { isFollow
         await gateOf(`flows of ${containerId}`);
         if (containerId === "silent") throw new DrawbridgeError("ERR_NETLINK", "no answer");
       },
-      forgetAddresses: async (addresses) => {
-        const texts = addresses.map(formatAddress).join(", ");
-        journal.push(`forget ${texts} once more`);
-        await gateOf(`flows of ${texts}`);
-      },
+      forgetAddresses: () => Promise.resolve(),
     },
+    aftermath: isFollowed ? aftermath : undefined,
     isPresent: ({ containerId }) => !absent.has(containerId),
     hasLink: ({ containerId }) => !unlinked.has(containerId),
-    clock,
     logger,
     attachments,
     furtherElements: () => [],

@@ -11,8 +11,10 @@ function setUp() {
   const clock = new FakeClock();
   const forgotten: string[] = [];
   let answer: () => Promise<void> = () => Promise.resolve();
+  let areRulesGone = true;
   const aftermath = new Aftermath({
     clock,
+    areRulesGone: () => Promise.resolve(areRulesGone),
     forget: (addresses) => {
       forgotten.push(addresses.map(formatAddress).join(" "));
       return answer();
@@ -25,7 +27,12 @@ function setUp() {
     }
     return forgotten.splice(0);
   };
-  return { aftermath, pass, answerBy: (action: () => Promise<void>) => (answer = action) };
+  return {
+    aftermath,
+    pass,
+    answerBy: (action: () => Promise<void>) => (answer = action),
+    keepRules: (areKept: boolean) => (areRulesGone = !areKept),
+  };
 }
 
 describe("policyd/node: the aftermath of a pod", () => {
@@ -46,11 +53,11 @@ describe("policyd/node: the aftermath of a pod", () => {
   it("POD-20: whose address is another's by then keeps its flows, and there may be some of the first", async () => {
     const { aftermath, pass } = setUp();
     aftermath.add([A]);
-    assert.equal(await aftermath.end([A, B]), "unknown");
-    assert.equal(await aftermath.end([A]), "none");
+    assert.equal(aftermath.end([A, B]), "unknown");
+    assert.equal(aftermath.end([A]), "none");
     aftermath.add([A, B]);
     await pass(600);
-    assert.equal(await aftermath.end([A]), "unknown");
+    assert.equal(aftermath.end([A]), "unknown");
     assert.deepEqual(await pass(1000), ["fd00:244:1::3"]);
   });
 
@@ -61,12 +68,12 @@ describe("policyd/node: the aftermath of a pod", () => {
     aftermath.add([A]);
     await pass(1000);
     const outcomes: string[] = [];
-    const ended = aftermath.end([A]).then((flows) => outcomes.push(flows));
-    assert.equal(await aftermath.end([B]), "none", "nobody else does");
+    const paused = aftermath.pauseFor([A]).then(() => outcomes.push(aftermath.end([A])));
+    await aftermath.pauseFor([B]);
     await turn();
     assert.deepEqual(outcomes, []);
     resolve();
-    await ended;
+    await paused;
     assert.deepEqual(outcomes, ["none"]);
   });
 
@@ -77,15 +84,29 @@ describe("policyd/node: the aftermath of a pod", () => {
     aftermath.add([B]);
     assert.deepEqual(await pass(1000), ["10.244.1.2 fd00:244:1::3"]);
     answerBy(() => Promise.resolve());
-    assert.equal(await aftermath.end([B]), "unknown");
+    assert.equal(aftermath.end([B]), "unknown");
     assert.deepEqual(await pass(1000), ["10.244.1.2"]);
-    assert.equal(await aftermath.end([A]), "none");
+    assert.equal(aftermath.end([A]), "none");
   });
 
-  it("nothing is done behind the end of the daemon", async () => {
-    const { aftermath, pass } = setUp();
+  it("POD-20: while the rules of a pod that went are still in force it is too early", async () => {
+    const { aftermath, pass, keepRules } = setUp();
+    keepRules(true);
     aftermath.add([A]);
+    assert.deepEqual(await pass(5000), []);
+    keepRules(false);
+    assert.deepEqual(await pass(1000), ["10.244.1.2"]);
+  });
+
+  it("nothing is begun behind the end of the daemon, not even again", async () => {
+    const { aftermath, pass, answerBy } = setUp();
+    const { promise, reject } = Promise.withResolvers<void>();
+    answerBy(() => promise);
+    aftermath.add([A]);
+    assert.deepEqual(await pass(1000), ["10.244.1.2"]);
     aftermath.stop();
+    aftermath.add([B]);
+    reject(new DrawbridgeError("ERR_NETLINK", "closed"));
     assert.deepEqual(await pass(2000), []);
   });
 });

@@ -1,10 +1,14 @@
 import assert from "node:assert/strict";
 import type { AttachmentRecord } from "../../../../../ipam/attachment.ts";
-import { formatAddress } from "../../../../../kernel/ip/address.ts";
+import { formatAddress, parseAddress } from "../../../../../kernel/ip/address.ts";
 import { parseCidr } from "../../../../../kernel/ip/cidr.ts";
 import { FakeNftables } from "../../../../../kernel/nftables/fake_nftables.ts";
 import type { NetworkPolicy, Pod } from "../../../../../policyd/cluster/model.ts";
+import type { SetDifference } from "../../../../../policyd/dataplane/difference.ts";
+import { DEFAULT_POLICY_OPTIONS } from "../../../../../policyd/policy/compile/options.ts";
+import { policyTable } from "../../../../../policyd/policy/compile/policy_table.ts";
 import type { AffectedAddresses } from "../../../../../policyd/policy/live/affected_addresses.ts";
+import { FlowlessAddresses } from "../../../../../policyd/policy/live/flowless_addresses.ts";
 import { attachmentRecord } from "../../../../support/attachment_record.ts";
 import { LiveNode, set } from "../../../../support/policy/live/live_node.ts";
 import { objectOf } from "../../../../support/policy/live/objects.ts";
@@ -100,5 +104,28 @@ describe("policyd/policy: pods without flows", () => {
     node.change(set(pod("c")));
     node.apply({ type: "attached", attachment: attachment("c", ["10.244.1.3/32"]), flows: "unknown" });
     assert.deepEqual(judged(), [["10.244.1.3"]]);
+  });
+
+  it("POL-85: an address that comes and changes by one commit is judged, and one that is closed again by it", () => {
+    const address = parseAddress("10.244.1.2");
+    const element = { key: [0x0a_f4_01_02] };
+    const changed = (name: string, parts: object): SetDifference => {
+      const none = { deleted: [], added: [], addedKeys: [], addedKept: [] };
+      return { table: policyTable(DEFAULT_POLICY_OPTIONS), set: { name, key: ["ipv4_addr"] }, ...none, ...parts };
+    };
+    const comes = changed("known4", { added: [element] });
+    const settled = (differences: readonly SetDifference[], isClaimed: boolean, isWhole = false): number =>
+      flowless.settle({ isWhole, differences }, () => isClaimed).size;
+    const flowless = new FlowlessAddresses();
+    flowless.comes("a", [address]);
+    assert.equal(settled([comes], true), 1);
+    flowless.comes("a", [address]);
+    assert.equal(settled([comes, changed("egress4", { deleted: [element], added: [element] })], true), 0);
+    flowless.comes("a", [address]);
+    assert.equal(settled([comes, changed("known4", { deleted: [element] })], false), 0);
+    assert.equal(settled([comes], true), 0, "it was in force before");
+    flowless.comes("a", [address]);
+    assert.equal(settled([], false, true), 0);
+    assert.equal(settled([comes], true), 0, "while the table was away anything may have passed");
   });
 });
