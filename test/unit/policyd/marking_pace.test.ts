@@ -15,8 +15,8 @@ function pods(count: number): readonly ReturnType<typeof set>[] {
   );
 }
 
-describe("policyd: V8's marking", () => {
-  it("DP-18: begins early while a change takes several slices, and as V8 likes it for all that are small", () => {
+describe("policyd: the pace of marking", () => {
+  it("DP-18: begins early while a change takes several slices, and as the engine likes it for all that are small", () => {
     const flags: string[] = [];
     const clock = new TickingClock(0.1);
     const node = new LiveNode({
@@ -33,7 +33,7 @@ describe("policyd: V8's marking", () => {
     node.stop();
   });
 
-  it("DP-18: V8 has the flag", () => {
+  it("DP-18: the engine has the flag", () => {
     const flags: string[] = [];
     v8MarkingPace((text) => flags.push(text)).hurry();
     const [name = ""] = flags.map((text) => text.replace(/=.*/, ""));
