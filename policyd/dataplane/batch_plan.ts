@@ -118,6 +118,7 @@ function inForce(sources: TableSources, withRemoval: boolean): TableBatch {
     if (state === "unsure") flushedChains.push(name);
     writtenChains.push(chain);
   }
+  const unread = unreadSets(sources);
   const removed = withRemoval ? removal(sources, new Room(Infinity)) : emptyBatch(table);
   return {
     ...removed,
@@ -129,14 +130,31 @@ function inForce(sources: TableSources, withRemoval: boolean): TableBatch {
     addedChains,
     flushedChains: [...flushedChains, ...removed.flushedChains],
     writtenChains,
-    differences: [...elementDifferences(sources), ...addedSets.flatMap((set) => allElements(sources, set))],
+    flushedSets: [...unread, ...removed.flushedSets],
+    differences: [
+      ...elementDifferences(sources, unread),
+      ...[...addedSets, ...unread].flatMap((set) => allElements(sources, set)),
+    ],
     compared: pending.elements,
     kept: mirror.kept.size === 0 ? [] : keptElements(sources),
   };
 }
 
-/** What differs in sets that are there. */
-function elementDifferences(sources: TableSources): readonly SetDifference[] {
+/** Sets that are wanted, and were not when what they have was read. */
+function unreadSets({ key, objects, mirror, pending }: TableSources): ReadonlySet<SetDefinition> {
+  const found = new Set<SetDefinition>();
+  for (const name of pending.sets) {
+    const set = objects.set(key, name);
+    if (set !== undefined && mirror.sets.get(name)?.isUnread === true && !isWrittenByRules(set)) found.add(set);
+  }
+  return found;
+}
+
+/** What differs in sets that are there. @param others those of which all is written anew */
+function elementDifferences(
+  sources: TableSources,
+  others: ReadonlySet<SetDefinition> = new Set(),
+): readonly SetDifference[] {
   const { table, key, objects, elements, mirror, pending } = sources;
   const differences: SetDifference[] = [];
   for (const [name, keys] of pending.elements) {
@@ -146,7 +164,7 @@ function elementDifferences(sources: TableSources): readonly SetDifference[] {
       continue;
     }
     const present = mirror.sets.get(name);
-    if (isWrittenByRules(set) || present === undefined) continue;
+    if (isWrittenByRules(set) || present === undefined || others.has(set)) continue;
     differences.push(setDifference(table, set, present.elements, elements.in(key, name), keys));
   }
   return differences;

@@ -61,14 +61,17 @@ class SetComparison {
   readonly #untold: Set<string>;
   readonly #wrong: string[] = [];
   #isRepeating = false;
+  /** Some of its elements have never been told. */
+  #isUnread: boolean;
 
   constructor(table: Table, set: SetDefinition, sources: ReadingSources, sets: Map<string, MirroredSet>) {
     this.#table = table;
     this.#set = set;
     this.#sources = sources;
     this.#sets = sets;
-    const elements = sets.get(set.name)?.elements ?? new Map<string, KeptElement>();
-    this.#present = { elements, data: set.data, journal: { added: new Set(), hasDeletion: false } };
+    const { elements = new Map<string, KeptElement>(), isUnread = false } = sets.get(set.name) ?? {};
+    this.#isUnread = isUnread;
+    this.#present = { elements, data: set.data, isUnread, journal: { added: new Set(), hasDeletion: false } };
     sets.set(set.name, this.#present);
     this.#untold = new Set(elements.keys());
   }
@@ -109,6 +112,7 @@ class SetComparison {
   wrong(): number {
     const { elements } = this.#present;
     const key = tableKey(this.#table);
+    this.#isUnread = false;
     for (const untold of this.#untold) elements.delete(untold);
     for (const wanted of this.#sources.elements.keys(key, this.#set.name)) {
       if (!elements.has(wanted)) this.#wrong.push(wanted);
@@ -120,6 +124,6 @@ class SetComparison {
   end(): void {
     if (!this.isCurrent) return;
     const { elements, data } = this.#present;
-    this.#sets.set(this.#set.name, { elements, data });
+    this.#sets.set(this.#set.name, { elements, data, isUnread: this.#isUnread });
   }
 }

@@ -22,6 +22,8 @@ export interface MirroredSet {
   readonly data: SetDefinition["data"];
   /** All its elements were taken away since it has to go. */
   readonly isFlushed?: boolean;
+  /** Nobody wanted it when its table was read: what elements it has is not known. */
+  readonly isUnread?: boolean;
   /** While it is read. */
   readonly journal?: SetJournal;
 }

@@ -149,6 +149,8 @@ function* looseElements(
     if (!mirror.unused.has(name) && !added.has(name)) continue;
     const set = objects.set(key, name);
     if (set === undefined || set.data === "verdict" || isWrittenByRules(set)) continue;
+    // It is emptied by the batch that puts all in force.
+    if (mirror.sets.get(name)?.isUnread === true) continue;
     yield { set, keys };
   }
 }

@@ -154,7 +154,7 @@ export class Ruleset {
    */
   provide(owner: string, objects: ProvidedObjects, isUrgent = false): void {
     const places = this.#objects.replace(owner, objects);
-    if (this.#phase !== "stopped") for (const place of places) this.#writer.pending.markObject(place);
+    if (this.#phase !== "stopped") for (const place of places) this.#writer.markObject(place);
     this.#changed(places.length, isUrgent);
   }
 

@@ -66,7 +66,7 @@ export function takeSets(
     const { name = "" } = state;
     names.add(name);
     if (sets.has(name)) continue;
-    sets.set(name, { elements: new Map(), data: dataOf(state) });
+    sets.set(name, { elements: new Map(), data: dataOf(state), isUnread: true });
     if (objects.set(key, name) === undefined) mark(pending.sets, name, `set ${name}: not ours`, problems);
   }
   for (const name of sets.keys()) if (!names.has(name)) sets.delete(name);

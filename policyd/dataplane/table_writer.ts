@@ -6,11 +6,12 @@ import { changesOf } from "./batch.ts";
 import { nextBatch } from "./batch_plan.ts";
 import { tableKey } from "./claim.ts";
 import type { DesiredElements } from "./desired_elements.ts";
-import type { DesiredObjects } from "./desired_objects.ts";
+import type { DesiredObjects, ObjectPlace } from "./desired_objects.ts";
 import type { SetDifference } from "./difference.ts";
 import { KnownRules, rulesDigest } from "./known_rules.ts";
 import { Mirror } from "./mirror.ts";
 import { Pending, settle } from "./pending.ts";
+import { markElements } from "./table_objects.ts";
 import type { TableFindings } from "./table_reading.ts";
 import { readTable } from "./table_reading.ts";
 
@@ -78,6 +79,16 @@ export class TableWriter {
     this.#mirror = new Mirror();
     this.pending.clear();
     this.#unlearned = undefined;
+  }
+
+  /** A set or a chain is wanted that was not, or no longer. */
+  markObject(place: ObjectPlace): void {
+    this.pending.markObject(place);
+    const { table, kind, name } = place;
+    const set = kind === "set" ? this.#parts.objects.set(table, name) : undefined;
+    if (set === undefined) return;
+    // It may still be there and have elements of before, which nobody was to take out of a set that goes.
+    markElements(this.pending.table(table), set, this.#mirror.elements(table, name).keys());
   }
 
   /**

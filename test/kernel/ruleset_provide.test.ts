@@ -56,9 +56,9 @@ const harms = {
 
 const harmNames = Object.keys(harms).filter((name): name is keyof typeof harms => Object.hasOwn(harms, name));
 
-function provideAll(ruleset: Ruleset, count: number): void {
+function provideAll(ruleset: Ruleset, count: number, value?: number): void {
   for (let number = 0; number < count; number++) {
-    provideProfile(ruleset, number);
+    provideProfile(ruleset, number, value);
     ruleset.claim(`pod ${number}`, podClaims(number, number));
   }
 }
@@ -127,6 +127,40 @@ describe("policyd/ruleset with objects that come and go, in the kernel", () => {
       new Set(table.chains.map(({ name }) => name)),
     );
     assert.deepEqual(new Set(kernel.sets(table).map(({ name }) => name)), new Set(["known", "verdicts"]));
+    ruleset.stop();
+    kernel.close();
+    other.close();
+  });
+
+  it("DP-11 DP-14: sets that a daemon wants again after it has begun to take them away have nothing of before", () => {
+    const rulesetOf = (kernel: NftablesSocket, clock: FakeClock): Ruleset =>
+      new Ruleset({
+        kernel,
+        clock,
+        logger: recordingLogger(),
+        tables: [table],
+        minSyncPeriod: 0,
+        syncPeriod: 3_600_000,
+      });
+    const [kernel, other] = [open(namespaceOf("returning")), open(namespaceOf("returned"))];
+    for (const [socket, value] of [
+      [kernel, 1],
+      [other, 2],
+    ] as const) {
+      const ruleset = rulesetOf(socket, new FakeClock());
+      provideAll(ruleset, MANY, value);
+      ruleset.start();
+      assert.equal(ruleset.flush(), true, ruleset.status().lastError);
+      ruleset.stop();
+    }
+    const clock = new FakeClock();
+    const ruleset = rulesetOf(kernel, clock);
+    clock.after(0, () => clock.after(0, () => provideAll(ruleset, MANY, 2)));
+    ruleset.start();
+    clock.pass(0);
+    assert.deepEqual([ruleset.status().isSynced, ruleset.status().lastError], [true, undefined]);
+    const sets = Array.from({ length: MANY }, (_, number) => profileSets(number)).flat();
+    assert.equal(contentOf(kernel, table, sets), contentOf(other, table, sets));
     ruleset.stop();
     kernel.close();
     other.close();

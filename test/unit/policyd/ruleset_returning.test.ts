@@ -1,0 +1,150 @@
+import assert from "node:assert/strict";
+import { FakeNftables } from "../../../kernel/nftables/fake_nftables.ts";
+import type { Claim } from "../../../policyd/dataplane/claim.ts";
+import { FakeClock } from "../../../policyd/clock.ts";
+import { Ruleset } from "../../../policyd/dataplane/ruleset.ts";
+import { recordingLogger } from "../../../policyd/log/recording_logger.ts";
+import { contentOf } from "../../support/dataplane/content.ts";
+import {
+  podClaims,
+  profileSets,
+  profileTable,
+  provideProfile,
+  withdrawProfile,
+} from "../../support/dataplane/provided.ts";
+import { sampleAddress } from "../../support/dataplane/sample.ts";
+
+const table = profileTable();
+/** Several times what is written, read or taken away in one turn of the event loop. */
+const PROFILES = 250;
+/** As many, in one set. */
+const MANY_ELEMENTS = 3000;
+/** The set they are in. */
+const LARGE = "ports0";
+const [BEFORE, AFTER] = [1, 2];
+
+interface Node {
+  readonly kernel: FakeNftables;
+  readonly clock: FakeClock;
+  readonly ruleset: Ruleset;
+}
+
+function setUp(kernel = new FakeNftables()): Node {
+  const clock = new FakeClock();
+  const periods = { minSyncPeriod: 0, syncPeriod: 3_600_000 };
+  return {
+    kernel,
+    clock,
+    ruleset: new Ruleset({ kernel, clock, logger: recordingLogger(), tables: [table], ...periods }),
+  };
+}
+
+/** All profiles with other elements for each value, one of which has very many. */
+function provide(ruleset: Ruleset, value: number): void {
+  for (let number = 0; number < PROFILES; number++) {
+    provideProfile(ruleset, number, value);
+    ruleset.claim(`pod ${number}`, podClaims(number, number));
+  }
+  const many = Array.from({ length: MANY_ELEMENTS }, (_, index): Claim => ({
+    table,
+    set: LARGE,
+    element: { key: [sampleAddress(0x40000 + value * MANY_ELEMENTS + index), 443] },
+  }));
+  ruleset.claim("many", many);
+}
+
+function withdraw(ruleset: Ruleset): void {
+  ruleset.claim("many", []);
+  for (let number = 0; number < PROFILES; number++) {
+    withdrawProfile(ruleset, number);
+    ruleset.claim(`pod ${number}`, []);
+  }
+}
+
+/** A kernel with what a daemon left that has ended. */
+function leftBehind(): FakeNftables {
+  const { kernel, ruleset } = setUp();
+  provide(ruleset, BEFORE);
+  ruleset.start();
+  assert.equal(ruleset.flush(), true);
+  ruleset.stop();
+  return kernel;
+}
+
+/** @returns in how many turns of the event loop the ruleset is done */
+function inTurns({ clock, ruleset }: Node, action: (turn: number) => void = () => {}): number {
+  let turns = 0;
+  const next = (): void => {
+    action(++turns);
+    if (!ruleset.status().isSynced) clock.after(0, next);
+  };
+  clock.after(0, next);
+  clock.pass(0);
+  return turns;
+}
+
+function content(kernel: FakeNftables): string {
+  return contentOf(kernel, table, Array.from({ length: PROFILES }, (_, number) => profileSets(number)).flat());
+}
+
+describe("policyd/ruleset whose sets come back with other elements", () => {
+  const expected = ((): string => {
+    const { kernel, ruleset } = setUp();
+    provide(ruleset, AFTER);
+    ruleset.start();
+    ruleset.flush();
+    return content(kernel);
+  })();
+
+  /** Has something happen in the turns that a node needs, on a node of its own for each of them or for every nth. */
+  function inEachTurn(begin: () => Node, happens: (ruleset: Ruleset, turnsSince: number) => void, step = 1): void {
+    const turns = inTurns(begin());
+    assert.ok(turns > 3, `${turns} turns`);
+    for (let first = 1; first <= turns; first += step) {
+      const node = begin();
+      inTurns(node, (turn) => happens(node.ruleset, turn - first));
+      const { isSynced, failures, lastError } = node.ruleset.status();
+      assert.deepEqual([isSynced, failures, lastError], [true, 0, undefined], `turn ${first} of ${turns}`);
+      assert.equal(content(node.kernel), expected, `turn ${first} of ${turns}`);
+    }
+  }
+
+  it("DP-11 DP-13: while they go in slices", () => {
+    const going = (): Node => {
+      const node = setUp();
+      provide(node.ruleset, BEFORE);
+      node.ruleset.start();
+      node.ruleset.flush();
+      withdraw(node.ruleset);
+      return node;
+    };
+    inEachTurn(going, (ruleset, turns) => {
+      if (turns === 0) provide(ruleset, AFTER);
+    });
+  });
+
+  it("DP-11 DP-14: while a daemon that did not want them reads what another left behind, or takes it away", () => {
+    const reading = (): Node => {
+      const node = setUp(leftBehind());
+      node.ruleset.start();
+      return node;
+    };
+    inEachTurn(reading, (ruleset, turns) => {
+      if (turns === 0) provide(ruleset, AFTER);
+    });
+  });
+
+  it("DP-11 DP-14: while a daemon reads them, which did not want them for a turn", () => {
+    const reading = (): Node => {
+      const node = setUp(leftBehind());
+      provide(node.ruleset, BEFORE);
+      node.ruleset.start();
+      return node;
+    };
+    const happens = (ruleset: Ruleset, turns: number): void => {
+      if (turns === 0) withdraw(ruleset);
+      if (turns === 1) provide(ruleset, AFTER);
+    };
+    inEachTurn(reading, happens, 3);
+  });
+});
