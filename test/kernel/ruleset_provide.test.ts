@@ -14,13 +14,7 @@ import type { Lab } from "../lab/lab.ts";
 import { createLab } from "../lab/lab.ts";
 import type { LabNamespace } from "../lab/namespace.ts";
 import { contentOf } from "../support/dataplane/content.ts";
-import {
-  podClaims,
-  profileSets,
-  profileTable,
-  provideProfile,
-  withdrawProfile,
-} from "../support/dataplane/provided.ts";
+import { profileSets, profileTable, provideJudged, withdrawJudged } from "../support/dataplane/provided.ts";
 import { runRandomProfiles } from "../support/dataplane/random_profiles.ts";
 import { requireKernel } from "../support/privilege.ts";
 import { randomFrom } from "../support/random.ts";
@@ -55,13 +49,6 @@ const harms = {
 } as const;
 
 const harmNames = Object.keys(harms).filter((name): name is keyof typeof harms => Object.hasOwn(harms, name));
-
-function provideAll(ruleset: Ruleset, count: number, value?: number): void {
-  for (let number = 0; number < count; number++) {
-    provideProfile(ruleset, number, value);
-    ruleset.claim(`pod ${number}`, podClaims(number, number));
-  }
-}
 
 describe("policyd/ruleset with objects that come and go, in the kernel", () => {
   let lab: Lab | undefined;
@@ -101,7 +88,7 @@ describe("policyd/ruleset with objects that come and go, in the kernel", () => {
     const options = { logger: recordingLogger(), tables: [table], minSyncPeriod: 0, syncPeriod: 3_600_000 };
     const ruleset = new Ruleset({ ...options, kernel, clock: realClock });
     ruleset.start();
-    provideAll(ruleset, MANY);
+    provideJudged(ruleset, [0, MANY]);
     let turns = 0;
     while (!ruleset.status().isSynced) {
       await sleep(0);
@@ -111,15 +98,12 @@ describe("policyd/ruleset with objects that come and go, in the kernel", () => {
     assert.ok(turns > 20, `${turns} turns`);
     const other = open(namespaceOf("at-once"));
     const once = new Ruleset({ ...options, kernel: other, clock: new FakeClock() });
-    provideAll(once, MANY);
+    provideJudged(once, [0, MANY]);
     once.start();
     assert.equal(once.flush(), true, once.status().lastError);
     const sets = Array.from({ length: MANY }, (_, number) => profileSets(number)).flat();
     assert.equal(contentOf(kernel, table, sets), contentOf(other, table, sets));
-    for (let number = 0; number < MANY; number++) {
-      withdrawProfile(ruleset, number);
-      ruleset.claim(`pod ${number}`, []);
-    }
+    withdrawJudged(ruleset, [0, MANY]);
     while (!ruleset.status().isSynced) await sleep(0);
     assert.equal(ruleset.status().failures, 0, ruleset.status().lastError);
     assert.deepEqual(
@@ -148,14 +132,14 @@ describe("policyd/ruleset with objects that come and go, in the kernel", () => {
       [other, 2],
     ] as const) {
       const ruleset = rulesetOf(socket, new FakeClock());
-      provideAll(ruleset, MANY, value);
+      provideJudged(ruleset, [0, MANY], value);
       ruleset.start();
       assert.equal(ruleset.flush(), true, ruleset.status().lastError);
       ruleset.stop();
     }
     const clock = new FakeClock();
     const ruleset = rulesetOf(kernel, clock);
-    clock.after(0, () => clock.after(0, () => provideAll(ruleset, MANY, 2)));
+    clock.after(0, () => clock.after(0, () => provideJudged(ruleset, [0, MANY], 2)));
     ruleset.start();
     clock.pass(0);
     assert.deepEqual([ruleset.status().isSynced, ruleset.status().lastError], [true, undefined]);
@@ -181,7 +165,7 @@ describe("policyd/ruleset with objects that come and go, in the kernel", () => {
       const logger = recordingLogger();
       const options = { clock: realClock, logger, tables: [table], minSyncPeriod: 0, syncPeriod: 3_600_000 };
       ruleset = new Ruleset({ ...options, kernel: writer });
-      provideAll(ruleset, PROFILES);
+      provideJudged(ruleset, [0, PROFILES]);
       watch = new RulesetWatch({ ruleset, clock: realClock, logger, portId });
       await watch.start(events);
       ruleset.start();
@@ -237,7 +221,7 @@ describe("policyd/ruleset with objects that come and go, in the kernel", () => {
         syncPeriod: 3_600_000,
       });
       node.exec("nft", [`insert rule ${where} first1 counter accept`]);
-      provideAll(heir, PROFILES - 1);
+      provideJudged(heir, [0, PROFILES - 1]);
       heir.start();
       assert.equal(heir.flush(), true, heir.status().lastError);
       assert.deepEqual([heir.status().replacements, heir.status().failures], [0, 0]);

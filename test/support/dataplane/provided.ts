@@ -96,3 +96,19 @@ export function withdrawProfile(ruleset: Ruleset, number: number): void {
   ruleset.claim(`profile ${number}`, []);
   ruleset.provide(`profile ${number}`, { table: policies, sets: [], chains: [] });
 }
+
+/** Has a ruleset provide profiles, each of which judges the pod of its number. @param numbers from, and up to */
+export function provideJudged(ruleset: Ruleset, numbers: readonly [number, number], value?: number): void {
+  for (let number = numbers[0]; number < numbers[1]; number++) {
+    provideProfile(ruleset, number, value);
+    ruleset.claim(`pod ${number}`, podClaims(number, number));
+  }
+}
+
+/** Takes away profiles and the pods they judge. */
+export function withdrawJudged(ruleset: Ruleset, numbers: readonly [number, number]): void {
+  for (let number = numbers[0]; number < numbers[1]; number++) {
+    withdrawProfile(ruleset, number);
+    ruleset.claim(`pod ${number}`, []);
+  }
+}

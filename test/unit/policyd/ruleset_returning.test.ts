@@ -5,13 +5,7 @@ import { FakeClock } from "../../../policyd/clock.ts";
 import { Ruleset } from "../../../policyd/dataplane/ruleset.ts";
 import { recordingLogger } from "../../../policyd/log/recording_logger.ts";
 import { contentOf } from "../../support/dataplane/content.ts";
-import {
-  podClaims,
-  profileSets,
-  profileTable,
-  provideProfile,
-  withdrawProfile,
-} from "../../support/dataplane/provided.ts";
+import { profileSets, profileTable, provideJudged, withdrawJudged } from "../../support/dataplane/provided.ts";
 import { sampleAddress } from "../../support/dataplane/sample.ts";
 
 const table = profileTable();
@@ -41,10 +35,7 @@ function setUp(kernel = new FakeNftables()): Node {
 
 /** All profiles with other elements for each value, one of which has very many. */
 function provide(ruleset: Ruleset, value: number): void {
-  for (let number = 0; number < PROFILES; number++) {
-    provideProfile(ruleset, number, value);
-    ruleset.claim(`pod ${number}`, podClaims(number, number));
-  }
+  provideJudged(ruleset, [0, PROFILES], value);
   const many = Array.from({ length: MANY_ELEMENTS }, (_, index): Claim => ({
     table,
     set: LARGE,
@@ -55,10 +46,7 @@ function provide(ruleset: Ruleset, value: number): void {
 
 function withdraw(ruleset: Ruleset): void {
   ruleset.claim("many", []);
-  for (let number = 0; number < PROFILES; number++) {
-    withdrawProfile(ruleset, number);
-    ruleset.claim(`pod ${number}`, []);
-  }
+  withdrawJudged(ruleset, [0, PROFILES]);
 }
 
 /** A kernel with what a daemon left that has ended. */

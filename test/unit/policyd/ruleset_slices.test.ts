@@ -13,7 +13,9 @@ import {
   profileChains,
   profileSets,
   profileTable,
+  provideJudged,
   provideProfile,
+  withdrawJudged,
   withdrawProfile,
 } from "../../support/dataplane/provided.ts";
 import { sampleAddress } from "../../support/dataplane/sample.ts";
@@ -35,24 +37,9 @@ function setUp(kernel = new FakeNftables()): {
   return { kernel, clock, ruleset: new Ruleset(options) };
 }
 
-/** Provides profiles, each of which judges a pod. */
-function provide(ruleset: Ruleset, from: number, to: number): void {
-  for (let number = from; number < to; number++) {
-    provideProfile(ruleset, number);
-    ruleset.claim(`pod ${number}`, podClaims(number, number));
-  }
-}
-
-function withdraw(ruleset: Ruleset, from: number, to: number): void {
-  for (let number = from; number < to; number++) {
-    withdrawProfile(ruleset, number);
-    ruleset.claim(`pod ${number}`, []);
-  }
-}
-
 function wholeOf(from: number, to: number): string {
   const fresh = setUp();
-  provide(fresh.ruleset, from, to);
+  provideJudged(fresh.ruleset, [from, to]);
   fresh.ruleset.start();
   assert.equal(fresh.ruleset.flush(), true);
   return contentOf(fresh.kernel, table, setsOf(from, to));
@@ -86,7 +73,7 @@ describe("policyd/ruleset in slices", () => {
     ruleset.start();
     const told: number[] = [];
     ruleset.follow(({ differences }) => told.push(differences.reduce((sum, { added }) => sum + added.length, 0)));
-    provide(ruleset, 0, MANY);
+    provideJudged(ruleset, [0, MANY]);
     clock.pass(0);
     const batches = kernel.commits.slice(1);
     assert.ok(batches.length > 5, `${batches.length} batches`);
@@ -108,7 +95,7 @@ describe("policyd/ruleset in slices", () => {
   it("DP-13: other things are done between two slices", () => {
     const { kernel, clock, ruleset } = setUp();
     ruleset.start();
-    provide(ruleset, 0, MANY);
+    provideJudged(ruleset, [0, MANY]);
     const turns: number[] = [];
     const turn = (): void => {
       turns.push(kernel.commits.length);
@@ -122,11 +109,11 @@ describe("policyd/ruleset in slices", () => {
   it("DP-13: flush commits all of it at once, also the rest of what is under way", () => {
     const { kernel, ruleset } = setUp();
     ruleset.start();
-    provide(ruleset, 0, MANY);
+    provideJudged(ruleset, [0, MANY]);
     assert.equal(ruleset.flush(), true);
     assert.equal(contentOf(kernel, table, setsOf(0, MANY)), wholeOf(0, MANY));
     const other = setUp();
-    provide(other.ruleset, 0, MANY);
+    provideJudged(other.ruleset, [0, MANY]);
     other.ruleset.start();
     assert.equal(other.ruleset.status().isSynced, false);
     assert.equal(other.ruleset.flush(), true);
@@ -137,11 +124,11 @@ describe("policyd/ruleset in slices", () => {
     const { kernel, clock, ruleset } = setUp();
     assert.equal(await ruleset.inForce(), false, "it has not begun");
     ruleset.start();
-    provide(ruleset, 0, 1);
+    provideJudged(ruleset, [0, 1]);
     const little = ruleset.inForce();
     assert.equal(ruleset.status().isSynced, true, "little is committed at once");
     assert.equal(await little, true);
-    provide(ruleset, 1, MANY);
+    provideJudged(ruleset, [1, MANY]);
     const before = kernel.commits.length;
     const waiting = ruleset.inForce();
     assert.equal(kernel.commits.length, before + 1, "a slice");
@@ -149,7 +136,7 @@ describe("policyd/ruleset in slices", () => {
     clock.pass(0);
     assert.equal(await waiting, true);
     assert.equal(ruleset.status().isSynced, true);
-    provide(ruleset, MANY, 2 * MANY);
+    provideJudged(ruleset, [MANY, 2 * MANY]);
     const failing = ruleset.inForce();
     kernel.commit = () => {
       throw new Error("refused");
@@ -163,7 +150,7 @@ describe("policyd/ruleset in slices", () => {
 
   it("DP-13: at the first start nothing is hooked in before all of it is there", () => {
     const { kernel, clock, ruleset } = setUp();
-    provide(ruleset, 0, MANY);
+    provideJudged(ruleset, [0, MANY]);
     ruleset.start();
     clock.pass(0);
     assert.ok(kernel.commits.length > 5);
@@ -183,13 +170,13 @@ describe("policyd/ruleset in slices", () => {
 
   it("DP-13: a daemon that starts over an old table leaves what judges in force until the last but what has to go", () => {
     const first = setUp();
-    provide(first.ruleset, 0, MANY);
+    provideJudged(first.ruleset, [0, MANY]);
     first.ruleset.start();
     first.ruleset.flush();
     first.ruleset.stop();
     const { kernel, clock, ruleset } = setUp(first.kernel);
     const before = kernel.commits.length;
-    provide(ruleset, MANY, 2 * MANY);
+    provideJudged(ruleset, [MANY, 2 * MANY]);
     ruleset.start();
     clock.pass(0);
     const batches = kernel.commits.slice(before);
@@ -226,14 +213,14 @@ describe("policyd/ruleset in slices", () => {
         found.push(...emptyTargets(kernel, table).map((one) => `after batch ${count}: ${one}`));
       };
       const second = setUp(kernel);
-      provide(second.ruleset, 0, MANY);
+      provideJudged(second.ruleset, [0, MANY]);
       second.ruleset.start();
       second.clock.pass(0);
       second.ruleset.stop();
       assert.ok(count >= ending, `${count} batches`);
       // This one finds chains that are there and empty.
       const third = setUp(kernel);
-      provide(third.ruleset, 0, MANY);
+      provideJudged(third.ruleset, [0, MANY]);
       third.ruleset.start();
       third.clock.pass(0);
       assert.deepEqual(found, [], `batch ${ending} being refused`);
@@ -245,7 +232,7 @@ describe("policyd/ruleset in slices", () => {
   it("DP-13: however many wait for all to be in force, there is one slice a turn", async () => {
     const { kernel, clock, ruleset } = setUp();
     ruleset.start();
-    provide(ruleset, 0, MANY);
+    provideJudged(ruleset, [0, MANY]);
     const before = kernel.commits.length;
     const waiting = Array.from({ length: 2 * MANY }, () => ruleset.inForce());
     assert.equal(kernel.commits.length, before + 1, "in the first turn");
@@ -261,7 +248,7 @@ describe("policyd/ruleset in slices", () => {
     };
     ruleset.stop();
     const other = setUp(kernel);
-    provide(other.ruleset, 0, MANY);
+    provideJudged(other.ruleset, [0, MANY]);
     other.ruleset.start();
     const once = reads;
     const asking = Array.from({ length: MANY }, () => other.ruleset.inForce());
@@ -272,11 +259,11 @@ describe("policyd/ruleset in slices", () => {
 
   it("DP-13: a great many objects go in slices behind the batch that names them no more", () => {
     const { kernel, clock, ruleset } = setUp();
-    provide(ruleset, 0, 4 * MANY);
+    provideJudged(ruleset, [0, 4 * MANY]);
     ruleset.start();
     ruleset.flush();
     const before = kernel.commits.length;
-    withdraw(ruleset, 0, 4 * MANY);
+    withdrawJudged(ruleset, [0, 4 * MANY]);
     clock.pass(0);
     const batches = kernel.commits.slice(before);
     assert.ok(batches.length > 2, `${batches.length} batches`);
@@ -287,7 +274,7 @@ describe("policyd/ruleset in slices", () => {
   it("DP-13: a set with a great many elements is filled before it is named", () => {
     const { kernel, clock, ruleset } = setUp();
     ruleset.start();
-    provide(ruleset, 0, 1);
+    provideJudged(ruleset, [0, 1]);
     const claims = Array.from({ length: MANY_ELEMENTS }, (_, index) => ({
       table,
       set: "ports0",
@@ -311,15 +298,15 @@ describe("policyd/ruleset in slices", () => {
   it("DP-13: what changes while slices are under way is part of it", () => {
     const { kernel, clock, ruleset } = setUp();
     ruleset.start();
-    provide(ruleset, 0, MANY);
+    provideJudged(ruleset, [0, MANY]);
     let count = 0;
     const commit = kernel.commit.bind(kernel);
     kernel.commit = (changes) => {
       commit(changes);
       const turn = ++count;
       clock.after(0, () => {
-        if (turn === 2) withdraw(ruleset, 0, 10);
-        if (turn === 3) provide(ruleset, MANY, MANY + 10);
+        if (turn === 2) withdrawJudged(ruleset, [0, 10]);
+        if (turn === 3) provideJudged(ruleset, [MANY, MANY + 10]);
         if (turn === 4) ruleset.verify();
       });
     };
@@ -331,20 +318,20 @@ describe("policyd/ruleset in slices", () => {
 
   it("DP-13: objects that come back while they go in slices are there again", () => {
     const { kernel, clock, ruleset } = setUp();
-    provide(ruleset, 0, 3 * MANY);
+    provideJudged(ruleset, [0, 3 * MANY]);
     ruleset.start();
     ruleset.flush();
-    withdraw(ruleset, 0, 3 * MANY);
+    withdrawJudged(ruleset, [0, 3 * MANY]);
     let count = 0;
     const commit = kernel.commit.bind(kernel);
     kernel.commit = (changes) => {
       commit(changes);
-      if (++count === 2) clock.after(0, () => provide(ruleset, 0, 3 * MANY));
+      if (++count === 2) clock.after(0, () => provideJudged(ruleset, [0, 3 * MANY]));
     };
     clock.pass(0);
     kernel.commit = commit;
     assert.equal(ruleset.status().isSynced, true, ruleset.status().lastError);
-    withdraw(ruleset, 0, MANY);
+    withdrawJudged(ruleset, [0, MANY]);
     assert.equal(ruleset.flush(), true, ruleset.status().lastError);
     assert.equal(contentOf(kernel, table, setsOf(MANY, 3 * MANY)), wholeOf(MANY, 3 * MANY));
     assert.equal(ruleset.status().failures, 0);
@@ -359,7 +346,7 @@ describe("policyd/ruleset in slices", () => {
         if (++count === failing) throw new Error("refused");
         commit(changes);
       };
-      provide(ruleset, 0, MANY);
+      provideJudged(ruleset, [0, MANY]);
       ruleset.start();
       clock.pass(60_000);
       assert.equal(ruleset.status().isSynced, true, ruleset.status().lastError);
@@ -370,7 +357,7 @@ describe("policyd/ruleset in slices", () => {
 
   it("DP-13 DP-09: a large table is looked through bit by bit, and put right", () => {
     const { kernel, clock, ruleset } = setUp();
-    provide(ruleset, 0, 4 * MANY);
+    provideJudged(ruleset, [0, 4 * MANY]);
     ruleset.start();
     ruleset.flush();
     const whole = contentOf(kernel, table, setsOf(0, 4 * MANY));
