@@ -68,16 +68,23 @@ export class FakeNftables implements Nftables {
     return [...(this.#tables.get(nameOf(reference))?.content.get(set.name)?.values() ?? [])];
   }
 
-  /** As the kernel, which goes on behind as many elements as it has told, whatever has come or gone before them. */
+  /**
+   * As the kernel, which goes on behind as many elements as it has told, whatever has come or gone before them, and makes a
+   * piece when the one before is taken (netlink_recvmsg calls netlink_dump behind it).
+   */
   *elementsInPieces(reference: TableReference, set: SetDefinition): ElementPieces {
     const first = this.sets(reference).find(({ name }) => name === set.name);
-    for (let told = 0; ;) {
-      if (first === undefined || !this.sets(reference).includes(first)) {
-        throw new NetlinkError(`list elements of ${set.name}`, Errno.ENOENT);
-      }
-      const piece = this.elements(reference, set).slice(told, told + PIECE);
-      if (piece.length === 0) return;
+    const pieceFrom = (told: number): readonly Element[] | undefined =>
+      first !== undefined && this.sets(reference).includes(first)
+        ? this.elements(reference, set).slice(told, told + PIECE)
+        : undefined;
+    let told = 0;
+    for (let next = pieceFrom(0); ;) {
+      if (next === undefined) throw new NetlinkError(`list elements of ${set.name}`, Errno.ENOENT);
+      if (next.length === 0) return;
+      const piece = next;
       told += piece.length;
+      next = pieceFrom(told);
       yield piece;
     }
   }

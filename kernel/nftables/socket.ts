@@ -45,8 +45,9 @@ export interface Nftables {
   elements(reference: TableReference, set: SetDefinition): readonly Element[];
   /**
    * As {@link elements}, in pieces of some hundred between which anything may be committed. What is taken from this set
-   * meanwhile hides others, and elements told twice are a sign of the same: the list has to be had again then. There is one
-   * list at a time: another one ends it, and so does its `return`.
+   * meanwhile hides others, and elements told twice are a sign of the same: the list has to be had again then. A piece is made
+   * while the one before is taken, so it may have what is gone by now. There is one list at a time: another one ends it, and
+   * so does its `return`.
    *
    * @throws NetlinkError ENOENT when there is no such set, or none any more
    */

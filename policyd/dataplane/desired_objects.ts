@@ -157,12 +157,6 @@ export class DesiredObjects {
     return this.#tables.get(table)?.chains.values() ?? [];
   }
 
-  /** Whether anything of a table is provided. */
-  hasProvided(table: TableKey): boolean {
-    const objects = this.#tables.get(table);
-    return objects !== undefined && objects.sets.providedCount + objects.chains.providedCount > 0;
-  }
-
   /** How many objects are provided. */
   get providedCount(): number {
     let count = 0;

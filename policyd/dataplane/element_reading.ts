@@ -16,8 +16,8 @@ const ATTEMPTS = 4;
  * Takes over a set's elements as the kernel tells them, piece by piece, and has pending what of them is not as desired.
  *
  * Between two pieces anything may be committed, which the mirror knows by the next. Where a batch of ours has deleted elements
- * of this set, others may be hidden (`Nftables.elementsInPieces`), and all are read again, in the end without letting anything
- * in between.
+ * of this set, others may be hidden, and the next piece may still have these (`Nftables.elementsInPieces`); so all are read
+ * again, in the end without letting anything in between.
  *
  * @returns how many are wrong and were not known to be; it yields the work of each piece
  * @throws NetlinkError, SyscallError when the kernel cannot be read
@@ -38,6 +38,8 @@ export function* readElements(
         return comparison.wrong();
       }
       for (const piece of kernel.elementsInPieces(table, set)) {
+        // It may have been made before the batch that took from the set, and have what is gone.
+        if (comparison.isDisturbed) break;
         comparison.take(piece);
         yield piece.length / ELEMENTS_PER_UNIT;
         if (!isThere() || !comparison.isCurrent) break;
@@ -112,12 +114,16 @@ class SetComparison {
   wrong(): number {
     const { elements } = this.#present;
     const key = tableKey(this.#table);
+    const wasUnread = this.#isUnread;
     this.#isUnread = false;
     for (const untold of this.#untold) elements.delete(untold);
     for (const wanted of this.#sources.elements.keys(key, this.#set.name)) {
       if (!elements.has(wanted)) this.#wrong.push(wanted);
     }
-    return this.#wrong.length === 0 ? 0 : markElements(this.#sources.pending.table(key), this.#set, this.#wrong);
+    if (this.#wrong.length === 0) return 0;
+    const wrong = markElements(this.#sources.pending.table(key), this.#set, this.#wrong);
+    // What nobody wanted nobody has harmed.
+    return wasUnread ? 0 : wrong;
   }
 
   /** Has the journal end, whether all was told or not. */

@@ -4,6 +4,7 @@ import type { TableKey } from "./claim.ts";
 import { tableKey } from "./claim.ts";
 import type { ElementPlace } from "./desired_elements.ts";
 import type { ObjectPlace } from "./desired_objects.ts";
+import { markElements } from "./table_objects.ts";
 
 /** What of one table is to be compared and put in force, by names and keys. */
 export interface TablePending {
@@ -68,9 +69,10 @@ export class Pending {
 }
 
 /** Forgets what a batch has settled, which was not the last. */
-export function settle(batch: TableBatch, { objects, pending }: PlanSources): void {
+export function settle(batch: TableBatch, { objects, elements: desired, pending }: PlanSources): void {
   const key = tableKey(batch.table);
-  const { sets, chains, elements } = pending.table(key);
+  const ofTable = pending.table(key);
+  const { sets, chains, elements } = ofTable;
   for (const { name } of [...batch.addedSets, ...batch.deletedSets]) sets.delete(name);
   for (const name of [...batch.writtenChains.map((chain) => chain.name), ...batch.deletedChains]) chains.delete(name);
   if (batch.isInForce) {
@@ -80,6 +82,10 @@ export function settle(batch: TableBatch, { objects, pending }: PlanSources): vo
     elements.clear();
   } else {
     settleElements(elements, batch.compared);
+    // A table that comes in slices has the sets of the schema first, without elements.
+    for (const set of batch.addedSets) {
+      if (batch.table.sets.includes(set)) markElements(ofTable, set, desired.keys(key, set.name));
+    }
   }
 }
 

@@ -36,15 +36,14 @@ export function preparationWork(sources: TableSources, enough: number): number {
 }
 
 /**
- * Whether a set of ranges with elements comes. The kernel makes their tree for packets behind all else of a commit
+ * Whether ranges come that nobody refers to yet. The kernel makes their tree for packets behind all else of a commit
  * (nft_set_commit_update in nf_tables_commit): rules of the same batch would find the set empty for a while
  * (test/kernel/range_set_order.test.ts), and one that denies what is in it would let it pass.
  */
 export function hasNewRanges(sources: TableSources): boolean {
   if (sources.mirror.state === "unfit") return false;
-  for (const { name, isInterval } of newSets(sources)) {
-    if (isInterval === true && sources.pending.elements.has(name)) return true;
-  }
+  const added = new Set([...newSets(sources)].map(({ name }) => name));
+  for (const { set } of looseElements(sources, added)) if (set.isInterval === true) return true;
   return false;
 }
 
@@ -55,7 +54,6 @@ export function preparation(sources: TableSources, room: Room): TableBatch {
   // What the schema has may be named by rules that come; a base is what puts all in force.
   const isAbsent = mirror.state === "absent";
   const schemaSets = isAbsent ? table.sets : [];
-  const schemaChains = isAbsent || isOtherVersion(sources) ? newSchemaChains(sources) : [];
   const sets = [...room.fitting(newSets(sources), () => 1)];
   const elements = elementsOf(sources, new Set(sets.map(({ name }) => name)), room);
   const chains = [...room.fitting(newChains(sources), () => 1)];
@@ -65,7 +63,7 @@ export function preparation(sources: TableSources, room: Room): TableBatch {
     isWhole: isAbsent,
     isAdded: mirror.state !== "ours",
     addedSets: [...schemaSets, ...sets],
-    addedChains: [...schemaChains, ...chains],
+    addedChains: [...newSchemaChains(sources), ...chains],
     flushedChains: writtenChains.map(({ name }) => name).filter((name) => mirror.chains.get(name) === "unsure"),
     writtenChains,
     ...elements,

@@ -135,11 +135,12 @@ function writeWhole(
   known.forget(key);
   mirror.load(key, mirrored);
   const pending: TablePending = { sets: new Set(), chains: new Set(), elements: new Map() };
-  // A set that comes with the table comes with all its elements; those of slices are told one by one.
-  const isSliced = mirrored.state === "absent" && objects.hasProvided(key);
   for (const set of objects.sets(key)) {
-    pending.sets.add(set.name);
-    if (isSliced) markElements(pending, set, elements.keys(key, set.name));
+    const { name } = set;
+    pending.sets.add(name);
+    // It may come in slices; one of the schema has its elements pending when it comes without them (`settle`).
+    const mayBeSliced = mirrored.state === "absent" && objects.isProvided({ table: key, kind: "set", name });
+    if (mayBeSliced) markElements(pending, set, elements.keys(key, name));
   }
   for (const { name } of objects.chains(key)) pending.chains.add(name);
   allPending.load(key, pending);

@@ -11,6 +11,7 @@ import { recordingLogger } from "../../../policyd/log/recording_logger.ts";
 import { contentOf } from "../../support/dataplane/content.ts";
 import { FaultyNftables } from "../../support/dataplane/faulty_nftables.ts";
 import { sampleAddress } from "../../support/dataplane/sample.ts";
+import { TickingClock } from "../../support/policy/live/ticking_clock.ts";
 import { randomFrom } from "../../support/random.ts";
 
 const SYNC_PERIOD = 30_000;
@@ -114,6 +115,32 @@ describe("policyd/ruleset that reads a large set", () => {
     const { isSynced, repairs, failures, lastError } = ruleset.status();
     assert.deepEqual({ isSynced, repairs, failures }, { isSynced: true, repairs: 0, failures: 0 }, lastError);
     assert.equal(kernel.elements(table, targets).length, MANY - (59 % 7));
+  });
+
+  it("DP-16: what a piece has that was taken out behind its making is not believed to be there", () => {
+    const kernel = new FakeNftables();
+    const clock = new TickingClock(0);
+    const options = { kernel, clock, logger: recordingLogger(), tables: [table] };
+    const ruleset = new Ruleset({ ...options, minSyncPeriod: 1000, syncPeriod: SYNC_PERIOD });
+    const provide = (): void => {
+      ruleset.provide("loose", { table, sets: [loose], chains: [] });
+      ruleset.claim("loose", claims(0, MANY, loose));
+    };
+    provide();
+    ruleset.start();
+    assert.equal(ruleset.flush(), true);
+    ruleset.verify();
+    ruleset.claim("loose", [...claims(0, MANY / 5, loose), ...claims(MANY / 2, MANY, loose)]);
+    assert.equal(ruleset.flush(), true);
+    clock.tick();
+    ruleset.claim("loose", []);
+    ruleset.provide("loose", { table, sets: [], chains: [] });
+    clock.tick();
+    provide();
+    assert.equal(ruleset.flush(), true, ruleset.status().lastError);
+    assert.equal(kernel.elements(table, loose).length, MANY);
+    assert.deepEqual([ruleset.status().repairs, ruleset.status().failures], [0, 0]);
+    ruleset.stop();
   });
 
   it("DP-16 DP-09: what a stranger has added is found though elements before it go while the set is read", () => {

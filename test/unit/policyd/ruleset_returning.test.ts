@@ -1,12 +1,12 @@
 import assert from "node:assert/strict";
 import { FakeNftables } from "../../../kernel/nftables/fake_nftables.ts";
 import type { Claim } from "../../../policyd/dataplane/claim.ts";
-import { FakeClock } from "../../../policyd/clock.ts";
 import { Ruleset } from "../../../policyd/dataplane/ruleset.ts";
 import { recordingLogger } from "../../../policyd/log/recording_logger.ts";
 import { contentOf } from "../../support/dataplane/content.ts";
 import { profileSets, profileTable, provideJudged, withdrawJudged } from "../../support/dataplane/provided.ts";
 import { sampleAddress } from "../../support/dataplane/sample.ts";
+import { TickingClock } from "../../support/policy/live/ticking_clock.ts";
 
 const table = profileTable();
 /** Several times what is written, read or taken away in one turn of the event loop. */
@@ -19,12 +19,12 @@ const [BEFORE, AFTER] = [1, 2];
 
 interface Node {
   readonly kernel: FakeNftables;
-  readonly clock: FakeClock;
+  readonly clock: TickingClock;
   readonly ruleset: Ruleset;
 }
 
 function setUp(kernel = new FakeNftables()): Node {
-  const clock = new FakeClock();
+  const clock = new TickingClock(0);
   const periods = { minSyncPeriod: 0, syncPeriod: 3_600_000 };
   return {
     kernel,
@@ -134,5 +134,17 @@ describe("policyd/ruleset whose sets come back with other elements", () => {
       if (turns === 1) provide(ruleset, AFTER);
     };
     inEachTurn(reading, happens, 3);
+  });
+
+  it("DP-09: what a daemon had not read is nobody's harm", () => {
+    const { kernel, clock, ruleset } = setUp(leftBehind());
+    const before = kernel.commits.length;
+    ruleset.start();
+    while (kernel.commits.length === before) clock.tick();
+    provide(ruleset, AFTER);
+    ruleset.verify();
+    clock.pass(0);
+    assert.deepEqual([ruleset.status().isSynced, ruleset.status().repairs], [true, 0]);
+    assert.equal(content(kernel), expected);
   });
 });

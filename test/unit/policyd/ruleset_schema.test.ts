@@ -1,0 +1,75 @@
+import assert from "node:assert/strict";
+import { FakeNftables } from "../../../kernel/nftables/fake_nftables.ts";
+import type { Table } from "../../../kernel/nftables/object.ts";
+import { FakeClock } from "../../../policyd/clock.ts";
+import { Ruleset } from "../../../policyd/dataplane/ruleset.ts";
+import { recordingLogger } from "../../../policyd/log/recording_logger.ts";
+import { contentOf } from "../../support/dataplane/content.ts";
+import { podClaims, profileSets, profileTable, provideJudged } from "../../support/dataplane/provided.ts";
+import { sampleAddress, sampleTables } from "../../support/dataplane/sample.ts";
+
+/** Some times what one batch takes. */
+const MANY = 60;
+const MANY_ELEMENTS = 5000;
+const table = profileTable();
+const SETS = Array.from({ length: MANY }, (_, number) => profileSets(number)).flat();
+
+function rulesetOf(kernel: FakeNftables, tables: readonly Table[] = [table], clock = new FakeClock()): Ruleset {
+  const options = { kernel, clock, logger: recordingLogger(), tables, minSyncPeriod: 0, syncPeriod: 3_600_000 };
+  return new Ruleset(options);
+}
+
+/** What a kernel has when all profiles are there at once. */
+function whole(): string {
+  const kernel = new FakeNftables();
+  const ruleset = rulesetOf(kernel);
+  provideJudged(ruleset, [0, MANY]);
+  ruleset.start();
+  assert.equal(ruleset.flush(), true);
+  return contentOf(kernel, table, SETS);
+}
+
+describe("policyd/ruleset whose schema comes with a great many objects", () => {
+  it("DP-13: a table that comes in slices has all of its schema's sets, whenever it was decided that it does", () => {
+    const [other] = sampleTables();
+    assert.ok(other !== undefined);
+    const large = Array.from({ length: MANY_ELEMENTS }, (_, number) => ({
+      table: other,
+      set: "frontends",
+      element: { key: [sampleAddress(number), 80] },
+    }));
+    const kernel = new FakeNftables();
+    const before = rulesetOf(kernel, [other]);
+    before.claim("large", large);
+    before.start();
+    before.flush();
+    before.stop();
+    const clock = new FakeClock();
+    const ruleset = rulesetOf(kernel, [table, other], clock);
+    ruleset.claim("large", large);
+    ruleset.claim("early", podClaims(MANY, MANY).slice(0, 1));
+    // Ours has been seen to be absent; the other one is still read.
+    clock.after(0, () => provideJudged(ruleset, [0, MANY]));
+    ruleset.start();
+    clock.pass(0);
+    ruleset.claim("early", []);
+    assert.equal(ruleset.flush(), true, ruleset.status().lastError);
+    assert.equal(contentOf(kernel, table, SETS), whole());
+    assert.equal(ruleset.status().failures, 0);
+  });
+
+  it("DP-13 DP-09: a chain of the schema that somebody took away is there before the many that go to it", () => {
+    const kernel = new FakeNftables();
+    const first = rulesetOf(kernel);
+    first.start();
+    first.stop();
+    kernel.commit([{ kind: "delete chain", table, chain: "dropped" }]);
+    const clock = new FakeClock();
+    const ruleset = rulesetOf(kernel, [table], clock);
+    provideJudged(ruleset, [0, MANY]);
+    ruleset.start();
+    clock.pass(0);
+    assert.deepEqual([ruleset.status().isSynced, ruleset.status().failures], [true, 0], ruleset.status().lastError);
+    assert.equal(contentOf(kernel, table, SETS), whole());
+  });
+});
