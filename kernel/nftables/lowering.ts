@@ -48,6 +48,8 @@ export class RuleCode {
   readonly #explicit = new Set<"network" | "transport">();
   /** nft takes a set of protocols for the first of them, and refuses addresses of another one then. */
   #hasVagueNetworkTest = false;
+  /** Those that the rule tests for by itself. */
+  readonly #testedNetworks = new Set<"ip" | "ip6">();
   #network: Presence["network"];
   #connectionNetwork: Presence["network"];
   #transport: Presence["transport"];
@@ -100,6 +102,7 @@ export class RuleCode {
     const known = this.#network ?? this.#connectionNetwork ?? network;
     if (known !== network) throw conflict(what, `a packet of ${known}`);
     if (this.#hasVagueNetworkTest) throw conflict(what, "its protocol by a test for several");
+    for (const tested of this.#testedNetworks) if (tested !== network) throw conflict(what, `a test for ${tested}`);
   }
 
   emit(one: Instruction): void {
@@ -121,14 +124,20 @@ export class RuleCode {
    */
   settle(selector: Selector, value: Scalar | undefined): void {
     if (selector === "meta nfproto" || selector === "meta protocol" || selector === "ether type") {
-      const settled = this.family === "ip" || this.family === "ip6" ? undefined : this.#network;
-      if (settled !== undefined) throw conflict(selector, `a packet of ${settled}`);
-      this.#isForeign ||= selector !== "meta nfproto" && value !== "ip" && value !== "ip6";
-      if (this.#connectionNetwork !== undefined) throw conflict(selector, `a connection of ${this.#connectionNetwork}`);
-      this.#explicit.add("network");
-      this.#hasVagueNetworkTest ||= value === undefined;
+      this.#settleNetwork(selector, value);
     }
     if (selector === "meta l4proto") this.#settleTransport(value);
+  }
+
+  #settleNetwork(selector: "meta nfproto" | "meta protocol" | "ether type", value: Scalar | undefined): void {
+    const settled = this.family === "ip" || this.family === "ip6" ? undefined : this.#network;
+    if (settled !== undefined) throw conflict(selector, `a packet of ${settled}`);
+    this.#isForeign ||= selector !== "meta nfproto" && value !== "ip" && value !== "ip6";
+    if (this.#connectionNetwork !== undefined) throw conflict(selector, `a connection of ${this.#connectionNetwork}`);
+    this.#explicit.add("network");
+    this.#hasVagueNetworkTest ||= value === undefined;
+    if (value === "ip" || value === "ipv4") this.#testedNetworks.add("ip");
+    if (value === "ip6" || value === "ipv6") this.#testedNetworks.add("ip6");
   }
 
   #settleTransport(value: Scalar | undefined): void {

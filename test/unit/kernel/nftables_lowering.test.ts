@@ -141,6 +141,12 @@ describe("kernel/nftables: rules as instructions", () => {
       [equals("ip saddr", address), { kind: "dnat", target: { kind: "address", address: parseAddress("::1") } }],
       /dnat/,
     ],
+    [
+      "a reply's family that the rule tests against",
+      "inet",
+      [equals("meta nfproto", "ipv6"), { kind: "snat", target: { kind: "address", address } }],
+      /"snat" after .* a test for ip6;/,
+    ],
     ["a key too long", "inet", [inSet(wide, "s")], /80 bytes; expected at most 64/],
     [
       "a reversed range",
