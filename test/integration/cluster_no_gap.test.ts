@@ -1,13 +1,15 @@
 import assert from "node:assert/strict";
 import process from "node:process";
-import { formatAddress } from "../../kernel/ip/address.ts";
+import { formatAddress, parseAddress } from "../../kernel/ip/address.ts";
 import type { ClusterPod } from "../lab/cluster/cluster.ts";
 import { Cluster } from "../lab/cluster/cluster.ts";
 import type { ClusterNode } from "../lab/cluster/cluster_node.ts";
+import type { LabPod } from "../lab/lab.ts";
+import type { Flow } from "../lab/probe/prober.ts";
 import type { ChurnCounts } from "../support/cluster/churn.ts";
 import { Churn } from "../support/cluster/churn.ts";
 import { nextBuild } from "../support/cluster/next_build.ts";
-import { ClusterProbes, describeNodes, FAMILIES, flowTo, until } from "../support/cluster/probes.ts";
+import { ClusterProbes, describeNodes, FAMILIES, flowTo } from "../support/cluster/probes.ts";
 import { Restarts } from "../support/cluster/restarts.ts";
 import { countAt, receivedBy, startAnew } from "../support/cluster/witness.ts";
 import { requireKernel } from "../support/privilege.ts";
@@ -129,10 +131,8 @@ describe("a cluster while its daemons are killed, upgraded and downgraded", func
     const changes = new Churn({ cluster, service, servers, nodes: names, random, perSecond: CHANGES_PER_SECOND });
     const restarts = new Restarts(nodes, random);
     try {
-      await until(
-        () => nodes.every(({ namespace }) => hasService(namespace.exec("nft", ["list", "ruleset"]))),
-        () => nodes.map(({ daemon }) => daemon.log()).join("\n"),
-      );
+      // With its first endpoints; before it has any, connections to it are refused.
+      await probes.untilReached(clients.flatMap(({ pod: from }) => VIPS.map((host) => flowToService(from, host))));
       const targets = VIPS.flatMap((host) => [host, String(SERVICE_PORT)]);
       const load = ["load", String(FLOWS / 2), String(CONNECTIONS_PER_SECOND / 2), ...targets];
       const loads = await Promise.all(clients.map(({ pod }) => begin(pod, load)));
@@ -161,8 +161,8 @@ describe("a cluster while its daemons are killed, upgraded and downgraded", func
   });
 });
 
-function hasService(ruleset: string): boolean {
-  return VIPS.every((vip) => ruleset.includes(vip));
+function flowToService(from: LabPod, host: string): Flow {
+  return { protocol: "tcp", from, to: { address: parseAddress(host), port: SERVICE_PORT } };
 }
 
 const SERVICE = {

@@ -73,6 +73,8 @@ describe("a plugin server that is killed, or whose shims are", function () {
       await pause(moment * LATEST_KILL_MILLISECONDS);
       process.kill(pid, "SIGKILL");
       cut[command] += (await Promise.all(ends)).filter(Boolean).length;
+      // Killed, it may still seem to listen for a moment.
+      assert.ok(await eventually(() => plugin.server.pid !== pid), `process ${pid} has ended`);
     };
     try {
       for (; rounds < FEWEST_ROUNDS || (cut.ADD + cut.DEL < CUT_REQUIRED && rounds < MOST_ROUNDS); rounds++) {
