@@ -117,7 +117,7 @@ export class LivePolicies {
     this.locals.remove(local);
     this.#arriving.delete(local);
     this.#forgetWork(local);
-    this.#settleAll(this.members.setAttachment(local.key, undefined, undefined));
+    this.#settleChanged(this.members.setAttachment(local.key, undefined, undefined));
     this.#verdicts.close(local);
     if (local.life !== undefined) this.#retained.leave(local.life, local.key);
     if (local.podKey !== undefined) this.#foresee(local.podKey);
@@ -207,11 +207,11 @@ export class LivePolicies {
         }
         this.#foresee(key);
         // Behind those who have the addresses now: a set that denies them is at no time without them.
-        this.#settleAll(members);
+        this.#settleChanged(members);
         break;
       }
       case "Node":
-        this.#settleAll(this.members.setNode(key, objectOf(change, "Node")));
+        this.#settleChanged(this.members.setNode(key, objectOf(change, "Node")));
         break;
       case "Namespace":
         this.#setNamespace(change);
@@ -310,12 +310,24 @@ export class LivePolicies {
     for (const key of keys) this.#toSettle.add(key, isUrgent);
   }
 
+  /**
+   * An address that goes from one to another goes to him first, so that a set that denies both is at no time without it; and
+   * from the other before anybody comes into force with it. Neither waits for members that were to be settled before.
+   */
+  #settleChanged(keys: ReadonlySet<string>): void {
+    const isMove = keys.size > 1;
+    for (const key of keys) {
+      if (isMove) this.#toSettle.delete(key);
+      this.#toSettle.add(key, isMove);
+    }
+  }
+
   /** Takes over the Pod of an attachment, if it is there. */
   #takePod(local: LocalPod): void {
     const pod = local.podKey === undefined ? undefined : this.members.pod(local.podKey);
     const own = pod !== undefined && isPodOf(local.attachment, pod) ? pod : undefined;
     local.pod = own ?? local.pod;
-    this.#settleAll(this.members.setAttachment(local.key, local.addresses, local.pod));
+    this.#settleChanged(this.members.setAttachment(local.key, local.addresses, local.pod));
   }
 
   #beginDeciding(local: OwnPod, isUrgent: boolean): void {

@@ -27,7 +27,12 @@ export class MemberIndex {
     return this.#pods.get(key);
   }
 
-  /** Takes over a Pod, undefined for one that is gone. @returns the keys of the members whose elements may be others */
+  /**
+   * Takes over a Pod, undefined for one that is gone.
+   *
+   * @returns the keys of the members whose elements may be others, those first who have got addresses; one alone where no
+   *   address has gone from one to another
+   */
   setPod(key: string, pod: Pod | undefined): ReadonlySet<string> {
     const member = podMember(key);
     const before = this.#pods.get(key);
@@ -38,7 +43,7 @@ export class MemberIndex {
     if (selectable !== undefined && this.groups.identityOf(member) === undefined) {
       this.groups.addPod(member, selectable.namespace, selectable.labels);
     }
-    return new Set([member, ...this.#owners.replace(member, pod && claimOf(pod, member))]);
+    return new Set([...this.#owners.replace(member, pod && claimOf(pod, member)), member]);
   }
 
   /** As {@link setPod}. */
@@ -48,7 +53,7 @@ export class MemberIndex {
     if (node !== undefined) this.groups.addNode(member, node.labels);
     const addresses = node?.addresses.map(({ address }) => address);
     const claim = addresses && { owner: member, right: AddressRight.node, addresses };
-    return new Set([member, ...this.#owners.replace(member, claim)]);
+    return new Set([...this.#owners.replace(member, claim), member]);
   }
 
   /** Takes over a Namespace. @returns who is in other groups now, and the keys of those members */
@@ -67,7 +72,7 @@ export class MemberIndex {
    * @param key the attachment's
    * @param pod its Pod, the last there was; undefined where none is known: then the addresses are nobody's, and no other
    *   pod's either
-   * @returns as {@link setPod}, those first who have got addresses
+   * @returns as {@link setPod}
    */
   setAttachment(key: string, addresses: readonly Address[] | undefined, pod: Pod | undefined): ReadonlySet<string> {
     const source = `${ATTACHMENT}${key}`;

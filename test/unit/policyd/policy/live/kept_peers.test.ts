@@ -6,6 +6,7 @@ import { FakeNftables } from "../../../../../kernel/nftables/fake_nftables.ts";
 import type { ClusterNetworkPolicy, Pod } from "../../../../../policyd/cluster/model.ts";
 import { observed } from "../../../../../policyd/metrics/observed_nftables.ts";
 import { attachmentRecord } from "../../../../support/attachment_record.ts";
+import type { ObjectChange } from "../../../../../policyd/source/object_source.ts";
 import { gone, LiveNode, set } from "../../../../support/policy/live/live_node.ts";
 import { objectOf } from "../../../../support/policy/live/objects.ts";
 import { TickingClock } from "../../../../support/policy/live/ticking_clock.ts";
@@ -42,6 +43,18 @@ function denying(pods: object): ClusterNetworkPolicy {
       ingress: [{ action: "Deny", from: [{ pods }] }],
     },
   });
+}
+
+function namespaceOf(name: string, labels: Readonly<Record<string, string>>): ObjectChange {
+  return set(objectOf("Namespace", { metadata: { name, labels } }));
+}
+
+/** Keeps namespaces of a team from pods of an app. */
+function denyingTeam(app = "db"): ObjectChange {
+  const ingress = [{ action: "Deny", from: [{ namespaces: { matchLabels: { team: "bad" } } }] }];
+  const subject = { pods: { namespaceSelector: {}, podSelector: { matchLabels: { app } } } };
+  const spec = { tier: "Admin", priority: 2, subject, ingress };
+  return set(objectOf("ClusterNetworkPolicy", { metadata: { name: "deny-team" }, spec }));
 }
 
 const DENY_BAD = denying({ namespaceSelector: {}, podSelector: { matchLabels: { role: "bad" } } });
@@ -119,6 +132,58 @@ describe("policyd/policy/live: peers whose Pod is gone", () => {
     node.settle();
     assert.equal(now().length, 1);
     assert.notDeepEqual(now(), before);
+    node.stop();
+  });
+
+  it("POL-58: nor is a batch without it where members of its namespace wait to be settled", () => {
+    const { node, denied, before } = setUp();
+    node.change(namespaceOf("tenant", {}), denyingTeam());
+    denied.splice(0);
+    node.change(namespaceOf("tenant", { team: "bad" }), gone(FIRST));
+    assert.ok(denied.length > 1);
+    for (const [index, one] of denied.entries()) assert.ok(one.includes(before[0] ?? ""), `batch ${index}`);
+    node.stop();
+  });
+
+  it("POL-58: nor where another pod that is to come into force needs it, in whichever turn it goes", () => {
+    const web = pod("web", "10.0.0.2", "web", { app: "web" });
+    for (let turn = 0; turn < 12; turn++) {
+      const { node, denied, before } = setUp();
+      node.change(namespaceOf("tenant", { team: "bad" }), denyingTeam("web"), set(web));
+      node.apply({ type: "attached", attachment: attachment(web, "10.0.0.2") });
+      for (let ticks = 0; ticks < turn; ticks++) node.tick();
+      node.change(gone(FIRST));
+      for (const [index, one] of denied.entries())
+        assert.ok(one.includes(before[0] ?? ""), `turn ${turn}, batch ${index}`);
+      node.stop();
+    }
+  });
+
+  it("POL-09 POD-20: who gets its address comes into force when it is not the former's any more", () => {
+    const { node, before, now } = setUp();
+    const [bad = ""] = before;
+    const crowd = Array.from({ length: 30 }, (_, number) => {
+      const metadata = { name: `p${number}`, namespace: "crowd", uid: `${number}` };
+      return set(objectOf("Pod", { metadata, status: { phase: "Running", podIPs: [{ ip: `10.1.0.${number}` }] } }));
+    });
+    const heir = objectOf("Pod", {
+      metadata: { name: "heir", namespace: "tenant", uid: "heir" },
+      spec: { nodeName: "node1" },
+      status: { phase: "Pending" },
+    });
+    node.change(namespaceOf("crowd", {}), denyingTeam(), ...crowd, set(heir));
+    // All of the crowd are to be settled, and the former's Pod is still there.
+    node.apply({ type: "objects", changes: [namespaceOf("crowd", { team: "bad" })] });
+    node.apply({ type: "detached", name: attachment(FIRST, BAD), flows: "none" });
+    node.ruleset.flush();
+    node.apply({ type: "attached", attachment: attachment(heir, BAD), flows: "none" });
+    const isKnown = (): boolean => node.elements("known4").includes(bad);
+    assert.deepEqual([isKnown(), now().includes(bad)], [false, true]);
+    for (let tick = 0; tick < 200; tick++) {
+      node.tick();
+      if (isKnown()) assert.equal(now().includes(bad), false, `tick ${tick}`);
+    }
+    assert.ok(isKnown() && now().length === crowd.length);
     node.stop();
   });
 
