@@ -52,7 +52,7 @@ interface WithUid {
   readonly uid: string;
 }
 
-export interface Namespace extends Identified<"Namespace"> {
+export interface Namespace extends Identified<"Namespace">, WithUid {
   readonly labels: Labels;
   readonly isTerminating: boolean;
 }

@@ -1,7 +1,7 @@
 import type { Namespace } from "../model.ts";
 import { frozenLabels, readLabels } from "../name.ts";
 import type { Reader } from "../reader.ts";
-import { readMetadata } from "./metadata.ts";
+import { readMetadata, readUid } from "./metadata.ts";
 
 const NAME_LABEL = "kubernetes.io/metadata.name";
 
@@ -17,6 +17,7 @@ export function readNamespace(object: Reader): Namespace {
     kind: "Namespace",
     key: name,
     name,
+    uid: readUid(reader),
     labels: labels[NAME_LABEL] === name ? labels : frozenLabels(Object.entries({ ...labels, [NAME_LABEL]: name })),
     isTerminating,
   });

@@ -71,7 +71,7 @@ function nodeWith(name: string, labels: Labels, addresses: readonly Address[]): 
 }
 
 function namespaceWith(name: string, labels: Labels): Namespace {
-  return { kind: "Namespace", key: name, name, labels, isTerminating: false };
+  return { kind: "Namespace", key: name, name, uid: "", labels, isTerminating: false };
 }
 
 function byKey<T extends { readonly key: string }>(all: Iterable<T>): ReadonlyMap<string, T> {

@@ -52,7 +52,7 @@ interface ActiveNodeGroup {
   readonly identities: Set<OwnIdentity>;
 }
 
-/** The labels of a namespace that is not among the objects: that of its name, which each has (POL-24). */
+/** The labels of a namespace that was never among the objects: that of its name, which each has (POL-24). */
 export function nameLabel(namespace: string): Labels {
   return frozenLabels([["kubernetes.io/metadata.name", namespace]]);
 }
@@ -75,11 +75,16 @@ export class GroupIndex {
     return this.#namespaces.get(name)?.labels ?? nameLabel(name);
   }
 
-  /** The labels of a Namespace, undefined for one that is not there. @returns the identities that are in other groups now */
+  /**
+   * The labels of a Namespace, undefined for one that is gone: its pods, which it may go before, keep the last it had
+   * (CVE-2024-7598).
+   *
+   * @returns the identities that are in other groups now
+   */
   setNamespace(name: string, labels: Labels | undefined): ReadonlySet<Identity> {
     const entry = this.#namespace(name);
     entry.isObject = labels !== undefined;
-    entry.labels = labels ?? nameLabel(name);
+    if (labels !== undefined) entry.labels = labels;
     const changed = new Set<Identity>();
     for (const scope of this.#scopes.values()) {
       if (scope.selector === undefined) continue;

@@ -101,9 +101,12 @@ export class LivePolicies {
 
   /** A pod is attached, or was before; one of its names is replaced. */
   attach(attachment: AttachmentRecord): void {
-    this.detach(attachment);
     const { pod } = attachment;
-    const life = pod && this.#retained.enter(pod.namespace, attachmentKey(attachment));
+    const key = attachmentKey(attachment);
+    const before = this.locals.get(key);
+    if (before !== undefined) this.#forget(before);
+    const life = pod && this.#retained.enter(pod.namespace, key, before?.life);
+    if (life === undefined) this.#retained.leave(before?.life, key);
     const local = this.locals.add(attachment, life);
     this.#arriving.add(local);
     this.#changes.add([{ type: "arrival", local }]);
@@ -114,13 +117,8 @@ export class LivePolicies {
   detach(name: AttachmentName): void {
     const local = this.locals.get(attachmentKey(name));
     if (local === undefined) return;
-    this.locals.remove(local);
-    this.#arriving.delete(local);
-    this.#forgetWork(local);
-    this.#settleChanged(this.members.setAttachment(local.key, undefined, undefined));
-    this.#verdicts.close(local);
-    if (local.life !== undefined) this.#retained.leave(local.life, local.key);
-    if (local.podKey !== undefined) this.#foresee(local.podKey);
+    this.#forget(local);
+    this.#retained.leave(local.life, local.key);
   }
 
   /**
@@ -273,6 +271,15 @@ export class LivePolicies {
   /** Somebody waits for a pod that has nothing in force yet. */
   #decideLater(local: OwnPod): void {
     this.#toDecide.add(local, local.type === "attached" && local.claimed === undefined);
+  }
+
+  #forget(local: LocalPod): void {
+    this.locals.remove(local);
+    this.#arriving.delete(local);
+    this.#forgetWork(local);
+    this.#settleChanged(this.members.setAttachment(local.key, undefined, undefined));
+    this.#verdicts.close(local);
+    if (local.podKey !== undefined) this.#foresee(local.podKey);
   }
 
   #forgetWork(local: OwnPod): void {

@@ -59,6 +59,8 @@ export class RetainedPolicies {
   readonly #recent = new Map<string, Deletion>();
   /** The namespaces that are there; followed until all objects were told, and only where not all that was saved is read. */
   readonly #there: Set<string> | undefined;
+  /** Of the namespaces that are there. */
+  readonly #uids = new Map<string, string>();
   /** Attachments whose policies may be among what could not be read. */
   #doubtful: ReadonlySet<string> = new Set();
   #hasBegun = false;
@@ -101,12 +103,16 @@ export class RetainedPolicies {
   }
 
   /**
-   * A pod of the namespace comes; those that were there before come after {@link begin}.
+   * A pod of the namespace comes; those that were there before come after {@link begin}. One that is told again is in the
+   * life it was in, though that may have ended.
    *
    * @param key its attachment's
+   * @param before what it was part of until now
    * @returns the life it is part of until {@link leave}
    */
-  enter(namespace: string, key: string): NamespaceLife {
+  enter(namespace: string, key: string, before?: NamespaceLife): NamespaceLife {
+    if (before?.namespace === namespace) return before;
+    this.leave(before, key);
     const saved = this.#saved.get(key);
     const life = saved?.namespace === namespace ? saved : this.#lifeOf(namespace, key);
     this.#own.set(life, life);
@@ -116,22 +122,50 @@ export class RetainedPolicies {
     return life;
   }
 
-  /** A pod goes. */
-  leave(life: NamespaceLife, key: string): void {
-    const own = this.#own.get(life);
+  /** A pod goes; nothing for one that has no namespace. */
+  leave(life: NamespaceLife | undefined, key: string): void {
+    const own = life && this.#own.get(life);
     if (own !== undefined) this.#remove(own, key);
   }
 
   /** A Namespace as it is now; undefined for one that is gone. @returns whether this changes what its pods keep */
-  namespaceChanged(name: string, namespace: Pick<Namespace, "isTerminating"> | undefined): boolean {
+  namespaceChanged(name: string, namespace: Pick<Namespace, "isTerminating" | "uid"> | undefined): boolean {
     if (!this.#hasBegun && namespace !== undefined) this.#there?.add(name);
     if (!this.#hasBegun && namespace === undefined) this.#there?.delete(name);
-    const known = this.#lives.get(name);
-    if (namespace?.isTerminating === false) {
-      // One that is there again is another one: its pods begin without what those of the former keep.
-      if (known !== undefined && known.phase !== "active") this.#lives.delete(name);
-      return false;
-    }
+    const isReplaced = this.#isReplaced(name, namespace) && this.#replace(name);
+    return (namespace?.isTerminating !== false && this.#end(name, namespace)) || isReplaced;
+  }
+
+  /** Whether the one of a name is another than it was, which nobody may have seen end. */
+  #isReplaced(name: string, namespace: Pick<Namespace, "isTerminating" | "uid"> | undefined): boolean {
+    const before = this.#uids.get(name);
+    if (namespace === undefined) this.#uids.delete(name);
+    else this.#uids.set(name, namespace.uid);
+    if (namespace === undefined) return false;
+    const hasEnd = (this.#lives.get(name)?.phase ?? "active") !== "active";
+    return (hasEnd && !namespace.isTerminating) || (Boolean(before && namespace.uid) && before !== namespace.uid);
+  }
+
+  /**
+   * The pods of the next namespace of a name begin without what those of the former keep: its policies whose end was seen, and
+   * the others as well, of which it may be seen later.
+   *
+   * @returns whether they keep more than before
+   */
+  #replace(name: string): boolean {
+    const life = this.#lives.get(name);
+    if (life === undefined) return false;
+    this.#lives.delete(name);
+    const before = life.retained.size;
+    const kept = [...this.#takeRecent(name), ...this.#parts.policiesIn(name)];
+    for (const policy of kept) life.retained.set(policy.key, policy);
+    life.phase = "gone";
+    this.#save(life);
+    return life.retained.size > before;
+  }
+
+  /** The namespace of a name ends, or is gone. @returns as {@link namespaceChanged} */
+  #end(name: string, namespace: Pick<Namespace, "isTerminating"> | undefined): boolean {
     const life = this.#life(name);
     const isNew = life.phase === "active";
     const wasUnknown = life.isUnknown;
@@ -139,7 +173,7 @@ export class RetainedPolicies {
     const before = life.retained.size;
     if (isNew) {
       life.isUnknown = !this.#hasBegun && namespace !== undefined;
-      this.#retainRecent(life);
+      for (const policy of this.#takeRecent(name)) life.retained.set(policy.key, policy);
       this.#save(life);
     }
     this.#forgetEmpty(life);
@@ -162,13 +196,13 @@ export class RetainedPolicies {
     if (life.phase === "ending") this.#save(life);
   }
 
-  #retainRecent(life: OwnLife): void {
+  #takeRecent(namespace: string): readonly NetworkPolicy[] {
     this.#forgetOld();
-    for (const [key, { policy }] of this.#recent) {
-      if (policy.namespace !== life.namespace) continue;
-      life.retained.set(key, policy);
-      this.#recent.delete(key);
-    }
+    const policies = [...this.#recent.values()]
+      .map(({ policy }) => policy)
+      .filter((one) => one.namespace === namespace);
+    for (const { key } of policies) this.#recent.delete(key);
+    return policies;
   }
 
   #lifeOf(namespace: string, key: string): OwnLife {

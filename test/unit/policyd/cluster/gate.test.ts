@@ -7,12 +7,17 @@ import { accepted, manifest, refusal } from "./objects.ts";
 describe("policyd/cluster/gate", () => {
   it("DAEMON-01: a Namespace has its name as a label, and says whether it is going", () => {
     const { object } = accepted(
-      manifest("Namespace", {}, { name: "shop", labels: { tier: "front" }, deletionTimestamp: "2026-05-04T03:02:01Z" }),
+      manifest(
+        "Namespace",
+        {},
+        { name: "shop", uid: "7", labels: { tier: "front" }, deletionTimestamp: "2026-05-04T03:02:01Z" },
+      ),
     );
     assert.deepEqual(object, {
       kind: "Namespace",
       key: "shop",
       name: "shop",
+      uid: "7",
       labels: { "kubernetes.io/metadata.name": "shop", tier: "front" },
       isTerminating: true,
     });

@@ -196,4 +196,36 @@ describe("policyd/policy/live: peers whose Pod is gone", () => {
     assert.ok(now().includes(before[0] ?? ""));
     node.stop();
   });
+
+  it("POL-58: so do the last ones of a namespace that is gone before it, for whom they select as for peers", () => {
+    const [team, space] = [denyingTeam(), namespaceOf("tenant", { team: "bad" })];
+    const subject = { namespaces: { matchLabels: { team: "bad" } } };
+    const spec = {
+      tier: "Admin",
+      priority: 3,
+      subject,
+      egress: [{ action: "Deny", to: [{ networks: ["0.0.0.0/0"] }] }],
+    };
+    const jail = set(objectOf("ClusterNetworkPolicy", { metadata: { name: "jail" }, spec }));
+    const none = { kind: "Namespace", key: "tenant" } as const;
+    for (const ends of [
+      [gone(FIRST), gone(none)],
+      [gone(none), gone(FIRST)],
+    ]) {
+      const { node, denied, before, now } = setUp();
+      const jailed = (): readonly string[] =>
+        node.elements("egress4").filter((one) => one.startsWith(before[0] ?? "?"));
+      node.change(gone(DENY_BAD), space, team, jail);
+      const [peers, verdicts] = [now(), jailed()];
+      assert.deepEqual([peers.length, verdicts.length], [2, 1]);
+      denied.splice(0);
+      for (const end of ends) node.change(end);
+      node.change(set(objectOf("Node", { metadata: { name: "node2" } })));
+      for (const [index, one] of denied.entries()) assert.ok(one.includes(before[0] ?? ""), `batch ${index}`);
+      assert.deepEqual([now(), jailed()], [peers, verdicts]);
+      node.change(space);
+      assert.deepEqual([now(), jailed()], [peers, verdicts]);
+      node.stop();
+    }
+  });
 });

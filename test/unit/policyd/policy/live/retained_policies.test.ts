@@ -10,17 +10,17 @@ import type {
 import { NO_RETAINED_FILES } from "../../../../../policyd/policy/retained/retained_files.ts";
 import { objectOf } from "../../../../support/policy/live/objects.ts";
 
-const TERMINATING = { isTerminating: true };
-const ACTIVE = { isTerminating: false };
+const TERMINATING = { uid: "1", isTerminating: true };
+const ACTIVE = { uid: "1", isTerminating: false };
 
 function policy(name: string, namespace = "n"): NetworkPolicy {
   return objectOf("NetworkPolicy", { metadata: { name, namespace }, spec: { podSelector: {} } });
 }
 
 /** Retained policies with one pod in the namespace "n". */
-function withPod() {
+function withPod(there: readonly NetworkPolicy[] = []) {
   const clock = new FakeClock();
-  const retained = new RetainedPolicies({ clock, store: NO_RETAINED_FILES, policiesIn: () => [] });
+  const retained = new RetainedPolicies({ clock, store: NO_RETAINED_FILES, policiesIn: () => there });
   retained.begin();
   retained.namespaceChanged("n", ACTIVE);
   const life = retained.enter("n", "a");
@@ -109,6 +109,37 @@ describe("policyd/policy/live/retained_policies", () => {
     retained.namespaceChanged("n", ACTIVE);
     assert.deepEqual([...retained.enter("n", "c").retained.keys()], []);
     assert.deepEqual(keys(), ["n/p"]);
+  });
+
+  it("POL-58: nor is the end of a namespace missed between two lists, of which the second has another of its name", () => {
+    for (const next of [
+      { ...ACTIVE, uid: "2" },
+      { ...TERMINATING, uid: "2" },
+    ]) {
+      const there = [policy("later")];
+      const { retained, keys } = withPod(there);
+      retained.policyDeleted(policy("p"));
+      assert.equal(retained.namespaceChanged("n", ACTIVE), false);
+      assert.equal(retained.namespaceChanged("n", next), true);
+      assert.deepEqual(keys(), ["n/later", "n/p"], "what is there yet may be the former's and be deleted later");
+      assert.deepEqual([...retained.enter("n", "c").retained.keys()], []);
+      assert.equal(retained.namespaceChanged("n", next), false);
+    }
+    const { retained, keys } = withPod();
+    retained.policyDeleted(policy("p"));
+    retained.namespaceChanged("n", { ...ACTIVE, uid: "" });
+    retained.namespaceChanged("n", { ...ACTIVE, uid: "2" });
+    assert.deepEqual(keys(), [], "a file says nothing of which one it is");
+  });
+
+  it("POL-58: a pod that is told again is in the namespace it was in, and in no other", () => {
+    const { retained, life } = withPod();
+    retained.namespaceChanged("n", TERMINATING);
+    retained.policyDeleted(policy("p"));
+    retained.namespaceChanged("n", undefined);
+    assert.equal(retained.enter("n", "a", life), life);
+    assert.notEqual(retained.enter("other", "a", life), life);
+    assert.deepEqual([...retained.enter("n", "b").retained.keys()], [], "nobody is left of the former");
   });
 
   it("POL-58: a pod that is attached late to a namespace that ends has them, also when all others have gone", () => {
