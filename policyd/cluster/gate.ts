@@ -97,12 +97,14 @@ function findGate(apiVersion: string, kind: string): Gate | undefined {
   const slash = apiVersion.indexOf("/");
   const group = slash < 0 ? "" : apiVersion.slice(0, slash);
   const gate = GATES.find((candidate) => candidate.group === group && candidate.kind === kind);
-  // A kind of policy we do not know: leaving it out without a word would leave open what it closes.
-  if (gate === undefined && group === CLUSTER_POLICIES) {
-    throw new DrawbridgeError(
-      "ERR_OBJECT",
-      `${kind}: Drawbridge does not enforce it; use ClusterNetworkPolicy of ${CLUSTER_POLICIES}/v1alpha2`,
-    );
+  // A policy we do not know, of whichever group: leaving it out without a word would leave open what it closes.
+  if (gate === undefined && (group === CLUSTER_POLICIES || kind.endsWith("NetworkPolicy"))) {
+    const way =
+      group === CLUSTER_POLICIES
+        ? `ClusterNetworkPolicy of ${CLUSTER_POLICIES}/v1alpha2`
+        : "NetworkPolicy of networking.k8s.io/v1";
+    const what = `${kind} of ${JSON.stringify(apiVersion)}`;
+    throw new DrawbridgeError("ERR_OBJECT", `${what}: Drawbridge does not enforce it; use ${way}`);
   }
   if (gate !== undefined && gate.version !== apiVersion.slice(slash + 1)) {
     const expected = group === "" ? gate.version : `${group}/${gate.version}`;

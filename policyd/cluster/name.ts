@@ -71,18 +71,19 @@ export function expectLabelValue(value: unknown, field: string): string {
 }
 
 /**
- * All labels below a key: none where it is absent.
+ * All labels below a key: none where it is absent. Null is the empty text, as Go reads it into a map of texts: a selector
+ * without that label would select more.
  *
  * @throws DrawbridgeError ERR_OBJECT for an invalid one: without it a selector might match what it should not
  */
 export function readLabels(reader: Reader, key: string): Labels {
   const labels = reader.object(key);
-  const entries = labels.entries().filter(([, value]) => value !== null);
+  const entries = labels.entries();
   if (entries.length > MOST_LABELS) throw invalid(labels.field, `${entries.length} labels`, `at most ${MOST_LABELS}`);
   return frozenLabels(
     entries.map(([name, value]) => [
       expectLabelKey(name, `${labels.field} key`),
-      expectLabelValue(value, `${labels.field}[${JSON.stringify(name)}]`),
+      expectLabelValue(value ?? "", `${labels.field}[${JSON.stringify(name)}]`),
     ]),
   );
 }

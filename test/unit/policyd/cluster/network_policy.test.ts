@@ -109,6 +109,29 @@ describe("policyd/cluster/gate of NetworkPolicy", () => {
     assert.equal(problems.length, 3);
   });
 
+  it("POL-21: a label without a value is the empty text, as for the API server, and never one requirement less", () => {
+    const selector = { matchLabels: { app: null, tier: "web" } };
+    const { object } = accepted(
+      policy({ podSelector: selector, ingress: [{ from: [{ namespaceSelector: selector }] }] }),
+    );
+    const read = { matchLabels: { app: "", tier: "web" }, matchExpressions: [] };
+    assert.deepEqual(object["podSelector"], read);
+    assert.match(JSON.stringify(object["ingress"]), /"namespaceSelector":{"matchLabels":{"app":"","tier":"web"}/);
+  });
+
+  it("DAEMON-01: policies that others enforce are refused, of whichever group", () => {
+    for (const [kind, apiVersion] of [
+      ["NetworkPolicy", "v1"],
+      ["NetworkPolicy", "extensions/v1beta1"],
+      ["GlobalNetworkPolicy", "projectcalico.org/v3"],
+      ["CiliumClusterwideNetworkPolicy", "cilium.io/v2"],
+    ]) {
+      const problem = refusal({ ...manifest("NetworkPolicy"), kind, apiVersion });
+      assert.match(problem, /: Drawbridge does not enforce it; use NetworkPolicy of networking\.k8s\.io\/v1$/);
+      assert.ok(problem.includes(`${kind} of "${apiVersion}"`), problem);
+    }
+  });
+
   it("POL-33 POL-51: upstream 49 and 50: what the API server refuses is refused, and what it takes is taken", () => {
     const ofPort = (port: object): boolean => accepted(policy({ egress: [{ ports: [port] }] })).problems.length === 0;
     for (const port of [{ port: 80, endPort: 80 }, { port: 1, endPort: 65_535, protocol: "SCTP" }, { port: "web" }]) {
