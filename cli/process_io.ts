@@ -1,4 +1,5 @@
-import { closeSync, openSync, readdirSync, readSync, statSync, writeSync } from "node:fs";
+import type { Stats } from "node:fs";
+import { closeSync, lstatSync, openSync, readdirSync, readSync, statSync, writeSync } from "node:fs";
 import process from "node:process";
 import { setTimeout as sleep } from "node:timers/promises";
 import { DrawbridgeError } from "../kernel/error.ts";
@@ -9,7 +10,7 @@ import type { NodeAccess } from "./node/machine/machine.ts";
 
 const CHUNK = 1024 * 1024;
 const STANDARD_INPUT = 0;
-/** Nothing is folded for a file or a pipe. */
+/** Nothing is folded for a file or a pipe, or for a terminal that does not know its size. */
 const UNLIMITED_COLUMNS = 10_000;
 const WAIT_MILLISECONDS = 5;
 
@@ -43,11 +44,12 @@ const thisNode: NodeAccess = {
 
 const systemFiles: ManifestFileSystem = {
   typeOf(path) {
-    const found = statSync(path, { throwIfNoEntry: false });
+    const found = attempt(path, () => statOf(path));
     if (found?.isDirectory() === true) return "directory";
     // A pipe is what a shell makes of <(kubectl get pods -o json).
     return found?.isFile() === true || found?.isFIFO() === true ? "file" : undefined;
   },
+  isLink: (path) => attempt(path, () => lstatSync(path).isSymbolicLink()),
   namesIn: (directory) => attempt(directory, () => readdirSync(directory)),
   *read(path) {
     const descriptor = path === "-" ? STANDARD_INPUT : attempt(path, () => openSync(path, "r"));
@@ -63,6 +65,16 @@ const systemFiles: ManifestFileSystem = {
     }
   },
 };
+
+/** Undefined for nothing, and for a link that leads to itself. */
+function statOf(path: string): Stats | undefined {
+  try {
+    return statSync(path, { throwIfNoEntry: false });
+  } catch (error) {
+    if (isErrno(error, "ELOOP")) return undefined;
+    throw error;
+  }
+}
 
 /** Standard input may be a pipe that does not block: whoever writes to it is given time. */
 function readWaiting(descriptor: number, chunk: Buffer): number {
@@ -84,16 +96,21 @@ function attempt<T>(path: string, read: () => T): T {
   try {
     return read();
   } catch (error) {
-    if (!(error instanceof Error) || !("code" in error)) throw error;
-    throw new DrawbridgeError("ERR_INPUT", `${path}: ${error.message}`);
+    throw told(path, error);
   }
+}
+
+/** What the system refuses, with where; what is no such error, as it is. */
+function told(place: string, error: unknown): unknown {
+  if (!(error instanceof Error) || !("code" in error)) return error;
+  return new DrawbridgeError("ERR_INPUT", `${place}: ${error.message}`);
 }
 
 function outputTo(stream: NodeJS.WriteStream, descriptor: 1 | 2): Output {
   const isTerminal = stream.isTTY;
   return {
     isTerminal,
-    columns: isTerminal ? stream.columns : UNLIMITED_COLUMNS,
+    columns: isTerminal && stream.columns > 0 ? stream.columns : UNLIMITED_COLUMNS,
     hasColour: isTerminal && (process.env["NO_COLOR"] ?? "") === "" && process.env["TERM"] !== "dumb",
     write: (text) => writeAll(descriptor, Buffer.from(text)),
   };
@@ -108,7 +125,7 @@ function writeAll(descriptor: number, bytes: Buffer): void {
       rest = rest.subarray(written);
     } catch (error) {
       if (isErrno(error, "EPIPE")) return;
-      throw error;
+      throw told(descriptor === 1 ? "standard output" : "standard error", error);
     }
   }
 }

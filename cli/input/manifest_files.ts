@@ -5,6 +5,8 @@ import { DrawbridgeError } from "../../kernel/error.ts";
 export interface ManifestFileSystem {
   /** What a path leads to, links followed; undefined for nothing, or for what is neither. */
   typeOf(path: string): "file" | "directory" | undefined;
+  /** Whether a path is a symbolic link itself. */
+  isLink(path: string): boolean;
   /** The names in a directory. */
   namesIn(directory: string): readonly string[];
   /** A file's bytes, in pieces. */
@@ -12,12 +14,13 @@ export interface ManifestFileSystem {
 }
 
 const EXTENSIONS = [".json", ".yaml", ".yml"];
-/** Deeper than any tree of manifests; a directory that is linked into itself ends here. */
+/** Deeper than any tree of manifests. */
 const MOST_LEVELS = 32;
 
 /**
  * The files that paths stand for, as `kubectl -f` has it: a file whatever its name, of a directory those that end in
- * .json, .yaml or .yml, with `isRecursive` also below it; `-` is standard input. In the order given, those of a directory by name.
+ * .json, .yaml or .yml, with `isRecursive` also below it, but not where a link leads to a directory; `-` is standard input. In
+ * the order given, those of a directory by name.
  *
  * @throws DrawbridgeError ERR_INPUT for a path that leads nowhere, or a directory without such a file
  */
@@ -55,7 +58,9 @@ function below(files: ManifestFileSystem, directory: string, levels: number): re
     .flatMap((name) => {
       const place = path.join(directory, name);
       const type = files.typeOf(place);
-      if (type === "directory") return levels > 0 ? below(files, place, levels - 1) : [];
-      return type === "file" && EXTENSIONS.includes(path.extname(name)) ? [place] : [];
+      if (type === "directory") return levels > 0 && !files.isLink(place) ? below(files, place, levels - 1) : [];
+      if (!EXTENSIONS.includes(path.extname(name))) return [];
+      if (type === "file") return [place];
+      throw new DrawbridgeError("ERR_INPUT", `${place}: expected a file; remove it if it is a link that leads nowhere`);
     });
 }

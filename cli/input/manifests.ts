@@ -1,6 +1,6 @@
 import { DrawbridgeError } from "../../kernel/error.ts";
 import { judge, nameOf } from "../../policyd/cluster/gate.ts";
-import type { ClusterObject } from "../../policyd/cluster/model.ts";
+import type { ClusterObject, Pod } from "../../policyd/cluster/model.ts";
 import type { FieldPath, LocatedObject } from "../../policyd/source/documents.ts";
 import { workloadKeyOf } from "../cluster/workload_name.ts";
 import { fieldPathOf } from "./field_path.ts";
@@ -82,7 +82,7 @@ export function readManifests(files: ManifestFileSystem, paths: readonly string[
   const found = taken.flatMap((one) => (one.type === "manifests" ? [one] : []));
   const written = found.filter(({ isTemplate }) => !isTemplate).flatMap(({ manifests }) => manifests);
   const templates = found.filter(({ isTemplate }) => isTemplate).flatMap(({ manifests }) => manifests);
-  const { unique, problems } = withoutDoubles([...written, ...withoutPods(templates, written)]);
+  const { unique, problems } = withoutDoubles(withFreeNames(written, withoutPods(templates, written)));
   return {
     manifests: unique,
     problems: [...taken.flatMap((one) => (one.type === "problems" ? one.problems : [])), ...problems],
@@ -155,6 +155,29 @@ function withoutPods(templates: readonly Manifest[], written: readonly Manifest[
 
 function workloadKey(object: ClusterObject): string | undefined {
   return object.kind === "Pod" ? workloadKeyOf(object) : undefined;
+}
+
+/**
+ * Both, where a pod that stands for a template may have the name of another workload's pod, as a Deployment and a CronJob
+ * may be called the same: then its kind is part of its name.
+ */
+function withFreeNames(written: readonly Manifest[], templates: readonly Manifest[]): readonly Manifest[] {
+  const holders = new Map(written.map(({ object }) => [nameOf(object), workloadKey(object)]));
+  const named = templates.map((manifest): Manifest => {
+    const { object } = manifest;
+    const own = workloadKey(object);
+    const isFree = !holders.has(nameOf(object)) || holders.get(nameOf(object)) === own;
+    if (isFree) holders.set(nameOf(object), own);
+    return isFree || object.kind !== "Pod" ? manifest : { ...manifest, object: withKindInName(object) };
+  });
+  return [...written, ...named];
+}
+
+function withKindInName(pod: Pod): Pod {
+  const { namespace, controller } = pod;
+  if (controller === undefined) return pod;
+  const name = `${controller.name}-${controller.kind.toLowerCase()}${pod.name.slice(controller.name.length)}`;
+  return Object.freeze({ ...pod, name, key: `${namespace}/${name}` });
 }
 
 function withoutDoubles(manifests: readonly Manifest[]): {

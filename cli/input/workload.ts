@@ -12,17 +12,52 @@ interface WorkloadKind {
   readonly apiVersions: readonly string[];
   readonly template: readonly string[];
   readonly isSingle: boolean;
+  /** The labels that its controller adds to those of the template, as far as they can be foretold. */
+  readonly added?: (name: string, ordinal: number) => Readonly<Record<string, string>>;
 }
 
 const TEMPLATE = ["spec", "template"];
 
-const WORKLOAD_KINDS: ReadonlyMap<string, WorkloadKind> = new Map([
+/** Labels that controllers put on pods beside those of the template. */
+export const CONTROLLER_LABELS: readonly string[] = [
+  "pod-template-hash",
+  "controller-revision-hash",
+  "pod-template-generation",
+  "statefulset.kubernetes.io/pod-name",
+  "apps.kubernetes.io/pod-index",
+  "job-name",
+  "controller-uid",
+  "batch.kubernetes.io/job-name",
+  "batch.kubernetes.io/controller-uid",
+  "batch.kubernetes.io/job-completion-index",
+];
+
+const WORKLOAD_KINDS: ReadonlyMap<string, WorkloadKind> = new Map<string, WorkloadKind>([
   ["Deployment", { apiVersions: ["apps/v1"], template: TEMPLATE, isSingle: false }],
-  ["StatefulSet", { apiVersions: ["apps/v1"], template: TEMPLATE, isSingle: false }],
+  [
+    "StatefulSet",
+    {
+      apiVersions: ["apps/v1"],
+      template: TEMPLATE,
+      isSingle: false,
+      added: (name, ordinal) => ({
+        "statefulset.kubernetes.io/pod-name": `${name}-${ordinal}`,
+        "apps.kubernetes.io/pod-index": `${ordinal}`,
+      }),
+    },
+  ],
   ["DaemonSet", { apiVersions: ["apps/v1"], template: TEMPLATE, isSingle: false }],
   ["ReplicaSet", { apiVersions: ["apps/v1"], template: TEMPLATE, isSingle: false }],
   ["ReplicationController", { apiVersions: ["v1"], template: TEMPLATE, isSingle: false }],
-  ["Job", { apiVersions: ["batch/v1"], template: TEMPLATE, isSingle: true }],
+  [
+    "Job",
+    {
+      apiVersions: ["batch/v1"],
+      template: TEMPLATE,
+      isSingle: true,
+      added: (name) => ({ "job-name": name, "batch.kubernetes.io/job-name": name }),
+    },
+  ],
   ["CronJob", { apiVersions: ["batch/v1"], template: ["spec", "jobTemplate", "spec", "template"], isSingle: true }],
 ]);
 
@@ -44,14 +79,15 @@ export function workloadOf(value: unknown): Workload | undefined {
   if (typeof namespace !== "string" || !known.apiVersions.some((version) => version === apiVersion)) return undefined;
   const template = known.template.reduce(member, value);
   if (template === undefined) return undefined;
-  const names = known.isSingle ? [`${name}-0`] : [`${name}-0`, `${name}-1`];
-  const pods = names.map((podName) => ({
+  const labels = member(member(template, "metadata"), "labels");
+  const ordinals = known.isSingle ? [0] : [0, 1];
+  const pods = ordinals.map((ordinal) => ({
     apiVersion: "v1",
     kind: "Pod",
     metadata: {
-      name: podName,
+      name: `${name}-${ordinal}`,
       namespace,
-      labels: member(member(template, "metadata"), "labels"),
+      labels: withLabels(labels, known.added?.(name, ordinal)),
       annotations: member(member(template, "metadata"), "annotations"),
       ownerReferences: [{ apiVersion, kind, name, controller: true }],
     },
@@ -59,6 +95,13 @@ export function workloadOf(value: unknown): Workload | undefined {
     status: { phase: "Running" },
   }));
   return { kind, namespace, name, pods };
+}
+
+/** What is no map of labels is the gate's to refuse. */
+function withLabels(labels: unknown, added: Readonly<Record<string, string>> | undefined): unknown {
+  if (added === undefined || (labels !== undefined && typeof labels !== "object") || Array.isArray(labels))
+    return labels;
+  return { ...labels, ...added };
 }
 
 function member(value: unknown, key: string): unknown {

@@ -16,7 +16,7 @@ export function* rulesText(nodeName: string, rules: NodeRules, remarks: readonly
     "  they stand would let no pod send;",
     "- host ports and masquerade, which pods get when they are attached;",
     "- what rules write into sets themselves: which client stays with which endpoint.",
-    "NetworkPolicies are not in it: this version of policyd has no rules for them.",
+    "Policies are not in it: this command does not print inet drawbridge-policy.",
     `Pods of the node: ${localPods.length === 0 ? "none" : localPods.join(", ")}.`,
     ...remarks,
     ...problems,

@@ -21,6 +21,7 @@ export function memoryFiles(contents: Readonly<Record<string, string>>): Manifes
       if (path in contents) return "file";
       return paths.some((one) => one.startsWith(`${path}/`)) ? "directory" : undefined;
     },
+    isLink: () => false,
     namesIn: (directory) => [
       ...new Set(
         paths

@@ -7,8 +7,8 @@ import { podClasses } from "../../../policyd/policy/evaluate/pod_class.ts";
 import type { PolicyIndex } from "../../../policyd/policy/evaluate/policy_index.ts";
 import type { Grouping } from "../../cluster/group.ts";
 import { groupName } from "../../cluster/group.ts";
-import type { OutsideRegion } from "./outside_region.ts";
-import { namedPrefixes, outsideRegions, regionText } from "./outside_region.ts";
+import type { OutsideRegion } from "../outside_region.ts";
+import { namedPrefixes, outsideRegions, regionText } from "../outside_region.ts";
 
 /** A cluster before and after. */
 export interface Sides {
@@ -71,15 +71,16 @@ export function endsOf(sides: Sides, by: Grouping): Ends {
     ...outsideRegions([sides.before, sides.after]).map(foundRegion),
   ];
   const sizes = new Map<string, number>();
-  for (const { group } of found) sizes.set(group.name, (sizes.get(group.name) ?? 0) + 1);
+  for (const { group } of found) sizes.set(groupKey(group), (sizes.get(groupKey(group)) ?? 0) + 1);
   const groups = new Map<string, EndGroup>();
   const classes = new Map<
     string,
     { readonly ends: [End, ...End[]]; readonly isNode: boolean; readonly isSubject: boolean }
   >();
   for (const { end, group, signature, isNode, isSubject } of found) {
-    const known = groups.get(group.name) ?? { ...group, size: sizes.get(group.name) ?? 0 };
-    groups.set(group.name, known);
+    const key = groupKey(group);
+    const known = groups.get(key) ?? { ...group, size: sizes.get(key) ?? 0 };
+    groups.set(key, known);
     const whole: End = { ...end, group: known };
     const one = classes.get(signature);
     if (one === undefined) classes.set(signature, { ends: [whole], isNode, isSubject });
@@ -91,6 +92,11 @@ export function endsOf(sides: Sides, by: Grouping): Ends {
     appeared: [...after.keys()].filter((key) => !before.has(key)).sort(),
     gone: [...before.keys()].filter((key) => !after.has(key)).sort(),
   };
+}
+
+/** A namespace may be called "node". */
+function groupKey({ kind, name }: Pick<EndGroup, "kind" | "name">): string {
+  return `${kind} ${name}`;
 }
 
 function classNumbers(index: PolicyIndex): ReadonlyMap<string, number> {

@@ -1,6 +1,7 @@
 import { nameOf } from "../../../policyd/cluster/gate.ts";
 import type { ClusterObject, Node, Pod } from "../../../policyd/cluster/model.ts";
 import { frozenLabels } from "../../../policyd/cluster/name.ts";
+import { CONTROLLER_LABELS } from "../../input/workload.ts";
 import { workloadKeyOf } from "../../cluster/workload_name.ts";
 import type { Manifest } from "../../input/manifests.ts";
 
@@ -125,11 +126,10 @@ function nodeWithState(node: Node, before: Node): Node {
   return node.addresses.length > 0 ? node : Object.freeze({ ...node, addresses: before.addresses });
 }
 
-const TEMPLATE_HASH = "pod-template-hash";
-
-/** By the hash the pod is known for one of its workload: it keeps it. */
+/** What its controller put on a pod that runs it keeps; what it put on one that stands for the template is another's. */
 function fromTemplate(pod: Pod, { labels, annotations, ports, hostNetwork }: Pod): Pod {
-  const hash = pod.labels[TEMPLATE_HASH];
-  const all = hash === undefined ? labels : frozenLabels([...Object.entries(labels), [TEMPLATE_HASH, hash]]);
-  return Object.freeze({ ...pod, labels: all, annotations, ports, hostNetwork });
+  const isAdded = ([key]: [string, string]): boolean => CONTROLLER_LABELS.includes(key);
+  const own = Object.entries(pod.labels).filter(isAdded);
+  const others = Object.entries(labels).filter((entry) => !isAdded(entry));
+  return Object.freeze({ ...pod, labels: frozenLabels([...others, ...own]), annotations, ports, hostNetwork });
 }

@@ -1,4 +1,5 @@
 import * as v from "valibot";
+import { DrawbridgeError } from "../../../kernel/error.ts";
 import { buildPolicyIndex } from "../../../policyd/policy/evaluate/policy_index.ts";
 import { storeOf } from "../../cluster/policy_objects.ts";
 import { ExitCode } from "../../exit_code.ts";
@@ -33,6 +34,9 @@ const optionsSchema = v.object({
 /** @throws DrawbridgeError ERR_INPUT for names that are none, and as loadPlaces */
 export async function runDryRun(io: Io, options: unknown): Promise<ExitCode> {
   const { filename, against, delete: deleted, output, ...input } = v.parse(optionsSchema, options);
+  if ([...filename, ...against].filter((place) => place === "-").length > 1) {
+    throw new DrawbridgeError("ERR_INPUT", "-: standard input can be read once; expected a file for the others");
+  }
   const names = deleted === true || deleted === undefined ? [] : deleted.map(objectName);
   const given =
     filename.length === 0 ? [] : (await loadManifests(io, { ...input, filename, cluster: false })).manifests;

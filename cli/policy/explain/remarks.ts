@@ -27,6 +27,7 @@ export function remarksOn(
     ...servicesMet(context, to, outcomes).flatMap((service) => derivedRemarks(context, service)),
     ...portRemark(to, traffic),
     ...outsideRemark(from, to, outcomes),
+    ...ownNodeRemark(from, to),
     ...unknownNodeRemark(outcomes),
     ...unknownAddressRemarks(context, outcomes),
     ...servicePortRemarks(context, outcomes),
@@ -116,6 +117,25 @@ function unknownNodeRemark(outcomes: readonly Outcome[]): readonly string[] {
   return isUnknown
     ? ["the input has no nodes: policies are asked as those of the node are that takes the connection in"]
     : [];
+}
+
+/** What a pod sends to its own node, and gets from it, NetworkPolicies never close. */
+function ownNodeRemark(from: HostsEnd, to: End): readonly string[] {
+  if (to.type === "service") return [];
+  const isNode = ({ hosts }: HostsEnd): boolean =>
+    hosts.some((host) => host.type === "node" || (host.type === "pod" && host.pod.hostNetwork));
+  const homeless = [
+    { end: from, other: to },
+    { end: to, other: from },
+  ].filter(
+    ({ end, other }) =>
+      isNode(other) &&
+      end.hosts.some((host) => host.type === "pod" && !host.pod.hostNetwork && host.pod.nodeName === undefined),
+  );
+  return homeless.map(
+    ({ end }) =>
+      `the input does not tell on which node ${end.name} runs: NetworkPolicies never keep it from that one, whatever is said here`,
+  );
 }
 
 /** Nothing outside of the cluster has a route to a cluster IP, unless somebody made one. */

@@ -1,5 +1,3 @@
-import type { Address } from "../../../kernel/ip/address.ts";
-import { addressPlus, parseAddress } from "../../../kernel/ip/address.ts";
 import type { ClusterNetworkPolicy, NetworkPolicy } from "../../../policyd/cluster/model.ts";
 import type { Direction, FlowEnd, FlowEnds } from "../../../policyd/policy/evaluate/flow.ts";
 import { familiesOf } from "../../../policyd/policy/evaluate/party.ts";
@@ -8,13 +6,10 @@ import type { PodEntry, PolicyIndex } from "../../../policyd/policy/evaluate/pol
 import type { DirectionProfile, Profile } from "../../../policyd/policy/evaluate/profile.ts";
 import { connectionText } from "../connections/connection_set.ts";
 import { ConnectionReader } from "../connections/connections_between.ts";
+import { outsideRegions } from "../outside_region.ts";
 
 type Policy = NetworkPolicy | ClusterNetworkPolicy;
 
-/** Where nothing is said about addresses, these are as good as any. */
-const ANYWHERE: readonly Address[] = ["0.0.0.0", "::"].map((text) => parseAddress(text));
-/** Further than this nobody looks for an address that is no pod's and no node's. */
-const MOST_OWNED = 64;
 /** More pairs of ends are not compared, and the policy then counts as needed. */
 const MOST_PAIRS = 100_000;
 
@@ -33,19 +28,29 @@ export class Removal {
     this.#index = { ...index, pods: new Map([...index.pods].filter(([key]) => keep.has(key))) };
     const pods = chosen.map((key): FlowEnd => ({ type: "pod", key }));
     const nodes = [...index.nodes.keys()].map((name): FlowEnd => ({ type: "node", name }));
-    this.#ends = [...outsideOf(index).map((address): FlowEnd => ({ type: "address", address })), ...nodes, ...pods];
+    const outside = outsideRegions([index]).map(({ representative }) => representative);
+    this.#ends = [...outside.map((address): FlowEnd => ({ type: "address", address })), ...nodes, ...pods];
   }
 
   /** Takes a policy away for good if that changes no connection. @returns whether it did */
   removeIfUnneeded(policy: Policy): boolean {
     const subjects = [...this.#index.pods].filter(([, entry]) => isSubject(entry, policy)).map(([key]) => key);
-    if (subjects.length * this.#ends.length > MOST_PAIRS) return false;
+    if (subjects.length * this.#ends.length > MOST_PAIRS || this.#mayBeNeededAtHome(policy, subjects)) return false;
     const after = without(this.#index, policy);
     const readers = [new ConnectionReader(this.#index), new ConnectionReader(after)];
     const isNeeded = subjects.some((key) => this.#ends.some((end) => this.#differs(readers, key, end)));
     if (isNeeded) return false;
     this.#index = after;
     return true;
+  }
+
+  /** Its own node is kept from a pod by nothing but ClusterNetworkPolicies, and of pods of templates nobody knows it. */
+  #mayBeNeededAtHome(policy: Policy, subjects: readonly string[]): boolean {
+    if (policy.kind === "NetworkPolicy") return false;
+    const namesNodes = [...policy.egress, ...policy.ingress].some(
+      ({ peers }) => peers?.some(({ type }) => type === "nodes" || type === "networks") ?? true,
+    );
+    return namesNodes && subjects.some((key) => this.#index.pods.get(key)?.pod.nodeName === undefined);
   }
 
   #differs(readers: readonly ConnectionReader[], key: string, end: FlowEnd): boolean {
@@ -106,23 +111,4 @@ function profileWithout({ admin, isolating, shadow, baseline }: DirectionProfile
     shadow,
     baseline: baseline.filter((one) => one.policy !== policy),
   };
-}
-
-/** An address of each range outside that policies tell apart: it begins where a prefix begins or behind its end. */
-function outsideOf({ networkPolicies, clusterPolicies, owners }: PolicyIndex): readonly Address[] {
-  const rules = [...networkPolicies, ...clusterPolicies].flatMap(({ rules: { egress, ingress } }) => [
-    ...egress,
-    ...ingress,
-  ]);
-  const ranges = rules.flatMap(({ peers = [] }) =>
-    peers.flatMap((peer) => (peer.type === "addresses" ? [...peer.ranges, ...peer.except] : [])),
-  );
-  const starts = ranges.flatMap(({ first, last }) => [first, addressPlus(last, 1n)]);
-  const free = [...ANYWHERE, ...starts].map((start) => {
-    let address = start;
-    for (let i = 0; address !== undefined && owners.has(address) && i < MOST_OWNED; i++)
-      address = addressPlus(address, 1n);
-    return address === undefined || owners.has(address) ? undefined : address;
-  });
-  return [...new Set(free)].filter((address) => address !== undefined);
 }

@@ -62,6 +62,12 @@ function writeTable(io: Io, matrix: Matrix, ports: readonly PortQuestion[]): voi
   if (grid === undefined && isAnyLeftOut) {
     io.err.write("not listed: a pod and the network of its own node, which no NetworkPolicy keeps apart\n");
   }
+  const pods = matrix.groups.flatMap((group) => group.pods);
+  if (pods.some((pod) => pod.hostNetwork) && pods.some((pod) => !pod.hostNetwork && pod.nodeName === undefined)) {
+    io.err.write(
+      "the input does not tell on which nodes all pods run: no NetworkPolicy keeps a pod from its own, whatever is said here\n",
+    );
+  }
 }
 
 function printed(

@@ -28,6 +28,7 @@ type CommandName = keyof typeof COMMANDS;
 function oneFile(name: string, content: string | Uint8Array): ManifestFileSystem {
   return {
     typeOf: (path) => (path === name ? "file" : undefined),
+    isLink: () => false,
     namesIn: () => [],
     *read() {
       yield Buffer.from(content);

@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import type { ManifestFileSystem } from "../../../../cli/input/manifest_files.ts";
 import { manifestFiles } from "../../../../cli/input/manifest_files.ts";
 import { readManifests } from "../../../../cli/input/manifests.ts";
 import { memoryFiles } from "../../../support/cli.ts";
@@ -55,6 +56,13 @@ describe("cli/input/manifests", () => {
     assert.deepEqual(manifestFiles(files, ["d"], true), ["d/a.yaml", "d/c/e.yml", "d/f.json"]);
     assert.throws(() => manifestFiles(files, ["nowhere"], false), /nowhere: expected a file or a directory/);
     assert.throws(() => manifestFiles(files, ["g"], true), /g: no file that ends in \.json, \.yaml, \.yml$/);
+    const broken: ManifestFileSystem = {
+      ...files,
+      typeOf: (path) => (path === "d/f.json" ? undefined : files.typeOf(path)),
+    };
+    assert.throws(() => manifestFiles(broken, ["d"], false), /d\/f\.json: expected a file; remove it if it is a link/);
+    const linked: ManifestFileSystem = { ...files, isLink: (path) => path === "d/c" };
+    assert.deepEqual(manifestFiles(linked, ["d"], true), ["d/a.yaml", "d/f.json"]);
     assert.throws(() => manifestFiles(files, ["https://example.com/a.yaml"], false), /fetch it first/);
   });
 
@@ -71,6 +79,45 @@ describe("cli/input/manifests", () => {
       keys: ["Pod shop/api-5d4f-x7k2p", "Pod shop/web-0", "Pod shop/web-1", "Pod shop/once-0"],
       problems: [],
     });
+  });
+
+  it("CLI-04: what stands for a template has the labels that its controller adds", () => {
+    const stateful = deployment("db").replace("Deployment", "StatefulSet");
+    const job = deployment("once").replace("apps/v1", "batch/v1").replace("Deployment", "Job");
+    const { manifests } = readManifests(memoryFiles({ "a.yaml": `${stateful}---\n${job}` }), ["a.yaml"], false);
+    const labels = manifests.map(({ object }) => (object.kind === "Pod" ? { ...object.labels } : {}));
+    const of = (ordinal: number): object => ({
+      app: "db",
+      "apps.kubernetes.io/pod-index": `${ordinal}`,
+      "statefulset.kubernetes.io/pod-name": `db-${ordinal}`,
+    });
+    assert.deepEqual(labels, [
+      of(0),
+      of(1),
+      { app: "once", "batch.kubernetes.io/job-name": "once", "job-name": "once" },
+    ]);
+  });
+
+  it("CLI-04: workloads of different kinds may have one name, and a pod of one that of what stands for another", () => {
+    const stateful = deployment("web").replace("Deployment", "StatefulSet");
+    const cronJob = deployment("web")
+      .replace("apps/v1", "batch/v1")
+      .replace("Deployment", "CronJob")
+      .replace("  template:\n", "  jobTemplate: { spec: { template: { spec: {} } } }\n  unused:\n");
+    const webPod = podOf("web", "h")
+      .replace("web-h-x7k2p", "web-0")
+      .replace("ReplicaSet, name: web-h", "StatefulSet, name: web");
+    assert.deepEqual(keys({ "a.yaml": [deployment("web"), stateful, cronJob].join("---\n") }, ["a.yaml"]), {
+      keys: ["web-0", "web-1", "web-statefulset-0", "web-statefulset-1", "web-cronjob-0"].map(
+        (name) => `Pod shop/${name}`,
+      ),
+      problems: [],
+    });
+    assert.deepEqual(keys({ "a.yaml": [webPod, deployment("web")].join("---\n") }, ["a.yaml"]), {
+      keys: ["Pod shop/web-0", "Pod shop/web-deployment-0", "Pod shop/web-1"],
+      problems: [],
+    });
+    assert.equal(keys({ "a.yaml": [stateful, stateful].join("---\n") }, ["a.yaml"]).problems.length, 2);
   });
 
   it("CLI-02: every problem is told with its line, and an object that stands twice is one", () => {

@@ -267,6 +267,17 @@ describe("policy lint of what policies select and allow", () => {
             `spec: { tier: Admin, priority: 1, subject: { pods: { ${db} } }, ingress: [{ action: Deny, from: [{ pods: { ${db} } }] }] }`,
           ),
       ],
+      // Only the node that it runs on would, which is not known.
+      [
+        manifest("Node", "name: n1", "status: { addresses: [{ type: InternalIP, address: 192.0.2.1 }] }") +
+          manifest("Pod", "name: db-0, namespace: shop, labels: { app: db }", "status: { phase: Running }") +
+          policy("deny", `${db}, policyTypes: [Egress]`) +
+          manifest(
+            "ClusterNetworkPolicy",
+            "name: c",
+            `spec: { tier: Admin, priority: 1, subject: { pods: { ${db} } }, egress: [{ action: Deny, to: [{ nodes: {} }] }] }`,
+          ),
+      ],
       // A default deny is for pods to come.
       [
         PODS +

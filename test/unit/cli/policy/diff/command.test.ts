@@ -140,6 +140,18 @@ describe("cli/policy/diff", () => {
     );
   });
 
+  it("DIFF-06: a node and a pod may be told by one name, and are two ends all the same", async () => {
+    const node = "---\napiVersion: v1\nkind: Node\nmetadata: { name: web }\n";
+    const inNode = (text: string): string => text.replaceAll("namespace: shop", "namespace: node");
+    const files = {
+      "a.yaml": inNode(PODS) + node,
+      "b.yaml": inNode(PODS + policy(" [{ from: [{ podSelector: {} }] }]")) + node,
+    };
+    const { out } = await diff(files);
+    assert.match(out, /^removed node\/web, outside IPv4 -> node\/db: all$/m);
+    assert.match(out, / 2 of 2 pairs, /);
+  });
+
   it("DIFF-08: what cannot be read on either side is an error, never a difference", async () => {
     const bad = PODS + policy(" [{ ports: [{ port: 70000 }] }]");
     const { code, out, err } = await diff({ "a.yaml": PODS, "b.yaml": bad });

@@ -176,6 +176,22 @@ describe("cli/policy/dry_run", () => {
     assert.deepEqual(byAddress.changes, []);
   });
 
+  it("DRYRUN-04: what its controller put on a pod stays, whatever stands for its template has", async () => {
+    const template = `spec: { template: { metadata: { labels: { app: db } }, spec: { containers: [{ name: c, ports: [{ name: http, containerPort: 80 }] }] } } }`;
+    const stateful = object("StatefulSet", "db", ` }\n${template}`, "apps/v1");
+    const running = (ordinal: number): string =>
+      pod(`db-${ordinal}`, "db")
+        .replace(
+          "pod-template-hash: h",
+          `statefulset.kubernetes.io/pod-name: db-${ordinal}, controller-revision-hash: r`,
+        )
+        .replace("kind: ReplicaSet, name: db-h", "kind: StatefulSet, name: db")
+        .replace("10.244.0.4", `10.244.0.${40 + ordinal}`);
+    const first = "{ podSelector: { matchLabels: { statefulset.kubernetes.io/pod-name: db-1 } } }";
+    const { others, changes } = await tryOut(running(0) + running(1) + policy("db", first), stateful);
+    assert.deepEqual([others.map(({ change }) => change), changes], [["unchanged", "unchanged"], []]);
+  });
+
   it("DRYRUN-05: warns of what selects nothing, of names nobody's ports have and of lost DNS", async () => {
     const against = pod("web", "web") + pod("host", "agent", ", hostNetwork: true");
     const change =
@@ -225,6 +241,12 @@ describe("cli/policy/dry_run", () => {
     assert.equal((await run("--against", "a.yaml")).code, 2);
     assert.equal((await run("--delete", "--against", "a.yaml")).code, 2);
     assert.equal((await run("-f", "b.yaml")).code, 2);
+    const twice = await runCli(
+      ["policy", "dry-run", "-f", "-", "--against", "-"],
+      memoryFiles({ "-": pod("web", "web") }),
+    );
+    assert.deepEqual([twice.code, twice.out], [3, ""]);
+    assert.match(twice.err, /-: standard input can be read once/);
     assert.match((await run("--delete", "shop/web", "--against", "a.yaml")).err, /expected networkpolicy\/NS\/NAME/);
   });
 });

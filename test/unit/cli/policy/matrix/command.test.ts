@@ -122,6 +122,14 @@ describe("policy matrix: what it prints", () => {
     assert.equal((await matrix("shop", "--by", "pod", "-o", "wide")).err, "");
   });
 
+  it("MATRIX-05: nor are pods kept from their own nodes where the input does not tell these, which is said", async () => {
+    const host = podNamed("agent", { spec: { nodeName: "n1", hostNetwork: true } });
+    const said = /^the input does not tell on which nodes all pods run/m;
+    assert.match((await onPods([podNamed("a"), host])).err, said);
+    assert.doesNotMatch((await onPods([podNamed("a", { spec: { nodeName: "n1" } }), host])).err, said);
+    assert.doesNotMatch((await onPods([podNamed("a"), podNamed("b")])).err, said);
+  });
+
   it("without pods there is nothing to say, in every format", async () => {
     for (const format of FORMATS) {
       const { code, out } = await onPods(

@@ -1,16 +1,9 @@
-import type { Address, Family } from "../../../kernel/ip/address.ts";
-import { addressPlus, compareAddresses, familyOf, parseAddress } from "../../../kernel/ip/address.ts";
-import type { Cidr } from "../../../kernel/ip/cidr.ts";
-import {
-  cidrContains,
-  cidrFamily,
-  formatCidr,
-  lastAddress,
-  networkAddress,
-  parseCidr,
-} from "../../../kernel/ip/cidr.ts";
-import type { IndexedRule } from "../../../policyd/policy/evaluate/indexed_policy.ts";
-import type { PolicyIndex } from "../../../policyd/policy/evaluate/policy_index.ts";
+import type { Address, Family } from "../../kernel/ip/address.ts";
+import { addressPlus, compareAddresses, familyOf, parseAddress } from "../../kernel/ip/address.ts";
+import type { Cidr } from "../../kernel/ip/cidr.ts";
+import { cidrContains, cidrFamily, formatCidr, lastAddress, networkAddress, parseCidr } from "../../kernel/ip/cidr.ts";
+import type { IndexedRule } from "../../policyd/policy/evaluate/indexed_policy.ts";
+import type { PolicyIndex } from "../../policyd/policy/evaluate/policy_index.ts";
 
 /** Addresses outside of the cluster that no policy tells apart: a prefix without the smaller ones named within it. */
 export interface OutsideRegion {
