@@ -240,14 +240,18 @@ describe("cli/node on a node of a lab", function () {
     assert.equal(add(wired, lab.pod("a"), policyd.overrides).error, undefined);
   }
 
-  /** @param isWhole whether the kernel judges the daemon's tables, which takes it a second */
-  function findings(isWhole = true): readonly Finding[] {
+  function diagnosis(isWhole = true, where = place): ReturnType<typeof diagnose> {
     const machine = systemMachine(lab.calls);
     const expected = expectation(undefined, "cni0");
     const trialTables = isWhole ? expected.trialTables : [];
     const ofRelease = { ...expected, trialTables, sourceDirectory: source() };
-    const facts = wired.node.inside(() => machine.readFacts(place, ofRelease));
-    const { findings: found, unseen } = diagnose(facts, CHECKS);
+    const facts = wired.node.inside(() => machine.readFacts(where, ofRelease));
+    return diagnose(facts, CHECKS);
+  }
+
+  /** @param isWhole whether the kernel judges the daemon's tables, which takes it a second */
+  function findings(isWhole = true): readonly Finding[] {
+    const { findings: found, unseen } = diagnosis(isWhole);
     assert.deepEqual(unseen, []);
     return found;
   }
@@ -262,6 +266,20 @@ describe("cli/node on a node of a lab", function () {
       assert.deepEqual([...new Set(found.map((one) => one.check))], [check], `${name}: ${JSON.stringify(found)}`);
       assert.match(found[0]?.what ?? "", text, name);
     }
+  });
+
+  it("DOCTOR-02: where the store of addresses is elsewhere, as in a container, that is not checked, and it says so", async () => {
+    await install();
+    const { findings: found, unseen } = diagnosis(false, {
+      ...place,
+      dataDirectory: `${place.dataDirectory}-elsewhere`,
+    });
+    assert.deepEqual(found, []);
+    assert.deepEqual(
+      unseen.map(({ check }) => check),
+      ["addresses"],
+    );
+    assert.match(unseen[0]?.reason ?? "", /has no reservation, though pods are attached: look on the node itself/);
   });
 
   it("DOCTOR-02: without the daemon, its tables and a pod's link each is told; the rest is checked all the same, and looking changes nothing", async () => {

@@ -33,6 +33,7 @@ export function readFacts(syscalls: MachineCalls, place: NodePlace, expected: Ex
   const files = systemFileSystem(syscalls);
   const links = attempt(() => readLinks(syscalls));
   const network = attempt(() => readNetwork(place));
+  const records = attempt(() => readRecords(files, place));
   return {
     place,
     expected,
@@ -60,8 +61,11 @@ export function readFacts(syscalls: MachineCalls, place: NodePlace, expected: Ex
     configurations: attempt(() => readConfigurationNames(place)),
     network,
     plugins: attempt(() => readPlugins(place, seen(network) ?? MISSING, expected.sourceDirectory)),
-    records: attempt(() => readRecords(files, place)),
-    reservations: attempt(() => readReservations(files, place, seen(network) ?? MISSING)),
+    records,
+    reservations: attempt(() => {
+      const hasAttachments = (seen(records)?.records ?? []).length > 0;
+      return readReservations(files, place, seen(network) ?? MISSING, hasAttachments);
+    }),
   };
 }
 

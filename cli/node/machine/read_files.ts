@@ -137,11 +137,17 @@ export function readRecords(
   };
 }
 
-/** The reservations of our network. @throws DrawbridgeError ERR_STORE */
+/**
+ * The reservations of our network.
+ *
+ * @param hasAttachments whether there must be some: the daemon's container sees the records, and not this directory
+ * @throws DrawbridgeError ERR_STORE
+ */
 export function readReservations(
   files: StoreFileSystem,
   { dataDirectory }: NodePlace,
   network: NetworkFile,
+  hasAttachments: boolean,
 ): { readonly directory: string; readonly reservations: readonly Reservation[]; readonly strange: readonly string[] } {
   const directory = `${dataDirectory}/${network.kind === "network" ? network.name : "drawbridge"}`;
   const reservations: Reservation[] = [];
@@ -155,6 +161,12 @@ export function readReservations(
     const file = files.readSmallFile(`${directory}/${name}`, LARGEST_RESERVATION);
     if (file.kind === "missing") continue;
     reservations.push(parseReservation(address, file.kind === "text" ? file.text : undefined));
+  }
+  if (reservations.length === 0 && hasAttachments) {
+    throw new DrawbridgeError(
+      "ERR_STORE",
+      `${directory} has no reservation, though pods are attached: look on the node itself and not in a container, or give its --data-directory`,
+    );
   }
   return { directory, reservations, strange };
 }
