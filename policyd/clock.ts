@@ -3,15 +3,23 @@ export type Cancel = () => void;
 
 /** Time, so that a test need not wait for it. */
 export interface Clock {
-  /** Milliseconds since the epoch, comparable with the times of files. */
+  /**
+   * Milliseconds by a clock that is never set: only differences mean anything, and only within this process. Not whole ones.
+   */
   now(): number;
+  /**
+   * Whole milliseconds since the epoch, by the wall clock, for what is told to others and for the times of files: it may be set
+   * on or back at any moment.
+   */
+  time(): number;
   /** Runs an action later, once; after 0 in the next turn, behind what has come by then. Waiting keeps no process alive. */
   after(milliseconds: number, action: () => void): Cancel;
 }
 
 /** The real clock. */
 export const realClock: Clock = Object.freeze({
-  now: () => Date.now(),
+  now: () => performance.now(),
+  time: () => Date.now(),
   after: (milliseconds: number, action: () => void): Cancel => {
     if (milliseconds <= 0) {
       // A timer takes a millisecond at least. One that is unreferenced would wait for whatever else wakes the loop.
@@ -30,10 +38,21 @@ export const realClock: Clock = Object.freeze({
 /** A clock that stands still until it is moved on. */
 export class FakeClock implements Clock {
   #now = 1_000_000;
+  /** By how much the wall clock is ahead of the other: years, so that nobody takes one for the other unnoticed. */
+  #ahead = Date.UTC(2026, 10, 22);
   #left: { readonly at: number; readonly action: () => void }[] = [];
 
   now(): number {
     return this.#now;
+  }
+
+  time(): number {
+    return this.#ahead + this.#now;
+  }
+
+  /** Sets the wall clock on, or back by a negative number. */
+  set(milliseconds: number): void {
+    this.#ahead += milliseconds;
   }
 
   after(milliseconds: number, action: () => void): Cancel {

@@ -147,7 +147,7 @@ export class Daemon implements ObjectSink, RequestHandlers {
     return {
       version,
       nodeName,
-      uptimeSeconds: Math.max(0, Math.floor((clock.now() - this.#startedAt) / 1000)),
+      uptimeSeconds: Math.floor((clock.now() - this.#startedAt) / 1000),
       isSynced: this.#isSynced,
       objects: this.#counts(),
       attachments: attachments.size,

@@ -75,7 +75,7 @@ export class EventLog implements NoticeSink {
     if (this.#isStopped) return;
     const { clock, nodeName } = this.#parts;
     const now = clock.now();
-    const event = eventOf(notice, nodeName, now);
+    const event = eventOf(notice, nodeName, clock.time());
     const told = this.#told.get(idOf(event));
     if (told !== undefined && now - told < TOLD_MILLISECONDS) return;
     if (!this.#takeOf(notice, now)) {

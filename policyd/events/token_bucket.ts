@@ -8,14 +8,14 @@ export interface Rate {
 /** Counts what happens against a {@link Rate}. */
 export class TokenBucket {
   readonly #rate: Rate;
-  /** When it is full again, in milliseconds since the epoch: each token taken puts it off by a period. */
+  /** When it is full again, in milliseconds: each token taken puts it off by a period. */
   #fullAt = 0;
 
   constructor(rate: Rate) {
     this.#rate = rate;
   }
 
-  /** Milliseconds until there is a token; 0 where there is one. */
+  /** Milliseconds until there is a token; 0 where there is one. @param now milliseconds, of a clock that is never set */
   wait(now: number): number {
     const { burst, period } = this.#rate;
     return Math.max(0, this.#fullAt - now - (burst - 1) * period);

@@ -52,7 +52,7 @@ export function openHealth(configuration: Configuration, machine: HealthMachine)
   let ready: readonly Condition[] | undefined;
   const eligibility = new NodeEligibility(nodeName, () => servers?.problems() ?? []);
   ruleset.follow(() => {
-    lastUpdated = clock.now();
+    lastUpdated = clock.time();
   });
   const isHealthy = (): boolean =>
     lastUpdated !== undefined && isProxyHealthy(ruleset.status(), clock.now(), syncPeriod);
@@ -61,7 +61,7 @@ export function openHealth(configuration: Configuration, machine: HealthMachine)
     { name: "rules", missing: () => (isHealthy() ? undefined : rulesMissing(ruleset.status().lastError)) },
   ];
   const node = (): HealthAnswer =>
-    healthzAnswer({ isHealthy: isHealthy(), isEligible: eligibility.isEligible, lastUpdated }, clock.now());
+    healthzAnswer({ isHealthy: isHealthy(), isEligible: eligibility.isEligible, lastUpdated }, clock.time());
   return {
     dataplane: eligibility,
     serve: (conditions) => {

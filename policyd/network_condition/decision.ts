@@ -3,7 +3,7 @@ import type { Refusal } from "../api_write/refusal.ts";
 
 /** What is known when it is decided what to do about the condition. */
 export interface Situation {
-  /** Milliseconds since the epoch. */
+  /** Milliseconds, of a clock that is never set, as all times here. */
   readonly now: number;
   /** Since when the own Node says that its network is unavailable; undefined while it does not. */
   readonly unavailableSince: number | undefined;
@@ -21,7 +21,7 @@ export interface Attempts {
   /** How many of them the API server has taken: each time it was set back since. */
   readonly written: number;
   readonly lastAt: number;
-  /** None before this, in milliseconds since the epoch. */
+  /** None before this. */
   readonly notBefore: number;
 }
 

@@ -110,7 +110,7 @@ export class NetworkCondition implements Dataplane {
   async #patch(): Promise<void> {
     const { writer, clock, nodeName, random } = this.#parts;
     this.#isUnderWay = true;
-    const answer = await writer.write(availablePatch(nodeName, clock.now()));
+    const answer = await writer.write(availablePatch(nodeName, clock.time()));
     this.#isUnderWay = false;
     if (this.#isStopped) return;
     const outcome = outcomeOf(answer);

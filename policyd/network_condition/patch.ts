@@ -4,10 +4,10 @@ import type { Write } from "../api_write/api_writer.ts";
  * What sets the condition NetworkUnavailable of a Node to False, as flannel and the cloud's route controller do: merged by its
  * type, so that all other conditions stay as they are (the patch strategy of NodeStatus.conditions).
  *
- * @param now milliseconds since the epoch
+ * @param at when it is so: milliseconds since the epoch
  */
-export function availablePatch(nodeName: string, now: number): Write {
-  const time = new Date(now).toISOString().replace(/\.\d+Z$/, "Z");
+export function availablePatch(nodeName: string, at: number): Write {
+  const time = new Date(at).toISOString().replace(/\.\d+Z$/, "Z");
   const condition = {
     type: "NetworkUnavailable",
     status: "False",

@@ -168,15 +168,14 @@ export class DirectorySource implements ObjectSource {
     // inotify queues a write's event before stat can see the write: after one round of the event loop it has been told.
     await untilEventsAreTold();
     const wasRenamed = this.#events.get(name) === "rename" && state.size > 0;
-    const now = this.#clock.now();
-    const isLeftAlone = now - state.modifiedAt >= SETTLE_MILLISECONDS && state.modifiedAt <= now;
-    return wasRenamed || isLeftAlone || now - since >= LONGEST_SETTLE_MILLISECONDS;
+    const isLeftAlone = this.#clock.time() - state.modifiedAt >= SETTLE_MILLISECONDS;
+    return wasRenamed || isLeftAlone || this.#clock.now() - since >= LONGEST_SETTLE_MILLISECONDS;
   }
 
   async #read(name: string, state: FileState): Promise<void> {
     const reading = await this.#attempt(name);
     const isSame = this.#directory.look(name)?.signature === state.signature;
-    const since = this.#unsettled.get(name) ?? 0;
+    const since = this.#unsettled.get(name) ?? Number.NEGATIVE_INFINITY;
     // Written while it was read: it is looked at again, unless that never ends.
     if (!isSame && this.#clock.now() - since < LONGEST_SETTLE_MILLISECONDS) return;
     if (typeof reading === "string") this.#files.keep(name, reading);

@@ -23,7 +23,7 @@ export class MemoryDirectory implements WatchedDirectory {
 
   /** The file has this text now; "rename" as if it had been written elsewhere and moved here. */
   write(fileName: string, text: string, event: DirectoryEvent | "untold"): void {
-    const state = { signature: String(++this.#writes), modifiedAt: this.#clock.now(), size: text.length };
+    const state = { signature: String(++this.#writes), modifiedAt: this.#clock.time(), size: text.length };
     this.#files.set(fileName, { text, state });
     if (event !== "untold") this.#onEvent?.(event, fileName);
   }

@@ -23,6 +23,7 @@ const SPEED = 40;
 
 const fastClock = {
   now: () => realClock.now() * SPEED,
+  time: () => realClock.time(),
   after: (milliseconds: number, action: () => void) => realClock.after(milliseconds / SPEED, action),
 };
 

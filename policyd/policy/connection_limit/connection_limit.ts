@@ -142,7 +142,6 @@ export class ConnectionLimit {
     const { clock } = this.#parts;
     const began = clock.now();
     await this.check();
-    const elapsed = Math.max(0, clock.now() - began);
-    if (!this.#isStopped) this.#schedule(Math.max(CHECK_MILLISECONDS, elapsed * REST));
+    if (!this.#isStopped) this.#schedule(Math.max(CHECK_MILLISECONDS, (clock.now() - began) * REST));
   }
 }

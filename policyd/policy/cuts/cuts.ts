@@ -178,8 +178,7 @@ export class Cuts implements PolicyFollower {
     const { clock } = this.#parts;
     if (this.#isStopped || this.#isRunning || this.#timer !== undefined) return;
     if (this.#first.isEmpty && this.#second.isEmpty && !this.#isUpkeepDue) return;
-    // A clock that was set back keeps nobody waiting.
-    const wait = Math.min(Math.max(0, this.#earliest - clock.now()), LAST_RETRY);
+    const wait = Math.max(0, this.#earliest - clock.now());
     this.#timer = clock.after(wait, () => {
       this.#timer = undefined;
       void this.#round();

@@ -49,7 +49,7 @@ export class Pace {
    *
    * @param flow the same text for the same flow
    * @param ends its addresses
-   * @param now milliseconds
+   * @param now milliseconds, of a clock that is never set
    */
   take(flow: string, ends: readonly Address[], now: number): Paced {
     const { burst, silence } = this.#limits;
@@ -78,9 +78,9 @@ export class Pace {
     const { silence, time } = this.#limits;
     this.#waiting--;
     this.#fill(now);
-    // A clock that was set on meanwhile must not silence what follows for longer than this.
+    // A process that stood still meanwhile must not be silent for longer than this.
     const most = (silence / 1000) * time;
-    this.#time = Math.max(-most, this.#time - Math.max(0, now - began));
+    this.#time = Math.max(-most, this.#time - (now - began));
   }
 
   /** Has flows explained again by and by, since the reason may be another one now. @param isMeant whether it is so of an address */
@@ -90,9 +90,7 @@ export class Pace {
 
   #fill(now: number): void {
     const { perSecond, burst, time } = this.#limits;
-    // A clock that was set back must not silence what follows.
-    if (now < this.#filledAt) this.#told.clear();
-    const seconds = Math.max(0, now - this.#filledAt) / 1000;
+    const seconds = (now - this.#filledAt) / 1000;
     this.#filledAt = now;
     this.#left = Math.min(burst, this.#left + seconds * perSecond);
     this.#time = Math.min(time, this.#time + seconds * time);

@@ -101,7 +101,7 @@ export class Reflector {
 
   /** For how many milliseconds what is known may have been old; 0 while the server tells of every change. */
   get staleness(): number {
-    return this.#staleSince === undefined ? 0 : Math.max(0, this.#parts.clock.now() - this.#staleSince);
+    return this.#staleSince === undefined ? 0 : this.#parts.clock.now() - this.#staleSince;
   }
 
   /**

@@ -87,6 +87,20 @@ describe("policyd/ruleset", () => {
     assert.equal(kernel.commits.length, 5, "and what is not urgent does not hold it up");
   });
 
+  it("DAEMON-09: a clock that is set hastens and delays no batch", () => {
+    for (const milliseconds of [7_200_000, -7_200_000]) {
+      const { kernel, clock, ruleset } = setUp();
+      ruleset.start();
+      const { length } = kernel.commits;
+      clock.set(milliseconds);
+      ruleset.claim("a", sampleClaims(1, 9));
+      clock.pass(MIN_SYNC_PERIOD - 1);
+      assert.equal(kernel.commits.length, length);
+      clock.pass(1);
+      assert.deepEqual([kernel.commits.length, ruleset.isSynced], [length + 1, true]);
+    }
+  });
+
   it("touches the changed elements alone, whatever the size of the rest (DP-03)", () => {
     const { kernel, ruleset } = setUp();
     for (let i = 0; i < 2000; i++) ruleset.claim(`s${i}`, sampleClaims(i, 1));

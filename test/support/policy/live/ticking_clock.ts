@@ -22,6 +22,10 @@ export class TickingClock implements Clock {
     return this.#clock.now() + this.#ticks;
   }
 
+  time(): number {
+    return this.#clock.time();
+  }
+
   after(milliseconds: number, action: () => void): Cancel {
     if (this.#later === undefined) return this.#clock.after(milliseconds, action);
     const entry: Later = { cancel: undefined };

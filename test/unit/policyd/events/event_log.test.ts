@@ -74,6 +74,19 @@ describe("policyd/events/event_log", () => {
     assert.deepEqual(world.log.counts(), { created: 3, known: 0, suppressed: 0, dropped: 0 });
   });
 
+  it("EVENT-03 DAEMON-09: an Event has the wall clock's time; that it is set is no reason to tell the same again", async () => {
+    const world = new World();
+    world.tell(notice("1"));
+    await world.settle();
+    world.clock.set(2 * TOLD_MILLISECONDS);
+    world.tell(notice("1"), notice("2"));
+    await world.settle();
+    assert.deepEqual(world.notes(), ["1", "2"]);
+    const time = (index: number): number =>
+      Date.parse((JSON.parse(world.writer.asked[index]?.body ?? "") as { readonly eventTime: string }).eventTime);
+    assert.deepEqual([time(1), time(1) - time(0)], [world.clock.time(), 2 * TOLD_MILLISECONDS]);
+  });
+
   it("EVENT-03: what somebody else has told is as good as told, without a word in the log", async () => {
     const world = new World();
     world.writer.outcomes.push({ type: "known" });

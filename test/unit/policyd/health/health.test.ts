@@ -141,6 +141,8 @@ describe("the daemon's own health", () => {
       assert.match(await ask("/readyz"), /^503 .*\n\[\+\]rules ok\n\[-\]installation: not yet\n/);
       isInstalled = true;
       assert.equal(await ask("/readyz"), "200 ok");
+      const time = new Date(clock.time()).toISOString().slice(0, 19).replace("T", " ");
+      assert.match(await ask("/healthz"), new RegExp(`"lastUpdated": "${time} .*"currentTime": "${time} `));
       health.stopping();
       assert.match(await ask("/readyz"), /^503 \[-\]running: it is stopping\n/);
       assert.deepEqual([await ask("/livez"), (await ask("/healthz")).slice(0, 3)], ["200 ok", "200"]);

@@ -17,7 +17,7 @@ describe("policyd/log/paced_lines", () => {
   });
 
   const say = (reason: string, message = "object not used as it is"): void =>
-    lines.add({ time: new Date(clock.now()), level: "warn", message, fields: { reason } });
+    lines.add({ time: new Date(clock.time()), level: "warn", message, fields: { reason } });
   const reasons = (): readonly unknown[] => written.map(({ fields }) => fields["reason"]);
   const suppressed = (): readonly unknown[] => written.flatMap(({ fields }) => fields["suppressed"] ?? []);
   const numbered = (count: number): readonly string[] => Array.from({ length: count }, (_, i) => `object ${i}`);

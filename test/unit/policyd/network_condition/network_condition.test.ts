@@ -76,7 +76,7 @@ describe("policyd/network_condition/network_condition", () => {
     await world.tell(node("True"));
     const [{ method, path, body } = assert.fail()] = world.writer.asked;
     assert.deepEqual([method, path], ["PATCH", "/api/v1/nodes/node1/status"]);
-    const time = new Date(world.clock.now()).toISOString().replace(/\.\d+Z/, "Z");
+    const time = new Date(world.clock.time()).toISOString().replace(/\.\d+Z/, "Z");
     assert.deepEqual(JSON.parse(body), {
       status: {
         conditions: [

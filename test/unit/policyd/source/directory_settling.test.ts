@@ -69,6 +69,19 @@ describe("policyd/source/directory_source and writers that are not done", () => 
     assert.deepEqual(sink.told, ["synced", "set Pod default/web"]);
   });
 
+  it("DAEMON-03 DAEMON-09: where the clock is set back what was written before counts within two seconds, what is written then as ever", async () => {
+    await started();
+    directory.write("a.yaml", WHOLE, "change");
+    clock.set(-7_200_000);
+    await pass(40);
+    assert.deepEqual(sink.told, ["synced"], "of a time to come it may be in the middle of being written");
+    await pass(1960);
+    assert.deepEqual(sink.told, ["synced", "set Pod default/web"]);
+    directory.write("b.yaml", WHOLE.replaceAll("web", "other"), "change");
+    await pass(60);
+    assert.deepEqual(sink.told.slice(2), ["set Pod default/other"]);
+  });
+
   it("DAEMON-03: a change that nobody told of is found by the next look at everything", async () => {
     await started();
     directory.write("a.yaml", WHOLE, "untold");

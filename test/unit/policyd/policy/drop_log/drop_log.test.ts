@@ -82,6 +82,7 @@ async function setUpSlow(milliseconds: number) {
     logger,
     clock: {
       now: () => clock.now() + used,
+      time: () => clock.time(),
       after: (wait, action) =>
         clock.after(wait, () => {
           const before = told();
@@ -315,23 +316,12 @@ describe("policyd/policy/drop_log: how much", () => {
     assert.equal(leftOut(), said);
   });
 
-  it("DROP-05: a clock that is set on while a flow is explained silences nothing for longer than a minute", () => {
+  it("DROP-05: a process that stands still while it explains a flow is silent for no longer than a minute", () => {
     const pace = new Pace({ perSecond: 5, burst: 2, silence: 60_000, time: 20 });
     assert.deepEqual([pace.take("a flow", [], 1000), pace.wait(1000)], ["new", 0]);
     pace.explained(1000, 3_601_000);
     assert.ok(pace.wait(3_601_000) <= 61_000, `${pace.wait(3_601_000)}`);
     assert.equal(pace.wait(3_601_000 + pace.wait(3_601_000)), 0);
-  });
-
-  it("DROP-05: a clock that is set back silences nothing", () => {
-    const pace = new Pace({ perSecond: 5, burst: 4, silence: 60_000, time: 20 });
-    assert.deepEqual(
-      [3_600_000, 3_600_001, 1000, 1001, 1400].map((now) => pace.take("a flow", [], now)),
-      ["new", "repeated", "new", "repeated", "repeated"],
-    );
-    assert.equal(pace.take("another", [], 1500), "new");
-    assert.equal(pace.wait(500), 0, "also where that is noticed before the next packet");
-    assert.equal(pace.take("another", [], 501), "new");
   });
 
   it("DROP-05: whatever comes, in the long run no more than the limit", () => {

@@ -60,7 +60,7 @@ function setUp(entries: readonly ConntrackEntry[] = []) {
       await turn();
     }
   };
-  return { stale, state, pass };
+  return { stale, state, clock, pass };
 }
 
 describe("services/stale_flows: when flows are judged", () => {
@@ -115,6 +115,18 @@ describe("services/stale_flows: when flows are judged", () => {
     stale.rulesInForce({ isWhole: false, differences: [] });
     await pass(2000);
     assert.equal(state.rounds.length, 0);
+  });
+
+  it("SVC-27 DAEMON-09: a clock that is set back keeps no round waiting", async () => {
+    const { stale, state, clock, pass } = setUp([flow]);
+    stale.replace("n/a", frontend("10.244.1.2"));
+    stale.rulesInForce({ isWhole: true, differences: [] });
+    await pass(500);
+    clock.set(-7_200_000);
+    stale.replace("n/a", frontend("10.244.1.3"));
+    stale.rulesInForce({ isWhole: false, differences: [] });
+    await pass(1000);
+    assert.deepEqual([state.rounds.length, state.entries.length], [2, 0]);
   });
 
   it("what the kernel refuses is told and tried again until it is done", async () => {

@@ -123,6 +123,22 @@ describe("policyd/source/api: a server that is away and comes back", () => {
     assert.ok([...world.source.staleness().values()].every((seconds) => seconds === 0));
   });
 
+  it("API-17 DAEMON-09: a clock that is set back while the server is away keeps nobody waiting", () => {
+    const world = new World();
+    world.api.apply(oneOfEach());
+    world.start();
+    world.clock.pass(10_000);
+    world.connection.goDown();
+    world.clock.pass(MINUTE);
+    world.api.apply([sample("Pod", 9)]);
+    world.connection.isDown = false;
+    world.clock.pass(500);
+    world.clock.set(-120 * MINUTE);
+    world.clock.pass(1500);
+    world.assertEqual();
+    assert.ok([...world.source.staleness().values()].every((seconds) => seconds === 0));
+  });
+
   it("API-17: the daemons of a cluster find it again apart, and spread their lists", () => {
     /** After how many milliseconds a daemon asks whether it is back, and for its last list and watch. */
     const moments = (seed: number): readonly [number, number] => {
