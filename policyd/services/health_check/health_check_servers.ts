@@ -14,7 +14,7 @@ export interface HealthCheckParts {
   readonly listener: HttpListener;
   readonly clock: Clock;
   readonly logger: Logger;
-  /** The addresses of the node by which checks are answered. */
+  /** The addresses of the node by which checks are answered. @throws DrawbridgeError when the kernel does not tell them */
   readonly addresses: () => readonly Address[];
   /** Milliseconds between two looks at them; undefined where they are always the same. */
   readonly addressPeriod: number | undefined;
@@ -23,6 +23,7 @@ export interface HealthCheckParts {
 
 const FIRST_RETRY = 200;
 const LAST_RETRY = 30_000;
+const UNKNOWN = "the node's addresses cannot be read, so they are taken to be as before; it is tried again";
 
 interface Server {
   readonly place: Place;
@@ -47,6 +48,10 @@ export class HealthCheckServers {
   readonly #inForce = new Map<number, HealthCheck>();
   /** Ports whose checks have changed since then. */
   readonly #touched = new Set<number>();
+  /** The addresses by which checks are answered, as they were last known. */
+  #known: readonly Address[] = [];
+  /** Why they are not known as they are now. */
+  #refusal: string | undefined;
   #isStarted = false;
   #isStopped = false;
   #cancelLook: Cancel | undefined;
@@ -59,7 +64,7 @@ export class HealthCheckServers {
   replace(key: string, check: HealthCheck | undefined): void {
     for (const port of this.#holders.replace(key, check)) {
       this.#touched.add(port);
-      if (this.#isStarted) this.#arrange(port, this.#parts.addresses());
+      if (this.#isStarted) this.#arrange(port, this.#addresses());
     }
   }
 
@@ -80,7 +85,7 @@ export class HealthCheckServers {
   /** The node may have other addresses. */
   addressesChanged(): void {
     if (!this.#isStarted || this.#holders.ports().length === 0) return;
-    const addresses = this.#parts.addresses();
+    const addresses = this.#addresses();
     for (const port of this.#holders.ports()) this.#arrange(port, addresses);
   }
 
@@ -92,7 +97,10 @@ export class HealthCheckServers {
           : [`Service ${this.#holders.holder(port)?.key}: healthCheckNodePort ${port}: ${problem}; it is tried again`],
       ),
     );
-    return [...this.#holders.problems(), ...servers];
+    // Without a check nobody asks for them.
+    const isUnknown = this.#refusal !== undefined && this.#holders.ports().length > 0;
+    const unknown = isUnknown ? [`health checks: ${UNKNOWN}: ${this.#refusal}`] : [];
+    return [...this.#holders.problems(), ...unknown, ...servers];
   }
 
   stop(): void {
@@ -100,6 +108,21 @@ export class HealthCheckServers {
     this.#cancelLook?.();
     for (const servers of this.#servers.values()) for (const server of servers.values()) close(server);
     this.#servers.clear();
+  }
+
+  /** A kernel that does not tell them for a moment, as one that is short of memory, closes nothing. */
+  #addresses(): readonly Address[] {
+    const { addresses, logger } = this.#parts;
+    try {
+      this.#known = addresses();
+      this.#refusal = undefined;
+    } catch (error) {
+      // What is no DrawbridgeError is a bug, and ends the daemon.
+      if (!(error instanceof DrawbridgeError)) throw error;
+      if (this.#refusal === undefined) logger.warn(UNKNOWN, { error: error.message });
+      this.#refusal = error.message;
+    }
+    return this.#known;
   }
 
   #lookAgain(): void {

@@ -15,7 +15,8 @@ function setUp() {
   const open = new Map<string, Answer>();
   const taken = new Set<string>();
   const clock = new FakeClock();
-  const state = { addresses: ["0.0.0.0"] as readonly string[], isHealthy: true, attempts: 0 };
+  const logger = recordingLogger();
+  const state = { addresses: ["0.0.0.0"] as readonly string[], refuses: false, isHealthy: true, attempts: 0 };
   const servers = new HealthCheckServers({
     listener: {
       listen: async (place, answer) => {
@@ -28,8 +29,11 @@ function setUp() {
       },
     },
     clock,
-    logger: recordingLogger(),
-    addresses: (): readonly Address[] => state.addresses.map((text) => parseAddress(text)),
+    logger,
+    addresses: (): readonly Address[] => {
+      if (state.refuses) throw new DrawbridgeError("ERR_NETLINK", "dump addresses: ENOBUFS");
+      return state.addresses.map((text) => parseAddress(text));
+    },
     addressPeriod: 10_000,
     isProxyHealthy: () => state.isHealthy,
   });
@@ -40,7 +44,7 @@ function setUp() {
     const answer = open.get(id)?.("/", true) ?? assert.fail(`nothing listens on ${id}`);
     return [answer.status, (JSON.parse(answer.body) as { service: { name: string } }).service.name];
   };
-  return { servers, open, taken, clock, state, settle, told };
+  return { servers, open, taken, clock, logger, state, settle, told };
 }
 
 function check(name: string, count: number, port = 30_000): HealthCheck {
@@ -161,5 +165,46 @@ describe("services/health_check servers", () => {
     clock.pass(10_000);
     await settle();
     assert.deepEqual([...open.keys()], ["192.0.2.2 30000"]);
+  });
+
+  it("NODE-04 LB-14: addresses that the kernel does not tell are taken to be as before, which is told once, and asked for again", async () => {
+    const { servers, clock, logger, state, settle, open } = setUp();
+    state.addresses = ["192.0.2.1"];
+    servers.replace("n/a", check("a", 1));
+    servers.rulesInForce();
+    await settle();
+    state.addresses = ["192.0.2.2"];
+    state.refuses = true;
+    servers.replace("n/b", check("b", 1, 30_001));
+    servers.addressesChanged();
+    clock.pass(30_000);
+    await settle();
+    assert.deepEqual([...open.keys()], ["192.0.2.1 30000", "192.0.2.1 30001"]);
+    assert.equal(logger.lines.length, 1);
+    assert.match(
+      servers.problems().join(),
+      /^health checks: .* as before; it is tried again: dump addresses: ENOBUFS$/,
+    );
+    state.refuses = false;
+    clock.pass(10_000);
+    await settle();
+    assert.deepEqual([...open.keys()], ["192.0.2.2 30000", "192.0.2.2 30001"]);
+    assert.deepEqual([servers.problems(), logger.lines.length], [[], 1]);
+  });
+
+  it("LB-14: a start without the node's addresses is made up for when they are known", async () => {
+    const { servers, clock, state, settle, open } = setUp();
+    state.refuses = true;
+    servers.replace("n/a", check("a", 1));
+    servers.rulesInForce();
+    await settle();
+    assert.deepEqual([open.size, servers.problems().length], [0, 1]);
+    servers.replace("n/a", undefined);
+    assert.deepEqual(servers.problems(), [], "nobody asks for them");
+    servers.replace("n/a", check("a", 1));
+    state.refuses = false;
+    clock.pass(10_000);
+    await settle();
+    assert.deepEqual([...open.keys()], ["0.0.0.0 30000"]);
   });
 });
