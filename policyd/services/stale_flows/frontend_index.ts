@@ -7,7 +7,7 @@ import { listOf, putList } from "../../one_or_more.ts";
 export interface Suspicion {
   /** The frontend as it was, where it is gone now. */
   readonly frontend: UdpFrontend;
-  /** Undefined where the frontend is no Service's any more. */
+  /** As of when the round began; undefined where the frontend was no Service's any more. */
   readonly targets: ReadonlySet<string> | undefined;
   /** Where its clients may have been sent before, and are not any more. */
   readonly former: ReadonlySet<string>;
@@ -77,6 +77,12 @@ export class FrontendIndex {
   /** Whether a Service has the frontend. */
   has(id: FrontendId): boolean {
     return this.#held.has(id);
+  }
+
+  /** Whether flows of a frontend may go to a target as its Service is now. */
+  hasTarget(id: FrontendId, target: string): boolean {
+    const held = this.#held.get(id);
+    return held !== undefined && `,${held.targets},`.includes(`,${target},`);
   }
 
   /** Of which frontends flows are to be judged now, and by what. They are under suspicion no more. */

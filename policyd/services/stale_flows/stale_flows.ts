@@ -50,7 +50,8 @@ const LEAST_MILLISECONDS = 1000;
  * alone, and a client that goes on from its socket never makes a new one. TCP and SCTP end by themselves.
  *
  * Flows are judged when the rules that decide their next packet are in force, of the frontends that changed alone; all of
- * them after the rules were written as a whole, since what happened before that nobody has seen.
+ * them after the rules were written as a whole, since what happened before that nobody has seen. Others do their work during
+ * a round, so that there are flows to endpoints that are newer than it: those are in order.
  */
 export class StaleFlows {
   readonly #parts: StaleFlowsParts;
@@ -121,6 +122,7 @@ export class StaleFlows {
       const judgement = {
         suspicions,
         isFrontend: (id: FrontendId) => this.#index.has(id),
+        isTarget: (id: FrontendId, target: string) => this.#index.hasTarget(id, target),
         servesNodePorts: (address: Address) => own.has(address) && servesNodePorts(address),
       };
       const deleted = await flows.delete(questionsFor(suspicions.values()), (flow) => isStale(flow, judgement));

@@ -9,8 +9,10 @@ import type { Suspicion } from "./frontend_index.ts";
 /** What flows are judged by. */
 export interface Judgement {
   readonly suspicions: ReadonlyMap<FrontendId, Suspicion>;
-  /** Whether any Service has a frontend. */
+  /** Whether any Service has a frontend, now. */
   readonly isFrontend: (id: FrontendId) => boolean;
+  /** Whether the Service that has a frontend has an endpoint (`socketText`), now. */
+  readonly isTarget: (id: FrontendId, target: string) => boolean;
   /** Whether NodePorts are served by an address: it is the node's own, and one of `nodePortAddresses`. */
   readonly servesNodePorts: (address: Address) => boolean;
 }
@@ -19,7 +21,8 @@ export interface Judgement {
  * Whether a UDP flow was decided by what is no more, so that it has to be forgotten for the client's next packet to be
  * decided anew (SVC-27). A flow's frontend is found as rules find it: by address first, then by port (SVC-18).
  *
- * - Where the Service has the endpoint the flow goes to, it is in order, also while that terminates (TERM-04).
+ * - Where the Service has the endpoint the flow goes to, or had it when the round began, it is in order, also while that
+ *   terminates (TERM-04). What it lost since then is judged by the next round.
  * - A flow to no endpoint was made when the frontend had none, or was none: it is stale as soon as there is one.
  * - A flow that was translated to something else is stale; where the frontend is gone, only if it went to one of its
  *   endpoints: what another program translated is not ours.
@@ -27,27 +30,29 @@ export interface Judgement {
 export function isStale({ family, original, reply }: FlowTuples, judgement: Judgement): boolean {
   const { destination: address, destinationPort: port } = original;
   if (port === undefined || reply.sourcePort === undefined) return false;
-  const suspicion = suspicionOf(family, address, port, judgement);
-  if (suspicion === undefined) return false;
+  const id = suspectOf(family, address, port, judgement);
+  const suspicion = id === undefined ? undefined : judgement.suspicions.get(id);
+  if (id === undefined || suspicion === undefined) return false;
   const { targets, former } = suspicion;
   const target = socketText({ address: reply.source, port: reply.sourcePort });
-  if (targets?.has(target) === true) return false;
+  if (targets?.has(target) === true || judgement.isTarget(id, target)) return false;
   const isTranslated = reply.source !== address || reply.sourcePort !== port;
   if (!isTranslated) return targets !== undefined && targets.size > 0;
   return targets !== undefined || former.has(target);
 }
 
-function suspicionOf(
+/** The frontend by which a flow to an address and port is judged; undefined where it is none under suspicion. */
+function suspectOf(
   family: 4 | 6,
   address: Address,
   port: number,
   { suspicions, isFrontend, servesNodePorts }: Judgement,
-): Suspicion | undefined {
+): FrontendId | undefined {
   const byAddress = frontendId({ type: "cluster", address, port }, "UDP", family);
-  const found = suspicions.get(byAddress);
-  if (found !== undefined || isFrontend(byAddress)) return found;
-  const byPort = suspicions.get(frontendId({ type: "node port", port }, "UDP", family));
-  return byPort !== undefined && servesNodePorts(address) ? byPort : undefined;
+  if (suspicions.has(byAddress)) return byAddress;
+  if (isFrontend(byAddress)) return undefined;
+  const byPort = frontendId({ type: "node port", port }, "UDP", family);
+  return suspicions.has(byPort) && servesNodePorts(address) ? byPort : undefined;
 }
 
 /**

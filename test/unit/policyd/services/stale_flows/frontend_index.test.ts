@@ -42,4 +42,16 @@ describe("services/stale_flows: the index of frontends", () => {
     assert.deepEqual(suspicions(index), [[ID, undefined, ["10.0.0.1 53", "10.0.0.2 53"]]]);
     assert.equal(index.has(ID), false);
   });
+
+  it("tells a target by all of it, as the Service is now", () => {
+    const index = new FrontendIndex();
+    const has = (...targets: readonly string[]): readonly boolean[] =>
+      targets.map((target) => index.hasTarget(ID, target));
+    index.replace("a/b", frontend("10.0.0.1 53", "10.0.0.2 531"));
+    assert.deepEqual(has("10.0.0.1 53", "10.0.0.2 531"), [true, true]);
+    assert.deepEqual(has("0.0.0.1 53", "10.0.0.2 53", "10.0.0.3 53"), [false, false, false]);
+    assert.equal(index.hasTarget("4 2 udp 53", "10.0.0.1 53"), false);
+    index.replace("a/b", frontend());
+    assert.deepEqual(has("10.0.0.1 53"), [false]);
+  });
 });

@@ -33,13 +33,15 @@ function frontend(...targets: readonly string[]): ReadonlyMap<string, UdpFronten
 
 /** The part of a Service on a machine in memory. */
 function setUp(entries: readonly ConntrackEntry[] = []) {
-  const state = { entries, rounds: [] as (readonly ConntrackFilter[])[], refuses: false };
+  const state = { entries, rounds: [] as (readonly ConntrackFilter[])[], refuses: false, during: () => {} };
   const clock = new FakeClock();
   const stale = new StaleFlows({
     flows: {
       delete: async (asked, isMeant) => {
         state.rounds.push(asked);
         if (state.refuses) throw new DrawbridgeError("ERR_NETLINK", "no answer");
+        await turn();
+        state.during();
         const left = state.entries.filter(
           (entry) => !(asked.some((filter) => matchesFilter(filter, entry)) && isMeant(entry)),
         );
@@ -57,7 +59,7 @@ function setUp(entries: readonly ConntrackEntry[] = []) {
   const pass = async (milliseconds: number): Promise<void> => {
     for (let left = milliseconds; left >= 0; left -= 500) {
       clock.pass(Math.min(left, 500));
-      await turn();
+      for (let turns = 3; turns > 0; turns--) await turn();
     }
   };
   return { stale, state, clock, pass };
@@ -100,6 +102,66 @@ describe("services/stale_flows: when flows are judged", () => {
     stale.rulesInForce(undefined);
     await pass(2000);
     assert.deepEqual([state.rounds.length, state.entries.length], [2, 0]);
+  });
+
+  it("SVC-27: an endpoint that gets ready during a round keeps the flows it has by then", async () => {
+    const [toGone, toKept, toNew] = ["10.244.1.2", "10.244.1.3", "10.244.1.4"].map((target) =>
+      udpEntry([VIP, 53], [target, 5353]),
+    );
+    assert.ok(toGone && toKept && toNew);
+    const { stale, state, pass } = setUp();
+    stale.replace("n/a", frontend("10.244.1.2", "10.244.1.3"));
+    stale.rulesInForce({ isWhole: true, differences: [] });
+    await pass(2000);
+    state.entries = [toGone, toKept];
+    stale.replace("n/a", frontend("10.244.1.3"));
+    stale.rulesInForce({ isWhole: false, differences: [] });
+    state.during = () => {
+      stale.replace("n/a", frontend("10.244.1.3", "10.244.1.4"));
+      stale.rulesInForce({ isWhole: false, differences: [] });
+      state.entries = [...state.entries, toNew];
+      state.during = () => {};
+    };
+    await pass(5000);
+    assert.deepEqual(state.entries, [toKept, toNew]);
+  });
+
+  it("SVC-27: so do those of a Service that is deleted and made anew during a round", async () => {
+    for (const isGoneBefore of [true, false]) {
+      const { stale, state, pass } = setUp();
+      const [toFormer, toLatter] = [flow, udpEntry([VIP, 53], ["10.244.1.9", 5353])];
+      stale.replace("n/a", frontend("10.244.1.2", "10.244.1.3"));
+      stale.rulesInForce({ isWhole: true, differences: [] });
+      await pass(2000);
+      state.entries = [toFormer];
+      stale.replace("n/a", isGoneBefore ? new Map() : frontend("10.244.1.2"));
+      stale.rulesInForce({ isWhole: false, differences: [] });
+      state.during = () => {
+        stale.replace("n/a", new Map());
+        stale.replace("n/a", frontend("10.244.1.2", "10.244.1.9"));
+        stale.rulesInForce({ isWhole: false, differences: [] });
+        state.entries = [...state.entries, toLatter];
+        state.during = () => {};
+      };
+      await pass(5000);
+      assert.deepEqual(state.entries, [toFormer, toLatter], `gone before: ${isGoneBefore}`);
+    }
+  });
+
+  it("SVC-27: an endpoint that goes during a round loses its flows when its own rules are in force", async () => {
+    const { stale, state, pass } = setUp();
+    stale.replace("n/a", frontend("10.244.1.2", "10.244.1.3"));
+    stale.rulesInForce({ isWhole: true, differences: [] });
+    await pass(2000);
+    state.entries = [flow];
+    stale.replace("n/a", frontend("10.244.1.2"));
+    stale.rulesInForce({ isWhole: false, differences: [] });
+    state.during = () => stale.replace("n/a", frontend("10.244.1.4"));
+    await pass(5000);
+    assert.deepEqual(state.entries, [flow]);
+    stale.rulesInForce({ isWhole: false, differences: [] });
+    await pass(5000);
+    assert.deepEqual(state.entries, []);
   });
 
   it("a burst is one round a second, and nothing of UDP none", async () => {

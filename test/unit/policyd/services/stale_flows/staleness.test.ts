@@ -74,6 +74,7 @@ function setUp() {
     isStale(entry, {
       suspicions: suspicions(),
       isFrontend: (id) => index.has(id),
+      isTarget: (id, target) => index.hasTarget(id, target),
       servesNodePorts: (address) => own.includes(address),
     });
   return { index, tell, judge, acquit, suspicions };
