@@ -9,6 +9,7 @@ import { readPod } from "./gate/pod.ts";
 import { readService } from "./gate/service.ts";
 import { readServiceCidr } from "./gate/service_cidr.ts";
 import type { ClusterObject, Kind } from "./model.ts";
+import { ProblemList } from "./problem_list.ts";
 import { Reader } from "./reader.ts";
 
 /** What the gate made of one value. */
@@ -66,7 +67,7 @@ const GATES: readonly Gate[] = [
  * it and nothing opens by its absence; otherwise the object is refused. Every message begins with kind and key.
  */
 export function judge(value: unknown): Verdict {
-  const problems: string[] = [];
+  const problems = new ProblemList();
   let reader: Reader;
   let gate: Gate | undefined;
   try {
@@ -81,7 +82,11 @@ export function judge(value: unknown): Verdict {
     id = { kind: gate.kind, key: gate.isNamespaced ? readNamespacedMetadata(reader).key : readMetadata(reader).name };
     const object = gate.read(reader);
     const name = nameOf(id);
-    return { type: "accepted", object, problems: Object.freeze(problems.map((problem) => `${name}: ${problem}`)) };
+    return {
+      type: "accepted",
+      object,
+      problems: Object.freeze(problems.all().map((problem) => `${name}: ${problem}`)),
+    };
   } catch (error) {
     return refused(error, id, gate.kind);
   }

@@ -1,4 +1,5 @@
 import { DrawbridgeError } from "../../kernel/error.ts";
+import type { ProblemList } from "./problem_list.ts";
 
 /** More elements than any real list has: the API server keeps an object below 1.5 MiB. */
 const MOST_ELEMENTS = 65_536;
@@ -14,13 +15,13 @@ export class Reader {
   /** Where this object is, as `spec.ports[0]`; empty for the whole. */
   readonly field: string;
   readonly #members: ReadonlyMap<string, unknown>;
-  readonly #problems: string[];
+  readonly #problems: ProblemList;
 
   /**
    * @param problems gets a message for each element that {@link each} leaves out
    * @throws DrawbridgeError ERR_OBJECT when the value is no object
    */
-  constructor(value: unknown, field: string, problems: string[]) {
+  constructor(value: unknown, field: string, problems: ProblemList) {
     if (typeof value !== "object" || value === null || Array.isArray(value)) {
       throw invalid(field === "" ? "object" : field, value, "an object");
     }
@@ -144,7 +145,7 @@ export class Reader {
 
   /** Tells of a problem that leaves the object usable. */
   tell(problem: string): void {
-    this.#problems.push(problem);
+    this.#problems.tell(problem);
   }
 }
 

@@ -128,9 +128,9 @@ export class Collection {
     const before = this.#objects.get(key);
     const isKept = object === undefined && before !== undefined;
     const told = object === undefined ? problems.map((text) => withConsequence(text, isKept)) : problems;
-    const known = this.#problems.get(key) ?? [];
+    const known = new Set(this.#problems.get(key));
     for (const text of told) {
-      if (!known.includes(text)) this.#newProblems.push({ text, key: key === NAMELESS ? undefined : key });
+      if (!known.has(text)) this.#newProblems.push({ text, key: key === NAMELESS ? undefined : key });
     }
     if (told.length > 0) this.#problems.set(key, told);
     else this.#problems.delete(key);
