@@ -4,6 +4,7 @@ import type { CompileContext } from "./context.ts";
 import type { RuleFamily } from "./frontend_space.ts";
 import type { Frontend } from "./frontends.ts";
 import { familiesOf, frontendsOf } from "./frontends.ts";
+import { servedPart } from "./service_size.ts";
 import type { OneOrMore } from "../../one_or_more.ts";
 import { listOf, putList } from "../../one_or_more.ts";
 
@@ -116,7 +117,8 @@ function areSame(a: readonly FrontendClaim[], b: readonly FrontendClaim[]): bool
 }
 
 /** No frontend twice. */
-function claimsOf(service: Service, context: CompileContext): readonly FrontendClaim[] {
+function claimsOf(whole: Service, context: CompileContext): readonly FrontendClaim[] {
+  const { service } = servedPart(whole, context);
   const claims: FrontendClaim[] = [];
   for (const family of familiesOf(service)) {
     for (const port of service.ports) {

@@ -24,6 +24,7 @@ import { place } from "./placement.ts";
 import { portIdentity, portNumber } from "./priority_number.ts";
 import type { Selection } from "./selection.ts";
 import { select } from "./selection.ts";
+import { servedPart } from "./service_size.ts";
 import { allowedSources } from "./source_ranges.ts";
 
 /** What a Service contributes to the node's tables. */
@@ -69,15 +70,16 @@ interface Destinations {
  * @param holders who has the frontends that several Services claim; without them this one has all it claims
  */
 export function compileService(
-  service: Service,
+  whole: Service,
   slices: readonly EndpointSlice[],
   context: CompileContext,
   holders?: Pick<FrontendHolders, "rival">,
 ): CompiledService {
+  const { service, problems: ofSize } = servedPart(whole, context);
   const own = slices.filter((slice) => isSliceOf(slice, service));
   const claims: Claim[] = [];
   const ignored: Address[] = [];
-  const problems: string[] = [...fieldProblems(service)];
+  const problems: string[] = [...ofSize, ...fieldProblems(service)];
   const taken = new Set<string>();
   const othersOwn = (frontend: Frontend, { protocol }: ServicePort, family: RuleFamily): string | undefined => {
     const rival = holders?.rival(service.key, frontend, protocol, family);

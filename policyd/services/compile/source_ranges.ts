@@ -11,6 +11,12 @@ import { joinedRanges } from "../../../kernel/ip/ranges.ts";
 
 const ENFORCE_ANNOTATION = "drawbridge.dev/enforce-source-ranges";
 
+/** Whether only some sources may use a Service's frontends of a type (see {@link allowedSources}). */
+export function isRestricted({ loadBalancerSourceRanges, annotations }: Service, type: Frontend["type"]): boolean {
+  if (loadBalancerSourceRanges === undefined || type === "cluster") return false;
+  return type === "load balancer" || annotations[ENFORCE_ANNOTATION] === "true";
+}
+
 /**
  * The sources that may use a frontend (LB-06); undefined where everyone may. None at all where the ranges are all of the
  * other family or were invalid.
@@ -26,8 +32,7 @@ export function allowedSources(
   { primaryAddresses }: CompileContext,
 ): readonly AddressRange[] | undefined {
   const { loadBalancerSourceRanges: ranges } = service;
-  const isEnforced = service.annotations[ENFORCE_ANNOTATION] === "true" && frontend.type !== "cluster";
-  if (ranges === undefined || (frontend.type !== "load balancer" && !isEnforced)) return undefined;
+  if (ranges === undefined || !isRestricted(service, frontend.type)) return undefined;
   const isWithin = (address: Address): boolean => ranges.some((range) => cidrContains(range, address));
   const isNodeWithin = primaryAddresses.some((address) => familyOf(address) === family && isWithin(address));
   const own = isNodeWithin ? virtualAddresses(service).map((address) => hostCidr(address)) : [];

@@ -4,6 +4,7 @@ import { isSliceOf, portEndpoints } from "../compile/endpoints.ts";
 import type { RuleFamily } from "../compile/frontend_space.ts";
 import type { Frontend } from "../compile/frontends.ts";
 import { familiesOf, frontendsOf } from "../compile/frontends.ts";
+import { servedPart } from "../compile/service_size.ts";
 import { socketText } from "../compile/socket_address.ts";
 import type { ServedService } from "../service_follower.ts";
 
@@ -20,12 +21,13 @@ export interface UdpFrontend {
  * policies and hints send no new client to: a flow to one of them is in order.
  */
 export function udpFrontends({
-  service,
+  service: whole,
   slices,
   context,
   holders,
 }: ServedService): ReadonlyMap<FrontendId, UdpFrontend> {
   const found = new Map<FrontendId, UdpFrontend>();
+  const { service } = servedPart(whole, context);
   const ports = service.ports.filter(({ protocol }) => protocol === "UDP");
   if (ports.length === 0) return found;
   const own = slices.filter((slice) => isSliceOf(slice, service));

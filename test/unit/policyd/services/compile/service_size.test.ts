@@ -1,0 +1,148 @@
+import assert from "node:assert/strict";
+import { recordingNotices } from "../../../../../policyd/events/notice.ts";
+import { recordingLogger } from "../../../../../policyd/log/recording_logger.ts";
+import type { Service } from "../../../../../policyd/cluster/model.ts";
+import { FrontendHolders, frontendId } from "../../../../../policyd/services/compile/arbitration.ts";
+import { compileService } from "../../../../../policyd/services/compile/compile_service.ts";
+import type { CompileContext } from "../../../../../policyd/services/compile/context.ts";
+import { MOST_FRONTENDS } from "../../../../../policyd/services/compile/service_size.ts";
+import { problemLog } from "../../../../../policyd/services/problem_log.ts";
+import { ServicesDataplane } from "../../../../../policyd/services/services_dataplane.ts";
+import { udpFrontends } from "../../../../../policyd/services/stale_flows/udp_targets.ts";
+import { parseAddress } from "../../../../../kernel/ip/address.ts";
+import { readScenario } from "../../../../support/services/scenario.ts";
+
+const context: CompileContext = { nodeName: "n1", zone: undefined, primaryAddresses: [], refuseExternalIps: false };
+
+/** What of a Service is its size; one port and its own address is the least. */
+interface Size {
+  readonly name?: string;
+  readonly ports?: number;
+  /** How many of the ports have node ports. */
+  readonly nodePorts?: number;
+  readonly externalIps?: number;
+  readonly balancers?: number;
+  readonly ranges?: number;
+  readonly isEnforced?: boolean;
+}
+
+function service(size: Size): Service {
+  const { name = "web", ports = 1, nodePorts = 0, externalIps = 0, balancers = 0, ranges = 0 } = size;
+  const annotations = size.isEnforced === true ? { "drawbridge.dev/enforce-source-ranges": "true" } : {};
+  const [object] = readScenario(
+    JSON.stringify({
+      apiVersion: "v1",
+      kind: "Service",
+      metadata: { name, annotations },
+      spec: {
+        type: "LoadBalancer",
+        clusterIP: name === "web" ? "10.96.0.1" : "10.96.0.2",
+        ports: numbered(ports, (i) => ({
+          name: `p${i}`,
+          protocol: "UDP",
+          port: i + 1,
+          ...(i < nodePorts ? { nodePort: 30_000 + i } : {}),
+        })),
+        externalIPs: numbered(externalIps, (i) => `203.0.${i >> 8}.${i & 255}`),
+        loadBalancerSourceRanges: numbered(ranges, (i) => `10.1.${(i >> 7) & 255}.${(2 * i) & 255}/32`),
+      },
+      status: { loadBalancer: { ingress: numbered(balancers, (i) => ({ ip: `198.51.100.${i}` })) } },
+    }),
+  );
+  assert.ok(object?.kind === "Service");
+  return object;
+}
+
+function numbered<T>(count: number, of: (i: number) => T): readonly T[] {
+  return Array.from({ length: count }, (_, i) => of(i));
+}
+
+/** How many frontends are served, and what is told. */
+function compiled(size: Size, overrides: Partial<CompileContext> = {}): readonly [number, readonly string[]] {
+  const { served, problems } = compileService(service(size), [], { ...context, ...overrides });
+  return [served.length, problems];
+}
+
+function told(count: number, what = "only its cluster IPs are"): readonly string[] {
+  return [
+    `Service default/web: ${count} pairs of a port and an address, source ranges counted; ` +
+      `expected at most ${MOST_FRONTENDS}: ${what} served`,
+  ];
+}
+
+describe("services/compile: Services of many ports and addresses", () => {
+  it("BAD-01: external IPs count with each port, unless they are refused", () => {
+    assert.deepEqual(compiled({ ports: 128, externalIps: 127 }), [MOST_FRONTENDS, []]);
+    assert.deepEqual(compiled({ ports: 128, externalIps: 128 }), [128, told(128 * 129)]);
+    assert.deepEqual(compiled({ ports: 128, externalIps: 128 }, { refuseExternalIps: true }), [128, []]);
+  });
+
+  it("BAD-01: so do node ports, in each family, and addresses of load balancers", () => {
+    assert.deepEqual(compiled({ ports: 8192, nodePorts: 8192 }), [MOST_FRONTENDS, []]);
+    assert.deepEqual(compiled({ ports: 8193, nodePorts: 8192 }), [8193, told(8193 + 8192)]);
+    assert.deepEqual(compiled({ ports: 100, balancers: 200 }), [100, told(100 * 201)]);
+  });
+
+  it("BAD-01: source ranges count with each pair for which they hold", () => {
+    const ranges = { ports: 4, balancers: 1, ranges: 4094 };
+    assert.deepEqual(compiled(ranges), [8, []]);
+    assert.deepEqual(compiled({ ...ranges, ranges: 4095 }), [4, told(4 * (1 + 4096))]);
+    const external = { ports: 4, externalIps: 1, nodePorts: 4, ranges: 4095 };
+    assert.deepEqual(compiled(external), [12, []]);
+    assert.deepEqual(compiled({ ...external, isEnforced: true }), [4, told(4 * (1 + 2 * 4095))]);
+  });
+
+  it("BAD-01: of more ports than that nothing is served, and its address refuses them", () => {
+    const most = compileService(service({ ports: MOST_FRONTENDS }), [], context);
+    assert.deepEqual([most.served.length, most.problems], [MOST_FRONTENDS, []]);
+    const { claims, problems } = compileService(service({ ports: MOST_FRONTENDS + 1 }), [], context);
+    assert.deepEqual(problems, told(MOST_FRONTENDS + 1, "nothing of it is"));
+    assert.deepEqual(
+      claims.map(({ element }) => element.key),
+      [[parseAddress("10.96.0.1")]],
+    );
+  });
+
+  it("BAD-01 MODE-03: what is not served is nobody's: others have it, and nobody pays for it", () => {
+    const holders = new FrontendHolders();
+    const large = service({ ports: 1000, externalIps: 1000 });
+    const other = service({ name: "web2", externalIps: 1 });
+    for (const one of [large, other]) holders.replace(one.key, one, context);
+    const external = { type: "external", address: parseAddress("203.0.0.0"), port: 1 } as const;
+    const own = { type: "cluster", address: parseAddress("10.96.0.1"), port: 1000 } as const;
+    assert.equal(holders.holder(frontendId(external, "UDP", 4)), other.key);
+    assert.equal(holders.holder(frontendId({ ...external, port: 2 }, "UDP", 4)), undefined);
+    assert.equal(holders.holder(frontendId(own, "UDP", 4)), large.key);
+    assert.deepEqual(compileService(other, [], context, holders).problems, []);
+    assert.equal(udpFrontends({ service: large, slices: [], context, holders }).size, 1000);
+  });
+
+  it("BAD-01: a Service that is too large is told once, in the log, as an Event and in the status", () => {
+    const [logger, events] = [recordingLogger(), recordingNotices()];
+    const dataplane = new ServicesDataplane({
+      nodeName: "n1",
+      ruleset: { claim: () => {}, follow: () => {}, isSynced: false },
+      podCidrs: [],
+      nodePortAddresses: [],
+      refuseExternalIps: false,
+      observers: [problemLog(logger, events)],
+    });
+    const apply = (size: Size): void => {
+      const object = service(size);
+      dataplane.apply([{ type: "set", kind: object.kind, key: object.key, object }]);
+    };
+    apply({ ports: 1000, externalIps: 1000 });
+    apply({ ports: 1000, externalIps: 1000 });
+    assert.deepEqual(dataplane.problems(), told(1000 * 1001));
+    assert.deepEqual(
+      logger.lines.map(({ fields }) => fields["reason"]),
+      told(1000 * 1001),
+    );
+    assert.deepEqual(
+      events.notices.map(({ note }) => note),
+      told(1000 * 1001),
+    );
+    apply({ ports: 10, externalIps: 10 });
+    assert.deepEqual(dataplane.problems(), []);
+  });
+});
