@@ -10,7 +10,7 @@ import { claim, keyOf, keyWith, kindOf } from "./claims.ts";
 import type { CompileContext } from "./context.ts";
 import { endpointElements } from "./endpoint_elements.ts";
 import type { PortEndpoint } from "./endpoints.ts";
-import { isSliceOf, isSpecial, portEndpoints } from "./endpoints.ts";
+import { isSpecial, portEndpoints, slicePorts } from "./endpoints.ts";
 import { fieldProblems } from "./field_problems.ts";
 import type { FrontendSet } from "./frontend_sets.ts";
 import { ADDRESS_SETS, RESTRICTED_PORTS } from "./frontend_sets.ts";
@@ -76,7 +76,7 @@ export function compileService(
   holders?: Pick<FrontendHolders, "rival">,
 ): CompiledService {
   const { service, problems: ofSize } = servedPart(whole, context);
-  const own = slices.filter((slice) => isSliceOf(slice, service));
+  const ports = slicePorts(slices, service);
   const claims: Claim[] = [];
   const ignored: Address[] = [];
   const problems: string[] = [...ofSize, ...fieldProblems(service)];
@@ -99,7 +99,7 @@ export function compileService(
   for (const port of service.ports) {
     const identified = { ...port, identity: portIdentity(service.key, port) };
     for (const family of familiesOf(service)) {
-      const endpoints = portEndpoints(own, port, family, context);
+      const endpoints = portEndpoints(ports, port, family, context);
       for (const address of endpoints.ignored) ignored.push(address);
       const selection = select(endpoints.usable, context);
       for (const frontend of frontendsOf(service, port, family, context)) {

@@ -2,7 +2,7 @@ import type { Address } from "../../../kernel/ip/address.ts";
 import { familyOf } from "../../../kernel/ip/address.ts";
 import type { Cidr } from "../../../kernel/ip/cidr.ts";
 import { cidrContains, cidrFamily, parseCidr } from "../../../kernel/ip/cidr.ts";
-import type { Endpoint, EndpointSlice, Service, ServicePort } from "../../cluster/model.ts";
+import type { Endpoint, EndpointSlice, Protocol, Service, ServicePort } from "../../cluster/model.ts";
 import type { CompileContext } from "./context.ts";
 import type { RuleFamily } from "./frontend_space.ts";
 import type { SocketAddress, SocketKey } from "./socket_address.ts";
@@ -15,6 +15,17 @@ export interface PortEndpoint extends SocketAddress {
   readonly zoneHints: readonly string[];
   readonly nodeHints: readonly string[];
 }
+
+/** A port of one slice. */
+interface SlicePort {
+  readonly protocol: Protocol;
+  readonly number: number;
+  /** Of the slice. */
+  readonly endpoints: readonly Endpoint[];
+}
+
+/** The ports of a Service's slices, by their names; each list in the order of the slices' keys. */
+export type SlicePorts = ReadonlyMap<string, readonly SlicePort[]>;
 
 /** The endpoints of a Service's port in one family. */
 export interface PortEndpoints {
@@ -48,8 +59,29 @@ export function isSpecial(address: Address): boolean {
   return false;
 }
 
+/**
+ * The ports of those slices that are a Service's, whatever their order: made once for all ports of the Service, as both
+ * may have thousands.
+ */
+export function slicePorts(slices: readonly EndpointSlice[], service: ServiceName): SlicePorts {
+  const own = slices.filter((slice) => isSliceOf(slice, service));
+  const ports = new Map<string, SlicePort[]>();
+  for (const slice of own.length < 2 ? own : own.sort((a, b) => (a.key < b.key ? -1 : 1))) {
+    for (const { name, protocol, port: number } of slice.ports) {
+      if (number === undefined) continue;
+      const next = { protocol, number, endpoints: slice.endpoints };
+      const known = ports.get(name);
+      if (known === undefined) ports.set(name, [next]);
+      else known.push(next);
+    }
+  }
+  return ports;
+}
+
+type ServiceName = Pick<Service, "name" | "namespace">;
+
 /** Whether a slice belongs to a Service, and to us (EPS-07, EPS-14): its labels decide, not who manages it. */
-export function isSliceOf(slice: EndpointSlice, service: Service): boolean {
+function isSliceOf(slice: EndpointSlice, service: ServiceName): boolean {
   const isOurs = slice.proxyName === undefined && !slice.hasHeadlessLabel;
   return isOurs && slice.serviceName === service.name && slice.namespace === service.namespace;
 }
@@ -60,27 +92,25 @@ export function isSliceOf(slice: EndpointSlice, service: Service): boolean {
  * first; it is local if one of them says so.
  */
 export function portEndpoints(
-  slices: readonly EndpointSlice[],
-  port: ServicePort,
+  ports: SlicePorts,
+  port: Pick<ServicePort, "name" | "protocol">,
   family: RuleFamily,
   { nodeName }: CompileContext,
 ): PortEndpoints {
   const found = new Map<SocketKey, PortEndpoint>();
   const ignored: Address[] = [];
-  for (const slice of slices.length < 2 ? slices : slices.toSorted((a, b) => (a.key < b.key ? -1 : 1))) {
-    for (const { name, protocol, port: number } of slice.ports) {
-      if (name !== port.name || protocol !== port.protocol || number === undefined) continue;
-      for (const endpoint of slice.endpoints) {
-        // Not taken apart, as tens of thousands pass here: that is an iterator for each.
-        const address = endpoint.address;
-        const state = stateOf(endpoint);
-        if (familyOf(address) !== family) continue;
-        if (isSpecial(address)) ignored.push(address);
-        else if (state !== undefined) {
-          const next = portEndpoint(endpoint, { address, port: number }, state, nodeName);
-          const key = socketKey(next);
-          found.set(key, merged(found.get(key), next));
-        }
+  for (const { protocol, number, endpoints } of ports.get(port.name) ?? NOWHERE) {
+    if (protocol !== port.protocol) continue;
+    for (const endpoint of endpoints) {
+      // Not taken apart, as tens of thousands pass here: that is an iterator for each.
+      const address = endpoint.address;
+      const state = stateOf(endpoint);
+      if (familyOf(address) !== family) continue;
+      if (isSpecial(address)) ignored.push(address);
+      else if (state !== undefined) {
+        const next = portEndpoint(endpoint, { address, port: number }, state, nodeName);
+        const key = socketKey(next);
+        found.set(key, merged(found.get(key), next));
       }
     }
   }
@@ -88,6 +118,7 @@ export function portEndpoints(
 }
 
 const NONE: readonly string[] = [];
+const NOWHERE: readonly SlicePort[] = [];
 
 /** Undefined: new connections never go there. */
 function stateOf({ isReady, isServing, isTerminating }: Endpoint): PortEndpoint["state"] | undefined {

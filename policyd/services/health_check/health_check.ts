@@ -1,6 +1,6 @@
 import type { EndpointSlice, Service } from "../../cluster/model.ts";
 import type { CompileContext } from "../compile/context.ts";
-import { isSliceOf, portEndpoints } from "../compile/endpoints.ts";
+import { portEndpoints, slicePorts } from "../compile/endpoints.ts";
 import type { RuleFamily } from "../compile/frontend_space.ts";
 import { familiesOf } from "../compile/frontends.ts";
 
@@ -31,9 +31,9 @@ export function healthCheckOf(
   if (type !== "LoadBalancer" || externalTrafficPolicy !== "Local" || port === undefined) return undefined;
   const families = familiesOf(service);
   if (families.length === 0) return undefined;
-  const own = slices.filter((slice) => isSliceOf(slice, service));
+  const ports = slicePorts(slices, service);
   const readyIn = (family: RuleFamily): number => {
-    const usable = service.ports.flatMap((servicePort) => portEndpoints(own, servicePort, family, context).usable);
+    const usable = service.ports.flatMap((servicePort) => portEndpoints(ports, servicePort, family, context).usable);
     const ready = usable.filter(({ isLocal, state }) => isLocal && state === "ready");
     return new Set(ready.map(({ address }) => address)).size;
   };

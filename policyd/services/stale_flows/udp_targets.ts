@@ -1,6 +1,6 @@
 import type { FrontendId } from "../compile/arbitration.ts";
 import { frontendId } from "../compile/arbitration.ts";
-import { isSliceOf, portEndpoints } from "../compile/endpoints.ts";
+import { portEndpoints, slicePorts } from "../compile/endpoints.ts";
 import type { RuleFamily } from "../compile/frontend_space.ts";
 import type { Frontend } from "../compile/frontends.ts";
 import { familiesOf, frontendsOf } from "../compile/frontends.ts";
@@ -30,10 +30,10 @@ export function udpFrontends({
   const { service } = servedPart(whole, context);
   const ports = service.ports.filter(({ protocol }) => protocol === "UDP");
   if (ports.length === 0) return found;
-  const own = slices.filter((slice) => isSliceOf(slice, service));
+  const listed = slicePorts(slices, service);
   for (const family of familiesOf(service)) {
     for (const port of ports) {
-      const targets = [...new Set(portEndpoints(own, port, family, context).usable.map(socketText))];
+      const targets = [...new Set(portEndpoints(listed, port, family, context).usable.map(socketText))];
       for (const frontend of frontendsOf(service, port, family, context)) {
         const id = holders.own(frontendId(frontend, "UDP", family));
         if (found.has(id) || holders.holder(id) !== service.key) continue;

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { parseAddress } from "../../../../../kernel/ip/address.ts";
 import type { CompileContext } from "../../../../../policyd/services/compile/context.ts";
 import type { PortEndpoint } from "../../../../../policyd/services/compile/endpoints.ts";
-import { portEndpoints } from "../../../../../policyd/services/compile/endpoints.ts";
+import { portEndpoints, slicePorts } from "../../../../../policyd/services/compile/endpoints.ts";
 import { select } from "../../../../../policyd/services/compile/selection.ts";
 import { readScenario } from "../../../../support/services/scenario.ts";
 
@@ -80,8 +80,11 @@ endpoints: [${entry}]
       const slices = readScenario(entries.map((entry, i) => slice(`s${i}`, entry)).join("")).filter(
         (object) => object.kind === "EndpointSlice",
       );
-      const port = { name: "", protocol: "TCP", port: 80, targetPort: 80, nodePort: undefined } as const;
-      return portEndpoints(slices, port, 4, context).usable.map(({ state, isLocal }) => [state, isLocal]);
+      const [web, port] = [{ name: "web", namespace: "default" }, { name: "", protocol: "TCP" } as const];
+      return portEndpoints(slicePorts(slices, web), port, 4, context).usable.map(({ state, isLocal }) => [
+        state,
+        isLocal,
+      ]);
     };
     const conditions = (text: string): string => `{ addresses: [10.0.0.1], nodeName: node1, conditions: { ${text} } }`;
     assert.deepEqual(states("{ addresses: [10.0.0.1] }"), [["ready", false]]);

@@ -1,0 +1,88 @@
+import assert from "node:assert/strict";
+import type { EndpointPort, EndpointSlice, Service } from "../../../../../policyd/cluster/model.ts";
+import { FrontendHolders } from "../../../../../policyd/services/compile/arbitration.ts";
+import { compileService } from "../../../../../policyd/services/compile/compile_service.ts";
+import type { CompileContext } from "../../../../../policyd/services/compile/context.ts";
+import { portEndpoints, slicePorts } from "../../../../../policyd/services/compile/endpoints.ts";
+import { healthCheckOf } from "../../../../../policyd/services/health_check/health_check.ts";
+import { udpFrontends } from "../../../../../policyd/services/stale_flows/udp_targets.ts";
+import { readScenario } from "../../../../support/services/scenario.ts";
+
+const context: CompileContext = { nodeName: "n1", zone: undefined, primaryAddresses: [], refuseExternalIps: false };
+
+/** A Service of these ports, and slices that list them with the numbers of each. */
+function scenario(ports: readonly object[], ...slices: readonly (readonly object[])[]) {
+  const spec = { clusterIP: "10.96.0.1", type: "LoadBalancer", externalTrafficPolicy: "Local" };
+  const service = {
+    apiVersion: "v1",
+    kind: "Service",
+    metadata: { name: "web" },
+    spec: { ...spec, healthCheckNodePort: 32_000, ports },
+  };
+  const listed = slices.map((own, i) => ({
+    apiVersion: "discovery.k8s.io/v1",
+    kind: "EndpointSlice",
+    metadata: { name: `web-${i}`, labels: { "kubernetes.io/service-name": "web" } },
+    addressType: "IPv4",
+    ports: own,
+    endpoints: [{ addresses: [`10.244.1.${i}`], nodeName: "n1" }],
+  }));
+  const objects = readScenario([service, ...listed].map((object) => `---\n${JSON.stringify(object)}\n`).join(""));
+  const [first] = objects;
+  assert.ok(first?.kind === "Service");
+  return { service: first, slices: objects.filter((object) => object.kind === "EndpointSlice") };
+}
+
+describe("services/compile: a Service's port and those of its slices", () => {
+  it("SVC-05 SVC-03 EPS-01: they are one by name and protocol, in each slice by its own number", () => {
+    const names = [
+      { name: "a", protocol: "TCP" },
+      { name: "a", protocol: "UDP" },
+      { name: "b", protocol: "TCP" },
+    ] as const;
+    const numbered = (first: number): readonly object[] => names.map((port, i) => ({ ...port, port: first + i }));
+    const { service, slices } = scenario([], numbered(10), numbered(20), [{ name: "a", protocol: "TCP" }]);
+    for (const given of [slices, slices.toReversed()]) {
+      const ports = slicePorts(given, service);
+      const numbers = names.map((port) => portEndpoints(ports, port, 4, context).usable.map((one) => one.port));
+      assert.deepEqual(numbers, [
+        [10, 20],
+        [11, 21],
+        [12, 22],
+      ]);
+    }
+    assert.deepEqual(portEndpoints(slicePorts(slices, service), { name: "c", protocol: "TCP" }, 4, context).usable, []);
+  });
+
+  it("MODE-03: the ports of a slice are gone through once, however many the Service has", () => {
+    const ports = Array.from({ length: 50 }, (_, i) => ({ name: `p${i}`, protocol: "UDP", port: i + 1 }));
+    const { service, slices } = scenario(ports, ports, ports);
+    const holders = new FrontendHolders();
+    holders.replace(service.key, service, context);
+    const consumers: readonly ((of: Service, own: readonly EndpointSlice[]) => unknown)[] = [
+      (of, own) => assert.equal(compileService(of, own, context).served.length, 50),
+      (of, own) => {
+        const [{ targets } = assert.fail()] = udpFrontends({ service: of, slices: own, context, holders }).values();
+        assert.equal(targets.length, 2);
+      },
+      (of, own) => assert.equal(healthCheckOf(of, own, context)?.localEndpoints.get(4), 2),
+    ];
+    for (const consume of consumers) {
+      let read = 0;
+      const counted = slices.map((slice) => ({ ...slice, ports: watched(slice.ports, () => read++) }));
+      consume(service, counted);
+      assert.equal(read, 2 * 50);
+    }
+  });
+});
+
+/** Ports that tell of each time their numbers are asked for. */
+function watched(ports: readonly EndpointPort[], onRead: () => void): readonly EndpointPort[] {
+  return ports.map((port) => ({
+    ...port,
+    get port() {
+      onRead();
+      return port.port;
+    },
+  }));
+}
