@@ -101,7 +101,6 @@ function endpointOf(cluster: Cluster, service: Service, pod: Pod, family: Family
       isTerminating: pod.isTerminating,
       // Pods on no node yet count as local where the sender's node is not known either.
       nodeName: pod.nodeName ?? UNKNOWN_NODE,
-      zone: undefined,
       zoneHints: undefined,
       nodeHints: undefined,
       podKey: pod.key,

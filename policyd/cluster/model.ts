@@ -170,7 +170,6 @@ export interface Endpoint {
   readonly isServing: boolean;
   readonly isTerminating: boolean;
   readonly nodeName: string | undefined;
-  readonly zone: string | undefined;
   /** Names of zones, of nodes; undefined without such a hint. */
   readonly zoneHints: readonly string[] | undefined;
   readonly nodeHints: readonly string[] | undefined;

@@ -60,7 +60,7 @@ const breakages: readonly Breakage[] = [
   { ...SLICE, field: "endpoints[1].addresses[0]", value: "127.0.0.1", says: "endpoints' addresses: 127.0.0.1" },
   { ...SLICE, field: "endpoints[0].conditions.ready", value: "yes" },
   { ...SLICE, field: "endpoints[0].nodeName", value: "no node" },
-  { ...SLICE, field: "endpoints[0].zone", value: "a zone" },
+  { ...SLICE, field: "endpoints[0].targetRef", value: { kind: "Pod", name: "no_pod" } },
   { ...SLICE, field: "endpoints[0].hints.forZones[0].name", value: {} },
   { ...SLICE, field: "metadata.labels", value: { "kubernetes.io/service-name": "vic tim" } },
   { of: "Node", field: "spec.podCIDRs[1]", value: "10.244.0.0/40" },

@@ -66,17 +66,16 @@ function readEndpoint(entry: Reader, addressType: "IPv4" | "IPv6"): Endpoint {
   const conditions = entry.object("conditions");
   const hints = entry.object("hints");
   const nodeName = entry.get("nodeName");
-  const zone = entry.get("zone");
   return Object.freeze({
     address: readAddress(entry, addressType),
     isReady: conditions.boolean("ready", true),
     isServing: conditions.boolean("serving", true),
     isTerminating: conditions.boolean("terminating", false),
     nodeName: nodeName === undefined || nodeName === "" ? undefined : expectName(nodeName, entry.path("nodeName")),
-    zone: zone === undefined || zone === "" ? undefined : expectLabelValue(zone, entry.path("zone")),
     zoneHints: readHints(hints, "forZones", expectLabelValue),
     nodeHints: readHints(hints, "forNodes", expectName),
-    podKey: readPodKey(entry.optionalObject("targetRef")),
+    // It is for people: nothing is routed by it.
+    podKey: entry.attempt(() => readPodKey(entry.optionalObject("targetRef"))),
   });
 }
 

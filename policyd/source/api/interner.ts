@@ -44,11 +44,7 @@ export class Interner {
           ports: this.#endpointPorts.share(object.ports),
           endpoints: Object.freeze(
             object.endpoints.map((endpoint) =>
-              Object.freeze({
-                ...endpoint,
-                nodeName: this.#optional(endpoint.nodeName),
-                zone: this.#optional(endpoint.zone),
-              }),
+              Object.freeze({ ...endpoint, nodeName: this.#optional(endpoint.nodeName) }),
             ),
           ),
         });

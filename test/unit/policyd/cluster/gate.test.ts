@@ -298,7 +298,6 @@ describe("policyd/cluster/gate", () => {
     );
     const absent = {
       nodeName: undefined,
-      zone: undefined,
       zoneHints: undefined,
       nodeHints: undefined,
       podKey: undefined,
@@ -311,7 +310,6 @@ describe("policyd/cluster/gate", () => {
         isServing: true,
         isTerminating: true,
         nodeName: "node-a",
-        zone: "zone-a",
         zoneHints: ["zone-b"],
         nodeHints: ["node-b"],
         podKey: "shop/web-0",
