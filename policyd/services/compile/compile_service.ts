@@ -24,7 +24,7 @@ import { place } from "./placement.ts";
 import { portIdentity, portNumber } from "./priority_number.ts";
 import type { Selection } from "./selection.ts";
 import { select } from "./selection.ts";
-import { servedPart } from "./service_size.ts";
+import { servedDestinations, servedPart } from "./service_size.ts";
 import { allowedSources } from "./source_ranges.ts";
 
 /** What a Service contributes to the node's tables. */
@@ -75,11 +75,12 @@ export function compileService(
   context: CompileContext,
   holders?: Pick<FrontendHolders, "rival">,
 ): CompiledService {
-  const { service, problems: ofSize } = servedPart(whole, context);
-  const ports = slicePorts(slices, service);
+  const { service: reachable, problems: ofSize } = servedPart(whole, context);
+  const ports = slicePorts(slices, whole);
+  const { service, problems: ofDestinations } = servedDestinations(reachable, ports, context);
   const claims: Claim[] = [];
   const ignored: Address[] = [];
-  const problems: string[] = [...ofSize, ...fieldProblems(service)];
+  const problems: string[] = [...ofSize, ...ofDestinations, ...fieldProblems(service)];
   const taken = new Set<string>();
   const othersOwn = (frontend: Frontend, { protocol }: ServicePort, family: RuleFamily): string | undefined => {
     const rival = holders?.rival(service.key, frontend, protocol, family);

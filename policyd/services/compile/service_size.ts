@@ -1,7 +1,10 @@
-import type { Service } from "../../cluster/model.ts";
+import { familyOf } from "../../../kernel/ip/address.ts";
+import type { Service, ServicePort } from "../../cluster/model.ts";
 import type { CompileContext } from "./context.ts";
+import type { SlicePorts } from "./endpoints.ts";
+import type { RuleFamily } from "./frontend_space.ts";
 import type { Frontend } from "./frontends.ts";
-import { familiesOf } from "./frontends.ts";
+import { familiesOf, frontendsOf } from "./frontends.ts";
 import { isRestricted } from "./source_ranges.ts";
 
 /**
@@ -9,6 +12,9 @@ import { isRestricted } from "./source_ranges.ts";
  * the time they take stay bounded, of which a small object asks for millions. The API server bounds none of these lists.
  */
 export const MOST_FRONTENDS = 16_384;
+
+/** The most pairs of a frontend and an endpoint, each of which is an element or two: some ten times what 10,000 pods need. */
+export const MOST_DESTINATIONS = 262_144;
 
 /** As much of a Service as is served. */
 export interface ServedPart {
@@ -25,12 +31,59 @@ export interface ServedPart {
 export function servedPart(service: Service, context: CompileContext): ServedPart {
   const count = frontendCount(service, context);
   if (count <= MOST_FRONTENDS) return { service, problems: NONE };
-  const isOwnKept = ownCount(service) <= MOST_FRONTENDS;
-  const text =
-    `Service ${service.key}: ${count} pairs of a port and an address, source ranges counted; ` +
-    `expected at most ${MOST_FRONTENDS}: ${isOwnKept ? "only its cluster IPs are" : "nothing of it is"} served`;
-  const ports = isOwnKept ? service.ports.map((port) => ({ ...port, nodePort: undefined })) : NONE;
-  return { service: { ...service, ports, externalIps: NONE, loadBalancerIngress: NONE }, problems: [text] };
+  const what = "pairs of a port and an address, source ranges counted";
+  return cut(service, ownCount(service) <= MOST_FRONTENDS, `${count} ${what}; expected at most ${MOST_FRONTENDS}`);
+}
+
+/**
+ * The same for what its frontends come to with its endpoints, of which there may be {@link MOST_DESTINATIONS} pairs.
+ *
+ * @param ports those of its slices
+ */
+export function servedDestinations(service: Service, ports: SlicePorts, context: CompileContext): ServedPart {
+  if (roughCount(service, ports) <= MOST_DESTINATIONS) return { service, problems: NONE };
+  const count = destinationCount(service, ports, context);
+  if (count <= MOST_DESTINATIONS) return { service, problems: NONE };
+  const isOwnKept = destinationCount(ownPart(service), ports, context) <= MOST_DESTINATIONS;
+  return cut(service, isOwnKept, `${count} pairs of a frontend and an endpoint; expected at most ${MOST_DESTINATIONS}`);
+}
+
+function cut(service: Service, isOwnKept: boolean, why: string): ServedPart {
+  const text = `Service ${service.key}: ${why}: ${isOwnKept ? "only its cluster IPs are" : "nothing of it is"} served`;
+  const own = ownPart(service);
+  return { service: isOwnKept ? own : { ...own, ports: NONE }, problems: [text] };
+}
+
+function ownPart(service: Service): Service {
+  const ports = service.ports.map((port) => ({ ...port, nodePort: undefined }));
+  return { ...service, ports, externalIps: NONE, loadBalancerIngress: NONE };
+}
+
+/** Never less than {@link destinationCount}, and for nearly all Services all that has to be counted. */
+function roughCount({ ports, clusterIps, externalIps, loadBalancerIngress }: Service, listed: SlicePorts): number {
+  let endpoints = 0;
+  for (const list of listed.values()) for (const one of list) endpoints += one.endpoints.length;
+  return ports.length * (clusterIps.length + externalIps.length + loadBalancerIngress.length + 1) * endpoints;
+}
+
+function destinationCount(service: Service, ports: SlicePorts, context: CompileContext): number {
+  let count = 0;
+  for (const family of familiesOf(service)) {
+    for (const port of service.ports) {
+      const endpoints = endpointCount(ports, port, family);
+      if (endpoints > 0) count += frontendsOf(service, port, family, context).length * endpoints;
+    }
+  }
+  return count;
+}
+
+/** All endpoints of a slice are of one family. */
+function endpointCount(ports: SlicePorts, { name, protocol }: ServicePort, family: RuleFamily): number {
+  return (ports.get(name) ?? NONE).reduce((sum, one) => {
+    const [first] = one.endpoints;
+    const isOurs = one.protocol === protocol && first !== undefined && familyOf(first.address) === family;
+    return isOurs ? sum + one.endpoints.length : sum;
+  }, 0);
 }
 
 const NONE: readonly never[] = [];

@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
 import { recordingNotices } from "../../../../../policyd/events/notice.ts";
 import { recordingLogger } from "../../../../../policyd/log/recording_logger.ts";
-import type { Service } from "../../../../../policyd/cluster/model.ts";
+import type { EndpointSlice, Service } from "../../../../../policyd/cluster/model.ts";
 import { FrontendHolders, frontendId } from "../../../../../policyd/services/compile/arbitration.ts";
 import { compileService } from "../../../../../policyd/services/compile/compile_service.ts";
 import type { CompileContext } from "../../../../../policyd/services/compile/context.ts";
-import { MOST_FRONTENDS } from "../../../../../policyd/services/compile/service_size.ts";
+import { MOST_DESTINATIONS, MOST_FRONTENDS } from "../../../../../policyd/services/compile/service_size.ts";
 import { problemLog } from "../../../../../policyd/services/problem_log.ts";
 import { ServicesDataplane } from "../../../../../policyd/services/services_dataplane.ts";
 import { udpFrontends } from "../../../../../policyd/services/stale_flows/udp_targets.ts";
@@ -50,6 +50,22 @@ function service(size: Size): Service {
     }),
   );
   assert.ok(object?.kind === "Service");
+  return object;
+}
+
+/** A slice with all ports of a Service. */
+function sliceOf({ name, ports }: Service, endpoints: number): EndpointSlice {
+  const [object] = readScenario(
+    JSON.stringify({
+      apiVersion: "discovery.k8s.io/v1",
+      kind: "EndpointSlice",
+      metadata: { name, labels: { "kubernetes.io/service-name": name } },
+      addressType: "IPv4",
+      ports: ports.map((port) => ({ name: port.name, protocol: port.protocol, port: port.port })),
+      endpoints: numbered(endpoints, (i) => ({ addresses: [`10.0.${i >> 8}.${i & 255}`] })),
+    }),
+  );
+  assert.ok(object?.kind === "EndpointSlice");
   return object;
 }
 
@@ -115,6 +131,26 @@ describe("services/compile: Services of many ports and addresses", () => {
     assert.equal(holders.holder(frontendId(own, "UDP", 4)), large.key);
     assert.deepEqual(compileService(other, [], context, holders).problems, []);
     assert.equal(udpFrontends({ service: large, slices: [], context, holders }).size, 1000);
+  });
+
+  it("BAD-01: endpoints count with each frontend of their family", () => {
+    const withEndpoints = (size: Size, endpoints: number): readonly [number, readonly string[]] => {
+      const object = service(size);
+      const slice = sliceOf(object, endpoints);
+      const { served, problems } = compileService(object, [slice], context);
+      return [served.length, problems];
+    };
+    const pairs = (count: number, what: string): readonly string[] => [
+      `Service default/web: ${count} pairs of a frontend and an endpoint; expected at most ${MOST_DESTINATIONS}: ${what} served`,
+    ];
+    assert.deepEqual(withEndpoints({ ports: 64, externalIps: 63 }, 64), [64 * 64, []]);
+    assert.deepEqual(withEndpoints({ ports: 64, externalIps: 63 }, 65), [
+      64,
+      pairs(64 * 64 * 65, "only its cluster IPs are"),
+    ]);
+    assert.deepEqual(withEndpoints({ ports: 4096, nodePorts: 1 }, 65), [0, pairs(4097 * 65, "nothing of it is")]);
+    // Source ranges are no frontends.
+    assert.deepEqual(withEndpoints({ ports: 2, nodePorts: 2, balancers: 1, ranges: 4000 }, 1000), [6, []]);
   });
 
   it("BAD-01: a Service that is too large is told once, in the log, as an Event and in the status", () => {
