@@ -3,12 +3,12 @@ import type { Address, Family } from "../kernel/ip/address.ts";
 import { familyOf, parseAddress } from "../kernel/ip/address.ts";
 import type { Cidr } from "../kernel/ip/cidr.ts";
 import { cidrFamily, parseCidr } from "../kernel/ip/cidr.ts";
-import { keyText } from "../kernel/nftables/element.ts";
 import { concatenation, lookup } from "../kernel/nftables/expression.ts";
 import { familyWords } from "../kernel/nftables/family_words.ts";
 import type { Element, SetDefinition } from "../kernel/nftables/object.ts";
 import type { Rule, Statement } from "../kernel/nftables/statement.ts";
 import { anyFlag, equals, goTo, inPrefix, inSet, returnToCaller, rule } from "../kernel/nftables/statement.ts";
+import { ClaimIndex } from "./claim_index.ts";
 import type { Claim } from "./host_port_claim.ts";
 import { claimsOf } from "./host_port_claim.ts";
 import type { SetElements } from "./set_elements.ts";
@@ -167,14 +167,17 @@ export function findConflict(
   present: ReadonlyMap<string, readonly Element[]>,
 ): Conflict | undefined {
   const families = ([4, 6] as const).filter((family) => addresses.some((address) => familyOf(address) === family));
+  const holders = new ClaimIndex<Element>();
+  for (const family of families) {
+    for (const { name } of [sets[family].ports, sets[family].addressPorts]) {
+      for (const element of present.get(name) ?? []) {
+        const [protocol = "", hostPort = 0, address] = element.key;
+        holders.add(family, [protocol, hostPort], address, element);
+      }
+    }
+  }
   for (const claim of mappings.flatMap((mapping) => claimsOf(mapping, families))) {
-    const { addressPorts, ports } = sets[claim.family];
-    const port = keyText([claim.mapping.protocol, claim.mapping.hostPort]);
-    const holder = [...(present.get(ports.name) ?? []), ...(present.get(addressPorts.name) ?? [])].find(({ key }) => {
-      const [protocol = "", hostPort = 0, address] = key;
-      if (keyText([protocol, hostPort]) !== port) return false;
-      return claim.address === undefined || address === undefined || address === claim.address;
-    });
+    const holder = holders.find(claim);
     if (holder !== undefined) return { claim, holder: holder.comment };
   }
   return undefined;

@@ -2,8 +2,9 @@ import type { PortMapping } from "../ipam/attachment.ts";
 import type { Address, Family } from "../kernel/ip/address.ts";
 import { familyOf, parseAddress } from "../kernel/ip/address.ts";
 import { cidrContains, parseCidr } from "../kernel/ip/cidr.ts";
+import { ClaimIndex } from "./claim_index.ts";
 import { invalidField } from "./error.ts";
-import { claimsOf, claimsOverlap } from "./host_port_claim.ts";
+import { claimsOf } from "./host_port_claim.ts";
 import type { NetworkInput } from "./network_input.ts";
 
 /** Where a port cannot be published, and why. */
@@ -17,6 +18,9 @@ const unpublishable = [
   ["255.255.255.255/32", "not broadcast"],
 ] as const;
 
+/** About as many as a record of an attachment has room for; each takes elements of sets that all pods share. */
+const MOST_MAPPINGS = 1024;
+
 /**
  * Judges the `portMappings` capability.
  *
@@ -28,11 +32,19 @@ export function portMappingsOf(
   list: NonNullable<NetworkInput["runtimeConfig"]>["portMappings"],
   families: readonly Family[],
 ): readonly PortMapping[] {
-  const mappings = (list ?? []).map((mapping, index) => portMappingOf(mapping, index, families));
-  for (const [index, mapping] of mappings.entries()) {
-    const earlier = mappings.findIndex((other) =>
-      claimsOf(other, families).some((a) => claimsOf(mapping, families).some((b) => claimsOverlap(a, b))),
+  const inputs = list ?? [];
+  if (inputs.length > MOST_MAPPINGS) {
+    throw invalidField(
+      "runtimeConfig.portMappings.length",
+      inputs.length,
+      `at most ${MOST_MAPPINGS} mappings for one pod: publish fewer ports`,
     );
+  }
+  const mappings = inputs.map((mapping, index) => portMappingOf(mapping, index, families));
+  const holders = new ClaimIndex<number>();
+  for (const [index, mapping] of mappings.entries()) {
+    const claims = claimsOf(mapping, families);
+    const earlier = Math.min(...claims.map((claim) => holders.find(claim) ?? index));
     if (earlier < index) {
       throw invalidField(
         `runtimeConfig.portMappings[${index}].hostPort`,
@@ -40,6 +52,7 @@ export function portMappingsOf(
         `a port of its own: portMappings[${earlier}] has it, too`,
       );
     }
+    for (const claim of claims) holders.addClaim(claim, index);
   }
   return mappings;
 }

@@ -1,0 +1,138 @@
+import assert from "node:assert/strict";
+import fc from "fast-check";
+import type { Claim } from "../../../cni/host_port_claim.ts";
+import { claimsOf, claimsOverlap } from "../../../cni/host_port_claim.ts";
+import type { Conflict } from "../../../cni/host_ports.ts";
+import { findConflict, hostPortElements } from "../../../cni/host_ports.ts";
+import { portMappingsOf } from "../../../cni/port_mappings.ts";
+import type { PortMapping } from "../../../ipam/attachment.ts";
+import type { Address, Family } from "../../../kernel/ip/address.ts";
+import { familyOf, formatAddress, parseAddress } from "../../../kernel/ip/address.ts";
+import type { Element } from "../../../kernel/nftables/object.ts";
+import { assertRefusal, configurationOf, networkInput } from "../../support/cni.ts";
+
+const hostIps = ["0.0.0.0", "::", "192.0.2.1", "192.0.2.2", "2001:db8::1", "2001:db8::2"].map((text) =>
+  parseAddress(text),
+);
+
+const families = fc.constantFrom<readonly Family[]>([4], [6], [4, 6], [6, 4]);
+
+/** Few ports, protocols and addresses, so that they meet. */
+const mapping = fc
+  .record({
+    hostPort: fc.integer({ min: 80, max: 82 }),
+    protocol: fc.constantFrom("tcp" as const, "udp" as const, "sctp" as const),
+    hostIp: fc.constantFrom(undefined, ...hostIps),
+  })
+  .map(({ hostIp, ...rest }): PortMapping => ({
+    ...rest,
+    containerPort: 8080,
+    ...(hostIp === undefined ? {} : { hostIp }),
+  }));
+
+/** Mappings whose hostIP is of one of the families; the others are refused before. */
+const wanted = families.chain((own) =>
+  fc
+    .array(
+      mapping.filter(({ hostIp }) => hostIp === undefined || own.includes(familyOf(hostIp))),
+      { maxLength: 6 },
+    )
+    .map((mappings) => ({ mappings, families: own })),
+);
+
+/** The first two mappings that cannot both be, each compared with all before it. */
+function overlapIn(mappings: readonly PortMapping[], own: readonly Family[]): string | undefined {
+  const doOverlap = (a: PortMapping, b: PortMapping): boolean =>
+    claimsOf(a, own).some((one) => claimsOf(b, own).some((other) => claimsOverlap(one, other)));
+  for (const [index, later] of mappings.entries()) {
+    const earlier = mappings.findIndex((other) => doOverlap(other, later));
+    if (earlier < index) return `portMappings[${index}].hostPort, portMappings[${earlier}]`;
+  }
+  return undefined;
+}
+
+function refusedOverlap(mappings: readonly PortMapping[], own: readonly Family[]): string | undefined {
+  const input = mappings.map(({ hostIp, ...rest }) => ({
+    ...rest,
+    ...(hostIp === undefined ? {} : { hostIP: formatAddress(hostIp) }),
+  }));
+  try {
+    assert.deepEqual(portMappingsOf(input, own), mappings);
+    return undefined;
+  } catch (error) {
+    assert.ok(error instanceof Error);
+    return (error.message.match(/portMappings\[\d+\](\.hostPort)?/g) ?? []).join(", ");
+  }
+}
+
+/** The first claim that somebody's element stands against, each compared with all of them. */
+function conflictAmong(
+  claims: readonly Claim[],
+  present: ReadonlyMap<string, readonly Element[]>,
+): Conflict | undefined {
+  for (const claim of claims) {
+    const { protocol, hostPort } = claim.mapping;
+    const elements = [`ports${claim.family}`, `address_ports${claim.family}`].flatMap(
+      (name) => present.get(name) ?? [],
+    );
+    const holder = elements.find(
+      ({ key: [theirProtocol, theirPort, address] }) =>
+        theirProtocol === protocol &&
+        theirPort === hostPort &&
+        (claim.address === undefined || address === undefined || address === claim.address),
+    );
+    if (holder !== undefined) return { claim, holder: holder.comment };
+  }
+  return undefined;
+}
+
+function podAddresses(own: readonly Family[], index: number): readonly Address[] {
+  return own.map((family) => parseAddress(family === 4 ? `10.244.1.${index + 2}` : `fd00:244:1::${index + 2}`));
+}
+
+describe("cni/claim_index", () => {
+  it("R6: of one pod's mappings the very ones are refused that overlap when each is compared with each", () => {
+    fc.assert(
+      fc.property(wanted, ({ mappings, families: own }) => {
+        assert.equal(refusedOverlap(mappings, own)?.replaceAll("runtimeConfig.", ""), overlapIn(mappings, own));
+      }),
+      { numRuns: 1000 },
+    );
+  });
+
+  it("R6: of others' ports the very one is named that overlaps when each is compared with each", () => {
+    fc.assert(
+      fc.property(fc.array(wanted, { maxLength: 5 }), wanted, (others, { mappings, families: own }) => {
+        const present = new Map<string, Element[]>();
+        for (const [index, { mappings: theirs, families: their }] of others.entries()) {
+          const addresses = podAddresses(their, index);
+          const publication = { mappings: theirs, addresses, serviceCidrs: [], comment: `dbv${index}` };
+          for (const { set, elements } of hostPortElements(publication)) {
+            present.set(set.name, [...(present.get(set.name) ?? []), ...elements]);
+          }
+        }
+        const addresses = podAddresses(own, others.length);
+        const ordered = ([4, 6] as const).filter((family) => own.includes(family));
+        const claims = mappings.flatMap((one) => claimsOf(one, ordered));
+        assert.deepEqual(findConflict({ mappings, addresses }, present), conflictAmong(claims, present));
+      }),
+      { numRuns: 1000 },
+    );
+  });
+
+  it("R6: a pod has 1,024 mappings at most, and what is beyond is refused before anything is compared", () => {
+    const ports = (count: number): Record<string, unknown> =>
+      networkInput({
+        runtimeConfig: {
+          portMappings: Array.from({ length: count }, (_, index) => ({
+            hostPort: 1 + index,
+            containerPort: 80,
+            protocol: count > 1024 ? "none" : "tcp",
+          })),
+        },
+      });
+    assert.equal(configurationOf(ports(1024)).portMappings.length, 1024);
+    const says = ["runtimeConfig.portMappings.length: 60000; expected at most 1024 mappings"];
+    assertRefusal(() => configurationOf(ports(60_000)), { code: 7, says });
+  });
+});
