@@ -1,5 +1,6 @@
 import type { AttachmentRecord } from "../ipam/attachment.ts";
 import { readAttachment, removeAttachment } from "../ipam/attachment.ts";
+import type { ReleaseSteps } from "../ipam/store.ts";
 import type { Address } from "../kernel/ip/address.ts";
 import type { NetworkNamespace } from "../kernel/network_namespace.ts";
 import { insideNamespace } from "../kernel/network_namespace.ts";
@@ -48,23 +49,39 @@ export function* del(
   if (mayBeDelayed(record))
     forgetDevice(removal?.socket ?? openRouteSocket(node.syscalls), delayDeviceOf(attachment, node.sha256));
 
-  const recorded = record?.addresses.map(({ address }) => address) ?? [];
   withdrawRules(node, configuration, hostInterface, record);
 
-  // What is asked of the kernel here concerns addresses nobody else can get before the store's lock is given back.
-  const beforeRelease = (held: readonly Address[]): void => {
-    if (held.length === 0) return;
-    const isOthersWork = removal?.wasThere === false && record === undefined;
-    if (isOthersWork && namespace !== undefined) deletePodInterface(node, home, namespace, attachment.ifname);
-    if (removal?.bridgeIndex !== undefined) forgetNeighbours(removal.socket, removal.bridgeIndex, held);
+  const isOthersWork = removal?.wasThere === false && record === undefined;
+  // A daemon that did not know the pod has not done it either.
+  const forgetsFlows = policyd !== undefined && unregistration !== "detached";
+  const early = (held: readonly Address[]): void => {
+    if (isOthersWork && namespace !== undefined) deletePodInterface(node, home, namespace, ifname);
     // While they are this pod's alone: the next one must not be let through by what the daemon had in force (POD-20).
-    // A daemon that did not know the pod has not done it either.
-    if (policyd !== undefined && unregistration !== "detached") node.nodeRules().forgetAddresses(node, held);
+    if (forgetsFlows) node.nodeRules().forgetAddresses(node, held);
   };
-  const store = openStore(node, name, record?.dataDir ?? configuration.ipam.dataDir);
-  if (record === undefined) store.release(attachment, beforeRelease);
-  else store.releaseAddresses(attachment, recorded, beforeRelease);
+  releaseAddresses(node, configuration, attachment, record, {
+    // All flows of the node may be listed for it, for seconds in which other pods need the store.
+    ...(isOthersWork || forgetsFlows ? { early } : {}),
+    last: (held) => forgetNeighbours(removal, held),
+  });
   removeAttachment(runDir, name, attachment, node.files);
+}
+
+/** Gives the addresses back: those of the record, or all that are the attachment's. */
+function releaseAddresses(
+  node: Node,
+  { name, ipam }: DetachConfiguration,
+  attachment: Attachment,
+  record: AttachmentRecord | undefined,
+  steps: ReleaseSteps,
+): void {
+  const store = openStore(node, name, record?.dataDir ?? ipam.dataDir);
+  if (record === undefined) store.release(attachment, steps);
+  else store.releaseAddresses(attachment, addressesOf(record), steps);
+}
+
+function addressesOf({ addresses }: AttachmentRecord): readonly Address[] {
+  return addresses.map(({ address }) => address);
 }
 
 /** What a request to remove a pod's link has found. */
@@ -96,8 +113,7 @@ function withdrawRules(
     if (policyd === undefined) node.nodeRules().withdraw(node, runDir, hostInterface, undefined);
   } else if (record.policyd === undefined && asksForNodeRules(record)) {
     // Also where the configuration names a daemon by now: it does not have the rules of this pod.
-    const addresses = record.addresses.map(({ address }) => address);
-    node.nodeRules().withdraw(node, runDir, hostInterface, { ...record, addresses });
+    node.nodeRules().withdraw(node, runDir, hostInterface, { ...record, addresses: addressesOf(record) });
   }
 }
 
@@ -113,7 +129,9 @@ function deletePodInterface(node: Node, home: NetworkNamespace, namespace: Netwo
 }
 
 /** Permanent entries stay on the bridge when the pod's link goes; ENOENT means there was none. */
-function forgetNeighbours(socket: NetlinkSocket, bridgeIndex: number, addresses: readonly Address[]): void {
+function forgetNeighbours(removal: LinkRemoval | undefined, addresses: readonly Address[]): void {
+  if (removal?.bridgeIndex === undefined) return;
+  const { socket, bridgeIndex } = removal;
   for (const { error } of socket.batch(addresses.map((address) => deleteNeighbour(bridgeIndex, address)))) {
     if (error !== undefined && error.errnoName !== "ENOENT") throw error;
   }

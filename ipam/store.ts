@@ -40,6 +40,17 @@ export interface Allocation {
  */
 export type DuplicateCheck = "scan" | "caller";
 
+/** What is done about the owner's addresses before they are released; when a step throws, they stay reserved. */
+export interface ReleaseSteps {
+  /**
+   * What may take long, before the lock is taken, and only where there are any: the reservations themselves keep others
+   * off the addresses.
+   */
+  readonly early?: (held: readonly Address[]) => void;
+  /** With the lock, right before the addresses are free. */
+  readonly last?: (held: readonly Address[]) => void;
+}
+
 export interface AddressStoreOptions {
   /** host-local's `dataDir`. */
   readonly directory: string;
@@ -127,12 +138,11 @@ export class AddressStore {
    * White space around the content does not count. Where nothing names the interface, reservations of old host-local
    * versions, which hold the container id alone, are released instead.
    *
-   * @param before told of the addresses while nobody else can get them; when it throws, they stay reserved
    * @returns the released addresses; none when the network has no directory
-   * @throws DrawbridgeError ERR_STORE, after releasing what could be released
+   * @throws DrawbridgeError ERR_STORE, after releasing what could be released; what a step throws
    */
-  release(owner: Owner, before: (held: readonly Address[]) => void = () => {}): readonly Address[] {
-    return this.#release(owner, before, () => {
+  release(owner: Owner, steps: ReleaseSteps = {}): readonly Address[] {
+    return this.#release(owner, steps, () => {
       const { exact, legacy, failure } = this.#scan(owner);
       return { held: exact.length > 0 ? exact : legacy, failure };
     });
@@ -141,16 +151,11 @@ export class AddressStore {
   /**
    * Releases those of the addresses whose reservation names exactly this owner; reads nothing else.
    *
-   * @param before as for {@link release}
    * @returns the released addresses
-   * @throws DrawbridgeError ERR_STORE, after releasing what could be released
+   * @throws as {@link release}
    */
-  releaseAddresses(
-    owner: Owner,
-    addresses: readonly Address[],
-    before: (held: readonly Address[]) => void = () => {},
-  ): readonly Address[] {
-    return this.#release(owner, before, () => {
+  releaseAddresses(owner: Owner, addresses: readonly Address[], steps: ReleaseSteps = {}): readonly Address[] {
+    return this.#release(owner, steps, () => {
       const held: Address[] = [];
       for (const address of addresses) if (this.#content(address) === contentOf(owner)) held.push(address);
       return { held, failure: undefined };
@@ -159,14 +164,20 @@ export class AddressStore {
 
   #release(
     owner: Owner,
-    before: (held: readonly Address[]) => void,
+    { early, last }: ReleaseSteps,
     find: () => { readonly held: readonly Address[]; readonly failure: DrawbridgeError | undefined },
   ): readonly Address[] {
     expectOwner(owner);
     if (!this.#files.directoryExists(this.#directory)) return [];
-    return this.#locked(() => {
+    if (early !== undefined) {
       const { held, failure } = find();
-      before(held);
+      if (held.length === 0) return this.#unlinkAll(held, failure);
+      early(held);
+    }
+    return this.#locked(() => {
+      // Once more: what was the owner's without the lock may be another's by now.
+      const { held, failure } = find();
+      last?.(held);
       return this.#unlinkAll(held, failure);
     });
   }

@@ -9,7 +9,7 @@ import { POD_INTERFACE } from "./fake_kernel.ts";
  * @param changes replaces single keys of the configuration
  */
 export function callOn(
-  kernel: FakeKernel,
+  kernel: Pick<FakeKernel, "node" | "restart">,
   directory: string,
   verb: "ADD" | "DEL",
   fault?: Fault,

@@ -70,6 +70,7 @@ export class FakeKernel {
   #fault: Fault | undefined;
   #isSilent = false;
   #events = 0;
+  #listsOfFlows = 0;
 
   constructor(root: string) {
     const fake = fakeNode(root);
@@ -117,6 +118,12 @@ export class FakeKernel {
     this.#inside = "node";
     this.journal.length = 0;
     this.questions.length = 0;
+    this.#listsOfFlows = 0;
+  }
+
+  /** How often flows were asked for since the last {@link restart}. */
+  get listsOfFlows(): number {
+    return this.#listsOfFlows;
   }
 
   /** Counts what changes something; the negated errno when this event is to fail. */
@@ -138,6 +145,7 @@ export class FakeKernel {
     }
     if (message.type === GET_CONNECTIONS) {
       // There are none.
+      this.#listsOfFlows++;
       return [datagram(ControlType.DONE, message.sequence, new Uint8Array(4), MessageFlag.MULTI)];
     }
     const refused = this.#event(this.#labelOf(namespace, message));

@@ -6,10 +6,12 @@ import type { Node } from "../../../cni/node.ts";
 import type { Face } from "../../../cni/plugin.ts";
 import { runVerb } from "../../../cni/plugin.ts";
 import { frame } from "../../../ipam/message_frame.ts";
+import { messageType, Subsystem } from "../../../kernel/netfilter/message.ts";
 import type { PolicydReply } from "../../../ipam/policyd_messages.ts";
 import { replyToJson } from "../../../ipam/policyd_messages.ts";
 import { useTemporaryDirectory, writeForeign } from "../../support/address_store.ts";
 import { assertRefusal, ipamInput, networkInput } from "../../support/cni.ts";
+import { callOn } from "../../support/fake_call.ts";
 import type { Fault } from "../../support/fake_kernel.ts";
 import { FakeKernel, Killed, POD_INTERFACE } from "../../support/fake_kernel.ts";
 import { refusedConfigurations } from "./refused_configurations.ts";
@@ -175,13 +177,48 @@ describe("cni DEL of what the daemon has detached", () => {
     assert.deepEqual(afterDel({ type: "done", isDetached: true }), { asked: [], left: [] });
   });
 
+  it("POD-20: lists no flows while it has the lock of the store, which other pods wait for", () => {
+    const kernel = new FakeKernel(directory());
+    callOn(kernel, directory(), "ADD");
+    const events: string[] = [];
+    const { syscalls } = kernel.node;
+    let lock = -1;
+    const node: Node = {
+      ...kernel.node,
+      syscalls: {
+        ...syscalls,
+        flock: (fd, operation) => {
+          lock = fd;
+          events.push("lock");
+          return syscalls.flock(fd, operation);
+        },
+        send: (fd, data, flags) => {
+          const lists = kernel.listsOfFlows;
+          const sent = syscalls.send(fd, data, flags);
+          if (kernel.listsOfFlows > lists) events.push("flows");
+          return sent;
+        },
+        close: (fd) => {
+          if (fd === lock) events.push("unlock");
+          return syscalls.close(fd);
+        },
+      },
+    };
+    assert.equal(callOn({ node, restart: () => {} }, directory(), "DEL", undefined, { policyd: {} }), "");
+    assert.deepEqual(
+      events.filter((event, index) => event !== events[index - 1]),
+      ["flows", "lock", "unlock"],
+    );
+    assert.deepEqual([...kernel.neighbours.node], []);
+  });
+
   it("DEL-02: does it all where the daemon did not know the pod, or refuses", () => {
     const refused = { type: "refused", isTemporary: true, message: "its flows stay" } as const;
     for (const answer of [{ type: "done" }, { type: "done", isDetached: false }, refused] as const) {
       const { asked, left } = afterDel(answer);
       assert.deepEqual(left, []);
       assert.deepEqual(
-        asked.map((what) => what.replace(/dbv[0-9a-f]{12}/, "LINK")).slice(0, 4),
+        asked.map((what) => what.replace(/dbv[0-9a-f]{12}/, "LINK")).filter((what) => what !== TABLES),
         ["link cni0", "delete LINK", "request 29", "request 29"],
         answer.type,
       );
@@ -262,6 +299,8 @@ describe("cni DEL and what is not its attachment's", () => {
 });
 
 const RTM_DELNEIGH = 29;
+/** NFT_MSG_GETTABLE: whether the daemon has left tables behind. */
+const TABLES = `request ${messageType(Subsystem.NFTABLES, 1)}`;
 
 interface Options {
   readonly ips?: readonly string[];

@@ -123,17 +123,25 @@ describe("cni order of events", () => {
     assert.ok(events > 15, `only ${events} events`);
   });
 
-  it("a DEL killed at any event, then DEL again, leaves nothing", () => {
-    const events = atEveryEvent("kill", (fault) => {
-      const kernel = new FakeKernel(directory());
-      run(kernel, "ADD");
-      const outcome = killed(() => run(kernel, "DEL", fault));
-      assert.equal(run(kernel, "DEL"), "");
-      assert.deepEqual(held(kernel), [], `killed at ${fault.at}`);
-      return outcome;
+  for (const [who, changes] of [
+    ["a DEL", {}],
+    ["POD-20: a DEL whose daemon is away", { policyd: {} }],
+  ] as const) {
+    it(`${who} killed at any event, then DEL again, leaves nothing`, () => {
+      const events = atEveryEvent("kill", (fault) => {
+        const kernel = new FakeKernel(directory());
+        run(kernel, "ADD");
+        const outcome = killed(() => callOn(kernel, directory(), "DEL", fault, changes));
+        const isReleased = !held(kernel).some((name) => /^(10|fd00)/.test(name));
+        assert.equal(callOn(kernel, directory(), "DEL", undefined, changes), "");
+        assert.deepEqual(held(kernel), [], `killed at ${fault.at}`);
+        const asksForFlows = "policyd" in changes && !isReleased;
+        assert.equal(kernel.listsOfFlows > 0, asksForFlows, `killed at ${fault.at}: flows go before the addresses`);
+        return outcome;
+      });
+      assert.ok(events > 4, `only ${events} events`);
     });
-    assert.ok(events > 4, `only ${events} events`);
-  });
+  }
 });
 
 function killed(action: () => unknown): "done" | "broken" {

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
-import { mkdirSync, readdirSync, readFileSync, statSync, symlinkSync } from "node:fs";
+import { mkdirSync, readdirSync, readFileSync, rmSync, statSync, symlinkSync } from "node:fs";
 import type { RangeSet } from "../../../ipam/range.ts";
-import type { Allocation, Owner } from "../../../ipam/store.ts";
+import type { Allocation, Owner, ReleaseSteps } from "../../../ipam/store.ts";
 import { AddressStore } from "../../../ipam/store.ts";
 import { formatAddress } from "../../../kernel/ip/address.ts";
 import { formatCidr } from "../../../kernel/ip/cidr.ts";
@@ -94,6 +94,44 @@ describe("ipam/store", () => {
       assert.deepEqual(texts(released), ["10.1.2.2", "2001:db8:1::2"]);
       assert.deepEqual(Object.keys(held()).toSorted(), ["10.1.2.3", "2001:db8:1::3"]);
       assert.ok(!calls.some(({ method }) => method === "readDirectory"));
+    });
+
+    for (const way of ["release", "releaseAddresses"] as const) {
+      it(`${way} tells early of the addresses without the lock, and last of those that are still the owner's with it`, () => {
+        const lock = new FakeLock();
+        open(realFileSystem, lock).allocate(DUAL_STACK, POD, []);
+        const told: (readonly [string, boolean, ...string[]])[] = [];
+        const steps: ReleaseSteps = {
+          early: (addressesOf) => {
+            told.push(["early", lock.held, ...texts(addressesOf).toSorted()]);
+            // Anew, since reservations of one owner share an inode.
+            rmSync(path("10.1.2.2"));
+            writeForeign(path("10.1.2.2"), "another\r\neth0");
+          },
+          last: (addressesOf) => told.push(["last", lock.held, ...texts(addressesOf)]),
+        };
+        const store = open(realFileSystem, lock);
+        const all = addresses("10.1.2.2", "2001:db8:1::2", "2001:db8:1::9");
+        const released = way === "release" ? store.release(POD, steps) : store.releaseAddresses(POD, all, steps);
+        assert.deepEqual(texts(released), ["2001:db8:1::2"]);
+        assert.deepEqual(told, [
+          ["early", false, "10.1.2.2", "2001:db8:1::2"],
+          ["last", true, "2001:db8:1::2"],
+        ]);
+        assert.deepEqual(Object.keys(held()), ["10.1.2.2"]);
+        const locks = lock.paths.length;
+        assert.deepEqual(texts(store.release(POD, steps)), []);
+        assert.deepEqual([told.length, lock.paths.length], [2, locks], "where there is none, nothing is done early");
+      });
+    }
+
+    it("keeps the addresses when what is done early or last fails", () => {
+      open().allocate(DUAL_STACK, POD, []);
+      const fail = (): never => {
+        throw new Error("refused");
+      };
+      for (const steps of [{ early: fail }, { last: fail }]) assert.throws(() => open().release(POD, steps), /refused/);
+      assert.deepEqual(Object.keys(held()), ["10.1.2.2", "2001:db8:1::2"]);
     });
 
     it("takes no name that leaves the directory or could be two", () => {
