@@ -1,13 +1,19 @@
 import type { PortMapping } from "../ipam/attachment.ts";
 import type { ConntrackEntry } from "../kernel/conntrack/entry.ts";
+import { parseEntry } from "../kernel/conntrack/entry.ts";
 import type { ConntrackFilter } from "../kernel/conntrack/filter.ts";
 import { matchesFilter } from "../kernel/conntrack/filter.ts";
-import { deleteEntries, openConntrackSocket, visitEntries } from "../kernel/conntrack/table.ts";
-import type { Address } from "../kernel/ip/address.ts";
+import { flowCount } from "../kernel/conntrack/flow_count.ts";
+import type { FlowTuples } from "../kernel/conntrack/flow_tuples.ts";
+import { peekTuples } from "../kernel/conntrack/flow_tuples.ts";
+import { dumpEntries } from "../kernel/conntrack/request.ts";
+import { deleteEntries, openConntrackSocket } from "../kernel/conntrack/table.ts";
+import type { Address, Family } from "../kernel/ip/address.ts";
 import { familyOf } from "../kernel/ip/address.ts";
 import { cidrContains } from "../kernel/ip/cidr.ts";
 import { dumpAddresses, parseInterfaceAddress } from "../kernel/route/interface_address.ts";
 import { openRouteSocket } from "../kernel/route/socket.ts";
+import type { FileReadCalls } from "../kernel/syscall/file_calls.ts";
 import type { Syscalls } from "../kernel/syscall/syscalls.ts";
 import { claimsOf } from "./host_port_claim.ts";
 import type { Publication } from "./host_ports.ts";
@@ -50,7 +56,7 @@ function udpOf(mappings: readonly PortMapping[]): readonly PortMapping[] {
  * @throws SyscallError, NetlinkError when the kernel refuses
  */
 export function forgetFlowsOf(
-  syscalls: Syscalls,
+  syscalls: Syscalls & FileReadCalls,
   { mappings, addresses, serviceCidrs }: Pick<Publication, "mappings" | "addresses" | "serviceCidrs">,
 ): void {
   let local: ReadonlySet<Address> | undefined;
@@ -62,7 +68,7 @@ export function forgetFlowsOf(
 
 /** Forgets the flows to the UDP ports of a pod that has gone. @throws as {@link forgetFlowsOf} */
 export function forgetFlowsTo(
-  syscalls: Syscalls,
+  syscalls: Syscalls & FileReadCalls,
   mappings: readonly PortMapping[],
   addresses: readonly Address[],
 ): void {
@@ -70,17 +76,28 @@ export function forgetFlowsTo(
 }
 
 function forget(
-  syscalls: Syscalls,
+  syscalls: Syscalls & FileReadCalls,
   filters: readonly ConntrackFilter[],
   isMeant: (entry: ConntrackEntry) => boolean,
 ): void {
   if (filters.length === 0) return;
+  const byPort = new Map<string, ConntrackFilter[]>();
+  for (const filter of filters) {
+    const key = portKey(filter.family, filter.original?.destinationPort);
+    byPort.set(key, [...(byPort.get(key) ?? []), filter]);
+  }
+  const candidates = ({ family, original }: FlowTuples): readonly ConntrackFilter[] =>
+    byPort.get(portKey(family, original.destinationPort)) ?? [];
   const socket = openConntrackSocket(syscalls);
   try {
     const meant: ConntrackEntry[] = [];
-    for (const asked of questions(filters)) {
-      visitEntries(socket, asked, (entry) => {
-        if (filters.some((filter) => matchesFilter(filter, entry)) && isMeant(entry)) meant.push(entry);
+    for (const asked of questions(filters, () => flowCount(syscalls) ?? Number.POSITIVE_INFINITY)) {
+      socket.walk(dumpEntries(asked), (message) => {
+        const tuples = peekTuples(message.body);
+        // Nearly all are passed over where the kernel was asked for more than what is meant.
+        if (tuples !== undefined && candidates(tuples).length === 0) return;
+        const entry = parseEntry(message);
+        if (candidates(entry).some((filter) => matchesFilter(filter, entry)) && isMeant(entry)) meant.push(entry);
       });
     }
     deleteEntries(socket, meant);
@@ -89,12 +106,27 @@ function forget(
   }
 }
 
-/** More than these are asked as one: the kernel goes through its whole table for each, for some 10 ms. */
-const MOST_QUESTIONS = 4;
+function portKey(family: Family | undefined, port: number | undefined): string {
+  return `${family} ${port}`;
+}
 
-/** What the kernel is asked for, so that all that the filters mean is among it. */
-function questions(filters: readonly ConntrackFilter[]): readonly ConntrackFilter[] {
-  if (filters.length <= MOST_QUESTIONS) return filters;
+/** So few questions are asked without a look at how many flows there are. */
+const FEW_QUESTIONS = 4;
+/** No more are asked, whatever the number of flows. */
+const MOST_QUESTIONS = 64;
+/** So many flows are told and glanced at in the time that the kernel takes through its table for one question. */
+const FLOWS_PER_QUESTION = 1000;
+
+/**
+ * What the kernel is asked for, so that all that the filters mean is among it: for each filter by itself, some 10 ms of
+ * the kernel's each, or for all UDP flows of its families where those are fewer than to be worth that.
+ *
+ * @param flows how many the node has
+ */
+export function questions(filters: readonly ConntrackFilter[], flows: () => number): readonly ConntrackFilter[] {
+  const { length } = filters;
+  const areWorthIt = length <= FEW_QUESTIONS || (length <= MOST_QUESTIONS && flows() > length * FLOWS_PER_QUESTION);
+  if (areWorthIt) return filters;
   const families = ([4, 6] as const).filter((family) => filters.some((filter) => filter.family === family));
   return families.map((family) => ({ family, protocol: "udp" }));
 }

@@ -14,6 +14,12 @@ const FEW_FLOWS = 2000;
  * the namespaces of a machine share, some 10 ms for 262,144 of them, and 2,000 flows more are looked at in less.
  */
 export function cheapestLists(files: FileReadCalls, asked: readonly ConntrackFilter[]): readonly ConntrackFilter[] {
-  const areFew = Number(readTextFile(files, FLOW_COUNT, 32) ?? FEW_FLOWS) < FEW_FLOWS;
+  const areFew = (flowCount(files) ?? FEW_FLOWS) < FEW_FLOWS;
   return areFew && asked.length > 0 ? EVERY_FLOW : asked;
+}
+
+/** How many flows the network namespace of the calling thread has; undefined where the kernel does not say. */
+export function flowCount(files: FileReadCalls): number | undefined {
+  const text = readTextFile(files, FLOW_COUNT, 32);
+  return text === undefined ? undefined : Number(text);
 }

@@ -1,6 +1,7 @@
 import { forgetFlowsOf } from "../../cni/stale_flows.ts";
 import type { AttachmentRecord } from "../../ipam/attachment.ts";
 import type { Address } from "../../kernel/ip/address.ts";
+import type { FileReadCalls } from "../../kernel/syscall/file_calls.ts";
 import type { Syscalls } from "../../kernel/syscall/syscalls.ts";
 import type { PodMemory } from "./pod_memory.ts";
 
@@ -18,7 +19,7 @@ export interface FlowMemory {
  * The kernel's connection tracking of this thread's network namespace. For a new pod without published UDP ports it is
  * not asked; else the kernel goes through its whole table, which takes some 10 ms.
  */
-export function kernelFlowMemory(syscalls: Syscalls, pods: PodMemory): FlowMemory {
+export function kernelFlowMemory(syscalls: Syscalls & FileReadCalls, pods: PodMemory): FlowMemory {
   return {
     forgetOf: ({ policyd, portMappings: mappings, addresses }) => {
       if (policyd === undefined) return;

@@ -3,8 +3,9 @@ import fc from "fast-check";
 import { claimsOf } from "../../../cni/host_port_claim.ts";
 import { findConflict, hostPortElements } from "../../../cni/host_ports.ts";
 import { outermost } from "../../../cni/set_elements.ts";
-import { flowsOf, flowsTo } from "../../../cni/stale_flows.ts";
+import { flowsOf, flowsTo, questions } from "../../../cni/stale_flows.ts";
 import type { PortMapping } from "../../../ipam/attachment.ts";
+import type { ConntrackFilter } from "../../../kernel/conntrack/filter.ts";
 import type { Address } from "../../../kernel/ip/address.ts";
 import { familyOf, parseAddress } from "../../../kernel/ip/address.ts";
 import type { Cidr } from "../../../kernel/ip/cidr.ts";
@@ -123,6 +124,39 @@ describe("cni/host_ports", () => {
       { family: 4, protocol: "udp", original: { destinationPort: 53 }, reply: { source: own4, sourcePort: 5353 } },
     ]);
     assert.deepEqual([flowsOf([tcp], pod), flowsTo([tcp], pod)], [[], []]);
+  });
+
+  it("R2: each port is asked for by itself where they are few, or many flows are there, and never too many", () => {
+    const filters = (ports: number): readonly ConntrackFilter[] =>
+      flowsOf(
+        Array.from({ length: ports }, (_, index) => ({ hostPort: 53 + index, containerPort: 53, protocol: "udp" })),
+        pod,
+      );
+    const unasked = (): number => assert.fail("the number of flows was asked for");
+    assert.deepEqual(questions(filters(2), unasked), filters(2));
+    assert.deepEqual(
+      questions(filters(3), () => 150_000),
+      filters(3),
+    );
+    assert.deepEqual(
+      questions(filters(32), () => 150_000),
+      filters(32),
+    );
+    const whole = [
+      { family: 4, protocol: "udp" },
+      { family: 6, protocol: "udp" },
+    ];
+    assert.deepEqual(
+      questions(filters(3), () => 5000),
+      whole,
+    );
+    assert.deepEqual(questions(filters(33), unasked), whole);
+    const [first] = whole;
+    const v4 = filters(33).filter(({ family }) => family === 4);
+    assert.deepEqual(
+      questions(v4, () => 5000),
+      [first],
+    );
   });
 
   it("prefixes without those that others hold cover the same addresses, and none twice", () => {

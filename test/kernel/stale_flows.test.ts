@@ -1,0 +1,87 @@
+import assert from "node:assert/strict";
+import { forgetFlowsOf, forgetFlowsTo } from "../../cni/stale_flows.ts";
+import type { PortMapping } from "../../ipam/attachment.ts";
+import { listEntries, openConntrackSocket } from "../../kernel/conntrack/table.ts";
+import type { NetlinkSocket } from "../../kernel/netlink/socket.ts";
+import type { Address } from "../../kernel/ip/address.ts";
+import { familyOf, formatAddress } from "../../kernel/ip/address.ts";
+import type { Lab } from "../lab/lab.ts";
+import { createLab } from "../lab/lab.ts";
+import { ProbeSocket, SocketType } from "../lab/probe/socket.ts";
+import { requireKernel } from "../support/privilege.ts";
+import type { TrackedPair } from "./tracked_pair.ts";
+import { trackedPair } from "./tracked_pair.ts";
+
+const TRACKING = "table inet lab { chain out { type filter hook output priority 0; ct state new accept; }; }";
+const FIRST = 7000;
+const PORTS = 44;
+
+describe("cni/stale_flows with the kernel", () => {
+  let lab: Lab | undefined;
+  let pair: TrackedPair;
+  let socket: NetlinkSocket;
+
+  beforeEach(function () {
+    requireKernel(this);
+    lab = createLab("kernel-stale-flows");
+    pair = trackedPair(lab, TRACKING);
+    socket = pair.near.inside(() => openConntrackSocket(pair.near.calls));
+    for (const [index, address] of [...pair.nearAddresses, ...pair.farAddresses].entries()) {
+      const client = ProbeSocket.open(pair.near, familyOf(address), SocketType.DATAGRAM);
+      client.bind({ address: pair.nearAddresses[index % 2] ?? address, port: 5555 });
+      for (let port = FIRST; port < FIRST + PORTS; port++) client.sendTo(new Uint8Array(16), { address, port });
+      client.close();
+    }
+    // To the node itself and through it, in both families.
+    assert.equal(flows().length, 4 * PORTS);
+  });
+  afterEach(() => {
+    socket?.close();
+    lab?.destroy();
+  });
+
+  function flows(): readonly string[] {
+    const found = listEntries(socket, { protocol: "udp" }).map(({ original }) => original);
+    return found
+      .filter(({ sourcePort }) => sourcePort === 5555)
+      .map(({ destination, destinationPort }) => `${formatAddress(destination)} ${destinationPort}`)
+      .toSorted();
+  }
+
+  function udp(count: number, hostIp?: Address): readonly PortMapping[] {
+    return Array.from({ length: count }, (_, index) => ({
+      hostPort: FIRST + index,
+      containerPort: 53,
+      protocol: "udp",
+      ...(hostIp === undefined ? {} : { hostIp }),
+    }));
+  }
+
+  // Filters that are asked for one by one, and such that are looked for among all flows.
+  for (const count of [1, 3, 40]) {
+    it(`R2: of ${count} ports forgets the flows to the node, and no other`, () => {
+      const { near, nearAddresses } = pair;
+      const forgotten = new Set(
+        nearAddresses.flatMap((address) => udp(count).map(({ hostPort }) => `${formatAddress(address)} ${hostPort}`)),
+      );
+      const expected = flows().filter((flow) => !forgotten.has(flow));
+      near.inside(() =>
+        forgetFlowsOf(near.calls, { mappings: udp(count), addresses: nearAddresses, serviceCidrs: [] }),
+      );
+      assert.deepEqual(flows(), expected);
+      assert.equal(expected.length, 4 * PORTS - 2 * count);
+    });
+
+    it(`R2: of ${count} ports of one address forgets the flows to that, and of a pod that has gone those it got`, () => {
+      const { near, nearAddresses } = pair;
+      const [own] = nearAddresses;
+      const mappings = udp(count, own);
+      near.inside(() => forgetFlowsTo(near.calls, mappings, nearAddresses));
+      assert.equal(flows().length, 4 * PORTS, "none was translated");
+      near.inside(() => forgetFlowsOf(near.calls, { mappings, addresses: nearAddresses, serviceCidrs: [] }));
+      const left = flows();
+      assert.equal(left.length, 4 * PORTS - count);
+      assert.equal(left.filter((flow) => flow.startsWith(`${formatAddress(own)} `)).length, PORTS - count);
+    });
+  }
+});
