@@ -112,6 +112,7 @@ function ensureNodeBridge(node: Node, socket: NetlinkSocket, configuration: Brid
     name: configuration.bridge,
     mac: bridgeMac(node.sha256, configuration.bridge, gateway === undefined ? "" : formatAddress(gateway)),
     mtu: configuration.mtu,
+    ranges: configuration.ipam.ranges,
   });
   ensureForwarding(socket, node.sysctl, bridge.name);
   if (bridge.mtu < SMALLEST_IPV6_MTU && hasIpv6(configuration.ipam.ranges)) {

@@ -1,8 +1,14 @@
+import { isOffered } from "../ipam/allocator.ts";
+import type { RangeSet } from "../ipam/range.ts";
+import { formatRangeSet } from "../ipam/range.ts";
 import { DrawbridgeError } from "../kernel/error.ts";
+import { formatAddress } from "../kernel/ip/address.ts";
+import { formatCidr } from "../kernel/ip/cidr.ts";
 import type { MacAddress } from "../kernel/ip/mac.ts";
 import { NetlinkError } from "../kernel/netlink/error.ts";
 import type { NetlinkSocket } from "../kernel/netlink/socket.ts";
-import type { Link } from "../kernel/route/link.ts";
+import { dumpAddresses, parseInterfaceAddress } from "../kernel/route/interface_address.ts";
+import type { Link, LinkChange } from "../kernel/route/link.ts";
 import { changeLink, createBridge, OPERATIONAL_STATE_UNKNOWN, OPERATIONAL_STATE_UP } from "../kernel/route/link.ts";
 import { dumpRoutes, parseRoute } from "../kernel/route/route.ts";
 import { findLink } from "../kernel/route/socket.ts";
@@ -17,6 +23,8 @@ export interface BridgeSpec {
   readonly mac: MacAddress;
   /** Bytes; 0 keeps what is there. */
   readonly mtu: number;
+  /** What pods are given addresses from: none of those may be the bridge's. */
+  readonly ranges: readonly RangeSet[];
 }
 
 /** A bridge as found or made. */
@@ -36,23 +44,22 @@ export interface Bridge {
  * keeps the kernel from taking over a port's. Two first ADDs at once both try to create the bridge; the loser finds the
  * winner's, and whoever finds it down makes it ready, so a kill in between leaves nothing half done.
  *
- * @throws DrawbridgeError ERR_FOREIGN_OBJECT when the name is taken by something else, which stays as it is (B2)
+ * @throws DrawbridgeError ERR_FOREIGN_OBJECT when the name is taken by something else, which stays as it is (B2), and for
+ *   a bridge with an address that a pod may be given (POD-17)
  * @throws NetlinkError when the kernel refuses
  */
 export function ensureBridge(socket: NetlinkSocket, sysctl: Sysctl, spec: BridgeSpec): Bridge {
-  const link = findLink(socket, { name: spec.name }) ?? makeBridge(socket, spec);
+  const found = findLink(socket, { name: spec.name });
+  const link = found ?? makeBridge(socket, spec);
   if (link.kind !== "bridge") {
     throw new DrawbridgeError(
       "ERR_FOREIGN_OBJECT",
       `bridge: ${JSON.stringify(spec.name)} already exists but is not a bridge (kind ${link.kind ?? "unknown"}); choose another name or remove it`,
     );
   }
+  if (found !== undefined) refuseOfferedAddress(socket, found, spec.ranges);
   if (!link.up) protectBridge(sysctl, spec.name);
-  const changes = {
-    ...(link.mac !== undefined && link.mac !== spec.mac ? { mac: link.mac } : {}),
-    ...(spec.mtu !== 0 && link.mtu !== spec.mtu ? { mtu: spec.mtu } : {}),
-    ...(link.up ? {} : { up: true }),
-  };
+  const changes = changesOf(link, spec);
   if (Object.keys(changes).length > 0) socket.request(changeLink({ index: link.index }, changes));
   const now = link.up ? link : (findLink(socket, { index: link.index }) ?? link);
   return {
@@ -62,6 +69,39 @@ export function ensureBridge(socket: NetlinkSocket, sysctl: Sysctl, spec: Bridge
     mtu: spec.mtu === 0 ? link.mtu : spec.mtu,
     wasOperational: carriesPackets(now),
   };
+}
+
+/** What of an existing bridge is to be changed. */
+function changesOf(link: Link, spec: BridgeSpec): LinkChange {
+  return {
+    ...(link.mac !== undefined && link.mac !== spec.mac ? { mac: link.mac } : {}),
+    ...(spec.mtu !== 0 && link.mtu !== spec.mtu ? { mtu: spec.mtu } : {}),
+    ...(link.up ? {} : { up: true }),
+  };
+}
+
+/**
+ * Makes sure that no pod is given an address the bridge has: nothing from elsewhere would reach it, as with the gateway
+ * that a range had before. The reference plugin refuses the same (ensureAddr of plugins/main/bridge). Gateways, and what
+ * else the ranges offer nobody, may be there.
+ *
+ * It costs a list of the one link's addresses, some 15 µs: nothing else that is asked of the bridge tells them.
+ */
+function refuseOfferedAddress(socket: NetlinkSocket, { index, name }: Link, ranges: readonly RangeSet[]): void {
+  for (const message of socket.dump(dumpAddresses({ index }))) {
+    const own = parseInterfaceAddress(message);
+    // Kernels before 4.20 tell those of all links.
+    if (own?.index !== index) continue;
+    const { address } = own;
+    const offering = ranges.find((set) => isOffered(set, address.address));
+    if (offering === undefined) continue;
+    const text = formatCidr(address);
+    const gateways = offering.map(({ gateway }) => formatAddress(gateway)).join(", ");
+    throw new DrawbridgeError(
+      "ERR_FOREIGN_OBJECT",
+      `bridge: ${JSON.stringify(name)} has the address ${text}, which a pod may be given from ${formatRangeSet(offering)}; expected none of the range but its gateway (${gateways}): remove it (ip address del ${text} dev ${name}), or name it as the range's gateway or in its exclude`,
+    );
+  }
 }
 
 /**

@@ -68,6 +68,12 @@ export function assignRequested(
   return plan;
 }
 
+/** Whether a pod may be given this address: it is in one of the set's ranges, and nothing keeps it from being offered. */
+export function isOffered(set: RangeSet, address: Address): boolean {
+  const range = rangeFor(set, address);
+  return range !== undefined && whyForbidden(range, address) === undefined;
+}
+
 function whyForbidden(range: AddressRange, address: Address): string | undefined {
   const text = formatAddress(address);
   if (address === range.gateway) return `requested ip ${text} is subnet's gateway`;

@@ -175,6 +175,40 @@ describe("how ADD wires a pod that is not the usual one", function () {
     );
   });
 
+  it("POD-17: an address of the bridge that a pod may be given is refused by its name, with nothing left behind", () => {
+    const { node } = wired;
+    const ranges = (changes: Configuration): Configuration => ({
+      ipam: {
+        ...ipamWith().ipam,
+        ranges: [[{ subnet: "10.244.1.0/29", ...changes }], [{ subnet: "fd00:244:1::/64" }]],
+      },
+    });
+    const first = lab.pod("first");
+    podResult(add(wired, first, ranges({})));
+    const before = nodeState(node);
+    const refused = (changes: Configuration, address: string): void => {
+      const pod = lab.pod(`p${++pods}`);
+      const { error } = add(wired, pod, ranges(changes));
+      assert.equal(error?.code, 101, error?.msg);
+      assert.ok(
+        error?.msg.startsWith(`bridge: "cni0" has the address ${address}, which a pod may be given`),
+        error?.msg,
+      );
+      assert.ok(error?.msg.includes(`ip address del ${address} dev cni0`), error?.msg);
+      assert.deepEqual(nodeState(node), before);
+      assert.equal(del(wired, pod, ranges(changes)).exitCode, 0);
+      assert.deepEqual(nodeState(node), before);
+    };
+    let pods = 0;
+    refused({ gateway: "10.244.1.6" }, "10.244.1.1/29");
+    assert.deepEqual(
+      addressesOf(node, "cni0").filter((text) => !text.startsWith("fe80:")),
+      ["10.244.1.1/29", "fd00:244:1::1/64"],
+    );
+    podResult(add(wired, lab.pod("excluded"), ranges({ gateway: "10.244.1.6", exclude: ["10.244.1.1"] })));
+    assert.equal(del(wired, lab.pod("absent"), ranges({})).exitCode, 0);
+  });
+
   it("a gateway that is new on a bridge in use receives packets as soon as ADD returns", async () => {
     podResult(add(wired, lab.pod("first")));
     for (let i = 2; i < 8; i++) {

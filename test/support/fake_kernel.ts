@@ -14,6 +14,7 @@ import type { FakeNode } from "./fake_node.ts";
 import { fakeNode } from "./fake_node.ts";
 
 const RTM_GETLINK = 18;
+const RTM_GETADDR = 22;
 const RTM_NEWROUTE = 24;
 const RTM_GETROUTE = 26;
 const RTM_NEWNEIGH = 28;
@@ -143,9 +144,9 @@ export class FakeKernel {
       this.questions.push({ subject, namespace, afterEvents: this.#events });
       return message.type === RTM_GETLINK ? this.#describe(namespace, message) : localRoute(message);
     }
-    if (message.type === GET_CONNECTIONS) {
+    if (message.type === RTM_GETADDR || message.type === GET_CONNECTIONS) {
       // There are none.
-      this.#listsOfFlows++;
+      if (message.type === GET_CONNECTIONS) this.#listsOfFlows++;
       return [datagram(ControlType.DONE, message.sequence, new Uint8Array(4), MessageFlag.MULTI)];
     }
     const refused = this.#event(this.#labelOf(namespace, message));
