@@ -54,7 +54,9 @@ export function* add(
   const dns = dnsOf(node, configuration);
   // Asked again under the store's lock; a request no range serves must not leave a bridge behind.
   assignRequested(configuration.ipam.ranges, configuration.ipam.requested);
-  const podSocket = insideNamespace(node.syscalls, home, namespace, () => prepareNamespace(node, attachment.ifname));
+  const podSocket = insideNamespace(node.syscalls, home, namespace, () =>
+    prepareNamespace(node, attachment.ifname, hasIpv6(configuration.ipam.ranges)),
+  );
   refuseSecondAttachment(node, configuration, attachment);
   const hostSocket = openRouteSocket(node.syscalls);
   const bridge = ensureNodeBridge(node, hostSocket, configuration);

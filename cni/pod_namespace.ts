@@ -18,13 +18,18 @@ const podSettings = [
   ["net/ipv6/conf/default/accept_dad", "0"],
 ] as const;
 
+/** Links of which the pod needs IPv6: those that will be made, and the one by which it reaches its own address. */
+const IPV6_LINKS = ["default", "lo"] as const;
+
 /**
  * Prepares the namespace the calling thread is in for an interface that will be made there.
  *
+ * @param needsIpv6 whether it gets an IPv6 address: a sandbox may have that family off (docker's `--sysctl`), and the
+ *   kernel refuses the address then; the reference plugins turn it on, too (ConfigureIface of pkg/ipam)
  * @returns a socket of that namespace
  * @throws DrawbridgeError ERR_DUPLICATE when it already has an interface of this name, which stays untouched (B5)
  */
-export function prepareNamespace(node: Node, ifname: string): NetlinkSocket {
+export function prepareNamespace(node: Node, ifname: string, needsIpv6: boolean): NetlinkSocket {
   const socket = openRouteSocket(node.syscalls);
   if (findLink(socket, { name: ifname }) !== undefined) {
     throw new DrawbridgeError(
@@ -33,5 +38,12 @@ export function prepareNamespace(node: Node, ifname: string): NetlinkSocket {
     );
   }
   for (const [key, value] of podSettings) node.sysctl.write(key, value);
+  if (needsIpv6 && node.sysctl.read(disableKey("default")) === "1") {
+    for (const link of IPV6_LINKS) node.sysctl.write(disableKey(link), "0");
+  }
   return socket;
+}
+
+function disableKey(link: (typeof IPV6_LINKS)[number]): string {
+  return `net/ipv6/conf/${link}/disable_ipv6`;
 }

@@ -118,6 +118,23 @@ describe("how ADD wires a pod that is not the usual one", function () {
     assert.equal(pod.link("eth0").mtu, 1280);
   });
 
+  it("B3: a pod whose sandbox has IPv6 off gets it where it is given such an address, and is left alone else", async () => {
+    const links = ["all", "default", "lo"];
+    const sandbox = (name: string): LabPod => {
+      const pod = lab.pod(name);
+      for (const link of links) pod.writeSysctl(`net/ipv6/conf/${link}/disable_ipv6`, "1");
+      return pod;
+    };
+    const [dual, single] = [sandbox("dual"), sandbox("single")];
+    const { ips } = podResult(add(wired, dual));
+    assert.equal(ips.length, 2);
+    const own = ips.map(({ address }) => address.replace(/\/.*/, ""));
+    assert.deepEqual(await unreached(dual, [...own, "10.244.1.1", "fd00:244:1::1"]), []);
+    podResult(add(wired, single, ipamWith("10.244.1.0/24")));
+    const settings = links.map((link) => single.readSysctl(`net/ipv6/conf/${link}/disable_ipv6`));
+    assert.deepEqual([...settings, addressesOf(single, "eth0")], ["1", "1", "1", ["10.244.1.3/32"]]);
+  });
+
   it("pods of IPv6 alone have MACs of their own, also where the low bits of their addresses are equal", () => {
     const macs = ["fd00:244:1::/64", "fd00:244:2::/64"].map((subnet, i) => {
       const pod = lab.pod(`p${i}`);
