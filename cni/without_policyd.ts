@@ -4,6 +4,7 @@ import { DrawbridgeError } from "../kernel/error.ts";
 import type { Address } from "../kernel/ip/address.ts";
 import { formatAddress } from "../kernel/ip/address.ts";
 import { decodeAttributes } from "../kernel/netlink/attribute.ts";
+import { NetlinkError } from "../kernel/netlink/error.ts";
 import { instructions } from "../kernel/nftables/instruction.ts";
 import type { SetDefinition, TableReference } from "../kernel/nftables/object.ts";
 import { NftablesSocket } from "../kernel/nftables/socket.ts";
@@ -86,22 +87,37 @@ export function demandClosed(node: Node, { bridge, addresses }: AttachmentRecord
 export function forgetAddresses(node: Node, addresses: readonly Address[]): void {
   if (addresses.length === 0) return;
   // First, so that no new flow begins behind the list of them.
-  whereThere(() => onTables(node, (tables) => removeKnown(tables, addresses)));
+  whereThere(() =>
+    onTables(node, (tables) => {
+      // Each by itself: a table of another version, or one that goes right now, may lack one of them.
+      for (const set of KNOWN_SETS) whereThere(() => removeKnown(tables, [set], addresses), NO_SUCH_OBJECT);
+    }),
+  );
   whereThere(() => deleteFlowsOf(node.syscalls, new Set(addresses)));
 }
 
-/** A kernel without nftables or without connection tracking refuses every question, and remembers nothing. */
-function whereThere(action: () => void): void {
+/**
+ * A kernel without nftables or without connection tracking refuses every question, and remembers nothing.
+ *
+ * @param absent what its refusal is
+ */
+function whereThere(action: () => void, absent: readonly string[] = NO_SUCH_SUBSYSTEM): void {
   try {
     action();
   } catch (error) {
-    const isAbsent = error instanceof SyscallError && ABSENT.includes(error.errnoName);
-    if (!isAbsent) throw error;
+    const isRefusal = error instanceof SyscallError || error instanceof NetlinkError;
+    if (!isRefusal || !absent.includes(error.errnoName)) throw error;
   }
 }
 
-/** What netlink answers where a subsystem, or netfilter as a whole, is not there (nfnetlink_rcv_msg, netlink_create). */
-const ABSENT: readonly string[] = ["EINVAL", "EOPNOTSUPP", "EPROTONOSUPPORT"];
+/**
+ * What netlink answers where a subsystem, or netfilter as a whole, is not there: the socket is refused, or each request
+ * (netlink_create, nfnetlink_rcv_msg).
+ */
+const NO_SUCH_SUBSYSTEM: readonly string[] = ["EINVAL", "EOPNOTSUPP", "EPROTONOSUPPORT"];
+
+/** What nftables answers where a set, or an element that is to go, is not there. */
+const NO_SUCH_OBJECT: readonly string[] = ["ENOENT"];
 
 function obstacleTo(node: Node, bridge: string, addresses: readonly Address[]): string | undefined {
   try {
@@ -110,7 +126,7 @@ function obstacleTo(node: Node, bridge: string, addresses: readonly Address[]): 
         const problem = problemOf(tables, table, bridge);
         if (problem !== undefined) return problem;
       }
-      return removeKnown(tables, addresses);
+      return removeKnown(tables, KNOWN_SETS, addresses);
     });
   } catch (error) {
     if (error instanceof DrawbridgeError) return error.message;
@@ -151,13 +167,19 @@ function namesInterface({ instructions: parts }: RuleState, name: string): boole
  *
  * @returns why that is not possible: the daemon owns the table, and is there, so that it forgets them itself
  */
-function removeKnown(tables: NftablesSocket, addresses: readonly Address[]): string | undefined {
+function removeKnown(
+  tables: NftablesSocket,
+  sets: readonly SetDefinition[],
+  addresses: readonly Address[],
+): string | undefined {
   const head = tables.head(POLICY_TABLE);
   if (head?.comment?.startsWith(DAEMON_TABLE_MARK) !== true) return undefined;
-  const found = KNOWN_SETS.map((set) => ({
-    set,
-    elements: tables.elements(POLICY_TABLE, set).filter(({ key }) => addresses.some((address) => address === key[0])),
-  })).filter(({ elements }) => elements.length > 0);
+  const found = sets
+    .map((set) => ({
+      set,
+      elements: tables.elements(POLICY_TABLE, set).filter(({ key }) => addresses.some((address) => address === key[0])),
+    }))
+    .filter(({ elements }) => elements.length > 0);
   if (found.length === 0) return undefined;
   if (head.owner !== undefined) {
     return `${addresses.map(formatAddress).join(", ")} is known by another pod, and policyd owns its tables`;

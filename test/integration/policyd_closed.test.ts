@@ -144,6 +144,23 @@ describe("the plugin without policyd, onUnavailable closed", function () {
     assert.match(known, /elements = \{ 10\.244\.1\.3 \}/);
   });
 
+  for (const [lost, kept, address] of [
+    ["known4", "known6", FIRST[1]],
+    ["known6", "known4", FIRST[0]],
+  ] as const) {
+    it(`POD-20: a DEL without the daemon gives the addresses back where its tables have no set ${lost}`, () => {
+      const pod = lab.pod("a");
+      assert.equal(add(wired, pod, { ...overrides, policyd: undefined }).exitCode, 0);
+      load(policies());
+      load(`delete set inet drawbridge-policy ${lost}\nadd element inet drawbridge-policy ${kept} { ${address} }\n`);
+      const { exitCode, error } = del(wired, pod, overrides);
+      assert.equal(exitCode, 0, error?.msg);
+      assert.deepEqual(nodeState(wired.node).reservations, []);
+      const known = wired.node.exec("nft", ["list", "set", "inet", "drawbridge-policy", kept]);
+      assert.ok(!known.includes("elements"), known);
+    });
+  }
+
   it("POD-20: a DEL without the daemon does not need nftables", () => {
     const pod = lab.pod("a");
     assert.equal(add(wired, pod, { ...overrides, policyd: undefined }).exitCode, 0);

@@ -1,13 +1,42 @@
 import assert from "node:assert/strict";
-import { CLOSED_TABLES, DAEMON_TABLE_MARK, KNOWN_SETS } from "../../../cni/without_policyd.ts";
+import type { Node } from "../../../cni/node.ts";
+import { CLOSED_TABLES, DAEMON_TABLE_MARK, forgetAddresses, KNOWN_SETS } from "../../../cni/without_policyd.ts";
+import { parseAddress } from "../../../kernel/ip/address.ts";
+import { decodeMessages } from "../../../kernel/netlink/message.ts";
+import { Errno } from "../../../kernel/syscall/errno.ts";
 import { withVersion } from "../../../policyd/dataplane/schema.ts";
 import { nodeTables } from "../../../policyd/node/tables.ts";
 import { DEFAULT_POLICY_OPTIONS } from "../../../policyd/policy/compile/options.ts";
 import { policyTable } from "../../../policyd/policy/compile/policy_table.ts";
+import { fakeNode } from "../../support/fake_node.ts";
 import { NODE_CONFIGURATION } from "../../support/guard/guarded_node.ts";
+import { kernelAnswer } from "../kernel/scripted_syscalls.ts";
 
 /** The numbers of the hooks, the same for inet and bridge (linux/netfilter.h, linux/netfilter_bridge.h). */
 const HOOKS = { prerouting: 0, input: 1, forward: 2, output: 3, postrouting: 4 } as const;
+
+/** A node whose kernel answers every netlink request with an error. */
+function refusing(errno: number): Node {
+  const answers: Uint8Array[] = [];
+  const node = fakeNode("/nowhere");
+  const syscalls: Node["syscalls"] = {
+    ...node.syscalls,
+    socket: () => 100_000,
+    setsockopt: () => 0,
+    close: () => 0,
+    send: (_fd, data) => {
+      answers.push(...decodeMessages(data).map(({ sequence }) => kernelAnswer(sequence, errno)));
+      return data.length;
+    },
+    receiveFrom: (_fd, buffer, _flags, sender) => {
+      const next = answers.shift() ?? assert.fail("nothing was asked");
+      buffer.set(next);
+      sender.fill(0);
+      return next.length;
+    },
+  };
+  return { ...node, syscalls };
+}
 
 describe("cni/without_policyd", () => {
   const tables = [...nodeTables(NODE_CONFIGURATION), policyTable(DEFAULT_POLICY_OPTIONS)].map((table) =>
@@ -28,6 +57,12 @@ describe("cni/without_policyd", () => {
       }
       if (bridgeChain !== undefined) assert.ok(chains.some(([chain]) => chain === bridgeChain));
     }
+  });
+
+  it("POD-20: a kernel that has no such subsystem remembers nothing, and any other refusal is one", () => {
+    const addresses = ["10.244.1.2", "fd00:244:1::2"].map((text) => parseAddress(text));
+    for (const errno of [Errno.EINVAL, Errno.EOPNOTSUPP]) forgetAddresses(refusing(errno), addresses);
+    assert.throws(() => forgetAddresses(refusing(Errno.EPERM), addresses), /EPERM/);
   });
 
   it("REG-06: the sets of known addresses are the daemon's", () => {
