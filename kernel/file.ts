@@ -18,6 +18,7 @@ const STATX_INO = 0x100;
 const STATX_SIZE = 256;
 const S_IFMT = 0o170000;
 const S_IFDIR = 0o040000;
+const S_IFREG = 0o100000;
 
 /**
  * Reads a descriptor to its end.
@@ -93,6 +94,13 @@ export function isDirectory(files: FileReadCalls, path: string): boolean {
   if (result === -Errno.ENOENT || result === -Errno.ENOTDIR) return false;
   check(result, `look at ${path}`);
   return (new DataView(buffer.buffer).getUint16(28, littleEndian) & S_IFMT) === S_IFDIR;
+}
+
+/** Whether an open file is a regular one; false also where that cannot be told. */
+export function isRegularFile(files: FileReadCalls, fd: number): boolean {
+  const buffer = new Uint8Array(STATX_SIZE);
+  const result = files.statx(fd, "", AT_EMPTY_PATH, STATX_TYPE, buffer);
+  return result === 0 && (new DataView(buffer.buffer).getUint16(28, littleEndian) & S_IFMT) === S_IFREG;
 }
 
 /** Whether a path is a directory, and no link to one, that this user owns and nobody else can enter. @throws SyscallError */

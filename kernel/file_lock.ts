@@ -1,4 +1,5 @@
 import { DrawbridgeError } from "./error.ts";
+import { isRegularFile } from "./file.ts";
 import { Errno, errnoName, errnoText } from "./syscall/errno.ts";
 import type { FileReadCalls } from "./syscall/file_calls.ts";
 import { OpenFlag } from "./syscall/file_calls.ts";
@@ -23,16 +24,15 @@ export type Release = () => void;
  * The kernel releases the lock when its holder dies, so a killed plugin blocks nobody.
  *
  * @throws DrawbridgeError ERR_LOCK_TIMEOUT when it is held for ten seconds
- * @throws DrawbridgeError ERR_STORE when the file cannot be created, SyscallError when it cannot be locked
+ * @throws DrawbridgeError ERR_STORE when the file cannot be created or is no regular one, SyscallError when it cannot be
+ *   locked
  */
 export function acquireFileLock(
   syscalls: Syscalls & FileReadCalls,
   path: string,
   waiting: Waiting = realWaiting,
 ): Release {
-  const flags = OpenFlag.RDONLY | OpenFlag.CREAT | OpenFlag.CLOEXEC;
-  const fd = syscalls.open(path, flags, 0o750);
-  if (fd < 0) throw new DrawbridgeError("ERR_STORE", `cannot open ${path}: ${errnoText(-fd)} (${errnoName(-fd)})`);
+  const fd = openLock(syscalls, path);
   const deadline = waiting.now() + TIMEOUT_MILLISECONDS;
   for (let pause = 0.1; ; pause = Math.min(pause * 2, LONGEST_PAUSE_MILLISECONDS)) {
     const result = syscalls.flock(fd, LOCK_EX | LOCK_NB);
@@ -50,4 +50,19 @@ export function acquireFileLock(
     }
     waiting.pause(pause * (0.5 + Math.random() / 2));
   }
+}
+
+/** The file's descriptor. A pipe by its name would be waited for without bound, and a link could lead anywhere. */
+function openLock(files: FileReadCalls, path: string): number {
+  const flags = OpenFlag.RDONLY | OpenFlag.CREAT | OpenFlag.CLOEXEC | OpenFlag.NONBLOCK | OpenFlag.NOFOLLOW;
+  const fd = files.open(path, flags, 0o750);
+  if (fd === -Errno.ELOOP) throw notAFile(path);
+  if (fd < 0) throw new DrawbridgeError("ERR_STORE", `cannot open ${path}: ${errnoText(-fd)} (${errnoName(-fd)})`);
+  if (isRegularFile(files, fd)) return fd;
+  files.close(fd);
+  throw notAFile(path);
+}
+
+function notAFile(path: string): DrawbridgeError {
+  return new DrawbridgeError("ERR_STORE", `${path}: not a regular file; expected the lock, an empty file: remove it`);
 }

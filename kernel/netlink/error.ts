@@ -62,3 +62,10 @@ export function outcomeOf(message: Request, flags: number, body: Uint8Array): Ne
   const attribute = attributes.offset === undefined ? undefined : requestAttributeAt(message, attributes.offset);
   return new NetlinkError(message.operation, errno, attributes.message, attribute);
 }
+
+/** The outcome that NLMSG_DONE carries as an int: negative when the dump failed on the way. @returns undefined for success */
+export function dumpOutcome(message: Request, body: Uint8Array): NetlinkError | undefined {
+  if (body.length < 4) return undefined;
+  const result = new DataView(body.buffer, body.byteOffset, body.byteLength).getInt32(0, littleEndian);
+  return result < 0 ? new NetlinkError(message.operation, -result) : undefined;
+}

@@ -3,7 +3,7 @@ import type { BackgroundCalls } from "../syscall/background_calls.ts";
 import { Errno } from "../syscall/errno.ts";
 import type { Syscalls } from "../syscall/syscalls.ts";
 import { check } from "../syscall/syscalls.ts";
-import { NetlinkError, outcomeOf } from "./error.ts";
+import { dumpOutcome, NetlinkError, outcomeOf } from "./error.ts";
 import type { ReceivedMessage, Request } from "./message.ts";
 import { ControlType, decodeMessages, encodeRequest, MessageFlag } from "./message.ts";
 import { littleEndian, Writer } from "./writer.ts";
@@ -62,28 +62,36 @@ export class NetlinkSocket {
   #sequence = 0;
 
   /** @throws SyscallError when the kernel has no such protocol or refuses the socket or an option */
-  constructor(syscalls: Syscalls, protocol: number, { bufferBytes, portId }: NetlinkSocketOptions = {}) {
+  constructor(syscalls: Syscalls, protocol: number, options: NetlinkSocketOptions = {}) {
     this.#syscalls = syscalls;
     const result = syscalls.socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, protocol);
     this.#fd = check(result, `netlink socket ${protocol}${wayOut(protocol, -result)}`);
+    try {
+      this.#configure(options);
+    } catch (error) {
+      this.close();
+      throw error;
+    }
+  }
+
+  #configure({ bufferBytes, portId }: NetlinkSocketOptions): void {
     const on = new Uint8Array(Uint32Array.of(1).buffer);
     // Kernels before 4.20 lack the strict check and older ones the extended ACK: both only add comfort.
-    syscalls.setsockopt(this.#fd, SOL_NETLINK, NETLINK_CAP_ACK, on);
-    syscalls.setsockopt(this.#fd, SOL_NETLINK, NETLINK_EXT_ACK, on);
-    syscalls.setsockopt(this.#fd, SOL_NETLINK, NETLINK_GET_STRICT_CHK, on);
+    for (const option of [NETLINK_CAP_ACK, NETLINK_EXT_ACK, NETLINK_GET_STRICT_CHK])
+      this.#syscalls.setsockopt(this.#fd, SOL_NETLINK, option, on);
     // struct timeval is two longs: 16 bytes on every 64-bit machine.
     const timeout = new Uint8Array(BigInt64Array.of(BigInt(RECEIVE_TIMEOUT_SECONDS), 0n).buffer);
-    check(syscalls.setsockopt(this.#fd, SOL_SOCKET, SO_RCVTIMEO, timeout), "netlink receive timeout");
+    check(this.#syscalls.setsockopt(this.#fd, SOL_SOCKET, SO_RCVTIMEO, timeout), "netlink receive timeout");
     if (bufferBytes !== undefined) {
       const size = new Uint8Array(Int32Array.of(bufferBytes).buffer);
-      check(syscalls.setsockopt(this.#fd, SOL_SOCKET, SO_SNDBUFFORCE, size), "netlink send buffer");
-      check(syscalls.setsockopt(this.#fd, SOL_SOCKET, SO_RCVBUFFORCE, size), "netlink receive buffer");
+      check(this.#syscalls.setsockopt(this.#fd, SOL_SOCKET, SO_SNDBUFFORCE, size), "netlink send buffer");
+      check(this.#syscalls.setsockopt(this.#fd, SOL_SOCKET, SO_RCVBUFFORCE, size), "netlink receive buffer");
     }
     if (portId !== undefined) {
       // struct sockaddr_nl: family, pad, port id, groups.
       const address = new Uint8Array(Uint32Array.of(0, portId, 0).buffer);
       address.set(new Uint8Array(Uint16Array.of(AF_NETLINK).buffer));
-      check(syscalls.bind(this.#fd, address), `netlink port ${portId}`);
+      check(this.#syscalls.bind(this.#fd, address), `netlink port ${portId}`);
     }
   }
 
@@ -383,13 +391,6 @@ function kept(messages: readonly ReceivedMessage[]): readonly ReceivedMessage[] 
   const own = ({ byteOffset, length }: Uint8Array): Uint8Array =>
     copy.subarray(byteOffset - start, byteOffset - start + length);
   return messages.map((message) => ({ ...message, body: own(message.body) }));
-}
-
-/** NLMSG_DONE carries the dump's result as an int: negative when it failed on the way. */
-function dumpOutcome(message: Request, body: Uint8Array): NetlinkError | undefined {
-  if (body.length < 4) return undefined;
-  const result = new DataView(body.buffer, body.byteOffset, body.byteLength).getInt32(0, littleEndian);
-  return result < 0 ? new NetlinkError(message.operation, -result) : undefined;
 }
 
 /** What a kernel lacks that does not have a protocol. */

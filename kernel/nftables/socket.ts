@@ -72,7 +72,12 @@ export class NftablesSocket implements Nftables {
   constructor(syscalls: Syscalls, portId?: number) {
     const port = portId === undefined ? {} : { portId };
     this.#socket = new NetlinkSocket(syscalls, NETLINK_NETFILTER, { bufferBytes: BUFFER_BYTES, ...port });
-    this.#lists = new NetlinkSocket(syscalls, NETLINK_NETFILTER);
+    try {
+      this.#lists = new NetlinkSocket(syscalls, NETLINK_NETFILTER);
+    } catch (error) {
+      this.#socket.close();
+      throw error;
+    }
   }
 
   /**

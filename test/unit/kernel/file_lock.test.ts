@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
-import { mkdtempSync, rmSync, statSync } from "node:fs";
+import { execFileSync } from "node:child_process";
+import { mkdtempSync, rmSync, statSync, symlinkSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { acquireFileLock } from "../../../kernel/file_lock.ts";
@@ -86,6 +87,26 @@ describe("kernel/file_lock", () => {
       code: "ERR_STORE",
       message: /missing\/lock: .*ENOENT/,
     });
+  });
+
+  it("refuses what is no regular file at once, without waiting for it, and closes it", () => {
+    const pipe = path.join(directory, "pipe");
+    execFileSync("mkfifo", [pipe]);
+    const link = path.join(directory, "link");
+    symlinkSync(lock, link);
+    for (const [place, closed] of [
+      [pipe, 1],
+      [link, 0],
+    ] as const) {
+      const syscalls = new LockCalls();
+      assert.throws(() => acquireFileLock(syscalls.calls, place, new FakeWaiting()), {
+        code: "ERR_STORE",
+        message: `${place}: not a regular file; expected the lock, an empty file: remove it`,
+      });
+      assert.equal(syscalls.closed.length, closed);
+    }
+    const syscalls = new LockCalls();
+    assert.throws(() => acquireFileLock(syscalls.calls, directory), { code: "ERR_STORE", message: /EISDIR/ });
   });
 
   it("throws any other errno at once and closes the file", () => {

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { NetlinkSocket } from "../../../kernel/netlink/socket.ts";
 import { decodeMessages } from "../../../kernel/netlink/message.ts";
 import { Errno } from "../../../kernel/syscall/errno.ts";
+import { NftablesSocket } from "../../../kernel/nftables/socket.ts";
 import { deleteLink, dumpLinks, getLink } from "../../../kernel/route/link.ts";
 import type { ReceiveStep } from "./scripted_syscalls.ts";
 import { dumpEnd, joined, kernelAnswer, kernelMessage, ScriptedSyscalls } from "./scripted_syscalls.ts";
@@ -31,6 +32,32 @@ describe("kernel/netlink/socket", () => {
     assert.deepEqual(socket.request(remove), []);
     assert.equal(syscalls.sent.length, 1);
     assert.equal(syscalls.unread, 0);
+  });
+
+  it("closes its descriptor where an option or the port is refused", () => {
+    const refused = -Errno.EPERM;
+    for (const [results, message] of [
+      [{ setsockopt: [0, 0, 0, refused] }, /^netlink receive timeout: EPERM/],
+      [{ setsockopt: [0, 0, 0, 0, refused] }, /^netlink send buffer: EPERM/],
+      [{ setsockopt: [0, 0, 0, 0, 0, refused] }, /^netlink receive buffer: EPERM/],
+      [{ bind: [refused] }, /^netlink port 777: EPERM/],
+    ] as const) {
+      const syscalls = new ScriptedSyscalls();
+      for (const [call, list] of Object.entries(results)) Object.assign(syscalls.openingResults, { [call]: [...list] });
+      assert.throws(() => new NetlinkSocket(syscalls, 0, { bufferBytes: 4096, portId: 777 }), { message });
+      assert.deepEqual(syscalls.closedDescriptors, [7]);
+    }
+  });
+
+  it("closes nothing it did not open, and the first of two where the second is refused", () => {
+    const none = new ScriptedSyscalls();
+    none.openingResults.socket = [-Errno.EMFILE];
+    assert.throws(() => new NetlinkSocket(none, 0), /EMFILE/);
+    assert.deepEqual(none.closedDescriptors, []);
+    const one = new ScriptedSyscalls();
+    one.openingResults.socket = [0, -Errno.EMFILE];
+    assert.throws(() => new NftablesSocket(one), /EMFILE/);
+    assert.deepEqual(one.closedDescriptors, [7]);
   });
 
   it("throws the errno of a send or receive that fails", () => {

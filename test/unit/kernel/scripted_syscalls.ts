@@ -15,6 +15,11 @@ export class ScriptedSyscalls implements Syscalls {
   /** Results of the next setns calls; those after them succeed. */
   readonly setnsResults: number[] = [];
   readonly entered: number[] = [];
+  /** Results of the next calls that open and prepare a socket, by name; those after them succeed. */
+  readonly openingResults: Partial<Record<"socket" | "bind" | "setsockopt", number[]>> = {};
+  /** Descriptors, in the order they were closed. */
+  readonly closedDescriptors: number[] = [];
+  #lastFd = 6;
   readonly #received: ReceiveStep[];
 
   constructor(received: readonly ReceiveStep[] = []) {
@@ -26,11 +31,12 @@ export class ScriptedSyscalls implements Syscalls {
   }
 
   socket(): number {
-    return 7;
+    const result = this.openingResults.socket?.shift() ?? 0;
+    return result < 0 ? result : ++this.#lastFd;
   }
 
   bind(): number {
-    return 0;
+    return this.openingResults.bind?.shift() ?? 0;
   }
 
   connect(): number {
@@ -38,7 +44,7 @@ export class ScriptedSyscalls implements Syscalls {
   }
 
   setsockopt(): number {
-    return 0;
+    return this.openingResults.setsockopt?.shift() ?? 0;
   }
 
   send(_fd: number, data: Uint8Array): number {
@@ -68,7 +74,8 @@ export class ScriptedSyscalls implements Syscalls {
     return 0;
   }
 
-  close(): number {
+  close(fd = 0): number {
+    this.closedDescriptors.push(fd);
     return 0;
   }
 }
