@@ -87,7 +87,8 @@ export function isNestedDeeper(value: unknown, levels: number): boolean {
   return false;
 }
 
-function isObject(value: unknown): value is Record<string, unknown> {
+/** Whether a value is an object of JSON, and no list. */
+export function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 

@@ -7,6 +7,7 @@ import type { Wait, Waiting, Work } from "../kernel/waiting.ts";
 import { realWaiting } from "../kernel/waiting.ts";
 import { invalidField } from "./error.ts";
 import type { Decoded } from "./json.ts";
+import { decode, isObject } from "./json.ts";
 import type { Node } from "./node.ts";
 import type { PolicydCall } from "./policyd_client.ts";
 import { answerOf, callPolicyd } from "./policyd_client.ts";
@@ -52,13 +53,17 @@ export function policydAccess(input: Decoded<typeof policydShape> | undefined): 
   return { socket, wait: milliseconds(input.wait ?? DEFAULT_WAIT), onUnavailable };
 }
 
-/** The same for DEL, which nothing in a configuration may stop: what ADD would refuse counts as absent. */
+/**
+ * The same for DEL, which nothing in a configuration may stop: what ADD would refuse counts as absent. All else is read as
+ * for ADD, so that DEL finds the daemon that ADD has told.
+ *
+ * @returns undefined without a `policyd` key, or one that is no object
+ */
 export function detachAccess(input: unknown): PolicydAccess | undefined {
-  if (typeof input !== "object" || input === null || Array.isArray(input)) return undefined;
-  const socket: unknown = "socket" in input ? input.socket : DEFAULT_SOCKET;
-  return typeof socket === "string" && isDirectoryPath(socket)
-    ? { socket, wait: milliseconds(DEFAULT_WAIT) }
-    : undefined;
+  if (!isObject(input)) return undefined;
+  const { socket } = decode(input, { socket: "any" }, "policyd");
+  const isUsable = typeof socket === "string" && isDirectoryPath(socket);
+  return { socket: isUsable ? socket : DEFAULT_SOCKET, wait: milliseconds(DEFAULT_WAIT) };
 }
 
 function milliseconds(text: string): number {

@@ -1,10 +1,12 @@
 import assert from "node:assert/strict";
+import { decodeConfiguration } from "../../../cni/configuration.ts";
+import { detachShape, networkShape } from "../../../cni/network_input.ts";
 import type { Node } from "../../../cni/node.ts";
 import type * as NodeRules from "../../../cni/node_rules.ts";
 import * as nodeRules from "../../../cni/node_rules.ts";
 import type { RegistrationAccess } from "../../../cni/registration.ts";
 import type { Unregistration } from "../../../cni/registration.ts";
-import { policydAccess, register, unregister } from "../../../cni/registration.ts";
+import { detachAccess, policydAccess, register, unregister } from "../../../cni/registration.ts";
 import { carryOut } from "../../../kernel/waiting.ts";
 import { frame } from "../../../ipam/message_frame.ts";
 import type { PolicydReply } from "../../../ipam/policyd_messages.ts";
@@ -135,6 +137,37 @@ describe("cni/registration", () => {
     const daemon = new Daemon(0, [refusal(true)]);
     assert.throws(() => daemon.register(FAIL), { code: "ERR_UNAVAILABLE", message: /^policyd: .*no Pod object$/ });
     assert.equal(daemon.now(), 0);
+  });
+
+  it("REG-01: DEL reads of the key the very socket that ADD reads, however its letters are written", () => {
+    const socketOf = (policyd: unknown): readonly unknown[] => {
+      const text = JSON.stringify({ cniVersion: "1.1.0", name: "pods", POLICYD: policyd });
+      return [
+        policydAccess(decodeConfiguration(text, networkShape).policyd)?.socket,
+        detachAccess(decodeConfiguration(text, detachShape).policyd)?.socket,
+      ];
+    };
+    for (const [policyd, socket] of [
+      [{}, SOCKET],
+      [{ socket: "/run/x.sock" }, "/run/x.sock"],
+      [{ Socket: "/run/x.sock", WAIT: "5s" }, "/run/x.sock"],
+      [{ SOCKET: "/run/x.sock", socket: "/run/y.sock" }, "/run/y.sock"],
+      [{ socket: "/run/y.sock", SOCKET: "/run/x.sock" }, "/run/x.sock"],
+      [{ socket: null }, SOCKET],
+      [{ socket: "/run/x.sock", Socket: null }, "/run/x.sock"],
+      [null, undefined],
+    ] as const) {
+      assert.deepEqual(socketOf(policyd), [socket, socket], JSON.stringify(policyd));
+    }
+  });
+
+  it("REG-01: what of the key ADD refuses counts as absent for DEL", () => {
+    for (const socket of [7, {}, [], true, "", "run/x.sock", "/run/../x.sock"]) {
+      assert.deepEqual(detachAccess({ Socket: socket, wait: {}, onUnavailable: 7 }), { socket: SOCKET, wait: 10_000 });
+    }
+    for (const key of ["/run/x.sock", true, 7, [{ socket: "/run/x.sock" }], null, undefined]) {
+      assert.equal(detachAccess(key), undefined);
+    }
   });
 
   it("DEL-02: unregister says how far the daemon has come, and waits for none that is away", () => {
