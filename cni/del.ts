@@ -1,5 +1,5 @@
 import type { AttachmentRecord } from "../ipam/attachment.ts";
-import { readAttachment, removeAttachment } from "../ipam/attachment.ts";
+import { readAttachment, recordsOfOtherNetworks, removeAttachment } from "../ipam/attachment.ts";
 import type { ReleaseSteps } from "../ipam/store.ts";
 import type { Address } from "../kernel/ip/address.ts";
 import type { NetworkNamespace } from "../kernel/network_namespace.ts";
@@ -14,6 +14,7 @@ import type { Attachment } from "./environment.ts";
 import { hostInterfaceName } from "./names.ts";
 import type { Node } from "./node.ts";
 import { openStore } from "./node.ts";
+import type { Unregistration } from "./registration.ts";
 import { unregister } from "./registration.ts";
 import { asksForNodeRules } from "./node_rules_configuration.ts";
 import { delayDeviceOf, forgetDevice, mayBeDelayed } from "./shaping.ts";
@@ -24,8 +25,8 @@ import { delayDeviceOf, forgetDevice, mayBeDelayed } from "./shaping.ts";
  * The link goes first, then what the node's tables have of the pod, then the addresses, then the record: an address is
  * free only once nothing answers to it, and the record that names the addresses outlives them. Without a record (killed
  * before it, another boot, a pod of the reference plugin) the addresses are found by the container's id in the store, and
- * what is in the tables by the host end's name; with a daemon, which has them, the plugin looks into none. The record, not the configuration, says where they are: that may have
- * changed since.
+ * what is in the tables by the host end's name; with a daemon, which has them, the plugin looks into none. The record, not
+ * the configuration, says where they are: that may have changed since. What another network's record names is not touched.
  *
  * @param namespace the pod's, or undefined when it is gone
  * @throws NetlinkError when the kernel will not remove the link; the addresses then stay reserved
@@ -39,17 +40,11 @@ export function* del(
 ): Work<void> {
   const { runDir, name } = configuration;
   const record = readAttachment(runDir, name, attachment, node.files);
-  const hostInterface = hostInterfaceName(node.sha256, attachment.containerId, attachment.ifname);
   const { policyd } = configuration;
   const { containerId, ifname } = attachment;
   const unregistration = policyd && (yield* unregister(node, policyd, { network: name, containerId, ifname }));
-  // What the daemon has done is not asked for again: the next pods' removal has the kernel's lock for links by now.
-  const removal =
-    unregistration === "detached" ? undefined : removeLink(node, hostInterface, record?.bridge ?? configuration.bridge);
-  if (mayBeDelayed(record))
-    forgetDevice(removal?.socket ?? openRouteSocket(node.syscalls), delayDeviceOf(attachment, node.sha256));
-
-  withdrawRules(node, configuration, hostInterface, record);
+  const isOtherNetworks = record === undefined && isOfOtherNetwork(node, configuration, attachment);
+  const removal = isOtherNetworks ? undefined : removeWiring(node, configuration, attachment, record, unregistration);
 
   const isOthersWork = removal?.wasThere === false && record === undefined;
   // A daemon that did not know the pod has not done it either.
@@ -82,6 +77,38 @@ function releaseAddresses(
 
 function addressesOf({ addresses }: AttachmentRecord): readonly Address[] {
   return addresses.map(({ address }) => address);
+}
+
+/**
+ * Whether another network of this boot has the interface. A DEL follows the ADD that was refused because of it, and what
+ * follows from container and interface alone, the link's name as well, is then not this network's.
+ */
+function isOfOtherNetwork(node: Node, { runDir, name }: DetachConfiguration, attachment: Attachment): boolean {
+  const others = recordsOfOtherNetworks(runDir, name, attachment, node.files);
+  return others.some(({ bootId }) => bootId === node.bootId());
+}
+
+/**
+ * Removes the link, its delay device, and what is in the node's tables.
+ *
+ * @returns what was found of the link; undefined where the daemon has removed it
+ * @throws NetlinkError when the kernel will not remove the link
+ */
+function removeWiring(
+  node: Node,
+  configuration: DetachConfiguration,
+  attachment: Attachment,
+  record: AttachmentRecord | undefined,
+  unregistration: Unregistration | undefined,
+): LinkRemoval | undefined {
+  const hostInterface = hostInterfaceName(node.sha256, attachment.containerId, attachment.ifname);
+  // What the daemon has done is not asked for again: the next pods' removal has the kernel's lock for links by now.
+  const removal =
+    unregistration === "detached" ? undefined : removeLink(node, hostInterface, record?.bridge ?? configuration.bridge);
+  if (mayBeDelayed(record))
+    forgetDevice(removal?.socket ?? openRouteSocket(node.syscalls), delayDeviceOf(attachment, node.sha256));
+  withdrawRules(node, configuration, hostInterface, record);
+  return removal;
 }
 
 /** What a request to remove a pod's link has found. */

@@ -7,7 +7,7 @@ import type { MacAddress } from "../kernel/ip/mac.ts";
 import { decodeAttachment } from "./attachment_decoder.ts";
 import type { StoreFileSystem } from "./file_system.ts";
 import type { Owner } from "./owner.ts";
-import { expectNetworkName, expectOwner } from "./owner.ts";
+import { expectNetworkName, expectOwner, isName } from "./owner.ts";
 
 /** One published port: packets to `hostPort` of the node (of `hostIp`, where given) go to `containerPort`. */
 export interface PortMapping {
@@ -132,6 +132,23 @@ export function readAttachment(
   const reading = readRecord(path, network, fileName, files);
   if (reading.kind === "unreadable") onUnreadable({ path, reason: reading.reason });
   return reading.kind === "record" ? reading.record : undefined;
+}
+
+/**
+ * The records that other networks have of an attachment, by the container and its interface; unreadable ones are left out.
+ *
+ * @throws DrawbridgeError ERR_CONFIGURATION for unsafe names, ERR_STORE when the networks cannot be listed
+ */
+export function recordsOfOtherNetworks(
+  runDirectory: string,
+  network: string,
+  owner: Owner,
+  files: StoreFileSystem,
+): readonly AttachmentRecord[] {
+  const others = files.readDirectory(`${runDirectory}/attachments`).filter((name) => name !== network && isName(name));
+  return others
+    .map((other) => readAttachment(runDirectory, other, owner, files))
+    .filter((record) => record !== undefined);
 }
 
 /**

@@ -7,6 +7,8 @@ import { createLab } from "../lab/lab.ts";
 import { Prober } from "../lab/probe/prober.ts";
 import type { WiredNode } from "../lab/topology.ts";
 import { twoNodes } from "../lab/topology.ts";
+import { mapping } from "../support/host_ports/published.ts";
+import { normalListing } from "../support/nftables/listing.ts";
 import { requireKernel } from "../support/privilege.ts";
 import { hostInterfaceOf, podResult } from "./add_result.ts";
 import { addressesOf, ipJson, nodeState, nothingHeld } from "./kernel_state.ts";
@@ -174,6 +176,29 @@ describe("how ADD wires a pod that is not the usual one", function () {
     assert.deepEqual(defaultRoutes(pod), before);
     const { reservations, records, neighbours } = nodeState(wired.node, "cni1", "second");
     assert.deepEqual([reservations, records, neighbours], [[], [], []]);
+  });
+
+  it("B5: the DEL of a network whose ADD was refused takes nothing of the network that has the interface", () => {
+    const first = {
+      name: "first",
+      ipMasq: true,
+      runtimeConfig: { portMappings: [mapping(7000)], bandwidth: { egressRate: 1e7, egressBurst: 1e6 } },
+    };
+    const pod = lab.pod("a");
+    podResult(add(wired, pod, first));
+    const state = (): readonly unknown[] => [
+      wired.node.links().map(({ name }) => name),
+      pod.links().map(({ name }) => name),
+      nodeState(wired.node, "cni0", "first"),
+      normalListing(wired.node.exec("nft", ["list", "ruleset"])),
+    ];
+    const before = state();
+    const second = { name: "second", runtimeConfig: { portMappings: [mapping(7001)] } };
+    assert.equal(add(wired, pod, second).error?.code, 104);
+    for (let i = 0; i < 2; i++) assert.equal(del(wired, pod, second).exitCode, 0);
+    assert.deepEqual(state(), before);
+    assert.equal(del(wired, pod, first).exitCode, 0);
+    assert.deepEqual(nodeState(wired.node, "cni0", "first"), nothingHeld);
   });
 
   it("a configured default route the pod already has is refused, with nothing left behind", () => {

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { existsSync, mkdirSync, readdirSync, rmSync } from "node:fs";
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import type { Environment } from "../../../cni/environment.ts";
 import { toCniError } from "../../../cni/error.ts";
 import type { Node } from "../../../cni/node.ts";
@@ -247,6 +247,24 @@ describe("cni DEL and what is not its attachment's", () => {
     assert.throws(() => run(kernel, "ADD", "c1"), /already exists in the pod/);
     assert.equal(run(kernel, "DEL", "c1"), "");
     assert.deepEqual([...kernel.links.pod], [POD_INTERFACE]);
+  });
+
+  it("keeps what another network has of the container's interface, whose record of this boot says so (B5)", () => {
+    const kernel = new FakeKernel(directory());
+    const call = (verb: "ADD" | "DEL", name: string): string => callOn(kernel, directory(), verb, undefined, { name });
+    call("ADD", "first");
+    const before = [[...kernel.links.node], [...kernel.links.pod], neighbours(kernel)];
+    assert.throws(() => call("ADD", "second"), /already exists in the pod/);
+    assert.equal(call("DEL", "second"), "");
+    assert.deepEqual([[...kernel.links.node], [...kernel.links.pod], neighbours(kernel)], before);
+    const record = `${directory()}/run/attachments/first/c1:${POD_INTERFACE}.json`;
+    const text = readFileSync(record, "utf8");
+    writeFileSync(record, text.replace(kernel.node.bootId(), "11111111-0000-4000-8000-000000000000"));
+    assert.equal(call("DEL", "second"), "");
+    assert.deepEqual([...kernel.links.node], ["cni0"], "a record of another boot describes nothing that is there");
+    writeFileSync(record, text);
+    assert.equal(call("DEL", "first"), "");
+    assert.deepEqual([[...kernel.links.node], [...kernel.links.pod], neighbours(kernel)], [["cni0"], [], []]);
   });
 
   it("removes an interface of another plugin's when the store holds the reservation", () => {
