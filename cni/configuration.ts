@@ -2,12 +2,13 @@ import { isDirectoryPath, isName, MAX_NAME_LENGTH } from "../ipam/owner.ts";
 import type { RangeInput, RangeSet } from "../ipam/range.ts";
 import { canonicalRange, canonicalRangeSets } from "../ipam/range.ts";
 import type { Address, Family } from "../kernel/ip/address.ts";
-import { familyOf, formatAddress, parseAddress } from "../kernel/ip/address.ts";
-import { cidrContains, cidrFamily, formatCidr, hasHostBits, parseCidr } from "../kernel/ip/cidr.ts";
+import { formatAddress, parseAddress } from "../kernel/ip/address.ts";
+import { cidrContains, cidrFamily, formatCidr, parseCidr } from "../kernel/ip/cidr.ts";
 import type { MacAddress } from "../kernel/ip/mac.ts";
 import { parseMac } from "../kernel/ip/mac.ts";
 import type { Limits } from "./bandwidth.ts";
 import { limitsOf } from "./bandwidth.ts";
+import { configuredRoutes } from "./configured_routes.ts";
 import type { CniArguments } from "./environment.ts";
 import { checkInterfaceName } from "./environment.ts";
 import { CniError, CniErrorCode, invalidField, showValue } from "./error.ts";
@@ -214,7 +215,7 @@ function ipamConfiguration(input: NetworkInput, args: CniArguments): IpamConfigu
     requested: requested.map(([field, ip]) =>
       ip.includes("/") ? parseCidr(ip, field).address : parseAddress(ip, field),
     ),
-    routes: (ipam.routes ?? []).map(({ dst, gw }, i) => parseRoute(dst, gw, `ipam.routes[${i}]`)),
+    routes: configuredRoutes(ipam.routes ?? []),
     resolvConf: ipam.resolvConf ? checkDirectory("ipam.resolvConf", ipam.resolvConf) : undefined,
   };
 }
@@ -259,18 +260,6 @@ function checkGateways(sets: readonly RangeSet[]): void {
       );
     }
   }
-}
-
-function parseRoute(dst: string | undefined, gw: string | undefined, field: string): ResultRoute {
-  if (dst === undefined) throw invalidField(`${field}.dst`, dst, 'a prefix such as "0.0.0.0/0"');
-  const destination = parseCidr(dst, `${field}.dst`);
-  if (hasHostBits(destination)) throw invalidField(`${field}.dst`, dst, "a network without host bits");
-  if (gw === undefined || gw === "") return { destination };
-  const gateway = parseAddress(gw, `${field}.gw`);
-  if (familyOf(gateway) !== cidrFamily(destination)) {
-    throw invalidField(`${field}.gw`, gw, `an IPv${cidrFamily(destination)} address, like the destination ${dst}`);
-  }
-  return { destination, gateway };
 }
 
 /** A plugin type is a file name in the runtime's plugin directory: never a path (CVE-2021-20206). */

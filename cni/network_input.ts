@@ -15,7 +15,17 @@ const ipam = {
   ...range,
   type: "string",
   ranges: [[range]],
-  routes: [{ dst: "string", gw: "string" }],
+  routes: [
+    {
+      dst: "string",
+      gw: "string",
+      mtu: "number",
+      advmss: "number",
+      priority: "number",
+      table: "number",
+      scope: "number",
+    },
+  ],
   dataDir: "string",
   resolvConf: "string",
 } as const;

@@ -29,7 +29,19 @@ export interface ResultAddress {
   readonly gateway?: Address;
 }
 
-export interface ResultRoute {
+/** What a route may have beside its way, from version 1.1.0 of the specification on. */
+export interface RouteOptions {
+  /** Bytes of the largest packet that takes it. */
+  readonly mtu?: number;
+  /** Bytes; of TCP, what a connection announces. */
+  readonly advmss?: number;
+  /** Of routes to one destination the lowest is taken. */
+  readonly priority?: number;
+  /** The routing table; the main one when absent. */
+  readonly table?: number;
+}
+
+export interface ResultRoute extends RouteOptions {
   readonly destination: Cidr;
   readonly gateway?: Address;
 }
@@ -114,9 +126,14 @@ function withInterfaces(result: AddResult, withMtu: boolean): object {
 function withRoutes(routes: readonly ResultRoute[]): object {
   if (routes.length === 0) return {};
   return {
-    routes: routes.map(({ destination, gateway }) => ({
+    // The options in every version, as the reference plugins have it: an interface plugin of others may need them.
+    routes: routes.map(({ destination, gateway, mtu, advmss, priority, table }) => ({
       dst: formatCidr(destination),
-      ...(gateway === undefined ? {} : { gw: formatAddress(gateway) }),
+      gw: gateway === undefined ? undefined : formatAddress(gateway),
+      mtu,
+      advmss,
+      priority,
+      table,
     })),
   };
 }

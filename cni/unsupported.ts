@@ -38,7 +38,8 @@ export function refuseUnsupported(input: NetworkInput): void {
   }
 }
 
-function unsupported(field: string, value: unknown, expectation: string): CniError {
+/** The refusal of a feature this version does not have. */
+export function unsupported(field: string, value: unknown, expectation: string): CniError {
   return new CniError(
     CniErrorCode.UNSUPPORTED_FIELD,
     `${field}: ${showValue(value)} is not supported; expected ${expectation}`,

@@ -9,7 +9,7 @@ import { newAddress } from "../kernel/route/interface_address.ts";
 import { changeLink, createVeth, getLink } from "../kernel/route/link.ts";
 import { setNeighbour } from "../kernel/route/neighbour.ts";
 import type { RouteSpec } from "../kernel/route/route.ts";
-import { newRoute } from "../kernel/route/route.ts";
+import { MAIN_TABLE, newRoute } from "../kernel/route/route.ts";
 import type { Bridge } from "./bridge.ts";
 import type { BridgeConfiguration } from "./configuration.ts";
 import type { Attachment } from "./environment.ts";
@@ -93,16 +93,20 @@ function preferIpv4(allocations: readonly Allocation[], otherwise: Allocation): 
 }
 
 /**
- * The routes inside the pod: the configured ones of its families and, unless isDefaultGateway is false, a default route
- * for each family that none of them gives. A route without a gateway goes through the bridge.
+ * The routes inside the pod: the configured ones of its families and, unless isDefaultGateway is false, a default route of
+ * the main table for each family that none of them gives. A route without a gateway goes through the bridge. Of several
+ * to one destination, with one priority and in one table, the first is taken.
  */
 function podRoutes(configuration: BridgeConfiguration, allocations: readonly Allocation[]): readonly PodRoute[] {
   const routes: PodRoute[] = [];
   const seen = new Set<string>();
-  const addRoute = ({ destination, gateway }: ResultRoute, bridgeGateway: Address, isImplicit: boolean): void => {
-    const key = formatCidr(destination);
-    if (!seen.has(key)) routes.push({ destination, gateway: gateway ?? bridgeGateway, isImplicit });
+  const addRoute = (route: ResultRoute, bridgeGateway: Address, isImplicit: boolean): void => {
+    const { destination, table = MAIN_TABLE, priority = 0 } = route;
+    const key = `${formatCidr(destination)} ${table}`;
+    const isSeen = seen.has(isImplicit ? key : `${key} ${priority}`);
+    if (!isSeen) routes.push({ ...route, gateway: route.gateway ?? bridgeGateway, isImplicit });
     seen.add(key);
+    seen.add(`${key} ${priority}`);
   };
   for (const { gateway } of allocations) {
     for (const route of configuration.ipam.routes) {
@@ -182,11 +186,12 @@ export function podSteps(wiring: Wiring, bridge: Bridge, index: number): readonl
 const LOOPBACK_INDEX = 1;
 
 function routeSpec(route: PodRoute, index: number): RouteSpec {
-  const isDefault = route.destination.prefixLength === 0;
+  const { destination } = route;
+  const isDefault = destination.prefixLength === 0;
   return {
-    family: cidrFamily(route.destination),
-    destination: isDefault ? undefined : route.destination,
-    gateway: route.gateway,
+    ...route,
+    family: cidrFamily(destination),
+    destination: isDefault ? undefined : destination,
     outputInterface: index,
     // The pod has no subnet on its link, so every gateway is declared to be there.
     onLink: true,

@@ -2,7 +2,7 @@ import type { Address, Family } from "../ip/address.ts";
 import { bitsOf, familyOf, formatAddress } from "../ip/address.ts";
 import type { Cidr } from "../ip/cidr.ts";
 import { formatCidr } from "../ip/cidr.ts";
-import type { AttributeInput, AttributeTable } from "../netlink/attribute.ts";
+import type { AttributeInput, AttributeTable, AttributeValues } from "../netlink/attribute.ts";
 import { address, bytes, nested, u32 } from "../netlink/attribute.ts";
 import type { BodyLayout, ReceivedMessage, Request } from "../netlink/message.ts";
 import { decodeBody, MessageFlag, request } from "../netlink/message.ts";
@@ -12,7 +12,10 @@ const RTM_NEWROUTE = 24;
 const RTM_DELROUTE = 25;
 const RTM_GETROUTE = 26;
 
+const RT_TABLE_UNSPEC = 0;
 const RT_TABLE_MAIN = 254;
+/** The largest number that struct rtmsg has room for. */
+const LARGEST_TABLE_OF_HEADER = 255;
 const RT_SCOPE_UNIVERSE = 0;
 const RT_SCOPE_LINK = 253;
 const RTN_UNICAST = 1;
@@ -26,7 +29,7 @@ export const MAIN_TABLE = RT_TABLE_MAIN;
 export const ROUTE_PROTOCOL = 107;
 
 /** RTAX_* (include/uapi/linux/rtnetlink.h). */
-const metrics = { mtu: [2, u32] } as const satisfies AttributeTable;
+const metrics = { mtu: [2, u32], advmss: [8, u32] } as const satisfies AttributeTable;
 
 /** struct rtmsg and RTA_* (include/uapi/linux/rtnetlink.h). */
 const layout = {
@@ -82,6 +85,8 @@ export type RouteSpec = Pick<Route, "family" | "destination" | "gateway" | "outp
   readonly source?: Address | undefined;
   readonly priority?: number;
   readonly protocol?: number;
+  /** Bytes of the maximum segment size that TCP connections over it announce. */
+  readonly advmss?: number | undefined;
 };
 
 /** Adds a route; EEXIST when there is one of the same destination and priority. */
@@ -179,7 +184,7 @@ function header(
   return {
     family: addressFamilyNumber(route.family),
     destinationLength: route.destination?.prefixLength ?? 0,
-    table: route.table ?? RT_TABLE_MAIN,
+    table: isLargeTable(route.table) ? RT_TABLE_UNSPEC : (route.table ?? RT_TABLE_MAIN),
     protocol: route.protocol ?? ROUTE_PROTOCOL,
     scope: route.gateway === undefined && route.family === 4 ? RT_SCOPE_LINK : RT_SCOPE_UNIVERSE,
     type: RTN_UNICAST,
@@ -194,8 +199,17 @@ function attributes(route: RouteSpec): AttributeInput<(typeof layout)["attribute
     outputInterface: route.outputInterface,
     priority: route.priority,
     source: route.source,
-    metrics: route.mtu === undefined ? undefined : { mtu: route.mtu },
+    metrics: route.mtu === undefined && route.advmss === undefined ? undefined : metricsOf(route),
+    table: isLargeTable(route.table) ? route.table : undefined,
   };
+}
+
+function isLargeTable(table: number | undefined): boolean {
+  return table !== undefined && table > LARGEST_TABLE_OF_HEADER;
+}
+
+function metricsOf({ mtu, advmss }: RouteSpec): AttributeValues<typeof metrics> {
+  return { ...(mtu === undefined ? {} : { mtu }), ...(advmss === undefined ? {} : { advmss }) };
 }
 
 function describe(route: RouteSpec): string {

@@ -159,6 +159,24 @@ describe("how ADD wires a pod that is not the usual one", function () {
     );
   });
 
+  it("POD-14: a route has the MTU, segment size, priority and table of its configuration, and the result says so", () => {
+    const pod = lab.pod("a");
+    const { ipam } = ipamWith("10.244.1.0/24");
+    const options = { mtu: 1300, advmss: 1200, priority: 77, table: 1000 };
+    const { result, error } = add(wired, pod, { ipam: { ...ipam, routes: [{ dst: "0.0.0.0/0", ...options }] } });
+    assert.deepEqual(
+      result?.["routes"],
+      [
+        { dst: "0.0.0.0/0", gw: "10.244.1.1", ...options },
+        { dst: "0.0.0.0/0", gw: "10.244.1.1" },
+      ],
+      error?.msg,
+    );
+    const [route] = ipJson(pod, "route", "show", "default", "table", "1000");
+    assert.deepEqual([route?.["metric"], route?.["metrics"]], [77, [{ mtu: 1300, advmss: 1200 }]]);
+    assert.deepEqual(defaultRoutes(pod), [["10.244.1.1", "eth0"]]);
+  });
+
   it("a second interface of a pod works, and the default routes stay with the first", () => {
     const pod = lab.pod("a");
     const second = { ...ipamWith("10.245.1.0/24", "fd00:245:1::/64"), name: "second", bridge: "cni1" };

@@ -107,6 +107,22 @@ describe("kernel/route route", () => {
     });
   }
 
+  for (const table of [100, 255 + 1, 4_294_967_295]) {
+    it(`adds routes with an MTU and a segment size to table ${table}`, () => {
+      for (const family of [4, 6] as const) {
+        const gateway = parseAddress(gateways[family]);
+        const spec = { family, gateway, onLink: true, destination: undefined, outputInterface: eth0, table };
+        pod.route.request(newRoute({ ...spec, mtu: 1300, advmss: 1200, priority: 77 }));
+        pod.route.request(newRoute({ ...spec, priority: 78 }));
+        const [first, second] = iproute(pod, "ip", `-${family} route show default table ${table}`);
+        const metrics = [{ mtu: 1300, advmss: 1200 }];
+        assert.deepEqual(pick(first ?? {}, "metric", "metrics"), { metric: 77, metrics });
+        assert.deepEqual(pick(second ?? {}, "metric", "metrics"), { metric: 78, metrics: second?.["metrics"] });
+        assert.notDeepEqual(second?.["metrics"], metrics);
+      }
+    });
+  }
+
   it("keeps a protocol that is asked for", () => {
     const destination = parseCidr("10.245.0.0/16");
     pod.route.request(

@@ -128,6 +128,18 @@ describe("cni/configuration accepts", () => {
     assert.deepEqual(requested.map(formatAddress), ["10.244.1.7", "10.244.1.8", "fd00:244:1::9"]);
   });
 
+  it("routes with what version 1.1.0 lets them have, of which 0 counts as absent", () => {
+    const routes = [
+      { dst: "10.0.0.0/8", mtu: 1300, advmss: 1200, priority: 77, table: 4_294_967_295 },
+      { dst: "10.0.0.0/8", mtu: 0, advmss: 0, priority: 0, table: 0, scope: 0 },
+    ];
+    const destination = parseCidr("10.0.0.0/8");
+    assert.deepEqual(configurationOf(ipamInput({ routes })).ipam.routes, [
+      { destination, mtu: 1300, advmss: 1200, priority: 77, table: 4_294_967_295 },
+      { destination },
+    ]);
+  });
+
   it("routes with a gateway of their family", () => {
     const { routes } = configurationOf(ipamInput({ routes: [{ dst: "fd00:96::/112", gw: "fd00:244:1::2" }] })).ipam;
     assert.deepEqual(routes, [{ destination: parseCidr("fd00:96::/112"), gateway: parseAddress("fd00:244:1::2") }]);

@@ -125,6 +125,12 @@ export const refusedConfigurations: readonly RefusedConfiguration[] = [
   [7, ipamInput({ routes: [{ dst: "10.0.0.0/8", gw: "x" }] }), 'ipam.routes[0].gw: "x" is not an IP address'],
   [7, ipamInput({ routes: [{ dst: "10.0.0.0/8", gw: "fd00::1" }] }), 'ipam.routes[0].gw: "fd00::1"', "an IPv4 address"],
   [7, ipamInput({ routes: [{ gw: "10.0.0.1" }] }), "ipam.routes[0].dst: missing"],
+  [7, ipamInput({ routes: [{ dst: "10.0.0.0/8", mtu: 65536 }] }), "ipam.routes[0].mtu: 65536", "0 (absent) to 65535"],
+  [7, ipamInput({ routes: [{ dst: "10.0.0.0/8", advmss: -1 }] }), "ipam.routes[0].advmss: -1", "an integer"],
+  [7, ipamInput({ routes: [{ dst: "10.0.0.0/8", priority: 0.5 }] }), "ipam.routes[0].priority: 0.5", "an integer"],
+  [7, ipamInput({ routes: [{ dst: "10.0.0.0/8", table: 2 ** 32 }] }), "ipam.routes[0].table: 4294967296", "4294967295"],
+  [7, ipamInput({ routes: [{ dst: "10.0.0.0/8", table: "main" }] }), 'ipam.routes[0].table: "main"; expected number'],
+  [2, ipamInput({ routes: [{ dst: "10.0.0.0/8", scope: 253 }] }), "ipam.routes[0].scope: 253 is not supported"],
   [7, networkInput({ args: { cni: { ips: ["10.244.1.7", "x"] } } }), 'args.cni.ips[1]: "x" is not an IP address'],
   [
     7,

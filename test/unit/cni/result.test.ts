@@ -37,6 +37,17 @@ const routes = [{ dst: "0.0.0.0/0", gw: "10.244.1.1" }, { dst: "fd00::/8" }];
 const dns = { nameservers: ["10.96.0.10"], search: ["svc"] };
 
 describe("cni/result", () => {
+  it("prints what a route has beside its way, and nothing of what it has not", () => {
+    const [first] = dualStack.routes;
+    assert.ok(first !== undefined);
+    const options = { mtu: 1300, advmss: 1200, priority: 77, table: 100 };
+    for (const version of ["0.4.0", "1.0.0", "1.1.0"] as const) {
+      const result = printed({ ...dualStack, routes: [{ ...first, ...options }] }, version);
+      assert.ok(typeof result === "object" && result !== null && "routes" in result);
+      assert.deepEqual(result.routes, [{ dst: "0.0.0.0/0", gw: "10.244.1.1", ...options }]);
+    }
+  });
+
   for (const version of ["0.1.0", "0.2.0"] as const) {
     it(`prints ${version} with a block per family and its routes (P9, P10)`, () => {
       assert.deepEqual(printed(dualStack, version), {

@@ -120,6 +120,21 @@ describe("cni/wiring decides", () => {
     assert.deepEqual(wiringOf(input, [ipv4]).routes.length, 2);
   });
 
+  it("routes to one destination by priority and table, and a default route unless the main table has one (POD-14)", () => {
+    const routes = (...list: readonly object[]): readonly string[] =>
+      wiringOf(ipamInput({ routes: list }), [ipv4]).routes.map(({ destination, table, priority, isImplicit }) =>
+        [formatCidr(destination), table, priority, isImplicit].join(" "),
+      );
+    const everywhere = { dst: "0.0.0.0/0" };
+    assert.deepEqual(routes({ ...everywhere, table: 100 }, { ...everywhere, table: 100, priority: 7 }), [
+      "0.0.0.0/0 100  false",
+      "0.0.0.0/0 100 7 false",
+      "0.0.0.0/0   true",
+    ]);
+    assert.deepEqual(routes({ ...everywhere, priority: 7 }), ["0.0.0.0/0  7 false"]);
+    assert.deepEqual(routes({ ...everywhere, table: 254 }, everywhere), ["0.0.0.0/0 254  false"]);
+  });
+
   it("a MAC from the IPv4 address, else the IPv6 one, unless the runtime asks for another (B6)", () => {
     assert.equal(wiringOf(networkInput(), [ipv6, ipv4]).podMac, "0a:58:0a:f4:01:07");
     const otherSubnet = { ...ipv6, address: parseCidr("fd00:244:2::7/64") };
