@@ -1,6 +1,5 @@
 import { spawnSync } from "node:child_process";
 import { readFileSync } from "node:fs";
-import { availableParallelism } from "node:os";
 import path from "node:path";
 import process from "node:process";
 import type { LabPod } from "../lab/lab.ts";
@@ -11,11 +10,7 @@ import { sleep } from "./sleep.ts";
 
 const IPERF = "/usr/bin/iperf3";
 const SECONDS = 1;
-/**
- * Sender and receiver have a processor each, where there are two: on which of them the scheduler puts whom is worth a fifth of a
- * result, and not the contestants' doing.
- */
-const PROCESSORS = availableParallelism() > 1 ? ["-A", "0,1"] : [];
+const PACKETS = 60_000;
 
 /** What can be said where {@link isIperfThere} is false. */
 export const IPERF_ADVICE = `throughput is not measured: ${IPERF} is missing (Debian package iperf3)\n`;
@@ -30,7 +25,7 @@ export interface Receiver {
   readonly address: string;
 }
 
-/** One second from one pod to another. */
+/** One stretch from one pod to another. */
 export interface Stretch {
   /** For iperf3's output. */
   readonly directory: string;
@@ -38,25 +33,32 @@ export interface Stretch {
   readonly receiver: Receiver;
 }
 
-/** What a pod can send to another: one TCP connection, and UDP with 64 bytes of payload as fast as the sender can. */
+/**
+ * What a pod can send to another: one TCP connection for a second, and 60,000 UDP packets with 64 bytes of payload as fast as the
+ * sender can, which is a quarter of a second.
+ */
 export const LOADS: readonly {
   readonly name: string;
   readonly unit: "Gbit/s" | "kpackets/s";
+  /** How many pairs of it are taken in the place of one: what it differs by is less than what one pair differs from the next. */
+  readonly pairs: number;
   readonly measure: (stretch: Stretch) => number;
 }[] = [
   {
     name: "TCP",
     unit: "Gbit/s",
+    pairs: 1,
     measure: (stretch) => {
-      const sum = member(member(runIperf(stretch, []), "end"), "sum_received");
+      const sum = member(member(runIperf(stretch, ["-t", String(SECONDS)]), "end"), "sum_received");
       return numberOf(sum, "bits_per_second") / 1e9;
     },
   },
   {
     name: "UDP of 64 bytes",
     unit: "kpackets/s",
+    pairs: 4,
     measure: (stretch) => {
-      const sum = member(member(runIperf(stretch, ["-u", "-b", "0", "-l", "64"]), "end"), "sum");
+      const sum = member(member(runIperf(stretch, ["-u", "-b", "0", "-l", "64", "-k", String(PACKETS)]), "end"), "sum");
       const received = numberOf(sum, "packets") - numberOf(sum, "lost_packets");
       return received / numberOf(sum, "seconds") / 1000;
     },
@@ -68,15 +70,7 @@ function runIperf({ directory, sender, receiver }: Stretch, options: readonly st
   const server = startProgram(receiver.pod, iperf(directory, receiver.pod, ["-s", "-1", "-4"]));
   try {
     waitUntilListening(receiver.pod);
-    const client = iperf(directory, sender, [
-      "-c",
-      receiver.address,
-      "-t",
-      String(SECONDS),
-      "-J",
-      ...PROCESSORS,
-      ...options,
-    ]);
+    const client = iperf(directory, sender, ["-c", receiver.address, "-J", ...options]);
     demandSuccess(client, waitFor(startProgram(sender, client)).exitCode);
     return parseJson(readFileSync(client.stdout, "utf8"));
   } finally {

@@ -25,7 +25,7 @@ async function measure({ size, isBurst, ...order }: BuildOrder): Promise<BuildMe
   const attachments = benchPods(size)
     .filter(({ isLocal }) => isLocal)
     .map(attachmentOf);
-  globalThis.gc?.();
+  globalThis.gc?.({ type: "major", execution: "sync", flavor: "last-resort" });
   const before = process.memoryUsage().rss;
   const monitor = new LoopMonitor();
   using ours = new Ours({ calls: nodeSyscalls(), inside: (action) => action() });

@@ -55,13 +55,13 @@ export async function throughput(runDirectory: string, plan: Plan): Promise<read
   const many = await nodesWith(manyLab, path.join(runDirectory, "many"), crowd(plan.policiesOnOnePod));
   for (const { node } of none.pods.sides) node.exec("nft", ["delete", "table", POLICY_TABLE.family, POLICY_TABLE.name]);
   const rows = ROUTES.flatMap((route) =>
-    LOADS.flatMap(({ name, unit, measure }) =>
+    LOADS.flatMap(({ name, unit, measure, ...load }) =>
       [open, many].map((ours): ServicesRow => {
         const on =
           ({ pods }: Nodes) =>
           () =>
             measure({ ...pods, receiver: pods[route.receiver] });
-        const pairs = interleave(plan.throughputPairs, on(ours), on(none));
+        const pairs = interleave(plan.throughputPairs * load.pairs, on(ours), on(none));
         const title = `${name}, ${route.title}, ${ours.count.toLocaleString("en")} policies`;
         return compared(title, unit, "no table of policies", pairs, GOAL);
       }),

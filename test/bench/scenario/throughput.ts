@@ -29,13 +29,14 @@ export const throughput: Scenario = {
     const ours = wirePods(ourLab, context.runDirectory, context.ours);
     const peer = wirePods(peerLab, context.runDirectory, context.peer);
     return ROUTES.flatMap((route) =>
-      LOADS.map(({ name, unit, measure }): Measured => {
+      LOADS.map(({ name, unit, measure, ...load }): Measured => {
         const title = `${name}, ${route.title}`;
+        const count = context.pairs * load.pairs;
         const pairs = interleave(
-          context.pairs,
+          count,
           () => measure({ ...ours, receiver: ours[route.receiver] }),
           () => measure({ ...peer, receiver: peer[route.receiver] }),
-          (done) => context.progress(`${title} ${done}/${context.pairs}`),
+          (done) => context.progress(`${title} ${done}/${count}`),
         );
         return { title, unit, pairs, goal: GOAL };
       }),
