@@ -11,8 +11,13 @@ export class ProblemList {
     else this.#others++;
   }
 
-  /** In the order in which they were told; the last says how many others there are, if there are any. */
-  all(): readonly string[] {
-    return this.#others === 0 ? this.#first : [...this.#first, `${this.#others} more problems`];
+  /**
+   * In the order in which they were told; the last says how many others there are, if there are any.
+   *
+   * @param object what that one begins with, where the others name the object, too
+   */
+  all(object?: string): readonly string[] {
+    if (this.#others === 0) return this.#first;
+    return [...this.#first, `${object === undefined ? "" : `${object}: `}${this.#others} more problems`];
   }
 }

@@ -2,6 +2,7 @@ import type { Address } from "../../../kernel/ip/address.ts";
 import { familyOf } from "../../../kernel/ip/address.ts";
 import { commentText } from "../../../kernel/nftables/identifier.ts";
 import type { EndpointSlice, Service, ServicePort } from "../../cluster/model.ts";
+import { ProblemList } from "../../cluster/problem_list.ts";
 import type { Claim } from "../../dataplane/claim.ts";
 import { affinityElements } from "./affinity_elements.ts";
 import type { FrontendHolders } from "./arbitration.ts";
@@ -121,7 +122,15 @@ export function compileService(
       }
     }
   }
-  return { claims, ignoredEndpoints: eachOnce(ignored), problems: eachOnce(problems), served, withoutLocal };
+  return { claims, ignoredEndpoints: eachOnce(ignored), problems: told(service, problems), served, withoutLocal };
+}
+
+/** Each once; not all of very many, which stay in memory and come into the log. */
+function told(service: Service, problems: readonly string[]): readonly string[] {
+  if (problems.length < 2) return problems;
+  const list = new ProblemList();
+  for (const problem of eachOnce(problems)) list.tell(problem);
+  return list.all(`Service ${service.key}`);
 }
 
 function eachOnce<T>(values: readonly T[]): readonly T[] {

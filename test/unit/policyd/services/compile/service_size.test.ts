@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { recordingNotices } from "../../../../../policyd/events/notice.ts";
 import { recordingLogger } from "../../../../../policyd/log/recording_logger.ts";
 import type { EndpointSlice, Service } from "../../../../../policyd/cluster/model.ts";
+import { MOST_PROBLEMS } from "../../../../../policyd/cluster/problem_list.ts";
 import { FrontendHolders, frontendId } from "../../../../../policyd/services/compile/arbitration.ts";
 import { compileService } from "../../../../../policyd/services/compile/compile_service.ts";
 import type { CompileContext } from "../../../../../policyd/services/compile/context.ts";
@@ -151,6 +152,17 @@ describe("services/compile: Services of many ports and addresses", () => {
     assert.deepEqual(withEndpoints({ ports: 4096, nodePorts: 1 }, 65), [0, pairs(4097 * 65, "nothing of it is")]);
     // Source ranges are no frontends.
     assert.deepEqual(withEndpoints({ ports: 2, nodePorts: 2, balancers: 1, ranges: 4000 }, 1000), [6, []]);
+  });
+
+  it("BAD-01: of very many problems a hundred are told, and how many others there are", () => {
+    const object = { ...service({}), externalIps: numbered(500, (i) => parseAddress(`127.0.${i >> 8}.${i & 255}`)) };
+    const { problems } = compileService(object, [], context);
+    assert.equal(problems.length, MOST_PROBLEMS + 1);
+    assert.match(
+      problems[0] ?? "",
+      /^Service default\/web: .*127\.0\.0\.0; expected an address that a machine can have$/,
+    );
+    assert.equal(problems.at(-1), `Service default/web: ${500 - MOST_PROBLEMS} more problems`);
   });
 
   it("BAD-01: a Service that is too large is told once, in the log, as an Event and in the status", () => {
