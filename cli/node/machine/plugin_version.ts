@@ -19,7 +19,9 @@ export function askVersion(path: string): { readonly answer: string } | { readon
     timeout: MILLISECONDS,
     maxBuffer: LONGEST_ANSWER,
   });
-  if (error !== undefined) return { failure: error.message };
+  // One that answers before it has read what it is sent, which is of no matter for VERSION, closes that.
+  const isUnread = error !== undefined && "code" in error && error.code === "EPIPE";
+  if (error !== undefined && !isUnread) return { failure: error.message };
   if (status !== 0) return { failure: `it ended with ${signal ?? `code ${status}`}` };
   try {
     return { answer: v.parse(versionSchema, JSON.parse(stdout)).supportedVersions.join(", ") };

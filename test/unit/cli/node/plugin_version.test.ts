@@ -1,0 +1,38 @@
+import assert from "node:assert/strict";
+import { chmodSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import os from "node:os";
+import path from "node:path";
+import { askVersion } from "../../../../cli/node/machine/plugin_version.ts";
+
+describe("cli/node: what a plugin answers to VERSION", () => {
+  let directory = "";
+
+  beforeEach(() => {
+    directory = mkdtempSync(path.join(os.tmpdir(), "drawbridge-version-"));
+  });
+
+  afterEach(() => {
+    rmSync(directory, { recursive: true });
+  });
+
+  function ask(script: string): ReturnType<typeof askVersion> {
+    const plugin = path.join(directory, "plugin");
+    writeFileSync(plugin, `#!/bin/sh\n${script}\n`);
+    chmodSync(plugin, 0o755);
+    return askVersion(plugin);
+  }
+
+  const ANSWER = `echo '{"cniVersion":"1.0.0","supportedVersions":["1.0.0","1.1.0"]}'`;
+
+  it("DOCTOR-01: one that never reads what it is sent has answered all the same", () => {
+    // Whether the pipe is closed before it is written to is a race: one of so many is enough to meet it.
+    for (let i = 0; i < 60; i++) assert.deepEqual(ask(`exec <&-; ${ANSWER}`), { answer: "1.0.0, 1.1.0" });
+  });
+
+  it("DOCTOR-01: one that fails, or answers something else, is told with what it did", () => {
+    assert.deepEqual(ask("exit 3"), { failure: "it ended with code 3" });
+    assert.deepEqual(ask("kill -9 $$"), { failure: "it ended with SIGKILL" });
+    assert.deepEqual(ask("echo hello"), { failure: 'its answer is "hello\\n"' });
+    assert.match(JSON.stringify(askVersion(path.join(directory, "none"))), /ENOENT/);
+  });
+});
