@@ -30,7 +30,10 @@ export class ClaimIndex<H extends object | number> {
     this.add(family, [protocol, hostPort], address, holder);
   }
 
-  /** Whose claim overlaps with this one (claimsOverlap): who has the port of all addresses, else who came first. */
+  /**
+   * Whose claim cannot hold beside this one: of the same port, where either is of all addresses or both of one. Of several it is
+   * who has all addresses, else who came first.
+   */
   find({ family, address, mapping: { protocol, hostPort } }: Claim): H | undefined {
     const holders = this.#ports.get(keyOf(family, [protocol, hostPort]));
     if (holders === undefined) return undefined;

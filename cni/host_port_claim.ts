@@ -22,16 +22,6 @@ export function claimsOf(mapping: PortMapping, families: readonly Family[]): rea
   return [{ family, address: BigInt(hostIp) === 0n ? undefined : hostIp, mapping }];
 }
 
-/** Whether two claims cannot both hold. */
-export function claimsOverlap(a: Claim, b: Claim): boolean {
-  return (
-    a.family === b.family &&
-    a.mapping.protocol === b.mapping.protocol &&
-    a.mapping.hostPort === b.mapping.hostPort &&
-    (a.address === undefined || b.address === undefined || a.address === b.address)
-  );
-}
-
 /** "80/tcp of 192.0.2.1" */
 function formatMapping({ hostPort, protocol, hostIp }: PortMapping): string {
   return `${hostPort}/${protocol}${hostIp === undefined ? "" : ` of ${formatAddress(hostIp)}`}`;

@@ -1,4 +1,5 @@
-import { claimsOf, claimsOverlap, portTaken } from "../../cni/host_port_claim.ts";
+import { ClaimIndex } from "../../cni/claim_index.ts";
+import { claimsOf, portTaken } from "../../cni/host_port_claim.ts";
 import type { Claim } from "../../cni/host_port_claim.ts";
 import type { AttachmentRecord } from "../../ipam/attachment.ts";
 import type { AttachmentName } from "../../ipam/policyd_messages.ts";
@@ -16,6 +17,12 @@ export interface Conflict {
   readonly error: DrawbridgeError;
 }
 
+/** What an attachment has. */
+interface Holding {
+  readonly holder: AttachmentRecord;
+  readonly ports: ClaimIndex<AttachmentRecord>;
+}
+
 /** Whether an attachment has host ports or masquerade, whoever keeps the rules for it. */
 export function hasRules({ portMappings, ipMasq }: AttachmentRecord): boolean {
   return portMappings.length > 0 || ipMasq === true;
@@ -28,11 +35,11 @@ export function hasRules({ portMappings, ipMasq }: AttachmentRecord): boolean {
  * two ranges overlap, and with it every other pod's elements.
  */
 export class RuleHolders {
-  readonly #holders = new Map<string, AttachmentRecord>();
+  readonly #holders = new Map<string, Holding>();
 
   /** Whether this very record has what it asks for. */
   has(attachment: AttachmentRecord): boolean {
-    return this.#holders.get(attachmentKey(attachment)) === attachment;
+    return this.#holders.get(attachmentKey(attachment))?.holder === attachment;
   }
 
   /**
@@ -42,11 +49,14 @@ export class RuleHolders {
    */
   take(attachment: AttachmentRecord): Conflict | undefined {
     const key = attachmentKey(attachment);
-    for (const [other, holder] of this.#holders) {
-      const error = other === key ? undefined : refusalBeside(attachment, holder);
-      if (error !== undefined) return { holder, error };
+    const claims = claimsOfAll(attachment);
+    for (const [other, holding] of this.#holders) {
+      const error = other === key ? undefined : refusalBeside(attachment, claims, holding);
+      if (error !== undefined) return { holder: holding.holder, error };
     }
-    this.#holders.set(key, attachment);
+    const ports = new ClaimIndex<AttachmentRecord>();
+    for (const claim of claims) ports.addClaim(claim, attachment);
+    this.#holders.set(key, { holder: attachment, ports });
     return undefined;
   }
 
@@ -56,10 +66,13 @@ export class RuleHolders {
   }
 }
 
-function refusalBeside(attachment: AttachmentRecord, holder: AttachmentRecord): DrawbridgeError | undefined {
+function refusalBeside(
+  attachment: AttachmentRecord,
+  claims: readonly Claim[],
+  { holder, ports }: Holding,
+): DrawbridgeError | undefined {
   const who = commentText(holderName(holder));
-  const held = claimsOfAll(holder);
-  const taken = claimsOfAll(attachment).find((claim) => held.some((other) => claimsOverlap(claim, other)));
+  const taken = claims.find((claim) => ports.find(claim) !== undefined);
   if (taken !== undefined) return portTaken(taken.mapping, attachment.portMappings.indexOf(taken.mapping), who);
   const shared = isMasqueraded(attachment) && isMasqueraded(holder) ? sharedAddress(attachment, holder) : undefined;
   return shared === undefined

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
 import type { Claim } from "../../../cni/host_port_claim.ts";
-import { claimsOf, claimsOverlap } from "../../../cni/host_port_claim.ts";
+import { claimsOf } from "../../../cni/host_port_claim.ts";
 import type { Conflict } from "../../../cni/host_ports.ts";
 import { findConflict, hostPortElements } from "../../../cni/host_ports.ts";
 import { portMappingsOf } from "../../../cni/port_mappings.ts";
@@ -39,6 +39,16 @@ const wanted = families.chain((own) =>
     )
     .map((mappings) => ({ mappings, families: own })),
 );
+
+/** Whether two claims cannot both hold. */
+function claimsOverlap(a: Claim, b: Claim): boolean {
+  return (
+    a.family === b.family &&
+    a.mapping.protocol === b.mapping.protocol &&
+    a.mapping.hostPort === b.mapping.hostPort &&
+    (a.address === undefined || b.address === undefined || a.address === b.address)
+  );
+}
 
 /** The first two mappings that cannot both be, each compared with all before it. */
 function overlapIn(mappings: readonly PortMapping[], own: readonly Family[]): string | undefined {
