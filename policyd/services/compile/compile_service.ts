@@ -11,7 +11,7 @@ import { claim, keyOf, keyWith, kindOf } from "./claims.ts";
 import type { CompileContext } from "./context.ts";
 import { endpointElements } from "./endpoint_elements.ts";
 import type { PortEndpoint } from "./endpoints.ts";
-import { isSpecial, portEndpoints, slicePorts } from "./endpoints.ts";
+import { isSpecial, portEndpoints } from "./endpoints.ts";
 import { fieldProblems } from "./field_problems.ts";
 import type { FrontendSet } from "./frontend_sets.ts";
 import { ADDRESS_SETS, RESTRICTED_PORTS } from "./frontend_sets.ts";
@@ -25,7 +25,7 @@ import { place } from "./placement.ts";
 import { portIdentity, portNumber } from "./priority_number.ts";
 import type { Selection } from "./selection.ts";
 import { select } from "./selection.ts";
-import { servedDestinations, servedPart } from "./service_size.ts";
+import { servedWith } from "./service_size.ts";
 import { allowedSources } from "./source_ranges.ts";
 
 /** What a Service contributes to the node's tables. */
@@ -76,12 +76,10 @@ export function compileService(
   context: CompileContext,
   holders?: Pick<FrontendHolders, "rival">,
 ): CompiledService {
-  const { service: reachable, problems: ofSize } = servedPart(whole, context);
-  const ports = slicePorts(slices, whole);
-  const { service, problems: ofDestinations } = servedDestinations(reachable, ports, context);
+  const { service, ports, problems: ofSize } = servedWith(whole, slices, context);
   const claims: Claim[] = [];
   const ignored: Address[] = [];
-  const problems: string[] = [...ofSize, ...ofDestinations, ...fieldProblems(service)];
+  const problems: string[] = [...ofSize, ...fieldProblems(service)];
   const taken = new Set<string>();
   const othersOwn = (frontend: Frontend, { protocol }: ServicePort, family: RuleFamily): string | undefined => {
     const rival = holders?.rival(service.key, frontend, protocol, family);

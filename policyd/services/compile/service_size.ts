@@ -1,7 +1,8 @@
 import { familyOf } from "../../../kernel/ip/address.ts";
-import type { Service, ServicePort } from "../../cluster/model.ts";
+import type { EndpointSlice, Service, ServicePort } from "../../cluster/model.ts";
 import type { CompileContext } from "./context.ts";
 import type { SlicePorts } from "./endpoints.ts";
+import { slicePorts } from "./endpoints.ts";
 import type { RuleFamily } from "./frontend_space.ts";
 import type { Frontend } from "./frontends.ts";
 import { familiesOf, frontendsOf } from "./frontends.ts";
@@ -13,7 +14,10 @@ import { isRestricted } from "./source_ranges.ts";
  */
 export const MOST_FRONTENDS = 16_384;
 
-/** The most pairs of a frontend and an endpoint, each of which is an element or two: some ten times what 10,000 pods need. */
+/**
+ * The most pairs of a frontend and an endpoint, each of which is an element or two: 10,000 pods of both families behind three
+ * ports, each with an address, a load balancer's and a node port, are 180,000.
+ */
 export const MOST_DESTINATIONS = 262_144;
 
 /** As much of a Service as is served. */
@@ -36,11 +40,23 @@ export function servedPart(service: Service, context: CompileContext): ServedPar
 }
 
 /**
- * The same for what its frontends come to with its endpoints, of which there may be {@link MOST_DESTINATIONS} pairs.
+ * The same of a Service with its endpoints, where what its frontends come to with them may be {@link MOST_DESTINATIONS} pairs.
  *
- * @param ports those of its slices
+ * @param slices those of the Service; others are passed over
+ * @returns the ports of its slices as well
  */
-export function servedDestinations(service: Service, ports: SlicePorts, context: CompileContext): ServedPart {
+export function servedWith(
+  whole: Service,
+  slices: readonly EndpointSlice[],
+  context: CompileContext,
+): ServedPart & { readonly ports: SlicePorts } {
+  const { service: reachable, problems } = servedPart(whole, context);
+  const ports = slicePorts(slices, whole);
+  const { service, problems: more } = withinDestinations(reachable, ports, context);
+  return { service, ports, problems: [...problems, ...more] };
+}
+
+function withinDestinations(service: Service, ports: SlicePorts, context: CompileContext): ServedPart {
   if (roughCount(service, ports) <= MOST_DESTINATIONS) return { service, problems: NONE };
   const count = destinationCount(service, ports, context);
   if (count <= MOST_DESTINATIONS) return { service, problems: NONE };

@@ -1,10 +1,11 @@
+import type { ServicePort } from "../../cluster/model.ts";
 import type { FrontendId } from "../compile/arbitration.ts";
 import { frontendId } from "../compile/arbitration.ts";
-import { portEndpoints, slicePorts } from "../compile/endpoints.ts";
+import { portEndpoints } from "../compile/endpoints.ts";
 import type { RuleFamily } from "../compile/frontend_space.ts";
 import type { Frontend } from "../compile/frontends.ts";
 import { familiesOf, frontendsOf } from "../compile/frontends.ts";
-import { servedPart } from "../compile/service_size.ts";
+import { servedWith } from "../compile/service_size.ts";
 import { socketText } from "../compile/socket_address.ts";
 import type { ServedService } from "../service_follower.ts";
 
@@ -27,13 +28,11 @@ export function udpFrontends({
   holders,
 }: ServedService): ReadonlyMap<FrontendId, UdpFrontend> {
   const found = new Map<FrontendId, UdpFrontend>();
-  const { service } = servedPart(whole, context);
-  const ports = service.ports.filter(({ protocol }) => protocol === "UDP");
-  if (ports.length === 0) return found;
-  const listed = slicePorts(slices, service);
+  if (!whole.ports.some(isUdp)) return found;
+  const { service, ports } = servedWith(whole, slices, context);
   for (const family of familiesOf(service)) {
-    for (const port of ports) {
-      const targets = [...new Set(portEndpoints(listed, port, family, context).usable.map(socketText))];
+    for (const port of service.ports.filter(isUdp)) {
+      const targets = [...new Set(portEndpoints(ports, port, family, context).usable.map(socketText))];
       for (const frontend of frontendsOf(service, port, family, context)) {
         const id = holders.own(frontendId(frontend, "UDP", family));
         if (found.has(id) || holders.holder(id) !== service.key) continue;
@@ -42,4 +41,8 @@ export function udpFrontends({
     }
   }
   return found;
+}
+
+function isUdp({ protocol }: ServicePort): boolean {
+  return protocol === "UDP";
 }

@@ -139,6 +139,10 @@ describe("services/compile: Services of many ports and addresses", () => {
       const object = service(size);
       const slice = sliceOf(object, endpoints);
       const { served, problems } = compileService(object, [slice], context);
+      const holders = new FrontendHolders();
+      holders.replace(object.key, object, context);
+      const flows = udpFrontends({ service: object, slices: [slice], context, holders });
+      assert.equal(flows.size, served.length, "flows are judged by what is served");
       return [served.length, problems];
     };
     const pairs = (count: number, what: string): readonly string[] => [
