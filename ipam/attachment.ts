@@ -134,6 +134,11 @@ export function readAttachment(
   return reading.kind === "record" ? reading.record : undefined;
 }
 
+/** The networks that have a directory of records. @throws DrawbridgeError ERR_STORE when they cannot be listed */
+export function recordedNetworks(runDirectory: string, files: StoreFileSystem): readonly string[] {
+  return files.readDirectory(`${runDirectory}/attachments`).filter(isName);
+}
+
 /**
  * The records that other networks have of an attachment, by the container and its interface; unreadable ones are left out.
  *
@@ -145,8 +150,8 @@ export function recordsOfOtherNetworks(
   owner: Owner,
   files: StoreFileSystem,
 ): readonly AttachmentRecord[] {
-  const others = files.readDirectory(`${runDirectory}/attachments`).filter((name) => name !== network && isName(name));
-  return others
+  return recordedNetworks(runDirectory, files)
+    .filter((name) => name !== network)
     .map((other) => readAttachment(runDirectory, other, owner, files))
     .filter((record) => record !== undefined);
 }

@@ -3,7 +3,6 @@ import { familyOf } from "../../kernel/ip/address.ts";
 import { DrawbridgeError } from "../../kernel/error.ts";
 import type { EndpointSlice, Labels, Service } from "../../policyd/cluster/model.ts";
 import { readLabels } from "../../policyd/cluster/name.ts";
-import { ProblemList } from "../../policyd/cluster/problem_list.ts";
 import { Reader } from "../../policyd/cluster/reader.ts";
 import { specialClass } from "../../policyd/services/evaluate/address_class.ts";
 import type { Manifest } from "../input/manifests.ts";
@@ -75,7 +74,7 @@ interface Wanted {
 function wantOf(service: Service, manifest: Manifest | undefined): Wanted {
   if (manifest === undefined || service.type === "ExternalName") return { selector: undefined, families: [] };
   try {
-    const spec = new Reader(manifest.source, "", new ProblemList()).object("spec");
+    const spec = new Reader(manifest.source, "").object("spec");
     const selector = readLabels(spec, "selector");
     const families = spec.optionalList("ipFamilies", 2) ?? [];
     return {

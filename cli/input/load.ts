@@ -42,6 +42,12 @@ export async function loadManifests(io: Io, input: InputOptions): Promise<Manife
   throw new DrawbridgeError("ERR_INPUT", `${count} in what was read; expected objects the API server takes: mend them`);
 }
 
+/** @param readings the paths of each reading @throws DrawbridgeError ERR_INPUT for standard input in more than one of them */
+export function expectOneReading(readings: readonly (readonly string[])[]): void {
+  if (readings.filter((paths) => paths.includes("-")).length < 2) return;
+  throw new DrawbridgeError("ERR_INPUT", "-: standard input can be read once; expected a file for the other");
+}
+
 /**
  * As {@link loadManifests}, for commands that take places as arguments.
  *

@@ -1,7 +1,6 @@
 import type { AttachmentRecord } from "../../ipam/attachment.ts";
-import { listAttachments } from "../../ipam/attachment.ts";
+import { listAttachments, recordedNetworks } from "../../ipam/attachment.ts";
 import type { StoreFileSystem } from "../../ipam/file_system.ts";
-import { isName } from "../../ipam/owner.ts";
 import type { AttachmentName } from "../../ipam/policyd_messages.ts";
 
 /** Where the records are, and which boot they must be of. */
@@ -48,8 +47,7 @@ export class AttachmentRegistry {
    */
   load({ stateDirectory, bootId, files }: RecordPlace): readonly string[] {
     const problems: string[] = [];
-    for (const network of [...files.readDirectory(`${stateDirectory}/attachments`)].sort()) {
-      if (!isName(network)) continue;
+    for (const network of recordedNetworks(stateDirectory, files).toSorted()) {
       const { records, unreadable } = listAttachments(stateDirectory, network, files);
       for (const record of records) if (record.bootId === bootId) this.add(record);
       problems.push(

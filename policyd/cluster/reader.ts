@@ -1,5 +1,5 @@
 import { DrawbridgeError } from "../../kernel/error.ts";
-import type { ProblemList } from "./problem_list.ts";
+import { ProblemList } from "./problem_list.ts";
 
 /** More elements than any real list has: the API server keeps an object below 1.5 MiB. */
 const MOST_ELEMENTS = 65_536;
@@ -18,10 +18,10 @@ export class Reader {
   readonly #problems: ProblemList;
 
   /**
-   * @param problems gets a message for each element that {@link each} leaves out
+   * @param problems gets a message for each element that {@link each} leaves out; nobody's where none may be
    * @throws DrawbridgeError ERR_OBJECT when the value is no object
    */
-  constructor(value: unknown, field: string, problems: ProblemList) {
+  constructor(value: unknown, field: string, problems = new ProblemList()) {
     if (typeof value !== "object" || value === null || Array.isArray(value)) {
       throw invalid(field === "" ? "object" : field, value, "an object");
     }

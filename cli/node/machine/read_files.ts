@@ -1,7 +1,7 @@
 import { accessSync, constants, readdirSync, readFileSync, statSync } from "node:fs";
 import * as v from "valibot";
 import type { AttachmentRecord, UnreadableAttachment } from "../../../ipam/attachment.ts";
-import { listAttachments } from "../../../ipam/attachment.ts";
+import { listAttachments, recordedNetworks } from "../../../ipam/attachment.ts";
 import type { StoreFileSystem } from "../../../ipam/file_system.ts";
 import { isName } from "../../../ipam/owner.ts";
 import { canonicalRangeSets } from "../../../ipam/range.ts";
@@ -129,8 +129,9 @@ export function readRecords(
   files: StoreFileSystem,
   { stateDirectory }: NodePlace,
 ): { readonly records: readonly AttachmentRecord[]; readonly unreadable: readonly UnreadableAttachment[] } {
-  const networks = files.readDirectory(`${stateDirectory}/attachments`).filter(isName);
-  const lists = networks.map((network) => listAttachments(stateDirectory, network, files));
+  const lists = recordedNetworks(stateDirectory, files).map((network) =>
+    listAttachments(stateDirectory, network, files),
+  );
   return {
     records: lists.flatMap(({ records }) => records),
     unreadable: lists.flatMap(({ unreadable }) => unreadable),

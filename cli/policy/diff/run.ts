@@ -1,11 +1,10 @@
 import * as v from "valibot";
-import { DrawbridgeError } from "../../../kernel/error.ts";
 import { buildPolicyIndex } from "../../../policyd/policy/evaluate/policy_index.ts";
 import { GROUPINGS } from "../../cluster/group.ts";
 import { storeOf } from "../../cluster/policy_objects.ts";
 import { ExitCode } from "../../exit_code.ts";
 import { accessEntries } from "../../input/input_schema.ts";
-import { loadPlaces } from "../../input/load.ts";
+import { expectOneReading, loadPlaces } from "../../input/load.ts";
 import type { Manifest } from "../../input/manifests.ts";
 import type { Io } from "../../io.ts";
 import { formatDot, formatMermaid } from "../../output/graph.ts";
@@ -29,9 +28,7 @@ const optionsSchema = v.object({
 /** @throws DrawbridgeError as loadPlaces */
 export async function runDiff(io: Io, options: unknown): Promise<ExitCode> {
   const { old: oldPath, new: newPath, by, output, ...input } = v.parse(optionsSchema, options);
-  if (oldPath === "-" && newPath === "-") {
-    throw new DrawbridgeError("ERR_INPUT", "-: standard input can be one side alone; expected a file for the other");
-  }
+  expectOneReading([[oldPath], [newPath]]);
   const { manifests: old } = await loadPlaces(io, [oldPath], input);
   const { manifests: young } = await loadPlaces(io, [newPath], input);
   const indexOf = (some: readonly Manifest[]): ReturnType<typeof buildPolicyIndex> =>

@@ -1,10 +1,9 @@
 import * as v from "valibot";
-import { DrawbridgeError } from "../../../kernel/error.ts";
 import { buildPolicyIndex } from "../../../policyd/policy/evaluate/policy_index.ts";
 import { storeOf } from "../../cluster/policy_objects.ts";
 import { ExitCode } from "../../exit_code.ts";
 import { accessEntries } from "../../input/input_schema.ts";
-import { loadManifests, loadPlaces } from "../../input/load.ts";
+import { expectOneReading, loadManifests, loadPlaces } from "../../input/load.ts";
 import type { Manifest } from "../../input/manifests.ts";
 import type { Io } from "../../io.ts";
 import { formatDot, formatMermaid } from "../../output/graph.ts";
@@ -34,9 +33,7 @@ const optionsSchema = v.object({
 /** @throws DrawbridgeError ERR_INPUT for names that are none, and as loadPlaces */
 export async function runDryRun(io: Io, options: unknown): Promise<ExitCode> {
   const { filename, against, delete: deleted, output, ...input } = v.parse(optionsSchema, options);
-  if ([...filename, ...against].filter((place) => place === "-").length > 1) {
-    throw new DrawbridgeError("ERR_INPUT", "-: standard input can be read once; expected a file for the others");
-  }
+  expectOneReading([filename, against]);
   const names = deleted === true || deleted === undefined ? [] : deleted.map(objectName);
   const given =
     filename.length === 0 ? [] : (await loadManifests(io, { ...input, filename, cluster: false })).manifests;

@@ -9,7 +9,6 @@ import type {
   NamespacedPods,
 } from "../model.ts";
 import { expectPort } from "../name.ts";
-import { ProblemList } from "../problem_list.ts";
 import { expectInteger, expectString, invalid, Reader } from "../reader.ts";
 import { expectNetwork } from "./address.ts";
 import { onlyMember } from "./members.ts";
@@ -80,7 +79,7 @@ function readRule(spec: Reader, { value, field, index, direction }: RawRule): Cl
   let action: ClusterPolicyAction = "Deny";
   let name: string | undefined;
   try {
-    const rule = new Reader(value, field, new ProblemList());
+    const rule = new Reader(value, field);
     action = readAction(rule);
     name = spec.attempt(() => rule.optionalString("name", LONGEST_RULE_NAME));
     const key = direction === "egress" ? "to" : sourcesKey(rule);
@@ -119,7 +118,7 @@ function readAction(rule: Reader): ClusterPolicyAction {
 
 function readPeers(rule: Reader, key: PeersKey): readonly ClusterPolicyPeer[] {
   const decode = (value: unknown, field: string, index: number): ClusterPolicyPeer =>
-    readPeer(new Reader(value, field, new ProblemList()), index, key);
+    readPeer(new Reader(value, field), index, key);
   const peers = rule.all(key, decode, MOST_ELEMENTS);
   if (peers.length === 0) throw invalid(rule.path(key), "no peers", "at least one");
   return peers;
@@ -155,7 +154,7 @@ function readPods(reader: Reader, member: "namespaces" | "pods", index: number):
 function readPorts(rule: Reader): readonly ClusterPolicyPort[] | undefined {
   if (rule.get("protocols") === undefined) return undefined;
   const decode = (value: unknown, field: string, index: number): ClusterPolicyPort =>
-    readPort(new Reader(value, field, new ProblemList()), index);
+    readPort(new Reader(value, field), index);
   const ports = rule.all("protocols", decode, MOST_ELEMENTS);
   if (ports.length === 0) throw invalid(rule.path("protocols"), "no protocols", "at least one, or no list at all");
   return ports;

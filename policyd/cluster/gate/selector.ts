@@ -1,6 +1,5 @@
 import type { LabelRequirement, LabelSelector } from "../model.ts";
 import { expectLabelKey, expectLabelValue, readLabels } from "../name.ts";
-import { ProblemList } from "../problem_list.ts";
 import { invalid, Reader } from "../reader.ts";
 
 const OPERATORS = ["In", "NotIn", "Exists", "DoesNotExist"] as const;
@@ -19,7 +18,7 @@ export function readSelector(selector: Reader): LabelSelector {
 }
 
 function readRequirement(value: unknown, field: string): LabelRequirement {
-  const entry = new Reader(value, field, new ProblemList());
+  const entry = new Reader(value, field);
   const operator = OPERATORS.find((candidate) => candidate === entry.get("operator"));
   if (operator === undefined) {
     throw invalid(entry.path("operator"), entry.get("operator"), `one of ${OPERATORS.join(", ")}`);

@@ -132,18 +132,20 @@ export class RetainedPolicies {
   namespaceChanged(name: string, namespace: Pick<Namespace, "isTerminating" | "uid"> | undefined): boolean {
     if (!this.#hasBegun && namespace !== undefined) this.#there?.add(name);
     if (!this.#hasBegun && namespace === undefined) this.#there?.delete(name);
-    const isReplaced = this.#isReplaced(name, namespace) && this.#replace(name);
-    return (namespace?.isTerminating !== false && this.#end(name, namespace)) || isReplaced;
-  }
-
-  /** Whether the one of a name is another than it was, which nobody may have seen end. */
-  #isReplaced(name: string, namespace: Pick<Namespace, "isTerminating" | "uid"> | undefined): boolean {
-    const before = this.#uids.get(name);
+    const isNext = this.#isNext(name, namespace);
     if (namespace === undefined) this.#uids.delete(name);
     else this.#uids.set(name, namespace.uid);
+    const isMore = isNext && this.#replace(name);
+    return (namespace?.isTerminating !== false && this.#end(name, namespace)) || isMore;
+  }
+
+  /** Whether it is another one than its name had before, whose end nobody may have seen. */
+  #isNext(name: string, namespace: Pick<Namespace, "isTerminating" | "uid"> | undefined): boolean {
     if (namespace === undefined) return false;
     const hasEnd = (this.#lives.get(name)?.phase ?? "active") !== "active";
-    return (hasEnd && !namespace.isTerminating) || (Boolean(before && namespace.uid) && before !== namespace.uid);
+    const before = this.#uids.get(name) ?? "";
+    const isOther = before !== "" && namespace.uid !== "" && before !== namespace.uid;
+    return isOther || (hasEnd && !namespace.isTerminating);
   }
 
   /**

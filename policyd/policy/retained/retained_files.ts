@@ -2,7 +2,6 @@ import type { StoreFileSystem } from "../../../ipam/file_system.ts";
 import { DrawbridgeError } from "../../../kernel/error.ts";
 import type { NetworkPolicy } from "../../cluster/model.ts";
 import { judge } from "../../cluster/gate.ts";
-import { ProblemList } from "../../cluster/problem_list.ts";
 import { Reader } from "../../cluster/reader.ts";
 import type { Logger } from "../../log/logger.ts";
 import { policyManifest } from "./policy_manifest.ts";
@@ -157,7 +156,7 @@ function readRecord(path: string, files: StoreFileSystem): RetainedRecord {
 
 /** @throws DrawbridgeError ERR_OBJECT also where a single policy is none: without it the others would allow more */
 function decodeRecord(value: unknown): RetainedRecord {
-  const reader = new Reader(value, "", new ProblemList());
+  const reader = new Reader(value, "");
   if (reader.get("version") !== VERSION) {
     throw new DrawbridgeError("ERR_OBJECT", `version ${JSON.stringify(reader.get("version"))}; expected ${VERSION}`);
   }
