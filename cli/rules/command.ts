@@ -5,7 +5,7 @@ import type { Run } from "../program.ts";
 /** `rules`: the nft text a node would load. */
 export function rulesCommand(run: Run): Command {
   return withInput(new Command("rules"))
-    .description("the nftables rules a node would load for these Services")
+    .description("the nftables rules a node would load for these Services and policies")
     .requiredOption("--node <name>", "the node")
     .option("--config <path>", "policyd's configuration; its defaults without it")
     .addHelpText("after", "\nExample:\n  drawbridge rules -f manifests/ -R --node worker-1 | nft -c -f -\n")

@@ -5,21 +5,24 @@ import type { Configuration } from "../../policyd/configuration/configuration.ts
 import type { Claim } from "../../policyd/dataplane/claim.ts";
 import { elementOf } from "../../policyd/dataplane/kept_element.ts";
 import { DesiredElements } from "../../policyd/dataplane/desired_elements.ts";
+import { tableKey } from "../../policyd/dataplane/claim.ts";
 import { withVersion } from "../../policyd/dataplane/schema.ts";
 import { leavingPodElements } from "../../policyd/node/cluster_masquerade.ts";
 import { masqueradeDataplane } from "../../policyd/node/masquerade_dataplane.ts";
 import { nodeTables } from "../../policyd/node/tables.ts";
 import { openTunnelGuard } from "../../policyd/node/tunnel_guard_dataplane.ts";
+import { POLICY_TABLE } from "../../policyd/policy/compile/policy_table.ts";
 import { isFinished } from "../../policyd/policy/evaluate/address_owner.ts";
 import { localPodElements } from "../../policyd/services/compile/node_elements.ts";
 import { ServicesDataplane } from "../../policyd/services/services_dataplane.ts";
+import { nodePolicies } from "./node_policies.ts";
 
 /** The tables of a node with what is in their sets. */
 export interface NodeRules {
   readonly tables: readonly { readonly table: Table; readonly elements: ReadonlyMap<string, readonly Element[]> }[];
   /** Keys of the pods that were taken for the node's own. */
   readonly localPods: readonly string[];
-  /** What of Services cannot be served, for people. */
+  /** What of Services cannot be served, and of policies is not as they say; for people. */
   readonly problems: readonly string[];
 }
 
@@ -30,31 +33,28 @@ export interface NodeRules {
  * @throws DrawbridgeError ERR_NFTABLES_VALUE when the bridge has a name no rule can hold
  */
 export function nodeRules(objects: readonly ClusterObject[], configuration: Configuration): NodeRules {
-  const { nodeName, podCIDRs, serviceCIDRs, nodePortAddresses, refuseExternalIPs, markBits, tcpReset, dropInvalid } =
-    configuration;
-  const { masquerade } = configuration;
-  const services = { masqueradeBit: markBits.masquerade, tcpReset, dropInvalid };
+  const { nodeName, masquerade, policies, markBits, tcpReset, dropInvalid } = configuration;
   // The flags of an owned table are none that nft could read back.
-  const tables = nodeTables({ ...configuration, tableOwner: false, services }).map(withVersion);
+  const tables = nodeTables({
+    ...configuration,
+    tableOwner: false,
+    services: configuration.services ? { masqueradeBit: markBits.masquerade, tcpReset, dropInvalid } : undefined,
+    policyOptions: policies ? configuration : undefined,
+  }).map(withVersion);
   const desired = new DesiredElements();
   const claim = (owner: string, claims: readonly Claim[]): void => void desired.replace(owner, claims);
-  const ruleset = { claim, follow: () => {}, isSynced: false };
-  const networks = { podCidrs: podCIDRs, serviceCidrs: serviceCIDRs };
-  const parts = { nodeName, ruleset, ...networks, nodePortAddresses, refuseExternalIps: refuseExternalIPs };
-  const dataplane = new ServicesDataplane(parts);
-  const dataplanes = [
-    dataplane,
-    ...(masquerade ? [masqueradeDataplane(configuration, ruleset)] : []),
-    ...openTunnelGuard(configuration, ruleset),
-  ];
   const localPods = objects.filter((object) => isLocalPod(object, nodeName));
   for (const { key, addresses } of localPods) {
     claim(`pod ${key}`, [...localPodElements(addresses), ...(masquerade ? leavingPodElements(addresses) : [])]);
   }
-  const changes = objects.map((object) => ({ type: "set", kind: object.kind, key: object.key, object }) as const);
-  for (const each of dataplanes) each.apply(changes);
+  const ofServices = claimServices(objects, configuration, claim);
+  const parts = tables.map((table) =>
+    tableKey(table) === tableKey(POLICY_TABLE)
+      ? nodePolicies(objects, localPods, { nodeName, options: configuration, table, claim })
+      : { table, problems: [] },
+  );
   return {
-    tables: tables.map((table) => ({
+    tables: parts.map(({ table }) => ({
       table,
       elements: new Map(
         table.sets.map(({ name }) => [
@@ -64,8 +64,29 @@ export function nodeRules(objects: readonly ClusterObject[], configuration: Conf
       ),
     })),
     localPods: localPods.map(({ key }) => key),
-    problems: dataplane.problems(),
+    problems: [...ofServices, ...parts.flatMap(({ problems }) => problems)],
   };
+}
+
+/** @returns what of Services cannot be served */
+function claimServices(
+  objects: readonly ClusterObject[],
+  configuration: Configuration,
+  claim: (owner: string, claims: readonly Claim[]) => void,
+): readonly string[] {
+  const { nodeName, podCIDRs, serviceCIDRs, nodePortAddresses, refuseExternalIPs } = configuration;
+  const ruleset = { claim, follow: () => {}, isSynced: false };
+  const networks = { podCidrs: podCIDRs, serviceCidrs: serviceCIDRs };
+  const parts = { nodeName, ruleset, ...networks, nodePortAddresses, refuseExternalIps: refuseExternalIPs };
+  const services = configuration.services ? [new ServicesDataplane(parts)] : [];
+  const dataplanes = [
+    ...services,
+    ...(configuration.masquerade ? [masqueradeDataplane(configuration, ruleset)] : []),
+    ...openTunnelGuard(configuration, ruleset),
+  ];
+  const changes = objects.map((object) => ({ type: "set", kind: object.kind, key: object.key, object }) as const);
+  for (const each of dataplanes) each.apply(changes);
+  return services.flatMap((each) => each.problems());
 }
 
 /** Its address is its own, and it may send and receive. */

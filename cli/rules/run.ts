@@ -23,7 +23,7 @@ export async function runRules(io: Io, options: unknown): Promise<ExitCode> {
   const { node, config, ...input } = v.parse(optionsSchema, options);
   const configuration = configurationOf(io, node, config);
   const { objects, remarks: ofEndpoints } = withEndpoints((await loadManifests(io, input)).manifests);
-  const remarks = [...nodeRemarks(objects, node), ...ofEndpoints];
+  const remarks = [...nodeRemarks(objects, node), ...(configuration.services ? ofEndpoints : [])];
   for (const text of rulesText(node, nodeRules(objects, configuration), remarks)) io.out.write(text);
   return ExitCode.YES;
 }

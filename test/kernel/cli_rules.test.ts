@@ -11,8 +11,10 @@ describe("rules in the kernel", () => {
   });
 
   it("RULES-03: nft takes the text in an empty namespace, and lists what is in it", async () => {
-    const files = memoryFiles({ "cluster.yaml": readFileSync("test/fixtures/cli/rules/cluster.yaml", "utf8") });
-    const { out, code } = await runCli(["rules", "-f", "cluster.yaml", "--node", "worker-1"], files);
+    const fixture = (name: string): string => readFileSync(`test/fixtures/cli/rules/${name}`, "utf8");
+    const files = memoryFiles({ "all/1.yaml": fixture("cluster.yaml"), "all/2.yaml": fixture("policies.yaml") });
+    const args = ["rules", "-f", "all/1.yaml", "-f", "all/2.yaml", "--node", "worker-1"];
+    const { out, code } = await runCli(args, files);
     assert.equal(code, 0);
     using lab = createLab("cli-rules");
     const node = lab.namespace("node");
@@ -20,13 +22,15 @@ describe("rules in the kernel", () => {
     assert.equal(node.exec("nft", ["list", "tables"]), "");
     node.exec("nft", ["-f", "-"], out);
     const bare = out.replaceAll(/^#.*\n/gm, "").trim();
-    const [bridge = "", inet = ""] = bare.split(/^(?=table inet )/m);
-    for (const [family, text] of [
-      ["bridge", bridge],
-      ["inet", inet],
+    const [bridge = "", inet = "", policies = ""] = bare.split(/^(?=table inet )/m);
+    for (const [family, name, text] of [
+      ["bridge", "drawbridge", bridge],
+      ["inet", "drawbridge", inet],
+      ["inet", "drawbridge-policy", policies],
     ] as const) {
-      const listing = node.exec("nft", ["-y", "list", "table", family, "drawbridge"]);
+      const listing = node.exec("nft", ["-y", "list", "table", family, name]);
       assert.equal(normalListing(listing), normalListing(`${text.trim()}\n`));
     }
+    assert.match(policies, /jump ingress_.*counter drop comment "isolated by shop\/front-only"/s);
   });
 });

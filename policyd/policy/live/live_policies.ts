@@ -1,4 +1,3 @@
-import type { AttachmentRecord } from "../../../ipam/attachment.ts";
 import type { AttachmentName } from "../../../ipam/policyd_messages.ts";
 import { attachmentKey } from "../../attachments/registry.ts";
 import type { Clock } from "../../clock.ts";
@@ -13,7 +12,7 @@ import { ActiveProfiles } from "./active_profiles.ts";
 import { ChangeQueue } from "./change_queue.ts";
 import type { ForeseenPod } from "./foreseen_pods.ts";
 import { ForeseenPods } from "./foreseen_pods.ts";
-import type { LocalPod } from "./local_pods.ts";
+import type { LocalPod, PolicedAttachment } from "./local_pods.ts";
 import { isPodOf, LocalPods } from "./local_pods.ts";
 import { LocalVerdicts } from "./local_verdicts.ts";
 import { MemberIndex } from "./member_index.ts";
@@ -100,7 +99,7 @@ export class LivePolicies {
   }
 
   /** A pod is attached, or was before; one of its names is replaced. */
-  attach(attachment: AttachmentRecord): void {
+  attach(attachment: PolicedAttachment): void {
     const { pod } = attachment;
     const key = attachmentKey(attachment);
     const before = this.locals.get(key);

@@ -23,12 +23,15 @@ export interface JudgedPod {
   wanted: PodProfiles | undefined;
 }
 
+/** What policies ask of an attachment. */
+export type PolicedAttachment = Pick<AttachmentRecord, "network" | "containerId" | "ifname" | "pod" | "addresses">;
+
 /** A pod attached to this node, and what is made of it. */
 export interface LocalPod extends JudgedPod {
   readonly type: "attached";
   /** Of the attachment. */
   readonly key: string;
-  readonly attachment: AttachmentRecord;
+  readonly attachment: PolicedAttachment;
   readonly addresses: readonly Address[];
   /** What its elements say; undefined while it may send and receive nothing. */
   claimed: PodProfiles | undefined;
@@ -42,7 +45,7 @@ export class LocalPods {
   readonly #byAddress = new Map<Address, Set<LocalPod>>();
 
   /** Adds an attachment; one of its names must not be there. */
-  add(attachment: AttachmentRecord, life: NamespaceLife | undefined): LocalPod {
+  add(attachment: PolicedAttachment, life: NamespaceLife | undefined): LocalPod {
     const { pod } = attachment;
     const local: LocalPod = {
       type: "attached",
@@ -97,7 +100,7 @@ export class LocalPods {
 const NONE: ReadonlySet<LocalPod> = new Set();
 
 /** Whether a Pod is the one that was attached: a name may be another pod's by now. Files give no uid. */
-export function isPodOf({ pod }: AttachmentRecord, { uid, staticUid }: Pod): boolean {
+export function isPodOf({ pod }: PolicedAttachment, { uid, staticUid }: Pod): boolean {
   return pod !== undefined && (pod.uid === "" || uid === "" || pod.uid === uid || pod.uid === staticUid);
 }
 

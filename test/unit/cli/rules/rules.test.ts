@@ -4,6 +4,7 @@ import { memoryFiles, runCli } from "../../../support/cli.ts";
 import { assertGolden } from "../../../support/cli_golden.ts";
 
 const CLUSTER = readFileSync("test/fixtures/cli/rules/cluster.yaml", "utf8");
+const POLICIES = readFileSync("test/fixtures/cli/rules/policies.yaml", "utf8");
 
 const rules = (
   node: string,
@@ -19,9 +20,9 @@ const rules = (
 const filledSets = (text: string): readonly string[] =>
   (text.match(/^\t(?:set|map) .*?^\t\}\n/gms) ?? []).filter((set) => set.includes("elements"));
 
-/** The elements of a set. */
+/** The elements of a set or map. */
 const elementsOf = (text: string, set: string): readonly string[] => {
-  const found = filledSets(text).find((one) => one.startsWith(`\tset ${set} {`)) ?? "";
+  const found = filledSets(text).find((one) => /^\t(?:set|map) (\S+) \{/.exec(one)?.[1] === set) ?? "";
   return [...found.matchAll(/^\t{3}(.*),$/gm)].map(([, element = ""]) => element);
 };
 
@@ -46,6 +47,49 @@ describe("rules", () => {
     const chainsOf = (text = ""): readonly string[] => text.match(/^\tchain .*?^\t\}/gms) ?? [];
     assert.ok(chainsOf(one).length > 10);
     assert.deepEqual(chainsOf(one), chainsOf(two));
+  });
+
+  it("RULES-01: what policies make of the node's pods, and nothing of what selects others' alone", async () => {
+    const text = async (node: string, policies: string, ...args: readonly string[]): Promise<string> =>
+      (await rules(node, { "policies.yaml": policies }, "-f", "policies.yaml", ...args)).out;
+    const out = await text("worker-1", POLICIES);
+    const table = out.slice(out.indexOf("table inet drawbridge-policy"));
+    const chains = table.match(/^\tchain (?:in|e)gress_.*?^\t\}\n/gms) ?? [];
+    assertGolden("rules/expected_policies.txt", [...filledSets(table), ...chains].join(""));
+    const other = await text("worker-2", POLICIES);
+    assert.deepEqual(elementsOf(other, "known4"), ["10.244.2.7"]);
+    assert.deepEqual(
+      elementsOf(other, "ingress4").map((element) => element.replace("10.244.2.7", "10.244.1.7")),
+      elementsOf(out, "ingress4"),
+    );
+    const none = (await rules("worker-1", {})).out;
+    assert.deepEqual([elementsOf(none, "known4"), elementsOf(none, "ingress4")], [["10.244.1.7"], []]);
+    const backwards = POLICIES.split("---\n").toReversed().join("\n---\n");
+    assert.equal(await text("worker-1", backwards), out, "in whatever order they come");
+  });
+
+  it("RULES-01: what a policy says and rules do not do is told", async () => {
+    const shadow = (value: string): string =>
+      POLICIES.replace("  name: front-only", `  name: front-only\n  annotations: {drawbridge.dev/shadow: "${value}"}`);
+    const told = async (value: string): Promise<string> =>
+      (await rules("worker-1", { "policies.yaml": shadow(value) }, "-f", "policies.yaml")).out;
+    assert.match(
+      await told("yes"),
+      /^# NetworkPolicy shop\/front-only: .*"yes" is not "true": the policy is in force$/m,
+    );
+    const tried = await told("true");
+    assert.doesNotMatch(tried, /^# NetworkPolicy|counter drop comment "isolated by/m);
+    assert.match(tried, /counter comment "would be isolated by shop\/front-only"/);
+  });
+
+  it("RULES-02: policies and Services that the configuration leaves to others are not there", async () => {
+    const head = "apiVersion: drawbridge.dev/v1alpha1\nkind: PolicydConfiguration\n";
+    const tables = async (fields: string): Promise<string> =>
+      (await rules("worker-1", { "policyd.yaml": head + fields }, "--config", "policyd.yaml")).out;
+    const ofOthers = await tables("policies: false\nservices: false\n");
+    assert.doesNotMatch(ofOthers, /drawbridge-policy|services_prerouting|by-selector/);
+    assert.match(await tables("policies: false\n"), /services_prerouting/);
+    assert.match(await tables("services: false\n"), /drawbridge-policy/);
   });
 
   it("RULES-02: policyd's configuration counts", async () => {
