@@ -28,6 +28,8 @@ interface NamespaceEntry {
   readonly name: string;
   labels: Labels;
   isObject: boolean;
+  /** Whoever needs its labels though it is gone, and has none of its pods. */
+  readonly holders: Set<string>;
   readonly identities: Map<string, OwnIdentity>;
   readonly scopes: Set<Scope>;
 }
@@ -76,8 +78,8 @@ export class GroupIndex {
   }
 
   /**
-   * The labels of a Namespace, undefined for one that is gone: its pods, which it may go before, keep the last it had
-   * (CVE-2024-7598).
+   * The labels of a Namespace, undefined for one that is gone: its pods and holders, which it may go before, keep the last
+   * it had (CVE-2024-7598).
    *
    * @returns the identities that are in other groups now
    */
@@ -102,8 +104,20 @@ export class GroupIndex {
     return changed;
   }
 
-  /** Enters a pod. @returns whom it is like */
+  /** Has a namespace keep its last labels until {@link release}. */
+  hold(name: string, holder: string): void {
+    this.#namespace(name).holders.add(holder);
+  }
+
+  /** Nothing for undefined, which is the namespace of what has no pod. */
+  release(name: string | undefined, holder: string): void {
+    const entry = name === undefined ? undefined : this.#namespaces.get(name);
+    if (entry?.holders.delete(holder) === true) this.#forgetEmpty(entry);
+  }
+
+  /** Enters a pod, or takes it over with other labels. @returns whom it is like */
   addPod(member: string, namespace: string, labels: Labels): Identity {
+    const before = this.#members.get(member);
     const entry = this.#namespace(namespace);
     const signature = signatureOf(labels);
     let identity = entry.identities.get(signature);
@@ -114,6 +128,8 @@ export class GroupIndex {
     }
     identity.members.add(member);
     this.#members.set(member, identity);
+    // Behind that: a namespace that is gone would forget its labels with the last of its pods.
+    if (before !== undefined && before !== identity) this.#takeOut(before, member);
     return identity;
   }
 
@@ -137,15 +153,7 @@ export class GroupIndex {
   remove(member: string): void {
     const identity = this.#members.get(member);
     this.#members.delete(member);
-    identity?.members.delete(member);
-    if (identity === undefined || identity.members.size > 0) return;
-    for (const key of identity.groups) {
-      this.#podGroups.get(key)?.identities.delete(identity);
-      this.#nodeGroups.get(key)?.identities.delete(identity);
-    }
-    this.#nodes.delete(identity);
-    identity.entry?.identities.delete(identity.signature);
-    if (identity.entry !== undefined) this.#forgetEmpty(identity.entry);
+    if (identity !== undefined) this.#takeOut(identity, member);
   }
 
   /** Undefined for who is not there. */
@@ -202,6 +210,18 @@ export class GroupIndex {
     return this.#podGroups.has(key) || this.#nodeGroups.has(key);
   }
 
+  #takeOut(identity: OwnIdentity, member: string): void {
+    identity.members.delete(member);
+    if (identity.members.size > 0) return;
+    for (const key of identity.groups) {
+      this.#podGroups.get(key)?.identities.delete(identity);
+      this.#nodeGroups.get(key)?.identities.delete(identity);
+    }
+    this.#nodes.delete(identity);
+    identity.entry?.identities.delete(identity.signature);
+    if (identity.entry !== undefined) this.#forgetEmpty(identity.entry);
+  }
+
   #activateNodes(group: NodeGroup): void {
     const members = [...this.#nodes].filter(({ labels }) => isSelected(group.selector, labels));
     const active: ActiveNodeGroup = { group, identities: new Set(members) };
@@ -238,6 +258,7 @@ export class GroupIndex {
       name,
       labels: nameLabel(name),
       isObject: false,
+      holders: new Set(),
       identities: new Map(),
       scopes: new Set(),
     };
@@ -247,7 +268,7 @@ export class GroupIndex {
   }
 
   #forgetEmpty(entry: NamespaceEntry): void {
-    if (entry.isObject || entry.identities.size > 0) return;
+    if (entry.isObject || entry.identities.size + entry.holders.size > 0) return;
     for (const scope of entry.scopes) scope.namespaces.delete(entry);
     this.#namespaces.delete(entry.name);
   }

@@ -103,7 +103,9 @@ export class LivePolicies {
     const { pod } = attachment;
     const key = attachmentKey(attachment);
     const before = this.locals.get(key);
+    if (pod !== undefined) this.members.groups.hold(pod.namespace, key);
     if (before !== undefined) this.#forget(before);
+    if (before?.life?.namespace !== pod?.namespace) this.members.groups.release(before?.life?.namespace, key);
     const life = pod && this.#retained.enter(pod.namespace, key, before?.life);
     if (life === undefined) this.#retained.leave(before?.life, key);
     const local = this.locals.add(attachment, life);
@@ -117,6 +119,7 @@ export class LivePolicies {
     const local = this.locals.get(attachmentKey(name));
     if (local === undefined) return;
     this.#forget(local);
+    this.members.groups.release(local.life?.namespace, local.key);
     this.#retained.leave(local.life, local.key);
   }
 

@@ -39,8 +39,8 @@ export class MemberIndex {
     if (pod === undefined) this.#pods.delete(key);
     else this.#pods.set(key, pod);
     const selectable = pod !== undefined && isMember(pod) ? pod : undefined;
-    if (selectable === undefined || !isSameLabels(before?.labels, selectable.labels)) this.groups.remove(member);
-    if (selectable !== undefined && this.groups.identityOf(member) === undefined) {
+    if (selectable === undefined) this.groups.remove(member);
+    else if (this.groups.identityOf(member) === undefined || !isSameLabels(before?.labels, selectable.labels)) {
       this.groups.addPod(member, selectable.namespace, selectable.labels);
     }
     return new Set([...this.#owners.replace(member, pod && claimOf(pod, member)), member]);

@@ -17,8 +17,8 @@ const UIDS = ["", "a", "a", "b"] as const;
 
 /**
  * An endless row of random events: versions of each of some pods, nodes, namespaces and policies, and pods that are
- * attached and go, some of whom have another's address. Namespaces do not end while a pod is attached, so that nothing
- * but the last Pods of attached pods is left of what was before (`ClusterState`).
+ * attached and go, some of whom have another's address. Namespaces do not end while there is a pod of them, and none comes
+ * before they are there again, so that nothing but the last Pods of attached pods is left of what was before (`ClusterState`).
  *
  * @param random numbers from 0 to 1; the same ones give the same events
  */
@@ -31,9 +31,11 @@ export function* liveEvents(random: () => number): Generator<LiveEvent, never> {
   };
   const objects = [...Map.groupBy(sampledObjects(below(2 ** 31)), ({ kind, key }) => `${kind} ${key}`).values()];
   const attached = new Map<string, AttachmentRecord>();
+  const contents = new NamespaceContents(attached);
   for (;;) {
     if (below(6) === 0) {
       const attachment = anyAttachment(any(NAMESPACES), below(LOCAL_PLACES), below(12) === 0 ? below(6) : undefined);
+      if (contents.hasEnded(attachment.pod?.namespace)) continue;
       if (attached.has(attachment.containerId) && below(2) === 0) {
         attached.delete(attachment.containerId);
         yield { type: "detached", name: attachment };
@@ -46,7 +48,8 @@ export function* liveEvents(random: () => number): Generator<LiveEvent, never> {
     const changes = new Map(
       Array.from({ length: any([1, 1, 1, 1, 2, 5]) }, () => {
         const object = any(any(objects));
-        const isGone = below(4) === 0 && (object.kind !== "Namespace" || !hasPods(object.key, attached));
+        const isGone = below(4) === 0 ? contents.mayGo(object) : !contents.mayCome(object);
+        contents.take(object, isGone);
         const version = object.kind === "Pod" ? { ...object, uid: any(UIDS) } : object;
         return [`${object.kind} ${object.key}`, isGone ? gone(object) : set(Object.freeze(version))] as const;
       }),
@@ -55,8 +58,40 @@ export function* liveEvents(random: () => number): Generator<LiveEvent, never> {
   }
 }
 
-function hasPods(namespace: string, attached: ReadonlyMap<string, AttachmentRecord>): boolean {
-  return [...attached.values()].some(({ pod }) => pod?.namespace === namespace);
+/** The pods of namespaces, so that a namespace ends last and begins first, as the API server has it. */
+class NamespaceContents {
+  readonly #attached: ReadonlyMap<string, AttachmentRecord>;
+  /** Namespaces, by the keys of their Pods. */
+  readonly #pods = new Map<string, string>();
+  readonly #ended = new Set<string>();
+
+  constructor(attached: ReadonlyMap<string, AttachmentRecord>) {
+    this.#attached = attached;
+  }
+
+  hasEnded(namespace: string | undefined): boolean {
+    return namespace !== undefined && this.#ended.has(namespace);
+  }
+
+  mayCome(object: ClusterObject): boolean {
+    return object.kind !== "Pod" || !this.#ended.has(object.namespace);
+  }
+
+  mayGo({ kind, key }: ClusterObject): boolean {
+    if (kind !== "Namespace") return true;
+    const isAttached = [...this.#attached.values()].some(({ pod }) => pod?.namespace === key);
+    return !isAttached && ![...this.#pods.values()].includes(key);
+  }
+
+  take(object: ClusterObject, isGone: boolean): void {
+    if (object.kind === "Pod") {
+      if (isGone) this.#pods.delete(object.key);
+      else this.#pods.set(object.key, object.namespace);
+    } else if (object.kind === "Namespace") {
+      if (isGone) this.#ended.add(object.key);
+      else this.#ended.delete(object.key);
+    }
+  }
 }
 
 /** Many versions of each of a number of objects. */

@@ -228,4 +228,38 @@ describe("policyd/policy/live: peers whose Pod is gone", () => {
       node.stop();
     }
   });
+
+  it("POL-58: the last ones stay where no other pod of the namespace is left, and where one has other labels", () => {
+    const alone = pod("alone", "10.0.0.66", "alone");
+    const away = (labels: Readonly<Record<string, string>>): ObjectChange => {
+      const metadata = { name: "away", namespace: "far", labels };
+      return set(objectOf("Pod", { metadata, status: { phase: "Running", podIPs: [{ ip: "10.0.9.9" }] } }));
+    };
+    const node = new LiveNode({ kernel: new FakeNftables(), clock: new TickingClock(TICK) });
+    const denied = (): number =>
+      node.provided().flatMap((name) => (/^pods_.*_v4$/.test(name) ? node.elements(name) : [])).length;
+    const db = { ...DB, key: "data/db", namespace: "data" };
+    node.change(
+      set(db),
+      set(alone),
+      away({}),
+      namespaceOf("tenant", { team: "bad" }),
+      namespaceOf("far", { team: "bad" }),
+    );
+    node.change(denyingTeam());
+    node.apply({ type: "attached", attachment: attachment(db, "10.0.0.1") });
+    node.apply({ type: "attached", attachment: attachment(alone, "10.0.0.66") });
+    node.settle();
+    assert.equal(denied(), 2);
+    for (const key of ["tenant", "far"]) node.change(gone({ kind: "Namespace", key }));
+    node.change(gone(alone));
+    node.change(away({ app: "other" }));
+    assert.equal(denied(), 2);
+    node.apply({ type: "detached", name: attachment(alone, "10.0.0.66") });
+    node.change(gone({ kind: "Pod", key: "far/away" }));
+    assert.equal(denied(), 0);
+    node.change(away({}), set(alone));
+    assert.equal(denied(), 0, "nothing of what was before is left");
+    node.stop();
+  });
 });
