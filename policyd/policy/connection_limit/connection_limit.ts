@@ -12,7 +12,7 @@ import { isBeyond, ownerOf } from "./share.ts";
 export interface ConnectionTable {
   /** How many connections there are. */
   size(): number;
-  /** How many there can be. */
+  /** How many there can be; 0 for any number, as the kernel has it. */
   capacity(): number;
   /** Goes through all of them, and deletes those for which this says so. May ask twice about one. @returns how many */
   sweep(isMeant: (flow: FlowTuples) => boolean): Promise<number>;
@@ -96,6 +96,8 @@ export class ConnectionLimit {
     const size = table.size();
     if (limit !== undefined) return size > limit * RELEASE ? limit : undefined;
     const capacity = table.capacity();
+    // Of a table without bounds there are no shares.
+    if (capacity === 0) return undefined;
     if (size > capacity * FULL || this.#crowded.size > 0) return Math.floor(capacity * SHARE);
     return undefined;
   }

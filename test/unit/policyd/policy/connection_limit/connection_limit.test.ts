@@ -143,6 +143,17 @@ describe("policyd/policy/connection_limit", () => {
     assert.deepEqual(crowded(), []);
   });
 
+  it("GUARD-08: of a table without bounds (nf_conntrack_max is 0) nobody has a share, and who was beyond one may again", async () => {
+    const { table, own, crowded } = limited(undefined);
+    table.open(760, HOSTILE, OUTSIDE);
+    await own.check();
+    assert.equal(crowded().length, 1);
+    table.most = 0;
+    table.open(700, OTHER, OUTSIDE);
+    await own.check();
+    assert.deepEqual([crowded(), own.problems(), table.countOf(OTHER)], [[], [], 700]);
+  });
+
   it("GUARD-08: a table that cannot be read is told once, and it goes on", async () => {
     const { table, own, logger, crowded } = limited(100);
     table.open(300, HOSTILE, OUTSIDE);
