@@ -1,21 +1,31 @@
 import type { Address } from "../../../kernel/ip/address.ts";
-import type { Labels, Namespace, Node, NodeAddress } from "../../cluster/model.ts";
+import type { Labels, Namespace, NetworkPolicy, Node, NodeAddress } from "../../cluster/model.ts";
+import { isShadow } from "../../cluster/shadow.ts";
+import type { Direction } from "../evaluate/flow.ts";
 import type { PolicyObjects } from "../evaluate/objects.ts";
 import { selects } from "../evaluate/selector.ts";
 import type { AddressHolder } from "../live/member_index.ts";
 import type { PolicyView } from "../live/policy_view.ts";
+import { sharesOf } from "../policy_size.ts";
 
 /** What is asked of the cluster about one packet; no answer takes longer in a larger one. */
 export type ClusterView = Pick<PolicyView, "holderOf" | "nodeLabels" | "namespaceLabels" | "policiesFor">;
 
+/** The part of a cluster that decides about a flow at one end. */
+export interface ReducedCluster extends PolicyObjects {
+  /** Keys of the NetworkPolicies that allow nothing for their size (POL-73): here they have no rules. */
+  readonly tooLarge: Readonly<Record<Direction, ReadonlySet<string>>>;
+}
+
 /**
  * The part of a cluster that decides about a flow at one end: the two ends, the nodes they are or run on, their
- * namespaces, and the policies that select the subject. What the evaluator says of it is what it says of the whole.
+ * namespaces, and the policies that select the subject. What the evaluator says of it is what it says of the whole, but
+ * for policies that are too large, of which it does not know.
  *
  * @param subject the address at which the flow is judged
  * @param other the other end's
  */
-export function reducedCluster(view: ClusterView, subject: Address, other: Address): PolicyObjects {
+export function reducedCluster(view: ClusterView, subject: Address, other: Address): ReducedCluster {
   const ends = [subject, other].map((address) => ({ address, holder: view.holderOf(address) }));
   const pods = ends.flatMap(({ holder }) => (holder?.type === "pod" ? [holder.pod] : []));
   const addressesOf = (isHolder: (holder: AddressHolder) => boolean): readonly Address[] => [
@@ -26,7 +36,9 @@ export function reducedCluster(view: ClusterView, subject: Address, other: Addre
     ...pods.flatMap(({ nodeName }) => nodeName ?? []),
   ]);
   const { networkPolicies, clusterPolicies } = policiesOf(view, ends[0]?.holder);
+  const tooLarge = { egress: tooLargeOf(networkPolicies, "egress"), ingress: tooLargeOf(networkPolicies, "ingress") };
   return {
+    tooLarge,
     // The addresses the rules know them by, whether or not their objects tell those by now.
     pods: byKey(
       pods.map((pod) => ({
@@ -44,7 +56,7 @@ export function reducedCluster(view: ClusterView, subject: Address, other: Addre
       ),
     ),
     namespaces: byKey(pods.map(({ namespace }) => namespaceWith(namespace, view.namespaceLabels(namespace)))),
-    networkPolicies: byKey(networkPolicies),
+    networkPolicies: byKey(networkPolicies.map((policy) => asInForce(policy, tooLarge))),
     clusterNetworkPolicies: byKey(clusterPolicies),
   };
 }
@@ -62,6 +74,26 @@ function policiesOf(view: ClusterView, holder: AddressHolder | undefined): Retur
         selects(namespaceSelector, namespaceLabels) && (podSelector === undefined || selects(podSelector, labels)),
     ),
   };
+}
+
+/** As profiles have them: those in force together, and those in shadow. */
+function tooLargeOf(policies: readonly NetworkPolicy[], direction: Direction): ReadonlySet<string> {
+  const type = direction === "egress" ? "Egress" : "Ingress";
+  const isolating = policies.filter(({ policyTypes }) => policyTypes.includes(type));
+  const keys = [isolating.filter((policy) => !isShadow(policy)), isolating.filter(isShadow)].flatMap((some) => {
+    const sorted = some.toSorted((a, b) => (a.key < b.key ? -1 : 1));
+    const shares = sharesOf(sorted, direction);
+    return sorted.flatMap(({ key }, place) => (shares[place] === "in force" ? [] : [key]));
+  });
+  return new Set(keys);
+}
+
+/** Without the rules that no node has: to look through them would take as long as they are many. */
+function asInForce(policy: NetworkPolicy, tooLarge: ReducedCluster["tooLarge"]): NetworkPolicy {
+  const { key, egress, ingress } = policy;
+  const [isEgressLost, isIngressLost] = [tooLarge.egress.has(key), tooLarge.ingress.has(key)];
+  if (!isEgressLost && !isIngressLost) return policy;
+  return { ...policy, egress: isEgressLost ? [] : egress, ingress: isIngressLost ? [] : ingress };
 }
 
 function nodeWith(name: string, labels: Labels, addresses: readonly Address[]): Node {

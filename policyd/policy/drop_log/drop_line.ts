@@ -36,7 +36,8 @@ export function dropFields(view: ClusterView, flow: LoggedFlow, options: PolicyO
     destination: formatAddress(destination),
   };
   if (holder?.type !== "pod") return { ...fields, because: "no pod has the address by now" };
-  const index = buildPolicyIndex(reducedCluster(view, subject, other), options);
+  const cluster = reducedCluster(view, subject, other);
+  const index = buildPolicyIndex(cluster, options);
   const verdict = evaluatePolicy(index, {
     source: { type: "address", address: source },
     destination: { type: "address", address: destination },
@@ -45,28 +46,48 @@ export function dropFields(view: ClusterView, flow: LoggedFlow, options: PolicyO
     ...traffic,
   });
   if (verdict.kind === "impossible") return { ...fields, because: "the pod has finished by now" };
+  const context = { direction, tooLarge: cluster.tooLarge[direction] };
   const reasons =
-    origin.outcome === "drop" ? denialOf(verdict[direction], direction) : shadowOf(verdict[direction], direction);
+    origin.outcome === "drop" ? denialOf(verdict[direction], context) : shadowOf(verdict[direction], context);
   return { ...fields, ...reasons };
 }
 
-function denialOf({ isAllowed, decision, isolatedBy, nearest }: EndVerdict, direction: Direction): Fields {
+interface Context {
+  readonly direction: Direction;
+  /** Keys of the policies that allow nothing for their size. */
+  readonly tooLarge: ReadonlySet<string>;
+}
+
+function denialOf({ isAllowed, decision, isolatedBy, nearest }: EndVerdict, context: Context): Fields {
   if (isAllowed) return { because: SINCE };
-  if (decision.type === "cluster rule") return { because: `Deny of ${clusterRuleText(decision.rule, direction)}` };
-  return reasonsOf(isolatedBy, nearest, direction);
+  if (decision.type === "cluster rule") {
+    return { because: `Deny of ${clusterRuleText(decision.rule, context.direction)}` };
+  }
+  return reasonsOf(isolatedBy, nearest, context);
 }
 
-function shadowOf({ shadow }: EndVerdict, direction: Direction): Fields {
+function shadowOf({ shadow }: EndVerdict, context: Context): Fields {
   if (shadow?.wouldDrop !== true) return { because: SINCE };
-  return reasonsOf(shadow.policies, shadow.nearest, direction);
+  return reasonsOf(shadow.policies, shadow.nearest, context);
 }
 
-function reasonsOf(policies: readonly string[], nearest: EndVerdict["nearest"], direction: Direction): Fields {
-  const more = policies.length - MOST_POLICIES;
+function reasonsOf(
+  policies: readonly string[],
+  nearest: EndVerdict["nearest"],
+  { direction, tooLarge }: Context,
+): Fields {
+  const oversized = policies.filter((policy) => tooLarge.has(policy));
+  const none = oversized.length === policies.length ? "none: they are too large" : "none: they have no rules";
   return {
-    policies: `${policies.slice(0, MOST_POLICIES).join(", ")}${more > 0 ? ` and ${more} more` : ""}`,
-    nearest: nearest === undefined ? "none: they have no rules" : nearMissText(nearest, direction),
+    policies: listed(policies),
+    ...(oversized.length === 0 ? {} : { tooLarge: listed(oversized) }),
+    nearest: nearest === undefined ? none : nearMissText(nearest, direction),
   };
+}
+
+function listed(policies: readonly string[]): string {
+  const more = policies.length - MOST_POLICIES;
+  return `${policies.slice(0, MOST_POLICIES).join(", ")}${more > 0 ? ` and ${more} more` : ""}`;
 }
 
 function peerText(holder: AddressHolder | undefined, address: Address): string {
