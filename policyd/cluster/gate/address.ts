@@ -1,8 +1,8 @@
 import type { Address } from "../../../kernel/ip/address.ts";
 import { parseAddress } from "../../../kernel/ip/address.ts";
 import type { Cidr } from "../../../kernel/ip/cidr.ts";
-import { networkAddress, parseCidr } from "../../../kernel/ip/cidr.ts";
-import { expectString } from "../reader.ts";
+import { cidrContains, IPV4_MAPPED, networkAddress, parseCidr } from "../../../kernel/ip/cidr.ts";
+import { expectString, invalid } from "../reader.ts";
 
 /** An IP address. @throws DrawbridgeError ERR_OBJECT for another type, ERR_ADDRESS for another text */
 export function expectAddress(value: unknown, field: string): Address {
@@ -10,11 +10,15 @@ export function expectAddress(value: unknown, field: string): Address {
 }
 
 /**
- * The network a prefix stands for. Host bits are cleared, as the API server and every engine read it.
+ * The network a prefix stands for. Host bits are cleared, as the API server and every engine read it. One of IPv4-mapped
+ * addresses is refused: some read it as IPv4, as IPv6 it has no packets, and a Deny of it would deny nothing.
  *
- * @throws DrawbridgeError ERR_OBJECT for another type, ERR_ADDRESS for another text
+ * @throws DrawbridgeError ERR_OBJECT for another type and a mapped one, ERR_ADDRESS for another text
  */
 export function expectNetwork(value: unknown, field: string): Cidr {
   const cidr = parseCidr(expectString(value, field), field);
+  if (cidrContains(IPV4_MAPPED, cidr.address)) {
+    throw invalid(field, value, 'an IPv4 prefix in its own form ("10.0.0.0/8")');
+  }
   return Object.freeze({ address: networkAddress(cidr), prefixLength: cidr.prefixLength });
 }

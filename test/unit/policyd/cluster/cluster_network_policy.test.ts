@@ -99,6 +99,7 @@ describe("policyd/cluster/gate of ClusterNetworkPolicy", () => {
     ["no list of peers", {}],
     ["26 peers", { to: Array.from({ length: 26 }, () => ({ namespaces: {} })) }],
     ["an invalid network", { to: [{ networks: ["10.0.0.0/8", "nonsense"] }] }],
+    ["a network of IPv4-mapped addresses", { to: [{ networks: ["::ffff:10.0.0.0/104"] }] }],
     ["no network", { to: [{ networks: [] }] }],
     ["an invalid selector", { to: [{ namespaces: { matchExpressions: [{ key: "a", operator: "Is" }] } }] }],
     ["no protocols in their list", { to: everyPod, protocols: [] }],

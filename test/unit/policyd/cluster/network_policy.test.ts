@@ -52,6 +52,8 @@ describe("policyd/cluster/gate of NetworkPolicy", () => {
       { podSelector: {}, ipBlock: { cidr: "10.0.0.0/8" } },
       { ipBlock: { cidr: "10.0.0.0/8", except: ["11.0.0.0/16"] } },
       { ipBlock: { cidr: "10.0.0.0/8", except: ["nonsense"] } },
+      { ipBlock: { cidr: "::ffff:10.0.0.0/104" } },
+      { ipBlock: { cidr: "::/0", except: ["::ffff:10.0.0.0/104"] } },
       { podSelector: { matchExpressions: [{ key: "app", operator: "Is", values: ["web"] }] } },
       { podSelector: { matchExpressions: [{ key: "app", operator: "In", values: [] }] } },
       "everyone",
