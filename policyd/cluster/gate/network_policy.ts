@@ -11,6 +11,8 @@ import { sourcesKey } from "./sources_key.ts";
 
 /** The API server's own limit; it takes one type twice. */
 const MOST_POLICY_TYPES = 2;
+/** Sixteen times what a policy may come to (POL-73); the API server takes as many as fit into an object. */
+const MOST_RULES = 65_536;
 
 /**
  * A networking.k8s.io/v1 NetworkPolicy with the API server's defaults.
@@ -32,8 +34,8 @@ export function readNetworkPolicy(object: Reader): NetworkPolicy {
     annotations: readAnnotations(reader),
     podSelector: readSelector(spec.object("podSelector")),
     policyTypes: readPolicyTypes(spec),
-    ingress: spec.eachObject("ingress", (rule, index) => readRule(rule, index, sourcesKey(rule))),
-    egress: spec.eachObject("egress", (rule, index) => readRule(rule, index, "to")),
+    ingress: readRules(spec, "ingress", (rule, index) => readRule(rule, index, sourcesKey(rule))),
+    egress: readRules(spec, "egress", (rule, index) => readRule(rule, index, "to")),
   });
 }
 
@@ -45,8 +47,24 @@ function readPolicyTypes(spec: Reader): readonly PolicyType[] {
   };
   const given = spec.all("policyTypes", decode, MOST_POLICY_TYPES);
   if (given.length > 0) return Object.freeze([...new Set(given)].sort());
-  const hasEgress = (spec.optionalList("egress") ?? []).length > 0;
+  const hasEgress = countOf(spec, "egress") > 0;
   return Object.freeze(hasEgress ? ["Egress", "Ingress"] : ["Ingress"]);
+}
+
+/** Of too many none is read: to refuse the policy for them would leave open what it isolates. */
+function readRules(
+  spec: Reader,
+  key: "ingress" | "egress",
+  decode: (rule: Reader, index: number) => PolicyRule,
+): readonly PolicyRule[] {
+  const count = countOf(spec, key);
+  if (count <= MOST_RULES) return spec.eachObject(key, decode);
+  spec.tell(`${spec.path(key)}: ${count} rules; expected at most ${MOST_RULES} (none of them allows anything)`);
+  return Object.freeze([]);
+}
+
+function countOf(spec: Reader, key: "ingress" | "egress"): number {
+  return (spec.optionalList(key, Number.POSITIVE_INFINITY) ?? []).length;
 }
 
 function readRule(rule: Reader, index: number, peers: "from" | "_from" | "to"): PolicyRule {

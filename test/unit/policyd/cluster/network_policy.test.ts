@@ -81,6 +81,18 @@ describe("policyd/cluster/gate of NetworkPolicy", () => {
     ]);
   });
 
+  it("DAEMON-01 POL-73: of more rules than are read none allows anything, and the policy goes on isolating", () => {
+    const rules = Array.from({ length: 65_537 }, () => ({}));
+    for (const [spec, types] of [
+      [{ ingress: rules }, ["Ingress"]],
+      [{ egress: rules }, ["Egress", "Ingress"]],
+    ] as const) {
+      const { object, problems } = accepted(policy(spec));
+      assert.deepEqual([object["policyTypes"], object["ingress"], object["egress"]], [types, [], []]);
+      assert.match(problems.join(), /65537 rules; expected at most 65536 \(none of them allows anything\)$/);
+    }
+  });
+
   it("DAEMON-01: what a policy selects, and which way, must be readable", () => {
     assert.match(
       refusal(policy({ podSelector: { matchLabels: { app: 1 } } })),
