@@ -113,9 +113,10 @@ export function openNodeDataplanes(configuration: Configuration, machine: NodeMa
   ruleset.follow(() => notices.rulesInForce());
   const policyTable = ruleset.tableNamed(POLICY_TABLE.family, POLICY_TABLE.name);
   const judgeOf = policies?.flowJudge.bind(policies);
+  const isSettled = (): boolean => policies?.isSettled === true;
   const cuts =
     judgeOf && options && policyTable
-      ? openCuts({ syscalls, clock, logger, ruleset, kernel: socket, policyTable, options, judgeOf })
+      ? openCuts({ syscalls, clock, logger, ruleset, kernel: socket, policyTable, options, judgeOf, isSettled })
       : undefined;
   if (cuts !== undefined) policies?.follow(cuts);
   openConnectionLimit(policies, configuration.connectionLimit, { ...machine, ruleset });

@@ -56,11 +56,13 @@ export class PolicyDataplane implements Dataplane, AttachmentFollower {
   readonly #preparing: (() => void)[] = [];
   #isStarted = false;
   #next: Cancel | undefined;
+  /** The rules were to be changed since the kernel had all of them. */
+  #isAhead = false;
 
   constructor(parts: PolicyDataplaneParts) {
     this.#parts = parts;
     const { ruleset } = parts;
-    this.#live = new LivePolicies({ ...parts, rules: policyRules(ruleset) });
+    this.#live = new LivePolicies({ ...parts, rules: policyRules(ruleset, () => (this.#isAhead = true)) });
     ruleset.follow((commit) => this.#rulesInForce(commit));
   }
 
@@ -72,6 +74,11 @@ export class PolicyDataplane implements Dataplane, AttachmentFollower {
   /** What the rules say of flows. @param nodeAddresses the node's own, by now */
   flowJudge(nodeAddresses: () => ReadonlySet<Address>): FlowJudge {
     return flowJudge(this.#live, this.#parts.options, nodeAddresses);
+  }
+
+  /** Whether {@link flowJudge} says what the kernel's rules do; while a change is worked out and written it is ahead of them. */
+  get isSettled(): boolean {
+    return this.#next === undefined && (!this.#isAhead || this.#parts.ruleset.isSynced);
   }
 
   setTotals(): ReturnType<LivePolicies["setTotals"]> {
@@ -163,6 +170,7 @@ export class PolicyDataplane implements Dataplane, AttachmentFollower {
   }
 
   #rulesInForce(commit: Commit): void {
+    this.#isAhead = false;
     for (const key of this.#waiting.keys()) {
       if (this.#live.isClaimed(key)) this.#settleWaiting(key, undefined);
     }

@@ -35,6 +35,8 @@ export interface CutsParts {
   readonly flows: PolicyFlows;
   /** What judges flows by the policies that are in force, and by the node's own addresses. */
   readonly judgeOf: (nodeAddresses: () => ReadonlySet<Address>) => FlowJudge;
+  /** Whether it says what the rules do: while a change is worked out it is ahead of them. */
+  readonly isSettled: () => boolean;
   /** Whose tables have the policies'. */
   readonly ruleset: Pick<Ruleset, "claim">;
   readonly opening: Opening;
@@ -73,7 +75,8 @@ const UPKEEP_MILLISECONDS = 60_000;
  *
  * The rules let a packet through by its connection's label, so this judges the kernel's connections as the rules judge a
  * first packet, when they are in force, and changes the label. A packet on its way that met the old rules can set it
- * after that, so the same connections are judged once more a little later.
+ * after that, so the same connections are judged once more a little later. So they are when the judge was ahead of the rules:
+ * what it went by may be taken back before it is in force, and nobody would tell of that.
  *
  * Rounds never overlap. What changes meanwhile is judged by the next one, after a pause ({@link pauseAfter}).
  */
@@ -88,6 +91,8 @@ export class Cuts implements PolicyFollower {
   #isUpkeepDue = false;
   #timer: Cancel | undefined;
   #isRunning = false;
+  /** In this round flows were judged by what is not in force yet, and may never be. */
+  #isAhead = false;
   #isStopped = false;
   /** When the next round may begin. */
   #earliest = Number.NEGATIVE_INFINITY;
@@ -157,12 +162,7 @@ export class Cuts implements PolicyFollower {
   }
 
   status(): CutsStatus {
-    return {
-      ...this.#counts,
-      settled: this.#settled.size,
-      reset: this.#reset.size,
-      lastError: this.#lastError,
-    };
+    return { ...this.#counts, settled: this.#settled.size, reset: this.#reset.size, lastError: this.#lastError };
   }
 
   problems(): readonly string[] {
@@ -189,7 +189,7 @@ export class Cuts implements PolicyFollower {
     const { clock, opening } = this.#parts;
     const began = clock.now();
     this.#isRunning = true;
-    this.#isUpkeepDue = false;
+    this.#isUpkeepDue = this.#isAhead = false;
     const [first, second] = [this.#first.take(), this.#second.take()];
     const suspects = new Suspects();
     for (const some of [first, second]) suspects.addThoseOf(some);
@@ -199,7 +199,7 @@ export class Cuts implements PolicyFollower {
       this.#lastError = undefined;
       this.#retry = FIRST_RETRY;
       this.#earliest = clock.now() + pauseAfter(clock.now() - began);
-      if (!first.isEmpty) this.#lookAgain(first);
+      this.#lookAgain(this.#isAhead ? suspects : first);
     } catch (error) {
       this.#failed(error, "live connections are not judged by changed policies; it is tried again");
       this.#first.addThoseOf(first);
@@ -214,7 +214,7 @@ export class Cuts implements PolicyFollower {
   }
 
   #lookAgain(suspects: Suspects): void {
-    if (this.#isStopped) return;
+    if (this.#isStopped || suspects.isEmpty) return;
     const cancel = this.#parts.clock.after(SECOND_LOOK_MILLISECONDS, () => {
       this.#secondLooks.delete(cancel);
       this.#second.addThoseOf(suspects);
@@ -264,8 +264,9 @@ export class Cuts implements PolicyFollower {
   }
 
   #decide(entry: ConntrackEntry): LabelChange["change"] | undefined {
-    const { policyReset } = this.#parts;
+    const { policyReset, isSettled } = this.#parts;
     const verdict = this.#judge(judgedFlow(entry));
+    this.#isAhead ||= !isSettled();
     const state = flowState(entry.labels, this.#settled.has(entry.id));
     if (policyReset && entry.original.protocol === "tcp") {
       if (isBroken(verdict, state, this.#isOpening)) this.#reset.add(entry.id);

@@ -11,7 +11,7 @@ import type { KernelOpeningParts } from "./opening.ts";
 import { kernelOpening } from "./opening.ts";
 
 /** What cuts need of the machine beside the policies. */
-export interface CutsMachine extends Pick<CutsParts, "judgeOf" | "clock" | "logger"> {
+export interface CutsMachine extends Pick<CutsParts, "judgeOf" | "isSettled" | "clock" | "logger"> {
   readonly syscalls: FlowCalls;
   readonly ruleset: Pick<Ruleset, "claim" | "commitBeside">;
   /** Reads the kernel's tables. */
@@ -22,10 +22,11 @@ export interface CutsMachine extends Pick<CutsParts, "judgeOf" | "clock" | "logg
 
 /** Cuts in the network namespace of this thread; nothing happens yet. */
 export function openCuts(machine: CutsMachine): Cuts {
-  const { syscalls, kernel, policyTable, options, judgeOf, ruleset, clock, logger } = machine;
+  const { syscalls, kernel, policyTable, options, judgeOf, isSettled, ruleset, clock, logger } = machine;
   return new Cuts({
     flows: kernelFlows(syscalls),
     judgeOf,
+    isSettled,
     ruleset,
     opening: kernelOpening({
       kernel,

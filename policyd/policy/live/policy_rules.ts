@@ -11,11 +11,21 @@ export interface PolicyRules {
   provide(owner: string, objects: Pick<ProvidedObjects, "sets" | "chains">): void;
 }
 
-/** The table in a ruleset. Policies do not wait for `minSyncPeriod`. */
-export function policyRules(ruleset: Pick<Ruleset, "claim" | "provide">): PolicyRules {
+/**
+ * The table in a ruleset. Policies do not wait for `minSyncPeriod`.
+ *
+ * @param told is called each time that somebody wants something
+ */
+export function policyRules(ruleset: Pick<Ruleset, "claim" | "provide">, told: () => void): PolicyRules {
   return {
-    // In one piece: a text that is put together from texts is kept as those, and there is one for each member of each set.
-    claim: (owner, claims) => ruleset.claim(["policy", owner].join(" "), claims, true),
-    provide: (owner, objects) => ruleset.provide(`policy ${owner}`, { table: POLICY_TABLE, ...objects }, true),
+    claim: (owner, claims) => {
+      told();
+      // In one piece: a text that is put together from texts is kept as those, and there is one for each member of each set.
+      ruleset.claim(["policy", owner].join(" "), claims, true);
+    },
+    provide: (owner, objects) => {
+      told();
+      ruleset.provide(`policy ${owner}`, { table: POLICY_TABLE, ...objects }, true);
+    },
   };
 }

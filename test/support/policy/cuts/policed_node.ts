@@ -171,6 +171,7 @@ export class PolicedNode implements Disposable {
         nodeAddresses,
       },
       judgeOf: (own) => policies.flowJudge(own),
+      isSettled: () => policies.isSettled,
       ruleset,
       opening: kernelOpening({
         kernel: this.#kernel,

@@ -24,6 +24,7 @@ function setUp(options: { readonly policyReset?: boolean; readonly found?: Parti
   /** Sources whose flows are denied. */
   const denied = new Set<string>();
   const asked: string[] = [];
+  const state = { isSettled: true };
   const cuts = new Cuts({
     flows,
     judgeOf:
@@ -33,6 +34,7 @@ function setUp(options: { readonly policyReset?: boolean; readonly found?: Parti
         if (!isPod(source) && !isPod(destination)) return "not ours";
         return denied.has(formatAddress(source)) ? "denied" : "allowed";
       },
+    isSettled: () => state.isSettled,
     ruleset: {
       claim: (owner, wanted) => {
         if (wanted.length === 0) claims.delete(owner);
@@ -59,7 +61,7 @@ function setUp(options: { readonly policyReset?: boolean; readonly found?: Parti
   const passes = (id: number): boolean => flows.has(id, ALLOWED_LABEL);
   const numbers = (set: string): readonly unknown[] =>
     [...claims.values()].flat().flatMap((claim) => (claim.set === set ? claim.element.key : []));
-  return { flows, cuts, denied, asked, claims, journal, clock, pass, passes, numbers };
+  return { flows, cuts, denied, asked, state, claims, journal, clock, pass, passes, numbers };
 }
 
 function isPod(address: Address): boolean {
@@ -126,6 +128,26 @@ describe("policy/cuts: rounds", () => {
     assert.deepEqual([passes(1), flows.walks], [false, 2]);
     await pass(100_000);
     assert.equal(flows.walks, 2, "there is no third");
+  });
+
+  it("POL-81: what was judged by a change that is taken back before it is in force is judged again", async () => {
+    const { flows, cuts, denied, state, pass, passes } = setUp();
+    flows.put({ id: 1, from: POD, to: OUTSIDE, labels: LABELLED });
+    denied.add(POD);
+    cuts.verdictsChanged(of(POD));
+    await pass(100);
+    assert.equal(passes(1), false);
+    // Allowed again, which is worked out for two seconds: the second look is ahead of the rules.
+    denied.clear();
+    state.isSettled = false;
+    await pass(2000);
+    denied.add(POD);
+    state.isSettled = true;
+    await pass(1000);
+    assert.equal(passes(1), false);
+    const { walks } = flows;
+    await pass(100_000);
+    assert.equal(flows.walks, walks, "and then no more");
   });
 
   it("POL-81: rounds never overlap, and what changes during one is judged by the next", async () => {

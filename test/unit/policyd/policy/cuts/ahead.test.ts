@@ -1,0 +1,112 @@
+import assert from "node:assert/strict";
+import { setImmediate as turn } from "node:timers/promises";
+import { parseCidr } from "../../../../../kernel/ip/cidr.ts";
+import { FakeNftables } from "../../../../../kernel/nftables/fake_nftables.ts";
+import { FakeClock } from "../../../../../policyd/clock.ts";
+import type { NetworkPolicy, Pod } from "../../../../../policyd/cluster/model.ts";
+import { recordingLogger } from "../../../../../policyd/log/recording_logger.ts";
+import { ALLOWED_LABEL } from "../../../../../policyd/policy/compile/policy_table.ts";
+import { Cuts } from "../../../../../policyd/policy/cuts/cuts.ts";
+import { attachmentRecord } from "../../../../support/attachment_record.ts";
+import { FakeFlows, LABELLED } from "../../../../support/policy/cuts/fake_flows.ts";
+import { LiveNode, set } from "../../../../support/policy/live/live_node.ts";
+import { objectOf } from "../../../../support/policy/live/objects.ts";
+import { TickingClock } from "../../../../support/policy/live/ticking_clock.ts";
+
+const POD = "10.0.0.1";
+const OUTSIDE = "198.51.100.7";
+/** So many that their set is filled in many slices. */
+const PEERS = 300;
+
+function pod(number: number, namespace: string): Pod {
+  return objectOf("Pod", {
+    metadata: { name: `p${number}`, namespace },
+    spec: { nodeName: namespace === "local" ? "node1" : "node2" },
+    status: { phase: "Running", podIPs: [{ ip: `10.0.${number >> 8}.${number & 255}` }] },
+  });
+}
+
+function policy(...ingress: readonly object[]): NetworkPolicy {
+  return objectOf("NetworkPolicy", { metadata: { name: "web", namespace: "local" }, spec: { ingress } });
+}
+
+/** Of the connection's two ends none comes into a set by it. */
+const ALLOWING = policy({
+  from: [
+    { ipBlock: { cidr: "198.51.100.0/24" } },
+    { namespaceSelector: { matchLabels: { "kubernetes.io/metadata.name": "other" } } },
+  ],
+});
+
+/** A node whose policy denies a connection from outside that was let through before. */
+async function setUp() {
+  const pods = Array.from({ length: PEERS }, (_, number) => pod(number + 2, "other"));
+  const attachment = attachmentRecord({
+    containerId: "c1",
+    pod: { namespace: "local", name: "p1", uid: "" },
+    addresses: [parseCidr(`${POD}/32`)],
+    portMappings: [],
+  });
+  const node = new LiveNode({
+    kernel: new FakeNftables(),
+    clock: new TickingClock(1000),
+    known: [
+      { type: "objects", changes: [pod(1, "local"), ...pods, ALLOWING].map((object) => set(object)) },
+      { type: "attached", attachment },
+    ],
+  });
+  node.settle();
+  const [flows, clock] = [new FakeFlows(), new FakeClock()];
+  const cuts = new Cuts({
+    flows,
+    judgeOf: (nodeAddresses) => node.dataplane.flowJudge(nodeAddresses),
+    isSettled: () => node.dataplane.isSettled,
+    ruleset: node.ruleset,
+    opening: { read: () => ({ isInForce: true, cut: [], settled: [] }), open: () => {}, close: () => {} },
+    clock,
+    logger: recordingLogger(),
+    policyReset: false,
+  });
+  node.dataplane.follow(cuts);
+  flows.put({ id: 1, from: OUTSIDE, to: POD, labels: LABELLED });
+  const pass = async (milliseconds: number): Promise<void> => {
+    for (let left = milliseconds; left > 0; left -= 10) {
+      clock.pass(10);
+      for (let turns = 0; turns < 5; turns++) await turn();
+    }
+  };
+  node.change(set(policy()));
+  await pass(100);
+  return { node, flows, pass, passes: () => flows.has(1, ALLOWED_LABEL) };
+}
+
+describe("policy/cuts: a judge that is ahead of the rules", () => {
+  it("POL-81: a connection that is allowed for moments, and never by the rules, does not go on", async () => {
+    const { node, pass, passes } = await setUp();
+    assert.equal(passes(), false);
+    const denying = node.elements("ingress4");
+    node.apply({ type: "objects", changes: [set(ALLOWING)] });
+    for (let slice = 0; slice < PEERS / 2; slice++) node.tick();
+    // The second look at what was cut.
+    await pass(400);
+    assert.deepEqual(node.elements("ingress4"), denying, "the allowing rules are not in force yet");
+    node.change(set(policy()));
+    await pass(10_000);
+    assert.deepEqual([node.elements("ingress4"), passes()], [denying, false]);
+    node.stop();
+  });
+
+  it("POL-84: when all is in force the same connections are not gone through again and again", async () => {
+    const { node, flows, pass, passes } = await setUp();
+    node.apply({ type: "objects", changes: [set(ALLOWING)] });
+    for (let slice = 0; slice < PEERS / 2; slice++) node.tick();
+    await pass(400);
+    node.settle();
+    await pass(2000);
+    assert.deepEqual([node.dataplane.isSettled, passes()], [true, true]);
+    const { walks } = flows;
+    await pass(10_000);
+    assert.equal(flows.walks, walks);
+    node.stop();
+  });
+});
