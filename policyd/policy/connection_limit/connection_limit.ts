@@ -6,6 +6,7 @@ import type { Cancel, Clock } from "../../clock.ts";
 import type { Ruleset } from "../../dataplane/ruleset.ts";
 import type { Logger } from "../../log/logger.ts";
 import { crowdedElement } from "../compile/table_elements.ts";
+import type { OwnAddresses } from "./share.ts";
 import { isBeyond, ownerOf } from "./share.ts";
 
 /** The node's table of connections, as far as limits ask for it. What fails throws DrawbridgeError. */
@@ -23,6 +24,8 @@ export interface ConnectionLimitParts {
   readonly ruleset: Pick<Ruleset, "claim">;
   /** The addresses of the pods of this node. */
   readonly addresses: () => Iterable<Address>;
+  /** The node's own. @throws DrawbridgeError when the kernel refuses */
+  readonly nodeAddresses: () => ReadonlySet<Address>;
   readonly clock: Clock;
   readonly logger: Pick<Logger, "warn" | "info">;
   /** The most connections of one address; undefined for a quarter of the table, once that is filled to three quarters. */
@@ -106,10 +109,14 @@ export class ConnectionLimit {
     const { table, ruleset, logger } = this.#parts;
     const counts = new Map<Address, number>();
     for (const address of this.#parts.addresses()) counts.set(address, 0);
-    const isOwn = (address: Address): boolean => counts.has(address);
+    const nodeAddresses = this.#parts.nodeAddresses();
+    const own: OwnAddresses = {
+      isPod: (address) => counts.has(address),
+      isNode: (address) => nodeAddresses.has(address),
+    };
     if (Number.isFinite(limit)) {
       await table.sweep((flow) => {
-        const owner = ownerOf(flow, isOwn);
+        const owner = ownerOf(flow, own);
         if (owner !== undefined) counts.set(owner, (counts.get(owner) ?? 0) + 1);
         return false;
       });
@@ -130,7 +137,7 @@ export class ConnectionLimit {
     if ([...counts.values()].every((count) => count <= limit)) return;
     const salt = ++this.#deletions;
     await table.sweep((flow) => {
-      const owner = ownerOf(flow, isOwn);
+      const owner = ownerOf(flow, own);
       const count = owner === undefined ? 0 : (counts.get(owner) ?? 0);
       return count > limit && isBeyond(flow, limit / count, salt);
     });

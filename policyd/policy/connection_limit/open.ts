@@ -1,3 +1,4 @@
+import { localAddresses } from "../../../cni/stale_flows.ts";
 import { EVERY_FLOW } from "../../../kernel/conntrack/flow_count.ts";
 import { deleteFlows } from "../../../kernel/conntrack/flow_deletion.ts";
 import type { FlowCalls } from "../../../kernel/conntrack/sockets.ts";
@@ -25,7 +26,14 @@ export function openConnectionLimit(
 ): void {
   if (policies === undefined || limit === 0) return;
   const addresses = () => [...attachments.values()].flatMap((one) => one.addresses.map(({ address }) => address));
-  const own = new ConnectionLimit({ ...parts, limit, addresses, table: kernelConnectionTable(syscalls) });
+  const nodeAddresses = () => localAddresses(syscalls);
+  const own = new ConnectionLimit({
+    ...parts,
+    limit,
+    addresses,
+    nodeAddresses,
+    table: kernelConnectionTable(syscalls),
+  });
   policies.follow({
     prepare: async () => own.start(),
     verdictsChanged: () => {},

@@ -1,13 +1,20 @@
 import type { FlowTuples } from "../../../kernel/conntrack/flow_tuples.ts";
 import type { Address } from "../../../kernel/ip/address.ts";
 
+/** Whose addresses are on this node. */
+export interface OwnAddresses {
+  readonly isPod: (address: Address) => boolean;
+  /** The node's own. */
+  readonly isNode: (address: Address) => boolean;
+}
+
 /**
  * For which pod a connection counts: who began it or, where it comes from outside, whom it is for. So no pod uses up
- * what another one of the node may have.
+ * what another one of the node may have, and what the node itself begins is nobody's.
  */
-export function ownerOf({ original, reply }: FlowTuples, isOwn: (address: Address) => boolean): Address | undefined {
-  if (isOwn(original.source)) return original.source;
-  return isOwn(reply.source) ? reply.source : undefined;
+export function ownerOf({ original, reply }: FlowTuples, { isPod, isNode }: OwnAddresses): Address | undefined {
+  if (isPod(original.source)) return original.source;
+  return isPod(reply.source) && !isNode(original.source) ? reply.source : undefined;
 }
 
 /**

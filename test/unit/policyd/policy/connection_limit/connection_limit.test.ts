@@ -11,6 +11,7 @@ import { ConnectionLimit } from "../../../../../policyd/policy/connection_limit/
 const HOSTILE = "10.244.1.2";
 const OTHER = "10.244.1.3";
 const HOSTILE6 = "fd00:244:1::2";
+const NODE = "192.0.2.1";
 const OUTSIDE = "192.0.2.7";
 const OUTSIDE6 = "2001:db8::7";
 
@@ -61,6 +62,7 @@ function limited(limit: number | undefined) {
     table,
     ruleset: { claim: (owner, claims) => void claimed.set(owner, claims) },
     addresses: () => [HOSTILE, OTHER, HOSTILE6].map((text) => parseAddress(text)),
+    nodeAddresses: () => new Set([parseAddress(NODE)]),
     clock: new FakeClock(),
     logger,
     limit,
@@ -109,6 +111,16 @@ describe("policyd/policy/connection_limit", () => {
       ["crowded4", parseAddress(HOSTILE)],
       ["crowded6", parseAddress(HOSTILE6)],
     ]);
+  });
+
+  it("GUARD-08: what the node itself begins counts for no pod, and is not deleted", async () => {
+    const { table, own, crowded } = limited(100);
+    table.open(400, NODE, HOSTILE);
+    table.open(400, NODE, OTHER);
+    table.open(150, OUTSIDE, OTHER);
+    await own.check();
+    assert.deepEqual(crowded(), [["crowded4", parseAddress(OTHER)]]);
+    assert.equal(table.countOf(NODE), 800);
   });
 
   it("GUARD-08: it may again when it has three quarters of the limit, or nobody could have too many", async () => {
