@@ -7,6 +7,7 @@ import type { Address } from "../../kernel/ip/address.ts";
 import { formatAddress } from "../../kernel/ip/address.ts";
 import type { Cancel, Clock } from "../clock.ts";
 import type { Logger } from "../log/logger.ts";
+import { oneRequestAtATime } from "../one_request.ts";
 
 /** Where the server listens. */
 export interface ListenAddress {
@@ -49,7 +50,10 @@ export class MetricsServer {
       headersTimeout: LONGEST_MILLISECONDS,
       requestTimeout: LONGEST_MILLISECONDS,
     };
-    this.#server = createServer(limits, (request, response) => void this.#answer(request, response));
+    this.#server = createServer(
+      limits,
+      oneRequestAtATime((request, response) => void this.#answer(request, response)),
+    );
     this.#server.maxConnections = MOST_CONNECTIONS;
     this.#server.on("connection", (socket: Socket) => {
       const cancel = parts.clock.after(LONGEST_MILLISECONDS, () => socket.destroy());

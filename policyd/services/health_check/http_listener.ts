@@ -4,6 +4,7 @@ import type { Socket } from "node:net";
 import { isIPv4 } from "node:net";
 import { DrawbridgeError } from "../../../kernel/error.ts";
 import { formatAddress } from "../../../kernel/ip/address.ts";
+import { oneRequestAtATime } from "../../one_request.ts";
 import type { HealthAnswer } from "./health_answer.ts";
 import type { Place } from "./places.ts";
 
@@ -52,8 +53,9 @@ export function nodeHttpListener(slowest: number = SLOWEST_MILLISECONDS): HttpLi
           connectionsCheckingInterval: slowest / 5,
           keepAliveTimeout: slowest,
         },
-        (request, response) =>
+        oneRequestAtATime((request, response) =>
           reply(request, response, answer(request.url ?? "", isLoopback(request.socket.remoteAddress))),
+        ),
       );
       server.timeout = slowest;
       const connections = boundedConnections(server);

@@ -113,6 +113,20 @@ describe("policyd/metrics/http_server", () => {
     await until(() => hasEnded, "the page is made no more");
   });
 
+  it("METRIC-05: of requests that come behind each other before there is an answer one is begun", async () => {
+    let begun = 0;
+    create(0, () => {
+      begun++;
+      return pages();
+    });
+    const hasty = await open();
+    hasty.resume();
+    hasty.write("GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n".repeat(1000));
+    await once(hasty, "close");
+    assert.equal(begun, 1);
+    assert.equal((await ask({ path: "/metrics" })).statusCode, 200);
+  });
+
   it("METRIC-05: has no more than so many connections", async () => {
     create();
     for (let i = 0; i < 16; i++) await open();

@@ -109,6 +109,28 @@ describe("services/health_check over HTTP", function () {
     await closed;
   });
 
+  it("LB-14: a connection has one answer after the other; who asks for many at once gets none of them", async () => {
+    listening?.close();
+    let answers = 0;
+    listening = await listener.listen(place, () => {
+      answers++;
+      return healthAnswer({ namespace: "n", name: "s" }, 1, true);
+    });
+    const ask = "GET / HTTP/1.1\r\nHost: n\r\n\r\n";
+    const patient = await client();
+    for (let i = 1; i <= 3; i++) {
+      patient.write(ask);
+      const [answer] = (await once(patient, "data")) as [Buffer];
+      assert.match(answer.toString(), /^HTTP\/1\.1 200 /);
+      assert.equal(answers, i);
+    }
+    patient.destroy();
+    const hasty = await client();
+    hasty.write(ask.repeat(1000));
+    await rest(hasty);
+    assert.equal(answers, 4);
+  });
+
   it("many idle connections keep no probe out: the oldest of them goes", async () => {
     listening?.close();
     listening = await nodeHttpListener(60_000).listen(place, () =>
