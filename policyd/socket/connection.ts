@@ -17,8 +17,9 @@ const IDLE_MILLISECONDS = 30_000;
  * Serves one connection until it ends.
  *
  * Requests are answered one after the other: while one is handled or its reply is not taken, nothing more is read. So a
- * client holds no more of our memory than what one read brings and one reply, whatever it sends or leaves unread. A
- * request that is none is refused; bytes that cannot be taken apart into messages also end the connection.
+ * client holds no more of our memory than what one read brings and one reply, whatever it sends or leaves unread, and all
+ * others have a turn between two of its requests. A request that is none is refused; bytes that cannot be taken apart into
+ * messages also end the connection.
  *
  * @param idleMilliseconds for tests
  */
@@ -49,8 +50,8 @@ export function serveConnection(
   const reply = async (text: string): Promise<void> => {
     const message = frame(replyToJson(await replyTo(text, handlers, logger)));
     socket.setTimeout(idleMilliseconds);
-    // The callback comes when the kernel has taken the reply.
-    if (!socket.writableEnded) socket.write(message, next);
+    // The callback comes when the kernel has taken the reply: at once, as a rule, and thousands of requests may have come by one read.
+    if (!socket.writableEnded) socket.write(message, () => void setImmediate(next));
   };
 
   socket.setTimeout(idleMilliseconds);
@@ -68,7 +69,8 @@ export function serveConnection(
       waiting.push(...reader.push(piece));
     } catch (error) {
       waiting.length = 0;
-      socket.end(frame(replyToJson(refused(error, logger))));
+      // What else comes is not read: it might never end.
+      socket.end(frame(replyToJson(refused(error, logger))), () => socket.destroy());
       return;
     }
     if (!isBusy) next();

@@ -140,9 +140,29 @@ describe("policyd/socket", () => {
     assert.equal((await replies(socket, 1))[0]?.type, "status");
     const [refusal] = await replies(long, 1);
     assert.match(refusal?.type === "refused" ? refusal.message : "", /longer than 65536 bytes/);
-    await until(() => long.readableEnded, "the connection of the long message ends");
+    await until(() => long.readableEnded || long.destroyed, "the connection of the long message ends");
     for (let i = 0; i < 50; i++) await turn();
     assert.ok(handlers.statuses < 400, `${handlers.statuses} replies are held for a client that does not read`);
+  });
+
+  it("DAEMON-06: a thousand requests that come by one read are answered one a turn", async () => {
+    const hasty = await client();
+    hasty.resume();
+    hasty.write("\n".repeat(1000));
+    while (logger.lines.length === 0) await turn();
+    assert.ok(logger.lines.length < 10, `${logger.lines.length} were answered before anybody else had a turn`);
+    await until(() => logger.lines.length === 1000, "all are answered");
+  });
+
+  it("DAEMON-06: a client that never stops sending what is no message is cut", async () => {
+    const endless = await client();
+    endless.resume();
+    const piece = "x".repeat(LONGEST_MESSAGE);
+    const more = (error?: Error | null): void => {
+      if (error === undefined || error === null) endless.write(piece, more);
+    };
+    more();
+    await until(() => endless.destroyed, "it is cut");
   });
 
   it("DAEMON-06: a client that goes away in the middle leaves the others alone", async () => {
