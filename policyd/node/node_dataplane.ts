@@ -32,7 +32,7 @@ export interface NodeDataplaneParts {
   readonly flows: FlowMemory;
   /** Undefined where nothing judges flows. */
   readonly aftermath: Aftermath | undefined;
-  /** Whether anything is left of an attachment, which may have gone while no daemon was running. */
+  /** Whether anything is left of an attachment, which may have gone without our knowing. */
   readonly isPresent: (attachment: AttachmentRecord) => boolean;
   /** Whether an attachment's link is there: it alone tells which of two records of one address is a pod's. */
   readonly hasLink: (attachment: AttachmentRecord) => boolean;
@@ -82,8 +82,8 @@ export class NodeDataplane implements Dataplane {
   apply(): void {}
 
   synced(): void {
-    const { attachments, logger, hasLink, follower } = this.#parts;
-    const earlier = [...attachments.values()].filter((attachment) => !this.#registering.has(attachment));
+    const { logger, hasLink, follower } = this.#parts;
+    const earlier = this.#recorded();
     const superseded = new Set(supersededAmong(earlier, hasLink));
     for (const gone of superseded) this.#forget(gone);
     for (const attachment of earlier) {
@@ -96,6 +96,18 @@ export class NodeDataplane implements Dataplane {
     }
     void this.#startRules();
     if (this.#events !== undefined) this.#parts.onObjects?.(this.#events);
+  }
+
+  /** Those of the records that are there still: a DEL that found no daemon may have ended since they were read (REG-01). */
+  #recorded(): readonly AttachmentRecord[] {
+    const { attachments, logger, isPresent } = this.#parts;
+    const known = [...attachments.values()].filter((attachment) => !this.#registering.has(attachment));
+    return known.filter((attachment) => {
+      if (isPresent(attachment)) return true;
+      logger.info("a pod that went while policyd started is forgotten", { pod: nameOf(attachment) });
+      this.#withdraw(attachment, "unknown");
+      return false;
+    });
   }
 
   /** Changes of others are told before the first batch, so that none falls in between. */

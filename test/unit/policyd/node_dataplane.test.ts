@@ -147,6 +147,19 @@ describe("policyd/node dataplane", () => {
     });
   }
 
+  it("REG-01: a pod whose DEL found no daemon and ended after the records were read is none at the start", async () => {
+    const { daemon, attachments, absent, journal, published, commentsIn, policies } = heldDaemon(
+      [podRecord("a"), podRecord("b", { portMappings: [] })],
+      { isFollowed: true },
+    );
+    policies.prepared();
+    absent.add("a");
+    daemon.synced();
+    await turn();
+    assert.deepEqual([attachments.size, published(), commentsIn("podmac")], [1, [], ["n/b"]]);
+    assert.ok(!journal.includes("attached a"), journal.join());
+  });
+
   it("POD-20: who has the address of a pod whose DEL never came does not get its flows", async () => {
     const { daemon, journal, attachments } = heldDaemon([podRecord("a")]);
     daemon.synced();
