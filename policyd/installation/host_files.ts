@@ -7,7 +7,7 @@ import { DrawbridgeError } from "../../kernel/error.ts";
 /** What a name in a directory leads to. */
 export interface FileLook {
   readonly isFile: boolean;
-  /** Whether the name is a symbolic link; the rest is of what it leads to. */
+  /** Whether the name is a symbolic link; the rest is of what it leads to, or else of the link. */
   readonly isLink: boolean;
   /** Permission bits. */
   readonly mode: number;
@@ -37,7 +37,7 @@ export interface HostFiles {
   makeDirectory(directory: string): Promise<void>;
   /** The names in it; none when it is missing. */
   list(directory: string): Promise<readonly string[]>;
-  /** Undefined where nothing is, or a link to nothing. */
+  /** Undefined where nothing is. A link to nothing, as one to where a container does not see the node, is a link and no file. */
   look(name: string): Promise<FileLook | undefined>;
   /** The whole of a small file; undefined when it is missing. */
   read(name: string): Promise<Uint8Array | undefined>;
@@ -71,9 +71,9 @@ export const hostFiles: HostFiles = Object.freeze({
   },
   list: async (directory: string) => (await unlessMissing("list", directory, () => readdir(directory))) ?? [],
   look: async (name: string) => {
-    const own = await unlessMissing("look at", name, () => lstat(name));
-    const stats = own && (await unlessMissing("look at", name, () => stat(name, { bigint: true })));
-    if (own === undefined || stats === undefined) return undefined;
+    const own = await unlessMissing("look at", name, () => lstat(name, { bigint: true }));
+    if (own === undefined) return undefined;
+    const stats = (await unlessMissing("look at", name, () => stat(name, { bigint: true }))) ?? own;
     const { dev, ino, size, mode, mtimeNs, ctimeNs } = stats;
     return {
       isFile: stats.isFile(),

@@ -250,6 +250,18 @@ describe("policyd/installation: the installer", function () {
     assert.deepEqual(NAMES.map(outputOf), ["new", "new", "new"]);
   });
 
+  it("D5: another add-on's loopback stays where it is a link that leads nowhere in the daemon's container; our names do not", async () => {
+    ship("new");
+    mkdirSync(`${root}/bin`);
+    for (const name of NAMES) symlinkSync("/run/not-in-this-container/plugin", `${root}/bin/${name}`);
+    assert.deepEqual(await install("new"), [["drawbridge-plugin", "drawbridge-ipam", "drawbridge"], true]);
+    assert.deepEqual(
+      NAMES.map((name) => lstatSync(`${root}/bin/${name}`).isSymbolicLink()),
+      [false, false, true],
+    );
+    assert.deepEqual(await install("new"), [[], false]);
+  });
+
   it("D4: a plugin that runs is replaced all the same, and goes on", async () => {
     mkdirSync(`${root}/source`);
     for (const name of ["drawbridge", "drawbridge-plugin"]) copyFileSync("/bin/sleep", `${root}/source/${name}`);
