@@ -16,7 +16,10 @@ export interface Clock {
   after(milliseconds: number, action: () => void): Cancel;
 }
 
-/** The real clock. */
+/** The longest that a timer of Node takes, 24 days: it takes a longer time for a millisecond. */
+const LONGEST_TIMER = 2 ** 31 - 1;
+
+/** The real clock. What is to wait for longer than 24 days comes after these: nothing is lost by it, as it is a period that long. */
 export const realClock: Clock = Object.freeze({
   now: () => performance.now(),
   time: () => Date.now(),
@@ -28,7 +31,7 @@ export const realClock: Clock = Object.freeze({
         clearImmediate(turn);
       };
     }
-    const timer = setTimeout(action, milliseconds).unref();
+    const timer = setTimeout(action, Math.min(milliseconds, LONGEST_TIMER)).unref();
     return () => {
       clearTimeout(timer);
     };

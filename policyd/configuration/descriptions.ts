@@ -108,7 +108,7 @@ export const DESCRIPTIONS: Readonly<Record<Field, FieldDescription>> = {
   dropLog: { meaning: "Whether what NetworkPolicies drop is logged. What those in shadow would drop always is." },
   dropLogGroup: { meaning: "The nflog group of the drop log; another one where another program reads it." },
   minSyncPeriod: { meaning: "The least time between two changes of the Services' tables." },
-  syncPeriod: { meaning: "How often everything is verified; at least `minSyncPeriod`." },
+  syncPeriod: { meaning: "How often everything is verified; at least `minSyncPeriod` and 100ms." },
   metricsAddress: { meaning: 'Where Prometheus gets the metrics; with `""` nowhere.' },
   endpointMetrics: { meaning: "Whether the metrics tell the connections of each endpoint, a line for each." },
   healthAddress: {

@@ -49,6 +49,13 @@ const apiServer = parsed(tryUrl, 'an address such as "https://192.0.2.1:6443"');
 
 const duration = parsed(parseDuration, "a duration such as 1s, 500ms or 1m30s");
 
+/** Below it the daemon would do nothing else than look. */
+const SHORTEST_SYNC_PERIOD = 100;
+const verificationPeriod = v.pipe(
+  duration,
+  v.check((milliseconds) => milliseconds >= SHORTEST_SYNC_PERIOD, `a duration of ${SHORTEST_SYNC_PERIOD}ms at least`),
+);
+
 const podCidr = parsed(tryNetwork, 'a prefix without host bits such as "10.244.1.0/24"');
 
 const nodePortAddress = v.union(
@@ -144,7 +151,7 @@ export const entries = {
     107,
   ),
   minSyncPeriod: v.optional(duration, "1s"),
-  syncPeriod: v.optional(duration, "30s"),
+  syncPeriod: v.optional(verificationPeriod, "30s"),
   metricsAddress: v.optional(listenAddress, "127.0.0.1:9873"),
   endpointMetrics: v.optional(v.boolean("true or false"), true),
   healthAddress: v.optional(healthAddress),

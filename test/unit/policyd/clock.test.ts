@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { setTimeout as pause } from "node:timers/promises";
 import { FakeClock, realClock } from "../../../policyd/clock.ts";
 
 /** Does something while the machine's wall clock is set on by so many milliseconds, or back. */
@@ -23,6 +24,16 @@ describe("policyd/clock", () => {
         assert.ok(Math.abs(realClock.time() - time - milliseconds) < 60_000);
       });
     }
+  });
+
+  it("DAEMON-09: what is to come in more than 24 days does not come at once", async () => {
+    let isDone = false;
+    const cancel = realClock.after(2 ** 31, () => {
+      isDone = true;
+    });
+    await pause(30);
+    cancel();
+    assert.ok(!isDone);
   });
 
   it("DAEMON-09: what waits by a fake clock does not notice that its wall clock is set", () => {

@@ -120,6 +120,7 @@ minSyncPeriod: 1
     ["markBits: {masquerade: 0x100000000}", /markBits\.masquerade: 4294967296; expected one bit/],
     ['markBits: {masquerade: "0x3"}', /markBits\.masquerade: 3; expected one bit/],
     ["syncPeriod: 500ms", /syncPeriod: "500ms"; expected at least minSyncPeriod/],
+    ['minSyncPeriod: 0s\nsyncPeriod: "0"', /syncPeriod: "0"; expected a duration of 100ms at least/],
     ["networkNamespace: /run/netns/x", /networkNamespace: unknown field; one of nodeName, /],
     [`socketPath: /${"x".repeat(108)}`, /at most 107 bytes/],
     ["socketPath: /run/../etc/x", /absolute path without "\.\."/],
