@@ -46,8 +46,9 @@ export class Aftermath {
 
   /** A pod has addresses from now on. @returns whether there may be flows of another that had one of them */
   end(addresses: readonly Address[]): RemainingFlows {
-    const found = addresses.filter((address) => this.#young.delete(address) || this.#old.delete(address));
-    return found.length > 0 ? "unknown" : "none";
+    // It may be in both: it went twice, in two networks or by a DEL that came twice, before a turn and behind it.
+    const found = addresses.map((address) => [this.#young.delete(address), this.#old.delete(address)]);
+    return found.flat().includes(true) ? "unknown" : "none";
   }
 
   stop(): void {

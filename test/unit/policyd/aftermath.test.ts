@@ -61,6 +61,15 @@ describe("policyd/node: the aftermath of a pod", () => {
     assert.deepEqual(await pass(1000), ["fd00:244:1::3"]);
   });
 
+  it("POD-20: an address that went twice, before and after a turn, is another's in both by then", async () => {
+    const { aftermath, pass } = setUp();
+    aftermath.add([A]);
+    await pass(500);
+    aftermath.add([A]);
+    assert.equal(aftermath.end([A]), "unknown");
+    assert.deepEqual(await pass(2000), []);
+  });
+
   it("POD-20: who gets an address whose flows are being forgotten waits for that", async () => {
     const { aftermath, pass, answerBy } = setUp();
     const { promise, resolve } = Promise.withResolvers<void>();
