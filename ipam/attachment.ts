@@ -136,7 +136,8 @@ export function readAttachment(
 
 /** The networks that have a directory of records. @throws DrawbridgeError ERR_STORE when they cannot be listed */
 export function recordedNetworks(runDirectory: string, files: StoreFileSystem): readonly string[] {
-  return files.readDirectory(`${runDirectory}/attachments`).filter(isName);
+  const directory = `${runDirectory}/attachments`;
+  return files.readDirectory(directory).filter((name) => isName(name) && files.directoryExists(`${directory}/${name}`));
 }
 
 /**

@@ -17,6 +17,7 @@ describe("policyd/attachments/registry", () => {
     for (const record of records) writeAttachment(base(), record, realFileSystem);
     writeFileSync(`${base()}/attachments/other/torn:eth0.json`, "{");
     mkdirSync(`${base()}/attachments/.not-a-network`);
+    writeFileSync(`${base()}/attachments/notes`, "a file by the name of a network");
     const registry = new AttachmentRegistry();
     const place = { stateDirectory: base(), bootId: attachmentRecord().bootId, files: realFileSystem };
     const problems = registry.load(place);
