@@ -1,7 +1,7 @@
 import { MessageFlag } from "../netlink/message.ts";
 import type { Request } from "../netlink/message.ts";
 import { elementRequests } from "./element_request.ts";
-import { checkInteger, checkName } from "./identifier.ts";
+import { checkInteger, checkName, checkPresentName } from "./identifier.ts";
 import { chainLayout, elementLayout, Message, nftablesRequest, ruleLayout, setLayout, tableLayout } from "./message.ts";
 import type { Chain, Element, SetDefinition, Table, TableReference } from "./object.ts";
 import { PreparedRules } from "./prepared_rules.ts";
@@ -93,12 +93,12 @@ function changeRequests(change: Change, nextSetId: () => number): readonly Reque
     case "add chain":
       return [addChain(change.table, change.chain)];
     case "delete chain": {
-      const name = checkName("chain", change.chain);
+      const name = checkPresentName("chain", change.chain);
       const kind = { message: Message.DELETE_CHAIN, family, layout: chainLayout };
       return [nftablesRequest(`delete chain ${family} ${table} ${name}`, kind, { table, name })];
     }
     case "flush chain": {
-      const chain = checkName("chain", change.chain);
+      const chain = checkPresentName("chain", change.chain);
       const kind = { message: Message.DELETE_RULE, family, layout: ruleLayout };
       return [nftablesRequest(`flush chain ${family} ${table} ${chain}`, kind, { table, chain })];
     }
@@ -107,12 +107,12 @@ function changeRequests(change: Change, nextSetId: () => number): readonly Reque
     case "add set":
       return [setRequest(change.table, change.set)];
     case "delete set": {
-      const name = checkName("set", change.set.name);
+      const name = checkPresentName("set", change.set.name);
       const kind = { message: Message.DELETE_SET, family, layout: setLayout };
       return [nftablesRequest(`delete set ${family} ${table} ${name}`, kind, { table, name })];
     }
     case "flush set": {
-      const set = checkName("set", change.set.name);
+      const set = checkPresentName("set", change.set.name);
       const kind = { message: Message.DELETE_ELEMENTS, family, layout: elementLayout };
       return [nftablesRequest(`flush set ${family} ${table} ${set}`, kind, { table, set })];
     }

@@ -52,6 +52,23 @@ export function checkName(what: string, name: string): string {
   );
 }
 
+/** NFT_NAME_MAXLEN without the NUL. */
+const KERNEL_NAME_MAXIMUM = 255;
+
+/**
+ * The name, when an object of the kernel may have it, whoever made that: to take away what is there it has to be named as it is.
+ *
+ * @throws DrawbridgeError ERR_NFTABLES_VALUE otherwise
+ */
+export function checkPresentName(what: string, name: string): string {
+  const { length } = new TextEncoder().encode(name);
+  if (length > 0 && length <= KERNEL_NAME_MAXIMUM && !name.includes("\0")) return name;
+  throw new DrawbridgeError(
+    "ERR_NFTABLES_VALUE",
+    `nftables ${what}: ${JSON.stringify(name)} names nothing; expected 1 to ${KERNEL_NAME_MAXIMUM} bytes without NUL`,
+  );
+}
+
 /**
  * A text cut to what a comment may hold: letters, digits and `._:/=-` and spaces; each other character becomes `?`.
  * nft has no way to escape a quote inside a string.

@@ -53,6 +53,7 @@ export const chainAttributes = {
   hook: [4, nested(hookAttributes)],
   policy: [5, be32],
   type: [7, string],
+  flags: [10, be32],
   userdata: [12, bytes],
 } as const satisfies AttributeTable;
 

@@ -43,6 +43,8 @@ export interface RuleState {
 export type SetState = AttributeValues<typeof setAttributes>;
 
 const SET_ANONYMOUS = 1;
+/** NFT_CHAIN_BINDING: a block of a single rule (`jump { accept }`), which comes and goes with that. */
+const CHAIN_OF_RULE = 4;
 
 /**
  * Reads a table with its chains, rules and sets. The parts are separate lists, so a change in between may show in
@@ -77,7 +79,7 @@ function readChains(socket: NetlinkSocket, reference: TableReference, where: str
   );
 }
 
-/** Reads what is said of a table's chains, without their rules. @throws NetlinkError */
+/** Reads what is said of a table's chains, without their rules, but for those of single rules. @throws NetlinkError */
 export function readChainAttributes(
   socket: NetlinkSocket,
   { family, name: table }: TableReference,
@@ -87,7 +89,9 @@ export function readChainAttributes(
   return socket
     .dump(nftablesRequest(`list chains of ${family} ${table}`, kind, {}))
     .map((message) => decodeBody(chainLayout, message.body).attributes)
-    .filter((attributes) => attributes.table === table && attributes.name !== undefined);
+    .filter(
+      ({ flags = 0, ...chain }) => chain.table === table && chain.name !== undefined && (flags & CHAIN_OF_RULE) === 0,
+    );
 }
 
 /** Reads the rules of one chain alone; none when there is no such chain. @throws NetlinkError */
