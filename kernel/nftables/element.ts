@@ -13,6 +13,7 @@ import type { Element, KeyPart, SetDefinition } from "./object.ts";
 import { verdictData } from "./rule_code.ts";
 import type { Verdict } from "./statement.ts";
 import { writeComment } from "./userdata.ts";
+import { interfaceName, presentInterfaceName } from "./value_codec.ts";
 
 /** NFT_SET_ELEM_* of an element without a key of its own, and of the first value behind a range. */
 export const CATCH_ALL = 2;
@@ -75,6 +76,12 @@ function checkIntervals(name: string, code: ElementCode): ElementCode {
     "ERR_NFTABLES_VALUE",
     `nftables set ${name}: intervals with ${unfit.name}; expected types in network byte order`,
   );
+}
+
+/** As another program may have written elements: by it they can be named, to be deleted. */
+export function presentCode(code: ElementCode): ElementCode {
+  if (!code.key.includes(interfaceName)) return code;
+  return { ...code, key: code.key.map((type) => (type === interfaceName ? presentInterfaceName : type)) };
 }
 
 /**

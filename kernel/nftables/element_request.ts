@@ -3,7 +3,7 @@ import { MessageFlag } from "../netlink/message.ts";
 import type { Request } from "../netlink/message.ts";
 import { Writer } from "../netlink/writer.ts";
 import type { ElementCode } from "./element.ts";
-import { elementCode, writeElement } from "./element.ts";
+import { elementCode, presentCode, writeElement } from "./element.ts";
 import { formatElement } from "./element_text.ts";
 import { checkName } from "./identifier.ts";
 import { elementLayout, elementListAttributes, Message, nftablesRequest } from "./message.ts";
@@ -45,6 +45,7 @@ export function elementMessages(
 ): readonly Request[] {
   const { elements } = change;
   const isAddition = change.kind === "add elements";
+  const written = isAddition ? code : presentCode(code);
   const head = elementHead(change, setId);
   const requests: Request[] = [];
   for (let next = 0; next < elements.length;) {
@@ -59,7 +60,7 @@ export function elementMessages(
     const ends: number[] = [];
     for (; next < elements.length && writer.length - start < ELEMENTS_LIMIT; next++) {
       const element = elements[next];
-      if (element !== undefined) writeElement(writer, code, isAddition ? element : { key: element.key });
+      if (element !== undefined) writeElement(writer, written, isAddition ? element : { key: element.key });
       ends.push(writer.length);
     }
     endAttribute(writer, list);

@@ -152,6 +152,16 @@ export const interfaceName: DataType = {
   text: (value) => `"${String(value)}"`,
 };
 
+/** As the kernel has them, whoever wrote them: what {@link interfaceName} refuses can be there all the same. */
+export const presentInterfaceName: DataType = {
+  ...interfaceName,
+  encode: (writer, value) => {
+    const text = String(value);
+    if (text.length > IFNAME_SIZE) throw refuse("ifname", value, `at most ${IFNAME_SIZE} bytes`);
+    for (let i = 0; i < IFNAME_SIZE; i++) writer.u8(i < text.length ? text.charCodeAt(i) : 0);
+  },
+};
+
 const CT_LABEL_BITS = 128;
 
 /** A set of up to 128 bits, given as the number of one of them. */

@@ -22,6 +22,8 @@ const odd = {
     "add set inet drawbridge theirs { type ipv4_addr; }; insert rule inet drawbridge forward jump { ip saddr @theirs accept; }",
   "a block in a chain of theirs":
     "add chain inet drawbridge theirs; add rule inet drawbridge theirs jump { counter; accept; }",
+  "an interface of another alphabet": 'add element bridge drawbridge sources { "we+ird" . 10.0.0.1 }',
+  "an interface with what separates keys": 'add element bridge drawbridge sources { "a b|c" . 10.0.0.1 }',
 } as const;
 
 const OWNERS = 5;
@@ -57,7 +59,7 @@ describe("policyd/ruleset with what nobody of ours would write", () => {
       assert.equal(ruleset.flush(), true, ruleset.status().lastError);
       const { failures, replacements } = ruleset.status();
       assert.deepEqual([failures, replacements], [0, tables.length], "no table was replaced");
-      assert.doesNotMatch(node.exec("nft", ["list", "ruleset"]), /jump \{|my\.|theirs/);
+      assert.doesNotMatch(node.exec("nft", ["list", "ruleset"]), /jump \{|my\.|theirs|we\+ird|a b/);
       kernel.close();
     });
   }
