@@ -120,11 +120,15 @@ export class TableWriter {
     const sources = { tables, objects, elements, mirror: this.#mirror, pending: this.pending };
     const batch = nextBatch(sources, limit);
     const changes = changesOf(batch.tables);
+    const hasRules = batch.tables.some(({ writtenChains }) => writtenChains.length > 0);
+    const before = hasRules ? this.#parts.kernel.generation() : 0;
     const generation = changes.length > 0 ? this.send(changes) : 0;
     for (const table of batch.tables) this.#mirror.apply(table);
     if (batch.isLast) this.pending.clear();
     else for (const table of batch.tables) settle(table, sources);
-    if (changes.length > 0) this.#noteChains(batch.tables, generation);
+    // Somebody else who waited for this batch comes right behind it: from his commit on the rules may be his.
+    const isAlone = generation === before + 1;
+    if (changes.length > 0) this.#noteChains(batch.tables, isAlone ? generation : undefined);
     const differences = batch.tables.flatMap((table) => (table.isWhole ? [] : table.differences));
     return { isLast: batch.isLast, isCommitted: changes.length > 0, differences };
   }
@@ -167,7 +171,8 @@ export class TableWriter {
     for (const [index, { table, name }] of chains.entries()) this.#known.set(tableKey(table), name, digests[index]);
   }
 
-  #noteChains(batches: readonly TableBatch[], generation: number): void {
+  /** @param generation the number of the ruleset that the batch made; undefined where somebody else has committed as well */
+  #noteChains(batches: readonly TableBatch[], generation: number | undefined): void {
     const chains: Unlearned["chains"][number][] = [];
     for (const { table, isAdded, writtenChains, deletedChains } of batches) {
       if (isAdded) this.#known.begin(tableKey(table));
@@ -177,6 +182,6 @@ export class TableWriter {
         chains.push({ table, name });
       }
     }
-    if (chains.length > 0) this.#unlearned = { chains, generation };
+    if (chains.length > 0 && generation !== undefined) this.#unlearned = { chains, generation };
   }
 }

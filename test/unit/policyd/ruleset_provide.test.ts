@@ -297,6 +297,24 @@ describe("policyd/ruleset with objects that come and go", () => {
     assert.equal(ruleset.status().repairs, repairs + 1, "what a repair has written is known with it");
   });
 
+  it("DP-17: a rule that somebody adds right behind a batch is not taken for the batch's", () => {
+    const { kernel, clock, ruleset } = started();
+    const commit = kernel.commit.bind(kernel);
+    kernel.commit = (changes) => {
+      commit(changes);
+      // Who waited for the kernel comes before we ask what it has.
+      kernel.commit = commit;
+      commit([{ kind: "add rule", table, chain: "second4", rule: rule(counter, drop) }]);
+    };
+    provideProfile(ruleset, 4);
+    ruleset.flush();
+    clock.pass(0);
+    const rules = (chain: string): number => kernel.rulesOf(table, chain).length;
+    assert.equal(rules("second4"), rules("second3") + 1);
+    clock.pass(SYNC_PERIOD);
+    assert.equal(rules("second4"), rules("second3"));
+  });
+
   for (const [what, changes] of Object.entries(harms)) {
     it(`DP-09: puts right what others do to provided objects: ${what}`, () => {
       const { kernel, ruleset } = started();
