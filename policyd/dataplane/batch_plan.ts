@@ -114,8 +114,9 @@ function inForce(sources: TableSources, withRemoval: boolean): TableBatch {
     const chain = objects.chain(key, name);
     const state = mirror.chains.get(name);
     if (chain === undefined || state === "ours") continue;
+    // Also of one that came without rules: somebody may have put some into it since.
     if (state === undefined) addedChains.push(chain);
-    if (state === "unsure") flushedChains.push(name);
+    else flushedChains.push(name);
     writtenChains.push(chain);
   }
   const unread = unreadSets(sources);

@@ -64,7 +64,8 @@ export function preparation(sources: TableSources, room: Room): TableBatch {
     isAdded: mirror.state !== "ours",
     addedSets: [...schemaSets, ...sets],
     addedChains: [...newSchemaChains(sources), ...chains],
-    flushedChains: writtenChains.map(({ name }) => name).filter((name) => mirror.chains.get(name) === "unsure"),
+    // Also those that came without rules: somebody may have put some into them since.
+    flushedChains: writtenChains.map(({ name }) => name).filter((name) => mirror.chains.has(name)),
     writtenChains,
     ...elements,
   };

@@ -1,8 +1,10 @@
 import assert from "node:assert/strict";
 import { FakeNftables } from "../../../kernel/nftables/fake_nftables.ts";
 import type { Table } from "../../../kernel/nftables/object.ts";
+import { accept, rule } from "../../../kernel/nftables/statement.ts";
 import { FakeClock } from "../../../policyd/clock.ts";
 import { Ruleset } from "../../../policyd/dataplane/ruleset.ts";
+import { namesVersion } from "../../../policyd/dataplane/schema.ts";
 import { recordingLogger } from "../../../policyd/log/recording_logger.ts";
 import { contentOf } from "../../support/dataplane/content.ts";
 import { podClaims, profileSets, profileTable, provideJudged } from "../../support/dataplane/provided.ts";
@@ -72,4 +74,33 @@ describe("policyd/ruleset whose schema comes with a great many objects", () => {
     assert.deepEqual([ruleset.status().isSynced, ruleset.status().failures], [true, 0], ruleset.status().lastError);
     assert.equal(contentOf(kernel, table, SETS), whole());
   });
+
+  for (const isNew of [true, false]) {
+    it(`DP-13 DP-09: what somebody puts into chains that have no rules yet goes, in ${isNew ? "a new table" : "one in force"}`, () => {
+      const kernel = new FakeNftables();
+      const clock = new FakeClock();
+      const ruleset = rulesetOf(kernel, [table], clock);
+      if (!isNew) ruleset.start();
+      provideJudged(ruleset, [0, MANY]);
+      if (isNew) ruleset.start();
+      const harmed = new Set<string>();
+      const turn = (): void => {
+        for (const [chain, { rules }] of kernel.table(table)?.chains ?? []) {
+          if (rules.length > 0 || harmed.has(chain) || namesVersion({ name: chain })) continue;
+          harmed.add(chain);
+          kernel.commit([{ kind: "add rule", table, chain, rule: rule(accept) }]);
+        }
+        ruleset.verify();
+        if (!ruleset.status().isSynced) clock.after(0, turn);
+      };
+      clock.after(0, turn);
+      clock.pass(0);
+      ruleset.verify();
+      clock.pass(0);
+      const provided = [...harmed].filter((chain) => /\d/.test(chain)).length;
+      assert.ok(provided > 0 && harmed.size > provided === isNew, [...harmed].join(" "));
+      assert.equal(contentOf(kernel, table, SETS), whole());
+      assert.equal(ruleset.status().failures, 0, ruleset.status().lastError);
+    });
+  }
 });
