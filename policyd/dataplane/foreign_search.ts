@@ -31,6 +31,16 @@ export class ForeignSearch {
     if (this.#next === undefined) this.#step();
   }
 
+  /** Has tables looked through in some turn after {@link begin}: they are just being read for another reason. */
+  note(tables: readonly Table[]): void {
+    for (const table of tables) this.#tables.add(table);
+  }
+
+  /** Begins with what was noted. */
+  begin(): void {
+    if (this.#tables.size > 0) this.#next ??= this.#parts.clock.after(0, () => this.#step());
+  }
+
   /** Gives up what is not looked through yet. */
   stop(): void {
     this.#reading?.return([]);

@@ -191,8 +191,7 @@ export class Ruleset {
     const table = this.tableNamed(reference.family, reference.name);
     const set = table && this.#objects.set(tableKey(table), name);
     if (table === undefined || set === undefined || this.#phase === "stopped") return 0;
-    const { kernel } = this.#options;
-    return deleteWritten({ kernel, commit: (changes) => this.#send(changes), table, set }, isMeant);
+    return deleteWritten({ ...this.#options, commit: (changes) => this.#send(changes), table, set }, isMeant);
   }
 
   /**
@@ -211,9 +210,10 @@ export class Ruleset {
    * @param tables the tables the change was about; all when unknown
    */
   verify(tables: readonly Table[] = this.#options.tables): void {
-    if (this.#phase !== "read") return;
-    if (!this.#isBuilding) this.#commit();
+    if (this.#phase === "read" && !this.#isBuilding) this.#commit();
     if (this.#phase === "read") this.#search.look(tables);
+    // Of what is being read anew, that part may have been read before it changed.
+    else this.#search.note(tables);
   }
 
   /** Our tables. */
@@ -353,6 +353,7 @@ export class Ruleset {
     if (found === undefined) return false;
     this.#reading = undefined;
     this.#phase = "read";
+    this.#search.begin();
     this.#counts.replacements += logReplacements(this.#options.logger, found);
     return true;
   }

@@ -4,7 +4,13 @@ import type { Claim } from "../../../policyd/dataplane/claim.ts";
 import { Ruleset } from "../../../policyd/dataplane/ruleset.ts";
 import { recordingLogger } from "../../../policyd/log/recording_logger.ts";
 import { contentOf } from "../../support/dataplane/content.ts";
-import { profileSets, profileTable, provideJudged, withdrawJudged } from "../../support/dataplane/provided.ts";
+import {
+  podClaims,
+  profileSets,
+  profileTable,
+  provideJudged,
+  withdrawJudged,
+} from "../../support/dataplane/provided.ts";
 import { sampleAddress } from "../../support/dataplane/sample.ts";
 import { TickingClock } from "../../support/policy/live/ticking_clock.ts";
 
@@ -16,6 +22,8 @@ const MANY_ELEMENTS = 3000;
 /** The set they are in. */
 const LARGE = "ports0";
 const [BEFORE, AFTER] = [1, 2];
+/** From one turn that is tried to the next. */
+const STRIDE = 10;
 
 interface Node {
   readonly kernel: FakeNftables;
@@ -146,5 +154,24 @@ describe("policyd/ruleset whose sets come back with other elements", () => {
     clock.pass(0);
     assert.deepEqual([ruleset.status().isSynced, ruleset.status().repairs], [true, 0]);
     assert.equal(content(kernel), expected);
+  });
+
+  it("DP-09: what somebody takes away in any turn in which a daemon reads is back when it has read", () => {
+    const [, known] = table.sets;
+    assert.ok(known !== undefined);
+    for (let first = 0; ; first += STRIDE) {
+      const { kernel, clock, ruleset } = setUp(leftBehind());
+      provide(ruleset, BEFORE);
+      const elements = podClaims(0, 0).flatMap(({ set, element }) => (set === known.name ? [element] : []));
+      const before = kernel.commits.length;
+      ruleset.start();
+      for (let turn = 0; turn < first; turn++) clock.tick();
+      if (kernel.commits.length > before) return assert.ok(first > STRIDE, `${first} turns`);
+      kernel.commit([{ kind: "delete elements", table, set: known, elements }]);
+      ruleset.verify();
+      clock.pass(0);
+      assert.equal(ruleset.status().isSynced, true);
+      assert.equal(kernel.elements(table, known).length, PROFILES, `turn ${first}`);
+    }
   });
 });
