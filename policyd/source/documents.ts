@@ -1,11 +1,13 @@
-import type { CST, Document, Tags } from "yaml";
-import { Composer, isMap, isNode, isScalar, isSeq, Lexer, LineCounter, Parser } from "yaml";
+import type { Document, Scalar, Tags } from "yaml";
+import { Composer, CST, isMap, isNode, isScalar, isSeq, Lexer, LineCounter, Parser } from "yaml";
 import { DrawbridgeError } from "../../kernel/error.ts";
 
 /** Far above what Kubernetes' schemas need. The YAML library recurses, and at some thousands ends the process. */
 const MOST_LEVELS = 64;
 /** Aliases and what they stand for may multiply: the library counts the product. */
 const MOST_ALIASES = 100;
+/** For each alias the library looks at all anchors and aliases of its document. */
+const MOST_NAMES = 1000;
 const LONGEST_REASON = 200;
 
 /** Only values JSON has; kubectl keeps a time a text and knows none of the others. */
@@ -59,13 +61,40 @@ function parseJson(text: string): unknown {
 
 function* readDocuments(text: string): Generator<LocatedObject> {
   const lines = new LineCounter();
-  const composer = new Composer({ version: "1.1", customTags: jsonTags, prettyErrors: false, logLevel: "silent" });
+  // The library compares each key of a map with each before it.
+  const options = { prettyErrors: false, logLevel: "silent", uniqueKeys: false } as const;
+  const composer = new Composer({ version: "1.1", customTags: jsonTags, ...options });
   for (const document of composer.compose(tokensOf(text, lines))) {
     const [problem] = [...document.errors, ...document.warnings];
     if (problem !== undefined) throw unreadable(problem.message, lines.linePos(problem.pos[0]).line);
+    const repeated = repeatedKey(document.contents);
+    if (repeated !== undefined) throw unreadable("Map keys must be unique", lines.linePos(startOf(repeated)).line);
     const value = plainValue(document);
     if (value !== null) yield { value, lineOf: (path) => lines.linePos(offsetOf(document, path)).line };
   }
+}
+
+/** The first key in the text that its map has already; undefined without one. */
+function repeatedKey(root: unknown): Scalar | undefined {
+  const left = [root];
+  let first: Scalar | undefined;
+  while (left.length > 0) {
+    const node = left.pop();
+    if (isSeq(node)) for (const item of node.items) left.push(item);
+    if (!isMap(node)) continue;
+    const values = new Set<unknown>();
+    for (const { key, value } of node.items) {
+      left.push(key, value);
+      if (!isScalar(key)) continue;
+      if (values.has(key.value) && (first === undefined || startOf(key) < startOf(first))) first = key;
+      values.add(key.value);
+    }
+  }
+  return first;
+}
+
+function startOf({ range }: Scalar): number {
+  return range?.[0] ?? 0;
 }
 
 /** Where a field's key begins, or an element; of what is nearest around it where the document has no such field. */
@@ -105,13 +134,23 @@ function plainValue(document: Document): unknown {
 }
 
 /**
- * The parser's tokens. Its nesting is judged after each piece of text: where a deep one ends the parser recurses, too.
+ * The parser's tokens. Anchors and aliases are counted, and nesting is judged after each piece of text: where a deep one
+ * ends the parser recurses, too.
  */
 function* tokensOf(text: string, lines: LineCounter): Generator<CST.Token> {
   const parser = new Parser(lines.addNewLine);
   lines.addNewLine(0);
+  let names = 0;
+  let before = "";
   for (const lexeme of new Lexer().lex(text)) {
     yield* parser.next(lexeme);
+    const type = before === CST.SCALAR ? "scalar" : CST.tokenType(lexeme);
+    if (type === "doc-start") names = 0;
+    if (type === "anchor" || type === "alias") names++;
+    before = lexeme;
+    if (names > MOST_NAMES) {
+      throw unreadable(`more than ${MOST_NAMES} anchors and aliases`, lines.linePos(parser.offset).line);
+    }
     // The outermost is the document.
     if (parser.stack.length > MOST_LEVELS + 1) {
       throw unreadable(`more than ${MOST_LEVELS} levels of lists and objects`, lines.linePos(parser.offset).line);

@@ -94,6 +94,39 @@ describe("policyd/source/documents", () => {
     }
   });
 
+  it("DAEMON-01: keys given twice are found wherever they are, the first in the text", () => {
+    for (const [text, line] of [
+      ["a:\n  - b: 1\n    c: 2\n    b: 3\nd: 1\nd: 2\n", 4],
+      ["a: 1\na: 2\nb: {c: 1, c: 2}\n", 2],
+      ["a: {b: 1,\n b: 2}\n", 2],
+      ['"a": 1\n? a\n: 2\n', 2],
+      ["? {b: 1,\n  b: 2}\n: 1\n", 2],
+      ["yes: 1\non: 2\n", 2],
+    ] as const) {
+      assert.match(
+        refusalOf(() => yaml(text)),
+        new RegExp(`^line ${line}: Map keys must be unique`),
+        text,
+      );
+    }
+    assert.deepEqual(yaml("a: {b: 1}\nb: {b: 1}\n"), [{ a: { b: 1 }, b: { b: 1 } }]);
+  });
+
+  it("DAEMON-01: twice as many keys or aliases take twice as long, and a great many aliases are refused", () => {
+    const MANY = 30_000;
+    const keys = Array.from({ length: MANY }, (_, i) => `k${i}: v\n`).join("");
+    const [object] = yaml(keys);
+    assert.equal(Object.keys(object ?? {}).length, MANY);
+    const named = (count: number): string => Array.from({ length: count }, (_, i) => `- &a${i} v\n- *a${i}\n`).join("");
+    assert.equal([yaml(named(500))].flat(2).length, 1000);
+    assert.equal(yaml(`${named(400)}---\n`.repeat(3)).length, 3, "of each document");
+    assert.match(
+      refusalOf(() => yaml(named(MANY))),
+      /^line 1001: more than 1000 anchors and aliases/,
+    );
+    assert.equal([yaml("- '*a'\n- |\n  *a\n- \"&a\"\n- a*b&c\n".repeat(MANY / 10))].flat(2).length, (4 * MANY) / 10);
+  }).timeout(20_000);
+
   it("DAEMON-01: any text is objects or a refusal of ours", () => {
     const piece = fc.constantFrom(
       "a: ",
