@@ -14,10 +14,14 @@ import { listAt, membersAt, textAt } from "../raw.ts";
  * what somebody meant by one is not in force.
  */
 const FIELDS = {
+  object: ["apiVersion", "kind", "metadata", "spec", "status"],
   spec: ["podSelector", "policyTypes", "ingress", "egress"],
   ingress: ["from", "_from", "ports"],
   egress: ["to", "ports"],
   peer: ["podSelector", "namespaceSelector", "ipBlock"],
+  ipBlock: ["cidr", "except"],
+  selector: ["matchLabels", "matchExpressions"],
+  requirement: ["key", "operator", "values"],
   port: ["protocol", "port", "endPort"],
 } as const satisfies Readonly<Record<string, readonly string[]>>;
 
@@ -50,12 +54,12 @@ export const notExpressible: LintRule = {
   check: (context) => [
     ...context.manifests.problems.flatMap(refusedFields),
     ...context.networkPolicies.flatMap((linted) => [
-      ...unknownFields(linted.manifest.source).map(({ path, name }) => {
-        const { meant, fix } = meaningOf(name);
+      ...unknownFields(linted.manifest.source).map((field) => {
+        const { meant, fix } = meaningOf(field);
         return remark(
           linted.manifest,
-          path,
-          `the field ${name} is no field of NetworkPolicy and is dropped${meant}`,
+          field.path,
+          `the field ${field.name} is no field of NetworkPolicy and is dropped${meant}`,
           fix,
         );
       }),
@@ -72,6 +76,8 @@ export const notExpressible: LintRule = {
 interface UnknownField {
   readonly path: FieldPath;
   readonly name: string;
+  /** It stands where a selector has matchLabels. */
+  readonly isLabel?: boolean;
 }
 
 /** The fields of a policy that the API does not have. */
@@ -79,21 +85,35 @@ function unknownFields(source: unknown): readonly UnknownField[] {
   const others = (path: FieldPath, known: readonly string[]): readonly UnknownField[] =>
     membersAt(source, ...path).flatMap(([name]) => (known.includes(name) ? [] : [{ path: [...path, name], name }]));
   const elements = (path: FieldPath): readonly FieldPath[] => listAt(source, ...path).map((_, i) => [...path, i]);
+  // A selector without what was meant selects everything.
+  const ofSelector = (path: FieldPath): readonly UnknownField[] => [
+    ...others(path, FIELDS.selector).map((one) => ({ ...one, isLabel: true })),
+    ...elements([...path, "matchExpressions"]).flatMap((one) => others(one, FIELDS.requirement)),
+  ];
+  const ofPeer = (path: FieldPath): readonly UnknownField[] => [
+    ...others(path, FIELDS.peer),
+    ...others([...path, "ipBlock"], FIELDS.ipBlock),
+    ...["podSelector", "namespaceSelector"].flatMap((key) => ofSelector([...path, key])),
+  ];
   return [
+    ...others([], FIELDS.object),
     ...others(["spec"], FIELDS.spec),
+    ...ofSelector(["spec", "podSelector"]),
     ...DIRECTIONS.flatMap((direction) =>
       elements(["spec", direction]).flatMap((rule) => [
         ...others(rule, FIELDS[direction]),
-        ...["from", "_from", "to"].flatMap((key) =>
-          elements([...rule, key]).flatMap((one) => others(one, FIELDS.peer)),
-        ),
+        ...["from", "_from", "to"].flatMap((key) => elements([...rule, key]).flatMap(ofPeer)),
         ...elements([...rule, "ports"]).flatMap((one) => others(one, FIELDS.port)),
       ]),
     ),
   ];
 }
 
-function meaningOf(name: string): { readonly meant: string; readonly fix: string } {
+function meaningOf({ name, isLabel }: UnknownField): { readonly meant: string; readonly fix: string } {
+  if (isLabel === true) {
+    const fix = "a selector has matchLabels and matchExpressions: write a label below matchLabels";
+    return { meant: ", and the selector selects more", fix };
+  }
   const [, what, fix] = MEANT.find(([word]) => word.test(name)) ?? [];
   if (what === undefined || fix === undefined) return { meant: "", fix: "delete it, or correct its name" };
   return { meant: `; NetworkPolicy cannot express ${what}`, fix };
@@ -106,7 +126,7 @@ function refusedFields({ file, line, message, source }: ManifestProblem): readon
   // One problem of several of an object is enough to tell.
   if (!message.includes("expected podSelector, namespaceSelector or both")) return [];
   return unknownFields(source).flatMap((field) => {
-    const { meant, fix } = meaningOf(field.name);
+    const { meant, fix } = meaningOf(field);
     if (meant === "") return [];
     const place = { object: `NetworkPolicy ${name}`, file, line, source };
     return [{ place, message: `the field ${field.name} is no field of NetworkPolicy${meant}`, fix }];
