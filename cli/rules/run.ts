@@ -1,10 +1,9 @@
 import * as v from "valibot";
 import { DrawbridgeError } from "../../kernel/error.ts";
 import type { ClusterObject } from "../../policyd/cluster/model.ts";
-import type { Configuration } from "../../policyd/configuration/configuration.ts";
-import { readConfiguration } from "../../policyd/configuration/configuration.ts";
 import { nearestNames } from "../cluster/nearest_names.ts";
 import { ExitCode } from "../exit_code.ts";
+import { configurationOf } from "../input/configuration_file.ts";
 import { inputEntries } from "../input/input_schema.ts";
 import { loadManifests } from "../input/load.ts";
 import type { Io } from "../io.ts";
@@ -21,19 +20,17 @@ const optionsSchema = v.object({
 /** @throws DrawbridgeError ERR_CONFIGURATION, ERR_INPUT also for a node that is not among those of the files */
 export async function runRules(io: Io, options: unknown): Promise<ExitCode> {
   const { node, config, ...input } = v.parse(optionsSchema, options);
-  const configuration = configurationOf(io, node, config);
+  const configuration = configurationOf(io, config, input.filename, { nodeName: { value: node, where: "--node" } });
   const { objects, remarks: ofEndpoints } = withEndpoints((await loadManifests(io, input)).manifests);
-  const remarks = [...nodeRemarks(objects, node), ...(configuration.services ? ofEndpoints : [])];
+  const ofServices = configuration.services
+    ? ofEndpoints
+    : ["Services are not in it: by the configuration (services: false) another program serves them."];
+  const ofPolicies = configuration.policies
+    ? []
+    : ["Policies are not in it: the configuration has none (policies: false)."];
+  const remarks = [...nodeRemarks(objects, node), ...ofServices, ...ofPolicies];
   for (const text of rulesText(node, nodeRules(objects, configuration), remarks)) io.out.write(text);
   return ExitCode.YES;
-}
-
-function configurationOf({ files }: Io, node: string, path: string | undefined): Configuration {
-  const flags = { nodeName: { value: node, where: "--node" } };
-  if (path === undefined) return readConfiguration(undefined, flags);
-  if (path !== "-" && files.typeOf(path) !== "file") throw new DrawbridgeError("ERR_INPUT", `${path}: expected a file`);
-  const text = Buffer.concat([...files.read(path)]).toString();
-  return readConfiguration({ path, text }, flags);
 }
 
 /** @throws DrawbridgeError ERR_INPUT */

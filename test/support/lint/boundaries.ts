@@ -174,7 +174,7 @@ export const BOUNDARIES: readonly Boundary[] = [
   },
   {
     within: ["cli/"],
-    except: ["cli/rules/", "cli/node/"],
+    except: ["cli/rules/", "cli/node/", "cli/input/configuration_file.ts"],
     forbids: ["policyd/configuration/", "policyd/dataplane/"],
     instead: "only `rules` prints what a node would load; what policies and Services mean is in their evaluators",
   },

@@ -105,6 +105,25 @@ describe("rules", () => {
     assert.equal((await rules("worker-1", {}, "--config", "nowhere")).code, 3);
   });
 
+  it("RULES-02: Services that another program serves are in no table", async () => {
+    const configuration = "apiVersion: drawbridge.dev/v1alpha1\nkind: PolicydConfiguration\nservices: false\n";
+    const { out, code } = await rules("worker-1", { "policyd.yaml": configuration }, "--config", "policyd.yaml");
+    assert.equal(code, 0);
+    assert.match(
+      out,
+      /^# Services are not in it: by the configuration \(services: false\) another program serves them\.$/m,
+    );
+    assert.doesNotMatch(out, /10\.96\.|EndpointSlice|localpods4/);
+    assert.deepEqual(elementsOf(out, "leaving_pods4").length, 1);
+  });
+
+  it("RULES-02: standard input is read once", async () => {
+    const files = memoryFiles({ "-": CLUSTER });
+    const { code, out, err } = await runCli(["rules", "-f", "-", "--config", "-", "--node", "worker-1"], files);
+    assert.deepEqual([code, out], [3, ""]);
+    assert.match(err, /-: standard input can be read once; expected a file for the other/);
+  });
+
   it("RULES-02: a node that the files do not have is an error; without any node it is said", async () => {
     const unknown = await rules("worker-3", {});
     assert.deepEqual([unknown.code, unknown.out], [3, ""]);
