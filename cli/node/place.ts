@@ -1,5 +1,6 @@
 import type { Command } from "commander";
 import * as v from "valibot";
+import type { Configuration } from "../../policyd/configuration/configuration.ts";
 import { CONFIGURATION_FILE } from "../../policyd/installation/network_configuration.ts";
 
 /** Where on a node everything of ours is. */
@@ -19,38 +20,44 @@ export interface NodePlace {
 /** No option says it: the shim of a release has it built in (test/setup/build.mjs). */
 const SERVER_DIRECTORY = "/run/drawbridge-plugin";
 
-/** Adds the options that say where everything is; their defaults are the daemon's and the plugin's. */
+/** Where the configuration has no field: as the plugin has it by default. */
+const DATA_DIRECTORY = "/var/lib/cni/networks";
+
+/** Adds the options that say where everything is. What none of them says is as the daemon's configuration has it. */
 export function withPlace(command: Command): Command {
   return command
-    .option("--cni-conf-directory <path>", "where runtimes look for network configurations", "/etc/cni/net.d")
-    .option("--cni-bin-directory <path>", "where they look for plugins", "/opt/cni/bin")
-    .option("--data-directory <path>", "where addresses are reserved", "/var/lib/cni/networks")
-    .option("--state-directory <path>", "where the records of attachments are", "/run/drawbridge")
-    .option("--socket <path>", "policyd's socket", "/run/drawbridge/policyd.sock")
-    .option("--bridge <name>", "the bridge the pods are on", "cni0")
+    .option("--cni-conf-directory <path>", "where runtimes look for network configurations (default: /etc/cni/net.d)")
+    .option("--cni-bin-directory <path>", "where they look for plugins (default: /opt/cni/bin)")
+    .option("--data-directory <path>", "where addresses are reserved", DATA_DIRECTORY)
+    .option("--state-directory <path>", "where the records of attachments are (default: /run/drawbridge)")
+    .option("--socket <path>", "policyd's socket (default: /run/drawbridge/policyd.sock)")
+    .option("--bridge <name>", "the bridge the pods are on (default: cni0)")
     .option("--network-namespace <path>", "look at this network namespace instead of our own");
 }
 
 /** The entries of {@link withPlace} in a schema of options. */
 export const placeEntries = {
-  cniConfDirectory: v.string(),
-  cniBinDirectory: v.string(),
+  cniConfDirectory: v.optional(v.string()),
+  cniBinDirectory: v.optional(v.string()),
   dataDirectory: v.string(),
-  stateDirectory: v.string(),
-  socket: v.string(),
-  bridge: v.string(),
+  stateDirectory: v.optional(v.string()),
+  socket: v.optional(v.string()),
+  bridge: v.optional(v.string()),
   networkNamespace: v.optional(v.string()),
 };
 
-/** The place that options name. */
-export function placeOf(options: v.InferOutput<v.ObjectSchema<typeof placeEntries, undefined>>): NodePlace {
+/** The place that options name, or else the configuration. */
+export function placeOf(
+  options: v.InferOutput<v.ObjectSchema<typeof placeEntries, undefined>>,
+  configuration: Configuration,
+): NodePlace {
   return {
-    configurationDirectory: options.cniConfDirectory,
-    binaryDirectory: options.cniBinDirectory,
+    configurationDirectory: options.cniConfDirectory ?? configuration.cniConfDirectory,
+    binaryDirectory: options.cniBinDirectory ?? configuration.cniBinDirectory,
     dataDirectory: options.dataDirectory,
-    stateDirectory: options.stateDirectory,
-    socket: options.socket,
-    bridge: options.bridge,
+    stateDirectory: options.stateDirectory ?? configuration.stateDirectory,
+    socket: options.socket ?? configuration.socketPath,
+    bridge: options.bridge ?? configuration.bridge,
     serverDirectory: SERVER_DIRECTORY,
     networkNamespace: options.networkNamespace,
   };

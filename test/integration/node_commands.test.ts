@@ -12,6 +12,7 @@ import { expectation } from "../../cli/node/doctor/expectation.ts";
 import type { NodePlace } from "../../cli/node/place.ts";
 import { parseCidr } from "../../kernel/ip/cidr.ts";
 import { NftablesSocket } from "../../kernel/nftables/socket.ts";
+import { readConfiguration } from "../../policyd/configuration/configuration.ts";
 import { networkConfiguration } from "../../policyd/installation/network_configuration.ts";
 import { add, version } from "../lab/cni.ts";
 import type { Lab } from "../lab/lab.ts";
@@ -242,7 +243,7 @@ describe("cli/node on a node of a lab", function () {
 
   function diagnosis(isWhole = true, where = place): ReturnType<typeof diagnose> {
     const machine = systemMachine(lab.calls);
-    const expected = expectation(undefined, "cni0");
+    const expected = expectation(readConfiguration(undefined, { nodeName: { value: "node", where: "test" } }));
     const trialTables = isWhole ? expected.trialTables : [];
     const ofRelease = { ...expected, trialTables, sourceDirectory: source() };
     const facts = wired.node.inside(() => machine.readFacts(where, ofRelease));

@@ -1,6 +1,7 @@
 import * as v from "valibot";
 import { DrawbridgeError } from "../../../kernel/error.ts";
 import { ExitCode } from "../../exit_code.ts";
+import { configurationOf } from "../../input/configuration_file.ts";
 import type { Io } from "../../io.ts";
 import { styleOf } from "../../style.ts";
 import { placeEntries, placeOf } from "../place.ts";
@@ -23,7 +24,7 @@ const optionsSchema = v.object({
  */
 export async function runCleanup(io: Io, options: unknown): Promise<ExitCode> {
   const { yes, pods, force, output, ...places } = v.parse(optionsSchema, options);
-  const place = placeOf(places);
+  const place = placeOf(places, configurationOf(io, undefined));
   const machine = await io.node.open(place.networkNamespace);
   const inventory = machine.readInventory(place);
   if (yes && inventory.isDaemonRunning && !force) {

@@ -1,7 +1,7 @@
 import * as v from "valibot";
-import { DrawbridgeError } from "../../../kernel/error.ts";
 import { nearestNames } from "../../cluster/nearest_names.ts";
 import { ExitCode } from "../../exit_code.ts";
+import { configurationOf } from "../../input/configuration_file.ts";
 import type { Io } from "../../io.ts";
 import { styleOf } from "../../style.ts";
 import { placeEntries, placeOf } from "../place.ts";
@@ -38,19 +38,14 @@ export async function runDoctor(io: Io, options: unknown): Promise<ExitCode | st
     io.out.write(checksTable(checks, io.out.columns));
     return ExitCode.YES;
   }
-  const place = placeOf(places);
-  const expected = expectation(configurationFile(io, config), place.bridge);
+  const configuration = configurationOf(io, config);
+  const place = placeOf(places, configuration);
+  const expected = expectation(configuration);
   const machine = await io.node.open(place.networkNamespace);
   const diagnosis = diagnose(machine.readFacts(place, expected), checks);
   for (const text of await printed(diagnosis, output, io)) io.out.write(text);
   if (diagnosis.findings.some(({ severity }) => severity !== "info")) return ExitCode.NO;
   return diagnosis.unseen.length > 0 ? ExitCode.ERROR : ExitCode.YES;
-}
-
-function configurationFile({ files }: Io, path: string | undefined) {
-  if (path === undefined) return undefined;
-  if (path !== "-" && files.typeOf(path) !== "file") throw new DrawbridgeError("ERR_INPUT", `${path}: expected a file`);
-  return { path, text: Buffer.concat([...files.read(path)]).toString() };
 }
 
 async function printed(

@@ -3,6 +3,7 @@ import type { NodeFacts, NodeLink, PluginFile } from "../../../cli/node/doctor/f
 import type { NodePlace } from "../../../cli/node/place.ts";
 import { canonicalRangeSets } from "../../../ipam/range.ts";
 import { parseCidr } from "../../../kernel/ip/cidr.ts";
+import { readConfiguration } from "../../../policyd/configuration/configuration.ts";
 import { VERSION } from "../../../policyd/version.ts";
 import { attachmentRecord } from "../attachment_record.ts";
 
@@ -49,7 +50,7 @@ export function link(index: number, name: string, changes: Partial<NodeLink> = {
 
 /** A node on which nothing is wrong, with some changes. */
 export function nodeFacts(changes: Partial<NodeFacts> = {}): NodeFacts {
-  const expected = expectation(undefined, "cni0");
+  const expected = expectation(readConfiguration(undefined, { nodeName: { value: "node", where: "test" } }));
   return {
     place: PLACE,
     expected,

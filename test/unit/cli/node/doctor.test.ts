@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import type { NodeAccess } from "../../../../cli/node/machine/machine.ts";
 import { CHECKS } from "../../../../cli/node/doctor/checks.ts";
 import { diagnose, seen } from "../../../../cli/node/doctor/diagnose.ts";
+import type { NodePlace } from "../../../../cli/node/place.ts";
 import type { NodeFacts } from "../../../../cli/node/doctor/facts.ts";
 import type { RulesetOverview } from "../../../../kernel/nftables/overview.ts";
 import { parseAddress } from "../../../../kernel/ip/address.ts";
@@ -9,7 +10,7 @@ import { parseCidr } from "../../../../kernel/ip/cidr.ts";
 import { attachmentRecord } from "../../../support/attachment_record.ts";
 import { memoryFiles, runCli } from "../../../support/cli.ts";
 import { assertGolden } from "../../../support/cli_golden.ts";
-import { link, nodeFacts, pluginFile } from "../../../support/node/node_facts.ts";
+import { link, nodeFacts, PLACE, pluginFile } from "../../../support/node/node_facts.ts";
 
 const HEALTHY = nodeFacts();
 const RULESET = seen(HEALTHY.ruleset) ?? { tables: [], chains: [], markWrites: [] };
@@ -293,6 +294,33 @@ describe("cli/node: doctor", () => {
       assertGolden(`node/doctor/${file}`, outcome.out);
     });
   }
+
+  it("DOCTOR-01: where things are the daemon's configuration says, and an option beats it", async () => {
+    const text = [
+      "apiVersion: drawbridge.dev/v1alpha1\nkind: PolicydConfiguration",
+      "bridge: br7\nsocketPath: /run/other/policyd.sock\nstateDirectory: /run/other",
+      "cniBinDirectory: /opt/other/bin\ncniConfDirectory: /etc/other/net.d\n",
+    ].join("\n");
+    const placeFor = async (...args: readonly string[]): Promise<NodePlace> => {
+      const places: NodePlace[] = [];
+      const readFacts = (place: NodePlace): NodeFacts => (places.push(place), HEALTHY);
+      const machine = { readFacts, readInventory: () => assert.fail(), remove: () => assert.fail() };
+      const node: NodeAccess = { open: () => Promise.resolve(machine) };
+      const files = memoryFiles({ "policyd.yaml": text });
+      assert.equal((await runCli(["node", "doctor", ...args], files, undefined, undefined, node)).code, 0);
+      return places[0] ?? assert.fail();
+    };
+    assert.deepEqual(await placeFor(), PLACE);
+    const other = await placeFor("--config", "policyd.yaml", "--state-directory", "/run/mine");
+    assert.deepEqual(other, {
+      ...PLACE,
+      bridge: "br7",
+      socket: "/run/other/policyd.sock",
+      stateDirectory: "/run/mine",
+      binaryDirectory: "/opt/other/bin",
+      configurationDirectory: "/etc/other/net.d",
+    });
+  });
 
   it("DOCTOR-06: exit codes are 0 for clean or info alone, 3 where the rest could not be seen, 2 for an unknown check", async () => {
     const codeOf = async (facts: NodeFacts, ...args: readonly string[]) =>
