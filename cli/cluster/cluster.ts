@@ -4,6 +4,7 @@ import { nameOf } from "../../policyd/cluster/gate.ts";
 import type { ClusterObject, Node, Pod } from "../../policyd/cluster/model.ts";
 import { frozenLabels } from "../../policyd/cluster/name.ts";
 import type { ClusterStore } from "../../policyd/cluster/store.ts";
+import type { PolicyOptions } from "../../policyd/policy/evaluate/objects.ts";
 import type { PolicyIndex } from "../../policyd/policy/evaluate/policy_index.ts";
 import { buildPolicyIndex } from "../../policyd/policy/evaluate/policy_index.ts";
 import type { Manifest } from "../input/manifests.ts";
@@ -23,12 +24,13 @@ export interface Cluster {
   readonly standIns: StandIns;
 }
 
-export function clusterOf(manifests: readonly Manifest[]): Cluster {
+/** @param options how its nodes enforce policies; policyd's defaults without them */
+export function clusterOf(manifests: readonly Manifest[], options: Partial<PolicyOptions> = {}): Cluster {
   const objects = manifests.map(({ object }) => object);
   const known = new Set(objects.flatMap((object) => (object.kind === "Node" ? [object.name] : [])));
   const unknown = new Set(objects.flatMap(mentionedNodes).filter((name) => !known.has(name)));
   const store = storeOf([...objects, ...[...unknown].map(bareNode)]);
-  const index = buildPolicyIndex(store);
+  const index = buildPolicyIndex(store, options);
   return {
     store,
     index,

@@ -9,18 +9,38 @@ import type { ServiceObjects } from "./service_objects.ts";
 
 const FAMILIES: readonly Family[] = [4, 6];
 
-/** The Services of a cluster as its nodes see them: each node by its name, with the configuration policyd has by default. */
+/** How nodes serve Services, by policyd's configuration. */
+export interface ServiceSettings extends Omit<ServiceConfiguration, "clusterCidrs"> {
+  /** False where another program serves them. */
+  readonly isServing: boolean;
+  /** Where pods have their addresses, as long as no Node says it. */
+  readonly podCidrs: readonly Cidr[];
+}
+
+const DEFAULTS: ServiceSettings = Object.freeze({
+  isServing: true,
+  nodePortAddresses: [],
+  refuseExternalIps: false,
+  tcpReset: false,
+  podCidrs: [],
+});
+
+/** The Services of a cluster as its nodes see them: each node by its name. */
 export class ServiceWorlds {
   readonly objects: ServiceObjects;
+  readonly settings: ServiceSettings;
   readonly #cluster: Cluster;
   readonly #configuration: ServiceConfiguration;
   readonly #worlds = new Map<string, ServiceWorld>();
 
-  constructor(cluster: Cluster, objects: ServiceObjects) {
+  /** @param settings policyd's defaults without them */
+  constructor(cluster: Cluster, objects: ServiceObjects, settings = DEFAULTS) {
     this.objects = objects;
+    this.settings = settings;
     this.#cluster = cluster;
-    const clusterCidrs = podNetworks(cluster);
-    this.#configuration = { nodePortAddresses: [], refuseExternalIps: false, tcpReset: false, clusterCidrs };
+    const { nodePortAddresses, refuseExternalIps, tcpReset, podCidrs } = settings;
+    const clusterCidrs = [...podCidrs, ...podNetworks(cluster)];
+    this.#configuration = { nodePortAddresses, refuseExternalIps, tcpReset, clusterCidrs };
   }
 
   /** @param nodeName one that no object has is a node about which nothing is known, and on which no pod is */

@@ -2,6 +2,9 @@ import { Buffer } from "node:buffer";
 import { DrawbridgeError } from "../../kernel/error.ts";
 import type { Configuration } from "../../policyd/configuration/configuration.ts";
 import { readConfiguration } from "../../policyd/configuration/configuration.ts";
+import type { PolicyOptions } from "../../policyd/policy/evaluate/objects.ts";
+import type { ServiceSettings } from "../cluster/service_world.ts";
+import type { LintSettings } from "../policy/lint/context.ts";
 import type { Io } from "../io.ts";
 import { expectOneReading } from "./load.ts";
 
@@ -28,4 +31,26 @@ export function configurationOf(
   expectOneReading([[path], others]);
   if (path !== "-" && files.typeOf(path) !== "file") throw new DrawbridgeError("ERR_INPUT", `${path}: expected a file`);
   return readConfiguration({ path, text: Buffer.concat([...files.read(path)]).toString() }, given);
+}
+
+/**
+ * How nodes of a configuration enforce policies.
+ *
+ * @throws DrawbridgeError ERR_CONFIGURATION where they enforce none: nobody knows here what another program does instead
+ */
+export function policyOptionsOf({ policies, policePodToOwnNode, nodeLocalDNS }: Configuration): PolicyOptions {
+  if (policies) return { policePodToOwnNode, nodeLocalDNS };
+  const why = "these nodes enforce no policies, and what another program makes of them is not known here";
+  throw new DrawbridgeError("ERR_CONFIGURATION", `--config: policies: false; expected true: ${why}`);
+}
+
+/** How nodes of a configuration serve Services, if they do. */
+export function serviceSettingsOf(configuration: Configuration): ServiceSettings {
+  const { services, nodePortAddresses, refuseExternalIPs, tcpReset, podCIDRs } = configuration;
+  return { isServing: services, nodePortAddresses, refuseExternalIps: refuseExternalIPs, tcpReset, podCidrs: podCIDRs };
+}
+
+/** What lint goes by, also of nodes that leave policies to another program. */
+export function lintSettingsOf({ policePodToOwnNode, nodeLocalDNS, refuseExternalIPs }: Configuration): LintSettings {
+  return { policePodToOwnNode, nodeLocalDNS, refuseExternalIps: refuseExternalIPs };
 }

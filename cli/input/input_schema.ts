@@ -8,6 +8,9 @@ export const accessEntries = {
   requestTimeout: v.number(),
 };
 
+/** Of the option that `withConfiguration` adds. */
+export const configurationEntries = { config: v.optional(v.string()) };
+
 /** Where the objects are, of the options that `withInput` adds. */
 export const inputEntries = {
   filename: v.optional(v.array(v.string()), []),

@@ -49,6 +49,11 @@ export function withAccess(command: Command, reader: string, isRead: () => boole
     });
 }
 
+/** Adds the option that says how policyd is configured on the nodes. */
+export function withConfiguration(command: Command): Command {
+  return command.option("--config <path>", "policyd's configuration, as nodes have it; its defaults without it");
+}
+
 function readTimeout(text: string): number {
   const milliseconds = parseRequestTimeout(text);
   if (milliseconds === undefined) {

@@ -1,7 +1,15 @@
 import type { Address, Family } from "../../kernel/ip/address.ts";
 import { addressPlus, compareAddresses, familyOf, parseAddress } from "../../kernel/ip/address.ts";
 import type { Cidr } from "../../kernel/ip/cidr.ts";
-import { cidrContains, cidrFamily, formatCidr, lastAddress, networkAddress, parseCidr } from "../../kernel/ip/cidr.ts";
+import {
+  cidrContains,
+  cidrFamily,
+  formatCidr,
+  hostCidr,
+  lastAddress,
+  networkAddress,
+  parseCidr,
+} from "../../kernel/ip/cidr.ts";
 import type { IndexedRule } from "../../policyd/policy/evaluate/indexed_policy.ts";
 import type { PolicyIndex } from "../../policyd/policy/evaluate/policy_index.ts";
 
@@ -44,13 +52,17 @@ export function outsideRegions(indexes: readonly PolicyIndex[]): readonly Outsid
   });
 }
 
-/** The prefixes in the rules of all policies, without host bits. */
+/** The prefixes in the rules of all policies, without host bits, and the addresses of the nodes' own DNS servers. */
 export function namedPrefixes(indexes: readonly PolicyIndex[]): readonly Cidr[] {
   const policies = indexes.flatMap(({ networkPolicies, clusterPolicies }) => [...networkPolicies, ...clusterPolicies]);
   const rules = policies.flatMap((one): readonly IndexedRule[] => [...one.rules.egress, ...one.rules.ingress]);
   const peers = rules.flatMap(({ peers: some }) => some ?? []);
   const ranges = peers.flatMap((peer) => (peer.type === "addresses" ? [...peer.ranges, ...peer.except] : []));
-  return ranges.map(({ cidr, first }) => ({ address: first, prefixLength: cidr.prefixLength }));
+  const servers = indexes.flatMap(({ options }) => options.nodeLocalDNS);
+  return [
+    ...ranges.map(({ cidr, first }) => ({ address: first, prefixLength: cidr.prefixLength })),
+    ...servers.map(hostCidr),
+  ];
 }
 
 /** `10.0.0.0/16 except 10.0.1.0/24`. */

@@ -1,13 +1,12 @@
 import { Command } from "commander";
-import { withInput } from "../input/options.ts";
+import { withConfiguration, withInput } from "../input/options.ts";
 import type { Run } from "../program.ts";
 
 /** `rules`: the nft text a node would load. */
 export function rulesCommand(run: Run): Command {
-  return withInput(new Command("rules"))
+  return withConfiguration(withInput(new Command("rules")))
     .description("the nftables rules a node would load for these Services and policies")
     .requiredOption("--node <name>", "the node")
-    .option("--config <path>", "policyd's configuration; its defaults without it")
     .addHelpText("after", "\nExample:\n  drawbridge rules -f manifests/ -R --node worker-1 | nft -c -f -\n")
     .action(async (options: unknown) => {
       const { runRules } = await import("./run.ts");

@@ -4,7 +4,7 @@ import type { ClusterObject } from "../../policyd/cluster/model.ts";
 import { nearestNames } from "../cluster/nearest_names.ts";
 import { ExitCode } from "../exit_code.ts";
 import { configurationOf } from "../input/configuration_file.ts";
-import { inputEntries } from "../input/input_schema.ts";
+import { configurationEntries, inputEntries } from "../input/input_schema.ts";
 import { loadManifests } from "../input/load.ts";
 import type { Io } from "../io.ts";
 import { withEndpoints } from "./endpoints.ts";
@@ -14,7 +14,7 @@ import { rulesText } from "./print.ts";
 const optionsSchema = v.object({
   ...inputEntries,
   node: v.string(),
-  config: v.optional(v.string()),
+  ...configurationEntries,
 });
 
 /** @throws DrawbridgeError ERR_CONFIGURATION, ERR_INPUT also for a node that is not among those of the files */

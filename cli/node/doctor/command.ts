@@ -1,14 +1,14 @@
 import { Command, Option } from "commander";
 import type { Run } from "../../program.ts";
+import { withConfiguration } from "../../input/options.ts";
 import { withPlace } from "../place.ts";
 
 export const DOCTOR_FORMATS = ["table", "json", "yaml"] as const;
 
 /** `node doctor`: what is wrong with the node it runs on. */
 export function doctorCommand(run: Run): Command {
-  const command = new Command("doctor")
+  const command = withConfiguration(new Command("doctor"))
     .description("what is wrong with this node, and how to mend it; run it there, as root")
-    .option("--config <path>", "policyd's configuration; its defaults without it")
     .addOption(
       new Option("--only <checks>", "only these checks, such as forwarding,tables").argParser((text: string) =>
         text.split(",").map((id) => id.trim()),

@@ -2,6 +2,7 @@ import * as v from "valibot";
 import { nearestNames } from "../../cluster/nearest_names.ts";
 import { ExitCode } from "../../exit_code.ts";
 import { configurationOf } from "../../input/configuration_file.ts";
+import { configurationEntries } from "../../input/input_schema.ts";
 import type { Io } from "../../io.ts";
 import { styleOf } from "../../style.ts";
 import { placeEntries, placeOf } from "../place.ts";
@@ -14,7 +15,7 @@ import { checksTable, diagnosisJson, diagnosisTable, diagnosisYaml } from "./pri
 
 const optionsSchema = v.object({
   ...placeEntries,
-  config: v.optional(v.string()),
+  ...configurationEntries,
   only: v.optional(v.array(v.string())),
   list: v.boolean(),
   output: v.picklist(DOCTOR_FORMATS),

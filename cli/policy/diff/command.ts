@@ -1,6 +1,6 @@
 import { Command, Option } from "commander";
 import { GROUPINGS } from "../../cluster/group.ts";
-import { withAccess } from "../../input/options.ts";
+import { withAccess, withConfiguration } from "../../input/options.ts";
 import { CLUSTER } from "../../input/place.ts";
 import type { Run } from "../../program.ts";
 
@@ -10,7 +10,7 @@ export const DIFF_FORMATS = ["table", "wide", "json", "csv", "dot", "mermaid"] a
 export function diffCommand(run: Run): Command {
   const command = new Command("diff");
   const isCluster = (): boolean => command.processedArgs.slice(0, 2).includes(CLUSTER);
-  return withAccess(command, "the word cluster as a side", isCluster)
+  return withConfiguration(withAccess(command, "the word cluster as a side", isCluster))
     .description("the connections that one set of files allows and the other does not")
     .argument(
       "<old>",

@@ -3,7 +3,8 @@ import { buildPolicyIndex } from "../../../policyd/policy/evaluate/policy_index.
 import { GROUPINGS } from "../../cluster/group.ts";
 import { storeOf } from "../../cluster/policy_objects.ts";
 import { ExitCode } from "../../exit_code.ts";
-import { accessEntries } from "../../input/input_schema.ts";
+import { configurationOf, policyOptionsOf } from "../../input/configuration_file.ts";
+import { accessEntries, configurationEntries } from "../../input/input_schema.ts";
 import { expectOneReading, loadPlaces } from "../../input/load.ts";
 import type { Manifest } from "../../input/manifests.ts";
 import type { Io } from "../../io.ts";
@@ -21,18 +22,20 @@ const optionsSchema = v.object({
   new: v.string(),
   recursive: v.boolean(),
   ...accessEntries,
+  ...configurationEntries,
   by: v.picklist(GROUPINGS),
   output: v.picklist(DIFF_FORMATS),
 });
 
 /** @throws DrawbridgeError as loadPlaces */
 export async function runDiff(io: Io, options: unknown): Promise<ExitCode> {
-  const { old: oldPath, new: newPath, by, output, ...input } = v.parse(optionsSchema, options);
+  const { old: oldPath, new: newPath, by, output, config, ...input } = v.parse(optionsSchema, options);
+  const policyOptions = policyOptionsOf(configurationOf(io, config, [oldPath, newPath]));
   expectOneReading([[oldPath], [newPath]]);
   const { manifests: old } = await loadPlaces(io, [oldPath], input);
   const { manifests: young } = await loadPlaces(io, [newPath], input);
   const indexOf = (some: readonly Manifest[]): ReturnType<typeof buildPolicyIndex> =>
-    buildPolicyIndex(storeOf(some.map(({ object }) => object)));
+    buildPolicyIndex(storeOf(some.map(({ object }) => object)), policyOptions);
   const sides = { before: indexOf(old), after: indexOf(young) };
   const diff = diffPolicies(sides, by);
   if (!diff.groups.some(({ kind }) => kind === "pods")) {

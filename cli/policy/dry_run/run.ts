@@ -1,8 +1,10 @@
 import * as v from "valibot";
+import type { PolicyOptions } from "../../../policyd/policy/evaluate/objects.ts";
 import { buildPolicyIndex } from "../../../policyd/policy/evaluate/policy_index.ts";
 import { storeOf } from "../../cluster/policy_objects.ts";
 import { ExitCode } from "../../exit_code.ts";
-import { accessEntries } from "../../input/input_schema.ts";
+import { configurationOf, policyOptionsOf } from "../../input/configuration_file.ts";
+import { accessEntries, configurationEntries } from "../../input/input_schema.ts";
 import { expectOneReading, loadManifests, loadPlaces } from "../../input/load.ts";
 import type { Manifest } from "../../input/manifests.ts";
 import type { Io } from "../../io.ts";
@@ -26,13 +28,15 @@ const optionsSchema = v.object({
   against: v.array(v.string()),
   recursive: v.boolean(),
   ...accessEntries,
+  ...configurationEntries,
   delete: v.optional(v.union([v.literal(true), v.array(v.string())])),
   output: v.picklist(DRY_RUN_FORMATS),
 });
 
 /** @throws DrawbridgeError ERR_INPUT for names that are none, and as loadPlaces */
 export async function runDryRun(io: Io, options: unknown): Promise<ExitCode> {
-  const { filename, against, delete: deleted, output, ...input } = v.parse(optionsSchema, options);
+  const { filename, against, delete: deleted, output, config, ...input } = v.parse(optionsSchema, options);
+  const policyOptions = policyOptionsOf(configurationOf(io, config, [...filename, ...against]));
   expectOneReading([filename, against]);
   const names = deleted === true || deleted === undefined ? [] : deleted.map(objectName);
   const given =
@@ -43,13 +47,13 @@ export async function runDryRun(io: Io, options: unknown): Promise<ExitCode> {
       ? deleteObjects(applyObjects(there, []), namesToDelete(there, given))
       : deleteObjects(applyObjects(there, given), names);
   const isMerged = output !== "wide" && output !== "csv";
-  const result = tryOut(applied, isMerged);
+  const result = tryOut(applied, policyOptions, isMerged);
   for (const text of printed(result, output, io)) io.out.write(text);
   return result.diff.changes.length === 0 ? ExitCode.YES : ExitCode.NO;
 }
 
-function tryOut(applied: Applied, isMerged: boolean): DryRun {
-  const sides = { before: indexOf(applied.before), after: indexOf(applied.after) };
+function tryOut(applied: Applied, options: PolicyOptions, isMerged: boolean): DryRun {
+  const sides = { before: indexOf(applied.before, options), after: indexOf(applied.after, options) };
   const diff = diffPolicies(sides, "workload");
   const locations = { before: locator(applied.before), after: locator(applied.after) };
   return {
@@ -61,8 +65,8 @@ function tryOut(applied: Applied, isMerged: boolean): DryRun {
   };
 }
 
-function indexOf(manifests: readonly Manifest[]): ReturnType<typeof buildPolicyIndex> {
-  return buildPolicyIndex(storeOf(manifests.map(({ object }) => object)));
+function indexOf(manifests: readonly Manifest[], options: PolicyOptions): ReturnType<typeof buildPolicyIndex> {
+  return buildPolicyIndex(storeOf(manifests.map(({ object }) => object)), options);
 }
 
 function isPolicy(manifest: Manifest | undefined): boolean {

@@ -151,6 +151,8 @@ const DNS_APPS = new Set(["kube-dns", "coredns", "node-local-dns"]);
  * no egress rule of theirs has its port any more.
  */
 function dnsWarnings(sides: Sides, { changes, groups }: PolicyDiff): readonly Warning[] {
+  // Nothing keeps pods from the node's own DNS (POL-72).
+  if (sides.after.options.nodeLocalDNS.length > 0) return [];
   const servers = [...sides.after.pods.values()].filter(({ pod }) => isDnsServer(pod)).map(({ pod }) => pod.key);
   const lost = new Set<EndGroup>();
   for (const { from, change, example } of changes) {

@@ -3,6 +3,8 @@ import type { Direction, FlowEnd, FlowEnds } from "../../../policyd/policy/evalu
 import type { PortPattern } from "../../../policyd/policy/evaluate/indexed_policy.ts";
 import type { PodEntry, PolicyIndex } from "../../../policyd/policy/evaluate/policy_index.ts";
 
+const DNS_PORT = 53;
+
 /**
  * The ports at which what policies say of two ends, or their reason for it, may change: from one up to the next nothing
  * does, since no rule that is asked names a port in between.
@@ -13,8 +15,10 @@ export function changingPorts(
   protocol: Protocol,
 ): readonly number[] {
   const receiver = entryOf(index, destination);
+  // Towards the node's own DNS server no NetworkPolicy is asked about it (POL-72).
+  const hasDns = index.options.nodeLocalDNS.length > 0;
   const patterns = [...patternsOf(entryOf(index, source), "egress"), ...patternsOf(receiver, "ingress")];
-  return patterns.flatMap((pattern) => pointsOf(pattern, protocol, receiver));
+  return [...(hasDns ? [DNS_PORT, DNS_PORT + 1] : []), ...patterns.flatMap((one) => pointsOf(one, protocol, receiver))];
 }
 
 function patternsOf(entry: PodEntry | undefined, direction: Direction): readonly PortPattern[] {

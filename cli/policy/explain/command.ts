@@ -1,6 +1,6 @@
 import { Command, InvalidArgumentError, Option } from "commander";
 import { END_FORMS, parseEndName } from "../../cluster/end_name.ts";
-import { readPorts, withInput } from "../../input/options.ts";
+import { readPorts, withConfiguration, withInput } from "../../input/options.ts";
 import type { Run } from "../../program.ts";
 
 export const EXPLAIN_FORMATS = ["table", "json"] as const;
@@ -13,7 +13,7 @@ Examples:
 
 /** `policy explain`: why one end may reach another or not. */
 export function explainCommand(run: Run): Command {
-  return withInput(new Command("explain"))
+  return withConfiguration(withInput(new Command("explain")))
     .description("why a connection is allowed or denied, from end to end; without --port, all that is allowed")
     .addOption(new Option("--from <end>", END_FORMS).argParser(readSource).makeOptionMandatory())
     .addOption(new Option("--to <end>", END_FORMS).argParser(readEnd).makeOptionMandatory())

@@ -7,6 +7,7 @@ import { nodeAddress, podAddress } from "../../cluster/cluster.ts";
 import type { Host } from "../../cluster/find_end.ts";
 import { hostName, nodeOf } from "../../cluster/find_end.ts";
 import { serviceObjects } from "../../cluster/service_objects.ts";
+import type { ServiceSettings } from "../../cluster/service_world.ts";
 import { ServiceWorlds } from "../../cluster/service_world.ts";
 
 /** Of more than these only some are judged: those that policies can tell apart. */
@@ -21,10 +22,13 @@ export class ExplainContext {
   readonly worlds: ServiceWorlds;
   #classes: ReadonlyMap<string, number> | undefined;
 
-  /** @throws DrawbridgeError ERR_INPUT as serviceObjects */
-  constructor(cluster: Cluster) {
+  /**
+   * @param settings how nodes serve Services; policyd's defaults without them
+   * @throws DrawbridgeError ERR_INPUT as serviceObjects
+   */
+  constructor(cluster: Cluster, settings?: ServiceSettings) {
     this.cluster = cluster;
-    this.worlds = new ServiceWorlds(cluster, serviceObjects(cluster));
+    this.worlds = new ServiceWorlds(cluster, serviceObjects(cluster), settings);
   }
 
   /** The address a host has in a family, real or standing in; undefined where it has none of that family. */

@@ -25,9 +25,10 @@ export function remarksOn(
     ...ends.flatMap((end) => bareNode(context, end)),
     ...representatives(from, to, outcomes),
     ...servicesMet(context, to, outcomes).flatMap((service) => derivedRemarks(context, service)),
+    ...othersServicesRemark(context, to, outcomes),
     ...portRemark(to, traffic),
     ...outsideRemark(from, to, outcomes),
-    ...ownNodeRemark(from, to),
+    ...ownNodeRemark(context, from, to),
     ...unknownNodeRemark(outcomes),
     ...unknownAddressRemarks(context, outcomes),
     ...servicePortRemarks(context, outcomes),
@@ -100,6 +101,12 @@ export function derivedRemarks({ worlds, cluster }: ExplainContext, service: Ser
   ];
 }
 
+/** Another program may do otherwise than Kubernetes says. */
+function othersServicesRemark(context: ExplainContext, to: End, outcomes: readonly Outcome[]): readonly string[] {
+  if (context.worlds.settings.isServing || servicesMet(context, to, outcomes).length === 0) return [];
+  return ["by --config another program serves Services: what is said of them is what Kubernetes expects of it"];
+}
+
 /** Which ports a Service has, where it is asked for another one. */
 function portRemark(to: End, traffic: Traffic | undefined): readonly string[] {
   if (to.type !== "service" || to.service.isHeadless || traffic?.port === undefined) return [];
@@ -120,14 +127,12 @@ function unknownNodeRemark(outcomes: readonly Outcome[]): readonly string[] {
 }
 
 /** What a pod sends to its own node, and gets from it, NetworkPolicies never close. */
-function ownNodeRemark(from: HostsEnd, to: End): readonly string[] {
+function ownNodeRemark({ cluster }: ExplainContext, from: HostsEnd, to: End): readonly string[] {
   if (to.type === "service") return [];
   const isNode = ({ hosts }: HostsEnd): boolean =>
     hosts.some((host) => host.type === "node" || (host.type === "pod" && host.pod.hostNetwork));
-  const homeless = [
-    { end: from, other: to },
-    { end: to, other: from },
-  ].filter(
+  const { policePodToOwnNode } = cluster.index.options;
+  const homeless = [...(policePodToOwnNode ? [] : [{ end: from, other: to }]), { end: to, other: from }].filter(
     ({ end, other }) =>
       isNode(other) &&
       end.hosts.some((host) => host.type === "pod" && !host.pod.hostNetwork && host.pod.nodeName === undefined),

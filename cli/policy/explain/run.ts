@@ -3,7 +3,8 @@ import { clusterOf } from "../../cluster/cluster.ts";
 import { endNameOf } from "../../cluster/end_name.ts";
 import { findEnd } from "../../cluster/find_end.ts";
 import { ExitCode } from "../../exit_code.ts";
-import { inputEntries } from "../../input/input_schema.ts";
+import { configurationOf, policyOptionsOf, serviceSettingsOf } from "../../input/configuration_file.ts";
+import { configurationEntries, inputEntries } from "../../input/input_schema.ts";
 import { loadManifests } from "../../input/load.ts";
 import type { Io } from "../../io.ts";
 import { styleOf } from "../../style.ts";
@@ -14,6 +15,7 @@ import { explanationText } from "./print.ts";
 
 const optionsSchema = v.object({
   ...inputEntries,
+  ...configurationEntries,
   from: v.string(),
   to: v.string(),
   port: v.optional(
@@ -27,9 +29,11 @@ const optionsSchema = v.object({
 
 /** @throws DrawbridgeError as loadManifests, and ERR_OBJECT for names that are not among the objects */
 export async function runExplain(io: Io, options: unknown): Promise<ExitCode> {
-  const { from, to, port, output, ...input } = v.parse(optionsSchema, options);
+  const { from, to, port, output, config, ...input } = v.parse(optionsSchema, options);
+  const configuration = configurationOf(io, config, input.filename);
+  const policyOptions = policyOptionsOf(configuration);
   const { manifests } = await loadManifests(io, input);
-  const context = new ExplainContext(clusterOf(manifests));
+  const context = new ExplainContext(clusterOf(manifests, policyOptions), serviceSettingsOf(configuration));
   const source = findEnd(context.cluster, endNameOf(from), new Map());
   if (source.type === "service") throw new RangeError("a Service is no source");
   const destination = findEnd(context.cluster, endNameOf(to), context.worlds.objects.services);

@@ -83,7 +83,8 @@ function frontendsFor(
   const clusterIps = service.clusterIps.map((address) => ({ address, port }));
   if (source.type !== "outside") return clusterIps;
   const virtual = service.loadBalancerIngress.filter(({ ipMode }) => ipMode === "VIP").map(({ address }) => address);
-  const external = [...virtual, ...service.externalIps].map((address) => ({ address, port }));
+  const externalIps = context.worlds.settings.refuseExternalIps ? [] : service.externalIps;
+  const external = [...virtual, ...externalIps].map((address) => ({ address, port }));
   if (external.length > 0) return external;
   const nodePort = service.ports.find((one) => one.protocol === protocol && one.port === port)?.nodePort;
   if (nodePort === undefined) return clusterIps;

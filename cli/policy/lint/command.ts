@@ -1,5 +1,5 @@
 import { Command, Option } from "commander";
-import { withInput } from "../../input/options.ts";
+import { withConfiguration, withInput } from "../../input/options.ts";
 import type { Run } from "../../program.ts";
 import { SEVERITIES } from "./finding.ts";
 
@@ -8,7 +8,7 @@ export const LINT_FORMATS = ["table", "wide", "json", "sarif"] as const;
 /** `policy lint`: what policies and Services probably do not mean. */
 export function lintCommand(run: Run): Command {
   const command = withInput(new Command("lint"), (options) => !("list" in options && options.list === true));
-  return command
+  return withConfiguration(command)
     .description("what policies and Services probably do not mean, and how to mend it")
     .addOption(
       new Option("--fail-on <severity>", "exit with 1 for findings at least as grave")

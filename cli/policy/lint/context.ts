@@ -22,6 +22,7 @@ import type {
   IndexedPeer,
   IndexedRule,
 } from "../../../policyd/policy/evaluate/indexed_policy.ts";
+import type { PolicyOptions } from "../../../policyd/policy/evaluate/objects.ts";
 import type { PolicyIndex } from "../../../policyd/policy/evaluate/policy_index.ts";
 import { buildPolicyIndex } from "../../../policyd/policy/evaluate/policy_index.ts";
 import type { FieldPath } from "../../../policyd/source/documents.ts";
@@ -66,6 +67,7 @@ export type ClusterSite = RuleSite<ClusterNetworkPolicy, ClusterPolicyRule>;
 /** What rules look at: everything that was read, with the selectors looked up. */
 export interface LintContext {
   readonly manifests: Manifests;
+  readonly settings: LintSettings;
   readonly store: ClusterStore;
   readonly index: PolicyIndex;
   readonly networkPolicies: readonly LintedPolicy<NetworkPolicy>[];
@@ -88,10 +90,17 @@ export interface LintContext {
   podsOf(peer: IndexedPeer): readonly Pod[] | undefined;
 }
 
+/** What of policyd's configuration decides about policies and Services. */
+export interface LintSettings extends PolicyOptions {
+  readonly refuseExternalIps: boolean;
+}
+
+const DEFAULTS: LintSettings = Object.freeze({ policePodToOwnNode: false, nodeLocalDNS: [], refuseExternalIps: false });
+
 /** What files say, made ready for the rules. Objects that could not be read are not among it. */
-export function lintContext(manifests: Manifests): LintContext {
+export function lintContext(manifests: Manifests, settings = DEFAULTS): LintContext {
   const store = storeOf(manifests.manifests.map(({ object }) => object));
-  const index = buildPolicyIndex(store);
+  const index = buildPolicyIndex(store, settings);
   const byIdentity = Map.groupBy(index.pods.values(), ({ subject }) => subject?.identity.number ?? -1);
   const selected = (members: Uint8Array): readonly Pod[] =>
     [...members.entries()].flatMap(([number, isIn]) =>
@@ -112,6 +121,7 @@ export function lintContext(manifests: Manifests): LintContext {
   const clusterPolicies = policiesOf(index.clusterPolicies);
   return {
     manifests,
+    settings,
     store,
     index,
     networkPolicies,

@@ -1,4 +1,5 @@
 import type { Manifests } from "../../input/manifests.ts";
+import type { LintSettings } from "./context.ts";
 import { lintContext } from "./context.ts";
 import type { Finding, LintRule, Place } from "./finding.ts";
 import { SEVERITIES } from "./finding.ts";
@@ -8,8 +9,8 @@ import { textAt } from "./raw.ts";
 export const IGNORE_ANNOTATION = "drawbridge.dev/lint-ignore";
 
 /** What rules find in manifests, by file, line and gravity; without what an object's annotation silences. */
-export function lint(manifests: Manifests, rules: readonly LintRule[]): readonly Finding[] {
-  const context = lintContext(manifests);
+export function lint(manifests: Manifests, rules: readonly LintRule[], settings?: LintSettings): readonly Finding[] {
+  const context = lintContext(manifests, settings);
   const found = rules.flatMap(({ id, severity, check }) =>
     check(context).map((one): Finding => ({ ...one, id, severity })),
   );

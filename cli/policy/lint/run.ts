@@ -1,7 +1,8 @@
 import * as v from "valibot";
 import { nearestNames } from "../../cluster/nearest_names.ts";
 import { ExitCode } from "../../exit_code.ts";
-import { inputEntries } from "../../input/input_schema.ts";
+import { configurationOf, lintSettingsOf } from "../../input/configuration_file.ts";
+import { configurationEntries, inputEntries } from "../../input/input_schema.ts";
 import { readInput, tellAll } from "../../input/load.ts";
 import type { Io } from "../../io.ts";
 import { styleOf } from "../../style.ts";
@@ -17,6 +18,7 @@ const ids = v.optional(v.array(v.string()), []);
 
 const optionsSchema = v.object({
   ...inputEntries,
+  ...configurationEntries,
   failOn: v.picklist(SEVERITIES),
   only: ids,
   ignore: ids,
@@ -28,10 +30,10 @@ const optionsSchema = v.object({
  * Input with problems is linted, too: they are findings.
  *
  * @returns what is wrong with the command line, or how the command ends
- * @throws DrawbridgeError ERR_INPUT as readInput
+ * @throws DrawbridgeError ERR_INPUT as readInput, ERR_CONFIGURATION
  */
 export async function runLint(io: Io, options: unknown): Promise<ExitCode | string> {
-  const { failOn, only, ignore, list, output, ...input } = v.parse(optionsSchema, options);
+  const { failOn, only, ignore, list, output, config, ...input } = v.parse(optionsSchema, options);
   const unknown = [...only, ...ignore].find((id) => !RULES.some((rule) => rule.id === id));
   if (unknown !== undefined) return unknownRule(unknown);
   const rules = RULES.filter(({ id }) => (only.length === 0 || only.includes(id)) && !ignore.includes(id));
@@ -39,9 +41,10 @@ export async function runLint(io: Io, options: unknown): Promise<ExitCode | stri
     io.out.write(rulesTable(rules, io.out.columns));
     return ExitCode.YES;
   }
+  const settings = lintSettingsOf(configurationOf(io, config, input.filename));
   const manifests = await readInput(io, input);
   tellAll(io, manifests.leftOut);
-  const findings = lint(manifests, rules);
+  const findings = lint(manifests, rules, settings);
   for (const text of printed(findings, rules, output, io)) io.out.write(text);
   if (manifests.problems.length > 0) {
     io.err.write("not everything could be read, so findings about the rest may be wrong or missing\n");

@@ -5,7 +5,8 @@ import { inForce, isShadow } from "../../../policyd/cluster/shadow.ts";
 import { GROUPINGS } from "../../cluster/group.ts";
 import { storeOf } from "../../cluster/policy_objects.ts";
 import { ExitCode } from "../../exit_code.ts";
-import { inputEntries } from "../../input/input_schema.ts";
+import { configurationOf, policyOptionsOf } from "../../input/configuration_file.ts";
+import { configurationEntries, inputEntries } from "../../input/input_schema.ts";
 import { loadManifests } from "../../input/load.ts";
 import type { Io } from "../../io.ts";
 import { writeAll } from "../../output/write_all.ts";
@@ -19,6 +20,7 @@ import { formatGrid, matrixCsv, matrixGraph, matrixJson, matrixWide } from "./pr
 
 const optionsSchema = v.object({
   ...inputEntries,
+  ...configurationEntries,
   by: v.picklist(GROUPINGS),
   port: v.optional(v.array(v.object({ protocol: v.picklist(["TCP", "UDP", "SCTP"]), port: v.number() })), []),
   withShadow: v.boolean(),
@@ -29,12 +31,13 @@ const MOST_NAMED = 5;
 
 /** @throws DrawbridgeError as loadManifests */
 export async function runMatrix(io: Io, options: unknown): Promise<ExitCode> {
-  const { by, port: ports, withShadow, output, ...input } = v.parse(optionsSchema, options);
+  const { by, port: ports, withShadow, output, config, ...input } = v.parse(optionsSchema, options);
+  const policyOptions = policyOptionsOf(configurationOf(io, config, input.filename));
   const { manifests } = await loadManifests(io, input);
   const objects = manifests.map(({ object }) => object);
-  const index = buildPolicyIndex(storeOf(withShadow ? objects.map(inForce) : objects));
+  const index = buildPolicyIndex(storeOf(withShadow ? objects.map(inForce) : objects), policyOptions);
   const matrix = matrixOf(index, by);
-  if (output === "table") writeTable(io, matrix, ports);
+  if (output === "table") writeTable(io, matrix, ports, policyOptions.policePodToOwnNode);
   else writeAll(io.out, printed(matrix, ports, output, io.out.columns));
   if (!withShadow) tellShadow(io, objects);
   return ExitCode.YES;
@@ -49,8 +52,12 @@ function tellShadow(io: Io, objects: readonly ClusterObject[]): void {
   );
 }
 
-/** For people: a grid where it fits, else a list. */
-function writeTable(io: Io, matrix: Matrix, ports: readonly PortQuestion[]): void {
+/**
+ * For people: a grid where it fits, else a list.
+ *
+ * @param isPoliced whether NetworkPolicies hold for what pods send to their own node
+ */
+function writeTable(io: Io, matrix: Matrix, ports: readonly PortQuestion[], isPoliced: boolean): void {
   if (matrix.groups.length === 0) {
     io.err.write("no pods\n");
     return;
@@ -60,12 +67,14 @@ function writeTable(io: Io, matrix: Matrix, ports: readonly PortQuestion[]): voi
   io.out.write(grid ?? formatList(matrix, textOf, io.out.columns));
   const isAnyLeftOut = matrix.groups.some(({ pods: [pod, ...more] }) => pod.hostNetwork && more.length === 0);
   if (grid === undefined && isAnyLeftOut) {
-    io.err.write("not listed: a pod and the network of its own node, which no NetworkPolicy keeps apart\n");
+    const why = isPoliced ? "which have rules of their own; -o wide has them" : "which no NetworkPolicy keeps apart";
+    io.err.write(`not listed: a pod and the network of its own node, ${why}\n`);
   }
   const pods = matrix.groups.flatMap((group) => group.pods);
   if (pods.some((pod) => pod.hostNetwork) && pods.some((pod) => !pod.hostNetwork && pod.nodeName === undefined)) {
+    const who = isPoliced ? "a node from its own pods" : "a pod from its own";
     io.err.write(
-      "the input does not tell on which nodes all pods run: no NetworkPolicy keeps a pod from its own, whatever is said here\n",
+      `the input does not tell on which nodes all pods run: no NetworkPolicy keeps ${who}, whatever is said here\n`,
     );
   }
 }

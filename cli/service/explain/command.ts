@@ -1,6 +1,6 @@
 import { Command, InvalidArgumentError, Option } from "commander";
 import { END_FORMS } from "../../cluster/end_name.ts";
-import { withInput } from "../../input/options.ts";
+import { withConfiguration, withInput } from "../../input/options.ts";
 import { EXPLAIN_FORMATS, readSource } from "../../policy/explain/command.ts";
 import type { Run } from "../../program.ts";
 import { parseTarget, TARGET_FORMS } from "./target.ts";
@@ -13,7 +13,7 @@ Examples:
 
 /** `service explain`: where a node's Services send a packet. */
 export function serviceExplainCommand(run: Run): Command {
-  return withInput(new Command("explain"))
+  return withConfiguration(withInput(new Command("explain")))
     .description("where a packet goes by the Services of a node, whatever policies say")
     .addOption(new Option("--from <end>", END_FORMS).argParser(readSource).makeOptionMandatory())
     .addOption(new Option("--to <target>", TARGET_FORMS).argParser(readTarget).makeOptionMandatory())

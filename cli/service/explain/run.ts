@@ -1,9 +1,11 @@
 import * as v from "valibot";
+import { DrawbridgeError } from "../../../kernel/error.ts";
 import { clusterOf } from "../../cluster/cluster.ts";
 import { endNameOf } from "../../cluster/end_name.ts";
 import { findEnd } from "../../cluster/find_end.ts";
 import { ExitCode } from "../../exit_code.ts";
-import { inputEntries } from "../../input/input_schema.ts";
+import { configurationOf, serviceSettingsOf } from "../../input/configuration_file.ts";
+import { configurationEntries, inputEntries } from "../../input/input_schema.ts";
 import { loadManifests } from "../../input/load.ts";
 import type { Io } from "../../io.ts";
 import { EXPLAIN_FORMATS } from "../../policy/explain/command.ts";
@@ -15,19 +17,25 @@ import { parseTarget, TARGET_FORMS } from "./target.ts";
 
 const optionsSchema = v.object({
   ...inputEntries,
+  ...configurationEntries,
   from: v.string(),
   to: v.string(),
   node: v.optional(v.string()),
   output: v.picklist(EXPLAIN_FORMATS),
 });
 
-/** @throws DrawbridgeError as loadManifests, and ERR_OBJECT for names that are not among the objects */
+/** @throws DrawbridgeError as loadManifests, and ERR_OBJECT for names that are not among the objects, ERR_CONFIGURATION */
 export async function runServiceExplain(io: Io, options: unknown): Promise<ExitCode> {
-  const { from, to, node, output, ...input } = v.parse(optionsSchema, options);
+  const { from, to, node, output, config, ...input } = v.parse(optionsSchema, options);
+  const settings = serviceSettingsOf(configurationOf(io, config, input.filename));
   const target = parseTarget(to);
   if (target === undefined) throw new RangeError(`${JSON.stringify(to)}: expected ${TARGET_FORMS}`);
+  if (!settings.isServing) {
+    const why = "these nodes serve no Services, and what another program does with them is not known here";
+    throw new DrawbridgeError("ERR_CONFIGURATION", `--config: services: false; expected true: ${why}`);
+  }
   const { manifests } = await loadManifests(io, input);
-  const context = new ExplainContext(clusterOf(manifests));
+  const context = new ExplainContext(clusterOf(manifests), settings);
   const { cluster, worlds } = context;
   const source = findEnd(cluster, endNameOf(from), new Map());
   if (source.type === "service") throw new RangeError("a Service is no source");

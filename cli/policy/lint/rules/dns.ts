@@ -36,6 +36,8 @@ export const dnsForgotten: LintRule = {
   severity: "warning",
   summary: "Pods may send to others, and not to the cluster's DNS: names do not resolve for them.",
   check: (context) => {
+    // Nothing keeps pods from the node's own DNS (POL-72).
+    if (context.settings.nodeLocalDNS.length > 0) return [];
     const { index, server, port } = dnsOf(context);
     const told = new Set<DirectionProfile>();
     return context.networkPolicies.flatMap(({ manifest, policy, pods }) => {

@@ -194,11 +194,14 @@ function allowsAll(peers: NetworkSite["rule"]["peers"], range: Cidr): boolean {
 }
 
 /** The node a pod runs on, and the pod itself, are never cut off (POL-06, POL-07). */
-function ownNodeOrItself({ nodes }: LintContext, site: NetworkSite): readonly Remark[] {
+function ownNodeOrItself({ nodes, settings }: LintContext, site: NetworkSite): readonly Remark[] {
+  const isNodePoliced = settings.policePodToOwnNode && site.direction === "egress";
   return (site.rule.peers ?? []).flatMap((peer) => {
     if (peer.type !== "ipBlock") return [];
     return peer.except.flatMap((except) => {
-      const node = nodes.find(({ addresses }) => addresses.some(({ address }) => cidrContains(except, address)));
+      const node = isNodePoliced
+        ? undefined
+        : nodes.find(({ addresses }) => addresses.some(({ address }) => cidrContains(except, address)));
       const isLoopback = LOOPBACKS.some((one) => cidrCovers(one, except));
       if (node === undefined && !isLoopback) return [];
       const what = isLoopback ? "a pod's own loopback" : `node ${node?.name ?? ""} for the pods on it`;

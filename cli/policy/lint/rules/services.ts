@@ -14,9 +14,9 @@ export const externalIps: LintRule = {
   severity: "warning",
   summary:
     "A Service has externalIPs, by which whoever may write Services takes traffic to any address (CVE-2020-8554).",
-  check: ({ services }) =>
+  check: ({ services, settings }) =>
     services.flatMap(({ manifest, service }) => {
-      if (service.externalIps.length === 0 || service.type === "ExternalName") return [];
+      if (settings.refuseExternalIps || service.externalIps.length === 0 || service.type === "ExternalName") return [];
       const message = `takes traffic to ${namesText(service.externalIps.map(formatAddress))} on every node`;
       const fix = "use type LoadBalancer; refuseExternalIPs in policyd's configuration passes them over";
       return [remark(manifest, ["spec", "externalIPs"], message, fix)];

@@ -1,0 +1,147 @@
+import assert from "node:assert/strict";
+import type { Outcome } from "../../support/cli.ts";
+import { memoryFiles, runCli } from "../../support/cli.ts";
+
+const NODE = `apiVersion: v1
+kind: Node
+metadata: { name: n1 }
+spec: { podCIDRs: [10.244.1.0/24] }
+status: { addresses: [{ type: InternalIP, address: 192.0.2.1 }, { type: InternalIP, address: 198.18.0.1 }] }
+`;
+const pod = (name: string, more = "nodeName: n1", ip = `10.244.1.${name.length}`): string => `apiVersion: v1
+kind: Pod
+metadata: { name: ${name}, namespace: shop, labels: { app: ${name} } }
+spec: { ${more} }
+status: { phase: Running, podIPs: [{ ip: ${ip} }] }
+`;
+const OBJECTS = [NODE, pod("web"), pod("agent", "nodeName: n1, hostNetwork: true", "192.0.2.1")].join("---\n");
+const SERVICE = `apiVersion: v1
+kind: Service
+metadata: { name: web, namespace: shop }
+spec:
+  type: NodePort
+  clusterIP: 10.96.0.10
+  externalIPs: [203.0.113.9]
+  selector: { app: web }
+  ports: [{ port: 80, nodePort: 30080 }]
+`;
+const policy = (spec: string): string => `apiVersion: networking.k8s.io/v1
+kind: NetworkPolicy
+metadata: { name: p, namespace: shop }
+spec: { podSelector: {}, ${spec} }
+`;
+const CLOSED = policy("policyTypes: [Egress]");
+
+const FILES = {
+  "closed.yaml": [OBJECTS, CLOSED].join("---\n"),
+  "open.yaml": OBJECTS,
+  "change.yaml": CLOSED,
+  "web.yaml": [OBJECTS, SERVICE].join("---\n"),
+  "egress.yaml": [OBJECTS, SERVICE, policy("egress: [{ to: [{ podSelector: {} }] }]")].join("---\n"),
+};
+
+/** A command line with and without a configuration of these fields. */
+async function both(fields: string, args: string): Promise<readonly [Outcome, Outcome]> {
+  const policyd = `apiVersion: drawbridge.dev/v1alpha1\nkind: PolicydConfiguration\n${fields}\n`;
+  const files = memoryFiles({ ...FILES, "policyd.yaml": policyd });
+  const words = args.split(" ");
+  return [await runCli(words, files), await runCli([...words, "--config", "policyd.yaml"], files)];
+}
+
+describe("cli: what nodes do by their configuration", () => {
+  it("CLI-13: POL-07: policy explain and matrix say what a pod may send to its own node", async () => {
+    const ask = "policy explain -f closed.yaml --from shop/web --port 22 --to";
+    for (const end of ["node/n1", "shop/agent", "192.0.2.1"]) {
+      const [before, after] = await both("policePodToOwnNode: true", `${ask} ${end}`);
+      assert.deepEqual([before.code, after.code], [0, 1], end);
+      assert.match(after.out, /egress\s+denied as no rule allows it/);
+    }
+    const [open, closed] = await both("policePodToOwnNode: true", "policy matrix -f closed.yaml --by pod -o csv");
+    assert.match(open.out, /^shop\/web,shop\/agent,all,all\r$/m);
+    assert.match(closed.out, /^shop\/web,shop\/agent,none,none\r$/m);
+    assert.match(closed.out, /^shop\/agent,shop\/web,all,all\r$/m);
+  });
+
+  it("CLI-13: POL-72: port 53 of the nodes' own DNS stays open, and nothing beside it", async () => {
+    const ask = "policy explain -f closed.yaml --from shop/web --to 169.254.20.10";
+    const fields = "nodeLocalDNS: [169.254.20.10]";
+    for (const [port, code] of [
+      ["53/UDP", 0],
+      ["53", 0],
+      ["53/SCTP", 1],
+      ["54/UDP", 1],
+    ] as const) {
+      const [before, after] = await both(fields, `${ask} --port ${port}`);
+      assert.deepEqual([before.code, after.code], [1, code], port);
+    }
+    const [, everything] = await both(fields, ask);
+    assert.match(everything.out, /^shop\/web to 169\.254\.20\.10: 53\/TCP, 53\/UDP$/m);
+  });
+
+  it("CLI-13: policy diff and dry-run tell the nodes' own DNS from the rest of the outside", async () => {
+    const fields = "nodeLocalDNS: [169.254.20.10]";
+    const [before, after] = await both(fields, "policy diff open.yaml closed.yaml -o csv");
+    const toDns = /^removed,shop\/web,outside 169\.254\.20\.10\/32,"(.*)",,1,1,/m;
+    assert.doesNotMatch(before.out, toDns);
+    const [, connections] = toDns.exec(after.out) ?? [];
+    assert.equal(connections, "1-52/TCP,54-65535/TCP,1-52/UDP,54-65535/UDP,all/SCTP,ICMP");
+    const [warned, quiet] = await both(fields, "policy dry-run -f change.yaml --against open.yaml");
+    assert.match(warned.out, /can no longer look up names/);
+    assert.doesNotMatch(quiet.out, /can no longer look up names/);
+    assert.deepEqual([warned.code, quiet.code], [1, 1]);
+  });
+
+  it("CLI-13: policy lint goes by it", async () => {
+    const fields = "nodeLocalDNS: [169.254.20.10]\nrefuseExternalIPs: true";
+    const [before, after] = await both(fields, "policy lint -f egress.yaml");
+    assert.match(before.out, /dns-forgotten/);
+    assert.match(before.out, /external-ips/);
+    assert.doesNotMatch(after.out, /dns-forgotten|external-ips/);
+  });
+
+  it("CLI-13: service explain and policy explain serve what the nodes serve", async () => {
+    const fields = "nodePortAddresses: [primary]\nrefuseExternalIPs: true";
+    const ask = "service explain -f web.yaml --from 203.0.113.7 --node n1 --to";
+    const [all, primary] = await both(fields, `${ask} 198.18.0.1:30080`);
+    assert.match(all.out, /goes to its only endpoint/);
+    assert.match(primary.out, /passes unchanged.*not within nodePortAddresses/s);
+    const [taken, refused] = await both(fields, `${ask} 203.0.113.9:80`);
+    assert.match(taken.out, /Service shop\/web: externalIP/);
+    assert.match(refused.out, /No Service takes it/);
+    const [external, nodePort] = await both(
+      fields,
+      "policy explain -f web.yaml --from 203.0.113.7 --to service/shop/web --port 80",
+    );
+    assert.match(external.out, /externalIP 203\.0\.113\.9:80/);
+    assert.match(nodePort.out, /NodePort 192\.0\.2\.1:30080/);
+  });
+
+  it("CLI-13: what another program does with policies or Services is not answered", async () => {
+    for (const args of [
+      "policy explain -f closed.yaml --from shop/web --to node/n1",
+      "policy matrix -f closed.yaml",
+      "policy diff open.yaml closed.yaml",
+      "policy dry-run -f change.yaml --against open.yaml",
+    ]) {
+      const [, { code, out, err }] = await both("policies: false", args);
+      assert.deepEqual([code, out], [3, ""], args);
+      assert.match(err, /--config: policies: false; expected true: these nodes enforce no policies/);
+    }
+    const ask = "-f web.yaml --from shop/web --to service/shop/web";
+    const [, served] = await both("services: false", `service explain ${ask}:80`);
+    assert.deepEqual([served.code, served.out], [3, ""]);
+    assert.match(served.err, /--config: services: false; expected true/);
+    const [, explained] = await both("services: false", `policy explain ${ask} --port 80`);
+    assert.match(explained.out.replaceAll(/\s+/g, " "), /Note: by --config another program serves Services/);
+  });
+
+  it("CLI-13: a configuration that cannot be read is an error, and standard input is read once", async () => {
+    const [, bad] = await both("policePodToOwnNodes: true", "policy matrix -f closed.yaml");
+    assert.deepEqual([bad.code, bad.out], [3, ""]);
+    assert.match(bad.err, /policePodToOwnNodes: unknown field; did you mean policePodToOwnNode\?/);
+    const files = memoryFiles({ "-": OBJECTS });
+    const twice = await runCli(["policy", "matrix", "-f", "-", "--config", "-"], files);
+    assert.deepEqual([twice.code, twice.out], [3, ""]);
+    assert.match(twice.err, /standard input can be read once/);
+  });
+});
