@@ -1,11 +1,13 @@
 import type { Address, Family } from "../../kernel/ip/address.ts";
 import type { Cidr } from "../../kernel/ip/cidr.ts";
 import { cidrContains, hostCidr } from "../../kernel/ip/cidr.ts";
-import type { Pod } from "../../policyd/cluster/model.ts";
+import type { Pod, Service } from "../../policyd/cluster/model.ts";
 import type { ServiceConfiguration, ServiceWorld } from "../../policyd/services/evaluate/world.ts";
 import type { Cluster } from "./cluster.ts";
 import { nodeAddress, podAddress, UNKNOWN_NODE } from "./cluster.ts";
 import type { ServiceObjects } from "./service_objects.ts";
+import type { OversizedService } from "./service_size.ts";
+import { oversizedServices } from "./service_size.ts";
 
 const FAMILIES: readonly Family[] = [4, 6];
 
@@ -29,6 +31,9 @@ const DEFAULTS: ServiceSettings = Object.freeze({
 export class ServiceWorlds {
   readonly objects: ServiceObjects;
   readonly settings: ServiceSettings;
+  /** The Services of which nodes do not serve all, by key. */
+  readonly oversized: ReadonlyMap<string, OversizedService>;
+  readonly #services: readonly Service[];
   readonly #cluster: Cluster;
   readonly #configuration: ServiceConfiguration;
   readonly #worlds = new Map<string, ServiceWorld>();
@@ -38,9 +43,19 @@ export class ServiceWorlds {
     this.objects = objects;
     this.settings = settings;
     this.#cluster = cluster;
-    const { nodePortAddresses, refuseExternalIps, tcpReset, podCidrs } = settings;
+    const { isServing, nodePortAddresses, refuseExternalIps, tcpReset, podCidrs } = settings;
+    const services = [...objects.services.values()];
+    this.oversized = isServing
+      ? oversizedServices(services, objects.endpointSlices, refuseExternalIps)
+      : new Map<string, OversizedService>();
+    this.#services = services.map((service) => this.servedPart(service));
     const clusterCidrs = [...podCidrs, ...podNetworks(cluster)];
     this.#configuration = { nodePortAddresses, refuseExternalIps, tcpReset, clusterCidrs };
+  }
+
+  /** As much of a Service as nodes serve. */
+  servedPart(service: Service): Service {
+    return this.oversized.get(service.key)?.served ?? service;
   }
 
   /** @param nodeName one that no object has is a node about which nothing is known, and on which no pod is */
@@ -53,7 +68,7 @@ export class ServiceWorlds {
     const reached = FAMILIES.flatMap((family) => (isKnown ? (nodeAddress(this.#cluster, nodeName, family) ?? []) : []));
     const world: ServiceWorld = {
       nodeName,
-      services: [...this.objects.services.values()],
+      services: this.#services,
       endpointSlices: this.objects.endpointSlices,
       nodes: [...store.nodes.values()],
       localPods: new Set(this.#podsOn(nodeName).flatMap((pod) => this.#addressesOf(pod))),

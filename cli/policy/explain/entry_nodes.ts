@@ -40,7 +40,10 @@ export function nodesThatMatter({ cluster, worlds }: ExplainContext, services: r
   return all.length === 0 ? [UNKNOWN_NODE] : all;
 }
 
-function hasAddress({ clusterIps, externalIps, loadBalancerIngress }: Service, address: Address): boolean {
+/** Whether a Service, if there is one, says that an address is its own. */
+export function hasAddress(service: Service | undefined, address: Address): boolean {
+  if (service === undefined) return false;
+  const { clusterIps, externalIps, loadBalancerIngress } = service;
   return (
     clusterIps.includes(address) ||
     externalIps.includes(address) ||

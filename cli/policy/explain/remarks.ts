@@ -98,6 +98,7 @@ export function derivedRemarks({ worlds, cluster }: ExplainContext, service: Ser
     ...(hasAddress || service.isHeadless || service.type === "ExternalName"
       ? []
       : [`Service ${service.key} has no cluster IP in the input: the API server gives it one`]),
+    ...(worlds.oversized.get(service.key)?.problems ?? []).map((problem) => `on nodes ${problem}`),
   ];
 }
 

@@ -80,13 +80,14 @@ function frontendsFor(
   service: Service,
   { protocol, port }: PortTraffic,
 ): readonly { readonly address: Address; readonly port: number }[] {
-  const clusterIps = service.clusterIps.map((address) => ({ address, port }));
+  const served = context.worlds.servedPart(service);
+  const clusterIps = served.clusterIps.map((address) => ({ address, port }));
   if (source.type !== "outside") return clusterIps;
-  const virtual = service.loadBalancerIngress.filter(({ ipMode }) => ipMode === "VIP").map(({ address }) => address);
-  const externalIps = context.worlds.settings.refuseExternalIps ? [] : service.externalIps;
+  const virtual = served.loadBalancerIngress.filter(({ ipMode }) => ipMode === "VIP").map(({ address }) => address);
+  const externalIps = context.worlds.settings.refuseExternalIps ? [] : served.externalIps;
   const external = [...virtual, ...externalIps].map((address) => ({ address, port }));
   if (external.length > 0) return external;
-  const nodePort = service.ports.find((one) => one.protocol === protocol && one.port === port)?.nodePort;
+  const nodePort = served.ports.find((one) => one.protocol === protocol && one.port === port)?.nodePort;
   if (nodePort === undefined) return clusterIps;
   return nodesThatMatter(context, [service]).flatMap((name) =>
     FAMILIES.flatMap((family) => {

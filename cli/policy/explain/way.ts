@@ -8,7 +8,7 @@ import type { Candidate, Masquerade, Translate, Verdict } from "../../../policyd
 import { ownerOf, UNKNOWN_NODE } from "../../cluster/cluster.ts";
 import type { Host } from "../../cluster/find_end.ts";
 import { flowEndOf, hostAt, hostName, nodeOf } from "../../cluster/find_end.ts";
-import { entryNodes } from "./entry_nodes.ts";
+import { entryNodes, hasAddress } from "./entry_nodes.ts";
 import type { ExplainContext } from "./context.ts";
 
 /** What the Services of a node make of a packet on its way. */
@@ -94,15 +94,20 @@ function waysFrom(context: ExplainContext, source: Host, packet: Packet, node: s
     const there = stepAt(context, owner.key, { ...packet, entry: "outside" });
     if (there.verdict.kind !== "pass") return waysAfter(context, source, [step, there], true);
   }
-  const nowhere = "no Service takes it, and a cluster IP is nobody's own address";
-  if (isClusterIp(context, packet.destination)) return [{ ...stoppedWay(source, nowhere), steps: [step] }];
+  const nowhere = whyNowhere(context, packet.destination);
+  if (nowhere !== undefined) return [{ ...stoppedWay(source, nowhere), steps: [step] }];
   const { protocol, destinationPort: port } = packet;
   const destination = hostAt(context.cluster, packet.destination);
   return [{ ...directWay(source, destination, { protocol, port }, familyOf(packet.destination)), steps: [step] }];
 }
 
-function isClusterIp({ worlds }: ExplainContext, address: Address): boolean {
-  return [...worlds.objects.services.values()].some(({ clusterIps }) => clusterIps.includes(address));
+/** Why a packet that no Service takes gets nowhere; undefined where its address may be somebody's. */
+function whyNowhere({ worlds }: ExplainContext, address: Address): string | undefined {
+  const { services } = worlds.objects;
+  if ([...services.values()].some(({ clusterIps }) => clusterIps.includes(address)))
+    return "no Service takes it, and a cluster IP is nobody's own address";
+  const lost = [...worlds.oversized.keys()].find((key) => hasAddress(services.get(key), address));
+  return lost === undefined ? undefined : `no Service takes it: Service ${lost} is too large for nodes`;
 }
 
 function stepAt({ worlds }: ExplainContext, node: string, packet: Packet): ServiceStep {

@@ -7,6 +7,7 @@ import type { Entry } from "../../../policyd/services/evaluate/packet.ts";
 import type { End, Host, HostsEnd } from "../../cluster/find_end.ts";
 import { hostName, nodeOf } from "../../cluster/find_end.ts";
 import { UNKNOWN_NODE } from "../../cluster/cluster.ts";
+import { hasAddress } from "../../policy/explain/entry_nodes.ts";
 import type { ExplainContext } from "../../policy/explain/context.ts";
 import { derivedRemarks } from "../../policy/explain/remarks.ts";
 import type { ServiceReport } from "../report.ts";
@@ -81,7 +82,7 @@ export function explainService(context: ExplainContext, question: PacketQuestion
   }
   const packets = [...reports.values()];
   if (packets.length === 0) throw nothingToSend(from, to);
-  const met = packets.flatMap(({ report }) => report.frontend?.service ?? []);
+  const met = [...packets.flatMap(({ report }) => report.frontend?.service ?? []), ...missed(context, to, port)];
   return {
     delivered: packets.every(({ report }) => report.verdict === "pass" || report.verdict === "translate"),
     node: nodes.size === 1 ? ([...nodes][0] ?? "") : (question.node ?? ""),
@@ -90,6 +91,16 @@ export function explainService(context: ExplainContext, question: PacketQuestion
       .flatMap((key) => worlds.objects.services.get(key) ?? [])
       .flatMap((service) => derivedRemarks(context, service)),
   };
+}
+
+/** The Services that nodes do not serve whole and that the packets would else be for. */
+function missed({ worlds }: ExplainContext, to: End, port: number): readonly string[] {
+  const addresses = addressesOf(to);
+  return [...worlds.oversized.keys()].filter((key) => {
+    const service = worlds.objects.services.get(key);
+    const isNodePort = service?.ports.some(({ nodePort }) => nodePort === port) === true;
+    return isNodePort || addresses.some((address) => hasAddress(service, address));
+  });
 }
 
 function entryOf(source: Host, node: string): Entry {

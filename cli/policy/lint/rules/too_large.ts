@@ -1,16 +1,46 @@
 import { oversizes } from "../../size.ts";
+import { parseAddress } from "../../../../kernel/ip/address.ts";
+import type { Service } from "../../../../policyd/cluster/model.ts";
+import { oversizedServices } from "../../../cluster/service_size.ts";
+import type { LintContext } from "../context.ts";
 import { remark } from "../context.ts";
-import type { LintRule } from "../finding.ts";
+import type { LintRule, Remark } from "../finding.ts";
+
+/** Reserved (RFC 1112): no cluster has it. */
+const STAND_IN = parseAddress("240.0.0.1");
 
 export const tooLarge: LintRule = {
   id: "too-large",
   severity: "error",
   summary:
-    "A policy has more peers and ports than nodes take: they isolate its pods and let it allow nothing (POL-73).",
-  check: ({ index, networkPolicies }) =>
-    oversizes(index).flatMap(({ policy, direction, text, fix }) =>
-      networkPolicies
-        .filter((linted) => linted.policy === policy)
-        .map(({ manifest }) => remark(manifest, ["spec", direction], `${direction}: ${text}`, fix)),
-    ),
+    "A policy has more peers and ports than nodes take: they isolate its pods and let it allow nothing (POL-73); or a Service more addresses, ports and endpoints: they serve a part (BAD-01).",
+  check: (context) => [...largePolicies(context), ...largeServices(context)],
 };
+
+function largePolicies({ index, networkPolicies }: LintContext): readonly Remark[] {
+  return oversizes(index).flatMap(({ policy, direction, text, fix }) =>
+    networkPolicies
+      .filter((linted) => linted.policy === policy)
+      .map(({ manifest }) => remark(manifest, ["spec", direction], `${direction}: ${text}`, fix)),
+  );
+}
+
+/** As what stands in the files: with the endpoints of their slices, and an address that the API server gives. */
+function largeServices({ services, store, settings }: LintContext): readonly Remark[] {
+  const whole = services.map(({ service }) => withAddress(service));
+  const found = oversizedServices(whole, [...store.endpointSlices.values()], settings.refuseExternalIps);
+  return services.flatMap(({ manifest, service }) =>
+    (found.get(service.key)?.problems ?? []).map((problem) =>
+      remark(
+        manifest,
+        ["spec"],
+        problem.slice(`Service ${service.key}: `.length),
+        "make several Services of it, or give it fewer addresses and ports",
+      ),
+    ),
+  );
+}
+
+function withAddress(service: Service): Service {
+  return service.clusterIps.length > 0 ? service : { ...service, clusterIps: [STAND_IN] };
+}

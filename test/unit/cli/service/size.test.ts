@@ -1,0 +1,87 @@
+import assert from "node:assert/strict";
+import { MOST_FRONTENDS } from "../../../../policyd/services/compile/service_size.ts";
+import { memoryFiles, runCli } from "../../../support/cli.ts";
+
+const CLUSTER = `apiVersion: v1
+kind: Node
+metadata: { name: n1 }
+status: { addresses: [{ type: InternalIP, address: 192.0.2.1 }] }
+---
+apiVersion: v1
+kind: Pod
+metadata: { name: web, namespace: shop, labels: { app: web } }
+spec: { nodeName: n1 }
+status: { phase: Running, podIPs: [{ ip: 10.244.1.7 }] }
+`;
+
+/** A Service that comes to so many pairs of a port and an address, its own and its node port among them. */
+function serviceOf(pairs: number): string {
+  const addresses = Array.from({ length: pairs - 2 }, (_, i) => `198.${18 + (i >> 16)}.${(i >> 8) & 255}.${i & 255}`);
+  return JSON.stringify({
+    apiVersion: "v1",
+    kind: "Service",
+    metadata: { name: "web", namespace: "shop" },
+    spec: {
+      type: "NodePort",
+      clusterIP: "10.96.0.10",
+      selector: { app: "web" },
+      externalIPs: addresses,
+      ports: [{ port: 80, nodePort: 30_080 }],
+    },
+  });
+}
+
+async function ask(pairs: number, args: string) {
+  const files = memoryFiles({ "a.yaml": CLUSTER, "b.json": serviceOf(pairs) });
+  return runCli(
+    args.split(" ").flatMap((word) => (word === "-f" ? ["-f", "a.yaml", "-f", "b.json"] : word)),
+    files,
+  );
+}
+
+const NOTE = new RegExp(
+  `on nodes Service shop/web: ${MOST_FRONTENDS + 1} pairs of a port and an address.*only its cluster IPs are`,
+);
+
+describe("cli: Services that are too large for nodes", () => {
+  it("LINT-32: policy explain follows no address that nodes do not serve, and says so", async () => {
+    const to = (end: string) => `policy explain -f --from 203.0.113.7 --to ${end} --port 80`;
+    const whole = await ask(MOST_FRONTENDS, to("198.18.0.1"));
+    assert.equal(whole.code, 0);
+    assert.doesNotMatch(whole.out, /on nodes/);
+    const cut = await ask(MOST_FRONTENDS + 1, to("198.18.0.1"));
+    assert.equal(cut.code, 1);
+    assert.match(cut.out, /no Service takes it: Service shop\/web is too large for nodes/);
+    assert.match(cut.out, NOTE);
+    const byName = await ask(MOST_FRONTENDS + 1, to("service/shop/web"));
+    assert.match(byName.out, /^Service shop\/web: ClusterIP 10\.96\.0\.10:80, TCP$/m);
+    assert.match(byName.out, NOTE);
+  });
+
+  it("LINT-32: service explain does as nodes do, by external address, node port and cluster IP", async () => {
+    const to = (target: string) => `service explain -f --from 203.0.113.7 --node n1 --to ${target}`;
+    for (const [target, isServed] of [
+      ["198.18.0.1:80", false],
+      ["192.0.2.1:30080", false],
+      ["10.96.0.10:80", true],
+    ] as const) {
+      const { out } = await ask(MOST_FRONTENDS + 1, to(target));
+      assert.equal(out.includes("goes to a Service"), isServed, target);
+      assert.match(out, NOTE);
+      const whole = await ask(MOST_FRONTENDS, to(target));
+      assert.match(whole.out, /goes to a Service/);
+      assert.doesNotMatch(whole.out, /on nodes Service/);
+    }
+  });
+
+  it("LINT-32: policy lint finds them, also before the API server has given them an address", async () => {
+    const only = "policy lint -f --only too-large";
+    const { code, out } = await ask(MOST_FRONTENDS + 1, only);
+    assert.equal(code, 1);
+    assert.match(out, /^1 +error +too-large +Service shop\/web: 16385 pairs.*only its cluster IPs are served$/m);
+    assert.equal((await ask(MOST_FRONTENDS, only)).code, 0);
+    const without = serviceOf(MOST_FRONTENDS + 1).replace('"clusterIP":"10.96.0.10",', "");
+    const raw = await runCli(["policy", "lint", "-f", "-", "--only", "too-large"], memoryFiles({ "-": without }));
+    assert.equal(raw.code, 1, raw.err);
+  });
+});
