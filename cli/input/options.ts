@@ -62,6 +62,16 @@ function readTimeout(text: string): number {
   return milliseconds;
 }
 
+/** As {@link readPorts}, for an option that may stand several times. */
+export function addPorts(text: string, before: ReturnType<typeof readPorts> = []): ReturnType<typeof readPorts> {
+  return [...before, ...readPorts(text)];
+}
+
+/** Words with commas in between, of an option that may stand several times. */
+export function addWords(text: string, before: readonly string[] = []): readonly string[] {
+  return [...before, ...text.split(",").map((word) => word.trim())];
+}
+
 /** Ports of the command line, as `80/TCP,53/UDP`; TCP where none is named. */
 export function readPorts(
   text: string,

@@ -1,6 +1,6 @@
 import { Command, Option } from "commander";
 import type { Run } from "../../program.ts";
-import { withConfiguration } from "../../input/options.ts";
+import { addWords, withConfiguration } from "../../input/options.ts";
 import { withPlace } from "../place.ts";
 
 export const DOCTOR_FORMATS = ["table", "json", "yaml"] as const;
@@ -9,11 +9,7 @@ export const DOCTOR_FORMATS = ["table", "json", "yaml"] as const;
 export function doctorCommand(run: Run): Command {
   const command = withConfiguration(new Command("doctor"))
     .description("what is wrong with this node, and how to mend it; run it there, as root")
-    .addOption(
-      new Option("--only <checks>", "only these checks, such as forwarding,tables").argParser((text: string) =>
-        text.split(",").map((id) => id.trim()),
-      ),
-    )
+    .addOption(new Option("--only <checks>", "only these checks, such as forwarding,tables").argParser(addWords))
     .option("--list", "print the checks and look at nothing", false)
     .addOption(new Option("-o, --output <format>", "how to print it").choices(DOCTOR_FORMATS).default("table"))
     .addHelpText("after", "\nIt changes nothing.\n\nExample:\n  drawbridge node doctor -o json\n");

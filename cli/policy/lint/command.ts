@@ -1,5 +1,5 @@
 import { Command, Option } from "commander";
-import { withConfiguration, withInput } from "../../input/options.ts";
+import { addWords, withConfiguration, withInput } from "../../input/options.ts";
 import type { Run } from "../../program.ts";
 import { SEVERITIES } from "./finding.ts";
 
@@ -15,8 +15,8 @@ export function lintCommand(run: Run): Command {
         .choices(SEVERITIES)
         .default("warning"),
     )
-    .addOption(new Option("--only <ids>", "only these rules, such as shadowed,redundant").argParser(readIds))
-    .addOption(new Option("--ignore <ids>", "without these rules").argParser(readIds))
+    .addOption(new Option("--only <ids>", "only these rules, such as shadowed,redundant").argParser(addWords))
+    .addOption(new Option("--ignore <ids>", "without these rules").argParser(addWords))
     .option("--list", "print the rules and read nothing", false)
     .addOption(new Option("-o, --output <format>", "how to print it").choices(LINT_FORMATS).default("table"))
     .addHelpText(
@@ -35,8 +35,4 @@ Example:
       if (typeof outcome === "string") command.error(`error: ${outcome}`);
       else run.end(outcome);
     });
-}
-
-function readIds(text: string): readonly string[] {
-  return text.split(",").map((id) => id.trim());
 }

@@ -1,6 +1,6 @@
 import { Command, Option } from "commander";
 import { GROUPINGS } from "../../cluster/group.ts";
-import { readPorts, withConfiguration, withInput } from "../../input/options.ts";
+import { addPorts, withConfiguration, withInput } from "../../input/options.ts";
 import type { Run } from "../../program.ts";
 
 export const MATRIX_FORMATS = ["table", "wide", "json", "csv", "dot", "mermaid"] as const;
@@ -10,7 +10,7 @@ export function matrixCommand(run: Run): Command {
   return withConfiguration(withInput(new Command("matrix")))
     .description("who may send what to whom")
     .addOption(new Option("--by <what>", "one line for each of these").choices(GROUPINGS).default("workload"))
-    .addOption(new Option("--port <list>", "only about these ports, such as 80/TCP,53/UDP").argParser(readPorts))
+    .addOption(new Option("--port <list>", "only about these ports, such as 80/TCP,53/UDP").argParser(addPorts))
     .option("--with-shadow", "as if the policies in shadow were in force", false)
     .addOption(new Option("-o, --output <format>", "how to print it").choices(MATRIX_FORMATS).default("table"))
     .addHelpText("after", "\nExample:\n  drawbridge policy matrix -f manifests/ -R --by namespace\n")

@@ -43,8 +43,9 @@ function problemsOf(
   { manifests }: LintContext,
   isMeant: (problem: ManifestProblem) => boolean,
 ): readonly ManifestProblem[] {
-  const foreign = new Set(manifests.foreignPolicies.map(({ file, line }) => `${file}:${line}`));
-  return manifests.problems.filter((problem) => isMeant(problem) && !foreign.has(`${problem.file}:${problem.line}`));
+  // By the objects themselves: all of a file may stand in one line.
+  const foreign = new Set(manifests.foreignPolicies.map(({ source }) => source));
+  return manifests.problems.filter((problem) => isMeant(problem) && !foreign.has(problem.source));
 }
 
 function remarkOn({ file, line, message, source }: ManifestProblem, fix: string): Remark {

@@ -181,6 +181,36 @@ describe("policy lint", () => {
     );
   });
 
+  it("LINT-05: what cannot be read is told beside an AdminNetworkPolicy in the same line", async () => {
+    const metadata = { name: "p" };
+    const objects = [
+      { apiVersion: "policy.networking.k8s.io/v1alpha1", kind: "AdminNetworkPolicy", metadata, spec: {} },
+      { apiVersion: "networking.k8s.io/v1", kind: "NetworkPolicy", metadata, spec: { policyTypes: ["Both"] } },
+    ];
+    const files = memoryFiles({ "a.json": JSON.stringify({ apiVersion: "v1", kind: "List", items: objects }) });
+    const { out } = await runCli(["policy", "lint", "-f", "a.json", "-o", "json"], files);
+    const found = v.parse(v.array(v.object({ id: v.string(), object: v.string() })), JSON.parse(out));
+    assert.deepEqual(
+      found.map(({ id, object }) => `${id} ${object}`),
+      ["admin-network-policy AdminNetworkPolicy p", "invalid NetworkPolicy default/p"],
+    );
+  });
+
+  it("LINT-04: rules of several --ignore and --only are all meant", async () => {
+    const args = ["policy", "lint", "-f", "a.yaml", "-o", "json"];
+    const service = manifest(
+      "Service",
+      "name: s, namespace: shop",
+      "spec: { externalIPs: [192.0.2.1], topologyKeys: [a] }",
+    );
+    const idsOf = async (...more: readonly string[]): Promise<readonly string[]> => {
+      const { out } = await runCli([...args, ...more], memoryFiles({ "a.yaml": service }));
+      return v.parse(v.array(v.object({ id: v.string() })), JSON.parse(out)).map(({ id }) => id);
+    };
+    assert.deepEqual(await idsOf("--ignore", "external-ips", "--ignore", "shadowed"), ["topology-keys"]);
+    assert.deepEqual(await idsOf("--only", "external-ips", "--only", "shadowed,redundant"), ["external-ips"]);
+  });
+
   it("LINT-05: a template is told of once, and objects in one line each", async () => {
     const template =
       "{ metadata: { labels: { app: web } }, spec: { containers: [{ ports: [{ name: A, containerPort: 1 }] }] } }";
