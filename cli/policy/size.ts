@@ -1,3 +1,5 @@
+import { printable } from "../../policyd/log/line.ts";
+import type { Io } from "../io.ts";
 import type { NetworkPolicy } from "../../policyd/cluster/model.ts";
 import type { Direction } from "../../policyd/policy/evaluate/flow.ts";
 import type { PolicyIndex } from "../../policyd/policy/evaluate/policy_index.ts";
@@ -6,6 +8,7 @@ import { MOST_PROFILE_PAIRS, sharesOf, tooLargeIn } from "../../policyd/policy/p
 
 const DIRECTIONS: readonly Direction[] = ["ingress", "egress"];
 const MOST_NAMED = 5;
+const MOST_TOLD = 20;
 
 /** A policy that allows less on a node than it says, which the evaluator does not know of (POL-73). */
 export interface Oversize {
@@ -23,6 +26,18 @@ export function oversizes(index: PolicyIndex): readonly Oversize[] {
     ),
     ...leftOut(index),
   ];
+}
+
+/** How nodes differ from what is said of a policy, in words. */
+export function oversizeText({ policy, direction, text }: Oversize): string {
+  return `on nodes NetworkPolicy ${policy.key} does less than this: ${direction}: ${text}`;
+}
+
+/** Tells it of all of them on the stream for remarks. @param side what of several is meant, with a blank behind it */
+export function tellOversizes({ err }: Pick<Io, "err">, index: PolicyIndex, side = ""): void {
+  const texts = oversizes(index).map(oversizeText);
+  for (const text of texts.slice(0, MOST_TOLD)) err.write(`${side}${printable(text)}\n`);
+  if (texts.length > MOST_TOLD) err.write(`${side}and ${texts.length - MOST_TOLD} more\n`);
 }
 
 function leftOut({ pods }: PolicyIndex): readonly Oversize[] {

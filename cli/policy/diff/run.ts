@@ -10,6 +10,7 @@ import type { Manifest } from "../../input/manifests.ts";
 import type { Io } from "../../io.ts";
 import { formatDot, formatMermaid } from "../../output/graph.ts";
 import { styleOf } from "../../style.ts";
+import { tellOversizes } from "../size.ts";
 import { DIFF_FORMATS } from "./command.ts";
 import { diffPolicies } from "./diff.ts";
 import type { ToldDiff } from "./print.ts";
@@ -46,6 +47,8 @@ export async function runDiff(io: Io, options: unknown): Promise<ExitCode> {
   const isMerged = output !== "wide" && output !== "csv";
   const told = tellDiff(sides, { before: locator(old), after: locator(young) }, diff, isMerged);
   for (const text of printed(told, output, io)) io.out.write(text);
+  tellOversizes(io, sides.before, "old: ");
+  tellOversizes(io, sides.after, "new: ");
   return told.changes.length === 0 ? ExitCode.YES : ExitCode.NO;
 }
 

@@ -11,6 +11,7 @@ import { loadManifests } from "../../input/load.ts";
 import type { Io } from "../../io.ts";
 import { writeAll } from "../../output/write_all.ts";
 import { formatDot, formatMermaid } from "../../output/graph.ts";
+import { tellOversizes } from "../size.ts";
 import { MATRIX_FORMATS } from "./command.ts";
 import type { Matrix, PortQuestion } from "./matrix.ts";
 import { matrixOf } from "./matrix.ts";
@@ -40,6 +41,7 @@ export async function runMatrix(io: Io, options: unknown): Promise<ExitCode> {
   if (output === "table") writeTable(io, matrix, ports, policyOptions.policePodToOwnNode);
   else writeAll(io.out, printed(matrix, ports, output, io.out.columns));
   if (!withShadow) tellShadow(io, objects);
+  tellOversizes(io, index);
   return ExitCode.YES;
 }
 

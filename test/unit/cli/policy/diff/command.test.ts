@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { stripVTControlCharacters } from "node:util";
 import { DIFF_FORMATS } from "../../../../../cli/policy/diff/command.ts";
+import { MOST_PAIRS } from "../../../../../policyd/policy/policy_size.ts";
 import { styleOf } from "../../../../../cli/style.ts";
 import { memoryFiles, runCli } from "../../../../support/cli.ts";
 import { assertGolden, fixtureFiles } from "../../../../support/cli_golden.ts";
@@ -50,6 +51,14 @@ describe("cli/policy/diff", () => {
       lines.filter((line) => line.length > 80 && line.trim().includes(" ")),
       [],
     );
+  });
+
+  it("LINT-32: what nodes do not do of a policy for its size is said on stderr, for each side", async () => {
+    const ports = Array.from({ length: MOST_PAIRS + 1 }, (_, i) => `{ port: ${i + 1} }`).join(", ");
+    const files = { "a.yaml": PODS + policy(" []"), "b.yaml": PODS + policy(` [{ ports: [${ports}] }]`) };
+    const { code, err } = await diff(files);
+    assert.equal(code, 1);
+    assert.match(err, /^new: on nodes NetworkPolicy shop\/db does less than this: ingress: 4097 pairs[^\n]*\n$/);
   });
 
   it("DIFF-05: a witness names the rule before and after with file and line, at the end that changed its mind", async () => {

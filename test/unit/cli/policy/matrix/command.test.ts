@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import * as v from "valibot";
+import { MOST_PAIRS } from "../../../../../policyd/policy/policy_size.ts";
 import { assertGolden, fixtureFiles } from "../../../../support/cli_golden.ts";
 import type { Outcome } from "../../../../support/cli.ts";
 import { memoryFiles, runCli } from "../../../../support/cli.ts";
@@ -31,6 +32,26 @@ const POLICY_IN_SHADOW = {
 };
 
 describe("policy matrix: what it prints", () => {
+  it("LINT-32: what nodes do not do of a policy for its size is said on stderr", async () => {
+    const policyOf = (count: number): object => ({
+      apiVersion: "networking.k8s.io/v1",
+      kind: "NetworkPolicy",
+      metadata: { name: "large", namespace: "x" },
+      spec: { podSelector: {}, ingress: [{ ports: Array.from({ length: count }, (_, i) => ({ port: i + 1 })) }] },
+    });
+    const large = await onPods([podNamed("a"), podNamed("b"), policyOf(MOST_PAIRS + 1)], "--port", "80");
+    assert.equal(large.code, 0);
+    assert.match(large.err, /^on nodes NetworkPolicy x\/large does less than this: ingress: 4097 pairs/);
+    const fitting = await onPods([podNamed("a"), podNamed("b"), policyOf(MOST_PAIRS)], "--port", "80");
+    assert.equal(fitting.err, "");
+  });
+
+  it("MATRIX-03: ports of several --port are all asked about", async () => {
+    const args = ["--port", "80", "--port", "443,53/UDP", "-o", "csv", "--by", "pod"];
+    const { out } = await onPods([podNamed("a"), podNamed("b")], ...args);
+    for (const port of ["80,TCP", "443,TCP", "53,UDP"]) assert.ok(out.includes(`x/a,x/b,${port},yes`), out);
+  });
+
   it("MATRIX-06: a policy in shadow is told and not counted, and with --with-shadow as if it were in force", async () => {
     const objects = [podNamed("a"), podNamed("b"), POLICY_IN_SHADOW];
     const now = await onPods(objects, "--port", "80", "-o", "csv");
