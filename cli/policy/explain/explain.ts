@@ -1,11 +1,13 @@
 import type { Family } from "../../../kernel/ip/address.ts";
 import { familyOf } from "../../../kernel/ip/address.ts";
+import type { Service } from "../../../policyd/cluster/model.ts";
 import type { Traffic } from "../../../policyd/policy/evaluate/flow.ts";
 import type { Host, HostsEnd, ServiceEnd } from "../../cluster/find_end.ts";
 import { flowEndOf, hostName } from "../../cluster/find_end.ts";
 import { serviceReport } from "../../service/report.ts";
 import type { ServiceReport } from "../../service/report.ts";
 import { connectionText } from "../connections/connection_set.ts";
+import { hasAddress } from "./entry_nodes.ts";
 import { changingPorts } from "./changing_ports.ts";
 import type { ExplainContext } from "./context.ts";
 import type { Case, EndpointReport, Explanation } from "./explanation.ts";
@@ -63,7 +65,7 @@ function outcomesFor(
   const unknownSource = missingPod(context, source);
   if (unknownSource !== undefined) return [stoppedOutcome(context, source, unknownSource, question)];
   if (target.type === "service") {
-    const asked = traffic === undefined ? target.service.ports : [traffic];
+    const asked = traffic === undefined ? portsAt(context, target) : [traffic];
     return asked.flatMap((one) => {
       const { protocol, port } = one;
       const known: Traffic = port === undefined ? { protocol } : { protocol, port };
@@ -87,6 +89,14 @@ function outcomesFor(
       outcomeOf(context, way, to.name, portsOf(way, traffic)),
     );
   });
+}
+
+/** All ports of a Service; of an address those of every Service that has it, as several may by their external ones. */
+function portsAt({ worlds }: ExplainContext, { service, address }: ServiceEnd): Service["ports"] {
+  if (address === undefined) return service.ports;
+  const services = [...worlds.objects.services.values()].filter((one) => hasAddress(one, address));
+  const all = services.flatMap(({ ports }) => ports);
+  return [...new Map(all.map((one) => [`${one.port}/${one.protocol}`, one])).values()];
 }
 
 function destinationsOf(context: ExplainContext, from: HostsEnd, { hosts }: HostsEnd): readonly Host[] {

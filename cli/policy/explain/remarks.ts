@@ -4,7 +4,7 @@ import type { JudgedFlow } from "../../../policyd/policy/evaluate/verdict.ts";
 import type { End, HostsEnd } from "../../cluster/find_end.ts";
 import { UNKNOWN_NODE } from "../../cluster/cluster.ts";
 import { locationText } from "../../input/place.ts";
-import { oversizes } from "../size.ts";
+import { oversizes, oversizeText } from "../size.ts";
 import type { ExplainContext } from "./context.ts";
 import { policyReport } from "./end_report.ts";
 import type { Outcome } from "./merge.ts";
@@ -26,7 +26,7 @@ export function remarksOn(
     ...representatives(from, to, outcomes),
     ...servicesMet(context, to, outcomes).flatMap((service) => derivedRemarks(context, service)),
     ...othersServicesRemark(context, to, outcomes),
-    ...portRemark(to, traffic),
+    ...portRemark(to, traffic, outcomes),
     ...outsideRemark(from, to, outcomes),
     ...ownNodeRemark(context, from, to),
     ...unknownNodeRemark(outcomes),
@@ -109,9 +109,12 @@ function othersServicesRemark(context: ExplainContext, to: End, outcomes: readon
 }
 
 /** Which ports a Service has, where it is asked for another one. */
-function portRemark(to: End, traffic: Traffic | undefined): readonly string[] {
+function portRemark(to: End, traffic: Traffic | undefined, outcomes: readonly Outcome[]): readonly string[] {
   if (to.type !== "service" || to.service.isHeadless || traffic?.port === undefined) return [];
   const { ports, key } = to.service;
+  // An address may be another Service's at that port.
+  const verdicts = outcomes.flatMap(({ way }) => way.steps.at(-1)?.verdict ?? []);
+  if (verdicts.some((verdict) => verdict.kind !== "pass" && verdict.frontend !== undefined)) return [];
   if (ports.some(({ port, protocol }) => port === traffic.port && protocol === traffic.protocol)) return [];
   const known = ports.map(({ port, protocol, name }) => `${port}/${protocol}${name === "" ? "" : ` (${name})`}`);
   return [`Service ${key} has ${known.length === 0 ? "no ports" : `${known.join(", ")}, and no other port`}`];
@@ -188,10 +191,7 @@ function sizeRemarks({ cluster }: ExplainContext, outcomes: readonly Outcome[]):
   );
   return oversizes(cluster.index)
     .filter(({ policy, direction }) => isolating.has(`${direction} ${policy.key}`))
-    .map(
-      ({ policy, direction, text }) =>
-        `on nodes NetworkPolicy ${policy.key} does less than this: ${direction}: ${text}`,
-    );
+    .map(oversizeText);
 }
 
 function someNames(names: readonly string[]): string {

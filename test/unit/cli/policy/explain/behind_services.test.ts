@@ -47,4 +47,23 @@ describe("cli/policy/explain: behind Services", () => {
     assert.equal(await isAllowed(egress("10.96.0.10/32", 8080)), false);
     assert.equal(await isAllowed(egress("10.1.0.2/32", 80)), false);
   });
+
+  it("EXPLAIN-04: an address that several Services have is asked about at the ports of all", async () => {
+    const shared = (name: string, port: number): string => `apiVersion: v1
+kind: Service
+metadata: { name: ${name} }
+spec: { clusterIP: 10.96.0.${port}, selector: { app: server }, externalIPs: [198.51.100.9], ports: [{ port: ${port} }] }
+`;
+    const objects = [pod("client", "10.1.0.1"), pod("server", "10.1.0.2"), shared("one", 80), shared("two", 81)];
+    const files = memoryFiles({ "a.yaml": objects.join("---\n") });
+    const ask = async (...args: readonly string[]) => {
+      const question = ["--from", "default/client", "--to", "198.51.100.9", ...args];
+      return (await runCli(["policy", "explain", "-f", "a.yaml", ...question], files)).out;
+    };
+    assert.match(await ask(), /^default\/client to 198\.51\.100\.9: 80\/TCP, 81\/TCP$/m);
+    const second = await ask("--port", "81");
+    assert.match(second, /^Service default\/two: externalIP 198\.51\.100\.9:81, TCP$/m);
+    assert.doesNotMatch(second, /no other port/);
+    assert.match(await ask("--port", "82"), /Service default\/one has 80\/TCP, and no other port/);
+  });
 });
