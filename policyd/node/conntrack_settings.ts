@@ -19,6 +19,8 @@ export interface ConntrackConfiguration {
   readonly conntrackCloseWaitTimeout: number;
 }
 
+const TABLE_SIZE = "net/netfilter/nf_conntrack_max";
+
 /** A setting that is to be at least so large. */
 export interface LeastSetting {
   readonly key: string;
@@ -35,7 +37,7 @@ export function conntrackSettings(configuration: ConntrackConfiguration, process
   const { conntrackMaxPerCore, conntrackMin, conntrackEstablishedTimeout, conntrackCloseWaitTimeout } = configuration;
   const max = conntrackMaxPerCore === 0 ? 0 : Math.max(conntrackMaxPerCore * processors, conntrackMin);
   const settings = [
-    { key: "net/netfilter/nf_conntrack_max", value: max },
+    { key: TABLE_SIZE, value: max },
     { key: "net/netfilter/nf_conntrack_tcp_timeout_established", value: Math.ceil(conntrackEstablishedTimeout / 1000) },
     { key: "net/netfilter/nf_conntrack_tcp_timeout_close_wait", value: Math.ceil(conntrackCloseWaitTimeout / 1000) },
   ];
@@ -79,7 +81,8 @@ function raise(sysctl: Sysctl, { key, value }: LeastSetting, logger: Logger): st
   if (present === undefined) return "the kernel does not have it: is nf_conntrack loaded?";
   // What is no number is nothing to compare with.
   if (!/^\d+$/.test(present)) return `it is ${JSON.stringify(present)}, expected a number`;
-  if (Number(present) >= value) return undefined;
+  // A size of 0 is any number of connections (__nf_conntrack_alloc).
+  if (Number(present) >= value || (key === TABLE_SIZE && Number(present) === 0)) return undefined;
   sysctl.write(key, String(value));
   logger.info("kernel setting raised", { setting: key.replaceAll("/", "."), before: Number(present), after: value });
   return undefined;

@@ -42,6 +42,12 @@ describe("policyd/node: settings of connection tracking", () => {
     );
   });
 
+  it("SYSCTL-01: a table of any number of connections (0) stays one; a timeout of 0 is raised", () => {
+    const present = new Map([MAX, ESTABLISHED, CLOSE_WAIT].map((key) => [key, "0"]));
+    raiseSettings(conntrackSettings(DEFAULTS, 2), fakeSysctl(present), recordingLogger());
+    assert.deepEqual([...present.values()], ["0", "86400", "3600"]);
+  });
+
   it("SYSCTL-01: what cannot be read or written is told, and the others are raised all the same", () => {
     const present = new Map([
       [MAX, "65536"],
