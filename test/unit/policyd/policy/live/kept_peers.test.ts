@@ -262,4 +262,34 @@ describe("policyd/policy/live: peers whose Pod is gone", () => {
     assert.equal(denied(), 0, "nothing of what was before is left");
     node.stop();
   });
+
+  it("POL-58: and for its last pod, whether the Pod goes after its namespace or gets other labels then", () => {
+    const [last, space] = [pod("last", BAD, "a"), namespaceOf("tenant", { team: "bad" })];
+    const spec = {
+      tier: "Admin",
+      priority: 3,
+      subject: { namespaces: { matchLabels: { team: "bad" } } },
+      egress: [{ action: "Deny", to: [{ networks: ["0.0.0.0/0"] }] }],
+    };
+    const jail = set(objectOf("ClusterNetworkPolicy", { metadata: { name: "jail" }, spec }));
+    for (const end of [gone(last), set(pod("last", BAD, "a", { role: "bad" }))]) {
+      const node = new LiveNode({ kernel: new FakeNftables(), clock: new TickingClock(TICK) });
+      node.change(set(last), space, jail);
+      node.apply({ type: "attached", attachment: attachment(last, BAD) });
+      node.settle();
+      const verdicts = node.elements("egress4");
+      assert.equal(verdicts.length, 1);
+      node.change(gone({ kind: "Namespace", key: "tenant" }));
+      node.change(end);
+      assert.deepEqual(node.elements("egress4"), verdicts);
+      // What comes to a namespace of the name when everybody has gone has nothing of it.
+      node.apply({ type: "detached", name: attachment(last, BAD) });
+      node.change(gone(last));
+      node.change(set(last));
+      node.apply({ type: "attached", attachment: attachment(last, BAD) });
+      node.settle();
+      assert.deepEqual([node.elements("egress4"), node.elements("known4").length], [[], 1]);
+      node.stop();
+    }
+  });
 });
