@@ -38,8 +38,8 @@ export function jsonLine({ time, level, message, fields }: Line): string {
  * The text with everything that could end a line, move a cursor or reorder what is read written as `\u{…}`, and cut
  * where it is long: object names and kernel messages in a log are not ours.
  */
-export function printable(text: string): string {
-  const cut = text.length <= LONGEST_VALUE ? text : `${text.slice(0, LONGEST_VALUE)}…`;
+export function printable(text: string, longest: number = LONGEST_VALUE): string {
+  const cut = text.length <= longest ? text : `${text.slice(0, longest)}…`;
   // Control, format (bidirectional marks among them), surrogate and private characters, line and paragraph separators.
   return cut.replaceAll(/[\p{C}\p{Zl}\p{Zp}]/gu, (character) => `\\u{${character.codePointAt(0)?.toString(16)}}`);
 }
@@ -47,5 +47,7 @@ export function printable(text: string): string {
 function textValue(value: string | number | boolean): string {
   if (typeof value !== "string") return String(value);
   const text = printable(value);
-  return /^[^\s"=]+$/.test(text) ? text : `"${text.replaceAll('"', '\\"')}"`;
+  if (/^[^\s"=]+$/.test(text)) return text;
+  // Also what escapes: a value that ends in a backslash, or quotes by one, would end its own quotes and begin another field.
+  return `"${printable(value.replaceAll(/["\\]/g, "\\$&"))}"`;
 }

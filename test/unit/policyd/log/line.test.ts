@@ -13,6 +13,21 @@ describe("policyd/log/line", () => {
     );
   });
 
+  it("DAEMON-08: no value ends its own quotes, whatever it quotes itself, and seems to be another field", () => {
+    const values = [
+      "ends in \\",
+      'a \\" pod=kube-system/dns "',
+      `x: ${JSON.stringify('" level=error')}`,
+      "plain\\ ",
+      "\n\\ ",
+    ];
+    for (const value of values) {
+      const line = textLine({ time, level: "warn", message: "m", fields: { reason: value, last: "z" } });
+      const [, quoted = ""] = /^\S+ warn  m reason="((?:[^"\\]|\\["\\u])*)" last=z$/.exec(line) ?? [];
+      assert.equal(quoted.replaceAll(/\\(["\\])/g, "$1"), printable(value), line);
+    }
+  });
+
   it("is JSON in which no field replaces level, time or message", () => {
     const line: unknown = JSON.parse(
       jsonLine({ time, level: "info", message: "m", fields: { msg: "forged", level: "error", a: 1 } }),
