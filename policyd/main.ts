@@ -27,6 +27,8 @@ import { openSource } from "./source/open.ts";
 import { VERSION } from "./version.ts";
 
 const LARGEST_CONFIGURATION = 1024 * 1024;
+/** All problems of a configuration are one line: a dozen of them are longer than a value in the log. */
+const LONGEST_REFUSAL = 64 * 1024;
 /** Stopping is a matter of milliseconds; whatever does not end by then is ended with us. */
 const STOP_MILLISECONDS = 800;
 
@@ -156,7 +158,7 @@ try {
   const isHelp = error instanceof CommanderError && error.exitCode === 0;
   if (!isHelp) {
     const words = error instanceof Error ? error.message : String(error);
-    process.stderr.write(`policyd: ${printable(words.replace(/^error: /, ""))}\n`);
+    process.stderr.write(`policyd: ${printable(words.replace(/^error: /, ""), LONGEST_REFUSAL)}\n`);
   }
   process.exit(isHelp ? 0 : 1);
 }

@@ -218,6 +218,11 @@ describe("policyd, built", function () {
       bad.log(),
       /^policyd: .*logFormt: unknown field; did you mean logFormat\?; also syncPeriod: 30; expected a duration.*\n$/,
     );
+    const unknown = Array.from({ length: 10 }, (_, i) => `somethingOfAnotherAddOn${i}`);
+    writeFileSync(file, `${head}${unknown.map((name) => `${name}: 1\n`).join("")}`);
+    const worse = start(["--config", file]);
+    assert.equal((await worse.ended).code, 1);
+    for (const name of unknown) assert.match(worse.log(), new RegExp(`${name}: unknown field; one of nodeName`));
     writeFileSync(file, `${head}logFormat: json\n`);
     const good = start(["--config", file]);
     await good.statusWhen(isSynced, "synced");
