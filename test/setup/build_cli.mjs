@@ -11,7 +11,8 @@ const PROGRAM = "drawbridge.js";
 /** The names by which kubectl finds it as `kubectl drawbridge`, and asks it to complete such a command line. */
 const PLUGIN_NAMES = ["kubectl-drawbridge", "kubectl_complete-drawbridge"];
 const STAMP = "dist/.cli-inputs";
-const SOURCES = ["cli", "policyd", "cni", "ipam", "kernel", "package.json"];
+const BUNDLERS = ["test/setup/bundle.mjs", "test/setup/build_daemon.mjs"];
+const SOURCES = ["cli", "policyd", "cni", "ipam", "kernel", "package.json", ...BUNDLERS];
 
 /**
  * Makes dist/cli, a directory that runs wherever it is copied to, unless it was made from exactly these sources.

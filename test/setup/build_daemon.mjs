@@ -11,7 +11,8 @@ const BUNDLE = "policyd.js";
 const ENTRY = "policyd/main.ts";
 /** Beside the output and not in it: a node gets everything in dist/policyd. */
 const STAMP = "dist/.policyd-inputs";
-const SOURCES = ["policyd", "cni", "ipam", "kernel", "package.json"];
+const BUNDLERS = ["test/setup/bundle.mjs", "test/setup/slim_bundle.mjs"];
+const SOURCES = ["policyd", "cni", "ipam", "kernel", "package.json", ...BUNDLERS];
 
 /**
  * Makes dist/policyd, a directory that runs wherever it is copied to, unless it was made from exactly these sources.
