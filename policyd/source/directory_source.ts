@@ -158,6 +158,8 @@ export class DirectorySource implements ObjectSource {
       if (await this.#isSettled(name, state)) await this.#read(name, state);
     } catch (error) {
       this.#files.keep(name, messageOf(error));
+      // Nobody can tell when it is left alone; the next look at everything tries again.
+      this.#forget(name);
     }
   }
 

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { setImmediate as turn } from "node:timers/promises";
+import { DrawbridgeError } from "../../../../kernel/error.ts";
 import { FakeClock } from "../../../../policyd/clock.ts";
 import { DirectorySource } from "../../../../policyd/source/directory_source.ts";
 import { MemoryDirectory } from "../../../../policyd/source/memory_directory.ts";
@@ -106,5 +107,24 @@ describe("policyd/source/directory_source and writers that are not done", () => 
     directory.write("a.yaml", WHOLE, "change");
     await pass(120);
     assert.deepEqual(sink.told, ["set Pod default/web", "synced"]);
+  });
+
+  it("DAEMON-03: a file that cannot be looked at any more before it was left alone keeps nobody waiting", async () => {
+    directory.write("a.yaml", WHOLE, "change");
+    directory.write("b.yaml", TORN, "change");
+    source.start(sink);
+    await pass(5);
+    assert.deepEqual(sink.told, [], "both are waited for");
+    const look = directory.look.bind(directory);
+    let looks = 0;
+    directory.look = (fileName) => {
+      if (fileName !== "b.yaml") return look(fileName);
+      looks++;
+      throw new DrawbridgeError("ERR_OBJECT", "b.yaml cannot be read: ELOOP");
+    };
+    await pass(1000);
+    assert.deepEqual(sink.told, ["set Pod default/web", "synced"]);
+    assert.deepEqual(sink.problems, ["b.yaml: b.yaml cannot be read: ELOOP (not used)"]);
+    assert.ok(looks < 5, `${looks} looks in a second`);
   });
 });
