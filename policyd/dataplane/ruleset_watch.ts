@@ -10,6 +10,7 @@ import type { Ruleset } from "./ruleset.ts";
 
 /** What one program does in several commits is looked at once. */
 const SETTLE_MILLISECONDS = 20;
+const RETRY_MILLISECONDS = 5000;
 
 /** What watches over a ruleset. */
 export interface RulesetWatchParts {
@@ -23,7 +24,7 @@ export interface RulesetWatchParts {
 /**
  * Has a ruleset put right what other programs change in it, some milliseconds after they did.
  *
- * Without it, when the kernel refuses the subscription or ends it, the ruleset's own periodic look remains.
+ * While the kernel refuses the subscription, or has ended it, the ruleset's own periodic look remains, and it is tried again.
  */
 export class RulesetWatch {
   readonly #parts: RulesetWatchParts;
@@ -31,29 +32,34 @@ export class RulesetWatch {
   #who = "";
   #pending: Cancel | undefined;
   #subscription: Subscription | undefined;
+  #retry: Cancel | undefined;
+  #isRefused = false;
   #isStopped = false;
 
   constructor(parts: RulesetWatchParts) {
     this.#parts = parts;
   }
 
-  /** Settles when changes are told from now on. */
+  /** Settles when changes are told from now on, or it is known that they are not: then it is tried again by itself. */
   async start(events: KernelEvents): Promise<void> {
     const { portId, logger } = this.#parts;
     try {
-      this.#subscription = await events.subscribe(
+      const subscription = await events.subscribe(
         { kind: "nftables", exceptPortId: portId },
         {
           onMessages: (messages) => this.#take(messages),
           onOverrun: () => this.#look(undefined),
-          onFailure: (error) => logger.error("changes of the ruleset are not told any more", { error: error.message }),
+          onFailure: (error) => this.#refused(events, error.message),
         },
       );
+      if (this.#isStopped) return subscription.close();
+      this.#subscription = subscription;
+      if (!this.#isRefused) return;
+      this.#isRefused = false;
+      logger.info("changes of the ruleset are told after all");
+      this.#look(undefined);
     } catch (error) {
-      if (this.#isStopped) return;
-      logger.error("changes of the ruleset are not told", {
-        error: error instanceof Error ? error.message : String(error),
-      });
+      this.#refused(events, error instanceof Error ? error.message : String(error));
     }
   }
 
@@ -61,6 +67,15 @@ export class RulesetWatch {
     this.#isStopped = true;
     this.#subscription?.close();
     this.#pending?.();
+    this.#retry?.();
+  }
+
+  #refused(events: KernelEvents, error: string): void {
+    const { logger, clock } = this.#parts;
+    if (this.#isStopped) return;
+    if (!this.#isRefused) logger.error("changes of the ruleset are not told; it is tried again", { error });
+    this.#isRefused = true;
+    this.#retry = clock.after(RETRY_MILLISECONDS, () => void this.start(events));
   }
 
   #take(messages: readonly ReceivedMessage[]): void {

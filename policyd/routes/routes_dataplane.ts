@@ -28,6 +28,8 @@ const SLICE_MILLISECONDS = 8;
 const STEPS_AT_ONCE = 64;
 /** Making the tunnel, giving it what needs its index, and seeing that it is as it should be. */
 const TUNNEL_ROUNDS = 3;
+/** After so many milliseconds a subscription that was refused is tried again. */
+const SUBSCRIPTION_RETRY = 5000;
 
 const GROUPS = [
   "link",
@@ -85,6 +87,8 @@ export class RoutesDataplane implements Dataplane {
   #next: Cancel | undefined;
   #later: Cancel | undefined;
   #subscription: Subscription | undefined;
+  #retry: Cancel | undefined;
+  #isRefused = false;
 
   constructor(parts: RoutesDataplaneParts) {
     this.#parts = parts;
@@ -117,23 +121,33 @@ export class RoutesDataplane implements Dataplane {
     this.#begin();
   }
 
-  /** Has changes by other programs told from now on; without them only the periodic look remains. */
+  /** Has changes by other programs told from now on; while that is refused the periodic look remains, and it is tried again. */
   async start(events: KernelEvents): Promise<void> {
-    const { logger } = this.#parts;
     try {
-      this.#subscription = await events.subscribe(
+      const subscription = await events.subscribe(
         { kind: "route", groups: GROUPS },
         {
           onMessages: (messages) => this.#take(messages),
           onOverrun: () => this.#lookSoon(),
-          onFailure: (error) => logger.error("changes of routes are not told any more", { error: error.message }),
+          onFailure: (error) => this.#refused(events, error.message),
         },
       );
+      if (this.#isStopped) return subscription.close();
+      this.#subscription = subscription;
+      if (this.#isRefused) this.#parts.logger.info("changes of routes are told after all");
+      this.#isRefused = false;
       this.#lookSoon();
     } catch (error) {
-      if (this.#isStopped) return;
-      logger.error("changes of routes are not told", { error: error instanceof Error ? error.message : String(error) });
+      this.#refused(events, error instanceof Error ? error.message : String(error));
     }
+  }
+
+  #refused(events: KernelEvents, error: string): void {
+    const { logger, clock } = this.#parts;
+    if (this.#isStopped) return;
+    if (!this.#isRefused) logger.error("changes of routes are not told; it is tried again", { error });
+    this.#isRefused = true;
+    this.#retry = clock.after(SUBSCRIPTION_RETRY, () => void this.start(events));
   }
 
   /** Whether the kernel has what there is to be, which is known once an interface has this node's first InternalIP. */
@@ -165,6 +179,7 @@ export class RoutesDataplane implements Dataplane {
     this.#following?.();
     this.#next?.();
     this.#later?.();
+    this.#retry?.();
     this.#subscription?.close();
     this.#parts.kernel.close();
   }

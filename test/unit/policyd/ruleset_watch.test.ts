@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { setImmediate as turn } from "node:timers/promises";
 import { FakeKernelEvents } from "../../../kernel/events/fake_events.ts";
 import type { ReceivedMessage } from "../../../kernel/netlink/message.ts";
 import type { Change } from "../../../kernel/nftables/change.ts";
@@ -75,6 +76,32 @@ describe("policyd/dataplane ruleset watch", () => {
       tell();
       clock.pass(20);
       assert.ok(inet !== undefined && kernel.table(inet) !== undefined);
+    });
+  }
+
+  for (const isAtStart of [false, true]) {
+    it(`is told again ${isAtStart ? "where the kernel refuses at first" : "when the kernel has ended it"}, and looks at all there is then (DP-09)`, async () => {
+      if (isAtStart) {
+        watch.stop();
+        watch = new RulesetWatch({ ruleset, clock, logger: recordingLogger(), portId: 77 });
+        events.refuseNext("nftables", new Error("no memory"));
+        await watch.start(events);
+      } else events.fail("nftables", new Error("no memory"));
+      assert.deepEqual(events.sources, []);
+      harm();
+      clock.pass(5000);
+      await turn();
+      assert.equal(events.sources.length, 1);
+      clock.pass(20);
+      assert.ok(inet !== undefined && kernel.table(inet) !== undefined);
+      events.emit("nftables", told(harm()));
+      clock.pass(20);
+      assert.ok(kernel.table(inet) !== undefined);
+      events.fail("nftables", new Error("no memory"));
+      watch.stop();
+      clock.pass(5000);
+      await turn();
+      assert.deepEqual(events.sources, []);
     });
   }
 

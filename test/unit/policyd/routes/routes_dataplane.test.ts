@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { setImmediate as turn } from "node:timers/promises";
 import { DrawbridgeError } from "../../../../kernel/error.ts";
 import { FakeKernelEvents } from "../../../../kernel/events/fake_events.ts";
 import { parseCidr } from "../../../../kernel/ip/cidr.ts";
@@ -217,6 +218,29 @@ describe("policyd/routes/routes_dataplane", () => {
     kernel.state = machine();
     clock.pass(SYNC_PERIOD);
     assert.deepEqual(kernel.state, good);
+  });
+
+  it("D2: where the kernel ends or refuses what tells of changes it is asked again, and all is looked at then", async () => {
+    routes.apply([set(OWN), set(NEAR)]);
+    routes.synced();
+    events.refuseNext("route", new Error("no memory"));
+    await routes.start(events);
+    const good = kernel.state;
+    for (const end of [() => {}, () => events.fail("route", new Error("no memory"))]) {
+      end();
+      assert.deepEqual(events.sources, []);
+      kernel.state = machine();
+      clock.pass(5000);
+      await turn();
+      assert.equal(events.sources.length, 1);
+      clock.pass(20);
+      assert.deepEqual(kernel.state, good);
+    }
+    events.fail("route", new Error("no memory"));
+    await routes.stop();
+    clock.pass(5000);
+    await turn();
+    assert.deepEqual(events.sources, []);
   });
 
   it("D2: a program that undoes everything at once is answered twice a second, not in a loop", async () => {
