@@ -20,11 +20,13 @@ const LONGEST = 2 ** 31 - 1;
  */
 export function parseRequestTimeout(text: string): number | undefined {
   const parts = /^\d+$/.test(text) ? `${text}s` : text;
-  if (!/^(\d{1,9}(ms|s|m|h))+$/.test(parts)) return undefined;
-  const sum = [...parts.matchAll(/(\d+)(ms|s|m|h)/g)].reduce(
+  if (!/^(\d{1,9}(\.\d{1,9})?(ms|s|m|h))+$/.test(parts)) return undefined;
+  const milliseconds = [...parts.matchAll(/([\d.]+)(ms|s|m|h)/g)].reduce(
     (total, [, number, unit = ""]) => total + Number(number) * (MILLISECONDS[unit] ?? 0),
     0,
   );
+  // What is asked for in microseconds is no "no limit".
+  const sum = Math.ceil(milliseconds);
   if (sum > LONGEST) return undefined;
   return sum === 0 ? Infinity : sum;
 }

@@ -220,7 +220,7 @@ describe("commands on a running cluster", () => {
       none,
       none,
       none,
-      none,
+      1500,
       none,
       none,
     ]);
