@@ -2,10 +2,10 @@ import type { Address, Family } from "../../kernel/ip/address.ts";
 import { familyOf } from "../../kernel/ip/address.ts";
 import { DrawbridgeError } from "../../kernel/error.ts";
 import type { EndpointSlice, Labels, Service } from "../../policyd/cluster/model.ts";
-import { readLabels } from "../../policyd/cluster/name.ts";
-import { Reader } from "../../policyd/cluster/reader.ts";
 import { specialClass } from "../../policyd/services/evaluate/address_class.ts";
 import type { Manifest } from "../input/manifests.ts";
+import type { WantedEndpoints } from "../input/service_source.ts";
+import { wantedEndpoints } from "../input/service_source.ts";
 import type { Cluster } from "./cluster.ts";
 import type { DerivedSlices } from "./derived_slices.ts";
 import { deriveSlices, familiesOfPods, podsByNamespace, selectedPods } from "./derived_slices.ts";
@@ -65,24 +65,10 @@ function withClusterIps({ standIns }: Cluster, service: Service, families: reado
   return { ...service, clusterIps };
 }
 
-/** What the model of a Service leaves out: the daemon goes by slices. */
-interface Wanted {
-  readonly selector: Labels | undefined;
-  readonly families: readonly Family[];
-}
-
-function wantOf(service: Service, manifest: Manifest | undefined): Wanted {
+function wantOf(service: Service, manifest: Manifest | undefined): WantedEndpoints {
   if (manifest === undefined || service.type === "ExternalName") return { selector: undefined, families: [] };
   try {
-    const spec = new Reader(manifest.source, "").object("spec");
-    const selector = readLabels(spec, "selector");
-    const families = spec.optionalList("ipFamilies", 2) ?? [];
-    return {
-      selector: Object.keys(selector).length === 0 ? undefined : selector,
-      families: ([4, 6] as const)
-        .filter((family) => families.includes(`IPv${family}`))
-        .sort((a, b) => families.indexOf(`IPv${a}`) - families.indexOf(`IPv${b}`)),
-    };
+    return wantedEndpoints(manifest.source);
   } catch (error) {
     if (!(error instanceof DrawbridgeError)) throw error;
     const { file, line } = manifest;

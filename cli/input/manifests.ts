@@ -7,6 +7,7 @@ import { fieldPathOf } from "./field_path.ts";
 import type { ManifestFileSystem } from "./manifest_files.ts";
 import { manifestFiles } from "./manifest_files.ts";
 import { readManifestObjects } from "./manifest_objects.ts";
+import { wantedProblem } from "./service_source.ts";
 import { workloadOf } from "./workload.ts";
 
 /** An object out of a file. */
@@ -55,6 +56,8 @@ export interface Manifests {
 export const KEPT: ReadonlySet<string> = new Set(["Namespace", "Service", "NetworkPolicy", "ClusterNetworkPolicy"]);
 /** White space before the first character of a file, at most. */
 const LONGEST_LEAD = 4096;
+/** U+FEFF in UTF-8. */
+const BYTE_ORDER_MARK = [0xef, 0xbb, 0xbf];
 const REPLACED_POLICIES = "policy.networking.k8s.io/v1alpha1";
 
 /** What one object of a file came to. */
@@ -98,7 +101,7 @@ export function readManifests(files: ManifestFileSystem, paths: readonly string[
 function readFile(files: ManifestFileSystem, file: string): readonly Taken[] {
   const taken: Taken[] = [];
   try {
-    const { format, chunks } = formatOf(file, files.read(file));
+    const { format, chunks } = formatOf(file, withoutMark(files.read(file)));
     readManifestObjects(chunks, format, (object) => void taken.push(...take(object, file)));
   } catch (error) {
     if (!(error instanceof DrawbridgeError)) throw error;
@@ -118,7 +121,8 @@ function takeObject(value: unknown, located: LocatedObject, file: string, isTemp
   const line = located.lineOf([]);
   const verdict = judge(value);
   if (verdict.type === "ignored") return verdict;
-  const messages = verdict.type === "refused" ? [verdict.problem] : verdict.problems;
+  const messages =
+    verdict.type === "refused" ? [verdict.problem] : [...verdict.problems, ...unread(verdict.object, value)];
   // The fields of a template's pods are elsewhere in the file.
   const lineFor = (message: string): number => (isTemplate ? line : located.lineOf(fieldPathOf(message)));
   const told = messages.map((message): ManifestProblem => ({ file, line: lineFor(message), message, source: value }));
@@ -136,6 +140,12 @@ function takeObject(value: unknown, located: LocatedObject, file: string, isTemp
   const lineOf = isKept ? (path: FieldPath) => located.lineOf(path) : () => line;
   const manifest: Manifest = { object, file, line, lineOf, source: isKept ? value : undefined };
   return { type: "manifests", manifests: [manifest], isTemplate, remarks: told };
+}
+
+/** What the daemon does not read of an object, and the commands do. */
+function unread(object: ClusterObject, value: unknown): readonly string[] {
+  const problem = object.kind === "Service" && object.type !== "ExternalName" ? wantedProblem(value) : undefined;
+  return problem === undefined ? [] : [`${nameOf(object)}: ${problem}`];
 }
 
 /** A peer of the experimental part of the API, with which the gate reads the rule as one that allows nothing more. */
@@ -196,6 +206,16 @@ function withoutDoubles(manifests: readonly Manifest[]): {
     }
   }
   return { unique: [...unique.values()], problems };
+}
+
+/** Without the byte order mark that programs of Windows put in front, and kubectl and the daemon pass over. */
+function* withoutMark(chunks: Iterable<Uint8Array>): Generator<Uint8Array> {
+  let isFirst = true;
+  for (const chunk of chunks) {
+    const isMarked = isFirst && BYTE_ORDER_MARK.every((byte, i) => chunk[i] === byte);
+    yield isMarked ? chunk.subarray(BYTE_ORDER_MARK.length) : chunk;
+    isFirst = false;
+  }
 }
 
 /** By its name; standard input, and a file that tells nothing by it, by its first character, as kubectl does. */

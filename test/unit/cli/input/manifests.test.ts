@@ -134,6 +134,29 @@ describe("cli/input/manifests", () => {
     });
   });
 
+  it("CLI-03: a byte order mark is no part of a file, whatever it is called", () => {
+    const json = JSON.stringify({ apiVersion: "v1", kind: "Namespace", metadata: { name: "a" } });
+    for (const [name, text] of [
+      ["a.json", json],
+      ["a.yaml", json],
+      ["-", json],
+      ["-", "apiVersion: v1\r\nkind: Namespace\r\nmetadata: { name: a }\r\n"],
+    ] as const) {
+      assert.deepEqual(keys({ [name]: `\ufeff${text}` }, [name]), { keys: ["Namespace a"], problems: [] }, name);
+    }
+  });
+
+  it("CLI-02: a Service whose selector cannot be read is told, as the API server would refuse it", () => {
+    const service = (spec: string): string =>
+      `apiVersion: v1\nkind: Service\nmetadata: { name: s, namespace: shop }\nspec:\n  ${spec}\n`;
+    assert.deepEqual(keys({ "a.yaml": service('selector: "app=web"') }, ["a.yaml"]), {
+      keys: [],
+      problems: ['a.yaml:5: Service shop/s: spec.selector: "app=web"; expected an object'],
+    });
+    assert.equal(keys({ "a.yaml": service("selector: { app: -web }") }, ["a.yaml"]).problems.length, 1);
+    assert.equal(keys({ "a.yaml": service("type: ExternalName") }, ["a.yaml"]).problems.length, 0);
+  });
+
   it("CLI-02: lines of fields are known for policies", () => {
     const { manifests } = readManifests(memoryFiles({ "a.yaml": `---\n${POLICY}` }), ["a.yaml"], false);
     const [manifest] = manifests;

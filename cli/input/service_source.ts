@@ -1,0 +1,37 @@
+import { DrawbridgeError } from "../../kernel/error.ts";
+import type { Family } from "../../kernel/ip/address.ts";
+import type { Labels } from "../../policyd/cluster/model.ts";
+import { readLabels } from "../../policyd/cluster/name.ts";
+import { Reader } from "../../policyd/cluster/reader.ts";
+
+/** What the model of a Service leaves out: the daemon goes by slices. */
+export interface WantedEndpoints {
+  /** Undefined where it selects nothing. */
+  readonly selector: Labels | undefined;
+  /** In the order in which they are asked for. */
+  readonly families: readonly Family[];
+}
+
+/** @param source a Service as it stands in its file @throws DrawbridgeError ERR_OBJECT for what the API server would refuse */
+export function wantedEndpoints(source: unknown): WantedEndpoints {
+  const spec = new Reader(source, "").object("spec");
+  const selector = readLabels(spec, "selector");
+  const families = spec.optionalList("ipFamilies", 2) ?? [];
+  return {
+    selector: Object.keys(selector).length === 0 ? undefined : selector,
+    families: ([4, 6] as const)
+      .filter((family) => families.includes(`IPv${family}`))
+      .sort((a, b) => families.indexOf(`IPv${a}`) - families.indexOf(`IPv${b}`)),
+  };
+}
+
+/** Why {@link wantedEndpoints} cannot be read; undefined where they can. */
+export function wantedProblem(source: unknown): string | undefined {
+  try {
+    wantedEndpoints(source);
+    return undefined;
+  } catch (error) {
+    if (!(error instanceof DrawbridgeError)) throw error;
+    return error.message;
+  }
+}
