@@ -1,29 +1,14 @@
 import type { Cidr } from "../../../../kernel/ip/cidr.ts";
 import { cidrContains, formatCidr, parseCidr } from "../../../../kernel/ip/cidr.ts";
 import type { NetworkPolicy } from "../../../../policyd/cluster/model.ts";
-import type { FieldPath } from "../../../../policyd/source/documents.ts";
 import type { ManifestProblem } from "../../../input/manifests.ts";
 import type { LintContext, LintedPolicy, NetworkSite } from "../context.ts";
 import { DIRECTIONS, peerPath, remark } from "../context.ts";
 import { cidrCovers, portsCover, requirementsOf, selectorCovers } from "../coverage.ts";
 import type { LintRule, Remark } from "../finding.ts";
-import { listAt, membersAt, textAt } from "../raw.ts";
-
-/**
- * Fields of a NetworkPolicy at each place. The API server drops others, or refuses them where it is asked to be strict:
- * what somebody meant by one is not in force.
- */
-const FIELDS = {
-  object: ["apiVersion", "kind", "metadata", "spec", "status"],
-  spec: ["podSelector", "policyTypes", "ingress", "egress"],
-  ingress: ["from", "_from", "ports"],
-  egress: ["to", "ports"],
-  peer: ["podSelector", "namespaceSelector", "ipBlock"],
-  ipBlock: ["cidr", "except"],
-  selector: ["matchLabels", "matchExpressions"],
-  requirement: ["key", "operator", "values"],
-  port: ["protocol", "port", "endPort"],
-} as const satisfies Readonly<Record<string, readonly string[]>>;
+import { textAt } from "../raw.ts";
+import type { UnknownField } from "../unknown_fields.ts";
+import { unknownFields } from "../unknown_fields.ts";
 
 /** What people mean by fields the API does not have (POL-50), by a word in the field's name. */
 const MEANT: readonly (readonly [RegExp, string, string])[] = [
@@ -53,18 +38,8 @@ export const notExpressible: LintRule = {
     "Somebody expects of a NetworkPolicy what the API cannot express (POL-50): deny rules, nodes, Services, TLS, loopback.",
   check: (context) => [
     ...context.manifests.problems.flatMap(refusedFields),
-    ...context.networkPolicies.flatMap((linted) => [
-      ...unknownFields(linted.manifest.source).map((field) => {
-        const { meant, fix } = meaningOf(field);
-        return remark(
-          linted.manifest,
-          field.path,
-          `the field ${field.name} is no field of NetworkPolicy and is dropped${meant}`,
-          fix,
-        );
-      }),
-      ...openDeny(linted),
-    ]),
+    ...[...context.networkPolicies, ...context.clusterPolicies].flatMap(droppedFields),
+    ...context.networkPolicies.flatMap(openDeny),
     ...context.networkSites.flatMap((site) => [
       ...nodeLabels(site),
       ...exceptAsDeny(context, site),
@@ -73,49 +48,24 @@ export const notExpressible: LintRule = {
   ],
 };
 
-interface UnknownField {
-  readonly path: FieldPath;
-  readonly name: string;
-  /** It stands where a selector has matchLabels. */
-  readonly isLabel?: boolean;
+function droppedFields({ manifest, policy: { kind } }: LintedPolicy): readonly Remark[] {
+  return unknownFields(manifest.source).map((field) => {
+    const { meant, fix } = meaningOf(field, kind);
+    return remark(manifest, field.path, `the field ${field.name} is no field of ${kind} and is dropped${meant}`, fix);
+  });
 }
 
-/** The fields of a policy that the API does not have. */
-function unknownFields(source: unknown): readonly UnknownField[] {
-  const others = (path: FieldPath, known: readonly string[]): readonly UnknownField[] =>
-    membersAt(source, ...path).flatMap(([name]) => (known.includes(name) ? [] : [{ path: [...path, name], name }]));
-  const elements = (path: FieldPath): readonly FieldPath[] => listAt(source, ...path).map((_, i) => [...path, i]);
-  // A selector without what was meant selects everything.
-  const ofSelector = (path: FieldPath): readonly UnknownField[] => [
-    ...others(path, FIELDS.selector).map((one) => ({ ...one, isLabel: true })),
-    ...elements([...path, "matchExpressions"]).flatMap((one) => others(one, FIELDS.requirement)),
-  ];
-  const ofPeer = (path: FieldPath): readonly UnknownField[] => [
-    ...others(path, FIELDS.peer),
-    ...others([...path, "ipBlock"], FIELDS.ipBlock),
-    ...["podSelector", "namespaceSelector"].flatMap((key) => ofSelector([...path, key])),
-  ];
-  return [
-    ...others([], FIELDS.object),
-    ...others(["spec"], FIELDS.spec),
-    ...ofSelector(["spec", "podSelector"]),
-    ...DIRECTIONS.flatMap((direction) =>
-      elements(["spec", direction]).flatMap((rule) => [
-        ...others(rule, FIELDS[direction]),
-        ...["from", "_from", "to"].flatMap((key) => elements([...rule, key]).flatMap(ofPeer)),
-        ...elements([...rule, "ports"]).flatMap((one) => others(one, FIELDS.port)),
-      ]),
-    ),
-  ];
-}
-
-function meaningOf({ name, isLabel }: UnknownField): { readonly meant: string; readonly fix: string } {
+function meaningOf(
+  { name, isLabel }: UnknownField,
+  kind = "NetworkPolicy",
+): { readonly meant: string; readonly fix: string } {
   if (isLabel === true) {
     const fix = "a selector has matchLabels and matchExpressions: write a label below matchLabels";
     return { meant: ", and the selector selects more", fix };
   }
   const [, what, fix] = MEANT.find(([word]) => word.test(name)) ?? [];
-  if (what === undefined || fix === undefined) return { meant: "", fix: "delete it, or correct its name" };
+  if (what === undefined || fix === undefined || kind !== "NetworkPolicy")
+    return { meant: "", fix: "delete it, or correct its name" };
   return { meant: `; NetworkPolicy cannot express ${what}`, fix };
 }
 

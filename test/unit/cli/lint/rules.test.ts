@@ -277,30 +277,6 @@ describe("policy lint of rules' peers and ports", () => {
     ]);
   });
 
-  it("LINT-26: a label beside matchLabels, which is dropped, so that everything is selected", () => {
-    const fix = "(a selector has matchLabels and matchExpressions: write a label below matchLabels)";
-    const dropped = (name: string): string =>
-      `NetworkPolicy shop/p: the field ${name} is no field of NetworkPolicy and is dropped`;
-    const selector = (name: string): string => `${dropped(name)}, and the selector selects more ${fix}`;
-    const other = "(delete it, or correct its name)";
-    const expression = "matchExpressions: [{ key: app, operator: Exists, value: web }]";
-    assertFindings("not-expressible", [
-      [policy("p", "podSelector: { app: web }"), selector("app")],
-      [policy("p", "podSelector: { matchLabels: { app: web } }, ingress: [{ from: [{ podSelector: {} }] }]")],
-      [policy("p", "podSelector: {}, ingress: [{ from: [{ podSelector: { app: web } }] }]"), selector("app")],
-      [policy("p", "podSelector: {}, egress: [{ to: [{ namespaceSelector: { team: a } }] }]"), selector("team")],
-      [policy("p", `podSelector: { ${expression} }`), `${dropped("value")} ${other}`],
-      [
-        policy("p", "podSelector: {}, ingress: [{ from: [{ ipBlock: { cidr: 10.0.0.0/8, exept: [10.1.0.0/16] } }] }]"),
-        `${dropped("exept")} ${other}`,
-      ],
-      [
-        manifest("NetworkPolicy", "name: p, namespace: shop", "spec: { podSelector: {} }, ingress: [{}]"),
-        `${dropped("ingress")} ${other}`,
-      ],
-    ]);
-  });
-
   it("LINT-26: POL-50: what NetworkPolicy cannot express", () => {
     const rules = (rest: string): string => policy("p", `podSelector: {}, ${rest}`);
     const block = (cidr: string, except: string): string => `{ ipBlock: { cidr: ${cidr}, except: [${except}] } }`;

@@ -1,0 +1,100 @@
+import type { FieldPath } from "../../../policyd/source/documents.ts";
+import { DIRECTIONS } from "./context.ts";
+import { listAt, membersAt, textAt } from "./raw.ts";
+
+/** A field that the API does not have. */
+export interface UnknownField {
+  readonly path: FieldPath;
+  readonly name: string;
+  /** It stands where a selector has matchLabels. */
+  readonly isLabel?: boolean;
+}
+
+/**
+ * The fields of a policy at each place. The API server drops others, or refuses them where it is asked to be strict: what
+ * somebody meant by one is not in force.
+ */
+interface Fields {
+  readonly spec: readonly string[];
+  readonly rule: readonly string[];
+  /** Of a list of peers whose elements are no more than what they are called. */
+  readonly peer: readonly string[];
+}
+
+const FIELDS: Readonly<Record<string, Fields>> = {
+  NetworkPolicy: {
+    spec: ["podSelector", "policyTypes", "ingress", "egress"],
+    rule: ["ports"],
+    peer: ["podSelector", "namespaceSelector", "ipBlock"],
+  },
+  ClusterNetworkPolicy: {
+    spec: ["tier", "priority", "subject", "ingress", "egress"],
+    rule: ["name", "action", "protocols"],
+    peer: ["namespaces", "pods", "nodes", "networks", "domainNames"],
+  },
+};
+
+const OBJECT = ["apiVersion", "kind", "metadata", "spec", "status"];
+const PEERS = { ingress: ["from", "_from"], egress: ["to"] } as const;
+const PORT = ["protocol", "port", "endPort"];
+const IP_BLOCK = ["cidr", "except"];
+const PODS = ["namespaceSelector", "podSelector"];
+const SELECTOR = ["matchLabels", "matchExpressions"];
+const REQUIREMENT = ["key", "operator", "values"];
+
+/** The fields of a NetworkPolicy or a ClusterNetworkPolicy that the API does not have. */
+export function unknownFields(source: unknown): readonly UnknownField[] {
+  const fields = FIELDS[textAt(source, "kind") ?? ""];
+  if (fields === undefined) return [];
+  return [
+    ...others(source, [], OBJECT),
+    ...others(source, ["spec"], fields.spec),
+    ...ofSelector(source, ["spec", "podSelector"]),
+    ...ofPods(source, ["spec", "subject"]),
+    ...DIRECTIONS.flatMap((direction) =>
+      elements(source, ["spec", direction]).flatMap((rule) => [
+        ...others(source, rule, [...PEERS[direction], ...fields.rule]),
+        ...["from", "_from", "to"].flatMap((key) =>
+          elements(source, [...rule, key]).flatMap((peer) => ofPeer(source, peer, fields)),
+        ),
+        ...elements(source, [...rule, "ports"]).flatMap((port) => others(source, port, PORT)),
+      ]),
+    ),
+  ];
+}
+
+function ofPeer(source: unknown, path: FieldPath, { peer }: Fields): readonly UnknownField[] {
+  return [
+    ...others(source, path, peer),
+    ...others(source, [...path, "ipBlock"], IP_BLOCK),
+    ...["podSelector", "namespaceSelector", "nodes"].flatMap((key) => ofSelector(source, [...path, key])),
+    ...ofPods(source, path),
+  ];
+}
+
+/** Whom a ClusterNetworkPolicy calls by `namespaces`, which is a selector itself, or by `pods`, which has two. */
+function ofPods(source: unknown, path: FieldPath): readonly UnknownField[] {
+  return [
+    ...ofSelector(source, [...path, "namespaces"]),
+    ...others(source, [...path, "pods"], PODS),
+    ...PODS.flatMap((key) => ofSelector(source, [...path, "pods", key])),
+  ];
+}
+
+/** A selector without what was meant selects everything. */
+function ofSelector(source: unknown, path: FieldPath): readonly UnknownField[] {
+  return [
+    ...others(source, path, SELECTOR).map((one) => ({ ...one, isLabel: true })),
+    ...elements(source, [...path, "matchExpressions"]).flatMap((one) => others(source, one, REQUIREMENT)),
+  ];
+}
+
+function others(source: unknown, path: FieldPath, known: readonly string[]): readonly UnknownField[] {
+  return membersAt(source, ...path).flatMap(([name]) =>
+    known.includes(name) ? [] : [{ path: [...path, name], name }],
+  );
+}
+
+function elements(source: unknown, path: FieldPath): readonly FieldPath[] {
+  return listAt(source, ...path).map((_, i) => [...path, i]);
+}
