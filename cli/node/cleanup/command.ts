@@ -1,12 +1,13 @@
 import { Command, Option } from "commander";
 import type { Run } from "../../program.ts";
+import { withConfiguration } from "../../input/options.ts";
 import { withPlace } from "../place.ts";
 
 export const CLEANUP_FORMATS = ["table", "json", "yaml"] as const;
 
 /** `node cleanup`: removes what Drawbridge has left on the node it runs on. */
 export function cleanupCommand(run: Run): Command {
-  const command = new Command("cleanup")
+  const command = withConfiguration(new Command("cleanup"))
     .description("remove what Drawbridge has left on this node; without --yes only say what")
     .option("--yes", "do it", false)
     .option("--pods", "with the pods' links and the bridge: pods that still run lose their network", false)

@@ -2,6 +2,7 @@ import * as v from "valibot";
 import { DrawbridgeError } from "../../../kernel/error.ts";
 import { ExitCode } from "../../exit_code.ts";
 import { configurationOf } from "../../input/configuration_file.ts";
+import { configurationEntries } from "../../input/input_schema.ts";
 import type { Io } from "../../io.ts";
 import { styleOf } from "../../style.ts";
 import { placeEntries, placeOf } from "../place.ts";
@@ -12,6 +13,7 @@ import { reportObject, reportTable } from "./print.ts";
 
 const optionsSchema = v.object({
   ...placeEntries,
+  ...configurationEntries,
   yes: v.boolean(),
   pods: v.boolean(),
   force: v.boolean(),
@@ -20,11 +22,11 @@ const optionsSchema = v.object({
 
 /**
  * @returns 0 when nothing is left to remove, 1 when something is: because nothing was to be done yet, or it could not be
- * @throws DrawbridgeError ERR_INPUT while policyd runs, and when the node cannot be looked at
+ * @throws DrawbridgeError ERR_CONFIGURATION, ERR_INPUT while policyd runs, and when the node cannot be looked at
  */
 export async function runCleanup(io: Io, options: unknown): Promise<ExitCode> {
-  const { yes, pods, force, output, ...places } = v.parse(optionsSchema, options);
-  const place = placeOf(places, configurationOf(io, undefined));
+  const { yes, pods, force, output, config, ...places } = v.parse(optionsSchema, options);
+  const place = placeOf(places, configurationOf(io, config));
   const machine = await io.node.open(place.networkNamespace);
   const inventory = machine.readInventory(place);
   if (yes && inventory.isDaemonRunning && !force) {

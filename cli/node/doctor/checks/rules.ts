@@ -57,7 +57,7 @@ export const foreignDrops: Check = {
   id: "foreign-drops",
   summary: "No other program's chain drops what it does not know.",
   needs: ["ruleset"],
-  examine: ({ ruleset, legacyTables }) => {
+  examine: ({ ruleset, legacyTables, place }) => {
     const remarks = foreignChains(ruleset).flatMap((chain): readonly Remark[] => {
       const { base, family, table, name } = chain;
       if (base?.policy !== "drop" || !["ip", "ip6", "inet", "bridge"].includes(family)) return [];
@@ -67,7 +67,7 @@ export const foreignDrops: Check = {
           severity: "warning",
           what: `chain ${family} ${table} ${name} hooks into ${base.hook} with policy drop${ownerHint(chain)}`,
           why: "packets of pods that none of its rules accepts are dropped there, whatever Drawbridge's rules say",
-          way: wayOut(chain),
+          way: wayOut(chain, place.bridge),
         },
       ];
     });
@@ -171,15 +171,15 @@ function ownerHint({ table, family, name }: ChainOverview): string {
   return "";
 }
 
-function wayOut({ family, table, name }: ChainOverview): string {
+function wayOut({ family, table, name }: ChainOverview, bridge: string): string {
   if (table === "firewalld") {
-    return "firewall-cmd --permanent --zone=trusted --add-interface=cni0 && firewall-cmd --reload";
+    return `firewall-cmd --permanent --zone=trusted --add-interface=${bridge} && firewall-cmd --reload`;
   }
   if (table === "filter" && name === "FORWARD") {
     const program = family === "ip6" ? "ip6tables" : "iptables";
     return `${program} -P FORWARD ACCEPT; of Docker: "ip-forward-no-drop": true in /etc/docker/daemon.json`;
   }
-  return `nft chain ${family} ${table} ${name} '{ policy accept; }', or rules there that accept iifname and oifname of the bridge`;
+  return `nft chain ${family} ${table} ${name} '{ policy accept; }', or rules there that accept iifname and oifname ${bridge}`;
 }
 
 function hexadecimal(bits: number): string {

@@ -3,6 +3,7 @@ import { carryOut } from "../../../../cli/node/cleanup/carry_out.ts";
 import type { Inventory } from "../../../../cli/node/cleanup/inventory.ts";
 import type { Removal } from "../../../../cli/node/cleanup/plan.ts";
 import { cleanupPlan, removalText } from "../../../../cli/node/cleanup/plan.ts";
+import type { NodePlace } from "../../../../cli/node/place.ts";
 import { bridgeMac, hostMac } from "../../../../cni/names.ts";
 import { DrawbridgeError } from "../../../../kernel/error.ts";
 import { parseCidr } from "../../../../kernel/ip/cidr.ts";
@@ -13,6 +14,8 @@ import { assertGolden } from "../../../support/cli_golden.ts";
 import { sha256 } from "../../../support/cni.ts";
 import { link, PLACE } from "../../../support/node/node_facts.ts";
 
+const CONFIGURATION =
+  "apiVersion: drawbridge.dev/v1alpha1\nkind: PolicydConfiguration\nbridge: br7\nsocketPath: /run/other.sock\n";
 const HOST = "dbv0123456789ab";
 const BRIDGE = link(3, "cni0", { kind: "bridge", mac: bridgeMac(sha256, "cni0", "10.244.1.1") });
 const VETH = link(4, HOST, { kind: "veth", mac: hostMac(sha256, HOST), master: 3 });
@@ -180,7 +183,7 @@ describe("cli/node: cleanup", () => {
     const removed: Removal[] = [];
     const machine = {
       readFacts: () => assert.fail("a cleanup asks no doctor"),
-      readInventory: () => inventory(changes),
+      readInventory: (place: NodePlace) => inventory({ place, ...changes }),
       remove: (removal: Removal) => {
         if (removal.kind === failing) throw new DrawbridgeError("ERR_NETLINK", "device or resource busy (EBUSY)");
         removed.push(removal);
@@ -189,7 +192,7 @@ describe("cli/node: cleanup", () => {
     const node = { open: () => Promise.resolve(machine) };
     const outcome = await runCli(
       ["node", "cleanup", ...args],
-      memoryFiles({}),
+      memoryFiles({ "policyd.yaml": CONFIGURATION }),
       { columns: 110, hasColour: false },
       undefined,
       node,
@@ -209,6 +212,17 @@ describe("cli/node: cleanup", () => {
     assert.deepEqual([removed, code], [[], 3]);
     assert.match(err, /policyd answers on \/run\/drawbridge\/policyd\.sock.*--force/);
     assert.ok((await run(["--yes", "--force"], { isDaemonRunning: true })).removed.length > 0);
+  });
+
+  it("DOCTOR-08: where policyd would answer, and what its bridge is, its configuration says", async () => {
+    const { err } = await run(["--yes", "--config", "policyd.yaml"], { isDaemonRunning: true });
+    assert.match(err, /policyd answers on \/run\/other\.sock/);
+    const br7 = link(3, "br7", { kind: "bridge", mac: bridgeMac(sha256, "br7", "") });
+    const pods = ["--pods", "--yes"];
+    const { removed } = await run([...pods, "--config", "policyd.yaml"], { links: [br7] });
+    const bridges = (all: readonly Removal[]) => all.filter(({ kind }) => kind === "link").map(removalText);
+    assert.deepEqual(bridges(removed), ["br7"]);
+    assert.deepEqual(bridges((await run(pods, { links: [br7] })).removed), []);
   });
 
   it("DOCTOR-08: exit codes are 0 when all is gone, 1 when something is left", async () => {
