@@ -11,7 +11,8 @@ describe("test/setup: the builds", () => {
       const modules = [...text.matchAll(/ from "\.\/(\w+)\.mjs";/g)].map(([, name = ""]) => name);
       assert.ok(modules.includes("bundle"));
       for (const name of modules) {
-        if (!WITHOUT_EFFECT.has(name)) assert.ok(text.includes(`"test/setup/${name}.mjs"`), `${name} is no source of it`);
+        if (!WITHOUT_EFFECT.has(name))
+          assert.ok(text.includes(`"test/setup/${name}.mjs"`), `${name} is no source of it`);
       }
     });
   }
