@@ -37,7 +37,7 @@ export const DESCRIPTIONS: Readonly<Record<Field, FieldDescription>> = {
   },
   "markBits.masquerade": { meaning: "The bit of the packet mark for what is to be masqueraded." },
   "markBits.bridged": { meaning: "The bit for what may be bridged; another one." },
-  bridge: { meaning: "The bridge the pods are on." },
+  bridge: { meaning: "The bridge the pods are on. While policies are enforced a pod on another is refused." },
   podCIDRs: { meaning: "The prefixes of this node's pods, until its Node object says them." },
   serviceCIDRs: {
     meaning:

@@ -5,6 +5,7 @@ import type { KernelEvents } from "../../kernel/events/events.ts";
 import type { Address } from "../../kernel/ip/address.ts";
 import type { AttachmentFollower, RemainingFlows } from "../attachments/follower.ts";
 import type { LinkRemoval } from "../attachments/link_removal.ts";
+import { bridgeProblems, demandPolicedBridge } from "../attachments/policed_bridge.ts";
 import type { AttachmentRegistry } from "../attachments/registry.ts";
 import { attachmentKey } from "../attachments/registry.ts";
 import type { Conflict } from "../attachments/rule_holders.ts";
@@ -41,6 +42,8 @@ export interface NodeDataplaneParts {
   readonly attachments: AttachmentRegistry;
   /** What the tables have of a pod beside what binds it to its port. */
   readonly furtherElements: (attachment: AttachmentRecord) => readonly Claim[];
+  /** On which pods have policies; undefined where none are enforced. */
+  readonly policedBridge?: string | undefined;
   /** What has rules of its own for pods; undefined for nothing. */
   readonly follower?: AttachmentFollower | undefined;
 }
@@ -82,9 +85,10 @@ export class NodeDataplane implements Dataplane {
   apply(): void {}
 
   synced(): void {
-    const { logger, hasLink, follower } = this.#parts;
+    const { logger, hasLink, follower, policedBridge } = this.#parts;
     const earlier = this.#recorded();
     const superseded = new Set(supersededAmong(earlier, hasLink));
+    for (const reason of bridgeProblems(earlier, policedBridge)) logger.error("pods without policies", { reason });
     for (const gone of superseded) this.#forget(gone);
     for (const attachment of earlier) {
       if (superseded.has(attachment)) continue;
@@ -128,6 +132,7 @@ export class NodeDataplane implements Dataplane {
   }
 
   async register(attachment: AttachmentRecord): Promise<void> {
+    demandPolicedBridge(attachment, this.#parts.policedBridge);
     this.#registering.add(attachment);
     try {
       await this.#started;
@@ -270,8 +275,10 @@ export class NodeDataplane implements Dataplane {
   }
 
   problems(): readonly string[] {
-    const { lastError } = this.#parts.ruleset.status();
-    return lastError === undefined ? [] : [`ruleset: ${lastError}`];
+    const { ruleset, attachments, policedBridge } = this.#parts;
+    const { lastError } = ruleset.status();
+    const refusal = lastError === undefined ? [] : [`ruleset: ${lastError}`];
+    return [...refusal, ...bridgeProblems(attachments.values(), policedBridge)];
   }
 
   async stop(): Promise<void> {

@@ -149,6 +149,7 @@ export function openNodeDataplanes(configuration: Configuration, machine: NodeMa
       ...(services ? serviceElements(attachment) : []),
       ...masquerade.elementsOf(attachment),
     ],
+    policedBridge: policedBridge(configuration),
     follower: policies ?? policiesOff(socket, logger),
   });
   // The node's comes last: it starts the ruleset, and by then what the others want has been claimed.
@@ -227,6 +228,11 @@ export function policyOptions({
 }: Configuration): PolicyOptions | undefined {
   if (!policies) return undefined;
   return { bridge, policePodToOwnNode, nodeLocalDNS, policyReset, dropLog, dropLogGroup };
+}
+
+/** On which bridge the policies hold; undefined where none are enforced. */
+function policedBridge({ policies, bridge }: Configuration): string | undefined {
+  return policies ? bridge : undefined;
 }
 
 /** How the configuration has Services served: what the rules depend on, apart from what is in the cluster. */

@@ -86,6 +86,23 @@ describe("policies of a node with policyd", function () {
     }
   }
 
+  it("REG-07 POL-09: a pod on another bridge than policyd's, where no policy would hold, is refused; one that is there is told", async () => {
+    policyd.put("pods.yaml", `${podText("a", "web")}---${podText("b", "db")}---${DENY}`);
+    await policyd.start(["--bridge=cni9"]);
+    const refused = add(wired, lab.pod("a"), overrides);
+    assert.match(
+      refused.error?.msg ?? "",
+      /bridge: "cni0"; expected "cni9", that of policyd, on which alone policies hold/,
+    );
+    await policyd.kill();
+    await policyd.start();
+    attach("b");
+    await policyd.kill();
+    const daemon = await policyd.start(["--bridge=cni9"]);
+    assert.match(daemon.status().problems.join(), /1 pods, such as default\/b on "cni0", are not on "cni9"/);
+    await daemon.statusWhen(() => /error pods without policies reason=/.test(daemon.log()), "the log says it");
+  });
+
   it("POL-02 POL-28: a pod is isolated by a policy, reached by whom another allows, and by labels as they are", async () => {
     await policyd.start();
     policyd.put("a.yaml", podText("a", "web"));
