@@ -56,13 +56,12 @@ export interface NodeDataplaneParts {
  */
 export class NodeDataplane implements Dataplane {
   readonly #parts: NodeDataplaneParts;
-  readonly #started: Promise<void>;
   readonly #holders = new RuleHolders();
-  /** What registers now, and gets or is refused its ports by that. */
-  readonly #registering = new Set<AttachmentRecord>();
+  /** What waits for the start, and gets or is refused its ports then; each goes on by this, also when it is removed before. */
+  readonly #registering = new Map<AttachmentRecord, () => void>();
   /** What is not yet forgotten of those that are no longer among the attachments, by their keys. */
   readonly #leaving = new Map<string, Promise<void>>();
-  #start: () => void = () => {};
+  #isStarted = false;
   #events: KernelEvents | undefined;
   /** Settles when changes of others are told. */
   #watching: Promise<void> | undefined;
@@ -71,9 +70,6 @@ export class NodeDataplane implements Dataplane {
 
   constructor(parts: NodeDataplaneParts) {
     this.#parts = parts;
-    this.#started = new Promise((resolve) => {
-      this.#start = resolve;
-    });
   }
 
   /** What takes its time and needs no objects: a pod that waits for those does not wait for it, too. */
@@ -122,7 +118,9 @@ export class NodeDataplane implements Dataplane {
     this.#endPreparation?.();
     if (this.#isStopped) return;
     ruleset.start();
-    this.#start();
+    this.#isStarted = true;
+    for (const goOn of this.#registering.values()) goOn();
+    this.#registering.clear();
   }
 
   #watch(): Promise<void> {
@@ -133,12 +131,7 @@ export class NodeDataplane implements Dataplane {
 
   async register(attachment: AttachmentRecord): Promise<void> {
     demandPolicedBridge(attachment, this.#parts.policedBridge);
-    this.#registering.add(attachment);
-    try {
-      await this.#started;
-    } finally {
-      this.#registering.delete(attachment);
-    }
+    if (!this.#isStarted) await new Promise<void>((goOn) => this.#registering.set(attachment, goOn));
     // Its address may be another's by now, who must not be forgotten for one that is gone.
     this.#demandPresent(attachment);
     const { ruleset, attachments, flows, follower, aftermath } = this.#parts;
@@ -254,6 +247,8 @@ export class NodeDataplane implements Dataplane {
     ruleset.claim(ownerOf(gone), []);
     follower?.detached(gone, flows);
     attachments.remove(gone);
+    this.#registering.get(gone)?.();
+    this.#registering.delete(gone);
     const held = new Set([...attachments.values()].flatMap(addressesOf));
     // Two networks may give one address: who is there keeps his flows.
     aftermath?.add(addressesOf(gone).filter((address) => !held.has(address)));

@@ -60,6 +60,20 @@ describe("policyd/node dataplane", () => {
     assert.deepEqual([published(), commentsIn("podmac")], [[], []]);
   });
 
+  it("API-18: what is unregistered before the first sync waits no longer, however long there is none", async () => {
+    const { daemon } = heldDaemon();
+    let isSettled = false;
+    const settle = (): void => {
+      isSettled = true;
+    };
+    void daemon.register(podRecord("a")).then(settle, settle);
+    await turn();
+    assert.ok(!isSettled);
+    await assert.rejects(daemon.unregister(podRecord("a")), { message: /its rules stay/ });
+    await turn();
+    assert.ok(isSettled, "it would be kept for as long as the API server is away");
+  });
+
   it("REG-01: what was unregistered while it waited for the first sync takes nothing from the next", async () => {
     const { daemon, attachments, commentsIn } = heldDaemon();
     const [next, other] = [podRecord("b", { addresses: podRecord("a").addresses }), podRecord("a")];
