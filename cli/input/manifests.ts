@@ -4,6 +4,8 @@ import type { ClusterObject, Pod } from "../../policyd/cluster/model.ts";
 import type { FieldPath, LocatedObject } from "../../policyd/source/documents.ts";
 import { workloadKeyOf } from "../cluster/workload_name.ts";
 import { fieldPathOf } from "./field_path.ts";
+import type { HostPort } from "./host_ports.ts";
+import { hostPortsOf } from "./host_ports.ts";
 import type { ManifestFileSystem } from "./manifest_files.ts";
 import { manifestFiles } from "./manifest_files.ts";
 import { readManifestObjects } from "./manifest_objects.ts";
@@ -19,6 +21,8 @@ export interface Manifest<T extends ClusterObject = ClusterObject> {
   readonly lineOf: (path: FieldPath) => number;
   /** As it stands in the file; only of kinds of which there are few (see {@link KEPT}). */
   readonly source: unknown;
+  /** Of a pod that has any. */
+  readonly hostPorts?: readonly HostPort[];
 }
 
 /** What the API server would refuse, or what keeps a file from being understood. */
@@ -138,8 +142,21 @@ function takeObject(value: unknown, located: LocatedObject, file: string, isTemp
   const { object } = verdict;
   const isKept = KEPT.has(object.kind);
   const lineOf = isKept ? (path: FieldPath) => located.lineOf(path) : () => line;
-  const manifest: Manifest = { object, file, line, lineOf, source: isKept ? value : undefined };
+  const manifest: Manifest = {
+    object,
+    file,
+    line,
+    lineOf,
+    source: isKept ? value : undefined,
+    ...withHostPorts(value),
+  };
   return { type: "manifests", manifests: [manifest], isTemplate, remarks: told };
+}
+
+/** The host ports of a pod that has any. */
+export function withHostPorts(value: unknown): Pick<Manifest, "hostPorts"> {
+  const hostPorts = hostPortsOf(value);
+  return hostPorts.length === 0 ? {} : { hostPorts };
 }
 
 /** What the daemon does not read of an object, and the commands do. */

@@ -1,6 +1,6 @@
 import { judge } from "../../../policyd/cluster/gate.ts";
 import type { Manifest, ManifestProblem, Manifests } from "../manifests.ts";
-import { isExperimental, KEPT } from "../manifests.ts";
+import { isExperimental, KEPT, withHostPorts } from "../manifests.ts";
 import { CLUSTER } from "../place.ts";
 import type { ClusterAccess } from "./access.ts";
 import { listAll } from "./list.ts";
@@ -51,7 +51,14 @@ function takeObject(value: unknown, { kind, apiVersion, isPolicy }: Resource): T
   const verdict = judge(value);
   if (verdict.type === "accepted" && verdict.object.kind === kind) {
     const { object } = verdict;
-    const manifest: Manifest = { object, file: CLUSTER, line: LINE, lineOf: () => LINE, source };
+    const manifest: Manifest = {
+      object,
+      file: CLUSTER,
+      line: LINE,
+      lineOf: () => LINE,
+      source,
+      ...withHostPorts(value),
+    };
     const messages = verdict.problems.map(told);
     if (!isPolicy) return { manifest, leftOut: messages };
     return verdict.problems.every(isExperimental) ? { manifest, remarks: messages } : { problems: messages };

@@ -1,5 +1,6 @@
 import type { Service } from "../../../policyd/cluster/model.ts";
 import type { Direction, Flow, Traffic } from "../../../policyd/policy/evaluate/flow.ts";
+import { isFinished } from "../../../policyd/policy/evaluate/address_owner.ts";
 import type { JudgedFlow } from "../../../policyd/policy/evaluate/verdict.ts";
 import type { End, HostsEnd } from "../../cluster/find_end.ts";
 import { UNKNOWN_NODE } from "../../cluster/cluster.ts";
@@ -29,6 +30,7 @@ export function remarksOn(
     ...portRemark(to, traffic, outcomes),
     ...outsideRemark(from, to, outcomes),
     ...ownNodeRemark(context, from, to),
+    ...hostPortRemarks(context, to, traffic),
     ...unknownNodeRemark(outcomes),
     ...unknownAddressRemarks(context, outcomes),
     ...servicePortRemarks(context, outcomes),
@@ -145,6 +147,27 @@ function ownNodeRemark({ cluster }: ExplainContext, from: HostsEnd, to: End): re
     ({ end }) =>
       `the input does not tell on which node ${end.name} runs: NetworkPolicies never keep it from that one, whatever is said here`,
   );
+}
+
+/** A node's port may lead to a pod, whose policies then decide. */
+function hostPortRemarks({ cluster }: ExplainContext, to: End, traffic: Traffic | undefined): readonly string[] {
+  if (to.type === "service") return [];
+  const nodes = to.hosts.flatMap((host) => (host.type === "node" ? host.name : []));
+  if (nodes.length === 0) return [];
+  return [...cluster.manifests.values()].flatMap(({ object, hostPorts = [] }) => {
+    if (object.kind !== "Pod" || isFinished(object) || !nodes.includes(object.nodeName ?? nodes[0] ?? "")) return [];
+    const where = object.nodeName === undefined ? "its node" : `node/${object.nodeName}`;
+    return hostPorts
+      .filter(
+        ({ protocol, hostPort }) =>
+          traffic === undefined || (traffic.protocol === protocol && traffic.port === hostPort),
+      )
+      .map(
+        ({ protocol, hostPort, containerPort }) =>
+          `port ${hostPort}/${protocol} of ${where} is a host port of ${object.key}: ask about port ${containerPort} of that pod, ` +
+          "whose policies decide",
+      );
+  });
 }
 
 /** Nothing outside of the cluster has a route to a cluster IP, unless somebody made one. */

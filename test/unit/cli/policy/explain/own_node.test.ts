@@ -35,4 +35,26 @@ describe("cli/policy/explain: a pod and its own node", () => {
       assert.equal(out.replaceAll(/\s+/g, " ").includes(remark), isSaid, `${from} ${nodeName}`);
     }
   });
+
+  it("EXPLAIN-06: a node's port that is a pod's host port is named, since the pod's policies decide", async () => {
+    const ports = [
+      { containerPort: 80, hostPort: 8080 },
+      { containerPort: 53, protocol: "UDP" },
+    ];
+    const ask = async (port: string, spec: object = { nodeName: "n1" }): Promise<string> => {
+      const node = { apiVersion: "v1", kind: "Node", metadata: { name: "n1" } };
+      const objects = [node, pod("db", { containers: [{ ports }], ...spec }), pod("web", { nodeName: "n2" }), DENY];
+      const files = memoryFiles({ "a.json": objects.map((one) => JSON.stringify(one)).join("\n") });
+      const question = ["--from", "shop/web", "--to", "node/n1", ...(port === "" ? [] : ["--port", port])];
+      return (await runCli(["policy", "explain", "-f", "a.json", ...question], files)).out;
+    };
+    const note =
+      "Note: port 8080/TCP of node/n1 is a host port of shop/db: ask about port 80 of that pod, whose policies decide.";
+    assert.ok((await ask("8080")).includes(note));
+    assert.ok((await ask("")).includes(note));
+    assert.match(await ask("8080", {}), /port 8080\/TCP of its node is a host port of shop\/db/);
+    for (const port of ["80", "8080/UDP", "53/UDP"]) assert.doesNotMatch(await ask(port), /host port/, port);
+    assert.doesNotMatch(await ask("8080", { nodeName: "n2" }), /host port/);
+    assert.doesNotMatch(await ask("8080", { nodeName: "n1", hostNetwork: true }), /host port/);
+  });
 });
