@@ -1,7 +1,7 @@
 import type { Address } from "../../../kernel/ip/address.ts";
 import { familyOf } from "../../../kernel/ip/address.ts";
 import type { Cidr } from "../../../kernel/ip/cidr.ts";
-import { cidrFamily, formatCidr, networkAddress } from "../../../kernel/ip/cidr.ts";
+import { cidrFamily, formatCidr, hostCidr, networkAddress } from "../../../kernel/ip/cidr.ts";
 import { isFinished } from "./address_owner.ts";
 import type { IndexedRule } from "./indexed_policy.ts";
 import type { PodEntry, PolicyIndex } from "./policy_index.ts";
@@ -35,11 +35,11 @@ export function podClasses(index: PolicyIndex): readonly PodClass[] {
 /** What policies ask about a pod beside its labels. */
 interface Features {
   readonly portNames: ReadonlySet<string>;
-  /** The prefixes they name, by family and length, the longest first. */
+  /** The prefixes they name, and the addresses of the nodes' own DNS, by family and length, the longest first. */
   readonly prefixes: ReadonlyMap<string, ReadonlySet<Address>>;
 }
 
-function featuresOf({ networkPolicies, clusterPolicies }: PolicyIndex): Features {
+function featuresOf({ networkPolicies, clusterPolicies, options }: PolicyIndex): Features {
   const rules = [...networkPolicies, ...clusterPolicies].flatMap((indexed): readonly IndexedRule[] => [
     ...indexed.rules.egress,
     ...indexed.rules.ingress,
@@ -47,13 +47,14 @@ function featuresOf({ networkPolicies, clusterPolicies }: PolicyIndex): Features
   const ports = rules.flatMap((rule) => rule.ports ?? []).map(({ port }) => port);
   const peers = rules.flatMap((rule) => rule.peers ?? []);
   const ranges = peers.flatMap((peer) => (peer.type === "addresses" ? [...peer.ranges, ...peer.except] : []));
+  const named = ranges.map(({ cidr, first }): Cidr => ({ address: first, prefixLength: cidr.prefixLength }));
   const prefixes = Map.groupBy(
-    ranges.toSorted((a, b) => b.cidr.prefixLength - a.cidr.prefixLength),
-    ({ cidr }) => lengthKey(cidr),
+    [...named, ...options.nodeLocalDNS.map(hostCidr)].sort((a, b) => b.prefixLength - a.prefixLength),
+    lengthKey,
   );
   return {
     portNames: new Set(ports.filter((port) => typeof port === "string")),
-    prefixes: new Map([...prefixes].map(([key, group]) => [key, new Set(group.map(({ first }) => first))])),
+    prefixes: new Map([...prefixes].map(([key, group]) => [key, new Set(group.map(({ address }) => address))])),
   };
 }
 

@@ -34,6 +34,7 @@ const CLOSED = policy("policyTypes: [Egress]");
 
 const FILES = {
   "closed.yaml": [OBJECTS, CLOSED].join("---\n"),
+  "pods.yaml": [NODE, pod("web"), pod("dns-cache"), pod("other"), CLOSED].join("---\n"),
   "open.yaml": OBJECTS,
   "change.yaml": CLOSED,
   "web.yaml": [OBJECTS, SERVICE].join("---\n"),
@@ -76,6 +77,15 @@ describe("cli: what nodes do by their configuration", () => {
     }
     const [, everything] = await both(fields, ask);
     assert.match(everything.out, /^shop\/web to 169\.254\.20\.10: 53\/TCP, 53\/UDP$/m);
+  });
+
+  it("CLI-13: POL-72: a pod at such an address is not taken for one like the others", async () => {
+    const [before, after] = await both("nodeLocalDNS: [10.244.1.9]", "policy matrix -f pods.yaml --by pod -o csv");
+    assert.match(before.out, /^shop\/web,shop\/dns-cache,none,none\r$/m);
+    const dns = '"53/TCP,53/UDP"';
+    assert.match(after.out, new RegExp(`^shop/web,shop/dns-cache,${dns},${dns}\r$`, "m"));
+    assert.match(after.out, /^shop\/web,shop\/other,none,none\r$/m);
+    assert.match(after.out, /^shop\/dns-cache,shop\/web,none,none\r$/m);
   });
 
   it("CLI-13: policy diff and dry-run tell the nodes' own DNS from the rest of the outside", async () => {
