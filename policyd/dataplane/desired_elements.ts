@@ -32,7 +32,7 @@ class Slot implements ElementPlace {
   readonly slots: Slots;
   readonly key: string;
   /** Of several claimants all, in the order of their names; "" for nobody. */
-  owner: string | readonly Claimant[] = "";
+  owner: string | Claimant[] = "";
   /** Of all claimants that of the one whose name sorts first. */
   element: KeptElement | undefined = undefined;
 
@@ -50,28 +50,45 @@ class Slot implements ElementPlace {
   }
 
   enter(owner: string, element: KeptElement): void {
-    this.leave(owner);
-    if (this.element === undefined) {
+    if (this.element === undefined || this.owner === owner) {
       this.owner = owner;
       this.element = element;
       return;
     }
-    const before = typeof this.owner === "string" ? [{ owner: this.owner, element: this.element }] : this.owner;
-    this.owner = [...before, { owner, element }].sort((a, b) => (a.owner < b.owner ? -1 : 1));
-    this.element = this.owner[0]?.element;
+    const all = typeof this.owner === "string" ? [{ owner: this.owner, element: this.element }] : this.owner;
+    const place = placeOf(all, owner);
+    all.splice(place, all[place]?.owner === owner ? 1 : 0, { owner, element });
+    this.owner = all;
+    this.element = all[0]?.element;
   }
 
   leave(owner: string): void {
-    if (this.owner === owner) {
+    const all = this.owner;
+    if (all === owner) {
       this.owner = "";
       this.element = undefined;
-    } else if (typeof this.owner !== "string") {
-      const others = this.owner.filter((claimant) => claimant.owner !== owner);
-      const [first, second] = others;
-      this.owner = second === undefined ? (first?.owner ?? "") : others;
+    } else if (typeof all !== "string") {
+      const place = placeOf(all, owner);
+      if (all[place]?.owner === owner) all.splice(place, 1);
+      const [first, second] = all;
+      if (second === undefined) this.owner = first?.owner ?? "";
       this.element = first?.element;
     }
   }
+}
+
+/**
+ * Where an owner stands among claimants, or would. Thousands may want one key, as all Services do whose sources are
+ * restricted on one port number.
+ */
+function placeOf(all: readonly Claimant[], owner: string): number {
+  let [from, to] = [0, all.length];
+  while (from < to) {
+    const middle = (from + to) >> 1;
+    if ((all[middle]?.owner ?? "") < owner) from = middle + 1;
+    else to = middle;
+  }
+  return from;
 }
 
 /** The elements of a set by the texts of their keys. */
