@@ -1,3 +1,4 @@
+import { DrawbridgeError } from "../error.ts";
 import type { AttributeValues } from "../netlink/attribute.ts";
 import { decodeAttributes, eachAttribute } from "../netlink/attribute.ts";
 import { NetlinkError } from "../netlink/error.ts";
@@ -71,13 +72,16 @@ export function* elementPieces(
   }
 }
 
-/** Reads a list to its end, without which the socket lists nothing else. */
+/**
+ * Reads a list to its end, without which the socket lists nothing else. Whoever gives it up does so for a reason of his own,
+ * as after a failure, and is not to fail by it.
+ */
 function hearOut(list: Generator<unknown, unknown, void>): void {
   try {
     while (list.next().done !== true);
   } catch (error) {
-    // The set is gone, and with it the list.
-    if (!(error instanceof NetlinkError)) throw error;
+    // The set is gone, and with it the list; or the kernel has no memory for the rest, which the next list says.
+    if (!(error instanceof DrawbridgeError)) throw error;
   }
 }
 

@@ -2,6 +2,8 @@ import assert from "node:assert/strict";
 import { NetlinkSocket } from "../../../kernel/netlink/socket.ts";
 import { decodeMessages } from "../../../kernel/netlink/message.ts";
 import { Errno } from "../../../kernel/syscall/errno.ts";
+import { requestsOf } from "../../../kernel/nftables/change.ts";
+import { elementPieces } from "../../../kernel/nftables/element_list.ts";
 import { NftablesSocket } from "../../../kernel/nftables/socket.ts";
 import { deleteLink, dumpLinks, getLink } from "../../../kernel/route/link.ts";
 import type { ReceiveStep } from "./scripted_syscalls.ts";
@@ -239,5 +241,18 @@ describe("kernel/netlink/socket", () => {
     const dumping = open(...rest, link(2, 5, MULTI), dumpEnd(2));
     assert.throws(() => dumping.socket.dump(dumpLinks()), { code: "ERR_NETLINK_MALFORMED" });
     assert.deepEqual(lastBytes(dumping.socket.dump(dumpLinks())), [5]);
+  });
+
+  it("lets a list of elements be given up though the kernel fails to tell the rest", () => {
+    const [table, set] = [{ family: "inet", name: "t" } as const, { name: "s", key: ["ipv4_addr"] } as const];
+    const [told] = requestsOf([{ kind: "add elements", table, set, elements: [{ key: [1] }] }]);
+    assert.ok(told !== undefined);
+    for (const errno of [Errno.ENOMEM, Errno.EAGAIN]) {
+      const { socket, syscalls } = open(kernelMessage(told.type, 1, told.body, MULTI), errno);
+      const pieces = elementPieces(socket, table, set);
+      assert.deepEqual(pieces.next().value, [{ key: [1] }]);
+      assert.equal(pieces.return().done, true);
+      assert.equal(syscalls.unread, 0);
+    }
   });
 });
