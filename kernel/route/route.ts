@@ -20,6 +20,8 @@ const RT_SCOPE_UNIVERSE = 0;
 const RT_SCOPE_LINK = 253;
 const RTN_UNICAST = 1;
 const RTN_LOCAL = 2;
+/** RTN_BLACKHOLE, RTN_UNREACHABLE, RTN_PROHIBIT. */
+const DISCARDING: readonly number[] = [6, 7, 8];
 const RTNH_F_ONLINK = 4;
 
 /** The main routing table. */
@@ -159,8 +161,17 @@ export function parseRoute(message: ReceivedMessage): Route | undefined {
  * @throws DrawbridgeError ERR_NETLINK_MALFORMED when it is not one
  */
 export function parseRouteOfAnyTable(message: ReceivedMessage): Route | undefined {
+  return routeOfTypes(message, [RTN_UNICAST]);
+}
+
+/** As {@link parseRouteOfAnyTable}, of what discards packets: undefined for any other. */
+export function parseDiscardingRoute(message: ReceivedMessage): Route | undefined {
+  return routeOfTypes(message, DISCARDING);
+}
+
+function routeOfTypes(message: ReceivedMessage, types: readonly number[]): Route | undefined {
   const { header: fields, attributes: values } = decodeBody(layout, message.body);
-  if (fields.type !== RTN_UNICAST) return undefined;
+  if (!types.includes(fields.type)) return undefined;
   const destination = values.destination;
   return {
     table: values.table ?? fields.table,

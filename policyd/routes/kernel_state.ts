@@ -46,6 +46,8 @@ export interface KernelState {
   readonly addresses: readonly InterfaceAddress[];
   /** Unicast routes of the main table and the table for pods, of anybody. */
   readonly routes: readonly Route[];
+  /** Routes of the main table, of anybody, that discard packets. */
+  readonly discarding?: readonly Route[];
   /** Ours. */
   readonly rules: readonly RoutingRule[];
   /** Whether IPv6 is on (net.ipv6.conf.all.disable_ipv6). */

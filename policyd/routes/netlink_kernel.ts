@@ -27,6 +27,7 @@ import {
   dumpRoutes,
   MAIN_TABLE,
   newRoute,
+  parseDiscardingRoute,
   parseRouteOfAnyTable,
   replaceRoute,
   ROUTE_PROTOCOL,
@@ -81,12 +82,18 @@ class NetlinkRouteKernel implements RouteKernel {
     const families: readonly Family[] = disabled === undefined ? [4] : [4, 6];
     const links = yield* this.#list(dumpLinks(), parseLink);
     const routes: Route[] = [];
-    for (const family of families) routes.push(...(yield* this.#list(dumpRoutes(family), parsePodRoute)));
+    const discarding: Route[] = [];
+    for (const family of families) {
+      for (const found of yield* this.#list(dumpRoutes(family), parsePodRoute)) {
+        (found.discards ? discarding : routes).push(found.route);
+      }
+    }
     const tunnel = links.find(({ name }) => name === TUNNEL.name);
     return {
       links: links.map(({ index, name, mtu, up }) => ({ index, name, mtu, up })),
       addresses: (yield* this.#list(dumpAddresses(), parseInterfaceAddress)).filter(isUsable),
       routes,
+      discarding,
       rules: families
         .flatMap((family) => this.#socket.dump(dumpRules(family)))
         .map(parseRule)
@@ -294,9 +301,11 @@ function specOf({ outputInterface, ...route }: OwnRoute): RouteSpec {
   };
 }
 
-function parsePodRoute(message: ReceivedMessage): Route | undefined {
-  const route = parseRouteOfAnyTable(message);
-  return route?.table === MAIN_TABLE || route?.table === PODS_TABLE ? route : undefined;
+function parsePodRoute(message: ReceivedMessage): { readonly route: Route; readonly discards: boolean } | undefined {
+  const unicast = parseRouteOfAnyTable(message);
+  if (unicast?.table === MAIN_TABLE || unicast?.table === PODS_TABLE) return { route: unicast, discards: false };
+  const discarding = unicast === undefined ? parseDiscardingRoute(message) : undefined;
+  return discarding?.table === MAIN_TABLE ? { route: discarding, discards: true } : undefined;
 }
 
 function permanentOf(message: ReceivedMessage, index: number): TunnelNeighbour | undefined {

@@ -10,7 +10,7 @@ import { doOverlap } from "../cluster/node_claims.ts";
 import { linkLocalAddress } from "../node/attachment_elements.ts";
 import type { OwnRoute } from "./kernel_state.ts";
 import { LEAST_IPV6_MTU } from "./mtu.ts";
-import { PODS_TABLE, TUNNEL } from "./names.ts";
+import { PODS_TABLE, ROUTE_PRIORITY, TUNNEL } from "./names.ts";
 import type { Peer } from "./peers.ts";
 import type { Surroundings } from "./surroundings.ts";
 import { routeKey } from "./surroundings.ts";
@@ -181,10 +181,19 @@ class Builder {
 export function ownOrTaken(
   route: Omit<DesiredRoute, "source" | "isTaken">,
   whose: string,
-  { takenBy, sources }: Surroundings,
+  { takenBy, discarding, sources }: Surroundings,
 ): { readonly desired: DesiredRoute; readonly problem: string | undefined } {
-  const taken = takenBy.get(routeKey(route.table, route.destination));
-  const desired = { ...route, source: sources[route.family], isTaken: taken !== undefined };
+  const key = routeKey(route.table, route.destination);
+  const [taken, blocking] = [takenBy.get(key), discarding.get(key)];
+  // The kernel takes no two of one metric.
+  const isTaken = taken !== undefined || blocking?.priority === ROUTE_PRIORITY;
+  const desired = { ...route, source: sources[route.family], isTaken };
+  if (blocking !== undefined) {
+    const problem =
+      `${whose}: another program's route (protocol ${blocking.protocol}) discards what is sent to ` +
+      `${formatCidr(route.destination)}; delete it with \`ip route\` unless that is meant`;
+    return { desired, problem };
+  }
   if (taken === undefined || leadsTheSameWay(taken, route)) return { desired, problem: undefined };
   const problem =
     `${whose}: another program's route (protocol ${taken.protocol}) to ${formatCidr(route.destination)} is in the way ` +

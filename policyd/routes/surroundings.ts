@@ -8,7 +8,7 @@ import type { Route } from "../../kernel/route/route.ts";
 import type { KernelState, NodeLink } from "./kernel_state.ts";
 import type { Encapsulation } from "./mtu.ts";
 import { podMtu } from "./mtu.ts";
-import { isOurs, TUNNEL } from "./names.ts";
+import { isOurs, ROUTE_PRIORITY, TUNNEL } from "./names.ts";
 import type { Peer } from "./peers.ts";
 import { RouteLookup } from "./route_lookup.ts";
 import { tunnelMac } from "./tunnel_address.ts";
@@ -37,6 +37,8 @@ export interface Surroundings {
   readonly foreign: RouteLookup;
   /** The same by their destinations ({@link routeKey}). */
   readonly takenBy: ReadonlyMap<string, Route>;
+  /** What comes before our routes and discards packets, by destination. */
+  readonly discarding: ReadonlyMap<string, Route>;
   /** The networks this node is on. */
   readonly connected: readonly Cidr[];
   /** This node's addresses, where an interface has them. */
@@ -70,11 +72,8 @@ export function surroundingsOf(own: Peer | undefined, options: RouteOptions, sta
         ? undefined
         : podMtu(options.encapsulation, underlay.mtu, familyOf(own.primary)),
     foreign: new RouteLookup(foreign),
-    takenBy: new Map(
-      foreign.flatMap((route) =>
-        route.destination === undefined ? [] : [[routeKey(MAIN_TABLE, route.destination), route] as const],
-      ),
-    ),
+    takenBy: byDestination(foreign),
+    discarding: byDestination((state.discarding ?? []).filter(({ priority }) => priority <= ROUTE_PRIORITY)),
     connected: foreign.flatMap(({ destination, gateway, hasOtherNextHop, protocol }) =>
       destination !== undefined && gateway === undefined && !hasOtherNextHop && protocol === PROTOCOL_KERNEL
         ? [destination]
@@ -82,6 +81,15 @@ export function surroundingsOf(own: Peer | undefined, options: RouteOptions, sta
     ),
     sources: { 4: sourceOf(4), 6: sourceOf(6) },
   };
+}
+
+/** Routes of the main table; a default route is no destination's. */
+function byDestination(routes: readonly Route[]): ReadonlyMap<string, Route> {
+  return new Map(
+    routes.flatMap((route) =>
+      route.destination === undefined ? [] : [[routeKey(MAIN_TABLE, route.destination), route] as const],
+    ),
+  );
 }
 
 /** Identifies a route of ours: there is one for each destination of a table. */

@@ -1,0 +1,77 @@
+import assert from "node:assert/strict";
+import { FakeClock } from "../../policyd/clock.ts";
+import { NodeJudge } from "../../policyd/cluster/node_judge.ts";
+import { recordingNotices } from "../../policyd/events/notice.ts";
+import { recordingLogger } from "../../policyd/log/recording_logger.ts";
+import { netlinkRouteKernel } from "../../policyd/routes/netlink_kernel.ts";
+import { RoutesDataplane } from "../../policyd/routes/routes_dataplane.ts";
+import type { Lab } from "../lab/lab.ts";
+import { createLab } from "../lab/lab.ts";
+import { requireKernel } from "../support/privilege.ts";
+import { node as nodeObject } from "../support/routes/machine.ts";
+
+const SYNC_PERIOD = 30_000;
+
+describe("policyd/routes and what discards packets, in the kernel", () => {
+  let lab: Lab | undefined;
+
+  before(function () {
+    requireKernel(this);
+    lab = createLab("discarding");
+  });
+  after(() => lab?.destroy());
+
+  for (const [name, type, metric, isBefore, isOursThere] of [
+    ["low", "blackhole", "0", true, true],
+    ["same", "unreachable", "107", true, false],
+    ["high", "prohibit", "1024", false, true],
+  ] as const) {
+    it(`POD-21: another program's ${type} route of metric ${metric} is told ${isBefore ? "where it comes before ours" : "by nobody: ours comes before it"}`, () => {
+      const node = lab?.namespace(name);
+      assert.ok(node !== undefined);
+      for (const command of [
+        "link set lo up",
+        "link add uplink type veth peer name other",
+        "link set other up",
+        "link set uplink up",
+        "addr add 192.0.2.1/24 dev uplink",
+        "addr add 2001:db8::1/64 dev uplink nodad",
+        `route add ${type} 10.244.2.0/24 metric ${metric}`,
+        `-6 route add ${type} fd00:244:2::/64 metric ${metric === "0" ? "1" : metric}`,
+        `-6 route add ${type} default metric 4000`,
+      ]) {
+        node.exec("ip", command.split(" "));
+      }
+      const clock = new FakeClock();
+      const routes = new RoutesDataplane({
+        kernel: node.inside(() => netlinkRouteKernel(node.calls)),
+        clock,
+        logger: recordingLogger(),
+        events: recordingNotices(),
+        nodeName: "a",
+        judge: new NodeJudge({ nodeName: "a", serviceCidrs: [] }),
+        options: { encapsulation: "auto", bridge: "cni0" },
+        syncPeriod: SYNC_PERIOD,
+      });
+      for (const object of [
+        nodeObject("a", ["192.0.2.1", "2001:db8::1"], ["10.244.1.0/24", "fd00:244:1::/64"]),
+        nodeObject("b", ["192.0.2.2", "2001:db8::2"], ["10.244.2.0/24", "fd00:244:2::/64"]),
+      ]) {
+        routes.apply([{ type: "set", kind: "Node", key: object.key, object }]);
+      }
+      node.inside(() => routes.synced());
+      const told = routes
+        .problems()
+        .filter((problem) => /Node b: .* discards what is sent to .*\/(24|64);/.test(problem));
+      assert.deepEqual([told.length, routes.problems().length], isBefore ? [2, 2] : [0, 0], routes.problems().join());
+      const ours = (): readonly boolean[] =>
+        ["-4", "-6"].map((family) => /via/.test(node.exec("ip", [family, "route", "show", "proto", "107"])));
+      assert.deepEqual(ours(), [isOursThere, isOursThere]);
+      assert.equal(routes.areInForce, true);
+      node.exec("ip", ["route", "del", type, "10.244.2.0/24"]);
+      node.exec("ip", ["-6", "route", "del", type, "fd00:244:2::/64"]);
+      node.inside(() => clock.pass(SYNC_PERIOD));
+      assert.deepEqual([routes.problems(), ours()], [[], [true, true]]);
+    });
+  }
+});
