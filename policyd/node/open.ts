@@ -108,7 +108,7 @@ export function openNodeDataplanes(configuration: Configuration, machine: NodeMa
   const place = { stateDirectory, files: systemFileSystem(syscalls) };
   const judge = openNodeJudge(configuration);
   const served = openServices(configuration, { ...machine, judge, ruleset, observer: metrics.services });
-  const policies = options && openPolicies(configuration.nodeName, options, ruleset, place, machine);
+  const policies = options && openPolicies(configuration, options, ruleset, place, machine);
   const notices = new PolicyNotices({ logger, events: clusterEvents, isEnforced: policies !== undefined });
   ruleset.follow(() => notices.rulesInForce());
   const policyTable = ruleset.tableNamed(POLICY_TABLE.family, POLICY_TABLE.name);
@@ -170,7 +170,7 @@ export function openNodeDataplanes(configuration: Configuration, machine: NodeMa
 }
 
 function openPolicies(
-  nodeName: string,
+  { nodeName, objectsDirectory }: Configuration,
   options: PolicyOptions,
   ruleset: Ruleset,
   place: Pick<RecordPlace, "stateDirectory" | "files">,
@@ -185,6 +185,7 @@ function openPolicies(
     logger,
     options,
     retained,
+    areNamespacesTold: objectsDirectory === undefined,
     markingPace: v8MarkingPace(),
   });
 }

@@ -35,6 +35,8 @@ export interface PolicyDataplaneParts {
   readonly logger: Pick<Logger, "warn">;
   readonly options: PolicyOptions;
   readonly retained: RetainedStore;
+  /** Each pod's Namespace is told sooner or later, as by an API server; absent for false. */
+  readonly areNamespacesTold?: boolean;
   /** Hurried while a change takes more than a slice, as it fills the heap then; undefined leaves V8 alone. */
   readonly markingPace?: MarkingPace;
 }
@@ -62,7 +64,9 @@ export class PolicyDataplane implements Dataplane, AttachmentFollower {
   constructor(parts: PolicyDataplaneParts) {
     this.#parts = parts;
     const { ruleset } = parts;
-    this.#live = new LivePolicies({ ...parts, rules: policyRules(ruleset, () => (this.#isAhead = true)) });
+    const { areNamespacesTold = false } = parts;
+    const rules = policyRules(ruleset, () => (this.#isAhead = true));
+    this.#live = new LivePolicies({ ...parts, rules, areNamespacesTold });
     ruleset.follow((commit) => this.#rulesInForce(commit));
   }
 

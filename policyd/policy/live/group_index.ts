@@ -27,6 +27,8 @@ interface OwnIdentity extends Identity {
 interface NamespaceEntry {
   readonly name: string;
   labels: Labels;
+  /** Whether these are a Namespace's, if only of one that is gone. */
+  isTold: boolean;
   isObject: boolean;
   /** Whoever needs its labels though it is gone, and has none of its pods. */
   readonly holders: Set<string>;
@@ -77,6 +79,11 @@ export class GroupIndex {
     return this.#namespaces.get(name)?.labels ?? nameLabel(name);
   }
 
+  /** Whether those are all that it has: its Namespace was told. */
+  isNamespaceTold(name: string): boolean {
+    return this.#namespaces.get(name)?.isTold === true;
+  }
+
   /**
    * The labels of a Namespace, undefined for one that is gone: its pods and holders, which it may go before, keep the last
    * it had (CVE-2024-7598).
@@ -87,6 +94,7 @@ export class GroupIndex {
     const entry = this.#namespace(name);
     entry.isObject = labels !== undefined;
     if (labels !== undefined) entry.labels = labels;
+    if (labels !== undefined) entry.isTold = true;
     const changed = new Set<Identity>();
     for (const scope of this.#scopes.values()) {
       if (scope.selector === undefined) continue;
@@ -257,6 +265,7 @@ export class GroupIndex {
     const entry: NamespaceEntry = {
       name,
       labels: nameLabel(name),
+      isTold: false,
       isObject: false,
       holders: new Set(),
       identities: new Map(),

@@ -34,6 +34,7 @@ export interface LiveParts {
   readonly logger: Pick<Logger, "warn">;
   /** Where the policies of namespaces that end outlive the daemon. */
   readonly retained: RetainedStore;
+  readonly areNamespacesTold: boolean;
 }
 
 /**
@@ -78,12 +79,13 @@ export class LivePolicies {
   #deciding: { readonly local: OwnPod; readonly isUrgent: boolean; readonly work: Slices<void> } | undefined;
   #isStarted = false;
 
-  constructor({ nodeName, rules, options, clock, logger, retained }: LiveParts) {
+  constructor({ nodeName, rules, options, clock, logger, retained, areNamespacesTold }: LiveParts) {
     this.#foreseen = new ForeseenPods(nodeName);
     this.#sets = new MemberSets(rules, this.members.groups);
     this.profiles = new ActiveProfiles({ rules, memberSets: this.#sets, options, logger });
     this.#verdicts = new LocalVerdicts(rules, this.profiles, (members) => this.#settleAll(members));
-    this.#policies = new PodPolicies({ lists: this.#lists, members: this.members, profiles: this.profiles });
+    const { members, profiles } = this;
+    this.#policies = new PodPolicies({ lists: this.#lists, members, profiles, areNamespacesTold });
     const policiesIn = (namespace: string): Iterable<NetworkPolicy> => this.#lists.in(namespace);
     this.#retained = new RetainedPolicies({ clock, store: retained, policiesIn });
   }
@@ -163,9 +165,9 @@ export class LivePolicies {
     }
     const isWorkedOn =
       local.wanted !== undefined || this.#changes.size + this.#toDecide.size > 0 || this.#deciding?.local === local;
-    return isWorkedOn
-      ? "policyd is working out policies"
-      : `policyd does not know its Pod ${local.podKey} yet, which policies may select`;
+    if (isWorkedOn) return "policyd is working out policies";
+    if (local.pod === undefined) return `policyd does not know its Pod ${local.podKey} yet, which policies may select`;
+    return `policyd does not know its Namespace ${local.pod.namespace} yet, by whose labels policies may select`;
   }
 
   /** What the sets of groups hold, for the metrics. */

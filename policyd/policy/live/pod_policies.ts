@@ -1,3 +1,4 @@
+import type { Pod } from "../../cluster/model.ts";
 import type { Slices } from "../../slices.ts";
 import { compileProfile, compileProfileAhead } from "../compile/compile_profile.ts";
 import type { SelectablePod } from "../compile/groups.ts";
@@ -12,6 +13,8 @@ export interface PodPoliciesParts {
   readonly lists: PolicyLists;
   readonly members: MemberIndex;
   readonly profiles: Pick<ActiveProfiles, "prepare">;
+  /** Each pod's Namespace is told sooner or later, as by an API server; files may leave them out (POL-24). */
+  readonly areNamespacesTold: boolean;
 }
 
 /** What policies make of each pod of this node, as objects are by now. */
@@ -22,24 +25,23 @@ export class PodPolicies {
     this.#parts = parts;
   }
 
-  /** The pod as selectors see it; undefined while its Pod is not known. */
+  /** The pod as selectors see it; undefined while its Pod or its Namespace is not known. */
   subjectOf({ pod }: JudgedPod): SelectablePod | undefined {
-    if (pod === undefined) return undefined;
-    const { namespace, labels } = pod;
-    return { namespace, labels, namespaceLabels: this.#parts.members.groups.namespaceLabels(namespace) };
+    return pod === undefined || !this.#hasLabels(pod) ? undefined : this.#selectable(pod);
   }
 
   /** The profiles it is to be judged by; undefined while that cannot be told. */
   profilesOf(local: JudgedPod): ProfilesByDirection | undefined {
     const { lists } = this.#parts;
-    const { life } = local;
+    const { life, pod } = local;
     if (life?.isUnknown === true) return undefined;
-    const subject = this.subjectOf(local);
-    if (life === undefined || (subject === undefined && !lists.couldSelect(life))) {
+    // Only ClusterNetworkPolicies select by the labels of a namespace.
+    const isTold = pod !== undefined && (this.#hasLabels(pod) || !lists.hasNamespaceSubjects);
+    if (life === undefined || (!isTold && !lists.couldSelect(life))) {
       return { egress: undefined, ingress: undefined };
     }
-    if (subject === undefined) return undefined;
-    const { networkPolicies, clusterPolicies } = lists.selectionOf(subject, life);
+    if (!isTold) return undefined;
+    const { networkPolicies, clusterPolicies } = lists.selectionOf(this.#selectable(pod), life);
     return {
       egress: compileProfile("egress", networkPolicies, clusterPolicies),
       ingress: compileProfile("ingress", networkPolicies, clusterPolicies),
@@ -61,5 +63,14 @@ export class PodPolicies {
       const profile = found?.[direction];
       if (profile !== undefined) yield* profiles.prepare(profile);
     }
+  }
+
+  #hasLabels({ namespace }: Pod): boolean {
+    const { areNamespacesTold, members } = this.#parts;
+    return !areNamespacesTold || members.groups.isNamespaceTold(namespace);
+  }
+
+  #selectable({ namespace, labels }: Pod): SelectablePod {
+    return { namespace, labels, namespaceLabels: this.#parts.members.groups.namespaceLabels(namespace) };
   }
 }

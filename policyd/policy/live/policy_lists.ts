@@ -1,6 +1,7 @@
 import type { ClusterNetworkPolicy, NetworkPolicy } from "../../cluster/model.ts";
 import type { SelectablePod } from "../compile/groups.ts";
 import { subjectSelects } from "../compile/groups.ts";
+import { isEmptySelector } from "../compile/selector.ts";
 import type { NamespaceLife } from "./retained_policies.ts";
 
 /** Policies of one pod. */
@@ -36,6 +37,14 @@ export class PolicyLists {
 
   get hasClusterPolicies(): boolean {
     return this.#clusterPolicies.size > 0;
+  }
+
+  /** Whether a policy selects its subjects by labels of their namespaces. */
+  get hasNamespaceSubjects(): boolean {
+    for (const { subject } of this.#clusterPolicies.values()) {
+      if (!isEmptySelector(subject.namespaceSelector)) return true;
+    }
+    return false;
   }
 
   /** Whether any policy could select a pod of whom nothing but its namespace is known. */

@@ -40,6 +40,7 @@ export interface LiveNodeParts {
   readonly clock: TickingClock;
   readonly options?: PolicyOptions;
   readonly markingPace?: MarkingPace;
+  readonly areNamespacesTold?: boolean;
   /** What it knows before it writes anything, as a daemon that has read the cluster first. */
   readonly known?: readonly LiveEvent[];
 }

@@ -1,0 +1,74 @@
+import assert from "node:assert/strict";
+import { parseCidr } from "../../../../../kernel/ip/cidr.ts";
+import { FakeNftables } from "../../../../../kernel/nftables/fake_nftables.ts";
+import type { ClusterNetworkPolicy } from "../../../../../policyd/cluster/model.ts";
+import type { ObjectChange } from "../../../../../policyd/source/object_source.ts";
+import { attachmentRecord } from "../../../../support/attachment_record.ts";
+import { gone, LiveNode, set } from "../../../../support/policy/live/live_node.ts";
+import { objectOf } from "../../../../support/policy/live/objects.ts";
+import { TickingClock } from "../../../../support/policy/live/ticking_clock.ts";
+
+const POD = set(
+  objectOf("Pod", {
+    metadata: { name: "web", namespace: "prod", uid: "u" },
+    spec: { nodeName: "node1" },
+    status: { phase: "Running", podIPs: [{ ip: "10.0.0.1" }] },
+  }),
+);
+const SPACE = set(objectOf("Namespace", { metadata: { name: "prod", labels: { env: "prod" } } }));
+const JAIL = jailing({ matchLabels: { env: "prod" } });
+
+/** Pods of these namespaces send nothing. */
+function jailing(namespaces: object): ClusterNetworkPolicy {
+  const egress = [{ action: "Deny", to: [{ networks: ["0.0.0.0/0"] }] }];
+  const spec = { tier: "Admin", priority: 1, subject: { namespaces }, egress };
+  return objectOf("ClusterNetworkPolicy", { metadata: { name: "jail" }, spec });
+}
+
+const OWN = set(objectOf("NetworkPolicy", { metadata: { name: "own", namespace: "prod" }, spec: {} }));
+
+/** A node with an attached pod. @returns what of it is in force after each of some changes, and what it waits for */
+function inForce(areNamespacesTold: boolean, ...changes: readonly ObjectChange[]) {
+  const node = new LiveNode({ kernel: new FakeNftables(), clock: new TickingClock(1), areNamespacesTold });
+  const attachment = attachmentRecord({
+    containerId: "c1",
+    pod: { namespace: "prod", name: "web", uid: "u" },
+    addresses: [parseCidr("10.0.0.1/32")],
+    portMappings: [],
+  });
+  node.apply({ type: "attached", attachment });
+  const states = changes.map((change) => {
+    node.change(change);
+    const judged = (["egress4", "ingress4"] as const).filter((map) => node.elements(map).length > 0);
+    return node.elements("known4").length === 0 ? (node.dataplane.awaits(attachment) ?? "") : judged.join(" ");
+  });
+  node.stop();
+  return states;
+}
+
+describe("policyd/policy/live: a pod whose Namespace is not known yet", () => {
+  const closed = "policyd does not know its Namespace prod yet, by whose labels policies may select";
+
+  it("POL-09 CNP-04: passes nothing while a ClusterNetworkPolicy may select it, whichever is told first", () => {
+    assert.deepEqual(inForce(true, set(JAIL), POD, SPACE), [
+      "policyd does not know its Pod prod/web yet, which policies may select",
+      closed,
+      "egress4",
+    ]);
+    assert.deepEqual(inForce(true, POD, set(JAIL), SPACE), ["", closed, "egress4"]);
+    assert.deepEqual(inForce(true, POD, set(JAIL), gone(JAIL)), ["", closed, ""]);
+  });
+
+  it("POL-09: what selects all namespaces and NetworkPolicies do not need it, and a Namespace that is gone was known", () => {
+    assert.deepEqual(inForce(true, OWN, POD, SPACE).slice(1), ["ingress4", "ingress4"]);
+    assert.deepEqual(inForce(true, set(jailing({})), POD).slice(1), ["egress4"]);
+    assert.deepEqual(inForce(true, SPACE, POD, set(JAIL), gone({ kind: "Namespace", key: "prod" })).slice(2), [
+      "egress4",
+      "egress4",
+    ]);
+  });
+
+  it("POL-24: files may leave Namespaces out, whose pods are then in one with its name alone", () => {
+    assert.deepEqual(inForce(false, set(JAIL), POD, SPACE).slice(1), ["", "egress4"]);
+  });
+});
