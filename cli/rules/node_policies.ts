@@ -48,6 +48,7 @@ export function nodePolicies(
     clock: { now: () => 0 },
     logger: SILENT,
     retained: NO_RETAINED_FILES,
+    areNamespacesTold: false,
     rules: {
       claim: (owner, claims) => claim(`policy ${owner}`, claims),
       provide: (owner, provided) => void wanted.replace(owner, { table: POLICY_TABLE, ...provided }),
