@@ -111,6 +111,7 @@ describe("routes of a node as things change", function () {
 
   it("D1: another program's route to the same pods is told and left alone, and so are all its others", async () => {
     const { node } = on.nodes[0].wired;
+    const kept = ours(node);
     const foreign = "10.244.77.0/24 via 192.0.2.254 dev uplink proto static metric 50";
     const other = "10.244.78.0/24 via 192.0.2.254 dev uplink proto 107";
     for (const route of [foreign, other]) node.exec("ip", `route add ${route}`.split(" "));
@@ -121,6 +122,11 @@ describe("routes of a node as things change", function () {
     assert.ok(routesOf(4).includes("10.244.77.0/24 via 192.0.2.254 dev uplink proto static metric 50"), routesOf(4));
     assert.ok(routesOf(4).includes("10.244.78.0/24 via 192.0.2.254 dev uplink proto 107"), routesOf(4));
     for (const route of [foreign, other]) node.exec("ip", `route delete ${route}`.split(" "));
+    // A daemon that heard of the Node before it heard of the other route has had one of its own for a while.
+    await until(
+      () => ours(node) === kept,
+      () => ours(node),
+    );
   });
 
   it("D1: Nodes whose CIDRs overlap or have a node's address get no route and are told; the others stay as they are", async () => {
