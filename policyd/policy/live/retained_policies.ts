@@ -95,7 +95,10 @@ export class RetainedPolicies {
     if (this.#saved.size === 0 && !isDoubted) return;
     // What an earlier daemon has saved may have gone meanwhile.
     const present = this.#parts.store.attachments();
-    if (isDoubted) this.#doubtful = new Set([...present].filter((key) => !this.#saved.has(key)));
+    if (isDoubted) {
+      this.#doubtful = new Set([...present].filter((key) => !this.#saved.has(key)));
+      for (const life of this.#own.values()) this.#doubt(life);
+    }
     for (const life of new Set(this.#saved.values())) {
       for (const key of life.pods) if (!present.has(key)) this.#remove(life, key);
       this.#save(life);
@@ -103,8 +106,8 @@ export class RetainedPolicies {
   }
 
   /**
-   * A pod of the namespace comes; those that were there before come after {@link begin}. One that is told again is in the
-   * life it was in, though that may have ended.
+   * A pod of the namespace comes, those that were there before as well; a daemon with much to read has them come before
+   * {@link begin}. One that is told again is in the life it was in, though that may have ended.
    *
    * @param key its attachment's
    * @param before what it was part of until now
@@ -209,8 +212,22 @@ export class RetainedPolicies {
 
   #lifeOf(namespace: string, key: string): OwnLife {
     const hasEnd = (this.#lives.get(namespace)?.phase ?? "active") !== "active";
-    const isLost = this.#doubtful.has(key) && !this.#there?.has(namespace) && !hasEnd;
-    return isLost ? { ...newLife(namespace), phase: "gone", isUnknown: true } : this.#life(namespace);
+    if (hasEnd || !this.#isLost(namespace, key)) return this.#life(namespace);
+    return { ...newLife(namespace), phase: "gone", isUnknown: true };
+  }
+
+  /** What a pod of a namespace that is not there keeps may be among what could not be read. */
+  #isLost(namespace: string, key: string): boolean {
+    return this.#doubtful.has(key) && this.#there?.has(namespace) === false;
+  }
+
+  /** For pods that have come before it was known of whom to doubt it; nothing was decided about them by then. */
+  #doubt(life: OwnLife): void {
+    const { namespace, pods, phase } = life;
+    if (phase !== "active" || ![...pods].some((key) => this.#isLost(namespace, key))) return;
+    life.phase = "gone";
+    life.isUnknown = true;
+    this.#lives.delete(namespace);
   }
 
   #life(namespace: string): OwnLife {

@@ -244,6 +244,18 @@ describe("policyd/policy/live/retained_policies", () => {
         }
       });
 
+      it("POL-58: also where it comes before all was read, as it does beside a large cluster", () => {
+        const store = new MemoryStore(["a", "there"]);
+        store.isWhole = false;
+        const next = new RetainedPolicies({ clock: new FakeClock(), store, policiesIn: () => [] });
+        const [life, other] = [next.enter("n", "a"), next.enter("default", "there")];
+        next.namespaceChanged("default", ACTIVE);
+        next.begin();
+        assert.deepEqual([life.isUnknown, other.isUnknown], [true, false]);
+        next.namespaceChanged("n", ACTIVE);
+        assert.deepEqual([life.isUnknown, next.enter("n", "new").isUnknown], [true, false], "another of its name");
+      });
+
       it("POL-58 POL-24: no other pod: not one whose namespace is there, a new one, or any without Namespaces", () => {
         assert.equal(lossy(["default", "n"]).enter("n", "a").isUnknown, false, "there");
         assert.equal(lossy(["default"]).enter("n", "new").isUnknown, false, "its Namespace may come later");
