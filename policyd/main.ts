@@ -15,7 +15,7 @@ import { Daemon } from "./daemon.ts";
 import { openEvents } from "./events/open.ts";
 import { openHealth } from "./health/open.ts";
 import { openInstallation } from "./installation/open.ts";
-import { printable } from "./log/line.ts";
+import { printableUpTo } from "./log/line.ts";
 import type { Logger } from "./log/logger.ts";
 import { winstonLogger } from "./log/winston_logger.ts";
 import { keepMemoryTrimmed } from "./memory_trim.ts";
@@ -158,7 +158,7 @@ try {
   const isHelp = error instanceof CommanderError && error.exitCode === 0;
   if (!isHelp) {
     const words = error instanceof Error ? error.message : String(error);
-    process.stderr.write(`policyd: ${printable(words.replace(/^error: /, ""), LONGEST_REFUSAL)}\n`);
+    process.stderr.write(`policyd: ${printableUpTo(words.replace(/^error: /, ""), LONGEST_REFUSAL)}\n`);
   }
   process.exit(isHelp ? 0 : 1);
 }

@@ -38,7 +38,12 @@ export function jsonLine({ time, level, message, fields }: Line): string {
  * The text with everything that could end a line, move a cursor or reorder what is read written as `\u{…}`, and cut
  * where it is long: object names and kernel messages in a log are not ours.
  */
-export function printable(text: string, longest: number = LONGEST_VALUE): string {
+export function printable(text: string): string {
+  return printableUpTo(text, LONGEST_VALUE);
+}
+
+/** The same, cut at a length of one's own. */
+export function printableUpTo(text: string, longest: number): string {
   const cut = text.length <= longest ? text : `${text.slice(0, longest)}…`;
   // Control, format (bidirectional marks among them), surrogate and private characters, line and paragraph separators.
   return cut.replaceAll(/[\p{C}\p{Zl}\p{Zp}]/gu, (character) => `\\u{${character.codePointAt(0)?.toString(16)}}`);
