@@ -1,10 +1,11 @@
 import { DrawbridgeError } from "../../kernel/error.ts";
-import type { KernelEvents, Subscription } from "../../kernel/events/events.ts";
+import type { KernelEvents } from "../../kernel/events/events.ts";
 import type { Table } from "../../kernel/nftables/object.ts";
 import type { NftablesNotification } from "../../kernel/nftables/notification.ts";
 import { parseNotification } from "../../kernel/nftables/notification.ts";
 import type { ReceivedMessage } from "../../kernel/netlink/message.ts";
 import type { Cancel, Clock } from "../clock.ts";
+import { KeptSubscription } from "../kept_subscription.ts";
 import type { Logger } from "../log/logger.ts";
 import type { Ruleset } from "./ruleset.ts";
 
@@ -28,54 +29,36 @@ export interface RulesetWatchParts {
  */
 export class RulesetWatch {
   readonly #parts: RulesetWatchParts;
+  readonly #subscription: KeptSubscription;
   readonly #touched = new Set<Table>();
   #who = "";
   #pending: Cancel | undefined;
-  #subscription: Subscription | undefined;
-  #retry: Cancel | undefined;
-  #isRefused = false;
-  #isStopped = false;
 
   constructor(parts: RulesetWatchParts) {
+    const { clock, logger, portId } = parts;
     this.#parts = parts;
+    this.#subscription = new KeptSubscription({
+      clock,
+      source: { kind: "nftables", exceptPortId: portId },
+      listener: { onMessages: (messages) => this.#take(messages), onOverrun: () => this.#look(undefined) },
+      retryMilliseconds: RETRY_MILLISECONDS,
+      onRefused: (error) => logger.error("changes of the ruleset are not told; it is tried again", { error }),
+      onOpen: (wasRefused) => {
+        if (!wasRefused) return;
+        logger.info("changes of the ruleset are told after all");
+        this.#look(undefined);
+      },
+    });
   }
 
   /** Settles when changes are told from now on, or it is known that they are not: then it is tried again by itself. */
   async start(events: KernelEvents): Promise<void> {
-    const { portId, logger } = this.#parts;
-    try {
-      const subscription = await events.subscribe(
-        { kind: "nftables", exceptPortId: portId },
-        {
-          onMessages: (messages) => this.#take(messages),
-          onOverrun: () => this.#look(undefined),
-          onFailure: (error) => this.#refused(events, error.message),
-        },
-      );
-      if (this.#isStopped) return subscription.close();
-      this.#subscription = subscription;
-      if (!this.#isRefused) return;
-      this.#isRefused = false;
-      logger.info("changes of the ruleset are told after all");
-      this.#look(undefined);
-    } catch (error) {
-      this.#refused(events, error instanceof Error ? error.message : String(error));
-    }
+    await this.#subscription.start(events);
   }
 
   stop(): void {
-    this.#isStopped = true;
-    this.#subscription?.close();
+    this.#subscription.stop();
     this.#pending?.();
-    this.#retry?.();
-  }
-
-  #refused(events: KernelEvents, error: string): void {
-    const { logger, clock } = this.#parts;
-    if (this.#isStopped) return;
-    if (!this.#isRefused) logger.error("changes of the ruleset are not told; it is tried again", { error });
-    this.#isRefused = true;
-    this.#retry = clock.after(RETRY_MILLISECONDS, () => void this.start(events));
   }
 
   #take(messages: readonly ReceivedMessage[]): void {

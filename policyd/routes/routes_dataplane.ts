@@ -1,5 +1,5 @@
 import { DrawbridgeError } from "../../kernel/error.ts";
-import type { KernelEvents, Subscription } from "../../kernel/events/events.ts";
+import type { KernelEvents } from "../../kernel/events/events.ts";
 import type { Cidr } from "../../kernel/ip/cidr.ts";
 import { formatCidr } from "../../kernel/ip/cidr.ts";
 import type { ReceivedMessage } from "../../kernel/netlink/message.ts";
@@ -7,6 +7,7 @@ import type { Cancel, Clock } from "../clock.ts";
 import type { NodeJudge, VerdictReader } from "../cluster/node_judge.ts";
 import type { Dataplane } from "../dataplane.ts";
 import type { NoticeSink } from "../events/notice.ts";
+import { KeptSubscription } from "../kept_subscription.ts";
 import type { Logger } from "../log/logger.ts";
 import type { Slices } from "../slices.ts";
 import { workFor } from "../slices.ts";
@@ -67,6 +68,7 @@ export class RoutesDataplane implements Dataplane {
   readonly #readVerdict: VerdictReader;
   readonly #pace: Pace;
   readonly #report: RouteReport;
+  readonly #subscription: KeptSubscription;
   /** Whose routes are not as the verdict on the Nodes says. */
   readonly #changed = new Set<string>();
   #serviceCidrs: readonly Cidr[] = [];
@@ -86,15 +88,23 @@ export class RoutesDataplane implements Dataplane {
   #following: Cancel | undefined;
   #next: Cancel | undefined;
   #later: Cancel | undefined;
-  #subscription: Subscription | undefined;
-  #retry: Cancel | undefined;
-  #isRefused = false;
 
   constructor(parts: RoutesDataplaneParts) {
     this.#parts = parts;
     this.#readVerdict = parts.judge.reader();
     this.#pace = new Pace(parts.clock);
     this.#report = new RouteReport(parts, this.#pace);
+    this.#subscription = new KeptSubscription({
+      clock: parts.clock,
+      source: { kind: "route", groups: GROUPS },
+      listener: { onMessages: (messages) => this.#take(messages), onOverrun: () => this.#lookSoon() },
+      retryMilliseconds: SUBSCRIPTION_RETRY,
+      onRefused: (error) => parts.logger.error("changes of routes are not told; it is tried again", { error }),
+      onOpen: (wasRefused) => {
+        if (wasRefused) parts.logger.info("changes of routes are told after all");
+        this.#lookSoon();
+      },
+    });
   }
 
   apply(changes: readonly ObjectChange[]): void {
@@ -123,31 +133,7 @@ export class RoutesDataplane implements Dataplane {
 
   /** Has changes by other programs told from now on; while that is refused the periodic look remains, and it is tried again. */
   async start(events: KernelEvents): Promise<void> {
-    try {
-      const subscription = await events.subscribe(
-        { kind: "route", groups: GROUPS },
-        {
-          onMessages: (messages) => this.#take(messages),
-          onOverrun: () => this.#lookSoon(),
-          onFailure: (error) => this.#refused(events, error.message),
-        },
-      );
-      if (this.#isStopped) return subscription.close();
-      this.#subscription = subscription;
-      if (this.#isRefused) this.#parts.logger.info("changes of routes are told after all");
-      this.#isRefused = false;
-      this.#lookSoon();
-    } catch (error) {
-      this.#refused(events, error instanceof Error ? error.message : String(error));
-    }
-  }
-
-  #refused(events: KernelEvents, error: string): void {
-    const { logger, clock } = this.#parts;
-    if (this.#isStopped) return;
-    if (!this.#isRefused) logger.error("changes of routes are not told; it is tried again", { error });
-    this.#isRefused = true;
-    this.#retry = clock.after(SUBSCRIPTION_RETRY, () => void this.start(events));
+    await this.#subscription.start(events);
   }
 
   /** Whether the kernel has what there is to be, which is known once an interface has this node's first InternalIP. */
@@ -179,8 +165,7 @@ export class RoutesDataplane implements Dataplane {
     this.#following?.();
     this.#next?.();
     this.#later?.();
-    this.#retry?.();
-    this.#subscription?.close();
+    this.#subscription.stop();
     this.#parts.kernel.close();
   }
 

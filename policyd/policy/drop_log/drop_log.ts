@@ -1,9 +1,10 @@
-import type { KernelEvents, Subscription } from "../../../kernel/events/events.ts";
+import type { KernelEvents } from "../../../kernel/events/events.ts";
 import { formatAddress } from "../../../kernel/ip/address.ts";
 import type { ReceivedMessage } from "../../../kernel/netlink/message.ts";
 import { DrawbridgeError } from "../../../kernel/error.ts";
 import { parseLoggedPacket } from "../../../kernel/nflog/packet.ts";
 import type { Cancel, Clock } from "../../clock.ts";
+import { KeptSubscription } from "../../kept_subscription.ts";
 import type { Logger } from "../../log/logger.ts";
 import type { PolicyOptions } from "../evaluate/objects.ts";
 import type { ChangedVerdicts, PolicyFollower } from "../live/policy_follower.ts";
@@ -51,59 +52,53 @@ const MESSAGES = {
  */
 export class DropLog implements PolicyFollower {
   readonly #parts: DropLogParts;
+  readonly #subscription: KeptSubscription;
   readonly #pace = new Pace(DROP_LOG_LIMITS);
   readonly #counts = { explained: 0, repeated: 0, "too many": 0, "not ours": 0, overruns: 0 };
   /** What {@link Pace} bounds. */
   readonly #waiting: LoggedFlow[] = [];
   #nextLine: Cancel | undefined;
   #leftOutLine: Cancel | undefined;
-  #subscription: Subscription | undefined;
-  #retry: Cancel | undefined;
-  /** Why packets are not told; undefined while they are, or nobody wanted them yet. */
-  #refusal: string | undefined;
   #isStopped = false;
 
   constructor(parts: DropLogParts) {
+    const { group, logger, clock } = parts;
     this.#parts = parts;
+    this.#subscription = new KeptSubscription({
+      clock,
+      source: {
+        kind: "nflog",
+        group,
+        copyBytes: COPY_BYTES,
+        queueThreshold: QUEUE_THRESHOLD,
+        queueMilliseconds: QUEUE_MILLISECONDS,
+        receiveBufferBytes: RECEIVE_BUFFER_BYTES,
+      },
+      listener: { onMessages: (messages) => this.#take(messages), onOverrun: () => void this.#counts.overruns++ },
+      retryMilliseconds: RETRY_MILLISECONDS,
+      // Another program may have the group. What is dropped is dropped and counted all the same.
+      onRefused: (error) => logger.warn("the drop log is not read; it is tried again", { group, error }),
+      onOpen: (wasRefused) => {
+        if (wasRefused) logger.info("the drop log is read after all", { group });
+      },
+    });
   }
 
   /** Settles when packets are told from here on, or it is known that they are not: then it is tried again by itself. */
   async start(events: KernelEvents): Promise<void> {
-    const { group, logger } = this.#parts;
-    try {
-      const subscription = await events.subscribe(
-        {
-          kind: "nflog",
-          group,
-          copyBytes: COPY_BYTES,
-          queueThreshold: QUEUE_THRESHOLD,
-          queueMilliseconds: QUEUE_MILLISECONDS,
-          receiveBufferBytes: RECEIVE_BUFFER_BYTES,
-        },
-        {
-          onMessages: (messages) => this.#take(messages),
-          onOverrun: () => void this.#counts.overruns++,
-          onFailure: (error) => this.#refused(events, error),
-        },
-      );
-      if (this.#isStopped) return subscription.close();
-      this.#subscription = subscription;
-      if (this.#refusal !== undefined) logger.info("the drop log is read after all", { group });
-      this.#refusal = undefined;
-    } catch (error) {
-      if (!(error instanceof DrawbridgeError)) throw error;
-      this.#refused(events, error);
-    }
+    await this.#subscription.start(events);
   }
 
   stop(): void {
     this.#isStopped = true;
-    for (const cancel of [this.#retry, this.#nextLine, this.#leftOutLine]) cancel?.();
-    this.#subscription?.close();
+    this.#subscription.stop();
+    this.#nextLine?.();
+    this.#leftOutLine?.();
   }
 
   problems(): readonly string[] {
-    return this.#refusal === undefined ? [] : [`drop log: group ${this.#parts.group} is not read: ${this.#refusal}`];
+    const { refusal } = this.#subscription;
+    return refusal === undefined ? [] : [`drop log: group ${this.#parts.group} is not read: ${refusal}`];
   }
 
   verdictsChanged({ addresses }: ChangedVerdicts): void {
@@ -112,17 +107,6 @@ export class DropLog implements PolicyFollower {
 
   counts(): DropLogCounts {
     return this.#counts;
-  }
-
-  /** Another program may have the group. What is dropped is dropped and counted all the same. */
-  #refused(events: KernelEvents, error: Error): void {
-    const { group, logger, clock } = this.#parts;
-    if (this.#isStopped) return;
-    if (this.#refusal === undefined) {
-      logger.warn("the drop log is not read; it is tried again", { group, error: error.message });
-    }
-    this.#refusal = error.message;
-    this.#retry = clock.after(RETRY_MILLISECONDS, () => void this.start(events));
   }
 
   #take(messages: readonly ReceivedMessage[]): void {
