@@ -9,6 +9,7 @@ import { tableKey } from "../../policyd/dataplane/claim.ts";
 import { withVersion } from "../../policyd/dataplane/schema.ts";
 import { leavingPodElements } from "../../policyd/node/cluster_masquerade.ts";
 import { masqueradeDataplane } from "../../policyd/node/masquerade_dataplane.ts";
+import { policyOptions, serviceRules } from "../../policyd/node/rule_options.ts";
 import { nodeTables } from "../../policyd/node/tables.ts";
 import { openTunnelGuard } from "../../policyd/node/tunnel_guard_dataplane.ts";
 import { POLICY_TABLE } from "../../policyd/policy/compile/policy_table.ts";
@@ -33,13 +34,13 @@ export interface NodeRules {
  * @throws DrawbridgeError ERR_NFTABLES_VALUE when the bridge has a name no rule can hold
  */
 export function nodeRules(objects: readonly ClusterObject[], configuration: Configuration): NodeRules {
-  const { nodeName, masquerade, policies, markBits, tcpReset, dropInvalid } = configuration;
+  const { nodeName, masquerade } = configuration;
   // The flags of an owned table are none that nft could read back.
   const tables = nodeTables({
     ...configuration,
     tableOwner: false,
-    services: configuration.services ? { masqueradeBit: markBits.masquerade, tcpReset, dropInvalid } : undefined,
-    policyOptions: policies ? configuration : undefined,
+    services: serviceRules(configuration),
+    policyOptions: policyOptions(configuration),
   }).map(withVersion);
   const desired = new DesiredElements();
   const claim = (owner: string, claims: readonly Claim[]): void => void desired.replace(owner, claims);

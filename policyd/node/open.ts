@@ -36,7 +36,6 @@ import { PolicyNotices } from "../policy/policy_notices.ts";
 import { retainedFiles } from "../policy/retained/retained_files.ts";
 import { openRoutes } from "../routes/open.ts";
 import type { RoutesDataplane } from "../routes/routes_dataplane.ts";
-import type { ServiceRules } from "../services/compile/context.ts";
 import { serviceElements } from "../services/services_dataplane.ts";
 import { openServices } from "../services/open.ts";
 import type { StaleFlowsStatus } from "../services/stale_flows/stale_flows.ts";
@@ -47,6 +46,7 @@ import { kernelFlowMemory } from "./flow_memory.ts";
 import { openMasquerade } from "./masquerade_dataplane.ts";
 import { NodeDataplane } from "./node_dataplane.ts";
 import { kernelPodMemory } from "./pod_memory.ts";
+import { policyOptions, serviceRules } from "./rule_options.ts";
 import { nodeTables } from "./tables.ts";
 import { openTunnelGuard } from "./tunnel_guard_dataplane.ts";
 
@@ -92,7 +92,7 @@ export function openNodeDataplanes(configuration: Configuration, machine: NodeMa
   const { syscalls, clock, logger, attachments, onEvents, clusterEvents } = machine;
   const { minSyncPeriod, syncPeriod, stateDirectory } = configuration;
   const options = policyOptions(configuration);
-  const services = configuration.services ? serviceRules(configuration) : undefined;
+  const services = serviceRules(configuration);
   const tables = nodeTables({ ...configuration, services, policyOptions: options }).map(withVersion);
   const portId = randomInt(LOWEST_PORT_ID, HIGHEST_PORT_ID);
   const isSynced = (): boolean => ruleset.isSynced;
@@ -149,7 +149,7 @@ export function openNodeDataplanes(configuration: Configuration, machine: NodeMa
       ...(services ? serviceElements(attachment) : []),
       ...masquerade.elementsOf(attachment),
     ],
-    policedBridge: policedBridge(configuration),
+    policedBridge: options?.bridge,
     follower: policies ?? policiesOff(socket, logger),
   });
   // The node's comes last: it starts the ruleset, and by then what the others want has been claimed.
@@ -215,28 +215,4 @@ function openDropLog(policies: PolicyDataplane, options: PolicyOptions, { logger
   });
   policies.follow(dropLog);
   return dropLog;
-}
-
-/** How the configuration has policies enforced; undefined where they are not. */
-export function policyOptions({
-  policies,
-  bridge,
-  policePodToOwnNode,
-  nodeLocalDNS,
-  policyReset,
-  dropLog,
-  dropLogGroup,
-}: Configuration): PolicyOptions | undefined {
-  if (!policies) return undefined;
-  return { bridge, policePodToOwnNode, nodeLocalDNS, policyReset, dropLog, dropLogGroup };
-}
-
-/** On which bridge the policies hold; undefined where none are enforced. */
-function policedBridge({ policies, bridge }: Configuration): string | undefined {
-  return policies ? bridge : undefined;
-}
-
-/** How the configuration has Services served: what the rules depend on, apart from what is in the cluster. */
-export function serviceRules({ markBits, tcpReset, dropInvalid }: Configuration): ServiceRules {
-  return { masqueradeBit: markBits.masquerade, tcpReset, dropInvalid };
 }

@@ -1,5 +1,6 @@
 import type { Table } from "../../../kernel/nftables/object.ts";
 import type { Configuration } from "../../../policyd/configuration/configuration.ts";
+import { policyOptions, serviceRules } from "../../../policyd/node/rule_options.ts";
 import { nodeTables } from "../../../policyd/node/tables.ts";
 import type { Expectation } from "./facts.ts";
 
@@ -10,16 +11,15 @@ export interface Expected extends Expectation {
 
 /** Works out what is expected of a node, by its daemon's configuration. */
 export function expectation(configuration: Configuration): Expected {
-  const { markBits, tcpReset, dropInvalid, policies } = configuration;
-  const servesServices = configuration.services;
+  const { markBits, services: servesServices, cniSourceDirectory } = configuration;
   const tables = nodeTables({
     ...configuration,
     tableOwner: false,
-    services: servesServices ? { masqueradeBit: markBits.masquerade, tcpReset, dropInvalid } : undefined,
-    policyOptions: policies ? configuration : undefined,
+    services: serviceRules(configuration),
+    policyOptions: policyOptions(configuration),
   });
   return {
-    sourceDirectory: configuration.cniSourceDirectory,
+    sourceDirectory: cniSourceDirectory,
     servesServices,
     tables: tables.map(({ family, name, chains }) => ({
       family,
