@@ -81,6 +81,12 @@ export interface Route {
   readonly mtu?: number | undefined;
 }
 
+/** A route, and whether its packets are discarded. */
+export interface FoundRoute {
+  readonly route: Route;
+  readonly discards: boolean;
+}
+
 /** A route to add or delete. */
 export type RouteSpec = Pick<Route, "family" | "destination" | "gateway" | "outputInterface" | "onLink" | "mtu"> & {
   readonly table?: number;
@@ -161,19 +167,21 @@ export function parseRoute(message: ReceivedMessage): Route | undefined {
  * @throws DrawbridgeError ERR_NETLINK_MALFORMED when it is not one
  */
 export function parseRouteOfAnyTable(message: ReceivedMessage): Route | undefined {
-  return routeOfTypes(message, [RTN_UNICAST]);
+  const found = parseRouteOrDiscard(message);
+  return found?.discards === false ? found.route : undefined;
 }
 
-/** As {@link parseRouteOfAnyTable}, of what discards packets: undefined for any other. */
-export function parseDiscardingRoute(message: ReceivedMessage): Route | undefined {
-  return routeOfTypes(message, DISCARDING);
-}
-
-function routeOfTypes(message: ReceivedMessage, types: readonly number[]): Route | undefined {
+/**
+ * As {@link parseRouteOfAnyTable}, and the routes whose packets are discarded.
+ *
+ * @throws DrawbridgeError ERR_NETLINK_MALFORMED when it is not one
+ */
+export function parseRouteOrDiscard(message: ReceivedMessage): FoundRoute | undefined {
   const { header: fields, attributes: values } = decodeBody(layout, message.body);
-  if (!types.includes(fields.type)) return undefined;
+  const discards = DISCARDING.includes(fields.type);
+  if (!discards && fields.type !== RTN_UNICAST) return undefined;
   const destination = values.destination;
-  return {
+  const route: Route = {
     table: values.table ?? fields.table,
     family: fields.family === addressFamilyNumber(4) ? 4 : 6,
     destination:
@@ -187,6 +195,7 @@ function routeOfTypes(message: ReceivedMessage, types: readonly number[]): Route
     onLink: (fields.flags & RTNH_F_ONLINK) !== 0,
     ...(values.metrics?.mtu === undefined ? {} : { mtu: values.metrics.mtu }),
   };
+  return { route, discards };
 }
 
 function header(

@@ -21,14 +21,13 @@ import {
 } from "../../kernel/route/interface_address.ts";
 import { changeLink, deleteLink, dumpLinks, getLink, parseLink } from "../../kernel/route/link.ts";
 import { deleteNeighbour, dumpNeighbours, parseNeighbour, setNeighbour } from "../../kernel/route/neighbour.ts";
-import type { Route, RouteSpec } from "../../kernel/route/route.ts";
+import type { FoundRoute, Route, RouteSpec } from "../../kernel/route/route.ts";
 import {
   deleteRoute,
   dumpRoutes,
   MAIN_TABLE,
   newRoute,
-  parseDiscardingRoute,
-  parseRouteOfAnyTable,
+  parseRouteOrDiscard,
   replaceRoute,
   ROUTE_PROTOCOL,
 } from "../../kernel/route/route.ts";
@@ -301,11 +300,10 @@ function specOf({ outputInterface, ...route }: OwnRoute): RouteSpec {
   };
 }
 
-function parsePodRoute(message: ReceivedMessage): { readonly route: Route; readonly discards: boolean } | undefined {
-  const unicast = parseRouteOfAnyTable(message);
-  if (unicast?.table === MAIN_TABLE || unicast?.table === PODS_TABLE) return { route: unicast, discards: false };
-  const discarding = unicast === undefined ? parseDiscardingRoute(message) : undefined;
-  return discarding?.table === MAIN_TABLE ? { route: discarding, discards: true } : undefined;
+function parsePodRoute(message: ReceivedMessage): FoundRoute | undefined {
+  const found = parseRouteOrDiscard(message);
+  const isOfPods = found?.route.table === PODS_TABLE && !found.discards;
+  return isOfPods || found?.route.table === MAIN_TABLE ? found : undefined;
 }
 
 function permanentOf(message: ReceivedMessage, index: number): TunnelNeighbour | undefined {

@@ -4,7 +4,7 @@ import { parseInterfaceAddress } from "../../kernel/route/interface_address.ts";
 import { linkIdentity, parseLink } from "../../kernel/route/link.ts";
 import { parseForwardingEntry } from "../../kernel/route/forwarding_entry.ts";
 import { neighbourLink, parseNeighbour } from "../../kernel/route/neighbour.ts";
-import { MAIN_TABLE, parseDiscardingRoute, parseRouteOfAnyTable } from "../../kernel/route/route.ts";
+import { MAIN_TABLE, parseRouteOfAnyTable, parseRouteOrDiscard } from "../../kernel/route/route.ts";
 import type { KernelState } from "./kernel_state.ts";
 import { isSameRoute, ownRoute } from "./difference.ts";
 import { PODS_TABLE, TUNNEL } from "./names.ts";
@@ -134,7 +134,7 @@ function isRelevantLink(message: ReceivedMessage, { tunnel, links, routes, addre
 }
 
 function isRelevantRoute(message: ReceivedMessage): boolean {
-  const route = parseRouteOfAnyTable(message) ?? parseDiscardingRoute(message);
+  const route = parseRouteOrDiscard(message)?.route;
   if (route === undefined || (route.table !== MAIN_TABLE && route.table !== PODS_TABLE)) return false;
   return route.destination === undefined || !cidrContains(LINK_LOCAL, route.destination.address);
 }
