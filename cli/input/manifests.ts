@@ -148,14 +148,14 @@ function takeObject(value: unknown, located: LocatedObject, file: string, isTemp
     line,
     lineOf,
     source: isKept ? value : undefined,
-    ...withHostPorts(value),
+    ...withHostPorts(object, value),
   };
   return { type: "manifests", manifests: [manifest], isTemplate, remarks: told };
 }
 
 /** The host ports of a pod that has any. */
-export function withHostPorts(value: unknown): Pick<Manifest, "hostPorts"> {
-  const hostPorts = hostPortsOf(value);
+export function withHostPorts({ kind }: ClusterObject, value: unknown): Pick<Manifest, "hostPorts"> {
+  const hostPorts = kind === "Pod" ? hostPortsOf(value) : [];
   return hostPorts.length === 0 ? {} : { hostPorts };
 }
 

@@ -1,3 +1,5 @@
+import { at, textAt } from "./raw.ts";
+
 /** What makes pods of a template, as far as files show it. */
 export interface Workload {
   readonly kind: string;
@@ -69,17 +71,15 @@ const WORKLOAD_KINDS: ReadonlyMap<string, WorkloadKind> = new Map<string, Worklo
  * address: what depends on it is told. Undefined for what is no workload or has no template.
  */
 export function workloadOf(value: unknown): Workload | undefined {
-  const kind = member(value, "kind");
-  const known = typeof kind === "string" ? WORKLOAD_KINDS.get(kind) : undefined;
-  const metadata = member(value, "metadata");
-  const name = member(metadata, "name");
-  const namespace = member(metadata, "namespace") ?? "default";
-  const apiVersion = member(value, "apiVersion");
-  if (known === undefined || typeof kind !== "string" || typeof name !== "string") return undefined;
-  if (typeof namespace !== "string" || !known.apiVersions.some((version) => version === apiVersion)) return undefined;
-  const template = known.template.reduce(member, value);
-  if (template === undefined) return undefined;
-  const labels = member(member(template, "metadata"), "labels");
+  const kind = textAt(value, "kind") ?? "";
+  const apiVersion = textAt(value, "apiVersion") ?? "";
+  const known = WORKLOAD_KINDS.get(kind);
+  if (known?.apiVersions.includes(apiVersion) !== true) return undefined;
+  const name = textAt(value, "metadata", "name");
+  const namespace = at(value, "metadata", "namespace") ?? "default";
+  const template = at(value, ...known.template);
+  if (name === undefined || typeof namespace !== "string" || template === undefined) return undefined;
+  const labels = at(template, "metadata", "labels");
   const ordinals = known.isSingle ? [0] : [0, 1];
   const pods = ordinals.map((ordinal) => ({
     apiVersion: "v1",
@@ -88,10 +88,10 @@ export function workloadOf(value: unknown): Workload | undefined {
       name: `${name}-${ordinal}`,
       namespace,
       labels: withLabels(labels, known.added?.(name, ordinal)),
-      annotations: member(member(template, "metadata"), "annotations"),
+      annotations: at(template, "metadata", "annotations"),
       ownerReferences: [{ apiVersion, kind, name, controller: true }],
     },
-    spec: member(template, "spec"),
+    spec: at(template, "spec"),
     status: { phase: "Running" },
   }));
   return { kind, namespace, name, pods };
@@ -102,9 +102,4 @@ function withLabels(labels: unknown, added: Readonly<Record<string, string>> | u
   if (added === undefined || (labels !== undefined && typeof labels !== "object") || Array.isArray(labels))
     return labels;
   return { ...labels, ...added };
-}
-
-function member(value: unknown, key: string): unknown {
-  if (typeof value !== "object" || value === null || !Object.hasOwn(value, key)) return undefined;
-  return new Map<string, unknown>(Object.entries(value)).get(key) ?? undefined;
 }

@@ -57,7 +57,7 @@ function takeObject(value: unknown, { kind, apiVersion, isPolicy }: Resource): T
       line: LINE,
       lineOf: () => LINE,
       source,
-      ...withHostPorts(value),
+      ...withHostPorts(object, value),
     };
     const messages = verdict.problems.map(told);
     if (!isPolicy) return { manifest, leftOut: messages };

@@ -1,6 +1,6 @@
 import { stringify } from "yaml";
 import { judge } from "../../../policyd/cluster/gate.ts";
-import { at, listAt, textAt } from "./raw.ts";
+import { at, listAt, textAt } from "../../input/raw.ts";
 
 /** What v1alpha2 has of elements of a list at most (v1alpha1 had 100). */
 const MOST_ELEMENTS = 25;

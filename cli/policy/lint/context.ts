@@ -29,7 +29,7 @@ import type { FieldPath } from "../../../policyd/source/documents.ts";
 import { storeOf } from "../../cluster/policy_objects.ts";
 import type { Manifest, Manifests } from "../../input/manifests.ts";
 import type { Place, Remark } from "./finding.ts";
-import { membersAt } from "./raw.ts";
+import { membersAt } from "../../input/raw.ts";
 
 export const DIRECTIONS: readonly Direction[] = ["ingress", "egress"];
 

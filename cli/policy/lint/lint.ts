@@ -3,7 +3,7 @@ import type { LintSettings } from "./context.ts";
 import { lintContext } from "./context.ts";
 import type { Finding, LintRule, Place } from "./finding.ts";
 import { SEVERITIES } from "./finding.ts";
-import { textAt } from "./raw.ts";
+import { textAt } from "../../input/raw.ts";
 
 /** On an object: the ids of findings that are not told of it, with commas in between. */
 export const IGNORE_ANNOTATION = "drawbridge.dev/lint-ignore";

@@ -1,6 +1,6 @@
 import type { FieldPath } from "../../../policyd/source/documents.ts";
 import { DIRECTIONS } from "./context.ts";
-import { listAt, membersAt, textAt } from "./raw.ts";
+import { listAt, membersAt, textAt } from "../../input/raw.ts";
 
 /** A field that the API does not have. */
 export interface UnknownField {

@@ -1,5 +1,5 @@
-/** The own member of an unknown value by its path; undefined where there is none. */
-export function member(value: unknown, ...path: readonly string[]): unknown {
+/** The own member, or element, of an unknown value by its path; undefined where there is none. */
+export function member(value: unknown, ...path: readonly (string | number)[]): unknown {
   let current = value;
   for (const name of path) {
     if (typeof current !== "object" || current === null || !Object.hasOwn(current, name)) return undefined;

@@ -1,6 +1,6 @@
 import { asClusterNetworkPolicies } from "../admin_policy.ts";
 import type { LintRule } from "../finding.ts";
-import { textAt } from "../raw.ts";
+import { textAt } from "../../../input/raw.ts";
 
 export const adminPolicies: LintRule = {
   id: "admin-network-policy",

@@ -6,7 +6,7 @@ import type { LintContext, LintedPolicy, NetworkSite } from "../context.ts";
 import { DIRECTIONS, peerPath, remark } from "../context.ts";
 import { cidrCovers, portsCover, requirementsOf, selectorCovers } from "../coverage.ts";
 import type { LintRule, Remark } from "../finding.ts";
-import { textAt } from "../raw.ts";
+import { textAt } from "../../../input/raw.ts";
 import type { UnknownField } from "../unknown_fields.ts";
 import { unknownFields } from "../unknown_fields.ts";
 

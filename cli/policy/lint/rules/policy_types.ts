@@ -1,6 +1,6 @@
 import { DIRECTIONS, isolates, remark } from "../context.ts";
 import type { LintRule } from "../finding.ts";
-import { at } from "../raw.ts";
+import { at } from "../../../input/raw.ts";
 
 export const rulesIgnored: LintRule = {
   id: "rules-ignored",

@@ -4,7 +4,7 @@ import type { Service } from "../../../../policyd/cluster/model.ts";
 import type { LintContext } from "../context.ts";
 import { remark } from "../context.ts";
 import type { LintRule } from "../finding.ts";
-import { at } from "../raw.ts";
+import { at } from "../../../input/raw.ts";
 import { namesText } from "../words.ts";
 
 const ENFORCE_ANNOTATION = "drawbridge.dev/enforce-source-ranges";

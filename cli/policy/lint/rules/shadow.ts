@@ -1,7 +1,7 @@
 import { isShadow, SHADOW_ANNOTATION, shadowProblem } from "../../../../policyd/cluster/shadow.ts";
 import { remark } from "../context.ts";
 import type { LintRule } from "../finding.ts";
-import { textAt } from "../raw.ts";
+import { textAt } from "../../../input/raw.ts";
 
 const PATH = ["metadata", "annotations", SHADOW_ANNOTATION] as const;
 

@@ -1,11 +1,8 @@
-/** What an object of unknown JSON has at a path; undefined where the path leads nowhere. Only own members are seen. */
+import { member } from "../../policyd/source/api/member.ts";
+
+/** What an object of unknown JSON has at a path; undefined where that is null, too, or the path leads nowhere. */
 export function at(value: unknown, ...path: readonly (string | number)[]): unknown {
-  let current: unknown = value;
-  for (const step of path) {
-    if (typeof current !== "object" || current === null || !Object.hasOwn(current, step)) return undefined;
-    current = new Map<string, unknown>(Object.entries(current)).get(String(step));
-  }
-  return current ?? undefined;
+  return member(value, ...path) ?? undefined;
 }
 
 /** The elements of a list; none of anything else. */
