@@ -1,5 +1,6 @@
 import type { Question } from "../../../policyd/policy/evaluate/decide.ts";
 import {
+  DNS_PORT,
   endOf,
   exemptionFromAll,
   exemptionFromIsolation,
@@ -18,7 +19,7 @@ import { RuleConnections } from "./rule_connections.ts";
 
 /** Which exemptions there are depends on it for errors alone, and for {@link DNS} to the node's own. */
 const ANY_TRAFFIC = { protocol: "ICMP" } as const;
-const DNS = ofPorts((protocol) => (protocol === "SCTP" ? [] : [{ first: 53, last: 53 }]), false);
+const DNS = ofPorts((protocol) => (protocol === "SCTP" ? [] : [{ first: DNS_PORT, last: DNS_PORT }]), false);
 
 /**
  * Reads everything that policies let one end send to another, not port by port as `evaluatePolicy` but in sets: the two

@@ -1,5 +1,6 @@
 import type { Pod } from "../../../policyd/cluster/model.ts";
 import { isShadow, SHADOW_ANNOTATION } from "../../../policyd/cluster/shadow.ts";
+import { DNS_PORT } from "../../../policyd/policy/evaluate/decide.ts";
 import { isAllowed } from "../../../policyd/policy/evaluate/evaluate.ts";
 import type { Direction } from "../../../policyd/policy/evaluate/flow.ts";
 import type { IndexedPeer, IndexedRule, PortPattern } from "../../../policyd/policy/evaluate/indexed_policy.ts";
@@ -143,7 +144,7 @@ function isUnknown({ port, protocol }: PortPattern, destinations: readonly PodEn
   );
 }
 
-const DNS = { protocol: "UDP", port: 53 } as const;
+const DNS = { protocol: "UDP", port: DNS_PORT } as const;
 const DNS_APPS = new Set(["kube-dns", "coredns", "node-local-dns"]);
 
 /**

@@ -1,9 +1,8 @@
 import type { Protocol } from "../../../policyd/cluster/model.ts";
+import { DNS_PORT } from "../../../policyd/policy/evaluate/decide.ts";
 import type { Direction, FlowEnd, FlowEnds } from "../../../policyd/policy/evaluate/flow.ts";
 import type { PortPattern } from "../../../policyd/policy/evaluate/indexed_policy.ts";
 import type { PodEntry, PolicyIndex } from "../../../policyd/policy/evaluate/policy_index.ts";
-
-const DNS_PORT = 53;
 
 /**
  * The ports at which what policies say of two ends, or their reason for it, may change: from one up to the next nothing

@@ -21,10 +21,12 @@ export interface Decided {
   readonly passed: readonly ClusterRuleMatch[];
 }
 
+/** Where DNS servers are asked, by UDP and TCP. */
+export const DNS_PORT = 53;
+
 const NO_POLICIES: DirectionProfile = Object.freeze({ admin: [], isolating: [], shadow: [], baseline: [] });
 const DEFAULT: Decision = Object.freeze({ type: "default" });
 const ISOLATED = Object.freeze({ type: "isolated" });
-const DNS_PORT = 53;
 
 /**
  * What the policies of one end make of a flow: the Admin tier, then NetworkPolicies, which have the last word on the pods

@@ -1,5 +1,6 @@
 import { judge } from "../../../../policyd/cluster/gate.ts";
 import type { ClusterObject, NetworkPolicy, Pod, PolicyPort } from "../../../../policyd/cluster/model.ts";
+import { DNS_PORT } from "../../../../policyd/policy/evaluate/decide.ts";
 import { evaluatePolicy } from "../../../../policyd/policy/evaluate/evaluate.ts";
 import type { PolicyIndex } from "../../../../policyd/policy/evaluate/policy_index.ts";
 import { buildPolicyIndex } from "../../../../policyd/policy/evaluate/policy_index.ts";
@@ -10,7 +11,6 @@ import { isolates, remark } from "../context.ts";
 import type { LintRule } from "../finding.ts";
 import { namesText } from "../words.ts";
 
-const DNS_PORT = 53;
 const DNS_LABEL = "k8s-app";
 const DNS_NAMES = ["kube-dns", "coredns"];
 
