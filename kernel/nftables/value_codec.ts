@@ -143,7 +143,7 @@ export const interfaceName: DataType = {
     if (typeof value !== "string" || !isInterfaceNameText(value)) {
       throw refuse("ifname", value, "1 to 15 letters, digits, or any of . _ - : @");
     }
-    for (let i = 0; i < IFNAME_SIZE; i++) writer.u8(i < value.length ? value.charCodeAt(i) : 0);
+    writeInterfaceName(writer, value);
   },
   decode: (bytes) => {
     const end = exactly("ifname", bytes, IFNAME_SIZE).indexOf(0);
@@ -158,9 +158,13 @@ export const presentInterfaceName: DataType = {
   encode: (writer, value) => {
     const text = String(value);
     if (text.length > IFNAME_SIZE) throw refuse("ifname", value, `at most ${IFNAME_SIZE} bytes`);
-    for (let i = 0; i < IFNAME_SIZE; i++) writer.u8(i < text.length ? text.charCodeAt(i) : 0);
+    writeInterfaceName(writer, text);
   },
 };
+
+function writeInterfaceName(writer: Writer, name: string): void {
+  for (let i = 0; i < IFNAME_SIZE; i++) writer.u8(i < name.length ? name.charCodeAt(i) : 0);
+}
 
 const CT_LABEL_BITS = 128;
 
