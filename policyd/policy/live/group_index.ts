@@ -93,8 +93,10 @@ export class GroupIndex {
   setNamespace(name: string, labels: Labels | undefined): ReadonlySet<Identity> {
     const entry = this.#namespace(name);
     entry.isObject = labels !== undefined;
-    if (labels !== undefined) entry.labels = labels;
-    if (labels !== undefined) entry.isTold = true;
+    if (labels !== undefined) {
+      entry.labels = labels;
+      entry.isTold = true;
+    }
     const changed = new Set<Identity>();
     for (const scope of this.#scopes.values()) {
       if (scope.selector === undefined) continue;
