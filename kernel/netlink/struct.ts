@@ -2,13 +2,13 @@ import { DrawbridgeError } from "../error.ts";
 import type { Writer } from "./writer.ts";
 import { littleEndian } from "./writer.ts";
 
-/** A fixed C struct without implicit padding: field names in order, each with its width; `be16` is in network order. */
-export type StructLayout = Readonly<Record<string, "u8" | "u16" | "u32" | "i32" | "be16">>;
+/** A fixed C struct without implicit padding: field names in order, each with its width; `be16` and `be32` are in network order. */
+export type StructLayout = Readonly<Record<string, "u8" | "u16" | "u32" | "i32" | "be16" | "be32">>;
 
 /** The values of a struct's fields. */
 export type StructValues<L extends StructLayout> = { readonly [K in keyof L]: number };
 
-const widths = { u8: 1, u16: 2, u32: 4, i32: 4, be16: 2 } as const;
+const widths = { u8: 1, u16: 2, u32: 4, i32: 4, be16: 2, be32: 4 } as const;
 
 /** The number of bytes the struct takes. */
 export function structSize(layout: StructLayout): number {
@@ -45,6 +45,7 @@ export function decodeStruct<L extends StructLayout>(layout: L, buffer: Uint8Arr
     else if (width === "u16") values[field] = view.getUint16(offset, littleEndian);
     else if (width === "u32") values[field] = view.getUint32(offset, littleEndian);
     else if (width === "be16") values[field] = view.getUint16(offset);
+    else if (width === "be32") values[field] = view.getUint32(offset);
     else values[field] = view.getInt32(offset, littleEndian);
     offset += widths[width];
   }

@@ -11,7 +11,10 @@ const RTM_GETNEIGH = 30;
 
 const AF_BRIDGE = 7;
 const NUD_PERMANENT = 0x80;
+const NUD_NOARP = 0x40;
 const NTF_SELF = 0x02;
+const NTF_MASTER = 0x04;
+const NTF_STICKY = 0x40;
 
 /** struct ndmsg and NDA_* (include/uapi/linux/neighbour.h). */
 const layout = {
@@ -33,6 +36,19 @@ export function setForwardingEntry(index: number, { mac: to, remote }: Forwardin
     { type: RTM_NEWNEIGH, flags: MessageFlag.CREATE | MessageFlag.REPLACE, layout },
     { family: AF_BRIDGE, index, state: NUD_PERMANENT, flags: NTF_SELF },
     { destination: remote, mac: to },
+  );
+}
+
+/**
+ * Tells the bridge of a port that a MAC address is behind it, for as long as the port is there, whatever sends from that
+ * address elsewhere (NTF_STICKY).
+ */
+export function setPortEntry(port: number, to: MacAddress): Request {
+  return request(
+    `tell the bridge that ${to} is behind link ${port}`,
+    { type: RTM_NEWNEIGH, flags: MessageFlag.CREATE | MessageFlag.REPLACE, layout },
+    { family: AF_BRIDGE, index: port, state: NUD_NOARP, flags: NTF_MASTER | NTF_STICKY },
+    { mac: to },
   );
 }
 

@@ -1,3 +1,5 @@
+import type { BpfCall, BpfCalls } from "./bpf_calls.ts";
+import { bunBpf } from "./bun_bpf.ts";
 import type { Signature } from "./bun_ffi.ts";
 import { openLibc } from "./bun_ffi.ts";
 import type { FileCalls } from "./file_calls.ts";
@@ -5,7 +7,7 @@ import { pathBytes } from "./file_calls.ts";
 import type { Syscalls } from "./syscalls.ts";
 
 /** What the plugin calls: the shared system calls, and `_exit(2)`, which ends it without tearing the runtime down. */
-export interface BunSyscalls extends Syscalls, FileCalls {
+export interface BunSyscalls extends Syscalls, FileCalls, BpfCalls {
   exit(code: number): void;
 }
 
@@ -40,6 +42,8 @@ export function bunSyscalls(): BunSyscalls {
   const { calls: c, outcome } = openLibc(signatures);
   const senderLength = new Uint8Array(4);
   const senderLengthView = new Uint32Array(senderLength.buffer);
+  let opened: BpfCall | undefined;
+  const bpf: BpfCall = (command, attributes, arrays) => (opened ??= bunBpf())(command, attributes, arrays);
   return {
     socket: (domain, type, protocol) => outcome(c.socket(domain, type, protocol)),
     bind: (fd, address) => outcome(c.bind(fd, address, address.length)),
@@ -62,6 +66,8 @@ export function bunSyscalls(): BunSyscalls {
     mkdir: (path, mode) => outcome(c.mkdir(pathBytes(path), mode)),
     getdents64: (fd, buffer) => outcome(c.getdents64(fd, buffer, buffer.length)),
     statx: (fd, path, flags, mask, buffer) => outcome(c.statx(fd, pathBytes(path), flags, mask, buffer)),
+    bpf,
+    openBpf: bpf,
     exit: (code) => {
       c._exit(code);
     },

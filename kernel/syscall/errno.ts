@@ -49,6 +49,7 @@ export const Errno = {
   ETIMEDOUT: 110,
   EHOSTUNREACH: 113,
   EINPROGRESS: 115,
+  ESTALE: 116,
 } as const;
 
 const texts: Readonly<Record<keyof typeof Errno, string>> = {
@@ -97,6 +98,7 @@ const texts: Readonly<Record<keyof typeof Errno, string>> = {
   ETIMEDOUT: "timed out",
   EHOSTUNREACH: "no route to host",
   EINPROGRESS: "in progress",
+  ESTALE: "changed meanwhile",
 };
 
 /** Searched anew each time: errnos are rare, and a table by number would cost every start of the plugin. */

@@ -1,5 +1,8 @@
+import process from "node:process";
 import koffi from "koffi";
 import type { BackgroundCalls } from "./background_calls.ts";
+import type { BpfCall, BpfCalls } from "./bpf_calls.ts";
+import { bpfNumber, setAddresses } from "./bpf_calls.ts";
 import { Errno } from "./errno.ts";
 import type { FileCalls } from "./file_calls.ts";
 import { pathBytes } from "./file_calls.ts";
@@ -18,7 +21,7 @@ type BackgroundCall = (...args: Arguments) => Promise<number>;
  * Calls are synchronous and block the event loop, so only sockets that answer at once (netlink requests) are read
  * this way on the main thread.
  */
-export function nodeSyscalls(): Syscalls & FileCalls & PollCalls & BackgroundCalls & MemoryCalls {
+export function nodeSyscalls(): Syscalls & FileCalls & PollCalls & BackgroundCalls & MemoryCalls & BpfCalls {
   const libc = koffi.load("libc.so.6");
   const declare = (prototype: string): NativeCall => {
     const native: (...args: unknown[]) => unknown = libc.func(prototype);
@@ -63,6 +66,14 @@ export function nodeSyscalls(): Syscalls & FileCalls & PollCalls & BackgroundCal
   const pollInBackground = declareInBackground(
     "int poll(_Inout_ uint8_t *entries, unsigned long count, int milliseconds)",
   );
+  const syscall = declare("int64_t syscall(int64_t number, int command, _Inout_ uint8_t *attributes, uint32_t size)");
+  const number = bpfNumber(process.arch);
+  const bpf: BpfCall = (command, attributes, arrays) => {
+    if (number === undefined) return -Errno.ENOSYS;
+    // V8 moves no memory of an array whose address was taken, and all of them are in use until the call is over.
+    setAddresses(attributes, arrays, (array) => koffi.address(array));
+    return syscall(number, command, attributes, attributes.length);
+  };
   const senderLength = new Uint32Array(1);
   return {
     socket,
@@ -86,6 +97,8 @@ export function nodeSyscalls(): Syscalls & FileCalls & PollCalls & BackgroundCal
     mkdir: (path, mode) => mkdir(pathBytes(path), mode),
     getdents64: (fd, buffer) => getdents64(fd, buffer, buffer.length),
     statx: (fd, path, flags, mask, buffer) => statx(fd, pathBytes(path), flags, mask, buffer),
+    bpf,
+    openBpf: bpf,
     eventfd,
     trimMemory: () => mallocTrim(0) === 1,
     sendInBackground: (fd, data) => sendInBackground(fd, data, data.length, 0),

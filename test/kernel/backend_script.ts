@@ -7,11 +7,14 @@ import { changeLink, createBridge, createVeth, dumpLinks, parseLink } from "../.
 import { waitUntilUp } from "../../kernel/route/readiness.ts";
 import { dumpRoutes, newRoute, parseRoute } from "../../kernel/route/route.ts";
 import { findLink, openRouteSocket } from "../../kernel/route/socket.ts";
+import { programsOf } from "../../kernel/bpf/object.ts";
+import { findPort, putPort } from "../../kernel/bpf/port_table.ts";
+import type { BpfCalls } from "../../kernel/syscall/bpf_calls.ts";
 import type { FileCalls } from "../../kernel/syscall/file_calls.ts";
 import type { Syscalls } from "../../kernel/syscall/syscalls.ts";
 
 /** Everything a backend did and saw, as one text: addresses are bigints, which JSON has not. */
-export function wireAndDescribe(syscalls: Syscalls & FileCalls, nodePath: string, podPath: string): string {
+export function wireAndDescribe(syscalls: Syscalls & FileCalls & BpfCalls, nodePath: string, podPath: string): string {
   const home = currentNamespace(syscalls);
   const [node, pod] = [openNamespace(syscalls, nodePath), openNamespace(syscalls, podPath)];
   const nodeSocket = insideNamespace(syscalls, home, node, () => openRouteSocket(syscalls));
@@ -32,8 +35,14 @@ export function wireAndDescribe(syscalls: Syscalls & FileCalls, nodePath: string
   const gateway = parseAddress("10.244.1.1");
   podSocket.request(newRoute({ family: 4, destination: undefined, gateway, outputInterface: eth0, onLink: true }));
   const refused = nodeSocket.batch([createBridge({ name: "cni0", mac: host.mac })]).map(({ error }) => error?.message);
+  const ports = insideNamespace(syscalls, home, node, () => [
+    putPort(syscalls, master, peer.mac, 7),
+    findPort(syscalls, master, peer.mac),
+    programsOf(syscalls, master).ids.length,
+  ]);
   const seen = {
     refused,
+    ports,
     missing: syscalls.open("/no/such/file", 0, 0),
     node: nodeSocket.dump(dumpLinks()).map(parseLink),
     pod: podSocket.dump(dumpLinks()).map(parseLink),

@@ -2,6 +2,7 @@ import os from "node:os";
 import koffi from "koffi";
 import { nodeSyscalls } from "../../kernel/syscall/node.ts";
 import type { BackgroundCalls } from "../../kernel/syscall/background_calls.ts";
+import type { BpfCalls } from "../../kernel/syscall/bpf_calls.ts";
 import type { FileCalls } from "../../kernel/syscall/file_calls.ts";
 import type { PollCalls } from "../../kernel/syscall/poll_calls.ts";
 import { POLLFD_SIZE } from "../../kernel/syscall/poll_calls.ts";
@@ -13,7 +14,7 @@ import type { Syscalls } from "../../kernel/syscall/syscalls.ts";
  * As in {@link Syscalls} each returns zero or more on success and minus the errno on failure, and acts on the calling
  * thread.
  */
-export interface LabCalls extends Syscalls, FileCalls, PollCalls, BackgroundCalls {
+export interface LabCalls extends Syscalls, FileCalls, PollCalls, BackgroundCalls, BpfCalls {
   unshare(flags: number): number;
   mount(source: string, target: string, type: string, flags: number): number;
   umount2(target: string, flags: number): number;

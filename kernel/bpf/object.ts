@@ -1,0 +1,172 @@
+import { littleEndian } from "../netlink/writer.ts";
+import type { AttributeArray, BpfCalls } from "../syscall/bpf_calls.ts";
+import { Errno } from "../syscall/errno.ts";
+import { check } from "../syscall/syscalls.ts";
+
+const MAP_CREATE = 0;
+const MAP_LOOKUP_ELEM = 1;
+const MAP_UPDATE_ELEM = 2;
+const PROG_LOAD = 5;
+const PROG_ATTACH = 8;
+const PROG_GET_FD_BY_ID = 13;
+const MAP_GET_FD_BY_ID = 14;
+const OBJ_GET_INFO_BY_FD = 15;
+const PROG_QUERY = 16;
+
+const MAP_TYPE_ARRAY = 2;
+const PROG_TYPE_SCHED_CLS = 3;
+/** BPF_TCX_EGRESS: what a link sends (since Linux 6.6). */
+const SENT = 47;
+
+/** More programs at one place of a link than anybody has: the kernel has room for 64 (BPF_MPROG_MAX). */
+const MOST_PROGRAMS = 64;
+const MOST_MAPS = 4;
+/** BPF_OBJ_NAME_LEN, the NUL among them. */
+const NAME_SIZE = 16;
+/** Of struct bpf_prog_info, up to its name. */
+const INFO_SIZE = 80;
+
+type Field = readonly [offset: number, value: number];
+
+const encoder = new TextEncoder();
+
+/** An array of `entries` values of `valueSize` bytes each, all zero. @returns its descriptor @throws SyscallError */
+export function createArray(calls: BpfCalls, name: string, valueSize: number, entries: number): number {
+  const attributes = attributesOf(48, [
+    [0, MAP_TYPE_ARRAY],
+    [4, 4],
+    [8, valueSize],
+    [12, entries],
+  ]);
+  attributes.set(nameBytes(name), 28);
+  return check(calls.openBpf(MAP_CREATE, attributes, []), `bpf: create the array ${name}`);
+}
+
+/** Sets a value of an array. @throws SyscallError */
+export function setInArray(calls: BpfCalls, map: number, index: number, value: Uint8Array): void {
+  check(calls.bpf(MAP_UPDATE_ELEM, ...element(map, index, value)), `bpf: set element ${index}`);
+}
+
+/** Reads a value of an array into `value`. @throws SyscallError */
+export function readFromArray(calls: BpfCalls, map: number, index: number, value: Uint8Array): void {
+  check(calls.bpf(MAP_LOOKUP_ELEM, ...element(map, index, value)), `bpf: read element ${index}`);
+}
+
+function element(
+  map: number,
+  index: number,
+  value: Uint8Array,
+): [attributes: Uint8Array, arrays: readonly AttributeArray[]] {
+  const key = attributesOf(4, [[0, index]]);
+  return [
+    attributesOf(32, [[0, map]]),
+    [
+      { offset: 8, array: key },
+      { offset: 16, array: value },
+    ],
+  ];
+}
+
+/** Loads a program for frames of links; the kernel proves before that it ends and reads what it may. @throws SyscallError */
+export function loadProgram(calls: BpfCalls, name: string, instructions: Uint8Array): number {
+  const attributes = attributesOf(72, [
+    [0, PROG_TYPE_SCHED_CLS],
+    [4, instructions.length / 8],
+  ]);
+  attributes.set(nameBytes(name), 48);
+  const arrays = [
+    { offset: 8, array: instructions },
+    { offset: 16, array: encoder.encode("Apache-2.0\0") },
+  ];
+  return check(calls.openBpf(PROG_LOAD, attributes, arrays), `bpf: load the program ${name}`);
+}
+
+/** The programs that see what a link sends, in their order, and the state of that list. */
+export interface AttachedPrograms {
+  readonly ids: readonly number[];
+  readonly revision: bigint;
+}
+
+/** @throws SyscallError EINVAL on a kernel before 6.6, ENOSYS without BPF, EPERM where nobody may use it */
+export function programsOf(calls: BpfCalls, link: number): AttachedPrograms {
+  const attributes = attributesOf(64, [
+    [0, link],
+    [4, SENT],
+    [24, MOST_PROGRAMS],
+  ]);
+  const ids = new Uint8Array(MOST_PROGRAMS * 4);
+  check(calls.bpf(PROG_QUERY, attributes, [{ offset: 16, array: ids }]), `bpf: list the programs of link ${link}`);
+  const view = viewOf(attributes);
+  const count = Math.min(view.getUint32(24, littleEndian), MOST_PROGRAMS);
+  return {
+    ids: Array.from({ length: count }, (_, index) => viewOf(ids).getUint32(index * 4, littleEndian)),
+    revision: view.getBigUint64(56, littleEndian),
+  };
+}
+
+/**
+ * Has a program see what a link sends, behind the others. It stays until the link goes.
+ *
+ * @returns false when the list of {@link programsOf} is another one by now: nothing is attached then
+ * @throws SyscallError
+ */
+export function attachProgram(calls: BpfCalls, program: number, link: number, { revision }: AttachedPrograms): boolean {
+  const attributes = attributesOf(32, [
+    [0, link],
+    [4, program],
+    [8, SENT],
+  ]);
+  viewOf(attributes).setBigUint64(24, revision, littleEndian);
+  const result = calls.bpf(PROG_ATTACH, attributes, []);
+  return result !== -Errno.ESTALE && check(result, `bpf: attach a program to link ${link}`) === 0;
+}
+
+/** A descriptor of a program. @throws SyscallError ENOENT when it has gone */
+export function openProgram(calls: BpfCalls, id: number): number {
+  return check(calls.openBpf(PROG_GET_FD_BY_ID, attributesOf(16, [[0, id]]), []), `bpf: open program ${id}`);
+}
+
+/** A descriptor of a map. @throws SyscallError ENOENT when it has gone */
+export function openMap(calls: BpfCalls, id: number): number {
+  return check(calls.openBpf(MAP_GET_FD_BY_ID, attributesOf(16, [[0, id]]), []), `bpf: open map ${id}`);
+}
+
+/** A program's name, and the ids of the maps it looks into. @throws SyscallError */
+export function describeProgram(
+  calls: BpfCalls,
+  program: number,
+): { readonly name: string; readonly maps: readonly number[] } {
+  const info = attributesOf(INFO_SIZE, [[52, MOST_MAPS]]);
+  const ids = new Uint8Array(MOST_MAPS * 4);
+  const attributes = attributesOf(16, [
+    [0, program],
+    [4, INFO_SIZE],
+  ]);
+  const arrays = [{ offset: 8, array: info, arrays: [{ offset: 56, array: ids }] }];
+  check(calls.bpf(OBJ_GET_INFO_BY_FD, attributes, arrays), `bpf: describe program ${program}`);
+  const view = viewOf(info);
+  const count = Math.min(view.getUint32(52, littleEndian), MOST_MAPS);
+  const name = info.subarray(64, 64 + NAME_SIZE);
+  const end = name.indexOf(0);
+  return {
+    name: new TextDecoder().decode(end < 0 ? name : name.subarray(0, end)),
+    maps: Array.from({ length: count }, (_, index) => viewOf(ids).getUint32(index * 4, littleEndian)),
+  };
+}
+
+function attributesOf(size: number, fields: readonly Field[]): Uint8Array {
+  const attributes = new Uint8Array(size);
+  const view = viewOf(attributes);
+  for (const [offset, value] of fields) view.setUint32(offset, value, littleEndian);
+  return attributes;
+}
+
+function viewOf(bytes: Uint8Array): DataView {
+  return new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+}
+
+/** @throws RangeError for a name the kernel would cut or refuse */
+function nameBytes(name: string): Uint8Array {
+  if (!/^[a-zA-Z0-9_.]{1,15}$/.test(name)) throw new RangeError(`${JSON.stringify(name)} is no name of the kernel's`);
+  return encoder.encode(name);
+}

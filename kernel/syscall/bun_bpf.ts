@@ -1,0 +1,26 @@
+import process from "node:process";
+import type { BpfCall } from "./bpf_calls.ts";
+import { bpfNumber, setAddresses } from "./bpf_calls.ts";
+import type { Signature } from "./bun_ffi.ts";
+import { addressOf, openLibc } from "./bun_ffi.ts";
+import { Errno } from "./errno.ts";
+
+const signatures = {
+  syscall: { args: ["u64", "i32", "ptr", "u32"], returns: "i64" },
+} as const satisfies Readonly<Record<string, Signature>>;
+
+/**
+ * bpf(2) through Bun's FFI. It is no part of `bun.ts`, since each symbol costs every start of the plugin.
+ *
+ * @throws Error when libc cannot be opened, or this Bun is not the pinned one
+ */
+export function bunBpf(): BpfCall {
+  const number = bpfNumber(process.arch);
+  if (number === undefined) return () => -Errno.ENOSYS;
+  const { calls: c, outcome } = openLibc(signatures);
+  return (command, attributes, arrays) => {
+    // The collector moves no memory of an array whose address was taken, and all of them are in use until the call is over.
+    setAddresses(attributes, arrays, addressOf);
+    return outcome(c.syscall(number, command, attributes, attributes.length));
+  };
+}

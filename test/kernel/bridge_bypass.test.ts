@@ -1,0 +1,255 @@
+import assert from "node:assert/strict";
+import { programsOf } from "../../kernel/bpf/object.ts";
+import { clearPort, findPort, putPort } from "../../kernel/bpf/port_table.ts";
+import { parseAddress } from "../../kernel/ip/address.ts";
+import type { MacAddress } from "../../kernel/ip/mac.ts";
+import { parseMac } from "../../kernel/ip/mac.ts";
+import { setPortEntry } from "../../kernel/route/forwarding_entry.ts";
+import { changeLink, createBridge, createVeth, deleteLink } from "../../kernel/route/link.ts";
+import { addClassifiers } from "../../kernel/traffic_control/queueing_discipline.ts";
+import { receiveAtBridge } from "../../kernel/traffic_control/receive_at_bridge.ts";
+import type { Lab, LabPod } from "../lab/lab.ts";
+import { createLab } from "../lab/lab.ts";
+import type { LabNamespace } from "../lab/namespace.ts";
+import type { Frame } from "../lab/probe/frame.ts";
+import { FrameSocket } from "../lab/probe/frame_socket.ts";
+import { encodeArp, encodeFrame, EtherType, encodeIp, encodeUdp } from "../lab/probe/frame.ts";
+import { eventually } from "../support/guard/guarded_node.ts";
+import { carries, newToken } from "../support/guard/token.ts";
+import { requireKernel } from "../support/privilege.ts";
+import { inner, iproute } from "./iproute.ts";
+
+const BRIDGE_MAC = parseMac("ce:00:00:00:00:01");
+const GATEWAY = { 4: parseAddress("10.244.1.1"), 6: parseAddress("fd00:244:1::1") } as const;
+
+/** A pod by the number at its addresses' end, and the port it is at. */
+interface Party {
+  readonly name: string;
+  readonly hostMac: MacAddress;
+  readonly mac: MacAddress;
+  readonly addresses: { readonly 4: ReturnType<typeof parseAddress>; readonly 6: ReturnType<typeof parseAddress> };
+}
+
+function party(last: number): Party {
+  const hex = last.toString(16).padStart(2, "0");
+  return {
+    name: `dbv${last}`,
+    hostMac: parseMac(`ae:00:00:00:00:${hex}`),
+    mac: parseMac(`0a:58:0a:f4:01:${hex}`),
+    addresses: { 4: parseAddress(`10.244.1.${last}`), 6: parseAddress(`fd00:244:1::${last}`) },
+  };
+}
+
+const first = party(2);
+const second = party(3);
+
+describe("kernel: packets around a bridge", () => {
+  let lab: Lab | undefined;
+  let node: LabNamespace;
+  let bridge = 0;
+  const pods = new Map<Party, LabPod>();
+
+  before(function () {
+    requireKernel(this);
+    lab = createLab("kernel-bypass");
+    node = lab.namespace("node");
+    node.route.request(createBridge({ name: "cni0", mac: BRIDGE_MAC }));
+    node.route.requestAll([
+      changeLink({ name: "cni0" }, { linkLocalAddress: false }),
+      changeLink({ name: "cni0" }, { up: true }),
+    ]);
+    bridge = node.link("cni0").index;
+    for (const one of [first, second]) {
+      const pod = lab.pod(`pod-${one.name}`);
+      pods.set(one, pod);
+      wire(one, pod);
+    }
+  });
+  after(() => lab?.destroy());
+
+  function wire({ name, hostMac, mac }: Party, pod: LabPod): number {
+    const peer = { name: "eth0", mac, netnsFd: pod.handle.fd };
+    node.route.request(createVeth({ host: { name, mac: hostMac }, peer, mtu: 1500, master: bridge }));
+    for (const [namespace, link] of [
+      [node, name],
+      [pod, "eth0"],
+    ] as const) {
+      namespace.route.requestAll([
+        changeLink({ name: link }, { linkLocalAddress: false }),
+        changeLink({ name: link }, { up: true }),
+      ]);
+    }
+    return node.link(name).index;
+  }
+
+  const podOf = (one: Party): LabPod => {
+    const pod = pods.get(one);
+    assert.ok(pod !== undefined);
+    return pod;
+  };
+
+  function send(from: LabNamespace, link: string, frame: Uint8Array): void {
+    using socket = new FrameSocket(from, link);
+    socket.send(frame);
+  }
+
+  /** Packets of which the filters of a port have said where they go on. */
+  function takenUp(name: string): number {
+    const filters = iproute(node, "tc", `-s filter show dev ${name} ingress`);
+    const actions = filters.flatMap((filter) => inner(filter, "options")["actions"] ?? []);
+    return [...JSON.stringify(actions).matchAll(/"packets":(\d+)/g)].reduce((sum, [, count]) => sum + Number(count), 0);
+  }
+
+  const datagram = (family: 4 | 6, from = first): ReturnType<typeof encodeIp> =>
+    encodeIp(encodeUdp(from.addresses[family], GATEWAY[family], 9, new Uint8Array(8)));
+
+  it("BYPASS-01: what a pod sends as itself to its port is received by the bridge at once, and nothing else", () => {
+    const port = node.link(first.name).index;
+    node.route.requestAll([
+      addClassifiers(port),
+      ...([4, 6] as const).map((family) =>
+        receiveAtBridge(port, bridge, {
+          source: first.mac,
+          destination: first.hostMac,
+          address: first.addresses[family],
+        }),
+      ),
+    ]);
+    const right = { from: first.mac, to: first.hostMac } as const;
+    const arp = encodeArp({
+      operation: "request",
+      senderMac: first.mac,
+      sender: first.addresses[4],
+      targetMac: BRIDGE_MAC,
+      target: GATEWAY[4],
+    });
+    const counted = (frame: Frame): number => {
+      const before = takenUp(first.name);
+      send(podOf(first), "eth0", encodeFrame(frame));
+      return takenUp(first.name) - before;
+    };
+    for (const family of [4, 6] as const) {
+      assert.equal(counted({ ...right, ...datagram(family) }), 1, `IPv${family}`);
+      assert.equal(counted({ ...right, ...datagram(family, second) }), 0, `IPv${family} from another's address`);
+      assert.equal(counted({ ...right, from: second.mac, ...datagram(family) }), 0, "another's MAC address");
+      assert.equal(counted({ ...right, to: BRIDGE_MAC, ...datagram(family) }), 0, "to the bridge");
+      assert.equal(counted({ ...right, to: second.hostMac, ...datagram(family) }), 0, "to another port");
+      assert.equal(
+        counted({ ...right, tags: [{ type: EtherType.VLAN, id: 0 }], ...datagram(family) }),
+        0,
+        "with a tag",
+      );
+      assert.equal(
+        counted({ ...right, tags: [{ type: EtherType.VLAN, id: 5 }], ...datagram(family) }),
+        0,
+        "of another VLAN",
+      );
+    }
+    assert.equal(counted({ ...right, ...arp }), 0, "ARP");
+  });
+
+  const table = <T>(action: () => T): T => node.inside(action);
+
+  /** At which ports the pods get a frame that the bridge sends. */
+  async function receivers(to: MacAddress): Promise<readonly string[]> {
+    const token = newToken();
+    const ends = [first, second].map((one) => ({ name: one.name, socket: new FrameSocket(podOf(one), "eth0") }));
+    try {
+      const packet = encodeUdp(GATEWAY[4], first.addresses[4], 9, token);
+      send(node, "cni0", encodeFrame({ from: BRIDGE_MAC, to, ...encodeIp(packet) }));
+      const found = new Set<string>();
+      const hasFound = (): boolean => {
+        for (const { name, socket } of ends)
+          if (socket.received().some((frame) => carries(frame, token))) found.add(name);
+        return found.size > 0;
+      };
+      assert.ok(await eventually(hasFound), `a frame to ${to} gets somewhere`);
+      hasFound();
+      return [...found].toSorted();
+    } finally {
+      for (const { socket } of ends) socket.close();
+    }
+  }
+
+  it("BYPASS-02: what a bridge sends to a MAC address leaves by the port its table has, and the rest as the bridge finds it", async () => {
+    const { calls } = node;
+    const [one, other] = [first, second].map(({ name }) => node.link(name).index);
+    assert.ok(one !== undefined && other !== undefined);
+    node.route.requestAll([setPortEntry(one, first.mac), setPortEntry(other, second.mac)]);
+    assert.deepEqual(await receivers(first.mac), [first.name]);
+    assert.equal(
+      table(() => findPort(calls, bridge, first.mac)),
+      undefined,
+    );
+
+    assert.ok(table(() => putPort(calls, bridge, first.mac, other)));
+    assert.equal(
+      table(() => findPort(calls, bridge, first.mac)),
+      other,
+    );
+    assert.deepEqual(await receivers(first.mac), [second.name], "by the table, not by what the bridge has learned");
+    assert.deepEqual(await receivers(second.mac), [second.name]);
+    assert.deepEqual(
+      await receivers(parseMac("02:00:00:00:00:99")),
+      [first.name, second.name],
+      "unknown: to all ports",
+    );
+    table(() => clearPort(calls, bridge, first.mac));
+    assert.deepEqual(await receivers(first.mac), [first.name]);
+    assert.equal(table(() => programsOf(calls, bridge)).ids.length, 1);
+  });
+
+  it("BYPASS-03: of MAC addresses that end alike the last one has the place, and the bridge finds the other", async () => {
+    const { calls } = node;
+    const [one, other] = [first, second].map(({ name }) => node.link(name).index);
+    assert.ok(one !== undefined && other !== undefined);
+    // Of the last two bytes 12 bits count: f1:02 and 01:02 are alike in them.
+    const alike = parseMac("0a:58:0a:f4:f1:02");
+    node.route.request(setPortEntry(other, alike));
+    table(() => putPort(calls, bridge, first.mac, one));
+    table(() => putPort(calls, bridge, alike, other));
+    assert.equal(
+      table(() => findPort(calls, bridge, first.mac)),
+      undefined,
+    );
+    assert.equal(
+      table(() => findPort(calls, bridge, alike)),
+      other,
+    );
+    assert.deepEqual(await receivers(first.mac), [first.name]);
+    assert.deepEqual(await receivers(alike), [second.name]);
+    // What is not in its place is not taken out.
+    table(() => clearPort(calls, bridge, first.mac));
+    assert.equal(
+      table(() => findPort(calls, bridge, alike)),
+      other,
+    );
+  });
+
+  it("BYPASS-03: a port that has gone is replaced by the next of its MAC address", async () => {
+    const { calls } = node;
+    table(() => putPort(calls, bridge, first.mac, node.link(first.name).index));
+    node.route.request(deleteLink({ name: first.name }));
+    send(node, "cni0", encodeFrame({ from: BRIDGE_MAC, to: first.mac, ...datagram(4) }));
+    const again = wire(first, podOf(first));
+    table(() => putPort(calls, bridge, first.mac, again));
+    assert.deepEqual(await receivers(first.mac), [first.name]);
+  });
+
+  it("BYPASS-03: the table lives as long as the bridge", () => {
+    const { calls } = node;
+    node.route.request(createBridge({ name: "br1", mac: parseMac("ce:00:00:00:00:02") }));
+    const index = node.link("br1").index;
+    assert.ok(table(() => putPort(calls, index, first.mac, 7)));
+    node.route.request(deleteLink({ name: "br1" }));
+    assert.equal(
+      table(() => findPort(calls, index, first.mac)),
+      undefined,
+    );
+    assert.equal(
+      table(() => putPort(calls, index, first.mac, 7)),
+      false,
+      "no such link",
+    );
+  });
+});
