@@ -8,12 +8,14 @@ import type { NetlinkSocket, Reply } from "../kernel/netlink/socket.ts";
 import type { NetworkNamespace } from "../kernel/network_namespace.ts";
 import type { Work } from "../kernel/waiting.ts";
 import { insideNamespace } from "../kernel/network_namespace.ts";
+import type { Link } from "../kernel/route/link.ts";
 import { deleteLink, parseLink } from "../kernel/route/link.ts";
 import { deleteNeighbour } from "../kernel/route/neighbour.ts";
 import { waitUntilLocal, waitUntilUp } from "../kernel/route/readiness.ts";
 import { openRouteSocket } from "../kernel/route/socket.ts";
 import type { Bridge } from "./bridge.ts";
 import { ensureBridge, ensureForwarding } from "./bridge.ts";
+import { bypassBridge, useBridge } from "./bridge_bypass.ts";
 import type { BridgeConfiguration } from "./configuration.ts";
 import { hasIpv6, SMALLEST_IPV6_MTU } from "./configuration.ts";
 import { dnsOf } from "./dns.ts";
@@ -30,7 +32,7 @@ import type { AddResult } from "./result.ts";
 import type { Shaping } from "./shaping.ts";
 import { forgetDevice, prepareShaping, recordedBandwidth, shapingSteps } from "./shaping.ts";
 import type { Step, Wiring } from "./wiring.ts";
-import { addResult, decideWiring, DESCRIPTION, hostSteps, podSteps } from "./wiring.ts";
+import { addResult, decideWiring, DESCRIPTION, hostSteps, linkSteps, podSteps } from "./wiring.ts";
 
 /**
  * Attaches a pod: the ADD verb.
@@ -69,7 +71,7 @@ export function* add(
     writeAttachment(configuration.runDir, record, node.files);
     if (keepsRules(configuration)) node.nodeRules().publish(node, configuration, attachment, wiring);
     registration = configuration.policyd && (yield* register(node, configuration.policyd, record));
-    wire(hostSocket, podSocket, wiring, bridge, namespace);
+    wire(node, { hostSocket, podSocket }, wiring, bridge, namespace);
     if (registration !== undefined) yield* awaitRegistration(registration, hostSocket, wiring, bridge);
     return addResult(wiring, bridge, namespace.path, dns);
   } catch (error) {
@@ -174,6 +176,12 @@ function* awaitRegistration(
   }
 }
 
+/** Of the node's namespace, and of the pod's. */
+interface Sockets {
+  readonly hostSocket: NetlinkSocket;
+  readonly podSocket: NetlinkSocket;
+}
+
 /**
  * Makes the link and both its ends. When that fails, the link and the neighbour entries are gone again; a link of
  * that name which was there before stays.
@@ -181,21 +189,26 @@ function* awaitRegistration(
  * @throws WiringFailure
  */
 function wire(
-  hostSocket: NetlinkSocket,
-  podSocket: NetlinkSocket,
+  node: Node,
+  { hostSocket, podSocket }: Sockets,
   wiring: Wiring,
   bridge: Bridge,
   namespace: NetworkNamespace,
 ): void {
   let isCreated: boolean | undefined;
   try {
-    const steps = hostSteps(wiring, bridge, namespace.fd);
+    const first = linkSteps(wiring, bridge, namespace.fd);
+    const made = hostSocket.batch(first.map(({ request }) => request));
+    isCreated = made[0]?.error === undefined;
+    demand(first, made);
+    const link = described(made[DESCRIPTION]);
+    if (wiring.bypassBridge) bypassBridge(node, hostSocket, bridge, wiring, link.index);
+    else useBridge(node, bridge, wiring);
+    const steps = hostSteps(wiring, bridge);
     const replies = hostSocket.batch(steps.map(({ request }) => request));
-    isCreated = replies[0]?.error === undefined;
     demand(steps, replies);
-    const index = peerIndex(replies[DESCRIPTION]);
     if (wiring.shaping !== undefined) shape(hostSocket, wiring, wiring.shaping);
-    const inside = podSteps(wiring, bridge, index);
+    const inside = podSteps(wiring, peerIndex(link));
     demand(inside, podSocket.batch(inside.map(({ request }) => request)));
     const isFresh = !bridge.wasOperational || hasMadeNew(steps, replies);
     waitUntilReady(hostSocket, podSocket, wiring, isFresh ? bridge : undefined);
@@ -211,13 +224,16 @@ function shape(hostSocket: NetlinkSocket, wiring: Wiring, shaping: Shaping): voi
   demand(steps, hostSocket.batch(steps.map(({ request }) => request)));
 }
 
-/** The index of a described veth's other end. @throws DrawbridgeError when nothing was described */
-function peerIndex(reply: Reply | undefined): number {
+/** @throws DrawbridgeError when nothing was described */
+function described(reply: Reply | undefined): Link {
   const [message] = reply?.messages ?? [];
   if (message === undefined) throw new DrawbridgeError("ERR_NETLINK", "netlink: the new link was not described");
-  const link = parseLink(message);
-  // Kernels before 5.10 leave a peer out that has the same index in its own namespace (nla_put_iflink).
-  return link.peer ?? link.index;
+  return parseLink(message);
+}
+
+/** The index of a veth's other end: kernels before 5.10 leave one out that is the same (nla_put_iflink). */
+function peerIndex({ peer, index }: Link): number {
+  return peer ?? index;
 }
 
 /** @throws NetlinkError the first refusal that its step does not tolerate */

@@ -39,6 +39,8 @@ export interface NetworkConfiguration {
 export interface BridgeConfiguration extends NetworkConfiguration, NodeRulesConfiguration {
   readonly bridge: string;
   readonly hairpinMode: boolean;
+  /** Whether packets go around the bridge where they can; else it sees and counts them all. */
+  readonly bypassBridge: boolean;
   /** Whether the pod gets default routes nobody configured; without them it reaches only what its routes say. */
   readonly isDefaultGateway: boolean;
   /** Bytes; 0 keeps the kernel's default. */
@@ -110,16 +112,6 @@ export function decodeConfiguration<const S extends Shape>(text: string, shape: 
 export function bridgeConfiguration(input: NetworkInput, args: CniArguments): BridgeConfiguration {
   refuseUnsupported(input);
   const network = networkConfiguration(input, args);
-  const mtu = input.mtu ?? 0;
-  const needsIpv6 = hasIpv6(network.ipam.ranges);
-  const smallest = needsIpv6 ? SMALLEST_IPV6_MTU : 68;
-  if (!Number.isInteger(mtu) || (mtu !== 0 && (mtu < smallest || mtu > 65535))) {
-    throw invalidField(
-      "mtu",
-      mtu,
-      `0 (the kernel's default) or ${smallest} to 65535${needsIpv6 ? ", since IPv6 needs 1280" : ""}`,
-    );
-  }
   const [macField, mac] = firstPresent([
     ["runtimeConfig.mac", input.runtimeConfig?.mac],
     ["args.cni.mac", input.args?.cni?.mac],
@@ -130,13 +122,27 @@ export function bridgeConfiguration(input: NetworkInput, args: CniArguments): Br
     ...network,
     bridge: checkInterfaceName(input.bridge ?? "cni0", "bridge", CniErrorCode.INVALID_CONFIGURATION),
     hairpinMode: input.hairpinMode ?? false,
+    bypassBridge: input.bypassBridge ?? true,
     isDefaultGateway: input.isDefaultGateway ?? true,
-    mtu,
+    mtu: mtuOf(input, hasIpv6(network.ipam.ranges)),
     mac: mac === undefined ? undefined : parseMac(mac, macField),
     limits: limitsOf(input.runtimeConfig),
     policyd: policydAccess(input.policyd),
     ...nodeRulesConfiguration(input, familiesOf(network.ipam.ranges)),
   };
+}
+
+/** @throws CniError 7 */
+function mtuOf({ mtu = 0 }: NetworkInput, needsIpv6: boolean): number {
+  const smallest = needsIpv6 ? SMALLEST_IPV6_MTU : 68;
+  if (!Number.isInteger(mtu) || (mtu !== 0 && (mtu < smallest || mtu > 65535))) {
+    throw invalidField(
+      "mtu",
+      mtu,
+      `0 (the kernel's default) or ${smallest} to 65535${needsIpv6 ? ", since IPv6 needs 1280" : ""}`,
+    );
+  }
+  return mtu;
 }
 
 /** Whether a pod gets an IPv6 address. */

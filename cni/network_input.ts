@@ -43,7 +43,7 @@ const portmapOptions = {
 
 /**
  * What the plugin reads of its configuration on standard input: the keys of the reference `bridge`, `host-local` and
- * `portmap` plugins, and ours (`runDir`, `routed`, `policyd`, `exclude`, `nonMasqueradeCIDRs`, `serviceCIDRs`). Types
+ * `portmap` plugins, and ours (`runDir`, `routed`, `bypassBridge`, `policyd`, `exclude`, `nonMasqueradeCIDRs`, `serviceCIDRs`). Types
  * only; values are judged in configuration.ts.
  */
 export const networkShape = {
@@ -68,6 +68,7 @@ export const networkShape = {
   vlanTrunk: ["any"],
   mtu: "number",
   routed: "boolean",
+  bypassBridge: "boolean",
   policyd: policydShape,
   prevResult: "object",
   runDir: "string",

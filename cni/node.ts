@@ -5,6 +5,7 @@ import { acquireFileLock } from "../kernel/file_lock.ts";
 import { readTextFile } from "../kernel/file.ts";
 import type { Sysctl } from "../kernel/sysctl.ts";
 import { procSysctl } from "../kernel/sysctl.ts";
+import type { BpfCalls } from "../kernel/syscall/bpf_calls.ts";
 import type { FileCalls, FileReadCalls } from "../kernel/syscall/file_calls.ts";
 import type { Syscalls } from "../kernel/syscall/syscalls.ts";
 import type { Sha256 } from "./names.ts";
@@ -12,7 +13,7 @@ import type * as NodeRules from "./node_rules.ts";
 
 /** What the verbs need of the machine they run on. */
 export interface Node {
-  readonly syscalls: Syscalls & FileReadCalls;
+  readonly syscalls: Syscalls & FileReadCalls & BpfCalls;
   readonly sysctl: Sysctl;
   readonly files: StoreFileSystem;
   readonly sha256: Sha256;
@@ -26,7 +27,11 @@ export interface Node {
 }
 
 /** The real machine. What differs between Bun and Node is passed in: system calls, the hash, and how a module is loaded. */
-export function machine(syscalls: Syscalls & FileCalls, sha256: Sha256, nodeRules: () => typeof NodeRules): Node {
+export function machine(
+  syscalls: Syscalls & FileCalls & BpfCalls,
+  sha256: Sha256,
+  nodeRules: () => typeof NodeRules,
+): Node {
   let bootId: string | undefined;
   return {
     syscalls,

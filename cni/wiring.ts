@@ -23,6 +23,7 @@ import { decideShaping } from "./shaping.ts";
 /** Everything an attachment will be, decided before the kernel is asked for any of it. */
 export interface Wiring {
   readonly hostInterface: string;
+  /** Where the pod sends to: frames to it are the node's, whether or not the bridge looks at them. */
   readonly hostMac: MacAddress;
   readonly ifname: string;
   readonly podMac: MacAddress;
@@ -37,6 +38,8 @@ export interface Wiring {
   readonly gateways: readonly Cidr[];
   readonly routes: readonly PodRoute[];
   readonly shaping: Shaping | undefined;
+  /** Whether packets go around the bridge where they can. */
+  readonly bypassBridge: boolean;
 }
 
 /** A route inside the pod. */
@@ -68,6 +71,8 @@ export function decideWiring(
   const pod = attachment.arguments.pod;
   const [first] = allocations;
   if (first === undefined) throw new RangeError("wiring needs at least one allocation");
+  const { limits } = configuration;
+  const shaping = limits && decideShaping(limits, attachment, bridge.mtu, sha256);
   return {
     hostInterface,
     hostMac: hostMac(sha256, hostInterface),
@@ -80,10 +85,8 @@ export function decideWiring(
     addresses: allocations.map(({ address }) => hostCidr(address.address)),
     gateways: allocations.map(({ address, gateway }) => ({ address: gateway, prefixLength: address.prefixLength })),
     routes: podRoutes(configuration, allocations),
-    shaping:
-      configuration.limits === undefined
-        ? undefined
-        : decideShaping(configuration.limits, attachment, bridge.mtu, sha256),
+    shaping,
+    bypassBridge: configuration.bypassBridge,
   };
 }
 
@@ -118,14 +121,12 @@ function podRoutes(configuration: BridgeConfiguration, allocations: readonly All
 }
 
 /**
- * What is asked of the kernel in the node's namespace: the link first, then its description, the rest behind. The bridge's
- * addresses may be there already.
+ * What is asked of the kernel in the node's namespace first: the link, and its description.
  *
  * A link is described before it is up: the kernel then makes up for what it has to do about its carrier
  * (linkwatch_sync_dev), and for one that is up and has none yet it waits for a grace period of RCU (dev_deactivate).
  */
-export function hostSteps(wiring: Wiring, bridge: Bridge, netnsFd: number): readonly Step[] {
-  const link = { name: wiring.hostInterface };
+export function linkSteps(wiring: Wiring, bridge: Bridge, netnsFd: number): readonly Step[] {
   return [
     {
       request: createVeth({
@@ -135,7 +136,17 @@ export function hostSteps(wiring: Wiring, bridge: Bridge, netnsFd: number): read
         master: bridge.index,
       }),
     },
-    { request: getLink(link) },
+    { request: getLink({ name: wiring.hostInterface }) },
+  ];
+}
+
+/** The place among {@link linkSteps} of that by which the link is described. */
+export const DESCRIPTION = 1;
+
+/** What is asked there of the link, and of the bridge, whose addresses may be there already. */
+export function hostSteps(wiring: Wiring, bridge: Bridge): readonly Step[] {
+  const link = { name: wiring.hostInterface };
+  return [
     // A bridge port needs no address of its own. Without IPv6, or with an MTU too small for it, there is none anyway.
     { request: changeLink(link, { linkLocalAddress: false }), tolerates: "EAFNOSUPPORT" },
     {
@@ -153,9 +164,6 @@ export function hostSteps(wiring: Wiring, bridge: Bridge, netnsFd: number): read
   ];
 }
 
-/** The place among {@link hostSteps} of that by which the link is described. */
-export const DESCRIPTION = 1;
-
 /**
  * All reserved group addresses but that of pause frames, which the kernel drops. By default it takes frames to them past
  * the bridge's netfilter hooks, and learns their source all the same: a pod could take over another's MAC.
@@ -167,14 +175,14 @@ const ALL_RESERVED_GROUPS = 0xfffd;
  *
  * @param index the index of the pod's interface
  */
-export function podSteps(wiring: Wiring, bridge: Bridge, index: number): readonly Step[] {
+export function podSteps(wiring: Wiring, index: number): readonly Step[] {
   const gateways: Address[] = [];
   for (const { address } of wiring.gateways) if (!gateways.includes(address)) gateways.push(address);
   return [
     { request: changeLink({ index: LOOPBACK_INDEX }, { up: true }) },
     ...wiring.addresses.map((address) => ({ request: newAddress(index, address) })),
     { request: changeLink({ index }, { up: true }) },
-    ...gateways.map((gateway) => ({ request: setNeighbour(index, gateway, bridge.mac) })),
+    ...gateways.map((gateway) => ({ request: setNeighbour(index, gateway, wiring.hostMac) })),
     ...wiring.routes.map((route) => ({
       request: newRoute(routeSpec(route, index)),
       ...(route.isImplicit ? { tolerates: "EEXIST" as const } : {}),

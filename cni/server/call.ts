@@ -1,5 +1,6 @@
 import { writeAll } from "../../kernel/file.ts";
 import { enterNamespace } from "../../kernel/network_namespace.ts";
+import type { BpfCalls } from "../../kernel/syscall/bpf_calls.ts";
 import type { FileCalls } from "../../kernel/syscall/file_calls.ts";
 import type { Syscalls } from "../../kernel/syscall/syscalls.ts";
 import { MSG_NOSIGNAL } from "../../kernel/unix_stream.ts";
@@ -25,7 +26,7 @@ export interface CallDescriptors {
 }
 
 /** Makes the machine a call works on of the system calls it may use. */
-export type MakeNode = (syscalls: Syscalls & FileCalls) => Node;
+export type MakeNode = (syscalls: Syscalls & FileCalls & BpfCalls) => Node;
 
 /** One call of the plugin, from the shim's request to its exit code. */
 export class Call {
@@ -34,13 +35,18 @@ export class Call {
   readonly client: number;
   readonly request: Request;
   readonly #descriptors: CallDescriptors;
-  readonly #syscalls: Syscalls & FileCalls;
+  readonly #syscalls: Syscalls & FileCalls & BpfCalls;
   readonly #tracked: TrackedCalls;
   readonly #makeNode: MakeNode;
   #work: Work<Answer> | undefined;
   #isOver = false;
 
-  constructor(request: Request, descriptors: CallDescriptors, syscalls: Syscalls & FileCalls, makeNode: MakeNode) {
+  constructor(
+    request: Request,
+    descriptors: CallDescriptors,
+    syscalls: Syscalls & FileCalls & BpfCalls,
+    makeNode: MakeNode,
+  ) {
     this.request = request;
     this.containerId = request.environment["CNI_CONTAINERID"] ?? "";
     this.client = descriptors.client;

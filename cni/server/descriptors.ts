@@ -1,10 +1,11 @@
 import { Errno } from "../../kernel/syscall/errno.ts";
+import type { BpfCalls } from "../../kernel/syscall/bpf_calls.ts";
 import type { FileCalls } from "../../kernel/syscall/file_calls.ts";
 import type { Syscalls } from "../../kernel/syscall/syscalls.ts";
 
 /** System calls, and what they have opened and not closed. */
 export interface TrackedCalls {
-  readonly syscalls: Syscalls & FileCalls;
+  readonly syscalls: Syscalls & FileCalls & BpfCalls;
   /** Closes what is still open. */
   closeAll(): void;
 }
@@ -13,7 +14,7 @@ export interface TrackedCalls {
  * System calls for one call of the plugin. A process of its own leaves its sockets to the kernel at its end; a server of
  * thousands of calls must not.
  */
-export function trackDescriptors(syscalls: Syscalls & FileCalls): TrackedCalls {
+export function trackDescriptors(syscalls: Syscalls & FileCalls & BpfCalls): TrackedCalls {
   const open = new Set<number>();
   const opened = (fd: number): number => {
     if (fd >= 0) open.add(fd);
@@ -24,6 +25,7 @@ export function trackDescriptors(syscalls: Syscalls & FileCalls): TrackedCalls {
       ...syscalls,
       socket: (domain, type, protocol) => opened(syscalls.socket(domain, type, protocol)),
       open: (path, flags, mode) => opened(syscalls.open(path, flags, mode)),
+      openBpf: (command, attributes, arrays) => opened(syscalls.openBpf(command, attributes, arrays)),
       // One that is closed a second time may be another call's by now.
       close: (fd) => (open.delete(fd) ? syscalls.close(fd) : -Errno.EBADF),
     },

@@ -2,6 +2,7 @@ import type { FileIdentity } from "../../kernel/file.ts";
 import { identityOf } from "../../kernel/file.ts";
 import { isSameNamespace } from "../../kernel/network_namespace.ts";
 import { Errno } from "../../kernel/syscall/errno.ts";
+import type { BpfCalls } from "../../kernel/syscall/bpf_calls.ts";
 import type { FileCalls } from "../../kernel/syscall/file_calls.ts";
 import { DescriptorFlag, isReady, pollEntries } from "../../kernel/syscall/poll_calls.ts";
 import type { ServerCalls } from "../../kernel/syscall/server_calls.ts";
@@ -30,7 +31,7 @@ const LONGEST_STEP_SECONDS = 30;
 
 /** What the server works with. */
 export interface ServerTools {
-  readonly syscalls: Syscalls & FileCalls;
+  readonly syscalls: Syscalls & FileCalls & BpfCalls;
   readonly calls: ServerCalls;
   readonly makeNode: MakeNode;
   readonly waiting: Pick<Waiting, "now">;

@@ -24,7 +24,7 @@ for (const bridgeNetfilter of [true, false]) {
       requireKernel(this);
       if (bridgeNetfilter) requireBridgeNetfilter(this);
       lab = createLab(`marks-${bridgeNetfilter ? "on" : "off"}`);
-      on = guardedNode(lab, bridgeNetfilter);
+      on = guardedNode(lab, bridgeNetfilter, false);
       loadVirtualAddresses(on);
       prober = new Prober(lab.calls);
       listenEverywhere(prober, on);

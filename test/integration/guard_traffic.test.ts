@@ -21,12 +21,13 @@ import { exchangeMore, startFlow } from "../support/guard/live_flow.ts";
 import { bothAddresses, flowsTo, listenEverywhere, reach } from "../support/guard/reachability.ts";
 import { carries, newToken } from "../support/guard/token.ts";
 import { loadVirtualAddresses, PORT, VIRTUAL } from "../support/guard/virtual_addresses.ts";
+import { WAYS } from "../support/guard/ways.ts";
 import { requireBridgeNetfilter, requireKernel } from "../support/privilege.ts";
 
 const FAMILIES = [4, 6] as const;
 
-for (const bridgeNetfilter of [true, false]) {
-  describe(`guarded traffic, br_netfilter ${bridgeNetfilter ? "on" : "off"}`, () => {
+for (const { bridgeNetfilter, bypassBridge, title: state, short } of WAYS) {
+  describe(`guarded traffic, ${state}`, () => {
     let lab: Lab;
     let on: GuardedNode;
     let prober: Prober;
@@ -34,8 +35,8 @@ for (const bridgeNetfilter of [true, false]) {
     before(function () {
       requireKernel(this);
       if (bridgeNetfilter) requireBridgeNetfilter(this);
-      lab = createLab(`guarded-${bridgeNetfilter ? "on" : "off"}`);
-      on = guardedNode(lab, bridgeNetfilter);
+      lab = createLab(`guarded-${short}`);
+      on = guardedNode(lab, bridgeNetfilter, bypassBridge);
       loadVirtualAddresses(on);
       prober = new Prober(lab.calls);
       listenEverywhere(prober, on);

@@ -38,7 +38,7 @@ for (const bridgeNetfilter of [true, false]) {
       requireKernel(this);
       if (bridgeNetfilter) requireBridgeNetfilter(this);
       lab = createLab(`path-${bridgeNetfilter ? "on" : "off"}`);
-      on = guardedNode(lab, bridgeNetfilter);
+      on = guardedNode(lab, bridgeNetfilter, false);
       loadVirtualAddresses(on);
       on.load();
       prober = new Prober(lab.calls);

@@ -69,7 +69,7 @@ for (const bridgeNetfilter of [true, false]) {
       requireKernel(this);
       if (bridgeNetfilter) requireBridgeNetfilter(this);
       lab = createLab(`attacks-${bridgeNetfilter ? "on" : "off"}`);
-      on = guardedNode(lab, bridgeNetfilter);
+      on = guardedNode(lab, bridgeNetfilter, true);
     });
 
     after(async () => {

@@ -69,14 +69,18 @@ export interface GuardedNode extends Disposable {
 
 const STRANGER_PORT = "other0";
 
-/** Makes the node, with strict reverse path filtering and without the guard. */
-export function guardedNode(lab: Lab, bridgeNetfilter: boolean): GuardedNode {
+/**
+ * Makes the node, with strict reverse path filtering and without the guard.
+ *
+ * @param bypassBridge whether the pods' packets go around the bridge
+ */
+export function guardedNode(lab: Lab, bridgeNetfilter: boolean, bypassBridge: boolean): GuardedNode {
   const nodes = twoNodes(lab, { bridgeNetfilter, reversePathFilter: 1 });
   const wired = nodes.node1;
   const { node } = wired;
   const pods = [
-    ...["attacker", "victim", "third"].map((name) => attach(lab, wired, name)),
-    attach(lab, wired, "fourth", unusual(wired)),
+    ...["attacker", "victim", "third"].map((name) => attach(lab, wired, name, { bypassBridge })),
+    attach(lab, wired, "fourth", { ...unusual(wired), bypassBridge }),
   ];
   const [attacker, victim, third, fourth] = pods;
   assert.ok(attacker !== undefined && victim !== undefined && third !== undefined && fourth !== undefined);

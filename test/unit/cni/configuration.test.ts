@@ -16,6 +16,7 @@ describe("cni/configuration accepts", () => {
       dns: {},
       bridge: "cni0",
       hairpinMode: false,
+      bypassBridge: true,
       isDefaultGateway: true,
       mtu: 0,
       mac: undefined,

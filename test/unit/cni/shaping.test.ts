@@ -81,7 +81,7 @@ describe("cni/shaping", () => {
   it("an ADD and a DEL without limits ask nothing about traffic control", () => {
     const kernel = restart();
     for (const verb of ["ADD", "DEL"] as const) {
-      callOn(kernel, directory(), verb);
+      callOn(kernel, directory(), verb, undefined, { bypassBridge: false });
       assert.deepEqual(
         kernel.journal.filter((event) => /request (36|44)|dbi/.test(event)),
         [],

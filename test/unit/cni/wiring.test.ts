@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import type { CniArguments } from "../../../cni/environment.ts";
-import { addResult, decideWiring, hostSteps, podSteps } from "../../../cni/wiring.ts";
+import { addResult, decideWiring, hostSteps, linkSteps, podSteps } from "../../../cni/wiring.ts";
 import type { Bridge } from "../../../cni/bridge.ts";
 import type { Step, Wiring } from "../../../cni/wiring.ts";
 import type { Allocation } from "../../../ipam/store.ts";
@@ -166,7 +166,7 @@ describe("cni/wiring decides", () => {
 describe("cni/wiring asks the kernel", () => {
   const wiring = wiringOf(networkInput({ hairpinMode: true }), [ipv4, ipv6], noArguments, { ...bridge, mtu: 1400 });
   const { hostInterface } = wiring;
-  const onNode = hostSteps(wiring, bridge, 33);
+  const onNode = [...linkSteps(wiring, bridge, 33), ...hostSteps(wiring, bridge)];
   const link = requestsOf(onNode);
 
   it("on the node: the pair first and described before it is up, its port, permanent neighbours, and bridge addresses that may be there", () => {
@@ -196,7 +196,7 @@ describe("cni/wiring asks the kernel", () => {
   });
 
   it("for the bridge's MTU where none is configured", () => {
-    const { attributes } = flat(hostSteps(wiringOf(), bridge, 33)[0]?.request, LINK_STRUCT);
+    const { attributes } = flat(linkSteps(wiringOf(), bridge, 33)[0]?.request, LINK_STRUCT);
     assert.deepEqual([attributes["4"], attributes["18.2.1.4"]], ["dc050000", "dc050000"]);
   });
 
@@ -209,7 +209,7 @@ describe("cni/wiring asks the kernel", () => {
     assert.equal(flat(generation, LINK_STRUCT).attributes["26.10.8"], "01");
     // Before it is up: an address that is generated does not go away by this.
     assert.equal(parseLink(received(generation)).up, false);
-    const [, , , without] = requestsOf(hostSteps(wiringOf(), bridge, 33));
+    const [, without] = requestsOf(hostSteps(wiringOf(), bridge));
     assert.ok(without !== undefined);
     assert.equal(parseLink(received(without)).bridgePort?.hairpin, false);
   });
@@ -221,7 +221,7 @@ describe("cni/wiring asks the kernel", () => {
     }
   });
 
-  const inPod = podSteps(wiring, bridge, 5);
+  const inPod = podSteps(wiring, 5);
   const requests = requestsOf(inPod);
 
   it("in the pod: loopback, addresses, the link, neighbours, routes, in this order (POD-02, POD-14)", () => {
@@ -260,16 +260,16 @@ describe("cni/wiring asks the kernel", () => {
 
   it("for a configured default route that must be new", () => {
     const routed = wiringOf(ipamInput({ routes: [{ dst: "0.0.0.0/0" }] }), [ipv4]);
-    assert.deepEqual(operations(podSteps(routed, bridge, 5)).slice(-1), ["add route default (IPv4) via 10.244.1.1"]);
+    assert.deepEqual(operations(podSteps(routed, 5)).slice(-1), ["add route default (IPv4) via 10.244.1.1"]);
   });
 
-  it("for each gateway's neighbour entry once, with the bridge's MAC", () => {
+  it("for each gateway's neighbour entry once, with the MAC of the pod's port", () => {
     const second = { ...ipv6, address: parseCidr("fd00:244:1::8/64"), set: 1 };
-    const twice = requestsOf(podSteps(wiringOf(networkInput(), [ipv6, second]), bridge, 5));
+    const twice = requestsOf(podSteps(wiringOf(networkInput(), [ipv6, second]), 5));
     const neighbours = twice.filter(({ operation }) => operation.startsWith("set neighbour"));
     assert.deepEqual(
       neighbours.map((request) => parseNeighbour(received(request))?.mac),
-      [bridge.mac],
+      [wiring.hostMac],
     );
   });
 });

@@ -4,6 +4,7 @@ import type { ServerLimits } from "../../../../cni/server/server.ts";
 import { PluginServer } from "../../../../cni/server/server.ts";
 import { littleEndian } from "../../../../kernel/netlink/writer.ts";
 import { Errno } from "../../../../kernel/syscall/errno.ts";
+import type { BpfCalls } from "../../../../kernel/syscall/bpf_calls.ts";
 import type { FileCalls } from "../../../../kernel/syscall/file_calls.ts";
 import { POLLFD_SIZE } from "../../../../kernel/syscall/poll_calls.ts";
 import type { ServerCalls } from "../../../../kernel/syscall/server_calls.ts";
@@ -122,7 +123,7 @@ export class FakeShims {
     const tools = {
       syscalls: this.#syscalls(),
       calls: this.#calls(),
-      makeNode: (syscalls: Syscalls & FileCalls): Node => {
+      makeNode: (syscalls: Syscalls & FileCalls & BpfCalls): Node => {
         this.journal.push("node");
         return { ...fakeNode("/nowhere"), syscalls };
       },
@@ -140,7 +141,7 @@ export class FakeShims {
     return fd;
   }
 
-  #syscalls(): Syscalls & FileCalls {
+  #syscalls(): Syscalls & FileCalls & BpfCalls {
     return {
       ...fakeNode("/nowhere").syscalls,
       setsockopt: () => 0,
