@@ -8,6 +8,7 @@ const MAP_LOOKUP_ELEM = 1;
 const MAP_UPDATE_ELEM = 2;
 const PROG_LOAD = 5;
 const PROG_ATTACH = 8;
+const PROG_DETACH = 9;
 const PROG_GET_FD_BY_ID = 13;
 const MAP_GET_FD_BY_ID = 14;
 const OBJ_GET_INFO_BY_FD = 15;
@@ -119,6 +120,16 @@ export function attachProgram(calls: BpfCalls, program: number, link: number, { 
   viewOf(attributes).setBigUint64(24, revision, littleEndian);
   const result = calls.bpf(PROG_ATTACH, attributes, []);
   return result !== -Errno.ESTALE && check(result, `bpf: attach a program to link ${link}`) === 0;
+}
+
+/** Has a program see no more what a link sends. @throws SyscallError ENOENT when it does not see it */
+export function detachProgram(calls: BpfCalls, program: number, link: number): void {
+  const attributes = attributesOf(32, [
+    [0, link],
+    [4, program],
+    [8, SENT],
+  ]);
+  check(calls.bpf(PROG_DETACH, attributes, []), `bpf: detach a program from link ${link}`);
 }
 
 /** A descriptor of a program. @throws SyscallError ENOENT when it has gone */

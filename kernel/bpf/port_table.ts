@@ -11,6 +11,7 @@ import {
   attachProgram,
   createArray,
   describeProgram,
+  detachProgram,
   loadProgram,
   openMap,
   openProgram,
@@ -22,7 +23,7 @@ import {
 type Calls = BpfCalls & Pick<Syscalls, "close">;
 
 /** Of the program and its table; the number is that of what they look like. */
-const NAME = "drawbridge_1";
+export const PORT_PROGRAM = "drawbridge_1";
 
 /** What a table has: a MAC address, two bytes of nothing, and the index of the port behind which it is, 0 for none. */
 const ENTRY_SIZE = 12;
@@ -101,7 +102,8 @@ const TRIES = 4;
  * The table is a cache, with one place for all MAC addresses that end alike: the last that was put in has it, and for others
  * the bridge searches as without it. Those of pods end as their IPv4 addresses do, so those of one /20 have places of their
  * own. Nothing has to be taken out for a port that goes: frames for its MAC address are lost with and without it, and when
- * the address comes back its port is put in. Program and table live as long as the bridge, which alone holds them.
+ * the address comes back its port is put in. Program and table live as long as the bridge, which alone holds them, or until
+ * {@link removePortTable}.
  *
  * @param bridge the bridge's index, in the calling thread's network namespace
  * @param port the port's index
@@ -142,6 +144,16 @@ export function findPort(calls: Calls, bridge: number, mac: MacAddress): number 
   }
 }
 
+/** Whether a bridge has a table of ports; false where that cannot be seen. */
+export function hasPortTable(calls: Calls, bridge: number): boolean {
+  return unlessRefused(() => atPortProgram(calls, programsOf(calls, bridge), () => true)) ?? false;
+}
+
+/** Has a bridge search for every MAC address again, as before the first {@link putPort}. @throws SyscallError */
+export function removePortTable(calls: Calls, bridge: number): void {
+  atPortProgram(calls, programsOf(calls, bridge), (program) => detachProgram(calls, program, bridge));
+}
+
 function indexOf(mac: MacAddress): number {
   return new DataView(macToBytes(mac).buffer).getUint16(4) % ENTRIES;
 }
@@ -167,15 +179,24 @@ function openTable(calls: Calls, bridge: number, isMade: boolean): number | unde
   });
 }
 
-function findTable(calls: Calls, { ids }: AttachedPrograms): number | undefined {
+function findTable(calls: Calls, programs: AttachedPrograms): number | undefined {
+  return atPortProgram(calls, programs, (_, table) => openMap(calls, table));
+}
+
+/** @param action gets the descriptor of the program among these that is ours, and the id of its table */
+function atPortProgram<T>(
+  calls: Calls,
+  { ids }: AttachedPrograms,
+  action: (program: number, table: number) => T,
+): T | undefined {
   for (const id of ids) {
     const program = unlessRefused(() => openProgram(calls, id));
     // It has gone since.
     if (program === undefined) continue;
     try {
       const { name, maps } = describeProgram(calls, program);
-      const [map] = maps;
-      if (name === NAME && map !== undefined) return openMap(calls, map);
+      const [table] = maps;
+      if (name === PORT_PROGRAM && table !== undefined) return action(program, table);
     } finally {
       calls.close(program);
     }
@@ -185,10 +206,10 @@ function findTable(calls: Calls, { ids }: AttachedPrograms): number | undefined 
 
 /** @returns undefined when somebody else has attached a program since the list was made, which may be ours */
 function makeTable(calls: Calls, bridge: number, programs: AttachedPrograms): number | undefined {
-  const table = createArray(calls, NAME, ENTRY_SIZE, ENTRIES);
+  const table = createArray(calls, PORT_PROGRAM, ENTRY_SIZE, ENTRIES);
   let isAttached = false;
   try {
-    const program = loadProgram(calls, NAME, assembleBpf(portProgram(table)));
+    const program = loadProgram(calls, PORT_PROGRAM, assembleBpf(portProgram(table)));
     try {
       isAttached = attachProgram(calls, program, bridge, programs);
     } finally {

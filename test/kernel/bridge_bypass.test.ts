@@ -1,12 +1,15 @@
 import assert from "node:assert/strict";
-import { programsOf } from "../../kernel/bpf/object.ts";
-import { clearPort, findPort, putPort } from "../../kernel/bpf/port_table.ts";
+import { assembleBpf } from "../../kernel/bpf/instruction.ts";
+import { attachProgram, loadProgram, programsOf } from "../../kernel/bpf/object.ts";
+import { clearPort, findPort, hasPortTable, putPort, removePortTable } from "../../kernel/bpf/port_table.ts";
 import { parseAddress } from "../../kernel/ip/address.ts";
 import type { MacAddress } from "../../kernel/ip/mac.ts";
 import { parseMac } from "../../kernel/ip/mac.ts";
 import { setPortEntry } from "../../kernel/route/forwarding_entry.ts";
 import { changeLink, createBridge, createVeth, deleteLink } from "../../kernel/route/link.ts";
 import { addClassifiers } from "../../kernel/traffic_control/queueing_discipline.ts";
+import type { BpfCalls } from "../../kernel/syscall/bpf_calls.ts";
+import type { Syscalls } from "../../kernel/syscall/syscalls.ts";
 import { receiveAtBridge } from "../../kernel/traffic_control/receive_at_bridge.ts";
 import type { Lab, LabPod } from "../lab/lab.ts";
 import { createLab } from "../lab/lab.ts";
@@ -18,6 +21,18 @@ import { eventually } from "../support/guard/guarded_node.ts";
 import { carries, newToken } from "../support/guard/token.ts";
 import { requireKernel } from "../support/privilege.ts";
 import { inner, iproute } from "./iproute.ts";
+
+/** Another's program, which lets everything pass. @returns its id */
+function attachForeign(calls: Syscalls & BpfCalls, link: number): number {
+  const instructions = assembleBpf([{ do: "set", to: 0, value: -1 }, { do: "exit" }]);
+  const program = loadProgram(calls, "another", instructions);
+  const before = programsOf(calls, link);
+  assert.ok(attachProgram(calls, program, link, before));
+  calls.close(program);
+  const id = programsOf(calls, link).ids.find((one) => !before.ids.includes(one));
+  assert.ok(id !== undefined);
+  return id;
+}
 
 const BRIDGE_MAC = parseMac("ce:00:00:00:00:01");
 const GATEWAY = { 4: parseAddress("10.244.1.1"), 6: parseAddress("fd00:244:1::1") } as const;
@@ -234,6 +249,22 @@ describe("kernel: packets around a bridge", () => {
     const again = wire(first, podOf(first));
     table(() => putPort(calls, bridge, first.mac, again));
     assert.deepEqual(await receivers(first.mac), [first.name]);
+  });
+
+  it("BYPASS-03: what is taken off a bridge is gone, with nothing of others", async () => {
+    const { calls } = node;
+    const foreign = node.inside(() => attachForeign(calls, bridge));
+    node.route.request(setPortEntry(node.link(first.name).index, first.mac));
+    const has = (): boolean => table(() => hasPortTable(calls, bridge));
+    table(() => putPort(calls, bridge, first.mac, node.link(second.name).index));
+    assert.equal(has(), true);
+    table(() => removePortTable(calls, bridge));
+    assert.equal(has(), false);
+    assert.deepEqual(table(() => programsOf(calls, bridge)).ids, [foreign]);
+    assert.deepEqual(await receivers(first.mac), [first.name]);
+    table(() => removePortTable(calls, bridge));
+    assert.ok(table(() => putPort(calls, bridge, first.mac, node.link(first.name).index)));
+    assert.equal(has(), true);
   });
 
   it("BYPASS-03: the table lives as long as the bridge", () => {

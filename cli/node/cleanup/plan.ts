@@ -1,6 +1,7 @@
 import { LOCK_FILE, SOCKET_FILE } from "../../../cni/server/protocol.ts";
 import { createHash } from "node:crypto";
 import { bridgeMac, hostMac } from "../../../cni/names.ts";
+import { PORT_PROGRAM } from "../../../kernel/bpf/port_table.ts";
 import { formatAddress } from "../../../kernel/ip/address.ts";
 import { formatCidr } from "../../../kernel/ip/cidr.ts";
 import type { TableReference } from "../../../kernel/nftables/object.ts";
@@ -18,6 +19,8 @@ export type Removal =
   | { readonly kind: "route"; readonly route: Route }
   | { readonly kind: "rule"; readonly rule: RoutingRule }
   | { readonly kind: "link"; readonly name: string; readonly index: number }
+  /** What takes the packets of a bridge around it, whoever made that. */
+  | { readonly kind: "program"; readonly bridge: string; readonly index: number }
   /** With all that is in it. */
   | { readonly kind: "directory"; readonly path: string };
 
@@ -125,6 +128,8 @@ function links(inventory: Inventory, withPods: boolean): Plan {
     return { removals, kept };
   }
   removals.push(...hosts.map(linkRemoval));
+  for (const { name, index } of all)
+    if (inventory.bypassedBridges.includes(name)) removals.push({ kind: "program", bridge: name, index });
   if (bridge === undefined) return { removals, kept };
   const foreign = all.filter(
     ({ master, name }) => master === bridge.index && !hosts.some((host) => host.name === name),
@@ -211,6 +216,8 @@ export function removalText(removal: Removal): string {
       return `${removal.rule.priority}: IPv${removal.rule.family} iif ${removal.rule.inputInterface} lookup ${removal.rule.table}`;
     case "link":
       return removal.name;
+    case "program":
+      return `${PORT_PROGRAM} of ${removal.bridge}`;
   }
 }
 

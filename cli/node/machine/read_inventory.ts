@@ -4,6 +4,7 @@ import { IPAM, LOOPBACK, PLUGIN, SHIM } from "../../../cni/executables.ts";
 import { askPolicyd } from "../../../cni/policyd_client.ts";
 import { LOCK_FILE } from "../../../cni/server/protocol.ts";
 import { systemFileSystem } from "../../../ipam/file_system.ts";
+import { hasPortTable } from "../../../kernel/bpf/port_table.ts";
 import { DrawbridgeError } from "../../../kernel/error.ts";
 import { tryParseAddress } from "../../../kernel/ip/address.ts";
 import { dumpRules, parseRule } from "../../../kernel/route/rule.ts";
@@ -46,6 +47,9 @@ export function readInventory(syscalls: MachineCalls, place: NodePlace): Invento
         ),
       ),
       links,
+      bypassedBridges: links
+        .filter(({ kind, index }) => kind === "bridge" && hasPortTable(syscalls, index))
+        .map(({ name }) => name),
       addresses: readAddresses(syscalls, links),
       records: readRecords(files, place).records,
       files: [...configurations(place), ...programs(place)],

@@ -1,4 +1,5 @@
 import { rmSync, unlinkSync } from "node:fs";
+import { removePortTable } from "../../../kernel/bpf/port_table.ts";
 import { NetlinkError } from "../../../kernel/netlink/error.ts";
 import { NftablesSocket } from "../../../kernel/nftables/socket.ts";
 import { deleteLink } from "../../../kernel/route/link.ts";
@@ -27,6 +28,8 @@ export function remove(syscalls: MachineCalls, removal: Removal): void {
       return ask(syscalls, deleteRule(removal.rule));
     case "link":
       return ask(syscalls, deleteLink({ name: removal.name }));
+    case "program":
+      return removePortTable(syscalls, removal.index);
   }
 }
 

@@ -45,6 +45,7 @@ function inventory(changes: Partial<Inventory> = {}): Inventory {
     routes: [ROUTE, { ...ROUTE, protocol: 3 }, { ...ROUTE, priority: 0 }],
     rules: [{ family: 4, inputInterface: "cni0", table: 107, priority: 107 }],
     links: [BRIDGE, VETH, link(5, "drawbridge.vx", { kind: "vxlan", vxlan: VXLAN }), link(6, "flannel.1")],
+    bypassedBridges: [],
     addresses: [{ link: "cni0", address: parseCidr("10.244.1.1/24") }],
     records: [attachmentRecord({ hostInterface: HOST })],
     files: [
@@ -158,6 +159,17 @@ describe("cli/node: cleanup", () => {
   it("DOCTOR-03: a veth of a name like ours with another MAC address is not touched", () => {
     const { removals } = cleanupPlan(inventory({ links: [{ ...VETH, mac: OTHER_MAC }] }), true);
     assert.ok(!texts(removals).includes(`link ${HOST}`));
+  });
+
+  it("DOCTOR-03: a bridge that stays keeps no program of ours, but while pods go by it", () => {
+    const changes = { links: [{ ...BRIDGE, mac: OTHER_MAC }, VETH], bypassedBridges: ["cni0"] };
+    const { removals, kept } = cleanupPlan(inventory(changes), true);
+    assert.deepEqual(
+      texts(removals).filter((text) => /^(link|program) /.test(text)),
+      [`link ${HOST}`, "program drawbridge_1 of cni0"],
+    );
+    assert.ok(kept.some(({ what }) => what === "link cni0"));
+    assert.ok(!texts(cleanupPlan(inventory(changes), false).removals).includes("program drawbridge_1 of cni0"));
   });
 
   it("DOCTOR-07: it goes on after a failure and says what is left", () => {
