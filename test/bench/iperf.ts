@@ -9,8 +9,11 @@ import { demandSuccess, member, parseJson } from "./contestant.ts";
 import { sleep } from "./sleep.ts";
 
 const IPERF = "/usr/bin/iperf3";
-const SECONDS = 1;
+const BYTES = "256M";
 const PACKETS = 60_000;
+
+/** How many pairs of stretches are taken in the place of one: one load differs from the other by less than a stretch from the next. */
+export const STRETCHES = 4;
 
 /** What can be said where {@link isIperfThere} is false. */
 export const IPERF_ADVICE = `throughput is not measured: ${IPERF} is missing (Debian package iperf3)\n`;
@@ -34,29 +37,25 @@ export interface Stretch {
 }
 
 /**
- * What a pod can send to another: one TCP connection for a second, and 60,000 UDP packets with 64 bytes of payload as fast as the
- * sender can, which is a quarter of a second.
+ * What a pod can send to another: 256 MiB by one TCP connection, and 60,000 UDP packets with 64 bytes of payload as fast as the
+ * sender can. Either takes a quarter of a second.
  */
 export const LOADS: readonly {
   readonly name: string;
   readonly unit: "Gbit/s" | "kpackets/s";
-  /** How many pairs of it are taken in the place of one: what it differs by is less than what one pair differs from the next. */
-  readonly pairs: number;
   readonly measure: (stretch: Stretch) => number;
 }[] = [
   {
     name: "TCP",
     unit: "Gbit/s",
-    pairs: 1,
     measure: (stretch) => {
-      const sum = member(member(runIperf(stretch, ["-t", String(SECONDS)]), "end"), "sum_received");
+      const sum = member(member(runIperf(stretch, ["-n", BYTES]), "end"), "sum_received");
       return numberOf(sum, "bits_per_second") / 1e9;
     },
   },
   {
     name: "UDP of 64 bytes",
     unit: "kpackets/s",
-    pairs: 4,
     measure: (stretch) => {
       const sum = member(member(runIperf(stretch, ["-u", "-b", "0", "-l", "64", "-k", String(PACKETS)]), "end"), "sum");
       const received = numberOf(sum, "packets") - numberOf(sum, "lost_packets");

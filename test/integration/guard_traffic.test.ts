@@ -169,12 +169,19 @@ for (const { bridgeNetfilter, bypassBridge, title: state, short } of WAYS) {
     });
 
     it("GUARD-05 POD-12: a virtual address of the pod itself, which sees the bridge's address", async () => {
-      const { attacker, bridge } = on;
-      const results = await reach(prober, flowsTo(attacker.namespace, Object.values(VIRTUAL.self), ["tcp", "udp"]));
-      for (const { flow, seenBy, seenSource } of results) {
-        assert.equal(seenBy, attacker.namespace);
-        assert.equal(seenSource, bridge.addresses[typeof flow.to.address === "number" ? 4 : 6]);
-      }
+      const { attacker, bridge, wired } = on;
+      const reachItself = async (): Promise<void> => {
+        const results = await reach(prober, flowsTo(attacker.namespace, Object.values(VIRTUAL.self), ["tcp", "udp"]));
+        for (const { flow, seenBy, seenSource } of results) {
+          assert.equal(seenBy, attacker.namespace);
+          assert.equal(seenSource, bridge.addresses[typeof flow.to.address === "number" ? 4 : 6]);
+        }
+      };
+      await reachItself();
+      // By ARP it finds the bridge's MAC address: its frames take the bridge, where br_netfilter has to ask for the pod's.
+      flushNeighbours(attacker.namespace, "eth0");
+      flushNeighbours(wired.node, "cni0");
+      await reachItself();
     });
 
     it("GUARD-05: datagrams in fragments, to a pod and to virtual addresses", async () => {
