@@ -19,7 +19,7 @@ import { withVersion } from "../dataplane/schema.ts";
 import { prepareStaticRules } from "../dataplane/static_rules.ts";
 import type { NoticeSink } from "../events/notice.ts";
 import type { Logger } from "../log/logger.ts";
-import { v8MarkingPace } from "../marking_pace.ts";
+import { v8CollectionPace } from "../collection_pace.ts";
 import { mergedRules } from "../metrics/merged_rules.ts";
 import { observed } from "../metrics/observed_nftables.ts";
 import type { NodeMetrics } from "../metrics/open.ts";
@@ -186,7 +186,7 @@ function openPolicies(
     options,
     retained,
     areNamespacesTold: objectsDirectory === undefined,
-    markingPace: v8MarkingPace(),
+    collectionPace: v8CollectionPace(),
   });
 }
 

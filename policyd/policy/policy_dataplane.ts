@@ -9,7 +9,7 @@ import type { Dataplane } from "../dataplane.ts";
 import type { Commit } from "../dataplane/commit.ts";
 import type { Ruleset } from "../dataplane/ruleset.ts";
 import type { Logger } from "../log/logger.ts";
-import type { MarkingPace } from "../marking_pace.ts";
+import type { CollectionPace } from "../collection_pace.ts";
 import { workFor } from "../slices.ts";
 import type { ObjectChange } from "../source/object_source.ts";
 import type { PolicyOptions } from "./compile/options.ts";
@@ -38,7 +38,7 @@ export interface PolicyDataplaneParts {
   /** Each pod's Namespace is told sooner or later, as by an API server; absent for false. */
   readonly areNamespacesTold?: boolean;
   /** Hurried while a change takes more than a slice, as it fills the heap then; undefined leaves V8 alone. */
-  readonly markingPace?: MarkingPace;
+  readonly collectionPace?: CollectionPace;
 }
 
 interface Waiting {
@@ -160,16 +160,16 @@ export class PolicyDataplane implements Dataplane, AttachmentFollower {
   /** Works for the length of a slice; what is left has its turn after everything else that waits for one. */
   #work(): void {
     if (this.#next !== undefined) return;
-    const { clock, markingPace } = this.#parts;
+    const { clock, collectionPace } = this.#parts;
     if (!workFor(SLICE_MILLISECONDS, clock, () => this.#live.step())) {
-      markingPace?.hurry();
+      collectionPace?.hurry();
       this.#next = clock.after(0, () => {
         this.#next = undefined;
         this.#work();
       });
       return;
     }
-    markingPace?.rest();
+    collectionPace?.rest();
     if (this.#isStarted) for (const settle of this.#preparing.splice(0)) settle();
   }
 

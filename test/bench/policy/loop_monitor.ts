@@ -1,5 +1,5 @@
 import process from "node:process";
-import { waitedForProcessor } from "./processor_wait.ts";
+import { ownWait } from "./processor_wait.ts";
 
 /** How often it looks, in milliseconds. Looking all the time would take a processor from what is watched. */
 const PERIOD = 1;
@@ -35,7 +35,7 @@ export class LoopMonitor {
   #longest = NOTHING;
 
   /** @param now milliseconds */
-  constructor(now: () => number = () => performance.now(), times: () => ThreadTimes = timesOfThisThread) {
+  constructor(now: () => number = () => performance.now(), times: () => ThreadTimes = timesOfThisThread()) {
     this.#now = now;
     this.#times = times;
     this.#last = now();
@@ -78,7 +78,10 @@ export class LoopMonitor {
   }
 }
 
-function timesOfThisThread(): ThreadTimes {
-  const { user, system } = process.threadCpuUsage();
-  return { processor: (user + system) / 1000, waited: waitedForProcessor("thread-self") };
+function timesOfThisThread(): () => ThreadTimes {
+  const waited = ownWait();
+  return () => {
+    const { user, system } = process.threadCpuUsage();
+    return { processor: (user + system) / 1000, waited: waited() };
+  };
 }

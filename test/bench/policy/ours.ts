@@ -10,7 +10,7 @@ import type { Claim } from "../../../policyd/dataplane/claim.ts";
 import { Ruleset } from "../../../policyd/dataplane/ruleset.ts";
 import { withVersion } from "../../../policyd/dataplane/schema.ts";
 import { recordingLogger } from "../../../policyd/log/recording_logger.ts";
-import { v8MarkingPace } from "../../../policyd/marking_pace.ts";
+import { v8CollectionPace } from "../../../policyd/collection_pace.ts";
 import { DEFAULT_POLICY_OPTIONS } from "../../../policyd/policy/compile/options.ts";
 import { policyTable } from "../../../policyd/policy/compile/policy_table.ts";
 import { PolicyDataplane } from "../../../policyd/policy/policy_dataplane.ts";
@@ -101,7 +101,7 @@ export class Ours implements Disposable {
       options: DEFAULT_POLICY_OPTIONS,
       clock: realClock,
       retained: NO_RETAINED_FILES,
-      markingPace: v8MarkingPace(),
+      collectionPace: v8CollectionPace(),
     });
   }
 

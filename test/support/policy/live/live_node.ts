@@ -10,7 +10,7 @@ import { rulesText } from "../../../../policyd/dataplane/known_rules.ts";
 import { Ruleset } from "../../../../policyd/dataplane/ruleset.ts";
 import { withVersion } from "../../../../policyd/dataplane/schema.ts";
 import { recordingLogger } from "../../../../policyd/log/recording_logger.ts";
-import type { MarkingPace } from "../../../../policyd/marking_pace.ts";
+import type { CollectionPace } from "../../../../policyd/collection_pace.ts";
 import type { PolicyOptions } from "../../../../policyd/policy/compile/options.ts";
 import { DEFAULT_POLICY_OPTIONS } from "../../../../policyd/policy/compile/options.ts";
 import { POLICY_TABLE, policyTable } from "../../../../policyd/policy/compile/policy_table.ts";
@@ -39,7 +39,7 @@ export interface LiveNodeParts {
   readonly kernel: Nftables;
   readonly clock: TickingClock;
   readonly options?: PolicyOptions;
-  readonly markingPace?: MarkingPace;
+  readonly collectionPace?: CollectionPace;
   readonly areNamespacesTold?: boolean;
   /** What it knows before it writes anything, as a daemon that has read the cluster first. */
   readonly known?: readonly LiveEvent[];
