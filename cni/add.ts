@@ -15,7 +15,7 @@ import { waitUntilLocal, waitUntilUp } from "../kernel/route/readiness.ts";
 import { openRouteSocket } from "../kernel/route/socket.ts";
 import type { Bridge } from "./bridge.ts";
 import { ensureBridge, ensureForwarding } from "./bridge.ts";
-import { bypassBridge, useBridge } from "./bridge_bypass.ts";
+import { bypassBridge } from "./bridge_bypass.ts";
 import type { BridgeConfiguration } from "./configuration.ts";
 import { hasIpv6, SMALLEST_IPV6_MTU } from "./configuration.ts";
 import { dnsOf } from "./dns.ts";
@@ -203,7 +203,6 @@ function wire(
     demand(first, made);
     const link = described(made[DESCRIPTION]);
     if (wiring.bypassBridge) bypassBridge(node, hostSocket, bridge, wiring, link.index);
-    else useBridge(node, bridge, wiring);
     const steps = hostSteps(wiring, bridge);
     const replies = hostSocket.batch(steps.map(({ request }) => request));
     demand(steps, replies);

@@ -1,4 +1,4 @@
-import { clearPort, putPort } from "../kernel/bpf/port_table.ts";
+import { putPort } from "../kernel/bpf/port_table.ts";
 import type { NetlinkSocket } from "../kernel/netlink/socket.ts";
 import { setPortEntry } from "../kernel/route/forwarding_entry.ts";
 import { addClassifiers } from "../kernel/traffic_control/queueing_discipline.ts";
@@ -11,10 +11,11 @@ import type { Wiring } from "./wiring.ts";
  * Takes a pod's packets around the bridge: in routed mode all of them go up to the node's IP layer, as received by the bridge,
  * and come down from it, as sent by the bridge, which has nothing to decide about them. What a pod sends as itself to its
  * port is received by the bridge at once, and what the bridge sends to the pod leaves by its port at once. All else takes the
- * bridge, as does everything where the kernel lacks the means: so a refusal changes nothing but the time it takes.
+ * bridge, as does everything where the kernel lacks the means: a refusal changes nothing but the time it takes.
  *
  * The bridge learns nothing from what it does not see, so it is told where the pod is: else it would send frames for the
- * pod to all ports, and who listens there could read them.
+ * pod to all ports, and who listens there could read them. Where it does not take that, the pod uses the bridge. So does one
+ * that has asked for a MAC address which is another's, or the bridge's: it takes nothing from one whose place is kept.
  *
  * It is to be called while the port is down: a link that is up and gets a place for classifiers loses what is on its way
  * (qdisc_graft).
@@ -26,22 +27,18 @@ export function bypassBridge(
   { syscalls }: Pick<Node, "syscalls">,
   socket: NetlinkSocket,
   bridge: Bridge,
-  { hostMac, podMac, addresses, shaping }: Wiring,
+  { hostMac, podMac, isMacRequested, addresses, shaping }: Wiring,
   port: number,
 ): void {
+  const [entry] = socket.batch([setPortEntry(port, podMac, isMacRequested ? "refuse" : "move")]);
+  if (entry?.error !== undefined) return;
   putPort(syscalls, bridge.index, podMac, port);
   // All that is received is delayed where sending is limited, and takes the bridge behind that.
-  const isReceivedAtBridge = shaping?.fromPod === undefined;
+  if (shaping?.fromPod !== undefined) return;
   socket.batch([
-    setPortEntry(port, podMac),
-    ...(isReceivedAtBridge ? [addClassifiers(port)] : []),
-    ...(isReceivedAtBridge ? addresses : []).map(({ address }) =>
+    addClassifiers(port),
+    ...addresses.map(({ address }) =>
       receiveAtBridge(port, bridge.index, { source: podMac, destination: hostMac, address }),
     ),
   ]);
-}
-
-/** Leaves a pod's packets to the bridge, also where a pod of the same MAC address went around it before. @throws SyscallError */
-export function useBridge({ syscalls }: Pick<Node, "syscalls">, bridge: Bridge, { podMac }: Wiring): void {
-  clearPort(syscalls, bridge.index, podMac);
 }

@@ -27,6 +27,8 @@ export interface Wiring {
   readonly hostMac: MacAddress;
   readonly ifname: string;
   readonly podMac: MacAddress;
+  /** It was asked for, so others may have it; one that follows from the pod's address is its own. */
+  readonly isMacRequested: boolean;
   /** Bytes, of both ends. */
   readonly mtu: number;
   readonly hairpin: boolean;
@@ -77,6 +79,7 @@ export function decideWiring(
     hostInterface,
     hostMac: hostMac(sha256, hostInterface),
     ifname,
+    isMacRequested: configuration.mac !== undefined,
     podMac: configuration.mac ?? podMac(sha256, preferIpv4(allocations, first).address.address),
     mtu: bridge.mtu,
     hairpin: configuration.hairpinMode,

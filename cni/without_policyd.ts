@@ -25,7 +25,10 @@ const POLICY_TABLE: TableReference = { family: "inet", name: "drawbridge-policy"
 /** How the comment of each table of the daemon's begins. */
 export const DAEMON_TABLE_MARK = "drawbridge schema ";
 
-/** What keeps a pod that the daemon was not told of from sending (the guard), and from receiving (the policies). */
+/**
+ * What keeps a pod that the daemon was not told of from sending by the bridge (the guard), and around it and from receiving (the
+ * policies).
+ */
 export const CLOSED_TABLES: readonly ClosedTable[] = [
   {
     family: "bridge",

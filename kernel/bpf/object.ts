@@ -14,7 +14,11 @@ const MAP_GET_FD_BY_ID = 14;
 const OBJ_GET_INFO_BY_FD = 15;
 const PROG_QUERY = 16;
 
-const MAP_TYPE_ARRAY = 2;
+/**
+ * BPF_MAP_TYPE_ARRAY, and BPF_MAP_TYPE_DEVMAP: indices of links, of which one that goes is taken out by the kernel, so that
+ * none leads to the next link of its index (dev_map_notification of kernel/bpf/devmap.c).
+ */
+const MAP_TYPES = { array: 2, links: 14 } as const;
 const PROG_TYPE_SCHED_CLS = 3;
 /** BPF_TCX_EGRESS: what a link sends (since Linux 6.6). */
 const SENT = 47;
@@ -31,26 +35,35 @@ type Field = readonly [offset: number, value: number];
 
 const encoder = new TextEncoder();
 
-/** An array of `entries` values of `valueSize` bytes each, all zero. @returns its descriptor @throws SyscallError */
-export function createArray(calls: BpfCalls, name: string, valueSize: number, entries: number): number {
+/** What a map has for each number below `entries`. */
+export interface MapShape {
+  readonly type: keyof typeof MAP_TYPES;
+  /** In bytes. */
+  readonly valueSize: number;
+  readonly entries: number;
+}
+
+/** A map of which all values are zero, or absent. @returns its descriptor @throws SyscallError */
+export function createMap(calls: BpfCalls, name: string, { type, valueSize, entries }: MapShape): number {
   const attributes = attributesOf(48, [
-    [0, MAP_TYPE_ARRAY],
+    [0, MAP_TYPES[type]],
     [4, 4],
     [8, valueSize],
     [12, entries],
   ]);
   attributes.set(nameBytes(name), 28);
-  return check(calls.openBpf(MAP_CREATE, attributes, []), `bpf: create the array ${name}`);
+  return check(calls.openBpf(MAP_CREATE, attributes, []), `bpf: create the map ${name}`);
 }
 
-/** Sets a value of an array. @throws SyscallError */
-export function setInArray(calls: BpfCalls, map: number, index: number, value: Uint8Array): void {
+/** Sets a value of a map. @throws SyscallError */
+export function setInMap(calls: BpfCalls, map: number, index: number, value: Uint8Array): void {
   check(calls.bpf(MAP_UPDATE_ELEM, ...element(map, index, value)), `bpf: set element ${index}`);
 }
 
-/** Reads a value of an array into `value`. @throws SyscallError */
-export function readFromArray(calls: BpfCalls, map: number, index: number, value: Uint8Array): void {
-  check(calls.bpf(MAP_LOOKUP_ELEM, ...element(map, index, value)), `bpf: read element ${index}`);
+/** Reads a value of a map into `value`. @returns whether there is one @throws SyscallError */
+export function readFromMap(calls: BpfCalls, map: number, index: number, value: Uint8Array): boolean {
+  const result = calls.bpf(MAP_LOOKUP_ELEM, ...element(map, index, value));
+  return result !== -Errno.ENOENT && check(result, `bpf: read element ${index}`) === 0;
 }
 
 function element(
@@ -132,9 +145,10 @@ export function detachProgram(calls: BpfCalls, program: number, link: number): v
   check(calls.bpf(PROG_DETACH, attributes, []), `bpf: detach a program from link ${link}`);
 }
 
-/** A descriptor of a program. @throws SyscallError ENOENT when it has gone */
-export function openProgram(calls: BpfCalls, id: number): number {
-  return check(calls.openBpf(PROG_GET_FD_BY_ID, attributesOf(16, [[0, id]]), []), `bpf: open program ${id}`);
+/** A descriptor of a program; undefined when it has gone. @throws SyscallError EPERM without CAP_SYS_ADMIN */
+export function openProgram(calls: BpfCalls, id: number): number | undefined {
+  const result = calls.openBpf(PROG_GET_FD_BY_ID, attributesOf(16, [[0, id]]), []);
+  return result === -Errno.ENOENT ? undefined : check(result, `bpf: open program ${id}`);
 }
 
 /** A descriptor of a map. @throws SyscallError ENOENT when it has gone */

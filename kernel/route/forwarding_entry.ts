@@ -42,11 +42,15 @@ export function setForwardingEntry(index: number, { mac: to, remote }: Forwardin
 /**
  * Tells the bridge of a port that a MAC address is behind it, for as long as the port is there, whatever sends from that
  * address elsewhere (NTF_STICKY).
+ *
+ * @param whereTaken what happens where the bridge has it behind another port, or is its own: it moves, or the kernel
+ *   answers EEXIST
  */
-export function setPortEntry(port: number, to: MacAddress): Request {
+export function setPortEntry(port: number, to: MacAddress, whereTaken: "move" | "refuse" = "move"): Request {
+  const flag = whereTaken === "move" ? MessageFlag.REPLACE : MessageFlag.EXCL;
   return request(
     `tell the bridge that ${to} is behind link ${port}`,
-    { type: RTM_NEWNEIGH, flags: MessageFlag.CREATE | MessageFlag.REPLACE, layout },
+    { type: RTM_NEWNEIGH, flags: MessageFlag.CREATE | flag, layout },
     { family: AF_BRIDGE, index: port, state: NUD_NOARP, flags: NTF_MASTER | NTF_STICKY },
     { mac: to },
   );

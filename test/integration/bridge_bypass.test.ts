@@ -31,6 +31,7 @@ const COUNTERS = `table bridge seen {
 
 interface Attached {
   readonly pod: LabPod;
+  readonly mac: string;
   readonly addresses: readonly Address[];
 }
 
@@ -68,11 +69,12 @@ for (const bridgeNetfilter of [true, false]) {
 
     function attach(name: string, on: WiredNode, overrides?: Configuration): Attached {
       const pod = lab.pod(name);
-      const addresses = podResult(add(on, pod, overrides)).ips.map(({ address }) => parseCidr(address).address);
+      const { ips, interfaces } = podResult(add(on, pod, overrides));
+      const addresses = ips.map(({ address }) => parseCidr(address).address);
       for (const address of addresses) {
         for (const protocol of PROTOCOLS) prober.listen(protocol, { namespace: pod, address, port: PORT });
       }
-      return { pod, addresses };
+      return { pod, addresses, mac: interfaces[2]?.mac ?? "" };
     }
 
     /** Demands that all protocols reach a pod, in both families. */
@@ -114,6 +116,26 @@ for (const bridgeNetfilter of [true, false]) {
       assert.ok(from.fromPods > 0 && from.toPods > 0, JSON.stringify(from));
       await reach(first.pod, bridged);
       assert.ok(seen().toPods > from.toPods);
+    });
+
+    it("BYPASS-03: who asks for the MAC address of another, or of the bridge, takes nothing from it", async () => {
+      const { node1 } = nodes;
+      const entries = (): readonly string[] =>
+        node1.node
+          .exec("bridge", ["fdb", "show", "br", "cni0"])
+          .split("\n")
+          .filter((line) => line.startsWith(first.mac) || line.includes("dev cni0"));
+      const before = entries();
+      const bridgeMac = node1.node.link("cni0").mac ?? "";
+      for (const [name, mac] of Object.entries({ thief: first.mac, bridge: bridgeMac })) {
+        const other = attach(`${name}-mac`, node1, { args: { cni: { mac } } });
+        assert.equal(other.mac, mac);
+        assert.deepEqual(entries(), before, name);
+        for (const from of [second.pod, node1.node, remote.pod]) await reach(from, first);
+        assert.equal(del(node1, other.pod).exitCode, 0);
+        assert.deepEqual(entries(), before, name);
+        for (const from of [second.pod, node1.node, remote.pod]) await reach(from, first);
+      }
     });
 
     it("BYPASS-03: a pod that gets the addresses of one that has gone is reached, around the bridge or not", async () => {
