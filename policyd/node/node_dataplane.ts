@@ -37,6 +37,8 @@ export interface NodeDataplaneParts {
   readonly isPresent: (attachment: AttachmentRecord) => boolean;
   /** Whether an attachment's link is there: it alone tells which of two records of one address is a pod's. */
   readonly hasLink: (attachment: AttachmentRecord) => boolean;
+  /** Has the bridge look at all that a pod sends. @throws DrawbridgeError when the kernel refuses */
+  readonly endBypass: (attachment: AttachmentRecord) => void;
   readonly logger: Logger;
   /** The pods of this node: those that were attached before this daemon started, and those that register. */
   readonly attachments: AttachmentRegistry;
@@ -85,7 +87,7 @@ export class NodeDataplane implements Dataplane {
     const earlier = this.#recorded();
     const superseded = new Set(supersededAmong(earlier, hasLink));
     for (const reason of bridgeProblems(earlier, policedBridge)) logger.error("pods without policies", { reason });
-    for (const gone of superseded) this.#forget(gone);
+    for (const gone of superseded) this.#forgetEarlier(gone);
     for (const attachment of earlier) {
       if (superseded.has(attachment)) continue;
       follower?.attached(attachment, "unknown");
@@ -233,9 +235,28 @@ export class NodeDataplane implements Dataplane {
     }
   }
 
-  /** Forgets an attachment whose DEL never reached us: what it had is another's now. */
+  /** The same where nobody waits who could be refused. */
+  #forgetEarlier(gone: AttachmentRecord): void {
+    try {
+      this.#forget(gone);
+    } catch (error) {
+      if (!(error instanceof DrawbridgeError)) throw error;
+      this.#parts.logger.error("what a forgotten pod sends is taken for another's", {
+        pod: nameOf(gone),
+        error: error.message,
+      });
+      this.#withdraw(gone, "unknown");
+    }
+  }
+
+  /**
+   * Forgets an attachment whose DEL never reached us: what it had is another's now.
+   *
+   * @throws DrawbridgeError where it could still send as that one
+   */
   #forget(gone: AttachmentRecord): void {
-    const { logger } = this.#parts;
+    const { logger, endBypass } = this.#parts;
+    endBypass(gone);
     logger.warn("a pod that is gone is forgotten: its address or its port is another's now", { pod: nameOf(gone) });
     this.#withdraw(gone, "unknown");
   }

@@ -6,6 +6,7 @@ import { NftablesSocket } from "../../kernel/nftables/socket.ts";
 import type { nodeSyscalls } from "../../kernel/syscall/node.ts";
 import { LinkRemoval } from "../attachments/link_removal.ts";
 import { LinkSockets } from "../attachments/link_sockets.ts";
+import { endBypass } from "../attachments/bypass_end.ts";
 import { hasLink, isPresent } from "../attachments/presence.ts";
 import type { AttachmentRegistry, RecordPlace } from "../attachments/registry.ts";
 import { attachmentKey } from "../attachments/registry.ts";
@@ -143,6 +144,7 @@ export function openNodeDataplanes(configuration: Configuration, machine: NodeMa
     aftermath: openAftermath(policies, ruleset, flows, clock),
     isPresent: (attachment) => isPresent(attachment, place, links),
     hasLink: (attachment) => hasLink(attachment, links),
+    endBypass: (attachment) => endBypass(attachment, links),
     logger,
     attachments,
     furtherElements: (attachment) => [

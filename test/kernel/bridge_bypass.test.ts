@@ -3,6 +3,8 @@ import { assembleBpf } from "../../kernel/bpf/instruction.ts";
 import { attachProgram, loadProgram, programsOf } from "../../kernel/bpf/object.ts";
 import { findPort, hasPortTable, putPort, removePortTable } from "../../kernel/bpf/port_table.ts";
 import { parseAddress } from "../../kernel/ip/address.ts";
+import type { Request } from "../../kernel/netlink/message.ts";
+import { endBypass } from "../../policyd/attachments/bypass_end.ts";
 import type { MacAddress } from "../../kernel/ip/mac.ts";
 import { parseMac } from "../../kernel/ip/mac.ts";
 import { setPortEntry } from "../../kernel/route/forwarding_entry.ts";
@@ -163,6 +165,19 @@ describe("kernel: packets around a bridge", () => {
       );
     }
     assert.equal(counted({ ...right, ...arp }), 0, "ARP");
+  });
+
+  it("GUARD-01: who goes around the bridge no more is looked at by it again; another's port is left alone", () => {
+    const port = node.link(first.name);
+    const classifiers = (): string => node.exec("tc", ["qdisc", "show", "dev", first.name, "clsact"]);
+    const links = { batch: (requests: readonly Request[]) => node.route.batch(requests) };
+    node.route.batch([addClassifiers(port.index)]);
+    endBypass({ hostInterface: first.name, hostMac: second.hostMac }, links);
+    assert.match(classifiers(), /clsact/);
+    endBypass({ hostInterface: first.name, hostMac: first.hostMac }, links);
+    assert.equal(classifiers(), "");
+    endBypass({ hostInterface: first.name, hostMac: first.hostMac }, links);
+    endBypass({ hostInterface: "dbv9", hostMac: first.hostMac }, links);
   });
 
   const table = <T>(action: () => T): T => node.inside(action);

@@ -138,6 +138,10 @@ export function heldDaemon(records: readonly AttachmentRecord[] = [], { isFollow
     },
     aftermath: isFollowed ? aftermath : undefined,
     isPresent: ({ containerId }) => !absent.has(containerId),
+    endBypass: ({ containerId }) => {
+      journal.push(`end of bypass ${containerId}, ${commentsIn("podmac").join(" ")}`);
+      if (containerId === "stubborn") throw new DrawbridgeError("ERR_NETLINK", "the kernel refuses");
+    },
     hasLink: ({ containerId }) => !unlinked.has(containerId),
     logger,
     attachments,

@@ -178,7 +178,7 @@ describe("policyd/node dataplane", () => {
     const { daemon, journal, attachments } = heldDaemon([podRecord("a")]);
     daemon.synced();
     await daemon.register(podRecord("b", { addresses: podRecord("a").addresses }));
-    assert.deepEqual(journal, ["forget a, 0 published", "forget of b, 1 published"]);
+    assert.deepEqual(journal, ["end of bypass a, n/a", "forget a, 0 published", "forget of b, 1 published"]);
     assert.deepEqual(
       [...attachments.values()].map(({ containerId }) => containerId),
       ["b"],
@@ -288,6 +288,25 @@ describe("policyd/node dataplane", () => {
     await daemon.unregister(podRecord("a"));
     const order = ["attached a", "forget of a, 1 published", "link", "detached a", "forget a, 0 published"];
     assert.deepEqual(journal, order);
+  });
+
+  it("GUARD-01: who has lost its address to another goes around the bridge no more before the other's rules are there", async () => {
+    const { daemon, journal, commentsIn } = heldDaemon([podRecord("a")]);
+    daemon.synced();
+    await turn();
+    const heir = { addresses: podRecord("a").addresses, portMappings: [] };
+    await daemon.register(podRecord("b", heir));
+    assert.ok(journal.includes("end of bypass a, n/a"), journal.join("\n"));
+    assert.deepEqual(commentsIn("podmac"), ["n/b"]);
+  });
+
+  it("GUARD-01: nobody gets an address while the former pod still goes around the bridge with it", async () => {
+    const { daemon, commentsIn } = heldDaemon([podRecord("stubborn")]);
+    daemon.synced();
+    await turn();
+    const heir = { addresses: podRecord("stubborn").addresses, portMappings: [] };
+    await assert.rejects(daemon.register(podRecord("b", heir)), { code: "ERR_NETLINK" });
+    assert.deepEqual(commentsIn("podmac"), ["n/stubborn"]);
   });
 
   it("POL-28: the policies of a pod whose DEL never came go when another has its address", async () => {
