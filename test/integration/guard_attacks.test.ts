@@ -35,7 +35,7 @@ for (const { bridgeNetfilter, bypassBridge, title: state, short } of WAYS) {
       lab?.destroy();
     });
 
-    /** Each says something, so that the bridge knows its port, wherever an attack has moved it to. */
+    /** Each says something to the bridge itself, which knows its port by that, wherever an attack has moved it to. */
     const introduce = (): void => {
       for (const { mac, addresses, link } of [on.attacker, on.victim, on.third, on.fourth, on.stranger]) {
         const packet = encodeUdp(addresses[4], on.bridge.addresses[4], PORT, new Uint8Array(16));
@@ -58,7 +58,7 @@ for (const { bridgeNetfilter, bypassBridge, title: state, short } of WAYS) {
       const packet = encodeUdp(from.addresses[4], at.addresses[4], PORT, fence);
       const isFence = (frame: Uint8Array): boolean => carries(frame, fence);
       const arrived: Uint8Array[] = [];
-      send(from, { from: from.mac, to: on.bridge.mac, ...encodeIp(packet) });
+      send(from, { from: from.mac, to: from.gatewayMac, ...encodeIp(packet) });
       const isThere = (): boolean => {
         arrived.push(...at.link.received());
         return arrived.some(isFence);

@@ -12,6 +12,11 @@ export const ALL_NODES: Address = parseAddress("ff02::1");
 /** The source of a host without an address. */
 export const UNSPECIFIED = { 4: parseAddress("0.0.0.0"), 6: parseAddress("::") } as const;
 export const FAMILIES = [4, 6] as const;
+/** Who takes a frame up to the node's IP layer: a pod may send to either, whatever way its own packets go. */
+export const GATEWAYS: readonly { readonly name: string; readonly mac: (on: GuardedNode) => MacAddress }[] = [
+  { name: "the bridge", mac: ({ bridge }) => bridge.mac },
+  { name: "its port", mac: ({ attacker }) => attacker.record.hostMac },
+];
 const NO_MAC = macFromBytes(new Uint8Array(6));
 
 /** Frames of the attacker that reach somebody without the guard, and must not with it. */

@@ -35,6 +35,8 @@ export const NODE_CONFIGURATION: NodeConfiguration = {
 export interface Party {
   readonly namespace: LabNamespace;
   readonly mac: MacAddress;
+  /** Whom it sends what is to be routed: its port where its packets go around the bridge, else the bridge. */
+  readonly gatewayMac: MacAddress;
   readonly addresses: Readonly<Record<Family | "link-local", Address>>;
   readonly link: FrameSocket;
 }
@@ -84,11 +86,11 @@ export function guardedNode(lab: Lab, bridgeNetfilter: boolean, bypassBridge: bo
   ];
   const [attacker, victim, third, fourth] = pods;
   assert.ok(attacker !== undefined && victim !== undefined && third !== undefined && fourth !== undefined);
-  const bridgeMac = node.link("cni0").mac;
-  assert.ok(bridgeMac !== undefined);
+  const bridgeMac = bridgeMacOf(wired);
   const bridge: Party = {
     namespace: node,
     mac: bridgeMac,
+    gatewayMac: bridgeMac,
     addresses: { 4: wired.gateways[0], 6: wired.gateways[1], "link-local": linkLocalAddress(bridgeMac) },
     link: new FrameSocket(node, "cni0"),
   };
@@ -156,6 +158,12 @@ export async function eventually(isSo: () => boolean): Promise<boolean> {
   return true;
 }
 
+function bridgeMacOf({ node }: WiredNode): MacAddress {
+  const { mac } = node.link("cni0");
+  assert.ok(mac !== undefined);
+  return mac;
+}
+
 /** A pod with a MAC address of its own choice and a second IPv4 address. */
 function unusual(wired: WiredNode): Configuration {
   const subnets = [...wired.podCidrs.map(formatCidr), "10.245.1.0/24"];
@@ -182,6 +190,7 @@ export function attach(lab: Lab, wired: WiredNode, name: string, overrides?: Con
     namespace: pod,
     record,
     mac: record.mac,
+    gatewayMac: overrides?.["bypassBridge"] === false ? bridgeMacOf(wired) : record.hostMac,
     addresses: { 4: v4.address, 6: v6.address, "link-local": linkLocalAddress(record.mac) },
     link: new FrameSocket(pod, "eth0"),
   };
@@ -208,6 +217,7 @@ function attachStranger(lab: Lab, wired: WiredNode): Party {
   return {
     namespace,
     mac,
+    gatewayMac: bridgeMacOf(wired),
     addresses: { 4: v4, 6: v6, "link-local": linkLocalAddress(mac) },
     link: new FrameSocket(namespace, "eth0"),
   };

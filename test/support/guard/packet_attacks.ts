@@ -5,7 +5,7 @@ import type { Frame, IpPacket } from "../../lab/probe/frame.ts";
 import { BROADCAST_MAC, encodeUdp, EtherType, multicastMac } from "../../lab/probe/frame.ts";
 import type { Token } from "../../lab/probe/protocol.ts";
 import type { Attack } from "./attack.ts";
-import { ALL_NODES, FAMILIES, ip } from "./attack.ts";
+import { ALL_NODES, FAMILIES, GATEWAYS, ip } from "./attack.ts";
 import type { GuardedNode } from "./guarded_node.ts";
 import { PORT, VIRTUAL } from "./virtual_addresses.ts";
 
@@ -23,18 +23,24 @@ const spoofs: readonly Attack[] = FAMILIES.flatMap((family): readonly Attack[] =
     frames: (on, token) => [frame(on, token)],
   });
   return [
-    to("routed", (on, token) => ip(on.attacker.mac, on.bridge.mac, spoofed(on, on.victim.addresses[family], token))),
+    ...GATEWAYS.flatMap(({ name, mac }) => [
+      to(`routed by ${name}`, (on, token) =>
+        ip(on.attacker.mac, mac(on), spoofed(on, on.victim.addresses[family], token)),
+      ),
+      to(`with the spoofed pod's MAC, too, routed by ${name}`, (on, token) =>
+        ip(on.third.mac, mac(on), spoofed(on, on.victim.addresses[family], token)),
+      ),
+      to(`to a Service by ${name}`, (on, token) =>
+        ip(on.attacker.mac, mac(on), spoofed(on, VIRTUAL.other[family], token)),
+      ),
+      to(`from outside of the pod range, routed by ${name}`, (on, token) => {
+        const foreign = parseAddress(family === 4 ? "10.244.1.199" : "fd00:244:1::ffff");
+        return ip(on.attacker.mac, mac(on), encodeUdp(foreign, on.victim.addresses[family], PORT, token));
+      }),
+    ]),
     to("on the link", (on, token) =>
       ip(on.attacker.mac, on.victim.mac, spoofed(on, on.victim.addresses[family], token)),
     ),
-    to("with the spoofed pod's MAC, too", (on, token) =>
-      ip(on.third.mac, on.bridge.mac, spoofed(on, on.victim.addresses[family], token)),
-    ),
-    to("to a Service", (on, token) => ip(on.attacker.mac, on.bridge.mac, spoofed(on, VIRTUAL.other[family], token))),
-    to("from outside of the pod range", (on, token) => {
-      const foreign = parseAddress(family === 4 ? "10.244.1.199" : "fd00:244:1::ffff");
-      return ip(on.attacker.mac, on.bridge.mac, encodeUdp(foreign, on.victim.addresses[family], PORT, token));
-    }),
     {
       ...to("in a frame with VLAN id 0", (on, token) => ({
         ...ip(on.third.mac, on.victim.mac, spoofed(on, on.victim.addresses[family], token)),
@@ -45,7 +51,7 @@ const spoofs: readonly Attack[] = FAMILIES.flatMap((family): readonly Attack[] =
   ];
 });
 
-/** From pod to pod past the node's IP layer, with the attacker's own source. */
+/** With the attacker's own source: from pod to pod past the node's IP layer, or with tags. */
 const direct: readonly Attack[] = [
   ...FAMILIES.flatMap((family): readonly Attack[] => {
     const own = (on: GuardedNode, token: Token): Frame =>
@@ -71,6 +77,12 @@ const direct: readonly Attack[] = [
       tagged("VLAN id 5", { type: EtherType.VLAN, id: 5 }),
       tagged("service VLAN id 0", { type: EtherType.SERVICE_VLAN, id: 0 }),
       tagged("two tags", { type: EtherType.SERVICE_VLAN, id: 0 }, { type: EtherType.VLAN, id: 0 }),
+      ...GATEWAYS.map(({ name, mac }): Attack => ({
+        title: `IPv${family} routed by ${name}, VLAN id 0`,
+        seenBy: "victim",
+        reason: PROTOCOL,
+        frames: (on, token) => [{ ...own(on, token), to: mac(on), tags: [{ type: EtherType.VLAN, id: 0 }] }],
+      })),
     ];
   }),
   {

@@ -4,7 +4,7 @@ import { DropReason } from "../../../policyd/node/guard.ts";
 import type { Frame } from "../../lab/probe/frame.ts";
 import { encodeUdp, EtherType } from "../../lab/probe/frame.ts";
 import type { Token } from "../../lab/probe/protocol.ts";
-import { arp, ip } from "./attack.ts";
+import { arp, FAMILIES, GATEWAYS, ip } from "./attack.ts";
 import type { GuardedNode } from "./guarded_node.ts";
 import { PORT } from "./virtual_addresses.ts";
 
@@ -16,18 +16,16 @@ export const THEFTS: readonly {
   readonly reason: string;
   readonly frame: (on: GuardedNode) => Frame;
 }[] = [
-  {
-    title: "an IPv4 packet with the own address",
-    reason: SOURCE,
-    frame: ({ attacker, victim, bridge }) =>
-      ip(victim.mac, bridge.mac, encodeUdp(attacker.addresses[4], bridge.addresses[4], PORT, new Uint8Array(16))),
-  },
-  {
-    title: "an IPv6 packet with the own address",
-    reason: SOURCE,
-    frame: ({ attacker, victim, bridge }) =>
-      ip(victim.mac, bridge.mac, encodeUdp(attacker.addresses[6], bridge.addresses[6], PORT, new Uint8Array(16))),
-  },
+  ...FAMILIES.flatMap((family) =>
+    GATEWAYS.map(({ name, mac }) => ({
+      title: `an IPv${family} packet with the own address to ${name}`,
+      reason: SOURCE,
+      frame: (on: GuardedNode): Frame => {
+        const packet = encodeUdp(on.attacker.addresses[family], on.bridge.addresses[family], PORT, new Uint8Array(16));
+        return ip(on.victim.mac, mac(on), packet);
+      },
+    })),
+  ),
   {
     title: "ARP whose sender fields are right",
     reason: SOURCE,

@@ -44,8 +44,8 @@ function encodeIcmp(from: Address, to: Address, type: number, code: number, body
 }
 
 /** By way of the node, as packets of the pod's own kernel go. */
-function routed({ attacker, bridge }: GuardedNode, packet: IpPacket): Frame {
-  return ip(attacker.mac, bridge.mac, packet);
+function routed({ attacker }: GuardedNode, packet: IpPacket): Frame {
+  return ip(attacker.mac, attacker.gatewayMac, packet);
 }
 
 function perFamily(attacks: (family: Family) => readonly PolicyAttack[]): readonly PolicyAttack[] {
@@ -160,10 +160,10 @@ export const FRAGMENT_ATTACKS: readonly PolicyAttack[] = perFamily((family) => {
     source: known,
     title: `IPv${family}, ${title}`,
     seenBy: "victim",
-    frames: ({ on: { attacker, victim, bridge } }, token) =>
+    frames: ({ on: { attacker, victim } }, token) =>
       pieces(attacker.addresses[family], victim.addresses[family], token).map((piece) => ({
         from: attacker.mac,
-        to: bridge.mac,
+        to: attacker.gatewayMac,
         ...piece,
       })),
   });

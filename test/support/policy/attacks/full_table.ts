@@ -15,7 +15,7 @@ const IPV4_HEADER = 20;
  * on the router answers: what is answered the kernel does not drop for others.
  * @returns The most connections that the table held.
  */
-export async function fillConnections({ attacker, bridge, nodes, wired }: GuardedNode, most: number): Promise<number> {
+export async function fillConnections({ attacker, nodes, wired }: GuardedNode, most: number): Promise<number> {
   const [to] = wired.routerAddresses;
   const accomplice = Array.from({ length: Math.ceil((most * 1.1) / FLOWS_OF_A_PORT) }, (_, index) => {
     const socket = ProbeSocket.open(nodes.router, 4, SocketType.DATAGRAM);
@@ -30,7 +30,7 @@ export async function fillConnections({ attacker, bridge, nodes, wired }: Guarde
     }
   };
   const frame = encodeFrame(
-    ip(attacker.mac, bridge.mac, encodeUdp(attacker.addresses[4], to, PORT, new Uint8Array(2))),
+    ip(attacker.mac, attacker.gatewayMac, encodeUdp(attacker.addresses[4], to, PORT, new Uint8Array(2))),
   );
   const packet = new DataView(frame.buffer, frame.byteOffset + ETHERNET_HEADER + IPV4_HEADER);
   // No checksum, which each pair of ports would have another of (RFC 768).
