@@ -1,8 +1,9 @@
 import assert from "node:assert/strict";
+import { hasPortTable, removePortTable } from "../../kernel/bpf/port_table.ts";
 import type { Address } from "../../kernel/ip/address.ts";
 import { formatAddress } from "../../kernel/ip/address.ts";
 import { parseCidr } from "../../kernel/ip/cidr.ts";
-import type { Configuration } from "../lab/cni.ts";
+import type { CallOptions, Configuration } from "../lab/cni.ts";
 import { add, del } from "../lab/cni.ts";
 import type { Lab, LabPod } from "../lab/lab.ts";
 import { createLab } from "../lab/lab.ts";
@@ -67,9 +68,9 @@ for (const bridgeNetfilter of [true, false]) {
       lab?.destroy();
     });
 
-    function attach(name: string, on: WiredNode, overrides?: Configuration): Attached {
+    function attach(name: string, on: WiredNode, overrides?: Configuration, options?: CallOptions): Attached {
       const pod = lab.pod(name);
-      const { ips, interfaces } = podResult(add(on, pod, overrides));
+      const { ips, interfaces } = podResult(add(on, pod, overrides, options));
       const addresses = ips.map(({ address }) => parseCidr(address).address);
       for (const address of addresses) {
         for (const protocol of PROTOCOLS) prober.listen(protocol, { namespace: pod, address, port: PORT });
@@ -117,6 +118,22 @@ for (const bridgeNetfilter of [true, false]) {
       await reach(first.pod, bridged);
       assert.ok(seen().toPods > from.toPods);
     });
+
+    for (const feature of ["bpf", "linkPrograms", "newPrograms"] as const) {
+      it(`BYPASS-02: a pod is reached by the bridge where the kernel takes no programs (${feature})`, async () => {
+        const { node } = nodes.node2;
+        const bridge = node.link("cni0").index;
+        node.inside(() => removePortTable(node.calls, bridge));
+        const other = attach(`without-${feature.toLowerCase()}`, nodes.node2, {}, { without: [feature] });
+        assert.equal(
+          node.inside(() => hasPortTable(node.calls, bridge)),
+          false,
+        );
+        await reach(remote.pod, other);
+        await reach(other.pod, remote);
+        await reach(first.pod, other);
+      });
+    }
 
     it("BYPASS-03: who asks for the MAC address of another, or of the bridge, takes nothing from it", async () => {
       const { node1 } = nodes;

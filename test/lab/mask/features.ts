@@ -4,6 +4,8 @@ const AF_INET6 = 10;
 const AF_NETLINK = 16;
 const NETLINK_NETFILTER = 12;
 const IPPROTO_SCTP = 132;
+const BPF_PROG_LOAD = 5;
+const BPF_PROG_QUERY = 16;
 
 /** Kernel features that can be missing, each with the errno a kernel without it gives. */
 export const MASKED_FEATURES = {
@@ -20,6 +22,12 @@ export const MASKED_FEATURES = {
     { call: "link", errno: "EPERM" },
     { call: "linkat", errno: "EPERM" },
   ],
+  /** CONFIG_BPF_SYSCALL is off. */
+  bpf: [{ call: "bpf", errno: "ENOSYS" }],
+  /** Before Linux 6.6, or without CONFIG_NET_XGRESS, there is no such list of programs (bpf_prog_query). */
+  linkPrograms: [{ call: "bpf", arguments: { 0: BPF_PROG_QUERY }, errno: "EINVAL" }],
+  /** A kernel that is locked down, or a process that may load no programs (bpf_prog_load). */
+  newPrograms: [{ call: "bpf", arguments: { 0: BPF_PROG_LOAD }, errno: "EPERM" }],
 } as const satisfies Readonly<Record<string, readonly MaskRule[]>>;
 
 export type MaskedFeature = keyof typeof MASKED_FEATURES;

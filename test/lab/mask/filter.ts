@@ -12,8 +12,8 @@ export interface MaskRule {
 
 /** System call numbers (asm/unistd_64.h; asm-generic/unistd.h for arm64, which has no `link`). */
 const numbers = {
-  x64: { socket: 41, link: 86, linkat: 265, flock: 73 },
-  arm64: { socket: 198, linkat: 37, flock: 32 },
+  x64: { socket: 41, link: 86, linkat: 265, flock: 73, bpf: 321 },
+  arm64: { socket: 198, linkat: 37, flock: 32, bpf: 280 },
 } as const;
 
 export type MaskedCall = keyof (typeof numbers)["x64"];
