@@ -246,6 +246,22 @@ describe("the next pod with an address", function () {
     assert.deepEqual(await passing(ways, true), titles(ways));
   });
 
+  it("GUARD-01 POD-20: one that runs on when the store forgets its addresses sends nothing in the next one's name", async () => {
+    const talkers = openOthers();
+    const first = newPod("first", "deny");
+    await attach(first, "deny");
+    const ofFirst = waysOf(talkers, first).filter(({ title }) => title.startsWith("to "));
+    assert.deepEqual(await passing(ofFirst, false), []);
+    for (const family of FAMILIES)
+      rmSync(path.join(nodes.node1.node.dataDir, "drawbridge", formatAddress(first.addresses[family])));
+    const next = newPod("next", "allow");
+    await attach(next, "allow");
+    for (let round = 0; round < 3; round++) assert.deepEqual(await passing(ofFirst, false), []);
+    const ofNext = waysOf(talkers, next).filter(({ title }) => /^(from|to) /.test(title));
+    assert.deepEqual(await passing(ofNext, true), titles(ofNext));
+    assert.deepEqual(await passing(ofFirst, false), []);
+  });
+
   for (const isRestarted of [false, true]) {
     it(`POD-20: peers that were allowed by their labels are not so by their address${isRestarted ? ", for a new daemon either" : ""}`, async () => {
       const picky = comingPod(lab, "picky", 3);
