@@ -18,15 +18,18 @@ import { podResult } from "./add_result.ts";
 
 const PORT = 8080;
 
-/** Counts unicast IP frames that the bridge gets from pods' ports, and that it sends by them. */
+/**
+ * Counts unicast IP frames that the bridge gets from pods' ports, and that it sends by them: by their address, as those to groups
+ * that the node itself sends (MLD, seconds after it has joined) are not marked as such.
+ */
 const COUNTERS = `table bridge seen {
   chain from_pods {
     type filter hook prerouting priority -400
-    iifname "dbv*" ether type { ip, ip6 } meta pkttype != multicast counter
+    iifname "dbv*" ether type { ip, ip6 } ether daddr & 01:00:00:00:00:00 == 00:00:00:00:00:00 counter
   }
   chain to_pods {
     type filter hook postrouting priority 0
-    oifname "dbv*" ether type { ip, ip6 } meta pkttype != multicast counter
+    oifname "dbv*" ether type { ip, ip6 } ether daddr & 01:00:00:00:00:00 == 00:00:00:00:00:00 counter
   }
 }`;
 

@@ -6,6 +6,7 @@ import { deleteLink } from "../../../kernel/route/link.ts";
 import { deleteRoute } from "../../../kernel/route/route.ts";
 import { deleteRule } from "../../../kernel/route/rule.ts";
 import type { Request } from "../../../kernel/netlink/message.ts";
+import { SyscallError } from "../../../kernel/syscall/syscalls.ts";
 import type { Removal } from "../cleanup/plan.ts";
 import type { MachineCalls } from "./read_network.ts";
 import { withRoutes } from "./read_network.ts";
@@ -29,7 +30,7 @@ export function remove(syscalls: MachineCalls, removal: Removal): void {
     case "link":
       return ask(syscalls, deleteLink({ name: removal.name }));
     case "program":
-      return removePortTable(syscalls, removal.index);
+      return unlessGone(() => removePortTable(syscalls, removal.index));
   }
 }
 
@@ -52,7 +53,8 @@ function unlessGone(action: () => void): void {
   try {
     action();
   } catch (error) {
-    if (error instanceof NetlinkError && GONE.includes(error.errnoName)) return;
+    const isRefusal = error instanceof NetlinkError || error instanceof SyscallError;
+    if (isRefusal && GONE.includes(error.errnoName)) return;
     if (error instanceof Error && "code" in error && error.code === "ENOENT") return;
     throw error;
   }
