@@ -100,11 +100,12 @@ describe("bandwidth limits come and go with the pod", function () {
       assertDetached(limited);
       return milliseconds;
     });
-    const longest = Math.max(...durations);
+    // Not the longest: one that something else held up would have nearly all of them end before.
+    const [, usual = 0] = durations.toSorted((one, other) => one - other);
     let killed = 0;
     let withDevice = 0;
     for (let i = 0; i < KILLS; i++) {
-      const seconds = ((longest * 1.1 * (i + 0.5)) / KILLS / 1000).toFixed(6);
+      const seconds = ((usual * 1.1 * (i + 0.5)) / KILLS / 1000).toFixed(6);
       const launcher = ["timeout", "--foreground", "--preserve-status", "--signal=KILL", seconds];
       if (add(wired, pod, limited, { launcher }).exitCode !== 0) killed++;
       if (seenDevice() !== undefined) withDevice++;
