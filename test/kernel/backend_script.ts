@@ -35,8 +35,9 @@ export function wireAndDescribe(syscalls: Syscalls & FileCalls & BpfCalls, nodeP
   const gateway = parseAddress("10.244.1.1");
   podSocket.request(newRoute({ family: 4, destination: undefined, gateway, outputInterface: eth0, onLink: true }));
   const refused = nodeSocket.batch([createBridge({ name: "cni0", mac: host.mac })]).map(({ error }) => error?.message);
+  const dbv0 = findLink(nodeSocket, { name: "dbv0" })?.index ?? 0;
   const ports = insideNamespace(syscalls, home, node, () => [
-    putPort(syscalls, master, peer.mac, 7),
+    putPort(syscalls, master, peer.mac, dbv0),
     findPort(syscalls, master, peer.mac),
     programsOf(syscalls, master).ids.length,
   ]);
