@@ -11,8 +11,8 @@ import type { KeptElement } from "./kept_element.ts";
 import { elementOf } from "./kept_element.ts";
 import type { Mirror, MirroredTable } from "./mirror.ts";
 import type { Pending, TablePending } from "./pending.ts";
-import { hasNewRanges, preparation, preparationWork } from "./preparation.ts";
-import { checkUnclaimed, removal, removalWork } from "./removal.ts";
+import { mustComeBefore, preparation, preparationWork } from "./preparation.ts";
+import { checkUnclaimed, mustGoBehind, removal, removalWork } from "./removal.ts";
 import { Room } from "./room.ts";
 import { isWrittenByRules } from "./schema.ts";
 
@@ -35,19 +35,22 @@ export interface TableSources {
   readonly pending: TablePending;
 }
 
+/** What follows a batch: nothing, since the kernel has all that is desired behind it; or another one, and when. */
+export type Following = "nothing" | "at once" | "in another turn";
+
 /** One transaction on the way to what is desired. */
 export interface Batch {
   readonly tables: readonly TableBatch[];
-  /** Behind it, the kernel has all that is desired. */
-  readonly isLast: boolean;
+  readonly following: Following;
 }
 
 /**
  * The next batch: all that is pending, or a slice of it.
  *
  * The kernel works on a batch as long as the caller waits. When more than `limit` is pending, what nobody refers to yet
- * comes in slices before the batch that puts all in force, and what nobody refers to any more goes in slices after it. So do
- * new sets of ranges, however little else is pending.
+ * comes in slices before the batch that puts all in force, and what nobody refers to any more goes in slices after it.
+ * However little is pending, so does what a packet would miss that a commit overtakes ({@link mustComeBefore},
+ * {@link mustGoBehind}).
  *
  * @param limit the work of a slice: a set, a chain and a rule are 1 each, and so are 16 elements and 8 objects that go
  * @throws Error when a set goes of which somebody claims elements
@@ -55,15 +58,19 @@ export interface Batch {
 export function nextBatch(sources: PlanSources, limit: number): Batch {
   const tables = tablesToChange(sources);
   const work = tables.reduce((sum, table) => sum + preparationWork(table, limit), 0);
-  if (work > limit || tables.some(hasNewRanges)) {
+  if (work > limit || tables.some(mustComeBefore)) {
     const room = new Room(limit);
-    return { tables: tables.map((table) => preparation(table, room)), isLast: false };
+    const slice = tables.map((table) => preparation(table, room));
+    return { tables: slice, following: work > limit ? "in another turn" : "at once" };
   }
   const going = tables.reduce((sum, table) => sum + removalWork(table, limit), 0);
-  if (going <= limit) return { tables: tables.map((table) => inForce(table, true)), isLast: true };
-  if (!tables.every(isAllInForce)) return { tables: tables.map((table) => inForce(table, false)), isLast: false };
+  const isInForce = tables.every(isAllInForce);
+  if (going <= limit && (isInForce || !tables.map(mustGoBehind).includes(true))) {
+    return { tables: tables.map((table) => inForce(table, true)), following: "nothing" };
+  }
+  if (!isInForce) return { tables: tables.map((table) => inForce(table, false)), following: "in another turn" };
   const room = new Room(limit);
-  return { tables: tables.map((table) => removal(table, room)), isLast: false };
+  return { tables: tables.map((table) => removal(table, room)), following: "in another turn" };
 }
 
 function tablesToChange({

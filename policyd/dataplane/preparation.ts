@@ -36,15 +36,31 @@ export function preparationWork(sources: TableSources, enough: number): number {
 }
 
 /**
- * Whether ranges come that nobody refers to yet. The kernel makes their tree for packets behind all else of a commit
- * (nft_set_commit_update in nf_tables_commit): rules of the same batch would find the set empty for a while
- * (test/kernel/range_set_order.test.ts), and one that denies what is in it would let it pass.
+ * Whether something comes that has to be there a batch before what refers to it, since a packet can meet the two ends of
+ * one batch:
+ *
+ * - Ranges. The kernel makes their tree for packets behind all else of a commit (nft_set_commit_update in
+ *   nf_tables_commit): rules of the same batch would find the set empty for a while (test/kernel/range_set_order.test.ts).
+ * - Rules that elements lead to. A packet takes the rules of the generation in which it came to its first chain, and the
+ *   elements of the one in which it looks them up (genbit in nft_do_chain, nft_genmask_cur in the lookups of sets): one
+ *   that a commit overtakes in between would be sent into a chain that has no rules for it, and let through
+ *   (test/kernel/overtaken_packets.test.ts).
  */
-export function hasNewRanges(sources: TableSources): boolean {
+export function mustComeBefore(sources: TableSources): boolean {
+  return hasNewRanges(sources) || hasNewTargets(sources);
+}
+
+function hasNewRanges(sources: TableSources): boolean {
   if (sources.mirror.state === "unfit") return false;
   const added = new Set([...newSets(sources)].map(({ name }) => name));
   for (const { set } of looseElements(sources, added)) if (set.isInterval === true) return true;
   return false;
+}
+
+/** Whether chains come or get their first rules, in a table that packets go through. */
+function hasNewTargets(sources: TableSources): boolean {
+  const { state } = sources.mirror;
+  return state !== "unfit" && state !== "absent" && unusedChains(sources).next().done !== true;
 }
 
 /** A slice of what nobody refers to: sets with their elements, then chains without rules, then rules. */
@@ -57,7 +73,9 @@ export function preparation(sources: TableSources, room: Room): TableBatch {
   const sets = [...room.fitting(newSets(sources), () => 1)];
   const elements = elementsOf(sources, new Set(sets.map(({ name }) => name)), room);
   const chains = [...room.fitting(newChains(sources), () => 1)];
-  const writtenChains = [...room.fitting(unwrittenChains(sources), ({ rules }) => rules.length)];
+  const hasRanges = elements.differences.some(({ set }) => set.isInterval === true);
+  const writable = hasRanges ? unusedChains(sources) : unwrittenChains(sources);
+  const writtenChains = [...room.fitting(writable, ({ rules }) => rules.length)];
   return {
     ...emptyBatch(table),
     isWhole: isAbsent,
@@ -88,6 +106,11 @@ function* newSets({ key, objects, mirror, pending }: TableSources): Generator<Se
 function* unwrittenChains(sources: TableSources): Generator<Chain> {
   const visited = new Set<string>();
   for (const name of sources.pending.chains) yield* withTargets(name, sources, visited);
+}
+
+/** Those of them that nothing leads to: what is in force must not ask ranges of the same batch. */
+function* unusedChains(sources: TableSources): Generator<Chain> {
+  for (const chain of unwrittenChains(sources)) if (sources.mirror.chains.get(chain.name) !== "unsure") yield chain;
 }
 
 function* withTargets(name: string, sources: TableSources, visited: Set<string>): Generator<Chain> {

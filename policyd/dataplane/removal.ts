@@ -18,6 +18,22 @@ export function removalWork(sources: TableSources, enough: number): number {
 }
 
 /**
+ * Whether something goes that has to be there a batch longer than what refers to it: a map. With it all its elements go
+ * from a packet (nft_map_deactivate) that a commit overtakes on its way to them, by rules of before
+ * (test/kernel/overtaken_packets.test.ts). Of a chain and of a set without data such a packet finds all.
+ *
+ * @throws Error when somebody claims elements of a set that goes: nothing is to be put in force then
+ */
+export function mustGoBehind(sources: TableSources): boolean {
+  let hasMap = false;
+  for (const name of goingSets(sources)) {
+    checkUnclaimed(sources, name);
+    hasMap ||= sources.mirror.sets.get(name)?.data !== undefined;
+  }
+  return hasMap;
+}
+
+/**
  * What has to go, as far as there is room: first the rules and the elements that name chains and sets, of all of them,
  * then the chains, then the sets.
  *

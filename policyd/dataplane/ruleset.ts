@@ -169,8 +169,7 @@ export class Ruleset {
   }
 
   /**
-   * As {@link flush}, but what is pending may come in slices with turns of the event loop in between; with little, it is
-   * committed at once.
+   * As {@link flush}, but a great deal that is pending comes in slices with turns of the event loop in between.
    *
    * @returns settles with whether the kernel has all that is desired now
    */
@@ -300,13 +299,14 @@ export class Ruleset {
 
   #commitPending(isAtOnce: boolean): void {
     for (;;) {
-      const { isLast, isCommitted, differences } = this.#writer.commitNext(SLICE_WORK);
+      const { following, isCommitted, differences } = this.#writer.commitNext(SLICE_WORK);
       if (isCommitted) this.#lastCommit = this.#options.clock.now();
       if (isCommitted) this.#counts.commits++;
       for (const difference of differences) this.#differences.push(difference);
-      this.#isBuilding = !isLast;
-      if (isLast) return this.#committed();
-      if (!isAtOnce) return this.#schedule(0);
+      const isAnother = this.#isBuilding || following === "in another turn";
+      this.#isBuilding = following !== "nothing";
+      if (!this.#isBuilding) return this.#committed();
+      if (isAnother && !isAtOnce) return this.#schedule(0);
     }
   }
 

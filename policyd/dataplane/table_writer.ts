@@ -3,6 +3,7 @@ import type { Table } from "../../kernel/nftables/object.ts";
 import type { Nftables } from "../../kernel/nftables/socket.ts";
 import type { TableBatch } from "./batch.ts";
 import { changesOf } from "./batch.ts";
+import type { Following } from "./batch_plan.ts";
 import { nextBatch } from "./batch_plan.ts";
 import { tableKey } from "./claim.ts";
 import type { DesiredElements } from "./desired_elements.ts";
@@ -47,8 +48,7 @@ interface Unlearned {
 
 /** What a batch did. */
 export interface Written {
-  /** The kernel has all that is desired. */
-  readonly isLast: boolean;
+  readonly following: Following;
   /** Whether there was anything to do. */
   readonly isCommitted: boolean;
   /** What was changed, but for tables that were written as a whole. */
@@ -121,16 +121,18 @@ export class TableWriter {
     const batch = nextBatch(sources, limit);
     const changes = changesOf(batch.tables);
     const hasRules = batch.tables.some(({ writtenChains }) => writtenChains.length > 0);
+    // Who waits for elements that lead to rules that were just written needs those in force, not known.
+    if (hasRules || this.#concernsUnlearned(batch.tables)) this.learn();
     const before = hasRules ? this.#parts.kernel.generation() : 0;
-    const generation = changes.length > 0 ? this.send(changes) : 0;
+    const generation = changes.length > 0 ? this.#commit(changes) : 0;
     for (const table of batch.tables) this.#mirror.apply(table);
-    if (batch.isLast) this.pending.clear();
+    if (batch.following === "nothing") this.pending.clear();
     else for (const table of batch.tables) settle(table, sources);
     // Somebody else who waited for this batch comes right behind it: from his commit on the rules may be his.
     const isAlone = generation === before + 1;
     if (changes.length > 0) this.#noteChains(batch.tables, isAlone ? generation : undefined);
     const differences = batch.tables.flatMap((table) => (table.isWhole ? [] : table.differences));
-    return { isLast: batch.isLast, isCommitted: changes.length > 0, differences };
+    return { following: batch.following, isCommitted: changes.length > 0, differences };
   }
 
   /**
@@ -140,13 +142,8 @@ export class TableWriter {
    * @throws as {@link commitNext}
    */
   send(changes: readonly Change[]): number {
-    const { kernel } = this.#parts;
     this.learn();
-    kernel.commit(changes);
-    const generation = kernel.generation();
-    // Any other step than by one means that somebody else committed meanwhile: the next verification looks.
-    if (generation === this.#generation + 1) this.#generation = generation;
-    return generation;
+    return this.#commit(changes);
   }
 
   /** Whether there are chains to {@link learn}. */
@@ -156,7 +153,7 @@ export class TableWriter {
 
   /**
    * Notes how the kernel shows the rules that were written last: behind the batch, since it takes as long, and before the
-   * next one and every look at the tables.
+   * next one that has to do with rules and every look at the tables.
    *
    * @throws NetlinkError, SyscallError when the kernel cannot be read
    */
@@ -169,6 +166,28 @@ export class TableWriter {
     // When somebody else has committed, these may be his rules: unknown ones are written anew by the verification.
     if (kernel.generation() !== generation) return;
     for (const [index, { table, name }] of chains.entries()) this.#known.set(tableKey(table), name, digests[index]);
+  }
+
+  /** Whether a batch does anything to a chain whose rules are not known yet. */
+  #concernsUnlearned(batches: readonly TableBatch[]): boolean {
+    const names = new Set(this.#unlearned?.chains.map(({ name }) => name));
+    return batches.some(({ flushedChains, deletedChains }) =>
+      [...flushedChains, ...deletedChains].some((name) => names.has(name)),
+    );
+  }
+
+  /** @returns as {@link send} */
+  #commit(changes: readonly Change[]): number {
+    const { kernel } = this.#parts;
+    const unlearned = this.#unlearned;
+    kernel.commit(changes);
+    const generation = kernel.generation();
+    // Any other step than by one means that somebody else committed meanwhile: the next verification looks.
+    if (generation === this.#generation + 1) this.#generation = generation;
+    if (unlearned !== undefined && generation === unlearned.generation + 1) {
+      this.#unlearned = { ...unlearned, generation };
+    }
+    return generation;
   }
 
   /** @param generation the number of the ruleset that the batch made; undefined where somebody else has committed as well */

@@ -17,6 +17,7 @@ import {
   withdrawProfile,
 } from "../../support/dataplane/provided.ts";
 import { sampleAddress, sampleClaims, sampleTables } from "../../support/dataplane/sample.ts";
+import { touchedChains, touchedSets } from "../../support/dataplane/touched.ts";
 
 const SYNC_PERIOD = 30_000;
 
@@ -56,7 +57,7 @@ function names(kernel: FakeNftables): readonly string[] {
 const STATIC_NAMES = ["decide", "dropped", "forward", "known", "verdicts"];
 
 describe("policyd/ruleset with objects that come and go", () => {
-  it("DP-12: has sets, chains and the elements that name them in one batch, and takes them away in one", () => {
+  it("DP-12: has sets and chains a batch before the elements that name them, and maps a batch longer than these", () => {
     const { kernel, ruleset } = setUp();
     ruleset.start();
     const before = kernel.commits.length;
@@ -64,15 +65,18 @@ describe("policyd/ruleset with objects that come and go", () => {
     ruleset.claim("pod", podClaims(1, 1));
     assert.equal(ruleset.flush(), true, ruleset.status().lastError);
     assert.deepEqual(names(kernel), [...STATIC_NAMES, "first1", "members0", "parts1", "ports1", "second1"].sort());
-    assert.equal(kernel.commits.length, before + 1);
+    const [coming, naming, ...none] = kernel.commits.slice(before);
+    assert.deepEqual([touchedChains(coming, "add rule"), none], [["second1", "first1"], []]);
+    assert.deepEqual(touchedSets(naming, "add elements").sort(), ["known", "parts1", "verdicts"]);
     // In any order, as long as it is before the commit.
     ruleset.provide("profile 1", { table: profileTable(), sets: [], chains: [] });
     ruleset.claim("pod", []);
     ruleset.claim("profile 1", []);
     assert.equal(ruleset.flush(), true, ruleset.status().lastError);
     assert.deepEqual(names(kernel), STATIC_NAMES);
-    assert.equal(kernel.commits.length, before + 2);
-    const deleted = kernel.commits.at(-1)?.filter(({ kind }) => kind === "delete elements") ?? [];
+    const [unnaming, going, ...more] = kernel.commits.slice(before + 2);
+    assert.deepEqual([touchedSets(going, "delete set").sort(), more], [["members0", "parts1", "ports1"], []]);
+    const deleted = unnaming?.filter(({ kind }) => kind === "delete elements") ?? [];
     assert.deepEqual(
       deleted.map((change) => ("set" in change ? change.set.name : "")).sort(),
       ["known", "verdicts"],
@@ -80,14 +84,20 @@ describe("policyd/ruleset with objects that come and go", () => {
     );
   });
 
-  it("DP-12: moves a pod from one profile to another in one batch", () => {
+  it("DP-12: a pod goes from one profile to another in one batch, behind the one with the other's chains", () => {
     const { kernel, ruleset } = started();
     const before = kernel.commits.length;
     withdrawProfile(ruleset, 1);
     provideProfile(ruleset, 7);
     ruleset.claim("pod 1", podClaims(1, 7));
     assert.equal(ruleset.flush(), true, ruleset.status().lastError);
-    assert.equal(kernel.commits.length, before + 1);
+    const batches = kernel.commits.slice(before);
+    assert.deepEqual(
+      batches.map((batch) => touchedSets(batch, "delete elements")),
+      [[], ["members0", "verdicts"], []],
+    );
+    assert.deepEqual(touchedChains(batches[0], "add rule"), ["second7", "first7"]);
+    assert.ok(touchedSets(batches[1], "add elements").includes("verdicts"));
     assert.ok(names(kernel).includes("first7") && !names(kernel).includes("first1"));
   });
 
@@ -190,9 +200,10 @@ describe("policyd/ruleset with objects that come and go", () => {
     }
     const before = kernel.commits.length;
     ruleset.start();
-    assert.equal(ruleset.status().isSynced, true, ruleset.status().lastError);
-    assert.equal(kernel.commits.length, before + 1);
-    const changes = kernel.commits.at(-1) ?? [];
+    assert.equal(ruleset.flush(), true, ruleset.status().lastError);
+    const batches = kernel.commits.slice(before);
+    assert.equal(batches.length, 3, "what comes, what puts it in force, what goes");
+    const changes = batches.flat();
     const written = changes.flatMap((change) => (change.kind === "add rule" ? [change.chain] : []));
     assert.ok(written.includes("first2") && written.includes("forward"), "rules are written anew");
     assert.deepEqual(changes.flatMap((change) => (change.kind === "add set" ? [change.set.name] : [])).sort(), [
@@ -278,12 +289,16 @@ describe("policyd/ruleset with objects that come and go", () => {
     ruleset.flush();
     assert.deepEqual(read, []);
     clock.pass(0);
-    assert.deepEqual(read.splice(0), ["first4", "second4"]);
+    assert.deepEqual(read.splice(0), ["second4", "first4"]);
+    kernel.commit([{ kind: "add rule", table, chain: "second4", rule: rule(counter, drop) }]);
+    ruleset.verify();
+    assert.equal(ruleset.status().repairs, 1, "they are known, though elements that lead to them came in between");
+    read.length = 0;
     provideProfile(ruleset, 5);
     ruleset.flush();
     provideProfile(ruleset, 6);
     ruleset.flush();
-    assert.deepEqual(read.splice(0), ["first5", "second5"]);
+    assert.deepEqual(read.splice(0), ["second5", "first5"]);
     const { repairs } = ruleset.status();
     const whole = contentOf(kernel, table, SETS);
     kernel.commit([{ kind: "add rule", table, chain: "second6", rule: rule(counter, drop) }]);

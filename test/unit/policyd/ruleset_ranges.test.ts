@@ -1,21 +1,56 @@
 import assert from "node:assert/strict";
+import type { Change } from "../../../kernel/nftables/change.ts";
 import { FakeNftables } from "../../../kernel/nftables/fake_nftables.ts";
+import type { SetDefinition, Table } from "../../../kernel/nftables/object.ts";
 import { goTo, inSet, rule } from "../../../kernel/nftables/statement.ts";
 import { FakeClock } from "../../../policyd/clock.ts";
+import type { Claim } from "../../../policyd/dataplane/claim.ts";
 import { Ruleset } from "../../../policyd/dataplane/ruleset.ts";
+import { namesVersion, withVersion } from "../../../policyd/dataplane/schema.ts";
 import { recordingLogger } from "../../../policyd/log/recording_logger.ts";
 import { podClaims, profileTable } from "../../support/dataplane/provided.ts";
+import { touchedSets } from "../../support/dataplane/touched.ts";
 
 const table = profileTable();
 const ranges = { name: "ranges", key: ["ipv4_addr"], isInterval: true } as const;
 
+interface Bench {
+  readonly kernel: FakeNftables;
+  readonly clock: FakeClock;
+  readonly ruleset: Ruleset;
+}
+
+/** A ruleset that has been started, with claims of before. */
+function begin(of: Table, kernel = new FakeNftables(), claims: readonly Claim[] = []): Bench {
+  const clock = new FakeClock();
+  const options = { kernel, clock, logger: recordingLogger(), tables: [of], minSyncPeriod: 0, syncPeriod: 60_000 };
+  const ruleset = new Ruleset(options);
+  ruleset.claim("before", claims);
+  ruleset.start();
+  clock.pass(0);
+  return { kernel, clock, ruleset };
+}
+
+/** Has a pod judged by so many ranges of each set. */
+function provideJudge(ruleset: Ruleset, sets: readonly SetDefinition[], each: number): void {
+  const rules = sets.map(({ name }) => rule(inSet("ip saddr", name), goTo("dropped")));
+  ruleset.provide("profile 0", { table, sets, chains: [{ name: "first0", rules }] });
+  const keys = Array.from({ length: each }, (_, number) => [{ first: 20 * number, last: 20 * number + 9 }]);
+  ruleset.claim(
+    "profile 0",
+    sets.flatMap(({ name: set }) => keys.map((key) => ({ table, set, element: { key } }))),
+  );
+  ruleset.claim("pod 0", podClaims(0, 0));
+}
+
+/** The sets that get elements, batch by batch. */
+function filled(batches: readonly (readonly Change[])[]): string[][] {
+  return batches.map((batch) => touchedSets(batch, "add elements"));
+}
+
 describe("policyd/ruleset with sets of ranges", () => {
   it("DP-15: a new set of ranges is there, with its elements, a batch before the rules that name it", () => {
-    const kernel = new FakeNftables();
-    const clock = new FakeClock();
-    const options = { kernel, clock, logger: recordingLogger(), tables: [table], minSyncPeriod: 0, syncPeriod: 60_000 };
-    const ruleset = new Ruleset(options);
-    ruleset.start();
+    const { kernel, clock, ruleset } = begin(table);
     const judge = { name: "first0", rules: [rule(inSet("ip saddr", ranges.name), goTo("dropped"))] };
     ruleset.provide("profile 0", { table, sets: [ranges], chains: [judge] });
     const claimRange = (last: number): void =>
@@ -23,13 +58,44 @@ describe("policyd/ruleset with sets of ranges", () => {
     claimRange(9);
     ruleset.claim("pod 0", podClaims(0, 0));
     clock.pass(0);
-    const batches = kernel.commits
-      .slice(1)
-      .map((batch) => batch.flatMap((change) => (change.kind === "add elements" ? [change.set.name] : [])));
+    const batches = filled(kernel.commits.slice(1));
     assert.deepEqual(batches, [["ranges"], ["known", "verdicts"]]);
     claimRange(19);
     clock.pass(0);
     assert.equal(kernel.commits.length, 4, "a change of a set that is there is one batch");
+  });
+
+  it("DP-15: ranges of a set that only a new version has are there before what is in force asks them", () => {
+    const { kernel, ruleset: first } = begin(table);
+    first.stop();
+    const before = kernel.commits.length;
+    const { sets, chains, ...head } = table;
+    const asked = rule(inSet("ip saddr", ranges.name), goTo("dropped"));
+    const asking = withVersion({
+      ...head,
+      sets: [...sets, ranges],
+      chains: chains
+        .filter((chain) => !namesVersion(chain))
+        .map((chain) => (chain.base === undefined ? chain : { ...chain, rules: [asked, ...chain.rules] })),
+    });
+    const element = { key: [{ first: 0, last: 9 }] };
+    begin(asking, kernel, [{ table: asking, set: ranges.name, element }]);
+    assert.deepEqual(filled(kernel.commits.slice(before)), [[ranges.name], []]);
+  });
+
+  it("DP-15 DP-09: ranges that somebody took away, more than a batch takes, are back before what is judged by them", () => {
+    const { kernel, clock, ruleset } = begin(table);
+    provideJudge(ruleset, [ranges], 800);
+    clock.pass(0);
+    kernel.commit([
+      { kind: "flush chain", table, chain: "first0" },
+      { kind: "delete set", table, set: ranges },
+    ]);
+    const before = kernel.commits.length;
+    ruleset.verify();
+    clock.pass(0);
+    assert.deepEqual(filled(kernel.commits.slice(before)), [[ranges.name], [ranges.name], []]);
+    assert.equal(kernel.elements(table, ranges).length, 800);
   });
 
   for (const [sets, each] of [
@@ -37,22 +103,11 @@ describe("policyd/ruleset with sets of ranges", () => {
     [30, 1],
   ] as const) {
     it(`DP-15: ${sets} of ${each} ranges, more than one batch takes, are there before what is judged by them`, () => {
-      const kernel = new FakeNftables();
-      const clock = new FakeClock();
-      const options = { kernel, clock, logger: recordingLogger(), tables: [table] };
-      const ruleset = new Ruleset({ ...options, minSyncPeriod: 0, syncPeriod: 60_000 });
-      ruleset.start();
+      const { kernel, clock, ruleset } = begin(table);
       const many = Array.from({ length: sets }, (_, number) => ({ ...ranges, name: `ranges${number}` }));
-      const rules = many.map(({ name }) => rule(inSet("ip saddr", name), goTo("dropped")));
-      ruleset.provide("profile 0", { table, sets: many, chains: [{ name: "first0", rules }] });
-      const keys = Array.from({ length: each }, (_, number) => [{ first: 20 * number, last: 20 * number + 9 }]);
-      const claims = many.flatMap(({ name: set }) => keys.map((key) => ({ table, set, element: { key } })));
-      ruleset.claim("profile 0", claims);
-      ruleset.claim("pod 0", podClaims(0, 0));
+      provideJudge(ruleset, many, each);
       clock.pass(0);
-      const batches = kernel.commits
-        .slice(1)
-        .map((batch) => batch.flatMap((change) => (change.kind === "add elements" ? [change.set.name] : [])));
+      const batches = filled(kernel.commits.slice(1));
       assert.deepEqual(batches.pop(), ["known", "verdicts"]);
       assert.ok(batches.length > 1 && !batches.flat().includes("verdicts"), JSON.stringify(batches));
       for (const set of many) assert.equal(kernel.elements(table, set).length, each);
