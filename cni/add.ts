@@ -9,10 +9,10 @@ import type { NetworkNamespace } from "../kernel/network_namespace.ts";
 import type { Work } from "../kernel/waiting.ts";
 import { insideNamespace } from "../kernel/network_namespace.ts";
 import type { Link } from "../kernel/route/link.ts";
-import { deleteLink, parseLink } from "../kernel/route/link.ts";
+import { deleteLink } from "../kernel/route/link.ts";
 import { deleteNeighbour } from "../kernel/route/neighbour.ts";
 import { waitUntilLocal, waitUntilUp } from "../kernel/route/readiness.ts";
-import { openRouteSocket } from "../kernel/route/socket.ts";
+import { describedLink, openRouteSocket } from "../kernel/route/socket.ts";
 import type { Bridge } from "./bridge.ts";
 import { ensureBridge, ensureForwarding } from "./bridge.ts";
 import { bypassBridge } from "./bridge_bypass.ts";
@@ -30,7 +30,7 @@ import type { Registration } from "./registration.ts";
 import { register, unregister } from "./registration.ts";
 import type { AddResult } from "./result.ts";
 import type { Shaping } from "./shaping.ts";
-import { forgetDevice, prepareShaping, recordedBandwidth, shapingSteps } from "./shaping.ts";
+import { forgetDevice, makeDelayDevice, recordedBandwidth, shapingSteps } from "./shaping.ts";
 import type { Step, Wiring } from "./wiring.ts";
 import { addResult, decideWiring, DESCRIPTION, hostSteps, linkSteps, podSteps } from "./wiring.ts";
 
@@ -201,12 +201,12 @@ function wire(
     const made = hostSocket.batch(first.map(({ request }) => request));
     isCreated = made[0]?.error === undefined;
     demand(first, made);
-    const link = described(made[DESCRIPTION]);
+    const link = describedLink(made[DESCRIPTION]);
     if (wiring.bypassBridge) bypassBridge(node, hostSocket, bridge, wiring, link.index);
     const steps = hostSteps(wiring, bridge);
     const replies = hostSocket.batch(steps.map(({ request }) => request));
     demand(steps, replies);
-    if (wiring.shaping !== undefined) shape(hostSocket, wiring, wiring.shaping);
+    if (wiring.shaping !== undefined) shape(hostSocket, link.index, wiring, wiring.shaping);
     const inside = podSteps(wiring, peerIndex(link));
     demand(inside, podSocket.batch(inside.map(({ request }) => request)));
     const isFresh = !bridge.wasOperational || hasMadeNew(steps, replies);
@@ -217,17 +217,10 @@ function wire(
 }
 
 /** Limits the pod's bandwidth, before its end is up. @throws DrawbridgeError */
-function shape(hostSocket: NetlinkSocket, wiring: Wiring, shaping: Shaping): void {
-  const { hostIndex, deviceIndex } = prepareShaping(hostSocket, shaping, wiring.hostInterface, wiring.mtu);
+function shape(hostSocket: NetlinkSocket, hostIndex: number, wiring: Wiring, shaping: Shaping): void {
+  const deviceIndex = makeDelayDevice(hostSocket, shaping, wiring.mtu);
   const steps = shapingSteps(shaping, wiring.alias, hostIndex, deviceIndex);
   demand(steps, hostSocket.batch(steps.map(({ request }) => request)));
-}
-
-/** @throws DrawbridgeError when nothing was described */
-function described(reply: Reply | undefined): Link {
-  const [message] = reply?.messages ?? [];
-  if (message === undefined) throw new DrawbridgeError("ERR_NETLINK", "netlink: the new link was not described");
-  return parseLink(message);
 }
 
 /** The index of a veth's other end: kernels before 5.10 leave one out that is the same (nla_put_iflink). */

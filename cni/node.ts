@@ -5,8 +5,9 @@ import { acquireFileLock } from "../kernel/file_lock.ts";
 import { readTextFile } from "../kernel/file.ts";
 import type { Sysctl } from "../kernel/sysctl.ts";
 import { procSysctl } from "../kernel/sysctl.ts";
+import type { MachineCalls } from "../kernel/syscall/machine_calls.ts";
 import type { BpfCalls } from "../kernel/syscall/bpf_calls.ts";
-import type { FileCalls, FileReadCalls } from "../kernel/syscall/file_calls.ts";
+import type { FileReadCalls } from "../kernel/syscall/file_calls.ts";
 import type { Syscalls } from "../kernel/syscall/syscalls.ts";
 import type { Sha256 } from "./names.ts";
 import type * as NodeRules from "./node_rules.ts";
@@ -27,11 +28,7 @@ export interface Node {
 }
 
 /** The real machine. What differs between Bun and Node is passed in: system calls, the hash, and how a module is loaded. */
-export function machine(
-  syscalls: Syscalls & FileCalls & BpfCalls,
-  sha256: Sha256,
-  nodeRules: () => typeof NodeRules,
-): Node {
+export function machine(syscalls: MachineCalls, sha256: Sha256, nodeRules: () => typeof NodeRules): Node {
   let bootId: string | undefined;
   return {
     syscalls,

@@ -1,9 +1,9 @@
 import type { AttachmentRecord, Bandwidth } from "../ipam/attachment.ts";
 import type { Owner } from "../ipam/owner.ts";
 import { DrawbridgeError } from "../kernel/error.ts";
-import type { NetlinkSocket, Reply } from "../kernel/netlink/socket.ts";
-import { changeLink, getLink, parseLink } from "../kernel/route/link.ts";
-import { findLink } from "../kernel/route/socket.ts";
+import type { NetlinkSocket } from "../kernel/netlink/socket.ts";
+import { changeLink, getLink } from "../kernel/route/link.ts";
+import { describedLink, findLink } from "../kernel/route/socket.ts";
 import type { DelayDevice } from "../kernel/traffic_control/delay_device.ts";
 import { createDelayDevice, removeDelayDevice } from "../kernel/traffic_control/delay_device.ts";
 import { addClassifiers } from "../kernel/traffic_control/queueing_discipline.ts";
@@ -70,35 +70,23 @@ export function shapingSteps(
 }
 
 /**
- * Makes the delay device, where one is needed, and finds what {@link shapingSteps} needs.
+ * Makes the delay device, where one is needed.
  *
+ * @returns its index
  * @throws DrawbridgeError ERR_FOREIGN_OBJECT when its name is taken, NetlinkError when the kernel refuses
  */
-export function prepareShaping(
-  socket: NetlinkSocket,
-  shaping: Shaping,
-  hostInterface: string,
-  mtu: number,
-): { readonly hostIndex: number; readonly deviceIndex: number | undefined } {
-  const device = shaping.fromPod?.device;
-  const [host, created, made] = socket.batch([
-    getLink({ name: hostInterface }),
-    ...(device === undefined ? [] : [createDelayDevice(device, mtu), getLink({ name: device.name })]),
-  ]);
-  if (device !== undefined && created?.error?.errnoName === "EEXIST") {
+export function makeDelayDevice(socket: NetlinkSocket, { fromPod }: Shaping, mtu: number): number | undefined {
+  if (fromPod === undefined) return undefined;
+  const { device } = fromPod;
+  const [created, made] = socket.batch([createDelayDevice(device, mtu), getLink({ name: device.name })]);
+  if (created?.error?.errnoName === "EEXIST") {
     throw new DrawbridgeError(
       "ERR_FOREIGN_OBJECT",
       `${device.name} already exists; expected none, since egressRate needs a device of that name: call DEL, and remove the device if it is still there`,
     );
   }
   if (created?.error !== undefined) throw created.error;
-  return { hostIndex: indexIn(host), deviceIndex: made === undefined ? undefined : indexIn(made) };
-}
-
-function indexIn(reply: Reply | undefined): number {
-  const [message] = reply?.messages ?? [];
-  if (message !== undefined) return parseLink(message).index;
-  throw reply?.error ?? new DrawbridgeError("ERR_NETLINK", "netlink: a link was not described");
+  return describedLink(made).index;
 }
 
 /** The limits as the attachment record has them: what was set, in bits. */

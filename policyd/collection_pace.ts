@@ -9,8 +9,8 @@ export interface CollectionPace {
   rest(): void;
 }
 
-/** V8's defaults, where the process was started without the option. */
 const GROWTH = "--heap-growing-percent";
+/** V8's default, for a process that was started without the option. */
 const V8S_GROWTH = `${GROWTH}=0`;
 
 /**

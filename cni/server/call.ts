@@ -1,8 +1,6 @@
 import { writeAll } from "../../kernel/file.ts";
 import { enterNamespace } from "../../kernel/network_namespace.ts";
-import type { BpfCalls } from "../../kernel/syscall/bpf_calls.ts";
-import type { FileCalls } from "../../kernel/syscall/file_calls.ts";
-import type { Syscalls } from "../../kernel/syscall/syscalls.ts";
+import type { MachineCalls } from "../../kernel/syscall/machine_calls.ts";
 import { MSG_NOSIGNAL } from "../../kernel/unix_stream.ts";
 import type { Wait, Work } from "../../kernel/waiting.ts";
 import type { Answer } from "../answer.ts";
@@ -26,7 +24,7 @@ export interface CallDescriptors {
 }
 
 /** Makes the machine a call works on of the system calls it may use. */
-export type MakeNode = (syscalls: Syscalls & FileCalls & BpfCalls) => Node;
+export type MakeNode = (syscalls: MachineCalls) => Node;
 
 /** One call of the plugin, from the shim's request to its exit code. */
 export class Call {
@@ -35,18 +33,13 @@ export class Call {
   readonly client: number;
   readonly request: Request;
   readonly #descriptors: CallDescriptors;
-  readonly #syscalls: Syscalls & FileCalls & BpfCalls;
+  readonly #syscalls: MachineCalls;
   readonly #tracked: TrackedCalls;
   readonly #makeNode: MakeNode;
   #work: Work<Answer> | undefined;
   #isOver = false;
 
-  constructor(
-    request: Request,
-    descriptors: CallDescriptors,
-    syscalls: Syscalls & FileCalls & BpfCalls,
-    makeNode: MakeNode,
-  ) {
+  constructor(request: Request, descriptors: CallDescriptors, syscalls: MachineCalls, makeNode: MakeNode) {
     this.request = request;
     this.containerId = request.environment["CNI_CONTAINERID"] ?? "";
     this.client = descriptors.client;

@@ -1,11 +1,9 @@
 import { Errno } from "../../kernel/syscall/errno.ts";
-import type { BpfCalls } from "../../kernel/syscall/bpf_calls.ts";
-import type { FileCalls } from "../../kernel/syscall/file_calls.ts";
-import type { Syscalls } from "../../kernel/syscall/syscalls.ts";
+import type { MachineCalls } from "../../kernel/syscall/machine_calls.ts";
 
 /** System calls, and what they have opened and not closed. */
 export interface TrackedCalls {
-  readonly syscalls: Syscalls & FileCalls & BpfCalls;
+  readonly syscalls: MachineCalls;
   /** Closes what is still open. */
   closeAll(): void;
 }
@@ -14,7 +12,7 @@ export interface TrackedCalls {
  * System calls for one call of the plugin. A process of its own leaves its sockets to the kernel at its end; a server of
  * thousands of calls must not.
  */
-export function trackDescriptors(syscalls: Syscalls & FileCalls & BpfCalls): TrackedCalls {
+export function trackDescriptors(syscalls: MachineCalls): TrackedCalls {
   const open = new Set<number>();
   const opened = (fd: number): number => {
     if (fd >= 0) open.add(fd);

@@ -1,7 +1,7 @@
 import { hasName, isPrivateDirectory } from "../../kernel/file.ts";
 import { CLONE_NEWNET, currentNamespace, openNamespace } from "../../kernel/network_namespace.ts";
 import { bunServerCalls } from "../../kernel/syscall/bun_server.ts";
-import type { BpfCalls } from "../../kernel/syscall/bpf_calls.ts";
+import type { MachineCalls } from "../../kernel/syscall/machine_calls.ts";
 import type { FileCalls } from "../../kernel/syscall/file_calls.ts";
 import { DescriptorFlag } from "../../kernel/syscall/poll_calls.ts";
 import type { ServerCalls } from "../../kernel/syscall/server_calls.ts";
@@ -26,7 +26,7 @@ const LIMITS = { idleMilliseconds: 60_000, calls: 10_000 };
  *
  * @returns the exit code, when it is not needed any more
  */
-export function serve(syscalls: Syscalls & FileCalls & BpfCalls, makeNode: MakeNode): number {
+export function serve(syscalls: MachineCalls, makeNode: MakeNode): number {
   const [, , directory] = process.argv;
   // Who could put something else there could have the server's place, and the descriptors its callers hand over.
   if (directory === undefined || !isPrivateDirectory(syscalls, directory, process.geteuid?.() ?? 0)) return 1;
@@ -53,7 +53,7 @@ export function serve(syscalls: Syscalls & FileCalls & BpfCalls, makeNode: MakeN
 }
 
 /** @throws SyscallError */
-function listen(syscalls: Syscalls & FileCalls & BpfCalls, calls: ServerCalls, path: string): number {
+function listen(syscalls: Syscalls & FileCalls, calls: ServerCalls, path: string): number {
   // Whose it was has ended: the lock is ours.
   syscalls.unlink(path);
   const listener = check(

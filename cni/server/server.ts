@@ -2,12 +2,10 @@ import type { FileIdentity } from "../../kernel/file.ts";
 import { identityOf } from "../../kernel/file.ts";
 import { isSameNamespace } from "../../kernel/network_namespace.ts";
 import { Errno } from "../../kernel/syscall/errno.ts";
-import type { BpfCalls } from "../../kernel/syscall/bpf_calls.ts";
-import type { FileCalls } from "../../kernel/syscall/file_calls.ts";
+import type { MachineCalls } from "../../kernel/syscall/machine_calls.ts";
 import { DescriptorFlag, isReady, pollEntries } from "../../kernel/syscall/poll_calls.ts";
 import type { ServerCalls } from "../../kernel/syscall/server_calls.ts";
 import { controlSize, descriptorsIn } from "../../kernel/syscall/server_calls.ts";
-import type { Syscalls } from "../../kernel/syscall/syscalls.ts";
 import { SyscallError } from "../../kernel/syscall/syscalls.ts";
 import { timeval } from "../../kernel/unix_stream.ts";
 import type { Wait, Waiting } from "../../kernel/waiting.ts";
@@ -31,7 +29,7 @@ const LONGEST_STEP_SECONDS = 30;
 
 /** What the server works with. */
 export interface ServerTools {
-  readonly syscalls: Syscalls & FileCalls & BpfCalls;
+  readonly syscalls: MachineCalls;
   readonly calls: ServerCalls;
   readonly makeNode: MakeNode;
   readonly waiting: Pick<Waiting, "now">;

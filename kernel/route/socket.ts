@@ -1,3 +1,5 @@
+import { DrawbridgeError } from "../error.ts";
+import type { Reply } from "../netlink/socket.ts";
 import { NetlinkSocket } from "../netlink/socket.ts";
 import type { Syscalls } from "../syscall/syscalls.ts";
 import type { Link, LinkReference } from "./link.ts";
@@ -19,9 +21,20 @@ export function openRouteSocket(syscalls: Syscalls): NetlinkSocket {
  *
  * @throws NetlinkError when the kernel refuses for any other reason
  */
-export function findLink(socket: NetlinkSocket, link: LinkReference): Link | undefined {
+export function findLink(socket: Pick<NetlinkSocket, "batch">, link: LinkReference): Link | undefined {
   const [reply] = socket.batch([getLink(link)]);
   if (reply?.error !== undefined && reply.error.errnoName !== "ENODEV") throw reply.error;
   const message = reply?.messages[0];
   return message === undefined ? undefined : parseLink(message);
+}
+
+/**
+ * The link that an answer to {@link getLink} describes.
+ *
+ * @throws NetlinkError when the kernel refused it, DrawbridgeError when the answer describes none
+ */
+export function describedLink(reply: Reply | undefined): Link {
+  const [message] = reply?.messages ?? [];
+  if (message !== undefined) return parseLink(message);
+  throw reply?.error ?? new DrawbridgeError("ERR_NETLINK", "netlink: a link was not described");
 }

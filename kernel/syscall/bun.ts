@@ -1,13 +1,12 @@
-import type { BpfCall, BpfCalls } from "./bpf_calls.ts";
+import type { BpfCall } from "./bpf_calls.ts";
 import { bunBpf } from "./bun_bpf.ts";
 import type { Signature } from "./bun_ffi.ts";
 import { openLibc } from "./bun_ffi.ts";
-import type { FileCalls } from "./file_calls.ts";
 import { pathBytes } from "./file_calls.ts";
-import type { Syscalls } from "./syscalls.ts";
+import type { MachineCalls } from "./machine_calls.ts";
 
 /** What the plugin calls: the shared system calls, and `_exit(2)`, which ends it without tearing the runtime down. */
-export interface BunSyscalls extends Syscalls, FileCalls, BpfCalls {
+export interface BunSyscalls extends MachineCalls {
   exit(code: number): void;
 }
 

@@ -1,10 +1,13 @@
 import type { AttributeTable, AttributeType, AttributeValues } from "../netlink/attribute.ts";
-import { nested, string } from "../netlink/attribute.ts";
+import { attributeBytes, nested, string } from "../netlink/attribute.ts";
+import type { Request } from "../netlink/message.ts";
+import { MessageFlag, request } from "../netlink/message.ts";
 import type { StructLayout, StructValues } from "../netlink/struct.ts";
 import { decodeStruct, encodeStruct, structSize } from "../netlink/struct.ts";
 import { littleEndian } from "../netlink/writer.ts";
+import { RECEIVED, trafficControlLayout } from "./message.ts";
 
-export const RTM_NEWTFILTER = 44;
+const RTM_NEWTFILTER = 44;
 export const RTM_GETTFILTER = 46;
 
 /** The classifier that compares words of a frame (net/sched/cls_u32.c). */
@@ -12,7 +15,7 @@ export const KIND_CLASSIFIER = "u32";
 const KIND_ACTION = "mirred";
 
 /** TC_U32_TERMINAL: a match ends the search. */
-export const TERMINAL = 1;
+const TERMINAL = 1;
 /** TC_ACT_STOLEN: the frame goes nowhere else. */
 const STOLEN = 4;
 
@@ -133,6 +136,29 @@ export function redirectTo(link: number, direction: Direction): Actions {
       options: { parameters: { action: STOLEN, kind: DIRECTIONS[direction], link } },
     },
   };
+}
+
+/** A filter of what a link receives, and where the frames go that it matches. */
+export interface ReceivedFilter {
+  /** The link's. */
+  readonly index: number;
+  /** As {@link filterInfo} has it. */
+  readonly info: number;
+  readonly words: readonly FrameWord[];
+  readonly actions: Actions;
+}
+
+/** Adds one to a link that has a place for classifiers. @param action what it is for, in words */
+export function addReceivedFilter(action: string, { index, info, words, actions }: ReceivedFilter): Request {
+  return request(
+    action,
+    { type: RTM_NEWTFILTER, flags: MessageFlag.CREATE | MessageFlag.EXCL, layout: trafficControlLayout },
+    { index, parent: RECEIVED, info },
+    {
+      kind: KIND_CLASSIFIER,
+      options: attributeBytes(u32Attributes, { selector: { flags: TERMINAL, words }, actions }),
+    },
+  );
 }
 
 /** The index of the link to which actions redirect; undefined when they do anything else. */

@@ -2,19 +2,8 @@ import type { Address } from "../ip/address.ts";
 import { addressToBytes, familyOf, formatAddress } from "../ip/address.ts";
 import type { MacAddress } from "../ip/mac.ts";
 import { macToBytes } from "../ip/mac.ts";
-import { attributeBytes } from "../netlink/attribute.ts";
 import type { Request } from "../netlink/message.ts";
-import { MessageFlag, request } from "../netlink/message.ts";
-import {
-  filterInfo,
-  frameWords,
-  KIND_CLASSIFIER,
-  redirectTo,
-  RTM_NEWTFILTER,
-  TERMINAL,
-  u32Attributes,
-} from "./filter.ts";
-import { RECEIVED, trafficControlLayout } from "./message.ts";
+import { addReceivedFilter, filterInfo, frameWords, redirectTo } from "./filter.ts";
 
 /** Behind the filters of others, whom the kernel counts down from 49152 where they name no place themselves. */
 const PRIORITY = 0xd000;
@@ -48,27 +37,11 @@ export function receiveAtBridge(port: number, bridge: number, { source, destinat
   const addresses = new Uint8Array(12);
   addresses.set(macToBytes(destination));
   addresses.set(macToBytes(source), 6);
-  return request(
-    `have link ${bridge} receive what link ${port} does from ${formatAddress(address)}`,
-    { type: RTM_NEWTFILTER, flags: MessageFlag.CREATE | MessageFlag.EXCL, layout: trafficControlLayout },
-    {
-      index: port,
-      parent: RECEIVED,
-      // Filters of one priority are of one protocol.
-      info: family === 4 ? filterInfo(PRIORITY, "ip") : filterInfo(PRIORITY + 1, "ip6"),
-    },
-    {
-      kind: KIND_CLASSIFIER,
-      options: attributeBytes(u32Attributes, {
-        selector: {
-          flags: TERMINAL,
-          words: [
-            ...frameWords(MAC_ADDRESSES, addresses),
-            ...frameWords(SOURCE_ADDRESS[family], addressToBytes(address)),
-          ],
-        },
-        actions: redirectTo(bridge, "received"),
-      }),
-    },
-  );
+  return addReceivedFilter(`have link ${bridge} receive what link ${port} does from ${formatAddress(address)}`, {
+    index: port,
+    // Filters of one priority are of one protocol.
+    info: family === 4 ? filterInfo(PRIORITY, "ip") : filterInfo(PRIORITY + 1, "ip6"),
+    words: [...frameWords(MAC_ADDRESSES, addresses), ...frameWords(SOURCE_ADDRESS[family], addressToBytes(address))],
+    actions: redirectTo(bridge, "received"),
+  });
 }

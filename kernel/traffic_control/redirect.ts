@@ -1,14 +1,13 @@
-import { attributeBytes, decodeAttributes } from "../netlink/attribute.ts";
+import { decodeAttributes } from "../netlink/attribute.ts";
 import type { ReceivedMessage, Request } from "../netlink/message.ts";
-import { decodeBody, MessageFlag, request } from "../netlink/message.ts";
+import { decodeBody, request } from "../netlink/message.ts";
 import {
+  addReceivedFilter,
   filterInfo,
   KIND_CLASSIFIER,
   redirectionOf,
   redirectTo,
   RTM_GETTFILTER,
-  RTM_NEWTFILTER,
-  TERMINAL,
   u32Attributes,
 } from "./filter.ts";
 import { RECEIVED, trafficControlLayout } from "./message.ts";
@@ -24,17 +23,9 @@ const INFO = filterInfo(1, "all");
  * would not match (u32_classify), and whoever sends such frames would go unlimited.
  */
 export function redirectReceived(index: number, target: number): Request {
-  return request(
+  return addReceivedFilter(
     `redirect what link ${index} receives to link ${target} (kernel options NET_CLS_U32, NET_ACT_MIRRED)`,
-    { type: RTM_NEWTFILTER, flags: MessageFlag.CREATE | MessageFlag.EXCL, layout: trafficControlLayout },
-    { index, parent: RECEIVED, info: INFO },
-    {
-      kind: KIND_CLASSIFIER,
-      options: attributeBytes(u32Attributes, {
-        selector: { flags: TERMINAL, words: [] },
-        actions: redirectTo(target, "sent"),
-      }),
-    },
+    { index, info: INFO, words: [], actions: redirectTo(target, "sent") },
   );
 }
 

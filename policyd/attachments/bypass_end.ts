@@ -1,5 +1,5 @@
 import type { AttachmentRecord } from "../../ipam/attachment.ts";
-import { getLink, parseLink } from "../../kernel/route/link.ts";
+import { findLink } from "../../kernel/route/socket.ts";
 import { deleteQueueingDiscipline } from "../../kernel/traffic_control/queueing_discipline.ts";
 import type { LinkWriter } from "./link_removal.ts";
 
@@ -17,9 +17,7 @@ const NOTHING_THERE = ["ENODEV", "ENOENT", "EINVAL"];
  * @throws NetlinkError, SyscallError when the kernel refuses
  */
 export function endBypass({ hostInterface, hostMac }: BypassedPort, links: Pick<LinkWriter, "batch">): void {
-  const [found] = links.batch([getLink({ name: hostInterface })]);
-  const [message] = found?.messages ?? [];
-  const link = message && parseLink(message);
+  const link = findLink(links, { name: hostInterface });
   if (link?.mac !== hostMac) return;
   const [removed] = links.batch([deleteQueueingDiscipline(link.index, "classifiers")]);
   const error = removed?.error;

@@ -9,12 +9,10 @@ import { dumpRoutes, newRoute, parseRoute } from "../../kernel/route/route.ts";
 import { findLink, openRouteSocket } from "../../kernel/route/socket.ts";
 import { programsOf } from "../../kernel/bpf/object.ts";
 import { findPort, putPort } from "../../kernel/bpf/port_table.ts";
-import type { BpfCalls } from "../../kernel/syscall/bpf_calls.ts";
-import type { FileCalls } from "../../kernel/syscall/file_calls.ts";
-import type { Syscalls } from "../../kernel/syscall/syscalls.ts";
+import type { MachineCalls } from "../../kernel/syscall/machine_calls.ts";
 
 /** Everything a backend did and saw, as one text: addresses are bigints, which JSON has not. */
-export function wireAndDescribe(syscalls: Syscalls & FileCalls & BpfCalls, nodePath: string, podPath: string): string {
+export function wireAndDescribe(syscalls: MachineCalls, nodePath: string, podPath: string): string {
   const home = currentNamespace(syscalls);
   const [node, pod] = [openNamespace(syscalls, nodePath), openNamespace(syscalls, podPath)];
   const nodeSocket = insideNamespace(syscalls, home, node, () => openRouteSocket(syscalls));

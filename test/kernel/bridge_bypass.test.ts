@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { assembleBpf } from "../../kernel/bpf/instruction.ts";
 import { attachProgram, loadProgram, programsOf } from "../../kernel/bpf/object.ts";
 import { findPort, hasPortTable, putPort, removePortTable } from "../../kernel/bpf/port_table.ts";
+import type { Address, Family } from "../../kernel/ip/address.ts";
 import { parseAddress } from "../../kernel/ip/address.ts";
 import type { Request } from "../../kernel/netlink/message.ts";
 import { endBypass } from "../../policyd/attachments/bypass_end.ts";
@@ -44,7 +45,7 @@ interface Party {
   readonly name: string;
   readonly hostMac: MacAddress;
   readonly mac: MacAddress;
-  readonly addresses: { readonly 4: ReturnType<typeof parseAddress>; readonly 6: ReturnType<typeof parseAddress> };
+  readonly addresses: Readonly<Record<Family, Address>>;
 }
 
 function party(last: number): Party {

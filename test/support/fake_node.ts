@@ -4,17 +4,15 @@ import * as nodeRules from "../../cni/node_rules.ts";
 import { systemFileSystem } from "../../ipam/file_system.ts";
 import { fakeSysctl } from "../../kernel/sysctl.ts";
 import { Errno } from "../../kernel/syscall/errno.ts";
-import type { BpfCalls } from "../../kernel/syscall/bpf_calls.ts";
-import type { FileCalls } from "../../kernel/syscall/file_calls.ts";
+import type { MachineCalls } from "../../kernel/syscall/machine_calls.ts";
 import { OpenFlag } from "../../kernel/syscall/file_calls.ts";
 import { nodeSyscalls } from "../../kernel/syscall/node.ts";
-import type { Syscalls } from "../../kernel/syscall/syscalls.ts";
 import { sha256 } from "./cni.ts";
 
 /** A node whose kernel does nothing but files below one directory, and tells what else it was asked for. */
 export interface FakeNode extends Node {
   /** With the calls that change files, which a verb has by `files` alone. */
-  readonly syscalls: Syscalls & FileCalls & BpfCalls;
+  readonly syscalls: MachineCalls;
   /** Paths outside the directory that something was to be made, changed or removed at, in order; forget them at will. */
   readonly escapes: string[];
 }

@@ -23,8 +23,8 @@ export interface Inventory {
   /** Of our protocol. */
   readonly rules: readonly RoutingRule[];
   readonly links: readonly NodeLink[];
-  /** Names of the bridges whose packets a table of ports takes around them. */
-  readonly bypassedBridges: readonly string[];
+  /** The bridges whose packets a table of ports takes around them. */
+  readonly bypassedBridges: readonly NodeLink[];
   readonly addresses: readonly NodeAddress[];
   readonly records: readonly AttachmentRecord[];
   /** Of the names that ours have, in the directories of configurations and plugins. */

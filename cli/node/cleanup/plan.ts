@@ -128,8 +128,9 @@ function links(inventory: Inventory, withPods: boolean): Plan {
     return { removals, kept };
   }
   removals.push(...hosts.map(linkRemoval));
-  for (const { name, index } of all)
-    if (inventory.bypassedBridges.includes(name)) removals.push({ kind: "program", bridge: name, index });
+  removals.push(
+    ...inventory.bypassedBridges.map(({ name, index }): Removal => ({ kind: "program", bridge: name, index })),
+  );
   if (bridge === undefined) return { removals, kept };
   const foreign = all.filter(
     ({ master, name }) => master === bridge.index && !hosts.some((host) => host.name === name),

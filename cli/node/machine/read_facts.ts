@@ -12,7 +12,7 @@ import type { NetworkFile, NodeFacts, Seen } from "../doctor/facts.ts";
 import type { NodePlace } from "../place.ts";
 import { attempt } from "./attempt.ts";
 import { readConfigurationNames, readNetwork, readPlugins, readRecords, readReservations } from "./read_files.ts";
-import type { MachineCalls } from "./read_network.ts";
+import type { MachineCalls } from "../../../kernel/syscall/machine_calls.ts";
 import {
   hasPacketLog,
   readAddresses,

@@ -14,7 +14,7 @@ import type { NodePlace } from "../place.ts";
 import { configurationPath } from "../place.ts";
 import { isOurExecutable } from "./program_words.ts";
 import { readNetwork, readRecords } from "./read_files.ts";
-import type { MachineCalls } from "./read_network.ts";
+import type { MachineCalls } from "../../../kernel/syscall/machine_calls.ts";
 import { readAddresses, readLinks, readRoutes, readRuleset, withRoutes } from "./read_network.ts";
 
 const DAEMON_MILLISECONDS = 3000;
@@ -47,9 +47,7 @@ export function readInventory(syscalls: MachineCalls, place: NodePlace): Invento
         ),
       ),
       links,
-      bypassedBridges: links
-        .filter(({ kind, index }) => kind === "bridge" && hasPortTable(syscalls, index))
-        .map(({ name }) => name),
+      bypassedBridges: links.filter(({ kind, index }) => kind === "bridge" && hasPortTable(syscalls, index)),
       addresses: readAddresses(syscalls, links),
       records: readRecords(files, place).records,
       files: [...configurations(place), ...programs(place)],

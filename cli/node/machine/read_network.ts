@@ -9,14 +9,9 @@ import type { Route } from "../../../kernel/route/route.ts";
 import { dumpRoutes, parseRouteOfAnyTable } from "../../../kernel/route/route.ts";
 import { openRouteSocket } from "../../../kernel/route/socket.ts";
 import { parseVxlan } from "../../../kernel/route/vxlan.ts";
-import type { BpfCalls } from "../../../kernel/syscall/bpf_calls.ts";
-import type { FileCalls } from "../../../kernel/syscall/file_calls.ts";
-import type { Syscalls } from "../../../kernel/syscall/syscalls.ts";
+import type { MachineCalls } from "../../../kernel/syscall/machine_calls.ts";
 import { procSysctl } from "../../../kernel/sysctl.ts";
 import type { NodeAddress, NodeLink } from "../doctor/facts.ts";
-
-/** The calls of the machine that looking at a node takes. */
-export type MachineCalls = Syscalls & FileCalls & BpfCalls;
 
 /** Runs an action with a netlink socket for links and routes that is closed afterwards. */
 export function withRoutes<T>(syscalls: MachineCalls, action: (socket: NetlinkSocket) => T): T {

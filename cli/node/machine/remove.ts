@@ -8,7 +8,7 @@ import { deleteRule } from "../../../kernel/route/rule.ts";
 import type { Request } from "../../../kernel/netlink/message.ts";
 import { SyscallError } from "../../../kernel/syscall/syscalls.ts";
 import type { Removal } from "../cleanup/plan.ts";
-import type { MachineCalls } from "./read_network.ts";
+import type { MachineCalls } from "../../../kernel/syscall/machine_calls.ts";
 import { withRoutes } from "./read_network.ts";
 
 /** What the kernel answers when a thing is gone already. */

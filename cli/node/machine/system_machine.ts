@@ -1,6 +1,6 @@
 import type { NodeMachine } from "./machine.ts";
 import { readFacts } from "./read_facts.ts";
-import type { MachineCalls } from "./read_network.ts";
+import type { MachineCalls } from "../../../kernel/syscall/machine_calls.ts";
 import { readInventory } from "./read_inventory.ts";
 import { remove } from "./remove.ts";
 

@@ -4,11 +4,9 @@ import type { ServerLimits } from "../../../../cni/server/server.ts";
 import { PluginServer } from "../../../../cni/server/server.ts";
 import { littleEndian } from "../../../../kernel/netlink/writer.ts";
 import { Errno } from "../../../../kernel/syscall/errno.ts";
-import type { BpfCalls } from "../../../../kernel/syscall/bpf_calls.ts";
-import type { FileCalls } from "../../../../kernel/syscall/file_calls.ts";
+import type { MachineCalls } from "../../../../kernel/syscall/machine_calls.ts";
 import { POLLFD_SIZE } from "../../../../kernel/syscall/poll_calls.ts";
 import type { ServerCalls } from "../../../../kernel/syscall/server_calls.ts";
-import type { Syscalls } from "../../../../kernel/syscall/syscalls.ts";
 import { fakeNode } from "../../../support/fake_node.ts";
 
 const LISTENER = 50;
@@ -123,7 +121,7 @@ export class FakeShims {
     const tools = {
       syscalls: this.#syscalls(),
       calls: this.#calls(),
-      makeNode: (syscalls: Syscalls & FileCalls & BpfCalls): Node => {
+      makeNode: (syscalls: MachineCalls): Node => {
         this.journal.push("node");
         return { ...fakeNode("/nowhere"), syscalls };
       },
@@ -141,7 +139,7 @@ export class FakeShims {
     return fd;
   }
 
-  #syscalls(): Syscalls & FileCalls & BpfCalls {
+  #syscalls(): MachineCalls {
     return {
       ...fakeNode("/nowhere").syscalls,
       setsockopt: () => 0,
