@@ -27,7 +27,7 @@ export interface Plan {
   readonly builtPolicies: number;
   /** Rounds of cutting live connections and letting them through again. */
   readonly cutRounds: number;
-  /** Pairs of seconds of iperf3. */
+  /** Pairs of seconds of iperf3, each cut into the stretches of its load. */
   readonly throughputPairs: number;
 }
 

@@ -12,7 +12,7 @@ import { serviceElements } from "../../../policyd/services/services_dataplane.ts
 import type { Lab } from "../../lab/lab.ts";
 import { createLab } from "../../lab/lab.ts";
 import { install, OURS } from "../contestant.ts";
-import { IPERF_ADVICE, isIperfThere, LOADS, STRETCHES } from "../iperf.ts";
+import { IPERF_ADVICE, isIperfThere, LOADS } from "../iperf.ts";
 import { interleave } from "../row.ts";
 import type { Pods } from "../scenario/throughput.ts";
 import { ROUTES, wirePods } from "../scenario/throughput.ts";
@@ -55,13 +55,13 @@ export async function throughput(runDirectory: string, plan: Plan): Promise<read
   const many = await nodesWith(manyLab, path.join(runDirectory, "many"), crowd(plan.policiesOnOnePod));
   for (const { node } of none.pods.sides) node.exec("nft", ["delete", "table", POLICY_TABLE.family, POLICY_TABLE.name]);
   const rows = ROUTES.flatMap((route) =>
-    LOADS.flatMap(({ name, unit, measure }) =>
+    LOADS.flatMap(({ name, unit, stretches, measure }) =>
       [open, many].map((ours): ServicesRow => {
         const on =
           ({ pods }: Nodes) =>
           () =>
             measure({ ...pods, receiver: pods[route.receiver] });
-        const pairs = interleave(plan.throughputPairs * STRETCHES, on(ours), on(none));
+        const pairs = interleave(plan.throughputPairs * stretches, on(ours), on(none));
         const title = `${name}, ${route.title}, ${ours.count.toLocaleString("en")} policies`;
         return compared(title, unit, "no table of policies", pairs, GOAL);
       }),

@@ -4,7 +4,7 @@ import { twoNodes } from "../../lab/topology.ts";
 import type { Contestant, Side } from "../contestant.ts";
 import { addressOfNewPod, wiredSide } from "../contestant.ts";
 import type { Receiver } from "../iperf.ts";
-import { IPERF_ADVICE, isIperfThere, LOADS, STRETCHES } from "../iperf.ts";
+import { IPERF_ADVICE, isIperfThere, LOADS } from "../iperf.ts";
 import type { Measured } from "../row.ts";
 import { interleave } from "../row.ts";
 import type { Context, Scenario } from "./context.ts";
@@ -29,9 +29,9 @@ export const throughput: Scenario = {
     const ours = wirePods(ourLab, context.runDirectory, context.ours);
     const peer = wirePods(peerLab, context.runDirectory, context.peer);
     return ROUTES.flatMap((route) =>
-      LOADS.map(({ name, unit, measure }): Measured => {
+      LOADS.map(({ name, unit, stretches, measure }): Measured => {
         const title = `${name}, ${route.title}`;
-        const count = context.pairs * STRETCHES;
+        const count = context.pairs * stretches;
         const pairs = interleave(
           count,
           () => measure({ ...ours, receiver: ours[route.receiver] }),
