@@ -4,6 +4,11 @@ const AF_INET6 = 10;
 const AF_NETLINK = 16;
 const NETLINK_NETFILTER = 12;
 const IPPROTO_SCTP = 132;
+const SOCK_STREAM = 1;
+const SOCK_DGRAM = 2;
+const SOCK_SEQPACKET = 5;
+/** Without SOCK_NONBLOCK and SOCK_CLOEXEC (SOCK_TYPE_MASK of linux/net.h). */
+const TYPE_BITS = { 1: 0xf };
 const BPF_PROG_LOAD = 5;
 const BPF_PROG_QUERY = 16;
 
@@ -13,8 +18,12 @@ export const MASKED_FEATURES = {
   nftables: [{ call: "socket", arguments: { 0: AF_NETLINK, 2: NETLINK_NETFILTER }, errno: "EPROTONOSUPPORT" }],
   /** CONFIG_IPV6 is off (__sock_create). */
   ipv6: [{ call: "socket", arguments: { 0: AF_INET6 }, errno: "EAFNOSUPPORT" }],
-  /** CONFIG_IP_SCTP is off (inet_create). */
-  sctp: [{ call: "socket", arguments: { 2: IPPROTO_SCTP }, errno: "EPROTONOSUPPORT" }],
+  /** CONFIG_IP_SCTP is off: other protocols have the first two types, nobody has the third, and raw sockets are all there (inet_create). */
+  sctp: [
+    { call: "socket", arguments: { 1: SOCK_STREAM, 2: IPPROTO_SCTP }, bits: TYPE_BITS, errno: "EPROTONOSUPPORT" },
+    { call: "socket", arguments: { 1: SOCK_DGRAM, 2: IPPROTO_SCTP }, bits: TYPE_BITS, errno: "EPROTONOSUPPORT" },
+    { call: "socket", arguments: { 1: SOCK_SEQPACKET, 2: IPPROTO_SCTP }, bits: TYPE_BITS, errno: "ESOCKTNOSUPPORT" },
+  ],
   /** A file system without locks: some network and FUSE ones. */
   fileLocks: [{ call: "flock", errno: "ENOLCK" }],
   /** A file system without hard links: FAT, some FUSE ones (vfs_link). */

@@ -7,6 +7,8 @@ export interface MaskRule {
   readonly call: MaskedCall;
   /** Argument values by position (0 to 5) that must all match; calls with others pass. Compared as 32-bit numbers. */
   readonly arguments?: Readonly<Record<number, number>>;
+  /** Which bits of an argument are compared, by position; all when absent. */
+  readonly bits?: Readonly<Record<number, number>>;
   readonly errno: keyof typeof Errno;
 }
 
@@ -27,6 +29,7 @@ const OFFSET_ARCH = 4;
 const OFFSET_ARGUMENTS = 16;
 
 const BPF_LOAD_WORD = 0x20;
+const BPF_AND = 0x54;
 const BPF_JUMP_EQUAL = 0x15;
 const BPF_RETURN = 0x06;
 const SECCOMP_RET_ALLOW = 0x7fff_0000;
@@ -67,20 +70,22 @@ export function maskProgram(rules: readonly MaskRule[], arch: string = os.arch()
 
 function ruleInstructions(rule: MaskRule, number: number): readonly Instruction[] {
   const conditions = [
-    { offset: OFFSET_NUMBER, value: number },
-    ...Object.entries(rule.arguments ?? {}).map(([position, value]) => ({
-      offset: OFFSET_ARGUMENTS + 8 * Number(position) + (littleEndian ? 0 : 4),
-      value,
-    })),
+    { loads: [load(OFFSET_NUMBER)], value: number },
+    ...Object.entries(rule.arguments ?? {}).map(([position, value]) => {
+      const bits = rule.bits?.[Number(position)];
+      const argument = load(OFFSET_ARGUMENTS + 8 * Number(position) + (littleEndian ? 0 : 4));
+      return { loads: bits === undefined ? [argument] : [argument, and(bits)], value };
+    }),
   ];
-  // Each condition is a load and a jump; a failed one skips the rest of the rule, its return included.
-  return [
-    ...conditions.flatMap(({ offset, value }, i) => [
-      load(offset),
-      jumpEqual(value, 0, 2 * (conditions.length - 1 - i) + 1),
-    ]),
-    give(SECCOMP_RET_ERRNO | Errno[rule.errno]),
-  ];
+  // From the last condition to the first: a failed one skips all that follows it in the rule.
+  return conditions.reduceRight<readonly Instruction[]>(
+    (rest, { loads, value }) => [...loads, jumpEqual(value, 0, rest.length), ...rest],
+    [give(SECCOMP_RET_ERRNO | Errno[rule.errno])],
+  );
+}
+
+function and(bits: number): Instruction {
+  return { code: BPF_AND, ifTrue: 0, ifFalse: 0, k: bits };
 }
 
 function load(offset: number): Instruction {

@@ -44,8 +44,17 @@ describe("the kernel feature mask", () => {
     );
   });
 
-  it("hides SCTP sockets with EPROTONOSUPPORT", () => {
-    assert.deepEqual(callsUnder(["sctp"], ["calls.socket(2, 1, 132)", "calls.socket(2, 1, 6)"]), [-93, 0]);
+  it("hides SCTP sockets as a kernel without them does, by their type, and not TCP's", () => {
+    const types = [1, 2, 5, 0x80801, 0x80805];
+    const sockets = [2, 10].flatMap((family) => types.map((type) => `calls.socket(${family}, ${type}, 132)`));
+    const refused = [-93, -93, -94, -93, -94];
+    assert.deepEqual(callsUnder(["sctp"], sockets), [...refused, ...refused]);
+    assert.deepEqual(callsUnder(["sctp"], ["calls.socket(2, 1, 6)", "calls.socket(2, 2, 17)"]), [0, 0]);
+  });
+
+  it("leaves raw sockets of SCTP, by which the lab's probes speak it", function () {
+    requireKernel(this);
+    assert.deepEqual(callsUnder(["sctp"], ["calls.socket(2, 3, 132)", "calls.socket(10, 3, 132)"]), [0, 0]);
   });
 
   it("passes output, arguments and the exit code on", () => {
