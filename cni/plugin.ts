@@ -47,10 +47,12 @@ export function errorVersion(stdin: string): CniVersion {
  * @param verb CNI_COMMAND
  * @param stdin the network configuration
  * @returns what goes to standard output; empty for DEL
- * @throws CniError or DrawbridgeError; nothing is left behind by a failed ADD
+ * @throws CniError or DrawbridgeError; nothing is left behind by a failed ADD. CHECK, which is not there, is refused behind its
+ *   variables (P4)
  */
 export function* verbWork(node: Node, face: Face, verb: string, environment: Environment, stdin: string): Work<string> {
   if (verb !== "ADD" && verb !== "DEL") {
+    if (verb === "CHECK") readAttachment(environment, verb);
     throw new CniError(
       CniErrorCode.INVALID_ENVIRONMENT,
       `unknown CNI_COMMAND: ${verb.slice(0, 64)}; expected ADD, DEL or VERSION`,

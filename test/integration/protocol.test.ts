@@ -76,6 +76,19 @@ describe("the executable and the CNI protocol", () => {
     }
   });
 
+  it("P4: so they are for CHECK, which is refused behind that", () => {
+    const environment = podEnvironment({ CNI_COMMAND: "CHECK", CNI_NETNS: "" });
+    delete environment["CNI_IFNAME"];
+    for (const [given, message] of [
+      [environment, "required env variables [CNI_NETNS,CNI_IFNAME] missing"],
+      [podEnvironment({ CNI_COMMAND: "CHECK" }), "unknown CNI_COMMAND: CHECK; expected ADD, DEL or VERSION"],
+    ] as const) {
+      const { exitCode, stdout } = rawCall(wired.node, given, conf());
+      assert.equal(exitCode, 1);
+      assert.deepEqual([objectOf(stdout)["code"], objectOf(stdout)["msg"]], [4, message]);
+    }
+  });
+
   it("P5: DEL works without CNI_NETNS, with an empty one and with a path that is gone, and releases the address", () => {
     const pod = lab.pod("p5");
     for (const netns of [undefined, "", "/run/netns/gone"]) {
