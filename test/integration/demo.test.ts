@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import type { ChildProcess } from "node:child_process";
 import { spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
-import { readdirSync, readFileSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync } from "node:fs";
 import os from "node:os";
 import process from "node:process";
 import { findLabFiles } from "../lab/sweep.ts";
@@ -62,7 +62,10 @@ describe("the demo", function () {
       const own = addresses.get(cell.source);
       if (own !== undefined) assert.equal(cell.seenSource, own[cell.family === 4 ? 0 : 1], keyOf(cell));
     }
-    assert.ok(result.sameNode.length > 0);
+    assert.deepEqual(
+      result.sameNode.map(({ bridgeNetfilter }) => bridgeNetfilter),
+      existsSync("/proc/sys/net/bridge") ? [true, false] : [false],
+    );
     for (const { flows, differences, receivedByPods, followed } of result.sameNode) {
       assert.equal(flows, 2 * 6 * 2 * 4);
       assert.deepEqual([...differences, ...followed], []);

@@ -51,8 +51,8 @@ describe("a /24 filled to the last address", () => {
       assert.equal(error?.code, 102);
       assert.match(error?.msg ?? "", /no IP addresses available in range set: 10\.244\.1\.1-10\.244\.1\.254/);
     }
-    const times = outcomes.map(({ milliseconds }) => milliseconds).toSorted((a, b) => a - b);
-    assert.ok((times[2] ?? Infinity) < 100, `the median of ${times.join(", ")} ms`);
+    const [first, ...others] = outcomes.map(({ milliseconds }) => milliseconds);
+    assert.ok((first ?? Infinity) < 100, `${first} ms, and then ${others.join(", ")} ms`);
     assert.deepEqual(nodeState(wired.node), held);
   });
 

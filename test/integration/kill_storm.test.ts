@@ -132,9 +132,9 @@ describe("calls killed at any moment", function () {
   it(`${300 * SHARE} ADD/DEL pairs, ${PARALLEL} in parallel, one call in five killed: nothing leaks, no address is held twice`, () =>
     rage(DRAWBRIDGE, 300 * SHARE, 40));
 
-  it(`SERVER-03: the same of ${150 * SHARE} pairs whose shims are killed while the plugin server does them`, async () => {
+  it(`SERVER-03: the same of ${300 * SHARE} pairs whose shims are killed while the plugin server does them`, async () => {
     const pid = served.warm();
-    await rage(served.executable, 150 * SHARE, 20);
+    await rage(served.executable, 300 * SHARE, 40);
     assert.equal(served.server.pid, pid, "one server has lived through all of it");
   });
 

@@ -11,9 +11,9 @@ import { eventually } from "../support/guard/guarded_node.ts";
 import { PolicydNode } from "../support/policyd_node.ts";
 import { requireKernel } from "../support/privilege.ts";
 import { ServedPlugin } from "../support/served_plugin.ts";
-import { podResult } from "./add_result.ts";
+import { hostInterfaceOf, podResult } from "./add_result.ts";
 import { podAddresses } from "./container_state.ts";
-import { nodeState, nothingHeld } from "./kernel_state.ts";
+import { bridgePort, nodeState, nothingHeld } from "./kernel_state.ts";
 import type { RawOutcome } from "./raw_call.ts";
 import { rawCall } from "./raw_call.ts";
 
@@ -127,6 +127,32 @@ describe("the plugin server", function () {
       }
     });
   }
+
+  it("POD-11: the hairpin flag of each port stays what hairpinMode says when plugin server and policyd begin anew", async () => {
+    const policyd = new PolicydNode(lab, wired);
+    const modes = new Map<string, boolean>();
+    try {
+      for (const round of ["before", "behind"]) {
+        await policyd.start();
+        plugin.warm();
+        for (const hairpinMode of [true, false]) {
+          const [outcome] = await all("ADD", [lab.pod(`${round}-${hairpinMode}`)], {
+            ...policyd.overrides,
+            hairpinMode,
+          });
+          assert.ok(outcome !== undefined);
+          modes.set(hostInterfaceOf(podResult(outcome)), hairpinMode);
+        }
+        for (const [port, mode] of modes)
+          assert.equal(bridgePort(wired.node, port)?.["hairpin"], mode, `${port} ${round}`);
+        plugin.server.end();
+        await policyd.kill();
+      }
+    } finally {
+      await policyd.kill();
+    }
+    assert.equal(modes.size, 4);
+  });
 
   it("SERVER-06: when its executable was replaced, the next call is done by the new one, and it ends", async () => {
     const place = `${plugin.directory}/drawbridge-plugin`;

@@ -1,3 +1,6 @@
+import assert from "node:assert/strict";
+import { formatAddress, parseAddress } from "../../kernel/ip/address.ts";
+import { Prober } from "../lab/probe/prober.ts";
 import type { Expectation } from "../support/policy/lab/expectation.ts";
 import { expectOf, expectPackets } from "../support/policy/lab/expectation.ts";
 import { listenAll, ninePodLab, ninePods } from "../support/policy/lab/nine_pods.ts";
@@ -13,6 +16,8 @@ import { requireBridgeNetfilter, requireKernel } from "../support/privilege.ts";
 const IPS = ["10.96.0.10", "fd00:96::10"] as const;
 const SERVICE_PORT = 8000;
 const NODE_PORT = 30_080;
+/** At which nothing of the lab listens. */
+const OWN_PORT = 7007;
 const SERVED: readonly Traffic[] = [`${SERVICE_PORT}/TCP`, `${SERVICE_PORT}/UDP`, `${SERVICE_PORT}/SCTP`];
 const NODE_SERVED: readonly Traffic[] = [`${NODE_PORT}/TCP`, `${NODE_PORT}/UDP`, `${NODE_PORT}/SCTP`];
 const DENY_X = networkPolicy("x", { podSelector: {}, policyTypes: ["Ingress", "Egress"] }, "deny-all");
@@ -73,6 +78,22 @@ describe("policies and what is on the way to a pod, with packets", function () {
         allowed: inBoth(pod, pod, "80/TCP", "81/UDP", "ICMP"),
       });
     }
+  });
+
+  it("POD-02: under a default deny a pod reaches itself on localhost and on its own addresses", async () => {
+    await lab.apply([...ninePods(lab), DENY_X]);
+    const { namespace: pod, addresses } = lab.place("x/a");
+    using prober = new Prober(lab.lab.calls);
+    const localhost = ["127.0.0.1", "::1"].map((text) => parseAddress(text));
+    const to = [...localhost, addresses[4], addresses[6]].map((address) => ({ address, port: OWN_PORT }));
+    const flows = (["tcp", "udp"] as const).flatMap((protocol) => to.map((end) => ({ protocol, from: pod, to: end })));
+    for (const { protocol, to: end } of flows) prober.listen(protocol, { namespace: pod, ...end });
+    const unreached = await lab.inBothStates(async (way) =>
+      (await prober.run(flows)).flatMap(({ flow, reached, why }) =>
+        reached ? [] : [`br_netfilter ${way}: ${flow.protocol} to ${formatAddress(flow.to.address)}: ${why}`],
+      ),
+    );
+    assert.deepEqual(unreached.flat(), []);
   });
 
   it("POL-07: a pod and its own node are never kept apart, as probes need it; another node is as anyone", async () => {

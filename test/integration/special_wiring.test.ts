@@ -6,12 +6,12 @@ import type { Lab, LabPod } from "../lab/lab.ts";
 import { createLab } from "../lab/lab.ts";
 import { Prober } from "../lab/probe/prober.ts";
 import type { WiredNode } from "../lab/topology.ts";
-import { twoNodes } from "../lab/topology.ts";
+import { setBridgeNetfilter, twoNodes } from "../lab/topology.ts";
 import { mapping } from "../support/host_ports/published.ts";
 import { normalListing } from "../support/nftables/listing.ts";
-import { requireKernel } from "../support/privilege.ts";
+import { requireBridgeNetfilter, requireKernel } from "../support/privilege.ts";
 import { hostInterfaceOf, podResult } from "./add_result.ts";
-import { addressesOf, ipJson, nodeState, nothingHeld } from "./kernel_state.ts";
+import { addressesOf, bridgePort, ipJson, nodeState, nothingHeld } from "./kernel_state.ts";
 
 /** Shorter than the prober's pause before it asks again. */
 const ONE_PACKET_MILLISECONDS = 200;
@@ -93,13 +93,51 @@ describe("how ADD wires a pod that is not the usual one", function () {
     assert.equal(node.readSysctl("net/ipv6/conf/cni0/accept_dad"), "0");
   });
 
-  it("POD-15: an MTU below IPv6's least works with IPv4 alone", async () => {
+  it("POD-13: a kubenet's configuration of one subnet, with addIf, is carried out and taken back", async () => {
+    const overrides = {
+      cniVersion: "0.3.1",
+      name: "kubenet",
+      bridge: "cbr0",
+      mtu: 1460,
+      addIf: "eth0",
+      isGateway: true,
+      ipMasq: false,
+      hairpinMode: true,
+      ipam: {
+        type: "host-local",
+        dataDir: wired.node.dataDir,
+        subnet: "10.244.1.0/24",
+        gateway: "10.244.1.1",
+        routes: [{ dst: "0.0.0.0/0" }],
+      },
+    };
+    const pod = lab.pod("a");
+    const { exitCode, stdout, result } = add(wired, pod, overrides);
+    assert.equal(exitCode, 0, stdout);
+    assert.equal(result?.["cniVersion"], "0.3.1");
+    const ip = { version: "4", interface: 2, address: "10.244.1.2/32", gateway: "10.244.1.1" };
+    assert.deepEqual(result?.["ips"], [ip]);
+    assert.deepEqual(addressesOf(pod, "eth0"), [ip.address]);
+    assert.deepEqual(defaultRoutes(pod), [[ip.gateway, "eth0"]]);
+    assert.equal(pod.link("eth0").mtu, 1460);
+    const [port] = wired.node.links().filter(({ name }) => name.startsWith("dbv"));
+    assert.equal(bridgePort(wired.node, port?.name ?? "")?.["hairpin"], true);
+    assert.deepEqual(await unreached(pod, [ip.gateway]), []);
+    assert.equal(del(wired, pod, overrides).exitCode, 0);
+    assert.deepEqual(nodeState(wired.node, "cbr0"), nothingHeld);
+  });
+
+  it("POD-15: an MTU below IPv6's least works with IPv4 alone", async function () {
+    requireBridgeNetfilter(this);
     const overrides = { ...ipamWith("10.244.1.0/24"), mtu: 1200 };
     const [one, other] = [lab.pod("a"), lab.pod("b")];
     const hostEnds = [one, other].map((pod) => hostInterfaceOf(podResult(add(wired, pod, overrides))));
     for (const name of ["cni0", ...hostEnds]) assert.equal(wired.node.link(name).mtu, 1200);
     assert.equal(one.link("eth0").mtu, 1200);
-    assert.deepEqual(await unreached(one, ["10.244.1.1", "10.244.1.3"]), []);
+    for (const bridgeNetfilter of [true, false]) {
+      setBridgeNetfilter(wired.node, bridgeNetfilter);
+      assert.deepEqual(await unreached(one, ["10.244.1.1", "10.244.1.3"]), []);
+    }
     for (const pod of [one, other]) assert.equal(del(wired, pod, overrides).exitCode, 0);
     assert.deepEqual(nodeState(wired.node), nothingHeld);
   });

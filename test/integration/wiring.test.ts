@@ -89,6 +89,11 @@ describe("how ADD wires a pod", () => {
         ips.map((ip) => ip.gateway),
         gateways.filter((gateway) => ranges.flat().some(({ subnet }) => subnet.startsWith(gateway.slice(0, -1)))),
       );
+      const onBridge = addressesOf(wired.node, "cni0");
+      for (const { gateway } of ips) {
+        const prefix = gateway.includes(":") ? 64 : 24;
+        assert.ok(onBridge.includes(`${gateway}/${prefix}`), `${gateway}/${prefix} among ${onBridge.join(", ")}`);
+      }
       assert.deepEqual(addressesOf(pod, "eth0").toSorted(), ips.map((ip) => ip.address).toSorted());
       const defaults = [...ipJson(pod, "route", "show", "default"), ...ipJson(pod, "-6", "route", "show", "default")];
       // One per family: a second range set of a family is another address, not another way out.
