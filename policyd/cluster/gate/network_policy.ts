@@ -1,3 +1,4 @@
+import { DrawbridgeError } from "../../../kernel/error.ts";
 import { cidrContains } from "../../../kernel/ip/cidr.ts";
 import type { IpBlockPeer, NetworkPolicy, PolicyPeer, PolicyPort, PolicyRule, PolicyType } from "../model.ts";
 import { expectPort, expectPortOrName, readAnnotations } from "../name.ts";
@@ -11,6 +12,7 @@ import { sourcesKey } from "./sources_key.ts";
 
 /** The API server's own limit; it takes one type twice. */
 const MOST_POLICY_TYPES = 2;
+const BOTH: readonly PolicyType[] = Object.freeze(["Egress", "Ingress"]);
 /** Sixteen times what a policy may come to (POL-73); the API server takes as many as fit into an object. */
 const MOST_RULES = 65_536;
 
@@ -18,7 +20,8 @@ const MOST_RULES = 65_536;
  * A networking.k8s.io/v1 NetworkPolicy with the API server's defaults.
  *
  * A peer, port or rule that is invalid is left out and told: the policy goes on isolating what it selects and allows
- * less than was meant, never more. What it selects, and in which directions, must be readable.
+ * less than was meant, never more. So it does where rules or directions are no lists, and in both directions where those it
+ * names cannot be told. What it selects must be readable.
  *
  * @throws DrawbridgeError ERR_OBJECT
  */
@@ -45,10 +48,29 @@ function readPolicyTypes(spec: Reader): readonly PolicyType[] {
     if (value === "Ingress" || value === "Egress") return value;
     throw invalid(field, value, "Ingress or Egress");
   };
-  const given = spec.all("policyTypes", decode, MOST_POLICY_TYPES);
+  const given = orClosed(spec, () => spec.all("policyTypes", decode, MOST_POLICY_TYPES), {
+    value: BOTH,
+    consequence: "it isolates in both directions",
+  });
   if (given.length > 0) return Object.freeze([...new Set(given)].sort());
-  const hasEgress = countOf(spec, "egress") > 0;
-  return Object.freeze(hasEgress ? ["Egress", "Ingress"] : ["Ingress"]);
+  return hasRules(spec, "egress") ? BOTH : Object.freeze(["Ingress"]);
+}
+
+/** Whether there is anything in a direction's field, readable or not. */
+function hasRules(spec: Reader, key: "ingress" | "egress"): boolean {
+  const rules = spec.get(key);
+  return rules !== undefined && !(Array.isArray(rules) && rules.length === 0);
+}
+
+/** What can be read; otherwise a value that allows nothing, and that is told. */
+function orClosed<T>(spec: Reader, read: () => T, closed: { readonly value: T; readonly consequence: string }): T {
+  try {
+    return read();
+  } catch (error) {
+    if (!(error instanceof DrawbridgeError)) throw error;
+    spec.tell(`${error.message} (${closed.consequence})`);
+    return closed.value;
+  }
 }
 
 /** Of too many none is read: to refuse the policy for them would leave open what it isolates. */
@@ -57,14 +79,17 @@ function readRules(
   key: "ingress" | "egress",
   decode: (rule: Reader, index: number) => PolicyRule,
 ): readonly PolicyRule[] {
-  const count = countOf(spec, key);
-  if (count <= MOST_RULES) return spec.eachObject(key, decode);
-  spec.tell(`${spec.path(key)}: ${count} rules; expected at most ${MOST_RULES} (none of them allows anything)`);
-  return Object.freeze([]);
-}
-
-function countOf(spec: Reader, key: "ingress" | "egress"): number {
-  return (spec.optionalList(key, Number.POSITIVE_INFINITY) ?? []).length;
+  return orClosed(
+    spec,
+    () => {
+      const count = spec.optionalList(key, Number.POSITIVE_INFINITY)?.length ?? 0;
+      if (count > MOST_RULES) {
+        throw new DrawbridgeError("ERR_OBJECT", `${spec.path(key)}: ${count} rules; expected at most ${MOST_RULES}`);
+      }
+      return spec.eachObject(key, decode);
+    },
+    { value: Object.freeze([]), consequence: "none of them allows anything" },
+  );
 }
 
 function readRule(rule: Reader, index: number, peers: "from" | "_from" | "to"): PolicyRule {

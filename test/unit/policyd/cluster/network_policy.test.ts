@@ -93,20 +93,35 @@ describe("policyd/cluster/gate of NetworkPolicy", () => {
     }
   });
 
-  it("DAEMON-01: what a policy selects, and which way, must be readable", () => {
+  it("DAEMON-01: what a policy selects must be readable", () => {
     assert.match(
       refusal(policy({ podSelector: { matchLabels: { app: 1 } } })),
       /^NetworkPolicy default\/web: spec\.pod/,
     );
-    assert.match(
-      refusal(policy({ policyTypes: ["ingress"] })),
-      /spec\.policyTypes\[0\]: "ingress"; expected Ingress or/,
-    );
-    assert.match(
-      refusal(policy({ policyTypes: ["Ingress", "Egress", "Ingress"] })),
-      /spec\.policyTypes: "3 elements"; expected at most 2/,
-    );
-    assert.match(refusal(policy({ ingress: {} })), /spec\.ingress: an object; expected a list/);
+  });
+
+  it("DAEMON-01 POL-73: where it cannot be told which way, or what it lets through, a policy isolates all the more", () => {
+    const both = ["Egress", "Ingress"];
+    for (const [spec, types, problem] of [
+      [
+        { policyTypes: ["ingress"] },
+        both,
+        /policyTypes\[0\]: "ingress"; expected Ingress or Egress \(it isolates in both/,
+      ],
+      [
+        { policyTypes: ["Ingress", "Ingress", "Ingress"] },
+        both,
+        /policyTypes: "3 elements"; expected at most 2 \(it isol/,
+      ],
+      [{ policyTypes: "Ingress" }, both, /policyTypes: "Ingress"; expected a list \(it isolates in both directions\)$/],
+      [{ ingress: {} }, ["Ingress"], /ingress: an object; expected a list \(none of them allows anything\)$/],
+      [{ egress: { to: [] } }, both, /egress: an object; expected a list \(none of them allows anything\)$/],
+    ] as const) {
+      const { object, problems } = accepted(policy(spec));
+      assert.deepEqual([object["policyTypes"], object["ingress"], object["egress"]], [types, [], []]);
+      assert.equal(problems.length, 1, problems.join("\n"));
+      assert.match(problems.join(), problem);
+    }
   });
 
   it("DAEMON-01: what is invalid is left out, and the rest keeps its places", () => {

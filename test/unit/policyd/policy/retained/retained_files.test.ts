@@ -101,7 +101,7 @@ describe("policyd/policy/retained", () => {
     writeFileSync(path(2), "");
     writeFileSync(path(3), JSON.stringify({ version: 2, namespace: "n", attachments: [], policies: [] }));
     writeFileSync(path(4), readFileSync(path(4), "utf8").replace('"n"', '"other"'));
-    writeFileSync(path(5), readFileSync(path(5), "utf8").replace('"Ingress"', '"Ingres"'));
+    writeFileSync(path(5), readFileSync(path(5), "utf8").replace(/"matchLabels":\{[^}]*\}/, '"matchLabels":7'));
     writeFileSync(path(6), " ".repeat(5 * 1024 * 1024));
     rmSync(path(7));
     symlinkSync(path(8), path(7));
