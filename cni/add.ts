@@ -15,7 +15,8 @@ import { waitUntilLocal, waitUntilUp } from "../kernel/route/readiness.ts";
 import { describedLink, openRouteSocket } from "../kernel/route/socket.ts";
 import type { Bridge } from "./bridge.ts";
 import { ensureBridge, ensureForwarding } from "./bridge.ts";
-import { bypassBridge } from "./bridge_bypass.ts";
+import type { PortOnBridge } from "./bridge_bypass.ts";
+import { bypassBridge, leaveToBridge } from "./bridge_bypass.ts";
 import type { BridgeConfiguration } from "./configuration.ts";
 import { hasIpv6, SMALLEST_IPV6_MTU } from "./configuration.ts";
 import { dnsOf } from "./dns.ts";
@@ -71,7 +72,7 @@ export function* add(
     writeAttachment(configuration.runDir, record, node.files);
     if (keepsRules(configuration)) node.nodeRules().publish(node, configuration, attachment, wiring);
     registration = configuration.policyd && (yield* register(node, configuration.policyd, record));
-    wire(node, { hostSocket, podSocket }, wiring, bridge, namespace);
+    wire(node, { hostSocket, podSocket }, wiring, { bridge, runDir: configuration.runDir }, namespace);
     if (registration !== undefined) yield* awaitRegistration(registration, hostSocket, wiring, bridge);
     return addResult(wiring, bridge, namespace.path, dns);
   } catch (error) {
@@ -192,7 +193,7 @@ function wire(
   node: Node,
   { hostSocket, podSocket }: Sockets,
   wiring: Wiring,
-  bridge: Bridge,
+  { bridge, runDir }: Omit<PortOnBridge, "port">,
   namespace: NetworkNamespace,
 ): void {
   let isCreated: boolean | undefined;
@@ -202,7 +203,8 @@ function wire(
     isCreated = made[0]?.error === undefined;
     demand(first, made);
     const link = describedLink(made[DESCRIPTION]);
-    if (wiring.bypassBridge) bypassBridge(node, hostSocket, bridge, wiring, link.index);
+    const lead = wiring.bypassBridge ? bypassBridge : leaveToBridge;
+    lead(node, hostSocket, { bridge, runDir, port: link.index }, wiring);
     const steps = hostSteps(wiring, bridge);
     const replies = hostSocket.batch(steps.map(({ request }) => request));
     demand(steps, replies);

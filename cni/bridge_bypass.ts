@@ -1,4 +1,5 @@
-import { putPort } from "../kernel/bpf/port_table.ts";
+import { forgetPort, putPort } from "../kernel/bpf/port_table.ts";
+import { acquireFileLock } from "../kernel/file_lock.ts";
 import type { NetlinkSocket } from "../kernel/netlink/socket.ts";
 import { setPortEntry } from "../kernel/route/forwarding_entry.ts";
 import { addClassifiers } from "../kernel/traffic_control/queueing_discipline.ts";
@@ -6,6 +7,14 @@ import { receiveAtBridge } from "../kernel/traffic_control/receive_at_bridge.ts"
 import type { Bridge } from "./bridge.ts";
 import type { Node } from "./node.ts";
 import type { Wiring } from "./wiring.ts";
+
+/** A pod's port, by its index. */
+export interface PortOnBridge {
+  readonly bridge: Bridge;
+  readonly port: number;
+  /** Where the lock of the node's tables of ports is. */
+  readonly runDir: string;
+}
 
 /**
  * Takes a pod's packets around the bridge: in routed mode all of them go up to the node's IP layer, as received by the bridge,
@@ -20,19 +29,18 @@ import type { Wiring } from "./wiring.ts";
  * It is to be called while the port is down: a link that is up and gets a place for classifiers loses what is on its way
  * (qdisc_graft).
  *
- * @param port the port's index
- * @throws DrawbridgeError when the kernel does not answer, SyscallError when it does not let the bridge's table be changed
+ * @throws DrawbridgeError when the kernel does not answer, or another plugin keeps the table of ports locked; SyscallError when
+ *   the kernel does not let it be changed
  */
 export function bypassBridge(
   { syscalls }: Pick<Node, "syscalls">,
   socket: NetlinkSocket,
-  bridge: Bridge,
+  { bridge, port, runDir }: PortOnBridge,
   { hostMac, podMac, isMacRequested, addresses, shaping }: Wiring,
-  port: number,
 ): void {
   const [entry] = socket.batch([setPortEntry(port, podMac, isMacRequested ? "refuse" : "move")]);
   if (entry?.error !== undefined) return;
-  putPort(syscalls, bridge.index, podMac, port);
+  locked(syscalls, runDir, () => putPort(syscalls, bridge.index, podMac, port));
   // All that is received is delayed where sending is limited, and takes the bridge behind that.
   if (shaping?.fromPod !== undefined) return;
   socket.batch([
@@ -41,4 +49,31 @@ export function bypassBridge(
       receiveAtBridge(port, bridge.index, { source: podMac, destination: hostMac, address }),
     ),
   ]);
+}
+
+/**
+ * For a pod whose packets take the bridge: another that has its MAC address, since it asked for that or was its address' last
+ * holder, does not get what is for it any more. A pod that itself asked for its MAC address takes nothing from others.
+ *
+ * @throws as {@link bypassBridge}
+ */
+export function leaveToBridge(
+  { syscalls }: Pick<Node, "syscalls">,
+  socket: NetlinkSocket,
+  { bridge, port, runDir }: PortOnBridge,
+  { podMac, isMacRequested }: Wiring,
+): void {
+  if (isMacRequested) return;
+  socket.batch([setPortEntry(port, podMac, "move")]);
+  locked(syscalls, runDir, () => forgetPort(syscalls, bridge.index, podMac));
+}
+
+/** Of two that write one place of a table at once, the MAC address of one could stay with the other's port. */
+function locked(syscalls: Node["syscalls"], runDir: string, write: () => void): void {
+  const release = acquireFileLock(syscalls, `${runDir}/ports.lock`);
+  try {
+    write();
+  } finally {
+    release();
+  }
 }

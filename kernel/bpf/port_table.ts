@@ -40,6 +40,7 @@ const TRIES = 4;
  * The table is a cache, with one place for all MAC addresses that end alike: the last that was put in has it, and for others
  * the bridge searches as without it. Those of pods end as their IPv4 addresses do, so those of one /20 have places of their
  * own. Nothing has to be taken out for a port that goes, whoever removes it: the kernel does, and the bridge searches again.
+ * Only one process at a time may write it.
  * Program and table live as long as the bridge, which alone holds them, or until {@link removePortTable}.
  *
  * @param bridge the bridge's index, in the calling thread's network namespace
@@ -60,6 +61,15 @@ export function putPort(calls: Calls, bridge: number, mac: MacAddress, port: num
       return true;
     })
   );
+}
+
+/** Has a bridge search for a MAC address again, as before {@link putPort}. @throws SyscallError as {@link putPort} */
+export function forgetPort(calls: Calls, bridge: number, mac: MacAddress): void {
+  const table = openTable(calls, bridge, false);
+  if (table === undefined) return;
+  using(calls, table, ({ macs }) => {
+    if (isOf(calls, macs, mac)) setInMap(calls, macs, placeOf(mac), new Uint8Array(MAC_SIZE));
+  });
 }
 
 /**

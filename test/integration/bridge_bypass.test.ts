@@ -1,10 +1,12 @@
 import assert from "node:assert/strict";
+import { setTimeout as pause } from "node:timers/promises";
 import { hasPortTable, removePortTable } from "../../kernel/bpf/port_table.ts";
+import { acquireFileLock } from "../../kernel/file_lock.ts";
 import type { Address } from "../../kernel/ip/address.ts";
 import { formatAddress } from "../../kernel/ip/address.ts";
 import { parseCidr } from "../../kernel/ip/cidr.ts";
 import type { CallOptions, Configuration } from "../lab/cni.ts";
-import { add, del } from "../lab/cni.ts";
+import { add, del, podCall, startPlugin } from "../lab/cni.ts";
 import type { Lab, LabPod } from "../lab/lab.ts";
 import { createLab } from "../lab/lab.ts";
 import type { LabNamespace } from "../lab/namespace.ts";
@@ -17,6 +19,8 @@ import { requireBridgeNetfilter, requireKernel } from "../support/privilege.ts";
 import { podResult } from "./add_result.ts";
 
 const PORT = 8080;
+/** An ADD takes a twentieth of it. */
+const SEVERAL_ADDS_MILLISECONDS = 400;
 
 /**
  * Counts unicast IP frames that the bridge gets from pods' ports, and that it sends by them: by their address, as those to groups
@@ -156,6 +160,35 @@ for (const bridgeNetfilter of [true, false]) {
         assert.deepEqual(entries(), before, name);
         for (const from of [second.pod, node1.node, remote.pod]) await reach(from, first);
       }
+    });
+
+    for (const [number, bypassBridge] of [
+      [100, true],
+      [150, false],
+    ] as const) {
+      it(`BYPASS-03: the MAC address of a pod's own address is its, whoever has asked for it before: bypassBridge ${bypassBridge}`, async () => {
+        const { node1 } = nodes;
+        const mac = `0a:58:0a:f4:01:${number.toString(16)}`;
+        const squatter = attach(`squatter-${number}`, node1, { args: { cni: { mac } } });
+        await reach(first.pod, squatter);
+        const args = { cni: { ips: [`10.244.1.${number}`, `fd00:244:1::${number.toString(16)}`] } };
+        const owner = attach(`owner-${number}`, node1, { args, bypassBridge });
+        assert.equal(owner.mac, mac);
+        for (const from of [first.pod, node1.node, remote.pod]) await reach(from, owner);
+      });
+    }
+
+    it("BYPASS-03: one plugin at a time writes a table of ports", async () => {
+      const { node1 } = nodes;
+      const release = acquireFileLock(node1.node.calls, `${node1.node.runDir}/ports.lock`);
+      const pod = lab.pod("waiting");
+      let hasEnded = false;
+      const { outcome } = startPlugin(node1.node, podCall("ADD", node1, pod));
+      const ended = outcome.finally(() => (hasEnded = true));
+      await pause(SEVERAL_ADDS_MILLISECONDS);
+      assert.equal(hasEnded, false);
+      release();
+      assert.equal((await ended).exitCode, 0);
     });
 
     it("BYPASS-03: a pod that gets the addresses of one that has gone is reached, around the bridge or not", async () => {
