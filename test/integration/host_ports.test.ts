@@ -157,7 +157,7 @@ for (const { keeper, bridgeNetfilter } of modes) {
       await assertSeen(flows(node, loopback, HOST_PORT, ["tcp"]), node, ofFamily(loopback));
     });
 
-    it("R4: traffic through the node to that port of another host, or of another pod, is untouched", async () => {
+    it("R4: CVE-2025-67499: traffic through the node to that port of another host, or of another pod, is untouched", async () => {
       const { node1, router } = nodes;
       for (const address of node1.routerAddresses) {
         for (const protocol of protocols) prober.listen(protocol, { namespace: router, address, port: HOST_PORT });

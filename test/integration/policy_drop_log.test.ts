@@ -9,7 +9,7 @@ import type { PodPlace } from "../support/policy/lab/place.ts";
 import { PolicyLab } from "../support/policy/lab/policy_lab.ts";
 import type { Question } from "../support/policy/lab/question.ts";
 import { askLab, inBoth } from "../support/policy/lab/question.ts";
-import { requireKernel } from "../support/privilege.ts";
+import { requireBridgeNetfilter, requireKernel } from "../support/privilege.ts";
 
 const PODS: readonly PodPlace[] = [
   { key: "x/a", node: "node1" },
@@ -33,227 +33,235 @@ const labels = (app: string) => ({ matchLabels: { app } });
 const FROM_A = { from: [{ podSelector: labels("a") }], ports: [{ port: 80 }] };
 const DB = policy("db", { podSelector: labels("db"), ingress: [FROM_A] });
 
-describe("what policies drop, as the daemon tells it", function () {
-  this.timeout(180_000);
-  let lab: PolicyLab;
+for (const bridgeNetfilter of [true, false]) {
+  describe(`what policies drop, as the daemon tells it, br_netfilter ${bridgeNetfilter ? "on" : "off"}`, function () {
+    this.timeout(180_000);
+    let lab: PolicyLab;
 
-  before(async function () {
-    requireKernel(this);
-    lab = await PolicyLab.create({
-      name: "drop-log",
-      pods: PODS,
-      bridgeNetfilter: { node1: false, node2: false },
-      configuration: { dropLog: true, logFormat: "json" },
-    });
-    for (const { key } of PODS) listenAll(lab.shooter, lab.place(key));
-  });
-  after(async () => {
-    await lab?.close();
-  });
-
-  function objects(...policies: readonly object[]): readonly object[] {
-    return [
-      ...lab.nodeManifests(),
-      ...["x", "y"].map((name) => namespaceManifest(name, { ns: name })),
-      ...PODS.map(({ key, node }) => podManifest(lab.place(key), node, { labels: { app: key.split("/")[1] ?? "" } })),
-      ...policies,
-    ];
-  }
-
-  const logOf = (): string => lab.daemon("node1").process.log();
-
-  /** What the first node's daemon has said since its log was so long. */
-  function linesSince(length: number, message: string): readonly Line[] {
-    return logOf()
-      .slice(length)
-      .split("\n")
-      .flatMap((text) => (text.startsWith("{") && text.endsWith("}") ? [JSON.parse(text) as Line] : []))
-      .filter((line) => line["msg"] === message);
-  }
-
-  /** @throws Error when nobody says so many of them */
-  async function linesWhen(length: number, message: string, count: number): Promise<readonly Line[]> {
-    const deadline = performance.now() + PATIENCE_MILLISECONDS;
-    for (;;) {
-      const lines = linesSince(length, message);
-      if (lines.length >= count) return lines;
-      if (performance.now() > deadline) throw new Error(`${lines.length} lines of ${count}:\n${logOf().slice(length)}`);
-      await pause(50);
-    }
-  }
-
-  async function marks(questions: readonly Question[]): Promise<string> {
-    return (await askLab(lab, questions)).map(({ mark }) => mark).join("");
-  }
-
-  /** The metrics of the first node once they hold something: after each reading of the counters there is a pause. */
-  async function metricsWhen(holds: (values: Scrape) => boolean, what: string): Promise<Scrape> {
-    const deadline = performance.now() + PATIENCE_MILLISECONDS;
-    for (;;) {
-      const values = await readMetrics(lab.wired("node1").node);
-      if (holds(values)) return values;
-      const told = [...values].filter(([name]) => name.startsWith("drawbridge_policy"));
-      if (performance.now() > deadline) throw new Error(`${what}: not so: ${JSON.stringify(told, null, 1)}`);
-      await pause(20);
-    }
-  }
-
-  /** Metrics no older than this call. */
-  async function freshMetrics(): Promise<Scrape> {
-    await pause(300);
-    return metricsWhen(() => true, "metrics");
-  }
-
-  it("DROP-01: a line names pod, direction, peer, protocol, port, the isolating policies and the nearest rule", async () => {
-    const egress = policy("quiet", { podSelector: labels("b"), policyTypes: ["Egress"] });
-    await lab.apply(objects(DB, policy("deny", { podSelector: labels("db") }), egress));
-    const start = logOf().length;
-    const asked = [
-      ...inBoth("y/a", "x/db", "80/TCP"),
-      ...inBoth("outside", "x/db", "81/UDP"),
-      ...inBoth("x/a", "x/db", "81/TCP"),
-      ...inBoth("x/b", "y/a", "80/SCTP"),
-    ];
-    assert.equal(await marks(asked), "XXXXXXXX");
-    const lines = await linesWhen(start, DROPPED, asked.length);
-    for (const family of FAMILIES) {
-      const text = (name: string): string => formatAddress(lab.place(name).addresses[family]);
-      const expected = (from: string, to: string, rest: object): object => ({
-        source: text(from),
-        destination: text(to),
-        ...rest,
+    before(async function () {
+      requireKernel(this);
+      if (bridgeNetfilter) requireBridgeNetfilter(this);
+      lab = await PolicyLab.create({
+        name: `drop-log-${bridgeNetfilter ? "on" : "off"}`,
+        pods: PODS,
+        bridgeNetfilter: { node1: bridgeNetfilter, node2: bridgeNetfilter },
+        configuration: { dropLog: true, logFormat: "json" },
       });
-      const ingress = { pod: "x/db", direction: "ingress", policies: "x/db, x/deny" };
-      const wanted = [
-        expected("y/a", "x/db", {
-          ...ingress,
-          peer: "y/a",
-          protocol: "TCP",
-          port: 80,
-          nearest: "x/db ingress[0], from[0], ports[0], but a podSelector alone is for namespace x",
-        }),
-        expected("outside", "x/db", {
-          ...ingress,
-          peer: text("outside"),
-          protocol: "UDP",
-          port: 81,
-          nearest:
-            "x/db ingress[0], from[0], ports[0], but selectors are for pods with addresses of their own; it is for TCP; it is for port 80",
-        }),
-        expected("x/a", "x/db", {
-          ...ingress,
-          peer: "x/a",
-          protocol: "TCP",
-          port: 81,
-          nearest: "x/db ingress[0], from[0], ports[0], but it is for port 80",
-        }),
-        expected("x/b", "y/a", {
-          pod: "x/b",
-          direction: "egress",
-          peer: "y/a",
-          protocol: "SCTP",
-          port: 80,
-          policies: "x/quiet",
-          nearest: "none: they have no rules",
-        }),
+      for (const { key } of PODS) listenAll(lab.shooter, lab.place(key));
+    });
+    after(async () => {
+      await lab?.close();
+    });
+
+    function objects(...policies: readonly object[]): readonly object[] {
+      return [
+        ...lab.nodeManifests(),
+        ...["x", "y"].map((name) => namespaceManifest(name, { ns: name })),
+        ...PODS.map(({ key, node }) => podManifest(lab.place(key), node, { labels: { app: key.split("/")[1] ?? "" } })),
+        ...policies,
       ];
-      for (const one of wanted) {
-        const found = lines.filter(({ ts: _ts, level: _level, msg: _msg, suppressed: _suppressed, ...fields }) => {
-          return JSON.stringify(sorted(fields)) === JSON.stringify(sorted(one));
-        });
-        assert.equal(found.length, 1, `${JSON.stringify(one)}\n${JSON.stringify(lines, null, 1)}`);
+    }
+
+    const logOf = (): string => lab.daemon("node1").process.log();
+
+    /** What the first node's daemon has said since its log was so long. */
+    function linesSince(length: number, message: string): readonly Line[] {
+      return logOf()
+        .slice(length)
+        .split("\n")
+        .flatMap((text) => (text.startsWith("{") && text.endsWith("}") ? [JSON.parse(text) as Line] : []))
+        .filter((line) => line["msg"] === message);
+    }
+
+    /** @throws Error when nobody says so many of them */
+    async function linesWhen(length: number, message: string, count: number): Promise<readonly Line[]> {
+      const deadline = performance.now() + PATIENCE_MILLISECONDS;
+      for (;;) {
+        const lines = linesSince(length, message);
+        if (lines.length >= count) return lines;
+        if (performance.now() > deadline)
+          throw new Error(`${lines.length} lines of ${count}:\n${logOf().slice(length)}`);
+        await pause(50);
       }
     }
-  });
 
-  it("DROP-03 POL-70: a policy in shadow keeps nobody out; what it would have dropped is logged and counted", async () => {
-    const shadow = policy("try", { podSelector: labels("db"), ingress: [FROM_A] }, { "drawbridge.dev/shadow": "true" });
-    await lab.apply(objects(shadow));
-    const start = logOf().length;
-    const would = 'drawbridge_policy_would_drop_packets_total{direction="ingress"}';
-    const allowed = 'drawbridge_policy_rule_packets_total{policy="x/try",direction="ingress",rule="0"}';
-    const before = (await freshMetrics()).get(would) ?? 0;
-    assert.equal(await marks([...inBoth("x/b", "x/db", "80/TCP"), ...inBoth("x/a", "x/db", "80/TCP")]), "....");
-    const lines = await linesWhen(start, WOULD_DROP, 2);
-    assert.deepEqual(
-      lines.map(({ pod, peer, policies, nearest }) => [pod, peer, policies, nearest]),
-      FAMILIES.map(() => ["x/db", "x/b", "x/try", "x/try ingress[0], from[0], ports[0], but the pod has not app=a"]),
-    );
-    const values = await metricsWhen((one) => one.get(allowed) === 2, "two packets are allowed");
-    assert.equal(values.get(would), before + 2);
-    assert.equal(values.get('drawbridge_network_policies{state="shadow"}'), 1);
-    assert.deepEqual(linesSince(start, DROPPED), []);
-  });
+    async function marks(questions: readonly Question[]): Promise<string> {
+      return (await askLab(lab, questions)).map(({ mark }) => mark).join("");
+    }
 
-  it("METRIC-06 METRIC-07: a rule's number goes on when its profile is another one; what is dropped is counted", async () => {
-    const rule = 'drawbridge_policy_rule_packets_total{policy="x/db",direction="ingress",rule="0"}';
-    const drops = 'drawbridge_policy_dropped_packets_total{direction="ingress",reason="isolated"}';
-    const ask = (): Promise<string> =>
-      marks([...inBoth("x/a", "x/db", "80/TCP", "80/TCP"), ...inBoth("x/b", "x/db", "80/UDP")]);
-    await lab.apply(objects(DB));
-    const dropped = (await freshMetrics()).get(drops) ?? 0;
-    assert.equal(await ask(), "....XX");
-    const values = await metricsWhen((one) => one.get(rule) === 4, "four packets fit the rule");
-    const once = (values.get(drops) ?? 0) - dropped;
-    assert.ok(once >= 2, `${once}`);
-    // Nobody has looked at the counters in between.
-    assert.equal(await ask(), "....XX");
-    await lab.apply(objects(DB, policy("more", { podSelector: {}, ingress: [{ ports: [{ port: 9 }] }] })));
-    assert.equal(await ask(), "....XX");
-    await metricsWhen((one) => one.get(rule) === 12, "twelve packets fit the rule");
-    await lab.apply(objects());
-    const last = await metricsWhen((one) => !one.has(rule), "there is no such rule");
-    assert.ok((last.get(drops) ?? 0) - dropped >= 6);
-  });
+    /** The metrics of the first node once they hold something: after each reading of the counters there is a pause. */
+    async function metricsWhen(holds: (values: Scrape) => boolean, what: string): Promise<Scrape> {
+      const deadline = performance.now() + PATIENCE_MILLISECONDS;
+      for (;;) {
+        const values = await readMetrics(lab.wired("node1").node);
+        if (holds(values)) return values;
+        const told = [...values].filter(([name]) => name.startsWith("drawbridge_policy"));
+        if (performance.now() > deadline) throw new Error(`${what}: not so: ${JSON.stringify(told, null, 1)}`);
+        await pause(20);
+      }
+    }
 
-  it("METRIC-08: of so many rules that they are put together each has its number", async () => {
-    const ingress = Array.from({ length: 3 * FLATTEN_ABOVE }, (_, i) => ({
-      from: [{ podSelector: labels(i % 2 === 0 ? "a" : "b") }],
-      ports: [{ port: i < 80 ? 1000 + i : i }],
-    }));
-    await lab.apply(objects(policy("many", { podSelector: labels("db"), ingress })));
-    const rule = (index: number): string =>
-      `drawbridge_policy_rule_packets_total{policy="x/many",direction="ingress",rule="${index}"}`;
-    assert.equal(
-      await marks([...inBoth("x/a", "x/db", "80/TCP", "81/TCP"), ...inBoth("x/b", "x/db", "81/TCP")]),
-      "..XX..",
-    );
-    const values = await metricsWhen((one) => one.get(rule(80)) === 2 && one.get(rule(81)) === 2, "both rules count");
-    assert.equal(values.get(rule(82)), 0);
-    assert.equal(values.get('drawbridge_policy_merged_rule_packets_total{direction="ingress"}'), 0);
-  });
+    /** Metrics no older than this call. */
+    async function freshMetrics(): Promise<Scrape> {
+      await pause(300);
+      return metricsWhen(() => true, "metrics");
+    }
 
-  it("DROP-05: of a flood few packets are logged, and all are counted", async () => {
-    await lab.apply(objects(DB));
-    const drops = 'drawbridge_policy_dropped_packets_total{direction="ingress",reason="isolated"}';
-    const loggedIn = (values: Scrape): number => {
-      const names = [...values.keys()].filter((name) => name.startsWith("drawbridge_policy_log_packets_total"));
-      return names.reduce((sum, name) => sum + (values.get(name) ?? 0), 0);
-    };
-    const before = await freshMetrics();
-    const [start, startedAt] = [logOf().length, performance.now()];
-    const flood = Array.from({ length: 300 }, (_, i) => inBoth("x/b", "x/db", `${1000 + i}/UDP`)).flat();
-    assert.equal(new Set(await marks(flood)).size, 1);
-    const counted = flood.length + (before.get(drops) ?? 0);
-    const values = await metricsWhen((one) => (one.get(drops) ?? 0) >= counted, "all are counted");
-    await linesWhen(start, DROPPED, 1);
-    const packets = loggedIn(values) - loggedIn(before);
-    const seconds = (performance.now() - startedAt) / 1000;
-    // The rule logs 50 at once and 10 in each second.
-    assert.ok(packets > 0 && packets <= 50 + 10 * seconds + 1, `${packets} in ${seconds} s`);
-  });
+    it("DROP-01: a line names pod, direction, peer, protocol, port, the isolating policies and the nearest rule", async () => {
+      const egress = policy("quiet", { podSelector: labels("b"), policyTypes: ["Egress"] });
+      await lab.apply(objects(DB, policy("deny", { podSelector: labels("db") }), egress));
+      const start = logOf().length;
+      const asked = [
+        ...inBoth("y/a", "x/db", "80/TCP"),
+        ...inBoth("outside", "x/db", "81/UDP"),
+        ...inBoth("x/a", "x/db", "81/TCP"),
+        ...inBoth("x/b", "y/a", "80/SCTP"),
+      ];
+      assert.equal(await marks(asked), "XXXXXXXX");
+      const lines = await linesWhen(start, DROPPED, asked.length);
+      for (const family of FAMILIES) {
+        const text = (name: string): string => formatAddress(lab.place(name).addresses[family]);
+        const expected = (from: string, to: string, rest: object): object => ({
+          source: text(from),
+          destination: text(to),
+          ...rest,
+        });
+        const ingress = { pod: "x/db", direction: "ingress", policies: "x/db, x/deny" };
+        const wanted = [
+          expected("y/a", "x/db", {
+            ...ingress,
+            peer: "y/a",
+            protocol: "TCP",
+            port: 80,
+            nearest: "x/db ingress[0], from[0], ports[0], but a podSelector alone is for namespace x",
+          }),
+          expected("outside", "x/db", {
+            ...ingress,
+            peer: text("outside"),
+            protocol: "UDP",
+            port: 81,
+            nearest:
+              "x/db ingress[0], from[0], ports[0], but selectors are for pods with addresses of their own; it is for TCP; it is for port 80",
+          }),
+          expected("x/a", "x/db", {
+            ...ingress,
+            peer: "x/a",
+            protocol: "TCP",
+            port: 81,
+            nearest: "x/db ingress[0], from[0], ports[0], but it is for port 80",
+          }),
+          expected("x/b", "y/a", {
+            pod: "x/b",
+            direction: "egress",
+            peer: "y/a",
+            protocol: "SCTP",
+            port: 80,
+            policies: "x/quiet",
+            nearest: "none: they have no rules",
+          }),
+        ];
+        for (const one of wanted) {
+          const found = lines.filter(({ ts: _ts, level: _level, msg: _msg, suppressed: _suppressed, ...fields }) => {
+            return JSON.stringify(sorted(fields)) === JSON.stringify(sorted(one));
+          });
+          assert.equal(found.length, 1, `${JSON.stringify(one)}\n${JSON.stringify(lines, null, 1)}`);
+        }
+      }
+    });
 
-  it("POL-53: that policies are in force is said, and measured", async () => {
-    assert.match(logOf(), /"NetworkPolicy and ClusterNetworkPolicy are in force on this node"/);
-    const values = await freshMetrics();
-    assert.equal(values.get("drawbridge_policies_in_force"), 1);
-    assert.ok((values.get("drawbridge_policy_last_commit_timestamp_seconds") ?? 0) > 0);
-    assert.ok((values.get("drawbridge_policy_profiles") ?? 0) > 0);
-    // The policy's one group has one pod.
-    assert.equal(values.get("drawbridge_policy_sets"), 1);
-    assert.equal(values.get("drawbridge_policy_set_members"), 1);
+    it("DROP-03 POL-70: a policy in shadow keeps nobody out; what it would have dropped is logged and counted", async () => {
+      const shadow = policy(
+        "try",
+        { podSelector: labels("db"), ingress: [FROM_A] },
+        { "drawbridge.dev/shadow": "true" },
+      );
+      await lab.apply(objects(shadow));
+      const start = logOf().length;
+      const would = 'drawbridge_policy_would_drop_packets_total{direction="ingress"}';
+      const allowed = 'drawbridge_policy_rule_packets_total{policy="x/try",direction="ingress",rule="0"}';
+      const before = (await freshMetrics()).get(would) ?? 0;
+      assert.equal(await marks([...inBoth("x/b", "x/db", "80/TCP"), ...inBoth("x/a", "x/db", "80/TCP")]), "....");
+      const lines = await linesWhen(start, WOULD_DROP, 2);
+      assert.deepEqual(
+        lines.map(({ pod, peer, policies, nearest }) => [pod, peer, policies, nearest]),
+        FAMILIES.map(() => ["x/db", "x/b", "x/try", "x/try ingress[0], from[0], ports[0], but the pod has not app=a"]),
+      );
+      const values = await metricsWhen((one) => one.get(allowed) === 2, "two packets are allowed");
+      assert.equal(values.get(would), before + 2);
+      assert.equal(values.get('drawbridge_network_policies{state="shadow"}'), 1);
+      assert.deepEqual(linesSince(start, DROPPED), []);
+    });
+
+    it("METRIC-06 METRIC-07: a rule's number goes on when its profile is another one; what is dropped is counted", async () => {
+      const rule = 'drawbridge_policy_rule_packets_total{policy="x/db",direction="ingress",rule="0"}';
+      const drops = 'drawbridge_policy_dropped_packets_total{direction="ingress",reason="isolated"}';
+      const ask = (): Promise<string> =>
+        marks([...inBoth("x/a", "x/db", "80/TCP", "80/TCP"), ...inBoth("x/b", "x/db", "80/UDP")]);
+      await lab.apply(objects(DB));
+      const dropped = (await freshMetrics()).get(drops) ?? 0;
+      assert.equal(await ask(), "....XX");
+      const values = await metricsWhen((one) => one.get(rule) === 4, "four packets fit the rule");
+      const once = (values.get(drops) ?? 0) - dropped;
+      assert.ok(once >= 2, `${once}`);
+      // Nobody has looked at the counters in between.
+      assert.equal(await ask(), "....XX");
+      await lab.apply(objects(DB, policy("more", { podSelector: {}, ingress: [{ ports: [{ port: 9 }] }] })));
+      assert.equal(await ask(), "....XX");
+      await metricsWhen((one) => one.get(rule) === 12, "twelve packets fit the rule");
+      await lab.apply(objects());
+      const last = await metricsWhen((one) => !one.has(rule), "there is no such rule");
+      assert.ok((last.get(drops) ?? 0) - dropped >= 6);
+    });
+
+    it("METRIC-08: of so many rules that they are put together each has its number", async () => {
+      const ingress = Array.from({ length: 3 * FLATTEN_ABOVE }, (_, i) => ({
+        from: [{ podSelector: labels(i % 2 === 0 ? "a" : "b") }],
+        ports: [{ port: i < 80 ? 1000 + i : i }],
+      }));
+      await lab.apply(objects(policy("many", { podSelector: labels("db"), ingress })));
+      const rule = (index: number): string =>
+        `drawbridge_policy_rule_packets_total{policy="x/many",direction="ingress",rule="${index}"}`;
+      assert.equal(
+        await marks([...inBoth("x/a", "x/db", "80/TCP", "81/TCP"), ...inBoth("x/b", "x/db", "81/TCP")]),
+        "..XX..",
+      );
+      const values = await metricsWhen((one) => one.get(rule(80)) === 2 && one.get(rule(81)) === 2, "both rules count");
+      assert.equal(values.get(rule(82)), 0);
+      assert.equal(values.get('drawbridge_policy_merged_rule_packets_total{direction="ingress"}'), 0);
+    });
+
+    it("DROP-05: of a flood few packets are logged, and all are counted", async () => {
+      await lab.apply(objects(DB));
+      const drops = 'drawbridge_policy_dropped_packets_total{direction="ingress",reason="isolated"}';
+      const loggedIn = (values: Scrape): number => {
+        const names = [...values.keys()].filter((name) => name.startsWith("drawbridge_policy_log_packets_total"));
+        return names.reduce((sum, name) => sum + (values.get(name) ?? 0), 0);
+      };
+      const before = await freshMetrics();
+      const [start, startedAt] = [logOf().length, performance.now()];
+      const flood = Array.from({ length: 300 }, (_, i) => inBoth("x/b", "x/db", `${1000 + i}/UDP`)).flat();
+      assert.equal(new Set(await marks(flood)).size, 1);
+      const counted = flood.length + (before.get(drops) ?? 0);
+      const values = await metricsWhen((one) => (one.get(drops) ?? 0) >= counted, "all are counted");
+      await linesWhen(start, DROPPED, 1);
+      const packets = loggedIn(values) - loggedIn(before);
+      const seconds = (performance.now() - startedAt) / 1000;
+      // The rule logs 50 at once and 10 in each second.
+      assert.ok(packets > 0 && packets <= 50 + 10 * seconds + 1, `${packets} in ${seconds} s`);
+    });
+
+    it("POL-53: that policies are in force is said, and measured", async () => {
+      assert.match(logOf(), /"NetworkPolicy and ClusterNetworkPolicy are in force on this node"/);
+      const values = await freshMetrics();
+      assert.equal(values.get("drawbridge_policies_in_force"), 1);
+      assert.ok((values.get("drawbridge_policy_last_commit_timestamp_seconds") ?? 0) > 0);
+      assert.ok((values.get("drawbridge_policy_profiles") ?? 0) > 0);
+      // The policy's one group has one pod.
+      assert.equal(values.get("drawbridge_policy_sets"), 1);
+      assert.equal(values.get("drawbridge_policy_set_members"), 1);
+    });
   });
-});
+}
 
 describe("a node whose configuration has no policies enforced", function () {
   this.timeout(180_000);

@@ -135,6 +135,15 @@ const mapped: readonly PolicyAttack[] = [
       return [routed(on, encodeUdp(from, on.victim.addresses[6], PORT, token))];
     },
   },
+  {
+    source: "draft-itojun-v6ops-v4mapped-harmful",
+    title: "to the victim's IPv4-mapped address, by its MAC address",
+    seenBy: "victim",
+    frames: ({ on: { attacker, victim } }, token) => {
+      const to = v4Mapped(victim.addresses[4]);
+      return [ip(attacker.mac, victim.mac, encodeUdp(attacker.addresses[6], to, PORT, token))];
+    },
+  },
 ];
 
 function v4Mapped(address: Address): Address {
