@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { setTimeout as pause } from "node:timers/promises";
 import { formatAddress } from "../../kernel/ip/address.ts";
 import { FLATTEN_ABOVE } from "../../policyd/policy/compile/profile_chain.ts";
+import { MOST_PAIRS } from "../../policyd/policy/policy_size.ts";
 import { readMetrics } from "../support/policy/lab/in_force.ts";
 import { listenAll } from "../support/policy/lab/nine_pods.ts";
 import { FAMILIES, namespaceManifest, podManifest } from "../support/policy/lab/place.ts";
@@ -9,6 +10,7 @@ import type { PodPlace } from "../support/policy/lab/place.ts";
 import { PolicyLab } from "../support/policy/lab/policy_lab.ts";
 import type { Question } from "../support/policy/lab/question.ts";
 import { askLab, inBoth } from "../support/policy/lab/question.ts";
+import { clusterNetworkPolicy } from "../support/policy/manifest.ts";
 import { requireBridgeNetfilter, requireKernel } from "../support/privilege.ts";
 
 const PODS: readonly PodPlace[] = [
@@ -192,6 +194,48 @@ for (const bridgeNetfilter of [true, false]) {
       assert.deepEqual(linesSince(start, DROPPED), []);
     });
 
+    it('POL-70 POL-71: so does one for what pods send; with another value than "true" it is in force', async () => {
+      const quiet = (shadow: string): object =>
+        policy("quiet", { podSelector: labels("b"), policyTypes: ["Egress"] }, { "drawbridge.dev/shadow": shadow });
+      const would = 'drawbridge_policy_would_drop_packets_total{direction="egress"}';
+      await lab.apply(objects(quiet("true")));
+      const before = (await freshMetrics()).get(would) ?? 0;
+      const start = logOf().length;
+      const asked = inBoth("x/b", "y/a", "80/TCP");
+      assert.equal(await marks(asked), "..");
+      const lines = await linesWhen(start, WOULD_DROP, 2);
+      assert.deepEqual(
+        lines.map(({ pod, direction, peer, policies }) => [pod, direction, peer, policies]),
+        FAMILIES.map(() => ["x/b", "egress", "y/a", "x/quiet"]),
+      );
+      await metricsWhen((one) => one.get(would) === before + 2, "two packets would be dropped");
+      await lab.apply(objects(quiet("yes")));
+      assert.equal(await marks(asked), "XX");
+      await linesWhen(start, DROPPED, 2);
+    });
+
+    it("DROP-01: a packet that a ClusterNetworkPolicy denies is told with its rule", async () => {
+      const apart = clusterNetworkPolicy("apart", {
+        tier: "Admin",
+        priority: 3,
+        subject: { pods: { namespaceSelector: {}, podSelector: labels("db") } },
+        ingress: [{ action: "Deny", from: [{ namespaces: { matchLabels: { ns: "y" } } }] }],
+      });
+      await lab.apply(objects(apart));
+      const start = logOf().length;
+      assert.equal(await marks([...inBoth("y/a", "x/db", "80/UDP"), ...inBoth("x/a", "x/db", "80/UDP")]), "XX..");
+      const lines = await linesWhen(start, DROPPED, 2);
+      assert.deepEqual(
+        lines.map(({ pod, direction, peer, because }) => [pod, direction, peer, because]),
+        FAMILIES.map(() => [
+          "x/db",
+          "ingress",
+          "y/a",
+          "Deny of ClusterNetworkPolicy apart ingress[0], from[0] (Admin tier, priority 3)",
+        ]),
+      );
+    });
+
     it("METRIC-06 METRIC-07: a rule's number goes on when its profile is another one; what is dropped is counted", async () => {
       const rule = 'drawbridge_policy_rule_packets_total{policy="x/db",direction="ingress",rule="0"}';
       const drops = 'drawbridge_policy_dropped_packets_total{direction="ingress",reason="isolated"}';
@@ -228,6 +272,22 @@ for (const bridgeNetfilter of [true, false]) {
       const values = await metricsWhen((one) => one.get(rule(80)) === 2 && one.get(rule(81)) === 2, "both rules count");
       assert.equal(values.get(rule(82)), 0);
       assert.equal(values.get('drawbridge_policy_merged_rule_packets_total{direction="ingress"}'), 0);
+    });
+
+    it("POL-73: a policy of too many pairs isolates and allows nothing, and what another allows passes", async () => {
+      const ports = Array.from({ length: MOST_PAIRS + 1 }, (_, i) => ({ port: i + 1 }));
+      const huge = policy("huge", {
+        podSelector: labels("db"),
+        ingress: [{ from: [{ podSelector: labels("b") }], ports }],
+      });
+      await lab.apply(objects(huge, DB));
+      const start = logOf().length;
+      assert.equal(
+        await marks([...inBoth("x/b", "x/db", "80/TCP"), ...inBoth("x/a", "x/db", "80/TCP", "81/TCP")]),
+        "XX..XX",
+      );
+      const lines = await linesWhen(start, DROPPED, 4);
+      for (const { tooLarge } of lines) assert.equal(tooLarge, "x/huge");
     });
 
     it("DROP-05: of a flood few packets are logged, and all are counted", async () => {
