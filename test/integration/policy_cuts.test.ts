@@ -9,6 +9,7 @@ import { twoNodes } from "../lab/topology.ts";
 import { ALL, CLUSTER_IPS, CUTS_PODS, cutsWorld, NOTHING } from "../support/policy/cuts/cuts_world.ts";
 import type { CutsPod } from "../support/policy/cuts/cuts_world.ts";
 import { PushFlow } from "../support/policy/cuts/push_flow.ts";
+import { clusterNetworkPolicy, labelled } from "../support/policy/manifest.ts";
 import { PolicydNode } from "../support/policyd_node.ts";
 import { requireKernel } from "../support/privilege.ts";
 import { SERVICE_PORT, TARGET_PORT } from "../support/services/manifest.ts";
@@ -37,8 +38,10 @@ describe("live connections and the daemon", function () {
       pods.set(name, pod);
     }
   });
+  afterEach(() => {
+    for (const flow of flows.splice(0)) flow.close();
+  });
   after(async () => {
-    for (const flow of flows) flow.close();
     await policyd?.kill();
     lab?.destroy();
   });
@@ -49,12 +52,15 @@ describe("live connections and the daemon", function () {
     return { 4: parseAddress(`10.244.1.${host}`), 6: parseAddress(`fd00:244:1::${host}`) };
   };
 
-  /** Gives the daemon a cluster where the client may send this. */
-  function tell(egress: readonly object[]): void {
+  function worldOf(egress: readonly object[], ingress: readonly object[] = ALL): string {
     const [client, bystander, server] = CUTS_PODS.map((name) => ({ addresses: addressesOf(name) }));
     assert.ok(client !== undefined && bystander !== undefined && server !== undefined);
-    const world = cutsWorld({ client, bystander, server }, nodes.node1.addresses, { egress, ingress: ALL });
-    policyd.put("world.yaml", world);
+    return cutsWorld({ client, bystander, server }, nodes.node1.addresses, { egress, ingress });
+  }
+
+  /** Gives the daemon a cluster where the client may send this. */
+  function tell(egress: readonly object[]): void {
+    policyd.put("world.yaml", worldOf(egress));
   }
 
   async function begin(name: CutsPod, protocol: "tcp" | "udp", family: Family, isOutside: boolean): Promise<PushFlow> {
@@ -122,4 +128,61 @@ describe("live connections and the daemon", function () {
     await assertStopped(cut);
     await assertLive(kept);
   });
+
+  const inNamespace = (environment: string): string =>
+    document({ apiVersion: "v1", kind: "Namespace", metadata: { name: "default", labels: { environment } } });
+  const fromTests = [{ from: [{ namespaceSelector: { matchLabels: { environment: "test" } } }] }];
+  const withoutRole = [{ from: [{ podSelector: { matchExpressions: [{ key: "role", operator: "DoesNotExist" }] } }] }];
+  const podNetworks = (except: readonly string[]): readonly object[] =>
+    ["10.244.0.0/16", "fd00:244::/32"].map((cidr, family) => ({
+      to: [{ ipBlock: { cidr, except: except.slice(family, family + 1) } }],
+    }));
+  const atPort = (port: number): readonly object[] => [
+    { ports: ["TCP", "UDP"].map((protocol) => ({ protocol, port })) },
+  ];
+  const deny = document(
+    clusterNetworkPolicy("apart", {
+      tier: "Admin",
+      priority: 1,
+      subject: { pods: { namespaceSelector: {}, podSelector: labelled({ app: "server" }) } },
+      ingress: [
+        { action: "Deny", from: [{ pods: { namespaceSelector: {}, podSelector: labelled({ app: "client" }) } }] },
+      ],
+    }),
+  );
+  const changes: readonly (readonly [what: string, open: () => string, closed: () => string])[] = [
+    ["a Deny of a ClusterNetworkPolicy", () => worldOf(ALL), () => worldOf(ALL) + deny],
+    [
+      "another label of the pod",
+      () => worldOf(ALL, withoutRole),
+      () => worldOf(ALL, withoutRole).replace('"labels":{"app":"client"}', '"labels":{"app":"client","role":"off"}'),
+    ],
+    [
+      "another label of the namespace",
+      () => worldOf(ALL, fromTests) + inNamespace("test"),
+      () => worldOf(ALL, fromTests) + inNamespace("other"),
+    ],
+    [
+      "an exception of an ipBlock",
+      () => worldOf(podNetworks([])),
+      () => worldOf(podNetworks(["10.244.1.0/24", "fd00:244:1::/64"])),
+    ],
+    ["another port", () => worldOf(ALL, atPort(TARGET_PORT)), () => worldOf(ALL, atPort(TARGET_PORT + 1))],
+  ];
+  for (const [what, open, closed] of changes) {
+    it(`POL-81: they stop by ${what}, and go on when that is taken back`, async () => {
+      assert.notEqual(open(), closed());
+      policyd.put("world.yaml", open());
+      const live = await beginAll("client", false);
+      await assertLive(live);
+      policyd.put("world.yaml", closed());
+      await assertStopped(live);
+      policyd.put("world.yaml", open());
+      await assertLive(live);
+    });
+  }
 });
+
+function document(object: object): string {
+  return `---\n${JSON.stringify(object)}\n`;
+}
