@@ -13,6 +13,7 @@ import { policyOptions, serviceRules } from "../../policyd/node/rule_options.ts"
 import { nodeTables } from "../../policyd/node/tables.ts";
 import { openTunnelGuard } from "../../policyd/node/tunnel_guard_dataplane.ts";
 import { POLICY_TABLE } from "../../policyd/policy/compile/policy_table.ts";
+import { ownNetworks } from "../../policyd/policy/own_networks.ts";
 import { isFinished } from "../../policyd/policy/evaluate/address_owner.ts";
 import { localPodElements } from "../../policyd/services/compile/node_elements.ts";
 import { ServicesDataplane } from "../../policyd/services/services_dataplane.ts";
@@ -84,6 +85,7 @@ function claimServices(
     ...services,
     ...(configuration.masquerade ? [masqueradeDataplane(configuration, ruleset)] : []),
     ...openTunnelGuard(configuration, ruleset),
+    ...(policyOptions(configuration) === undefined ? [] : [ownNetworks(configuration, ruleset)]),
   ];
   const changes = objects.map((object) => ({ type: "set", kind: object.kind, key: object.key, object }) as const);
   for (const each of dataplanes) each.apply(changes);

@@ -31,6 +31,7 @@ import { openConnectionLimit } from "../policy/connection_limit/open.ts";
 import type { Cuts } from "../policy/cuts/cuts.ts";
 import { openCuts } from "../policy/cuts/open.ts";
 import { DropLog } from "../policy/drop_log/drop_log.ts";
+import { ownNetworks } from "../policy/own_networks.ts";
 import { policiesOff } from "../policy/policies_off.ts";
 import { PolicyDataplane } from "../policy/policy_dataplane.ts";
 import { PolicyNotices } from "../policy/policy_notices.ts";
@@ -155,7 +156,7 @@ export function openNodeDataplanes(configuration: Configuration, machine: NodeMa
     follower: policies ?? policiesOff(socket, logger),
   });
   // The node's comes last: it starts the ruleset, and by then what the others want has been claimed.
-  const others = [...served.dataplanes, ...(policies ? [policies] : [])];
+  const others = [...served.dataplanes, ...(policies ? [policies, ownNetworks(configuration, ruleset, judge)] : [])];
   const tunnelGuards = openTunnelGuard(configuration, ruleset);
   const all = [metrics.firstSync, notices, ...others, ...masquerade.dataplanes, ...tunnelGuards, nodeRoutes, node];
   return {

@@ -4,6 +4,7 @@ import path from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import type { Address, Family } from "../../kernel/ip/address.ts";
 import { formatAddress, parseAddress } from "../../kernel/ip/address.ts";
+import { formatCidr } from "../../kernel/ip/cidr.ts";
 import type { Configuration } from "../lab/cni.ts";
 import type { Lab } from "../lab/lab.ts";
 import { createLab } from "../lab/lab.ts";
@@ -234,6 +235,41 @@ for (const bridgeNetfilter of [true, false]) {
       await attach(next, "deny");
       const ways = waysOf(talkers, next);
       for (let round = 0; round < 3; round++) assert.deepEqual(await passing(ways, false), []);
+    });
+
+    it("POL-09: one that the daemon does not know yet gets nothing from its node, by a Service neither", async () => {
+      const { node, podCidrs, addresses } = nodes.node1;
+      const internal = addresses.map((address) => ({ type: "InternalIP", address: formatAddress(address) }));
+      const spec = { podCIDRs: podCidrs.map(formatCidr) };
+      const ownNode = {
+        apiVersion: "v1",
+        kind: "Node",
+        metadata: { name: "node1" },
+        spec,
+        status: { addresses: internal },
+      };
+      policyd.put("node.json", listOf([ownNode]));
+      const own = (): string => node.exec("nft", ["list", "set", "inet", "drawbridge-policy", "own4"]);
+      assert.ok(await eventually(() => own().includes("10.244.1.0/24")), own());
+      const from = { namespace: node, addresses: byFamily(addresses) };
+      const waysTo = (pod: ComingPod): readonly Way[] =>
+        FAMILIES.flatMap((family) => {
+          const [client, at] = [open(from, family, CLIENT_PORT), open(pod, family, TARGET_PORT)];
+          return [
+            { title: `Service, IPv${family}`, from: client, to: { address: VIRTUAL[family], port: SERVICE_PORT }, at },
+            { title: `IPv${family}`, from: client, to: { address: pod.addresses[family], port: TARGET_PORT }, at },
+          ];
+        });
+      const unknown = newPod("unknown", "open");
+      await succeed(startCall("ADD", nodes.node1, unknown, "open", {}));
+      const closed = waysTo(unknown);
+      for (let round = 0; round < 3; round++) assert.deepEqual(await passing(closed, false), []);
+      await succeed(startCall("DEL", nodes.node1, unknown, "open", {}));
+      for (const socket of sockets.splice(0)) socket.close();
+      const known = newPod("known", "open");
+      await attach(known, "open");
+      const ways = waysTo(known);
+      assert.equal((await passing(ways, true)).length, ways.length);
     });
 
     it("POD-20 REG-07: one that is allowed is not held up by what was denied before, not by one packet", async () => {

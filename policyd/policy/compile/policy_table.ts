@@ -29,6 +29,8 @@ export const ALLOWED_LABEL = 100;
 export const POLICY_SETS = {
   /** Addresses of the bridge whose profiles are in force. */
   known: "known",
+  /** Where this node's pods are, known or not. */
+  own: "own",
   /** Pairs of a local pod's addresses with each other. */
   self: "self",
   /** Maps from a local pod's address to the chain that judges it; without an element everything is allowed. */
@@ -71,8 +73,8 @@ type TableOptions = Pick<PolicyOptions, "bridge" | "policyReset">;
  *   map, so nothing else from them passes.
  * - `output`: the node with its pods, which no policy keeps apart (POL-07). What leaves by another interface than theirs is
  *   not for them, tunnels' packets among it, and passes first. Destinations of the rest are told by their addresses, since a
- *   packet that NAT has moved still has its old interface here. So what the node itself sends to a Service gets to a pod that
- *   is not known yet; no answer comes back, and no policy would deny it.
+ *   packet that NAT has moved still has its old interface here: to a pod of this node that is not known yet it goes no further
+ *   where its address is in `own` and not the node's.
  */
 export function policyTable(options: TableOptions): Table {
   return {
@@ -83,12 +85,13 @@ export function policyTable(options: TableOptions): Table {
 }
 
 function setsOf({ policyReset }: TableOptions): readonly SetDefinition[] {
-  const { known, self, egress, ingress, crowded, cut, settled } = POLICY_SETS;
+  const { known, own, self, egress, ingress, crowded, cut, settled } = POLICY_SETS;
   return [
     ...FAMILIES.flatMap((family): readonly SetDefinition[] => {
       const { type } = familyWords[family];
       return [
         { name: `${known}${family}`, key: [type] },
+        { name: `${own}${family}`, key: [type], isInterval: true },
         { name: `${self}${family}`, key: [type, type] },
         { name: `${egress}${family}`, key: [type], data: "verdict" },
         { name: `${ingress}${family}`, key: [type], data: "verdict" },
@@ -250,6 +253,14 @@ function output(options: TableOptions): Chain {
       ...resets(options),
       ...toKnown.map((match) =>
         rule(equals("ct direction", "original"), match, { kind: "set label", bit: ALLOWED_LABEL }, accept),
+      ),
+      ...FAMILIES.map((family) =>
+        dropping(
+          PolicyDropReason.DESTINATION,
+          equals("ct direction", "original"),
+          inSet(familyWords[family].destination, `${POLICY_SETS.own}${family}`),
+          equals("fib daddr type", "unicast"),
+        ),
       ),
       ...toKnown.map((match) => dropping(PolicyDropReason.ANSWER, equals("ct direction", "reply"), match)),
     ],

@@ -1,5 +1,6 @@
 import type { Address } from "../../../kernel/ip/address.ts";
 import { familyOf } from "../../../kernel/ip/address.ts";
+import type { AddressRange } from "../../../kernel/ip/ranges.ts";
 import type { Claim } from "../../dataplane/claim.ts";
 import { POLICY_SETS, POLICY_TABLE } from "./policy_table.ts";
 import type { Direction } from "./profile.ts";
@@ -7,6 +8,11 @@ import type { Direction } from "./profile.ts";
 /** That what is at these addresses may send and receive as its policies say; all others on the bridge may not. */
 export function knownElements(addresses: readonly Address[]): readonly Claim[] {
   return addresses.map((address) => claim(`${POLICY_SETS.known}${familyOf(address)}`, [address]));
+}
+
+/** A range of addresses of this node's pods. */
+export function ownRangeElement(range: AddressRange): Claim {
+  return claim(`${POLICY_SETS.own}${familyOf(range.first)}`, [range]);
 }
 
 /** The pairs of a local pod with itself (POL-06). @param addresses all of one pod */

@@ -179,6 +179,11 @@ const TABLE = `table inet drawbridge-policy {
     type ipv4_addr
   }
 
+  set own4 {
+    type ipv4_addr
+    flags interval
+  }
+
   set self4 {
     type ipv4_addr . ipv4_addr
   }
@@ -197,6 +202,11 @@ const TABLE = `table inet drawbridge-policy {
 
   set known6 {
     type ipv6_addr
+  }
+
+  set own6 {
+    type ipv6_addr
+    flags interval
   }
 
   set self6 {
@@ -279,6 +289,8 @@ const TABLE = `table inet drawbridge-policy {
     icmpv6 type { destination-unreachable, packet-too-big, time-exceeded, parameter-problem } ct state related accept
     ct direction original ip daddr @known4 ct label set 100 accept
     ct direction original ip6 daddr @known6 ct label set 100 accept
+    ct direction original ip daddr @own4 fib daddr type unicast counter drop comment "destination not known yet"
+    ct direction original ip6 daddr @own6 fib daddr type unicast counter drop comment "destination not known yet"
     ct direction reply ip daddr @known4 counter drop comment "answer of no allowed connection"
     ct direction reply ip6 daddr @known6 counter drop comment "answer of no allowed connection"
   }

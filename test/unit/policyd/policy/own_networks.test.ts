@@ -1,0 +1,53 @@
+import assert from "node:assert/strict";
+import { parseCidr } from "../../../../kernel/ip/cidr.ts";
+import { rangeOf } from "../../../../kernel/ip/ranges.ts";
+import { keyText } from "../../../../kernel/nftables/element.ts";
+import { NodeJudge } from "../../../../policyd/cluster/node_judge.ts";
+import type { Node } from "../../../../policyd/cluster/model.ts";
+import type { Claim } from "../../../../policyd/dataplane/claim.ts";
+import { OwnNetworks } from "../../../../policyd/policy/own_networks.ts";
+import { node } from "../../../support/routes/machine.ts";
+
+describe("policyd/policy: where this node's pods are", () => {
+  let claimed: Map<string, readonly Claim[]>;
+  let networks: OwnNetworks;
+
+  const begin = (...podCidrs: readonly string[]): void => {
+    claimed = new Map();
+    const claim = (owner: string, claims: readonly Claim[]): void => void claimed.set(owner, claims);
+    networks = new OwnNetworks({
+      ruleset: { claim },
+      nodeName: "a",
+      podCidrs: podCidrs.map((text) => parseCidr(text)),
+      judge: new NodeJudge({ nodeName: "a" }),
+    });
+  };
+  const apply = (...nodes: readonly Node[]): void =>
+    networks.apply(nodes.map((object) => ({ type: "set", kind: "Node", key: object.key, object })));
+  const claims = (): readonly string[] =>
+    [...claimed.values()]
+      .flatMap((some) => some.map(({ set, element }) => `${set} ${keyText(element.key)}`))
+      .toSorted();
+  const expected = (cidrs: Readonly<Record<string, string>>): readonly string[] =>
+    Object.entries(cidrs).map(([cidr, set]) => `${set} ${keyText([rangeOf(parseCidr(cidr))])}`);
+
+  it("POL-09: are the pod CIDRs of its Node, and no other's, as they are by now", () => {
+    begin();
+    apply(node("b", ["192.0.2.2"], ["10.244.2.0/24"]));
+    assert.deepEqual(claims(), []);
+    apply(node("a", ["192.0.2.1"], ["10.244.1.0/24", "fd00:244:1::/64"]));
+    assert.deepEqual(claims(), expected({ "10.244.1.0/24": "own4", "fd00:244:1::/64": "own6" }));
+    apply(node("a", ["192.0.2.1"], ["10.244.3.0/24"]));
+    assert.deepEqual(claims(), expected({ "10.244.3.0/24": "own4" }));
+    networks.apply([{ type: "delete", kind: "Node", key: "a" }]);
+    assert.deepEqual(claims(), []);
+  });
+
+  it("POL-09: and those of the configuration, each address once", () => {
+    begin("10.244.1.0/24", "10.9.0.0/16");
+    const configured = expected({ "10.244.1.0/24": "own4", "10.9.0.0/16": "own4" }).toSorted();
+    assert.deepEqual(claims(), configured);
+    apply(node("a", ["192.0.2.1"], ["10.244.1.0/25"]));
+    assert.deepEqual(claims(), configured);
+  });
+});
