@@ -10,7 +10,7 @@ import { listenAll } from "../support/policy/lab/nine_pods.ts";
 import { FAMILIES, namespaceManifest, podObject, textsOf } from "../support/policy/lab/place.ts";
 import type { PolicyLab } from "../support/policy/lab/policy_lab.ts";
 import type { Traffic } from "../support/policy/lab/question.ts";
-import { inBoth } from "../support/policy/lab/question.ts";
+import { askLab, inBoth } from "../support/policy/lab/question.ts";
 import { labelled, networkPolicy } from "../support/policy/manifest.ts";
 import { requireBridgeNetfilter, requireKernel } from "../support/privilege.ts";
 
@@ -121,6 +121,39 @@ describe("policies and what comes after a first packet", function () {
         );
       }
     }
+  });
+
+  it("POL-56 DS-12: a port's refusal, and neighbour discovery both ways, get to pods that nobody may send anything", async () => {
+    const nobody = { podSelector: {}, policyTypes: ["Ingress", "Egress"] };
+    const shut = 82;
+    const egress = [{ ports: [{ protocol: "UDP", port: shut }] }];
+    await lab.apply([...namedPods(lab, PODS), networkPolicy("x", { ...nobody, egress })]);
+    const [pod, node] = [lab.place("x/a").namespace, lab.wired("node1").node];
+    const wrong = await lab.inBothStates(async (way) => {
+      for (const [namespace, link] of [
+        [pod, "eth0"],
+        [node, "cni0"],
+      ] as const) {
+        for (const family of ["-4", "-6"])
+          namespace.exec("ip", [family, "neigh", "flush", "dev", link, "nud", "permanent"]);
+      }
+      const to = FAMILIES.flatMap((family) => ["y/a", "y/b"].map((name) => lab.place(name).addresses[family]));
+      const { fates } = await lab.shooter.run(
+        to.map((address) => ({ protocol: "udp" as const, from: pod, to: { address, port: shut } })),
+      );
+      const answers = await askLab(lab, inBoth("node1", "x/a", "80/TCP", "ICMP"));
+      assert.doesNotMatch(
+        node.exec("ip", ["neigh", "show", "dev", "cni0"]),
+        new RegExp(`${textsOf(lab.place("x/a"))[1]} .*PERMANENT`),
+      );
+      return [
+        ...fates.filter(({ kind }) => kind !== "refused").map(({ kind, why }) => `br_netfilter ${way}: ${kind} ${why}`),
+        ...answers
+          .filter(({ mark }) => mark !== ".")
+          .map(({ fate }) => `br_netfilter ${way}: node1 to x/a: ${fate.why}`),
+      ];
+    });
+    assert.deepEqual(wrong.flat(), []);
   });
 
   it("POL-57: an address that a finished pod had is that of the pod that has it now", async () => {
