@@ -1,8 +1,14 @@
 import assert from "node:assert/strict";
 import process from "node:process";
 import * as fc from "fast-check";
+import { DEFAULT_POLICY_OPTIONS } from "../../policyd/policy/compile/options.ts";
 import { evaluatePolicy } from "../../policyd/policy/evaluate/evaluate.ts";
+import type { Flow } from "../../policyd/policy/evaluate/flow.ts";
+import { resolveFlow } from "../../policyd/policy/evaluate/party.ts";
+import type { PolicyIndex } from "../../policyd/policy/evaluate/policy_index.ts";
+import { storeOf } from "../support/evaluate/store.ts";
 import { policyCases } from "../support/policy/arbitrary_cluster.ts";
+import { CompiledCluster } from "../support/policy/compiled_cluster.ts";
 import { featuresOf } from "../support/policy/features.ts";
 import { ninePodLab } from "../support/policy/lab/nine_pods.ts";
 import { padded } from "../support/policy/lab/padding.ts";
@@ -12,6 +18,7 @@ import type { LabCase } from "../support/policy/lab/random_cluster.ts";
 import { inLab } from "../support/policy/lab/random_cluster.ts";
 import { indexOf } from "../support/policy/question.ts";
 import { manifestsOf } from "../support/policy/raw_cluster.ts";
+import { PolicedCluster } from "../support/policy/three_readings.ts";
 import { requireBridgeNetfilter, requireKernel } from "../support/privilege.ts";
 
 const isFull = process.env["DRAWBRIDGE_FULL"] === "1";
@@ -34,7 +41,7 @@ describe(`random clusters with packets (seed ${seed})`, function () {
   });
   after(() => lab?.close());
 
-  it(`POL-62: ${FLOWS} flows in random clusters have the fates that the evaluator says`, async () => {
+  it(`POL-62: ${FLOWS} flows in random clusters have the fates that the evaluator says, and the compiled tables`, async () => {
     const seen = new Map<string, number>();
     const problems: string[] = [];
     let count = 0;
@@ -62,18 +69,33 @@ describe(`random clusters with packets (seed ${seed})`, function () {
     const manifests = isPadded ? padded(manifestsOf(cluster)) : manifestsOf(cluster);
     await lab.apply(manifests);
     const index = indexOf(manifests);
+    const compiled = new CompiledCluster(storeOf(manifests), DEFAULT_POLICY_OPTIONS);
+    const policed = new PolicedCluster(compiled, DEFAULT_POLICY_OPTIONS);
     const answers = await askLab(
       lab,
       flows.map(({ question }) => question),
     );
     return flows.flatMap(({ raw, question }, place) => {
-      const verdict = evaluatePolicy(index, flowOf(lab, question));
+      const flow = flowOf(lab, question);
+      const verdict = evaluatePolicy(index, flow);
       for (const feature of featuresOf(cluster, raw, verdict)) seen.set(feature, (seen.get(feature) ?? 0) + 1);
       const expected = verdict.kind === "allowed" ? "." : "X";
-      const mark = answers[place]?.mark;
-      return mark === expected
-        ? []
-        : [`${questionText(question)}: ${mark}, not ${expected}: ${JSON.stringify(cluster)}`];
+      const marks = { packets: answers[place]?.mark, tables: throughTables(policed, index, flow) };
+      return Object.entries(marks).flatMap(([reading, mark]) =>
+        mark === expected || (reading === "tables" && mark === undefined)
+          ? []
+          : [`${questionText(question)}: ${reading}: ${mark}, not ${expected}: ${JSON.stringify(cluster)}`],
+      );
     });
   }
 });
+
+/** What the compiled tables of both ends' nodes make of a flow, as their interpreter reads them; undefined for one that leaves no pod. */
+function throughTables(policed: PolicedCluster, index: PolicyIndex, flow: Flow): "." | "X" | undefined {
+  const ends = resolveFlow(index, flow);
+  if ("kind" in ends) return undefined;
+  const [source, destination] = [ends.source.address, ends.destination.address];
+  if (source === undefined || destination === undefined || source === destination) return undefined;
+  const { protocol, port = 0 } = flow;
+  return policed.send({ source, destination, protocol, port }).isPassed ? "." : "X";
+}
