@@ -79,6 +79,7 @@ describe("the store beside Go's host-local", () => {
     ["I6: a taken address of the second set", SMALL, 5, ["fd00:1::2"]],
     ["I6: a gateway", SMALL, 5, ["10.1.2.1"]],
     ["I6: an address outside", SMALL, 5, ["10.1.3.1"]],
+    ["I6: two addresses of one set", SMALL, 5, ["10.1.2.4", "10.1.2.5"]],
     ["I5: a full range set of two ranges", [[{ subnet: "10.3.0.0/30" }, { subnet: "10.3.1.0/30" }]], 5, []],
   ];
   for (const [name, sets, n, requested] of refusals) {

@@ -49,13 +49,22 @@ export function peerAdvice(): string {
  * privilege, and Drawbridge itself is tested without it. With DRAWBRIDGE_REQUIRE_KERNEL=1 what is there has to work.
  *
  * @throws Error instead of skipping, when DRAWBRIDGE_REQUIRE_KERNEL is 1 and a build by Go fails or DRAWBRIDGE_PEER_DIR
- *   names a directory without the plugins
+ *   names a directory without the plugins; always when they are of another version than {@link PEER_VERSION}
  */
 export function requirePeer(context: Mocha.Context): string {
   peer ??= findPeer();
-  if (peer.kind === "found") return peer.directory;
+  if (peer.kind === "found") return withVersion(peer.directory);
   if (peer.kind === "broken" && process.env["DRAWBRIDGE_REQUIRE_KERNEL"] === "1") throw new Error(peer.reason);
   return skip(context, peer.reason);
+}
+
+function withVersion(directory: string): string {
+  const versions = new Set(NEEDED.map((name) => peerVersion(path.join(directory, name))));
+  for (const version of versions) {
+    if (version === PEER_VERSION) continue;
+    throw new Error(`${directory}: reference plugins of version ${version ?? "unknown"}; expected ${PEER_VERSION}`);
+  }
+  return directory;
 }
 
 /**
