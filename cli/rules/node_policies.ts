@@ -46,7 +46,6 @@ export function nodePolicies(
     nodeName,
     options,
     clock: { now: () => 0 },
-    logger: SILENT,
     retained: NO_RETAINED_FILES,
     areNamespacesTold: false,
     rules: {

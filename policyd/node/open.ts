@@ -91,7 +91,7 @@ const HIGHEST_PORT_ID = 2 ** 31;
  * @throws DrawbridgeError ERR_NFTABLES_VALUE when the bridge has a name no rule can hold
  */
 export function openNodeDataplanes(configuration: Configuration, machine: NodeMachine): NodeDataplanes {
-  const { syscalls, clock, logger, attachments, onEvents, clusterEvents } = machine;
+  const { syscalls, clock, logger, attachments, onEvents } = machine;
   const { minSyncPeriod, syncPeriod, stateDirectory } = configuration;
   const options = policyOptions(configuration);
   const services = serviceRules(configuration);
@@ -111,7 +111,7 @@ export function openNodeDataplanes(configuration: Configuration, machine: NodeMa
   const judge = openNodeJudge(configuration);
   const served = openServices(configuration, { ...machine, judge, ruleset, observer: metrics.services });
   const policies = options && openPolicies(configuration, options, ruleset, place, machine);
-  const notices = new PolicyNotices({ logger, events: clusterEvents, isEnforced: policies !== undefined });
+  const notices = openNotices(policies, machine);
   ruleset.follow(() => notices.rulesInForce());
   const policyTable = ruleset.tableNamed(POLICY_TABLE.family, POLICY_TABLE.name);
   const judgeOf = policies?.flowJudge.bind(policies);
@@ -185,12 +185,17 @@ function openPolicies(
     nodeName,
     ruleset,
     clock,
-    logger,
     options,
     retained,
     areNamespacesTold: objectsDirectory === undefined,
     collectionPace: v8CollectionPace(),
   });
+}
+
+function openNotices(policies: PolicyDataplane | undefined, { logger, clusterEvents }: NodeMachine): PolicyNotices {
+  const notices = new PolicyNotices({ logger, events: clusterEvents, isEnforced: policies !== undefined });
+  if (policies !== undefined) notices.follow(() => policies.leftOut());
+  return notices;
 }
 
 /** Only policies let flows through by what they were once. */

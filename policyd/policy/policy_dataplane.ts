@@ -8,7 +8,6 @@ import type { Cancel, Clock } from "../clock.ts";
 import type { Dataplane } from "../dataplane.ts";
 import type { Commit } from "../dataplane/commit.ts";
 import type { Ruleset } from "../dataplane/ruleset.ts";
-import type { Logger } from "../log/logger.ts";
 import type { CollectionPace } from "../collection_pace.ts";
 import { workFor } from "../slices.ts";
 import type { ObjectChange } from "../source/object_source.ts";
@@ -32,7 +31,6 @@ export interface PolicyDataplaneParts {
   /** Which has the table of policies. Whoever owns it starts and stops it. */
   readonly ruleset: Pick<Ruleset, "claim" | "provide" | "follow" | "isSynced">;
   readonly clock: Clock;
-  readonly logger: Pick<Logger, "warn">;
   readonly options: PolicyOptions;
   readonly retained: RetainedStore;
   /** Each pod's Namespace is told sooner or later, as by an API server; absent for false. */
@@ -83,6 +81,11 @@ export class PolicyDataplane implements Dataplane, AttachmentFollower {
   /** Whether {@link flowJudge} says what the kernel's rules do; while a change is worked out and written it is ahead of them. */
   get isSettled(): boolean {
     return this.#next === undefined && (!this.#isAhead || this.#parts.ruleset.isSynced);
+  }
+
+  /** Keys of the policies that allow some pods of the node nothing for the size of those before them (POL-73). */
+  leftOut(): ReadonlyMap<string, unknown> {
+    return this.#live.profiles.leftOut;
   }
 
   setTotals(): ReturnType<LivePolicies["setTotals"]> {

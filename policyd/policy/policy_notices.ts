@@ -5,6 +5,7 @@ import type { NoticeSink } from "../events/notice.ts";
 import type { Logger } from "../log/logger.ts";
 import type { ObjectChange } from "../source/object_source.ts";
 import { policyProblems } from "./compile/compile_rules.ts";
+import { MOST_PROFILE_PAIRS } from "./policy_size.ts";
 
 /** How many NetworkPolicies there are in each state. */
 export type PolicyStates = Readonly<Record<PolicyState, number>>;
@@ -26,7 +27,15 @@ export interface PolicyNoticesParts {
   readonly isEnforced: boolean;
 }
 
+/** Why a policy allows some pods nothing though it is not too large itself. */
+const LEFT_OUT =
+  `the policies of some pods come to more than ${MOST_PROFILE_PAIRS} pairs of a peer or an exception and a port, and this one ` +
+  "comes behind those: it allows these pods nothing; have fewer or smaller policies select them";
+
+const NONE: ReadonlyMap<string, unknown> = new Map();
+
 interface Known {
+  readonly policy: NetworkPolicy;
   readonly state: PolicyState;
   readonly problems: readonly string[];
 }
@@ -39,11 +48,19 @@ export class PolicyNotices implements Dataplane {
   readonly #parts: PolicyNoticesParts;
   readonly #networkPolicies = new Map<string, Known>();
   readonly #clusterPolicies = new Set<string>();
+  #leftOut = (): ReadonlyMap<string, unknown> => NONE;
+  /** Of which it was said that they are left out, and still are. */
+  #toldLeftOut: ReadonlySet<string> = new Set();
   #isSynced = false;
   #isInForce = false;
 
   constructor(parts: PolicyNoticesParts) {
     this.#parts = parts;
+  }
+
+  /** @param leftOut the keys of the policies that allow some pods nothing for the size of others, as they are by now */
+  follow(leftOut: () => ReadonlyMap<string, unknown>): void {
+    this.#leftOut = leftOut;
   }
 
   apply(changes: readonly ObjectChange[]): void {
@@ -72,6 +89,7 @@ export class PolicyNotices implements Dataplane {
   /** The kernel has all that is wanted. */
   rulesInForce(): void {
     const { logger, isEnforced } = this.#parts;
+    this.#tellLeftOut();
     if (!isEnforced || !this.#isSynced || this.#isInForce) return;
     this.#isInForce = true;
     const { enforced, restricted, shadow } = this.states();
@@ -89,7 +107,10 @@ export class PolicyNotices implements Dataplane {
 
   states(): PolicyStates {
     const states = { enforced: 0, restricted: 0, shadow: 0, off: 0 };
-    for (const { state } of this.#networkPolicies.values()) states[state]++;
+    const leftOut = this.#leftOut();
+    for (const [key, { state }] of this.#networkPolicies) {
+      states[state === "enforced" && leftOut.has(key) ? "restricted" : state]++;
+    }
     return states;
   }
 
@@ -106,18 +127,31 @@ export class PolicyNotices implements Dataplane {
 
   async stop(): Promise<void> {}
 
+  #tellLeftOut(): void {
+    const leftOut = this.#leftOut();
+    for (const key of leftOut.keys()) {
+      const known = this.#networkPolicies.get(key);
+      if (known !== undefined && !this.#toldLeftOut.has(key)) this.#tell(known.policy, LEFT_OUT);
+    }
+    if (leftOut.size + this.#toldLeftOut.size > 0) this.#toldLeftOut = new Set(leftOut.keys());
+  }
+
+  #tell(policy: NetworkPolicy, reason: string): void {
+    const { logger, events } = this.#parts;
+    logger.warn("NetworkPolicy not in force as it is", { policy: policy.key, reason });
+    events.tell({ regarding: policy, reason: "PolicyNotInForce", note: `NetworkPolicy ${policy.key}: ${reason}` });
+  }
+
   #set(policy: NetworkPolicy): void {
-    const { logger, events, isEnforced } = this.#parts;
+    const { isEnforced } = this.#parts;
     const uncompiled = isEnforced ? policyProblems(policy) : [];
     const annotation = shadowProblem(policy);
     const problems = annotation === undefined ? uncompiled : [...uncompiled, annotation];
     const told = this.#networkPolicies.get(policy.key)?.problems ?? [];
     for (const reason of problems) {
-      if (told.includes(reason)) continue;
-      logger.warn("NetworkPolicy not in force as it is", { policy: policy.key, reason });
-      events.tell({ regarding: policy, reason: "PolicyNotInForce", note: `NetworkPolicy ${policy.key}: ${reason}` });
+      if (!told.includes(reason)) this.#tell(policy, reason);
     }
     const ofEnforced = isShadow(policy) ? "shadow" : uncompiled.length > 0 ? "restricted" : "enforced";
-    this.#networkPolicies.set(policy.key, { state: isEnforced ? ofEnforced : "off", problems });
+    this.#networkPolicies.set(policy.key, { policy, state: isEnforced ? ofEnforced : "off", problems });
   }
 }

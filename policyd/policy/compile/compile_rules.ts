@@ -71,9 +71,15 @@ export function* networkPolicyRulesAhead(policies: readonly NetworkPolicy[], dir
   }
 }
 
+/** The keys of a profile's policies that allow nothing since those before them have too many pairs (POL-73). */
+export function leftOutOf({ isolation, shadow }: Profile): readonly string[] {
+  return (isolation ?? shadow)?.leftOut ?? [];
+}
+
 /** Why policies of a profile do not allow what they say, for people; undefined where they do. */
-export function leftOutProblem({ direction, isolation, shadow }: Profile): string | undefined {
-  const leftOut = (isolation ?? shadow)?.leftOut ?? [];
+export function leftOutProblem(profile: Profile): string | undefined {
+  const { direction } = profile;
+  const leftOut = leftOutOf(profile);
   if (leftOut.length === 0) return undefined;
   const others = leftOut.length > MOST_NAMED ? ` and ${leftOut.length - MOST_NAMED} others` : "";
   return (

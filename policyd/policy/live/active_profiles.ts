@@ -1,6 +1,5 @@
-import type { Logger } from "../../log/logger.ts";
 import type { ProfileObjects } from "../compile/member_set.ts";
-import { leftOutProblem } from "../compile/compile_rules.ts";
+import { leftOutOf, leftOutProblem } from "../compile/compile_rules.ts";
 import type { PolicyOptions } from "../compile/options.ts";
 import { profileChainName, profileObjects, profileObjectsInSlices } from "../compile/profile_chain.ts";
 import type { Profile } from "../compile/profile.ts";
@@ -32,7 +31,6 @@ export interface ActiveProfilesParts {
   readonly rules: PolicyRules;
   readonly memberSets: Pick<MemberSets, "hold" | "missing" | "filled" | "release">;
   readonly options: PolicyOptions;
-  readonly logger: Pick<Logger, "warn">;
 }
 
 /** The profiles of the pods of this node, with what the kernel has of each. */
@@ -42,6 +40,8 @@ export class ActiveProfiles {
   readonly #profiles = new Map<string, OwnProfile>();
   /** What the kernel is to have of profiles that are about to be held, by their keys. */
   readonly #prepared = new Map<string, ProfileObjects>();
+  /** In how many profiles a policy is left out. */
+  readonly #leftOut = new Map<string, number>();
 
   constructor(parts: ActiveProfilesParts) {
     this.#parts = parts;
@@ -51,6 +51,11 @@ export class ActiveProfiles {
   /** Undefined for one that no pod has. */
   get(key: string): ActiveProfile | undefined {
     return this.#profiles.get(key);
+  }
+
+  /** Keys of the policies that allow some pods nothing for the size of those before them. */
+  get leftOut(): ReadonlyMap<string, number> {
+    return this.#leftOut;
   }
 
   /** What is wrong now, for the status. */
@@ -86,7 +91,7 @@ export class ActiveProfiles {
   }
 
   #newProfile(profile: Profile): OwnProfile {
-    const { memberSets, options, logger } = this.#parts;
+    const { memberSets, options } = this.#parts;
     const { key, direction } = profile;
     const objects = this.#prepared.get(key) ?? profileObjects(profile, options);
     // The elements of its sets are not kept with each profile: many profiles may have the same ones.
@@ -102,8 +107,7 @@ export class ActiveProfiles {
     this.#profiles.set(key, own);
     for (const set of objects.fixedSets) this.#fixedSets.hold(set);
     for (const set of objects.memberSets) memberSets.hold(set);
-    const reason = leftOutProblem(profile);
-    if (reason !== undefined) logger.warn("NetworkPolicies not in force as they are", { profile: key, reason });
+    for (const policy of leftOutOf(profile)) this.#leftOut.set(policy, (this.#leftOut.get(policy) ?? 0) + 1);
     return own;
   }
 
@@ -121,6 +125,11 @@ export class ActiveProfiles {
     const own = this.#profiles.get(profile.key);
     if (own === undefined || --own.holders > 0) return;
     this.#profiles.delete(profile.key);
+    for (const policy of leftOutOf(profile)) {
+      const left = (this.#leftOut.get(policy) ?? 0) - 1;
+      if (left > 0) this.#leftOut.set(policy, left);
+      else this.#leftOut.delete(policy);
+    }
     this.#parts.rules.provide(`profile ${profile.key}`, { sets: [], chains: [] });
     for (const name of own.fixedSets) this.#fixedSets.release(name);
     toSettle(this.#parts.memberSets.release(own.memberSets));

@@ -2,7 +2,6 @@ import type { AttachmentName } from "../../../ipam/policyd_messages.ts";
 import { attachmentKey } from "../../attachments/registry.ts";
 import type { Clock } from "../../clock.ts";
 import type { ClusterNetworkPolicy, ClusterObject, Kind, NetworkPolicy } from "../../cluster/model.ts";
-import type { Logger } from "../../log/logger.ts";
 import type { ObjectChange } from "../../source/object_source.ts";
 import { subjectSelects } from "../compile/groups.ts";
 import type { ProfilesByDirection } from "../compile/profile.ts";
@@ -31,7 +30,6 @@ export interface LiveParts {
   readonly rules: PolicyRules;
   readonly options: PolicyOptions;
   readonly clock: Pick<Clock, "now">;
-  readonly logger: Pick<Logger, "warn">;
   /** Where the policies of namespaces that end outlive the daemon. */
   readonly retained: RetainedStore;
   readonly areNamespacesTold: boolean;
@@ -79,10 +77,10 @@ export class LivePolicies {
   #deciding: { readonly local: OwnPod; readonly isUrgent: boolean; readonly work: Slices<void> } | undefined;
   #isStarted = false;
 
-  constructor({ nodeName, rules, options, clock, logger, retained, areNamespacesTold }: LiveParts) {
+  constructor({ nodeName, rules, options, clock, retained, areNamespacesTold }: LiveParts) {
     this.#foreseen = new ForeseenPods(nodeName);
     this.#sets = new MemberSets(rules, this.members.groups);
-    this.profiles = new ActiveProfiles({ rules, memberSets: this.#sets, options, logger });
+    this.profiles = new ActiveProfiles({ rules, memberSets: this.#sets, options });
     this.#verdicts = new LocalVerdicts(rules, this.profiles, (members) => this.#settleAll(members));
     const { members, profiles } = this;
     this.#policies = new PodPolicies({ lists: this.#lists, members, profiles, areNamespacesTold });

@@ -97,7 +97,6 @@ export class Ours implements Disposable {
     this.#dataplane = new PolicyDataplane({
       nodeName: NODE,
       ruleset: this.ruleset,
-      logger: recordingLogger(),
       options: DEFAULT_POLICY_OPTIONS,
       clock: realClock,
       retained: NO_RETAINED_FILES,

@@ -161,7 +161,6 @@ export class PolicedNode implements Disposable {
       nodeName: "node1",
       ruleset,
       clock: realClock,
-      logger: recordingLogger(),
       options,
       retained: NO_RETAINED_FILES,
     });

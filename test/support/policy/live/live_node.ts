@@ -50,7 +50,6 @@ export class LiveNode {
   readonly dataplane: PolicyDataplane;
   readonly ruleset: Ruleset;
   /** What is said of policies. */
-  readonly logger = recordingLogger();
   readonly #kernel: Nftables;
   readonly #clock: TickingClock;
 
@@ -64,7 +63,6 @@ export class LiveNode {
       nodeName: "node1",
       ruleset: this.ruleset,
       clock,
-      logger: this.logger,
       options,
       retained: NO_RETAINED_FILES,
       ...parts,

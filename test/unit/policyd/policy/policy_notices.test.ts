@@ -114,6 +114,36 @@ describe("policyd/policy: what is said of policies", () => {
     assert.deepEqual(off.events.notices, []);
   });
 
+  it("EVENT-07 POL-73: one that is left out behind others is said once, when that is in force, and again when it is so again", () => {
+    const { logger, events, notices } = setUp();
+    const leftOut = new Map<string, number>();
+    notices.follow(() => leftOut);
+    notices.apply(changesOf(policy("a"), policy("c")));
+    notices.rulesInForce();
+    assert.equal(events.notices.length, 0);
+    const put = (isLeftOut: boolean): void => {
+      if (isLeftOut) leftOut.set("x/c", 1);
+      else leftOut.delete("x/c");
+      for (let batch = 0; batch < 2; batch++) notices.rulesInForce();
+    };
+    put(true);
+    assert.deepEqual(
+      events.notices.map(({ regarding, reason }) => [regarding.key, reason]),
+      [["x/c", "PolicyNotInForce"]],
+    );
+    assert.match(
+      events.notices[0]?.note ?? "",
+      /^NetworkPolicy x\/c: the policies of some pods come to more than 8192 pairs/,
+    );
+    assert.equal(logger.lines.length, 1);
+    assert.deepEqual(notices.states(), { enforced: 1, restricted: 1, shadow: 0, off: 0 });
+    put(false);
+    assert.deepEqual(notices.states(), { enforced: 2, restricted: 0, shadow: 0, off: 0 });
+    assert.equal(events.notices.length, 1);
+    put(true);
+    assert.equal(events.notices.length, 2);
+  });
+
   it("POL-71: an annotation that has no effect is said, and the policy is in force", () => {
     const { logger, notices } = setUp();
     notices.apply(changesOf(policy("a", {}, "yes"), policy("b", {}, "false")));

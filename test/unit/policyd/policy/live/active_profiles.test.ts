@@ -1,5 +1,4 @@
 import assert from "node:assert/strict";
-import { recordingLogger } from "../../../../../policyd/log/recording_logger.ts";
 import type { Claim } from "../../../../../policyd/dataplane/claim.ts";
 import type { NetworkPolicy } from "../../../../../policyd/cluster/model.ts";
 import { compileProfile } from "../../../../../policyd/policy/compile/compile_profile.ts";
@@ -31,7 +30,6 @@ function profileOf(...policies: readonly NetworkPolicy[]): Profile {
 function setUp() {
   const claims = new Map<string, readonly Claim[]>();
   const sets = new Map<string, readonly string[]>();
-  const logger = recordingLogger();
   const active = new ActiveProfiles({
     rules: {
       claim: (owner, wanted) => void (wanted.length === 0 ? claims.delete(owner) : claims.set(owner, wanted)),
@@ -43,11 +41,10 @@ function setUp() {
     },
     memberSets: { hold: () => {}, missing: () => new Set(), filled: () => {}, release: () => new Set() },
     options: DEFAULT_POLICY_OPTIONS,
-    logger,
   });
   const claimed = (): number => [...claims.values()].reduce((sum, { length }) => sum + length, 0);
   const provided = (): number => [...sets.values()].flat().length;
-  return { active, claims, claimed, provided, logger };
+  return { active, claims, claimed, provided };
 }
 
 describe("policyd/policy/live/active_profiles", () => {
@@ -68,25 +65,31 @@ describe("policyd/policy/live/active_profiles", () => {
   });
 
   it("POL-73: of more pairs than a profile may have the last policies allow nothing, which is said for as long as it is so", () => {
-    const { active, logger } = setUp();
+    const { active } = setUp();
     const half = MOST_PROFILE_PAIRS / 2;
     assert.ok(half <= MOST_PAIRS);
     const fits = profileOf(allowing("a", half), allowing("b", half));
     const tooLarge = profileOf(allowing("c", 1), allowing("a", half), allowing("b", half));
     active.hold(fits, () => {});
-    assert.deepEqual([logger.lines.length, active.problems()], [0, []]);
+    assert.deepEqual([active.leftOut.size, active.problems()], [0, []]);
     assert.deepEqual(tooLarge.isolation?.policies, ["x/a", "x/b", "x/c"]);
     assert.deepEqual(tooLarge.isolation.leftOut, ["x/c"]);
     assert.deepEqual(new Set(tooLarge.isolation.rules.map(({ origin }) => origin.policy)), new Set(["x/a", "x/b"]));
     const held = active.hold(tooLarge, () => {});
     active.hold(tooLarge, () => {});
-    assert.equal(logger.lines.length, 1);
-    const [line] = logger.lines;
-    assert.equal(line?.level, "warn");
-    assert.match(String(line.fields["reason"]), /^ingress: .* more than 8192 pairs .* x\/c allow those pods nothing/);
-    assert.deepEqual(active.problems(), [line.fields["reason"]]);
+    const other = active.hold(
+      profileOf(allowing("c", 1), allowing("a", half), allowing("b", half), allowing("d", 0)),
+      () => {},
+    );
+    assert.deepEqual([...active.leftOut.keys()], ["x/c"]);
+    assert.equal(active.problems().length, 2);
+    for (const problem of active.problems()) {
+      assert.match(problem, /^ingress: .* more than 8192 pairs .* x\/c allow those pods nothing/);
+    }
     active.release(held, () => {});
     active.release(held, () => {});
-    assert.deepEqual(active.problems(), []);
+    assert.deepEqual([...active.leftOut.keys()], ["x/c"]);
+    active.release(other, () => {});
+    assert.deepEqual([active.leftOut.size, active.problems()], [0, []]);
   });
 });
