@@ -1,5 +1,5 @@
 import { forgetPort, putPort } from "../kernel/bpf/port_table.ts";
-import { acquireFileLock } from "../kernel/file_lock.ts";
+import { acquireDirectoryLock } from "../kernel/file_lock.ts";
 import type { NetlinkSocket } from "../kernel/netlink/socket.ts";
 import { setPortEntry } from "../kernel/route/forwarding_entry.ts";
 import { addClassifiers } from "../kernel/traffic_control/queueing_discipline.ts";
@@ -12,7 +12,7 @@ import type { Wiring } from "./wiring.ts";
 export interface PortOnBridge {
   readonly bridge: Bridge;
   readonly port: number;
-  /** Where the lock of the node's tables of ports is. */
+  /** The directory under whose lock tables of ports are written. */
   readonly runDir: string;
 }
 
@@ -68,9 +68,12 @@ export function leaveToBridge(
   locked(syscalls, runDir, () => forgetPort(syscalls, bridge.index, podMac));
 }
 
-/** Of two that write one place of a table at once, the MAC address of one could stay with the other's port. */
+/**
+ * Of two that write one place of a table at once, the MAC address of one could stay with the other's port. The directory of the
+ * attachment's record is there by then.
+ */
 function locked(syscalls: Node["syscalls"], runDir: string, write: () => void): void {
-  const release = acquireFileLock(syscalls, `${runDir}/ports.lock`);
+  const release = acquireDirectoryLock(syscalls, runDir);
   try {
     write();
   } finally {

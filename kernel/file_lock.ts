@@ -32,7 +32,25 @@ export function acquireFileLock(
   path: string,
   waiting: Waiting = realWaiting,
 ): Release {
-  const fd = openLock(syscalls, path);
+  return lockOpened(syscalls, openLock(syscalls, path), path, waiting);
+}
+
+/**
+ * The same on a directory that is there, for what has no file of its own to lock.
+ *
+ * @throws DrawbridgeError as {@link acquireFileLock}, ERR_STORE when it cannot be opened
+ */
+export function acquireDirectoryLock(
+  syscalls: Syscalls & FileReadCalls,
+  path: string,
+  waiting: Waiting = realWaiting,
+): Release {
+  const fd = syscalls.open(path, OpenFlag.RDONLY | OpenFlag.DIRECTORY | OpenFlag.CLOEXEC, 0);
+  if (fd < 0) throw notOpened(path, fd);
+  return lockOpened(syscalls, fd, path, waiting);
+}
+
+function lockOpened(syscalls: Syscalls, fd: number, path: string, waiting: Waiting): Release {
   const deadline = waiting.now() + TIMEOUT_MILLISECONDS;
   for (let pause = 0.1; ; pause = Math.min(pause * 2, LONGEST_PAUSE_MILLISECONDS)) {
     const result = syscalls.flock(fd, LOCK_EX | LOCK_NB);
@@ -57,10 +75,14 @@ function openLock(files: FileReadCalls, path: string): number {
   const flags = OpenFlag.RDONLY | OpenFlag.CREAT | OpenFlag.CLOEXEC | OpenFlag.NONBLOCK | OpenFlag.NOFOLLOW;
   const fd = files.open(path, flags, 0o750);
   if (fd === -Errno.ELOOP) throw notAFile(path);
-  if (fd < 0) throw new DrawbridgeError("ERR_STORE", `cannot open ${path}: ${errnoText(-fd)} (${errnoName(-fd)})`);
+  if (fd < 0) throw notOpened(path, fd);
   if (isRegularFile(files, fd)) return fd;
   files.close(fd);
   throw notAFile(path);
+}
+
+function notOpened(path: string, result: number): DrawbridgeError {
+  return new DrawbridgeError("ERR_STORE", `cannot open ${path}: ${errnoText(-result)} (${errnoName(-result)})`);
 }
 
 function notAFile(path: string): DrawbridgeError {

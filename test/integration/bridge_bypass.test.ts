@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { setTimeout as pause } from "node:timers/promises";
 import { hasPortTable, removePortTable } from "../../kernel/bpf/port_table.ts";
-import { acquireFileLock } from "../../kernel/file_lock.ts";
+import { acquireDirectoryLock } from "../../kernel/file_lock.ts";
 import type { Address } from "../../kernel/ip/address.ts";
 import { formatAddress } from "../../kernel/ip/address.ts";
 import { parseCidr } from "../../kernel/ip/cidr.ts";
@@ -180,7 +180,7 @@ for (const bridgeNetfilter of [true, false]) {
 
     it("BYPASS-03: one plugin at a time writes a table of ports", async () => {
       const { node1 } = nodes;
-      const release = acquireFileLock(node1.node.calls, `${node1.node.runDir}/ports.lock`);
+      const release = acquireDirectoryLock(node1.node.calls, node1.node.runDir);
       const pod = lab.pod("waiting");
       let hasEnded = false;
       const { outcome } = startPlugin(node1.node, podCall("ADD", node1, pod));

@@ -104,8 +104,13 @@ for (const { bridgeNetfilter, bypassBridge, title: state, short } of WAYS) {
           return [...found];
         };
 
-        // A bridge that pods' packets go around has been told where they are, and learns nothing else.
+        // The bridge has been told where pods are, and learns nothing else of them; one that was not is left to the guard alone.
         const unguarded = bypassBridge ? victim : attacker;
+        if (!bypassBridge) {
+          const { mac, record } = victim;
+          on.wired.node.exec("bridge", ["fdb", "del", mac, "dev", record.hostInterface, "master"]);
+          introduce();
+        }
         assert.deepEqual(await withDefaultPort(receivers), [unguarded], "without the guard");
         on.load();
         introduce();
