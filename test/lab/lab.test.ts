@@ -5,6 +5,9 @@ import { once } from "node:events";
 import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import process from "node:process";
+import { createInterface } from "node:readline";
+import { setTimeout as sleep } from "node:timers/promises";
+import { hasEnded } from "../support/leftover.ts";
 import { requireKernel } from "../support/privilege.ts";
 import { createLab } from "./lab.ts";
 import { labCalls } from "./libc.ts";
@@ -29,6 +32,19 @@ function processWithLab(rest: string): ChildProcess {
 async function untilMade(child: ChildProcess): Promise<void> {
   assert.ok(child.stdout !== null);
   await once(child.stdout, "data");
+}
+
+/** The process ID that the program prints behind "made". */
+async function startedBy(child: ChildProcess): Promise<number> {
+  assert.ok(child.stdout !== null);
+  for await (const line of createInterface({ input: child.stdout })) {
+    if (line !== "made") return Number(line);
+  }
+  throw new Error("the process ended without a word of what it started");
+}
+
+function runs(pid: number): boolean {
+  return existsSync(`/proc/${pid}`) && !hasEnded(readFileSync(`/proc/${pid}/stat`, "latin1"));
 }
 
 function filesOf(pid: number | undefined): readonly string[] {
@@ -133,6 +149,25 @@ describe("a lab", () => {
       using _ = createLab("next");
       assert.deepEqual([...filesOf(child.pid), ...mountsOf(child.pid)], []);
     });
+  });
+
+  it("by SIGKILL has what it started ended when the next lab is made, and of the others nothing", async () => {
+    const start = `const { spawn } = await import("node:child_process");
+      console.log(spawn("sleep", ["600"], { stdio: "ignore", detached: true }).pid);`;
+    const [killed, living] = [processWithLab(start + WAIT_FOR_EVER), processWithLab(start + WAIT_FOR_EVER)];
+    const [orphan, child] = [await startedBy(killed), await startedBy(living)];
+    try {
+      killed.kill("SIGKILL");
+      await once(killed, "exit");
+      assert.equal(runs(orphan), true, "nobody else ends it");
+      using _ = createLab("next");
+      for (let waited = 0; runs(orphan) && waited < 1000; waited += 10) await sleep(10);
+      assert.deepEqual([runs(orphan), runs(child)], [false, true]);
+    } finally {
+      process.kill(child, "SIGKILL");
+      living.kill("SIGTERM");
+      await once(living, "exit");
+    }
   });
 
   it("is not swept while its process lives", async () => {

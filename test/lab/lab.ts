@@ -9,6 +9,7 @@ import { changeLink, deleteLink } from "../../kernel/route/link.ts";
 import type { LabCalls } from "./libc.ts";
 import { labCalls } from "./libc.ts";
 import { LabNamespace } from "./namespace.ts";
+import { markChildren } from "./orphans.ts";
 import type { Owner } from "./owner.ts";
 import { currentOwner, ownedName } from "./owner.ts";
 import { pinNewNamespace, unpin } from "./pin.ts";
@@ -81,6 +82,7 @@ export class Lab implements Disposable {
     this.name = name;
     this.calls = systemCalls;
     this.#owner = currentOwner();
+    markChildren(this.#owner);
     this.home = currentNamespace(systemCalls);
     this.scratch = mkdtempSync(path.join(os.tmpdir(), `${ownedName(this.#owner, name)}-`));
   }

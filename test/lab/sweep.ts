@@ -2,6 +2,7 @@ import { readdirSync, rmSync } from "node:fs";
 import os from "node:os";
 import path from "node:path";
 import type { LabCalls } from "./libc.ts";
+import { endOrphans } from "./orphans.ts";
 import type { Owner } from "./owner.ts";
 import { isAlive, ownerOfName } from "./owner.ts";
 import { NAMESPACE_DIRECTORY, pinnedNames, unpin } from "./pin.ts";
@@ -28,13 +29,14 @@ export function findLabFiles(isWanted: (owner: Owner) => boolean): Leftovers {
 }
 
 /**
- * Removes what labs of dead processes left; those of living ones, this one's included, stay.
+ * Removes what labs of dead processes left, programs that run on first; those of living ones, this one's included, stay.
  *
  * Two processes may sweep at once: what the other has just removed is not an error.
  *
- * @returns what was found
+ * @returns the files found
  */
 export function sweepDeadLabs(calls: LabCalls): Leftovers {
+  endOrphans();
   const leftovers = findLabFiles((owner) => !isAlive(owner));
   for (const file of leftovers.namespaces) unpin(calls, path.basename(file));
   for (const directory of leftovers.directories) rmSync(directory, { recursive: true, force: true });
