@@ -4,11 +4,13 @@ import path from "node:path";
 import process from "node:process";
 import fc from "fast-check";
 import type { Face } from "../../cni/plugin.ts";
-import { deleteLink } from "../../kernel/route/link.ts";
+import { changeLink, deleteLink } from "../../kernel/route/link.ts";
 import { configurationOf, pluginAs } from "../lab/cni.ts";
 import type { Lab, LabPod } from "../lab/lab.ts";
 import { createLab } from "../lab/lab.ts";
 import type { LabNamespace } from "../lab/namespace.ts";
+import type { NetworkState } from "../lab/network_state.ts";
+import { networkState } from "../lab/network_state.ts";
 import type { WiredNode } from "../lab/topology.ts";
 import { twoNodes } from "../lab/topology.ts";
 import type { MutatedCall } from "../support/cni_mutation.ts";
@@ -20,6 +22,8 @@ import { rawCall } from "./raw_call.ts";
 const CALLS = process.env["DRAWBRIDGE_FULL"] === "1" ? 1000 : 200;
 const seed = Number(process.env["DRAWBRIDGE_SEED"] ?? Date.now() % 0x7fff_ffff);
 const SLOWEST_MILLISECONDS = 1000;
+/** All that two namespaces hold takes a quarter of a second to read, so not each call is followed by that. */
+const CALLS_PER_LOOK = 10;
 
 /** Errors of the gates: whoever gets one has been refused before anything was made (specification, and ours from 100 on). */
 const gateCodes: readonly number[] = [1, 2, 4, 6, 7, 8, 103];
@@ -48,18 +52,24 @@ describe("the executable and bad input", function () {
 
   it(`${CALLS} mutated calls print one JSON object, end in time and leave nothing (P15; seed ${seed})`, () => {
     const untouched = stateOf(lab, wired, pod);
+    attachOnce(wired, pod, untouched);
+    const configured = networksOf(wired, pod);
+    let calls = 0;
+    let context = "";
     const machine = machineDirectories.flatMap(filesBelow);
     const seen = new Map<number | "ok", number>();
     for (const [face, call] of fc.sample(callsAgainst(wired, pod), { seed, numRuns: CALLS })) {
       const outcome = judge(wired, face, call);
       seen.set(outcome, (seen.get(outcome) ?? 0) + 1);
-      const context = `${outcome}: ${face} ${JSON.stringify(call).slice(0, 2000)}`;
+      context = `${outcome}: ${face} ${JSON.stringify(call).slice(0, 2000)}`;
       if (outcome === "ok" && call.verb === "ADD") {
         assert.equal(run(wired.node, face, { ...call, verb: "DEL" }).exitCode, 0, context);
       }
-      if (outcome === "ok" || !gateCodes.includes(outcome)) forgetInfrastructure(wired, untouched.links);
+      if (outcome === "ok" || !gateCodes.includes(outcome)) forgetInfrastructure(wired, pod, untouched.links);
       assert.deepEqual(stateOf(lab, wired, pod), untouched, context);
+      if (++calls % CALLS_PER_LOOK === 0) assert.deepEqual(networksOf(wired, pod), configured, `up to ${context}`);
     }
+    assert.deepEqual(networksOf(wired, pod), configured, `up to ${context}`);
     assert.deepEqual(machineDirectories.flatMap(filesBelow), machine);
     // A generator gone wrong would let everything fail at the same first gate.
     for (const outcome of ["ok", 4, 6, 7] as const) {
@@ -97,6 +107,19 @@ function run(node: LabNamespace, face: Face, { verb, environment, stdin }: Mutat
   const executable = executables.get(face);
   assert.ok(executable !== undefined);
   return rawCall(node, call, stdin, executable);
+}
+
+/** Leaves what all pods share and no DEL takes back, such as settings of the node: no later call can be blamed for it. */
+function attachOnce(wired: WiredNode, pod: LabPod, { links }: State): void {
+  const environment = { CNI_CONTAINERID: "first", CNI_IFNAME: "eth0", CNI_NETNS: pod.path };
+  const stdin = JSON.stringify(configurationOf(wired));
+  for (const face of ["drawbridge", "loopback"] as const) {
+    for (const verb of ["ADD", "DEL"] as const) {
+      const { exitCode, stdout } = run(wired.node, face, { verb, environment, stdin });
+      assert.equal(exitCode, 0, `${face} ${verb}: ${stdout}`);
+    }
+  }
+  forgetInfrastructure(wired, pod, links);
 }
 
 /** Carries out one call and demands the form of its outcome; returns its error's code. */
@@ -144,6 +167,10 @@ function stateOf(lab: Lab, wired: WiredNode, pod: LabPod): State {
   };
 }
 
+function networksOf(wired: WiredNode, pod: LabPod): readonly NetworkState[] {
+  return [wired.node, pod].map((namespace) => namespace.inside(networkState));
+}
+
 function filesBelow(directory: string): readonly string[] {
   try {
     return readdirSync(directory, { recursive: true, withFileTypes: true })
@@ -155,8 +182,9 @@ function filesBelow(directory: string): readonly string[] {
   }
 }
 
-/** Removes the bridge an accepted call made; a pod's link must be gone without this. */
-function forgetInfrastructure(wired: WiredNode, expected: readonly string[]): void {
+/** Removes the bridge an accepted call made and raises `lo` as before it; a pod's link must be gone without this. */
+function forgetInfrastructure(wired: WiredNode, pod: LabPod, expected: readonly string[]): void {
   const bridges = wired.node.links().filter(({ name, kind }) => kind === "bridge" && !expected.includes(name));
   wired.node.route.requestAll(bridges.map(({ index }) => deleteLink({ index })));
+  pod.route.requestAll([changeLink({ name: "lo" }, { up: true })]);
 }

@@ -13,7 +13,7 @@ import { createLab } from "./lab.ts";
 import { labCalls } from "./libc.ts";
 import { currentOwner } from "./owner.ts";
 import { NAMESPACE_DIRECTORY } from "./pin.ts";
-import { machineState } from "./machine_state.ts";
+import { networkState } from "./network_state.ts";
 import { findLabFiles, sweepDeadLabs } from "./sweep.ts";
 import { twoNodes } from "./topology.ts";
 
@@ -83,14 +83,14 @@ describe("a lab", () => {
   });
 
   it("leaves links, addresses, routes, rules and settings of the machine's own namespace as they were", () => {
-    const before = machineState();
+    const before = networkState();
     {
       using lab = createLab("aside");
       const { node1 } = twoNodes(lab, { bridgeNetfilter: false, reversePathFilter: 1, mtu: 1400 });
       node1.node.exec("ip", ["link", "add", "cni0", "type", "bridge"]);
-      assert.deepEqual(machineState(), before);
+      assert.deepEqual(networkState(), before);
     }
-    assert.deepEqual(machineState(), before);
+    assert.deepEqual(networkState(), before);
   });
 
   it("gives each namespace a file that people can enter by name", () => {

@@ -2,32 +2,45 @@ import { spawnSync } from "node:child_process";
 import { readdirSync, readFileSync } from "node:fs";
 import path from "node:path";
 
-/** What the machine's own network namespace holds, in texts that only a change of configuration changes. */
-export interface MachineState {
+/** What a network namespace holds, in texts that only a change of configuration changes. */
+export interface NetworkState {
   readonly links: string;
   readonly addresses: string;
   readonly routes: string;
+  /** The rules that choose a table of routes. */
   readonly rules: string;
+  /** Entries that somebody has set: those that the kernel learns come and go by themselves. */
+  readonly neighbours: string;
+  readonly forwarding: string;
+  /** nftables, without counters. */
+  readonly ruleset: string;
   readonly settings: ReadonlyMap<string, string>;
 }
 
 const SETTINGS = ["/proc/sys/net/ipv4", "/proc/sys/net/ipv6", "/proc/sys/net/bridge"];
 
 /** Reads the namespace this thread is in. */
-export function machineState(): MachineState {
+export function networkState(): NetworkState {
   return {
-    links: ip("-o", "link"),
+    links: ip("-d", "-o", "link"),
     addresses: ip("-o", "address").replaceAll(/(valid|preferred)_lft \d+sec/g, ""),
     routes:
       ip("route", "show", "table", "all") + ip("-6", "route", "show", "table", "all").replaceAll(/expires \d+sec/g, ""),
     rules: ip("rule") + ip("-6", "rule"),
+    neighbours: ip("neighbour", "show", "nud", "permanent") + ip("neighbour", "show", "proxy"),
+    forwarding: run("bridge", "fdb", "show", "state", "permanent"),
+    ruleset: run("nft", "--stateless", "list", "ruleset"),
     settings: new Map(SETTINGS.flatMap(settingsBelow)),
   };
 }
 
 function ip(...args: readonly string[]): string {
-  const { status, stdout, stderr } = spawnSync("ip", args, { encoding: "utf8" });
-  if (status !== 0) throw new Error(`ip ${args.join(" ")}: ${stderr}`);
+  return run("ip", ...args);
+}
+
+function run(program: string, ...args: readonly string[]): string {
+  const { status, stdout, stderr, error } = spawnSync(program, args, { encoding: "utf8" });
+  if (status !== 0) throw new Error(`${program} ${args.join(" ")}: ${error?.message ?? stderr}`);
   return stdout;
 }
 
