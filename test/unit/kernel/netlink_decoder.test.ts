@@ -8,10 +8,29 @@ import { outcomeOf } from "../../../kernel/netlink/error.ts";
 import type { ReceivedMessage, Request } from "../../../kernel/netlink/message.ts";
 import { decodeMessages, encodeRequest } from "../../../kernel/netlink/message.ts";
 import { littleEndian, Writer } from "../../../kernel/netlink/writer.ts";
+import { parseForwardingEntry, setForwardingEntry } from "../../../kernel/route/forwarding_entry.ts";
 import { newAddress, parseInterfaceAddress } from "../../../kernel/route/interface_address.ts";
-import { changeLink, createBridge, createVeth, dumpLinks, parseLink } from "../../../kernel/route/link.ts";
-import { parseNeighbour, setNeighbour } from "../../../kernel/route/neighbour.ts";
-import { newRoute, parseRoute } from "../../../kernel/route/route.ts";
+import {
+  changeLink,
+  createBridge,
+  createVeth,
+  dumpLinks,
+  linkIdentity,
+  parseLink,
+} from "../../../kernel/route/link.ts";
+import { neighbourLink, parseNeighbour, setNeighbour } from "../../../kernel/route/neighbour.ts";
+import {
+  isLocalRoute,
+  newRoute,
+  parseRoute,
+  parseRouteOfAnyTable,
+  parseRouteOrDiscard,
+} from "../../../kernel/route/route.ts";
+import { newRule, parseRule } from "../../../kernel/route/rule.ts";
+import { createVxlan, parseVxlan } from "../../../kernel/route/vxlan.ts";
+import { addClassifiers, parseQueueingDiscipline } from "../../../kernel/traffic_control/queueing_discipline.ts";
+import { parseRedirect, redirectReceived } from "../../../kernel/traffic_control/redirect.ts";
+import { parseTokenBucket, setTokenBucket } from "../../../kernel/traffic_control/token_bucket.ts";
 import type { Decoders } from "./hostile_bytes.ts";
 import { assertDecodersHold, outcome } from "./hostile_bytes.ts";
 
@@ -29,6 +48,12 @@ const wellFormed: readonly Request[] = [
   newRoute({ family: 6, gateway: parseAddress("fe80::1"), ...onLink }),
   newRoute({ family: 4, gateway: parseAddress("10.244.1.1"), ...onLink }),
   setNeighbour(2, parseAddress("10.244.1.1"), mac),
+  setForwardingEntry(7, { mac, remote: parseAddress("192.0.2.2") }),
+  newRule({ family: 4, inputInterface: "uplink", table: 100, priority: 9 }),
+  createVxlan({ name: "vx0", mac, mtu: 1430, vni: 107, port: 4789, local: parseAddress("192.0.2.1") }),
+  addClassifiers(2),
+  redirectReceived(2, 3),
+  setTokenBucket(2, { rate: 125_000, burst: 65_536, limit: 65_536 }),
 ];
 
 function received(body: Uint8Array): ReceivedMessage {
@@ -43,8 +68,19 @@ const decoders: Decoders = {
     bounded(eachAttribute(bytes), bytes.length / 4).map(([number, payload]) => [number, ...payload]),
   link: (bytes) => parseLink(received(bytes)),
   address: (bytes) => parseInterfaceAddress(received(bytes)),
+  "link's identity": (bytes) => linkIdentity(received(bytes)),
   route: (bytes) => parseRoute(received(bytes)),
+  "route of any table": (bytes) => parseRouteOfAnyTable(received(bytes)),
+  "route or discard": (bytes) => parseRouteOrDiscard(received(bytes)),
+  "local route": (bytes) => isLocalRoute(received(bytes)),
   neighbour: (bytes) => parseNeighbour(received(bytes)),
+  "neighbour's link": (bytes) => neighbourLink(received(bytes)),
+  "forwarding entry": (bytes) => parseForwardingEntry(received(bytes)),
+  rule: (bytes) => parseRule(received(bytes)),
+  vxlan: (bytes) => parseVxlan(received(bytes)),
+  "queueing discipline": (bytes) => parseQueueingDiscipline(received(bytes)),
+  redirect: (bytes) => parseRedirect(received(bytes)),
+  "token bucket": (bytes) => parseTokenBucket(received(bytes)),
   "error with echo": (bytes) => outcomeOf(veth, 0x200, bytes)?.message,
   "capped error": (bytes) => outcomeOf(veth, 0x300, bytes)?.message,
 };
