@@ -8,6 +8,8 @@ import type { TwoNodes } from "../lab/topology.ts";
 import { twoNodes } from "../lab/topology.ts";
 import { ALL, CLUSTER_IPS, CUTS_PODS, cutsWorld, NOTHING } from "../support/policy/cuts/cuts_world.ts";
 import type { CutsPod } from "../support/policy/cuts/cuts_world.ts";
+import type { FlowProtocol } from "../support/policy/cuts/channel.ts";
+import { PROTOCOLS } from "../support/policy/cuts/channel.ts";
 import { PushFlow } from "../support/policy/cuts/push_flow.ts";
 import { clusterNetworkPolicy, labelled } from "../support/policy/manifest.ts";
 import { PolicydNode } from "../support/policyd_node.ts";
@@ -15,7 +17,6 @@ import { requireKernel } from "../support/privilege.ts";
 import { SERVICE_PORT, TARGET_PORT } from "../support/services/manifest.ts";
 
 const FAMILIES = [4, 6] as const;
-const PROTOCOLS = ["tcp", "udp"] as const;
 
 describe("live connections and the daemon", function () {
   this.timeout(120_000);
@@ -63,7 +64,7 @@ describe("live connections and the daemon", function () {
     policyd.put("world.yaml", worldOf(egress));
   }
 
-  async function begin(name: CutsPod, protocol: "tcp" | "udp", family: Family, isOutside: boolean): Promise<PushFlow> {
+  async function begin(name: CutsPod, protocol: FlowProtocol, family: Family, isOutside: boolean): Promise<PushFlow> {
     const [client, server] = [pods.get(name), pods.get("server")];
     assert.ok(client !== undefined && server !== undefined);
     const router = nodes.node1.routerAddresses[family === 4 ? 0 : 1];
@@ -138,7 +139,7 @@ describe("live connections and the daemon", function () {
       to: [{ ipBlock: { cidr, except: except.slice(family, family + 1) } }],
     }));
   const atPort = (port: number): readonly object[] => [
-    { ports: ["TCP", "UDP"].map((protocol) => ({ protocol, port })) },
+    { ports: ["TCP", "UDP", "SCTP"].map((protocol) => ({ protocol, port })) },
   ];
   const deny = document(
     clusterNetworkPolicy("apart", {

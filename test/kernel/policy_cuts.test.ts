@@ -11,7 +11,8 @@ import { ProbeSocket, SocketType } from "../lab/probe/socket.ts";
 import { until } from "../support/recording_sink.ts";
 import type { PolicedPod } from "../support/policy/cuts/policed_node.ts";
 import { PolicedNode } from "../support/policy/cuts/policed_node.ts";
-import type { FlowEnds } from "../support/policy/cuts/push_flow.ts";
+import type { FlowEnds, FlowProtocol } from "../support/policy/cuts/channel.ts";
+import { PROTOCOLS } from "../support/policy/cuts/channel.ts";
 import { ALL, CLUSTER_IPS, cutsWorld, NOTHING } from "../support/policy/cuts/cuts_world.ts";
 import type { CutsPod } from "../support/policy/cuts/cuts_world.ts";
 import { PushFlow } from "../support/policy/cuts/push_flow.ts";
@@ -19,7 +20,6 @@ import { requireKernel } from "../support/privilege.ts";
 import { SERVICE_PORT, TARGET_PORT } from "../support/services/manifest.ts";
 
 const FAMILIES = [4, 6] as const;
-const PROTOCOLS = ["tcp", "udp"] as const;
 
 for (const isBridgeNetfilterOn of [true, false]) {
   describe(`live connections follow policies, br_netfilter ${isBridgeNetfilterOn ? "on" : "off"}`, function () {
@@ -61,7 +61,7 @@ for (const isBridgeNetfilterOn of [true, false]) {
     /** From a pod, in all protocols and families. */
     async function beginAll(
       make: (
-        protocol: "tcp" | "udp",
+        protocol: FlowProtocol,
         family: Family,
       ) => Omit<FlowEnds, "protocol" | "at"> & { readonly at?: FlowEnds["at"] },
     ): Promise<readonly PushFlow[]> {
@@ -71,7 +71,7 @@ for (const isBridgeNetfilterOn of [true, false]) {
     }
 
     /** By the cluster IP: the server's port is that of the Service, so there is one of each protocol and family. */
-    const throughService = (from: CutsPod) => (_protocol: "tcp" | "udp", family: Family) => ({
+    const throughService = (from: CutsPod) => (_protocol: FlowProtocol, family: Family) => ({
       name: `${from} to the Service`,
       client: pods[from].namespace,
       clientAddress: pods[from].addresses[family],
@@ -79,35 +79,35 @@ for (const isBridgeNetfilterOn of [true, false]) {
       server: pods.server.namespace,
       at: { address: pods.server.addresses[family], port: TARGET_PORT },
     });
-    const toPod = (from: CutsPod, to: CutsPod) => (_protocol: "tcp" | "udp", family: Family) => ({
+    const toPod = (from: CutsPod, to: CutsPod) => (_protocol: FlowProtocol, family: Family) => ({
       name: `${from} to ${to}`,
       client: pods[from].namespace,
       clientAddress: pods[from].addresses[family],
       to: { address: pods[to].addresses[family], port: nextPort++ },
       server: pods[to].namespace,
     });
-    const toRouter = (from: CutsPod) => (_protocol: "tcp" | "udp", family: Family) => ({
+    const toRouter = (from: CutsPod) => (_protocol: FlowProtocol, family: Family) => ({
       name: `${from} to the outside`,
       client: pods[from].namespace,
       clientAddress: pods[from].addresses[family],
       to: { address: nodes.node1.routerAddresses[family === 4 ? 0 : 1], port: nextPort++ },
       server: nodes.router,
     });
-    const fromRouter = (to: CutsPod) => (_protocol: "tcp" | "udp", family: Family) => ({
+    const fromRouter = (to: CutsPod) => (_protocol: FlowProtocol, family: Family) => ({
       name: `the outside to ${to}`,
       client: nodes.router,
       clientAddress: nodes.node1.routerAddresses[family === 4 ? 0 : 1],
       to: { address: pods[to].addresses[family], port: nextPort++ },
       server: pods[to].namespace,
     });
-    const toNode = (from: CutsPod) => (_protocol: "tcp" | "udp", family: Family) => ({
+    const toNode = (from: CutsPod) => (_protocol: FlowProtocol, family: Family) => ({
       name: `${from} to its node`,
       client: pods[from].namespace,
       clientAddress: pods[from].addresses[family],
       to: { address: addressOfNode(family), port: nextPort++ },
       server: nodes.node1.node,
     });
-    const fromNode = (to: CutsPod) => (_protocol: "tcp" | "udp", family: Family) => ({
+    const fromNode = (to: CutsPod) => (_protocol: FlowProtocol, family: Family) => ({
       name: `the node to ${to}`,
       client: nodes.node1.node,
       clientAddress: addressOfNode(family),
@@ -264,7 +264,7 @@ for (const isBridgeNetfilterOn of [true, false]) {
       await node.start(world(NOTHING), {}, async () => {
         begun.push(...(await beginAll(toRouter("bystander"))));
       });
-      assert.equal(begun.length, 4);
+      assert.equal(begun.length, FAMILIES.length * PROTOCOLS.length);
       await assertLive(begun);
       assert.equal(node.cuts.status().settled, 0);
     });

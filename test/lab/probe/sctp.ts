@@ -5,7 +5,8 @@ import { attemptByPacket } from "./packet_attempt.ts";
 import type { Protocol } from "./protocol.ts";
 import { isSameToken } from "./protocol.ts";
 import { payloadOf } from "./raw_packet.ts";
-import { ChunkType, decodeSctp, encodeSctp } from "./sctp_packet.ts";
+import { ChunkType } from "./sctp_chunk.ts";
+import { decodeSctp, encodeSctp } from "./sctp_packet.ts";
 import type { SctpPacket } from "./sctp_packet.ts";
 import { ProbeSocket, SocketType } from "./socket.ts";
 

@@ -1,13 +1,9 @@
-import { crc32c } from "./crc32c.ts";
 import type { Token } from "./protocol.ts";
+import { ChunkType, decodeChunk, encodeChunk } from "./sctp_chunk.ts";
 
-const COMMON_HEADER_SIZE = 12;
-const CHUNK_HEADER_SIZE = 4;
-const INIT_SIZE = 20;
+/** Of an INIT and an INIT ACK, behind the chunk's header. */
+const INIT_SIZE = 16;
 const PARAMETER_HEADER_SIZE = 4;
-
-/** Chunk types (RFC 9260 section 3.2). */
-export const ChunkType = { INIT: 1, INIT_ACK: 2 } as const;
 
 /** In an INIT: a type of ours whose high bits 10 tell receivers to skip it silently (section 3.2.1). */
 const TOKEN_PARAMETER = 0x8db7;
@@ -30,51 +26,35 @@ export interface SctpPacket {
 }
 
 /** The bytes of a packet, with its checksum. */
-export function encodeSctp(packet: SctpPacket): Uint8Array {
-  const parameterSize = PARAMETER_HEADER_SIZE + packet.token.length;
-  const bytes = new Uint8Array(COMMON_HEADER_SIZE + INIT_SIZE + parameterSize);
-  const view = new DataView(bytes.buffer);
-  view.setUint16(0, packet.sourcePort);
-  view.setUint16(2, packet.destinationPort);
-  view.setUint32(4, packet.verificationTag);
-  const chunk = COMMON_HEADER_SIZE;
-  view.setUint8(chunk, packet.chunkType);
-  view.setUint16(chunk + 2, INIT_SIZE + parameterSize);
-  view.setUint32(chunk + 4, packet.initiateTag);
-  view.setUint32(chunk + 8, RECEIVER_WINDOW);
-  view.setUint16(chunk + 12, STREAMS);
-  view.setUint16(chunk + 14, STREAMS);
-  view.setUint32(chunk + 16, packet.initiateTag);
-  const parameter = chunk + INIT_SIZE;
-  view.setUint16(parameter, packet.chunkType === ChunkType.INIT ? TOKEN_PARAMETER : STATE_COOKIE_PARAMETER);
-  view.setUint16(parameter + 2, parameterSize);
-  bytes.set(packet.token, parameter + PARAMETER_HEADER_SIZE);
-  // Section 6.8: the one field that is sent with its low byte first.
-  view.setUint32(8, crc32c(bytes), true);
-  return bytes;
+export function encodeSctp({ initiateTag, token, ...header }: SctpPacket): Uint8Array {
+  const parameterSize = PARAMETER_HEADER_SIZE + token.length;
+  const value = new Uint8Array(INIT_SIZE + parameterSize);
+  const view = new DataView(value.buffer);
+  view.setUint32(0, initiateTag);
+  view.setUint32(4, RECEIVER_WINDOW);
+  view.setUint16(8, STREAMS);
+  view.setUint16(10, STREAMS);
+  view.setUint32(12, initiateTag);
+  view.setUint16(INIT_SIZE, parameterOf(header.chunkType));
+  view.setUint16(INIT_SIZE + 2, parameterSize);
+  value.set(token, INIT_SIZE + PARAMETER_HEADER_SIZE);
+  return encodeChunk({ ...header, flags: 0, value });
 }
 
 /** Reads what {@link encodeSctp} writes; undefined for every other packet, one with a wrong checksum included. */
 export function decodeSctp(bytes: Uint8Array): SctpPacket | undefined {
-  const parameter = COMMON_HEADER_SIZE + INIT_SIZE;
-  if (bytes.length < parameter + PARAMETER_HEADER_SIZE) return undefined;
-  const zeroed = bytes.slice();
-  const view = new DataView(zeroed.buffer);
-  const checksum = view.getUint32(8, true);
-  view.setUint32(8, 0);
-  const chunkType = view.getUint8(COMMON_HEADER_SIZE);
-  if (checksum !== crc32c(zeroed) || (chunkType !== ChunkType.INIT && chunkType !== ChunkType.INIT_ACK))
-    return undefined;
-  const wanted = chunkType === ChunkType.INIT ? TOKEN_PARAMETER : STATE_COOKIE_PARAMETER;
-  const chunkEnd = COMMON_HEADER_SIZE + view.getUint16(COMMON_HEADER_SIZE + 2);
-  const parameterEnd = parameter + view.getUint16(parameter + 2);
-  if (view.getUint16(parameter) !== wanted || parameterEnd > chunkEnd || chunkEnd > bytes.length) return undefined;
-  return {
-    sourcePort: view.getUint16(0),
-    destinationPort: view.getUint16(2),
-    verificationTag: view.getUint32(4),
-    chunkType,
-    initiateTag: view.getUint32(COMMON_HEADER_SIZE + CHUNK_HEADER_SIZE),
-    token: zeroed.slice(parameter + PARAMETER_HEADER_SIZE, parameterEnd),
-  };
+  const chunk = decodeChunk(bytes);
+  if (chunk === undefined) return undefined;
+  const { sourcePort, destinationPort, verificationTag, chunkType, value } = chunk;
+  if (chunkType !== ChunkType.INIT && chunkType !== ChunkType.INIT_ACK) return undefined;
+  if (value.length < INIT_SIZE + PARAMETER_HEADER_SIZE) return undefined;
+  const view = new DataView(value.buffer);
+  const end = INIT_SIZE + view.getUint16(INIT_SIZE + 2);
+  if (view.getUint16(INIT_SIZE) !== parameterOf(chunkType) || end > value.length) return undefined;
+  const token = value.slice(INIT_SIZE + PARAMETER_HEADER_SIZE, end);
+  return { sourcePort, destinationPort, verificationTag, chunkType, initiateTag: view.getUint32(0), token };
+}
+
+function parameterOf(chunkType: SctpPacket["chunkType"]): number {
+  return chunkType === ChunkType.INIT ? TOKEN_PARAMETER : STATE_COOKIE_PARAMETER;
 }

@@ -79,14 +79,19 @@ export function podObject(
   {
     labels = {},
     addresses,
-  }: { readonly labels?: Readonly<Record<string, string>>; readonly addresses?: Neighbour["addresses"] } = {},
+    nodeName = "node1",
+  }: {
+    readonly labels?: Readonly<Record<string, string>>;
+    readonly addresses?: Neighbour["addresses"];
+    readonly nodeName?: string;
+  } = {},
 ): object {
   const podIPs = addresses === undefined ? [] : FAMILIES.map((family) => ({ ip: formatAddress(addresses[family]) }));
   return {
     apiVersion: "v1",
     kind: "Pod",
     metadata: { name, namespace, uid: `uid-${name}`, labels },
-    spec: { nodeName: "node1", containers: [{ name: "c" }] },
+    spec: { nodeName, containers: [{ name: "c" }] },
     status: { phase: addresses === undefined ? "Pending" : "Running", podIPs },
   };
 }

@@ -1,0 +1,152 @@
+import assert from "node:assert/strict";
+import type { Family } from "../../kernel/ip/address.ts";
+import { formatAddress, parseAddress } from "../../kernel/ip/address.ts";
+import { add } from "../lab/cni.ts";
+import type { Lab, LabPod } from "../lab/lab.ts";
+import { createLab } from "../lab/lab.ts";
+import type { Endpoint } from "../lab/probe/endpoint.ts";
+import type { TwoNodes } from "../lab/topology.ts";
+import { twoNodes } from "../lab/topology.ts";
+import { PROTOCOLS } from "../support/policy/cuts/channel.ts";
+import { ALL, CLUSTER_IPS, NOTHING } from "../support/policy/cuts/cuts_world.ts";
+import { PushFlow } from "../support/policy/cuts/push_flow.ts";
+import { podObject } from "../support/policy/first_packet/coming_pod.ts";
+import { PolicydNode } from "../support/policyd_node.ts";
+import { requireKernel } from "../support/privilege.ts";
+import { nodeManifest, SERVICE_PORT, serviceManifest, TARGET_PORT } from "../support/services/manifest.ts";
+
+const FAMILIES = [4, 6] as const;
+const CLIENT = { 4: parseAddress("10.244.1.2"), 6: parseAddress("fd00:244:1::2") } as const;
+const SERVER = { 4: parseAddress("10.244.2.2"), 6: parseAddress("fd00:244:2::2") } as const;
+
+for (const state of ["on", "off"] as const) {
+  describe(`live connections between two policed nodes, br_netfilter ${state}`, function () {
+    this.timeout(120_000);
+    let lab: Lab;
+    let nodes: TwoNodes;
+    /** Of the client's node and of the server's. */
+    let atClient: PolicydNode;
+    let atServer: PolicydNode;
+    let client: LabPod;
+    let server: LabPod;
+    const flows: PushFlow[] = [];
+
+    before(async function () {
+      requireKernel(this);
+      lab = createLab(`cuts-across-${state}`);
+      nodes = twoNodes(lab, { bridgeNetfilter: state === "on" });
+      atClient = new PolicydNode(lab, nodes.node1);
+      atServer = new PolicydNode(lab, nodes.node2);
+      client = lab.pod("client");
+      server = lab.pod("server");
+      for (const [policyd, wired, pod] of [
+        [atClient, nodes.node1, client],
+        [atServer, nodes.node2, server],
+      ] as const) {
+        policyd.put("world.yaml", world(ALL, ALL));
+        await policyd.start();
+        assert.equal(add(wired, pod, policyd.overrides).exitCode, 0);
+      }
+    });
+    after(async () => {
+      for (const flow of flows) flow.close();
+      await atClient?.kill();
+      await atServer?.kill();
+      lab?.destroy();
+    });
+
+    /** What both daemons know, where policies isolate what the client sends and what the server receives. */
+    function world(egress: readonly object[], ingress: readonly object[]): string {
+      const policy = (pod: string, spec: object): object => ({
+        apiVersion: "networking.k8s.io/v1",
+        kind: "NetworkPolicy",
+        metadata: { name: pod, namespace: "default" },
+        spec: { podSelector: { matchLabels: { app: pod } }, ...spec },
+      });
+      const objects = [
+        podObject("default", "client", { labels: { app: "client" }, addresses: CLIENT, nodeName: "node1" }),
+        podObject("default", "server", { labels: { app: "server" }, addresses: SERVER, nodeName: "node2" }),
+        policy("client", { policyTypes: ["Egress"], egress }),
+        policy("server", { policyTypes: ["Ingress"], ingress }),
+      ];
+      const endpoints = FAMILIES.map((family) => ({ address: SERVER[family], nodeName: "node2" }));
+      return [
+        serviceManifest("pushing", Object.values(CLUSTER_IPS).map(formatAddress), endpoints),
+        ...[nodes.node1, nodes.node2].map(({ node, addresses }) =>
+          nodeManifest(node.name, addresses.map(formatAddress)),
+        ),
+        ...objects.map((object) => `---\n${JSON.stringify(object)}\n`),
+      ].join("");
+    }
+
+    /** Flows of all protocols and families. */
+    async function beginAll(
+      name: string,
+      from: { readonly pod: LabPod; readonly addresses: typeof CLIENT | typeof SERVER },
+      to: LabPod,
+      reached: (family: Family) => { readonly to: Endpoint; readonly at: Endpoint },
+    ): Promise<readonly PushFlow[]> {
+      const begun = await Promise.all(
+        FAMILIES.flatMap((family) =>
+          PROTOCOLS.map((protocol) =>
+            PushFlow.begin({
+              name,
+              protocol,
+              client: from.pod,
+              clientAddress: from.addresses[family],
+              server: to,
+              ...reached(family),
+            }),
+          ),
+        ),
+      );
+      flows.push(...begun);
+      return begun;
+    }
+
+    async function assertLive(some: readonly PushFlow[]): Promise<void> {
+      const live = await Promise.all(some.map((flow) => flow.reachesClient()));
+      assert.deepEqual(namesOf(some, live), [], "these do not go on");
+    }
+
+    async function assertStopped(some: readonly PushFlow[]): Promise<void> {
+      for (const sender of ["server", "client", "server"] as const) {
+        const stopped = await Promise.all(some.map((flow) => flow.isStopped(sender)));
+        assert.deepEqual(namesOf(some, stopped), [], `the ${sender} gets through`);
+      }
+    }
+
+    /** Of which it is not so. */
+    function namesOf(some: readonly PushFlow[], outcomes: readonly boolean[]): readonly string[] {
+      return some.filter((_, index) => outcomes[index] !== true).map(({ name }) => name);
+    }
+
+    it("POL-81: stopped in both directions by either node alone, and on again when that one allows them", async () => {
+      const cut = [
+        ...(await beginAll("client to the Service", { pod: client, addresses: CLIENT }, server, (family) => ({
+          to: { address: CLUSTER_IPS[family], port: SERVICE_PORT },
+          at: { address: SERVER[family], port: TARGET_PORT },
+        }))),
+        ...(await beginAll("client to the server", { pod: client, addresses: CLIENT }, server, (family) => ({
+          to: { address: SERVER[family], port: 9001 },
+          at: { address: SERVER[family], port: 9001 },
+        }))),
+      ];
+      const kept = await beginAll("server to the client", { pod: server, addresses: SERVER }, client, (family) => ({
+        to: { address: CLIENT[family], port: 9002 },
+        at: { address: CLIENT[family], port: 9002 },
+      }));
+      await assertLive([...cut, ...kept]);
+      for (const [policyd, closed] of [
+        [atClient, world(NOTHING, ALL)],
+        [atServer, world(ALL, NOTHING)],
+      ] as const) {
+        policyd.put("world.yaml", closed);
+        await assertStopped(cut);
+        await assertLive(kept);
+        policyd.put("world.yaml", world(ALL, ALL));
+        await assertLive([...cut, ...kept]);
+      }
+    });
+  });
+}

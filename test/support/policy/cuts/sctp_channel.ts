@@ -1,0 +1,126 @@
+import type { Family } from "../../../../kernel/ip/address.ts";
+import { familyOf } from "../../../../kernel/ip/address.ts";
+import type { Endpoint } from "../../../lab/probe/endpoint.ts";
+import { payloadOf } from "../../../lab/probe/raw_packet.ts";
+import type { SctpChunk } from "../../../lab/probe/sctp_chunk.ts";
+import { ChunkType, decodeChunk, encodeChunk } from "../../../lab/probe/sctp_chunk.ts";
+import { ProbeSocket, SocketType } from "../../../lab/probe/socket.ts";
+import type { Channel, FlowEnd, FlowEnds } from "./channel.ts";
+
+const IPPROTO_SCTP = 132;
+const FIRST_CLIENT_PORT = 30_000;
+const CLIENT_TAG = 0x0c11_e575;
+const SERVER_TAG = 0x5e47_e575;
+/** DATA that is whole: its first and last part (RFC 9260 section 3.3.1). */
+const WHOLE = 3;
+
+let opened = 0;
+
+/**
+ * An association of SCTP on raw sockets, so that the kernel needs none: connection tracking sees its four steps (RFC 9260
+ * section 5.1), and then DATA either way that bears the receiver's tag. Nothing is acknowledged or repeated.
+ */
+export class SctpChannel implements Channel {
+  readonly refusals = { client: 0, server: 0 };
+  readonly #family: Family;
+  readonly #to: Endpoint;
+  readonly #at: Endpoint;
+  readonly #clientPort = FIRST_CLIENT_PORT + (opened++ % 30_000);
+  readonly #client: ProbeSocket;
+  readonly #server: ProbeSocket;
+  readonly #arrived = { client: 0, server: 0 };
+  #isEstablished = false;
+  /** The client as the server sees it. */
+  #peer: Endpoint | undefined;
+  #sent = 0;
+
+  constructor(ends: FlowEnds) {
+    this.#family = familyOf(ends.to.address);
+    this.#to = ends.to;
+    this.#at = ends.at;
+    this.#server = ProbeSocket.open(ends.server, this.#family, SocketType.RAW, IPPROTO_SCTP);
+    this.#server.bind({ address: ends.at.address, port: 0 });
+    this.#client = ProbeSocket.open(ends.client, this.#family, SocketType.RAW, IPPROTO_SCTP);
+    this.#client.bind({ address: ends.clientAddress, port: 0 });
+    this.#client.connect({ address: ends.to.address, port: 0 });
+  }
+
+  send(sender: FlowEnd): void {
+    if (!this.#isEstablished) this.#fromClient(ChunkType.INIT, 0, initiation(CLIENT_TAG));
+    else if (sender === "client") this.#fromClient(ChunkType.DATA, SERVER_TAG, this.#data());
+    else this.#fromServer(ChunkType.DATA, this.#data());
+  }
+
+  received(receiver: FlowEnd): number {
+    for (const chunk of this.#drain(this.#server, this.#at.port)) this.#atServer(chunk);
+    for (const chunk of this.#drain(this.#client, this.#clientPort)) this.#atClient(chunk);
+    const arrived = this.#arrived[receiver];
+    this.#arrived[receiver] = 0;
+    return arrived;
+  }
+
+  close(): void {
+    for (const socket of [this.#client, this.#server]) socket.close();
+  }
+
+  #atServer({ chunkType, verificationTag }: SctpChunk): void {
+    if (chunkType === ChunkType.INIT) this.#fromServer(ChunkType.INIT_ACK, initiation(SERVER_TAG));
+    else if (verificationTag !== SERVER_TAG) return;
+    else if (chunkType === ChunkType.COOKIE_ECHO) this.#fromServer(ChunkType.COOKIE_ACK, new Uint8Array(0));
+    else if (chunkType === ChunkType.DATA) this.#arrived.server++;
+  }
+
+  #atClient({ chunkType, sourcePort, verificationTag }: SctpChunk): void {
+    if (verificationTag !== CLIENT_TAG || sourcePort !== this.#to.port) return;
+    if (chunkType === ChunkType.INIT_ACK) this.#fromClient(ChunkType.COOKIE_ECHO, SERVER_TAG, new Uint8Array(4));
+    else if (chunkType === ChunkType.COOKIE_ACK) this.#isEstablished = true;
+    else if (chunkType === ChunkType.DATA) this.#arrived.client++;
+  }
+
+  #fromClient(chunkType: number, verificationTag: number, value: Uint8Array): void {
+    const ports = { sourcePort: this.#clientPort, destinationPort: this.#to.port };
+    const errno = -this.#client.send(encodeChunk({ ...ports, verificationTag, chunkType, flags: WHOLE, value }));
+    if (errno > 0 && this.refusals.client === 0) this.refusals.client = errno;
+  }
+
+  #fromServer(chunkType: number, value: Uint8Array): void {
+    if (this.#peer === undefined) return;
+    const { address, port: destinationPort } = this.#peer;
+    const ports = { sourcePort: this.#at.port, destinationPort };
+    const packet = encodeChunk({ ...ports, verificationTag: CLIENT_TAG, chunkType, flags: WHOLE, value });
+    this.#server.sendTo(packet, { address, port: 0 });
+  }
+
+  /** The parameters of a DATA chunk, and a byte. */
+  #data(): Uint8Array {
+    const value = new Uint8Array(13);
+    new DataView(value.buffer).setUint32(0, ++this.#sent);
+    return value;
+  }
+
+  /** What is for a port: a raw socket sees all of its protocol. */
+  *#drain(socket: ProbeSocket, port: number): Generator<SctpChunk> {
+    for (const next of socket.drain()) {
+      if (next.kind !== "data") continue;
+      const payload = payloadOf(this.#family, next.data);
+      const chunk = payload === undefined ? undefined : decodeChunk(payload);
+      if (chunk?.destinationPort !== port) continue;
+      if (socket === this.#server && next.from !== undefined) {
+        this.#peer = { address: next.from.address, port: chunk.sourcePort };
+      }
+      yield chunk;
+    }
+  }
+}
+
+/** An INIT or INIT ACK: tag, window, streams, first number (RFC 9260 section 3.3.2). */
+function initiation(tag: number): Uint8Array {
+  const value = new Uint8Array(16);
+  const view = new DataView(value.buffer);
+  view.setUint32(0, tag);
+  view.setUint32(4, 65_536);
+  view.setUint16(8, 1);
+  view.setUint16(10, 1);
+  view.setUint32(12, 1);
+  return value;
+}
