@@ -17,7 +17,7 @@ export function filesToRepeat({ failures }: Report): readonly string[] {
   return stalled;
 }
 
-/** A report in which what a second run says of some files stands for what the first one said. */
+/** A report in which what a second run says of some files counts, and what failed in the first one is kept beside. */
 export function withSecondRun(first: Report, second: Report, files: readonly string[]): Report {
   const isKept = ({ file }: ReportedTest): boolean => file === undefined || !files.includes(file);
   const merged = {
@@ -26,6 +26,7 @@ export function withSecondRun(first: Report, second: Report, files: readonly str
     pending: [...first.pending.filter(isKept), ...second.pending],
     failures: [...first.failures.filter(isKept), ...second.failures],
     furtherFailures: first.furtherFailures + second.furtherFailures,
+    repeated: [...(first.repeated ?? []), ...first.failures.filter((failure) => !isKept(failure))],
   };
   return { stats: { ...first.stats, ...countsOf(merged) }, ...merged };
 }

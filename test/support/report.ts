@@ -10,6 +10,8 @@ export interface Report {
   readonly failures: readonly ReportedFailure[];
   /** Those of no test, as processes left behind. */
   readonly furtherFailures: number;
+  /** Failures that do not count, as their files were run once more, in the order they came; absent where nothing was. */
+  readonly repeated?: readonly ReportedFailure[];
 }
 
 /** One test or hook in mocha's JSON report. */

@@ -41,6 +41,12 @@ describe("test run: what failed while the host had the processors", () => {
       ["c 1", "a 3"],
     );
     assert.equal(merged.furtherFailures, 1);
+    const third = withSecondRun(merged, reportOf(["a 1", "a 2", "a 3"], []), ["a"]);
+    assert.deepEqual(
+      [merged, third].map(({ repeated }) => repeated?.map(({ title }) => title)),
+      [["a 2"], ["a 2", "a 3"]],
+      "what failed at first is still told",
+    );
     assert.deepEqual(merged.stats, { start: "then", tests: 5, passes: 3, pending: 0, failures: 2 });
   });
 });
