@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { readdirSync, readFileSync } from "node:fs";
+import process from "node:process";
 import { setTimeout } from "node:timers/promises";
 import { parseMac } from "../../kernel/ip/mac.ts";
 import { dumpAddresses, parseInterfaceAddress } from "../../kernel/route/interface_address.ts";
@@ -13,6 +14,7 @@ import { advertiseRouter } from "../lab/router_advertisement.ts";
 import type { WiredNode } from "../lab/topology.ts";
 import { twoNodes } from "../lab/topology.ts";
 import { requireKernel } from "../support/privilege.ts";
+import { randomFrom } from "../support/random.ts";
 import { hostInterfaceOf, podResult } from "./add_result.ts";
 import { addressesOf, bridgePort, ipJson, nodeState, nothingHeld } from "./kernel_state.ts";
 
@@ -158,13 +160,15 @@ describe("how ADD wires a pod", () => {
     assert.equal(pod.link("eth0").mac, "0a:58:0a:f4:01:05");
   });
 
-  it("B7: the bridge keeps its MAC while pods come and go in random order, and no port shares it", () => {
+  const seed = Number(process.env["DRAWBRIDGE_SEED"] ?? Date.now() % 0x7fff_ffff);
+  it(`B7: the bridge keeps its MAC while pods come and go in random order, and no port shares it (seed ${seed})`, () => {
+    const random = randomFrom(seed);
     const pods = ["a", "b", "c", "d", "e", "f"].map((name) => attach(name));
     const mac = wired.node.link("cni0").mac;
     assert.ok(mac !== undefined);
     while (pods.length > 0) {
       for (const { mac: port } of wired.node.links().filter(({ name }) => name !== "cni0")) assert.notEqual(port, mac);
-      const [gone] = pods.splice(Math.floor(Math.random() * pods.length), 1);
+      const [gone] = pods.splice(Math.floor(random() * pods.length), 1);
       assert.ok(gone !== undefined);
       assert.equal(del(wired, gone.pod).exitCode, 0);
       assert.equal(wired.node.link("cni0").mac, mac);

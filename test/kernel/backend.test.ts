@@ -1,10 +1,9 @@
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
-import { existsSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import type { Lab } from "../lab/lab.ts";
 import { createLab } from "../lab/lab.ts";
-import { requireKernel, skip } from "../support/privilege.ts";
+import { requireKernel, requirePackaged } from "../support/privilege.ts";
 import { iproute, pick } from "./iproute.ts";
 import { wireAndDescribe } from "./backend_script.ts";
 
@@ -22,7 +21,7 @@ describe("kernel/syscall backends", () => {
 
   before(function () {
     requireKernel(this);
-    if (!existsSync(bun)) skip(this, `no Bun at ${bun}`);
+    requirePackaged(this, bun);
     lab = createLab("kernel-backend");
   });
   after(() => lab?.destroy());
