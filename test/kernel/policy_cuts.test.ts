@@ -8,12 +8,13 @@ import { createLab } from "../lab/lab.ts";
 import type { TwoNodes } from "../lab/topology.ts";
 import { twoNodes } from "../lab/topology.ts";
 import { ProbeSocket, SocketType } from "../lab/probe/socket.ts";
+import { WAYS } from "../support/guard/ways.ts";
 import { until } from "../support/recording_sink.ts";
 import type { PolicedPod } from "../support/policy/cuts/policed_node.ts";
 import { PolicedNode } from "../support/policy/cuts/policed_node.ts";
 import type { FlowEnds, FlowProtocol } from "../support/policy/cuts/channel.ts";
 import { PROTOCOLS } from "../support/policy/cuts/channel.ts";
-import { ALL, CLUSTER_IPS, cutsWorld, NOTHING } from "../support/policy/cuts/cuts_world.ts";
+import { ALL, CLUSTER_IPS, CUTS_PODS, cutsWorld, NOTHING } from "../support/policy/cuts/cuts_world.ts";
 import type { CutsPod } from "../support/policy/cuts/cuts_world.ts";
 import { PushFlow } from "../support/policy/cuts/push_flow.ts";
 import { requireKernel } from "../support/privilege.ts";
@@ -21,8 +22,8 @@ import { SERVICE_PORT, TARGET_PORT } from "../support/services/manifest.ts";
 
 const FAMILIES = [4, 6] as const;
 
-for (const isBridgeNetfilterOn of [true, false]) {
-  describe(`live connections follow policies, br_netfilter ${isBridgeNetfilterOn ? "on" : "off"}`, function () {
+for (const { bridgeNetfilter, bypassBridge, title: state, short } of WAYS) {
+  describe(`live connections follow policies, ${state}`, function () {
     this.timeout(120_000);
     let lab: Lab;
     let nodes: TwoNodes;
@@ -34,10 +35,12 @@ for (const isBridgeNetfilterOn of [true, false]) {
 
     beforeEach(function () {
       requireKernel(this);
-      lab = createLab(`policy-cuts-${isBridgeNetfilterOn ? "on" : "off"}`);
-      nodes = twoNodes(lab, { mtu: 1420, bridgeNetfilter: isBridgeNetfilterOn });
+      lab = createLab(`policy-cuts-${short}`);
+      nodes = twoNodes(lab, { mtu: 1420, bridgeNetfilter });
       node = new PolicedNode(lab, nodes.node1);
-      pods = { client: node.pod("client"), bystander: node.pod("bystander"), server: node.pod("server") };
+      const [client, bystander, server] = CUTS_PODS.map((name) => node.pod(name, { bypassBridge }));
+      assert.ok(client !== undefined && bystander !== undefined && server !== undefined);
+      pods = { client, bystander, server };
     });
     afterEach(() => {
       for (const one of [...flows.splice(0), ...sockets.splice(0)]) one.close();

@@ -24,6 +24,7 @@ import { kernelOpening } from "../../../../policyd/policy/cuts/opening.ts";
 import { PolicyDataplane } from "../../../../policyd/policy/policy_dataplane.ts";
 import { NO_RETAINED_FILES } from "../../../../policyd/policy/retained/retained_files.ts";
 import { serviceElements, ServicesDataplane } from "../../../../policyd/services/services_dataplane.ts";
+import type { Configuration } from "../../../lab/cni.ts";
 import { add } from "../../../lab/cni.ts";
 import type { Lab, LabPod } from "../../../lab/lab.ts";
 import type { WiredNode } from "../../../lab/topology.ts";
@@ -58,10 +59,10 @@ export class PolicedNode implements Disposable {
     this.#kernel = wired.node.inside(() => new NftablesSocket(lab.calls));
   }
 
-  /** Wires a pod; before the start. */
-  pod(name: string): PolicedPod {
+  /** Wires a pod; before the start. @param overrides of the plugin's configuration */
+  pod(name: string, overrides: Configuration = {}): PolicedPod {
     const namespace = this.#lab.pod(name);
-    const outcome = add(this.wired, namespace);
+    const outcome = add(this.wired, namespace, overrides);
     assert.equal(outcome.exitCode, 0, outcome.stdout);
     const { records } = listAttachments(this.wired.node.runDir, "drawbridge", systemFileSystem(this.#lab.calls));
     const record = records.find(({ containerId }) => containerId === namespace.containerId);
