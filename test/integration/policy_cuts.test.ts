@@ -10,6 +10,7 @@ import { ALL, CLUSTER_IPS, CUTS_PODS, cutsWorld, NOTHING } from "../support/poli
 import type { CutsPod } from "../support/policy/cuts/cuts_world.ts";
 import type { FlowProtocol } from "../support/policy/cuts/channel.ts";
 import { PROTOCOLS } from "../support/policy/cuts/channel.ts";
+import { assertLive, assertStopped } from "../support/policy/cuts/flow_assertions.ts";
 import { PushFlow } from "../support/policy/cuts/push_flow.ts";
 import { clusterNetworkPolicy, labelled } from "../support/policy/manifest.ts";
 import { PolicydNode } from "../support/policyd_node.ts";
@@ -56,7 +57,7 @@ describe("live connections and the daemon", function () {
   function worldOf(egress: readonly object[], ingress: readonly object[] = ALL): string {
     const [client, bystander, server] = CUTS_PODS.map((name) => ({ addresses: addressesOf(name) }));
     assert.ok(client !== undefined && bystander !== undefined && server !== undefined);
-    return cutsWorld({ client, bystander, server }, nodes.node1.addresses, { egress, ingress });
+    return cutsWorld({ client, bystander, server }, [nodes.node1], { egress, ingress });
   }
 
   /** Gives the daemon a cluster where the client may send this. */
@@ -87,24 +88,6 @@ describe("live connections and the daemon", function () {
     return await Promise.all(
       FAMILIES.flatMap((family) => PROTOCOLS.map((protocol) => begin(name, protocol, family, isOutside))),
     );
-  }
-
-  async function assertLive(some: readonly PushFlow[]): Promise<void> {
-    const live = await Promise.all(some.map((flow) => flow.reachesClient()));
-    assert.deepEqual(
-      some.filter((_, index) => live[index] !== true).map(({ name }) => name),
-      [],
-    );
-  }
-
-  async function assertStopped(some: readonly PushFlow[]): Promise<void> {
-    for (const sender of ["server", "client"] as const) {
-      const stopped = await Promise.all(some.map((flow) => flow.isStopped(sender)));
-      assert.deepEqual(
-        some.filter((_, index) => stopped[index] !== true).map(({ name }) => name),
-        [],
-      );
-    }
   }
 
   it("POL-81 POL-82: they go on while it is away, follow what changed meanwhile, and then what changes", async () => {

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import type { Family } from "../../kernel/ip/address.ts";
-import { formatAddress, parseAddress } from "../../kernel/ip/address.ts";
+import { parseAddress } from "../../kernel/ip/address.ts";
 import { add } from "../lab/cni.ts";
 import type { Lab, LabPod } from "../lab/lab.ts";
 import { createLab } from "../lab/lab.ts";
@@ -8,12 +8,12 @@ import type { Endpoint } from "../lab/probe/endpoint.ts";
 import type { TwoNodes } from "../lab/topology.ts";
 import { twoNodes } from "../lab/topology.ts";
 import { PROTOCOLS } from "../support/policy/cuts/channel.ts";
-import { ALL, CLUSTER_IPS, NOTHING } from "../support/policy/cuts/cuts_world.ts";
+import { ALL, CLUSTER_IPS, cutsWorld, NOTHING } from "../support/policy/cuts/cuts_world.ts";
+import { assertLive, assertStopped } from "../support/policy/cuts/flow_assertions.ts";
 import { PushFlow } from "../support/policy/cuts/push_flow.ts";
-import { podObject } from "../support/policy/first_packet/coming_pod.ts";
 import { PolicydNode } from "../support/policyd_node.ts";
-import { requireKernel } from "../support/privilege.ts";
-import { nodeManifest, SERVICE_PORT, serviceManifest, TARGET_PORT } from "../support/services/manifest.ts";
+import { requireBridgeNetfilter, requireKernel } from "../support/privilege.ts";
+import { SERVICE_PORT, TARGET_PORT } from "../support/services/manifest.ts";
 
 const FAMILIES = [4, 6] as const;
 const CLIENT = { 4: parseAddress("10.244.1.2"), 6: parseAddress("fd00:244:1::2") } as const;
@@ -33,6 +33,7 @@ for (const state of ["on", "off"] as const) {
 
     before(async function () {
       requireKernel(this);
+      if (state === "on") requireBridgeNetfilter(this);
       lab = createLab(`cuts-across-${state}`);
       nodes = twoNodes(lab, { bridgeNetfilter: state === "on" });
       atClient = new PolicydNode(lab, nodes.node1);
@@ -55,28 +56,10 @@ for (const state of ["on", "off"] as const) {
       lab?.destroy();
     });
 
-    /** What both daemons know, where policies isolate what the client sends and what the server receives. */
+    /** What both daemons know. */
     function world(egress: readonly object[], ingress: readonly object[]): string {
-      const policy = (pod: string, spec: object): object => ({
-        apiVersion: "networking.k8s.io/v1",
-        kind: "NetworkPolicy",
-        metadata: { name: pod, namespace: "default" },
-        spec: { podSelector: { matchLabels: { app: pod } }, ...spec },
-      });
-      const objects = [
-        podObject("default", "client", { labels: { app: "client" }, addresses: CLIENT, nodeName: "node1" }),
-        podObject("default", "server", { labels: { app: "server" }, addresses: SERVER, nodeName: "node2" }),
-        policy("client", { policyTypes: ["Egress"], egress }),
-        policy("server", { policyTypes: ["Ingress"], ingress }),
-      ];
-      const endpoints = FAMILIES.map((family) => ({ address: SERVER[family], nodeName: "node2" }));
-      return [
-        serviceManifest("pushing", Object.values(CLUSTER_IPS).map(formatAddress), endpoints),
-        ...[nodes.node1, nodes.node2].map(({ node, addresses }) =>
-          nodeManifest(node.name, addresses.map(formatAddress)),
-        ),
-        ...objects.map((object) => `---\n${JSON.stringify(object)}\n`),
-      ].join("");
+      const pods = { client: { addresses: CLIENT }, server: { addresses: SERVER, nodeName: "node2" } };
+      return cutsWorld(pods, [nodes.node1, nodes.node2], { egress, ingress });
     }
 
     /** Flows of all protocols and families. */
@@ -102,23 +85,6 @@ for (const state of ["on", "off"] as const) {
       );
       flows.push(...begun);
       return begun;
-    }
-
-    async function assertLive(some: readonly PushFlow[]): Promise<void> {
-      const live = await Promise.all(some.map((flow) => flow.reachesClient()));
-      assert.deepEqual(namesOf(some, live), [], "these do not go on");
-    }
-
-    async function assertStopped(some: readonly PushFlow[]): Promise<void> {
-      for (const sender of ["server", "client", "server"] as const) {
-        const stopped = await Promise.all(some.map((flow) => flow.isStopped(sender)));
-        assert.deepEqual(namesOf(some, stopped), [], `the ${sender} gets through`);
-      }
-    }
-
-    /** Of which it is not so. */
-    function namesOf(some: readonly PushFlow[], outcomes: readonly boolean[]): readonly string[] {
-      return some.filter((_, index) => outcomes[index] !== true).map(({ name }) => name);
     }
 
     it("POL-81: stopped in both directions by either node alone, and on again when that one allows them", async () => {

@@ -16,8 +16,9 @@ import type { FlowEnds, FlowProtocol } from "../support/policy/cuts/channel.ts";
 import { PROTOCOLS } from "../support/policy/cuts/channel.ts";
 import { ALL, CLUSTER_IPS, CUTS_PODS, cutsWorld, NOTHING } from "../support/policy/cuts/cuts_world.ts";
 import type { CutsPod } from "../support/policy/cuts/cuts_world.ts";
+import { assertLive, assertStopped } from "../support/policy/cuts/flow_assertions.ts";
 import { PushFlow } from "../support/policy/cuts/push_flow.ts";
-import { requireKernel } from "../support/privilege.ts";
+import { requireBridgeNetfilter, requireKernel } from "../support/privilege.ts";
 import { SERVICE_PORT, TARGET_PORT } from "../support/services/manifest.ts";
 
 const FAMILIES = [4, 6] as const;
@@ -35,6 +36,7 @@ for (const { bridgeNetfilter, bypassBridge, title: state, short } of WAYS) {
 
     beforeEach(function () {
       requireKernel(this);
+      if (bridgeNetfilter) requireBridgeNetfilter(this);
       lab = createLab(`policy-cuts-${short}`);
       nodes = twoNodes(lab, { mtu: 1420, bridgeNetfilter });
       node = new PolicedNode(lab, nodes.node1);
@@ -52,7 +54,7 @@ for (const { bridgeNetfilter, bypassBridge, title: state, short } of WAYS) {
 
     /** The cluster, where policies let the client send and the server receive what they say. */
     function world(egress = ALL, ingress = ALL): string {
-      return cutsWorld(pods, nodes.node1.addresses, { egress, ingress });
+      return cutsWorld(pods, [nodes.node1], { egress, ingress });
     }
 
     async function begin(ends: Omit<FlowEnds, "at"> & { readonly at?: FlowEnds["at"] }): Promise<PushFlow> {
@@ -117,24 +119,6 @@ for (const { bridgeNetfilter, bypassBridge, title: state, short } of WAYS) {
       to: { address: pods[to].addresses[family], port: nextPort++ },
       server: pods[to].namespace,
     });
-
-    async function assertLive(some: readonly PushFlow[]): Promise<void> {
-      const live = await Promise.all(some.map((flow) => flow.reachesClient()));
-      assert.deepEqual(namesOf(some, live), [], "these do not go on");
-    }
-
-    async function assertStopped(some: readonly PushFlow[]): Promise<void> {
-      // What the client sends in between labels nothing.
-      for (const sender of ["server", "client", "server"] as const) {
-        const stopped = await Promise.all(some.map((flow) => flow.isStopped(sender)));
-        assert.deepEqual(namesOf(some, stopped), [], `the ${sender} gets through`);
-      }
-    }
-
-    /** Of which it is not so. */
-    function namesOf(some: readonly PushFlow[], outcomes: readonly boolean[]): readonly string[] {
-      return some.filter((_, index) => outcomes[index] !== true).map(({ name }) => name);
-    }
 
     async function start(text: string, options: Partial<PolicyOptions> = {}): Promise<void> {
       await node.start(text, options);

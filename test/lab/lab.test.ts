@@ -6,12 +6,12 @@ import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import process from "node:process";
 import { createInterface } from "node:readline";
-import { setTimeout as sleep } from "node:timers/promises";
-import { hasEnded } from "../support/leftover.ts";
 import { requireKernel } from "../support/privilege.ts";
+import { until } from "../support/recording_sink.ts";
 import { createLab } from "./lab.ts";
 import { labCalls } from "./libc.ts";
-import { currentOwner } from "./owner.ts";
+import type { Owner } from "./owner.ts";
+import { currentOwner, isAlive, processAt } from "./owner.ts";
 import { NAMESPACE_DIRECTORY } from "./pin.ts";
 import { networkState } from "./network_state.ts";
 import { findLabFiles, sweepDeadLabs } from "./sweep.ts";
@@ -34,17 +34,14 @@ async function untilMade(child: ChildProcess): Promise<void> {
   await once(child.stdout, "data");
 }
 
-/** The process ID that the program prints behind "made". */
-async function startedBy(child: ChildProcess): Promise<number> {
+/** The process whose ID the program prints behind "made". */
+async function startedBy(child: ChildProcess): Promise<Owner> {
   assert.ok(child.stdout !== null);
   for await (const line of createInterface({ input: child.stdout })) {
-    if (line !== "made") return Number(line);
+    const started = line === "made" ? undefined : processAt(Number(line));
+    if (started !== undefined) return started;
   }
   throw new Error("the process ended without a word of what it started");
-}
-
-function runs(pid: number): boolean {
-  return existsSync(`/proc/${pid}`) && !hasEnded(readFileSync(`/proc/${pid}/stat`, "latin1"));
 }
 
 function filesOf(pid: number | undefined): readonly string[] {
@@ -159,12 +156,12 @@ describe("a lab", () => {
     try {
       killed.kill("SIGKILL");
       await once(killed, "exit");
-      assert.equal(runs(orphan), true, "nobody else ends it");
+      assert.equal(isAlive(orphan), true, "nobody else ends it");
       using _ = createLab("next");
-      for (let waited = 0; runs(orphan) && waited < 1000; waited += 10) await sleep(10);
-      assert.deepEqual([runs(orphan), runs(child)], [false, true]);
+      await until(() => !isAlive(orphan), "the orphan has ended", 1000);
+      assert.equal(isAlive(child), true);
     } finally {
-      process.kill(child, "SIGKILL");
+      process.kill(child.pid, "SIGKILL");
       living.kill("SIGTERM");
       await once(living, "exit");
     }

@@ -1,5 +1,6 @@
 import { readFileSync, readdirSync, readlinkSync } from "node:fs";
 import process from "node:process";
+import { endProcesses } from "../support/leftover.ts";
 import type { Owner } from "./owner.ts";
 import { isAlive, ownedName, ownerOfName } from "./owner.ts";
 
@@ -18,22 +19,10 @@ export function markChildren(owner: Owner): void {
  * /proc/PID/environ holds what a program was given when it was executed (proc(5)), so the process of a lab itself is
  * never found by the mark it has set for its children. Process IDs have their meaning within one PID namespace, which is
  * why processes of others, as in a container with labs of its own, stay.
- *
- * @returns their process IDs
  */
-export function endOrphans(): readonly number[] {
-  const orphans = readdirSync("/proc")
-    .filter((name) => /^[0-9]+$/.test(name))
-    .map(Number)
-    .filter((pid) => isOrphan(pid));
-  for (const pid of orphans) {
-    try {
-      process.kill(pid, "SIGKILL");
-    } catch {
-      // It has ended by itself.
-    }
-  }
-  return orphans;
+export function endOrphans(): void {
+  const pids = readdirSync("/proc").filter((name) => /^[0-9]+$/.test(name));
+  endProcesses(pids.map((name) => ({ pid: Number(name) })).filter(({ pid }) => isOrphan(pid)));
 }
 
 function isOrphan(pid: number): boolean {

@@ -16,7 +16,13 @@ const NAME = /^dbl-(?<pid>[1-9][0-9]*)-(?<startTime>[0-9]+)-/;
 
 /** This process. */
 export function currentOwner(): Owner {
-  return { pid: process.pid, startTime: startTimeOf(process.pid) ?? "0" };
+  return processAt(process.pid) ?? { pid: process.pid, startTime: "0" };
+}
+
+/** The process that runs with an ID now; undefined when there is none. */
+export function processAt(pid: number): Owner | undefined {
+  const startTime = startTimeOf(pid);
+  return startTime === undefined ? undefined : { pid, startTime };
 }
 
 /** `dbl-<pid>-<start time>-<rest>`: what every file the lab makes is called, so that a later lab can judge it. */

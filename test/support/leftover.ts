@@ -22,8 +22,8 @@ export async function leftoverProcesses(grace: number): Promise<readonly Leftove
   }
 }
 
-/** Ends processes that would keep the test run from ending. */
-export function endProcesses(processes: readonly Leftover[]): void {
+/** Ends processes that nobody waits for, at once. */
+export function endProcesses(processes: readonly Pick<Leftover, "pid">[]): void {
   for (const { pid } of processes) {
     try {
       process.kill(pid, "SIGKILL");

@@ -29,7 +29,7 @@ async function measure(lab: Lab, rounds: number): Promise<CutsMeasurement> {
   const pods = { client: node.pod("client"), bystander: node.pod("bystander"), server: node.pod("server") };
   nodes.node1.node.writeSysctl("net/netfilter/nf_conntrack_udp_timeout", "3600");
   const text = (client: readonly object[], bystander: readonly object[]): string =>
-    cutsWorld(pods, nodes.node1.addresses, { egress: client, ingress: ALL }) + bystanderPolicy(bystander);
+    cutsWorld(pods, [nodes.node1], { egress: client, ingress: ALL }) + bystanderPolicy(bystander);
   const [open, halfOpen, closed] = [text(ALL, ALL), text(NOTHING, ALL), text(NOTHING, NOTHING)];
   const worlds = { open: readScenario(open), halfOpen: readScenario(halfOpen), closed: readScenario(closed) };
   // It also keeps the process alive, which the daemon's timers do not.

@@ -5,12 +5,11 @@ import { attemptByPacket } from "./packet_attempt.ts";
 import type { Protocol } from "./protocol.ts";
 import { isSameToken } from "./protocol.ts";
 import { payloadOf } from "./raw_packet.ts";
-import { ChunkType } from "./sctp_chunk.ts";
+import { ChunkType, IPPROTO_SCTP } from "./sctp_chunk.ts";
 import { decodeSctp, encodeSctp } from "./sctp_packet.ts";
 import type { SctpPacket } from "./sctp_packet.ts";
 import { ProbeSocket, SocketType } from "./socket.ts";
 
-const IPPROTO_SCTP = 132;
 const FIRST_SOURCE_PORT = 20_000;
 const SOURCE_PORTS = 40_000;
 

@@ -1,7 +1,13 @@
 import { crc32c } from "./crc32c.ts";
 
-export const COMMON_HEADER_SIZE = 12;
-export const CHUNK_HEADER_SIZE = 4;
+/** The protocol's number in an IP header. */
+export const IPPROTO_SCTP = 132;
+
+const COMMON_HEADER_SIZE = 12;
+const CHUNK_HEADER_SIZE = 4;
+
+const RECEIVER_WINDOW = 65_536;
+const STREAMS = 1;
 
 /** Chunk types (RFC 9260 section 3.2). */
 export const ChunkType = { DATA: 0, INIT: 1, INIT_ACK: 2, COOKIE_ECHO: 10, COOKIE_ACK: 11 } as const;
@@ -34,6 +40,18 @@ export function encodeChunk({ value, ...header }: SctpChunk): Uint8Array {
   // Section 6.8: the one field that is sent with its low byte first.
   view.setUint32(8, crc32c(bytes), true);
   return bytes;
+}
+
+/** The value of an INIT or INIT ACK without parameters (RFC 9260 section 3.3.2). @param tag never 0; it is the first number, too */
+export function initiation(tag: number): Uint8Array {
+  const value = new Uint8Array(16);
+  const view = new DataView(value.buffer);
+  view.setUint32(0, tag);
+  view.setUint32(4, RECEIVER_WINDOW);
+  view.setUint16(8, STREAMS);
+  view.setUint16(10, STREAMS);
+  view.setUint32(12, tag);
+  return value;
 }
 
 /** Reads the first chunk of a packet; undefined for one that is cut off, or whose checksum is wrong. */

@@ -1,5 +1,5 @@
 import type { Token } from "./protocol.ts";
-import { ChunkType, decodeChunk, encodeChunk } from "./sctp_chunk.ts";
+import { ChunkType, decodeChunk, encodeChunk, initiation } from "./sctp_chunk.ts";
 
 /** Of an INIT and an INIT ACK, behind the chunk's header. */
 const INIT_SIZE = 16;
@@ -9,9 +9,6 @@ const PARAMETER_HEADER_SIZE = 4;
 const TOKEN_PARAMETER = 0x8db7;
 /** In an INIT ACK: the state cookie, whose content is the responder's own business. */
 const STATE_COOKIE_PARAMETER = 7;
-
-const RECEIVER_WINDOW = 65_536;
-const STREAMS = 1;
 
 /** An SCTP packet with one INIT or INIT ACK chunk that carries a token. */
 export interface SctpPacket {
@@ -30,11 +27,7 @@ export function encodeSctp({ initiateTag, token, ...header }: SctpPacket): Uint8
   const parameterSize = PARAMETER_HEADER_SIZE + token.length;
   const value = new Uint8Array(INIT_SIZE + parameterSize);
   const view = new DataView(value.buffer);
-  view.setUint32(0, initiateTag);
-  view.setUint32(4, RECEIVER_WINDOW);
-  view.setUint16(8, STREAMS);
-  view.setUint16(10, STREAMS);
-  view.setUint32(12, initiateTag);
+  value.set(initiation(initiateTag));
   view.setUint16(INIT_SIZE, parameterOf(header.chunkType));
   view.setUint16(INIT_SIZE + 2, parameterSize);
   value.set(token, INIT_SIZE + PARAMETER_HEADER_SIZE);

@@ -1,7 +1,9 @@
 import type { Address, Family } from "../../../../kernel/ip/address.ts";
 import { formatAddress, parseAddress } from "../../../../kernel/ip/address.ts";
 import { podObject } from "../first_packet/coming_pod.ts";
+import type { WiredNode } from "../../../lab/topology.ts";
 import { nodeManifest, serviceManifest } from "../../services/manifest.ts";
+import { labelled, networkPolicy } from "../manifest.ts";
 
 /** Two pods that ask and one that is asked, each with its name as the label `app`. */
 export const CUTS_PODS = ["client", "bystander", "server"] as const;
@@ -19,27 +21,36 @@ export const CLUSTER_IPS: Readonly<Record<Family, Address>> = {
 
 const FAMILIES = [4, 6] as const;
 
-/** The objects of a cluster of one node, where policies isolate what the client sends and what the server receives. */
+/** Where a pod is: on node1 unless it is said. */
+interface PlacedPod {
+  readonly addresses: Readonly<Record<Family, Address>>;
+  readonly nodeName?: string;
+}
+
+/** The pods of a cluster, with or without a bystander. */
+type PlacedPods = Readonly<Record<"client" | "server", PlacedPod> & Partial<Record<"bystander", PlacedPod>>>;
+
+/** The objects of a cluster of these nodes, where policies isolate what the client sends and what the server receives. */
 export function cutsWorld(
-  pods: Readonly<Record<CutsPod, { readonly addresses: Readonly<Record<Family, Address>> }>>,
-  nodeAddresses: readonly Address[],
+  pods: PlacedPods,
+  nodes: readonly Pick<WiredNode, "node" | "addresses">[],
   { egress, ingress }: { readonly egress: readonly object[]; readonly ingress: readonly object[] },
 ): string {
-  const policy = (pod: CutsPod, spec: object): object => ({
-    apiVersion: "networking.k8s.io/v1",
-    kind: "NetworkPolicy",
-    metadata: { name: pod, namespace: "default" },
-    spec: { podSelector: { matchLabels: { app: pod } }, ...spec },
-  });
+  const policy = (pod: CutsPod, spec: object): object =>
+    networkPolicy("default", { podSelector: labelled({ app: pod }), ...spec }, pod);
   const objects = [
-    ...CUTS_PODS.map((name) => podObject("default", name, { labels: { app: name }, addresses: pods[name].addresses })),
+    ...CUTS_PODS.flatMap((name) => {
+      const pod = pods[name];
+      return pod === undefined ? [] : [podObject("default", name, { labels: { app: name }, ...pod })];
+    }),
     policy("client", { policyTypes: ["Egress"], egress }),
     policy("server", { policyTypes: ["Ingress"], ingress }),
   ];
-  const endpoints = FAMILIES.map((family) => ({ address: pods.server.addresses[family], nodeName: "node1" }));
+  const { addresses, nodeName = "node1" } = pods.server;
+  const endpoints = FAMILIES.map((family) => ({ address: addresses[family], nodeName }));
   return [
     serviceManifest("pushing", Object.values(CLUSTER_IPS).map(formatAddress), endpoints),
-    nodeManifest("node1", nodeAddresses.map(formatAddress)),
+    ...nodes.map(({ node, addresses: own }) => nodeManifest(node.name, own.map(formatAddress))),
     ...objects.map((object) => `---\n${JSON.stringify(object)}\n`),
   ].join("");
 }

@@ -3,11 +3,10 @@ import { familyOf } from "../../../../kernel/ip/address.ts";
 import type { Endpoint } from "../../../lab/probe/endpoint.ts";
 import { payloadOf } from "../../../lab/probe/raw_packet.ts";
 import type { SctpChunk } from "../../../lab/probe/sctp_chunk.ts";
-import { ChunkType, decodeChunk, encodeChunk } from "../../../lab/probe/sctp_chunk.ts";
+import { ChunkType, decodeChunk, encodeChunk, initiation, IPPROTO_SCTP } from "../../../lab/probe/sctp_chunk.ts";
 import { ProbeSocket, SocketType } from "../../../lab/probe/socket.ts";
 import type { Channel, FlowEnd, FlowEnds } from "./channel.ts";
 
-const IPPROTO_SCTP = 132;
 const FIRST_CLIENT_PORT = 30_000;
 const CLIENT_TAG = 0x0c11_e575;
 const SERVER_TAG = 0x5e47_e575;
@@ -79,7 +78,9 @@ export class SctpChannel implements Channel {
 
   #fromClient(chunkType: number, verificationTag: number, value: Uint8Array): void {
     const ports = { sourcePort: this.#clientPort, destinationPort: this.#to.port };
-    const errno = -this.#client.send(encodeChunk({ ...ports, verificationTag, chunkType, flags: WHOLE, value }));
+    const errno = -this.#client.send(
+      encodeChunk({ ...ports, verificationTag, chunkType, flags: flagsOf(chunkType), value }),
+    );
     if (errno > 0 && this.refusals.client === 0) this.refusals.client = errno;
   }
 
@@ -87,7 +88,7 @@ export class SctpChannel implements Channel {
     if (this.#peer === undefined) return;
     const { address, port: destinationPort } = this.#peer;
     const ports = { sourcePort: this.#at.port, destinationPort };
-    const packet = encodeChunk({ ...ports, verificationTag: CLIENT_TAG, chunkType, flags: WHOLE, value });
+    const packet = encodeChunk({ ...ports, verificationTag: CLIENT_TAG, chunkType, flags: flagsOf(chunkType), value });
     this.#server.sendTo(packet, { address, port: 0 });
   }
 
@@ -113,14 +114,6 @@ export class SctpChannel implements Channel {
   }
 }
 
-/** An INIT or INIT ACK: tag, window, streams, first number (RFC 9260 section 3.3.2). */
-function initiation(tag: number): Uint8Array {
-  const value = new Uint8Array(16);
-  const view = new DataView(value.buffer);
-  view.setUint32(0, tag);
-  view.setUint32(4, 65_536);
-  view.setUint16(8, 1);
-  view.setUint16(10, 1);
-  view.setUint32(12, 1);
-  return value;
+function flagsOf(chunkType: number): number {
+  return chunkType === ChunkType.DATA ? WHOLE : 0;
 }
