@@ -56,7 +56,11 @@ export const TASKS = new Map([
     "lint",
     {
       ...READS_SOURCES,
-      commands: [command(OXFMT, "--check", "."), command("node_modules/oxlint/bin/oxlint", "--deny-warnings")],
+      commands: [
+        command(OXFMT, "--check", "."),
+        command("node_modules/oxlint/bin/oxlint", "--deny-warnings"),
+        command("test/support/lint/prose.ts"),
+      ],
     },
   ],
   ["format", { ...READS_SOURCES, commands: [command(OXFMT, ".")] }],
