@@ -2,7 +2,7 @@ import type { Address } from "../../kernel/ip/address.ts";
 import { familyOf } from "../../kernel/ip/address.ts";
 import { familyWords } from "../../kernel/nftables/family_words.ts";
 import type { Match, Rule } from "../../kernel/nftables/statement.ts";
-import { anyFlag, dropping, equals, goTo, inSet, not, rule } from "../../kernel/nftables/statement.ts";
+import { anyFlag, dropping, equals, goTo, inSet, not, returnToCaller, rule } from "../../kernel/nftables/statement.ts";
 import type { Claim } from "../dataplane/claim.ts";
 import { TUNNEL } from "../routes/names.ts";
 import type { NodeConfiguration } from "./configuration.ts";
@@ -36,11 +36,16 @@ export interface TunnelEnd {
  *   for addresses that no Node object has, at which `tunnel_forward` knows no node.
  *
  * Fragments are put together before these hooks, since rules of these tables track connections (nf_defrag_ipv4).
+ *
+ * Only a packet that may begin a flow is judged. A reply to a client of this node or of a pod whose source port is VXLAN's
+ * goes to a socket that asked for it; where the tunnel owns the port, no such client can exist. The test is for replies,
+ * not for the original direction, since an untracked packet (`notrack`) has neither and is judged.
  */
 export function tunnelGuard(bridge: string): TablePart {
   const isTunnel = equals("udp dport", TUNNEL.port);
   const dropped = (...conditions: readonly Match[]): Rule => dropping(DropReason.TUNNEL, ...conditions);
   const fromPods = equals("iifname", bridge);
+  const passReplies = rule(equals("ct direction", "reply"), returnToCaller);
   return {
     sets: FAMILIES.flatMap((family) =>
       Object.values(SETS).map((name) => ({ name: `${name}${family}`, key: [familyWords[family].type] })),
@@ -48,14 +53,18 @@ export function tunnelGuard(bridge: string): TablePart {
     chains: [
       {
         name: "tunnel_from_pods",
-        rules: FAMILIES.flatMap((family) => {
-          const toNode = inSet(familyWords[family].destination, `${SETS.nodes}${family}`);
-          return [dropped(fromPods, toNode), dropped(anyFlag("ct status", "dnat"), toNode)];
-        }),
+        rules: [
+          passReplies,
+          ...FAMILIES.flatMap((family) => {
+            const toNode = inSet(familyWords[family].destination, `${SETS.nodes}${family}`);
+            return [dropped(fromPods, toNode), dropped(anyFlag("ct status", "dnat"), toNode)];
+          }),
+        ],
       },
       {
         name: "tunnel_to_node",
         rules: [
+          passReplies,
           dropped(fromPods),
           ...FAMILIES.flatMap((family) => {
             const { source, destination } = familyWords[family];

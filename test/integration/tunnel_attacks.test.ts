@@ -7,6 +7,7 @@ import { tunnelMac } from "../../policyd/routes/tunnel_address.ts";
 import type { LabNamespace } from "../lab/namespace.ts";
 import type { Endpoint } from "../lab/probe/endpoint.ts";
 import { encodeFrame, encodeIp, encodeUdp } from "../lab/probe/frame.ts";
+import type { Received } from "../lab/probe/socket.ts";
 import { ProbeSocket, SocketType } from "../lab/probe/socket.ts";
 import { eventually } from "../support/guard/guarded_node.ts";
 import { newToken } from "../support/guard/token.ts";
@@ -87,6 +88,51 @@ for (const outer of FAMILIES) {
       return [...counters].reduce((sum, [, packets]) => sum + Number(packets), 0);
     };
 
+    it(`GUARD-10: a UDP client of a node whose source port is VXLAN's gets its answers, beside a tunnel over IPv${outer}`, async () => {
+      // The socket of the tunnel owns the port in its own family, so such a client can exist in the other one only.
+      const family = outer === 4 ? 6 : 4;
+      const [near, neighbour] = on.nodes;
+      const client = ProbeSocket.open(near.wired.node, family, SocketType.DATAGRAM);
+      client.bind({ address: near.addresses[family], port: TUNNEL.port });
+      const servers = [
+        { title: "a node", at: neighbour.wired.node, address: neighbour.addresses[family] },
+        { title: "a pod of the node", at: near.pod, address: near.podAddresses[family] },
+        // IPv4 to such a pod goes through the tunnel over IPv6, where a strict rp_filter drops the node's own address.
+        ...(family === 6
+          ? [{ title: "a pod of another node", at: neighbour.pod, address: neighbour.podAddresses[family] }]
+          : []),
+      ];
+      for (const { title, at, address } of servers) {
+        const server = ProbeSocket.open(at, family, SocketType.DATAGRAM);
+        server.bind({ address, port: PORT + 1 });
+        client.sendTo(newToken(), { address, port: PORT + 1 });
+        const asker = (await datagramOf(server, `${title} gets the question`)).from;
+        assert.ok(asker !== undefined);
+        const answer = newToken();
+        server.sendTo(answer, asker);
+        const { data } = await datagramOf(client, `the client gets the answer of ${title}`);
+        assert.deepEqual(Buffer.from(data), Buffer.from(answer));
+        server.close();
+      }
+      client.close();
+    });
+
+    it(`GUARD-09: a forged tunnel packet over IPv${outer} that is not tracked (an administrator's notrack) is dropped`, async () => {
+      const [, , far] = on.nodes;
+      const forged = { from: on.router, to: { address: far.addresses[outer], port: TUNNEL.port } };
+      const { node } = far.wired;
+      node.exec("nft", ["add", "table", "inet", "administrator"]);
+      node.exec("nft", "add chain inet administrator raw { type filter hook prerouting priority -300 ; }".split(" "));
+      node.exec("nft", "add rule inet administrator raw udp dport 4789 notrack".split(" "));
+      for (const inner of FAMILIES) {
+        const before = dropped(far);
+        const token = attack({ title: "untracked", ...forged, droppedAt: far }, inner);
+        assert.ok(await eventually(() => dropped(far) > before), `IPv${inner} inside: not counted`);
+        assert.equal(sourceOf(token, inner), undefined);
+      }
+      node.exec("nft", ["delete", "table", "inet", "administrator"]);
+    });
+
     it(`GUARD-09: forged tunnel packets over IPv${outer} (VU#199397, CWE-940: a tunnel that asks nobody who he is) of pods and strangers reach no pod`, async () => {
       const [near, , far] = on.nodes;
       const tunnel = { address: far.addresses[outer], port: TUNNEL.port };
@@ -137,6 +183,14 @@ for (const outer of FAMILIES) {
       }
     });
   });
+}
+
+/** Waits for the next datagram of a socket. */
+async function datagramOf(socket: ProbeSocket, expectation: string): Promise<Extract<Received, { kind: "data" }>> {
+  let received: Received = socket.receive();
+  await eventually(() => received.kind === "data" || (received = socket.receive()).kind === "data");
+  assert.ok(received.kind === "data", expectation);
+  return received;
 }
 
 /** A Service whose endpoint is the tunnel of a node. */

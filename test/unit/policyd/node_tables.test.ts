@@ -112,6 +112,7 @@ describe("the tables of a node", () => {
     ]);
     const reason = 'counter drop comment "tunnel packet not from node to node"';
     assert.deepEqual(chainText("tunnel_to_node", tunnelled), [
+      "ct direction reply return",
       `iifname "cni0" ${reason}`,
       `ip saddr != @tunnel_peers4 ${reason}`,
       `ip daddr != @tunnel_peers4 ${reason}`,
@@ -119,6 +120,7 @@ describe("the tables of a node", () => {
       `ip6 daddr != @tunnel_peers6 ${reason}`,
     ]);
     assert.deepEqual(chainText("tunnel_from_pods", tunnelled), [
+      "ct direction reply return",
       `iifname "cni0" ip daddr @tunnel_nodes4 ${reason}`,
       `ct status dnat ip daddr @tunnel_nodes4 ${reason}`,
       `iifname "cni0" ip6 daddr @tunnel_nodes6 ${reason}`,
