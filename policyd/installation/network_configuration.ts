@@ -7,8 +7,11 @@ export const CONFIGURATION_FILE = "10-drawbridge.conflist";
 /** The name of the network. */
 export const NETWORK_NAME = "drawbridge";
 
-/** With 1.1.0 runtimes would ask for STATUS, CHECK and GC, which the plugin does not have yet. */
-const CNI_VERSION = "1.0.0";
+/**
+ * The versions that the list offers. A runtime takes the newest of `cniVersions` that it knows; one that does not know that
+ * field, such as containerd 1.6, takes `cniVersion` and refuses a list whose `cniVersion` is newer than it knows.
+ */
+const VERSIONS = { cniVersion: "1.0.0", cniVersions: ["1.0.0", "1.1.0"] } as const;
 
 /** What the network's configuration is made of. */
 export interface NetworkParts {
@@ -33,7 +36,7 @@ export function networkConfiguration({ ranges, bridge, socketPath, stateDirector
     policyd: { socket: socketPath, wait: "10s", onUnavailable: "closed" },
     ipam: { type: "host-local", ranges: ranges.map((range) => [{ subnet: formatCidr(range) }]) },
   };
-  return `${JSON.stringify({ cniVersion: CNI_VERSION, name: NETWORK_NAME, plugins: [plugin] }, undefined, 2)}\n`;
+  return `${JSON.stringify({ ...VERSIONS, name: NETWORK_NAME, plugins: [plugin] }, undefined, 2)}\n`;
 }
 
 /**

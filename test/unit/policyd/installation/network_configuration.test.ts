@@ -17,8 +17,8 @@ describe("policyd/installation: the network's configuration", () => {
     const list: unknown = JSON.parse(networkConfiguration(PARTS));
     assert.ok(typeof list === "object" && list !== null && "plugins" in list && Array.isArray(list.plugins));
     const { plugins, ...head } = list;
-    assert.deepEqual(head, { cniVersion: "1.0.0", name: "drawbridge" });
-    assert.ok(supportedVersions.includes("1.0.0"));
+    assert.deepEqual(head, { cniVersion: "1.0.0", cniVersions: ["1.0.0", "1.1.0"], name: "drawbridge" });
+    assert.ok((["1.0.0", "1.1.0"] as const).every((version) => supportedVersions.includes(version)));
     // What a runtime hands to the plugin (libcni, buildOneConfig), with what it makes of the capabilities.
     const [plugin] = plugins as readonly object[];
     const { bridge, hairpinMode, mtu, runDir, policyd, ipam, portMappings, mac } = configurationOf({
