@@ -1,3 +1,6 @@
+import type { AttachmentRecord } from "../ipam/attachment.ts";
+import { DrawbridgeError } from "../kernel/error.ts";
+import type { Address } from "../kernel/ip/address.ts";
 import type { NetworkConfiguration } from "./configuration.ts";
 import type { ReleaseConfiguration } from "./detach_configuration.ts";
 import { dnsOf } from "./dns.ts";
@@ -27,4 +30,39 @@ export function allocateForOthers(node: Node, configuration: NetworkConfiguratio
 /** DEL as an IPAM plugin: gives back whatever the container's interface holds; nothing is fine too. */
 export function releaseForOthers(node: Node, configuration: ReleaseConfiguration, attachment: Attachment): void {
   openStore(node, configuration.name, configuration.ipam.dataDir).release(attachment);
+}
+
+/**
+ * CHECK of an attachment's addresses: those of its record that no reservation gives it.
+ *
+ * It is the one place that asks the network's IPAM to verify an attachment.
+ */
+export function unheldAddresses(
+  node: Node,
+  { name }: ReleaseConfiguration,
+  record: AttachmentRecord,
+): readonly Address[] {
+  const addresses = record.addresses.map(({ address }) => address);
+  return openStore(node, name, record.dataDir).notHeld(record, addresses);
+}
+
+/**
+ * CHECK as an IPAM plugin for the interface plugins of others, in host-local's words.
+ *
+ * @throws DrawbridgeError ERR_ADDRESS_UNAVAILABLE when nothing is reserved for the container's interface
+ */
+export function checkForOthers(node: Node, { name, ipam }: ReleaseConfiguration, attachment: Attachment): void {
+  const { containerId, ifname } = attachment;
+  const isHeld = openStore(node, name, ipam.dataDir)
+    .reservations()
+    .some(
+      (one) =>
+        (one.kind === "owned" && one.owner.containerId === containerId && one.owner.ifname === ifname) ||
+        (one.kind === "legacy" && one.containerId === containerId),
+    );
+  if (isHeld) return;
+  throw new DrawbridgeError(
+    "ERR_ADDRESS_UNAVAILABLE",
+    `Failed to find address added by container ${containerId} for interface ${ifname}; call DEL and ADD`,
+  );
 }

@@ -2,7 +2,8 @@ import { parseCidr } from "../kernel/ip/cidr.ts";
 import { insideNamespace } from "../kernel/network_namespace.ts";
 import type { NetworkNamespace } from "../kernel/network_namespace.ts";
 import { changeLink } from "../kernel/route/link.ts";
-import { openRouteSocket } from "../kernel/route/socket.ts";
+import { findLink, openRouteSocket } from "../kernel/route/socket.ts";
+import { CniError, CniErrorCode } from "./error.ts";
 import type { Node } from "./node.ts";
 import type { AddResult } from "./result.ts";
 
@@ -16,6 +17,16 @@ const LOOPBACK = "lo";
 export function setLoopback(node: Node, home: NetworkNamespace, namespace: NetworkNamespace, up: boolean): void {
   const socket = insideNamespace(node.syscalls, home, namespace, () => openRouteSocket(node.syscalls));
   socket.request(changeLink({ name: LOOPBACK }, { up }));
+}
+
+/** CHECK of the `loopback` plugin. @throws CniError 107 when the interface is down; NetlinkError, SyscallError */
+export function checkLoopback(node: Node, home: NetworkNamespace, namespace: NetworkNamespace): void {
+  const socket = insideNamespace(node.syscalls, home, namespace, () => openRouteSocket(node.syscalls));
+  if (findLink(socket, { name: LOOPBACK })?.up === true) return;
+  throw new CniError(
+    CniErrorCode.ATTACHMENT_BROKEN,
+    `interface ${LOOPBACK} is down in ${namespace.path}; expected it up: call ADD`,
+  );
 }
 
 /** The result of the loopback plugin's ADD, when no earlier plugin of the chain has one. */

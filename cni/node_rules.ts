@@ -29,6 +29,7 @@ import {
 import { forgetFlowsOf, forgetFlowsTo } from "./stale_flows.ts";
 import type { Wiring } from "./wiring.ts";
 
+export { daemonRuleDifferences, ownRuleDifferences, readRules } from "./check/rules.ts";
 export { demandClosed, forgetAddresses } from "./without_policyd.ts";
 
 /** The node's tables, and what is known of one without reading all there is of it. */

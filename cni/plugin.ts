@@ -1,23 +1,23 @@
-import type { NetworkNamespace } from "../kernel/network_namespace.ts";
-import { closeNamespace, currentNamespace, isSameNamespace, openNamespace } from "../kernel/network_namespace.ts";
-import { SyscallError } from "../kernel/syscall/syscalls.ts";
 import type { Work } from "../kernel/waiting.ts";
 import { carryOut } from "../kernel/waiting.ts";
 import { add } from "./add.ts";
+import { check } from "./check/check.ts";
 import { bridgeConfiguration, decodeConfiguration, networkConfiguration, networkName } from "./configuration.ts";
 import { del } from "./del.ts";
 import { detachConfiguration, releaseConfiguration } from "./detach_configuration.ts";
 import type { Attachment, Environment } from "./environment.ts";
 import { readAttachment } from "./environment.ts";
 import { CniError, CniErrorCode } from "./error.ts";
-import { allocateForOthers, releaseForOthers } from "./ipam_plugin.ts";
-import { loopbackResult, setLoopback } from "./loopback.ts";
+import { allocateForOthers, checkForOthers, releaseForOthers } from "./ipam_plugin.ts";
+import type { Decoded, Shape } from "./json.ts";
+import { checkLoopback, loopbackResult, setLoopback } from "./loopback.ts";
+import { missingNamespace, withNamespaces } from "./namespaces.ts";
 import type { Node } from "./node.ts";
 import { resultObject } from "./result.ts";
 import type { DetachInput, NetworkInput } from "./network_input.ts";
 import { detachShape, networkShape } from "./network_input.ts";
 import type { CniVersion } from "./version.ts";
-import { negotiateVersion } from "./version.ts";
+import { negotiateVersion, supportedVersions } from "./version.ts";
 
 export { machine } from "./node.ts";
 
@@ -39,29 +39,54 @@ export function errorVersion(stdin: string): CniVersion {
   }
 }
 
+/** The verbs that later versions of the specification have brought, and the first version that has each. */
+const FIRST_VERSIONS = { CHECK: "0.4.0", GC: "1.1.0", STATUS: "1.1.0" } as const satisfies Record<string, CniVersion>;
+
 /**
- * ADD or DEL.
+ * ADD, CHECK, DEL, GC or STATUS.
  *
  * Whoever goes on with it must have the thread in the network namespace it began in.
  *
  * @param verb CNI_COMMAND
  * @param stdin the network configuration
- * @returns what goes to standard output; empty for DEL
- * @throws CniError or DrawbridgeError; nothing is left behind by a failed ADD. CHECK, which is not there, is refused behind its
- *   variables (P4)
+ * @returns what goes to standard output; empty for every verb but ADD
+ * @throws CniError or DrawbridgeError; nothing is left behind by a failed ADD. Missing variables are reported before
+ *   anything else (P4), then a version of the configuration that does not have the verb (P8)
  */
 export function* verbWork(node: Node, face: Face, verb: string, environment: Environment, stdin: string): Work<string> {
-  if (verb !== "ADD" && verb !== "DEL") {
-    if (verb === "CHECK") readAttachment(environment, verb);
+  switch (verb) {
+    case "ADD": {
+      const attachment = readAttachment(environment, verb);
+      return yield* runAdd(node, face, environment, attachment, decodeConfiguration(stdin, networkShape));
+    }
+    case "CHECK": {
+      const attachment = readAttachment(environment, verb);
+      yield* runCheck(node, face, environment, attachment, decodeFor(verb, stdin, networkShape));
+      return "";
+    }
+    case "DEL": {
+      const attachment = readAttachment(environment, verb);
+      return yield* runDel(node, face, environment, attachment, decodeConfiguration(stdin, detachShape));
+    }
+    default:
+      throw new CniError(
+        CniErrorCode.INVALID_ENVIRONMENT,
+        `unknown CNI_COMMAND: ${verb.slice(0, 64)}; expected ADD, CHECK, DEL, GC, STATUS or VERSION`,
+      );
+  }
+}
+
+/** @throws CniError 1 where the configuration's version does not have the verb (P8), and as {@link decodeConfiguration} */
+function decodeFor<const S extends Shape>(verb: keyof typeof FIRST_VERSIONS, stdin: string, shape: S): Decoded<S> {
+  const version = negotiateVersion(decodeConfiguration(stdin, { cniVersion: "string" }).cniVersion);
+  if (supportedVersions.indexOf(version) < supportedVersions.indexOf(FIRST_VERSIONS[verb])) {
     throw new CniError(
-      CniErrorCode.INVALID_ENVIRONMENT,
-      `unknown CNI_COMMAND: ${verb.slice(0, 64)}; expected ADD, DEL or VERSION`,
+      CniErrorCode.INCOMPATIBLE_VERSION,
+      `config version does not allow ${verb}`,
+      `config is "${version}"; expected ${FIRST_VERSIONS[verb]} or later`,
     );
   }
-  const attachment = readAttachment(environment, verb);
-  return verb === "ADD"
-    ? yield* runAdd(node, face, environment, attachment, decodeConfiguration(stdin, networkShape))
-    : yield* runDel(node, face, environment, attachment, decodeConfiguration(stdin, detachShape));
+  return decodeConfiguration(stdin, shape);
 }
 
 /** The same without other work beside it. @throws as {@link verbWork} */
@@ -84,12 +109,7 @@ function* runAdd(
   }
   const configuration = face === "drawbridge" ? bridgeConfiguration(input, attachment.arguments) : undefined;
   return yield* withNamespaces(node, environment, attachment, function* (home, namespace) {
-    if (namespace === undefined) {
-      throw new CniError(
-        CniErrorCode.INVALID_NETNS,
-        `CNI_NETNS: ${JSON.stringify(attachment.netns)} does not exist or is no network namespace; expected one such as /run/netns/NAME`,
-      );
-    }
+    if (namespace === undefined) throw missingNamespace(attachment);
     if (configuration !== undefined) {
       return print(resultObject(yield* add(node, configuration, attachment, home, namespace), version));
     }
@@ -97,6 +117,23 @@ function* runAdd(
     // libcni hands an earlier result over in the version of the configuration.
     const earlier = input.prevResult === undefined ? undefined : { ...input.prevResult, cniVersion: version };
     return print(earlier ?? resultObject(loopbackResult(namespace.path), version));
+  });
+}
+
+function* runCheck(
+  node: Node,
+  face: Face,
+  environment: Environment,
+  attachment: Attachment,
+  input: NetworkInput,
+): Work<void> {
+  networkName(input);
+  if (face === "drawbridge-ipam") return checkForOthers(node, releaseConfiguration(input), attachment);
+  const configuration = face === "drawbridge" ? bridgeConfiguration(input, attachment.arguments) : undefined;
+  return yield* withNamespaces(node, environment, attachment, function* (home, namespace) {
+    if (namespace === undefined) throw missingNamespace(attachment);
+    if (configuration === undefined) return checkLoopback(node, home, namespace);
+    return yield* check(node, configuration, attachment, input.prevResult, { home, namespace });
   });
 }
 
@@ -118,76 +155,6 @@ function* runDel(
     else if (namespace !== undefined) setLoopback(node, home, namespace, false);
     return "";
   });
-}
-
-/**
- * Runs an action with the node's namespace and the pod's, which is undefined when it is gone.
- *
- * @throws CniError 8 from {@link openPodNamespace}, and whatever the action throws
- */
-function* withNamespaces<T>(
-  node: Node,
-  environment: Environment,
-  attachment: Attachment,
-  action: (home: NetworkNamespace, namespace: NetworkNamespace | undefined) => Work<T>,
-): Work<T> {
-  const home = currentNamespace(node.syscalls);
-  try {
-    const namespace = openPodNamespace(node, environment, home, attachment);
-    try {
-      return yield* action(home, namespace);
-    } finally {
-      if (namespace !== undefined) closeNamespace(node.syscalls, namespace);
-    }
-  } finally {
-    closeNamespace(node.syscalls, home);
-  }
-}
-
-/**
- * Opens the pod's namespace, after making sure that it is not the node's own: a plugin that trusted such a path would
- * wire the node to itself (P14). The reference plugins notice only afterwards.
- *
- * @returns undefined when the path does not exist or leads to something else, such as the file a namespace was mounted on
- * @throws CniError 8
- */
-function openPodNamespace(
-  node: Node,
-  environment: Environment,
-  home: NetworkNamespace,
-  attachment: Attachment,
-): NetworkNamespace | undefined {
-  if (attachment.netns === undefined) return undefined;
-  const namespace = openIfPresent(node, attachment.netns);
-  if (namespace === undefined) return undefined;
-  // All namespaces are files of one file system (nsfs), so a file on another device is none.
-  if (namespace.device !== home.device) {
-    closeNamespace(node.syscalls, namespace);
-    return undefined;
-  }
-  const override = ["1", "true"].includes((environment["CNI_NETNS_OVERRIDE"] ?? "").toLowerCase());
-  if (isSameNamespace(home, namespace) && !override) {
-    closeNamespace(node.syscalls, namespace);
-    throw new CniError(
-      CniErrorCode.INVALID_NETNS,
-      `CNI_NETNS: ${JSON.stringify(attachment.netns)}: plugin's netns and netns from CNI_NETNS should not be the same`,
-    );
-  }
-  return namespace;
-}
-
-function openIfPresent(node: Node, path: string): NetworkNamespace | undefined {
-  try {
-    return openNamespace(node.syscalls, path);
-  } catch (error) {
-    // A process that has ended leaves ESRCH or EACCES behind its /proc/PID/ns/net.
-    if (error instanceof SyscallError && ["ENOENT", "ENOTDIR", "ESRCH", "EACCES"].includes(error.errnoName))
-      return undefined;
-    throw new CniError(
-      CniErrorCode.INVALID_NETNS,
-      `CNI_NETNS: ${error instanceof Error ? error.message : String(error)}`,
-    );
-  }
 }
 
 function print(result: unknown): string {

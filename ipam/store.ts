@@ -182,6 +182,12 @@ export class AddressStore {
     });
   }
 
+  /** Those of the addresses whose reservation does not name exactly this owner; reads their files and nothing else. */
+  notHeld(owner: Owner, addresses: readonly Address[]): readonly Address[] {
+    expectOwner(owner);
+    return addresses.filter((address) => this.#content(address) !== contentOf(owner));
+  }
+
   /** Every reservation, ordered by address. Reads all of them, without the lock: for audits and tests. */
   reservations(): readonly Reservation[] {
     return this.#addresses()

@@ -76,16 +76,21 @@ describe("the executable and the CNI protocol", () => {
     }
   });
 
-  it("P4: so they are for CHECK, which is refused behind that", () => {
+  it("P4: so they are for CHECK", () => {
     const environment = podEnvironment({ CNI_COMMAND: "CHECK", CNI_NETNS: "" });
     delete environment["CNI_IFNAME"];
-    for (const [given, message] of [
-      [environment, "required env variables [CNI_NETNS,CNI_IFNAME] missing"],
-      [podEnvironment({ CNI_COMMAND: "CHECK" }), "unknown CNI_COMMAND: CHECK; expected ADD, DEL or VERSION"],
-    ] as const) {
-      const { exitCode, stdout } = rawCall(wired.node, given, conf());
+    const { exitCode, stdout } = rawCall(wired.node, environment, conf());
+    assert.equal(exitCode, 1);
+    const { code, msg } = objectOf(stdout);
+    assert.deepEqual([code, msg], [4, "required env variables [CNI_NETNS,CNI_IFNAME] missing"]);
+  });
+
+  it("P8: CHECK of a configuration before 0.4.0 is error 1", () => {
+    for (const cniVersion of ["0.1.0", "0.2.0", "0.3.0", "0.3.1"]) {
+      const { exitCode, stdout } = rawCall(wired.node, podEnvironment({ CNI_COMMAND: "CHECK" }), conf({ cniVersion }));
       assert.equal(exitCode, 1);
-      assert.deepEqual([objectOf(stdout)["code"], objectOf(stdout)["msg"]], [4, message]);
+      const { code, msg } = objectOf(stdout);
+      assert.deepEqual([code, msg], [1, "config version does not allow CHECK"]);
     }
   });
 

@@ -106,6 +106,17 @@ export function del(wired: WiredNode, pod: LabPod, overrides?: Configuration, op
   return callPlugin(wired.node, podCall("DEL", wired, pod, overrides, options));
 }
 
+/** Has a pod's wires verified, as CRI-O does after each ADD. @param prevResult what the ADD printed, or what a chain made of it */
+export function check(
+  wired: WiredNode,
+  pod: LabPod,
+  prevResult: unknown,
+  overrides: Configuration = {},
+  options?: CallOptions,
+): CallOutcome {
+  return callPlugin(wired.node, podCall("CHECK", wired, pod, { ...overrides, prevResult }, options));
+}
+
 /** Asks for the versions the plugin speaks; libcni sends no more than this. */
 export function version(namespace: LabNamespace, executable = DRAWBRIDGE): CallOutcome {
   return callPlugin(namespace, {

@@ -47,14 +47,26 @@ describe("cni/plugin verbs", () => {
     return { ...ipamInput({ dataDir: `${directory()}/networks`, ...changes }), runDir: `${directory()}/run` };
   }
 
-  for (const verb of ["CHECK", "GC", "STATUS", "add", "ADD ", "x".repeat(1000)]) {
+  for (const verb of ["check", "add", "ADD ", "x".repeat(1000)]) {
     it(`refuses the verb ${JSON.stringify(verb.slice(0, 20))} with code 4 (P3)`, () => {
       assertRefusal(() => run("drawbridge", verb, networkInput()), {
         code: 4,
-        says: [`unknown CNI_COMMAND: ${verb.slice(0, 64)}; expected ADD, DEL or VERSION`],
+        says: [`unknown CNI_COMMAND: ${verb.slice(0, 64)}; expected ADD, CHECK, DEL, GC, STATUS or VERSION`],
       });
     });
   }
+
+  it("refuses CHECK of a configuration whose version does not have it, with code 1 (P8)", () => {
+    for (const face of ["drawbridge", "drawbridge-ipam", "loopback"] as const) {
+      for (const cniVersion of [undefined, "0.1.0", "0.3.1"]) {
+        assertRefusal(() => run(face, "CHECK", { ...stored(), cniVersion }), {
+          code: 1,
+          says: ["config version does not allow CHECK", "expected 0.4.0 or later"],
+        });
+      }
+    }
+    assertRefusal(() => run("drawbridge", "CHECK", { ...stored(), cniVersion: "0.4.0" }), { code: 8, says: [] });
+  });
 
   it("looks at the environment first, then at the text, then at the name", () => {
     assertRefusal(() => run("drawbridge", "ADD", "x", { CNI_IFNAME: "" }), { code: 4, says: ["CNI_IFNAME"] });

@@ -1,0 +1,146 @@
+import type { AttachmentRecord } from "../../ipam/attachment.ts";
+import { readAttachment } from "../../ipam/attachment.ts";
+import { DrawbridgeError } from "../../kernel/error.ts";
+import { formatAddress } from "../../kernel/ip/address.ts";
+import type { NetworkNamespace } from "../../kernel/network_namespace.ts";
+import type { Waiting, Work } from "../../kernel/waiting.ts";
+import { realWaiting } from "../../kernel/waiting.ts";
+import type { BridgeConfiguration } from "../configuration.ts";
+import type { Attachment } from "../environment.ts";
+import { CniError, CniErrorCode } from "../error.ts";
+import { unheldAddresses } from "../ipam_plugin.ts";
+import type { Node } from "../node.ts";
+import { asksForNodeRules } from "../node_rules_configuration.ts";
+import { answerOf, callPolicyd } from "../policyd_client.ts";
+import type { RegistrationAccess } from "../registration.ts";
+import { differences } from "./comparison.ts";
+import { expectationOf } from "./expectation.ts";
+import { observe } from "./observation.ts";
+
+/** The node's network namespace, in which the calling thread is, and the pod's. */
+interface BothNamespaces {
+  readonly home: NetworkNamespace;
+  readonly namespace: NetworkNamespace;
+}
+
+/**
+ * Verifies that an attachment is as its ADD has left it: the CHECK verb.
+ *
+ * It compares the attachment's record and `prevResult` with the kernel, the reservations and nftables, and changes
+ * nothing. Changes by later plugins of the chain are not reported ({@link expectationOf}). CRI-O calls it after
+ * each ADD and gives up the sandbox when it fails.
+ *
+ * @param prevResult of the configuration: the result of the whole chain
+ * @throws CniError 107 with all that is missing or different (B15), 7 for a `prevResult` of another attachment;
+ *   DrawbridgeError when the kernel does not answer
+ */
+export function* check(
+  node: Node,
+  configuration: BridgeConfiguration,
+  attachment: Attachment,
+  prevResult: unknown,
+  { home, namespace }: BothNamespaces,
+): Work<void> {
+  const record = expectRecord(node, configuration, attachment, namespace);
+  const expected = expectationOf(configuration, record, prevResult);
+  const found = [
+    ...differences(expected, observe(node, expected, home, namespace)),
+    ...unheldAddresses(node, configuration, record).map(
+      (address) => `reservation of ${formatAddress(address)} is missing or another container's in ${record.dataDir}`,
+    ),
+    ...(yield* ruleDifferences(node, configuration, record)),
+  ];
+  if (found.length > 0) throw broken(attachment, found);
+}
+
+/**
+ * The record of the attachment, which says what was made.
+ *
+ * @throws CniError 107 where there is none, or it is of another boot or another pod namespace
+ */
+function expectRecord(
+  node: Node,
+  { runDir, name }: BridgeConfiguration,
+  attachment: Attachment,
+  namespace: NetworkNamespace,
+): AttachmentRecord {
+  const reasons: string[] = [];
+  const record = readAttachment(runDir, name, attachment, node.files, ({ path, reason }) => {
+    reasons.push(`the attachment record ${path} cannot be read: ${reason}`);
+  });
+  if (record === undefined) {
+    throw broken(attachment, reasons.length > 0 ? reasons : [`its attachment record is missing in ${runDir}`]);
+  }
+  if (record.bootId !== node.bootId()) throw broken(attachment, ["its attachment record is of another boot"]);
+  if (record.netns.inode !== String(namespace.inode)) {
+    throw broken(attachment, [
+      `it was made in another network namespace than ${namespace.path}: ${record.netns.path} (inode ${record.netns.inode})`,
+    ]);
+  }
+  return record;
+}
+
+function* ruleDifferences(
+  node: Node,
+  configuration: BridgeConfiguration,
+  record: AttachmentRecord,
+): Work<readonly string[]> {
+  if (record.policyd === undefined) {
+    if (!asksForNodeRules(record)) return [];
+    const rules = node.nodeRules();
+    return rules.readRules(node, (tables) => rules.ownRuleDifferences(tables, configuration, record));
+  }
+  // Without the key the daemon's tables are nothing that this configuration relies on.
+  const { policyd } = configuration;
+  return policyd === undefined ? [] : yield* daemonDifferences(node, policyd, record);
+}
+
+/** Milliseconds in which a daemon that is there restores an element that somebody has taken away. */
+const REPAIR_TIME = 1000;
+const PAUSE = 50;
+
+/**
+ * Elements that are missing in the daemon's tables for longer than the daemon takes to restore it.
+ *
+ * With `onUnavailable: "closed"` a pod is attached while the daemon is away or has not read the cluster's objects yet,
+ * and is not in the tables until it has: such a pod is not broken.
+ */
+function* daemonDifferences(
+  node: Node,
+  access: RegistrationAccess,
+  record: AttachmentRecord,
+  waiting: Waiting = realWaiting,
+): Work<readonly string[]> {
+  const rules = node.nodeRules();
+  const read = (): readonly string[] => rules.readRules(node, (tables) => rules.daemonRuleDifferences(tables, record));
+  let found = read();
+  if (found.length === 0) return found;
+  if (!(yield* isDaemonReady(node, access, waiting)) && access.onUnavailable === "closed") return [];
+  const deadline = waiting.now() + REPAIR_TIME;
+  while (found.length > 0 && waiting.now() < deadline) {
+    yield { fd: undefined, milliseconds: PAUSE };
+    found = read();
+  }
+  return found;
+}
+
+/** Whether the daemon answers, and has read all objects, so that every pod it knows is in force. */
+function* isDaemonReady(node: Node, { socket }: RegistrationAccess, waiting: Waiting): Work<boolean> {
+  try {
+    const call = callPolicyd(node.syscalls, socket, { type: "status" }, REPAIR_TIME, waiting);
+    yield { fd: call.fd, milliseconds: REPAIR_TIME };
+    const answer = answerOf(call.wait());
+    return answer.type === "status" && answer.status.isSynced;
+  } catch (error) {
+    if (error instanceof DrawbridgeError) return false;
+    throw error;
+  }
+}
+
+function broken({ containerId, ifname }: Attachment, found: readonly string[]): CniError {
+  return new CniError(
+    CniErrorCode.ATTACHMENT_BROKEN,
+    found.join("; "),
+    `${ifname} of container ${containerId} is not as ADD has left it: remove the sandbox, which a new one replaces`,
+  );
+}

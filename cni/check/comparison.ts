@@ -1,0 +1,113 @@
+import type { Address } from "../../kernel/ip/address.ts";
+import { formatAddress } from "../../kernel/ip/address.ts";
+import type { Cidr } from "../../kernel/ip/cidr.ts";
+import { cidrFamily, formatCidr } from "../../kernel/ip/cidr.ts";
+import type { InterfaceAddress } from "../../kernel/route/interface_address.ts";
+import type { Link } from "../../kernel/route/link.ts";
+import type { Route } from "../../kernel/route/route.ts";
+import type { Expectation, ExpectedRoute } from "./expectation.ts";
+
+/** An attachment as the kernel describes it. */
+export interface Observation {
+  readonly bridge: Link | undefined;
+  readonly bridgeAddresses: readonly Address[];
+  readonly host: Link | undefined;
+  readonly loopback: Link | undefined;
+  /** The pod's interface. */
+  readonly pod: Link | undefined;
+  readonly podAddresses: readonly InterfaceAddress[];
+  /** Of all tables of the pod's namespace. */
+  readonly podRoutes: readonly Route[];
+}
+
+/** The differences from what ADD made, one message for each; none for an attachment that is as it should be (B15). */
+export function differences(expected: Expectation, observed: Observation): readonly string[] {
+  return [
+    ...bridgeDifferences(expected, observed),
+    ...hostDifferences(expected, observed),
+    ...podDifferences(expected, observed),
+  ];
+}
+
+function bridgeDifferences(
+  { bridge: name, gateways }: Expectation,
+  { bridge, bridgeAddresses }: Observation,
+): string[] {
+  if (bridge === undefined) return [`bridge ${name} is missing`];
+  if (bridge.kind !== "bridge") return [`${name} is not a bridge (kind ${bridge.kind ?? "unknown"})`];
+  return [
+    ...(bridge.up ? [] : [`bridge ${name} is down`]),
+    ...gateways
+      .filter((gateway) => !bridgeAddresses.includes(gateway))
+      .map((gateway) => `address ${formatAddress(gateway)}, the pod's gateway, is missing on bridge ${name}`),
+  ];
+}
+
+function hostDifferences(expected: Expectation, { bridge, host }: Observation): string[] {
+  const name = expected.hostInterface;
+  if (host === undefined) return [`host interface ${name} is missing`];
+  const isPort = bridge !== undefined && host.master === bridge.index;
+  const found: string[] = [];
+  if (!host.up) found.push(`host interface ${name} is down`);
+  if (host.mac !== expected.hostMac) found.push(macDiffers(`host interface ${name}`, host, expected.hostMac));
+  if (bridge !== undefined && !isPort) found.push(`host interface ${name} is not a port of bridge ${expected.bridge}`);
+  if (isPort && host.bridgePort !== undefined && host.bridgePort.hairpin !== expected.hairpin) {
+    found.push(
+      `hairpin mode of ${name} is ${onOrOff(!expected.hairpin)}; expected ${onOrOff(expected.hairpin)} by hairpinMode`,
+    );
+  }
+  return found;
+}
+
+function podDifferences(expected: Expectation, observed: Observation): string[] {
+  const { ifname, addresses, routes } = expected;
+  const { host, loopback, pod, podAddresses, podRoutes } = observed;
+  const found: string[] = [];
+  if (loopback?.up !== true) found.push("interface lo is down in the pod");
+  if (pod === undefined) return [...found, `interface ${ifname} is missing in the pod`];
+  if (!pod.up) found.push(`interface ${ifname} is down in the pod`);
+  // Kernels before 5.10 leave the peer's index out where both ends have the same one (nla_put_iflink).
+  if (host !== undefined && (pod.kind !== "veth" || (pod.peer ?? pod.index) !== host.index)) {
+    found.push(`interface ${ifname} in the pod is not the peer of ${host.name}`);
+  }
+  if (pod.mac !== expected.podMac) found.push(macDiffers(`interface ${ifname} in the pod`, pod, expected.podMac));
+  return [
+    ...found,
+    ...addresses.flatMap((address) => addressDifference(ifname, address, podAddresses)),
+    ...routes.filter((route) => !podRoutes.some((one) => isRoute(route, one, pod.index))).map(routeMissing),
+  ];
+}
+
+function addressDifference(ifname: string, expected: Cidr, present: readonly InterfaceAddress[]): string[] {
+  const found = present.find(({ address }) => address.address === expected.address);
+  const text = formatAddress(expected.address);
+  if (found === undefined) return [`address ${text} is missing on interface ${ifname} in the pod`];
+  if (found.duplicateDetected)
+    return [`address ${text} in the pod is in use on another host: duplicate address detection failed`];
+  return found.tentative ? [`address ${text} in the pod does not answer yet: it is tentative`] : [];
+}
+
+/** A route of any table counts where none is named: a chained `sbr` moves routes and leaves the result as it is. */
+function isRoute(expected: ExpectedRoute, found: Route, podIndex: number): boolean {
+  const { destination, gateway, table, priority, mayBeOthers } = expected;
+  const isDefault = destination.prefixLength === 0;
+  const isThere =
+    found.destination === undefined
+      ? isDefault && found.family === cidrFamily(destination)
+      : formatCidr(found.destination) === formatCidr(destination);
+  if (!isThere || (table !== undefined && table !== found.table)) return false;
+  if (found.outputInterface !== podIndex) return mayBeOthers;
+  return found.gateway === gateway && (priority === undefined || priority === 0 || priority === found.priority);
+}
+
+function routeMissing({ destination, gateway }: ExpectedRoute): string {
+  return `route ${formatCidr(destination)} by ${formatAddress(gateway)} is missing in the pod`;
+}
+
+function macDiffers(what: string, { mac }: Link, expected: string): string {
+  return `${what} has MAC address ${mac ?? "none"}; expected ${expected}`;
+}
+
+function onOrOff(value: boolean): string {
+  return value ? "on" : "off";
+}

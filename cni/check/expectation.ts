@@ -1,0 +1,130 @@
+import type { AttachmentRecord } from "../../ipam/attachment.ts";
+import type { Address } from "../../kernel/ip/address.ts";
+import { parseAddress } from "../../kernel/ip/address.ts";
+import type { Cidr } from "../../kernel/ip/cidr.ts";
+import { cidrFamily, formatCidr, parseCidr } from "../../kernel/ip/cidr.ts";
+import { CniError, CniErrorCode } from "../error.ts";
+import { decode } from "../json.ts";
+import type { ResultRoute } from "../result.ts";
+
+/** The part of a configuration that CHECK reads: how the port is set, and which routes the plugin makes. */
+export interface CheckedConfiguration {
+  readonly hairpinMode: boolean;
+  readonly isDefaultGateway: boolean;
+  readonly ipam: { readonly routes: readonly ResultRoute[] };
+}
+
+/** A route that the plugin made in the pod and that no later plugin of the chain took out of the result. */
+export interface ExpectedRoute {
+  readonly destination: Cidr;
+  readonly gateway: Address;
+  readonly table: number | undefined;
+  readonly priority: number | undefined;
+  /** A pod that already had such a route, on another interface, has kept it (`PodRoute.isImplicit`). */
+  readonly mayBeOthers: boolean;
+}
+
+/** The state that the kernel must have of an attachment. */
+export interface Expectation {
+  readonly bridge: string;
+  /** Addresses of the bridge to which the pod sends. */
+  readonly gateways: readonly Address[];
+  readonly hostInterface: string;
+  readonly hostMac: string;
+  readonly hairpin: boolean;
+  readonly ifname: string;
+  readonly podMac: string;
+  readonly addresses: readonly Cidr[];
+  readonly routes: readonly ExpectedRoute[];
+}
+
+const resultShape = {
+  interfaces: [{ name: "string", mac: "string", sandbox: "string" }],
+  ips: [{ address: "string", gateway: "string" }],
+  routes: [{ dst: "string", gw: "string", table: "number", priority: "number" }],
+} as const;
+
+/**
+ * Decides what CHECK looks for: what the plugin made, as far as the result of the whole chain still names it.
+ *
+ * The record names addresses, links and MAC addresses. Of `prevResult`, the chain's result, three things count: a MAC
+ * address that differs there was changed by a later plugin (tuning) and is the one to expect; an address or a route that
+ * is not there was taken away by a later plugin; an address, a route or an interface that only the result names belongs
+ * to a later plugin, whose own CHECK looks at it (B16).
+ *
+ * @throws CniError 7 for a `prevResult` that is missing, of other types, or of another attachment; DrawbridgeError
+ *   ERR_ADDRESS for a malformed address in it
+ */
+export function expectationOf(
+  configuration: CheckedConfiguration,
+  record: AttachmentRecord,
+  prevResult: unknown,
+): Expectation {
+  if (prevResult === undefined) throw notTheResult("missing", "the result of this attachment's ADD");
+  const result = decode(prevResult, resultShape, "prevResult");
+  const ips = (result.ips ?? []).map(({ address = "", gateway }, index) => ({
+    address: parseCidr(address, `prevResult.ips[${index}].address`).address,
+    gateway: gateway === undefined ? undefined : parseAddress(gateway, `prevResult.ips[${index}].gateway`),
+  }));
+  const own = ips.filter((ip) => record.addresses.some(({ address }) => address === ip.address));
+  const addresses = record.addresses.filter(({ address }) => own.some((ip) => ip.address === address));
+  if (addresses.length === 0) {
+    const held = record.addresses.map(formatCidr).join(", ");
+    throw notTheResult(
+      `has none of this attachment's addresses (${held})`,
+      "the result of this attachment's last ADD: call DEL and ADD, or CHECK with the newer result",
+    );
+  }
+  const gateways = [...new Set(own.flatMap(({ gateway }) => (gateway === undefined ? [] : [gateway])))];
+  const macOf = (name: string, isInPod: boolean, otherwise: string): string => {
+    const named = result.interfaces?.find((one) => one.name === name && Boolean(one.sandbox) === isInPod);
+    return (named?.mac || otherwise).toLowerCase();
+  };
+  return Object.freeze({
+    bridge: record.bridge,
+    gateways,
+    hostInterface: record.hostInterface,
+    hostMac: macOf(record.hostInterface, false, record.hostMac),
+    hairpin: configuration.hairpinMode,
+    ifname: record.ifname,
+    podMac: macOf(record.ifname, true, record.mac),
+    addresses,
+    routes: ownRoutes(configuration, gateways, result.routes ?? []),
+  });
+}
+
+/** The routes of a result that are the plugin's: the configured ones, and default routes by the bridge. */
+function ownRoutes(
+  configuration: CheckedConfiguration,
+  gateways: readonly Address[],
+  routes: readonly {
+    readonly dst?: string;
+    readonly gw?: string;
+    readonly table?: number;
+    readonly priority?: number;
+  }[],
+): readonly ExpectedRoute[] {
+  return routes.flatMap(({ dst = "", gw, table, priority }, index): readonly ExpectedRoute[] => {
+    if (!gw) return [];
+    const destination = parseCidr(dst, `prevResult.routes[${index}].dst`);
+    const gateway = parseAddress(gw, `prevResult.routes[${index}].gw`);
+    const isByBridge = gateways.includes(gateway);
+    const isConfigured = configuration.ipam.routes.some(
+      (route) =>
+        formatCidr(route.destination) === formatCidr(destination) &&
+        (route.gateway === undefined ? isByBridge : route.gateway === gateway),
+    );
+    const isDefault = configuration.isDefaultGateway && isByBridge && destination.prefixLength === 0;
+    if (!isConfigured && !isDefault) return [];
+    return [{ destination, gateway, table, priority, mayBeOthers: !isConfigured }];
+  });
+}
+
+/** The family of a route's destination; for messages and for which routes are listed. */
+export function familyOfRoute({ destination }: ExpectedRoute): 4 | 6 {
+  return cidrFamily(destination);
+}
+
+function notTheResult(found: string, expected: string): CniError {
+  return new CniError(CniErrorCode.INVALID_CONFIGURATION, `prevResult: ${found}; expected ${expected}`);
+}

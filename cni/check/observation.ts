@@ -1,0 +1,62 @@
+import type { NetworkNamespace } from "../../kernel/network_namespace.ts";
+import { insideNamespace } from "../../kernel/network_namespace.ts";
+import type { NetlinkSocket } from "../../kernel/netlink/socket.ts";
+import type { InterfaceAddress } from "../../kernel/route/interface_address.ts";
+import { dumpAddresses, parseInterfaceAddress } from "../../kernel/route/interface_address.ts";
+import { dumpRoutes, parseRouteOfAnyTable } from "../../kernel/route/route.ts";
+import { findLink, openRouteSocket } from "../../kernel/route/socket.ts";
+import type { Node } from "../node.ts";
+import type { Observation } from "./comparison.ts";
+import type { Expectation } from "./expectation.ts";
+import { familyOfRoute } from "./expectation.ts";
+
+const LOOPBACK_INDEX = 1;
+
+/**
+ * Asks the kernel for what CHECK compares: about ten questions by two sockets.
+ *
+ * @param home the node's namespace, in which the calling thread is
+ * @throws NetlinkError, SyscallError when the kernel refuses
+ */
+export function observe(
+  node: Node,
+  { bridge: bridgeName, hostInterface, ifname, routes }: Expectation,
+  home: NetworkNamespace,
+  namespace: NetworkNamespace,
+): Observation {
+  const socket = openRouteSocket(node.syscalls);
+  try {
+    const bridge = findLink(socket, { name: bridgeName });
+    const bridgeAddresses = bridge === undefined ? [] : addressesOf(socket, bridge.index);
+    const host = findLink(socket, { name: hostInterface });
+    const podSocket = insideNamespace(node.syscalls, home, namespace, () => openRouteSocket(node.syscalls));
+    try {
+      const pod = findLink(podSocket, { name: ifname });
+      const families = ([4, 6] as const).filter((family) => routes.some((route) => familyOfRoute(route) === family));
+      return {
+        bridge,
+        bridgeAddresses: bridgeAddresses.map(({ address }) => address.address),
+        host,
+        loopback: findLink(podSocket, { index: LOOPBACK_INDEX }),
+        pod,
+        podAddresses: pod === undefined ? [] : addressesOf(podSocket, pod.index),
+        podRoutes: families
+          .flatMap((family) => podSocket.dump(dumpRoutes(family)))
+          .map(parseRouteOfAnyTable)
+          .filter((route) => route !== undefined),
+      };
+    } finally {
+      podSocket.close();
+    }
+  } finally {
+    socket.close();
+  }
+}
+
+/** Kernels before 4.20 list the addresses of all links. */
+function addressesOf(socket: NetlinkSocket, index: number): readonly InterfaceAddress[] {
+  return socket
+    .dump(dumpAddresses({ index }))
+    .map(parseInterfaceAddress)
+    .filter((found): found is InterfaceAddress => found?.index === index);
+}

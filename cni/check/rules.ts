@@ -1,0 +1,121 @@
+import type { AttachmentRecord } from "../../ipam/attachment.ts";
+import { NetlinkError } from "../../kernel/netlink/error.ts";
+import { keyText, keyTypes } from "../../kernel/nftables/element.ts";
+import { formatKey } from "../../kernel/nftables/element_text.ts";
+import type { Element, SetDefinition, Table, TableReference } from "../../kernel/nftables/object.ts";
+import { NftablesSocket } from "../../kernel/nftables/socket.ts";
+import type { BridgeConfiguration } from "../configuration.ts";
+import type { Node } from "../node.ts";
+import { decideNodeRules, elementsOf, isOurs } from "../node_tables.ts";
+import { CLOSED_TABLES, DAEMON_TABLE_MARK, KNOWN_SETS } from "../without_policyd.ts";
+
+/** The part of nftables that CHECK reads. */
+export type RulesReader = Pick<NftablesSocket, "head" | "rulesOf" | "elements">;
+
+/**
+ * The elements, rules and tables of an attachment that are missing among the plugin's own: nothing where it asks for none.
+ *
+ * @returns one message for each table, chain or set
+ * @throws NetlinkError when the kernel refuses
+ */
+export function ownRuleDifferences(
+  tables: RulesReader,
+  configuration: BridgeConfiguration,
+  record: AttachmentRecord,
+): readonly string[] {
+  const { portMappings, ipMasq = false, macspoofchk = false } = record;
+  const rules = decideNodeRules(
+    { ...configuration, portMappings, ipMasq, macspoofchk },
+    { ...record, podMac: record.mac, alias: record.containerId },
+    record.containerId,
+  );
+  if (rules === undefined) return [];
+  return rules.tables.flatMap(({ table, sets }) => {
+    const where = nameOf(table);
+    const head = tables.head(table);
+    if (head === undefined) return [`nftables table ${where} is missing`];
+    if (!isOurs(head)) return [`nftables table ${where} is not ours: it has no comment "${table.comment ?? ""}"`];
+    // Of another version's table the sets are the same where the names are; its chains are that version's own.
+    const empty = head.comment === table.comment ? chainsWithoutRules(tables, table) : [];
+    return [
+      ...empty.map((chain) => `chain ${chain} of nftables table ${where} has no rules`),
+      ...sets.flatMap(({ set, elements }) => {
+        if (elements.length === 0) return [];
+        const present = keysIn(tables, table, set, (found) => elementsOf(rules.owner, found));
+        return elements
+          .filter(({ key }) => !present.has(keyText(key)))
+          .map((element) => elementMissing(table, set, element));
+      }),
+    ];
+  });
+}
+
+function chainsWithoutRules(tables: RulesReader, table: Table): readonly string[] {
+  return table.chains.map(({ name }) => name).filter((name) => tables.rulesOf(table, name).length === 0);
+}
+
+/** The guard's set of ports with their MAC addresses (policyd/node/guard.ts). */
+export const GUARD_PORTS: SetDefinition = { name: "podmac", key: ["ifname", "ether_addr"] };
+
+const GUARD_TABLE: TableReference = { family: "bridge", name: "drawbridge" };
+
+/**
+ * The elements of an attachment that are missing in the daemon's tables: its place among the guard's ports, and its
+ * addresses among those whose policies are in force. A table that is not there is not reported: the daemon removes that
+ * of policies when it is configured not to enforce any, and restores the others by itself.
+ *
+ * @throws NetlinkError when the kernel refuses
+ */
+export function daemonRuleDifferences(tables: RulesReader, record: AttachmentRecord): readonly string[] {
+  const { hostInterface, mac, addresses } = record;
+  const wanted: readonly (readonly [TableReference, SetDefinition, readonly Element[]])[] = [
+    [GUARD_TABLE, GUARD_PORTS, [{ key: [hostInterface, mac] }]],
+    ...CLOSED_TABLES.filter(({ family }) => family === "inet").flatMap((table) =>
+      KNOWN_SETS.map((set) => {
+        const isIpv4 = set.key[0] === "ipv4_addr";
+        const own = addresses.filter(({ address }) => (typeof address === "number") === isIpv4);
+        return [table, set, own.map(({ address }) => ({ key: [address] }))] as const;
+      }),
+    ),
+  ];
+  return wanted.flatMap(([table, set, elements]) => {
+    if (elements.length === 0 || tables.head(table)?.comment?.startsWith(DAEMON_TABLE_MARK) !== true) return [];
+    const present = keysIn(tables, table, set);
+    return elements
+      .filter(({ key }) => !present.has(keyText(key)))
+      .map((element) => elementMissing(table, set, element));
+  });
+}
+
+/** Runs {@link ownRuleDifferences} or {@link daemonRuleDifferences} on the kernel's tables. */
+export function readRules<T>(node: Pick<Node, "syscalls">, read: (tables: RulesReader) => T): T {
+  const tables = new NftablesSocket(node.syscalls);
+  try {
+    return read(tables);
+  } finally {
+    tables.close();
+  }
+}
+
+/** The keys of a set's elements; none where the table has no such set, or has just lost it. */
+function keysIn(
+  tables: RulesReader,
+  table: TableReference,
+  set: SetDefinition,
+  isOwn: (elements: readonly Element[]) => readonly Element[] = (elements) => elements,
+): ReadonlySet<string> {
+  try {
+    return new Set(isOwn(tables.elements(table, set)).map(({ key }) => keyText(key)));
+  } catch (error) {
+    if (error instanceof NetlinkError && error.errnoName === "ENOENT") return new Set();
+    throw error;
+  }
+}
+
+function elementMissing(table: TableReference, set: SetDefinition, { key }: Element): string {
+  return `nftables element ${formatKey(keyTypes(set.key), key)} is missing in set ${set.name} of table ${nameOf(table)}`;
+}
+
+function nameOf({ family, name }: TableReference): string {
+  return `${family} ${name}`;
+}
