@@ -67,6 +67,10 @@ export class Daemon implements ObjectSink, RequestHandlers {
     for (const dataplane of this.#parts.dataplanes) dataplane.synced();
   }
 
+  noticed(message: string): void {
+    this.#parts.logger.info("kinds of objects", { notice: message });
+  }
+
   problem(message: string, kind?: Kind, key?: string): void {
     const label = kind ?? "other";
     this.#objectProblems.set(label, (this.#objectProblems.get(label) ?? 0) + 1);

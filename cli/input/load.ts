@@ -8,6 +8,8 @@ import { CLUSTER, locationText } from "./place.ts";
 
 /** More lines of the same kind help nobody. */
 const MOST_SHOWN = 20;
+/** Lines of an object that is to be written instead. */
+const LONGEST_REPLACEMENT = 60;
 
 /** What of the command line says which cluster to read. */
 export interface AccessOptions {
@@ -78,10 +80,20 @@ export async function readInput(io: Io, input: InputOptions): Promise<Manifests>
   return readCluster(io.clusters, { kubeconfig, context, requestTimeout: limit });
 }
 
+/** The beginning of what to write instead, indented. */
+function replacementText(yaml: string): string {
+  const lines = yaml.trimEnd().split("\n");
+  const shown = lines.slice(0, LONGEST_REPLACEMENT).map((line) => `    ${printable(line)}\n`);
+  const left = lines.length - shown.length;
+  const rest = left > 0 ? `    # and ${left} more lines: \`drawbridge policy lint\` prints all of them\n` : "";
+  return `  write instead:\n${shown.join("")}${rest}`;
+}
+
 /** Tells problems or remarks on the stream for them. */
 export function tellAll(io: Io, list: Manifests["problems"]): void {
-  for (const { file, line, message } of list.slice(0, MOST_SHOWN)) {
+  for (const { file, line, message, replacement } of list.slice(0, MOST_SHOWN)) {
     io.err.write(`${printable(`${locationText(file, line)}: ${message}`)}\n`);
+    if (replacement !== undefined) io.err.write(replacementText(replacement));
   }
   if (list.length > MOST_SHOWN) io.err.write(`and ${list.length - MOST_SHOWN} more\n`);
 }

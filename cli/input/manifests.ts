@@ -2,6 +2,7 @@ import { DrawbridgeError } from "../../kernel/error.ts";
 import { judge, nameOf } from "../../policyd/cluster/gate.ts";
 import type { ClusterObject, Pod } from "../../policyd/cluster/model.ts";
 import type { FieldPath, LocatedObject } from "../../policyd/source/documents.ts";
+import { asClusterNetworkPolicies } from "./admin_policy.ts";
 import { workloadKeyOf } from "../cluster/workload_name.ts";
 import { fieldPathOf } from "./field_path.ts";
 import type { HostPort } from "./host_ports.ts";
@@ -32,11 +33,15 @@ export interface ManifestProblem {
   readonly message: string;
   /** The object it is about, as it stands in the file; undefined where the file itself is the problem. */
   readonly source?: unknown;
+  /** The objects to write instead, as YAML. */
+  readonly replacement?: string;
 }
 
 /** An AdminNetworkPolicy or BaselineAdminNetworkPolicy, which ClusterNetworkPolicy has replaced. Also a problem. */
 export interface ForeignPolicy {
   readonly source: unknown;
+  /** As ClusterNetworkPolicies, in YAML; undefined where it says something that they cannot. */
+  readonly replacement: string | undefined;
   readonly file: string;
   readonly line: number;
 }
@@ -133,10 +138,12 @@ function takeObject(value: unknown, located: LocatedObject, file: string, isTemp
   if (verdict.type === "refused" || !messages.every(isExperimental)) {
     // The daemon goes on without the part; here nothing goes on.
     const problems = told.map((one) => ({ ...one, message: one.message.replace(/ \([^()]+\)$/, "") }));
+    if (!isReplacedPolicy(value)) return { type: "problems", problems };
+    const replacement = asClusterNetworkPolicies(value);
     return {
       type: "problems",
-      problems,
-      ...(isReplacedPolicy(value) ? { foreign: { source: value, file, line } } : {}),
+      problems: replacement === undefined ? problems : problems.map((one) => ({ ...one, replacement })),
+      foreign: { source: value, file, line, replacement },
     };
   }
   const { object } = verdict;

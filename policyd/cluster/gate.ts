@@ -36,28 +36,32 @@ interface Gate {
   readonly kind: Kind;
   /** Group and version; the empty group for the core. */
   readonly group: string;
-  readonly version: string;
+  /** The newest first; all have the same schema. */
+  readonly versions: readonly string[];
   readonly isNamespaced: boolean;
   readonly read: (object: Reader) => ClusterObject;
 }
 
-const CLUSTER_POLICIES = "policy.networking.k8s.io";
+/** The group of ClusterNetworkPolicy. */
+export const CLUSTER_POLICIES = "policy.networking.k8s.io";
+/** The versions of ClusterNetworkPolicy, the newest first (network-policy-api 0.3.0 stores v1beta1 and serves both). */
+export const CLUSTER_POLICY_VERSIONS = ["v1beta1", "v1alpha2"] as const;
 
 const GATES: readonly Gate[] = [
-  { kind: "Namespace", group: "", version: "v1", isNamespaced: false, read: readNamespace },
-  { kind: "Node", group: "", version: "v1", isNamespaced: false, read: readNode },
-  { kind: "Pod", group: "", version: "v1", isNamespaced: true, read: readPod },
-  { kind: "Service", group: "", version: "v1", isNamespaced: true, read: readService },
-  { kind: "EndpointSlice", group: "discovery.k8s.io", version: "v1", isNamespaced: true, read: readEndpointSlice },
-  { kind: "NetworkPolicy", group: "networking.k8s.io", version: "v1", isNamespaced: true, read: readNetworkPolicy },
+  { kind: "Namespace", group: "", versions: ["v1"], isNamespaced: false, read: readNamespace },
+  { kind: "Node", group: "", versions: ["v1"], isNamespaced: false, read: readNode },
+  { kind: "Pod", group: "", versions: ["v1"], isNamespaced: true, read: readPod },
+  { kind: "Service", group: "", versions: ["v1"], isNamespaced: true, read: readService },
+  { kind: "EndpointSlice", group: "discovery.k8s.io", versions: ["v1"], isNamespaced: true, read: readEndpointSlice },
+  { kind: "NetworkPolicy", group: "networking.k8s.io", versions: ["v1"], isNamespaced: true, read: readNetworkPolicy },
   {
     kind: "ClusterNetworkPolicy",
     group: CLUSTER_POLICIES,
-    version: "v1alpha2",
+    versions: CLUSTER_POLICY_VERSIONS,
     isNamespaced: false,
     read: readClusterNetworkPolicy,
   },
-  { kind: "ServiceCIDR", group: "networking.k8s.io", version: "v1", isNamespaced: false, read: readServiceCidr },
+  { kind: "ServiceCIDR", group: "networking.k8s.io", versions: ["v1"], isNamespaced: false, read: readServiceCidr },
 ];
 
 /**
@@ -106,13 +110,13 @@ function findGate(apiVersion: string, kind: string): Gate | undefined {
   if (gate === undefined && (group === CLUSTER_POLICIES || kind.endsWith("NetworkPolicy"))) {
     const way =
       group === CLUSTER_POLICIES
-        ? `ClusterNetworkPolicy of ${CLUSTER_POLICIES}/v1alpha2`
+        ? `ClusterNetworkPolicy of ${CLUSTER_POLICIES}/${CLUSTER_POLICY_VERSIONS[0]}`
         : "NetworkPolicy of networking.k8s.io/v1";
     const what = `${kind} of ${JSON.stringify(apiVersion)}`;
     throw new DrawbridgeError("ERR_OBJECT", `${what}: Drawbridge does not enforce it; use ${way}`);
   }
-  if (gate !== undefined && gate.version !== apiVersion.slice(slash + 1)) {
-    const expected = group === "" ? gate.version : `${group}/${gate.version}`;
+  if (gate !== undefined && !gate.versions.includes(apiVersion.slice(slash + 1))) {
+    const expected = gate.versions.map((version) => (group === "" ? version : `${group}/${version}`)).join(" or ");
     throw new DrawbridgeError("ERR_OBJECT", `${kind}: apiVersion ${JSON.stringify(apiVersion)}; expected ${expected}`);
   }
   return gate;

@@ -226,7 +226,7 @@ export interface PolicyPort extends Indexed {
   readonly endPort: number | undefined;
 }
 
-/** A policy.networking.k8s.io/v1alpha2 ClusterNetworkPolicy: of its rules for a flow the first that matches counts. */
+/** A policy.networking.k8s.io ClusterNetworkPolicy: of its rules for a flow the first that matches counts. */
 export interface ClusterNetworkPolicy extends Identified<"ClusterNetworkPolicy">, WithUid {
   readonly tier: ClusterPolicyTier;
   /** From 0 to 1000; of one tier the lowest comes first. */

@@ -18,6 +18,8 @@ export interface ObjectSink {
    * @param key of an object of the API server; undefined where it does not say it
    */
   problem(message: string, kind?: Kind, key?: string): void;
+  /** Something for the log that is not a problem: a kind that a server begins or ceases to serve. */
+  noticed(message: string): void;
 }
 
 /**

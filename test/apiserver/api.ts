@@ -1,7 +1,9 @@
 import type { IncomingHttpHeaders } from "node:http";
 import type { Cancel, Clock } from "../../policyd/clock.ts";
-import type { Resource } from "../../policyd/source/api/resources.ts";
-import { RESOURCES } from "../../policyd/source/api/resources.ts";
+import type { Definition } from "./definitions.ts";
+import { CLUSTER_POLICY_PATHS, definitionOf, DEFINITIONS_PATH, pathOfVersion } from "./definitions.ts";
+import type { List } from "./lists.ts";
+import { LISTS, storedPathOf } from "./lists.ts";
 import { EVENTS, EVENTS_PATH, eventNamespaceOf, eventProblems } from "./events.ts";
 import type { AnswerFault, PlannedFault, StreamFault, WatchFault } from "./faults.ts";
 import { isAnswerFault } from "./faults.ts";
@@ -21,7 +23,10 @@ export interface Features {
   largestPage: number;
   /** How an old version is refused; API servers do either. */
   expiredBy: "status" | "event";
-  /** The verbs that whoever asks has, by resource as RBAC names it; undefined for all on everything. */
+  /**
+   * The verbs that whoever asks has, by resource as RBAC names it, or by `RESOURCE/NAME` for one object of it; undefined for
+   * all on everything.
+   */
   grants: Readonly<Record<string, readonly string[]>> | undefined;
   /** Of who may ask; undefined for everybody. */
   token: string | undefined;
@@ -53,21 +58,24 @@ export class Api {
   };
   readonly asked: Asked[] = [];
   readonly #clock: Clock;
-  readonly #served = new Set(RESOURCES.map(({ path }) => path));
+  readonly #served = new Set(LISTS.map(({ path }) => path));
   readonly #watches = new Set<Watch>();
   /** Lists that are being read in pages, by the token for the next. */
   readonly #pages = new Map<string, { readonly version: number; readonly rest: readonly RawObject[] }>();
   #tokens = 0;
+  /** How often the CRD has changed. */
+  #definitions = 0;
   #faults: PlannedFault[] = [];
 
   constructor(clock: Clock) {
     this.#clock = clock;
+    this.define({ versions: ["v1beta1", "v1alpha2"] });
   }
 
   /** Stores objects, or removes those that have the member `isGone`. */
   apply(objects: readonly RawObject[]): void {
     for (const { isGone, ...object } of objects) {
-      const path = pathOf(object);
+      const path = storedPathOf(object);
       if (isGone === true) this.storage.remove(path, keyOf(object));
       else this.storage.put(path, object);
     }
@@ -97,12 +105,37 @@ export class Api {
     this.#pages.clear();
   }
 
-  /** Adds or removes a CRD with all its objects. */
+  /** Adds or removes a kind with all its objects. */
   serve(path: string, isServed: boolean): void {
     if (isServed) return void this.#served.add(path);
     for (const object of this.storage.list(path)) this.storage.remove(path, keyOf(object));
     this.#served.delete(path);
     this.strike({ type: "close" }, path);
+  }
+
+  /** Creates or changes the CRD of ClusterNetworkPolicies; without versions it is deleted, and its objects before it. */
+  define(definition: Definition): void {
+    const [newest = ""] = CLUSTER_POLICY_PATHS;
+    const object = definitionOf(definition);
+    if (definition.versions.length > 0) this.storage.put(DEFINITIONS_PATH, object);
+    else {
+      for (const one of this.storage.list(newest)) this.storage.remove(newest, keyOf(one));
+      this.storage.remove(DEFINITIONS_PATH, keyOf(object));
+    }
+    const served = definition.isEstablished === false ? [] : definition.versions.map(pathOfVersion);
+    const generation = ++this.#definitions;
+    const catchUp = (): void => {
+      if (generation !== this.#definitions) return;
+      for (const path of CLUSTER_POLICY_PATHS) {
+        if (served.includes(path)) this.#served.add(path);
+        else {
+          this.#served.delete(path);
+          this.strike({ type: "close" }, path);
+        }
+      }
+    };
+    if (definition.lag === undefined) catchUp();
+    else this.#clock.after(definition.lag, catchUp);
   }
 
   /** Ends all watches as a server that dies does. */
@@ -115,17 +148,20 @@ export class Api {
     const { pathname, searchParams } = new URL(url, "http://server");
     const verb = searchParams.has("watch") ? "watch" : "list";
     const answer = this.#asked({ verb, url }, to);
-    const resource = RESOURCES.find(({ path }) => path === pathname);
+    const list = LISTS.find(({ path }) => path === pathname);
     const fault = this.#takeFault(verb, pathname);
     if (fault !== undefined && isAnswerFault(fault)) return befall(answer, fault);
     if (!this.#isKnown(authorization)) return refuse(answer, 401, "Unauthorized");
-    if (resource === undefined || !this.#served.has(pathname)) return refuse(answer, 404, "404 page not found");
-    if (!this.#isGranted(resource.name, verb)) {
-      return refuse(answer, 403, `${resource.name} is forbidden: cannot ${verb} resource at the cluster scope`);
+    // RBAC is asked before it is known whether there is such a list.
+    const name = /^metadata\.name=([^,]+)$/.exec(searchParams.get("fieldSelector") ?? "")?.[1];
+    if (list !== undefined && !this.#isGranted(list.name, verb, name)) {
+      return refuse(answer, 403, `${list.name} is forbidden: cannot ${verb} resource at the cluster scope`);
     }
-    const selects = selectorOf(searchParams.get("labelSelector") ?? "");
-    if (verb === "list") return this.#list(resource, searchParams, selects, answer, fault);
-    return this.#watch(resource, searchParams, selects, answer, fault);
+    if (list === undefined || !this.#served.has(pathname)) return refuse(answer, 404, "404 page not found");
+    const hasLabels = selectorOf(searchParams.get("labelSelector") ?? "");
+    const selects: Selects = (object) => hasLabels(object) && (name === undefined || keyOf(object) === name);
+    if (verb === "list") return this.#list(list, searchParams, selects, answer, fault);
+    return this.#watch(list, searchParams, selects, answer, fault);
   }
 
   /** Makes an object, of which there are Events alone. */
@@ -197,9 +233,10 @@ export class Api {
     return token === undefined || authorization === `Bearer ${token}`;
   }
 
-  #isGranted(resource: string, verb: string): boolean {
+  #isGranted(resource: string, verb: string, name?: string): boolean {
     const { grants } = this.features;
-    return grants === undefined || grants[resource]?.includes(verb) === true;
+    if (grants === undefined || grants[resource]?.includes(verb) === true) return true;
+    return name !== undefined && grants[`${resource}/${name}`]?.includes(verb) === true;
   }
 
   #takeFault(verb: string, path: string): AnswerFault | StreamFault | undefined {
@@ -213,7 +250,7 @@ export class Api {
   }
 
   #list(
-    { path, kind, apiVersion }: Resource,
+    { stored, kind, apiVersion }: List,
     query: URLSearchParams,
     selects: Selects,
     answer: Answer,
@@ -222,7 +259,10 @@ export class Api {
     const token = query.get("continue");
     const begun = token === null ? undefined : this.#pages.get(token);
     if (token !== null && begun === undefined) return refuse(answer, 410, "the continue token is too old");
-    const { version, rest } = begun ?? { version: this.storage.version, rest: this.storage.list(path).filter(selects) };
+    const { version, rest } = begun ?? {
+      version: this.storage.version,
+      rest: this.storage.list(stored).filter(selects),
+    };
     const size = Math.min(Number(query.get("limit") ?? 0) || Infinity, this.features.largestPage);
     const metadata: Record<string, string> = { resourceVersion: `${version}` };
     if (rest.length > size) {
@@ -245,26 +285,20 @@ export class Api {
     return () => {};
   }
 
-  #watch(
-    resource: Resource,
-    query: URLSearchParams,
-    selects: Selects,
-    answer: Answer,
-    fault: StreamFault | undefined,
-  ): Cancel {
+  #watch(list: List, query: URLSearchParams, selects: Selects, answer: Answer, fault: StreamFault | undefined): Cancel {
     const isList = query.get("sendInitialEvents") === "true";
     const version = query.get("resourceVersion") ?? "";
     const refusedBy = this.#listRefusedBy(query, isList);
     if (refusedBy === "status") return refuse(answer, 422, "ListOptions is invalid");
-    const missed = version === "" ? [] : this.storage.since(resource.path, Number(version));
+    const missed = version === "" ? [] : this.storage.since(list.stored, Number(version));
     if (missed === undefined && this.features.expiredBy === "status") {
       return refuse(answer, 410, `too old resource version: ${version}`);
     }
     answer.head(200, { "content-type": "application/json" });
-    const watch = this.#begin({ kind: resource, answer, selects, storage: this.storage, clock: this.#clock }, query);
+    const watch = this.#begin({ kind: list, answer, selects, storage: this.storage, clock: this.#clock }, query);
     if (missed === undefined) watch.strike({ type: "error", status: 410 });
     if (refusedBy === "event") watch.strike({ type: "error", status: 500 });
-    const objects = version === "" ? this.storage.list(resource.path).filter(selects) : [];
+    const objects = version === "" ? this.storage.list(list.stored).filter(selects) : [];
     // In the middle of a list that begins a watch.
     for (const object of fault === undefined ? objects : objects.slice(1)) watch.event("ADDED", object);
     if (fault !== undefined) watch.strike(fault);
@@ -285,13 +319,6 @@ export class Api {
     this.#watches.add(watch);
     return watch;
   }
-}
-
-/** The list an object belongs to. @throws Error for none of our kinds */
-export function pathOf({ kind, apiVersion }: RawObject): string {
-  const found = RESOURCES.find((resource) => resource.kind === kind && resource.apiVersion === apiVersion);
-  if (found === undefined) throw new Error(`${String(kind)} of ${String(apiVersion)} is not served`);
-  return found.path;
 }
 
 /** Of label selectors what is asked for: `key`, `!key` and `key=value`, with commas. */

@@ -1,4 +1,5 @@
 import type { Asked, Features } from "./api.ts";
+import type { Definition } from "./definitions.ts";
 import type { PlannedFault, WatchFault } from "./faults.ts";
 import type { RawObject } from "./storage.ts";
 
@@ -22,6 +23,7 @@ export type Command =
   | { readonly type: "bookmark" }
   | { readonly type: "compact" }
   | { readonly type: "serve"; readonly path: string; readonly isServed: boolean }
+  | { readonly type: "define"; readonly definition: Definition }
   /** The objects of a list, as they are stored. */
   | { readonly type: "read"; readonly path: string }
   /** The requests so far. */

@@ -96,6 +96,9 @@ async function obey(command: Command): Promise<Omit<Reply, "id">> {
     case "serve":
       api.serve(command.path, command.isServed);
       return {};
+    case "define":
+      api.define(command.definition);
+      return {};
     case "read":
       return { objects: api.storage.list(command.path) };
     case "asked":

@@ -60,7 +60,7 @@ export function sample(kind: Kind, index: number, variant = 0): RawObject {
       };
     case "ClusterNetworkPolicy":
       return {
-        apiVersion: "policy.networking.k8s.io/v1alpha2",
+        apiVersion: "policy.networking.k8s.io/v1beta1",
         kind,
         metadata: unspaced,
         spec: { tier: "Admin", priority: variant % 1000, subject: { namespaces: {} } },

@@ -16,6 +16,8 @@ export type Selects = (object: RawObject) => boolean;
 
 interface Kind {
   readonly path: string;
+  /** Where its objects are stored: all versions of a kind have the same. */
+  readonly stored: string;
   readonly kind: string;
   readonly apiVersion: string;
 }
@@ -50,7 +52,7 @@ export class Watch {
     this.#selects = parts.selects;
     this.#storage = parts.storage;
     const follow = parts.storage.follow((change) => {
-      if (change.path === this.path) this.tell(change);
+      if (change.path === parts.kind.stored) this.tell(change);
     });
     this.#endings.push(
       onEnd,
@@ -71,7 +73,7 @@ export class Watch {
 
   event(type: string, object: RawObject): void {
     const { kind, apiVersion } = this.#kind;
-    this.#line({ type, object: type === "ERROR" ? object : { kind, apiVersion, ...object } });
+    this.#line({ type, object: type === "ERROR" ? object : { ...object, kind, apiVersion } });
   }
 
   bookmark(endsList = false): void {

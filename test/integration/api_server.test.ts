@@ -7,7 +7,7 @@ import { isDeepStrictEqual } from "node:util";
 import { realClock } from "../../policyd/clock.ts";
 import { ApiSource } from "../../policyd/source/api/api_source.ts";
 import { HttpConnection } from "../../policyd/source/api/http_connection.ts";
-import { RESOURCES } from "../../policyd/source/api/resources.ts";
+import { CLUSTER_POLICY_DEFINITION, RESOURCES } from "../../policyd/source/api/resources.ts";
 import { ServiceAccount } from "../../policyd/source/api/service_account.ts";
 import { ApiServerProcess } from "../apiserver/process.ts";
 import { sample } from "../apiserver/objects.ts";
@@ -96,6 +96,9 @@ describe("an API server over the network", function () {
     const grants: Record<string, readonly string[]> = Object.fromEntries(
       RESOURCES.map(({ name }) => [name, ["list", "watch"]]),
     );
+    // Of what defines a kind one object, and no other.
+    const { name, objectName = "" } = CLUSTER_POLICY_DEFINITION;
+    grants[`${name}/${objectName}`] = ["list", "watch"];
     await server.tell({ type: "features", features: { grants: { ...grants, nodes: [] } } });
     await server.apply(...RESOURCES.map(({ kind }) => sample(kind, 1)));
     source.start(sink);

@@ -3,6 +3,7 @@ import { readFileSync, readdirSync } from "node:fs";
 import path from "node:path";
 import type { ApiResponse, ApiServer, ObjectInput } from "../../cli/input/cluster/object_input.ts";
 import { RESOURCES } from "../../cli/input/cluster/resources.ts";
+import { versionsOf } from "../../policyd/source/api/resources.ts";
 import { readObjects } from "../../policyd/source/documents.ts";
 
 /** An object as the API server stores it. */
@@ -72,12 +73,19 @@ export class FakeCluster implements ObjectInput, ApiServer {
   }
 
   #answer({ pathname, searchParams }: URL): ApiResponse {
-    const resource = RESOURCES.find((one) => one.path === pathname);
+    const resource = RESOURCES.flatMap(versionsOf).find((one) => one.path === pathname);
     if (resource === undefined) return statusOf(404, "the server could not find the requested resource");
     const { kind, apiVersion } = resource;
-    const all = this.#objects.filter((object) => object["kind"] === kind && object["apiVersion"] === apiVersion);
+    // A server gives every object in the version that is asked for.
+    const all = this.#objects
+      .filter((object) => object["kind"] === kind && groupOf(object["apiVersion"]) === groupOf(apiVersion))
+      .map((object) => ({ ...object, apiVersion }));
     const from = Number(searchParams.get("continue") ?? 0);
     const to = from + 2;
     return answer(200, listOf(kind, apiVersion, all.slice(from, to), to < all.length ? `${to}` : ""));
   }
+}
+
+function groupOf(apiVersion: unknown): string {
+  return String(apiVersion).split("/").slice(0, -1).join("/");
 }

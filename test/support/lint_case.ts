@@ -11,7 +11,7 @@ export function manifest(kind: string, metadata: string, rest = ""): string {
 
 const API_VERSIONS: Readonly<Record<string, string>> = {
   NetworkPolicy: "networking.k8s.io/v1",
-  ClusterNetworkPolicy: "policy.networking.k8s.io/v1alpha2",
+  ClusterNetworkPolicy: "policy.networking.k8s.io/v1beta1",
   AdminNetworkPolicy: "policy.networking.k8s.io/v1alpha1",
   BaselineAdminNetworkPolicy: "policy.networking.k8s.io/v1alpha1",
 };

@@ -4,12 +4,16 @@ import { parse, parseAllDocuments } from "yaml";
 
 export const INSTALL = "manifests/install.yaml";
 
-/** Verbs by resource, each named as the test API server and `kubectl auth can-i` have it: `endpointslices.discovery.k8s.io`. */
+/**
+ * Verbs by resource, each named as the test API server and `kubectl auth can-i` have it: `endpointslices.discovery.k8s.io`, and
+ * with a slash and its name for one object.
+ */
 export type Grants = Readonly<Record<string, readonly string[]>>;
 
 export interface Rule {
   readonly apiGroups: readonly string[];
   readonly resources: readonly string[];
+  readonly resourceNames?: readonly string[];
   readonly verbs: readonly string[];
 }
 
@@ -57,11 +61,12 @@ function rulesOf(text: string): readonly Rule[] {
 
 function grantsOf(rules: readonly Rule[]): Grants {
   const grants = new Map<string, string[]>();
-  for (const { apiGroups, resources, verbs } of rules) {
+  for (const { apiGroups, resources, resourceNames, verbs } of rules) {
     for (const group of apiGroups) {
       for (const resource of resources) {
         const name = group === "" ? resource : `${resource}.${group}`;
-        grants.set(name, [...(grants.get(name) ?? []), ...verbs]);
+        const names = resourceNames === undefined ? [name] : resourceNames.map((object) => `${name}/${object}`);
+        for (const one of names) grants.set(one, [...(grants.get(one) ?? []), ...verbs]);
       }
     }
   }

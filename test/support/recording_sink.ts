@@ -6,6 +6,7 @@ export class RecordingSink implements ObjectSink {
   readonly objects = new Map<string, Extract<ObjectChange, { type: "set" }>["object"]>();
   readonly told: string[] = [];
   readonly problems: string[] = [];
+  readonly notices: string[] = [];
   isSynced = false;
 
   changed(changes: readonly ObjectChange[]): void {
@@ -24,6 +25,10 @@ export class RecordingSink implements ObjectSink {
 
   problem(message: string): void {
     this.problems.push(message);
+  }
+
+  noticed(message: string): void {
+    this.notices.push(message);
   }
 }
 

@@ -1,3 +1,4 @@
+import { versionsOf } from "../../../policyd/source/api/resources.ts";
 import { DrawbridgeError } from "../../../kernel/error.ts";
 import { listFailure, refusal } from "./failure.ts";
 import type { ApiResponse, ApiServer } from "./object_input.ts";
@@ -19,6 +20,8 @@ const LONGEST_WAIT = 30_000;
  * (429, or 5xx with Retry-After) gets it, at most 30 seconds and five times for one page.
  *
  * @param take what to keep of an object
+ * Of a kind with several versions the newest one that the server has is read.
+ *
  * @returns empty for an optional kind that the server does not have
  * @throws DrawbridgeError ERR_INPUT naming server and resource; a part of a list is never returned
  */
@@ -28,26 +31,30 @@ export async function listAll<T>(
   take: (object: unknown) => T,
   sleep: (milliseconds: number) => Promise<void>,
 ): Promise<readonly T[]> {
-  const once = await listOnce(server, resource, take, sleep);
-  if (!isResponse(once)) return once;
-  const again = once.status === 410 ? await listOnce(server, resource, take, sleep) : once;
-  if (!isResponse(again)) return again;
-  throw refusal(server.name, resource, again);
+  for (const version of versionsOf(resource)) {
+    const once = await listOnce(server, version, take, sleep);
+    const hasExpired = once !== undefined && isResponse(once) && once.status === 410;
+    const last = hasExpired ? await listOnce(server, version, take, sleep) : once;
+    if (last === undefined) continue;
+    if (!isResponse(last)) return last;
+    throw refusal(server.name, resource, last);
+  }
+  return [];
 }
 
-/** @returns the objects, or the answer that ended the list */
+/** @returns the objects, or the answer that ended the list; undefined where the server does not have an optional list */
 async function listOnce<T>(
   server: ApiServer,
   resource: Resource,
   take: (object: unknown) => T,
   sleep: (milliseconds: number) => Promise<void>,
-): Promise<readonly T[] | ApiResponse> {
+): Promise<readonly T[] | ApiResponse | undefined> {
   const items: T[] = [];
   let next = "";
   for (let page = 0; page < MOST_PAGES; page++) {
     const query = new URLSearchParams({ limit: `${PAGE_SIZE}`, ...(next === "" ? {} : { continue: next }) });
     const response = await getPatiently(server, resource, `${resource.path}?${query.toString()}`, sleep);
-    if (response.status === 404 && resource.isOptional && page === 0) return [];
+    if (response.status === 404 && resource.isOptional && page === 0) return undefined;
     if (response.status !== 200) return response;
     const read = pageOf(server, resource, response, take);
     for (const item of read.items) items.push(item);

@@ -26,7 +26,7 @@ const PROTOCOL_MEMBERS = { tcp: "TCP", udp: "UDP", sctp: "SCTP" } as const;
 type PeersKey = "from" | "_from" | "to";
 
 /**
- * A policy.networking.k8s.io/v1alpha2 ClusterNetworkPolicy, judged as its CRD judges it.
+ * A policy.networking.k8s.io ClusterNetworkPolicy of v1beta1 or v1alpha2, which have the same schema, judged as its CRD judges it.
  *
  * A rule that cannot be read whole, of a later API or with `domainNames`, is told and fails closed as the API asks for:
  * an Accept accepts nobody, the others deny everyone. Whom a policy is for, and when, must be readable.

@@ -1,55 +1,100 @@
 import type { ClusterObject, Kind } from "../../cluster/model.ts";
-import type { ObjectChange, ObjectSink, ObjectSource } from "../object_source.ts";
+import type { ObjectSink, ObjectSource } from "../object_source.ts";
+import { Collection } from "./collection.ts";
+import { KindDefinition } from "./definition.ts";
 import { Interner } from "./interner.ts";
 import { Recovery } from "./recovery.ts";
 import type { ReflectorParts } from "./reflector.ts";
 import { Reflector } from "./reflector.ts";
-import { RESOURCES } from "./resources.ts";
+import type { Resource } from "./resources.ts";
+import { CLUSTER_POLICY_DEFINITION, RESOURCES, versionsOf } from "./resources.ts";
+import type { Serving } from "./serving.ts";
+import { REQUIRED } from "./serving.ts";
+
+/** A kind that is followed, and what of it is in force. */
+interface FollowedKind {
+  readonly resource: Resource;
+  readonly collection: Collection;
+  readonly reflector: Reflector;
+}
+
+const OPTIONAL: Serving = { type: "unknown", versions: [0] };
+/** Under an older ClusterRole. */
+const UNSEEN =
+  `customresourcedefinitions/${CLUSTER_POLICY_DEFINITION.objectName ?? ""}: policyd has no right to list and watch it; ` +
+  "apply the ClusterRole of manifests/install.yaml: without it ClusterNetworkPolicies are in force up to a minute after " +
+  "their definition is installed, not within seconds";
+const DISPENSABLE: Serving = { type: "dispensable", versions: [0] };
 
 /**
  * The objects of an API server, followed as they change.
  *
  * While the server is away everything stays as it was, and it is asked again until it answers. An object of the server
  * counts as far as the gate takes it; one it refuses stays in its last good version.
+ *
+ * ClusterNetworkPolicies may come, change their version and go with their definition, which is followed beside them. Without
+ * the right to see it they are followed by what their own list says.
  */
 export class ApiSource implements ObjectSource {
-  readonly #reflectors: readonly Reflector[];
+  readonly #parts: ReflectorParts;
+  readonly #kinds: readonly FollowedKind[];
+  readonly #definition: KindDefinition;
+  readonly #definitions: Reflector;
   readonly #recovery: Recovery;
   #sink: ObjectSink | undefined;
   #told: ReadonlySet<string> = new Set();
+  /** The version of each kind that was reported last. */
+  readonly #served = new Map<Kind, string>();
   #isSynced = false;
 
-  constructor(parts: Omit<ReflectorParts, "interner">) {
+  constructor(parts: ReflectorParts) {
+    this.#parts = parts;
     const interner = new Interner();
-    const listener = {
-      changed: (changes: readonly ObjectChange[]) => this.#sink?.changed(changes),
-      problem: (message: string, kind: Kind, key?: string) => this.#sink?.problem(message, kind, key),
-      moved: () => this.#moved(),
-    };
-    this.#reflectors = RESOURCES.map((resource) => new Reflector(resource, { ...parts, interner }, listener));
+    const moved = (): void => this.#moved();
+    this.#kinds = RESOURCES.map((resource) => this.#follow(resource, interner, moved));
+    this.#definition = new KindDefinition(
+      CLUSTER_POLICY_DEFINITION,
+      this.#of("ClusterNetworkPolicy").resource,
+      () => {
+        this.#of("ClusterNetworkPolicy").reflector.redefine();
+        this.#moved();
+      },
+      () => this.#sink?.noticed(UNSEEN),
+    );
+    this.#definitions = new Reflector(
+      {
+        versions: [CLUSTER_POLICY_DEFINITION],
+        objects: this.#definition,
+        serving: () => DISPENSABLE,
+        moved,
+      },
+      parts,
+    );
     this.#recovery = new Recovery(parts, this.#reflectors);
   }
 
   start(sink: ObjectSink): void {
     this.#sink = sink;
-    for (const reflector of this.#reflectors) reflector.start();
+    // The definition first: a server that answers in order has said then which version to ask for.
+    this.#definitions.start();
+    for (const { reflector } of this.#kinds) reflector.start();
   }
 
   find(kind: Kind, key: string): ClusterObject | undefined {
-    return this.#of(kind)?.objects.find(key);
+    return this.#of(kind).collection.find(key);
   }
 
   count(kind: Kind): number {
-    return this.#of(kind)?.objects.size ?? 0;
+    return this.#of(kind).collection.size;
   }
 
   problems(): readonly string[] {
-    return [...this.#troubles(), ...this.#reflectors.flatMap((reflector) => reflector.problems())];
+    return [...this.#troubles(), ...this.#kinds.flatMap(({ collection }) => collection.problems())];
   }
 
   /** For how many seconds what is known of each kind may have been old, by the name RBAC has for it. */
   staleness(): ReadonlyMap<string, number> {
-    return new Map(this.#reflectors.map(({ resource, staleness }) => [resource.name, staleness / 1000]));
+    return new Map(this.#kinds.map(({ resource, reflector }) => [resource.name, reflector.staleness / 1000]));
   }
 
   stop(): void {
@@ -58,8 +103,48 @@ export class ApiSource implements ObjectSource {
     for (const reflector of this.#reflectors) reflector.stop();
   }
 
-  #of(kind: Kind): Reflector | undefined {
-    return this.#reflectors.find(({ resource }) => resource.kind === kind);
+  get #reflectors(): readonly Reflector[] {
+    return [this.#definitions, ...this.#kinds.map(({ reflector }) => reflector)];
+  }
+
+  #follow(resource: Resource, interner: Interner, moved: () => void): FollowedKind {
+    const collection = new Collection(resource, interner);
+    const objects = {
+      begin: () => collection.begin(),
+      complete: () => collection.complete(),
+      without: () => {
+        collection.begin();
+        collection.complete();
+      },
+      put: (value: unknown) => collection.put(value),
+      remove: (value: unknown) => collection.remove(value),
+      flush: () => this.#pass(resource.kind, collection),
+    };
+    const serving = (): Serving => this.#servingOf(resource);
+    return {
+      resource,
+      collection,
+      reflector: new Reflector({ versions: versionsOf(resource), objects, serving, moved }, this.#parts),
+    };
+  }
+
+  #servingOf({ kind, isOptional }: Resource): Serving {
+    if (!isOptional) return REQUIRED;
+    if (kind !== "ClusterNetworkPolicy") return OPTIONAL;
+    // Who cannot get an answer about the definition does not wait for one.
+    return this.#definition.serving(this.#definitions.trouble === undefined);
+  }
+
+  #of(kind: Kind): FollowedKind {
+    const found = this.#kinds.find(({ resource }) => resource.kind === kind);
+    if (found === undefined) throw new Error(`${kind} is not followed`);
+    return found;
+  }
+
+  #pass(kind: Kind, collection: Collection): void {
+    const changes = collection.takeChanges();
+    if (changes.length > 0) this.#sink?.changed(changes);
+    for (const { text, key } of collection.takeNewProblems()) this.#sink?.problem(text, kind, key);
   }
 
   #moved(): void {
@@ -69,13 +154,29 @@ export class ApiSource implements ObjectSource {
     const troubles = this.#troubles();
     for (const text of troubles) if (!this.#told.has(text)) sink.problem(text);
     this.#told = troubles;
-    if (this.#isSynced || !this.#reflectors.every(({ isListed }) => isListed)) return;
+    for (const { resource, reflector } of this.#kinds) {
+      if (resource.isOptional) this.#compareServed(resource.kind, reflector.servedVersion, sink);
+    }
+    if (this.#isSynced || !this.#kinds.every(({ reflector }) => reflector.isListed)) return;
     this.#isSynced = true;
     sink.synced();
   }
 
+  #compareServed(kind: Kind, version: string | undefined, sink: ObjectSink): void {
+    const before = this.#served.get(kind);
+    if (version === before) return;
+    if (version === undefined) {
+      this.#served.delete(kind);
+      return sink.noticed(`${kind}: the API server does not serve it any more; none is in force`);
+    }
+    this.#served.set(kind, version);
+    const instead = before === undefined ? "" : ` instead of ${before}`;
+    sink.noticed(`${kind}: the API server serves it as ${version}${instead}; what it has is in force`);
+  }
+
   /** Without repetitions: a server that is away is away for all kinds. */
   #troubles(): ReadonlySet<string> {
-    return new Set(this.#reflectors.flatMap(({ trouble }) => trouble ?? []));
+    const texts = this.#reflectors.flatMap(({ trouble }) => trouble ?? []);
+    return new Set([...texts, ...(this.#definition.problem === undefined ? [] : [this.#definition.problem])]);
   }
 }

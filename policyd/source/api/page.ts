@@ -3,7 +3,7 @@ import { asList, itemOf } from "../documents.ts";
 import type { JsonPiece } from "../json_scanner.ts";
 import { JsonScanner, unreadableJson } from "../json_scanner.ts";
 import { member } from "./member.ts";
-import type { Resource } from "./resources.ts";
+import type { Listed } from "./resources.ts";
 
 /** What stands around the items of a part of a list. */
 export interface PageEnd {
@@ -15,11 +15,11 @@ export interface PageEnd {
 
 /** Reads one part of a list as it arrives; of its items only one is a tree at a time. */
 export class PageReader {
-  readonly #resource: Pick<Resource, "kind" | "apiVersion">;
+  readonly #resource: Pick<Listed, "kind" | "apiVersion">;
   readonly #scanner = new JsonScanner();
   #frame: unknown;
 
-  constructor(resource: Pick<Resource, "kind" | "apiVersion">) {
+  constructor(resource: Pick<Listed, "kind" | "apiVersion">) {
     this.#resource = resource;
   }
 

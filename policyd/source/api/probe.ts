@@ -3,7 +3,7 @@ import type { Cancel, Clock } from "../../clock.ts";
 import type { ApiConnection } from "./connection.ts";
 import { PageReader } from "./page.ts";
 import { OK } from "./reading.ts";
-import type { Resource } from "./resources.ts";
+import type { Listed } from "./resources.ts";
 import { WatchLines } from "./watch_lines.ts";
 
 /** What came of a probe: whether the server is well, and for how many seconds it wants to be left alone. */
@@ -26,7 +26,7 @@ const PATIENCE = 10_000;
 export function probe(
   connection: ApiConnection,
   clock: Clock,
-  resource: Resource,
+  resource: Listed,
   done: (result: ProbeResult) => void,
 ): Cancel {
   let leave: Cancel = () => {};

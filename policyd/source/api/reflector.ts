@@ -1,15 +1,12 @@
 import type { Cancel, Clock } from "../../clock.ts";
-import type { Kind } from "../../cluster/model.ts";
-import type { ObjectChange } from "../object_source.ts";
-import { Collection } from "./collection.ts";
 import type { AnswerHandler, ApiConnection } from "./connection.ts";
 import type { Failure } from "./failure.ts";
 import { attempt, broken, failureText } from "./failure.ts";
-import type { Interner } from "./interner.ts";
 import { PageReader } from "./page.ts";
 import type { Reading } from "./reading.ts";
 import { newReading, OK, refusalOf } from "./reading.ts";
-import type { Resource } from "./resources.ts";
+import type { Listed } from "./resources.ts";
+import type { Serving } from "./serving.ts";
 import type { ReflectorAction, ReflectorEvent, ReflectorState } from "./state.ts";
 import { advance, INITIAL } from "./state.ts";
 import type { WatchEvent, WatchLines } from "./watch_lines.ts";
@@ -27,16 +24,33 @@ export interface ReflectorParts {
   readonly clock: Clock;
   /** From 0 up to 1. */
   readonly random: () => number;
-  readonly interner: Interner;
 }
 
-/** Who is told what a reflector finds. */
-export interface ReflectorListener {
-  changed(changes: readonly ObjectChange[]): void;
-  /** A problem of an object that was not there before. */
-  problem(message: string, kind: Kind, key?: string): void;
-  /** {@link Reflector.isListed}, {@link Reflector.trouble} or {@link Reflector.earliest} may have changed. */
-  moved(): void;
+/** Where the objects that a reflector reads go. A list takes effect as a whole, with {@link ReflectedObjects.complete}. */
+export interface ReflectedObjects {
+  /** A list begins: what was taken for an earlier one is forgotten. */
+  begin(): void;
+  /** The list is whole: what was not in it is gone. */
+  complete(): void;
+  /** The server has no such list, or does not show it. */
+  without(failure: Failure): void;
+  /** An object as it is now, from a list or a watch. */
+  put(value: unknown): void;
+  /** An object that is gone, in its last version. */
+  remove(value: unknown): void;
+  /** Passes on the changes that have come so far. */
+  flush(): void;
+}
+
+/** The subject of a reflector. */
+export interface Followed {
+  /** One list in each of its versions, the newest first; at least one. */
+  readonly versions: readonly Listed[];
+  readonly objects: ReflectedObjects;
+  /** How the server serves it, as far as that is known now. */
+  readonly serving: () => Serving;
+  /** {@link Reflector.isListed}, {@link Reflector.trouble}, `earliest` or `servedVersion` may have changed. */
+  readonly moved: () => void;
 }
 
 /** A wait for the next attempt. */
@@ -47,13 +61,12 @@ interface Waiting {
 }
 
 /**
- * Follows the objects of one kind: a list, then a watch from there, for ever. {@link advance} says what is done, and when.
+ * Follows the objects of one kind, in the newest version that is served: a list, then a watch from there, for ever.
+ * {@link advance} says what is done, and when.
  */
 export class Reflector {
-  readonly resource: Resource;
   readonly #parts: ReflectorParts;
-  readonly #listener: ReflectorListener;
-  readonly #collection: Collection;
+  readonly #followed: Followed;
   #state: ReflectorState = INITIAL;
   #reading: Reading | undefined;
   #wait: Waiting | undefined;
@@ -61,11 +74,9 @@ export class Reflector {
   /** Since when what is known may be old; undefined while the server tells of every change. */
   #staleSince: number | undefined;
 
-  constructor(resource: Resource, parts: ReflectorParts, listener: ReflectorListener) {
-    this.resource = resource;
+  constructor(followed: Followed, parts: ReflectorParts) {
     this.#parts = parts;
-    this.#listener = listener;
-    this.#collection = new Collection(resource, parts.interner);
+    this.#followed = followed;
     this.#staleSince = parts.clock.now();
   }
 
@@ -86,17 +97,18 @@ export class Reflector {
   /** What keeps it from the server; undefined when nothing does. */
   get trouble(): string | undefined {
     const { connection } = this.#parts;
-    return this.#trouble === undefined ? undefined : failureText(this.#trouble, connection.name, this.resource.name);
+    return this.#trouble === undefined ? undefined : failureText(this.#trouble, connection.name, this.#current.name);
   }
 
-  /** Its objects as they are now. */
-  get objects(): Pick<Collection, "find" | "size"> {
-    return this.#collection;
+  /** The apiVersion in which the server serves the objects that are in force; undefined while it has none of the kind. */
+  get servedVersion(): string | undefined {
+    const { servedVersion } = this.#state;
+    return servedVersion === undefined ? undefined : this.#followed.versions[servedVersion]?.apiVersion;
   }
 
-  /** The problems of its objects. */
-  problems(): readonly string[] {
-    return this.#collection.problems();
+  /** Looks again at how the server serves the kind, which has changed. */
+  redefine(): void {
+    this.#on({ type: "redefined" });
   }
 
   /** For how many milliseconds what is known may have been old; 0 while the server tells of every change. */
@@ -139,25 +151,37 @@ export class Reflector {
     if (this.#reading !== undefined) this.#reading.isRepeated = true;
   }
 
+  /** In the version that is asked for. */
+  get #current(): Listed {
+    const { versions } = this.#followed;
+    const listed = versions[this.#state.version] ?? versions[0];
+    if (listed === undefined) throw new Error("a reflector without a list");
+    return listed;
+  }
+
   #on(event: ReflectorEvent): void {
-    const { state, actions } = advance(this.#state, event, this.resource.isOptional, this.#parts.random);
+    const { state, actions } = advance(this.#state, event, this.#followed.serving(), this.#parts.random);
     this.#state = state;
     if (event.type === "failed") this.#staleSince ??= this.#parts.clock.now();
     for (const action of actions) this.#do(action);
-    if (actions.length > 0) this.#listener.moved();
+    if (actions.length > 0) this.#followed.moved();
   }
 
   #do(action: ReflectorAction): void {
+    const { objects } = this.#followed;
     switch (action.type) {
       case "request":
         return this.#request(action.query, action.quiet);
       case "wait":
         return this.#waitFor(action.milliseconds, action.earliest);
       case "begin":
-        return this.#collection.begin();
+        return objects.begin();
       case "complete":
-        this.#collection.complete();
-        return this.#tell();
+        objects.complete();
+        return objects.flush();
+      case "without":
+        objects.without(action.failure);
+        return objects.flush();
       case "trouble":
         this.#trouble = action.failure;
         return;
@@ -179,9 +203,14 @@ export class Reflector {
 
   #request(query: string, quiet: number): void {
     this.#drop();
-    const { path, labelSelector } = this.resource;
-    const selection = labelSelector === undefined ? "" : `&labelSelector=${encodeURIComponent(labelSelector)}`;
-    const page = this.#state.phase === "listing" ? new PageReader(this.resource) : undefined;
+    this.#wait?.cancel();
+    this.#wait = undefined;
+    const { path, labelSelector, objectName } = this.#current;
+    const byLabels = labelSelector === undefined ? "" : `&labelSelector=${encodeURIComponent(labelSelector)}`;
+    const byName =
+      objectName === undefined ? "" : `&fieldSelector=${encodeURIComponent(`metadata.name=${objectName}`)}`;
+    const selection = `${byLabels}${byName}`;
+    const page = this.#state.phase === "listing" ? new PageReader(this.#current) : undefined;
     const reading = newReading(this.#parts.clock.now(), quiet, page);
     this.#reading = reading;
     this.#listen(reading);
@@ -225,14 +254,14 @@ export class Reflector {
     const { page, lines } = reading;
     // What came before the nonsense is not used either: it is asked for once more.
     const failure = page === undefined ? this.#watched(reading, lines, chunk) : this.#listed(page, chunk);
-    this.#tell();
+    this.#followed.objects.flush();
     if (failure !== undefined) this.#fail(reading, failure);
   }
 
   #listed(page: PageReader, chunk: Uint8Array): Failure | undefined {
     const items = attempt(() => [...page.push(chunk)]);
     if (!Array.isArray(items)) return items;
-    for (const item of items) this.#collection.put(item);
+    for (const item of items) this.#followed.objects.put(item);
     return undefined;
   }
 
@@ -249,10 +278,10 @@ export class Reflector {
   #take(reading: Reading, event: WatchEvent): void {
     switch (event.type) {
       case "set":
-        this.#collection.put(event.object);
+        this.#followed.objects.put(event.object);
         return this.#on({ type: "progress", resourceVersion: event.resourceVersion });
       case "delete":
-        this.#collection.remove(event.object);
+        this.#followed.objects.remove(event.object);
         return this.#on({ type: "progress", resourceVersion: event.resourceVersion });
       case "bookmark":
         return this.#on({
@@ -291,13 +320,5 @@ export class Reflector {
     this.#reading = undefined;
     reading?.silence();
     reading?.cancel();
-  }
-
-  #tell(): void {
-    const changes = this.#collection.takeChanges();
-    if (changes.length > 0) this.#listener.changed(changes);
-    for (const { text, key } of this.#collection.takeNewProblems()) {
-      this.#listener.problem(text, this.resource.kind, key);
-    }
   }
 }

@@ -1,4 +1,6 @@
 import type { Failure } from "./failure.ts";
+import type { Serving } from "./serving.ts";
+import { newestOf } from "./serving.ts";
 
 /** Where following one kind of objects stands. */
 export interface ReflectorState {
@@ -18,6 +20,12 @@ export interface ReflectorState {
   readonly failures: number;
   /** How often in a row the server had no such list; at ABSENCES_THAT_COUNT it is known to have none. */
   readonly absences: number;
+  /** How often in a row the server had no such list although it says that it serves it, or has not said yet whether it does. */
+  readonly lags: number;
+  /** The version that is asked for, by its index. */
+  readonly version: number;
+  /** The version that the objects in force were last read in; undefined while the server has none of the kind. */
+  readonly servedVersion: number | undefined;
   /** Whether there was a whole list. */
   readonly isListed: boolean;
 }
@@ -33,6 +41,8 @@ export type ReflectorEvent =
   | { readonly type: "initialEnd"; readonly resourceVersion: string }
   /** The server is well again: the next failure is taken for the first. */
   | { readonly type: "recovered" }
+  /** {@link Serving} has changed. */
+  | { readonly type: "redefined" }
   /** A watch has told of everything up to here. */
   | { readonly type: "progress"; readonly resourceVersion: string }
   /** The attempt is over. `lasted` is how long the server was listened to, in milliseconds. */
@@ -47,6 +57,8 @@ export type ReflectorAction =
   | { readonly type: "begin" }
   /** The list is whole: what was not in it is gone. */
   | { readonly type: "complete" }
+  /** The server has no such list, or does not show it: there are no objects. */
+  | { readonly type: "without"; readonly failure: Failure }
   /** What goes wrong, and that nothing does any more. */
   | { readonly type: "trouble"; readonly failure: Failure }
   | { readonly type: "well" };
@@ -64,6 +76,9 @@ export const INITIAL: ReflectorState = Object.freeze({
   continueToken: "",
   failures: 0,
   absences: 0,
+  lags: 0,
+  version: 0,
+  servedVersion: undefined,
   isListed: false,
 });
 
@@ -79,6 +94,16 @@ const ABSENT_WAIT = 60_000;
 /** An API server that is starting may not know a kind yet: what is known of it goes when it says so again and again. */
 const ABSENCES_THAT_COUNT = 3;
 const ABSENCE_WAIT = 10_000;
+/** A server that says that it serves a kind may serve it only moments later; one of several servers may take longer. */
+const LAG_WAIT = 500;
+const SHORT_LAGS = 20;
+const LONG_LAG_WAIT = 10_000;
+const TOLD_LAGS = 6;
+/** Another version that is served is tried after this number of them. */
+const LAGS_OF_A_VERSION = 4;
+/** How long what defines a kind is waited for where the kind itself is not there. */
+const PENDING_WAIT = 200;
+const MOST_PENDING = 25;
 /** How long a watch is asked for, in seconds, as client-go asks: longer ones are closed by proxies. */
 const SHORTEST_WATCH = 300;
 const WATCH_SPREAD = 300;
@@ -102,12 +127,17 @@ const TOLD_FAILURES = 3;
  * server's state of health) leads to a new list. Lists are asked for without a resource version: a daemon must not go back
  * in time to what a server behind the others knows.
  *
+ * Of several versions of a kind the newest one that is served is followed. The known objects stay in force until
+ * the list in another version is whole, as for every list.
+ *
  * @param random from 0 up to 1, the same distribution each time
  */
-export function advance(state: ReflectorState, event: ReflectorEvent, isOptional: boolean, random: () => number): Step {
+export function advance(state: ReflectorState, event: ReflectorEvent, serving: Serving, random: () => number): Step {
   switch (event.type) {
     case "due":
-      return attempt(state, random);
+      return attempt(chosen(state, serving), random);
+    case "redefined":
+      return redefined(state, serving, random);
     case "answered":
       return { state, actions: state.phase === "watching" ? [{ type: "well" }] : [] };
     case "page":
@@ -126,8 +156,28 @@ export function advance(state: ReflectorState, event: ReflectorEvent, isOptional
     case "recovered":
       return { state: { ...state, failures: 0 }, actions: [] };
     case "failed":
-      return failed(state, event.failure, event.lasted, isOptional, random);
+      return failed(state, event.failure, event.lasted, serving, random);
   }
+}
+
+/** With the newest version where the server serves one that is newer than that of the state, or not that one. */
+function chosen(state: ReflectorState, serving: Serving): ReflectorState {
+  const isRight =
+    serving.type !== "served" ||
+    (state.next === "watch" ? state.version === newestOf(serving) : serving.versions.includes(state.version));
+  return isRight ? state : { ...state, ...LOST, version: newestOf(serving), lags: 0 };
+}
+
+/** Asks at once where what was found out before does not hold any more. */
+function redefined(state: ReflectorState, serving: Serving, random: () => number): Step {
+  const wasMissing = state.absences > 0 || state.lags > 0;
+  const version = newestOf(serving);
+  const isOld =
+    serving.type === "served"
+      ? wasMissing || state.version !== version
+      : serving.type === "gone" && (state.phase === "watching" || (wasMissing && state.absences < ABSENCES_THAT_COUNT));
+  if (!isOld) return { state, actions: [] };
+  return attempt({ ...state, ...LOST, phase: "waiting", version, lags: 0, failures: 0 }, random);
 }
 
 function attempt(state: ReflectorState, random: () => number): Step {
@@ -168,7 +218,8 @@ function completed(state: ReflectorState, random: () => number): Step {
 }
 
 function listed(state: ReflectorState): ReflectorState {
-  return { ...state, next: "watch", continueToken: "", absences: 0, isListed: true };
+  const found = { absences: 0, lags: 0, servedVersion: state.version };
+  return { ...state, ...found, next: "watch", continueToken: "", isListed: true };
 }
 
 /** During the list that begins a watch nothing may be gone on from: it would leave out the rest of the list. */
@@ -176,23 +227,17 @@ function progressed(state: ReflectorState, resourceVersion: string): Step {
   return { state: state.phase === "watching" ? { ...state, resourceVersion } : state, actions: [] };
 }
 
-function failed(
-  state: ReflectorState,
-  failure: Failure,
-  lasted: number,
-  isOptional: boolean,
-  random: () => number,
-): Step {
+function failed(state: ReflectorState, failure: Failure, lasted: number, serving: Serving, random: () => number): Step {
   const waiting: ReflectorState = { ...state, phase: "waiting" };
   if (state.phase === "streaming" && hasNoWatchList(failure)) {
     return attempt({ ...waiting, next: "list", hasWatchList: false }, random);
   }
-  if (isOptional && failure.type === "refused" && failure.status === 404) return absent(waiting, failure, random);
+  if (isMissing(failure, serving)) return missing(waiting, failure, serving, random);
   const wasHealthy = state.phase === "watching" && lasted >= HEALTHY;
   // What a server does to all watches, every some minutes.
-  if (wasHealthy && failure.type === "closed") return attempt({ ...waiting, failures: 0 }, random);
+  if (wasHealthy && failure.type === "closed") return attempt(chosen({ ...waiting, failures: 0 }, serving), random);
   const failures = (wasHealthy ? 0 : state.failures) + 1;
-  const place = needsList(failure, failures) ? LOST : placeAfter(state);
+  const place = needsList(failure, failures) ? { ...LOST, version: newestOf(serving) } : placeAfter(state);
   const wait = waitOf(state.phase, failure, failures, random);
   // That a watch ends is nothing to tell of; that no new one can be had, or none that lasts, is.
   const isTold = state.phase !== "watching" || lasted === 0 || failures >= TOLD_FAILURES;
@@ -213,16 +258,52 @@ function placeAfter({ phase, resourceVersion, continueToken }: ReflectorState): 
   return phase === "listing" ? { ...LOST, continueToken } : LOST;
 }
 
-/** A server that has none of an optional kind: an empty list, unless something is known and it may be a slip. */
-function absent(state: ReflectorState, failure: Failure, random: () => number): Step {
-  const absences = state.isListed ? Math.min(state.absences + 1, ABSENCES_THAT_COUNT) : ABSENCES_THAT_COUNT;
-  const after = { ...state, ...LOST, absences };
+/** Whether a failure says that the server has no such list, or has none for us of what we can do without. */
+function isMissing(failure: Failure, serving: Serving): boolean {
+  if (failure.type !== "refused" || serving.type === "required") return false;
+  return failure.status === 404 || (failure.status === 403 && serving.type === "dispensable");
+}
+
+/** The step after a version was not there: the next one is asked for; after the last it depends on what is known. */
+function missing(state: ReflectorState, failure: Failure, serving: Serving, random: () => number): Step {
+  if (serving.type === "served") return lagging(state, failure, serving, random);
+  const next = serving.versions[serving.versions.indexOf(state.version) + 1];
+  if (next !== undefined) return attempt({ ...state, ...LOST, version: next }, random);
+  const after = { ...state, ...LOST, version: newestOf(serving) };
+  if (serving.type === "pending" && state.lags < MOST_PENDING) {
+    return { state: { ...after, lags: state.lags + 1 }, actions: [wholeWait(jittered(PENDING_WAIT, random))] };
+  }
+  // The objects are there and cannot be read: what is known of them stays.
+  if (serving.type === "withheld" && state.isListed) {
+    return { state: { ...after, failures: 0 }, actions: [wholeWait(jittered(ABSENT_WAIT, random))] };
+  }
+  const isCertain = serving.type === "gone" || serving.type === "dispensable";
+  return absent(after, failure, isCertain, random);
+}
+
+/** The server says that it serves the list, and does not: it is asked again soon, and nothing follows from it. */
+function lagging(state: ReflectorState, failure: Failure, serving: Serving, random: () => number): Step {
+  const lags = state.lags + 1;
+  const next = serving.versions[serving.versions.indexOf(state.version) + 1] ?? newestOf(serving);
+  const version = lags % LAGS_OF_A_VERSION === 0 ? next : state.version;
+  const wait = wholeWait(jittered(lags <= SHORT_LAGS ? LAG_WAIT : LONG_LAG_WAIT, random));
+  return {
+    state: { ...state, ...LOST, version, lags },
+    actions: lags >= TOLD_LAGS ? [{ type: "trouble", failure }, wait] : [wait],
+  };
+}
+
+/** A server that has none of an optional kind: there are no objects, unless some are known and it may be a slip. */
+function absent(state: ReflectorState, failure: Failure, isCertain: boolean, random: () => number): Step {
+  const isFinal = isCertain || !state.isListed;
+  const absences = isFinal ? ABSENCES_THAT_COUNT : Math.min(state.absences + 1, ABSENCES_THAT_COUNT);
   if (absences < ABSENCES_THAT_COUNT) {
-    return { state: after, actions: [{ type: "trouble", failure }, wholeWait(jittered(ABSENCE_WAIT, random))] };
+    const wait = wholeWait(jittered(ABSENCE_WAIT, random));
+    return { state: { ...state, absences }, actions: [{ type: "trouble", failure }, wait] };
   }
   return {
-    state: { ...after, failures: 0, isListed: true },
-    actions: [{ type: "begin" }, { type: "complete" }, { type: "well" }, wholeWait(jittered(ABSENT_WAIT, random))],
+    state: { ...state, absences, lags: 0, failures: 0, servedVersion: undefined, isListed: true },
+    actions: [{ type: "without", failure }, { type: "well" }, wholeWait(jittered(ABSENT_WAIT, random))],
   };
 }
 

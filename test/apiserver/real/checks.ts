@@ -29,7 +29,7 @@ const ACCOUNT = "/api/v1/namespaces/kube-system/serviceaccounts";
 const CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 const PLURALS = new Map(RESOURCES.map(({ kind, path: list }) => [kind as string, list]));
 
-/** A CRD of ClusterNetworkPolicies that takes anything. */
+/** A CRD of ClusterNetworkPolicies that takes anything, in the versions of network-policy-api 0.3.0. */
 const CRD: RawObject = {
   apiVersion: "apiextensions.k8s.io/v1",
   kind: "CustomResourceDefinition",
@@ -42,16 +42,19 @@ const CRD: RawObject = {
     group: "policy.networking.k8s.io",
     scope: "Cluster",
     names: { plural: "clusternetworkpolicies", kind: "ClusterNetworkPolicy" },
-    versions: [
-      {
-        name: "v1alpha2",
-        served: true,
-        storage: true,
-        schema: { openAPIV3Schema: { type: "object", "x-kubernetes-preserve-unknown-fields": true } },
-      },
-    ],
+    versions: versionsServed("v1beta1", "v1alpha2"),
   },
 };
+
+/** The newest one is stored, and the others are served as it is. */
+function versionsServed(...served: readonly string[]): readonly object[] {
+  return ["v1beta1", "v1alpha2"].map((name) => ({
+    name,
+    served: served.includes(name),
+    storage: name === "v1beta1",
+    schema: { openAPIV3Schema: { type: "object", "x-kubernetes-preserve-unknown-fields": true } },
+  }));
+}
 
 /** Where an object stands below its list. */
 function pathOf(object: RawObject): string {
@@ -317,8 +320,16 @@ describe("the real kube-apiserver", function () {
       assert.ok(left > 0, "the CRD is established");
       await pause(100);
     }
-    // Without the kind it is asked once a minute.
-    await until(() => sink.objects.has("ClusterNetworkPolicy clusternetworkpolicy-1"), "the policy", 90_000);
+    const isThere = (): boolean => sink.objects.has("ClusterNetworkPolicy clusternetworkpolicy-1");
+    await until(isThere, "the policy is in force within 5 s", 5000);
+    const told = sink.told.length;
+    for (const versions of [versionsServed("v1alpha2"), versionsServed("v1beta1", "v1alpha2")]) {
+      const before = sink.notices.length;
+      await cluster.must("PATCH", `${CRDS}/${nameOf(CRD)}`, { spec: { versions } });
+      await until(() => sink.notices.length > before, "the other version is followed", 30_000);
+    }
+    console.log(`      ${sink.notices.join("\n      ")}`);
+    assert.deepEqual(sink.told.slice(told), [], "a change of the version leaves no gap");
     await cluster.must("DELETE", `${CRDS}/${nameOf(CRD)}`);
     await until(() => !sink.objects.has("ClusterNetworkPolicy clusternetworkpolicy-1"), "it is gone", 60_000);
     await untilEqual();

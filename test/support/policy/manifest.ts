@@ -5,7 +5,7 @@ export function networkPolicy(namespace: string, spec: object, name = "policy"):
 
 /** A ClusterNetworkPolicy. */
 export function clusterNetworkPolicy(name: string, spec: object): object {
-  return { apiVersion: "policy.networking.k8s.io/v1alpha2", kind: "ClusterNetworkPolicy", metadata: { name }, spec };
+  return { apiVersion: "policy.networking.k8s.io/v1beta1", kind: "ClusterNetworkPolicy", metadata: { name }, spec };
 }
 
 /** A selector of these labels. */

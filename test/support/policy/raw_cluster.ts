@@ -142,7 +142,7 @@ export function manifestsOf(cluster: RawCluster): readonly object[] {
     ...of("v1", "Node", cluster.nodes),
     ...of("v1", "Pod", cluster.pods),
     ...of("networking.k8s.io/v1", "NetworkPolicy", cluster.networkPolicies),
-    ...of("policy.networking.k8s.io/v1alpha2", "ClusterNetworkPolicy", cluster.clusterNetworkPolicies),
+    ...of("policy.networking.k8s.io/v1beta1", "ClusterNetworkPolicy", cluster.clusterNetworkPolicies),
   ];
 }
 

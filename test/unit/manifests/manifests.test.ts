@@ -4,7 +4,7 @@ import { isDeepStrictEqual } from "node:util";
 import { readCommandLine } from "../../../policyd/configuration/command_line.ts";
 import type { Configuration } from "../../../policyd/configuration/configuration.ts";
 import { readConfiguration } from "../../../policyd/configuration/configuration.ts";
-import { RESOURCES } from "../../../policyd/source/api/resources.ts";
+import { CLUSTER_POLICY_DEFINITION, RESOURCES } from "../../../policyd/source/api/resources.ts";
 import { VERSION } from "../../../policyd/version.ts";
 import { daemonSet } from "../../support/daemon_set.ts";
 import { KUSTOMIZATIONS, rendered, requireKubectl } from "../../support/kustomize.ts";
@@ -41,8 +41,10 @@ describe("manifests/install.yaml", () => {
 
   it("DEPLOY-03: the daemon may list and watch what it follows and write Events, and nothing else", () => {
     const followed = RESOURCES.map(({ name }) => [name, ["list", "watch"]]);
+    const { name, objectName = "" } = CLUSTER_POLICY_DEFINITION;
+    const definition = [`${name}/${objectName}`, ["list", "watch"]];
     const written = [["events.events.k8s.io", ["create"]]];
-    assert.deepEqual(manifestGrants(), Object.fromEntries([...followed, ...written]));
+    assert.deepEqual(manifestGrants(), Object.fromEntries([...followed, definition, ...written]));
     const roles = manifestObjects(install).filter(({ kind }) => String(kind).endsWith("Role"));
     assert.equal(roles.length, 1);
   });

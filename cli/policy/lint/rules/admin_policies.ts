@@ -1,4 +1,4 @@
-import { asClusterNetworkPolicies } from "../admin_policy.ts";
+import { CLUSTER_POLICIES, CLUSTER_POLICY_VERSIONS } from "../../../../policyd/cluster/gate.ts";
 import type { LintRule } from "../finding.ts";
 import { textAt } from "../../../input/raw.ts";
 
@@ -6,18 +6,17 @@ export const adminPolicies: LintRule = {
   id: "admin-network-policy",
   severity: "error",
   summary:
-    "AdminNetworkPolicy and BaselineAdminNetworkPolicy (v1alpha1) are gone: ClusterNetworkPolicy (v1alpha2) is their successor.",
+    "AdminNetworkPolicy and BaselineAdminNetworkPolicy (v1alpha1) are gone: ClusterNetworkPolicy (v1beta1) is their successor.",
   check: ({ manifests }) =>
-    manifests.foreignPolicies.map(({ source, file, line }) => {
+    manifests.foreignPolicies.map(({ source, file, line, replacement }) => {
       const object = `${textAt(source, "kind") ?? "policy"} ${textAt(source, "metadata", "name") ?? ""}`.trimEnd();
-      const replacement = asClusterNetworkPolicies(source);
       const isSeveral = replacement?.includes("\n---\n") === true;
       return {
         place: { object, file, line, source },
         message: "is of v1alpha1, which nothing here enforces",
         fix:
           replacement === undefined
-            ? "write it as ClusterNetworkPolicy of policy.networking.k8s.io/v1alpha2"
+            ? `write it as ClusterNetworkPolicy of ${CLUSTER_POLICIES}/${CLUSTER_POLICY_VERSIONS[0]}`
             : `replace it by the ${isSeveral ? "ClusterNetworkPolicies below; their priorities have to be free" : "ClusterNetworkPolicy below"}`,
         ...(replacement === undefined ? {} : { replacement }),
       };

@@ -6,7 +6,7 @@ type ObjectOf<K extends Kind> = Extract<ClusterObject, { readonly kind: K }>;
 
 const GROUPS: Readonly<Partial<Record<Kind, string>>> = {
   NetworkPolicy: "networking.k8s.io/v1",
-  ClusterNetworkPolicy: "policy.networking.k8s.io/v1alpha2",
+  ClusterNetworkPolicy: "policy.networking.k8s.io/v1beta1",
 };
 
 /** An object of a kind, through the gate, of what its manifest has beside its kind. */

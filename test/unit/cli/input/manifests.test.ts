@@ -42,6 +42,20 @@ const keys = (contents: Readonly<Record<string, string>>, paths: readonly string
 };
 
 describe("cli/input/manifests", () => {
+  it("CNP-12: a ClusterNetworkPolicy in both versions is one object, which is expected once", () => {
+    const policyOf = (version: string): string =>
+      `apiVersion: policy.networking.k8s.io/${version}\nkind: ClusterNetworkPolicy\nmetadata: { name: a }\n` +
+      "spec: { tier: Admin, priority: 1, subject: { namespaces: {} } }\n";
+    const files = { "a.yaml": policyOf("v1alpha2"), "b.yaml": policyOf("v1beta1") };
+    for (const name of ["a.yaml", "b.yaml"]) {
+      assert.deepEqual(keys(files, [name]), { keys: ["ClusterNetworkPolicy a"], problems: [] });
+    }
+    assert.deepEqual(keys(files, ["a.yaml", "b.yaml"]), {
+      keys: ["ClusterNetworkPolicy a"],
+      problems: ["b.yaml:1: ClusterNetworkPolicy a: also in a.yaml:1; expected once"],
+    });
+  });
+
   it("CLI-03: files, directories and standard input are what kubectl takes them for", () => {
     const files = memoryFiles({
       "-": "",

@@ -342,7 +342,7 @@ describe("policyd/cluster/gate", () => {
     [
       "a kind of policy we do not know",
       { ...manifest("AdminNetworkPolicy"), apiVersion: "policy.networking.k8s.io/v1alpha1" },
-      /does not enforce it; use ClusterNetworkPolicy of policy\.networking\.k8s\.io\/v1alpha2/,
+      /does not enforce it; use ClusterNetworkPolicy of policy\.networking\.k8s\.io\/v1beta1/,
     ],
     ["no name", { apiVersion: "v1", kind: "Pod" }, /^Pod: metadata\.name: missing/],
     [

@@ -50,7 +50,7 @@ describe("policyd/events/event", () => {
     assert.deepEqual(objectOf(node)["regarding"], { apiVersion: "v1", kind: "Node", name: "node7", uid: "node7" });
     const policy = { ...NOTICE, regarding: { kind: "ClusterNetworkPolicy", key: "all", uid: "" } } as const;
     assert.deepEqual(objectOf(policy)["regarding"], {
-      apiVersion: "policy.networking.k8s.io/v1alpha2",
+      apiVersion: "policy.networking.k8s.io/v1beta1",
       kind: "ClusterNetworkPolicy",
       name: "all",
     });

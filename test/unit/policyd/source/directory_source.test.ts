@@ -56,6 +56,22 @@ describe("policyd/source/directory_source", () => {
     assert.deepEqual(range?.kind === "ServiceCIDR" ? range.cidrs : [], [parseCidr("10.97.0.0/16")]);
   });
 
+  it("CNP-12: a ClusterNetworkPolicy whose file changes to the other version stays in force as it is", async () => {
+    const policyOf = (version: string, priority: number): string =>
+      `apiVersion: policy.networking.k8s.io/${version}\nkind: ClusterNetworkPolicy\nmetadata: { name: a }\n` +
+      `spec: { tier: Admin, priority: ${priority}, subject: { namespaces: {} } }\n`;
+    write("a.yaml", policyOf("v1alpha2", 1));
+    await started();
+    replace("a.yaml", policyOf("v1beta1", 1));
+    replace("b.json", pod("10.0.0.1"));
+    await holds("10.0.0.1");
+    replace("a.yaml", policyOf("v1beta1", 2));
+    await until(() => sink.told.filter((line) => line.endsWith("ClusterNetworkPolicy a")).length > 1, "the change");
+    const told = sink.told.filter((line) => line.endsWith("ClusterNetworkPolicy a"));
+    assert.deepEqual(told, ["set ClusterNetworkPolicy a", "set ClusterNetworkPolicy a"]);
+    assert.deepEqual(source.problems(), []);
+  });
+
   it("DAEMON-03: tells all objects, then that it is in sync, then each change", async () => {
     write("a.json", pod("10.0.0.1"));
     write("b.yaml", "# nothing\n");

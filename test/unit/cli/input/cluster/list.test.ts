@@ -123,13 +123,41 @@ describe("lists of an API server", () => {
 
   it("CLUSTER-04: of an optional kind that the server does not have there is none", async () => {
     const { server, names } = await list(() => statusOf(404, "page not found"), CLUSTER_POLICIES);
-    assert.deepEqual([names, server.asked.length], [[], 1]);
+    assert.deepEqual(
+      [names, server.asked.map((path) => path.split("/")[3])],
+      [[], ["v1beta1", "v1alpha2"]],
+      "no version of it",
+    );
+  });
+
+  it("CNP-13: of ClusterNetworkPolicies the newest version that the server has is read, and once", async () => {
+    const policy = { kind: "ClusterNetworkPolicy", metadata: { name: "a" } };
+    for (const [served, asked] of [
+      [["v1beta1", "v1alpha2"], ["v1beta1"]],
+      [["v1beta1"], ["v1beta1"]],
+      [["v1alpha2"], ["v1beta1", "v1alpha2"]],
+    ] as const) {
+      const fault: Fault = (path) => (served.some((one) => path.includes(one)) ? undefined : statusOf(404, "none"));
+      const server = new FakeCluster([{ ...policy, apiVersion: `policy.networking.k8s.io/${served[0]}` }], fault);
+      const kinds = await listAll(
+        server,
+        CLUSTER_POLICIES,
+        (object) => object,
+        () => Promise.resolve(),
+      );
+      const apiVersion = `policy.networking.k8s.io/${asked.at(-1)}`;
+      assert.deepEqual(kinds, [{ ...policy, apiVersion }]);
+      assert.deepEqual(
+        server.asked.map((path) => path.split("/")[3]),
+        asked,
+      );
+    }
   });
 
   it("CLUSTER-04: any other list that is missing is an error, and one that goes missing while it is read", async () => {
     const { message } = await list(() => statusOf(404, "page not found"));
     assert.match(message, /404, there is no such list \(page not found\); expected the address of a Kubernetes API/);
-    const next = answer(200, listOf("ClusterNetworkPolicy", "policy.networking.k8s.io/v1alpha2", [], "x"));
+    const next = answer(200, listOf("ClusterNetworkPolicy", "policy.networking.k8s.io/v1beta1", [], "x"));
     const gone = await list((_, count) => (count === 0 ? next : statusOf(404, "gone")), CLUSTER_POLICIES);
     assert.match(gone.message, /list clusternetworkpolicies\.policy\.networking\.k8s\.io: 404/);
   });

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import * as v from "valibot";
+import { readObjects } from "../../../../../policyd/source/documents.ts";
 import { MOST_PAIRS } from "../../../../../policyd/policy/policy_size.ts";
 import { assertGolden, fixtureFiles } from "../../../../support/cli_golden.ts";
 import type { Outcome } from "../../../../support/cli.ts";
@@ -44,6 +45,53 @@ describe("policy matrix: what it prints", () => {
     assert.match(large.err, /^on nodes NetworkPolicy x\/large does less than this: ingress: 4097 pairs/);
     const fitting = await onPods([podNamed("a"), podNamed("b"), policyOf(MOST_PAIRS)], "--port", "80");
     assert.equal(fitting.err, "");
+  });
+
+  it("CNP-19: an AdminNetworkPolicy is refused with the ClusterNetworkPolicy to write instead, of which so much is printed", async () => {
+    const policyOf = (kind: string, rules: number): object => ({
+      apiVersion: "policy.networking.k8s.io/v1alpha1",
+      kind,
+      metadata: { name: "default" },
+      spec: {
+        ...(kind === "AdminNetworkPolicy" ? { priority: 7 } : {}),
+        subject: { namespaces: {} },
+        ingress: Array.from({ length: rules }, (_, i) => ({
+          action: "Allow",
+          from: [{ namespaces: {} }],
+          name: `r${i}`,
+        })),
+      },
+    });
+    for (const [kind, tier] of [
+      ["AdminNetworkPolicy", "Admin"],
+      ["BaselineAdminNetworkPolicy", "Baseline"],
+    ] as const) {
+      const { code, out, err } = await onPods([podNamed("a"), policyOf(kind, 1)], "--port", "80");
+      assert.deepEqual([code, out], [3, ""]);
+      const [message = "", ...replacement] = err.split("\n");
+      assert.match(
+        message,
+        /^pods\.json:2: \w+ of "policy\.networking\.k8s\.io\/v1alpha1": .*use ClusterNetworkPolicy of policy/,
+      );
+      assert.equal(replacement[0], "  write instead:");
+      const [policy] = [...readObjects(replacement.slice(1, -2).join("\n"), "x.yaml")];
+      assert.deepEqual(policy, {
+        apiVersion: "policy.networking.k8s.io/v1beta1",
+        kind: "ClusterNetworkPolicy",
+        metadata: { name: "default" },
+        spec: {
+          tier,
+          priority: tier === "Admin" ? 7 : 1000,
+          subject: { namespaces: {} },
+          ingress: [{ name: "r0", action: "Accept", from: [{ namespaces: {} }] }],
+        },
+      });
+    }
+    const large = await onPods([policyOf("AdminNetworkPolicy", 100)], "--port", "80");
+    assert.match(large.err, /\n {4}# and \d+ more lines: `drawbridge policy lint` prints all of them\n/);
+    assert.ok(large.err.split("\n").length < 70, large.err);
+    const odd = await onPods([{ ...policyOf("AdminNetworkPolicy", 1), spec: { subject: 7 } }], "--port", "80");
+    assert.doesNotMatch(odd.err, /write instead/, "what cannot be converted is not guessed");
   });
 
   it("MATRIX-03: ports of several --port are all asked about", async () => {

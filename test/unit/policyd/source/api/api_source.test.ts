@@ -1,11 +1,31 @@
 import assert from "node:assert/strict";
 import { RESOURCES } from "../../../../../policyd/source/api/resources.ts";
+import type { Definition } from "../../../../apiserver/definitions.ts";
+import { CLUSTER_POLICY_PATHS } from "../../../../apiserver/definitions.ts";
 import { sample } from "../../../../apiserver/objects.ts";
 import { Storm } from "../../../../apiserver/storm.ts";
+import type { Grants } from "../../../../support/manifest_grants.ts";
 import { randomFrom } from "../../../../support/random.ts";
-import { isProbe, oneOfEach, World } from "./world.ts";
+import { FOLLOWED, isProbe, oneOfEach, World } from "./world.ts";
 
-const CLUSTER_POLICIES = "/apis/policy.networking.k8s.io/v1alpha2/clusternetworkpolicies";
+const [CLUSTER_POLICIES = ""] = CLUSTER_POLICY_PATHS;
+const [BOTH, NONE] = [{ versions: ["v1beta1", "v1alpha2"] }, { versions: [] }];
+
+/** The grants of the ClusterRole before this version of the daemon. */
+const ofOlderRole = (): Grants => Object.fromEntries(RESOURCES.map(({ name }) => [name, ["list", "watch"]]));
+
+/** The states that a definition may take; the first three serve a version that we know. */
+const DEFINITIONS: readonly Definition[] = [
+  BOTH,
+  { versions: ["v1alpha2"] },
+  { versions: ["v1beta1"], lag: 3000 },
+  { versions: ["v1beta1"], isEstablished: false },
+  { versions: ["v2"], lag: 1000 },
+  NONE,
+];
+
+const pick = (definitions: readonly Definition[], random: () => number): Definition =>
+  definitions[Math.floor(random() * definitions.length)] ?? BOTH;
 
 /** @param seed in the message of a failure */
 function runStorm(seed: number): void {
@@ -27,10 +47,12 @@ function runStorm(seed: number): void {
     if (others === "bookmark") world.api.bookmark();
     if (others === "down") world.connection.goDown();
     if (others === "up") world.connection.isDown = false;
+    if (random() < 0.05) world.api.define(pick(DEFINITIONS, random));
     world.clock.pass(random() ** 3 * 20_000);
   }
   world.api.heal();
   world.connection.isDown = false;
+  world.api.define(pick(DEFINITIONS.slice(0, 3), random));
   // A half-open connection is given up when its watch should have ended, at the latest after 10 minutes.
   world.clock.pass(800_000);
   try {
@@ -63,7 +85,7 @@ describe("policyd/source/api", () => {
       ]);
       world.assertEqual();
       const lists = world.api.asked.filter(({ verb }) => verb === "list").length;
-      assert.equal(lists, hasWatchList ? 0 : RESOURCES.length + 2);
+      assert.equal(lists, hasWatchList ? 0 : FOLLOWED + 2);
       assert.deepEqual(world.source.problems(), []);
     });
 
@@ -155,34 +177,37 @@ describe("policyd/source/api", () => {
 
   it("API-05: a server that asks for time gets it", () => {
     const world = new World();
-    world.api.plan({ on: "any", count: RESOURCES.length, fault: { type: "status", status: 429, retryAfter: "20" } });
+    world.api.plan({ on: "any", count: FOLLOWED, fault: { type: "status", status: 429, retryAfter: "20" } });
     world.start();
     world.clock.pass(19_000);
-    assert.equal(world.api.asked.length, RESOURCES.length);
+    assert.equal(world.api.asked.length, FOLLOWED);
     world.clock.pass(3000);
-    assert.equal(world.api.asked.filter((one) => !isProbe(one)).length, 2 * RESOURCES.length);
+    assert.equal(world.api.asked.filter((one) => !isProbe(one)).length, 2 * FOLLOWED);
     assert.ok(world.sink.isSynced);
   });
 
-  it("API-06: a kind that comes and goes is followed, and a slip of a starting server does not undo its policies", () => {
+  it("API-06: without a right to the definition a kind that comes and goes is followed, and a slip of a starting server does not undo its policies", () => {
     const world = new World();
-    world.api.serve(CLUSTER_POLICIES, false);
+    world.api.features.grants = ofOlderRole();
+    world.api.define(NONE);
     world.start();
     world.clock.pass(1000);
     assert.ok(world.sink.isSynced, "none of them is an empty list");
     assert.deepEqual(world.source.problems(), []);
-    world.api.serve(CLUSTER_POLICIES, true);
+    world.api.define(BOTH);
     world.api.apply([sample("ClusterNetworkPolicy", 1)]);
     world.clock.pass(61_000);
     world.assertEqual();
-    world.api.plan({ on: "any", path: CLUSTER_POLICIES, count: 2, fault: { type: "status", status: 404 } });
+    for (const path of CLUSTER_POLICY_PATHS) {
+      world.api.plan({ on: "any", path, count: 2, fault: { type: "status", status: 404 } });
+    }
     world.api.strike({ type: "close" }, CLUSTER_POLICIES);
     world.clock.pass(4000);
     assert.equal(world.sink.objects.size, 1);
     world.clock.pass(40_000);
     world.assertEqual();
     assert.deepEqual(world.source.problems(), []);
-    world.api.serve(CLUSTER_POLICIES, false);
+    world.api.define(NONE);
     world.clock.pass(10);
     assert.equal(world.sink.objects.size, 0, "the server has said that they are gone");
     world.clock.pass(120_000);
@@ -211,13 +236,14 @@ describe("policyd/source/api", () => {
     assert.deepEqual([...world.sink.objects.keys()], ["ServiceCIDR servicecidr-2"]);
   });
 
-  it("API-06: without a word before, a kind is gone when the server says so again and again", () => {
+  it("API-06: without a right to the definition a kind is gone when the server says so again and again", () => {
     const world = new World();
+    world.api.features.grants = ofOlderRole();
     world.api.apply([sample("ClusterNetworkPolicy", 1)]);
     world.start();
     world.clock.pass(1000);
     world.connection.goDown();
-    world.api.serve(CLUSTER_POLICIES, false);
+    world.api.define(NONE);
     world.clock.pass(10_000);
     world.connection.isDown = false;
     world.clock.pass(120_000);

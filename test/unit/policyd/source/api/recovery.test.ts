@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import type { PlannedFault } from "../../../../apiserver/faults.ts";
 import { sample } from "../../../../apiserver/objects.ts";
-import { isProbe, oneOfEach, World } from "./world.ts";
+import { FOLLOWED, isProbe, oneOfEach, World } from "./world.ts";
 
 const MINUTE = 60_000;
 /** Of eight kinds six attempts in the first minute and fewer later, and 67 probes; each a list and a watch at most. */
@@ -90,10 +90,10 @@ describe("policyd/source/api: a server that is away and comes back", () => {
       world.clock.pass(13_000);
       assert.ok(world.sink.isSynced, "as soon as the slowest list is there");
       world.assertEqual();
-      assert.equal(asked().filter((verb) => verb === "list").length, hasWatchList ? 0 : 8);
+      assert.equal(asked().filter((verb) => verb === "list").length, hasWatchList ? 0 : FOLLOWED);
       world.clock.pass(30_000);
       // Watch-list, and a watch that has no answer is asked for once more, and then waited for.
-      assert.ok(asked().length <= (hasWatchList ? 8 : 8 * 4), asked().join());
+      assert.ok(asked().length <= (hasWatchList ? FOLLOWED : FOLLOWED * 4), asked().join());
       world.api.apply([sample("Pod", 9)]);
       world.clock.pass(100);
       world.assertEqual();

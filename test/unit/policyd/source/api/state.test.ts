@@ -1,15 +1,18 @@
 import assert from "node:assert/strict";
 import type { Failure } from "../../../../../policyd/source/api/failure.ts";
 import { failureText } from "../../../../../policyd/source/api/failure.ts";
+import type { Serving } from "../../../../../policyd/source/api/serving.ts";
+import { REQUIRED } from "../../../../../policyd/source/api/serving.ts";
 import type { ReflectorEvent, ReflectorState, Step } from "../../../../../policyd/source/api/state.ts";
 import { advance, INITIAL } from "../../../../../policyd/source/api/state.ts";
 
+const UNKNOWN: Serving = { type: "unknown", versions: [0] };
 const half = (): number => 0.5;
 
 /** What follows from events, one after the other. */
-function run(events: readonly ReflectorEvent[], from: ReflectorState = INITIAL, isOptional = false): Step {
+function run(events: readonly ReflectorEvent[], from: ReflectorState = INITIAL, serving: Serving = REQUIRED): Step {
   let step: Step = { state: from, actions: [] };
-  for (const event of events) step = advance(step.state, event, isOptional, half);
+  for (const event of events) step = advance(step.state, event, serving, half);
   return step;
 }
 
@@ -84,7 +87,7 @@ describe("policyd/source/api/state", () => {
     assert.equal(waitOf(run([due, failed(refused(429, 10))])), 10_400);
     assert.equal(waitOf(run([due, failed(refused(503, 1e9))])), 30_400);
     for (const random of [0, 0.999]) {
-      const { actions } = advance({ ...WATCHING, failures: 60 }, failed(broken), false, () => random);
+      const { actions } = advance({ ...WATCHING, failures: 60 }, failed(broken), REQUIRED, () => random);
       const wait = waitOf({ state: WATCHING, actions }) ?? 0;
       assert.ok(wait >= 15_000 && wait <= 30_000, `${wait}`);
     }
@@ -147,14 +150,14 @@ describe("policyd/source/api/state", () => {
   });
 
   it("API-06: only an optional kind may be missing", () => {
-    assert.deepEqual(kinds(run([due, failed(refused(404))], INITIAL, true)), ["begin", "complete", "well", "wait"]);
+    assert.deepEqual(kinds(run([due, failed(refused(404))], INITIAL, UNKNOWN)), ["without", "well", "wait"]);
     assert.deepEqual(kinds(run([due, failed(refused(404))])), ["trouble", "wait"]);
     const absent = run(
       [due, failed(refused(404)), due, failed(refused(503)), due, failed(refused(404))],
       INITIAL,
-      true,
+      UNKNOWN,
     );
-    assert.deepEqual(kinds(absent), ["begin", "complete", "well", "wait"], "nothing is known that could be undone");
+    assert.deepEqual(kinds(absent), ["without", "well", "wait"], "nothing is known that could be undone");
   });
 
   it("API-03: failures are told with the server, what is missing and the way out, without control characters", () => {

@@ -13,6 +13,9 @@ import type { RawObject } from "../../../../apiserver/storage.ts";
 import { randomFrom } from "../../../../support/random.ts";
 import { RecordingSink } from "../../../../support/recording_sink.ts";
 
+/** How many lists a source follows: every kind, and the definition of one. */
+export const FOLLOWED = RESOURCES.length + 1;
+
 /** A source in a world where time passes only when it is told to. */
 export class World {
   readonly clock = new FakeClock();

@@ -1,8 +1,8 @@
 import { stringify } from "yaml";
-import { judge } from "../../../policyd/cluster/gate.ts";
-import { at, listAt, textAt } from "../../input/raw.ts";
+import { CLUSTER_POLICIES, CLUSTER_POLICY_VERSIONS, judge } from "../../policyd/cluster/gate.ts";
+import { at, listAt, textAt } from "./raw.ts";
 
-/** What v1alpha2 has of elements of a list at most (v1alpha1 had 100). */
+/** The most elements that a list of a ClusterNetworkPolicy takes (v1alpha1: 100). */
 const MOST_ELEMENTS = 25;
 const HIGHEST_PRIORITY = 1000;
 const ACTIONS = new Map([
@@ -18,8 +18,8 @@ const MEMBERS = new Map([
 
 /**
  * An AdminNetworkPolicy or BaselineAdminNetworkPolicy of policy.networking.k8s.io/v1alpha1 as ClusterNetworkPolicies of
- * v1alpha2, as YAML documents: Allow is Accept, the baseline is the tier Baseline, ports are protocols. A rule with more
- * peers or ports than v1alpha2 takes becomes several that say the same, and a policy with more rules several with
+ * the newest version, as YAML documents: Allow is Accept, the baseline is the tier Baseline, ports are protocols. A rule with more
+ * peers or ports than that takes becomes several that say the same, and a policy with more rules several with
  * adjacent priorities.
  *
  * @returns undefined where the source is none that the gate would take after it
@@ -36,7 +36,7 @@ export function asClusterNetworkPolicies(source: unknown): string | undefined {
   // The highest priority of the baseline is for the last of its parts.
   const first = isBaseline ? HIGHEST_PRIORITY - count + 1 : priority;
   const parts = Array.from({ length: count }, (_, i) => ({
-    apiVersion: "policy.networking.k8s.io/v1alpha2",
+    apiVersion: `${CLUSTER_POLICIES}/${CLUSTER_POLICY_VERSIONS[0]}`,
     kind: "ClusterNetworkPolicy",
     metadata: { name: count === 1 ? name : `${name}-${i + 1}` },
     spec: {

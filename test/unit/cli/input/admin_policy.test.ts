@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { parseAllDocuments } from "yaml";
-import { asClusterNetworkPolicies } from "../../../../cli/policy/lint/admin_policy.ts";
+import { asClusterNetworkPolicies } from "../../../../cli/input/admin_policy.ts";
 import { findingsOf, manifest } from "../../../support/lint_case.ts";
 
 const admin = (spec: object, kind = "AdminNetworkPolicy"): object => ({
@@ -19,14 +19,14 @@ const converted = (source: object): readonly unknown[] =>
 const team = { namespaces: { matchLabels: { team: "a" } } };
 
 describe("AdminNetworkPolicy as ClusterNetworkPolicy", () => {
-  it("LINT-27: v1alpha1 is told with its v1alpha2 form", () => {
+  it("LINT-27: v1alpha1 is told with its v1beta1 form", () => {
     const rules = "spec: { priority: 1, subject: { namespaces: {} } }";
     assert.deepEqual(findingsOf("admin-network-policy", manifest("AdminNetworkPolicy", "name: a", rules)), [
       "AdminNetworkPolicy a: is of v1alpha1, which nothing here enforces (replace it by the ClusterNetworkPolicy below)",
     ]);
     assert.deepEqual(findingsOf("invalid", manifest("AdminNetworkPolicy", "name: a", rules)), []);
     assert.deepEqual(findingsOf("admin-network-policy", manifest("BaselineAdminNetworkPolicy", "name: default")), [
-      "BaselineAdminNetworkPolicy default: is of v1alpha1, which nothing here enforces (write it as ClusterNetworkPolicy of policy.networking.k8s.io/v1alpha2)",
+      "BaselineAdminNetworkPolicy default: is of v1alpha1, which nothing here enforces (write it as ClusterNetworkPolicy of policy.networking.k8s.io/v1beta1)",
     ]);
     assert.deepEqual(
       findingsOf(
@@ -54,7 +54,7 @@ describe("AdminNetworkPolicy as ClusterNetworkPolicy", () => {
       ),
       [
         {
-          apiVersion: "policy.networking.k8s.io/v1alpha2",
+          apiVersion: "policy.networking.k8s.io/v1beta1",
           kind: "ClusterNetworkPolicy",
           metadata: { name: "default" },
           spec: {

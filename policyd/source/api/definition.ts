@@ -1,0 +1,126 @@
+import type { Failure } from "./failure.ts";
+import { member } from "./member.ts";
+import type { ReflectedObjects } from "./reflector.ts";
+import type { Listed, Resource } from "./resources.ts";
+import { versionsOf } from "./resources.ts";
+import type { Serving } from "./serving.ts";
+
+/** Far above what a definition has of versions and conditions. */
+const MOST_READ = 100;
+
+/** The content of a definition. */
+type Definition =
+  | { readonly type: "served" | "withheld"; readonly versions: readonly number[]; readonly isEstablished: boolean }
+  | { readonly type: "gone" }
+  /** It cannot be followed, or not be understood. */
+  | { readonly type: "unknown" };
+
+const UNKNOWN: Definition = { type: "unknown" };
+const GONE: Definition = { type: "gone" };
+
+/**
+ * Whether a server has a kind, and in which versions, by the CustomResourceDefinition that defines it.
+ *
+ * A definition is served once its names are accepted, as the API server judges it (apiextensions-apiserver,
+ * customresource_handler.go).
+ */
+export class KindDefinition implements ReflectedObjects {
+  readonly #listed: Listed;
+  readonly #resource: Resource;
+  readonly #versions: readonly string[];
+  readonly #changed: () => void;
+  readonly #refused: () => void;
+  /** Undefined until the server has said anything. */
+  #definition: Definition | undefined;
+  /** The definition that a list has had so far; undefined when no list is being read. */
+  #list: Definition | undefined;
+  #hasChanged = false;
+
+  /**
+   * @param changed called when {@link serving} has changed
+   * @param refused called when there is no right to see the definition, each time that this begins
+   */
+  constructor(listed: Listed, resource: Resource, changed: () => void, refused: () => void) {
+    this.#listed = listed;
+    this.#resource = resource;
+    this.#versions = versionsOf(resource).map(({ apiVersion }) => apiVersion);
+    this.#changed = changed;
+    this.#refused = refused;
+  }
+
+  /** @param isExpected whether the server may still say what it has not said so far */
+  serving(isExpected: boolean): Serving {
+    const all = this.#versions.map((_, index) => index);
+    const { type } = this.#definition ?? { type: isExpected ? "pending" : "unknown" };
+    const versions = this.#definition?.type === "served" ? this.#definition.versions : all;
+    return { type, versions };
+  }
+
+  /** Why a kind that is defined cannot be read; undefined without such a reason. */
+  get problem(): string | undefined {
+    const definition = this.#definition;
+    if (definition?.type !== "withheld" || !definition.isEstablished) return undefined;
+    const expected = this.#versions.join(" or ");
+    return `${this.#resource.name}: served in no version that this daemon knows; expected ${expected}: what is known stays`;
+  }
+
+  begin(): void {
+    this.#list = GONE;
+  }
+
+  complete(): void {
+    this.#set(this.#list ?? GONE);
+    this.#list = undefined;
+  }
+
+  without(failure: Failure): void {
+    const isRefused = failure.type === "refused" && failure.status === 403;
+    if (isRefused && this.#definition?.type !== "unknown") this.#refused();
+    this.#list = undefined;
+    this.#set(UNKNOWN);
+  }
+
+  put(value: unknown): void {
+    if (member(value, "metadata", "name") !== this.#listed.objectName) return;
+    const definition = this.#read(value);
+    if (this.#list === undefined) this.#set(definition);
+    else this.#list = definition;
+  }
+
+  remove(value: unknown): void {
+    if (member(value, "metadata", "name") !== this.#listed.objectName) return;
+    if (this.#list === undefined) this.#set(GONE);
+    else this.#list = GONE;
+  }
+
+  flush(): void {
+    if (!this.#hasChanged) return;
+    this.#hasChanged = false;
+    this.#changed();
+  }
+
+  #set(definition: Definition): void {
+    this.#definition = definition;
+    this.#hasChanged = true;
+  }
+
+  #read(value: unknown): Definition {
+    const [versions, conditions] = [member(value, "spec", "versions"), member(value, "status", "conditions")];
+    if (!Array.isArray(versions)) return UNKNOWN;
+    const served = new Set(
+      versions.slice(0, MOST_READ).flatMap((version: unknown) => {
+        return member(version, "served") === true ? [member(version, "name")] : [];
+      }),
+    );
+    const known = this.#versions.flatMap((apiVersion, index) => {
+      return served.has(apiVersion.slice(apiVersion.indexOf("/") + 1)) ? [index] : [];
+    });
+    const isTrue = (type: string): boolean =>
+      Array.isArray(conditions) &&
+      conditions
+        .slice(0, MOST_READ)
+        .some((condition: unknown) => member(condition, "type") === type && member(condition, "status") === "True");
+    const isEstablished = isTrue("Established") || isTrue("NamesAccepted");
+    return { type: isEstablished && known.length > 0 ? "served" : "withheld", versions: known, isEstablished };
+  }
+}

@@ -1,0 +1,28 @@
+import { CLUSTER_POLICY_DEFINITION, RESOURCES, versionsOf } from "../../policyd/source/api/resources.ts";
+import type { RawObject } from "./storage.ts";
+
+/** One list of the server. */
+export interface List {
+  readonly kind: string;
+  readonly apiVersion: string;
+  /** As RBAC names it. */
+  readonly name: string;
+  readonly path: string;
+  /** Where its objects are stored: all versions of a kind have the same. */
+  readonly stored: string;
+}
+
+/** Every kind in each of its versions, and the definitions of kinds. */
+export const LISTS: readonly List[] = [
+  ...RESOURCES.flatMap((resource) =>
+    versionsOf(resource).map((version): List => ({ ...version, stored: resource.path })),
+  ),
+  { ...CLUSTER_POLICY_DEFINITION, stored: CLUSTER_POLICY_DEFINITION.path },
+];
+
+/** Where an object is stored. @throws Error for none of our kinds */
+export function storedPathOf({ kind, apiVersion }: RawObject): string {
+  const found = LISTS.find((list) => list.kind === kind && list.apiVersion === apiVersion);
+  if (found === undefined) throw new Error(`${String(kind)} of ${String(apiVersion)} is not served`);
+  return found.stored;
+}

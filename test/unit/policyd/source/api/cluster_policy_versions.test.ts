@@ -1,0 +1,316 @@
+import assert from "node:assert/strict";
+import { judge } from "../../../../../policyd/cluster/gate.ts";
+import { RESOURCES } from "../../../../../policyd/source/api/resources.ts";
+import type { Definition } from "../../../../apiserver/definitions.ts";
+import { CLUSTER_POLICY_PATHS, DEFINITIONS_PATH } from "../../../../apiserver/definitions.ts";
+import { sample } from "../../../../apiserver/objects.ts";
+import type { Grants } from "../../../../support/manifest_grants.ts";
+import { manifestGrants } from "../../../../support/manifest_grants.ts";
+import { randomFrom } from "../../../../support/random.ts";
+import { isProbe, World } from "./world.ts";
+
+const [NEWER = "", OLDER = ""] = CLUSTER_POLICY_PATHS;
+const BOTH: Definition = { versions: ["v1beta1", "v1alpha2"] };
+const ONLY_OLDER: Definition = { versions: ["v1alpha2"] };
+const ONLY_NEWER: Definition = { versions: ["v1beta1"] };
+const NONE: Definition = { versions: [] };
+const POLICY = "ClusterNetworkPolicy clusternetworkpolicy-1";
+/** The ClusterRole of the time before the definition was followed. */
+const ofOlderRole = (): Grants => Object.fromEntries(RESOURCES.map(({ name }) => [name, ["list", "watch"]]));
+
+/** A server with one ClusterNetworkPolicy. */
+function worldWith(definition: Definition, grants: Grants = manifestGrants()): World {
+  const world = new World();
+  world.api.features.grants = grants;
+  world.api.define(definition);
+  if (definition.versions.length > 0) world.api.apply([sample("ClusterNetworkPolicy", 1)]);
+  world.start();
+  world.clock.pass(1000);
+  assert.ok(world.sink.isSynced);
+  return world;
+}
+
+/** The lists and watches of ClusterNetworkPolicies that are asked for meanwhile. */
+function pathsAsked(world: World, action: () => void): readonly string[] {
+  const isOne = (line: string): boolean => CLUSTER_POLICY_PATHS.some((path) => line.endsWith(path));
+  return world
+    .asked(action)
+    .filter(isOne)
+    .map((line) => line.split(" ")[1] ?? "");
+}
+
+/** The log lines about ClusterNetworkPolicies. */
+const notices = ({ sink }: World): readonly string[] =>
+  sink.notices.filter((notice) => notice.startsWith("ClusterNetworkPolicy: "));
+
+/** Of a policy that must never be taken out of force meanwhile. */
+function assertNoGap(world: World, action: () => void): void {
+  const told = world.sink.told.length;
+  action();
+  assert.deepEqual(
+    world.sink.told.slice(told).filter((line) => line === `delete ${POLICY}`),
+    [],
+  );
+  assert.ok(world.sink.objects.has(POLICY));
+}
+
+describe("policyd/source/api: versions of ClusterNetworkPolicy", () => {
+  it("CNP-12: v1beta1 and v1alpha2 are the same object, and any other version is refused with both names", () => {
+    const of = (version: string) =>
+      judge({ ...sample("ClusterNetworkPolicy", 1), apiVersion: `policy.networking.k8s.io/${version}` });
+    assert.equal(of("v1beta1").type, "accepted");
+    assert.deepEqual(of("v1alpha2"), of("v1beta1"));
+    for (const version of ["v1", "v1beta2", "v1alpha1", "v1beta1/x", ""]) {
+      const verdict = of(version);
+      assert.ok(verdict.type === "refused", version);
+      assert.match(
+        verdict.problem,
+        /expected policy\.networking\.k8s\.io\/v1beta1 or policy\.networking\.k8s\.io\/v1alpha2$/,
+      );
+    }
+  });
+
+  for (const [name, grants] of [
+    ["with the ClusterRole of the manifest", manifestGrants()],
+    ["with an older ClusterRole", ofOlderRole()],
+  ] as const) {
+    for (const [definition, path] of [
+      [BOTH, NEWER],
+      [ONLY_NEWER, NEWER],
+      [ONLY_OLDER, OLDER],
+    ] as const) {
+      it(`CNP-13: of the versions ${definition.versions.join(" and ")} the newest is followed, ${name}`, () => {
+        const world = worldWith(definition, grants);
+        world.assertEqual();
+        world.api.apply([sample("ClusterNetworkPolicy", 2), sample("ClusterNetworkPolicy", 1, 7)]);
+        world.clock.pass(100);
+        world.assertEqual();
+        assert.equal(world.sink.objects.size, 2);
+        const later = pathsAsked(world, () => world.clock.pass(3_600_000));
+        assert.deepEqual([...new Set(later)], [path]);
+        assert.deepEqual(world.source.problems(), []);
+        const version = path === NEWER ? "v1beta1" : "v1alpha2";
+        assert.deepEqual(notices(world), [
+          `ClusterNetworkPolicy: the API server serves it as policy.networking.k8s.io/${version}; what it has is in force`,
+        ]);
+      });
+    }
+
+    it(`CNP-14: a version that ceases to be served is left for the other without a gap, ${name}`, () => {
+      for (const [before, after, path] of [
+        [BOTH, ONLY_OLDER, OLDER],
+        [ONLY_OLDER, ONLY_NEWER, NEWER],
+        [ONLY_NEWER, ONLY_OLDER, OLDER],
+      ] as const) {
+        for (const lag of [undefined, 700]) {
+          const world = worldWith(before, grants);
+          assertNoGap(world, () => {
+            world.api.define({ ...after, ...(lag === undefined ? {} : { lag }) });
+            world.clock.pass(10_000);
+          });
+          world.api.apply([sample("ClusterNetworkPolicy", 2)]);
+          world.clock.pass(100);
+          assert.equal(world.sink.objects.size, 2, "it is followed on");
+          const later = pathsAsked(world, () => world.clock.pass(3_600_000));
+          assert.deepEqual([...new Set(later)], [path]);
+          assert.deepEqual(world.source.problems(), []);
+        }
+      }
+    });
+  }
+
+  it("CNP-14: what was known stays until the whole list in the other version is read, and then only what differs changes", () => {
+    const world = worldWith(ONLY_OLDER);
+    world.api.apply([sample("ClusterNetworkPolicy", 2)]);
+    world.clock.pass(100);
+    const told = world.sink.told.length;
+    world.api.plan({ on: "watch", path: NEWER, count: 3, fault: { type: "truncate", isReset: true } });
+    world.api.strike({ type: "silence" }, OLDER);
+    world.api.define(ONLY_NEWER);
+    world.api.apply([{ ...sample("ClusterNetworkPolicy", 2), isGone: true }, sample("ClusterNetworkPolicy", 3)]);
+    world.clock.pass(50);
+    assert.deepEqual(world.sink.told.slice(told), [], "half a list changes nothing");
+    world.clock.pass(60_000);
+    assert.deepEqual(world.sink.told.slice(told).sort(), [
+      "delete ClusterNetworkPolicy clusternetworkpolicy-2",
+      "set ClusterNetworkPolicy clusternetworkpolicy-3",
+    ]);
+    world.assertEqual();
+  });
+
+  it("CNP-13: a newer version that is added is followed from then on, without a gap, and the log says so", () => {
+    const world = worldWith(ONLY_OLDER);
+    assertNoGap(world, () => {
+      world.api.define(BOTH);
+      world.clock.pass(2000);
+    });
+    const later = pathsAsked(world, () => world.clock.pass(3_600_000));
+    assert.deepEqual([...new Set(later)], [NEWER]);
+    assert.match(
+      notices(world).at(-1) ?? "",
+      /v1beta1 instead of policy\.networking\.k8s\.io\/v1alpha2; what it has is in force$/,
+    );
+  });
+
+  it("CNP-15: policies of a CRD that appears are in force within 5 s, also where the server serves it late", () => {
+    for (const lag of [undefined, 0, 400, 2000, 4000]) {
+      for (const definition of [BOTH, ONLY_OLDER, ONLY_NEWER]) {
+        const world = worldWith(NONE);
+        world.clock.pass(randomFrom(lag ?? 1)() * 600_000);
+        assert.equal(world.sink.objects.size, 0);
+        world.api.define({ ...definition, ...(lag === undefined ? {} : { lag }) });
+        world.api.apply([sample("ClusterNetworkPolicy", 1)]);
+        world.clock.pass(lag === undefined ? 100 : 4900);
+        assert.ok(world.sink.objects.has(POLICY), `lag ${lag}`);
+        assert.deepEqual(world.source.problems(), []);
+        assert.equal(notices(world).length, 1);
+      }
+    }
+  });
+
+  it("CNP-15: a CRD that is not established yet is not asked for, and counts when it is", () => {
+    const world = worldWith({ ...NONE });
+    world.api.define({ ...BOTH, isEstablished: false });
+    const asked = pathsAsked(world, () => world.clock.pass(30_000));
+    assert.ok(asked.length <= 2, asked.join());
+    world.api.define(BOTH);
+    world.api.apply([sample("ClusterNetworkPolicy", 1)]);
+    world.clock.pass(1000);
+    assert.ok(world.sink.objects.has(POLICY));
+  });
+
+  it("CNP-15: a daemon that starts while the server has not caught up with its CRD waits for the policies", () => {
+    const world = new World();
+    world.api.define(NONE);
+    world.api.define({ ...BOTH, lag: 3000 });
+    world.api.apply([sample("ClusterNetworkPolicy", 1)]);
+    world.start();
+    world.clock.pass(2500);
+    assert.equal(world.sink.isSynced, false, "no policy is passed over at the start");
+    world.clock.pass(1500);
+    assert.ok(world.sink.isSynced);
+    world.assertEqual();
+  });
+
+  it("CNP-16: a server that answers 404 for a CRD it has undoes no policy, however long; it is reported and followed again", () => {
+    const world = worldWith(BOTH);
+    assertNoGap(world, () => {
+      for (const path of CLUSTER_POLICY_PATHS) {
+        world.api.plan({ on: "any", path, count: 1000, fault: { type: "status", status: 404 } });
+      }
+      world.api.strike({ type: "close" }, NEWER);
+      const asked = pathsAsked(world, () => world.clock.pass(600_000));
+      assert.ok(asked.length > 50 && asked.length < 150, `${asked.length} requests in 10 minutes`);
+    });
+    assert.match(world.source.problems().join(), /clusternetworkpolicies\.policy\.networking\.k8s\.io: 404/);
+    world.api.heal();
+    world.api.apply([sample("ClusterNetworkPolicy", 2)]);
+    world.clock.pass(15_000);
+    world.assertEqual();
+    assert.deepEqual(world.source.problems(), []);
+  });
+
+  it("CNP-16: policies of a CRD that serves no version we know stay, with a problem; a daemon that starts then has none", () => {
+    const world = worldWith(BOTH);
+    assertNoGap(world, () => {
+      world.api.define({ versions: ["v1"] });
+      world.clock.pass(3_600_000);
+    });
+    const problem =
+      /served in no version that this daemon knows; expected policy\.networking\.k8s\.io\/v1beta1 or .*v1alpha2/;
+    assert.match(world.source.problems().join(), problem);
+    assert.equal(world.sink.problems.length, 1);
+    world.api.define(ONLY_NEWER);
+    world.clock.pass(1000);
+    assert.deepEqual(world.source.problems(), []);
+    world.assertEqual();
+    const other = new World();
+    other.api.define({ versions: ["v1"] });
+    other.start();
+    other.clock.pass(10_000);
+    assert.ok(other.sink.isSynced, "Services do not wait for a CRD that nobody here can read");
+    assert.match(other.source.problems().join(), problem);
+  });
+
+  it("CNP-17: with the CRD its policies go at once, the log says so, and those of a new one come", () => {
+    const world = worldWith(BOTH);
+    for (let round = 0; round < 3; round++) {
+      world.api.define(NONE);
+      world.clock.pass(100);
+      assert.equal(world.sink.objects.size, 0);
+      assert.match(notices(world).at(-1) ?? "", /^ClusterNetworkPolicy: the API server does not serve it any more/);
+      world.api.define(BOTH);
+      world.api.apply([sample("ClusterNetworkPolicy", 1)]);
+      world.clock.pass(1000);
+      assert.equal(world.sink.objects.size, 1);
+    }
+    assert.deepEqual(world.source.problems(), []);
+    assert.equal(notices(world).length, 7);
+  });
+
+  it("CNP-17: a CRD that went while the server was away takes its policies within seconds", () => {
+    const world = worldWith(BOTH);
+    world.connection.goDown();
+    world.api.define(NONE);
+    world.clock.pass(60_000);
+    assert.ok(world.sink.objects.has(POLICY), "while the server is away what is known stays");
+    world.connection.isDown = false;
+    world.clock.pass(5000);
+    assert.equal(world.sink.objects.size, 0);
+    assert.deepEqual(world.source.problems(), []);
+  });
+
+  it("CNP-18: without the right to the CRD one line is logged, no problem is reported, and it is asked for once a minute", () => {
+    const world = worldWith(NONE, ofOlderRole());
+    const ofDefinitions = (): number =>
+      world.asked(() => world.clock.pass(600_000)).filter((line) => line.endsWith(DEFINITIONS_PATH)).length;
+    const count = ofDefinitions();
+    assert.ok(count >= 9 && count <= 21, `${count}`);
+    assert.deepEqual(world.source.problems(), []);
+    const lines = world.sink.notices.filter((notice) => notice.includes("no right to list and watch"));
+    assert.equal(lines.length, 1, world.sink.notices.join("\n"));
+    assert.match(lines[0] ?? "", /^customresourcedefinitions\/clusternetworkpolicies\..*apply the ClusterRole/);
+    world.api.define(BOTH);
+    world.api.apply([sample("ClusterNetworkPolicy", 1)]);
+    world.clock.pass(61_000);
+    world.assertEqual();
+    assert.equal(world.api.asked.filter(isProbe).length, 0, "nobody takes the server for ill");
+    world.api.features.grants = manifestGrants();
+    world.clock.pass(61_000);
+    world.api.define(NONE);
+    world.clock.pass(1000);
+    world.api.define({ ...BOTH, lag: 1000 });
+    world.api.apply([sample("ClusterNetworkPolicy", 1)]);
+    world.clock.pass(4000);
+    world.assertEqual();
+    assert.equal(world.sink.objects.size, 1, "with the right it is followed");
+  });
+
+  it("CNP-18: a definition that makes no sense, or that is not to be had, leaves the policies to their own list", () => {
+    for (const definition of [{}, { spec: { versions: 7 } }, { spec: {}, status: { conditions: [null] } }]) {
+      const world = worldWith(BOTH);
+      assertNoGap(world, () => {
+        const metadata = { name: "clusternetworkpolicies.policy.networking.k8s.io" };
+        const { apiVersion, kind } = { apiVersion: "apiextensions.k8s.io/v1", kind: "CustomResourceDefinition" };
+        world.api.apply([{ apiVersion, kind, metadata, ...definition }]);
+        world.clock.pass(600_000);
+      });
+      world.assertEqual();
+    }
+    for (const status of [404, 500, 503]) {
+      const world = new World();
+      world.api.plan({ on: "any", path: DEFINITIONS_PATH, count: 1000, fault: { type: "status", status } });
+      world.api.apply([sample("ClusterNetworkPolicy", 1)]);
+      world.start();
+      world.clock.pass(1000);
+      assert.ok(world.sink.isSynced, `${status}`);
+      world.assertEqual();
+    }
+    const silent = new World();
+    silent.api.define(NONE);
+    silent.api.plan({ on: "any", path: DEFINITIONS_PATH, count: 1000, fault: { type: "hang" } });
+    silent.start();
+    silent.clock.pass(6000);
+    assert.ok(silent.sink.isSynced, "a list of definitions that hangs holds nothing up");
+  });
+});
