@@ -12,6 +12,7 @@ import type { Link } from "../kernel/route/link.ts";
 import { deleteLink } from "../kernel/route/link.ts";
 import { deleteNeighbour } from "../kernel/route/neighbour.ts";
 import { waitUntilLocal, waitUntilUp } from "../kernel/route/readiness.ts";
+import { deleteRoute } from "../kernel/route/route.ts";
 import { describedLink, openRouteSocket } from "../kernel/route/socket.ts";
 import type { Bridge } from "./bridge.ts";
 import { ensureBridge, ensureForwarding } from "./bridge.ts";
@@ -19,6 +20,8 @@ import type { PortOnBridge } from "./bridge_bypass.ts";
 import { bypassBridge, leaveToBridge } from "./bridge_bypass.ts";
 import type { BridgeConfiguration } from "./configuration.ts";
 import { hasIpv6, SMALLEST_IPV6_MTU } from "./configuration.ts";
+import type { AddressGiver } from "./delegation/foreign_ipam.ts";
+import { offeredOf } from "./delegation/foreign_ipam.ts";
 import { dnsOf } from "./dns.ts";
 import type { Attachment } from "./environment.ts";
 import { CniError, CniErrorCode } from "./error.ts";
@@ -26,14 +29,14 @@ import { bridgeMac, hostInterfaceName } from "./names.ts";
 import type { Node } from "./node.ts";
 import { openStore } from "./node.ts";
 import { asksForNodeRules, recordedRules } from "./node_rules_configuration.ts";
-import { prepareNamespace } from "./pod_namespace.ts";
+import { enableIpv6, prepareNamespace } from "./pod_namespace.ts";
 import type { Registration } from "./registration.ts";
 import { register, unregister } from "./registration.ts";
-import type { AddResult } from "./result.ts";
+import type { AddResult, Dns } from "./result.ts";
 import type { Shaping } from "./shaping.ts";
 import { forgetDevice, makeDelayDevice, recordedBandwidth, shapingSteps } from "./shaping.ts";
 import type { Step, Wiring } from "./wiring.ts";
-import { addResult, decideWiring, DESCRIPTION, hostSteps, linkSteps, podSteps } from "./wiring.ts";
+import { addResult, decideWiring, DESCRIPTION, hostRoute, hostSteps, linkSteps, podSteps } from "./wiring.ts";
 
 /**
  * Attaches a pod: the ADD verb.
@@ -42,8 +45,7 @@ import { addResult, decideWiring, DESCRIPTION, hostSteps, linkSteps, podSteps } 
  * written before the link exists; the link is made whole in one message. A DEL finds what is there by the record, or
  * by the container's id in the store and the interface's deterministic name. A failure undoes its own steps at once.
  *
- * @param home the node's namespace, in which the calling thread is
- * @param namespace the pod's
+ * @param giver the IPAM plugin of others that gives the addresses; its DEL is called where the ADD fails after that
  * @throws DrawbridgeError, CniError: nothing is left behind then, unless the kernel stopped answering and nobody knows
  *   whether the link exists; a DEL finds it by the record
  */
@@ -51,21 +53,70 @@ export function* add(
   node: Node,
   configuration: BridgeConfiguration,
   attachment: Attachment,
-  home: NetworkNamespace,
-  namespace: NetworkNamespace,
+  { home, namespace }: Namespaces,
+  giver?: AddressGiver,
 ): Work<AddResult> {
   const dns = dnsOf(node, configuration);
   // Asked again under the store's lock; a request no range serves must not leave a bridge behind.
   assignRequested(configuration.ipam.ranges, configuration.ipam.requested);
-  const podSocket = insideNamespace(node.syscalls, home, namespace, () =>
-    prepareNamespace(node, attachment.ifname, hasIpv6(configuration.ipam.ranges)),
-  );
+  const inPod = <T>(action: () => T): T => insideNamespace(node.syscalls, home, namespace, action);
+  const podSocket = inPod(() => prepareNamespace(node, attachment.ifname, hasIpv6(configuration.ipam.ranges)));
   refuseSecondAttachment(node, configuration, attachment);
+  // Only now: where the pod is attached already, giving and taking back would free the addresses that it has.
+  const given = giver?.give();
+  try {
+    const addresses = given ?? { configuration, allocations: undefined };
+    if (given !== undefined && hasIpv6(given.configuration.ipam.ranges)) inPod(() => enableIpv6(node));
+    return yield* attach(node, addresses, attachment, { podSocket, namespace, dns: given?.configuration.dns ?? dns });
+  } catch (error) {
+    const isWiringFailure = error instanceof WiringFailure;
+    // Where the link may still be there, the addresses wait for the DEL that removes it.
+    if (!isWiringFailure || error.linkIsGone) giver?.takeBack();
+    throw isWiringFailure ? error.cause : error;
+  } finally {
+    giver?.end();
+  }
+}
+
+/** The node's namespace, in which the calling thread is, and the pod's. */
+interface Namespaces {
+  readonly home: NetworkNamespace;
+  readonly namespace: NetworkNamespace;
+}
+
+/** A configuration, and the addresses where another program has given them. */
+interface Addressing {
+  readonly configuration: BridgeConfiguration;
+  readonly allocations: readonly Allocation[] | undefined;
+}
+
+/** Where a pod is attached. */
+interface Place {
+  /** Of the pod's namespace. */
+  readonly podSocket: NetlinkSocket;
+  readonly namespace: NetworkNamespace;
+  readonly dns: Dns;
+}
+
+/** @throws WiringFailure and what {@link add} throws */
+function* attach(
+  node: Node,
+  { configuration, allocations: given }: Addressing,
+  attachment: Attachment,
+  { podSocket, namespace, dns }: Place,
+): Work<AddResult> {
   const hostSocket = openRouteSocket(node.syscalls);
-  const bridge = ensureNodeBridge(node, hostSocket, configuration);
+  const bridge = ensureNodeBridge(node, hostSocket, configuration, given);
   const store = openStore(node, configuration.name, configuration.ipam.dataDir);
   let registration: Registration | undefined;
-  const allocations = store.allocate(configuration.ipam.ranges, attachment, configuration.ipam.requested, "caller");
+  const allocations =
+    given ?? store.allocate(configuration.ipam.ranges, attachment, configuration.ipam.requested, "caller");
+  // Also those that others have given: no two pods of a network have one, and DEL finds them without a record.
+  if (given !== undefined)
+    store.reserve(
+      given.map(({ address }) => address.address),
+      attachment,
+    );
   try {
     const wiring = decideWiring(configuration, attachment, allocations, bridge, node.sha256);
     const record = recordOf(node, configuration, attachment, namespace, wiring);
@@ -76,12 +127,11 @@ export function* add(
     if (registration !== undefined) yield* awaitRegistration(registration, hostSocket, wiring, bridge);
     return addResult(wiring, bridge, namespace.path, dns);
   } catch (error) {
-    const isWiringFailure = error instanceof WiringFailure;
     // Where the link may still be there, the record and the addresses wait for the DEL that removes it.
-    if (!isWiringFailure || error.linkIsGone) {
+    if (!(error instanceof WiringFailure) || error.linkIsGone) {
       yield* undo(node, configuration, attachment, store, { allocations, isRegistered: registration !== undefined });
     }
-    throw isWiringFailure ? error.cause : error;
+    throw error;
   }
 }
 
@@ -111,13 +161,18 @@ function refuseSecondAttachment(node: Node, configuration: BridgeConfiguration, 
   );
 }
 
-function ensureNodeBridge(node: Node, socket: NetlinkSocket, configuration: BridgeConfiguration): Bridge {
+function ensureNodeBridge(
+  node: Node,
+  socket: NetlinkSocket,
+  configuration: BridgeConfiguration,
+  given: readonly Allocation[] | undefined,
+): Bridge {
   const gateway = configuration.ipam.ranges[0]?.[0]?.gateway;
   const bridge = ensureBridge(socket, node.sysctl, {
     name: configuration.bridge,
     mac: bridgeMac(node.sha256, configuration.bridge, gateway === undefined ? "" : formatAddress(gateway)),
     mtu: configuration.mtu,
-    ranges: configuration.ipam.ranges,
+    ranges: given === undefined ? configuration.ipam.ranges : offeredOf(given),
   });
   ensureForwarding(socket, node.sysctl, bridge.name);
   if (bridge.mtu < SMALLEST_IPV6_MTU && hasIpv6(configuration.ipam.ranges)) {
@@ -253,6 +308,7 @@ function takeBack(hostSocket: NetlinkSocket, wiring: Wiring, bridge: Bridge, isC
     const [deleted] = hostSocket.batch([
       ...(isCreated ? [deleteLink({ name: wiring.hostInterface })] : []),
       ...neighbours,
+      ...wiring.hostRoutes.map((destination) => deleteRoute(hostRoute(destination, bridge.index))),
     ]);
     // Where the host end was there before, so may its device have been.
     if (isCreated && wiring.shaping?.fromPod !== undefined) forgetDevice(hostSocket, wiring.shaping.fromPod.device);
@@ -280,7 +336,7 @@ function waitUntilReady(
   waitUntilUp(hostSocket, { name: wiring.hostInterface });
   if (freshBridge === undefined) return;
   if (!freshBridge.wasOperational) waitUntilUp(hostSocket, { index: freshBridge.index });
-  for (const { address } of wiring.gateways) waitUntilLocal(hostSocket, address);
+  for (const { address } of wiring.bridgeAddresses) waitUntilLocal(hostSocket, address);
 }
 
 /** What an ADD that fails has claimed. */

@@ -2,7 +2,7 @@ import type { Work } from "../kernel/waiting.ts";
 import type { Environment } from "./environment.ts";
 import { formatCniError, toCniError } from "./error.ts";
 import type { Node } from "./node.ts";
-import { errorVersion, faceOf, verbWork } from "./plugin.ts";
+import { errorVersion, faceOf, nameOf, verbWork } from "./plugin.ts";
 import { versionResult } from "./version.ts";
 
 /** How a call ends. */
@@ -29,7 +29,11 @@ export function* answer(machine: () => Node, call: PluginCall): Work<Answer> {
     if (call.verb === "VERSION") return { output: versionResult(), exitCode: 0 };
     const node = machine();
     stdin = call.stdin();
-    return { output: yield* verbWork(node, faceOf(call.argv0), call.verb, call.environment, stdin), exitCode: 0 };
+    const { argv0, verb, environment } = call;
+    return {
+      output: yield* verbWork(node, faceOf(argv0), verb, { self: nameOf(argv0), environment, stdin }),
+      exitCode: 0,
+    };
   } catch (error) {
     return { output: formatCniError(toCniError(error), errorVersion(stdin)), exitCode: 1 };
   }

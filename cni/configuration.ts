@@ -106,18 +106,37 @@ export function decodeConfiguration<const S extends Shape>(text: string, shape: 
 /**
  * Judges the configuration of the plugin that answers as `drawbridge`.
  *
+ * @param isForeignIpam whether another program gives the addresses, so that nothing is known of them yet
  * @throws CniError 2 for a feature this version does not have, 7 for a value it refuses
  * @throws DrawbridgeError ERR_CONFIGURATION or ERR_ADDRESS naming the field
  */
-export function bridgeConfiguration(input: NetworkInput, args: CniArguments): BridgeConfiguration {
+export function bridgeConfiguration(
+  input: NetworkInput,
+  args: CniArguments,
+  isForeignIpam = false,
+): BridgeConfiguration {
   refuseUnsupported(input);
-  const network = networkConfiguration(input, args);
+  const network = isForeignIpam ? foreignNetwork(input) : networkConfiguration(input, args);
+  checkGateways(network.ipam.ranges);
+  return onNetwork(input, args, network, isForeignIpam ? [4, 6] : familiesOf(network.ipam.ranges));
+}
+
+/**
+ * The same where the addresses are known already, which were judged by themselves.
+ *
+ * @throws as {@link bridgeConfiguration}
+ */
+export function onNetwork(
+  input: NetworkInput,
+  args: CniArguments,
+  network: NetworkConfiguration,
+  families = familiesOf(network.ipam.ranges),
+): BridgeConfiguration {
   const [macField, mac] = firstPresent([
     ["runtimeConfig.mac", input.runtimeConfig?.mac],
     ["args.cni.mac", input.args?.cni?.mac],
     ["CNI_ARGS MAC", args.mac],
   ]);
-  checkGateways(network.ipam.ranges);
   return {
     ...network,
     bridge: checkInterfaceName(input.bridge ?? "cni0", "bridge", CniErrorCode.INVALID_CONFIGURATION),
@@ -128,7 +147,7 @@ export function bridgeConfiguration(input: NetworkInput, args: CniArguments): Br
     mac: mac === undefined ? undefined : parseMac(mac, macField),
     limits: limitsOf(input.runtimeConfig),
     policyd: policydAccess(input.policyd),
-    ...nodeRulesConfiguration(input, familiesOf(network.ipam.ranges)),
+    ...nodeRulesConfiguration(input, families),
   };
 }
 
@@ -172,6 +191,18 @@ export function networkConfiguration(input: NetworkInput, args: CniArguments): N
     name: networkName(input),
     runDir: checkDirectory("runDir", input.runDir || RUN_DIRECTORY),
     ipam,
+    dns: input.dns ?? {},
+  };
+}
+
+/** A network whose addresses an IPAM plugin of others gives: everything below `ipam` is for that plugin to judge. */
+function foreignNetwork(input: NetworkInput): NetworkConfiguration {
+  checkType("type", input.type);
+  return {
+    cniVersion: negotiateVersion(input.cniVersion),
+    name: networkName(input),
+    runDir: checkDirectory("runDir", input.runDir || RUN_DIRECTORY),
+    ipam: { dataDir: DATA_DIRECTORY, ranges: [], requested: [], routes: [], resolvConf: undefined },
     dns: input.dns ?? {},
   };
 }
@@ -243,8 +274,8 @@ function rangeSets(
   return canonicalRangeSets([...passed, ...single, ...listed], "ipam.ranges");
 }
 
-/** Versions before 0.3.0 have room for one address of each family; refused before anything is made. */
-function checkExpressible(version: CniVersion, ranges: readonly RangeSet[]): void {
+/** Versions before 0.3.0 have room for one address of each family; refused before anything is made. @throws CniError 2 */
+export function checkExpressible(version: CniVersion, ranges: readonly RangeSet[]): void {
   if (version !== "0.1.0" && version !== "0.2.0") return;
   const families = ranges.flatMap(([range]) => (range === undefined ? [] : [cidrFamily(range.subnet)]));
   if (new Set(families).size === families.length) return;

@@ -1,24 +1,26 @@
 import { familyOf, parseAddress } from "../kernel/ip/address.ts";
 import { cidrFamily, hasHostBits, parseCidr } from "../kernel/ip/cidr.ts";
 import { invalidField } from "./error.ts";
-import type { NetworkInput } from "./network_input.ts";
+import type { Decoded } from "./json.ts";
+import type { routeShape } from "./network_input.ts";
 import type { ResultRoute, RouteOptions } from "./result.ts";
 import { unsupported } from "./unsupported.ts";
 
-type Input = NonNullable<NonNullable<NetworkInput["ipam"]>["routes"]>[number];
+type Input = Decoded<typeof routeShape>;
 
 /** The options of CNI 1.1 and the largest value of each: what the kernel has room for. */
 const LARGEST = { mtu: 65_535, advmss: 65_535, priority: 0xffff_ffff, table: 0xffff_ffff } as const;
 const OPTIONS = ["mtu", "advmss", "priority", "table"] as const;
 
 /**
- * Judges `ipam.routes`.
+ * Judges a list of routes.
  *
+ * @param field names it in an error
  * @throws CniError 7 naming the field, 2 for a scope
  * @throws DrawbridgeError ERR_ADDRESS for what is no address or prefix
  */
-export function configuredRoutes(list: readonly Input[]): readonly ResultRoute[] {
-  return list.map((input, index) => routeOf(input, `ipam.routes[${index}]`));
+export function configuredRoutes(list: readonly Input[], field = "ipam.routes"): readonly ResultRoute[] {
+  return list.map((input, index) => routeOf(input, `${field}[${index}]`));
 }
 
 function routeOf({ dst, gw, scope, ...options }: Input, field: string): ResultRoute {

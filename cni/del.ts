@@ -1,14 +1,17 @@
 import type { AttachmentRecord } from "../ipam/attachment.ts";
 import { readAttachment, recordsOfOtherNetworks, removeAttachment } from "../ipam/attachment.ts";
-import type { ReleaseSteps } from "../ipam/store.ts";
+import type { AddressStore, ReleaseSteps } from "../ipam/store.ts";
 import type { Address } from "../kernel/ip/address.ts";
 import type { NetworkNamespace } from "../kernel/network_namespace.ts";
 import { insideNamespace } from "../kernel/network_namespace.ts";
 import type { NetlinkSocket } from "../kernel/netlink/socket.ts";
 import { deleteLink, getLink, parseLink } from "../kernel/route/link.ts";
 import { deleteNeighbour } from "../kernel/route/neighbour.ts";
-import { openRouteSocket } from "../kernel/route/socket.ts";
+import { deleteRoute } from "../kernel/route/route.ts";
+import { findLink, openRouteSocket } from "../kernel/route/socket.ts";
 import type { Work } from "../kernel/waiting.ts";
+import { hostCidr } from "../kernel/ip/cidr.ts";
+import { delegatedDirectory } from "./delegation/foreign_ipam.ts";
 import type { DetachConfiguration } from "./detach_configuration.ts";
 import type { Attachment } from "./environment.ts";
 import { hostInterfaceName } from "./names.ts";
@@ -17,6 +20,7 @@ import { openStore } from "./node.ts";
 import type { Unregistration } from "./registration.ts";
 import { unregister } from "./registration.ts";
 import { asksForNodeRules } from "./node_rules_configuration.ts";
+import { hostRoute } from "./wiring.ts";
 import { delayDeviceOf, forgetDevice, mayBeDelayed } from "./shaping.ts";
 
 /**
@@ -54,23 +58,25 @@ export function* del(
     // While they are this pod's alone: the next one must not be let through by what the daemon had in force (POD-20).
     if (forgetsFlows) node.nodeRules().forgetAddresses(node, held);
   };
-  releaseAddresses(node, configuration, attachment, record, {
+  const dataDir = record?.dataDir ?? configuration.ipam.dataDir;
+  releaseAddresses(openStore(node, name, dataDir), attachment, record, {
     // All flows of the node may be listed for it, for seconds in which other pods need the store.
     ...(isOthersWork || forgetsFlows ? { early } : {}),
-    last: (held) => forgetNeighbours(removal, held),
+    last: (held) => {
+      forgetNeighbours(removal, held);
+      if (dataDir === delegatedDirectory(runDir)) forgetHostRoutes(node, record?.bridge ?? configuration.bridge, held);
+    },
   });
   removeAttachment(runDir, name, attachment, node.files);
 }
 
 /** Gives the addresses back: those of the record, or all that are the attachment's. */
 function releaseAddresses(
-  node: Node,
-  { name, ipam }: DetachConfiguration,
+  store: AddressStore,
   attachment: Attachment,
   record: AttachmentRecord | undefined,
   steps: ReleaseSteps,
 ): void {
-  const store = openStore(node, name, record?.dataDir ?? ipam.dataDir);
   if (record === undefined) store.release(attachment, steps);
   else store.releaseAddresses(attachment, addressesOf(record), steps);
 }
@@ -162,4 +168,13 @@ function forgetNeighbours(removal: LinkRemoval | undefined, addresses: readonly 
   for (const { error } of socket.batch(addresses.map((address) => deleteNeighbour(bridgeIndex, address)))) {
     if (error !== undefined && error.errnoName !== "ENOENT") throw error;
   }
+}
+
+/** Addresses that another IPAM plugin gave may have routes of their own; ESRCH means there was none. */
+function forgetHostRoutes(node: Node, bridge: string, addresses: readonly Address[]): void {
+  const socket = openRouteSocket(node.syscalls);
+  const link = findLink(socket, { name: bridge });
+  if (link === undefined) return;
+  const routes = addresses.map((address) => deleteRoute(hostRoute(hostCidr(address), link.index)));
+  for (const { error } of socket.batch(routes)) if (error !== undefined && error.errnoName !== "ESRCH") throw error;
 }

@@ -32,10 +32,11 @@ export type CniErrorCode = (typeof CniErrorCode)[keyof typeof CniErrorCode];
 /** A refusal in the words of the CNI specification. */
 export class CniError extends Error {
   override readonly name = "CniError";
-  readonly code: CniErrorCode;
+  /** One of {@link CniErrorCode}, or what another plugin that this one has executed answered. */
+  readonly code: number;
   readonly details: string | undefined;
 
-  constructor(code: CniErrorCode, message: string, details?: string) {
+  constructor(code: number, message: string, details?: string) {
     super(message);
     this.code = code;
     this.details = details;

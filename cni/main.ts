@@ -4,6 +4,8 @@ import { carryOut } from "../kernel/waiting.ts";
 import { answer } from "./answer.ts";
 import { SERVER } from "./executables.ts";
 import { machine } from "./plugin.ts";
+import type { MachineParts } from "./node.ts";
+import type * as BunProgram from "../kernel/syscall/bun_program.ts";
 import type * as NodeRules from "./node_rules.ts";
 import type * as Serve from "./server/serve.ts";
 import { readStdin } from "./standard_input.ts";
@@ -32,9 +34,16 @@ function server(): typeof Serve {
   return require("./server/serve.ts");
 }
 
-function sha256(text: string): string {
-  return Bun.SHA256.hash(text, "hex");
+function bunProgram(): typeof BunProgram {
+  // oxlint-disable-next-line no-unsafe-return -- as above
+  return require("../kernel/syscall/bun_program.ts");
 }
+
+const parts: MachineParts = {
+  sha256: (text) => Bun.SHA256.hash(text, "hex"),
+  nodeRules,
+  programs: () => bunProgram().bunProgramCalls(),
+};
 
 /**
  * The plugin: verb from the environment, configuration from standard input, result or error on standard output.
@@ -44,12 +53,12 @@ function sha256(text: string): string {
 function main(): number {
   const verb = process.env["CNI_COMMAND"];
   if (!verb) {
-    if (process.argv0 === SERVER) return server().serve(syscalls, (calls) => machine(calls, sha256, nodeRules));
+    if (process.argv0 === SERVER) return server().serve(syscalls, (calls) => machine(calls, parts));
     write(STDERR, `Drawbridge CNI plugin\nCNI protocol versions supported: ${supportedVersions.join(", ")}`);
     return 0;
   }
   const { output, exitCode } = carryOut(
-    answer(() => machine(syscalls, sha256, nodeRules), {
+    answer(() => machine(syscalls, parts), {
       argv0: process.argv0,
       verb,
       environment: process.env,

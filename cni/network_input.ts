@@ -9,23 +9,24 @@ const range = {
   exclude: ["string"],
 } as const;
 
-const dns = { nameservers: ["string"], domain: "string", search: ["string"], options: ["string"] } as const;
+/** A route of a configuration or of a result. */
+export const routeShape = {
+  dst: "string",
+  gw: "string",
+  mtu: "number",
+  advmss: "number",
+  priority: "number",
+  table: "number",
+  scope: "number",
+} as const;
+
+export const dnsShape = { nameservers: ["string"], domain: "string", search: ["string"], options: ["string"] } as const;
 
 const ipam = {
   ...range,
   type: "string",
   ranges: [[range]],
-  routes: [
-    {
-      dst: "string",
-      gw: "string",
-      mtu: "number",
-      advmss: "number",
-      priority: "number",
-      table: "number",
-      scope: "number",
-    },
-  ],
+  routes: [routeShape],
   dataDir: "string",
   resolvConf: "string",
 } as const;
@@ -75,7 +76,7 @@ export const networkShape = {
   serviceCIDRs: ["string"],
   ...portmapOptions,
   ipam,
-  dns,
+  dns: dnsShape,
   args: { cni: { ips: ["string"], mac: "string" } },
   runtimeConfig: {
     ips: ["string"],
@@ -93,7 +94,7 @@ export const detachShape = {
   bridge: "string",
   runDir: "string",
   policyd: "any",
-  ipam: { dataDir: "string" },
+  ipam: { type: "any", dataDir: "string" },
 } as const;
 
 export type NetworkInput = Decoded<typeof networkShape>;

@@ -7,6 +7,7 @@ import type { Sysctl } from "../kernel/sysctl.ts";
 import { procSysctl } from "../kernel/sysctl.ts";
 import type { MachineCalls } from "../kernel/syscall/machine_calls.ts";
 import type { BpfCalls } from "../kernel/syscall/bpf_calls.ts";
+import type { ProgramCalls } from "../kernel/syscall/program_calls.ts";
 import type { FileReadCalls } from "../kernel/syscall/file_calls.ts";
 import type { Syscalls } from "../kernel/syscall/syscalls.ts";
 import type { Sha256 } from "./names.ts";
@@ -23,12 +24,17 @@ export interface Node {
    * time.
    */
   nodeRules(): typeof NodeRules;
+  /** Starts other programs; loaded on its first use as well. */
+  programs(): ProgramCalls;
   /** The id of this boot: a record with another one describes nothing that still exists. */
   bootId(): string;
 }
 
-/** The real machine. What differs between Bun and Node is passed in: system calls, the hash, and how a module is loaded. */
-export function machine(syscalls: MachineCalls, sha256: Sha256, nodeRules: () => typeof NodeRules): Node {
+/** The parts that differ between Bun and Node, beside the system calls: the hash, and how a module is loaded on its first use. */
+export type MachineParts = Pick<Node, "sha256" | "nodeRules" | "programs">;
+
+/** The real machine. */
+export function machine(syscalls: MachineCalls, { sha256, nodeRules, programs }: MachineParts): Node {
   let bootId: string | undefined;
   return {
     syscalls,
@@ -36,6 +42,7 @@ export function machine(syscalls: MachineCalls, sha256: Sha256, nodeRules: () =>
     files: systemFileSystem(syscalls),
     sha256,
     nodeRules,
+    programs,
     bootId: () => (bootId ??= (readTextFile(syscalls, "/proc/sys/kernel/random/boot_id", 64) ?? "").trim()),
   };
 }

@@ -1,9 +1,20 @@
+import type { NetworkNamespace } from "../kernel/network_namespace.ts";
 import type { Work } from "../kernel/waiting.ts";
 import { carryOut } from "../kernel/waiting.ts";
 import { add } from "./add.ts";
 import { check } from "./check/check.ts";
+import type { BridgeConfiguration } from "./configuration.ts";
 import { bridgeConfiguration, decodeConfiguration, networkConfiguration, networkName } from "./configuration.ts";
 import { del } from "./del.ts";
+import {
+  addressGiver,
+  addressTaker,
+  checkGiver,
+  delegatedDirectory,
+  isForeignIpam,
+} from "./delegation/foreign_ipam.ts";
+import type { AddressTaker, PluginInput } from "./delegation/foreign_ipam.ts";
+import type { DetachConfiguration } from "./detach_configuration.ts";
 import { detachConfiguration, releaseConfiguration } from "./detach_configuration.ts";
 import type { Attachment, Environment } from "./environment.ts";
 import { readAttachment } from "./environment.ts";
@@ -24,9 +35,14 @@ export { machine } from "./node.ts";
 /** The plugins this executable is, by the name it is executed under. */
 export type Face = "drawbridge" | "drawbridge-ipam" | "loopback";
 
+/** The last component of argv 0. */
+export function nameOf(argv0: string): string {
+  return argv0.slice(argv0.lastIndexOf("/") + 1);
+}
+
 /** The face for the last component of argv 0; any other name means the interface plugin. */
 export function faceOf(argv0: string): Face {
-  const name = argv0.slice(argv0.lastIndexOf("/") + 1);
+  const name = nameOf(argv0);
   return name === "drawbridge-ipam" || name === "loopback" ? name : "drawbridge";
 }
 
@@ -48,25 +64,25 @@ const FIRST_VERSIONS = { CHECK: "0.4.0", GC: "1.1.0", STATUS: "1.1.0" } as const
  * Whoever goes on with it must have the thread in the network namespace it began in.
  *
  * @param verb CNI_COMMAND
- * @param stdin the network configuration
  * @returns what goes to standard output; empty for every verb but ADD
  * @throws CniError or DrawbridgeError; nothing is left behind by a failed ADD. Missing variables are reported before
  *   anything else (P4), then a version of the configuration that does not have the verb (P8)
  */
-export function* verbWork(node: Node, face: Face, verb: string, environment: Environment, stdin: string): Work<string> {
+export function* verbWork(node: Node, face: Face, verb: string, call: PluginInput): Work<string> {
+  const { environment, stdin } = call;
   switch (verb) {
     case "ADD": {
       const attachment = readAttachment(environment, verb);
-      return yield* runAdd(node, face, environment, attachment, decodeConfiguration(stdin, networkShape));
+      return yield* runAdd(node, face, call, attachment, decodeConfiguration(stdin, networkShape));
     }
     case "CHECK": {
       const attachment = readAttachment(environment, verb);
-      yield* runCheck(node, face, environment, attachment, decodeFor(verb, stdin, networkShape));
+      yield* runCheck(node, face, call, attachment, decodeFor(verb, stdin, networkShape));
       return "";
     }
     case "DEL": {
       const attachment = readAttachment(environment, verb);
-      return yield* runDel(node, face, environment, attachment, decodeConfiguration(stdin, detachShape));
+      return yield* runDel(node, face, call, attachment, decodeConfiguration(stdin, detachShape));
     }
     default:
       throw new CniError(
@@ -91,27 +107,22 @@ function decodeFor<const S extends Shape>(verb: keyof typeof FIRST_VERSIONS, std
 
 /** The same without other work beside it. @throws as {@link verbWork} */
 export function runVerb(node: Node, face: Face, verb: string, environment: Environment, stdin: string): string {
-  return carryOut(verbWork(node, face, verb, environment, stdin));
+  return carryOut(verbWork(node, face, verb, { self: face, environment, stdin }));
 }
 
-function* runAdd(
-  node: Node,
-  face: Face,
-  environment: Environment,
-  attachment: Attachment,
-  input: NetworkInput,
-): Work<string> {
+function* runAdd(node: Node, face: Face, call: PluginInput, attachment: Attachment, input: NetworkInput): Work<string> {
   networkName(input);
   const version = negotiateVersion(input.cniVersion);
   if (face === "drawbridge-ipam") {
     const configuration = networkConfiguration(input, attachment.arguments);
     return print(resultObject(allocateForOthers(node, configuration, attachment), version));
   }
-  const configuration = face === "drawbridge" ? bridgeConfiguration(input, attachment.arguments) : undefined;
-  return yield* withNamespaces(node, environment, attachment, function* (home, namespace) {
+  const configuration = face === "drawbridge" ? attachConfiguration(call, attachment, input) : undefined;
+  return yield* withNamespaces(node, call.environment, attachment, function* (home, namespace) {
     if (namespace === undefined) throw missingNamespace(attachment);
     if (configuration !== undefined) {
-      return print(resultObject(yield* add(node, configuration, attachment, home, namespace), version));
+      const giver = addressGiver(node, call, input, configuration, attachment);
+      return print(resultObject(yield* add(node, configuration, attachment, { home, namespace }, giver), version));
     }
     setLoopback(node, home, namespace, true);
     // libcni hands an earlier result over in the version of the configuration.
@@ -120,41 +131,58 @@ function* runAdd(
   });
 }
 
-function* runCheck(
-  node: Node,
-  face: Face,
-  environment: Environment,
-  attachment: Attachment,
-  input: NetworkInput,
-): Work<void> {
+/** @throws CniError, DrawbridgeError as {@link bridgeConfiguration} */
+function attachConfiguration(call: PluginInput, attachment: Attachment, input: NetworkInput): BridgeConfiguration {
+  return bridgeConfiguration(input, attachment.arguments, isForeignIpam(input, call.self));
+}
+
+function* runCheck(node: Node, face: Face, call: PluginInput, attachment: Attachment, input: NetworkInput): Work<void> {
   networkName(input);
   if (face === "drawbridge-ipam") return checkForOthers(node, releaseConfiguration(input), attachment);
-  const configuration = face === "drawbridge" ? bridgeConfiguration(input, attachment.arguments) : undefined;
-  return yield* withNamespaces(node, environment, attachment, function* (home, namespace) {
+  const configuration = face === "drawbridge" ? attachConfiguration(call, attachment, input) : undefined;
+  return yield* withNamespaces(node, call.environment, attachment, function* (home, namespace) {
     if (namespace === undefined) throw missingNamespace(attachment);
     if (configuration === undefined) return checkLoopback(node, home, namespace);
+    checkGiver(node, call, input);
     return yield* check(node, configuration, attachment, input.prevResult, { home, namespace });
   });
 }
 
-function* runDel(
-  node: Node,
-  face: Face,
-  environment: Environment,
-  attachment: Attachment,
-  input: DetachInput,
-): Work<string> {
+function* runDel(node: Node, face: Face, call: PluginInput, attachment: Attachment, input: DetachInput): Work<string> {
   networkName(input);
   if (face === "drawbridge-ipam") {
     releaseForOthers(node, releaseConfiguration(input), attachment);
     return "";
   }
   const configuration = face === "drawbridge" ? detachConfiguration(input) : undefined;
-  return yield* withNamespaces(node, environment, attachment, function* (home, namespace) {
-    if (configuration !== undefined) yield* del(node, configuration, attachment, home, namespace);
-    else if (namespace !== undefined) setLoopback(node, home, namespace, false);
+  return yield* withNamespaces(node, call.environment, attachment, function* (home, namespace) {
+    if (configuration !== undefined) {
+      const taker = addressTaker(node, call, input, configuration, attachment);
+      yield* delAll(node, configuration, attachment, { home, namespace }, taker);
+    } else if (namespace !== undefined) setLoopback(node, home, namespace, false);
     return "";
   });
+}
+
+/**
+ * DEL with that of an IPAM plugin of others, which comes last: its addresses are free only once nothing answers to them. When it
+ * fails, all of ours has been removed, and the next DEL calls it again.
+ */
+function* delAll(
+  node: Node,
+  configuration: DetachConfiguration,
+  attachment: Attachment,
+  { home, namespace }: { readonly home: NetworkNamespace; readonly namespace: NetworkNamespace | undefined },
+  taker: AddressTaker | undefined,
+): Work<void> {
+  try {
+    const { ipam, runDir } = configuration;
+    const dataDir = taker === undefined ? ipam.dataDir : delegatedDirectory(runDir);
+    yield* del(node, { ...configuration, ipam: { dataDir } }, attachment, home, namespace);
+    taker?.take();
+  } finally {
+    taker?.end();
+  }
 }
 
 function print(result: unknown): string {

@@ -38,10 +38,14 @@ export function prepareNamespace(node: Node, ifname: string, needsIpv6: boolean)
     );
   }
   for (const [key, value] of podSettings) node.sysctl.write(key, value);
-  if (needsIpv6 && node.sysctl.read(disableKey("default")) === "1") {
-    for (const link of IPV6_LINKS) node.sysctl.write(disableKey(link), "0");
-  }
+  if (needsIpv6) enableIpv6(node);
   return socket;
+}
+
+/** Turns IPv6 on in the namespace the calling thread is in, for the interface that will be made there. */
+export function enableIpv6(node: Node): void {
+  if (node.sysctl.read(disableKey("default")) !== "1") return;
+  for (const link of IPV6_LINKS) node.sysctl.write(disableKey(link), "0");
 }
 
 function disableKey(link: (typeof IPV6_LINKS)[number]): string {

@@ -1,6 +1,6 @@
 import type { Allocation } from "../ipam/store.ts";
 import type { Cidr } from "../kernel/ip/cidr.ts";
-import { cidrFamily, formatCidr, hostCidr } from "../kernel/ip/cidr.ts";
+import { cidrContains, cidrFamily, formatCidr, hostCidr } from "../kernel/ip/cidr.ts";
 import type { Address } from "../kernel/ip/address.ts";
 import { familyOf } from "../kernel/ip/address.ts";
 import type { MacAddress } from "../kernel/ip/mac.ts";
@@ -12,6 +12,7 @@ import type { RouteSpec } from "../kernel/route/route.ts";
 import { MAIN_TABLE, newRoute } from "../kernel/route/route.ts";
 import type { Bridge } from "./bridge.ts";
 import type { BridgeConfiguration } from "./configuration.ts";
+import { isLinkLocal } from "./delegation/ipam_answer.ts";
 import type { Attachment } from "./environment.ts";
 import type { Sha256 } from "./names.ts";
 import { hostInterfaceName, hostMac, podMac } from "./names.ts";
@@ -36,8 +37,12 @@ export interface Wiring {
   readonly alias: string;
   /** The pod's addresses, /32 and /128. */
   readonly addresses: readonly Cidr[];
-  /** The bridge's addresses, with the subnet's prefix length; one per allocation. */
-  readonly gateways: readonly Cidr[];
+  /** The next hops of the pod, one per address. */
+  readonly gateways: readonly Address[];
+  /** Those of them that the bridge has, with the subnet's prefix length. */
+  readonly bridgeAddresses: readonly Cidr[];
+  /** The pod's addresses that no address of the bridge leads to, so that the node needs a route to each. */
+  readonly hostRoutes: readonly Cidr[];
   readonly routes: readonly PodRoute[];
   readonly shaping: Shaping | undefined;
   /** Whether packets go around the bridge where they can. */
@@ -86,11 +91,30 @@ export function decideWiring(
     // The kernel takes 255 bytes, our NUL among them (IFLA_IFALIAS, IFALIASZ); all characters here are ASCII.
     alias: (pod === undefined ? containerId : `${pod.namespace}/${pod.name}`).slice(0, 254),
     addresses: allocations.map(({ address }) => hostCidr(address.address)),
-    gateways: allocations.map(({ address, gateway }) => ({ address: gateway, prefixLength: address.prefixLength })),
+    gateways: allocations.map(({ gateway }) => gateway),
+    bridgeAddresses: allocations.flatMap(bridgeAddress),
+    hostRoutes: allocations
+      .filter((allocation) => !leadsTo(allocation))
+      .map(({ address }) => hostCidr(address.address)),
     routes: podRoutes(configuration, allocations),
     shaping,
     bypassBridge: configuration.bypassBridge,
   };
+}
+
+/** Whether the bridge's address leads to the pod: IPAM plugins of others may name a gateway outside of the subnet. */
+function leadsTo({ address, gateway }: Allocation): boolean {
+  return cidrContains(address, gateway);
+}
+
+/**
+ * A gateway that lies in the pod's subnet, with its prefix length; one outside by itself. A link-local one is at no place:
+ * the pod's packets go to the MAC address that its permanent neighbour entry has.
+ */
+function bridgeAddress(allocation: Allocation): readonly Cidr[] {
+  const { address, gateway } = allocation;
+  if (leadsTo(allocation)) return [{ address: gateway, prefixLength: address.prefixLength }];
+  return isLinkLocal(gateway) ? [] : [hostCidr(gateway)];
 }
 
 function preferIpv4(allocations: readonly Allocation[], otherwise: Allocation): Allocation {
@@ -160,11 +184,18 @@ export function hostSteps(wiring: Wiring, bridge: Bridge): readonly Step[] {
       }),
     },
     ...wiring.addresses.map(({ address }) => ({ request: setNeighbour(bridge.index, address, wiring.podMac) })),
-    ...wiring.gateways.map((gateway) => ({
-      request: newAddress(bridge.index, gateway),
+    ...wiring.bridgeAddresses.map((address) => ({
+      request: newAddress(bridge.index, address),
       tolerates: "EEXIST" as const,
     })),
+    ...wiring.hostRoutes.map((destination) => ({ request: newRoute(hostRoute(destination, bridge.index)) })),
   ];
+}
+
+/** The node's route to a pod's address that no subnet of the bridge contains. */
+export function hostRoute(destination: Cidr, bridgeIndex: number): RouteSpec {
+  const family = cidrFamily(destination);
+  return { family, destination, gateway: undefined, outputInterface: bridgeIndex, onLink: false };
 }
 
 /**
@@ -179,13 +210,12 @@ const ALL_RESERVED_GROUPS = 0xfffd;
  * @param index the index of the pod's interface
  */
 export function podSteps(wiring: Wiring, index: number): readonly Step[] {
-  const gateways: Address[] = [];
-  for (const { address } of wiring.gateways) if (!gateways.includes(address)) gateways.push(address);
+  const gateways = new Set(wiring.gateways);
   return [
     { request: changeLink({ index: LOOPBACK_INDEX }, { up: true }) },
     ...wiring.addresses.map((address) => ({ request: newAddress(index, address) })),
     { request: changeLink({ index }, { up: true }) },
-    ...gateways.map((gateway) => ({ request: setNeighbour(index, gateway, wiring.hostMac) })),
+    ...[...gateways].map((gateway) => ({ request: setNeighbour(index, gateway, wiring.hostMac) })),
     ...wiring.routes.map((route) => ({
       request: newRoute(routeSpec(route, index)),
       ...(route.isImplicit ? { tolerates: "EEXIST" as const } : {}),
@@ -220,7 +250,7 @@ export function addResult(wiring: Wiring, bridge: Bridge, sandbox: string, dns: 
     // One gateway per address, in the same order: both come from the allocations.
     ips: wiring.addresses.map((address, i) => {
       const gateway = wiring.gateways[i];
-      return { interface: 2, address, ...(gateway === undefined ? {} : { gateway: gateway.address }) };
+      return { interface: 2, address, ...(gateway === undefined ? {} : { gateway }) };
     }),
     routes: wiring.routes,
     dns,

@@ -133,6 +133,41 @@ export class AddressStore {
   }
 
   /**
+   * Reserves exactly these addresses, or none of them: what another IPAM plugin has given.
+   *
+   * @throws DrawbridgeError ERR_ADDRESS_UNAVAILABLE when somebody holds one; ERR_STORE; ERR_LOCK_TIMEOUT
+   */
+  reserve(addresses: readonly Address[], owner: Owner): void {
+    expectOwner(owner);
+    this.#files.makeDirectory(this.#directory, 0o755);
+    this.#files.makeDirectory(this.#scratch, 0o700);
+    this.#locked(() => {
+      const claim = `${this.#scratch}/${this.#network}.claim`;
+      const claimed: Address[] = [];
+      try {
+        this.#createFresh(claim, contentOf(owner));
+        for (const address of addresses) {
+          if (!this.#files.link(claim, this.#path(address))) throw this.#heldByOther(address);
+          claimed.push(address);
+        }
+      } catch (error) {
+        for (const address of claimed) this.#tryUnlink(this.#path(address));
+        throw error;
+      } finally {
+        this.#tryUnlink(claim);
+      }
+    });
+  }
+
+  #heldByOther(address: Address): DrawbridgeError {
+    const [holder = "another pod"] = this.#content(address)?.split("\r\n") ?? [];
+    return new DrawbridgeError(
+      "ERR_ADDRESS_UNAVAILABLE",
+      `${formatAddress(address)} is held by ${JSON.stringify(holder)} (${this.#path(address)}); expected an address that no other pod of this network has`,
+    );
+  }
+
+  /**
    * Releases every address of the owner by reading all reservations, as host-local does.
    *
    * White space around the content does not count. Where nothing names the interface, reservations of old host-local

@@ -32,7 +32,7 @@ export function acquireFileLock(
   path: string,
   waiting: Waiting = realWaiting,
 ): Release {
-  return lockOpened(syscalls, openLock(syscalls, path), path, waiting);
+  return lockFile(syscalls, openLock(syscalls, path), path, waiting);
 }
 
 /**
@@ -47,10 +47,15 @@ export function acquireDirectoryLock(
 ): Release {
   const fd = syscalls.open(path, OpenFlag.RDONLY | OpenFlag.DIRECTORY | OpenFlag.CLOEXEC, 0);
   if (fd < 0) throw notOpened(path, fd);
-  return lockOpened(syscalls, fd, path, waiting);
+  return lockFile(syscalls, fd, path, waiting);
 }
 
-function lockOpened(syscalls: Syscalls, fd: number, path: string, waiting: Waiting): Release {
+/**
+ * The same on an open file, which is closed with the lock, and where it cannot be taken.
+ *
+ * @throws DrawbridgeError ERR_LOCK_TIMEOUT, SyscallError
+ */
+export function lockFile(syscalls: Syscalls, fd: number, path: string, waiting: Waiting = realWaiting): Release {
   const deadline = waiting.now() + TIMEOUT_MILLISECONDS;
   for (let pause = 0.1; ; pause = Math.min(pause * 2, LONGEST_PAUSE_MILLISECONDS)) {
     const result = syscalls.flock(fd, LOCK_EX | LOCK_NB);

@@ -4,7 +4,10 @@ import type { MachineCalls } from "../../kernel/syscall/machine_calls.ts";
 import { MSG_NOSIGNAL } from "../../kernel/unix_stream.ts";
 import type { Wait, Work } from "../../kernel/waiting.ts";
 import type { Answer } from "../answer.ts";
+import { systemFileSystem } from "../../ipam/file_system.ts";
 import { answer } from "../answer.ts";
+import { executesOthers } from "../delegation/foreign_ipam.ts";
+import { nameOf } from "../plugin.ts";
 import type { Node } from "../node.ts";
 import { readStdin } from "../standard_input.ts";
 import type { TrackedCalls } from "./descriptors.ts";
@@ -65,7 +68,10 @@ export class Call {
     const { argv0, environment } = this.request;
     const verb = environment["CNI_COMMAND"];
     const stdin = readStdin(this.#syscalls, this.#descriptors.input);
-    const isForShim = !verb || !meansTheSameAnywhere(this.request);
+    const self = nameOf(argv0);
+    const node = { files: systemFileSystem(this.#syscalls) };
+    const isForShim =
+      !verb || !meansTheSameAnywhere(this.request) || executesOthers(node, { self, environment, stdin });
     if (isForShim || (verb === "DEL" && blocksInKernel(stdin) && othersWait())) {
       this.decline();
     } else if (this.#tell(BEGUN)) {

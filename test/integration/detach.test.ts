@@ -53,7 +53,6 @@ describe("DEL", function () {
       ["masquerade by iptables", 2, just({ ipMasq: true, ipMasqBackend: "iptables" })],
       ["forceAddress true", 2, just({ forceAddress: true })],
       ["a vlan", 2, just({ vlan: 100 })],
-      ["an IPAM type of others", 2, ipam({ type: "static" })],
       ["a bad range", 7, ipam({ ranges: [[{ subnet: "10.244.1.7/24" }]] })],
       ["no range", 7, ipam({ ranges: [] })],
       ["a bad mtu", 7, just({ mtu: 67 })],

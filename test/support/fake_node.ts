@@ -60,6 +60,9 @@ export function fakeNode(root: string): FakeNode {
     files: systemFileSystem(syscalls),
     sha256,
     nodeRules: () => nodeRules,
+    programs: () => {
+      throw new Error("this node starts no program");
+    },
     bootId: () => "00000000-0000-4000-8000-000000000000",
     escapes,
   };

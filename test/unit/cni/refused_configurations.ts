@@ -63,7 +63,6 @@ export const refusedConfigurations: readonly RefusedConfiguration[] = [
   [7, networkInput({ ipam: undefined }), "ipam: missing", "host-local"],
   [7, networkInput({ ipam: {} }), "ipam.type: missing"],
   [7, networkInput({ ipam: "host-local" }), 'ipam: "host-local"; expected object'],
-  [2, ipamInput({ type: "static" }), 'ipam.type: "static"', "host-local, drawbridge-ipam"],
   [7, ipamInput({ type: "../host-local" }), 'ipam.type: "../host-local"', "without a path"],
   [7, ipamInput({ type: "/opt/cni/bin/host-local" }), 'ipam.type: "/opt/cni/bin/host-local"', "without a path"],
   [7, ipamInput({ dataDir: "networks" }), 'ipam.dataDir: "networks"', "absolute path"],

@@ -72,7 +72,7 @@ describe("cni/wiring decides", () => {
   it("single addresses in the pod and the subnet's prefix on the bridge (POD-08)", () => {
     const wiring = wiringOf();
     assert.deepEqual(wiring.addresses.map(formatCidr), ["10.244.1.7/32", "fd00:244:1::7/128"]);
-    assert.deepEqual(wiring.gateways.map(formatCidr), ["10.244.1.1/24", "fd00:244:1::1/64"]);
+    assert.deepEqual(wiring.bridgeAddresses.map(formatCidr), ["10.244.1.1/24", "fd00:244:1::1/64"]);
   });
 
   it("a default route through the bridge for each family of the pod and no other (POD-14)", () => {

@@ -1,0 +1,223 @@
+import type { RangeSet } from "../../ipam/range.ts";
+import type { Allocation } from "../../ipam/store.ts";
+import { hostCidr, networkAddress } from "../../kernel/ip/cidr.ts";
+import type { BridgeConfiguration } from "../configuration.ts";
+import { checkExpressible, decodeConfiguration, onNetwork, RUN_DIRECTORY } from "../configuration.ts";
+import type { DetachConfiguration } from "../detach_configuration.ts";
+import type { Attachment, Environment } from "../environment.ts";
+import type { DetachInput, NetworkInput } from "../network_input.ts";
+import type { Node } from "../node.ts";
+import { readIpamAnswer } from "./ipam_answer.ts";
+import type { GivenAddresses } from "./ipam_answer.ts";
+import type { IpamCall } from "./ipam_program.ts";
+import { runIpam } from "./ipam_program.ts";
+import type { HeldLock } from "./pending.ts";
+import { lockPending, pendingPath, readPending, writePending } from "./pending.ts";
+import { foreignIpamType } from "./plugin_search.ts";
+
+/** A call of ours, as it came. */
+export interface PluginInput {
+  /** The name we were executed under. */
+  readonly self: string;
+  readonly environment: Environment;
+  readonly stdin: string;
+}
+
+/** An IPAM plugin of others, by which an ADD gets the pod's addresses. */
+export interface AddressGiver {
+  /**
+   * Has the plugin give addresses. Where it fails its DEL is called at once.
+   *
+   * @throws CniError what the plugin answered, or 6 for an answer that cannot be read
+   */
+  give(): GivenConfiguration;
+  /** Has it take them back; an error is swallowed, since the one before it is what the runtime must see: a DEL tries again. */
+  takeBack(): void;
+  /** Gives up the lock by which a DEL waits for this ADD. */
+  end(): void;
+}
+
+/** The configuration with the addresses that are known now. */
+export interface GivenConfiguration {
+  readonly configuration: BridgeConfiguration;
+  readonly allocations: readonly Allocation[];
+}
+
+/** Where the addresses are reserved that IPAM plugins of others have given: in memory, since a reboot leaves no pod. */
+export function delegatedDirectory(runDir: string): string {
+  return `${runDir}/delegated`;
+}
+
+/** Whether another program gives the addresses. Without `ipam` nobody does, which is refused elsewhere. @throws as {@link foreignIpamType} */
+export function isForeignIpam({ ipam }: NetworkInput, self: string): boolean {
+  return ipam !== undefined && foreignIpamType(ipam.type, self) !== undefined;
+}
+
+/**
+ * The IPAM plugin of others that a configuration names for ADD.
+ *
+ * @returns undefined where we serve the addresses ourselves
+ * @throws CniError as {@link foreignIpamType}
+ */
+export function addressGiver(
+  node: Node,
+  call: PluginInput,
+  input: NetworkInput,
+  configuration: BridgeConfiguration,
+  attachment: Attachment,
+): AddressGiver | undefined {
+  const type = foreignIpamType(input.ipam?.type, call.self);
+  if (type === undefined) return undefined;
+  const { environment, stdin } = call;
+  const ipam: IpamCall = { type, environment, stdin };
+  const path = pendingPath(configuration.runDir, configuration.name, attachment);
+  let lock: HeldLock | undefined;
+  const takeBack = (): void => {
+    try {
+      runIpam(node, ipam, "DEL", lock?.fd);
+      node.files.unlink(path);
+    } catch {
+      // The file stays, so that the runtime's DEL calls the plugin once more.
+    }
+  };
+  const end = (): void => {
+    lock?.release();
+    lock = undefined;
+  };
+  return {
+    give() {
+      lock = writePending(node, path, stdin);
+      try {
+        const given = readIpamAnswer(runIpam(node, ipam, "ADD", lock.fd), configuration.cniVersion);
+        return withAddresses(input, configuration, attachment, given);
+      } catch (error) {
+        takeBack();
+        end();
+        throw error;
+      }
+    },
+    takeBack,
+    end,
+  };
+}
+
+/** @throws CniError 2 or 7 for what the configuration asks for and these addresses do not allow */
+function withAddresses(
+  input: NetworkInput,
+  draft: BridgeConfiguration,
+  attachment: Attachment,
+  given: GivenAddresses,
+): GivenConfiguration {
+  const ranges = given.addresses.map(({ address, gateway }): RangeSet => {
+    const subnet = { address: networkAddress(address), prefixLength: address.prefixLength };
+    return [{ subnet, rangeStart: address.address, rangeEnd: address.address, gateway, exclude: [] }];
+  });
+  checkExpressible(draft.cniVersion, ranges);
+  const ipam = { ...draft.ipam, dataDir: delegatedDirectory(draft.runDir), ranges, routes: given.routes };
+  const dns = Object.keys(draft.dns).length > 0 ? draft.dns : given.dns;
+  const configuration = onNetwork(input, attachment.arguments, { ...draft, ipam, dns });
+  const allocations = given.addresses.map(({ address, gateway }, set) => ({ address, gateway, set }));
+  return { configuration, allocations };
+}
+
+/**
+ * Passes CHECK on to an IPAM plugin of others, which says whether the addresses are still the pod's.
+ *
+ * @throws CniError what it answered
+ */
+export function checkGiver(node: Node, { self, environment, stdin }: PluginInput, { ipam }: NetworkInput): void {
+  const type = foreignIpamType(ipam?.type, self);
+  if (type !== undefined) runIpam(node, { type, environment, stdin }, "CHECK");
+}
+
+/** The IPAM plugin of others that a DEL has to call. */
+export interface AddressTaker {
+  /** Has it take the addresses back. @throws CniError what it answered */
+  take(): void;
+  /** Gives up the lock. */
+  end(): void;
+}
+
+/**
+ * The IPAM plugin that may hold addresses for what goes: that of the ADD, else the one the configuration names.
+ *
+ * It waits for a plugin that an ADD has executed and that has outlived it.
+ *
+ * @returns undefined where the addresses are ours
+ * @throws DrawbridgeError ERR_LOCK_TIMEOUT when that plugin still runs after ten seconds
+ */
+export function addressTaker(
+  node: Node,
+  call: PluginInput,
+  input: DetachInput,
+  { runDir, name }: Pick<DetachConfiguration, "runDir" | "name">,
+  attachment: Attachment,
+): AddressTaker | undefined {
+  const path = pendingPath(runDir, name, attachment);
+  const ipam = ipamOfDetach(node, call, input, path);
+  if (ipam === undefined) return undefined;
+  const lock = lockPending(node, path);
+  return {
+    take() {
+      runIpam(node, ipam, "DEL", lock?.fd);
+      node.files.unlink(path);
+    },
+    end: () => lock?.release(),
+  };
+}
+
+/** By the configuration that came, unless the ADD went by another plugin. */
+function ipamOfDetach(node: Node, call: PluginInput, input: DetachInput, path: string): IpamCall | undefined {
+  const { environment, stdin } = call;
+  const configured = usableType(input.ipam?.type, call.self);
+  const earlier = readPending(node, path);
+  const added = earlier === undefined ? undefined : typeIn(earlier, call.self);
+  if (earlier !== undefined && added !== undefined && added !== configured)
+    return { type: added, environment, stdin: earlier };
+  return configured === undefined ? undefined : { type: configured, environment, stdin };
+}
+
+function typeIn(stdin: string, self: string): string | undefined {
+  try {
+    return usableType(decodeConfiguration(stdin, { ipam: { type: "any" } }).ipam?.type, self);
+  } catch {
+    // A call that was killed while it wrote the file has executed nothing.
+    return undefined;
+  }
+}
+
+/** The same for DEL: a name that ADD refuses has never given an address, and must not keep a pod from being removed. */
+function usableType(type: unknown, self: string): string | undefined {
+  try {
+    return foreignIpamType(type, self);
+  } catch {
+    return undefined;
+  }
+}
+
+/**
+ * Whether a call executes another plugin, or may have to. The plugin server leaves it to a process of its own, which has the
+ * caller's environment, working directory, standard error and limits, and which nobody else waits for.
+ */
+export function executesOthers(node: Pick<Node, "files">, { self, environment, stdin }: PluginInput): boolean {
+  try {
+    const input = decodeConfiguration(stdin, { name: "string", runDir: "string", ipam: { type: "any" } });
+    if (usableType(input.ipam?.type, self) !== undefined) return true;
+    if (environment["CNI_COMMAND"] !== "DEL") return false;
+    const owner = { containerId: environment["CNI_CONTAINERID"] ?? "", ifname: environment["CNI_IFNAME"] ?? "" };
+    return (
+      node.files.readSmallFile(pendingPath(input.runDir || RUN_DIRECTORY, input.name ?? "", owner), 1).kind !==
+      "missing"
+    );
+  } catch {
+    // A configuration that cannot be read is refused by the process that does the call.
+    return false;
+  }
+}
+
+/** An address of the pod, as it would be the only one of a range: none of the bridge's may be it. */
+export function offeredOf(allocations: readonly Allocation[]): readonly RangeSet[] {
+  return allocations.map(({ address: { address }, gateway }) => [
+    { subnet: { ...hostCidr(address), prefixLength: 0 }, rangeStart: address, rangeEnd: address, gateway, exclude: [] },
+  ]);
+}

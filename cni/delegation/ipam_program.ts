@@ -1,0 +1,97 @@
+import { runProgram } from "../../kernel/program.ts";
+import type { ProgramEnd } from "../../kernel/program.ts";
+import { SyscallError } from "../../kernel/syscall/syscalls.ts";
+import type { Environment } from "../environment.ts";
+import { CniError, CniErrorCode } from "../error.ts";
+import { isObject } from "../json.ts";
+import type { Node } from "../node.ts";
+import { findPlugin } from "./plugin_search.ts";
+
+/** The input of an IPAM plugin of others. */
+export interface IpamCall {
+  /** The name of its executable. */
+  readonly type: string;
+  /** That of our own call: the plugin gets all of it, with another CNI_COMMAND where that differs. */
+  readonly environment: Environment;
+  /** The network configuration as it came, byte for byte. */
+  readonly stdin: string;
+}
+
+/** A runtime waits for minutes; a plugin that asks an API server or a DHCP server takes seconds at most. */
+const LONGEST_RUN_MILLISECONDS = 60_000;
+/** A result has some hundred bytes. */
+const LONGEST_OUTPUT = 256 * 1024;
+const LONGEST_MESSAGE = 4096;
+
+/**
+ * Executes an IPAM plugin of others for a verb, as the specification wants it ("Section 4: Plugin Delegation"): the same
+ * environment and configuration, the same working directory, its standard error to ours.
+ *
+ * @param inherited a descriptor that it has open as long as it runs
+ * @returns what it printed
+ * @throws CniError its own error with code and message; 4 or 7 where there is no such plugin, 5 where it cannot be executed, 11 where
+ *   it took too long
+ */
+export function runIpam(node: Node, { type, environment, stdin }: IpamCall, verb: string, inherited?: number): string {
+  const file = findPlugin(node.syscalls, environment["CNI_PATH"], type);
+  let end: ProgramEnd;
+  try {
+    end = runProgram(node.programs(), {
+      file,
+      environment: { ...environment, CNI_COMMAND: verb },
+      stdin,
+      inherited,
+      milliseconds: LONGEST_RUN_MILLISECONDS,
+      longestOutput: LONGEST_OUTPUT,
+    });
+  } catch (error) {
+    if (!(error instanceof SyscallError)) throw error;
+    throw new CniError(CniErrorCode.IO_FAILURE, `IPAM plugin ${file}: ${error.message}`);
+  }
+  if (end.kind === "exited" && end.code === 0) return end.stdout;
+  throw failureOf(end, file, verb);
+}
+
+function failureOf(end: ProgramEnd, file: string, verb: string): CniError {
+  const what = `IPAM plugin ${file}: ${verb}`;
+  switch (end.kind) {
+    case "too slow":
+      return new CniError(
+        CniErrorCode.TRY_AGAIN_LATER,
+        `${what} took longer than ${LONGEST_RUN_MILLISECONDS / 1000} s and was killed`,
+      );
+    case "too long":
+      return new CniError(
+        CniErrorCode.DECODING_FAILURE,
+        `${what} printed more than ${LONGEST_OUTPUT} bytes; expected a result`,
+      );
+    case "signalled":
+      return new CniError(CniErrorCode.INTERNAL, `${what} was ended by signal ${end.signal}`);
+    case "exited":
+      return (
+        printedError(end.stdout, file) ??
+        new CniError(
+          CniErrorCode.INTERNAL,
+          `${what} exited with ${end.code} and printed no error; its standard error may say why`,
+        )
+      );
+  }
+}
+
+/** The error a plugin printed (CNI specification, "Error"); undefined for anything else. */
+function printedError(text: string, file: string): CniError | undefined {
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+  if (!isObject(value)) return undefined;
+  const { code, msg, details } = value;
+  if (typeof code !== "number" || !Number.isInteger(code) || code < 0 || code > 0xffff_ffff) return undefined;
+  if (typeof msg !== "string") return undefined;
+  const origin = `from the IPAM plugin ${file}`;
+  const more =
+    typeof details === "string" && details !== "" ? `${details.slice(0, LONGEST_MESSAGE)}; ${origin}` : origin;
+  return new CniError(code, msg.slice(0, LONGEST_MESSAGE), more);
+}

@@ -1,0 +1,167 @@
+import { Errno } from "./syscall/errno.ts";
+import type { ProgramCalls, ProgramState } from "./syscall/program_calls.ts";
+import { isReady, pollEntries } from "./syscall/poll_calls.ts";
+import { check, SyscallError } from "./syscall/syscalls.ts";
+import type { Waiting } from "./waiting.ts";
+import { realWaiting } from "./waiting.ts";
+
+/** Another program's call. */
+export interface Program {
+  readonly file: string;
+  /** All of its environment; a variable without a value is left out. */
+  readonly environment: Readonly<Record<string, string | undefined>>;
+  readonly stdin: string;
+  /** A descriptor that it inherits as number 3, and has open as long as it runs. */
+  readonly inherited: number | undefined;
+  /** How long it may run, in milliseconds. */
+  readonly milliseconds: number;
+  /** Bytes of its output. */
+  readonly longestOutput: number;
+}
+
+/** How a program ended. */
+export type ProgramEnd =
+  | { readonly kind: "exited"; readonly code: number; readonly stdout: string }
+  | { readonly kind: "signalled"; readonly signal: number }
+  | { readonly kind: "too slow" }
+  | { readonly kind: "too long" };
+
+const STDIN = 0;
+const STDOUT = 1;
+const INHERITED = 3;
+const CHUNK = 16 * 1024;
+/** How often it is asked whether the program has ended while something else still holds its output open, in milliseconds. */
+const LONGEST_POLL = 20;
+/** Between the end of its output and its own there is nearly nothing, in milliseconds. */
+const PAUSE = 0.5;
+
+const encoder = new TextEncoder();
+const decoder = new TextDecoder();
+
+/**
+ * Runs another program to its end, blocking the thread. Its standard error is ours.
+ *
+ * One that takes too long or prints too much is killed, with all it has started. A background process that it
+ * leaves does not keep this call waiting.
+ *
+ * @throws SyscallError when it cannot be started ("ENOENT", "EACCES", "ENOEXEC")
+ */
+export function runProgram(calls: ProgramCalls, program: Program, waiting: Waiting = realWaiting): ProgramEnd {
+  const deadline = waiting.now() + program.milliseconds;
+  const { pid, output } = start(calls, program);
+  try {
+    return follow(calls, { pid, output, deadline, longest: program.longestOutput }, waiting);
+  } finally {
+    calls.close(output);
+  }
+}
+
+/** @returns its process ID, and the end of the pipe that its output comes out of */
+function start(calls: ProgramCalls, { file, environment, stdin, inherited }: Program): Started {
+  const input = check(calls.memoryFile(encoder.encode(stdin)), `standard input for ${file}`);
+  try {
+    const { read, write } = openPipe(calls, file);
+    const pid = calls.spawn({
+      file,
+      environment: variablesOf(environment),
+      descriptors: [
+        [STDIN, input],
+        [STDOUT, write],
+        ...(inherited === undefined ? [] : [[INHERITED, inherited] as const]),
+      ],
+    });
+    calls.close(write);
+    if (pid < 0) calls.close(read);
+    return { pid: check(pid, `execute ${file}`), output: read };
+  } finally {
+    calls.close(input);
+  }
+}
+
+function openPipe(calls: ProgramCalls, file: string): { readonly read: number; readonly write: number } {
+  const pipe = calls.pipe();
+  if (typeof pipe !== "number") return pipe;
+  throw new SyscallError(`pipe for ${file}`, -pipe);
+}
+
+function variablesOf(environment: Program["environment"]): readonly string[] {
+  const variables: string[] = [];
+  for (const [name, value] of Object.entries(environment)) if (value !== undefined) variables.push(`${name}=${value}`);
+  return variables;
+}
+
+interface Started {
+  readonly pid: number;
+  readonly output: number;
+}
+
+/** A program under way. */
+interface Running extends Started {
+  /** By the clock. */
+  readonly deadline: number;
+  readonly longest: number;
+}
+
+function follow(calls: ProgramCalls, running: Running, waiting: Waiting): ProgramEnd {
+  const { pid, output, deadline, longest } = running;
+  const chunks: Uint8Array[] = [];
+  const buffer = new Uint8Array(CHUNK);
+  let length = 0;
+  let isOpen = true;
+  /** Reads what there is, waiting for it so long. @returns whether it has printed too much */
+  const drain = (milliseconds: number): boolean => {
+    for (let patience = milliseconds; isOpen && length <= longest; patience = 0) {
+      const entries = pollEntries([output]);
+      calls.poll(entries, patience);
+      if (!isReady(entries, 0)) return false;
+      const count = calls.read(output, buffer);
+      if (count === -Errno.EINTR) continue;
+      if (count <= 0) isOpen = false;
+      else chunks.push(buffer.slice(0, count));
+      length += Math.max(0, count);
+    }
+    return length > longest;
+  };
+  for (;;) {
+    const left = deadline - waiting.now();
+    if (left <= 0) return kill(calls, pid, { kind: "too slow" }, waiting);
+    if (!isOpen) waiting.pause(PAUSE);
+    if (drain(Math.min(LONGEST_POLL, Math.ceil(left)))) return kill(calls, pid, { kind: "too long" }, waiting);
+    const state = stateOf(calls, pid);
+    if (state.kind === "running") continue;
+    // It may have written right before its end.
+    if (drain(0)) return { kind: "too long" };
+    if (state.kind === "signalled") return state;
+    return { kind: "exited", code: state.code, stdout: decoder.decode(join(chunks, length)) };
+  }
+}
+
+function stateOf(calls: ProgramCalls, pid: number): ProgramState {
+  const state = calls.state(pid);
+  if (typeof state !== "number") return state;
+  if (state === -Errno.EINTR) return { kind: "running" };
+  // ECHILD: the caller of the plugin ignores SIGCHLD, so the kernel keeps no exit code.
+  check(state, `wait for process ${pid}`);
+  return { kind: "running" };
+}
+
+/** How long a killed program is waited for, so that it holds nothing of ours any more, in milliseconds. */
+const LONGEST_DEATH = 1000;
+
+function kill(calls: ProgramCalls, pid: number, end: ProgramEnd, waiting: Waiting): ProgramEnd {
+  calls.killGroup(pid);
+  for (const limit = waiting.now() + LONGEST_DEATH; waiting.now() < limit; waiting.pause(PAUSE)) {
+    if (stateOf(calls, pid).kind !== "running") break;
+  }
+  return end;
+}
+
+function join(chunks: readonly Uint8Array[], length: number): Uint8Array {
+  const whole = new Uint8Array(length);
+  let offset = 0;
+  for (const chunk of chunks) {
+    whole.set(chunk, offset);
+    offset += chunk.length;
+  }
+  return whole;
+}

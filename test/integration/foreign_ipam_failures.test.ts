@@ -1,0 +1,220 @@
+import assert from "node:assert/strict";
+import { rmSync, writeFileSync } from "node:fs";
+import path from "node:path";
+import { setTimeout as pause } from "node:timers/promises";
+import { check, configurationOf, del, podCall, startPlugin } from "../lab/cni.ts";
+import type { Lab } from "../lab/lab.ts";
+import { createLab } from "../lab/lab.ts";
+import type { WiredNode } from "../lab/topology.ts";
+import type { FakeIpam } from "../support/fake_ipam.ts";
+import { BOTH, ForeignIpamNode } from "../support/foreign_ipam_node.ts";
+import { requireKernel } from "../support/privilege.ts";
+import { ServedPlugin } from "../support/served_plugin.ts";
+import { addressesOf, nodeState, nothingHeld } from "./kernel_state.ts";
+import { rawCall } from "./raw_call.ts";
+
+/** Makes the fake last, without holding our standard error open. */
+const SLOW = "exec 2>/dev/null; sleep 1";
+
+describe("an IPAM plugin of others that fails", function () {
+  this.timeout(120_000);
+  let lab: Lab;
+  let node: ForeignIpamNode;
+  let wired: WiredNode;
+  let ipam: FakeIpam;
+  let executable: string;
+  let counter = 0;
+
+  beforeEach(function () {
+    requireKernel(this);
+    lab = createLab(`ipamf${++counter}`);
+    node = new ForeignIpamNode(lab);
+    ({ wired, ipam, executable } = node);
+  });
+  afterEach(() => lab?.destroy());
+
+  it("P16: its error is passed on with code, message and details, and its DEL called", () => {
+    const pod = lab.pod("refused");
+    ipam.fails("ADD", { cniVersion: "1.0.0", code: 110, msg: "no address left in pool", details: "pool b" });
+    const { exitCode, error } = node.attach(pod);
+    assert.deepEqual([exitCode, error?.code, error?.msg], [1, 110, "no address left in pool"]);
+    assert.match(error?.details ?? "", /^pool b; from the IPAM plugin .*\/fake-ipam$/);
+    assert.deepEqual(ipam.verbs, ["ADD", "DEL"]);
+    node.assertNothingLeft(pod);
+  });
+
+  const broken: readonly (readonly [what: string, code: number, words: RegExp, arrange: (ipam: FakeIpam) => void])[] = [
+    ["exits without a word", 999, /exited with 1 and printed no error/, (it) => it.fails("ADD", "")],
+    ["prints no JSON and fails", 999, /exited with 1 and printed no error/, (it) => it.fails("ADD", "panic: x")],
+    ["is killed", 999, /ended by signal 9/, (it) => it.does("ADD", "kill -9 $$")],
+    ["prints without end", 6, /more than 262144 bytes/, (it) => it.does("ADD", "yes")],
+    ["prints nothing", 6, /expected a JSON object/, (it) => it.gives("")],
+    ["prints a list", 6, /expected a JSON object/, (it) => it.gives("[]")],
+    ["gives no address", 6, /IPAM result\.ips: 0; expected 1 to 32/, (it) => it.gives({ ips: [] })],
+    [
+      "gives no prefix",
+      6,
+      /IPAM result\.ips\[0\]\.address: "10\.99\.0\.5"/,
+      (it) => it.gives({ ips: [{ address: "10.99.0.5" }] }),
+    ],
+    ["gives a loopback address", 6, /a unicast address/, (it) => it.gives({ ips: [{ address: "127.0.0.5/24" }] })],
+    ["gives half of the Internet", 6, /of \/8 or longer/, (it) => it.gives({ ips: [{ address: "10.0.0.5/1" }] })],
+    [
+      "speaks a version nobody knows",
+      6,
+      /incompatible CNI versions/,
+      (it) => it.gives({ ...BOTH, cniVersion: "9.9.9" }),
+    ],
+  ];
+  for (const [what, code, words, arrange] of broken) {
+    it(`IPAM-02: one that ${what} is error ${code}, its DEL is called and nothing is left`, () => {
+      const pod = lab.pod("broken");
+      arrange(ipam);
+      const { exitCode, error } = node.attach(pod);
+      assert.deepEqual([exitCode, error?.code], [1, code], error?.msg);
+      assert.match(error?.msg ?? "", words);
+      assert.deepEqual(ipam.verbs, ["ADD", "DEL"]);
+      assert.deepEqual(ipam.held, []);
+      node.assertNothingLeft(pod);
+    });
+  }
+
+  it("IPAM-03: one that cannot be executed is a clear error of ADD", () => {
+    const pod = lab.pod("missing");
+    const missing = node.attach(pod, { ipam: { type: "not-there" } });
+    assert.equal(missing.error?.code, 7);
+    assert.match(missing.error?.msg ?? "", /failed to find plugin "not-there" in path \["\/.*\/plugins"\]/);
+    writeFileSync(`${ipam.directory}/no-program`, "no program\n");
+    const refused = node.attach(pod, { ipam: { type: "no-program" } });
+    assert.equal(refused.error?.code, 5);
+    assert.match(refused.error?.msg ?? "", /no-program: execute .*EACCES/);
+    for (const type of ["drawbridge", "drawbridge-plugin", "loopback"]) {
+      const own = node.attach(pod, { ipam: { type } });
+      assert.equal(own.error?.code, 2, own.stdout);
+      assert.match(own.error?.msg ?? "", /is an interface plugin/);
+    }
+    assert.deepEqual(ipam.verbs, []);
+    rmSync(`${wired.node.runDir}/delegations`, { recursive: true });
+    node.assertNothingLeft(pod);
+  });
+
+  it("IPAM-03: our own executable by another name does not execute itself without end", () => {
+    const pod = lab.pod("alias");
+    const alias = path.join(ipam.directory, "alias");
+    writeFileSync(alias, `#!/bin/sh\nexec -a alias ${executable}\n`.replace("#!/bin/sh", "#!/bin/bash"), {
+      mode: 0o755,
+    });
+    const { error } = node.attach(pod, { ipam: { type: "alias" } });
+    assert.match(error?.msg ?? "", /"alias" is an interface plugin/);
+    assert.match(error?.details ?? "", /from the IPAM plugin/);
+  });
+
+  it("IPAM-04: a DEL that it refuses, or for which it is missing, fails, has removed all of ours, and is repeated", () => {
+    const pod = lab.pod("stuck");
+    for (const hide of [false, true]) {
+      assert.equal(node.attach(pod).exitCode, 0);
+      if (!hide) ipam.fails("DEL", { code: 11, msg: "database is away" });
+      const wrong = hide ? node.changes({ ipam: { type: "not-there" } }) : node.changes();
+      const stuck = del(wired, pod, wrong, { executable });
+      if (hide)
+        assert.equal(stuck.exitCode, 0, "the plugin of the ADD is known, whatever the configuration says since");
+      else assert.deepEqual([stuck.exitCode, stuck.error?.code, stuck.error?.msg], [1, 11, "database is away"]);
+      assert.deepEqual(nodeState(wired.node), nothingHeld);
+      assert.equal(ipam.held.length, hide ? 0 : 1);
+      ipam.fails("DEL", undefined);
+      assert.equal(node.detach(pod).exitCode, 0);
+      assert.deepEqual(ipam.held, []);
+      node.assertNothingLeft(pod);
+    }
+    const never = del(wired, pod, node.changes({ ipam: { type: "not-there" } }), { executable });
+    assert.equal(never.error?.code, 7);
+    assert.match(never.error?.msg ?? "", /failed to find plugin "not-there"/);
+  });
+
+  it("IPAM-04: after a change to host-local a DEL calls the plugin of the ADD, by the configuration of the ADD", () => {
+    const pod = lab.pod("changed");
+    assert.equal(node.attach(pod, { "x-pool": "first" }).exitCode, 0);
+    for (const served of [false, true]) {
+      if (served) assert.equal(node.attach(pod, { "x-pool": "first" }).exitCode, 0);
+      const plugin = served ? new ServedPlugin(lab) : undefined;
+      plugin?.warm();
+      const { environment } = podCall("DEL", wired, pod);
+      const outcome = rawCall(
+        wired.node,
+        { ...environment, CNI_COMMAND: "DEL", CNI_PATH: ipam.directory },
+        JSON.stringify(configurationOf(wired)),
+        plugin?.executable ?? executable,
+      );
+      assert.equal(outcome.exitCode, 0, outcome.stdout);
+      assert.deepEqual(ipam.verbs.slice(-2), ["ADD", "DEL"]);
+      assert.ok(ipam.calls.at(-1)?.stdin.includes('"x-pool":"first"'));
+      node.assertNothingLeft(pod);
+    }
+  });
+
+  it("P16: CHECK passes on what it says of the addresses", () => {
+    const pod = lab.pod("checked");
+    const added = node.attach(pod);
+    assert.equal(added.exitCode, 0, added.stdout);
+    ipam.fails("CHECK", { code: 120, msg: "10.99.0.5 belongs to pod b" });
+    const prevResult: unknown = JSON.parse(added.stdout);
+    const { exitCode, error } = check(wired, pod, prevResult, node.changes(), { executable });
+    assert.deepEqual([exitCode, error?.code, error?.msg], [1, 120, "10.99.0.5 belongs to pod b"]);
+    assert.equal(node.detach(pod).exitCode, 0);
+    node.assertNothingLeft(pod);
+  });
+
+  it("IPAM-05: an address that another pod of the network has is refused, and given back", async () => {
+    const [first, second] = [lab.pod("first"), lab.pod("second")];
+    assert.equal(node.attach(first).exitCode, 0);
+    const { error } = node.attach(second);
+    assert.equal(error?.code, 103);
+    assert.match(error?.msg ?? "", new RegExp(`10\\.99\\.0\\.5 is held by "${first.containerId}"`));
+    assert.deepEqual(ipam.verbs, ["ADD", "ADD", "DEL"]);
+    assert.equal(ipam.held.length, 1);
+    assert.deepEqual(addressesOf(first, "eth0"), ["10.99.0.5/32", "fd00:99::5/128"]);
+    assert.equal(node.detach(second).exitCode, 0);
+    await node.assertReached([
+      [wired.node, first, "10.99.0.5"],
+      [wired.node, first, "fd00:99::5"],
+    ]);
+    assert.equal(node.detach(first).exitCode, 0);
+    node.assertNothingLeft(first);
+  });
+
+  it("IPAM-05: an address that the bridge has is refused", () => {
+    const [first, second] = [lab.pod("holds"), lab.pod("wants")];
+    assert.equal(node.attach(first).exitCode, 0);
+    ipam.gives({ ips: [{ address: "10.99.0.1/24", gateway: "10.99.0.7" }] });
+    const { error } = node.attach(second);
+    assert.equal(error?.code, 101);
+    assert.match(error?.msg ?? "", /has the address 10\.99\.0\.1\/24/);
+    assert.equal(node.detach(first).exitCode, 0);
+  });
+
+  it("P18: a DEL after an ADD that was killed while the plugin ran waits for it, and then takes back what it gave", async () => {
+    const pod = lab.pod("killed");
+    ipam.does("ADD", SLOW);
+    const running = startPlugin(wired.node, podCall("ADD", wired, pod, node.changes(), { executable }));
+    while (ipam.calls.length === 0 || ipam.verbs[0] !== "ADD") await pause(5);
+    await pause(100);
+    running.kill("SIGKILL");
+    assert.equal((await running.outcome).signal, "SIGKILL");
+    assert.deepEqual(ipam.held, [], "the plugin still runs");
+    const { exitCode, stdout } = node.detach(pod);
+    assert.equal(exitCode, 0, stdout);
+    assert.deepEqual([ipam.verbs, ipam.held], [["ADD", "DEL"], []]);
+    node.assertNothingLeft(pod);
+  });
+
+  it("IPAM-06: what it leaves running in the background keeps nobody waiting", () => {
+    const pod = lab.pod("daemon");
+    ipam.does("ADD", "sleep 20 2>/dev/null &\n echo $! > $d/background");
+    const { exitCode, milliseconds, stdout } = node.attach(pod);
+    assert.equal(exitCode, 0, stdout);
+    assert.ok(milliseconds < 10_000, `${milliseconds} ms`);
+    wired.node.exec("sh", ["-c", `kill $(cat ${ipam.directory}/background)`]);
+    assert.equal(node.detach(pod).exitCode, 0);
+    node.assertNothingLeft(pod);
+  });
+});
