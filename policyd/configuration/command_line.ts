@@ -42,7 +42,12 @@ const FIELDS: readonly {
     field: "encapsulation",
     about: "VXLAN to other nodes: auto, always, never",
   },
-  { flag: "--min-sync-period", value: "<duration>", field: "minSyncPeriod", about: "least time between two changes" },
+  {
+    flag: "--min-sync-period",
+    value: "<duration|adaptive>",
+    field: "minSyncPeriod",
+    about: "least time between two changes of Services",
+  },
   { flag: "--sync-period", value: "<duration>", field: "syncPeriod", about: "how often all is verified" },
   { flag: "--metrics-address", value: "<address>", field: "metricsAddress", about: "where metrics are served" },
 ];

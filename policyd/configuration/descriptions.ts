@@ -107,7 +107,10 @@ export const DESCRIPTIONS: Readonly<Record<Field, FieldDescription>> = {
   },
   dropLog: { meaning: "Whether what NetworkPolicies drop is logged. What those in shadow would drop always is." },
   dropLogGroup: { meaning: "The nflog group of the drop log; another one where another program reads it." },
-  minSyncPeriod: { meaning: "The least time between two changes of the Services' tables." },
+  minSyncPeriod: {
+    meaning:
+      "The least time between two changes of the Services' tables: a duration, or [`adaptive`](#when-a-change-of-a-service-is-in-force), which is at most 10 ms while the daemon keeps up.",
+  },
   syncPeriod: { meaning: "How often everything is verified; at least `minSyncPeriod` and 100ms." },
   metricsAddress: { meaning: 'Where Prometheus gets the metrics; with `""` nowhere.' },
   endpointMetrics: { meaning: "Whether the metrics tell the connections of each endpoint, a line for each." },

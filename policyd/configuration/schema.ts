@@ -49,6 +49,8 @@ const apiServer = parsed(tryUrl, 'an address such as "https://192.0.2.1:6443"');
 
 const duration = parsed(parseDuration, "a duration such as 1s, 500ms or 1m30s");
 
+const batchPeriod = v.union([v.literal("adaptive"), duration], 'a duration such as 500ms, 0s for none, or "adaptive"');
+
 /** Below it the daemon would do nothing else than look. */
 const SHORTEST_SYNC_PERIOD = 100;
 const verificationPeriod = v.pipe(
@@ -150,7 +152,7 @@ export const entries = {
     v.pipe(v.number(LOG_GROUP), v.integer(LOG_GROUP), v.minValue(0, LOG_GROUP), v.maxValue(65_535, LOG_GROUP)),
     107,
   ),
-  minSyncPeriod: v.optional(duration, "1s"),
+  minSyncPeriod: v.optional(batchPeriod, "adaptive"),
   syncPeriod: v.optional(verificationPeriod, "30s"),
   metricsAddress: v.optional(listenAddress, "127.0.0.1:9873"),
   endpointMetrics: v.optional(v.boolean("true or false"), true),
@@ -163,7 +165,7 @@ export const configurationSchema = v.pipe(
   v.forward(
     v.partialCheck(
       [["minSyncPeriod"], ["syncPeriod"]],
-      ({ minSyncPeriod, syncPeriod }) => minSyncPeriod <= syncPeriod,
+      ({ minSyncPeriod, syncPeriod }) => minSyncPeriod === "adaptive" || minSyncPeriod <= syncPeriod,
       "at least minSyncPeriod",
     ),
     ["syncPeriod"],

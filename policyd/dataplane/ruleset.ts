@@ -12,20 +12,20 @@ import { DesiredObjects } from "./desired_objects.ts";
 import type { SetDifference } from "./difference.ts";
 import { logRepairs, logReplacements } from "./findings.ts";
 import { ForeignSearch } from "./foreign_search.ts";
+import type { BatchPaceOptions } from "./gathering.ts";
+import { BatchPace } from "./gathering.ts";
 import type { TableFindings } from "./table_reading.ts";
 import type { Reading } from "./table_writer.ts";
 import { READ_WORK, readOn, TableWriter } from "./table_writer.ts";
 import { deleteWritten } from "./written_elements.ts";
 
 /** What the ruleset needs from outside, and when it acts. */
-export interface RulesetOptions {
+export interface RulesetOptions extends BatchPaceOptions {
   readonly kernel: Nftables;
   readonly clock: Clock;
   readonly logger: Logger;
   /** Our tables with the versions of their schemas (`withVersion`). */
   readonly tables: readonly Table[];
-  /** Milliseconds between two batches of a burst; a change after a pause is committed at once. */
-  readonly minSyncPeriod: number;
   /** Milliseconds between two looks at whether anybody else changed the ruleset. */
   readonly syncPeriod: number;
 }
@@ -70,7 +70,7 @@ export class Ruleset {
   readonly #desired = new DesiredElements();
   readonly #writer: TableWriter;
   #phase: Phase = "stopped";
-  #lastCommit = Number.NEGATIVE_INFINITY;
+  readonly #pace: BatchPace;
   #retry = FIRST_RETRY;
   #timer: { readonly at: number; readonly cancel: Cancel } | undefined;
   #verification: Cancel | undefined;
@@ -94,6 +94,7 @@ export class Ruleset {
     this.#options = options;
     this.#objects = new DesiredObjects(options.tables);
     const { kernel, tables, clock } = options;
+    this.#pace = new BatchPace(options);
     this.#writer = new TableWriter({ kernel, tables, objects: this.#objects, elements: this.#desired });
     this.#search = new ForeignSearch({
       writer: this.#writer,
@@ -126,8 +127,8 @@ export class Ruleset {
   /**
    * Sets what an owner claims; an empty list takes all of it away.
    *
-   * It is committed with what else changes in the same turn of the event loop or, in a burst, within `minSyncPeriod`;
-   * if `isUrgent`, without that wait.
+   * It is committed with what else changes in the same turn of the event loop or, in a burst, within `minSyncPeriod`
+   * ({@link BatchPace}); if `isUrgent`, without that wait.
    *
    * @throws RangeError for a set that neither the schema has nor anybody provides; nothing has changed then
    */
@@ -248,11 +249,7 @@ export class Ruleset {
   #changed(count: number, isUrgent: boolean): void {
     if (count > 0) this.#pendingSince ??= this.#options.clock.now();
     // After a failure the time of the next try is set, and a change does not hasten it.
-    if (this.#phase === "read" && !this.#writer.pending.isEmpty) this.#schedule(isUrgent ? 0 : this.#wait());
-  }
-
-  #wait(): number {
-    return Math.max(0, this.#lastCommit + this.#options.minSyncPeriod - this.#options.clock.now());
+    if (this.#phase === "read" && !this.#writer.pending.isEmpty) this.#schedule(isUrgent ? 0 : this.#pace.wait());
   }
 
   /** Sets the time of the next batch, unless one is due before. */
@@ -299,8 +296,9 @@ export class Ruleset {
 
   #commitPending(isAtOnce: boolean): void {
     for (;;) {
+      const start = this.#options.clock.now();
       const { following, isCommitted, differences } = this.#writer.commitNext(SLICE_WORK);
-      if (isCommitted) this.#lastCommit = this.#options.clock.now();
+      if (isCommitted) this.#pace.began(start);
       if (isCommitted) this.#counts.commits++;
       for (const difference of differences) this.#differences.push(difference);
       const isAnother = this.#isBuilding || following === "in another turn";
@@ -320,6 +318,7 @@ export class Ruleset {
     this.#differences = [];
     this.#isWhole = false;
     for (const follower of this.#followers) follower(commit);
+    this.#pace.ended();
     this.#answer(true);
     if (this.#writer.isLearning) this.#options.clock.after(0, () => this.#learn());
   }
@@ -362,6 +361,7 @@ export class Ruleset {
     this.#reading?.return([]);
     this.#reading = undefined;
     this.#isBuilding = false;
+    this.#pace.abandoned();
     this.#search.stop();
     this.#answer(false);
   }

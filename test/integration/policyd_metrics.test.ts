@@ -194,7 +194,7 @@ describe("metrics of a node with policyd", function () {
   });
 
   it("SYNC-01 SYNC-02 SYNC-06: a burst is a handful of batches; without a period each change is one", async () => {
-    await policyd.start();
+    await policyd.start(["--min-sync-period=1s"]);
     const start = performance.now();
     const before = commitsOf(scrape(wired.node));
     const last = 30;
@@ -223,6 +223,23 @@ describe("metrics of a node with policyd", function () {
         commitsOf(await scrapeWhen(wired.node, (one) => commitsOf(one) > earlier, "a batch")) >= commitsOf(found),
       );
     }
+  });
+
+  it("SYNC-07: by default single changes are batches of their own, and 1,000 Services at once are a few", async () => {
+    await policyd.start();
+    const single = 10;
+    for (let number = 1; number <= single; number++) {
+      const earlier = commitsOf(scrape(wired.node));
+      policyd.put(`${number}.yaml`, service(`s${number}`, `10.96.1.${number}`));
+      await scrapeWhen(wired.node, (found) => commitsOf(found) > earlier, "a batch of its own");
+    }
+    const before = commitsOf(scrape(wired.node));
+    const many = Array.from({ length: 1000 }, (_, i) => service(`b${i}`, `10.97.${i >> 8}.${i & 255}`));
+    policyd.put("burst.yaml", many.join(""));
+    const isDone = (values: Scrape): boolean =>
+      values.get('drawbridge_objects{kind="Service"}') === single + 1000 && values.get("drawbridge_synced") === 1;
+    const batches = commitsOf(await scrapeWhen(wired.node, isDone, "all are served")) - before;
+    assert.ok(batches >= 1 && batches <= 20, `${batches} batches`);
   });
 
   it("BAD-01: what is invalid is logged and counted once, and all else of it is served", async () => {

@@ -61,7 +61,7 @@ describe("policyd/configuration", () => {
       policyReset: false,
       dropLog: false,
       dropLogGroup: 107,
-      minSyncPeriod: 1000,
+      minSyncPeriod: "adaptive",
       syncPeriod: 30_000,
       metricsAddress: { address: parseAddress("127.0.0.1"), port: 9873 },
       endpointMetrics: true,
@@ -119,7 +119,9 @@ minSyncPeriod: 1
     ["markBits: {masquerade: 0x20000000}", /markBits: an object; expected two different bits/],
     ["markBits: {masquerade: 0x100000000}", /markBits\.masquerade: 4294967296; expected one bit/],
     ['markBits: {masquerade: "0x3"}', /markBits\.masquerade: 3; expected one bit/],
-    ["syncPeriod: 500ms", /syncPeriod: "500ms"; expected at least minSyncPeriod/],
+    ["minSyncPeriod: 1s\nsyncPeriod: 500ms", /syncPeriod: "500ms"; expected at least minSyncPeriod/],
+    ["minSyncPeriod: fast", /minSyncPeriod: "fast"; expected a duration such as 500ms, 0s for none, or "adaptive"/],
+    ["minSyncPeriod: -1s", /minSyncPeriod: "-1s"; expected a duration such as 500ms/],
     ['minSyncPeriod: 0s\nsyncPeriod: "0"', /syncPeriod: "0"; expected a duration of 100ms at least/],
     ["networkNamespace: /run/netns/x", /networkNamespace: unknown field; one of nodeName, /],
     [`socketPath: /${"x".repeat(108)}`, /at most 107 bytes/],
@@ -140,6 +142,19 @@ minSyncPeriod: 1
       );
     });
   }
+
+  it("DAEMON-04 SYNC-01: the least time between batches is adaptive or a duration, of the file or the command line", () => {
+    const periodOf = (text: string): unknown => readConfiguration(file(`nodeName: node-1\n${text}`), {}).minSyncPeriod;
+    assert.deepEqual(["", "minSyncPeriod: adaptive\n", "minSyncPeriod: 0s\n", "minSyncPeriod: 1s\n"].map(periodOf), [
+      "adaptive",
+      "adaptive",
+      0,
+      1000,
+    ]);
+    const flags = { nodeName: flag("n"), minSyncPeriod: flag("adaptive", "--min-sync-period") };
+    assert.equal(readConfiguration(file("minSyncPeriod: 1s\n"), flags).minSyncPeriod, "adaptive");
+    assert.equal(readConfiguration(file("syncPeriod: 100ms\n"), flags).syncPeriod, 100);
+  });
 
   it("DAEMON-04: an address with a port is IPv4 or, in brackets, IPv6; an empty one is none", () => {
     const addressOf = (text: string) =>

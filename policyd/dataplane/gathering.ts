@@ -1,0 +1,99 @@
+import type { Clock } from "../clock.ts";
+
+/** How far apart batches are: a number of milliseconds at least, or as far as their own cost asks for ({@link gatheringWindow}). */
+export type BatchPeriod = number | "adaptive";
+
+/** The times of earlier batches. Times are milliseconds of a clock that is never set (`Clock.now`). */
+export interface BatchHistory {
+  /** When the last batch was in force; undefined before the first. */
+  readonly ended: number | undefined;
+  /** How long the last batch took, and the one before it. */
+  readonly took: readonly [last: number, previous: number];
+}
+
+/** Before the first batch. */
+export const NO_BATCHES: BatchHistory = Object.freeze({ ended: undefined, took: Object.freeze([0, 0] as const) });
+
+/** Also batches that cost nothing gather for this long, so that what follows within a moment is one batch. */
+const SHORTEST_WINDOW = 2;
+/** The longest that a change waits while batches take less than this. */
+const LONGEST_WINDOW = 10;
+/** In overload a change waits no longer than this: what used to be the period of every burst. */
+const LONGEST_OVERLOAD_WINDOW = 1000;
+/** A window of this many times the batch's own time leaves batches a ninth of the time at most. */
+const WINDOW_PER_BATCH = 8;
+
+/**
+ * The history with one more batch.
+ *
+ * @param began when its first part was given to the kernel
+ * @param ended when all of it was in force
+ */
+export function withBatch({ took: [last] }: BatchHistory, began: number, ended: number): BatchHistory {
+  return Object.freeze({ ended, took: Object.freeze([Math.max(0, ended - began), last] as const) });
+}
+
+/**
+ * For how many milliseconds after a batch changes are gathered for the next one.
+ *
+ * The window is eight times what the last batch took, from 2 to 10 ms: batches then take a ninth of the time at most, or no
+ * change waits longer than 10 ms. Where batches take longer than 10 ms, the daemon does not keep up: the window is as long as a
+ * batch, up to a second, so that larger and fewer batches leave half of the time to everything else. One slow batch is not an
+ * overload, as a pause of the garbage collector or of the machine's processors makes one: for this the shorter of the last two
+ * counts. So the window is short again after one quick batch.
+ */
+export function gatheringWindow({ took: [last, previous] }: BatchHistory): number {
+  const lasting = Math.min(last, previous);
+  if (lasting > LONGEST_WINDOW) return Math.min(lasting, LONGEST_OVERLOAD_WINDOW);
+  return Math.min(Math.max(SHORTEST_WINDOW, WINDOW_PER_BATCH * last), LONGEST_WINDOW);
+}
+
+/**
+ * For how many milliseconds a change that comes now waits for its batch: 0 when the window of the last batch is over (SYNC-03).
+ *
+ * It is never longer than the window, even if the clock went back.
+ */
+export function gatheringWait(history: BatchHistory, period: BatchPeriod, now: number): number {
+  if (history.ended === undefined) return 0;
+  const window = period === "adaptive" ? gatheringWindow(history) : period;
+  return Math.min(Math.max(0, history.ended + window - now), window);
+}
+
+export interface BatchPaceOptions {
+  readonly clock: Pick<Clock, "now">;
+  /** How far apart two batches of a burst are; a change after a pause is committed at once. */
+  readonly minSyncPeriod: BatchPeriod;
+}
+
+/** The batches of one ruleset by its clock. */
+export class BatchPace {
+  readonly #options: BatchPaceOptions;
+  #history = NO_BATCHES;
+  #began: number | undefined;
+
+  constructor(options: BatchPaceOptions) {
+    this.#options = options;
+  }
+
+  /** A batch, or the next slice of one, was given to the kernel at this time. */
+  began(at: number): void {
+    this.#began ??= at;
+  }
+
+  /** The batch that was begun is in force now. */
+  ended(): void {
+    if (this.#began !== undefined) this.#history = withBatch(this.#history, this.#began, this.#options.clock.now());
+    this.#began = undefined;
+  }
+
+  /** The batch that was begun has failed: its time says nothing about how long batches take. */
+  abandoned(): void {
+    this.#began = undefined;
+  }
+
+  /** @returns as {@link gatheringWait}, for a change that comes now */
+  wait(): number {
+    const { clock, minSyncPeriod } = this.#options;
+    return gatheringWait(this.#history, minSyncPeriod, clock.now());
+  }
+}
