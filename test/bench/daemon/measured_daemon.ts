@@ -23,12 +23,20 @@ export class MeasuredDaemon {
   readonly daemon: DaemonProcess;
   readonly #delayFile: string;
 
-  /** @param directory has a directory `account` with the files of a service account */
-  constructor(node: LabNamespace, directory: string, server: string) {
+  /**
+   * @param directory has a directory `account` with the files of a service account
+   * @param configuration fields that differ from the default
+   */
+  constructor(
+    node: LabNamespace,
+    directory: string,
+    server: string,
+    configuration: Readonly<Record<string, unknown>> = {},
+  ) {
     for (const name of ["run", "state"]) mkdirSync(`${directory}/${name}`, { recursive: true });
     this.#delayFile = `${directory}/loop_delay.json`;
-    const configuration = `${directory}/policyd.json`;
-    writeFileSync(configuration, configurationFor(server, `${directory}/account`));
+    const file = `${directory}/policyd.json`;
+    writeFileSync(file, configurationFor(server, `${directory}/account`, configuration));
     const { nodeOptions, environment } = imageStart();
     Object.assign(process.env, environment, { DRAWBRIDGE_LOOP_DELAY: this.#delayFile });
     // Who measures may have it; with it Node keeps some hundred certificates for the daemon, which no node gives it.
@@ -37,7 +45,7 @@ export class MeasuredDaemon {
       `${directory}/run/policyd.sock`,
       [
         `--node-name=${NODE}`,
-        `--config=${configuration}`,
+        `--config=${file}`,
         `--state-directory=${directory}/state`,
         `--network-namespace=${node.path}`,
         "--log-level=error",
@@ -75,7 +83,11 @@ export class MeasuredDaemon {
   }
 }
 
-function configurationFor(apiServer: string, serviceAccountDirectory: string): string {
+function configurationFor(
+  apiServer: string,
+  serviceAccountDirectory: string,
+  further: Readonly<Record<string, unknown>>,
+): string {
   const of = { apiVersion: "drawbridge.dev/v1alpha1", kind: "PolicydConfiguration" };
-  return JSON.stringify({ ...of, apiServer, serviceAccountDirectory });
+  return JSON.stringify({ ...of, apiServer, serviceAccountDirectory, ...further });
 }

@@ -64,8 +64,8 @@ async function makeEarlierPods(server: ApiServerProcess, commits: AddressCommits
   await untilCommitted(commits);
 }
 
-/** @throws Error when the kernel does not tell of it */
-async function untilCommitted(commits: AddressCommits): Promise<void> {
+/** Waits until all that is awaited was committed. @throws Error when it is not */
+export async function untilCommitted(commits: AddressCommits): Promise<void> {
   const deadline = performance.now() + PATIENCE_MILLISECONDS;
   while (commits.missing.length > 0 && commits.lost.length === 0 && performance.now() < deadline) await wait(10);
   if (commits.missing.length > 0 || commits.lost.length > 0) {

@@ -1,0 +1,101 @@
+import { mkdirSync, writeFileSync } from "node:fs";
+import { setTimeout as wait } from "node:timers/promises";
+import type { KernelEvents } from "../../../kernel/events/events.ts";
+import { startEventThread } from "../../../kernel/events/thread.ts";
+import { formatAddress } from "../../../kernel/ip/address.ts";
+import { ApiServerProcess } from "../../apiserver/process.ts";
+import type { Lab } from "../../lab/lab.ts";
+import type { LabNamespace } from "../../lab/namespace.ts";
+import { twoNodes } from "../../lab/topology.ts";
+import { makeCertificate } from "../../support/certificate.ts";
+import { recordLocalPods } from "../policy/local_records.ts";
+import { AddressCommits } from "./address_commits.ts";
+import { clusterObjects } from "./cluster.ts";
+import { MeasuredDaemon } from "./measured_daemon.ts";
+import type { Plan } from "./plan.ts";
+
+const PORT = 6443;
+/** Of one message to the API server's process. */
+const OBJECTS_AT_ONCE = 1000;
+/** Longer than the daemon ever gathers changes. */
+const QUIET_MILLISECONDS = 2000;
+
+/** An API server that has all objects of a plan, and a node of that cluster on which daemons are started one after the other. */
+export class MeasuredCluster {
+  readonly server: ApiServerProcess;
+  readonly commits = new AddressCommits();
+  readonly #node: LabNamespace;
+  readonly #directory: string;
+  readonly #url: string;
+  readonly #events: KernelEvents;
+  #daemon: MeasuredDaemon | undefined;
+
+  private constructor(lab: Lab, server: ApiServerProcess, node: LabNamespace, url: string) {
+    this.server = server;
+    this.#node = node;
+    this.#url = url;
+    this.#directory = `${lab.scratch}/daemon`;
+    this.#events = startEventThread({ calls: lab.calls, namespacePath: node.path });
+    lab.atEnd(() => this.#daemon?.daemon.child.kill("SIGKILL"));
+  }
+
+  /** Fills the API server; no daemon is running yet. */
+  static async open(lab: Lab, plan: Plan, progress: (step: string) => void): Promise<MeasuredCluster> {
+    const { node1, router } = twoNodes(lab);
+    const server = new ApiServerProcess(router);
+    lab.atEnd(() => void server.stop());
+    const address = formatAddress(node1.routerAddresses[0]);
+    progress("filling the API server");
+    const objects = clusterObjects(plan);
+    for (let next = 0; next < objects.length; next += OBJECTS_AT_ONCE) {
+      await server.apply(...objects.slice(next, next + OBJECTS_AT_ONCE));
+    }
+    const authority = makeCertificate("authority");
+    const certificate = makeCertificate("server", authority, address);
+    await server.tell({ type: "listen", address, port: PORT, certificate });
+    const cluster = new MeasuredCluster(lab, server, node1.node, `https://${address}:${PORT}`);
+    const directory = cluster.#directory;
+    for (const name of ["state", "account"]) mkdirSync(`${directory}/${name}`, { recursive: true });
+    recordLocalPods(`${directory}/state`, plan, lab);
+    writeFileSync(`${directory}/account/token`, "of nobody");
+    writeFileSync(`${directory}/account/ca.crt`, authority.certificate);
+    await cluster.#events.subscribe({ kind: "nftables" }, cluster.commits);
+    return cluster;
+  }
+
+  /**
+   * Starts a daemon on a node without rules, in the place of the one before.
+   *
+   * @param configuration fields that differ from the default
+   * @returns it, and milliseconds from its start until all is in force
+   */
+  async start(
+    configuration: Readonly<Record<string, unknown>> = {},
+  ): Promise<{ readonly current: MeasuredDaemon; readonly sync: number }> {
+    if (this.#daemon !== undefined) {
+      await this.#daemon.daemon.kill("SIGKILL");
+      const flushed = performance.now();
+      this.#node.exec("nft", ["flush", "ruleset"]);
+      // The kernel reports this, too, and it is not the next daemon's first batch.
+      await this.#lastOfBurst(flushed);
+    }
+    const begun = performance.now();
+    const current = new MeasuredDaemon(this.#node, this.#directory, this.#url, configuration);
+    this.#daemon = current;
+    await current.daemon.statusWhen(({ isSynced }) => isSynced, "all objects read");
+    return { current, sync: (await this.#lastOfBurst(begun)) - begun };
+  }
+
+  /** Ends the daemon and the API server. */
+  async stop(): Promise<void> {
+    await this.#events.stop();
+    await this.#daemon?.daemon.kill("SIGTERM");
+    await this.server.stop();
+  }
+
+  /** Waits until no batch follows any more. @returns when the last one was reported */
+  async #lastOfBurst(begun: number): Promise<number> {
+    while (this.commits.last < begun || performance.now() - this.commits.last < QUIET_MILLISECONDS) await wait(50);
+    return this.commits.last;
+  }
+}
