@@ -2,7 +2,7 @@ import { DrawbridgeError } from "../error.ts";
 import { familyOf } from "../ip/address.ts";
 import { dataTypes } from "./data_type.ts";
 import type { MapLookup } from "./expression.ts";
-import { checkName } from "./identifier.ts";
+import { checkInteger, checkName } from "./identifier.ts";
 import type { Instruction } from "./instruction.ts";
 import { instruction } from "./instruction.ts";
 import type { RuleCode } from "./lowering.ts";
@@ -28,6 +28,7 @@ export type Rewrite = Extract<
       | "set mark"
       | "set mark from"
       | "set priority from"
+      | "mask priority"
       | "clear priority"
       | "set label";
   }
@@ -55,6 +56,10 @@ export function lowerRewrite(code: RuleCode, statement: Rewrite): void {
       return lowerSetFrom(code, META_MARK, statement.from);
     case "set priority from":
       return lowerSetFrom(code, META_PRIORITY, statement.from);
+    case "mask priority":
+      code.load("meta priority", 0);
+      code.mask(valueBytes([dataTypes.classid], [checkInteger("priority mask", statement.bits, 1, 0xfffffffe)]));
+      return code.emit(instruction("meta", { key: META_PRIORITY, source: register(0) }));
     case "clear priority":
       code.immediate(0, valueBytes([dataTypes.classid], [0]));
       return code.emit(instruction("meta", { key: META_PRIORITY, source: register(0) }));

@@ -1,11 +1,13 @@
 import { DrawbridgeError } from "../error.ts";
-import { isPayload, payloadFields } from "./expression.ts";
+import type { DataType } from "./data_type.ts";
+import type { Expression } from "./expression.ts";
+import { isPayload, payloadFields, selectorType } from "./expression.ts";
 import { checkInteger, checkLogPrefix, checkName, checkTimeout } from "./identifier.ts";
 import type { Instruction } from "./instruction.ts";
 import { instruction } from "./instruction.ts";
 import type { AnonymousSet } from "./lowering.ts";
 import { RuleCode } from "./lowering.ts";
-import { register, VERDICT_REGISTER } from "./register.ts";
+import { register, valueBytes, VERDICT_REGISTER } from "./register.ts";
 import { lowerMatch, simplified } from "./match_code.ts";
 import type { TableFamily } from "./object.ts";
 import { rejectionOf } from "./reject_code.ts";
@@ -92,12 +94,8 @@ export function lowerStatement(code: RuleCode, statement: Statement): void {
       return code.emit(instruction("counter", { bytes: 0n, packets: 0n }));
     case "verdict":
       return code.emit(instruction("immediate", { target: VERDICT_REGISTER, data: verdictData(statement.verdict) }));
-    case "vmap": {
-      code.require(statement.key);
-      code.load(statement.key, 0);
-      const set = checkName("map", statement.map);
-      return code.emit(instruction("lookup", { set, source: register(0), target: VERDICT_REGISTER, flags: 0 }));
-    }
+    case "vmap":
+      return lowerVerdictMap(code, statement);
     case "limit":
       return lowerLimit(code, statement);
     case "log":
@@ -114,6 +112,28 @@ export function lowerStatement(code: RuleCode, statement: Statement): void {
     default:
       return lowerRewrite(code, statement);
   }
+}
+
+function lowerVerdictMap(code: RuleCode, { key, mask, map }: Extract<Statement, { readonly kind: "vmap" }>): void {
+  code.require(key);
+  code.load(key, 0);
+  if (mask !== undefined) code.mask(valueBytes([bitsType(key)], [checkInteger(`mask of ${map}`, mask, 1, 0xfffffffe)]));
+  const set = checkName("map", map);
+  code.emit(instruction("lookup", { set, source: register(0), target: VERDICT_REGISTER, flags: 0 }));
+}
+
+/**
+ * The type of a key of which only some bits count.
+ *
+ * @throws DrawbridgeError ERR_NFTABLES_VALUE for a key other than a mark or a priority
+ */
+export function bitsType(key: Expression): DataType {
+  if (key === "meta mark" || key === "meta priority") return selectorType(key);
+  const name = typeof key === "string" ? key : key.kind;
+  throw new DrawbridgeError(
+    "ERR_NFTABLES_VALUE",
+    `nftables vmap: a mask on ${name}; expected one on meta mark or meta priority`,
+  );
 }
 
 function lowerLimit(code: RuleCode, { rate, unit, burst, isOver }: RateLimit): void {

@@ -11,7 +11,7 @@ import { simplified } from "./match_code.ts";
 import type { TableFamily } from "./object.ts";
 import { rejectionOf } from "./reject_code.ts";
 import type { Rewrite } from "./rewrite_code.ts";
-import { checkMerging, lowerStatement } from "./rule_code.ts";
+import { bitsType, checkMerging, lowerStatement } from "./rule_code.ts";
 import type { Match, NatTarget, Operand, Rule, Statement } from "./statement.ts";
 
 /** What nft assumes, and leaves out of its listing. */
@@ -43,8 +43,11 @@ function formatStatement(statement: Statement, code: RuleCode): string {
       return statement.kind;
     case "verdict":
       return formatVerdict(statement.verdict);
-    case "vmap":
-      return `${formatExpression(statement.key)} vmap @${checkName("map", statement.map)}`;
+    case "vmap": {
+      const { key, mask, map } = statement;
+      const bits = mask === undefined ? "" : ` & ${bitsType(key).text(mask)}`;
+      return `${formatExpression(key)}${bits} vmap @${checkName("map", map)}`;
+    }
     case "limit": {
       const burst = statement.burst === DEFAULT_BURST ? "" : ` burst ${statement.burst} packets`;
       return `limit rate ${statement.isOver ? "over " : ""}${statement.rate}/${statement.unit}${burst}`;
@@ -81,6 +84,8 @@ function formatRewrite(statement: Rewrite, family: TableFamily): string {
       return `meta mark set ${formatExpression(statement.from)}`;
     case "set priority from":
       return `meta priority set ${formatExpression(statement.from)}`;
+    case "mask priority":
+      return `meta priority set meta priority & ${dataTypes.classid.text(statement.bits)}`;
     case "clear priority":
       return "meta priority set none";
     case "set label":

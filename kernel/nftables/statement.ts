@@ -52,7 +52,13 @@ export type Statement =
   | RateLimit
   | { readonly kind: "counter" }
   | { readonly kind: "verdict"; readonly verdict: Verdict }
-  | { readonly kind: "vmap"; readonly key: Selector | Concatenation; readonly map: string }
+  /** The verdict that a map has for a key. With a mask the key is a mark or a priority, of which only these bits count. */
+  | {
+      readonly kind: "vmap";
+      readonly key: Selector | Concatenation;
+      readonly mask?: number;
+      readonly map: string;
+    }
   | { readonly kind: "log"; readonly prefix: string; readonly group: number; readonly snapLength: number }
   | { readonly kind: "dnat"; readonly target: NatTarget }
   | { readonly kind: "snat"; readonly target: NatTarget }
@@ -62,6 +68,8 @@ export type Statement =
   | { readonly kind: "set mark"; readonly operation: "or" | "and"; readonly bits: number }
   | { readonly kind: "set mark from"; readonly from: MapLookup }
   | { readonly kind: "set priority from"; readonly from: MapLookup }
+  /** priority = priority & bits */
+  | { readonly kind: "mask priority"; readonly bits: number }
   /** The priority of a packet without any. */
   | { readonly kind: "clear priority" }
   | { readonly kind: "set label"; readonly bit: number }

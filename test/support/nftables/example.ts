@@ -69,6 +69,8 @@ export const everythingTable: Table = {
     },
     { name: "cut", key: ["ct_id"] },
     { name: "profiles", key: ["ipv4_addr"], data: "verdict" },
+    { name: "classchains", key: ["classid"], data: "verdict" },
+    { name: "markchains", key: ["mark"], data: "verdict" },
     { name: "profileports", key: ["ipv4_addr", "inet_service"], data: "verdict", isInterval: true },
     {
       name: "affinity",
@@ -210,6 +212,9 @@ function everyMatch(): readonly Rule[] {
     ),
     rule({ kind: "vmap", key: "ip saddr", map: "profiles" }),
     rule({ kind: "vmap", key: concatenation("ip saddr", "tcp dport"), map: "profileports" }),
+    rule({ kind: "vmap", key: "meta priority", mask: 0x7f, map: "classchains" }),
+    rule({ kind: "vmap", key: "meta mark", mask: 0xff00_0000, map: "markchains" }),
+    rule({ kind: "mask priority", bits: 0xffff_ff80 }),
     rule(setMarkBit(0x20000000)),
     rule(clearMarkBits(0x30000000)),
     rule({ kind: "set mark from", from: lookup("ip saddr", "marks") }),
@@ -317,6 +322,7 @@ export const everythingElements: ReadonlyMap<string, readonly Element[]> = new M
       { key: [b4], data: { kind: "drop" } },
     ],
   ],
+  ["classchains", [{ key: [5], data: { kind: "jump", chain: "profile" } }]],
   [
     "profileports",
     [

@@ -9,6 +9,7 @@ type NoteStatement = Extract<
       | "set mark"
       | "set mark from"
       | "set priority from"
+      | "mask priority"
       | "clear priority"
       | "set label"
       | "dynamic"
@@ -31,6 +32,9 @@ export function isNoted(scope: Scope, statement: NoteStatement): boolean {
       return true;
     case "notrack":
       if (packet.connection === undefined) packet.isUntracked = true;
+      return true;
+    case "mask priority":
+      packet.priority = ((packet.priority ?? 0) & statement.bits) >>> 0;
       return true;
     case "clear priority":
       packet.priority = 0;

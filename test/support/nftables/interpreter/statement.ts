@@ -58,9 +58,10 @@ function decide(
   }
 }
 
-function lookUpVerdict(scope: Scope, { key, map }: Extract<Statement, { readonly kind: "vmap" }>): Effect {
+function lookUpVerdict(scope: Scope, { key, mask, map }: Extract<Statement, { readonly kind: "vmap" }>): Effect {
   const values = readAll(scope, key);
-  const data = values === undefined ? undefined : scope.table.set(map).lookup(values)?.data;
+  const masked = values?.map((value) => (mask === undefined ? value : BigInt(value) & BigInt(mask)));
+  const data = masked === undefined ? undefined : scope.table.set(map).lookup(masked)?.data;
   if (data === undefined) return leave;
   if (!("kind" in data)) throw new Error(`map ${map} holds no verdicts`);
   return { kind: "verdict", verdict: data };
