@@ -2,7 +2,6 @@ import { hostCidr } from "../../kernel/ip/cidr.ts";
 import type { Table } from "../../kernel/nftables/object.ts";
 import type { ClusterObject, Pod } from "../../policyd/cluster/model.ts";
 import type { Claim } from "../../policyd/dataplane/claim.ts";
-import { tableKey } from "../../policyd/dataplane/claim.ts";
 import { DesiredObjects } from "../../policyd/dataplane/desired_objects.ts";
 import { loggerOf } from "../../policyd/log/logger.ts";
 import type { PolicyOptions } from "../../policyd/policy/compile/options.ts";
@@ -10,6 +9,7 @@ import { POLICY_TABLE } from "../../policyd/policy/compile/policy_table.ts";
 import { LivePolicies } from "../../policyd/policy/live/live_policies.ts";
 import { PolicyNotices } from "../../policyd/policy/policy_notices.ts";
 import { NO_RETAINED_FILES } from "../../policyd/policy/retained/retained_files.ts";
+import { wholeTable } from "./whole_table.ts";
 
 /** What it would log are the problems, which are printed. */
 const SILENT = loggerOf("error", () => {});
@@ -60,13 +60,8 @@ export function nodePolicies(
   for (const pod of pods) live.attach(attachmentOf(pod));
   live.start();
   while (live.step());
-  const key = tableKey(table);
   return {
-    table: {
-      ...table,
-      sets: fixedFirst(table.sets, wanted.sets(key)),
-      chains: fixedFirst(table.chains, wanted.chains(key)),
-    },
+    table: wholeTable(table, wanted),
     problems: [...notices.problems(), ...live.problems()],
   };
 }
@@ -80,10 +75,4 @@ function attachmentOf({ key, namespace, name, uid, addresses }: Pod): Parameters
     pod: { namespace, name, uid },
     addresses: addresses.map((address) => hostCidr(address)),
   };
-}
-
-/** What comes and goes is in the order of names, which say what it is and not when it came. */
-function fixedFirst<T extends { readonly name: string }>(fixed: readonly T[], all: Iterable<T>): readonly T[] {
-  const others = [...all].filter((one) => !fixed.includes(one));
-  return [...fixed, ...others.sort((a, b) => (a.name < b.name ? -1 : 1))];
 }

@@ -5,6 +5,9 @@ import type { Configuration } from "../../policyd/configuration/configuration.ts
 import type { Claim } from "../../policyd/dataplane/claim.ts";
 import { elementOf } from "../../policyd/dataplane/kept_element.ts";
 import { DesiredElements } from "../../policyd/dataplane/desired_elements.ts";
+import type { ProvidedObjects } from "../../policyd/dataplane/desired_objects.ts";
+import { DesiredObjects } from "../../policyd/dataplane/desired_objects.ts";
+import type { Ruleset } from "../../policyd/dataplane/ruleset.ts";
 import { tableKey } from "../../policyd/dataplane/claim.ts";
 import { withVersion } from "../../policyd/dataplane/schema.ts";
 import { leavingPodElements } from "../../policyd/node/cluster_masquerade.ts";
@@ -18,6 +21,7 @@ import { isFinished } from "../../policyd/policy/evaluate/address_owner.ts";
 import { localPodElements } from "../../policyd/services/compile/node_elements.ts";
 import { ServicesDataplane } from "../../policyd/services/services_dataplane.ts";
 import { nodePolicies } from "./node_policies.ts";
+import { wholeTable } from "./whole_table.ts";
 
 /** The tables of a node with what is in their sets. */
 export interface NodeRules {
@@ -49,11 +53,13 @@ export function nodeRules(objects: readonly ClusterObject[], configuration: Conf
   for (const { key, addresses } of localPods) {
     claim(`pod ${key}`, [...localPodElements(addresses), ...(masquerade ? leavingPodElements(addresses) : [])]);
   }
-  const ofServices = claimServices(objects, configuration, claim);
+  const wanted = new DesiredObjects(tables);
+  const provide = (owner: string, provided: ProvidedObjects): void => void wanted.replace(owner, provided);
+  const ofServices = claimServices(objects, configuration, { claim, provide });
   const parts = tables.map((table) =>
     tableKey(table) === tableKey(POLICY_TABLE)
       ? nodePolicies(objects, localPods, { nodeName, options: configuration, table, claim })
-      : { table, problems: [] },
+      : { table: wholeTable(table, wanted), problems: [] },
   );
   return {
     tables: parts.map(({ table }) => ({
@@ -74,12 +80,14 @@ export function nodeRules(objects: readonly ClusterObject[], configuration: Conf
 function claimServices(
   objects: readonly ClusterObject[],
   configuration: Configuration,
-  claim: (owner: string, claims: readonly Claim[]) => void,
+  wanted: Pick<Ruleset, "claim" | "provide">,
 ): readonly string[] {
   const { nodeName, podCIDRs, serviceCIDRs, nodePortAddresses, refuseExternalIPs } = configuration;
-  const ruleset = { claim, follow: () => {}, isSynced: false };
+  const ruleset = { ...wanted, follow: () => {}, isSynced: false };
   const networks = { podCidrs: podCIDRs, serviceCidrs: serviceCIDRs };
-  const parts = { nodeName, ruleset, ...networks, nodePortAddresses, refuseExternalIps: refuseExternalIPs };
+  // Nothing changes later.
+  const clock = { after: () => () => {} };
+  const parts = { nodeName, ruleset, clock, ...networks, nodePortAddresses, refuseExternalIps: refuseExternalIPs };
   const services = configuration.services ? [new ServicesDataplane(parts)] : [];
   const dataplanes = [
     ...services,

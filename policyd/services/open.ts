@@ -35,7 +35,7 @@ export interface ServicesMachine {
   readonly logger: Logger;
   readonly clusterEvents: NoticeSink;
   readonly judge: NodeJudge;
-  readonly ruleset: Pick<Ruleset, "status" | "claim" | "follow" | "isSynced">;
+  readonly ruleset: Pick<Ruleset, "status" | "claim" | "provide" | "follow" | "isSynced">;
   /** Is told of what was compiled, beside the log. */
   readonly observer: ServiceObserver;
 }
@@ -62,6 +62,7 @@ export function openServices(configuration: Configuration, machine: ServicesMach
   const dataplane = new ServicesDataplane({
     nodeName,
     ruleset,
+    clock,
     podCidrs: podCIDRs,
     serviceCidrs: serviceCIDRs,
     judge: machine.judge,

@@ -1,13 +1,17 @@
 import type { AttachmentRecord } from "../../ipam/attachment.ts";
 import type { Cidr } from "../../kernel/ip/cidr.ts";
 import { JoinedNetworks, rangeText } from "../cluster/joined_networks.ts";
+import type { Cancel, Clock } from "../clock.ts";
 import type { VerdictReader } from "../cluster/node_judge.ts";
 import { NodeJudge } from "../cluster/node_judge.ts";
 import type { Dataplane } from "../dataplane.ts";
 import type { Claim } from "../dataplane/claim.ts";
 import type { Commit } from "../dataplane/commit.ts";
 import type { Ruleset } from "../dataplane/ruleset.ts";
+import { INET_TABLE } from "../node/table_part.ts";
 import type { ObjectChange } from "../source/object_source.ts";
+import { usedTimeout } from "./affinity/kept_timeouts.ts";
+import { TimeoutClasses } from "./affinity/timeout_classes.ts";
 import { FrontendHolders } from "./compile/arbitration.ts";
 import type { CompileContext, NodePortAddresses } from "./compile/context.ts";
 import { compileService } from "./compile/compile_service.ts";
@@ -19,7 +23,8 @@ import type { ServiceObserver } from "./service_observer.ts";
 export interface ServicesDataplaneParts {
   readonly nodeName: string;
   /** Whose tables have the part `services()`. Whoever owns it starts and stops it. */
-  readonly ruleset: Pick<Ruleset, "claim" | "follow" | "isSynced">;
+  readonly ruleset: Pick<Ruleset, "claim" | "provide" | "follow" | "isSynced">;
+  readonly clock: Pick<Clock, "after">;
   /** Pod networks beside those the Node objects name. */
   readonly podCidrs: readonly Cidr[];
   /** Ranges of Services beside those of ServiceCIDR objects. */
@@ -45,6 +50,8 @@ export class ServicesDataplane implements Dataplane {
   /** Of pods, by the names of nodes. */
   readonly #podNetworks = new JoinedNetworks();
   readonly #holders = new FrontendHolders();
+  readonly #timeouts = new TimeoutClasses();
+  #release: Cancel | undefined;
   readonly #problems = new Map<string, readonly string[]>();
 
   constructor(parts: ServicesDataplaneParts) {
@@ -70,6 +77,7 @@ export class ServicesDataplane implements Dataplane {
     for (const key of services) {
       for (const other of this.#holders.replace(key, this.#index.service(key), context)) touched.add(other);
     }
+    for (const key of this.#setTimeouts(touched)) touched.add(key);
     for (const key of touched) this.#claimService(key, context);
     if (hasNodeChanged) this.#claimNode();
     this.#claimPodRanges();
@@ -91,11 +99,38 @@ export class ServicesDataplane implements Dataplane {
   }
 
   async stop(): Promise<void> {
+    this.#release?.();
     for (const follower of this.#followers) follower.stop();
   }
 
   #rulesInForce(commit: Commit | undefined): void {
     for (const follower of this.#followers) follower.rulesInForce(commit);
+    // In another turn, so that whoever waits for this commit hears of it first.
+    if (this.#timeouts.hasLeaving) this.#release ??= this.#parts.clock.after(0, () => this.#releaseTimeouts());
+  }
+
+  /** @returns the Services whose clients stay for another time now */
+  #setTimeouts(touched: ReadonlySet<string>): ReadonlySet<string> {
+    const timeouts = [...touched].map((key) => {
+      const service = this.#index.service(key);
+      return [key, service && usedTimeout(service)] as const;
+    });
+    const { areRulesNew, changed } = this.#timeouts.replace(timeouts);
+    if (areRulesNew) this.#claimTimeouts();
+    return changed;
+  }
+
+  #releaseTimeouts(): void {
+    this.#release = undefined;
+    // The kernel may still have a number of theirs; the next commit asks again.
+    if (this.#parts.ruleset.isSynced && this.#timeouts.release()) this.#claimTimeouts();
+  }
+
+  #claimTimeouts(): void {
+    const { ruleset } = this.#parts;
+    const { chains, claims } = this.#timeouts.rules();
+    ruleset.provide("affinity timeouts", { table: INET_TABLE, sets: [], chains });
+    ruleset.claim("affinity timeouts", claims);
   }
 
   #claimService(key: string, context: CompileContext): void {
@@ -110,7 +145,7 @@ export class ServicesDataplane implements Dataplane {
       for (const observer of observers) observer.removed(key);
       return ruleset.claim(ownerOf(key), []);
     }
-    const compiled = compileService(service, slices, context, this.#holders);
+    const compiled = compileService(service, slices, context, this.#holders, (seconds) => this.#timeouts.of(seconds));
     const { claims, problems, ignoredEndpoints } = compiled;
     for (const observer of observers) observer.compiled(service, compiled);
     ruleset.claim(ownerOf(key), claims);

@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { setTimeout as sleep } from "node:timers/promises";
 import type { Address } from "../../kernel/ip/address.ts";
 import { addressPlus, formatAddress } from "../../kernel/ip/address.ts";
 import type { Flow } from "../lab/probe/prober.ts";
@@ -13,6 +14,8 @@ const NODE_PORT = 40_080;
 const CLIENTS = 24;
 /** Side by side, so that nothing less than the whole address tells them apart. */
 const FIRST_CLIENT = pairOf("198.51.100.64", "2001:db8:c::40");
+
+const OTHER_IPS = pairOf("10.96.1.0", "fd00:96::1:0");
 
 describe("session affinity of many clients", function () {
   this.timeout(60_000);
@@ -37,6 +40,25 @@ describe("session affinity of many clients", function () {
 
   const sticky = (endpoints: readonly ManifestEndpoint[], spec: Readonly<Record<string, unknown>> = {}): string =>
     serviceManifest("sticky", textsOf(CLUSTER_IPS), endpoints, { sessionAffinity: "ClientIP", ...spec }, NODE_PORT);
+
+  const lasting = (timeoutSeconds: number, name = "sticky", addresses = textsOf(CLUSTER_IPS)): string =>
+    serviceManifest(name, addresses, on.at(on.near, on.far), {
+      sessionAffinity: "ClientIP",
+      sessionAffinityConfig: { clientIP: { timeoutSeconds } },
+    });
+
+  const listed = (): string => on.nodes.node1.node.exec("nft", ["list", "table", "inet", "drawbridge"]);
+  const mapCommand = (verb: "list" | "flush", family: 4 | 6): string =>
+    on.nodes.node1.node.exec("nft", ["-j", verb, "map", "inet", "drawbridge", `client${family}`]);
+  /** Forgets all clients: an entry that is there shows the timeout that it began with. */
+  const forget = (): void => FAMILIES.forEach((family) => void mapCommand("flush", family));
+  /** The different timeouts of clients' entries, in seconds. */
+  const timeoutsOf = (family: 4 | 6): readonly number[] => [
+    ...new Set([...mapCommand("list", family).matchAll(/"timeout": (\d+),/g)].map(([, seconds]) => Number(seconds))),
+  ];
+  /** The timeouts that rules write, in the order of the listing. */
+  const written = (): readonly string[] =>
+    [...listed().matchAll(/^\tchain remember_(\d+) /gm)].map(([, found = ""]) => found);
 
   /** One flow of every client outside, in the order of the clients. */
   const ofAll = (to: Pair, port = SERVICE_PORT): readonly Flow[] =>
@@ -95,4 +117,90 @@ describe("session affinity of many clients", function () {
       }
     }
   });
+
+  it("SA-02 SA-03: clients stay who come within timeoutSeconds of their last connection, and choose again after it", async () => {
+    on.here.apply(lasting(3));
+    let known = await places(ofAll(CLUSTER_IPS));
+    // Together longer than the timeout, which begins again with each connection.
+    let stayed = 0;
+    let [last, tries] = [performance.now(), 0];
+    while (stayed < 4 && tries++ < 20) {
+      await sleep(1200);
+      const now = performance.now();
+      const found = await places(ofAll(CLUSTER_IPS));
+      const isWithin = performance.now() - last < 2900;
+      if (isWithin) assert.deepEqual(found, known);
+      stayed = isWithin ? stayed + 1 : 0;
+      [known, last] = [found, now];
+    }
+    assert.equal(stayed, 4, "the machine is too slow: no four rounds were within the timeout");
+    await sleep(4000);
+    // That all 48 choose what they had happens one time in 2 to the 48th.
+    assert.notDeepEqual(await places(ofAll(CLUSTER_IPS)), known);
+  });
+
+  it("SA-02: with timeoutSeconds of 1, 125, 10 801 and 86 399 an entry lasts as long, which none of 77 steps does", async () => {
+    for (const seconds of [1, 125, 10_801, 86_399]) {
+      on.here.apply(lasting(seconds));
+      forget();
+      await places(ofAll(CLUSTER_IPS));
+      // Entries of one second are gone before they can be listed.
+      if (seconds > 1) for (const family of FAMILIES) assert.deepEqual(timeoutsOf(family), [seconds]);
+      assert.deepEqual(written(), [String(seconds)]);
+    }
+  });
+
+  it("SA-09: another timeoutSeconds leaves clients where they are, and counts from their next connection on", async () => {
+    on.here.apply(lasting(125));
+    const known = await places(ofAll(CLUSTER_IPS));
+    on.here.apply(lasting(3));
+    assert.deepEqual(await places(ofAll(CLUSTER_IPS)), known);
+    assert.deepEqual(written(), ["3"]);
+    await sleep(4000);
+    assert.notDeepEqual(await places(ofAll(CLUSTER_IPS)), known);
+  });
+
+  it("SA-08: a daemon that starts again leaves clients where they are, whatever other timeouts came and went before", async () => {
+    // Timeouts that differ by 127 compete for a number, which the other one gets after the start.
+    on.here.apply(lasting(400, "other", textsOf(OTHER_IPS)));
+    on.here.apply(`${lasting(400, "other", textsOf(OTHER_IPS))}${lasting(273)}`);
+    const known = await places(ofAll(CLUSTER_IPS));
+    on.here.apply(lasting(273));
+    on.here.restart({});
+    assert.deepEqual(await places(ofAll(CLUSTER_IPS)), known);
+    assert.deepEqual(written(), ["273"]);
+  });
+
+  it("SA-10: 127 timeouts have rules, of 128 one lasts as long as the next shorter, and nothing is left when they end", async () => {
+    const many = (count: number): string =>
+      Array.from({ length: count }, (_, i) => {
+        const addresses = FAMILIES.map((family) =>
+          formatAddress(addressPlus(OTHER_IPS[family], BigInt(i + 1)) ?? OTHER_IPS[family]),
+        );
+        return lasting(1001 + i, `of-${1001 + i}`, addresses);
+      }).join("");
+    on.here.apply(many(126) + lasting(900));
+    assert.equal(written().length, 127);
+    assert.ok(written().includes("1126"));
+    on.here.apply(many(127) + lasting(900));
+    assert.equal(written().length, 127);
+    // 1020, 1080 and 900 are whole minutes; of the rest the longest goes.
+    assert.ok(!written().includes("1127") && written().includes("1126"));
+    on.route([OTHER_IPS].map((pair) => pairOf(...lastOf(pair))));
+    forget();
+    const last = pairOf(...lastOf(OTHER_IPS));
+    await places(ofAll(last));
+    for (const family of FAMILIES) assert.deepEqual(timeoutsOf(family), [1126]);
+    on.here.apply(many(125) + lasting(1127));
+    assert.ok(written().includes("1127") && !written().includes("1126"));
+    on.here.apply("");
+    assert.deepEqual(written(), []);
+    assert.doesNotMatch(listed(), /: jump remember_/);
+  });
 });
+
+/** The addresses of the last of 127 Services, the first of which has the ones after this pair. */
+function lastOf(pair: Pair): readonly [string, string] {
+  const [v4, v6] = FAMILIES.map((family) => formatAddress(addressPlus(pair[family], 127n) ?? pair[family]));
+  return [v4 ?? "", v6 ?? ""];
+}

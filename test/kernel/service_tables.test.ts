@@ -7,6 +7,8 @@ import type { Table } from "../../kernel/nftables/object.ts";
 import { rangeOf } from "../../kernel/ip/ranges.ts";
 import { NftablesSocket } from "../../kernel/nftables/socket.ts";
 import { formatTable } from "../../kernel/nftables/text.ts";
+import { INET_TABLE } from "../../policyd/node/table_part.ts";
+import { TimeoutClasses } from "../../policyd/services/affinity/timeout_classes.ts";
 import { localPodElements, nodePortElements, podRangeElement } from "../../policyd/services/compile/node_elements.ts";
 import { services } from "../../policyd/services/compile/services_part.ts";
 import { createLab } from "../lab/lab.ts";
@@ -26,6 +28,8 @@ describe("the tables of Services in the kernel", () => {
       using lab = createLab("service-tables");
       const [node, copy] = [lab.namespace("node"), lab.namespace("copy")];
       const nftables = node.inside(() => new NftablesSocket(lab.calls));
+      const timeouts = new TimeoutClasses();
+      timeouts.replace([1, 2, 10_800, 86_399].map((seconds) => [`default/of-${seconds}`, seconds]));
       const claims = [
         ...SCENARIOS.flatMap((name) => {
           const file = new URL(`../unit/policyd/services/compile/scenarios/${name}.yaml`, import.meta.url);
@@ -35,8 +39,10 @@ describe("the tables of Services in the kernel", () => {
         ...localPodElements(["10.244.1.7", "fd00:244:1::7"].map((text) => parseAddress(text))),
         ...["10.244.1.0/24", "10.244.3.0/24", "fd00:244::/48"].map((text) => podRangeElement(rangeOf(parseCidr(text)))),
         ...nodePortElements([], []),
+        ...timeouts.rules().claims,
       ];
-      const table: Table = { family: "inet", name: "drawbridge", ...services({ ...SERVICE_RULES, tcpReset }) };
+      const { sets, chains } = services({ ...SERVICE_RULES, tcpReset });
+      const table: Table = { ...INET_TABLE, sets, chains: [...chains, ...timeouts.rules().chains] };
       const elements = elementsOf(claims);
       nftables.commit(tableChanges(table, elements));
       const list = ["-y", "list", "table", table.family, table.name];

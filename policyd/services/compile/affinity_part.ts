@@ -6,7 +6,9 @@ import { concatenation, lookup, randomNumber } from "../../../kernel/nftables/ex
 import type { Chain, SetDefinition } from "../../../kernel/nftables/object.ts";
 import type { Rule, Statement } from "../../../kernel/nftables/statement.ts";
 import { goTo, hasBits, jumpTo, not, rule } from "../../../kernel/nftables/statement.ts";
+import type { Claim } from "../../dataplane/claim.ts";
 import type { TablePart } from "../../node/table_part.ts";
+import { INET_TABLE } from "../../node/table_part.ts";
 import type { FrontendKind, RuleFamily, Scope } from "./frontend_space.ts";
 import {
   FAMILIES,
@@ -20,7 +22,7 @@ import {
 } from "./frontend_space.ts";
 import { jenkinsHash, scaled } from "./jenkins_hash.ts";
 import { loadNumber, numberMap } from "./number_maps.ts";
-import { DURATION_BITS, DURATIONS, OURS, rememberedHash } from "./priority_number.ts";
+import { DURATION_BITS, rememberedHash } from "./priority_number.ts";
 import { translation } from "./translation.ts";
 
 /** As many clients of all Services with affinity are remembered at once, per family; further ones are not kept. */
@@ -81,11 +83,8 @@ export function affinity(): TablePart {
     size: MOST_CLIENTS,
   }));
   return {
-    sets: [...clients, ...FRONTEND_KINDS.flatMap(kindMaps)],
-    chains: [
-      ...FAMILIES.map(rememberChain),
-      ...FRONTEND_KINDS.flatMap((kind) => SCOPES.flatMap((scope) => clientChains(kind, scope))),
-    ],
+    sets: [...clients, { name: REMEMBER, key: ["classid"], data: "verdict" }, ...FRONTEND_KINDS.flatMap(kindMaps)],
+    chains: FRONTEND_KINDS.flatMap((kind) => SCOPES.flatMap((scope) => clientChains(kind, scope))),
   };
 }
 
@@ -97,39 +96,70 @@ function kindMaps(kind: FrontendKind): readonly SetDefinition[] {
   ];
 }
 
-/** The chain that writes where a client was sent, for as long as the number in the packet's priority says. */
-export function rememberChainName(family: RuleFamily): string {
-  return `remember${family}`;
-}
+/** The map from the number of a timeout to the chain that writes entries with this timeout. */
+const REMEMBER = "remember";
 
-/** Writes a client's entry, or begins its time anew: what an entry holds, the kernel leaves as it is. */
-function rememberChain(family: RuleFamily): Chain {
+/**
+ * Sends a packet to the chain that writes where its client was sent ({@link rememberChain}), and comes back. The number in the
+ * packet's priority says which chain that is.
+ */
+export const remember: Statement = { kind: "vmap", key: "meta priority", mask: DURATION_BITS, map: REMEMBER };
+
+/** The element that leads from the number of a timeout to its chain. */
+export function rememberElement(number: number, seconds: number): Claim {
   return {
-    name: rememberChainName(family),
-    rules: DURATIONS.map((seconds, index) =>
-      rule(hasBits("meta priority", (OURS | DURATION_BITS) >>> 0, (OURS | (index + 1)) >>> 0), {
-        kind: "dynamic",
-        operation: "update",
-        set: clientMap(family),
-        key: clientKey(family),
-        timeout: 1000 * seconds,
-        data: rememberedHash(words[family].destination),
-      }),
-    ),
+    table: INET_TABLE,
+    set: REMEMBER,
+    element: { key: [number], data: { kind: "jump", chain: rememberName(seconds) } },
   };
 }
+
+/**
+ * Writes a client's entry, or begins its time again: what an entry holds, the kernel leaves as it is. Without the number of
+ * the timeout in its key, a client stays with its endpoint when the timeout of the Service changes.
+ *
+ * @param seconds how long an entry lasts
+ */
+export function rememberChain(seconds: number): Chain {
+  return {
+    name: rememberName(seconds),
+    rules: [
+      rule(withoutTimeout),
+      ...FAMILIES.map((family) =>
+        rule({
+          kind: "dynamic",
+          operation: "update",
+          set: clientMap(family),
+          key: clientKey(family),
+          timeout: 1000 * seconds,
+          data: rememberedHash(words[family].destination),
+        }),
+      ),
+    ],
+  };
+}
+
+function rememberName(seconds: number): string {
+  return `remember_${seconds}`;
+}
+
+/** Takes the number of the timeout out of the number of a port, as the keys of clients' entries have it. */
+const withoutTimeout: Statement = { kind: "mask priority", bits: ~DURATION_BITS >>> 0 };
 
 function clientChains(kind: FrontendKind, scope: Scope): readonly Chain[] {
   const stay = chainName("stay", kind, scope);
   const { family } = kind;
   return [
-    { name: chainName("client", kind, scope), rules: [rule(loadClient(family), goTo(stay))] },
+    {
+      name: chainName("client", kind, scope),
+      rules: [rule(withoutTimeout, loadClient(family), goTo(stay)), rule(loadNumber(numberMap(kind), kind))],
+    },
     {
       name: stay,
       rules: [
         // The entry is found by the port's number and read into its place: so the number is loaded again.
-        rule(loadNumber(numberMap(kind), kind), jumpTo(rememberChainName(family))),
-        rule(loadClient(family)),
+        rule(loadNumber(numberMap(kind), kind), remember),
+        rule(withoutTimeout, loadClient(family)),
         rule({
           kind: "set priority from",
           from: lookup(frontendKey(kind, "th", "meta priority"), knownMap(kind, scope)),
@@ -137,14 +167,14 @@ function clientChains(kind: FrontendKind, scope: Scope): readonly Chain[] {
         ...TRANSPORTS.map((transport) =>
           rule(translation(family, lookup(frontendKey(kind, transport, "meta priority"), keptMap(kind)))),
         ),
-        rule(loadNumber(numberMap(kind), kind)),
-        rule({
+        rule(loadNumber(numberMap(kind), kind), withoutTimeout, {
           kind: "dynamic",
           operation: "delete",
           set: clientMap(family),
           key: clientKey(family),
           data: "meta priority",
         }),
+        rule(loadNumber(numberMap(kind), kind)),
       ],
     },
   ];

@@ -4,6 +4,9 @@ import { commentText } from "../../../kernel/nftables/identifier.ts";
 import type { EndpointSlice, Service, ServicePort } from "../../cluster/model.ts";
 import { ProblemList } from "../../cluster/problem_list.ts";
 import type { Claim } from "../../dataplane/claim.ts";
+import { MOST_TIMEOUTS, usedTimeout } from "../affinity/kept_timeouts.ts";
+import type { AffinityTimeout, TimeoutClasses } from "../affinity/timeout_classes.ts";
+import { NO_AFFINITY } from "../affinity/timeout_classes.ts";
 import { affinityElements } from "./affinity_elements.ts";
 import type { FrontendHolders } from "./arbitration.ts";
 import { frontendId } from "./arbitration.ts";
@@ -53,6 +56,8 @@ export type TrafficPolicy = "internal" | "external";
 /** A port with what stands for it in the rules. */
 interface IdentifiedPort extends ServicePort {
   readonly identity: number;
+  /** With the number of its timeout. */
+  readonly number: number;
 }
 
 /** The endpoints a frontend sends its clients to, by who they are. */
@@ -69,17 +74,20 @@ interface Destinations {
  *
  * @param slices those of the Service; others are passed over
  * @param holders who has the frontends that several Services claim; without them this one has all it claims
+ * @param timeoutOf how long clients stay where they should for these seconds; without it no other Service has session affinity
  */
 export function compileService(
   whole: Service,
   slices: readonly EndpointSlice[],
   context: CompileContext,
   holders?: Pick<FrontendHolders, "rival">,
+  timeoutOf: TimeoutClasses["of"] = onlyTimeout,
 ): CompiledService {
   const { service, ports, problems: ofSize } = servedWith(whole, slices, context);
   const claims: Claim[] = [];
   const ignored: Address[] = [];
-  const problems: string[] = [...ofSize, ...fieldProblems(service)];
+  const timeout = timeoutOf(usedTimeout(service));
+  const problems: string[] = [...ofSize, ...fieldProblems(service), ...shortened(service, timeout)];
   const taken = new Set<string>();
   const othersOwn = (frontend: Frontend, { protocol }: ServicePort, family: RuleFamily): string | undefined => {
     const rival = holders?.rival(service.key, frontend, protocol, family);
@@ -97,7 +105,8 @@ export function compileService(
     }
   }
   for (const port of service.ports) {
-    const identified = { ...port, identity: portIdentity(service.key, port) };
+    const identity = portIdentity(service.key, port);
+    const identified = { ...port, identity, number: portNumber(identity, timeout.number) };
     for (const family of familiesOf(service)) {
       const endpoints = portEndpoints(ports, port, family, context);
       for (const address of endpoints.ignored) ignored.push(address);
@@ -121,6 +130,17 @@ export function compileService(
     }
   }
   return { claims, ignoredEndpoints: eachOnce(ignored), problems: told(service, problems), served, withoutLocal };
+}
+
+function onlyTimeout(seconds: number | undefined): AffinityTimeout {
+  return seconds === undefined ? NO_AFFINITY : { number: 1, seconds };
+}
+
+function shortened({ key, affinitySeconds }: Service, timeout: AffinityTimeout): readonly string[] {
+  if (timeout === NO_AFFINITY || timeout.seconds === affinitySeconds) return [];
+  return [
+    `Service ${key}: sessionAffinityConfig.clientIP.timeoutSeconds: ${affinitySeconds}: more than ${MOST_TIMEOUTS} different timeouts are in use; clients stay for ${timeout.seconds} s, the next shorter one that is served`,
+  ];
 }
 
 /** Each once; not all of very many, which stay in memory and come into the log. */
@@ -169,8 +189,7 @@ function frontendClaims(
   const numbers = isPlain ? plainMap(family) : numberMap(kind);
   const used = { all: firstOf(all, "all"), local: firstOf(local ?? NOBODY, "local") };
   const claims: Claim[] = [];
-  if (all.length > 0)
-    claims.push(member(""), claim(numbers, key, [portNumber(port.identity, service.affinitySeconds)]));
+  if (all.length > 0) claims.push(member(""), claim(numbers, key, [port.number]));
   if (isExternal && local === undefined) claims.push(member("masquerade"));
   if (local !== undefined) claims.push(member("external"));
   if (isWithoutLocal(destinations)) claims.push(member("unserved"), member("drop"));

@@ -1,8 +1,8 @@
 import type { Chain, SetDefinition } from "../../../kernel/nftables/object.ts";
 import { concatenation } from "../../../kernel/nftables/expression.ts";
-import { accept, anyFlag, equals, goTo, hasBits, jumpTo, rule } from "../../../kernel/nftables/statement.ts";
+import { accept, anyFlag, goTo, hasBits, rule } from "../../../kernel/nftables/statement.ts";
 import type { TablePart } from "../../node/table_part.ts";
-import { rememberChainName } from "./affinity_part.ts";
+import { remember } from "./affinity_part.ts";
 import type { RuleFamily } from "./frontend_space.ts";
 import { FAMILIES, words } from "./frontend_space.ts";
 import { DURATION_BITS, OURS } from "./priority_number.ts";
@@ -54,13 +54,7 @@ export function connectionCounts(): TablePart {
             }),
           ),
           rule(hasBits("meta priority", DURATION_BITS, 0), { kind: "clear priority" }, accept),
-          ...FAMILIES.map((family) =>
-            rule(
-              anyFlag("ct status", "dnat"),
-              equals("meta nfproto", words[family].protocol),
-              jumpTo(rememberChainName(family)),
-            ),
-          ),
+          rule(anyFlag("ct status", "dnat"), remember),
           rule({ kind: "clear priority" }),
         ],
       },

@@ -2,20 +2,10 @@ import { createHash } from "node:crypto";
 import type { Scalar } from "../../../kernel/nftables/data_type.ts";
 import type { JenkinsHash } from "../../../kernel/nftables/expression.ts";
 import type { ServicePort } from "../../cluster/model.ts";
+import { MOST_TIMEOUTS } from "../affinity/kept_timeouts.ts";
 import { jenkinsHash, scaled } from "./jenkins_hash.ts";
 import type { SocketAddress } from "./socket_address.ts";
 import { socketBytes } from "./socket_address.ts";
-
-/**
- * The seconds a client can stay with its endpoint: rules have their timeouts written in them, so there is one for each of
- * these. All up to ten, the common ones, and others between in steps of at most a quarter.
- */
-export const DURATIONS: readonly number[] = [
-  1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 14, 15, 16, 18, 20, 24, 25, 28, 30, 35, 40, 45, 50, 60, 70, 80, 90, 105, 120, 140,
-  150, 180, 210, 240, 270, 300, 360, 420, 480, 540, 600, 720, 840, 900, 1080, 1200, 1440, 1500, 1800, 2100, 2400, 2700,
-  3000, 3600, 4320, 5400, 6480, 7200, 8640, 9000, 10_800, 12_600, 14_400, 16_200, 18_000, 21_600, 25_200, 28_800,
-  32_400, 36_000, 43_200, 50_400, 57_600, 64_800, 72_000, 86_400,
-];
 
 /**
  * Services keep a number in the priority of a connection's first packet from where its endpoint is chosen to where that is
@@ -23,8 +13,11 @@ export const DURATIONS: readonly number[] = [
  * small major numbers.
  */
 export const OURS = 0xc000_0000;
-/** Of a Service port's number: which of {@link DURATIONS} it has, counted from one; zero where clients do not stay. */
-export const DURATION_BITS = 0x7f;
+/**
+ * Of a Service port's number: the number of the timeout after which its clients may go to another endpoint; zero where clients
+ * do not stay. {@link MOST_TIMEOUTS} has all these bits.
+ */
+export const DURATION_BITS = MOST_TIMEOUTS;
 const IDENTITY_STEP = DURATION_BITS + 1;
 /** How many different ports of Services, or endpoints of one, there are numbers for: the bits between. */
 export const IDENTITIES = 0x4000_0000 / IDENTITY_STEP;
@@ -43,12 +36,6 @@ export function rememberedNumber(socket: SocketAddress): Scalar {
   return number === 0 ? "none" : number;
 }
 
-/** The duration nearest above. */
-export function durationIndex(seconds: number): number {
-  const index = DURATIONS.findIndex((duration) => duration >= seconds);
-  return index < 0 ? DURATIONS.length : index + 1;
-}
-
 /**
  * What stands for a Service's port, below {@link IDENTITIES}. Of two that have the same, one in eight million, clients that
  * use both keep no affinity when they change between them, and connections to an endpoint of both are counted for one.
@@ -57,9 +44,9 @@ export function portIdentity(service: string, { name, protocol }: Pick<ServicePo
   return createHash("sha256").update(`${service} ${name} ${protocol}`).digest().readUInt32BE() % IDENTITIES;
 }
 
-/** The number of a port. @param seconds a client stays with its endpoint; undefined where it does not */
-export function portNumber(identity: number, seconds: number | undefined): number {
-  return (numberOf(identity) | (seconds === undefined ? 0 : durationIndex(seconds))) >>> 0;
+/** The number of a port. @param timeout the number of the timeout after which its clients may go to another endpoint; 0 without */
+export function portNumber(identity: number, timeout: number): number {
+  return (numberOf(identity) | timeout) >>> 0;
 }
 
 /** The number of an endpoint among those of its port; at the same slot of another port it is another one. */

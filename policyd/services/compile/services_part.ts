@@ -10,7 +10,8 @@ import { numberMaps } from "./number_maps.ts";
 
 /**
  * The part of the inet table that serves Services: chains, rules and sets whose number never depends on what is in the
- * cluster. All else are elements, and none of them is a verdict, with which the kernel would walk all chains anew.
+ * cluster. All else are elements. Verdicts are only among those of timeouts (`TimeoutClasses`), which seldom change: with a
+ * verdict the kernel checks all chains again.
  */
 export function services(rules: ServiceRules): TablePart {
   const parts = [

@@ -72,7 +72,7 @@ function judgeFrontend(world: ServiceWorld, packet: Packet, found: FoundFrontend
   if (!hasUsable(known.endpoints)) {
     return rejectNoEndpoints(world, packet, { frontend, endpoints: report(known, selection) });
   }
-  const { affinity, ...chosen } = applyAffinity(service, selection, context.remembered);
+  const { affinity, ...chosen } = applyAffinity(world, service, selection, context.remembered);
   const [first, ...others] = chosen.selected.map((one) => candidate(world, packet, found, route, one));
   const endpoints = report(known, chosen);
   if (first === undefined) {

@@ -80,6 +80,7 @@ export class Ours implements Disposable {
     this.dataplane = new ServicesDataplane({
       nodeName: NODE,
       ruleset: this.#ruleset,
+      clock: realClock,
       podCidrs: [parseCidr(POD_CIDR)],
       nodePortAddresses: [],
       refuseExternalIps: false,

@@ -116,6 +116,8 @@ function services(places: Places) {
     internalTrafficPolicy: policy,
     isEnforced: rarely,
     hasAffinity: rarely,
+    // Their numbers in the rules do not depend on which of them came first.
+    timeoutSeconds: fc.constantFrom(125, 7200, 10_800),
     slices: fc.oneof(
       { weight: 1, arbitrary: fc.array(slice, { maxLength: 0 }) },
       { weight: 9, arbitrary: fc.array(slice, { minLength: 1, maxLength: 2 }) },
@@ -146,6 +148,7 @@ export function serviceManifests(one: RandomService, index: number): readonly ob
         externalTrafficPolicy: one.externalTrafficPolicy,
         internalTrafficPolicy: one.internalTrafficPolicy,
         sessionAffinity: one.hasAffinity ? "ClientIP" : "None",
+        ...(one.hasAffinity ? { sessionAffinityConfig: { clientIP: { timeoutSeconds: one.timeoutSeconds } } } : {}),
       },
       status: { loadBalancer: { ingress: one.ingress.map((ip) => ({ ip, ipMode: one.ipMode })) } },
     },

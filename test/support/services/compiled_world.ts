@@ -4,10 +4,13 @@ import { rangeOf, unitedRanges } from "../../../kernel/ip/ranges.ts";
 import { keyText } from "../../../kernel/nftables/element.ts";
 import type { Element, Table } from "../../../kernel/nftables/object.ts";
 import { judgeNodes } from "../../../policyd/cluster/judged_nodes.ts";
+import type { Service } from "../../../policyd/cluster/model.ts";
 import type { Claim } from "../../../policyd/dataplane/claim.ts";
 import { isSameElement } from "../../../policyd/dataplane/claim.ts";
 import { marks } from "../../../policyd/node/marks.ts";
 import { INET_TABLE } from "../../../policyd/node/table_part.ts";
+import { usedTimeout } from "../../../policyd/services/affinity/kept_timeouts.ts";
+import { TimeoutClasses } from "../../../policyd/services/affinity/timeout_classes.ts";
 import { FrontendHolders } from "../../../policyd/services/compile/arbitration.ts";
 import { compileService } from "../../../policyd/services/compile/compile_service.ts";
 import { jenkinsHash, scaled } from "../../../policyd/services/compile/jenkins_hash.ts";
@@ -63,14 +66,25 @@ export function compiledClaims(world: ServiceWorld): readonly Claim[] {
   const context = { nodeName, refuseExternalIps: configuration.refuseExternalIps, ...facts };
   const holders = new FrontendHolders();
   for (const service of world.services) holders.replace(service.key, service, context);
+  const timeouts = timeoutsOf(world.services);
   return [
     ...unitedRanges(podCidrs.map(rangeOf)).map(podRangeElement),
     ...nodePortElements(configuration.nodePortAddresses, facts.primaryAddresses),
     ...localPodElements([...localPods]),
     ...world.services.flatMap(
-      (service) => compileService(service, index.slicesOf(service.key), context, holders).claims,
+      (service) =>
+        compileService(service, index.slicesOf(service.key), context, holders, (seconds) => timeouts.of(seconds))
+          .claims,
     ),
+    ...timeouts.rules().claims,
   ];
+}
+
+/** The timeouts of session affinity that Services use, with their rules. */
+function timeoutsOf(all: readonly Service[]): TimeoutClasses {
+  const timeouts = new TimeoutClasses();
+  timeouts.replace(all.map((service) => [service.key, usedTimeout(service)]));
+  return timeouts;
 }
 
 /**
@@ -123,7 +137,9 @@ export class CompiledNode {
   }
 
   #loaded(): Ruleset {
-    const table = this.#world.configuration.tcpReset ? TABLES.reset : TABLES.refused;
+    const { configuration, services: ofWorld } = this.#world;
+    const fixed = configuration.tcpReset ? TABLES.reset : TABLES.refused;
+    const table = { ...fixed, chains: [...fixed.chains, ...timeoutsOf(ofWorld).rules().chains] };
     return new Ruleset([{ table, elements: this.#elements }], () => 0);
   }
 }

@@ -48,9 +48,11 @@ export class PacketNode {
       nodeName,
       ruleset: {
         claim: (owner, claims) => void claimed.set(owner, claims),
+        provide: (owner, objects) => this.#ruleset.provide(owner, objects),
         follow: () => {},
         isSynced: false,
       },
+      clock: realClock,
       podCidrs: configuration.clusterCidrs,
       nodePortAddresses: configuration.nodePortAddresses,
       refuseExternalIps: configuration.refuseExternalIps,

@@ -73,6 +73,7 @@ export class EventNode {
     this.#services = new ServicesDataplane({
       nodeName: "n1",
       ruleset: this.#ruleset,
+      clock,
       podCidrs: [],
       nodePortAddresses: ["primary"],
       refuseExternalIps: false,

@@ -7,7 +7,7 @@ import type { Address } from "../../../kernel/ip/address.ts";
 import { familyOf } from "../../../kernel/ip/address.ts";
 import type { Cidr } from "../../../kernel/ip/cidr.ts";
 import { NftablesSocket } from "../../../kernel/nftables/socket.ts";
-import { realClock } from "../../../policyd/clock.ts";
+import { FakeClock, realClock } from "../../../policyd/clock.ts";
 import { Ruleset } from "../../../policyd/dataplane/ruleset.ts";
 import { withVersion } from "../../../policyd/dataplane/schema.ts";
 import { recordingLogger } from "../../../policyd/log/recording_logger.ts";
@@ -46,6 +46,8 @@ export class ServicedNode implements Disposable {
   #objects: ReadonlyMap<string, ClusterObject> = new Map();
   #ruleset: Ruleset;
   #dataplane: ServicesDataplane;
+  /** Of Services, which want nothing but another turn. */
+  readonly #clock = new FakeClock();
 
   constructor(lab: Lab, wired: WiredNode, podCidrs: readonly Cidr[], options: ServicedNodeOptions = {}) {
     this.#lab = lab;
@@ -134,6 +136,7 @@ export class ServicedNode implements Disposable {
     return new ServicesDataplane({
       nodeName: this.wired.node.name,
       ruleset: this.#ruleset,
+      clock: this.#clock,
       podCidrs: this.#podCidrs,
       nodePortAddresses,
       refuseExternalIps,
@@ -152,6 +155,8 @@ export class ServicedNode implements Disposable {
   }
 
   #flush(): void {
+    assert.ok(this.#ruleset.flush(), this.#ruleset.status().lastError);
+    this.#clock.pass(0);
     assert.ok(this.#ruleset.flush(), this.#ruleset.status().lastError);
   }
 

@@ -104,6 +104,7 @@ export class PolicedNode implements Disposable {
     const services = new ServicesDataplane({
       nodeName: name,
       ruleset,
+      clock: realClock,
       podCidrs: this.wired.podCidrs,
       nodePortAddresses: [],
       refuseExternalIps: false,

@@ -37,7 +37,7 @@ describe("policyd/metrics/endpoint_connections", () => {
   }
 
   /** What the kernel shows of an endpoint. */
-  function observe(endpoint: string, packets: number, number = portNumber(WEB, undefined)): void {
+  function observe(endpoint: string, packets: number, number = portNumber(WEB, 0)): void {
     connections.observe({ number, endpoint, packets });
   }
 
@@ -55,7 +55,7 @@ describe("policyd/metrics/endpoint_connections", () => {
     claim(port(["e1"]));
     observe("e1", 3);
     claim(port(["e1"], "web", [WEB, WEB ^ 77]));
-    observe("e1", 4, portNumber(WEB, 10_800));
+    observe("e1", 4, portNumber(WEB, 6));
     assert.deepEqual(totals(connections), { "web e1": 7 });
   });
 
@@ -73,7 +73,7 @@ describe("policyd/metrics/endpoint_connections", () => {
     claim(port(["e1"]));
     const asked = connections.moment;
     connections.allRemoved();
-    connections.observe({ number: portNumber(WEB, undefined), endpoint: "e1", packets: 100 }, asked);
+    connections.observe({ number: portNumber(WEB, 0), endpoint: "e1", packets: 100 }, asked);
     assert.deepEqual(totals(connections), { "web e1": 0 });
     observe("e1", 1);
     assert.deepEqual(totals(connections), { "web e1": 1 });
@@ -127,7 +127,7 @@ describe("policyd/metrics/endpoint_connections", () => {
         for (const current of steps) {
           if (current.type === "connect") {
             if (!real.has(current.endpoint)) continue;
-            const number = current.stays ? endpointNumber(WEB, 1) : portNumber(WEB, 60);
+            const number = current.stays ? endpointNumber(WEB, 1) : portNumber(WEB, 61);
             const id = `${number} ${current.endpoint}`;
             const counted = kernel.get(id) ?? { number, endpoint: current.endpoint, packets: 0 };
             counted.packets++;

@@ -64,6 +64,7 @@ function setUp(hasEndpoints = true) {
   const dataplane = new ServicesDataplane({
     nodeName: "node1",
     ruleset,
+    clock,
     podCidrs: [],
     nodePortAddresses: [],
     refuseExternalIps: false,

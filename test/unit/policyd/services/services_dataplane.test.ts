@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { FakeClock } from "../../../../policyd/clock.ts";
 import type { Claim } from "../../../../policyd/dataplane/claim.ts";
 import { ServicesDataplane } from "../../../../policyd/services/services_dataplane.ts";
 import { readScenario } from "../../../support/services/scenario.ts";
@@ -20,9 +21,11 @@ function setUp() {
         journal.push(owner);
         claims.set(owner, wanted);
       },
+      provide: () => {},
       follow: () => {},
       isSynced: false,
     },
+    clock: new FakeClock(),
     podCidrs: [],
     nodePortAddresses: [],
     refuseExternalIps: false,

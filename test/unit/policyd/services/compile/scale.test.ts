@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import type { Table } from "../../../../../kernel/nftables/object.ts";
 import { addressPlus, formatAddress, parseAddress } from "../../../../../kernel/ip/address.ts";
 import type { ClusterObject } from "../../../../../policyd/cluster/model.ts";
+import { FakeClock } from "../../../../../policyd/clock.ts";
 import type { Claim } from "../../../../../policyd/dataplane/claim.ts";
 import { nodeTables } from "../../../../../policyd/node/tables.ts";
 import { ServicesDataplane } from "../../../../../policyd/services/services_dataplane.ts";
@@ -24,9 +25,11 @@ function served(count: number) {
         journal.push(owner);
         claims.set(owner, wanted);
       },
+      provide: () => {},
       follow: () => {},
       isSynced: true,
     },
+    clock: new FakeClock(),
     podCidrs: [],
     nodePortAddresses: [],
     refuseExternalIps: false,

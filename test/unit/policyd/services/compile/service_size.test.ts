@@ -1,3 +1,4 @@
+import { FakeClock } from "../../../../../policyd/clock.ts";
 import assert from "node:assert/strict";
 import { recordingNotices } from "../../../../../policyd/events/notice.ts";
 import { recordingLogger } from "../../../../../policyd/log/recording_logger.ts";
@@ -173,7 +174,8 @@ describe("services/compile: Services of many ports and addresses", () => {
     const [logger, events] = [recordingLogger(), recordingNotices()];
     const dataplane = new ServicesDataplane({
       nodeName: "n1",
-      ruleset: { claim: () => {}, follow: () => {}, isSynced: false },
+      ruleset: { claim: () => {}, provide: () => {}, follow: () => {}, isSynced: false },
+      clock: new FakeClock(),
       podCidrs: [],
       nodePortAddresses: [],
       refuseExternalIps: false,

@@ -1,0 +1,154 @@
+import type { Chain } from "../../../kernel/nftables/object.ts";
+import type { Claim } from "../../dataplane/claim.ts";
+import { rememberChain, rememberElement } from "../compile/affinity_part.ts";
+import { keptTimeouts, MOST_TIMEOUTS, timeoutFor } from "./kept_timeouts.ts";
+
+/** How long the clients of a Service stay with their endpoints, and which rules say so. */
+export interface AffinityTimeout {
+  /** The number of the timeout in the numbers of ports, from 1 to {@link MOST_TIMEOUTS}; 0 where clients do not stay. */
+  readonly number: number;
+  readonly seconds: number;
+}
+
+/** Of a Service whose clients do not stay. */
+export const NO_AFFINITY: AffinityTimeout = Object.freeze({ number: 0, seconds: 0 });
+
+/** The chains that write clients' entries, and the elements that lead to them. */
+export interface TimeoutRules {
+  readonly chains: readonly Chain[];
+  readonly claims: readonly Claim[];
+}
+
+/**
+ * The timeouts of session affinity that Services of the node use, with a number for each.
+ *
+ * A timeout that nobody uses any more keeps its number and its rules until {@link release}: a packet that a commit overtakes
+ * has the number already and still looks for the rules.
+ */
+export class TimeoutClasses {
+  readonly #timeouts = new Map<string, number>();
+  readonly #users = new Map<number, Set<string>>();
+  #kept: readonly number[] = [];
+  /** By timeout; of those that are kept, and of those that wait for {@link release}. */
+  readonly #numbers = new Map<number, number>();
+  readonly #leaving = new Set<number>();
+
+  /**
+   * Sets the timeouts of some Services in seconds, undefined where clients do not stay.
+   *
+   * @returns whether {@link rules} have changed, and the keys of Services, these or others, whose {@link of} has
+   */
+  replace(services: Iterable<readonly [key: string, seconds: number | undefined]>): {
+    readonly areRulesNew: boolean;
+    readonly changed: ReadonlySet<string>;
+  } {
+    let isOther = false;
+    for (const [key, seconds] of services) isOther = this.#set(key, seconds) || isOther;
+    if (!isOther) return { areRulesNew: false, changed: new Set() };
+    const before = this.#kept;
+    this.#kept = keptTimeouts(this.#users.keys());
+    const areRulesNew = this.#renumber(before);
+    return { areRulesNew, changed: this.#usersBetween(before) };
+  }
+
+  /**
+   * How long clients stay with the endpoints of a Service that has this timeout.
+   *
+   * @param seconds one that was set by {@link replace}
+   * @throws RangeError for another
+   */
+  of(seconds: number | undefined): AffinityTimeout {
+    if (seconds === undefined) return NO_AFFINITY;
+    const kept = timeoutFor(seconds, this.#kept);
+    const number = this.#numbers.get(kept);
+    if (number === undefined) throw new RangeError(`timeout of ${seconds} s; expected one that a Service was set to`);
+    return { number, seconds: kept };
+  }
+
+  /** Lets go the rules of timeouts that nobody uses, once the kernel has no number of theirs. @returns whether there were any */
+  release(): boolean {
+    const isAny = this.#leaving.size > 0;
+    for (const timeout of this.#leaving) this.#numbers.delete(timeout);
+    this.#leaving.clear();
+    return isAny;
+  }
+
+  /** Whether {@link release} would let go anything. */
+  get hasLeaving(): boolean {
+    return this.#leaving.size > 0;
+  }
+
+  rules(): TimeoutRules {
+    const numbers = [...this.#numbers];
+    return {
+      chains: numbers.map(([seconds]) => rememberChain(seconds)),
+      claims: numbers.map(([seconds, number]) => rememberElement(number, seconds)),
+    };
+  }
+
+  /** @returns whether a timeout is used for the first time, or not any more */
+  #set(key: string, seconds: number | undefined): boolean {
+    const before = this.#timeouts.get(key);
+    if (before === seconds) return false;
+    let isOther = false;
+    if (before !== undefined) {
+      const users = this.#users.get(before);
+      users?.delete(key);
+      if (users?.size === 0) isOther = this.#users.delete(before);
+    }
+    if (seconds === undefined) {
+      this.#timeouts.delete(key);
+      return isOther;
+    }
+    this.#timeouts.set(key, seconds);
+    const users = this.#users.get(seconds);
+    if (users !== undefined) users.add(key);
+    else this.#users.set(seconds, new Set([key]));
+    return isOther || users === undefined;
+  }
+
+  /** Gives numbers to timeouts that are kept now and were not before. @returns whether anything changed */
+  #renumber(before: readonly number[]): boolean {
+    const kept = new Set(this.#kept);
+    for (const timeout of before) if (!kept.has(timeout)) this.#leaving.add(timeout);
+    let isOther = false;
+    for (const timeout of kept) {
+      this.#leaving.delete(timeout);
+      if (this.#numbers.has(timeout)) continue;
+      this.#numbers.set(timeout, this.#freeNumber(timeout));
+      isOther = true;
+    }
+    return isOther;
+  }
+
+  /**
+   * A number that no timeout has, the same one for a timeout as often as possible: what an earlier daemon wrote then stays. If
+   * there is none, one that waits for {@link release}.
+   */
+  #freeNumber(timeout: number): number {
+    const taken = new Set(this.#numbers.values());
+    for (let step = 0; step < MOST_TIMEOUTS; step++) {
+      const number = ((timeout + step) % MOST_TIMEOUTS) + 1;
+      if (!taken.has(number)) return number;
+    }
+    const [leaving = 0] = this.#leaving;
+    const number = this.#numbers.get(leaving);
+    if (number === undefined)
+      throw new Error(`${this.#numbers.size} timeouts are kept; expected at most ${MOST_TIMEOUTS}`);
+    this.#leaving.delete(leaving);
+    this.#numbers.delete(leaving);
+    return number;
+  }
+
+  /** Services whose clients stay for another time than with the timeouts that were kept before. */
+  #usersBetween(before: readonly number[]): ReadonlySet<string> {
+    const changed = new Set<string>();
+    // Each had its own before and has it now, which is nearly always so.
+    if (before.length < MOST_TIMEOUTS && this.#kept.length < MOST_TIMEOUTS) return changed;
+    for (const [seconds, users] of this.#users) {
+      if (timeoutFor(seconds, before) === timeoutFor(seconds, this.#kept)) continue;
+      for (const key of users) changed.add(key);
+    }
+    return changed;
+  }
+}

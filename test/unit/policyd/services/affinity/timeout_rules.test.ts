@@ -1,0 +1,214 @@
+import assert from "node:assert/strict";
+import type { Change } from "../../../../../kernel/nftables/change.ts";
+import { FakeNftables } from "../../../../../kernel/nftables/fake_nftables.ts";
+import type { Element } from "../../../../../kernel/nftables/object.ts";
+import { FakeClock } from "../../../../../policyd/clock.ts";
+import { Ruleset } from "../../../../../policyd/dataplane/ruleset.ts";
+import { withVersion } from "../../../../../policyd/dataplane/schema.ts";
+import { recordingNotices } from "../../../../../policyd/events/notice.ts";
+import { recordingLogger } from "../../../../../policyd/log/recording_logger.ts";
+import { INET_TABLE } from "../../../../../policyd/node/table_part.ts";
+import { FRONTEND_KINDS } from "../../../../../policyd/services/compile/frontend_space.ts";
+import { numberMap } from "../../../../../policyd/services/compile/number_maps.ts";
+import { DURATION_BITS } from "../../../../../policyd/services/compile/priority_number.ts";
+import { services } from "../../../../../policyd/services/compile/services_part.ts";
+import { problemLog } from "../../../../../policyd/services/problem_log.ts";
+import { ServicesDataplane } from "../../../../../policyd/services/services_dataplane.ts";
+import { randomFrom } from "../../../../support/random.ts";
+import { readScenario, SERVICE_RULES } from "../../../../support/services/scenario.ts";
+
+const TABLE = withVersion({ ...INET_TABLE, ...services(SERVICE_RULES) });
+const NUMBER_MAPS = new Set(FRONTEND_KINDS.map(numberMap));
+
+/** The elements and chains of a kernel that decide how long clients stay. */
+interface State {
+  /** The numbers of timeouts that packets can get. */
+  readonly numbers: ReadonlySet<number>;
+  /** By number, the chain it leads to. */
+  readonly chains: ReadonlyMap<unknown, string>;
+  /** Chains that have their rules. */
+  readonly written: ReadonlySet<string>;
+}
+
+/** A kernel that reports the states before and after each commit. */
+class WatchedNftables extends FakeNftables {
+  readonly #report: (before: State, after: State) => void;
+
+  constructor(report: (before: State, after: State) => void) {
+    super();
+    this.#report = report;
+  }
+
+  override commit(changes: readonly Change[]): void {
+    const before = this.state();
+    super.commit(changes);
+    this.#report(before, this.state());
+  }
+
+  state(): State {
+    if (this.table(TABLE) === undefined) return { numbers: new Set(), chains: new Map(), written: new Set() };
+    const numbers = TABLE.sets
+      .filter(({ name }) => NUMBER_MAPS.has(name))
+      .flatMap((set) => this.elements(TABLE, set).map(({ data }) => numberOf(data)));
+    const remember = TABLE.sets.find(({ name }) => name === "remember");
+    assert.ok(remember !== undefined);
+    const chains = this.chains(TABLE).map(({ name = "" }) => name);
+    return {
+      numbers: new Set(numbers.filter((number) => number > 0)),
+      chains: new Map(this.elements(TABLE, remember).map(({ key: [number], data }) => [number, targetOf(data)])),
+      written: new Set(chains.filter((name) => name.startsWith("remember_") && this.rulesOf(TABLE, name).length === 3)),
+    };
+  }
+}
+
+function numberOf(data: Element["data"]): number {
+  const [number] = data !== undefined && !("kind" in data) ? data : [];
+  return typeof number === "number" ? number & DURATION_BITS : 0;
+}
+
+function targetOf(data: Element["data"]): string {
+  return data !== undefined && "kind" in data && "chain" in data ? data.chain : "";
+}
+
+/** No packet that a commit overtakes on its way may find less than it looks for. */
+function checkCommit(before: State, after: State): void {
+  for (const number of [...before.numbers, ...after.numbers]) {
+    assert.ok(after.chains.has(number), `number ${number} leads nowhere`);
+  }
+  // A packet takes the rules of the generation in which it came, and the elements of the one in which it looks.
+  const isNew = before.written.size === 0 && before.chains.size === 0 && before.numbers.size === 0;
+  for (const chain of after.chains.values()) {
+    assert.ok(after.written.has(chain) && (isNew || before.written.has(chain)), `${chain} has no rules yet`);
+  }
+}
+
+function setUp() {
+  const commits: State[] = [];
+  const kernel = new WatchedNftables((before, after) => {
+    checkCommit(before, after);
+    commits.push(after);
+  });
+  const [clock, logger, events] = [new FakeClock(), recordingLogger(), recordingNotices()];
+  const times = { minSyncPeriod: 0, syncPeriod: 3_600_000 };
+  const ruleset = new Ruleset({ kernel, clock, logger, tables: [TABLE], ...times });
+  const dataplane = new ServicesDataplane({
+    nodeName: "node1",
+    ruleset,
+    clock,
+    podCidrs: [],
+    nodePortAddresses: [],
+    refuseExternalIps: false,
+    observers: [problemLog(logger, events)],
+  });
+  ruleset.start();
+  const apply = (...timeouts: readonly (readonly [service: number, seconds: number | undefined])[]): void => {
+    dataplane.apply(
+      timeouts.flatMap(([number, seconds]) =>
+        readScenario(manifest(number, seconds)).map((object) => ({
+          type: "set",
+          kind: object.kind,
+          key: object.key,
+          object,
+        })),
+      ),
+    );
+  };
+  const remove = (number: number): void =>
+    dataplane.apply([{ type: "delete", kind: "Service", key: `default/s${number}` }]);
+  const settle = (): State => {
+    clock.pass(10);
+    assert.ok(ruleset.isSynced, ruleset.status().lastError);
+    assert.equal(ruleset.status().failures, 0, logger.lines.map(({ fields }) => fields["error"]).join());
+    return kernel.state();
+  };
+  return { apply, remove, settle, commits, dataplane, logger, events };
+}
+
+function manifest(number: number, seconds: number | undefined): string {
+  const affinity =
+    seconds === undefined
+      ? ""
+      : `, sessionAffinity: ClientIP, sessionAffinityConfig: {clientIP: {timeoutSeconds: ${seconds}}}`;
+  return `
+apiVersion: v1
+kind: Service
+metadata: {name: s${number}, namespace: default}
+spec: {type: ClusterIP, clusterIPs: [10.96.${number >> 8}.${number & 255}], ports: [{port: 80}]${affinity}}
+---
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata: {name: s${number}, namespace: default, labels: {kubernetes.io/service-name: s${number}}}
+addressType: IPv4
+ports: [{port: 8080}]
+endpoints: [{addresses: [10.244.1.7], nodeName: node1}]
+`;
+}
+
+describe("policyd/services: the rules of timeouts", () => {
+  it("SA-02 SA-10: rules come before the numbers that lead to them, go after these, and are there with each commit", () => {
+    const seed = (Date.now() * 7919) >>> 0;
+    console.log(`      seed ${seed}`);
+    const random = randomFrom(seed);
+    const { apply, remove, settle, commits } = setUp();
+    const wanted = new Map<number, number>();
+    for (let round = 0; round < 300; round++) {
+      const number = Math.floor(random() * 12);
+      const kind = random();
+      // Few numbers, and timeouts that would like the same one.
+      const seconds = 100 + 127 * Math.floor(random() * 4) + Math.floor(random() * 3);
+      if (kind < 0.15) {
+        remove(number);
+        wanted.delete(number);
+      } else if (kind < 0.3) {
+        apply([number, undefined]);
+        wanted.delete(number);
+      } else {
+        apply([number, seconds]);
+        wanted.set(number, seconds);
+      }
+      if (random() < 0.3) continue;
+      const { chains, written } = settle();
+      const expected = [...new Set(wanted.values())].map((one) => `remember_${one}`).toSorted();
+      assert.deepEqual([...written].toSorted(), expected, `round ${round}`);
+      assert.deepEqual([...chains.values()].toSorted(), expected, `round ${round}`);
+    }
+    assert.ok(commits.length > 300);
+  });
+
+  it("SA-10: of 128 timeouts one is shortened, which is in the log, an Event and the status until one of the others ends", () => {
+    const { apply, remove, settle, dataplane, events, logger } = setUp();
+    const all = Array.from({ length: 128 }, (_, i) => [i, 1001 + i] as const);
+    apply(...all.slice(0, 127));
+    assert.equal(settle().written.size, 127);
+    assert.deepEqual(dataplane.problems(), []);
+    apply(...all.slice(127));
+    assert.equal(settle().written.size, 127);
+    const reported = [
+      "Service default/s127: sessionAffinityConfig.clientIP.timeoutSeconds: 1128: more than 127 different timeouts are in use; clients stay for 1127 s, the next shorter one that is served",
+    ];
+    assert.deepEqual(dataplane.problems(), reported);
+    assert.deepEqual(
+      events.notices.map(({ reason, note }) => [reason, note]),
+      reported.map((note) => ["ServiceNotServed", note]),
+    );
+    assert.deepEqual(
+      logger.lines.filter(({ level }) => level === "warn").map(({ fields }) => fields["reason"]),
+      reported,
+    );
+    remove(5);
+    const { chains } = settle();
+    assert.deepEqual(dataplane.problems(), []);
+    assert.ok([...chains.values()].includes("remember_1128"));
+    assert.equal(chains.size, 127);
+  });
+
+  it("SA-10 MODE-03: a Service with a timeout that is in use, or without one, changes no rule", () => {
+    const { apply, settle, commits } = setUp();
+    apply([1, 125], [2, 10_800]);
+    settle();
+    const before = commits.length;
+    apply([3, 125], [4, undefined], [5, 10_800]);
+    settle();
+    assert.equal(commits.length, before + 1);
+  });
+});

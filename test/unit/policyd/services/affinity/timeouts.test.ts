@@ -1,0 +1,143 @@
+import assert from "node:assert/strict";
+import fc from "fast-check";
+import {
+  keptTimeouts,
+  MOST_TIMEOUTS,
+  timeoutFor,
+  usedTimeout,
+} from "../../../../../policyd/services/affinity/kept_timeouts.ts";
+import { TimeoutClasses } from "../../../../../policyd/services/affinity/timeout_classes.ts";
+import { applyAffinity } from "../../../../../policyd/services/evaluate/affinity.ts";
+import { readScenario } from "../../../../support/services/scenario.ts";
+import type { Statement } from "../../../../../kernel/nftables/statement.ts";
+
+const anyTimeout = fc.oneof(
+  fc.integer({ min: 1, max: 86_400 }),
+  fc.integer({ min: 1, max: 150 }),
+  fc.integer({ min: 1, max: 1440 }).map((minutes) => 60 * minutes),
+);
+
+/** The timeouts that the rules which a number leads to write, by the number. */
+function writtenBy(classes: TimeoutClasses): ReadonlyMap<unknown, readonly (number | undefined)[]> {
+  const { chains, claims } = classes.rules();
+  const isUpdate = (one: Statement): one is Extract<Statement, { kind: "dynamic" }> => one.kind === "dynamic";
+  return new Map(
+    claims.map(({ element: { key, data } }) => {
+      const target = data !== undefined && "kind" in data && "chain" in data ? data.chain : "";
+      const chain = chains.find(({ name }) => name === target);
+      const updates = (chain?.rules ?? []).flatMap(({ statements }) => statements.filter(isUpdate));
+      return [key[0], updates.map(({ timeout }) => timeout)];
+    }),
+  );
+}
+
+describe("policyd/services: timeouts of session affinity", () => {
+  it("SA-02 SA-10: up to 127 different timeouts are met exactly; of more, no client stays longer than its Service says", () => {
+    fc.assert(
+      fc.property(fc.uniqueArray(anyTimeout, { minLength: 1, maxLength: 400, size: "max" }), (used) => {
+        const kept = keptTimeouts(used);
+        assert.equal(kept.length, Math.min(used.length, MOST_TIMEOUTS));
+        assert.deepEqual(keptTimeouts(used.toReversed()), kept);
+        for (const seconds of used) {
+          const served = timeoutFor(seconds, kept);
+          assert.ok(kept.includes(served) && served <= seconds, `${seconds} s as ${served} s`);
+          assert.ok(!kept.some((other) => other > served && other <= seconds), `${seconds} s as ${served} s`);
+          if (used.length <= MOST_TIMEOUTS) assert.equal(served, seconds);
+        }
+      }),
+    );
+  });
+
+  it("SA-10: of too many timeouts whole hours and whole minutes are kept before odd ones", () => {
+    const odd = Array.from({ length: 200 }, (_, i) => i + 61).filter((seconds) => seconds % 60 > 0);
+    const kept = keptTimeouts([10_800, 300, 3600, ...odd]);
+    for (const seconds of [61, 300, 3600, 10_800]) assert.ok(kept.includes(seconds), `${seconds} s`);
+    assert.equal(
+      timeoutFor(odd.at(-1) ?? 0, kept),
+      kept.findLast((seconds) => seconds < 300),
+    );
+  });
+
+  it("SA-10: a Service without an address of its own takes no place among the timeouts", () => {
+    assert.equal(usedTimeout({ affinitySeconds: 7, clusterIps: [] }), undefined);
+  });
+
+  it("SA-10: the evaluator names the timeout that clients get, the next shorter one beyond 127", () => {
+    const [template] = readScenario(
+      "{apiVersion: v1, kind: Service, metadata: {name: s}, spec: {clusterIP: 10.96.0.1, ports: [{port: 80}]}}",
+    );
+    assert.ok(template?.kind === "Service");
+    const world = (count: number) => ({
+      services: Array.from({ length: count }, (_, i) => ({ ...template, affinitySeconds: 1001 + i })),
+    });
+    const timeoutOf = (count: number, affinitySeconds: number): number | undefined => {
+      const nobody = { selected: [], leftOut: [], hints: { type: "unused", because: "no ready endpoint" } } as const;
+      const { affinity } = applyAffinity(world(count), { ...template, affinitySeconds }, nobody, undefined);
+      return affinity.type === "none" ? undefined : affinity.timeoutSeconds;
+    };
+    assert.equal(timeoutOf(127, 1127), 1127);
+    assert.equal(timeoutOf(128, 1128), 1127);
+    assert.equal(timeoutOf(128, 1020), 1020);
+  });
+
+  it("SA-02 SA-10: whatever the changes, a Service's number leads to rules with its timeout, and who is changed is reported", () => {
+    const anyService = fc.integer({ min: 0, max: 300 }).map((number) => `default/s${number}`);
+    const anyChange = fc.tuple(
+      anyService,
+      fc.oneof(anyTimeout, fc.integer({ min: 1, max: 200 }), fc.constant(undefined)),
+    );
+    const anyBatch = fc.array(anyChange, { maxLength: 200, size: "max" });
+    fc.assert(
+      fc.property(fc.array(fc.tuple(anyBatch, fc.boolean()), { minLength: 1, maxLength: 8 }), (batches) => {
+        const classes = new TimeoutClasses();
+        const wanted = new Map<string, number>();
+        const served = new Map<string, string>();
+        for (const [batch, isReleased] of batches) {
+          const { changed } = classes.replace(batch);
+          for (const [key, seconds] of batch) {
+            if (seconds === undefined) wanted.delete(key);
+            else wanted.set(key, seconds);
+          }
+          const kept = keptTimeouts(wanted.values());
+          const written = writtenBy(classes);
+          assert.ok(written.size <= MOST_TIMEOUTS);
+          const touched = new Set(batch.map(([key]) => key));
+          for (const [key, seconds] of wanted) {
+            const found = classes.of(seconds);
+            assert.equal(found.seconds, timeoutFor(seconds, kept));
+            assert.deepEqual(written.get(found.number), [1000 * found.seconds, 1000 * found.seconds]);
+            const text = `${found.number} ${found.seconds}`;
+            if (!touched.has(key) && !changed.has(key)) assert.equal(text, served.get(key), key);
+            served.set(key, text);
+          }
+          if (!isReleased) continue;
+          classes.release();
+          assert.equal(writtenBy(classes).size, kept.length);
+        }
+      }),
+    );
+  });
+
+  it("SA-10: the rules of a timeout that nobody uses any more stay until they are released", () => {
+    const classes = new TimeoutClasses();
+    classes.replace([["default/a", 125]]);
+    const { number } = classes.of(125);
+    assert.equal(classes.replace([["default/a", 126]]).areRulesNew, true);
+    assert.ok(writtenBy(classes).has(number) && classes.hasLeaving);
+    assert.equal(classes.release(), true);
+    assert.deepEqual([...writtenBy(classes).keys()], [classes.of(126).number]);
+    assert.equal(classes.release(), false);
+    assert.throws(() => classes.of(125), RangeError);
+  });
+
+  it("SA-08 SA-10: a daemon that starts again gives the usual timeouts the numbers they had, in whatever order Services come", () => {
+    const numbersOf = (timeouts: readonly number[]): readonly number[] => {
+      const classes = new TimeoutClasses();
+      for (const seconds of timeouts) classes.replace([[`default/s${seconds}`, seconds]]);
+      return timeouts.map((seconds) => classes.of(seconds).number);
+    };
+    const usual = [10_800, 60, 300, 3600, 125];
+    assert.deepEqual(numbersOf(usual.toReversed()).toReversed(), numbersOf(usual));
+    assert.equal(new Set(numbersOf(usual)).size, usual.length);
+  });
+});
