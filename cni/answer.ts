@@ -2,7 +2,7 @@ import type { Work } from "../kernel/waiting.ts";
 import type { Environment } from "./environment.ts";
 import { formatCniError, toCniError } from "./error.ts";
 import type { Node } from "./node.ts";
-import { errorVersion, faceOf, nameOf, verbWork } from "./plugin.ts";
+import { answerStatus, errorVersion, faceOf, nameOf, verbWork } from "./plugin.ts";
 import { versionResult } from "./version.ts";
 
 /** How a call ends. */
@@ -20,6 +20,8 @@ export interface PluginCall {
   readonly environment: Environment;
   /** @throws CniError */
   stdin(): string;
+  /** Keeps the answer to a STATUS that found all well; absent where nobody reads it. */
+  keepStatus?(stdin: string): void;
 }
 
 /** Does what a runtime asks for, by the machine, which VERSION does without. Every refusal is an answer: nothing is thrown. */
@@ -29,6 +31,11 @@ export function* answer(machine: () => Node, call: PluginCall): Work<Answer> {
     if (call.verb === "VERSION") return { output: versionResult(), exitCode: 0 };
     const node = machine();
     stdin = call.stdin();
+    if (call.verb === "STATUS") {
+      if (answerStatus(node, faceOf(call.argv0), { self: nameOf(call.argv0), environment: call.environment, stdin }))
+        call.keepStatus?.(stdin);
+      return { output: "", exitCode: 0 };
+    }
     const { argv0, verb, environment } = call;
     return {
       output: yield* verbWork(node, faceOf(argv0), verb, { self: nameOf(argv0), environment, stdin }),

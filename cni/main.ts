@@ -8,6 +8,7 @@ import type { MachineParts } from "./node.ts";
 import type * as BunProgram from "../kernel/syscall/bun_program.ts";
 import type * as NodeRules from "./node_rules.ts";
 import type * as Serve from "./server/serve.ts";
+import { keepAnswer } from "./status/kept_answer.ts";
 import { readStdin } from "./standard_input.ts";
 import { supportedVersions } from "./version.ts";
 
@@ -63,6 +64,11 @@ function main(): number {
       verb,
       environment: process.env,
       stdin: () => readStdin(syscalls, STDIN),
+      keepStatus: (stdin) => {
+        // The shim's only argument, and only with STATUS: who is called by a runtime itself has none.
+        const [, , directory] = process.argv;
+        if (directory !== undefined) keepAnswer(syscalls, directory, process.argv0, stdin);
+      },
     }),
   );
   if (output !== "") write(STDOUT, output);

@@ -12,6 +12,7 @@ import {
   checkGiver,
   delegatedDirectory,
   isForeignIpam,
+  statusOfGiver,
 } from "./delegation/foreign_ipam.ts";
 import type { AddressTaker, PluginInput } from "./delegation/foreign_ipam.ts";
 import type { DetachConfiguration } from "./detach_configuration.ts";
@@ -28,6 +29,8 @@ import { resultObject } from "./result.ts";
 import type { DetachInput, NetworkInput } from "./network_input.ts";
 import { detachShape, networkShape } from "./network_input.ts";
 import type { CniVersion } from "./version.ts";
+import { noteOutcome } from "./status/attach_outcome.ts";
+import { status } from "./status/status.ts";
 import { negotiateVersion, supportedVersions } from "./version.ts";
 
 export { machine } from "./node.ts";
@@ -84,6 +87,9 @@ export function* verbWork(node: Node, face: Face, verb: string, call: PluginInpu
       const attachment = readAttachment(environment, verb);
       return yield* runDel(node, face, call, attachment, decodeConfiguration(stdin, detachShape));
     }
+    case "STATUS":
+      answerStatus(node, face, call);
+      return "";
     default:
       throw new CniError(
         CniErrorCode.INVALID_ENVIRONMENT,
@@ -122,7 +128,8 @@ function* runAdd(node: Node, face: Face, call: PluginInput, attachment: Attachme
     if (namespace === undefined) throw missingNamespace(attachment);
     if (configuration !== undefined) {
       const giver = addressGiver(node, call, input, configuration, attachment);
-      return print(resultObject(yield* add(node, configuration, attachment, { home, namespace }, giver), version));
+      const work = add(node, configuration, attachment, { home, namespace }, giver);
+      return print(resultObject(yield* noteOutcome(node, configuration, work, giver !== undefined), version));
     }
     setLoopback(node, home, namespace, true);
     // libcni hands an earlier result over in the version of the configuration.
@@ -146,6 +153,20 @@ function* runCheck(node: Node, face: Face, call: PluginInput, attachment: Attach
     checkGiver(node, call, input);
     return yield* check(node, configuration, attachment, input.prevResult, { home, namespace });
   });
+}
+
+/**
+ * STATUS. An IPAM plugin of others has its say first; ours without a free address and a loopback plugin are available all the same.
+ *
+ * @returns whether the answer may be kept for a while ({@link status})
+ * @throws CniError 50 and 51; 1, 6 and 7 for the configuration
+ */
+export function answerStatus(node: Node, face: Face, call: PluginInput): boolean {
+  const input = decodeFor("STATUS", call.stdin, networkShape);
+  networkName(input);
+  if (face !== "drawbridge") return true;
+  const isForeign = statusOfGiver(node, call, input);
+  return status(node, input, detachConfiguration(input), isForeign) && !isForeign;
 }
 
 function* runDel(node: Node, face: Face, call: PluginInput, attachment: Attachment, input: DetachInput): Work<string> {

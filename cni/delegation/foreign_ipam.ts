@@ -130,6 +130,19 @@ export function checkGiver(node: Node, { self, environment, stdin }: PluginInput
   if (type !== undefined) runIpam(node, { type, environment, stdin }, "CHECK");
 }
 
+/**
+ * Passes STATUS on to an IPAM plugin of others.
+ *
+ * @returns whether there is one
+ * @throws CniError what it answered
+ */
+export function statusOfGiver(node: Node, { self, environment, stdin }: PluginInput, { ipam }: NetworkInput): boolean {
+  // A type that ADD refuses is one of the reasons for which every ADD fails (cni/status/status.ts).
+  const type = usableType(ipam?.type, self);
+  if (type !== undefined) runIpam(node, { type, environment, stdin }, "STATUS");
+  return type !== undefined;
+}
+
 /** The IPAM plugin of others that a DEL has to call. */
 export interface AddressTaker {
   /** Has it take the addresses back. @throws CniError what it answered */

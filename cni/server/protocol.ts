@@ -8,3 +8,12 @@ export const SOCKET_FILE = "socket";
 export const BEGUN = 254;
 /** The shim does it by itself. */
 export const DECLINED = 255;
+
+/**
+ * In the run directory: the plugin's last answer to STATUS, where all was well (cni/status/kept_answer.ts). Bytes before argv 0,
+ * seconds that it lives, and bytes that a shim reads of it.
+ */
+export const KEPT_ANSWER_FILE = "status";
+export const KEPT_ANSWER_HEADER = 8;
+export const KEPT_ANSWER_LIFE = 60;
+export const LONGEST_KEPT_ANSWER = 64 * 1024;

@@ -159,7 +159,8 @@ export class PluginServer {
       return;
     }
     this.#suspended.delete(call);
-    this.#lastCall = now;
+    // Polls go on for ever, and must not keep a server.
+    if (call.request.environment["CNI_COMMAND"] !== "STATUS") this.#lastCall = now;
     const next = this.#queues.get(call.containerId)?.shift();
     if (next === undefined) this.#queues.delete(call.containerId);
     else this.#after(next, () => next.begin(this.#othersWait));

@@ -9,6 +9,9 @@ import { shimPaths } from "./parameters.ts";
 /** Bytes that are read and written at once. */
 export const BUFFER_SIZE = 64 * 1024;
 
+const VERB_NAME = "CNI_COMMAND=";
+export const VERB_NAME_LENGTH = VERB_NAME.length;
+
 /** PATH_MAX: the longest path of the shim itself. */
 export const LONGEST_OWN_PATH = 4096;
 
@@ -78,6 +81,8 @@ export function shimItems(parameters: ShimParameters): readonly Item[] {
     "lock file": paths.lock,
     "null device": "/dev/null",
     "root directory": "/",
+    "status file": paths.status,
+    "status variable": `${VERB_NAME}STATUS`,
     "own executable": "/proc/self/exe",
     "plugin name": pluginName,
     "server name": SERVER,
@@ -99,9 +104,15 @@ export function shimItems(parameters: ShimParameters): readonly Item[] {
     datum("rights", [u64(RIGHTS_LENGTH), u32(SOL_SOCKET), u32(SCM_RIGHTS), u32(0), u32(0), u32(0), u32(0)]),
     // struct msghdr: no name, the two vectors, the rights, no flags.
     datum("message", [u64(0), u64(0), pointer("vectors"), u64(2), pointer("rights"), u64(RIGHTS_SPACE), u64(0)]),
+    // To the plugin, for a STATUS: argv 0 and where to keep its answer.
+    datum("status arguments", [u64(0), pointer("run directory"), u64(0)]),
     { section: "buffers", name: "answer", size: 1 },
+    { section: "buffers", name: "is status", size: 8 },
+    // struct timespec
+    { section: "buffers", name: "time", size: 16 },
     // Beside the data, so that a short input, as nearly all are, touches no other page.
     { section: "buffers", name: "buffer", size: BUFFER_SIZE },
+    { section: "buffers", name: "kept answer", size: BUFFER_SIZE },
     { section: "buffers", name: "plugin path", size: LONGEST_OWN_PATH + sizeOf([cString(pluginName)]) },
   ];
 }

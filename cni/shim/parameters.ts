@@ -1,5 +1,5 @@
 import { DrawbridgeError } from "../../kernel/error.ts";
-import { LOCK_FILE, SOCKET_FILE } from "../server/protocol.ts";
+import { KEPT_ANSWER_FILE, LOCK_FILE, SOCKET_FILE } from "../server/protocol.ts";
 import type { Machine } from "./system_call.ts";
 
 /** What differs from one shim to the next. */
@@ -36,6 +36,7 @@ export interface ShimPaths {
   readonly runDirectory: string;
   readonly lock: string;
   readonly socket: string;
+  readonly status: string;
 }
 
 /**
@@ -60,7 +61,13 @@ export function shimPaths({ runDirectory, pluginName, serverEnvironment }: ShimP
   for (const entry of serverEnvironment)
     if (!/^[^=\0]+=[^\0]*$/.test(entry)) throw invalid("server environment", entry, "NAME=VALUE");
   const parent = runDirectory.slice(0, runDirectory.lastIndexOf("/")) || "/";
-  return { parent, runDirectory, lock: `${runDirectory}/${LOCK_FILE}`, socket };
+  return {
+    parent,
+    runDirectory,
+    lock: `${runDirectory}/${LOCK_FILE}`,
+    socket,
+    status: `${runDirectory}/${KEPT_ANSWER_FILE}`,
+  };
 }
 
 function invalid(field: string, value: string, expectation: string): DrawbridgeError {

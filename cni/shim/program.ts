@@ -21,6 +21,7 @@ import type { ShimParameters } from "./parameters.ts";
 import { endings } from "./program_end.ts";
 import { AT_FDCWD, STDIN, STDOUT, environmentPointer, readByte, retried, writeAll } from "./program_part.ts";
 import { plugin, serverStart } from "./program_plugin.ts";
+import { keptStatus } from "./program_status.ts";
 
 const HIGHEST_EXIT_CODE = 127;
 
@@ -36,7 +37,7 @@ const MSG_NOSIGNAL = 0x4000;
 const AT_EXECFN = 31;
 
 /**
- * The shim: hands a call to the plugin server, or, where there is none, starts one for the next calls and executes the plugin.
+ * The shim: answers STATUS by what the plugin has kept, or hands a call to the plugin server, or, where there is none, starts one for the next calls and executes the plugin.
  *
  * A call is done by exactly one of the two. Until the server says that it has begun, each failure leads to the plugin ("cold"), with
  * standard input as it was; afterwards none does.
@@ -47,6 +48,8 @@ export function shimProgram(parameters: ShimParameters): readonly Operation[] {
   return [
     initialStack("stack"),
     ...standardInput,
+    label("connect"),
+    ...keptStatus(parameters.machine),
     ...connection(serverAddressLength(parameters)),
     ...request,
     ...reply,
@@ -92,7 +95,7 @@ const standardInput: readonly Operation[] = [
 
 function connection(addressLength: number): readonly Operation[] {
   return [
-    label("connect"),
+    label("ask"),
     system("socket", AF_UNIX, SOCK_SEQPACKET + SOCK_CLOEXEC, 0),
     jumpIf("result", "<", 0, "cold"),
     set("socket", "result"),

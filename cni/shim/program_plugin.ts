@@ -1,5 +1,5 @@
 import type { Operation } from "./operation.ts";
-import { add, address, jump, jumpIf, label, set, system } from "./operation.ts";
+import { add, address, at, jump, jumpIf, label, load, set, store, system } from "./operation.ts";
 import { AT_FDCWD, environmentPointer, pluginPath } from "./program_part.ts";
 import type { Machine } from "./system_call.ts";
 import { noFollow } from "./system_call.ts";
@@ -23,6 +23,9 @@ const SERVER_LOCK = 3;
 export function serverStart(machine: Machine): readonly Operation[] {
   return [
     label("start server"),
+    // Polls must not keep a server and its memory.
+    load(8, "cursor", address("is status")),
+    jumpIf("cursor", "!=", 0, "cold"),
     system("mkdirat", AT_FDCWD, address("parent directory"), 0o755),
     system("mkdirat", AT_FDCWD, address("run directory"), 0o700),
     system("openat", AT_FDCWD, address("lock file"), O_CREAT + O_RDWR + noFollow[machine], 0o600),
@@ -63,13 +66,21 @@ const server: readonly Operation[] = [
   jump("fail"),
 ];
 
-/** Cold: the plugin itself, in the shim's place, with its arguments and environment. */
+/** Cold: the plugin itself, in the shim's place, with its arguments and environment; for a STATUS the run directory is the only argument. */
 export const plugin: readonly Operation[] = [
   label("cold"),
   ...pluginPath("plugin", "no plugin"),
   ...environmentPointer(),
+  load(8, "cursor", address("is status")),
+  jumpIf("cursor", "==", 0, "as called"),
+  load(8, "cursor", at("stack", 8)),
+  store(8, address("status arguments"), "cursor"),
+  set("cursor", address("status arguments")),
+  jump("execute"),
+  label("as called"),
   set("cursor", "stack"),
   add("cursor", 8),
+  label("execute"),
   system("execve", address("plugin path"), "cursor", "left"),
   jump("no plugin"),
 ];

@@ -8,6 +8,7 @@ type Numbers = Readonly<Record<Machine, number>>;
 export const systemCalls = {
   read: { x64: 0, arm64: 63 },
   write: { x64: 1, arm64: 64 },
+  pread64: { x64: 17, arm64: 67 },
   close: { x64: 3, arm64: 57 },
   lseek: { x64: 8, arm64: 62 },
   socket: { x64: 41, arm64: 198 },
@@ -19,6 +20,7 @@ export const systemCalls = {
   flock: { x64: 73, arm64: 32 },
   chdir: { x64: 80, arm64: 49 },
   setsid: { x64: 112, arm64: 157 },
+  clock_gettime: { x64: 228, arm64: 113 },
   exit_group: { x64: 231, arm64: 94 },
   openat: { x64: 257, arm64: 56 },
   mkdirat: { x64: 258, arm64: 34 },

@@ -117,6 +117,17 @@ export function check(
   return callPlugin(wired.node, podCall("CHECK", wired, pod, { ...overrides, prevResult }, options));
 }
 
+/** Asks whether pods can be attached, as the kubelet does every few seconds by way of the runtime. */
+export function networkStatus(wired: WiredNode, overrides: Configuration = {}, executable?: string): CallOutcome {
+  return callPlugin(wired.node, {
+    command: "STATUS",
+    // libcni sets all variables for every verb.
+    environment: { CNI_CONTAINERID: "", CNI_NETNS: "", CNI_IFNAME: "", CNI_ARGS: "" },
+    configuration: configurationOf(wired, overrides),
+    ...(executable === undefined ? {} : { executable }),
+  });
+}
+
 /** Asks for the versions the plugin speaks; libcni sends no more than this. */
 export function version(namespace: LabNamespace, executable = DRAWBRIDGE): CallOutcome {
   return callPlugin(namespace, {

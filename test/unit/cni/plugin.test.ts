@@ -56,12 +56,18 @@ describe("cni/plugin verbs", () => {
     });
   }
 
-  it("refuses CHECK of a configuration whose version does not have it, with code 1 (P8)", () => {
+  it("refuses CHECK and STATUS of a configuration whose version does not have them, with code 1 (P8)", () => {
     for (const face of ["drawbridge", "drawbridge-ipam", "loopback"] as const) {
       for (const cniVersion of [undefined, "0.1.0", "0.3.1"]) {
         assertRefusal(() => run(face, "CHECK", { ...stored(), cniVersion }), {
           code: 1,
           says: ["config version does not allow CHECK", "expected 0.4.0 or later"],
+        });
+      }
+      for (const cniVersion of [undefined, "0.4.0", "1.0.0"]) {
+        assertRefusal(() => run(face, "STATUS", { ...stored(), cniVersion }), {
+          code: 1,
+          says: ["config version does not allow STATUS", "expected 1.1.0 or later"],
         });
       }
     }

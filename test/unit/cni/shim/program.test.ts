@@ -249,3 +249,87 @@ describe("cni/shim/program: starting a server", () => {
     }
   });
 });
+
+describe("cni/shim/program: STATUS", () => {
+  const polled = ["CNI_CONTAINERID=", "CNI_COMMAND=STATUS", "CNI_PATH=/opt/cni/bin"];
+
+  function poll(
+    circumstances: Circumstances,
+    variables: readonly string[] = polled,
+    names: readonly string[] = args,
+  ): Seen {
+    const { kernel, seen } = shimKernel({ input, ...circumstances });
+    interpret(shimProgram(parameters), processOf(parameters, names, variables), kernel);
+    return seen();
+  }
+
+  /** The file as the plugin writes it (cni/status/kept_answer.ts). */
+  function kept(end: number, argv0 = "loopback", text = configuration): Uint8Array {
+    const words = [...new TextEncoder().encode(`${argv0}\0`), ...text];
+    return Uint8Array.from([...new Uint8Array(BigUint64Array.of(BigInt(end)).buffer), ...words]);
+  }
+
+  it("ends with 0 and asks nobody where the plugin has kept its answer to the same words (STATUS-04)", () => {
+    for (const uptime of [1000, 1001, 1059]) {
+      const seen = poll({ keptAnswer: kept(1060), uptime });
+      assert.deepEqual([seen.exitCode, seen.output, seen.executed, seen.request], [0, "", undefined, undefined]);
+      const expected = "memfd_create read write read lseek dup3 close openat read clock_gettime pread64 exit_group";
+      assert.deepEqual(seen.calls, expected.split(" "));
+    }
+  });
+
+  it("has the plugin do it, with the place for its answer, and starts no server, where no such answer is kept (STATUS-04)", () => {
+    const cold = { path: "/opt/cni/bin/drawbridge-plugin", args: ["loopback", "/run/drawbridge-plugin"] };
+    const other = new TextEncoder().encode('{"name":"m"}');
+    const cases: readonly (readonly [what: string, keptAnswer: Uint8Array | undefined, uptime: number])[] = [
+      ["none", undefined, 0],
+      ["empty", new Uint8Array(), 0],
+      ["a torn header", kept(1060).subarray(0, 8), 1000],
+      ["a torn name", kept(1060).subarray(0, 12), 1000],
+      ["torn words", kept(1060).subarray(0, -1), 1000],
+      ["more words", Uint8Array.from([...kept(1060), 0x20]), 1000],
+      ["ended", kept(1060), 1060],
+      ["ended long ago", kept(1060), 5000],
+      ["of another boot", kept(1060), 999],
+      ["negative", new Uint8Array(64).fill(255), 1000],
+      ["by another name", kept(1060, "drawbridge"), 1000],
+      ["by a longer name", kept(1060, "loopback2"), 1000],
+      ["other words", kept(1060, "loopback", other), 1000],
+      ["larger than the buffer", Uint8Array.from([...kept(1060), ...new Uint8Array(70_000)]), 1000],
+    ];
+    for (const [what, keptAnswer, uptime] of cases) {
+      const seen = poll({ ...(keptAnswer === undefined ? {} : { keptAnswer }), uptime });
+      assert.deepEqual([seen.exitCode, seen.output], [undefined, ""], what);
+      assert.deepEqual(seen.executed, { ...cold, environment: polled, files: filesWithMemory }, what);
+      assert.ok(!seen.calls.includes("clone") && !seen.calls.includes("flock"), what);
+    }
+    for (const results of [{ clock_gettime: [-Errno.EINVAL] }, { pread64: [-Errno.EIO] }, { openat: [-Errno.ELOOP] }]) {
+      assert.equal(poll({ keptAnswer: kept(1060), uptime: 1000, results }).executed?.path, cold.path);
+    }
+  });
+
+  it("has a server that runs do it like any other call (STATUS-04)", () => {
+    const seen = poll({ server: { answers: [254, 1], output: '{"code":50}\n' } });
+    assert.deepEqual([seen.exitCode, seen.output], [1, '{"code":50}\n']);
+    assert.equal(seen.request?.strings.includes("CNI_COMMAND=STATUS"), true);
+  });
+
+  it("answers no other verb by what was kept: the first CNI_COMMAND counts, and whole (STATUS-04)", () => {
+    for (const variables of [
+      ["CNI_COMMAND=ADD"],
+      ["CNI_COMMAND=STATUSX"],
+      ["CNI_COMMAND=STATU"],
+      ["CNI_COMMAND="],
+      ["CNI_COMMAND=ADD", "CNI_COMMAND=STATUS"],
+      ["XCNI_COMMAND=STATUS"],
+      ["CNI_COMMAN=STATUS"],
+      ["", "CNI_COMMAND"],
+      [],
+    ]) {
+      const seen = poll({ keptAnswer: kept(1060), uptime: 1000 }, variables);
+      assert.deepEqual(seen.executed, { ...asCalled, environment: variables, files: filesWithMemory });
+      assert.ok(seen.calls.includes("clone"));
+    }
+    assert.equal(poll({ keptAnswer: kept(1060), uptime: 1000 }, ["CNI_COMMAND=STATUS", "CNI_COMMAND=ADD"]).exitCode, 0);
+  });
+});

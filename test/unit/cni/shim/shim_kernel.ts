@@ -24,6 +24,10 @@ export interface Circumstances {
   /** Whether the interpretation goes on as the child of clone. */
   readonly isChild?: boolean;
   readonly ownPath?: string;
+  /** The file in which the plugin keeps its answer to STATUS; none when absent. */
+  readonly keptAnswer?: Uint8Array;
+  /** Seconds since the boot. */
+  readonly uptime?: number;
   /** How many bytes a write to standard output takes at most. */
   readonly mostWritten?: number;
 }
@@ -48,6 +52,7 @@ export interface Seen {
 }
 
 const CHILD = 4711;
+const KEPT_ANSWER = "/run/drawbridge-plugin/status";
 const MFD_CLOEXEC = 1;
 const O_CLOEXEC = 0o2000000;
 const SOCK_CLOEXEC = 0o2000000;
@@ -83,6 +88,11 @@ export function shimKernel(circumstances: Circumstances): { readonly kernel: Cal
       const bytes = contents.subarray(from.position, from.position + length);
       memory.bytes(address, bytes.length).set(bytes);
       from.position += bytes.length;
+      return bytes.length;
+    }
+    if (from.name === KEPT_ANSWER) {
+      const bytes = (circumstances.keptAnswer ?? new Uint8Array()).subarray(0, length);
+      memory.bytes(address, bytes.length).set(bytes);
       return bytes.length;
     }
     const next = input.shift() ?? 0;
@@ -159,6 +169,18 @@ export function shimKernel(circumstances: Circumstances): { readonly kernel: Cal
       });
       return to;
     },
+    // The memory, as read, without its offset.
+    pread64: ([fd = 0, address = 0, length = 0, offset = 0], memory) => {
+      if (file(fd)?.name !== "memory") return -Errno.EBADF;
+      const bytes = contents.subarray(offset, offset + length);
+      memory.bytes(address, bytes.length).set(bytes);
+      return bytes.length;
+    },
+    clock_gettime: ([clock, address = 0], memory) => {
+      assert.equal(clock, 7);
+      memory.store(address, 8, circumstances.uptime ?? 0);
+      return 0;
+    },
     close: ([fd = 0]) => (files.delete(fd) ? 0 : -Errno.EBADF),
     close_range: ([first = 0]) => {
       for (const fd of files.keys()) if (fd >= first) files.delete(fd);
@@ -173,7 +195,10 @@ export function shimKernel(circumstances: Circumstances): { readonly kernel: Cal
       );
       return circumstances.server === undefined ? -Errno.ECONNREFUSED : 0;
     },
-    openat: ([, path = 0, flags = 0], memory) => open(memory.string(path), flags >= O_CLOEXEC),
+    openat: ([, path = 0, flags = 0], memory) => {
+      const isMissing = memory.string(path) === KEPT_ANSWER && circumstances.keptAnswer === undefined;
+      return isMissing ? -Errno.ENOENT : open(memory.string(path), flags >= O_CLOEXEC);
+    },
     sendmsg: ([, message = 0], memory) => sendmsg(message, memory),
     recvfrom: ([, address = 0, length = 0], memory) => {
       assert.equal(length, 1);

@@ -1,0 +1,100 @@
+import { KEPT_ANSWER_HEADER, KEPT_ANSWER_LIFE } from "../server/protocol.ts";
+import { BUFFER_SIZE, VERB_NAME_LENGTH } from "./data.ts";
+import type { Operation } from "./operation.ts";
+import { add, address, at, jump, jumpIf, label, load, set, store, subtract, system } from "./operation.ts";
+import { AT_FDCWD, STDIN, environmentPointer } from "./program_part.ts";
+import type { Machine } from "./system_call.ts";
+import { noFollow } from "./system_call.ts";
+
+const O_CLOEXEC = 0o2000000;
+const CLOCK_BOOTTIME = 7;
+
+/**
+ * STATUS by itself: where the plugin has kept the answer "all is well" for exactly this argv 0 and this standard input, and it has
+ * not ended, the shim ends with 0. Whatever else there is, or is not, leads on to who does the call ("ask").
+ *
+ * Every other verb passes after one look at its variables. "is status" tells the rest of the program.
+ */
+export function keptStatus(machine: Machine): readonly Operation[] {
+  return [...verbIsStatus, ...keptAnswer(machine), ...sameName, ...sameInput];
+}
+
+/** The first variable of that name counts, as for getenv(3). */
+const verbIsStatus: readonly Operation[] = [
+  ...environmentPointer(),
+  label("next variable"),
+  load(8, "cursor", at("left")),
+  jumpIf("cursor", "==", 0, "ask"),
+  add("left", 8),
+  set("file", address("status variable")),
+  label("compare variable"),
+  load(1, "result", at("cursor")),
+  load(1, "socket", at("file")),
+  jumpIf("result", "!=", "socket", "variable differs"),
+  add("cursor", 1),
+  add("file", 1),
+  jumpIf("result", "!=", 0, "compare variable"),
+  jump("is status"),
+  label("variable differs"),
+  jumpIf("file", "<", address("status variable", VERB_NAME_LENGTH), "next variable"),
+  jump("ask"),
+  label("is status"),
+  // An address, so not 0.
+  store(8, address("is status"), "file"),
+];
+
+/** Reads it, and compares its end with the clock. `socket` becomes the end of what was read. */
+function keptAnswer(machine: Machine): readonly Operation[] {
+  return [
+    system("openat", AT_FDCWD, address("status file"), O_CLOEXEC + noFollow[machine], 0),
+    jumpIf("result", "<", 0, "ask"),
+    set("file", "result"),
+    system("read", "file", address("kept answer"), BUFFER_SIZE),
+    // Less than a header, or minus an errno: the end lies before the name then.
+    set("socket", address("kept answer")),
+    add("socket", "result"),
+    // Where it fails the time is 0, and the answer lives too long.
+    system("clock_gettime", CLOCK_BOOTTIME, address("time")),
+    load(8, "left", address("time")),
+    load(8, "cursor", address("kept answer")),
+    subtract("cursor", "left"),
+    jumpIf("cursor", "<=", 0, "ask"),
+    // Of a boot before this one, which was longer.
+    jumpIf("cursor", ">", KEPT_ANSWER_LIFE, "ask"),
+  ];
+}
+
+const sameName: readonly Operation[] = [
+  load(8, "left", at("stack", 8)),
+  // Kernels before 5.18 execute a program without any argument, whose argv[0] is then NULL.
+  jumpIf("left", "==", 0, "ask"),
+  set("cursor", address("kept answer", KEPT_ANSWER_HEADER)),
+  label("compare name"),
+  jumpIf("cursor", ">=", "socket", "ask"),
+  load(1, "result", at("cursor")),
+  load(1, "file", at("left")),
+  jumpIf("result", "!=", "file", "ask"),
+  add("cursor", 1),
+  add("left", 1),
+  jumpIf("result", "!=", 0, "compare name"),
+];
+
+/** Standard input is as long as the rest and equal to it; its offset stays where it is. */
+const sameInput: readonly Operation[] = [
+  set("left", "socket"),
+  subtract("left", "cursor"),
+  jumpIf("left", "!=", "total", "ask"),
+  system("pread64", STDIN, address("buffer"), BUFFER_SIZE, 0),
+  jumpIf("result", "!=", "total", "ask"),
+  set("left", address("buffer")),
+  label("compare input"),
+  jumpIf("cursor", ">=", "socket", "all is well"),
+  load(1, "result", at("cursor")),
+  load(1, "file", at("left")),
+  jumpIf("result", "!=", "file", "ask"),
+  add("cursor", 1),
+  add("left", 1),
+  jump("compare input"),
+  label("all is well"),
+  system("exit_group", 0),
+];

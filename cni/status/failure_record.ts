@@ -1,0 +1,95 @@
+import { expectNetworkName } from "../../ipam/owner.ts";
+import { DrawbridgeError } from "../../kernel/error.ts";
+import { readTextFile } from "../../kernel/file.ts";
+import type { FileReadCalls } from "../../kernel/syscall/file_calls.ts";
+import type { Node } from "../node.ts";
+
+/**
+ * What fails: "attach" is noted by ADDs and forgotten by the first that succeeds; "node" and "traffic" are noted by STATUS,
+ * for what every ADD would fail by, and for running pods that have no network, and forgotten when it finds neither.
+ */
+export type FailureKind = "attach" | "node" | "traffic";
+
+/** How long something has failed, without a success between. Times are seconds since the boot. */
+export interface Failure {
+  readonly since: number;
+  readonly last: number;
+  readonly reason: string;
+}
+
+/** A failure counts as one that goes on when it is seen again within this number of seconds. */
+export const FAILURE_MEMORY = 300;
+const LONGEST_REASON = 1000;
+/** Six bytes a character at most in JSON. */
+const MAX_FILE_BYTES = 8 * 1024;
+
+/**
+ * Notes that a network fails now; the first time stays the one it had.
+ *
+ * The file is written whole under another name and renamed, as an attachment record is. Where that is not possible the
+ * failure is not noted: the caller has its own error to report.
+ */
+export function noteFailure(node: Node, runDir: string, network: string, kind: FailureKind, reason: string): void {
+  const now = uptime(node);
+  if (now === undefined) return;
+  const earlier = readFailure(node, runDir, network, kind);
+  const goesOn = earlier !== undefined && now - earlier.last <= FAILURE_MEMORY;
+  const failure = { since: goesOn ? earlier.since : now, last: now, reason: reason.slice(0, LONGEST_REASON) };
+  const { directory, path, scratch } = pathsOf(runDir, network, kind);
+  const text = JSON.stringify({ version: 1, bootId: node.bootId(), ...failure });
+  try {
+    node.files.makeDirectory(directory, 0o700);
+    if (!node.files.createFile(scratch, text)) {
+      // A killed call left it, or another call writes the same at this moment.
+      node.files.unlink(scratch);
+      if (!node.files.createFile(scratch, text)) return;
+    }
+    node.files.rename(scratch, path);
+  } catch (error) {
+    if (!(error instanceof DrawbridgeError)) throw error;
+  }
+}
+
+/** Forgets the failure: something has succeeded. One system call where there is none. */
+export function forgetFailure(node: Pick<Node, "files">, runDir: string, network: string, kind: FailureKind): void {
+  try {
+    node.files.unlink(pathsOf(runDir, network, kind).path);
+  } catch (error) {
+    if (!(error instanceof DrawbridgeError)) throw error;
+  }
+}
+
+/**
+ * The noted failure of a network; undefined for a missing, torn or foreign file, and for one of another boot or with times
+ * that lie in the future.
+ */
+export function readFailure(node: Node, runDir: string, network: string, kind: FailureKind): Failure | undefined {
+  const now = uptime(node);
+  if (now === undefined) return undefined;
+  try {
+    const file = node.files.readSmallFile(pathsOf(runDir, network, kind).path, MAX_FILE_BYTES);
+    const value: unknown = file.kind === "text" ? JSON.parse(file.text) : undefined;
+    if (typeof value !== "object" || value === null) return undefined;
+    const { version, bootId, since, last, reason } = value as Partial<
+      Record<keyof Failure | "version" | "bootId", unknown>
+    >;
+    if (version !== 1 || bootId !== node.bootId() || typeof reason !== "string") return undefined;
+    if (typeof since !== "number" || typeof last !== "number" || !(since <= last && last <= now)) return undefined;
+    return { since, last, reason };
+  } catch (error) {
+    if (error instanceof DrawbridgeError || error instanceof SyntaxError) return undefined;
+    throw error;
+  }
+}
+
+/** Seconds since the boot, also those in which the machine slept: no clock that people or NTP set. */
+export function uptime({ syscalls }: { readonly syscalls: FileReadCalls }): number | undefined {
+  const seconds = Number.parseFloat(readTextFile(syscalls, "/proc/uptime", 128) ?? "");
+  return Number.isFinite(seconds) ? seconds : undefined;
+}
+
+function pathsOf(runDir: string, network: string, kind: FailureKind) {
+  expectNetworkName(network);
+  const directory = `${runDir}/failures/${kind}`;
+  return { directory, path: `${directory}/${network}.json`, scratch: `${directory}/.${network}.json` };
+}

@@ -1,0 +1,122 @@
+import { listAttachments } from "../../ipam/attachment.ts";
+import { DrawbridgeError } from "../../kernel/error.ts";
+import type { Link } from "../../kernel/route/link.ts";
+import { dumpLinks, parseLink } from "../../kernel/route/link.ts";
+import { openRouteSocket } from "../../kernel/route/socket.ts";
+import { UnixStream } from "../../kernel/unix_stream.ts";
+import { realWaiting } from "../../kernel/waiting.ts";
+import type { BridgeConfiguration } from "../configuration.ts";
+import { bridgeConfiguration } from "../configuration.ts";
+import type { DetachConfiguration } from "../detach_configuration.ts";
+import { CniError, CniErrorCode, toCniError } from "../error.ts";
+import type { NetworkInput } from "../network_input.ts";
+import type { Node } from "../node.ts";
+import type { FailureKind } from "./failure_record.ts";
+import { forgetFailure, noteFailure, readFailure, uptime } from "./failure_record.ts";
+
+/** Seconds that something has to fail before STATUS reports it: a restart of the daemon takes less. */
+export const PATIENCE = 60;
+/** Seconds after which a failure that nobody has seen again may be over. */
+const STALE_AFTER = 120;
+
+const DAEMON_MILLISECONDS = 1000;
+
+const MOST_SERIOUS_FIRST: readonly FailureKind[] = ["traffic", "node", "attach"];
+
+/**
+ * Reports whether pods can be attached: the STATUS verb.
+ *
+ * The kubelet polls it, calls the node NotReady as long as it fails, and evicts the node's pods after five minutes of
+ * that. So it fails only for what has lasted a minute: error 51 when pods that run have no network, and error 50 when
+ * no pod could be attached, by the outcome of ADDs ({@link noteOutcome}) and by what STATUS itself finds. A range
+ * without free addresses, a full bridge and a daemon that is being replaced do not count.
+ *
+ * @param where the network's places, which also a configuration has that ADD refuses
+ * @param isForeignIpam whether an IPAM plugin of others gives the addresses
+ * @returns whether all is well; otherwise something fails that has not lasted long enough
+ * @throws CniError 50, 51
+ */
+export function status(node: Node, input: NetworkInput, where: DetachConfiguration, isForeignIpam: boolean): boolean {
+  const { runDir, name } = where;
+  const links = allLinks(node);
+  const found = [
+    ["traffic", trafficFailure(node, where, links)],
+    ["node", attachFailure(node, input, isForeignIpam, links)],
+  ] as const;
+  for (const [kind, reason] of found) {
+    if (reason === undefined) forgetFailure(node, runDir, name, kind);
+    else noteFailure(node, runDir, name, kind, reason);
+  }
+  const now = uptime(node) ?? 0;
+  let isWell = true;
+  for (const kind of MOST_SERIOUS_FIRST) {
+    const failure = readFailure(node, runDir, name, kind);
+    if (failure === undefined || now - failure.last > STALE_AFTER) continue;
+    isWell = false;
+    const seconds = Math.floor(now - failure.since);
+    if (seconds < PATIENCE) continue;
+    throw kind === "traffic"
+      ? new CniError(
+          CniErrorCode.LIMITED_CONNECTIVITY,
+          `pods of network ${name} have had no connectivity for ${seconds} s: ${failure.reason}`,
+        )
+      : new CniError(
+          CniErrorCode.NOT_AVAILABLE,
+          `no pod could be attached to network ${name} for ${seconds} s: ${failure.reason}`,
+        );
+  }
+  return isWell;
+}
+
+function allLinks(node: Node): readonly Link[] {
+  const socket = openRouteSocket(node.syscalls);
+  try {
+    return socket.dump(dumpLinks()).map(parseLink);
+  } finally {
+    socket.close();
+  }
+}
+
+/** Why the pods that are attached have no network at all; undefined where one of them has its bridge. */
+function trafficFailure(node: Node, { runDir, name }: DetachConfiguration, links: readonly Link[]): string | undefined {
+  const byName = new Map(links.map((link) => [link.name, link]));
+  const attached = listAttachments(runDir, name, node.files).records.filter(
+    ({ bootId, hostInterface }) => bootId === node.bootId() && byName.has(hostInterface),
+  );
+  const [first] = attached;
+  if (first === undefined) return undefined;
+  const hasBridge = attached.some(({ bridge, hostInterface }) => {
+    const link = byName.get(bridge);
+    return link?.up === true && byName.get(hostInterface)?.master === link.index;
+  });
+  if (hasBridge) return undefined;
+  const bridge = byName.get(first.bridge);
+  if (bridge === undefined) return `bridge ${first.bridge} is missing`;
+  return bridge.up ? `no pod's interface is a port of bridge ${first.bridge}` : `bridge ${first.bridge} is down`;
+}
+
+/** Why every ADD would fail, as far as that shows without one; undefined where nothing speaks against it. */
+function attachFailure(
+  node: Node,
+  input: NetworkInput,
+  isForeignIpam: boolean,
+  links: readonly Link[],
+): string | undefined {
+  let configuration: BridgeConfiguration;
+  try {
+    configuration = bridgeConfiguration(input, { mac: undefined, ip: undefined, pod: undefined }, isForeignIpam);
+  } catch (error) {
+    return toCniError(error).message;
+  }
+  const { bridge, policyd } = configuration;
+  const link = links.find(({ name }) => name === bridge);
+  if (link !== undefined && link.kind !== "bridge") return `${bridge} is not a bridge (kind ${link.kind ?? "unknown"})`;
+  if (policyd === undefined || policyd.onUnavailable === "closed") return undefined;
+  try {
+    new UnixStream(node.syscalls, policyd.socket, DAEMON_MILLISECONDS, realWaiting).close();
+    return undefined;
+  } catch (error) {
+    if (error instanceof DrawbridgeError) return error.message;
+    throw error;
+  }
+}
