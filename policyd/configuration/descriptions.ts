@@ -53,6 +53,14 @@ export const DESCRIPTIONS: Readonly<Record<Field, FieldDescription>> = {
   cniSourceDirectory: { meaning: "Where the plugin's executables that belong to this daemon are." },
   cniBinDirectory: { meaning: "Where the runtime looks for plugins." },
   cniConfDirectory: { meaning: "Where the runtime looks for network configurations." },
+  cniChain: {
+    meaning:
+      "Further plugins, such as `portmap` or `tuning`: entries that follow ours [in the list](installation.md#other-plugins-in-the-list).",
+  },
+  cniPrimary: {
+    meaning:
+      "The name of a configuration that is to come [before ours](installation.md#a-configuration-that-comes-first), such as `00-multus.conf`.",
+  },
   clearNetworkUnavailable: {
     meaning:
       "Whether the daemon, once ready, sets [its Node's condition `NetworkUnavailable`](installation.md#nodes-of-a-cloud) to `False`, " +

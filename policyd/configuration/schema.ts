@@ -9,6 +9,8 @@ import { LOG_FORMATS } from "../log/line.ts";
 import { LEVELS } from "../log/logger.ts";
 import { ENCAPSULATIONS } from "../routes/mtu.ts";
 import { tryUrl } from "../source/api/api_address.ts";
+import { CONFIGURATION_FILE, CONFIGURATION_NAME } from "../installation/network_configuration.ts";
+import { chain, isPluginName } from "./chain.ts";
 import { parseDuration } from "./duration.ts";
 
 export const API_VERSION = "drawbridge.dev/v1alpha1";
@@ -103,6 +105,12 @@ const CONNECTIONS = "a number of connections, 0 for no limit";
 
 const connectionLimit = v.pipe(v.number(CONNECTIONS), v.integer(CONNECTIONS), v.minValue(0, CONNECTIONS));
 
+const FILE_NAME = 'the name of a file that runtimes read, such as "00-multus.conf", without a directory';
+const configurationName = v.pipe(
+  v.string(FILE_NAME),
+  v.check((text) => isPluginName(text) && CONFIGURATION_NAME.test(text) && text !== CONFIGURATION_FILE, FILE_NAME),
+);
+
 const LOG_GROUP = "a number from 0 to 65535";
 
 const COUNT = "a whole number from 0 to 16777216";
@@ -130,6 +138,8 @@ export const entries = {
   cniSourceDirectory: v.optional(path, "/opt/drawbridge/cni"),
   cniBinDirectory: v.optional(path, "/opt/cni/bin"),
   cniConfDirectory: v.optional(path, "/etc/cni/net.d"),
+  cniChain: v.optional(chain, []),
+  cniPrimary: v.optional(configurationName),
   clearNetworkUnavailable: v.optional(v.boolean("true or false"), false),
   masquerade: v.optional(v.boolean("true or false"), true),
   nonMasqueradeCIDRs: v.optional(v.array(podCidr, "a list of prefixes"), []),

@@ -1,6 +1,7 @@
 import type { FileHandle } from "node:fs/promises";
-import { watch } from "node:fs";
-import { link, lstat, mkdir, open, readdir, readFile, rename, stat, unlink } from "node:fs/promises";
+import type { BigIntStats } from "node:fs";
+import { constants, linkSync, lstatSync, renameSync, unlinkSync, watch } from "node:fs";
+import { link, lstat, mkdir, open, readdir, rename, stat, unlink } from "node:fs/promises";
 import path from "node:path";
 import { DrawbridgeError } from "../../kernel/error.ts";
 
@@ -17,6 +18,22 @@ export interface FileLook {
   /** Another one after every change of the content. */
   readonly signature: string;
 }
+
+/** A small file as it was read, without following a link and without waiting for a pipe. */
+export type SmallFile =
+  | { readonly kind: "missing" }
+  | {
+      readonly kind: "file";
+      readonly data: Uint8Array;
+      /** Permission bits, owner and group. */
+      readonly mode: number;
+      readonly user: number;
+      readonly group: number;
+      /** As {@link FileLook.signature}. */
+      readonly signature: string;
+    }
+  /** The name is there, and nothing was read. */
+  | { readonly kind: "refused"; readonly reason: string; readonly signature: string };
 
 /** A file under a name that nobody reads yet. */
 export interface NewFile {
@@ -39,8 +56,8 @@ export interface HostFiles {
   list(directory: string): Promise<readonly string[]>;
   /** Undefined where nothing is. A link to nothing, as one to where a container does not see the node, is a link and no file. */
   look(name: string): Promise<FileLook | undefined>;
-  /** The whole of a small file; undefined when it is missing. */
-  read(name: string): Promise<Uint8Array | undefined>;
+  /** Reads a regular file of at most `limit` bytes. Anything else under the name is refused. */
+  readSmall(name: string, limit: number): Promise<SmallFile>;
   /** A large one, in pieces. */
   pieces(name: string): AsyncIterable<Uint8Array>;
   /** Creates a file that only root can read; never one that is there. */
@@ -49,6 +66,13 @@ export interface HostFiles {
   link(existing: string, name: string): Promise<void>;
   /** Renames, replacing what has the new name in one step. */
   rename(from: string, to: string): Promise<void>;
+  /**
+   * Renames if the new name still has that signature, or is still free where that is undefined. No other program of this machine has
+   * more than some microseconds between the comparison and the rename, and none at all for a free name.
+   *
+   * @returns false when it has changed; the file then keeps its old name
+   */
+  replaceUnchanged(from: string, to: string, signature: string | undefined): Promise<boolean>;
   /** Removes a name; that there is none is fine. */
   remove(name: string): Promise<void>;
   /** Returns when the disk has the directory's names. */
@@ -74,21 +98,23 @@ export const hostFiles: HostFiles = Object.freeze({
     const own = await unlessMissing("look at", name, () => lstat(name, { bigint: true }));
     if (own === undefined) return undefined;
     const stats = (await unlessMissing("look at", name, () => stat(name, { bigint: true }))) ?? own;
-    const { dev, ino, size, mode, mtimeNs, ctimeNs } = stats;
+    const { dev, ino, size, mode } = stats;
     return {
       isFile: stats.isFile(),
       isLink: own.isSymbolicLink(),
       mode: Number(mode) & 0o7777,
       size: Number(size),
       identity: `${dev}:${ino}`,
-      signature: [dev, ino, size, mtimeNs, ctimeNs].join(":"),
+      signature: signatureOf(stats),
     };
   },
-  read: (name: string) => unlessMissing("read", name, () => readFile(name)),
+  readSmall,
   pieces,
   create: async (name: string) => newFile(await tried("create", name, () => open(name, "wx", 0o600)), name),
   link: (existing: string, name: string) => tried("create", name, () => link(existing, name)),
   rename: (from: string, to: string) => tried("replace", to, () => rename(from, to)),
+  replaceUnchanged: (from: string, to: string, signature: string | undefined) =>
+    tried("replace", to, async () => (signature === undefined ? placed(from, to) : replaced(from, to, signature))),
   remove: async (name: string) => {
     await unlessMissing("remove", name, () => unlink(name));
   },
@@ -115,6 +141,76 @@ export const hostFiles: HostFiles = Object.freeze({
     }
   },
 });
+
+function signatureOf({ dev, ino, size, mtimeNs, ctimeNs }: BigIntStats): string {
+  return [dev, ino, size, mtimeNs, ctimeNs].join(":");
+}
+
+async function readSmall(name: string, limit: number): Promise<SmallFile> {
+  const found = await unlessMissing("look at", name, () => lstat(name, { bigint: true }));
+  if (found === undefined) return { kind: "missing" };
+  const refused = (reason: string): SmallFile => ({ kind: "refused", reason, signature: signatureOf(found) });
+  if (found.isSymbolicLink()) return refused("it is a symbolic link");
+  if (!found.isFile()) return refused("it is not a regular file");
+  if (found.size > limit) return refused(`it has more than ${limit} bytes`);
+  // Another program may put a link or a pipe there at this moment.
+  const flags = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK;
+  const handle = await unlessMissing("read", name, () => open(name, flags));
+  if (handle === undefined) return { kind: "missing" };
+  try {
+    const stats = await tried("look at", name, () => handle.stat({ bigint: true }));
+    if (!stats.isFile()) return refused("it is not a regular file");
+    // One byte more shows that it is larger, or has grown since.
+    let buffer = new Uint8Array(Math.min(Number(stats.size), limit) + 1);
+    let length = 0;
+    for (;;) {
+      const { bytesRead } = await tried("read", name, () => handle.read(buffer, length, buffer.length - length, null));
+      if (bytesRead === 0) break;
+      length += bytesRead;
+      if (length > limit) return refused(`it has more than ${limit} bytes`);
+      if (length < buffer.length) continue;
+      const grown = new Uint8Array(limit + 1);
+      grown.set(buffer);
+      buffer = grown;
+    }
+    const { mode, uid, gid } = stats;
+    return {
+      kind: "file",
+      data: buffer.subarray(0, length),
+      mode: Number(mode) & 0o7777,
+      user: Number(uid),
+      group: Number(gid),
+      signature: signatureOf(stats),
+    };
+  } finally {
+    await handle.close();
+  }
+}
+
+/** Gives a file a name that must be free, and takes its old one. Where there are no hard links it is renamed. */
+function placed(from: string, to: string): boolean {
+  try {
+    linkSync(from, to);
+  } catch (error) {
+    if (hasCode(error, "EEXIST")) return false;
+    renameSync(from, to);
+    return true;
+  }
+  unlinkSync(from);
+  return true;
+}
+
+/** In one turn, so that nothing of ours comes in between. */
+function replaced(from: string, to: string, signature: string): boolean {
+  const found = lstatSync(to, { bigint: true, throwIfNoEntry: false });
+  if (found === undefined || signatureOf(found) !== signature) return false;
+  renameSync(from, to);
+  return true;
+}
+
+function hasCode(error: unknown, code: string): boolean {
+  return error instanceof Error && "code" in error && error.code === code;
+}
 
 async function* pieces(name: string): AsyncIterable<Uint8Array> {
   const handle = await tried("read", name, () => open(name, "r"));

@@ -12,8 +12,13 @@ import type { HostFiles } from "./host_files.ts";
 import type { InstallationPlaces } from "./installer.ts";
 import { Installer } from "./installer.ts";
 import type { NetworkParts } from "./network_configuration.ts";
-import { CONFIGURATION_FILE, firstBeforeOurs, networkConfiguration } from "./network_configuration.ts";
+import { Contest } from "./contest.ts";
+import { ListFile } from "./list_file.ts";
+import type { JsonObject } from "./list_text.ts";
+import type { OwnPart } from "./merged_list.ts";
+import { CONFIGURATION_FILE, ownPart } from "./network_configuration.ts";
 import { podRanges, textOf } from "./pod_ranges.ts";
+import { Primary } from "./primary.ts";
 
 /** Between two passes: whoever fights with us over a file does not get all of our time. */
 const PAUSE = 200;
@@ -29,6 +34,10 @@ export interface InstallationParts {
   /** Prefixes of this node's pods while its Node object has none. */
   readonly podCidrs: readonly Cidr[];
   readonly network: Pick<NetworkParts, "bridge" | "socketPath" | "stateDirectory">;
+  /** Entries of the administrator for the list, which follow our own. */
+  readonly chain: readonly JsonObject[];
+  /** The name of the configuration that is to come before ours. */
+  readonly primary: string | undefined;
   /** Of pods, in bytes; undefined while nobody knows it. Asked in each pass. */
   readonly mtu: () => number | undefined;
   /** Milliseconds between two passes when nothing seems to have changed. */
@@ -45,6 +54,9 @@ export interface InstallationParts {
 export class Installation implements Dataplane {
   readonly #parts: InstallationParts;
   readonly #installer: Installer;
+  readonly #contest: Contest;
+  readonly #list: ListFile;
+  readonly #primary: Primary;
   readonly #nodes = new Map<string, Node>();
   readonly #watches = new Map<string, { readonly identity: string; close(): void }>();
   #phase: "new" | "clean" | "stopped" = "new";
@@ -52,8 +64,9 @@ export class Installation implements Dataplane {
   #areRulesInForce = false;
   /** What the configuration says since this daemon has written it. */
   #ranges: readonly Cidr[] | undefined;
-  /** The configuration that was there after the last pass that could tell it. */
-  #written: string | undefined;
+  /** Milliseconds until the next pass, where the last one waits for another program. */
+  #wait: number | undefined;
+  #yielded = "";
   #isInstalled = false;
   #problems: readonly string[] = [];
   #retry = FIRST_RETRY;
@@ -64,7 +77,11 @@ export class Installation implements Dataplane {
 
   constructor(parts: InstallationParts) {
     this.#parts = parts;
-    this.#installer = new Installer(parts.files, parts.places);
+    const { files, clock, places } = parts;
+    this.#installer = new Installer(files, places);
+    this.#contest = new Contest(clock);
+    this.#list = new ListFile(files, places.configurations, clock, this.#contest);
+    this.#primary = new Primary(files, places.configurations, parts.primary);
   }
 
   /** Begins with the executables. The daemon's socket listens by now. */
@@ -137,7 +154,7 @@ export class Installation implements Dataplane {
     this.#isSoon = false;
     this.#running = this.#pass().finally(() => {
       this.#running = undefined;
-      this.#later(this.#isAskedAgain ? PAUSE : this.#isInstalled ? this.#parts.syncPeriod : this.#nextRetry());
+      this.#later(this.#isAskedAgain ? PAUSE : (this.#wait ?? this.#period));
     });
   }
 
@@ -145,6 +162,10 @@ export class Installation implements Dataplane {
     if (this.#phase === "stopped") return;
     this.#cancel();
     this.#cancel = this.#parts.clock.after(milliseconds, () => this.#check());
+  }
+
+  get #period(): number {
+    return this.#isInstalled ? this.#parts.syncPeriod : this.#nextRetry();
   }
 
   #nextRetry(): number {
@@ -156,6 +177,7 @@ export class Installation implements Dataplane {
   async #pass(): Promise<void> {
     const { logger, events, nodeName } = this.#parts;
     const problems: string[] = [];
+    this.#wait = undefined;
     try {
       this.#isInstalled = await this.#install(problems);
       if (this.#isInstalled) this.#retry = FIRST_RETRY;
@@ -175,7 +197,7 @@ export class Installation implements Dataplane {
 
   /** @returns whether all is in place */
   async #install(problems: string[]): Promise<boolean> {
-    const { places, files, logger } = this.#parts;
+    const { places } = this.#parts;
     for (const directory of [places.binaries, places.configurations]) await this.#follow(directory, problems);
     if (this.#phase === "new") {
       await this.#installer.removeLeftovers();
@@ -184,26 +206,50 @@ export class Installation implements Dataplane {
     }
     const names = await this.#installer.installExecutables();
     if (names.length > 0) this.#tell("plugin installed", { directory: places.binaries, names: names.join(", ") });
-    const text = this.#configuration(problems);
-    const isOurs = text !== undefined && !this.#isStopped();
-    if (isOurs && (await this.#installer.installConfiguration(text))) {
-      const fields = { path: `${places.configurations}/${CONFIGURATION_FILE}`, ranges: textOf(this.#ranges ?? []) };
-      if (this.#written === text) this.#tell("network configuration written", fields);
-      else logger.info("network configuration written", fields);
-    }
-    if (isOurs) this.#written = text;
-    const first = firstBeforeOurs(await files.list(places.configurations));
-    if (first !== undefined) {
-      problems.push(
-        `${places.configurations}/${first} comes before ${CONFIGURATION_FILE}, so runtimes use that network: remove it, ` +
-          "together with the add-on it belongs to, or give it a later name",
-      );
-    }
-    return isOurs;
+    const own = this.#configuration(problems);
+    const isInPlace = own !== undefined && !this.#isStopped() && (await this.#reconcileList(own, problems));
+    const first = await this.#primary.problem();
+    if (first === "perhaps unfinished") this.#wait ??= PAUSE;
+    else if (first !== undefined) problems.push(first);
+    return isInPlace;
   }
 
-  /** The network's configuration; undefined while there is to be none. */
-  #configuration(problems: string[]): string | undefined {
+  /** @returns whether our part of the list is in place */
+  async #reconcileList(own: OwnPart, problems: string[]): Promise<boolean> {
+    const { places, logger, events, nodeName } = this.#parts;
+    const path = `${places.configurations}/${CONFIGURATION_FILE}`;
+    const { kind, wait, isPutBack, replaced, merged } = await this.#list.reconcile(own);
+    for (const note of replaced) {
+      logger.warn("network configuration could not be used and is replaced", { reason: note });
+      events.tell({ regarding: nodeNamed(nodeName), reason: "InstallationProblem", note });
+    }
+    if (kind === "written") {
+      const fields = { path, ranges: textOf(this.#ranges ?? []) };
+      if (isPutBack) this.#tell("network configuration written", fields);
+      else logger.info("network configuration written", fields);
+    }
+    const yielded = merged?.yielded.join(", ") ?? this.#yielded;
+    if (yielded !== this.#yielded && yielded !== "")
+      logger.info("another plugin of the network configuration acts on capabilities", { path, capabilities: yielded });
+    this.#yielded = yielded;
+    for (const type of merged?.taken ?? []) {
+      problems.push(
+        `cniChain: ${path} has an entry of type "${type}" that another program has added, so the one of cniChain is left out: ` +
+          "remove one of the two",
+      );
+    }
+    if (this.#contest.isContested) {
+      problems.push(
+        `another program keeps changing our entry, or the name or version of the list, in ${path}: it is written again ever less ` +
+          "often; stop that program, or have it change only entries of its own",
+      );
+    }
+    this.#wait = wait;
+    return kind !== "waiting";
+  }
+
+  /** Our part of the network's configuration; undefined while there is to be none. */
+  #configuration(problems: string[]): OwnPart | undefined {
     if (!this.#isSynced || !this.#areRulesInForce) return undefined;
     const { nodeName, podCidrs, network, mtu } = this.#parts;
     const found = podRanges(nodeName, this.#nodes, podCidrs);
@@ -225,7 +271,7 @@ export class Installation implements Dataplane {
       );
       return undefined;
     }
-    return networkConfiguration({ ...network, ranges: this.#ranges, mtu: bytes });
+    return ownPart({ ...network, ranges: this.#ranges, mtu: bytes }, this.#parts.chain);
   }
 
   /** From here on changes in the directory are told, also where another one has its name since. */
@@ -259,7 +305,8 @@ export class Installation implements Dataplane {
   /** What is written in a later pass had been there. */
   #tell(message: string, fields: Readonly<Record<string, string>>): void {
     const { logger } = this.#parts;
-    if (this.#isInstalled) logger.warn(`${message} anew: another program had removed or changed it`, fields);
+    if (this.#isInstalled || this.#contest.isContested)
+      logger.warn(`${message} anew: another program had removed or changed it`, fields);
     else logger.info(message, fields);
   }
 

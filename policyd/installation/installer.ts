@@ -1,14 +1,9 @@
-import { randomBytes } from "node:crypto";
 import { IPAM, LOOPBACK, PLUGIN, SHIM } from "../../cni/executables.ts";
 import { DrawbridgeError } from "../../kernel/error.ts";
 import type { FileLook, HostFiles } from "./host_files.ts";
-import { CONFIGURATION_FILE } from "./network_configuration.ts";
+import { moveInto, TEMPORARY, temporaryIn, writeBeside } from "./whole_file.ts";
 
 const EXECUTABLE_MODE = 0o755;
-const CONFIGURATION_MODE = 0o600;
-
-/** A name that no runtime takes for a plugin or a configuration. */
-const TEMPORARY = /^\.drawbridge\.[0-9a-f]{16}\.tmp$/;
 
 /** Where the plugin comes from and goes to. */
 export interface InstallationPlaces {
@@ -81,7 +76,7 @@ export class Installer {
     const { binaries } = this.#places;
     const place = `${binaries}/${PLUGIN}`;
     if (await this.#isCopy(place, await this.#files.look(place), shipped)) return false;
-    await this.#moveInto(await this.#copy(shipped), place);
+    await moveInto(this.#files, await this.#copy(shipped), place);
     await this.#files.syncDirectory(binaries);
     return true;
   }
@@ -110,30 +105,9 @@ export class Installer {
       if (!isCurrent) await this.#files.remove(origin);
       throw error;
     }
-    if (!isCurrent) await this.#moveInto(origin, placeOf(SHIM));
+    if (!isCurrent) await moveInto(this.#files, origin, placeOf(SHIM));
     await this.#files.syncDirectory(binaries);
     return written;
-  }
-
-  /**
-   * Has the network's configuration be this text.
-   *
-   * @returns whether it was written
-   * @throws DrawbridgeError ERR_STORE
-   */
-  async installConfiguration(text: string): Promise<boolean> {
-    const { configurations } = this.#places;
-    const place = `${configurations}/${CONFIGURATION_FILE}`;
-    const data = new TextEncoder().encode(text);
-    const look = await this.#files.look(place);
-    const isPlain = look !== undefined && look.isFile && !look.isLink && look.mode === CONFIGURATION_MODE;
-    if (isPlain && look.size === data.length) {
-      const present = await this.#files.read(place);
-      if (present !== undefined && Buffer.compare(present, data) === 0) return false;
-    }
-    await this.#moveInto(await this.#write(configurations, [data], CONFIGURATION_MODE), place);
-    await this.#files.syncDirectory(configurations);
-    return true;
   }
 
   async #placeAlias(origin: string, place: string, shipped: Shipped): Promise<void> {
@@ -143,52 +117,22 @@ export class Installer {
     } catch (error) {
       // A file system without hard links, or a file of somebody else.
       if (!(error instanceof DrawbridgeError)) throw error;
-      await this.#moveInto(await this.#copy(shipped), place);
+      await moveInto(this.#files, await this.#copy(shipped), place);
       return;
     }
-    await this.#moveInto(name, place);
+    await moveInto(this.#files, name, place);
     // Renaming does nothing between two names of one file.
     await this.#files.remove(name);
-  }
-
-  async #moveInto(name: string, place: string): Promise<void> {
-    try {
-      await this.#files.rename(name, place);
-    } catch (error) {
-      await this.#files.remove(name);
-      throw error;
-    }
   }
 
   /** @returns the name of the executable before it gets its place */
   async #copy(shipped: Shipped): Promise<string> {
     const { source, binaries } = this.#places;
     const origin = `${source}/${shipped.name}`;
-    const name = await this.#write(binaries, this.#files.pieces(origin), EXECUTABLE_MODE);
+    const name = await writeBeside(this.#files, binaries, this.#files.pieces(origin), EXECUTABLE_MODE);
     if ((await this.#files.look(origin))?.signature === shipped.look.signature) return name;
     await this.#files.remove(name);
     throw new DrawbridgeError("ERR_STORE", `${origin} changed while it was copied; it is tried again`);
-  }
-
-  /** @returns the name of the whole and synced file */
-  async #write(
-    directory: string,
-    pieces: AsyncIterable<Uint8Array> | Iterable<Uint8Array>,
-    mode: number,
-  ): Promise<string> {
-    const name = temporaryIn(directory);
-    const file = await this.#files.create(name);
-    try {
-      for await (const piece of pieces) await file.write(piece);
-      await file.setMode(mode);
-      await file.sync();
-    } catch (error) {
-      await file.close();
-      await this.#files.remove(name);
-      throw error;
-    }
-    await file.close();
-    return name;
   }
 
   /**
@@ -226,10 +170,6 @@ function aliasesToPlace(present: {
     ...(shim !== undefined && isIpamCurrent ? [] : [IPAM]),
     ...(isLoopbackOurs && !isNameOf(shim, loopback) ? [LOOPBACK] : []),
   ];
-}
-
-function temporaryIn(directory: string): string {
-  return `${directory}/.drawbridge.${randomBytes(8).toString("hex")}.tmp`;
 }
 
 function isSame(a: FileLook | undefined, b: FileLook | undefined): boolean {

@@ -1,8 +1,16 @@
+import { Buffer } from "node:buffer";
+import { SHIM } from "../../cni/executables.ts";
 import type { Cidr } from "../../kernel/ip/cidr.ts";
 import { formatCidr } from "../../kernel/ip/cidr.ts";
+import type { JsonObject } from "./list_text.ts";
+import type { OwnPart } from "./merged_list.ts";
+import { mergeList } from "./merged_list.ts";
 
 /** The name of the file; runtimes use the first one of the directory. */
 export const CONFIGURATION_FILE = "10-drawbridge.conflist";
+
+/** The names that runtimes take for configurations (libcni, ConfFiles). */
+export const CONFIGURATION_NAME = /\.(conf|conflist|json)$/;
 
 /** The name of the network. */
 export const NETWORK_NAME = "drawbridge";
@@ -23,10 +31,13 @@ export interface NetworkParts {
   readonly mtu: number;
 }
 
-/** The network configuration list by which runtimes call the plugin, as a file's text. */
-export function networkConfiguration({ ranges, bridge, socketPath, stateDirectory, mtu }: NetworkParts): string {
-  const plugin = {
-    type: "drawbridge",
+/** Our part of the network configuration list by which runtimes call the plugin. */
+export function ownPart(
+  { ranges, bridge, socketPath, stateDirectory, mtu }: NetworkParts,
+  chain: readonly JsonObject[],
+): OwnPart {
+  const entry = {
+    type: SHIM,
     bridge,
     hairpinMode: true,
     mtu,
@@ -36,7 +47,12 @@ export function networkConfiguration({ ranges, bridge, socketPath, stateDirector
     policyd: { socket: socketPath, wait: "10s", onUnavailable: "closed" },
     ipam: { type: "host-local", ranges: ranges.map((range) => [{ subnet: formatCidr(range) }]) },
   };
-  return `${JSON.stringify({ ...VERSIONS, name: NETWORK_NAME, plugins: [plugin] }, undefined, 2)}\n`;
+  return { ...VERSIONS, name: NETWORK_NAME, entry, chain };
+}
+
+/** The network configuration list that is written where there is none, as a file's text. */
+export function networkConfiguration(parts: NetworkParts): string {
+  return Buffer.from(mergeList(undefined, ownPart(parts, [])).text, "latin1").toString("utf8");
 }
 
 /**
@@ -47,6 +63,6 @@ export function networkConfiguration({ ranges, bridge, socketPath, stateDirector
  * @returns undefined when ours is the first
  */
 export function firstBeforeOurs(names: readonly string[]): string | undefined {
-  const before = names.filter((name) => /\.(conf|conflist|json)$/.test(name) && name < CONFIGURATION_FILE);
+  const before = names.filter((name) => CONFIGURATION_NAME.test(name) && name < CONFIGURATION_FILE);
   return before.sort()[0];
 }

@@ -22,7 +22,16 @@ export function openInstallation(
   { clock, logger, events, ruleset, routes }: InstallationMachine,
 ): Installation | undefined {
   if (!configuration.installCni) return undefined;
-  const { cniSourceDirectory, cniBinDirectory, cniConfDirectory, nodeName, podCIDRs, syncPeriod } = configuration;
+  const {
+    cniSourceDirectory,
+    cniBinDirectory,
+    cniConfDirectory,
+    cniChain,
+    cniPrimary,
+    nodeName,
+    podCIDRs,
+    syncPeriod,
+  } = configuration;
   const installation = new Installation({
     files: hostFiles,
     clock,
@@ -32,6 +41,8 @@ export function openInstallation(
     nodeName,
     podCidrs: podCIDRs,
     network: configuration,
+    chain: cniChain,
+    primary: cniPrimary,
     mtu: () => routes.podMtu,
     syncPeriod,
   });

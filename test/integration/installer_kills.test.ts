@@ -26,7 +26,6 @@ describe("the installer and SIGKILL", function () {
       );
       // As the real one it needs what is beside it.
       writeFileSync(`${root}/${version}/drawbridge`, `#!/bin/sh\n# ${version}\nexec "\${0%/*}/drawbridge-plugin"\n`);
-      writeFileSync(`${root}/${version}/configuration`, `{ "name": "${version}", "padding": "${PADDING}" }\n`);
     }
   });
   afterEach(() => {

@@ -61,7 +61,7 @@ export function dyingFiles(real: HostFiles, death: Death | undefined, observe: (
     makeDirectory: (directory) => step(() => real.makeDirectory(directory)),
     list: (directory) => step(() => real.list(directory)),
     look: (name) => step(() => real.look(name)),
-    read: (name) => step(() => real.read(name)),
+    readSmall: (name, limit) => step(() => real.readSmall(name, limit)),
     pieces: async function* (name) {
       for await (const piece of real.pieces(name)) yield await step(async () => piece);
     },
@@ -73,6 +73,7 @@ export function dyingFiles(real: HostFiles, death: Death | undefined, observe: (
       }),
     link: (existing, name) => step(() => real.link(existing, name)),
     rename: (from, to) => step(() => real.rename(from, to)),
+    replaceUnchanged: (from, to, signature) => step(() => real.replaceUnchanged(from, to, signature)),
     remove: (name) => step(() => real.remove(name)),
     syncDirectory: (directory) => step(() => real.syncDirectory(directory)),
     watch: (directory, onChange, onEnd) => real.watch(directory, onChange, onEnd),

@@ -1,8 +1,13 @@
 import process from "node:process";
 import { hostFiles } from "../../../policyd/installation/host_files.ts";
+import { Contest } from "../../../policyd/installation/contest.ts";
 import { Installer } from "../../../policyd/installation/installer.ts";
+import { ListFile } from "../../../policyd/installation/list_file.ts";
+import { realClock } from "../../../policyd/clock.ts";
+import { ownPartNamed } from "./own_part.ts";
 
-// Installs one version after the other, on and on, until it is killed: SOURCES are directories, each with its configuration.
+// Installs one version after the other, on and on, until it is killed: SOURCES are directories whose last name is the version.
+const PADDING = "#".repeat(400 * 1024);
 const [binaries = "", configurations = "", ...sources] = process.argv.slice(2);
 
 for (let turn = process.pid; ; turn++) {
@@ -11,7 +16,7 @@ for (let turn = process.pid; ; turn++) {
   for (const directory of [binaries, configurations]) await hostFiles.makeDirectory(directory);
   await installer.removeLeftovers();
   await installer.installExecutables();
-  const text = Buffer.from((await hostFiles.read(`${source}/configuration`)) ?? []).toString();
-  await installer.installConfiguration(text);
+  const list = new ListFile(hostFiles, configurations, realClock, new Contest(realClock));
+  await list.reconcile(ownPartNamed(source.split("/").at(-1) ?? "", { padding: PADDING }));
   process.stdout.write(".");
 }

@@ -43,6 +43,8 @@ describe("policyd/configuration", () => {
       cniSourceDirectory: "/opt/drawbridge/cni",
       cniBinDirectory: "/opt/cni/bin",
       cniConfDirectory: "/etc/cni/net.d",
+      cniChain: [],
+      cniPrimary: undefined,
       clearNetworkUnavailable: false,
       masquerade: true,
       nonMasqueradeCIDRs: [],
@@ -124,6 +126,29 @@ minSyncPeriod: 1
     ["minSyncPeriod: -1s", /minSyncPeriod: "-1s"; expected a duration such as 500ms/],
     ['minSyncPeriod: 0s\nsyncPeriod: "0"', /syncPeriod: "0"; expected a duration of 100ms at least/],
     ["networkNamespace: /run/netns/x", /networkNamespace: unknown field; one of nodeName, /],
+    ["cniPrimary: /etc/cni/net.d/00-multus.conf", /cniPrimary: .*; expected the name of a file that runtimes read/],
+    ["cniPrimary: 00-multus.yaml", /cniPrimary: .*; expected the name of a file that runtimes read/],
+    ["cniPrimary: 10-drawbridge.conflist", /cniPrimary: .*; expected the name of a file that runtimes read/],
+    ["cniChain: {type: portmap}", /cniChain: an object; expected a list of entries/],
+    ["cniChain: [portmap]", /cniChain\[0\]: "portmap"; expected an object with the type of a plugin/],
+    ["cniChain: [{kind: portmap}]", /cniChain\[0\]\.type: missing; expected an object with the type of a plugin/],
+    ["cniChain: [{type: ../portmap}]", /cniChain\[0\]\.type: "\.\.\/portmap"; expected the file name of a plugin/],
+    ["cniChain: [{type: a/b}]", /cniChain\[0\]\.type: "a\/b"; expected the file name of a plugin/],
+    ["cniChain: [{type: drawbridge}]", /cniChain\[0\]\.type: "drawbridge"; expected the plugin of another program/],
+    ["cniChain: [{type: tuning}, {type: tuning}]", /cniChain: a list; expected entries of different types/],
+    [
+      "cniChain: [{type: x, prevResult: {}}]",
+      /cniChain\[0\]: an object; expected none of cniVersion, name, prevResult/,
+    ],
+    ["cniChain: [{type: x, cni.dev/valid: 1}]", /cniChain\[0\]: .*cni\.dev/],
+    ["cniChain: [{type: x, n: 9007199254740993}]", /cniChain\[0\]: .*whole numbers are below 2\^53/],
+    ["cniChain: [{type: x, n: .inf}]", /cniChain\[0\]: .*whole numbers are below 2\^53/],
+    [`cniChain: [{type: x, n: ${"[".repeat(40)}${"]".repeat(40)}}]`, /cniChain\[0\]: .*at most 32 levels/],
+    [`cniChain: [{type: x, n: ${"y".repeat(20_000)}}]`, /cniChain\[0\]: .*at most 16384 bytes/],
+    [
+      `cniChain: [${Array.from({ length: 17 }, (_, at) => `{type: x${at}}`).join(", ")}]`,
+      /cniChain: a list; expected at most 16 entries/,
+    ],
     [`socketPath: /${"x".repeat(108)}`, /at most 107 bytes/],
     ["socketPath: /run/../etc/x", /absolute path without "\.\."/],
     ["metricsAddress: localhost:9873", /metricsAddress: "localhost:9873"; expected an IP address with a port/],
@@ -154,6 +179,14 @@ minSyncPeriod: 1
     const flags = { nodeName: flag("n"), minSyncPeriod: flag("adaptive", "--min-sync-period") };
     assert.equal(readConfiguration(file("minSyncPeriod: 1s\n"), flags).minSyncPeriod, "adaptive");
     assert.equal(readConfiguration(file("syncPeriod: 100ms\n"), flags).syncPeriod, 100);
+  });
+
+  it("CHAIN-04: entries of cniChain keep their members as they are written", () => {
+    const text =
+      "nodeName: node-1\ncniChain: [{type: portmap, snat: false, capabilities: {portMappings: true}, x: [1.5, null, ü]}]\n";
+    assert.deepEqual(readConfiguration(file(text), {}).cniChain, [
+      { type: "portmap", snat: false, capabilities: { portMappings: true }, x: [1.5, null, "ü"] },
+    ]);
   });
 
   it("DAEMON-04: an address with a port is IPv4 or, in brackets, IPv6; an empty one is none", () => {

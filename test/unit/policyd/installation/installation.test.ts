@@ -5,10 +5,12 @@ import { setTimeout as pause } from "node:timers/promises";
 import { parseCidr } from "../../../../kernel/ip/cidr.ts";
 import { FakeClock } from "../../../../policyd/clock.ts";
 import { hostFiles } from "../../../../policyd/installation/host_files.ts";
+import type { InstallationParts } from "../../../../policyd/installation/installation.ts";
 import { Installation } from "../../../../policyd/installation/installation.ts";
 import { recordingNotices } from "../../../../policyd/events/notice.ts";
 import { recordingLogger } from "../../../../policyd/log/recording_logger.ts";
 import type { ObjectChange } from "../../../../policyd/source/object_source.ts";
+import { listValues } from "../../../support/installation/own_part.ts";
 import { readScenario } from "../../../support/services/scenario.ts";
 
 const SYNC_PERIOD = 30_000;
@@ -41,7 +43,11 @@ describe("policyd/installation", function () {
     rmSync(root, { recursive: true });
   });
 
-  function start(podCidrs: readonly string[] = [], mtu: () => number | undefined = () => 1450): Installation {
+  function start(
+    podCidrs: readonly string[] = [],
+    mtu: () => number | undefined = () => 1450,
+    parts: Partial<InstallationParts> = {},
+  ): Installation {
     const installation = new Installation({
       files: hostFiles,
       clock,
@@ -51,8 +57,11 @@ describe("policyd/installation", function () {
       nodeName: "n1",
       podCidrs: podCidrs.map((text) => parseCidr(text)),
       network: { bridge: "cni0", socketPath: "/run/drawbridge/policyd.sock", stateDirectory: "/run/drawbridge" },
+      chain: [],
+      primary: undefined,
       mtu,
       syncPeriod: SYNC_PERIOD,
+      ...parts,
     });
     running.push(installation);
     installation.start();
@@ -181,6 +190,94 @@ describe("policyd/installation", function () {
     assert.deepEqual(readdirSync(`${root}/conf`).sort(), ["05-other.conflist", "10-drawbridge.conflist"]);
     rmSync(`${root}/conf/05-other.conflist`);
     await until(() => installation.problems().length === 0, "it is no problem any more");
+  });
+
+  const types = (): readonly unknown[] => listValues(configuration()).plugins.map(({ type }) => type);
+
+  async function installedWith(parts: Partial<InstallationParts>): Promise<Installation> {
+    const installation = start([], undefined, parts);
+    installation.apply(node("n1", ["10.244.1.0/24"]));
+    installation.synced();
+    installation.rulesInForce();
+    await until(() => installation.isInstalled, "it is installed");
+    return installation;
+  }
+
+  it("CHAIN-03: a program that keeps changing our entry is reported once, as an Event, a log line and a problem, until it stops", async () => {
+    const installation = await installed(["10.244.1.0/24"]);
+    const before = configuration();
+    const theirs = before.replace("1450", "9000");
+    let fights = 0;
+    for (let turn = 0; turn < 400; turn++) {
+      if (configuration() === before) {
+        fights++;
+        writeFileSync(`${root}/conf/10-drawbridge.conflist`, theirs);
+      }
+      clock.pass(200);
+      await pause(3);
+    }
+    assert.ok(fights >= 4 && fights <= 12, `${fights} times in 80 s`);
+    assert.match(installation.problems().join(), /another program keeps changing our entry.*10-drawbridge\.conflist/);
+    assert.equal(events.notices.filter(({ note }) => note.includes("keeps changing")).length, 1);
+    assert.equal(linesAbout("keeps changing"), 1);
+    await until(() => configuration() === before, "ours is put back when it has stopped", 1000);
+    await until(() => installation.problems().length === 0, "the problem goes", 1000);
+    assert.equal(installation.isInstalled, true);
+  });
+
+  it("CHAIN-04: a daemon whose cniChain lacks an entry removes it from the list that the one before has written", async () => {
+    const chain = [{ type: "portmap", capabilities: { portMappings: true } }, { type: "tuning" }];
+    const first = await installedWith({ chain });
+    assert.deepEqual(types(), ["drawbridge", "portmap", "tuning"]);
+    assert.equal(linesAbout('"portMappings"'), 1, "it says that portmap forwards host ports");
+    await first.stop();
+    await installedWith({ chain: chain.slice(1) });
+    assert.deepEqual(types(), ["drawbridge", "tuning"]);
+  });
+
+  it("CHAIN-04: an entry that another program has added of a type of cniChain is reported, until one of the two has gone", async () => {
+    const installation = await installedWith({ chain: [{ type: "tuning" }] });
+    const before = configuration();
+    writeFileSync(
+      `${root}/conf/10-drawbridge.conflist`,
+      before.replace('"plugins": [', '"plugins": [{"type":"tuning","mtu":1},'),
+    );
+    await until(() => installation.problems().length > 0, "it is reported");
+    assert.match(installation.problems().join(), /^cniChain: .*entry of type "tuning".*another program.*remove one/);
+    assert.deepEqual(types(), ["tuning", "drawbridge"]);
+    writeFileSync(`${root}/conf/10-drawbridge.conflist`, configuration().replace('{"type":"tuning","mtu":1},', ""));
+    await until(() => installation.problems().length === 0, "the problem goes");
+    assert.deepEqual(types(), ["drawbridge", "tuning"]);
+  });
+
+  it("CHAIN-06: a first configuration that leads to ours or is declared passes, and another one is a problem", async () => {
+    const installation = await installedWith({ primary: "01-declared.conf" });
+    const file = (name: string): string => `${root}/conf/${name}`;
+    writeFileSync(file("01-declared.conf"), "whatever");
+    await aWhile();
+    assert.deepEqual(installation.problems(), []);
+    const list: unknown = JSON.parse(configuration());
+    writeFileSync(file("00-multus.conf"), JSON.stringify({ name: "multus", type: "multus-shim", delegates: [list] }));
+    await aWhile();
+    assert.deepEqual(installation.problems(), []);
+    writeFileSync(file("00-multus.conf"), '{ "name": "multus", "type": "multus-sh');
+    await until(() => installation.problems().length > 0, "a file that stays torn is reported");
+    assert.match(installation.problems().join(), /00-multus\.conf comes before .*cniPrimary/);
+    writeFileSync(file("00-multus.conf"), '{ "type": "multus", "clusterNetwork": "drawbridge" }');
+    await until(() => installation.problems().length === 0, "the problem goes");
+    writeFileSync(file("00-multus.conf"), '{ "type": "multus", "delegates": [{ "type": "flannel" }] }');
+    await until(() => installation.problems().length > 0, "a delegate of others is reported");
+  });
+
+  it("CHAIN-07: a file that cannot be used is reported with its copy", async () => {
+    const installation = await installed(["10.244.1.0/24"]);
+    const before = configuration();
+    writeFileSync(`${root}/conf/10-drawbridge.conflist`, "torn");
+    await until(() => configuration() === before && events.notices.length > 0, "it is replaced and reported");
+    await until(() => installation.problems().length === 0, "nothing is wrong any more");
+    const [notice] = events.notices;
+    assert.match(notice?.note ?? "", /10-drawbridge\.conflist: it is not JSON; it is kept as .*\.saved-[0-9a-f]{12}$/);
+    assert.equal(linesAbout("it is not JSON"), 1);
   });
 
   it("D5: goes on when what kept it from its place has gone, and tries ever less often till then", async () => {

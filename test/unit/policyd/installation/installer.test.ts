@@ -19,7 +19,11 @@ import {
 import { tmpdir } from "node:os";
 import { hostFiles } from "../../../../policyd/installation/host_files.ts";
 import { Installer } from "../../../../policyd/installation/installer.ts";
+import { ListFile } from "../../../../policyd/installation/list_file.ts";
 import { CONFIGURATION_FILE } from "../../../../policyd/installation/network_configuration.ts";
+import { Contest } from "../../../../policyd/installation/contest.ts";
+import { FakeClock } from "../../../../policyd/clock.ts";
+import { freshText, ownPartNamed } from "../../../support/installation/own_part.ts";
 import type { Death } from "../../../support/installation/dying_files.ts";
 import { dyingFiles, Killed } from "../../../support/installation/dying_files.ts";
 
@@ -30,7 +34,7 @@ const executable = (version: string): string => `#!/bin/sh\necho ${version}\nexi
 const shim = (version: string): string => `#!/bin/sh\n# ${version}\nexec "\${0%/*}/drawbridge-plugin"\n`;
 const NAMES = ["drawbridge", "drawbridge-ipam", "loopback"];
 const ALL_NAMES = ["drawbridge", "drawbridge-ipam", "drawbridge-plugin", "loopback"];
-const CONFIGURATION = { old: '{ "name": "old" }\n', new: '{ "name": "new", "plugins": [] }\n' } as const;
+const CONFIGURATION = { old: freshText(ownPartNamed("old")), new: freshText(ownPartNamed("new", { mtu: 1400 })) };
 
 type Version = keyof typeof CONFIGURATION;
 
@@ -65,7 +69,11 @@ describe("policyd/installation: the installer", function () {
     const installer = new Installer(files, places());
     for (const directory of [places().binaries, places().configurations]) await files.makeDirectory(directory);
     await installer.removeLeftovers();
-    return [await installer.installExecutables(), await installer.installConfiguration(CONFIGURATION[version])];
+    const names = await installer.installExecutables();
+    const clock = new FakeClock();
+    const list = new ListFile(files, places().configurations, clock, new Contest(clock));
+    const own = version === "old" ? ownPartNamed("old") : ownPartNamed("new", { mtu: 1400 });
+    return [names, (await list.reconcile(own)).kind === "written"];
   }
 
   async function prepare(version: Version): Promise<void> {
@@ -192,7 +200,7 @@ describe("policyd/installation: the installer", function () {
       [() => rmSync(`${root}/bin/loopback`), [["loopback"], false]],
       [() => rmSync(`${root}/conf/${CONFIGURATION_FILE}`), [[], true]],
       [() => writeFileSync(`${root}/conf/${CONFIGURATION_FILE}`, CONFIGURATION.new.replace("new", "wen")), [[], true]],
-      [() => chmodSync(`${root}/conf/${CONFIGURATION_FILE}`, 0o644), [[], true]],
+      [() => chmodSync(`${root}/conf/${CONFIGURATION_FILE}`, 0o666), [[], true]],
       [() => chmodSync(`${root}/bin/drawbridge`, 0o644), [["drawbridge-ipam", "loopback", "drawbridge"], false]],
       [() => writeFileSync(`${root}/bin/drawbridge`, "torn"), [["drawbridge-ipam", "loopback", "drawbridge"], false]],
     ];

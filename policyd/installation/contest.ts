@@ -1,0 +1,50 @@
+import type { Clock } from "../clock.ts";
+
+/** Changes of our part that are reverted at once: an upgrade of another add-on may take several. */
+const FREE = 3;
+const FIRST_WAIT = 1000;
+const LONGEST_WAIT = 60_000;
+/** In milliseconds: when our part has been left unchanged for this long, and twice the last wait, the contest is over. */
+const CALM = 10_000;
+
+/** How long to leave our part of a file to another program that keeps changing it. */
+export class Contest {
+  readonly #clock: Pick<Clock, "now">;
+  #losses = 0;
+  #next = 0;
+  #lastWritten = 0;
+
+  constructor(clock: Pick<Clock, "now">) {
+    this.#clock = clock;
+  }
+
+  /** Another program has changed our part after it was in place. */
+  lost(): void {
+    this.#losses++;
+    this.#next = this.#clock.now() + this.#pause;
+  }
+
+  /** Our part was written. */
+  written(): void {
+    this.#lastWritten = this.#clock.now();
+  }
+
+  /** Our part was found in place. */
+  held(): void {
+    if (this.#clock.now() - this.#lastWritten >= Math.max(CALM, 2 * this.#pause)) this.#losses = 0;
+  }
+
+  /** Milliseconds until our part may be written again. */
+  get wait(): number {
+    return this.#losses > FREE ? Math.max(0, this.#next - this.#clock.now()) : 0;
+  }
+
+  /** Whether another program keeps changing our part, so that somebody has to be told. */
+  get isContested(): boolean {
+    return this.#losses > FREE;
+  }
+
+  get #pause(): number {
+    return this.#losses > FREE ? Math.min(FIRST_WAIT * 2 ** (this.#losses - FREE - 1), LONGEST_WAIT) : 0;
+  }
+}

@@ -1,0 +1,181 @@
+import { createHash } from "node:crypto";
+import process from "node:process";
+import { DrawbridgeError } from "../../kernel/error.ts";
+import type { Clock } from "../clock.ts";
+import type { Contest } from "./contest.ts";
+import type { HostFiles, SmallFile } from "./host_files.ts";
+import type { NetworkList } from "./list_text.ts";
+import { bytesOf, readList } from "./list_text.ts";
+import type { MergedList, OwnPart } from "./merged_list.ts";
+import { mergeList } from "./merged_list.ts";
+import { CONFIGURATION_FILE } from "./network_configuration.ts";
+import { moveInto, writeBeside } from "./whole_file.ts";
+
+const MODE = 0o600;
+/** Far above a list with all its plugins. */
+const LARGEST = 1024 * 1024;
+/** In milliseconds: a file that is not JSON for less time may be one that another program is emptying and filling. */
+const GRACE = 2000;
+const GRACE_STEP = 250;
+/** Between reading and renaming another program was faster; beyond that the next pass goes on. */
+const ATTEMPTS = 5;
+/** Nobody can fill the disk with copies of unusable files. */
+const MOST_SAVED = 8;
+
+/** The result of a pass over the file. */
+export interface ListOutcome {
+  /**
+   * - `in place`: it was as it should be, and was not touched;
+   * - `written`;
+   * - `waiting`: another program may be writing it, or keeps changing our part. It is not as it should be.
+   */
+  readonly kind: "in place" | "written" | "waiting";
+  /** Milliseconds until the next look is worth it; only where something is waited for. */
+  readonly wait: number | undefined;
+  /** Whether another program had changed or removed our part. */
+  readonly isPutBack: boolean;
+  /** Files that could not be used, with the reason and where a copy is. */
+  readonly replaced: readonly string[];
+  readonly merged: MergedList | undefined;
+}
+
+type Judged =
+  | { readonly kind: "list"; readonly list: NetworkList | undefined }
+  | { readonly kind: "perhaps unfinished" | "unusable"; readonly reason: string };
+
+/**
+ * The network configuration list of the runtimes' directory, of which only our part is ours. The file is written only when our part
+ * differs, beside its place and renamed, and only when nobody has changed it since it was read.
+ */
+export class ListFile {
+  readonly #files: HostFiles;
+  readonly #directory: string;
+  readonly #clock: Pick<Clock, "now">;
+  readonly #contest: Contest;
+  /** Since when the file cannot be read as a list. */
+  #unfinishedSince: number | undefined;
+  /** Our part as it was when it was last seen or written. */
+  #lastInPlace: string | undefined;
+
+  constructor(files: HostFiles, directory: string, clock: Pick<Clock, "now">, contest: Contest) {
+    this.#files = files;
+    this.#directory = directory;
+    this.#clock = clock;
+    this.#contest = contest;
+  }
+
+  /** Puts our part in place. @throws DrawbridgeError ERR_STORE */
+  async reconcile(own: OwnPart): Promise<ListOutcome> {
+    const replaced: string[] = [];
+    let isPutBack = false;
+    const outcome = (kind: ListOutcome["kind"], wait: number | undefined, merged?: MergedList): ListOutcome => ({
+      kind,
+      wait,
+      isPutBack,
+      replaced,
+      merged,
+    });
+    const saved = new Set<string>();
+    for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
+      const present = await this.#files.readSmall(this.#place, LARGEST);
+      const judged = judge(present);
+      if (judged.kind === "perhaps unfinished" && saved.size === 0) {
+        this.#unfinishedSince ??= this.#clock.now();
+        if (this.#clock.now() - this.#unfinishedSince < GRACE) return outcome("waiting", GRACE_STEP);
+      }
+      this.#unfinishedSince = undefined;
+      const list = judged.kind === "list" ? judged.list : undefined;
+      const merged = mergeList(list, own);
+      if (merged.isInPlace) {
+        this.#lastInPlace = merged.ownKey;
+        this.#contest.held();
+        return outcome("in place", undefined, merged);
+      }
+      if (this.#lastInPlace === merged.ownKey) {
+        this.#lastInPlace = undefined;
+        isPutBack = true;
+        this.#contest.lost();
+      }
+      const wait = this.#contest.wait;
+      if (wait > 0) return outcome("waiting", wait, merged);
+      const reason = reasonToSave(judged);
+      if (reason !== undefined && present.kind !== "missing" && !saved.has(contentOf(present))) {
+        saved.add(contentOf(present));
+        replaced.push(`${this.#place}: ${reason}; ${await this.#save(present)}`);
+        continue;
+      }
+      if (!(await this.#write(merged.text, present))) continue;
+      this.#lastInPlace = merged.ownKey;
+      this.#contest.written();
+      return outcome("written", undefined, merged);
+    }
+    return outcome("waiting", GRACE_STEP);
+  }
+
+  get #place(): string {
+    return `${this.#directory}/${CONFIGURATION_FILE}`;
+  }
+
+  /** @returns false when another program has changed the file since it was read */
+  async #write(text: string, present: SmallFile): Promise<boolean> {
+    const name = await writeBeside(this.#files, this.#directory, [bytesOf(text)], MODE);
+    let isDone = false;
+    try {
+      const signature = present.kind === "missing" ? undefined : present.signature;
+      isDone = await this.#files.replaceUnchanged(name, this.#place, signature);
+    } finally {
+      if (!isDone) await this.#files.remove(name);
+    }
+    if (isDone) await this.#files.syncDirectory(this.#directory);
+    return isDone;
+  }
+
+  /** Keeps what is there under a name that no runtime reads. @returns where, in words */
+  async #save(present: Exclude<SmallFile, { readonly kind: "missing" }>): Promise<string> {
+    const prefix = `${CONFIGURATION_FILE}.saved-`;
+    const hash = createHash("sha256").update(contentOf(present)).digest("hex").slice(0, 12);
+    const name = `${this.#directory}/${prefix}${hash}`;
+    const saved = (await this.#files.list(this.#directory)).filter((one) => one.startsWith(prefix));
+    if (saved.includes(`${prefix}${hash}`)) return `the same is in ${name} already`;
+    if (saved.length >= MOST_SAVED) return `it is not kept: there are ${MOST_SAVED} copies ${prefix}* already`;
+    try {
+      await this.#files.link(this.#place, name);
+    } catch (error) {
+      // A directory, or a file system without hard links.
+      if (!(error instanceof DrawbridgeError)) throw error;
+      await moveInto(this.#files, this.#place, name);
+    }
+    return `it is kept as ${name}`;
+  }
+}
+
+/** A list that only trusted users can have written is used; entries of it are executed as root. */
+function judge(present: SmallFile): Judged {
+  if (present.kind === "missing") return { kind: "list", list: undefined };
+  if (present.kind === "refused") return { kind: "unusable", reason: present.reason };
+  const { data, mode, user, group } = present;
+  if (!isTrusted(user, process.geteuid?.())) return { kind: "unusable", reason: `it belongs to user ${user}` };
+  if ((mode & 0o002) !== 0) return { kind: "unusable", reason: "every user can write to it" };
+  if ((mode & 0o020) !== 0 && !isTrusted(group, process.getegid?.())) {
+    return { kind: "unusable", reason: `group ${group} can write to it` };
+  }
+  const list = readList(data);
+  return "unreadable" in list ? { kind: "perhaps unfinished", reason: list.unreadable } : { kind: "list", list };
+}
+
+function isTrusted(id: number, own: number | undefined): boolean {
+  return id === 0 || id === own;
+}
+
+/** Why what is there would be lost without a copy. */
+function reasonToSave(judged: Judged): string | undefined {
+  if (judged.kind !== "list") return judged.reason;
+  const unusable = judged.list?.unusable ?? 0;
+  return unusable === 0 ? undefined : `${unusable} of its plugins have no type, with which no runtime loads it`;
+}
+
+/** The content of a file, or else what identifies it without the time at which it got a further name. */
+function contentOf(present: Exclude<SmallFile, { readonly kind: "missing" }>): string {
+  if (present.kind === "file") return Buffer.from(present.data).toString("latin1");
+  return present.signature.split(":").slice(0, -1).join(":");
+}

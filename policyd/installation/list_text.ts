@@ -1,0 +1,174 @@
+import { Buffer } from "node:buffer";
+
+/** A JSON object as `JSON.parse` returns it. */
+export type JsonObject = Readonly<Record<string, unknown>>;
+
+/** An entry of `plugins` with its text as the file has it. */
+export interface ListEntry {
+  readonly type: string;
+  readonly value: JsonObject;
+  /** The bytes of the entry, each as one character. */
+  readonly raw: string;
+}
+
+/** A member of the list that is neither its name, its versions nor `plugins`. */
+export interface ListMember {
+  /** The key with its quotes, and the value, as the file has them; each byte is one character. */
+  readonly raw: string;
+}
+
+/** A network configuration list, taken apart so that everything can be put together again byte for byte. */
+export interface NetworkList {
+  readonly name: unknown;
+  readonly cniVersion: unknown;
+  readonly cniVersions: unknown;
+  readonly members: readonly ListMember[];
+  readonly entries: readonly ListEntry[];
+  /** The number of entries without a type, with which no runtime loads the list. */
+  readonly unusable: number;
+}
+
+const OWNED = ["cniVersion", "cniVersions", "name", "plugins"];
+/** Far above the lists that exist; a runtime executes each entry for each pod. */
+const MOST_ENTRIES = 64;
+
+/**
+ * Takes a list apart. Of a key that is given twice the last value counts, as in libcni.
+ *
+ * @returns why no runtime could use it, in words, or else the list
+ */
+export function readList(data: Uint8Array): NetworkList | { readonly unreadable: string } {
+  const text = asText(data);
+  const whole = parsed(text);
+  if (whole === undefined) return { unreadable: "it is not JSON" };
+  if (!isObject(whole.value)) return { unreadable: "it is not a JSON object" };
+  const plugins = whole.value["plugins"];
+  if (plugins !== undefined && !Array.isArray(plugins)) return { unreadable: "plugins is not a list" };
+  const spans = membersOf(text, skipBlanks(text, 0));
+  const pluginsAt = spans.findLast(({ key }) => key === "plugins")?.from;
+  const raws = pluginsAt === undefined ? [] : elementsOf(text, pluginsAt);
+  if (raws.length > MOST_ENTRIES) return { unreadable: `it has more than ${MOST_ENTRIES} plugins` };
+  const entries = raws.flatMap((raw) => {
+    const value = parsed(raw)?.value;
+    return isObject(value) && typeof value["type"] === "string" && value["type"] !== ""
+      ? [{ type: value["type"], value, raw }]
+      : [];
+  });
+  return {
+    name: whole.value["name"],
+    cniVersion: whole.value["cniVersion"],
+    cniVersions: whole.value["cniVersions"],
+    members: spans.filter(({ key }) => !OWNED.includes(key)).map(({ raw }) => ({ raw })),
+    entries,
+    unusable: raws.length - entries.length,
+  };
+}
+
+/** The value of a text that may be anything; undefined where it is not JSON. */
+export function readValue(data: Uint8Array): unknown {
+  return parsed(asText(data))?.value;
+}
+
+/** A value as the text of a list has it: UTF-8, each byte as one character, continued lines indented. */
+export function rawOf(value: unknown, indent: string): string {
+  const text = JSON.stringify(value, undefined, 2).replaceAll("\n", `\n${indent}`);
+  return Buffer.from(text, "utf8").toString("latin1");
+}
+
+/** The bytes of a text in which each character is one. */
+export function bytesOf(text: string): Uint8Array {
+  return Buffer.from(text, "latin1");
+}
+
+/** Whether a JSON value is an object. */
+export function isObject(value: unknown): value is JsonObject {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+function asText(data: Uint8Array): string {
+  return Buffer.from(data.buffer, data.byteOffset, data.byteLength).toString("latin1");
+}
+
+/** The value of a text whose characters are bytes; undefined where it is not JSON. Bytes that are not UTF-8 are replaced, as in Go. */
+function parsed(text: string): { readonly value: unknown } | undefined {
+  try {
+    return { value: JSON.parse(Buffer.from(text, "latin1").toString("utf8")) };
+  } catch (error) {
+    if (error instanceof SyntaxError) return undefined;
+    throw error;
+  }
+}
+
+interface Span {
+  readonly key: string;
+  /** Where the value begins. */
+  readonly from: number;
+  readonly raw: string;
+}
+
+/** The members of the object that begins at `at`. The text is known to be JSON. */
+function membersOf(text: string, at: number): readonly Span[] {
+  const spans: Span[] = [];
+  for (let next = skipBlanks(text, at + 1); text[next] === '"';) {
+    const keyEnd = endOf(text, next);
+    const from = skipBlanks(text, skipBlanks(text, keyEnd) + 1);
+    const end = endOf(text, from);
+    const key = parsed(text.slice(next, keyEnd))?.value;
+    spans.push({ key: String(key), from, raw: text.slice(next, end) });
+    next = skipBlanks(text, end);
+    if (text[next] === ",") next = skipBlanks(text, next + 1);
+  }
+  return spans;
+}
+
+/** The elements of the list that begins at `at`, each as its text. */
+function elementsOf(text: string, at: number): readonly string[] {
+  const elements: string[] = [];
+  for (let next = skipBlanks(text, at + 1); text[next] !== "]";) {
+    const end = endOf(text, next);
+    elements.push(text.slice(next, end));
+    next = skipBlanks(text, end);
+    if (text[next] === ",") next = skipBlanks(text, next + 1);
+  }
+  return elements;
+}
+
+/** Where the value that begins at `at` ends. */
+function endOf(text: string, at: number): number {
+  let depth = 0;
+  for (let next = at; next < text.length; next++) {
+    const character = text[next];
+    if (character === '"') next = closingQuote(text, next);
+    else if (character === "{" || character === "[") depth++;
+    else if (character === "}" || character === "]") {
+      // A number or a word ends where what surrounds it does.
+      if (depth === 0) return next;
+      depth--;
+    } else if (depth > 0 || !isDelimiter(character)) continue;
+    else return next;
+    if (depth === 0) return next + 1;
+  }
+  return text.length;
+}
+
+function closingQuote(text: string, at: number): number {
+  for (let next = at + 1; next < text.length; next++) {
+    if (text[next] === "\\") next++;
+    else if (text[next] === '"') return next;
+  }
+  return text.length;
+}
+
+function skipBlanks(text: string, at: number): number {
+  let next = at;
+  while (isBlank(text[next])) next++;
+  return next;
+}
+
+function isBlank(character: string | undefined): boolean {
+  return character === " " || character === "\n" || character === "\t" || character === "\r";
+}
+
+function isDelimiter(character: string | undefined): boolean {
+  return character === "," || isBlank(character);
+}

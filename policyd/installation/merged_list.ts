@@ -1,0 +1,138 @@
+import { isDeepStrictEqual } from "node:util";
+import { SHIM } from "../../cni/executables.ts";
+import type { JsonObject, ListEntry, NetworkList } from "./list_text.ts";
+import { isObject, rawOf } from "./list_text.ts";
+
+/** The part of a network configuration list that is ours. */
+export interface OwnPart {
+  readonly name: string;
+  readonly cniVersion: string;
+  readonly cniVersions: readonly string[];
+  /** The entry of our plugin. */
+  readonly entry: JsonObject;
+  /** Entries of the administrator, which follow it (`cniChain`). */
+  readonly chain: readonly JsonObject[];
+}
+
+/** A list with our part in place and everything of others as it was. */
+export interface MergedList {
+  /** The text of the file; each character is a byte. */
+  readonly text: string;
+  /** Whether the list that is there says the same already. */
+  readonly isInPlace: boolean;
+  /** The same for two merged lists whose part of ours is the same. */
+  readonly ownKey: string;
+  /** Types of `chain` that another program has added, so that ours is left out. */
+  readonly taken: readonly string[];
+  /** Capabilities that our entry leaves to another entry of the list. */
+  readonly yielded: readonly string[];
+}
+
+/**
+ * Marks the entries of `cniChain`. The mark is in the entry because it has to stay with it, whoever reorders the list; runtimes hand
+ * it to the plugin, which ignores fields that it does not know.
+ */
+export const CHAIN_MARK = "drawbridge.dev/from";
+export const CHAIN_SOURCE = "cniChain";
+
+/**
+ * The capabilities that only one plugin of a list may act on: two would forward a host port or limit a pod twice. An address or a
+ * MAC address may be requested from several.
+ */
+const EXCLUSIVE = ["portMappings", "bandwidth"];
+
+/**
+ * Merges our part into a list. Entries and members of others stay byte for byte and in their order. Our entry stays where it stands
+ * among them, or is the first; entries of `cniChain` follow it directly. An entry of `cniChain` whose type another program has added
+ * is left out, because a plugin that runs twice for a pod is rarely meant.
+ *
+ * @param present undefined where there is no list
+ */
+export function mergeList(present: NetworkList | undefined, own: OwnPart): MergedList {
+  const entries = present?.entries ?? [];
+  const others = entries.filter((entry) => !isOwn(entry));
+  const firstOwn = entries.findIndex(({ type }) => type === SHIM);
+  const before = firstOwn === -1 ? 0 : entries.slice(0, firstOwn).filter((entry) => !isOwn(entry)).length;
+  const types = new Set(others.map(({ type }) => type));
+  const taken = own.chain.flatMap(({ type }) => (typeof type === "string" && types.has(type) ? [type] : []));
+  const chain = own.chain
+    .filter(({ type }) => typeof type !== "string" || !types.has(type))
+    .map((entry) => ({ ...entry, [CHAIN_MARK]: CHAIN_SOURCE }));
+  const yielded = yieldedCapabilities([...others.map(({ value }) => value), ...chain], own.entry);
+  const ours = [withoutCapabilities(own.entry, yielded), ...chain];
+  const target = [
+    ...others.slice(0, before).map(({ raw }) => raw),
+    ...ours.map((value) => textAsWritten(entries, value) ?? rawOf(value, "    ")),
+    ...others.slice(before).map(({ raw }) => raw),
+  ];
+  const isInPlace =
+    present?.unusable === 0 &&
+    present.name === own.name &&
+    present.cniVersion === own.cniVersion &&
+    isDeepStrictEqual(present.cniVersions, own.cniVersions) &&
+    isDeepStrictEqual(
+      entries.map(({ raw }) => raw),
+      target,
+    );
+  return {
+    text: listText(present, own, target),
+    isInPlace,
+    ownKey: JSON.stringify([own.name, own.cniVersion, own.cniVersions, ours]),
+    taken,
+    yielded,
+  };
+}
+
+/**
+ * The list without our part, for a node that Drawbridge leaves: undefined where nothing is left that works without our entry. The
+ * entries that follow it expect its result; one that stands before it may be a main plugin.
+ */
+export function withoutOwnPart(list: NetworkList): string | undefined {
+  const firstOwn = list.entries.findIndex(({ type }) => type === SHIM);
+  const others = list.entries.filter((entry) => !isOwn(entry));
+  if (others.length === 0) return undefined;
+  if (firstOwn !== -1 && !list.entries.slice(0, firstOwn).some((entry) => !isOwn(entry))) return undefined;
+  return listText(
+    list,
+    list,
+    others.map(({ raw }) => raw),
+  );
+}
+
+function isOwn({ type, value }: ListEntry): boolean {
+  return type === SHIM || value[CHAIN_MARK] === CHAIN_SOURCE;
+}
+
+/** How the file writes an entry of ours that is as desired: another program may have formatted it differently. */
+function textAsWritten(entries: readonly ListEntry[], value: JsonObject): string | undefined {
+  return entries.find((entry) => isOwn(entry) && isDeepStrictEqual(entry.value, value))?.raw;
+}
+
+function yieldedCapabilities(others: readonly JsonObject[], entry: JsonObject): readonly string[] {
+  return EXCLUSIVE.filter((name) => declares(entry, name) && others.some((other) => declares(other, name)));
+}
+
+function declares({ capabilities }: JsonObject, name: string): boolean {
+  return isObject(capabilities) && capabilities[name] === true;
+}
+
+/** Our entry without capabilities. Another bandwidth plugin needs the ports' places for classifiers, so packets pass the bridge. */
+function withoutCapabilities(entry: JsonObject, names: readonly string[]): JsonObject {
+  if (names.length === 0 || !isObject(entry["capabilities"])) return entry;
+  const capabilities = Object.fromEntries(
+    Object.entries(entry["capabilities"]).filter(([name]) => !names.includes(name)),
+  );
+  return { ...entry, capabilities, ...(names.includes("bandwidth") ? { bypassBridge: false } : {}) };
+}
+
+function listText(
+  present: NetworkList | undefined,
+  { cniVersion, cniVersions, name }: Pick<NetworkList, "cniVersion" | "cniVersions" | "name">,
+  entries: readonly string[],
+): string {
+  const head = Object.entries({ cniVersion, cniVersions, name })
+    .filter(([, value]) => value !== undefined)
+    .map(([key, value]) => `${JSON.stringify(key)}: ${rawOf(value, "  ")}`);
+  const members = [...head, ...(present?.members ?? []).map(({ raw }) => raw)];
+  return `{\n  ${[...members, `"plugins": [\n    ${entries.join(",\n    ")}\n  ]`].join(",\n  ")}\n}\n`;
+}

@@ -1,0 +1,47 @@
+import { randomBytes } from "node:crypto";
+import type { HostFiles } from "./host_files.ts";
+
+/** A name that no runtime takes for a plugin or a configuration. */
+export const TEMPORARY = /^\.drawbridge\.[0-9a-f]{16}\.tmp$/;
+
+/** Returns a new name of the kind {@link TEMPORARY}. */
+export function temporaryIn(directory: string): string {
+  return `${directory}/.drawbridge.${randomBytes(8).toString("hex")}.tmp`;
+}
+
+/**
+ * Writes a file under a temporary name and syncs it.
+ *
+ * @returns the name of the whole and synced file
+ * @throws DrawbridgeError ERR_STORE; nothing is left then
+ */
+export async function writeBeside(
+  files: HostFiles,
+  directory: string,
+  pieces: AsyncIterable<Uint8Array> | Iterable<Uint8Array>,
+  mode: number,
+): Promise<string> {
+  const name = temporaryIn(directory);
+  const file = await files.create(name);
+  try {
+    for await (const piece of pieces) await file.write(piece);
+    await file.setMode(mode);
+    await file.sync();
+  } catch (error) {
+    await file.close();
+    await files.remove(name);
+    throw error;
+  }
+  await file.close();
+  return name;
+}
+
+/** Renames a temporary file to its place; it is removed where that fails. @throws DrawbridgeError ERR_STORE */
+export async function moveInto(files: HostFiles, name: string, place: string): Promise<void> {
+  try {
+    await files.rename(name, place);
+  } catch (error) {
+    await files.remove(name);
+    throw error;
+  }
+}

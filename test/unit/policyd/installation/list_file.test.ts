@@ -1,0 +1,251 @@
+import assert from "node:assert/strict";
+import { spawnSync } from "node:child_process";
+import {
+  chmodSync,
+  chownSync,
+  existsSync,
+  lstatSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
+import { tmpdir } from "node:os";
+import process from "node:process";
+import { FakeClock } from "../../../../policyd/clock.ts";
+import { Contest } from "../../../../policyd/installation/contest.ts";
+import type { HostFiles } from "../../../../policyd/installation/host_files.ts";
+import { hostFiles } from "../../../../policyd/installation/host_files.ts";
+import { ListFile } from "../../../../policyd/installation/list_file.ts";
+import type { OwnPart } from "../../../../policyd/installation/merged_list.ts";
+import { freshText, listValues, ownPartNamed } from "../../../support/installation/own_part.ts";
+
+const OWN = ownPartNamed("drawbridge", { mtu: 1450 });
+const NAME = "10-drawbridge.conflist";
+const THEIRS = { type: "istio-cni", log_level: "info" };
+
+describe("policyd/installation: the list's file", () => {
+  let directory = "";
+  let clock = new FakeClock();
+  let contest = new Contest(clock);
+
+  beforeEach(() => {
+    directory = mkdtempSync(`${tmpdir()}/drawbridge-list-`);
+    clock = new FakeClock();
+    contest = new Contest(clock);
+  });
+  afterEach(() => {
+    rmSync(directory, { recursive: true });
+  });
+
+  const place = (): string => `${directory}/${NAME}`;
+  const listFile = (files: HostFiles = hostFiles): ListFile => new ListFile(files, directory, clock, contest);
+  const saved = (): readonly string[] => readdirSync(directory).filter((name) => name !== NAME);
+  const types = (): readonly unknown[] => listValues(readFileSync(place(), "utf8")).plugins.map(({ type }) => type);
+
+  /** Appends an entry as a program does that writes a new file and renames it. */
+  function append(entry: object): void {
+    const value = listValues(readFileSync(place(), "utf8"));
+    writeFileSync(`${directory}/.theirs`, JSON.stringify({ ...value, plugins: [...value.plugins, entry] }));
+    renameSync(`${directory}/.theirs`, place());
+  }
+
+  /** Looks again and again while the clock goes on, as the daemon does. */
+  async function reconciled(list: ListFile, own: OwnPart = OWN): Promise<Awaited<ReturnType<ListFile["reconcile"]>>> {
+    for (let turn = 0; turn < 100; turn++) {
+      const outcome = await list.reconcile(own);
+      if (outcome.kind !== "waiting") return outcome;
+      clock.pass(outcome.wait ?? 0);
+    }
+    assert.fail("it waits for ever");
+  }
+
+  it("CHAIN-01: a file to which another program has appended its entry is not touched, in either mode", async () => {
+    const list = listFile();
+    assert.equal((await list.reconcile(OWN)).kind, "written");
+    append(THEIRS);
+    chmodSync(place(), 0o644);
+    const before = statSync(place());
+    assert.equal((await list.reconcile(OWN)).kind, "in place");
+    assert.equal((await listFile().reconcile(OWN)).kind, "in place", "nor by the next daemon");
+    const { ino, mtimeMs, mode } = statSync(place());
+    assert.deepEqual([ino, mtimeMs, mode], [before.ino, before.mtimeMs, before.mode]);
+  });
+
+  it("CHAIN-02: an entry that another program adds between reading and renaming is not lost", async () => {
+    await listFile().reconcile(OWN);
+    let edits = 0;
+    const files: HostFiles = {
+      ...hostFiles,
+      replaceUnchanged: async (from, to, signature) => {
+        if (edits++ === 0) append(THEIRS);
+        return await hostFiles.replaceUnchanged(from, to, signature);
+      },
+    };
+    const outcome = await listFile(files).reconcile(ownPartNamed("drawbridge", { mtu: 1400 }));
+    assert.deepEqual([outcome.kind, edits], ["written", 2]);
+    assert.deepEqual(types(), ["drawbridge", "istio-cni"]);
+    assert.match(readFileSync(place(), "utf8"), /1400/);
+    assert.deepEqual(saved(), []);
+  });
+
+  it("CHAIN-02: a file that another program creates at the same moment is not replaced unread", async () => {
+    const files: HostFiles = {
+      ...hostFiles,
+      replaceUnchanged: async (from, to, signature) => {
+        if (!existsSync(place())) writeFileSync(place(), JSON.stringify({ name: "x", plugins: [THEIRS] }));
+        return await hostFiles.replaceUnchanged(from, to, signature);
+      },
+    };
+    assert.equal((await listFile(files).reconcile(OWN)).kind, "written");
+    assert.deepEqual(types(), ["drawbridge", "istio-cni"]);
+    assert.deepEqual(saved(), []);
+  });
+
+  it("CHAIN-02: a program that is always faster makes the pass end, and leaves no temporary file", async () => {
+    await listFile().reconcile(OWN);
+    let edits = 0;
+    const files: HostFiles = {
+      ...hostFiles,
+      replaceUnchanged: async (from, to, signature) => {
+        append({ type: `x${edits++}` });
+        return await hostFiles.replaceUnchanged(from, to, signature);
+      },
+    };
+    const outcome = await listFile(files).reconcile(ownPartNamed("drawbridge", { mtu: 1400 }));
+    assert.equal(outcome.kind, "waiting");
+    assert.deepEqual(saved(), []);
+  });
+
+  it("CHAIN-07: a file that another program is still writing is left alone, and merged when it is whole", async () => {
+    const list = listFile();
+    for (const torn of ["", '{ "plugins": [ { "type": "istio']) {
+      writeFileSync(place(), torn);
+      assert.equal((await list.reconcile(OWN)).kind, "waiting");
+      assert.equal(readFileSync(place(), "utf8"), torn);
+      clock.pass(1000);
+      assert.equal((await list.reconcile(OWN)).kind, "waiting");
+      writeFileSync(place(), JSON.stringify({ plugins: [THEIRS] }));
+      assert.equal((await list.reconcile(OWN)).kind, "written");
+      assert.deepEqual(types(), ["drawbridge", "istio-cni"]);
+    }
+    assert.deepEqual(saved(), []);
+  });
+
+  const unusable: readonly (readonly [what: string, make: () => void, reason: RegExp])[] = [
+    ["an empty file", () => writeFileSync(place(), ""), /not JSON/],
+    ["half a list", () => writeFileSync(place(), '{ "plugins": ['), /not JSON/],
+    ["JSON that is not a list", () => writeFileSync(place(), "[1]"), /not a JSON object/],
+    ["a file of 2 MiB", () => writeFileSync(place(), " ".repeat(2 * 1024 * 1024)), /more than 1048576 bytes/],
+    ["a symbolic link", () => symlinkSync(`${directory}/away`, place()), /symbolic link/],
+    ["a pipe", () => void spawnSync("mkfifo", [place()]), /not a regular file/],
+    ["a directory", () => mkdirSync(place()), /not a regular file/],
+    [
+      "a list that every user can write",
+      () => {
+        writeFileSync(place(), JSON.stringify({ plugins: [{ type: "evil" }] }));
+        chmodSync(place(), 0o666);
+      },
+      /every user can write/,
+    ],
+  ];
+  for (const [what, make, reason] of unusable) {
+    it(`CHAIN-07: ${what} under our name is replaced by a fresh list, kept under another name, and reported`, async () => {
+      make();
+      const { ino } = lstatSync(place());
+      const outcome = await reconciled(listFile());
+      assert.equal(outcome.kind, "written");
+      assert.equal(readFileSync(place(), "utf8"), freshText(OWN));
+      assert.equal(statSync(place()).mode & 0o7777, 0o600);
+      const [copy = ""] = saved();
+      assert.deepEqual(saved(), [copy]);
+      assert.match(copy, /^10-drawbridge\.conflist\.saved-[0-9a-f]{12}$/);
+      assert.equal(lstatSync(`${directory}/${copy}`).ino, ino);
+      assert.equal(outcome.replaced.length, 1);
+      assert.match(outcome.replaced.join(), reason);
+      assert.ok(outcome.replaced.join().includes(copy));
+    });
+  }
+
+  it("CHAIN-07: a list that belongs to another user, or that another group can write, is not used", async function () {
+    if (process.geteuid?.() !== 0) return this.skip();
+    for (const own of [
+      () => chownSync(place(), 1234, 0),
+      () => {
+        chownSync(place(), 0, 1234);
+        chmodSync(place(), 0o664);
+      },
+    ]) {
+      writeFileSync(place(), JSON.stringify({ plugins: [{ type: "evil" }, { n: Math.random() }] }));
+      own();
+      const outcome = await reconciled(listFile());
+      assert.match(outcome.replaced.join(), /belongs to user 1234|group 1234 can write/);
+      assert.deepEqual(types(), ["drawbridge"]);
+      rmSync(place());
+    }
+  });
+
+  it("CHAIN-07: entries without a type are dropped with a copy, and the others of the list stay", async () => {
+    writeFileSync(place(), JSON.stringify({ x: 1, plugins: [null, THEIRS, { name: "untyped" }] }));
+    const outcome = await reconciled(listFile());
+    assert.deepEqual(types(), ["drawbridge", "istio-cni"]);
+    assert.match(outcome.replaced.join(), /2 of its plugins have no type/);
+    assert.match(readFileSync(`${directory}/${saved()[0]}`, "utf8"), /untyped/);
+  });
+
+  it("CHAIN-07: copies of unusable files are bounded, and the same content is kept once", async () => {
+    for (let turn = 0; turn < 12; turn++) {
+      for (let again = 0; again < 2; again++) {
+        clock.pass(3_600_000);
+        writeFileSync(place(), `torn ${turn}`);
+        const outcome = await reconciled(listFile());
+        assert.equal(outcome.replaced.length, 1);
+      }
+    }
+    assert.equal(saved().length, 8);
+  });
+
+  it("CHAIN-03: a program that keeps changing our entry gets pauses that grow to a minute; ours is put back when it stops", async () => {
+    const list = listFile();
+    await list.reconcile(OWN);
+    const begin = clock.now();
+    let writes = 0;
+    let longest = 0;
+    while (clock.now() - begin < 600_000) {
+      writeFileSync(place(), freshText(OWN).replace("1450", "9000"));
+      const { kind, wait } = await list.reconcile(OWN);
+      if (kind === "written") writes++;
+      longest = Math.max(longest, wait ?? 0);
+      clock.pass(200);
+    }
+    assert.ok(writes >= 3 && writes < 25, `${writes} writes in ten minutes`);
+    assert.ok(longest > 50_000 && longest <= 60_000, String(longest));
+    assert.equal(contest.isContested, true);
+    clock.pass(60_000);
+    assert.equal((await list.reconcile(OWN)).kind, "written");
+    clock.pass(60_000);
+    assert.equal((await list.reconcile(OWN)).kind, "in place");
+    assert.equal(contest.isContested, true, "a minute of calm is not enough after pauses of a minute");
+    clock.pass(60_000);
+    await list.reconcile(OWN);
+    assert.equal(contest.isContested, false);
+  });
+
+  it("CHAIN-03: programs that only add and remove entries of their own are not a contest", async () => {
+    const list = listFile();
+    await list.reconcile(OWN);
+    for (let turn = 0; turn < 50; turn++) {
+      append({ type: "portmap", capabilities: { portMappings: true } });
+      assert.equal((await list.reconcile(OWN)).kind, "written", "our entry leaves host ports to it");
+      writeFileSync(place(), readFileSync(place(), "utf8").replace(/,\s*\{"type":"portmap"[^\]]*\}\}/, ""));
+      assert.deepEqual(types(), ["drawbridge"]);
+      assert.equal((await list.reconcile(OWN)).kind, "written");
+    }
+    assert.equal(contest.isContested, false);
+  });
+});
