@@ -66,7 +66,8 @@ async function compose(configuration: Configuration, logger: Logger): Promise<Ru
   const { nodeName, socketPath, stateDirectory } = configuration;
   const files = systemFileSystem(syscalls);
   const attachments = new AttachmentRegistry();
-  const source = openSource(configuration, syscalls, realClock);
+  const onAddress = (message: string): void => logger.info("address of the API server", { address: message });
+  const source = openSource(configuration, syscalls, realClock, onAddress);
   const clusterEvents = openEvents(configuration, { files: syscalls, clock: realClock, logger });
   const onEvents = (events: KernelEvents): void => health.watch(events);
   const machine = { syscalls, clock: realClock, logger, attachments, clusterEvents, onEvents };

@@ -25,6 +25,7 @@ export const DESCRIPTIONS: Readonly<Record<Field, FieldDescription>> = {
   },
   kubeletKubeconfig: {
     meaning: "The kubelet's kubeconfig, of which the address of the API server is read and nothing else.",
+    absent: "which is the first of the places where distributions have it",
   },
   serviceAccountDirectory: { meaning: "Where `token` and `ca.crt` of the service account are." },
   socketPath: { meaning: "The unix socket for the plugin, at most 107 bytes." },

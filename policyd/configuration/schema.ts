@@ -122,7 +122,7 @@ export const entries = {
   objectsDirectory: v.optional(path),
   apiServer: v.optional(apiServer),
   kubeconfig: v.optional(path),
-  kubeletKubeconfig: v.optional(path, "/etc/kubernetes/kubelet.conf"),
+  kubeletKubeconfig: v.optional(path),
   serviceAccountDirectory: v.optional(path, "/var/run/secrets/kubernetes.io/serviceaccount"),
   socketPath: v.optional(socketPath, "/run/drawbridge/policyd.sock"),
   stateDirectory: v.optional(path, "/run/drawbridge"),

@@ -5,7 +5,8 @@ import { readTextFile } from "../../kernel/file.ts";
 import type { FileReadCalls } from "../../kernel/syscall/file_calls.ts";
 import type { Clock } from "../clock.ts";
 import type { Configuration } from "../configuration/configuration.ts";
-import { apiAddress } from "./api/api_address.ts";
+import type { FoundAddress } from "./api/api_address.ts";
+import { apiAddress, foundText } from "./api/api_address.ts";
 import { ApiSource } from "./api/api_source.ts";
 import { HttpConnection } from "./api/http_connection.ts";
 import type { Credentials } from "./api/kubeconfig.ts";
@@ -23,22 +24,34 @@ const LARGEST_FILE = 1024 * 1024;
  *
  * @throws DrawbridgeError ERR_CONFIGURATION for a directory that is none, and where no address of an API server is to be found;
  *   one that cannot be asked is a problem of the source, which waits for it
+ * @param notice called with the address of the API server and where it was found, whenever that changes
  */
-export function openSource(configuration: Configuration, files: FileReadCalls, clock: Clock): ObjectSource {
+export function openSource(
+  configuration: Configuration,
+  files: FileReadCalls,
+  clock: Clock,
+  notice: (message: string) => void,
+): ObjectSource {
   const { objectsDirectory } = configuration;
   if (objectsDirectory !== undefined) {
     return new DirectorySource(new RealDirectory(expectDirectory(objectsDirectory)), clock);
   }
-  const connection = new HttpConnection(apiCredentials(configuration, files));
+  const connection = new HttpConnection(apiCredentials(configuration, files, changesOf(notice)));
   return new ApiSource({ connection, clock, random: () => Math.random() });
 }
 
 /**
  * How the configuration has the API server asked, for what does not come from a directory; to be called for each request.
+ * The address is found again each time, so a kubeconfig that was replaced counts from the next request on (API-22).
  *
+ * @param found called with each address that is found
  * @throws DrawbridgeError ERR_CONFIGURATION where no address of an API server is to be found
  */
-export function apiCredentials(configuration: Configuration, files: FileReadCalls): () => Promise<Credentials> {
+export function apiCredentials(
+  configuration: Configuration,
+  files: FileReadCalls,
+  found: (address: FoundAddress) => void = () => {},
+): () => Promise<Credentials> {
   const { apiServer, kubeconfig, kubeletKubeconfig, serviceAccountDirectory } = configuration;
   const readText = (path: string): string | undefined => readTextFile(files, path, LARGEST_FILE);
   if (kubeconfig !== undefined) {
@@ -51,7 +64,33 @@ export function apiCredentials(configuration: Configuration, files: FileReadCall
   // Where nothing at all is said it is not waited for.
   apiAddress(places);
   const account = new ServiceAccount(serviceAccountDirectory, readText);
-  return async () => account.credentials(apiAddress(places));
+  return async () => {
+    const address = apiAddress(places);
+    found(address);
+    return account.credentials(address.url);
+  };
+}
+
+/** Reports an address when it, or the place where it was found, has changed. */
+function changesOf(notice: (message: string) => void): (address: FoundAddress) => void {
+  let last = "";
+  return (address) => {
+    const { origin } = address;
+    const isOld = origin.type === "kubelet" && isReplaced(origin.path);
+    const text = `${foundText(address)}${isOld ? REPLACED : ""}`;
+    if (text === last) return;
+    last = text;
+    notice(text);
+  };
+}
+
+/** Ends the report of an address out of a file that is not the node's any more. */
+const REPLACED =
+  ". The file has been replaced on the node, and this mount still shows the old one: mount its directory, or restart the pod";
+
+/** Whether a file has been replaced where a mount of the one file goes on to show it: then it has no name any more. */
+function isReplaced(path: string): boolean {
+  return statSync(path, { throwIfNoEntry: false })?.nlink === 0;
 }
 
 function expectDirectory(path: string): string {

@@ -1,10 +1,11 @@
 import assert from "node:assert/strict";
-import { writeFileSync } from "node:fs";
+import { renameSync, writeFileSync } from "node:fs";
 import { setTimeout as pause } from "node:timers/promises";
 import type { RawObject } from "../apiserver/storage.ts";
 import { Storm } from "../apiserver/storm.ts";
 import { createLab } from "../lab/lab.ts";
 import { ApiNode, PORT, SERVICE, slice, VIP } from "../support/api_node.ts";
+import { makeCertificate } from "../support/certificate.ts";
 import { requireKernel } from "../support/privilege.ts";
 import { randomFrom } from "../support/random.ts";
 import { scrapeWhen } from "../support/scrape.ts";
@@ -186,5 +187,37 @@ describe("a node whose objects come from an API server", function () {
     await node.attachPods();
     await node.untilAnswered("first");
     assert.deepEqual(node.daemon.status().problems, []);
+  });
+
+  it("API-22: the daemon follows the API server to the address of a kubelet's kubeconfig that was replaced by a rename", async () => {
+    const replace = (port: number): void => {
+      const config = { clusters: [{ name: "k", cluster: { server: `https://${node.serverAddress}:${port}` } }] };
+      writeFileSync(`${node.directory}/.new`, JSON.stringify({ apiVersion: "v1", kind: "Config", ...config }));
+      renameSync(`${node.directory}/.new`, `${node.directory}/kubelet.conf`);
+    };
+    await node.listen();
+    replace(PORT);
+    const fields = {
+      apiVersion: "drawbridge.dev/v1alpha1",
+      kind: "PolicydConfiguration",
+      kubeletKubeconfig: `${node.directory}/kubelet.conf`,
+      serviceAccountDirectory: `${node.directory}/account`,
+    };
+    writeFileSync(`${node.directory}/policyd.json`, JSON.stringify(fields));
+    node.start([`--config=${node.directory}/policyd.json`]);
+    await node.untilSynced();
+    await node.attachPods();
+    await node.untilAnswered("first");
+    await node.server.tell({ type: "down" });
+    await node.daemon.statusWhen(({ problems }) => problems.some((text) => /ECONNREFUSED/.test(text)), "away");
+    const certificate = makeCertificate("server", node.authority, node.serverAddress);
+    await node.server.tell({ type: "listen", address: node.serverAddress, port: PORT + 1, certificate });
+    await node.server.apply(slice("10.244.1.4"));
+    replace(PORT + 1);
+    await node.untilAnswered("second");
+    const reports = node.daemon.log().match(/https:\S+, read from \S+kubelet\.conf/g) ?? [];
+    const of = (port: number): string =>
+      `https://${node.serverAddress}:${port}, read from ${node.directory}/kubelet.conf`;
+    assert.deepEqual(reports, [of(PORT), of(PORT + 1)]);
   });
 });

@@ -1,9 +1,11 @@
 import assert from "node:assert/strict";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import path from "node:path";
 import { isDeepStrictEqual } from "node:util";
 import { readCommandLine } from "../../../policyd/configuration/command_line.ts";
 import type { Configuration } from "../../../policyd/configuration/configuration.ts";
 import { readConfiguration } from "../../../policyd/configuration/configuration.ts";
+import { KUBELET_KUBECONFIGS } from "../../../policyd/source/api/api_address.ts";
 import { CLUSTER_POLICY_DEFINITION, RESOURCES } from "../../../policyd/source/api/resources.ts";
 import { VERSION } from "../../../policyd/version.ts";
 import { daemonSet } from "../../support/daemon_set.ts";
@@ -95,12 +97,14 @@ describe("manifests/install.yaml", () => {
       ["/opt/cni/bin", "DirectoryOrCreate", "/opt/cni/bin", false],
       ["/etc/cni/net.d", "DirectoryOrCreate", "/etc/cni/net.d", false],
       ["/proc/sys/net", "Directory", "/host/proc/sys/net", false],
-      // Never FileOrCreate: an empty one is a node that has joined, to kubeadm.
-      ["/etc/kubernetes/kubelet.conf", "File", "/etc/kubernetes/kubelet.conf", true],
+      // The directory: a pod starts without the file, and sees when it is replaced. An empty one misleads nobody.
+      ["/etc/kubernetes", "DirectoryOrCreate", "/etc/kubernetes", true],
     ]);
     const { kubeletKubeconfig, cniBinDirectory, cniConfDirectory, stateDirectory } = configurationOf(install);
+    const [place = ""] = KUBELET_KUBECONFIGS;
+    assert.equal(kubeletKubeconfig, undefined, "it is looked for");
     assert.deepEqual(
-      [stateDirectory, cniBinDirectory, cniConfDirectory, "/host/proc/sys/net", kubeletKubeconfig],
+      [stateDirectory, cniBinDirectory, cniConfDirectory, "/host/proc/sys/net", path.dirname(place)],
       mounted.map(([, , mountPath]) => mountPath),
     );
   });
@@ -178,9 +182,11 @@ describe("the overlays of manifests/", () => {
       }),
     );
     assert.deepEqual(changed, {
+      k0s: ["kubeletKubeconfig"],
       k3s: ["apiServer"],
       "kube-proxy-kept": ["services"],
       "network-unavailable": ["clearNetworkUnavailable"],
+      rke2: ["apiServer"],
       "single-stack-ipv4": ["nodePortAddresses"],
       "single-stack-ipv6": ["metricsAddress", "nodePortAddresses"],
       vxlan: ["encapsulation"],
@@ -222,8 +228,52 @@ describe("the overlays of manifests/", () => {
     }
   });
 
-  it("k3s has no kubelet.conf, and none is asked for", () => {
-    const paths = daemonSet(rendered("manifests/overlays/k3s")).pod.volumes.map(({ hostPath }) => hostPath?.path);
-    assert.ok(!paths.includes("/etc/kubernetes/kubelet.conf"));
+  /** The places of the node that only the kubelet's kubeconfig is mounted from, with their types and mount paths. */
+  const ofKubelet = (text: string): readonly unknown[] => {
+    const { pod } = daemonSet(text);
+    const [{ volumeMounts = [] } = {}] = pod.containers;
+    return pod.volumes.flatMap(({ name, hostPath }) => {
+      const mounts = volumeMounts.filter((mount) => mount.name === name);
+      assert.equal(mounts.length, 1, name);
+      if (name !== "kubelet-kubeconfig") return [];
+      return [[hostPath?.path, hostPath?.type, mounts[0]?.mountPath, mounts[0]?.readOnly]];
+    });
+  };
+
+  for (const [overlay, apiServer] of [
+    ["k3s", "https://127.0.0.1:6444/"],
+    ["rke2", "https://127.0.0.1:6443/"],
+  ] as const) {
+    it(`DEPLOY-14: on ${overlay} the API server answers on every node's own address, and nothing of the kubelet is mounted`, () => {
+      const text = rendered(`manifests/overlays/${overlay}`);
+      assert.deepEqual(ofKubelet(text), []);
+      assert.equal(configurationOf(text).apiServer?.href, apiServer);
+    });
+  }
+
+  it("DEPLOY-14: on k0s the one file is mounted, where the daemon looks for it", () => {
+    const text = rendered("manifests/overlays/k0s");
+    const file = "/var/lib/k0s/kubelet.conf";
+    assert.deepEqual(ofKubelet(text), [[file, "File", file, true]]);
+    assert.equal(configurationOf(text).kubeletKubeconfig, file);
   });
+
+  for (const [component, file] of [
+    ["kubelet-conf-file", "/etc/kubernetes/kubelet.conf"],
+    ["var-lib-kubelet-kubeconfig", "/var/lib/kubelet/kubeconfig"],
+  ] as const) {
+    it(`DEPLOY-14: the component ${component} mounts one file, which is one of the places where the daemon looks`, () => {
+      const directory = mkdtempSync("manifests/test-");
+      try {
+        const kustomization = `resources: [../base]\ncomponents: [../components/${component}]\n`;
+        writeFileSync(`${directory}/kustomization.yaml`, kustomization);
+        const text = rendered(directory);
+        assert.deepEqual(manifestObjects(text).flatMap(schemaProblems), []);
+        assert.deepEqual(ofKubelet(text), [[file, "File", file, true]]);
+        assert.ok(KUBELET_KUBECONFIGS.includes(file));
+      } finally {
+        rmSync(directory, { recursive: true });
+      }
+    });
+  }
 });

@@ -27,7 +27,7 @@ describe("policyd/configuration", () => {
       objectsDirectory: undefined,
       apiServer: undefined,
       kubeconfig: undefined,
-      kubeletKubeconfig: "/etc/kubernetes/kubelet.conf",
+      kubeletKubeconfig: undefined,
       serviceAccountDirectory: "/var/run/secrets/kubernetes.io/serviceaccount",
       socketPath: "/run/drawbridge/policyd.sock",
       stateDirectory: "/run/drawbridge",

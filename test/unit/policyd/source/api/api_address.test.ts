@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { DrawbridgeError } from "../../../../../kernel/error.ts";
 import type { AddressPlaces } from "../../../../../policyd/source/api/api_address.ts";
-import { apiAddress, tryUrl } from "../../../../../policyd/source/api/api_address.ts";
+import { apiAddress, foundText, KUBELET_KUBECONFIGS, tryUrl } from "../../../../../policyd/source/api/api_address.ts";
 import { ServiceAccount } from "../../../../../policyd/source/api/service_account.ts";
 
 const KUBELET = "/etc/kubernetes/kubelet.conf";
@@ -41,11 +41,33 @@ describe("policyd/source/api/api_address", () => {
   it("SVC-25: the configuration comes first, then the kubelet's kubeconfig, then the variable", () => {
     const apiServer = new URL("https://203.0.113.7:6443");
     const environment = ENVIRONMENT;
-    assert.equal(apiAddress(places({ apiServer, environment }, KUBELET_TEXT)).href, "https://203.0.113.7:6443/");
-    assert.equal(apiAddress(places({ environment }, KUBELET_TEXT)).href, "https://192.0.2.9:6443/");
-    assert.equal(apiAddress(places({ environment })).href, "https://10.96.0.1/");
+    assert.equal(apiAddress(places({ apiServer, environment }, KUBELET_TEXT)).url.href, "https://203.0.113.7:6443/");
+    assert.equal(apiAddress(places({ environment }, KUBELET_TEXT)).url.href, "https://192.0.2.9:6443/");
+    assert.equal(apiAddress(places({ environment })).url.href, "https://10.96.0.1/");
     const ipv6 = { KUBERNETES_SERVICE_HOST: "fd00:96::1", KUBERNETES_SERVICE_PORT: "6443" };
-    assert.equal(apiAddress(places({ environment: ipv6 })).href, "https://[fd00:96::1]:6443/");
+    assert.equal(apiAddress(places({ environment: ipv6 })).url.href, "https://[fd00:96::1]:6443/");
+  });
+
+  it("API-21: the kubelet's kubeconfig is found where each distribution has it, and one that is given is the only one", () => {
+    for (const path of KUBELET_KUBECONFIGS) {
+      const readText = (asked: string): string | undefined => (asked === path ? KUBELET_TEXT : undefined);
+      const found = apiAddress(places({ kubeletKubeconfig: undefined, readText, environment: ENVIRONMENT }));
+      assert.deepEqual([found.url.href, found.origin], ["https://192.0.2.9:6443/", { type: "kubelet", path }]);
+      const given = apiAddress(places({ kubeletKubeconfig: "/elsewhere", readText, environment: ENVIRONMENT }));
+      assert.deepEqual(given.origin, { type: "variable", missing: ["/elsewhere"] }, path);
+    }
+    const all = apiAddress(places({ kubeletKubeconfig: undefined, readText: () => KUBELET_TEXT }));
+    assert.deepEqual(all.origin, { type: "kubelet", path: KUBELET }, "kubeadm's comes first");
+  });
+
+  it("API-23: where no kubeconfig is found the variable counts, and the report names every place and the way out", () => {
+    const found = apiAddress(places({ kubeletKubeconfig: undefined, environment: ENVIRONMENT }));
+    const text = foundText(found);
+    assert.match(
+      text,
+      /^https:\/\/10\.96\.0\.1, given by KUBERNETES_SERVICE_HOST: .*give apiServer, or mount the kubelet's/,
+    );
+    for (const path of KUBELET_KUBECONFIGS) assert.ok(text.includes(path), path);
   });
 
   it("SVC-25: where no address is to be found it says all the places, and quotes nothing of a file with secrets", () => {
