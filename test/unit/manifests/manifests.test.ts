@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import path from "node:path";
+import { dirname } from "node:path";
 import { isDeepStrictEqual } from "node:util";
 import { readCommandLine } from "../../../policyd/configuration/command_line.ts";
 import type { Configuration } from "../../../policyd/configuration/configuration.ts";
@@ -104,7 +104,7 @@ describe("manifests/install.yaml", () => {
     const [place = ""] = KUBELET_KUBECONFIGS;
     assert.equal(kubeletKubeconfig, undefined, "it is looked for");
     assert.deepEqual(
-      [stateDirectory, cniBinDirectory, cniConfDirectory, "/host/proc/sys/net", path.dirname(place)],
+      [stateDirectory, cniBinDirectory, cniConfDirectory, "/host/proc/sys/net", dirname(place)],
       mounted.map(([, , mountPath]) => mountPath),
     );
   });
