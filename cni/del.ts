@@ -58,13 +58,13 @@ export function* del(
     // While they are this pod's alone: the next one must not be let through by what the daemon had in force (POD-20).
     if (forgetsFlows) node.nodeRules().forgetAddresses(node, held);
   };
-  const dataDir = record?.dataDir ?? configuration.ipam.dataDir;
+  const { bridge = configuration.bridge, dataDir = configuration.ipam.dataDir } = record ?? {};
   releaseAddresses(openStore(node, name, dataDir), attachment, record, {
     // All flows of the node may be listed for it, for seconds in which other pods need the store.
     ...(isOthersWork || forgetsFlows ? { early } : {}),
     last: (held) => {
       forgetNeighbours(removal, held);
-      if (dataDir === delegatedDirectory(runDir)) forgetHostRoutes(node, record?.bridge ?? configuration.bridge, held);
+      if (dataDir === delegatedDirectory(runDir)) forgetHostRoutes(node, bridge, held);
     },
   });
   removeAttachment(runDir, name, attachment, node.files);

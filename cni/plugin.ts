@@ -25,6 +25,7 @@ import type { Decoded, Shape } from "./json.ts";
 import { checkLoopback, loopbackResult, setLoopback } from "./loopback.ts";
 import { missingNamespace, withNamespaces } from "./namespaces.ts";
 import type { Node } from "./node.ts";
+import { chainedResult, previousResult, unchangedResult } from "./previous_result.ts";
 import { resultObject } from "./result.ts";
 import type { DetachInput, NetworkInput } from "./network_input.ts";
 import { detachShape, networkShape } from "./network_input.ts";
@@ -124,17 +125,18 @@ function* runAdd(node: Node, face: Face, call: PluginInput, attachment: Attachme
     return print(resultObject(allocateForOthers(node, configuration, attachment), version));
   }
   const configuration = face === "drawbridge" ? attachConfiguration(call, attachment, input) : undefined;
+  const previous = previousResult(input.prevResult, call.stdin);
   return yield* withNamespaces(node, call.environment, attachment, function* (home, namespace) {
     if (namespace === undefined) throw missingNamespace(attachment);
     if (configuration !== undefined) {
       const giver = addressGiver(node, call, input, configuration, attachment);
       const work = add(node, configuration, attachment, { home, namespace }, giver);
-      return print(resultObject(yield* noteOutcome(node, configuration, work, giver !== undefined), version));
+      const result = yield* noteOutcome(node, configuration, work, giver !== undefined);
+      return print(chainedResult(result, version, previous));
     }
     setLoopback(node, home, namespace, true);
-    // libcni hands an earlier result over in the version of the configuration.
-    const earlier = input.prevResult === undefined ? undefined : { ...input.prevResult, cniVersion: version };
-    return print(earlier ?? resultObject(loopbackResult(namespace.path), version));
+    if (previous !== undefined) return print(unchangedResult(previous, version));
+    return print(resultObject(loopbackResult(namespace.path), version));
   });
 }
 

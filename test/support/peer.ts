@@ -11,8 +11,14 @@ export const PEER_VERSION = "1.9.1";
 
 const MODULE = "github.com/containernetworking/plugins";
 
-/** What is needed of it: the plugin we stand in for, the IPAM plugin it calls, and the one for `lo`. */
-const PACKAGES = ["plugins/main/bridge", "plugins/ipam/host-local", "plugins/main/loopback"];
+/** The plugin we stand in for, the IPAM plugins that it and ours may call, and the one for `lo`. */
+const PACKAGES = [
+  "plugins/main/bridge",
+  "plugins/ipam/host-local",
+  "plugins/ipam/static",
+  "plugins/ipam/dhcp",
+  "plugins/main/loopback",
+];
 const NEEDED = ["bridge", "host-local"];
 
 /** Where `go` is when no shell has set PATH. */
@@ -56,6 +62,21 @@ export function requirePeer(context: Mocha.Context): string {
   if (peer.kind === "found") return withVersion(peer.directory);
   if (peer.kind === "broken" && process.env["DRAWBRIDGE_REQUIRE_KERNEL"] === "1") throw new Error(peer.reason);
   return skip(context, peer.reason);
+}
+
+/**
+ * The same, where further plugins of the reference are there, too: a directory that was filled by an earlier version of these tests
+ * lacks some.
+ *
+ * @throws Error as {@link requirePeer}
+ */
+export function requirePeerPlugins(context: Mocha.Context, names: readonly string[]): string {
+  const directory = requirePeer(context);
+  const hasAll = (): boolean => names.every((name) => existsSync(path.join(directory, name)));
+  if (hasAll()) return directory;
+  const built = process.env["DRAWBRIDGE_PEER_DIR"] ? undefined : build(directory);
+  if (built?.kind === "found" && hasAll()) return directory;
+  return skip(context, `${directory} does not hold ${names.join(" and ")}`);
 }
 
 function withVersion(directory: string): string {
