@@ -4,9 +4,11 @@ import type { Request } from "../netlink/message.ts";
 import { ControlType, decodeMessages, encodeRequest, MessageFlag } from "../netlink/message.ts";
 import { littleEndian, Writer } from "../netlink/writer.ts";
 import { Errno } from "../syscall/errno.ts";
+import type { PollCalls } from "../syscall/poll_calls.ts";
 import { DescriptorFlag } from "../syscall/poll_calls.ts";
 import type { Syscalls } from "../syscall/syscalls.ts";
 import { check, SyscallError } from "../syscall/syscalls.ts";
+import { exceptPort, HEADER_PORT_ID } from "./port_filter.ts";
 import type { SourcePlan } from "./source.ts";
 
 const AF_NETLINK = 16;
@@ -18,8 +20,6 @@ const NETLINK_ADD_MEMBERSHIP = 1;
 const NETLINK_CAP_ACK = 10;
 const MSG_TRUNC = 0x20;
 const SOCKADDR_SIZE = 12;
-/** nlmsg_pid of struct nlmsghdr: in a notification, the socket whose request it is about. */
-const HEADER_PORT_ID = 12;
 
 /** What a read of a source brought; a lost message is one of many as a rule. */
 export type Reading =
@@ -34,7 +34,7 @@ export type Reading =
  */
 export class EventSocket {
   readonly fd: number;
-  readonly #calls: Syscalls;
+  readonly #calls: Syscalls & Pick<PollCalls, "attachFilter">;
   readonly #buffer: Uint8Array;
   readonly #sender = new Uint8Array(SOCKADDR_SIZE);
   readonly #ignoredPortId: number | undefined;
@@ -46,7 +46,7 @@ export class EventSocket {
    * @throws SyscallError when the kernel refuses the socket or a group
    * @throws NetlinkError when it refuses a request of the plan (EPERM: another socket has the log group)
    */
-  constructor(calls: Syscalls, plan: SourcePlan, buffer: Uint8Array) {
+  constructor(calls: Syscalls & Pick<PollCalls, "attachFilter">, plan: SourcePlan, buffer: Uint8Array) {
     this.#calls = calls;
     this.#buffer = buffer;
     this.#ignoredPortId = plan.ignoredPortId;
@@ -64,6 +64,8 @@ export class EventSocket {
     // Without CAP_NET_ADMIN over the machine the buffer stays as it is, which only makes a loss likelier.
     this.#calls.setsockopt(this.fd, SOL_SOCKET, SO_RCVBUFFORCE, int(plan.receiveBufferBytes));
     this.#calls.setsockopt(this.fd, SOL_NETLINK, NETLINK_CAP_ACK, int(1));
+    // Where the kernel refuses it, or has queued something before, `read` drops the same datagrams: it only costs a wake-up each.
+    if (plan.ignoredPortId !== undefined) this.#calls.attachFilter(this.fd, exceptPort(plan.ignoredPortId));
     // A socket without a port ID is taken for the kernel's and told nothing.
     const address = new Uint8Array(SOCKADDR_SIZE);
     new DataView(address.buffer).setUint16(0, AF_NETLINK, littleEndian);

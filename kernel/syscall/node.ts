@@ -8,7 +8,7 @@ import type { FileCalls } from "./file_calls.ts";
 import { pathBytes } from "./file_calls.ts";
 import type { MemoryCalls } from "./memory_calls.ts";
 import type { PollCalls } from "./poll_calls.ts";
-import { POLLFD_SIZE } from "./poll_calls.ts";
+import { FilterOption, filterProgram, POLLFD_SIZE } from "./poll_calls.ts";
 import type { Syscalls } from "./syscalls.ts";
 
 type Arguments = readonly (number | Uint8Array | Uint32Array)[];
@@ -100,6 +100,11 @@ export function nodeSyscalls(): Syscalls & FileCalls & PollCalls & BackgroundCal
     bpf,
     openBpf: bpf,
     eventfd,
+    attachFilter: (fd, program) => {
+      // V8 moves no memory of an array whose address was taken, and the kernel copies the program during the call.
+      const value = filterProgram(program, koffi.address(program));
+      return setsockopt(fd, FilterOption.LEVEL, FilterOption.ATTACH, value, value.length);
+    },
     trimMemory: () => mallocTrim(0) === 1,
     sendInBackground: (fd, data) => sendInBackground(fd, data, data.length, 0),
     pollInBackground: (entries, milliseconds) => pollInBackground(entries, entries.length / POLLFD_SIZE, milliseconds),

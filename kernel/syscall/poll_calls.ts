@@ -12,6 +12,12 @@ export interface PollCalls {
   pollInBackground(entries: Uint8Array, milliseconds: number): Promise<number>;
   /** A counter in the kernel: a write adds to it, a read takes it, and it is readable while it is not zero. */
   eventfd(initial: number, flags: number): number;
+  /**
+   * Has the kernel give a socket only the packets that a program of classic BPF keeps (SO_ATTACH_FILTER).
+   *
+   * @param program an array of `struct sock_filter`
+   */
+  attachFilter(fd: number, program: Uint8Array): number;
 }
 
 /** struct pollfd: int fd, short events, short revents. */
@@ -20,6 +26,19 @@ const POLLIN = 1;
 
 /** Flags of eventfd(2) and of socket(2), as all architectures we run on have them. */
 export const DescriptorFlag = { NONBLOCK: 0o4000, CLOEXEC: 0o2000000 } as const;
+
+/** setsockopt(2) with SO_ATTACH_FILTER, as all architectures we run on have them. */
+export const FilterOption = { LEVEL: 1, ATTACH: 26 } as const;
+/** struct sock_filter */
+const FILTER_INSTRUCTION_SIZE = 8;
+
+/** A `struct sock_fprog`: the number of instructions and, at the boundary of eight bytes, where they are. */
+export function filterProgram(program: Uint8Array, address: bigint): Uint8Array {
+  const view = new DataView(new ArrayBuffer(16));
+  view.setUint16(0, program.length / FILTER_INSTRUCTION_SIZE, littleEndian);
+  view.setBigUint64(8, address, littleEndian);
+  return new Uint8Array(view.buffer);
+}
 
 /** An array of `struct pollfd` that asks whether these descriptors can be read. */
 export function pollEntries(fds: readonly number[]): Uint8Array {

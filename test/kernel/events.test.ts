@@ -8,6 +8,8 @@ import { startEventThread } from "../../kernel/events/thread.ts";
 import { parseMac } from "../../kernel/ip/mac.ts";
 import { messageType, Subsystem } from "../../kernel/netfilter/message.ts";
 import type { ReceivedMessage, Request } from "../../kernel/netlink/message.ts";
+import { parseNotification } from "../../kernel/nftables/notification.ts";
+import { NftablesSocket } from "../../kernel/nftables/socket.ts";
 import { changeLink, createVeth, deleteLink, parseLink } from "../../kernel/route/link.ts";
 import type { Lab } from "../lab/lab.ts";
 import { createLab } from "../lab/lab.ts";
@@ -185,6 +187,40 @@ describe("kernel/events", () => {
       code: "ERR_SYSCALL",
       message: /no-such-namespace: ENOENT/,
     });
+  });
+
+  it("DP-19: our own commits wake nobody, and those of others are reported", async () => {
+    const portId = 2 ** 30 + 77;
+    let reads = 0;
+    const calls: typeof pair.near.calls = {
+      ...pair.near.calls,
+      receiveFrom: (...given) => {
+        reads++;
+        return pair.near.calls.receiveFrom(...given);
+      },
+    };
+    const events = startEventThread({ calls, namespacePath: pair.near.path });
+    started.push(events);
+    const recorder = new EventRecorder();
+    await events.subscribe({ kind: "nftables", exceptPortId: portId }, recorder);
+    const [own, other] = pair.near.inside(() => [
+      new NftablesSocket(pair.near.calls, portId),
+      new NftablesSocket(pair.near.calls, portId + 1),
+    ]);
+    const table = { family: "inet", name: "watched" } as const;
+    const before = reads;
+    for (let i = 0; i < 20; i++) {
+      own.commit([{ kind: "add table", table }]);
+      own.commit([{ kind: "delete table", table }]);
+    }
+    await new Promise((resolve) => setTimeout(resolve, 200));
+    assert.deepEqual([reads - before, recorder.told.length], [0, 0]);
+    other.commit([{ kind: "add table", table }]);
+    await recorder.until(() => recorder.messages.length >= 2);
+    const kinds = recorder.messages.map((message) => parseNotification(message)?.kind);
+    assert.deepEqual(kinds, ["change", "generation"]);
+    other.commit([{ kind: "delete table", table }]);
+    for (const socket of [own, other]) socket.close();
   });
 
   it("tells subscribers when its thread dies, and refuses what comes after", async () => {

@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { exceptPort } from "../../../kernel/events/port_filter.ts";
 import { EventReader } from "../../../kernel/events/reader.ts";
 import type { EventSource } from "../../../kernel/events/source.ts";
 import type { Command, Report } from "../../../kernel/events/reader_message.ts";
@@ -27,6 +28,9 @@ class FakeKernel {
   readonly polled: (readonly number[])[] = [];
   /** Results of the next sockets, if they fail. */
   readonly refusals = new Map<number, number>();
+  /** The programs that were attached, by descriptor, and what the kernel answers. */
+  readonly filters = new Map<number, Uint8Array>();
+  filterResult = 0;
   #commands: Command[] = [];
   #nextFd = FIRST_SOCKET;
 
@@ -45,6 +49,10 @@ class FakeKernel {
         },
         bind: (fd) => this.#note(`bind ${fd}`),
         setsockopt: () => 0,
+        attachFilter: (fd, program) => {
+          this.filters.set(fd, program.slice());
+          return this.filterResult;
+        },
         send: (fd, data) => {
           this.queues.get(fd)?.push({ datagram: kernelAnswer(1) });
           return data.length;
@@ -146,6 +154,27 @@ describe("kernel/events reader", () => {
     const kernel = new FakeKernel();
     kernel.rounds.push(() => kernel.put(10, { datagram: Uint8Array.of(120), portId: 77 }, "a"));
     assert.deepEqual(told(await kernel.run({ kind: "open", id: 1, source: links })), ["1 opened", "1 a"]);
+  });
+
+  it("DP-19: asks the kernel to drop what a socket commits, and drops it itself where the kernel refuses", async () => {
+    for (const filterResult of [0, -Errno.EPERM]) {
+      const kernel = new FakeKernel();
+      kernel.filterResult = filterResult;
+      const about = (portId: number): Uint8Array => {
+        const message = new Uint8Array(16);
+        new DataView(message.buffer).setUint32(12, portId, littleEndian);
+        return message;
+      };
+      kernel.rounds.push(() => kernel.put(10, { datagram: about(77) }, { datagram: about(78) }));
+      const source = { kind: "nftables", exceptPortId: 77 } as const;
+      const reports = await kernel.run({ kind: "open", id: 1, source });
+      const datagrams = reports.flatMap((report) => (report.kind === "datagrams" ? report.datagrams : []));
+      assert.deepEqual(datagrams, [about(78)]);
+      assert.deepEqual([...kernel.filters], [[10, exceptPort(77)]]);
+    }
+    const plain = new FakeKernel();
+    await plain.run({ kind: "open", id: 1, source: { kind: "nftables" } });
+    assert.equal(plain.filters.size, 0);
   });
 
   it("tells an overrun once, and of a state nothing that was queued before it", async () => {

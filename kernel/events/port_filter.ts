@@ -1,0 +1,38 @@
+import { littleEndian } from "../netlink/writer.ts";
+
+/** struct sock_filter: u16 code, u8 jt, u8 jf, u32 k (include/uapi/linux/filter.h). */
+const INSTRUCTION_SIZE = 8;
+/** BPF_LD | BPF_W | BPF_ABS: a word of the packet, read as the network orders its bytes. */
+const LOAD_WORD = 0x20;
+/** BPF_JMP | BPF_JEQ | BPF_K */
+const JUMP_IF_EQUAL = 0x15;
+/** BPF_RET | BPF_K: how many bytes of the packet are kept. */
+const RETURN = 0x06;
+const ALL = 0xffff_ffff;
+
+/** nlmsg_pid of struct nlmsghdr: in a notification, the socket whose request it is about. */
+export const HEADER_PORT_ID = 12;
+
+/**
+ * A program of classic BPF that drops netlink datagrams about requests of one socket, by their first message.
+ *
+ * The kernel runs it before it queues a datagram (netlink: do_one_broadcast), so that nobody is woken.
+ */
+export function exceptPort(portId: number): Uint8Array {
+  const bytes = new DataView(new ArrayBuffer(4));
+  bytes.setUint32(0, portId, littleEndian);
+  const program = [
+    { code: LOAD_WORD, ifTrue: 0, ifFalse: 0, value: HEADER_PORT_ID },
+    { code: JUMP_IF_EQUAL, ifTrue: 0, ifFalse: 1, value: bytes.getUint32(0, false) },
+    { code: RETURN, ifTrue: 0, ifFalse: 0, value: 0 },
+    { code: RETURN, ifTrue: 0, ifFalse: 0, value: ALL },
+  ];
+  const view = new DataView(new ArrayBuffer(program.length * INSTRUCTION_SIZE));
+  for (const [i, { code, ifTrue, ifFalse, value }] of program.entries()) {
+    view.setUint16(i * INSTRUCTION_SIZE, code, littleEndian);
+    view.setUint8(i * INSTRUCTION_SIZE + 2, ifTrue);
+    view.setUint8(i * INSTRUCTION_SIZE + 3, ifFalse);
+    view.setUint32(i * INSTRUCTION_SIZE + 4, value, littleEndian);
+  }
+  return new Uint8Array(view.buffer);
+}
