@@ -23,7 +23,7 @@ export interface Touched {
 }
 
 /**
- * The Services, their slices and the nodes, so that a change finds what depends on it without a look at the rest. Pods
+ * The Services, their slices and the facts of this node, so that a change finds what depends on it without a look at the rest. Pods
  * are no part of it: which of them a Service has, its slices say.
  */
 export class ServiceIndex {
@@ -32,7 +32,7 @@ export class ServiceIndex {
   readonly #slices = new Map<string, EndpointSlice>();
   /** By itself where it is the only one, as of nearly all Services. */
   readonly #slicesOf = new Map<string, OneOrMore<EndpointSlice>>();
-  readonly #nodes = new Map<string, Node>();
+  #facts = factsOf(undefined);
   /** Slices by whose endpoints' hints this node's zone matters. */
   readonly #hinted = new Set<string>();
   /** Services whose source ranges this node may be in. */
@@ -52,19 +52,13 @@ export class ServiceIndex {
   }
 
   nodeFacts(): NodeFacts {
-    const node = this.#nodes.get(this.#nodeName);
-    const primaryOf = (family: Family): readonly Address[] => {
-      const ofFamily = (node?.addresses ?? []).filter(({ address }) => familyOf(address) === family);
-      const primary = ofFamily.find(({ type }) => type === "InternalIP") ?? ofFamily[0];
-      return primary === undefined ? [] : [primary.address];
-    };
-    return { zone: node?.labels[ZONE_LABEL] || undefined, primaryAddresses: [...primaryOf(4), ...primaryOf(6)] };
+    return this.#facts;
   }
 
   /** Takes over changes. @returns what depends on them */
   apply(changes: readonly ObjectChange[]): Touched {
     const services = new Set<string>();
-    const before = this.nodeFacts();
+    const before = this.#facts;
     for (const change of changes) {
       const { kind, key } = change;
       const object = change.type === "set" ? change.object : undefined;
@@ -72,7 +66,7 @@ export class ServiceIndex {
       if (kind === "EndpointSlice") for (const service of this.#setSlice(key, object)) services.add(service);
       if (kind === "Node") this.#setNode(key, object);
     }
-    const after = this.nodeFacts();
+    const after = this.#facts;
     const isZoneNew = before.zone !== after.zone;
     const areAddressesNew = before.primaryAddresses.join() !== after.primaryAddresses.join();
     if (isZoneNew) for (const key of this.#hintedServices()) services.add(key);
@@ -85,8 +79,7 @@ export class ServiceIndex {
   }
 
   #setNode(key: string, object: ClusterObject | undefined): void {
-    if (object?.kind === "Node") this.#nodes.set(key, object);
-    else this.#nodes.delete(key);
+    if (key === this.#nodeName) this.#facts = factsOf(object?.kind === "Node" ? object : undefined);
   }
 
   /** @returns its key */
@@ -122,6 +115,16 @@ export class ServiceIndex {
     const key = this.#services.get(serviceKey)?.key ?? serviceKey;
     putList(this.#slicesOf, key, slices);
   }
+}
+
+/** The facts of this node by its Node object; none without one. */
+function factsOf(node: Node | undefined): NodeFacts {
+  const primaryOf = (family: Family): readonly Address[] => {
+    const ofFamily = (node?.addresses ?? []).filter(({ address }) => familyOf(address) === family);
+    const primary = ofFamily.find(({ type }) => type === "InternalIP") ?? ofFamily[0];
+    return primary === undefined ? [] : [primary.address];
+  };
+  return { zone: node?.labels[ZONE_LABEL] || undefined, primaryAddresses: [...primaryOf(4), ...primaryOf(6)] };
 }
 
 function serviceKeyOf(slice: EndpointSlice | undefined): string | undefined {
