@@ -10,7 +10,8 @@ import { untilCommitted } from "./steady_changes.ts";
 /** Above every Service of the cluster: no other Service has the addresses of these. */
 const FIRST_NEW_SERVICE = 50_000;
 const FIRST_NEW_ENDPOINT = 100_000;
-const ROUNDS_UNTIL_REMOVED = 100;
+/** So late that the daemon has long written a Service when it is removed, even on a machine that is busy. */
+const ROUNDS_UNTIL_REMOVED = 300;
 const KINDS = ["a Service added with its EndpointSlice", "an endpoint replaced", "a Service removed"] as const;
 
 /** How many changes there are, and how many a second. */
