@@ -115,22 +115,26 @@ export class ServicesDataplane implements Dataplane {
       const service = this.#index.service(key);
       return [key, service && usedTimeout(service)] as const;
     });
-    const { areRulesNew, changed } = this.#timeouts.replace(timeouts);
-    if (areRulesNew) this.#claimTimeouts();
+    const changed = this.#timeouts.replace(timeouts);
+    this.#claimTimeouts();
     return changed;
   }
 
   #releaseTimeouts(): void {
     this.#release = undefined;
     // The kernel may still have a number of theirs; the next commit asks again.
-    if (this.#parts.ruleset.isSynced && this.#timeouts.release()) this.#claimTimeouts();
+    if (!this.#parts.ruleset.isSynced) return;
+    this.#timeouts.release();
+    this.#claimTimeouts();
   }
 
   #claimTimeouts(): void {
     const { ruleset } = this.#parts;
-    const { chains, claims } = this.#timeouts.rules();
-    ruleset.provide("affinity timeouts", { table: INET_TABLE, sets: [], chains });
-    ruleset.claim("affinity timeouts", claims);
+    for (const { seconds, chain, claim } of this.#timeouts.takeRules()) {
+      const owner = `affinity timeout ${seconds}`;
+      ruleset.provide(owner, { table: INET_TABLE, sets: [], chains: chain === undefined ? [] : [chain] });
+      ruleset.claim(owner, claim === undefined ? [] : [claim]);
+    }
   }
 
   #claimService(key: string, context: CompileContext): void {

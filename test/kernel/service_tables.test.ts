@@ -14,6 +14,7 @@ import { services } from "../../policyd/services/compile/services_part.ts";
 import { createLab } from "../lab/lab.ts";
 import { normalListing } from "../support/nftables/listing.ts";
 import { requireKernel } from "../support/privilege.ts";
+import { chainsOf, claimsOf } from "../support/services/timeout_rules.ts";
 import { compileAll, elementsOf, readScenario, SERVICE_RULES } from "../support/services/scenario.ts";
 
 const SCENARIOS = ["cluster_ip", "external", "local_policy", "none", "affinity"] as const;
@@ -30,6 +31,7 @@ describe("the tables of Services in the kernel", () => {
       const nftables = node.inside(() => new NftablesSocket(lab.calls));
       const timeouts = new TimeoutClasses();
       timeouts.replace([1, 2, 10_800, 86_399].map((seconds) => [`default/of-${seconds}`, seconds]));
+      const rules = timeouts.takeRules();
       const claims = [
         ...SCENARIOS.flatMap((name) => {
           const file = new URL(`../unit/policyd/services/compile/scenarios/${name}.yaml`, import.meta.url);
@@ -39,10 +41,10 @@ describe("the tables of Services in the kernel", () => {
         ...localPodElements(["10.244.1.7", "fd00:244:1::7"].map((text) => parseAddress(text))),
         ...["10.244.1.0/24", "10.244.3.0/24", "fd00:244::/48"].map((text) => podRangeElement(rangeOf(parseCidr(text)))),
         ...nodePortElements([], []),
-        ...timeouts.rules().claims,
+        ...claimsOf(rules),
       ];
       const { sets, chains } = services({ ...SERVICE_RULES, tcpReset });
-      const table: Table = { ...INET_TABLE, sets, chains: [...chains, ...timeouts.rules().chains] };
+      const table: Table = { ...INET_TABLE, sets, chains: [...chains, ...chainsOf(rules)] };
       const elements = elementsOf(claims);
       nftables.commit(tableChanges(table, elements));
       const list = ["-y", "list", "table", table.family, table.name];

@@ -13,10 +13,12 @@ export interface AffinityTimeout {
 /** Of a Service whose clients do not stay. */
 export const NO_AFFINITY: AffinityTimeout = Object.freeze({ number: 0, seconds: 0 });
 
-/** The chains that write clients' entries, and the elements that lead to them. */
+/** The rules of one timeout: the chain that writes clients' entries, and the element that leads to it. */
 export interface TimeoutRules {
-  readonly chains: readonly Chain[];
-  readonly claims: readonly Claim[];
+  readonly seconds: number;
+  /** Undefined where the rules go. */
+  readonly chain: Chain | undefined;
+  readonly claim: Claim | undefined;
 }
 
 /**
@@ -32,23 +34,22 @@ export class TimeoutClasses {
   /** By timeout; of those that are kept, and of those that wait for {@link release}. */
   readonly #numbers = new Map<number, number>();
   readonly #leaving = new Set<number>();
+  /** Timeouts whose rules have changed since {@link takeRules}. */
+  readonly #changed = new Set<number>();
 
   /**
    * Sets the timeouts of some Services in seconds, undefined where clients do not stay.
    *
-   * @returns whether {@link rules} have changed, and the keys of Services, these or others, whose {@link of} has
+   * @returns the keys of Services, these or others, whose {@link of} has changed
    */
-  replace(services: Iterable<readonly [key: string, seconds: number | undefined]>): {
-    readonly areRulesNew: boolean;
-    readonly changed: ReadonlySet<string>;
-  } {
+  replace(services: Iterable<readonly [key: string, seconds: number | undefined]>): ReadonlySet<string> {
     let isOther = false;
     for (const [key, seconds] of services) isOther = this.#set(key, seconds) || isOther;
-    if (!isOther) return { areRulesNew: false, changed: new Set() };
+    if (!isOther) return new Set();
     const before = this.#kept;
     this.#kept = keptTimeouts(this.#users.keys());
-    const areRulesNew = this.#renumber(before);
-    return { areRulesNew, changed: this.#usersBetween(before) };
+    this.#renumber(before);
+    return this.#usersBetween(before);
   }
 
   /**
@@ -65,12 +66,9 @@ export class TimeoutClasses {
     return { number, seconds: kept };
   }
 
-  /** Lets go the rules of timeouts that nobody uses, once the kernel has no number of theirs. @returns whether there were any */
-  release(): boolean {
-    const isAny = this.#leaving.size > 0;
-    for (const timeout of this.#leaving) this.#numbers.delete(timeout);
-    this.#leaving.clear();
-    return isAny;
+  /** Lets go the rules of timeouts that nobody uses, once the kernel has no number of theirs. */
+  release(): void {
+    for (const timeout of this.#leaving) this.#forget(timeout);
   }
 
   /** Whether {@link release} would let go anything. */
@@ -78,12 +76,15 @@ export class TimeoutClasses {
     return this.#leaving.size > 0;
   }
 
-  rules(): TimeoutRules {
-    const numbers = [...this.#numbers];
-    return {
-      chains: numbers.map(([seconds]) => rememberChain(seconds)),
-      claims: numbers.map(([seconds, number]) => rememberElement(number, seconds)),
-    };
+  /** The rules that have changed since this was called last. */
+  takeRules(): readonly TimeoutRules[] {
+    const changed = [...this.#changed].map((seconds): TimeoutRules => {
+      const number = this.#numbers.get(seconds);
+      if (number === undefined) return { seconds, chain: undefined, claim: undefined };
+      return { seconds, chain: rememberChain(seconds), claim: rememberElement(number, seconds) };
+    });
+    this.#changed.clear();
+    return changed;
   }
 
   /** @returns whether a timeout is used for the first time, or not any more */
@@ -107,18 +108,22 @@ export class TimeoutClasses {
     return isOther || users === undefined;
   }
 
-  /** Gives numbers to timeouts that are kept now and were not before. @returns whether anything changed */
-  #renumber(before: readonly number[]): boolean {
+  /** Gives numbers to timeouts that are kept now and were not before. */
+  #renumber(before: readonly number[]): void {
     const kept = new Set(this.#kept);
     for (const timeout of before) if (!kept.has(timeout)) this.#leaving.add(timeout);
-    let isOther = false;
     for (const timeout of kept) {
       this.#leaving.delete(timeout);
       if (this.#numbers.has(timeout)) continue;
       this.#numbers.set(timeout, this.#freeNumber(timeout));
-      isOther = true;
+      this.#changed.add(timeout);
     }
-    return isOther;
+  }
+
+  #forget(timeout: number): void {
+    this.#leaving.delete(timeout);
+    this.#numbers.delete(timeout);
+    this.#changed.add(timeout);
   }
 
   /**
@@ -135,8 +140,7 @@ export class TimeoutClasses {
     const number = this.#numbers.get(leaving);
     if (number === undefined)
       throw new Error(`${this.#numbers.size} timeouts are kept; expected at most ${MOST_TIMEOUTS}`);
-    this.#leaving.delete(leaving);
-    this.#numbers.delete(leaving);
+    this.#forget(leaving);
     return number;
   }
 

@@ -10,6 +10,7 @@ import { isSameElement } from "../../../policyd/dataplane/claim.ts";
 import { marks } from "../../../policyd/node/marks.ts";
 import { INET_TABLE } from "../../../policyd/node/table_part.ts";
 import { usedTimeout } from "../../../policyd/services/affinity/kept_timeouts.ts";
+import { chainsOf, claimsOf } from "./timeout_rules.ts";
 import { TimeoutClasses } from "../../../policyd/services/affinity/timeout_classes.ts";
 import { FrontendHolders } from "../../../policyd/services/compile/arbitration.ts";
 import { compileService } from "../../../policyd/services/compile/compile_service.ts";
@@ -76,7 +77,7 @@ export function compiledClaims(world: ServiceWorld): readonly Claim[] {
         compileService(service, index.slicesOf(service.key), context, holders, (seconds) => timeouts.of(seconds))
           .claims,
     ),
-    ...timeouts.rules().claims,
+    ...claimsOf(timeouts.takeRules()),
   ];
 }
 
@@ -139,7 +140,7 @@ export class CompiledNode {
   #loaded(): Ruleset {
     const { configuration, services: ofWorld } = this.#world;
     const fixed = configuration.tcpReset ? TABLES.reset : TABLES.refused;
-    const table = { ...fixed, chains: [...fixed.chains, ...timeoutsOf(ofWorld).rules().chains] };
+    const table = { ...fixed, chains: [...fixed.chains, ...chainsOf(timeoutsOf(ofWorld).takeRules())] };
     return new Ruleset([{ table, elements: this.#elements }], () => 0);
   }
 }

@@ -6,6 +6,7 @@ import {
   timeoutFor,
   usedTimeout,
 } from "../../../../../policyd/services/affinity/kept_timeouts.ts";
+import type { TimeoutRules } from "../../../../../policyd/services/affinity/timeout_classes.ts";
 import { TimeoutClasses } from "../../../../../policyd/services/affinity/timeout_classes.ts";
 import { applyAffinity } from "../../../../../policyd/services/evaluate/affinity.ts";
 import { readScenario } from "../../../../support/services/scenario.ts";
@@ -17,18 +18,30 @@ const anyTimeout = fc.oneof(
   fc.integer({ min: 1, max: 1440 }).map((minutes) => 60 * minutes),
 );
 
-/** The timeouts that the rules which a number leads to write, by the number. */
-function writtenBy(classes: TimeoutClasses): ReadonlyMap<unknown, readonly (number | undefined)[]> {
-  const { chains, claims } = classes.rules();
-  const isUpdate = (one: Statement): one is Extract<Statement, { kind: "dynamic" }> => one.kind === "dynamic";
-  return new Map(
-    claims.map(({ element: { key, data } }) => {
-      const target = data !== undefined && "kind" in data && "chain" in data ? data.chain : "";
-      const chain = chains.find(({ name }) => name === target);
+/** A node's rules, as they change. */
+class Rules {
+  readonly #rules = new Map<number, TimeoutRules>();
+
+  /** @returns the timeouts that the rules which a number leads to write, by the number */
+  take(classes: TimeoutClasses): ReadonlyMap<unknown, readonly (number | undefined)[]> {
+    for (const one of classes.takeRules()) {
+      if (one.chain === undefined) this.#rules.delete(one.seconds);
+      else this.#rules.set(one.seconds, one);
+    }
+    const all = [...this.#rules.values()];
+    const numbers = all.map(({ chain, claim }) => {
+      const { key = [], data } = claim?.element ?? {};
+      assert.equal(data !== undefined && "kind" in data && "chain" in data ? data.chain : "", chain?.name);
       const updates = (chain?.rules ?? []).flatMap(({ statements }) => statements.filter(isUpdate));
-      return [key[0], updates.map(({ timeout }) => timeout)];
-    }),
-  );
+      return [key[0], updates.map(({ timeout }) => timeout)] as const;
+    });
+    assert.equal(new Set(numbers.map(([number]) => number)).size, numbers.length, "two timeouts have one number");
+    return new Map(numbers);
+  }
+}
+
+function isUpdate(one: Statement): one is Extract<Statement, { kind: "dynamic" }> {
+  return one.kind === "dynamic";
 }
 
 describe("policyd/services: timeouts of session affinity", () => {
@@ -90,16 +103,17 @@ describe("policyd/services: timeouts of session affinity", () => {
     fc.assert(
       fc.property(fc.array(fc.tuple(anyBatch, fc.boolean()), { minLength: 1, maxLength: 8 }), (batches) => {
         const classes = new TimeoutClasses();
+        const rules = new Rules();
         const wanted = new Map<string, number>();
         const served = new Map<string, string>();
         for (const [batch, isReleased] of batches) {
-          const { changed } = classes.replace(batch);
+          const changed = classes.replace(batch);
           for (const [key, seconds] of batch) {
             if (seconds === undefined) wanted.delete(key);
             else wanted.set(key, seconds);
           }
           const kept = keptTimeouts(wanted.values());
-          const written = writtenBy(classes);
+          const written = rules.take(classes);
           assert.ok(written.size <= MOST_TIMEOUTS);
           const touched = new Set(batch.map(([key]) => key));
           for (const [key, seconds] of wanted) {
@@ -112,21 +126,22 @@ describe("policyd/services: timeouts of session affinity", () => {
           }
           if (!isReleased) continue;
           classes.release();
-          assert.equal(writtenBy(classes).size, kept.length);
+          assert.equal(rules.take(classes).size, kept.length);
         }
       }),
     );
   });
 
   it("SA-10: the rules of a timeout that nobody uses any more stay until they are released", () => {
-    const classes = new TimeoutClasses();
+    const [classes, rules] = [new TimeoutClasses(), new Rules()];
     classes.replace([["default/a", 125]]);
     const { number } = classes.of(125);
-    assert.equal(classes.replace([["default/a", 126]]).areRulesNew, true);
-    assert.ok(writtenBy(classes).has(number) && classes.hasLeaving);
-    assert.equal(classes.release(), true);
-    assert.deepEqual([...writtenBy(classes).keys()], [classes.of(126).number]);
-    assert.equal(classes.release(), false);
+    classes.replace([["default/a", 126]]);
+    assert.deepEqual([...rules.take(classes).keys()], [number, classes.of(126).number]);
+    assert.equal(classes.hasLeaving, true);
+    classes.release();
+    assert.deepEqual([...rules.take(classes).keys()], [classes.of(126).number]);
+    assert.equal(classes.hasLeaving, false);
     assert.throws(() => classes.of(125), RangeError);
   });
 

@@ -1,0 +1,13 @@
+import type { Chain } from "../../../kernel/nftables/object.ts";
+import type { Claim } from "../../../policyd/dataplane/claim.ts";
+import type { TimeoutRules } from "../../../policyd/services/affinity/timeout_classes.ts";
+
+/** The chains of timeouts that have some. */
+export function chainsOf(rules: readonly TimeoutRules[]): readonly Chain[] {
+  return rules.flatMap(({ chain }) => chain ?? []);
+}
+
+/** The elements that lead to them. */
+export function claimsOf(rules: readonly TimeoutRules[]): readonly Claim[] {
+  return rules.flatMap(({ claim }) => claim ?? []);
+}
