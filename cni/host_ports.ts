@@ -1,16 +1,17 @@
 import type { PortMapping } from "../ipam/attachment.ts";
 import type { Address, Family } from "../kernel/ip/address.ts";
-import { familyOf, parseAddress } from "../kernel/ip/address.ts";
+import { familyOf } from "../kernel/ip/address.ts";
 import type { Cidr } from "../kernel/ip/cidr.ts";
 import { cidrFamily, parseCidr } from "../kernel/ip/cidr.ts";
 import { concatenation, lookup } from "../kernel/nftables/expression.ts";
 import { familyWords } from "../kernel/nftables/family_words.ts";
-import type { Element, SetDefinition } from "../kernel/nftables/object.ts";
+import type { Chain, Element, SetDefinition } from "../kernel/nftables/object.ts";
 import type { Rule, Statement } from "../kernel/nftables/statement.ts";
 import { anyFlag, equals, goTo, inPrefix, inSet, returnToCaller, rule } from "../kernel/nftables/statement.ts";
 import { ClaimIndex } from "./claim_index.ts";
 import type { Claim } from "./host_port_claim.ts";
 import { claimsOf } from "./host_port_claim.ts";
+import { fromLocalhost, fromLocalhostChain, localhostMasquerade, notToLocalhost, PUBLISHED } from "./localhost_ports.ts";
 import type { SetElements } from "./set_elements.ts";
 import { intervalOf, outermost } from "./set_elements.ts";
 
@@ -48,48 +49,58 @@ export const hostPortSets: readonly SetDefinition[] = ([4, 6] as const).flatMap(
   return [addressPorts, ports, exceptions, hairpin];
 });
 
-/** Rules of a chain that destination NAT starts with, at prerouting and output: {@link PUBLISHED_CHAIN} does the rest. */
-export const hostPortRules: readonly Rule[] = [rule(equals("fib daddr type", "local"), goTo("published"))];
+const FROM_LINKS = "published_on_links";
+const isToNode = equals("fib daddr type", "local");
 
-/** The chain {@link hostPortRules} go on in, for packets to an address of the node. */
-export const PUBLISHED_CHAIN = {
-  name: "published",
-  rules: [
-    // From localhost a packet would leave with a source no pod may see (route_localnet is never set), and link-local
-    // sources are not forwarded: whatever listens there on the node keeps being reached.
-    rule(inPrefix("ip daddr", parseCidr("127.0.0.0/8")), returnToCaller),
-    rule(equals("ip6 daddr", parseAddress("::1")), returnToCaller),
-    rule(inPrefix("ip6 daddr", parseCidr("fe80::/10")), returnToCaller),
-    ...([4, 6] as const).flatMap((family) => [
-      ...protocols.map((protocol) => translation(family, protocol, true)),
-      ...protocols.map((protocol) =>
-        rule(
-          inSet(
-            concatenation("meta l4proto", `${protocol} dport`, familyWords[family].destination),
-            sets[family].exceptions.name,
+/** Rules of destination NAT at prerouting. Packets from links lead to no port of localhost (CVE-2020-8558). */
+export const hostPortRules: readonly Rule[] = [rule(isToNode, goTo(FROM_LINKS))];
+
+/** Rules of destination NAT at output, for the node's own packets. */
+export const hostPortOutputRules: readonly Rule[] = [fromLocalhost, rule(isToNode, goTo(PUBLISHED))];
+
+/** The chains that {@link hostPortRules} and {@link hostPortOutputRules} go on in, for packets to an address of the node. */
+export const hostPortChains: readonly Chain[] = [
+  { name: FROM_LINKS, rules: [...notToLocalhost, rule(goTo(PUBLISHED))] },
+  {
+    name: PUBLISHED,
+    rules: [
+      // Link-local sources are not forwarded, so what listens at such an address of the node keeps being reached.
+      rule(inPrefix("ip6 daddr", parseCidr("fe80::/10")), returnToCaller),
+      ...([4, 6] as const).flatMap((family) => [
+        ...protocols.map((protocol) => translation(family, protocol, true)),
+        ...protocols.map((protocol) =>
+          rule(
+            inSet(
+              concatenation("meta l4proto", `${protocol} dport`, familyWords[family].destination),
+              sets[family].exceptions.name,
+            ),
+            returnToCaller,
           ),
-          returnToCaller,
         ),
-      ),
-      ...protocols.map((protocol) => translation(family, protocol, false)),
-    ]),
-  ],
-} as const;
+        ...protocols.map((protocol) => translation(family, protocol, false)),
+      ]),
+    ],
+  },
+  fromLocalhostChain,
+];
 
 /**
  * Rules for postrouting at 100: a pod that reaches itself through the node must see the node's address as the source,
- * as it drops packets from its own.
+ * as it drops packets from its own; and so must a pod that is reached from localhost.
  */
-export const hairpinRules: readonly Rule[] = ([4, 6] as const).map((family) =>
-  rule(
-    anyFlag("ct status", "dnat"),
-    inSet(concatenation(familyWords[family].source, familyWords[family].destination), sets[family].hairpin.name),
-    {
-      kind: "masquerade",
-      isFullyRandom: true,
-    },
+export const hairpinRules: readonly Rule[] = [
+  ...([4, 6] as const).map((family) =>
+    rule(
+      anyFlag("ct status", "dnat"),
+      inSet(concatenation(familyWords[family].source, familyWords[family].destination), sets[family].hairpin.name),
+      {
+        kind: "masquerade",
+        isFullyRandom: true,
+      },
+    ),
   ),
-);
+  ...localhostMasquerade,
+];
 
 function translation(family: Family, protocol: (typeof protocols)[number], hasAddress: boolean): Rule {
   const port = ["meta l4proto", `${protocol} dport`] as const;

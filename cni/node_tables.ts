@@ -8,15 +8,24 @@ import { commentText } from "../kernel/nftables/identifier.ts";
 import { setLayout } from "../kernel/nftables/message.ts";
 import type { Element, SetDefinition, Table } from "../kernel/nftables/object.ts";
 import type { TableState } from "../kernel/nftables/state.ts";
+import { anyFlag, rule } from "../kernel/nftables/statement.ts";
 import type { BridgeConfiguration } from "./configuration.ts";
-import { hairpinRules, hostPortElements, hostPortRules, hostPortSets, PUBLISHED_CHAIN } from "./host_ports.ts";
+import {
+  hairpinRules,
+  hostPortChains,
+  hostPortElements,
+  hostPortOutputRules,
+  hostPortRules,
+  hostPortSets,
+} from "./host_ports.ts";
+import { hideLocalhost, localhostAnswerChains, localhostOutput, showLocalhost } from "./localhost_ports.ts";
 import { macCheckElements, macCheckRules, macCheckSets } from "./mac_check.ts";
 import { masqueradeElements, masqueradeRules, masqueradeSets } from "./masquerade.ts";
 import { asksForNodeRules, unmasqueradedNetworks } from "./node_rules_configuration.ts";
 import type { SetElements } from "./set_elements.ts";
 
 /** Of sets, chains and rules; elements are of no version. Another one has the tables replaced, so it changes with them. */
-const VERSION = 1;
+const VERSION = 2;
 const OURS = "drawbridge-cni version ";
 const comment = `${OURS}${VERSION}`;
 
@@ -27,13 +36,29 @@ export const ipTable: Table = {
   comment,
   sets: [...hostPortSets, ...masqueradeSets],
   chains: [
-    PUBLISHED_CHAIN,
+    ...hostPortChains,
+    ...localhostAnswerChains,
     {
       name: "prerouting",
       base: { type: "nat", hook: "prerouting", priority: -100, policy: "accept" },
       rules: hostPortRules,
     },
-    { name: "output", base: { type: "nat", hook: "output", priority: -100, policy: "accept" }, rules: hostPortRules },
+    {
+      name: "output",
+      base: { type: "nat", hook: "output", priority: -100, policy: "accept" },
+      rules: hostPortOutputRules,
+    },
+    { name: "localhost_output", ...localhostOutput },
+    {
+      name: "localhost_prerouting",
+      base: { type: "filter", hook: "prerouting", priority: -90, policy: "accept" },
+      rules: [rule(anyFlag("ct status", "snat"), hideLocalhost)],
+    },
+    {
+      name: "localhost_input",
+      base: { type: "filter", hook: "input", priority: 110, policy: "accept" },
+      rules: [showLocalhost],
+    },
     {
       name: "postrouting",
       base: { type: "nat", hook: "postrouting", priority: 100, policy: "accept" },

@@ -9,8 +9,6 @@ import type { NetworkInput } from "./network_input.ts";
 
 /** Where a port cannot be published, and why. */
 const unpublishable = [
-  ["127.0.0.0/8", "not localhost, from where no pod is reached: route_localnet is never set"],
-  ["::1/128", "not localhost, from where no pod is reached"],
   ["fe80::/10", "not link-local, since the node forwards nothing from there"],
   ["224.0.0.0/4", "not multicast"],
   ["ff00::/8", "not multicast"],

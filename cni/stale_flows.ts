@@ -11,6 +11,7 @@ import { deleteEntries, openConntrackSocket } from "../kernel/conntrack/table.ts
 import type { Address, Family } from "../kernel/ip/address.ts";
 import { familyOf } from "../kernel/ip/address.ts";
 import { cidrContains } from "../kernel/ip/cidr.ts";
+import { isLoopback } from "../kernel/ip/loopback.ts";
 import { dumpAddresses, parseInterfaceAddress } from "../kernel/route/interface_address.ts";
 import { openRouteSocket } from "../kernel/route/socket.ts";
 import type { FileReadCalls } from "../kernel/syscall/file_calls.ts";
@@ -62,7 +63,7 @@ export function forgetFlowsOf(
   let local: ReadonlySet<Address> | undefined;
   forget(syscalls, flowsOf(mappings, addresses), ({ original: { destination } }) => {
     if (serviceCidrs.some((cidr) => cidrContains(cidr, destination))) return false;
-    return (local ??= localAddresses(syscalls)).has(destination);
+    return isLoopback(destination) || (local ??= localAddresses(syscalls)).has(destination);
   });
 }
 

@@ -98,6 +98,8 @@ export const connectionKeys = {
   "ct original ip daddr": { number: 20, type: dataTypes.ipv4_addr, direction: "original" },
   "ct original ip6 saddr": { number: 21, type: dataTypes.ipv6_addr, direction: "original" },
   "ct original ip6 daddr": { number: 22, type: dataTypes.ipv6_addr, direction: "original" },
+  "ct reply ip daddr": { number: 20, type: dataTypes.ipv4_addr, direction: "reply" },
+  "ct reply ip6 daddr": { number: 22, type: dataTypes.ipv6_addr, direction: "reply" },
 } as const satisfies Readonly<Record<string, NumberedKey>>;
 
 export type ConnectionName = keyof typeof connectionKeys;

@@ -28,7 +28,16 @@ const data = nested(dataAttributes);
  * include/uapi/linux/netfilter/nf_tables.h). A rule is a list of them; a register holds a value between two.
  */
 export const instructions = {
-  payload: { target: [1, be32], base: [2, be32], offset: [3, be32], length: [4, be32] },
+  payload: {
+    target: [1, be32],
+    base: [2, be32],
+    offset: [3, be32],
+    length: [4, be32],
+    source: [5, be32],
+    checksumType: [6, be32],
+    checksumOffset: [7, be32],
+    checksumFlags: [8, be32],
+  },
   meta: { target: [1, be32], key: [2, be32], source: [3, be32] },
   ct: { target: [1, be32], key: [2, be32], direction: [3, u8], source: [4, be32] },
   fib: { target: [1, be32], result: [2, be32], flags: [3, be32] },

@@ -2,6 +2,7 @@ import { DrawbridgeError } from "../error.ts";
 import { familyOf } from "../ip/address.ts";
 import { dataTypes } from "./data_type.ts";
 import type { MapLookup } from "./expression.ts";
+import { payloadFields, selectorType } from "./expression.ts";
 import { checkInteger, checkName } from "./identifier.ts";
 import type { Instruction } from "./instruction.ts";
 import { instruction } from "./instruction.ts";
@@ -15,6 +16,11 @@ const NFPROTO = { ip: 2, ip6: 10 } as const;
 const META_PRIORITY = 2;
 const META_MARK = 3;
 const CT_LABELS = 13;
+const NETWORK_HEADER = 1;
+/** NFT_PAYLOAD_CSUM_*: IPv4's header has a checksum, and those of TCP and UDP are over the addresses, too. */
+const HeaderChecksum = { NONE: 0, INET: 1 } as const;
+const IPV4_CHECKSUM_OFFSET = 10;
+const L4CSUM_PSEUDOHDR = 1;
 
 /** A statement that changes the packet, or what is remembered of it. */
 export type Rewrite = Extract<
@@ -30,7 +36,8 @@ export type Rewrite = Extract<
       | "set priority from"
       | "mask priority"
       | "clear priority"
-      | "set label";
+      | "set label"
+      | "set address";
   }
 >;
 
@@ -66,7 +73,38 @@ export function lowerRewrite(code: RuleCode, statement: Rewrite): void {
     case "set label":
       code.immediate(0, valueBytes([dataTypes.ct_label], [statement.bit]));
       return code.emit(instruction("ct", { key: CT_LABELS, source: register(0) }));
+    case "set address":
+      return lowerSetAddress(code, statement);
   }
+}
+
+function lowerSetAddress(code: RuleCode, { field, value }: Extract<Rewrite, { readonly kind: "set address" }>): void {
+  const { offset, type } = payloadFields[field];
+  code.require(field);
+  if (typeof value === "string") {
+    if (selectorType(value) !== type) {
+      throw new DrawbridgeError(
+        "ERR_NFTABLES_VALUE",
+        `nftables ${field}: set to ${value}; expected an address of the same family`,
+      );
+    }
+    code.require(value);
+    code.load(value, 0);
+  } else {
+    code.immediate(0, valueBytes([type], [value]));
+  }
+  const isIpv4 = type === dataTypes.ipv4_addr;
+  code.emit(
+    instruction("payload", {
+      source: register(0),
+      base: NETWORK_HEADER,
+      offset,
+      length: type.size,
+      checksumType: isIpv4 ? HeaderChecksum.INET : HeaderChecksum.NONE,
+      checksumOffset: isIpv4 ? IPV4_CHECKSUM_OFFSET : 0,
+      checksumFlags: L4CSUM_PSEUDOHDR,
+    }),
+  );
 }
 
 function lowerSetFrom(code: RuleCode, key: number, from: MapLookup): void {

@@ -90,6 +90,10 @@ function formatRewrite(statement: Rewrite, family: TableFamily): string {
       return "meta priority set none";
     case "set label":
       return `ct label set ${statement.bit}`;
+    case "set address": {
+      const { field, value } = statement;
+      return `${field} set ${typeof value === "string" ? value : formatAddress(value)}`;
+    }
   }
 }
 

@@ -1,7 +1,15 @@
 import type { Cidr } from "../ip/cidr.ts";
 import type { Address } from "../ip/address.ts";
 import type { Scalar } from "./data_type.ts";
-import type { Concatenation, Expression, JenkinsHash, KeyField, MapLookup, Selector } from "./expression.ts";
+import type {
+  Concatenation,
+  ConnectionName,
+  Expression,
+  JenkinsHash,
+  KeyField,
+  MapLookup,
+  Selector,
+} from "./expression.ts";
 
 /** What happens to a packet, or where it goes on. */
 export type Verdict =
@@ -46,6 +54,9 @@ export interface RateLimit {
   readonly isOver: boolean;
 }
 
+/** The addresses of a packet. */
+export type AddressField = "ip saddr" | "ip daddr" | "ip6 saddr" | "ip6 daddr";
+
 /** One part of a rule, carried out from left to right. */
 export type Statement =
   | Match
@@ -73,6 +84,8 @@ export type Statement =
   /** The priority of a packet without any. */
   | { readonly kind: "clear priority" }
   | { readonly kind: "set label"; readonly bit: number }
+  /** Writes an address into the packet, and nothing into its connection: no answer is translated back by this. */
+  | { readonly kind: "set address"; readonly field: AddressField; readonly value: Address | ConnectionName }
   | { readonly kind: "reject"; readonly reply: "icmpx port-unreachable" | "icmpx admin-prohibited" | "tcp reset" }
   | { readonly kind: "notrack" }
   | {
@@ -150,6 +163,11 @@ export function startsWith(left: "iifname" | "oifname", prefix: string): Match {
 /** The same match the other way round. */
 export function not(match: Match): Match {
   return { ...match, isNegated: !match.isNegated };
+}
+
+/** Writes a constant, or an address of the packet's connection, into the packet. */
+export function setAddress(field: AddressField, value: Address | ConnectionName): Statement {
+  return { kind: "set address", field, value };
 }
 
 export const counter: Statement = { kind: "counter" };

@@ -1,3 +1,4 @@
+import { hideLocalhost, localhostAnswerChains, showLocalhost } from "../../cni/localhost_ports.ts";
 import { anyFlag, clearMarkBits, equals, rule, setMarkBit } from "../../kernel/nftables/statement.ts";
 import type { NodeConfiguration } from "./configuration.ts";
 import type { TablePart } from "./table_part.ts";
@@ -13,6 +14,9 @@ import type { TablePart } from "./table_part.ts";
  * The bit is cleared before it is set, so that nothing but NAT can make a frame pass: neither another's rule that writes
  * whole marks, nor a frame whose mark came from elsewhere. Afterwards nothing of ours stays on what leaves the node or
  * is delivered to it (sockets may take over a mark, net.ipv4.tcp_fwmark_accept), and no bit of others is touched.
+ *
+ * Two of the chains also readdress answers to clients on the node's localhost (cni/localhost_ports.ts), so that no packet
+ * passes one more chain because of these.
  */
 export function marks({ bridge, markBits }: NodeConfiguration): TablePart {
   const fromBridge = equals("iifname", bridge);
@@ -20,12 +24,13 @@ export function marks({ bridge, markBits }: NodeConfiguration): TablePart {
   return {
     sets: [],
     chains: [
+      ...localhostAnswerChains,
       {
         name: "mark_bridged",
         base: { type: "filter", hook: "prerouting", priority: -90, policy: "accept" },
         rules: [
           rule(fromBridge, clearMarkBits(markBits.bridged)),
-          rule(fromBridge, anyFlag("ct status", "snat", "dnat"), setMarkBit(markBits.bridged)),
+          rule(fromBridge, anyFlag("ct status", "snat", "dnat"), setMarkBit(markBits.bridged), hideLocalhost),
         ],
       },
       {
@@ -36,7 +41,7 @@ export function marks({ bridge, markBits }: NodeConfiguration): TablePart {
       {
         name: "clear_marks_input",
         base: { type: "filter", hook: "input", priority: 110, policy: "accept" },
-        rules: [clear],
+        rules: [clear, showLocalhost],
       },
     ],
   };

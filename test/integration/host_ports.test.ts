@@ -150,11 +150,15 @@ for (const { keeper, bridgeNetfilter } of modes) {
       await assertSeen(flows(node1.node, [...node1.addresses]), web.pod, ofFamily(node1.addresses));
     });
 
-    it("R1: what listens on localhost of the node keeps being reached there", async () => {
-      const { node } = nodes.node1;
+    it("R9: localhost of the node leads to the pod for its port, and to the node's own programs for any other", async () => {
+      const { node1 } = nodes;
       const loopback = [parseAddress("127.0.0.1"), parseAddress("::1")];
-      for (const address of loopback) prober.listen("tcp", { namespace: node, address, port: HOST_PORT });
-      await assertSeen(flows(node, loopback, HOST_PORT, ["tcp"]), node, ofFamily(loopback));
+      const unpublished = HOST_PORT + 1;
+      for (const port of [HOST_PORT, unpublished]) {
+        for (const address of loopback) prober.listen("tcp", { namespace: node1.node, address, port });
+      }
+      await assertSeen(flows(node1.node, loopback), web.pod, ofFamily(node1.gateways));
+      await assertSeen(flows(node1.node, loopback, unpublished, ["tcp"]), node1.node, ofFamily(loopback));
     });
 
     it("R4: CVE-2025-67499: traffic through the node to that port of another host, or of another pod, is untouched", async () => {

@@ -2,6 +2,7 @@ import type { FlowTuples } from "../../../kernel/conntrack/flow_tuples.ts";
 import { DrawbridgeError } from "../../../kernel/error.ts";
 import type { Address } from "../../../kernel/ip/address.ts";
 import { formatAddress } from "../../../kernel/ip/address.ts";
+import { isLoopback } from "../../../kernel/ip/loopback.ts";
 import type { Cancel, Clock } from "../../clock.ts";
 import type { Ruleset } from "../../dataplane/ruleset.ts";
 import type { Logger } from "../../log/logger.ts";
@@ -112,7 +113,7 @@ export class ConnectionLimit {
     const nodeAddresses = this.#parts.nodeAddresses();
     const own: OwnAddresses = {
       isPod: (address) => counts.has(address),
-      isNode: (address) => nodeAddresses.has(address),
+      isNode: (address) => isLoopback(address) || nodeAddresses.has(address),
     };
     if (Number.isFinite(limit)) {
       await table.sweep((flow) => {

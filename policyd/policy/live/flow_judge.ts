@@ -1,4 +1,5 @@
 import type { Address } from "../../../kernel/ip/address.ts";
+import { isLoopback } from "../../../kernel/ip/loopback.ts";
 import { groupHasNode, groupHasPod } from "../compile/groups.ts";
 import type { FlowView, JudgedFlow } from "../compile/judge.ts";
 import { judgeProfile } from "../compile/judge.ts";
@@ -27,7 +28,7 @@ export function flowJudge(
         .memberAt(address)
         ?.ports.some((one) => one.name === name && one.protocol === protocol && one.port === port) === true,
     isSamePod: (a, b) => a === b || locals.at(a)?.addresses.includes(b) === true,
-    isOwnNode: (address) => nodeAddresses().has(address),
+    isOwnNode: (address) => isLoopback(address) || nodeAddresses().has(address),
   };
   const allows = (local: LocalPod, direction: Direction, flow: JudgedFlow): boolean => {
     if (local.wanted === undefined) return false;

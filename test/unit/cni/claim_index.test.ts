@@ -11,7 +11,7 @@ import { familyOf, formatAddress, parseAddress } from "../../../kernel/ip/addres
 import type { Element } from "../../../kernel/nftables/object.ts";
 import { assertRefusal, configurationOf, networkInput } from "../../support/cni.ts";
 
-const hostIps = ["0.0.0.0", "::", "192.0.2.1", "192.0.2.2", "2001:db8::1", "2001:db8::2"].map((text) =>
+const hostIps = ["0.0.0.0", "::", "192.0.2.1", "127.0.0.1", "127.0.0.2", "2001:db8::1", "::1"].map((text) =>
   parseAddress(text),
 );
 

@@ -15,7 +15,7 @@ import type { Element } from "../../../kernel/nftables/object.ts";
 import { configurationOf, networkInput } from "../../support/cni.ts";
 
 const pod = ["10.244.1.7", "fd00:244:1::7", "10.244.1.8"].map((text) => parseAddress(text));
-const nodeAddresses = ["192.0.2.1", "192.0.2.2", "2001:db8::1", "2001:db8::2"].map((text) => parseAddress(text));
+const nodeAddresses = ["192.0.2.1", "127.0.0.1", "127.0.0.2", "2001:db8::1", "::1"].map((text) => parseAddress(text));
 
 const mapping = fc.record({
   hostPort: fc.constantFrom(80, 81),

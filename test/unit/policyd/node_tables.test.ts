@@ -55,7 +55,7 @@ describe("the tables of a node", () => {
     assert.deepEqual(chainText("mark_bridged"), [
       "type filter hook prerouting priority -90; policy accept;",
       'iifname "cni0" meta mark set meta mark & 0xdfffffff',
-      'iifname "cni0" ct status snat,dnat meta mark set meta mark | 0x20000000',
+      'iifname "cni0" ct status snat,dnat meta mark set meta mark | 0x20000000 jump hide_localhost',
     ]);
   });
 
@@ -67,6 +67,7 @@ describe("the tables of a node", () => {
       assert.deepEqual(chainText(name), [
         `type filter hook ${hook} priority 110; policy accept;`,
         "meta mark set meta mark & 0xcfffffff",
+        ...(hook === "input" ? ["ct status snat jump show_localhost"] : []),
       ]);
     }
   });
@@ -74,13 +75,16 @@ describe("the tables of a node", () => {
   it("POD-07 B11: host ports and masquerade are the plugin's own rules, at the places of NAT", () => {
     const golden = readFileSync(new URL("../cni/node_tables.nft", import.meta.url), "utf8");
     const pluginChain = (name: string): readonly string[] => linesOf(golden, name);
-    assert.deepEqual(chainText("published"), pluginChain("published"));
-    assert.ok(chainText("published").length > 20);
+    const chains = ["published_on_links", "published", "from_localhost", "hide_localhost", "show_localhost"];
+    for (const name of [...chains, "localhost_output"]) {
+      assert.ok(pluginChain(name).length > 1, name);
+      assert.deepEqual(chainText(name), pluginChain(name));
+    }
     assert.deepEqual(chainText("host_ports_prerouting"), pluginChain("prerouting"));
     assert.deepEqual(chainText("host_ports_output"), pluginChain("output"));
     const [base, ...sources] = pluginChain("postrouting");
-    assert.deepEqual(chainText("host_ports_postrouting"), [base, ...sources.slice(0, 2)]);
-    assert.deepEqual(chainText("masquerade_pods"), [base, ...sources.slice(2)]);
+    assert.deepEqual(chainText("host_ports_postrouting"), [base, ...sources.slice(0, 4)]);
+    assert.deepEqual(chainText("masquerade_pods"), [base, ...sources.slice(4)]);
     const names = nodeTables(DEFAULTS).flatMap(({ sets }) => sets.map(({ name }) => name));
     for (const { name } of ipTable.sets) assert.ok(names.includes(name), name);
   });

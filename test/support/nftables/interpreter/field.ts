@@ -18,6 +18,7 @@ import {
   selectorType,
 } from "../../../../kernel/nftables/expression.ts";
 import type { Surroundings } from "./surroundings.ts";
+import type { Connection } from "./flow_table.ts";
 import type { WalkedPacket } from "./packet.ts";
 import { hasPorts } from "./packet.ts";
 import type { Value } from "./value.ts";
@@ -111,15 +112,16 @@ function readConnection(packet: WalkedPacket, selector: ConnectionName): Value |
       return BigInt(connection.id);
     case "ct original proto-dst":
       return BigInt(original.destinationPort);
-    case "ct original ip saddr":
-      return ofFamily(4, original.source);
-    case "ct original ip daddr":
-      return ofFamily(4, original.destination);
-    case "ct original ip6 saddr":
-      return ofFamily(6, original.source);
-    case "ct original ip6 daddr":
-      return ofFamily(6, original.destination);
+    default:
+      return readConnectionAddress(connection, selector);
   }
+}
+
+type ConnectionAddress = Extract<ConnectionName, `${string}addr`>;
+
+function readConnectionAddress({ original, reply }: Connection, selector: ConnectionAddress): bigint | undefined {
+  const { source: from, destination: to } = selector.startsWith("ct original") ? original : reply;
+  return ofFamily(selector.includes(" ip6 ") ? 6 : 4, selector.endsWith("saddr") ? from : to);
 }
 
 function stateOf({ isUntracked, state = "invalid" }: WalkedPacket): string {

@@ -1,4 +1,6 @@
 import type { Statement } from "../../../../kernel/nftables/statement.ts";
+import { addressFromValue } from "../../../../kernel/ip/address.ts";
+import { networkOf, readField } from "./field.ts";
 import type { Scope } from "./expression.ts";
 import { readAll, readMap } from "./expression.ts";
 
@@ -12,6 +14,7 @@ type NoteStatement = Extract<
       | "mask priority"
       | "clear priority"
       | "set label"
+      | "set address"
       | "dynamic"
       | "notrack";
   }
@@ -30,6 +33,8 @@ export function isNoted(scope: Scope, statement: NoteStatement): boolean {
     case "set label":
       packet.connection?.labels.add(statement.bit);
       return true;
+    case "set address":
+      return isAddressSet(scope, statement);
     case "notrack":
       if (packet.connection === undefined) packet.isUntracked = true;
       return true;
@@ -51,6 +56,18 @@ export function isNoted(scope: Scope, statement: NoteStatement): boolean {
       return true;
     }
   }
+}
+
+function isAddressSet(
+  { packet, surroundings }: Scope,
+  { field, value }: Extract<Statement, { readonly kind: "set address" }>,
+): boolean {
+  const family = field.startsWith("ip6") ? 6 : 4;
+  const read = typeof value === "string" ? readField(packet, surroundings, value) : value;
+  const address = read === undefined ? undefined : addressFromValue(family, BigInt(read));
+  if (address === undefined || networkOf(packet) !== (family === 4 ? "ip" : "ip6")) return false;
+  packet.tuple = { ...packet.tuple, [field.endsWith("saddr") ? "source" : "destination"]: address };
+  return true;
 }
 
 function isSetChanged(scope: Scope, statement: Extract<Statement, { readonly kind: "dynamic" }>): boolean {

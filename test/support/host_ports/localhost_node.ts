@@ -1,0 +1,101 @@
+import assert from "node:assert/strict";
+import type { Address } from "../../../kernel/ip/address.ts";
+import { familyOf, parseAddress } from "../../../kernel/ip/address.ts";
+import type { CallOutcome, Configuration } from "../../lab/cni.ts";
+import { add, del } from "../../lab/cni.ts";
+import type { Lab, LabPod } from "../../lab/lab.ts";
+import type { Flow } from "../../lab/probe/prober.ts";
+import { Prober } from "../../lab/probe/prober.ts";
+import type { TwoNodes, WiredNode } from "../../lab/topology.ts";
+import { twoNodes } from "../../lab/topology.ts";
+import type { Way } from "../guard/ways.ts";
+import { WAYS } from "../guard/ways.ts";
+import { PolicydNode } from "../policyd_node.ts";
+import { addressesIn } from "./masquerade.ts";
+import { PORT, published } from "./published.ts";
+
+/** Who keeps the rules of host ports, and the ways that packets of pods take. */
+export const LOCALHOST_WAYS: readonly (Way & { readonly hasDaemon: boolean; readonly keeper: string })[] = [
+  false,
+  true,
+].flatMap((hasDaemon) =>
+  WAYS.map((way) => ({ ...way, hasDaemon, keeper: hasDaemon ? "with policyd" : "without policyd" })),
+);
+
+/** A node whose host ports are asked for on its own localhost. */
+export class LocalhostNode {
+  readonly nodes: TwoNodes;
+  readonly wired: WiredNode;
+  readonly policyd: PolicydNode | undefined;
+  readonly prober: Prober;
+  readonly #lab: Lab;
+  readonly #bypassBridge: boolean;
+  #lastPort = 7000;
+
+  constructor(lab: Lab, { bridgeNetfilter, bypassBridge }: Way, hasDaemon: boolean) {
+    this.#lab = lab;
+    this.#bypassBridge = bypassBridge;
+    this.nodes = twoNodes(lab, { bridgeNetfilter });
+    this.wired = this.nodes.node1;
+    this.policyd = hasDaemon ? new PolicydNode(lab, this.wired) : undefined;
+    this.policyd?.put("namespace.yaml", "apiVersion: v1\nkind: Namespace\nmetadata: { name: default }\n");
+    this.prober = new Prober(lab.calls);
+  }
+
+  async start(): Promise<void> {
+    await this.policyd?.start();
+  }
+
+  async close(): Promise<void> {
+    this.prober.close();
+    await this.policyd?.kill();
+  }
+
+  /** A host port that no test has had. */
+  newPort(): number {
+    return ++this.#lastPort;
+  }
+
+  attach(pod: LabPod, wish: Configuration = {}): CallOutcome {
+    return add(this.wired, pod, { ...this.#overrides, ...wish });
+  }
+
+  detach(pod: LabPod): void {
+    const { exitCode, stdout } = del(this.wired, pod, this.#overrides);
+    assert.deepEqual([exitCode, stdout], [0, ""]);
+  }
+
+  /** Attaches a pod that answers by all protocols. */
+  serve(name: string, ...mappings: readonly Configuration[]): LabPod {
+    const pod = this.#lab.pod(name);
+    for (const address of addressesIn(this.attach(pod, published(...mappings)))) {
+      for (const protocol of ["tcp", "udp", "sctp"] as const) {
+        this.prober.listen(protocol, { namespace: pod, address, port: PORT });
+      }
+    }
+    return pod;
+  }
+
+  /** A question from the node itself. */
+  flow(protocol: Flow["protocol"], to: Address, port: number, source?: Address): Flow {
+    return {
+      protocol,
+      from: this.wired.node,
+      to: { address: to, port },
+      ...(source === undefined ? {} : { source }),
+    };
+  }
+
+  get #overrides(): Configuration {
+    return { bypassBridge: this.#bypassBridge, ...this.policyd?.overrides };
+  }
+}
+
+/** A pod's own addresses, IPv4 first. */
+export function addressesOf(pod: LabPod): readonly [Address, Address] {
+  const text = pod.exec("ip", ["-o", "address", "show", "dev", "eth0", "scope", "global"]);
+  const found = [...text.matchAll(/inet6? ([^/]+)\//g)].map(([, one = ""]) => parseAddress(one));
+  const [v4, v6] = ([4, 6] as const).map((family) => found.find((address) => familyOf(address) === family));
+  assert.ok(v4 !== undefined && v6 !== undefined);
+  return [v4, v6];
+}
