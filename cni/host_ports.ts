@@ -11,7 +11,13 @@ import { anyFlag, equals, goTo, inPrefix, inSet, returnToCaller, rule } from "..
 import { ClaimIndex } from "./claim_index.ts";
 import type { Claim } from "./host_port_claim.ts";
 import { claimsOf } from "./host_port_claim.ts";
-import { fromLocalhost, fromLocalhostChain, localhostMasquerade, notToLocalhost, PUBLISHED } from "./localhost_ports.ts";
+import {
+  fromLocalhost,
+  fromLocalhostChain,
+  localhostMasquerade,
+  notToLocalhost,
+  PUBLISHED,
+} from "./localhost_ports.ts";
 import type { SetElements } from "./set_elements.ts";
 import { intervalOf, outermost } from "./set_elements.ts";
 

@@ -49,6 +49,11 @@ describe("policyd/policy/live: flows of pods and their node", () => {
     }
   });
 
+  it("POL-07 R9: what comes from a loopback address is the node's own, though no link has each of them", () => {
+    const verdictOf = judge(false);
+    for (const source of ["127.0.0.1", "127.9.8.7"]) assert.equal(verdictOf(source, pod), "allowed", source);
+  });
+
   it("POL-09: a pod whose policies are not known is kept from its node, too, in both directions", () => {
     const verdictOf = judge(false);
     assert.deepEqual([verdictOf(NODE, CLOSED), verdictOf(CLOSED, NODE)], ["denied", "denied"]);
