@@ -15,7 +15,7 @@ const FROM_LOCALHOST = "from_localhost";
 /** No host has it as an address, so the kernel takes a route for any source (ip_route_me_harder). */
 const ANY_SOURCE = parseAddress("0.0.0.0");
 
-/** What the kernel translated in both directions; of ours this is only what came from localhost. */
+/** Tests for connections whose source and destination were both translated, as of those from localhost. */
 const isTranslated = [anyFlag("ct status", "snat"), anyFlag("ct status", "dnat")];
 
 /**

@@ -84,7 +84,7 @@ export type Statement =
   /** The priority of a packet without any. */
   | { readonly kind: "clear priority" }
   | { readonly kind: "set label"; readonly bit: number }
-  /** Writes an address into the packet, and nothing into its connection: no answer is translated back by this. */
+  /** Writes an address into the packet, and nothing into its connection: the kernel translates no answer because of it. */
   | { readonly kind: "set address"; readonly field: AddressField; readonly value: Address | ConnectionName }
   | { readonly kind: "reject"; readonly reply: "icmpx port-unreachable" | "icmpx admin-prohibited" | "tcp reset" }
   | { readonly kind: "notrack" }

@@ -12,7 +12,7 @@ import type { TablePart } from "./table_part.ts";
  * The part of the inet table that publishes pods' ports, by the plugin's own rules: what a packet to an address of the
  * node leads to stands in maps, so there are as many rules for a hundred pods as for none.
  *
- * Answers to clients on localhost are readdressed by rules of {@link marks}, where translated packets are told apart anyway.
+ * Answers to clients on localhost are readdressed by rules of {@link marks}, which look at translated packets anyway.
  *
  * At -100 destinations change before {@link marks} looks at what was translated, at 100 sources do before marks go.
  */

@@ -23,7 +23,7 @@ import { until } from "../support/recording_sink.ts";
 const FENCE_PORT = 7991;
 const localhost4 = parseAddress("127.0.0.1");
 
-/** What a socket of a namespace has heard. */
+/** A datagram socket that keeps all it has received. */
 const listenerAt = (namespace: LabNamespace, address: Address, port: number) => {
   const socket = ProbeSocket.open(namespace, familyOf(address), SocketType.DATAGRAM);
   socket.bind({ address, port });
@@ -108,7 +108,7 @@ for (const { hasDaemon, keeper, ...way } of LOCALHOST_WAYS) {
       for (const { link } of senders ?? []) link.close();
     });
 
-    /** Who hears what of all that the senders send. */
+    /** The attacks that the node and the pod hear, after all senders have sent all of them. */
     const hearing = async (): Promise<{ readonly node: readonly string[]; readonly pod: readonly string[] }> => {
       using node4 = listenerAt(on.wired.node, parseAddress("0.0.0.0"), port);
       using node6 = listenerAt(on.wired.node, parseAddress("::"), port);
@@ -129,7 +129,7 @@ for (const { hasDaemon, keeper, ...way } of LOCALHOST_WAYS) {
           const { from: source, to: destination } = ends(sender, on.wired);
           sent.push({ what: `${who}, ${what}`, token: send(source, destination, port) });
         }
-        // What is sent last and may arrive shows that everything before it has been dealt with.
+        // The last datagram may arrive: then all before it have been dealt with.
         const fence = send(sender.addresses[0], on.wired.addresses[0], FENCE_PORT);
         assert.ok(await eventually(() => fence4.hasHeard(fence)), "what is allowed arrives");
       }

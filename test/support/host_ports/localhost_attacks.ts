@@ -3,7 +3,7 @@ import { parseAddress } from "../../../kernel/ip/address.ts";
 import type { MacAddress } from "../../../kernel/ip/mac.ts";
 import type { WiredNode } from "../../lab/topology.ts";
 
-/** Who sends a frame to the node: its MAC address, that of the node's link there, and the sender's own addresses. */
+/** A sender of frames to the node: its MAC address, that of the node's link there, and the sender's own addresses. */
 export interface Sender {
   readonly mac: MacAddress;
   readonly nodeMac: MacAddress;

@@ -14,7 +14,7 @@ import { PolicydNode } from "../policyd_node.ts";
 import { addressesIn } from "./masquerade.ts";
 import { PORT, published } from "./published.ts";
 
-/** Who keeps the rules of host ports, and the ways that packets of pods take. */
+/** Each keeper of the rules with each way that packets of pods take. */
 export const LOCALHOST_WAYS: readonly (Way & { readonly hasDaemon: boolean; readonly keeper: string })[] = [
   false,
   true,
