@@ -51,6 +51,30 @@ export const ETCD = {
   libraries: [],
 };
 
+/** For `npm run test:cluster`; a package of a runtime would have it started with the machine. @type {Tool} */
+export const CONTAINERD = {
+  command: "containerd",
+  debianPackage: "containerd",
+  purpose: "runs the containers of the cluster's nodes",
+  libraries: [],
+};
+
+/** For `npm run test:cluster`: containerd's own helper, and what goes into the image of upstream's tests. @type {readonly Tool[]} */
+export const CLUSTER_TOOLS = [
+  { command: "runc", debianPackage: "runc", purpose: "starts the containers of the cluster's nodes" },
+  {
+    command: "busybox",
+    debianPackage: "busybox-static",
+    purpose: "is the small system in the image of upstream's tests",
+  },
+  { command: "curl", debianPackage: "curl", purpose: "is called by upstream's tests in their pods" },
+  { command: "wget", debianPackage: "wget", purpose: "is called by upstream's tests in their pods" },
+  { command: "dig", debianPackage: "bind9-dnsutils", purpose: "is called by upstream's tests in their pods" },
+  { command: "nc.openbsd", debianPackage: "netcat-openbsd", purpose: "is called by upstream's tests in their pods" },
+  { command: "iperf", debianPackage: "iperf", purpose: "is called by upstream's tests in their pods" },
+  { command: "socat", debianPackage: "socat", purpose: "forwards ports to pods for upstream's tests" },
+];
+
 /** For the benchmark alone. @type {Tool} */
 export const IPERF = { command: "iperf3", debianPackage: "iperf3", purpose: "measures throughput between pods" };
 
@@ -67,7 +91,7 @@ function unpackedDirectory(debianPackage) {
 /** Where programs of the machine are found, behind PATH. */
 export const TOOL_DIRECTORIES = [
   ...SYSTEM_DIRECTORIES,
-  ...[...SERVERS, ETCD]
+  ...[...SERVERS, ETCD, CONTAINERD]
     .filter(({ libraries }) => libraries !== undefined)
     .flatMap(({ debianPackage }) =>
       ["usr/sbin", "usr/bin"].map((directory) => path.join(unpackedDirectory(debianPackage), directory)),

@@ -1,4 +1,4 @@
-import { ETCD, IMAGE_TOOLS, IPERF, KERNEL_TOOLS, SERVERS, SHELLS } from "./debian.mjs";
+import { CLUSTER_TOOLS, CONTAINERD, ETCD, IMAGE_TOOLS, IPERF, KERNEL_TOOLS, SERVERS, SHELLS } from "./debian.mjs";
 
 /** @typedef {import("./debian.mjs").Tool} Tool */
 
@@ -47,6 +47,14 @@ export const TASKS = new Map([
     },
   ],
   ["test:apiserver", { ...READS_SOURCES, tools: [ETCD], commands: [command("test/apiserver/real/run.ts")] }],
+  [
+    "test:cluster",
+    {
+      ...RUNS_THE_PLUGIN,
+      tools: [...KERNEL_TOOLS, CONTAINERD, ...CLUSTER_TOOLS, ...IMAGE_TOOLS],
+      commands: [command("test/cluster/main.ts")],
+    },
+  ],
   ["mutants", { ...RUNS_TESTS, commands: [command("test/mutants/run.ts")] }],
   ["bench", { ...RUNS_THE_PLUGIN, tools: [...KERNEL_TOOLS, IPERF], commands: [command("test/bench/bench.ts")] }],
   ["image", { ...READS_SOURCES, builds: true, tools: IMAGE_TOOLS, commands: [command("test/setup/image.mjs")] }],

@@ -1,0 +1,97 @@
+import { chmodSync, copyFileSync, mkdirSync, mkdtempSync, rmSync, symlinkSync } from "node:fs";
+import os from "node:os";
+import path from "node:path";
+import { run } from "../run.ts";
+import { writeArchive } from "./archive.ts";
+import { addFile, addProgram, addSystem } from "./root.ts";
+
+/** Programs beside agnhost's own that upstream's tests call in its containers, as its Dockerfile installs them. */
+const AGNHOST_TOOLS = [
+  "/bin/bash",
+  "/usr/bin/curl",
+  "/usr/bin/dig",
+  "/bin/nc.openbsd",
+  "/bin/ip",
+  "/usr/bin/iperf",
+  "/usr/bin/socat",
+  "/usr/bin/wget",
+];
+
+/** The images that the one of agnhost stands for: these suites ask nothing of the others that it cannot do. */
+const STANDS_FOR = /\/(?:agnhost|pause|busybox|jessie-dnsutils):/;
+
+/** Where the built programs are, and the sources that they were built from. */
+export interface ImageSources {
+  /** Directory of Kubernetes' programs. */
+  readonly kubernetes: string;
+  /** Kubernetes' version. */
+  readonly version: string;
+  /** The root of Kubernetes' sources, which has the certificates of agnhost's porter. */
+  readonly kubernetesSource: string;
+  readonly coredns: string;
+}
+
+/**
+ * Writes the images that a cluster and upstream's tests need, except the add-on's own.
+ *
+ * @param directory where the archives go
+ * @returns the archives, and the name of the image that a sandbox runs
+ */
+export function writeImages(
+  directory: string,
+  sources: ImageSources,
+): { readonly archives: readonly string[]; readonly pause: string } {
+  const names = listImages(sources);
+  const tests = path.join(directory, "agnhost.tar");
+  const dns = path.join(directory, "coredns.tar");
+  withRoot((root) => {
+    for (const tool of AGNHOST_TOOLS) addProgram(root, tool);
+    // busybox as the shell would run its own nc and ip instead of these programs.
+    symlinkSync("bash", path.join(root, "bin/sh"));
+    addSystem(root);
+    symlinkSync("/bin/nc.openbsd", path.join(root, "usr/bin/nc"));
+    symlinkSync("/usr/bin/iperf", path.join(root, "usr/local/bin/iperf"));
+    mkdirSync(path.join(root, "uploads"));
+    for (const file of ["localhost.crt", "localhost.key"]) {
+      addFile(root, path.join(sources.kubernetesSource, "test/images/agnhost/porter", file), file);
+      // Sources of modules are read-only.
+      chmodSync(path.join(root, file), 0o644);
+    }
+    copyFileSync(path.join(sources.kubernetes, "agnhost"), path.join(root, "agnhost"));
+    symlinkSync("agnhost", path.join(root, "agnhost-2"));
+    writeArchive(tests, root, names.tests, { entrypoint: ["/agnhost"], command: ["pause"] });
+  });
+  withRoot((root) => {
+    addFile(root, path.join(sources.coredns, "coredns"), "coredns");
+    writeArchive(dns, root, names.dns, { entrypoint: ["/coredns"] });
+  });
+  return { archives: [tests, dns], pause: names.pause };
+}
+
+/** Asks the programs of this version by which names they pull images. */
+function listImages({ kubernetes, version }: ImageSources): {
+  readonly tests: readonly string[];
+  readonly dns: readonly string[];
+  readonly pause: string;
+} {
+  const ofTests = run(path.join(kubernetes, "e2e.test"), ["--list-images"]).split("\n");
+  const ofKubeadm = run(path.join(kubernetes, "kubeadm"), [
+    "config",
+    "images",
+    "list",
+    `--kubernetes-version=${version}`,
+  ]).split("\n");
+  const tests = ofTests.filter((name) => STANDS_FOR.test(name));
+  const pause = ofKubeadm.find((name) => name.includes("/pause:")) ?? "";
+  return { tests: [...new Set([...tests, pause])], dns: ofKubeadm.filter((name) => name.includes("/coredns:")), pause };
+}
+
+function withRoot(use: (root: string) => void): void {
+  const root = mkdtempSync(path.join(os.tmpdir(), "drawbridge-root-"));
+  try {
+    chmodSync(root, 0o755);
+    use(root);
+  } finally {
+    rmSync(root, { recursive: true, force: true });
+  }
+}

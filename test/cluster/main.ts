@@ -1,0 +1,108 @@
+import process from "node:process";
+import { Command, Option } from "commander";
+import { installAddOn } from "./addon.ts";
+import { ADMINISTRATOR, makeCluster, removeCluster } from "./cluster.ts";
+import { makeMaterials } from "./materials.ts";
+import { enterTerminal } from "./node/processes.ts";
+import { buildPrograms } from "./programs.ts";
+import { ProgramError } from "./run.ts";
+import type { Settings } from "./settings.ts";
+import type { RunningCluster } from "./state.ts";
+import { readCluster } from "./state.ts";
+import { runFocused, runSuites } from "./suites/run.ts";
+import { SUITES } from "./suites/suites.ts";
+
+interface UpOptions {
+  readonly nodes: number;
+  readonly first: string;
+  readonly singleStack?: true;
+}
+
+const started = performance.now();
+
+/** Shows what is done, with the seconds since the start. */
+function say(line: string): void {
+  console.log(`${((performance.now() - started) / 1000).toFixed(0).padStart(5)} s  ${line}`);
+}
+
+async function up({ nodes, first, singleStack }: UpOptions): Promise<void> {
+  const settings: Settings = { nodes, firstFamily: first === "6" ? 6 : 4, isDualStack: singleStack !== true };
+  const materials = makeMaterials(say);
+  await removeCluster();
+  installAddOn(await makeCluster(settings, materials, say), materials, say);
+}
+
+/** Gives this terminal to a program on a node, or on the machine that holds the nodes. */
+function enterPlace(name: string | undefined, command: readonly string[]): void {
+  const cluster = theCluster();
+  const node = cluster.nodes.find((one) => one.name === name);
+  if (node === undefined && name !== undefined) {
+    throw new ProgramError(
+      `node "${name}" does not exist: give one of ${cluster.nodes.map((one) => one.name).join(", ")}`,
+    );
+  }
+  const searched = `${buildPrograms(say).kubernetes.directory}:${process.env["PATH"] ?? ""}`;
+  const args = [
+    "env",
+    `KUBECONFIG=${ADMINISTRATOR}`,
+    `PATH=${searched}`,
+    ...(command.length === 0 ? ["bash"] : command),
+  ];
+  process.exitCode =
+    node === undefined ? enterTerminal("machine", cluster.machine, args) : enterTerminal("node", node.first, args);
+}
+
+function theCluster(): RunningCluster {
+  const cluster = readCluster();
+  if (cluster === undefined) throw new ProgramError("no cluster is up: make one with npm run test:cluster -- up");
+  return cluster;
+}
+
+const nodes = new Option("--nodes <number>", "how many nodes").default(2).argParser(Number);
+const first = new Option("--first <family>", "the family of a node's first address").choices(["4", "6"]).default("4");
+
+const program = new Command("npm run test:cluster --")
+  .enablePositionalOptions()
+  .description("runs upstream's suites against a real cluster, whose nodes are namespaces of this machine")
+  .option("--suite <name...>", `only these: ${SUITES.map(({ name }) => name).join(", ")}`)
+  .option("--quick", "a short choice of tests on one cluster, 20 minutes once everything is built")
+  .option("--resume", "leaves out the suites that an interrupted run has completed")
+  .option("--record", "writes the results as the expectation of later runs")
+  .action(async (options: { suite?: readonly string[]; quick?: true; resume?: true; record?: true }) => {
+    const isAsExpected = await runSuites(options, say);
+    process.exitCode = isAsExpected ? 0 : 1;
+  });
+
+program
+  .command("up")
+  .description("makes a cluster with the add-on and leaves it running")
+  .addOption(nodes)
+  .addOption(first)
+  .option("--single-stack", "only the first family")
+  .action(up);
+
+program.command("down").description("ends the cluster and removes everything that it left").action(removeCluster);
+
+program
+  .command("e2e")
+  .description("runs the tests of upstream's e2e.test that match, on the cluster that is up")
+  .argument("<focus...>", "regular expressions for their titles")
+  .action(async (focus: readonly string[]) => {
+    process.exitCode = (await runFocused(theCluster(), buildPrograms(say).kubernetes.directory, focus, say)) ? 0 : 1;
+  });
+
+program
+  .command("shell")
+  .description("a shell, or a command, on a node or (without a node) where kubectl reaches the cluster")
+  .option("--node <name>")
+  .argument("[command...]")
+  .passThroughOptions()
+  .action((command: readonly string[], options: { node?: string }) => enterPlace(options.node, command));
+
+try {
+  await program.parseAsync();
+} catch (error) {
+  if (!(error instanceof ProgramError)) throw error;
+  console.error(`test:cluster: ${error.message}`);
+  process.exitCode = 1;
+}

@@ -1,0 +1,29 @@
+import path from "node:path";
+import type { Materials } from "./cluster.ts";
+import { writeImages } from "./images/images.ts";
+import { CACHE } from "./place.ts";
+import { buildPrograms, kubernetesSource } from "./programs.ts";
+
+/** Programs that Debian brings. */
+const OF_THE_MACHINE = ["containerd", "ctr"];
+
+/** Builds the programs that the cache does not have, and writes the images that nodes need. */
+export function makeMaterials(say: (line: string) => void): Materials {
+  const { kubernetes, coredns, etcd } = buildPrograms(say);
+  const images = writeImages(path.join(CACHE, "images"), {
+    kubernetes: kubernetes.directory,
+    version: kubernetes.version,
+    kubernetesSource: kubernetesSource(),
+    coredns: coredns.directory,
+  });
+  return {
+    version: kubernetes.version,
+    pause: images.pause,
+    images: images.archives,
+    programs: kubernetes.directory,
+    program: (name) => {
+      if (OF_THE_MACHINE.includes(name)) return name;
+      return path.join(name === "etcd" ? etcd.directory : kubernetes.directory, name);
+    },
+  };
+}

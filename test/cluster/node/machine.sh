@@ -1,0 +1,15 @@
+#!/usr/bin/env bash
+# The first process of the machine that holds the cluster: a network with a bridge that stands for the link between the
+# nodes. Everything of the cluster lives in its PID namespace and ends with it.
+#
+# machine.sh ADDRESS…: the addresses of the machine itself on that link, in prefix notation
+set -euo pipefail
+mount --make-rprivate /
+mount -t proc proc /proc
+ip link set lo up
+ip link add link0 type bridge
+ip link set link0 up
+for address; do ip address add "$address" dev link0 nodad; done
+# bash reaps what is reparented to it while it waits.
+sleep infinity &
+wait

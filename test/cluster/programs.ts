@@ -1,0 +1,131 @@
+import { existsSync, mkdirSync, readFileSync, renameSync } from "node:fs";
+import path from "node:path";
+import { CACHE, PROJECT } from "./place.ts";
+import { run } from "./run.ts";
+
+/** Programs that are built from one Go module, at the version that its go.mod names. */
+interface ModulePrograms {
+  /** The folder of its go.mod. */
+  readonly folder: string;
+  readonly module: string;
+  /** Packages of commands; each becomes a program by the last part of its path. */
+  readonly commands: readonly string[];
+  /** Packages of tests, by the name of the program. */
+  readonly tests?: Readonly<Record<string, string>>;
+  /** Linked into the programs as their own version. */
+  readonly versionVariables?: (version: string) => Readonly<Record<string, string>>;
+}
+
+const KUBERNETES: ModulePrograms = {
+  folder: "test/cluster/programs/kubernetes",
+  module: "k8s.io/kubernetes",
+  commands: [
+    "github.com/onsi/ginkgo/v2/ginkgo",
+    ...[
+      "kube-apiserver",
+      "kube-controller-manager",
+      "kube-proxy",
+      "kube-scheduler",
+      "kubeadm",
+      "kubectl",
+      "kubelet",
+    ].map((name) => `k8s.io/kubernetes/cmd/${name}`),
+    "k8s.io/kubernetes/test/images/agnhost",
+  ],
+  tests: { "e2e.test": "k8s.io/kubernetes/test/e2e" },
+  versionVariables: (version) => {
+    const [major = "", minor = ""] = version.replace(/^v/, "").split(".");
+    return {
+      "k8s.io/component-base/version.gitVersion": version,
+      "k8s.io/component-base/version.gitMajor": major,
+      "k8s.io/component-base/version.gitMinor": minor,
+    };
+  },
+};
+
+const COREDNS: ModulePrograms = {
+  folder: "test/cluster/programs/coredns",
+  module: "github.com/coredns/coredns",
+  commands: ["github.com/coredns/coredns"],
+};
+
+const ETCD: ModulePrograms = {
+  folder: "test/apiserver/real/etcd",
+  module: "go.etcd.io/etcd/server/v3",
+  commands: ["go.etcd.io/etcd/server/v3"],
+};
+
+/** Programs that are built, and where they are. */
+export interface BuiltModule {
+  readonly directory: string;
+  readonly version: string;
+}
+
+/** The built programs of a cluster. */
+export interface BuiltPrograms {
+  readonly kubernetes: BuiltModule;
+  readonly coredns: BuiltModule;
+  readonly etcd: BuiltModule;
+}
+
+/** Builds what the cache does not have yet: 20 minutes on two processors the first time. */
+export function buildPrograms(say: (line: string) => void): BuiltPrograms {
+  return { etcd: build(ETCD, say), coredns: build(COREDNS, say), kubernetes: build(KUBERNETES, say) };
+}
+
+/** Returns the root of Kubernetes' sources in Go's cache of modules. */
+export function kubernetesSource(): string {
+  return go(KUBERNETES.folder, ["list", "-m", "-f", "{{.Dir}}", KUBERNETES.module]).trim();
+}
+
+function build(
+  { folder, module, commands, tests = {}, versionVariables }: ModulePrograms,
+  say: (line: string) => void,
+): BuiltModule {
+  const version = versionIn(path.join(PROJECT, folder, "go.mod"), module);
+  const directory = path.join(CACHE, `${path.basename(folder)}-${version.replace(/^v/, "")}`);
+  mkdirSync(directory, { recursive: true });
+  const variables = Object.entries(versionVariables?.(version) ?? {}).map(([name, value]) => ` -X ${name}=${value}`);
+  const options = ["-mod=readonly", "-trimpath", `-ldflags=-s -w${variables.join("")}`];
+  const isMissing = (name: string): boolean => !existsSync(path.join(directory, name));
+  const missing = commands.filter((command) => isMissing(programOf(command)));
+  for (const command of missing) {
+    say(`builds ${programOf(command)} ${version}`);
+    buildTo(path.join(directory, programOf(command)), (file) => go(folder, ["build", ...options, "-o", file, command]));
+  }
+  for (const [name, source] of Object.entries(tests).filter(([program]) => isMissing(program))) {
+    say(`builds ${name} ${version}`);
+    buildTo(path.join(directory, name), (file) =>
+      go(folder, ["test", "-c", "-vet=off", ...options, "-o", file, source]),
+    );
+  }
+  return { directory, version };
+}
+
+/** A build that is interrupted leaves no program that looks complete. */
+function buildTo(file: string, make: (file: string) => void): void {
+  make(`${file}.new`);
+  renameSync(`${file}.new`, file);
+}
+
+function go(folder: string, args: readonly string[]): string {
+  return run("nice", ["-n", "19", "go", ...args], {
+    cwd: path.join(PROJECT, folder),
+    env: { GOTOOLCHAIN: "local", GOFLAGS: "-buildvcs=false", CGO_ENABLED: "0" },
+  });
+}
+
+/** The last part of a package's path, without a major version: go.etcd.io/etcd/server/v3 is etcd's server. */
+function programOf(command: string): string {
+  if (command === "go.etcd.io/etcd/server/v3") return "etcd";
+  return path.basename(command);
+}
+
+function versionIn(file: string, module: string): string {
+  const line = readFileSync(file, "utf8")
+    .split("\n")
+    .find((one) => one.replace("require ", "").trim().startsWith(`${module} v`));
+  const version = line?.trim().split(" ").at(-1);
+  if (version === undefined) throw new Error(`${file} does not require ${module}`);
+  return version;
+}

@@ -1,0 +1,40 @@
+/** How a cluster is made. */
+export interface Settings {
+  readonly nodes: number;
+  /** The family of a node's first address, and of Services that ask for none. */
+  readonly firstFamily: 4 | 6;
+  /** One family only, or both. */
+  readonly isDualStack: boolean;
+}
+
+/** A machine of the cluster and its addresses on the link that all share. */
+export interface NodePlan {
+  readonly name: string;
+  readonly addresses: { readonly 4: string; readonly 6: string };
+  /** The value of topology.kubernetes.io/zone. */
+  readonly zone: string;
+}
+
+/** The prefixes of docs/guides/kubeadm.md. */
+export const PREFIXES = {
+  pods: { 4: "10.244.0.0/16", 6: "fd00:244::/56" },
+  services: { 4: "10.96.0.0/16", 6: "fd00:96::/112" },
+} as const;
+
+/** The address of the machine that runs the tests, on the nodes' link. */
+export const MACHINE_ADDRESSES = { 4: "192.0.2.1/24", 6: "2001:db8:107::1/64" } as const;
+
+/** Returns the nodes of a cluster. The first one also runs the control plane. */
+export function planNodes({ nodes }: Settings): readonly NodePlan[] {
+  return Array.from({ length: nodes }, (_, index) => ({
+    name: `node${index + 1}`,
+    addresses: { 4: `192.0.2.${11 + index}`, 6: `2001:db8:107::${11 + index}` },
+    zone: `zone${index + 1}`,
+  }));
+}
+
+/** Returns what is configured for both families, first family first, or only for the first. */
+export function inOrder<T>({ firstFamily, isDualStack }: Settings, by: { readonly 4: T; readonly 6: T }): readonly T[] {
+  const first = by[firstFamily];
+  return isDualStack ? [first, by[firstFamily === 4 ? 6 : 4]] : [first];
+}

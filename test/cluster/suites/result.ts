@@ -1,0 +1,57 @@
+import * as v from "valibot";
+
+/** How one test ended. */
+export interface TestResult {
+  readonly title: string;
+  readonly state: "passed" | "failed" | "skipped";
+  /** The message of a failure, or the reason of a test that skipped itself. */
+  readonly message: string;
+  /** Seconds. */
+  readonly duration: number;
+}
+
+const REPORT = v.array(
+  v.object({
+    SpecReports: v.nullable(
+      v.array(
+        v.object({
+          ContainerHierarchyTexts: v.nullable(v.array(v.string())),
+          LeafNodeType: v.string(),
+          LeafNodeText: v.string(),
+          State: v.string(),
+          RunTime: v.number(),
+          Failure: v.optional(v.object({ Message: v.optional(v.string(), "") })),
+        }),
+      ),
+    ),
+  }),
+);
+
+const NANOSECONDS = 1e9;
+
+/**
+ * Reads Ginkgo's JSON report.
+ *
+ * @returns the tests that ran or skipped themselves, by title; those that focus and skip left out are not among them
+ */
+export function readResults(json: string): readonly TestResult[] {
+  return v
+    .parse(REPORT, JSON.parse(json))
+    .flatMap(({ SpecReports }) => SpecReports ?? [])
+    .filter(({ LeafNodeType, State, Failure }) => {
+      if (LeafNodeType !== "It") return State === "failed";
+      return State !== "pending" && (State !== "skipped" || (Failure?.Message ?? "") !== "");
+    })
+    .map(({ ContainerHierarchyTexts, LeafNodeType, LeafNodeText, State, RunTime, Failure }) => ({
+      title: [...(ContainerHierarchyTexts ?? []), LeafNodeText === "" ? LeafNodeType : LeafNodeText].join(" "),
+      state: stateOf(State),
+      message: Failure?.Message ?? "",
+      duration: RunTime / NANOSECONDS,
+    }))
+    .toSorted((a, b) => (a.title < b.title ? -1 : 1));
+}
+
+/** Ginkgo also says panicked, interrupted, aborted and timedout: all of them failures. */
+function stateOf(state: string): TestResult["state"] {
+  return state === "passed" || state === "skipped" ? state : "failed";
+}
