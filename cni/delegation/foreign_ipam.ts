@@ -1,10 +1,12 @@
 import type { RangeSet } from "../../ipam/range.ts";
 import type { Allocation } from "../../ipam/store.ts";
+import { DrawbridgeError } from "../../kernel/error.ts";
 import { hostCidr, networkAddress } from "../../kernel/ip/cidr.ts";
 import type { BridgeConfiguration } from "../configuration.ts";
 import { checkExpressible, decodeConfiguration, onNetwork, RUN_DIRECTORY } from "../configuration.ts";
 import type { DetachConfiguration } from "../detach_configuration.ts";
 import type { Attachment, Environment } from "../environment.ts";
+import { CniError } from "../error.ts";
 import type { DetachInput, NetworkInput } from "../network_input.ts";
 import type { Node } from "../node.ts";
 import { readIpamAnswer } from "./ipam_answer.ts";
@@ -76,8 +78,9 @@ export function addressGiver(
     try {
       runIpam(node, ipam, "DEL", lock?.fd);
       node.files.unlink(path);
-    } catch {
+    } catch (error) {
       // The file stays, so that the runtime's DEL calls the plugin once more.
+      if (!(error instanceof CniError || error instanceof DrawbridgeError)) throw error;
     }
   };
   const end = (): void => {

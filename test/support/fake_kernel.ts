@@ -127,6 +127,11 @@ export class FakeKernel {
     return this.#listsOfFlows;
   }
 
+  /** Counts an event that is not the kernel's: the execution of another program. @returns as the kernel's own events */
+  happens(label: string): number | undefined {
+    return this.#event(label);
+  }
+
   /** Counts what changes something; the negated errno when this event is to fail. */
   #event(label: string): number | undefined {
     const number = this.#events++;
