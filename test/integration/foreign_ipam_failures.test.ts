@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { rmSync, writeFileSync } from "node:fs";
 import path from "node:path";
+import process from "node:process";
 import { setTimeout as pause } from "node:timers/promises";
 import { check, configurationOf, del, podCall, startPlugin } from "../lab/cni.ts";
 import type { Lab } from "../lab/lab.ts";
@@ -8,6 +9,7 @@ import { createLab } from "../lab/lab.ts";
 import type { WiredNode } from "../lab/topology.ts";
 import type { FakeIpam } from "../support/fake_ipam.ts";
 import { BOTH, ForeignIpamNode } from "../support/foreign_ipam_node.ts";
+import { randomFrom } from "../support/random.ts";
 import { requireKernel } from "../support/privilege.ts";
 import { ServedPlugin } from "../support/served_plugin.ts";
 import { addressesOf, nodeState, nothingHeld } from "./kernel_state.ts";
@@ -205,6 +207,48 @@ describe("an IPAM plugin of others that fails", function () {
     assert.equal(exitCode, 0, stdout);
     assert.deepEqual([ipam.verbs, ipam.held], [["ADD", "DEL"], []]);
     node.assertNothingLeft(pod);
+  });
+
+  it("P16: STATUS is passed on, with its error, and never answered without it", () => {
+    const stdin = JSON.stringify(configurationOf(wired, node.changes()));
+    const status = (): ReturnType<typeof rawCall> =>
+      rawCall(wired.node, { CNI_COMMAND: "STATUS", CNI_PATH: ipam.directory }, stdin, executable);
+    for (let count = 1; count <= 2; count++) {
+      assert.deepEqual(status(), { exitCode: 0, stdout: "", stderr: "STATUS of fake IPAM\n" });
+      assert.equal(ipam.verbs.length, count);
+    }
+    assert.equal(ipam.calls[0]?.stdin, stdin);
+    ipam.fails("STATUS", { code: 50, msg: "the database is away" });
+    const { exitCode, stdout } = status();
+    assert.equal(exitCode, 1);
+    assert.partialDeepStrictEqual(JSON.parse(stdout), { code: 50, msg: "the database is away" });
+  });
+
+  it("P18: ADDs killed at any moment, then one DEL each: the plugin holds nothing, and nothing of ours is left", async () => {
+    const seed = Number(process.env["DRAWBRIDGE_SEED"] ?? Date.now() % 2 ** 31);
+    const random = randomFrom(seed);
+    const pod = lab.pod("storm");
+    ipam.does("ADD", "exec 2>/dev/null");
+    const undisturbed = node.attach(pod);
+    assert.equal(undisturbed.exitCode, 0, undisturbed.stdout);
+    assert.equal(node.detach(pod).exitCode, 0);
+    const counts = { early: 0, given: 0, ended: 0 };
+    for (let round = 0; round < 40; round++) {
+      const before = ipam.verbs.length;
+      const running = startPlugin(wired.node, podCall("ADD", wired, pod, node.changes(), { executable }));
+      const timer = setTimeout(() => running.kill("SIGKILL"), random() * 1.1 * undisturbed.milliseconds);
+      const { signal } = await running.outcome;
+      clearTimeout(timer);
+      if (signal === null) counts.ended++;
+      else if (ipam.verbs.length > before) counts.given++;
+      else counts.early++;
+      const { exitCode, stdout } = node.detach(pod);
+      assert.equal(exitCode, 0, `round ${round}, seed ${seed}: ${stdout}`);
+      assert.deepEqual(ipam.held, [], `round ${round}, seed ${seed}`);
+      node.assertNothingLeft(pod);
+    }
+    console.log(`      seed ${seed} (DRAWBRIDGE_SEED replays it): ${JSON.stringify(counts)}`);
+    assert.ok(counts.early + counts.given > 10, JSON.stringify(counts));
   });
 
   it("IPAM-06: what it leaves running in the background keeps nobody waiting", () => {

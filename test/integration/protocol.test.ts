@@ -163,6 +163,61 @@ describe("the executable and the CNI protocol", () => {
     assert.match(String(objectOf(stdout)["details"]), /config is "99\.0\.0", plugin supports \["0\.1\.0".*"1\.1\.0"\]/);
   });
 
+  it("P9: without cniVersion the configuration counts as 0.1.0, and the result has that form", () => {
+    const pod = lab.pod("p9");
+    const { environment } = podCall("ADD", wired, pod);
+    for (const cniVersion of [undefined, "", null]) {
+      const added = rawCall(wired.node, { ...environment, CNI_COMMAND: "ADD" }, conf({ cniVersion }));
+      assert.equal(added.exitCode, 0, added.stdout);
+      const result = objectOf(added.stdout);
+      assert.deepEqual(Object.keys(result).sort(), ["cniVersion", "dns", "ip4", "ip6"]);
+      assert.equal(result["cniVersion"], "0.1.0");
+      assert.equal(rawCall(wired.node, { ...environment, CNI_COMMAND: "DEL" }, conf({ cniVersion })).exitCode, 0);
+    }
+  });
+
+  it("P12: keys in any case count, the last of two does, unknown ones do not, and a wrong type is error 7", () => {
+    const pod = lab.pod("p12");
+    const { environment } = podCall("ADD", wired, pod);
+    const call = (verb: string, stdin: string): ReturnType<typeof rawCall> =>
+      rawCall(wired.node, { ...environment, CNI_COMMAND: verb }, stdin);
+    const shouted = conf({ mtu: undefined }).replace(/}$/, ', "MTU": 1300, "mtu": 1400, "x-unknown": {"mtu": 1}}');
+    const added = call("ADD", shouted.replace('"isGateway"', '"ISGATEWAY"'));
+    assert.equal(added.exitCode, 0, added.stdout);
+    assert.equal(pod.link("eth0").mtu, 1400);
+    assert.equal(call("DEL", shouted).exitCode, 0);
+    const wrong = call("ADD", conf({ mtu: "1400" }));
+    assert.equal(wrong.exitCode, 1);
+    assert.deepEqual(
+      [objectOf(wrong.stdout)["code"], objectOf(wrong.stdout)["msg"]],
+      [7, 'mtu: "1400"; expected number'],
+    );
+    assert.deepEqual(nodeState(wired.node), nothingHeld);
+  });
+
+  it("P13: an unknown pair in CNI_ARGS is error 4 unless IgnoreUnknown is set, and a pair of two = always", () => {
+    const pod = lab.pod("p13");
+    const { environment } = podCall("ADD", wired, pod);
+    for (const [text, code] of [
+      ["A=1", 4],
+      ["A=1=2", 4],
+      ["IgnoreUnknown=1;A=1=2", 4],
+      ["A=1;IgnoreUnknown=0", 4],
+      ["A=1;IgnoreUnknown=true", undefined],
+      ["IgnoreUnknown=1;A=1", undefined],
+    ] as const) {
+      const given = { ...environment, CNI_ARGS: text };
+      const { exitCode, stdout } = rawCall(wired.node, { ...given, CNI_COMMAND: "ADD" }, conf());
+      assert.deepEqual(
+        [exitCode, code === undefined ? undefined : objectOf(stdout)["code"]],
+        [code === undefined ? 0 : 1, code],
+        text,
+      );
+      assert.equal(rawCall(wired.node, { ...given, CNI_COMMAND: "DEL" }, conf()).exitCode, 0, text);
+    }
+    assert.deepEqual(nodeState(wired.node), nothingHeld);
+  });
+
   it("P10: a dual-stack ADD succeeds in each version, with that version in the result", () => {
     const pod = lab.pod("p10");
     for (const cniVersion of supportedVersions) {
