@@ -71,6 +71,10 @@ export class Daemon implements ObjectSink, RequestHandlers {
     this.#parts.logger.info("kinds of objects", { notice: message });
   }
 
+  sourceProblem(message: string): void {
+    this.#parts.logger.warn("objects cannot be followed", { reason: message });
+  }
+
   problem(message: string, kind?: Kind, key?: string): void {
     const label = kind ?? "other";
     this.#objectProblems.set(label, (this.#objectProblems.get(label) ?? 0) + 1);

@@ -213,9 +213,10 @@ export class DirectorySource implements ObjectSource {
     const changes = this.#files.takeChanges();
     if (changes.length > 0) sink.changed(changes);
     const problems = new Map(this.#files.problemsByKind().map(({ text, kind }) => [text, kind]));
-    if (this.#problem !== undefined) problems.set(this.#problem, undefined);
     for (const [text, kind] of problems) if (!this.#told.has(text)) sink.problem(text, kind);
-    this.#told = new Set(problems.keys());
+    const own = this.#problem === undefined ? [] : [this.#problem];
+    for (const text of own) if (!this.#told.has(text)) sink.sourceProblem(text);
+    this.#told = new Set([...problems.keys(), ...own]);
     if (this.#isSynced || this.#unsettled.size > 0 || !this.#isListed) return;
     this.#isSynced = true;
     sink.synced();

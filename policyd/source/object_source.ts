@@ -18,6 +18,11 @@ export interface ObjectSink {
    * @param key of an object of the API server; undefined where it does not say it
    */
   problem(message: string, kind?: Kind, key?: string): void;
+  /**
+   * A problem of the source itself that was not there before: an API server that cannot be reached or refuses a request,
+   * whatever its status (API-24), or a directory that cannot be read. No object is to blame.
+   */
+  sourceProblem(message: string): void;
   /** Something for the log that is not a problem: a kind that a server begins or ceases to serve. */
   noticed(message: string): void;
 }

@@ -6,6 +6,7 @@ export class RecordingSink implements ObjectSink {
   readonly objects = new Map<string, Extract<ObjectChange, { type: "set" }>["object"]>();
   readonly told: string[] = [];
   readonly problems: string[] = [];
+  readonly sourceProblems: string[] = [];
   readonly notices: string[] = [];
   isSynced = false;
 
@@ -25,6 +26,10 @@ export class RecordingSink implements ObjectSink {
 
   problem(message: string): void {
     this.problems.push(message);
+  }
+
+  sourceProblem(message: string): void {
+    this.sourceProblems.push(message);
   }
 
   noticed(message: string): void {

@@ -152,7 +152,7 @@ export class ApiSource implements ObjectSource {
     if (sink === undefined) return;
     this.#recovery.check();
     const troubles = this.#troubles();
-    for (const text of troubles) if (!this.#told.has(text)) sink.problem(text);
+    for (const text of troubles) if (!this.#told.has(text)) sink.sourceProblem(text);
     this.#told = troubles;
     for (const { resource, reflector } of this.#kinds) {
       if (resource.isOptional) this.#compareServed(resource.kind, reflector.servedVersion, sink);

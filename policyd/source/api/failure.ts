@@ -67,6 +67,8 @@ function wayOut(status: number, resource: string): string {
       return `expected the verbs list and watch on ${resource} in all namespaces: look at policyd's ClusterRole`;
     case 404:
       return "there is no such list; expected the address of a Kubernetes API server";
+    case 429:
+      return "the server has too many requests; it is asked again after the time that it says, what is known stays";
     default:
       return "it is tried again, what is known stays";
   }

@@ -204,6 +204,17 @@ describe("policyd/daemon", () => {
     ]);
   });
 
+  it("API-24: a problem of the API server is logged as that and counts for no object", () => {
+    source.sink?.sourceProblem("https://10.96.0.1: services: 429");
+    assert.deepEqual(logger.lines.at(-1), {
+      level: "warn",
+      message: "objects cannot be followed",
+      fields: { reason: "https://10.96.0.1: services: 429" },
+    });
+    assert.ok([...daemon.objectProblems().values()].every((count) => count === 0));
+    assert.deepEqual(events.notices, []);
+  });
+
   it("stops its source and its dataplane, and logs problems as they come", async () => {
     source.sink?.problem("a.yaml: nonsense");
     assert.deepEqual(logger.lines.at(-1), {

@@ -126,8 +126,8 @@ describe("policyd/source/api", () => {
     world.clock.pass(1000);
     assert.equal(world.sink.isSynced, false);
     assert.ok(
-      world.sink.problems.some((problem) => /services: 500/.test(problem)),
-      world.sink.problems.join("\n"),
+      world.sink.sourceProblems.some((problem) => /services: 500/.test(problem)),
+      world.sink.sourceProblems.join("\n"),
     );
     world.clock.pass(60_000);
     assert.equal(world.sink.told.filter((line) => line === "synced").length, 1);
@@ -135,13 +135,30 @@ describe("policyd/source/api", () => {
     assert.deepEqual(world.source.problems(), []);
   });
 
+  for (const status of [401, 403, 408, 429, 500, 503]) {
+    it(`API-24: lists that are refused with ${status} are a problem of the server and not of an object`, () => {
+      const world = new World();
+      world.api.features.hasWatchList = false;
+      world.api.apply(oneOfEach());
+      world.api.plan({ on: "list", path: "/api/v1/services", count: 5, fault: { type: "status", status } });
+      world.start();
+      world.clock.pass(600_000);
+      assert.deepEqual(world.sink.problems, []);
+      const [problem = "", ...others] = world.sink.sourceProblems;
+      assert.match(problem, new RegExp(`services: ${status}\\b`));
+      if (status === 429) assert.match(problem, /too many requests; it is asked again after the time that it says/);
+      assert.deepEqual(others, []);
+      assert.ok(world.sink.isSynced);
+    });
+  }
+
   it("API-03: a server that is away from the start is waited for; one problem is told of it", () => {
     const world = new World();
     world.connection.isDown = true;
     world.start();
     world.clock.pass(600_000);
     assert.deepEqual(world.sink.told, []);
-    assert.equal(world.sink.problems.length, 1, world.sink.problems.join("\n"));
+    assert.equal(world.sink.sourceProblems.length, 1, world.sink.sourceProblems.join("\n"));
     assert.match(world.source.problems()[0] ?? "", /^https:\/\/cluster\.test:6443: connect ECONNREFUSED; it is tried/);
     world.api.apply(oneOfEach());
     world.connection.isDown = false;

@@ -219,7 +219,7 @@ describe("policyd/source/api: versions of ClusterNetworkPolicy", () => {
     const problem =
       /served in no version that this daemon knows; expected policy\.networking\.k8s\.io\/v1beta1 or .*v1alpha2/;
     assert.match(world.source.problems().join(), problem);
-    assert.equal(world.sink.problems.length, 1);
+    assert.equal(world.sink.sourceProblems.length, 1);
     world.api.define(ONLY_NEWER);
     world.clock.pass(1000);
     assert.deepEqual(world.source.problems(), []);
