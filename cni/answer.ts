@@ -20,6 +20,8 @@ export interface PluginCall {
   readonly environment: Environment;
   /** @throws CniError */
   stdin(): string;
+  /** Writes a line for the runtime's log; absent where that cannot be reached. */
+  warn?(text: string): void;
   /** Keeps the answer to a STATUS that found all well; absent where nobody reads it. */
   keepStatus?(stdin: string): void;
 }
@@ -31,16 +33,14 @@ export function* answer(machine: () => Node, call: PluginCall): Work<Answer> {
     if (call.verb === "VERSION") return { output: versionResult(), exitCode: 0 };
     const node = machine();
     stdin = call.stdin();
-    if (call.verb === "STATUS") {
-      if (answerStatus(node, faceOf(call.argv0), { self: nameOf(call.argv0), environment: call.environment, stdin }))
-        call.keepStatus?.(stdin);
+    const { argv0, verb, environment } = call;
+    const warn = (text: string): void => call.warn?.(text);
+    const input = { self: nameOf(argv0), environment, stdin, warn };
+    if (verb === "STATUS") {
+      if (answerStatus(node, faceOf(argv0), input)) call.keepStatus?.(stdin);
       return { output: "", exitCode: 0 };
     }
-    const { argv0, verb, environment } = call;
-    return {
-      output: yield* verbWork(node, faceOf(argv0), verb, { self: nameOf(argv0), environment, stdin }),
-      exitCode: 0,
-    };
+    return { output: yield* verbWork(node, faceOf(argv0), verb, input), exitCode: 0 };
   } catch (error) {
     return { output: formatCniError(toCniError(error), errorVersion(stdin)), exitCode: 1 };
   }

@@ -72,10 +72,15 @@ const ipamTypes = ["host-local", "drawbridge-ipam"];
 /**
  * Reads the configuration a runtime passes on standard input.
  *
+ * @param judge looks at the version before anything else does
  * @returns the typed keys of the shape, spelled as declared whatever their case
  * @throws CniError 6 when it is not a JSON object, 1 for a version we do not speak, 7 for a wrong type
  */
-export function decodeConfiguration<const S extends Shape>(text: string, shape: S): Decoded<S> {
+export function decodeConfiguration<const S extends Shape>(
+  text: string,
+  shape: S,
+  judge: (version: CniVersion) => void = () => {},
+): Decoded<S> {
   let value: unknown;
   try {
     value = JSON.parse(text);
@@ -99,7 +104,7 @@ export function decodeConfiguration<const S extends Shape>(text: string, shape: 
     );
   }
   // The version comes first: another one may give other types to what follows.
-  negotiateVersion(decode(value, { cniVersion: "any" }).cniVersion);
+  judge(negotiateVersion(decode(value, { cniVersion: "any" }).cniVersion));
   return decode(value, shape);
 }
 

@@ -64,6 +64,9 @@ function main(): number {
       verb,
       environment: process.env,
       stdin: () => readStdin(syscalls, STDIN),
+      warn: (text) => {
+        write(STDERR, text);
+      },
       keepStatus: (stdin) => {
         // The shim's only argument, and only with STATUS: who is called by a runtime itself has none.
         const [, , directory] = process.argv;

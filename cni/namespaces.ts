@@ -46,7 +46,7 @@ function openPodNamespace(
   if (attachment.netns === undefined) return undefined;
   const namespace = openIfPresent(node, attachment.netns);
   if (namespace === undefined) return undefined;
-  // All namespaces are files of one file system (nsfs), so a file on another device is none.
+  // All namespaces are files of one file system (nsfs), so a file on another device is not a namespace.
   if (namespace.device !== home.device) {
     closeNamespace(node.syscalls, namespace);
     return undefined;

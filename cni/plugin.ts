@@ -10,6 +10,7 @@ import {
   addressGiver,
   addressTaker,
   checkGiver,
+  collectOfGiver,
   delegatedDirectory,
   isForeignIpam,
   statusOfGiver,
@@ -21,6 +22,8 @@ import type { Attachment, Environment } from "./environment.ts";
 import { readAttachment } from "./environment.ts";
 import { CniError, CniErrorCode } from "./error.ts";
 import { allocateForOthers, checkForOthers, releaseForOthers } from "./ipam_plugin.ts";
+import { collectReservations, gc } from "./gc/gc.ts";
+import { VALID_ATTACHMENTS, validAttachments, validAttachmentsShape } from "./gc/valid_attachments.ts";
 import type { Decoded, Shape } from "./json.ts";
 import { checkLoopback, loopbackResult, setLoopback } from "./loopback.ts";
 import { missingNamespace, withNamespaces } from "./namespaces.ts";
@@ -88,6 +91,9 @@ export function* verbWork(node: Node, face: Face, verb: string, call: PluginInpu
       const attachment = readAttachment(environment, verb);
       return yield* runDel(node, face, call, attachment, decodeConfiguration(stdin, detachShape));
     }
+    case "GC":
+      yield* runGc(node, face, call);
+      return "";
     case "STATUS":
       answerStatus(node, face, call);
       return "";
@@ -101,15 +107,14 @@ export function* verbWork(node: Node, face: Face, verb: string, call: PluginInpu
 
 /** @throws CniError 1 where the configuration's version does not have the verb (P8), and as {@link decodeConfiguration} */
 function decodeFor<const S extends Shape>(verb: keyof typeof FIRST_VERSIONS, stdin: string, shape: S): Decoded<S> {
-  const version = negotiateVersion(decodeConfiguration(stdin, { cniVersion: "string" }).cniVersion);
-  if (supportedVersions.indexOf(version) < supportedVersions.indexOf(FIRST_VERSIONS[verb])) {
+  return decodeConfiguration(stdin, shape, (version) => {
+    if (supportedVersions.indexOf(version) >= supportedVersions.indexOf(FIRST_VERSIONS[verb])) return;
     throw new CniError(
       CniErrorCode.INCOMPATIBLE_VERSION,
       `config version does not allow ${verb}`,
       `config is "${version}"; expected ${FIRST_VERSIONS[verb]} or later`,
     );
-  }
-  return decodeConfiguration(stdin, shape);
+  });
 }
 
 /** The same without other work beside it. @throws as {@link verbWork} */
@@ -155,6 +160,36 @@ function* runCheck(node: Node, face: Face, call: PluginInput, attachment: Attach
     checkGiver(node, call, input);
     return yield* check(node, configuration, attachment, input.prevResult, { home, namespace });
   });
+}
+
+function* runGc(node: Node, face: Face, call: PluginInput): Work<void> {
+  const input = decodeFor("GC", call.stdin, { ...detachShape, ...validAttachmentsShape });
+  const network = networkName(input);
+  const isValid = validAttachments(input[VALID_ATTACHMENTS]);
+  if (isValid === undefined) call.warn?.(`GC of network ${network} without ${VALID_ATTACHMENTS}: nothing is removed`);
+  if (face === "loopback") return;
+  if (face === "drawbridge-ipam") {
+    if (isValid !== undefined) collectReservations(node, releaseConfiguration(input), isValid);
+    return;
+  }
+  const forward = (): void => collectOfGiver(node, call, input);
+  if (isValid === undefined) return forward();
+  const configuration = detachConfiguration(input);
+  const nobody = { netns: undefined, arguments: { mac: undefined, ip: undefined, pod: undefined } };
+  const work = withNamespaces(node, call.environment, { containerId: "", ifname: "", ...nobody }, function* (home) {
+    yield* gc(
+      node,
+      configuration,
+      isValid,
+      function* (owner) {
+        const attachment = { ...owner, ...nobody };
+        const taker = addressTaker(node, call, input, configuration, attachment);
+        yield* delAll(node, configuration, attachment, { home, namespace: undefined }, taker);
+      },
+      forward,
+    );
+  });
+  yield* work;
 }
 
 /**

@@ -7,7 +7,7 @@ import type { MacAddress } from "../kernel/ip/mac.ts";
 import { decodeAttachment } from "./attachment_decoder.ts";
 import type { StoreFileSystem } from "./file_system.ts";
 import type { Owner } from "./owner.ts";
-import { expectNetworkName, expectOwner, isName } from "./owner.ts";
+import { expectNetworkName, expectOwner, isInterfaceName, isName } from "./owner.ts";
 
 /** One published port: packets to `hostPort` of the node (of `hostIp`, where given) go to `containerPort`. */
 export interface PortMapping {
@@ -167,6 +167,18 @@ export function removeAttachment(runDirectory: string, network: string, owner: O
   const { path, scratch } = pathsOf(runDirectory, network, owner);
   files.unlink(scratch);
   return files.unlink(path);
+}
+
+/**
+ * The attachments of a network that have a record, by the names of the files: none is read.
+ *
+ * @throws DrawbridgeError ERR_CONFIGURATION for an unsafe network name, ERR_STORE when the directory cannot be listed
+ */
+export function listAttachmentNames(runDirectory: string, network: string, files: StoreFileSystem): readonly Owner[] {
+  return files.readDirectory(directoryOf(runDirectory, network)).flatMap((fileName): readonly Owner[] => {
+    const [, containerId = "", ifname = ""] = /^([^:]+):([^:]+)\.json$/.exec(fileName) ?? [];
+    return isName(containerId) && isInterfaceName(ifname) ? [{ containerId, ifname }] : [];
+  });
 }
 
 /**

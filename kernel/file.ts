@@ -14,6 +14,7 @@ const STATX_TYPE = 0x1;
 const STATX_MODE = 0x2;
 const STATX_NLINK = 0x4;
 const STATX_UID = 0x8;
+const STATX_MTIME = 0x40;
 const STATX_INO = 0x100;
 const STATX_SIZE = 256;
 const S_IFMT = 0o170000;
@@ -111,6 +112,13 @@ export function isPrivateDirectory(files: FileReadCalls, path: string, user: num
   const view = new DataView(buffer.buffer);
   const mode = view.getUint16(28, littleEndian);
   return (mode & S_IFMT) === S_IFDIR && (mode & 0o077) === 0 && view.getUint32(20, littleEndian) === user;
+}
+
+/** When a file was last written, in whole seconds since 1970; undefined where there is none, or it cannot be seen. struct statx, stx_mtime. */
+export function modificationTime(files: FileReadCalls, path: string): number | undefined {
+  const buffer = new Uint8Array(STATX_SIZE);
+  const result = files.statx(AT_FDCWD, path, AT_SYMLINK_NOFOLLOW, STATX_MTIME, buffer);
+  return result === 0 ? Number(new DataView(buffer.buffer).getBigInt64(112, littleEndian)) : undefined;
 }
 
 /**

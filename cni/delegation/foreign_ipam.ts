@@ -23,6 +23,8 @@ export interface PluginInput {
   readonly self: string;
   readonly environment: Environment;
   readonly stdin: string;
+  /** Writes a line for the runtime's log that does not report an error. */
+  warn?(text: string): void;
 }
 
 /** An IPAM plugin of others, by which an ADD gets the pod's addresses. */
@@ -144,6 +146,12 @@ export function statusOfGiver(node: Node, { self, environment, stdin }: PluginIn
   const type = usableType(ipam?.type, self);
   if (type !== undefined) runIpam(node, { type, environment, stdin }, "STATUS");
   return type !== undefined;
+}
+
+/** Passes GC on to an IPAM plugin of others, if there is one. @throws CniError what it answered */
+export function collectOfGiver(node: Node, { self, environment, stdin }: PluginInput, { ipam }: DetachInput): void {
+  const type = usableType(ipam?.type, self);
+  if (type !== undefined) runIpam(node, { type, environment, stdin }, "GC");
 }
 
 /** The IPAM plugin of others that a DEL has to call. */

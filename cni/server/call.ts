@@ -71,7 +71,11 @@ export class Call {
     const self = nameOf(argv0);
     const node = { files: systemFileSystem(this.#syscalls) };
     const isForShim =
-      !verb || !meansTheSameAnywhere(this.request) || executesOthers(node, { self, environment, stdin });
+      !verb ||
+      // It may take long, and writes to the caller's standard error.
+      verb === "GC" ||
+      !meansTheSameAnywhere(this.request) ||
+      executesOthers(node, { self, environment, stdin });
     if (isForShim || (verb === "DEL" && blocksInKernel(stdin) && othersWait())) {
       this.decline();
     } else if (this.#tell(BEGUN)) {

@@ -5,7 +5,7 @@ import type { FileReadCalls } from "../../kernel/syscall/file_calls.ts";
 import type { Node } from "../node.ts";
 
 /**
- * What fails: "attach" is noted by ADDs and forgotten by the first that succeeds; "node" and "traffic" are noted by STATUS,
+ * The kinds of failure: "attach" is noted by ADDs and forgotten by the first that succeeds; "node" and "traffic" are noted by STATUS,
  * for what every ADD would fail by, and for running pods that have no network, and forgotten when it finds neither.
  */
 export type FailureKind = "attach" | "node" | "traffic";

@@ -85,16 +85,19 @@ describe("the executable and the CNI protocol", () => {
     assert.deepEqual([code, msg], [4, "required env variables [CNI_NETNS,CNI_IFNAME] missing"]);
   });
 
-  it("P8: STATUS of a configuration before 1.1.0 is error 1, and it needs no variable (P4)", () => {
-    const environment = { CNI_COMMAND: "STATUS" };
-    for (const cniVersion of [undefined, "0.1.0", "0.3.1", "0.4.0", "1.0.0"]) {
-      const { exitCode, stdout } = rawCall(wired.node, environment, conf({ cniVersion }));
-      const { code, msg } = objectOf(stdout);
-      assert.deepEqual([exitCode, code, msg], [1, 1, "config version does not allow STATUS"], cniVersion);
+  it("P8: GC and STATUS of a configuration before 1.1.0 are error 1, and they need no variable (P4)", () => {
+    for (const verb of ["GC", "STATUS"]) {
+      const environment = { CNI_COMMAND: verb };
+      for (const cniVersion of [undefined, "0.1.0", "0.3.1", "0.4.0", "1.0.0"]) {
+        const { exitCode, stdout } = rawCall(wired.node, environment, conf({ cniVersion }));
+        const { code, msg } = objectOf(stdout);
+        assert.deepEqual([exitCode, code, msg], [1, 1, `config version does not allow ${verb}`], cniVersion);
+      }
+      const input = conf({ "cni.dev/valid-attachments": [] });
+      assert.deepEqual(rawCall(wired.node, environment, input), { exitCode: 0, stdout: "", stderr: "" });
+      assert.equal(objectOf(rawCall(wired.node, environment, conf({ name: "a%b" })).stdout)["code"], 7);
+      assert.equal(objectOf(rawCall(wired.node, environment, "{").stdout)["code"], 6);
     }
-    assert.deepEqual(rawCall(wired.node, environment, conf()), { exitCode: 0, stdout: "", stderr: "" });
-    assert.equal(objectOf(rawCall(wired.node, environment, conf({ name: "a%b" })).stdout)["code"], 7);
-    assert.equal(objectOf(rawCall(wired.node, environment, "{").stdout)["code"], 6);
   });
 
   it("P8: CHECK of a configuration before 0.4.0 is error 1", () => {

@@ -117,6 +117,24 @@ export function check(
   return callPlugin(wired.node, podCall("CHECK", wired, pod, { ...overrides, prevResult }, options));
 }
 
+/** Has the remains of attachments removed that are not in a runtime's list; without a list the key is left out. */
+export function collectGarbage(
+  wired: WiredNode,
+  valid: readonly Configuration[] | undefined,
+  overrides: Configuration = {},
+  executable?: string,
+): CallOutcome {
+  return callPlugin(wired.node, {
+    command: "GC",
+    environment: { CNI_CONTAINERID: "", CNI_NETNS: "", CNI_IFNAME: "", CNI_ARGS: "" },
+    configuration: configurationOf(wired, {
+      ...overrides,
+      ...(valid === undefined ? {} : { "cni.dev/valid-attachments": valid }),
+    }),
+    ...(executable === undefined ? {} : { executable }),
+  });
+}
+
 /** Asks whether pods can be attached, as the kubelet does every few seconds by way of the runtime. */
 export function networkStatus(wired: WiredNode, overrides: Configuration = {}, executable?: string): CallOutcome {
   return callPlugin(wired.node, {

@@ -56,7 +56,7 @@ describe("cni/plugin verbs", () => {
     });
   }
 
-  it("refuses CHECK and STATUS of a configuration whose version does not have them, with code 1 (P8)", () => {
+  it("refuses CHECK, GC and STATUS of a configuration whose version does not have them, with code 1 (P8)", () => {
     for (const face of ["drawbridge", "drawbridge-ipam", "loopback"] as const) {
       for (const cniVersion of [undefined, "0.1.0", "0.3.1"]) {
         assertRefusal(() => run(face, "CHECK", { ...stored(), cniVersion }), {
@@ -65,10 +65,12 @@ describe("cni/plugin verbs", () => {
         });
       }
       for (const cniVersion of [undefined, "0.4.0", "1.0.0"]) {
-        assertRefusal(() => run(face, "STATUS", { ...stored(), cniVersion }), {
-          code: 1,
-          says: ["config version does not allow STATUS", "expected 1.1.0 or later"],
-        });
+        for (const verb of ["GC", "STATUS"]) {
+          assertRefusal(() => run(face, verb, { ...stored(), cniVersion }), {
+            code: 1,
+            says: [`config version does not allow ${verb}`, "expected 1.1.0 or later"],
+          });
+        }
       }
     }
     assertRefusal(() => run("drawbridge", "CHECK", { ...stored(), cniVersion: "0.4.0" }), { code: 8, says: [] });

@@ -1,0 +1,86 @@
+import { listAttachmentNames, readAttachment } from "../../ipam/attachment.ts";
+import type { Owner } from "../../ipam/owner.ts";
+import type { Work } from "../../kernel/waiting.ts";
+import type { DetachConfiguration, ReleaseConfiguration } from "../detach_configuration.ts";
+import { CniError, toCniError } from "../error.ts";
+import type { Node } from "../node.ts";
+import { releaseOldReservations } from "./old_reservations.ts";
+import { hasEnded } from "./proof.ts";
+import type { IsValid } from "./valid_attachments.ts";
+import { unknownAttachments } from "./valid_attachments.ts";
+
+/** Errors that are reported in full; of the others only the number. */
+const MOST_REPORTED = 10;
+
+/**
+ * Removes what is left of attachments that the runtime does not know any more: the GC verb.
+ *
+ * The runtime's list is not believed by itself: only what also has ended goes ({@link hasEnded}), so that a runtime with
+ * an incomplete list, or a second runtime of the same network, loses no pod. An attachment is removed as by its DEL. Records
+ * of valid attachments are not read, so the time depends on those that go. Another call may remove some meanwhile. Errors
+ * do not end it, and are reported together.
+ *
+ * @param detach the DEL of an attachment whose namespace is gone
+ * @param forward GC of an IPAM plugin of others
+ * @throws CniError with the code of the first error
+ */
+export function* gc(
+  node: Node,
+  configuration: DetachConfiguration,
+  isValid: IsValid,
+  detach: (attachment: Owner) => Work<void>,
+  forward: () => void,
+): Work<void> {
+  const { runDir, name } = configuration;
+  const { errors, attempt } = gatherErrors();
+  const names = listAttachmentNames(runDir, name, node.files);
+  for (const owner of unknownAttachments(names, isValid)) {
+    try {
+      const record = readAttachment(runDir, name, owner, node.files);
+      if (record !== undefined && hasEnded(node, record)) yield* detach(owner);
+    } catch (error) {
+      errors.push(toCniError(error));
+    }
+  }
+  const recorded = new Set(names.map(({ containerId, ifname }) => `${containerId}:${ifname}`));
+  const hasRecord = ({ containerId, ifname }: Owner): boolean => recorded.has(`${containerId}:${ifname}`);
+  attempt(() => releaseOldReservations(node, configuration, isValid, hasRecord, attempt));
+  attempt(forward);
+  report(errors);
+}
+
+/**
+ * GC of an IPAM plugin, for the interface plugins of others: nothing but reservations from before this boot.
+ *
+ * @throws CniError as {@link gc}
+ */
+export function collectReservations(node: Node, configuration: ReleaseConfiguration, isValid: IsValid): void {
+  const { errors, attempt } = gatherErrors();
+  attempt(() => releaseOldReservations(node, configuration, isValid, () => false, attempt));
+  report(errors);
+}
+
+function gatherErrors(): { readonly errors: CniError[]; readonly attempt: (action: () => void) => void } {
+  const errors: CniError[] = [];
+  const attempt = (action: () => void): void => {
+    try {
+      action();
+    } catch (error) {
+      errors.push(toCniError(error));
+    }
+  };
+  return { errors, attempt };
+}
+
+/** @throws CniError with the code of the first error; nothing for none */
+function report(errors: readonly CniError[]): void {
+  const [first] = errors;
+  if (first === undefined) return;
+  const reported = errors.slice(0, MOST_REPORTED).map(({ message }) => message);
+  const others = errors.length - reported.length;
+  throw new CniError(
+    first.code,
+    `${reported.join("; ")}${others > 0 ? `; and ${others} more` : ""}`,
+    "the other attachments were looked after: call GC again",
+  );
+}

@@ -1,0 +1,63 @@
+import assert from "node:assert/strict";
+import { hasEnded, isOlderThanBoot } from "../../../cni/gc/proof.ts";
+import { unknownAttachments, validAttachments } from "../../../cni/gc/valid_attachments.ts";
+import { useTemporaryDirectory, writeForeign } from "../../support/address_store.ts";
+import { assertRefusal } from "../../support/cni.ts";
+import { fakeNode } from "../../support/fake_node.ts";
+
+describe("cni/gc: what a runtime's list says", () => {
+  it("knows an interface by its container and name, and each of a container that came without one (I11)", () => {
+    const isValid = validAttachments([
+      { containerID: "a", ifname: "eth0" },
+      { containerID: "a", ifname: "net1" },
+      { containerID: "b" },
+      { containerID: "b", ifname: "eth0" },
+      { containerID: "c", ifname: "" },
+    ]);
+    assert.ok(isValid !== undefined);
+    const attachments = ["a:eth0", "a:net1", "a:net2", "b:eth0", "b:net9", "c:eth0", "d:eth0", "A:eth0"].map((text) => {
+      const [containerId = "", ifname = ""] = text.split(":");
+      return { containerId, ifname };
+    });
+    assert.deepEqual(
+      unknownAttachments(attachments, isValid).map(({ containerId, ifname }) => `${containerId}:${ifname}`),
+      ["a:net2", "d:eth0", "A:eth0"],
+    );
+    assert.deepEqual([isValid("a", undefined), isValid("b", undefined), isValid("d", undefined)], [true, true, false]);
+  });
+
+  it("is nothing to go by where it is absent, all where it is empty, and refused with an entry of no container (I11)", () => {
+    assert.equal(validAttachments(undefined), undefined);
+    assert.equal(validAttachments([])?.("a", "eth0"), false);
+    for (const entry of [{}, { ifname: "eth0" }, { containerID: "" }]) {
+      assertRefusal(() => validAttachments([{ containerID: "a" }, entry]), { code: 7, says: ["[1].containerID"] });
+    }
+  });
+});
+
+describe("cni/gc: the proof that a pod has ended", () => {
+  const directory = useTemporaryDirectory();
+
+  it("is a record of an earlier boot, a path that is gone, or one that leads to another namespace (I11)", () => {
+    const node = fakeNode(directory());
+    const bootId = node.bootId();
+    const path = "/proc/self/ns/net";
+    assert.ok(hasEnded(node, { bootId: "another", netns: { path, inode: "1" } }));
+    assert.ok(hasEnded(node, { bootId, netns: { path: `${directory()}/gone`, inode: "1" } }));
+    assert.ok(hasEnded(node, { bootId, netns: { path: "/proc/999999999/ns/net", inode: "1" } }));
+    assert.ok(hasEnded(node, { bootId, netns: { path, inode: "1" } }));
+    const loop = { path: "/proc/self/cwd/".repeat(300), inode: "1" };
+    assert.ok(!hasEnded(node, { bootId, netns: loop }), "a path that cannot be followed proves nothing");
+  });
+
+  it("is of a reservation that it was written before the boot, by more than clocks go wrong (I10)", () => {
+    const node = fakeNode(directory());
+    const path = `${directory()}/file`;
+    writeForeign(path, "");
+    assert.ok(!isOlderThanBoot(node)(path));
+    assert.ok(!isOlderThanBoot(node)(`${directory()}/missing`));
+    const uptime = Number(process.hrtime.bigint() / 1_000_000_000n);
+    const later = Date.now() + (uptime + 3600) * 1000;
+    assert.ok(isOlderThanBoot(node, () => later)(path));
+  });
+});
