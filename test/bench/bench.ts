@@ -1,11 +1,11 @@
-import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import process from "node:process";
 import { fileURLToPath } from "node:url";
 import { Command, InvalidArgumentError, Option } from "commander";
 import { createLab } from "../lab/lab.ts";
-import { effectiveCapabilities, kernelRefusal } from "../support/privilege.ts";
-import { PEER_VERSION, peerAdvice, peerDirectory, peerVersion } from "../support/peer.ts";
+import { kernelObstacle } from "../support/privilege.ts";
+import { PEER_VERSIONS, peerAdvice, peerDirectory, peerRefusal, peerVersion } from "../support/peer.ts";
 import { benchCli } from "./cli.ts";
 import { OURS, install, installShim, peerContestant } from "./contestant.ts";
 import { thisMachine } from "./machine.ts";
@@ -73,7 +73,9 @@ const names = SCENARIOS.map(({ name }) => name);
 const program = new Command("bench").description("Measures Drawbridge against its peers on this machine.");
 program
   .command("cni")
-  .description(`the plugin against the reference plugins bridge and host-local ${PEER_VERSION}, in interleaved pairs`)
+  .description(
+    `the plugin against the reference plugins bridge and host-local (${PEER_VERSIONS.join(" or ")}), in interleaved pairs`,
+  )
   .option("--pairs <number>", `how many pairs, at least ${MINIMUM_PAIRS} unless --quick`, positiveInteger)
   .option("--quick", "a look: few pairs, no proof", false)
   .addOption(new Option("--only <scenario...>", "only these").choices(names))
@@ -152,11 +154,6 @@ program
   });
 await program.parseAsync();
 
-function kernelObstacle(): string | undefined {
-  const capabilities = effectiveCapabilities(readFileSync("/proc/self/status", "utf8"));
-  return kernelRefusal({ uid: process.geteuid?.() ?? -1, capabilities });
-}
-
 /** @returns the exit code: 0 when everything was measured, whatever came out */
 function benchCni(options: Options): number {
   const obstacle = kernelObstacle();
@@ -165,9 +162,10 @@ function benchCni(options: Options): number {
     say(obstacle ?? (directory === undefined ? peerAdvice() : `${OURS.executable} is missing: npm run build`));
     return 1;
   }
-  const versions = ["bridge", "host-local"].map((name) => peerVersion(path.join(directory, name)) ?? "unknown");
-  const comparable = versions.every((found) => found === PEER_VERSION);
-  if (!comparable) say(`the peer is ${versions.join(", ")}, not ${PEER_VERSION}: no ratios are given`);
+  const versions = ["bridge", "host-local"].map((name) => peerVersion(path.join(directory, name)));
+  const refusal = peerRefusal(versions);
+  const comparable = refusal === undefined;
+  if (refusal !== undefined) say(`${refusal}: no ratios are given`);
   const machine = thisMachine();
   if (machine.load > QUIET_LOAD)
     say(`something else runs here (load ${machine.load.toFixed(1)}): the intervals will be wide`);
@@ -192,7 +190,7 @@ function benchCni(options: Options): number {
   const report: Report = {
     machine,
     ours: "Drawbridge",
-    peer: `bridge ${versions[0]} + host-local ${versions[1]}`,
+    peer: `bridge ${versions[0] ?? "unknown"} + host-local ${versions[1] ?? "unknown"}`,
     pairs: options.pairs,
     seconds: Math.round((performance.now() - started) / 1000),
     rows,

@@ -6,8 +6,9 @@ import process from "node:process";
 import type Mocha from "mocha";
 import { skip } from "./privilege.ts";
 
-/** The version of the reference plugins that our goals and comparisons are written for. */
-export const PEER_VERSION = "1.9.1";
+/** The versions of the reference plugins that comparisons and the benchmark accept, the one that is built first. */
+export const PEER_VERSIONS = ["1.10.0", "1.9.1"] as const;
+const [BUILT_VERSION] = PEER_VERSIONS;
 
 const MODULE = "github.com/containernetworking/plugins";
 
@@ -33,7 +34,7 @@ let peer: Peer | undefined;
 
 /**
  * A directory with the reference plugins `bridge` and `host-local`: DRAWBRIDGE_PEER_DIR, else the one in the user's
- * cache, which is filled by `go install` when there is a Go toolchain.
+ * cache, which is filled by `go install` when there is a Go toolchain. Where that fails, an older version of the cache serves.
  *
  * @returns undefined when there is none and none can be made; {@link peerAdvice} says what to do then
  */
@@ -55,7 +56,7 @@ export function peerAdvice(): string {
  * privilege, and Drawbridge itself is tested without it. With DRAWBRIDGE_REQUIRE_KERNEL=1 what is there has to work.
  *
  * @throws Error instead of skipping, when DRAWBRIDGE_REQUIRE_KERNEL is 1 and a build by Go fails or DRAWBRIDGE_PEER_DIR
- *   names a directory without the plugins; always when they are of another version than {@link PEER_VERSION}
+ *   names a directory without the plugins; always when they are not all of one of the {@link PEER_VERSIONS}
  */
 export function requirePeer(context: Mocha.Context): string {
   peer ??= findPeer();
@@ -80,12 +81,23 @@ export function requirePeerPlugins(context: Mocha.Context, names: readonly strin
 }
 
 function withVersion(directory: string): string {
-  const versions = new Set(NEEDED.map((name) => peerVersion(path.join(directory, name))));
-  for (const version of versions) {
-    if (version === PEER_VERSION) continue;
-    throw new Error(`${directory}: reference plugins of version ${version ?? "unknown"}; expected ${PEER_VERSION}`);
-  }
+  const versions = NEEDED.map((name) => peerVersion(path.join(directory, name)));
+  const refusal = peerRefusal(versions);
+  if (refusal !== undefined) throw new Error(`${directory}: ${refusal}`);
   return directory;
+}
+
+/**
+ * Why plugins cannot stand for the reference plugins: they are of different versions, or of one that we do not compare with.
+ *
+ * @param versions of the plugins, as {@link peerVersion} returns them
+ * @returns undefined when they can
+ */
+export function peerRefusal(versions: readonly (string | undefined)[]): string | undefined {
+  const distinct = [...new Set(versions)];
+  if (distinct.length === 1 && PEER_VERSIONS.some((accepted) => accepted === distinct[0])) return undefined;
+  const found = distinct.map((version) => version ?? "unknown").join(" and ");
+  return `reference plugins of version ${found}; expected all of ${PEER_VERSIONS.join(", or all of ")}`;
 }
 
 /**
@@ -141,17 +153,20 @@ function findPeer(): Peer {
     if (isComplete(given)) return { kind: "found", directory: given };
     return { kind: "broken", reason: `DRAWBRIDGE_PEER_DIR: ${given} does not hold ${NEEDED.join(" and ")}` };
   }
-  const directory = cacheDirectory();
-  return isComplete(directory) ? { kind: "found", directory } : build(directory);
+  const [built = "", ...others] = PEER_VERSIONS.map(cacheDirectory);
+  if (isComplete(built)) return { kind: "found", directory: built };
+  const made = build(built);
+  const other = others.find(isComplete);
+  return made.kind !== "found" && other !== undefined ? { kind: "found", directory: other } : made;
 }
 
 function isComplete(directory: string): boolean {
   return NEEDED.every((name) => existsSync(path.join(directory, name)));
 }
 
-function cacheDirectory(): string {
+function cacheDirectory(version: string): string {
   const cache = process.env["XDG_CACHE_HOME"] || path.join(os.homedir(), ".cache");
-  return path.join(cache, "drawbridge", `cni-plugins-${PEER_VERSION}`);
+  return path.join(cache, "drawbridge", `cni-plugins-${version}`);
 }
 
 function build(directory: string): Peer {
@@ -161,16 +176,16 @@ function build(directory: string): Peer {
     return {
       kind: "absent",
       reason:
-        `no Go on this machine, with which the reference plugins ${PEER_VERSION} are built for comparison: install Go, ` +
+        `no Go on this machine, with which the reference plugins ${BUILT_VERSION} are built for comparison: install Go, ` +
         `or put ${NEEDED.join(" and ")} into a directory and name it in DRAWBRIDGE_PEER_DIR`,
     };
   }
-  process.stderr.write(`building the reference plugins ${PEER_VERSION} into ${directory}\n`);
+  process.stderr.write(`building the reference plugins ${BUILT_VERSION} into ${directory}\n`);
   mkdirSync(directory, { recursive: true });
-  const packages = PACKAGES.map((name) => `${MODULE}/${name}@v${PEER_VERSION}`);
+  const packages = PACKAGES.map((name) => `${MODULE}/${name}@v${BUILT_VERSION}`);
   const args = ["install", "-trimpath", "-ldflags=-s -w", ...packages];
   const { status, stderr } = spawnSync("go", args, { env: environment, encoding: "utf8" });
   if (status === 0 && isComplete(directory)) return { kind: "found", directory };
   const words = stderr.trim().split("\n").slice(-3).join("; ");
-  return { kind: "broken", reason: `the reference plugins ${PEER_VERSION} could not be built: go install: ${words}` };
+  return { kind: "broken", reason: `the reference plugins ${BUILT_VERSION} could not be built: go install: ${words}` };
 }

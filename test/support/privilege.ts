@@ -26,7 +26,7 @@ const NEEDED_CAPABILITIES = [
  * @throws Error instead of skipping, when DRAWBRIDGE_REQUIRE_KERNEL is 1
  */
 export function requireKernel(context: Mocha.Context): void {
-  refuse(context, kernelRefusal(currentPrivilege()));
+  refuse(context, kernelObstacle());
 }
 
 /**
@@ -91,6 +91,11 @@ export function kernelRefusal({ uid, capabilities }: Privilege): string | undefi
   if (lacking.length === 0) return undefined;
   const lack = `no ${lacking.join(" and no ")}`;
   return uid === 0 ? `root, but ${lack}: a container needs --privileged` : `not root (${lack}): run as root`;
+}
+
+/** Why this process cannot run kernel tests; undefined when it can. */
+export function kernelObstacle(): string | undefined {
+  return kernelRefusal(currentPrivilege());
 }
 
 /** The effective capabilities in the text of /proc/PID/status; none when it does not tell. */

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import process from "node:process";
 import fc from "fast-check";
-import { buildInformation, peerVersion } from "../../support/peer.ts";
+import { buildInformation, peerRefusal, peerVersion } from "../../support/peer.ts";
 
 const MODULES =
   "path\texample.org/plugins/bridge\nmod\texample.org/plugins\tv1.9.1\th1:abc=\ndep\texample.org/x\tv9.9.9\th1:d=\n";
@@ -48,5 +48,12 @@ describe("build information of a Go program", () => {
         assert.ok(found === undefined || found === MODULES);
       }),
     );
+  });
+
+  it("plugins of 1.10.0 or of 1.9.1 are compared with, others and a mixture are refused with what is expected", () => {
+    for (const version of ["1.10.0", "1.9.1"]) assert.equal(peerRefusal([version, version]), undefined);
+    for (const versions of [["1.8.0", "1.8.0"], ["1.10.0", "1.9.1"], [undefined, "1.10.0"], []]) {
+      assert.match(peerRefusal(versions) ?? "", /expected all of 1\.10\.0, or all of 1\.9\.1$/);
+    }
   });
 });
