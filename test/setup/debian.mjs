@@ -36,11 +36,29 @@ export const SERVERS = [
   { command: "nginx", debianPackage: "nginx", purpose: "stands for an ingress controller", libraries: ["libssl3"] },
 ];
 
+/** @type {Tool} */
+const PODMAN = {
+  command: "podman",
+  debianPackage: "podman",
+  purpose: "runs containers on our network, and the container image",
+};
+/** @type {Tool} */
+const CRUN = { command: "crun", debianPackage: "crun", purpose: "starts what podman runs" };
+/** @type {Tool} */
+const BUSYBOX = {
+  command: "busybox",
+  debianPackage: "busybox-static",
+  purpose: "is all that test containers consist of",
+};
+
+/** For the tests in which a container runtime calls the plugin. @type {readonly Tool[]} */
+export const CONTAINER_TOOLS = [PODMAN, CRUN, BUSYBOX];
+
 /** For `npm run image` and the test of what it makes. @type {readonly Tool[]} */
 export const IMAGE_TOOLS = [
   { command: "buildah", debianPackage: "buildah", purpose: "makes the container image, out of nothing but our files" },
-  { command: "podman", debianPackage: "podman", purpose: "runs the container image" },
-  { command: "crun", debianPackage: "crun", purpose: "starts what podman runs" },
+  PODMAN,
+  CRUN,
 ];
 
 /** For `npm run test:apiserver` alone; unpacked, as it too would be started with the machine. @type {Tool} */

@@ -1,4 +1,14 @@
-import { CLUSTER_TOOLS, CONTAINERD, ETCD, IMAGE_TOOLS, IPERF, KERNEL_TOOLS, SERVERS, SHELLS } from "./debian.mjs";
+import {
+  CLUSTER_TOOLS,
+  CONTAINERD,
+  CONTAINER_TOOLS,
+  ETCD,
+  IMAGE_TOOLS,
+  IPERF,
+  KERNEL_TOOLS,
+  SERVERS,
+  SHELLS,
+} from "./debian.mjs";
 
 /** @typedef {import("./debian.mjs").Tool} Tool */
 
@@ -30,7 +40,7 @@ const TESTS = "test/run/main.ts";
 const OXFMT = "node_modules/oxfmt/bin/oxfmt";
 
 const RUNS_THE_PLUGIN = { builds: true, tools: KERNEL_TOOLS, usesBridges: true, env: {} };
-const RUNS_TESTS = { ...RUNS_THE_PLUGIN, tools: [...KERNEL_TOOLS, ...SHELLS, ...SERVERS] };
+const RUNS_TESTS = { ...RUNS_THE_PLUGIN, tools: [...KERNEL_TOOLS, ...SHELLS, ...SERVERS, ...CONTAINER_TOOLS] };
 const READS_SOURCES = { builds: false, tools: [], usesBridges: false, env: {} };
 
 /** The tasks behind the npm scripts, by name. @type {ReadonlyMap<string, Task>} */
@@ -41,7 +51,7 @@ export const TASKS = new Map([
     "test:full",
     {
       ...RUNS_TESTS,
-      tools: [...RUNS_TESTS.tools, ...IMAGE_TOOLS],
+      tools: [...new Set([...RUNS_TESTS.tools, ...IMAGE_TOOLS])],
       env: { DRAWBRIDGE_FULL: "1" },
       commands: [command(TESTS)],
     },
@@ -53,6 +63,14 @@ export const TASKS = new Map([
       ...RUNS_THE_PLUGIN,
       tools: [...KERNEL_TOOLS, CONTAINERD, ...CLUSTER_TOOLS, ...IMAGE_TOOLS],
       commands: [command("test/cluster/main.ts")],
+    },
+  ],
+  [
+    "test:runtimes",
+    {
+      ...RUNS_THE_PLUGIN,
+      tools: [...KERNEL_TOOLS, ...CONTAINER_TOOLS],
+      commands: [command("test/runtimes/run.ts")],
     },
   ],
   ["mutants", { ...RUNS_TESTS, commands: [command("test/mutants/run.ts")] }],

@@ -1,0 +1,232 @@
+import assert from "node:assert/strict";
+import type { ChildProcess } from "node:child_process";
+import process from "node:process";
+import * as v from "valibot";
+import { formatAddress } from "../../kernel/ip/address.ts";
+import { podAddresses } from "../integration/container_state.ts";
+import type { Lab, LabPod } from "../lab/lab.ts";
+import { createLab } from "../lab/lab.ts";
+import type { TwoNodes } from "../lab/topology.ts";
+import { twoNodes } from "../lab/topology.ts";
+import { requireKernel } from "../support/privilege.ts";
+import { holdToFixture } from "../support/runtimes/fixture.ts";
+import { serveName } from "../support/runtimes/http_server.ts";
+import { takeCalls } from "../support/runtimes/recorder.ts";
+import { RuntimeNode } from "../support/runtimes/runtime_node.ts";
+import type { Program } from "./programs.ts";
+import { CNITOOL, CONTAINERD, CRIO, OLD_CONTAINERD, OLD_CRIO } from "./programs.ts";
+
+const PROGRAMS = process.env["DRAWBRIDGE_RUNTIMES"] ?? "";
+const HOST_PORT = 8080;
+const CONTAINER_PORT = 80;
+/** Bits per second. */
+const RATE = 50_000_000;
+/** Bits; what containerd and CRI-O send for every pod with a limit. */
+const BURST = 2 ** 32 - 1;
+
+/** A line that the checks print of each client: the verb and what came of it. */
+type Step = readonly [verb: string, outcome: string];
+
+const resultSchema = v.looseObject({ cniVersion: v.string(), ips: v.array(v.looseObject({ address: v.string() })) });
+/** The results of ocicni, of which there is one for each network. */
+const crioSchema = v.pipe(v.array(v.looseObject({ Result: resultSchema })), v.length(1));
+/** The result of go-cni: addresses by the name of the interface in the pod. */
+const containerdSchema = v.looseObject({
+  Interfaces: v.record(
+    v.string(),
+    v.looseObject({ IPConfigs: v.nullish(v.array(v.looseObject({ IP: v.string() }))), Sandbox: v.nullish(v.string()) }),
+  ),
+});
+
+describe("container runtimes on what policyd installs", function () {
+  this.timeout(120_000);
+  let lab: Lab;
+  let net: TwoNodes;
+  let node: RuntimeNode;
+  let a: LabPod;
+  let b: LabPod;
+  let servers: ChildProcess[] = [];
+  let steps: Step[] = [];
+
+  beforeEach(async function () {
+    requireKernel(this);
+    lab = createLab("runtimes");
+    net = twoNodes(lab);
+    a = lab.pod("a");
+    b = lab.pod("b");
+    node = await RuntimeNode.start(lab, net.node1, { hasServer: true });
+    steps = [];
+  });
+  afterEach(async () => {
+    for (const [verb, outcome] of steps) console.log(`      ${verb.padEnd(22)} ${outcome}`);
+    for (const server of servers) server.kill();
+    servers = [];
+    await node?.end();
+    lab?.destroy();
+  });
+
+  /** Makes one call to a client's library. @returns its answer; undefined when it printed none */
+  function call({ name }: Program, verb: string, request: object): unknown {
+    const places = { confDir: node.configurations, cacheDir: "/var/lib/cni", binDirs: [node.binaries] };
+    const { status, stdout, stderr } = node.run(
+      `${PROGRAMS}/${name}`,
+      [verb],
+      JSON.stringify({ ...places, ...request }),
+    );
+    steps.push([verb, status === 0 ? stdout.trim() || "ok" : `exit code ${status}: ${stderr.trim()}`]);
+    assert.equal(status, 0, `${name} ${verb}: ${stderr}`);
+    return stdout.trim() === "" ? undefined : (JSON.parse(stdout) as unknown);
+  }
+
+  function podOf(pod: LabPod, more: object = {}): object {
+    return {
+      pod: {
+        name: pod.name,
+        namespace: "default",
+        uid: `uid-${pod.name}`,
+        id: pod.containerId,
+        netns: pod.path,
+        cgroupPath: `/kubepods.slice/${pod.name}`,
+        annotations: { "example.org/note": "x" },
+        ...more,
+      },
+    };
+  }
+
+  /** A pod's request with a host port and limits, in the keys of a Go structure, which ours are read by in any case. */
+  function withPortAndLimits(pod: LabPod): object {
+    const port = { HostPort: HOST_PORT, ContainerPort: CONTAINER_PORT, Protocol: "tcp", HostIP: "" };
+    const bandwidth = { IngressRate: RATE, IngressBurst: BURST, EgressRate: RATE, EgressBurst: BURST };
+    return podOf(pod, { portMappings: [port], bandwidth });
+  }
+
+  /** Has a pod answer HTTP with its name. */
+  function serve(pod: LabPod): void {
+    servers.push(serveName(lab, pod, CONTAINER_PORT));
+  }
+
+  /** @throws AssertionError unless pod a answers by its host port and its addresses, in both families, and is limited */
+  function mustWork(pod: LabPod): readonly string[] {
+    const addresses = podAddresses(pod).map((text) => text.split("/")[0] ?? "");
+    assert.equal(addresses.length, 2, `${pod.name}: one address of each family: ${addresses.join()}`);
+    for (const address of addresses) get(`${host(address)}/name`, pod.name);
+    return addresses;
+  }
+
+  function mustAnswerAtHostPort(pod: LabPod): void {
+    for (const address of net.node1.addresses.map(formatAddress)) get(`${host(address)}:${HOST_PORT}/name`, pod.name);
+    const limited = node.wired.node.exec("tc", ["-d", "qdisc", "show"]);
+    assert.match(limited, /rate 50Mbit/, "the pod's bandwidth is limited");
+  }
+
+  function get(url: string, expected: string): void {
+    assert.equal(net.router.exec("busybox", ["wget", "-q", "-O", "-", `http://${url}`]), expected, url);
+  }
+
+  function crioAddresses(answer: unknown): readonly string[] {
+    return v.parse(crioSchema, answer).flatMap(({ Result: { ips } }) => ips.map(({ address }) => address));
+  }
+
+  function conclude(program: Program, addresses: readonly string[]): Promise<void> {
+    const calls = takeCalls(node.calls);
+    const failed = calls.filter(({ exitCode }) => exitCode !== 0);
+    assert.deepEqual(failed, [], "no call of the plugin failed");
+    assert.deepEqual(node.cached, [], "libcni keeps nothing in its cache");
+    holdToFixture(program.name, program.title, calls, lab.scratch);
+    return node.mustHoldNothing(addresses);
+  }
+
+  for (const program of [CRIO, OLD_CRIO]) {
+    const hasGc = program === CRIO;
+    it(`RUNTIME-01: ${program.title} starts, checks${hasGc ? ", collects" : ""} and stops pods`, async () => {
+      call(program, "Status", {});
+      const answer = call(program, "SetUpPod", withPortAndLimits(a));
+      // CRI-O fails the sandbox when this call fails, which sends CHECK.
+      assert.deepEqual(
+        crioAddresses(call(program, "GetPodNetworkStatus", withPortAndLimits(a))),
+        crioAddresses(answer),
+      );
+      call(program, "SetUpPod", podOf(b));
+      call(program, "GetPodNetworkStatus", podOf(b));
+      serve(a);
+      serve(b);
+      const addresses = [...mustWork(a), ...mustWork(b)];
+      mustAnswerAtHostPort(a);
+      call(program, "Status", {});
+      if (hasGc) {
+        const valid = [withPortAndLimits(a), podOf(b)].map((request) => (request as { readonly pod: unknown }).pod);
+        call(program, "GC", { valid });
+        mustWork(a);
+        mustWork(b);
+        call(program, "GC", { valid: valid.slice(0, 1) });
+        assert.deepEqual(podAddresses(b), [], "a pod that is not valid is detached");
+        mustWork(a);
+        mustAnswerAtHostPort(a);
+      }
+      call(program, "TearDownPod", withPortAndLimits(a));
+      call(program, "TearDownPod", podOf(b));
+      call(program, "TearDownPod", withPortAndLimits(a));
+      await conclude(program, addresses);
+    });
+  }
+
+  for (const program of [CONTAINERD, OLD_CONTAINERD]) {
+    it(`RUNTIME-01: ${program.title} starts, checks and stops pods`, async () => {
+      call(program, "Status", {});
+      const { Interfaces } = v.parse(containerdSchema, call(program, "Setup", withPortAndLimits(a)));
+      assert.deepEqual(
+        Interfaces["eth0"]?.IPConfigs?.map(({ IP }) => `${IP}/${IP.includes(":") ? 128 : 32}`),
+        podAddresses(a),
+      );
+      call(program, "Setup", podOf(b));
+      serve(a);
+      serve(b);
+      const addresses = [...mustWork(a), ...mustWork(b)];
+      mustAnswerAtHostPort(a);
+      call(program, "Status", {});
+      call(program, "Check", withPortAndLimits(a));
+      call(program, "Remove", withPortAndLimits(a));
+      // A sandbox whose namespace is gone, as after a restart of the node, and one that is removed twice.
+      call(program, "Remove", podOf(b, { netns: "" }));
+      call(program, "Remove", withPortAndLimits(a));
+      await conclude(program, addresses);
+    });
+  }
+
+  it(`RUNTIME-01: ${CNITOOL.title} adds, checks, collects and deletes`, async () => {
+    const portMappings = [{ hostPort: HOST_PORT, containerPort: CONTAINER_PORT, protocol: "tcp" }];
+    const bandwidth = { ingressRate: RATE, ingressBurst: BURST, egressRate: RATE, egressBurst: BURST };
+    const tool = (verb: string, pod: LabPod, capabilities: object = {}): string => {
+      const { status, stdout, stderr } = node.run(`${PROGRAMS}/${CNITOOL.name}`, [verb, "drawbridge", pod.path], "", {
+        CNI_PATH: node.binaries,
+        NETCONFPATH: node.configurations,
+        CAP_ARGS: JSON.stringify(capabilities),
+      });
+      steps.push([verb, status === 0 ? stdout.trim() || "ok" : `exit code ${status}: ${stderr.trim()}`]);
+      assert.equal(status, 0, `cnitool ${verb}: ${stderr}${stdout}`);
+      return stdout;
+    };
+    tool("status", a);
+    const result = v.parse(resultSchema, JSON.parse(tool("add", a, { portMappings, bandwidth })));
+    assert.deepEqual([result.cniVersion, result.ips.map(({ address }) => address)], ["1.1.0", podAddresses(a)]);
+    tool("add", b);
+    serve(a);
+    serve(b);
+    const addresses = [...mustWork(a), ...mustWork(b)];
+    mustAnswerAtHostPort(a);
+    tool("check", a, { portMappings, bandwidth });
+    tool("check", b);
+    tool("status", a);
+    tool("del", a, { portMappings, bandwidth });
+    tool("del", b);
+    tool("del", a);
+    // cnitool names no valid attachments, so this one comes last.
+    tool("gc", a);
+    await conclude(CNITOOL, addresses);
+  });
+});
+
+/** An address as a URL has it. */
+function host(address: string): string {
+  return address.includes(":") ? `[${address}]` : address;
+}

@@ -1,0 +1,188 @@
+import assert from "node:assert/strict";
+import type { ChildProcess, SpawnSyncReturns } from "node:child_process";
+import { spawn, spawnSync } from "node:child_process";
+import { once } from "node:events";
+import { chmodSync, existsSync, mkdirSync, readdirSync, writeFileSync } from "node:fs";
+import { formatAddress } from "../../../kernel/ip/address.ts";
+import { formatCidr } from "../../../kernel/ip/cidr.ts";
+import type { Lab } from "../../lab/lab.ts";
+import type { WiredNode } from "../../lab/topology.ts";
+import { nodeState, nothingHeld } from "../../integration/kernel_state.ts";
+import { PluginServer } from "../plugin_server.ts";
+import type { DaemonProcess } from "../policyd.ts";
+import { PolicydNode } from "../policyd_node.ts";
+import { pluginSource } from "../shim.ts";
+import { recorderScript } from "./recorder.ts";
+
+const TIMEOUT_MILLISECONDS = 60_000;
+
+/** The programs that a runtime executes. */
+const PLUGINS = ["drawbridge", "loopback"] as const;
+
+/**
+ * Mounts the node's own directories in place of the machine's, then waits to be killed.
+ *
+ * @remarks $1 stands for /var/lib, $2 for host-local's directory, $3, if it is there, for /run
+ */
+const HOLDER = `set -e
+mount --bind "$1" /var/lib
+mount --bind "$2" /var/lib/cni/networks
+if [ -n "$3" ]; then mount --bind "$3" /run; fi
+if [ -n "$3" ]; then umount --recursive /sys/fs/cgroup && mount -t cgroup2 none /sys/fs/cgroup; fi
+echo ready
+exec sleep infinity`;
+
+interface RunningParts {
+  readonly wired: WiredNode;
+  readonly root: string;
+  readonly policyd: PolicydNode;
+  readonly daemon: DaemonProcess;
+  readonly holder: ChildProcess;
+  readonly server: PluginServer | undefined;
+}
+
+/**
+ * A node of a lab on which policyd has installed the plugin and its configuration list, as a container runtime finds them.
+ *
+ * Programs run in the node's network namespace and in one mount namespace, in which /var/lib is the lab's: libcni keeps its
+ * cache there and host-local its reservations, and no client can be told another place. Mounts that come later do not
+ * appear in it, so the pods of the lab are made before.
+ */
+export class RuntimeNode {
+  readonly wired: WiredNode;
+  readonly #root: string;
+  readonly #policyd: PolicydNode;
+  readonly #holder: ChildProcess;
+  readonly #server: PluginServer | undefined;
+  readonly daemon: DaemonProcess;
+
+  private constructor({ wired, root, policyd, daemon, holder, server }: RunningParts) {
+    this.wired = wired;
+    this.#root = root;
+    this.#policyd = policyd;
+    this.daemon = daemon;
+    this.#holder = holder;
+    this.#server = server;
+  }
+
+  /**
+   * Starts the daemon and waits for what it installs.
+   *
+   * @param options `hasOwnRun` also replaces /run and leaves only the unified cgroup hierarchy, for a runtime that makes its
+   *   own network namespaces; `hasServer` lets the shim start a plugin server, otherwise each call is a process of its own
+   */
+  static async start(
+    lab: Lab,
+    wired: WiredNode,
+    options: { readonly hasOwnRun?: boolean; readonly hasServer?: boolean } = {},
+  ): Promise<RuntimeNode> {
+    const root = `${lab.scratch}/${wired.node.name}-host`;
+    for (const place of ["calls", "lib/cni/networks", "recorder", "run/lock"]) {
+      mkdirSync(`${root}/${place}`, { recursive: true });
+    }
+    const server = options.hasServer === true ? new PluginServer(`${root}/server`) : undefined;
+    pluginSource(`${root}/source`, ...(server === undefined ? [] : [server.runDirectory]));
+    const policyd = new PolicydNode(lab, wired);
+    policyd.put("node.json", JSON.stringify(nodeObject(wired)));
+    const fields = {
+      apiVersion: "drawbridge.dev/v1alpha1",
+      kind: "PolicydConfiguration",
+      installCni: true,
+      cniSourceDirectory: `${root}/source`,
+      cniBinDirectory: `${root}/bin`,
+      cniConfDirectory: `${root}/conf`,
+    };
+    writeFileSync(`${root}/policyd.json`, JSON.stringify(fields));
+    const daemon = await policyd.start([`--config=${root}/policyd.json`]);
+    const isInstalled = (): boolean => existsSync(`${root}/conf/10-drawbridge.conflist`);
+    await daemon.statusWhen(({ problemCount }) => problemCount === 0 && isInstalled(), "the plugin is installed");
+    const script = ["sh", "-c", HOLDER, "sh", `${root}/lib`, wired.node.dataDir];
+    const args = ["--mount", ...script, options.hasOwnRun === true ? `${root}/run` : ""];
+    const holder = wired.node.inside(() => spawn("unshare", args, { stdio: ["ignore", "pipe", "inherit"] }));
+    lab.atEnd(() => void holder.kill("SIGKILL"));
+    await once(holder.stdout, "data");
+    const node = new RuntimeNode({ wired, root, policyd, daemon, holder, server });
+    node.callThrough((plugin) => recorderScript(`${root}/bin/${plugin}`, `${root}/calls`));
+    return node;
+  }
+
+  /** The directory with the configuration list that policyd wrote. */
+  get configurations(): string {
+    return `${this.#root}/conf`;
+  }
+
+  /** The directory of executables that runtimes are given: scripts that call the installed ones. */
+  get binaries(): string {
+    return `${this.#root}/recorder`;
+  }
+
+  /** The directory with the executables that policyd installed. */
+  get installed(): string {
+    return `${this.#root}/bin`;
+  }
+
+  /** The directory in which the calls are recorded. */
+  get calls(): string {
+    return `${this.#root}/calls`;
+  }
+
+  /** The directory that programs see as /var/lib. */
+  get library(): string {
+    return `${this.#root}/lib`;
+  }
+
+  /** Replaces the scripts of {@link binaries}. @param script of a plugin, as the text of a shell script */
+  callThrough(script: (plugin: (typeof PLUGINS)[number]) => string): void {
+    for (const plugin of PLUGINS) {
+      writeFileSync(`${this.binaries}/${plugin}`, script(plugin));
+      chmodSync(`${this.binaries}/${plugin}`, 0o755);
+    }
+  }
+
+  /** The command that runs a program of the machine on this node. */
+  command(file: string, args: readonly string[]): readonly [string, ...string[]] {
+    return ["nsenter", `--mount=/proc/${this.#holder.pid}/ns/mnt`, `--net=${this.wired.node.path}`, file, ...args];
+  }
+
+  /** Runs a program on this node to its end. */
+  run(file: string, args: readonly string[], input = "", env: NodeJS.ProcessEnv = {}): SpawnSyncReturns<string> {
+    const [first, ...rest] = this.command(file, args);
+    const { PATH } = process.env;
+    return spawnSync(first, rest, { input, encoding: "utf8", timeout: TIMEOUT_MILLISECONDS, env: { PATH, ...env } });
+  }
+
+  /** The results that libcni still has in its cache. */
+  get cached(): readonly string[] {
+    const results = `${this.library}/cni/results`;
+    return existsSync(results) ? readdirSync(results) : [];
+  }
+
+  /** @throws AssertionError while the node holds anything for a pod, in files, in the daemon or in the kernel */
+  async mustHoldNothing(addresses: readonly string[]): Promise<void> {
+    await this.daemon.statusWhen(({ attachments }) => attachments === 0, "no attachment is left in the daemon");
+    assert.deepEqual(nodeState(this.wired.node), nothingHeld);
+    const ruleset = this.wired.node.exec("nft", ["list", "ruleset"]);
+    for (const address of addresses) {
+      const pattern = new RegExp(`(^|[^0-9a-f.:])${address.replaceAll(".", "\\.")}([^0-9a-f.:]|$)`, "m");
+      assert.doesNotMatch(ruleset, pattern, `nftables still names ${address}`);
+    }
+  }
+
+  /** Ends what runs on the node; its namespaces and files go with the lab. */
+  async end(): Promise<void> {
+    this.#server?.end();
+    await this.#policyd.kill();
+    this.#holder.kill("SIGKILL");
+  }
+}
+
+function nodeObject(wired: WiredNode): object {
+  const addresses = wired.addresses.map((address) => ({ type: "InternalIP", address: formatAddress(address) }));
+  return {
+    apiVersion: "v1",
+    kind: "Node",
+    metadata: { name: wired.node.name },
+    spec: { podCIDRs: wired.podCidrs.map(formatCidr) },
+    status: { addresses },
+  };
+}
