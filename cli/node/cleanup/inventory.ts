@@ -11,6 +11,8 @@ export interface FileEntry {
   readonly isDirectory: boolean;
   /** Whether its content says that it is Drawbridge's. */
   readonly isOurs: boolean;
+  /** Whether it is our network configuration list, with a plugin of others in it that works without ours. */
+  readonly hasMainPlugin?: boolean;
 }
 
 /** What of a node might be ours, and what tells whether it is. */

@@ -15,6 +15,8 @@ import type { Inventory } from "./inventory.ts";
 /** One thing to remove. */
 export type Removal =
   | { readonly kind: "file"; readonly path: string }
+  /** Our part of a network configuration list. */
+  | { readonly kind: "entry"; readonly path: string }
   | { readonly kind: "table"; readonly table: TableReference; readonly isOwned: boolean }
   | { readonly kind: "route"; readonly route: Route }
   | { readonly kind: "rule"; readonly rule: RoutingRule }
@@ -80,7 +82,7 @@ function files({ files: entries, place }: Inventory): Plan {
   const inFirst = (path: string): boolean => path.startsWith(`${place.configurationDirectory}/`);
   const ordered = [...ours.filter(({ path }) => inFirst(path)), ...ours.filter(({ path }) => !inFirst(path))];
   return {
-    removals: ordered.map(({ path }) => ({ kind: "file", path })),
+    removals: ordered.map(({ path, hasMainPlugin }) => ({ kind: hasMainPlugin === true ? "entry" : "file", path })),
     kept: entries
       .filter(({ isOurs }) => !isOurs)
       .map(({ path }) => ({ what: path, why: "its content is not Drawbridge's" })),
@@ -206,6 +208,8 @@ export function removalText(removal: Removal): string {
     case "file":
     case "directory":
       return removal.path;
+    case "entry":
+      return `our plugins in ${removal.path}`;
     case "table":
       return `${removal.table.family} ${removal.table.name}`;
     case "route": {

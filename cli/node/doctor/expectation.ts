@@ -11,7 +11,7 @@ export interface Expected extends Expectation {
 
 /** Works out what is expected of a node, by its daemon's configuration. */
 export function expectation(configuration: Configuration): Expected {
-  const { markBits, services: servesServices, cniSourceDirectory } = configuration;
+  const { markBits, services: servesServices, cniSourceDirectory, cniPrimary } = configuration;
   const tables = nodeTables({
     ...configuration,
     tableOwner: false,
@@ -20,6 +20,7 @@ export function expectation(configuration: Configuration): Expected {
   });
   return {
     sourceDirectory: cniSourceDirectory,
+    primary: cniPrimary,
     servesServices,
     tables: tables.map(({ family, name, chains }) => ({
       family,

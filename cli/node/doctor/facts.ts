@@ -34,6 +34,8 @@ export interface Expectation {
   readonly markBits: number;
   /** Where the executables that belong to the daemon are. */
   readonly sourceDirectory: string;
+  /** The configuration that is to come before ours (`cniPrimary`). */
+  readonly primary: string | undefined;
   /** False where kube-proxy is to stay. */
   readonly servesServices: boolean;
 }
@@ -87,6 +89,8 @@ export interface NodeFacts {
   readonly daemon: Seen<{ readonly status: PolicydStatus } | { readonly away: string }>;
   /** Names in the directory of network configurations that runtimes take for such. */
   readonly configurations: Seen<readonly string[]>;
+  /** Whether the first of them, where that is not ours, attaches pods by ours, as Multus' does. */
+  readonly firstLeadsToOurs: Seen<boolean>;
   readonly network: Seen<NetworkFile>;
   readonly plugins: Seen<readonly PluginFile[]>;
   readonly records: Seen<{

@@ -11,7 +11,14 @@ import type { Expected } from "../doctor/expectation.ts";
 import type { NetworkFile, NodeFacts, Seen } from "../doctor/facts.ts";
 import type { NodePlace } from "../place.ts";
 import { attempt } from "./attempt.ts";
-import { readConfigurationNames, readNetwork, readPlugins, readRecords, readReservations } from "./read_files.ts";
+import {
+  doesFirstLeadToOurs,
+  readConfigurationNames,
+  readNetwork,
+  readPlugins,
+  readRecords,
+  readReservations,
+} from "./read_files.ts";
 import type { MachineCalls } from "../../../kernel/syscall/machine_calls.ts";
 import {
   hasPacketLog,
@@ -59,6 +66,7 @@ export function readFacts(syscalls: MachineCalls, place: NodePlace, expected: Ex
     udpPorts: readUdpPorts(),
     daemon: askDaemon(syscalls, place),
     configurations: attempt(() => readConfigurationNames(place)),
+    firstLeadsToOurs: attempt(() => doesFirstLeadToOurs(place)),
     network,
     plugins: attempt(() => readPlugins(place, seen(network) ?? MISSING, expected.sourceDirectory)),
     records,

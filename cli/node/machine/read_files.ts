@@ -10,6 +10,8 @@ import { parseReservation } from "../../../ipam/reservation.ts";
 import { IPAM, PLUGIN, SHIM } from "../../../cni/executables.ts";
 import { DrawbridgeError } from "../../../kernel/error.ts";
 import { tryParseAddress } from "../../../kernel/ip/address.ts";
+import { CONFIGURATION_NAME, firstBeforeOurs } from "../../../policyd/installation/network_configuration.ts";
+import { leadsToOurs } from "../../../policyd/installation/primary.ts";
 import type { NetworkFile, PluginFile } from "../doctor/facts.ts";
 import type { NodePlace } from "../place.ts";
 import { configurationPath } from "../place.ts";
@@ -55,8 +57,18 @@ const listSchema = v.object({
 /** The names runtimes take for network configurations (libcni, ConfFiles), sorted. @throws Error of node:fs */
 export function readConfigurationNames({ configurationDirectory }: NodePlace): readonly string[] {
   return namesIn(configurationDirectory)
-    .filter((name) => /\.(conf|conflist|json)$/.test(name))
+    .filter((name) => CONFIGURATION_NAME.test(name))
     .sort();
+}
+
+/** Whether the configuration that runtimes use instead of ours attaches pods by ours. @throws Error of node:fs */
+export function doesFirstLeadToOurs(place: NodePlace): boolean {
+  const first = firstBeforeOurs(readConfigurationNames(place));
+  if (first === undefined) return false;
+  const path = `${place.configurationDirectory}/${first}`;
+  const found = statSync(path, { throwIfNoEntry: false });
+  if (found?.isFile() !== true || found.size > LARGEST_CONFIGURATION) return false;
+  return leadsToOurs(readFileSync(path));
 }
 
 /** What our network configuration says. @throws Error of node:fs when it cannot be read */

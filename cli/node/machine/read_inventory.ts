@@ -1,4 +1,4 @@
-import { closeSync, constants, lstatSync, openSync, readdirSync, readlinkSync, statSync } from "node:fs";
+import { closeSync, constants, lstatSync, openSync, readdirSync, readFileSync, readlinkSync, statSync } from "node:fs";
 import path from "node:path";
 import { IPAM, LOOPBACK, PLUGIN, SHIM } from "../../../cni/executables.ts";
 import { askPolicyd } from "../../../cni/policyd_client.ts";
@@ -9,6 +9,8 @@ import { DrawbridgeError } from "../../../kernel/error.ts";
 import { tryParseAddress } from "../../../kernel/ip/address.ts";
 import { dumpRules, parseRule } from "../../../kernel/route/rule.ts";
 import { Errno } from "../../../kernel/syscall/errno.ts";
+import { readList } from "../../../policyd/installation/list_text.ts";
+import { withoutOwnPart } from "../../../policyd/installation/merged_list.ts";
 import type { FileEntry, Inventory } from "../cleanup/inventory.ts";
 import type { NodePlace } from "../place.ts";
 import { configurationPath } from "../place.ts";
@@ -74,9 +76,23 @@ function isDaemonRunning(syscalls: MachineCalls, { socket }: NodePlace): boolean
 
 function configurations(place: NodePlace): readonly FileEntry[] {
   const own = configurationPath(place);
-  const leftovers = leftoversIn(place.configurationDirectory);
+  const leftovers = [...leftoversIn(place.configurationDirectory), ...copiesOf(own)];
   if (!exists(own)) return leftovers;
-  return [{ path: own, isDirectory: false, isOurs: isOurConfiguration(place) }, ...leftovers];
+  const isOurs = isOurConfiguration(place);
+  const hasMainPlugin = isOurs && isUsefulWithoutUs(own);
+  return [{ path: own, isDirectory: false, isOurs, hasMainPlugin }, ...leftovers];
+}
+
+/** Files of others that the daemon found under the name of our configuration, and kept (policyd/installation/list_file.ts). */
+function copiesOf(own: string): readonly FileEntry[] {
+  const prefix = `${path.basename(own)}.saved-`;
+  const names = (namesIn(path.dirname(own)) ?? []).filter((name) => name.startsWith(prefix));
+  return names.map((name) => ({ path: `${path.dirname(own)}/${name}`, isDirectory: false, isOurs: false }));
+}
+
+function isUsefulWithoutUs(file: string): boolean {
+  const list = readList(readFileSync(file));
+  return !("unreadable" in list) && withoutOwnPart(list) !== undefined;
 }
 
 /** It names our network and our plugin. A file we cannot understand may be anybody's. */

@@ -1,4 +1,6 @@
-import { rmSync, unlinkSync } from "node:fs";
+import { randomBytes } from "node:crypto";
+import { readFileSync, renameSync, rmSync, statSync, unlinkSync, writeFileSync } from "node:fs";
+import path from "node:path";
 import { removePortTable } from "../../../kernel/bpf/port_table.ts";
 import { NetlinkError } from "../../../kernel/netlink/error.ts";
 import { NftablesSocket } from "../../../kernel/nftables/socket.ts";
@@ -7,6 +9,8 @@ import { deleteRoute } from "../../../kernel/route/route.ts";
 import { deleteRule } from "../../../kernel/route/rule.ts";
 import type { Request } from "../../../kernel/netlink/message.ts";
 import { SyscallError } from "../../../kernel/syscall/syscalls.ts";
+import { bytesOf, readList } from "../../../policyd/installation/list_text.ts";
+import { withoutOwnPart } from "../../../policyd/installation/merged_list.ts";
 import type { Removal } from "../cleanup/plan.ts";
 import type { MachineCalls } from "../../../kernel/syscall/machine_calls.ts";
 import { withRoutes } from "./read_network.ts";
@@ -21,6 +25,8 @@ export function remove(syscalls: MachineCalls, removal: Removal): void {
       return unlessGone(() => unlinkSync(removal.path));
     case "directory":
       return rmSync(removal.path, { recursive: true, force: true });
+    case "entry":
+      return unlessGone(() => removeEntry(removal.path));
     case "table":
       return removeTable(syscalls, removal);
     case "route":
@@ -32,6 +38,17 @@ export function remove(syscalls: MachineCalls, removal: Removal): void {
     case "program":
       return unlessGone(() => removePortTable(syscalls, removal.index));
   }
+}
+
+/** Takes our part out of a network configuration list; the file goes where no main plugin remains. */
+function removeEntry(file: string): void {
+  const list = readList(readFileSync(file));
+  const rest = "unreadable" in list ? undefined : withoutOwnPart(list);
+  if (rest === undefined) return unlinkSync(file);
+  // The name is one that a later cleanup removes, should this one be killed.
+  const beside = `${path.dirname(file)}/.drawbridge.${randomBytes(8).toString("hex")}.tmp`;
+  writeFileSync(beside, bytesOf(rest), { mode: statSync(file).mode & 0o777, flag: "wx", flush: true });
+  renameSync(beside, file);
 }
 
 /** A table with the owner flag is taken over first, which works when its owner is gone; then it is ours to delete. */

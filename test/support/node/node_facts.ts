@@ -115,6 +115,7 @@ export function nodeFacts(changes: Partial<NodeFacts> = {}): NodeFacts {
       },
     },
     configurations: { value: ["10-drawbridge.conflist"] },
+    firstLeadsToOurs: { value: false },
     network: {
       value: {
         kind: "network",

@@ -82,16 +82,17 @@ export const networkConfiguration: Check = {
         severity: "error",
         what: `${path} cannot be used: ${network.reason}`,
         why: "the runtime takes the next file or none, and pods are connected otherwise or not at all",
-        way: `rm ${path}: policyd with installCni: true writes it anew`,
+        way: `rm ${path}: policyd with installCni: true writes it again`,
       });
     }
     const before = firstBeforeOurs(names);
-    if (before !== undefined) {
+    const isMeant = before === facts.expected.primary || seen(facts.firstLeadsToOurs) === true;
+    if (before !== undefined && !isMeant) {
       remarks.push({
         severity: "error",
         what: `${facts.place.configurationDirectory}/${before} comes before ours by its name`,
         why: "runtimes take the first file: pods are connected by that one, without Drawbridge's policies",
-        way: `mv ${facts.place.configurationDirectory}/${before} ${facts.place.configurationDirectory}/${before}.bak, then recreate the node's pods`,
+        way: `mv ${facts.place.configurationDirectory}/${before} ${facts.place.configurationDirectory}/${before}.bak, then recreate the node's pods; where it is meant, name it in cniPrimary`,
       });
     }
     return remarks;

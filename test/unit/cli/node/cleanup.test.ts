@@ -1,9 +1,13 @@
 import assert from "node:assert/strict";
+import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
 import { carryOut } from "../../../../cli/node/cleanup/carry_out.ts";
 import type { Inventory } from "../../../../cli/node/cleanup/inventory.ts";
 import type { Removal } from "../../../../cli/node/cleanup/plan.ts";
 import { cleanupPlan, removalText } from "../../../../cli/node/cleanup/plan.ts";
 import type { NodePlace } from "../../../../cli/node/place.ts";
+import { remove } from "../../../../cli/node/machine/remove.ts";
+import { nodeSyscalls } from "../../../../kernel/syscall/node.ts";
 import { bridgeMac, hostMac } from "../../../../cni/names.ts";
 import { DrawbridgeError } from "../../../../kernel/error.ts";
 import { parseCidr } from "../../../../kernel/ip/cidr.ts";
@@ -78,6 +82,44 @@ const WITHOUT_PODS = [
 const SERVER = "directory /run/drawbridge-plugin";
 
 describe("cli/node: cleanup", () => {
+  it("CHAIN-08: of a list in which another main plugin stands only our plugins are removed, and copies of others' files stay", () => {
+    const path = "/etc/cni/net.d/10-drawbridge.conflist";
+    const { removals, kept } = cleanupPlan(
+      inventory({
+        files: [
+          { path, isDirectory: false, isOurs: true, hasMainPlugin: true },
+          { path: `${path}.saved-0123456789ab`, isDirectory: false, isOurs: false },
+        ],
+      }),
+      false,
+    );
+    assert.equal(texts(removals)[0], `entry our plugins in ${path}`);
+    assert.equal(kept[0]?.what, `${path}.saved-0123456789ab`);
+  });
+
+  it("CHAIN-08: removing our plugins leaves what stands before them, and no file where nothing does", () => {
+    const directory = mkdtempSync(`${tmpdir()}/drawbridge-cleanup-`);
+    try {
+      const path = `${directory}/10-drawbridge.conflist`;
+      const chained = { type: "tuning", "drawbridge.dev/from": "cniChain" };
+      const plugins = [{ type: "bridge" }, { type: "drawbridge" }, chained, { type: "istio-cni" }];
+      writeFileSync(path, JSON.stringify({ name: "drawbridge", x: 1, plugins }), { mode: 0o644 });
+      remove(nodeSyscalls(), { kind: "entry", path });
+      assert.deepEqual(JSON.parse(readFileSync(path, "utf8")), {
+        name: "drawbridge",
+        x: 1,
+        plugins: [{ type: "bridge" }, { type: "istio-cni" }],
+      });
+      assert.equal(statSync(path).mode & 0o777, 0o644);
+      writeFileSync(path, JSON.stringify({ name: "drawbridge", plugins: plugins.slice(1) }));
+      remove(nodeSyscalls(), { kind: "entry", path });
+      remove(nodeSyscalls(), { kind: "entry", path });
+      assert.deepEqual(readdirSync(directory), []);
+    } finally {
+      rmSync(directory, { recursive: true });
+    }
+  });
+
   it("DOCTOR-03: without --pods what pods need stays, and is named", () => {
     const { removals, kept } = cleanupPlan(inventory(), false);
     assert.deepEqual(texts(removals), [...WITHOUT_PODS, SERVER, "file /run/drawbridge/policyd.sock"]);

@@ -231,6 +231,20 @@ describe("cli/node: doctor", () => {
     });
   }
 
+  it("CHAIN-06: a configuration before ours that leads to ours or is declared is not a finding", () => {
+    const configurations = { value: ["00-multus.conf", "10-drawbridge.conflist"] };
+    const leading = nodeFacts({ configurations, firstLeadsToOurs: { value: true } });
+    const declared = nodeFacts({ configurations, expected: { ...HEALTHY.expected, primary: "00-multus.conf" } });
+    const other = nodeFacts({ configurations, expected: { ...HEALTHY.expected, primary: "01-other.conf" } });
+    assert.deepEqual(
+      [leading, declared].map((facts) => diagnose(facts, CHECKS).findings),
+      [[], []],
+    );
+    const [finding] = diagnose(other, CHECKS).findings;
+    assert.match(finding?.what ?? "", /00-multus\.conf comes before/);
+    assert.match(finding?.way ?? "", /cniPrimary/);
+  });
+
   it("DOCTOR-01: each check has a case", () => {
     const tried = new Set(CASES.map(([check]) => check));
     assert.deepEqual(
