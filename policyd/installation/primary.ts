@@ -52,7 +52,7 @@ export class Primary {
 /**
  * Whether a configuration that runtimes use instead of ours attaches pods by ours: a list with our plugin in it, as istio-cni
  * writes one of its own, or one that delegates to our list, as Multus does. Multus names its delegate by a copy of the list
- * (`delegates`), by the network's name or by the file's path (`clusterNetwork`, `defaultNetworks` name the same things).
+ * (`delegates`), by the network's name or by the file's path (`clusterNetwork`).
  */
 export function leadsToOurs(data: Uint8Array): boolean {
   return leads(readValue(data), DEEPEST);

@@ -56,7 +56,8 @@ describe("the daemon and other plugins in its list", function () {
       return [];
     }
   };
-  const has = (...expected: readonly string[]): boolean => [...types()].sort().join() === [...expected].sort().join();
+  const has = (...expected: readonly string[]): boolean =>
+    types().map(String).sort().join() === [...expected].sort().join();
   const mtu = (): unknown =>
     listValues(readFileSync(place(), "utf8")).plugins.find(({ type }) => type === "drawbridge")?.["mtu"];
   const writesOf = (daemon: DaemonProcess): number => daemon.log().match(/network configuration written/g)?.length ?? 0;
