@@ -205,6 +205,8 @@ describe("an IPAM plugin of others that fails", function () {
     assert.deepEqual(ipam.held, [], "the plugin still runs");
     const { exitCode, stdout } = node.detach(pod);
     assert.equal(exitCode, 0, stdout);
+    // Without the wait its DEL would have come first, and what it gives then would be nobody's.
+    await pause(1500);
     assert.deepEqual([ipam.verbs, ipam.held], [["ADD", "DEL"], []]);
     node.assertNothingLeft(pod);
   });
