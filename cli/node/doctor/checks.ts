@@ -14,6 +14,7 @@ export const CHECKS: readonly Check[] = [
   settings.forwarding,
   settings.reversePath,
   settings.redirects,
+  settings.localhost,
   settings.bridgeNetfilter,
   settings.connectionTracking,
   daemon,

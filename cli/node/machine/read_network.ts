@@ -62,7 +62,7 @@ export function readRuleset(syscalls: MachineCalls): RulesetOverview {
 export function readSettings(syscalls: MachineCalls, links: readonly string[]): ReadonlyMap<string, string> {
   const sysctl = procSysctl(syscalls);
   const ofLinks = ["all", ...links].flatMap((name) =>
-    ["rp_filter", "send_redirects", "forwarding"].map((field) => `net/ipv4/conf/${name}/${field}`),
+    ["rp_filter", "send_redirects", "forwarding", "route_localnet"].map((field) => `net/ipv4/conf/${name}/${field}`),
   );
   const keys = [
     "net/ipv4/ip_forward",

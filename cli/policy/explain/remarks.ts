@@ -163,8 +163,8 @@ function hostPortRemarks({ cluster }: ExplainContext, to: End, traffic: Traffic 
           traffic === undefined || (traffic.protocol === protocol && traffic.port === hostPort),
       )
       .map(
-        ({ protocol, hostPort, containerPort }) =>
-          `port ${hostPort}/${protocol} of ${where} is a host port of ${object.key}: ask about port ${containerPort} of that pod, ` +
+        ({ protocol, hostPort, containerPort, hostIp }) =>
+          `port ${hostPort}/${protocol} of ${hostIp === undefined ? where : `${hostIp} on ${where}`} is a host port of ${object.key}: ask about port ${containerPort} of that pod, ` +
           "whose policies decide",
       );
   });

@@ -86,6 +86,22 @@ export const redirects: Check = {
   },
 };
 
+export const localhost: Check = {
+  id: "localhost",
+  summary: "No other program has opened the node's localhost to its links.",
+  needs: [],
+  examine: ({ settings, place }) =>
+    ["all", place.bridge]
+      .map((name) => `net/ipv4/conf/${name}/route_localnet`)
+      .filter((key) => settings.get(key) === "1")
+      .map((key) => ({
+        severity: "info",
+        what: `${dotted(key)} = 1`,
+        why: "the kernel delivers packets from links to 127.0.0.0/8 (CVE-2020-8558), unless rules drop them; Drawbridge's host ports on localhost do not need it",
+        way: `sysctl -w ${dotted(key)}=0, unless kube-proxy's iptables mode or portmap is still used here`,
+      })),
+};
+
 export const connectionTracking: Check = {
   id: "conntrack",
   summary: "The table of connections has room.",

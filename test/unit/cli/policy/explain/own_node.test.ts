@@ -39,6 +39,9 @@ describe("cli/policy/explain: a pod and its own node", () => {
   it("EXPLAIN-06: a node's port that is a pod's host port is named, since the pod's policies decide", async () => {
     const ports = [
       { containerPort: 80, hostPort: 8080 },
+      { containerPort: 81, hostPort: 8081, hostIP: "127.0.0.1" },
+      { containerPort: 82, hostPort: 8082, hostIP: "0:0::1" },
+      { containerPort: 83, hostPort: 8083, hostIP: "0.0.0.0" },
       { containerPort: 53, protocol: "UDP" },
     ];
     const ask = async (port: string, spec: object = { nodeName: "n1" }): Promise<string> => {
@@ -53,6 +56,9 @@ describe("cli/policy/explain: a pod and its own node", () => {
     assert.ok((await ask("8080")).includes(note));
     assert.ok((await ask("")).includes(note));
     assert.match(await ask("8080", {}), /port 8080\/TCP of its node is a host port of shop\/db/);
+    assert.match(await ask("8081"), /port 8081\/TCP of 127\.0\.0\.1 on node\/n1 is a host port of shop\/db/);
+    assert.match(await ask("8082"), /port 8082\/TCP of ::1 on node\/n1 is a host port of shop\/db/);
+    assert.match(await ask("8083"), /port 8083\/TCP of node\/n1 is a host port of shop\/db/);
     for (const port of ["80", "8080/UDP", "53/UDP"]) assert.doesNotMatch(await ask(port), /host port/, port);
     assert.doesNotMatch(await ask("8080", { nodeName: "n2" }), /host port/);
     assert.doesNotMatch(await ask("8080", { nodeName: "n1", hostNetwork: true }), /host port/);
