@@ -90,6 +90,7 @@ export const CLUSTER_TOOLS = [
   { command: "dig", debianPackage: "bind9-dnsutils", purpose: "is called by upstream's tests in their pods" },
   { command: "nc.openbsd", debianPackage: "netcat-openbsd", purpose: "is called by upstream's tests in their pods" },
   { command: "iperf", debianPackage: "iperf", purpose: "is called by upstream's tests in their pods" },
+  { command: "conntrack", debianPackage: "conntrack", purpose: "is called by upstream's tests in their pods" },
   { command: "socat", debianPackage: "socat", purpose: "forwards ports to pods for upstream's tests" },
 ];
 

@@ -15,10 +15,11 @@ const AGNHOST_TOOLS = [
   "/usr/bin/iperf",
   "/usr/bin/socat",
   "/usr/bin/wget",
+  "/usr/sbin/conntrack",
 ];
 
 /** The images that the one of agnhost stands for: these suites ask nothing of the others that it cannot do. */
-const STANDS_FOR = /\/(?:agnhost|pause|busybox|jessie-dnsutils):/;
+const STANDS_FOR = /\/(?:agnhost|pause|busybox|jessie-dnsutils|distroless-iptables):/;
 
 /** Where the built programs are, and the sources that they were built from. */
 export interface ImageSources {
