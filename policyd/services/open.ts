@@ -18,6 +18,7 @@ import { isProxyHealthy } from "./health_check/proxy_health.ts";
 import { kernelKubeProxyRules } from "./kube_proxy_rules.ts";
 import { servesNodePorts } from "./node_port_addresses.ts";
 import { problemLog } from "./problem_log.ts";
+import { proxyMode } from "./proxy_mode.ts";
 import type { ServiceFollower } from "./service_follower.ts";
 import type { ServiceObserver } from "./service_observer.ts";
 import { ServicesDataplane } from "./services_dataplane.ts";
@@ -48,7 +49,7 @@ export interface OpenedServices {
 }
 
 /**
- * Services with their health check servers, stale flows and what is left of kube-proxy, of the network namespace of this thread;
+ * Services with their health check servers, stale flows, the rest of kube-proxy and its mode, of the network namespace of this thread;
  * nothing happens yet.
  *
  * @throws SyscallError when the kernel refuses a socket
@@ -71,6 +72,7 @@ export function openServices(configuration: Configuration, machine: ServicesMach
     followers: [
       healthChecks(configuration, machine),
       stale.follower,
+      proxyMode({ listener: nodeHttpListener(), clock }),
       kernelKubeProxyRules(syscalls, { clock, logger, period: syncPeriod }),
     ],
     observers: [problemLog(logger, clusterEvents), observer, ...warning],

@@ -51,8 +51,8 @@ describe("the health of a daemon that runs", function () {
   }
 
   /** Another program at a port of the node; it is there when this settles. */
-  async function occupy(host: string): Promise<() => Promise<void>> {
-    const program = `require("net").createServer().listen({ port: ${PORT}, host: "${host}" }, () => console.log("up"))`;
+  async function occupy(host: string, port = PORT): Promise<() => Promise<void>> {
+    const program = `require("net").createServer().listen({ port: ${port}, host: "${host}" }, () => console.log("up"))`;
     const other = wired.node.inside(() =>
       spawn(process.execPath, ["-e", program], { stdio: ["ignore", "pipe", "inherit"] }),
     );
@@ -129,8 +129,25 @@ describe("the health of a daemon that runs", function () {
     await daemon.statusWhen(() => ask("/readyz", "127.0.0.1", 9874).status === 200, "ready");
     assert.equal(ask("/healthz", "127.0.0.1", 9874).status, 404, "it is kube-proxy's to say");
     assert.equal(ask("/livez", formatAddress(wired.addresses[0]), 9874).body, "ECONNREFUSED");
+    for (const host of ["127.0.0.1", "::1"]) assert.equal(ask("/proxyMode", host, 10_249).body, "ECONNREFUSED");
     assert.deepEqual(daemon.status().problems, []);
     await release();
+  });
+
+  it("HEALTH-08: the node itself learns the mode of Services at localhost:10249, and a port that is taken stays with who has it", async () => {
+    const release = await occupy("127.0.0.1", 10_249);
+    const daemon = await policyd.start();
+    await until("/readyz", ({ status }) => status === 200, "ready");
+    await daemon.statusWhen(() => ask("/proxyMode", "::1", 10_249).status === 200, "the mode is known");
+    assert.equal(ask("/proxyMode", "::1", 10_249).body, "nftables");
+    for (const address of wired.addresses) {
+      assert.equal(ask("/proxyMode", formatAddress(address), 10_249).body, "ECONNREFUSED");
+    }
+    assert.deepEqual(daemon.status().problems, []);
+    await daemon.kill("SIGTERM");
+    await release();
+    const second = await policyd.start();
+    await second.statusWhen(() => ask("/proxyMode", "127.0.0.1", 10_249).body === "nftables", "by IPv4 too");
   });
 });
 
