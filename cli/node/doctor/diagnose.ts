@@ -14,16 +14,20 @@ export function diagnose(facts: NodeFacts, checks: readonly Check[]): Diagnosis 
   const findings: Finding[] = [];
   const unseen: Unseen[] = [];
   for (const { id, needs, examine } of checks) {
-    const reasons = needs.flatMap((need) => reasonOf(facts[need]));
-    if (reasons.length > 0) unseen.push({ check: id, reason: [...new Set(reasons)].join("; ") });
+    const missing = needs.flatMap((need) => missingOf(facts[need]));
+    const reason = [...new Set(missing.map((fact) => fact.unseen))].join("; ");
+    const needsRoot = missing.some((fact) => fact.needsRoot === true);
+    if (missing.length > 0) unseen.push({ check: id, reason, needsRoot });
     else findings.push(...examine(facts).map((remark) => ({ check: id, ...remark })));
   }
   findings.sort((a, b) => SEVERITIES.indexOf(a.severity) - SEVERITIES.indexOf(b.severity));
   return { findings, unseen };
 }
 
-function reasonOf(fact: NodeFacts[keyof NodeFacts]): readonly string[] {
-  return typeof fact === "object" && "unseen" in fact ? [fact.unseen] : [];
+function missingOf(
+  fact: NodeFacts[keyof NodeFacts],
+): readonly { readonly unseen: string; readonly needsRoot?: boolean }[] {
+  return typeof fact === "object" && "unseen" in fact ? [fact] : [];
 }
 
 /** A fact that was seen; the checks name what they need, so it is only undefined where they did not. */

@@ -11,7 +11,10 @@ import type { VxlanParameters } from "../../../kernel/route/vxlan.ts";
 import type { NodePlace } from "../place.ts";
 
 /** A fact, or why it could not be seen. */
-export type Seen<T> = { readonly value: T } | { readonly unseen: string };
+export type Seen<T> =
+  | { readonly value: T }
+  /** `needsRoot` where root would have seen it. */
+  | { readonly unseen: string; readonly needsRoot?: boolean };
 
 /** A link with what of it matters here. */
 export interface NodeLink extends Link {

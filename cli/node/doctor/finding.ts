@@ -24,6 +24,8 @@ export interface Finding extends Remark {
 export interface Unseen {
   readonly check: string;
   readonly reason: string;
+  /** Whether root could have made it. */
+  readonly needsRoot: boolean;
 }
 
 /** One thing the doctor looks at. */

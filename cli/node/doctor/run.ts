@@ -23,7 +23,7 @@ const optionsSchema = v.object({
 
 /**
  * @returns what is wrong with the command line, or how the command ends: 1 for errors and warnings, 3 where there are none but
- *   not everything could be seen
+ *   no check at all could be made, or root could have made more of them
  * @throws DrawbridgeError ERR_INPUT, ERR_CONFIGURATION; SyscallError ERR_NAMESPACE
  */
 export async function runDoctor(io: Io, options: unknown): Promise<ExitCode | string> {
@@ -46,7 +46,12 @@ export async function runDoctor(io: Io, options: unknown): Promise<ExitCode | st
   const diagnosis = diagnose(machine.readFacts(place, expected), checks);
   for (const text of await printed(diagnosis, output, io)) io.out.write(text);
   if (diagnosis.findings.some(({ severity }) => severity !== "info")) return ExitCode.NO;
-  return diagnosis.unseen.length > 0 ? ExitCode.ERROR : ExitCode.YES;
+  return isUnanswered(diagnosis, checks.length) ? ExitCode.ERROR : ExitCode.YES;
+}
+
+/** A check that cannot be made from here, such as in a container that does not see the node's files, is not an error. */
+function isUnanswered({ unseen }: Diagnosis, checks: number): boolean {
+  return unseen.length === checks || unseen.some(({ needsRoot }) => needsRoot);
 }
 
 async function printed(

@@ -6,12 +6,13 @@ export function attempt<T>(see: () => T): Seen<T> {
   try {
     return { value: see() };
   } catch (error) {
-    if (error instanceof DrawbridgeError) return { unseen: withWay(error.message) };
-    if (error instanceof Error && "code" in error) return { unseen: withWay(error.message) };
+    if (error instanceof DrawbridgeError) return unseenFor(error.message);
+    if (error instanceof Error && "code" in error) return unseenFor(error.message);
     throw error;
   }
 }
 
-function withWay(reason: string): string {
-  return /EPERM|EACCES/.test(reason) && process.geteuid?.() !== 0 ? `${reason}; run as root` : reason;
+function unseenFor(reason: string): { readonly unseen: string; readonly needsRoot?: boolean } {
+  const needsRoot = /EPERM|EACCES/.test(reason) && process.geteuid?.() !== 0;
+  return needsRoot ? { unseen: `${reason}; run as root`, needsRoot } : { unseen: reason };
 }

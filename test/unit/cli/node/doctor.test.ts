@@ -338,7 +338,28 @@ describe("cli/node: doctor", () => {
     });
   });
 
-  it("DOCTOR-06: exit codes are 0 for clean or info alone, 3 where the rest could not be seen, 2 for an unknown check", async () => {
+  it("DOCTOR-11 DOCTOR-05: a check that cannot be made here is not an error, unless root could make it or none was made", async () => {
+    const outcomeOf = (facts: NodeFacts, ...args: readonly string[]) =>
+      runCli(["node", "doctor", ...args], memoryFiles({}), undefined, undefined, access(facts));
+    const fields = Object.entries(HEALTHY).filter(([, fact]) => typeof fact === "object" && "value" in fact);
+    assert.ok(fields.length > 10);
+    for (const [field] of fields) {
+      const inContainer = await outcomeOf({ ...HEALTHY, [field]: { unseen: "not in this container" } });
+      assert.equal(inContainer.code, 0, `${field}: ${inContainer.out}`);
+      assert.match(inContainer.out, /^not checked: [a-z-]+: not in this container$/m, field);
+      const notRoot = await outcomeOf({ ...HEALTHY, [field]: { unseen: "EPERM; run as root", needsRoot: true } });
+      assert.equal(notRoot.code, 3, field);
+    }
+    const unseen = { unseen: "not in this container" };
+    const nothing = { ...HEALTHY, ...Object.fromEntries(fields.map(([field]) => [field, unseen])) };
+    assert.equal(
+      (await outcomeOf(nothing, "--only", "addresses,attachments")).code,
+      3,
+      "nothing was asked that is known",
+    );
+  });
+
+  it("DOCTOR-06: exit codes are 0 for clean or info alone, 3 where nothing could be seen, 2 for an unknown check", async () => {
     const codeOf = async (facts: NodeFacts, ...args: readonly string[]) =>
       (await runCli(["node", "doctor", ...args], memoryFiles({}), undefined, undefined, access(facts))).code;
     assert.equal(await codeOf(HEALTHY), 0);
