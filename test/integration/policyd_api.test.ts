@@ -220,4 +220,46 @@ describe("a node whose objects come from an API server", function () {
       `https://${node.serverAddress}:${port}, read from ${node.directory}/kubelet.conf`;
     assert.deepEqual(reports, [of(PORT), of(PORT + 1)]);
   });
+
+  it("CNP-14 CNP-15 CNP-17: a ClusterNetworkPolicy denies within 5 s of its CRD, over a change of the version, and no longer than its CRD", async () => {
+    const policy = (version: string): RawObject => ({
+      apiVersion: `policy.networking.k8s.io/${version}`,
+      kind: "ClusterNetworkPolicy",
+      metadata: { name: "closed" },
+      spec: {
+        tier: "Admin",
+        priority: 1,
+        subject: { pods: { namespaceSelector: {}, podSelector: { matchLabels: { app: "first" } } } },
+        ingress: [{ action: "Deny", from: [{ namespaces: {} }] }],
+      },
+    });
+    const define = (versions: readonly string[], lag?: number): Promise<unknown> =>
+      node.server.tell({ type: "define", definition: { versions, ...(lag === undefined ? {} : { lag }) } });
+    await define([]);
+    await node.listen();
+    await node.server.apply({ apiVersion: "v1", kind: "Namespace", metadata: { name: "default" } });
+    node.start();
+    await node.untilSynced();
+    await node.attachPods();
+    await node.untilAnswered("first");
+    await define(["v1alpha2"], 1000);
+    await node.server.apply(policy("v1alpha2"));
+    const installed = performance.now();
+    await node.untilAnswered("");
+    const took = performance.now() - installed;
+    assert.ok(took < 5000, `${took.toFixed(0)} ms`);
+    for (const versions of [["v1beta1", "v1alpha2"], ["v1beta1"], ["v1alpha2"], ["v1"]]) {
+      await define(versions, 200);
+      for (const end = performance.now() + 1500; performance.now() < end;) {
+        assert.equal(await node.answer(), "", `denied while ${versions.join(" and ")} are served`);
+      }
+    }
+    await define([]);
+    await node.untilAnswered("first");
+    const lines = node.daemon.log().match(/ClusterNetworkPolicy: the API server \S+ \S+/g) ?? [];
+    assert.deepEqual(
+      lines.map((line) => line.split(" ").slice(-2).join(" ")),
+      ["serves it", "serves it", "serves it", "does not"],
+    );
+  });
 });

@@ -275,7 +275,7 @@ function missing(state: ReflectorState, failure: Failure, serving: Serving, rand
   }
   // The objects are there and cannot be read: what is known of them stays.
   if (serving.type === "withheld" && state.isListed) {
-    return { state: { ...after, failures: 0 }, actions: [wholeWait(jittered(ABSENT_WAIT, random))] };
+    return { state: { ...after, failures: 0, lags: 1 }, actions: [wholeWait(jittered(ABSENT_WAIT, random))] };
   }
   const isCertain = serving.type === "gone" || serving.type === "dispensable";
   return absent(after, failure, isCertain, random);

@@ -220,10 +220,17 @@ describe("policyd/source/api: versions of ClusterNetworkPolicy", () => {
       /served in no version that this daemon knows; expected policy\.networking\.k8s\.io\/v1beta1 or .*v1alpha2/;
     assert.match(world.source.problems().join(), problem);
     assert.equal(world.sink.sourceProblems.length, 1);
+    world.api.apply([sample("ClusterNetworkPolicy", 2)]);
     world.api.define(ONLY_NEWER);
     world.clock.pass(1000);
     assert.deepEqual(world.source.problems(), []);
     world.assertEqual();
+    assert.equal(world.sink.objects.size, 2, "a version that we know is read at once");
+    world.api.define({ versions: ["v1"] });
+    world.clock.pass(10_000);
+    world.api.define(NONE);
+    world.clock.pass(1000);
+    assert.equal(world.sink.objects.size, 0, "with the CRD they go, also out of a version that nobody could read");
     const other = new World();
     other.api.define({ versions: ["v1"] });
     other.start();
