@@ -1,20 +1,23 @@
 import assert from "node:assert/strict";
 import { existsSync, linkSync, mkdirSync, readdirSync, readFileSync, rmSync, utimesSync, writeFileSync } from "node:fs";
 import { formatAddress, parseAddress } from "../../kernel/ip/address.ts";
+import { setTimeout as sleep } from "node:timers/promises";
 import type { CallOutcome, Configuration } from "../lab/cni.ts";
-import { add, check, collectGarbage, del } from "../lab/cni.ts";
+import { add, check, collectGarbage, del, garbageCall, startPlugin } from "../lab/cni.ts";
 import type { Lab, LabPod } from "../lab/lab.ts";
 import { createLab } from "../lab/lab.ts";
 import type { WiredNode } from "../lab/topology.ts";
 import { twoNodes } from "../lab/topology.ts";
-import { everything } from "../support/host_ports/published.ts";
+import { everything, mapping, published } from "../support/host_ports/published.ts";
 import { PolicydNode } from "../support/policyd_node.ts";
 import { requireKernel } from "../support/privilege.ts";
+import { randomFrom } from "../support/random.ts";
 import { ServedPlugin } from "../support/served_plugin.ts";
 import { nodeState, nothingHeld } from "./kernel_state.ts";
 
 const ATTACHMENTS = 5000;
 const STALE = 100;
+const KILLS = process.env["DRAWBRIDGE_FULL"] === "1" ? 200 : 12;
 
 describe("GC", function () {
   this.timeout(120_000);
@@ -160,6 +163,26 @@ describe("GC", function () {
     } finally {
       await policyd.kill();
     }
+  });
+
+  it("P18 I11: killed at any moment it leaves nothing that the next one does not find", async () => {
+    const seed = Math.floor(Math.random() * 2 ** 31);
+    console.log(`      seed ${seed}`);
+    const random = randomFrom(seed);
+    const pods = Array.from(
+      { length: 12 },
+      (_, i) => attach(`p${i}`, { ...everything, runtimeConfig: published(mapping(7000 + i))["runtimeConfig"] }).pod,
+    );
+    for (const pod of pods) endNamespace(pod);
+    for (let round = 0; round < KILLS; round++) {
+      const running = startPlugin(wired.node, garbageCall(wired, []));
+      await sleep(10 + random() * 60);
+      running.kill("SIGKILL");
+      await running.outcome;
+    }
+    assertDone(collectGarbage(wired, []), "the last one");
+    assert.deepEqual(nodeState(wired.node), nothingHeld);
+    assert.ok(!/comment "dbv/.test(wired.node.exec("nft", ["list", "ruleset"])), "no element is left");
   });
 
   it("I11: an error does not end it, and all are reported together", () => {

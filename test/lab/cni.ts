@@ -124,7 +124,17 @@ export function collectGarbage(
   overrides: Configuration = {},
   executable?: string,
 ): CallOutcome {
-  return callPlugin(wired.node, {
+  return callPlugin(wired.node, garbageCall(wired, valid, overrides, executable));
+}
+
+/** The call of {@link collectGarbage}. */
+export function garbageCall(
+  wired: WiredNode,
+  valid: readonly Configuration[] | undefined,
+  overrides: Configuration = {},
+  executable?: string,
+): Call {
+  return {
     command: "GC",
     environment: { CNI_CONTAINERID: "", CNI_NETNS: "", CNI_IFNAME: "", CNI_ARGS: "" },
     configuration: configurationOf(wired, {
@@ -132,7 +142,7 @@ export function collectGarbage(
       ...(valid === undefined ? {} : { "cni.dev/valid-attachments": valid }),
     }),
     ...(executable === undefined ? {} : { executable }),
-  });
+  };
 }
 
 /** Asks whether pods can be attached, as the kubelet does every few seconds by way of the runtime. */

@@ -42,6 +42,12 @@ describe("cni order of events", () => {
     );
   }
 
+  /** Those of an ADD after all that it did for the pod: then it only forgets that earlier ones had failed (STATUS-01). */
+  function lastQuestions(kernel: FakeKernel): FakeKernel["questions"] {
+    assert.equal(kernel.journal.at(-1), "unlink pods.json");
+    return kernel.questions.filter(({ afterEvents }) => afterEvents === kernel.journal.length - 1);
+  }
+
   /** Calls the action with each event of a verb broken in turn, until the verb gets through unbroken. */
   function atEveryEvent(kind: Fault["kind"], action: (fault: Fault) => "done" | "broken"): number {
     for (let at = 0; at < MOST_EVENTS; at++) {
@@ -64,7 +70,7 @@ describe("cni order of events", () => {
   it("ADD asks whether packets get through, both ways, after the last thing it did", () => {
     const kernel = new FakeKernel(directory());
     run(kernel, "ADD");
-    const last = kernel.questions.filter(({ afterEvents }) => afterEvents === kernel.journal.length);
+    const last = lastQuestions(kernel);
     const asked = last.map(({ subject, namespace }) => `${namespace}: ${subject.slice(0, 8)}`);
     assert.ok(asked.includes("pod: route"), `the pod's own IPv6 address: ${asked.join(", ")}`);
     assert.ok(asked.includes("node: link dbv"), `the carrier of the host end: ${asked.join(", ")}`);
@@ -74,7 +80,7 @@ describe("cni order of events", () => {
     const kernel = new FakeKernel(directory());
     kernel.links.node.add("cni0");
     run(kernel, "ADD");
-    const last = kernel.questions.filter(({ afterEvents }) => afterEvents === kernel.journal.length);
+    const last = lastQuestions(kernel);
     const onNode = last.filter(({ namespace, subject }) => namespace === "node" && subject === "route");
     assert.equal(onNode.length, 2, "one for each family");
   });
