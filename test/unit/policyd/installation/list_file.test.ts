@@ -220,10 +220,11 @@ describe("policyd/installation: the list's file", () => {
       writeFileSync(place(), freshText(OWN).replace("1450", "9000"));
       const { kind, wait } = await list.reconcile(OWN);
       if (kind === "written") writes++;
+      assert.ok(writes < 25, `${writes} writes after ${clock.now() - begin} ms`);
       longest = Math.max(longest, wait ?? 0);
       clock.pass(200);
     }
-    assert.ok(writes >= 3 && writes < 25, `${writes} writes in ten minutes`);
+    assert.ok(writes >= 3, `${writes} writes in ten minutes`);
     assert.ok(longest > 50_000 && longest <= 60_000, String(longest));
     assert.equal(contest.isContested, true);
     clock.pass(60_000);
