@@ -3,6 +3,7 @@ import { rmSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import process from "node:process";
 import { setTimeout as pause } from "node:timers/promises";
+import type { Configuration } from "../lab/cni.ts";
 import { check, configurationOf, del, podCall, startPlugin } from "../lab/cni.ts";
 import type { Lab } from "../lab/lab.ts";
 import { createLab } from "../lab/lab.ts";
@@ -224,6 +225,22 @@ describe("an IPAM plugin of others that fails", function () {
     const { exitCode, stdout } = status();
     assert.equal(exitCode, 1);
     assert.partialDeepStrictEqual(JSON.parse(stdout), { code: 50, msg: "the database is away" });
+  });
+
+  it("P16: GC is passed on with a list and without one, with its error beside those of our own part", () => {
+    const collect = (list: Configuration): ReturnType<typeof rawCall> => {
+      const stdin = JSON.stringify(configurationOf(wired, { ...node.changes(), ...list }));
+      return rawCall(wired.node, { CNI_COMMAND: "GC", CNI_PATH: ipam.directory }, stdin, executable);
+    };
+    const list = { "cni.dev/valid-attachments": [] };
+    assert.equal(collect({}).exitCode, 0);
+    assert.equal(collect(list).exitCode, 0);
+    assert.deepEqual(ipam.verbs, ["GC", "GC"]);
+    assert.match(ipam.calls[1]?.stdin ?? "", /"cni\.dev\/valid-attachments":\[\]/);
+    ipam.fails("GC", { code: 130, msg: "the database is away" });
+    const { exitCode, stdout } = collect(list);
+    assert.equal(exitCode, 1);
+    assert.partialDeepStrictEqual(JSON.parse(stdout), { code: 130, msg: "the database is away" });
   });
 
   it("P18: ADDs killed at any moment, then one DEL each: the plugin holds nothing, and nothing of ours is left", async () => {
