@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import type { ChildProcess } from "node:child_process";
-import { spawn } from "node:child_process";
+import { spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
 import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import path from "node:path";
@@ -177,6 +177,28 @@ describe("a lab", () => {
       child.kill("SIGTERM");
       await once(child, "exit");
     }
+  });
+
+  it("is removed without an error after somebody's ip netns add has mounted the directory over itself, and so is a dead one", () => {
+    // A mount namespace with its own /run keeps the machine's /run/netns untouched.
+    const program = `
+      import assert from "node:assert/strict";
+      import { execFileSync, spawnSync } from "node:child_process";
+      import { createLab } from ${JSON.stringify(LAB_MODULE)};
+      execFileSync("mount", ["--make-rprivate", "/"]);
+      execFileSync("mount", ["-t", "tmpfs", "tmpfs", ${JSON.stringify(path.dirname(NAMESPACE_DIRECTORY))}]);
+      const dead = 'import { createLab } from ${JSON.stringify(LAB_MODULE)}; createLab("dead").node("n"); process.kill(process.pid, 9);';
+      spawnSync(process.execPath, ["--input-type=module", "-e", dead]);
+      const living = createLab("living");
+      living.node("node1");
+      execFileSync("ip", ["netns", "add", "others"]);
+      living.destroy();
+      using lab = createLab("next");
+      lab.node("node2");
+      console.log("made");`;
+    const args = ["--mount", process.execPath, "--input-type=module", "-e", program];
+    const { stdout, stderr } = spawnSync("unshare", args, { encoding: "utf8" });
+    assert.equal(stdout, "made\n", stderr);
   });
 
   it("is swept when its process ID has gone to another process", () => {

@@ -1,4 +1,4 @@
-import { closeSync, existsSync, mkdirSync, openSync, readdirSync, rmSync } from "node:fs";
+import { closeSync, existsSync, mkdirSync, openSync, readdirSync } from "node:fs";
 import path from "node:path";
 import type { NetworkNamespace } from "../../kernel/network_namespace.ts";
 import { CLONE_NEWNET, openNamespace } from "../../kernel/network_namespace.ts";
@@ -42,7 +42,7 @@ export function pinNewNamespace(calls: LabCalls, home: NetworkNamespace, name: s
 }
 
 /**
- * Removes the mount and the file of a namespace. The kernel removes its links as soon as nobody is in it.
+ * Removes the mount and the file of a namespace. The file stays while it hides another mount. The kernel removes its links as soon as nobody is in it.
  *
  * @throws SyscallError when it cannot be unmounted
  */
@@ -52,7 +52,10 @@ export function unpin(calls: LabCalls, name: string): void {
   const result = calls.umount2(file, MNT_DETACH);
   // EINVAL: not a mount point, for whoever made the file died before mounting. ENOENT: another sweep was faster.
   if (result !== -Errno.EINVAL && result !== -Errno.ENOENT) check(result, `unmount ${file}`);
-  rmSync(file, { force: true });
+  const removed = calls.unlink(file);
+  // EBUSY: somebody's `ip netns add` has mounted the directory over itself with copies of all mounts in it. The first ones
+  // are hidden, and only go with that mount; so does the file.
+  if (removed !== -Errno.ENOENT && removed !== -Errno.EBUSY) check(removed, `remove ${file}`);
 }
 
 /** The names of all pinned namespaces, the lab's and others'. */
