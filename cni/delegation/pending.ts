@@ -2,6 +2,8 @@ import type { Owner } from "../../ipam/owner.ts";
 import { expectNetworkName, expectOwner } from "../../ipam/owner.ts";
 import { storeError } from "../../ipam/file_system.ts";
 import { DrawbridgeError } from "../../kernel/error.ts";
+import { modificationTime } from "../../kernel/file.ts";
+import type { Release } from "../../kernel/file_lock.ts";
 import { lockFile } from "../../kernel/file_lock.ts";
 import { Errno } from "../../kernel/syscall/errno.ts";
 import { OpenFlag } from "../../kernel/syscall/file_calls.ts";
@@ -12,8 +14,8 @@ import { LONGEST_STDIN } from "../standard_input.ts";
  * Where it is written that an IPAM plugin of others may hold addresses for an attachment: `<runDir>/delegations/<network>/<id>:<ifname>`.
  *
  * The file is written before that plugin is executed for ADD, and removed after its DEL. It holds the configuration of the ADD, by
- * which a DEL finds the plugin also where the configuration has changed since. Its lock is inherited by what is executed, and so is
- * held until that has ended, also where this process was killed over it: a DEL waits for an ADD that goes on.
+ * which a DEL finds the plugin also where the configuration has changed since. The plugin inherits the lock on the file. So the lock
+ * is held until the plugin has ended, even when this process was killed: a DEL waits for an ADD that is still running.
  */
 export function pendingPath(runDir: string, network: string, owner: Owner): string {
   expectNetworkName(network);
@@ -54,10 +56,43 @@ export function readPending(node: Node, path: string): string | undefined {
   return file.kind === "text" ? file.text : undefined;
 }
 
-/** Takes the lock. @returns undefined where there is no such file @throws DrawbridgeError ERR_LOCK_TIMEOUT, ERR_STORE */
+/** flock(2). */
+const LOCK_UN = 8;
+
+/** Longer than an IPAM plugin may run (cni/delegation/ipam_program.ts), in seconds. */
+const LONGEST_ADD = 90;
+
+/**
+ * Takes the lock.
+ *
+ * A background process that an IPAM plugin has left inherits the lock. So `release` unlocks the file explicitly: closing our
+ * descriptor would leave it locked as long as that process lives. When the ADD was killed, nobody unlocks; after a time in which
+ * every plugin has ended, the lock counts for nothing, since otherwise no DEL would ever succeed.
+ *
+ * @returns undefined where there is no such file, or the lock counts for nothing
+ * @throws DrawbridgeError ERR_LOCK_TIMEOUT, ERR_STORE
+ */
 export function lockPending(node: Node, path: string): HeldLock | undefined {
-  const fd = node.syscalls.open(path, OpenFlag.RDONLY | OpenFlag.CLOEXEC | OpenFlag.NOFOLLOW | OpenFlag.NONBLOCK, 0);
+  const { syscalls } = node;
+  const fd = syscalls.open(path, OpenFlag.RDONLY | OpenFlag.CLOEXEC | OpenFlag.NOFOLLOW | OpenFlag.NONBLOCK, 0);
   if (fd === -Errno.ENOENT) return undefined;
   if (fd < 0) throw storeError("lock", path, -fd);
-  return { fd, release: lockFile(node.syscalls, fd, path) };
+  let close: Release;
+  try {
+    close = lockFile(syscalls, fd, path);
+  } catch (error) {
+    if (error instanceof DrawbridgeError && error.code === "ERR_LOCK_TIMEOUT" && isOld(node, path)) return undefined;
+    throw error;
+  }
+  const release = (): void => {
+    syscalls.flock(fd, LOCK_UN);
+    close();
+  };
+  return { fd, release };
+}
+
+/** Whether the ADD that wrote the file began longer ago than any plugin runs; false where that is not known. */
+function isOld({ syscalls }: Node, path: string): boolean {
+  const written = modificationTime(syscalls, path);
+  return written !== undefined && Date.now() / 1000 - written > LONGEST_ADD;
 }
