@@ -53,7 +53,8 @@ export function status(node: Node, input: NetworkInput, where: DetachConfigurati
     const failure = readFailure(node, runDir, name, kind);
     if (failure === undefined || now - failure.last > STALE_AFTER) continue;
     isWell = false;
-    const seconds = Math.floor(now - failure.since);
+    // Up to the last time it was seen: one failed ADD on a quiet node must not count as a minute of failures.
+    const seconds = Math.floor(failure.last - failure.since);
     if (seconds < PATIENCE) continue;
     throw kind === "traffic"
       ? new CniError(

@@ -72,6 +72,17 @@ describe("STATUS", function () {
     assertWell(networkStatus(wired), "after a success");
   });
 
+  it("STATUS-01: succeeds after a single failed ADD, however long nobody tries again, and fails once an ADD has failed a minute later", () => {
+    const broken = breakStore();
+    assert.equal(add(wired, lab.pod("a"), broken).error?.code, 5);
+    for (const seconds of [1, 60, 58]) {
+      age("attach", seconds, seconds);
+      assertWell(networkStatus(wired), "one ADD failed, and no other was tried");
+    }
+    assert.equal(add(wired, lab.pod("b"), broken).error?.code, 5);
+    assertFails(networkStatus(wired), 50, /^no pod could be attached to network drawbridge for 1\d\d s/);
+  });
+
   it("STATUS-01: a failure that an ADD's own wishes may explain does not count, nor does one of another boot or a torn file", () => {
     const wishes: readonly Configuration[] = [
       { runtimeConfig: { mac: "02:00:00:00:00:09" } },
