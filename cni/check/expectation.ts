@@ -62,9 +62,9 @@ export function expectationOf(
 ): Expectation {
   if (prevResult === undefined) throw notTheResult("missing", "the result of this attachment's ADD");
   const result = decode(prevResult, resultShape, "prevResult");
-  const ips = (result.ips ?? []).map(({ address = "", gateway }, index) => ({
+  const ips = (result.ips ?? []).map(({ address = "", gateway = "" }, index) => ({
     address: parseCidr(address, `prevResult.ips[${index}].address`).address,
-    gateway: gateway === undefined ? undefined : parseAddress(gateway, `prevResult.ips[${index}].gateway`),
+    gateway: gateway === "" ? undefined : parseAddress(gateway, `prevResult.ips[${index}].gateway`),
   }));
   const own = ips.filter((ip) => record.addresses.some(({ address }) => address === ip.address));
   const addresses = record.addresses.filter(({ address }) => own.some((ip) => ip.address === address));

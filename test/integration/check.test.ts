@@ -266,6 +266,9 @@ describe("CHECK", function () {
     pod.exec("ip", ["route", "add", "198.51.100.0/24", "via", "10.244.1.1", "dev", "eth0", "onlink"]);
     chained.interfaces.push({ name: "net1", mac: "02:00:00:00:00:08", sandbox: pod.path });
     chained.ips.push({ interface: 3, address: "203.0.113.9/24", gateway: "203.0.113.1" });
+    // ADD takes empty texts in a result of other plugins, too.
+    chained.ips.push({ interface: 3, address: "203.0.113.10/24", gateway: "" });
+    chained.routes.push({ dst: "203.0.113.64/26", gw: "" });
     chained.routes.push({ dst: "203.0.113.128/25", gw: "203.0.113.1" }, { dst: "198.51.100.0/24", gw: "10.244.1.1" });
     assertOk(check(wired, pod, chained), "additions");
     const [, ...fewer] = chained.routes;
