@@ -5,7 +5,7 @@ import type { DetachConfiguration, ReleaseConfiguration } from "../detach_config
 import { CniError, toCniError } from "../error.ts";
 import type { Node } from "../node.ts";
 import { releaseOldReservations } from "./old_reservations.ts";
-import { hasEnded } from "./proof.ts";
+import { hasEnded, linksOf } from "./proof.ts";
 import type { IsValid } from "./valid_attachments.ts";
 import { unknownAttachments } from "./valid_attachments.ts";
 
@@ -34,10 +34,11 @@ export function* gc(
   const { runDir, name } = configuration;
   const { errors, attempt } = gatherErrors();
   const names = listAttachmentNames(runDir, name, node.files);
+  const links = linksOf(node);
   for (const owner of unknownAttachments(names, isValid)) {
     try {
       const record = readAttachment(runDir, name, owner, node.files);
-      if (record !== undefined && hasEnded(node, record)) yield* detach(owner);
+      if (record !== undefined && hasEnded(node, record, links)) yield* detach(owner);
     } catch (error) {
       errors.push(toCniError(error));
     }

@@ -1,22 +1,48 @@
 import type { AttachmentRecord } from "../../ipam/attachment.ts";
 import { modificationTime } from "../../kernel/file.ts";
+import type { NetlinkSocket } from "../../kernel/netlink/socket.ts";
 import { closeNamespace, openNamespace } from "../../kernel/network_namespace.ts";
+import { findLink, openRouteSocket } from "../../kernel/route/socket.ts";
 import { SyscallError } from "../../kernel/syscall/syscalls.ts";
 import type { Node } from "../node.ts";
 import { uptime } from "../status/failure_record.ts";
 
+/** Tells whether the node has a link of this name. @throws NetlinkError, SyscallError when the kernel does not answer */
+export type HasLink = (name: string) => boolean;
+
+/** The links of the namespace that the calling thread is in. The kernel is asked about each one when it is needed. */
+export function linksOf(node: Node): HasLink {
+  let socket: NetlinkSocket | undefined;
+  return (name) => findLink((socket ??= openRouteSocket(node.syscalls)), { name }) !== undefined;
+}
+
 /**
  * Whether a pod's network namespace has ended: its record is of another boot, or the path leads nowhere or to another
- * namespace by now. Where the kernel does not answer, it has not.
+ * namespace by now, and the host end of the pod's link is gone.
+ *
+ * The path proves nothing by itself: in another mount namespace than that of the ADD it may not exist, or be the empty file that the
+ * namespace is mounted on elsewhere. The kernel removes both ends of a link with the namespace of one (default_device_exit_batch), which
+ * takes it some time; a later GC finds what had its link until then.
+ *
+ * @throws NetlinkError, SyscallError when the kernel does not answer
  */
-export function hasEnded(node: Node, { bootId, netns }: Pick<AttachmentRecord, "bootId" | "netns">): boolean {
+export function hasEnded(
+  node: Node,
+  { bootId, netns, hostInterface }: Pick<AttachmentRecord, "bootId" | "netns" | "hostInterface">,
+  hasLink: HasLink,
+): boolean {
   if (bootId !== node.bootId()) return true;
+  return !leadsTo(node, netns) && !hasLink(hostInterface);
+}
+
+/** Whether the path still leads to the namespace; true also where the kernel does not say that it does not. */
+function leadsTo(node: Node, { path, inode }: AttachmentRecord["netns"]): boolean {
   try {
-    const namespace = openNamespace(node.syscalls, netns.path);
+    const namespace = openNamespace(node.syscalls, path);
     closeNamespace(node.syscalls, namespace);
-    return String(namespace.inode) !== netns.inode;
+    return String(namespace.inode) === inode;
   } catch (error) {
-    if (error instanceof SyscallError) return ["ENOENT", "ENOTDIR", "ESRCH"].includes(error.errnoName);
+    if (error instanceof SyscallError) return !["ENOENT", "ENOTDIR", "ESRCH"].includes(error.errnoName);
     throw error;
   }
 }

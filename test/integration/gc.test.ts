@@ -49,12 +49,35 @@ describe("GC", function () {
     assert.deepEqual({ exitCode, stdout, stderr }, { exitCode: 0, stdout: "", stderr: "" }, what);
   }
 
-  /** Lets the namespace that a record names have ended, as far as its path says. */
-  function endNamespace(pod: LabPod, network = "drawbridge"): void {
+  /** Makes the path in a record lead nowhere, as it does in a mount namespace that the pod's runtime does not share. */
+  function hidePath(pod: LabPod, network = "drawbridge"): string {
     const path = `${records(network)}/${pod.containerId}:eth0.json`;
-    const record = JSON.parse(readFileSync(path, "utf8")) as { netns: object };
+    const record = JSON.parse(readFileSync(path, "utf8")) as { netns: object; hostInterface: string };
     writeFileSync(path, JSON.stringify({ ...record, netns: { path: "/run/netns/no-such-pod", inode: "1" } }));
+    return record.hostInterface;
   }
+
+  /** Lets the namespace that a record names have ended: its path leads nowhere, and the kernel has removed the link. */
+  function endNamespace(pod: LabPod, network?: string): void {
+    wired.node.exec("ip", ["link", "del", hidePath(pod, network)]);
+  }
+
+  it("I11: a pod whose link is there stays, though its path leads nowhere or elsewhere where GC runs", () => {
+    const hidden = attach("hidden").pod;
+    hidePath(hidden);
+    const replaced = attach("replaced").pod;
+    const path = `${records()}/${replaced.containerId}:eth0.json`;
+    writeFileSync(path, readFileSync(path, "utf8").replace(/"inode":"\d+"/, '"inode":"1"'));
+    const before = nodeState(wired.node);
+    assertDone(collectGarbage(wired, []), "in another mount namespace");
+    assert.deepEqual(nodeState(wired.node), before);
+    assert.equal(readdirSync(records()).length, 2);
+    for (const pod of [hidden, replaced]) lab.remove(pod);
+    const deadline = Date.now() + 20_000;
+    while (nodeState(wired.node).podLinks.length > 0) assert.ok(Date.now() < deadline, "the kernel removes the links");
+    assertDone(collectGarbage(wired, []), "after their end");
+    assert.deepEqual(nodeState(wired.node), nothingHeld);
+  });
 
   it("I11: without a list it removes nothing and says so, with an empty one only what has ended too", () => {
     const alive = attach("alive", everything);
@@ -103,6 +126,8 @@ describe("GC", function () {
     const replaced = attach("replaced").pod;
     const path = `${records()}/${replaced.containerId}:eth0.json`;
     writeFileSync(path, readFileSync(path, "utf8").replace(/"inode":"\d+"/, '"inode":"1"'));
+    const { hostInterface } = JSON.parse(readFileSync(path, "utf8")) as { hostInterface: string };
+    wired.node.exec("ip", ["link", "del", hostInterface]);
     const strangers = ["torn:eth0.json", "x.json", "a:b:c.json", ".scratch:eth0.json", "unsafe name:eth0.json"];
     for (const name of strangers) writeFileSync(`${records()}/${name}`, "{");
     assertDone(collectGarbage(wired, []), "strangers");

@@ -38,16 +38,20 @@ describe("cni/gc: what a runtime's list says", () => {
 describe("cni/gc: the proof that a pod has ended", () => {
   const directory = useTemporaryDirectory();
 
-  it("is a record of an earlier boot, a path that is gone, or one that leads to another namespace (I11)", () => {
+  it("is a record of an earlier boot, or, without its link, a path that is gone or leads to another namespace (I11)", () => {
     const node = fakeNode(directory());
     const bootId = node.bootId();
-    const path = "/proc/self/ns/net";
-    assert.ok(hasEnded(node, { bootId: "another", netns: { path, inode: "1" } }));
-    assert.ok(hasEnded(node, { bootId, netns: { path: `${directory()}/gone`, inode: "1" } }));
-    assert.ok(hasEnded(node, { bootId, netns: { path: "/proc/999999999/ns/net", inode: "1" } }));
-    assert.ok(hasEnded(node, { bootId, netns: { path, inode: "1" } }));
+    const hostInterface = "dbv000000000001";
+    const own = "/proc/self/ns/net";
+    const ended = (netns: { readonly path: string; readonly inode: string }, hasLink = false): boolean =>
+      hasEnded(node, { bootId, netns, hostInterface }, (name) => hasLink && name === hostInterface);
+    assert.ok(hasEnded(node, { bootId: "another", netns: { path: own, inode: "1" }, hostInterface }, () => true));
+    for (const path of [`${directory()}/gone`, "/proc/999999999/ns/net", own]) {
+      assert.ok(ended({ path, inode: "1" }), path);
+      assert.ok(!ended({ path, inode: "1" }, true), `${path}, with the link`);
+    }
     const loop = { path: "/proc/self/cwd/".repeat(300), inode: "1" };
-    assert.ok(!hasEnded(node, { bootId, netns: loop }), "a path that cannot be followed proves nothing");
+    assert.ok(!ended(loop), "a path that cannot be followed proves nothing");
   });
 
   it("is of a reservation that it was written before the boot, by more than clocks go wrong (I10)", () => {
