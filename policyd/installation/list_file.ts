@@ -1,5 +1,6 @@
 import { createHash } from "node:crypto";
 import process from "node:process";
+import { isDeepStrictEqual } from "node:util";
 import { DrawbridgeError } from "../../kernel/error.ts";
 import type { Clock } from "../clock.ts";
 import type { Contest } from "./contest.ts";
@@ -55,7 +56,7 @@ export class ListFile {
   /** Since when the file cannot be read as a list. */
   #unfinishedSince: number | undefined;
   /** Our part as it was when it was last seen or written. */
-  #lastInPlace: string | undefined;
+  #lastInPlace: MergedList["desired"] | undefined;
 
   constructor(files: HostFiles, directory: string, clock: Pick<Clock, "now">, contest: Contest) {
     this.#files = files;
@@ -87,11 +88,11 @@ export class ListFile {
       const list = judged.kind === "list" ? judged.list : undefined;
       const merged = mergeList(list, own);
       if (merged.isInPlace) {
-        this.#lastInPlace = merged.ownKey;
+        this.#lastInPlace = merged.desired;
         this.#contest.held();
         return outcome("in place", undefined, merged);
       }
-      if (this.#lastInPlace === merged.ownKey) {
+      if (this.#lastInPlace !== undefined && isTakenAway(this.#lastInPlace, merged)) {
         this.#lastInPlace = undefined;
         isPutBack = true;
         this.#contest.lost();
@@ -105,7 +106,7 @@ export class ListFile {
         continue;
       }
       if (!(await this.#write(merged.text, present))) continue;
-      this.#lastInPlace = merged.ownKey;
+      this.#lastInPlace = merged.desired;
       this.#contest.written();
       return outcome("written", undefined, merged);
     }
@@ -147,6 +148,14 @@ export class ListFile {
     }
     return `it is kept as ${name}`;
   }
+}
+
+/**
+ * Whether another program has changed our part since it was in place. When the list says of it what it said then, our part is only
+ * desired differently now: the MTU has changed, or another plugin of the list has got a capability.
+ */
+function isTakenAway(last: MergedList["desired"], { found, desired }: MergedList): boolean {
+  return isDeepStrictEqual(last, desired) || !isDeepStrictEqual(last, found);
 }
 
 /** A list that only trusted users can have written is used; entries of it are executed as root. */

@@ -20,8 +20,10 @@ export interface MergedList {
   readonly text: string;
   /** Whether the list that is there says the same already. */
   readonly isInPlace: boolean;
-  /** The same for two merged lists whose part of ours is the same. */
-  readonly ownKey: string;
+  /** Our part as the list that is there has it: its name, its versions and the entries of ours. */
+  readonly found: readonly unknown[];
+  /** The same as it should be. */
+  readonly desired: readonly unknown[];
   /** Types of `chain` that another program has added, so that ours is left out. */
   readonly taken: readonly string[];
   /** Capabilities that our entry leaves to another entry of the list. */
@@ -77,7 +79,8 @@ export function mergeList(present: NetworkList | undefined, own: OwnPart): Merge
   return {
     text: listText(present, own, target),
     isInPlace,
-    ownKey: JSON.stringify([own.name, own.cniVersion, own.cniVersions, ours]),
+    found: [present?.name, present?.cniVersion, present?.cniVersions, entries.filter(isOwn).map(({ value }) => value)],
+    desired: [own.name, own.cniVersion, own.cniVersions, ours],
     taken,
     yielded,
   };

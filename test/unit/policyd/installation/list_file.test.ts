@@ -249,4 +249,18 @@ describe("policyd/installation: the list's file", () => {
     }
     assert.equal(contest.isContested, false);
   });
+
+  it("CHAIN-03: two programs that undo each other's entry, one of which drops ours each time, are a contest", async () => {
+    const list = listFile();
+    await list.reconcile(OWN);
+    let writes = 0;
+    for (let turn = 0; turn < 300; turn++) {
+      if (turn % 2 === 0) append({ type: "portmap", capabilities: { portMappings: true } });
+      else writeFileSync(place(), JSON.stringify({ name: "drawbridge", cniVersion: "1.0.0", plugins: [THEIRS] }));
+      if ((await list.reconcile(OWN)).kind === "written") writes++;
+      clock.pass(200);
+    }
+    assert.equal(contest.isContested, true);
+    assert.ok(writes < 40, `${writes} writes in a minute`);
+  });
 });
