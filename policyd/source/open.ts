@@ -2,7 +2,9 @@ import { statSync } from "node:fs";
 import process from "node:process";
 import { DrawbridgeError } from "../../kernel/error.ts";
 import { readTextFile } from "../../kernel/file.ts";
+import { Errno } from "../../kernel/syscall/errno.ts";
 import type { FileReadCalls } from "../../kernel/syscall/file_calls.ts";
+import { SyscallError } from "../../kernel/syscall/syscalls.ts";
 import type { Clock } from "../clock.ts";
 import type { Configuration } from "../configuration/configuration.ts";
 import type { FoundAddress } from "./api/api_address.ts";
@@ -60,7 +62,8 @@ export function apiCredentials(
       return apiServer === undefined ? credentials : { ...credentials, server: apiServer };
     };
   }
-  const places = { apiServer, kubeletKubeconfig, readText, environment: process.env };
+  const readPlace = kubeletKubeconfig === undefined ? unlessAnotherThing(readText) : readText;
+  const places = { apiServer, kubeletKubeconfig, readText: readPlace, environment: process.env };
   // Where nothing at all is said it is not waited for.
   apiAddress(places);
   const account = new ServiceAccount(serviceAccountDirectory, readText);
@@ -68,6 +71,22 @@ export function apiCredentials(
     const address = apiAddress(places);
     found(address);
     return account.credentials(address.url);
+  };
+}
+
+/**
+ * Reads files of places that may belong to something else. The Kubernetes packages of Fedora have the kubelet's settings in the file
+ * /etc/kubernetes/kubelet, which is a directory where Bottlerocket has its kubeconfig.
+ */
+function unlessAnotherThing(readText: (path: string) => string | undefined): (path: string) => string | undefined {
+  return (path) => {
+    try {
+      return readText(path);
+    } catch (error) {
+      const isOther = error instanceof SyscallError && (error.errno === Errno.ENOTDIR || error.errno === Errno.EISDIR);
+      if (isOther) return undefined;
+      throw error;
+    }
   };
 }
 

@@ -4,6 +4,7 @@ import process from "node:process";
 import { realClock } from "../../../../policyd/clock.ts";
 import { readConfiguration } from "../../../../policyd/configuration/configuration.ts";
 import { apiCredentials, openSource } from "../../../../policyd/source/open.ts";
+import type { FileReadCalls } from "../../../../kernel/syscall/file_calls.ts";
 import { nodeSyscalls } from "../../../../kernel/syscall/node.ts";
 import { useTemporaryDirectory } from "../../../support/address_store.ts";
 import { RecordingSink, until } from "../../../support/recording_sink.ts";
@@ -28,8 +29,9 @@ describe("policyd/source: where the API server is", () => {
     writeFileSync(`${directory}/node/.new`, kubeconfig(server));
     renameSync(`${directory}/node/.new`, `${directory}/node/kubelet.conf`);
   };
-  const configuration = (kubeletKubeconfig = `${directory}/node/kubelet.conf`) => {
-    const fields = { kubeletKubeconfig, serviceAccountDirectory: `${directory}/account`, nodeName: "node-1" };
+  const configuration = (kubeletKubeconfig: string | null = `${directory}/node/kubelet.conf`) => {
+    const given = kubeletKubeconfig === null ? {} : { kubeletKubeconfig };
+    const fields = { ...given, serviceAccountDirectory: `${directory}/account`, nodeName: "node-1" };
     const head = { apiVersion: "drawbridge.dev/v1alpha1", kind: "PolicydConfiguration" };
     return readConfiguration({ path: "policyd.json", text: JSON.stringify({ ...head, ...fields }) }, {});
   };
@@ -79,6 +81,34 @@ describe("policyd/source: where the API server is", () => {
       source.stop();
       closeSync(descriptor);
     }
+  });
+
+  for (const [what, make] of [
+    ["a file", (path: string) => writeFileSync(path, "KUBELET_ARGS=")],
+    ["a directory", (path: string) => mkdirSync(`${path}/kubeconfig`, { recursive: true })],
+  ] as const) {
+    it(`API-21: ${what} where another distribution has its kubeconfig or the directory of it is passed over`, async () => {
+      make(`${directory}/node/kubelet`);
+      writeFileSync(`${directory}/node/k0s.conf`, kubeconfig("https://192.0.2.7:6443"));
+      // Packages of Fedora have their settings in the file /etc/kubernetes/kubelet, which Bottlerocket has as a directory.
+      const places: Readonly<Record<string, string>> = {
+        "/etc/kubernetes/kubelet.conf": "missing",
+        "/etc/kubernetes/kubelet/kubeconfig": "kubelet/kubeconfig",
+        "/var/lib/k0s/kubelet.conf": "k0s.conf",
+      };
+      const files: FileReadCalls = {
+        ...syscalls,
+        open: (path, flags, mode) => syscalls.open(pathOf(path), flags, mode),
+      };
+      const pathOf = (path: string): string =>
+        path.startsWith(directory) ? path : `${directory}/node/${places[path] ?? "missing"}`;
+      const credentials = apiCredentials(configuration(null), files);
+      assert.equal((await credentials()).server.href, "https://192.0.2.7:6443/");
+    });
+  }
+
+  it("API-21: a directory that is given as the kubelet's kubeconfig is refused", () => {
+    assert.throws(() => apiCredentials(configuration(`${directory}/node`), syscalls), /is a directory/);
   });
 
   it("API-23: without any kubeconfig the variable counts, which is reported once however often it is asked", async () => {
