@@ -1,3 +1,4 @@
+import type { Owner } from "../ipam/owner.ts";
 import type { NetworkNamespace } from "../kernel/network_namespace.ts";
 import type { Work } from "../kernel/waiting.ts";
 import { carryOut } from "../kernel/waiting.ts";
@@ -183,13 +184,19 @@ function* runGc(node: Node, face: Face, call: PluginInput): Work<void> {
       isValid,
       function* (owner) {
         const attachment = { ...owner, ...nobody };
-        const taker = addressTaker(node, call, input, configuration, attachment);
+        const taker = addressTaker(node, callFor(call, owner), input, configuration, attachment);
         yield* delAll(node, configuration, attachment, { home, namespace: undefined }, taker);
       },
       forward,
     );
   });
   yield* work;
+}
+
+/** The call with the variables of one attachment, which a runtime sets for DEL and not for GC. */
+function callFor(call: PluginInput, { containerId, ifname }: Owner): PluginInput {
+  const environment = { ...call.environment, CNI_CONTAINERID: containerId, CNI_IFNAME: ifname };
+  return { ...call, environment };
 }
 
 /**

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { existsSync, readdirSync, rmSync, utimesSync, writeFileSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync, rmSync, utimesSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import process from "node:process";
 import { setTimeout as pause } from "node:timers/promises";
@@ -244,6 +244,30 @@ describe("an IPAM plugin of others that fails", function () {
     const { exitCode, stdout } = collect(list);
     assert.equal(exitCode, 1);
     assert.partialDeepStrictEqual(JSON.parse(stdout), { code: 130, msg: "the database is away" });
+  });
+
+  it("P16: GC has it take back the addresses of an attachment that has ended, by a DEL that names the attachment", () => {
+    const [ended, alive] = [lab.pod("ended"), lab.pod("alive")];
+    assert.equal(node.attach(ended).exitCode, 0);
+    ipam.gives({ ips: [{ address: "10.99.0.6/24" }] });
+    assert.equal(node.attach(alive).exitCode, 0);
+    const file = `${wired.node.runDir}/attachments/drawbridge/${ended.containerId}:eth0.json`;
+    const record = JSON.parse(readFileSync(file, "utf8")) as { netns: object; hostInterface: string };
+    writeFileSync(file, JSON.stringify({ ...record, netns: { path: "/run/netns/no-such-pod", inode: "1" } }));
+    wired.node.exec("ip", ["link", "del", record.hostInterface]);
+    const stdin = JSON.stringify(configurationOf(wired, { ...node.changes(), "cni.dev/valid-attachments": [] }));
+    // libcni sets all variables, and leaves those empty that GC does not have.
+    const empty = { CNI_CONTAINERID: "", CNI_NETNS: "", CNI_IFNAME: "", CNI_ARGS: "" };
+    const environment = { ...empty, CNI_COMMAND: "GC", CNI_PATH: ipam.directory };
+    const { exitCode, stdout } = rawCall(wired.node, environment, stdin, executable);
+    assert.equal(exitCode, 0, stdout);
+    assert.deepEqual(ipam.verbs, ["ADD", "ADD", "DEL", "GC"]);
+    assert.deepEqual(ipam.held, [`${alive.containerId}:eth0`]);
+    assert.equal(ipam.calls[3]?.environment["CNI_CONTAINERID"], "", "GC itself is about no attachment");
+    assert.equal(node.detach(alive).exitCode, 0);
+    for (const pod of [ended, alive]) lab.remove(pod);
+    assert.deepEqual(readdirSync(`${wired.node.runDir}/delegations/drawbridge`), []);
+    assert.deepEqual(nodeState(wired.node), nothingHeld);
   });
 
   it("P18: ADDs killed at any moment, then one DEL each: the plugin holds nothing, and nothing of ours is left", async () => {
