@@ -1,6 +1,6 @@
 import type { Clock } from "../clock.ts";
 
-/** How far apart batches are: a number of milliseconds at least, or as far as their own cost asks for ({@link gatheringWindow}). */
+/** The time between two batches: at least a number of milliseconds, or a time that follows from what batches cost ({@link gatheringWindow}). */
 export type BatchPeriod = number | "adaptive";
 
 /** The times of earlier batches. Times are milliseconds of a clock that is never set (`Clock.now`). */
@@ -11,14 +11,14 @@ export interface BatchHistory {
   readonly took: readonly [last: number, previous: number];
 }
 
-/** Before the first batch. */
+/** The history before the first batch. */
 export const NO_BATCHES: BatchHistory = Object.freeze({ ended: undefined, took: Object.freeze([0, 0] as const) });
 
-/** Also batches that cost nothing gather for this long, so that what follows within a moment is one batch. */
+/** Changes are gathered for this long even where a batch costs nothing, so that changes in quick succession are one batch. */
 const SHORTEST_WINDOW = 2;
 /** The longest that a change waits while batches take less than this. */
 const LONGEST_WINDOW = 10;
-/** In overload a change waits no longer than this: what used to be the period of every burst. */
+/** The longest that a change waits in overload. */
 const LONGEST_OVERLOAD_WINDOW = 1000;
 /** A window of this many times the batch's own time leaves batches a ninth of the time at most. */
 const WINDOW_PER_BATCH = 8;
@@ -34,13 +34,13 @@ export function withBatch({ took: [last] }: BatchHistory, began: number, ended: 
 }
 
 /**
- * For how many milliseconds after a batch changes are gathered for the next one.
+ * Returns for how many milliseconds after a batch changes are gathered for the next one.
  *
  * The window is eight times what the last batch took, from 2 to 10 ms: batches then take a ninth of the time at most, or no
  * change waits longer than 10 ms. Where batches take longer than 10 ms, the daemon does not keep up: the window is as long as a
  * batch, up to a second, so that larger and fewer batches leave half of the time to everything else. One slow batch is not an
- * overload, as a pause of the garbage collector or of the machine's processors makes one: for this the shorter of the last two
- * counts. So the window is short again after one quick batch.
+ * overload: a pause of the garbage collector or of the machine's processors makes one. So the shorter of the last two batches
+ * decides. So the window is short again after one quick batch.
  */
 export function gatheringWindow({ took: [last, previous] }: BatchHistory): number {
   const lasting = Math.min(last, previous);
@@ -49,7 +49,7 @@ export function gatheringWindow({ took: [last, previous] }: BatchHistory): numbe
 }
 
 /**
- * For how many milliseconds a change that comes now waits for its batch: 0 when the window of the last batch is over (SYNC-03).
+ * Returns for how many milliseconds a change that comes now waits for its batch: 0 when the window of the last batch is over (SYNC-03).
  *
  * It is never longer than the window, even if the clock went back.
  */
@@ -61,11 +61,11 @@ export function gatheringWait(history: BatchHistory, period: BatchPeriod, now: n
 
 export interface BatchPaceOptions {
   readonly clock: Pick<Clock, "now">;
-  /** How far apart two batches of a burst are; a change after a pause is committed at once. */
+  /** The time between two batches of a burst; a change after a pause is committed at once. */
   readonly minSyncPeriod: BatchPeriod;
 }
 
-/** The batches of one ruleset by its clock. */
+/** Measures the batches of one ruleset, and says how long a change waits. */
 export class BatchPace {
   readonly #options: BatchPaceOptions;
   #history = NO_BATCHES;

@@ -39,7 +39,7 @@ export class Contest {
     return this.#losses > FREE ? Math.max(0, this.#next - this.#clock.now()) : 0;
   }
 
-  /** Whether another program keeps changing our part, so that somebody has to be told. */
+  /** Whether another program keeps changing our part, which is then reported. */
   get isContested(): boolean {
     return this.#losses > FREE;
   }

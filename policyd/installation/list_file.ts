@@ -15,10 +15,10 @@ import { moveInto, writeBeside } from "./whole_file.ts";
 const MODE = 0o600;
 /** Far above a list with all its plugins. */
 const LARGEST = 1024 * 1024;
-/** In milliseconds: a file that is not JSON for less time may be one that another program is emptying and filling. */
+/** In milliseconds. Another program may still be writing a file that has not been JSON for less time than this. */
 const GRACE = 2000;
 const GRACE_STEP = 250;
-/** Between reading and renaming another program was faster; beyond that the next pass goes on. */
+/** A pass reads the file at most this often, when another program changes it between reading and renaming; the next pass goes on. */
 const ATTEMPTS = 5;
 /** Nobody can fill the disk with copies of unusable files. */
 const MOST_SAVED = 8;
@@ -176,7 +176,7 @@ function isTrusted(id: number, own: number | undefined): boolean {
   return id === 0 || id === own;
 }
 
-/** Why what is there would be lost without a copy. */
+/** Why the file needs a copy before it is replaced; undefined where nothing of it would be lost. */
 function reasonToSave(judged: Judged): string | undefined {
   if (judged.kind !== "list") return judged.reason;
   const unusable = judged.list?.unusable ?? 0;

@@ -22,7 +22,7 @@ export interface MergedList {
   readonly isInPlace: boolean;
   /** Our part as the list that is there has it: its name, its versions and the entries of ours. */
   readonly found: readonly unknown[];
-  /** The same as it should be. */
+  /** Our part as it should be, in the same order. */
   readonly desired: readonly unknown[];
   /** Types of `chain` that another program has added, so that ours is left out. */
   readonly taken: readonly string[];

@@ -9,7 +9,7 @@ export const MOST_TIMEOUTS = 127;
 const MINUTE = 60;
 const HOUR = 3600;
 
-/** The timeout that a Service takes a place for; undefined where clients do not stay, or where nothing is served. */
+/** The timeout that a Service needs rules for; undefined where its clients do not stay, or where it has no address. */
 export function usedTimeout({
   affinitySeconds,
   clusterIps,
@@ -33,8 +33,8 @@ export function keptTimeouts(inUse: Iterable<number>): readonly number[] {
 }
 
 /**
- * How long clients stay who should stay for `seconds`: exactly that long where it is kept, otherwise the next shorter one
- * that is kept.
+ * Returns how long clients stay that should stay for `seconds`: exactly that long where this timeout is kept, otherwise as long
+ * as the next shorter one that is kept.
  *
  * @param kept {@link keptTimeouts} of timeouts with this one among them
  */

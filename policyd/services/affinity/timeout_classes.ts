@@ -10,13 +10,13 @@ export interface AffinityTimeout {
   readonly seconds: number;
 }
 
-/** Of a Service whose clients do not stay. */
+/** The timeout of a Service whose clients do not stay. */
 export const NO_AFFINITY: AffinityTimeout = Object.freeze({ number: 0, seconds: 0 });
 
 /** The rules of one timeout: the chain that writes clients' entries, and the element that leads to it. */
 export interface TimeoutRules {
   readonly seconds: number;
-  /** Undefined where the rules go. */
+  /** Undefined where the rules are removed. */
   readonly chain: Chain | undefined;
   readonly claim: Claim | undefined;
 }
@@ -31,7 +31,7 @@ export class TimeoutClasses {
   readonly #timeouts = new Map<string, number>();
   readonly #users = new Map<number, Set<string>>();
   #kept: readonly number[] = [];
-  /** By timeout; of those that are kept, and of those that wait for {@link release}. */
+  /** The number of each timeout that is kept or waits for {@link release}. */
   readonly #numbers = new Map<number, number>();
   readonly #leaving = new Set<number>();
   /** Timeouts whose rules have changed since {@link takeRules}. */
@@ -66,12 +66,12 @@ export class TimeoutClasses {
     return { number, seconds: kept };
   }
 
-  /** Lets go the rules of timeouts that nobody uses, once the kernel has no number of theirs. */
+  /** Removes the rules of timeouts that no Service uses. To be called once no element in the kernel has their numbers. */
   release(): void {
     for (const timeout of this.#leaving) this.#forget(timeout);
   }
 
-  /** Whether {@link release} would let go anything. */
+  /** Whether {@link release} would remove anything. */
   get hasLeaving(): boolean {
     return this.#leaving.size > 0;
   }
@@ -127,8 +127,8 @@ export class TimeoutClasses {
   }
 
   /**
-   * A number that no timeout has, the same one for a timeout as often as possible: what an earlier daemon wrote then stays. If
-   * there is none, one that waits for {@link release}.
+   * Returns a number that no timeout has. A timeout gets the same number as often as possible, so that the elements of an earlier
+   * daemon stay. If no number is free, a timeout that waits for {@link release} gives up its own.
    */
   #freeNumber(timeout: number): number {
     const taken = new Set(this.#numbers.values());
@@ -144,10 +144,10 @@ export class TimeoutClasses {
     return number;
   }
 
-  /** Services whose clients stay for another time than with the timeouts that were kept before. */
+  /** The Services whose clients stay for a different time than before. */
   #usersBetween(before: readonly number[]): ReadonlySet<string> {
     const changed = new Set<string>();
-    // Each had its own before and has it now, which is nearly always so.
+    // Nearly always: each timeout was kept before, and is kept now.
     if (before.length < MOST_TIMEOUTS && this.#kept.length < MOST_TIMEOUTS) return changed;
     for (const [seconds, users] of this.#users) {
       if (timeoutFor(seconds, before) === timeoutFor(seconds, this.#kept)) continue;

@@ -19,7 +19,7 @@ interface FollowedKind {
 }
 
 const OPTIONAL: Serving = { type: "unknown", versions: [0] };
-/** Under an older ClusterRole. */
+/** Logged under a ClusterRole of an earlier release, which lacks this right. */
 const UNSEEN =
   `customresourcedefinitions/${CLUSTER_POLICY_DEFINITION.objectName ?? ""}: policyd has no right to list and watch it; ` +
   "apply the ClusterRole of manifests/install.yaml: without it ClusterNetworkPolicies are in force up to a minute after " +
@@ -131,7 +131,7 @@ export class ApiSource implements ObjectSource {
   #servingOf({ kind, isOptional }: Resource): Serving {
     if (!isOptional) return REQUIRED;
     if (kind !== "ClusterNetworkPolicy") return OPTIONAL;
-    // Who cannot get an answer about the definition does not wait for one.
+    // No answer about the definition is expected while the server cannot be asked for it.
     return this.#definition.serving(this.#definitions.trouble === undefined);
   }
 

@@ -5,7 +5,7 @@ import type { Listed, Resource } from "./resources.ts";
 import { versionsOf } from "./resources.ts";
 import type { Serving } from "./serving.ts";
 
-/** Far above what a definition has of versions and conditions. */
+/** No definition has nearly as many versions or conditions. */
 const MOST_READ = 100;
 
 /** The content of a definition. */
