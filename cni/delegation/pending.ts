@@ -1,5 +1,5 @@
 import type { Owner } from "../../ipam/owner.ts";
-import { expectNetworkName, expectOwner } from "../../ipam/owner.ts";
+import { expectNetworkName, expectOwner, isInterfaceName, isName } from "../../ipam/owner.ts";
 import { storeError } from "../../ipam/file_system.ts";
 import { DrawbridgeError } from "../../kernel/error.ts";
 import { modificationTime } from "../../kernel/file.ts";
@@ -89,6 +89,22 @@ export function lockPending(node: Node, path: string): HeldLock | undefined {
     close();
   };
   return { fd, release };
+}
+
+/**
+ * The attachments of a network for which an IPAM plugin of others may hold addresses since an ADD that nobody carries out any
+ * more: its DEL was refused, or no DEL came.
+ *
+ * @throws DrawbridgeError ERR_STORE when the directory cannot be listed
+ */
+export function oldPendings(node: Node, runDir: string, network: string): readonly Owner[] {
+  expectNetworkName(network);
+  const directory = `${runDir}/delegations/${network}`;
+  return node.files.readDirectory(directory).flatMap((fileName): readonly Owner[] => {
+    const [, containerId = "", ifname = ""] = /^([^:]+):([^:]+)$/.exec(fileName) ?? [];
+    const isOurs = isName(containerId) && isInterfaceName(ifname);
+    return isOurs && isOld(node, `${directory}/${fileName}`) ? [{ containerId, ifname }] : [];
+  });
 }
 
 /** Whether the ADD that wrote the file began longer ago than any plugin runs; false where that is not known. */

@@ -3,6 +3,8 @@ import type { Owner } from "../../ipam/owner.ts";
 import type { Work } from "../../kernel/waiting.ts";
 import type { DetachConfiguration, ReleaseConfiguration } from "../detach_configuration.ts";
 import { CniError, toCniError } from "../error.ts";
+import { oldPendings } from "../delegation/pending.ts";
+import { hostInterfaceName } from "../names.ts";
 import type { Node } from "../node.ts";
 import { releaseOldReservations } from "./old_reservations.ts";
 import { hasEnded, linksOf } from "./proof.ts";
@@ -16,7 +18,8 @@ const MOST_REPORTED = 10;
  * Removes what is left of attachments that the runtime does not know any more: the GC verb.
  *
  * The runtime's list is not believed by itself: only what also has ended goes ({@link hasEnded}), so that a runtime with
- * an incomplete list, or a second runtime of the same network, loses no pod. An attachment is removed as by its DEL. Records
+ * an incomplete list, or a second runtime of the same network, loses no pod. An attachment is removed as by its DEL. So is one without
+ * a record for which an IPAM plugin of others may hold addresses: a killed ADD, or a GC whose DEL that plugin refused. Records
  * of valid attachments are not read, so the time depends on those that go. Another call may remove some meanwhile. Errors
  * do not end it, and are reported together.
  *
@@ -45,6 +48,14 @@ export function* gc(
   }
   const recorded = new Set(names.map(({ containerId, ifname }) => `${containerId}:${ifname}`));
   const hasRecord = ({ containerId, ifname }: Owner): boolean => recorded.has(`${containerId}:${ifname}`);
+  for (const owner of unknownAttachments(oldPendings(node, runDir, name), isValid)) {
+    try {
+      const link = hostInterfaceName(node.sha256, owner.containerId, owner.ifname);
+      if (!hasRecord(owner) && !links(link)) yield* detach(owner);
+    } catch (error) {
+      errors.push(toCniError(error));
+    }
+  }
   attempt(() => releaseOldReservations(node, configuration, isValid, hasRecord, attempt));
   attempt(forward);
   report(errors);

@@ -270,6 +270,34 @@ describe("an IPAM plugin of others that fails", function () {
     assert.deepEqual(nodeState(wired.node), nothingHeld);
   });
 
+  it("P16: GC repeats the DEL of an ADD without a record, once that ADD is long over, until the plugin does it", async () => {
+    const pod = lab.pod("killed");
+    ipam.does("ADD", SLOW);
+    const running = startPlugin(wired.node, podCall("ADD", wired, pod, node.changes(), { executable }));
+    while (ipam.verbs[0] !== "ADD") await pause(5);
+    await pause(100);
+    running.kill("SIGKILL");
+    await running.outcome;
+    await pause(1500);
+    const held = [`${pod.containerId}:eth0`];
+    assert.deepEqual(ipam.held, held, "it gave the address after the kill");
+    const collect = (...list: Configuration[]): ReturnType<typeof rawCall> => {
+      const stdin = JSON.stringify(configurationOf(wired, { ...node.changes(), "cni.dev/valid-attachments": list }));
+      return rawCall(wired.node, { CNI_COMMAND: "GC", CNI_PATH: ipam.directory }, stdin, executable);
+    };
+    assert.equal(collect().exitCode, 0);
+    assert.deepEqual(ipam.held, held, "the ADD may be under way");
+    utimesSync(`${wired.node.runDir}/delegations/drawbridge/${held.join()}`, 1000, 1000);
+    assert.equal(collect({ containerID: pod.containerId, ifname: "eth0" }).exitCode, 0);
+    assert.deepEqual(ipam.held, held, "the runtime knows it");
+    ipam.fails("DEL", { code: 11, msg: "database is away" });
+    assert.partialDeepStrictEqual(JSON.parse(collect().stdout), { code: 11, msg: "database is away" });
+    ipam.fails("DEL", undefined);
+    assert.equal(collect().exitCode, 0);
+    assert.deepEqual(ipam.held, []);
+    node.assertNothingLeft(pod);
+  });
+
   it("P18: ADDs killed at any moment, then one DEL each: the plugin holds nothing, and nothing of ours is left", async () => {
     const seed = Number(process.env["DRAWBRIDGE_SEED"] ?? Date.now() % 2 ** 31);
     const random = randomFrom(seed);
