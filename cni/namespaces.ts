@@ -66,7 +66,7 @@ function openIfPresent(node: Node, path: string): NetworkNamespace | undefined {
   try {
     return openNamespace(node.syscalls, path);
   } catch (error) {
-    // A process that has ended leaves ESRCH or EACCES behind its /proc/PID/ns/net.
+    // Opening /proc/PID/ns/net of a process that has ended fails with ESRCH or EACCES.
     if (error instanceof SyscallError && ["ENOENT", "ENOTDIR", "ESRCH", "EACCES"].includes(error.errnoName))
       return undefined;
     throw new CniError(

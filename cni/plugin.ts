@@ -200,7 +200,8 @@ function callFor(call: PluginInput, { containerId, ifname }: Owner): PluginInput
 }
 
 /**
- * STATUS. An IPAM plugin of others has its say first; ours without a free address and a loopback plugin are available all the same.
+ * Answers STATUS. An IPAM plugin of others is asked first, and its error is ours. `loopback` and `drawbridge-ipam` always succeed, also when
+ * no address is free.
  *
  * @returns whether the answer may be kept for a while ({@link status})
  * @throws CniError 50 and 51; 1, 6 and 7 for the configuration
@@ -230,8 +231,8 @@ function* runDel(node: Node, face: Face, call: PluginInput, attachment: Attachme
 }
 
 /**
- * DEL with that of an IPAM plugin of others, which comes last: its addresses are free only once nothing answers to them. When it
- * fails, all of ours has been removed, and the next DEL calls it again.
+ * Carries out DEL, and last that of an IPAM plugin of others: addresses must not be free before nothing answers to them. When the
+ * plugin fails, all of ours has been removed, and the next DEL calls it again.
  */
 function* delAll(
   node: Node,

@@ -122,9 +122,9 @@ function setMember(object: Record<string, unknown>, key: string, value: unknown)
 }
 
 /**
- * The result of an ADD with those of the plugins before it, which a plugin has to hand on (CNI specification, "ADD Success"):
- * their interfaces, addresses and routes first, ours behind them, and every member that nobody here knows. Our DNS
- * settings count where there are any.
+ * The result of an ADD together with the result of the plugins before it, which a plugin has to hand on (CNI specification, "ADD
+ * Success"). Their interfaces, addresses and routes come first, ours follow, and members that we do not know stay. Our DNS
+ * settings replace theirs if we have any.
  *
  * Versions before 0.3.0 have one block for each family and no chains: ours replaces theirs.
  *

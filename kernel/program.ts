@@ -30,9 +30,9 @@ const STDIN = 0;
 const STDOUT = 1;
 const INHERITED = 3;
 const CHUNK = 16 * 1024;
-/** How often it is asked whether the program has ended while something else still holds its output open, in milliseconds. */
+/** The time between two looks whether the program has ended while another process still holds its output open, in milliseconds. */
 const LONGEST_POLL = 20;
-/** Between the end of its output and its own there is nearly nothing, in milliseconds. */
+/** The pause while its output has ended and the program itself has not, which lasts nearly no time; in milliseconds. */
 const PAUSE = 0.5;
 
 const encoder = new TextEncoder();
@@ -56,7 +56,7 @@ export function runProgram(calls: ProgramCalls, program: Program, waiting: Waiti
   }
 }
 
-/** @returns its process ID, and the end of the pipe that its output comes out of */
+/** Starts the program. @returns its process ID, and the end of the pipe from which its output is read */
 function start(calls: ProgramCalls, { file, environment, stdin, inherited }: Program): Started {
   const input = check(calls.memoryFile(encoder.encode(stdin)), `standard input for ${file}`);
   try {
@@ -108,7 +108,7 @@ function follow(calls: ProgramCalls, running: Running, waiting: Waiting): Progra
   const buffer = new Uint8Array(CHUNK);
   let length = 0;
   let isOpen = true;
-  /** Reads what there is, waiting for it so long. @returns whether it has printed too much */
+  /** Reads all that can be read, after waiting for this time at most. @returns whether the program has printed too much */
   const drain = (milliseconds: number): boolean => {
     for (let patience = milliseconds; isOpen && length <= longest; patience = 0) {
       const entries = pollEntries([output]);
@@ -145,7 +145,7 @@ function stateOf(calls: ProgramCalls, pid: number): ProgramState {
   return { kind: "running" };
 }
 
-/** How long a killed program is waited for, so that it holds nothing of ours any more, in milliseconds. */
+/** The longest wait for the end of a killed program, after which it holds nothing of ours any more; in milliseconds. */
 const LONGEST_DEATH = 1000;
 
 function kill(calls: ProgramCalls, pid: number, end: ProgramEnd, waiting: Waiting): ProgramEnd {

@@ -35,7 +35,7 @@ export interface AddressGiver {
    * @throws CniError what the plugin answered, or 6 for an answer that cannot be read
    */
   give(): GivenConfiguration;
-  /** Has it take them back; an error is swallowed, since the one before it is what the runtime must see: a DEL tries again. */
+  /** Calls the plugin's DEL. Its error is not reported, since the runtime must see the error of the ADD; the runtime's DEL calls it again. */
   takeBack(): void;
   /** Gives up the lock by which a DEL waits for this ADD. */
   end(): void;
@@ -52,7 +52,7 @@ export function delegatedDirectory(runDir: string): string {
   return `${runDir}/delegated`;
 }
 
-/** Whether another program gives the addresses. Without `ipam` nobody does, which is refused elsewhere. @throws as {@link foreignIpamType} */
+/** Whether another program gives the addresses; false without `ipam`, which is refused elsewhere. @throws as {@link foreignIpamType} */
 export function isForeignIpam({ ipam }: NetworkInput, self: string): boolean {
   return ipam !== undefined && foreignIpamType(ipam.type, self) !== undefined;
 }
@@ -163,9 +163,9 @@ export interface AddressTaker {
 }
 
 /**
- * The IPAM plugin that may hold addresses for what goes: that of the ADD, else the one the configuration names.
+ * The IPAM plugin that may hold addresses for an attachment that is removed: that of the ADD, else the one the configuration names.
  *
- * It waits for a plugin that an ADD has executed and that has outlived it.
+ * Waits until the plugin of a killed ADD has ended.
  *
  * @returns undefined where the addresses are ours
  * @throws DrawbridgeError ERR_LOCK_TIMEOUT when that plugin still runs after ten seconds
@@ -210,7 +210,7 @@ function typeIn(stdin: string, self: string): string | undefined {
   }
 }
 
-/** The same for DEL: a name that ADD refuses has never given an address, and must not keep a pod from being removed. */
+/** As {@link foreignIpamType}, for all verbs but ADD and CHECK: undefined for a name that ADD refuses, since no address came from there. */
 function usableType(type: unknown, self: string): string | undefined {
   try {
     return foreignIpamType(type, self);
@@ -220,8 +220,8 @@ function usableType(type: unknown, self: string): string | undefined {
 }
 
 /**
- * Whether a call executes another plugin, or may have to. The plugin server leaves it to a process of its own, which has the
- * caller's environment, working directory, standard error and limits, and which nobody else waits for.
+ * Whether a call executes another plugin, or may have to. The plugin server leaves such a call to a process of its own: that has the
+ * caller's environment, working directory, standard error and limits, and no other call waits for it.
  */
 export function executesOthers(node: Pick<Node, "files">, { self, environment, stdin }: PluginInput): boolean {
   try {

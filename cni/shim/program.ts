@@ -37,7 +37,8 @@ const MSG_NOSIGNAL = 0x4000;
 const AT_EXECFN = 31;
 
 /**
- * The shim: answers STATUS by what the plugin has kept, or hands a call to the plugin server, or, where there is none, starts one for the next calls and executes the plugin.
+ * The program of the shim. It answers STATUS when the plugin has kept an answer. Otherwise it hands the call to the plugin server. When
+ * no server runs, it starts one for the next calls and executes the plugin.
  *
  * A call is done by exactly one of the two. Until the server says that it has begun, each failure leads to the plugin ("cold"), with
  * standard input as it was; afterwards none does.

@@ -10,10 +10,11 @@ const O_CLOEXEC = 0o2000000;
 const CLOCK_BOOTTIME = 7;
 
 /**
- * STATUS by itself: where the plugin has kept the answer "all is well" for exactly this argv 0 and this standard input, and it has
- * not ended, the shim ends with 0. Whatever else there is, or is not, leads on to who does the call ("ask").
+ * The part of the shim that answers STATUS. When the plugin has kept the answer "all is well" for exactly this argv 0 and this
+ * standard input, and the answer has not ended, the shim exits with 0. In every other case the program goes on at "ask", where the
+ * call is handed to the server or the plugin.
  *
- * Every other verb passes after one look at its variables. "is status" tells the rest of the program.
+ * For every other verb this part only looks for CNI_COMMAND. The variable "is status" says later whether the verb is STATUS.
  */
 export function keptStatus(machine: Machine): readonly Operation[] {
   return [...verbIsStatus, ...keptAnswer(machine), ...sameName, ...sameInput];
@@ -53,13 +54,13 @@ function keptAnswer(machine: Machine): readonly Operation[] {
     // Less than a header, or minus an errno: the end lies before the name then.
     set("socket", address("kept answer")),
     add("socket", "result"),
-    // Where it fails the time is 0, and the answer lives too long.
+    // When this call fails, the time is 0, and the end lies further away than an answer lives.
     system("clock_gettime", CLOCK_BOOTTIME, address("time")),
     load(8, "left", address("time")),
     load(8, "cursor", address("kept answer")),
     subtract("cursor", "left"),
     jumpIf("cursor", "<=", 0, "ask"),
-    // Of a boot before this one, which was longer.
+    // The answer was kept in an earlier boot, which lasted longer than this one has.
     jumpIf("cursor", ">", KEPT_ANSWER_LIFE, "ask"),
   ];
 }

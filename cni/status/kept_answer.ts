@@ -11,8 +11,9 @@ import { uptime } from "./failure_record.ts";
  * kubelet polls STATUS every few seconds, and this process takes many times as long as the shim (STATUS-04).
  *
  * The file holds when the answer ends (seconds since the boot, 64 bits), argv 0 with its NUL, and the configuration. It is
- * written whole under another name and renamed. A failure that begins now is reported after a minute and no answer lives
- * longer than that, so none is reported late. Where it cannot be kept the next poll asks again.
+ * written whole under another name and renamed. STATUS reports an ADD's failure after a minute, and no answer lives longer
+ * than that, so such a failure is not reported late. A failure that only STATUS finds is noted by the first poll after the
+ * answer has ended, and so reported up to two minutes after it began. When no answer can be kept, the next poll asks again.
  *
  * @param directory the run directory, to which only this user has access
  */

@@ -8,7 +8,7 @@ export interface ProgramStart {
   readonly descriptors: readonly (readonly [number: number, ours: number])[];
 }
 
-/** How far a program is. */
+/** Whether a program runs, or how it ended. */
 export type ProgramState =
   | { readonly kind: "running" }
   | { readonly kind: "exited"; readonly code: number }
@@ -17,7 +17,7 @@ export type ProgramState =
 /**
  * The calls that start another program and wait for it. Results are as in {@link ./syscalls.ts}: negative is minus the errno.
  *
- * Only the plugin has them, for the IPAM plugins of others (cni/delegation/): the specification has those executed.
+ * Only the plugin uses them, to execute IPAM plugins of others as the CNI specification demands (cni/delegation/).
  */
 export interface ProgramCalls {
   /** A file in memory with this content, opened for reading at its beginning. */
