@@ -3,6 +3,7 @@ import type { BigIntStats } from "node:fs";
 import { constants, linkSync, lstatSync, renameSync, unlinkSync, watch } from "node:fs";
 import { link, lstat, mkdir, open, readdir, rename, stat, unlink } from "node:fs/promises";
 import path from "node:path";
+import process from "node:process";
 import { DrawbridgeError } from "../../kernel/error.ts";
 
 /** What a name in a directory leads to. */
@@ -155,8 +156,9 @@ async function readSmall(name: string, limit: number): Promise<SmallFile> {
   if (found.size > limit) return refused(`it has more than ${limit} bytes`);
   // Another program may put a link or a pipe there at this moment.
   const flags = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK;
-  const handle = await unlessMissing("read", name, () => open(name, flags));
+  const handle = await unlessMissing("read", name, () => openUnlessOfAnother(name, flags, found));
   if (handle === undefined) return { kind: "missing" };
+  if (handle === "of another user") return refused(`it belongs to user ${found.uid}, and policyd may not read it`);
   try {
     const stats = await tried("look at", name, () => handle.stat({ bigint: true }));
     if (!stats.isFile()) return refused("it is not a regular file");
@@ -184,6 +186,23 @@ async function readSmall(name: string, limit: number): Promise<SmallFile> {
     };
   } finally {
     await handle.close();
+  }
+}
+
+/**
+ * Opens a file, unless another user has it and gives nobody else the right to read it. User 0 of the daemon's container is refused
+ * as well, since it has no CAP_DAC_OVERRIDE.
+ */
+async function openUnlessOfAnother(
+  name: string,
+  flags: number,
+  { uid }: BigIntStats,
+): Promise<FileHandle | "of another user"> {
+  try {
+    return await open(name, flags);
+  } catch (error) {
+    if (hasCode(error, "EACCES") && Number(uid) !== process.geteuid?.()) return "of another user";
+    throw error;
   }
 }
 
