@@ -39,8 +39,8 @@ export function withBatch({ took: [last] }: BatchHistory, began: number, ended: 
  * The window is eight times what the last batch took, from 2 to 10 ms: batches then take a ninth of the time at most, or no
  * change waits longer than 10 ms. Where batches take longer than 10 ms, the daemon does not keep up: the window is as long as a
  * batch, up to a second, so that larger and fewer batches leave half of the time to everything else. One slow batch is not an
- * overload: a pause of the garbage collector or of the machine's processors makes one. So the shorter of the last two batches
- * decides. So the window is short again after one quick batch.
+ * overload: a pause of the garbage collector or of the machine's processors makes one. Therefore the shorter of the last two
+ * batches decides, and the window is short again after one quick batch.
  */
 export function gatheringWindow({ took: [last, previous] }: BatchHistory): number {
   const lasting = Math.min(last, previous);
