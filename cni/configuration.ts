@@ -72,13 +72,14 @@ const ipamTypes = ["host-local", "drawbridge-ipam"];
 /**
  * Reads the configuration a runtime passes on standard input.
  *
+ * @param shape the typed keys, or what chooses them by the whole configuration
  * @param judge looks at the version before anything else does
  * @returns the typed keys of the shape, spelled as declared whatever their case
  * @throws CniError 6 when it is not a JSON object, 1 for a version we do not speak, 7 for a wrong type
  */
 export function decodeConfiguration<const S extends Shape>(
   text: string,
-  shape: S,
+  shape: S | ((value: object) => S),
   judge: (version: CniVersion) => void = () => {},
 ): Decoded<S> {
   let value: unknown;
@@ -105,7 +106,7 @@ export function decodeConfiguration<const S extends Shape>(
   }
   // The version comes first: another one may give other types to what follows.
   judge(negotiateVersion(decode(value, { cniVersion: "any" }).cniVersion));
-  return decode(value, shape);
+  return decode(value, typeof shape === "function" ? shape(value) : shape);
 }
 
 /**

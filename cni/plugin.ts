@@ -14,6 +14,7 @@ import {
   collectOfGiver,
   delegatedDirectory,
   isForeignIpam,
+  networkShapeFor,
   statusOfGiver,
 } from "./delegation/foreign_ipam.ts";
 import type { AddressTaker, PluginInput } from "./delegation/foreign_ipam.ts";
@@ -32,7 +33,7 @@ import type { Node } from "./node.ts";
 import { chainedResult, previousResult, unchangedResult } from "./previous_result.ts";
 import { resultObject } from "./result.ts";
 import type { DetachInput, NetworkInput } from "./network_input.ts";
-import { detachShape, networkShape } from "./network_input.ts";
+import { detachShape } from "./network_input.ts";
 import type { CniVersion } from "./version.ts";
 import { noteOutcome } from "./status/attach_outcome.ts";
 import { status } from "./status/status.ts";
@@ -81,11 +82,11 @@ export function* verbWork(node: Node, face: Face, verb: string, call: PluginInpu
   switch (verb) {
     case "ADD": {
       const attachment = readAttachment(environment, verb);
-      return yield* runAdd(node, face, call, attachment, decodeConfiguration(stdin, networkShape));
+      return yield* runAdd(node, face, call, attachment, decodeConfiguration(stdin, networkShapeFor(call.self)));
     }
     case "CHECK": {
       const attachment = readAttachment(environment, verb);
-      yield* runCheck(node, face, call, attachment, decodeFor(verb, stdin, networkShape));
+      yield* runCheck(node, face, call, attachment, decodeFor(verb, stdin, networkShapeFor(call.self)));
       return "";
     }
     case "DEL": {
@@ -107,7 +108,11 @@ export function* verbWork(node: Node, face: Face, verb: string, call: PluginInpu
 }
 
 /** @throws CniError 1 where the configuration's version does not have the verb (P8), and as {@link decodeConfiguration} */
-function decodeFor<const S extends Shape>(verb: keyof typeof FIRST_VERSIONS, stdin: string, shape: S): Decoded<S> {
+function decodeFor<const S extends Shape>(
+  verb: keyof typeof FIRST_VERSIONS,
+  stdin: string,
+  shape: S | ((value: object) => S),
+): Decoded<S> {
   return decodeConfiguration(stdin, shape, (version) => {
     if (supportedVersions.indexOf(version) >= supportedVersions.indexOf(FIRST_VERSIONS[verb])) return;
     throw new CniError(
@@ -207,7 +212,7 @@ function callFor(call: PluginInput, { containerId, ifname }: Owner): PluginInput
  * @throws CniError 50 and 51; 1, 6 and 7 for the configuration
  */
 export function answerStatus(node: Node, face: Face, call: PluginInput): boolean {
-  const input = decodeFor("STATUS", call.stdin, networkShape);
+  const input = decodeFor("STATUS", call.stdin, networkShapeFor(call.self));
   networkName(input);
   if (face !== "drawbridge") return true;
   const isForeign = statusOfGiver(node, call, input);

@@ -7,7 +7,9 @@ import { checkExpressible, decodeConfiguration, onNetwork, RUN_DIRECTORY } from 
 import type { DetachConfiguration } from "../detach_configuration.ts";
 import type { Attachment, Environment } from "../environment.ts";
 import { CniError } from "../error.ts";
+import { decode, isObject } from "../json.ts";
 import type { DetachInput, NetworkInput } from "../network_input.ts";
+import { networkShape } from "../network_input.ts";
 import type { Node } from "../node.ts";
 import { readIpamAnswer } from "./ipam_answer.ts";
 import type { GivenAddresses } from "./ipam_answer.ts";
@@ -55,6 +57,18 @@ export function delegatedDirectory(runDir: string): string {
 /** Whether another program gives the addresses; false without `ipam`, which is refused elsewhere. @throws as {@link foreignIpamType} */
 export function isForeignIpam({ ipam }: NetworkInput, self: string): boolean {
   return ipam !== undefined && foreignIpamType(ipam.type, self) !== undefined;
+}
+
+/** All that is ours to judge of a configuration whose addresses another program gives. */
+const foreignShape = { ...networkShape, ipam: { type: "string" } } as const;
+
+/** Chooses the keys to read: below `ipam` only the type counts where an IPAM plugin of others judges the rest. */
+export function networkShapeFor(self: string): (value: object) => typeof networkShape | typeof foreignShape {
+  return (value) => {
+    const { ipam } = decode(value, { ipam: "any" });
+    const type = isObject(ipam) ? decode(ipam, { type: "any" }).type : undefined;
+    return usableType(type, self) === undefined ? networkShape : foreignShape;
+  };
 }
 
 /**

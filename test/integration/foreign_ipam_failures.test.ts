@@ -158,6 +158,22 @@ describe("an IPAM plugin of others that fails", function () {
     }
   });
 
+  it("P16: keys below ipam that host-local has with other types are the plugin's to judge", () => {
+    const pod = lab.pod("types");
+    const others = {
+      ipam: { type: ipam.type, ranges: { a: "10.0.0.0/8" }, subnet: ["x"], routes: "default", dataDir: "/x" },
+    };
+    const added = node.attach(pod, others);
+    assert.equal(added.exitCode, 0, added.stdout);
+    assert.ok(ipam.calls[0]?.stdin.includes('"ranges":{"a":"10.0.0.0/8"}'));
+    const checked = check(wired, pod, JSON.parse(added.stdout), node.changes(others), { executable });
+    assert.equal(checked.exitCode, 0, checked.stdout);
+    assert.equal(node.detach(pod, others).exitCode, 0);
+    node.assertNothingLeft(pod);
+    const ours = node.attach(pod, { ipam: { ...others.ipam, type: "host-local" } });
+    assert.equal(ours.error?.code, 7, "of ours the types are judged");
+  });
+
   it("P16: CHECK passes on what it says of the addresses", () => {
     const pod = lab.pod("checked");
     const added = node.attach(pod);
