@@ -9,6 +9,7 @@ import { FrameSocket } from "../lab/probe/frame_socket.ts";
 import { ProbeSocket, SocketType } from "../lab/probe/socket.ts";
 import { UPLINK } from "../lab/topology.ts";
 import { requireBridgeNetfilter, requireKernel } from "../support/privilege.ts";
+import { until } from "../support/recording_sink.ts";
 import type { ManifestEndpoint } from "../support/services/manifest.ts";
 import { nodeManifest, SERVICE_PORT, serviceManifest } from "../support/services/manifest.ts";
 import { CLUSTER_IPS, pairOf, textsOf, TrafficLab } from "../support/services/traffic_lab.ts";
@@ -139,7 +140,11 @@ for (const bridgeNetfilter of [true, false]) {
         ...[on.client.namespace, node].flatMap((from) => on.flows(from, on.gatewaysOf("node1"), { port: NODE_PORT })),
         ...on.flows(on.client.namespace, LATER, { port: NODE_PORT }),
       ]);
-      for (const text of textsOf(LATER)) node.exec("ip", ["address", "add", text, "dev", "lo", "nodad"]);
+      for (const text of textsOf(LATER)) {
+        node.exec("ip", ["address", "add", text, "dev", "lo", "nodad"]);
+        // The kernel makes the local route of an IPv6 address in a worker (addrconf_dad_work), after the command has ended.
+        await until(() => node.exec("ip", ["route", "get", text]).startsWith("local "), `a route to ${text}`);
+      }
       await on.reach(to(LATER), [on.near]);
     });
 
