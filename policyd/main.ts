@@ -6,6 +6,7 @@ import type { KernelEvents } from "../kernel/events/events.ts";
 import { readTextFile } from "../kernel/file.ts";
 import { enterNamespace, openNamespace } from "../kernel/network_namespace.ts";
 import { nodeSyscalls } from "../kernel/syscall/node.ts";
+import { AttachmentFailures, recordedFailures } from "./attachments/failures.ts";
 import { AttachmentRegistry } from "./attachments/registry.ts";
 import { realClock } from "./clock.ts";
 import { readCommandLine } from "./configuration/command_line.ts";
@@ -78,9 +79,12 @@ async function compose(configuration: Configuration, logger: Logger): Promise<Ru
   const installing = { clock: realClock, logger, events: clusterEvents, ruleset, routes };
   const installation = openInstallation(configuration, installing);
   const health = openHealth(configuration, { clock: realClock, logger, ruleset });
+  const bootId = (readTextFile(syscalls, "/proc/sys/kernel/random/boot_id", 64) ?? "").trim();
+  const recorded = recordedFailures({ syscalls, files, bootId: () => bootId }, configuration.stateDirectory);
+  const failures = new AttachmentFailures({ recorded, clock: realClock, logger, events: clusterEvents, nodeName });
   const telling = { files: syscalls, clock: realClock, logger, events: clusterEvents, health, routes };
   const networkCondition = openNetworkCondition(configuration, telling);
-  const others = [installation, networkCondition].filter((one) => one !== undefined);
+  const others = [installation, networkCondition, failures].filter((one) => one !== undefined);
   const all = [...dataplanes, ...others, health.dataplane];
   const parts = {
     version: VERSION,
@@ -95,7 +99,6 @@ async function compose(configuration: Configuration, logger: Logger): Promise<Ru
   const daemon = new Daemon(parts);
   // The socket is first: a second daemon is refused before it has read or changed anything.
   const socket = await serveSocket(socketPath, daemon, logger, { syscalls, files });
-  const bootId = (readTextFile(syscalls, "/proc/sys/kernel/random/boot_id", 64) ?? "").trim();
   for (const problem of attachments.load({ stateDirectory, bootId, files })) {
     logger.warn("attachment record not used", { reason: problem });
   }
@@ -109,7 +112,15 @@ async function compose(configuration: Configuration, logger: Logger): Promise<Ru
     dropLog: () => dropLog?.counts(),
     cuts: () => cuts?.status(),
   };
-  const measured = { ruleset, staleFlows, policies: policyMetrics, events: clusterEvents, logger, clock: realClock };
+  const measured = {
+    ruleset,
+    attachmentFailures: () => failures.seconds(),
+    staleFlows,
+    policies: policyMetrics,
+    events: clusterEvents,
+    logger,
+    clock: realClock,
+  };
   const metricsServer = serveMetrics(configuration, metrics, daemon, measured);
   const stopTrimming = keepMemoryTrimmed(syscalls, realClock);
   logger.info("policyd started", { version: VERSION, nodeName, socketPath, attachments: attachments.size });

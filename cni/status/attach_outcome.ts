@@ -1,7 +1,11 @@
+import { DrawbridgeError } from "../../kernel/error.ts";
+import { NetlinkError } from "../../kernel/netlink/error.ts";
+import { Errno } from "../../kernel/syscall/errno.ts";
 import type { Work } from "../../kernel/waiting.ts";
 import type { BridgeConfiguration } from "../configuration.ts";
 import { CniErrorCode, toCniError } from "../error.ts";
 import type { Node } from "../node.ts";
+import type { FailureCause } from "./failure_record.ts";
 import { forgetFailure, noteFailure } from "./failure_record.ts";
 
 /**
@@ -16,13 +20,11 @@ const NODE_FAILURES: ReadonlySet<number> = new Set([
   CniErrorCode.INTERNAL,
 ]);
 
-/** A bridge whose ports are all in use (br_min_ifindex, EXFULL): the pods on it are well, and one that goes makes room. */
-const BRIDGE_IS_FULL = /\(EXFULL\b/;
-
 /**
- * Carries out an ADD and notes for STATUS whether pods can be attached on this node (STATUS-01).
+ * Carries out an ADD and notes whether pods can be attached on this node: for STATUS (STATUS-01), and for the daemon, which
+ * also reports a full range and a full bridge (STATUS-05).
  *
- * A success costs one system call more. A failure counts only for an ADD that asks for nothing special: the kernel may
+ * A success costs two system calls more. A failure counts only for an ADD that asks for nothing special: the kernel may
  * refuse a MAC address or a limit that somebody who writes pods has chosen, and such a pod must not take the node away.
  *
  * @param isForeignIpam whether the error may be an IPAM plugin's of others, whose codes do not say that its range is full
@@ -36,15 +38,28 @@ export function* noteOutcome<T>(
   const { runDir, name } = configuration;
   try {
     const result = yield* work;
+    forgetFailure(node, runDir, name, "full");
     forgetFailure(node, runDir, name, "attach");
     return result;
   } catch (error) {
     const { code, message } = toCniError(error);
-    if (!isForeignIpam && NODE_FAILURES.has(code) && !BRIDGE_IS_FULL.test(message) && isPlain(configuration)) {
-      noteFailure(node, runDir, name, "attach", message);
+    const cause = causeOf(error);
+    if (cause === "addresses" || cause === "ports") {
+      noteFailure(node, runDir, name, "full", { reason: message, cause });
+    } else if (!isForeignIpam && NODE_FAILURES.has(code) && isPlain(configuration)) {
+      noteFailure(node, runDir, name, "attach", { reason: message, cause });
     }
     throw error;
   }
+}
+
+/** The class of a failure by the error's stable code. */
+function causeOf(error: unknown): FailureCause {
+  if (!(error instanceof DrawbridgeError)) return "other";
+  // A bridge whose ports are all in use (br_min_ifindex): the pods on it are well, and one that goes makes room.
+  if (error instanceof NetlinkError && error.errno === Errno.EXFULL) return "ports";
+  if (error.code === "ERR_RANGE_EXHAUSTED") return "addresses";
+  return error.code === "ERR_UNAVAILABLE" || error.code === "ERR_PROTOCOL" ? "daemon" : "other";
 }
 
 function isPlain({ mac, limits, portMappings, ipam }: BridgeConfiguration): boolean {

@@ -6,15 +6,29 @@ import type { Node } from "../node.ts";
 
 /**
  * The kinds of failure: "attach" is noted by ADDs and forgotten by the first that succeeds; "node" and "traffic" are noted by STATUS,
- * for what every ADD would fail by, and for running pods that have no network, and forgotten when it finds neither.
+ * for what every ADD would fail by, and for running pods that have no network, and forgotten when it finds neither. "full" is
+ * noted and forgotten as "attach" is, where addresses or ports of the bridge have run out: the daemon reports it, STATUS does not.
  */
-export type FailureKind = "attach" | "node" | "traffic";
+export type FailureKind = "attach" | "full" | "node" | "traffic";
+
+/** The classes of causes, by the error's code: no free address, no free port of the bridge, no answer of the daemon. */
+export const FAILURE_CAUSES = ["addresses", "ports", "daemon", "other"] as const;
+export type FailureCause = (typeof FAILURE_CAUSES)[number];
 
 /** How long something has failed, without a success between. Times are seconds since the boot. */
 export interface Failure {
   readonly since: number;
   readonly last: number;
   readonly reason: string;
+  /** "other" in a record of an earlier release, which has none. */
+  readonly cause: FailureCause;
+}
+
+/** The parts of a node that reading takes. */
+export interface FailureReader {
+  readonly files: Pick<Node["files"], "readSmallFile">;
+  readonly syscalls: FileReadCalls;
+  bootId(): string;
 }
 
 /** A failure counts as one that goes on when it is seen again within this number of seconds. */
@@ -29,12 +43,18 @@ const MAX_FILE_BYTES = 8 * 1024;
  * The file is written whole under another name and renamed, as an attachment record is. Where that is not possible the
  * failure is not noted: the caller has its own error to report.
  */
-export function noteFailure(node: Node, runDir: string, network: string, kind: FailureKind, reason: string): void {
+export function noteFailure(
+  node: Node,
+  runDir: string,
+  network: string,
+  kind: FailureKind,
+  { reason, cause }: Pick<Failure, "reason" | "cause">,
+): void {
   const now = uptime(node);
   if (now === undefined) return;
   const earlier = readFailure(node, runDir, network, kind);
   const goesOn = earlier !== undefined && now - earlier.last <= FAILURE_MEMORY;
-  const failure = { since: goesOn ? earlier.since : now, last: now, reason: reason.slice(0, LONGEST_REASON) };
+  const failure = { since: goesOn ? earlier.since : now, last: now, reason: reason.slice(0, LONGEST_REASON), cause };
   const { directory, path, scratch } = pathsOf(runDir, network, kind);
   const text = JSON.stringify({ version: 1, bootId: node.bootId(), ...failure });
   try {
@@ -63,23 +83,32 @@ export function forgetFailure(node: Pick<Node, "files">, runDir: string, network
  * The noted failure of a network; undefined for a missing, torn or foreign file, and for one of another boot or with times
  * that lie in the future.
  */
-export function readFailure(node: Node, runDir: string, network: string, kind: FailureKind): Failure | undefined {
+export function readFailure(
+  node: FailureReader,
+  runDir: string,
+  network: string,
+  kind: FailureKind,
+): Failure | undefined {
   const now = uptime(node);
   if (now === undefined) return undefined;
   try {
     const file = node.files.readSmallFile(pathsOf(runDir, network, kind).path, MAX_FILE_BYTES);
-    const value: unknown = file.kind === "text" ? JSON.parse(file.text) : undefined;
-    if (typeof value !== "object" || value === null) return undefined;
-    const { version, bootId, since, last, reason } = value as Partial<
-      Record<keyof Failure | "version" | "bootId", unknown>
-    >;
-    if (version !== 1 || bootId !== node.bootId() || typeof reason !== "string") return undefined;
-    if (typeof since !== "number" || typeof last !== "number" || !(since <= last && last <= now)) return undefined;
-    return { since, last, reason };
+    const failure = file.kind === "text" ? parseFailure(JSON.parse(file.text), node.bootId()) : undefined;
+    return failure !== undefined && failure.last <= now ? failure : undefined;
   } catch (error) {
     if (error instanceof DrawbridgeError || error instanceof SyntaxError) return undefined;
     throw error;
   }
+}
+
+function parseFailure(value: unknown, thisBoot: string): Failure | undefined {
+  if (typeof value !== "object" || value === null) return undefined;
+  const { version, bootId, since, last, reason, cause } = value as Partial<
+    Record<keyof Failure | "version" | "bootId", unknown>
+  >;
+  if (version !== 1 || bootId !== thisBoot || typeof reason !== "string") return undefined;
+  if (typeof since !== "number" || typeof last !== "number" || !(since <= last)) return undefined;
+  return { since, last, reason, cause: FAILURE_CAUSES.find((known) => known === cause) ?? "other" };
 }
 
 /** Seconds since the boot, also those in which the machine slept: no clock that people or NTP set. */

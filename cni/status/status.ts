@@ -45,7 +45,7 @@ export function status(node: Node, input: NetworkInput, where: DetachConfigurati
   ] as const;
   for (const [kind, reason] of found) {
     if (reason === undefined) forgetFailure(node, runDir, name, kind);
-    else noteFailure(node, runDir, name, kind, reason);
+    else noteFailure(node, runDir, name, kind, { reason, cause: "other" });
   }
   const now = uptime(node) ?? 0;
   let isWell = true;

@@ -30,6 +30,7 @@ const ACTIONS: Readonly<Record<Reason, string>> = {
   ServiceNotServed: "Serve",
   ExternalIPsServed: "Serve",
   InstallationProblem: "Install",
+  AttachmentsFail: "Attach",
   RoutesProblem: "Route",
 };
 

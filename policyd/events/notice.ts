@@ -34,6 +34,8 @@ export type Reason =
   | "ExternalIPsServed"
   /** A node cannot have pods, or not as it should: the plugin, its configuration or the node's pod CIDRs. */
   | "InstallationProblem"
+  /** Pods of a network cannot be attached on a node. */
+  | "AttachmentsFail"
   /** A node does not reach pods of others, or Services, as it should. */
   | "RoutesProblem";
 

@@ -1,6 +1,7 @@
 import process from "node:process";
 import { Counter, Gauge, Histogram, Registry } from "prom-client";
 import type { PolicydStatus } from "../../ipam/policyd_messages.ts";
+import type { FailureSeconds } from "../attachments/failures.ts";
 import type { RulesetStatus } from "../dataplane/ruleset.ts";
 import type { EventCounts } from "../events/event_log.ts";
 import type { StaleFlowsStatus } from "../services/stale_flows/stale_flows.ts";
@@ -15,6 +16,8 @@ export interface MetricSources {
   readonly objectProblems: () => ReadonlyMap<string, number>;
   /** In seconds, by resource. */
   readonly staleness: () => ReadonlyMap<string, number>;
+  /** Of each network and cause of failure that was seen. */
+  readonly attachmentFailures: () => readonly FailureSeconds[];
   readonly ruleset: () => RulesetStatus;
   readonly services: () => ServiceTotals;
   /** Dropped packets by reason. */
@@ -55,12 +58,18 @@ export class SyncDuration {
   }
 }
 
-/** One metric whose value somebody else keeps, or one for each value of a label. */
+/** A number and the labels that it is about. */
+type Sample = readonly [labels: Readonly<Record<string, string>>, number];
+
+/** One metric whose value somebody else keeps, or one for each value of a label or of several. */
 export interface Description {
   readonly type: "gauge" | "counter";
   readonly name: string;
   readonly help: string;
-  readonly value: (() => number) | { readonly label: string; readonly of: () => Iterable<readonly [string, number]> };
+  readonly value:
+    | (() => number)
+    | { readonly label: string; readonly of: () => Iterable<readonly [string, number]> }
+    | { readonly labels: readonly string[]; readonly of: () => Iterable<Sample> };
 }
 
 /**
@@ -80,11 +89,12 @@ export function addMetrics(registry: Registry, sources: MetricSources): void {
 }
 
 function metricOf({ type, name, help, value }: Description): Gauge | Counter {
-  const labelNames = typeof value === "function" ? [] : [value.label];
-  const samples = (): Iterable<readonly [Readonly<Record<string, string>>, number]> =>
-    typeof value === "function"
-      ? [[{}, value()]]
-      : [...value.of()].map(([text, number]) => [{ [value.label]: text }, number] as const);
+  const labelNames = typeof value === "function" ? [] : "label" in value ? [value.label] : [...value.labels];
+  const samples = (): Iterable<Sample> => {
+    if (typeof value === "function") return [[{}, value()]];
+    if ("labels" in value) return value.of();
+    return [...value.of()].map(([text, number]) => [{ [value.label]: text }, number] as const);
+  };
   const common = { name, help, labelNames, registers: [] };
   if (type === "gauge") {
     return new Gauge({
@@ -104,7 +114,13 @@ function metricOf({ type, name, help, value }: Description): Gauge | Counter {
   });
 }
 
-function ofDaemon({ daemon, objectProblems, staleness, events }: MetricSources): readonly Description[] {
+function ofDaemon({
+  daemon,
+  objectProblems,
+  staleness,
+  attachmentFailures,
+  events,
+}: MetricSources): readonly Description[] {
   const start = Date.now() / 1000 - process.uptime();
   return [
     {
@@ -154,6 +170,16 @@ function ofDaemon({ daemon, objectProblems, staleness, events }: MetricSources):
       name: "drawbridge_attachments",
       help: "Pods of this node that are known.",
       value: () => daemon().attachments,
+    },
+    {
+      type: "gauge",
+      name: "drawbridge_attachment_failure_seconds",
+      help: "For how long pods of a network have failed to be attached, by reason: addresses (the range is full), ports (the bridge is full), daemon (it did not answer), other; 0 after a success, no line before the first failure.",
+      value: {
+        labels: ["network", "reason"],
+        of: () =>
+          attachmentFailures().map(({ network, cause, seconds }) => [{ network, reason: cause }, seconds] as const),
+      },
     },
     {
       type: "gauge",

@@ -72,6 +72,7 @@ export function serveMetrics(
   daemon: Pick<Daemon, "status" | "objectProblems" | "staleness">,
   parts: {
     readonly ruleset: Pick<Ruleset, "status">;
+    readonly attachmentFailures: MetricSources["attachmentFailures"];
     readonly staleFlows: MetricSources["staleFlows"];
     readonly policies: Omit<PolicyMetricSources, "counters">;
     readonly events: Pick<Events, "counts">;
@@ -80,7 +81,7 @@ export function serveMetrics(
   },
 ): MetricsServer | undefined {
   if (listen === undefined) return undefined;
-  const { ruleset, staleFlows, policies, events, logger, clock } = parts;
+  const { ruleset, attachmentFailures, staleFlows, policies, events, logger, clock } = parts;
   const { registry } = syncDuration;
   // It lists all problems, so it is asked once for each request.
   let status = daemon.status();
@@ -88,6 +89,7 @@ export function serveMetrics(
     daemon: () => status,
     objectProblems: () => daemon.objectProblems(),
     staleness: () => daemon.staleness(),
+    attachmentFailures,
     ruleset: () => ruleset.status(),
     services: () => services.totals(),
     drops: () => counters.drops(),

@@ -3,6 +3,7 @@ import { setTimeout as pause } from "node:timers/promises";
 import { EVENTS_PATH } from "../apiserver/events.ts";
 import type { RawObject } from "../apiserver/storage.ts";
 import { recordOf } from "../apiserver/storage.ts";
+import { add, del } from "../lab/cni.ts";
 import { createLab } from "../lab/lab.ts";
 import { MOST_PAIRS } from "../../policyd/policy/policy_size.ts";
 import { ApiNode, SERVICE } from "../support/api_node.ts";
@@ -94,6 +95,30 @@ describe("Events of a node whose objects come from an API server", function () {
     await until(async () => (await creates()).length >= 4, "told again");
     assert.deepEqual(await creates(), [201, 201, 409, 409]);
     assert.doesNotMatch(node.daemon.log(), /Kubernetes Event/);
+  });
+
+  it("STATUS-05: attachments that fail are one Event of the Node, which names the reason and the way out", async () => {
+    node.start();
+    await node.untilSynced();
+    const { wired, lab } = node;
+    const ranges = [[{ subnet: "10.244.1.0/30" }]];
+    const tiny = { ...node.overrides(), ipam: { type: "host-local", dataDir: wired.node.dataDir, ranges } };
+    const holder = lab.pod("holder");
+    assert.equal(add(wired, holder, tiny).error, undefined);
+    assert.equal(add(wired, lab.pod("a"), tiny).error?.code, 102);
+    await until(async () => (await events()).length > 0, "an Event");
+    assert.equal(add(wired, lab.pod("b"), tiny).error?.code, 102);
+    await pause(6000);
+    assert.deepEqual(await events(), ["AttachmentsFail Node node1"]);
+    const { objects = [] } = await node.server.tell({ type: "read", path: EVENTS_PATH });
+    assert.match(
+      String(objects[0]?.["note"]),
+      /^pods cannot be attached to network drawbridge: its range has no free address: move pods .*no IP addresses available/,
+    );
+    assert.equal(del(wired, holder, tiny).error, undefined);
+    assert.equal(add(wired, lab.pod("c"), tiny).error, undefined);
+    await node.daemon.statusWhen(({ problemCount }) => problemCount === 0, "over", 30);
+    assert.deepEqual(await creates(), [201]);
   });
 
   it("EVENT-09: without the right to write them that is said once, and everything else works", async () => {

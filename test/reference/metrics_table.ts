@@ -22,6 +22,7 @@ const NOBODY: MetricSources = {
   daemon: () => unasked(),
   objectProblems: () => unasked(),
   staleness: () => unasked(),
+  attachmentFailures: () => unasked(),
   ruleset: () => unasked(),
   services: () => unasked(),
   drops: () => unasked(),

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { existsSync } from "node:fs";
+import { existsSync, readFileSync } from "node:fs";
 import { noteOutcome } from "../../../cni/status/attach_outcome.ts";
 import { DrawbridgeError } from "../../../kernel/error.ts";
 import { NetlinkError } from "../../../kernel/netlink/error.ts";
@@ -22,6 +22,32 @@ describe("cni/status/attach_outcome", () => {
     assert.throws(() => carryOut(noteOutcome(fakeNode(directory()), configuration, fail(), isForeignIpam)), error);
     return existsSync(`${runDir}/failures/attach/pods.json`);
   }
+
+  it("STATUS-05: notes the cause by the error's code, whatever its words are, and forgets all with the first success", () => {
+    const cases: readonly (readonly [Error, "attach" | "full", string])[] = [
+      [new DrawbridgeError("ERR_RANGE_EXHAUSTED", "x"), "full", "addresses"],
+      [new NetlinkError("create veth", Errno.EXFULL), "full", "ports"],
+      [new DrawbridgeError("ERR_UNAVAILABLE", "no free address (EXFULL)"), "attach", "daemon"],
+      [new DrawbridgeError("ERR_PROTOCOL", "x"), "attach", "daemon"],
+      [new DrawbridgeError("ERR_STORE", "policyd (EXFULL)"), "attach", "other"],
+      [new TypeError("policyd"), "attach", "other"],
+    ];
+    const runDir = `${directory()}/causes`;
+    const configuration = configurationOf(networkInput({ runDir }));
+    const outcome = (work: Generator<never, void, void>): void =>
+      carryOut(noteOutcome(fakeNode(directory()), configuration, work, false));
+    for (const [error, kind, cause] of cases) {
+      // oxlint-disable-next-line require-yield -- it fails before it waits for anything
+      const fail = function* (): Generator<never, void, void> {
+        throw error;
+      };
+      assert.throws(() => outcome(fail()), error);
+      const noted = JSON.parse(readFileSync(`${runDir}/failures/${kind}/pods.json`, "utf8")) as Record<string, unknown>;
+      assert.deepEqual([noted["cause"], noted["reason"]], [cause, error.message]);
+    }
+    outcome((function* (): Generator<never, void, void> {})());
+    for (const kind of ["attach", "full"]) assert.ok(!existsSync(`${runDir}/failures/${kind}/pods.json`), kind);
+  });
 
   it("notes failures of the node and none of a pod, a full range or a full bridge (STATUS-01, STATUS-02)", () => {
     const failures: readonly (readonly [Error, boolean])[] = [

@@ -19,6 +19,7 @@ describe("policyd/metrics", () => {
     }),
     objectProblems: () => new Map([["Service", 2]]),
     staleness: () => new Map([["pods", 1.5]]),
+    attachmentFailures: () => [{ network: "pods", cause: "addresses", seconds: 35 }],
     ruleset: () => ({
       isSynced: false,
       elements: 100,
@@ -78,6 +79,7 @@ describe("policyd/metrics", () => {
       'drawbridge_kubernetes_events_total{outcome="dropped"} 34',
       "drawbridge_problems 7",
       "drawbridge_attachments 6",
+      'drawbridge_attachment_failure_seconds{network="pods",reason="addresses"} 35',
       "drawbridge_synced 0",
       "drawbridge_elements 100",
       "drawbridge_sync_pending_elements 9",

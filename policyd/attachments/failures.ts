@@ -1,0 +1,160 @@
+import type { Failure, FailureCause, FailureReader } from "../../cni/status/failure_record.ts";
+import { FAILURE_MEMORY, readFailure, uptime } from "../../cni/status/failure_record.ts";
+import type { StoreFileSystem } from "../../ipam/file_system.ts";
+import { DrawbridgeError } from "../../kernel/error.ts";
+import type { Cancel, Clock } from "../clock.ts";
+import type { Dataplane } from "../dataplane.ts";
+import type { NoticeSink } from "../events/notice.ts";
+import { nodeNamed } from "../events/notice.ts";
+import type { Logger } from "../log/logger.ts";
+
+/** Milliseconds between two looks: two directories are listed, which nearly always are missing or empty. */
+const PERIOD = 5000;
+/** Networks that are followed: a node has one or two, and each is a line of the metrics. */
+const MOST_NETWORKS = 64;
+const SUFFIX = ".json";
+
+/** The most urgent first: where ADDs fail for a reason of the node, a full range does not matter. */
+const KINDS = ["attach", "full"] as const;
+
+const WAY_OUT: Readonly<Record<FailureCause, string>> = {
+  addresses: "its range has no free address: move pods to other nodes, or give this node a larger range",
+  ports: "its bridge has no free port: move pods to other nodes, or give the kubelet a smaller maxPods",
+  daemon: "policyd did not answer in time, as during an update of it: where this lasts, look into its log",
+  other: "correct what the reason names",
+};
+
+/** That pods of a network cannot be attached, and for how many seconds. */
+export interface FailureSeconds {
+  readonly network: string;
+  readonly cause: FailureCause;
+  readonly seconds: number;
+}
+
+/** A failure that the plugin has noted, and how many seconds ago it began. */
+export interface RecordedFailure extends FailureSeconds, Pick<Failure, "reason"> {}
+
+/** Returns what the plugin has noted of ADDs that fail now, one of a network at most. */
+export type RecordedFailures = () => readonly RecordedFailure[];
+
+/**
+ * Reads the failures that the plugin notes in its run directory (cni/status/). Files that are torn, too large, not
+ * regular or of another boot do not count, nor does a failure that nobody has seen again for five minutes.
+ */
+export function recordedFailures(
+  node: FailureReader & { readonly files: Pick<StoreFileSystem, "readSmallFile" | "readDirectory"> },
+  runDir: string,
+): RecordedFailures {
+  const namesOf = (kind: (typeof KINDS)[number]): readonly string[] => {
+    try {
+      return node.files.readDirectory(`${runDir}/failures/${kind}`);
+    } catch (error) {
+      if (error instanceof DrawbridgeError) return [];
+      throw error;
+    }
+  };
+  return () => {
+    const found = new Map<string, RecordedFailure>();
+    for (const kind of KINDS) {
+      const files = namesOf(kind).filter((name) => name.endsWith(SUFFIX) && !name.startsWith("."));
+      for (const file of files.slice(0, MOST_NETWORKS)) {
+        const network = file.slice(0, -SUFFIX.length);
+        if (found.has(network) || found.size >= MOST_NETWORKS) continue;
+        const failure = readFailure(node, runDir, network, kind);
+        const now = uptime(node);
+        if (failure === undefined || now === undefined || now - failure.last > FAILURE_MEMORY) continue;
+        const { since, reason, cause } = failure;
+        found.set(network, { network, cause, reason, seconds: now - since });
+      }
+    }
+    return [...found.values()];
+  };
+}
+
+export interface AttachmentFailuresParts {
+  readonly recorded: RecordedFailures;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly events: NoticeSink;
+  readonly nodeName: string;
+}
+
+/**
+ * Reports that pods cannot be attached on this node: once as an Event and in the log when that begins, and in the status
+ * and the metrics for as long as it lasts (STATUS-05). ADDs that failed while no daemon ran are reported by the next one (STATUS-06).
+ *
+ * The plugin notes it in files, since it has no daemon to ask where the daemon does not answer.
+ */
+export class AttachmentFailures implements Dataplane {
+  readonly #parts: AttachmentFailuresParts;
+  #current: ReadonlyMap<string, RecordedFailure> = new Map();
+  /** The causes that were reported since a network began to fail: ADDs that fail by turns for two causes are two Events. */
+  readonly #reported = new Map<string, Set<FailureCause>>();
+  /** The causes that were seen, by network: their lines in the metrics stay, with 0. */
+  readonly #seen = new Map<string, Set<FailureCause>>();
+  #cancel: Cancel = () => {};
+
+  constructor(parts: AttachmentFailuresParts) {
+    this.#parts = parts;
+  }
+
+  begin(): void {
+    this.#look();
+  }
+
+  apply(): void {}
+
+  synced(): void {}
+
+  async register(): Promise<void> {}
+
+  async unregister(): Promise<void> {}
+
+  problems(): readonly string[] {
+    return [...this.#current.values()].map((failure) => textOf(failure));
+  }
+
+  async stop(): Promise<void> {
+    this.#cancel();
+  }
+
+  /** For how long pods cannot be attached; 0 seconds for what is over. */
+  seconds(): readonly FailureSeconds[] {
+    return [...this.#seen].flatMap(([network, causes]) =>
+      [...causes].map((cause) => {
+        const current = this.#current.get(network);
+        return { network, cause, seconds: current?.cause === cause ? current.seconds : 0 };
+      }),
+    );
+  }
+
+  #look(): void {
+    const { recorded, clock, logger, events, nodeName } = this.#parts;
+    this.#current = new Map(recorded().map((failure) => [failure.network, failure]));
+    for (const failure of this.#current.values()) {
+      addTo(this.#seen, failure);
+      if (!addTo(this.#reported, failure)) continue;
+      const note = textOf(failure);
+      logger.warn("pods cannot be attached", { reason: note });
+      events.tell({ regarding: nodeNamed(nodeName), reason: "AttachmentsFail", note });
+    }
+    for (const network of this.#reported.keys()) {
+      if (this.#current.has(network)) continue;
+      this.#reported.delete(network);
+      logger.info("pods can be attached again, or none is waiting", { network });
+    }
+    this.#cancel = clock.after(PERIOD, () => this.#look());
+  }
+}
+
+/** Adds the cause to its network's. Returns whether it is new; of networks beyond the bound none is. */
+function addTo(causes: Map<string, Set<FailureCause>>, { network, cause }: RecordedFailure): boolean {
+  const known = causes.get(network);
+  if (known?.has(cause) === true || (known === undefined && causes.size >= MOST_NETWORKS)) return false;
+  causes.set(network, new Set([...(known ?? []), cause]));
+  return true;
+}
+
+function textOf({ network, cause, reason }: RecordedFailure): string {
+  return `pods cannot be attached to network ${network}: ${WAY_OUT[cause]} (${reason})`;
+}
