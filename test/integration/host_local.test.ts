@@ -90,7 +90,10 @@ describe("the store beside Go's host-local", () => {
       const theirs = await go().call("ADD", sets, pod(n), requested);
       const mine = ourAdd(store, sets, pod(n), requested);
       assert.ok("refused" in theirs && "refused" in mine);
-      assert.ok(mine.refused.startsWith(theirs.refused), `${mine.refused}\n${theirs.refused}`);
+      // Of several requested addresses Go's map yields any first, so that its message names any of the others.
+      const anyOf = (text: string): string =>
+        requested.length < 2 ? text : requested.reduce((rest, address) => rest.replaceAll(address, "ANY"), text);
+      assert.ok(anyOf(mine.refused).startsWith(anyOf(theirs.refused)), `${mine.refused}\n${theirs.refused}`);
     });
   }
 });
