@@ -135,6 +135,8 @@ describe("Services while policyd is killed and endpoints change", function () {
     }
     const last = kernel.generation();
     await until(() => kernel.generation() >= last + 4);
+    // Changes are in force within milliseconds, so the kills take little time: the load goes on until it has made its number.
+    await pause(KILLS * 500);
     const changes = Number(await churn.end());
     const commits = kernel.generation() - before;
     clearInterval(look);
