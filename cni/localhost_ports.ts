@@ -19,7 +19,8 @@ const ANY_SOURCE = parseAddress("0.0.0.0");
 const isTranslated = [anyFlag("ct status", "snat"), anyFlag("ct status", "dnat")];
 
 /**
- * The chain in which destination NAT of packets from 127.0.0.0/8 begins, and how clients on the node's localhost reach host ports without `route_localnet`.
+ * Translates packets from 127.0.0.0/8 to the pod that has the host port, so that clients on the node's localhost reach host ports
+ * without `route_localnet`.
  *
  * The kernel routes no packet with a loopback address to or from a link: it drops such a source on the way out
  * (ip_route_output_key) and such a destination on the way in (ip_route_input_slow; for IPv6 in rt6_device_match).
@@ -43,7 +44,7 @@ export const fromLocalhostChain: Chain = {
   rules: [
     rule(setAddress("ip saddr", ANY_SOURCE)),
     rule(jumpTo(PUBLISHED)),
-    // Nobody publishes this port.
+    // No pod has this port: the packet goes on with its own source.
     rule(setAddress("ip saddr", "ct original ip saddr")),
   ],
 };

@@ -68,9 +68,9 @@ export function errorVersion(stdin: string): CniVersion {
 const FIRST_VERSIONS = { CHECK: "0.4.0", GC: "1.1.0", STATUS: "1.1.0" } as const satisfies Record<string, CniVersion>;
 
 /**
- * ADD, CHECK, DEL, GC or STATUS.
+ * Carries out ADD, CHECK, DEL, GC or STATUS.
  *
- * Whoever goes on with it must have the thread in the network namespace it began in.
+ * The caller must resume it with its thread in the network namespace in which it began.
  *
  * @param verb CNI_COMMAND
  * @returns what goes to standard output; empty for every verb but ADD

@@ -25,7 +25,7 @@ describe("test/cluster/parts", () => {
     );
   });
 
-  it("tell the kubelet both addresses of its node in the cluster's order", () => {
+  it("give the kubelet both addresses of its node, that of the first family first", () => {
     const [node] = planNodes(IPV6_FIRST);
     assert.ok(node !== undefined);
     assert.ok(kubeletArguments(IPV6_FIRST, node).includes("--node-ip=2001:db8:107::11,192.0.2.11"));
