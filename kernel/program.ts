@@ -23,6 +23,8 @@ export interface Program {
 export type ProgramEnd =
   | { readonly kind: "exited"; readonly code: number; readonly stdout: string }
   | { readonly kind: "signalled"; readonly signal: number }
+  /** It has ended, and the kernel keeps no exit code, since the caller of this process ignores SIGCHLD. */
+  | { readonly kind: "unknown" }
   | { readonly kind: "too slow" }
   | { readonly kind: "too long" };
 
@@ -131,18 +133,15 @@ function follow(calls: ProgramCalls, running: Running, waiting: Waiting): Progra
     if (state.kind === "running") continue;
     // It may have written right before its end.
     if (drain(0)) return { kind: "too long" };
-    if (state.kind === "signalled") return state;
+    if (state.kind === "signalled" || state.kind === "unknown") return state;
     return { kind: "exited", code: state.code, stdout: decoder.decode(join(chunks, length)) };
   }
 }
 
-function stateOf(calls: ProgramCalls, pid: number): ProgramState {
+function stateOf(calls: ProgramCalls, pid: number): ProgramState | { readonly kind: "unknown" } {
   const state = calls.state(pid);
   if (typeof state !== "number") return state;
-  if (state === -Errno.EINTR) return { kind: "running" };
-  // ECHILD: the caller of the plugin ignores SIGCHLD, so the kernel keeps no exit code.
-  check(state, `wait for process ${pid}`);
-  return { kind: "running" };
+  return { kind: state === -Errno.EINTR ? "running" : "unknown" };
 }
 
 /** The longest wait for the end of a killed program, after which it holds nothing of ours any more; in milliseconds. */

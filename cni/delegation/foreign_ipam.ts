@@ -14,10 +14,10 @@ import type { Node } from "../node.ts";
 import { readIpamAnswer } from "./ipam_answer.ts";
 import type { GivenAddresses } from "./ipam_answer.ts";
 import type { IpamCall } from "./ipam_program.ts";
-import { runIpam } from "./ipam_program.ts";
-import type { HeldLock } from "./pending.ts";
+import { NotExecutedError, runIpam } from "./ipam_program.ts";
+import type { PendingAdd } from "./pending.ts";
 import { lockPending, pendingPath, readPending, writePending } from "./pending.ts";
-import { foreignIpamType } from "./plugin_search.ts";
+import { findPlugin, foreignIpamType } from "./plugin_search.ts";
 
 /** A call of ours, as it came. */
 export interface PluginInput {
@@ -89,7 +89,7 @@ export function addressGiver(
   const { environment, stdin } = call;
   const ipam: IpamCall = { type, environment, stdin };
   const path = pendingPath(configuration.runDir, configuration.name, attachment);
-  let lock: HeldLock | undefined;
+  let lock: PendingAdd | undefined;
   const takeBack = (): void => {
     try {
       runIpam(node, ipam, "DEL", lock?.fd);
@@ -105,12 +105,15 @@ export function addressGiver(
   };
   return {
     give() {
+      // A plugin that does not exist holds nothing, so nothing is written down for it.
+      findPlugin(node.syscalls, environment["CNI_PATH"], type);
       lock = writePending(node, path, stdin);
       try {
         const given = readIpamAnswer(runIpam(node, ipam, "ADD", lock.fd), configuration.cniVersion);
         return withAddresses(input, configuration, attachment, given);
       } catch (error) {
-        takeBack();
+        if (error instanceof NotExecutedError) lock.forget();
+        else takeBack();
         end();
         throw error;
       }

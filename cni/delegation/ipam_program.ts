@@ -17,6 +17,9 @@ export interface IpamCall {
   readonly stdin: string;
 }
 
+/** The refusal of a call for which nothing was executed: the IPAM plugin holds nothing by it. */
+export class NotExecutedError extends CniError {}
+
 /** A runtime waits for minutes; a plugin that asks an API server or a DHCP server takes seconds at most. */
 const LONGEST_RUN_MILLISECONDS = 60_000;
 /** A result has some hundred bytes. */
@@ -29,8 +32,8 @@ const LONGEST_MESSAGE = 4096;
  *
  * @param inherited a descriptor that it has open as long as it runs
  * @returns what it printed
- * @throws CniError its own error with code and message; 4 or 7 where there is no such plugin, 5 where it cannot be executed, 11 where
- *   it took too long
+ * @throws CniError its own error with code and message; 4 or 7 where there is no such plugin; 11 where it took too long; a NotExecutedError
+ *   with 5 where it cannot be executed
  */
 export function runIpam(node: Node, { type, environment, stdin }: IpamCall, verb: string, inherited?: number): string {
   const file = findPlugin(node.syscalls, environment["CNI_PATH"], type);
@@ -46,7 +49,7 @@ export function runIpam(node: Node, { type, environment, stdin }: IpamCall, verb
     });
   } catch (error) {
     if (!(error instanceof SyscallError)) throw error;
-    throw new CniError(CniErrorCode.IO_FAILURE, `IPAM plugin ${file}: ${error.message}`);
+    throw new NotExecutedError(CniErrorCode.IO_FAILURE, `IPAM plugin ${file}: ${error.message}`);
   }
   if (end.kind === "exited" && end.code === 0) return end.stdout;
   throw failureOf(end, file, verb);
@@ -64,6 +67,11 @@ function failureOf(end: ProgramEnd, file: string, verb: string): CniError {
       return new CniError(
         CniErrorCode.DECODING_FAILURE,
         `${what} printed more than ${LONGEST_OUTPUT} bytes; expected a result`,
+      );
+    case "unknown":
+      return new CniError(
+        CniErrorCode.INTERNAL,
+        `${what} has ended and its exit code is unknown, since the container runtime ignores SIGCHLD; expected a runtime that does not`,
       );
     case "signalled":
       return new CniError(CniErrorCode.INTERNAL, `${what} was ended by signal ${end.signal}`);

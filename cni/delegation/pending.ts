@@ -30,24 +30,36 @@ export interface HeldLock {
   release(): void;
 }
 
+/** The lock on the file of an ADD that is under way. */
+export interface PendingAdd extends HeldLock {
+  /** Removes the file because nothing was executed, or puts back that of an earlier ADD, whose plugin may hold addresses. */
+  forget(): void;
+}
+
 /**
  * Writes down what an ADD is about to execute, and takes the lock.
  *
  * @throws DrawbridgeError ERR_LOCK_TIMEOUT, ERR_STORE
  */
-export function writePending(node: Node, path: string, stdin: string): HeldLock {
+export function writePending(node: Node, path: string, stdin: string): PendingAdd {
   node.files.makeDirectory(path.slice(0, path.lastIndexOf("/")), 0o700);
+  let earlier: string | undefined;
   // A file that exists was left by a call that was killed, and no DEL followed: its plugin may still run.
   if (!node.files.createFile(path, stdin)) {
     lockPending(node, path)?.release();
+    earlier = readPending(node, path);
     node.files.unlink(path);
     if (!node.files.createFile(path, stdin)) {
       throw new DrawbridgeError("ERR_STORE", `cannot create ${path}: another call for this attachment is under way`);
     }
   }
   const lock = lockPending(node, path);
-  if (lock !== undefined) return lock;
-  throw storeError("lock", path, Errno.ENOENT);
+  if (lock === undefined) throw storeError("lock", path, Errno.ENOENT);
+  const forget = (): void => {
+    node.files.unlink(path);
+    if (earlier !== undefined) node.files.createFile(path, earlier);
+  };
+  return { ...lock, forget };
 }
 
 /** The configuration of the ADD; undefined where there was none, or nothing can be read of it. */

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { existsSync, readdirSync, readFileSync, rmSync, utimesSync, writeFileSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync, utimesSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import process from "node:process";
 import { setTimeout as pause } from "node:timers/promises";
@@ -100,7 +100,20 @@ describe("an IPAM plugin of others that fails", function () {
       assert.match(own.error?.msg ?? "", /is an interface plugin/);
     }
     assert.deepEqual(ipam.verbs, []);
-    rmSync(`${wired.node.runDir}/delegations`, { recursive: true });
+    node.assertNothingLeft(pod);
+  });
+
+  it("IPAM-04: an ADD that executes nothing forgets no earlier ADD of the attachment, whose DEL is called", () => {
+    const pod = lab.pod("again");
+    ipam.fails("DEL", { cniVersion: "1.0.0", code: 110, msg: "database is locked" });
+    ipam.fails("ADD", "");
+    assert.equal(node.attach(pod).exitCode, 1);
+    writeFileSync(`${ipam.directory}/no-program`, "no program\n");
+    for (const type of ["not-there", "no-program"]) assert.equal(node.attach(pod, { ipam: { type } }).exitCode, 1);
+    assert.deepEqual(ipam.verbs, ["ADD", "DEL"]);
+    ipam.fails("DEL", undefined);
+    assert.equal(node.detach(pod, { ipam: { type: "no-program" } }).exitCode, 0);
+    assert.deepEqual(ipam.verbs, ["ADD", "DEL", "DEL"]);
     node.assertNothingLeft(pod);
   });
 
