@@ -11,6 +11,8 @@ import { OURS, install, installShim, peerContestant } from "./contestant.ts";
 import { thisMachine } from "./machine.ts";
 import { benchDaemon, SUBJECTS as DAEMON_SUBJECTS } from "./daemon/daemon.ts";
 import * as daemon from "./daemon/plan.ts";
+import { benchCluster, SUBJECT_NAMES as CLUSTER_SUBJECTS } from "./cluster/cluster.ts";
+import * as cluster from "./cluster/plan.ts";
 import { benchNft } from "./nft.ts";
 import type { ClusterSize } from "./policy/cluster.ts";
 import * as policy from "./policy/plan.ts";
@@ -140,6 +142,19 @@ program
     const obstacle = kernelObstacle();
     if (obstacle !== undefined) say(obstacle);
     else await benchDaemon(quick ? daemon.QUICK_PLAN : daemon.DEFAULT_PLAN, only, output, progress);
+    clearProgress();
+    process.exitCode = obstacle === undefined ? 0 : 1;
+  });
+program
+  .command("cluster")
+  .description("policyd beside kube-proxy and the plugin beside Go's, with a real API server and a real containerd")
+  .option("--quick", "a look: few rounds and 1,000 Services, no proof", false)
+  .addOption(new Option("--only <subject...>", "only these").choices(CLUSTER_SUBJECTS))
+  .addOption(new Option("-o, --output <format>", "what to print").choices(["table", "json"]).default("table"))
+  .action(async ({ quick, only, output }: Omit<Options, "pairs">) => {
+    const obstacle = kernelObstacle();
+    if (obstacle !== undefined) say(obstacle);
+    else await benchCluster(quick ? cluster.QUICK_PLAN : cluster.DEFAULT_PLAN, only, output, progress);
     clearProgress();
     process.exitCode = obstacle === undefined ? 0 : 1;
   });

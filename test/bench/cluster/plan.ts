@@ -1,0 +1,36 @@
+/** How large the cluster is, and how much is measured. */
+export interface Plan {
+  readonly services: number;
+  readonly endpoints: number;
+  /** Rounds over the two programs that serve Services: a first sync and all changes in each. */
+  readonly rounds: number;
+  /** Changes of each kind that are made one at a time. */
+  readonly singleChanges: number;
+  readonly changesPerSecond: number;
+  /** Of changes at that rate. */
+  readonly seconds: number;
+  /** Pods that containerd starts at once, and rounds over the plugins that attach them. */
+  readonly pods: number;
+  readonly podRounds: number;
+}
+
+export const DEFAULT_PLAN: Plan = {
+  services: 10_000,
+  endpoints: 3,
+  rounds: 7,
+  singleChanges: 5,
+  changesPerSecond: 100,
+  seconds: 15,
+  pods: 50,
+  podRounds: 12,
+};
+
+/** For a check that the benchmark works: too few rounds for an interval, and a small cluster. */
+export const QUICK_PLAN: Plan = {
+  ...DEFAULT_PLAN,
+  services: 1000,
+  rounds: 2,
+  singleChanges: 2,
+  seconds: 5,
+  podRounds: 2,
+};

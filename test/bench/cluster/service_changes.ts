@@ -1,0 +1,131 @@
+import { setTimeout as wait } from "node:timers/promises";
+import type { BenchService } from "../services/cluster.ts";
+import { benchService, NAMESPACE, serviceManifest, sliceManifest, withFirstReplaced } from "../services/cluster.ts";
+import type { AddressCommits } from "../daemon/address_commits.ts";
+import type { ApiClient, ApiRequest } from "./api_client.ts";
+import { monotonicOffset } from "./monotonic.ts";
+import type { Plan } from "./plan.ts";
+
+/** Above every Service of the cluster: no other Service has the addresses of these. */
+const FIRST_NEW_SERVICE = 50_000;
+const FIRST_NEW_ENDPOINT = 100_000;
+const SERVICES = `/api/v1/namespaces/${NAMESPACE}/services`;
+const SLICES = `/apis/discovery.k8s.io/v1/namespaces/${NAMESPACE}/endpointslices`;
+const REQUESTS_AT_ONCE = 24;
+const LIMIT_MILLISECONDS = 120_000;
+/** Longer than the second that kube-proxy leaves between two syncs, so that no change waits for the one before. */
+const PAUSE_MILLISECONDS = 1200;
+
+export const CHANGE_KINDS = ["a Service added with its EndpointSlice", "an endpoint replaced"] as const;
+export type ChangeKind = (typeof CHANGE_KINDS)[number];
+
+interface Change {
+  readonly requests: readonly ApiRequest[];
+  /** An address that is in the kernel once the change is in force. */
+  readonly address: string;
+}
+
+/** Fills an API server with a plan's Services, and changes them. Every change has addresses that no other has. */
+export class ServiceChanges {
+  readonly #client: ApiClient;
+  readonly #plan: Plan;
+  #added = 0;
+  #removed = 0;
+  #replaced = 0;
+
+  constructor(client: ApiClient, plan: Plan) {
+    this.#client = client;
+    this.#plan = plan;
+  }
+
+  /** Makes all Services of the plan. */
+  async fill(): Promise<void> {
+    const object = { apiVersion: "v1", kind: "Namespace", metadata: { name: NAMESPACE } };
+    await this.#client.must([{ method: "POST", path: "/api/v1/namespaces", object }]);
+    const { services, endpoints } = this.#plan;
+    const requests = Array.from({ length: services }, (_, number) => creations(benchService(number, endpoints))).flat();
+    await this.#client.must(requests, REQUESTS_AT_ONCE);
+  }
+
+  /** Removes all Services that were added, so that the next program finds as many as this one did. */
+  async removeAdded(): Promise<void> {
+    const requests: ApiRequest[] = [];
+    while (this.#removed < this.#added) {
+      const { name } = benchService(FIRST_NEW_SERVICE + this.#removed++, this.#plan.endpoints);
+      requests.push(...[SERVICES, SLICES].map((list) => ({ method: "DELETE" as const, path: `${list}/${name}` })));
+    }
+    await this.#client.must(requests, REQUESTS_AT_ONCE);
+  }
+
+  /**
+   * Makes changes of one kind, each some time after the one before is in force.
+   *
+   * @returns milliseconds from the first request to the API server until the kernel's notification of the commit
+   */
+  async oneAtATime(kind: ChangeKind, count: number, commits: AddressCommits): Promise<readonly number[]> {
+    const latencies: number[] = [];
+    for (let number = 0; number < count; number++) {
+      await wait(PAUSE_MILLISECONDS);
+      this.#make(kind, commits, latencies);
+      await untilInForce(commits, () => latencies.length > number);
+    }
+    return latencies;
+  }
+
+  /** Makes changes of all kinds in turn at the plan's rate. @returns as {@link oneAtATime}, of all of them */
+  async atARate(commits: AddressCommits): Promise<readonly number[]> {
+    const { seconds, changesPerSecond } = this.#plan;
+    const count = seconds * changesPerSecond;
+    const latencies: number[] = [];
+    const start = performance.now();
+    for (let number = 0; number < count; number++) {
+      const due = start + (1000 * number) / changesPerSecond;
+      if (due > performance.now()) await wait(due - performance.now());
+      this.#make(CHANGE_KINDS[number % CHANGE_KINDS.length] ?? CHANGE_KINDS[0], commits, latencies);
+    }
+    await untilInForce(commits, () => latencies.length >= count);
+    return latencies;
+  }
+
+  /** The latency is known when both the client has reported when it sent the request and the kernel has the change. */
+  #make(kind: ChangeKind, commits: AddressCommits, latencies: number[]): void {
+    const { requests, address } = this.#next(kind);
+    const offset = monotonicOffset();
+    const committed = new Promise<number>((resolve) => commits.await(address, resolve));
+    const outcome = this.#client.must(requests);
+    void Promise.all([committed, outcome]).then(
+      ([at, { sent }]) => latencies.push(at + offset - sent),
+      ({ message }: Error) => commits.onFailure(new Error(message)),
+    );
+  }
+
+  #next(kind: ChangeKind): Change {
+    const { services, endpoints } = this.#plan;
+    if (kind === "a Service added with its EndpointSlice") {
+      const service = benchService(FIRST_NEW_SERVICE + this.#added++, endpoints);
+      return { requests: creations(service), address: service.endpoints[0] ?? "" };
+    }
+    const number = this.#replaced++;
+    const service = withFirstReplaced(benchService((number * 7919) % services, endpoints), FIRST_NEW_ENDPOINT + number);
+    const object = sliceManifest(service);
+    const path = `${SLICES}/${service.name}`;
+    return { requests: [{ method: "PUT", path, object }], address: service.endpoints[0] ?? "" };
+  }
+}
+
+function creations(service: BenchService): readonly ApiRequest[] {
+  return [
+    { method: "POST", path: SERVICES, object: serviceManifest(service) },
+    { method: "POST", path: SLICES, object: sliceManifest(service) },
+  ];
+}
+
+/** @throws Error when it takes too long, a request has failed or notifications were lost */
+async function untilInForce(commits: AddressCommits, isSo: () => boolean): Promise<void> {
+  const deadline = performance.now() + LIMIT_MILLISECONDS;
+  while (!isSo()) {
+    if (commits.lost.length > 0) throw new Error(commits.lost.slice(0, 3).join("; "));
+    if (performance.now() > deadline) throw new Error(`not in the kernel: ${commits.missing.slice(0, 5).join(", ")}`);
+    await wait(5);
+  }
+}
