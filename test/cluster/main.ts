@@ -19,6 +19,29 @@ interface UpOptions {
 }
 
 const started = performance.now();
+let isInterrupted = false;
+
+/** Has a signal end the cluster that this process makes, and then this process. */
+function removeWhenInterrupted(): void {
+  for (const [signal, code] of [
+    ["SIGINT", 130],
+    ["SIGTERM", 143],
+    ["SIGHUP", 129],
+  ] as const) {
+    process.on(signal, () => {
+      if (isInterrupted) return;
+      isInterrupted = true;
+      say(`${signal}: removes the cluster`);
+      removeCluster().then(
+        () => process.exit(code),
+        (error: unknown) => {
+          console.error(error);
+          process.exit(1);
+        },
+      );
+    });
+  }
+}
 
 /** Shows what is done, with the seconds since the start. */
 function say(line: string): void {
@@ -28,6 +51,7 @@ function say(line: string): void {
 async function up({ nodes, first, singleStack }: UpOptions): Promise<void> {
   const settings: Settings = { nodes, firstFamily: first === "6" ? 6 : 4, isDualStack: singleStack !== true };
   const materials = makeMaterials(say);
+  removeWhenInterrupted();
   await removeCluster();
   installAddOn(await makeCluster(settings, materials, say), materials, say);
 }
@@ -66,9 +90,10 @@ const program = new Command("npm run test:cluster --")
   .description("runs upstream's suites against a real cluster, whose nodes are namespaces of this machine")
   .option("--suite <name...>", `only these: ${SUITES.map(({ name }) => name).join(", ")}`)
   .option("--quick", "a short choice of tests on one cluster, 20 minutes once everything is built")
-  .option("--resume", "leaves out the suites that an interrupted run has completed")
+  .option("--resume", "leaves out the suites that an interrupted run has completed, and the tests that passed in it")
   .option("--record", "writes the results as the expectation of later runs")
   .action(async (options: { suite?: readonly string[]; quick?: true; resume?: true; record?: true }) => {
+    removeWhenInterrupted();
     const isAsExpected = await runSuites(options, say);
     process.exitCode = isAsExpected ? 0 : 1;
   });
@@ -102,6 +127,8 @@ program
 try {
   await program.parseAsync();
 } catch (error) {
+  // The cluster ends below its commands; the signal's handler ends this process.
+  if (isInterrupted) await new Promise(() => undefined);
   if (!(error instanceof ProgramError)) throw error;
   console.error(`test:cluster: ${error.message}`);
   process.exitCode = 1;

@@ -31,6 +31,7 @@ const KUBERNETES: ModulePrograms = {
       "kubelet",
     ].map((name) => `k8s.io/kubernetes/cmd/${name}`),
     "k8s.io/kubernetes/test/images/agnhost",
+    "k8s.io/kubernetes/test/images/regression-issue-74839",
   ],
   tests: { "e2e.test": "k8s.io/kubernetes/test/e2e" },
   versionVariables: (version) => {

@@ -10,6 +10,7 @@ const AGNHOST_TOOLS = [
   "/bin/bash",
   "/usr/bin/curl",
   "/usr/bin/dig",
+  "/usr/bin/getent",
   "/bin/nc.openbsd",
   "/bin/ip",
   "/usr/bin/iperf",
@@ -19,7 +20,10 @@ const AGNHOST_TOOLS = [
 ];
 
 /** The images that the one of agnhost stands for: these suites ask nothing of the others that it cannot do. */
-const STANDS_FOR = /\/(?:agnhost|pause|busybox|jessie-dnsutils|distroless-iptables):/;
+const STANDS_FOR = /\/(?:agnhost|pause|busybox|glibc-dns-testing|nginx|distroless-iptables):/;
+
+/** A server that sends what made kernels reset connections (Kubernetes' issue 74839). */
+const REGRESSION = "regression-issue-74839";
 
 /** Where the built programs are, and the sources that they were built from. */
 export interface ImageSources {
@@ -45,6 +49,7 @@ export function writeImages(
   const names = listImages(sources);
   const tests = path.join(directory, "agnhost.tar");
   const dns = path.join(directory, "coredns.tar");
+  const regression = path.join(directory, `${REGRESSION}.tar`);
   withRoot((root) => {
     for (const tool of AGNHOST_TOOLS) addProgram(root, tool);
     // busybox as the shell would run its own nc and ip instead of these programs.
@@ -58,6 +63,7 @@ export function writeImages(
       // Sources of modules are read-only.
       chmodSync(path.join(root, file), 0o644);
     }
+    addFile(root, path.join(sources.coredns, "coredns"), "coredns");
     copyFileSync(path.join(sources.kubernetes, "agnhost"), path.join(root, "agnhost"));
     symlinkSync("agnhost", path.join(root, "agnhost-2"));
     writeArchive(tests, root, names.tests, { entrypoint: ["/agnhost"], command: ["pause"] });
@@ -66,12 +72,17 @@ export function writeImages(
     addFile(root, path.join(sources.coredns, "coredns"), "coredns");
     writeArchive(dns, root, names.dns, { entrypoint: ["/coredns"] });
   });
-  return { archives: [tests, dns], pause: names.pause };
+  withRoot((root) => {
+    addFile(root, path.join(sources.kubernetes, REGRESSION), REGRESSION);
+    writeArchive(regression, root, names.regression, { entrypoint: [`/${REGRESSION}`] });
+  });
+  return { archives: [tests, dns, regression], pause: names.pause };
 }
 
 /** Asks the programs of this version by which names they pull images. */
 function listImages({ kubernetes, version }: ImageSources): {
   readonly tests: readonly string[];
+  readonly regression: readonly string[];
   readonly dns: readonly string[];
   readonly pause: string;
 } {
@@ -84,7 +95,12 @@ function listImages({ kubernetes, version }: ImageSources): {
   ]).split("\n");
   const tests = ofTests.filter((name) => STANDS_FOR.test(name));
   const pause = ofKubeadm.find((name) => name.includes("/pause:")) ?? "";
-  return { tests: [...new Set([...tests, pause])], dns: ofKubeadm.filter((name) => name.includes("/coredns:")), pause };
+  return {
+    tests: [...new Set([...tests, pause])],
+    regression: ofTests.filter((name) => name.includes(`/${REGRESSION}:`)),
+    dns: ofKubeadm.filter((name) => name.includes("/coredns:")),
+    pause,
+  };
 }
 
 function withRoot(use: (root: string) => void): void {

@@ -32,5 +32,6 @@ export function addSystem(root: string): void {
     path.join(root, "etc/passwd"),
     "root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/false\n",
   );
+  writeFileSync(path.join(root, "etc/nsswitch.conf"), "passwd: files\ngroup: files\nhosts: files dns\n");
   writeFileSync(path.join(root, "etc/group"), "root:x:0:\nnogroup:x:65534:\n");
 }

@@ -53,7 +53,8 @@ export function compareResults(expectation: Expectation, results: readonly TestR
 
 /** Returns the expectation that these results would fulfil; reasons that were known are kept. */
 export function expectationOf(results: readonly TestResult[], known: Expectation): Expectation {
-  const titles = (state: TestResult["state"]) => results.filter((one) => one.state === state);
+  const sorted = results.toSorted((a, b) => (a.title < b.title ? -1 : 1));
+  const titles = (state: TestResult["state"]) => sorted.filter((one) => one.state === state);
   const withReason = (state: "skipped" | "failed"): Readonly<Record<string, string>> =>
     Object.fromEntries(
       titles(state).map(({ title, message }) => [title, known[state][title] ?? message.split("\n")[0] ?? ""]),

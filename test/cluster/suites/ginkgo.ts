@@ -1,31 +1,66 @@
-import { existsSync, mkdirSync, readFileSync, rmSync } from "node:fs";
+import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { ADMINISTRATOR } from "../cluster.ts";
 import { enterLogged } from "../node/processes.ts";
+import { ProgramError, run } from "../run.ts";
 import type { RunningCluster } from "../state.ts";
+import { describeProgress, readEndedTests } from "./progress.ts";
 import type { TestResult } from "./result.ts";
-import { readResults } from "./result.ts";
+import { parseResults, readResults } from "./result.ts";
 import type { Suite } from "./suites.ts";
 
 const MINUTE = 60_000;
 
+/** What a choice of upstream's tests is: see Suite. */
+export type Choice = Pick<Suite, "name" | "focus" | "leftOut" | "processes">;
+
+/** Where a run finds its programs and leaves its files. */
+export interface RunPlace {
+  /** The directory of Kubernetes' programs. */
+  readonly programs: string;
+  /** Gets NAME.log, the tests' whole output, NAME.report.json, Ginkgo's report, and NAME.passed.json. */
+  readonly directory: string;
+  /** Whether the tests that passed in an earlier run, which was interrupted, are left out: their results are taken from there. */
+  readonly isResumed?: boolean;
+}
+
+/** Returns the titles of the tests that a choice selects. */
+export function listTests({ focus, leftOut }: Pick<Suite, "focus" | "leftOut">, programs: string): readonly string[] {
+  const report = path.join(programs, `list-${process.pid}.json`);
+  try {
+    run(path.join(programs, "e2e.test"), [
+      "--ginkgo.dry-run",
+      `--ginkgo.json-report=${report}`,
+      ...focus.map((one) => `--ginkgo.focus=${one}`),
+      ...Object.keys(leftOut).map((one) => `--ginkgo.skip=${one}`),
+    ]);
+    return readResults(readFileSync(report, "utf8")).map(({ title }) => title);
+  } finally {
+    rmSync(report, { force: true });
+  }
+}
+
 /**
- * Runs a choice of upstream's tests against the cluster and says every minute how far they are. Their whole output goes to
- * NAME.log.
- *
- * @param programs the directory of Kubernetes' programs
- * @param directory where reports and logs go
+ * Runs a choice of upstream's tests against the cluster and says every minute how far they are.
  */
 export async function runTests(
   { machine, nodes }: RunningCluster,
-  { name, focus, skip, processes }: Pick<Suite, "name" | "focus" | "skip" | "processes">,
-  programs: string,
-  directory: string,
+  choice: Choice,
+  { programs, directory, isResumed = false }: RunPlace,
   say: (line: string) => void,
 ): Promise<readonly TestResult[]> {
+  const { name, processes } = choice;
+  const titles = listTests(choice, programs);
   mkdirSync(directory, { recursive: true });
-  rmSync(path.join(directory, `${name}.json`), { force: true });
-  const report = `${name}.json`;
+  const log = path.join(directory, `${name}.log`);
+  const passed = isResumed ? passedBefore(directory, name, titles) : [];
+  writeFileSync(path.join(directory, `${name}.passed.json`), JSON.stringify(passed));
+  const rest = titles.filter((title) => passed.every((one) => one.title !== title));
+  if (passed.length > 0) say(`${name}: ${passed.length} of ${titles.length} tests have passed before`);
+  if (rest.length === 0) return passed;
+
+  const report = `${name}.report.json`;
+  rmSync(path.join(directory, report), { force: true });
   const command = [
     path.join(programs, "ginkgo"),
     "run",
@@ -37,8 +72,7 @@ export async function runTests(
     "--poll-progress-after=0",
     `--output-dir=${directory}`,
     `--json-report=${report}`,
-    ...focus.map((one) => `--focus=${one}`),
-    ...skip.map((one) => `--skip=${one}`),
+    ...(passed.length > 0 ? [`--focus=(?:${rest.map(asExpression).join("|")})$`] : choiceArguments(choice)),
     path.join(programs, "e2e.test"),
     "--",
     `--kubeconfig=${ADMINISTRATOR}`,
@@ -46,18 +80,40 @@ export async function runTests(
     `--num-nodes=${nodes.length}`,
     "--delete-namespace-on-failure=true",
   ];
-  const log = path.join(directory, `${name}.log`);
-  const timer = setInterval(() => say(`${name}: ${progressOf(log)}`), MINUTE);
+  const timer = setInterval(
+    () => say(`${name}: ${describeProgress(readEndedTests(readFileSync(log, "utf8"), rest), rest.length)}`),
+    MINUTE,
+  );
   // The exit code says whether a test failed; the report has each of them.
   await enterLogged(machine, ["env", `PATH=${programs}:/usr/sbin:/usr/bin:/sbin:/bin`, ...command], log);
   clearInterval(timer);
-  return readResults(readFileSync(path.join(directory, report), "utf8"));
+  if (!existsSync(path.join(directory, report))) {
+    throw new ProgramError(`${name} ended before its report: see ${log}; --resume runs the tests that have not passed`);
+  }
+  return [...passed, ...readResults(readFileSync(path.join(directory, report), "utf8"))].toSorted((a, b) =>
+    a.title < b.title ? -1 : 1,
+  );
 }
 
-/** Ginkgo's output has a bullet for each test that ended. */
-function progressOf(log: string): string {
-  const text = existsSync(log) ? readFileSync(log, "utf8") : "";
-  const ended = text.match(/^•/gm)?.length ?? 0;
-  const failed = text.match(/^• \[FAILED\]/gm)?.length ?? 0;
-  return `${ended} tests ended, ${failed} failed`;
+function choiceArguments({ focus, leftOut }: Choice): readonly string[] {
+  return [...focus.map((one) => `--focus=${one}`), ...Object.keys(leftOut).map((one) => `--skip=${one}`)];
+}
+
+/** An expression of Go's regexp for the text itself. */
+function asExpression(text: string): string {
+  return text.replaceAll(/[\\.+*?()|[\]{}^$]/g, String.raw`\$&`);
+}
+
+/** The tests that passed in runs that were interrupted: those that the last one's output has, and those before it. */
+function passedBefore(directory: string, name: string, titles: readonly string[]): readonly TestResult[] {
+  const before = path.join(directory, `${name}.passed.json`);
+  const log = path.join(directory, `${name}.log`);
+  const results = [
+    ...(existsSync(before) ? parseResults(readFileSync(before, "utf8")) : []),
+    ...(existsSync(log) ? readEndedTests(readFileSync(log, "utf8"), titles) : []),
+  ];
+  return titles.flatMap((title) => {
+    const result = results.find((one) => one.title === title && one.state === "passed");
+    return result === undefined ? [] : [{ ...result, message: "" }];
+  });
 }

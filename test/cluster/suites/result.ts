@@ -51,6 +51,20 @@ export function readResults(json: string): readonly TestResult[] {
     .toSorted((a, b) => (a.title < b.title ? -1 : 1));
 }
 
+const RESULTS = v.array(
+  v.object({
+    title: v.string(),
+    state: v.picklist(["passed", "failed", "skipped"]),
+    message: v.string(),
+    duration: v.number(),
+  }),
+);
+
+/** Reads results that were kept as JSON. */
+export function parseResults(json: string): readonly TestResult[] {
+  return v.parse(RESULTS, JSON.parse(json));
+}
+
 /** Ginkgo also says panicked, interrupted, aborted and timedout: all of them failures. */
 function stateOf(state: string): TestResult["state"] {
   return state === "passed" || state === "skipped" ? state : "failed";

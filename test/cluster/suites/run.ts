@@ -1,18 +1,20 @@
-import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { stringify } from "yaml";
 import { installAddOn } from "../addon.ts";
+import type { Materials } from "../cluster.ts";
 import { makeCluster, removeCluster } from "../cluster.ts";
 import { makeMaterials } from "../materials.ts";
 import { CACHE, PROJECT } from "../place.ts";
 import type { RunningCluster } from "../state.ts";
 import type { Expectation } from "./expectation.ts";
 import { compareResults, expectationOf, readExpectation } from "./expectation.ts";
-import { runTests } from "./ginkgo.ts";
+import { listTests, runTests } from "./ginkgo.ts";
+import { describeResults } from "./report.ts";
 import type { TestResult } from "./result.ts";
-import { readResults } from "./result.ts";
+import { parseResults } from "./result.ts";
 import type { Suite } from "./suites.ts";
-import { QUICK, SUITES } from "./suites.ts";
+import { QUICK, skippedByChoice, SUITES } from "./suites.ts";
 
 const RESULTS = path.join(CACHE, "results");
 const EXPECTATIONS = path.join(PROJECT, "test/cluster/expectations");
@@ -34,23 +36,16 @@ export interface SuiteOptions {
  */
 export async function runSuites(options: SuiteOptions, say: (line: string) => void): Promise<boolean> {
   const suites = options.quick === true ? [QUICK] : SUITES.filter(({ name }) => options.suite?.includes(name) ?? true);
-  if (options.resume !== true) rmSync(RESULTS, { recursive: true, force: true });
+  if (options.resume !== true) for (const { name } of suites) forgetResults(name);
   const materials = makeMaterials(say);
   let isAsExpected = true;
   for (const suite of suites) {
-    const report = path.join(RESULTS, `${suite.name}.json`);
-    if (!existsSync(report)) {
-      say(`${suite.name}: makes the cluster`);
-      await removeCluster();
-      try {
-        const cluster = await makeCluster(suite.settings, materials, say);
-        installAddOn(cluster, materials, say);
-        await runTests(cluster, suite, materials.programs, RESULTS, say);
-      } finally {
-        await removeCluster();
-      }
+    const file = path.join(RESULTS, `${suite.name}.json`);
+    if (!existsSync(file)) {
+      const results = await runSuite(suite, materials, say);
+      writeFileSync(file, JSON.stringify(results, undefined, 2));
     }
-    const results = readResults(readFileSync(report, "utf8"));
+    const results = parseResults(readFileSync(file, "utf8"));
     isAsExpected = judge(suite, results, options.record === true) && isAsExpected;
   }
   return isAsExpected;
@@ -63,11 +58,36 @@ export async function runFocused(
   focus: readonly string[],
   say: (line: string) => void,
 ): Promise<boolean> {
-  const suite = { name: "focused", focus, skip: [], processes: 1 };
-  const results = await runTests(cluster, suite, programs, path.join(CACHE, "focused"), say);
+  const suite = { name: "focused", focus, leftOut: {}, processes: 1 };
+  const results = await runTests(cluster, suite, { programs, directory: path.join(CACHE, "focused") }, say);
   for (const { state, title, message } of results)
     console.log(`${state.padEnd(8)} ${title}\n         ${message.slice(0, 500)}`.trimEnd());
   return results.length > 0 && results.every(({ state }) => state !== "failed");
+}
+
+async function runSuite(
+  suite: Suite,
+  materials: Materials,
+  say: (line: string) => void,
+): Promise<readonly TestResult[]> {
+  say(`${suite.name}: makes the cluster`);
+  await removeCluster();
+  try {
+    const cluster = await makeCluster(suite.settings, materials, say);
+    installAddOn(cluster, materials, say);
+    // What an interrupted run left is there only with --resume.
+    const place = { programs: materials.programs, directory: RESULTS, isResumed: true };
+    const results = await runTests(cluster, suite, place, say);
+    return [...results, ...skippedByChoice(suite, listTests({ ...suite, leftOut: {} }, materials.programs))];
+  } finally {
+    await removeCluster();
+  }
+}
+
+function forgetResults(name: string): void {
+  mkdirSync(RESULTS, { recursive: true });
+  const files = readdirSync(RESULTS).filter((file) => file.startsWith(`${name}.`));
+  for (const file of files) rmSync(path.join(RESULTS, file), { recursive: true });
 }
 
 function judge({ name }: Suite, results: readonly TestResult[], isRecorded: boolean): boolean {
@@ -77,14 +97,7 @@ function judge({ name }: Suite, results: readonly TestResult[], isRecorded: bool
     mkdirSync(EXPECTATIONS, { recursive: true });
     writeFileSync(file, stringify(expectationOf(results, known), { lineWidth: 0 }));
   }
-  const number = (state: TestResult["state"]): number => results.filter((one) => one.state === state).length;
-  console.log(`\n${name}: ${number("passed")} passed, ${number("failed")} failed, ${number("skipped")} skipped`);
-  for (const { title, message } of results.filter(({ state }) => state === "skipped")) {
-    console.log(`  skipped: ${title}: ${known.skipped[title] ?? message.split("\n")[0]}`);
-  }
   const deviations = isRecorded ? [] : compareResults(known, results);
-  for (const { title, expected, actual, message } of deviations) {
-    console.log(`  ${actual}, expected ${expected}: ${title}\n    ${message.split("\n").slice(0, 6).join("\n    ")}`);
-  }
+  console.log(["", ...describeResults(name, results, known, deviations)].join("\n"));
   return deviations.length === 0;
 }

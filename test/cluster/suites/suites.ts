@@ -1,43 +1,48 @@
 import type { Settings } from "../settings.ts";
+import type { TestResult } from "./result.ts";
 
 /** A choice of upstream's tests and the cluster that they run on. */
 export interface Suite {
   readonly name: string;
   readonly settings: Settings;
-  /** Regular expressions of Ginkgo: a test runs when one of the first matches its title, and none of the second. */
+  /** Regular expressions of Ginkgo: a test is of the suite when one of them matches its title. */
   readonly focus: readonly string[];
-  readonly skip: readonly string[];
+  /** Expressions for tests of the suite that do not run, each with the reason. They count as skipped. */
+  readonly leftOut: Readonly<Record<string, string>>;
   /** The number of tests at once. */
   readonly processes: number;
 }
 
-/** Groups of [sig-network] that judge a data plane; its other groups test the API server and controllers. */
-const DATA_PLANE = [
-  String.raw`\[sig-network\] (Services|DNS|EndpointSlice|EndpointSliceMirroring|HostPort|Networking|Conntrack|Proxy|KubeProxy|Traffic Distribution|Topology Hints|Pods|NoSNAT)`,
-  String.raw`\[sig-network\].*(Granular Checks|HealthCheckNodePort)`,
-] as const;
+/** Other tests of SCTP send none. */
+const NO_SCTP = { [String.raw`\[Feature:SCTPConnectivity\]`]: "this kernel may have no SCTP sockets" } as const;
 
-/** Expressions for tests that cannot run here, each with the reason. */
+/** What cannot run on this cluster, or judges something that Drawbridge does not have. */
 export const LEFT_OUT: Readonly<Record<string, string>> = {
-  SCTP: "this project is tested on kernels without SCTP sockets",
+  ...NO_SCTP,
+  [String.raw`\[sig-network\] Netpol`]: "is in the suites netpol-4 and netpol-6",
   [String.raw`\[Feature:LoadBalancer\]`]: "needs a cloud's load balancer",
   [String.raw`\[Feature:Networking-IPv4\]|\[Feature:Networking-IPv6\]|\[Feature:Networking-DNS\]`]:
     "needs the Internet",
-  [String.raw`\[Feature:Networking-Performance\]|\[Feature:PerformanceDNS\]`]: "measures, and has a benchmark here",
-  [String.raw`\[Feature:LocalhostNodePorts\]`]: "node ports on localhost are kube-proxy's, by iptables only",
-  [String.raw`\[Feature:KubeProxyNFAcct\]`]: "reads a kernel counter of kube-proxy's",
-  [String.raw`\[Disruptive\]`]: "restarts parts of the node by systemd",
+  [String.raw`\[Feature:Networking-Performance\]|\[Feature:PerformanceDNS\]`]:
+    "measures and judges nothing; the benchmarks are docs/performance.md's",
+  [String.raw`\[Feature:LocalhostNodePorts\]`]:
+    "asks for node ports on 127.0.0.1, which kube-proxy has only in iptables mode",
+  [String.raw`\[Feature:KubeProxyNFAcct\]`]: "reads a counter of nfacct that only kube-proxy keeps",
+  [String.raw`\[Disruptive\]`]: "restarts parts of the node by SSH and systemd",
 };
 
 const IPV4_FIRST: Settings = { nodes: 2, firstFamily: 4, isDualStack: true };
 const IPV6_FIRST: Settings = { nodes: 3, firstFamily: 6, isDualStack: true };
 
+const NETWORK = { focus: [String.raw`\[sig-network\]`], leftOut: LEFT_OUT, processes: 4 } as const;
+const NETPOL = { focus: [String.raw`\[sig-network\] Netpol`], leftOut: NO_SCTP, processes: 3 } as const;
+
 /** The suites of the whole run, by their names. */
 export const SUITES: readonly Suite[] = [
-  { name: "network-4", settings: IPV4_FIRST, focus: DATA_PLANE, skip: Object.keys(LEFT_OUT), processes: 4 },
-  { name: "network-6", settings: IPV6_FIRST, focus: DATA_PLANE, skip: Object.keys(LEFT_OUT), processes: 4 },
-  { name: "netpol-4", settings: IPV4_FIRST, focus: [String.raw`\[sig-network\] Netpol`], skip: ["SCTP"], processes: 3 },
-  { name: "netpol-6", settings: IPV6_FIRST, focus: [String.raw`\[sig-network\] Netpol`], skip: ["SCTP"], processes: 3 },
+  { name: "network-4", settings: IPV4_FIRST, ...NETWORK },
+  { name: "network-6", settings: IPV6_FIRST, ...NETWORK },
+  { name: "netpol-4", settings: IPV4_FIRST, ...NETPOL },
+  { name: "netpol-6", settings: IPV6_FIRST, ...NETPOL },
 ];
 
 /** A short choice: one or a few tests of each kind. */
@@ -49,6 +54,20 @@ export const QUICK: Suite = {
     String.raw`\[sig-network\] (DNS|HostPort|KubeProxy)`,
     String.raw`\[sig-network\] Netpol .*(deny-all|allow ingress|default-deny|egress)`,
   ],
-  skip: [...Object.keys(LEFT_OUT), String.raw`\[Slow\]`],
+  leftOut: {
+    ...NO_SCTP,
+    [String.raw`\[Feature:KubeProxyNFAcct\]`]: "reads a counter of nfacct that only kube-proxy keeps",
+    [String.raw`\[Feature:Networking-DNS\]`]: "needs the Internet",
+    [String.raw`\[Slow\]`]: "takes long; the whole suites have it",
+  },
   processes: 4,
 };
+
+/** Returns a result for each of these tests that the suite leaves out. */
+export function skippedByChoice({ leftOut }: Pick<Suite, "leftOut">, titles: readonly string[]): readonly TestResult[] {
+  const reasons = Object.entries(leftOut).map(([text, reason]) => ({ expression: new RegExp(text), reason }));
+  return titles.flatMap((title) => {
+    const found = reasons.find(({ expression }) => expression.test(title));
+    return found === undefined ? [] : [{ title, state: "skipped", message: found.reason, duration: 0 } as const];
+  });
+}

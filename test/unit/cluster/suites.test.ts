@@ -3,7 +3,9 @@ import type { Expectation } from "../../cluster/suites/expectation.ts";
 import { compareResults, expectationOf, readExpectation } from "../../cluster/suites/expectation.ts";
 import type { TestResult } from "../../cluster/suites/result.ts";
 import { readResults } from "../../cluster/suites/result.ts";
-import { SUITES } from "../../cluster/suites/suites.ts";
+import { describeProgress, readEndedTests } from "../../cluster/suites/progress.ts";
+import { describeResults } from "../../cluster/suites/report.ts";
+import { QUICK, skippedByChoice, SUITES } from "../../cluster/suites/suites.ts";
 
 function spec(title: string, state: string, message?: string, type = "It") {
   return {
@@ -92,8 +94,89 @@ describe("test/cluster/suites", () => {
     });
   });
 
-  it("the suites have different names and valid expressions", () => {
-    assert.equal(new Set(SUITES.map(({ name }) => name)).size, SUITES.length);
-    for (const { focus, skip } of SUITES) for (const one of [...focus, ...skip]) assert.ok(new RegExp(one));
+  describe("Ginkgo's output", () => {
+    const titles = ["[sig-network] DNS works [Slow]", "[sig-network] DNS works", "[sig-network] HostPort is free"];
+    const output = [
+      "SSSSSS",
+      "------------------------------",
+      "• [2.803 seconds]",
+      "[sig-network] DNS works [Slow] [sig-network, Slow]",
+      "network/dns.go:1095",
+      "SS",
+      "• [FAILED] [61.000 seconds]",
+      "[sig-network] HostPort is free",
+      "S [SKIPPED] [0.020 seconds]",
+      "[sig-network] DNS works [sig-network]",
+      "• [1.000 seconds]",
+      "[sig-network] a test of another list",
+      "",
+    ].join("\n");
+
+    it("gives the tests that have ended, whose titles may end as labels do, before a report is there", () => {
+      assert.deepEqual(readEndedTests(output, titles), [
+        { title: "[sig-network] DNS works [Slow]", state: "passed", duration: 2.803 },
+        { title: "[sig-network] HostPort is free", state: "failed", duration: 61 },
+        { title: "[sig-network] DNS works", state: "skipped", duration: 0.02 },
+      ]);
+    });
+
+    it("gives no test whose line was cut off", () => {
+      assert.deepEqual(readEndedTests("• [2.803 seconds]\n[sig-network] DNS wor", titles), []);
+      assert.deepEqual(readEndedTests("• [PANICKED!] [2.803 seconds]\n", titles), []);
+    });
+
+    it("is summed up in a line that names the failures so far", () => {
+      assert.equal(
+        describeProgress(readEndedTests(output, titles), 40),
+        "3 of 40 tests ended, 1 failed: [sig-network] HostPort is free",
+      );
+      assert.equal(describeProgress([], 40), "0 of 40 tests ended, 0 failed");
+    });
+  });
+
+  it("a suite's result has its numbers, the skipped tests by reason, known failures, and what was not expected", () => {
+    const known: Expectation = { passed: ["a"], skipped: { b: "one node" }, failed: { c: "a known fault" } };
+    const results = [
+      result("a", "failed", "refused\nat 10.0.0.1"),
+      result("b", "skipped", "skip.go:1"),
+      result("c", "failed", "no answer"),
+      result("d", "skipped", "one node"),
+    ];
+    assert.deepEqual(describeResults("network-4", results, known, compareResults(known, results)), [
+      "network-4: 0 passed, 2 failed, 2 skipped: 2 tests did not end as expected",
+      "  skipped: one node",
+      "    b",
+      "    d",
+      "  known to fail: c: a known fault",
+      "  failed, expected passed: a",
+      "    refused",
+      "    at 10.0.0.1",
+      "  skipped, expected nothing: d",
+      "    one node",
+    ]);
+  });
+
+  it("a test that a suite leaves out counts as skipped for the first reason that fits", () => {
+    const leftOut = { SCTP: "no SCTP", [String.raw`\[Slow\]`]: "slow" };
+    assert.deepEqual(
+      skippedByChoice({ leftOut }, ["a", "b [Slow]", "c SCTP [Slow]"]).map(({ title, state, message }) => [
+        title,
+        state,
+        message,
+      ]),
+      [
+        ["b [Slow]", "skipped", "slow"],
+        ["c SCTP [Slow]", "skipped", "no SCTP"],
+      ],
+    );
+  });
+
+  it("the suites have different names, valid expressions, and a reason for each test that they leave out", () => {
+    const suites = [...SUITES, QUICK];
+    assert.equal(new Set(suites.map(({ name }) => name)).size, suites.length);
+    for (const { focus, leftOut } of suites) {
+      for (const one of [...focus, ...Object.keys(leftOut)]) assert.ok(new RegExp(one));
+      for (const reason of Object.values(leftOut)) assert.match(reason, /^[a-z].{10}/);
+    }
   });
 });

@@ -1,0 +1,41 @@
+import type { TestResult } from "./result.ts";
+
+/** Ginkgo's line for a test that ended, and the one after it, which is the title with the test's labels. */
+const ENDED = /^(?:•|S) (?:\[(?<end>[A-Z]+)!?\] )?\[(?<seconds>[0-9.]+) seconds\]\n(?<line>.*)$/gm;
+
+/** A test that ended, as far as Ginkgo's output tells: without the message of a failure. */
+export type EndedTest = Omit<TestResult, "message">;
+
+/**
+ * Reads from the output of a run that has not ended, or was killed, which tests have ended. A line that is no title of the
+ * list is passed over.
+ *
+ * @param titles of the tests that run
+ */
+export function readEndedTests(output: string, titles: readonly string[]): readonly EndedTest[] {
+  const known = new Set(titles);
+  return [...output.matchAll(ENDED)].flatMap(({ groups }) => {
+    const title = titleIn(groups?.["line"] ?? "", known);
+    if (title === undefined) return [];
+    return [{ title, state: stateOf(groups?.["end"]), duration: Number(groups?.["seconds"]) }];
+  });
+}
+
+/** The line is the title, and labels in brackets when the test has some; a title can end with brackets, too. */
+function titleIn(line: string, known: ReadonlySet<string>): string | undefined {
+  if (known.has(line)) return line;
+  const start = line.lastIndexOf(" [");
+  return start === -1 ? undefined : titleIn(line.slice(0, start), known);
+}
+
+function stateOf(end: string | undefined): TestResult["state"] {
+  if (end === undefined) return "passed";
+  return end === "SKIPPED" ? "skipped" : "failed";
+}
+
+/** Returns the line that says how far a run is. */
+export function describeProgress(ended: readonly EndedTest[], total: number): string {
+  const failed = ended.filter(({ state }) => state === "failed").map(({ title }) => title);
+  const names = failed.length === 0 ? "" : `: ${failed.join("; ")}`;
+  return `${ended.length} of ${total} tests ended, ${failed.length} failed${names}`;
+}
