@@ -11,7 +11,7 @@ import type { Suite } from "./suites.ts";
 
 const MINUTE = 60_000;
 
-/** What a choice of upstream's tests is: see Suite. */
+/** A choice of upstream's tests, as a Suite has it. */
 export type Choice = Pick<Suite, "name" | "focus" | "leftOut" | "processes">;
 
 /** Where a run finds its programs and leaves its files. */

@@ -7,7 +7,7 @@ const ENDED = /^(?:•|S) (?:\[(?<end>[A-Z]+)!?\] )?\[(?<seconds>[0-9.]+) second
 export type EndedTest = Omit<TestResult, "message">;
 
 /**
- * Reads from the output of a run that has not ended, or was killed, which tests have ended. A line that is no title of the
+ * Reads from the output of a run that has not ended, or was killed, which tests have ended. A line that is not a title of the
  * list is passed over.
  *
  * @param titles of the tests that run
