@@ -75,7 +75,7 @@ async function runSuite(
   try {
     const cluster = await makeCluster(suite.settings, materials, say);
     installAddOn(cluster, materials, say);
-    // What an interrupted run left is there only with --resume.
+    // Files of an interrupted run are there only with --resume.
     const place = { programs: materials.programs, directory: RESULTS, isResumed: true };
     const results = await runTests(cluster, suite, place, say);
     return [...results, ...skippedByChoice(suite, listTests({ ...suite, leftOut: {} }, materials.programs))];

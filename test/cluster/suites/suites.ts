@@ -16,7 +16,7 @@ export interface Suite {
 /** Other tests of SCTP send none. */
 const NO_SCTP = { [String.raw`\[Feature:SCTPConnectivity\]`]: "this kernel may have no SCTP sockets" } as const;
 
-/** What cannot run on this cluster, or judges something that Drawbridge does not have. */
+/** Tests that cannot run on this cluster, or that judge something that Drawbridge does not have. */
 export const LEFT_OUT: Readonly<Record<string, string>> = {
   ...NO_SCTP,
   [String.raw`\[sig-network\] Netpol`]: "is in the suites netpol-4 and netpol-6",
