@@ -3,12 +3,16 @@ import path from "node:path";
 import process from "node:process";
 import type { Materials } from "./cluster.ts";
 import { kubectl } from "./cluster.ts";
-import { enter } from "./node/processes.ts";
+import { ctr } from "./nodes.ts";
 import { PROJECT } from "./place.ts";
 import { run } from "./run.ts";
 import type { RunningCluster } from "./state.ts";
 
-const ARCHIVE = path.join(PROJECT, "dist/drawbridge-image.tar");
+/** The image that `npm run image` makes. */
+export const ARCHIVE = path.join(PROJECT, "dist/drawbridge-image.tar");
+
+/** What docs/guides/kubeadm.md applies. */
+export const INSTALL = path.join(PROJECT, "manifests/install.yaml");
 
 /**
  * Installs the add-on as docs/guides/kubeadm.md says: the image is made and imported on every node, the manifest applied,
@@ -17,19 +21,32 @@ const ARCHIVE = path.join(PROJECT, "dist/drawbridge-image.tar");
  * @param manifest what kubectl applies: a file, or a directory with a kustomization
  */
 export function installAddOn(
-  { nodes }: RunningCluster,
+  cluster: RunningCluster,
   materials: Materials,
   say: (line: string) => void,
-  manifest = path.join(PROJECT, "manifests/install.yaml"),
+  manifest = INSTALL,
 ): void {
-  run(process.execPath, ["test/setup/run.mjs", "image"], { cwd: PROJECT });
-  if (!existsSync(ARCHIVE)) throw new Error(`npm run image made no ${ARCHIVE}`);
-  for (const { first } of nodes) {
-    enter("node", first, [materials.program("ctr"), "--namespace=k8s.io", "images", "import", ARCHIVE]);
-  }
+  makeImage();
+  importImage(cluster, materials, ARCHIVE);
   kubectl(materials, ["apply", manifest.endsWith(".yaml") ? "-f" : "-k", manifest]);
-  kubectl(materials, ["-n", "kube-system", "rollout", "status", "daemonset/drawbridge", "--timeout=120s"]);
-  kubectl(materials, ["wait", "--for=condition=Ready", "nodes", "--all", "--timeout=120s"]);
+  waitForAddOn(materials);
   kubectl(materials, ["-n", "kube-system", "rollout", "status", "deployment/coredns", "--timeout=120s"]);
   say("the add-on is installed, the nodes are ready, and CoreDNS runs");
+}
+
+/** Makes the image, unless it was made from exactly these sources. */
+export function makeImage(): void {
+  run(process.execPath, ["test/setup/run.mjs", "image"], { cwd: PROJECT });
+  if (!existsSync(ARCHIVE)) throw new Error(`npm run image made no ${ARCHIVE}`);
+}
+
+/** Gives every node the images of an archive. */
+export function importImage({ settings, nodes }: RunningCluster, materials: Materials, archive: string): void {
+  for (const node of nodes) ctr(settings, materials, node, ["images", "import", archive]);
+}
+
+/** Waits until the add-on runs everywhere as it was last applied, and every node is ready. */
+export function waitForAddOn(materials: Materials): void {
+  kubectl(materials, ["-n", "kube-system", "rollout", "status", "daemonset/drawbridge", "--timeout=180s"]);
+  kubectl(materials, ["wait", "--for=condition=Ready", "nodes", "--all", "--timeout=120s"]);
 }

@@ -1,12 +1,11 @@
-import { copyFileSync, mkdirSync, readdirSync, rmdirSync, writeFileSync } from "node:fs";
+import { readdirSync, rmdirSync, writeFileSync } from "node:fs";
 import path from "node:path";
-import { end, enter, startInside, startMachine, startNode } from "./node/processes.ts";
-import { containerdConfiguration } from "./parts/containerd.ts";
+import { end, enter, startInside, startMachine } from "./node/processes.ts";
+import { giveCredentials, KUBEADM, makeNode, startKubelet, startRuntime, writeHosts } from "./nodes.ts";
 import { controlPlane } from "./parts/control_plane.ts";
 import { kubeadmConfiguration } from "./parts/kubeadm.ts";
-import { kubeletArguments, kubeletConfiguration } from "./parts/kubelet.ts";
 import { STATE } from "./place.ts";
-import { run, until } from "./run.ts";
+import { until } from "./run.ts";
 import type { Settings } from "./settings.ts";
 import { MACHINE_ADDRESSES, planNodes } from "./settings.ts";
 import type { RunningCluster, RunningNode } from "./state.ts";
@@ -23,12 +22,12 @@ export interface Materials {
   readonly pause: string;
   /** Archives of images that every node gets. */
   readonly images: readonly string[];
+  /** The directory of containerd 2, which is built when first asked for; that of Debian's is found in PATH. */
+  readonly containerd2: () => string;
 }
 
 /** The kubeconfig of the cluster's administrator, for programs outside of it. */
 export const ADMINISTRATOR = path.join(STATE, "node1/etc/kubernetes/super-admin.conf");
-
-const PKI = "/etc/kubernetes/pki";
 
 /** Makes a cluster without a network add-on: its nodes are not ready yet. */
 export async function makeCluster(
@@ -39,10 +38,7 @@ export async function makeCluster(
   const machine = await startMachine(STATE, Object.values(MACHINE_ADDRESSES));
   const nodes: RunningNode[] = [];
   for (const plan of planNodes(settings)) {
-    const directory = path.join(STATE, plan.name);
-    const node = { ...plan, directory, first: await startNode(machine, plan.name, directory) };
-    connect(machine.pid, node, settings);
-    nodes.push(node);
+    nodes.push(await makeNode(machine, plan, settings));
     writeCluster({ settings, machine, nodes });
   }
   const [first] = nodes;
@@ -50,10 +46,11 @@ export async function makeCluster(
   writeHosts(nodes);
   say(`${nodes.length} nodes are connected`);
 
-  makeCertificates(settings, materials, first, nodes);
+  makeCertificates(settings, materials, first);
+  for (const node of nodes.slice(1)) giveCredentials(materials, first, node);
   await startControlPlane(settings, materials, first);
   say("the API server is ready");
-  await Promise.all(nodes.map((node) => startRuntime(materials, node)));
+  await Promise.all(nodes.map((node) => startRuntime(settings, materials, node)));
   say("containerd runs on every node and has the images");
   for (const node of nodes) startKubelet(settings, materials, node);
   configureCluster(materials, first);
@@ -65,6 +62,28 @@ export async function makeCluster(
   );
   say("every kubelet has registered its node");
   return { settings, machine, nodes };
+}
+
+/** Adds a node to a cluster that runs, as the last one. It becomes ready when the add-on runs there. */
+export async function addNode(cluster: RunningCluster, materials: Materials): Promise<RunningCluster> {
+  const { machine } = cluster;
+  const settings = { ...cluster.settings, nodes: cluster.nodes.length + 1 };
+  const [first] = cluster.nodes;
+  const plan = planNodes(settings).at(-1);
+  if (first === undefined || plan === undefined) throw new RangeError("a cluster has at least one node");
+  const node = await makeNode(machine, plan, settings);
+  const grown = { settings, machine, nodes: [...cluster.nodes, node] };
+  writeCluster(grown);
+  writeHosts(grown.nodes);
+  giveCredentials(materials, first, node);
+  await startRuntime(settings, materials, node);
+  startKubelet(settings, materials, node);
+  await until(
+    `the object of ${node.name}`,
+    () => (kubectl(materials, ["get", "node", node.name, "-o", "name"]) === "" ? undefined : true),
+    60,
+  );
+  return grown;
 }
 
 /** Ends a cluster and removes everything that it left on this machine. Also does so for one that was never completed. */
@@ -87,59 +106,12 @@ export function kubectl(materials: Materials, args: readonly string[], input?: s
   );
 }
 
-function connect(machine: number, { name, first, addresses }: RunningNode, settings: Settings): void {
-  // Not in the machine's PID namespace: the number of the node's process is that of this one.
-  const link = `ip link add ${name} up master link0 type veth peer name eth0 netns ${first.pid}`;
-  run("nsenter", ["--target", `${machine}`, "--net", "--", ...link.split(" ")]);
-  const [gateway4] = MACHINE_ADDRESSES[4].split("/");
-  const [gateway6] = MACHINE_ADDRESSES[6].split("/");
-  const commands = [
-    ["link", "set", "eth0", "up"],
-    ...(settings.isDualStack || settings.firstFamily === 4
-      ? [
-          ["address", "add", `${addresses[4]}/24`, "dev", "eth0"],
-          ["route", "add", "default", "via", `${gateway4}`],
-        ]
-      : []),
-    ...(settings.isDualStack || settings.firstFamily === 6
-      ? [
-          ["address", "add", `${addresses[6]}/64`, "dev", "eth0", "nodad"],
-          ["-6", "route", "add", "default", "via", `${gateway6}`],
-        ]
-      : []),
-  ];
-  for (const command of commands) enter("node", first, ["ip", ...command]);
-}
-
-function writeHosts(nodes: readonly RunningNode[]): void {
-  const names = nodes.flatMap(({ name, addresses }) => [`${addresses[4]} ${name}`, `${addresses[6]} ${name}`]);
-  const text = ["127.0.0.1 localhost", "::1 localhost", ...names, ""].join("\n");
-  for (const { directory, name } of nodes) {
-    writeFileSync(path.join(directory, "etc/hosts"), text);
-    // Nobody answers there; CoreDNS does not start without a server to forward to.
-    writeFileSync(path.join(directory, "etc/resolv.conf"), "nameserver 192.0.2.1\n");
-    writeFileSync(path.join(directory, "etc/machine-id"), `${Buffer.from(name).toString("hex").padEnd(32, "0")}\n`);
-  }
-}
-
-function makeCertificates(
-  settings: Settings,
-  { program, version }: Materials,
-  first: RunningNode,
-  nodes: readonly RunningNode[],
-): void {
-  const configuration = "/etc/kubernetes/kubeadm.yaml";
-  writeFileSync(path.join(first.directory, configuration), kubeadmConfiguration(settings, version, first));
+function makeCertificates(settings: Settings, { program, version }: Materials, first: RunningNode): void {
+  writeFileSync(path.join(first.directory, KUBEADM), kubeadmConfiguration(settings, version, first));
   const kubeadm = (...args: readonly string[]): string =>
-    enter("node", first.first, [program("kubeadm"), ...args, `--config=${configuration}`]);
+    enter("node", first.first, [program("kubeadm"), ...args, `--config=${KUBEADM}`]);
   kubeadm("init", "phase", "certs", "all");
   kubeadm("init", "phase", "kubeconfig", "all");
-  for (const { name, directory } of nodes.slice(1)) {
-    const text = kubeadm("kubeconfig", "user", "--org=system:nodes", `--client-name=system:node:${name}`);
-    writeFileSync(path.join(directory, "etc/kubernetes/kubelet.conf"), text, { mode: 0o600 });
-    mkdirSync(path.join(directory, PKI), { recursive: true });
-    copyFileSync(path.join(first.directory, PKI, "ca.crt"), path.join(directory, PKI, "ca.crt"));
-  }
 }
 
 async function startControlPlane(settings: Settings, { program }: Materials, node: RunningNode): Promise<void> {
@@ -152,38 +124,12 @@ async function startControlPlane(settings: Settings, { program }: Materials, nod
   }
 }
 
-async function startRuntime(
-  { program, pause, images }: Materials,
-  { first, directory, name }: RunningNode,
-): Promise<void> {
-  writeFileSync(path.join(directory, "etc/containerd/config.toml"), containerdConfiguration(pause, hasSysResource()));
-  startInside(first, [program("containerd")], path.join(STATE, `${name}-containerd.log`));
-  const ctr = [program("ctr"), "--namespace=k8s.io"];
-  await until(`containerd of ${name}`, () => enter("node", first, [...ctr, "version"]), 30);
-  for (const archive of images) enter("node", first, [...ctr, "images", "import", archive]);
-}
-
-/** CAP_SYS_RESOURCE is bit 24 (linux/capability.h). */
-function hasSysResource(): boolean {
-  const effective = /^CapEff:\t(?<bits>[0-9a-f]+)$/m.exec(run("cat", ["/proc/self/status"]))?.groups?.["bits"] ?? "0";
-  return (BigInt(`0x${effective}`) & (1n << 24n)) !== 0n;
-}
-
-function startKubelet(settings: Settings, { program }: Materials, node: RunningNode): void {
-  writeFileSync(path.join(node.directory, "var/lib/kubelet/config.yaml"), kubeletConfiguration(settings));
-  startInside(
-    node.first,
-    [program("kubelet"), ...kubeletArguments(settings, node)],
-    path.join(STATE, `${node.name}-kubelet.log`),
-  );
-}
-
 /** Does what `kubeadm init` does in the cluster once its API server runs. */
 function configureCluster(materials: Materials, { first }: RunningNode): void {
   const group = "kubeadm:cluster-admins";
   kubectl(materials, ["create", "clusterrolebinding", group, "--clusterrole=cluster-admin", `--group=${group}`]);
   for (const phase of [["bootstrap-token"], ["addon", "coredns"]]) {
-    const files = ["--config=/etc/kubernetes/kubeadm.yaml", "--kubeconfig=/etc/kubernetes/super-admin.conf"];
+    const files = [`--config=${KUBEADM}`, "--kubeconfig=/etc/kubernetes/super-admin.conf"];
     enter("node", first, [materials.program("kubeadm"), "init", "phase", ...phase, ...files]);
   }
 }

@@ -2,8 +2,10 @@ import process from "node:process";
 import { Command, Option } from "commander";
 import { installAddOn } from "./addon.ts";
 import { ADMINISTRATOR, makeCluster, removeCluster } from "./cluster.ts";
+import { runDailyLife } from "./daily_life/run.ts";
 import { makeMaterials } from "./materials.ts";
 import { enterTerminal } from "./node/processes.ts";
+import { OVERLAY_SUITES } from "./overlays/suites.ts";
 import { buildPrograms } from "./programs.ts";
 import { ProgramError } from "./run.ts";
 import type { Settings } from "./settings.ts";
@@ -16,6 +18,7 @@ interface UpOptions {
   readonly nodes: number;
   readonly first: string;
   readonly singleStack?: true;
+  readonly containerd: string;
 }
 
 const started = performance.now();
@@ -48,8 +51,17 @@ function say(line: string): void {
   console.log(`${((performance.now() - started) / 1000).toFixed(0).padStart(5)} s  ${line}`);
 }
 
-async function up({ nodes, first, singleStack }: UpOptions): Promise<void> {
-  const settings: Settings = { nodes, firstFamily: first === "6" ? 6 : 4, isDualStack: singleStack !== true };
+function settingsOf({ nodes, first, singleStack, containerd }: UpOptions): Settings {
+  return {
+    nodes,
+    firstFamily: first === "6" ? 6 : 4,
+    isDualStack: singleStack !== true,
+    containerd: containerd === "2" ? 2 : 1,
+  };
+}
+
+async function up(options: UpOptions): Promise<void> {
+  const settings = settingsOf(options);
   const materials = makeMaterials(say);
   removeWhenInterrupted();
   await removeCluster();
@@ -84,11 +96,17 @@ function theCluster(): RunningCluster {
 
 const nodes = new Option("--nodes <number>", "how many nodes").default(2).argParser(Number);
 const first = new Option("--first <family>", "the family of a node's first address").choices(["4", "6"]).default("4");
+const containerd = new Option("--containerd <major>", "containerd's major version: 1 is Debian's, 2 is built")
+  .choices(["1", "2"])
+  .default("1");
 
 const program = new Command("npm run test:cluster --")
   .enablePositionalOptions()
   .description("runs upstream's suites against a real cluster, whose nodes are namespaces of this machine")
-  .option("--suite <name...>", `only these: ${SUITES.map(({ name }) => name).join(", ")}`)
+  .option(
+    "--suite <name...>",
+    `only these: ${[...SUITES, ...OVERLAY_SUITES].map(({ name }) => name).join(", ")}; overlays is several of them`,
+  )
   .option("--quick", "a short choice of tests on one cluster, 20 minutes once everything is built")
   .option("--resume", "leaves out the suites that an interrupted run has completed, and the tests that passed in it")
   .option("--record", "writes the results as the expectation of later runs")
@@ -104,7 +122,21 @@ program
   .addOption(nodes)
   .addOption(first)
   .option("--single-stack", "only the first family")
+  .addOption(containerd)
   .action(up);
+
+program
+  .command("daily-life")
+  .description("counts the connections that fail while pods, daemons, runtimes, nodes and builds are replaced")
+  .addOption(nodes)
+  .addOption(first)
+  .option("--single-stack", "only the first family")
+  .addOption(containerd)
+  .option("--step <expression>", "only the steps whose names match")
+  .action(async ({ step, ...options }: UpOptions & { step?: string }) => {
+    const settings = settingsOf(options);
+    process.exitCode = (await runDailyLife({ settings, ...(step === undefined ? {} : { step }) }, say)) ? 0 : 1;
+  });
 
 program.command("down").description("ends the cluster and removes everything that it left").action(removeCluster);
 

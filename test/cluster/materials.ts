@@ -2,10 +2,7 @@ import path from "node:path";
 import type { Materials } from "./cluster.ts";
 import { writeImages } from "./images/images.ts";
 import { CACHE } from "./place.ts";
-import { buildPrograms, kubernetesSource } from "./programs.ts";
-
-/** Programs that Debian brings. */
-const OF_THE_MACHINE = ["containerd", "ctr"];
+import { buildContainerd, buildPrograms, kubernetesSource } from "./programs.ts";
 
 /** Builds the programs that the cache does not have, and writes the images that nodes need. */
 export function makeMaterials(say: (line: string) => void): Materials {
@@ -21,9 +18,7 @@ export function makeMaterials(say: (line: string) => void): Materials {
     pause: images.pause,
     images: images.archives,
     programs: kubernetes.directory,
-    program: (name) => {
-      if (OF_THE_MACHINE.includes(name)) return name;
-      return path.join(name === "etcd" ? etcd.directory : kubernetes.directory, name);
-    },
+    program: (name) => path.join(name === "etcd" ? etcd.directory : kubernetes.directory, name),
+    containerd2: () => buildContainerd(say).directory,
   };
 }

@@ -1,4 +1,5 @@
-import { existsSync, mkdirSync, readFileSync, renameSync } from "node:fs";
+import { createHash } from "node:crypto";
+import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync } from "node:fs";
 import path from "node:path";
 import { CACHE, PROJECT } from "./place.ts";
 import { run } from "./run.ts";
@@ -56,6 +57,15 @@ const ETCD: ModulePrograms = {
   commands: ["go.etcd.io/etcd/server/v3"],
 };
 
+const CONTAINERD: ModulePrograms = {
+  folder: "test/cluster/programs/containerd",
+  module: "github.com/containerd/containerd/v2",
+  commands: ["containerd", "containerd-shim-runc-v2", "ctr"].map(
+    (name) => `github.com/containerd/containerd/v2/cmd/${name}`,
+  ),
+  versionVariables: (version) => ({ "github.com/containerd/containerd/v2/version.Version": version }),
+};
+
 /** Programs that are built, and where they are. */
 export interface BuiltModule {
   readonly directory: string;
@@ -72,6 +82,25 @@ export interface BuiltPrograms {
 /** Builds what the cache does not have yet: 20 minutes on two processors the first time. */
 export function buildPrograms(say: (line: string) => void): BuiltPrograms {
   return { etcd: build(ETCD, say), coredns: build(COREDNS, say), kubernetes: build(KUBERNETES, say) };
+}
+
+/** Builds containerd 2, unless the cache has it. */
+export function buildContainerd(say: (line: string) => void): BuiltModule {
+  return build(CONTAINERD, say);
+}
+
+/** Builds the program that makes load for `daily-life` and answers it, which is this project's own, and returns its path. */
+export function buildLoad(say: (line: string) => void): string {
+  const folder = "test/cluster/programs/load";
+  const sources = readdirSync(path.join(PROJECT, folder)).toSorted();
+  const hash = createHash("sha256");
+  for (const name of sources) hash.update(readFileSync(path.join(PROJECT, folder, name)));
+  const program = path.join(CACHE, `load-${hash.digest("hex").slice(0, 12)}`, "load");
+  if (existsSync(program)) return program;
+  say("builds load");
+  mkdirSync(path.dirname(program), { recursive: true });
+  buildTo(program, (file) => go(folder, ["build", "-trimpath", "-ldflags=-s -w", "-o", file, "."]));
+  return program;
 }
 
 /** Returns the root of Kubernetes' sources in Go's cache of modules. */

@@ -5,6 +5,8 @@ export interface Settings {
   readonly firstFamily: 4 | 6;
   /** One family only, or both. */
   readonly isDualStack: boolean;
+  /** containerd's major version: 1 is Debian's, 2 is built. */
+  readonly containerd: 1 | 2;
 }
 
 /** A machine of the cluster and its addresses on the link that all share. */

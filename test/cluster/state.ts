@@ -23,7 +23,12 @@ export interface RunningCluster {
 const FILE = path.join(STATE, "cluster.json");
 const FIRST = v.object({ pid: v.number(), namespace: v.string() });
 const CLUSTER = v.object({
-  settings: v.object({ nodes: v.number(), firstFamily: v.picklist([4, 6]), isDualStack: v.boolean() }),
+  settings: v.object({
+    nodes: v.number(),
+    firstFamily: v.picklist([4, 6]),
+    isDualStack: v.boolean(),
+    containerd: v.picklist([1, 2]),
+  }),
   machine: FIRST,
   nodes: v.array(
     v.object({

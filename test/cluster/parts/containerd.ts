@@ -1,10 +1,15 @@
 /**
- * Returns containerd's configuration (version 2 of its format, which containerd 1.6 and 2 read).
+ * Returns containerd's configuration, in the version of its format that each major version writes itself.
  *
+ * @param major containerd's major version
  * @param pause the image of a sandbox
  * @param mayRaiseOomScores false where CAP_SYS_RESOURCE is missing: then no container may get a lower score than containerd
  */
-export function containerdConfiguration(pause: string, mayRaiseOomScores: boolean): string {
+export function containerdConfiguration(major: 1 | 2, pause: string, mayRaiseOomScores: boolean): string {
+  return major === 1 ? ofVersion2(pause, mayRaiseOomScores) : ofVersion3(pause, mayRaiseOomScores);
+}
+
+function ofVersion2(pause: string, mayRaiseOomScores: boolean): string {
   return `version = 2
 [plugins."io.containerd.grpc.v1.cri"]
   sandbox_image = "${pause}"
@@ -12,6 +17,19 @@ export function containerdConfiguration(pause: string, mayRaiseOomScores: boolea
   [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc]
     runtime_type = "io.containerd.runc.v2"
     [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc.options]
+      SystemdCgroup = false
+`;
+}
+
+function ofVersion3(pause: string, mayRaiseOomScores: boolean): string {
+  return `version = 3
+[plugins."io.containerd.cri.v1.images".pinned_images]
+  sandbox = "${pause}"
+[plugins."io.containerd.cri.v1.runtime"]
+  restrict_oom_score_adj = ${!mayRaiseOomScores}
+  [plugins."io.containerd.cri.v1.runtime".containerd.runtimes.runc]
+    runtime_type = "io.containerd.runc.v2"
+    [plugins."io.containerd.cri.v1.runtime".containerd.runtimes.runc.options]
       SystemdCgroup = false
 `;
 }

@@ -5,6 +5,7 @@ import { installAddOn } from "../addon.ts";
 import type { Materials } from "../cluster.ts";
 import { makeCluster, removeCluster } from "../cluster.ts";
 import { makeMaterials } from "../materials.ts";
+import { OVERLAY_SUITES } from "../overlays/suites.ts";
 import { CACHE, PROJECT } from "../place.ts";
 import type { RunningCluster } from "../state.ts";
 import type { Expectation } from "./expectation.ts";
@@ -35,7 +36,7 @@ export interface SuiteOptions {
  * @returns whether everything ended as expected
  */
 export async function runSuites(options: SuiteOptions, say: (line: string) => void): Promise<boolean> {
-  const suites = options.quick === true ? [QUICK] : SUITES.filter(({ name }) => options.suite?.includes(name) ?? true);
+  const suites = options.quick === true ? [QUICK] : chosenSuites(options.suite);
   if (options.resume !== true) for (const { name } of suites) forgetResults(name);
   const materials = makeMaterials(say);
   let isAsExpected = true;
@@ -49,6 +50,14 @@ export async function runSuites(options: SuiteOptions, say: (line: string) => vo
     isAsExpected = judge(suite, results, options.record === true) && isAsExpected;
   }
   return isAsExpected;
+}
+
+/** Returns the suites with these names or of these groups. */
+function chosenSuites(names: readonly string[] | undefined): readonly Suite[] {
+  const suites = [...SUITES, ...OVERLAY_SUITES];
+  const isNamed = ({ name, group }: Suite): boolean =>
+    names === undefined || names.includes(name) || (group !== undefined && names.includes(group));
+  return suites.filter(isNamed);
 }
 
 /** Runs the tests that match on a cluster that is up. Returns whether some ran and none failed. */

@@ -1,5 +1,7 @@
+import type { Materials } from "../cluster.ts";
 import type { Settings } from "../settings.ts";
 import type { TestResult } from "./result.ts";
+import type { RunningCluster } from "../state.ts";
 
 /** A choice of upstream's tests and the cluster that they run on. */
 export interface Suite {
@@ -11,6 +13,10 @@ export interface Suite {
   readonly leftOut: Readonly<Record<string, string>>;
   /** The number of tests at once. */
   readonly processes: number;
+  /** A name by which several suites are chosen. */
+  readonly group?: string;
+  /** Installs the add-on; absent where docs/guides/kubeadm.md is followed. */
+  readonly install?: (cluster: RunningCluster, materials: Materials, say: (line: string) => void) => Promise<void>;
 }
 
 /** Other tests of SCTP send none. */
@@ -31,8 +37,8 @@ export const LEFT_OUT: Readonly<Record<string, string>> = {
   [String.raw`\[Disruptive\]`]: "restarts parts of the node by SSH and systemd",
 };
 
-const IPV4_FIRST: Settings = { nodes: 2, firstFamily: 4, isDualStack: true };
-const IPV6_FIRST: Settings = { nodes: 3, firstFamily: 6, isDualStack: true };
+const IPV4_FIRST: Settings = { nodes: 2, firstFamily: 4, isDualStack: true, containerd: 1 };
+const IPV6_FIRST: Settings = { nodes: 3, firstFamily: 6, isDualStack: true, containerd: 1 };
 
 const NETWORK = { focus: [String.raw`\[sig-network\]`], leftOut: LEFT_OUT, processes: 4 } as const;
 const NETPOL = { focus: [String.raw`\[sig-network\] Netpol`], leftOut: NO_SCTP, processes: 3 } as const;

@@ -1,12 +1,13 @@
 import assert from "node:assert/strict";
+import { containerdConfiguration } from "../../cluster/parts/containerd.ts";
 import { controlPlane } from "../../cluster/parts/control_plane.ts";
 import { kubeadmConfiguration } from "../../cluster/parts/kubeadm.ts";
 import { clusterDns, kubeletArguments } from "../../cluster/parts/kubelet.ts";
 import type { Settings } from "../../cluster/settings.ts";
 import { inOrder, planNodes, PREFIXES } from "../../cluster/settings.ts";
 
-const IPV4: Settings = { nodes: 2, firstFamily: 4, isDualStack: false };
-const IPV6_FIRST: Settings = { nodes: 3, firstFamily: 6, isDualStack: true };
+const IPV4: Settings = { nodes: 2, firstFamily: 4, isDualStack: false, containerd: 1 };
+const IPV6_FIRST: Settings = { nodes: 3, firstFamily: 6, isDualStack: true, containerd: 1 };
 
 describe("test/cluster/parts", () => {
   it("have the prefixes of the first family first, and only those in a single-stack cluster", () => {
@@ -46,5 +47,14 @@ describe("test/cluster/parts", () => {
     assert.ok(kubeadmConfiguration(IPV6_FIRST, "v1.37.2", node).includes(`serviceSubnet: ${services}`));
     assert.equal(clusterDns(IPV6_FIRST), "fd00:96::a");
     assert.equal(clusterDns(IPV4), "10.96.0.10");
+  });
+
+  it("configure containerd in the format of its own major version, with the sandbox's image in either", () => {
+    const [old, next] = ([1, 2] as const).map((major) =>
+      containerdConfiguration(major, "registry.test/pause:3", false),
+    );
+    assert.match(old ?? "", /^version = 2\n[^]*grpc\.v1\.cri"\]\n {2}sandbox_image = "registry\.test\/pause:3"/);
+    assert.match(next ?? "", /^version = 3\n[^]*pinned_images\]\n {2}sandbox = "registry\.test\/pause:3"/);
+    for (const text of [old, next]) assert.match(text ?? "", /restrict_oom_score_adj = true/);
   });
 });

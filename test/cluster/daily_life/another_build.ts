@@ -1,0 +1,67 @@
+import { cpSync, mkdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import path from "node:path";
+import process from "node:process";
+import { CACHE, PROJECT } from "../place.ts";
+import { run } from "../run.ts";
+
+const SOURCES = [
+  "cli",
+  "cni",
+  "ipam",
+  "kernel",
+  "manifests",
+  "policyd",
+  "test/setup",
+  "package.json",
+  "package-lock.json",
+  "tsconfig.json",
+  "LICENSE",
+];
+const SCHEMA = "policyd/dataplane/schema.ts";
+const SIGNATURE = 'export function withVersion(table: Omit<Table, "comment">): Table {';
+
+/** The version of the other build. */
+export const OTHER_VERSION = "0.1.1";
+
+/**
+ * Returns the source of the schema's versions with one more chain and, in each base chain, a rule that jumps to it: every
+ * table of a build with it differs from that of this project in its rules, and so in its version.
+ *
+ * @throws Error when the source has changed so that this no longer fits
+ */
+export function anotherSchema(source: string): string {
+  if (!source.includes(SIGNATURE)) throw new Error(`${SCHEMA} has no line ${SIGNATURE}`);
+  return source.replace(
+    SIGNATURE,
+    `export function withVersion(plain: Omit<Table, "comment">): Table {
+  const jump = { statements: [{ kind: "verdict", verdict: { kind: "jump", chain: "another_build" } }] } as const;
+  const table = {
+    ...plain,
+    chains: [
+      { name: "another_build", rules: [] },
+      ...plain.chains.map((chain) => (chain.base === undefined ? chain : { ...chain, rules: [jump, ...chain.rules] })),
+    ],
+  };`,
+  );
+}
+
+/** Makes the image of a build whose tables have another schema, and returns its archive. */
+export function buildAnother(): string {
+  const directory = path.join(CACHE, "another-build");
+  for (const name of SOURCES) {
+    rmSync(path.join(directory, name), { recursive: true, force: true });
+    mkdirSync(path.dirname(path.join(directory, name)), { recursive: true });
+    cpSync(path.join(PROJECT, name), path.join(directory, name), { recursive: true });
+  }
+  rmSync(path.join(directory, "node_modules"), { recursive: true, force: true });
+  symlinkSync(path.join(PROJECT, "node_modules"), path.join(directory, "node_modules"));
+  const schema = path.join(directory, SCHEMA);
+  writeFileSync(schema, anotherSchema(readFileSync(schema, "utf8")));
+  const description = path.join(directory, "package.json");
+  writeFileSync(
+    description,
+    JSON.stringify({ ...JSON.parse(readFileSync(description, "utf8")), version: OTHER_VERSION }),
+  );
+  run(process.execPath, ["test/setup/run.mjs", "image"], { cwd: directory });
+  return path.join(directory, "dist/drawbridge-image.tar");
+}

@@ -1,0 +1,156 @@
+import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { chmodSync, copyFileSync, mkdtempSync } from "node:fs";
+import os from "node:os";
+import path from "node:path";
+import { importImage, installAddOn } from "../addon.ts";
+import type { Materials } from "../cluster.ts";
+import { kubectl, makeCluster, removeCluster } from "../cluster.ts";
+import { writeArchive } from "../images/archive.ts";
+import { makeMaterials } from "../materials.ts";
+import { startInside } from "../node/processes.ts";
+import { CACHE, STATE } from "../place.ts";
+import { buildLoad } from "../programs.ts";
+import { until } from "../run.ts";
+import type { Settings } from "../settings.ts";
+import type { RunningNode } from "../state.ts";
+import { buildAnother } from "./another_build.ts";
+import { generatorArguments, LOAD_DIRECTORY, LOAD_IMAGE, NAMESPACE, podGenerators, PORT, servers } from "./objects.ts";
+import type { NamedRecord, StepCount, StepWindow } from "./records.ts";
+import { countSteps, formatFailures, formatSteps, isGood, readRecords } from "./records.ts";
+import { STEPS } from "./steps.ts";
+import type { World } from "./world.ts";
+import { inNamespace, waitForServers } from "./world.ts";
+
+const RESULTS = path.join(CACHE, "daily-life");
+/** Seconds from the end of a step to the begin of the next, in which its late consequences count as its own. */
+const SETTLE = 6;
+
+/** Options of a run. */
+export interface DailyLifeOptions {
+  /** Only the steps whose names match this expression. */
+  readonly step?: string;
+  readonly settings: Settings;
+}
+
+/**
+ * Makes a cluster, does one step after the other while connections are made on every node, and prints how each went.
+ *
+ * @returns whether no connection failed but those that nobody could know about
+ */
+export async function runDailyLife(
+  { step, settings }: DailyLifeOptions,
+  say: (line: string) => void,
+): Promise<boolean> {
+  rmSync(RESULTS, { recursive: true, force: true });
+  mkdirSync(RESULTS, { recursive: true });
+  const materials = makeMaterials(say);
+  const program = buildLoad(say);
+  const image = writeLoadImage(program);
+  const another = buildAnother();
+  await removeCluster();
+  try {
+    const cluster = await makeCluster(settings, { ...materials, images: [...materials.images, image] }, say);
+    installAddOn(cluster, materials, say);
+    const world = await startLoad({ cluster, materials, another }, program, image);
+    say("connections are made on every node");
+    const chosen = STEPS.filter(({ name }) => new RegExp(step ?? "").test(name));
+    const windows: StepWindow[] = [];
+    for (const one of chosen) {
+      const from = Date.now();
+      const excuse = (await one.do(world)) ?? {};
+      await new Promise((resolve) => setTimeout(resolve, SETTLE * 1000));
+      const { name, isExpected } = one;
+      windows.push({ name, from, to: Date.now(), ...excuse, ...(isExpected === undefined ? {} : { isExpected }) });
+      const [last] = countSteps(windows.slice(-1), collect(world));
+      if (last !== undefined) tell(last, say);
+    }
+    // Connections that the last step began are done, or out of patience, by now.
+    await new Promise((resolve) => setTimeout(resolve, SETTLE * 1000));
+    return conclude(windows, collect(world));
+  } finally {
+    await removeCluster();
+  }
+}
+
+function writeLoadImage(program: string): string {
+  const root = mkdtempSync(path.join(os.tmpdir(), "drawbridge-load-"));
+  const archive = path.join(CACHE, "images", "load.tar");
+  try {
+    copyFileSync(program, path.join(root, "load"));
+    chmodSync(root, 0o755);
+    writeArchive(archive, root, [LOAD_IMAGE], { entrypoint: ["/load"] });
+  } finally {
+    rmSync(root, { recursive: true, force: true });
+  }
+  return archive;
+}
+
+async function startLoad(
+  { cluster, materials, another }: Pick<World, "cluster" | "another"> & { readonly materials: Materials },
+  program: string,
+  image: string,
+): Promise<World> {
+  importImage(cluster, materials, image);
+  const [first] = cluster.nodes;
+  kubectl(materials, ["apply", "-f", "-"], list(servers(first?.name ?? "")));
+  const addressesOf = (name: string): readonly string[] =>
+    kubectl(materials, ["-n", NAMESPACE, "get", "service", name, "--output=jsonpath={.spec.clusterIPs[*]}"])
+      .split(" ")
+      .map((address) => (address.includes(":") ? `[${address}]:${PORT}` : `${address}:${PORT}`));
+  const fresh = addressesOf("web");
+  const kept = [...fresh, ...addressesOf("steady")];
+  const startGenerator = ({ first: inside, name, directory }: RunningNode): void => {
+    mkdirSync(path.join(directory, LOAD_DIRECTORY), { recursive: true });
+    startInside(inside, [program, ...generatorArguments("node", fresh, kept)], path.join(STATE, `${name}-load.log`));
+  };
+  const world: World = {
+    cluster,
+    materials: { ...materials, images: [...materials.images, image] },
+    another,
+    startGenerator,
+  };
+  waitForServers(world);
+  kubectl(materials, ["apply", "-f", "-"], list([podGenerators(fresh, kept)]));
+  inNamespace(world, "rollout", "status", "daemonset/load", "--timeout=120s");
+  for (const node of cluster.nodes) startGenerator(node);
+  await until(
+    "the first connections",
+    () =>
+      collect(world).filter(({ kind }) => kind === "second").length >= 2 * cluster.nodes.length ? true : undefined,
+    30,
+  );
+  return world;
+}
+
+function list(items: readonly object[]): string {
+  return JSON.stringify({ apiVersion: "v1", kind: "List", items });
+}
+
+/** Reads what all generators have written so far. */
+function collect({ cluster }: World): readonly NamedRecord[] {
+  return cluster.nodes.flatMap(({ name, directory }) =>
+    ["node", "pod"].flatMap((kind) => {
+      const file = path.join(directory, LOAD_DIRECTORY, `${kind}.ndjson`);
+      return existsSync(file) ? readRecords(`${name} ${kind}`, readFileSync(file, "utf8")) : [];
+    }),
+  );
+}
+
+function tell(step: StepCount, say: (line: string) => void): void {
+  const { window, attempts, failures, late } = step;
+  say(`${window.name}: ${attempts} connections, ${failures.length} failed or lost, ${late.length} late`);
+  for (const line of formatFailures(step).slice(0, 12)) console.log(`           ${line}`);
+}
+
+function conclude(windows: readonly StepWindow[], records: readonly NamedRecord[]): boolean {
+  const steps = countSteps(windows, records);
+  const table = formatSteps(steps);
+  writeFileSync(path.join(RESULTS, "table.md"), `${table}\n`);
+  writeFileSync(path.join(RESULTS, "steps.json"), JSON.stringify(steps, undefined, 1));
+  console.log(`\n${table}`);
+  for (const step of steps.filter(({ failures }) => failures.length > 0)) {
+    console.log(`\n${step.window.name}:`);
+    for (const line of formatFailures(step)) console.log(`  ${line}`);
+  }
+  return steps.every(isGood);
+}

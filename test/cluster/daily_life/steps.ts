@@ -1,0 +1,247 @@
+import { readFileSync } from "node:fs";
+import path from "node:path";
+import { importImage, INSTALL, waitForAddOn } from "../addon.ts";
+import { addNode, kubectl } from "../cluster.ts";
+import { enter } from "../node/processes.ts";
+import { startContainerd, startKubelet } from "../nodes.ts";
+import { PROJECT } from "../place.ts";
+import { until } from "../run.ts";
+import type { RunningNode } from "../state.ts";
+import { OTHER_VERSION } from "./another_build.ts";
+import { NAMESPACE, PORT } from "./objects.ts";
+import type { StepWindow } from "./records.ts";
+import type { World } from "./world.ts";
+import { inNamespace, kill, processesOf, readyAddresses, waitForServers, withAddOn } from "./world.ts";
+
+/** What a step may do to connections. */
+export type Excuse = Pick<StepWindow, "unknown" | "killed">;
+
+/** Something that happens to a cluster, done while connections are made. */
+export interface Step {
+  readonly name: string;
+  readonly do: (world: World) => Promise<Excuse | void>;
+  readonly isExpected?: string;
+}
+
+const DAEMON = "/opt/drawbridge/policyd/policyd.js";
+const CLEANUP = path.join(PROJECT, "manifests/cleanup");
+/** From when the API says that an endpoint has gone until each node's kernel has that, on a machine with much to do. */
+const PROGRAMMED = 1000;
+
+/** The steps of a run in their order. */
+export const STEPS: readonly Step[] = [
+  { name: "nothing happens", do: () => sleep(10) },
+  {
+    name: "rolling update of the Deployment",
+    do: async (world) => {
+      inNamespace(world, "rollout", "restart", "deployment/web");
+      waitForServers(world);
+    },
+  },
+  {
+    name: "five of ten pods deleted",
+    do: async (world) => {
+      inNamespace(world, "delete", "--wait=true", ...names(world, 5));
+      waitForServers(world);
+    },
+  },
+  { name: "three pods deleted by force", do: deleteByForce },
+  { name: "a server killed in its pod", do: killServer },
+  {
+    name: "daemon killed on every node",
+    do: async (world) => {
+      for (const node of world.cluster.nodes) killDaemon(node);
+      await sleep(2);
+      waitForAddOn(world.materials);
+    },
+  },
+  {
+    name: "daemon killed on every node in the middle of a rolling update",
+    do: async (world) => {
+      inNamespace(world, "rollout", "restart", "deployment/web");
+      await sleep(3);
+      for (const node of world.cluster.nodes) killDaemon(node);
+      waitForServers(world);
+      waitForAddOn(world.materials);
+    },
+  },
+  {
+    name: "kubelets restarted",
+    do: async (world) => {
+      const { cluster, materials } = world;
+      for (const node of cluster.nodes) {
+        kill(node, processesOf(node, "^[^ ]*/kubelet "));
+        startKubelet(cluster.settings, materials, node);
+      }
+      await sleep(10);
+      waitForServers(world);
+    },
+  },
+  {
+    name: "containerd restarted on every node",
+    do: async (world) => {
+      const { cluster, materials } = world;
+      for (const node of cluster.nodes) {
+        kill(node, processesOf(node, "^([^ ]*/)?containerd$"));
+        startContainerd(cluster.settings, materials, node);
+      }
+      await sleep(10);
+      waitForServers(world);
+    },
+  },
+  {
+    name: "a node drained and uncordoned",
+    do: async (world) => {
+      const { name } = lastNode(world);
+      const options = ["--ignore-daemonsets", "--delete-emptydir-data", "--timeout=240s"];
+      kubectl(world.materials, ["drain", name, ...options]);
+      await sleep(5);
+      kubectl(world.materials, ["uncordon", name]);
+      waitForServers(world);
+    },
+  },
+  {
+    name: "a node added, and pods scheduled on it",
+    do: async (world) => {
+      world.cluster = await addNode(world.cluster, withAddOn(world.materials));
+      waitForAddOn(world.materials);
+      world.startGenerator(lastNode(world));
+      inNamespace(world, "rollout", "restart", "deployment/web");
+      waitForServers(world);
+    },
+  },
+  { name: "upgrade to a build with another schema", do: (world) => upgrade(world, OTHER_VERSION) },
+  { name: "back to this build", do: (world) => upgrade(world, undefined) },
+  {
+    name: "add-on deleted, and installed again",
+    do: async (world) => {
+      kubectl(world.materials, ["delete", "--wait=true", "-f", INSTALL]);
+      await sleep(10);
+      kubectl(world.materials, ["apply", "-f", INSTALL]);
+      waitForAddOn(world.materials);
+    },
+  },
+  {
+    name: "nodes cleaned, add-on installed again, pods recreated",
+    do: cleanAndReinstall,
+    isExpected: "pods have no network until they are recreated",
+  },
+  { name: "after that", do: () => sleep(10) },
+];
+
+function sleep(seconds: number): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, seconds * 1000));
+}
+
+function lastNode({ cluster }: World): RunningNode {
+  const node = cluster.nodes.at(-1);
+  if (node === undefined) throw new RangeError("a cluster has at least one node");
+  return node;
+}
+
+/** The names of some servers that do not leave, as kubectl takes them. */
+function names(world: World, count: number): readonly string[] {
+  const lines = inNamespace(world, "get", "pods", "--selector=app=web", "--output=name").trim().split("\n");
+  return lines.slice(0, count);
+}
+
+function killDaemon(node: RunningNode): void {
+  kill(node, processesOf(node, DAEMON));
+}
+
+/** Resolves to the moment at which the slices no longer name any of these addresses as ready. */
+async function untilUnready(world: World, addresses: readonly string[]): Promise<number> {
+  await until(
+    "the endpoints to go",
+    () => {
+      const ready = readyAddresses(world);
+      return addresses.some((address) => ready.has(address)) ? undefined : true;
+    },
+    60,
+  );
+  return Date.now() + PROGRAMMED;
+}
+
+function addressesOf(world: World, pods: readonly string[]): readonly string[] {
+  const template = '{range .items[*].status.podIPs[*]}{.ip}{"\\n"}{end}{range .status.podIPs[*]}{.ip}{"\\n"}{end}';
+  return inNamespace(world, "get", ...pods, `--output=jsonpath=${template}`)
+    .split("\n")
+    .filter((line) => line !== "");
+}
+
+async function deleteByForce(world: World): Promise<Excuse> {
+  const pods = names(world, 3);
+  const addresses = addressesOf(world, pods);
+  const from = Date.now();
+  inNamespace(world, "delete", "--force", "--grace-period=0", ...pods);
+  const to = await untilUnready(world, addresses);
+  waitForServers(world);
+  // The kubelet ends their processes after the API has forgotten the pods.
+  return { unknown: { from, to }, killed: { from, to: Date.now() } };
+}
+
+async function killServer(world: World): Promise<Excuse> {
+  const node = lastNode(world);
+  const [pod = ""] = inNamespace(
+    world,
+    "get",
+    "pods",
+    "--selector=app=web",
+    `--field-selector=spec.nodeName=${node.name},status.phase=Running`,
+    "--output=name",
+  )
+    .trim()
+    .split("\n");
+  const addresses = addressesOf(world, [pod]);
+  const from = Date.now();
+  const [server = ""] = processesOf(node, `^/load serve ${PORT}$`).filter((id) =>
+    addresses.some((address) =>
+      enter("node", node.first, ["nsenter", "--target", id, "--net", "ip", "address"]).includes(` ${address}/`),
+    ),
+  );
+  kill(node, [server]);
+  const to = await untilUnready(world, addresses);
+  waitForServers(world);
+  await until(
+    "the endpoint to come back",
+    () => (addresses.some((address) => readyAddresses(world).has(address)) ? true : undefined),
+    60,
+  );
+  return { unknown: { from, to }, killed: { from, to } };
+}
+
+/** Applies the manifest with the image of the other version, or as it is. */
+async function upgrade(world: World, version: string | undefined): Promise<void> {
+  const before = schemas(world);
+  if (version !== undefined) importImage(world.cluster, world.materials, world.another);
+  const text = readFileSync(INSTALL, "utf8");
+  const image = /image: localhost\/drawbridge:\S+/.exec(text)?.[0] ?? "";
+  const other = version === undefined ? text : text.replace(image, `image: localhost/drawbridge:${version}`);
+  kubectl(world.materials, ["apply", "-f", "-"], other);
+  waitForAddOn(world.materials);
+  if (schemas(world) === before) throw new Error("the tables of the other build have the same versions");
+}
+
+/** The versions of the tables on the last node, which gets a new daemon as the others do. */
+function schemas(world: World): string {
+  const text = enter("node", lastNode(world).first, ["nft", "list", "chains"]);
+  return [...text.matchAll(/schema-\w+/g)].map(([name]) => name).join(" ");
+}
+
+async function cleanAndReinstall(world: World): Promise<void> {
+  const { materials } = world;
+  kubectl(materials, ["delete", "--wait=true", "-f", INSTALL]);
+  kubectl(materials, ["apply", "-k", CLEANUP]);
+  kubectl(materials, ["-n", "kube-system", "rollout", "status", "daemonset/drawbridge-cleanup", "--timeout=120s"]);
+  kubectl(materials, ["delete", "--wait=true", "-k", CLEANUP]);
+  kubectl(materials, ["apply", "-f", INSTALL]);
+  waitForAddOn(materials);
+  for (const [namespace, selector] of [
+    [NAMESPACE, "app in (web, steady, load)"],
+    ["kube-system", "k8s-app=kube-dns"],
+  ]) {
+    kubectl(materials, ["-n", `${namespace}`, "delete", "pods", `--selector=${selector}`, "--timeout=120s"]);
+  }
+  waitForServers(world);
+  inNamespace(world, "rollout", "status", "daemonset/load", "--timeout=120s");
+}

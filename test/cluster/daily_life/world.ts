@@ -1,0 +1,61 @@
+import * as v from "valibot";
+import { ARCHIVE } from "../addon.ts";
+import type { Materials } from "../cluster.ts";
+import { kubectl } from "../cluster.ts";
+import { enter } from "../node/processes.ts";
+import type { RunningCluster, RunningNode } from "../state.ts";
+import { NAMESPACE } from "./objects.ts";
+
+/** The cluster of a run; steps that add a node put the grown one here. */
+export interface World {
+  cluster: RunningCluster;
+  readonly materials: Materials;
+  /** The archive of the build with another schema. */
+  readonly another: string;
+  /** Starts a generator on a node. */
+  readonly startGenerator: (node: RunningNode) => void;
+}
+
+/** The materials with the add-on's image, which a node that is added needs before its kubelet starts. */
+export function withAddOn(materials: Materials, ...archives: readonly string[]): Materials {
+  return { ...materials, images: [...materials.images, ARCHIVE, ...archives] };
+}
+
+/** Runs kubectl in the run's namespace. */
+export function inNamespace(world: World, ...args: readonly string[]): string {
+  return kubectl(world.materials, ["-n", NAMESPACE, ...args]);
+}
+
+/** Waits until every server is ready and none is leaving. */
+export function waitForServers(world: World): void {
+  inNamespace(world, "rollout", "status", "deployment/web", "--timeout=180s");
+  inNamespace(world, "rollout", "status", "deployment/steady", "--timeout=180s");
+}
+
+const SLICES = v.object({
+  items: v.array(
+    v.object({
+      endpoints: v.nullish(
+        v.array(v.object({ addresses: v.array(v.string()), conditions: v.object({ ready: v.optional(v.boolean()) }) })),
+      ),
+    }),
+  ),
+});
+
+/** Returns the addresses that the slices of the servers name as ready. */
+export function readyAddresses(world: World): ReadonlySet<string> {
+  const selector = "--selector=kubernetes.io/service-name=web";
+  const text = inNamespace(world, "get", "endpointslices", selector, "--output=json");
+  const endpoints = v.parse(SLICES, JSON.parse(text)).items.flatMap((slice) => slice.endpoints ?? []);
+  return new Set(endpoints.filter(({ conditions }) => conditions.ready === true).flatMap(({ addresses }) => addresses));
+}
+
+/** Returns the process IDs, within the node, of programs whose command line begins or goes on with this text. */
+export function processesOf(node: RunningNode, text: string): readonly string[] {
+  return enter("node", node.first, ["pgrep", "--full", "--", text]).trim().split("\n");
+}
+
+/** Ends processes of a node at once. */
+export function kill(node: RunningNode, processes: readonly string[]): void {
+  enter("node", node.first, ["kill", "-KILL", ...processes]);
+}

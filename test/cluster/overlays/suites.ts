@@ -1,0 +1,98 @@
+import { installAddOn } from "../addon.ts";
+import type { Materials } from "../cluster.ts";
+import type { Settings } from "../settings.ts";
+import type { RunningCluster } from "../state.ts";
+import type { Suite } from "../suites/suites.ts";
+import { writeKustomization } from "./kustomization.ts";
+import { startKubeProxies } from "./kube_proxy.ts";
+import { checkOwnNodeStatus, makeNetworkUnavailable } from "./own_node_status.ts";
+import { checkSeccomp, copySeccompProfile } from "./seccomp.ts";
+import { checkTunnel } from "./tunnel.ts";
+
+/** How the add-on is installed for a suite, beside the settings of its cluster. */
+export interface Configuration {
+  readonly name: string;
+  readonly settings: Settings;
+  /** Directories below manifests/: the overlay or base, then components. */
+  readonly manifests: readonly [string, ...(readonly string[])];
+  /** Done before the add-on is installed. */
+  readonly prepare?: (cluster: RunningCluster, materials: Materials) => Promise<void> | void;
+  /** Done afterwards: throws when the configuration is not in force, so that no suite passes without it. */
+  readonly check?: (cluster: RunningCluster, materials: Materials) => Promise<void> | void;
+}
+
+const DUAL_STACK: Settings = { nodes: 2, firstFamily: 4, isDualStack: true, containerd: 1 };
+
+/** Each overlay and component that a cluster of kubeadm can have, and containerd 2. */
+export const CONFIGURATIONS: readonly Configuration[] = [
+  {
+    name: "kube-proxy-nftables",
+    settings: DUAL_STACK,
+    manifests: ["overlays/kube-proxy-kept"],
+    prepare: (cluster, materials) => startKubeProxies(cluster, materials, "nftables"),
+  },
+  {
+    name: "kube-proxy-iptables",
+    settings: DUAL_STACK,
+    manifests: ["overlays/kube-proxy-kept"],
+    prepare: (cluster, materials) => startKubeProxies(cluster, materials, "iptables"),
+  },
+  { name: "vxlan", settings: DUAL_STACK, manifests: ["overlays/vxlan"], check: checkTunnel },
+  {
+    name: "own-node-status",
+    settings: DUAL_STACK,
+    manifests: ["overlays/network-unavailable", "components/own-node-status"],
+    prepare: makeNetworkUnavailable,
+    check: checkOwnNodeStatus,
+  },
+  {
+    name: "seccomp",
+    settings: DUAL_STACK,
+    manifests: ["base", "components/seccomp"],
+    prepare: copySeccompProfile,
+    check: checkSeccomp,
+  },
+  {
+    name: "single-stack-4",
+    settings: { ...DUAL_STACK, isDualStack: false },
+    manifests: ["overlays/single-stack-ipv4"],
+  },
+  {
+    name: "single-stack-6",
+    settings: { ...DUAL_STACK, firstFamily: 6, isDualStack: false },
+    manifests: ["overlays/single-stack-ipv6"],
+  },
+  { name: "containerd-2", settings: { ...DUAL_STACK, containerd: 2 }, manifests: ["base"] },
+];
+
+/** A few tests of each kind: Services, node ports, affinity, policies, DNS. */
+const SHORT = [
+  String.raw`\[sig-network\] Services should serve a basic endpoint from pods`,
+  String.raw`\[sig-network\] Services should be able to create a functioning NodePort service`,
+  String.raw`\[sig-network\] Services should have session affinity work for NodePort service`,
+  String.raw`\[sig-network\] Netpol .* should (support a 'default-deny-ingress' policy|enforce policy to allow traffic only from a different namespace, based on NamespaceSelector)`,
+  String.raw`\[sig-network\] DNS should provide DNS for services`,
+  String.raw`\[sig-network\] HostPort`,
+] as const;
+
+/** A suite for each configuration; `--suite overlays` runs all of them. */
+export const OVERLAY_SUITES: readonly Suite[] = CONFIGURATIONS.map((configuration) => ({
+  name: configuration.name,
+  group: "overlays",
+  settings: configuration.settings,
+  focus: SHORT,
+  leftOut: {},
+  processes: 4,
+  install: (cluster, materials, say) => install(configuration, cluster, materials, say),
+}));
+
+async function install(
+  { manifests, prepare, check }: Configuration,
+  cluster: RunningCluster,
+  materials: Materials,
+  say: (line: string) => void,
+): Promise<void> {
+  await prepare?.(cluster, materials);
+  installAddOn(cluster, materials, say, writeKustomization(manifests));
+  await check?.(cluster, materials);
+}

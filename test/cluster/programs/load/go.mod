@@ -1,0 +1,3 @@
+module drawbridge.test/load
+
+go 1.26.0
