@@ -11,7 +11,7 @@ import type { RunningCluster } from "./state.ts";
 /** The image that `npm run image` makes. */
 export const ARCHIVE = path.join(PROJECT, "dist/drawbridge-image.tar");
 
-/** What docs/guides/kubeadm.md applies. */
+/** The manifest that docs/guides/kubeadm.md applies. */
 export const INSTALL = path.join(PROJECT, "manifests/install.yaml");
 
 /**

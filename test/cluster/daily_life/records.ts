@@ -19,7 +19,7 @@ const RECORD = v.variant("kind", [
   }),
 ]);
 
-/** What a generator of load recorded: the sums of a second, or what became of one connection. */
+/** A record of a generator of load: the sums of a second, or the fate of one connection. */
 export type LoadRecord = v.InferOutput<typeof RECORD>;
 
 /** A record with the name of the generator that wrote it. */

@@ -13,7 +13,7 @@ import type { StepWindow } from "./records.ts";
 import type { World } from "./world.ts";
 import { inNamespace, kill, processesOf, readyAddresses, waitForServers, withAddOn } from "./world.ts";
 
-/** What a step may do to connections. */
+/** The failures that a step may cause. */
 export type Excuse = Pick<StepWindow, "unknown" | "killed">;
 
 /** Something that happens to a cluster, done while connections are made. */

@@ -6,7 +6,7 @@
  * @param mayRaiseOomScores false where CAP_SYS_RESOURCE is missing: then no container may get a lower score than containerd
  */
 export function containerdConfiguration(major: 1 | 2, pause: string, mayRaiseOomScores: boolean): string {
-  return major === 1 ? ofVersion2(pause, mayRaiseOomScores) : ofVersion3(pause, mayRaiseOomScores);
+  return major === 1 ? ofVersion2(pause, mayRaiseOomScores) : ofVersion4(pause, mayRaiseOomScores);
 }
 
 function ofVersion2(pause: string, mayRaiseOomScores: boolean): string {
@@ -21,8 +21,8 @@ function ofVersion2(pause: string, mayRaiseOomScores: boolean): string {
 `;
 }
 
-function ofVersion3(pause: string, mayRaiseOomScores: boolean): string {
-  return `version = 3
+function ofVersion4(pause: string, mayRaiseOomScores: boolean): string {
+  return `version = 4
 [plugins."io.containerd.cri.v1.images".pinned_images]
   sandbox = "${pause}"
 [plugins."io.containerd.cri.v1.runtime"]

@@ -54,7 +54,7 @@ describe("test/cluster/parts", () => {
       containerdConfiguration(major, "registry.test/pause:3", false),
     );
     assert.match(old ?? "", /^version = 2\n[^]*grpc\.v1\.cri"\]\n {2}sandbox_image = "registry\.test\/pause:3"/);
-    assert.match(next ?? "", /^version = 3\n[^]*pinned_images\]\n {2}sandbox = "registry\.test\/pause:3"/);
+    assert.match(next ?? "", /^version = 4\n[^]*pinned_images\]\n {2}sandbox = "registry\.test\/pause:3"/);
     for (const text of [old, next]) assert.match(text ?? "", /restrict_oom_score_adj = true/);
   });
 });
