@@ -134,6 +134,7 @@ program
   .addOption(containerd)
   .option("--step <expression>", "only the steps whose names match")
   .action(async ({ step, ...options }: UpOptions & { step?: string }) => {
+    removeWhenInterrupted();
     const settings = settingsOf(options);
     process.exitCode = (await runDailyLife({ settings, ...(step === undefined ? {} : { step }) }, say)) ? 0 : 1;
   });

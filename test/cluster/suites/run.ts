@@ -83,7 +83,8 @@ async function runSuite(
   await removeCluster();
   try {
     const cluster = await makeCluster(suite.settings, materials, say);
-    installAddOn(cluster, materials, say);
+    if (suite.install === undefined) installAddOn(cluster, materials, say);
+    else await suite.install(cluster, materials, say);
     // Files of an interrupted run are there only with --resume.
     const place = { programs: materials.programs, directory: RESULTS, isResumed: true };
     const results = await runTests(cluster, suite, place, say);
