@@ -7,6 +7,9 @@ export const NAMESPACE = "daily-life";
 /** Where generators write, on each node. */
 export const LOAD_DIRECTORY = "/var/log/load";
 
+/** Seconds for which a server that is deleted goes on to answer. */
+export const LEAVING = 8;
+
 const RATE = 40;
 
 /** The objects that answer: ten pods that come and go, and one on the first node that stays. */
@@ -78,7 +81,7 @@ function deployment(name: string, replicas: number, more: object): object {
         metadata: { labels: { app: name } },
         spec: {
           ...more,
-          terminationGracePeriodSeconds: 15,
+          terminationGracePeriodSeconds: LEAVING + 10,
           topologySpreadConstraints: [
             {
               maxSkew: 1,
@@ -94,7 +97,7 @@ function deployment(name: string, replicas: number, more: object): object {
               imagePullPolicy: "Never",
               args: ["serve", `${PORT}`],
               readinessProbe: { tcpSocket: { port: PORT }, periodSeconds: 1 },
-              lifecycle: { preStop: { sleep: { seconds: 5 } } },
+              lifecycle: { preStop: { sleep: { seconds: LEAVING } } },
             },
           ],
         },

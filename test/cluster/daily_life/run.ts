@@ -14,7 +14,16 @@ import { until } from "../run.ts";
 import type { Settings } from "../settings.ts";
 import type { RunningNode } from "../state.ts";
 import { buildAnother } from "./another_build.ts";
-import { generatorArguments, LOAD_DIRECTORY, LOAD_IMAGE, NAMESPACE, podGenerators, PORT, servers } from "./objects.ts";
+import {
+  generatorArguments,
+  LEAVING,
+  LOAD_DIRECTORY,
+  LOAD_IMAGE,
+  NAMESPACE,
+  podGenerators,
+  PORT,
+  servers,
+} from "./objects.ts";
 import type { NamedRecord, StepCount, StepWindow } from "./records.ts";
 import { countSteps, formatFailures, formatSteps, isGood, readRecords } from "./records.ts";
 import { STEPS } from "./steps.ts";
@@ -23,7 +32,7 @@ import { inNamespace, waitForServers } from "./world.ts";
 
 const RESULTS = path.join(CACHE, "daily-life");
 /** Seconds from the end of a step to the begin of the next, in which its late consequences count as its own. */
-const SETTLE = 6;
+const SETTLE = LEAVING + 2;
 
 /** Options of a run. */
 export interface DailyLifeOptions {
@@ -61,7 +70,9 @@ export async function runDailyLife(
       await new Promise((resolve) => setTimeout(resolve, SETTLE * 1000));
       const { name, isExpected } = one;
       windows.push({ name, from, to: Date.now(), ...excuse, ...(isExpected === undefined ? {} : { isExpected }) });
-      const [last] = countSteps(windows.slice(-1), collect(world));
+      const counts = countSteps(windows, collect(world));
+      writeResults(counts);
+      const last = counts.at(-1);
       if (last !== undefined) tell(last, say);
     }
     // Connections that the last step began are done, or out of patience, by now.
@@ -142,12 +153,15 @@ function tell(step: StepCount, say: (line: string) => void): void {
   for (const line of formatFailures(step).slice(0, 12)) console.log(`           ${line}`);
 }
 
+function writeResults(steps: readonly StepCount[]): void {
+  writeFileSync(path.join(RESULTS, "table.md"), `${formatSteps(steps)}\n`);
+  writeFileSync(path.join(RESULTS, "steps.json"), JSON.stringify(steps, undefined, 1));
+}
+
 function conclude(windows: readonly StepWindow[], records: readonly NamedRecord[]): boolean {
   const steps = countSteps(windows, records);
-  const table = formatSteps(steps);
-  writeFileSync(path.join(RESULTS, "table.md"), `${table}\n`);
-  writeFileSync(path.join(RESULTS, "steps.json"), JSON.stringify(steps, undefined, 1));
-  console.log(`\n${table}`);
+  writeResults(steps);
+  console.log(`\n${formatSteps(steps)}`);
   for (const step of steps.filter(({ failures }) => failures.length > 0)) {
     console.log(`\n${step.window.name}:`);
     for (const line of formatFailures(step)) console.log(`  ${line}`);
