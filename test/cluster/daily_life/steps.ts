@@ -28,6 +28,8 @@ const CLEANUP = path.join(PROJECT, "manifests/cleanup");
 /** From when the API says that an endpoint has gone until each node's kernel has that, on a machine with much to do. */
 const PROGRAMMED = 1000;
 
+const RESTARTED = "{.status.containerStatuses[0].restartCount} {.status.containerStatuses[0].ready}";
+
 /** The steps of a run in their order. */
 export const STEPS: readonly Step[] = [
   { name: "nothing happens", do: () => sleep(10) },
@@ -150,17 +152,10 @@ function killDaemon(node: RunningNode): void {
   kill(node, processesOf(node, DAEMON));
 }
 
-/** Resolves to the moment at which the slices no longer name any of these addresses as ready. */
-async function untilUnready(world: World, addresses: readonly string[]): Promise<number> {
-  await until(
-    "the endpoints to go",
-    () => {
-      const ready = readyAddresses(world);
-      return addresses.some((address) => ready.has(address)) ? undefined : true;
-    },
-    60,
-  );
-  return Date.now() + PROGRAMMED;
+/** Whether the slices name none of these addresses as ready. */
+function areUnready(world: World, addresses: readonly string[]): boolean {
+  const ready = readyAddresses(world);
+  return !addresses.some((address) => ready.has(address));
 }
 
 function addressesOf(world: World, pods: readonly string[]): readonly string[] {
@@ -175,7 +170,11 @@ async function deleteByForce(world: World): Promise<Excuse> {
   const addresses = addressesOf(world, pods);
   const from = Date.now();
   inNamespace(world, "delete", "--force", "--grace-period=0", ...pods);
-  const to = await untilUnready(world, addresses);
+  const to = await until(
+    "the endpoints to go",
+    () => (areUnready(world, addresses) ? Date.now() + PROGRAMMED : undefined),
+    60,
+  );
   waitForServers(world);
   // The kubelet ends their processes after the API has forgotten the pods.
   return { unknown: { from, to }, killed: { from, to: Date.now() } };
@@ -201,13 +200,14 @@ async function killServer(world: World): Promise<Excuse> {
     ),
   );
   kill(node, [server]);
-  const to = await untilUnready(world, addresses);
-  waitForServers(world);
-  await until(
-    "the endpoint to come back",
-    () => (addresses.some((address) => readyAddresses(world).has(address)) ? true : undefined),
+  // The kubelet may have started the next one before it says that the first has gone.
+  const hasRestarted = (): boolean => inNamespace(world, "get", pod, `--output=jsonpath=${RESTARTED}`) === "1 true";
+  const to = await until(
+    "the server to go or to come back",
+    () => (areUnready(world, addresses) || hasRestarted() ? Date.now() + PROGRAMMED : undefined),
     60,
   );
+  await until("the server to come back", () => hasRestarted() || undefined, 60);
   return { unknown: { from, to }, killed: { from, to } };
 }
 
