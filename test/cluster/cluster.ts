@@ -1,13 +1,15 @@
-import { readdirSync, rmdirSync, writeFileSync } from "node:fs";
+import { existsSync, lstatSync, readdirSync, readFileSync, rmdirSync, rmSync, writeFileSync } from "node:fs";
 import path from "node:path";
-import { end, enter, startInside, startMachine } from "./node/processes.ts";
+import type { FirstProcess } from "./node/processes.ts";
+import { endMachine, enter, startInside, startMachine, startOnMachine } from "./node/processes.ts";
 import { giveCredentials, KUBEADM, makeNode, startKubelet, startRuntime, writeHosts } from "./nodes.ts";
 import { controlPlane } from "./parts/control_plane.ts";
 import { kubeadmConfiguration } from "./parts/kubeadm.ts";
+import { upstreamDnsConfiguration } from "./parts/upstream_dns.ts";
 import { STATE } from "./place.ts";
 import { until } from "./run.ts";
 import type { Settings } from "./settings.ts";
-import { MACHINE_ADDRESSES, planNodes } from "./settings.ts";
+import { MACHINE_ADDRESSES, planNodes, withoutLength } from "./settings.ts";
 import type { RunningCluster, RunningNode } from "./state.ts";
 import { readCluster, removeState, writeCluster } from "./state.ts";
 
@@ -36,6 +38,7 @@ export async function makeCluster(
   say: (line: string) => void,
 ): Promise<RunningCluster> {
   const machine = await startMachine(STATE, Object.values(MACHINE_ADDRESSES));
+  startUpstreamDns(materials, machine);
   const nodes: RunningNode[] = [];
   for (const plan of planNodes(settings)) {
     nodes.push(await makeNode(machine, plan, settings));
@@ -43,7 +46,7 @@ export async function makeCluster(
   }
   const [first] = nodes;
   if (first === undefined) throw new RangeError("a cluster has at least one node");
-  writeHosts(nodes);
+  writeHosts(settings, nodes);
   say(`${nodes.length} nodes are connected`);
 
   makeCertificates(settings, materials, first);
@@ -74,7 +77,7 @@ export async function addNode(cluster: RunningCluster, materials: Materials): Pr
   const node = await makeNode(machine, plan, settings);
   const grown = { settings, machine, nodes: [...cluster.nodes, node] };
   writeCluster(grown);
-  writeHosts(grown.nodes);
+  writeHosts(settings, grown.nodes);
   giveCredentials(materials, first, node);
   await startRuntime(settings, materials, node);
   startKubelet(settings, materials, node);
@@ -88,9 +91,9 @@ export async function addNode(cluster: RunningCluster, materials: Materials): Pr
 
 /** Ends a cluster and removes everything that it left on this machine. Also does so for one that was never completed. */
 export async function removeCluster(): Promise<void> {
-  const cluster = readCluster();
-  if (cluster !== undefined) await end(cluster.machine);
+  await endMachine(STATE);
   await until("the removal of the nodes' cgroups", () => (removeCgroups() ? true : undefined), 30);
+  removeMountPoints();
   removeState();
 }
 
@@ -104,6 +107,12 @@ export function kubectl(materials: Materials, args: readonly string[], input?: s
     [materials.program("kubectl"), `--kubeconfig=${ADMINISTRATOR}`, ...args],
     input === undefined ? {} : { input },
   );
+}
+
+function startUpstreamDns({ program }: Materials, machine: FirstProcess): void {
+  const file = path.join(STATE, "upstream_dns.Corefile");
+  writeFileSync(file, upstreamDnsConfiguration(Object.values(MACHINE_ADDRESSES).map(withoutLength)));
+  startOnMachine(machine, [program("coredns"), "-conf", file], path.join(STATE, "upstream_dns.log"));
 }
 
 function makeCertificates(settings: Settings, { program, version }: Materials, first: RunningNode): void {
@@ -131,6 +140,18 @@ function configureCluster(materials: Materials, { first }: RunningNode): void {
   for (const phase of [["bootstrap-token"], ["addon", "coredns"]]) {
     const files = [`--config=${KUBEADM}`, "--kubeconfig=/etc/kubernetes/super-admin.conf"];
     enter("node", first, [materials.program("kubeadm"), "init", "phase", ...phase, ...files]);
+  }
+}
+
+/** Removes the empty places of mounts that node.sh made on this machine. */
+function removeMountPoints(): void {
+  const file = path.join(STATE, "made");
+  const made = existsSync(file) ? readFileSync(file, "utf8").trim().split("\n") : [];
+  // Longer paths are removed before the directories that they are in.
+  for (const place of made.toSorted((a, b) => b.length - a.length)) {
+    const status = lstatSync(place, { throwIfNoEntry: false });
+    if (status?.isDirectory() === true && readdirSync(place).length === 0) rmdirSync(place);
+    if (status?.isFile() === true && status.size === 0) rmSync(place);
   }
 }
 

@@ -3,6 +3,7 @@ import { Command, Option } from "commander";
 import { installAddOn } from "./addon.ts";
 import { ADMINISTRATOR, makeCluster, removeCluster } from "./cluster.ts";
 import { runDailyLife } from "./daily_life/run.ts";
+import { checkMachine, rememberMachine } from "./machine/check.ts";
 import { makeMaterials } from "./materials.ts";
 import { enterTerminal } from "./node/processes.ts";
 import { OVERLAY_SUITES } from "./overlays/suites.ts";
@@ -36,7 +37,10 @@ function removeWhenInterrupted(): void {
       isInterrupted = true;
       say(`${signal}: removes the cluster`);
       removeCluster().then(
-        () => process.exit(code),
+        () => {
+          checkMachine(say);
+          process.exit(code);
+        },
         (error: unknown) => {
           console.error(error);
           process.exit(1);
@@ -65,6 +69,7 @@ async function up(options: UpOptions): Promise<void> {
   const materials = makeMaterials(say);
   removeWhenInterrupted();
   await removeCluster();
+  rememberMachine();
   installAddOn(await makeCluster(settings, materials, say), materials, say);
 }
 
@@ -112,8 +117,10 @@ const program = new Command("npm run test:cluster --")
   .option("--record", "writes the results as the expectation of later runs")
   .action(async (options: { suite?: readonly string[]; quick?: true; resume?: true; record?: true }) => {
     removeWhenInterrupted();
+    await removeCluster();
+    rememberMachine();
     const isAsExpected = await runSuites(options, say);
-    process.exitCode = isAsExpected ? 0 : 1;
+    process.exitCode = checkMachine(say) && isAsExpected ? 0 : 1;
   });
 
 program
@@ -135,11 +142,20 @@ program
   .option("--step <expression>", "only the steps whose names match")
   .action(async ({ step, ...options }: UpOptions & { step?: string }) => {
     removeWhenInterrupted();
+    await removeCluster();
+    rememberMachine();
     const settings = settingsOf(options);
-    process.exitCode = (await runDailyLife({ settings, ...(step === undefined ? {} : { step }) }, say)) ? 0 : 1;
+    const isSound = await runDailyLife({ settings, ...(step === undefined ? {} : { step }) }, say);
+    process.exitCode = checkMachine(say) && isSound ? 0 : 1;
   });
 
-program.command("down").description("ends the cluster and removes everything that it left").action(removeCluster);
+program
+  .command("down")
+  .description("ends the cluster, removes everything that it left, and compares the machine with what it was before")
+  .action(async () => {
+    await removeCluster();
+    process.exitCode = checkMachine(say) ? 0 : 1;
+  });
 
 program
   .command("e2e")

@@ -18,7 +18,7 @@ export function makeMaterials(say: (line: string) => void): Materials {
     pause: images.pause,
     images: images.archives,
     programs: kubernetes.directory,
-    program: (name) => path.join(name === "etcd" ? etcd.directory : kubernetes.directory, name),
+    program: (name) => path.join({ etcd, coredns }[name]?.directory ?? kubernetes.directory, name),
     containerd2: () => buildContainerd(say).directory,
   };
 }

@@ -9,7 +9,7 @@ import { kubeletArguments, kubeletConfiguration } from "./parts/kubelet.ts";
 import { STATE } from "./place.ts";
 import { run, until } from "./run.ts";
 import type { NodePlan, Settings } from "./settings.ts";
-import { MACHINE_ADDRESSES } from "./settings.ts";
+import { MACHINE_ADDRESSES, withoutLength } from "./settings.ts";
 import type { RunningNode } from "./state.ts";
 
 /** kubeadm's configuration on the first node. */
@@ -29,20 +29,18 @@ function connect(machine: number, { name, first, addresses }: RunningNode, setti
   // Not in the machine's PID namespace: the number of the node's process is that of this one.
   const link = `ip link add ${name} up master link0 type veth peer name eth0 netns ${first.pid}`;
   run("nsenter", ["--target", `${machine}`, "--net", "--", ...link.split(" ")]);
-  const [gateway4] = MACHINE_ADDRESSES[4].split("/");
-  const [gateway6] = MACHINE_ADDRESSES[6].split("/");
   const commands = [
     ["link", "set", "eth0", "up"],
     ...(settings.isDualStack || settings.firstFamily === 4
       ? [
           ["address", "add", `${addresses[4]}/24`, "dev", "eth0"],
-          ["route", "add", "default", "via", `${gateway4}`],
+          ["route", "add", "default", "via", withoutLength(MACHINE_ADDRESSES[4])],
         ]
       : []),
     ...(settings.isDualStack || settings.firstFamily === 6
       ? [
           ["address", "add", `${addresses[6]}/64`, "dev", "eth0", "nodad"],
-          ["-6", "route", "add", "default", "via", `${gateway6}`],
+          ["-6", "route", "add", "default", "via", withoutLength(MACHINE_ADDRESSES[6])],
         ]
       : []),
   ];
@@ -50,13 +48,13 @@ function connect(machine: number, { name, first, addresses }: RunningNode, setti
 }
 
 /** Gives every node the names of all, and the files that say who it is. */
-export function writeHosts(nodes: readonly RunningNode[]): void {
+export function writeHosts({ firstFamily }: Settings, nodes: readonly RunningNode[]): void {
   const names = nodes.flatMap(({ name, addresses }) => [`${addresses[4]} ${name}`, `${addresses[6]} ${name}`]);
   const text = ["127.0.0.1 localhost", "::1 localhost", ...names, ""].join("\n");
   for (const { directory, name } of nodes) {
     writeFileSync(path.join(directory, "etc/hosts"), text);
-    // Nobody answers there; CoreDNS does not start without a server to forward to.
-    writeFileSync(path.join(directory, "etc/resolv.conf"), "nameserver 192.0.2.1\n");
+    const nameServer = withoutLength(MACHINE_ADDRESSES[firstFamily]);
+    writeFileSync(path.join(directory, "etc/resolv.conf"), `nameserver ${nameServer}\n`);
     writeFileSync(path.join(directory, "etc/machine-id"), `${Buffer.from(name).toString("hex").padEnd(32, "0")}\n`);
   }
 }

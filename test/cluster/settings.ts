@@ -26,6 +26,11 @@ export const PREFIXES = {
 /** The address of the machine that runs the tests, on the nodes' link. */
 export const MACHINE_ADDRESSES = { 4: "192.0.2.1/24", 6: "2001:db8:107::1/64" } as const;
 
+/** Returns the address in prefix notation without the prefix's length. */
+export function withoutLength(prefix: string): string {
+  return prefix.replace(/\/\d+$/, "");
+}
+
 /** Returns the nodes of a cluster. The first one also runs the control plane. */
 export function planNodes({ nodes }: Settings): readonly NodePlan[] {
   return Array.from({ length: nodes }, (_, index) => ({

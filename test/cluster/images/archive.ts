@@ -1,6 +1,5 @@
 import { createHash } from "node:crypto";
 import { mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
-import os from "node:os";
 import path from "node:path";
 import { run } from "../run.ts";
 
@@ -23,7 +22,8 @@ export function writeArchive(
   names: readonly string[],
   { entrypoint, command = [] }: ImageConfiguration,
 ): void {
-  const directory = mkdtempSync(path.join(os.tmpdir(), "drawbridge-image-"));
+  mkdirSync(path.dirname(file), { recursive: true });
+  const directory = mkdtempSync(`${file}.`);
   try {
     run("tar", [
       "--create",
@@ -55,7 +55,6 @@ export function writeArchive(
       path.join(directory, "manifest.json"),
       JSON.stringify([{ Config: name, RepoTags: names, Layers: ["layer.tar"] }]),
     );
-    mkdirSync(path.dirname(file), { recursive: true });
     run("tar", ["--create", "--file", `${file}.new`, "--directory", directory, "manifest.json", name, "layer.tar"]);
     renameSync(`${file}.new`, file);
   } finally {

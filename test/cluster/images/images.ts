@@ -1,5 +1,4 @@
 import { chmodSync, copyFileSync, mkdirSync, mkdtempSync, rmSync, symlinkSync } from "node:fs";
-import os from "node:os";
 import path from "node:path";
 import { run } from "../run.ts";
 import { writeArchive } from "./archive.ts";
@@ -47,6 +46,18 @@ export function writeImages(
   sources: ImageSources,
 ): { readonly archives: readonly string[]; readonly pause: string } {
   const names = listImages(sources);
+  // A run that was killed may have left half of an image.
+  rmSync(directory, { recursive: true, force: true });
+  mkdirSync(directory, { recursive: true });
+  const withRoot = (use: (root: string) => void): void => {
+    const root = mkdtempSync(path.join(directory, "root."));
+    try {
+      chmodSync(root, 0o755);
+      use(root);
+    } finally {
+      rmSync(root, { recursive: true, force: true });
+    }
+  };
   const tests = path.join(directory, "agnhost.tar");
   const dns = path.join(directory, "coredns.tar");
   const regression = path.join(directory, `${REGRESSION}.tar`);
@@ -101,14 +112,4 @@ function listImages({ kubernetes, version }: ImageSources): {
     dns: ofKubeadm.filter((name) => name.includes("/coredns:")),
     pause,
   };
-}
-
-function withRoot(use: (root: string) => void): void {
-  const root = mkdtempSync(path.join(os.tmpdir(), "drawbridge-root-"));
-  try {
-    chmodSync(root, 0o755);
-    use(root);
-  } finally {
-    rmSync(root, { recursive: true, force: true });
-  }
 }

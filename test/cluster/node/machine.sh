@@ -2,8 +2,10 @@
 # The first process of the machine that holds the cluster: a network with a bridge that stands for the link between the
 # nodes. Everything of the cluster lives in its PID namespace and ends with it.
 #
-# machine.sh ADDRESS…: the addresses of the machine itself on that link, in prefix notation
+# machine.sh DIRECTORY ADDRESS…: the directory of the cluster, by which this process is found again, and the addresses of the
+# machine itself on that link, in prefix notation
 set -euo pipefail
+shift
 mount --make-rprivate /
 mount -t proc proc /proc
 ip link set lo up

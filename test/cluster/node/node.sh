@@ -43,7 +43,17 @@ mount_cgroups() {
   done </proc/self/cgroup
 }
 
+# A mount needs a directory or file below it. Those that this machine does not have are removed with the cluster.
+remember() {
+  local missing=$1
+  while [[ -n $missing && ! -e $missing ]]; do
+    echo "$missing" >>"$directory/../made"
+    missing=${missing%/*}
+  done
+}
+
 keep() {
+  remember "$1"
   mkdir -p "$1" "$directory$1"
   mount --bind "$directory$1" "$1"
 }
@@ -60,14 +70,21 @@ mount -t proc proc /proc
 mount -t sysfs sysfs /sys
 mount_cgroups
 mount -t tmpfs -o mode=755 tmpfs /run
-for kept in /etc/kubernetes /etc/cni /opt/cni /etc/containerd /var/lib/containerd /var/lib/kubelet /var/lib/cni /var/log /var/lib/etcd /tmp; do
+for kept in /etc/kubernetes /etc/cni /opt/cni /opt/containerd /usr/libexec/kubernetes /etc/containerd /var/lib/containerd /var/lib/kubelet /var/lib/cni /var/log /var/lib/etcd /tmp; do
   keep "$kept"
 done
 chmod 1777 /tmp
 for file in hosts resolv.conf machine-id; do
   [[ -f $directory/etc/$file ]] || : >"$directory/etc/$file"
+  remember "/etc/$file"
   [[ -e /etc/$file ]] || : >"/etc/$file"
   mount --bind "$directory/etc/$file" "/etc/$file"
+done
+# The kubelet sets these, and they are the whole machine's: a node has files in their place.
+for setting in vm/overcommit_memory vm/panic_on_oom kernel/panic kernel/panic_on_oops kernel/keys/root_maxkeys kernel/keys/root_maxbytes; do
+  mkdir -p "$directory/sysctl/${setting%/*}"
+  cat "/proc/sys/$setting" >"$directory/sysctl/$setting"
+  mount --bind "$directory/sysctl/$setting" "/proc/sys/$setting"
 done
 # Mounts of the kubelet reach the containers that ask for them.
 mount --make-rshared /

@@ -1,14 +1,22 @@
 import { spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
-import { mkdirSync, openSync, readFileSync, readlinkSync } from "node:fs";
+import { mkdirSync, openSync, readdirSync, readFileSync, readlinkSync } from "node:fs";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
 import type { RunOptions } from "../run.ts";
+import { STATE } from "../place.ts";
 import { run, start, until } from "../run.ts";
 
 const HERE = fileURLToPath(new URL(".", import.meta.url));
 const MACHINE_NAMESPACES = ["--mount", "--net", "--pid"] as const;
 const NODE_NAMESPACES = ["--mount", "--net", "--pid", "--uts", "--ipc", "--cgroup"] as const;
+
+/** Where kubectl and upstream's tests leave files, by the variable that says so: with the cluster, not in the user's folders. */
+function foldersOf(directory: string): Readonly<Record<string, string>> {
+  return { TMPDIR: path.join(directory, "tmp"), KUBECACHEDIR: path.join(directory, "kubectl") };
+}
+
+const FOLDERS = Object.entries(foldersOf(STATE)).map(([name, value]) => `${name}=${value}`);
 
 /** The first process of a PID namespace, seen from outside. With it ends everything in that namespace. */
 export interface FirstProcess {
@@ -26,16 +34,48 @@ export function isAlive({ pid, namespace }: FirstProcess): boolean {
   }
 }
 
-/** Ends the process and everything in its PID namespace. */
-export async function end(first: FirstProcess): Promise<void> {
-  if (isAlive(first)) process.kill(first.pid, "SIGKILL");
-  await until("the end of the cluster's processes", () => (isAlive(first) ? undefined : true), 30);
+/**
+ * Ends the machine of the cluster in this directory and everything in its PID namespace. It is found by its command line, so
+ * also when whoever started it was killed before that could be written down.
+ */
+export async function endMachine(directory: string): Promise<void> {
+  await until(
+    "the end of the cluster's processes",
+    () => {
+      const found = machinesOf(directory);
+      for (const pid of found) process.kill(pid, "SIGKILL");
+      return found.length === 0 ? true : undefined;
+    },
+    30,
+  );
+}
+
+/** Finds the first process of the machine, and unshare, which started it. */
+function machinesOf(directory: string): readonly number[] {
+  return readdirSync("/proc")
+    .map(Number)
+    .filter((pid) => pid > 0 && isMachineOf(directory, commandLine(pid)));
+}
+
+/** Whether a command line is that of a cluster's machine: machine.sh, followed by the cluster's directory. */
+export function isMachineOf(directory: string, args: readonly string[]): boolean {
+  const script = args.findIndex((one) => one.endsWith("/test/cluster/node/machine.sh"));
+  return script !== -1 && args[script + 1] === directory;
+}
+
+function commandLine(pid: number): readonly string[] {
+  try {
+    return readFileSync(`/proc/${pid}/cmdline`, "utf8").split("\0");
+  } catch {
+    // It has ended.
+    return [];
+  }
 }
 
 /** Starts the machine that holds the cluster, with these addresses in prefix notation on the nodes' link. */
 export async function startMachine(directory: string, addresses: readonly string[]): Promise<FirstProcess> {
-  mkdirSync(directory, { recursive: true });
-  const args = [...MACHINE_NAMESPACES, "--fork", "--", path.join(HERE, "machine.sh"), ...addresses];
+  for (const folder of Object.values(foldersOf(directory))) mkdirSync(folder, { recursive: true });
+  const args = [...MACHINE_NAMESPACES, "--fork", "--", path.join(HERE, "machine.sh"), directory, ...addresses];
   const outer = start("unshare", args, path.join(directory, "machine.log"));
   const first = await until("the cluster's machine", () => firstOf(descendant(outer, 1)), 10);
   await until(
@@ -85,9 +125,14 @@ export function startInside(first: FirstProcess, command: readonly string[], log
   start("nsenter", enterArguments("node", first, command), log);
 }
 
+/** Starts a program inside the machine that outlives this process. */
+export function startOnMachine(first: FirstProcess, command: readonly string[], log: string): void {
+  start("nsenter", enterArguments("machine", first, command), log);
+}
+
 function enterArguments(kind: "machine" | "node", first: FirstProcess, command: readonly string[]): readonly string[] {
   return kind === "machine"
-    ? [...targets(first, MACHINE_NAMESPACES), "--", ...command]
+    ? [...targets(first, MACHINE_NAMESPACES), "--", "env", ...FOLDERS, ...command]
     : [...targets(first, NODE_NAMESPACES), "--", path.join(HERE, "enter.sh"), ...command];
 }
 

@@ -32,7 +32,6 @@ export function kubeletConfiguration(settings: Settings): string {
     // The disk is the machine's, and its fill is not a matter of the test.
     evictionHard: { "memory.available": "50Mi", "nodefs.available": "1%", "imagefs.available": "1%" },
     imageGCHighThresholdPercent: 100,
-    localStorageCapacityIsolation: false,
     failSwapOn: false,
     // An idle cluster of this size shall not be idle for long.
     nodeStatusUpdateFrequency: "5s",

@@ -12,7 +12,7 @@ import type { Suite } from "./suites.ts";
 const MINUTE = 60_000;
 
 /** A choice of upstream's tests, as a Suite has it. */
-export type Choice = Pick<Suite, "name" | "focus" | "leftOut" | "processes">;
+export type Choice = Pick<Suite, "name" | "focus" | "elsewhere" | "leftOut" | "processes">;
 
 /** Where a run finds its programs and leaves its files. */
 export interface RunPlace {
@@ -25,14 +25,13 @@ export interface RunPlace {
 }
 
 /** Returns the titles of the tests that a choice selects. */
-export function listTests({ focus, leftOut }: Pick<Suite, "focus" | "leftOut">, programs: string): readonly string[] {
+export function listTests(choice: Pick<Suite, "focus" | "elsewhere" | "leftOut">, programs: string): readonly string[] {
   const report = path.join(programs, `list-${process.pid}.json`);
   try {
     run(path.join(programs, "e2e.test"), [
       "--ginkgo.dry-run",
       `--ginkgo.json-report=${report}`,
-      ...focus.map((one) => `--ginkgo.focus=${one}`),
-      ...Object.keys(leftOut).map((one) => `--ginkgo.skip=${one}`),
+      ...choiceArguments(choice).map((argument) => argument.replace("--", "--ginkgo.")),
     ]);
     return readResults(readFileSync(report, "utf8")).map(({ title }) => title);
   } finally {
@@ -95,8 +94,9 @@ export async function runTests(
   );
 }
 
-function choiceArguments({ focus, leftOut }: Choice): readonly string[] {
-  return [...focus.map((one) => `--focus=${one}`), ...Object.keys(leftOut).map((one) => `--skip=${one}`)];
+function choiceArguments({ focus, elsewhere, leftOut }: Parameters<typeof listTests>[0]): readonly string[] {
+  const skip = [...elsewhere, ...Object.keys(leftOut)];
+  return [...focus.map((one) => `--focus=${one}`), ...skip.map((one) => `--skip=${one}`)];
 }
 
 /** An expression of Go's regexp for the text itself. */

@@ -15,7 +15,11 @@ export type EndedTest = Omit<TestResult, "message">;
 export function readEndedTests(output: string, titles: readonly string[]): readonly EndedTest[] {
   const known = new Set(titles);
   return [...output.matchAll(ENDED)].flatMap(({ groups }) => {
-    const title = titleIn(groups?.["line"] ?? "", known);
+    // A failure's line also says which of the test's parts failed: [It], [BeforeEach] and so on stand somewhere within the title.
+    const title = titleIn(
+      (groups?.["line"] ?? "").replace(/ \[(?:It|BeforeEach|AfterEach|DeferCleanup[^\]]*)\](?= )/, ""),
+      known,
+    );
     if (title === undefined) return [];
     return [{ title, state: stateOf(groups?.["end"]), duration: Number(groups?.["seconds"]) }];
   });

@@ -9,6 +9,8 @@ export interface Suite {
   readonly settings: Settings;
   /** Regular expressions of Ginkgo: a test is of the suite when one of them matches its title. */
   readonly focus: readonly string[];
+  /** Expressions for tests that match, but are another suite's. */
+  readonly elsewhere: readonly string[];
   /** Expressions for tests of the suite that do not run, each with the reason. They count as skipped. */
   readonly leftOut: Readonly<Record<string, string>>;
   /** The number of tests at once. */
@@ -25,7 +27,6 @@ const NO_SCTP = { [String.raw`\[Feature:SCTPConnectivity\]`]: "this kernel may h
 /** Tests that cannot run on this cluster, or that judge something that Drawbridge does not have. */
 export const LEFT_OUT: Readonly<Record<string, string>> = {
   ...NO_SCTP,
-  [String.raw`\[sig-network\] Netpol`]: "is in the suites netpol-4 and netpol-6",
   [String.raw`\[Feature:LoadBalancer\]`]: "needs a cloud's load balancer",
   [String.raw`\[Feature:Networking-IPv4\]|\[Feature:Networking-IPv6\]|\[Feature:Networking-DNS\]`]:
     "needs the Internet",
@@ -40,8 +41,14 @@ export const LEFT_OUT: Readonly<Record<string, string>> = {
 const IPV4_FIRST: Settings = { nodes: 2, firstFamily: 4, isDualStack: true, containerd: 1 };
 const IPV6_FIRST: Settings = { nodes: 3, firstFamily: 6, isDualStack: true, containerd: 1 };
 
-const NETWORK = { focus: [String.raw`\[sig-network\]`], leftOut: LEFT_OUT, processes: 4 } as const;
-const NETPOL = { focus: [String.raw`\[sig-network\] Netpol`], leftOut: NO_SCTP, processes: 3 } as const;
+const ALL_NETPOL = [String.raw`\[sig-network\] Netpol`] as const;
+const NETWORK = {
+  focus: [String.raw`\[sig-network\]`],
+  elsewhere: ALL_NETPOL,
+  leftOut: LEFT_OUT,
+  processes: 4,
+} as const;
+const NETPOL = { focus: ALL_NETPOL, elsewhere: [], leftOut: NO_SCTP, processes: 4 } as const;
 
 /** The suites of the whole run, by their names. */
 export const SUITES: readonly Suite[] = [
@@ -60,6 +67,7 @@ export const QUICK: Suite = {
     String.raw`\[sig-network\] (DNS|HostPort|KubeProxy)`,
     String.raw`\[sig-network\] Netpol .*(deny-all|allow ingress|default-deny|egress)`,
   ],
+  elsewhere: [],
   leftOut: {
     ...NO_SCTP,
     [String.raw`\[Feature:KubeProxyNFAcct\]`]: "reads a counter of nfacct that only kube-proxy keeps",

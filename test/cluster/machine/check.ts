@@ -1,0 +1,50 @@
+import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import path from "node:path";
+import * as v from "valibot";
+import { CACHE } from "../place.ts";
+import { compareInventories, KINDS } from "./inventory.ts";
+import { readInventory } from "./read.ts";
+
+const FILE = path.join(CACHE, "machine_before.json");
+const LINES = v.array(v.string());
+const BEFORE = v.object({
+  boot: v.string(),
+  inventory: v.object(v.entriesFromList(KINDS, LINES)),
+});
+
+/**
+ * Writes down what the machine has before a cluster is made. The words of an earlier run stay when its cluster was never taken
+ * down: the machine has to become again what it was before that one.
+ */
+export function rememberMachine(): void {
+  if (readBefore() !== undefined) return;
+  mkdirSync(CACHE, { recursive: true });
+  writeFileSync(`${FILE}.new`, JSON.stringify({ boot: bootId(), inventory: readInventory() }));
+  renameSync(`${FILE}.new`, FILE);
+}
+
+/**
+ * Compares the machine with what it was before the cluster, which is then forgotten, and prints the differences.
+ *
+ * @returns whether there are none, also when nothing was written down
+ */
+export function checkMachine(say: (line: string) => void): boolean {
+  const before = readBefore();
+  if (before === undefined) return true;
+  rmSync(FILE, { force: true });
+  const differences = compareInventories(before, readInventory());
+  if (differences.length === 0) say("the machine is as it was before the cluster");
+  else say(["the machine differs from what it was before the cluster:", ...differences].join("\n         "));
+  return differences.length === 0;
+}
+
+/** Undefined when nothing is written down since the machine started. */
+function readBefore(): v.InferOutput<typeof BEFORE>["inventory"] | undefined {
+  if (!existsSync(FILE)) return undefined;
+  const { boot, inventory } = v.parse(BEFORE, JSON.parse(readFileSync(FILE, "utf8")));
+  return boot === bootId() ? inventory : undefined;
+}
+
+function bootId(): string {
+  return readFileSync("/proc/sys/kernel/random/boot_id", "utf8").trim();
+}
