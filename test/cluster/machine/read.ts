@@ -1,6 +1,7 @@
 import { existsSync, readdirSync, readFileSync, readlinkSync } from "node:fs";
 import os from "node:os";
 import path from "node:path";
+import * as v from "valibot";
 import { STATE } from "../place.ts";
 import { run } from "../run.ts";
 import type { Inventory } from "./inventory.ts";
@@ -20,7 +21,7 @@ export function readInventory(): Inventory {
     cgroups: cgroups(),
     links: listed("link", ({ ifname, link_type }) => `${ifname} ${link_type}`),
     addresses: listed("address", ({ ifname, addr_info }) =>
-      (addr_info ?? []).map(({ local, prefixlen }) => `${ifname} ${local}/${prefixlen}`).join(", "),
+      addr_info.map(({ local, prefixlen }) => `${ifname} ${local}/${prefixlen}`).join(", "),
     ),
     routes: ["-4", "-6"].flatMap((family) => linesOf(run("ip", [family, "route", "show", "table", "all"]))),
     "rules of routing": ["-4", "-6"].flatMap((family) => linesOf(run("ip", [family, "rule", "show"]))),
@@ -56,14 +57,19 @@ function cgroups(): readonly string[] {
   return groups.filter((file) => readlinkOrEmpty(file) === "");
 }
 
-interface Listed {
-  readonly ifname: string;
-  readonly link_type: string;
-  readonly addr_info?: readonly { readonly local: string; readonly prefixlen: number }[];
-}
+const LISTED = v.array(
+  v.object({
+    ifname: v.string(),
+    link_type: v.string(),
+    addr_info: v.optional(v.array(v.object({ local: v.string(), prefixlen: v.number() })), []),
+  }),
+);
 
-function listed(object: "link" | "address", describe: (one: Listed) => string): readonly string[] {
-  const all: readonly Listed[] = JSON.parse(run("ip", ["-json", object, "show"]));
+function listed(
+  object: "link" | "address",
+  describe: (one: v.InferOutput<typeof LISTED>[number]) => string,
+): readonly string[] {
+  const all = v.parse(LISTED, JSON.parse(run("ip", ["-json", object, "show"])));
   return all.map(describe).filter((line) => line !== "");
 }
 
