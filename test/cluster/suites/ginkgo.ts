@@ -94,7 +94,7 @@ export async function runTests(
   );
 }
 
-function choiceArguments({ focus, elsewhere, leftOut }: Parameters<typeof listTests>[0]): readonly string[] {
+function choiceArguments({ focus, elsewhere = [], leftOut }: Parameters<typeof listTests>[0]): readonly string[] {
   const skip = [...elsewhere, ...Object.keys(leftOut)];
   return [...focus.map((one) => `--focus=${one}`), ...skip.map((one) => `--skip=${one}`)];
 }

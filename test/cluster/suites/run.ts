@@ -67,7 +67,7 @@ export async function runFocused(
   focus: readonly string[],
   say: (line: string) => void,
 ): Promise<boolean> {
-  const suite = { name: "focused", focus, elsewhere: [], leftOut: {}, processes: 1 };
+  const suite = { name: "focused", focus, leftOut: {}, processes: 1 };
   const results = await runTests(cluster, suite, { programs, directory: path.join(CACHE, "focused") }, say);
   for (const { state, title, message } of results)
     console.log(`${state.padEnd(8)} ${title}\n         ${message.slice(0, 500)}`.trimEnd());
