@@ -9,7 +9,7 @@ export interface Suite {
   readonly settings: Settings;
   /** Regular expressions of Ginkgo: a test is of the suite when one of them matches its title. */
   readonly focus: readonly string[];
-  /** Expressions for tests that match, but are another suite's. */
+  /** Expressions for tests that match, but that another suite has. */
   readonly elsewhere?: readonly string[];
   /** Expressions for tests of the suite that do not run, each with the reason. They count as skipped. */
   readonly leftOut: Readonly<Record<string, string>>;
