@@ -48,7 +48,7 @@ export const CONFIGURATIONS: readonly Configuration[] = [
   {
     name: "seccomp",
     settings: DUAL_STACK,
-    manifests: ["base", "components/seccomp"],
+    manifests: ["base", "components/seccomp", "components/kubelet-conf-file"],
     prepare: copySeccompProfile,
     check: checkSeccomp,
   },
