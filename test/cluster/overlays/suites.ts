@@ -70,7 +70,7 @@ const SHORT = [
   String.raw`\[sig-network\] Services should serve a basic endpoint from pods`,
   String.raw`\[sig-network\] Services should be able to create a functioning NodePort service`,
   String.raw`\[sig-network\] Services should have session affinity work for NodePort service`,
-  String.raw`\[sig-network\] Netpol .* should (support a 'default-deny-ingress' policy|enforce policy to allow traffic only from a different namespace, based on NamespaceSelector)`,
+  String.raw`\[sig-network\] Netpol NetworkPolicy between server and client should (support a 'default-deny-ingress' policy|enforce policy to allow traffic only from a different namespace, based on NamespaceSelector)`,
   String.raw`\[sig-network\] DNS should provide DNS for services`,
   String.raw`\[sig-network\] HostPort`,
 ] as const;
