@@ -7,7 +7,7 @@ import { controlPlane } from "./parts/control_plane.ts";
 import { kubeadmConfiguration } from "./parts/kubeadm.ts";
 import { upstreamDnsConfiguration } from "./parts/upstream_dns.ts";
 import { STATE } from "./place.ts";
-import { until } from "./run.ts";
+import { ProgramError, until } from "./run.ts";
 import type { Settings } from "./settings.ts";
 import { MACHINE_ADDRESSES, planNodes, withoutLength } from "./settings.ts";
 import type { RunningCluster, RunningNode } from "./state.ts";
@@ -87,6 +87,38 @@ export async function addNode(cluster: RunningCluster, materials: Materials): Pr
     60,
   );
   return grown;
+}
+
+/** Ends a node that runs no control plane as a loss of power does, and starts it again with the files that it had. */
+export async function restartNode(
+  cluster: RunningCluster,
+  materials: Materials,
+  { first, name, addresses, zone }: RunningNode,
+): Promise<RunningCluster> {
+  const { machine, settings } = cluster;
+  await end(first);
+  const link = ["ip", "link", "show", "dev", name];
+  await until(
+    "the end of the node's link",
+    () => (isRefused(() => enter("machine", machine, link)) ? true : undefined),
+    30,
+  );
+  const node = await makeNode(machine, { name, addresses, zone }, settings);
+  const restarted = { ...cluster, nodes: cluster.nodes.map((one) => (one.name === name ? node : one)) };
+  writeCluster(restarted);
+  await startRuntime(settings, { ...materials, images: [] }, node);
+  startKubelet(settings, materials, node);
+  return restarted;
+}
+
+function isRefused(act: () => unknown): boolean {
+  try {
+    act();
+    return false;
+  } catch (error) {
+    if (error instanceof ProgramError) return true;
+    throw error;
+  }
 }
 
 /** Ends a cluster and removes everything that it left on this machine. Also does so for one that was never completed. */

@@ -40,6 +40,8 @@ export interface StepWindow extends Span {
   readonly killed?: Span;
   /** Why failures do not count in this step. */
   readonly isExpected?: string;
+  /** Why the step could not be done. */
+  readonly error?: string;
 }
 
 /** How one step went. */
@@ -84,15 +86,16 @@ export function countSteps(windows: readonly StepWindow[], records: readonly Nam
   });
 }
 
-/** Whether every connection of the step did what it had to. */
+/** Whether the step was done, and every connection did what it had to. */
 export function isGood({ window, attempts, failures }: StepCount): boolean {
-  return attempts > 0 && (window.isExpected !== undefined || failures.length === 0);
+  if (window.error !== undefined || attempts === 0) return false;
+  return window.isExpected !== undefined || failures.length === 0;
 }
 
 /** Returns the steps as a table in Markdown. */
 export function formatSteps(steps: readonly StepCount[]): string {
   const rows = steps.map((step) => [
-    step.window.name,
+    step.window.error === undefined ? step.window.name : `${step.window.name}: not done`,
     ((step.window.to - step.window.from) / 1000).toFixed(0),
     `${step.attempts}`,
     `${ofKind(step.failures, "failed")}${step.window.isExpected === undefined ? "" : ` (${step.window.isExpected})`}`,

@@ -10,7 +10,7 @@ import { makeMaterials } from "../materials.ts";
 import { startInside } from "../node/processes.ts";
 import { CACHE, STATE } from "../place.ts";
 import { buildLoad } from "../programs.ts";
-import { until } from "../run.ts";
+import { ProgramError, until } from "../run.ts";
 import type { Settings } from "../settings.ts";
 import type { RunningNode } from "../state.ts";
 import { buildAnother } from "./another_build.ts";
@@ -26,9 +26,10 @@ import {
 } from "./objects.ts";
 import type { NamedRecord, StepCount, StepWindow } from "./records.ts";
 import { countSteps, formatFailures, formatSteps, isGood, readRecords } from "./records.ts";
+import type { Step } from "./steps.ts";
 import { STEPS } from "./steps.ts";
 import type { World } from "./world.ts";
-import { inNamespace, waitForServers } from "./world.ts";
+import { inNamespace, sleep, waitForServers } from "./world.ts";
 
 const RESULTS = path.join(CACHE, "daily-life");
 /** Seconds from the end of a step to the begin of the next, in which its late consequences count as its own. */
@@ -65,21 +66,31 @@ export async function runDailyLife(
     const chosen = STEPS.filter(({ name }) => new RegExp(step ?? "").test(name));
     const windows: StepWindow[] = [];
     for (const one of chosen) {
-      const from = Date.now();
-      const excuse = (await one.do(world)) ?? {};
-      await new Promise((resolve) => setTimeout(resolve, SETTLE * 1000));
-      const { name, isExpected } = one;
-      windows.push({ name, from, to: Date.now(), ...excuse, ...(isExpected === undefined ? {} : { isExpected }) });
+      windows.push(await doStep(one, world));
       const counts = countSteps(windows, collect(world));
       writeResults(counts);
       const last = counts.at(-1);
       if (last !== undefined) tell(last, say);
     }
     // Connections that the last step began are done, or out of patience, by now.
-    await new Promise((resolve) => setTimeout(resolve, SETTLE * 1000));
+    await sleep(SETTLE);
     return conclude(windows, collect(world));
   } finally {
     await removeCluster();
+  }
+}
+
+async function doStep({ name, isExpected, do: act }: Step, world: World): Promise<StepWindow> {
+  const from = Date.now();
+  const known = { name, from, ...(isExpected === undefined ? {} : { isExpected }) };
+  try {
+    const excuse = (await act(world)) ?? {};
+    await sleep(SETTLE);
+    return { ...known, to: Date.now(), ...excuse };
+  } catch (error) {
+    // The steps after it still say something.
+    if (!(error instanceof ProgramError)) throw error;
+    return { ...known, to: Date.now(), error: error.message };
   }
 }
 
@@ -149,6 +160,7 @@ function collect({ cluster }: World): readonly NamedRecord[] {
 
 function tell(step: StepCount, say: (line: string) => void): void {
   const { window, attempts, failures, late } = step;
+  if (window.error !== undefined) say(`${window.name}: ${window.error}`);
   say(`${window.name}: ${attempts} connections, ${failures.length} failed or lost, ${late.length} late`);
   for (const line of formatFailures(step).slice(0, 12)) console.log(`           ${line}`);
 }

@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import path from "node:path";
 import { importImage, INSTALL, waitForAddOn } from "../addon.ts";
-import { addNode, kubectl } from "../cluster.ts";
+import { addNode, kubectl, restartNode } from "../cluster.ts";
 import { enter } from "../node/processes.ts";
 import { startContainerd, startKubelet } from "../nodes.ts";
 import { PROJECT } from "../place.ts";
@@ -11,7 +11,7 @@ import { OTHER_VERSION } from "./another_build.ts";
 import { NAMESPACE, PORT } from "./objects.ts";
 import type { StepWindow } from "./records.ts";
 import type { World } from "./world.ts";
-import { inNamespace, kill, processesOf, readyAddresses, waitForServers, withAddOn } from "./world.ts";
+import { inNamespace, kill, processesOf, readyAddresses, sleep, waitForServers, withAddOn } from "./world.ts";
 
 /** The failures that a step may cause. */
 export type Excuse = Pick<StepWindow, "unknown" | "killed">;
@@ -102,6 +102,7 @@ export const STEPS: readonly Step[] = [
       waitForServers(world);
     },
   },
+  { name: "a node lost its power, and started again", do: loseNode },
   { name: "upgrade to a build with another schema", do: (world) => upgrade(world, OTHER_VERSION) },
   { name: "back to this build", do: (world) => upgrade(world, undefined) },
   {
@@ -131,10 +132,6 @@ export const STEPS: readonly Step[] = [
   },
   { name: "after that", do: () => sleep(10) },
 ];
-
-function sleep(seconds: number): Promise<void> {
-  return new Promise((resolve) => setTimeout(resolve, seconds * 1000));
-}
 
 function lastNode({ cluster }: World): RunningNode {
   const node = cluster.nodes.at(-1);
@@ -208,6 +205,29 @@ async function killServer(world: World): Promise<Excuse> {
     60,
   );
   await until("the server to come back", () => hasRestarted() || undefined, 60);
+  return { unknown: { from, to }, killed: { from, to } };
+}
+
+async function loseNode(world: World): Promise<Excuse> {
+  const { name } = lastNode(world);
+  const ofNode = ["get", "pods", "--selector=app=web", `--field-selector=spec.nodeName=${name}`, "--output=name"];
+  const addresses = addressesOf(
+    world,
+    inNamespace(world, ...ofNode)
+      .trim()
+      .split("\n"),
+  );
+  const from = Date.now();
+  world.cluster = await restartNode(world.cluster, world.materials, lastNode(world));
+  const to = await until(
+    "the endpoints to go",
+    () => (areUnready(world, addresses) ? Date.now() + PROGRAMMED : undefined),
+    120,
+  );
+  waitForAddOn(world.materials);
+  world.startGenerator(lastNode(world));
+  waitForServers(world);
+  inNamespace(world, "rollout", "status", "daemonset/load", "--timeout=120s");
   return { unknown: { from, to }, killed: { from, to } };
 }
 

@@ -55,6 +55,11 @@ export function processesOf(node: RunningNode, text: string): readonly string[] 
   return enter("node", node.first, ["pgrep", "--full", "--", text]).trim().split("\n");
 }
 
+/** Resolves after these seconds. */
+export function sleep(seconds: number): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, seconds * 1000));
+}
+
 /** Ends processes of a node at once. */
 export function kill(node: RunningNode, processes: readonly string[]): void {
   enter("node", node.first, ["kill", "-KILL", ...processes]);

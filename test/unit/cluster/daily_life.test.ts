@@ -62,8 +62,9 @@ describe("test/cluster/daily_life", () => {
     assert.deepEqual([late.excused.length, late.failures.length, isGood(late)], [0, 2, false]);
   });
 
-  it("does not call a step good in which no connection was begun", () => {
+  it("does not call a step good in which no connection was begun, or which could not be done", () => {
     assert.equal(isGood(count({})), false);
+    assert.equal(isGood(count({ error: "kubectl ended with 1" }, { kind: "second", time: 1000, attempts: 40 })), false);
   });
 
   it("does not judge a step whose failures are expected, and names the reason in its table", () => {
