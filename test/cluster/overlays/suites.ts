@@ -31,19 +31,25 @@ export const CONFIGURATIONS: readonly Configuration[] = [
     manifests: ["overlays/kube-proxy-kept"],
     prepare: (cluster, materials) => startKubeProxies(cluster, materials, "nftables"),
   },
-  {
-    name: "kube-proxy-iptables",
-    settings: DUAL_STACK,
-    manifests: ["overlays/kube-proxy-kept"],
-    prepare: (cluster, materials) => startKubeProxies(cluster, materials, "iptables"),
-  },
   { name: "vxlan", settings: DUAL_STACK, manifests: ["overlays/vxlan"], check: checkTunnel },
+  {
+    name: "single-stack-6",
+    settings: { ...DUAL_STACK, firstFamily: 6, isDualStack: false },
+    manifests: ["overlays/single-stack-ipv6"],
+  },
+  { name: "containerd-2", settings: { ...DUAL_STACK, containerd: 2 }, manifests: ["base"] },
   {
     name: "own-node-status",
     settings: DUAL_STACK,
     manifests: ["overlays/network-unavailable", "components/own-node-status"],
     prepare: makeNetworkUnavailable,
     check: checkOwnNodeStatus,
+  },
+  {
+    name: "kube-proxy-iptables",
+    settings: DUAL_STACK,
+    manifests: ["overlays/kube-proxy-kept"],
+    prepare: (cluster, materials) => startKubeProxies(cluster, materials, "iptables"),
   },
   {
     name: "seccomp",
@@ -57,12 +63,6 @@ export const CONFIGURATIONS: readonly Configuration[] = [
     settings: { ...DUAL_STACK, isDualStack: false },
     manifests: ["overlays/single-stack-ipv4"],
   },
-  {
-    name: "single-stack-6",
-    settings: { ...DUAL_STACK, firstFamily: 6, isDualStack: false },
-    manifests: ["overlays/single-stack-ipv6"],
-  },
-  { name: "containerd-2", settings: { ...DUAL_STACK, containerd: 2 }, manifests: ["base"] },
 ];
 
 /** A few tests of each kind: Services, node ports, affinity, policies, DNS. */
