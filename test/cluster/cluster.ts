@@ -1,7 +1,7 @@
 import { existsSync, lstatSync, readdirSync, readFileSync, rmdirSync, rmSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import type { FirstProcess } from "./node/processes.ts";
-import { endMachine, enter, startInside, startMachine, startOnMachine } from "./node/processes.ts";
+import { endMachine, endNode, enter, startInside, startMachine, startOnMachine } from "./node/processes.ts";
 import { giveCredentials, KUBEADM, makeNode, startKubelet, startRuntime, writeHosts } from "./nodes.ts";
 import { controlPlane } from "./parts/control_plane.ts";
 import { kubeadmConfiguration } from "./parts/kubeadm.ts";
@@ -96,7 +96,7 @@ export async function restartNode(
   { first, name, addresses, zone }: RunningNode,
 ): Promise<RunningCluster> {
   const { machine, settings } = cluster;
-  await end(first);
+  await endNode(first);
   const link = ["ip", "link", "show", "dev", name];
   await until(
     "the end of the node's link",

@@ -72,6 +72,12 @@ function commandLine(pid: number): readonly string[] {
   }
 }
 
+/** Ends a node and everything in its PID namespace. */
+export async function endNode(first: FirstProcess): Promise<void> {
+  if (isAlive(first)) process.kill(first.pid, "SIGKILL");
+  await until("the end of the node's processes", () => (isAlive(first) ? undefined : true), 30);
+}
+
 /** Starts the machine that holds the cluster, with these addresses in prefix notation on the nodes' link. */
 export async function startMachine(directory: string, addresses: readonly string[]): Promise<FirstProcess> {
   for (const folder of Object.values(foldersOf(directory))) mkdirSync(folder, { recursive: true });
