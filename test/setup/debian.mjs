@@ -69,17 +69,18 @@ export const ETCD = {
   libraries: [],
 };
 
-/** For `npm run test:cluster`; a package of a runtime would have it started with the machine. @type {Tool} */
+/** For `npm run test:cluster` and the benchmark; a package of a runtime would have it started with the machine. @type {Tool} */
 export const CONTAINERD = {
   command: "containerd",
   debianPackage: "containerd",
   purpose: "runs the containers of the cluster's nodes",
   libraries: [],
 };
+const RUNC = { command: "runc", debianPackage: "runc", purpose: "starts the containers of the cluster's nodes" };
 
 /** For `npm run test:cluster`: containerd's own helper, and what goes into the image of upstream's tests. @type {readonly Tool[]} */
 export const CLUSTER_TOOLS = [
-  { command: "runc", debianPackage: "runc", purpose: "starts the containers of the cluster's nodes" },
+  RUNC,
   {
     command: "busybox",
     debianPackage: "busybox-static",
@@ -94,8 +95,13 @@ export const CLUSTER_TOOLS = [
   { command: "socat", debianPackage: "socat", purpose: "forwards ports to pods for upstream's tests" },
 ];
 
-/** For the benchmark alone. @type {Tool} */
-export const IPERF = { command: "iperf3", debianPackage: "iperf3", purpose: "measures throughput between pods" };
+/** Only for the benchmark: throughput, and containers. @type {readonly Tool[]} */
+export const BENCH_TOOLS = [
+  { command: "iperf3", debianPackage: "iperf3", purpose: "measures throughput between pods" },
+  CONTAINERD,
+  RUNC,
+  BUSYBOX,
+];
 
 /** Debian keeps these out of a user's PATH. */
 export const SYSTEM_DIRECTORIES = ["/usr/sbin", "/sbin"];

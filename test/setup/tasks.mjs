@@ -1,10 +1,10 @@
 import {
+  BENCH_TOOLS,
   CLUSTER_TOOLS,
   CONTAINERD,
   CONTAINER_TOOLS,
   ETCD,
   IMAGE_TOOLS,
-  IPERF,
   KERNEL_TOOLS,
   SERVERS,
   SHELLS,
@@ -74,7 +74,10 @@ export const TASKS = new Map([
     },
   ],
   ["mutants", { ...RUNS_TESTS, commands: [command("test/mutants/run.ts")] }],
-  ["bench", { ...RUNS_THE_PLUGIN, tools: [...KERNEL_TOOLS, IPERF], commands: [command("test/bench/bench.ts")] }],
+  [
+    "bench",
+    { ...RUNS_THE_PLUGIN, tools: [...KERNEL_TOOLS, ...BENCH_TOOLS], commands: [command("test/bench/bench.ts")] },
+  ],
   ["image", { ...READS_SOURCES, builds: true, tools: IMAGE_TOOLS, commands: [command("test/setup/image.mjs")] }],
   ["docs", { ...READS_SOURCES, commands: [command("test/reference/main.ts")] }],
   ["build", { ...READS_SOURCES, builds: true, commands: [] }],

@@ -19,6 +19,7 @@ const PACKAGES = [
   "plugins/ipam/static",
   "plugins/ipam/dhcp",
   "plugins/main/loopback",
+  "plugins/meta/portmap",
 ];
 const NEEDED = ["bridge", "host-local"];
 
@@ -73,11 +74,17 @@ export function requirePeer(context: Mocha.Context): string {
  */
 export function requirePeerPlugins(context: Mocha.Context, names: readonly string[]): string {
   const directory = requirePeer(context);
+  return peerPlugins(names) ?? skip(context, `${directory} does not hold ${names.join(" and ")}`);
+}
+
+/** The directory of {@link peerDirectory} when it holds these plugins, or can be filled with them; undefined otherwise. */
+export function peerPlugins(names: readonly string[]): string | undefined {
+  const directory = peerDirectory();
+  if (directory === undefined) return undefined;
   const hasAll = (): boolean => names.every((name) => existsSync(path.join(directory, name)));
   if (hasAll()) return directory;
   const built = process.env["DRAWBRIDGE_PEER_DIR"] ? undefined : build(directory);
-  if (built?.kind === "found" && hasAll()) return directory;
-  return skip(context, `${directory} does not hold ${names.join(" and ")}`);
+  return built?.kind === "found" && hasAll() ? directory : undefined;
 }
 
 function withVersion(directory: string): string {

@@ -30,8 +30,7 @@ export interface Order {
 /** The report of the client's process when all requests of an order are answered. */
 export interface Outcome {
   readonly id: number;
-  /** When the first request was sent and the last one answered, in milliseconds of CLOCK_MONOTONIC. */
-  readonly sent: number;
+  /** When the last request was answered, in milliseconds of CLOCK_MONOTONIC. */
   readonly answered: number;
   /** Each request that did not succeed, with what the server said. */
   readonly failures: readonly string[];

@@ -21,7 +21,6 @@ process.on("message", (order: Order) => {
 process.on("disconnect", () => agent.destroy());
 
 async function carryOut({ id, requests, atOnce }: Order): Promise<Outcome> {
-  const sent = monotonicMilliseconds();
   const failures: string[] = [];
   let next = 0;
   const worker = async (): Promise<void> => {
@@ -33,7 +32,7 @@ async function carryOut({ id, requests, atOnce }: Order): Promise<Outcome> {
     }
   };
   await Promise.all(Array.from({ length: Math.min(atOnce, requests.length) }, worker));
-  return { id, sent, answered: monotonicMilliseconds(), failures };
+  return { id, answered: monotonicMilliseconds(), failures };
 }
 
 /** Returns why a request has failed; undefined when it has succeeded. */

@@ -9,6 +9,7 @@ import type { ServicesReport } from "../services/report.ts";
 import { formatServicesReport } from "../services/report.ts";
 import type { ServicesRow } from "../services/row.ts";
 import type { Plan } from "./plan.ts";
+import { comparePods } from "./pods/pods.ts";
 import { compareServices } from "./services.ts";
 
 const RESULTS = fileURLToPath(new URL("../../../test-results/bench-cluster.json", import.meta.url));
@@ -18,7 +19,7 @@ type Progress = (step: string) => void;
 /** The subjects that can be measured by themselves, each in a lab of its own. */
 const SUBJECTS: Readonly<
   Record<string, (lab: Lab, plan: Plan, progress: Progress) => Promise<readonly ServicesRow[]>>
-> = { services: compareServices };
+> = { services: compareServices, pods: comparePods };
 
 export const SUBJECT_NAMES: readonly string[] = Object.keys(SUBJECTS);
 

@@ -17,12 +17,12 @@ export interface Plan {
 export const DEFAULT_PLAN: Plan = {
   services: 10_000,
   endpoints: 3,
-  rounds: 7,
+  rounds: 6,
   singleChanges: 5,
   changesPerSecond: 100,
   seconds: 15,
   pods: 50,
-  podRounds: 12,
+  podRounds: 10,
 };
 
 /** For a check that the benchmark works: too few rounds for an interval, and a small cluster. */

@@ -60,7 +60,8 @@ export class ServiceChanges {
   /**
    * Makes changes of one kind, each some time after the one before is in force.
    *
-   * @returns milliseconds from the first request to the API server until the kernel's notification of the commit
+   * @returns milliseconds from the API server's answer to the last request until the kernel's notification of the commit; 0
+   *   when the change was in force before the answer had arrived
    */
   async oneAtATime(kind: ChangeKind, count: number, commits: AddressCommits): Promise<readonly number[]> {
     const latencies: number[] = [];
@@ -87,14 +88,17 @@ export class ServiceChanges {
     return latencies;
   }
 
-  /** The latency is known when both the client has reported when it sent the request and the kernel has the change. */
+  /**
+   * The latency is known when the client has the answer and the kernel has the change. It begins with the answer, since a busy
+   * machine's API server may take longer for a write than either program takes for the change.
+   */
   #make(kind: ChangeKind, commits: AddressCommits, latencies: number[]): void {
     const { requests, address } = this.#next(kind);
     const offset = monotonicOffset();
     const committed = new Promise<number>((resolve) => commits.await(address, resolve));
     const outcome = this.#client.must(requests);
     void Promise.all([committed, outcome]).then(
-      ([at, { sent }]) => latencies.push(at + offset - sent),
+      ([at, { answered }]) => latencies.push(Math.max(0, at + offset - answered)),
       ({ message }: Error) => commits.onFailure(new Error(message)),
     );
   }

@@ -69,10 +69,10 @@ function rowsOf(
     row("first sync: processor time with children", "ms", ({ syncProcessor }) => 1000 * syncProcessor),
     row("first sync: memory at the peak with children", "MB", ({ syncMemory }) => syncMemory.peakWithChildren),
     ...CHANGE_KINDS.map((kind) =>
-      row(`${kind}, by itself: API server to kernel`, "ms", ({ single }) => median(single.get(kind) ?? [])),
+      row(`${kind}, by itself: stored to kernel`, "ms", ({ single }) => median(single.get(kind) ?? [])),
     ),
-    row(`${steady}: API server to kernel, p50`, "ms", (one) => quantile(one.steady, 0.5)),
-    row(`${steady}: API server to kernel, p95`, "ms", (one) => quantile(one.steady, 0.95)),
+    row(`${steady}: stored to kernel, p50`, "ms", (one) => quantile(one.steady, 0.5)),
+    row(`${steady}: stored to kernel, p95`, "ms", (one) => quantile(one.steady, 0.95)),
     row(`${steady}: processor time of a change with children`, "ms", ({ steadyProcessor }) => steadyProcessor),
     row(`${steady}: memory at the end, without children`, "MB", ({ memory }) => memory.now),
     row(`${steady}: memory at the peak with children`, "MB", ({ memory }) => memory.peakWithChildren),

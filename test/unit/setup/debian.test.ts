@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { IPERF, KERNEL_TOOLS, SERVERS, decideTools, installedPackages } from "../../setup/debian.mjs";
+import { BENCH_TOOLS, KERNEL_TOOLS, SERVERS, decideTools, installedPackages } from "../../setup/debian.mjs";
 import { TASKS } from "../../setup/tasks.mjs";
 
 type Decision = ReturnType<typeof decideTools>;
@@ -46,8 +46,10 @@ describe("setup: tools of the machine", () => {
     assert.deepEqual(installedPackages(SERVERS), ["dnsmasq-base", "libssl3"]);
   });
 
-  it("iperf3 is wanted for the benchmark alone", () => {
-    const tasks = [...TASKS].filter(([, { tools }]) => tools.includes(IPERF)).map(([name]) => name);
+  it("only the benchmark asks for all of its tools", () => {
+    const tasks = [...TASKS]
+      .filter(([, { tools }]) => BENCH_TOOLS.every((tool) => tools.includes(tool)))
+      .map(([name]) => name);
     assert.deepEqual(tasks, ["bench"]);
   });
 });

@@ -1,0 +1,133 @@
+import { copyFileSync, linkSync, mkdirSync, writeFileSync } from "node:fs";
+import path from "node:path";
+import process from "node:process";
+import { setTimeout as wait } from "node:timers/promises";
+import { LOOPBACK, PLUGIN, SHIM } from "../../../../cni/executables.ts";
+import { askPolicyd } from "../../../../cni/policyd_client.ts";
+import { DrawbridgeError } from "../../../../kernel/error.ts";
+import { DRAWBRIDGE } from "../../../lab/cni.ts";
+import type { Lab } from "../../../lab/lab.ts";
+import { BUNDLE } from "../../../support/policyd.ts";
+import { emitShim } from "../../../support/shim.ts";
+import { imageStart } from "../../daemon/image_start.ts";
+import type { ContainerdNode } from "./containerd_node.ts";
+
+const NODE = "bench";
+const START_MILLISECONDS = 30_000;
+/** Go's plugins that containerd's usual list needs. */
+export const PEER_PLUGINS = ["bridge", "host-local", "portmap", "loopback"];
+
+/** Plugins that attach the pods of a node. */
+export interface Attacher {
+  readonly title: string;
+  /** Of its node, in the lab. */
+  readonly name: string;
+  /** Makes pods on its node possible. */
+  install(lab: Lab, node: ContainerdNode, pods: readonly object[]): Promise<void>;
+}
+
+/** Our shim with its plugin server, as an installation has them, without the daemon. */
+export const PLUGIN_ONLY: Attacher = {
+  title: "plugin",
+  name: "plugin",
+  async install(_lab, node) {
+    installPlugin(node);
+    node.configure("drawbridge", ourList(node, {}));
+  },
+};
+
+/** The same with policyd, which has every pod's policies in force before its ADD returns. */
+export const PLUGIN_WITH_POLICYD: Attacher = {
+  title: "plugin with policyd",
+  name: "policyd",
+  async install(lab, node, pods) {
+    installPlugin(node);
+    const directory = path.join(lab.scratch, node.node.name, "daemon");
+    mkdirSync(path.join(directory, "objects"), { recursive: true });
+    writeFileSync(
+      path.join(directory, "objects/all.json"),
+      JSON.stringify({ apiVersion: "v1", kind: "List", items: pods }),
+    );
+    const socket = path.join(directory, "policyd.sock");
+    const { nodeOptions, environment } = imageStart();
+    const args = [`--node-name=${NODE}`, `--objects=${directory}/objects`, `--socket=${socket}`, "--log-level=error"];
+    const command = [process.execPath, ...nodeOptions, BUNDLE, ...args, `--state-directory=${node.node.runDir}`];
+    node.start(command, environment, path.join(directory, "log"));
+    await untilSynced(lab, socket);
+    node.configure("drawbridge", ourList(node, { policyd: { socket } }));
+  },
+};
+
+/** Go's bridge, host-local and portmap, the list that most nodes with the bridge plugin have. */
+export function goPlugins(directory: string): Attacher {
+  return {
+    title: "bridge, host-local and portmap",
+    name: "bridge",
+    async install(_lab, node) {
+      for (const name of PEER_PLUGINS) copyFileSync(path.join(directory, name), path.join(node.plugins, name));
+      const portmap = { type: "portmap", capabilities: { portMappings: true } };
+      node.configure("bridge", listOf("bridge", [{ type: "bridge", ...bridgeOf(node) }, portmap]));
+    },
+  };
+}
+
+/** The Pod objects of the pods that are started, as the daemon knows them before the runtime is asked for them. */
+export function podObjects(names: readonly string[]): readonly object[] {
+  return [
+    { apiVersion: "v1", kind: "Namespace", metadata: { name: "default" } },
+    ...names.map((name) => ({
+      apiVersion: "v1",
+      kind: "Pod",
+      metadata: { name, namespace: "default", uid: `uid-${name}` },
+      spec: { nodeName: NODE, containers: [{ name: "c" }] },
+    })),
+  ];
+}
+
+function installPlugin(node: ContainerdNode): void {
+  copyFileSync(DRAWBRIDGE, path.join(node.plugins, PLUGIN));
+  // The run directory of a node, which is in memory.
+  emitShim(path.join(node.plugins, SHIM), "/run/drawbridge-plugin");
+  linkSync(path.join(node.plugins, SHIM), path.join(node.plugins, LOOPBACK));
+}
+
+function ourList(node: ContainerdNode, further: object): object {
+  const capabilities = { portMappings: true };
+  return listOf("drawbridge", [
+    { type: "drawbridge", ...bridgeOf(node), capabilities, runDir: node.node.runDir, ...further },
+  ]);
+}
+
+function listOf(name: string, plugins: readonly object[]): object {
+  return { cniVersion: "1.0.0", name, plugins };
+}
+
+/** The same for both. */
+function bridgeOf({ node }: ContainerdNode): object {
+  return {
+    bridge: "cni0",
+    isGateway: true,
+    hairpinMode: true,
+    ipam: {
+      type: "host-local",
+      dataDir: node.dataDir,
+      ranges: [[{ subnet: "10.244.1.0/24" }], [{ subnet: "fd00:244:1::/64" }]],
+      routes: [{ dst: "0.0.0.0/0" }, { dst: "::/0" }],
+    },
+  };
+}
+
+/** @throws Error when the daemon has not read all objects after some seconds */
+async function untilSynced(lab: Lab, socket: string): Promise<void> {
+  const deadline = performance.now() + START_MILLISECONDS;
+  while (performance.now() < deadline) {
+    try {
+      const reply = askPolicyd(lab.calls, socket, { type: "status" }, 1000);
+      if (reply.type === "status" && reply.status.isSynced) return;
+    } catch (error) {
+      if (!(error instanceof DrawbridgeError)) throw error;
+    }
+    await wait(50);
+  }
+  throw new Error(`policyd did not start in ${START_MILLISECONDS} ms`);
+}
