@@ -9,9 +9,12 @@ import { upstreamDnsConfiguration } from "./parts/upstream_dns.ts";
 import { STATE } from "./place.ts";
 import { ProgramError, until } from "./run.ts";
 import type { Settings } from "./settings.ts";
-import { MACHINE_ADDRESSES, planNodes, withoutLength } from "./settings.ts";
+import { INTERNET_ADDRESSES, MACHINE_ADDRESSES, planNodes, withoutLength } from "./settings.ts";
 import type { RunningCluster, RunningNode } from "./state.ts";
 import { readCluster, removeState, writeCluster } from "./state.ts";
+
+/** Addresses of the machine, which is the nodes' router and all that is outside of the cluster. */
+const OUTSIDE = [...Object.values(MACHINE_ADDRESSES), ...Object.values(INTERNET_ADDRESSES)];
 
 /** The programs and images of a cluster. */
 export interface Materials {
@@ -37,7 +40,7 @@ export async function makeCluster(
   materials: Materials,
   say: (line: string) => void,
 ): Promise<RunningCluster> {
-  const machine = await startMachine(STATE, Object.values(MACHINE_ADDRESSES));
+  const machine = await startMachine(STATE, OUTSIDE);
   startUpstreamDns(materials, machine);
   const nodes: RunningNode[] = [];
   for (const plan of planNodes(settings)) {
@@ -143,7 +146,7 @@ export function kubectl(materials: Materials, args: readonly string[], input?: s
 
 function startUpstreamDns({ program }: Materials, machine: FirstProcess): void {
   const file = path.join(STATE, "upstream_dns.Corefile");
-  writeFileSync(file, upstreamDnsConfiguration(Object.values(MACHINE_ADDRESSES).map(withoutLength)));
+  writeFileSync(file, upstreamDnsConfiguration(OUTSIDE.map(withoutLength)));
   startOnMachine(machine, [program("coredns"), "-conf", file], path.join(STATE, "upstream_dns.log"));
 }
 

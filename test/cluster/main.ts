@@ -176,6 +176,8 @@ program
 try {
   await program.parseAsync();
 } catch (error) {
+  // Ctrl-C also reaches the programs that this process waits for, and its own handler only after them.
+  await new Promise((resolve) => setTimeout(resolve, 100));
   // The cluster ends below its commands; the signal's handler ends this process.
   if (isInterrupted) await new Promise(() => undefined);
   if (!(error instanceof ProgramError)) throw error;

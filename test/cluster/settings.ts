@@ -26,6 +26,9 @@ export const PREFIXES = {
 /** The address of the machine that runs the tests, on the nodes' link. */
 export const MACHINE_ADDRESSES = { 4: "192.0.2.1/24", 6: "2001:db8:107::1/64" } as const;
 
+/** Addresses on the Internet that upstream's tests connect to from pods: the machine has them, as if it were all of the Internet. */
+export const INTERNET_ADDRESSES = { 4: "8.8.8.8/32", 6: "2001:4860:4860::8888/128" } as const;
+
 /** Returns the address in prefix notation without the prefix's length. */
 export function withoutLength(prefix: string): string {
   return prefix.replace(/\/\d+$/, "");

@@ -11,7 +11,7 @@ import { linesOf, mountsIn } from "./inventory.ts";
 const FOLDERS = ["/etc", "/opt", "/run", "/usr/libexec", "/usr/local/bin", "/var/lib", "/var/log"];
 
 /** Names in the folder for temporary files that upstream's tests and this command use. */
-const TEMPORARY = /^(?:test-kuberc|ginkgo|drawbridge-(?:root|image)-)/;
+const TEMPORARY = /^(?:test-kuberc|ginkgo|drawbridge-(?:root|image|load)-)/;
 
 /** Reads what the machine has now, as far as a cluster could have changed it. */
 export function readInventory(): Inventory {

@@ -1,4 +1,4 @@
-import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readFileSync, rmSync } from "node:fs";
 import path from "node:path";
 import { ADMINISTRATOR } from "../cluster.ts";
 import { enterLogged } from "../node/processes.ts";
@@ -6,7 +6,8 @@ import { ProgramError, run } from "../run.ts";
 import type { RunningCluster } from "../state.ts";
 import { describeProgress, readEndedTests } from "./progress.ts";
 import type { TestResult } from "./result.ts";
-import { parseResults, readResults } from "./result.ts";
+import { readResults } from "./result.ts";
+import { keepPassed, passedBefore } from "./resume.ts";
 import type { Suite } from "./suites.ts";
 
 const MINUTE = 60_000;
@@ -53,7 +54,7 @@ export async function runTests(
   mkdirSync(directory, { recursive: true });
   const log = path.join(directory, `${name}.log`);
   const passed = isResumed ? passedBefore(directory, name, titles) : [];
-  writeFileSync(path.join(directory, `${name}.passed.json`), JSON.stringify(passed));
+  keepPassed(directory, name, passed);
   const rest = titles.filter((title) => passed.every((one) => one.title !== title));
   if (passed.length > 0) say(`${name}: ${passed.length} of ${titles.length} tests have passed before`);
   if (rest.length === 0) return passed;
@@ -102,18 +103,4 @@ function choiceArguments({ focus, elsewhere = [], leftOut }: Parameters<typeof l
 /** An expression of Go's regexp for the text itself. */
 function asExpression(text: string): string {
   return text.replaceAll(/[\\.+*?()|[\]{}^$]/g, String.raw`\$&`);
-}
-
-/** The tests that passed in runs that were interrupted: those that the last one's output has, and those before it. */
-function passedBefore(directory: string, name: string, titles: readonly string[]): readonly TestResult[] {
-  const before = path.join(directory, `${name}.passed.json`);
-  const log = path.join(directory, `${name}.log`);
-  const results = [
-    ...(existsSync(before) ? parseResults(readFileSync(before, "utf8")) : []),
-    ...(existsSync(log) ? readEndedTests(readFileSync(log, "utf8"), titles) : []),
-  ];
-  return titles.flatMap((title) => {
-    const result = results.find((one) => one.title === title && one.state === "passed");
-    return result === undefined ? [] : [{ ...result, message: "" }];
-  });
 }

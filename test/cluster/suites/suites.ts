@@ -28,8 +28,6 @@ const NO_SCTP = { [String.raw`\[Feature:SCTPConnectivity\]`]: "this kernel may h
 export const LEFT_OUT: Readonly<Record<string, string>> = {
   ...NO_SCTP,
   [String.raw`\[Feature:LoadBalancer\]`]: "needs a cloud's load balancer",
-  [String.raw`\[Feature:Networking-IPv4\]|\[Feature:Networking-IPv6\]|\[Feature:Networking-DNS\]`]:
-    "needs the Internet",
   [String.raw`\[Feature:Networking-Performance\]|\[Feature:PerformanceDNS\]`]:
     "measures and judges nothing; the benchmarks are docs/performance.md's",
   [String.raw`\[Feature:LocalhostNodePorts\]`]:
@@ -71,7 +69,6 @@ export const QUICK: Suite = {
   leftOut: {
     ...NO_SCTP,
     [String.raw`\[Feature:KubeProxyNFAcct\]`]: "reads a counter of nfacct that only kube-proxy keeps",
-    [String.raw`\[Feature:Networking-DNS\]`]: "needs the Internet",
     [String.raw`\[Slow\]`]: "takes long; the whole suites have it",
   },
   processes: 4,

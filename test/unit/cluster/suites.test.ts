@@ -1,10 +1,14 @@
 import assert from "node:assert/strict";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import os from "node:os";
+import path from "node:path";
 import type { Expectation } from "../../cluster/suites/expectation.ts";
 import { compareResults, expectationOf, readExpectation } from "../../cluster/suites/expectation.ts";
 import type { TestResult } from "../../cluster/suites/result.ts";
 import { readResults } from "../../cluster/suites/result.ts";
 import { describeProgress, readEndedTests } from "../../cluster/suites/progress.ts";
 import { describeResults } from "../../cluster/suites/report.ts";
+import { keepPassed, passedBefore } from "../../cluster/suites/resume.ts";
 import { QUICK, skippedByChoice, SUITES } from "../../cluster/suites/suites.ts";
 
 function spec(title: string, state: string, message?: string, type = "It") {
@@ -132,6 +136,27 @@ describe("test/cluster/suites", () => {
       );
       assert.equal(describeProgress([], 40), "0 of 40 tests ended, 0 failed");
     });
+  });
+
+  it("a run that is resumed leaves out what passed in all runs before it, and no test that failed or is not of the suite", () => {
+    const directory = mkdtempSync(path.join(os.tmpdir(), "drawbridge-suites-"));
+    try {
+      assert.deepEqual(passedBefore(directory, "s", ["a", "b", "c"]), []);
+      writeFileSync(
+        path.join(directory, "s.log"),
+        "• [1.000 seconds]\na [net]\n• [FAILED] [2.000 seconds]\nb [It] [net]\n",
+      );
+      const first = passedBefore(directory, "s", ["a", "b [net]", "c"]);
+      assert.deepEqual(first, [result("a", "passed")]);
+      keepPassed(directory, "s", first);
+      writeFileSync(path.join(directory, "s.log"), "• [1.000 seconds]\nc [net]\n• [1.000 seconds]\nd\n");
+      assert.deepEqual(passedBefore(directory, "s", ["a", "b [net]", "c"]), [
+        result("a", "passed"),
+        result("c", "passed"),
+      ]);
+    } finally {
+      rmSync(directory, { recursive: true });
+    }
   });
 
   it("a suite's result has its numbers, the skipped tests by reason, known failures, and what was not expected", () => {
