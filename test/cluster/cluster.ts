@@ -126,7 +126,7 @@ function isRefused(act: () => unknown): boolean {
 
 /** Ends a cluster and removes everything that it left on this machine. Also does so for one that was never completed. */
 export async function removeCluster(): Promise<void> {
-  await endMachine(STATE);
+  await endMachine(STATE, readCluster()?.machine);
   await until("the removal of the nodes' cgroups", () => (removeCgroups() ? true : undefined), 30);
   removeMountPoints();
   removeState();

@@ -37,12 +37,14 @@ export function isAlive({ pid, namespace }: FirstProcess): boolean {
 /**
  * Ends the machine of the cluster in this directory and everything in its PID namespace. It is found by its command line, so
  * also when whoever started it was killed before that could be written down.
+ *
+ * @param known the machine as it was written down, which another version of machine.sh may have started
  */
-export async function endMachine(directory: string): Promise<void> {
+export async function endMachine(directory: string, known?: FirstProcess): Promise<void> {
   await until(
     "the end of the cluster's processes",
     () => {
-      const found = machinesOf(directory);
+      const found = [...machinesOf(directory), ...(known !== undefined && isAlive(known) ? [known.pid] : [])];
       for (const pid of found) process.kill(pid, "SIGKILL");
       return found.length === 0 ? true : undefined;
     },

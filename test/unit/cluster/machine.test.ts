@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { once } from "node:events";
+import { readlinkSync } from "node:fs";
 import type { Inventory } from "../../cluster/machine/inventory.ts";
 import { compareInventories, KINDS, mountsIn } from "../../cluster/machine/inventory.ts";
 import { endMachine, isMachineOf } from "../../cluster/node/processes.ts";
@@ -66,6 +67,21 @@ describe("test/cluster/machine", () => {
       assert.ok(!isMachineOf("/c/state", ["bash", script, "/c/other"]));
       assert.ok(!isMachineOf("/c/state", ["bash", "/a/machine.sh", "/c/state"]));
       assert.ok(!isMachineOf("/c/state", ["grep", "/c/state"]));
+    });
+
+    it("is ended by what was written down, too, but not a later process with the same number", async () => {
+      const known = spawn("bash", ["-c", "read -r; :"], { stdio: "pipe" });
+      const ended = once(known, "exit");
+      try {
+        await once(known, "spawn");
+        const pid = known.pid ?? 0;
+        await endMachine("/drawbridge-unit-test/none", { pid, namespace: "pid:[1]" });
+        assert.equal(known.exitCode ?? known.signalCode, null);
+        await endMachine("/drawbridge-unit-test/none", { pid, namespace: readlinkSync(`/proc/${pid}/ns/pid`) });
+        assert.deepEqual(await ended, [null, "SIGKILL"]);
+      } finally {
+        known.kill("SIGKILL");
+      }
     });
 
     it("is ended, and that of another cluster is not", async () => {
