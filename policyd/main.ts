@@ -108,6 +108,7 @@ async function compose(configuration: Configuration, logger: Logger): Promise<Ru
   health.serve([objects, ...(installation === undefined ? [] : [installation.condition])]);
   const policyMetrics = {
     notices,
+    isWorkedOut: () => policies?.isWorkedOut !== false,
     sets: () => policies?.setTotals(),
     dropLog: () => dropLog?.counts(),
     cuts: () => cuts?.status(),

@@ -205,13 +205,13 @@ function ofDaemon({
   ];
 }
 
-function ofSync({ ruleset, drops }: MetricSources): readonly Description[] {
+function ofSync({ ruleset, drops, policies }: MetricSources): readonly Description[] {
   return [
     {
       type: "gauge",
       name: "drawbridge_synced",
-      help: "Whether the kernel has all that is wanted: 1 or 0.",
-      value: () => Number(ruleset().isSynced),
+      help: "Whether the kernel has the rules for all objects that the daemon knows: 1 or 0.",
+      value: () => Number(ruleset().isSynced && policies.isWorkedOut()),
     },
     {
       type: "gauge",

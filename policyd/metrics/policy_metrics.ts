@@ -8,6 +8,8 @@ import type { PolicyCounters } from "./policy_counters.ts";
 export interface PolicyMetricSources {
   readonly notices: Pick<PolicyNotices, "isInForce" | "states">;
   readonly counters: Pick<PolicyCounters, "sums" | "lastCommit">;
+  /** Whether the rules that follow from all objects are desired; true while policies are off. */
+  readonly isWorkedOut: () => boolean;
   /** What the kernel's sets of groups have. Undefined while policies are off. */
   readonly sets: () => { readonly sets: number; readonly members: number } | undefined;
   /** Likewise. */

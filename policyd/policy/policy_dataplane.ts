@@ -80,7 +80,12 @@ export class PolicyDataplane implements Dataplane, AttachmentFollower {
 
   /** Whether {@link flowJudge} says what the kernel's rules do; while a change is worked out and written it is ahead of them. */
   get isSettled(): boolean {
-    return this.#next === undefined && (!this.#isAhead || this.#parts.ruleset.isSynced);
+    return this.isWorkedOut && (!this.#isAhead || this.#parts.ruleset.isSynced);
+  }
+
+  /** Whether the rules that follow from all objects and attachments are desired; false while changes are worked out in slices. */
+  get isWorkedOut(): boolean {
+    return this.#next === undefined;
   }
 
   /** Keys of the policies that allow some pods of the node nothing for the size of those before them (POL-73). */

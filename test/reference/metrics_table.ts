@@ -28,6 +28,7 @@ const NOBODY: MetricSources = {
   drops: () => unasked(),
   staleFlows: () => unasked(),
   policies: {
+    isWorkedOut: () => unasked(),
     notices: { isInForce: false, states: () => unasked() },
     counters: { sums: new PolicySums(), lastCommit: 0 },
     sets: () => unasked(),

@@ -45,8 +45,7 @@ export async function untilInForce(
   for (;;) {
     const values = await readMetrics(node);
     const state = STATE.map((name) => `${name} ${values.get(name)}`).join(", ");
-    // Policies are worked out in slices, and what one slice wants may be there before the next one: two answers of the
-    // daemon, with turns of its event loop between them, have to be the same.
+    // Followers of the policies, such as the cuts, have turns of their own: two answers of the daemon have to be the same.
     if (values.get("drawbridge_synced") === 1 && state === last) return;
     if (performance.now() > deadline) throw new Error(`${node.name}: not in force: ${state}\n${process.log()}`);
     last = state;

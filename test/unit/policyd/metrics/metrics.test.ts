@@ -36,6 +36,7 @@ describe("policyd/metrics", () => {
     staleFlows: () => ({ deleted: 15 }),
     events: () => ({ created: 31, known: 32, suppressed: 33, dropped: 34 }),
     policies: {
+      isWorkedOut: () => true,
       notices: { isInForce: true, states: () => ({ enforced: 16, restricted: 17, shadow: 18, off: 0 }) },
       counters: { sums: new PolicySums(), lastCommit: 19 },
       sets: () => ({ sets: 25, members: 26 }),
@@ -63,6 +64,22 @@ describe("policyd/metrics", () => {
     assert.match(text, /^drawbridge_sync_duration_seconds_bucket\{le="0\.5"\} 2$/m);
     assert.match(text, /^drawbridge_sync_duration_seconds_count 2$/m);
     assert.match(text, /^drawbridge_sync_last_timestamp_seconds 1\d{9}/m);
+  });
+
+  it("drawbridge_synced is 0 until the policies are worked out and the kernel has all rules", async () => {
+    const printed = async (isSynced: boolean, isWorkedOut: boolean): Promise<string> => {
+      const registry = new Registry();
+      const ruleset = { ...sources.ruleset(), isSynced };
+      addMetrics(registry, {
+        ...sources,
+        ruleset: () => ruleset,
+        policies: { ...sources.policies, isWorkedOut: () => isWorkedOut },
+      });
+      return /^drawbridge_synced .*$/m.exec(await registry.metrics())?.[0] ?? "";
+    };
+    assert.equal(await printed(true, true), "drawbridge_synced 1");
+    assert.equal(await printed(true, false), "drawbridge_synced 0");
+    assert.equal(await printed(false, true), "drawbridge_synced 0");
   });
 
   it("prints every value where it belongs, anew each time", async () => {
