@@ -8,6 +8,7 @@ import { thisMachine } from "../machine.ts";
 import type { ServicesReport } from "../services/report.ts";
 import { formatServicesReport } from "../services/report.ts";
 import type { ServicesRow } from "../services/row.ts";
+import { compareConnections } from "./connections.ts";
 import type { Plan } from "./plan.ts";
 import { comparePods } from "./pods/pods.ts";
 import { compareServices } from "./services.ts";
@@ -19,7 +20,7 @@ type Progress = (step: string) => void;
 /** The subjects that can be measured by themselves, each in a lab of its own. */
 const SUBJECTS: Readonly<
   Record<string, (lab: Lab, plan: Plan, progress: Progress) => Promise<readonly ServicesRow[]>>
-> = { services: compareServices, pods: comparePods };
+> = { services: compareServices, pods: comparePods, connections: compareConnections };
 
 export const SUBJECT_NAMES: readonly string[] = Object.keys(SUBJECTS);
 

@@ -12,6 +12,9 @@ export interface Plan {
   /** Pods that containerd starts at once, and rounds over the plugins that attach them. */
   readonly pods: number;
   readonly podRounds: number;
+  /** Connections of one measurement, and rounds over the programs that keep the tables. */
+  readonly connections: number;
+  readonly connectionRounds: number;
 }
 
 export const DEFAULT_PLAN: Plan = {
@@ -23,6 +26,8 @@ export const DEFAULT_PLAN: Plan = {
   seconds: 15,
   pods: 50,
   podRounds: 10,
+  connections: 3000,
+  connectionRounds: 8,
 };
 
 /** For a check that the benchmark works: too few rounds for an interval, and a small cluster. */
@@ -33,4 +38,6 @@ export const QUICK_PLAN: Plan = {
   singleChanges: 2,
   seconds: 5,
   podRounds: 2,
+  connections: 500,
+  connectionRounds: 2,
 };

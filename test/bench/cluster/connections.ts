@@ -1,0 +1,140 @@
+import process from "node:process";
+import { buildPrograms } from "../../cluster/programs.ts";
+import type { Lab } from "../../lab/lab.ts";
+import type { ServicesRow } from "../services/row.ts";
+import { compared } from "../services/row.ts";
+import type { Pair } from "../statistics.ts";
+import { estimateRatio, median } from "../statistics.ts";
+import { allowing, tierPolicy } from "./connection_objects.ts";
+import { ConnectionProgram } from "./connection_program.ts";
+import type { ConnectionCase, Keeper } from "./connection_stand.ts";
+import { caseTitle, ConnectionStand } from "./connection_stand.ts";
+import type { Plan } from "./plan.ts";
+
+/** Names the built daemon of another tree, which is measured beside this one's. */
+const OTHER_BUNDLE = "DRAWBRIDGE_OTHER_POLICYD";
+
+const MOST_MICROSECONDS_MORE = 1;
+const MOST_ESTABLISHED = 1.03;
+
+/** What policies select the pods, each on a node of its own. */
+const FEATURES: readonly { readonly name: string; readonly title: string; readonly objects: readonly object[] }[] = [
+  { name: "ingress", title: "a policy for the server's ingress", objects: [allowing("ingress")] },
+  { name: "egress", title: "a policy for the client's egress", objects: [allowing("egress")] },
+  {
+    name: "both",
+    title: "policies for ingress and egress",
+    objects: [allowing("ingress"), allowing("egress")],
+  },
+  {
+    name: "tiers",
+    title: "the same behind a ClusterNetworkPolicy that passes",
+    objects: [tierPolicy(), allowing("ingress"), allowing("egress")],
+  },
+];
+
+/**
+ * What a connection costs with no tables at all, with kube-proxy, and with policyd without policies and with some.
+ *
+ * All are measured in turn, in rounds that begin with another one each, and compared within a round.
+ */
+export async function compareConnections(
+  lab: Lab,
+  plan: Plan,
+  progress: (step: string) => void,
+): Promise<readonly ServicesRow[]> {
+  const { kubernetes } = buildPrograms(progress);
+  const program = new ConnectionProgram(lab.scratch);
+  await using stands = new AsyncDisposableStack();
+  async function open(name: string, keeper: Keeper): Promise<ConnectionStand> {
+    progress(`a node for ${name}`);
+    return stands.use(await ConnectionStand.open(`bench-${name}`, keeper));
+  }
+  const none = await open("none", { kind: "none" });
+  const ours = await open("ours", { kind: "policyd", objects: [] });
+  const peer = await open("kube-proxy", { kind: "kube-proxy", executable: `${kubernetes.directory}/kube-proxy` });
+  const bundle = process.env[OTHER_BUNDLE];
+  const other = bundle === undefined ? undefined : await open("other", { kind: "policyd", objects: [], bundle });
+  const rows: ServicesRow[] = [];
+  for (const which of cases()) {
+    const title = caseTitle(which);
+    progress(title);
+    const compete = [ours, peer, ...(which.by === "address" ? [none] : []), ...(other === undefined ? [] : [other])];
+    const times = inTurn(plan, compete, (stand) => stand.measure(program, which, plan.connections));
+    const pairs = (one: ConnectionStand, another: ConnectionStand): readonly Pair[] => pairsOf(times, one, another);
+    rows.push(judged(which, pairs(ours, peer)));
+    if (which.by === "address") rows.push(compared(title, "µs", "no tables", pairs(ours, none)));
+    if (other !== undefined) rows.push(compared(title, "µs", "the other policyd", pairs(ours, other)));
+  }
+  const features = new Map<ConnectionStand, string>();
+  for (const { name, title, objects } of FEATURES) {
+    features.set(await open(name, { kind: "policyd", objects }), title);
+  }
+  for (const family of [4, 6] as const) {
+    for (const kind of ["tcp-connect", "tcp-exchange"] as const) {
+      const which: ConnectionCase = { kind, family, from: "pod", to: "pod", by: "address" };
+      progress(`policies: ${caseTitle(which)}`);
+      const times = inTurn(plan, [ours, ...features.keys()], (stand) =>
+        stand.measure(program, which, plan.connections),
+      );
+      for (const [stand, title] of features) {
+        rows.push(compared(`${caseTitle(which)}, ${title}`, "µs", "no policy", pairsOf(times, stand, ours)));
+      }
+    }
+  }
+  return rows;
+}
+
+const KINDS = ["tcp-connect", "udp-connect", "tcp-exchange", "udp-exchange"] as const;
+
+function cases(): readonly ConnectionCase[] {
+  const kinds = ([4, 6] as const).flatMap((family) => KINDS.map((kind) => ({ family, kind })));
+  return kinds.flatMap(({ family, kind }) => {
+    const ends = kind.endsWith("exchange") ? (["pod"] as const) : (["pod", "remote"] as const);
+    return (["node", "pod"] as const).flatMap((from) =>
+      ends.flatMap((to) => (["address", "ClusterIP"] as const).map((by) => ({ kind, family, from, to, by }))),
+    );
+  });
+}
+
+/** The times of each by round; every round begins with another one. */
+function inTurn(
+  { connectionRounds }: Plan,
+  stands: readonly ConnectionStand[],
+  measure: (stand: ConnectionStand) => number,
+): ReadonlyMap<ConnectionStand, readonly number[]> {
+  const times = new Map(stands.map((stand) => [stand, [] as number[]]));
+  for (let round = 0; round < connectionRounds; round++) {
+    const first = round % stands.length;
+    for (const stand of [...stands.slice(first), ...stands.slice(0, first)]) times.get(stand)?.push(measure(stand));
+  }
+  return times;
+}
+
+function pairsOf(
+  times: ReadonlyMap<ConnectionStand, readonly number[]>,
+  one: ConnectionStand,
+  another: ConnectionStand,
+): readonly Pair[] {
+  const others = times.get(another) ?? [];
+  return (times.get(one) ?? []).map((ours, round) => ({ ours, peer: others[round] ?? Number.NaN }));
+}
+
+/** A row beside kube-proxy: of an established connection by its ratio, of others by the difference. */
+function judged(which: ConnectionCase, pairs: readonly Pair[]): ServicesRow {
+  const title = caseTitle(which);
+  if (which.kind.endsWith("exchange")) {
+    return compared(title, "µs", "kube-proxy", pairs, { ratioAtMost: MOST_ESTABLISHED });
+  }
+  const differences = pairs.map(({ ours, peer }) => ours - peer);
+  const { high } = estimateRatio(differences.map((difference) => ({ ours: difference, peer: 1 })));
+  return {
+    ...compared(`${title} (${signed(median(differences))} µs)`, "µs", "kube-proxy", pairs),
+    goal: `≤ +${MOST_MICROSECONDS_MORE} µs`,
+    isReached: high <= MOST_MICROSECONDS_MORE,
+  };
+}
+
+function signed(value: number): string {
+  return `${value < 0 ? "" : "+"}${value.toFixed(2)}`;
+}
