@@ -80,7 +80,7 @@ describe("connections beyond a pod's limit", function () {
         assert.ok(left > 0, `${connections()} connections stay`);
         await pause(50);
       }
-      const dropped = wired.node.exec("nft", ["list", "chain", "inet", "drawbridge-policy", "decide"]);
+      const dropped = wired.node.exec("nft", ["list", "chain", "inet", "drawbridge-policy", "crowded_forward"]);
       assert.match(dropped, new RegExp(`saddr @crowded${family === "IPv4" ? 4 : 6} counter packets [1-9]`));
     });
   }

@@ -80,7 +80,15 @@ export function policyTable(options: TableOptions): Table {
   return {
     ...POLICY_TABLE,
     sets: setsOf(options),
-    chains: [decide(options), ...prerouting(options), forward(options), input(options), output(options)],
+    chains: [
+      decide(options),
+      ...newChains(options),
+      ...crowdedChains(options),
+      ...prerouting(options),
+      forward(options),
+      input(options),
+      output(options),
+    ],
   };
 }
 
@@ -107,11 +115,15 @@ function base(hook: "forward" | "input" | "output"): NonNullable<Chain["base"]> 
   return { type: "filter", hook, priority: -5, policy: "accept" };
 }
 
+/** Before policies judge: a connection that they have labelled passes. */
+const CROWDED_PRIORITY = -6;
+
 /** What was judged before passes. */
-const allowed: readonly Rule[] = [
-  rule(equals("ct label", ALLOWED_LABEL), accept),
-  rule(inSet("ct id", POLICY_SETS.settled), accept),
-];
+const isAllowed = rule(equals("ct label", ALLOWED_LABEL), accept);
+/** So does what was there before the table, and is allowed. */
+const isSettled = rule(inSet("ct id", POLICY_SETS.settled), accept);
+/** Untracked packets are judged one by one. */
+const mayBegin = anyFlag("ct state", "new", "untracked");
 
 /** Errors about a connection pass with it (POL-56). */
 const errors: readonly Rule[] = [
@@ -177,18 +189,80 @@ function judged(end: "source" | "destination"): readonly Rule[] {
   return FAMILIES.map((family) => rule({ kind: "vmap", key: familyWords[family][end], map: `${map}${family}` }));
 }
 
-/** New connections that count for a pod with too many: its own, and those from outside of the bridge. */
-function crowding(end: "source" | "destination", ...conditions: readonly Statement[]): readonly Rule[] {
-  return FAMILIES.map((family) =>
-    dropping(
-      PolicyDropReason.CROWDED,
-      ...conditions,
-      inSet(familyWords[family][end], `${POLICY_SETS.crowded}${family}`),
-    ),
-  );
+/**
+ * New connections that count for a pod with too many: its own, and those from outside of the bridge. {@link crowdingHooks} lead
+ * here.
+ */
+function crowdedChains({ bridge }: TableOptions): readonly Chain[] {
+  const dropped = (end: "source" | "destination", ...conditions: readonly Statement[]): readonly Rule[] =>
+    FAMILIES.map((family) =>
+      dropping(
+        PolicyDropReason.CROWDED,
+        ...conditions,
+        inSet(familyWords[family][end], `${POLICY_SETS.crowded}${family}`),
+      ),
+    );
+  return [
+    {
+      name: "crowded_forward",
+      rules: [...dropped("source"), ...dropped("destination", not(equals("iifname", bridge)))],
+    },
+    { name: "crowded_input", rules: dropped("source", equals("iifname", bridge)) },
+  ];
 }
 
-/** Judges what is neither labelled nor an answer, by both ends; untracked packets one by one. */
+/**
+ * The hooks that let no further connection of a pod with too many begin. They come right before those that judge, and are
+ * there while there is such a pod.
+ */
+export const crowdingHooks: readonly Chain[] = (["forward", "input"] as const).map((hook) => ({
+  name: `limit_${hook}`,
+  base: { ...base(hook), priority: CROWDED_PRIORITY },
+  rules: [rule(not(mayBegin), accept), isAllowed, rule(goTo(`crowded_${hook}`))],
+}));
+
+/**
+ * The short way of what may begin a flow, in chains of one family each: it is no answer and no error about another flow, and
+ * needs no number of a connection from before the table, since it is judged as that one would be.
+ */
+function newChains({ bridge }: TableOptions): readonly Chain[] {
+  const byFamily = (chain: string): readonly Rule[] =>
+    FAMILIES.map((family) => rule(equals("meta nfproto", familyWords[family].protocol), goTo(`${chain}${family}`)));
+  return [
+    { name: "new_from_pod", rules: byFamily("new_from_pod") },
+    { name: "new_to_pod", rules: byFamily("new_to_pod") },
+    ...FAMILIES.flatMap((family): readonly Chain[] => {
+      const { source, destination } = familyWords[family];
+      const known = `${POLICY_SETS.known}${family}`;
+      const judge: readonly Rule[] = [
+        rule({ kind: "vmap", key: source, map: `${POLICY_SETS.egress}${family}` }),
+        rule({ kind: "vmap", key: destination, map: `${POLICY_SETS.ingress}${family}` }),
+        rule({ kind: "set label", bit: ALLOWED_LABEL }),
+      ];
+      const isUnknown = not(inSet(destination, known));
+      return [
+        {
+          name: `new_from_pod${family}`,
+          rules: [
+            dropping(PolicyDropReason.SOURCE, not(inSet(source, known))),
+            dropping(PolicyDropReason.DESTINATION, equals("oifname", bridge), isUnknown),
+            ...judge,
+          ],
+        },
+        { name: `new_to_pod${family}`, rules: [dropping(PolicyDropReason.DESTINATION, isUnknown), ...judge] },
+        {
+          name: `new_to_node${family}`,
+          rules: [
+            rule({ kind: "vmap", key: source, map: `${POLICY_SETS.egress}${family}` }),
+            rule({ kind: "set label", bit: ALLOWED_LABEL }),
+          ],
+        },
+      ];
+    }),
+  ];
+}
+
+/** Judges what is neither labelled nor an answer, by both ends; what may begin a flow does not come here. */
 function decide(options: TableOptions): Chain {
   const { bridge } = options;
   return {
@@ -198,8 +272,6 @@ function decide(options: TableOptions): Chain {
       ...unknown(PolicyDropReason.DESTINATION, "destination", equals("oifname", bridge)),
       ...errors,
       answers,
-      ...crowding("source"),
-      ...crowding("destination", not(equals("iifname", bridge))),
       ...judged("source"),
       ...judged("destination"),
       rule({ kind: "set label", bit: ALLOWED_LABEL }),
@@ -212,7 +284,10 @@ function forward({ bridge }: TableOptions): Chain {
     name: "forward",
     base: base("forward"),
     rules: [
-      ...allowed,
+      isAllowed,
+      rule(mayBegin, equals("iifname", bridge), goTo("new_from_pod")),
+      rule(mayBegin, equals("oifname", bridge), goTo("new_to_pod")),
+      isSettled,
       rule(equals("iifname", bridge), goTo("decide")),
       rule(equals("oifname", bridge), goTo("decide")),
     ],
@@ -225,13 +300,20 @@ function input(options: TableOptions): Chain {
     base: base("input"),
     rules: [
       rule(not(equals("iifname", options.bridge)), accept),
-      ...allowed,
+      isAllowed,
+      ...FAMILIES.map((family) =>
+        rule(
+          anyFlag("ct state", "new"),
+          inSet(familyWords[family].source, `${POLICY_SETS.known}${family}`),
+          goTo(`new_to_node${family}`),
+        ),
+      ),
+      isSettled,
       ...neighbours,
       dropping(PolicyDropReason.LINK_LOCAL, inPrefix("ip6 saddr", LINK_LOCAL)),
       ...unknown(PolicyDropReason.SOURCE, "source"),
       ...errors,
       answers,
-      ...crowding("source"),
       ...judged("source"),
       rule({ kind: "set label", bit: ALLOWED_LABEL }),
     ],
@@ -246,7 +328,12 @@ function output(options: TableOptions): Chain {
     base: base("output"),
     rules: [
       rule(not(equals("oifname", options.bridge)), not(anyFlag("ct status", "dnat")), accept),
-      ...allowed,
+      isAllowed,
+      // What the node itself begins with a pod is never denied.
+      ...toKnown.map((match) =>
+        rule(anyFlag("ct state", "new"), match, { kind: "set label", bit: ALLOWED_LABEL }, accept),
+      ),
+      isSettled,
       ...neighbours,
       ...unknown(PolicyDropReason.DESTINATION, "destination", ...toBridge),
       ...errors,

@@ -6,6 +6,7 @@ import { isLoopback } from "../../../kernel/ip/loopback.ts";
 import type { Cancel, Clock } from "../../clock.ts";
 import type { Ruleset } from "../../dataplane/ruleset.ts";
 import type { Logger } from "../../log/logger.ts";
+import { crowdingHooks, POLICY_TABLE } from "../compile/policy_table.ts";
 import { crowdedElement } from "../compile/table_elements.ts";
 import type { OwnAddresses } from "./share.ts";
 import { isBeyond, ownerOf } from "./share.ts";
@@ -22,7 +23,7 @@ export interface ConnectionTable {
 
 export interface ConnectionLimitParts {
   readonly table: ConnectionTable;
-  readonly ruleset: Pick<Ruleset, "claim">;
+  readonly ruleset: Pick<Ruleset, "claim" | "provide">;
   /** The addresses of the pods of this node. */
   readonly addresses: () => Iterable<Address>;
   /** The node's own. @throws DrawbridgeError when the kernel refuses */
@@ -48,7 +49,7 @@ const FULL = 3 / 4;
  * with too many, and what it has beyond the limit is deleted.
  *
  * The kernel could count by itself (`ct count`), and then goes through all connections of a pod for each new one: 1 ms
- * at 10,000 of them, which is an attack of its own. Here a new connection costs a look into a set, and the table is gone through
+ * at 10,000 of them, which is an attack of its own. Here a new connection costs a look into a set while a pod has too many, and the table is gone through
  * only while it has more connections than one pod may have.
  */
 export class ConnectionLimit {
@@ -125,6 +126,8 @@ export class ConnectionLimit {
     const before = new Set(this.#crowded);
     for (const address of before) if ((counts.get(address) ?? 0) <= limit * RELEASE) this.#crowded.delete(address);
     for (const [address, count] of counts) if (count > limit) this.#crowded.add(address);
+    const chains = this.#crowded.size === 0 ? [] : crowdingHooks;
+    ruleset.provide("connection limit", { table: POLICY_TABLE, sets: [], chains }, true);
     ruleset.claim("connection limit", [...this.#crowded].map(crowdedElement), true);
     for (const address of this.#crowded) {
       if (before.has(address)) continue;

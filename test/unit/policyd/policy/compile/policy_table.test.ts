@@ -163,9 +163,16 @@ describe("policyd/policy/compile: the table", () => {
   it("connections without a place for the label pass by their number; of those that were cut TCP is reset", () => {
     for (const { web, outside } of PLACES) {
       const first = 1;
-      const settled = nodeWith(DENY_ALL, {}).with("settled", first);
-      assert.equal(settled.send(flow(web, outside)).verdict, "accept");
-      assert.equal(settled.send({ ...flow(web, outside), port: 81 }).verdict, "drop", "another connection");
+      const open = webPolicy("policyTypes: [Egress]\negress: [ {} ]");
+      for (const [node, verdict] of [
+        [nodeWith(open).with("settled", first), "accept"],
+        [nodeWith(open), "drop"],
+      ] as const) {
+        assert.equal(node.send(flow(web, outside)).verdict, "accept");
+        assert.equal(node.answer(flow(web, outside)).verdict, "accept");
+        node.cut();
+        assert.equal(node.answer(flow(web, outside)).verdict, verdict);
+      }
       const cut = nodeWith(DENY_ALL, { policyReset: true }).with("cut", first);
       assert.equal(cut.send(flow(web, outside)).verdict, "reject");
       const datagram = nodeWith(DENY_ALL, { policyReset: true }).with("cut", first);
@@ -237,10 +244,6 @@ const TABLE = `table inet drawbridge-policy {
     icmp type { destination-unreachable, time-exceeded, parameter-problem } ct state related accept
     icmpv6 type { destination-unreachable, packet-too-big, time-exceeded, parameter-problem } ct state related accept
     ct direction reply counter drop comment "answer of no allowed connection"
-    ip saddr @crowded4 counter drop comment "pod with too many connections"
-    ip6 saddr @crowded6 counter drop comment "pod with too many connections"
-    iifname != "cni0" ip daddr @crowded4 counter drop comment "pod with too many connections"
-    iifname != "cni0" ip6 daddr @crowded6 counter drop comment "pod with too many connections"
     ip saddr vmap @egress4
     ip6 saddr vmap @egress6
     ip daddr vmap @ingress4
@@ -248,9 +251,73 @@ const TABLE = `table inet drawbridge-policy {
     ct label set 100
   }
 
+  chain new_from_pod {
+    meta nfproto ipv4 goto new_from_pod4
+    meta nfproto ipv6 goto new_from_pod6
+  }
+
+  chain new_to_pod {
+    meta nfproto ipv4 goto new_to_pod4
+    meta nfproto ipv6 goto new_to_pod6
+  }
+
+  chain new_from_pod4 {
+    ip saddr != @known4 counter drop comment "source not known yet"
+    oifname "cni0" ip daddr != @known4 counter drop comment "destination not known yet"
+    ip saddr vmap @egress4
+    ip daddr vmap @ingress4
+    ct label set 100
+  }
+
+  chain new_to_pod4 {
+    ip daddr != @known4 counter drop comment "destination not known yet"
+    ip saddr vmap @egress4
+    ip daddr vmap @ingress4
+    ct label set 100
+  }
+
+  chain new_to_node4 {
+    ip saddr vmap @egress4
+    ct label set 100
+  }
+
+  chain new_from_pod6 {
+    ip6 saddr != @known6 counter drop comment "source not known yet"
+    oifname "cni0" ip6 daddr != @known6 counter drop comment "destination not known yet"
+    ip6 saddr vmap @egress6
+    ip6 daddr vmap @ingress6
+    ct label set 100
+  }
+
+  chain new_to_pod6 {
+    ip6 daddr != @known6 counter drop comment "destination not known yet"
+    ip6 saddr vmap @egress6
+    ip6 daddr vmap @ingress6
+    ct label set 100
+  }
+
+  chain new_to_node6 {
+    ip6 saddr vmap @egress6
+    ct label set 100
+  }
+
+  chain crowded_forward {
+    ip saddr @crowded4 counter drop comment "pod with too many connections"
+    ip6 saddr @crowded6 counter drop comment "pod with too many connections"
+    iifname != "cni0" ip daddr @crowded4 counter drop comment "pod with too many connections"
+    iifname != "cni0" ip6 daddr @crowded6 counter drop comment "pod with too many connections"
+  }
+
+  chain crowded_input {
+    iifname "cni0" ip saddr @crowded4 counter drop comment "pod with too many connections"
+    iifname "cni0" ip6 saddr @crowded6 counter drop comment "pod with too many connections"
+  }
+
   chain forward {
     type filter hook forward priority -5; policy accept;
     ct label 100 accept
+    ct state new,untracked iifname "cni0" goto new_from_pod
+    ct state new,untracked oifname "cni0" goto new_to_pod
     ct id @settled accept
     iifname "cni0" goto decide
     oifname "cni0" goto decide
@@ -260,6 +327,8 @@ const TABLE = `table inet drawbridge-policy {
     type filter hook input priority -5; policy accept;
     iifname != "cni0" accept
     ct label 100 accept
+    ct state new ip saddr @known4 goto new_to_node4
+    ct state new ip6 saddr @known6 goto new_to_node6
     ct id @settled accept
     icmpv6 type { nd-router-solicit, nd-neighbor-solicit, nd-neighbor-advert } ip6 hoplimit 255 accept
     icmpv6 type { mld-listener-query, mld-listener-report, mld-listener-done, mld2-listener-report } accept
@@ -269,8 +338,6 @@ const TABLE = `table inet drawbridge-policy {
     icmp type { destination-unreachable, time-exceeded, parameter-problem } ct state related accept
     icmpv6 type { destination-unreachable, packet-too-big, time-exceeded, parameter-problem } ct state related accept
     ct direction reply counter drop comment "answer of no allowed connection"
-    ip saddr @crowded4 counter drop comment "pod with too many connections"
-    ip6 saddr @crowded6 counter drop comment "pod with too many connections"
     ip saddr vmap @egress4
     ip6 saddr vmap @egress6
     ct label set 100
@@ -280,6 +347,8 @@ const TABLE = `table inet drawbridge-policy {
     type filter hook output priority -5; policy accept;
     oifname != "cni0" ct status ! dnat accept
     ct label 100 accept
+    ct state new ip daddr @known4 ct label set 100 accept
+    ct state new ip6 daddr @known6 ct label set 100 accept
     ct id @settled accept
     icmpv6 type { nd-router-solicit, nd-neighbor-solicit, nd-neighbor-advert } ip6 hoplimit 255 accept
     icmpv6 type { mld-listener-query, mld-listener-report, mld-listener-done, mld2-listener-report } accept

@@ -58,9 +58,13 @@ function limited(limit: number | undefined) {
   const table = new FakeTable();
   const logger = recordingLogger();
   const claimed = new Map<string, readonly Claim[]>();
+  let hooks = 0;
   const own = new ConnectionLimit({
     table,
-    ruleset: { claim: (owner, claims) => void claimed.set(owner, claims) },
+    ruleset: {
+      claim: (owner, claims) => void claimed.set(owner, claims),
+      provide: (_owner, { chains }) => void (hooks = chains.length),
+    },
     addresses: () => [HOSTILE, OTHER, HOSTILE6].map((text) => parseAddress(text)),
     nodeAddresses: () => new Set([parseAddress(NODE)]),
     clock: new FakeClock(),
@@ -68,15 +72,17 @@ function limited(limit: number | undefined) {
     limit,
   });
   const crowded = () => [...claimed.values()].flat().map(({ set, element: { key } }) => [set, ...key]);
-  return { table, logger, own, crowded };
+  return { table, logger, own, crowded, hooks: () => hooks };
 }
 
 describe("policyd/policy/connection_limit", () => {
-  it("GUARD-08: a pod beyond the limit begins no further connections, and keeps about as many as it may have", async () => {
-    const { table, own, crowded, logger } = limited(100);
+  it("GUARD-08 MODE-04: a pod beyond the limit begins no further connections, and keeps about as many as it may have", async () => {
+    const { table, own, crowded, hooks, logger } = limited(100);
     table.open(400, HOSTILE, OUTSIDE);
     table.open(90, OTHER, OUTSIDE);
+    assert.equal(hooks(), 0, "nobody has too many yet");
     await own.check();
+    assert.equal(hooks(), 2);
     assert.deepEqual(crowded(), [["crowded4", parseAddress(HOSTILE)]]);
     assert.ok(Math.abs(table.countOf(HOSTILE) - 100) < 40, `${table.countOf(HOSTILE)}`);
     assert.equal(table.countOf(OTHER), 90);
