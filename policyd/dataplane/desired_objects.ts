@@ -11,7 +11,7 @@ import { tableKey } from "./claim.ts";
 export interface ProvidedObjects {
   readonly table: TableReference;
   readonly sets: readonly SetDefinition[];
-  /** Without a base. Their rules may go to each other, and name any set of the table. */
+  /** Their rules may go to each other, and name any set of the table. One with a hook comes when all that it names is there. */
   readonly chains: readonly Chain[];
 }
 
@@ -103,7 +103,7 @@ export class DesiredObjects {
    * Sets what an owner provides; empty lists forget the owner.
    *
    * @returns the objects that come or go by it: those nobody else provides
-   * @throws RangeError for a table that is not ours or another than the owner's, a base chain, a name of the schema, and
+   * @throws RangeError for a table that is not ours or another than the owner's, a name of the schema, and
    *   a name that has other content already; nothing has changed then
    */
   replace(owner: string, { table: reference, sets, chains }: ProvidedObjects): readonly ObjectPlace[] {
@@ -117,10 +117,7 @@ export class DesiredObjects {
     }
     const next: Holding = { table, sets: byName(sets), chains: byName(chains) };
     for (const set of next.sets.values()) objects.sets.check(set);
-    for (const chain of next.chains.values()) {
-      if (chain.base !== undefined) throw new RangeError(`${chain.name}: provided with a base; expected none`);
-      objects.chains.check(chain);
-    }
+    for (const chain of next.chains.values()) objects.chains.check(chain);
     if (next.sets.size + next.chains.size === 0) this.#owners.delete(owner);
     else this.#owners.set(owner, next);
     return [

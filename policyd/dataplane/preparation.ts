@@ -131,7 +131,10 @@ function targetsOf({ rules }: Chain): readonly string[] {
   );
 }
 
-/** The chain of this name if it is provided, pending and without the rules it should have. */
+/**
+ * The chain of this name if it is provided, pending and without the rules it should have. None that packets come to by its
+ * hook: that one is part of what puts all in force.
+ */
 function unwrittenChain(name: string, sources: TableSources): Chain | undefined {
   const { key, objects, mirror, pending } = sources;
   const state = mirror.chains.get(name);
@@ -139,7 +142,8 @@ function unwrittenChain(name: string, sources: TableSources): Chain | undefined 
   if (!isProvided || !pending.chains.has(name) || state === "ours") return undefined;
   // Rules of two versions are not made for each other: those that are in force change all at once.
   if (state === "unsure" && isOtherVersion(sources)) return undefined;
-  return objects.chain(key, name);
+  const chain = objects.chain(key, name);
+  return chain?.base === undefined ? chain : undefined;
 }
 
 /** Whether what is in force, if anything, is another version's. */

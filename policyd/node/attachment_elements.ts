@@ -6,9 +6,12 @@ import { addressFromBytes, familyOf } from "../../kernel/ip/address.ts";
 import type { MacAddress } from "../../kernel/ip/mac.ts";
 import { macToBytes } from "../../kernel/ip/mac.ts";
 import { commentText } from "../../kernel/nftables/identifier.ts";
+import type { Chain } from "../../kernel/nftables/object.ts";
 import type { KeyField } from "../../kernel/nftables/expression.ts";
 import type { Claim } from "../dataplane/claim.ts";
 import { GUARD_SETS } from "./guard.ts";
+import { hostPortHooks } from "./host_ports.ts";
+import { podMasqueradeHooks } from "./pod_masquerade.ts";
 import { BRIDGE_TABLE, INET_TABLE } from "./table_part.ts";
 
 /** All that an attachment contributes to the node's sets. */
@@ -36,6 +39,12 @@ export function guardElements(attachment: AttachmentRecord): readonly Claim[] {
     ),
     claim(GUARD_SETS.mac, hostInterface, mac),
   ];
+}
+
+/** The hooks by which packets come to what {@link attachmentElements} has of host ports and masquerade. */
+export function attachmentHooks({ policyd: rules, portMappings, ipMasq }: AttachmentRecord): readonly Chain[] {
+  if (rules === undefined) return [];
+  return [...(portMappings.length > 0 ? hostPortHooks : []), ...(ipMasq === true ? podMasqueradeHooks : [])];
 }
 
 /** Its host ports and its masquerade; nothing where the plugin has put them into tables of its own. */

@@ -4,7 +4,8 @@ import { parseCidr } from "../../kernel/ip/cidr.ts";
 import type { AddressRange } from "../../kernel/ip/ranges.ts";
 import { rangeOf } from "../../kernel/ip/ranges.ts";
 import { familyWords } from "../../kernel/nftables/family_words.ts";
-import { drop, inSet, not, rule } from "../../kernel/nftables/statement.ts";
+import type { Chain } from "../../kernel/nftables/object.ts";
+import { accept, drop, goTo, inSet, not, rule } from "../../kernel/nftables/statement.ts";
 import type { Claim } from "../dataplane/claim.ts";
 import type { TablePart } from "./table_part.ts";
 import { INET_TABLE } from "./table_part.ts";
@@ -17,7 +18,7 @@ const SETS = {
   pods: "leaving_pods",
   /** Where they are seen with their own address. */
   kept: "kept_networks",
-  /** Everything, and no packet is looked for in it before it could be found in {@link SETS.kept}. */
+  /** Everything, once {@link SETS.kept} is filled; a packet that is not found there is looked for here. */
   ready: "kept_networks_ready",
 } as const;
 
@@ -42,25 +43,24 @@ export function clusterMasquerade(): TablePart {
       { name: `${SETS.kept}${family}`, key: [familyWords[family].type], isInterval: true },
       { name: `${SETS.ready}${family}`, key: [familyWords[family].type], isInterval: true },
     ]),
-    chains: [
-      {
-        name: "masquerade_cluster",
-        base: { type: "nat", hook: "postrouting", priority: 100, policy: "accept" },
-        rules: FAMILIES.flatMap((family) => {
-          const { source, destination } = familyWords[family];
-          const isLeaving = inSet(source, `${SETS.pods}${family}`);
-          return [
-            rule(isLeaving, not(inSet(source, `${SETS.ready}${family}`)), drop),
-            rule(
-              isLeaving,
-              not(inSet(destination, `${SETS.kept}${family}`)),
-              not(inSet(destination, `${SETS.pods}${family}`)),
-              { kind: "masquerade", isFullyRandom: true },
-            ),
-          ];
-        }),
-      },
-    ],
+    chains: FAMILIES.map((family): Chain => {
+      const { source, destination } = familyWords[family];
+      return {
+        name: `masquerade_cluster${family}`,
+        rules: [
+          // The cheap question first: most of what a pod sends stays on the node or in the cluster.
+          rule(inSet(destination, `${SETS.pods}${family}`), accept),
+          rule(inSet(destination, `${SETS.kept}${family}`), accept),
+          rule(not(inSet(source, `${SETS.ready}${family}`)), drop),
+          rule({ kind: "masquerade", isFullyRandom: true }),
+        ],
+      };
+    }),
+    shared: {
+      nat_postrouting: FAMILIES.map((family) =>
+        rule(inSet(familyWords[family].source, `${SETS.pods}${family}`), goTo(`masquerade_cluster${family}`)),
+      ),
+    },
   };
 }
 

@@ -5,38 +5,52 @@ import {
   hostPortRules,
   hostPortSets,
 } from "../../cni/host_ports.ts";
-import { localhostOutput } from "../../cni/localhost_ports.ts";
+import { hideLocalhost, localhostAnswerChains, localhostOutput, showLocalhost } from "../../cni/localhost_ports.ts";
+import type { Chain } from "../../kernel/nftables/object.ts";
+import { anyFlag, rule } from "../../kernel/nftables/statement.ts";
 import type { TablePart } from "./table_part.ts";
 
 /**
  * The part of the inet table that publishes pods' ports, by the plugin's own rules: what a packet to an address of the
- * node leads to stands in maps, so there are as many rules for a hundred pods as for none.
- *
- * Answers to clients on localhost are readdressed by rules of {@link marks}, which look at translated packets anyway.
- *
- * At -100 destinations change before {@link marks} looks at what was translated, at 100 sources do before marks go.
+ * node leads to stands in maps, so there are as many rules for a hundred pods as for none. {@link hostPortHooks} lead to
+ * these chains.
  */
 export function hostPorts(): TablePart {
-  return {
-    sets: hostPortSets,
-    chains: [
-      ...hostPortChains,
-      {
-        name: "host_ports_prerouting",
-        base: { type: "nat", hook: "prerouting", priority: -100, policy: "accept" },
-        rules: hostPortRules,
-      },
-      {
-        name: "host_ports_output",
-        base: { type: "nat", hook: "output", priority: -100, policy: "accept" },
-        rules: hostPortOutputRules,
-      },
-      { name: "localhost_output", ...localhostOutput },
-      {
-        name: "host_ports_postrouting",
-        base: { type: "nat", hook: "postrouting", priority: 100, policy: "accept" },
-        rules: hairpinRules,
-      },
-    ],
-  };
+  return { sets: hostPortSets, chains: [...hostPortChains, ...localhostAnswerChains] };
 }
+
+/**
+ * The hooks of host ports, which are there while a pod of the node has one.
+ *
+ * At -99 destinations change behind those of Services, and before {@link marks} looks at what was translated; at 99
+ * sources do before marks go. Answers to clients on localhost are readdressed at -89, behind that mark, and at 110, behind
+ * policies.
+ */
+export const hostPortHooks: readonly Chain[] = [
+  {
+    name: "host_ports_prerouting",
+    base: { type: "nat", hook: "prerouting", priority: -99, policy: "accept" },
+    rules: hostPortRules,
+  },
+  {
+    name: "localhost_prerouting",
+    base: { type: "filter", hook: "prerouting", priority: -89, policy: "accept" },
+    rules: [rule(anyFlag("ct status", "snat"), hideLocalhost)],
+  },
+  {
+    name: "localhost_input",
+    base: { type: "filter", hook: "input", priority: 110, policy: "accept" },
+    rules: [showLocalhost],
+  },
+  { name: "localhost_output", ...localhostOutput },
+  {
+    name: "host_ports_output",
+    base: { type: "nat", hook: "output", priority: -99, policy: "accept" },
+    rules: hostPortOutputRules,
+  },
+  {
+    name: "host_ports_postrouting",
+    base: { type: "nat", hook: "postrouting", priority: 99, policy: "accept" },
+    rules: hairpinRules,
+  },
+];

@@ -17,8 +17,9 @@ import type { Ruleset } from "../dataplane/ruleset.ts";
 import type { RulesetWatch } from "../dataplane/ruleset_watch.ts";
 import type { Logger } from "../log/logger.ts";
 import type { Aftermath } from "./aftermath.ts";
-import { attachmentElements, guardElements, nameOf } from "./attachment_elements.ts";
+import { attachmentElements, attachmentHooks, guardElements, nameOf } from "./attachment_elements.ts";
 import type { FlowMemory } from "./flow_memory.ts";
+import { INET_TABLE } from "./table_part.ts";
 
 export interface NodeDataplaneParts {
   readonly ruleset: Ruleset;
@@ -149,6 +150,7 @@ export class NodeDataplane implements Dataplane {
     this.#take(attachment);
     const remaining = aftermath?.end(addressesOf(attachment)) ?? "unknown";
     const elements = [...attachmentElements(attachment), ...this.#parts.furtherElements(attachment)];
+    this.#provideHooks(attachment, true);
     ruleset.claim(ownerOf(attachment), elements, true);
     // One batch for both, where its policies can be told at once.
     follower?.attached(attachment, superseded.length > 0 ? "unknown" : remaining);
@@ -212,8 +214,17 @@ export class NodeDataplane implements Dataplane {
   #claim(attachment: AttachmentRecord): Conflict | undefined {
     const conflict = hasRules(attachment) ? this.#holders.take(attachment) : undefined;
     const elements = conflict === undefined ? attachmentElements(attachment) : guardElements(attachment);
+    this.#provideHooks(attachment, conflict === undefined);
     this.#parts.ruleset.claim(ownerOf(attachment), [...elements, ...this.#parts.furtherElements(attachment)]);
     return conflict;
+  }
+
+  /** Of an attachment with host ports or masquerade, all other packets pass no hook for these. */
+  #provideHooks(attachment: AttachmentRecord, isInForce: boolean): void {
+    const chains = attachmentHooks(attachment);
+    if (chains.length === 0) return;
+    const provided = { table: INET_TABLE, sets: [], chains: isInForce ? chains : [] };
+    this.#parts.ruleset.provide(ownerOf(attachment), provided, true);
   }
 
   /** @throws DrawbridgeError when somebody who is still there has one of the ports or addresses */
@@ -265,6 +276,7 @@ export class NodeDataplane implements Dataplane {
   #withdraw(gone: AttachmentRecord, flows: RemainingFlows): void {
     const { ruleset, attachments, follower, aftermath } = this.#parts;
     this.#holders.release(gone);
+    this.#provideHooks(gone, false);
     ruleset.claim(ownerOf(gone), []);
     follower?.detached(gone, flows);
     attachments.remove(gone);

@@ -1,4 +1,6 @@
-import type { Chain, SetDefinition, TableReference } from "../../kernel/nftables/object.ts";
+import type { Chain, SetDefinition, Table, TableReference } from "../../kernel/nftables/object.ts";
+import type { Rule } from "../../kernel/nftables/statement.ts";
+import { accept, anyFlag, not, rule } from "../../kernel/nftables/statement.ts";
 
 /** The table that sees the frames of the node's bridge. */
 export const BRIDGE_TABLE: TableReference = Object.freeze({ family: "bridge", name: "drawbridge" });
@@ -6,8 +8,54 @@ export const BRIDGE_TABLE: TableReference = Object.freeze({ family: "bridge", na
 /** The table that sees the node's IPv4 and IPv6 packets. */
 export const INET_TABLE: TableReference = Object.freeze({ family: "inet", name: "drawbridge" });
 
+/**
+ * The base chains of the inet table that its parts share. Each base chain costs every packet of its hook as much as two
+ * rules, so there is one for each place where something has to be decided, and not one for each subject.
+ */
+const SHARED_CHAINS = {
+  before_tracking: { type: "filter", hook: "prerouting", priority: -300, policy: "accept" },
+  nat_prerouting: { type: "nat", hook: "prerouting", priority: -100, policy: "accept" },
+  after_nat_prerouting: { type: "filter", hook: "prerouting", priority: -90, policy: "accept" },
+  filter_input: { type: "filter", hook: "input", priority: -10, policy: "accept" },
+  filter_forward: { type: "filter", hook: "forward", priority: -10, policy: "accept" },
+  nat_output: { type: "nat", hook: "output", priority: -100, policy: "accept" },
+  filter_output: { type: "filter", hook: "output", priority: -10, policy: "accept" },
+  nat_postrouting: { type: "nat", hook: "postrouting", priority: 100, policy: "accept" },
+  after_nat_postrouting: { type: "filter", hook: "postrouting", priority: 110, policy: "accept" },
+} as const satisfies Readonly<Record<string, NonNullable<Chain["base"]>>>;
+
+/** Rules of one part, by the shared chain they belong to. */
+export type SharedRules = Readonly<Partial<Record<keyof typeof SHARED_CHAINS, readonly Rule[]>>>;
+
 /** What one subject contributes to a table. */
 export interface TablePart {
   readonly sets: readonly SetDefinition[];
   readonly chains: readonly Chain[];
+  /** For all packets. */
+  readonly shared?: SharedRules;
+  /** For packets that may begin a flow, behind all of {@link shared}. */
+  readonly sharedForNew?: SharedRules;
+}
+
+/** Ends a chain for what belongs to a flow. An untracked packet belongs to none, so it goes on. */
+const leaveUnlessNew: Rule = rule(not(anyFlag("ct state", "new", "untracked")), accept);
+
+/** The sets and chains of a table that is made of parts, with the shared chains that any of them has rules for. */
+export function joined(parts: readonly TablePart[]): Pick<Table, "sets" | "chains"> {
+  return {
+    sets: parts.flatMap(({ sets }) => sets),
+    chains: [...parts.flatMap(({ chains }) => chains), ...sharedChains(parts)],
+  };
+}
+
+/** The rules of a shared chain are in the order of the parts. */
+function sharedChains(parts: readonly TablePart[]): readonly Chain[] {
+  return Object.entries(SHARED_CHAINS).flatMap(([name, base]): readonly Chain[] => {
+    const of = (rules: SharedRules | undefined): readonly Rule[] =>
+      Object.entries(rules ?? {}).flatMap(([chain, own]) => (chain === name ? own : []));
+    const all = parts.flatMap(({ shared }) => of(shared));
+    const ofNew = parts.flatMap(({ sharedForNew }) => of(sharedForNew));
+    const rules = [...all, ...(ofNew.length > 0 ? [leaveUnlessNew, ...ofNew] : [])];
+    return rules.length > 0 ? [{ name, base, rules }] : [];
+  });
 }

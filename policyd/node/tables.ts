@@ -9,13 +9,14 @@ import { hostPorts } from "./host_ports.ts";
 import { marks } from "./marks.ts";
 import { podMasquerade } from "./pod_masquerade.ts";
 import type { TablePart } from "./table_part.ts";
-import { BRIDGE_TABLE, INET_TABLE } from "./table_part.ts";
+import { BRIDGE_TABLE, INET_TABLE, joined } from "./table_part.ts";
 import { hasTunnel, tunnelGuard } from "./tunnel_guard.ts";
 
 /**
  * The tables of a node, composed of their parts, without elements and without what comes and goes with policies.
  *
- * They depend on the configuration alone, never on what is in the cluster. Printing or loading a table throws
+ * They depend on the configuration, never on what is in the cluster: hooks of what few nodes use (host ports, `ipMasq`, source
+ * ranges) are provided while something uses them. Printing or loading a table throws
  * DrawbridgeError ERR_NFTABLES_VALUE when the bridge has a name that nft could not read back.
  */
 export function nodeTables(configuration: NodeConfiguration): readonly Table[] {
@@ -27,9 +28,9 @@ export function nodeTables(configuration: NodeConfiguration): readonly Table[] {
       bridgePackets(configuration),
       hostPorts(),
       podMasquerade(),
-      ...(configuration.masquerade === true ? [clusterMasquerade()] : []),
       ...(hasTunnel(configuration) ? [tunnelGuard(configuration.bridge)] : []),
       ...(configuration.services === undefined ? [] : [services(configuration.services)]),
+      ...(configuration.masquerade === true ? [clusterMasquerade()] : []),
     ]),
     ...(policyOptions === undefined
       ? []
@@ -41,7 +42,6 @@ function compose(reference: TableReference, { tableOwner }: NodeConfiguration, p
   return Object.freeze({
     ...reference,
     ...(tableOwner ? { isOwned: true } : {}),
-    sets: parts.flatMap(({ sets }) => sets),
-    chains: parts.flatMap(({ chains }) => chains),
+    ...joined(parts),
   });
 }

@@ -2,7 +2,7 @@ import type { Address } from "../../kernel/ip/address.ts";
 import { familyOf } from "../../kernel/ip/address.ts";
 import { familyWords } from "../../kernel/nftables/family_words.ts";
 import type { Match, Rule } from "../../kernel/nftables/statement.ts";
-import { anyFlag, dropping, equals, goTo, inSet, not, returnToCaller, rule } from "../../kernel/nftables/statement.ts";
+import { anyFlag, dropping, equals, inSet, jumpTo, not, rule } from "../../kernel/nftables/statement.ts";
 import type { Claim } from "../dataplane/claim.ts";
 import { TUNNEL } from "../routes/names.ts";
 import type { NodeConfiguration } from "./configuration.ts";
@@ -30,22 +30,21 @@ export interface TunnelEnd {
  * The part of the inet table that keeps the tunnel between nodes to nodes (GUARD-09). VXLAN has no authentication (RFC 7348,
  * section 7): whoever gets a datagram to its port has a packet delivered behind the guard, from any address.
  *
- * - `tunnel_forward`: nothing from a pod leaves for that port of a node, nor what NAT has sent there: source NAT may give both
+ * - `tunnel_from_pods`: nothing from a pod leaves for that port of a node, nor what NAT has sent there: source NAT may give both
  *   this node's address, by which the other node would take them for its own.
- * - `tunnel_input`: nothing from a pod is taken, and nothing but from a Node's address to a Node's address. The second half is
- *   for addresses that no Node object has, at which `tunnel_forward` knows no node.
+ * - `tunnel_to_node`: nothing from a pod is taken, and nothing but from a Node's address to a Node's address. The second half is
+ *   for addresses that no Node object has, at which `tunnel_from_pods` knows no node.
  *
  * Fragments are put together before these hooks, since rules of these tables track connections (nf_defrag_ipv4).
  *
  * Only a packet that may begin a flow is judged. A reply to a client of this node or of a pod whose source port is VXLAN's
- * goes to a socket that asked for it; where the tunnel owns the port, no such client can exist. The test is for replies,
- * not for the original direction, since an untracked packet (`notrack`) has neither and is judged.
+ * goes to a socket that asked for it; where the tunnel owns the port, no such client can exist. A tunnel never answers to the
+ * port that a packet came from, so all of its packets are new to connection tracking. Untracked packets (`notrack`) are judged.
  */
 export function tunnelGuard(bridge: string): TablePart {
   const isTunnel = equals("udp dport", TUNNEL.port);
   const dropped = (...conditions: readonly Match[]): Rule => dropping(DropReason.TUNNEL, ...conditions);
   const fromPods = equals("iifname", bridge);
-  const passReplies = rule(equals("ct direction", "reply"), returnToCaller);
   return {
     sets: FAMILIES.flatMap((family) =>
       Object.values(SETS).map((name) => ({ name: `${name}${family}`, key: [familyWords[family].type] })),
@@ -54,7 +53,6 @@ export function tunnelGuard(bridge: string): TablePart {
       {
         name: "tunnel_from_pods",
         rules: [
-          passReplies,
           ...FAMILIES.flatMap((family) => {
             const toNode = inSet(familyWords[family].destination, `${SETS.nodes}${family}`);
             return [dropped(fromPods, toNode), dropped(anyFlag("ct status", "dnat"), toNode)];
@@ -64,7 +62,6 @@ export function tunnelGuard(bridge: string): TablePart {
       {
         name: "tunnel_to_node",
         rules: [
-          passReplies,
           dropped(fromPods),
           ...FAMILIES.flatMap((family) => {
             const { source, destination } = familyWords[family];
@@ -72,17 +69,11 @@ export function tunnelGuard(bridge: string): TablePart {
           }),
         ],
       },
-      {
-        name: "tunnel_forward",
-        base: { type: "filter", hook: "forward", priority: -150, policy: "accept" },
-        rules: [rule(isTunnel, goTo("tunnel_from_pods"))],
-      },
-      {
-        name: "tunnel_input",
-        base: { type: "filter", hook: "input", priority: -150, policy: "accept" },
-        rules: [rule(isTunnel, goTo("tunnel_to_node"))],
-      },
     ],
+    sharedForNew: {
+      filter_forward: [rule(isTunnel, jumpTo("tunnel_from_pods"))],
+      filter_input: [rule(isTunnel, jumpTo("tunnel_to_node"))],
+    },
   };
 }
 

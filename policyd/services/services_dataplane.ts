@@ -15,6 +15,8 @@ import { TimeoutClasses } from "./affinity/timeout_classes.ts";
 import { FrontendHolders } from "./compile/arbitration.ts";
 import type { CompileContext, NodePortAddresses } from "./compile/context.ts";
 import { compileService } from "./compile/compile_service.ts";
+import { sourceHooks } from "./compile/check_part.ts";
+import { RESTRICTED_PORTS } from "./compile/frontend_sets.ts";
 import { localPodElements, nodePortElements, podRangeElement } from "./compile/node_elements.ts";
 import { ServiceIndex } from "./compile/service_index.ts";
 import type { ServiceFollower } from "./service_follower.ts";
@@ -51,6 +53,8 @@ export class ServicesDataplane implements Dataplane {
   readonly #podNetworks = new JoinedNetworks();
   readonly #holders = new FrontendHolders();
   readonly #timeouts = new TimeoutClasses();
+  /** The Services that only some sources may use. */
+  readonly #restricted = new Set<string>();
   #release: Cancel | undefined;
   readonly #problems = new Map<string, readonly string[]>();
 
@@ -147,15 +151,29 @@ export class ServicesDataplane implements Dataplane {
     const { observers = [] } = this.#parts;
     if (service === undefined) {
       for (const observer of observers) observer.removed(key);
+      this.#setRestricted(key, false);
       return ruleset.claim(ownerOf(key), []);
     }
     const compiled = compileService(service, slices, context, this.#holders, (seconds) => this.#timeouts.of(seconds));
     const { claims, problems, ignoredEndpoints } = compiled;
     for (const observer of observers) observer.compiled(service, compiled);
+    const hasRanges = service.loadBalancerSourceRanges !== undefined;
+    this.#setRestricted(key, hasRanges && claims.some(({ set }) => set === RESTRICTED_PORTS));
     ruleset.claim(ownerOf(key), claims);
     const ignored =
       ignoredEndpoints.length === 0 ? [] : [`Service ${key}: ${ignoredEndpoints.length} endpoints nobody can have`];
     if (problems.length + ignored.length > 0) this.#problems.set(key, [...problems, ...ignored]);
+  }
+
+  /** The hooks that look at sources are there while a Service has ranges of allowed ones. */
+  #setRestricted(key: string, isRestricted: boolean): void {
+    const before = this.#restricted.size;
+    if (isRestricted) this.#restricted.add(key);
+    else this.#restricted.delete(key);
+    const { size } = this.#restricted;
+    if ((before === 0) === (size === 0)) return;
+    const chains = size === 0 ? [] : sourceHooks;
+    this.#parts.ruleset.provide("source ranges", { table: INET_TABLE, sets: [], chains });
   }
 
   #claimNode(): void {

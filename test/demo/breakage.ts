@@ -1,6 +1,7 @@
 import { setTimeout as pause } from "node:timers/promises";
 import { BRIDGE_TABLE, INET_TABLE } from "../../policyd/node/table_part.ts";
 import { POLICY_SETS, POLICY_TABLE } from "../../policyd/policy/compile/policy_table.ts";
+import { SERVICES_MASQUERADE } from "../../policyd/services/compile/nat_part.ts";
 import { numberMap } from "../../policyd/services/compile/number_maps.ts";
 import { ADDRESS_SETS } from "../../policyd/services/compile/frontend_sets.ts";
 import { FAMILIES, FRONTEND_KINDS } from "../../policyd/services/compile/frontend_space.ts";
@@ -13,9 +14,6 @@ import { nodeOf, NODES } from "./world.ts";
 export const BREAKAGES = ["route", "guard", "hairpin", "masquerade", "affinity", "policy"] as const;
 
 export type BreakageName = (typeof BREAKAGES)[number];
-
-/** Where Services masquerade (policyd/services/compile/nat_part.ts). */
-const MASQUERADE_CHAIN = "services_postrouting";
 
 const DEADLINE_MILLISECONDS = 30_000;
 const POLL_MILLISECONDS = 10;
@@ -66,7 +64,7 @@ export async function breakWorld(world: World, name: BreakageName): Promise<Brea
         FAMILIES.map((family) => `${ADDRESS_SETS.hairpin}${family}`),
       );
     case "masquerade":
-      return await flush(world, "chain", [MASQUERADE_CHAIN]);
+      return await flush(world, "chain", [SERVICES_MASQUERADE]);
     case "affinity":
       return await flush(world, "map", FRONTEND_KINDS.map(numberMap));
     case "policy":

@@ -136,7 +136,7 @@ describe("the demo", function () {
     {
       name: "masquerade",
       what: "the clients that endpoints see as their node",
-      removed: /chain inet drawbridge services_postrouting/,
+      removed: /chain inet drawbridge services_masquerade/,
       red: {
         ClusterIP: ["node1", "router"],
         "ClusterIP, UDP": ["node1", "router"],

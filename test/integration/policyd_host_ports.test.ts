@@ -74,9 +74,9 @@ describe("host ports and masquerade of a node with policyd", function () {
     return (await prober.run(flows, { timeoutMilliseconds: 500 })).map(({ seenBy }) => seenBy?.name);
   };
 
-  it("REG-04 B12: the daemon's tables have all of it, and nothing after DEL; the plugin makes no table", async () => {
+  it("REG-04 B12 MODE-04: the daemon's tables have all of it, and nothing after DEL; the plugin makes no table", async () => {
     const isReady = (text: string): boolean =>
-      ["masquerade_pods", "drawbridge-policy {"].every((word) => text.includes(word)) && !text.includes("opening");
+      ["masquerade_cluster4", "drawbridge-policy {"].every((word) => text.includes(word)) && !text.includes("opening");
     await until(() => isReady(listing()), "the tables are there");
     const empty = normalListing(listing());
     const pod = lab.pod("web");

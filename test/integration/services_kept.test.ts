@@ -110,7 +110,7 @@ describe("policies where kube-proxy serves Services", function () {
     assert.ok(ofServices.size > 10);
     for (const name of ["node1", "node2"] as const) {
       const rules = lab.wired(name).node.exec("nft", ["list", "table", "inet", "drawbridge"]);
-      assert.match(rules, /chain masquerade_cluster \{/);
+      assert.match(rules, /chain masquerade_cluster4 \{/);
       const present = [...rules.matchAll(/^\t(?:set|map|chain) (\S+) \{/gm)].map(([, found]) => found ?? "");
       assert.deepEqual(
         present.filter((found) => ofServices.has(found)),

@@ -167,11 +167,11 @@ for (const outer of FAMILIES) {
       };
 
       for (const one of attacks) await assertDropped(one, one.droppedAt);
-      without("tunnel_forward", near);
+      without("tunnel_from_pods", near);
       const [first] = attacks;
       assert.ok(first !== undefined);
       await assertDropped(first, far);
-      without("tunnel_input", far);
+      without("tunnel_to_node", far);
       for (const one of attacks) {
         for (const inner of FAMILIES) {
           const token = attack(one, inner);

@@ -7,7 +7,8 @@ import type { Table } from "../../kernel/nftables/object.ts";
 import { rangeOf } from "../../kernel/ip/ranges.ts";
 import { NftablesSocket } from "../../kernel/nftables/socket.ts";
 import { formatTable } from "../../kernel/nftables/text.ts";
-import { INET_TABLE } from "../../policyd/node/table_part.ts";
+import { INET_TABLE, joined } from "../../policyd/node/table_part.ts";
+import { sourceHooks } from "../../policyd/services/compile/check_part.ts";
 import { TimeoutClasses } from "../../policyd/services/affinity/timeout_classes.ts";
 import { localPodElements, nodePortElements, podRangeElement } from "../../policyd/services/compile/node_elements.ts";
 import { services } from "../../policyd/services/compile/services_part.ts";
@@ -43,8 +44,8 @@ describe("the tables of Services in the kernel", () => {
         ...nodePortElements([], []),
         ...claimsOf(rules),
       ];
-      const { sets, chains } = services({ ...SERVICE_RULES, tcpReset });
-      const table: Table = { ...INET_TABLE, sets, chains: [...chains, ...chainsOf(rules)] };
+      const { sets, chains } = joined([services({ ...SERVICE_RULES, tcpReset })]);
+      const table: Table = { ...INET_TABLE, sets, chains: [...chains, ...sourceHooks, ...chainsOf(rules)] };
       const elements = elementsOf(claims);
       nftables.commit(tableChanges(table, elements));
       const list = ["-y", "list", "table", table.family, table.name];

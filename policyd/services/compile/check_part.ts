@@ -31,8 +31,10 @@ export const ServiceDropReason = {
 /**
  * What Services refuse.
  *
- * - Before NAT, at -110: sources outside of a Service's ranges (LB-06), silently; packets of no connection that concern a
- *   Service or come from a local pod, whose answers would leave with the wrong address; 127.0.0.0/8 from outside.
+ * - Before NAT, at -110: sources outside of a Service's ranges (LB-06), silently ({@link sourceHooks}).
+ * - 127.0.0.0/8 from outside ({@link fromOutside}).
+ * - At -90: packets of no connection that concern a Service or come from a local pod, whose answers would leave with the wrong
+ *   address. NAT leaves such packets as they are.
  * - Behind it, at filter-10 and so before policies: what found no endpoint. Pods and the node, which policy Local sends
  *   elsewhere, have gone there by then (NE-06). Nobody anywhere is a refusal, nobody here alone is silence (ETP-03, NE-04).
  */
@@ -42,31 +44,25 @@ export function checks(rules: ServiceRules): TablePart {
     chains: [
       { name: "sources", rules: FRONTEND_KINDS.map(sourceRule) },
       ...(rules.dropInvalid ? [{ name: "invalid", rules: invalidRules() }] : []),
-      ...(["prerouting", "output"] as const).map((hook): Chain => ({
-        name: `arrival_${hook}`,
-        base: { type: "filter", hook, priority: -110, policy: "accept" },
-        rules: [
-          ...(hook === "prerouting" ? strayRules(rules) : []),
-          rule(
-            anyFlag("ct state", "new"),
-            inSet(concatenation("meta l4proto", "th dport"), RESTRICTED_PORTS),
-            jumpTo("sources"),
-          ),
-        ],
-      })),
       { name: "refuse", rules: refusals(rules) },
       ...FRONTEND_KINDS.map(answerChain),
-      ...(["input", "forward", "output"] as const).flatMap((hook): readonly Chain[] => [
-        ...FAMILIES.map((family) => unservedChain(family, hook)),
-        {
-          name: `unserved_${hook}`,
-          base: { type: "filter", hook, priority: -10, policy: "accept" },
-          rules: FAMILIES.map((family) =>
-            rule(ofFamily(family), anyFlag("ct state", "new"), goTo(`unserved${family}_${hook}`)),
-          ),
-        },
-      ]),
+      ...(["input", "forward", "output"] as const).flatMap((hook) =>
+        FAMILIES.map((family) => unservedChain(family, hook)),
+      ),
     ],
+    shared: {
+      nat_prerouting: [fromOutside("ip saddr"), fromOutside("ip daddr")],
+      after_nat_prerouting: [
+        fromOutside("ip saddr"),
+        ...(rules.dropInvalid ? [rule(anyFlag("ct state", "invalid"), jumpTo("invalid"))] : []),
+      ],
+      filter_input: [fromOutside("ip saddr"), fromOutside("ip daddr")],
+    },
+    sharedForNew: {
+      filter_input: toUnserved("input"),
+      filter_forward: toUnserved("forward"),
+      filter_output: toUnserved("output"),
+    },
   };
 }
 
@@ -75,14 +71,38 @@ function sourceRule(kind: (typeof FRONTEND_KINDS)[number]): Rule {
   return dropping(ServiceDropReason.SOURCE, ...ofFrontend("restricted", kind), not(isAllowed), ...atNoAddress(kind));
 }
 
-function strayRules({ dropInvalid }: ServiceRules): readonly Rule[] {
-  const loopback = parseCidr("127.0.0.0/8");
-  return [
-    ...(["ip saddr", "ip daddr"] as const).map((field) =>
-      dropping(ServiceDropReason.LOOPBACK, inPrefix(field, loopback), not(equals("iifname", "lo"))),
+/**
+ * The hooks before NAT for sources outside of a Service's ranges, which are there while a Service has any. Every packet that
+ * belongs to no answered connection is looked at, so that a change of the ranges also stops a client that keeps sending.
+ */
+export const sourceHooks: readonly Chain[] = (["prerouting", "output"] as const).map((hook): Chain => ({
+  name: `sources_${hook}`,
+  base: { type: "filter", hook, priority: -110, policy: "accept" },
+  rules: [
+    rule(
+      anyFlag("ct state", "new"),
+      inSet(concatenation("meta l4proto", "th dport"), RESTRICTED_PORTS),
+      jumpTo("sources"),
     ),
-    ...(dropInvalid ? [rule(anyFlag("ct state", "invalid"), jumpTo("invalid"))] : []),
-  ];
+  ],
+}));
+
+/**
+ * Drops a loopback address from outside, where the kernel does not since somebody has set `route_localnet`.
+ *
+ * A flow's first packet is asked before NAT changes its destination. Translated and invalid packets are asked for their source
+ * after NAT. All others can only be for the node itself, so they are asked when they get there, where no answer to a client on
+ * localhost has such an address yet (cni/localhost_ports.ts).
+ */
+function fromOutside(field: "ip saddr" | "ip daddr"): Rule {
+  const loopback = inPrefix(field, parseCidr("127.0.0.0/8"));
+  return dropping(ServiceDropReason.LOOPBACK, loopback, not(equals("iifname", "lo")));
+}
+
+function toUnserved(hook: "input" | "forward" | "output"): readonly Rule[] {
+  return FAMILIES.map((family) =>
+    rule(ofFamily(family), anyFlag("ct state", "new"), goTo(`unserved${family}_${hook}`)),
+  );
 }
 
 function invalidRules(): readonly Rule[] {

@@ -1,6 +1,6 @@
-import type { Chain, SetDefinition } from "../../../kernel/nftables/object.ts";
+import type { SetDefinition } from "../../../kernel/nftables/object.ts";
 import { concatenation } from "../../../kernel/nftables/expression.ts";
-import { accept, anyFlag, goTo, hasBits, rule } from "../../../kernel/nftables/statement.ts";
+import { anyFlag, hasBits, jumpTo, returnToCaller, rule } from "../../../kernel/nftables/statement.ts";
 import type { TablePart } from "../../node/table_part.ts";
 import { remember } from "./affinity_part.ts";
 import type { RuleFamily } from "./frontend_space.ts";
@@ -30,6 +30,7 @@ export function connectionSet(family: RuleFamily): string {
  * anew for IPv4 when it forwards, and otherwise it is a socket's own wish: it counts only in queueing that one packet.
  */
 export function connectionCounts(): TablePart {
+  const toChosen = rule(hasBits("meta priority", OURS, OURS), anyFlag("ct state", "new"), jumpTo("chosen"));
   return {
     sets: FAMILIES.map((family): SetDefinition => ({
       name: connectionSet(family),
@@ -53,16 +54,13 @@ export function connectionCounts(): TablePart {
               timeout: KEPT_MILLISECONDS,
             }),
           ),
-          rule(hasBits("meta priority", DURATION_BITS, 0), { kind: "clear priority" }, accept),
+          rule(hasBits("meta priority", DURATION_BITS, 0), { kind: "clear priority" }, returnToCaller),
           rule(anyFlag("ct status", "dnat"), remember),
           rule({ kind: "clear priority" }),
         ],
       },
-      ...(["prerouting", "output"] as const).map((hook): Chain => ({
-        name: `chosen_${hook}`,
-        base: { type: "filter", hook, priority: -95, policy: "accept" },
-        rules: [rule(hasBits("meta priority", OURS, OURS), anyFlag("ct state", "new"), goTo("chosen"))],
-      })),
     ],
+    shared: { after_nat_prerouting: [toChosen] },
+    sharedForNew: { filter_output: [toChosen] },
   };
 }

@@ -1,7 +1,17 @@
 import { concatenation } from "../../../kernel/nftables/expression.ts";
 import type { Chain } from "../../../kernel/nftables/object.ts";
 import type { Match, Rule, Statement } from "../../../kernel/nftables/statement.ts";
-import { anyFlag, equals, goTo, hasBit, inSet, not, rule, setMarkBit } from "../../../kernel/nftables/statement.ts";
+import {
+  anyFlag,
+  equals,
+  goTo,
+  hasBit,
+  inSet,
+  jumpTo,
+  not,
+  rule,
+  setMarkBit,
+} from "../../../kernel/nftables/statement.ts";
 import type { TablePart } from "../../node/table_part.ts";
 import type { ServiceRules } from "./context.ts";
 import { drawRules, endpointChain } from "./endpoint_maps.ts";
@@ -10,6 +20,9 @@ import { ADDRESS_SETS } from "./frontend_sets.ts";
 import type { FrontendKind, RuleFamily } from "./frontend_space.ts";
 import { byAddress, FAMILIES, FRONTEND_KINDS, frontendKey, nameOf, SPACES, words } from "./frontend_space.ts";
 import { loadNumber, plainMap } from "./number_maps.ts";
+
+/** Where clients of Services are hidden. */
+export const SERVICES_MASQUERADE = "services_masquerade";
 
 const masquerade: Statement = { kind: "masquerade", isFullyRandom: true };
 
@@ -23,31 +36,30 @@ const masquerade: Statement = { kind: "masquerade", isFullyRandom: true };
  * - A pod of this node that is sent to itself leaves with the bridge's address, or it would answer itself (POD-12).
  */
 export function nat({ masqueradeBit }: ServiceRules): TablePart {
+  const toServices = FAMILIES.map((family) => rule(ofFamily(family), goTo(`services${family}`)));
   return {
     sets: [],
     chains: [
       ...FRONTEND_KINDS.flatMap((kind) => frontendChains(kind, masqueradeBit)),
       ...FAMILIES.flatMap((family) => [plainChain(family, masqueradeBit), servicesChain(family)]),
-      ...(["prerouting", "output"] as const).map((hook): Chain => ({
-        name: `services_${hook}`,
-        base: { type: "nat", hook, priority: -100, policy: "accept" },
-        rules: FAMILIES.map((family) => rule(ofFamily(family), goTo(`services${family}`))),
-      })),
       {
-        name: "services_postrouting",
-        base: { type: "nat", hook: "postrouting", priority: 100, policy: "accept" },
+        name: SERVICES_MASQUERADE,
         rules: [
+          rule(hasBit("meta mark", masqueradeBit), masquerade),
           ...FAMILIES.map((family) =>
             rule(
-              anyFlag("ct status", "dnat"),
               inSet(concatenation(words[family].source, words[family].destination), `${ADDRESS_SETS.hairpin}${family}`),
               masquerade,
             ),
           ),
-          rule(anyFlag("ct status", "dnat"), hasBit("meta mark", masqueradeBit), masquerade),
         ],
       },
     ],
+    shared: {
+      nat_prerouting: toServices,
+      nat_output: toServices,
+      nat_postrouting: [rule(anyFlag("ct status", "dnat"), jumpTo(SERVICES_MASQUERADE))],
+    },
   };
 }
 

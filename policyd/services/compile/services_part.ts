@@ -1,4 +1,5 @@
-import type { TablePart } from "../../node/table_part.ts";
+import type { Rule } from "../../../kernel/nftables/statement.ts";
+import type { SharedRules, TablePart } from "../../node/table_part.ts";
 import { affinity } from "./affinity_part.ts";
 import { checks } from "./check_part.ts";
 import { connectionCounts } from "./connection_counts.ts";
@@ -20,8 +21,22 @@ export function services(rules: ServiceRules): TablePart {
     endpointMaps(),
     affinity(),
     connectionCounts(),
-    nat(rules),
     checks(rules),
+    nat(rules),
   ];
-  return { sets: parts.flatMap(({ sets }) => sets), chains: parts.flatMap(({ chains }) => chains) };
+  return {
+    sets: parts.flatMap(({ sets }) => sets),
+    chains: parts.flatMap(({ chains }) => chains),
+    shared: merged(parts.map(({ shared }) => shared)),
+    sharedForNew: merged(parts.map(({ sharedForNew }) => sharedForNew)),
+  };
+}
+
+/** The rules of several parts, in their order. */
+function merged(several: readonly (SharedRules | undefined)[]): SharedRules {
+  const chains = new Map<string, readonly Rule[]>();
+  for (const [chain, rules] of several.flatMap((one) => Object.entries(one ?? {}))) {
+    chains.set(chain, [...(chains.get(chain) ?? []), ...rules]);
+  }
+  return Object.fromEntries(chains);
 }

@@ -8,10 +8,11 @@ import type { Service } from "../../../policyd/cluster/model.ts";
 import type { Claim } from "../../../policyd/dataplane/claim.ts";
 import { isSameElement } from "../../../policyd/dataplane/claim.ts";
 import { marks } from "../../../policyd/node/marks.ts";
-import { INET_TABLE } from "../../../policyd/node/table_part.ts";
+import { INET_TABLE, joined } from "../../../policyd/node/table_part.ts";
 import { usedTimeout } from "../../../policyd/services/affinity/kept_timeouts.ts";
 import { chainsOf, claimsOf } from "./timeout_rules.ts";
 import { TimeoutClasses } from "../../../policyd/services/affinity/timeout_classes.ts";
+import { sourceHooks } from "../../../policyd/services/compile/check_part.ts";
 import { FrontendHolders } from "../../../policyd/services/compile/arbitration.ts";
 import { compileService } from "../../../policyd/services/compile/compile_service.ts";
 import { jenkinsHash, scaled } from "../../../policyd/services/compile/jenkins_hash.ts";
@@ -40,11 +41,8 @@ function tableFor(tcpReset: boolean): Table {
     marks({ bridge: BRIDGE, markBits: bits, tableOwner: false }),
     services({ ...SERVICE_RULES, tcpReset }),
   ];
-  return {
-    ...INET_TABLE,
-    sets: parts.flatMap(({ sets }) => sets),
-    chains: parts.flatMap(({ chains }) => chains),
-  };
+  const { sets, chains } = joined(parts);
+  return { ...INET_TABLE, sets, chains: [...chains, ...sourceHooks] };
 }
 
 const TABLES = { refused: tableFor(false), reset: tableFor(true) };

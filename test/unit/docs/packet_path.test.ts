@@ -1,11 +1,16 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { bridgeTable, ipTable } from "../../../cni/node_tables.ts";
-import type { Table } from "../../../kernel/nftables/object.ts";
+import type { Chain, Table, TableReference } from "../../../kernel/nftables/object.ts";
 import type { NodeConfiguration } from "../../../policyd/node/configuration.ts";
+import { hostPortHooks } from "../../../policyd/node/host_ports.ts";
+import { podMasqueradeHooks } from "../../../policyd/node/pod_masquerade.ts";
+import { INET_TABLE } from "../../../policyd/node/table_part.ts";
 import { nodeTables } from "../../../policyd/node/tables.ts";
 import { DEFAULT_POLICY_OPTIONS } from "../../../policyd/policy/compile/options.ts";
+import { crowdingHooks, POLICY_TABLE } from "../../../policyd/policy/compile/policy_table.ts";
 import { openingTable } from "../../../policyd/policy/cuts/opening.ts";
+import { sourceHooks } from "../../../policyd/services/compile/check_part.ts";
 import { baseText } from "../../bench/services/kube_proxy_layout.ts";
 import { cellsBelow } from "../../support/markdown.ts";
 import { SERVICE_RULES } from "../../support/services/scenario.ts";
@@ -31,6 +36,15 @@ const WITHOUT: ReadonlyMap<string, NodeConfiguration> = new Map([
   ["masquerade", { ...EVERYTHING, masquerade: false }],
   ["encapsulation", { ...EVERYTHING, encapsulation: "never" }],
 ]);
+
+/** Chains that are there while something uses them, by what that is in the document. */
+const HOOKS_IN_USE: ReadonlyMap<string, { readonly table: TableReference; readonly chains: readonly Chain[] }> =
+  new Map([
+    ["host ports", { table: INET_TABLE, chains: hostPortHooks }],
+    ["ipMasq", { table: INET_TABLE, chains: podMasqueradeHooks }],
+    ["source ranges", { table: INET_TABLE, chains: sourceHooks }],
+    ["crowded", { table: POLICY_TABLE, chains: crowdingHooks }],
+  ]);
 
 /** In the order in which a packet meets them. */
 const HOOKS = [
@@ -72,6 +86,9 @@ function conditionOf({ table, chain }: HookedChain): string {
 function expectedRows(): readonly (readonly string[])[] {
   const all = [
     ...hookedChains(nodeTables(EVERYTHING)).map((chain) => ({ ...chain, condition: conditionOf(chain) })),
+    ...[...HOOKS_IN_USE].flatMap(([condition, { table, chains }]) =>
+      hookedChains([{ ...table, sets: [], chains }]).map((chain) => ({ ...chain, condition })),
+    ),
     ...hookedChains([ipTable, bridgeTable]).map((chain) => ({ ...chain, condition: "no daemon" })),
     ...hookedChains([openingTable(BRIDGE)]).map((chain) => ({ ...chain, condition: "first policies" })),
   ];

@@ -6,7 +6,11 @@ import { requestsOf, tableChanges } from "../../../kernel/nftables/change.ts";
 import { formatTable } from "../../../kernel/nftables/text.ts";
 import type { NodeConfiguration } from "../../../policyd/node/configuration.ts";
 import { HOST_INTERFACE_PREFIX } from "../../../policyd/node/configuration.ts";
+import { hostPortHooks } from "../../../policyd/node/host_ports.ts";
+import { podMasqueradeHooks } from "../../../policyd/node/pod_masquerade.ts";
+import { INET_TABLE } from "../../../policyd/node/table_part.ts";
 import { nodeTables } from "../../../policyd/node/tables.ts";
+import { DEFAULT_POLICY_OPTIONS } from "../../../policyd/policy/compile/options.ts";
 import { SERVICE_RULES } from "../../support/services/scenario.ts";
 
 const DEFAULTS: NodeConfiguration = {
@@ -21,6 +25,12 @@ function chainText(name: string, configuration = DEFAULTS): readonly string[] {
     .map((table) => formatTable(table, new Map()))
     .join("");
   return linesOf(text, name);
+}
+
+/** The same of a chain that is there only while something needs it. */
+function hookText(name: string): readonly string[] {
+  const chains = [...hostPortHooks, ...podMasqueradeHooks];
+  return linesOf(formatTable({ ...INET_TABLE, sets: [], chains }, new Map()), name);
 }
 
 function linesOf(text: string, name: string): readonly string[] {
@@ -52,39 +62,61 @@ describe("the tables of a node", () => {
       "meta mark & 0x20000000 == 0x20000000 accept",
       'counter drop comment "from pod to pod on the link"',
     ]);
-    assert.deepEqual(chainText("mark_bridged"), [
+    assert.deepEqual(chainText("after_nat_prerouting"), [
       "type filter hook prerouting priority -90; policy accept;",
+      "meta mark & 0x20000000 != 0x20000000 ct state established,new ct status ! snat,dnat accept",
       'iifname "cni0" meta mark set meta mark & 0xdfffffff',
-      'iifname "cni0" ct status snat,dnat meta mark set meta mark | 0x20000000 jump hide_localhost',
+      'iifname "cni0" ct status snat,dnat meta mark set meta mark | 0x20000000',
     ]);
   });
 
+  it("MODE-04: by default a forwarded packet passes five filter chains of the node, and a new flow two of NAT", () => {
+    const tables = nodeTables({
+      ...DEFAULTS,
+      masquerade: true,
+      encapsulation: "auto",
+      services: SERVICE_RULES,
+      policyOptions: DEFAULT_POLICY_OPTIONS,
+    });
+    const hooked = tables.flatMap(({ family, chains }) =>
+      family === "inet" ? chains.flatMap(({ base }) => base ?? []) : [],
+    );
+    const forwarded = hooked.filter(({ hook }) => ["prerouting", "forward", "postrouting"].includes(hook));
+    assert.equal(forwarded.filter(({ type }) => type === "filter").length, 5);
+    assert.equal(forwarded.filter(({ type }) => type === "nat").length, 2);
+  });
+
   it("SVC-16: marks lose our bits and no others, on the way out and on the way in", () => {
-    for (const [name, hook] of [
-      ["clear_marks", "postrouting"],
-      ["clear_marks_input", "input"],
-    ] as const) {
-      assert.deepEqual(chainText(name), [
-        `type filter hook ${hook} priority 110; policy accept;`,
-        "meta mark set meta mark & 0xcfffffff",
-        ...(hook === "input" ? ["ct status snat jump show_localhost"] : []),
-      ]);
-    }
+    assert.deepEqual(chainText("after_nat_postrouting"), [
+      "type filter hook postrouting priority 110; policy accept;",
+      "meta mark & 0x30000000 == 0x00000000 ct state established,new accept",
+      "meta mark set meta mark & 0xcfffffff",
+      'ct state ! established,new oifname "cni0" goto redirects',
+    ]);
+    assert.deepEqual(chainText("filter_input"), [
+      "type filter hook input priority -10; policy accept;",
+      "meta mark set meta mark & 0xcfffffff",
+    ]);
   });
 
   it("POD-07 B11: host ports and masquerade are the plugin's own rules, at the places of NAT", () => {
     const golden = readFileSync(new URL("../cni/node_tables.nft", import.meta.url), "utf8");
     const pluginChain = (name: string): readonly string[] => linesOf(golden, name);
     const chains = ["published_on_links", "published", "from_localhost", "hide_localhost", "show_localhost"];
-    for (const name of [...chains, "localhost_output"]) {
+    for (const name of chains) {
       assert.ok(pluginChain(name).length > 1, name);
       assert.deepEqual(chainText(name), pluginChain(name));
     }
-    assert.deepEqual(chainText("host_ports_prerouting"), pluginChain("prerouting"));
-    assert.deepEqual(chainText("host_ports_output"), pluginChain("output"));
-    const [base, ...sources] = pluginChain("postrouting");
-    assert.deepEqual(chainText("host_ports_postrouting"), [base, ...sources.slice(0, 4)]);
-    assert.deepEqual(chainText("masquerade_pods"), [base, ...sources.slice(4)]);
+    const rulesOf = (name: string): readonly string[] => hookText(name).slice(1);
+    for (const name of ["localhost_prerouting", "localhost_input", "localhost_output"]) {
+      assert.ok(rulesOf(name).length > 0, name);
+      assert.deepEqual(rulesOf(name), pluginChain(name).slice(1));
+    }
+    assert.deepEqual(rulesOf("host_ports_prerouting"), pluginChain("prerouting").slice(1));
+    assert.deepEqual(rulesOf("host_ports_output"), pluginChain("output").slice(1));
+    const sources = pluginChain("postrouting").slice(1);
+    assert.deepEqual(rulesOf("host_ports_postrouting"), sources.slice(0, 4));
+    assert.deepEqual(rulesOf("masquerade_pods"), sources.slice(4));
     const names = nodeTables(DEFAULTS).flatMap(({ sets }) => sets.map(({ name }) => name));
     for (const { name } of ipTable.sets) assert.ok(names.includes(name), name);
   });
@@ -97,26 +129,27 @@ describe("the tables of a node", () => {
       markBits: { masquerade: 1, bridged: 0x8000_0000 },
     };
     assert.equal(chainText("forward", other)[2], "meta mark & 0x80000000 == 0x80000000 accept");
-    assert.equal(chainText("mark_bridged", other)[1], 'iifname "br-pods.1" meta mark set meta mark & 0x7fffffff');
-    assert.equal(chainText("clear_marks", other)[1], "meta mark set meta mark & 0x7ffffffe");
-    assert.equal(chainText("prerouting", other)[1], 'iifname != "pod*" accept');
-    assert.match(chainText("drop_port_packets", other)[1] ?? "", /^iifname "pod\*" counter drop/);
-    assert.match(
-      chainText("drop_redirects", other)[2] ?? "",
-      /^oifname "br-pods.1" icmpv6 type nd-redirect counter drop/,
+    assert.equal(
+      chainText("after_nat_prerouting", other)[2],
+      'iifname "br-pods.1" meta mark set meta mark & 0x7fffffff',
     );
+    assert.equal(chainText("after_nat_postrouting", other)[2], "meta mark set meta mark & 0x7ffffffe");
+    assert.equal(chainText("prerouting", other)[1], 'iifname != "pod*" accept');
+    assert.match(chainText("before_tracking", other)[1] ?? "", /^iifname "pod\*" counter drop/);
+    assert.match(chainText("after_nat_postrouting", other)[3] ?? "", /oifname "br-pods.1" goto redirects$/);
   });
 
   it("GUARD-09: keep the tunnel's port to nodes, where there may be a tunnel", () => {
     const tunnelled = { ...DEFAULTS, encapsulation: "auto" } as const;
     assert.deepEqual(chainText("tunnel_to_node", { ...DEFAULTS, encapsulation: "never" }), []);
-    assert.deepEqual(chainText("tunnel_input", tunnelled), [
-      "type filter hook input priority -150; policy accept;",
-      "udp dport 4789 goto tunnel_to_node",
+    assert.deepEqual(chainText("filter_input", tunnelled), [
+      "type filter hook input priority -10; policy accept;",
+      "meta mark set meta mark & 0xcfffffff",
+      "ct state ! new,untracked accept",
+      "udp dport 4789 jump tunnel_to_node",
     ]);
     const reason = 'counter drop comment "tunnel packet not from node to node"';
     assert.deepEqual(chainText("tunnel_to_node", tunnelled), [
-      "ct direction reply return",
       `iifname "cni0" ${reason}`,
       `ip saddr != @tunnel_peers4 ${reason}`,
       `ip daddr != @tunnel_peers4 ${reason}`,
@@ -124,7 +157,6 @@ describe("the tables of a node", () => {
       `ip6 daddr != @tunnel_peers6 ${reason}`,
     ]);
     assert.deepEqual(chainText("tunnel_from_pods", tunnelled), [
-      "ct direction reply return",
       `iifname "cni0" ip daddr @tunnel_nodes4 ${reason}`,
       `ct status dnat ip daddr @tunnel_nodes4 ${reason}`,
       `iifname "cni0" ip6 daddr @tunnel_nodes6 ${reason}`,

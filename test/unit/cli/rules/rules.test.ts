@@ -87,8 +87,8 @@ describe("rules", () => {
     const tables = async (fields: string): Promise<string> =>
       (await rules("worker-1", { "policyd.yaml": head + fields }, "--config", "policyd.yaml")).out;
     const ofOthers = await tables("policies: false\nservices: false\n");
-    assert.doesNotMatch(ofOthers, /drawbridge-policy|services_prerouting|by-selector/);
-    assert.match(await tables("policies: false\n"), /services_prerouting/);
+    assert.doesNotMatch(ofOthers, /drawbridge-policy|goto services4|by-selector/);
+    assert.match(await tables("policies: false\n"), /goto services4/);
     assert.match(await tables("services: false\n"), /drawbridge-policy/);
   });
 

@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import type { Chain } from "../../../../kernel/nftables/object.ts";
 import { FakeClock } from "../../../../policyd/clock.ts";
 import type { Claim } from "../../../../policyd/dataplane/claim.ts";
 import { ServicesDataplane } from "../../../../policyd/services/services_dataplane.ts";
@@ -13,6 +14,7 @@ spec: {type: ClusterIP, clusterIP: ${clusterIp}, clusterIPs: [${clusterIp}], por
 
 function setUp() {
   const claims = new Map<string, readonly Claim[]>();
+  const provided = new Map<string, readonly Chain[]>();
   const journal: string[] = [];
   const dataplane = new ServicesDataplane({
     nodeName: "node1",
@@ -21,7 +23,7 @@ function setUp() {
         journal.push(owner);
         claims.set(owner, wanted);
       },
-      provide: () => {},
+      provide: (owner, { chains }) => void provided.set(owner, chains),
       follow: () => {},
       isSynced: false,
     },
@@ -33,7 +35,8 @@ function setUp() {
   const apply = (text: string): void => {
     dataplane.apply(readScenario(text).map((object) => ({ type: "set", kind: object.kind, key: object.key, object })));
   };
-  return { dataplane, claims, journal, apply };
+  const remove = (name: string): void => dataplane.apply([{ type: "delete", kind: "Service", key: `default/${name}` }]);
+  return { dataplane, claims, provided, journal, apply, remove };
 }
 
 describe("policyd/services dataplane", () => {
@@ -44,6 +47,28 @@ describe("policyd/services dataplane", () => {
     apply(service("b", "10.96.0.3"));
     assert.deepEqual(journal, ["Service default/b"]);
     assert.ok((claims.get("Service default/b") ?? []).length > 0);
+  });
+
+  it("MODE-04: sources are looked at by two hooks, from the first Service with ranges to the last", () => {
+    const { apply, remove, provided } = setUp();
+    const hooks = (): readonly (string | undefined)[] =>
+      (provided.get("source ranges") ?? []).map(({ base }) => base?.hook);
+    const balancer = (name: string, address: string, ranges: string): string => `
+apiVersion: v1
+kind: Service
+metadata: {name: ${name}, namespace: default}
+spec: {type: LoadBalancer, clusterIP: ${address}, clusterIPs: [${address}], ports: [{port: 80}]${ranges}}
+status: {loadBalancer: {ingress: [{ip: 192.0.2.80}]}}
+`;
+    apply(service("plain", "10.96.0.1") + "---" + balancer("open", "10.96.0.2", ""));
+    assert.deepEqual(hooks(), []);
+    const ranges = ', loadBalancerSourceRanges: ["192.0.2.0/24"]';
+    apply(balancer("open", "10.96.0.2", ranges) + "---" + balancer("other", "10.96.0.3", ranges));
+    assert.deepEqual(hooks(), ["prerouting", "output"]);
+    remove("other");
+    assert.deepEqual(hooks(), ["prerouting", "output"]);
+    apply(balancer("open", "10.96.0.2", ""));
+    assert.deepEqual(hooks(), []);
   });
 
   it("D1: takes nothing for an address of pods that can be no node's pod CIDR, nor one of two nodes", () => {

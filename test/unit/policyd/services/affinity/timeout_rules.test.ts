@@ -7,7 +7,7 @@ import { Ruleset } from "../../../../../policyd/dataplane/ruleset.ts";
 import { withVersion } from "../../../../../policyd/dataplane/schema.ts";
 import { recordingNotices } from "../../../../../policyd/events/notice.ts";
 import { recordingLogger } from "../../../../../policyd/log/recording_logger.ts";
-import { INET_TABLE } from "../../../../../policyd/node/table_part.ts";
+import { INET_TABLE, joined } from "../../../../../policyd/node/table_part.ts";
 import { FRONTEND_KINDS } from "../../../../../policyd/services/compile/frontend_space.ts";
 import { numberMap } from "../../../../../policyd/services/compile/number_maps.ts";
 import { DURATION_BITS } from "../../../../../policyd/services/compile/priority_number.ts";
@@ -17,7 +17,7 @@ import { ServicesDataplane } from "../../../../../policyd/services/services_data
 import { randomFrom } from "../../../../support/random.ts";
 import { readScenario, SERVICE_RULES } from "../../../../support/services/scenario.ts";
 
-const TABLE = withVersion({ ...INET_TABLE, ...services(SERVICE_RULES) });
+const TABLE = withVersion({ ...INET_TABLE, ...joined([services(SERVICE_RULES)]) });
 const NUMBER_MAPS = new Set(FRONTEND_KINDS.map(numberMap));
 
 /** The elements and chains of a kernel that decide how long clients stay. */
