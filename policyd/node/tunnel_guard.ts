@@ -52,12 +52,10 @@ export function tunnelGuard(bridge: string): TablePart {
     chains: [
       {
         name: "tunnel_from_pods",
-        rules: [
-          ...FAMILIES.flatMap((family) => {
-            const toNode = inSet(familyWords[family].destination, `${SETS.nodes}${family}`);
-            return [dropped(fromPods, toNode), dropped(anyFlag("ct status", "dnat"), toNode)];
-          }),
-        ],
+        rules: FAMILIES.flatMap((family) => {
+          const toNode = inSet(familyWords[family].destination, `${SETS.nodes}${family}`);
+          return [dropped(fromPods, toNode), dropped(anyFlag("ct status", "dnat"), toNode)];
+        }),
       },
       {
         name: "tunnel_to_node",

@@ -121,31 +121,6 @@ describe("policyd/ruleset with objects that come and go", () => {
     assert.equal(kernel.commits.length, before + 1);
   });
 
-  it("DP-12: a chain with a hook comes when the chains it leads to have their rules, and goes in one batch", () => {
-    const { kernel, ruleset } = setUp();
-    ruleset.start();
-    const before = kernel.commits.length;
-    const { chains, ...objects } = profileObjects(1);
-    const base = { type: "filter", hook: "input", priority: 0, policy: "accept" } as const;
-    const hook = { name: "hooked", base, rules: [rule(goTo("first1"))] };
-    ruleset.provide("hook", { ...objects, chains: [hook, ...chains] });
-    ruleset.flush();
-    assert.equal(ruleset.status().lastError, undefined);
-    const batches = kernel.commits.slice(before);
-    assert.deepEqual(
-      batches.map((batch) => touchedChains(batch, "add rule").includes("hooked")),
-      [false, true],
-    );
-    assert.ok(touchedChains(batches[0], "add rule").includes("first1"));
-    assert.equal(kernel.table(profileTable())?.chains.get("hooked")?.attributes.hook?.priority, 0);
-    const known = kernel.commits.length;
-    ruleset.verify();
-    assert.equal(kernel.commits.length, known, "it is as it should be");
-    ruleset.provide("hook", { ...objects, sets: [], chains: [] });
-    ruleset.flush();
-    assert.deepEqual(names(kernel), [...STATIC_NAMES].sort());
-  });
-
   it("DP-12: refuses what cannot be meant, and stays as it was", () => {
     const { kernel, ruleset } = started();
     const { table, sets, chains } = profileObjects(1);
