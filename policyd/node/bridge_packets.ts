@@ -10,7 +10,7 @@ import type { TablePart } from "./table_part.ts";
  * - Before connection tracking, packets of pods' ports: frames to a reserved group address (01:80:c2:00:00:0x) pass no hook of the bridge family on
  *   their way in, and the kernel hands an IP packet in one to the node's IP layer as coming from the port itself
  *   (br_handle_frame). No other packet ever comes from there: those of pods come from the bridge.
- * - Behind routing, redirects: the kernel tells pods of a shorter way to pods of the same bridge. There is no sysctl against it in
+ * - After routing, redirects: the kernel tells pods of a shorter way to pods of the same bridge. There is no sysctl against it in
  *   IPv6, and established TCP connections follow it to where {@link guard} lets nothing pass. Those that others send about
  *   a pod's connection go the same way: connection tracking takes them for a part of it (nf_conntrack_inet_error).
  */

@@ -22,8 +22,8 @@ export function hostPorts(): TablePart {
 /**
  * The hooks of host ports, which are there while a pod of the node has one.
  *
- * At -99 destinations change behind those of Services, and before {@link marks} looks at what was translated; at 99
- * sources do before marks go. Answers to clients on localhost are readdressed at -89, behind that mark, and at 110, behind
+ * At -99 destinations change after those of Services, and before {@link marks} looks at what was translated; at 99
+ * sources do before marks go. Answers to clients on localhost are readdressed at -89, after that mark, and at 110, after
  * policies.
  */
 export const hostPortHooks: readonly Chain[] = [

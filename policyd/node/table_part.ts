@@ -33,7 +33,7 @@ export interface TablePart {
   readonly chains: readonly Chain[];
   /** For all packets. */
   readonly shared?: SharedRules;
-  /** For packets that may begin a flow, behind all of {@link shared}. */
+  /** For packets that may begin a flow, after all of {@link shared}. */
   readonly sharedForNew?: SharedRules;
 }
 

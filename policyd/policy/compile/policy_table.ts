@@ -62,7 +62,7 @@ type TableOptions = Pick<PolicyOptions, "bridge" | "policyReset">;
 /**
  * The table of policies without what depends on the cluster.
  *
- * Packets to and from pods are judged by addresses, behind destination NAT and before source NAT; -5 comes behind the
+ * Packets to and from pods are judged by addresses, after destination NAT and before source NAT; -5 comes after the
  * checks of Services at -10 (SVC-04), so that one without endpoints refuses before policies drop. The label of a
  * connection that was judged and allowed is the only fast path: all others are judged, or dropped where they are the
  * answer to something. It is set in the original direction alone, since answers would bring a cut connection back to
@@ -222,7 +222,7 @@ export const crowdingHooks: readonly Chain[] = (["forward", "input"] as const).m
 }));
 
 /**
- * The short way of what may begin a flow, in chains of one family each: it is no answer and no error about another flow, and
+ * The short way of what may begin a flow, in chains of one family each: it is neither an answer nor an error about another flow, and
  * needs no number of a connection from before the table, since it is judged as that one would be.
  */
 function newChains({ bridge }: TableOptions): readonly Chain[] {
@@ -329,7 +329,7 @@ function output(options: TableOptions): Chain {
     rules: [
       rule(not(equals("oifname", options.bridge)), not(anyFlag("ct status", "dnat")), accept),
       isAllowed,
-      // What the node itself begins with a pod is never denied.
+      // A flow from the node itself to a pod is never denied.
       ...toKnown.map((match) =>
         rule(anyFlag("ct state", "new"), match, { kind: "set label", bit: ALLOWED_LABEL }, accept),
       ),

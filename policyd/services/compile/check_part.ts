@@ -35,7 +35,7 @@ export const ServiceDropReason = {
  * - 127.0.0.0/8 from outside ({@link fromOutside}).
  * - At -90: packets of no connection that concern a Service or come from a local pod, whose answers would leave with the wrong
  *   address. NAT leaves such packets as they are.
- * - Behind it, at filter-10 and so before policies: what found no endpoint. Pods and the node, which policy Local sends
+ * - After NAT, at filter-10 and so before policies: what found no endpoint. Pods and the node, which policy Local sends
  *   elsewhere, have gone there by then (NE-06). Nobody anywhere is a refusal, nobody here alone is silence (ETP-03, NE-04).
  */
 export function checks(rules: ServiceRules): TablePart {

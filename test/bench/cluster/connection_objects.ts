@@ -22,7 +22,7 @@ const NAMESPACE = "default";
 const FAMILIES = [4, 6] as const;
 const PROTOCOLS = ["TCP", "UDP"] as const;
 
-/** What kube-proxy and policyd both read, by resource. */
+/** The objects that kube-proxy and policyd both read, by resource. */
 export function connectionObjects(): Readonly<
   Record<"services" | "endpointslices" | "nodes" | "servicecidrs", readonly object[]>
 > {
@@ -69,7 +69,7 @@ export function connectionObjects(): Readonly<
   };
 }
 
-/** What policies select by: the namespace and the two pods of the node. */
+/** The objects that policies select by: the namespace and the two pods of the node. */
 export function podObjects(): readonly object[] {
   return [
     { apiVersion: "v1", kind: "Namespace", metadata: { name: NAMESPACE, labels: { team: "bench" } } },

@@ -7,7 +7,7 @@ const SOURCE = fileURLToPath(new URL("connection.c", import.meta.url));
 const LIMIT_MILLISECONDS = 20_000;
 const NANOSECONDS_PER_MICROSECOND = 1000;
 
-/** What is measured: a TCP connect, a first datagram with its answer, or one byte each way on what is established. */
+/** One measurement: a TCP connect, a first datagram with its answer, or one byte each way on what is established. */
 export type ConnectionKind = "tcp-connect" | "udp-connect" | "tcp-exchange" | "udp-exchange";
 
 /** Between which ends. */
@@ -16,7 +16,7 @@ export interface Ends {
   readonly server: LabNamespace;
   /** Where the server listens. */
   readonly listen: string;
-  /** What the client connects to: the same, or a Service's address. */
+  /** The client connects to this: the same, or a Service's address. */
   readonly destination: string;
   readonly port: number;
 }

@@ -26,13 +26,13 @@ const SYNC_MILLISECONDS = 20_000;
 /** So that entries of earlier connections do not pile up over the rounds. */
 const UDP_SECONDS = "5";
 
-/** What keeps the node's tables: nothing, policyd with further objects, or kube-proxy. */
+/** The keeper of the node's tables: nothing, policyd with further objects, or kube-proxy. */
 export type Keeper =
   | { readonly kind: "none" }
   | { readonly kind: "policyd"; readonly objects: readonly object[]; readonly bundle?: string }
   | { readonly kind: "kube-proxy"; readonly executable: string };
 
-/** Who connects to whom, and how. */
+/** The ends of a connection, and how it is made. */
 export interface ConnectionCase {
   readonly kind: ConnectionKind;
   readonly family: 4 | 6;

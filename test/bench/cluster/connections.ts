@@ -17,7 +17,7 @@ const OTHER_BUNDLE = "DRAWBRIDGE_OTHER_POLICYD";
 const MOST_MICROSECONDS_MORE = 1;
 const MOST_ESTABLISHED = 1.03;
 
-/** What policies select the pods, each on a node of its own. */
+/** Policies that select the pods, each on a node of its own. */
 const FEATURES: readonly { readonly name: string; readonly title: string; readonly objects: readonly object[] }[] = [
   { name: "ingress", title: "a policy for the server's ingress", objects: [allowing("ingress")] },
   { name: "egress", title: "a policy for the client's egress", objects: [allowing("egress")] },
@@ -28,13 +28,13 @@ const FEATURES: readonly { readonly name: string; readonly title: string; readon
   },
   {
     name: "tiers",
-    title: "the same behind a ClusterNetworkPolicy that passes",
+    title: "the same after a ClusterNetworkPolicy that passes",
     objects: [tierPolicy(), allowing("ingress"), allowing("egress")],
   },
 ];
 
 /**
- * What a connection costs with no tables at all, with kube-proxy, and with policyd without policies and with some.
+ * Measures connections with no tables at all, with kube-proxy, and with policyd without policies and with some.
  *
  * All are measured in turn, in rounds that begin with another one each, and compared within a round.
  */
