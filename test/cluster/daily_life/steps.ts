@@ -57,6 +57,19 @@ export const STEPS: readonly Step[] = [
       waitForAddOn(world.materials);
     },
   },
+  { name: "upgrade to a build with another schema", do: (world) => upgrade(world, OTHER_VERSION) },
+  { name: "back to this build", do: (world) => upgrade(world, undefined) },
+  {
+    // After an upgrade the daemons' pods are new: the kubelet starts one that ended for the first time at once, and later 10 s after.
+    name: "daemon killed on every node in the middle of a rolling update",
+    do: async (world) => {
+      inNamespace(world, "rollout", "restart", "deployment/web");
+      await sleep(3);
+      for (const node of world.cluster.nodes) killDaemon(node);
+      waitForServers(world);
+      waitForAddOn(world.materials);
+    },
+  },
   {
     name: "kubelets restarted",
     do: async (world) => {
@@ -103,19 +116,6 @@ export const STEPS: readonly Step[] = [
     },
   },
   { name: "a node lost its power, and started again", do: loseNode },
-  { name: "upgrade to a build with another schema", do: (world) => upgrade(world, OTHER_VERSION) },
-  { name: "back to this build", do: (world) => upgrade(world, undefined) },
-  {
-    // After an upgrade the daemons' pods are new: the kubelet starts one that ended for the first time at once, and later 10 s after.
-    name: "daemon killed on every node in the middle of a rolling update",
-    do: async (world) => {
-      inNamespace(world, "rollout", "restart", "deployment/web");
-      await sleep(3);
-      for (const node of world.cluster.nodes) killDaemon(node);
-      waitForServers(world);
-      waitForAddOn(world.materials);
-    },
-  },
   {
     name: "add-on deleted, and installed again",
     do: async (world) => {
@@ -225,9 +225,9 @@ async function loseNode(world: World): Promise<Excuse> {
     120,
   );
   waitForAddOn(world.materials);
-  world.startGenerator(lastNode(world));
   waitForServers(world);
   inNamespace(world, "rollout", "status", "daemonset/load", "--timeout=120s");
+  world.startGenerator(lastNode(world));
   return { unknown: { from, to }, killed: { from, to } };
 }
 
