@@ -2,7 +2,7 @@ import path from "node:path";
 import type { Materials } from "./cluster.ts";
 import { writeImages } from "./images/images.ts";
 import { CACHE } from "./place.ts";
-import { buildContainerd, buildPrograms, kubernetesSource } from "./programs.ts";
+import { buildContainerd, buildPrograms, buildSctp, kubernetesSource } from "./programs.ts";
 
 /** Builds the programs that the cache does not have, and writes the images that nodes need. */
 export function makeMaterials(say: (line: string) => void): Materials {
@@ -12,6 +12,7 @@ export function makeMaterials(say: (line: string) => void): Materials {
     version: kubernetes.version,
     kubernetesSource: kubernetesSource(),
     coredns: coredns.directory,
+    sctp: buildSctp(say),
   });
   return {
     version: kubernetes.version,

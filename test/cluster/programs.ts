@@ -66,6 +66,19 @@ const CONTAINERD: ModulePrograms = {
   versionVariables: (version) => ({ "github.com/containerd/containerd/v2/version.Version": version }),
 };
 
+const NETWORK_POLICY_API: ModulePrograms = {
+  folder: "test/cluster/programs/network-policy-api",
+  module: "sigs.k8s.io/network-policy-api",
+  commands: [],
+  tests: { "conformance.test": "sigs.k8s.io/network-policy-api/conformance" },
+};
+
+const CYCLONUS: ModulePrograms = {
+  folder: "test/cluster/programs/cyclonus",
+  module: "github.com/mattfenwick/cyclonus",
+  commands: ["github.com/mattfenwick/cyclonus/cmd/cyclonus"],
+};
+
 /** Programs that are built, and where they are. */
 export interface BuiltModule {
   readonly directory: string;
@@ -89,23 +102,51 @@ export function buildContainerd(say: (line: string) => void): BuiltModule {
   return build(CONTAINERD, say);
 }
 
-/** Builds the program that makes load for `daily-life` and answers it, which is this project's own, and returns its path. */
+/** Builds the program that makes load for `daily-life` and answers it, and returns its path. */
 export function buildLoad(say: (line: string) => void): string {
-  const folder = "test/cluster/programs/load";
-  const sources = readdirSync(path.join(PROJECT, folder)).toSorted();
-  const hash = createHash("sha256");
-  for (const name of sources) hash.update(readFileSync(path.join(PROJECT, folder, name)));
-  const program = path.join(CACHE, `load-${hash.digest("hex").slice(0, 12)}`, "load");
-  if (existsSync(program)) return program;
-  say("builds load");
-  mkdirSync(path.dirname(program), { recursive: true });
-  buildTo(program, (file) => go(folder, ["build", "-trimpath", "-ldflags=-s -w", "-o", file, "."]));
-  return program;
+  return buildOwn("load", say);
+}
+
+/** Builds the program that has the SCTP endpoints of the tests' containers, and returns its path. */
+export function buildSctp(say: (line: string) => void): string {
+  return buildOwn("sctp", say);
+}
+
+/**
+ * Builds the conformance tests of ClusterNetworkPolicy, unless the cache has them.
+ *
+ * @returns also the root of their sources, which have the CRDs
+ */
+export function buildNetworkPolicyApi(say: (line: string) => void): BuiltModule & { readonly source: string } {
+  return { ...build(NETWORK_POLICY_API, say), source: sourceOf(NETWORK_POLICY_API) };
+}
+
+/** Builds cyclonus, unless the cache has it. */
+export function buildCyclonus(say: (line: string) => void): BuiltModule {
+  return build(CYCLONUS, say);
 }
 
 /** Returns the root of Kubernetes' sources in Go's cache of modules. */
 export function kubernetesSource(): string {
-  return go(KUBERNETES.folder, ["list", "-m", "-f", "{{.Dir}}", KUBERNETES.module]).trim();
+  return sourceOf(KUBERNETES);
+}
+
+function sourceOf({ folder, module }: ModulePrograms): string {
+  return go(folder, ["list", "-m", "-f", "{{.Dir}}", module]).trim();
+}
+
+/** Builds a program of this project's own, whose directory in the cache is named by a hash of its sources. */
+function buildOwn(name: string, say: (line: string) => void): string {
+  const folder = `test/cluster/programs/${name}`;
+  const sources = readdirSync(path.join(PROJECT, folder)).toSorted();
+  const hash = createHash("sha256");
+  for (const source of sources) hash.update(readFileSync(path.join(PROJECT, folder, source)));
+  const program = path.join(CACHE, `${name}-${hash.digest("hex").slice(0, 12)}`, name);
+  if (existsSync(program)) return program;
+  say(`builds ${name}`);
+  mkdirSync(path.dirname(program), { recursive: true });
+  buildTo(program, (file) => go(folder, ["build", "-trimpath", "-ldflags=-s -w", "-o", file, "."]));
+  return program;
 }
 
 function build(

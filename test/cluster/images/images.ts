@@ -24,6 +24,9 @@ const STANDS_FOR = /\/(?:agnhost|pause|busybox|glibc-dns-testing|nginx|distroles
 /** A server that sends what made kernels reset connections (Kubernetes' issue 74839). */
 const REGRESSION = "regression-issue-74839";
 
+/** Versions of it in the manifests of suites that are not Kubernetes' own: network-policy-api 0.3.0, cyclonus 0.5.6. */
+const IN_OTHER_SUITES = ["2.45", "2.43"];
+
 /** Where the built programs are, and the sources that they were built from. */
 export interface ImageSources {
   /** Directory of Kubernetes' programs. */
@@ -33,6 +36,8 @@ export interface ImageSources {
   /** The root of Kubernetes' sources, which has the certificates of agnhost's porter. */
   readonly kubernetesSource: string;
   readonly coredns: string;
+  /** The program that is started as agnhost and has its SCTP endpoints. */
+  readonly sctp: string;
 }
 
 /**
@@ -75,7 +80,8 @@ export function writeImages(
       chmodSync(path.join(root, file), 0o644);
     }
     addFile(root, path.join(sources.coredns, "coredns"), "coredns");
-    copyFileSync(path.join(sources.kubernetes, "agnhost"), path.join(root, "agnhost"));
+    copyFileSync(path.join(sources.kubernetes, "agnhost"), path.join(root, "agnhost-upstream"));
+    copyFileSync(sources.sctp, path.join(root, "agnhost"));
     symlinkSync("agnhost", path.join(root, "agnhost-2"));
     writeArchive(tests, root, names.tests, { entrypoint: ["/agnhost"], command: ["pause"] });
   });
@@ -106,8 +112,11 @@ function listImages({ kubernetes, version }: ImageSources): {
   ]).split("\n");
   const tests = ofTests.filter((name) => STANDS_FOR.test(name));
   const pause = ofKubeadm.find((name) => name.includes("/pause:")) ?? "";
+  const ofOthers = tests
+    .filter((name) => name.includes("/agnhost:"))
+    .flatMap((name) => IN_OTHER_SUITES.map((tag) => name.replace(/:[^:]*$/, `:${tag}`)));
   return {
-    tests: [...new Set([...tests, pause])],
+    tests: [...new Set([...tests, ...ofOthers, pause])],
     regression: ofTests.filter((name) => name.includes(`/${REGRESSION}:`)),
     dns: ofKubeadm.filter((name) => name.includes("/coredns:")),
     pause,

@@ -77,6 +77,7 @@ const SHORT = [
 
 /** A suite for each configuration; `--suite overlays` runs all of them. */
 export const OVERLAY_SUITES: readonly Suite[] = CONFIGURATIONS.map((configuration) => ({
+  runner: "ginkgo",
   name: configuration.name,
   group: "overlays",
   settings: configuration.settings,

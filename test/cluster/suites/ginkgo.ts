@@ -8,12 +8,12 @@ import { describeProgress, readEndedTests } from "./progress.ts";
 import type { TestResult } from "./result.ts";
 import { readResults } from "./result.ts";
 import { keepPassed, passedBefore } from "./resume.ts";
-import type { Suite } from "./suites.ts";
+import type { GinkgoSuite } from "./suites.ts";
 
 const MINUTE = 60_000;
 
-/** A choice of upstream's tests, as a Suite has it. */
-export type Choice = Pick<Suite, "name" | "focus" | "elsewhere" | "leftOut" | "processes">;
+/** A choice of upstream's tests, as a suite has it. */
+export type Choice = Pick<GinkgoSuite, "name" | "focus" | "elsewhere" | "leftOut" | "processes">;
 
 /** Where a run finds its programs and leaves its files. */
 export interface RunPlace {
@@ -26,7 +26,10 @@ export interface RunPlace {
 }
 
 /** Returns the titles of the tests that a choice selects. */
-export function listTests(choice: Pick<Suite, "focus" | "elsewhere" | "leftOut">, programs: string): readonly string[] {
+export function listTests(
+  choice: Pick<GinkgoSuite, "focus" | "elsewhere" | "leftOut">,
+  programs: string,
+): readonly string[] {
   const report = path.join(programs, `list-${process.pid}.json`);
   try {
     run(path.join(programs, "e2e.test"), [

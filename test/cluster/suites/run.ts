@@ -8,6 +8,8 @@ import { makeMaterials } from "../materials.ts";
 import { OVERLAY_SUITES } from "../overlays/suites.ts";
 import { CACHE, PROJECT } from "../place.ts";
 import type { RunningCluster } from "../state.ts";
+import { runConformance } from "./conformance.ts";
+import { runCyclonus } from "./cyclonus.ts";
 import type { Expectation } from "./expectation.ts";
 import { compareResults, expectationOf, readExpectation } from "./expectation.ts";
 import { listTests, runTests } from "./ginkgo.ts";
@@ -19,6 +21,8 @@ import { QUICK, skippedByChoice, SUITES } from "./suites.ts";
 
 const RESULTS = path.join(CACHE, "results");
 const EXPECTATIONS = path.join(PROJECT, "test/cluster/expectations");
+/** Reports of conformance in upstream's form. */
+const REPORTS = path.join(PROJECT, "test/cluster/reports");
 const NOTHING: Expectation = { passed: [], skipped: {}, failed: {} };
 
 /** Options of a run. */
@@ -85,12 +89,29 @@ async function runSuite(
     const cluster = await makeCluster(suite.settings, materials, say);
     if (suite.install === undefined) installAddOn(cluster, materials, say);
     else await suite.install(cluster, materials, say);
-    // Files of an interrupted run are there only with --resume.
-    const place = { programs: materials.programs, directory: RESULTS, isResumed: true };
-    const results = await runTests(cluster, suite, place, say);
-    return [...results, ...skippedByChoice(suite, listTests({ ...suite, leftOut: {} }, materials.programs))];
+    return await runWith(cluster, suite, materials, say);
   } finally {
     await removeCluster();
+  }
+}
+
+async function runWith(
+  cluster: RunningCluster,
+  suite: Suite,
+  materials: Materials,
+  say: (line: string) => void,
+): Promise<readonly TestResult[]> {
+  switch (suite.runner) {
+    case "ginkgo": {
+      // Files of an interrupted run are there only with --resume.
+      const place = { programs: materials.programs, directory: RESULTS, isResumed: true };
+      const results = await runTests(cluster, suite, place, say);
+      return [...results, ...skippedByChoice(suite, listTests({ ...suite, leftOut: {} }, materials.programs))];
+    }
+    case "conformance":
+      return await runConformance(cluster, suite.name, materials, RESULTS, say);
+    case "cyclonus":
+      return await runCyclonus(cluster, suite, RESULTS, say);
   }
 }
 
@@ -106,6 +127,11 @@ function judge({ name }: Suite, results: readonly TestResult[], isRecorded: bool
   if (isRecorded) {
     mkdirSync(EXPECTATIONS, { recursive: true });
     writeFileSync(file, stringify(expectationOf(results, known), { lineWidth: 0 }));
+    const report = path.join(RESULTS, `${name}.report.yaml`);
+    if (existsSync(report)) {
+      mkdirSync(REPORTS, { recursive: true });
+      writeFileSync(path.join(REPORTS, `${name}.yaml`), readFileSync(report));
+    }
   }
   const deviations = isRecorded ? [] : compareResults(known, results);
   console.log(["", ...describeResults(name, results, known, deviations)].join("\n"));

@@ -3,10 +3,19 @@ import type { Settings } from "../settings.ts";
 import type { TestResult } from "./result.ts";
 import type { RunningCluster } from "../state.ts";
 
-/** A choice of upstream's tests and the cluster that they run on. */
-export interface Suite {
+interface OfEverySuite {
   readonly name: string;
+  /** The cluster that its tests run on. */
   readonly settings: Settings;
+  /** A name by which several suites are chosen. */
+  readonly group?: string;
+  /** Installs the add-on; absent where docs/guides/kubeadm.md is followed. */
+  readonly install?: (cluster: RunningCluster, materials: Materials, say: (line: string) => void) => Promise<void>;
+}
+
+/** A choice of the tests in Kubernetes' e2e.test. */
+export interface GinkgoSuite extends OfEverySuite {
+  readonly runner: "ginkgo";
   /** Regular expressions of Ginkgo: a test is of the suite when one of them matches its title. */
   readonly focus: readonly string[];
   /** Expressions for tests that match, but that another suite has. */
@@ -15,11 +24,26 @@ export interface Suite {
   readonly leftOut: Readonly<Record<string, string>>;
   /** The number of tests at once. */
   readonly processes: number;
-  /** A name by which several suites are chosen. */
-  readonly group?: string;
-  /** Installs the add-on; absent where docs/guides/kubeadm.md is followed. */
-  readonly install?: (cluster: RunningCluster, materials: Materials, say: (line: string) => void) => Promise<void>;
 }
+
+/** The conformance tests of network-policy-api, with every feature. */
+export interface ConformanceSuite extends OfEverySuite {
+  readonly runner: "conformance";
+}
+
+/** A part of cyclonus' cases, by their tags. */
+export interface CyclonusSuite extends OfEverySuite {
+  readonly runner: "cyclonus";
+  /** A case is of the suite when it has one of these tags, or when there are none here. */
+  readonly include: readonly string[];
+  /** A case with one of these tags is not. */
+  readonly exclude: readonly string[];
+  /** The protocols that its pods serve on each port, and that are probed. */
+  readonly protocols: readonly ("TCP" | "UDP" | "SCTP")[];
+}
+
+/** Tests of upstream's and the cluster that they run on. */
+export type Suite = GinkgoSuite | ConformanceSuite | CyclonusSuite;
 
 /** Other tests of SCTP send none. */
 const NO_SCTP = { [String.raw`\[Feature:SCTPConnectivity\]`]: "this kernel may have no SCTP sockets" } as const;
@@ -41,12 +65,18 @@ const IPV6_FIRST: Settings = { nodes: 3, firstFamily: 6, isDualStack: true, cont
 
 const ALL_NETPOL = [String.raw`\[sig-network\] Netpol`] as const;
 const NETWORK = {
+  runner: "ginkgo",
   focus: [String.raw`\[sig-network\]`],
   elsewhere: ALL_NETPOL,
   leftOut: LEFT_OUT,
   processes: 4,
 } as const;
-const NETPOL = { focus: ALL_NETPOL, leftOut: NO_SCTP, processes: 4 } as const;
+const NETPOL = { runner: "ginkgo", focus: ALL_NETPOL, leftOut: NO_SCTP, processes: 4 } as const;
+
+const CONFORMANCE = { runner: "conformance", group: "network-policy-api" } as const;
+
+/** The parts share no case and have all of them. SCTP would make each probe of the others half as long again. */
+const CYCLONUS = { runner: "cyclonus", group: "cyclonus", settings: IPV4_FIRST, protocols: ["TCP", "UDP"] } as const;
 
 /** The suites of the whole run, by their names. */
 export const SUITES: readonly Suite[] = [
@@ -54,10 +84,28 @@ export const SUITES: readonly Suite[] = [
   { name: "network-6", settings: IPV6_FIRST, ...NETWORK },
   { name: "netpol-4", settings: IPV4_FIRST, ...NETPOL },
   { name: "netpol-6", settings: IPV6_FIRST, ...NETPOL },
+  { name: "network-policy-api-4", settings: IPV4_FIRST, ...CONFORMANCE },
+  { name: "network-policy-api-6", settings: IPV6_FIRST, ...CONFORMANCE },
+  {
+    ...CYCLONUS,
+    name: "cyclonus-rules",
+    include: [],
+    exclude: ["sctp", "multi-peer", "peer-pods", "peer-ipblock", "port"],
+  },
+  {
+    ...CYCLONUS,
+    name: "cyclonus-ports",
+    include: ["port"],
+    exclude: ["sctp", "multi-peer", "peer-pods", "peer-ipblock"],
+  },
+  { ...CYCLONUS, name: "cyclonus-peers", include: ["peer-pods", "peer-ipblock"], exclude: ["sctp", "multi-peer"] },
+  { ...CYCLONUS, name: "cyclonus-two-peers", include: ["multi-peer"], exclude: ["sctp"] },
+  { ...CYCLONUS, name: "cyclonus-sctp", include: ["sctp"], exclude: [], protocols: ["TCP", "UDP", "SCTP"] },
 ];
 
 /** A short choice: one or a few tests of each kind. */
-export const QUICK: Suite = {
+export const QUICK: GinkgoSuite = {
+  runner: "ginkgo",
   name: "quick",
   settings: IPV4_FIRST,
   focus: [
@@ -65,7 +113,6 @@ export const QUICK: Suite = {
     String.raw`\[sig-network\] (DNS|HostPort|KubeProxy)`,
     String.raw`\[sig-network\] Netpol .*(deny-all|allow ingress|default-deny|egress)`,
   ],
-
   leftOut: {
     ...NO_SCTP,
     [String.raw`\[Feature:KubeProxyNFAcct\]`]: "reads a counter of nfacct that only kube-proxy keeps",
@@ -75,7 +122,10 @@ export const QUICK: Suite = {
 };
 
 /** Returns a result for each of these tests that the suite leaves out. */
-export function skippedByChoice({ leftOut }: Pick<Suite, "leftOut">, titles: readonly string[]): readonly TestResult[] {
+export function skippedByChoice(
+  { leftOut }: Pick<GinkgoSuite, "leftOut">,
+  titles: readonly string[],
+): readonly TestResult[] {
   const reasons = Object.entries(leftOut).map(([text, reason]) => ({ expression: new RegExp(text), reason }));
   return titles.flatMap((title) => {
     const found = reasons.find(({ expression }) => expression.test(title));

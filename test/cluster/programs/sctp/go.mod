@@ -1,0 +1,3 @@
+module drawbridge.test/sctp
+
+go 1.26.0
