@@ -50,15 +50,14 @@ export function writeImages(
   directory: string,
   sources: ImageSources,
 ): { readonly archives: readonly string[]; readonly pause: string } {
-  const names = listImages(sources);
   // A run that was killed may have left half of an image.
   rmSync(directory, { recursive: true, force: true });
   mkdirSync(directory, { recursive: true });
-  const withRoot = (use: (root: string) => void): void => {
+  const withRoot = <T>(use: (root: string) => T): T => {
     const root = mkdtempSync(path.join(directory, "root."));
     try {
       chmodSync(root, 0o755);
-      use(root);
+      return use(root);
     } finally {
       rmSync(root, { recursive: true, force: true });
     }
@@ -66,6 +65,7 @@ export function writeImages(
   const tests = path.join(directory, "agnhost.tar");
   const dns = path.join(directory, "coredns.tar");
   const regression = path.join(directory, `${REGRESSION}.tar`);
+  const names = withRoot((root) => listImages(sources, root));
   withRoot((root) => {
     for (const tool of AGNHOST_TOOLS) addProgram(root, tool);
     // busybox as the shell would run its own nc and ip instead of these programs.
@@ -96,14 +96,22 @@ export function writeImages(
   return { archives: [tests, dns, regression], pause: names.pause };
 }
 
-/** Asks the programs of this version by which names they pull images. */
-function listImages({ kubernetes, version }: ImageSources): {
+/**
+ * Asks the programs of this version by which names they pull images.
+ *
+ * @param temporary a directory for temporary files
+ */
+function listImages(
+  { kubernetes, version }: ImageSources,
+  temporary: string,
+): {
   readonly tests: readonly string[];
   readonly regression: readonly string[];
   readonly dns: readonly string[];
   readonly pause: string;
 } {
-  const ofTests = run(path.join(kubernetes, "e2e.test"), ["--list-images"]).split("\n");
+  // Starting the tests leaves temporary files.
+  const ofTests = run(path.join(kubernetes, "e2e.test"), ["--list-images"], { env: { TMPDIR: temporary } }).split("\n");
   const ofKubeadm = run(path.join(kubernetes, "kubeadm"), [
     "config",
     "images",

@@ -1,4 +1,4 @@
-import { existsSync, mkdirSync, readFileSync, rmSync } from "node:fs";
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import path from "node:path";
 import { ADMINISTRATOR } from "../cluster.ts";
 import { enterLogged } from "../node/processes.ts";
@@ -30,16 +30,17 @@ export function listTests(
   choice: Pick<GinkgoSuite, "focus" | "elsewhere" | "leftOut">,
   programs: string,
 ): readonly string[] {
-  const report = path.join(programs, `list-${process.pid}.json`);
+  // Starting the tests leaves temporary files.
+  const directory = mkdtempSync(path.join(programs, "list-"));
+  const report = path.join(directory, "report.json");
+  const args = choiceArguments(choice).map((argument) => argument.replace("--", "--ginkgo."));
   try {
-    run(path.join(programs, "e2e.test"), [
-      "--ginkgo.dry-run",
-      `--ginkgo.json-report=${report}`,
-      ...choiceArguments(choice).map((argument) => argument.replace("--", "--ginkgo.")),
-    ]);
+    run(path.join(programs, "e2e.test"), ["--ginkgo.dry-run", `--ginkgo.json-report=${report}`, ...args], {
+      env: { TMPDIR: directory },
+    });
     return readResults(readFileSync(report, "utf8")).map(({ title }) => title);
   } finally {
-    rmSync(report, { force: true });
+    rmSync(directory, { recursive: true, force: true });
   }
 }
 
