@@ -1,0 +1,64 @@
+import assert from "node:assert/strict";
+import { existsSync, readFileSync } from "node:fs";
+import type { Expectation } from "../../cluster/suites/expectation.ts";
+import { readExpectation } from "../../cluster/suites/expectation.ts";
+import { cellsBelow } from "../../support/markdown.ts";
+
+const DOCUMENT = readFileSync(new URL("../../../docs/conformance.md", import.meta.url), "utf8");
+const KUBERNETES_SUITES = ["network-4", "network-6", "netpol-4", "netpol-6", "quick"];
+
+const RESULTS = cellsBelow(DOCUMENT, ["suite", "passed", "failed", "skipped", "minutes"]);
+const SKIPPED = cellsBelow(DOCUMENT, ["reason", "tests", "skipped in"]);
+const FAILED = cellsBelow(DOCUMENT, ["failed test", "why", "in suite"]);
+
+function expectationFile(suite: string): URL {
+  return new URL(`../../cluster/expectations/${suite}.yaml`, import.meta.url);
+}
+
+function expectationOf(suite: string): Expectation {
+  return readExpectation(readFileSync(expectationFile(suite), "utf8"));
+}
+
+function suiteOf([suite = ""]: readonly string[]): string {
+  return suite.replaceAll("`", "");
+}
+
+describe("docs/conformance.md", () => {
+  it("has a row for each suite of Kubernetes whose results are recorded", () => {
+    const recorded = KUBERNETES_SUITES.filter((suite) => existsSync(expectationFile(suite)));
+    assert.ok(recorded.length > 0);
+    assert.deepEqual(
+      recorded.filter((suite) => !RESULTS.map(suiteOf).includes(suite)),
+      [],
+    );
+  });
+
+  it("has the numbers of the recorded expectations", () => {
+    for (const row of RESULTS) {
+      const { passed, failed, skipped } = expectationOf(suiteOf(row));
+      const numbers = [passed.length, Object.keys(failed).length, Object.keys(skipped).length].map(String);
+      assert.deepEqual(row.slice(1, 4), numbers, suiteOf(row));
+    }
+  });
+
+  it("has the reason of each skipped test, with the number of tests in each suite", () => {
+    const said = new Map(SKIPPED.map(([reason = "", , suites = ""]) => [reason, suites]));
+    for (const suite of RESULTS.map(suiteOf)) {
+      const byReason = Map.groupBy(Object.values(expectationOf(suite).skipped), (reason) => reason);
+      for (const [reason, tests] of byReason) {
+        const suites = (said.get(reason) ?? "").split(", ");
+        assert.ok(suites.includes(`\`${suite}\` ${tests.length}`), `${suite}: ${reason}: ${tests.length}`);
+      }
+    }
+  });
+
+  it("has the reason of each test that is known to fail", () => {
+    for (const suite of RESULTS.map(suiteOf)) {
+      for (const [title, reason] of Object.entries(expectationOf(suite).failed)) {
+        const row = FAILED.find(([test]) => test === title);
+        assert.equal(row?.[1], reason, title);
+        assert.ok(row?.[2]?.includes(`\`${suite}\``), `${suite}: ${title}`);
+      }
+    }
+  });
+});
