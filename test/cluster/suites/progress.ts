@@ -1,7 +1,10 @@
 import type { TestResult } from "./result.ts";
 
-/** Ginkgo's line for a test that ended, and the one after it, which is the title with the test's labels. */
-const ENDED = /^(?:•|S) (?:\[(?<end>[A-Z]+)!?\] )?\[(?<seconds>[0-9.]+) seconds\]\n(?<line>.*)$/gm;
+/** Between the tests of Ginkgo's output. */
+const SEPARATOR = /^-{30}$/m;
+
+/** Ginkgo's line for a test that ended, and the one after it. */
+const ENDED = /^(?:•|S) (?:\[(?<end>[A-Z]+)!?\] )?\[(?<seconds>[0-9.]+) seconds\]\n(?<next>.*)$/m;
 
 /** A test that ended, as far as Ginkgo's output tells: without the message of a failure. */
 export type EndedTest = Omit<TestResult, "message">;
@@ -14,15 +17,19 @@ export type EndedTest = Omit<TestResult, "message">;
  */
 export function readEndedTests(output: string, titles: readonly string[]): readonly EndedTest[] {
   const known = new Set(titles);
-  return [...output.matchAll(ENDED)].flatMap(({ groups }) => {
-    // A failure's line also says which of the test's parts failed: [It], [BeforeEach] and so on stand somewhere within the title.
-    const title = titleIn(
-      (groups?.["line"] ?? "").replace(/ \[(?:It|BeforeEach|AfterEach|DeferCleanup[^\]]*)\](?= )/, ""),
-      known,
-    );
-    if (title === undefined) return [];
-    return [{ title, state: stateOf(groups?.["end"]), duration: Number(groups?.["seconds"]) }];
+  return output.split(SEPARATOR).flatMap((block) => {
+    const groups = ENDED.exec(block)?.groups;
+    if (groups === undefined) return [];
+    // The title is after that line where several processes run the tests, and on the block's first line where one does.
+    const lines = [groups["next"] ?? "", block.trimStart().split("\n", 1)[0] ?? ""];
+    const title = lines.map((line) => titleIn(withoutPart(line), known)).find((one) => one !== undefined);
+    return title === undefined ? [] : [{ title, state: stateOf(groups["end"]), duration: Number(groups["seconds"]) }];
   });
+}
+
+/** A failure's line also says which of the test's parts failed: [It], [BeforeEach] and so on stand somewhere within the title. */
+function withoutPart(line: string): string {
+  return line.replace(/ \[(?:It|BeforeEach|AfterEach|DeferCleanup[^\]]*)\](?= )/, "");
 }
 
 /** The line is the title, and labels in brackets when the test has some; a title can end with brackets, too. */

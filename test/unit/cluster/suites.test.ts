@@ -106,11 +106,15 @@ describe("test/cluster/suites", () => {
       "• [2.803 seconds]",
       "[sig-network] DNS works [Slow] [sig-network, Slow]",
       "network/dns.go:1095",
+      "------------------------------",
       "SS",
+      "------------------------------",
       "• [FAILED] [61.000 seconds]",
       "[sig-network] HostPort [It] is free [sig-network]",
+      "------------------------------",
       "S [SKIPPED] [0.020 seconds]",
       "[sig-network] DNS works [sig-network]",
+      "------------------------------",
       "• [1.000 seconds]",
       "[sig-network] a test of another list",
       "",
@@ -121,6 +125,14 @@ describe("test/cluster/suites", () => {
         { title: "[sig-network] DNS works [Slow]", state: "passed", duration: 2.803 },
         { title: "[sig-network] HostPort is free", state: "failed", duration: 61 },
         { title: "[sig-network] DNS works", state: "skipped", duration: 0.02 },
+      ]);
+    });
+
+    it("gives them also where one process runs the tests and says their titles first", () => {
+      const line = "------------------------------\n";
+      const alone = `SSS\n${line}[sig-network] DNS works [sig-network]\nnetwork/dns.go:1\n  STEP: asks\n• [3.500 seconds]\n${line}SSSS\n${line}`;
+      assert.deepEqual(readEndedTests(`${line}${alone}[sig-network] HostPort is free\n  STEP: a\n`, titles), [
+        { title: "[sig-network] DNS works", state: "passed", duration: 3.5 },
       ]);
     });
 
@@ -144,12 +156,15 @@ describe("test/cluster/suites", () => {
       assert.deepEqual(passedBefore(directory, "s", ["a", "b", "c"]), []);
       writeFileSync(
         path.join(directory, "s.log"),
-        "• [1.000 seconds]\na [net]\n• [FAILED] [2.000 seconds]\nb [It] [net]\n",
+        "• [1.000 seconds]\na [net]\n------------------------------\n• [FAILED] [2.000 seconds]\nb [It] [net]\n",
       );
       const first = passedBefore(directory, "s", ["a", "b [net]", "c"]);
       assert.deepEqual(first, [result("a", "passed")]);
       keepPassed(directory, "s", first);
-      writeFileSync(path.join(directory, "s.log"), "• [1.000 seconds]\nc [net]\n• [1.000 seconds]\nd\n");
+      writeFileSync(
+        path.join(directory, "s.log"),
+        "• [1.000 seconds]\nc [net]\n------------------------------\n• [1.000 seconds]\nd\n",
+      );
       assert.deepEqual(passedBefore(directory, "s", ["a", "b [net]", "c"]), [
         result("a", "passed"),
         result("c", "passed"),
