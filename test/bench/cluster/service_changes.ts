@@ -13,6 +13,8 @@ const SERVICES = `/api/v1/namespaces/${NAMESPACE}/services`;
 const SLICES = `/apis/discovery.k8s.io/v1/namespaces/${NAMESPACE}/endpointslices`;
 const REQUESTS_AT_ONCE = 24;
 const LIMIT_MILLISECONDS = 120_000;
+/** The share of changes that the API server may refuse. */
+const MOST_REFUSED = 0.2;
 /** Longer than the second that kube-proxy leaves between two syncs, so that no change waits for the one before. */
 const PAUSE_MILLISECONDS = 1200;
 
@@ -32,6 +34,7 @@ export class ServiceChanges {
   #added = 0;
   #removed = 0;
   #replaced = 0;
+  #refused = 0;
 
   constructor(client: ApiClient, plan: Plan) {
     this.#client = client;
@@ -54,7 +57,8 @@ export class ServiceChanges {
       const { name } = benchService(FIRST_NEW_SERVICE + this.#removed++, this.#plan.endpoints);
       requests.push(...[SERVICES, SLICES].map((list) => ({ method: "DELETE" as const, path: `${list}/${name}` })));
     }
-    await this.#client.must(requests, REQUESTS_AT_ONCE);
+    // An addition that was refused has nothing to remove.
+    await this.#client.send(requests, REQUESTS_AT_ONCE);
   }
 
   /**
@@ -68,9 +72,9 @@ export class ServiceChanges {
     for (let number = 0; number < count; number++) {
       await wait(PAUSE_MILLISECONDS);
       this.#make(kind, commits, latencies);
-      await untilInForce(commits, () => latencies.length > number);
+      await this.#untilInForce(commits, latencies, number + 1);
     }
-    return latencies;
+    return this.#counted(latencies, count);
   }
 
   /** Makes changes of all kinds in turn at the plan's rate. @returns as {@link oneAtATime}, of all of them */
@@ -84,8 +88,8 @@ export class ServiceChanges {
       if (due > performance.now()) await wait(due - performance.now());
       this.#make(CHANGE_KINDS[number % CHANGE_KINDS.length] ?? CHANGE_KINDS[0], commits, latencies);
     }
-    await untilInForce(commits, () => latencies.length >= count);
-    return latencies;
+    await this.#untilInForce(commits, latencies, count);
+    return this.#counted(latencies, count);
   }
 
   /**
@@ -99,8 +103,30 @@ export class ServiceChanges {
     const outcome = this.#client.must(requests);
     void Promise.all([committed, outcome]).then(
       ([at, { answered }]) => latencies.push(Math.max(0, at + offset - answered)),
-      ({ message }: Error) => commits.onFailure(new Error(message)),
+      () => this.#refused++,
     );
+  }
+
+  /** @throws Error when it takes too long or notifications were lost */
+  async #untilInForce(commits: AddressCommits, latencies: readonly number[], count: number): Promise<void> {
+    const deadline = performance.now() + LIMIT_MILLISECONDS;
+    while (latencies.length + this.#refused < count) {
+      if (commits.lost.length > 0) throw new Error(commits.lost.slice(0, 3).join("; "));
+      if (performance.now() > deadline) throw new Error(`not in the kernel: ${commits.missing.slice(0, 5).join(", ")}`);
+      await wait(5);
+    }
+  }
+
+  /**
+   * The latencies of changes that the API server has taken. On a busy machine it answers some writes with a timeout.
+   *
+   * @throws Error when it has refused so many that the rest says little
+   */
+  #counted(latencies: readonly number[], count: number): readonly number[] {
+    const refused = this.#refused;
+    this.#refused = 0;
+    if (refused > MOST_REFUSED * count) throw new Error(`the API server has refused ${refused} of ${count} changes`);
+    return latencies;
   }
 
   #next(kind: ChangeKind): Change {
@@ -122,14 +148,4 @@ function creations(service: BenchService): readonly ApiRequest[] {
     { method: "POST", path: SERVICES, object: serviceManifest(service) },
     { method: "POST", path: SLICES, object: sliceManifest(service) },
   ];
-}
-
-/** @throws Error when it takes too long, a request has failed or notifications were lost */
-async function untilInForce(commits: AddressCommits, isSo: () => boolean): Promise<void> {
-  const deadline = performance.now() + LIMIT_MILLISECONDS;
-  while (!isSo()) {
-    if (commits.lost.length > 0) throw new Error(commits.lost.slice(0, 3).join("; "));
-    if (performance.now() > deadline) throw new Error(`not in the kernel: ${commits.missing.slice(0, 5).join(", ")}`);
-    await wait(5);
-  }
 }
