@@ -14,6 +14,12 @@ export interface BatchHistory {
 /** The history before the first batch. */
 export const NO_BATCHES: BatchHistory = Object.freeze({ ended: undefined, took: Object.freeze([0, 0] as const) });
 
+/**
+ * When claims are committed: without any wait; after the window of the last batch; or, where another change that belongs to this one
+ * is expected, together with it if it comes within the shortest window.
+ */
+export type Haste = "urgent" | "usual" | "with its companion";
+
 /** Changes are gathered for this long even where a batch costs nothing, so that changes in quick succession are one batch. */
 const SHORTEST_WINDOW = 2;
 /** The longest that a change waits while batches take less than this. */
@@ -59,6 +65,15 @@ export function gatheringWait(history: BatchHistory, period: BatchPeriod, now: n
   return Math.min(Math.max(0, history.ended + window - now), window);
 }
 
+/**
+ * The same for a change whose companion is expected: at least the shortest window. With a fixed period it waits no longer than
+ * other changes.
+ */
+export function companionWait(history: BatchHistory, period: BatchPeriod, now: number): number {
+  const wait = gatheringWait(history, period, now);
+  return period === "adaptive" ? Math.max(wait, SHORTEST_WINDOW) : wait;
+}
+
 export interface BatchPaceOptions {
   readonly clock: Pick<Clock, "now">;
   /** The time between two batches of a burst; a change after a pause is committed at once. */
@@ -91,9 +106,11 @@ export class BatchPace {
     this.#began = undefined;
   }
 
-  /** @returns as {@link gatheringWait}, for a change that comes now */
-  wait(): number {
+  /** @returns for how many milliseconds a change that comes now waits */
+  wait(haste: Haste): number {
+    if (haste === "urgent") return 0;
     const { clock, minSyncPeriod } = this.#options;
-    return gatheringWait(this.#history, minSyncPeriod, clock.now());
+    const wait = haste === "usual" ? gatheringWait : companionWait;
+    return wait(this.#history, minSyncPeriod, clock.now());
   }
 }

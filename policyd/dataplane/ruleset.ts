@@ -12,7 +12,7 @@ import { DesiredObjects } from "./desired_objects.ts";
 import type { SetDifference } from "./difference.ts";
 import { logRepairs, logReplacements } from "./findings.ts";
 import { ForeignSearch } from "./foreign_search.ts";
-import type { BatchPaceOptions } from "./gathering.ts";
+import type { BatchPaceOptions, Haste } from "./gathering.ts";
 import { BatchPace } from "./gathering.ts";
 import type { TableFindings } from "./table_reading.ts";
 import type { Reading } from "./table_writer.ts";
@@ -128,11 +128,11 @@ export class Ruleset {
    * Sets what an owner claims; an empty list takes all of it away.
    *
    * It is committed with what else changes in the same turn of the event loop or, in a burst, within `minSyncPeriod`
-   * ({@link BatchPace}); if `isUrgent`, without that wait.
+   * ({@link BatchPace}); if it is urgent, without that wait.
    *
    * @throws RangeError for a set that neither the schema has nor anybody provides; nothing has changed then
    */
-  claim(owner: string, claims: readonly Claim[], isUrgent = false): void {
+  claim(owner: string, claims: readonly Claim[], haste: Haste = "usual"): void {
     for (const { table, set } of claims) {
       if (!this.#desired.hasSet(table, set) && this.#objects.set(tableKey(table), set) === undefined) {
         throw new RangeError(`${owner} claims elements of ${tableKey(table)} ${set}, which nobody provides`);
@@ -141,7 +141,7 @@ export class Ruleset {
     const places = this.#desired.replace(owner, claims);
     // The start compares everything.
     if (this.#phase !== "stopped") for (const place of places) this.#writer.pending.markElement(place);
-    this.#changed(places.length, isUrgent);
+    this.#changed(places.length, haste);
   }
 
   /**
@@ -153,10 +153,10 @@ export class Ruleset {
    *
    * @throws RangeError as {@link DesiredObjects.replace}; nothing has changed then
    */
-  provide(owner: string, objects: ProvidedObjects, isUrgent = false): void {
+  provide(owner: string, objects: ProvidedObjects, haste: Haste = "usual"): void {
     const places = this.#objects.replace(owner, objects);
     if (this.#phase !== "stopped") for (const place of places) this.#writer.markObject(place);
-    this.#changed(places.length, isUrgent);
+    this.#changed(places.length, haste);
   }
 
   /**
@@ -246,10 +246,10 @@ export class Ruleset {
     return this.#isBuilding || this.#reading !== undefined;
   }
 
-  #changed(count: number, isUrgent: boolean): void {
+  #changed(count: number, haste: Haste): void {
     if (count > 0) this.#pendingSince ??= this.#options.clock.now();
     // After a failure the time of the next try is set, and a change does not hasten it.
-    if (this.#phase === "read" && !this.#writer.pending.isEmpty) this.#schedule(isUrgent ? 0 : this.#pace.wait());
+    if (this.#phase === "read" && !this.#writer.pending.isEmpty) this.#schedule(this.#pace.wait(haste));
   }
 
   /** Sets the time of the next batch, unless one is due before. */

@@ -40,7 +40,7 @@ export class MasqueradeDataplane implements Dataplane {
     this.#parts = parts;
     this.#readVerdict = parts.judge.reader();
     this.#kept = new KeptNetworks(parts.further);
-    parts.ruleset.claim(OWNER, readyElements(), true);
+    parts.ruleset.claim(OWNER, readyElements(), "urgent");
     this.#claim();
   }
 
@@ -84,8 +84,8 @@ export class MasqueradeDataplane implements Dataplane {
   #claim(): void {
     const { ruleset } = this.#parts;
     const { removed, added } = this.#kept.difference();
-    for (const range of removed) ruleset.claim(`${OWNER} ${rangeText(range)}`, [], true);
-    for (const range of added) ruleset.claim(`${OWNER} ${rangeText(range)}`, [keptRangeElement(range)], true);
+    for (const range of removed) ruleset.claim(`${OWNER} ${rangeText(range)}`, [], "urgent");
+    for (const range of added) ruleset.claim(`${OWNER} ${rangeText(range)}`, [keptRangeElement(range)], "urgent");
   }
 }
 

@@ -151,7 +151,7 @@ export class NodeDataplane implements Dataplane {
     const remaining = aftermath?.end(addressesOf(attachment)) ?? "unknown";
     const elements = [...attachmentElements(attachment), ...this.#parts.furtherElements(attachment)];
     this.#provideHooks(attachment, true);
-    ruleset.claim(ownerOf(attachment), elements, true);
+    ruleset.claim(ownerOf(attachment), elements, "urgent");
     // One batch for both, where its policies can be told at once.
     follower?.attached(attachment, superseded.length > 0 ? "unknown" : remaining);
     const isInForce = await ruleset.inForce();
@@ -224,7 +224,7 @@ export class NodeDataplane implements Dataplane {
     const chains = attachmentHooks(attachment);
     if (chains.length === 0) return;
     const provided = { table: INET_TABLE, sets: [], chains: isInForce ? chains : [] };
-    this.#parts.ruleset.provide(ownerOf(attachment), provided, true);
+    this.#parts.ruleset.provide(ownerOf(attachment), provided, "urgent");
   }
 
   /** @throws DrawbridgeError when somebody who is still there has one of the ports or addresses */

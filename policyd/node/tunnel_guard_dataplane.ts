@@ -30,7 +30,7 @@ export class TunnelGuardDataplane implements Dataplane {
       if ((this.#claimed.get(change.key) ?? textOf({ internal: [], external: [] })) === text) continue;
       if (isThere) this.#claimed.set(change.key, text);
       else this.#claimed.delete(change.key);
-      this.#ruleset.claim(`tunnel end ${change.key}`, tunnelEndElements(end), true);
+      this.#ruleset.claim(`tunnel end ${change.key}`, tunnelEndElements(end), "urgent");
     }
   }
 

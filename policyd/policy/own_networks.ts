@@ -58,8 +58,8 @@ export class OwnNetworks implements Dataplane {
   #claim(): void {
     const { ruleset } = this.#parts;
     const { removed, added } = this.#networks.difference();
-    for (const range of removed) ruleset.claim(`${OWNER} ${rangeText(range)}`, [], true);
-    for (const range of added) ruleset.claim(`${OWNER} ${rangeText(range)}`, [ownRangeElement(range)], true);
+    for (const range of removed) ruleset.claim(`${OWNER} ${rangeText(range)}`, [], "urgent");
+    for (const range of added) ruleset.claim(`${OWNER} ${rangeText(range)}`, [ownRangeElement(range)], "urgent");
   }
 }
 

@@ -72,7 +72,7 @@ export class ServicesDataplane implements Dataplane {
   }
 
   apply(changes: readonly ObjectChange[]): void {
-    const { services, hasNodeChanged } = this.#index.apply(changes);
+    const { services, appeared, hasNodeChanged } = this.#index.apply(changes);
     this.#judge.apply(changes);
     const { nodeName, refuseExternalIps } = this.#parts;
     const context = { nodeName, refuseExternalIps, ...this.#index.nodeFacts() };
@@ -82,7 +82,7 @@ export class ServicesDataplane implements Dataplane {
       for (const other of this.#holders.replace(key, this.#index.service(key), context)) touched.add(other);
     }
     for (const key of this.#setTimeouts(touched)) touched.add(key);
-    for (const key of touched) this.#claimService(key, context);
+    for (const key of touched) this.#claimService(key, context, appeared.has(key));
     if (hasNodeChanged) this.#claimNode();
     this.#claimPodRanges();
     // An endpoint that ends after it got no new clients any more changes no rule.
@@ -141,7 +141,7 @@ export class ServicesDataplane implements Dataplane {
     }
   }
 
-  #claimService(key: string, context: CompileContext): void {
+  #claimService(key: string, context: CompileContext, isNew: boolean): void {
     const { ruleset } = this.#parts;
     const service = this.#index.service(key);
     this.#problems.delete(key);
@@ -159,7 +159,8 @@ export class ServicesDataplane implements Dataplane {
     for (const observer of observers) observer.compiled(service, compiled);
     const hasRanges = service.loadBalancerSourceRanges !== undefined;
     this.#setRestricted(key, hasRanges && claims.some(({ set }) => set === RESTRICTED_PORTS));
-    ruleset.claim(ownerOf(key), claims);
+    // The slice of a new Service often comes in the next message, and both are one batch then (SYNC-09).
+    ruleset.claim(ownerOf(key), claims, isNew && slices.length === 0 ? "with its companion" : "usual");
     const ignored =
       ignoredEndpoints.length === 0 ? [] : [`Service ${key}: ${ignoredEndpoints.length} endpoints nobody can have`];
     if (problems.length + ignored.length > 0) this.#problems.set(key, [...problems, ...ignored]);

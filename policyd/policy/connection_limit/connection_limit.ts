@@ -127,8 +127,8 @@ export class ConnectionLimit {
     for (const address of before) if ((counts.get(address) ?? 0) <= limit * RELEASE) this.#crowded.delete(address);
     for (const [address, count] of counts) if (count > limit) this.#crowded.add(address);
     const chains = this.#crowded.size === 0 ? [] : crowdingHooks;
-    ruleset.provide("connection limit", { table: POLICY_TABLE, sets: [], chains }, true);
-    ruleset.claim("connection limit", [...this.#crowded].map(crowdedElement), true);
+    ruleset.provide("connection limit", { table: POLICY_TABLE, sets: [], chains }, "urgent");
+    ruleset.claim("connection limit", [...this.#crowded].map(crowdedElement), "urgent");
     for (const address of this.#crowded) {
       if (before.has(address)) continue;
       const fields = { address: formatAddress(address), connections: counts.get(address), limit };

@@ -33,11 +33,11 @@ export class ConnectionSet {
     if (isSeen) this.#seen.add(id);
     if (this.#missed.has(id)) return;
     this.#missed.set(id, 0);
-    this.#ruleset.claim(this.#owner(id), [connectionElement(this.#set, id)], true);
+    this.#ruleset.claim(this.#owner(id), [connectionElement(this.#set, id)], "urgent");
   }
 
   delete(id: number): void {
-    if (this.#missed.delete(id)) this.#ruleset.claim(this.#owner(id), [], true);
+    if (this.#missed.delete(id)) this.#ruleset.claim(this.#owner(id), [], "urgent");
   }
 
   /** A walk through all connections has met this one. */

@@ -21,11 +21,11 @@ export function policyRules(ruleset: Pick<Ruleset, "claim" | "provide">, told: (
     claim: (owner, claims) => {
       told();
       // In one piece: a text that is put together from texts is kept as those, and there is one for each member of each set.
-      ruleset.claim(["policy", owner].join(" "), claims, true);
+      ruleset.claim(["policy", owner].join(" "), claims, "urgent");
     },
     provide: (owner, objects) => {
       told();
-      ruleset.provide(`policy ${owner}`, { table: POLICY_TABLE, ...objects }, true);
+      ruleset.provide(`policy ${owner}`, { table: POLICY_TABLE, ...objects }, "urgent");
     },
   };
 }

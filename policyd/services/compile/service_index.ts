@@ -18,6 +18,8 @@ export interface NodeFacts {
 export interface Touched {
   /** Keys of the Services whose elements have to be compiled anew; of one that is gone as well. */
   readonly services: ReadonlySet<string>;
+  /** Those of them that were not there before. */
+  readonly appeared: ReadonlySet<string>;
   /** {@link ServiceIndex.nodeFacts} are others. */
   readonly hasNodeChanged: boolean;
 }
@@ -58,10 +60,12 @@ export class ServiceIndex {
   /** Takes over changes. @returns what depends on them */
   apply(changes: readonly ObjectChange[]): Touched {
     const services = new Set<string>();
+    const appeared = new Set<string>();
     const before = this.#facts;
     for (const change of changes) {
       const { kind, key } = change;
       const object = change.type === "set" ? change.object : undefined;
+      if (kind === "Service" && object !== undefined && !this.#services.has(key)) appeared.add(key);
       if (kind === "Service") services.add(this.#setService(key, object));
       if (kind === "EndpointSlice") for (const service of this.#setSlice(key, object)) services.add(service);
       if (kind === "Node") this.#setNode(key, object);
@@ -71,7 +75,7 @@ export class ServiceIndex {
     const areAddressesNew = before.primaryAddresses.join() !== after.primaryAddresses.join();
     if (isZoneNew) for (const key of this.#hintedServices()) services.add(key);
     if (areAddressesNew) for (const key of this.#restricted) services.add(key);
-    return { services, hasNodeChanged: isZoneNew || areAddressesNew };
+    return { services, appeared, hasNodeChanged: isZoneNew || areAddressesNew };
   }
 
   #hintedServices(): readonly string[] {

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { FakeNftables } from "../../../kernel/nftables/fake_nftables.ts";
 import { FakeClock } from "../../../policyd/clock.ts";
-import type { BatchHistory, BatchPeriod } from "../../../policyd/dataplane/gathering.ts";
+import type { BatchHistory, BatchPeriod, Haste } from "../../../policyd/dataplane/gathering.ts";
 import { gatheringWait, gatheringWindow, NO_BATCHES, withBatch } from "../../../policyd/dataplane/gathering.ts";
 import { Ruleset } from "../../../policyd/dataplane/ruleset.ts";
 import { recordingLogger } from "../../../policyd/log/recording_logger.ts";
@@ -44,9 +44,9 @@ class TimedRuleset {
     this.batches.length = 0;
   }
 
-  claim(isUrgent = false): void {
+  claim(haste?: Haste): void {
     this.#claimed.push(this.clock.now());
-    this.ruleset.claim(`claim ${this.#claims}`, sampleClaims(this.#claims++, 9), isUrgent);
+    this.ruleset.claim(`claim ${this.#claims}`, sampleClaims(this.#claims++, 9), haste);
   }
 
   /** Claims at these times from now on, whatever else happens, and lets some more time pass. */
@@ -207,8 +207,29 @@ describe("policyd/gathering", () => {
       timed.clock.pass(0);
     }
     assert.equal(timed.batches.length, 4, "the second and third wait");
-    timed.claim(true);
+    timed.claim("urgent");
     timed.clock.pass(0);
     assert.deepEqual([timed.batches.length, timed.batches.at(-1), timed.waits.at(-1)], [5, 3, 0]);
+  });
+
+  it("SYNC-09: a change whose companion is expected waits for it for 2 ms and is in its batch", () => {
+    const together = new TimedRuleset();
+    together.claim("with its companion");
+    together.clock.pass(1);
+    assert.equal(together.batches.length, 0);
+    together.claim();
+    together.clock.pass(0);
+    assert.deepEqual([together.batches, together.waits], [[2], [1, 0]]);
+    const single = new TimedRuleset();
+    single.claim("with its companion");
+    single.clock.pass(SYNC_PERIOD / 4);
+    assert.deepEqual([single.batches, single.waits], [[1], [2]]);
+  });
+
+  it("SYNC-09: with a fixed period a change whose companion is expected waits no longer than others", () => {
+    const eager = new TimedRuleset(0);
+    eager.claim("with its companion");
+    eager.clock.pass(0);
+    assert.deepEqual([eager.batches, eager.waits], [[1], [0]]);
   });
 });

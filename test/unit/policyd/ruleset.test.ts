@@ -78,10 +78,10 @@ describe("policyd/ruleset", () => {
     assert.equal(kernel.commits.length, 2, "nothing before the period is over");
     clock.pass(MIN_SYNC_PERIOD);
     assert.equal(kernel.commits.length, 3);
-    ruleset.claim("urgent", sampleClaims(500, 9), true);
+    ruleset.claim("urgent", sampleClaims(500, 9), "urgent");
     clock.pass(0);
     assert.equal(kernel.commits.length, 4, "what is urgent does not wait");
-    ruleset.claim("urgent", sampleClaims(501, 9), true);
+    ruleset.claim("urgent", sampleClaims(501, 9), "urgent");
     ruleset.claim("patient", sampleClaims(502, 9));
     clock.pass(0);
     assert.equal(kernel.commits.length, 5, "and what is not urgent does not hold it up");

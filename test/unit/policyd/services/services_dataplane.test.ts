@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import type { Chain } from "../../../../kernel/nftables/object.ts";
 import { FakeClock } from "../../../../policyd/clock.ts";
 import type { Claim } from "../../../../policyd/dataplane/claim.ts";
+import type { Haste } from "../../../../policyd/dataplane/gathering.ts";
 import { ServicesDataplane } from "../../../../policyd/services/services_dataplane.ts";
 import { readScenario } from "../../../support/services/scenario.ts";
 
@@ -16,11 +17,13 @@ function setUp() {
   const claims = new Map<string, readonly Claim[]>();
   const provided = new Map<string, readonly Chain[]>();
   const journal: string[] = [];
+  const hastes = new Map<string, Haste>();
   const dataplane = new ServicesDataplane({
     nodeName: "node1",
     ruleset: {
-      claim: (owner, wanted) => {
+      claim: (owner, wanted, haste) => {
         journal.push(owner);
+        hastes.set(owner, haste ?? "usual");
         claims.set(owner, wanted);
       },
       provide: (owner, { chains }) => void provided.set(owner, chains),
@@ -36,8 +39,17 @@ function setUp() {
     dataplane.apply(readScenario(text).map((object) => ({ type: "set", kind: object.kind, key: object.key, object })));
   };
   const remove = (name: string): void => dataplane.apply([{ type: "delete", kind: "Service", key: `default/${name}` }]);
-  return { dataplane, claims, provided, journal, apply, remove };
+  return { dataplane, claims, provided, journal, hastes, apply, remove };
 }
+
+const slice = (of: string, endpoint: string): string => `
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata: {name: ${of}-1, namespace: default, labels: {kubernetes.io/service-name: ${of}}}
+addressType: IPv4
+ports: [{protocol: TCP, port: 80}]
+endpoints: [{addresses: [${endpoint}], conditions: {ready: true}}]
+`;
 
 describe("policyd/services dataplane", () => {
   it("claims what a change touches, and nothing else (DP-03)", () => {
@@ -102,5 +114,20 @@ status: {loadBalancer: {ingress: [{ip: 192.0.2.80}]}}
     dataplane.apply([{ type: "delete", kind: "Service", key: "default/b" }]);
     assert.deepEqual(journal.toSorted(), ["Service default/a", "Service default/b"]);
     assert.deepEqual(dataplane.problems(), []);
+  });
+
+  it("SYNC-09: only a new Service without a slice waits for its companion", () => {
+    const { dataplane, apply, hastes } = setUp();
+    const haste = (): Haste | undefined => hastes.get("Service default/a");
+    apply(service("a", "10.96.0.1"));
+    assert.equal(haste(), "with its companion");
+    apply(slice("a", "10.244.1.7"));
+    assert.equal(haste(), "usual", "its slice comes");
+    dataplane.apply([{ type: "delete", kind: "EndpointSlice", key: "default/a-1" }]);
+    assert.equal(haste(), "usual", "it loses its last slice");
+    apply(service("a", "10.96.0.2"));
+    assert.equal(haste(), "usual", "it changes without a slice");
+    apply(`${service("b", "10.96.0.3")}---${slice("b", "10.244.1.8")}`);
+    assert.equal(hastes.get("Service default/b"), "usual", "it comes together with its slice");
   });
 });
