@@ -120,7 +120,7 @@ export class ServiceChanges {
   /**
    * The latencies of changes that the API server has taken. On a busy machine it answers some writes with a timeout.
    *
-   * @throws Error when it has refused so many that the rest says little
+   * @throws Error when it has refused too many
    */
   #counted(latencies: readonly number[], count: number): readonly number[] {
     const refused = this.#refused;
