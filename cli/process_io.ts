@@ -40,6 +40,7 @@ const thisNode: NodeAccess = {
     const { openMachine } = await import("./node/machine/open.ts");
     return openMachine(networkNamespace);
   },
+  sleep: (milliseconds) => sleep(milliseconds),
 };
 
 const systemFiles: ManifestFileSystem = {

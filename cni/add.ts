@@ -2,6 +2,7 @@ import { assignRequested } from "../ipam/allocator.ts";
 import type { Allocation, AddressStore } from "../ipam/store.ts";
 import type { AttachmentRecord } from "../ipam/attachment.ts";
 import { readAttachment, removeAttachment, writeAttachment } from "../ipam/attachment.ts";
+import { rememberingSysctl } from "../ipam/original_settings.ts";
 import { DrawbridgeError } from "../kernel/error.ts";
 import { familyOf, formatAddress } from "../kernel/ip/address.ts";
 import type { NetlinkSocket, Reply } from "../kernel/netlink/socket.ts";
@@ -168,13 +169,16 @@ function ensureNodeBridge(
   given: readonly Allocation[] | undefined,
 ): Bridge {
   const gateway = configuration.ipam.ranges[0]?.[0]?.gateway;
-  const bridge = ensureBridge(socket, node.sysctl, {
+  // The bridge may be somebody else's and outlive an uninstall, as the node's own settings do.
+  const place = { files: node.files, runDirectory: configuration.runDir, bootId: () => node.bootId() };
+  const sysctl = rememberingSysctl(node.sysctl, place);
+  const bridge = ensureBridge(socket, sysctl, {
     name: configuration.bridge,
     mac: bridgeMac(node.sha256, configuration.bridge, gateway === undefined ? "" : formatAddress(gateway)),
     mtu: configuration.mtu,
     ranges: given === undefined ? configuration.ipam.ranges : offeredOf(given),
   });
-  ensureForwarding(socket, node.sysctl, bridge.name);
+  ensureForwarding(socket, sysctl, bridge.name);
   if (bridge.mtu < SMALLEST_IPV6_MTU && hasIpv6(configuration.ipam.ranges)) {
     throw new CniError(
       CniErrorCode.INVALID_CONFIGURATION,

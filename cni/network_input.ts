@@ -44,8 +44,8 @@ const portmapOptions = {
 
 /**
  * What the plugin reads of its configuration on standard input: the keys of the reference `bridge`, `host-local` and
- * `portmap` plugins, and ours (`runDir`, `routed`, `bypassBridge`, `policyd`, `exclude`, `nonMasqueradeCIDRs`, `serviceCIDRs`). Types
- * only; values are judged in configuration.ts.
+ * `portmap` plugins, and ours (`runDir`, `routed`, `bypassBridge`, `policyd`, `exclude`, `nonMasqueradeCIDRs`, `serviceCIDRs`,
+ * `detachOnly`). Types only; values are judged in configuration.ts.
  */
 export const networkShape = {
   cniVersion: "string",
@@ -73,6 +73,7 @@ export const networkShape = {
   policyd: policydShape,
   prevResult: "object",
   runDir: "string",
+  detachOnly: "boolean",
   serviceCIDRs: ["string"],
   ...portmapOptions,
   ipam,

@@ -135,6 +135,7 @@ function* runAdd(node: Node, face: Face, call: PluginInput, attachment: Attachme
     const configuration = networkConfiguration(input, attachment.arguments);
     return print(resultObject(allocateForOthers(node, configuration, attachment), version));
   }
+  if (input.detachOnly === true) throw onlyDetaches(CniErrorCode.TRY_AGAIN_LATER);
   const configuration = face === "drawbridge" ? attachConfiguration(call, attachment, input) : undefined;
   const previous = previousResult(input.prevResult, call.stdin);
   return yield* withNamespaces(node, call.environment, attachment, function* (home, namespace) {
@@ -149,6 +150,15 @@ function* runAdd(node: Node, face: Face, call: PluginInput, attachment: Attachme
     if (previous !== undefined) return print(unchangedResult(previous, version));
     return print(resultObject(loopbackResult(namespace.path), version));
   });
+}
+
+/** The answer of a node from which Drawbridge was uninstalled while pods were there: they can only be deleted (UNINSTALL-03). */
+function onlyDetaches(code: CniErrorCode): CniError {
+  return new CniError(
+    code,
+    "Drawbridge was uninstalled from this node, where pods can only be deleted; expected the network add-on that comes next: install it",
+    "the network configuration says detachOnly",
+  );
 }
 
 /** @throws CniError, DrawbridgeError as {@link bridgeConfiguration} */
@@ -209,12 +219,13 @@ function callFor(call: PluginInput, { containerId, ifname }: Owner): PluginInput
  * no address is free.
  *
  * @returns whether the answer may be kept for a while ({@link status})
- * @throws CniError 50 and 51; 1, 6 and 7 for the configuration
+ * @throws CniError 50, also where the configuration only detaches, and 51; 1, 6 and 7 for the configuration
  */
 export function answerStatus(node: Node, face: Face, call: PluginInput): boolean {
   const input = decodeFor("STATUS", call.stdin, networkShapeFor(call.self));
   networkName(input);
   if (face !== "drawbridge") return true;
+  if (input.detachOnly === true) throw onlyDetaches(CniErrorCode.NOT_AVAILABLE);
   const isForeign = statusOfGiver(node, call, input);
   return status(node, input, detachConfiguration(input), isForeign) && !isForeign;
 }

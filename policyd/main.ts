@@ -71,7 +71,8 @@ async function compose(configuration: Configuration, logger: Logger): Promise<Ru
   const source = openSource(configuration, syscalls, realClock, onAddress);
   const clusterEvents = openEvents(configuration, { files: syscalls, clock: realClock, logger });
   const onEvents = (events: KernelEvents): void => health.watch(events);
-  const machine = { syscalls, clock: realClock, logger, attachments, clusterEvents, onEvents };
+  const bootId = (readTextFile(syscalls, "/proc/sys/kernel/random/boot_id", 64) ?? "").trim();
+  const machine = { syscalls, clock: realClock, logger, attachments, clusterEvents, onEvents, bootId: () => bootId };
   const { dataplanes, ruleset, metrics, staleFlows, notices, routes, policies, dropLog, cuts } = openNodeDataplanes(
     configuration,
     machine,
@@ -79,7 +80,6 @@ async function compose(configuration: Configuration, logger: Logger): Promise<Ru
   const installing = { clock: realClock, logger, events: clusterEvents, ruleset, routes };
   const installation = openInstallation(configuration, installing);
   const health = openHealth(configuration, { clock: realClock, logger, ruleset });
-  const bootId = (readTextFile(syscalls, "/proc/sys/kernel/random/boot_id", 64) ?? "").trim();
   const recorded = recordedFailures({ syscalls, files, bootId: () => bootId }, configuration.stateDirectory);
   const failures = new AttachmentFailures({ recorded, clock: realClock, logger, events: clusterEvents, nodeName });
   const telling = { files: syscalls, clock: realClock, logger, events: clusterEvents, health, routes };

@@ -1,4 +1,5 @@
 import { isOurs } from "../../policyd/dataplane/schema.ts";
+import { OPENING_TABLE } from "../../policyd/policy/cuts/opening.ts";
 
 /** How the comment of the tables begins that the plugin makes where no policyd is (cni/node_tables.ts). */
 const PLUGIN_MARK = "drawbridge-cni version ";
@@ -7,6 +8,7 @@ const PLUGIN_MARK = "drawbridge-cni version ";
 export const OUR_TABLES = [
   { family: "inet", name: "drawbridge" },
   { family: "inet", name: "drawbridge-policy" },
+  OPENING_TABLE,
   { family: "bridge", name: "drawbridge" },
   { family: "inet", name: "drawbridge-cni" },
   { family: "bridge", name: "drawbridge-cni" },

@@ -1,7 +1,7 @@
 import type { Command } from "commander";
 import * as v from "valibot";
 import type { Configuration } from "../../policyd/configuration/configuration.ts";
-import { CONFIGURATION_FILE } from "../../policyd/installation/network_configuration.ts";
+import { CONFIGURATION_FILE, DETACH_FILE } from "../../policyd/installation/network_configuration.ts";
 
 /** Where on a node everything of ours is. */
 export interface NodePlace {
@@ -66,4 +66,9 @@ export function placeOf(
 /** The path of our network configuration. */
 export function configurationPath({ configurationDirectory }: NodePlace): string {
   return `${configurationDirectory}/${CONFIGURATION_FILE}`;
+}
+
+/** The path of the list by which pods can only be deleted. */
+export function detachPath({ configurationDirectory }: NodePlace): string {
+  return `${configurationDirectory}/${DETACH_FILE}`;
 }

@@ -20,7 +20,12 @@ export function withVersion(table: Omit<Table, "comment">): Table {
   const text = formatTable(table, new Map());
   const version = createHash("sha256").update(text).digest("hex").slice(0, VERSION_CHARACTERS);
   const chains = [...table.chains, { name: `${VERSION_CHAIN}${version}`, rules: [] }];
-  return Object.freeze({ ...table, chains, comment: `${MARK}as a chain is named` });
+  return Object.freeze({ ...table, chains, comment: ownComment("as a chain is named") });
+}
+
+/** The comment by which a table is known as ours. @param version where its version is found */
+export function ownComment(version: string): string {
+  return `${MARK}${version}`;
 }
 
 /** Whether a comment is one that a version of ours wrote. */

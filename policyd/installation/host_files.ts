@@ -9,6 +9,8 @@ import { DrawbridgeError } from "../../kernel/error.ts";
 /** What a name in a directory leads to. */
 export interface FileLook {
   readonly isFile: boolean;
+  /** Whether the name is a directory itself, and no link to one. */
+  readonly isDirectory: boolean;
   /** Whether the name is a symbolic link; the rest is of what it leads to, or else of the link. */
   readonly isLink: boolean;
   /** Permission bits. */
@@ -102,6 +104,7 @@ export const hostFiles: HostFiles = Object.freeze({
     const { dev, ino, size, mode } = stats;
     return {
       isFile: stats.isFile(),
+      isDirectory: own.isDirectory(),
       isLink: own.isSymbolicLink(),
       mode: Number(mode) & 0o7777,
       size: Number(size),

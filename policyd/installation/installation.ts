@@ -208,6 +208,7 @@ export class Installation implements Dataplane {
     if (names.length > 0) this.#tell("plugin installed", { directory: places.binaries, names: names.join(", ") });
     const own = this.#configuration(problems);
     const isInPlace = own !== undefined && !this.#isStopped() && (await this.#reconcileList(own, problems));
+    if (isInPlace) await this.#installer.removeDetachList();
     const first = await this.#primary.problem();
     if (first === "perhaps unfinished") this.#wait ??= PAUSE;
     else if (first !== undefined) problems.push(first);

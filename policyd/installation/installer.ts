@@ -1,9 +1,12 @@
 import { IPAM, LOOPBACK, PLUGIN, SHIM } from "../../cni/executables.ts";
 import { DrawbridgeError } from "../../kernel/error.ts";
 import type { FileLook, HostFiles } from "./host_files.ts";
+import { readList } from "./list_text.ts";
+import { DETACH_FILE, isDetachConfiguration } from "./network_configuration.ts";
 import { moveInto, TEMPORARY, temporaryIn, writeBeside } from "./whole_file.ts";
 
 const EXECUTABLE_MODE = 0o755;
+const LARGEST_LIST = 1024 * 1024;
 
 /** Where the plugin comes from and goes to. */
 export interface InstallationPlaces {
@@ -46,6 +49,15 @@ export class Installer {
         if (TEMPORARY.test(name)) await this.#files.remove(`${directory}/${name}`);
       }
     }
+  }
+
+  /** Removes the list that a cleanup left for pods: ours is there again, by which they are deleted. @throws DrawbridgeError ERR_STORE */
+  async removeDetachList(): Promise<void> {
+    const path = `${this.#places.configurations}/${DETACH_FILE}`;
+    const file = await this.#files.readSmall(path, LARGEST_LIST);
+    if (file.kind !== "file") return;
+    const list = readList(file.data);
+    if (!("unreadable" in list) && isDetachConfiguration(list)) await this.#files.remove(path);
   }
 
   /**

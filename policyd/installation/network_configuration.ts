@@ -2,12 +2,18 @@ import { Buffer } from "node:buffer";
 import { SHIM } from "../../cni/executables.ts";
 import type { Cidr } from "../../kernel/ip/cidr.ts";
 import { formatCidr } from "../../kernel/ip/cidr.ts";
-import type { JsonObject } from "./list_text.ts";
+import type { JsonObject, NetworkList } from "./list_text.ts";
 import type { OwnPart } from "./merged_list.ts";
-import { mergeList } from "./merged_list.ts";
+import { CHAIN_MARK, CHAIN_SOURCE, mergeList } from "./merged_list.ts";
 
 /** The name of the file; runtimes use the first one of the directory. */
 export const CONFIGURATION_FILE = "10-drawbridge.conflist";
+
+/**
+ * The list that a cleanup leaves in place of ours as long as there are pods that we have attached. It comes after the list of any other
+ * add-on.
+ */
+export const DETACH_FILE = "zz-drawbridge-detach.conflist";
 
 /** The names that runtimes take for configurations (libcni, ConfFiles). */
 export const CONFIGURATION_NAME = /\.(conf|conflist|json)$/;
@@ -20,6 +26,9 @@ export const NETWORK_NAME = "drawbridge";
  * field, such as containerd 1.6, takes `cniVersion` and refuses a list whose `cniVersion` is newer than it knows.
  */
 const VERSIONS = { cniVersion: "1.0.0", cniVersions: ["1.0.0", "1.1.0"] } as const;
+
+/** The plugin's key for a list by which pods can only be deleted (cni/network_input.ts). */
+const DETACH_ONLY = "detachOnly";
 
 /** What the network's configuration is made of. */
 export interface NetworkParts {
@@ -56,13 +65,41 @@ export function networkConfiguration(parts: NetworkParts): string {
 }
 
 /**
- * Which file of the directory a runtime uses instead of ours: the first by name of those it takes for configurations, hidden
- * ones among them (libcni, ConfFiles).
+ * Returns the list by which runtimes can only delete pods, as a file's text. Plugins of others stay in it, since what they did for a
+ * pod has to be undone as well.
  *
- * @param names of all files there
- * @returns undefined when ours is the first
+ * @param present our list as it is; undefined where there is none that can be read
+ * @param places the socket has no place in it: nobody is there to answer
  */
-export function firstBeforeOurs(names: readonly string[]): string | undefined {
-  const before = names.filter((name) => CONFIGURATION_NAME.test(name) && name < CONFIGURATION_FILE);
-  return before.sort()[0];
+export function detachConfiguration(
+  present: NetworkList | undefined,
+  { bridge, stateDirectory }: Pick<NetworkParts, "bridge" | "stateDirectory">,
+): string {
+  const found = present?.entries.find(({ type }) => type === SHIM);
+  const entry = found?.value ?? { type: SHIM, bridge, runDir: stateDirectory };
+  const own = { ...VERSIONS, name: NETWORK_NAME, entry: { ...entry, [DETACH_ONLY]: true }, chain: chainOf(present) };
+  return Buffer.from(mergeList(present, own).text, "latin1").toString("utf8");
+}
+
+/** Whether a list is one that {@link detachConfiguration} made. */
+export function isDetachConfiguration(list: NetworkList): boolean {
+  return (
+    list.name === NETWORK_NAME && list.entries.some(({ type, value }) => type === SHIM && value[DETACH_ONLY] === true)
+  );
+}
+
+/** The entries of `cniChain` as they were configured. */
+function chainOf(present: NetworkList | undefined): readonly JsonObject[] {
+  const marked = (present?.entries ?? []).filter(({ value }) => value[CHAIN_MARK] === CHAIN_SOURCE);
+  return marked.map(({ value }) => Object.fromEntries(Object.entries(value).filter(([key]) => key !== CHAIN_MARK)));
+}
+
+/**
+ * Returns the names of the directory that a runtime prefers to ours, in its order: those of configurations, hidden ones among them. It
+ * uses the first that is no directory (libcni, ConfFiles).
+ *
+ * @param names of all that is there
+ */
+export function namesBeforeOurs(names: readonly string[]): readonly string[] {
+  return names.filter((name) => CONFIGURATION_NAME.test(name) && name < CONFIGURATION_FILE).toSorted();
 }

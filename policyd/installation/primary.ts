@@ -1,6 +1,6 @@
 import { SHIM } from "../../cni/executables.ts";
 import type { HostFiles } from "./host_files.ts";
-import { CONFIGURATION_FILE, firstBeforeOurs, NETWORK_NAME } from "./network_configuration.ts";
+import { CONFIGURATION_FILE, namesBeforeOurs, NETWORK_NAME } from "./network_configuration.ts";
 import { isObject, readValue } from "./list_text.ts";
 
 /** Deeper than any that exists: a delegate of a delegate. */
@@ -9,14 +9,14 @@ const LARGEST = 1024 * 1024;
 
 /** The configuration that runtimes use instead of ours, in the directory where they look. */
 export class Primary {
-  readonly #files: Pick<HostFiles, "list" | "readSmall">;
+  readonly #files: Pick<HostFiles, "list" | "look" | "readSmall">;
   readonly #directory: string;
   readonly #declared: string | undefined;
   /** A file that was not understood at the last look; Multus and others write in place. */
   #unclear: string | undefined;
 
   /** @param declared the name of a file that is meant to come first, whatever is in it */
-  constructor(files: Pick<HostFiles, "list" | "readSmall">, directory: string, declared: string | undefined) {
+  constructor(files: Pick<HostFiles, "list" | "look" | "readSmall">, directory: string, declared: string | undefined) {
     this.#files = files;
     this.#directory = directory;
     this.#declared = declared;
@@ -29,7 +29,7 @@ export class Primary {
    * @throws DrawbridgeError ERR_STORE
    */
   async problem(): Promise<string | undefined> {
-    const first = firstBeforeOurs(await this.#files.list(this.#directory));
+    const first = await this.#first();
     const unclear = this.#unclear;
     this.#unclear = undefined;
     if (first === undefined || first === this.#declared) return undefined;
@@ -46,6 +46,15 @@ export class Primary {
       "together with the add-on it belongs to, or give it a later name; where it is meant to come first and attaches pods by " +
       "Drawbridge, name it in cniPrimary"
     );
+  }
+
+  /** The configuration that runtimes use instead of ours; a directory is none, whatever its name is. */
+  async #first(): Promise<string | undefined> {
+    for (const name of namesBeforeOurs(await this.#files.list(this.#directory))) {
+      const look = await this.#files.look(`${this.#directory}/${name}`);
+      if (look !== undefined && !look.isDirectory) return name;
+    }
+    return undefined;
   }
 }
 

@@ -1,8 +1,10 @@
 import { cpus } from "node:os";
+import type { OriginalSettingsPlace } from "../../ipam/original_settings.ts";
+import { rememberingSysctl } from "../../ipam/original_settings.ts";
+import { DrawbridgeError } from "../../kernel/error.ts";
 import type { Sysctl } from "../../kernel/sysctl.ts";
 import { procSysctl } from "../../kernel/sysctl.ts";
 import type { FileCalls } from "../../kernel/syscall/file_calls.ts";
-import { SyscallError } from "../../kernel/syscall/syscalls.ts";
 import type { Clock } from "../clock.ts";
 import type { Ruleset } from "../dataplane/ruleset.ts";
 import type { Logger } from "../log/logger.ts";
@@ -17,6 +19,15 @@ export interface ConntrackConfiguration {
   readonly conntrackEstablishedTimeout: number;
   /** Milliseconds. */
   readonly conntrackCloseWaitTimeout: number;
+}
+
+/** What raising settings takes of the machine. */
+export interface ConntrackMachine {
+  readonly syscalls: FileCalls;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  /** Where the original values are kept. */
+  readonly originals: OriginalSettingsPlace;
 }
 
 const TABLE_SIZE = "net/netfilter/nf_conntrack_max";
@@ -47,14 +58,15 @@ export function conntrackSettings(configuration: ConntrackConfiguration, process
 /** Raises the settings of this thread's network namespace once, when rules are in force: with them nf_conntrack is there. */
 export function openConntrackSettings(
   configuration: ConntrackConfiguration,
-  machine: { readonly syscalls: FileCalls; readonly clock: Clock; readonly logger: Logger },
+  machine: ConntrackMachine,
   ruleset: Pick<Ruleset, "follow">,
 ): void {
-  const { syscalls, clock, logger } = machine;
+  const { syscalls, clock, logger, originals } = machine;
+  const sysctl = rememberingSysctl(procSysctl(syscalls), originals);
   const settings = conntrackSettings(configuration, cpus().length);
   let isDone = false;
   ruleset.follow(() => {
-    if (!isDone) clock.after(0, () => raiseSettings(settings, procSysctl(syscalls), logger));
+    if (!isDone) clock.after(0, () => raiseSettings(settings, sysctl, logger));
     isDone = true;
   });
 }
@@ -92,7 +104,7 @@ function attempt(action: () => string | undefined): string | undefined {
   try {
     return action();
   } catch (error) {
-    if (!(error instanceof SyscallError)) throw error;
+    if (!(error instanceof DrawbridgeError)) throw error;
     return `it cannot be written here: ${error.message}; set it on the node with sysctl`;
   }
 }

@@ -59,6 +59,8 @@ export interface NodeMachine {
   readonly logger: Logger;
   readonly attachments: AttachmentRegistry;
   readonly clusterEvents: NoticeSink;
+  /** The id of this boot. */
+  readonly bootId: () => string;
   /** Is told the thread that waits for the kernel's notifications, when it is started. */
   readonly onEvents: (events: KernelEvents) => void;
 }
@@ -131,7 +133,8 @@ export function openNodeDataplanes(configuration: Configuration, machine: NodeMa
     onEvents(events);
     return events;
   };
-  openConntrackSettings(configuration, machine, ruleset);
+  const originals = { files: place.files, runDirectory: stateDirectory, bootId: machine.bootId };
+  openConntrackSettings(configuration, { ...machine, originals }, ruleset);
   const masquerade = openMasquerade(configuration, ruleset, judge);
   const node = new NodeDataplane({
     ruleset,

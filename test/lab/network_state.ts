@@ -12,25 +12,35 @@ export interface NetworkState {
   /** Entries that somebody has set: those that the kernel learns come and go by themselves. */
   readonly neighbours: string;
   readonly forwarding: string;
+  readonly queueing: string;
   /** nftables, without counters. */
   readonly ruleset: string;
   readonly settings: ReadonlyMap<string, string>;
 }
 
 const SETTINGS = ["/proc/sys/net/ipv4", "/proc/sys/net/ipv6", "/proc/sys/net/bridge"];
+/** All settings of the network. They include those of modules, which appear when any program of the machine loads one. */
+export const ALL_SETTINGS: readonly string[] = ["/proc/sys/net"];
+/** What counts something is not a setting. */
+const COUNTS = /\/nf_conntrack_count$/;
 
-/** Reads the namespace this thread is in. */
-export function networkState(): NetworkState {
+/**
+ * Reads the namespace this thread is in.
+ *
+ * @param settings the directories of the settings that count
+ */
+export function networkState(settings: readonly string[] = SETTINGS): NetworkState {
   return {
-    links: ip("-d", "-o", "link"),
+    links: ip("-d", "-o", "link").replaceAll(/_timer +[\d.]+/g, "_timer"),
     addresses: ip("-o", "address").replaceAll(/(valid|preferred)_lft \d+sec/g, ""),
     routes:
       ip("route", "show", "table", "all") + ip("-6", "route", "show", "table", "all").replaceAll(/expires \d+sec/g, ""),
     rules: ip("rule") + ip("-6", "rule"),
     neighbours: ip("neighbour", "show", "nud", "permanent") + ip("neighbour", "show", "proxy"),
     forwarding: run("bridge", "fdb", "show", "state", "permanent"),
+    queueing: run("tc", "qdisc", "show"),
     ruleset: run("nft", "--stateless", "list", "ruleset"),
-    settings: new Map(SETTINGS.flatMap(settingsBelow)),
+    settings: new Map(settings.flatMap(settingsBelow)),
   };
 }
 
@@ -54,6 +64,7 @@ function settingsBelow(directory: string): readonly (readonly [string, string])[
   return entries
     .filter((entry) => entry.isFile())
     .map((entry) => path.join(entry.parentPath, entry.name))
+    .filter((file) => !COUNTS.test(file))
     .flatMap((file) => {
       try {
         return [[file, readFileSync(file, "latin1")] as const];

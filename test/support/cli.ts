@@ -42,7 +42,10 @@ const NO_CLUSTERS: ObjectInput = {
 };
 
 /** A command about objects looks at no node. */
-const NO_NODE: NodeAccess = { open: () => Promise.reject(new Error("no test has asked for a node")) };
+const NO_NODE: NodeAccess = {
+  open: () => Promise.reject(new Error("no test has asked for a node")),
+  sleep: () => Promise.reject(new Error("no test has asked for a node")),
+};
 
 /** Runs a command line on files in memory, as into a file unless `terminal` says how wide one is. */
 export async function runCli(

@@ -3,7 +3,7 @@ import { formatTable } from "../../output/table.ts";
 import type { Style } from "../../style.ts";
 import type { Outcome } from "./carry_out.ts";
 import type { CleanupPlan } from "./plan.ts";
-import { removalText } from "./plan.ts";
+import { removalText } from "./removal.ts";
 
 /** What a cleanup would do, or has done where there are outcomes. */
 export interface Report {
@@ -27,7 +27,7 @@ export function* reportTable({ plan, outcomes }: Report, columns: number, style:
 }
 
 function lastLine({ plan, outcomes }: Report): string {
-  if (plan.removals.length === 0) return "nothing to remove";
+  if ((outcomes ?? plan.removals).length === 0) return "nothing to remove";
   if (outcomes === undefined) return "nothing was changed: --yes removes what is listed";
   const left = outcomes.filter(({ failure }) => failure !== undefined).length;
   return left === 0 ? `${outcomes.length} removed` : `${outcomes.length - left} removed, ${left} left`;

@@ -1,14 +1,20 @@
 import * as v from "valibot";
 import { DrawbridgeError } from "../../../kernel/error.ts";
+import { printable } from "../../../policyd/log/line.ts";
 import { ExitCode } from "../../exit_code.ts";
 import { configurationOf } from "../../input/configuration_file.ts";
 import { configurationEntries } from "../../input/input_schema.ts";
 import type { Io } from "../../io.ts";
 import { styleOf } from "../../style.ts";
+import type { PodsThere } from "./inventory.ts";
+import type { NodeMachine } from "../machine/machine.ts";
+import type { NodePlace } from "../place.ts";
 import { placeEntries, placeOf } from "../place.ts";
+import { attachedPods } from "./attached.ts";
 import { carryOut } from "./carry_out.ts";
 import { CLEANUP_FORMATS } from "./command.ts";
-import { cleanupPlan } from "./plan.ts";
+import { cleanupPlan, podList } from "./plan.ts";
+import type { Report } from "./print.ts";
 import { reportObject, reportTable } from "./print.ts";
 
 const optionsSchema = v.object({
@@ -16,32 +22,81 @@ const optionsSchema = v.object({
   ...configurationEntries,
   yes: v.boolean(),
   pods: v.boolean(),
+  wait: v.boolean(),
   force: v.boolean(),
   output: v.picklist(CLEANUP_FORMATS),
 });
 
+/** How often pods are looked for. */
+const PAUSE_MILLISECONDS = 2000;
+
 /**
- * @returns 0 when nothing is left to remove, 1 when something is: because nothing was to be done yet, or it could not be
+ * @returns 0 when nothing is left to remove, 1 when something is: because nothing was to be done yet, it could not be, or pods are there
  * @throws DrawbridgeError ERR_CONFIGURATION, ERR_INPUT while policyd runs, and when the node cannot be looked at
  */
 export async function runCleanup(io: Io, options: unknown): Promise<ExitCode> {
-  const { yes, pods, force, output, config, ...places } = v.parse(optionsSchema, options);
+  const { yes, pods, wait, force, output, config, ...places } = v.parse(optionsSchema, options);
   const place = placeOf(places, configurationOf(io, config));
   const machine = await io.node.open(place.networkNamespace);
-  const inventory = machine.readInventory(place);
-  if (yes && inventory.isDaemonRunning && !force) {
-    throw new DrawbridgeError(
-      "ERR_INPUT",
-      `policyd answers on ${place.socket} and would put back what is removed; expected none: ` +
-        "kubectl delete -k the manifests it was installed by, or give --force",
-    );
-  }
-  const plan = cleanupPlan(inventory, pods);
-  const outcomes = yes ? carryOut(machine, plan.removals) : undefined;
-  const report = { plan, outcomes };
+  const parts = { machine, place, withPods: pods, force };
+  const first = cleanUp({ ...parts, yes });
+  const report = yes && wait ? await cleanUpLater(io, parts, first) : first;
   if (output === "json") io.out.write(`${JSON.stringify(reportObject(report), null, 2)}\n`);
   else if (output === "yaml") io.out.write((await import("yaml")).stringify(reportObject(report), { lineWidth: 0 }));
   else for (const text of reportTable(report, io.out.columns, styleOf(io.out))) io.out.write(text);
-  const isDone = outcomes?.every(({ failure }) => failure === undefined) ?? plan.removals.length === 0;
-  return isDone ? ExitCode.YES : ExitCode.NO;
+  return isDone(report, pods) ? ExitCode.YES : ExitCode.NO;
+}
+
+interface CleanupParts {
+  readonly machine: NodeMachine;
+  readonly place: NodePlace;
+  readonly withPods: boolean;
+  /** Also while policyd runs. */
+  readonly force: boolean;
+}
+
+/** @throws DrawbridgeError ERR_INPUT while policyd runs */
+function cleanUp({ machine, place, withPods, force, yes }: CleanupParts & { readonly yes: boolean }): Report {
+  const inventory = machine.readInventory(place);
+  if (yes && !force) refuseBesideDaemon(inventory, place);
+  const plan = cleanupPlan(inventory, withPods);
+  return { plan, outcomes: yes ? carryOut(machine, plan.removals) : undefined };
+}
+
+function refuseBesideDaemon({ isDaemonRunning }: PodsThere, { socket }: NodePlace): void {
+  if (!isDaemonRunning) return;
+  throw new DrawbridgeError(
+    "ERR_INPUT",
+    `policyd answers on ${socket} and would put back what is removed; expected none: ` +
+      "kubectl delete -k the manifests it was installed by, or give --force",
+  );
+}
+
+/**
+ * Waits until the pods are gone, then removes what was kept for them.
+ *
+ * @returns what all of it has done
+ * @throws DrawbridgeError ERR_INPUT when policyd runs again
+ */
+async function cleanUpLater(io: Io, parts: CleanupParts, first: Report): Promise<Report> {
+  let said = "";
+  for (let pods = first.plan.pods; pods.length > 0;) {
+    const text = podList(pods);
+    if (text !== said)
+      io.err.write(`waiting until pods that Drawbridge has attached are deleted: ${printable(text)}\n`);
+    said = text;
+    await io.node.sleep(PAUSE_MILLISECONDS);
+    const found = parts.machine.readPods(parts.place);
+    // Drawbridge may have been installed again: these pods need what is there.
+    if (!parts.force) refuseBesideDaemon(found, parts.place);
+    pods = attachedPods(found);
+  }
+  if (first.plan.pods.length === 0) return first;
+  const last = cleanUp({ ...parts, yes: true });
+  return { plan: last.plan, outcomes: [...(first.outcomes ?? []), ...(last.outcomes ?? [])] };
+}
+
+function isDone({ plan, outcomes }: Report, withPods: boolean): boolean {
+  if (withPods && plan.pods.length > 0) return false;
+  return outcomes?.every(({ failure }) => failure === undefined) ?? plan.removals.length === 0;
 }

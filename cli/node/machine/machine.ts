@@ -1,5 +1,5 @@
-import type { Inventory } from "../cleanup/inventory.ts";
-import type { Removal } from "../cleanup/plan.ts";
+import type { Inventory, PodsThere } from "../cleanup/inventory.ts";
+import type { Removal } from "../cleanup/removal.ts";
 import type { NodeFacts } from "../doctor/facts.ts";
 import type { Expected } from "../doctor/expectation.ts";
 import type { NodePlace } from "../place.ts";
@@ -10,6 +10,8 @@ export interface NodeMachine {
   readFacts(place: NodePlace, expected: Expected): NodeFacts;
   /** Lists what might be ours. @throws DrawbridgeError where it cannot be listed */
   readInventory(place: NodePlace): Inventory;
+  /** Looks only at what a cleanup waits for. @throws DrawbridgeError where it cannot be listed */
+  readPods(place: NodePlace): PodsThere;
   /** Removes one thing; that it is gone already is fine. @throws DrawbridgeError */
   remove(removal: Removal): void;
 }
@@ -18,4 +20,5 @@ export interface NodeMachine {
 export interface NodeAccess {
   /** @param networkNamespace to work in instead of our own @throws SyscallError ERR_NAMESPACE */
   open(networkNamespace: string | undefined): Promise<NodeMachine>;
+  sleep(milliseconds: number): Promise<void>;
 }

@@ -10,7 +10,7 @@ import { parseReservation } from "../../../ipam/reservation.ts";
 import { IPAM, PLUGIN, SHIM } from "../../../cni/executables.ts";
 import { DrawbridgeError } from "../../../kernel/error.ts";
 import { tryParseAddress } from "../../../kernel/ip/address.ts";
-import { CONFIGURATION_NAME, firstBeforeOurs } from "../../../policyd/installation/network_configuration.ts";
+import { CONFIGURATION_NAME, namesBeforeOurs } from "../../../policyd/installation/network_configuration.ts";
 import { leadsToOurs } from "../../../policyd/installation/primary.ts";
 import type { NetworkFile, PluginFile } from "../doctor/facts.ts";
 import type { NodePlace } from "../place.ts";
@@ -54,16 +54,18 @@ const listSchema = v.object({
   ),
 });
 
-/** The names runtimes take for network configurations (libcni, ConfFiles), sorted. @throws Error of node:fs */
+/** The names runtimes take for network configurations, sorted; a directory is none, whatever its name is (libcni, ConfFiles). @throws Error of node:fs */
 export function readConfigurationNames({ configurationDirectory }: NodePlace): readonly string[] {
-  return namesIn(configurationDirectory)
-    .filter((name) => CONFIGURATION_NAME.test(name))
+  if (statSync(configurationDirectory, { throwIfNoEntry: false }) === undefined) return [];
+  return readdirSync(configurationDirectory, { withFileTypes: true })
+    .filter((entry) => CONFIGURATION_NAME.test(entry.name) && !entry.isDirectory())
+    .map(({ name }) => name)
     .sort();
 }
 
 /** Whether the configuration that runtimes use instead of ours attaches pods by ours. @throws Error of node:fs */
 export function doesFirstLeadToOurs(place: NodePlace): boolean {
-  const first = firstBeforeOurs(readConfigurationNames(place));
+  const [first] = namesBeforeOurs(readConfigurationNames(place));
   if (first === undefined) return false;
   const path = `${place.configurationDirectory}/${first}`;
   const found = statSync(path, { throwIfNoEntry: false });
@@ -194,8 +196,4 @@ function canExecute(path: string): boolean {
   } catch {
     return false;
   }
-}
-
-function namesIn(directory: string): readonly string[] {
-  return statSync(directory, { throwIfNoEntry: false }) === undefined ? [] : readdirSync(directory);
 }

@@ -4,18 +4,27 @@ import { IPAM, LOOPBACK, PLUGIN, SHIM } from "../../../cni/executables.ts";
 import { askPolicyd } from "../../../cni/policyd_client.ts";
 import { LOCK_FILE } from "../../../cni/server/protocol.ts";
 import { systemFileSystem } from "../../../ipam/file_system.ts";
+import { listOriginals } from "../../../ipam/original_settings.ts";
 import { hasPortTable } from "../../../kernel/bpf/port_table.ts";
 import { DrawbridgeError } from "../../../kernel/error.ts";
 import { tryParseAddress } from "../../../kernel/ip/address.ts";
+import { readTextFile } from "../../../kernel/file.ts";
+import { procSysctl } from "../../../kernel/sysctl.ts";
 import { dumpRules, parseRule } from "../../../kernel/route/rule.ts";
 import { Errno } from "../../../kernel/syscall/errno.ts";
+import type { NetworkList } from "../../../policyd/installation/list_text.ts";
 import { readList } from "../../../policyd/installation/list_text.ts";
 import { withoutOwnPart } from "../../../policyd/installation/merged_list.ts";
-import type { FileEntry, Inventory } from "../cleanup/inventory.ts";
+import {
+  CONFIGURATION_FILE,
+  DETACH_FILE,
+  isDetachConfiguration,
+} from "../../../policyd/installation/network_configuration.ts";
+import type { FileEntry, Inventory, PodsThere } from "../cleanup/inventory.ts";
 import type { NodePlace } from "../place.ts";
-import { configurationPath } from "../place.ts";
+import { configurationPath, detachPath } from "../place.ts";
 import { isOurExecutable } from "./program_words.ts";
-import { readNetwork, readRecords } from "./read_files.ts";
+import { readConfigurationNames, readNetwork, readRecords } from "./read_files.ts";
 import type { MachineCalls } from "../../../kernel/syscall/machine_calls.ts";
 import { readAddresses, readLinks, readRoutes, readRuleset, withRoutes } from "./read_network.ts";
 
@@ -35,12 +44,12 @@ const KEPT = /^(lock|last_reserved_ip\.\d+)$/;
  * @throws NetlinkError, DrawbridgeError ERR_STORE, and ERR_INPUT where a directory cannot be read: without root nothing of it makes sense
  */
 export function readInventory(syscalls: MachineCalls, place: NodePlace): Inventory {
-  try {
-    const files = systemFileSystem(syscalls);
-    const links = readLinks(syscalls);
+  return asRoot(() => {
+    const pods = readPods(syscalls, place);
+    const { links } = pods;
     return {
+      ...pods,
       place,
-      isDaemonRunning: isDaemonRunning(syscalls, place),
       tables: readRuleset(syscalls).tables,
       routes: readRoutes(syscalls),
       rules: withRoutes(syscalls, (socket) =>
@@ -48,15 +57,31 @@ export function readInventory(syscalls: MachineCalls, place: NodePlace): Invento
           socket.dump(dumpRules(family)).flatMap((message) => parseRule(message) ?? []),
         ),
       ),
-      links,
       bypassedBridges: links.filter(({ kind, index }) => kind === "bridge" && hasPortTable(syscalls, index)),
       addresses: readAddresses(syscalls, links),
-      records: readRecords(files, place).records,
       files: [...configurations(place), ...programs(place)],
+      lists: lists(place),
+      settings: changedSettings(syscalls, place),
+      connections: connectionsOf(syscalls),
       state: namesIn(place.stateDirectory),
       server: serverIn(syscalls, place),
       stores: stores(place),
     };
+  });
+}
+
+/** Lists the pods that might be ours. @throws as {@link readInventory} */
+export function readPods(syscalls: MachineCalls, place: NodePlace): PodsThere {
+  return asRoot(() => ({
+    links: readLinks(syscalls),
+    records: readRecords(systemFileSystem(syscalls), place).records,
+    isDaemonRunning: isDaemonRunning(syscalls, place),
+  }));
+}
+
+function asRoot<T>(action: () => T): T {
+  try {
+    return action();
   } catch (error) {
     if (error instanceof DrawbridgeError || !(error instanceof Error) || !("code" in error)) throw error;
     throw new DrawbridgeError("ERR_INPUT", `${error.message}; run as root`);
@@ -76,11 +101,52 @@ function isDaemonRunning(syscalls: MachineCalls, { socket }: NodePlace): boolean
 
 function configurations(place: NodePlace): readonly FileEntry[] {
   const own = configurationPath(place);
-  const leftovers = [...leftoversIn(place.configurationDirectory), ...copiesOf(own)];
+  const leftovers = [...leftoversIn(place.configurationDirectory), ...copiesOf(own), ...detaching(place)];
   if (!exists(own)) return leftovers;
   const isOurs = isOurConfiguration(place);
   const hasMainPlugin = isOurs && isUsefulWithoutUs(own);
   return [{ path: own, isDirectory: false, isOurs, hasMainPlugin }, ...leftovers];
+}
+
+/** The list that an earlier cleanup has left for pods. */
+function detaching(place: NodePlace): readonly FileEntry[] {
+  const file = detachPath(place);
+  return exists(file) ? [{ path: file, isDirectory: false, isOurs: isDetaching(file) }] : [];
+}
+
+function isDetaching(file: string): boolean {
+  const list = listIn(file);
+  return list !== undefined && isDetachConfiguration(list);
+}
+
+function lists(place: NodePlace): Inventory["lists"] {
+  const ours = [CONFIGURATION_FILE, DETACH_FILE];
+  return {
+    own: isOurConfiguration(place) ? listIn(configurationPath(place)) : undefined,
+    isDetachThere: isDetaching(detachPath(place)),
+    others: readConfigurationNames(place).filter((name) => !ours.includes(name)),
+  };
+}
+
+function listIn(file: string): NetworkList | undefined {
+  if (statSync(file, { throwIfNoEntry: false })?.isFile() !== true) return undefined;
+  const list = readList(readFileSync(file));
+  return "unreadable" in list ? undefined : list;
+}
+
+function changedSettings(syscalls: MachineCalls, { stateDirectory }: NodePlace): Inventory["settings"] {
+  const sysctl = procSysctl(syscalls);
+  const bootId = (readTextFile(syscalls, "/proc/sys/kernel/random/boot_id", 64) ?? "").trim();
+  const place = { files: systemFileSystem(syscalls), runDirectory: stateDirectory, bootId: () => bootId };
+  return listOriginals(place).map((found) => ({
+    ...found,
+    present: found.setting === undefined ? undefined : sysctl.read(found.setting.key),
+  }));
+}
+
+function connectionsOf(syscalls: MachineCalls): number | undefined {
+  const text = procSysctl(syscalls).read("net/netfilter/nf_conntrack_count");
+  return text === undefined ? undefined : Number(text);
 }
 
 /** Files of others that the daemon found under the name of our configuration, and kept (policyd/installation/list_file.ts). */
@@ -91,8 +157,8 @@ function copiesOf(own: string): readonly FileEntry[] {
 }
 
 function isUsefulWithoutUs(file: string): boolean {
-  const list = readList(readFileSync(file));
-  return !("unreadable" in list) && withoutOwnPart(list) !== undefined;
+  const list = listIn(file);
+  return list !== undefined && withoutOwnPart(list) !== undefined;
 }
 
 /** It names our network and our plugin. A file we cannot understand may be anybody's. */

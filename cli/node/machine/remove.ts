@@ -4,14 +4,15 @@ import path from "node:path";
 import { removePortTable } from "../../../kernel/bpf/port_table.ts";
 import { NetlinkError } from "../../../kernel/netlink/error.ts";
 import { NftablesSocket } from "../../../kernel/nftables/socket.ts";
-import { deleteLink } from "../../../kernel/route/link.ts";
+import { changeLink, deleteLink } from "../../../kernel/route/link.ts";
 import { deleteRoute } from "../../../kernel/route/route.ts";
 import { deleteRule } from "../../../kernel/route/rule.ts";
 import type { Request } from "../../../kernel/netlink/message.ts";
 import { SyscallError } from "../../../kernel/syscall/syscalls.ts";
 import { bytesOf, readList } from "../../../policyd/installation/list_text.ts";
 import { withoutOwnPart } from "../../../policyd/installation/merged_list.ts";
-import type { Removal } from "../cleanup/plan.ts";
+import type { Removal } from "../cleanup/removal.ts";
+import { procSysctl } from "../../../kernel/sysctl.ts";
 import type { MachineCalls } from "../../../kernel/syscall/machine_calls.ts";
 import { withRoutes } from "./read_network.ts";
 
@@ -27,6 +28,8 @@ export function remove(syscalls: MachineCalls, removal: Removal): void {
       return rmSync(removal.path, { recursive: true, force: true });
     case "entry":
       return unlessGone(() => removeEntry(removal.path));
+    case "list":
+      return replaceList(removal);
     case "table":
       return removeTable(syscalls, removal);
     case "route":
@@ -35,6 +38,11 @@ export function remove(syscalls: MachineCalls, removal: Removal): void {
       return ask(syscalls, deleteRule(removal.rule));
     case "link":
       return ask(syscalls, deleteLink({ name: removal.name }));
+    case "connection":
+      return ask(syscalls, changeLink({ name: removal.name }, { up: false }));
+    case "setting":
+      procSysctl(syscalls).write(removal.key, removal.value);
+      return unlessGone(() => unlinkSync(removal.record));
     case "program":
       return unlessGone(() => removePortTable(syscalls, removal.index));
   }
@@ -45,9 +53,19 @@ function removeEntry(file: string): void {
   const list = readList(readFileSync(file));
   const rest = "unreadable" in list ? undefined : withoutOwnPart(list);
   if (rest === undefined) return unlinkSync(file);
+  writeWhole(file, bytesOf(rest), statSync(file).mode & 0o777);
+}
+
+/** The list that is new comes first: with none in between, containerd could stop no pod. */
+function replaceList({ path: file, replacement, text }: Extract<Removal, { readonly kind: "list" }>): void {
+  writeWhole(replacement, Buffer.from(text, "utf8"), 0o600);
+  unlessGone(() => unlinkSync(file));
+}
+
+function writeWhole(file: string, content: Uint8Array, mode: number): void {
   // The name is one that a later cleanup removes, should this one be killed.
   const beside = `${path.dirname(file)}/.drawbridge.${randomBytes(8).toString("hex")}.tmp`;
-  writeFileSync(beside, bytesOf(rest), { mode: statSync(file).mode & 0o777, flag: "wx", flush: true });
+  writeFileSync(beside, content, { mode, flag: "wx", flush: true });
   renameSync(beside, file);
 }
 

@@ -4,7 +4,7 @@ import type { Nftables } from "../../../kernel/nftables/socket.ts";
 import type { Chain, Table, TableReference } from "../../../kernel/nftables/object.ts";
 import type { Rule } from "../../../kernel/nftables/statement.ts";
 import { equals, rule } from "../../../kernel/nftables/statement.ts";
-import { isOurs } from "../../dataplane/schema.ts";
+import { isOurs, ownComment } from "../../dataplane/schema.ts";
 import { ALLOWED_LABEL } from "../compile/policy_table.ts";
 
 /** The policies' table as an earlier daemon left it. */
@@ -46,6 +46,7 @@ function base(hook: "forward" | "input" | "output", ...rules: readonly Rule[]): 
 export function openingTable(bridge: string): Table {
   return Object.freeze({
     ...OPENING_TABLE,
+    comment: ownComment("of no version"),
     sets: [],
     chains: [
       base("forward", rule(equals("iifname", bridge), begins, label), rule(equals("oifname", bridge), begins, label)),

@@ -3,7 +3,7 @@ import type { Address } from "../../../../kernel/ip/address.ts";
 import { PLUGIN, SHIM } from "../../../../cni/executables.ts";
 import { formatRangeSet } from "../../../../ipam/range.ts";
 import type { RangeSet } from "../../../../ipam/range.ts";
-import { firstBeforeOurs } from "../../../../policyd/installation/network_configuration.ts";
+import { namesBeforeOurs } from "../../../../policyd/installation/network_configuration.ts";
 import { VERSION } from "../../../../policyd/version.ts";
 import { configurationPath } from "../../place.ts";
 import { seen } from "../diagnose.ts";
@@ -85,7 +85,7 @@ export const networkConfiguration: Check = {
         way: `rm ${path}: policyd with installCni: true writes it again`,
       });
     }
-    const before = firstBeforeOurs(names);
+    const before = namesBeforeOurs(names)[0];
     const isMeant = before === facts.expected.primary || seen(facts.firstLeadsToOurs) === true;
     if (before !== undefined && !isMeant) {
       remarks.push({

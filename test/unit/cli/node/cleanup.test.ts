@@ -3,76 +3,32 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync
 import { tmpdir } from "node:os";
 import { carryOut } from "../../../../cli/node/cleanup/carry_out.ts";
 import type { Inventory } from "../../../../cli/node/cleanup/inventory.ts";
-import type { Removal } from "../../../../cli/node/cleanup/plan.ts";
-import { cleanupPlan, removalText } from "../../../../cli/node/cleanup/plan.ts";
+import { cleanupPlan } from "../../../../cli/node/cleanup/plan.ts";
+import type { Removal } from "../../../../cli/node/cleanup/removal.ts";
+import { removalText } from "../../../../cli/node/cleanup/removal.ts";
 import type { NodePlace } from "../../../../cli/node/place.ts";
 import { remove } from "../../../../cli/node/machine/remove.ts";
 import { nodeSyscalls } from "../../../../kernel/syscall/node.ts";
-import { bridgeMac, hostMac } from "../../../../cni/names.ts";
+import { bridgeMac, delayDeviceMac } from "../../../../cni/names.ts";
 import { DrawbridgeError } from "../../../../kernel/error.ts";
-import { parseCidr } from "../../../../kernel/ip/cidr.ts";
 import { parseMac } from "../../../../kernel/ip/mac.ts";
-import { attachmentRecord } from "../../../support/attachment_record.ts";
+import { readList } from "../../../../policyd/installation/list_text.ts";
+import { isDetachConfiguration } from "../../../../policyd/installation/network_configuration.ts";
 import { memoryFiles, runCli } from "../../../support/cli.ts";
 import { assertGolden } from "../../../support/cli_golden.ts";
 import { sha256 } from "../../../support/cni.ts";
+import { BRIDGE, HOST, inventory, LIST, listOf, texts, VETH } from "../../../support/node/inventory.ts";
 import { link, PLACE } from "../../../support/node/node_facts.ts";
 
 const CONFIGURATION =
   "apiVersion: drawbridge.dev/v1alpha1\nkind: PolicydConfiguration\nbridge: br7\nsocketPath: /run/other.sock\n";
-const HOST = "dbv0123456789ab";
-const BRIDGE = link(3, "cni0", { kind: "bridge", mac: bridgeMac(sha256, "cni0", "10.244.1.1") });
-const VETH = link(4, HOST, { kind: "veth", mac: hostMac(sha256, HOST), master: 3 });
-const VXLAN = { vni: 107, port: 4789, local: undefined, learning: false, hasMore: false };
-const ROUTE = {
-  table: 254,
-  family: 4,
-  destination: parseCidr("10.244.2.0/24"),
-  gateway: undefined,
-  outputInterface: 2,
-  source: undefined,
-  hasOtherNextHop: false,
-  priority: 107,
-  protocol: 107,
-  onLink: false,
-} as const;
 
-function inventory(changes: Partial<Inventory> = {}): Inventory {
-  return {
-    place: PLACE,
-    isDaemonRunning: false,
-    tables: [
-      { family: "inet", name: "drawbridge", comment: "drawbridge schema 0123456789abcdef", isOwned: true },
-      { family: "bridge", name: "drawbridge-cni", comment: "drawbridge-cni version 2", isOwned: false },
-      { family: "inet", name: "firewalld", comment: undefined, isOwned: false },
-    ],
-    routes: [ROUTE, { ...ROUTE, protocol: 3 }, { ...ROUTE, priority: 0 }],
-    rules: [{ family: 4, inputInterface: "cni0", table: 107, priority: 107 }],
-    links: [BRIDGE, VETH, link(5, "drawbridge.vx", { kind: "vxlan", vxlan: VXLAN }), link(6, "flannel.1")],
-    bypassedBridges: [],
-    addresses: [{ link: "cni0", address: parseCidr("10.244.1.1/24") }],
-    records: [attachmentRecord({ hostInterface: HOST })],
-    files: [
-      { path: "/opt/cni/bin/drawbridge", isDirectory: false, isOurs: true },
-      { path: "/opt/cni/bin/loopback", isDirectory: false, isOurs: false },
-      { path: "/opt/cni/bin/drawbridge-plugin", isDirectory: false, isOurs: true },
-      { path: "/etc/cni/net.d/10-drawbridge.conflist", isDirectory: false, isOurs: true },
-    ],
-    state: ["attachments", "policyd.sock"],
-    server: { names: ["lock", "socket"], isRunning: true },
-    stores: [{ path: "/var/lib/cni/networks/drawbridge", strange: [] }],
-    ...changes,
-  };
-}
-
-function texts(removals: readonly Removal[]): readonly string[] {
-  return removals.map((one) => `${one.kind} ${removalText(one)}`);
-}
-
-const WITHOUT_PODS = [
-  "file /etc/cni/net.d/10-drawbridge.conflist",
-  "file /opt/cni/bin/drawbridge",
-  "file /opt/cni/bin/drawbridge-plugin",
+const OTHER_MAC = parseMac("02:00:00:00:00:01");
+const DETACHING = { own: undefined, isDetachThere: true, others: [] };
+const CONFIGURATION_FILE = "/etc/cni/net.d/10-drawbridge.conflist";
+const DETACH_FILE = "/etc/cni/net.d/zz-drawbridge-detach.conflist";
+const PROGRAMS = ["/opt/cni/bin/drawbridge", "/opt/cni/bin/drawbridge-plugin"];
+const KERNEL = [
   "table inet drawbridge",
   "table bridge drawbridge-cni",
   "rule 107: IPv4 iif cni0 lookup 107",
@@ -120,26 +76,44 @@ describe("cli/node: cleanup", () => {
     }
   });
 
-  it("DOCTOR-03: without --pods what pods need stays, and is named", () => {
+  /** What a runtime needs to delete a pod. */
+  const FOR_PODS = ["/run/drawbridge-plugin", "/var/lib/cni/networks/drawbridge", "/run/drawbridge/attachments"];
+  const REPLACED = `list ${CONFIGURATION_FILE}, with ${DETACH_FILE} in its place`;
+
+  it("DOCTOR-03 UNINSTALL-03: without --pods what pods need to run and to be deleted stays, and is named", () => {
     const { removals, kept } = cleanupPlan(inventory(), false);
-    assert.deepEqual(texts(removals), [...WITHOUT_PODS, SERVER, "file /run/drawbridge/policyd.sock"]);
+    assert.deepEqual(texts(removals), [REPLACED, ...KERNEL, "file /run/drawbridge/policyd.sock"]);
     assert.deepEqual(
       kept.map(({ what }) => what),
-      [
-        "/opt/cni/bin/loopback",
-        `link ${HOST}`,
-        "link cni0",
-        "/var/lib/cni/networks/drawbridge",
-        "/run/drawbridge/attachments",
-      ],
+      ["/opt/cni/bin/loopback", ...PROGRAMS, `link ${HOST}`, "link cni0", ...FOR_PODS],
     );
   });
 
-  it("DOCTOR-03: with --pods links, bridge, addresses and records go, in this order", () => {
-    const { removals, kept } = cleanupPlan(inventory(), true);
+  it("DOCTOR-03 UNINSTALL-03: with --pods pods lose their network, and what deletes them stays until they are gone", () => {
+    const { removals, kept, pods, notes } = cleanupPlan(inventory(), true);
     assert.deepEqual(texts(removals), [
-      ...WITHOUT_PODS,
-      `link ${HOST}`,
+      REPLACED,
+      ...KERNEL,
+      `connection by ${HOST}`,
+      "link cni0",
+      "file /run/drawbridge/policyd.sock",
+    ]);
+    assert.deepEqual(
+      kept.map(({ what }) => what),
+      ["/opt/cni/bin/loopback", ...PROGRAMS, `link ${HOST}`, ...FOR_PODS],
+    );
+    assert.deepEqual(pods, ["default/web-0"]);
+    assert.match(notes.join(), /delete or recreate the pods .*: default\/web-0$/);
+  });
+
+  it("DOCTOR-03 UNINSTALL-03: after the last pod everything goes, in this order", () => {
+    const changes = { links: inventory().links.filter(({ name }) => name !== HOST), lists: DETACHING };
+    const files = [...inventory().files.slice(0, 3), { path: DETACH_FILE, isDirectory: false, isOurs: true }];
+    const { removals, kept, pods, notes } = cleanupPlan(inventory({ ...changes, files }), true);
+    assert.deepEqual(texts(removals), [
+      `file ${DETACH_FILE}`,
+      ...PROGRAMS.map((path) => `file ${path}`),
+      ...KERNEL,
       "link cni0",
       SERVER,
       "directory /var/lib/cni/networks/drawbridge",
@@ -149,9 +123,61 @@ describe("cli/node: cleanup", () => {
       kept.map(({ what }) => what),
       ["/opt/cni/bin/loopback"],
     );
+    assert.deepEqual([pods, notes.length], [[], 1]);
   });
 
-  const OTHER_MAC = parseMac("02:00:00:00:00:01");
+  it("UNINSTALL-03: the list for deleting attaches nothing, keeps the plugins of others, and is known again", () => {
+    const [list] = cleanupPlan(inventory(), true).removals;
+    assert.ok(list?.kind === "list");
+    const plugins = [{ type: "drawbridge", bridge: "cni0", detachOnly: true }, { type: "tuning" }];
+    const versions = { cniVersion: "1.0.0", cniVersions: ["1.0.0", "1.1.0"] };
+    assert.deepEqual(JSON.parse(list.text), { ...versions, name: "drawbridge", plugins });
+    const read = readList(Buffer.from(list.text));
+    assert.ok(!("unreadable" in read) && isDetachConfiguration(read));
+    assert.ok(!isDetachConfiguration(LIST));
+  });
+
+  it("UNINSTALL-03: the list for deleting is also made where somebody has removed ours, with the entries of cniChain as they are", () => {
+    const without = { own: undefined, isDetachThere: false, others: [] };
+    const [list] = cleanupPlan(inventory({ files: [], lists: without }), true).removals;
+    assert.ok(list?.kind === "list");
+    const { plugins } = JSON.parse(list.text) as { readonly plugins: unknown };
+    assert.deepEqual(plugins, [{ type: "drawbridge", bridge: "cni0", runDir: "/run/drawbridge", detachOnly: true }]);
+    const chained = { type: "tuning", "drawbridge.dev/from": "cniChain" };
+    const own = listOf({ type: "drawbridge" }, chained);
+    const [second] = cleanupPlan(inventory({ lists: { ...without, own } }), true).removals;
+    assert.ok(second?.kind === "list");
+    assert.deepEqual((JSON.parse(second.text) as { readonly plugins: unknown }).plugins, [
+      { type: "drawbridge", detachOnly: true },
+      chained,
+    ]);
+  });
+
+  it("UNINSTALL-03: where another configuration is there, which runtimes then delete by, no list is made", () => {
+    const lists = { own: undefined, isDetachThere: false, others: ["10-flannel.conflist"] };
+    assert.equal(texts(cleanupPlan(inventory({ lists }), true).removals)[0], `file ${CONFIGURATION_FILE}`);
+    // What an earlier cleanup has left stays for as long as pods do.
+    const later = cleanupPlan(
+      inventory({ lists: DETACHING, files: [{ path: DETACH_FILE, isDirectory: false, isOurs: true }] }),
+      true,
+    );
+    assert.ok(!texts(later.removals).some((text) => text.includes(DETACH_FILE)));
+    assert.ok(later.kept.some(({ what }) => what === DETACH_FILE));
+  });
+
+  it("DOCTOR-03: devices that delay what pods send go after the pods, and those of others stay", () => {
+    const name = "dbi0123456789ab";
+    const delay = link(7, name, { kind: "ifb", mac: delayDeviceMac(sha256, name) });
+    const foreign = link(8, "dbi0123456789ff", { kind: "ifb", mac: OTHER_MAC });
+    const withPods = cleanupPlan(inventory({ links: [BRIDGE, VETH, delay, foreign] }), true);
+    assert.ok(withPods.kept.some(({ what }) => what === `link ${name}`));
+    const { removals } = cleanupPlan(inventory({ links: [BRIDGE, delay, foreign] }), true);
+    assert.deepEqual(
+      texts(removals).filter((text) => text.startsWith("link ")),
+      [`link ${name}`, "link cni0"],
+    );
+  });
+
   const FOREIGN: readonly (readonly [string, Partial<Inventory>, string])[] = [
     [
       "a table of our name without our comment",
@@ -171,7 +197,7 @@ describe("cli/node: cleanup", () => {
   ];
   for (const [name, changes, what] of FOREIGN) {
     it(`DOCTOR-03: ${name} stays`, () => {
-      const { removals, kept } = cleanupPlan(inventory({ records: [], ...changes }), true);
+      const { removals, kept } = cleanupPlan(inventory({ records: [], links: [BRIDGE], ...changes }), true);
       assert.ok(
         kept.some((one) => one.what === what),
         JSON.stringify(kept),
@@ -181,9 +207,11 @@ describe("cli/node: cleanup", () => {
   }
 
   it("DOCTOR-03: a plugin server that runs is told, and its directory goes wherever the state directory is", () => {
-    const running = inventory();
+    const links = [BRIDGE];
+    const running = inventory({ links });
     assert.match(cleanupPlan(running, false).notes.join(), /^a plugin server runs: .*ends by itself within a minute$/);
     const elsewhere = inventory({
+      links,
       place: { ...PLACE, stateDirectory: "/run/other" },
       state: ["attachments"],
       server: { names: ["lock"], isRunning: false },
@@ -194,7 +222,7 @@ describe("cli/node: cleanup", () => {
       [SERVER, "directory /run/other"],
     );
     assert.deepEqual(notes, []);
-    const without = inventory({ server: undefined, state: ["attachments"] });
+    const without = inventory({ links, server: undefined, state: ["attachments"] });
     assert.ok(!texts(cleanupPlan(without, true).removals).includes(SERVER));
   });
 
@@ -209,7 +237,7 @@ describe("cli/node: cleanup", () => {
     const { removals, kept } = cleanupPlan(inventory(changes), true);
     assert.deepEqual(
       texts(removals).filter((text) => /^(link|program) /.test(text)),
-      [`link ${HOST}`, "program drawbridge_1 of cni0"],
+      ["program drawbridge_1 of cni0"],
     );
     assert.ok(kept.some(({ what }) => what === "link cni0"));
     assert.ok(!texts(cleanupPlan(inventory(changes), false).removals).includes("program drawbridge_1 of cni0"));
@@ -234,17 +262,28 @@ describe("cli/node: cleanup", () => {
     );
   });
 
-  async function run(args: readonly string[], changes: Partial<Inventory> = {}, failing?: Removal["kind"]) {
+  async function run(
+    args: readonly string[],
+    changes: Partial<Inventory> = {},
+    failing?: Removal["kind"],
+    later: readonly Partial<Inventory>[] = [],
+  ) {
     const removed: Removal[] = [];
+    let looks = 0;
     const machine = {
       readFacts: () => assert.fail("a cleanup asks no doctor"),
-      readInventory: (place: NodePlace) => inventory({ place, ...changes }),
+      readInventory: (place: NodePlace) => inventory({ place, ...changes, ...later[looks - 1] }),
+      readPods: (place: NodePlace) => inventory({ place, ...changes, ...later[looks - 1] }),
       remove: (removal: Removal) => {
         if (removal.kind === failing) throw new DrawbridgeError("ERR_NETLINK", "device or resource busy (EBUSY)");
         removed.push(removal);
       },
     };
-    const node = { open: () => Promise.resolve(machine) };
+    const sleep = (): Promise<void> => {
+      looks++;
+      return looks > later.length ? assert.fail("it waits for nothing") : Promise.resolve();
+    };
+    const node = { open: () => Promise.resolve(machine), sleep };
     const outcome = await runCli(
       ["node", "cleanup", ...args],
       memoryFiles({ "policyd.yaml": CONFIGURATION }),
@@ -278,6 +317,31 @@ describe("cli/node: cleanup", () => {
     const bridges = (all: readonly Removal[]) => all.filter(({ kind }) => kind === "link").map(removalText);
     assert.deepEqual(bridges(removed), ["br7"]);
     assert.deepEqual(bridges((await run(pods, { links: [br7] })).removed), []);
+  });
+
+  const GONE = { links: [BRIDGE], records: [] };
+
+  it("UNINSTALL-03: with --wait it stays until the last pod is gone, removes the rest, and says what it waits for", async () => {
+    const { removed, code, out, err } = await run(["--pods", "--yes", "--wait"], {}, undefined, [{}, GONE]);
+    const all = texts(removed);
+    assert.ok(all.indexOf(`connection by ${HOST}`) < all.indexOf(`file ${PROGRAMS[0]}`), all.join("\n"));
+    assert.equal(code, 0);
+    assert.equal(err, "waiting until pods that Drawbridge has attached are deleted: default/web-0\n");
+    assert.match(out, new RegExp(`${removed.length} removed\n$`));
+    assert.deepEqual((await run(["--pods", "--yes", "--wait"], GONE)).code, 0);
+    assert.deepEqual((await run(["--pods", "--wait"])).removed, []);
+  });
+
+  it("UNINSTALL-03: a wait ends when Drawbridge was installed again, and removes nothing then", async () => {
+    const { removed, code, err } = await run(["--pods", "--yes", "--wait"], {}, undefined, [{ isDaemonRunning: true }]);
+    assert.equal(code, 3);
+    assert.match(err, /policyd answers/);
+    assert.ok(!texts(removed).includes(`file ${PROGRAMS[0]}`));
+  });
+
+  it("UNINSTALL-03: exit code 1 says that pods are there which --pods is for", async () => {
+    assert.equal((await run(["--yes", "--pods"])).code, 1);
+    assert.equal((await run(["--yes", "--pods"], GONE)).code, 0);
   });
 
   it("DOCTOR-08: exit codes are 0 when all is gone, 1 when something is left", async () => {

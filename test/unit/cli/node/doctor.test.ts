@@ -280,9 +280,10 @@ describe("cli/node: doctor", () => {
     const machine = {
       readFacts: () => facts,
       readInventory: () => assert.fail("the doctor lists nothing to remove"),
+      readPods: () => assert.fail("the doctor lists nothing to remove"),
       remove: () => assert.fail("the doctor removes nothing"),
     };
-    return { open: () => Promise.resolve(machine) };
+    return { open: () => Promise.resolve(machine), sleep: () => assert.fail("the doctor does not wait") };
   }
 
   const BROKEN = nodeFacts({
@@ -320,8 +321,9 @@ describe("cli/node: doctor", () => {
     const placeFor = async (...args: readonly string[]): Promise<NodePlace> => {
       const places: NodePlace[] = [];
       const readFacts = (place: NodePlace): NodeFacts => (places.push(place), HEALTHY);
-      const machine = { readFacts, readInventory: () => assert.fail(), remove: () => assert.fail() };
-      const node: NodeAccess = { open: () => Promise.resolve(machine) };
+      const none = (): never => assert.fail("the doctor only reads facts");
+      const machine = { readFacts, readInventory: none, readPods: none, remove: none };
+      const node: NodeAccess = { open: () => Promise.resolve(machine), sleep: none };
       const files = memoryFiles({ "policyd.yaml": text });
       assert.equal((await runCli(["node", "doctor", ...args], files, undefined, undefined, node)).code, 0);
       return places[0] ?? assert.fail();

@@ -1,7 +1,9 @@
 import assert from "node:assert/strict";
-import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync } from "node:fs";
+import { writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { setTimeout as pause } from "node:timers/promises";
+import { readConfigurationNames } from "../../../../cli/node/machine/read_files.ts";
 import { parseCidr } from "../../../../kernel/ip/cidr.ts";
 import { FakeClock } from "../../../../policyd/clock.ts";
 import { hostFiles } from "../../../../policyd/installation/host_files.ts";
@@ -11,6 +13,7 @@ import { recordingNotices } from "../../../../policyd/events/notice.ts";
 import { recordingLogger } from "../../../../policyd/log/recording_logger.ts";
 import type { ObjectChange } from "../../../../policyd/source/object_source.ts";
 import { listValues } from "../../../support/installation/own_part.ts";
+import { PLACE } from "../../../support/node/node_facts.ts";
 import { readScenario } from "../../../support/services/scenario.ts";
 
 const SYNC_PERIOD = 30_000;
@@ -267,6 +270,21 @@ describe("policyd/installation", function () {
     await until(() => installation.problems().length === 0, "the problem goes");
     writeFileSync(file("00-multus.conf"), '{ "type": "multus", "delegates": [{ "type": "flannel" }] }');
     await until(() => installation.problems().length > 0, "a delegate of others is reported");
+  });
+
+  it("CHAIN-06: a directory is no configuration, whatever its name is, and what else runtimes would read is a problem", async () => {
+    const installation = await installed(["10.244.1.0/24"]);
+    mkdirSync(`${root}/conf/00-backup.conflist`);
+    await aWhile();
+    assert.deepEqual(installation.problems(), []);
+    // libcni tries to read it, so the runtime loads no network.
+    symlinkSync("00-backup.conflist", `${root}/conf/01-link.conf`);
+    await until(() => installation.problems().length > 0, "a link to a directory is reported");
+    assert.match(installation.problems().join(), /01-link\.conf comes before/);
+    assert.deepEqual(readConfigurationNames({ ...PLACE, configurationDirectory: `${root}/conf` }), [
+      "01-link.conf",
+      "10-drawbridge.conflist",
+    ]);
   });
 
   it("CHAIN-07: a file that cannot be used is reported with its copy", async () => {

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { supportedVersions } from "../../../../cni/version.ts";
 import { formatCidr, parseCidr } from "../../../../kernel/ip/cidr.ts";
-import { firstBeforeOurs, networkConfiguration } from "../../../../policyd/installation/network_configuration.ts";
+import { namesBeforeOurs, networkConfiguration } from "../../../../policyd/installation/network_configuration.ts";
 import { configurationOf } from "../../../support/cni.ts";
 
 const PARTS = {
@@ -45,12 +45,12 @@ describe("policyd/installation: the network's configuration", () => {
 
   it("D5: another add-on's file that comes first is found as runtimes find it", () => {
     const ours = "10-drawbridge.conflist";
-    assert.equal(
-      firstBeforeOurs([ours, "20-x.conf", "00-readme.txt", ".drawbridge.0123.tmp", "10-drawbridge.conflist.bak"]),
-      undefined,
+    assert.deepEqual(
+      namesBeforeOurs([ours, "20-x.conf", "00-readme.txt", ".drawbridge.0123.tmp", "10-drawbridge.conflist.bak"]),
+      [],
     );
-    assert.equal(firstBeforeOurs(["05-b.json", "05-a.conflist", ours]), "05-a.conflist");
-    assert.equal(firstBeforeOurs([".hidden.conf"]), ".hidden.conf");
-    assert.equal(firstBeforeOurs(["10-calico.conflist"]), "10-calico.conflist");
+    assert.deepEqual(namesBeforeOurs(["05-b.json", "05-a.conflist", ours]), ["05-a.conflist", "05-b.json"]);
+    assert.deepEqual(namesBeforeOurs([".hidden.conf"]), [".hidden.conf"]);
+    assert.deepEqual(namesBeforeOurs(["10-calico.conflist"]), ["10-calico.conflist"]);
   });
 });

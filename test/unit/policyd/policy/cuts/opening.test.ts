@@ -71,6 +71,7 @@ describe("policy/cuts: the rules before the first table", () => {
     assert.equal(
       text.trim(),
       `table inet drawbridge-policy-opening {
+  comment "drawbridge schema of no version"
   chain forward {
     type filter hook forward priority -6; policy accept;
     iifname "cni0" ct direction original ct label set 100

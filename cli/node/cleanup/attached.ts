@@ -1,0 +1,42 @@
+import { createHash } from "node:crypto";
+import { delayDeviceMac, hostMac } from "../../../cni/names.ts";
+import { isDelayDevice } from "../../../kernel/traffic_control/delay_device.ts";
+import type { NodeLink } from "../doctor/facts.ts";
+import type { Inventory } from "./inventory.ts";
+
+const HOST_INTERFACE = /^dbv[0-9a-f]{12}$/;
+const DELAY_DEVICE = /^dbi[0-9a-f]{12}$/;
+
+/** Host ends of pods' links: their MAC address follows from their name, whatever else has such a name. */
+export function hostLinks({ links }: Pick<Inventory, "links">): readonly NodeLink[] {
+  return links.filter(
+    ({ name, kind, mac }) => kind === "veth" && HOST_INTERFACE.test(name) && mac === hostMac(sha256, name),
+  );
+}
+
+/** The devices that delay what pods send, where their bandwidth is limited. */
+export function delayDevices({ links }: Pick<Inventory, "links">): readonly NodeLink[] {
+  return links.filter(
+    (link) =>
+      DELAY_DEVICE.test(link.name) && isDelayDevice(link, { name: link.name, mac: delayDeviceMac(sha256, link.name) }),
+  );
+}
+
+/**
+ * The pods that a runtime has still to detach by our plugin: those whose link is there. DEL removes a link, and so does the kernel
+ * with the pod's network namespace, whoever has removed that.
+ *
+ * @returns the pods' names, or a link's where no record names its pod
+ */
+export function attachedPods(inventory: Pick<Inventory, "links" | "records">): readonly string[] {
+  return hostLinks(inventory).map(({ name }) => {
+    const record = inventory.records.find(({ hostInterface }) => hostInterface === name);
+    if (record === undefined) return name;
+    const { pod, containerId } = record;
+    return pod === undefined ? containerId : `${pod.namespace}/${pod.name}`;
+  });
+}
+
+export function sha256(text: string): string {
+  return createHash("sha256").update(text).digest("hex");
+}

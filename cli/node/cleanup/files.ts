@@ -1,0 +1,105 @@
+import { KEPT_ANSWER_FILE, LOCK_FILE, SOCKET_FILE } from "../../../cni/server/protocol.ts";
+import { ORIGINAL_SETTINGS } from "../../../ipam/original_settings.ts";
+import { detachConfiguration } from "../../../policyd/installation/network_configuration.ts";
+import { configurationPath, detachPath } from "../place.ts";
+import type { FileEntry, Inventory } from "./inventory.ts";
+import type { Kept, Plan, Removal } from "./removal.ts";
+
+/** What may stand in the state directory that is ours, and whether a DEL needs it. */
+const STATE: ReadonlyMap<string, { readonly isForPods: boolean; readonly isFile: boolean }> = new Map([
+  ["attachments", { isForPods: true, isFile: false }],
+  ["delegated", { isForPods: true, isFile: false }],
+  ["delegations", { isForPods: true, isFile: false }],
+  ["failures", { isForPods: false, isFile: false }],
+  ["nftables.lock", { isForPods: true, isFile: true }],
+  ["policyd.sock", { isForPods: false, isFile: true }],
+  ["policyd.sock.lock", { isForPods: false, isFile: true }],
+  ["retained", { isForPods: false, isFile: false }],
+  [ORIGINAL_SETTINGS, { isForPods: false, isFile: false }],
+]);
+/** What the plugin server and the shims that start it have in its directory. */
+const SERVER_FILES = [LOCK_FILE, SOCKET_FILE, KEPT_ANSWER_FILE];
+/** An answer to STATUS that is being kept (cni/status/kept_answer.ts). */
+const UNFINISHED_ANSWER = new RegExp(`^\\.${KEPT_ANSWER_FILE}\\.\\d+$`);
+const FOR_PODS = "without it the pods that are there could not be deleted";
+
+/**
+ * The network configuration, then the executables.
+ *
+ * containerd calls DEL by the configuration of the moment, and with none it cannot stop a pod; CRI-O calls DEL by the configuration
+ * of the ADD. Both need the executables (docs/runtimes.md).
+ */
+export function files(inventory: Inventory, hasPods: boolean): Plan {
+  const { files: entries, place } = inventory;
+  const ours = entries.filter(({ isOurs }) => isOurs);
+  const isConfiguration = ({ path }: FileEntry): boolean => path.startsWith(`${place.configurationDirectory}/`);
+  const removals: Removal[] = configurationRemovals(inventory, ours.filter(isConfiguration), hasPods);
+  const kept: Kept[] = entries
+    .filter(({ isOurs }) => !isOurs)
+    .map(({ path }) => ({ what: path, why: "its content is not Drawbridge's" }));
+  if (hasPods && inventory.lists.isDetachThere) kept.push({ what: detachPath(place), why: FOR_PODS });
+  for (const entry of ours.filter((one) => !isConfiguration(one))) {
+    if (hasPods && !isLeftover(entry)) kept.push({ what: entry.path, why: FOR_PODS });
+    else removals.push({ kind: "file", path: entry.path });
+  }
+  return { removals, kept };
+}
+
+function configurationRemovals({ place, lists }: Inventory, ours: readonly FileEntry[], hasPods: boolean): Removal[] {
+  const own = configurationPath(place);
+  const replacement = detachPath(place);
+  const found = ours.find(({ path }) => path === own);
+  // A main plugin that stays in our list, or another configuration, is what runtimes go by then.
+  const needsList = hasPods && found?.hasMainPlugin !== true && !lists.isDetachThere && lists.others.length === 0;
+  const removals: Removal[] = ours
+    .filter(({ path }) => path !== own && (path !== replacement || !hasPods))
+    .map(({ path }) => ({ kind: "file", path }));
+  if (needsList) {
+    const text = detachConfiguration(lists.own, place);
+    return [{ kind: "list", path: own, replacement, text }, ...removals];
+  }
+  if (found === undefined) return removals;
+  return [{ kind: found.hasMainPlugin === true ? "entry" : "file", path: own }, ...removals];
+}
+
+/** What an installation that was killed has left. */
+function isLeftover({ path }: FileEntry): boolean {
+  return path.slice(path.lastIndexOf("/") + 1).startsWith(".");
+}
+
+/** The plugin server's directory. */
+export function server({ server: found, place: { serverDirectory } }: Inventory, hasPods: boolean): Plan {
+  if (found === undefined) return { removals: [], kept: [] };
+  const others = found.names.filter((name) => !SERVER_FILES.includes(name) && !UNFINISHED_ANSWER.test(name));
+  if (others.length > 0)
+    return { removals: [], kept: [{ what: serverDirectory, why: `${others.join(", ")} in it is not Drawbridge's` }] };
+  if (hasPods) return { removals: [], kept: [{ what: serverDirectory, why: "the plugin server uses it for pods" }] };
+  return { removals: [{ kind: "directory", path: serverDirectory }], kept: [] };
+}
+
+/** The store of addresses and the state directory. */
+export function state({ state: names, stores, place }: Inventory, hasPods: boolean): Plan {
+  const removals: Removal[] = [];
+  const kept: Kept[] = [];
+  for (const { path, strange } of stores) {
+    if (strange.length > 0) kept.push({ what: path, why: `${strange.join(", ")} in it is no address` });
+    else if (hasPods) kept.push({ what: path, why: FOR_PODS });
+    else removals.push({ kind: "directory", path });
+  }
+  if (names === undefined) return { removals, kept };
+  const pathOf = (name: string): string => `${place.stateDirectory}/${name}`;
+  const others = names.filter((name) => !STATE.has(name));
+  if (others.length > 0) {
+    kept.push({ what: place.stateDirectory, why: `${others.join(", ")} in it is not Drawbridge's` });
+  }
+  if (others.length === 0 && !hasPods) {
+    return { removals: [...removals, { kind: "directory", path: place.stateDirectory }], kept };
+  }
+  for (const name of names) {
+    const known = STATE.get(name);
+    if (known === undefined) continue;
+    if (known.isForPods && hasPods) kept.push({ what: pathOf(name), why: FOR_PODS });
+    else removals.push({ kind: known.isFile ? "file" : "directory", path: pathOf(name) });
+  }
+  return { removals, kept };
+}

@@ -1,0 +1,84 @@
+import { bridgeMac } from "../../../cni/names.ts";
+import { formatAddress } from "../../../kernel/ip/address.ts";
+import { formatCidr } from "../../../kernel/ip/cidr.ts";
+import { TUNNEL } from "../../../policyd/routes/names.ts";
+import type { NodeLink } from "../doctor/facts.ts";
+import { delayDevices, hostLinks, sha256 } from "./attached.ts";
+import type { Inventory } from "./inventory.ts";
+import type { Plan, Removal } from "./removal.ts";
+
+/** Why something stays that `--pods` removes. */
+const WITH_PODS = "pods may use it; --pods takes it, too";
+const DOWN_WITH_PODS = "pods may use it; --pods takes it down";
+const WITH_ITS_POD = "it goes with its pod";
+
+/** The tunnel, and with `withPods` the bridge and the connection of each pod. */
+export function links(inventory: Inventory, withPods: boolean): Plan {
+  const parts = [tunnelOf(inventory), podLinks(inventory, withPods), bridgeOf(inventory, withPods)];
+  return { removals: parts.flatMap(({ removals }) => removals), kept: parts.flatMap(({ kept }) => kept) };
+}
+
+function tunnelOf({ links: all }: Inventory): Plan {
+  const tunnel = all.find(({ name }) => name === TUNNEL.name);
+  if (tunnel === undefined) return { removals: [], kept: [] };
+  if (tunnel.vxlan !== undefined) return { removals: [linkRemoval(tunnel)], kept: [] };
+  return { removals: [], kept: [{ what: `link ${tunnel.name}`, why: "it is no VXLAN device" }] };
+}
+
+/** A link that is there shows that its pod is: the runtime's DEL removes it, or the end of the pod's network namespace. */
+function podLinks(inventory: Inventory, withPods: boolean): Plan {
+  const hosts = hostLinks(inventory);
+  const delaying = delayDevices(inventory);
+  const kept = hosts.map(({ name }) => ({ what: `link ${name}`, why: withPods ? WITH_ITS_POD : DOWN_WITH_PODS }));
+  if (hosts.length > 0) {
+    const removals = hosts.filter(({ up }) => withPods && up).map((host): Removal => connectionRemoval(host));
+    return { removals, kept: [...kept, ...delaying.map(({ name }) => ({ what: `link ${name}`, why: WITH_ITS_POD }))] };
+  }
+  return { removals: delaying.map(linkRemoval), kept: [] };
+}
+
+function bridgeOf(inventory: Inventory, withPods: boolean): Plan {
+  const { links: all, place, bypassedBridges } = inventory;
+  const hosts = hostLinks(inventory);
+  const bridge = all.find(({ name, kind }) => name === place.bridge && kind === "bridge");
+  if (!withPods && hosts.length > 0) {
+    return { removals: [], kept: bridge === undefined ? [] : [{ what: `link ${bridge.name}`, why: WITH_PODS }] };
+  }
+  const removals: Removal[] = bypassedBridges.map(({ name, index }) => ({ kind: "program", bridge: name, index }));
+  if (bridge === undefined) return { removals, kept: [] };
+  const reason = reasonToKeep(bridge, inventory, hosts);
+  if (reason === undefined) return { removals: [...removals, linkRemoval(bridge)], kept: [] };
+  const addresses = addressesOf(bridge, inventory);
+  const left =
+    addresses.length === 0 ? "" : `; it keeps ${addresses.join(", ")}: ip address del ADDRESS dev ${bridge.name}`;
+  return { removals, kept: [{ what: `link ${bridge.name}`, why: `${reason}${left}` }] };
+}
+
+function reasonToKeep(bridge: NodeLink, inventory: Inventory, hosts: readonly NodeLink[]): string | undefined {
+  if (!isOurBridge(bridge, inventory)) return "its MAC address is not the one Drawbridge gives";
+  const foreign = inventory.links.filter(
+    ({ master, name }) => master === bridge.index && !hosts.some((host) => host.name === name),
+  );
+  if (foreign.length === 0) return undefined;
+  return `${foreign.map(({ name }) => name).join(", ")} is on it and not Drawbridge's`;
+}
+
+/** Those that somebody has set; the kernel makes the link-local ones. */
+function addressesOf({ name }: NodeLink, { addresses }: Inventory): readonly string[] {
+  const all = addresses.filter(({ link }) => link === name).map(({ address }) => formatCidr(address));
+  return all.filter((text) => !text.startsWith("fe80:"));
+}
+
+/** A bridge of ours has a MAC address that follows from its name and its first gateway address. */
+function isOurBridge({ name, mac }: NodeLink, { addresses }: Inventory): boolean {
+  const gateways = addresses.filter(({ link }) => link === name).map(({ address }) => formatAddress(address.address));
+  return ["", ...gateways].some((gateway) => mac === bridgeMac(sha256, name, gateway));
+}
+
+function linkRemoval({ name, index }: NodeLink): Removal {
+  return { kind: "link", name, index };
+}
+
+function connectionRemoval({ name, index }: NodeLink): Removal {
+  return { kind: "connection", name, index };
+}

@@ -1,0 +1,146 @@
+import { DrawbridgeError } from "../kernel/error.ts";
+import type { Sysctl } from "../kernel/sysctl.ts";
+import type { StoreFileSystem } from "./file_system.ts";
+
+/** A kernel setting that Drawbridge has changed, with the value that it had before. */
+export interface OriginalSetting {
+  /** As {@link Sysctl} has it: `net/ipv4/ip_forward`. */
+  readonly key: string;
+  readonly original: string;
+  /**
+   * The values that are ours: the one that was written, and while another one is being written both. Any other value of the setting
+   * was written by somebody else.
+   */
+  readonly ours: readonly string[];
+}
+
+/** An original setting as found below the run directory. */
+export interface FoundOriginal {
+  readonly path: string;
+  /** Undefined where the file is not a record of this release. */
+  readonly setting: OriginalSetting | undefined;
+}
+
+/** Where original settings are kept. */
+export interface OriginalSettingsPlace {
+  readonly files: StoreFileSystem;
+  /** Usually `/run/drawbridge`. */
+  readonly runDirectory: string;
+  /** The id of this boot: after a reboot the kernel's own values are the original ones again. */
+  readonly bootId: () => string;
+}
+
+/** The subdirectory of the run directory. */
+export const ORIGINAL_SETTINGS = "settings";
+
+const VERSION = 1;
+/** Two keys and some values of at most 256 bytes each, six bytes a character at most in JSON. */
+const MAX_RECORD_BYTES = 8 * 1024;
+
+/**
+ * Returns a view of settings that remembers the value of each setting before it first changes it (SYSCTL-02).
+ *
+ * There is one file for each setting below `settings/` of the run directory, so components that change different settings do not
+ * meet. The file is renamed into its place before the kernel is asked, so a process that is killed at any moment leaves a record that
+ * is true. A record that this release does not understand stays as it is: the original value is in it, and a newer release reads it.
+ *
+ * Writing a value that the setting has already does nothing.
+ */
+export function rememberingSysctl(sysctl: Sysctl, place: OriginalSettingsPlace): Sysctl {
+  return {
+    read: (key) => sysctl.read(key),
+    /** @throws DrawbridgeError ERR_STORE when the original value cannot be kept; the setting is then as it was */
+    write: (key, value) => {
+      const present = sysctl.read(key);
+      if (present === undefined || present === value) return present !== undefined;
+      const found = readOriginal(place, key);
+      const isForeign = found !== undefined && found.setting === undefined;
+      const before = found?.setting;
+      const next = changedSetting(before, { key, present, value });
+      if (!isForeign) writeOriginal(place, next);
+      const isThere = sysctl.write(key, value);
+      if (!isForeign && next.ours.length > 1) writeOriginal(place, { ...next, ours: [value] });
+      return isThere;
+    },
+  };
+}
+
+/**
+ * Decides what to remember when a setting gets another value. A value that is not ours was written by somebody else since, and is the
+ * original one from then on.
+ */
+export function changedSetting(
+  before: OriginalSetting | undefined,
+  { key, present, value }: { readonly key: string; readonly present: string; readonly value: string },
+): OriginalSetting {
+  const isOurs = before?.ours.includes(present) === true;
+  return isOurs ? { ...before, ours: [present, value] } : { key, original: present, ours: [value] };
+}
+
+/** Lists what is remembered for this boot, by the names of the files. @throws DrawbridgeError ERR_STORE */
+export function listOriginals(place: OriginalSettingsPlace): readonly FoundOriginal[] {
+  const names = place.files.readDirectory(directoryOf(place)).filter((name) => /^[^.].*\.json$/.test(name));
+  return names.sort().flatMap((name) => readPath(place, `${directoryOf(place)}/${name}`) ?? []);
+}
+
+function readOriginal(place: OriginalSettingsPlace, key: string): FoundOriginal | undefined {
+  const found = readPath(place, pathOf(place, key));
+  return found?.setting !== undefined && found.setting.key !== key ? { ...found, setting: undefined } : found;
+}
+
+/** @returns undefined where there is none of this boot */
+function readPath({ files, bootId }: OriginalSettingsPlace, path: string): FoundOriginal | undefined {
+  const file = files.readSmallFile(path, MAX_RECORD_BYTES);
+  if (file.kind === "missing") return undefined;
+  const value = file.kind === "text" ? parsed(file.text) : undefined;
+  if (value?.["bootId"] !== undefined && value["bootId"] !== bootId()) return undefined;
+  return { path, setting: value === undefined ? undefined : settingOf(value) };
+}
+
+function settingOf({ version, key, original, ours }: Readonly<Record<string, unknown>>): OriginalSetting | undefined {
+  if (version !== VERSION || !isKey(key) || !isWord(original) || !Array.isArray(ours)) return undefined;
+  const words = ours.filter(isWord);
+  return words.length === 0 || words.length < ours.length ? undefined : { key, original, ours: words };
+}
+
+/** A setting of the network: nothing else is given back. */
+function isKey(value: unknown): value is string {
+  return isWord(value) && /^net(\/(?!\.{1,2}(\/|$))[^/\s]+)+$/.test(value);
+}
+
+/** A value as the kernel prints it in one line. */
+function isWord(value: unknown): value is string {
+  return typeof value === "string" && value.length <= 256 && /^[^\0\n]*$/.test(value);
+}
+
+function parsed(text: string): Readonly<Record<string, unknown>> | undefined {
+  try {
+    const value: unknown = JSON.parse(text);
+    return typeof value === "object" && value !== null ? { ...value } : undefined;
+  } catch (error) {
+    if (error instanceof SyntaxError) return undefined;
+    throw error;
+  }
+}
+
+function writeOriginal(place: OriginalSettingsPlace, setting: OriginalSetting): void {
+  const { files, bootId } = place;
+  const path = pathOf(place, setting.key);
+  // Two processes may remember the same setting at once; each has a scratch name of its own.
+  const scratch = `${directoryOf(place)}/.${path.slice(path.lastIndexOf("/") + 1)}.${process.pid}`;
+  files.makeDirectory(directoryOf(place), 0o700);
+  files.unlink(scratch);
+  if (!files.createFile(scratch, JSON.stringify({ version: VERSION, bootId: bootId(), ...setting }))) {
+    throw new DrawbridgeError("ERR_STORE", `cannot create ${scratch}: another process has made it; try again`);
+  }
+  files.rename(scratch, path);
+}
+
+function directoryOf({ runDirectory }: OriginalSettingsPlace): string {
+  return `${runDirectory}/${ORIGINAL_SETTINGS}`;
+}
+
+/** The key is one component of the path: a link's name may have any character but a slash and blanks. */
+function pathOf(place: OriginalSettingsPlace, key: string): string {
+  return `${directoryOf(place)}/${encodeURIComponent(key)}.json`;
+}

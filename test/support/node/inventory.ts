@@ -1,0 +1,70 @@
+import assert from "node:assert/strict";
+import type { Inventory } from "../../../cli/node/cleanup/inventory.ts";
+import type { Removal } from "../../../cli/node/cleanup/removal.ts";
+import { removalText } from "../../../cli/node/cleanup/removal.ts";
+import { bridgeMac, hostMac } from "../../../cni/names.ts";
+import { parseCidr } from "../../../kernel/ip/cidr.ts";
+import type { NetworkList } from "../../../policyd/installation/list_text.ts";
+import { readList } from "../../../policyd/installation/list_text.ts";
+import { attachmentRecord } from "../attachment_record.ts";
+import { sha256 } from "../cni.ts";
+import { link, PLACE } from "./node_facts.ts";
+
+export const HOST = "dbv0123456789ab";
+export const BRIDGE = link(3, "cni0", { kind: "bridge", mac: bridgeMac(sha256, "cni0", "10.244.1.1") });
+export const VETH = link(4, HOST, { kind: "veth", mac: hostMac(sha256, HOST), master: 3 });
+const VXLAN = { vni: 107, port: 4789, local: undefined, learning: false, hasMore: false };
+const ROUTE = {
+  table: 254,
+  family: 4,
+  destination: parseCidr("10.244.2.0/24"),
+  gateway: undefined,
+  outputInterface: 2,
+  source: undefined,
+  hasOtherNextHop: false,
+  priority: 107,
+  protocol: 107,
+  onLink: false,
+} as const;
+
+export function listOf(...plugins: readonly object[]): NetworkList {
+  const list = readList(Buffer.from(JSON.stringify({ name: "drawbridge", plugins })));
+  return "unreadable" in list ? assert.fail(list.unreadable) : list;
+}
+
+export const LIST = listOf({ type: "drawbridge", bridge: "cni0" }, { type: "tuning" });
+
+export function inventory(changes: Partial<Inventory> = {}): Inventory {
+  return {
+    place: PLACE,
+    isDaemonRunning: false,
+    tables: [
+      { family: "inet", name: "drawbridge", comment: "drawbridge schema 0123456789abcdef", isOwned: true },
+      { family: "bridge", name: "drawbridge-cni", comment: "drawbridge-cni version 2", isOwned: false },
+      { family: "inet", name: "firewalld", comment: undefined, isOwned: false },
+    ],
+    routes: [ROUTE, { ...ROUTE, protocol: 3 }, { ...ROUTE, priority: 0 }],
+    rules: [{ family: 4, inputInterface: "cni0", table: 107, priority: 107 }],
+    links: [BRIDGE, VETH, link(5, "drawbridge.vx", { kind: "vxlan", vxlan: VXLAN }), link(6, "flannel.1")],
+    bypassedBridges: [],
+    addresses: [{ link: "cni0", address: parseCidr("10.244.1.1/24") }],
+    records: [attachmentRecord({ hostInterface: HOST })],
+    lists: { own: LIST, isDetachThere: false, others: [] },
+    settings: [],
+    connections: 10,
+    files: [
+      { path: "/opt/cni/bin/drawbridge", isDirectory: false, isOurs: true },
+      { path: "/opt/cni/bin/loopback", isDirectory: false, isOurs: false },
+      { path: "/opt/cni/bin/drawbridge-plugin", isDirectory: false, isOurs: true },
+      { path: "/etc/cni/net.d/10-drawbridge.conflist", isDirectory: false, isOurs: true },
+    ],
+    state: ["attachments", "policyd.sock"],
+    server: { names: ["lock", "socket"], isRunning: true },
+    stores: [{ path: "/var/lib/cni/networks/drawbridge", strange: [] }],
+    ...changes,
+  };
+}
+
+export function texts(removals: readonly Removal[]): readonly string[] {
+  return removals.map((one) => `${one.kind} ${removalText(one)}`);
+}
