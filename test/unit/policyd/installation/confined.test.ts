@@ -1,0 +1,121 @@
+import assert from "node:assert/strict";
+import { spawnSync } from "node:child_process";
+import { chmodSync, chownSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import { statSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import process from "node:process";
+import { fileURLToPath } from "node:url";
+import type { Removal } from "../../../../cli/node/cleanup/removal.ts";
+import { daemonSet } from "../../../support/daemon_set.ts";
+import { rendered } from "../../../support/kustomize.ts";
+import { requireKernel } from "../../../support/privilege.ts";
+
+const PROGRAM = fileURLToPath(new URL("../../../support/installation/confined_main.ts", import.meta.url));
+const SOMEBODY = 1000;
+
+describe("installation and cleanup with the manifests' capabilities", function () {
+  this.timeout(60_000);
+  let root = "";
+  /** Of the daemon's container and of the cleanup's. */
+  let capabilities: readonly string[] = [];
+
+  before(function () {
+    requireKernel(this);
+    const [daemon] = daemonSet(rendered("manifests/base")).pod.containers;
+    const [cleanup] = daemonSet(rendered("manifests/cleanup")).pod.initContainers ?? [];
+    capabilities = daemon?.securityContext?.capabilities.add ?? [];
+    assert.deepEqual(cleanup?.securityContext?.capabilities.add, capabilities);
+    assert.deepEqual(daemon?.securityContext?.capabilities.drop, ["ALL"]);
+  });
+  beforeEach(() => {
+    root = mkdtempSync(`${tmpdir()}/drawbridge-confined-`);
+    for (const name of ["source", "bin", "conf", "run"]) mkdirSync(`${root}/${name}`);
+    for (const name of ["drawbridge", "drawbridge-plugin"])
+      writeFileSync(`${root}/source/${name}`, `#!/bin/sh\n# ${name}\n`);
+  });
+  afterEach(() => rmSync(root, { recursive: true }));
+
+  /** Runs a program as root without any capability but those, so that the permissions of files count for it. */
+  function confined(...args: readonly string[]): unknown {
+    const set = ["-all", ...capabilities.map((name) => `+${name.toLowerCase()}`)].join(",");
+    const own = [`--bounding-set=${set}`, `--inh-caps=${set}`, "--no-new-privs", process.execPath];
+    const { status, stdout, stderr } = spawnSync("setpriv", [...own, ...args], { encoding: "utf8" });
+    assert.equal(status, 0, stderr);
+    return JSON.parse(stdout);
+  }
+
+  const install = (): unknown => confined(PROGRAM, "install", `${root}/source`, `${root}/bin`, `${root}/conf`);
+  const remove = (...removals: readonly Removal[]): unknown => confined(PROGRAM, "remove", JSON.stringify(removals));
+  const configuration = (): string => `${root}/conf/10-drawbridge.conflist`;
+
+  /** Gives a file to another user, who alone may read it. */
+  function giveAway(file: string): void {
+    chownSync(file, SOMEBODY, SOMEBODY);
+    chmodSync(file, 0o600);
+  }
+
+  it("DEPLOY-05: the program has the capabilities of the manifest, and permissions count for it", () => {
+    writeFileSync(`${root}/secret`, "x");
+    giveAway(`${root}/secret`);
+    const script = `const { readFileSync } = require("fs"); let code = ""; try { readFileSync("${root}/secret"); } catch (error) { code = error.code; }
+      const [, caps] = /^CapEff:\\s*(\\S+)/m.exec(readFileSync("/proc/self/status", "utf8")); console.log(JSON.stringify([code, caps]));`;
+    assert.deepEqual(confined("-e", script), ["EACCES", "0000000000001000"]);
+  });
+
+  it("D6 DEPLOY-05: installs on a fresh node, and once more without a write", () => {
+    assert.deepEqual(install(), {
+      written: ["drawbridge-plugin", "drawbridge-ipam", "loopback", "drawbridge"],
+      kind: "written",
+      replaced: [],
+    });
+    assert.deepEqual(install(), { written: [], kind: "in place", replaced: [] });
+    assert.equal(statSync(`${root}/bin/drawbridge`).mode & 0o7777, 0o755);
+    assert.equal(statSync(configuration()).mode & 0o7777, 0o600);
+  });
+
+  it("D6 DEPLOY-05: replaces executables and a configuration that belong to another user, in directories of root", () => {
+    install();
+    for (const name of readdirSync(`${root}/bin`)) giveAway(`${root}/bin/${name}`);
+    for (const name of ["drawbridge", "drawbridge-plugin"])
+      writeFileSync(`${root}/source/${name}`, `#!/bin/sh\n# ${name} 2\n`);
+    writeFileSync(`${root}/conf/.drawbridge.0123456789abcdef.tmp`, "");
+    giveAway(`${root}/conf/.drawbridge.0123456789abcdef.tmp`);
+    install();
+    assert.match(readFileSync(`${root}/bin/drawbridge`, "utf8"), /2$/m);
+    assert.deepEqual(readdirSync(`${root}/conf`), ["10-drawbridge.conflist"]);
+  });
+
+  it("CHAIN-07 DEPLOY-05: a configuration of another user that cannot be read is kept as a copy and replaced", () => {
+    writeFileSync(configuration(), "{}");
+    giveAway(configuration());
+    const { kind, replaced } = install() as { readonly kind: string; readonly replaced: readonly string[] };
+    assert.deepEqual([kind, replaced.length], ["written", 1]);
+    assert.equal(statSync(configuration()).uid, process.geteuid?.());
+  });
+
+  it("UNINSTALL-02 DEPLOY-05: a cleanup removes what the installation, the daemon and the plugin have made", () => {
+    install();
+    const replacement = `${root}/conf/zz-drawbridge-detach.conflist`;
+    mkdirSync(`${root}/run/attachments/drawbridge`, { recursive: true, mode: 0o700 });
+    writeFileSync(`${root}/run/attachments/drawbridge/a:eth0.json`, "{}", { mode: 0o600 });
+    assert.deepEqual(remove({ kind: "list", path: configuration(), replacement, text: "{}" }), [""]);
+    assert.deepEqual(readdirSync(`${root}/conf`), ["zz-drawbridge-detach.conflist"]);
+    const files = readdirSync(`${root}/bin`).map((name): Removal => ({ kind: "file", path: `${root}/bin/${name}` }));
+    const outcome = remove({ kind: "file", path: replacement }, ...files, { kind: "directory", path: `${root}/run` });
+    assert.deepEqual(outcome, ["", "", "", "", "", ""]);
+    assert.deepEqual(
+      [readdirSync(`${root}/conf`), readdirSync(`${root}/bin`), existsSync(`${root}/run`)],
+      [[], [], false],
+    );
+  });
+
+  it("DOCTOR-07 DEPLOY-05: a cleanup names what it may not remove, and goes on", () => {
+    mkdirSync(`${root}/foreign`);
+    writeFileSync(`${root}/foreign/x`, "");
+    chownSync(`${root}/foreign`, SOMEBODY, SOMEBODY);
+    writeFileSync(`${root}/mine`, "");
+    const outcome = remove({ kind: "file", path: `${root}/foreign/x` }, { kind: "file", path: `${root}/mine` });
+    assert.match(JSON.stringify(outcome), /^\["EACCES: permission denied.*foreign\/x'",""\]$/);
+    assert.ok(!existsSync(`${root}/mine`));
+  });
+});
