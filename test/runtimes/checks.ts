@@ -1,9 +1,15 @@
 import assert from "node:assert/strict";
 import type { ChildProcess } from "node:child_process";
+import { mkdirSync, readdirSync, renameSync, rmSync } from "node:fs";
 import process from "node:process";
 import * as v from "valibot";
+import { carryOut } from "../../cli/node/cleanup/carry_out.ts";
+import type { CleanupPlan } from "../../cli/node/cleanup/plan.ts";
+import { cleanupPlan } from "../../cli/node/cleanup/plan.ts";
+import { systemMachine } from "../../cli/node/machine/system_machine.ts";
 import { formatAddress } from "../../kernel/ip/address.ts";
 import { podAddresses } from "../integration/container_state.ts";
+import { nodeState, nothingHeld } from "../integration/kernel_state.ts";
 import type { Lab, LabPod } from "../lab/lab.ts";
 import { createLab } from "../lab/lab.ts";
 import type { TwoNodes } from "../lab/topology.ts";
@@ -45,6 +51,7 @@ describe("container runtimes on what policyd installs", function () {
   let node: RuntimeNode;
   let a: LabPod;
   let b: LabPod;
+  let c: LabPod;
   let servers: ChildProcess[] = [];
   let steps: Step[] = [];
 
@@ -54,6 +61,7 @@ describe("container runtimes on what policyd installs", function () {
     net = twoNodes(lab);
     a = lab.pod("a");
     b = lab.pod("b");
+    c = lab.pod("c");
     node = await RuntimeNode.start(lab, net.node1, { hasServer: true });
     steps = [];
   });
@@ -76,6 +84,16 @@ describe("container runtimes on what policyd installs", function () {
     steps.push([verb, status === 0 ? stdout.trim() || "ok" : `exit code ${status}: ${stderr.trim()}`]);
     assert.equal(status, 0, `${name} ${verb}: ${stderr}`);
     return stdout.trim() === "" ? undefined : (JSON.parse(stdout) as unknown);
+  }
+
+  /** Makes a call that has to fail. @returns what it said */
+  function failure({ name }: Program, verb: string, request: object): string {
+    const places = { confDir: node.configurations, cacheDir: "/var/lib/cni", binDirs: [node.binaries] };
+    const program = `${PROGRAMS}/${name}`;
+    const { status, stdout, stderr } = node.run(program, [verb], JSON.stringify({ ...places, ...request }));
+    steps.push([verb, `exit code ${status}: ${stderr.trim()}`]);
+    assert.notEqual(status, 0, `${name} ${verb}: ${stdout}`);
+    return stderr;
   }
 
   function podOf(pod: LabPod, more: object = {}): object {
@@ -190,6 +208,50 @@ describe("container runtimes on what policyd installs", function () {
       call(program, "Remove", podOf(b, { netns: "" }));
       call(program, "Remove", withPortAndLimits(a));
       await conclude(program, addresses);
+    });
+  }
+
+  for (const program of [CONTAINERD, OLD_CONTAINERD, CRIO, OLD_CRIO]) {
+    const isContainerd = program === CONTAINERD || program === OLD_CONTAINERD;
+    const [attach, detach] = isContainerd ? ["Setup", "Remove"] : ["SetUpPod", "TearDownPod"];
+    it(`UNINSTALL-03: ${program.title} deletes pods after a cleanup, without another add-on`, async () => {
+      call(program, attach, withPortAndLimits(a));
+      call(program, attach, podOf(b));
+      await node.stopDaemon();
+      const { place } = node;
+      const machine = systemMachine(lab.calls);
+      const cleanUp = (): CleanupPlan =>
+        node.wired.node.inside(() => {
+          const plan = cleanupPlan(machine.readInventory(place), true);
+          const outcomes = carryOut(machine, plan.removals);
+          assert.ok(
+            outcomes.every(({ failure }) => failure === undefined),
+            JSON.stringify(outcomes),
+          );
+          return plan;
+        });
+      assert.equal(cleanUp().pods.length, 2);
+      const list = `${node.configurations}/zz-drawbridge-detach.conflist`;
+      // What containerd and CRI-O need differs, and so does what would have them wait for another add-on.
+      if (isContainerd) {
+        renameSync(list, `${list}.away`);
+        assert.match(failure(program, detach, podOf(b)), /cni plugin not initialized|no network config found/);
+        renameSync(`${list}.away`, list);
+      } else {
+        renameSync(node.binaries, `${node.binaries}.away`);
+        mkdirSync(node.binaries);
+        assert.match(failure(program, detach, podOf(b)), /failed to find plugin "drawbridge"/);
+        rmSync(node.binaries, { recursive: true });
+        renameSync(`${node.binaries}.away`, node.binaries);
+      }
+      assert.match(failure(program, attach, podOf(c)), /uninstalled/);
+      call(program, detach, withPortAndLimits(a));
+      call(program, detach, podOf(b));
+      assert.deepEqual(cleanUp().pods, []);
+      assert.deepEqual(readdirSync(node.configurations), []);
+      assert.deepEqual(readdirSync(node.installed), []);
+      assert.deepEqual(node.cached, []);
+      assert.deepEqual(nodeState(node.wired.node), nothingHeld);
     });
   }
 

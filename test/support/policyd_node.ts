@@ -25,10 +25,11 @@ export class PolicydNode {
 
   /** {@link overrides} with other fields of the key. */
   overridesWith(changes: Configuration): Configuration {
-    return { policyd: { socket: this.#socketPath, wait: this.#wait, ...changes } };
+    return { policyd: { socket: this.socketPath, wait: this.#wait, ...changes } };
   }
 
-  get #socketPath(): string {
+  /** Where the daemon listens. */
+  get socketPath(): string {
     return `${this.#directory}/run/policyd.sock`;
   }
 
@@ -38,7 +39,7 @@ export class PolicydNode {
    * @param args further ones of its command line
    */
   async start(args: readonly string[] = []): Promise<DaemonProcess> {
-    const daemon = startDaemon(this.#socketPath, [
+    const daemon = startDaemon(this.socketPath, [
       `--node-name=${this.#wired.node.name}`,
       `--objects=${this.#directory}/objects`,
       `--state-directory=${this.#wired.node.runDir}`,

@@ -5,6 +5,7 @@ import { once } from "node:events";
 import { chmodSync, existsSync, mkdirSync, readdirSync, writeFileSync } from "node:fs";
 import { formatAddress } from "../../../kernel/ip/address.ts";
 import { formatCidr } from "../../../kernel/ip/cidr.ts";
+import type { NodePlace } from "../../../cli/node/place.ts";
 import type { Lab } from "../../lab/lab.ts";
 import type { WiredNode } from "../../lab/topology.ts";
 import { nodeState, nothingHeld } from "../../integration/kernel_state.ts";
@@ -129,6 +130,25 @@ export class RuntimeNode {
   /** The directory that programs see as /var/lib. */
   get library(): string {
     return `${this.#root}/lib`;
+  }
+
+  /** Where a cleanup finds everything of the node. */
+  get place(): NodePlace {
+    return {
+      configurationDirectory: this.configurations,
+      binaryDirectory: this.installed,
+      dataDirectory: this.wired.node.dataDir,
+      stateDirectory: this.wired.node.runDir,
+      socket: this.#policyd.socketPath,
+      bridge: "cni0",
+      serverDirectory: `${this.#root}/server`,
+      networkNamespace: undefined,
+    };
+  }
+
+  /** Ends the daemon, as deleting its DaemonSet does. */
+  async stopDaemon(): Promise<void> {
+    await this.#policyd.kill();
   }
 
   /** Replaces the scripts of {@link binaries}. @param script of a plugin, as the text of a shell script */
