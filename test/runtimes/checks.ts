@@ -87,7 +87,7 @@ describe("container runtimes on what policyd installs", function () {
   }
 
   /** Makes a call that has to fail. @returns what it said */
-  function failure({ name }: Program, verb: string, request: object): string {
+  function failedCall({ name }: Program, verb: string, request: object): string {
     const places = { confDir: node.configurations, cacheDir: "/var/lib/cni", binDirs: [node.binaries] };
     const program = `${PROGRAMS}/${name}`;
     const { status, stdout, stderr } = node.run(program, [verb], JSON.stringify({ ...places, ...request }));
@@ -235,16 +235,16 @@ describe("container runtimes on what policyd installs", function () {
       // What containerd and CRI-O need differs, and so does what would have them wait for another add-on.
       if (isContainerd) {
         renameSync(list, `${list}.away`);
-        assert.match(failure(program, detach, podOf(b)), /cni plugin not initialized|no network config found/);
+        assert.match(failedCall(program, detach, podOf(b)), /cni plugin not initialized|no network config found/);
         renameSync(`${list}.away`, list);
       } else {
         renameSync(node.binaries, `${node.binaries}.away`);
         mkdirSync(node.binaries);
-        assert.match(failure(program, detach, podOf(b)), /failed to find plugin "drawbridge"/);
+        assert.match(failedCall(program, detach, podOf(b)), /failed to find plugin "drawbridge"/);
         rmSync(node.binaries, { recursive: true });
         renameSync(`${node.binaries}.away`, node.binaries);
       }
-      assert.match(failure(program, attach, podOf(c)), /uninstalled/);
+      assert.match(failedCall(program, attach, podOf(c)), /uninstalled/);
       call(program, detach, withPortAndLimits(a));
       call(program, detach, podOf(b));
       assert.deepEqual(cleanUp().pods, []);
