@@ -96,7 +96,7 @@ function chainOf(present: NetworkList | undefined): readonly JsonObject[] {
 
 /**
  * Returns the names of the directory that a runtime prefers to ours, in its order: those of configurations, hidden ones among them. It
- * uses the first that is no directory (libcni, ConfFiles).
+ * uses the first that is not a directory (libcni, ConfFiles).
  *
  * @param names of all that is there
  */

@@ -48,7 +48,7 @@ export class Primary {
     );
   }
 
-  /** The configuration that runtimes use instead of ours; a directory is none, whatever its name is. */
+  /** The configuration that runtimes use instead of ours; directories do not count. */
   async #first(): Promise<string | undefined> {
     for (const name of namesBeforeOurs(await this.#files.list(this.#directory))) {
       const look = await this.#files.look(`${this.#directory}/${name}`);

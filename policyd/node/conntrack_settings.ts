@@ -21,7 +21,7 @@ export interface ConntrackConfiguration {
   readonly conntrackCloseWaitTimeout: number;
 }
 
-/** What raising settings takes of the machine. */
+/** The parts of the machine that raising settings takes. */
 export interface ConntrackMachine {
   readonly syscalls: FileCalls;
   readonly clock: Clock;

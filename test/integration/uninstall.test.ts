@@ -26,7 +26,7 @@ import { pluginSource } from "../support/shim.ts";
 const CLOSE_WAIT = "net/netfilter/nf_conntrack_tcp_timeout_close_wait";
 const REDIRECTS = "net/ipv4/conf/all/send_redirects";
 
-/** What a pod asks for that leaves something on the node: host ports, also on localhost, and limits in both directions. */
+/** A pod's demands that leave something on the node: host ports, also on localhost, and limits in both directions. */
 const DEMANDS: Configuration = {
   runtimeConfig: {
     portMappings: [
@@ -104,7 +104,7 @@ describe("uninstalling gives a node back as it was", function () {
     lab?.destroy();
   });
 
-  /** What other programs have on the node. */
+  /** Puts on the node the things of other programs. */
   function others(): void {
     const { node } = wired;
     node.exec("nft", ["-f", "-"], FOREIGN_TABLES);

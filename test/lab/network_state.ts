@@ -21,7 +21,7 @@ export interface NetworkState {
 const SETTINGS = ["/proc/sys/net/ipv4", "/proc/sys/net/ipv6", "/proc/sys/net/bridge"];
 /** All settings of the network. They include those of modules, which appear when any program of the machine loads one. */
 export const ALL_SETTINGS: readonly string[] = ["/proc/sys/net"];
-/** What counts something is not a setting. */
+/** Counters are not settings. */
 const COUNTS = /\/nf_conntrack_count$/;
 
 /**

@@ -5,7 +5,7 @@ import { configurationPath, detachPath } from "../place.ts";
 import type { FileEntry, Inventory } from "./inventory.ts";
 import type { Kept, Plan, Removal } from "./removal.ts";
 
-/** What may stand in the state directory that is ours, and whether a DEL needs it. */
+/** Our names in the state directory, and whether a DEL needs each. */
 const STATE: ReadonlyMap<string, { readonly isForPods: boolean; readonly isFile: boolean }> = new Map([
   ["attachments", { isForPods: true, isFile: false }],
   ["delegated", { isForPods: true, isFile: false }],
@@ -17,7 +17,7 @@ const STATE: ReadonlyMap<string, { readonly isForPods: boolean; readonly isFile:
   ["retained", { isForPods: false, isFile: false }],
   [ORIGINAL_SETTINGS, { isForPods: false, isFile: false }],
 ]);
-/** What the plugin server and the shims that start it have in its directory. */
+/** The files of the plugin server and of the shims that start it. */
 const SERVER_FILES = [LOCK_FILE, SOCKET_FILE, KEPT_ANSWER_FILE];
 /** An answer to STATUS that is being kept (cni/status/kept_answer.ts). */
 const UNFINISHED_ANSWER = new RegExp(`^\\.${KEPT_ANSWER_FILE}\\.\\d+$`);
@@ -62,7 +62,7 @@ function configurationRemovals({ place, lists }: Inventory, ours: readonly FileE
   return [{ kind: found.hasMainPlugin === true ? "entry" : "file", path: own }, ...removals];
 }
 
-/** What an installation that was killed has left. */
+/** Whether it was left by an installation that was killed. */
 function isLeftover({ path }: FileEntry): boolean {
   return path.slice(path.lastIndexOf("/") + 1).startsWith(".");
 }
@@ -82,7 +82,7 @@ export function state({ state: names, stores, place }: Inventory, hasPods: boole
   const removals: Removal[] = [];
   const kept: Kept[] = [];
   for (const { path, strange } of stores) {
-    if (strange.length > 0) kept.push({ what: path, why: `${strange.join(", ")} in it is no address` });
+    if (strange.length > 0) kept.push({ what: path, why: `${strange.join(", ")} in it is not an address` });
     else if (hasPods) kept.push({ what: path, why: FOR_PODS });
     else removals.push({ kind: "directory", path });
   }

@@ -51,7 +51,7 @@ export interface Inventory {
     /** Names of configurations of others, which runtimes use when ours is gone. */
     readonly others: readonly string[];
   };
-  /** What is remembered of kernel settings that we have changed. */
+  /** The kernel settings that we have changed. */
   readonly settings: readonly ChangedSetting[];
   /** The number of connections that are tracked; undefined without connection tracking. */
   readonly connections: number | undefined;

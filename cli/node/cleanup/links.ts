@@ -22,7 +22,7 @@ function tunnelOf({ links: all }: Inventory): Plan {
   const tunnel = all.find(({ name }) => name === TUNNEL.name);
   if (tunnel === undefined) return { removals: [], kept: [] };
   if (tunnel.vxlan !== undefined) return { removals: [linkRemoval(tunnel)], kept: [] };
-  return { removals: [], kept: [{ what: `link ${tunnel.name}`, why: "it is no VXLAN device" }] };
+  return { removals: [], kept: [{ what: `link ${tunnel.name}`, why: "it is not a VXLAN device" }] };
 }
 
 /** A link that is there shows that its pod is: the runtime's DEL removes it, or the end of the pod's network namespace. */

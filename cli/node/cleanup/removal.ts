@@ -18,7 +18,7 @@ export type Removal =
   | { readonly kind: "link"; readonly name: string; readonly index: number }
   /** The connection of a pod by its link, which is taken down and goes with the pod. */
   | { readonly kind: "connection"; readonly name: string; readonly index: number }
-  /** What takes the packets of a bridge around it, whoever made that. */
+  /** The program that takes the packets of a bridge around it, whoever made the bridge. */
   | { readonly kind: "program"; readonly bridge: string; readonly index: number }
   /** A kernel setting of ours: it gets the value that it had before. `record` says what that was. */
   | { readonly kind: "setting"; readonly key: string; readonly value: string; readonly record: string }
@@ -31,14 +31,14 @@ export interface Kept {
   readonly why: string;
 }
 
-/** What a part of a cleanup does, as a value. */
+/** A part of a cleanup, as a value. */
 export interface Plan {
   /** In the order they are carried out. */
   readonly removals: readonly Removal[];
   readonly kept: readonly Kept[];
 }
 
-/** What a removal removes, in words. */
+/** Names the thing that a removal removes, in words. */
 export function removalText(removal: Removal): string {
   switch (removal.kind) {
     case "file":

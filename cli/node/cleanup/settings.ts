@@ -50,7 +50,7 @@ function reasonToKeep(
   const way = `sysctl -w ${dotted(key)}=${original}`;
   if (FORWARDING.test(key))
     return `Drawbridge changed it from ${original} to ${present}, and others may rely on that: ${way}`;
-  // What is above the size is refused: every new connection of the node.
+  // The kernel refuses every new connection above the size.
   if (key === TABLE_SIZE && original !== "0" && connections !== undefined && connections * 2 > Number(original)) {
     return `${connections} connections are tracked, so they may soon be more than the ${original} from before: ${way}`;
   }

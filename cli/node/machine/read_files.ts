@@ -54,7 +54,7 @@ const listSchema = v.object({
   ),
 });
 
-/** The names runtimes take for network configurations, sorted; a directory is none, whatever its name is (libcni, ConfFiles). @throws Error of node:fs */
+/** The names runtimes take for network configurations, sorted; directories do not count, whatever their names are (libcni, ConfFiles). @throws Error of node:fs */
 export function readConfigurationNames({ configurationDirectory }: NodePlace): readonly string[] {
   if (statSync(configurationDirectory, { throwIfNoEntry: false }) === undefined) return [];
   return readdirSync(configurationDirectory, { withFileTypes: true })

@@ -76,7 +76,7 @@ describe("cli/node: cleanup", () => {
     }
   });
 
-  /** What a runtime needs to delete a pod. */
+  /** The places that a runtime needs to delete a pod. */
   const FOR_PODS = ["/run/drawbridge-plugin", "/var/lib/cni/networks/drawbridge", "/run/drawbridge/attachments"];
   const REPLACED = `list ${CONFIGURATION_FILE}, with ${DETACH_FILE} in its place`;
 
@@ -156,7 +156,7 @@ describe("cli/node: cleanup", () => {
   it("UNINSTALL-03: where another configuration is there, which runtimes then delete by, no list is made", () => {
     const lists = { own: undefined, isDetachThere: false, others: ["10-flannel.conflist"] };
     assert.equal(texts(cleanupPlan(inventory({ lists }), true).removals)[0], `file ${CONFIGURATION_FILE}`);
-    // What an earlier cleanup has left stays for as long as pods do.
+    // The list that an earlier cleanup has left stays for as long as pods do.
     const later = cleanupPlan(
       inventory({ lists: DETACHING, files: [{ path: DETACH_FILE, isDirectory: false, isOurs: true }] }),
       true,

@@ -48,7 +48,7 @@ describe("installation and cleanup with the manifests' capabilities", function (
   const remove = (...removals: readonly Removal[]): unknown => confined(PROGRAM, "remove", JSON.stringify(removals));
   const configuration = (): string => `${root}/conf/10-drawbridge.conflist`;
 
-  /** Gives a file to another user, who alone may read it. */
+  /** Gives a file to another user. Only that user may read it. */
   function giveAway(file: string): void {
     chownSync(file, SOMEBODY, SOMEBODY);
     chmodSync(file, 0o600);

@@ -272,7 +272,7 @@ describe("policyd/installation", function () {
     await until(() => installation.problems().length > 0, "a delegate of others is reported");
   });
 
-  it("CHAIN-06: a directory is no configuration, whatever its name is, and what else runtimes would read is a problem", async () => {
+  it("CHAIN-06: a directory with a configuration's name does not count, and anything else that runtimes would read is a problem", async () => {
     const installation = await installed(["10.244.1.0/24"]);
     mkdirSync(`${root}/conf/00-backup.conflist`);
     await aWhile();
