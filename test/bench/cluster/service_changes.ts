@@ -84,8 +84,8 @@ export class ServiceChanges {
     const latencies: number[] = [];
     const start = performance.now();
     for (let number = 0; number < count; number++) {
-      const due = start + (1000 * number) / changesPerSecond;
-      if (due > performance.now()) await wait(due - performance.now());
+      const early = start + (1000 * number) / changesPerSecond - performance.now();
+      if (early > 0) await wait(early);
       this.#make(CHANGE_KINDS[number % CHANGE_KINDS.length] ?? CHANGE_KINDS[0], commits, latencies);
     }
     await this.#untilInForce(commits, latencies, count);
