@@ -52,7 +52,7 @@ export const STEPS: readonly Step[] = [
   {
     name: "daemon killed on every node",
     do: async (world) => {
-      for (const node of world.cluster.nodes) killDaemon(node);
+      await Promise.all(world.cluster.nodes.map(killDaemon));
       await sleep(2);
       waitForAddOn(world.materials);
     },
@@ -65,7 +65,7 @@ export const STEPS: readonly Step[] = [
     do: async (world) => {
       inNamespace(world, "rollout", "restart", "deployment/web");
       await sleep(3);
-      for (const node of world.cluster.nodes) killDaemon(node);
+      await Promise.all(world.cluster.nodes.map(killDaemon));
       waitForServers(world);
       waitForAddOn(world.materials);
     },
@@ -75,7 +75,7 @@ export const STEPS: readonly Step[] = [
     do: async (world) => {
       const { cluster, materials } = world;
       for (const node of cluster.nodes) {
-        kill(node, processesOf(node, "^[^ ]*/kubelet "));
+        await kill(node, processesOf(node, "^[^ ]*/kubelet "));
         startKubelet(cluster.settings, materials, node);
       }
       await sleep(10);
@@ -87,7 +87,7 @@ export const STEPS: readonly Step[] = [
     do: async (world) => {
       const { cluster, materials } = world;
       for (const node of cluster.nodes) {
-        kill(node, processesOf(node, "^([^ ]*/)?containerd$"));
+        await kill(node, processesOf(node, "^([^ ]*/)?containerd$"));
         startContainerd(cluster.settings, materials, node);
       }
       await sleep(10);
@@ -145,8 +145,8 @@ function names(world: World, count: number): readonly string[] {
   return lines.slice(0, count);
 }
 
-function killDaemon(node: RunningNode): void {
-  kill(node, processesOf(node, DAEMON));
+async function killDaemon(node: RunningNode): Promise<void> {
+  await kill(node, processesOf(node, DAEMON));
 }
 
 /** Whether the slices name none of these addresses as ready. */
@@ -196,7 +196,7 @@ async function killServer(world: World): Promise<Excuse> {
       enter("node", node.first, ["nsenter", "--target", id, "--net", "ip", "address"]).includes(` ${address}/`),
     ),
   );
-  kill(node, [server]);
+  await kill(node, [server]);
   // The kubelet may have started the next one before it says that the first has gone.
   const hasRestarted = (): boolean => inNamespace(world, "get", pod, `--output=jsonpath=${RESTARTED}`) === "1 true";
   const to = await until(

@@ -3,6 +3,7 @@ import { ARCHIVE } from "../addon.ts";
 import type { Materials } from "../cluster.ts";
 import { kubectl } from "../cluster.ts";
 import { enter } from "../node/processes.ts";
+import { until } from "../run.ts";
 import type { RunningCluster, RunningNode } from "../state.ts";
 import { NAMESPACE } from "./objects.ts";
 
@@ -60,7 +61,13 @@ export function sleep(seconds: number): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve, seconds * 1000));
 }
 
-/** Ends processes of a node at once. */
-export function kill(node: RunningNode, processes: readonly string[]): void {
+/** Ends processes of a node at once, and resolves when they have gone: until then their ports are taken. */
+export async function kill(node: RunningNode, processes: readonly string[]): Promise<void> {
   enter("node", node.first, ["kill", "-KILL", ...processes]);
+  const all = processes.join(",");
+  await until(
+    `the end of ${all} on ${node.name}`,
+    () => (enter("node", node.first, ["sh", "-c", `ps --no-headers --pid ${all} || true`]) === "" ? true : undefined),
+    30,
+  );
 }
