@@ -1,7 +1,7 @@
 import type { Chain } from "../../../kernel/nftables/object.ts";
 import { parseCidr } from "../../../kernel/ip/cidr.ts";
 import { concatenation } from "../../../kernel/nftables/expression.ts";
-import type { Rule, Statement } from "../../../kernel/nftables/statement.ts";
+import type { Match, Rule, Statement } from "../../../kernel/nftables/statement.ts";
 import {
   anyFlag,
   dropping,
@@ -11,6 +11,7 @@ import {
   inSet,
   jumpTo,
   not,
+  returnToCaller,
   rule,
 } from "../../../kernel/nftables/statement.ts";
 import type { TablePart } from "../../node/table_part.ts";
@@ -44,6 +45,15 @@ export function checks(rules: ServiceRules): TablePart {
     chains: [
       { name: "sources", rules: FRONTEND_KINDS.map(sourceRule) },
       ...(rules.dropInvalid ? [{ name: "invalid", rules: invalidRules() }] : []),
+      {
+        name: "to_loopback",
+        rules: [
+          // NAT has written this address into it: it did not arrive with a loopback address.
+          rule(equals("ct direction", "original"), anyFlag("ct status", "dnat"), returnToCaller),
+          rule(equals("ct direction", "reply"), anyFlag("ct status", "snat"), returnToCaller),
+          dropping(ServiceDropReason.LOOPBACK),
+        ],
+      },
       { name: "refuse", rules: refusals(rules) },
       ...FRONTEND_KINDS.map(answerChain),
       ...(["input", "forward", "output"] as const).flatMap((hook) =>
@@ -54,9 +64,10 @@ export function checks(rules: ServiceRules): TablePart {
       nat_prerouting: [fromOutside("ip saddr"), fromOutside("ip daddr")],
       after_nat_prerouting: [
         fromOutside("ip saddr"),
+        dropping(ServiceDropReason.LOOPBACK, ...outside("ct original ip daddr"), equals("ct direction", "original")),
         ...(rules.dropInvalid ? [rule(anyFlag("ct state", "invalid"), jumpTo("invalid"))] : []),
       ],
-      filter_input: [fromOutside("ip saddr"), fromOutside("ip daddr")],
+      filter_input: [fromOutside("ip saddr"), rule(...outside("ip daddr"), jumpTo("to_loopback"))],
     },
     sharedForNew: {
       filter_input: toUnserved("input"),
@@ -91,12 +102,17 @@ export const sourceHooks: readonly Chain[] = (["prerouting", "output"] as const)
  * Drops a loopback address from outside, where the kernel does not since somebody has set `route_localnet`.
  *
  * A flow's first packet is asked before NAT changes its destination. Translated and invalid packets are asked for their source
- * after NAT. All others can only be for the node itself, so they are asked when they get there, where no answer to a client on
- * localhost has such an address yet (cni/localhost_ports.ts).
+ * after NAT, which has not changed it yet, and translated ones for the destination with which their flow began: where another
+ * program's chain translates a packet first, ours does not see it. All others can only be for the node itself, so they are asked
+ * when they get there. NAT may have given a packet a loopback address by then: it is an answer to a client on the node's
+ * localhost (portmap and Docker with `route_localnet`), or another program's redirection to a socket there.
  */
 function fromOutside(field: "ip saddr" | "ip daddr"): Rule {
-  const loopback = inPrefix(field, parseCidr("127.0.0.0/8"));
-  return dropping(ServiceDropReason.LOOPBACK, loopback, not(equals("iifname", "lo")));
+  return dropping(ServiceDropReason.LOOPBACK, ...outside(field));
+}
+
+function outside(field: "ip saddr" | "ip daddr" | "ct original ip daddr"): readonly Match[] {
+  return [inPrefix(field, parseCidr("127.0.0.0/8")), not(equals("iifname", "lo"))];
 }
 
 function toUnserved(hook: "input" | "forward" | "output"): readonly Rule[] {
