@@ -9,6 +9,7 @@ import type { LabNamespace } from "../lab/namespace.ts";
 import { Prober } from "../lab/probe/prober.ts";
 import type { WiredNode } from "../lab/topology.ts";
 import { twoNodes } from "../lab/topology.ts";
+import { addressesOf } from "../support/host_ports/localhost_node.ts";
 import { PolicydNode } from "../support/policyd_node.ts";
 import { requireKernel } from "../support/privilege.ts";
 
@@ -76,6 +77,10 @@ describe("connections beyond a pod's limit", function () {
       }
       assert.equal(await answered(other, accomplice, 50), 50);
       assert.equal(await answered(other, accomplice, 20, "tcp"), 20);
+      const to = addressesOf(hostile)[index] ?? assert.fail(family);
+      wired.node.exec("ip", ["neighbour", "flush", "dev", "cni0", "nud", "all"]);
+      const [fromNode] = await prober.run([{ protocol: "icmp", from: wired.node, to: { address: to, port: 0 } }]);
+      assert.equal(fromNode?.reached, true, `its node still finds its link: ${fromNode?.why}`);
       for (let left = 600; connections() > (index + 1) * (LIMIT + 100); left--) {
         assert.ok(left > 0, `${connections()} connections stay`);
         await pause(50);

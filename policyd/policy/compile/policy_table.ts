@@ -115,7 +115,7 @@ function base(hook: "forward" | "input" | "output"): NonNullable<Chain["base"]> 
   return { type: "filter", hook, priority: -5, policy: "accept" };
 }
 
-/** Before policies judge: a connection that they have labelled passes. */
+/** Before policies judge: a connection that they have allowed passes. */
 const CROWDED_PRIORITY = -6;
 
 /** What was judged before passes. */
@@ -207,7 +207,8 @@ function crowdedChains({ bridge }: TableOptions): readonly Chain[] {
       name: "crowded_forward",
       rules: [...dropped("source"), ...dropped("destination", not(equals("iifname", bridge)))],
     },
-    { name: "crowded_input", rules: dropped("source", equals("iifname", bridge)) },
+    // Neighbour discovery is untracked, and its node finds a pod's link by what the pod answers: no flow begins by that.
+    { name: "crowded_input", rules: [...neighbours, ...dropped("source", equals("iifname", bridge))] },
   ];
 }
 
@@ -218,7 +219,7 @@ function crowdedChains({ bridge }: TableOptions): readonly Chain[] {
 export const crowdingHooks: readonly Chain[] = (["forward", "input"] as const).map((hook) => ({
   name: `limit_${hook}`,
   base: { ...base(hook), priority: CROWDED_PRIORITY },
-  rules: [rule(not(mayBegin), accept), isAllowed, rule(goTo(`crowded_${hook}`))],
+  rules: [rule(not(mayBegin), accept), isAllowed, isSettled, rule(goTo(`crowded_${hook}`))],
 }));
 
 /**

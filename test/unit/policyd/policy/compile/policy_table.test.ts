@@ -309,6 +309,8 @@ const TABLE = `table inet drawbridge-policy {
   }
 
   chain crowded_input {
+    icmpv6 type { nd-router-solicit, nd-neighbor-solicit, nd-neighbor-advert } ip6 hoplimit 255 accept
+    icmpv6 type { mld-listener-query, mld-listener-report, mld-listener-done, mld2-listener-report } accept
     iifname "cni0" ip saddr @crowded4 counter drop comment "pod with too many connections"
     iifname "cni0" ip6 saddr @crowded6 counter drop comment "pod with too many connections"
   }
