@@ -52,6 +52,8 @@ export function clusterMasquerade(): TablePart {
           rule(inSet(destination, `${SETS.pods}${family}`), accept),
           rule(inSet(destination, `${SETS.kept}${family}`), accept),
           rule(not(inSet(source, `${SETS.ready}${family}`)), drop),
+          // Both sets may have been filled since the packet was looked for in the first one.
+          rule(inSet(destination, `${SETS.kept}${family}`), accept),
           rule({ kind: "masquerade", isFullyRandom: true }),
         ],
       };

@@ -28,7 +28,7 @@ export function hostPorts(): TablePart {
  */
 export const hostPortHooks: readonly Chain[] = [
   {
-    name: "host_ports_prerouting",
+    name: "published_prerouting",
     base: { type: "nat", hook: "prerouting", priority: -99, policy: "accept" },
     rules: hostPortRules,
   },
@@ -44,12 +44,12 @@ export const hostPortHooks: readonly Chain[] = [
   },
   { name: "localhost_output", ...localhostOutput },
   {
-    name: "host_ports_output",
+    name: "published_output",
     base: { type: "nat", hook: "output", priority: -99, policy: "accept" },
     rules: hostPortOutputRules,
   },
   {
-    name: "host_ports_postrouting",
+    name: "published_postrouting",
     base: { type: "nat", hook: "postrouting", priority: 99, policy: "accept" },
     rules: hairpinRules,
   },

@@ -10,7 +10,7 @@ export function podMasquerade(): TablePart {
 /** Its hook, which is there while a pod of the node has `ipMasq`. */
 export const podMasqueradeHooks: readonly Chain[] = [
   {
-    name: "masquerade_pods",
+    name: "ipmasq_postrouting",
     base: { type: "nat", hook: "postrouting", priority: 99, policy: "accept" },
     rules: masqueradeRules,
   },

@@ -1,6 +1,6 @@
 import type { Chain, SetDefinition, Table, TableReference } from "../../kernel/nftables/object.ts";
 import type { Rule } from "../../kernel/nftables/statement.ts";
-import { accept, anyFlag, not, rule } from "../../kernel/nftables/statement.ts";
+import { accept, anyFlag, rule } from "../../kernel/nftables/statement.ts";
 
 /** The table that sees the frames of the node's bridge. */
 export const BRIDGE_TABLE: TableReference = Object.freeze({ family: "bridge", name: "drawbridge" });
@@ -33,12 +33,15 @@ export interface TablePart {
   readonly chains: readonly Chain[];
   /** For all packets. */
   readonly shared?: SharedRules;
-  /** For packets that may begin a flow, after all of {@link shared}. */
+  /** For packets of no answered flow, after all of {@link shared}. */
   readonly sharedForNew?: SharedRules;
 }
 
-/** Ends a chain for what belongs to a flow. An untracked packet belongs to none, so it goes on. */
-const leaveUnlessNew: Rule = rule(not(anyFlag("ct state", "new", "untracked")), accept);
+/**
+ * Ends a chain for what belongs to an answered flow. All else goes on: untracked and invalid packets belong to no flow, and the
+ * first packet of a flow that another one announced (an expectation of a conntrack helper) is related, not new.
+ */
+const leaveWhenEstablished: Rule = rule(anyFlag("ct state", "established"), accept);
 
 /** The sets and chains of a table that is made of parts, with the shared chains that any of them has rules for. */
 export function joined(parts: readonly TablePart[]): Pick<Table, "sets" | "chains"> {
@@ -55,7 +58,7 @@ function sharedChains(parts: readonly TablePart[]): readonly Chain[] {
       Object.entries(rules ?? {}).flatMap(([chain, own]) => (chain === name ? own : []));
     const all = parts.flatMap(({ shared }) => of(shared));
     const ofNew = parts.flatMap(({ sharedForNew }) => of(sharedForNew));
-    const rules = [...all, ...(ofNew.length > 0 ? [leaveUnlessNew, ...ofNew] : [])];
+    const rules = [...all, ...(ofNew.length > 0 ? [leaveWhenEstablished, ...ofNew] : [])];
     return rules.length > 0 ? [{ name, base, rules }] : [];
   });
 }

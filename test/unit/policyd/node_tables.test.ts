@@ -11,6 +11,7 @@ import { podMasqueradeHooks } from "../../../policyd/node/pod_masquerade.ts";
 import { INET_TABLE } from "../../../policyd/node/table_part.ts";
 import { nodeTables } from "../../../policyd/node/tables.ts";
 import { DEFAULT_POLICY_OPTIONS } from "../../../policyd/policy/compile/options.ts";
+import { sourceHooks } from "../../../policyd/services/compile/check_part.ts";
 import { SERVICE_RULES } from "../../support/services/scenario.ts";
 
 const DEFAULTS: NodeConfiguration = {
@@ -18,6 +19,33 @@ const DEFAULTS: NodeConfiguration = {
   markBits: { masquerade: 0x1000_0000, bridged: 0x2000_0000 },
   tableOwner: false,
 };
+
+/** Hooks of the inet table that builds had which may still be in force when this one starts. */
+const EARLIER_HOOKS: ReadonlyMap<string, string> = new Map([
+  ["drop_port_packets", "filter prerouting -300"],
+  ["drop_redirects", "filter postrouting -300"],
+  ["mark_bridged", "filter prerouting -90"],
+  ["clear_marks", "filter postrouting 110"],
+  ["clear_marks_input", "filter input 110"],
+  ["host_ports_prerouting", "nat prerouting -100"],
+  ["host_ports_output", "nat output -100"],
+  ["host_ports_postrouting", "nat postrouting 100"],
+  ["localhost_output", "filter output -105"],
+  ["masquerade_pods", "nat postrouting 100"],
+  ["masquerade_cluster", "nat postrouting 100"],
+  ["tunnel_forward", "filter forward -150"],
+  ["tunnel_input", "filter input -150"],
+  ["services_prerouting", "nat prerouting -100"],
+  ["services_output", "nat output -100"],
+  ["services_postrouting", "nat postrouting 100"],
+  ["arrival_prerouting", "filter prerouting -110"],
+  ["arrival_output", "filter output -110"],
+  ["chosen_prerouting", "filter prerouting -95"],
+  ["chosen_output", "filter output -95"],
+  ["unserved_input", "filter input -10"],
+  ["unserved_forward", "filter forward -10"],
+  ["unserved_output", "filter output -10"],
+]);
 
 /** The chain of this name, in nft's own words. */
 function chainText(name: string, configuration = DEFAULTS): readonly string[] {
@@ -112,11 +140,11 @@ describe("the tables of a node", () => {
       assert.ok(rulesOf(name).length > 0, name);
       assert.deepEqual(rulesOf(name), pluginChain(name).slice(1));
     }
-    assert.deepEqual(rulesOf("host_ports_prerouting"), pluginChain("prerouting").slice(1));
-    assert.deepEqual(rulesOf("host_ports_output"), pluginChain("output").slice(1));
+    assert.deepEqual(rulesOf("published_prerouting"), pluginChain("prerouting").slice(1));
+    assert.deepEqual(rulesOf("published_output"), pluginChain("output").slice(1));
     const sources = pluginChain("postrouting").slice(1);
-    assert.deepEqual(rulesOf("host_ports_postrouting"), sources.slice(0, 4));
-    assert.deepEqual(rulesOf("masquerade_pods"), sources.slice(4));
+    assert.deepEqual(rulesOf("published_postrouting"), sources.slice(0, 4));
+    assert.deepEqual(rulesOf("ipmasq_postrouting"), sources.slice(4));
     const names = nodeTables(DEFAULTS).flatMap(({ sets }) => sets.map(({ name }) => name));
     for (const { name } of ipTable.sets) assert.ok(names.includes(name), name);
   });
@@ -145,7 +173,7 @@ describe("the tables of a node", () => {
     assert.deepEqual(chainText("filter_input", tunnelled), [
       "type filter hook input priority -10; policy accept;",
       "meta mark set meta mark & 0xcfffffff",
-      "ct state ! new,untracked accept",
+      "ct state established accept",
       "udp dport 4789 jump tunnel_to_node",
     ]);
     const reason = 'counter drop comment "tunnel packet not from node to node"';
@@ -162,6 +190,27 @@ describe("the tables of a node", () => {
       `iifname "cni0" ip6 daddr @tunnel_nodes6 ${reason}`,
       `ct status dnat ip6 daddr @tunnel_nodes6 ${reason}`,
     ]);
+  });
+
+  it("POD-19: ask again for a network in which pods are seen before they hide one, once all networks are filled in", () => {
+    assert.deepEqual(chainText("masquerade_cluster4", { ...DEFAULTS, masquerade: true }), [
+      "ip daddr @leaving_pods4 accept",
+      "ip daddr @kept_networks4 accept",
+      "ip saddr != @kept_networks_ready4 drop",
+      "ip daddr @kept_networks4 accept",
+      "masquerade fully-random",
+    ]);
+  });
+
+  it("DP-07: no chain has the name of a chain that an earlier build had at another hook, so an upgrade keeps the table", () => {
+    const parts = { encapsulation: "auto", services: SERVICE_RULES, masquerade: true } as const;
+    const chains = nodeTables({ ...DEFAULTS, ...parts }).flatMap((table) =>
+      table.name === INET_TABLE.name && table.family === INET_TABLE.family ? table.chains : [],
+    );
+    for (const { name, base } of [...chains, ...hostPortHooks, ...podMasqueradeHooks, ...sourceHooks]) {
+      const earlier = EARLIER_HOOKS.get(name);
+      if (earlier !== undefined) assert.equal(base && `${base.type} ${base.hook} ${base.priority}`, earlier, name);
+    }
   });
 
   it("have no name twice, with Services too", () => {
