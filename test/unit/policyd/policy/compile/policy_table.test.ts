@@ -72,6 +72,8 @@ describe("policyd/policy/compile: the table", () => {
         assert.equal(fate(node, flow(other, web)), "accept");
         assert.equal(fate(node, flow(stranger, other)), `drop: ${PolicyDropReason.SOURCE}`);
         assert.equal(fate(node, flow(other, stranger)), `drop: ${PolicyDropReason.DESTINATION}`);
+        const further = { ...flow(stranger, other), state: "related" } as const;
+        assert.equal(fate(node, further), `drop: ${PolicyDropReason.SOURCE}`, "what another flow announced");
         const error = { ...flow(other, stranger), protocol: echoProtocol(other), state: "related" } as const;
         assert.equal(fate(node, error), `drop: ${PolicyDropReason.DESTINATION}`);
       }
