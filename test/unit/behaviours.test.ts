@@ -3,7 +3,7 @@ import { globSync, readFileSync } from "node:fs";
 import { ROWS } from "../support/services/acceptance/rows.ts";
 
 /** A behaviour's ID as it stands in a test title: POD-01, P5, B18, I2. */
-const ID = /\b(?:[A-Z]{2,7}-\d{2}|[A-Z]\d{1,2})\b/g;
+const ID = /\b(?:[A-Z]{2,9}-\d{2}|[A-Z]\d{1,2})\b/g;
 
 /** The first argument of it() and describe(), whatever its quotes. */
 const TITLE = /\b(?:it|describe)\(\s*(["'`])((?:(?!\1).)*)\1/g;
