@@ -249,20 +249,22 @@ function schemas(world: World): string {
   return [...text.matchAll(/schema-\w+/g)].map(([name]) => name).join(" ");
 }
 
+/** Follows docs/guides/uninstall.md, and then installs the add-on again. */
 async function cleanAndReinstall(world: World): Promise<void> {
   const { materials } = world;
   kubectl(materials, ["delete", "--wait=true", "-f", INSTALL]);
   kubectl(materials, ["apply", "-k", CLEANUP]);
-  kubectl(materials, ["-n", "kube-system", "rollout", "status", "daemonset/drawbridge-cleanup", "--timeout=120s"]);
-  kubectl(materials, ["delete", "--wait=true", "-k", CLEANUP]);
-  kubectl(materials, ["apply", "-f", INSTALL]);
-  waitForAddOn(materials);
+  // The clean-up of a node finishes after the last pod that was attached there.
   for (const [namespace, selector] of [
     [NAMESPACE, "app in (web, steady, load)"],
     ["kube-system", "k8s-app=kube-dns"],
   ]) {
     kubectl(materials, ["-n", `${namespace}`, "delete", "pods", `--selector=${selector}`, "--timeout=120s"]);
   }
+  kubectl(materials, ["-n", "kube-system", "rollout", "status", "daemonset/drawbridge-cleanup", "--timeout=120s"]);
+  kubectl(materials, ["delete", "--wait=true", "-k", CLEANUP]);
+  kubectl(materials, ["apply", "-f", INSTALL]);
+  waitForAddOn(materials);
   waitForServers(world);
   inNamespace(world, "rollout", "status", "daemonset/load", "--timeout=120s");
 }
