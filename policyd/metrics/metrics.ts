@@ -275,7 +275,7 @@ function ofServices({ services, staleFlows }: MetricSources): readonly Descripti
     {
       type: "counter",
       name: "drawbridge_stale_flows_deleted_total",
-      help: "UDP flows that the kernel was made to forget, since their Service or endpoint is gone.",
+      help: "Flows that were deleted from connection tracking because their Service or endpoint has gone: those of UDP, and of TCP those that were never answered.",
       value: () => staleFlows().deleted,
     },
   ];

@@ -22,8 +22,9 @@ import { proxyMode } from "./proxy_mode.ts";
 import type { ServiceFollower } from "./service_follower.ts";
 import type { ServiceObserver } from "./service_observer.ts";
 import { ServicesDataplane } from "./services_dataplane.ts";
-import type { StaleFlowsStatus } from "./stale_flows/stale_flows.ts";
+import type { Flows, StaleFlowsStatus } from "./stale_flows/stale_flows.ts";
 import { StaleFlows } from "./stale_flows/stale_flows.ts";
+import { UnansweredConnections } from "./stale_flows/unanswered.ts";
 import { udpFrontends } from "./stale_flows/udp_targets.ts";
 
 /** How often the node is asked for its addresses, where only some of them serve NodePorts. */
@@ -113,11 +114,13 @@ function staleFlows(
 ): { readonly follower: ServiceFollower; readonly status: () => StaleFlowsStatus } {
   const sockets = new ConntrackSockets(syscalls);
   let primary: NodeFacts["primaryAddresses"] = [];
+  const flows: Flows = {
+    delete: (asked, isMeant) => deleteFlows(sockets, asked, isMeant),
+    nodeAddresses: () => localAddresses(syscalls),
+  };
+  const unanswered = new UnansweredConnections({ flows, clock, logger });
   const stale = new StaleFlows({
-    flows: {
-      delete: (asked, isMeant) => deleteFlows(sockets, asked, isMeant),
-      nodeAddresses: () => localAddresses(syscalls),
-    },
+    flows,
     clock,
     logger,
     servesNodePorts: (address) => servesNodePorts(address, nodePortAddresses, primary),
@@ -127,9 +130,16 @@ function staleFlows(
     nodeChanged: ({ primaryAddresses }) => {
       primary = primaryAddresses;
     },
-    rulesInForce: (commit) => stale.rulesInForce(commit),
-    problems: () => stale.problems(),
-    stop: () => stale.stop(),
+    rulesInForce: (commit) => {
+      stale.rulesInForce(commit);
+      unanswered.rulesInForce(commit);
+    },
+    problems: () => [...stale.problems(), ...unanswered.problems()],
+    stop: () => {
+      stale.stop();
+      unanswered.stop();
+    },
   };
-  return { follower, status: () => stale.status() };
+  const status = (): StaleFlowsStatus => ({ ...stale.status(), deleted: stale.status().deleted + unanswered.deleted });
+  return { follower, status };
 }

@@ -226,6 +226,39 @@ for (const family of [4, 6] as const) {
       }
     });
 
+    it("SVC-30: a connection that its endpoint never answered reaches another endpoint when its own has gone", async () => {
+      const [first, second] = [pods.get("first") ?? assert.fail(), pods.get("second") ?? assert.fail()];
+      const server = ProbeSocket.open(second.pod, family, SocketType.STREAM);
+      const connection = ProbeSocket.open(client, family, SocketType.STREAM);
+      let accepted: ProbeSocket | undefined;
+      try {
+        server.bind({ address: second.address, port: TARGET_PORT });
+        server.listen();
+        put({ first: READY });
+        const udp = talk.client(client, clientAddress);
+        const to = { address: CLUSTER[family], port: SERVICE_PORT };
+        await talk.askUntil(udp, to, (name) => name === "first");
+        first.pod.exec("ip", ["link", "set", "eth0", "down"]);
+        connection.connect(to);
+        assert.deepEqual(
+          flows("tcp").map(({ reply }) => formatAddress(reply.source)),
+          [formatAddress(first.address)],
+        );
+        put({ second: READY });
+        for (let left = 2000; accepted === undefined; left--) {
+          assert.ok(left > 0, "not connected");
+          await pause(10);
+          accepted = server.accept()?.socket;
+        }
+        assert.deepEqual(
+          flows("tcp").map(({ reply }) => formatAddress(reply.source)),
+          [formatAddress(second.address)],
+        );
+      } finally {
+        for (const socket of [server, connection, accepted]) socket?.close();
+      }
+    });
+
     it("POD-20: with a pod go its flows and its place in the memory of session affinity, and nobody else's", async () => {
       const to = { address: CLUSTER[family], port: SERVICE_PORT };
       put({ first: READY }, { sessionAffinity: "ClientIP" });

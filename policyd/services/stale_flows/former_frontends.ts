@@ -3,12 +3,19 @@ import type { SetDifference } from "../../dataplane/difference.ts";
 import type { FrontendId } from "../compile/arbitration.ts";
 import { frontendId } from "../compile/arbitration.ts";
 import { endpointMap, restMap } from "../compile/endpoint_maps.ts";
-import type { FrontendKind } from "../compile/frontend_space.ts";
+import type { FrontendKind, RuleFamily } from "../compile/frontend_space.ts";
 import { FRONTEND_KINDS, SCOPES } from "../compile/frontend_space.ts";
 import type { Frontend } from "../compile/frontends.ts";
 import { drawnModuli, EXACT_MODULI } from "../compile/modulus.ts";
 import { socketOf, socketText } from "../compile/socket_address.ts";
 import type { UdpFrontend } from "./udp_targets.ts";
+
+/** A frontend, and endpoints that it has or had, as `socketText` prints them. */
+export interface FrontendTargets {
+  readonly family: RuleFamily;
+  readonly frontend: Frontend;
+  readonly targets: ReadonlySet<string>;
+}
 
 /** The maps from frontends to endpoints. */
 const MAPS: ReadonlyMap<string, FrontendKind> = new Map(
@@ -25,26 +32,49 @@ const MAPS: ReadonlyMap<string, FrontendKind> = new Map(
  * away went while none was running.
  */
 export function formerFrontends(differences: readonly SetDifference[]): ReadonlyMap<FrontendId, UdpFrontend> {
-  const found = new Map<FrontendId, Omit<UdpFrontend, "targets"> & { readonly targets: Set<string> }>();
-  for (const { set, deleted } of differences) {
+  const found = frontendsIn(differences, "deleted", "UDP");
+  return new Map([...found].map(([id, { targets, ...frontend }]) => [id, { ...frontend, targets: [...targets] }]));
+}
+
+/** Returns the TCP frontends that lost endpoints by a commit, each with those endpoints. One that only moved within the maps is not lost. */
+export function lostTargets(differences: readonly SetDifference[]): ReadonlyMap<FrontendId, FrontendTargets> {
+  const lost = frontendsIn(differences, "deleted", "TCP");
+  if (lost.size === 0) return lost;
+  for (const [id, { targets }] of frontendsIn(differences, "added", "TCP")) {
+    const entry = lost.get(id);
+    for (const target of targets) entry?.targets.delete(target);
+    if (entry?.targets.size === 0) lost.delete(id);
+  }
+  return lost;
+}
+
+type Found = Omit<FrontendTargets, "targets"> & { readonly targets: Set<string> };
+
+function frontendsIn(
+  differences: readonly SetDifference[],
+  side: "added" | "deleted",
+  protocol: "TCP" | "UDP",
+): Map<FrontendId, Found> {
+  const found = new Map<FrontendId, Found>();
+  for (const { set, [side]: elements } of differences) {
     const kind = MAPS.get(set.name);
     if (kind === undefined) continue;
-    for (const element of deleted) {
-      const [frontend, target] = [frontendOf(element, kind), targetOf(element)];
+    for (const element of elements) {
+      const [frontend, target] = [frontendOf(element, kind, protocol), targetOf(element)];
       if (frontend === undefined || target === undefined) continue;
-      const id = frontendId(frontend, "UDP", kind.family);
+      const id = frontendId(frontend, protocol, kind.family);
       const entry = found.get(id) ?? { family: kind.family, frontend, targets: new Set<string>() };
       entry.targets.add(target);
       found.set(id, entry);
     }
   }
-  return new Map([...found].map(([id, { targets, ...frontend }]) => [id, { ...frontend, targets: [...targets] }]));
+  return found;
 }
 
-function frontendOf({ key }: Element, { space }: FrontendKind): Frontend | undefined {
+function frontendOf({ key }: Element, { space }: FrontendKind, wanted: "TCP" | "UDP"): Frontend | undefined {
   const fields = key.map((field) => (typeof field === "object" ? undefined : field));
   const [protocol, port] = space === "service" ? fields.slice(1) : fields;
-  if (protocol !== "udp" || typeof port !== "number") return undefined;
+  if (protocol !== wanted.toLowerCase() || typeof port !== "number") return undefined;
   if (space === "port") return { type: "node port", port };
   const socket = socketOf(fields[0], port);
   return socket === undefined ? undefined : { type: "cluster", ...socket };

@@ -47,7 +47,8 @@ const LEAST_MILLISECONDS = 1000;
 
 /**
  * Forgets UDP flows that were decided by rules that are no more (SVC-27): the kernel decides a flow by its first packet
- * alone, and a client that goes on from its socket never makes a new one. TCP and SCTP end by themselves.
+ * alone, and a client that goes on from its socket never makes a new one. Answered connections of TCP and
+ * SCTP end by themselves, and those of TCP that never were are the subject of unanswered.ts.
  *
  * Flows are judged when the rules that decide their next packet are in force, of the frontends that changed alone; all of
  * them after the rules were written as a whole, since what happened before that nobody has seen. Others do their work during
@@ -117,7 +118,8 @@ export class StaleFlows {
     this.#isRunning = true;
     const suspicions = this.#index.take();
     try {
-      const hasNodePort = [...suspicions.values()].some(({ frontend }) => frontend.frontend.type === "node port");
+      const frontends = [...suspicions.values()].map(({ frontend }) => frontend);
+      const hasNodePort = frontends.some(({ frontend }) => frontend.type === "node port");
       const own = hasNodePort ? flows.nodeAddresses() : new Set<Address>();
       const judgement = {
         suspicions,
@@ -125,7 +127,7 @@ export class StaleFlows {
         isTarget: (id: FrontendId, target: string) => this.#index.hasTarget(id, target),
         servesNodePorts: (address: Address) => own.has(address) && servesNodePorts(address),
       };
-      const deleted = await flows.delete(questionsFor(suspicions.values()), (flow) => isStale(flow, judgement));
+      const deleted = await flows.delete(questionsFor(frontends), (flow) => isStale(flow, judgement));
       this.#status = { deleted: this.#status.deleted + deleted, rounds: this.#status.rounds + 1, lastError: undefined };
       if (deleted > 0) logger.debug("stale UDP flows are forgotten", { flows: deleted });
     } catch (error) {

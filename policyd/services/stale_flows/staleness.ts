@@ -4,6 +4,7 @@ import type { Address } from "../../../kernel/ip/address.ts";
 import type { FrontendId } from "../compile/arbitration.ts";
 import { frontendId } from "../compile/arbitration.ts";
 import { socketText } from "../compile/socket_address.ts";
+import type { FrontendTargets } from "./former_frontends.ts";
 import type { Suspicion } from "./frontend_index.ts";
 
 /** What flows are judged by. */
@@ -59,8 +60,11 @@ function suspectOf(
  * What the kernel is asked for: one list per family at most, narrowed by what all the frontends have in common, as it
  * goes through its whole table for each.
  */
-export function questionsFor(suspicions: Iterable<Suspicion>): readonly ConntrackFilter[] {
-  const all = [...suspicions].map(({ frontend }) => frontend);
+export function questionsFor(
+  frontends: Iterable<Pick<FrontendTargets, "family" | "frontend">>,
+  wanted: Pick<ConntrackFilter, "protocol" | "status"> = { protocol: "udp" },
+): readonly ConntrackFilter[] {
+  const all = [...frontends];
   return ([4, 6] as const).flatMap((family): readonly ConntrackFilter[] => {
     const ofFamily = all.filter((one) => one.family === family).map(({ frontend }) => frontend);
     if (ofFamily.length === 0) return [];
@@ -70,7 +74,7 @@ export function questionsFor(suspicions: Iterable<Suspicion>): readonly Conntrac
       ...(destinationPort === undefined ? {} : { destinationPort }),
       ...(destination === undefined ? {} : { destination }),
     };
-    return [{ family, protocol: "udp", original }];
+    return [{ family, ...wanted, original }];
   });
 }
 

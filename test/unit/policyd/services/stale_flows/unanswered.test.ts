@@ -1,0 +1,140 @@
+import assert from "node:assert/strict";
+import { setImmediate as turn } from "node:timers/promises";
+import type { ConntrackEntry } from "../../../../../kernel/conntrack/entry.ts";
+import { ConntrackStatus } from "../../../../../kernel/conntrack/entry.ts";
+import { matchesFilter } from "../../../../../kernel/conntrack/filter.ts";
+import { DrawbridgeError } from "../../../../../kernel/error.ts";
+import { parseAddress } from "../../../../../kernel/ip/address.ts";
+import type { Element } from "../../../../../kernel/nftables/object.ts";
+import { FakeClock } from "../../../../../policyd/clock.ts";
+import type { SetDifference } from "../../../../../policyd/dataplane/difference.ts";
+import { recordingLogger } from "../../../../../policyd/log/recording_logger.ts";
+import { INET_TABLE } from "../../../../../policyd/node/table_part.ts";
+import { endpointMaps } from "../../../../../policyd/services/compile/endpoint_maps.ts";
+import { UnansweredConnections } from "../../../../../policyd/services/stale_flows/unanswered.ts";
+import { udpEntry } from "../../../../support/services/udp_entry.ts";
+
+const VIP = "10.96.0.10";
+const NODE = "192.0.2.1";
+const GONE = "10.244.3.2";
+const OTHER = "10.244.1.3";
+
+function connection(
+  asked: readonly [string, number],
+  answering: readonly [string, number],
+  status: number = ConntrackStatus.DESTINATION_NAT,
+): ConntrackEntry {
+  const flow = udpEntry(asked, answering);
+  const [original, reply] = [flow.original, flow.reply].map((tuple) => ({ ...tuple, protocol: "tcp" as const }));
+  assert.ok(original !== undefined && reply !== undefined);
+  return { ...flow, original, reply, status };
+}
+
+/** An endpoint of a frontend, as the maps of the kernel's table have it: by address, or with a number by node port. */
+function element(key: readonly (string | number)[], target: string): Element {
+  return { key, data: [Number(parseAddress(target)), 8080] };
+}
+
+const byAddress = (target: string, slot: number): Element =>
+  element([Number(parseAddress(VIP)), "tcp", 80, slot], target);
+
+function difference(name: string, deleted: readonly Element[], added: readonly Element[] = []): SetDifference {
+  const set = endpointMaps().sets.find((one) => one.name === name) ?? assert.fail(name);
+  const table = { ...INET_TABLE, sets: [], chains: [] };
+  return { table, set, deleted, added, addedKeys: [], addedKept: [] };
+}
+
+function setUp(entries: readonly ConntrackEntry[]) {
+  const state = { entries, walks: 0, refuses: false };
+  const clock = new FakeClock();
+  const unanswered = new UnansweredConnections({
+    flows: {
+      delete: async (asked, isMeant) => {
+        if (asked.length > 0) state.walks++;
+        if (state.refuses) throw new DrawbridgeError("ERR_NETLINK", "no answer");
+        await turn();
+        const before = state.entries.length;
+        state.entries = state.entries.filter(
+          (entry) => !(asked.some((filter) => matchesFilter(filter, entry)) && isMeant(entry)),
+        );
+        return before - state.entries.length;
+      },
+    },
+    clock,
+    logger: recordingLogger(),
+  });
+  const pass = async (seconds: number): Promise<void> => {
+    for (let left = seconds * 2; left > 0; left--) {
+      clock.pass(500);
+      for (let turns = 3; turns > 0; turns--) await turn();
+    }
+  };
+  const commit = (...differences: readonly SetDifference[]): void =>
+    unanswered.rulesInForce({ isWhole: false, differences });
+  return { unanswered, state, pass, commit };
+}
+
+describe("services/stale_flows: connections that were never answered", () => {
+  it("SVC-30: those to an endpoint that a frontend has lost are deleted, by address and by node port", async () => {
+    const toGone = connection([VIP, 80], [GONE, 8080]);
+    const byPort = connection([NODE, 30_080], [GONE, 8080]);
+    const left = [
+      connection([VIP, 80], [GONE, 8080], ConntrackStatus.SEEN_REPLY | ConntrackStatus.DESTINATION_NAT),
+      connection([VIP, 80], [OTHER, 8080]),
+      connection(["10.96.0.11", 80], [GONE, 8080]),
+      connection([VIP, 80], [GONE, 8081]),
+      udpEntry([VIP, 80], [GONE, 8080]),
+    ];
+    const { unanswered, state, pass, commit } = setUp([toGone, byPort, ...left]);
+    commit(
+      difference("service4_2", [byAddress(GONE, 0), byAddress(OTHER, 1)]),
+      difference("service4_1", [], [element([Number(parseAddress(VIP)), "tcp", 80], OTHER)]),
+      difference("port4_1", [element(["tcp", 30_080], GONE)]),
+    );
+    await pass(7);
+    assert.deepEqual(state.entries, left);
+    assert.equal(unanswered.deleted, 2);
+  });
+
+  it("SVC-30: a server has three seconds to answer before its connections are deleted", async () => {
+    const { state, pass, commit } = setUp([connection([VIP, 80], [GONE, 8080])]);
+    await pass(2.5);
+    commit(difference("service4_2", [byAddress(GONE, 0)]));
+    await pass(3);
+    assert.deepEqual([state.entries.length, state.walks], [1, 0]);
+    await pass(3.5);
+    assert.deepEqual([state.entries.length, state.walks], [0, 1]);
+  });
+
+  it("SVC-30: an endpoint that only moves within the maps costs no walk through the kernel's flows", async () => {
+    const { state, pass, commit } = setUp([connection([VIP, 80], [OTHER, 8080])]);
+    commit(difference("service4_2", [byAddress(OTHER, 0)], [byAddress(OTHER, 1)]));
+    await pass(10);
+    assert.deepEqual([state.entries.length, state.walks], [1, 0]);
+  });
+
+  it("SVC-30: any number of changes is one walk in three seconds", async () => {
+    const { state, pass, commit } = setUp([]);
+    for (let i = 0; i < 24; i++) {
+      commit(difference("service4_2", [byAddress(`10.244.9.${i}`, 0)]));
+      await pass(0.5);
+    }
+    assert.ok(state.walks >= 2 && state.walks <= 4, String(state.walks));
+  });
+
+  it("SVC-30: what the kernel refuses is reported, and repeated until it is done", async () => {
+    const { unanswered, state, pass, commit } = setUp([connection([VIP, 80], [GONE, 8080])]);
+    state.refuses = true;
+    commit(difference("service4_2", [byAddress(GONE, 0)]));
+    await pass(7);
+    assert.deepEqual(unanswered.problems(), ["unanswered connections: no answer; it is tried again"]);
+    state.refuses = false;
+    await pass(7);
+    assert.deepEqual([state.entries.length, unanswered.problems()], [0, []]);
+    unanswered.stop();
+    commit(difference("service4_2", [byAddress(GONE, 0)]));
+    const { walks } = state;
+    await pass(10);
+    assert.equal(state.walks, walks);
+  });
+});
