@@ -156,9 +156,12 @@ interface State {
   readonly files: readonly string[];
 }
 
-/** Links of the node and the pod, and every file of the lab that is no bookkeeping of the address store. */
+/**
+ * Links of the node and the pod, and every file of the lab but the bookkeeping of the address store, and the values that settings of
+ * the node had before the first ADD, which an uninstall gives back.
+ */
 function stateOf(lab: Lab, wired: WiredNode, pod: LabPod): State {
-  const bookkeeping = /^(lock|last_reserved_ip\.\d+)$/;
+  const bookkeeping = /^(lock|last_reserved_ip\.\d+|net%2Fipv[46]%2Fconf%2F[^/]+\.json)$/;
   return {
     links: wired.node.links().map(({ name }) => name),
     podLinks: pod.links().map(({ name }) => name),
