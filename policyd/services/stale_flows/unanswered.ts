@@ -21,7 +21,7 @@ export interface UnansweredConnectionsParts {
 
 /**
  * The time between two walks through the kernel's flows, in milliseconds. An endpoint waits for one to two of these after its
- * rules went: a server that still answered by then is left alone.
+ * rules went: a server that has answered by then keeps its connections.
  */
 const PERIOD = 3000;
 
