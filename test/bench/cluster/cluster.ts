@@ -1,12 +1,9 @@
-import { mkdirSync, writeFileSync } from "node:fs";
-import path from "node:path";
-import process from "node:process";
 import { fileURLToPath } from "node:url";
 import type { Lab } from "../../lab/lab.ts";
 import { createLab } from "../../lab/lab.ts";
 import { thisMachine } from "../machine.ts";
 import type { ServicesReport } from "../services/report.ts";
-import { formatServicesReport } from "../services/report.ts";
+import { publishServicesReport } from "../services/report.ts";
 import type { ServicesRow } from "../services/row.ts";
 import { compareConnections } from "./connections.ts";
 import type { Plan } from "./plan.ts";
@@ -48,12 +45,5 @@ export async function benchCluster(
   }
   const seconds = Math.round((performance.now() - started) / 1000);
   const report: ServicesReport = { machine, nft, seconds, rows };
-  const json = `${JSON.stringify(report, undefined, 2)}\n`;
-  mkdirSync(path.dirname(RESULTS), { recursive: true });
-  writeFileSync(RESULTS, json);
-  process.stdout.write(
-    output === "json"
-      ? json
-      : `${formatServicesReport(report)}\nall values: ${path.relative(process.cwd(), RESULTS)}\n`,
-  );
+  publishServicesReport(report, RESULTS, output);
 }

@@ -8,6 +8,7 @@ import { createLab } from "../../lab/lab.ts";
 import type { LabNamespace } from "../../lab/namespace.ts";
 import { twoNodes } from "../../lab/topology.ts";
 import { BUNDLE, startDaemon } from "../../support/policyd.ts";
+import { UNHINDERED, writeKubeProxyFiles } from "../kube_proxy_files.ts";
 import { FakeApiServer } from "../services/api_server.ts";
 import type { ConnectionKind, ConnectionProgram, Ends } from "./connection_program.ts";
 import {
@@ -168,9 +169,16 @@ async function keepByPolicyd(
 async function keepByKubeProxy(lab: Lab, node: LabNamespace, executable: string): Promise<Kept> {
   const objects = connectionObjects();
   // The server here answers every request with all objects, and kube-proxy takes any Node it is sent for its own.
+  const configuration = writeKubeProxyFiles(path.join(lab.scratch, "kube-proxy"), {
+    nodeName: NODES[0].name,
+    clusterCidr: CLUSTER_CIDR,
+    cluster: { server: `http://127.0.0.1:${API_PORT}` },
+    user: {},
+    ...UNHINDERED,
+  });
   const api = await FakeApiServer.start(node, API_PORT, { ...objects, nodes: objects.nodes.slice(0, 1) });
   const child = node.inside(() =>
-    spawn(executable, ["--config", kubeProxyConfiguration(lab.scratch)], { stdio: ["ignore", "ignore", "ignore"] }),
+    spawn(executable, ["--config", configuration], { stdio: ["ignore", "ignore", "ignore"] }),
   );
   const deadline = performance.now() + SYNC_MILLISECONDS;
   while (!isServed(node, objects.services.length)) {
@@ -194,37 +202,4 @@ function isServed(node: LabNamespace, services: number): boolean {
     // The tables are not there yet.
     return false;
   }
-}
-
-function kubeProxyConfiguration(scratch: string): string {
-  const kubeconfig = path.join(scratch, "kubeconfig.json");
-  const configuration = path.join(scratch, "kube-proxy.json");
-  writeFileSync(
-    kubeconfig,
-    JSON.stringify({
-      apiVersion: "v1",
-      kind: "Config",
-      clusters: [{ name: "bench", cluster: { server: `http://127.0.0.1:${API_PORT}` } }],
-      contexts: [{ name: "bench", context: { cluster: "bench", user: "bench" } }],
-      users: [{ name: "bench", user: {} }],
-      "current-context": "bench",
-    }),
-  );
-  const untouched = { maxPerCore: 0, min: 0, tcpEstablishedTimeout: "0s", tcpCloseWaitTimeout: "0s" };
-  writeFileSync(
-    configuration,
-    JSON.stringify({
-      apiVersion: "kubeproxy.config.k8s.io/v1alpha1",
-      kind: "KubeProxyConfiguration",
-      mode: "nftables",
-      hostnameOverride: NODES[0].name,
-      clusterCIDR: CLUSTER_CIDR,
-      detectLocalMode: "ClusterCIDR",
-      bindAddress: "0.0.0.0",
-      clientConnection: { kubeconfig, contentType: "application/json", qps: 1000, burst: 1000 },
-      conntrack: untouched,
-      nftables: { minSyncPeriod: "1ms", syncPeriod: "1h" },
-    }),
-  );
-  return configuration;
 }

@@ -1,11 +1,11 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdirSync, openSync, readFileSync, writeFileSync } from "node:fs";
+import { mkdirSync, openSync, readFileSync } from "node:fs";
 import path from "node:path";
 import type { Lab } from "../../lab/lab.ts";
 import type { LabNamespace } from "../../lab/namespace.ts";
+import { writeKubeProxyFiles } from "../kube_proxy_files.ts";
 import { POD_CIDR } from "../services/cluster.ts";
-import type { Access } from "./control_plane.ts";
 import type { RunningProxy, ServiceProxy } from "./service_proxy.ts";
 
 /**
@@ -25,7 +25,13 @@ export function kubeProxy(lab: Lab, node: LabNamespace, nodeName: string, execut
       mkdirSync(directory, { recursive: true });
       const log = path.join(directory, "log");
       const output = openSync(log, "w");
-      const configuration = writeConfiguration(directory, nodeName, access);
+      const configuration = writeKubeProxyFiles(directory, {
+        nodeName,
+        clusterCidr: POD_CIDR,
+        cluster: { server: access.server, "certificate-authority": path.join(access.account, "ca.crt") },
+        user: { token: access.token },
+        fields: { conntrack: { maxPerCore: 0, min: 0 } },
+      });
       const child = node.inside(() =>
         spawn(executable, [`--config=${configuration}`], { stdio: ["ignore", output, output] }),
       );
@@ -43,35 +49,4 @@ export function kubeProxy(lab: Lab, node: LabNamespace, nodeName: string, execut
       };
     },
   };
-}
-
-/** @returns the path of the configuration */
-function writeConfiguration(directory: string, nodeName: string, { server, account, token }: Access): string {
-  const kubeconfig = path.join(directory, "kubeconfig.json");
-  writeFileSync(
-    kubeconfig,
-    JSON.stringify({
-      apiVersion: "v1",
-      kind: "Config",
-      clusters: [{ name: "bench", cluster: { server, "certificate-authority": path.join(account, "ca.crt") } }],
-      contexts: [{ name: "bench", context: { cluster: "bench", user: "bench" } }],
-      users: [{ name: "bench", user: { token } }],
-      "current-context": "bench",
-    }),
-  );
-  const configuration = path.join(directory, "configuration.json");
-  writeFileSync(
-    configuration,
-    JSON.stringify({
-      apiVersion: "kubeproxy.config.k8s.io/v1alpha1",
-      kind: "KubeProxyConfiguration",
-      mode: "nftables",
-      hostnameOverride: nodeName,
-      bindAddress: "0.0.0.0",
-      clusterCIDR: POD_CIDR,
-      clientConnection: { kubeconfig },
-      conntrack: { maxPerCore: 0, min: 0 },
-    }),
-  );
-  return configuration;
 }

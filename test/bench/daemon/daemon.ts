@@ -1,12 +1,9 @@
-import { mkdirSync, writeFileSync } from "node:fs";
-import path from "node:path";
-import process from "node:process";
 import { fileURLToPath } from "node:url";
 import type { Lab } from "../../lab/lab.ts";
 import { createLab } from "../../lab/lab.ts";
 import { thisMachine } from "../machine.ts";
 import type { ServicesReport } from "../services/report.ts";
-import { formatServicesReport } from "../services/report.ts";
+import { publishServicesReport } from "../services/report.ts";
 import type { ServicesRow } from "../services/row.ts";
 import { found, measured } from "../services/row.ts";
 import { quantile } from "../statistics.ts";
@@ -59,14 +56,7 @@ export async function benchDaemon(
     ...(isMeant("release") ? await releases(createLab, plan, progress) : []),
   ];
   const report: ServicesReport = { machine, nft, seconds: Math.round((performance.now() - started) / 1000), rows };
-  const json = `${JSON.stringify(report, undefined, 2)}\n`;
-  mkdirSync(path.dirname(RESULTS), { recursive: true });
-  writeFileSync(RESULTS, json);
-  process.stdout.write(
-    output === "json"
-      ? json
-      : `${formatServicesReport(report)}\nall values: ${path.relative(process.cwd(), RESULTS)}\n`,
-  );
+  publishServicesReport(report, RESULTS, output);
 }
 
 async function measure(lab: Lab, plan: Plan, progress: Progress): Promise<readonly ServicesRow[]> {

@@ -1,13 +1,10 @@
-import { mkdirSync, writeFileSync } from "node:fs";
-import path from "node:path";
-import process from "node:process";
 import { fileURLToPath } from "node:url";
 import type { Lab } from "../../lab/lab.ts";
 import { createLab } from "../../lab/lab.ts";
 import { thisMachine } from "../machine.ts";
 import { RunDirectory } from "../run_directory.ts";
 import type { ServicesReport } from "../services/report.ts";
-import { formatServicesReport } from "../services/report.ts";
+import { publishServicesReport } from "../services/report.ts";
 import type { ServicesRow } from "../services/row.ts";
 import { builds } from "./build.ts";
 import { comparedBuilds } from "./cold_build.ts";
@@ -72,12 +69,5 @@ export async function benchPolicy(
   }
   const seconds = Math.round((performance.now() - started) / 1000);
   const report: ServicesReport = { machine, nft, seconds, rows };
-  const json = `${JSON.stringify(report, undefined, 2)}\n`;
-  mkdirSync(path.dirname(RESULTS), { recursive: true });
-  writeFileSync(RESULTS, json);
-  process.stdout.write(
-    output === "json"
-      ? json
-      : `${formatServicesReport(report)}\nall values: ${path.relative(process.cwd(), RESULTS)}\n`,
-  );
+  publishServicesReport(report, RESULTS, output);
 }

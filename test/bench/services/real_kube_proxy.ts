@@ -1,10 +1,10 @@
 import { spawn } from "node:child_process";
-import { mkdirSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { setTimeout as wait } from "node:timers/promises";
 import { startEventThread } from "../../../kernel/events/thread.ts";
 import { parseNotification } from "../../../kernel/nftables/notification.ts";
 import type { Lab } from "../../lab/lab.ts";
+import { UNHINDERED, writeKubeProxyFiles } from "../kube_proxy_files.ts";
 import { FakeApiServer } from "./api_server.ts";
 import type { ClusterSize } from "./cluster.ts";
 import { benchServices, POD_CIDR, serviceManifest, sizeText, sliceManifest, withFirstReplaced } from "./cluster.ts";
@@ -34,6 +34,13 @@ export async function realKubeProxy(
   const node = lab.namespace("kube-proxy");
   node.exec("ip", ["addr", "add", `${NODE_ADDRESS}/32`, "dev", "lo"]);
   const services = benchServices(size);
+  const configuration = writeKubeProxyFiles(path.join(lab.scratch, "kube-proxy"), {
+    nodeName: NODE,
+    clusterCidr: POD_CIDR,
+    cluster: { server: `http://127.0.0.1:${PORT}` },
+    user: {},
+    ...UNHINDERED,
+  });
   await using api = await FakeApiServer.start(node, PORT, {
     services: services.map(serviceManifest),
     endpointslices: services.map(sliceManifest),
@@ -56,7 +63,7 @@ export async function realKubeProxy(
   );
   const start = performance.now();
   const child = node.inside(() =>
-    spawn(executable, ["--config", configurationFile(lab.scratch)], { stdio: ["ignore", "ignore", "inherit"] }),
+    spawn(executable, ["--config", configuration], { stdio: ["ignore", "ignore", "inherit"] }),
   );
   try {
     await until(() => countOfServices(node) === size.services, LOAD_LIMIT_MILLISECONDS, QUIET_MILLISECONDS);
@@ -107,41 +114,4 @@ function nodeManifest(): object {
     spec: { podCIDR: "10.244.1.0/24", podCIDRs: ["10.244.1.0/24"] },
     status: { addresses: [{ type: "InternalIP", address: NODE_ADDRESS }] },
   };
-}
-
-/** @returns the path of a configuration that leaves the machine's settings alone */
-function configurationFile(scratch: string): string {
-  const directory = path.join(scratch, "kube-proxy");
-  mkdirSync(directory, { recursive: true });
-  const [kubeconfig, configuration] = ["kubeconfig", "configuration"].map((name) =>
-    path.join(directory, `${name}.json`),
-  );
-  writeFileSync(
-    kubeconfig ?? "",
-    JSON.stringify({
-      apiVersion: "v1",
-      kind: "Config",
-      clusters: [{ name: "bench", cluster: { server: `http://127.0.0.1:${PORT}` } }],
-      contexts: [{ name: "bench", context: { cluster: "bench", user: "bench" } }],
-      users: [{ name: "bench", user: {} }],
-      "current-context": "bench",
-    }),
-  );
-  const untouched = { maxPerCore: 0, min: 0, tcpEstablishedTimeout: "0s", tcpCloseWaitTimeout: "0s" };
-  writeFileSync(
-    configuration ?? "",
-    JSON.stringify({
-      apiVersion: "kubeproxy.config.k8s.io/v1alpha1",
-      kind: "KubeProxyConfiguration",
-      mode: "nftables",
-      hostnameOverride: NODE,
-      clusterCIDR: POD_CIDR,
-      detectLocalMode: "ClusterCIDR",
-      bindAddress: "0.0.0.0",
-      clientConnection: { kubeconfig, contentType: "application/json", qps: 1000, burst: 1000 },
-      conntrack: untouched,
-      nftables: { minSyncPeriod: "1ms", syncPeriod: "1h" },
-    }),
-  );
-  return configuration ?? "";
 }

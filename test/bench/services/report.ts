@@ -1,3 +1,6 @@
+import { mkdirSync, writeFileSync } from "node:fs";
+import path from "node:path";
+import process from "node:process";
 import { styleText } from "node:util";
 import Table from "cli-table3";
 import type { Machine } from "../machine.ts";
@@ -9,6 +12,16 @@ export interface ServicesReport {
   readonly nft: string;
   readonly seconds: number;
   readonly rows: readonly ServicesRow[];
+}
+
+/** Prints a report as a table or JSON, and leaves the JSON in a file. */
+export function publishServicesReport(report: ServicesReport, file: string, output: "table" | "json"): void {
+  const json = `${JSON.stringify(report, undefined, 2)}\n`;
+  mkdirSync(path.dirname(file), { recursive: true });
+  writeFileSync(file, json);
+  process.stdout.write(
+    output === "json" ? json : `${formatServicesReport(report)}\nall values: ${path.relative(process.cwd(), file)}\n`,
+  );
 }
 
 /** The report as people read it. */

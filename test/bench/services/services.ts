@@ -1,5 +1,3 @@
-import { mkdirSync, writeFileSync } from "node:fs";
-import path from "node:path";
 import process from "node:process";
 import { fileURLToPath } from "node:url";
 import { createLab } from "../../lab/lab.ts";
@@ -15,7 +13,7 @@ import { manyEndpoints } from "./many_endpoints.ts";
 import type { Plan } from "./plan.ts";
 import { realKubeProxy } from "./real_kube_proxy.ts";
 import type { ServicesReport } from "./report.ts";
-import { formatServicesReport } from "./report.ts";
+import { publishServicesReport } from "./report.ts";
 import type { ServicesRow } from "./row.ts";
 import { comparedChanges, singleChanges } from "./single_change.ts";
 import { Stage } from "./stage.ts";
@@ -97,12 +95,5 @@ export async function benchServices(
   }
   const seconds = Math.round((performance.now() - started) / 1000);
   const report: ServicesReport = { machine, nft, seconds, rows };
-  const json = `${JSON.stringify(report, undefined, 2)}\n`;
-  mkdirSync(path.dirname(RESULTS), { recursive: true });
-  writeFileSync(RESULTS, json);
-  process.stdout.write(
-    output === "json"
-      ? json
-      : `${formatServicesReport(report)}\nall values: ${path.relative(process.cwd(), RESULTS)}\n`,
-  );
+  publishServicesReport(report, RESULTS, output);
 }
