@@ -72,27 +72,11 @@ export const STEPS: readonly Step[] = [
   },
   {
     name: "kubelets restarted",
-    do: async (world) => {
-      const { cluster, materials } = world;
-      for (const node of cluster.nodes) {
-        await kill(node, processesOf(node, "^[^ ]*/kubelet "));
-        startKubelet(cluster.settings, materials, node);
-      }
-      await sleep(10);
-      waitForServers(world);
-    },
+    do: (world) => restartEverywhere(world, "^[^ ]*/kubelet ", startKubelet),
   },
   {
     name: "containerd restarted on every node",
-    do: async (world) => {
-      const { cluster, materials } = world;
-      for (const node of cluster.nodes) {
-        await kill(node, processesOf(node, "^([^ ]*/)?containerd$"));
-        startContainerd(cluster.settings, materials, node);
-      }
-      await sleep(10);
-      waitForServers(world);
-    },
+    do: (world) => restartEverywhere(world, "^([^ ]*/)?containerd$", startContainerd),
   },
   {
     name: "a node drained and uncordoned",
@@ -143,6 +127,17 @@ function lastNode({ cluster }: World): RunningNode {
 function names(world: World, count: number): readonly string[] {
   const lines = inNamespace(world, "get", "pods", "--selector=app=web", "--output=name").trim().split("\n");
   return lines.slice(0, count);
+}
+
+/** Ends the program whose command line matches on each node, and starts it again. */
+async function restartEverywhere(world: World, program: string, start: typeof startKubelet): Promise<void> {
+  const { cluster, materials } = world;
+  for (const node of cluster.nodes) {
+    await kill(node, processesOf(node, program));
+    start(cluster.settings, materials, node);
+  }
+  await sleep(10);
+  waitForServers(world);
 }
 
 async function killDaemon(node: RunningNode): Promise<void> {

@@ -1,4 +1,5 @@
 import type { TestResult } from "./result.ts";
+import { stateOf } from "./result.ts";
 
 /** Between the tests of Ginkgo's output. */
 const SEPARATOR = /^-{30}$/m;
@@ -23,7 +24,9 @@ export function readEndedTests(output: string, titles: readonly string[]): reado
     // The title is after that line where several processes run the tests, and on the block's first line where one does.
     const lines = [groups["next"] ?? "", block.trimStart().split("\n", 1)[0] ?? ""];
     const title = lines.map((line) => titleIn(withoutPart(line), known)).find((one) => one !== undefined);
-    return title === undefined ? [] : [{ title, state: stateOf(groups["end"]), duration: Number(groups["seconds"]) }];
+    return title === undefined
+      ? []
+      : [{ title, state: stateOf((groups["end"] ?? "passed").toLowerCase()), duration: Number(groups["seconds"]) }];
   });
 }
 
@@ -37,11 +40,6 @@ function titleIn(line: string, known: ReadonlySet<string>): string | undefined {
   if (known.has(line)) return line;
   const start = line.lastIndexOf(" [");
   return start === -1 ? undefined : titleIn(line.slice(0, start), known);
-}
-
-function stateOf(end: string | undefined): TestResult["state"] {
-  if (end === undefined) return "passed";
-  return end === "SKIPPED" ? "skipped" : "failed";
 }
 
 /** Returns the line that says how far a run is. */

@@ -65,7 +65,7 @@ export function parseResults(json: string): readonly TestResult[] {
   return v.parse(RESULTS, JSON.parse(json));
 }
 
-/** Ginkgo also says panicked, interrupted, aborted and timedout: all of them failures. */
-function stateOf(state: string): TestResult["state"] {
+/** Reads Ginkgo's state of a test. It also says panicked, interrupted, aborted and timedout: all of them failures. */
+export function stateOf(state: string): TestResult["state"] {
   return state === "passed" || state === "skipped" ? state : "failed";
 }
