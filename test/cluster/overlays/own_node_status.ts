@@ -35,9 +35,9 @@ export async function checkOwnNodeStatus({ nodes }: RunningCluster, materials: M
   const [own, other] = nodes;
   if (own === undefined || other === undefined) throw new Error("the check needs two nodes");
   const token = tokenOf(own, materials);
-  patchStatus(own, own, token, materials);
+  patchStatus(own, own, token);
   try {
-    patchStatus(own, other, token, materials);
+    patchStatus(own, other, token);
   } catch (error) {
     if (error instanceof ProgramError && error.message.includes(MESSAGE)) return;
     throw error;
@@ -58,18 +58,24 @@ function tokenOf({ name }: RunningNode, materials: Materials): string {
   return kubectl(materials, ["-n", "kube-system", "create", "token", "drawbridge", ...bound]).trim();
 }
 
-function patchStatus(from: RunningNode, { name }: RunningNode, token: string, { program }: Materials): void {
-  const server = ["--server=https://node1:6443", "--certificate-authority=/etc/kubernetes/pki/ca.crt"];
-  const patch = `--patch=${JSON.stringify({ metadata: { annotations: { "drawbridge.test/patched": "true" } } })}`;
+/** Sends the PATCH as the daemon does: kubectl would read the status first, which the daemon may not. */
+function patchStatus(from: RunningNode, { name }: RunningNode, token: string): void {
+  const patch = JSON.stringify({ metadata: { annotations: { "drawbridge.test/patched": "true" } } });
   enter("node", from.first, [
-    program("kubectl"),
-    "--kubeconfig=/dev/null",
-    ...server,
-    `--token=${token}`,
-    "patch",
-    "node",
-    name,
-    "--subresource=status",
+    "curl",
+    "--silent",
+    "--show-error",
+    "--fail-with-body",
+    "--cacert",
+    "/etc/kubernetes/pki/ca.crt",
+    "--request",
+    "PATCH",
+    "--header",
+    `Authorization: Bearer ${token}`,
+    "--header",
+    "Content-Type: application/strategic-merge-patch+json",
+    "--data",
     patch,
+    `https://node1:6443/api/v1/nodes/${name}/status`,
   ]);
 }
