@@ -2,7 +2,7 @@ import type { StoreFileSystem } from "../ipam/file_system.ts";
 import { systemFileSystem } from "../ipam/file_system.ts";
 import { AddressStore } from "../ipam/store.ts";
 import { acquireFileLock } from "../kernel/file_lock.ts";
-import { readTextFile } from "../kernel/file.ts";
+import { readBootId } from "../kernel/file.ts";
 import type { Sysctl } from "../kernel/sysctl.ts";
 import { procSysctl } from "../kernel/sysctl.ts";
 import type { MachineCalls } from "../kernel/syscall/machine_calls.ts";
@@ -43,7 +43,7 @@ export function machine(syscalls: MachineCalls, { sha256, nodeRules, programs }:
     sha256,
     nodeRules,
     programs,
-    bootId: () => (bootId ??= (readTextFile(syscalls, "/proc/sys/kernel/random/boot_id", 64) ?? "").trim()),
+    bootId: () => (bootId ??= readBootId(syscalls)),
   };
 }
 

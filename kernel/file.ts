@@ -73,6 +73,11 @@ export function readTextFile(files: FileReadCalls, path: string, limit: number):
   }
 }
 
+/** Returns the id of this boot, which another boot of the machine does not have; empty where the kernel has none. @throws SyscallError */
+export function readBootId(files: FileReadCalls): string {
+  return (readTextFile(files, "/proc/sys/kernel/random/boot_id", 64) ?? "").trim();
+}
+
 /** What identifies an open file as long as it is open. */
 export interface FileIdentity {
   readonly device: string;

@@ -3,7 +3,7 @@ import { CommanderError } from "commander";
 import { systemFileSystem } from "../ipam/file_system.ts";
 import { DrawbridgeError } from "../kernel/error.ts";
 import type { KernelEvents } from "../kernel/events/events.ts";
-import { readTextFile } from "../kernel/file.ts";
+import { readBootId, readTextFile } from "../kernel/file.ts";
 import { enterNamespace, openNamespace } from "../kernel/network_namespace.ts";
 import { nodeSyscalls } from "../kernel/syscall/node.ts";
 import { AttachmentFailures, recordedFailures } from "./attachments/failures.ts";
@@ -71,7 +71,7 @@ async function compose(configuration: Configuration, logger: Logger): Promise<Ru
   const source = openSource(configuration, syscalls, realClock, onAddress);
   const clusterEvents = openEvents(configuration, { files: syscalls, clock: realClock, logger });
   const onEvents = (events: KernelEvents): void => health.watch(events);
-  const bootId = (readTextFile(syscalls, "/proc/sys/kernel/random/boot_id", 64) ?? "").trim();
+  const bootId = readBootId(syscalls);
   const machine = { syscalls, clock: realClock, logger, attachments, clusterEvents, onEvents, bootId: () => bootId };
   const { dataplanes, ruleset, metrics, staleFlows, notices, routes, policies, dropLog, cuts } = openNodeDataplanes(
     configuration,

@@ -8,7 +8,7 @@ import { listOriginals } from "../../../ipam/original_settings.ts";
 import { hasPortTable } from "../../../kernel/bpf/port_table.ts";
 import { DrawbridgeError } from "../../../kernel/error.ts";
 import { tryParseAddress } from "../../../kernel/ip/address.ts";
-import { readTextFile } from "../../../kernel/file.ts";
+import { readBootId } from "../../../kernel/file.ts";
 import { procSysctl } from "../../../kernel/sysctl.ts";
 import { dumpRules, parseRule } from "../../../kernel/route/rule.ts";
 import { Errno } from "../../../kernel/syscall/errno.ts";
@@ -136,7 +136,7 @@ function listIn(file: string): NetworkList | undefined {
 
 function changedSettings(syscalls: MachineCalls, { stateDirectory }: NodePlace): Inventory["settings"] {
   const sysctl = procSysctl(syscalls);
-  const bootId = (readTextFile(syscalls, "/proc/sys/kernel/random/boot_id", 64) ?? "").trim();
+  const bootId = readBootId(syscalls);
   const place = { files: systemFileSystem(syscalls), runDirectory: stateDirectory, bootId: () => bootId };
   return listOriginals(place).map((found) => ({
     ...found,
