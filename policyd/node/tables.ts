@@ -29,7 +29,7 @@ export function nodeTables(configuration: NodeConfiguration): readonly Table[] {
       hostPorts(),
       podMasquerade(),
       ...(hasTunnel(configuration) ? [tunnelGuard(configuration.bridge)] : []),
-      ...(configuration.services === undefined ? [] : [services(configuration.services)]),
+      ...(configuration.services === undefined ? [] : services(configuration.services)),
       ...(configuration.masquerade === true ? [clusterMasquerade()] : []),
     ]),
     ...(policyOptions === undefined

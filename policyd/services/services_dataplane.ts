@@ -24,7 +24,7 @@ import type { ServiceObserver } from "./service_observer.ts";
 
 export interface ServicesDataplaneParts {
   readonly nodeName: string;
-  /** Whose tables have the part `services()`. Whoever owns it starts and stops it. */
+  /** Whose tables have the parts `services()`. Whoever owns it starts and stops it. */
   readonly ruleset: Pick<Ruleset, "claim" | "provide" | "follow" | "isSynced">;
   readonly clock: Pick<Clock, "after">;
   /** Pod networks beside those the Node objects name. */

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { setTimeout as pause } from "node:timers/promises";
 import { writeFileSync } from "node:fs";
 import { parseAddress } from "../../kernel/ip/address.ts";
-import { services as servicesPart } from "../../policyd/services/compile/services_part.ts";
+import { services as servicesParts } from "../../policyd/services/compile/services_part.ts";
 import { add } from "../lab/cni.ts";
 import type { Lab, LabPod } from "../lab/lab.ts";
 import { createLab } from "../lab/lab.ts";
@@ -105,8 +105,8 @@ describe("policies where kube-proxy serves Services", function () {
   });
 
   it("KEPT-02: our tables have nothing of Services", () => {
-    const { sets, chains } = servicesPart({ masqueradeBit: 0x1000_0000, tcpReset: false, dropInvalid: true });
-    const ofServices = new Set([...sets, ...chains].map(({ name }) => name));
+    const parts = servicesParts({ masqueradeBit: 0x1000_0000, tcpReset: false, dropInvalid: true });
+    const ofServices = new Set(parts.flatMap(({ sets, chains }) => [...sets, ...chains]).map(({ name }) => name));
     assert.ok(ofServices.size > 10);
     for (const name of ["node1", "node2"] as const) {
       const rules = lab.wired(name).node.exec("nft", ["list", "table", "inet", "drawbridge"]);

@@ -44,7 +44,7 @@ describe("the tables of Services in the kernel", () => {
         ...nodePortElements([], []),
         ...claimsOf(rules),
       ];
-      const { sets, chains } = joined([services({ ...SERVICE_RULES, tcpReset })]);
+      const { sets, chains } = joined(services({ ...SERVICE_RULES, tcpReset }));
       const table: Table = { ...INET_TABLE, sets, chains: [...chains, ...sourceHooks, ...chainsOf(rules)] };
       const elements = elementsOf(claims);
       nftables.commit(tableChanges(table, elements));

@@ -39,7 +39,7 @@ function tableFor(tcpReset: boolean): Table {
   const bits = { masquerade: SERVICE_RULES.masqueradeBit, bridged: 0x2000_0000 };
   const parts = [
     marks({ bridge: BRIDGE, markBits: bits, tableOwner: false }),
-    services({ ...SERVICE_RULES, tcpReset }),
+    ...services({ ...SERVICE_RULES, tcpReset }),
   ];
   const { sets, chains } = joined(parts);
   return { ...INET_TABLE, sets, chains: [...chains, ...sourceHooks] };

@@ -5,7 +5,7 @@ import { formatTable } from "../../../kernel/nftables/text.ts";
 import { judge } from "../../../policyd/cluster/gate.ts";
 import type { ClusterObject } from "../../../policyd/cluster/model.ts";
 import type { Claim } from "../../../policyd/dataplane/claim.ts";
-import { INET_TABLE } from "../../../policyd/node/table_part.ts";
+import { INET_TABLE, joined } from "../../../policyd/node/table_part.ts";
 import type { CompiledService } from "../../../policyd/services/compile/compile_service.ts";
 import { compileService } from "../../../policyd/services/compile/compile_service.ts";
 import type { CompileContext, ServiceRules } from "../../../policyd/services/compile/context.ts";
@@ -65,7 +65,7 @@ export function elementsOf(claims: readonly Claim[]): ReadonlyMap<string, readon
 /** The sets that have elements, as nft prints them. */
 export function formatClaims(claims: readonly Claim[]): string {
   const elements = elementsOf(claims);
-  const { sets } = services(SERVICE_RULES);
+  const { sets } = joined(services(SERVICE_RULES));
   const names = new Set(sets.map(({ name }) => name));
   for (const set of elements.keys()) assert.ok(names.has(set), `set ${set}`);
   return formatTable({ ...INET_TABLE, sets: sets.filter(({ name }) => elements.has(name)), chains: [] }, elements);

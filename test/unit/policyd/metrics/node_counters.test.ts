@@ -11,12 +11,12 @@ import { recordingLogger } from "../../../../policyd/log/recording_logger.ts";
 import { NodeCounters } from "../../../../policyd/metrics/node_counters.ts";
 import { observed } from "../../../../policyd/metrics/observed_nftables.ts";
 import { ServiceMetrics } from "../../../../policyd/metrics/service_metrics.ts";
-import { INET_TABLE } from "../../../../policyd/node/table_part.ts";
+import { INET_TABLE, joined } from "../../../../policyd/node/table_part.ts";
 import { keptMap } from "../../../../policyd/services/compile/affinity_part.ts";
 import { connectionSet } from "../../../../policyd/services/compile/connection_counts.ts";
 import { RESTRICTED_PORTS } from "../../../../policyd/services/compile/frontend_sets.ts";
 import { numberMap, plainMap } from "../../../../policyd/services/compile/number_maps.ts";
-import { services as servicesPart } from "../../../../policyd/services/compile/services_part.ts";
+import { services as servicesParts } from "../../../../policyd/services/compile/services_part.ts";
 import { ServicesDataplane } from "../../../../policyd/services/services_dataplane.ts";
 import { readScenario, SERVICE_RULES } from "../../../support/services/scenario.ts";
 import { FAMILIES, FRONTEND_KINDS, nameOf } from "../../../../policyd/services/compile/frontend_space.ts";
@@ -41,7 +41,7 @@ endpoints: [${list}]
 }
 
 function setUp(hasEndpoints = true) {
-  const table = withVersion({ ...INET_TABLE, ...servicesPart(SERVICE_RULES) });
+  const table = withVersion({ ...INET_TABLE, ...joined(servicesParts(SERVICE_RULES)) });
   const fake = new FakeNftables();
   const counters = new FakeCounters(fake);
   const clock = new FakeClock();
@@ -184,7 +184,7 @@ describe("policyd/metrics/node_counters", () => {
     ruleset.stop();
     const counted = table.sets.find(({ name }) => name === connectionSet(4));
     assert.ok(counted !== undefined && fake.elements(table, counted).length === 1);
-    const part = servicesPart(SERVICE_RULES);
+    const part = joined(servicesParts(SERVICE_RULES));
     const sets = part.sets.map((set) => (set.name === RESTRICTED_PORTS ? { ...set, size: 1000 } : set));
     const next = withVersion({ ...INET_TABLE, ...part, sets });
     const options = { kernel: fake, clock, logger, tables: [next], minSyncPeriod: PERIOD, syncPeriod: 30_000 };

@@ -17,7 +17,7 @@ import { ServicesDataplane } from "../../../../../policyd/services/services_data
 import { randomFrom } from "../../../../support/random.ts";
 import { readScenario, SERVICE_RULES } from "../../../../support/services/scenario.ts";
 
-const TABLE = withVersion({ ...INET_TABLE, ...joined([services(SERVICE_RULES)]) });
+const TABLE = withVersion({ ...INET_TABLE, ...joined(services(SERVICE_RULES)) });
 const NUMBER_MAPS = new Set(FRONTEND_KINDS.map(numberMap));
 
 /** The elements and chains of a kernel that decide how long clients stay. */
