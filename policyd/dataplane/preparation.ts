@@ -132,8 +132,8 @@ function targetsOf({ rules }: Chain): readonly string[] {
 }
 
 /**
- * The chain of this name if it is provided, pending and without the rules it should have. None that packets come to by its
- * hook: that one is part of what puts all in force.
+ * Returns the chain of this name if it is provided, pending and without the rules that it should have. A chain with a hook is
+ * never returned: it is part of the batch that puts everything in force.
  */
 function unwrittenChain(name: string, sources: TableSources): Chain | undefined {
   const { key, objects, mirror, pending } = sources;

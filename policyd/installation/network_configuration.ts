@@ -69,7 +69,7 @@ export function networkConfiguration(parts: NetworkParts): string {
  * pod has to be undone as well.
  *
  * @param present our list as it is; undefined where there is none that can be read
- * @param places the socket has no place in it: nobody is there to answer
+ * @param places the socket is left out, since no daemon answers on it
  */
 export function detachConfiguration(
   present: NetworkList | undefined,

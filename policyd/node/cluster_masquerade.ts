@@ -18,7 +18,7 @@ const SETS = {
   pods: "leaving_pods",
   /** Where they are seen with their own address. */
   kept: "kept_networks",
-  /** Everything, once {@link SETS.kept} is filled; a packet that is not found there is looked for here. */
+  /** Everything, once {@link SETS.kept} is filled. A packet that is not found there is looked up here. */
   ready: "kept_networks_ready",
 } as const;
 
@@ -48,7 +48,7 @@ export function clusterMasquerade(): TablePart {
       return {
         name: `masquerade_cluster${family}`,
         rules: [
-          // The cheap question first: most of what a pod sends stays on the node or in the cluster.
+          // The cheap lookups come first: most packets of a pod stay on the node or in the cluster.
           rule(inSet(destination, `${SETS.pods}${family}`), accept),
           rule(inSet(destination, `${SETS.kept}${family}`), accept),
           rule(not(inSet(source, `${SETS.ready}${family}`)), drop),

@@ -33,7 +33,7 @@ export function marks({ bridge, markBits }: NodeConfiguration): TablePart {
     chains: [],
     shared: {
       after_nat_prerouting: [
-        // Most packets need nothing of this chain, and one rule says so.
+        // Ends the chain for most packets, which need none of its other rules.
         rule(
           not(hasBit("meta mark", markBits.bridged)),
           anyFlag("ct state", "new", "established"),

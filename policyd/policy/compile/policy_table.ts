@@ -223,8 +223,9 @@ export const crowdingHooks: readonly Chain[] = (["forward", "input"] as const).m
 }));
 
 /**
- * The short way of what may begin a flow, in chains of one family each: it is neither an answer nor an error about another flow, and
- * needs no number of a connection from before the table, since it is judged as that one would be.
+ * Returns the short way for packets that may begin a flow, with chains of one family each. Such a packet is neither an answer nor an
+ * error about another flow, so the rules for those are left out. The set of connections from before the table is left out, too: they
+ * would be judged in the same way.
  */
 function newChains({ bridge }: TableOptions): readonly Chain[] {
   const byFamily = (chain: string): readonly Rule[] =>

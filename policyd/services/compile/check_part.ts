@@ -99,13 +99,14 @@ export const sourceHooks: readonly Chain[] = (["prerouting", "output"] as const)
 }));
 
 /**
- * Drops a loopback address from outside, where the kernel does not since somebody has set `route_localnet`.
+ * Drops packets with a loopback address that come from outside. The kernel does so itself, unless somebody has set
+ * `route_localnet`.
  *
- * A flow's first packet is asked before NAT changes its destination. Translated and invalid packets are asked for their source
- * after NAT, which has not changed it yet, and translated ones for the destination with which their flow began: where another
- * program's chain translates a packet first, ours does not see it. All others can only be for the node itself, so they are asked
- * when they get there. NAT may have given a packet a loopback address by then: it is an answer to a client on the node's
- * localhost (portmap and Docker with `route_localnet`), or another program's redirection to a socket there.
+ * The first packet of a flow is checked before NAT changes its destination. Packets that are translated or invalid are checked after
+ * NAT of destinations: for their source, which has not changed yet, and translated ones for the destination with which their flow
+ * began, since our chain before NAT does not see what another program's chain has translated. All other packets can only be for
+ * the node itself and are checked when they get there. By then NAT may have given a packet a loopback address: as an answer to
+ * a client on the node's localhost (portmap and Docker with `route_localnet`), or as another program's redirection to a socket there.
  */
 function fromOutside(field: "ip saddr" | "ip daddr"): Rule {
   return dropping(ServiceDropReason.LOOPBACK, ...outside(field));

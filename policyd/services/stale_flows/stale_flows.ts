@@ -48,7 +48,7 @@ const LEAST_MILLISECONDS = 1000;
 /**
  * Forgets UDP flows that were decided by rules that are no more (SVC-27): the kernel decides a flow by its first packet
  * alone, and a client that goes on from its socket never makes a new one. Answered connections of TCP and
- * SCTP end by themselves, and those of TCP that never were are the subject of unanswered.ts.
+ * SCTP end by themselves; unanswered.ts forgets TCP connections that were never answered.
  *
  * Flows are judged when the rules that decide their next packet are in force, of the frontends that changed alone; all of
  * them after the rules were written as a whole, since what happened before that nobody has seen. Others do their work during

@@ -20,8 +20,8 @@ export interface UnansweredConnectionsParts {
 }
 
 /**
- * The time between two walks through the kernel's flows, in milliseconds. An endpoint waits for one to two of these after its
- * rules went: a server that has answered by then keeps its connections.
+ * The time between two walks through the kernel's flows, in milliseconds. A walk is about endpoints whose rules were removed one to
+ * two periods before it: a server that has answered by then keeps its connections.
  */
 const PERIOD = 3000;
 
@@ -31,16 +31,17 @@ const UNANSWERED = { value: 0, mask: ConntrackStatus.SEEN_REPLY } as const;
 type Lost = ReadonlyMap<FrontendId, FrontendTargets>;
 
 /**
- * Forgets TCP connections that an endpoint never answered and that has gone since (SVC-30), as when its node lost power.
+ * Forgets TCP connections whose endpoint never answered and has gone since, for example because its node lost power (SVC-30).
  *
- * The kernel keeps such a connection for two minutes (`nf_conntrack_tcp_timeout_syn_sent`), and sends every repeated SYN to
- * the same endpoint, and so every new connection of a client that happens to use the same port again. Without the entry
- * the next SYN goes to an endpoint that is there.
+ * The kernel keeps the entry of such a connection for two minutes (`nf_conntrack_tcp_timeout_syn_sent`). By that entry every
+ * repeated SYN goes to the same endpoint, and so does every new connection from the same port of the client. Without the entry the
+ * next SYN goes to an endpoint that is there.
  */
 export class UnansweredConnections {
   readonly #parts: UnansweredConnectionsParts;
-  /** Lost since the last walk, and before it. */
+  /** The endpoints that were lost since the last walk. */
   #fresh: Lost = new Map();
+  /** Those that were lost before it: the next walk is about them. */
   #waiting: Lost = new Map();
   #timer: Cancel | undefined;
   #isStopped = false;

@@ -46,7 +46,7 @@ describe("ipam: original values of kernel settings", () => {
     assert.deepEqual(remembered(), []);
   });
 
-  it("SYSCTL-02: whoever dies between the record and the write, or after it, has lost nothing", () => {
+  it("SYSCTL-02: a process that dies between the record and the write, or after it, loses no original value", () => {
     sysctl.write(KEY, "3600");
     const dying = (isWritten: boolean): Sysctl => ({
       read: (key) => kernel.get(key),

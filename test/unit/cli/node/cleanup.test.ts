@@ -332,7 +332,7 @@ describe("cli/node: cleanup", () => {
     assert.deepEqual((await run(["--pods", "--wait"])).removed, []);
   });
 
-  it("UNINSTALL-03: a wait ends when Drawbridge was installed again, and removes nothing then", async () => {
+  it("UNINSTALL-03: a cleanup that waits ends without removing anything when Drawbridge is installed again", async () => {
     const { removed, code, err } = await run(["--pods", "--yes", "--wait"], {}, undefined, [{ isDaemonRunning: true }]);
     assert.equal(code, 3);
     assert.match(err, /policyd answers/);

@@ -75,7 +75,7 @@ describe("cli/node: settings in a cleanup", () => {
     assert.ok(kept.some(({ what }) => what === path));
   });
 
-  it("UNINSTALL-01: what is remembered stays when a setting cannot be given back", () => {
+  it("UNINSTALL-01: the record of an original value stays when the setting cannot be given back", () => {
     const record = "/run/drawbridge/settings/x.json";
     const removals: readonly Removal[] = [
       { kind: "setting", key: "net/ipv4/conf/all/send_redirects", value: "1", record },

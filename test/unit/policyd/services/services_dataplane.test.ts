@@ -61,7 +61,7 @@ describe("policyd/services dataplane", () => {
     assert.ok((claims.get("Service default/b") ?? []).length > 0);
   });
 
-  it("MODE-04: sources are looked at by two hooks, from the first Service with ranges to the last", () => {
+  it("MODE-04: two hooks check sources while any Service has source ranges, and none otherwise", () => {
     const { apply, remove, provided } = setUp();
     const hooks = (): readonly (string | undefined)[] =>
       (provided.get("source ranges") ?? []).map(({ base }) => base?.hook);

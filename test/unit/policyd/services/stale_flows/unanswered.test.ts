@@ -75,7 +75,7 @@ function setUp(entries: readonly ConntrackEntry[]) {
 }
 
 describe("services/stale_flows: connections that were never answered", () => {
-  it("SVC-30: those to an endpoint that a frontend has lost are deleted, by address and by node port", async () => {
+  it("SVC-30: unanswered connections to an endpoint that a frontend has lost are deleted, by address and by node port", async () => {
     const toGone = connection([VIP, 80], [GONE, 8080]);
     const byPort = connection([NODE, 30_080], [GONE, 8080]);
     const left = [
@@ -113,7 +113,7 @@ describe("services/stale_flows: connections that were never answered", () => {
     assert.deepEqual([state.entries.length, state.walks], [1, 0]);
   });
 
-  it("SVC-30: any number of changes is one walk in three seconds", async () => {
+  it("SVC-30: any number of changes within three seconds costs one walk through the kernel's flows", async () => {
     const { state, pass, commit } = setUp([]);
     for (let i = 0; i < 24; i++) {
       commit(difference("service4_2", [byAddress(`10.244.9.${i}`, 0)]));
