@@ -26,24 +26,40 @@ describe("drawbridge node, built", function () {
   });
   after(() => lab?.destroy());
 
-  /** @param uid of the user who calls it */
-  function run(args: readonly string[], uid = 0) {
+  function commandOf(args: readonly string[]): readonly [string, ...string[]] {
     const places = ["conf", "bin", "data", "state", "socket"].map((name) => `${lab.scratch}/none/${name}`);
     const [conf = "", bin = "", data = "", state = "", socket = ""] = places;
     const options = ["--cni-conf-directory", conf, "--cni-bin-directory", bin, "--data-directory", data];
     const all = [`${directory}/drawbridge.js`, ...args, ...options, "--state-directory", state, "--socket", socket];
-    return node.inside(() => spawnSync(process.execPath, all, { encoding: "utf8", uid, gid: uid, cwd: "/" }));
+    return [process.execPath, ...all];
+  }
+
+  /** @param uid of the user who calls it */
+  function run(args: readonly string[], uid = 0) {
+    const [file, ...all] = commandOf(args);
+    return node.inside(() => spawnSync(file, all, { encoding: "utf8", uid, gid: uid, cwd: "/" }));
+  }
+
+  /** As {@link run} as root, where `/run` is empty: a plugin server's directory of the machine is not looked at. */
+  function runInEmptyRun(args: readonly string[]) {
+    const namespace = `${lab.scratch}/namespace`;
+    const script = `touch ${namespace} && mount --bind ${node.path} ${namespace} && mount -t tmpfs tmpfs /run && exec "$@"`;
+    const [file, ...options] = commandOf([...args, "--network-namespace", namespace]);
+    return spawnSync("unshare", ["--mount", "sh", "-c", script, "sh", file, ...options], {
+      encoding: "utf8",
+      cwd: "/",
+    });
   }
 
   it("DOCTOR-09: it runs wherever it is copied to, in the namespace it is given, and finds an empty node", () => {
-    const { status, stdout, stderr } = run(["node", "doctor", "-o", "json", "--network-namespace", node.path]);
+    const { status, stdout, stderr } = runInEmptyRun(["node", "doctor", "-o", "json"]);
     assert.equal(status, 1, stderr);
     const report: unknown = JSON.parse(stdout);
     const { findings, unseen } = report as { findings: { check: string }[]; unseen: unknown[] };
     assert.deepEqual(unseen, []);
     const checks = new Set(findings.map(({ check }) => check));
     for (const check of ["tables", "daemon", "cni-configuration", "cni-plugin"]) assert.ok(checks.has(check), stdout);
-    assert.equal(run(["node", "cleanup", "--network-namespace", node.path]).stdout, "nothing to remove\n");
+    assert.equal(runInEmptyRun(["node", "cleanup"]).stdout, "nothing to remove\n");
   });
 
   it("DOCTOR-05: who is not root is told what could not be seen, and why", () => {

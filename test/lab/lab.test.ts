@@ -179,26 +179,34 @@ describe("a lab", () => {
     }
   });
 
-  it("is removed without an error after somebody's ip netns add has mounted the directory over itself, and so is a dead one", () => {
+  it("leaves no file and no mount after somebody's ip netns add, and neither does one whose process was killed", () => {
     // A mount namespace with its own /run keeps the machine's /run/netns untouched.
     const program = `
       import assert from "node:assert/strict";
       import { execFileSync, spawnSync } from "node:child_process";
+      import { readFileSync, readdirSync } from "node:fs";
       import { createLab } from ${JSON.stringify(LAB_MODULE)};
       execFileSync("mount", ["--make-rprivate", "/"]);
       execFileSync("mount", ["-t", "tmpfs", "tmpfs", ${JSON.stringify(path.dirname(NAMESPACE_DIRECTORY))}]);
+      const mounts = () => {
+        const places = readFileSync("/proc/self/mountinfo", "utf8").split("\\n").map((line) => line.split(" ")[4] ?? "");
+        return places.filter((place) => place.startsWith(${JSON.stringify(NAMESPACE_DIRECTORY)}));
+      };
+      const hidden = mounts();
       const dead = 'import { createLab } from ${JSON.stringify(LAB_MODULE)}; createLab("dead").node("n"); process.kill(process.pid, 9);';
       spawnSync(process.execPath, ["--input-type=module", "-e", dead]);
       const living = createLab("living");
       living.node("node1");
       execFileSync("ip", ["netns", "add", "others"]);
       living.destroy();
-      using lab = createLab("next");
-      lab.node("node2");
-      console.log("made");`;
+      createLab("next").destroy();
+      const directory = ${JSON.stringify(NAMESPACE_DIRECTORY)};
+      assert.deepEqual(readdirSync(directory), ["others"]);
+      assert.deepEqual(mounts(), [...hidden, directory, directory + "/others"]);
+      console.log("clean");`;
     const args = ["--mount", process.execPath, "--input-type=module", "-e", program];
     const { stdout, stderr } = spawnSync("unshare", args, { encoding: "utf8" });
-    assert.equal(stdout, "made\n", stderr);
+    assert.equal(stdout, "clean\n", stderr);
   });
 
   it("is swept when its process ID has gone to another process", () => {

@@ -1,4 +1,4 @@
-import { closeSync, existsSync, mkdirSync, openSync, readdirSync } from "node:fs";
+import { closeSync, constants, existsSync, mkdirSync, openSync, readdirSync } from "node:fs";
 import path from "node:path";
 import type { NetworkNamespace } from "../../kernel/network_namespace.ts";
 import { CLONE_NEWNET, openNamespace } from "../../kernel/network_namespace.ts";
@@ -10,7 +10,10 @@ import type { LabCalls } from "./libc.ts";
 export const NAMESPACE_DIRECTORY = "/run/netns";
 
 const MS_BIND = 0x1000;
+const MS_REC = 0x4000;
+const MS_SHARED = 0x10_0000;
 const MNT_DETACH = 2;
+const LOCK_EX = 2;
 
 /**
  * Makes a network namespace and keeps it by a bind mount on `/run/netns/<name>`.
@@ -24,7 +27,7 @@ const MNT_DETACH = 2;
  * @throws SyscallError when the kernel refuses; nothing is left then
  */
 export function pinNewNamespace(calls: LabCalls, home: NetworkNamespace, name: string): NetworkNamespace {
-  mkdirSync(NAMESPACE_DIRECTORY, { recursive: true });
+  shareDirectory(calls);
   const file = path.join(NAMESPACE_DIRECTORY, name);
   closeSync(openSync(file, "wx", 0o444));
   try {
@@ -38,6 +41,30 @@ export function pinNewNamespace(calls: LabCalls, home: NetworkNamespace, name: s
   } catch (error) {
     unpin(calls, name);
     throw error;
+  }
+}
+
+/**
+ * Makes the directory a shared mount of its own, as `ip netns add` does (iproute2, ip/ipnetns.c). Otherwise
+ * somebody's `ip netns add` would mount it over itself with copies of all mounts, and the lab could no longer remove its files.
+ *
+ * The lock on the directory is the one that `ip netns add` takes.
+ */
+function shareDirectory(calls: LabCalls): void {
+  mkdirSync(NAMESPACE_DIRECTORY, { recursive: true });
+  const directory = openSync(NAMESPACE_DIRECTORY, constants.O_RDONLY | constants.O_DIRECTORY);
+  try {
+    check(calls.flock(directory, LOCK_EX), `lock ${NAMESPACE_DIRECTORY}`);
+    const share = (): number => calls.mount("none", NAMESPACE_DIRECTORY, "none", MS_SHARED | MS_REC);
+    const shared = share();
+    if (shared !== -Errno.EINVAL) return void check(shared, `share ${NAMESPACE_DIRECTORY}`);
+    check(
+      calls.mount(NAMESPACE_DIRECTORY, NAMESPACE_DIRECTORY, "none", MS_BIND | MS_REC),
+      `mount ${NAMESPACE_DIRECTORY}`,
+    );
+    check(share(), `share ${NAMESPACE_DIRECTORY}`);
+  } finally {
+    closeSync(directory);
   }
 }
 

@@ -3,6 +3,7 @@ import path from "node:path";
 import Mocha from "mocha";
 import { stolenMilliseconds } from "../run/stolen.ts";
 import { endProcesses, leftoverProcesses } from "./leftover.ts";
+import { machineChanges, machineState } from "./machine_state.ts";
 import type { Report } from "./report.ts";
 import { countReasons, REPORT, reportedTest, skipReason } from "./report.ts";
 
@@ -24,6 +25,7 @@ export default class Reporter extends Mocha.reporters.Spec {
   /** Of each failure of `failures`, in their order ({@link ReportedFailure}). */
   readonly #stolen: number[] = [];
   #stolenBefore = stolenMilliseconds();
+  readonly #machineBefore = machineState();
 
   constructor(runner: Mocha.Runner, options: Mocha.MochaOptions) {
     super(runner, options);
@@ -44,7 +46,7 @@ export default class Reporter extends Mocha.reporters.Spec {
   /** Prints what follows mocha's own summary, and returns how many failures there are besides those of tests. */
   async #conclude(): Promise<number> {
     this.#printReasons();
-    const leftovers = await this.#endLeftovers();
+    const leftovers = (await this.#endLeftovers()) + this.#printMachineChanges();
     return leftovers + this.#writeReport(leftovers);
   }
 
@@ -56,6 +58,16 @@ export default class Reporter extends Mocha.reporters.Spec {
     for (const { pid, commandLine } of leftovers) print(`    ${pid} ${commandLine}`);
     print("");
     endProcesses(leftovers);
+    return 1;
+  }
+
+  /** Tests may change only what they have made themselves, such as namespaces and directories. */
+  #printMachineChanges(): number {
+    const changes = machineChanges(this.#machineBefore, machineState());
+    if (changes.length === 0) return 0;
+    print("  The machine is not as it was before the tests, which counts as one failure:");
+    for (const change of changes) print(`    ${change}`);
+    print("");
     return 1;
   }
 

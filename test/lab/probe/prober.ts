@@ -4,6 +4,7 @@ import { SyscallError } from "../../../kernel/syscall/syscalls.ts";
 import type { LabCalls } from "../libc.ts";
 import type { LabNamespace } from "../namespace.ts";
 import { icmp } from "./icmp.ts";
+import { ownTime } from "./own_time.ts";
 import { Poller } from "./poller.ts";
 import type { Attempt, Located, Protocol, ProtocolName, Way } from "./protocol.ts";
 import { TOKEN_SIZE, tokenKey } from "./protocol.ts";
@@ -34,10 +35,12 @@ export interface ProbeResult<F extends Flow = Flow> {
 }
 
 export interface ProbeOptions {
-  /** How long an answer may take. Default 1000. */
+  /** How long an answer may take, while this process does not wait for a processor ({@link ownTime}). Default 1000. */
   readonly timeoutMilliseconds?: number;
   /** How many flows are under way at once. Default 256. */
   readonly parallel?: number;
+  /** Whether what may get lost is sent again every 250 ms. Default true. */
+  readonly repeats?: boolean;
 }
 
 const REPEAT_MILLISECONDS = 250;
@@ -81,11 +84,11 @@ export class Prober implements Disposable {
     const results = new Map<F, ProbeResult<F>>();
     const pending = new Set<Measurement>();
     const waiting = flows.values();
-    const timeout = options.timeoutMilliseconds ?? 1000;
+    const { timeoutMilliseconds: timeout = 1000, repeats = true } = options;
     const startNext = (): boolean => {
       const { value: flow } = waiting.next();
       if (flow === undefined) return false;
-      const measurement: Measurement = this.#start(flow, timeout, (result) => {
+      const measurement: Measurement = this.#start(flow, { timeout, repeats }, (result) => {
         pending.delete(measurement);
         results.set(flow, result);
         onResult(result);
@@ -94,7 +97,7 @@ export class Prober implements Disposable {
       return true;
     };
     await this.#poller.runUntil(() => {
-      const now = performance.now();
+      const now = ownTime();
       for (const measurement of pending) measurement.tick(now);
       while (pending.size < (options.parallel ?? 256) && startNext());
       return pending.size === 0;
@@ -110,15 +113,19 @@ export class Prober implements Disposable {
     this.close();
   }
 
-  #start<F extends Flow>(flow: F, timeout: number, done: (result: ProbeResult<F>) => void): Measurement {
+  #start<F extends Flow>(
+    flow: F,
+    { timeout, repeats }: { readonly timeout: number; readonly repeats: boolean },
+    done: (result: ProbeResult<F>) => void,
+  ): Measurement {
     const token = new Uint8Array(randomBytes(TOKEN_SIZE));
-    const start = performance.now();
+    const [start, ownStart] = [performance.now(), ownTime()];
     let verdict: { readonly reached: boolean; readonly why: string; readonly at: number } | undefined;
     const judge = (reached: boolean, why: string): void => {
       verdict ??= { reached, why, at: performance.now() };
     };
     const attempt = this.#attempt(flow, token, judge);
-    let nextRepeat = start + REPEAT_MILLISECONDS;
+    let nextRepeat = repeats ? ownStart + REPEAT_MILLISECONDS : Infinity;
     let isOverdue = false;
     let isSettled = false;
     return {
@@ -126,7 +133,7 @@ export class Prober implements Disposable {
       tick: (now) => {
         // What kept this thread from looking may have lasted longer than the timeout: one more round shows what is there.
         if (isOverdue) judge(false, `no answer within ${timeout} ms`);
-        isOverdue = now - start > timeout;
+        isOverdue = now - ownStart > timeout;
         if (verdict === undefined) {
           if (now < nextRepeat) return;
           nextRepeat = now + REPEAT_MILLISECONDS;

@@ -1,0 +1,29 @@
+import assert from "node:assert/strict";
+import { machineChanges, machineState } from "../../support/machine_state.ts";
+
+describe("the state of the machine around a run of tests", () => {
+  it("is read twice without a difference", () => {
+    assert.deepEqual(machineChanges(machineState(), machineState()), []);
+    assert.ok(machineState().has("link lo"));
+  });
+
+  it("differs by each file, link and table that came or went, and by each setting with another value", () => {
+    const before = new Map([
+      ["link lo", ""],
+      ["link cni0", ""],
+      ["setting ipv4/ip_forward", "0"],
+      ["setting ipv4/conf/cni0/rp_filter", "0"],
+    ]);
+    const after = new Map([
+      ["link lo", ""],
+      ["file /run/drawbridge-plugin", ""],
+      ["setting ipv4/ip_forward", "1"],
+      ["setting bridge/bridge-nf-call-iptables", "1"],
+    ]);
+    assert.deepEqual(machineChanges(before, after), [
+      "link cni0: gone",
+      "setting ipv4/ip_forward: 1, before: 0",
+      "file /run/drawbridge-plugin: new",
+    ]);
+  });
+});
