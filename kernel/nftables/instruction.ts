@@ -23,6 +23,24 @@ export const dataAttributes = {
 
 const data = nested(dataAttributes);
 
+/** One instruction, encoded: NFTA_EXPR_NAME and NFTA_EXPR_DATA. */
+export interface Instruction {
+  readonly name: string;
+  readonly data: Uint8Array;
+}
+
+/** NFTA_EXPR_*: the instruction's name, then the attributes its name decides on. */
+const instructionAttributes = { name: [1, string], data: [2, bytes] } as const satisfies AttributeTable;
+
+/** The payload of NFTA_RULE_EXPRESSIONS, NFTA_SET_EXPR and the like holds instructions in this form. */
+export const instructionType: AttributeType<Instruction> = {
+  encode: (writer, value) => encodeAttributes(writer, instructionAttributes, value),
+  decode: (payload) => {
+    const { name, data: values } = decodeAttributes(instructionAttributes, payload);
+    return { name: name ?? "", data: values ?? new Uint8Array() };
+  },
+};
+
 /**
  * The kernel's instructions that our rules are made of, each with its attributes (NFTA_PAYLOAD_*, NFTA_CMP_*, …;
  * include/uapi/linux/netfilter/nf_tables.h). A rule is a list of them; a register holds a value between two.
@@ -73,7 +91,7 @@ export const instructions = {
     portMax: [6, be32],
     flags: [7, be32],
   },
-  masq: { flags: [1, be32] },
+  masq: { flags: [1, be32], portMin: [2, be32], portMax: [3, be32] },
   redir: { portMin: [1, be32], portMax: [2, be32], flags: [3, be32] },
   reject: { type: [1, be32], code: [2, u8] },
   notrack: {},
@@ -83,16 +101,11 @@ export const instructions = {
     key: [4, be32],
     data: [5, be32],
     timeout: [6, be64],
+    instruction: [7, instructionType],
   },
 } as const satisfies Readonly<Record<string, AttributeTable>>;
 
 export type InstructionName = keyof typeof instructions;
-
-/** One instruction, encoded: NFTA_EXPR_NAME and NFTA_EXPR_DATA. */
-export interface Instruction {
-  readonly name: string;
-  readonly data: Uint8Array;
-}
 
 /** An instruction of these values. */
 export function instruction<N extends InstructionName>(
@@ -103,15 +116,3 @@ export function instruction<N extends InstructionName>(
   encodeAttributes(writer, instructions[name], values);
   return { name, data: writer.view() };
 }
-
-/** NFTA_EXPR_*: the instruction's name, then the attributes its name decides on. */
-const instructionAttributes = { name: [1, string], data: [2, bytes] } as const satisfies AttributeTable;
-
-/** The payload of NFTA_RULE_EXPRESSIONS, NFTA_SET_EXPR and the like holds instructions in this form. */
-export const instructionType: AttributeType<Instruction> = {
-  encode: (writer, value) => encodeAttributes(writer, instructionAttributes, value),
-  decode: (payload) => {
-    const { name, data: values } = decodeAttributes(instructionAttributes, payload);
-    return { name: name ?? "", data: values ?? new Uint8Array() };
-  },
-};

@@ -69,6 +69,11 @@ export class RuleCode {
     return this.#hasTransport;
   }
 
+  /** Whether the rule has tested the transport protocol by itself, for one or for several. */
+  get hasProtocolTest(): boolean {
+    return this.#hasProtocolTest;
+  }
+
   /** Whether a field has told that it is TCP. */
   get isTcp(): boolean {
     return this.#transport === "tcp";

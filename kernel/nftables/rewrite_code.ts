@@ -56,7 +56,7 @@ export function lowerRewrite(code: RuleCode, statement: Rewrite): void {
       code.immediate(0, valueBytes([dataTypes.inet_service], [statement.port]));
       return code.emit(instruction("redir", { portMin: register(0), flags: NatFlag.PORT_SPECIFIED }));
     case "masquerade":
-      return code.emit(instruction("masq", statement.isFullyRandom ? { flags: NatFlag.FULLY_RANDOM } : {}));
+      return lowerMasquerade(code, statement);
     case "set mark":
       return lowerSetMark(code, statement);
     case "set mark from":
@@ -159,6 +159,33 @@ function lowerNat(code: RuleCode, kind: "dnat" | "snat", target: NatTarget): voi
       family: NFPROTO[isIpv4 ? "ip" : "ip6"],
       addressMin: register(0),
       ...(target.port === undefined ? {} : { portMin: register(4), flags: NatFlag.PORT_SPECIFIED }),
+    }),
+  );
+}
+
+function lowerMasquerade(
+  code: RuleCode,
+  { isFullyRandom, ports }: Extract<Rewrite, { readonly kind: "masquerade" }>,
+): void {
+  const random = isFullyRandom ? NatFlag.FULLY_RANDOM : 0;
+  if (ports === undefined) return code.emit(instruction("masq", random === 0 ? {} : { flags: random }));
+  const { first, last } = ports;
+  if (!code.hasPorts && !code.hasProtocolTest) {
+    throw new DrawbridgeError(
+      "ERR_NFTABLES_VALUE",
+      "nftables masquerade: ports in a rule without a transport protocol; expected a test of meta l4proto before them",
+    );
+  }
+  checkInteger("first masquerade port", first, 1, 0xffff);
+  checkInteger("last masquerade port", last, first, 0xffff);
+  code.immediate(0, valueBytes([dataTypes.inet_service], [first]));
+  const hasRange = first !== last;
+  if (hasRange) code.immediate(4, valueBytes([dataTypes.inet_service], [last]));
+  code.emit(
+    instruction("masq", {
+      flags: random | NatFlag.PORT_SPECIFIED,
+      portMin: register(0),
+      ...(hasRange ? { portMax: register(4) } : {}),
     }),
   );
 }

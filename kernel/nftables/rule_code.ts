@@ -97,7 +97,7 @@ export function lowerStatement(code: RuleCode, statement: Statement): void {
     case "vmap":
       return lowerVerdictMap(code, statement);
     case "limit":
-      return lowerLimit(code, statement);
+      return code.emit(limitInstruction(statement));
     case "log":
       return lowerLog(code, statement);
     case "reject": {
@@ -136,16 +136,14 @@ export function bitsType(key: Expression): DataType {
   );
 }
 
-function lowerLimit(code: RuleCode, { rate, unit, burst, isOver }: RateLimit): void {
-  code.emit(
-    instruction("limit", {
-      rate: BigInt(checkInteger("limit rate", rate, 1, 0xffffffff)),
-      unit: unitSeconds[unit],
-      burst: checkInteger("limit burst", burst, 1, 0xffffffff),
-      type: LIMIT_PACKETS,
-      flags: isOver ? LIMIT_INVERTED : 0,
-    }),
-  );
+function limitInstruction({ rate, unit, burst, isOver }: RateLimit): Instruction {
+  return instruction("limit", {
+    rate: BigInt(checkInteger("limit rate", rate, 1, 0xffffffff)),
+    unit: unitSeconds[unit],
+    burst: checkInteger("limit burst", burst, 1, 0xffffffff),
+    type: LIMIT_PACKETS,
+    flags: isOver ? LIMIT_INVERTED : 0,
+  });
 }
 
 function lowerLog(code: RuleCode, { prefix, group, snapLength }: Extract<Statement, { readonly kind: "log" }>): void {
@@ -172,6 +170,7 @@ function lowerDynamic(code: RuleCode, statement: Extract<Statement, { readonly k
       key: register(0),
       ...(statement.data === undefined ? {} : { data: register(dataPosition) }),
       ...(statement.timeout === undefined ? {} : { timeout: checkTimeout(statement.timeout) }),
+      ...(statement.limit === undefined ? {} : { instruction: limitInstruction(statement.limit) }),
     }),
   );
 }

@@ -12,7 +12,7 @@ import type { TableFamily } from "./object.ts";
 import { rejectionOf } from "./reject_code.ts";
 import type { Rewrite } from "./rewrite_code.ts";
 import { bitsType, checkMerging, lowerStatement } from "./rule_code.ts";
-import type { Match, NatTarget, Operand, Rule, Statement } from "./statement.ts";
+import type { Match, NatTarget, Operand, RateLimit, Rule, Statement } from "./statement.ts";
 
 /** What nft assumes, and leaves out of its listing. */
 const DEFAULT_BURST = 5;
@@ -48,10 +48,8 @@ function formatStatement(statement: Statement, code: RuleCode): string {
       const bits = mask === undefined ? "" : ` & ${bitsType(key).text(mask)}`;
       return `${formatExpression(key)}${bits} vmap @${checkName("map", map)}`;
     }
-    case "limit": {
-      const burst = statement.burst === DEFAULT_BURST ? "" : ` burst ${statement.burst} packets`;
-      return `limit rate ${statement.isOver ? "over " : ""}${statement.rate}/${statement.unit}${burst}`;
-    }
+    case "limit":
+      return formatLimit(statement);
     case "log":
       return `log prefix "${checkLogPrefix(statement.prefix)}" group ${statement.group} snaplen ${statement.snapLength}`;
     case "reject":
@@ -59,7 +57,8 @@ function formatStatement(statement: Statement, code: RuleCode): string {
     case "dynamic": {
       const timeout = statement.timeout === undefined ? "" : ` timeout ${formatDuration(statement.timeout)}`;
       const data = statement.data === undefined ? "" : ` : ${formatExpression(statement.data)}`;
-      const element = `${formatExpression(statement.key)}${timeout}${data}`;
+      const limit = statement.limit === undefined ? "" : ` ${formatLimit(statement.limit)}`;
+      const element = `${formatExpression(statement.key)}${timeout}${limit}${data}`;
       return `${statement.operation} @${checkName("set", statement.set)} { ${element} }`;
     }
     default:
@@ -75,7 +74,7 @@ function formatRewrite(statement: Rewrite, family: TableFamily): string {
     case "redirect":
       return `redirect to :${statement.port}`;
     case "masquerade":
-      return statement.isFullyRandom ? "masquerade fully-random" : "masquerade";
+      return `masquerade${formatPorts(statement.ports)}${statement.isFullyRandom ? " fully-random" : ""}`;
     case "set mark": {
       const bits = dataTypes.mark.text(statement.bits);
       return `meta mark set meta mark ${statement.operation === "or" ? "|" : "&"} ${bits}`;
@@ -95,6 +94,16 @@ function formatRewrite(statement: Rewrite, family: TableFamily): string {
       return `${field} set ${typeof value === "string" ? value : formatAddress(value)}`;
     }
   }
+}
+
+function formatLimit({ rate, unit, burst, isOver }: RateLimit): string {
+  const bound = burst === DEFAULT_BURST ? "" : ` burst ${burst} packets`;
+  return `limit rate ${isOver ? "over " : ""}${rate}/${unit}${bound}`;
+}
+
+function formatPorts(ports: Extract<Rewrite, { readonly kind: "masquerade" }>["ports"]): string {
+  if (ports === undefined) return "";
+  return ` to :${ports.first === ports.last ? ports.first : `${ports.first}-${ports.last}`}`;
 }
 
 function formatMatch({ left, isNegated, right: given }: Match): string {

@@ -74,7 +74,12 @@ export type Statement =
   | { readonly kind: "dnat"; readonly target: NatTarget }
   | { readonly kind: "snat"; readonly target: NatTarget }
   | { readonly kind: "redirect"; readonly port: number }
-  | { readonly kind: "masquerade"; readonly isFullyRandom: boolean }
+  /** With `ports` the source gets one of these; the rule has to test `meta l4proto` before. */
+  | {
+      readonly kind: "masquerade";
+      readonly isFullyRandom: boolean;
+      readonly ports?: { readonly first: number; readonly last: number };
+    }
   /** mark = mark | bits, or mark & bits */
   | { readonly kind: "set mark"; readonly operation: "or" | "and"; readonly bits: number }
   | { readonly kind: "set mark from"; readonly from: MapLookup }
@@ -97,6 +102,8 @@ export type Statement =
       readonly timeout?: number;
       /** The data of a map's element. */
       readonly data?: Selector | JenkinsHash;
+      /** Of a set: each element has a rate of its own, and the rule goes on or ends by that of the packet's element. */
+      readonly limit?: RateLimit;
     };
 
 /** One rule: its statements in order, and a comment for people. */

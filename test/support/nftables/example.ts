@@ -138,6 +138,16 @@ export const everythingTable: Table = {
       rules: [
         rule(hasBit("meta mark", 0x4000), { kind: "masquerade", isFullyRandom: true }),
         rule(anyFlag("ct status", "snat", "dnat"), { kind: "masquerade", isFullyRandom: false }),
+        rule(oneOf("meta l4proto", ["icmp", "tcp", "udp"]), {
+          kind: "masquerade",
+          isFullyRandom: true,
+          ports: { first: 1024, last: 2047 },
+        }),
+        rule(equals("meta l4proto", "udp"), {
+          kind: "masquerade",
+          isFullyRandom: false,
+          ports: { first: 99, last: 99 },
+        }),
         rule({ kind: "snat", target: { kind: "address", address: parseAddress("10.9.9.9") } }),
       ],
     },
@@ -231,6 +241,14 @@ function everyMatch(): readonly Rule[] {
     ),
     rule({ kind: "dynamic", operation: "update", set: "leased", key: "ip saddr", timeout: 10_000 }, accept),
     rule({ kind: "dynamic", operation: "add", set: "leased", key: "ip saddr" }),
+    rule({
+      kind: "dynamic",
+      operation: "update",
+      set: "leased",
+      key: "ip saddr",
+      timeout: 10_000,
+      limit: { kind: "limit", rate: 20, unit: "minute", burst: 7, isOver: true },
+    }),
     rule({
       kind: "dynamic",
       operation: "update",

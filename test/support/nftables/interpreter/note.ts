@@ -79,5 +79,9 @@ function isSetChanged(scope: Scope, statement: Extract<Statement, { readonly kin
     set.remove(key);
     return true;
   }
-  return set.put(key, statement.operation, statement.timeout, data);
+  const isThere = set.put(key, statement.operation, statement.timeout, data);
+  const { limit } = statement;
+  if (!isThere || limit === undefined) return isThere;
+  // Time stands still between the packets of a test, so the burst is all that there is.
+  return set.take(key) > limit.burst === limit.isOver;
 }

@@ -67,6 +67,14 @@ export class SetContent {
     return true;
   }
 
+  /** How often an element was asked for by a limit, with this time. */
+  take(key: readonly Value[]): number {
+    const found = this.#find(key);
+    if (found === undefined) return 0;
+    found.packets++;
+    return found.packets;
+  }
+
   remove(key: readonly Value[]): void {
     this.#entries.delete(textOf(key.map((value) => [value, value] as const)));
   }
