@@ -45,6 +45,8 @@ const PODMAN = {
 /** @type {Tool} */
 const CRUN = { command: "crun", debianPackage: "crun", purpose: "starts what podman runs" };
 /** @type {Tool} */
+const RUNC = { command: "runc", debianPackage: "runc", purpose: "starts containers as containerd does" };
+/** @type {Tool} */
 const BUSYBOX = {
   command: "busybox",
   debianPackage: "busybox-static",
@@ -52,7 +54,7 @@ const BUSYBOX = {
 };
 
 /** For the tests in which a container runtime calls the plugin. @type {readonly Tool[]} */
-export const CONTAINER_TOOLS = [PODMAN, CRUN, BUSYBOX];
+export const CONTAINER_TOOLS = [PODMAN, CRUN, RUNC, BUSYBOX];
 
 /** For `npm run image` and the test of what it makes. @type {readonly Tool[]} */
 export const IMAGE_TOOLS = [
@@ -76,7 +78,6 @@ export const CONTAINERD = {
   purpose: "runs the containers of the cluster's nodes",
   libraries: [],
 };
-const RUNC = { command: "runc", debianPackage: "runc", purpose: "starts the containers of the cluster's nodes" };
 
 /** For `npm run test:cluster`: containerd's own helper, and what goes into the image of upstream's tests. @type {readonly Tool[]} */
 export const CLUSTER_TOOLS = [

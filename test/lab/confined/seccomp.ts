@@ -23,7 +23,8 @@ const profileSchema = v.strictObject({
   ),
 });
 
-type SeccompProfile = v.InferOutput<typeof profileSchema>;
+/** A profile in the format that container runtimes share. */
+export type SeccompProfile = v.InferOutput<typeof profileSchema>;
 
 const EPERM = 1;
 const ACTIONS: Readonly<Record<string, number>> = {

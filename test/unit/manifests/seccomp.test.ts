@@ -1,5 +1,7 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
+import * as v from "valibot";
+import { parse } from "yaml";
 
 interface Profile {
   readonly defaultAction: string;
@@ -20,6 +22,12 @@ const NEVER =
   "move_mount name_to_handle_at open_by_handle_at open_tree perf_event_open personality pidfd_getfd pivot_root " +
   "process_vm_readv process_vm_writev ptrace quotactl reboot request_key setns settimeofday swapon syslog umount2 unshare " +
   "userfaultfd vmsplice";
+
+/** Calls of runc's that make mounts. It has another way for each where they end with ENOSYS. */
+const DISPENSABLE = "fsconfig fsmount fsopen open_tree";
+
+const runtimesSchema = v.array(v.strictObject({ runtime: v.string(), late: v.string(), early: v.string() }));
+const RUNTIMES = "test/fixtures/seccomp/runtimes.yaml";
 
 describe("manifests/seccomp/drawbridge.json", () => {
   it("DEPLOY-11: what is not named does not exist, and what is named is explained", () => {
@@ -49,5 +57,25 @@ describe("manifests/seccomp/drawbridge.json", () => {
     assert.deepEqual(rules("clone"), [[{ index: 0, value: newNamespaces, valueTwo: 0, op: "SCMP_CMP_MASKED_EQ" }]]);
     const families = [1, 2, 10, 16].map((value) => [{ index: 0, value, op: "SCMP_CMP_EQ" }]);
     assert.deepEqual(rules("socket"), families);
+  });
+
+  it("DEPLOY-15: what runc and crun call between the filter and the program is allowed, but for calls that make mounts", () => {
+    const runtimes = v.parse(runtimesSchema, parse(readFileSync(RUNTIMES, "utf8")));
+    assert.ok(runtimes.length > 1);
+    for (const { runtime, late, early } of runtimes) {
+      for (const calls of [late.split(" "), early.split(" ")]) {
+        assert.ok(calls.includes("execve"), runtime);
+        const missing = calls.filter((name) => !allowed.includes(name));
+        assert.deepEqual(
+          missing.filter((name) => !DISPENSABLE.split(" ").includes(name)),
+          [],
+          runtime,
+        );
+      }
+    }
+    assert.deepEqual(
+      DISPENSABLE.split(" ").filter((name) => allowed.includes(name)),
+      [],
+    );
   });
 });
