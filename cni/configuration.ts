@@ -145,7 +145,7 @@ export function onNetwork(
   ]);
   return {
     ...network,
-    bridge: checkInterfaceName(input.bridge ?? "cni0", "bridge", CniErrorCode.INVALID_CONFIGURATION),
+    bridge: checkInterfaceName(input.bridge ?? "drawbridge0", "bridge", CniErrorCode.INVALID_CONFIGURATION),
     hairpinMode: input.hairpinMode ?? false,
     bypassBridge: input.bypassBridge ?? true,
     isDefaultGateway: input.isDefaultGateway ?? true,

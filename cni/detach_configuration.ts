@@ -28,7 +28,7 @@ export function detachConfiguration(input: DetachInput): DetachConfiguration {
   return {
     ...releaseConfiguration(input),
     runDir: checkDirectory("runDir", input.runDir || RUN_DIRECTORY),
-    bridge: checkInterfaceName(input.bridge ?? "cni0", "bridge", CniErrorCode.INVALID_CONFIGURATION),
+    bridge: checkInterfaceName(input.bridge ?? "drawbridge0", "bridge", CniErrorCode.INVALID_CONFIGURATION),
     policyd: detachAccess(input.policyd),
   };
 }

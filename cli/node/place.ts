@@ -31,7 +31,7 @@ export function withPlace(command: Command): Command {
     .option("--data-directory <path>", "where addresses are reserved", DATA_DIRECTORY)
     .option("--state-directory <path>", "where the records of attachments are (default: /run/drawbridge)")
     .option("--socket <path>", "policyd's socket (default: /run/drawbridge/policyd.sock)")
-    .option("--bridge <name>", "the bridge the pods are on (default: cni0)")
+    .option("--bridge <name>", "the bridge the pods are on (default: drawbridge0)")
     .option("--network-namespace <path>", "look at this network namespace instead of our own");
 }
 

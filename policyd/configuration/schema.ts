@@ -130,7 +130,7 @@ export const entries = {
   logFormat: v.optional(v.picklist(LOG_FORMATS, `one of ${LOG_FORMATS.join(", ")}`), "text"),
   tableOwner: v.optional(v.boolean("true or false"), false),
   markBits: v.optional(markBits, {}),
-  bridge: v.optional(bridge, "cni0"),
+  bridge: v.optional(bridge, "drawbridge0"),
   podCIDRs: v.optional(v.array(podCidr, "a list of prefixes"), []),
   serviceCIDRs: v.optional(v.array(podCidr, "a list of prefixes"), []),
   encapsulation: v.optional(v.picklist(ENCAPSULATIONS, `one of ${ENCAPSULATIONS.join(", ")}`), "auto"),

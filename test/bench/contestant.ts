@@ -97,7 +97,7 @@ function sideOn(node: LabNode, directory: string, contestant: Contestant, subnet
     cniVersion: "1.1.0",
     name: "drawbridge",
     type: contestant.name,
-    bridge: "cni0",
+    bridge: "drawbridge0",
     isGateway: true,
     hairpinMode: true,
     runDir: directory,

@@ -43,7 +43,7 @@ const PODS: Readonly<Record<NodeName, readonly PodIdentity[]>> = {
 };
 
 /** The bridge of each node, as the configuration that the daemon installs names it. */
-export const BRIDGE = "cni0";
+export const BRIDGE = "drawbridge0";
 
 const SCOPE_UNIVERSE = 0;
 

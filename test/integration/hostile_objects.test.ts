@@ -134,6 +134,7 @@ describe("what strangers write", function () {
     const { tables, rules, elements } = listed(node);
     const schema = nodeTables({
       ...NODE_CONFIGURATION,
+      bridge: DEFAULT_POLICY_OPTIONS.bridge,
       services: SERVICE_RULES,
       masquerade: true,
       encapsulation: "auto",

@@ -245,7 +245,8 @@ describe("cli/node on a node of a lab", function () {
 
   function diagnosis(isWhole = true, where = place): ReturnType<typeof diagnose> {
     const machine = systemMachine(lab.calls);
-    const expected = expectation(readConfiguration(undefined, { nodeName: { value: "node", where: "test" } }));
+    const flags = { nodeName: { value: "node", where: "test" }, bridge: { value: place.bridge, where: "test" } };
+    const expected = expectation(readConfiguration(undefined, flags));
     const trialTables = isWhole ? expected.trialTables : [];
     const ofRelease = { ...expected, trialTables, sourceDirectory: source() };
     const facts = wired.node.inside(() => machine.readFacts(where, ofRelease));

@@ -76,13 +76,19 @@ export interface CallOptions {
   readonly arguments?: string;
 }
 
+/**
+ * The bridge of the labs' pods, which configurations of plugin and daemon name: not the default, and by the name that most other
+ * add-ons give their bridge.
+ */
+export const LAB_BRIDGE = "cni0";
+
 /** The configuration of a node; `overrides` replaces single keys. */
 export function configurationOf(wired: WiredNode, overrides: Configuration = {}): Configuration {
   return {
     cniVersion: "1.1.0",
     name: "drawbridge",
     type: "drawbridge",
-    bridge: "cni0",
+    bridge: LAB_BRIDGE,
     isGateway: true,
     hairpinMode: true,
     mtu: wired.mtu,

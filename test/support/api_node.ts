@@ -6,7 +6,7 @@ import { formatAddress, parseAddress } from "../../kernel/ip/address.ts";
 import { ApiServerProcess } from "../apiserver/process.ts";
 import type { RawObject } from "../apiserver/storage.ts";
 import type { Configuration } from "../lab/cni.ts";
-import { add } from "../lab/cni.ts";
+import { add, LAB_BRIDGE } from "../lab/cni.ts";
 import type { Lab, LabPod } from "../lab/lab.ts";
 import type { LabNamespace } from "../lab/namespace.ts";
 import { Prober } from "../lab/probe/prober.ts";
@@ -114,6 +114,7 @@ export class ApiNode {
       "--node-name=node1",
       `--state-directory=${this.wired.node.runDir}`,
       `--network-namespace=${this.wired.node.path}`,
+      `--bridge=${LAB_BRIDGE}`,
     ];
     this.#daemon = startDaemon(`${this.directory}/run/policyd.sock`, [...fixed, ...args], undefined, nodeOptions);
   }

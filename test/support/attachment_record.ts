@@ -9,7 +9,7 @@ export function attachmentRecord(changes: Partial<AttachmentRecord> = {}): Attac
     bootId: "0b7a3c1e-8a52-4f0e-9a53-5f4f3c5d2f11",
     network: "drawbridge",
     dataDir: "/var/lib/cni/networks",
-    bridge: "cni0",
+    bridge: "drawbridge0",
     containerId: "c0ffee",
     ifname: "eth0",
     netns: { path: "/run/netns/pod-a", inode: "4026532000" },

@@ -1,5 +1,6 @@
 import { mkdirSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import type { Configuration } from "../lab/cni.ts";
+import { LAB_BRIDGE } from "../lab/cni.ts";
 import type { Lab } from "../lab/lab.ts";
 import type { WiredNode } from "../lab/topology.ts";
 import type { DaemonProcess } from "./policyd.ts";
@@ -46,6 +47,7 @@ export class PolicydNode {
       `--network-namespace=${this.#wired.node.path}`,
       // The router of these labs knows all pod CIDRs.
       "--encapsulation=never",
+      `--bridge=${LAB_BRIDGE}`,
       ...args,
     ]);
     this.#daemon = daemon;

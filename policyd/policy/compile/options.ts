@@ -21,7 +21,7 @@ export interface PolicyOptions {
 
 /** As the configuration has them by default. */
 export const DEFAULT_POLICY_OPTIONS: PolicyOptions = Object.freeze({
-  bridge: "cni0",
+  bridge: "drawbridge0",
   policePodToOwnNode: false,
   nodeLocalDNS: [],
   policyReset: false,

@@ -2,7 +2,7 @@ import { spawn } from "node:child_process";
 import { mkdirSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { setTimeout as wait } from "node:timers/promises";
-import { add } from "../../lab/cni.ts";
+import { add, LAB_BRIDGE } from "../../lab/cni.ts";
 import type { Lab } from "../../lab/lab.ts";
 import { createLab } from "../../lab/lab.ts";
 import type { LabNamespace } from "../../lab/namespace.ts";
@@ -155,6 +155,7 @@ async function keepByPolicyd(
       `--objects=${objects}`,
       `--state-directory=${runDir}`,
       `--network-namespace=${node.path}`,
+      `--bridge=${LAB_BRIDGE}`,
       "--log-level=error",
     ],
     bundle,

@@ -30,7 +30,7 @@ const NETWORK = "drawbridge";
 
 /** As the daemon has them by default, without that of policies. */
 const NODE_TABLES = nodeTables({
-  bridge: "cni0",
+  bridge: "drawbridge0",
   markBits: { masquerade: 0x1000_0000, bridged: 0x2000_0000 },
   tableOwner: false,
   services: { masqueradeBit: 0x1000_0000, tcpReset: false, dropInvalid: true },

@@ -28,10 +28,10 @@ export class Wire implements Disposable {
     this.#address = server.address4;
     enableForwarding(node);
     setBridgeNetfilter(node, false);
-    ip(node, "link add cni0 type bridge");
-    ip(node, `addr add ${GATEWAY}/9 dev cni0`);
-    ip(node, "link set cni0 up");
-    node.writeSysctl("net/ipv4/conf/cni0/send_redirects", "0");
+    ip(node, "link add drawbridge0 type bridge");
+    ip(node, `addr add ${GATEWAY}/9 dev drawbridge0`);
+    ip(node, "link set drawbridge0 up");
+    node.writeSysctl("net/ipv4/conf/drawbridge0/send_redirects", "0");
     node.writeSysctl("net/ipv4/conf/all/send_redirects", "0");
     const [clientSide, serverSide] = [client, server].map((pod, index) => attach(lab, node, pod, index));
     if (clientSide === undefined || serverSide === undefined) throw new Error("a pod was not attached");
@@ -109,7 +109,7 @@ function attach(lab: Lab, node: LabNamespace, pod: BenchPod, index: number): Lab
   const namespace = lab.namespace(`${node.name}-${index}`);
   const name = namespace.path.slice(namespace.path.lastIndexOf("/") + 1);
   ip(node, `link add port${index} type veth peer name eth0 netns ${name}`);
-  ip(node, `link set port${index} master cni0 up`);
+  ip(node, `link set port${index} master drawbridge0 up`);
   ip(namespace, `addr add ${pod.address4}/32 dev eth0`);
   ip(namespace, "link set eth0 up");
   ip(namespace, `route add default via ${GATEWAY} dev eth0 onlink`);

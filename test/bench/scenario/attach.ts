@@ -110,7 +110,7 @@ function timeBareRemoval(side: Side, pod: LabPod): number {
       host: { name: host, mac: macFromBytes(Uint8Array.of(2, 0, 0, 0, 9, 1)) },
       peer: { name: "eth0", mac: macFromBytes(Uint8Array.of(2, 0, 0, 0, 9, 2)), netnsFd: pod.handle.fd },
       mtu: 0,
-      master: side.node.link("cni0").index,
+      master: side.node.link("drawbridge0").index,
     }),
     changeLink({ name: host }, { up: true, linkLocalAddress: false }),
   ]);

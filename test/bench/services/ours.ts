@@ -31,7 +31,7 @@ export interface Observer {
 
 /** The tables of a node, with the daemon's default configuration. */
 export const TABLES = nodeTables({
-  bridge: "cni0",
+  bridge: "drawbridge0",
   markBits: { masquerade: 0x1000_0000, bridged: 0x2000_0000 },
   tableOwner: false,
   services: { masqueradeBit: 0x1000_0000, tcpReset: false, dropInvalid: true },

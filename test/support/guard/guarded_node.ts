@@ -16,7 +16,7 @@ import { attachmentElements, linkLocalAddress } from "../../../policyd/node/atta
 import type { NodeConfiguration } from "../../../policyd/node/configuration.ts";
 import { nodeTables } from "../../../policyd/node/tables.ts";
 import type { Configuration } from "../../lab/cni.ts";
-import { add } from "../../lab/cni.ts";
+import { add, LAB_BRIDGE } from "../../lab/cni.ts";
 import type { Lab, LabPod } from "../../lab/lab.ts";
 import type { LabNamespace } from "../../lab/namespace.ts";
 import { FrameSocket } from "../../lab/probe/frame_socket.ts";
@@ -24,9 +24,9 @@ import type { TwoNodes, WiredNode } from "../../lab/topology.ts";
 import { connect, twoNodes } from "../../lab/topology.ts";
 import { carries } from "./token.ts";
 
-/** What the daemon would run with by default. */
+/** What the daemon would run with on the labs' bridge, and else by default. */
 export const NODE_CONFIGURATION: NodeConfiguration = {
-  bridge: "cni0",
+  bridge: LAB_BRIDGE,
   markBits: { masquerade: 0x1000_0000, bridged: 0x2000_0000 },
   tableOwner: false,
 };

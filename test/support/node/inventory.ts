@@ -11,7 +11,7 @@ import { sha256 } from "../cni.ts";
 import { link, PLACE } from "./node_facts.ts";
 
 export const HOST = "dbv0123456789ab";
-export const BRIDGE = link(3, "cni0", { kind: "bridge", mac: bridgeMac(sha256, "cni0", "10.244.1.1") });
+export const BRIDGE = link(3, "drawbridge0", { kind: "bridge", mac: bridgeMac(sha256, "drawbridge0", "10.244.1.1") });
 export const VETH = link(4, HOST, { kind: "veth", mac: hostMac(sha256, HOST), master: 3 });
 const VXLAN = { vni: 107, port: 4789, local: undefined, learning: false, hasMore: false };
 const ROUTE = {
@@ -32,7 +32,7 @@ export function listOf(...plugins: readonly object[]): NetworkList {
   return "unreadable" in list ? assert.fail(list.unreadable) : list;
 }
 
-export const LIST = listOf({ type: "drawbridge", bridge: "cni0" }, { type: "tuning" });
+export const LIST = listOf({ type: "drawbridge", bridge: "drawbridge0" }, { type: "tuning" });
 
 export function inventory(changes: Partial<Inventory> = {}): Inventory {
   return {
@@ -44,10 +44,10 @@ export function inventory(changes: Partial<Inventory> = {}): Inventory {
       { family: "inet", name: "firewalld", comment: undefined, isOwned: false },
     ],
     routes: [ROUTE, { ...ROUTE, protocol: 3 }, { ...ROUTE, priority: 0 }],
-    rules: [{ family: 4, inputInterface: "cni0", table: 107, priority: 107 }],
+    rules: [{ family: 4, inputInterface: "drawbridge0", table: 107, priority: 107 }],
     links: [BRIDGE, VETH, link(5, "drawbridge.vx", { kind: "vxlan", vxlan: VXLAN }), link(6, "flannel.1")],
     bypassedBridges: [],
-    addresses: [{ link: "cni0", address: parseCidr("10.244.1.1/24") }],
+    addresses: [{ link: "drawbridge0", address: parseCidr("10.244.1.1/24") }],
     records: [attachmentRecord({ hostInterface: HOST })],
     lists: { own: LIST, isDetachThere: false, others: [] },
     settings: [],

@@ -13,7 +13,7 @@ export const PLACE: NodePlace = {
   dataDirectory: "/var/lib/cni/networks",
   stateDirectory: "/run/drawbridge",
   socket: "/run/drawbridge/policyd.sock",
-  bridge: "cni0",
+  bridge: "drawbridge0",
   serverDirectory: "/run/drawbridge-plugin",
   networkNamespace: undefined,
 };
@@ -73,11 +73,11 @@ export function nodeFacts(changes: Partial<NodeFacts> = {}): NodeFacts {
       value: [
         link(1, "lo"),
         link(2, "eth0"),
-        link(3, "cni0", { kind: "bridge" }),
+        link(3, "drawbridge0", { kind: "bridge" }),
         link(4, RECORD.hostInterface, { kind: "veth", master: 3 }),
       ],
     },
-    addresses: { value: [{ link: "cni0", address: parseCidr("10.244.1.1/24") }] },
+    addresses: { value: [{ link: "drawbridge0", address: parseCidr("10.244.1.1/24") }] },
     routes: { value: [] },
     ruleset: {
       value: {
@@ -120,7 +120,7 @@ export function nodeFacts(changes: Partial<NodeFacts> = {}): NodeFacts {
       value: {
         kind: "network",
         name: "drawbridge",
-        bridge: "cni0",
+        bridge: "drawbridge0",
         types: ["drawbridge", "host-local"],
         ranges: canonicalRangeSets([[{ subnet: "10.244.1.0/29" }]], "ranges"),
         mtu: undefined,

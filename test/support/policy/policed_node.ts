@@ -12,7 +12,7 @@ import type { Machine, Outcome } from "../nftables/interpreter/walk.ts";
 import { walkThrough } from "../nftables/interpreter/walk.ts";
 import type { CompiledNode } from "./compiled_cluster.ts";
 
-export const BRIDGE: Device = { index: 7, name: "cni0" };
+export const BRIDGE: Device = { index: 7, name: "drawbridge0" };
 const UPLINK: Device = { index: 2, name: "eth0" };
 const LOOPBACK: Device = { index: 1, name: "lo" };
 

@@ -32,7 +32,7 @@ import { Ruleset } from "../nftables/interpreter/ruleset.ts";
 import type { HashInput } from "../nftables/interpreter/surroundings.ts";
 import { SERVICE_RULES } from "./scenario.ts";
 
-const BRIDGE = "cni0";
+const BRIDGE = "drawbridge0";
 
 /** The inet table with what Services need of it: their own part, and the one that takes marks off again. */
 function tableFor(tcpReset: boolean): Table {

@@ -14,7 +14,7 @@ describe("cni/configuration accepts", () => {
       name: "pods",
       runDir: "/run/drawbridge",
       dns: {},
-      bridge: "cni0",
+      bridge: "drawbridge0",
       hairpinMode: false,
       bypassBridge: true,
       isDefaultGateway: true,

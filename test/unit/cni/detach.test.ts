@@ -80,7 +80,7 @@ describe("cni DEL after a refused ADD", () => {
       assert.equal(held().length, 3);
       assert.equal(run(kernel, "drawbridge", "DEL", placed(input)), "");
       const left = [held(), [...kernel.links.node], [...kernel.links.pod], [...kernel.neighbours.node]];
-      assert.deepEqual(left, [[], ["cni0"], [], []], says.join());
+      assert.deepEqual(left, [[], ["drawbridge0"], [], []], says.join());
     }
   });
 
@@ -219,7 +219,7 @@ describe("cni DEL of what the daemon has detached", () => {
       assert.deepEqual(left, []);
       assert.deepEqual(
         asked.map((what) => what.replace(/dbv[0-9a-f]{12}/, "LINK")).filter((what) => what !== TABLES),
-        ["link cni0", "delete LINK", "request 29", "request 29"],
+        ["link drawbridge0", "delete LINK", "request 29", "request 29"],
         answer.type,
       );
     }
@@ -261,10 +261,14 @@ describe("cni DEL and what is not its attachment's", () => {
     const text = readFileSync(record, "utf8");
     writeFileSync(record, text.replace(kernel.node.bootId(), "11111111-0000-4000-8000-000000000000"));
     assert.equal(call("DEL", "second"), "");
-    assert.deepEqual([...kernel.links.node], ["cni0"], "a record of another boot describes nothing that is there");
+    assert.deepEqual(
+      [...kernel.links.node],
+      ["drawbridge0"],
+      "a record of another boot describes nothing that is there",
+    );
     writeFileSync(record, text);
     assert.equal(call("DEL", "first"), "");
-    assert.deepEqual([[...kernel.links.node], [...kernel.links.pod], neighbours(kernel)], [["cni0"], [], []]);
+    assert.deepEqual([[...kernel.links.node], [...kernel.links.pod], neighbours(kernel)], [["drawbridge0"], [], []]);
   });
 
   it("removes an interface of another plugin's when the store holds the reservation", () => {

@@ -52,7 +52,7 @@ describe("cni order of events with an IPAM plugin of others", () => {
         ...neighbours.pod,
         ...files,
         ...this.programs.held,
-      ].filter((name) => !/^(cni0|lock)$/.test(name));
+      ].filter((name) => !/^(drawbridge0|lock)$/.test(name));
     }
   }
 
@@ -75,7 +75,7 @@ describe("cni order of events with an IPAM plugin of others", () => {
     const world = new World();
     world.run("ADD");
     const added = world.kernel.journal.filter((event) => /^(executed|claim|record|create)/.test(event));
-    assert.match(added.join(), /^executed ADD,(create cni0,)?claim/);
+    assert.match(added.join(), /^executed ADD,(create drawbridge0,)?claim/);
     world.run("DEL");
     const { journal } = world.kernel;
     assert.ok(journal.findIndex((event) => event.startsWith("delete dbv")) < journal.indexOf("execute DEL"));

@@ -41,7 +41,7 @@ describe("cni fuzz", function () {
     {
       ...ipamInput({ ...directories, routes: [{ dst: "0.0.0.0/0", gw: "10.244.1.1" }, { dst: "fd00::/8" }] }),
       runDir: `${root}/run`,
-      bridge: "cni0",
+      bridge: "drawbridge0",
       isGateway: true,
       hairpinMode: true,
       mtu: 1400,

@@ -38,7 +38,7 @@ describe("cni order of events", () => {
     const files = ["networks/pods", "run/attachments/pods"].flatMap((place) => namesIn(path.join(directory(), place)));
     const neighbours = [...kernel.neighbours.node, ...kernel.neighbours.pod].map((address) => `neighbour ${address}`);
     return [...kernel.links.node, ...kernel.links.pod, ...neighbours, ...files].filter(
-      (name) => !/^(cni0|lock|last_reserved_ip\.\d)$/.test(name),
+      (name) => !/^(drawbridge0|lock|last_reserved_ip\.\d)$/.test(name),
     );
   }
 
@@ -63,7 +63,7 @@ describe("cni order of events", () => {
     assertOrder(kernel, /^claim (10|fd00)/, /^record$/, /^create dbv/);
     assert.deepEqual(
       [...kernel.links.node].map((name) => name.slice(0, 3)),
-      ["cni", "dbv"],
+      ["dra", "dbv"],
     );
   });
 
@@ -78,7 +78,7 @@ describe("cni order of events", () => {
 
   it("ADD waits for the addresses it gave to a bridge in use", () => {
     const kernel = new FakeKernel(directory());
-    kernel.links.node.add("cni0");
+    kernel.links.node.add("drawbridge0");
     run(kernel, "ADD");
     const last = lastQuestions(kernel);
     const onNode = last.filter(({ namespace, subject }) => namespace === "node" && subject === "route");

@@ -34,7 +34,7 @@ describe("cni/shaping", () => {
   }
 
   function podLinks(kernel: FakeKernel): readonly string[] {
-    return [...kernel.links.node, ...kernel.links.pod].filter((name) => name !== "cni0");
+    return [...kernel.links.node, ...kernel.links.pod].filter((name) => name !== "drawbridge0");
   }
 
   it("names the delay device after the host end, with a MAC address of its own", () => {

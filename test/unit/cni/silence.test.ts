@@ -20,7 +20,7 @@ describe("cni when the kernel does not answer", () => {
     namesIn(`${directory()}/networks/pods`).filter((name) => tryParseAddress(name) !== undefined);
   const records = (): readonly string[] => namesIn(`${directory()}/run/attachments/pods`);
   const podLinks = (kernel: FakeKernel): readonly string[] =>
-    [...kernel.links.node, ...kernel.links.pod].filter((name) => name !== "cni0");
+    [...kernel.links.node, ...kernel.links.pod].filter((name) => name !== "drawbridge0");
 
   /** Runs an ADD whose answers stop at each event in turn; how many of them failed. */
   function atEveryEvent(afterFailure: (kernel: FakeKernel, context: string) => void): number {

@@ -16,7 +16,7 @@ import { cellsBelow } from "../../support/markdown.ts";
 import { SERVICE_RULES } from "../../support/services/scenario.ts";
 
 const COLUMNS = ["hook", "priority", "table", "chain", "type", "only with", "what it decides"];
-const BRIDGE = "cni0";
+const BRIDGE = "drawbridge0";
 
 const EVERYTHING: NodeConfiguration = {
   bridge: BRIDGE,

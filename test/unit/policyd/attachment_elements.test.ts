@@ -12,7 +12,7 @@ const RECORD: AttachmentRecord = {
   bootId: "b",
   network: "drawbridge",
   dataDir: "/var/lib/cni/networks",
-  bridge: "cni0",
+  bridge: "drawbridge0",
   containerId: "c1",
   ifname: "eth0",
   netns: { path: "/run/netns/c1", inode: "1" },

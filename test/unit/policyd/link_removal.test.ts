@@ -21,7 +21,7 @@ interface Running {
 
 /**
  * A writer whose removals, and questions about links that are being removed, end when they are told to, with a bridge
- * `cni0`.
+ * `drawbridge0`.
  */
 function slowWriter(refusals: Readonly<Record<string, number>> = {}): LinkWriter & {
   readonly removals: Running[];
@@ -40,7 +40,7 @@ function slowWriter(refusals: Readonly<Record<string, number>> = {}): LinkWriter
       return requests.map((request): Reply => {
         const [, errno] = Object.entries(refusals).find(([part]) => request.operation.includes(part)) ?? [];
         const error = errno === undefined ? undefined : new NetlinkError(request.operation, errno);
-        const isBridge = error === undefined && request.operation === "get link cni0";
+        const isBridge = error === undefined && request.operation === "get link drawbridge0";
         return { request, error, messages: isBridge ? [bridgeMessage()] : [] };
       });
     },
@@ -57,7 +57,7 @@ function slowWriter(refusals: Readonly<Record<string, number>> = {}): LinkWriter
 
 /** A request by a name is a link's description but for its index: the second field of struct ifinfomsg. */
 function bridgeMessage(): ReceivedMessage {
-  const body = getLink({ name: "cni0" }).body.slice();
+  const body = getLink({ name: "drawbridge0" }).body.slice();
   new DataView(body.buffer).setInt32(4, BRIDGE_INDEX, littleEndian);
   return { type: RTM_NEWLINK, flags: 0, sequence: 1, body };
 }
@@ -136,7 +136,7 @@ describe("policyd/attachments link removal", () => {
     writer.removals[0]?.end();
     await gone;
     assert.deepEqual(writer.batches.slice(1), [
-      ["get link cni0"],
+      ["get link drawbridge0"],
       [`delete neighbour 10.244.1.2 on link ${BRIDGE_INDEX}`, `delete neighbour fd00:244:1::2 on link ${BRIDGE_INDEX}`],
     ]);
   });

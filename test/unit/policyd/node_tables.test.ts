@@ -15,7 +15,7 @@ import { sourceHooks } from "../../../policyd/services/compile/check_part.ts";
 import { SERVICE_RULES } from "../../support/services/scenario.ts";
 
 const DEFAULTS: NodeConfiguration = {
-  bridge: "cni0",
+  bridge: "drawbridge0",
   markBits: { masquerade: 0x1000_0000, bridged: 0x2000_0000 },
   tableOwner: false,
 };
@@ -93,8 +93,8 @@ describe("the tables of a node", () => {
     assert.deepEqual(chainText("after_nat_prerouting"), [
       "type filter hook prerouting priority -90; policy accept;",
       "meta mark & 0x20000000 != 0x20000000 ct state established,new ct status ! snat,dnat accept",
-      'iifname "cni0" meta mark set meta mark & 0xdfffffff',
-      'iifname "cni0" ct status snat,dnat meta mark set meta mark | 0x20000000',
+      'iifname "drawbridge0" meta mark set meta mark & 0xdfffffff',
+      'iifname "drawbridge0" ct status snat,dnat meta mark set meta mark | 0x20000000',
     ]);
   });
 
@@ -119,7 +119,7 @@ describe("the tables of a node", () => {
       "type filter hook postrouting priority 110; policy accept;",
       "meta mark & 0x30000000 == 0x00000000 ct state established,new accept",
       "meta mark set meta mark & 0xcfffffff",
-      'ct state ! established,new oifname "cni0" goto redirects',
+      'ct state ! established,new oifname "drawbridge0" goto redirects',
     ]);
     assert.deepEqual(chainText("filter_input"), [
       "type filter hook input priority -10; policy accept;",
@@ -178,16 +178,16 @@ describe("the tables of a node", () => {
     ]);
     const reason = 'counter drop comment "tunnel packet not from node to node"';
     assert.deepEqual(chainText("tunnel_to_node", tunnelled), [
-      `iifname "cni0" ${reason}`,
+      `iifname "drawbridge0" ${reason}`,
       `ip saddr != @tunnel_peers4 ${reason}`,
       `ip daddr != @tunnel_peers4 ${reason}`,
       `ip6 saddr != @tunnel_peers6 ${reason}`,
       `ip6 daddr != @tunnel_peers6 ${reason}`,
     ]);
     assert.deepEqual(chainText("tunnel_from_pods", tunnelled), [
-      `iifname "cni0" ip daddr @tunnel_nodes4 ${reason}`,
+      `iifname "drawbridge0" ip daddr @tunnel_nodes4 ${reason}`,
       `ct status dnat ip daddr @tunnel_nodes4 ${reason}`,
-      `iifname "cni0" ip6 daddr @tunnel_nodes6 ${reason}`,
+      `iifname "drawbridge0" ip6 daddr @tunnel_nodes6 ${reason}`,
       `ct status dnat ip6 daddr @tunnel_nodes6 ${reason}`,
     ]);
   });

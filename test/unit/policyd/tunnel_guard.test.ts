@@ -7,7 +7,7 @@ import { openTunnelGuard } from "../../../policyd/node/tunnel_guard_dataplane.ts
 import type { ObjectChange } from "../../../policyd/source/object_source.ts";
 import { readScenario } from "../../support/services/scenario.ts";
 
-const { sets } = tunnelGuard("cni0");
+const { sets } = tunnelGuard("drawbridge0");
 const typesOf = (name: string) => keyTypes(sets.find((set) => set.name === name)?.key ?? assert.fail(name));
 
 describe("policyd/node/tunnel_guard", () => {

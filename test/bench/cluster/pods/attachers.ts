@@ -105,7 +105,7 @@ function listOf(name: string, plugins: readonly object[]): object {
 /** The same for both. */
 function bridgeOf({ node }: ContainerdNode): object {
   return {
-    bridge: "cni0",
+    bridge: "drawbridge0",
     isGateway: true,
     hairpinMode: true,
     ipam: {

@@ -87,7 +87,7 @@ export class PolicedNode implements Disposable {
   ): Promise<void> {
     this.#running?.ruleset.stop();
     this.#running?.cuts?.stop();
-    const options = { ...DEFAULT_POLICY_OPTIONS, ...policies };
+    const options = { ...DEFAULT_POLICY_OPTIONS, bridge: NODE_CONFIGURATION.bridge, ...policies };
     const tables = [
       ...nodeTables({ ...NODE_CONFIGURATION, services: SERVICE_RULES }),
       ...(policies === undefined ? [] : [policyTable(options)]),

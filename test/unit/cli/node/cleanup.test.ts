@@ -31,7 +31,7 @@ const PROGRAMS = ["/opt/cni/bin/drawbridge", "/opt/cni/bin/drawbridge-plugin"];
 const KERNEL = [
   "table inet drawbridge",
   "table bridge drawbridge-cni",
-  "rule 107: IPv4 iif cni0 lookup 107",
+  "rule 107: IPv4 iif drawbridge0 lookup 107",
   "route 10.244.2.0/24 table 254",
   "link drawbridge.vx",
 ];
@@ -85,7 +85,7 @@ describe("cli/node: cleanup", () => {
     assert.deepEqual(texts(removals), [REPLACED, ...KERNEL, "file /run/drawbridge/policyd.sock"]);
     assert.deepEqual(
       kept.map(({ what }) => what),
-      ["/opt/cni/bin/loopback", ...PROGRAMS, `link ${HOST}`, "link cni0", ...FOR_PODS],
+      ["/opt/cni/bin/loopback", ...PROGRAMS, `link ${HOST}`, "link drawbridge0", ...FOR_PODS],
     );
   });
 
@@ -95,7 +95,7 @@ describe("cli/node: cleanup", () => {
       REPLACED,
       ...KERNEL,
       `connection by ${HOST}`,
-      "link cni0",
+      "link drawbridge0",
       "file /run/drawbridge/policyd.sock",
     ]);
     assert.deepEqual(
@@ -114,7 +114,7 @@ describe("cli/node: cleanup", () => {
       `file ${DETACH_FILE}`,
       ...PROGRAMS.map((path) => `file ${path}`),
       ...KERNEL,
-      "link cni0",
+      "link drawbridge0",
       SERVER,
       "directory /var/lib/cni/networks/drawbridge",
       "directory /run/drawbridge",
@@ -129,7 +129,7 @@ describe("cli/node: cleanup", () => {
   it("UNINSTALL-03: the list for deleting attaches nothing, keeps the plugins of others, and is known again", () => {
     const [list] = cleanupPlan(inventory(), true).removals;
     assert.ok(list?.kind === "list");
-    const plugins = [{ type: "drawbridge", bridge: "cni0", detachOnly: true }, { type: "tuning" }];
+    const plugins = [{ type: "drawbridge", bridge: "drawbridge0", detachOnly: true }, { type: "tuning" }];
     const versions = { cniVersion: "1.0.0", cniVersions: ["1.0.0", "1.1.0"] };
     assert.deepEqual(JSON.parse(list.text), { ...versions, name: "drawbridge", plugins });
     const read = readList(Buffer.from(list.text));
@@ -142,7 +142,9 @@ describe("cli/node: cleanup", () => {
     const [list] = cleanupPlan(inventory({ files: [], lists: without }), true).removals;
     assert.ok(list?.kind === "list");
     const { plugins } = JSON.parse(list.text) as { readonly plugins: unknown };
-    assert.deepEqual(plugins, [{ type: "drawbridge", bridge: "cni0", runDir: "/run/drawbridge", detachOnly: true }]);
+    assert.deepEqual(plugins, [
+      { type: "drawbridge", bridge: "drawbridge0", runDir: "/run/drawbridge", detachOnly: true },
+    ]);
     const chained = { type: "tuning", "drawbridge.dev/from": "cniChain" };
     const own = listOf({ type: "drawbridge" }, chained);
     const [second] = cleanupPlan(inventory({ lists: { ...without, own } }), true).removals;
@@ -174,7 +176,7 @@ describe("cli/node: cleanup", () => {
     const { removals } = cleanupPlan(inventory({ links: [BRIDGE, delay, foreign] }), true);
     assert.deepEqual(
       texts(removals).filter((text) => text.startsWith("link ")),
-      [`link ${name}`, "link cni0"],
+      [`link ${name}`, "link drawbridge0"],
     );
   });
 
@@ -184,8 +186,8 @@ describe("cli/node: cleanup", () => {
       { tables: [{ family: "inet", name: "drawbridge", comment: "x", isOwned: false }] },
       "table inet drawbridge",
     ],
-    ["a bridge with another MAC address", { links: [{ ...BRIDGE, mac: OTHER_MAC }] }, "link cni0"],
-    ["a bridge with another's port", { links: [BRIDGE, link(9, "tap0", { master: 3 })] }, "link cni0"],
+    ["a bridge with another MAC address", { links: [{ ...BRIDGE, mac: OTHER_MAC }] }, "link drawbridge0"],
+    ["a bridge with another's port", { links: [BRIDGE, link(9, "tap0", { master: 3 })] }, "link drawbridge0"],
     ["a device of our tunnel's name of another kind", { links: [link(9, "drawbridge.vx")] }, "link drawbridge.vx"],
     ["a store with other files", { stores: [{ path: "/store", strange: ["notes"] }] }, "/store"],
     ["a state directory with other files", { state: ["notes"] }, "/run/drawbridge"],
@@ -237,10 +239,10 @@ describe("cli/node: cleanup", () => {
     const { removals, kept } = cleanupPlan(inventory(changes), true);
     assert.deepEqual(
       texts(removals).filter((text) => /^(link|program) /.test(text)),
-      ["program drawbridge_1 of cni0"],
+      ["program drawbridge_1 of drawbridge0"],
     );
-    assert.ok(kept.some(({ what }) => what === "link cni0"));
-    assert.ok(!texts(cleanupPlan(inventory(changes), false).removals).includes("program drawbridge_1 of cni0"));
+    assert.ok(kept.some(({ what }) => what === "link drawbridge0"));
+    assert.ok(!texts(cleanupPlan(inventory(changes), false).removals).includes("program drawbridge_1 of drawbridge0"));
   });
 
   it("DOCTOR-07: it goes on after a failure and says what is left", () => {

@@ -86,9 +86,14 @@ const CASES: readonly (readonly [string, Partial<NodeFacts>, string, RegExp])[] 
   ["ipv6", settings(["net/ipv6/conf/all/disable_ipv6", "1"]), "info", /IPv6 is off/],
   ["forwarding", settings(["net/ipv4/ip_forward", "0"]), "error", /net\.ipv4\.ip_forward = 0/],
   ["forwarding", settings(["net/ipv6/conf/all/forwarding", "0"]), "error", /ipv6/],
-  ["localhost", settings(["net/ipv4/conf/cni0/route_localnet", "1"]), "info", /cni0\.route_localnet = 1/],
+  ["localhost", settings(["net/ipv4/conf/drawbridge0/route_localnet", "1"]), "info", /drawbridge0\.route_localnet = 1/],
   ["localhost", settings(["net/ipv4/conf/all/route_localnet", "1"]), "info", /all\.route_localnet = 1/],
-  ["redirects", settings(["net/ipv4/conf/cni0/send_redirects", "1"]), "warning", /cni0\.send_redirects = 1/],
+  [
+    "redirects",
+    settings(["net/ipv4/conf/drawbridge0/send_redirects", "1"]),
+    "warning",
+    /drawbridge0\.send_redirects = 1/,
+  ],
   [
     "bridge-netfilter",
     settings(["net/bridge/bridge-nf-call-iptables", "1"], ["net/bridge/bridge-nf-call-ip6tables", "0"]),

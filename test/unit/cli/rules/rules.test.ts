@@ -98,7 +98,7 @@ describe("rules", () => {
     const { out, code } = await rules("worker-1", { "policyd.yaml": configuration }, "--config", "policyd.yaml");
     assert.equal(code, 0);
     assert.match(out, /iifname "br7"/);
-    assert.doesNotMatch(out, /iifname "cni0"|flags owner/);
+    assert.doesNotMatch(out, /iifname "drawbridge0"|flags owner/);
     const bad = await rules("worker-1", { "policyd.yaml": "kind: x" }, "--config", "policyd.yaml");
     assert.deepEqual([bad.code, bad.out], [3, ""]);
     assert.match(bad.err, /^drawbridge: configuration policyd\.yaml: /);

@@ -37,7 +37,7 @@ describe("policyd/attachments/registry", () => {
     registry.add(attachmentRecord({ bridge: "old" }));
     registry.add(attachmentRecord());
     assert.equal(registry.size, 1);
-    assert.equal(registry.remove(attachmentRecord())?.bridge, "cni0");
+    assert.equal(registry.remove(attachmentRecord())?.bridge, "drawbridge0");
     assert.equal(registry.remove(attachmentRecord()), undefined);
   });
 });

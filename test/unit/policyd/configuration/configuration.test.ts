@@ -35,7 +35,7 @@ describe("policyd/configuration", () => {
       logFormat: "text",
       tableOwner: false,
       markBits: { masquerade: 0x1000_0000, bridged: 0x2000_0000 },
-      bridge: "cni0",
+      bridge: "drawbridge0",
       podCIDRs: [],
       serviceCIDRs: [],
       encapsulation: "auto",

@@ -59,7 +59,7 @@ describe("policyd/installation", function () {
       places: { source: `${root}/source`, binaries: `${root}/bin`, configurations: `${root}/conf` },
       nodeName: "n1",
       podCidrs: podCidrs.map((text) => parseCidr(text)),
-      network: { bridge: "cni0", socketPath: "/run/drawbridge/policyd.sock", stateDirectory: "/run/drawbridge" },
+      network: { bridge: "drawbridge0", socketPath: "/run/drawbridge/policyd.sock", stateDirectory: "/run/drawbridge" },
       chain: [],
       primary: undefined,
       mtu,

@@ -40,7 +40,7 @@ function setUp(encapsulation: Encapsulation = "auto") {
   const kernel = new FakeRouteKernel(machine());
   const clock = new FakeClock();
   const judge = new NodeJudge({ nodeName: "a" });
-  const options = { encapsulation, bridge: "cni0" } as const;
+  const options = { encapsulation, bridge: "drawbridge0" } as const;
   const of = { nodeName: "a", judge, options, logger: recordingLogger(), events: recordingNotices() };
   const routes = new RoutesDataplane({ ...of, kernel, clock, syncPeriod: 30_000 });
   return { kernel, clock, judge, options, routes };

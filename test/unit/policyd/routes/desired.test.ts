@@ -30,7 +30,7 @@ function tried({
   options = {},
   state = machine(),
 }: Case): ReturnType<typeof desiredRoutes> {
-  const all = { encapsulation: "auto", bridge: "cni0", ...options } as const;
+  const all = { encapsulation: "auto", bridge: "drawbridge0", ...options } as const;
   const serviceCidrs = services.map((text) => parseCidr(text));
   const judged = judgeNodes(nodes, { nodeName: "a", serviceCidrs });
   return desiredRoutes(peersOf(judged, "a"), serviceCidrs, all, state);
@@ -87,8 +87,8 @@ describe("policyd/routes/desired", () => {
     assert.deepEqual(
       rules.map(({ family, inputInterface }) => [family, inputInterface]),
       [
-        [4, "cni0"],
-        [6, "cni0"],
+        [4, "drawbridge0"],
+        [6, "drawbridge0"],
       ],
     );
     assert.deepEqual(problems, []);

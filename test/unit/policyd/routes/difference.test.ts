@@ -43,7 +43,7 @@ type Cluster = typeof someCluster extends fc.Arbitrary<infer T> ? T : never;
 
 function desiredOf({ nodes, services, encapsulation }: Cluster, state: KernelState): Desired {
   const all: readonly Node[] = [OWN, ...nodes];
-  const options = { encapsulation, bridge: "cni0" };
+  const options = { encapsulation, bridge: "drawbridge0" };
   const found = desiredRoutes(
     peersOf(judgeNodes(all, { nodeName: "a" }), "a"),
     services.map((text) => parseCidr(text)),

@@ -69,7 +69,7 @@ describe("policyd/routes/relevance", () => {
     ["a route of the table for pods", true, told(route("198.51.100.3/32", { table: 107 }))],
     ["a route of another table", false, told(route("10.244.3.0/24", { table: 99 }))],
     ["the link-local route every link has", false, told(route("fe80::/64"))],
-    ["a rule", true, told(newRule({ family: 4, inputInterface: "cni0", table: 107, priority: 107 }))],
+    ["a rule", true, told(newRule({ family: 4, inputInterface: "drawbridge0", table: 107, priority: 107 }))],
     ["anything else", false, { type: 99, flags: 0, sequence: 0, body: new Uint8Array() }],
   ];
   for (const [what, expected, message] of cases) {

@@ -63,7 +63,7 @@ describe("policyd/routes/routes_dataplane", () => {
       events: clusterEvents,
       nodeName: "a",
       judge: new NodeJudge({ nodeName: "a", serviceCidrs: [parseCidr("fd00:96::/112")] }),
-      options: { encapsulation: "auto", bridge: "cni0" },
+      options: { encapsulation: "auto", bridge: "drawbridge0" },
       syncPeriod: SYNC_PERIOD,
     });
   });

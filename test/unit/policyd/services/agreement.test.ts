@@ -49,12 +49,12 @@ describe("evaluator and interpreted rules in the same words", () => {
 
   function outcomes(text: string, tables: readonly Table[]): readonly [string, readonly string[]] {
     const [packet] = readPacket(text);
-    const surroundings = surroundingsOf(world, "cni0", () => 0);
+    const surroundings = surroundingsOf(world, "drawbridge0", () => 0);
     const ruleset = new Ruleset(
       tables.map((one) => ({ table: one, elements: new Map() })),
       surroundings.now,
     );
-    const walked = walkedOutcome({ ruleset, flows: new FlowTable(), surroundings }, packet, "cni0");
+    const walked = walkedOutcome({ ruleset, flows: new FlowTable(), surroundings }, packet, "drawbridge0");
     return [walked, [...allowedOutcomes(evaluate(world, packet))]];
   }
 

@@ -239,10 +239,10 @@ const TABLE = `table inet drawbridge-policy {
   }
 
   chain decide {
-    iifname "cni0" ip saddr != @known4 counter drop comment "source not known yet"
-    iifname "cni0" ip6 saddr != @known6 counter drop comment "source not known yet"
-    oifname "cni0" ip daddr != @known4 counter drop comment "destination not known yet"
-    oifname "cni0" ip6 daddr != @known6 counter drop comment "destination not known yet"
+    iifname "drawbridge0" ip saddr != @known4 counter drop comment "source not known yet"
+    iifname "drawbridge0" ip6 saddr != @known6 counter drop comment "source not known yet"
+    oifname "drawbridge0" ip daddr != @known4 counter drop comment "destination not known yet"
+    oifname "drawbridge0" ip6 daddr != @known6 counter drop comment "destination not known yet"
     icmp type { destination-unreachable, time-exceeded, parameter-problem } ct state related accept
     icmpv6 type { destination-unreachable, packet-too-big, time-exceeded, parameter-problem } ct state related accept
     ct direction reply counter drop comment "answer of no allowed connection"
@@ -265,7 +265,7 @@ const TABLE = `table inet drawbridge-policy {
 
   chain new_from_pod4 {
     ip saddr != @known4 counter drop comment "source not known yet"
-    oifname "cni0" ip daddr != @known4 counter drop comment "destination not known yet"
+    oifname "drawbridge0" ip daddr != @known4 counter drop comment "destination not known yet"
     ip saddr vmap @egress4
     ip daddr vmap @ingress4
     ct label set 100
@@ -285,7 +285,7 @@ const TABLE = `table inet drawbridge-policy {
 
   chain new_from_pod6 {
     ip6 saddr != @known6 counter drop comment "source not known yet"
-    oifname "cni0" ip6 daddr != @known6 counter drop comment "destination not known yet"
+    oifname "drawbridge0" ip6 daddr != @known6 counter drop comment "destination not known yet"
     ip6 saddr vmap @egress6
     ip6 daddr vmap @ingress6
     ct label set 100
@@ -306,30 +306,30 @@ const TABLE = `table inet drawbridge-policy {
   chain crowded_forward {
     ip saddr @crowded4 counter drop comment "pod with too many connections"
     ip6 saddr @crowded6 counter drop comment "pod with too many connections"
-    iifname != "cni0" ip daddr @crowded4 counter drop comment "pod with too many connections"
-    iifname != "cni0" ip6 daddr @crowded6 counter drop comment "pod with too many connections"
+    iifname != "drawbridge0" ip daddr @crowded4 counter drop comment "pod with too many connections"
+    iifname != "drawbridge0" ip6 daddr @crowded6 counter drop comment "pod with too many connections"
   }
 
   chain crowded_input {
     icmpv6 type { nd-router-solicit, nd-neighbor-solicit, nd-neighbor-advert } ip6 hoplimit 255 accept
     icmpv6 type { mld-listener-query, mld-listener-report, mld-listener-done, mld2-listener-report } accept
-    iifname "cni0" ip saddr @crowded4 counter drop comment "pod with too many connections"
-    iifname "cni0" ip6 saddr @crowded6 counter drop comment "pod with too many connections"
+    iifname "drawbridge0" ip saddr @crowded4 counter drop comment "pod with too many connections"
+    iifname "drawbridge0" ip6 saddr @crowded6 counter drop comment "pod with too many connections"
   }
 
   chain forward {
     type filter hook forward priority -5; policy accept;
     ct label 100 accept
-    ct state new,untracked iifname "cni0" goto new_from_pod
-    ct state new,untracked oifname "cni0" goto new_to_pod
+    ct state new,untracked iifname "drawbridge0" goto new_from_pod
+    ct state new,untracked oifname "drawbridge0" goto new_to_pod
     ct id @settled accept
-    iifname "cni0" goto decide
-    oifname "cni0" goto decide
+    iifname "drawbridge0" goto decide
+    oifname "drawbridge0" goto decide
   }
 
   chain input {
     type filter hook input priority -5; policy accept;
-    iifname != "cni0" accept
+    iifname != "drawbridge0" accept
     ct label 100 accept
     ct state new ip saddr @known4 goto new_to_node4
     ct state new ip6 saddr @known6 goto new_to_node6
@@ -349,15 +349,15 @@ const TABLE = `table inet drawbridge-policy {
 
   chain output {
     type filter hook output priority -5; policy accept;
-    oifname != "cni0" ct status ! dnat accept
+    oifname != "drawbridge0" ct status ! dnat accept
     ct label 100 accept
     ct state new ip daddr @known4 ct label set 100 accept
     ct state new ip6 daddr @known6 ct label set 100 accept
     ct id @settled accept
     icmpv6 type { nd-router-solicit, nd-neighbor-solicit, nd-neighbor-advert } ip6 hoplimit 255 accept
     icmpv6 type { mld-listener-query, mld-listener-report, mld-listener-done, mld2-listener-report } accept
-    oifname "cni0" fib daddr type unicast ip daddr != @known4 counter drop comment "destination not known yet"
-    oifname "cni0" fib daddr type unicast ip6 daddr != @known6 counter drop comment "destination not known yet"
+    oifname "drawbridge0" fib daddr type unicast ip daddr != @known4 counter drop comment "destination not known yet"
+    oifname "drawbridge0" fib daddr type unicast ip6 daddr != @known6 counter drop comment "destination not known yet"
     icmp type { destination-unreachable, time-exceeded, parameter-problem } ct state related accept
     icmpv6 type { destination-unreachable, packet-too-big, time-exceeded, parameter-problem } ct state related accept
     ct direction original ip daddr @known4 ct label set 100 accept

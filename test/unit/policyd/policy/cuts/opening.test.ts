@@ -16,7 +16,7 @@ function setUp(found?: Table, elements: ReadonlyMap<string, readonly Element[]> 
   const kernel = new FakeNftables();
   if (found !== undefined) kernel.commit(tableChanges(found, elements));
   const opening = (table = PLAIN) =>
-    kernelOpening({ kernel, commit: (changes) => kernel.commit(changes), bridge: "cni0", policyTable: table });
+    kernelOpening({ kernel, commit: (changes) => kernel.commit(changes), bridge: "drawbridge0", policyTable: table });
   return { kernel, opening };
 }
 
@@ -67,20 +67,20 @@ describe("policy/cuts: the rules before the first table", () => {
   });
 
   it("they label what begins on the bridge or goes there, and drop nothing", () => {
-    const text = formatTable(openingTable("cni0"), new Map()).replaceAll("\t", "  ");
+    const text = formatTable(openingTable("drawbridge0"), new Map()).replaceAll("\t", "  ");
     assert.equal(
       text.trim(),
       `table inet drawbridge-policy-opening {
   comment "drawbridge schema of no version"
   chain forward {
     type filter hook forward priority -6; policy accept;
-    iifname "cni0" ct direction original ct label set 100
-    oifname "cni0" ct direction original ct label set 100
+    iifname "drawbridge0" ct direction original ct label set 100
+    oifname "drawbridge0" ct direction original ct label set 100
   }
 
   chain input {
     type filter hook input priority -6; policy accept;
-    iifname "cni0" ct direction original ct label set 100
+    iifname "drawbridge0" ct direction original ct label set 100
   }
 
   chain output {
