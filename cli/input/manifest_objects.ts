@@ -1,5 +1,5 @@
 import type { LocatedObject } from "../../policyd/source/documents.ts";
-import { asList, itemOf, readYamlObjects } from "../../policyd/source/documents.ts";
+import { asList, itemOf, jsonLine, readYamlObjects } from "../../policyd/source/documents.ts";
 import type { JsonPiece } from "../../policyd/source/json_scanner.ts";
 import { scanJson, unreadableJson } from "../../policyd/source/json_scanner.ts";
 
@@ -69,15 +69,5 @@ function hasKind(value: unknown): boolean {
 }
 
 function located(value: unknown, piece: JsonPiece): LocatedObject {
-  return { value, lineOf: (path) => (path.length === 0 ? piece.line : lineIn(piece, path)) };
-}
-
-/** JSON is YAML, too, and whoever asks for lines asks for few. */
-function lineIn({ text, line }: JsonPiece, path: readonly (string | number)[]): number {
-  try {
-    const [object] = readYamlObjects(text);
-    return line + (object?.lineOf(path) ?? 1) - 1;
-  } catch {
-    return line;
-  }
+  return { value, lineOf: (path) => jsonLine(piece, path) };
 }

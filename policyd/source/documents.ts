@@ -1,17 +1,20 @@
-import type { Document, Scalar, Tags } from "yaml";
-import { Composer, CST, isMap, isNode, isScalar, isSeq, Lexer, LineCounter, Parser } from "yaml";
-import { DrawbridgeError } from "../../kernel/error.ts";
+import { Buffer } from "node:buffer";
+import type { CST, Document } from "yaml";
+import { Composer, isMap, isNode, isScalar, isSeq, Lexer, LineCounter, Parser } from "yaml";
+import type { JsonPiece } from "./json_scanner.ts";
+import { scanJson } from "./json_scanner.ts";
+import type { YamlDocument } from "./yaml_documents.ts";
+import { unreadableYaml, yamlDocuments } from "./yaml_documents.ts";
+import type { Unindented } from "./yaml_indentation.ts";
+import { IndentationWatch, withIndentation } from "./yaml_indentation.ts";
+import { jsonValue } from "./yaml_value.ts";
 
 /** Far above what Kubernetes' schemas need. The YAML library recurses, and at some thousands ends the process. */
 const MOST_LEVELS = 64;
-/** Aliases and what they stand for may multiply: the library counts the product. */
-const MOST_ALIASES = 100;
-/** For each alias the library looks at all anchors and aliases of its document. */
-const MOST_NAMES = 1000;
-const LONGEST_REASON = 200;
-
-/** Only values JSON has; kubectl keeps a time a text and knows none of the others. */
-const NO_JSON = new Set(["timestamp", "binary", "omap", "pairs", "set"].map((tag) => `tag:yaml.org,2002:${tag}`));
+/** Characters that are read again, in sum, because lines within brackets or quotes begin too far left. */
+const MOST_READ_AGAIN = 64 * 1024 * 1024;
+/** The library asks for a blank before a comment; Go's reader does not, after a quoted text. */
+const BLANK_BEFORE_COMMENT = "Comments must be separated";
 
 /**
  * The objects in the text of a file, one after the other: YAML documents or one JSON value, lists opened.
@@ -44,9 +47,14 @@ export interface LocatedObject {
  * @throws DrawbridgeError ERR_OBJECT naming the line, when it is reached
  */
 export function* readYamlObjects(text: string): Generator<LocatedObject> {
-  for (const { value, lineOf } of readDocuments(text)) {
-    for (const { value: object, path: place } of openList(value)) {
-      yield { value: object, lineOf: (path) => lineOf([...place, ...path]) };
+  let isFirst = true;
+  for (const document of yamlDocuments(text)) {
+    const objects = isFirst ? jsonObjects(document) : undefined;
+    isFirst = false;
+    for (const { value, lineOf } of objects ?? readDocument(document)) {
+      for (const { value: object, path: place } of openList(value)) {
+        yield { value: object, lineOf: (path) => lineOf([...place, ...path]) };
+      }
     }
   }
 }
@@ -55,46 +63,89 @@ function parseJson(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch (error) {
-    throw unreadable(error instanceof Error ? error.message : String(error));
+    throw unreadableYaml(error instanceof Error ? error.message : String(error));
   }
 }
 
-function* readDocuments(text: string): Generator<LocatedObject> {
-  const lines = new LineCounter();
-  // The library compares each key of a map with each before it.
-  const options = { prettyErrors: false, logLevel: "silent", uniqueKeys: false } as const;
-  const composer = new Composer({ version: "1.1", customTags: jsonTags, ...options });
-  for (const document of composer.compose(tokensOf(text, lines))) {
-    const [problem] = [...document.errors, ...document.warnings];
-    if (problem !== undefined) throw unreadable(problem.message, lines.linePos(problem.pos[0]).line);
-    const repeated = repeatedKey(document.contents);
-    if (repeated !== undefined) throw unreadable("Map keys must be unique", lines.linePos(startOf(repeated)).line);
-    const value = plainValue(document);
-    if (value !== null) yield { value, lineOf: (path) => lines.linePos(offsetOf(document, path)).line };
-  }
+/** The JSON objects that a document is made of, one after the other; undefined where it is not JSON: it may still be YAML. */
+function jsonObjects({ text, line: first }: YamlDocument): readonly LocatedObject[] | undefined {
+  if (!/^\s*\{\s*["}]/.test(text)) return undefined;
+  const pieces = attempt(() => [...scanJson([Buffer.from(text)])]);
+  return pieces && attempt(() => objectsOf(pieces.map((piece) => ({ ...piece, line: piece.line + first - 1 }))));
 }
 
-/** The first key in the text that its map has already; undefined without one. */
-function repeatedKey(root: unknown): Scalar | undefined {
-  const left = [root];
-  let first: Scalar | undefined;
-  while (left.length > 0) {
-    const node = left.pop();
-    if (isSeq(node)) for (const item of node.items) left.push(item);
-    if (!isMap(node)) continue;
-    const values = new Set<unknown>();
-    for (const { key, value } of node.items) {
-      left.push(key, value);
-      if (!isScalar(key)) continue;
-      if (values.has(key.value) && (first === undefined || startOf(key) < startOf(first))) first = key;
-      values.add(key.value);
+/** The items of a list come before the list itself. */
+function objectsOf(pieces: readonly JsonPiece[]): readonly LocatedObject[] {
+  const objects: LocatedObject[] = [];
+  let items: JsonPiece[] = [];
+  for (const piece of pieces) {
+    if (piece.type === "item") items.push(piece);
+    else {
+      objects.push(objectOf(piece, items));
+      items = [];
     }
   }
-  return first;
+  return objects;
 }
 
-function startOf({ range }: Scalar): number {
-  return range?.[0] ?? 0;
+function objectOf(piece: JsonPiece, items: readonly JsonPiece[]): LocatedObject {
+  const frame: unknown = JSON.parse(piece.text);
+  const values = items.map(({ text }): unknown => JSON.parse(text));
+  const value = values.length > 0 && typeof frame === "object" ? { ...frame, items: values } : frame;
+  return {
+    value,
+    lineOf: (path) => {
+      const [member, index = -1, ...rest] = path;
+      const item = member === "items" ? items[Number(index)] : undefined;
+      return item === undefined ? jsonLine(piece, path) : jsonLine(item, rest);
+    },
+  };
+}
+
+/** The line of a field in the text of a JSON value: JSON is YAML, too. */
+export function jsonLine({ text, line }: Pick<JsonPiece, "text" | "line">, path: FieldPath): number {
+  if (path.length === 0) return line;
+  const [object] = attempt(() => [...readDocument({ text, line })]) ?? [];
+  return object?.lineOf(path) ?? line;
+}
+
+/** Undefined where the text is not what was tried. */
+function attempt<T>(read: () => T): T | undefined {
+  try {
+    return read();
+  } catch {
+    return undefined;
+  }
+}
+
+function* readDocument({ text, line: first }: YamlDocument): Generator<LocatedObject> {
+  const { document, lines } = compose(text, first);
+  if (document === undefined) return;
+  const lineAt = (offset: number): number => first + lines.linePos(offset).line - 1;
+  const [problem] = document.errors.filter(({ message }) => !message.startsWith(BLANK_BEFORE_COMMENT));
+  if (problem !== undefined) throw unreadableYaml(problem.message, lineAt(problem.pos[0]));
+  const value = jsonValue(document.contents, lineAt);
+  if (value !== null) yield { value, lineOf: (path) => lineAt(offsetOf(document, path)) };
+}
+
+/** The first document of a text: as in Go, what follows a line `...` is not read. */
+function compose(
+  text: string,
+  firstLine: number,
+): { readonly document: Document | undefined; readonly lines: LineCounter } {
+  let indented = text;
+  for (let readAgain = 0; ; readAgain += indented.length) {
+    const lines = new LineCounter();
+    const watch = readAgain > MOST_READ_AGAIN ? undefined : new IndentationWatch(indented);
+    let unindented: Unindented | undefined;
+    const tokens = tokensOf(indented, { lines, firstLine, watch, onUnindented: (found) => (unindented ??= found) });
+    // Every scalar stays the text it is. The library would compare each key of a map with each before it.
+    const options = { prettyErrors: false, logLevel: "silent", uniqueKeys: false, resolveKnownTags: false } as const;
+    const composer = new Composer({ version: "1.1", schema: "failsafe", ...options });
+    const [document] = composer.compose(tokens);
+    if (unindented === undefined) return { document, lines };
+    indented = withIndentation(indented, unindented);
+  }
 }
 
 /** Where a field's key begins, or an element; of what is nearest around it where the document has no such field. */
@@ -118,45 +169,44 @@ function offsetOf(document: Document, path: FieldPath): number {
   return offset;
 }
 
-function jsonTags(tags: Tags): Tags {
-  return tags.filter(
-    (tag) => typeof tag === "string" || !(NO_JSON.has(tag.tag) || ("format" in tag && tag.format === "TIME")),
-  );
-}
-
-function plainValue(document: Document): unknown {
-  try {
-    return document.toJS({ maxAliasCount: MOST_ALIASES });
-  } catch (error) {
-    // The library's own, such as a merge of what is no map: nothing of ours runs in there.
-    throw unreadable(error instanceof Error ? error.message : String(error));
-  }
+/** How the parser is fed, and what is reported of the text. */
+interface Reading {
+  readonly lines: LineCounter;
+  readonly firstLine: number;
+  readonly watch: IndentationWatch | undefined;
+  readonly onUnindented: (found: Unindented) => void;
 }
 
 /**
- * The parser's tokens. Anchors and aliases are counted, and nesting is judged after each piece of text: where a deep one
- * ends the parser recurses, too.
+ * The parser's tokens, up to a line that begins too far left. Nesting is judged after each piece of text: where a deep one ends
+ * the parser recurses, too.
  */
-function* tokensOf(text: string, lines: LineCounter): Generator<CST.Token> {
+function* tokensOf(text: string, { lines, firstLine, watch, onUnindented }: Reading): Generator<CST.Token> {
   const parser = new Parser(lines.addNewLine);
   lines.addNewLine(0);
-  let names = 0;
-  let before = "";
+  let isEmpty = true;
   for (const lexeme of new Lexer().lex(text)) {
-    yield* parser.next(lexeme);
-    const type = before === CST.SCALAR ? "scalar" : CST.tokenType(lexeme);
-    if (type === "doc-start") names = 0;
-    if (type === "anchor" || type === "alias") names++;
-    before = lexeme;
-    if (names > MOST_NAMES) {
-      throw unreadable(`more than ${MOST_NAMES} anchors and aliases`, lines.linePos(parser.offset).line);
+    const found = watch?.next(lexeme);
+    if (found !== undefined) return onUnindented(found);
+    for (const token of parser.next(lexeme)) {
+      const unexpected = unexpectedToken(token, isEmpty);
+      if (unexpected !== undefined) throw unreadableYaml(unexpected, firstLine + lines.linePos(token.offset).line - 1);
+      if (token.type === "document" && token.value !== undefined) isEmpty = false;
+      yield token;
     }
     // The outermost is the document.
     if (parser.stack.length > MOST_LEVELS + 1) {
-      throw unreadable(`more than ${MOST_LEVELS} levels of lists and objects`, lines.linePos(parser.offset).line);
+      const line = firstLine + lines.linePos(parser.offset).line - 1;
+      throw unreadableYaml(`more than ${MOST_LEVELS} levels of lists and objects`, line);
     }
   }
   yield* parser.end();
+}
+
+/** Directives have no place, since kubectl cuts the file at the `---` that ends them. */
+function unexpectedToken(token: CST.Token, isEmpty: boolean): string | undefined {
+  if (token.type === "directive") return `the directive ${token.source}; expected none`;
+  return token.type === "doc-end" && isEmpty ? "... without a value before it" : undefined;
 }
 
 /** A value and, for one out of a list, where in the list's document it is. */
@@ -181,7 +231,7 @@ function* openList(value: unknown): Generator<Opened> {
  * @throws DrawbridgeError ERR_OBJECT for a list inside a list
  */
 export function itemOf({ kind, apiVersion }: Pick<List, "kind" | "apiVersion">, item: unknown): unknown {
-  if (asList(item) !== undefined) throw unreadable("a list inside a list; expected objects");
+  if (asList(item) !== undefined) throw unreadableYaml("a list inside a list; expected objects");
   const isObject = typeof item === "object" && item !== null && !Array.isArray(item);
   return isObject && kind !== "" ? { apiVersion, kind, ...item } : item;
 }
@@ -201,9 +251,4 @@ export function asList(value: unknown): List | undefined {
   if (typeof kind !== "string" || !kind.endsWith("List") || !(Array.isArray(items) || items === null)) return undefined;
   const apiVersion = "apiVersion" in value ? value.apiVersion : undefined;
   return { kind: kind.slice(0, -"List".length), apiVersion, items: items ?? [] };
-}
-
-function unreadable(reason: string, line?: number): DrawbridgeError {
-  const [first = ""] = reason.slice(0, LONGEST_REASON).split("\n");
-  return new DrawbridgeError("ERR_OBJECT", `${line === undefined ? "" : `line ${line}: `}${first}`);
 }

@@ -12,24 +12,32 @@ const DIRECTORIES = [
   "/var/lib/cni",
 ];
 const SETTINGS = "/proc/sys/net";
+/** Files, links and tables that Drawbridge makes: other programs of the machine may make theirs during a run. */
+const OURS = /drawbridge|cni0|^link dbv/;
+/** A counter, not a setting. */
+const COUNTED = "netfilter/nf_conntrack_count";
 
 /** Things that a test could leave on the machine itself, each by a name that people understand ("link cni0"). */
 export type MachineState = ReadonlyMap<string, string>;
 
 /**
- * Reads the files in the places of an installation, and the links, nftables' tables and network settings of this process's own
- * network namespace.
+ * Reads what a Drawbridge on this machine itself would leave: files in the places of an installation, links and tables; and all
+ * network settings of this process's own network namespace.
  */
 export function machineState(): MachineState {
   const files = DIRECTORIES.flatMap((directory) => [
     ...(existsSync(directory) ? [directory] : []),
     ...namesBelow(directory).map((name) => path.join(directory, name)),
   ]);
+  const made = [
+    ...files.map((file) => `file ${file}`),
+    ...namesIn("/sys/class/net").map((name) => `link ${name}`),
+    ...tables(),
+  ];
+  const settings = namesBelow(SETTINGS).filter((name) => name !== COUNTED);
   return new Map([
-    ...files.map((file) => [`file ${file}`, ""] as const),
-    ...namesIn("/sys/class/net").map((name) => [`link ${name}`, ""] as const),
-    ...tables().map((table) => [table, ""] as const),
-    ...namesBelow(SETTINGS).map((name) => [`setting ${name}`, valueOf(path.join(SETTINGS, name))] as const),
+    ...made.filter((name) => OURS.test(name)).map((name) => [name, ""] as const),
+    ...settings.map((name) => [`setting ${name}`, valueOf(path.join(SETTINGS, name))] as const),
   ]);
 }
 

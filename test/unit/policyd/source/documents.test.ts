@@ -55,6 +55,64 @@ describe("policyd/source/documents", () => {
     assert.deepEqual(yaml("base: &x {a: 1}\nb: {<<: *x, c: 2}"), [{ base: { a: 1 }, b: { a: 1, c: 2 } }]);
   });
 
+  for (const [what, text, objects] of [
+    [
+      "a merge after a key overwrites it",
+      "b: &x {a: 1, c: 2}\nm:\n  a: 3\n  <<: *x\n",
+      [{ b: { a: 1, c: 2 }, m: { a: 1, c: 2 } }],
+    ],
+    ["a key after a merge stays", "b: &x {a: 1}\nm:\n  <<: *x\n  a: 3\n", [{ b: { a: 1 }, m: { a: 3 } }]],
+    [
+      "of merged objects the first counts",
+      "- &x {a: 1}\n- &y {a: 2, b: 3}\n- <<: [*x, *y]\n",
+      [[{ a: 1 }, { a: 2, b: 3 }, { a: 1, b: 3 }]],
+    ],
+    [
+      "a bracket may close at its key's indentation",
+      "a:\n  b: [1,\n  2\n  ]\n  c: {d: 3,\n}\n",
+      [{ a: { b: [1, 2], c: { d: 3 } } }],
+    ],
+    ["a quote may close at its key's indentation", "a: 'x\n'\nb: \"y\nz\"\n", [{ a: "x ", b: "y z" }]],
+    ["JSON objects may follow each other", '{"a": 1}\n{"b": 2} {"c": 3}', [{ a: 1 }, { b: 2 }, { c: 3 }]],
+    ["each document may have a byte order mark", "\u{feff}a: 1\n---\n\u{feff}b: 2\n", [{ a: 1 }, { b: 2 }]],
+    ["a comment may follow a quote at once", "a: 'b'#c\n", [{ a: "b" }]],
+    ["lines may end in a carriage return", "a: 1\rb:\r  c: 2\r", [{ a: 1, b: { c: 2 } }]],
+    [
+      "tags of numbers and unknown tags are accepted",
+      "a: !!float 1\nb: !local x\nc: !!str 1\n",
+      [{ a: 1, b: "x", c: "1" }],
+    ],
+    ["octal numbers have two notations", "a: 0o120\nb: 0120\n", [{ a: 80, b: 80 }]],
+    ["a line of three dots ends the document", "a: 1\n...\nb: 2\n---\nc: 3\n", [{ a: 1 }, { c: 3 }]],
+    [
+      "numbers as keys are texts",
+      "8080: a\n1.5: b\n0x1f: c\nyes: d\n",
+      [{ "8080": "a", "1.5": "b", "31": "c", true: "d" }],
+    ],
+    ["a number beyond all numbers is a text", "a: 1e400\n", [{ a: "1e400" }]],
+  ] as const) {
+    it(`YAML-01: as in kubectl ${what}`, () => assert.deepEqual(yaml(text), objects));
+  }
+
+  for (const [what, text, message] of [
+    ["a document separator with text", "a: 1\n--- b: 2\n", /^line 2: --- is followed by "b: 2"/],
+    ["a directive", "%YAML 1.1\n---\na: 1\n", /^line 1: the directive %YAML 1.1; expected none$/],
+    ["a key without a name", "a: 1\n~: 2\n", /^line 2: a key that is not a text/],
+    ["a key that is a list", "? [a]\n: 1\n", /^line 1: a key that is not a text/],
+    ["a number that JSON does not have", "a: 1\n---\nb: .nan\n", /^line 3: ".nan"; expected a value that JSON has$/],
+    ["a merge of a number", "a: 1\n<<: 2\n", /^line 2: << expects an object/],
+    ["a value that contains itself", "a: &x [*x]\n", /^line 1: the value of &x contains itself$/],
+    ["an alias without an anchor", "a: *x\nb: &x 1\n", /^line 1: \*x has no anchor before it$/],
+    ["a control character", "a: 1\nb: \u{7}\n", /^line 2: the character U\+0007; expected text$/],
+  ] as const) {
+    it(`YAML-01: ${what} is refused with its line, as kubectl refuses it`, () => {
+      assert.match(
+        refusalOf(() => yaml(text)),
+        message,
+      );
+    });
+  }
+
   it("DAEMON-01: a syntax error names its line, and keys given twice are one", () => {
     assert.match(
       refusalOf(() => yaml("a: 1\nb: [\n")),
@@ -65,8 +123,8 @@ describe("policyd/source/documents", () => {
       /^line 3: Map keys must be unique/,
     );
     assert.match(
-      refusalOf(() => yaml("a: !!binary aGk=")),
-      /^line 1: Unresolved tag/,
+      refusalOf(() => yaml("a: 1\nb: !!int x\n")),
+      /^line 2: "x" with the tag tag:yaml.org,2002:int; expected a value that JSON has/,
     );
     assert.match(
       refusalOf(() => json('{"a":')),
@@ -79,7 +137,7 @@ describe("policyd/source/documents", () => {
       `b${i}: &b${i} [${Array.from({ length: 9 }, () => (i === 0 ? "x" : `*b${i - 1}`)).join(",")}]`;
     assert.match(
       refusalOf(() => yaml(Array.from({ length: 9 }, (_, i) => row(i)).join("\n"))),
-      /alias/i,
+      /^line \d+: aliases stand for more than 400000 values$/,
     );
     assert.match(
       refusalOf(() => yaml("[".repeat(100) + "]".repeat(100))),
@@ -100,7 +158,6 @@ describe("policyd/source/documents", () => {
       ["a: 1\na: 2\nb: {c: 1, c: 2}\n", 2],
       ["a: {b: 1,\n b: 2}\n", 2],
       ['"a": 1\n? a\n: 2\n', 2],
-      ["? {b: 1,\n  b: 2}\n: 1\n", 2],
       ["yes: 1\non: 2\n", 2],
     ] as const) {
       assert.match(
@@ -112,19 +169,13 @@ describe("policyd/source/documents", () => {
     assert.deepEqual(yaml("a: {b: 1}\nb: {b: 1}\n"), [{ a: { b: 1 }, b: { b: 1 } }]);
   });
 
-  it("DAEMON-01: twice as many keys or aliases take twice as long, and a great many aliases are refused", () => {
+  it("DAEMON-01: a document with ten thousands of keys, anchors and aliases is read in a time that grows with their number", () => {
     const MANY = 30_000;
     const keys = Array.from({ length: MANY }, (_, i) => `k${i}: v\n`).join("");
     const [object] = yaml(keys);
     assert.equal(Object.keys(object ?? {}).length, MANY);
-    const named = (count: number): string => Array.from({ length: count }, (_, i) => `- &a${i} v\n- *a${i}\n`).join("");
-    assert.equal([yaml(named(500))].flat(2).length, 1000);
-    assert.equal(yaml(`${named(400)}---\n`.repeat(3)).length, 3, "of each document");
-    assert.match(
-      refusalOf(() => yaml(named(MANY))),
-      /^line 1001: more than 1000 anchors and aliases/,
-    );
-    assert.equal([yaml("- '*a'\n- |\n  *a\n- \"&a\"\n- a*b&c\n".repeat(MANY / 10))].flat(2).length, (4 * MANY) / 10);
+    const named = Array.from({ length: MANY }, (_, i) => `- &a${i} v\n- *a${i}\n`).join("");
+    assert.equal([yaml(named)].flat(2).length, 2 * MANY);
   }).timeout(20_000);
 
   it("DAEMON-01: any text is objects or a refusal of ours", () => {

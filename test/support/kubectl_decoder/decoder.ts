@@ -1,0 +1,52 @@
+import { spawnSync } from "node:child_process";
+import { existsSync, mkdirSync } from "node:fs";
+import os from "node:os";
+import path from "node:path";
+import process from "node:process";
+import type Mocha from "mocha";
+import * as v from "valibot";
+import { skip } from "../privilege.ts";
+
+const HERE = import.meta.dirname;
+const CACHE = path.join(process.env["XDG_CACHE_HOME"] || path.join(os.homedir(), ".cache"), "drawbridge");
+const PROGRAM = path.join(CACHE, "kubectl-decoder-0.37.2");
+/** Where Go's own packages put it. */
+const GO_DIRECTORY = "/usr/local/go/bin";
+const LARGEST_OUTPUT = 256 * 1024 * 1024;
+
+/** The objects that kubectl reads in a text, or why it reads none. */
+export type Decoded = v.InferOutput<typeof DECODED>;
+
+const DECODED = v.object({ objects: v.nullable(v.array(v.unknown())), error: v.optional(v.string()) });
+
+/**
+ * Builds the Go program of this folder into the user's cache, unless it is there.
+ *
+ * Without Go it skips the tests of the hook's suite.
+ *
+ * @throws Error when the build fails
+ */
+export function requireDecoder(context: Mocha.Context): void {
+  if (existsSync(PROGRAM)) return;
+  const env = {
+    ...process.env,
+    PATH: `${process.env["PATH"] ?? ""}:${GO_DIRECTORY}`,
+    CGO_ENABLED: "0",
+    GOTOOLCHAIN: "auto",
+    GOFLAGS: "-buildvcs=false -mod=readonly -trimpath",
+  };
+  if (spawnSync("go", ["version"], { env }).status !== 0) {
+    skip(context, "no Go on this machine, with which kubectl's decoder is built for comparison: install Go");
+  }
+  mkdirSync(CACHE, { recursive: true });
+  const { status, stderr } = spawnSync("go", ["build", "-o", PROGRAM, "."], { cwd: HERE, env, encoding: "utf8" });
+  if (status !== 0) throw new Error(`kubectl's decoder could not be built: ${stderr.trim()}`);
+}
+
+/** Decodes texts as kubectl does. {@link requireDecoder} comes before. */
+export function decodeAll(texts: readonly string[]): readonly Decoded[] {
+  const input = JSON.stringify(texts.map((text) => Buffer.from(text).toString("base64")));
+  const { status, stdout, stderr } = spawnSync(PROGRAM, { input, encoding: "utf8", maxBuffer: LARGEST_OUTPUT });
+  if (status !== 0) throw new Error(`kubectl's decoder: ${stderr}`);
+  return v.parse(v.array(DECODED), JSON.parse(stdout));
+}
