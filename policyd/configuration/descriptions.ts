@@ -108,7 +108,7 @@ export const DESCRIPTIONS: Readonly<Record<Field, FieldDescription>> = {
   nodeLocalDNS: { meaning: "Addresses of the node's own DNS server: no NetworkPolicy keeps pods from its port 53." },
   connectionLimit: {
     meaning:
-      "The most connections of a pod's address: those it begins, and those from outside to it. By default a quarter of `nf_conntrack_max`, once the table is filled to three quarters; 0 for no limit.",
+      "The most connections of a pod, over all of its addresses: those it begins, and those from outside to it. Without it a pod has a share of `nf_conntrack_max` once the table is full; 0 for no limit.",
     absent: "which is a share",
   },
   policyReset: {

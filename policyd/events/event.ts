@@ -29,6 +29,7 @@ const ACTIONS: Readonly<Record<Reason, string>> = {
   PolicyNotInForce: "Compile",
   ServiceNotServed: "Serve",
   ExternalIPsServed: "Serve",
+  TooManyConnections: "Limit",
   InstallationProblem: "Install",
   AttachmentsFail: "Attach",
   RoutesProblem: "Route",

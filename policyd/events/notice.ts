@@ -32,6 +32,8 @@ export type Reason =
   | "ServiceNotServed"
   /** A Service takes traffic to any address its author likes (CVE-2020-8554). */
   | "ExternalIPsServed"
+  /** A pod has more of its node's table of connections than it may have. */
+  | "TooManyConnections"
   /** A node cannot have pods, or not as it should: the plugin, its configuration or the node's pod CIDRs. */
   | "InstallationProblem"
   /** Pods of a network cannot be attached on a node. */

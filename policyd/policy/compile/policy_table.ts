@@ -15,6 +15,7 @@ import {
   rule,
 } from "../../../kernel/nftables/statement.ts";
 import { parseCidr } from "../../../kernel/ip/cidr.ts";
+import { brakeHooks, crowdingChains, CrowdingReason, crowdingSets, limitHooks } from "./crowding.ts";
 import type { PolicyOptions } from "./options.ts";
 import { familyWords } from "../../../kernel/nftables/family_words.ts";
 import { FAMILIES } from "./words.ts";
@@ -36,8 +37,6 @@ export const POLICY_SETS = {
   /** Maps from a local pod's address to the chain that judges it; without an element everything is allowed. */
   egress: "egress",
   ingress: "ingress",
-  /** Local pods with too many connections: no further ones begin from them, or from outside to them. */
-  crowded: "crowded",
   /** Connections to be reset; there with `policyReset` alone. */
   cut: "cut",
   /** Connections that are allowed and were there before the table, so that the kernel has no place for their label. */
@@ -50,7 +49,7 @@ export const PolicyDropReason = {
   SOURCE: "source not known yet",
   DESTINATION: "destination not known yet",
   LINK_LOCAL: "link-local source",
-  CROWDED: "pod with too many connections",
+  ...CrowdingReason,
 } as const satisfies Readonly<Record<string, string>>;
 
 const LINK_LOCAL = parseCidr("fe80::/10");
@@ -83,7 +82,7 @@ export function policyTable(options: TableOptions): Table {
     chains: [
       decide(options),
       ...newChains(options),
-      ...crowdedChains(options),
+      ...crowdingChains({ ...options, known: POLICY_SETS.known, neighbours }),
       ...prerouting(options),
       forward(options),
       input(options),
@@ -93,7 +92,7 @@ export function policyTable(options: TableOptions): Table {
 }
 
 function setsOf({ policyReset }: TableOptions): readonly SetDefinition[] {
-  const { known, own, self, egress, ingress, crowded, cut, settled } = POLICY_SETS;
+  const { known, own, self, egress, ingress, cut, settled } = POLICY_SETS;
   return [
     ...FAMILIES.flatMap((family): readonly SetDefinition[] => {
       const { type } = familyWords[family];
@@ -103,9 +102,9 @@ function setsOf({ policyReset }: TableOptions): readonly SetDefinition[] {
         { name: `${self}${family}`, key: [type, type] },
         { name: `${egress}${family}`, key: [type], data: "verdict" },
         { name: `${ingress}${family}`, key: [type], data: "verdict" },
-        { name: `${crowded}${family}`, key: [type] },
       ];
     }),
+    ...crowdingSets(),
     { name: settled, key: ["ct_id"] },
     ...(policyReset ? [{ name: cut, key: ["ct_id"] } as const] : []),
   ];
@@ -114,9 +113,6 @@ function setsOf({ policyReset }: TableOptions): readonly SetDefinition[] {
 function base(hook: "forward" | "input" | "output"): NonNullable<Chain["base"]> {
   return { type: "filter", hook, priority: -5, policy: "accept" };
 }
-
-/** Before policies judge: a connection that they have allowed passes. */
-const CROWDED_PRIORITY = -6;
 
 /** What was judged before passes. */
 const isAllowed = rule(equals("ct label", ALLOWED_LABEL), accept);
@@ -189,38 +185,11 @@ function judged(end: "source" | "destination"): readonly Rule[] {
   return FAMILIES.map((family) => rule({ kind: "vmap", key: familyWords[family][end], map: `${map}${family}` }));
 }
 
-/**
- * New connections that count for a pod with too many: its own, and those from outside of the bridge. {@link crowdingHooks} lead
- * here.
- */
-function crowdedChains({ bridge }: TableOptions): readonly Chain[] {
-  const dropped = (end: "source" | "destination", ...conditions: readonly Statement[]): readonly Rule[] =>
-    FAMILIES.map((family) =>
-      dropping(
-        PolicyDropReason.CROWDED,
-        ...conditions,
-        inSet(familyWords[family][end], `${POLICY_SETS.crowded}${family}`),
-      ),
-    );
-  return [
-    {
-      name: "crowded_forward",
-      rules: [...dropped("source"), ...dropped("destination", not(equals("iifname", bridge)))],
-    },
-    // Neighbour discovery is untracked, and its node finds a pod's link by what the pod answers: no flow begins by that.
-    { name: "crowded_input", rules: [...neighbours, ...dropped("source", equals("iifname", bridge))] },
-  ];
-}
+/** The hooks of pods with too many connections ({@link limitHooks}). */
+export const crowdingHooks = limitHooks([isAllowed, isSettled]);
 
-/**
- * The hooks that let no further connection of a pod with too many begin. They come right before those that judge, and are
- * there while there is such a pod.
- */
-export const crowdingHooks: readonly Chain[] = (["forward", "input"] as const).map((hook) => ({
-  name: `limit_${hook}`,
-  base: { ...base(hook), priority: CROWDED_PRIORITY },
-  rules: [rule(not(mayBegin), accept), isAllowed, isSettled, rule(goTo(`crowded_${hook}`))],
-}));
+/** The hooks of a table that is nearly full ({@link brakeHooks}). */
+export const brakingHooks = brakeHooks([isAllowed, isSettled]);
 
 /**
  * Returns the short way for packets that may begin a flow, with chains of one family each. Such a packet is neither an answer nor an

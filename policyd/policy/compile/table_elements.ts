@@ -2,6 +2,7 @@ import type { Address } from "../../../kernel/ip/address.ts";
 import { familyOf } from "../../../kernel/ip/address.ts";
 import type { AddressRange } from "../../../kernel/ip/ranges.ts";
 import type { Claim } from "../../dataplane/claim.ts";
+import { CROWDING_SETS } from "./crowding.ts";
 import { POLICY_SETS, POLICY_TABLE } from "./policy_table.ts";
 import type { Direction } from "./profile.ts";
 
@@ -35,7 +36,7 @@ export function verdictElement(direction: Direction, address: Address, chain: st
 
 /** That no further connections may begin that count for a local pod. */
 export function crowdedElement(address: Address): Claim {
-  return claim(`${POLICY_SETS.crowded}${familyOf(address)}`, [address]);
+  return claim(`${CROWDING_SETS.crowded}${familyOf(address)}`, [address]);
 }
 
 /** A connection, by the kernel's number of it, in the set of those that were cut or of those without labels. */

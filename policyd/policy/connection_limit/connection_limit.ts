@@ -5,9 +5,12 @@ import { formatAddress } from "../../../kernel/ip/address.ts";
 import { isLoopback } from "../../../kernel/ip/loopback.ts";
 import type { Cancel, Clock } from "../../clock.ts";
 import type { Ruleset } from "../../dataplane/ruleset.ts";
+import type { NoticeSink } from "../../events/notice.ts";
 import type { Logger } from "../../log/logger.ts";
-import { crowdingHooks, POLICY_TABLE } from "../compile/policy_table.ts";
+import { brakingHooks, crowdingHooks, POLICY_TABLE } from "../compile/policy_table.ts";
 import { crowdedElement } from "../compile/table_elements.ts";
+import type { CountedPod } from "./fair_share.ts";
+import { fairShare } from "./fair_share.ts";
 import type { OwnAddresses } from "./share.ts";
 import { isBeyond, ownerOf } from "./share.ts";
 
@@ -24,37 +27,53 @@ export interface ConnectionTable {
 export interface ConnectionLimitParts {
   readonly table: ConnectionTable;
   readonly ruleset: Pick<Ruleset, "claim" | "provide">;
-  /** The addresses of the pods of this node. */
-  readonly addresses: () => Iterable<Address>;
+  /** The pods of this node. */
+  readonly pods: () => Iterable<CountedPod>;
   /** The node's own. @throws DrawbridgeError when the kernel refuses */
   readonly nodeAddresses: () => ReadonlySet<Address>;
   readonly clock: Clock;
   readonly logger: Pick<Logger, "warn" | "info">;
-  /** The most connections of one address; undefined for a quarter of the table, once that is filled to three quarters. */
+  readonly clusterEvents: NoticeSink;
+  /** The most connections of one pod; undefined for none but its share of a table that is full. */
   readonly limit: number | undefined;
 }
 
-const CHECK_MILLISECONDS = 250;
+/** Between two looks at how many there are, while the table is less than half full, and later. */
+const CHECK_MILLISECONDS = 100;
+const HASTY_CHECK_MILLISECONDS = 25;
+const HALF = 1 / 2;
 /** A walk through the table costs some; so many times its own length lies between two at least. */
 const REST = 4;
-/** Who has this share of the limit or less may begin connections again. */
+/** A pod that has this share of its limit or less may begin connections again. */
 const RELEASE = 3 / 4;
-/** By default: who has more of the table than this, and from which filling on that matters. */
-const SHARE = 1 / 4;
-const FULL = 3 / 4;
+/** Beyond this filling pods have shares, which come to {@link ROOM} of the table together with what is not theirs. */
+const FULL = 13 / 16;
+const ROOM = 3 / 4;
+/** However much of the table is not of pods, all their least shares together come to this part of it. */
+const LEAST = 1 / 8;
+/** From the first filling on, and until the second one, pods begin connections at a bounded rate. */
+const BRAKE = { on: 3 / 4, off: 5 / 8 } as const;
 
 /**
  * Keeps single pods from filling the node's table of connections, with an accomplice outside who answers: then the
  * kernel cannot make room by itself, and nobody else could connect. No further connections begin that count for a pod
- * with too many, and what it has beyond the limit is deleted.
+ * with too many, and what it has beyond its limit is deleted.
+ *
+ * The limit is a pod's share: once the table is full, the largest users give until there is room, all addresses of a pod
+ * together. It stays until the pod has clearly less.
  *
  * The kernel could count by itself (`ct count`), and then goes through all connections of a pod for each new one: 1 ms
- * at 10,000 of them, which is an attack of its own. Here a new connection costs a look into a set while a pod has too many, and the table is gone through
- * only while it has more connections than one pod may have.
+ * at 10,000 of them, which is an attack of its own. Here a new connection costs a look into a set while a pod has too many, and the
+ * table is gone through only while that matters. A rate, which the kernel does keep by itself, holds pods back meanwhile.
  */
 export class ConnectionLimit {
   readonly #parts: ConnectionLimitParts;
-  readonly #crowded = new Set<Address>();
+  /** The pods that have too many, by their keys. */
+  readonly #crowded = new Map<string, CountedPod>();
+  /** What each pod may have of the table; undefined while nobody has too many. */
+  #share: number | undefined;
+  #isBraking = false;
+  #pause = CHECK_MILLISECONDS;
   #timer: Cancel | undefined;
   #isStopped = false;
   #hasFailed = false;
@@ -75,18 +94,23 @@ export class ConnectionLimit {
 
   /** What is wrong now, for the status. */
   problems(): readonly string[] {
-    return [...this.#crowded].map(
-      (address) => `${formatAddress(address)} has too many connections: no further ones begin (connectionLimit)`,
+    return [...this.#crowded.values()].map(
+      (pod) => `${nameOf(pod)} has too many connections: no further ones begin (connectionLimit)`,
     );
   }
 
   /** Looks once. Settles when everything is done. */
   async check(): Promise<void> {
-    const { logger } = this.#parts;
+    const { logger, table, limit } = this.#parts;
     try {
-      const limit = this.#limit();
-      if (limit === undefined && this.#crowded.size === 0) return;
-      await this.#enforce(limit ?? Number.POSITIVE_INFINITY);
+      const [size, capacity] = [table.size(), table.capacity()];
+      this.#pause = capacity > 0 && size > capacity * HALF ? HASTY_CHECK_MILLISECONDS : CHECK_MILLISECONDS;
+      this.#brake(size, capacity);
+      // Of a table without bounds there are no shares.
+      const isFull = capacity > 0 && size > capacity * FULL;
+      if (capacity === 0) this.#share = undefined;
+      const mayBeBeyond = limit !== undefined && size > limit * RELEASE;
+      if (isFull || mayBeBeyond || this.#crowded.size > 0) await this.#enforce(isFull ? capacity : undefined, size);
       this.#hasFailed = false;
     } catch (error) {
       if (!(error instanceof DrawbridgeError)) throw error;
@@ -95,55 +119,79 @@ export class ConnectionLimit {
     }
   }
 
-  /** How many one address may have now; undefined while nobody can have too many. */
-  #limit(): number | undefined {
-    const { table, limit } = this.#parts;
-    const size = table.size();
-    if (limit !== undefined) return size > limit * RELEASE ? limit : undefined;
-    const capacity = table.capacity();
-    // Of a table without bounds there are no shares.
-    if (capacity === 0) return undefined;
-    if (size > capacity * FULL || this.#crowded.size > 0) return Math.floor(capacity * SHARE);
-    return undefined;
+  /** Has pods begin connections at a bounded rate while the table is nearly full. */
+  #brake(size: number, capacity: number): void {
+    const isBraking = capacity > 0 && size > capacity * (this.#isBraking ? BRAKE.off : BRAKE.on);
+    if (isBraking === this.#isBraking) return;
+    this.#isBraking = isBraking;
+    const chains = isBraking ? brakingHooks : [];
+    this.#parts.ruleset.provide("connection brake", { table: POLICY_TABLE, sets: [], chains }, "urgent");
+    const fields = { connections: size, capacity };
+    if (isBraking) this.#parts.logger.warn("the table of connections is nearly full: pods begin them slowly", fields);
+    else this.#parts.logger.info("the table of connections has room again", fields);
   }
 
-  async #enforce(limit: number): Promise<void> {
-    const { table, ruleset, logger } = this.#parts;
-    const counts = new Map<Address, number>();
-    for (const address of this.#parts.addresses()) counts.set(address, 0);
+  /** @param full the capacity of a table that is full */
+  async #enforce(full: number | undefined, size: number): Promise<void> {
+    const { table } = this.#parts;
+    const pods = new Map([...this.#parts.pods()].map((pod) => [pod.key, pod]));
+    const keys = new Map([...pods.values()].flatMap(({ key, addresses }) => addresses.map((one) => [one, key])));
     const nodeAddresses = this.#parts.nodeAddresses();
     const own: OwnAddresses = {
-      isPod: (address) => counts.has(address),
+      podOf: (address) => keys.get(address),
       isNode: (address) => isLoopback(address) || nodeAddresses.has(address),
     };
-    if (Number.isFinite(limit)) {
-      await table.sweep((flow) => {
-        const owner = ownerOf(flow, own);
-        if (owner !== undefined) counts.set(owner, (counts.get(owner) ?? 0) + 1);
-        return false;
-      });
-    }
-    const before = new Set(this.#crowded);
-    for (const address of before) if ((counts.get(address) ?? 0) <= limit * RELEASE) this.#crowded.delete(address);
-    for (const [address, count] of counts) if (count > limit) this.#crowded.add(address);
-    const chains = this.#crowded.size === 0 ? [] : crowdingHooks;
-    ruleset.provide("connection limit", { table: POLICY_TABLE, sets: [], chains }, "urgent");
-    ruleset.claim("connection limit", [...this.#crowded].map(crowdedElement), "urgent");
-    for (const address of this.#crowded) {
-      if (before.has(address)) continue;
-      const fields = { address: formatAddress(address), connections: counts.get(address), limit };
-      logger.warn("pod has too many connections: no further ones begin", fields);
-    }
-    for (const address of before) {
-      if (!this.#crowded.has(address))
-        logger.info("pod may begin connections again", { address: formatAddress(address) });
-    }
+    const counts = new Map([...pods.keys()].map((key) => [key, 0]));
+    await table.sweep((flow) => {
+      const owner = ownerOf(flow, own);
+      if (owner !== undefined) counts.set(owner, (counts.get(owner) ?? 0) + 1);
+      return false;
+    });
+    if (full !== undefined) this.#share = shareOf([...counts.values()], full, size);
+    const limit = Math.min(this.#share ?? Number.POSITIVE_INFINITY, this.#parts.limit ?? Number.POSITIVE_INFINITY);
+    this.#setCrowded(pods, counts, limit);
+    if (this.#crowded.size === 0) this.#share = undefined;
     if ([...counts.values()].every((count) => count <= limit)) return;
     const salt = ++this.#deletions;
     await table.sweep((flow) => {
       const owner = ownerOf(flow, own);
       const count = owner === undefined ? 0 : (counts.get(owner) ?? 0);
       return count > limit && isBeyond(flow, limit / count, salt);
+    });
+  }
+
+  #setCrowded(pods: ReadonlyMap<string, CountedPod>, counts: ReadonlyMap<string, number>, limit: number): void {
+    const { ruleset, logger } = this.#parts;
+    const before = new Map(this.#crowded);
+    for (const key of before.keys()) {
+      if (!pods.has(key) || (counts.get(key) ?? 0) <= limit * RELEASE) this.#crowded.delete(key);
+    }
+    for (const [key, pod] of pods) if ((counts.get(key) ?? 0) > limit) this.#crowded.set(key, pod);
+    const chains = this.#crowded.size === 0 ? [] : crowdingHooks;
+    ruleset.provide("connection limit", { table: POLICY_TABLE, sets: [], chains }, "urgent");
+    const addresses = new Set([...this.#crowded.values()].flatMap((pod) => pod.addresses));
+    ruleset.claim("connection limit", [...addresses].map(crowdedElement), "urgent");
+    for (const [key, pod] of this.#crowded) {
+      if (!before.has(key)) this.#tell(pod, counts.get(key) ?? 0, limit);
+    }
+    for (const [key, pod] of before) {
+      if (!this.#crowded.has(key)) logger.info("pod may begin connections again", { pod: nameOf(pod) });
+    }
+  }
+
+  #tell(pod: CountedPod, connections: number, limit: number): void {
+    const { logger, clusterEvents } = this.#parts;
+    const addresses = pod.addresses.map(formatAddress).join(", ");
+    const fields = { pod: nameOf(pod), addresses, connections, limit };
+    logger.warn("pod has too many connections: no further ones begin", fields);
+    if (pod.name === undefined) return;
+    const { namespace, name, uid } = pod.name;
+    clusterEvents.tell({
+      regarding: { kind: "Pod", key: `${namespace}/${name}`, uid },
+      reason: "TooManyConnections",
+      note:
+        `Pod ${namespace}/${name}: it has too many connections for its node (connectionLimit): no further ones begin that count for ` +
+        "it until it has fewer, and those beyond its share were ended; have it close or reuse them, or raise conntrackMin",
     });
   }
 
@@ -155,6 +203,18 @@ export class ConnectionLimit {
     const { clock } = this.#parts;
     const began = clock.now();
     await this.check();
-    if (!this.#isStopped) this.#schedule(Math.max(CHECK_MILLISECONDS, (clock.now() - began) * REST));
+    if (!this.#isStopped) this.#schedule(Math.max(this.#pause, (clock.now() - began) * REST));
   }
+}
+
+/** What each pod may have of a table that is full. */
+function shareOf(counts: readonly number[], capacity: number, size: number): number {
+  const ofPods = counts.reduce((sum, count) => sum + count, 0);
+  const others = Math.max(0, size - ofPods);
+  const least = Math.floor((capacity * LEAST) / Math.max(1, counts.length));
+  return Math.max(least, fairShare(counts, capacity * ROOM - others));
+}
+
+function nameOf({ name, addresses }: CountedPod): string {
+  return name === undefined ? addresses.map(formatAddress).join(", ") : `${name.namespace}/${name.name}`;
 }

@@ -9,11 +9,15 @@ import type { AttachmentRegistry } from "../../attachments/registry.ts";
 import type { PolicyDataplane } from "../policy_dataplane.ts";
 import type { ConnectionLimitParts, ConnectionTable } from "./connection_limit.ts";
 import { ConnectionLimit } from "./connection_limit.ts";
+import { podsOf } from "./fair_share.ts";
 
 const SYSCTLS = "/proc/sys/net/netfilter";
 
 /** What a limit needs of the machine. */
-export interface ConnectionLimitMachine extends Pick<ConnectionLimitParts, "ruleset" | "clock" | "logger"> {
+export interface ConnectionLimitMachine extends Pick<
+  ConnectionLimitParts,
+  "ruleset" | "clock" | "logger" | "clusterEvents"
+> {
   readonly syscalls: FlowCalls;
   readonly attachments: Pick<AttachmentRegistry, "values">;
 }
@@ -25,12 +29,11 @@ export function openConnectionLimit(
   { syscalls, attachments, ...parts }: ConnectionLimitMachine,
 ): void {
   if (policies === undefined || limit === 0) return;
-  const addresses = () => [...attachments.values()].flatMap((one) => one.addresses.map(({ address }) => address));
   const nodeAddresses = () => localAddresses(syscalls);
   const own = new ConnectionLimit({
     ...parts,
     limit,
-    addresses,
+    pods: () => podsOf(attachments.values()),
     nodeAddresses,
     table: kernelConnectionTable(syscalls),
   });

@@ -3,7 +3,8 @@ import type { Address } from "../../../kernel/ip/address.ts";
 
 /** Whose addresses are on this node. */
 export interface OwnAddresses {
-  readonly isPod: (address: Address) => boolean;
+  /** The key of the pod that has an address. */
+  readonly podOf: (address: Address) => string | undefined;
   /** The node's own. */
   readonly isNode: (address: Address) => boolean;
 }
@@ -12,9 +13,11 @@ export interface OwnAddresses {
  * For which pod a connection counts: who began it or, where it comes from outside, whom it is for. So no pod uses up
  * what another one of the node may have, and what the node itself begins is nobody's.
  */
-export function ownerOf({ original, reply }: FlowTuples, { isPod, isNode }: OwnAddresses): Address | undefined {
-  if (isPod(original.source)) return original.source;
-  return isPod(reply.source) && !isNode(original.source) ? reply.source : undefined;
+export function ownerOf({ original, reply }: FlowTuples, { podOf, isNode }: OwnAddresses): string | undefined {
+  const sender = podOf(original.source);
+  if (sender !== undefined) return sender;
+  const receiver = podOf(reply.source);
+  return receiver === undefined || isNode(original.source) ? undefined : receiver;
 }
 
 /**

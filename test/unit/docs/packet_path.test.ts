@@ -8,7 +8,7 @@ import { podMasqueradeHooks } from "../../../policyd/node/pod_masquerade.ts";
 import { INET_TABLE } from "../../../policyd/node/table_part.ts";
 import { nodeTables } from "../../../policyd/node/tables.ts";
 import { DEFAULT_POLICY_OPTIONS } from "../../../policyd/policy/compile/options.ts";
-import { crowdingHooks, POLICY_TABLE } from "../../../policyd/policy/compile/policy_table.ts";
+import { brakingHooks, crowdingHooks, POLICY_TABLE } from "../../../policyd/policy/compile/policy_table.ts";
 import { openingTable } from "../../../policyd/policy/cuts/opening.ts";
 import { sourceHooks } from "../../../policyd/services/compile/check_part.ts";
 import { baseText } from "../../bench/services/kube_proxy_layout.ts";
@@ -44,6 +44,7 @@ const HOOKS_IN_USE: ReadonlyMap<string, { readonly table: TableReference; readon
     ["ipMasq", { table: INET_TABLE, chains: podMasqueradeHooks }],
     ["source ranges", { table: INET_TABLE, chains: sourceHooks }],
     ["crowded", { table: POLICY_TABLE, chains: crowdingHooks }],
+    ["nearly full", { table: POLICY_TABLE, chains: brakingHooks }],
   ]);
 
 /** In the order in which a packet meets them. */

@@ -205,10 +205,6 @@ const TABLE = `table inet drawbridge-policy {
     type ipv4_addr : verdict
   }
 
-  set crowded4 {
-    type ipv4_addr
-  }
-
   set known6 {
     type ipv6_addr
   }
@@ -230,8 +226,24 @@ const TABLE = `table inet drawbridge-policy {
     type ipv6_addr : verdict
   }
 
+  set crowded4 {
+    type ipv4_addr
+  }
+
+  set begun4 {
+    type ipv4_addr
+    size 4096
+    flags dynamic,timeout
+  }
+
   set crowded6 {
     type ipv6_addr
+  }
+
+  set begun6 {
+    type ipv6_addr
+    size 4096
+    flags dynamic,timeout
   }
 
   set settled {
@@ -315,6 +327,18 @@ const TABLE = `table inet drawbridge-policy {
     icmpv6 type { mld-listener-query, mld-listener-report, mld-listener-done, mld2-listener-report } accept
     iifname "drawbridge0" ip saddr @crowded4 counter drop comment "pod with too many connections"
     iifname "drawbridge0" ip6 saddr @crowded6 counter drop comment "pod with too many connections"
+  }
+
+  chain braked_forward {
+    iifname "cni0" ip saddr @known4 update @begun4 { ip saddr timeout 10s limit rate over 2000/second burst 500 packets } counter drop comment "pod that begins connections too fast for a table that is nearly full"
+    iifname "cni0" ip6 saddr @known6 update @begun6 { ip6 saddr timeout 10s limit rate over 2000/second burst 500 packets } counter drop comment "pod that begins connections too fast for a table that is nearly full"
+    iifname != "cni0" ip daddr @known4 update @begun4 { ip daddr timeout 10s limit rate over 2000/second burst 500 packets } counter drop comment "pod that begins connections too fast for a table that is nearly full"
+    iifname != "cni0" ip6 daddr @known6 update @begun6 { ip6 daddr timeout 10s limit rate over 2000/second burst 500 packets } counter drop comment "pod that begins connections too fast for a table that is nearly full"
+  }
+
+  chain braked_input {
+    iifname "cni0" ip saddr @known4 update @begun4 { ip saddr timeout 10s limit rate over 2000/second burst 500 packets } counter drop comment "pod that begins connections too fast for a table that is nearly full"
+    iifname "cni0" ip6 saddr @known6 update @begun6 { ip6 saddr timeout 10s limit rate over 2000/second burst 500 packets } counter drop comment "pod that begins connections too fast for a table that is nearly full"
   }
 
   chain forward {

@@ -2,11 +2,14 @@ import assert from "node:assert/strict";
 import type { FlowTuples } from "../../../../../kernel/conntrack/flow_tuples.ts";
 import { DrawbridgeError } from "../../../../../kernel/error.ts";
 import { familyOf, parseAddress } from "../../../../../kernel/ip/address.ts";
+import type { Chain } from "../../../../../kernel/nftables/object.ts";
 import { FakeClock } from "../../../../../policyd/clock.ts";
 import type { Claim } from "../../../../../policyd/dataplane/claim.ts";
+import { recordingNotices } from "../../../../../policyd/events/notice.ts";
 import { recordingLogger } from "../../../../../policyd/log/recording_logger.ts";
 import type { ConnectionTable } from "../../../../../policyd/policy/connection_limit/connection_limit.ts";
 import { ConnectionLimit } from "../../../../../policyd/policy/connection_limit/connection_limit.ts";
+import type { CountedPod } from "../../../../../policyd/policy/connection_limit/fair_share.ts";
 
 const HOSTILE = "10.244.1.2";
 const OTHER = "10.244.1.3";
@@ -14,6 +17,10 @@ const HOSTILE6 = "fd00:244:1::2";
 const NODE = "192.0.2.1";
 const OUTSIDE = "192.0.2.7";
 const OUTSIDE6 = "2001:db8::7";
+const BOTH_OF_HOSTILE = [
+  ["crowded4", parseAddress(HOSTILE)],
+  ["crowded6", parseAddress(HOSTILE6)],
+];
 
 class FakeTable implements ConnectionTable {
   flows: FlowTuples[] = [];
@@ -54,36 +61,59 @@ class FakeTable implements ConnectionTable {
   }
 }
 
-function limited(limit: number | undefined) {
+function countedPod(name: string, addresses: readonly string[]): CountedPod {
+  return {
+    key: `container of ${name}`,
+    name: { namespace: "shop", name, uid: `uid of ${name}` },
+    addresses: addresses.map((text) => parseAddress(text)),
+  };
+}
+
+type PodRow = readonly [name: string, ...addresses: string[]];
+
+const TWO_PODS: readonly PodRow[] = [
+  ["hostile", HOSTILE, HOSTILE6],
+  ["other", OTHER],
+];
+
+function limited(limit: number | undefined, pods: readonly PodRow[] = TWO_PODS) {
   const table = new FakeTable();
   const logger = recordingLogger();
   const claimed = new Map<string, readonly Claim[]>();
-  let hooks = 0;
+  const events = recordingNotices();
+  const provided = new Map<string, readonly Chain[]>();
   const own = new ConnectionLimit({
     table,
     ruleset: {
       claim: (owner, claims) => void claimed.set(owner, claims),
-      provide: (_owner, { chains }) => void (hooks = chains.length),
+      provide: (owner, { chains }) => void provided.set(owner, chains),
     },
-    addresses: () => [HOSTILE, OTHER, HOSTILE6].map((text) => parseAddress(text)),
+    pods: () => pods.map(([name, ...addresses]) => countedPod(name, addresses)),
     nodeAddresses: () => new Set([parseAddress(NODE)]),
     clock: new FakeClock(),
     logger,
+    clusterEvents: events,
     limit,
   });
   const crowded = () => [...claimed.values()].flat().map(({ set, element: { key } }) => [set, ...key]);
-  return { table, logger, own, crowded, hooks: () => hooks };
+  const hooks = () => [...provided.values()].flat().map(({ name }) => name);
+  return { table, logger, events, own, crowded, hooks };
+}
+
+function addressOf(index: number): string {
+  return `10.244.${2 + Math.floor(index / 250)}.${1 + (index % 250)}`;
 }
 
 describe("policyd/policy/connection_limit", () => {
   it("GUARD-08 MODE-04: a pod beyond the limit begins no further connections, and keeps about as many as it may have", async () => {
-    const { table, own, crowded, hooks, logger } = limited(100);
+    const { table, own, crowded, hooks, logger, events } = limited(100);
     table.open(400, HOSTILE, OUTSIDE);
     table.open(90, OTHER, OUTSIDE);
-    assert.equal(hooks(), 0, "nobody has too many yet");
+    table.most = 100_000;
+    assert.deepEqual(hooks(), [], "nobody has too many yet");
     await own.check();
-    assert.equal(hooks(), 2);
-    assert.deepEqual(crowded(), [["crowded4", parseAddress(HOSTILE)]]);
+    assert.deepEqual(hooks(), ["limit_forward", "limit_input"]);
+    assert.deepEqual(crowded(), BOTH_OF_HOSTILE);
     assert.ok(Math.abs(table.countOf(HOSTILE) - 100) < 40, `${table.countOf(HOSTILE)}`);
     assert.equal(table.countOf(OTHER), 90);
     assert.deepEqual(
@@ -93,6 +123,10 @@ describe("policyd/policy/connection_limit", () => {
     assert.equal(own.problems().length, 1);
     await own.check();
     assert.equal(logger.lines.length, 1, "told once");
+    assert.deepEqual(
+      events.notices.map(({ reason, regarding }) => [reason, regarding]),
+      [["TooManyConnections", { kind: "Pod", key: "shop/hostile", uid: "uid of hostile" }]],
+    );
   });
 
   it("GUARD-08: what began before the rules were there is deleted again and again, until the pod keeps to the limit", async () => {
@@ -104,19 +138,17 @@ describe("policyd/policy/connection_limit", () => {
     assert.ok(table.countOf(HOSTILE) <= 100, `${table.countOf(HOSTILE)}`);
   });
 
-  it("GUARD-08: so it is of what an accomplice outside begins, in each family by itself, and of no other pod", async () => {
+  it("GUARD-08: so it is of what an accomplice outside begins, over all addresses of the pod together, and of no other pod", async () => {
     const { table, own, crowded } = limited(100);
-    table.open(150, OUTSIDE6, HOSTILE6);
-    table.open(80, OUTSIDE, HOSTILE);
-    // These count for who began them.
-    table.open(99, HOSTILE, OTHER);
+    table.most = 100_000;
+    table.open(60, OUTSIDE6, HOSTILE6);
+    table.open(60, OUTSIDE, HOSTILE);
+    // These count for the pod that began them.
     table.open(99, OTHER, OUTSIDE);
     table.open(500, OUTSIDE, "192.0.2.8");
     await own.check();
-    assert.deepEqual(crowded(), [
-      ["crowded4", parseAddress(HOSTILE)],
-      ["crowded6", parseAddress(HOSTILE6)],
-    ]);
+    assert.deepEqual(crowded(), BOTH_OF_HOSTILE);
+    assert.equal(table.countOf(OTHER), 99);
   });
 
   it("GUARD-08: what the node itself begins counts for no pod, and is not deleted", async () => {
@@ -135,37 +167,74 @@ describe("policyd/policy/connection_limit", () => {
       table.open(others, OUTSIDE, "192.0.2.8");
       table.open(101, HOSTILE, OUTSIDE);
       await own.check();
-      assert.equal(crowded().length, 1);
+      assert.equal(crowded().length, 2);
       table.flows = table.flows.slice(0, others + 76);
       await own.check();
-      assert.equal(crowded().length, 1, "not yet");
+      assert.equal(crowded().length, 2, "not yet");
       table.flows = table.flows.slice(0, others + 75);
       await own.check();
       assert.deepEqual([crowded(), own.problems()], [[], []]);
     }
   });
 
-  it("GUARD-08: by default it is a quarter of the table, and of no matter before that is filled to three quarters", async () => {
+  it("GUARD-08: by default nobody is limited before the table is filled to 13 sixteenths; then the largest user gives until there is room", async () => {
     const { table, own, crowded } = limited(undefined);
-    table.open(700, HOSTILE, OUTSIDE);
+    table.open(800, HOSTILE, OUTSIDE);
     await own.check();
     assert.deepEqual([crowded(), table.sweeps], [[], 0], "nobody is in need, and nothing is gone through");
     table.open(60, OTHER, OUTSIDE);
     await own.check();
-    assert.equal(crowded().length, 1);
-    assert.ok(table.countOf(HOSTILE) < 330, `${table.countOf(HOSTILE)}`);
+    assert.deepEqual(crowded(), BOTH_OF_HOSTILE);
+    assert.ok(Math.abs(table.countOf(HOSTILE) - 690) < 60, `${table.countOf(HOSTILE)}`);
+    assert.equal(table.countOf(OTHER), 60);
     await own.check();
-    assert.equal(crowded().length, 1, "also when there is room again");
-    table.flows = table.flows.slice(-80);
+    assert.equal(crowded().length, 2, "also when there is room again");
+    table.flows = table.flows.slice(-500);
     await own.check();
     assert.deepEqual(crowded(), []);
   });
 
+  for (const count of [2, 250]) {
+    it(`GUARD-08: ${count} pods that fill the table with an accomplice give, and the pod beside them keeps all it has`, async () => {
+      const hostile = Array.from({ length: count }, (_, i): PodRow => [
+        `h${i}`,
+        addressOf(2 * i),
+        addressOf(2 * i + 1),
+      ]);
+      const { table, own, crowded, events } = limited(undefined, [...hostile, ["other", OTHER]]);
+      table.most = 20_000;
+      table.open(40, OTHER, OUTSIDE);
+      const each = Math.floor(19_900 / (2 * count));
+      for (const [, ...addresses] of hostile) for (const address of addresses) table.open(each, address, OUTSIDE);
+      await own.check();
+      assert.equal(crowded().length, 2 * count, "no address has a quarter of the table, and none more than another");
+      assert.equal(events.notices.length, count);
+      assert.ok(table.flows.length < 16_000, `${table.flows.length} connections stay`);
+      assert.equal(table.countOf(OTHER), 40);
+    });
+  }
+
+  it("GUARD-08 MODE-04: while the table is nearly full pods begin connections at a bounded rate", async () => {
+    const { table, own, hooks } = limited(undefined);
+    table.open(740, OUTSIDE, "192.0.2.8");
+    await own.check();
+    assert.deepEqual(hooks(), []);
+    table.open(20, OUTSIDE, "192.0.2.8");
+    await own.check();
+    assert.deepEqual(hooks(), ["brake_forward", "brake_input"]);
+    table.flows = table.flows.slice(0, 630);
+    await own.check();
+    assert.deepEqual(hooks(), ["brake_forward", "brake_input"], "not yet");
+    table.flows = table.flows.slice(0, 620);
+    await own.check();
+    assert.deepEqual(hooks(), []);
+  });
+
   it("GUARD-08: of a table without bounds (nf_conntrack_max is 0) nobody has a share, and who was beyond one may again", async () => {
     const { table, own, crowded } = limited(undefined);
-    table.open(760, HOSTILE, OUTSIDE);
+    table.open(860, HOSTILE, OUTSIDE);
     await own.check();
-    assert.equal(crowded().length, 1);
+    assert.equal(crowded().length, 2);
     table.most = 0;
     table.open(700, OTHER, OUTSIDE);
     await own.check();
@@ -181,6 +250,6 @@ describe("policyd/policy/connection_limit", () => {
     assert.equal(logger.lines.length, 1);
     table.error = undefined;
     await own.check();
-    assert.equal(crowded().length, 1);
+    assert.equal(crowded().length, 2);
   });
 });
