@@ -134,10 +134,10 @@ export class ServicesDataplane implements Dataplane {
 
   #claimTimeouts(): void {
     const { ruleset } = this.#parts;
-    for (const { seconds, chain, claim } of this.#timeouts.takeRules()) {
+    for (const { seconds, chains, claims } of this.#timeouts.takeRules()) {
       const owner = `affinity timeout ${seconds}`;
-      ruleset.provide(owner, { table: INET_TABLE, sets: [], chains: chain === undefined ? [] : [chain] });
-      ruleset.claim(owner, claim === undefined ? [] : [claim]);
+      ruleset.provide(owner, { table: INET_TABLE, sets: [], chains });
+      ruleset.claim(owner, claims);
     }
   }
 

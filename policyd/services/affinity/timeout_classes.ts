@@ -1,6 +1,6 @@
 import type { Chain } from "../../../kernel/nftables/object.ts";
 import type { Claim } from "../../dataplane/claim.ts";
-import { rememberChain, rememberElement } from "../compile/affinity_part.ts";
+import { timeoutRules } from "../compile/affinity_part.ts";
 import { keptTimeouts, MOST_TIMEOUTS, timeoutFor } from "./kept_timeouts.ts";
 
 /** How long the clients of a Service stay with their endpoints, and which rules say so. */
@@ -13,12 +13,11 @@ export interface AffinityTimeout {
 /** The timeout of a Service whose clients do not stay. */
 export const NO_AFFINITY: AffinityTimeout = Object.freeze({ number: 0, seconds: 0 });
 
-/** The rules of one timeout: the chain that writes clients' entries, and the element that leads to it. */
+/** The rules of one timeout: the chains that write clients' entries, and the elements that lead to them; none where they go. */
 export interface TimeoutRules {
   readonly seconds: number;
-  /** Undefined where the rules are removed. */
-  readonly chain: Chain | undefined;
-  readonly claim: Claim | undefined;
+  readonly chains: readonly Chain[];
+  readonly claims: readonly Claim[];
 }
 
 /**
@@ -80,8 +79,7 @@ export class TimeoutClasses {
   takeRules(): readonly TimeoutRules[] {
     const changed = [...this.#changed].map((seconds): TimeoutRules => {
       const number = this.#numbers.get(seconds);
-      if (number === undefined) return { seconds, chain: undefined, claim: undefined };
-      return { seconds, chain: rememberChain(seconds), claim: rememberElement(number, seconds) };
+      return { seconds, ...(number === undefined ? { chains: [], claims: [] } : timeoutRules(number, seconds)) };
     });
     this.#changed.clear();
     return changed;

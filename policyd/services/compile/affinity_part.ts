@@ -5,7 +5,7 @@ import type { Concatenation, JenkinsHash } from "../../../kernel/nftables/expres
 import { concatenation, lookup, randomNumber } from "../../../kernel/nftables/expression.ts";
 import type { Chain, SetDefinition } from "../../../kernel/nftables/object.ts";
 import type { Rule, Statement } from "../../../kernel/nftables/statement.ts";
-import { goTo, hasBits, jumpTo, not, rule } from "../../../kernel/nftables/statement.ts";
+import { goTo, hasBits, jumpTo, not, returnToCaller, rule } from "../../../kernel/nftables/statement.ts";
 import type { Claim } from "../../dataplane/claim.ts";
 import type { TablePart } from "../../node/table_part.ts";
 import { INET_TABLE } from "../../node/table_part.ts";
@@ -26,7 +26,16 @@ import { DURATION_BITS, rememberedHash } from "./priority_number.ts";
 import { translation } from "./translation.ts";
 
 /** As many clients of all Services with affinity are remembered at once, per family; further ones are not kept. */
-const MOST_CLIENTS = 65_536;
+const MOST_CLIENTS = 262_144;
+/**
+ * As many new clients of one Service's port are remembered at once, and {@link NEWCOMER_RATE} times as many within one timeout. So
+ * an outsider with any source addresses fills no more than a tenth of the room by one Service, and others' clients stay (SA-11).
+ */
+const MOST_NEWCOMERS = 8192;
+const NEWCOMER_RATE = 2;
+/** As many ports of Services are counted at once; new clients of further ones are remembered without a bound. */
+const MOST_PORTS = 65_536;
+const HOUR_SECONDS = 3600;
 /** Two hashes of a client's IPv6 address stand for it: nft 1.0.6 cannot read a map's update with a longer key. */
 const CLIENT_HASHES: readonly JenkinsHash[] = [0x0db2, 0x0db3].map((seed) => ({
   kind: "jhash",
@@ -83,7 +92,13 @@ export function affinity(): TablePart {
     size: MOST_CLIENTS,
   }));
   return {
-    sets: [...clients, { name: REMEMBER, key: ["classid"], data: "verdict" }, ...FRONTEND_KINDS.flatMap(kindMaps)],
+    sets: [
+      ...clients,
+      { name: REMEMBER, key: ["classid"], data: "verdict" },
+      { name: ADMIT, key: ["classid"], data: "verdict" },
+      { name: NEWCOMERS, key: ["classid"], timeout: "per element", isDynamic: true, size: MOST_PORTS },
+      ...FRONTEND_KINDS.flatMap(kindMaps),
+    ],
     chains: FRONTEND_KINDS.flatMap((kind) => SCOPES.flatMap((scope) => clientChains(kind, scope))),
   };
 }
@@ -99,19 +114,50 @@ function kindMaps(kind: FrontendKind): readonly SetDefinition[] {
 /** The map from the number of a timeout to the chain that writes entries with this timeout. */
 const REMEMBER = "remember";
 
+/** The map from the number of a timeout to the chain that does the same for clients that are not remembered yet. */
+const ADMIT = "admit";
+
+/** The numbers of ports with new clients, each with the rate at which it gets them; rules write it. */
+const NEWCOMERS = "newcomers";
+
 /**
  * Sends a packet to the chain that writes where its client was sent ({@link rememberChain}), and comes back. The number in the
  * packet's priority says which chain that is.
  */
 export const remember: Statement = { kind: "vmap", key: "meta priority", mask: DURATION_BITS, map: REMEMBER };
 
-/** The element that leads from the number of a timeout to its chain. */
-export function rememberElement(number: number, seconds: number): Claim {
-  return {
+/** As {@link remember}, for a client without an entry: it gets none where its Service's port has too many new ones. */
+export const admit: Statement = { kind: "vmap", key: "meta priority", mask: DURATION_BITS, map: ADMIT };
+
+/** The chains of one timeout, and the elements that lead to them. */
+export function timeoutRules(
+  number: number,
+  seconds: number,
+): { readonly chains: readonly Chain[]; readonly claims: readonly Claim[] } {
+  const leading = (set: string, chain: string): Claim => ({
     table: INET_TABLE,
-    set: REMEMBER,
-    element: { key: [number], data: { kind: "jump", chain: rememberName(seconds) } },
+    set,
+    element: { key: [number], data: { kind: "jump", chain } },
+  });
+  const [remembering, admitting] = [rememberChain(seconds), admitChain(seconds)];
+  return {
+    chains: [remembering, admitting],
+    claims: [leading(REMEMBER, remembering.name), leading(ADMIT, admitting.name)],
   };
+}
+
+/** Returns without an entry for what exceeds the rate of new clients, which refills within half of the timeout. */
+function admitChain(seconds: number): Chain {
+  const rate = Math.ceil((NEWCOMER_RATE * MOST_NEWCOMERS * HOUR_SECONDS) / seconds);
+  const isBeyond: Statement = {
+    kind: "dynamic",
+    operation: "update",
+    set: NEWCOMERS,
+    key: "meta priority",
+    timeout: 1000 * seconds,
+    limit: { kind: "limit", rate, unit: "hour", burst: MOST_NEWCOMERS, isOver: true },
+  };
+  return { name: `admit_${seconds}`, rules: [rule(isBeyond, returnToCaller), rule(goTo(rememberName(seconds)))] };
 }
 
 /**
@@ -120,7 +166,7 @@ export function rememberElement(number: number, seconds: number): Claim {
  *
  * @param seconds how long an entry lasts
  */
-export function rememberChain(seconds: number): Chain {
+function rememberChain(seconds: number): Chain {
   return {
     name: rememberName(seconds),
     rules: [

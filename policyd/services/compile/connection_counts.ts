@@ -2,7 +2,7 @@ import type { SetDefinition } from "../../../kernel/nftables/object.ts";
 import { concatenation } from "../../../kernel/nftables/expression.ts";
 import { anyFlag, hasBits, jumpTo, returnToCaller, rule } from "../../../kernel/nftables/statement.ts";
 import type { TablePart } from "../../node/table_part.ts";
-import { remember } from "./affinity_part.ts";
+import { admit } from "./affinity_part.ts";
 import type { RuleFamily } from "./frontend_space.ts";
 import { FAMILIES, words } from "./frontend_space.ts";
 import { DURATION_BITS, OURS } from "./priority_number.ts";
@@ -55,7 +55,7 @@ export function connectionCounts(): TablePart {
             }),
           ),
           rule(hasBits("meta priority", DURATION_BITS, 0), { kind: "clear priority" }, returnToCaller),
-          rule(anyFlag("ct status", "dnat"), remember),
+          rule(anyFlag("ct status", "dnat"), admit),
           rule({ kind: "clear priority" }),
         ],
       },

@@ -4,10 +4,10 @@ import type { TimeoutRules } from "../../../policyd/services/affinity/timeout_cl
 
 /** The chains of timeouts that have some. */
 export function chainsOf(rules: readonly TimeoutRules[]): readonly Chain[] {
-  return rules.flatMap(({ chain }) => chain ?? []);
+  return rules.flatMap(({ chains }) => chains);
 }
 
 /** The elements that lead to them. */
 export function claimsOf(rules: readonly TimeoutRules[]): readonly Claim[] {
-  return rules.flatMap(({ claim }) => claim ?? []);
+  return rules.flatMap(({ claims }) => claims);
 }

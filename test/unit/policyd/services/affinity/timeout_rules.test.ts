@@ -50,13 +50,22 @@ class WatchedNftables extends FakeNftables {
     const numbers = TABLE.sets
       .filter(({ name }) => NUMBER_MAPS.has(name))
       .flatMap((set) => this.elements(TABLE, set).map(({ data }) => numberOf(data)));
-    const remember = TABLE.sets.find(({ name }) => name === "remember");
-    assert.ok(remember !== undefined);
+    const targets = (map: string): ReadonlyMap<unknown, string> => {
+      const set = TABLE.sets.find(({ name }) => name === map) ?? assert.fail(map);
+      return new Map(this.elements(TABLE, set).map(({ key: [number], data }) => [number, targetOf(data)]));
+    };
     const chains = this.chains(TABLE).map(({ name = "" }) => name);
+    const isWritten = (name: string): boolean =>
+      this.rulesOf(TABLE, name).length === 3 && this.rulesOf(TABLE, name.replace("remember", "admit")).length === 2;
+    const remembered = targets("remember");
+    const admitted = [...targets("admit")].map(
+      ([number, name]) => [number, name.replace("admit", "remember")] as const,
+    );
+    assert.deepEqual(new Map(admitted), remembered, "new clients and others have the same timeouts");
     return {
       numbers: new Set(numbers.filter((number) => number > 0)),
-      chains: new Map(this.elements(TABLE, remember).map(({ key: [number], data }) => [number, targetOf(data)])),
-      written: new Set(chains.filter((name) => name.startsWith("remember_") && this.rulesOf(TABLE, name).length === 3)),
+      chains: remembered,
+      written: new Set(chains.filter((name) => name.startsWith("remember_") && isWritten(name))),
     };
   }
 }

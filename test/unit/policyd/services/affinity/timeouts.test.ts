@@ -25,15 +25,22 @@ class Rules {
   /** @returns the timeouts that the rules which a number leads to write, by the number */
   take(classes: TimeoutClasses): ReadonlyMap<unknown, readonly (number | undefined)[]> {
     for (const one of classes.takeRules()) {
-      if (one.chain === undefined) this.#rules.delete(one.seconds);
+      if (one.chains.length === 0) this.#rules.delete(one.seconds);
       else this.#rules.set(one.seconds, one);
     }
     const all = [...this.#rules.values()];
-    const numbers = all.map(({ chain, claim }) => {
-      const { key = [], data } = claim?.element ?? {};
-      assert.equal(data !== undefined && "kind" in data && "chain" in data ? data.chain : "", chain?.name);
-      const updates = (chain?.rules ?? []).flatMap(({ statements }) => statements.filter(isUpdate));
-      return [key[0], updates.map(({ timeout }) => timeout)] as const;
+    const numbers = all.map(({ chains, claims }) => {
+      const targets = claims.map(({ element: { data } }) =>
+        data !== undefined && "kind" in data && "chain" in data ? data.chain : "",
+      );
+      assert.deepEqual(
+        targets,
+        chains.map(({ name }) => name),
+      );
+      const keys = new Set(claims.map(({ element: { key } }) => key[0]));
+      assert.equal(keys.size, 1, "two chains of a timeout have two numbers");
+      const updates = chains.flatMap(({ rules }) => rules.flatMap(({ statements }) => statements.filter(isUpdate)));
+      return [[...keys][0], updates.map(({ timeout }) => timeout)] as const;
     });
     assert.equal(new Set(numbers.map(([number]) => number)).size, numbers.length, "two timeouts have one number");
     return new Map(numbers);
@@ -119,7 +126,10 @@ describe("policyd/services: timeouts of session affinity", () => {
           for (const [key, seconds] of wanted) {
             const found = classes.of(seconds);
             assert.equal(found.seconds, timeoutFor(seconds, kept));
-            assert.deepEqual(written.get(found.number), [1000 * found.seconds, 1000 * found.seconds]);
+            assert.deepEqual(
+              written.get(found.number),
+              Array.from({ length: 3 }, () => 1000 * found.seconds),
+            );
             const text = `${found.number} ${found.seconds}`;
             if (!touched.has(key) && !changed.has(key)) assert.equal(text, served.get(key), key);
             served.set(key, text);
