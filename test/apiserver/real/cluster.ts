@@ -1,18 +1,17 @@
 import assert from "node:assert/strict";
 import type { ChildProcess } from "node:child_process";
 import { spawn } from "node:child_process";
-import { generateKeyPairSync } from "node:crypto";
 import { once } from "node:events";
-import { mkdirSync, openSync, readFileSync, writeFileSync } from "node:fs";
+import { openSync, readFileSync } from "node:fs";
 import https from "node:https";
 import { setTimeout as pause } from "node:timers/promises";
 import { text } from "node:stream/consumers";
 import { member } from "../../../policyd/source/api/member.ts";
-import { makeCertificate } from "../../support/certificate.ts";
+import type { Certificate } from "../../support/certificate.ts";
+import { ADMINISTRATOR_TOKEN, apiServerArguments, writeApiServerFiles } from "./standalone.ts";
 
 export const SERVER = new URL("https://127.0.0.1:6443");
 const ETCD = "http://127.0.0.1:2379";
-const ADMIN = "t0ken-of-the-admin";
 
 export interface Answered {
   readonly status: number;
@@ -21,7 +20,7 @@ export interface Answered {
 
 /** etcd and kube-apiserver on this network namespace's loopback, with nothing else of a cluster. */
 export class RealCluster {
-  readonly authority = makeCertificate("authority");
+  readonly authority: Certificate;
   readonly #directory: string;
   #etcd: ChildProcess | undefined;
   #server: ChildProcess | undefined;
@@ -29,16 +28,7 @@ export class RealCluster {
   /** @param directory empty; for data, keys and logs */
   constructor(directory: string) {
     this.#directory = directory;
-    const { certificate, key } = makeCertificate("server", this.authority, SERVER.hostname);
-    const { privateKey } = generateKeyPairSync("rsa", { modulusLength: 2048 });
-    const files = {
-      "server.crt": certificate,
-      "server.key": key,
-      "accounts.key": privateKey.export({ type: "pkcs8", format: "pem" }).toString(),
-      "tokens.csv": `${ADMIN},admin,1,"system:masters"\n`,
-    };
-    mkdirSync(directory, { recursive: true });
-    for (const [name, content] of Object.entries(files)) writeFileSync(`${directory}/${name}`, content);
+    this.authority = writeApiServerFiles(directory, SERVER.hostname);
   }
 
   /** @param executable of etcd */
@@ -56,30 +46,24 @@ export class RealCluster {
 
   /** Starts kube-apiserver and waits until it says that it is ready. @throws Error with the end of its log when it does not */
   async start(executable: string): Promise<void> {
-    const file = (name: string): string => `${this.#directory}/${name}`;
-    const server = this.#spawn("kube-apiserver", executable, [
-      `--etcd-servers=${ETCD}`,
-      `--bind-address=${SERVER.hostname}`,
-      `--secure-port=${SERVER.port}`,
-      // No other node is to find it.
-      "--advertise-address=192.0.2.1",
-      "--endpoint-reconciler-type=none",
-      `--tls-cert-file=${file("server.crt")}`,
-      `--tls-private-key-file=${file("server.key")}`,
-      "--service-account-issuer=https://kubernetes.default.svc",
-      `--service-account-key-file=${file("accounts.key")}`,
-      `--service-account-signing-key-file=${file("accounts.key")}`,
-      `--token-auth-file=${file("tokens.csv")}`,
-      "--authorization-mode=RBAC",
-      // There is no controller that would make the account of a namespace.
-      "--disable-admission-plugins=ServiceAccount",
-      "--service-cluster-ip-range=10.96.0.0/16",
-    ]);
+    const server = this.#spawn(
+      "kube-apiserver",
+      executable,
+      apiServerArguments({
+        directory: this.#directory,
+        etcd: ETCD,
+        address: SERVER.hostname,
+        port: SERVER.port,
+        advertised: "192.0.2.1",
+        authorization: "RBAC",
+        services: "10.96.0.0/16",
+      }),
+    );
     this.#server = server;
     for (let left = 600; !(await this.#isReady()); left--) {
       if (left === 0 || server.exitCode !== null) {
         throw new Error(
-          `kube-apiserver is not ready:\n${readFileSync(file("kube-apiserver.log"), "utf8").slice(-4000)}`,
+          `kube-apiserver is not ready:\n${readFileSync(`${this.#directory}/kube-apiserver.log`, "utf8").slice(-4000)}`,
         );
       }
       await pause(100);
@@ -105,7 +89,7 @@ export class RealCluster {
   /** Asks as an administrator. @throws Error when there is no answer */
   ask(method: string, path: string, object?: unknown): Promise<Answered> {
     const headers = {
-      Authorization: `Bearer ${ADMIN}`,
+      Authorization: `Bearer ${ADMINISTRATOR_TOKEN}`,
       "Content-Type": method === "PATCH" ? "application/merge-patch+json" : "application/json",
     };
     const options = { method, headers, ca: this.authority.certificate };

@@ -1,18 +1,16 @@
 import type { ChildProcess } from "node:child_process";
 import { spawn } from "node:child_process";
-import { generateKeyPairSync } from "node:crypto";
 import { mkdirSync, openSync, readFileSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { setTimeout as wait } from "node:timers/promises";
+import { ADMINISTRATOR_TOKEN, apiServerArguments, writeApiServerFiles } from "../../apiserver/real/standalone.ts";
 import type { BuiltPrograms } from "../../cluster/programs.ts";
 import type { Lab } from "../../lab/lab.ts";
 import type { LabNamespace } from "../../lab/namespace.ts";
-import { makeCertificate } from "../../support/certificate.ts";
 import { POD_CIDR, SERVICE_CIDR } from "../services/cluster.ts";
 import { ApiClient } from "./api_client.ts";
 
 const PORT = 6443;
-const TOKEN = "t0ken-of-the-admin";
 const READY_MILLISECONDS = 120_000;
 const SHOWN_OF_A_LOG = 4000;
 
@@ -51,19 +49,10 @@ export class ControlPlane {
     const directory = path.join(lab.scratch, "control-plane");
     const account = path.join(directory, "account");
     mkdirSync(account, { recursive: true });
-    const authority = makeCertificate("authority");
-    const { certificate, key } = makeCertificate("server", authority, address);
-    const { privateKey } = generateKeyPairSync("rsa", { modulusLength: 2048 });
+    const authority = writeApiServerFiles(directory, address);
+    writeFileSync(path.join(account, "token"), ADMINISTRATOR_TOKEN);
+    writeFileSync(path.join(account, "ca.crt"), authority.certificate);
     const file = (name: string): string => path.join(directory, name);
-    const contents = {
-      "server.crt": certificate,
-      "server.key": key,
-      "accounts.key": privateKey.export({ type: "pkcs8", format: "pem" }).toString(),
-      "tokens.csv": `${TOKEN},admin,1,"system:masters"\n`,
-      "account/token": TOKEN,
-      "account/ca.crt": authority.certificate,
-    };
-    for (const [name, content] of Object.entries(contents)) writeFileSync(file(name), content);
     const start = (name: string, executable: string, args: readonly string[]): ChildProcess => {
       const log = openSync(file(`${name}.log`), "a");
       const child = namespace.inside(() => spawn(executable, args, { stdio: ["ignore", log, log] }));
@@ -78,27 +67,31 @@ export class ControlPlane {
       "--advertise-client-urls=http://127.0.0.1:2379",
       "--listen-peer-urls=http://127.0.0.1:2380",
     ]);
-    const server = start("kube-apiserver", path.join(programs.kubernetes.directory, "kube-apiserver"), [
-      "--etcd-servers=http://127.0.0.1:2379",
-      `--bind-address=${address}`,
-      `--secure-port=${PORT}`,
-      `--advertise-address=${address}`,
-      "--endpoint-reconciler-type=none",
-      `--tls-cert-file=${file("server.crt")}`,
-      `--tls-private-key-file=${file("server.key")}`,
-      "--service-account-issuer=https://kubernetes.default.svc",
-      `--service-account-key-file=${file("accounts.key")}`,
-      `--service-account-signing-key-file=${file("accounts.key")}`,
-      `--token-auth-file=${file("tokens.csv")}`,
-      "--authorization-mode=Node,RBAC",
-      // There is no controller that would make the account of a namespace.
-      "--disable-admission-plugins=ServiceAccount",
-      `--service-cluster-ip-range=${SERVICE_CIDR}`,
-    ]);
+    const server = start(
+      "kube-apiserver",
+      path.join(programs.kubernetes.directory, "kube-apiserver"),
+      apiServerArguments({
+        directory,
+        etcd: "http://127.0.0.1:2379",
+        address,
+        port: PORT,
+        advertised: address,
+        authorization: "Node,RBAC",
+        services: SERVICE_CIDR,
+      }),
+    );
     const url = `https://${address}:${PORT}`;
-    const client = new ApiClient(namespace, { server: url, token: TOKEN, authority: authority.certificate });
+    const client = new ApiClient(namespace, {
+      server: url,
+      token: ADMINISTRATOR_TOKEN,
+      authority: authority.certificate,
+    });
     lab.atEnd(() => client.end());
-    const control = new ControlPlane({ server: url, account, token: TOKEN }, client, file("kube-apiserver.log"));
+    const control = new ControlPlane(
+      { server: url, account, token: ADMINISTRATOR_TOKEN },
+      client,
+      file("kube-apiserver.log"),
+    );
     await control.#untilReady(server);
     return control;
   }
