@@ -73,12 +73,6 @@ const NETWORK_POLICY_API: ModulePrograms = {
   tests: { "conformance.test": "sigs.k8s.io/network-policy-api/conformance" },
 };
 
-const CYCLONUS: ModulePrograms = {
-  folder: "test/cluster/programs/cyclonus",
-  module: "github.com/mattfenwick/cyclonus",
-  commands: ["github.com/mattfenwick/cyclonus/cmd/cyclonus"],
-};
-
 /** Programs that are built, and where they are. */
 export interface BuiltModule {
   readonly directory: string;
@@ -107,7 +101,7 @@ export function buildLoad(say: (line: string) => void): string {
   return buildOwn("load", say);
 }
 
-/** Builds the program that has the SCTP endpoints of the tests' containers, and returns its path. */
+/** Builds the program that has the SCTP endpoints of the tests' containers and cyclonus' probes, and returns its path. */
 export function buildSctp(say: (line: string) => void): string {
   return buildOwn("sctp", say);
 }
@@ -121,9 +115,9 @@ export function buildNetworkPolicyApi(say: (line: string) => void): BuiltModule 
   return { ...build(NETWORK_POLICY_API, say), source: sourceOf(NETWORK_POLICY_API) };
 }
 
-/** Builds cyclonus, unless the cache has it. */
-export function buildCyclonus(say: (line: string) => void): BuiltModule {
-  return build(CYCLONUS, say);
+/** Builds the program that runs cyclonus' cases, and returns its path. */
+export function buildCyclonus(say: (line: string) => void): string {
+  return buildOwn("cyclonus", say);
 }
 
 /** Returns the root of Kubernetes' sources in Go's cache of modules. */

@@ -27,6 +27,9 @@ const REGRESSION = "regression-issue-74839";
 /** Versions of it in the manifests of suites that are not Kubernetes' own: network-policy-api 0.3.0, cyclonus 0.5.6. */
 const IN_OTHER_SUITES = ["2.45", "2.43"];
 
+/** The image of the pods from which cyclonus probes; its worker is in it. */
+const CYCLONUS_WORKER = "docker.io/mfenwick100/cyclonus-worker:latest";
+
 /** Where the built programs are, and the sources that they were built from. */
 export interface ImageSources {
   /** Directory of Kubernetes' programs. */
@@ -36,7 +39,7 @@ export interface ImageSources {
   /** The root of Kubernetes' sources, which has the certificates of agnhost's porter. */
   readonly kubernetesSource: string;
   readonly coredns: string;
-  /** The program that is started as agnhost and has its SCTP endpoints. */
+  /** The program that is started as agnhost and has its SCTP endpoints, and as cyclonus' worker. */
   readonly sctp: string;
 }
 
@@ -83,6 +86,7 @@ export function writeImages(
     copyFileSync(path.join(sources.kubernetes, "agnhost"), path.join(root, "agnhost-upstream"));
     copyFileSync(sources.sctp, path.join(root, "agnhost"));
     symlinkSync("agnhost", path.join(root, "agnhost-2"));
+    symlinkSync("agnhost", path.join(root, "worker"));
     writeArchive(tests, root, names.tests, { entrypoint: ["/agnhost"], command: ["pause"] });
   });
   withRoot((root) => {
@@ -124,7 +128,7 @@ function listImages(
     .filter((name) => name.includes("/agnhost:"))
     .flatMap((name) => IN_OTHER_SUITES.map((tag) => name.replace(/:[^:]*$/, `:${tag}`)));
   return {
-    tests: [...new Set([...tests, ...ofOthers, pause])],
+    tests: [...new Set([...tests, ...ofOthers, CYCLONUS_WORKER, pause])],
     regression: ofTests.filter((name) => name.includes(`/${REGRESSION}:`)),
     dns: ofKubeadm.filter((name) => name.includes("/coredns:")),
     pause,

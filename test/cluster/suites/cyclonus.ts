@@ -1,6 +1,7 @@
 import { existsSync, mkdirSync, readFileSync } from "node:fs";
 import path from "node:path";
-import { ADMINISTRATOR } from "../cluster.ts";
+import type { Materials } from "../cluster.ts";
+import { ADMINISTRATOR, kubectl } from "../cluster.ts";
 import { enterLogged } from "../node/processes.ts";
 import { buildCyclonus } from "../programs.ts";
 import { ProgramError } from "../run.ts";
@@ -10,11 +11,12 @@ import type { TestResult } from "./result.ts";
 import type { CyclonusSuite } from "./suites.ts";
 
 const MINUTE = 60_000;
+/** The namespaces of cyclonus' pods. */
+const NAMESPACES = ["x", "y", "z"];
 
-/** Seconds that cyclonus gives a change of policies, and each probe. Its own defaults, 5 and 10, suit slower add-ons. */
-const SETTLING = 2;
-const PROBE_TIMEOUT = 1;
-/** How often a step whose probes differ from the expected ones is probed again: an exec on a busy machine can fail. */
+/** Seconds from a change of policies to its probes. cyclonus' own default, 5, suits slower add-ons. */
+const SETTLING = 1;
+/** How often a step whose probes differ from the expected ones is probed again: a busy machine can be late. */
 const RETRIES = 2;
 
 /**
@@ -24,28 +26,27 @@ const RETRIES = 2;
 export async function runCyclonus(
   { machine }: RunningCluster,
   { name, include, exclude, protocols }: Pick<CyclonusSuite, "name" | "include" | "exclude" | "protocols">,
+  materials: Materials,
   directory: string,
   say: (line: string) => void,
 ): Promise<readonly TestResult[]> {
-  const built = buildCyclonus(say);
+  const program = buildCyclonus(say);
   mkdirSync(directory, { recursive: true });
   const log = path.join(directory, `${name}.log`);
   const command = [
-    path.join(built.directory, "cyclonus"),
-    "generate",
-    "--ignore-loopback",
+    program,
     `--include=${include.join(",")}`,
     `--exclude=${exclude.join(",")}`,
     `--server-protocol=${protocols.join(",")}`,
     `--perturbation-wait-seconds=${SETTLING}`,
-    `--job-timeout-seconds=${PROBE_TIMEOUT}`,
     `--retries=${RETRIES}`,
-    "--pod-creation-timeout-seconds=300",
   ];
   const results = (): readonly TestResult[] => readCyclonus(existsSync(log) ? readFileSync(log, "utf8") : "");
   const timer = setInterval(() => say(`${name}: ${describe(results())}`), MINUTE);
   await enterLogged(machine, ["env", `KUBECONFIG=${ADMINISTRATOR}`, ...command], log);
   clearInterval(timer);
+  // The pods of the next part may serve other protocols.
+  kubectl(materials, ["delete", "namespace", ...NAMESPACES, "--ignore-not-found", "--wait"]);
   if (results().length === 0 || results().some(({ message }) => message === NOT_ENDED)) {
     throw new ProgramError(`${name} ended before its last case: see ${log}`);
   }

@@ -16,6 +16,7 @@ import { listTests, runTests } from "./ginkgo.ts";
 import { describeResults } from "./report.ts";
 import type { TestResult } from "./result.ts";
 import { parseResults } from "./result.ts";
+import { runShared, shareClusters } from "./shared.ts";
 import type { Suite } from "./suites.ts";
 import { QUICK, skippedByChoice, SUITES } from "./suites.ts";
 
@@ -35,7 +36,7 @@ export interface SuiteOptions {
 }
 
 /**
- * Runs suites, each on a cluster of its own, and prints what differs from the expectation.
+ * Runs suites and prints what differs from the expectation. Suites with the same settings share a cluster.
  *
  * @returns whether everything ended as expected
  */
@@ -43,17 +44,19 @@ export async function runSuites(options: SuiteOptions, say: (line: string) => vo
   const suites = options.quick === true ? [QUICK] : chosenSuites(options.suite);
   if (options.resume !== true) for (const { name } of suites) forgetResults(name);
   const materials = makeMaterials(say);
-  let isAsExpected = true;
-  for (const suite of suites) {
-    const file = path.join(RESULTS, `${suite.name}.json`);
-    if (!existsSync(file)) {
-      const results = await runSuite(suite, materials, say);
-      writeFileSync(file, JSON.stringify(results, undefined, 2));
-    }
-    const results = parseResults(readFileSync(file, "utf8"));
-    isAsExpected = judge(suite, results, options.record === true) && isAsExpected;
+  for (const group of shareClusters(suites.filter(({ name }) => !existsSync(resultsOf(name))))) {
+    await runGroup(group, materials, say);
   }
-  return isAsExpected;
+  const judged = suites.map((suite) => {
+    const results = parseResults(readFileSync(resultsOf(suite.name), "utf8"));
+    return judge(suite, results, options.record === true);
+  });
+  return judged.every(Boolean);
+}
+
+/** Gets the results of a suite that was completed. */
+function resultsOf(name: string): string {
+  return path.join(RESULTS, `${name}.json`);
 }
 
 /** Returns the suites with these names or of these groups; those of upstream's own groups when none is named. */
@@ -78,18 +81,22 @@ export async function runFocused(
   return results.length > 0 && results.every(({ state }) => state !== "failed");
 }
 
-async function runSuite(
-  suite: Suite,
-  materials: Materials,
-  say: (line: string) => void,
-): Promise<readonly TestResult[]> {
-  say(`${suite.name}: makes the cluster`);
+/** Runs suites that share a cluster, and keeps the results of each that is completed. */
+async function runGroup(suites: readonly Suite[], materials: Materials, say: (line: string) => void): Promise<void> {
+  const [first] = suites;
+  if (first === undefined) return;
+  say(`${suites.map(({ name }) => name).join(", ")}: makes the cluster`);
   await removeCluster();
   try {
-    const cluster = await makeCluster(suite.settings, materials, say);
-    if (suite.install === undefined) installAddOn(cluster, materials, say);
-    else await suite.install(cluster, materials, say);
-    return await runWith(cluster, suite, materials, say);
+    const cluster = await makeCluster(first.settings, materials, say);
+    if (first.install === undefined) installAddOn(cluster, materials, say);
+    else await first.install(cluster, materials, say);
+    await runShared(suites, async (suite) => {
+      const begun = performance.now();
+      const results = await runWith(cluster, suite, materials, say);
+      writeFileSync(resultsOf(suite.name), JSON.stringify(results, undefined, 2));
+      say(`${suite.name}: ended after ${((performance.now() - begun) / 60_000).toFixed(1)} minutes`);
+    });
   } finally {
     await removeCluster();
   }
@@ -111,7 +118,7 @@ async function runWith(
     case "conformance":
       return await runConformance(cluster, suite.name, materials, RESULTS, say);
     case "cyclonus":
-      return await runCyclonus(cluster, suite, RESULTS, say);
+      return await runCyclonus(cluster, suite, materials, RESULTS, say);
   }
 }
 

@@ -9,6 +9,8 @@ interface OfEverySuite {
   readonly settings: Settings;
   /** A name by which several suites are chosen. */
   readonly group?: string;
+  /** Whether it runs at the same time as others on its cluster: it mostly waits, selects no pods but its own, and asks for no names. */
+  readonly isBeside?: true;
   /** Installs the add-on; absent where docs/guides/kubeadm.md is followed. */
   readonly install?: (cluster: RunningCluster, materials: Materials, say: (line: string) => void) => Promise<void>;
 }
@@ -73,19 +75,14 @@ const NETWORK = {
 } as const;
 const NETPOL = { runner: "ginkgo", focus: ALL_NETPOL, leftOut: NO_SCTP, processes: 4 } as const;
 
-const CONFORMANCE = { runner: "conformance", group: "network-policy-api" } as const;
+const CONFORMANCE = { runner: "conformance", group: "network-policy-api", isBeside: true } as const;
 
 /** The parts share no case and have all of them. SCTP would make each probe of the others half as long again. */
 const CYCLONUS = { runner: "cyclonus", group: "cyclonus", settings: IPV4_FIRST, protocols: ["TCP", "UDP"] } as const;
 
-/** The suites of the whole run, by their names. */
+/** The suites of the whole run, by their names. Those with the same settings share a cluster. */
 export const SUITES: readonly Suite[] = [
-  { name: "network-4", settings: IPV4_FIRST, ...NETWORK },
-  { name: "network-6", settings: IPV6_FIRST, ...NETWORK },
-  { name: "netpol-4", settings: IPV4_FIRST, ...NETPOL },
-  { name: "netpol-6", settings: IPV6_FIRST, ...NETPOL },
   { name: "network-policy-api-4", settings: IPV4_FIRST, ...CONFORMANCE },
-  { name: "network-policy-api-6", settings: IPV6_FIRST, ...CONFORMANCE },
   {
     ...CYCLONUS,
     name: "cyclonus-rules",
@@ -101,6 +98,11 @@ export const SUITES: readonly Suite[] = [
   { ...CYCLONUS, name: "cyclonus-peers", include: ["peer-pods", "peer-ipblock"], exclude: ["sctp", "multi-peer"] },
   { ...CYCLONUS, name: "cyclonus-two-peers", include: ["multi-peer"], exclude: ["sctp"] },
   { ...CYCLONUS, name: "cyclonus-sctp", include: ["sctp"], exclude: [], protocols: ["TCP", "UDP", "SCTP"] },
+  { name: "netpol-4", settings: IPV4_FIRST, ...NETPOL },
+  { name: "network-4", settings: IPV4_FIRST, ...NETWORK },
+  { name: "network-policy-api-6", settings: IPV6_FIRST, ...CONFORMANCE },
+  { name: "netpol-6", settings: IPV6_FIRST, ...NETPOL },
+  { name: "network-6", settings: IPV6_FIRST, ...NETWORK },
 ];
 
 /** A short choice: one or a few tests of each kind. */

@@ -2,7 +2,11 @@ module drawbridge.test/cyclonus
 
 go 1.26.0
 
-require github.com/mattfenwick/cyclonus v0.5.6
+require (
+	github.com/mattfenwick/cyclonus v0.5.6
+	k8s.io/api v0.30.2
+	k8s.io/client-go v0.30.2
+)
 
 require (
 	github.com/davecgh/go-spew v1.1.1 // indirect
@@ -54,9 +58,7 @@ require (
 	gopkg.in/inf.v0 v0.9.1 // indirect
 	gopkg.in/yaml.v2 v2.4.0 // indirect
 	gopkg.in/yaml.v3 v3.0.1 // indirect
-	k8s.io/api v0.30.2 // indirect
 	k8s.io/apimachinery v0.30.2 // indirect
-	k8s.io/client-go v0.30.2 // indirect
 	k8s.io/klog/v2 v2.120.1 // indirect
 	k8s.io/kube-openapi v0.0.0-20240228011516-70dd3763d340 // indirect
 	k8s.io/utils v0.0.0-20230726121419-3b25d923346b // indirect

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -17,6 +18,8 @@ const (
 	agnhost = "/agnhost-upstream"
 	// The word by which this program starts itself beside agnhost's porter.
 	serve = "serve-sctp"
+	// The name by which cyclonus starts the program that makes all probes of a pod.
+	worker = "worker"
 	// The prefix of the variables by which porter learns its SCTP ports.
 	portVariable = "SERVE_SCTP_PORT_"
 )
@@ -24,6 +27,9 @@ const (
 func main() {
 	args := os.Args[1:]
 	switch {
+	case filepath.Base(os.Args[0]) == worker:
+		fail(work(args))
+		return
 	case len(args) > 0 && args[0] == serve:
 		fail(listen(portsOf(args[1:])))
 	case len(args) > 0 && args[0] == "porter":
