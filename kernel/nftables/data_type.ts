@@ -40,6 +40,8 @@ export type DataTypeName =
   | "classid"
   | "integer"
   | "byte"
+  | "short"
+  | "boolean"
   | "iface_index"
   | "ifname"
   | "ct_state"
@@ -121,6 +123,9 @@ export const dataTypes: Readonly<Record<DataTypeName, DataType>> = {
   classid: integer("classid", 23, 4, 1, { symbols: { none: 0, root: 0xffff_ffff }, text: trafficClass }),
   integer: integer("integer", 4, 4, 1),
   byte: integer("byte", 4, 1, 2),
+  short: integer("short", 4, 2, 2),
+  /** Whether a header is there. */
+  boolean: integer("boolean", 36, 1, 1, { symbols: { missing: 0, exists: 1 } }),
   iface_index: integer("iface_index", 20, 4, 1),
   ifname: interfaceName,
   ct_state: integer("ct_state", 26, 4, 1, {

@@ -31,8 +31,11 @@ export const payloadFields = {
   "arp saddr ether": { ...network, offset: 8, type: dataTypes.ether_addr, presence: { network: "arp" } },
   "arp saddr ip": { ...network, offset: 14, type: dataTypes.ipv4_addr, presence: { network: "arp" } },
   "arp daddr ip": { ...network, offset: 24, type: dataTypes.ipv4_addr, presence: { network: "arp" } },
+  "ip length": { ...network, offset: 2, type: dataTypes.short, presence: { network: "ip" } },
+  "ip frag-off": { ...network, offset: 6, type: dataTypes.short, presence: { network: "ip" } },
   "ip saddr": { ...network, offset: 12, type: dataTypes.ipv4_addr, presence: { network: "ip" } },
   "ip daddr": { ...network, offset: 16, type: dataTypes.ipv4_addr, presence: { network: "ip" } },
+  "ip6 length": { ...network, offset: 4, type: dataTypes.short, presence: { network: "ip6" } },
   "ip6 saddr": { ...network, offset: 8, type: dataTypes.ipv6_addr, presence: { network: "ip6" } },
   "ip6 daddr": { ...network, offset: 24, type: dataTypes.ipv6_addr, presence: { network: "ip6" } },
   "ip6 hoplimit": { ...network, offset: 7, type: dataTypes.byte, presence: { network: "ip6" } },
@@ -112,8 +115,15 @@ export const fibKeys = {
 
 export type FibName = keyof typeof fibKeys;
 
+/** Whether an IPv6 packet has an extension header, wherever it is among others; by its number (IANA protocol numbers). */
+export const extensionKeys = {
+  "exthdr frag": { number: 44, type: dataTypes.boolean },
+} as const;
+
+export type ExtensionName = keyof typeof extensionKeys;
+
 /** A single value read from the packet or its connection; the text is nft's own. */
-export type Selector = PayloadName | MetaName | ConnectionName | FibName;
+export type Selector = PayloadName | MetaName | ConnectionName | FibName | ExtensionName;
 
 /** A value a rule computes. A string is a {@link Selector}. */
 export type Expression = Selector | Concatenation | NumberGenerator | JenkinsHash | MapLookup;
@@ -165,6 +175,7 @@ export function selectorType(selector: Selector): DataType {
   if (isPayload(selector)) return payloadFields[selector].type;
   if (isMeta(selector)) return metaKeys[selector].type;
   if (isConnection(selector)) return connectionKeys[selector].type;
+  if (isExtension(selector)) return extensionKeys[selector].type;
   return fibKeys[selector].type;
 }
 
@@ -185,6 +196,10 @@ export function isMeta(selector: Selector): selector is MetaName {
 
 export function isConnection(selector: Selector): selector is ConnectionName {
   return Object.hasOwn(connectionKeys, selector);
+}
+
+export function isExtension(selector: Selector): selector is ExtensionName {
+  return Object.hasOwn(extensionKeys, selector);
 }
 
 /** One field of an element's key: a value, or all values between two. */

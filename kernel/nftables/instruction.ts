@@ -56,6 +56,7 @@ export const instructions = {
     checksumOffset: [7, be32],
     checksumFlags: [8, be32],
   },
+  exthdr: { target: [1, be32], type: [2, u8], offset: [3, be32], length: [4, be32], flags: [5, be32] },
   meta: { target: [1, be32], key: [2, be32], source: [3, be32] },
   ct: { target: [1, be32], key: [2, be32], direction: [3, u8], source: [4, be32] },
   fib: { target: [1, be32], result: [2, be32], flags: [3, be32] },

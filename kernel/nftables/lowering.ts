@@ -4,8 +4,10 @@ import type { ConnectionName, Expression, KeyField, MapLookup, PayloadName, Pres
 import {
   connectionKeys,
   expressionTypes,
+  extensionKeys,
   fibKeys,
   isConnection,
+  isExtension,
   isMeta,
   isPayload,
   metaKeys,
@@ -20,6 +22,8 @@ import { register, REGISTERS, registersOf, valueBytes } from "./register.ts";
 /** NFT_PAYLOAD_LL_HEADER, …_NETWORK_HEADER, …_TRANSPORT_HEADER */
 const bases = { link: 0, network: 1, transport: 2 } as const;
 const FIB_RESULT_ADDRESS_TYPE = 3;
+/** NFT_EXTHDR_F_PRESENT: not what the header holds but whether it is there. */
+const EXTENSION_IS_PRESENT = 1;
 const NUMGEN_RANDOM = 1;
 const HASH_JENKINS = 0;
 const IP_CT_DIR = { original: 0, reply: 1 } as const;
@@ -165,6 +169,7 @@ export class RuleCode {
       this.#checkFamily(selector);
       if (isConnection(selector)) this.#agree(selector);
       if (isPayload(selector)) this.#requireField(selector);
+      if (isExtension(selector)) this.requireNetwork("ip6", selector);
     }
     // To nft a field beside others tells nothing of the packet, unless they are the key of the map that follows.
     if (typeof expression === "object" && !isLookup) this.#hasTransport = hadTransport;
@@ -308,6 +313,9 @@ export class RuleCode {
       const key: { number: number; direction?: "original" | "reply" } = connectionKeys[selector];
       const direction = key.direction === undefined ? {} : { direction: IP_CT_DIR[key.direction] };
       this.emit(instruction("ct", { target, key: key.number, ...direction }));
+    } else if (isExtension(selector)) {
+      const { number: type } = extensionKeys[selector];
+      this.emit(instruction("exthdr", { target, type, offset: 0, length: 1, flags: EXTENSION_IS_PRESENT }));
     } else {
       this.emit(instruction("fib", { target, result: FIB_RESULT_ADDRESS_TYPE, flags: fibKeys[selector].flags }));
     }

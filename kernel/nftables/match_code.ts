@@ -14,6 +14,9 @@ import type { Match, Operand } from "./statement.ts";
 const LOOKUP_INVERTED = 1;
 const RANGE_NOT_EQUAL = 1;
 
+/** Of which nft lists a value under a mask as we write it. */
+const MASKED_TYPES: ReadonlySet<DataType["name"]> = new Set(["mark", "classid", "short"]);
+
 const ALL_BITS = 0xffffffff;
 
 /** The kernel replaces %d by a free number. */
@@ -93,8 +96,8 @@ function lowerComparison(
     case "flags":
       return code.testBits(flagsMask(type, right.names), isNegated);
     case "masked": {
-      if (type.name !== "mark" && type.name !== "classid")
-        throw refuse(`a mask on ${type.name}`, "a mark or a priority");
+      if (!MASKED_TYPES.has(type.name))
+        throw refuse(`a mask on ${type.name}`, "a mark, a priority or a number of two bytes");
       if (right.mask === 0 || (right.value & ~right.mask) !== 0) {
         throw refuse(
           `the value ${right.value} under the mask ${right.mask}`,

@@ -43,7 +43,7 @@ export interface Chain {
 export type KeyPart = FieldType | NumberGenerator;
 
 /** A type that nft can name: it has no name for that of a bare number. */
-export type FieldType = Exclude<DataTypeName, "integer" | "byte">;
+export type FieldType = Exclude<DataTypeName, "integer" | "byte" | "short" | "boolean">;
 
 /** A set, or with `data` a map. */
 export interface SetDefinition {

@@ -142,6 +142,11 @@ export function oneOf(left: Match["left"], values: readonly Scalar[]): Match {
   };
 }
 
+/** `left first-last`: one of these numbers */
+export function inRange(left: Selector, first: number, last: number): Match {
+  return { kind: "match", left, isNegated: false, right: { kind: "range", first, last } };
+}
+
 /** `left 10.0.0.0/8` */
 export function inPrefix(left: Selector, cidr: Cidr): Match {
   return { kind: "match", left, isNegated: false, right: { kind: "prefix", cidr } };

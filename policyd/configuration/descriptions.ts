@@ -77,6 +77,10 @@ export const DESCRIPTIONS: Readonly<Record<Field, FieldDescription>> = {
     meaning: "For how long at least a silent TCP connection is remembered; `0` leaves it as it is.",
   },
   conntrackCloseWaitTimeout: { meaning: "For how long at least one that a side has closed; `0` leaves it as it is." },
+  fragmentMemory: {
+    meaning:
+      "The mebibytes, for each family, that fragments may take until they are put together, at most a thirty-second of the memory there is. Pods get [shares](#fragments) of it; `0` leaves all as it is.",
+  },
   services: {
     meaning:
       "Whether Services are served; with `false`, where kube-proxy goes on doing it, what an earlier daemon had for them goes.",

@@ -116,6 +116,12 @@ const LOG_GROUP = "a number from 0 to 65535";
 const COUNT = "a whole number from 0 to 16777216";
 const count = v.pipe(v.number(COUNT), v.integer(COUNT), v.minValue(0, COUNT), v.maxValue(16_777_216, COUNT));
 
+const MEBIBYTES = "a whole number of mebibytes from 4 to 2047, 0 for no limit";
+const fragmentMemory = v.pipe(
+  v.number(MEBIBYTES),
+  v.check((value) => value === 0 || (Number.isInteger(value) && value >= 4 && value < 2048), MEBIBYTES),
+);
+
 /** Every field of the configuration, by its name in the file, with its default. */
 export const entries = {
   nodeName,
@@ -147,6 +153,7 @@ export const entries = {
   conntrackMin: v.optional(count, 131_072),
   conntrackEstablishedTimeout: v.optional(duration, "24h"),
   conntrackCloseWaitTimeout: v.optional(duration, "1h"),
+  fragmentMemory: v.optional(fragmentMemory, 512),
   services: v.optional(v.boolean("true or false"), true),
   nodePortAddresses: v.optional(v.array(nodePortAddress, 'a list of prefixes and "primary"'), []),
   refuseExternalIPs: v.optional(v.boolean("true or false"), false),

@@ -29,7 +29,7 @@ export function bridgePackets({ bridge, hostInterfacePrefix = HOST_INTERFACE_PRE
       },
     ],
     shared: {
-      before_tracking: [dropping(DropReason.PORT, startsWith("iifname", hostInterfacePrefix))],
+      before_reassembly: [dropping(DropReason.PORT, startsWith("iifname", hostInterfacePrefix))],
       after_nat_postrouting: [rule(mayBeRedirect, equals("oifname", bridge), goTo("redirects"))],
     },
   };

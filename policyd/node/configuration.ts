@@ -22,6 +22,8 @@ export interface NodeConfiguration {
   readonly tableOwner: boolean;
   /** Pods leave the cluster with the node's address. */
   readonly masquerade?: boolean;
+  /** Mebibytes of each family for fragments that wait to be put together; 0 when absent: then pods are not limited. */
+  readonly fragmentMemory?: number;
   /** How packets get to pods of other nodes; "never" when absent. */
   readonly encapsulation?: Encapsulation;
   /** How Services are served; undefined where another program does it. */

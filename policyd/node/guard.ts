@@ -27,6 +27,7 @@ export const DropReason = {
   SOURCE: "source not of the pod",
   LINK: "from pod to pod on the link",
   PORT: "IP outside of the bridge",
+  FRAGMENT: "fragments beyond the share of a pod",
   REDIRECT: "redirect to a pod",
   TUNNEL: "tunnel packet not from node to node",
 } as const satisfies Readonly<Record<string, string>>;

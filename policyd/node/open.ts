@@ -1,4 +1,5 @@
 import { randomInt } from "node:crypto";
+import { totalmem } from "node:os";
 import { systemFileSystem } from "../../ipam/file_system.ts";
 import type { KernelEvents } from "../../kernel/events/events.ts";
 import { startEventThread } from "../../kernel/events/thread.ts";
@@ -42,7 +43,7 @@ import { serviceElements } from "../services/services_dataplane.ts";
 import { openServices } from "../services/open.ts";
 import type { StaleFlowsStatus } from "../services/stale_flows/stale_flows.ts";
 import { Aftermath } from "./aftermath.ts";
-import { openConntrackSettings } from "./conntrack_settings.ts";
+import { affordableFragmentMemory, openConntrackSettings } from "./conntrack_settings.ts";
 import type { FlowMemory } from "./flow_memory.ts";
 import { kernelFlowMemory } from "./flow_memory.ts";
 import { openMasquerade } from "./masquerade_dataplane.ts";
@@ -97,7 +98,8 @@ export function openNodeDataplanes(configuration: Configuration, machine: NodeMa
   const { minSyncPeriod, syncPeriod, stateDirectory } = configuration;
   const options = policyOptions(configuration);
   const services = serviceRules(configuration);
-  const tables = nodeTables({ ...configuration, services, policyOptions: options }).map(withVersion);
+  const fragmentMemory = affordableFragmentMemory(configuration.fragmentMemory, totalmem());
+  const tables = nodeTables({ ...configuration, fragmentMemory, services, policyOptions: options }).map(withVersion);
   const portId = randomInt(LOWEST_PORT_ID, HIGHEST_PORT_ID);
   const isSynced = (): boolean => ruleset.isSynced;
   const metrics = openNodeMetrics(configuration, { tables, syscalls, logger, isSynced });

@@ -13,7 +13,8 @@ export const INET_TABLE: TableReference = Object.freeze({ family: "inet", name: 
  * rules, so there is one for each place where something has to be decided, and not one for each subject.
  */
 const SHARED_CHAINS = {
-  before_tracking: { type: "filter", hook: "prerouting", priority: -300, policy: "accept" },
+  // Before nf_defrag, at -400.
+  before_reassembly: { type: "filter", hook: "prerouting", priority: -450, policy: "accept" },
   nat_prerouting: { type: "nat", hook: "prerouting", priority: -100, policy: "accept" },
   after_nat_prerouting: { type: "filter", hook: "prerouting", priority: -90, policy: "accept" },
   filter_input: { type: "filter", hook: "input", priority: -10, policy: "accept" },

@@ -4,6 +4,7 @@ import { POLICY_TABLE, policyTable } from "../policy/compile/policy_table.ts";
 import { services } from "../services/compile/services_part.ts";
 import { clusterMasquerade } from "./cluster_masquerade.ts";
 import type { NodeConfiguration } from "./configuration.ts";
+import { fragmentShare } from "./fragment_share.ts";
 import { guard } from "./guard.ts";
 import { hostPorts } from "./host_ports.ts";
 import { marks } from "./marks.ts";
@@ -20,12 +21,13 @@ import { hasTunnel, tunnelGuard } from "./tunnel_guard.ts";
  * DrawbridgeError ERR_NFTABLES_VALUE when the bridge has a name that nft could not read back.
  */
 export function nodeTables(configuration: NodeConfiguration): readonly Table[] {
-  const { bridge, policyOptions } = configuration;
+  const { bridge, policyOptions, fragmentMemory = 0 } = configuration;
   return [
     compose(BRIDGE_TABLE, configuration, [guard(configuration)]),
     compose(INET_TABLE, configuration, [
       marks(configuration),
       bridgePackets(configuration),
+      ...(fragmentMemory > 0 ? [fragmentShare(bridge, fragmentMemory)] : []),
       hostPorts(),
       podMasquerade(),
       ...(hasTunnel(configuration) ? [tunnelGuard(configuration.bridge)] : []),

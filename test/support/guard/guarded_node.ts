@@ -60,7 +60,7 @@ export interface GuardedNode extends Disposable {
   /** Someone else's port of the same bridge. */
   readonly stranger: Party;
   /** Loads the guard anew, with counters at zero; who listens to a link has heard nothing yet. */
-  load(): void;
+  load(changes?: Partial<NodeConfiguration>): void;
   /** Takes the guard away; who listens to a link has heard nothing yet. */
   unload(): void;
   /** Packets the rules with this comment have dropped since the guard was loaded. */
@@ -96,7 +96,7 @@ export function guardedNode(lab: Lab, bridgeNetfilter: boolean, bypassBridge: bo
   };
   const stranger = attachStranger(lab, wired);
   const nftables = node.inside(() => new NftablesSocket(lab.calls));
-  const tables = nodeTables(NODE_CONFIGURATION);
+  let tables = nodeTables(NODE_CONFIGURATION);
   const claims = pods.flatMap(({ record }) => attachmentElements(record));
   let isLoaded = false;
   const removal = (): readonly Change[] =>
@@ -115,8 +115,10 @@ export function guardedNode(lab: Lab, bridgeNetfilter: boolean, bypassBridge: bo
     fourth,
     bridge,
     stranger,
-    load: () => {
+    load: (changes = {}) => {
       forget();
+      const before = removal();
+      tables = nodeTables({ ...NODE_CONFIGURATION, ...changes });
       const additions = tables.flatMap((table) => {
         const elements = Map.groupBy(
           claims.filter((claim) => claim.table.family === table.family && claim.table.name === table.name),
@@ -127,7 +129,7 @@ export function guardedNode(lab: Lab, bridgeNetfilter: boolean, bypassBridge: bo
         );
         return tableChanges(table, bySet);
       });
-      nftables.commit([...removal(), ...additions]);
+      nftables.commit([...before, ...additions]);
       isLoaded = true;
     },
     unload: () => {

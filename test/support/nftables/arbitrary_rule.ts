@@ -49,10 +49,19 @@ function selectorsOf(family: TableFamily): readonly Selector[] {
 }
 
 /** What nft cannot list beside other fields, or lists wrongly. */
-const STANDING_ALONE: readonly Selector[] = ["ct label", "ct id", "ip6 hoplimit"];
+const STANDING_ALONE: readonly Selector[] = [
+  "ct label",
+  "ct id",
+  "ip6 hoplimit",
+  "ip length",
+  "ip frag-off",
+  "ip6 length",
+  "exthdr frag",
+];
 
 function scalarsOf(name: DataTypeName): (typeof values)[FieldType] {
-  if (name === "integer" || name === "byte") return fc.nat(255);
+  if (name === "integer" || name === "byte" || name === "short") return fc.nat(255);
+  if (name === "boolean") return fc.constantFrom("exists", "missing");
   return values[name];
 }
 

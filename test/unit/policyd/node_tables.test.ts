@@ -163,7 +163,7 @@ describe("the tables of a node", () => {
     );
     assert.equal(chainText("after_nat_postrouting", other)[2], "meta mark set meta mark & 0x7ffffffe");
     assert.equal(chainText("prerouting", other)[1], 'iifname != "pod*" accept');
-    assert.match(chainText("before_tracking", other)[1] ?? "", /^iifname "pod\*" counter drop/);
+    assert.match(chainText("before_reassembly", other)[1] ?? "", /^iifname "pod\*" counter drop/);
     assert.match(chainText("after_nat_postrouting", other)[3] ?? "", /oifname "br-pods.1" goto redirects$/);
   });
 

@@ -12,6 +12,7 @@ import type {
 } from "../../../../kernel/nftables/expression.ts";
 import {
   isConnection,
+  isExtension,
   isMeta,
   isPayload,
   payloadFields,
@@ -31,6 +32,8 @@ export function readField(packet: WalkedPacket, surroundings: Surroundings, sele
   if (isPayload(selector)) return typed(selector, readPayload(packet, selector));
   if (isMeta(selector)) return typed(selector, metaReaders[selector](packet));
   if (isConnection(selector)) return readConnection(packet, selector);
+  // A packet that is walked is whole.
+  if (isExtension(selector)) return networkOf(packet) === "ip6" ? typed(selector, "missing") : undefined;
   return typed(selector, readFib(packet, surroundings, selector));
 }
 
@@ -57,6 +60,7 @@ const destinationPort: Reader = (packet) => port(packet, packet.tuple.destinatio
 const icmpType: Reader = (packet) => packet.icmpType;
 
 const payloadReaders: Readonly<Partial<Record<PayloadName, Reader>>> = {
+  "ip frag-off": () => 0,
   "ip saddr": source,
   "ip6 saddr": source,
   "ip daddr": destination,

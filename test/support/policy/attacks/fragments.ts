@@ -3,7 +3,9 @@ import type { Frame, IpPacket } from "../../../lab/probe/frame.ts";
 import { EtherType } from "../../../lab/probe/frame.ts";
 import { internetChecksum } from "../../../lab/probe/raw_packet.ts";
 
+const IPV6_HEADER = 40;
 const IPV6_FRAGMENT = 44;
+const DESTINATION_OPTIONS = 60;
 const MORE_FRAGMENTS = 0x2000;
 const HOP_LIMIT = 64;
 
@@ -33,6 +35,22 @@ export function encodeFragment(
   const extension = [next, 0, ...be16(offset + (isLast ? 0 : 1)), 0, 0, ...be16(id)];
   const header = [0x60, 0, 0, 0, ...be16(8 + payload.length), IPV6_FRAGMENT, HOP_LIMIT, ...addresses];
   return { type: EtherType.IPV6, payload: Uint8Array.of(...header, ...extension, ...payload) };
+}
+
+/** The same of IPv6, with destination options before the fragment's header, where only who walks the headers finds it. */
+export function encodeFragmentAfterOptions(
+  packet: Pick<IpPacket, "from" | "to" | "protocol">,
+  id: number,
+  fragment: Fragment,
+): Pick<Frame, "type" | "payload"> {
+  const { type, payload } = encodeFragment(packet, id, fragment);
+  const header = payload.slice(0, IPV6_HEADER);
+  const view = new DataView(header.buffer);
+  view.setUint16(4, view.getUint16(4) + 8);
+  view.setUint8(6, DESTINATION_OPTIONS);
+  // One option of four zero bytes (PadN) fills the header.
+  const options = [IPV6_FRAGMENT, 0, 1, 4, 0, 0, 0, 0];
+  return { type, payload: Uint8Array.of(...header, ...options, ...payload.subarray(IPV6_HEADER)) };
 }
 
 /** A packet in two fragments, the first of so many bytes. */

@@ -67,6 +67,7 @@ describe("policyd/configuration", () => {
       syncPeriod: 30_000,
       metricsAddress: { address: parseAddress("127.0.0.1"), port: 9873 },
       endpointMetrics: true,
+      fragmentMemory: 512,
       healthAddress: undefined,
       services: true,
     });

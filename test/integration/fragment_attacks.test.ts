@@ -1,0 +1,166 @@
+import assert from "node:assert/strict";
+import { setTimeout as pause } from "node:timers/promises";
+import type { Address, Family } from "../../kernel/ip/address.ts";
+import { fragmentSettings } from "../../policyd/node/conntrack_settings.ts";
+import { REASSEMBLY_SECONDS } from "../../policyd/node/fragment_share.ts";
+import { DropReason } from "../../policyd/node/guard.ts";
+import type { Lab } from "../lab/lab.ts";
+import { createLab } from "../lab/lab.ts";
+import type { LabNamespace } from "../lab/namespace.ts";
+import { encodeFrame, IpProtocol } from "../lab/probe/frame.ts";
+import { ProbeSocket, SocketType } from "../lab/probe/socket.ts";
+import type { GuardedNode, GuardedPod } from "../support/guard/guarded_node.ts";
+import { guardedNode } from "../support/guard/guarded_node.ts";
+import { WAYS } from "../support/guard/ways.ts";
+import { encodeFragment, encodeFragmentAfterOptions } from "../support/policy/attacks/fragments.ts";
+import { requireBridgeNetfilter, requireKernel } from "../support/privilege.ts";
+
+const PORT = 7001;
+/** The node's memory for fragments by default, 4 MiB (net.ipv4.ipfrag_high_thresh), has room for about four thousand of these. */
+const FLOOD = 6000;
+const FIRST_BYTES = 8;
+const MEBIBYTES = 512;
+const DATAGRAMS = 20;
+/** So little that three pods can use it up, and how many answers the share of a pod is then. */
+const LITTLE_MEBIBYTES = 64;
+const OWN_ANSWERS = 9;
+/** An answer of DNS in two fragments, and what NFS writes by default over UDP. */
+const ANSWER = 2000;
+const NFS_WRITE = 32 * 1024;
+
+interface End {
+  readonly namespace: LabNamespace;
+  readonly address: Address;
+}
+
+for (const { bridgeNetfilter, bypassBridge, title: state, short } of WAYS) {
+  describe(`fragments that are never completed, ${state}`, function () {
+    this.timeout(60_000);
+    let lab: Lab;
+    let on: GuardedNode;
+    /** A fragment of a datagram that is known already would take no room. */
+    let nextId = 0;
+
+    before(function () {
+      requireKernel(this);
+      if (bridgeNetfilter) requireBridgeNetfilter(this);
+      lab = createLab(`fragments-${short}`);
+      on = guardedNode(lab, bridgeNetfilter, bypassBridge);
+    });
+    after(() => {
+      on?.[Symbol.dispose]();
+      lab?.destroy();
+    });
+
+    /** Sends the first fragment of each of `count` datagrams, and no other. */
+    const flood = (from: GuardedPod, family: Family, count: number, afterOptions = false): void => {
+      const to = on.nodes.node1.routerAddresses[family === 4 ? 0 : 1] ?? assert.fail("a router");
+      const payload = new Uint8Array(FIRST_BYTES);
+      const encode = afterOptions ? encodeFragmentAfterOptions : encodeFragment;
+      const packet = { from: from.addresses[family], to, protocol: IpProtocol.UDP };
+      const frames = Array.from({ length: count }, () => {
+        nextId = (nextId + 1) & 0xffff;
+        const fragment = encode(packet, nextId, { offset: 0, isLast: false, payload });
+        return encodeFrame({ from: from.mac, to: from.gatewayMac, ...fragment });
+      });
+      for (const frame of frames) from.link.send(frame);
+    };
+
+    /** How many datagrams of a size arrive. */
+    const arrived = async (family: Family, from: End, to: End, size: number, sent = DATAGRAMS): Promise<number> => {
+      const receiver = ProbeSocket.open(to.namespace, family, SocketType.DATAGRAM);
+      const sender = ProbeSocket.open(from.namespace, family, SocketType.DATAGRAM);
+      try {
+        receiver.bind({ address: to.address, port: PORT });
+        let count = 0;
+        for (let i = 0; i < sent; i++) {
+          sender.sendTo(new Uint8Array(size), { address: to.address, port: PORT });
+          // One that nobody reads has room for a few of the large ones.
+          count += [...receiver.drain()].filter(({ kind }) => kind === "data").length;
+        }
+        await eventuallyWithin(500, () => {
+          count += [...receiver.drain()].filter(({ kind }) => kind === "data").length;
+          return count >= sent;
+        });
+        return count;
+      } finally {
+        sender.close();
+        receiver.close();
+      }
+    };
+
+    const pod = ({ namespace, addresses }: GuardedPod, family: Family): End => ({
+      namespace,
+      address: addresses[family],
+    });
+    const outside = (family: Family): End => ({
+      namespace: on.nodes.router,
+      address: on.wired.routerAddresses[family === 4 ? 0 : 1] ?? assert.fail("a router"),
+    });
+    const node = (family: Family): End => ({
+      namespace: on.wired.node,
+      address: on.wired.addresses[family === 4 ? 0 : 1] ?? assert.fail("a node"),
+    });
+
+    /** Gives the kernel the settings that the tables need, or its own. */
+    const settings = (isDefended: boolean): void => {
+      for (const { key, value, isMost = false } of fragmentSettings(MEBIBYTES)) {
+        on.wired.node.writeSysctl(key, String(isDefended ? value : isMost ? 30 : 4 * 1024 * 1024));
+      }
+    };
+    const untilGone = (): Promise<void> => pause(REASSEMBLY_SECONDS * 1000 + 500);
+
+    for (const family of [4, 6] as const) {
+      it(`SHARE-01: first fragments of one pod keep no other datagram from being put together, IPv${family}`, async () => {
+        const pairs = (): readonly (readonly [string, End, End])[] => [
+          ["pod to pod", pod(on.victim, family), pod(on.third, family)],
+          ["pod to outside", pod(on.victim, family), outside(family)],
+          ["outside to pod", outside(family), pod(on.victim, family)],
+          ["pod to node", pod(on.third, family), node(family)],
+          ["outside to node", outside(family), node(family)],
+        ];
+        on.load();
+        settings(false);
+        flood(on.attacker, family, FLOOD);
+        for (const [what, from, to] of pairs()) {
+          assert.equal(await arrived(family, from, to, ANSWER), 0, `without the share, ${what}`);
+        }
+
+        // The fragments of the attack are there still.
+        on.load({ fragmentMemory: MEBIBYTES });
+        settings(true);
+        for (const afterOptions of family === 6 ? [false, true] : [false]) {
+          flood(on.attacker, family, 5 * FLOOD, afterOptions);
+          for (const [what, from, to] of pairs()) {
+            assert.equal(await arrived(family, from, to, ANSWER), DATAGRAMS, `with the share, ${what}`);
+          }
+          assert.equal(
+            await arrived(family, pod(on.third, family), pod(on.victim, family), NFS_WRITE),
+            DATAGRAMS,
+            "as NFS writes",
+          );
+          assert.ok(on.dropped(DropReason.FRAGMENT) > 0, "what is beyond the share is counted");
+          await untilGone();
+        }
+      });
+
+      it(`SHARE-01: while three pods use up what is for all, each other pod still has its own share, IPv${family}`, async () => {
+        on.load({ fragmentMemory: LITTLE_MEBIBYTES });
+        settings(true);
+        for (const from of [on.attacker, on.third, on.fourth]) flood(from, family, FLOOD);
+        const [victim, third] = [pod(on.victim, family), pod(on.third, family)];
+        const router = outside(family);
+        assert.equal(await arrived(family, victim, router, ANSWER, OWN_ANSWERS), OWN_ANSWERS);
+        flood(on.third, family, FLOOD);
+        assert.ok((await arrived(family, third, router, NFS_WRITE)) < DATAGRAMS, "the third has none left");
+        await untilGone();
+        assert.equal(await arrived(family, third, router, ANSWER, OWN_ANSWERS), OWN_ANSWERS, "some seconds later");
+      });
+    }
+  });
+}
+
+async function eventuallyWithin(milliseconds: number, isSo: () => boolean): Promise<void> {
+  const end = performance.now() + milliseconds;
+  while (!isSo() && performance.now() < end) await pause(2);
+}
