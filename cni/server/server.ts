@@ -7,21 +7,19 @@ import { DescriptorFlag, isReady, pollEntries } from "../../kernel/syscall/poll_
 import type { ServerCalls } from "../../kernel/syscall/server_calls.ts";
 import { controlSize, descriptorsIn } from "../../kernel/syscall/server_calls.ts";
 import { SyscallError } from "../../kernel/syscall/syscalls.ts";
-import { timeval } from "../../kernel/unix_stream.ts";
 import type { Wait, Waiting } from "../../kernel/waiting.ts";
 import type { MakeNode } from "./call.ts";
 import { Call } from "./call.ts";
+import { F_SEAL_SEAL } from "./protocol.ts";
 import { parseRequest } from "./request.ts";
-
-const SOL_SOCKET = 1;
-const SO_RCVTIMEO = 20;
 
 /** argv and environment of a process are 128 KiB at most for a single string; runtimes hand over a few kilobytes. */
 const LONGEST_REQUEST = 256 * 1024;
 /** Standard input, the network namespace, the mount namespace. */
 const DESCRIPTORS = 3;
-/** A shim sends its request at once after it has connected. */
+/** A shim sends its request at once after it has connected. Of those that do not, the first to have come makes room for others. */
 const REQUEST_MILLISECONDS = 1000;
+const MOST_SILENT = 100;
 /** Each has about eight descriptors while it waits, and some machines give a process 1024. Further ones the shims do by themselves. */
 const MOST_CALLS = 100;
 /** Whatever a call may get stuck in: the server's end sets all others free, who then do their calls by themselves. */
@@ -69,6 +67,8 @@ export class PluginServer {
   #taken = 0;
   #lastCall: number;
   readonly #suspended = new Map<Call, Suspended>();
+  /** Connections that have sent nothing, with the time until which they may, in their order. */
+  readonly #silent = new Map<number, number>();
   /** By container: calls that wait for the one before them, in their order. */
   readonly #queues = new Map<string, Call[]>();
   readonly #message = new Uint8Array(LONGEST_REQUEST);
@@ -88,12 +88,19 @@ export class PluginServer {
    */
   run(): void {
     while (!this.#isEnding || this.#suspended.size > 0) this.#turn();
+    for (const client of this.#silent.keys()) this.#tools.syscalls.close(client);
     this.#tools.syscalls.close(this.#listener);
   }
 
   #turn(): void {
     const suspended = [...this.#suspended.values()];
-    const watched = [this.#listener, ...suspended.map(({ call }) => call.client), ...suspended.map(({ fd }) => fd)];
+    const silent = [...this.#silent];
+    const watched = [
+      this.#listener,
+      ...suspended.map(({ call }) => call.client),
+      ...suspended.map(({ fd }) => fd),
+      ...silent.map(([client]) => client),
+    ];
     // poll(2) passes over negative descriptors.
     const entries = pollEntries(watched.map((fd) => fd ?? -1));
     if (suspended.length === 0) this.#tools.rest();
@@ -108,21 +115,23 @@ export class PluginServer {
       if (isClientGone) this.#after(call, () => call.abandon());
       else if (isReadable || now >= until) this.#after(call, () => call.goOn());
     }
-    if (isReady(entries, 0)) this.#admit();
+    for (const [index, [client, until]] of silent.entries()) {
+      if (isReady(entries, 1 + 2 * suspended.length + index)) this.#hear(client);
+      else if (now >= until) this.#hangUp(client);
+    }
+    if (isReady(entries, 0)) this.#accept();
     else if (this.#suspended.size === 0 && now - this.#lastCall >= this.#limits.idleMilliseconds) this.#isEnding = true;
   }
 
   /** How long there may be nothing to do, in milliseconds. */
   #patience(): number {
-    const ends = [...this.#suspended.values()].map(({ until }) => until);
+    const ends = [...[...this.#suspended.values()].map(({ until }) => until), ...this.#silent.values()];
     if (this.#suspended.size === 0) ends.push(this.#lastCall + this.#limits.idleMilliseconds);
     return Math.max(0, Math.ceil(Math.min(...ends) - this.#tools.waiting.now()));
   }
 
-  /** Takes the next call. */
-  #admit(): void {
-    const call = this.#accept();
-    if (call === undefined) return;
+  /** Takes a call that is the server's. */
+  #admit(call: Call): void {
     if (!this.#tools.isCurrent()) this.#isEnding = true;
     const queue = this.#queues.get(call.containerId);
     // Also while it ends: a DEL must not be done beside an ADD of the same container.
@@ -166,30 +175,46 @@ export class PluginServer {
     else this.#after(next, () => next.begin(this.#othersWait));
   }
 
-  /** @returns undefined when the shim is gone, or it is none, or it sees other files */
-  #accept(): Call | undefined {
-    const { syscalls, calls, makeNode } = this.#tools;
-    const client = calls.accept(this.#listener, DescriptorFlag.CLOEXEC);
+  #accept(): void {
+    const client = this.#tools.calls.accept(this.#listener, DescriptorFlag.CLOEXEC);
     // Without numbers for descriptors there is nothing to go on with: what ends gives some back, and the next server has its own.
     if (client === -Errno.EMFILE) this.#isEnding = true;
-    if (client < 0) return undefined;
-    syscalls.setsockopt(client, SOL_SOCKET, SO_RCVTIMEO, timeval(REQUEST_MILLISECONDS));
+    if (client < 0) return;
+    this.#hear(client);
+    const [first] = this.#silent.keys();
+    if (first !== undefined && this.#silent.size > MOST_SILENT) this.#hangUp(first);
+  }
+
+  /** Receives a request, and takes its call unless the shim sees other files or has taken the call back. */
+  #hear(client: number): void {
+    const { syscalls, calls, makeNode } = this.#tools;
     const length = calls.receiveMessage(client, this.#message, this.#control);
+    if (length === -Errno.EAGAIN) {
+      if (!this.#silent.has(client)) this.#silent.set(client, this.#tools.waiting.now() + REQUEST_MILLISECONDS);
+      return;
+    }
+    this.#silent.delete(client);
     const descriptors = descriptorsIn(this.#control);
     const [input, network, mounts] = descriptors;
     const request = length < 0 ? undefined : parseRequest(this.#message.subarray(0, length));
     const isComplete = input !== undefined && network !== undefined && mounts !== undefined;
     // The control buffer's end is aligned, so that it has room for one more.
-    if (request === undefined || !isComplete || descriptors.length > DESCRIPTORS) {
+    const isNone = request === undefined || !isComplete || descriptors.length > DESCRIPTORS;
+    // A shim's file can be sealed, unless the shim has done so.
+    if (isNone || calls.addSeals(input, F_SEAL_SEAL) < 0) {
       for (const fd of [client, ...descriptors]) syscalls.close(fd);
-      return undefined;
+      return;
     }
     const call = new Call(request, { client, input, network }, syscalls, makeNode);
     const isHere = this.#isOurs(mounts);
     syscalls.close(mounts);
-    if (isHere) return call;
-    call.decline();
-    return undefined;
+    if (isHere) this.#admit(call);
+    else call.decline();
+  }
+
+  #hangUp(client: number): void {
+    this.#silent.delete(client);
+    this.#tools.syscalls.close(client);
   }
 
   #isOurs(mounts: number): boolean {

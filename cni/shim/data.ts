@@ -1,5 +1,6 @@
 import { CniErrorCode } from "../error.ts";
 import { SERVER } from "../executables.ts";
+import { SHIM_PATIENCE_SECONDS } from "../server/protocol.ts";
 import { supportedVersions } from "../version.ts";
 import type { Item, Part } from "./image.ts";
 import { cString, pointer, sizeOf, text, u32, u64 } from "./image.ts";
@@ -16,7 +17,7 @@ export const VERB_NAME_LENGTH = VERB_NAME.length;
 export const LONGEST_OWN_PATH = 4096;
 
 /** An error for standard output, in the words of the CNI specification. */
-function failure(code: CniErrorCode, msg: string, details: string): readonly Part[] {
+function failure(code: CniErrorCode, msg: string, details?: string): readonly Part[] {
   return [text(`${JSON.stringify({ cniVersion: supportedVersions.at(-1), code, msg, details })}\n`)];
 }
 
@@ -25,17 +26,16 @@ export function messages(pluginName: string): Readonly<Record<Message, readonly 
   return {
     "no plugin": failure(
       CniErrorCode.IO_FAILURE,
-      `${pluginName}: cannot be executed; expected it in the directory of this executable: install both together`,
-      "the plugin itself is not installed beside its entry, or there was no memory to start it",
+      `${pluginName}: cannot be executed; expected it beside this executable: install both`,
+      "missing, or no memory to start it",
     ),
     "no memory": failure(
       CniErrorCode.TRY_AGAIN_LATER,
-      "standard input: cannot be kept in memory; expected some free memory on this node: try again",
-      "nothing was changed",
+      "standard input: cannot be kept; expected free memory on this node: try again",
     ),
     "died in the middle": failure(
       CniErrorCode.TRY_AGAIN_LATER,
-      "the plugin server ended in the middle of this call: call DEL, which takes away what is there by now, and try again",
+      "the plugin server ended in the middle of this call: call DEL, which clears what it left, and try again",
       "some of the call may be done",
     ),
   };
@@ -100,6 +100,8 @@ export function shimItems(parameters: ShimParameters): readonly Item[] {
     ...constants,
     // Two struct iovec: argc, as the kernel left it on the stack, and the strings.
     datum("vectors", [u64(0), u64(8), u64(0), u64(0)]),
+    // struct timeval
+    datum("patience", [u64(SHIM_PATIENCE_SECONDS), u64(0)]),
     // struct cmsghdr: length, level, type; then the descriptors: 0 and two that are filled in; then padding.
     datum("rights", [u64(RIGHTS_LENGTH), u32(SOL_SOCKET), u32(SCM_RIGHTS), u32(0), u32(0), u32(0), u32(0)]),
     // struct msghdr: no name, the two vectors, the rights, no flags.

@@ -1,5 +1,5 @@
 import { Errno } from "../../kernel/syscall/errno.ts";
-import { BEGUN } from "../server/protocol.ts";
+import { BEGUN, F_ADD_SEALS, F_SEAL_SEAL } from "../server/protocol.ts";
 import { LONGEST_STDIN } from "../standard_input.ts";
 import { BUFFER_SIZE, RIGHTS_DESCRIPTORS, STRINGS_BASE, STRINGS_LENGTH, serverAddressLength } from "./data.ts";
 import type { Operation } from "./operation.ts";
@@ -26,7 +26,8 @@ import { keptStatus } from "./program_status.ts";
 const HIGHEST_EXIT_CODE = 127;
 
 const MFD_CLOEXEC = 1;
-/** From Linux 6.3 on; where vm.memfd_noexec is 2, no other file is made. */
+const MFD_ALLOW_SEALING = 2;
+/** Can be sealed, too. From Linux 6.3 on; where vm.memfd_noexec is 2, no other file is made. */
 const MFD_NOEXEC_SEAL = 8;
 const SEEK_SET = 0;
 const AF_UNIX = 1;
@@ -34,6 +35,10 @@ const SOCK_SEQPACKET = 5;
 const SOCK_CLOEXEC = 0o2000000;
 const O_CLOEXEC = 0o2000000;
 const MSG_NOSIGNAL = 0x4000;
+const SOL_SOCKET = 1;
+const SO_RCVTIMEO = 20;
+const SO_SNDTIMEO = 21;
+const TIMEVAL_SIZE = 16;
 const AT_EXECFN = 31;
 
 /**
@@ -41,7 +46,7 @@ const AT_EXECFN = 31;
  * no server runs, it starts one for the next calls and executes the plugin.
  *
  * A call is done by exactly one of the two. Until the server says that it has begun, each failure leads to the plugin ("cold"), with
- * standard input as it was; afterwards none does.
+ * standard input as it was; afterwards none does. A server that does not take the call in time loses it (cni/server/protocol.ts).
  *
  * @throws DrawbridgeError ERR_CONFIGURATION for parameters that no shim can have
  */
@@ -65,7 +70,7 @@ export function shimProgram(parameters: ShimParameters): readonly Operation[] {
 const standardInput: readonly Operation[] = [
   system("memfd_create", address("memory name"), MFD_CLOEXEC + MFD_NOEXEC_SEAL),
   jumpIf("result", "!=", -Errno.EINVAL, "memory made"),
-  system("memfd_create", address("memory name"), MFD_CLOEXEC),
+  system("memfd_create", address("memory name"), MFD_CLOEXEC + MFD_ALLOW_SEALING),
   label("memory made"),
   jumpIf("result", "<", 0, "cold"),
   set("file", "result"),
@@ -100,6 +105,12 @@ function connection(addressLength: number): readonly Operation[] {
     system("socket", AF_UNIX, SOCK_SEQPACKET + SOCK_CLOEXEC, 0),
     jumpIf("result", "<", 0, "cold"),
     set("socket", "result"),
+    // Also connect(2) waits, where very many others do. Without a timeout it would for as long as the server is stopped.
+    set("cursor", SO_RCVTIMEO),
+    label("next timeout"),
+    system("setsockopt", "socket", SOL_SOCKET, "cursor", address("patience"), TIMEVAL_SIZE),
+    add("cursor", SO_SNDTIMEO - SO_RCVTIMEO),
+    jumpIf("cursor", "<=", SO_SNDTIMEO, "next timeout"),
     system("connect", "socket", address("server address"), addressLength),
     jumpIf("result", "==", -Errno.EINTR, "cold"),
     jumpIf("result", "<", 0, "start server"),
@@ -144,14 +155,19 @@ const request: readonly Operation[] = [
 ];
 
 const reply: readonly Operation[] = [
-  ...readByte("hear whether it has begun", "declined"),
+  ...readByte("hear whether it has begun", "declined", "take it back"),
   jumpIf("cursor", "==", BEGUN, "hear the exit code"),
+  jump("declined"),
+  label("take it back"),
+  system("fcntl", STDIN, F_ADD_SEALS, F_SEAL_SEAL),
+  // The server has taken it, and may have it wait for another call of the container.
+  jumpIf("result", "!=", 0, "hear whether it has begun"),
   label("declined"),
   // The server may have read before it declined, and shares the offset.
   system("lseek", STDIN, 0, SEEK_SET),
   jumpIf("result", "<", 0, "no memory"),
   jump("cold"),
-  ...readByte("hear the exit code", "died in the middle"),
+  ...readByte("hear the exit code", "died in the middle", "hear the exit code"),
   jumpIf("cursor", ">", HIGHEST_EXIT_CODE, "died in the middle"),
 ];
 

@@ -14,11 +14,15 @@ export function retried(again: string, call: Operation): readonly Operation[] {
   return [call, jumpIf("result", "==", -Errno.EINTR, again)];
 }
 
-/** Receives one byte from the server, which is then in `cursor` and in "answer"; goes on elsewhere when there is none. */
-export function readByte(name: string, none: string): readonly Operation[] {
+/**
+ * Receives one byte from the server, which is then in `cursor` and in "answer"; goes on elsewhere when there is none, and when there is
+ * none in time.
+ */
+export function readByte(name: string, none: string, late: string): readonly Operation[] {
   return [
     label(name),
     ...retried(name, system("recvfrom", "socket", address("answer"), 1, 0, 0, 0)),
+    jumpIf("result", "==", -Errno.EAGAIN, late),
     jumpIf("result", "!=", 1, none),
     load(1, "cursor", address("answer")),
   ];

@@ -6,12 +6,15 @@ import type { ServerCalls } from "./server_calls.ts";
 import { isCut, messageHeader, MSGHDR_SIZE } from "./server_calls.ts";
 
 const MSG_CMSG_CLOEXEC = 0x40000000;
+const MSG_DONTWAIT = 0x40;
+const F_ADD_SEALS = 1033;
 
 const signatures = {
   listen: { args: ["i32", "i32"], returns: "i32" },
   accept4: { args: ["i32", "ptr", "ptr", "i32"], returns: "i32" },
   recvmsg: { args: ["i32", "ptr", "i32"], returns: "i64" },
   poll: { args: ["ptr", "u64", "i32"], returns: "i32" },
+  fcntl: { args: ["i32", "i32", "i32"], returns: "i32" },
   alarm: { args: ["u32"], returns: "i32" },
 } as const satisfies Readonly<Record<string, Signature>>;
 
@@ -40,9 +43,10 @@ export function bunServerCalls(): ServerCalls {
         { address: addressOf(buffer), length: buffer.length },
         { address: addressOf(control), length: control.length },
       );
-      const length = outcome(c.recvmsg(fd, header, MSG_CMSG_CLOEXEC));
+      const length = outcome(c.recvmsg(fd, header, MSG_CMSG_CLOEXEC | MSG_DONTWAIT));
       return length >= 0 && isCut(headerView) ? -Errno.EMSGSIZE : length;
     },
+    addSeals: (fd, seals) => outcome(c.fcntl(fd, F_ADD_SEALS, seals)),
     alarm: (seconds) => outcome(c.alarm(seconds)),
     poll: (entries, milliseconds) => outcome(c.poll(entries, entries.length / POLLFD_SIZE, milliseconds)),
   };

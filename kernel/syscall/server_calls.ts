@@ -6,12 +6,14 @@ export interface ServerCalls {
   /** accept4(2) without the address of who connects. */
   accept(fd: number, flags: number): number;
   /**
-   * recvmsg(2) of one message.
+   * recvmsg(2) of one message, without waiting for it.
    *
    * @param control gets what came with it, as {@link descriptorsIn} reads it
    * @returns the message's length
    */
   receiveMessage(fd: number, buffer: Uint8Array, control: Uint8Array): number;
+  /** fcntl(2) with F_ADD_SEALS. */
+  addSeals(fd: number, seals: number): number;
   /** poll(2); entries as `pollEntries` makes them. */
   poll(entries: Uint8Array, milliseconds: number): number;
   /** alarm(2): the process ends by SIGALRM after so many seconds, unless it is asked again before; 0 for never. */

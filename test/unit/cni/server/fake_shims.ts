@@ -33,6 +33,8 @@ export interface FakeRequest {
   readonly descriptors?: number;
   /** Minus the errno: what receiving the message fails with. */
   readonly failure?: number;
+  /** It sends nothing until {@link FakeShim.isSilent} is false. */
+  readonly isSilent?: boolean;
 }
 
 /** A shim as the server sees it. */
@@ -42,12 +44,16 @@ export class FakeShim {
   readonly heard: number[] = [];
   output = "";
   isAlive = true;
+  isSilent: boolean;
+  /** Whether somebody has its call: the server, or itself, which it becomes by this. */
+  isTaken = false;
   /** Whether the memory file takes no more. */
   isFull = false;
   unread: Uint8Array;
 
   constructor(request: FakeRequest) {
     this.request = request;
+    this.isSilent = request.isSilent === true;
     this.unread = encoder.encode(request.stdin ?? "{}");
   }
 }
@@ -214,6 +220,14 @@ export class FakeShims {
         assert.ok(shim !== undefined);
         return this.#receive(shim, buffer, control);
       },
+      addSeals: (fd, seals) => {
+        assert.equal(seals, 1, "the seal against further seals");
+        const shim = this.#files.get(fd);
+        assert.ok(shim !== undefined);
+        if (shim.isTaken) return -Errno.EPERM;
+        shim.isTaken = true;
+        return 0;
+      },
       alarm: (seconds) => {
         if (seconds > 0) this.alarms++;
         this.#alarm = seconds;
@@ -237,6 +251,7 @@ export class FakeShims {
   #receive(shim: FakeShim, buffer: Uint8Array, control: Uint8Array): number {
     const { request } = shim;
     control.fill(0);
+    if (shim.isSilent) return shim.isAlive ? -Errno.EAGAIN : 0;
     const descriptors = ["input", "network", "mounts", "further"].slice(0, request.descriptors ?? 3);
     const view = new DataView(control.buffer, control.byteOffset, control.byteLength);
     const fds = descriptors.map((what) => this.#newDescriptor(what));
@@ -278,7 +293,9 @@ export class FakeShims {
 
   #isReady(fd: number): boolean {
     if (fd === LISTENER) return this.#backlog.length > 0;
-    return this.#clients.get(fd)?.isAlive === false || this.#connections.get(fd)?.answer !== undefined;
+    const shim = this.#clients.get(fd);
+    const hasSaid = shim?.isAlive === false || (shim?.request.isSilent === true && !shim.isSilent && !shim.isTaken);
+    return hasSaid || this.#connections.get(fd)?.answer !== undefined;
   }
 }
 

@@ -68,6 +68,48 @@ describe("cni/server", () => {
     });
   });
 
+  describe("a call and its shim", () => {
+    it("SERVER-10: a call that its shim has taken back is not begun, and none of it is left", () => {
+      const shim = shims.connect(VERSION);
+      shim.isTaken = true;
+      shims.serve();
+      assert.deepEqual([shim.heard, shim.output], [[], ""]);
+      assert.ok(!shims.journal.includes("node"));
+    });
+
+    it("SERVER-10: is taken before it waits for another one of its container, and before it is declined", () => {
+      const first = shims.connectDel("c1");
+      const second = shims.connectDel("c1");
+      const elsewhere = shims.connect({ ...VERSION, mounts: 7n });
+      shims.later(() => {
+        assert.deepEqual([first.isTaken, second.isTaken, elsewhere.isTaken], [true, true, true]);
+        assert.deepEqual(second.heard, []);
+        answer(0);
+      });
+      shims.later(() => answer(1));
+      shims.serve();
+      assert.deepEqual(second.heard, [BEGUN, 1]);
+    });
+
+    it("SERVER-11: hundreds that connect and say nothing hold up no call, and are hung up on after a second", () => {
+      const silent = Array.from({ length: 300 }, () => shims.connect({ ...VERSION, isSilent: true }));
+      const shim = shims.connect(VERSION);
+      shims.later(() => {
+        assert.deepEqual([shim.heard, shims.now], [[BEGUN, 0], 0]);
+        assert.equal([...shims.open.values()].filter((what) => what === "client").length, 100);
+      });
+      shims.serve();
+      assert.ok(silent.every(({ heard }) => heard.length === 0));
+    });
+
+    it("SERVER-11: one that sends its request later is served then", () => {
+      const shim = shims.connect({ ...VERSION, isSilent: true });
+      shims.later(() => (shim.isSilent = false));
+      shims.serve();
+      assert.deepEqual(shim.heard, [BEGUN, 0]);
+    });
+  });
+
   describe("what the plugin itself does better", () => {
     const left: readonly (readonly [what: string, request: FakeRequest])[] = [
       ["in another mount namespace", { ...VERSION, mounts: 7n }],

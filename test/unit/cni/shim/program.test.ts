@@ -45,9 +45,9 @@ describe("cni/shim/program: a call that the server does", () => {
     assert.deepEqual([seen.output, seen.exitCode, seen.executed], ['{"ips":[]}\n', 3, undefined]);
   });
 
-  it("makes these twenty system calls and no other (SHIM-02)", () => {
+  it("makes these twenty-two system calls and no other (SHIM-02)", () => {
     const expected =
-      "memfd_create read write read lseek dup3 close socket connect openat openat sendmsg recvfrom recvfrom lseek " +
+      "memfd_create read write read lseek dup3 close socket setsockopt setsockopt connect openat openat sendmsg recvfrom recvfrom lseek " +
       "read write read exit_group";
     assert.deepEqual(run({ input, server: answering }).calls, expected.split(" "));
   });
@@ -60,6 +60,13 @@ describe("cni/shim/program: a call that the server does", () => {
       rights: ["memory", "/proc/self/ns/net", "/proc/self/ns/mnt"],
     });
     assert.equal(new TextDecoder().decode(memory), '{"name":"n"}{"ips":[]}\n');
+  });
+
+  it("waits for as long as it takes when the server has taken the call (SHIM-07)", () => {
+    const late = [-Errno.EAGAIN, -Errno.EAGAIN, 254, -Errno.EAGAIN, -Errno.EAGAIN, 5];
+    const results = { fcntl: [-Errno.EPERM, -Errno.EPERM] };
+    const seen = run({ input, server: { answers: late, output: "x" }, results });
+    assert.deepEqual([seen.output, seen.exitCode, seen.executed], ["x", 5, undefined]);
   });
 
   it("prints nothing for a result of no bytes", () => {
@@ -121,6 +128,21 @@ describe("cni/shim/program: a call that the plugin does", () => {
   it("does the call itself when the server is gone, fails, or says something else before it began (SHIM-03)", () => {
     for (const answers of [[], [-Errno.ECONNRESET], [0], [253]])
       assertCold(run({ input, server: { answers, output: "" } }));
+  });
+
+  it("takes a call back that the server has not taken in time, and does it itself (SHIM-07)", () => {
+    const seen = run({ input, server: { answers: [-Errno.EAGAIN, 254, 0], output: "x" } });
+    assertCold(seen);
+    assert.deepEqual(seen.calls.slice(seen.calls.indexOf("recvfrom"), -2), ["recvfrom", "fcntl", "lseek"]);
+  });
+
+  it("does the call itself when a server has taken it and ends before it has begun (SHIM-03)", () => {
+    const results = { fcntl: [-Errno.EPERM] };
+    assertCold(run({ input, server: { answers: [-Errno.EAGAIN], output: "" }, results }));
+  });
+
+  it("does the call itself where a server that is stopped takes no further connections (SHIM-07)", () => {
+    assertCold(run({ input, server: answering, results: { connect: [-Errno.EAGAIN] } }));
   });
 
   it("does the call itself, and starts no server, when one cannot be asked", () => {

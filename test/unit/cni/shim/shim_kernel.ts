@@ -204,6 +204,15 @@ export function shimKernel(circumstances: Circumstances): { readonly kernel: Cal
       assert.equal(length, 1);
       return receive(address, memory);
     },
+    setsockopt: ([, level, , address = 0, length], memory) => {
+      assert.deepEqual([level, length, memory.load(address, 8), memory.load(address + 8, 8)], [1, 16, 2, 0]);
+      return 0;
+    },
+    // The server has not taken the call.
+    fcntl: ([fd, command, seals]) => {
+      assert.deepEqual([fd, command, seals], [0, 1033, 1]);
+      return 0;
+    },
     clone: () => (circumstances.isChild === true ? 0 : CHILD),
     flock: () => 0,
     mkdirat: () => 0,
