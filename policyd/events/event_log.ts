@@ -3,6 +3,7 @@ import type { Cancel, Clock } from "../clock.ts";
 import type { Logger } from "../log/logger.ts";
 import type { ClusterEvent } from "./event.ts";
 import { eventOf } from "./event.ts";
+import { FairQueue } from "./fair_queue.ts";
 import type { Notice, NoticeSink } from "./notice.ts";
 import { Recent } from "./recent.ts";
 import type { Rate } from "./token_bucket.ts";
@@ -13,7 +14,7 @@ import type { EventWriter, Outcome } from "./writer.ts";
 export const RATE_OF_OBJECT: Rate = { burst: 25, period: 300_000 };
 /** Of all: what comes faster waits. Every node of a cluster may have the same to tell. */
 export const RATE: Rate = { burst: 25, period: 500 };
-/** So many wait at most; the oldest goes then. */
+/** So many wait at most; the oldest of the namespace with the most goes then. */
 export const MOST_WAITING = 1000;
 /** An Event is tried so often: some eight minutes when the server is away. */
 export const MOST_ATTEMPTS = 12;
@@ -58,7 +59,8 @@ export class EventLog implements NoticeSink {
   readonly #forbidden = new Recent<true>(MOST_REMEMBERED);
   readonly #all = new TokenBucket(RATE);
   readonly #counts: Record<Fate, number> = { created: 0, known: 0, suppressed: 0, dropped: 0 };
-  #waiting: ClusterEvent[] = [];
+  /** By namespace: who writes bad objects in a loop delays only Events about its own. */
+  readonly #waiting = new FairQueue<ClusterEvent>(MOST_WAITING);
   /** Whether an Event is on its way, or waits to be tried again. */
   #isBusy = false;
   #isStopped = false;
@@ -83,8 +85,8 @@ export class EventLog implements NoticeSink {
       return;
     }
     this.#told.set(idOf(event), now);
-    this.#waiting.push(event);
-    if (this.#waiting.length > MOST_WAITING) this.#drop(this.#waiting.shift());
+    const beyond = this.#waiting.add(groupOf(notice), event);
+    if (beyond !== undefined) this.#drop(beyond);
     this.#goOn();
   }
 
@@ -96,7 +98,7 @@ export class EventLog implements NoticeSink {
   stop(): void {
     this.#isStopped = true;
     this.#cancel();
-    this.#waiting = [];
+    this.#waiting.clear();
     this.#parts.writer.stop();
   }
 
@@ -110,8 +112,7 @@ export class EventLog implements NoticeSink {
   #goOn(): void {
     if (this.#isBusy || this.#isStopped) return;
     const { clock } = this.#parts;
-    const event = this.#waiting[0];
-    if (event === undefined) return;
+    if (this.#waiting.size === 0) return;
     this.#isBusy = true;
     const wait = this.#all.wait(clock.now());
     if (wait > 0) {
@@ -119,8 +120,8 @@ export class EventLog implements NoticeSink {
       return;
     }
     this.#all.take(clock.now());
-    this.#waiting.shift();
-    void this.#write(event, 1);
+    const event = this.#waiting.take();
+    if (event !== undefined) void this.#write(event, 1);
   }
 
   #free(): void {
@@ -177,9 +178,9 @@ export class EventLog implements NoticeSink {
   }
 
   /** It may be told again. */
-  #drop(event: ClusterEvent | undefined): void {
+  #drop(event: ClusterEvent): void {
     this.#counts.dropped++;
-    if (event !== undefined) this.#told.delete(idOf(event));
+    this.#told.delete(idOf(event));
   }
 
   #pause(retryAfter: number | undefined): number {
@@ -189,6 +190,12 @@ export class EventLog implements NoticeSink {
   #later(milliseconds: number, action: () => void): void {
     this.#cancel = this.#parts.clock.after(milliseconds, action);
   }
+}
+
+/** The namespace of the object; that of no object is the cluster's. */
+function groupOf({ regarding: { key } }: Notice): string {
+  const slash = key.indexOf("/");
+  return slash < 0 ? "" : key.slice(0, slash);
 }
 
 function idOf({ namespace, name }: ClusterEvent): string {

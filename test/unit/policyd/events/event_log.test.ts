@@ -143,6 +143,30 @@ describe("policyd/events/event_log", () => {
     assert.ok(world.writer.asked.at(-1)?.name.startsWith("s1."));
   });
 
+  it("SHARE-02: a tenant who writes bad objects in a loop delays only its own Events, and takes the place of no others", async () => {
+    const world = new World();
+    const bad = (i: number): Notice => notice("bad", `s${i}`, "hostile");
+    /** By the namespace, what was written. */
+    const written = (namespace: string): number =>
+      world.writer.asked.filter((event) => event.namespace === namespace).length;
+    for (let i = 0; i < 2 * MOST_WAITING; i++) world.tell(bad(i));
+    for (let i = 0; i < 5; i++) world.tell(notice("mine", `mine${i}`));
+    world.tell({ ...notice("the node's"), regarding: { kind: "Node", key: "n", uid: "n" } });
+    // One by one, a thousand of another namespace would take eight minutes.
+    await world.pass(RATE.burst * RATE.period, RATE.period / 5);
+    assert.equal(written("x"), 5);
+    assert.ok(world.notes().includes("the node's"));
+    // Each turn of another goes to the flood when there is nothing else.
+    const before = world.writer.asked.length;
+    for (let i = 0; i < 20; i++) {
+      for (let k = 0; k < 50; k++) world.tell(bad(10_000 + 50 * i + k));
+      await world.pass(RATE.period, RATE.period / 5);
+    }
+    assert.equal(world.writer.asked.length - before, 20, "API writes are as many as without it");
+    assert.equal(written("x"), 5);
+    assert.ok(world.log.counts().dropped > MOST_WAITING, "the flood's own have gone");
+  });
+
   it("EVENT-05: what fails is tried again after ever longer pauses, as long as the server asks for, and the rest waits", async () => {
     const world = new World();
     world.writer.outcomes.push(AWAY, AWAY, { ...AWAY, retryAfter: 7 }, AWAY);
