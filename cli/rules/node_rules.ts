@@ -10,6 +10,7 @@ import { DesiredObjects } from "../../policyd/dataplane/desired_objects.ts";
 import type { Ruleset } from "../../policyd/dataplane/ruleset.ts";
 import { tableKey } from "../../policyd/dataplane/claim.ts";
 import { withVersion } from "../../policyd/dataplane/schema.ts";
+import { askedPorts } from "../../policyd/node/asked_ports.ts";
 import { leavingPodElements } from "../../policyd/node/cluster_masquerade.ts";
 import { masqueradeDataplane } from "../../policyd/node/masquerade_dataplane.ts";
 import { policyOptions, serviceRules } from "../../policyd/node/rule_options.ts";
@@ -44,6 +45,7 @@ export function nodeRules(objects: readonly ClusterObject[], configuration: Conf
   const tables = nodeTables({
     ...configuration,
     tableOwner: false,
+    askedPorts: askedPorts(configuration),
     services: serviceRules(configuration),
     policyOptions: policyOptions(configuration),
   }).map(withVersion);

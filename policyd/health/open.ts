@@ -1,10 +1,10 @@
 import type { KernelEvents } from "../../kernel/events/events.ts";
 import type { Clock } from "../clock.ts";
-import { parseAddress } from "../../kernel/ip/address.ts";
 import type { Configuration } from "../configuration/configuration.ts";
 import type { Dataplane } from "../dataplane.ts";
 import type { Ruleset } from "../dataplane/ruleset.ts";
 import type { Logger } from "../log/logger.ts";
+import { healthListen } from "../node/asked_ports.ts";
 import type { HealthAnswer } from "../services/health_check/health_answer.ts";
 import { nodeHttpListener } from "../services/health_check/http_listener.ts";
 import { isProxyHealthy } from "../services/health_check/proxy_health.ts";
@@ -13,11 +13,6 @@ import { conditionsAnswer, healthzAnswer, unknownPath } from "./answers.ts";
 import { HealthServers, healthPlaces } from "./health_servers.ts";
 import { askEventThread, Liveness } from "./liveness.ts";
 import { NodeEligibility } from "./node_eligibility.ts";
-
-/** Of the cloud's load balancers (kube-proxy's healthzBindAddress). */
-const OF_SERVICES = { address: parseAddress("0.0.0.0"), port: 10_256 };
-/** Where Services are another's, who then has 10256. */
-const OF_OTHERS = { address: parseAddress("127.0.0.1"), port: 9874 };
 
 export interface HealthMachine {
   readonly ruleset: Pick<Ruleset, "status" | "follow">;
@@ -43,7 +38,7 @@ export interface Health {
 
 /** Health in the network namespace of this thread; nothing is served yet. */
 export function openHealth(configuration: Configuration, machine: HealthMachine): Health {
-  const { services, healthAddress, syncPeriod, nodeName } = configuration;
+  const { services, syncPeriod, nodeName } = configuration;
   const { ruleset, clock, logger } = machine;
   const liveness = new Liveness({ clock, ruleset: () => ruleset.status() });
   let lastUpdated: number | undefined;
@@ -67,7 +62,8 @@ export function openHealth(configuration: Configuration, machine: HealthMachine)
     serve: (conditions) => {
       const all = [...own, ...conditions];
       ready = all;
-      if (healthAddress === "none") return;
+      const listen = healthListen(configuration);
+      if (listen === undefined) return;
       const paths: Paths = {
         "/livez": (isLoopback) => conditionsAnswer("livez", liveness.conditions(), isLoopback),
         "/readyz": (isLoopback) => conditionsAnswer("readyz", all, isLoopback),
@@ -77,7 +73,7 @@ export function openHealth(configuration: Configuration, machine: HealthMachine)
         listener: nodeHttpListener(),
         clock,
         logger,
-        places: healthPlaces(healthAddress ?? (services ? OF_SERVICES : OF_OTHERS)),
+        places: healthPlaces(listen),
         answer: (path, isLoopback) => answerOf(paths, path, isLoopback),
       });
     },

@@ -24,6 +24,8 @@ export interface NodeConfiguration {
   readonly masquerade?: boolean;
   /** Mebibytes of each family for fragments that wait to be put together; 0 when absent: then pods are not limited. */
   readonly fragmentMemory?: number;
+  /** TCP ports of the daemon's own, to which a source may connect only a few times a second; no ports when absent. */
+  readonly askedPorts?: readonly number[];
   /** How packets get to pods of other nodes; "never" when absent. */
   readonly encapsulation?: Encapsulation;
   /** How Services are served; undefined where another program does it. */

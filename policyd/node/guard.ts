@@ -28,6 +28,7 @@ export const DropReason = {
   LINK: "from pod to pod on the link",
   PORT: "IP outside of the bridge",
   FRAGMENT: "fragments beyond the share of a pod",
+  ASKED: "connections to the daemon beyond the share of a source",
   REDIRECT: "redirect to a pod",
   TUNNEL: "tunnel packet not from node to node",
 } as const satisfies Readonly<Record<string, string>>;

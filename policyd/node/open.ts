@@ -43,6 +43,7 @@ import { serviceElements } from "../services/services_dataplane.ts";
 import { openServices } from "../services/open.ts";
 import type { StaleFlowsStatus } from "../services/stale_flows/stale_flows.ts";
 import { Aftermath } from "./aftermath.ts";
+import { askedPorts } from "./asked_ports.ts";
 import { affordableFragmentMemory, openConntrackSettings } from "./conntrack_settings.ts";
 import type { FlowMemory } from "./flow_memory.ts";
 import { kernelFlowMemory } from "./flow_memory.ts";
@@ -99,7 +100,13 @@ export function openNodeDataplanes(configuration: Configuration, machine: NodeMa
   const options = policyOptions(configuration);
   const services = serviceRules(configuration);
   const fragmentMemory = affordableFragmentMemory(configuration.fragmentMemory, totalmem());
-  const tables = nodeTables({ ...configuration, fragmentMemory, services, policyOptions: options }).map(withVersion);
+  const tables = nodeTables({
+    ...configuration,
+    fragmentMemory,
+    askedPorts: askedPorts(configuration),
+    services,
+    policyOptions: options,
+  }).map(withVersion);
   const portId = randomInt(LOWEST_PORT_ID, HIGHEST_PORT_ID);
   const isSynced = (): boolean => ruleset.isSynced;
   const metrics = openNodeMetrics(configuration, { tables, syscalls, logger, isSynced });

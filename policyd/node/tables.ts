@@ -1,4 +1,5 @@
 import type { Table, TableReference } from "../../kernel/nftables/object.ts";
+import { askerShare } from "./asked_ports.ts";
 import { bridgePackets } from "./bridge_packets.ts";
 import { POLICY_TABLE, policyTable } from "../policy/compile/policy_table.ts";
 import { services } from "../services/compile/services_part.ts";
@@ -21,13 +22,14 @@ import { hasTunnel, tunnelGuard } from "./tunnel_guard.ts";
  * DrawbridgeError ERR_NFTABLES_VALUE when the bridge has a name that nft could not read back.
  */
 export function nodeTables(configuration: NodeConfiguration): readonly Table[] {
-  const { bridge, policyOptions, fragmentMemory = 0 } = configuration;
+  const { bridge, policyOptions, fragmentMemory = 0, askedPorts = [] } = configuration;
   return [
     compose(BRIDGE_TABLE, configuration, [guard(configuration)]),
     compose(INET_TABLE, configuration, [
       marks(configuration),
       bridgePackets(configuration),
       ...(fragmentMemory > 0 ? [fragmentShare(bridge, fragmentMemory)] : []),
+      ...(askedPorts.length > 0 ? [askerShare(askedPorts)] : []),
       hostPorts(),
       podMasquerade(),
       ...(hasTunnel(configuration) ? [tunnelGuard(configuration.bridge)] : []),

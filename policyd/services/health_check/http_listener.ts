@@ -33,6 +33,8 @@ export interface HttpListener {
 
 /** Of one server. When there is one more, the oldest goes: who holds many cannot keep a balancer's probe out. */
 const MOST_CONNECTIONS = 64;
+/** Of one connection: the last is answered with "Connection: close". */
+const MOST_REQUESTS = 16;
 /** A request is sent within this time, and a connection is idle no longer. */
 const SLOWEST_MILLISECONDS = 5000;
 const MOST_HEADER_BYTES = 8192;
@@ -58,6 +60,7 @@ export function nodeHttpListener(slowest: number = SLOWEST_MILLISECONDS): HttpLi
         ),
       );
       server.timeout = slowest;
+      server.maxRequestsPerSocket = MOST_REQUESTS;
       const connections = boundedConnections(server);
       await bind(server, place);
       // Out of descriptors, for one: connections end again, so the next may be taken.

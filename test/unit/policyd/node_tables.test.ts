@@ -167,6 +167,20 @@ describe("the tables of a node", () => {
     assert.match(chainText("after_nat_postrouting", other)[3] ?? "", /oifname "br-pods.1" goto redirects$/);
   });
 
+  it("SHARE-03: bound how often others than the node connect to the daemon's own ports", () => {
+    const asked = { ...DEFAULTS, askedPorts: [9873, 10_256] };
+    assert.deepEqual(chainText("filter_input", asked).slice(-2), [
+      "ct state established accept",
+      'iifname != "lo" tcp dport { 9873, 10256 } jump asked',
+    ]);
+    const limit = "limit rate over 10/second burst 50 packets";
+    const reason = 'counter drop comment "connections to the daemon beyond the share of a source"';
+    assert.deepEqual(chainText("asked", asked), [
+      `update @askers4 { ip saddr ${limit} } ${reason}`,
+      `update @askers6 { ip6 saddr ${limit} } ${reason}`,
+    ]);
+  });
+
   it("GUARD-09: keep the tunnel's port to nodes, where there may be a tunnel", () => {
     const tunnelled = { ...DEFAULTS, encapsulation: "auto" } as const;
     assert.deepEqual(chainText("tunnel_to_node", { ...DEFAULTS, encapsulation: "never" }), []);

@@ -131,6 +131,22 @@ describe("services/health_check over HTTP", function () {
     assert.equal(answers, 4);
   });
 
+  it("SHARE-03: a connection has sixteen requests, and ends with the last", async () => {
+    const socket = await client();
+    let text = "";
+    socket.on("data", (piece: Buffer) => (text += piece.toString()));
+    const answers = (): number => text.split("HTTP/1.1 200").length - 1;
+    for (let i = 1; i <= 16; i++) {
+      socket.write("GET / HTTP/1.1\r\nHost: n\r\n\r\n");
+      for (let left = 400; answers() < i; left--) {
+        assert.ok(left > 0, `${answers()} answers`);
+        await pause(5);
+      }
+    }
+    if (!socket.closed) await once(socket, "close");
+    assert.equal(answers(), 16);
+  });
+
   it("many idle connections keep no probe out: the oldest of them goes", async () => {
     listening?.close();
     listening = await nodeHttpListener(60_000).listen(place, () =>
