@@ -120,7 +120,7 @@ function* attach(
     );
   try {
     const wiring = decideWiring(configuration, attachment, allocations, bridge, node.sha256);
-    const record = recordOf(node, configuration, attachment, namespace, wiring);
+    const record = recordOf(node, configuration, attachment, namespace, { wiring, bridge });
     writeAttachment(configuration.runDir, record, node.files);
     if (keepsRules(configuration)) node.nodeRules().publish(node, configuration, attachment, wiring);
     registration = configuration.policyd && (yield* register(node, configuration.policyd, record));
@@ -193,7 +193,7 @@ function recordOf(
   configuration: BridgeConfiguration,
   attachment: Attachment,
   namespace: NetworkNamespace,
-  wiring: Wiring,
+  { wiring, bridge }: { readonly wiring: Wiring; readonly bridge: Bridge },
 ): AttachmentRecord {
   const { pod } = attachment.arguments;
   return {
@@ -215,6 +215,15 @@ function recordOf(
     ...(configuration.macspoofchk ? { macspoofchk: true } : {}),
     ...(wiring.shaping === undefined ? {} : { bandwidth: recordedBandwidth(wiring.shaping) }),
     ...(configuration.policyd === undefined ? {} : { policyd: recordedRules(configuration) }),
+    host: {
+      bridgeMac: bridge.mac,
+      mtu: bridge.mtu,
+      bridgeAddresses: wiring.bridgeAddresses,
+      routes: wiring.hostRoutes,
+      hairpin: wiring.hairpin,
+      bypass: wiring.bypassBridge,
+      isMacRequested: wiring.isMacRequested,
+    },
   };
 }
 

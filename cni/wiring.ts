@@ -188,8 +188,13 @@ export function hostSteps(wiring: Wiring, bridge: Bridge): readonly Step[] {
       request: newAddress(bridge.index, address),
       tolerates: "EEXIST" as const,
     })),
-    ...wiring.hostRoutes.map((destination) => ({ request: newRoute(hostRoute(destination, bridge.index)) })),
+    ...wiring.hostRoutes.map((destination) => hostRouteStep(destination, bridge.index)),
   ];
+}
+
+/** policyd makes one that is missing, and may have been faster. */
+function hostRouteStep(destination: Cidr, bridgeIndex: number): Step {
+  return { request: newRoute(hostRoute(destination, bridgeIndex)), tolerates: "EEXIST" };
 }
 
 /** The node's route to a pod's address that no subnet of the bridge contains. */
@@ -202,7 +207,7 @@ export function hostRoute(destination: Cidr, bridgeIndex: number): RouteSpec {
  * All reserved group addresses but that of pause frames, which the kernel drops. By default it takes frames to them past
  * the bridge's netfilter hooks, and learns their source all the same: a pod could take over another's MAC.
  */
-const ALL_RESERVED_GROUPS = 0xfffd;
+export const ALL_RESERVED_GROUPS = 0xfffd;
 
 /**
  * What is asked of the kernel in the pod's namespace, in order: routes need the link up, and neighbours its addresses.

@@ -33,6 +33,22 @@ export interface RecordedRules {
   readonly nonMasqueradeCidrs: readonly Cidr[];
 }
 
+/** The node's side of an attachment as its ADD has made it, beside its names and addresses: what the node has to keep. */
+export interface RecordedHost {
+  readonly bridgeMac: MacAddress;
+  /** Bytes, of the bridge. */
+  readonly mtu: number;
+  /** Those by which the bridge's subnets lead to the pod. */
+  readonly bridgeAddresses: readonly Cidr[];
+  /** The pod's addresses that need a route of their own. */
+  readonly routes: readonly Cidr[];
+  readonly hairpin: boolean;
+  /** Whether packets go around the bridge where they can. */
+  readonly bypass: boolean;
+  /** The pod has asked for its MAC address, so that it takes no place that another has. */
+  readonly isMacRequested: boolean;
+}
+
 /** What is known of one attached pod interface: all that DEL, GC, CHECK, the audit and policyd need. */
 export interface AttachmentRecord {
   readonly version: 1;
@@ -60,6 +76,8 @@ export interface AttachmentRecord {
   readonly bandwidth?: Bandwidth;
   /** Present where policyd keeps the pod's rules; the plugin then has none of it in tables of its own. */
   readonly policyd?: RecordedRules;
+  /** Absent where an earlier release has made the attachment. */
+  readonly host?: RecordedHost;
 }
 
 /** A file among the records that is none, and why. */
@@ -230,7 +248,7 @@ function readRecord(path: string, network: string, fileName: string, files: Stor
 
 /** A record as JSON has it, its addresses as texts; `attachmentFromJson` reads it. */
 export function attachmentToJson(record: AttachmentRecord): object {
-  const { policyd } = record;
+  const { policyd, host } = record;
   return {
     ...record,
     addresses: record.addresses.map(formatCidr),
@@ -244,6 +262,15 @@ export function attachmentToJson(record: AttachmentRecord): object {
           policyd: {
             serviceCidrs: policyd.serviceCidrs.map(formatCidr),
             nonMasqueradeCidrs: policyd.nonMasqueradeCidrs.map(formatCidr),
+          },
+        }),
+    ...(host === undefined
+      ? {}
+      : {
+          host: {
+            ...host,
+            bridgeAddresses: host.bridgeAddresses.map(formatCidr),
+            routes: host.routes.map(formatCidr),
           },
         }),
   };

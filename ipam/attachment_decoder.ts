@@ -3,7 +3,7 @@ import { parseAddress } from "../kernel/ip/address.ts";
 import type { Cidr } from "../kernel/ip/cidr.ts";
 import { parseCidr } from "../kernel/ip/cidr.ts";
 import { parseMac } from "../kernel/ip/mac.ts";
-import type { AttachmentRecord, Bandwidth, PortMapping, RecordedRules } from "./attachment.ts";
+import type { AttachmentRecord, Bandwidth, PortMapping, RecordedHost, RecordedRules } from "./attachment.ts";
 import { isDirectoryPath, expectContainerId, expectInterfaceName, expectNetworkName } from "./owner.ts";
 
 /** The most networks of one list that a record may have: each is an element of a set, for each port or address. */
@@ -29,6 +29,7 @@ export function attachmentFromJson(value: unknown): AttachmentRecord {
   const pod = record.optionalObject("pod");
   const bandwidth = record.optionalObject("bandwidth");
   const policyd = record.optionalObject("policyd");
+  const host = record.optionalObject("host");
   const netns = record.object("netns");
   return Object.freeze({
     version: 1,
@@ -57,6 +58,7 @@ export function attachmentFromJson(value: unknown): AttachmentRecord {
     ...(record.get("macspoofchk") === undefined ? {} : { macspoofchk: record.boolean("macspoofchk") }),
     ...(bandwidth === undefined ? {} : { bandwidth: decodeBandwidth(bandwidth) }),
     ...(policyd === undefined ? {} : { policyd: decodeRules(policyd) }),
+    ...(host === undefined ? {} : { host: decodeHost(host) }),
   });
 }
 
@@ -98,6 +100,26 @@ function decodeRules(rules: JsonObject): RecordedRules {
   return Object.freeze({
     serviceCidrs: networks("serviceCidrs"),
     nonMasqueradeCidrs: networks("nonMasqueradeCidrs"),
+  });
+}
+
+/** The largest MTU that a device may have (dev_set_mtu of the kernel takes more of few, and of no veth). */
+const LARGEST_MTU = 65_535;
+
+function decodeHost(host: JsonObject): RecordedHost {
+  const networks = (key: "bridgeAddresses" | "routes"): readonly Cidr[] => {
+    const list = host.list(key);
+    if (list.length <= MOST_NETWORKS) return decodeCidrs(list, `host.${key}`);
+    throw malformed(`host.${key}`, list.length, `at most ${MOST_NETWORKS} networks`);
+  };
+  return Object.freeze({
+    bridgeMac: parseMac(host.string("bridgeMac"), "host.bridgeMac"),
+    mtu: host.integer("mtu", 1, LARGEST_MTU),
+    bridgeAddresses: networks("bridgeAddresses"),
+    routes: networks("routes"),
+    hairpin: host.boolean("hairpin"),
+    bypass: host.boolean("bypass"),
+    isMacRequested: host.boolean("isMacRequested"),
   });
 }
 

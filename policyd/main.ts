@@ -73,10 +73,8 @@ async function compose(configuration: Configuration, logger: Logger): Promise<Ru
   const onEvents = (events: KernelEvents): void => health.watch(events);
   const bootId = readBootId(syscalls);
   const machine = { syscalls, clock: realClock, logger, attachments, clusterEvents, onEvents, bootId: () => bootId };
-  const { dataplanes, ruleset, metrics, staleFlows, notices, routes, policies, dropLog, cuts } = openNodeDataplanes(
-    configuration,
-    machine,
-  );
+  const node = openNodeDataplanes(configuration, machine);
+  const { dataplanes, ruleset, metrics, staleFlows, notices, routes, nodeState, policies, dropLog, cuts } = node;
   const installing = { clock: realClock, logger, events: clusterEvents, ruleset, routes };
   const installation = openInstallation(configuration, installing);
   const health = openHealth(configuration, { clock: realClock, logger, ruleset });
@@ -105,7 +103,8 @@ async function compose(configuration: Configuration, logger: Logger): Promise<Ru
   daemon.start();
   installation?.start();
   const objects = { name: "objects", missing: () => (daemon.isSynced ? undefined : "not all are read yet") };
-  health.serve([objects, ...(installation === undefined ? [] : [installation.condition])]);
+  const conditions = installation === undefined ? [] : [installation.condition];
+  health.serve([objects, nodeState.dataplane.condition, ...conditions]);
   const policyMetrics = {
     notices,
     isWorkedOut: () => policies?.isWorkedOut !== false,
@@ -116,6 +115,7 @@ async function compose(configuration: Configuration, logger: Logger): Promise<Ru
   const measured = {
     ruleset,
     attachmentFailures: () => failures.seconds(),
+    nodeRepairs: () => nodeState.report.repairs,
     staleFlows,
     policies: policyMetrics,
     events: clusterEvents,

@@ -9,12 +9,15 @@ const NETLINK_ROUTE = 0;
 const routeGroups = {
   link: 1,
   neighbour: 3,
+  "traffic-control": 4,
   "ipv4-address": 5,
   "ipv4-route": 7,
   "ipv6-address": 9,
   "ipv6-route": 11,
   "ipv4-rule": 8,
   "ipv6-rule": 19,
+  "ipv4-settings": 24,
+  "ipv6-settings": 25,
 } as const;
 
 const conntrackGroups = {

@@ -1,7 +1,7 @@
 import type { Address } from "../ip/address.ts";
 import { formatAddress } from "../ip/address.ts";
 import type { MacAddress } from "../ip/mac.ts";
-import { address, mac } from "../netlink/attribute.ts";
+import { address, mac, u32 } from "../netlink/attribute.ts";
 import type { BodyLayout, ReceivedMessage, Request } from "../netlink/message.ts";
 import { decodeBody, MessageFlag, request } from "../netlink/message.ts";
 
@@ -19,7 +19,7 @@ const NTF_STICKY = 0x40;
 /** struct ndmsg and NDA_* (include/uapi/linux/neighbour.h). */
 const layout = {
   struct: { family: "u8", pad1: "u8", pad2: "u16", index: "i32", state: "u16", flags: "u8", type: "u8" },
-  attributes: { destination: [1, address], mac: [2, mac] },
+  attributes: { destination: [1, address], mac: [2, mac], master: [9, u32] },
 } as const satisfies BodyLayout;
 
 /** An entry of a VXLAN device's forwarding database: frames to this MAC address are sent to that node. */
@@ -54,6 +54,44 @@ export function setPortEntry(port: number, to: MacAddress, whereTaken: "move" | 
     { family: AF_BRIDGE, index: port, state: NUD_NOARP, flags: NTF_MASTER | NTF_STICKY },
     { mac: to },
   );
+}
+
+/** Asks a port's bridge where it has a MAC address; ENOENT when it has it nowhere. Linux answers since 5.0. */
+export function getPortEntry(port: number, to: MacAddress): Request {
+  return request(
+    `ask the bridge of link ${port} for ${to}`,
+    { type: RTM_GETNEIGH, flags: 0, layout, isAnswered: true },
+    { family: AF_BRIDGE, index: port, flags: NTF_MASTER },
+    { mac: to },
+  );
+}
+
+/** Asks for all that a bridge knows of MAC addresses. */
+export function dumpPortEntries(bridge: number): Request {
+  return request(
+    `list forwarding of bridge ${bridge}`,
+    { type: RTM_GETNEIGH, flags: 0, layout },
+    { family: AF_BRIDGE },
+    { master: bridge },
+  );
+}
+
+/** A MAC address, the port by which a bridge sends to it, and whether it stays there. */
+export interface PortEntry {
+  readonly port: number;
+  readonly mac: MacAddress;
+  readonly isSticky: boolean;
+}
+
+/**
+ * The place that a RTM_NEWNEIGH message of a bridge tells; undefined for a message without a MAC address.
+ *
+ * @throws DrawbridgeError ERR_NETLINK_MALFORMED when it is not one
+ */
+export function parsePortEntry(message: ReceivedMessage): PortEntry | undefined {
+  const { header, attributes } = decodeBody(layout, message.body);
+  if (attributes.mac === undefined) return undefined;
+  return { port: header.index, mac: attributes.mac, isSticky: (header.flags & NTF_STICKY) !== 0 };
 }
 
 /** Deletes an entry; ENOENT when there is none. */

@@ -1,5 +1,5 @@
 import type { MacAddress } from "../ip/mac.ts";
-import type { AttributeTable } from "../netlink/attribute.ts";
+import type { AttributeTable, AttributeValues } from "../netlink/attribute.ts";
 import {
   attributeBytes,
   bytes,
@@ -48,6 +48,9 @@ const linkInfoAttributes = {
   slaveKind: [4, string],
   slaveData: [5, bytes],
 } as const satisfies AttributeTable;
+
+/** BR_NO_STP (net/bridge/br_private.h). */
+const STP_OFF = 0;
 
 const ADDRESS_GENERATION_NONE = 1;
 
@@ -125,7 +128,9 @@ export interface Link {
   readonly alias: string | undefined;
   readonly group: number;
   readonly bridge: { readonly stp: boolean } | undefined;
-  readonly bridgePort: { readonly hairpin: boolean; readonly isolated: boolean } | undefined;
+  readonly bridgePort:
+    | { readonly hairpin: boolean; readonly isolated: boolean; readonly groupForwardMask: number }
+    | undefined;
 }
 
 /** One end of a veth pair. */
@@ -207,6 +212,10 @@ export interface LinkChange {
    * no carrier, since the kernel sets flags before address generation (do_setlink).
    */
   readonly linkLocalAddress?: false;
+  /** The index of the bridge that it becomes a port of. */
+  readonly master?: number;
+  /** Of a bridge: false switches the spanning tree protocol off. */
+  readonly stp?: false;
   readonly bridgePort?: {
     readonly hairpin: boolean;
     /** Bit n: frames to 01:80:c2:00:00:0n that come in here are handled like all others (IEEE 802.1D, table 7-10). */
@@ -229,20 +238,20 @@ export function changeLink(link: LinkReference, to: LinkChange): Request {
       mtu: to.mtu,
       alias: to.alias,
       group: to.group,
+      master: to.master,
       families:
         to.linkLocalAddress === undefined ? undefined : { inet6: { addressGeneration: ADDRESS_GENERATION_NONE } },
-      linkInfo:
-        to.bridgePort === undefined
-          ? undefined
-          : {
-              slaveKind: "bridge",
-              slaveData: attributeBytes(bridgePortAttributes, {
-                ...to.bridgePort,
-                hairpin: to.bridgePort.hairpin ? 1 : 0,
-              }),
-            },
+      linkInfo: infoOf(to),
     },
   );
+}
+
+/** What of a change is about a bridge or its port; a message has room for one of the two. */
+function infoOf({ bridgePort, stp }: LinkChange): AttributeValues<typeof linkInfoAttributes> | undefined {
+  if (stp === false) return { kind: "bridge", data: attributeBytes(bridgeAttributes, { stpState: STP_OFF }) };
+  if (bridgePort === undefined) return undefined;
+  const data = attributeBytes(bridgePortAttributes, { ...bridgePort, hairpin: bridgePort.hairpin ? 1 : 0 });
+  return { slaveKind: "bridge", slaveData: data };
 }
 
 /** Deletes a link; a veth takes its peer with it. */
@@ -310,7 +319,14 @@ export function parseLink(message: ReceivedMessage): Link {
     alias: attributes.alias,
     group: attributes.group ?? 0,
     bridge: bridge === undefined ? undefined : { stp: bridge.stpState !== 0 },
-    bridgePort: port === undefined ? undefined : { hairpin: port.hairpin === 1, isolated: port.isolated === 1 },
+    bridgePort:
+      port === undefined
+        ? undefined
+        : {
+            hairpin: port.hairpin === 1,
+            isolated: port.isolated === 1,
+            groupForwardMask: port.groupForwardMask ?? 0,
+          },
   };
 }
 

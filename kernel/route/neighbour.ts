@@ -50,6 +50,16 @@ export function deleteNeighbour(index: number, destination: Address): Request {
   );
 }
 
+/** Asks for the neighbour entry of one address; ENOENT when there is none. Linux answers since 5.0. */
+export function getNeighbour(index: number, destination: Address): Request {
+  return request(
+    `get neighbour ${formatAddress(destination)} on link ${index}`,
+    { type: RTM_GETNEIGH, flags: 0, layout, isAnswered: true },
+    { family: addressFamilyNumber(familyOf(destination)), index },
+    { destination },
+  );
+}
+
 /** Asks for the neighbour entries of a family, of one link where given. */
 export function dumpNeighbours(family: Family, index?: number): Request {
   return request(

@@ -8,6 +8,7 @@ import { littleEndian } from "../netlink/writer.ts";
 import { RECEIVED, trafficControlLayout } from "./message.ts";
 
 const RTM_NEWTFILTER = 44;
+const RTM_DELTFILTER = 45;
 export const RTM_GETTFILTER = 46;
 
 /** The classifier that compares words of a frame (net/sched/cls_u32.c). */
@@ -158,6 +159,16 @@ export function addReceivedFilter(action: string, { index, info, words, actions 
       kind: KIND_CLASSIFIER,
       options: attributeBytes(u32Attributes, { selector: { flags: TERMINAL, words }, actions }),
     },
+  );
+}
+
+/** Deletes all filters of what a link receives that have this place and protocol. @param info as {@link filterInfo} has it */
+export function deleteReceivedFilters(index: number, info: number): Request {
+  return request(
+    `delete filters ${info >>> 16} of what link ${index} receives`,
+    { type: RTM_DELTFILTER, flags: 0, layout: trafficControlLayout },
+    { index, parent: RECEIVED, info },
+    {},
   );
 }
 

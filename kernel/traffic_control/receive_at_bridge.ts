@@ -2,8 +2,20 @@ import type { Address } from "../ip/address.ts";
 import { addressToBytes, familyOf, formatAddress } from "../ip/address.ts";
 import type { MacAddress } from "../ip/mac.ts";
 import { macToBytes } from "../ip/mac.ts";
-import type { Request } from "../netlink/message.ts";
-import { addReceivedFilter, filterInfo, frameWords, redirectTo } from "./filter.ts";
+import { decodeAttributes } from "../netlink/attribute.ts";
+import type { ReceivedMessage, Request } from "../netlink/message.ts";
+import { decodeBody } from "../netlink/message.ts";
+import {
+  addReceivedFilter,
+  deleteReceivedFilters,
+  filterInfo,
+  frameWords,
+  KIND_CLASSIFIER,
+  redirectionOf,
+  redirectTo,
+  u32Attributes,
+} from "./filter.ts";
+import { trafficControlLayout } from "./message.ts";
 
 /** Behind the filters of others, whom the kernel counts down from 49152 where they name no place themselves. */
 const PRIORITY = 0xd000;
@@ -44,4 +56,34 @@ export function receiveAtBridge(port: number, bridge: number, { source, destinat
     words: [...frameWords(MAC_ADDRESSES, addresses), ...frameWords(SOURCE_ADDRESS[family], addressToBytes(address))],
     actions: redirectTo(bridge, "received"),
   });
+}
+
+/** Ends what {@link receiveAtBridge} has begun, for all addresses of a port; ENOENT or EINVAL where it has not. */
+export function endReceivingAtBridge(port: number): readonly Request[] {
+  return [filterInfo(PRIORITY, "ip"), filterInfo(PRIORITY + 1, "ip6")].map((info) => deleteReceivedFilters(port, info));
+}
+
+/** A filter of what a port receives. */
+export interface PortFilter {
+  /** Whether it has the place and the shape of those of {@link receiveAtBridge}. */
+  readonly isOurs: boolean;
+  /** The index of the link that receives the frames; 0 where that link is gone, and the frames with it. */
+  readonly target: number;
+}
+
+/**
+ * The filter that a RTM_NEWTFILTER message describes; undefined for what only holds filters, as the kernel lists it with them.
+ *
+ * @throws DrawbridgeError ERR_NETLINK_MALFORMED when the message is not one
+ */
+export function parsePortFilter(message: ReceivedMessage): PortFilter | undefined {
+  const { header, attributes } = decodeBody(trafficControlLayout, message.body);
+  if (attributes.kind !== KIND_CLASSIFIER) return { isOurs: false, target: 0 };
+  if (attributes.options === undefined) return undefined;
+  const { selector, actions } = decodeAttributes(u32Attributes, attributes.options);
+  if (selector === undefined) return undefined;
+  const target = redirectionOf(actions, "received");
+  const priority = header.info >>> 16;
+  const isOurs = target !== undefined && (priority === PRIORITY || priority === PRIORITY + 1);
+  return { isOurs, target: target ?? 0 };
 }

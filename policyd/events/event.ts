@@ -33,6 +33,7 @@ const ACTIONS: Readonly<Record<Reason, string>> = {
   InstallationProblem: "Install",
   AttachmentsFail: "Attach",
   RoutesProblem: "Route",
+  NodeStateProblem: "Repair",
 };
 
 /**

@@ -39,7 +39,9 @@ export type Reason =
   /** Pods of a network cannot be attached on a node. */
   | "AttachmentsFail"
   /** A node does not reach pods of others, or Services, as it should. */
-  | "RoutesProblem";
+  | "RoutesProblem"
+  /** Pods of a node lack their network, or a setting of the administrator's keeps their packets from getting through. */
+  | "NodeStateProblem";
 
 /** Who makes notices known. It must not throw, and returns at once. */
 export interface NoticeSink {

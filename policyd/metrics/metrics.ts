@@ -18,6 +18,8 @@ export interface MetricSources {
   readonly staleness: () => ReadonlyMap<string, number>;
   /** Of each network and cause of failure that was seen. */
   readonly attachmentFailures: () => readonly FailureSeconds[];
+  /** Of the node's network state, by what they were about. */
+  readonly nodeRepairs: () => ReadonlyMap<string, number>;
   readonly ruleset: () => RulesetStatus;
   readonly services: () => ServiceTotals;
   /** Dropped packets by reason. */
@@ -119,6 +121,7 @@ function ofDaemon({
   objectProblems,
   staleness,
   attachmentFailures,
+  nodeRepairs,
   events,
 }: MetricSources): readonly Description[] {
   const start = Date.now() / 1000 - process.uptime();
@@ -180,6 +183,12 @@ function ofDaemon({
         of: () =>
           attachmentFailures().map(({ network, cause, seconds }) => [{ network, reason: cause }, seconds] as const),
       },
+    },
+    {
+      type: "counter",
+      name: "drawbridge_node_repairs_total",
+      help: "Repairs of the node's network state that another program had changed, by part: bridge, setting (of the bridge), address, route, port, neighbour, bypass.",
+      value: { label: "part", of: nodeRepairs },
     },
     {
       type: "gauge",

@@ -73,6 +73,7 @@ export function serveMetrics(
   parts: {
     readonly ruleset: Pick<Ruleset, "status">;
     readonly attachmentFailures: MetricSources["attachmentFailures"];
+    readonly nodeRepairs: MetricSources["nodeRepairs"];
     readonly staleFlows: MetricSources["staleFlows"];
     readonly policies: Omit<PolicyMetricSources, "counters">;
     readonly events: Pick<Events, "counts">;
@@ -81,7 +82,7 @@ export function serveMetrics(
   },
 ): MetricsServer | undefined {
   if (listen === undefined) return undefined;
-  const { ruleset, attachmentFailures, staleFlows, policies, events, logger, clock } = parts;
+  const { ruleset, attachmentFailures, nodeRepairs, staleFlows, policies, events, logger, clock } = parts;
   const { registry } = syncDuration;
   // It lists all problems, so it is asked once for each request.
   let status = daemon.status();
@@ -90,6 +91,7 @@ export function serveMetrics(
     objectProblems: () => daemon.objectProblems(),
     staleness: () => daemon.staleness(),
     attachmentFailures,
+    nodeRepairs,
     ruleset: () => ruleset.status(),
     services: () => services.totals(),
     drops: () => counters.drops(),

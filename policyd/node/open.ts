@@ -37,6 +37,9 @@ import { policiesOff } from "../policy/policies_off.ts";
 import { PolicyDataplane } from "../policy/policy_dataplane.ts";
 import { PolicyNotices } from "../policy/policy_notices.ts";
 import { retainedFiles } from "../policy/retained/retained_files.ts";
+import type { NodeStateDataplane } from "../node_state/node_state_dataplane.ts";
+import { openNodeState } from "../node_state/open.ts";
+import type { NodeStateReport } from "../node_state/report.ts";
 import { openRoutes } from "../routes/open.ts";
 import type { RoutesDataplane } from "../routes/routes_dataplane.ts";
 import { serviceElements } from "../services/services_dataplane.ts";
@@ -75,6 +78,7 @@ export interface NodeDataplanes {
   readonly staleFlows: () => StaleFlowsStatus;
   readonly notices: PolicyNotices;
   readonly routes: RoutesDataplane;
+  readonly nodeState: { readonly dataplane: NodeStateDataplane; readonly report: NodeStateReport };
   /** Undefined where policies are not enforced. */
   readonly policies: PolicyDataplane | undefined;
   /** Likewise. */
@@ -136,9 +140,11 @@ export function openNodeDataplanes(configuration: Configuration, machine: NodeMa
   const dropLog = policies && options && openDropLog(policies, options, machine);
   if (policies && options) metrics.policyCounters.setMerged(mergedRules(policies.view(), options));
   const nodeRoutes = openRoutes(configuration, { ...machine, judge });
+  const nodeState = openNodeState(configuration, { ...machine, uplinks: () => nodeRoutes.uplinks() });
   const startEvents = (): KernelEvents => {
     const events = startEventThread({ calls: syscalls });
     void nodeRoutes.start(events);
+    void nodeState.dataplane.start(events);
     onEvents(events);
     return events;
   };
@@ -170,7 +176,16 @@ export function openNodeDataplanes(configuration: Configuration, machine: NodeMa
   // The node's comes last: it starts the ruleset, and by then what the others want has been claimed.
   const others = [...served.dataplanes, ...(policies ? [policies, ownNetworks(configuration, ruleset, judge)] : [])];
   const tunnelGuards = openTunnelGuard(configuration, ruleset);
-  const all = [metrics.firstSync, notices, ...others, ...masquerade.dataplanes, ...tunnelGuards, nodeRoutes, node];
+  const all = [
+    metrics.firstSync,
+    notices,
+    ...others,
+    ...masquerade.dataplanes,
+    ...tunnelGuards,
+    nodeRoutes,
+    nodeState.dataplane,
+    node,
+  ];
   return {
     dataplanes: all,
     ruleset,
@@ -178,6 +193,7 @@ export function openNodeDataplanes(configuration: Configuration, machine: NodeMa
     staleFlows: served.staleFlows,
     notices,
     routes: nodeRoutes,
+    nodeState,
     policies,
     dropLog,
     cuts,

@@ -146,6 +146,13 @@ export class RoutesDataplane implements Dataplane {
     return this.#podMtu;
   }
 
+  /** The names of the links that have default routes, as last read. */
+  uplinks(): readonly string[] {
+    const { routes = [], links = [] } = this.#view?.state ?? {};
+    const indexes = new Set(routes.flatMap((route) => (route.destination === undefined ? route.outputInterface : [])));
+    return links.flatMap(({ index, name }) => (indexes.has(index) ? [name] : []));
+  }
+
   /** Has changes of {@link podMtu} told; there is one follower. */
   followPodMtu(follower: () => void): void {
     this.#mtuFollower = follower;

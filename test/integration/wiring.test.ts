@@ -322,6 +322,15 @@ describe("how ADD wires a pod", () => {
       hostInterface,
       hostMac: wired.node.link(hostInterface).mac,
       portMappings: [],
+      host: {
+        bridgeMac: wired.node.link("cni0").mac,
+        mtu: wired.node.link("cni0").mtu,
+        bridgeAddresses: ["10.244.1.1/24", "fd00:244:1::1/64"],
+        routes: [],
+        hairpin: true,
+        bypass: true,
+        isMacRequested: false,
+      },
     });
   });
 

@@ -23,6 +23,7 @@ const NOBODY: MetricSources = {
   objectProblems: () => unasked(),
   staleness: () => unasked(),
   attachmentFailures: () => unasked(),
+  nodeRepairs: () => unasked(),
   ruleset: () => unasked(),
   services: () => unasked(),
   drops: () => unasked(),

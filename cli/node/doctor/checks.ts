@@ -1,6 +1,7 @@
 import { addresses, attachments, daemon, networkConfiguration, plugins } from "./checks/files.ts";
 import { kernelFeatures, kernelVersion } from "./checks/kernel.ts";
 import { mtu, podNetworks, tunnel } from "./checks/network.ts";
+import { nodeState } from "./checks/node_state.ts";
 import { foreignDrops, kubeProxy, marks, priorities, tables } from "./checks/rules.ts";
 import * as settings from "./checks/settings.ts";
 import type { Check } from "./finding.ts";
@@ -23,6 +24,7 @@ export const CHECKS: readonly Check[] = [
   kubeProxy,
   priorities,
   marks,
+  nodeState,
   podNetworks,
   tunnel,
   mtu,

@@ -1,4 +1,6 @@
 import type { AttachmentRecord, UnreadableAttachment } from "../../../ipam/attachment.ts";
+import type { DesiredBridge } from "../../../cni/node_state/desired.ts";
+import type { ObservedBridge } from "../../../cni/node_state/observed.ts";
 import type { PolicydStatus } from "../../../ipam/policyd_messages.ts";
 import type { RangeSet } from "../../../ipam/range.ts";
 import type { Reservation } from "../../../ipam/reservation.ts";
@@ -100,6 +102,8 @@ export interface NodeFacts {
     readonly records: readonly AttachmentRecord[];
     readonly unreadable: readonly UnreadableAttachment[];
   }>;
+  /** What pods need of each bridge that they are on, and what the kernel has. */
+  readonly nodeState: Seen<readonly { readonly desired: DesiredBridge; readonly observed: ObservedBridge }[]>;
   readonly reservations: Seen<{
     readonly directory: string;
     readonly reservations: readonly Reservation[];

@@ -25,6 +25,7 @@ import {
   readAddresses,
   readLegacyTables,
   readLinks,
+  readNodeState,
   readRoutes,
   readRuleset,
   readSettings,
@@ -41,11 +42,12 @@ export function readFacts(syscalls: MachineCalls, place: NodePlace, expected: Ex
   const links = attempt(() => readLinks(syscalls));
   const network = attempt(() => readNetwork(place));
   const records = attempt(() => readRecords(files, place));
+  const bootId = attempt(() => readFileSync("/proc/sys/kernel/random/boot_id", "utf8").trim());
   return {
     place,
     expected,
     now: Date.now(),
-    bootId: attempt(() => readFileSync("/proc/sys/kernel/random/boot_id", "utf8").trim()),
+    bootId,
     release: { value: os.release() },
     trials: attempt(() => expected.trialTables.flatMap((table) => tryTable(syscalls, table))),
     linkKinds: attempt(() =>
@@ -70,6 +72,13 @@ export function readFacts(syscalls: MachineCalls, place: NodePlace, expected: Ex
     network,
     plugins: attempt(() => readPlugins(place, seen(network) ?? MISSING, expected.sourceDirectory)),
     records,
+    nodeState: attempt(() => {
+      const all = seen(records)?.records ?? [];
+      return readNodeState(
+        syscalls,
+        all.filter((record) => record.bootId === seen(bootId)),
+      );
+    }),
     reservations: attempt(() => {
       const hasAttachments = (seen(records)?.records ?? []).length > 0;
       return readReservations(files, place, seen(network) ?? MISSING, hasAttachments);

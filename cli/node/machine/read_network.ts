@@ -1,4 +1,10 @@
 import { readdirSync, readFileSync } from "node:fs";
+import type { DesiredBridge } from "../../../cni/node_state/desired.ts";
+import { desiredBridges } from "../../../cni/node_state/desired.ts";
+import { observeBridge } from "../../../cni/node_state/netlink_kernel.ts";
+import type { ObservedBridge } from "../../../cni/node_state/observed.ts";
+import { EVERYTHING } from "../../../cni/node_state/observed.ts";
+import type { AttachmentRecord } from "../../../ipam/attachment.ts";
 import { NETLINK_NETFILTER } from "../../../kernel/netfilter/message.ts";
 import { NetlinkSocket } from "../../../kernel/netlink/socket.ts";
 import type { RulesetOverview } from "../../../kernel/nftables/overview.ts";
@@ -56,6 +62,20 @@ export function readRuleset(syscalls: MachineCalls): RulesetOverview {
   } finally {
     socket.close();
   }
+}
+
+/** What pods with these records need of each bridge, and what the kernel has. @throws DrawbridgeError when it does not answer */
+export function readNodeState(
+  syscalls: MachineCalls,
+  records: readonly AttachmentRecord[],
+): readonly { readonly desired: DesiredBridge; readonly observed: ObservedBridge }[] {
+  const sysctl = procSysctl(syscalls);
+  return withRoutes(syscalls, (socket) =>
+    desiredBridges(records).map((desired) => ({
+      desired,
+      observed: observeBridge({ socket, sysctl }, desired, EVERYTHING),
+    })),
+  );
 }
 
 /** The settings that checks look at, as far as the kernel has them. */

@@ -8,6 +8,7 @@ import { VERSION } from "../../../../policyd/version.ts";
 import { configurationPath } from "../../place.ts";
 import { seen } from "../diagnose.ts";
 import type { Check, Remark } from "../finding.ts";
+import { isOfNodeState } from "./node_state.ts";
 
 /** So many are named; of the others it is said how many they are. */
 const NAMED = 3;
@@ -41,10 +42,12 @@ export const daemon: Check = {
         way: "kubectl -n kube-system logs -l app.kubernetes.io/name=drawbridge: it says which list it waits for",
       });
     }
-    if (status.problemCount > 0) {
+    const problems = status.problems.filter((problem) => !isOfNodeState(problem));
+    const count = status.problemCount - (status.problems.length - problems.length);
+    if (count > 0) {
       remarks.push({
         severity: "warning",
-        what: `policyd has ${status.problemCount} problem${status.problemCount === 1 ? "" : "s"}: ${listed(status.problems)}`,
+        what: `policyd has ${count} problem${count === 1 ? "" : "s"}: ${listed(problems)}`,
         why: "what they name is not in force",
         way: "mend what each of them names; kubectl -n kube-system logs -l app.kubernetes.io/name=drawbridge has all",
       });

@@ -11,6 +11,7 @@ import { attachmentRecord } from "../../../support/attachment_record.ts";
 import { memoryFiles, runCli } from "../../../support/cli.ts";
 import { assertGolden } from "../../../support/cli_golden.ts";
 import { link, nodeFacts, PLACE, pluginFile } from "../../../support/node/node_facts.ts";
+import { NODE_STATE_CASES } from "../../../support/node_state/doctor_cases.ts";
 
 const HEALTHY = nodeFacts();
 const RULESET = seen(HEALTHY.ruleset) ?? { tables: [], chains: [], markWrites: [] };
@@ -67,6 +68,7 @@ function reserved(last: number) {
 /** The check, what is broken, the severity, and what is said of it. */
 const CASES: readonly (readonly [string, Partial<NodeFacts>, string, RegExp])[] = [
   ["kernel-version", { release: { value: "5.10.0-8-amd64" } }, "error", /kernel 5\.10/],
+  ...NODE_STATE_CASES,
   ["kernel-version", { release: { value: "4.19.0" } }, "error", /kernel 4\.19/],
   [
     "kernel-features",

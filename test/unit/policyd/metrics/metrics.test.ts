@@ -19,6 +19,7 @@ describe("policyd/metrics", () => {
     }),
     objectProblems: () => new Map([["Service", 2]]),
     staleness: () => new Map([["pods", 1.5]]),
+    nodeRepairs: () => new Map([["address", 3]]),
     attachmentFailures: () => [{ network: "pods", cause: "addresses", seconds: 35 }],
     ruleset: () => ({
       isSynced: false,

@@ -1,0 +1,194 @@
+import { putPort } from "../../kernel/bpf/port_table.ts";
+import { DrawbridgeError } from "../../kernel/error.ts";
+import { acquireDirectoryLock } from "../../kernel/file_lock.ts";
+import { cidrFamily, networkAddress } from "../../kernel/ip/cidr.ts";
+import type { Cidr } from "../../kernel/ip/cidr.ts";
+import type { Request } from "../../kernel/netlink/message.ts";
+import type { NetlinkSocket } from "../../kernel/netlink/socket.ts";
+import { setPortEntry } from "../../kernel/route/forwarding_entry.ts";
+import { newAddress } from "../../kernel/route/interface_address.ts";
+import { changeLink, createBridge } from "../../kernel/route/link.ts";
+import { setNeighbour } from "../../kernel/route/neighbour.ts";
+import type { RouteSpec } from "../../kernel/route/route.ts";
+import { newRoute } from "../../kernel/route/route.ts";
+import type { BpfCalls } from "../../kernel/syscall/bpf_calls.ts";
+import type { FileReadCalls } from "../../kernel/syscall/file_calls.ts";
+import type { Syscalls } from "../../kernel/syscall/syscalls.ts";
+import type { Sysctl } from "../../kernel/sysctl.ts";
+import { addClassifiers } from "../../kernel/traffic_control/queueing_discipline.ts";
+import { endReceivingAtBridge, receiveAtBridge } from "../../kernel/traffic_control/receive_at_bridge.ts";
+import type { Waiting } from "../../kernel/waiting.ts";
+import { ALL_RESERVED_GROUPS, hostRoute } from "../wiring.ts";
+import type { DesiredPort } from "./desired.ts";
+import type { Step } from "./observed.ts";
+
+/** What steps are carried out by. */
+export interface StepMachine {
+  readonly syscalls: Syscalls & FileReadCalls & BpfCalls;
+  /** For links and routes. */
+  readonly socket: NetlinkSocket;
+  /** It should remember what a setting was (rememberingSysctl of ipam/original_settings.ts). */
+  readonly sysctl: Sysctl;
+  /** The directory under whose lock tables of ports are written. */
+  readonly runDir: string;
+}
+
+/** RTPROT_KERNEL (include/uapi/linux/rtnetlink.h): the route of a subnet is as the kernel would have made it. */
+const BY_THE_KERNEL = 2;
+/** IP6_RT_PRIO_ADDRCONF of include/net/ip6_route.h. */
+const IPV6_SUBNET_PRIORITY = 256;
+
+/** One try: whoever holds the lock keeps it for well under a millisecond, and the table is only a cache. */
+function atOnce(): Waiting {
+  let asked = 0;
+  return { now: () => (asked++ === 0 ? 0 : Number.POSITIVE_INFINITY), pause: () => {} };
+}
+
+/** A request, and whether it is no fault when the kernel refuses it. */
+interface Attempt {
+  readonly request: Request;
+  readonly mayFail: boolean;
+}
+
+/**
+ * Carries out steps in order, each of them whatever became of those before.
+ *
+ * @returns what was refused
+ * @throws DrawbridgeError when the kernel does not answer
+ */
+export function carryOutSteps(machine: StepMachine, steps: readonly Step[]): readonly DrawbridgeError[] {
+  const refused: DrawbridgeError[] = [];
+  let attempts: Attempt[] = [];
+  const send = (): void => {
+    const replies = machine.socket.batch(attempts.map(({ request }) => request));
+    for (const [position, { error }] of replies.entries()) {
+      if (error !== undefined && attempts[position]?.mayFail !== true) refused.push(error);
+    }
+    attempts = [];
+  };
+  for (const step of steps) {
+    if (step.type === "write-setting") {
+      send();
+      refused.push(...writeSetting(machine.sysctl, step));
+    } else attempts.push(...attemptsOf(step));
+    if (step.type === "lead-around") {
+      send();
+      putInTable(machine, step);
+    }
+  }
+  send();
+  return refused;
+}
+
+function writeSetting(
+  sysctl: Sysctl,
+  { key, value }: { readonly key: string; readonly value: string },
+): readonly DrawbridgeError[] {
+  try {
+    sysctl.write(key, value);
+    return [];
+  } catch (error) {
+    if (error instanceof DrawbridgeError) return [error];
+    throw error;
+  }
+}
+
+function attemptsOf(step: Exclude<Step, { readonly type: "write-setting" }>): readonly Attempt[] {
+  switch (step.type) {
+    case "create-bridge":
+      // Somebody who was faster has made one, which is looked at next.
+      return [{ request: createBridge(step), mayFail: true }];
+    case "change-bridge":
+      return [demanded(changeLink({ index: step.index }, step.to))];
+    case "add-address":
+      return [{ request: newAddress(step.index, step.address), mayFail: true }];
+    case "add-subnet-route":
+      return [{ request: newRoute(subnetRoute(step.address, step.index)), mayFail: true }];
+    case "add-host-route":
+      return [{ request: newRoute(hostRoute(step.destination, step.index)), mayFail: true }];
+    case "change-port":
+      return portChange(step);
+    case "remove-filters":
+      return endReceivingAtBridge(step.index).map((request) => ({ request, mayFail: true }));
+    case "lead-around":
+      return aroundBridge(step);
+    case "set-neighbour":
+      return [demanded(setNeighbour(step.index, step.address, step.mac))];
+  }
+}
+
+function demanded(request: Request): Attempt {
+  return { request, mayFail: false };
+}
+
+/** The route that the kernel makes with an address, and does not make again when somebody removes it. */
+function subnetRoute(address: Cidr, index: number): RouteSpec {
+  const family = cidrFamily(address);
+  return {
+    family,
+    destination: { address: networkAddress(address), prefixLength: address.prefixLength },
+    gateway: undefined,
+    outputInterface: index,
+    onLink: false,
+    protocol: BY_THE_KERNEL,
+    ...(family === 4 ? { source: address.address } : { priority: IPV6_SUBNET_PRIORITY }),
+  };
+}
+
+/** A link has flags of a port only once it is one. */
+function portChange({
+  index,
+  bridge,
+  port: { hairpin },
+}: {
+  readonly index: number;
+  readonly bridge: number;
+  readonly port: DesiredPort;
+}): readonly Attempt[] {
+  const link = { index };
+  return [
+    // Nothing of the pod's comes to the bridge before its port has its flags.
+    demanded(changeLink(link, { master: bridge })),
+    ...(hairpin === undefined
+      ? []
+      : [demanded(changeLink(link, { bridgePort: { hairpin, groupForwardMask: ALL_RESERVED_GROUPS } }))]),
+    { request: changeLink(link, { linkLocalAddress: false }), mayFail: true },
+    demanded(changeLink(link, { up: true })),
+  ];
+}
+
+interface Around {
+  readonly index: number;
+  readonly bridge: number;
+  readonly port: DesiredPort;
+  readonly hasFilters: boolean;
+}
+
+/** As bypassBridge of ../bridge_bypass.ts: where the kernel lacks the means, packets take the bridge. */
+function aroundBridge({ index, bridge, port, hasFilters }: Around): readonly Attempt[] {
+  const { podMac, isMacRequested, addresses, mac } = port;
+  const filters = hasFilters
+    ? [
+        ...endReceivingAtBridge(index),
+        addClassifiers(index),
+        ...addresses.map((address) => receiveAtBridge(index, bridge, { source: podMac, destination: mac, address })),
+      ]
+    : [];
+  const requests = [setPortEntry(index, podMac, isMacRequested ? "refuse" : "move"), ...filters];
+  return requests.map((request) => ({ request, mayFail: true }));
+}
+
+/** Without its place in the table a pod's packets are found by the bridge. */
+function putInTable({ syscalls, runDir }: StepMachine, { index, bridge, port }: Around): void {
+  if (port.isMacRequested) return;
+  try {
+    const release = acquireDirectoryLock(syscalls, runDir, atOnce());
+    try {
+      putPort(syscalls, bridge, port.podMac, index);
+    } finally {
+      release();
+    }
+  } catch (error) {
+    if (!(error instanceof DrawbridgeError)) throw error;
+  }
+}

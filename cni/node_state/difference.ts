@@ -1,0 +1,170 @@
+import type { Address } from "../../kernel/ip/address.ts";
+import { formatAddress } from "../../kernel/ip/address.ts";
+import { formatCidr } from "../../kernel/ip/cidr.ts";
+import type { Link } from "../../kernel/route/link.ts";
+import { ALL_RESERVED_GROUPS } from "../wiring.ts";
+import type { DesiredBridge, DesiredPort } from "./desired.ts";
+import { subnetOf } from "./desired.ts";
+import type { ObservedBridge, ObservedPort, Step } from "./observed.ts";
+
+/**
+ * The steps that lead from what the kernel has to what pods need, in the order in which they have to be taken. Only what was
+ * looked at is judged. A bridge that is missing is made first: what is on it follows when it has been looked at again.
+ *
+ * A link of another kind that has the bridge's name, and one that has a port's name and another MAC address, are other programs': they
+ * stay as they are.
+ */
+export function repairSteps(desired: DesiredBridge, observed: ObservedBridge): readonly Step[] {
+  const { link } = observed;
+  if (link === undefined) {
+    const [mac] = desired.macs;
+    return mac === undefined ? [] : [{ part: "bridge", type: "create-bridge", name: desired.name, mac }];
+  }
+  if (link.kind !== "bridge") return [];
+  return [
+    // Settings first: before a bridge is up it takes no router advertisement.
+    ...settingSteps(desired, observed),
+    ...bridgeSteps(desired, link),
+    ...addressSteps(desired, observed, link.index),
+    ...[...observed.ports].flatMap(([name, port]) => {
+      const wanted = desired.ports.get(name);
+      return wanted === undefined ? [] : portSteps(wanted, port, link.index);
+    }),
+    ...neighbourSteps(desired, observed, link.index),
+    ...routeSteps(desired, observed, link.index),
+  ];
+}
+
+function settingSteps({ settings }: DesiredBridge, observed: ObservedBridge): readonly Step[] {
+  return [...settings].flatMap(([key, value]): readonly Step[] => {
+    const present = observed.settings.get(key);
+    return present === undefined || present === value ? [] : [{ part: "setting", type: "write-setting", key, value }];
+  });
+}
+
+function bridgeSteps({ macs, mtus }: DesiredBridge, link: Link): readonly Step[] {
+  const [mac] = macs;
+  const [mtu] = mtus;
+  const to = {
+    ...(link.bridge?.stp === true ? { stp: false as const } : {}),
+    ...(mac === undefined || (link.mac !== undefined && macs.includes(link.mac)) ? {} : { mac }),
+    ...(mtu === undefined || mtus.includes(link.mtu) ? {} : { mtu }),
+    ...(link.up ? {} : { up: true as const }),
+  };
+  return Object.keys(to).length === 0 ? [] : [{ part: "bridge", type: "change-bridge", index: link.index, to }];
+}
+
+function addressSteps({ addresses }: DesiredBridge, observed: ObservedBridge, index: number): readonly Step[] {
+  const present = new Set(observed.addresses.map(formatCidr));
+  return addresses
+    .filter((address) => !present.has(formatCidr(address)))
+    .map((address): Step => ({ part: "address", type: "add-address", index, address }));
+}
+
+/**
+ * Whether a link is the one that an ADD has made, and that ADD has got as far as its description: one that is still being made is
+ * left to it (hostSteps of wiring.ts).
+ */
+export function isMade({ link }: ObservedPort, { mac }: DesiredPort): boolean {
+  return link?.mac === mac && link.alias !== undefined;
+}
+
+function portSteps(port: DesiredPort, observed: ObservedPort, bridge: number): readonly Step[] {
+  const { link, entry, filters } = observed;
+  if (link === undefined || !isMade(observed, port)) return [];
+  const { index } = link;
+  const steps: Step[] = [];
+  if (!isAttached(port, link, bridge)) steps.push({ part: "port", type: "change-port", index, bridge, port });
+  // What leads to a bridge that is gone is dropped there.
+  const isAstray = filters?.targets.some((target) => target !== bridge) === true;
+  if (isAstray) steps.push({ part: "bypass", type: "remove-filters", index, port });
+  const lacksFilters =
+    port.bypass === "both ways" &&
+    filters !== undefined &&
+    // Where another program looks at what the pod sends, packets take the bridge, as it wants them to.
+    !filters.hasOthers &&
+    (isAstray || filters.targets.length < port.addresses.length);
+  if (lacksFilters || lacksEntry(port, entry, index)) {
+    steps.push({ part: "bypass", type: "lead-around", index, bridge, port, hasFilters: lacksFilters });
+  }
+  return steps;
+}
+
+function isAttached({ hairpin }: DesiredPort, { master, up, bridgePort }: Link, bridge: number): boolean {
+  if (master !== bridge || !up) return false;
+  if (hairpin === undefined || bridgePort === undefined) return true;
+  return bridgePort.hairpin === hairpin && bridgePort.groupForwardMask === ALL_RESERVED_GROUPS;
+}
+
+function lacksEntry({ bypass, isMacRequested }: DesiredPort, entry: ObservedPort["entry"], index: number): boolean {
+  // A pod on the bridge is learned by what it sends.
+  if (bypass === "none" || entry === "unknown" || entry === index) return false;
+  return entry === undefined || !isMacRequested;
+}
+
+/** The pods' addresses of those ports that were looked at and are made. */
+function presentPorts(desired: DesiredBridge, observed: ObservedBridge): readonly DesiredPort[] {
+  return [...observed.ports].flatMap(([name, port]) => {
+    const wanted = desired.ports.get(name);
+    return wanted !== undefined && isMade(port, wanted) ? [wanted] : [];
+  });
+}
+
+function neighbourSteps(desired: DesiredBridge, observed: ObservedBridge, index: number): readonly Step[] {
+  return presentPorts(desired, observed).flatMap(({ addresses, podMac: mac }) =>
+    addresses
+      .filter((address) => !desired.shared.has(address) && observed.neighbours.get(address) !== mac)
+      .map((address): Step => ({ part: "neighbour", type: "set-neighbour", index, address, mac })),
+  );
+}
+
+function routeSteps(desired: DesiredBridge, observed: ObservedBridge, index: number): readonly Step[] {
+  const steps = new Map<string, Step>();
+  const present = new Set(observed.addresses.map(formatCidr));
+  for (const address of strays(observed, index)) {
+    const route = desired.routes.find((one) => one.address === address);
+    const subnet = subnetOf(desired, address);
+    const cidr = route ?? subnet;
+    // With an address that is missing its route comes.
+    if (cidr === undefined || (route === undefined && !present.has(formatCidr(cidr)))) continue;
+    const step: Step =
+      route === undefined
+        ? { part: "route", type: "add-subnet-route", index, address: cidr }
+        : { part: "route", type: "add-host-route", index, destination: cidr };
+    steps.set(formatCidr(cidr), step);
+  }
+  return [...steps.values()];
+}
+
+/** The addresses that were looked up and do not lead to the bridge. */
+export function strays({ ways }: ObservedBridge, index: number): readonly Address[] {
+  return [...ways].flatMap(([address, way]) => ("link" in way && way.link === index ? [] : [address]));
+}
+
+/** What a step would do, as one text: the same for two steps that do the same. */
+export function stepText(step: Step): string {
+  switch (step.type) {
+    case "create-bridge":
+      return `make bridge ${step.name}`;
+    case "change-bridge":
+      return `change the bridge: ${Object.entries(step.to)
+        .map(([field, value]) => `${field} ${value}`)
+        .join(", ")}`;
+    case "write-setting":
+      return `set ${step.key} to ${step.value}`;
+    case "add-address":
+      return `give the bridge the address ${formatCidr(step.address)}`;
+    case "add-subnet-route":
+      return `make the route of the bridge's address ${formatCidr(step.address)}`;
+    case "add-host-route":
+      return `make the route to ${formatCidr(step.destination)}`;
+    case "change-port":
+      return `make ${step.port.name} of pod ${step.port.pod} a port of the bridge, up and with its flags`;
+    case "remove-filters":
+      return `remove filters of ${step.port.name} that lead to another bridge`;
+    case "lead-around":
+      return `lead packets of ${step.port.name} of pod ${step.port.pod} around the bridge`;
+    case "set-neighbour":
+      return `tell the bridge's neighbour ${formatAddress(step.address)}`;
+  }
+}

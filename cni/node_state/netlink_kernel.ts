@@ -1,0 +1,196 @@
+import { DrawbridgeError } from "../../kernel/error.ts";
+import type { Address } from "../../kernel/ip/address.ts";
+import type { Cidr } from "../../kernel/ip/cidr.ts";
+import type { MacAddress } from "../../kernel/ip/mac.ts";
+import type { NetlinkSocket, Reply } from "../../kernel/netlink/socket.ts";
+import { dumpPortEntries, getPortEntry, parsePortEntry } from "../../kernel/route/forwarding_entry.ts";
+import { dumpAddresses, parseInterfaceAddress } from "../../kernel/route/interface_address.ts";
+import type { Link } from "../../kernel/route/link.ts";
+import { dumpLinks, getLink, parseLink } from "../../kernel/route/link.ts";
+import { dumpNeighbours, getNeighbour, parseNeighbour } from "../../kernel/route/neighbour.ts";
+import { lookUpRoute, parseRouteOfAnyTable } from "../../kernel/route/route.ts";
+import { findLink } from "../../kernel/route/socket.ts";
+import type { Sysctl } from "../../kernel/sysctl.ts";
+import { parsePortFilter } from "../../kernel/traffic_control/receive_at_bridge.ts";
+import { dumpReceivedFilters } from "../../kernel/traffic_control/redirect.ts";
+import type { DesiredBridge, DesiredPort } from "./desired.ts";
+import type { NodeStateKernel, ObservedBridge, ObservedFilters, ObservedPort, Scope, Way } from "./observed.ts";
+import type { StepMachine } from "./carry_out.ts";
+import { carryOutSteps } from "./carry_out.ts";
+
+/** Of more ports than these all links are listed, which costs as much as this many questions. */
+const ASKED_ONE_BY_ONE = 16;
+
+/** The kernel, by a socket for links and routes of one network namespace, which the thread must be in for its settings. */
+export function netlinkNodeState(machine: StepMachine): NodeStateKernel {
+  return {
+    observe: (desired, scope) => observeBridge(machine, desired, scope),
+    apply: (steps) => carryOutSteps(machine, steps),
+  };
+}
+
+type Reader = Pick<StepMachine, "sysctl"> & { readonly socket: Pick<NetlinkSocket, "batch" | "dump"> };
+
+/**
+ * What the kernel has of a bridge: by a few questions for each port, or by lists where there are many.
+ *
+ * @throws DrawbridgeError when the kernel does not answer
+ */
+export function observeBridge({ socket, sysctl }: Reader, desired: DesiredBridge, scope: Scope): ObservedBridge {
+  const link = findLink(socket, { name: desired.name });
+  const settings = readSettings(sysctl, desired);
+  if (link?.kind !== "bridge") {
+    return { link, addresses: [], settings, ports: new Map(), ways: new Map(), neighbours: new Map() };
+  }
+  const names = scope.ports === "all" ? [...desired.ports.keys()] : [...scope.ports];
+  const wanted = names.flatMap((name) => desired.ports.get(name) ?? []);
+  const isList = wanted.length > ASKED_ONE_BY_ONE;
+  const links = isList ? listLinks(socket) : askLinks(socket, wanted);
+  const entries = isList ? listEntries(socket, link.index) : askEntries(socket, wanted, links);
+  const ports = new Map(
+    wanted.map((port): [string, ObservedPort] => {
+      const found = links.get(port.name);
+      const hasFilters = scope.hasFilters && found !== undefined;
+      const filters = hasFilters ? readFilters(socket, found.index) : undefined;
+      return [port.name, { link: found, entry: entries(port), filters }];
+    }),
+  );
+  return {
+    link,
+    addresses: readAddresses(socket, link.index),
+    settings,
+    ports,
+    ways: readWays(socket, addressesToLookUp(desired, wanted, scope)),
+    neighbours: isList ? listNeighbours(socket, desired, link.index) : askNeighbours(socket, wanted, link.index),
+  };
+}
+
+function readSettings(sysctl: Sysctl, { settings }: DesiredBridge): ReadonlyMap<string, string> {
+  return new Map(
+    [...settings.keys()].flatMap((key) => {
+      const value = sysctl.read(key);
+      return value === undefined ? [] : [[key, value] as const];
+    }),
+  );
+}
+
+function listLinks(socket: Pick<NetlinkSocket, "dump">): ReadonlyMap<string, Link> {
+  return new Map(socket.dump(dumpLinks()).map((message) => [parseLink(message).name, parseLink(message)]));
+}
+
+function askLinks(socket: Pick<NetlinkSocket, "batch">, ports: readonly DesiredPort[]): ReadonlyMap<string, Link> {
+  const replies = socket.batch(ports.map(({ name }) => getLink({ name })));
+  return new Map(
+    replies.flatMap(({ messages: [message] }) =>
+      message === undefined ? [] : [[parseLink(message).name, parseLink(message)] as const],
+    ),
+  );
+}
+
+type EntryOf = (port: DesiredPort) => ObservedPort["entry"];
+
+function listEntries(socket: Pick<NetlinkSocket, "dump">, bridge: number): EntryOf {
+  const places = new Map<MacAddress, number>();
+  for (const message of socket.dump(dumpPortEntries(bridge))) {
+    const entry = parsePortEntry(message);
+    if (entry !== undefined && entry.port !== bridge) places.set(entry.mac, entry.port);
+  }
+  return ({ podMac }) => places.get(podMac);
+}
+
+function askEntries(
+  socket: Pick<NetlinkSocket, "batch">,
+  ports: readonly DesiredPort[],
+  links: ReadonlyMap<string, Link>,
+): EntryOf {
+  // The kernel asks the bridge that the port is on.
+  const asked = ports.filter(({ name }) => links.get(name)?.master !== undefined);
+  const replies = socket.batch(asked.map(({ name, podMac }) => getPortEntry(links.get(name)?.index ?? 0, podMac)));
+  const found = new Map(asked.map(({ name }, position) => [name, entryOf(replies[position])]));
+  return ({ name }) => found.get(name);
+}
+
+function entryOf(reply: Reply | undefined): ObservedPort["entry"] {
+  const [message] = reply?.messages ?? [];
+  if (message !== undefined) return parsePortEntry(message)?.port;
+  // Before Linux 5.0 nobody answers.
+  return reply?.error?.errnoName === "ENOENT" ? undefined : "unknown";
+}
+
+function readFilters(socket: Pick<NetlinkSocket, "dump">, index: number): ObservedFilters {
+  try {
+    const filters = socket.dump(dumpReceivedFilters(index)).flatMap((message) => parsePortFilter(message) ?? []);
+    return {
+      hasPlace: true,
+      targets: filters.flatMap(({ isOurs, target }) => (isOurs ? [target] : [])),
+      hasOthers: filters.some(({ isOurs }) => !isOurs),
+    };
+  } catch (error) {
+    if (!(error instanceof DrawbridgeError)) throw error;
+    return { hasPlace: false, targets: [], hasOthers: false };
+  }
+}
+
+/** Kernels before 4.20 list the addresses of all links. */
+function readAddresses(socket: Pick<NetlinkSocket, "dump">, index: number): readonly Cidr[] {
+  return socket
+    .dump(dumpAddresses({ index }))
+    .map(parseInterfaceAddress)
+    .flatMap((found) => (found?.index === index ? [found.address] : []));
+}
+
+function addressesToLookUp(
+  { ports }: DesiredBridge,
+  wanted: readonly DesiredPort[],
+  { ways }: Scope,
+): readonly Address[] {
+  const own = (ways === "all" ? [...ports.values()] : wanted).flatMap(({ addresses }) => addresses);
+  return [...new Set([...own, ...(ways === "all" ? [] : ways)])];
+}
+
+function readWays(socket: Pick<NetlinkSocket, "batch">, addresses: readonly Address[]): ReadonlyMap<Address, Way> {
+  const replies = socket.batch(addresses.map((address) => lookUpRoute(address)));
+  return new Map(addresses.map((address, position) => [address, wayOf(replies[position])]));
+}
+
+/** A route that discards is told as an error: EINVAL, EACCES or EHOSTUNREACH (fib_props of net/ipv4/fib_semantics.c). */
+function wayOf(reply: Reply | undefined): Way {
+  const [message] = reply?.messages ?? [];
+  if (message === undefined) return { error: reply?.error?.errnoName ?? "no answer" };
+  const link = parseRouteOfAnyTable(message)?.outputInterface;
+  return link === undefined ? { error: "not a way to another link" } : { link };
+}
+
+function listNeighbours(
+  socket: Pick<NetlinkSocket, "dump">,
+  { families }: DesiredBridge,
+  bridge: number,
+): ReadonlyMap<Address, MacAddress> {
+  const all = families.flatMap((family) => socket.dump(dumpNeighbours(family, bridge)).map(parseNeighbour));
+  return new Map(
+    all.flatMap((entry) =>
+      entry?.permanent === true && entry.index === bridge && entry.mac !== undefined
+        ? [[entry.address, entry.mac] as const]
+        : [],
+    ),
+  );
+}
+
+function askNeighbours(
+  socket: Pick<NetlinkSocket, "batch">,
+  ports: readonly DesiredPort[],
+  bridge: number,
+): ReadonlyMap<Address, MacAddress> {
+  const asked = ports.flatMap(({ addresses, podMac }) => addresses.map((address) => ({ address, podMac })));
+  const replies = socket.batch(asked.map(({ address }) => getNeighbour(bridge, address)));
+  return new Map(
+    asked.flatMap(({ address, podMac }, position): readonly (readonly [Address, MacAddress])[] => {
+      const reply = replies[position];
+      const [message] = reply?.messages ?? [];
+      const entry = message === undefined ? undefined : parseNeighbour(message);
+      if (entry?.permanent === true && entry.mac !== undefined) return [[address, entry.mac]];
+      // Before Linux 5.0 nobody answers, and the entry counts as being there.
+      return message === undefined && reply?.error?.errnoName !== "ENOENT" ? [[address, podMac]] : [];
+    }),
+  );
+}

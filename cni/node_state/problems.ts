@@ -1,0 +1,83 @@
+import { formatAddress } from "../../kernel/ip/address.ts";
+import { subnetOf } from "./desired.ts";
+import type { DesiredBridge } from "./desired.ts";
+import { stepText, strays } from "./difference.ts";
+import type { ObservedBridge, Step } from "./observed.ts";
+
+/** Something of the node's state that is not as pods need it. */
+export interface Problem {
+  /** What it is, and the way out. */
+  readonly text: string;
+  /** Whether pods are without network, or a part of it. */
+  readonly isCut: boolean;
+}
+
+/** What is left to do about a bridge, and why. */
+export interface Unsettled {
+  readonly remaining: readonly Step[];
+  /** What the kernel refused, in words. */
+  readonly refused: readonly { readonly message: string }[];
+  readonly observed: ObservedBridge;
+}
+
+const MOST_TEXTS = 3;
+
+/** What is wrong with a bridge after it was brought as far as it could be, or as it was found, each with the way out. */
+export function problemsOf(desired: DesiredBridge, { remaining, refused, observed }: Unsettled): readonly Problem[] {
+  const { link } = observed;
+  const { name, ports } = desired;
+  if (link === undefined && desired.macs.length === 0) {
+    return [
+      {
+        text: `bridge ${name} is missing, and no record says how it was: create a pod, whose ADD makes it, and recreate the others`,
+        isCut: ports.size > 0,
+      },
+    ];
+  }
+  if (link !== undefined && link.kind !== "bridge") {
+    return [
+      {
+        text: `${name} is no bridge (kind ${link.kind ?? "unknown"}): remove it (ip link delete ${name}), and the bridge is made again`,
+        isCut: ports.size > 0,
+      },
+    ];
+  }
+  const reasons = [...new Set(refused.map(({ message }) => message))].slice(0, MOST_TEXTS);
+  const why = reasons.length === 0 ? "" : ` (${reasons.join("; ")})`;
+  const steps = remaining.filter(({ part }) => part !== "route");
+  const texts = steps.slice(0, MOST_TEXTS).map(stepText).join("; ");
+  const more = steps.length > MOST_TEXTS ? `, and ${steps.length - MOST_TEXTS} more` : "";
+  return [
+    ...(steps.length === 0
+      ? []
+      : [{ text: `bridge ${name}: could not ${texts}${more}${why}`, isCut: steps.some(isCutting) }]),
+    ...(link === undefined ? [] : wayProblems(desired, observed, link.index)),
+  ];
+}
+
+function wayProblems(desired: DesiredBridge, observed: ObservedBridge, index: number): readonly Problem[] {
+  // Where the bridge lacks the address that leads to a pod, that is what is told.
+  const lost = strays(observed, index).filter((address) => {
+    const subnet = subnetOf(desired, address);
+    return subnet === undefined || observed.addresses.some((one) => one.address === subnet.address);
+  });
+  const [first] = lost;
+  if (first === undefined) return [];
+  const way = observed.ways.get(first);
+  const where = way !== undefined && "link" in way ? `link ${way.link}` : `nowhere (${way?.error})`;
+  const text = formatAddress(first);
+  return [
+    {
+      text:
+        `the node sends packets for ${lost.length} pod addresses, such as ${text}, to ${where} instead of bridge ${desired.name}: ` +
+        `remove the route or rule that does it (ip route get ${text}; ip route show table all; ip rule)`,
+      isCut: true,
+    },
+  ];
+}
+
+/** Whether pods lack some of their network until a step is done; without the others they only take a longer way, or a less safe one. */
+export function isCutting(step: Step): boolean {
+  if (step.type === "write-setting") return /\/(forwarding|disable_ipv6)$/.test(step.key);
+  return step.part !== "bypass" && step.part !== "neighbour";
+}

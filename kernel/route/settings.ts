@@ -1,0 +1,22 @@
+import { i32 } from "../netlink/attribute.ts";
+import type { BodyLayout, ReceivedMessage } from "../netlink/message.ts";
+import { decodeBody } from "../netlink/message.ts";
+
+/** struct netconfmsg and NETCONFA_* (include/uapi/linux/netconf.h). */
+const layout = {
+  struct: { family: "u8" },
+  attributes: { index: [1, i32] },
+} as const satisfies BodyLayout;
+
+/** NETCONFA_IFINDEX_ALL: the settings of `conf/all`. */
+export const ALL_LINKS = -1;
+
+/**
+ * The index of the link whose settings a RTM_NEWNETCONF message is about, or {@link ALL_LINKS}. The kernel tells of `forwarding` and
+ * `rp_filter`, and of few others: not of `accept_ra`, `send_redirects` and `disable_ipv6`.
+ *
+ * @throws DrawbridgeError ERR_NETLINK_MALFORMED when it is not one
+ */
+export function parseSettingsLink(message: ReceivedMessage): number | undefined {
+  return decodeBody(layout, message.body).attributes.index;
+}

@@ -1,0 +1,113 @@
+import type { Part, Scope } from "../../cni/node_state/observed.ts";
+import type { Address } from "../../kernel/ip/address.ts";
+import type { Clock } from "../clock.ts";
+import { Pace, SETTLE_MILLISECONDS } from "../routes/pace.ts";
+import type { Doubt } from "./relevance.ts";
+
+/** So long after its last repair a subject is forgotten, and what is undone after that is repaired at once again. */
+const CALM = 10_000;
+
+/** What of one bridge is to be looked at, and when: a subject that another program keeps changing waits longer each time. */
+export class Doubts {
+  readonly #clock: Clock;
+  readonly #due = new Map<string, { readonly at: number; readonly doubt: Doubt }>();
+  /** By subject and part: that different things of one bridge are changed is no contest. */
+  readonly #paces = new Map<
+    string,
+    { readonly subject: string; readonly pace: Pace; changedAt: number; isOften: boolean }
+  >();
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+  }
+
+  /** What is doubted is looked at soon, or later where it was repaired again and again. */
+  add(doubt: Doubt): void {
+    const subject = subjectOf(doubt);
+    const known = this.#due.get(subject);
+    this.#due.set(subject, {
+      at: known?.at ?? this.#clock.now() + this.#pauseOf(subject),
+      doubt: known === undefined ? doubt : union(known.doubt, doubt),
+    });
+  }
+
+  /** Milliseconds until something is due; undefined where nothing is. */
+  get wait(): number | undefined {
+    let earliest: number | undefined;
+    for (const { at } of this.#due.values()) earliest = Math.min(at, earliest ?? at);
+    return earliest === undefined ? undefined : Math.max(0, earliest - this.#clock.now());
+  }
+
+  /** What is due now, as one look; undefined where nothing is. */
+  take(): Scope | undefined {
+    const now = this.#clock.now();
+    const due = [...this.#due].filter(([, { at }]) => at <= now);
+    if (due.length === 0) return undefined;
+    for (const [subject] of due) this.#due.delete(subject);
+    return due.map(([, { doubt }]) => scopeOf(doubt)).reduce(unionOfScopes);
+  }
+
+  /** A part of a subject had to be repaired. */
+  repaired(subject: string, part: Part): void {
+    const key = `${subject} ${part}`;
+    const entry = this.#paces.get(key) ?? { subject, pace: new Pace(this.#clock), changedAt: 0, isOften: false };
+    entry.isOften = entry.pace.changed();
+    entry.changedAt = this.#clock.now();
+    this.#paces.set(key, entry);
+  }
+
+  /** The subjects that another program keeps changing. */
+  contested(): ReadonlySet<string> {
+    const now = this.#clock.now();
+    for (const [key, { changedAt }] of this.#paces) if (now - changedAt > CALM) this.#paces.delete(key);
+    return new Set([...this.#paces.values()].flatMap(({ subject, isOften }) => (isOften ? [subject] : [])));
+  }
+
+  #pauseOf(subject: string): number {
+    const own = [...this.#paces.values()].filter((one) => one.subject === subject);
+    return Math.max(SETTLE_MILLISECONDS, ...own.map(({ pace }) => pace.pause));
+  }
+}
+
+/** By which doubts and repairs of the same thing meet. */
+function subjectOf(doubt: Doubt): string {
+  return doubt.kind === "port" ? doubt.name : "bridge";
+}
+
+/** Of the bridge all doubts are one: its addresses, its routes and itself depend on each other. */
+function union(one: Doubt, other: Doubt): Doubt {
+  if (one.kind === "port" && other.kind === "port") {
+    return { ...one, hasFilters: one.hasFilters || other.hasFilters };
+  }
+  for (const kind of ["everything", "ways", "bridge"] as const) {
+    if (one.kind !== kind && other.kind !== kind) continue;
+    if (one.kind === "ways" && other.kind === "ways") {
+      const isAll = one.addresses === "all" || other.addresses === "all";
+      return { kind, addresses: isAll ? "all" : [...one.addresses, ...other.addresses] };
+    }
+    return one.kind === kind ? one : other;
+  }
+  return one;
+}
+
+const NOTHING_MORE: Scope = { ports: new Set(), ways: new Set(), hasFilters: false };
+
+function scopeOf(doubt: Doubt): Scope {
+  switch (doubt.kind) {
+    case "everything":
+      return { ports: "all", ways: "all", hasFilters: true };
+    case "bridge":
+      return NOTHING_MORE;
+    case "port":
+      return { ...NOTHING_MORE, ports: new Set([doubt.name]), hasFilters: doubt.hasFilters };
+    case "ways":
+      return { ...NOTHING_MORE, ways: doubt.addresses === "all" ? "all" : new Set(doubt.addresses) };
+  }
+}
+
+function unionOfScopes(one: Scope, other: Scope): Scope {
+  const ports = one.ports === "all" || other.ports === "all" ? "all" : new Set([...one.ports, ...other.ports]);
+  const ways: "all" | ReadonlySet<Address> =
+    one.ways === "all" || other.ways === "all" ? "all" : new Set([...one.ways, ...other.ways]);
+  return { ports, ways, hasFilters: one.hasFilters || other.hasFilters };
+}

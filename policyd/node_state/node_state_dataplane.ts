@@ -1,0 +1,291 @@
+import type { DesiredBridge } from "../../cni/node_state/desired.ts";
+import { desiredBridges } from "../../cni/node_state/desired.ts";
+import type { NodeStateKernel, ObservedBridge, Scope, Step } from "../../cni/node_state/observed.ts";
+import { EVERYTHING } from "../../cni/node_state/observed.ts";
+import { problemsOf } from "../../cni/node_state/problems.ts";
+import type { Problem } from "../../cni/node_state/problems.ts";
+import { settle } from "../../cni/node_state/settle.ts";
+import type { AttachmentRecord } from "../../ipam/attachment.ts";
+import type { AttachmentName } from "../../ipam/policyd_messages.ts";
+import { DrawbridgeError } from "../../kernel/error.ts";
+import type { KernelEvents } from "../../kernel/events/events.ts";
+import type { ReceivedMessage } from "../../kernel/netlink/message.ts";
+import type { Sysctl } from "../../kernel/sysctl.ts";
+import type { AttachmentRegistry } from "../attachments/registry.ts";
+import { attachmentKey } from "../attachments/registry.ts";
+import type { Cancel, Clock } from "../clock.ts";
+import type { Dataplane } from "../dataplane.ts";
+import type { Condition } from "../health/answers.ts";
+import { KeptSubscription } from "../kept_subscription.ts";
+import { Doubts } from "./doubts.ts";
+import type { KnownBridge } from "./relevance.ts";
+import { doubtOf } from "./relevance.ts";
+import type { NodeStateReport } from "./report.ts";
+import { NODE_STATE } from "./report.ts";
+import { surroundingKeys, surroundingProblems } from "./surroundings.ts";
+
+/** The kernel tells of no change of `accept_ra` and some other settings, so they are read so often; some tens of microseconds each time. */
+const SETTINGS_PERIOD = 500;
+/** After so many milliseconds a subscription that was refused is tried again. */
+const SUBSCRIPTION_RETRY = 5000;
+
+const GROUPS = [
+  "link",
+  "neighbour",
+  "traffic-control",
+  "ipv4-address",
+  "ipv4-route",
+  "ipv4-rule",
+  "ipv4-settings",
+  "ipv6-address",
+  "ipv6-route",
+  "ipv6-rule",
+  "ipv6-settings",
+] as const;
+
+export interface NodeStateParts {
+  readonly kernel: NodeStateKernel;
+  readonly sysctl: Pick<Sysctl, "read">;
+  readonly clock: Clock;
+  readonly report: NodeStateReport;
+  readonly attachments: Pick<AttachmentRegistry, "values">;
+  /** The links of the node's default routes, as last read. */
+  readonly uplinks: () => readonly string[];
+  /** Milliseconds between two looks at everything. */
+  readonly syncPeriod: number;
+}
+
+/** One bridge with pods on it, as last looked at. */
+interface Watched {
+  readonly doubts: Doubts;
+  known: KnownBridge;
+}
+
+/**
+ * The node's side of its pods: bridges, their addresses, routes and settings, and pods' ports (../../cni/node_state/).
+ *
+ * It needs no objects, so it begins before the API server has answered. All is looked at then and after every sync period; in
+ * between what the kernel's notifications put in doubt, so that a repair costs what it changes.
+ */
+export class NodeStateDataplane implements Dataplane {
+  readonly #parts: NodeStateParts;
+  readonly #subscription: KeptSubscription;
+  readonly #watched = new Map<string, Watched>();
+  /** Those whose DEL is under way: their links go, and nothing of theirs is wanted any more. */
+  readonly #leaving = new Set<string>();
+  #isChanged = true;
+  #isLookedAt = false;
+  #timer: Cancel = () => {};
+  #periodic: Cancel = () => {};
+  #settings: Cancel = () => {};
+  #isStopped = false;
+
+  constructor(parts: NodeStateParts) {
+    this.#parts = parts;
+    this.#subscription = new KeptSubscription({
+      clock: parts.clock,
+      source: { kind: "route", groups: GROUPS },
+      listener: { onMessages: (messages) => this.#take(messages), onOverrun: () => this.#lookAtAll() },
+      retryMilliseconds: SUBSCRIPTION_RETRY,
+      onRefused: (reason) => {
+        const text = `changes of links and addresses are not told (${reason}), and are found after syncPeriod: it is tried again`;
+        parts.report.tell("notifications", [{ text, isCut: false }]);
+        if (!this.#isLookedAt) this.#lookAtAll();
+      },
+      onOpen: () => {
+        parts.report.tell("notifications", []);
+        this.#lookAtAll();
+      },
+    });
+  }
+
+  /** Looks at everything, and has changes by other programs told from now on. */
+  async start(events: KernelEvents): Promise<void> {
+    await this.#subscription.start(events);
+    this.#watchSettings();
+  }
+
+  apply(): void {}
+
+  synced(): void {}
+
+  async register(attachment: AttachmentRecord): Promise<void> {
+    this.#leaving.delete(attachmentKey(attachment));
+    this.#isChanged = true;
+  }
+
+  async unregister(attachment: AttachmentName): Promise<void> {
+    this.#leaving.add(attachmentKey(attachment));
+    this.#isChanged = true;
+  }
+
+  problems(): readonly string[] {
+    return this.#parts.report.problems.map(({ text }) => `${NODE_STATE}: ${text}`);
+  }
+
+  /** Whether the node's pods have their network. */
+  get condition(): Condition {
+    return {
+      name: "pods",
+      missing: () => {
+        if (!this.#isLookedAt) return this.#records().length === 0 ? undefined : "not looked at yet";
+        return this.#parts.report.problems.find(({ isCut }) => isCut)?.text;
+      },
+    };
+  }
+
+  async stop(): Promise<void> {
+    this.#isStopped = true;
+    this.#timer();
+    this.#periodic();
+    this.#settings();
+    this.#subscription.stop();
+  }
+
+  /** Says which subjects another program keeps changing, for as long as it does. */
+  #tellContests(bridge: string, doubts: Doubts): void {
+    const problems = [...doubts.contested()].map((subject): Problem => {
+      const what = subject === "bridge" ? `bridge ${bridge}` : `port ${subject} of bridge ${bridge}`;
+      const text = `another program keeps changing ${what}, which is repaired at most twice a second: find it (ip monitor) and have it leave ${bridge} and dbv* alone`;
+      return { text, isCut: false };
+    });
+    this.#parts.report.tell(`contests of ${bridge}`, problems);
+  }
+
+  #records(): readonly AttachmentRecord[] {
+    return [...this.#parts.attachments.values()].filter((record) => !this.#leaving.has(attachmentKey(record)));
+  }
+
+  /** Has what is wanted follow the attachments. */
+  #follow(): void {
+    if (!this.#isChanged) return;
+    this.#isChanged = false;
+    const names = new Set([...this.#parts.attachments.values()].map(attachmentKey));
+    for (const key of this.#leaving) if (!names.has(key)) this.#leaving.delete(key);
+    const bridges = new Map(desiredBridges(this.#records()).map((desired) => [desired.name, desired]));
+    for (const name of this.#watched.keys()) {
+      if (bridges.has(name)) continue;
+      this.#watched.delete(name);
+      this.#parts.report.tell(name, []);
+      this.#parts.report.tell(`contests of ${name}`, []);
+    }
+    for (const [name, desired] of bridges) {
+      const watched = this.#watched.get(name);
+      if (watched === undefined) {
+        const known = { desired, index: undefined, ports: new Map() };
+        this.#watched.set(name, { doubts: new Doubts(this.#parts.clock), known });
+      } else watched.known = { ...watched.known, desired };
+    }
+  }
+
+  #take(messages: readonly ReceivedMessage[]): void {
+    this.#follow();
+    for (const { doubts, known } of this.#watched.values()) {
+      for (const message of messages) {
+        const doubt = this.#doubt(message, known);
+        if (doubt !== undefined) doubts.add(doubt);
+      }
+    }
+    this.#schedule();
+  }
+
+  #doubt(message: ReceivedMessage, known: KnownBridge): ReturnType<typeof doubtOf> {
+    try {
+      return doubtOf(message, known);
+    } catch (error) {
+      if (!(error instanceof DrawbridgeError)) throw error;
+      return { kind: "everything" };
+    }
+  }
+
+  #schedule(): void {
+    this.#timer();
+    const waits = [...this.#watched.values()].flatMap(({ doubts }) => doubts.wait ?? []);
+    if (waits.length === 0 || this.#isStopped) return;
+    this.#timer = this.#parts.clock.after(Math.min(...waits), () => this.#lookAtDoubts());
+  }
+
+  #lookAtDoubts(): void {
+    this.#isChanged = true;
+    this.#follow();
+    for (const watched of this.#watched.values()) {
+      const scope = watched.doubts.take();
+      if (scope !== undefined) this.#look(watched, scope);
+    }
+    this.#schedule();
+  }
+
+  #lookAtAll(): void {
+    this.#periodic();
+    if (this.#isStopped) return;
+    this.#isChanged = true;
+    this.#follow();
+    for (const watched of this.#watched.values()) this.#look(watched, EVERYTHING);
+    this.#isLookedAt = true;
+    this.#lookAround();
+    this.#periodic = this.#parts.clock.after(this.#parts.syncPeriod, () => this.#lookAtAll());
+    this.#schedule();
+  }
+
+  #look(watched: Watched, scope: Scope): void {
+    const { kernel, report } = this.#parts;
+    const { desired } = watched.known;
+    try {
+      const { repaired, remaining, refused, observed } = settle(kernel, desired, scope);
+      watched.known = knownOf(desired, observed, watched.known);
+      const repairs = new Map(repaired.map((step) => [`${subjectOf(step)} ${step.part}`, step]));
+      for (const step of repairs.values()) watched.doubts.repaired(subjectOf(step), step.part);
+      report.repaired(desired.name, repaired, watched.doubts.contested().size > 0);
+      report.tell(desired.name, problemsOf(desired, { remaining, refused, observed }));
+      this.#tellContests(desired.name, watched.doubts);
+    } catch (error) {
+      if (!(error instanceof DrawbridgeError)) throw error;
+      report.tell(desired.name, [{ text: `bridge ${desired.name}: ${error.message}`, isCut: true }]);
+    }
+  }
+
+  /** Reads what the kernel tells nobody of. */
+  #watchSettings(): void {
+    if (this.#isStopped) return;
+    this.#settings = this.#parts.clock.after(SETTINGS_PERIOD, () => {
+      for (const { doubts, known } of this.#watched.values()) {
+        const isChanged = [...known.desired.settings].some(([key, value]) => {
+          const present = this.#parts.sysctl.read(key);
+          return present !== undefined && present !== value;
+        });
+        if (isChanged) doubts.add({ kind: "bridge" });
+        this.#tellContests(known.desired.name, doubts);
+      }
+      this.#lookAround();
+      this.#schedule();
+      this.#watchSettings();
+    });
+  }
+
+  /** Looks at what belongs to the administrator. */
+  #lookAround(): void {
+    const { sysctl, report, uplinks } = this.#parts;
+    const families = [...new Set([...this.#watched.values()].flatMap(({ known }) => known.desired.families))];
+    if (families.length === 0) return report.tell("surroundings", []);
+    const links = uplinks();
+    const settings = new Map(
+      surroundingKeys(links).flatMap((key) => {
+        const value = sysctl.read(key);
+        return value === undefined ? [] : [[key, value] as const];
+      }),
+    );
+    report.tell("surroundings", surroundingProblems({ settings, uplinks: links, families }));
+  }
+}
+
+/** By what notifications are read: a look at a few ports tells only their indexes. */
+function knownOf(desired: DesiredBridge, observed: ObservedBridge, before: KnownBridge): KnownBridge {
+  const ports = new Map([...before.ports].filter(([, name]) => desired.ports.has(name) && !observed.ports.has(name)));
+  for (const [name, { link }] of observed.ports) if (link !== undefined) ports.set(link.index, name);
+  return { desired, index: observed.link?.index, ports };
+}
+
+/** As the doubts have it. */
+function subjectOf(step: Step): string {
+  return "port" in step ? step.port.name : "bridge";
+}

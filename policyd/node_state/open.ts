@@ -1,0 +1,52 @@
+import { netlinkNodeState } from "../../cni/node_state/netlink_kernel.ts";
+import type { StepMachine } from "../../cni/node_state/carry_out.ts";
+import { systemFileSystem } from "../../ipam/file_system.ts";
+import { rememberingSysctl } from "../../ipam/original_settings.ts";
+import { openRouteSocket } from "../../kernel/route/socket.ts";
+import type { FileCalls } from "../../kernel/syscall/file_calls.ts";
+import { procSysctl } from "../../kernel/sysctl.ts";
+import type { AttachmentRegistry } from "../attachments/registry.ts";
+import type { Clock } from "../clock.ts";
+import type { Configuration } from "../configuration/configuration.ts";
+import type { NoticeSink } from "../events/notice.ts";
+import type { Logger } from "../log/logger.ts";
+import { NodeStateDataplane } from "./node_state_dataplane.ts";
+import { NodeStateReport } from "./report.ts";
+
+/** What the node's state is kept with. */
+export interface NodeStateMachine {
+  readonly syscalls: StepMachine["syscalls"] & FileCalls;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly attachments: AttachmentRegistry;
+  readonly clusterEvents: NoticeSink;
+  readonly bootId: () => string;
+  /** The links of the node's default routes. */
+  readonly uplinks: () => readonly string[];
+}
+
+/**
+ * The node's state of this thread's network namespace. Nothing is looked at before the dataplane is started.
+ *
+ * @throws SyscallError when the kernel refuses a socket
+ */
+export function openNodeState(
+  { nodeName, stateDirectory, syncPeriod }: Configuration,
+  machine: NodeStateMachine,
+): { readonly dataplane: NodeStateDataplane; readonly report: NodeStateReport } {
+  const { syscalls, clock, logger, attachments, clusterEvents, bootId, uplinks } = machine;
+  const files = systemFileSystem(syscalls);
+  const settings = procSysctl(syscalls);
+  const sysctl = rememberingSysctl(settings, { files, runDirectory: stateDirectory, bootId });
+  const report = new NodeStateReport({ logger, events: clusterEvents, nodeName });
+  const dataplane = new NodeStateDataplane({
+    kernel: netlinkNodeState({ syscalls, socket: openRouteSocket(syscalls), sysctl, runDir: stateDirectory }),
+    sysctl: settings,
+    clock,
+    report,
+    attachments,
+    uplinks,
+    syncPeriod,
+  });
+  return { dataplane, report };
+}

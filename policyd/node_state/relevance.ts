@@ -1,0 +1,144 @@
+import type { DesiredBridge } from "../../cni/node_state/desired.ts";
+import type { Address } from "../../kernel/ip/address.ts";
+import { cidrContains, formatCidr } from "../../kernel/ip/cidr.ts";
+import type { ReceivedMessage } from "../../kernel/netlink/message.ts";
+import { parseInterfaceAddress } from "../../kernel/route/interface_address.ts";
+import { linkIdentity, parseLink } from "../../kernel/route/link.ts";
+import { neighbourLink, parseNeighbour } from "../../kernel/route/neighbour.ts";
+import { parseRouteOrDiscard } from "../../kernel/route/route.ts";
+import { parseSettingsLink } from "../../kernel/route/settings.ts";
+import { filteredLink } from "../../kernel/traffic_control/message.ts";
+
+/** RTM_* of notifications (include/uapi/linux/rtnetlink.h). */
+const Notification = {
+  NEWLINK: 16,
+  DELLINK: 17,
+  NEWADDR: 20,
+  DELADDR: 21,
+  NEWROUTE: 24,
+  DELROUTE: 25,
+  NEWNEIGH: 28,
+  DELNEIGH: 29,
+  NEWRULE: 32,
+  DELRULE: 33,
+  NEWNETCONF: 80,
+} as const;
+
+/** RTM_NEWQDISC, RTM_DELQDISC, RTM_NEWTFILTER, RTM_DELTFILTER. */
+const ABOUT_FILTERS: readonly number[] = [36, 37, 44, 45];
+
+const AF_BRIDGE = 7;
+
+/** What has to be looked at after a notification. */
+export type Doubt =
+  /** All of a bridge. */
+  | { readonly kind: "everything" }
+  /** The bridge itself: its flags, addresses and settings. */
+  | { readonly kind: "bridge" }
+  | { readonly kind: "port"; readonly name: string; readonly hasFilters: boolean }
+  /** Where packets for pods' addresses go. */
+  | { readonly kind: "ways"; readonly addresses: readonly Address[] | "all" };
+
+/** A bridge, and by which indexes notifications mean it and its ports. */
+export interface KnownBridge {
+  readonly desired: DesiredBridge;
+  /** undefined while it is missing. */
+  readonly index: number | undefined;
+  /** Names of ports by their indexes. */
+  readonly ports: ReadonlyMap<number, string>;
+}
+
+/**
+ * What of a bridge a notification puts in doubt; undefined for nothing, as with most: pods that come and go, neighbours that are looked
+ * for, and what we have just done ourselves.
+ *
+ * @throws DrawbridgeError ERR_NETLINK_MALFORMED when it cannot be read: then it may have meant anything
+ */
+export function doubtOf(message: ReceivedMessage, known: KnownBridge): Doubt | undefined {
+  if (ABOUT_FILTERS.includes(message.type)) return portDoubt(known, filteredLink(message), true);
+  switch (message.type) {
+    case Notification.NEWLINK:
+    case Notification.DELLINK:
+      return linkDoubt(message, known);
+    case Notification.DELADDR:
+      return addressDoubt(message, known);
+    case Notification.NEWROUTE:
+    case Notification.DELROUTE:
+      return routeDoubt(message, known);
+    case Notification.NEWRULE:
+    case Notification.DELRULE:
+      return { kind: "ways", addresses: "all" };
+    case Notification.NEWNEIGH:
+    case Notification.DELNEIGH:
+      return neighbourDoubt(message, known);
+    case Notification.NEWNETCONF:
+      return parseSettingsLink(message) === known.index ? { kind: "bridge" } : undefined;
+    default:
+      return undefined;
+  }
+}
+
+function linkDoubt(message: ReceivedMessage, { desired, index }: KnownBridge): Doubt | undefined {
+  const { index: about, name } = linkIdentity(message);
+  if (name === desired.name) {
+    // With a bridge that goes or is down go its routes, neighbours and IPv6 addresses.
+    if (message.type === Notification.DELLINK || about !== index) return { kind: "everything" };
+    if (message.body[0] === AF_BRIDGE) return undefined;
+    const link = parseLink(message);
+    if (!link.up) return { kind: "everything" };
+    const isRight =
+      link.bridge?.stp !== true &&
+      (link.mac === undefined || desired.macs.length === 0 || desired.macs.includes(link.mac)) &&
+      (desired.mtus.length === 0 || desired.mtus.includes(link.mtu));
+    return isRight ? undefined : { kind: "bridge" };
+  }
+  // A port that goes takes all of its own with it, and its pod's end.
+  if (!desired.ports.has(name) || message.type === Notification.DELLINK) return undefined;
+  return { kind: "port", name, hasFilters: true };
+}
+
+function addressDoubt(message: ReceivedMessage, { desired, index }: KnownBridge): Doubt | undefined {
+  const found = parseInterfaceAddress(message);
+  if (found === undefined || found.index !== index) return undefined;
+  const text = formatCidr(found.address);
+  if (!desired.addresses.some((address) => formatCidr(address) === text)) return undefined;
+  return { kind: "ways", addresses: "all" };
+}
+
+/** Routes to the bridge are right ones, and routes to nothing of its pods' are others' business. */
+function routeDoubt(message: ReceivedMessage, { desired, index }: KnownBridge): Doubt | undefined {
+  const route = parseRouteOrDiscard(message)?.route;
+  const destination = route?.destination;
+  if (route === undefined || destination === undefined) return undefined;
+  if (message.type === Notification.NEWROUTE && route.outputInterface === index) return undefined;
+  const subnets = [...desired.addresses, ...desired.routes];
+  const doOverlap = subnets.some(
+    (subnet) => cidrContains(destination, subnet.address) || cidrContains(subnet, destination.address),
+  );
+  if (!doOverlap) return undefined;
+  const addresses = [...desired.ports.values()].flatMap((port) =>
+    port.addresses.filter((address) => cidrContains(destination, address)),
+  );
+  return addresses.length === 0 ? undefined : { kind: "ways", addresses };
+}
+
+function neighbourDoubt(message: ReceivedMessage, known: KnownBridge): Doubt | undefined {
+  const about = neighbourLink(message);
+  if (message.body[0] === AF_BRIDGE) {
+    return message.type === Notification.DELNEIGH ? portDoubt(known, about, false) : undefined;
+  }
+  if (about !== known.index) return undefined;
+  const entry = parseNeighbour(message);
+  if (entry === undefined) return undefined;
+  for (const { name, addresses, podMac } of known.desired.ports.values()) {
+    if (!addresses.includes(entry.address)) continue;
+    const isRight = message.type === Notification.NEWNEIGH && entry.permanent && entry.mac === podMac;
+    return isRight ? undefined : { kind: "port", name, hasFilters: false };
+  }
+  return undefined;
+}
+
+function portDoubt({ ports }: KnownBridge, index: number, hasFilters: boolean): Doubt | undefined {
+  const name = ports.get(index);
+  return name === undefined ? undefined : { kind: "port", name, hasFilters };
+}

@@ -1,0 +1,38 @@
+import type { NodeFacts } from "../../../cli/node/doctor/facts.ts";
+import { desiredBridges } from "../../../cni/node_state/desired.ts";
+import { FakeNodeState } from "../../../cni/node_state/fake_kernel.ts";
+import { EVERYTHING } from "../../../cni/node_state/observed.ts";
+import { RECORDS } from "./records.ts";
+
+/** What pods need, where the bridge has lost something. */
+function harmed(harm: (kernel: FakeNodeState) => void): Partial<NodeFacts> {
+  return {
+    nodeState: {
+      value: desiredBridges(RECORDS).map((desired) => {
+        const kernel = new FakeNodeState(desired);
+        harm(kernel);
+        return { desired, observed: kernel.observe(desired, EVERYTHING) };
+      }),
+    },
+  };
+}
+
+/** Cases of the doctor's tests: the check, what is broken, the severity, and what is said of it. */
+export const NODE_STATE_CASES: readonly (readonly [string, Partial<NodeFacts>, string, RegExp])[] = [
+  [
+    "node-state",
+    harmed((kernel) => {
+      kernel.addresses = kernel.addresses.slice(1);
+    }),
+    "error",
+    /expected to give the bridge the address 10\.244\.1\.1\/24/,
+  ],
+  [
+    "node-state",
+    harmed((kernel) => {
+      kernel.neighbours.clear();
+    }),
+    "warning",
+    /neighbour 10\.244\.1\.2/,
+  ],
+];

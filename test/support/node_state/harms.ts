@@ -1,0 +1,95 @@
+import type { LabNamespace } from "../../lab/namespace.ts";
+
+/** Something that another program or an administrator does to what pods need on a node. */
+export interface Harm {
+  readonly name: string;
+  /** @param port the link of one pod on the node */
+  readonly commit: (node: LabNamespace, port: string) => void;
+}
+
+/** The bridge of the lab's configuration and its addresses. */
+export const BRIDGE = "cni0";
+/** A bridge that is not ours. */
+export const OTHER_BRIDGE = "docker0";
+
+const SUBNETS = ["10.244.1.0/24", "fd00:244:1::/64"] as const;
+const GATEWAYS = ["10.244.1.1/24", "fd00:244:1::1/64"] as const;
+
+/** A command, whose refusal does not matter: with two harms at once, the first may have taken what the second wants. */
+function run(file: string, ...args: readonly string[]) {
+  return (node: LabNamespace, port: string): void => {
+    try {
+      node.exec(
+        file,
+        args.map((argument) => (argument === "PORT" ? port : argument)),
+      );
+    } catch {
+      // Nothing is left to harm.
+    }
+  };
+}
+
+const ip = (...args: readonly string[]): Harm["commit"] => run("ip", ...args);
+
+function set(key: string, value: string): Harm {
+  const commit = (node: LabNamespace): void => {
+    try {
+      node.writeSysctl(key, value);
+    } catch {
+      // The other harm has taken the bridge.
+    }
+  };
+  return { name: `${key} = ${value}`, commit };
+}
+
+/** Everything that is removed, changed, set down or moved, each by itself. */
+export const HARMS: readonly Harm[] = [
+  { name: "the bridge is deleted", commit: ip("link", "delete", BRIDGE) },
+  { name: "the bridge is set down", commit: ip("link", "set", BRIDGE, "down") },
+  {
+    name: "the bridge is set down and up",
+    commit: (node, port) => {
+      ip("link", "set", BRIDGE, "down")(node, port);
+      ip("link", "set", BRIDGE, "up")(node, port);
+    },
+  },
+  { name: "the bridge gets another MAC address", commit: ip("link", "set", BRIDGE, "address", "02:11:22:33:44:55") },
+  { name: "the bridge gets a smaller MTU", commit: ip("link", "set", BRIDGE, "mtu", "1280") },
+  { name: "the bridge gets an MTU without IPv6", commit: ip("link", "set", BRIDGE, "mtu", "1000") },
+  { name: "STP is switched on", commit: ip("link", "set", BRIDGE, "type", "bridge", "stp_state", "1") },
+  {
+    name: "the bridge's global addresses are flushed",
+    commit: ip("address", "flush", "dev", BRIDGE, "scope", "global"),
+  },
+  { name: "all addresses of the bridge are flushed", commit: ip("address", "flush", "dev", BRIDGE) },
+  ...GATEWAYS.map((address) => ({
+    name: `the address ${address} is deleted`,
+    commit: ip("address", "delete", address, "dev", BRIDGE),
+  })),
+  ...SUBNETS.map((subnet) => ({
+    name: `the route to ${subnet} is deleted`,
+    commit: ip("route", "delete", subnet, "dev", BRIDGE),
+  })),
+  { name: "the bridge's IPv4 routes are flushed", commit: ip("route", "flush", "dev", BRIDGE) },
+  { name: "the bridge's IPv6 routes are flushed", commit: ip("-6", "route", "flush", "dev", BRIDGE, "table", "main") },
+  { name: "the bridge's neighbours are flushed", commit: ip("neighbour", "flush", "dev", BRIDGE, "nud", "all") },
+  set(`net/ipv4/conf/${BRIDGE}/forwarding`, "0"),
+  set(`net/ipv4/conf/${BRIDGE}/send_redirects`, "1"),
+  set(`net/ipv6/conf/${BRIDGE}/forwarding`, "0"),
+  set(`net/ipv6/conf/${BRIDGE}/accept_ra`, "2"),
+  set(`net/ipv6/conf/${BRIDGE}/disable_ipv6`, "1"),
+  { name: "a port is taken off the bridge", commit: ip("link", "set", "PORT", "nomaster") },
+  { name: "a port is moved to another bridge", commit: ip("link", "set", "PORT", "master", OTHER_BRIDGE) },
+  { name: "a port is set down", commit: ip("link", "set", "PORT", "down") },
+  {
+    name: "a port's hairpin mode is switched off",
+    commit: run("bridge", "link", "set", "dev", "PORT", "hairpin", "off"),
+  },
+  {
+    name: "a port takes frames to reserved groups past the guard",
+    commit: ip("link", "set", "PORT", "type", "bridge_slave", "group_fwd_mask", "0"),
+  },
+  { name: "a port's place for filters is deleted", commit: run("tc", "qdisc", "delete", "dev", "PORT", "clsact") },
+  { name: "a port's filters are deleted", commit: run("tc", "filter", "delete", "dev", "PORT", "ingress") },
+  { name: "the node's tables are flushed", commit: run("nft", "flush", "ruleset") },
+];

@@ -1,0 +1,101 @@
+import type { LabNamespace } from "../../lab/namespace.ts";
+import { BRIDGE } from "./harms.ts";
+
+interface LinkJson {
+  readonly ifname: string;
+  readonly ifindex: number;
+  readonly mtu: number;
+  readonly address?: string;
+  readonly master?: string;
+  readonly flags: readonly string[];
+  readonly linkinfo?: {
+    readonly info_data?: { readonly stp_state?: number };
+    readonly info_slave_data?: { readonly hairpin?: boolean; readonly group_fwd_mask?: string };
+  };
+}
+
+const SETTINGS = [
+  `net/ipv4/conf/${BRIDGE}/forwarding`,
+  `net/ipv4/conf/${BRIDGE}/send_redirects`,
+  `net/ipv6/conf/${BRIDGE}/forwarding`,
+  `net/ipv6/conf/${BRIDGE}/accept_ra`,
+  `net/ipv6/conf/${BRIDGE}/disable_ipv6`,
+];
+
+/** What pods need of a node, as the tools of iproute2 tell it: the same before a harm and after its repair. */
+export function podState(node: LabNamespace): Readonly<Record<string, unknown>> {
+  const links = linksOf(node);
+  const indexOfBridge = links.find(({ ifname }) => ifname === BRIDGE)?.ifindex;
+  const ours = links.filter(({ ifname }) => ifname === BRIDGE || ifname.startsWith("dbv"));
+  return {
+    links: ours
+      .toSorted((a, b) => (a.ifname < b.ifname ? -1 : 1))
+      .map(({ ifname, mtu, address, master, flags, linkinfo }) => ({
+        ifname,
+        mtu,
+        address,
+        master,
+        isUp: flags.includes("UP"),
+        stp: linkinfo?.info_data?.stp_state,
+        hairpin: linkinfo?.info_slave_data?.hairpin,
+        mask: linkinfo?.info_slave_data?.group_fwd_mask,
+      })),
+    addresses: lines(node, "ip", "-o", "address", "show", "dev", BRIDGE, "scope", "global").map((line) =>
+      line.replace(/^\d+: /, "").replace(/ *\\.*$/, ""),
+    ),
+    routes: ["-4", "-6"].flatMap((family) =>
+      lines(node, "ip", family, "route", "show", "dev", BRIDGE).filter((line) => !line.startsWith("fe80")),
+    ),
+    neighbours: lines(node, "ip", "neighbour", "show", "dev", BRIDGE, "nud", "permanent"),
+    settings: SETTINGS.map((key) => [key, node.readSysctl(key)]),
+    filters: ours
+      .filter(({ ifname }) => ifname !== BRIDGE)
+      .map(({ ifname }) => {
+        const text = node.exec("tc", ["filter", "show", "dev", ifname, "ingress"]);
+        return [ifname, [...text.matchAll(/Ingress Redirect to device (\S+)\)/g)].map(([, target]) => target)];
+      }),
+    hasBridge: indexOfBridge !== undefined,
+  };
+}
+
+/** Everything of a node that is not ours: links with their indexes, addresses, routes and settings. */
+export function othersState(node: LabNamespace): Readonly<Record<string, unknown>> {
+  const links = linksOf(node).filter(({ ifname }) => ifname !== BRIDGE && !ifname.startsWith("dbv"));
+  return {
+    links: links.map(({ ifname, ifindex, mtu, address, master, flags }) => ({
+      ifname,
+      ifindex,
+      mtu,
+      address,
+      master,
+      isUp: flags.includes("UP"),
+    })),
+    addresses: links.flatMap(({ ifname }) =>
+      lines(node, "ip", "-o", "address", "show", "dev", ifname, "scope", "global").map((line) =>
+        line.replace(/ *\\.*$/, ""),
+      ),
+    ),
+    routes: ["-4", "-6"].flatMap((family) =>
+      lines(node, "ip", family, "route", "show", "table", "main").filter(
+        (line) => !line.includes(`dev ${BRIDGE}`) && !line.startsWith("fe80"),
+      ),
+    ),
+    settings: ["net/ipv4/ip_forward", "net/ipv6/conf/all/forwarding", "net/ipv4/conf/docker0/forwarding"].map((key) => [
+      key,
+      node.readSysctl(key),
+    ]),
+  };
+}
+
+function linksOf(node: LabNamespace): readonly LinkJson[] {
+  return JSON.parse(node.exec("ip", ["-d", "-j", "link", "show"])) as readonly LinkJson[];
+}
+
+function lines(node: LabNamespace, file: string, ...args: readonly string[]): readonly string[] {
+  return node
+    .exec(file, args)
+    .split("\n")
+    .map((line) => line.replace(/ linkdown/, "").trim())
+    .filter((line) => line !== "")
+    .toSorted();
+}

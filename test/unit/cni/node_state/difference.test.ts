@@ -1,0 +1,222 @@
+import assert from "node:assert/strict";
+import { desiredBridges } from "../../../../cni/node_state/desired.ts";
+import type { DesiredBridge } from "../../../../cni/node_state/desired.ts";
+import { repairSteps, stepText } from "../../../../cni/node_state/difference.ts";
+import { FakeNodeState } from "../../../../cni/node_state/fake_kernel.ts";
+import { EVERYTHING } from "../../../../cni/node_state/observed.ts";
+import { problemsOf } from "../../../../cni/node_state/problems.ts";
+import { settle } from "../../../../cni/node_state/settle.ts";
+import { DrawbridgeError } from "../../../../kernel/error.ts";
+import { parseAddress } from "../../../../kernel/ip/address.ts";
+import { parseCidr } from "../../../../kernel/ip/cidr.ts";
+import { parseMac } from "../../../../kernel/ip/mac.ts";
+import { recordOf, RECORDS } from "../../../support/node_state/records.ts";
+
+const PORT = RECORDS[0]?.hostInterface ?? "";
+
+function only(records = RECORDS): DesiredBridge {
+  const [desired] = desiredBridges(records);
+  assert.ok(desired !== undefined);
+  return desired;
+}
+
+function textsOf(kernel: FakeNodeState, desired: DesiredBridge): readonly string[] {
+  return repairSteps(desired, kernel.observe(desired, EVERYTHING)).map(stepText);
+}
+
+describe("cni/node_state", () => {
+  let desired: DesiredBridge;
+  let kernel: FakeNodeState;
+
+  beforeEach(() => {
+    desired = only();
+    kernel = new FakeNodeState(desired);
+  });
+
+  it("STATE-01: of a node that is as its records say nothing is to be done", () => {
+    assert.deepEqual(textsOf(kernel, desired), []);
+    assert.deepEqual(settle(kernel, desired, EVERYTHING).repaired, []);
+  });
+
+  it("STATE-01: a bridge that was deleted is made again, with all that went with it", () => {
+    const before = kernel.observe(desired, EVERYTHING);
+    kernel.deleteBridge();
+    const { repaired, remaining } = settle(kernel, desired, { ports: new Set(), ways: new Set(), hasFilters: false });
+    assert.deepEqual(remaining, []);
+    assert.ok(repaired.length > 5);
+    const after = kernel.observe(desired, EVERYTHING);
+    const { index = 0 } = after.link ?? {};
+    assert.notEqual(index, before.link?.index);
+    assert.deepEqual(after.addresses, before.addresses);
+    for (const { link, filters } of after.ports.values()) {
+      assert.equal(link?.master, index);
+      assert.deepEqual(filters?.targets, [index, index]);
+    }
+    assert.deepEqual(after.neighbours, before.neighbours);
+  });
+
+  it("STATE-01: a bridge with another MAC address, MTU and STP, and one that is down, is changed in one step", () => {
+    const { bridge } = kernel;
+    assert.ok(bridge !== undefined);
+    kernel.bridge = { ...bridge, mac: parseMac("02:00:00:00:00:09"), mtu: 1280, up: false, bridge: { stp: true } };
+    assert.deepEqual(textsOf(kernel, desired), [
+      "change the bridge: stp false, mac ce:00:00:00:00:01, mtu 1450, up true",
+    ]);
+  });
+
+  it("STATE-01: a MAC address and an MTU that any ADD has left the bridge with is right", () => {
+    const { bridge } = kernel;
+    assert.ok(bridge !== undefined);
+    desired = only([...RECORDS, recordOf(9, { mtu: 1400 })]);
+    kernel = new FakeNodeState(desired);
+    assert.equal(kernel.bridge?.mtu, 1450, "the largest is given to a bridge that has none of them");
+    kernel.bridge = { ...bridge, mtu: 1400 };
+    assert.deepEqual(
+      textsOf(kernel, desired).filter((text) => text.includes("mtu")),
+      [],
+    );
+  });
+
+  it("STATE-01: an address, a route and a neighbour that are missing are made", () => {
+    kernel.addresses = kernel.addresses.filter(({ address }) => typeof address !== "number");
+    kernel.routes = [];
+    kernel.neighbours.delete(parseAddress("10.244.1.2"));
+    const texts = textsOf(kernel, desired);
+    assert.ok(texts.includes("give the bridge the address 10.244.1.1/24"));
+    assert.ok(texts.includes("make the route of the bridge's address fd00:244:1::1/64"));
+    assert.ok(texts.includes("tell the bridge's neighbour 10.244.1.2"));
+    assert.deepEqual(settle(kernel, desired, EVERYTHING).remaining, []);
+    assert.deepEqual(textsOf(kernel, desired), []);
+  });
+
+  it("STATE-01: an address outside of the bridge's subnets gets the route of its own back", () => {
+    desired = only([recordOf(2, { routes: ["10.250.0.9/32"] }, ["10.250.0.9/32"])]);
+    kernel = new FakeNodeState(desired);
+    kernel.routes = [];
+    assert.ok(textsOf(kernel, desired).includes("make the route to 10.250.0.9/32"));
+    assert.deepEqual(settle(kernel, desired, EVERYTHING).remaining, []);
+  });
+
+  it("STATE-01: a setting of the bridge that another program has changed is set again", () => {
+    kernel.settings.set("net/ipv4/conf/cni0/forwarding", "0");
+    assert.deepEqual(textsOf(kernel, desired), ["set net/ipv4/conf/cni0/forwarding to 1"]);
+    kernel.settings.delete("net/ipv6/conf/cni0/forwarding");
+    kernel.settings.set("net/ipv4/conf/cni0/forwarding", "1");
+    assert.deepEqual(textsOf(kernel, desired), [], "one that the kernel does not have is not asked for");
+  });
+
+  it("STATE-01: a port that is down, on another bridge, without hairpin mode or past the guard is put right", () => {
+    const port = kernel.ports.get(PORT);
+    assert.ok(port?.link?.bridgePort !== undefined);
+    const { link } = port;
+    for (const changed of [
+      { ...link, up: false },
+      { ...link, master: 77 },
+      { ...link, master: undefined, bridgePort: undefined },
+      { ...link, bridgePort: { hairpin: false, isolated: false, groupForwardMask: 0xfffd } },
+      { ...link, bridgePort: { hairpin: true, isolated: false, groupForwardMask: 0 } },
+    ]) {
+      kernel.ports.set(PORT, { ...port, link: changed });
+      assert.deepEqual(textsOf(kernel, desired), [
+        `make ${PORT} of pod default/web-2 a port of the bridge, up and with its flags`,
+      ]);
+    }
+  });
+
+  it("STATE-01: filters that lead to a bridge that is gone are replaced", () => {
+    const port = kernel.ports.get(PORT);
+    assert.ok(port !== undefined);
+    kernel.ports.set(PORT, { ...port, filters: { hasPlace: true, targets: [0, 0], hasOthers: false } });
+    assert.deepEqual(textsOf(kernel, desired), [
+      `remove filters of ${PORT} that lead to another bridge`,
+      `lead packets of ${PORT} of pod default/web-2 around the bridge`,
+    ]);
+  });
+
+  it("STATE-02: where another program has filters at a port, packets take the bridge", () => {
+    const port = kernel.ports.get(PORT);
+    assert.ok(port !== undefined);
+    kernel.ports.set(PORT, { ...port, filters: { hasPlace: true, targets: [], hasOthers: true } });
+    assert.deepEqual(textsOf(kernel, desired), []);
+  });
+
+  it("STATE-02: a port that an ADD is still making, and a link of another program with a port's name, are left alone", () => {
+    const port = kernel.ports.get(PORT);
+    assert.ok(port?.link !== undefined);
+    for (const link of [
+      { ...port.link, alias: undefined },
+      { ...port.link, mac: parseMac("02:00:00:00:00:07") },
+      undefined,
+    ]) {
+      kernel.ports.set(PORT, { link: link && { ...link, up: false }, entry: undefined, filters: undefined });
+      assert.deepEqual(textsOf(kernel, desired), []);
+    }
+  });
+
+  it("STATE-02: an address that two records have is nobody's until one of them is gone", () => {
+    const [first] = RECORDS;
+    assert.ok(first !== undefined);
+    desired = only([first, { ...first, containerId: "other", hostInterface: "dbvffffffffffff" }]);
+    kernel = new FakeNodeState(desired);
+    kernel.neighbours.clear();
+    assert.deepEqual(textsOf(kernel, desired), []);
+  });
+
+  it("STATE-02: a link of another kind with the bridge's name stays, and is reported", () => {
+    const { bridge } = kernel;
+    assert.ok(bridge !== undefined);
+    kernel.bridge = { ...bridge, kind: "dummy" };
+    assert.deepEqual(textsOf(kernel, desired), []);
+    const settled = settle(kernel, desired, EVERYTHING);
+    const [problem] = problemsOf(desired, settled);
+    assert.match(problem?.text ?? "", /^cni0 is no bridge \(kind dummy\): remove it/);
+    assert.equal(problem?.isCut, true);
+  });
+
+  it("STATE-03: a route of another program that leads a pod's packets elsewhere is reported with the way out", () => {
+    kernel.ways.set(parseAddress("10.244.1.3"), { error: "EINVAL" });
+    const settled = settle(kernel, desired, EVERYTHING);
+    const problems = problemsOf(desired, settled);
+    assert.equal(problems.length, 1);
+    assert.match(
+      problems[0]?.text ?? "",
+      /^the node sends packets for 1 pod addresses, such as 10\.244\.1\.3, to nowhere \(EINVAL\) instead of bridge cni0: remove/,
+    );
+  });
+
+  it("STATE-03: a refused repair is a problem with the kernel's reason, and pods count as cut off where they are", () => {
+    kernel.refusal = ({ type }) =>
+      type === "add-address" ? new DrawbridgeError("ERR_NETLINK", "add address: no room") : undefined;
+    kernel.addresses = kernel.addresses.slice(1);
+    kernel.routes = kernel.routes.slice(1);
+    const settled = settle(kernel, desired, EVERYTHING);
+    assert.deepEqual(settled.repaired, []);
+    assert.deepEqual(problemsOf(desired, settled), [
+      { text: "bridge cni0: could not give the bridge the address 10.244.1.1/24 (add address: no room)", isCut: true },
+    ]);
+    assert.ok(kernel.steps.length <= 5, "it is not tried for ever");
+  });
+
+  it("records of an earlier release only count with their ports and addresses", () => {
+    const { host: _, ...old } = recordOf(2);
+    desired = only([old]);
+    assert.deepEqual([desired.macs, desired.mtus, desired.addresses], [[], [], []]);
+    kernel = new FakeNodeState(only());
+    assert.deepEqual(textsOf(kernel, desired), []);
+    kernel.deleteBridge();
+    const settled = settle(kernel, desired, EVERYTHING);
+    assert.match(problemsOf(desired, settled)[0]?.text ?? "", /^bridge cni0 is missing, and no record says how it was/);
+  });
+
+  it("pods on different bridges have a state each", () => {
+    const bridges = desiredBridges([...RECORDS, { ...recordOf(7), bridge: "br1" }]);
+    assert.deepEqual(
+      bridges.map(({ name, ports }) => [name, ports.size]),
+      [
+        ["cni0", 2],
+        ["br1", 1],
+      ],
+    );
+    assert.ok(parseCidr("10.244.1.1/24").prefixLength === 24);
+  });
+});

@@ -1,0 +1,209 @@
+import assert from "node:assert/strict";
+import { desiredBridges } from "../../../../cni/node_state/desired.ts";
+import { FakeNodeState } from "../../../../cni/node_state/fake_kernel.ts";
+import { DrawbridgeError } from "../../../../kernel/error.ts";
+import { FakeKernelEvents } from "../../../../kernel/events/fake_events.ts";
+import { parseAddress } from "../../../../kernel/ip/address.ts";
+import type { ReceivedMessage, Request } from "../../../../kernel/netlink/message.ts";
+import { deleteAddress } from "../../../../kernel/route/interface_address.ts";
+import { deleteLink } from "../../../../kernel/route/link.ts";
+import { deleteNeighbour } from "../../../../kernel/route/neighbour.ts";
+import { fakeSysctl } from "../../../../kernel/sysctl.ts";
+import { AttachmentRegistry } from "../../../../policyd/attachments/registry.ts";
+import { FakeClock } from "../../../../policyd/clock.ts";
+import { recordingNotices } from "../../../../policyd/events/notice.ts";
+import { recordingLogger } from "../../../../policyd/log/recording_logger.ts";
+import { NodeStateDataplane } from "../../../../policyd/node_state/node_state_dataplane.ts";
+import { NodeStateReport } from "../../../../policyd/node_state/report.ts";
+import { parseCidr } from "../../../../kernel/ip/cidr.ts";
+import { recordOf, RECORDS } from "../../../support/node_state/records.ts";
+
+const SYNC_PERIOD = 30_000;
+const SETTLE = 20;
+
+/** What the kernel tells of something that was deleted has the form of the request to delete it. */
+function told({ type, body }: Request): ReceivedMessage {
+  return { type, flags: 0, sequence: 0, body };
+}
+
+describe("policyd/node_state", () => {
+  let kernel: FakeNodeState;
+  let clock: FakeClock;
+  let events: FakeKernelEvents;
+  let attachments: AttachmentRegistry;
+  let settings: Map<string, string>;
+  let notices: ReturnType<typeof recordingNotices>;
+  let report: NodeStateReport;
+  let state: NodeStateDataplane;
+
+  beforeEach(async () => {
+    const [desired] = desiredBridges(RECORDS);
+    assert.ok(desired !== undefined);
+    kernel = new FakeNodeState(desired);
+    clock = new FakeClock();
+    events = new FakeKernelEvents();
+    attachments = new AttachmentRegistry();
+    for (const record of RECORDS) attachments.add(record);
+    settings = kernel.settings;
+    settings.set("net/ipv4/ip_forward", "1");
+    settings.set("net/ipv6/conf/all/forwarding", "1");
+    notices = recordingNotices();
+    report = new NodeStateReport({ logger: recordingLogger(), events: notices, nodeName: "n" });
+    state = new NodeStateDataplane({
+      kernel,
+      sysctl: fakeSysctl(settings),
+      clock,
+      report,
+      attachments,
+      uplinks: () => ["eth0"],
+      syncPeriod: SYNC_PERIOD,
+    });
+  });
+
+  async function start(): Promise<void> {
+    await state.start(events);
+    kernel.looks.length = 0;
+  }
+
+  it("STATE-01: what was harmed while no daemon ran is repaired at the start, before any object is read", async () => {
+    kernel.deleteBridge();
+    await start();
+    assert.equal(kernel.addresses.length, 2);
+    assert.ok((report.repairs.get("port") ?? 0) >= 2);
+    assert.deepEqual(state.problems(), []);
+  });
+
+  it("STATE-01: a repair after a notification looks at what it is about, and at nothing else", async () => {
+    await start();
+    kernel.neighbours.delete(parseAddress("10.244.1.3"));
+    events.emit("route", [told(deleteNeighbour(kernel.bridge?.index ?? 0, parseAddress("10.244.1.3")))]);
+    clock.pass(SETTLE);
+    assert.equal(kernel.neighbours.size, 4);
+    assert.deepEqual(
+      kernel.looks.map(({ ports }) => ports),
+      [new Set(["dbv000000000003"]), new Set(["dbv000000000003"])],
+    );
+    assert.deepEqual([...report.repairs], [["neighbour", 1]]);
+  });
+
+  it("STATE-01: an address that is deleted is back after the kernel has told of it", async () => {
+    await start();
+    const [address] = kernel.addresses;
+    assert.ok(address !== undefined);
+    kernel.addresses = kernel.addresses.slice(1);
+    kernel.routes = kernel.routes.slice(1);
+    events.emit("route", [told(deleteAddress(kernel.bridge?.index ?? 0, address))]);
+    clock.pass(SETTLE);
+    assert.equal(kernel.addresses.length, 2);
+  });
+
+  it("STATE-02: a notification about another link, address or neighbour costs no look", async () => {
+    await start();
+    events.emit("route", [
+      told(deleteLink({ name: "docker0" })),
+      told(deleteAddress(2, parseCidr("10.244.1.1/24"))),
+      told(deleteAddress(kernel.bridge?.index ?? 0, parseCidr("10.9.9.9/24"))),
+      told(deleteNeighbour(2, parseAddress("10.244.1.3"))),
+      told(deleteNeighbour(kernel.bridge?.index ?? 0, parseAddress("10.244.1.77"))),
+    ]);
+    clock.pass(SETTLE);
+    assert.deepEqual(kernel.looks, []);
+  });
+
+  it("STATE-01: what nobody has told of is found after the sync period, or when notifications were lost", async () => {
+    await start();
+    kernel.addresses = [];
+    kernel.routes = [];
+    clock.pass(SYNC_PERIOD);
+    assert.equal(kernel.addresses.length, 2);
+    kernel.deleteBridge();
+    events.overrun("route");
+    assert.equal(kernel.addresses.length, 2);
+  });
+
+  it("STATE-01: a setting of the bridge is read twice a second, as the kernel tells of few", async () => {
+    await start();
+    settings.set("net/ipv6/conf/cni0/accept_ra", "2");
+    clock.pass(500 + SETTLE);
+    assert.equal(settings.get("net/ipv6/conf/cni0/accept_ra"), "0");
+  });
+
+  it("STATE-02: nothing is wanted for a pod whose DEL is under way, nor of a bridge without pods", async () => {
+    await start();
+    for (const record of RECORDS) await state.unregister(record);
+    kernel.deleteBridge();
+    events.overrun("route");
+    assert.equal(kernel.bridge, undefined);
+    await state.register(recordOf(2));
+    events.overrun("route");
+    assert.notEqual(kernel.bridge, undefined);
+  });
+
+  it("STATE-03: what the kernel refuses is in the status, an Event and the readiness until it is repaired", async () => {
+    kernel.refusal = ({ type }) =>
+      type === "add-address" ? new DrawbridgeError("ERR_NETLINK", "add address: no room") : undefined;
+    kernel.addresses = [];
+    kernel.routes = [];
+    assert.equal(state.condition.missing(), "not looked at yet");
+    await start();
+    const text =
+      "bridge cni0: could not give the bridge the address 10.244.1.1/24; give the bridge the address fd00:244:1::1/64 (add address: no room)";
+    assert.deepEqual(state.problems(), [`node: ${text}`]);
+    assert.equal(state.condition.missing(), text);
+    clock.pass(SYNC_PERIOD);
+    assert.deepEqual(
+      notices.notices.map(({ reason, note, regarding }) => [reason, note, regarding.key]),
+      [["NodeStateProblem", text, "n"]],
+    );
+    kernel.refusal = undefined;
+    clock.pass(SYNC_PERIOD);
+    assert.deepEqual(state.problems(), []);
+    assert.equal(state.condition.missing(), undefined);
+  });
+
+  it("STATE-03: forwarding that the administrator has switched off is reported and never changed", async () => {
+    await start();
+    settings.set("net/ipv4/ip_forward", "0");
+    clock.pass(500);
+    assert.match(
+      state.problems()[0] ?? "",
+      /^node: net\.ipv4\.ip_forward is 0: .*run sysctl -w net\.ipv4\.ip_forward=1/,
+    );
+    assert.match(state.condition.missing() ?? "", /ip_forward/);
+    assert.equal(settings.get("net/ipv4/ip_forward"), "0");
+    settings.set("net/ipv4/ip_forward", "1");
+    settings.set("net/ipv4/conf/eth0/forwarding", "0");
+    settings.set("net/ipv6/conf/all/disable_ipv6", "1");
+    clock.pass(500);
+    assert.equal(state.problems().length, 2);
+    assert.deepEqual([settings.get("net/ipv4/conf/eth0/forwarding"), notices.notices.length], ["0", 3]);
+  });
+
+  it("STATE-04: a program that undoes a repair at once is answered at most twice a second and reported once", async () => {
+    await start();
+    for (let passed = 0; passed < 20_000; passed += 10) {
+      if (kernel.addresses.length === 2) {
+        const [address] = kernel.addresses;
+        assert.ok(address !== undefined);
+        kernel.addresses = kernel.addresses.slice(1);
+        kernel.routes = kernel.routes.slice(1);
+        events.emit("route", [told(deleteAddress(kernel.bridge?.index ?? 0, address))]);
+      }
+      clock.pass(10);
+    }
+    const repairs = report.repairs.get("address") ?? 0;
+    assert.ok(repairs >= 30 && repairs < 60, `${repairs} repairs in 20 s`);
+    assert.equal(state.problems().filter((text) => text.includes("keeps changing bridge cni0")).length, 1);
+    assert.equal(notices.notices.length, 1);
+    clock.pass(SYNC_PERIOD);
+    assert.deepEqual(state.problems(), [], "it is over when the program gives up");
+  });
+
+  it("nothing is done after the end", async () => {
+    await start();
+    await state.stop();
+    kernel.deleteBridge();
+    clock.pass(SYNC_PERIOD);
+    assert.equal(kernel.bridge, undefined);
+  });
+});
