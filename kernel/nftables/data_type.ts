@@ -1,6 +1,6 @@
 import { DrawbridgeError } from "../error.ts";
 import type { Writer } from "../netlink/writer.ts";
-import { addressType, connectionLabel, etherAddress, integer, interfaceName } from "./value_codec.ts";
+import { addressType, connectionLabel, etherAddress, integer, interfaceName, sixteenBytes } from "./value_codec.ts";
 
 /** One value of a key or of data: an address, a number, or a symbol of its type ("tcp", "established"). */
 export type Scalar = number | bigint | string;
@@ -33,7 +33,9 @@ export type DataTypeName =
   | "inet_proto"
   | "inet_service"
   | "icmp_type"
+  | "icmp_code"
   | "icmpv6_type"
+  | "igmp_type"
   | "tcp_flag"
   | "nf_proto"
   | "mark"
@@ -42,6 +44,7 @@ export type DataTypeName =
   | "byte"
   | "short"
   | "boolean"
+  | "sixteen_bytes"
   | "iface_index"
   | "ifname"
   | "ct_state"
@@ -70,7 +73,7 @@ export const dataTypes: Readonly<Record<DataTypeName, DataType>> = {
     symbols: { request: 1, reply: 2, rrequest: 3, rreply: 4, inrequest: 8, inreply: 9, nak: 10 },
   }),
   inet_proto: integer("inet_proto", 12, 1, 2, {
-    symbols: { icmp: 1, tcp: 6, udp: 17, "ipv6-icmp": 58, sctp: 132 },
+    symbols: { icmp: 1, igmp: 2, tcp: 6, udp: 17, "ipv6-icmp": 58, sctp: 132 },
   }),
   inet_service: integer("inet_service", 13, 2, 2),
   icmp_type: integer("icmp_type", 14, 1, 2, {
@@ -90,6 +93,18 @@ export const dataTypes: Readonly<Record<DataTypeName, DataType>> = {
       "info-reply": 16,
       "address-mask-request": 17,
       "address-mask-reply": 18,
+    },
+  }),
+  icmp_code: integer("icmp_code", 32, 1, 2, {
+    symbols: {
+      "net-unreachable": 0,
+      "host-unreachable": 1,
+      "prot-unreachable": 2,
+      "port-unreachable": 3,
+      "frag-needed": 4,
+      "net-prohibited": 9,
+      "host-prohibited": 10,
+      "admin-prohibited": 13,
     },
   }),
   icmpv6_type: integer("icmpv6_type", 29, 1, 2, {
@@ -114,6 +129,15 @@ export const dataTypes: Readonly<Record<DataTypeName, DataType>> = {
       "mld2-listener-report": 143,
     },
   }),
+  igmp_type: integer("igmp_type", 42, 1, 2, {
+    symbols: {
+      "membership-query": 0x11,
+      "membership-report-v1": 0x12,
+      "membership-report-v2": 0x16,
+      "leave-group": 0x17,
+      "membership-report-v3": 0x22,
+    },
+  }),
   tcp_flag: integer("tcp_flag", 15, 1, 2, {
     isBitmask: true,
     symbols: { fin: 1, syn: 2, rst: 4, psh: 8, ack: 16, urg: 32, ecn: 64, cwr: 128 },
@@ -126,6 +150,7 @@ export const dataTypes: Readonly<Record<DataTypeName, DataType>> = {
   short: integer("short", 4, 2, 2),
   /** Whether a header is there. */
   boolean: integer("boolean", 36, 1, 1, { symbols: { missing: 0, exists: 1 } }),
+  sixteen_bytes: sixteenBytes,
   iface_index: integer("iface_index", 20, 4, 1),
   ifname: interfaceName,
   ct_state: integer("ct_state", 26, 4, 1, {

@@ -7,7 +7,7 @@ export type PayloadBase = "link" | "network" | "transport";
 /** What has to hold for a field to be there; each is a test that comes before the first use in a rule. */
 export interface Presence {
   readonly network?: "ip" | "ip6" | "arp";
-  readonly transport?: "tcp" | "udp" | "sctp" | "icmp" | "ipv6-icmp";
+  readonly transport?: "tcp" | "udp" | "sctp" | "icmp" | "ipv6-icmp" | "igmp";
 }
 
 interface Field {
@@ -54,11 +54,32 @@ export const payloadFields = {
     type: dataTypes.icmp_type,
     presence: { network: "ip", transport: "icmp" },
   },
+  "icmp code": {
+    ...transport,
+    offset: 1,
+    type: dataTypes.icmp_code,
+    presence: { network: "ip", transport: "icmp" },
+  },
   "icmpv6 type": {
     ...transport,
     offset: 0,
     type: dataTypes.icmpv6_type,
     presence: { network: "ip6", transport: "ipv6-icmp" },
+  },
+  // The target of a solicitation or an advertisement, by its place in bits: nft has a name for it from 1.0.7 on. A rule
+  // tests before which protocol it is.
+  "@th,64,128": {
+    ...transport,
+    offset: 8,
+    type: dataTypes.sixteen_bytes,
+    presence: {},
+  },
+  // A rule tests before that the packet is of IPv4: nft lists that beside it.
+  "igmp type": {
+    ...transport,
+    offset: 0,
+    type: dataTypes.igmp_type,
+    presence: { transport: "igmp" },
   },
 } as const satisfies Readonly<Record<string, Field>>;
 
@@ -101,7 +122,9 @@ export const connectionKeys = {
   "ct original ip daddr": { number: 20, type: dataTypes.ipv4_addr, direction: "original" },
   "ct original ip6 saddr": { number: 21, type: dataTypes.ipv6_addr, direction: "original" },
   "ct original ip6 daddr": { number: 22, type: dataTypes.ipv6_addr, direction: "original" },
+  "ct reply ip saddr": { number: 19, type: dataTypes.ipv4_addr, direction: "reply" },
   "ct reply ip daddr": { number: 20, type: dataTypes.ipv4_addr, direction: "reply" },
+  "ct reply ip6 saddr": { number: 21, type: dataTypes.ipv6_addr, direction: "reply" },
   "ct reply ip6 daddr": { number: 22, type: dataTypes.ipv6_addr, direction: "reply" },
 } as const satisfies Readonly<Record<string, NumberedKey>>;
 

@@ -15,17 +15,22 @@ const TYPEOF_DATA = 1;
 const ExpressionKind = { PAYLOAD: 7, META: 9, CONNECTION: 12, CONCATENATION: 13, NUMGEN: 23 } as const;
 const NUMGEN_RANDOM = 1;
 
+/** A selector, the kind of its expression, and the numbers by which nft describes it, in their order. */
+type Exemplar = readonly [Selector, kind: number, ...numbers: readonly number[]];
+
 /**
  * A selector of each type that `typeof` can stand for: nft's description of the header or the meta key, and the
- * field's number in it (enum proto_desc_id and *hdr_fields of nft's proto.h).
+ * field's number in it (enum proto_desc_id and *hdr_fields of nft's proto.h). A field without a name has 0 for both, then the
+ * layer of its header (PROTO_BASE_TRANSPORT_HDR), its place and its length in bits.
  */
-const exemplars: Partial<Record<DataTypeName, readonly [Selector, kind: number, first: number, second?: number]>> = {
+const exemplars: Partial<Record<DataTypeName, Exemplar>> = {
   ipv4_addr: ["ip daddr", ExpressionKind.PAYLOAD, 12, 12],
   ipv6_addr: ["ip6 daddr", ExpressionKind.PAYLOAD, 13, 9],
   inet_service: ["th dport", ExpressionKind.PAYLOAD, 11, 2],
   inet_proto: ["meta l4proto", ExpressionKind.META, 16],
   mark: ["meta mark", ExpressionKind.META, 3],
   classid: ["meta priority", ExpressionKind.META, 2],
+  sixteen_bytes: ["@th,64,128", ExpressionKind.PAYLOAD, 0, 0, 3, 64, 128],
   // Without a direction, which nft writes as -1.
   ct_id: ["ct id", ExpressionKind.CONNECTION, 23, 0xffff_ffff],
 };
@@ -90,7 +95,7 @@ export function commentOf(userdata: Uint8Array | undefined): string | undefined 
 
 /** Whether a key can only be described by `typeof`: nft has no name for the type of a number, generated or of a flow. */
 export function needsTypeof(key: readonly KeyPart[]): boolean {
-  return key.some((part) => typeof part !== "string" || part === "ct_id");
+  return key.some((part) => typeof part !== "string" || part === "ct_id" || part === "sixteen_bytes");
 }
 
 /** What stands for a type after `typeof`. @throws DrawbridgeError ERR_NFTABLES_VALUE when nothing does */
@@ -98,7 +103,7 @@ export function exemplarOf(type: DataTypeName): Selector {
   return exemplarEntry(type)[0];
 }
 
-function exemplarEntry(type: DataTypeName): readonly [Selector, kind: number, first: number, second?: number] {
+function exemplarEntry(type: DataTypeName): Exemplar {
   const entry = exemplars[type];
   if (entry !== undefined) return entry;
   const known = Object.keys(exemplars).join(", ");
@@ -154,10 +159,9 @@ function typeofConcatenation(parts: readonly KeyPart[]): Uint8Array {
 
 function typeofPart(part: KeyPart): Uint8Array {
   if (typeof part !== "string") return typeofExpression(ExpressionKind.NUMGEN, typeofNumber(part));
-  const [, kind, first, second] = exemplarEntry(part);
+  const [, kind, ...numbers] = exemplarEntry(part);
   const content = built((writer) => {
-    number(writer, 0, first);
-    if (second !== undefined) number(writer, 1, second);
+    for (const [index, value] of numbers.entries()) number(writer, index, value);
   });
   return typeofExpression(kind, content);
 }

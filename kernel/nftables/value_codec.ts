@@ -111,6 +111,13 @@ export function addressType(name: "ipv4_addr" | "ipv6_addr", id: number, size: 4
   };
 }
 
+/** Sixteen bytes of a packet for which nft has no name: the number of an IPv6 address, which it prints in hexadecimal. */
+export const sixteenBytes: DataType = {
+  ...addressType("ipv6_addr", 4, 16),
+  name: "sixteen_bytes",
+  text: (value) => `0x${value.toString(16)}`,
+};
+
 /** Ethernet addresses, as six lower-case hexadecimal pairs. */
 export const etherAddress: DataType = {
   name: "ether_addr",

@@ -9,12 +9,13 @@ import { commentText } from "../../kernel/nftables/identifier.ts";
 import type { Chain } from "../../kernel/nftables/object.ts";
 import type { KeyField } from "../../kernel/nftables/expression.ts";
 import type { Claim } from "../dataplane/claim.ts";
+import { endsElements } from "./ends/related_packets.ts";
 import { GUARD_SETS } from "./guard.ts";
 import { hostPortHooks } from "./host_ports.ts";
 import { podMasqueradeHooks } from "./pod_masquerade.ts";
 import { BRIDGE_TABLE, INET_TABLE } from "./table_part.ts";
 
-/** All that an attachment contributes to the node's sets. */
+/** Returns all that an attachment contributes to the node's sets. */
 export function attachmentElements(attachment: AttachmentRecord): readonly Claim[] {
   return [...guardElements(attachment), ...ruleElements(attachment)];
 }
@@ -22,7 +23,7 @@ export function attachmentElements(attachment: AttachmentRecord): readonly Claim
 /**
  * What an attachment contributes to the guard's sets: each of its addresses, the link-local address its interface gives
  * itself, and its MAC for what a host says before it has an address. `macspoofchk` adds nothing: the guard drops a frame
- * with another MAC than its pod's from every port (B12).
+ * with another MAC than its pod's from every port (B12). With them comes of which connections it is an end.
  */
 export function guardElements(attachment: AttachmentRecord): readonly Claim[] {
   const { hostInterface, mac, addresses } = attachment;
@@ -32,12 +33,14 @@ export function guardElements(attachment: AttachmentRecord): readonly Claim[] {
     set: set.name,
     element: { key, comment },
   });
-  const own = [...addresses.map(({ address }) => address), linkLocalAddress(mac)];
+  const routed = addresses.map(({ address }) => address);
+  const linkLocal = linkLocalAddress(mac);
   return [
-    ...own.map((address) =>
+    ...[...routed, linkLocal].map((address) =>
       claim(familyOf(address) === 4 ? GUARD_SETS.ipv4 : GUARD_SETS.ipv6, hostInterface, mac, address),
     ),
     claim(GUARD_SETS.mac, hostInterface, mac),
+    ...endsElements(routed, linkLocal, comment),
   ];
 }
 

@@ -5,8 +5,10 @@ import {
   equals,
   hasBit,
   inSet,
+  jumpTo,
   not,
   oneOf,
+  returnToCaller,
   rule,
   startsWith,
 } from "../../kernel/nftables/statement.ts";
@@ -31,6 +33,7 @@ export const DropReason = {
   ASKED: "connections to the daemon beyond the share of a source",
   REDIRECT: "redirect to a pod",
   TUNNEL: "tunnel packet not from node to node",
+  QUERY: "multicast query of a pod",
 } as const satisfies Readonly<Record<string, string>>;
 
 /**
@@ -46,8 +49,12 @@ export const DropReason = {
  * - Of ARP both the frame's and the packet's own source are looked at: the first is what the bridge learns.
  * - From `::` only what a host without an address has to say: duplicate address detection and multicast reports.
  *   0.0.0.0 needs nobody, since pods get addresses from the plugin.
- * - The target of a neighbour advertisement is not judged: nft 1.0.6 has no name for that field, so a rule with it would
- *   not list and load again. Such an advertisement reaches nobody but the node, which has permanent entries for its pods.
+ * - The target of a neighbour advertisement is judged later ({@link relatedPackets}): such a frame may go around the bridge.
+ *
+ * `multicast` keeps pods from asking who listens to which groups (ENDS-05). By one query the bridge takes a pod for the link's
+ * querier (br_multicast_query_received), and from then on sends the node's multicast only to ports whose reports it has heard.
+ * Pods never hear that query, so they do not answer it. Of IGMP only reports pass: the bridge looks at what comes in a fragment
+ * as well, of which a rule does not see the type (ip_mc_check_igmp). A report concerns the port that it comes from.
  *
  * `forward` at -200 then drops what would go from a pod's port to any other port, unless it is the bridged half of a
  * translated connection (marks.ts): all else takes the node's IP layer, where it is policed (POD-22). Frames to the
@@ -60,11 +67,24 @@ export function guard({ markBits, hostInterfacePrefix = HOST_INTERFACE_PREFIX }:
     sets: Object.values(GUARD_SETS),
     chains: [
       {
+        name: "multicast",
+        rules: [
+          rule(
+            equals("meta protocol", "ip"),
+            oneOf("igmp type", ["membership-report-v1", "membership-report-v2", "leave-group", "membership-report-v3"]),
+            returnToCaller,
+          ),
+          dropping(DropReason.QUERY, equals("meta l4proto", "igmp")),
+          dropping(DropReason.QUERY, equals("icmpv6 type", "mld-listener-query")),
+        ],
+      },
+      {
         name: "prerouting",
         base: { type: "filter", hook: "prerouting", priority: -300, policy: "accept" },
         rules: [
           rule(isOthers, accept),
           dropping(DropReason.PROTOCOL, not(oneOf("ether type", ["ip", "arp", "ip6"]))),
+          rule(equals("meta pkttype", "multicast"), jumpTo("multicast")),
           rule(inSet(concatenation("iifname", "ether saddr", "ip saddr"), GUARD_SETS.ipv4.name), accept),
           rule(inSet(concatenation("iifname", "ether saddr", "ip6 saddr"), GUARD_SETS.ipv6.name), accept),
           rule(

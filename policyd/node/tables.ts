@@ -6,6 +6,7 @@ import { services } from "../services/compile/services_part.ts";
 import { clusterMasquerade } from "./cluster_masquerade.ts";
 import type { NodeConfiguration } from "./configuration.ts";
 import { fragmentShare } from "./fragment_share.ts";
+import { relatedPackets } from "./ends/related_packets.ts";
 import { guard } from "./guard.ts";
 import { hostPorts } from "./host_ports.ts";
 import { marks } from "./marks.ts";
@@ -27,6 +28,7 @@ export function nodeTables(configuration: NodeConfiguration): readonly Table[] {
     compose(BRIDGE_TABLE, configuration, [guard(configuration)]),
     compose(INET_TABLE, configuration, [
       marks(configuration),
+      relatedPackets(),
       bridgePackets(configuration),
       ...(fragmentMemory > 0 ? [fragmentShare(bridge, fragmentMemory)] : []),
       ...(askedPorts.length > 0 ? [askerShare(askedPorts)] : []),

@@ -31,6 +31,10 @@ import { attackedWorld } from "../support/policy/attacks/world.ts";
 import { PolicydNode } from "../support/policyd_node.ts";
 import { requireBridgeNetfilter, requireKernel, skip } from "../support/privilege.ts";
 import { serviceManifest } from "../support/services/manifest.ts";
+import { encodeError, ERRORS } from "../support/ends/icmp_error.ts";
+import { Query } from "../support/ends/query.ts";
+import type { WiredNode } from "../lab/topology.ts";
+import { EndsDropReason } from "../../policyd/node/ends/related_packets.ts";
 
 /** Where the guard's own attacks are known from, by their titles. */
 const SOURCES: readonly (readonly [title: RegExp, source: string])[] = [
@@ -39,6 +43,7 @@ const SOURCES: readonly (readonly [title: RegExp, source: string])[] = [
   [/router advertisement/, "CVE-2020-10749"],
   [/redirect/, "RFC 4861 section 11.1"],
   [/ARP/, "CVE-1999-0667"],
+  [/DHCP/, "RFC 2131 section 7"],
   [/neighbour|duplicate/, "RFC 3756"],
   [/broadcast|ff02/, "CVE-1999-0513"],
   [/on the link|link-local/, "GUARD-02"],
@@ -229,6 +234,44 @@ for (const { bridgeNetfilter, bypassBridge, title: state, short } of WAYS) {
           });
         }
 
+        for (const family of [4, 6] as const) {
+          it(`ENDS-01: a pod that may send nothing ends no query of IPv${family} of another pod or of its node`, async () => {
+            const { victim: silent, third, wired, nodes } = on;
+            const of = ([v4, v6]: readonly [Address, Address]): Address => (family === 4 ? v4 : v6);
+            const to = { namespace: nodes.router, address: of(wired.routerAddresses) };
+            const [kind] = ERRORS[family];
+            assert.ok(kind !== undefined);
+            for (const from of [
+              { namespace: third.namespace, address: third.addresses[family] },
+              { namespace: wired.node, address: of(wired.addresses) },
+            ]) {
+              using query = new Query({ from, to, port: PORT });
+              const attack = (): void => {
+                const packet = encodeError(silent.addresses[family], from.address, kind, query.packet);
+                send([ip(silent.mac, silent.gatewayMac, packet)], silent);
+              };
+              const refused = (): number => {
+                const text = wired.node.exec("nft", ["list", "chain", "inet", "drawbridge", "related"]);
+                const counters = text.matchAll(new RegExp(`packets (\\d+) .*"${EndsDropReason.ERROR}"`, "g"));
+                return [...counters].reduce((sum, [, packets]) => sum + Number(packets), 0);
+              };
+              await query.send();
+              const before = refused();
+              attack();
+              assert.ok(await eventually(() => refused() === before + 1), "dropped");
+              assert.equal(query.failure(), undefined);
+              // The daemon puts the rules back within milliseconds.
+              const ends = (): boolean => {
+                wired.node.exec("nft", ["flush", "chain", "inet", "drawbridge", "related"]);
+                attack();
+                return query.failure() === kind.errno;
+              };
+              assert.ok(await eventually(ends), "without the rules the query ends, whatever policies say");
+              assert.ok(await eventually(() => refused() === 0 && lists(wired, EndsDropReason.ERROR)), "they are back");
+            }
+          });
+        }
+
         it("GUARD-07: CVE-2021-25737: endpoints at 169.254.169.254 and 127.0.0.1 lead nowhere", async () => {
           assert.ok(await reachesRouter(METADATA), "directly, since the attacker's egress is open");
           assert.ok(!(await reachesRouter(METADATA_SERVICE)));
@@ -334,4 +377,9 @@ for (const { bridgeNetfilter, bypassBridge, title: state, short } of WAYS) {
       return isThere || hasArrived();
     };
   });
+}
+
+/** Whether the rules with this comment are in force on a node. */
+function lists({ node }: WiredNode, reason: string): boolean {
+  return node.exec("nft", ["list", "table", "inet", "drawbridge"]).includes(reason);
 }

@@ -1,14 +1,19 @@
 import assert from "node:assert/strict";
 import type { Address, Family } from "../../kernel/ip/address.ts";
-import { formatAddress, parseAddress } from "../../kernel/ip/address.ts";
+import { addressToBytes, familyOf, formatAddress, parseAddress } from "../../kernel/ip/address.ts";
+import { EndsDropReason } from "../../policyd/node/ends/related_packets.ts";
 import { DropReason } from "../../policyd/node/guard.ts";
 import { TUNNEL } from "../../policyd/routes/names.ts";
 import { tunnelMac } from "../../policyd/routes/tunnel_address.ts";
 import type { LabNamespace } from "../lab/namespace.ts";
 import type { Endpoint } from "../lab/probe/endpoint.ts";
-import { encodeFrame, encodeIp, encodeUdp } from "../lab/probe/frame.ts";
+import type { IpPacket } from "../lab/probe/frame.ts";
+import { encodeFrame, encodeIp, encodeUdp, IpProtocol } from "../lab/probe/frame.ts";
+import { FrameSocket } from "../lab/probe/frame_socket.ts";
 import type { Received } from "../lab/probe/socket.ts";
 import { ProbeSocket, SocketType } from "../lab/probe/socket.ts";
+import { encodeError, TOO_BIG } from "../support/ends/icmp_error.ts";
+import { forgetMtus, learnedMtu } from "../support/ends/query.ts";
 import { eventually } from "../support/guard/guarded_node.ts";
 import { newToken } from "../support/guard/token.ts";
 import { requireKernel } from "../support/privilege.ts";
@@ -82,11 +87,12 @@ for (const outer of FAMILIES) {
       return received.find(({ data }) => Buffer.compare(data, token) === 0)?.from?.address;
     }
 
-    const dropped = ({ wired }: RoutedNode): number => {
+    const counted = ({ wired }: RoutedNode, reason: string): number => {
       const text = wired.node.exec("nft", ["list", "table", "inet", "drawbridge"]);
-      const counters = text.matchAll(new RegExp(`packets (\\d+) bytes \\d+ drop comment "${DropReason.TUNNEL}"`, "g"));
+      const counters = text.matchAll(new RegExp(`packets (\\d+) bytes \\d+ drop comment "${reason}"`, "g"));
       return [...counters].reduce((sum, [, packets]) => sum + Number(packets), 0);
     };
+    const dropped = (at: RoutedNode): number => counted(at, DropReason.TUNNEL);
 
     it(`GUARD-10: a UDP client of a node whose source port is VXLAN's gets its answers, beside a tunnel over IPv${outer}`, async () => {
       // The socket of the tunnel owns the port in its own family, so such a client can exist in the other one only.
@@ -132,6 +138,46 @@ for (const outer of FAMILIES) {
       }
       node.exec("nft", ["delete", "table", "inet", "administrator"]);
     });
+
+    it(`ENDS-01: a pod that quotes its node's tunnel packets over IPv${outer} lowers the MTU of no path between nodes`, async () => {
+      const [near, , far] = on.nodes;
+      const { node } = near.wired;
+      const kind = TOO_BIG[outer];
+      const learned = (): number | undefined => learnedMtu(node, far.addresses[outer]);
+      const refused = (): number => counted(near, EndsDropReason.ERROR);
+      /** Guesses right which port the node sends from: there are 28,232, one second's packets. */
+      const attackNode = async (): Promise<void> => {
+        const quoted = await tunnelPacket(near, far);
+        const { payload } = encodeError(near.podAddresses[outer], near.addresses[outer], kind, quoted);
+        const socket = ProbeSocket.open(near.pod, outer, SocketType.RAW, outer === 4 ? 1 : 58);
+        assert.ok(socket.sendTo(payload, { address: near.addresses[outer], port: 0 }) > 0);
+        socket.close();
+      };
+      forgetMtus(node);
+      await attackNode();
+      assert.ok(await eventually(() => refused() === 1), "it is dropped");
+      assert.equal(learned(), undefined);
+      node.exec("nft", ["flush", "chain", "inet", "drawbridge", "related"]);
+      await attackNode();
+      assert.ok(await eventually(() => learned() === kind.mtu), "without the rules it is lower");
+      forgetMtus(node);
+    });
+
+    /** A packet between two nodes' tunnels, as one of the node's links has seen it. */
+    async function tunnelPacket(from: RoutedNode, to: RoutedNode): Promise<IpPacket> {
+      using link = new FrameSocket(on.router, `to-${from.name}`);
+      const client = ProbeSocket.open(from.pod, outer, SocketType.DATAGRAM);
+      let packet: IpPacket | undefined;
+      const isSeen = (): boolean => {
+        client.sendTo(newToken(), { address: to.podAddresses[outer], port: PORT });
+        for (const frame of link.received()) packet ??= udpPacketOf(frame, from.addresses[outer], to.addresses[outer]);
+        return packet !== undefined;
+      };
+      await eventually(isSeen);
+      client.close();
+      assert.ok(packet !== undefined, "a tunnel packet leaves");
+      return packet;
+    }
 
     it(`GUARD-09: forged tunnel packets over IPv${outer} (VU#199397, CWE-940: a tunnel that asks nobody who he is) of pods and strangers reach no pod`, async () => {
       const [near, , far] = on.nodes;
@@ -183,6 +229,17 @@ for (const outer of FAMILIES) {
       }
     });
   });
+}
+
+/** The UDP packet that a frame carries; undefined for any other. */
+function udpPacketOf(frame: Uint8Array, from: Address, to: Address): IpPacket | undefined {
+  const [family, size] = [familyOf(from), addressToBytes(from).length];
+  const header = frame.subarray(14);
+  const [sourceAt, length, protocol] = family === 4 ? [12, 20, header[9]] : [8, 40, header[6]];
+  const ends = Buffer.from(header.subarray(sourceAt, sourceAt + 2 * size));
+  const isBetween = ends.equals(Buffer.from([...addressToBytes(from), ...addressToBytes(to)]));
+  if (protocol !== IpProtocol.UDP || !isBetween) return undefined;
+  return { from, to, protocol, payload: header.slice(length) };
 }
 
 /** Waits for the next datagram of a socket. */

@@ -1,6 +1,6 @@
-import { addressToBytes } from "../../../kernel/ip/address.ts";
+import { addressToBytes, parseAddress } from "../../../kernel/ip/address.ts";
 import { DropReason } from "../../../policyd/node/guard.ts";
-import { encodeIcmpv6, multicastMac } from "../../lab/probe/frame.ts";
+import { BROADCAST_MAC, encodeIcmpv6, encodeUdp, multicastMac } from "../../lab/probe/frame.ts";
 import type { Attack } from "./attack.ts";
 import { ALL_NODES, arp, ip, linkLayer, nonce, solicitedNode, UNSPECIFIED } from "./attack.ts";
 
@@ -89,6 +89,23 @@ export const NEIGHBOUR_ATTACKS: readonly Attack[] = [
       const body = [64, 0, 0x07, 0x08, ...new Uint8Array(8), ...nonce(token)];
       const packet = encodeIcmpv6(attacker.addresses["link-local"], ALL_NODES, Icmpv6.ROUTER_ADVERTISEMENT, body);
       return [ip(attacker.mac, multicastMac(ALL_NODES), packet)];
+    },
+  },
+  {
+    title: "DHCP offer to all hosts of the link",
+    seenBy: "victim",
+    reason: LINK,
+    frames: ({ attacker }, token) => [
+      ip(attacker.mac, BROADCAST_MAC, encodeUdp(attacker.addresses[4], parseAddress("255.255.255.255"), 68, token)),
+    ],
+  },
+  {
+    title: "DHCPv6 answer to the victim",
+    seenBy: "victim",
+    reason: LINK,
+    frames: ({ attacker, victim }, token) => {
+      const [from, to] = [attacker.addresses["link-local"], victim.addresses["link-local"]];
+      return [ip(attacker.mac, victim.mac, encodeUdp(from, to, 546, token))];
     },
   },
   {

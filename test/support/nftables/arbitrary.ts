@@ -22,8 +22,10 @@ export interface Content {
   readonly elements: ReadonlyMap<string, readonly Element[]>;
 }
 
-/** What a set's key can be made of; a label is no key, since nft lists it as a mask, and a flow's number stands alone. */
-const keyFields = Object.keys(values).filter((type): type is FieldType => type !== "ct_label" && type !== "ct_id");
+/** A label is no key, since nft lists it as a mask; a flow's number stands alone, and what has no name beside few. */
+const NO_KEYS: readonly string[] = ["ct_label", "ct_id", "sixteen_bytes"];
+/** What a set's key can be made of. */
+const keyFields = Object.keys(values).filter((type): type is FieldType => !NO_KEYS.includes(type));
 /** What can stand beside a generated number. */
 const typeofFields = ["ipv4_addr", "ipv6_addr", "inet_service", "inet_proto", "mark"] as const;
 
@@ -31,6 +33,7 @@ const keys: fc.Arbitrary<readonly KeyPart[]> = fc
   .oneof(
     fc.array(fc.constantFrom<FieldType>(...keyFields), { minLength: 1, maxLength: 5 }),
     fc.constant(["ct_id"] as const),
+    fc.constant(["ipv6_addr", "sixteen_bytes"] as const),
     fc
       .tuple(
         fc.array(fc.constantFrom<FieldType>(...typeofFields), { minLength: 1, maxLength: 3 }),

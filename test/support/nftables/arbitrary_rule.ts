@@ -44,7 +44,9 @@ const keysOf = <K extends string>(table: Readonly<Record<K, unknown>>): readonly
 
 /** What a family has: a bridge needs modules for connections, and has no routing. */
 function selectorsOf(family: TableFamily): readonly Selector[] {
-  const common: readonly Selector[] = [...keysOf(payloadFields), ...keysOf(metaKeys)];
+  // Before these two a rule has to name the protocol.
+  const named = keysOf(payloadFields).filter((field) => field !== "@th,64,128" && field !== "igmp type");
+  const common: readonly Selector[] = [...named, ...keysOf(metaKeys)];
   return family === "bridge" ? common : [...common, ...keysOf(connectionKeys), ...keysOf(fibKeys)];
 }
 

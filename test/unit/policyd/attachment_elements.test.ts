@@ -67,18 +67,38 @@ describe("what an attachment contributes to the node's sets", () => {
     assert.deepEqual(attachmentElements(alone), guarding);
   });
 
+  /** The elements of an attachment in the table of a family, in the order in which they are claimed. */
+  const inTable = (family: string) =>
+    attachmentElements(RECORD).flatMap(({ table, set, element }) => {
+      if (table.family !== family) return [];
+      assert.deepEqual([table.name, element.comment], ["drawbridge", "default/web"]);
+      return [[set, ...element.key]];
+    });
+
   it("GUARD-01: each of its addresses, the link-local one of its MAC, and its MAC alone", () => {
     const [port, mac] = [RECORD.hostInterface, RECORD.mac];
-    const found = attachmentElements(RECORD).map(({ table, set, element }) => {
-      assert.deepEqual([table.family, table.name, element.comment], ["bridge", "drawbridge", "default/web"]);
-      return [set, ...element.key];
-    });
-    assert.deepEqual(found, [
+    assert.deepEqual(inTable("bridge"), [
       ["pod4", port, mac, parseAddress("10.244.1.7")],
       ["pod6", port, mac, parseAddress("fd00:244:1::7")],
       ["pod4", port, mac, parseAddress("10.245.1.7")],
       ["pod6", port, mac, parseAddress("fe80::858:aff:fef4:107")],
       ["podmac", port, mac],
+    ]);
+  });
+
+  it("ENDS-01 ENDS-04: each pair of its addresses of one family is one pod's, and its link-local address is its own", () => {
+    const [first, v6, second, linkLocal] = ["10.244.1.7", "fd00:244:1::7", "10.245.1.7", "fe80::858:aff:fef4:107"].map(
+      (text) => parseAddress(text),
+    );
+    assert.deepEqual(inTable("inet"), [
+      ["ends4", first, first],
+      ["ends4", first, second],
+      ["ends6", v6, v6],
+      ["advertised6", v6, v6],
+      ["ends4", second, first],
+      ["ends4", second, second],
+      ["ends6", linkLocal, linkLocal],
+      ["advertised6", linkLocal, linkLocal],
     ]);
   });
 

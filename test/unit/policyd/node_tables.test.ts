@@ -75,6 +75,7 @@ describe("the tables of a node", () => {
       "type filter hook prerouting priority -300; policy accept;",
       'iifname != "dbv*" accept',
       'ether type != { ip, arp, ip6 } counter drop comment "tagged or neither IP nor ARP"',
+      "meta pkttype multicast jump multicast",
       "iifname . ether saddr . ip saddr @pod4 accept",
       "iifname . ether saddr . ip6 saddr @pod6 accept",
       "iifname . ether saddr @podmac iifname . arp saddr ether . arp saddr ip @pod4 accept",
@@ -95,6 +96,34 @@ describe("the tables of a node", () => {
       "meta mark & 0x20000000 != 0x20000000 ct state established,new ct status ! snat,dnat accept",
       'iifname "drawbridge0" meta mark set meta mark & 0xdfffffff',
       'iifname "drawbridge0" ct status snat,dnat meta mark set meta mark | 0x20000000',
+      "ct state ! established,new jump related",
+    ]);
+  });
+
+  it("ENDS-01 ENDS-03: a related packet of a pod is judged by both ends of its connection, and errors of no connection are dropped", () => {
+    const [own, others] = ["goto own_errors", 'counter drop comment "error about a connection of others"'];
+    assert.deepEqual(chainText("related"), [
+      `ct state related ip saddr . ct original ip saddr @ends4 ${own}`,
+      `ct state related ip saddr . ct reply ip saddr @ends4 ${own}`,
+      `ct state related ip saddr . ip saddr @ends4 ${others}`,
+      `icmp type { destination-unreachable, source-quench, redirect, time-exceeded, parameter-problem } ip saddr . ip saddr @ends4 ${others}`,
+      `ct state related ip6 saddr . ct original ip6 saddr @ends6 ${own}`,
+      `ct state related ip6 saddr . ct reply ip6 saddr @ends6 ${own}`,
+      `ct state related ip6 saddr . ip6 saddr @ends6 ${others}`,
+      `icmpv6 type 0-127 ip6 saddr . ip6 saddr @ends6 ${others}`,
+      'icmpv6 type nd-neighbor-advert ip6 saddr . ip6 saddr @ends6 ip6 saddr . @th,64,128 != @advertised6 counter drop comment "advertisement of an address not of the pod"',
+    ]);
+    assert.deepEqual(chainText("own_errors"), [
+      'ct status snat,dnat icmp type destination-unreachable icmp code frag-needed counter drop comment "packet too big about a translated connection"',
+      'ct status snat,dnat icmpv6 type packet-too-big counter drop comment "packet too big about a translated connection"',
+    ]);
+  });
+
+  it("ENDS-05: of IGMP only reports of a pod pass, and of multicast listener discovery no query", () => {
+    assert.deepEqual(chainText("multicast"), [
+      "meta protocol ip igmp type { membership-report-v1, membership-report-v2, leave-group, membership-report-v3 } return",
+      'meta l4proto igmp counter drop comment "multicast query of a pod"',
+      'icmpv6 type mld-listener-query counter drop comment "multicast query of a pod"',
     ]);
   });
 

@@ -25,7 +25,7 @@ import { hasPorts } from "./packet.ts";
 import type { Value } from "./value.ts";
 import { valueOf } from "./value.ts";
 
-const transports = { tcp: "tcp", udp: "udp", sctp: "sctp", icmp: "icmp", "ipv6-icmp": "icmpv6" } as const;
+const transports = { tcp: "tcp", udp: "udp", sctp: "sctp", icmp: "icmp", "ipv6-icmp": "icmpv6", igmp: "igmp" } as const;
 
 /** A field of a packet; undefined where it has none, which ends the rule. */
 export function readField(packet: WalkedPacket, surroundings: Surroundings, selector: Selector): Value | undefined {
@@ -76,6 +76,9 @@ const payloadReaders: Readonly<Partial<Record<PayloadName, Reader>>> = {
   "sctp dport": destinationPort,
   "tcp flags": ({ tcpFlags }) => bits("tcp flags", tcpFlags ?? ["syn"]),
   "icmp type": icmpType,
+  "icmp code": () => "port-unreachable",
+  // A host answers from the address it was asked for.
+  "@th,64,128": source,
   "icmpv6 type": icmpType,
 };
 

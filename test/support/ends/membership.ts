@@ -1,0 +1,59 @@
+import type { Address, Family } from "../../../kernel/ip/address.ts";
+import { addressToBytes, parseAddress } from "../../../kernel/ip/address.ts";
+import { macFromBytes } from "../../../kernel/ip/mac.ts";
+import type { MacAddress } from "../../../kernel/ip/mac.ts";
+import { check } from "../../../kernel/syscall/syscalls.ts";
+import type { LabNamespace } from "../../lab/namespace.ts";
+import type { Frame, IpPacket } from "../../lab/probe/frame.ts";
+import { encodeIcmpv6, multicastMac } from "../../lab/probe/frame.ts";
+import { internetChecksum } from "../../lab/probe/raw_packet.ts";
+import { ProbeSocket, SocketType } from "../../lab/probe/socket.ts";
+import { ALL_NODES, ip } from "../guard/attack.ts";
+import type { Party } from "../guard/guarded_node.ts";
+
+const IGMP = 2;
+const IPPROTO_IP = 0;
+const IP_ADD_MEMBERSHIP = 35;
+const IPPROTO_IPV6 = 41;
+const IPV6_JOIN_GROUP = 20;
+const MEMBERSHIP_QUERY = 0x11;
+const LISTENER_QUERY = 130;
+const ALL_HOSTS = parseAddress("224.0.0.1");
+/** A router alert, without which no query or report of IPv6 counts (RFC 2710 section 3). */
+const ROUTER_ALERT = Uint8Array.of(5, 2, 0, 0, 1, 0);
+
+/** Groups of the tests: none that a host listens to by itself. */
+export const GROUPS: Readonly<Record<Family, Address>> = {
+  4: parseAddress("239.107.1.7"),
+  6: parseAddress("ff15::107:7"),
+};
+
+/** Returns the Ethernet address of a group (RFC 1112 section 6.4, RFC 2464 section 7). */
+export function groupMac(family: Family, group: Address): MacAddress {
+  if (family === 6) return multicastMac(group);
+  const [, second = 0, third = 0, fourth = 0] = addressToBytes(group);
+  return macFromBytes(Uint8Array.of(1, 0, 0x5e, second & 0x7f, third, fourth));
+}
+
+/** Has a socket of a namespace listen to a group at its `eth0`, until it is closed. */
+export function join(namespace: LabNamespace, family: Family, group: Address): ProbeSocket {
+  const socket = ProbeSocket.open(namespace, family, SocketType.DATAGRAM);
+  const index = new Uint8Array(Uint32Array.of(namespace.link("eth0").index).buffer);
+  const request = Uint8Array.of(...addressToBytes(group), ...(family === 4 ? new Uint8Array(4) : []), ...index);
+  const [level, option] = family === 4 ? [IPPROTO_IP, IP_ADD_MEMBERSHIP] : [IPPROTO_IPV6, IPV6_JOIN_GROUP];
+  check(namespace.calls.setsockopt(socket.fd, level, option, request), "join a group");
+  return socket;
+}
+
+/** Returns a general query: who listens to which groups? It wants answers within a tenth of a second. */
+export function generalQuery(sender: Party, family: Family): Frame {
+  if (family === 6) {
+    const body = [0, 100, 0, 0, ...new Uint8Array(16)];
+    const packet = encodeIcmpv6(sender.addresses["link-local"], ALL_NODES, LISTENER_QUERY, body);
+    return ip(sender.mac, multicastMac(ALL_NODES), { ...packet, hopByHop: ROUTER_ALERT });
+  }
+  const payload = Uint8Array.of(MEMBERSHIP_QUERY, 1, 0, 0, 0, 0, 0, 0);
+  new DataView(payload.buffer).setUint16(2, internetChecksum(payload));
+  const packet: IpPacket = { from: sender.addresses[4], to: ALL_HOSTS, protocol: IGMP, payload };
+  return ip(sender.mac, groupMac(4, ALL_HOSTS), packet);
+}
