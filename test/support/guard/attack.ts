@@ -26,6 +26,8 @@ export interface Attack {
   readonly seenBy: "victim" | "third" | "bridge";
   /** The rule that must drop them. */
   readonly reason: string;
+  /** The rule that drops them before where br_netfilter is on. */
+  readonly earlierReason?: string;
   readonly frames: (on: GuardedNode, token: Token) => readonly Frame[];
 }
 

@@ -1,4 +1,5 @@
 import { addressToBytes, parseAddress } from "../../../kernel/ip/address.ts";
+import { EndsDropReason } from "../../../policyd/node/ends/related_packets.ts";
 import { DropReason } from "../../../policyd/node/guard.ts";
 import { BROADCAST_MAC, encodeIcmpv6, encodeUdp, multicastMac } from "../../lab/probe/frame.ts";
 import type { Attack } from "./attack.ts";
@@ -45,6 +46,7 @@ export const NEIGHBOUR_ATTACKS: readonly Attack[] = [
     title: 'neighbour advertisement "the gateway is me"',
     seenBy: "third",
     reason: LINK,
+    earlierReason: EndsDropReason.ADVERTISED,
     frames: ({ attacker, bridge }, token) => {
       const body = [
         0x20,
