@@ -46,8 +46,10 @@ import { serviceElements } from "../services/services_dataplane.ts";
 import { openServices } from "../services/open.ts";
 import type { StaleFlowsStatus } from "../services/stale_flows/stale_flows.ts";
 import { Aftermath } from "./aftermath.ts";
+import type { Address } from "../../kernel/ip/address.ts";
 import { askedPorts } from "./asked_ports.ts";
 import { affordableFragmentMemory, openConntrackSettings } from "./conntrack_settings.ts";
+import { KnownPaths } from "./ends/known_paths.ts";
 import type { FlowMemory } from "./flow_memory.ts";
 import { kernelFlowMemory } from "./flow_memory.ts";
 import { openMasquerade } from "./masquerade_dataplane.ts";
@@ -139,7 +141,9 @@ export function openNodeDataplanes(configuration: Configuration, machine: NodeMa
   openConnectionLimit(policies, configuration.connectionLimit, { ...machine, ruleset });
   const dropLog = policies && options && openDropLog(policies, options, machine);
   if (policies && options) metrics.policyCounters.setMerged(mergedRules(policies.view(), options));
-  const nodeRoutes = openRoutes(configuration, { ...machine, judge });
+  const paths = new KnownPaths(ruleset);
+  const setOnLink = (addresses: ReadonlySet<Address>): void => paths.set(addresses);
+  const nodeRoutes = openRoutes(configuration, { ...machine, judge, setOnLink });
   const nodeState = openNodeState(configuration, { ...machine, uplinks: () => nodeRoutes.uplinks() });
   const startEvents = (): KernelEvents => {
     const events = startEventThread({ calls: syscalls });

@@ -1,3 +1,4 @@
+import type { Address } from "../../kernel/ip/address.ts";
 import type { FileCalls } from "../../kernel/syscall/file_calls.ts";
 import type { Syscalls } from "../../kernel/syscall/syscalls.ts";
 import type { Clock } from "../clock.ts";
@@ -21,12 +22,14 @@ export function openRoutes(
     logger,
     clusterEvents,
     judge,
+    setOnLink,
   }: {
     readonly syscalls: Syscalls & FileCalls;
     readonly clock: Clock;
     readonly logger: Logger;
     readonly clusterEvents: NoticeSink;
     readonly judge: NodeJudge;
+    readonly setOnLink: (addresses: ReadonlySet<Address>) => void;
   },
 ): RoutesDataplane {
   return new RoutesDataplane({
@@ -38,5 +41,6 @@ export function openRoutes(
     judge,
     options: { encapsulation, bridge },
     syncPeriod,
+    setOnLink,
   });
 }

@@ -36,6 +36,8 @@ export interface PeerRoutes {
   readonly neighbours: readonly DesiredNeighbour[];
   readonly routes: readonly DesiredRoute[];
   readonly problems: readonly string[];
+  /** Its node's addresses to which no router is on the way. */
+  readonly onLink: readonly Address[];
   /** Whether another node is in its way, so that it depends on that one. */
   readonly hasTwin: boolean;
 }
@@ -82,6 +84,10 @@ class Builder {
       neighbours: [...this.#neighbours].map(([address, mac]) => ({ address, mac })),
       routes: [...this.#routes.values()],
       problems: this.#problems,
+      onLink: ([4, 6] as const).flatMap((family) => {
+        const address = this.#peer.addresses[family];
+        return address !== undefined && this.#onLink(address) !== undefined ? [address] : [];
+      }),
       hasTwin: this.#hasTwin,
     };
   }

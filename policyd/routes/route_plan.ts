@@ -17,7 +17,7 @@ export interface PlanUse {
   readonly podsTable: { readonly 4: boolean; readonly 6: boolean };
 }
 
-const NOTHING: PeerRoutes = { forwarding: [], neighbours: [], routes: [], problems: [], hasTwin: false };
+const NOTHING: PeerRoutes = { forwarding: [], neighbours: [], routes: [], problems: [], onLink: [], hasTwin: false };
 
 /** What is to lead to the pods of each other node, so that a node that changes costs what leads to it. */
 export class RoutePlan {
@@ -42,6 +42,11 @@ export class RoutePlan {
   /** All of them. */
   peers(): Iterable<PeerRoutes> {
     return this.#peers.values();
+  }
+
+  /** Addresses of nodes to which no router is on the way. */
+  get onLink(): ReadonlySet<Address> {
+    return new Set([...this.#peers.values()].flatMap(({ onLink }) => onLink));
   }
 
   /** Takes a node out of it. */

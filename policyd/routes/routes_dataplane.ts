@@ -1,5 +1,6 @@
 import { DrawbridgeError } from "../../kernel/error.ts";
 import type { KernelEvents } from "../../kernel/events/events.ts";
+import type { Address } from "../../kernel/ip/address.ts";
 import type { Cidr } from "../../kernel/ip/cidr.ts";
 import { formatCidr } from "../../kernel/ip/cidr.ts";
 import type { ReceivedMessage } from "../../kernel/netlink/message.ts";
@@ -53,6 +54,8 @@ export interface RoutesDataplaneParts {
   readonly options: RouteOptions;
   /** Milliseconds between two looks without any reason. */
   readonly syncPeriod: number;
+  /** Takes the addresses of all nodes to which no router is on the way, whenever routes have been looked at. */
+  readonly setOnLink?: (addresses: ReadonlySet<Address>) => void;
 }
 
 /**
@@ -219,6 +222,7 @@ export class RoutesDataplane implements Dataplane {
     }
     this.#report.done(steps);
     this.#tell(refused);
+    this.#tellOnLink();
     if (refused.size > 0) this.#end(0, true);
   }
 
@@ -258,6 +262,7 @@ export class RoutesDataplane implements Dataplane {
   #end(spent: number, isRefused: boolean): void {
     const { clock, syncPeriod } = this.#parts;
     this.#isInForce = !isRefused;
+    this.#tellOnLink();
     this.#later?.();
     this.#later = clock.after(this.#pace.ended(spent, isRefused, syncPeriod), () => this.#begin());
     if (this.#isAgain) {
@@ -309,6 +314,11 @@ export class RoutesDataplane implements Dataplane {
       this.#report.tell([error.message]);
       return true;
     }
+  }
+
+  #tellOnLink(): void {
+    const plan = this.#view?.made?.plan;
+    if (plan !== undefined) this.#parts.setOnLink?.(plan.onLink);
   }
 
   /** @param refused is told what the kernel did not take. @throws DrawbridgeError when it does not answer */

@@ -18,6 +18,7 @@ import { requireBridgeNetfilter, requireKernel } from "../support/privilege.ts";
 
 const PORT = 5353;
 const ECONNREFUSED = 111;
+const EHOSTUNREACH = 113;
 /** By which errno a program hears of a router's route of the type "unreachable" (ip_error, ip6_pkt_discard). */
 const UNREACHABLE = { 4: 113, 6: 101 } as const;
 
@@ -169,10 +170,17 @@ for (const { bridgeNetfilter, bypassBridge, title: state, short } of WAYS) {
         await toFar.send();
         toFar.sendAgain(1400);
         assert.ok(await eventually(() => learnedMtu(victim.namespace, far.address) === 1300), "the path's MTU");
+        toFar.limitHops(2);
+        const isTraced = (): boolean => {
+          // The kernel reports a pending error instead of sending.
+          toFar.sendAgain();
+          return toFar.failure() === EHOSTUNREACH;
+        };
+        assert.ok(await eventually(isTraced), "time exceeded, as traceroute wants it");
+        toFar.limitHops(64);
         router.exec("ip", ["route", "del", route]);
         router.exec("ip", ["route", "add", "unreachable", route]);
         const isUnreachable = (): boolean => {
-          // The kernel reports a pending error instead of sending.
           toFar.sendAgain();
           return toFar.failure() === UNREACHABLE[family];
         };
@@ -187,7 +195,7 @@ for (const { bridgeNetfilter, bypassBridge, title: state, short } of WAYS) {
         assert.equal(on.dropped(EndsDropReason.ERROR), 0);
       });
 
-      it(`ENDS-03: a pod with a translated address of IPv${family} does not lower the MTU of the path to that address`, async () => {
+      it(`ENDS-03 ENDS-02: a pod with a translated address of IPv${family} does not lower the MTU of the path to that address`, async () => {
         const { wired, nodes } = on;
         const [router, node] = [routerOf(family), nodeOf(family)];
         const kind = TOO_BIG[family];
@@ -234,6 +242,10 @@ for (const { bridgeNetfilter, bypassBridge, title: state, short } of WAYS) {
           attack();
           assert.ok(await eventually(() => on.dropped(EndsDropReason.TOO_BIG) === 1), `${title}: dropped`);
           assert.equal(learned(), undefined, title);
+          query.sendToNobody();
+          let failure: number | undefined;
+          assert.ok(await eventually(() => (failure ??= query.failure()) !== undefined), `${title}: port unreachable`);
+          assert.equal(failure, ECONNREFUSED, title);
           assert.equal(on.dropped(EndsDropReason.ERROR), 0, title);
         }
         wired.node.exec("nft", ["delete", "table", "inet", "administrator"]);

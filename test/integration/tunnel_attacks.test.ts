@@ -13,7 +13,8 @@ import { FrameSocket } from "../lab/probe/frame_socket.ts";
 import type { Received } from "../lab/probe/socket.ts";
 import { ProbeSocket, SocketType } from "../lab/probe/socket.ts";
 import { encodeError, TOO_BIG } from "../support/ends/icmp_error.ts";
-import { forgetMtus, learnedMtu } from "../support/ends/query.ts";
+import { forgetMtus, learnedMtu, Query } from "../support/ends/query.ts";
+import { KNOWN_PATH_REASON } from "../../policyd/node/ends/known_paths.ts";
 import { eventually } from "../support/guard/guarded_node.ts";
 import { newToken } from "../support/guard/token.ts";
 import { requireKernel } from "../support/privilege.ts";
@@ -21,6 +22,8 @@ import type { RoutedNode } from "../support/routes/route_lab.ts";
 import { FAMILIES, RouteLab } from "../support/routes/route_lab.ts";
 
 const PORT = 9107;
+/** The router's addresses on the link of node1 and node2. */
+const ROUTER = { 4: parseAddress("192.0.2.254"), 6: parseAddress("2001:db8:2::254") } as const;
 const NODE_PORT = 30_478;
 const CLUSTER_IPS = { 4: "10.96.0.107", 6: "fd00:96::107" } as const;
 /** VXLAN's header: the VNI is there (RFC 7348, section 5). */
@@ -157,10 +160,49 @@ for (const outer of FAMILIES) {
       await attackNode();
       assert.ok(await eventually(() => refused() === 1), "it is dropped");
       assert.equal(learned(), undefined);
+      const rules = node.exec("nft", ["list", "chain", "inet", "drawbridge", "related"]);
       node.exec("nft", ["flush", "chain", "inet", "drawbridge", "related"]);
       await attackNode();
       assert.ok(await eventually(() => learned() === kind.mtu), "without the rules it is lower");
+      node.exec("nft", ["-f", "-"], rules);
       forgetMtus(node);
+    });
+
+    it(`ENDS-06: a neighbour lowers the MTU of no path over IPv${outer} to a node on the link, and a router's word counts where it is on the path`, async () => {
+      const [near, neighbour, far] = on.nodes;
+      const { node } = near.wired;
+      const kind = TOO_BIG[outer];
+      /** From the router, which is on the link as well, about a query of node1 to another node or of that node to it. */
+      const forge = async (to: RoutedNode, way: "asks" | "is asked"): Promise<void> => {
+        const [asking, asked] = way === "asks" ? [near, to] : [to, near];
+        const end = ({ wired, addresses }: RoutedNode) => ({ namespace: wired.node, address: addresses[outer] });
+        using query = new Query({ from: end(asking), to: end(asked), port: PORT + 2 });
+        await query.send();
+        const quoted = way === "asks" ? query.packet : query.answer;
+        const { payload } = encodeError(ROUTER[outer], near.addresses[outer], kind, quoted);
+        const socket = ProbeSocket.open(on.router, outer, SocketType.RAW, outer === 4 ? 1 : 58);
+        assert.ok(socket.sendTo(payload, { address: near.addresses[outer], port: 0 }) > 0);
+        socket.close();
+      };
+      const learned = (to: RoutedNode): number | undefined => learnedMtu(node, to.addresses[outer]);
+      for (const way of ["asks", "is asked"] as const) {
+        const before = counted(near, KNOWN_PATH_REASON);
+        await forge(neighbour, way);
+        assert.ok(await eventually(() => counted(near, KNOWN_PATH_REASON) === before + 1), `node1 ${way}: dropped`);
+        assert.equal(learned(neighbour), undefined);
+        await forge(far, way);
+        assert.ok(await eventually(() => learned(far) === kind.mtu), `node1 ${way}: of a routed path it is believed`);
+        forgetMtus(node);
+      }
+      for (const way of ["asks", "is asked"] as const) {
+        node.exec("nft", ["flush", "set", "inet", "drawbridge", `on_link${outer}`]);
+        await forge(neighbour, way);
+        assert.ok(
+          await eventually(() => learned(neighbour) === kind.mtu),
+          `node1 ${way}: without the rules it is lower`,
+        );
+        forgetMtus(node);
+      }
     });
 
     /** A packet between two nodes' tunnels, as one of the node's links has seen it. */

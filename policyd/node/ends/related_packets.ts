@@ -18,6 +18,7 @@ import {
 import type { Claim } from "../../dataplane/claim.ts";
 import type { TablePart } from "../table_part.ts";
 import { INET_TABLE } from "../table_part.ts";
+import { knownPathRules, knownPathSets, TOO_BIG } from "./known_paths.ts";
 
 const FAMILIES = [4, 6] as const;
 
@@ -70,6 +71,7 @@ export function relatedPackets(): TablePart {
         return { name: `${SETS.ends}${family}`, key: [type, type] };
       }),
       { name: SETS.advertised, key: ["ipv6_addr", "sixteen_bytes"] },
+      ...knownPathSets,
     ],
     chains: [ofPods(), ownErrors()],
     shared: {
@@ -101,6 +103,7 @@ function ofPods(): Chain {
         inSet(concatenation("ip6 saddr", "ip6 saddr"), `${SETS.ends}6`),
         not(inSet(concatenation("ip6 saddr", "@th,64,128"), SETS.advertised)),
       ),
+      ...knownPathRules,
     ],
   };
 }
@@ -110,13 +113,8 @@ function ownErrors(): Chain {
   return {
     name: "own_errors",
     rules: [
-      dropping(
-        EndsDropReason.TOO_BIG,
-        isTranslated,
-        equals("icmp type", "destination-unreachable"),
-        equals("icmp code", "frag-needed"),
-      ),
-      dropping(EndsDropReason.TOO_BIG, isTranslated, equals("icmpv6 type", "packet-too-big")),
+      dropping(EndsDropReason.TOO_BIG, isTranslated, ...TOO_BIG[4]),
+      dropping(EndsDropReason.TOO_BIG, isTranslated, ...TOO_BIG[6]),
     ],
   };
 }

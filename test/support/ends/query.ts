@@ -5,7 +5,13 @@ import type { LabNamespace } from "../../lab/namespace.ts";
 import type { IpPacket } from "../../lab/probe/frame.ts";
 import { encodeUdp } from "../../lab/probe/frame.ts";
 import { ProbeSocket, SocketType } from "../../lab/probe/socket.ts";
+import { check } from "../../../kernel/syscall/syscalls.ts";
 import { eventually } from "../guard/guarded_node.ts";
+
+const IPPROTO_IP = 0;
+const IP_TTL = 2;
+const IPPROTO_IPV6 = 41;
+const IPV6_UNICAST_HOPS = 16;
 
 /** Both ends of a query, which use one port: so an attacker's guess is right. */
 export interface QueryEnds {
@@ -45,6 +51,13 @@ export class Query implements Disposable {
       return this.#server.receive().kind === "data";
     };
     assert.ok(await eventually(isThere), "the query arrives");
+  }
+
+  /** Has its further packets pass that many hops only, as traceroute does. */
+  limitHops(hops: number): void {
+    const [level, option] = this.family === 4 ? [IPPROTO_IP, IP_TTL] : [IPPROTO_IPV6, IPV6_UNICAST_HOPS];
+    const { calls } = this.#ends.from.namespace;
+    check(calls.setsockopt(this.#client.fd, level, option, new Uint8Array(Int32Array.of(hops).buffer)), "limit hops");
   }
 
   /** The packet of the query, as somebody quotes it who has not seen it. */

@@ -100,7 +100,7 @@ describe("the tables of a node", () => {
     ]);
   });
 
-  it("ENDS-01 ENDS-03: a related packet of a pod is judged by both ends of its connection, and errors of no connection are dropped", () => {
+  it("ENDS-01 ENDS-03 ENDS-06: a related packet is judged by both ends of its connection, and a pod's errors of no connection are dropped", () => {
     const [own, others] = ["goto own_errors", 'counter drop comment "error about a connection of others"'];
     assert.deepEqual(chainText("related"), [
       `ct state related ip saddr . ct original ip saddr @ends4 ${own}`,
@@ -112,6 +112,16 @@ describe("the tables of a node", () => {
       `ct state related ip6 saddr . ip6 saddr @ends6 ${others}`,
       `icmpv6 type 0-127 ip6 saddr . ip6 saddr @ends6 ${others}`,
       'icmpv6 type nd-neighbor-advert ip6 saddr . ip6 saddr @ends6 ip6 saddr . @th,64,128 != @advertised6 counter drop comment "advertisement of an address not of the pod"',
+      ...([4, 6] as const).flatMap((family) => {
+        const isTooBig =
+          family === 4 ? "icmp type destination-unreachable icmp code frag-needed" : "icmpv6 type packet-too-big";
+        const word = family === 4 ? "ip" : "ip6";
+        return ["original", "reply"].map(
+          (direction) =>
+            `ct state related ${isTooBig} ct direction ${direction} ct ${direction} ${word} saddr @on_link${family} ` +
+            'counter drop comment "packet too big about a path without routers"',
+        );
+      }),
     ]);
     assert.deepEqual(chainText("own_errors"), [
       'ct status snat,dnat icmp type destination-unreachable icmp code frag-needed counter drop comment "packet too big about a translated connection"',
