@@ -6,7 +6,7 @@ import { formatAddress } from "../kernel/ip/address.ts";
 import { decodeAttributes } from "../kernel/netlink/attribute.ts";
 import { NetlinkError } from "../kernel/netlink/error.ts";
 import { instructions } from "../kernel/nftables/instruction.ts";
-import type { SetDefinition, TableReference } from "../kernel/nftables/object.ts";
+import type { Element, SetDefinition, TableReference } from "../kernel/nftables/object.ts";
 import { NftablesSocket } from "../kernel/nftables/socket.ts";
 import type { RuleState } from "../kernel/nftables/state.ts";
 import { SyscallError } from "../kernel/syscall/syscalls.ts";
@@ -56,6 +56,15 @@ export const KNOWN_SETS: readonly SetDefinition[] = [
   { name: "known6", key: ["ipv6_addr"] },
 ];
 
+/** The maps of what the policies say of each address; of one without an element there nothing is judged, and nothing passes. */
+export const VERDICT_MAPS: readonly SetDefinition[] = (["egress", "ingress"] as const).flatMap((direction) =>
+  KNOWN_SETS.map(({ key }) => ({
+    name: `${direction}${key[0] === "ipv4_addr" ? 4 : 6}`,
+    key,
+    data: "verdict",
+  })),
+);
+
 const decoder = new TextDecoder();
 
 /** NFT_TABLE_F_DORMANT: its chains are there but not in the hooks. */
@@ -93,7 +102,9 @@ export function forgetAddresses(node: Node, addresses: readonly Address[]): void
   whereThere(() =>
     onTables(node, (tables) => {
       // Each by itself: a table of another version, or one that goes right now, may lack one of them.
-      for (const set of KNOWN_SETS) whereThere(() => removeKnown(tables, [set], addresses), NO_SUCH_OBJECT);
+      for (const set of [...KNOWN_SETS, ...VERDICT_MAPS]) {
+        whereThere(() => removeKnown(tables, [set], addresses), NO_SUCH_OBJECT);
+      }
     }),
   );
   whereThere(() => deleteFlowsOf(node.syscalls, new Set(addresses)));
@@ -129,7 +140,7 @@ function obstacleTo(node: Node, bridge: string, addresses: readonly Address[]): 
         const problem = problemOf(tables, table, bridge);
         if (problem !== undefined) return problem;
       }
-      return removeKnown(tables, KNOWN_SETS, addresses);
+      return removeKnown(tables, [...KNOWN_SETS, ...VERDICT_MAPS], addresses);
     });
   } catch (error) {
     if (error instanceof DrawbridgeError) return error.message;
@@ -166,7 +177,8 @@ function namesInterface({ instructions: parts }: RuleState, name: string): boole
 }
 
 /**
- * Takes addresses out of the sets of known ones.
+ * Takes addresses out of the sets of known ones and out of the maps of verdicts. A set that is not there has none: tables of an
+ * earlier version may lack it.
  *
  * @returns why that is not possible: the daemon owns the table, and is there, so that it forgets them itself
  */
@@ -180,7 +192,7 @@ function removeKnown(
   const found = sets
     .map((set) => ({
       set,
-      elements: tables.elements(POLICY_TABLE, set).filter(({ key }) => addresses.some((address) => address === key[0])),
+      elements: elementsOf(tables, set).filter(({ key }) => addresses.some((address) => address === key[0])),
     }))
     .filter(({ elements }) => elements.length > 0);
   if (found.length === 0) return undefined;
@@ -189,6 +201,15 @@ function removeKnown(
   }
   tables.commit(found.map((part) => ({ kind: "delete elements", table: POLICY_TABLE, ...part })));
   return undefined;
+}
+
+function elementsOf(tables: NftablesSocket, set: SetDefinition): readonly Element[] {
+  try {
+    return tables.elements(POLICY_TABLE, set);
+  } catch (error) {
+    if (error instanceof NetlinkError && NO_SUCH_OBJECT.includes(error.errnoName)) return [];
+    throw error;
+  }
 }
 
 function onTables<T>(node: Node, action: (tables: NftablesSocket) => T): T {

@@ -7,7 +7,7 @@ import { NftablesSocket } from "../../kernel/nftables/socket.ts";
 import type { BridgeConfiguration } from "../configuration.ts";
 import type { Node } from "../node.ts";
 import { decideNodeRules, elementsOf, isOurs } from "../node_tables.ts";
-import { CLOSED_TABLES, DAEMON_TABLE_MARK, KNOWN_SETS } from "../without_policyd.ts";
+import { CLOSED_TABLES, DAEMON_TABLE_MARK, KNOWN_SETS, VERDICT_MAPS } from "../without_policyd.ts";
 
 /** The part of nftables that CHECK reads. */
 export type RulesReader = Pick<NftablesSocket, "head" | "rulesOf" | "elements">;
@@ -61,8 +61,8 @@ const GUARD_TABLE: TableReference = { family: "bridge", name: "drawbridge" };
 
 /**
  * The elements of an attachment that are missing in the daemon's tables: its place among the guard's ports, and its
- * addresses among those whose policies are in force. A table that is not there is not reported: the daemon removes that
- * of policies when it is configured not to enforce any, and restores the others by itself.
+ * addresses among those whose policies are in force and in the maps of verdicts. A table that is not there is not reported: the
+ * daemon removes that of policies when it is configured not to enforce any, and restores the others by itself.
  *
  * @throws NetlinkError when the kernel refuses
  */
@@ -71,7 +71,7 @@ export function daemonRuleDifferences(tables: RulesReader, record: AttachmentRec
   const wanted: readonly (readonly [TableReference, SetDefinition, readonly Element[]])[] = [
     [GUARD_TABLE, GUARD_PORTS, [{ key: [hostInterface, mac] }]],
     ...CLOSED_TABLES.filter(({ family }) => family === "inet").flatMap((table) =>
-      KNOWN_SETS.map((set) => {
+      [...KNOWN_SETS, ...VERDICT_MAPS].map((set) => {
         const isIpv4 = set.key[0] === "ipv4_addr";
         const own = addresses.filter(({ address }) => (typeof address === "number") === isIpv4);
         return [table, set, own.map(({ address }) => ({ key: [address] }))] as const;

@@ -41,7 +41,8 @@ export interface Breakage {
  *
  * "affinity": no frontend has the number under which its clients are remembered.
  *
- * "policy": no packet is sent to the profile of the pod it is for, so policies keep nothing from pods.
+ * "policy": no packet goes to the profile of the pod it is for, so policies keep nothing from pods. (Without the verdicts nothing would
+ * reach these pods.)
  */
 export async function breakWorld(world: World, name: BreakageName): Promise<Breakage> {
   switch (name) {
@@ -68,12 +69,7 @@ export async function breakWorld(world: World, name: BreakageName): Promise<Brea
     case "affinity":
       return await flush(world, "map", FRONTEND_KINDS.map(numberMap));
     case "policy":
-      return await flush(
-        world,
-        "map",
-        FAMILIES.map((family) => `${POLICY_SETS.ingress}${family}`),
-        POLICY_TABLE,
-      );
+      return await remove(world, NODES, profilesOfReceivers());
   }
 }
 
@@ -88,12 +84,28 @@ interface Removal {
 
 type RuleKind = "table" | "set" | "map" | "chain";
 
-async function flush(
-  world: World,
-  kind: RuleKind,
-  names: readonly string[],
-  { family, name: table } = INET_TABLE,
-): Promise<Breakage> {
+/** The verdicts that send packets to the profiles of the pods they are for: all these pods become such that no policy selects. */
+function profilesOfReceivers(): Removal {
+  const { family: tableFamily, name: table } = POLICY_TABLE;
+  const maps = FAMILIES.map((family) => `${tableFamily} ${table} ${POLICY_SETS.ingress}${family}`);
+  const list = (node: LabNode): string =>
+    normalListing(maps.map((map) => node.exec("nft", ["list", "map", ...map.split(" ")])).join("\n"));
+  return {
+    what: `profiles from map ${maps.join(", ")}`,
+    list,
+    take: (node) => {
+      const changes = maps.flatMap((map) =>
+        [...node.exec("nft", ["list", "map", ...map.split(" ")]).matchAll(/([0-9a-f.:]+) : goto \S+/g)].flatMap(
+          ([, address]) => [`delete element ${map} { ${address} }`, `add element ${map} { ${address} : return }`],
+        ),
+      );
+      node.exec("nft", ["-f", "-"], changes.join("\n"));
+    },
+  };
+}
+
+async function flush(world: World, kind: RuleKind, names: readonly string[]): Promise<Breakage> {
+  const { family, name: table } = INET_TABLE;
   const full = names.map((name) => `${family} ${table} ${name}`);
   return await remove(world, NODES, rules("flush", kind, full));
 }

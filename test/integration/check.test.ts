@@ -327,12 +327,14 @@ describe("CHECK", function () {
         "bridge drawbridge podmac",
         "inet drawbridge-policy known4",
         "inet drawbridge-policy known6",
+        "inet drawbridge-policy ingress4",
+        "inet drawbridge-policy egress6",
       ]) {
-        wired.node.exec("nft", ["flush", "set", ...set.split(" ")]);
+        wired.node.exec("nft", ["flush", /gress/.test(set) ? "map" : "set", ...set.split(" ")]);
       }
       assertBroken(
         check(wired, pod, result, policyd.overrides),
-        /^nftables element "?dbv\w+"? \. 0a:58:\S+ is missing in set podmac of table bridge drawbridge; nftables element 10\.244\.1\.\d+ is missing in set known4 of table inet drawbridge-policy; nftables element fd00:\S+ is missing in set known6/,
+        /^nftables element "?dbv\w+"? \. 0a:58:\S+ is missing in set podmac of table bridge drawbridge; nftables element 10\.244\.1\.\d+ is missing in set known4 of table inet drawbridge-policy; nftables element fd00:\S+ is missing in set known6 of table inet drawbridge-policy; nftables element fd00:\S+ is missing in (?:set|map) egress6 of table inet drawbridge-policy; nftables element 10\.244\.1\.\d+ is missing in (?:set|map) ingress4/,
         "not restored",
       );
     } finally {

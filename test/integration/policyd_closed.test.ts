@@ -37,10 +37,22 @@ function policies({
   return `table inet drawbridge-policy { comment "${mark}"; ${flags}
     set known4 { type ipv4_addr; }
     set known6 { type ipv6_addr; }
+    map egress4 { type ipv4_addr : verdict; }
+    map ingress4 { type ipv4_addr : verdict; }
+    map egress6 { type ipv6_addr : verdict; }
+    map ingress6 { type ipv6_addr : verdict; }
+    chain ingress_of_one { drop; }
     chain forward { type filter hook forward priority -5; iifname "${bridge}" drop; oifname "${bridge}" drop; }
     chain input { type filter hook input priority -5; ${input}; }
     chain output { type filter hook output priority -5; counter; }
   }\n`;
+}
+
+/** Elements by which an address sends everything, and a chain judges what it receives. */
+function verdicts(address: string): string {
+  const family = address.includes(":") ? 6 : 4;
+  return `add element inet drawbridge-policy egress${family} { ${address} : return }
+    add element inet drawbridge-policy ingress${family} { ${address} : goto ingress_of_one }\n`;
 }
 
 describe("the plugin without policyd, onUnavailable closed", function () {
@@ -106,11 +118,12 @@ describe("the plugin without policyd, onUnavailable closed", function () {
     load(guard() + policies());
     load(`add element inet drawbridge-policy known4 { ${FIRST[0]}, 10.244.1.99 }\n`);
     load(`add element inet drawbridge-policy known6 { ${FIRST[1]} }\n`);
+    load(verdicts(FIRST[0]) + verdicts(FIRST[1]) + verdicts("10.244.1.99"));
     const pod = lab.pod("a");
     assert.equal(add(wired, pod, overrides).exitCode, 0);
     const known = wired.node.exec("nft", ["list", "table", "inet", "drawbridge-policy"]);
     assert.ok(!known.includes(FIRST[1]) && !/10\.244\.1\.2[^0-9]/.test(known), known);
-    assert.match(known, /10\.244\.1\.99/);
+    assert.equal(known.match(/10\.244\.1\.99/g)?.length, 3);
     assert.equal(del(wired, pod, overrides).exitCode, 0);
     assert.deepEqual(nodeState(wired.node).reservations, []);
   });
@@ -124,6 +137,7 @@ describe("the plugin without policyd, onUnavailable closed", function () {
     const [gone, stays] = [lab.pod("gone"), lab.pod("stays")];
     for (const pod of [gone, stays]) assert.equal(add(wired, pod, unwatched).exitCode, 0);
     load(`add element inet drawbridge-policy known4 { ${FIRST[0]}, 10.244.1.3 }\n`);
+    load(verdicts(FIRST[0]) + verdicts(FIRST[1]) + verdicts("fd00:244:1::3"));
     for (const text of [...FIRST, "10.244.1.3", "fd00:244:1::3"]) {
       const address = parseAddress(text);
       const socket = ProbeSocket.open(wired.node, text.includes(":") ? 6 : 4, SocketType.DATAGRAM);
@@ -142,6 +156,11 @@ describe("the plugin without policyd, onUnavailable closed", function () {
     conntrack.close();
     const known = wired.node.exec("nft", ["list", "set", "inet", "drawbridge-policy", "known4"]);
     assert.match(known, /elements = \{ 10\.244\.1\.3 \}/);
+    const table = wired.node.exec("nft", ["list", "table", "inet", "drawbridge-policy"]);
+    assert.deepEqual(table.match(/\S+ : (?:return|goto \w+)/g), [
+      "fd00:244:1::3 : return",
+      "fd00:244:1::3 : goto ingress_of_one",
+    ]);
   });
 
   for (const [lost, kept, address] of [

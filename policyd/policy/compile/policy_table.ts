@@ -10,6 +10,7 @@ import {
   goTo,
   inPrefix,
   inSet,
+  jumpTo,
   not,
   oneOf,
   rule,
@@ -18,6 +19,7 @@ import { parseCidr } from "../../../kernel/ip/cidr.ts";
 import { brakeHooks, crowdingChains, CrowdingReason, crowdingSets, limitHooks } from "./crowding.ts";
 import type { PolicyOptions } from "./options.ts";
 import { familyWords } from "../../../kernel/nftables/family_words.ts";
+import type { Direction } from "./profile.ts";
 import { FAMILIES } from "./words.ts";
 
 /** The table of policies alone: its sets and chains come and go with them. */
@@ -34,7 +36,10 @@ export const POLICY_SETS = {
   own: "own",
   /** Pairs of a local pod's addresses with each other. */
   self: "self",
-  /** Maps from a local pod's address to the chain that judges it; without an element everything is allowed. */
+  /**
+   * Maps from a local pod's address to its verdict: the chain that judges it, or `return` where no policy selects the pod. Without
+   * an element nothing passes.
+   */
   egress: "egress",
   ingress: "ingress",
   /** Connections to be reset; there with `policyReset` alone. */
@@ -65,7 +70,8 @@ type TableOptions = Pick<PolicyOptions, "bridge" | "policyReset">;
  * checks of Services at -10 (SVC-04), so that one without endpoints refuses before policies drop. The label of a
  * connection that was judged and allowed is the only fast path: all others are judged, or dropped where they are the
  * answer to something. It is set in the original direction alone, since answers would bring a cut connection back to
- * life. What is on the bridge and not in `known` passes nothing, in neither direction (POL-09).
+ * life. What is on the bridge and has no verdict passes nothing, in neither direction (POL-09): that no policy selects a pod is
+ * a verdict, too.
  *
  * - `forward`: pods with pods and the outside.
  * - `input`: pods with their node. Neighbour discovery and multicast reports come first; link-local addresses are in no
@@ -80,8 +86,8 @@ export function policyTable(options: TableOptions): Table {
     ...POLICY_TABLE,
     sets: setsOf(options),
     chains: [
+      ...judgingChains(options),
       decide(options),
-      ...newChains(options),
       ...crowdingChains({ ...options, known: POLICY_SETS.known, neighbours }),
       ...prerouting(options),
       forward(options),
@@ -147,6 +153,8 @@ const neighbours: readonly Rule[] = [
   ),
 ];
 
+const linkLocal = dropping(PolicyDropReason.LINK_LOCAL, inPrefix("ip6 saddr", LINK_LOCAL));
+
 /** After connection tracking (-200) and before destination NAT (-100). */
 const RESET_PRIORITY = -150;
 
@@ -180,56 +188,43 @@ function unknown(reason: string, end: "source" | "destination", ...conditions: r
   );
 }
 
-function judged(end: "source" | "destination"): readonly Rule[] {
-  const map = end === "source" ? POLICY_SETS.egress : POLICY_SETS.ingress;
-  return FAMILIES.map((family) => rule({ kind: "vmap", key: familyWords[family][end], map: `${map}${family}` }));
-}
-
 /** The hooks of pods with too many connections ({@link limitHooks}). */
 export const crowdingHooks = limitHooks([isAllowed, isSettled]);
 
 /** The hooks of a table that is nearly full ({@link brakeHooks}). */
 export const brakingHooks = brakeHooks([isAllowed, isSettled]);
 
+/** The chains that judge a packet by the verdicts of its two ends. */
+const Judging = { BOTH: "judge", SENDER: "sender", RECEIVER: "receiver", UNKNOWN: "unknown_sender" } as const;
+
 /**
- * Returns the short way for packets that may begin a flow, with chains of one family each. Such a packet is neither an answer nor an
- * error about another flow, so the rules for those are left out. The set of connections from before the table is left out, too: they
- * would be judged in the same way.
+ * Returns the chains that judge a packet by both ends, and label its connection.
+ *
+ * A verdict ends the chain that asks for it: `return` goes back to `judge`, and a profile's chain, to which the element goes,
+ * returns there too where it allows. So the rule after the lookups sees only addresses that have no verdict, and drops those on
+ * the bridge. An end elsewhere has a verdict only where it says that it is a pod of this node, which holds then.
  */
-function newChains({ bridge }: TableOptions): readonly Chain[] {
-  const byFamily = (chain: string): readonly Rule[] =>
-    FAMILIES.map((family) => rule(equals("meta nfproto", familyWords[family].protocol), goTo(`${chain}${family}`)));
+function judgingChains({ bridge }: TableOptions): readonly Chain[] {
+  const verdicts = (direction: Direction): readonly Rule[] =>
+    FAMILIES.map((family) => {
+      const key = familyWords[family][direction === "egress" ? "source" : "destination"];
+      return rule({ kind: "vmap", key, map: `${POLICY_SETS[direction]}${family}` });
+    });
   return [
-    { name: "new_from_pod", rules: byFamily("new_from_pod") },
-    { name: "new_to_pod", rules: byFamily("new_to_pod") },
-    ...FAMILIES.flatMap((family): readonly Chain[] => {
-      const { source, destination } = familyWords[family];
-      const known = `${POLICY_SETS.known}${family}`;
-      const judge: readonly Rule[] = [
-        rule({ kind: "vmap", key: source, map: `${POLICY_SETS.egress}${family}` }),
-        rule({ kind: "vmap", key: destination, map: `${POLICY_SETS.ingress}${family}` }),
-        rule({ kind: "set label", bit: ALLOWED_LABEL }),
-      ];
-      const isUnknown = not(inSet(destination, known));
-      return [
-        {
-          name: `new_from_pod${family}`,
-          rules: [
-            dropping(PolicyDropReason.SOURCE, not(inSet(source, known))),
-            dropping(PolicyDropReason.DESTINATION, equals("oifname", bridge), isUnknown),
-            ...judge,
-          ],
-        },
-        { name: `new_to_pod${family}`, rules: [dropping(PolicyDropReason.DESTINATION, isUnknown), ...judge] },
-        {
-          name: `new_to_node${family}`,
-          rules: [
-            rule({ kind: "vmap", key: source, map: `${POLICY_SETS.egress}${family}` }),
-            rule({ kind: "set label", bit: ALLOWED_LABEL }),
-          ],
-        },
-      ];
-    }),
+    { name: Judging.UNKNOWN, rules: [linkLocal, dropping(PolicyDropReason.SOURCE)] },
+    { name: Judging.SENDER, rules: [...verdicts("egress"), rule(equals("iifname", bridge), goTo(Judging.UNKNOWN))] },
+    {
+      name: Judging.RECEIVER,
+      rules: [...verdicts("ingress"), dropping(PolicyDropReason.DESTINATION, equals("oifname", bridge))],
+    },
+    {
+      name: Judging.BOTH,
+      rules: [
+        rule(jumpTo(Judging.SENDER)),
+        rule(jumpTo(Judging.RECEIVER)),
+        rule({ kind: "set label", bit: ALLOWED_LABEL }, accept),
+      ],
+    },
   ];
 }
 
@@ -243,9 +238,7 @@ function decide(options: TableOptions): Chain {
       ...unknown(PolicyDropReason.DESTINATION, "destination", equals("oifname", bridge)),
       ...errors,
       answers,
-      ...judged("source"),
-      ...judged("destination"),
-      rule({ kind: "set label", bit: ALLOWED_LABEL }),
+      rule(goTo(Judging.BOTH)),
     ],
   };
 }
@@ -256,8 +249,8 @@ function forward({ bridge }: TableOptions): Chain {
     base: base("forward"),
     rules: [
       isAllowed,
-      rule(mayBegin, equals("iifname", bridge), goTo("new_from_pod")),
-      rule(mayBegin, equals("oifname", bridge), goTo("new_to_pod")),
+      rule(mayBegin, equals("iifname", bridge), goTo(Judging.BOTH)),
+      rule(mayBegin, equals("oifname", bridge), goTo(Judging.BOTH)),
       isSettled,
       rule(equals("iifname", bridge), goTo("decide")),
       rule(equals("oifname", bridge), goTo("decide")),
@@ -272,21 +265,14 @@ function input(options: TableOptions): Chain {
     rules: [
       rule(not(equals("iifname", options.bridge)), accept),
       isAllowed,
-      ...FAMILIES.map((family) =>
-        rule(
-          anyFlag("ct state", "new"),
-          inSet(familyWords[family].source, `${POLICY_SETS.known}${family}`),
-          goTo(`new_to_node${family}`),
-        ),
-      ),
+      rule(anyFlag("ct state", "new"), goTo(Judging.BOTH)),
       isSettled,
       ...neighbours,
-      dropping(PolicyDropReason.LINK_LOCAL, inPrefix("ip6 saddr", LINK_LOCAL)),
+      linkLocal,
       ...unknown(PolicyDropReason.SOURCE, "source"),
       ...errors,
       answers,
-      ...judged("source"),
-      rule({ kind: "set label", bit: ALLOWED_LABEL }),
+      rule(goTo(Judging.BOTH)),
     ],
   };
 }

@@ -33,7 +33,7 @@ const LOG_LIMIT = { kind: "limit", rate: 10, unit: "second", burst: 50, isOver: 
 /** Holds the headers of both families with some extensions, and the ports behind them. */
 const LOGGED_BYTES = 128;
 
-/** The chain that the verdict elements of a profile's pods jump to: other options than the defaults are in its name. */
+/** The chain that the verdict elements of a profile's pods go to: other options than the defaults are in its name. */
 export function profileChainName(direction: Direction, key: string, options: PolicyOptions): string {
   const [printed, byDefault] = [digestOf(options), digestOf(DEFAULT_POLICY_OPTIONS)];
   return printed === byDefault ? `${direction}_${key}` : `${direction}_${key}_${printed}`;
@@ -45,8 +45,8 @@ function digestOf({ policePodToOwnNode, nodeLocalDNS, dropLog, dropLogGroup }: P
 }
 
 /**
- * All that the kernel has of a profile. In its chains `return` is "allowed in this direction", since nothing but the
- * verdict element jumps: between a profile's chains a packet goes without coming back.
+ * All that the kernel has of a profile. In its chains `return` is "allowed in this direction": the verdict element goes
+ * to the first, and a packet goes from one to the next, so that it comes back to the chain that judges both ends.
  *
  * @param flattenAbove rules for each family up to which NetworkPolicies' rules are printed one by one
  */

@@ -6,7 +6,7 @@ import { CROWDING_SETS } from "./crowding.ts";
 import { POLICY_SETS, POLICY_TABLE } from "./policy_table.ts";
 import type { Direction } from "./profile.ts";
 
-/** That what is at these addresses may send and receive as its policies say; all others on the bridge may not. */
+/** That what is at these addresses has verdicts in both directions ({@link verdictElement}); all others on the bridge pass nothing. */
 export function knownElements(addresses: readonly Address[]): readonly Claim[] {
   return addresses.map((address) => claim(`${POLICY_SETS.known}${familyOf(address)}`, [address]));
 }
@@ -25,12 +25,16 @@ export function selfElements(addresses: readonly Address[]): readonly Claim[] {
   );
 }
 
-/** Has a local pod's address judged in a direction by a profile's chain. */
-export function verdictElement(direction: Direction, address: Address, chain: string): Claim {
+/**
+ * The verdict of a local pod's address in a direction: to go to a profile's chain, or that everything is allowed.
+ *
+ * @param chain undefined where no policy has a say
+ */
+export function verdictElement(direction: Direction, address: Address, chain: string | undefined): Claim {
   return {
     table: POLICY_TABLE,
     set: `${POLICY_SETS[direction]}${familyOf(address)}`,
-    element: { key: [address], data: { kind: "jump", chain } },
+    element: { key: [address], data: chain === undefined ? { kind: "return" } : { kind: "goto", chain } },
   };
 }
 

@@ -11,7 +11,7 @@ import type { PolicyRules } from "./policy_rules.ts";
 /** A profile that local pods are judged by, or will be. */
 export interface ActiveProfile {
   readonly profile: Profile;
-  /** The chain to jump to. */
+  /** The chain to go to. */
   readonly chain: string;
 }
 
@@ -111,7 +111,7 @@ export class ActiveProfiles {
     return own;
   }
 
-  /** Makes a held profile one that elements may jump to. Its sets must be filled by then. */
+  /** Makes a held profile one that elements may go to. Its sets must be filled by then. */
   complete({ profile }: ActiveProfile): void {
     const own = this.#profiles.get(profile.key);
     if (own === undefined || own.hasChains) return;
@@ -120,7 +120,7 @@ export class ActiveProfiles {
     this.#parts.rules.provide(`profile ${profile.key}`, { sets: [], chains: own.chains });
   }
 
-  /** Wants a profile once less. No element jumps to it any more. @param toSettle gets the members of its sets */
+  /** Wants a profile once less. No element goes to it any more. @param toSettle gets the members of its sets */
   release({ profile }: ActiveProfile, toSettle: ToSettle): void {
     const own = this.#profiles.get(profile.key);
     if (own === undefined || --own.holders > 0) return;

@@ -51,7 +51,7 @@ type OwnPod = LocalPod | ForeseenPod;
  * The policies of the pods of this node, as objects and attachments have them by now.
  *
  * What is told is put into queues; {@link step} does one piece of it at a time, each small, after which the rules may be
- * committed: what a chain asks for is there before the chain, and the chain before what jumps to it. A pod that waits to
+ * committed: what a chain asks for is there before the chain, and the chain before what goes to it. A pod that waits to
  * come into force goes before all others, with what its policies need.
  */
 export class LivePolicies {

@@ -1,3 +1,5 @@
+import type { Address } from "../../../kernel/ip/address.ts";
+import type { Claim } from "../../dataplane/claim.ts";
 import type { Direction, ProfilesByDirection } from "../compile/profile.ts";
 import { DIRECTIONS } from "../compile/profile.ts";
 import { knownElements, selfElements, verdictElement } from "../compile/table_elements.ts";
@@ -6,7 +8,7 @@ import type { ForeseenPod } from "./foreseen_pods.ts";
 import type { JudgedPod, LocalPod, PodProfiles } from "./local_pods.ts";
 import type { PolicyRules } from "./policy_rules.ts";
 
-/** Which profiles judge the pods of this node: those on the way, and those their elements jump to. */
+/** Which profiles judge the pods of this node: those on the way, and those their elements go to. */
 export class LocalVerdicts {
   readonly #rules: PolicyRules;
   readonly #profiles: ActiveProfiles;
@@ -49,18 +51,21 @@ export class LocalVerdicts {
     const { key, addresses, claimed: before } = local;
     for (const { profile } of heldBy(profiles)) this.#profiles.hold(profile, () => {});
     local.claimed = profiles;
-    this.#rules.claim(`attachment ${key}`, [
-      ...(profiles === undefined ? [] : [...knownElements(addresses), ...selfElements(addresses)]),
-      ...heldBy(profiles).flatMap(({ profile: { direction }, chain }) =>
-        addresses.map((address) => verdictElement(direction, address, chain)),
-      ),
-    ]);
+    this.#rules.claim(`attachment ${key}`, profiles === undefined ? [] : elementsOf(addresses, profiles));
     this.#release(before);
   }
 
   #release(profiles: PodProfiles | undefined): void {
     for (const profile of heldBy(profiles)) this.#profiles.release(profile, this.#released);
   }
+}
+
+/** All elements of a pod that may send and receive; it has a verdict in each direction, also where no policy selects it. */
+function elementsOf(addresses: readonly Address[], profiles: PodProfiles): readonly Claim[] {
+  const verdicts = DIRECTIONS.flatMap((direction) =>
+    addresses.map((address) => verdictElement(direction, address, profiles[direction]?.chain)),
+  );
+  return [...knownElements(addresses), ...selfElements(addresses), ...verdicts];
 }
 
 function heldBy(profiles: PodProfiles | undefined): readonly ActiveProfile[] {

@@ -185,8 +185,7 @@ function localElements(
 ): readonly Claim[] {
   const verdicts = (["egress", "ingress"] as const).flatMap((direction) => {
     const profile = profiles?.[direction];
-    if (profile === undefined) return [];
-    const chain = profileChainName(direction, profile.key, options);
+    const chain = profile && profileChainName(direction, profile.key, options);
     return addresses.map((address) => verdictElement(direction, address, chain));
   });
   return [...knownElements(addresses), ...selfElements(addresses), ...verdicts];

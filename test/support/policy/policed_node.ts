@@ -1,6 +1,7 @@
 import type { Address } from "../../../kernel/ip/address.ts";
 import { familyOf } from "../../../kernel/ip/address.ts";
 import type { IpProtocol } from "../../../kernel/ip/protocol.ts";
+import { POLICY_SETS } from "../../../policyd/policy/compile/policy_table.ts";
 import type { Direction } from "../../../policyd/policy/compile/profile.ts";
 import { connectionElement } from "../../../policyd/policy/compile/table_elements.ts";
 import type { Connection } from "../nftables/interpreter/flow_table.ts";
@@ -64,6 +65,14 @@ export class PolicedNode {
   with(set: "cut" | "settled", connection: number): PolicedNode {
     const { set: name, element } = connectionElement(set, connection);
     const elements = new Map([...this.#compiled.elements, [name, [element]]]);
+    return new PolicedNode({ ...this.#compiled, elements }, this.#local);
+  }
+
+  /** The same where an address has no verdict in a direction, though everything else of its pod is in force. */
+  without(direction: Direction, address: Address): PolicedNode {
+    const name = `${POLICY_SETS[direction]}${familyOf(address)}`;
+    const kept = (this.#compiled.elements.get(name) ?? []).filter(({ key }) => key[0] !== address);
+    const elements = new Map([...this.#compiled.elements, [name, kept]]);
     return new PolicedNode({ ...this.#compiled, elements }, this.#local);
   }
 

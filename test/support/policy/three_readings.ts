@@ -6,6 +6,7 @@ import type { PolicyOptions } from "../../../policyd/policy/compile/options.ts";
 import type { Direction } from "../../../policyd/policy/compile/profile.ts";
 import type { Flow } from "../../../policyd/policy/evaluate/flow.ts";
 import type { CompiledCluster, CompiledNode, Owner } from "./compiled_cluster.ts";
+import type { PolicedPacket } from "./policed_node.ts";
 import { echoProtocol, PolicedNode } from "./policed_node.ts";
 
 /** A flow between two addresses. */
@@ -40,24 +41,31 @@ export class PolicedCluster {
   }
 
   /** Sends a packet through the tables of both ends' nodes. */
-  send({ source, destination, protocol, port }: AddressedFlow): Fate {
-    const packet = {
-      source,
-      destination,
-      protocol: isPortProtocol(protocol) ? (protocol.toLowerCase() as Lowercase<Protocol>) : echoProtocol(source),
-      port,
-      ...(protocol === "ICMP error" ? { state: "related" as const } : {}),
-    };
-    const places = [source, destination].flatMap((address) => this.#placeOf(address));
+  send(flow: AddressedFlow): Fate {
     const wouldDrop = new Set<Direction>();
-    const isPassed = [...new Set(places)].every((place) => {
+    const isPassed = this.#places(flow).every((place) => {
       const { policed } = this.#node(place);
       policed.forget();
-      const { verdict } = policed.send(packet);
+      const { verdict } = policed.send(packetOf(flow));
       for (const direction of policed.shadowed()) wouldDrop.add(direction);
       return verdict === "accept";
     });
     return { isPassed, wouldDrop };
+  }
+
+  /**
+   * Sends a packet past nodes where one of its ends has no verdict in the direction that it is asked for.
+   *
+   * @returns whether it passes; undefined where the end is not a pod, or is not asked: by its own node, or about an error
+   */
+  passesWithout(direction: Direction, flow: AddressedFlow): boolean | undefined {
+    const [own, other] = direction === "egress" ? [flow.source, flow.destination] : [flow.destination, flow.source];
+    const owner = this.#cluster.owners.get(own);
+    if (owner === undefined || !("pod" in owner) || flow.protocol === "ICMP error") return undefined;
+    const place = owner.pod.nodeName;
+    const { compiled, policed } = this.#node(place);
+    if (direction === "ingress" && compiled.ownAddresses.has(other)) return undefined;
+    return policed.without(direction, own).send(packetOf(flow)).verdict === "accept";
   }
 
   /** What the profile of an end says; undefined where there is no pod, or no profile is asked. */
@@ -78,6 +86,10 @@ export class PolicedCluster {
     return judgeProfile(profile, flow, compiled.view, this.#options);
   }
 
+  #places({ source, destination }: AddressedFlow): readonly (string | undefined)[] {
+    return [...new Set([source, destination].flatMap((address) => this.#placeOf(address)))];
+  }
+
   #placeOf(address: Address): readonly (string | undefined)[] {
     const owner = this.#cluster.owners.get(address);
     return owner === undefined ? [] : [placeOf(owner)];
@@ -95,6 +107,16 @@ export class PolicedCluster {
     this.#nodes.set(name, { compiled, policed });
     return { compiled, policed };
   }
+}
+
+function packetOf({ source, destination, protocol, port }: AddressedFlow): PolicedPacket {
+  return {
+    source,
+    destination,
+    protocol: isPortProtocol(protocol) ? (protocol.toLowerCase() as Lowercase<Protocol>) : echoProtocol(source),
+    port,
+    ...(protocol === "ICMP error" ? { state: "related" as const } : {}),
+  };
 }
 
 function placeOf(owner: Owner): string | undefined {

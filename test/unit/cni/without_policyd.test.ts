@@ -1,6 +1,12 @@
 import assert from "node:assert/strict";
 import type { Node } from "../../../cni/node.ts";
-import { CLOSED_TABLES, DAEMON_TABLE_MARK, forgetAddresses, KNOWN_SETS } from "../../../cni/without_policyd.ts";
+import {
+  CLOSED_TABLES,
+  DAEMON_TABLE_MARK,
+  forgetAddresses,
+  KNOWN_SETS,
+  VERDICT_MAPS,
+} from "../../../cni/without_policyd.ts";
 import { parseAddress } from "../../../kernel/ip/address.ts";
 import { decodeMessages } from "../../../kernel/netlink/message.ts";
 import { Errno } from "../../../kernel/syscall/errno.ts";
@@ -65,10 +71,13 @@ describe("cni/without_policyd", () => {
     assert.throws(() => forgetAddresses(refusing(Errno.EPERM), addresses), /EPERM/);
   });
 
-  it("REG-06: the sets of known addresses are the daemon's", () => {
+  it("REG-06: the sets of known addresses and the maps of their verdicts are the daemon's", () => {
     const policies = tables.find(({ name }) => name === "drawbridge-policy");
-    for (const { name, key } of KNOWN_SETS) {
-      assert.deepEqual(policies?.sets.find((set) => set.name === name)?.key, key, name);
+    for (const { name, key, data } of [...KNOWN_SETS, ...VERDICT_MAPS]) {
+      const found = policies?.sets.find((set) => set.name === name);
+      assert.deepEqual([found?.key, found?.data], [key, data], name);
     }
+    const maps = policies?.sets.filter(({ data }) => data === "verdict").map(({ name }) => name);
+    assert.deepEqual(new Set(VERDICT_MAPS.map(({ name }) => name)), new Set(maps), "all of them");
   });
 });

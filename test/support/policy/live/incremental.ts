@@ -78,7 +78,7 @@ export function runLive({ events, compareEvery, random }: LiveRun): LiveOutcome 
     assert.equal(node.content(), rebuilt.content(), `after ${number} events`);
     outcome.comparisons++;
     outcome.mostProvided = Math.max(outcome.mostProvided, node.provided().length);
-    outcome.verdicts += node.elements("egress4").length + node.elements("ingress6").length;
+    outcome.verdicts += node.judged("egress4").length + node.judged("ingress6").length;
     rebuilt.stop();
     faulty.setRates(outcome.comparisons % 2 === 0 ? FAULTS : NO_FAULTS);
   }

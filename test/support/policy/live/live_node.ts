@@ -111,6 +111,11 @@ export class LiveNode {
     return this.#kernel.elements(POLICY_TABLE, { name, key: [] }).map(elementText).sort();
   }
 
+  /** The elements of a map of verdicts that go to a profile's chain, in order: without those of pods that no policy selects. */
+  judged(map: "egress4" | "egress6" | "ingress4" | "ingress6"): readonly string[] {
+    return this.elements(map).filter((text) => / : goto /.test(text));
+  }
+
   /** The names of the sets and chains that are there beside those that always are. */
   provided(): readonly string[] {
     const state = this.#kernel.table(POLICY_TABLE);

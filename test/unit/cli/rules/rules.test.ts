@@ -63,7 +63,10 @@ describe("rules", () => {
       elementsOf(out, "ingress4"),
     );
     const none = (await rules("worker-1", {})).out;
-    assert.deepEqual([elementsOf(none, "known4"), elementsOf(none, "ingress4")], [["10.244.1.7"], []]);
+    assert.deepEqual(
+      [elementsOf(none, "known4"), elementsOf(none, "ingress4")],
+      [["10.244.1.7"], ["10.244.1.7 : return"]],
+    );
     const backwards = POLICIES.split("---\n").toReversed().join("\n---\n");
     assert.equal(await text("worker-1", backwards), out, "in whatever order they come");
   });

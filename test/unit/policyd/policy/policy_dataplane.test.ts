@@ -50,9 +50,10 @@ function begun(kernel = new FakeNftables()) {
   return { node: new LiveNode({ kernel, clock }), clock, kernel };
 }
 
-/** The addresses in the elements of a set. */
+/** The addresses in the elements of a set; of a map of verdicts those that a profile judges. */
 function inSet(node: LiveNode, name: string): readonly string[] {
-  return node.elements(name).map((text) => {
+  const elements = name === "egress4" || name === "ingress4" ? node.judged(name) : node.elements(name);
+  return elements.map((text) => {
     const address = addressFromValue(4, BigInt(Number.parseInt(text, 10)));
     return address === undefined ? text : formatAddress(address);
   });

@@ -83,6 +83,27 @@ describe("policyd/policy/compile: the table", () => {
     }
   });
 
+  it("POL-90: a known pod without a verdict passes nothing in that direction, whether a policy selects it or not", () => {
+    for (const policies of ["", ALLOW_ALL]) {
+      for (const { web, node: own, outside } of PLACES) {
+        for (const other of [own, outside]) {
+          const mute = nodeWith(policies).without("egress", web);
+          assert.equal(fate(mute, flow(web, other)), `drop: ${PolicyDropReason.SOURCE}`);
+          assert.equal(fate(mute, flow(other, web)), "accept", "the other direction");
+          assert.equal(fate(mute, { ...flow(web, other), isUntracked: true }), `drop: ${PolicyDropReason.SOURCE}`);
+        }
+        const deaf = nodeWith(policies).without("ingress", web);
+        assert.equal(fate(deaf, flow(outside, web)), `drop: ${PolicyDropReason.DESTINATION}`);
+        assert.equal(fate(deaf, flow(own, web)), "accept", "its node needs no verdict (POL-07)");
+        assert.equal(fate(deaf, flow(web, outside)), "accept", "the other direction");
+        const announced = { ...flow(web, outside), state: "related" } as const;
+        assert.equal(fate(nodeWith(policies), announced), "accept", "what another flow announced");
+        const without = nodeWith(policies).without("egress", web);
+        assert.equal(fate(without, announced), `drop: ${PolicyDropReason.SOURCE}`);
+      }
+    }
+  });
+
   it("POL-08: answers pass with their connection; without its label nothing does until the first end asks again", () => {
     const denying = nodeWith(DENY_ALL);
     for (const { web, node: own, outside } of PLACES) {
@@ -250,6 +271,29 @@ const TABLE = `table inet drawbridge-policy {
     typeof ct id
   }
 
+  chain unknown_sender {
+    ip6 saddr fe80::/10 counter drop comment "link-local source"
+    counter drop comment "source not known yet"
+  }
+
+  chain sender {
+    ip saddr vmap @egress4
+    ip6 saddr vmap @egress6
+    iifname "drawbridge0" goto unknown_sender
+  }
+
+  chain receiver {
+    ip daddr vmap @ingress4
+    ip6 daddr vmap @ingress6
+    oifname "drawbridge0" counter drop comment "destination not known yet"
+  }
+
+  chain judge {
+    jump sender
+    jump receiver
+    ct label set 100 accept
+  }
+
   chain decide {
     iifname "drawbridge0" ip saddr != @known4 counter drop comment "source not known yet"
     iifname "drawbridge0" ip6 saddr != @known6 counter drop comment "source not known yet"
@@ -258,61 +302,7 @@ const TABLE = `table inet drawbridge-policy {
     icmp type { destination-unreachable, time-exceeded, parameter-problem } ct state related accept
     icmpv6 type { destination-unreachable, packet-too-big, time-exceeded, parameter-problem } ct state related accept
     ct direction reply counter drop comment "answer of no allowed connection"
-    ip saddr vmap @egress4
-    ip6 saddr vmap @egress6
-    ip daddr vmap @ingress4
-    ip6 daddr vmap @ingress6
-    ct label set 100
-  }
-
-  chain new_from_pod {
-    meta nfproto ipv4 goto new_from_pod4
-    meta nfproto ipv6 goto new_from_pod6
-  }
-
-  chain new_to_pod {
-    meta nfproto ipv4 goto new_to_pod4
-    meta nfproto ipv6 goto new_to_pod6
-  }
-
-  chain new_from_pod4 {
-    ip saddr != @known4 counter drop comment "source not known yet"
-    oifname "drawbridge0" ip daddr != @known4 counter drop comment "destination not known yet"
-    ip saddr vmap @egress4
-    ip daddr vmap @ingress4
-    ct label set 100
-  }
-
-  chain new_to_pod4 {
-    ip daddr != @known4 counter drop comment "destination not known yet"
-    ip saddr vmap @egress4
-    ip daddr vmap @ingress4
-    ct label set 100
-  }
-
-  chain new_to_node4 {
-    ip saddr vmap @egress4
-    ct label set 100
-  }
-
-  chain new_from_pod6 {
-    ip6 saddr != @known6 counter drop comment "source not known yet"
-    oifname "drawbridge0" ip6 daddr != @known6 counter drop comment "destination not known yet"
-    ip6 saddr vmap @egress6
-    ip6 daddr vmap @ingress6
-    ct label set 100
-  }
-
-  chain new_to_pod6 {
-    ip6 daddr != @known6 counter drop comment "destination not known yet"
-    ip6 saddr vmap @egress6
-    ip6 daddr vmap @ingress6
-    ct label set 100
-  }
-
-  chain new_to_node6 {
-    ip6 saddr vmap @egress6
-    ct label set 100
+    goto judge
   }
 
   chain crowded_forward {
@@ -344,8 +334,8 @@ const TABLE = `table inet drawbridge-policy {
   chain forward {
     type filter hook forward priority -5; policy accept;
     ct label 100 accept
-    ct state new,untracked iifname "drawbridge0" goto new_from_pod
-    ct state new,untracked oifname "drawbridge0" goto new_to_pod
+    ct state new,untracked iifname "drawbridge0" goto judge
+    ct state new,untracked oifname "drawbridge0" goto judge
     ct id @settled accept
     iifname "drawbridge0" goto decide
     oifname "drawbridge0" goto decide
@@ -355,8 +345,7 @@ const TABLE = `table inet drawbridge-policy {
     type filter hook input priority -5; policy accept;
     iifname != "drawbridge0" accept
     ct label 100 accept
-    ct state new ip saddr @known4 goto new_to_node4
-    ct state new ip6 saddr @known6 goto new_to_node6
+    ct state new goto judge
     ct id @settled accept
     icmpv6 type { nd-router-solicit, nd-neighbor-solicit, nd-neighbor-advert } ip6 hoplimit 255 accept
     icmpv6 type { mld-listener-query, mld-listener-report, mld-listener-done, mld2-listener-report } accept
@@ -366,9 +355,7 @@ const TABLE = `table inet drawbridge-policy {
     icmp type { destination-unreachable, time-exceeded, parameter-problem } ct state related accept
     icmpv6 type { destination-unreachable, packet-too-big, time-exceeded, parameter-problem } ct state related accept
     ct direction reply counter drop comment "answer of no allowed connection"
-    ip saddr vmap @egress4
-    ip6 saddr vmap @egress6
-    ct label set 100
+    goto judge
   }
 
   chain output {

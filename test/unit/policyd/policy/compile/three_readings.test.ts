@@ -6,10 +6,12 @@ import { DEFAULT_POLICY_OPTIONS } from "../../../../../policyd/policy/compile/op
 import { evaluatePolicy } from "../../../../../policyd/policy/evaluate/evaluate.ts";
 import { resolveFlow } from "../../../../../policyd/policy/evaluate/party.ts";
 import { buildPolicyIndex } from "../../../../../policyd/policy/evaluate/policy_index.ts";
+import type { PolicyIndex } from "../../../../../policyd/policy/evaluate/policy_index.ts";
 import type { EndVerdict } from "../../../../../policyd/policy/evaluate/verdict.ts";
 import { storeOf } from "../../../../support/evaluate/store.ts";
 import { policyCases } from "../../../../support/policy/arbitrary_cluster.ts";
 import { CompiledCluster } from "../../../../support/policy/compiled_cluster.ts";
+import type { RawFlow } from "../../../../support/policy/raw_cluster.ts";
 import { flowOf, manifestsOf } from "../../../../support/policy/raw_cluster.ts";
 
 import { PolicedCluster } from "../../../../support/policy/three_readings.ts";
@@ -21,6 +23,22 @@ const seed = Number(process.env["DRAWBRIDGE_SEED"] ?? (isFull ? Date.now() % 0x7
 
 /** Rules of NetworkPolicies one by one, as many as there are; as the daemon has it; all of them flattened. */
 const FLATTEN_ABOVE = [Number.POSITIVE_INFINITY, undefined, 0] as const;
+
+/** The flows of which a packet can be sent from one pod or node to another, and what the evaluator says of them. */
+function sendable(index: PolicyIndex, flows: readonly RawFlow[]) {
+  return flows.flatMap((raw) => {
+    const flow = flowOf(raw);
+    const ends = resolveFlow(index, flow);
+    const verdict = evaluatePolicy(index, flow);
+    if ("kind" in ends || verdict.kind === "impossible") return [];
+    const [source, destination] = [ends.source.address, ends.destination.address];
+    if (source === undefined || destination === undefined) return [];
+    // Only within the pod.
+    if (source === destination && flow.isThroughService !== true) return [];
+    const addressed = { source, destination, protocol: flow.protocol, port: raw.port };
+    return [{ verdict, addressed, text: JSON.stringify(raw) }];
+  });
+}
 
 const options = fc.record({
   policePodToOwnNode: fc.boolean(),
@@ -41,17 +59,7 @@ describe(`policyd/policy/compile: three readings (seed ${seed})`, () => {
         const all = { ...DEFAULT_POLICY_OPTIONS, ...own, nodeLocalDNS };
         const index = buildPolicyIndex(store, { ...own, nodeLocalDNS });
         const policed = new PolicedCluster(new CompiledCluster(store, all, above), all);
-        for (const raw of flows) {
-          const flow = flowOf(raw);
-          const ends = resolveFlow(index, flow);
-          const verdict = evaluatePolicy(index, flow);
-          if ("kind" in ends || verdict.kind === "impossible") continue;
-          const [source, destination] = [ends.source.address, ends.destination.address];
-          // Nothing can be sent, or only within the pod.
-          if (source === undefined || destination === undefined) continue;
-          if (source === destination && flow.isThroughService !== true) continue;
-          const text = JSON.stringify(raw);
-          const addressed = { source, destination, protocol: flow.protocol, port: raw.port };
+        for (const { verdict, addressed, text } of sendable(index, flows)) {
           const { isPassed, wouldDrop } = policed.send(addressed);
           assert.equal(isPassed, verdict.kind === "allowed", `the tables: ${text}`);
           seen[verdict.kind]++;
@@ -74,5 +82,27 @@ describe(`policyd/policy/compile: three readings (seed ${seed})`, () => {
     assert.ok(seen.allowed + seen.denied > CLUSTERS * 5, JSON.stringify(seen));
     assert.ok((allowed ?? 0) > 0.3 && (denied ?? 0) > 0.3, JSON.stringify(seen));
     assert.ok(Math.min(seen.egress, seen.ingress) > CLUSTERS * 2 && seen.shadow > CLUSTERS / 10, JSON.stringify(seen));
+  });
+
+  it("POL-90: of random flows none passes while one of its pods has no verdict in the direction", function () {
+    this.timeout(20 * 60_000);
+    const seen = { closed: 0, others: 0 };
+    fc.assert(
+      fc.property(policyCases, ({ cluster, flows }) => {
+        const store = storeOf(manifestsOf(cluster));
+        const policed = new PolicedCluster(new CompiledCluster(store, DEFAULT_POLICY_OPTIONS), DEFAULT_POLICY_OPTIONS);
+        const index = buildPolicyIndex(store, DEFAULT_POLICY_OPTIONS);
+        for (const { verdict, addressed, text } of sendable(index, flows)) {
+          if (verdict.kind !== "allowed") continue;
+          for (const direction of ["egress", "ingress"] as const) {
+            const isPassed = policed.passesWithout(direction, addressed);
+            assert.notEqual(isPassed, true, `without ${direction}: ${text}`);
+            seen[isPassed === undefined ? "others" : "closed"]++;
+          }
+        }
+      }),
+      { numRuns: CLUSTERS / 4, seed },
+    );
+    assert.ok(seen.closed > CLUSTERS / 4, JSON.stringify(seen));
   });
 });

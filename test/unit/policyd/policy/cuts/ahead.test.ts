@@ -84,15 +84,15 @@ describe("policy/cuts: a judge that is ahead of the rules", () => {
   it("POL-81: a connection that is allowed for moments, and never by the rules, does not go on", async () => {
     const { node, pass, passes } = await setUp();
     assert.equal(passes(), false);
-    const denying = node.elements("ingress4");
+    const denying = node.judged("ingress4");
     node.apply({ type: "objects", changes: [set(ALLOWING)] });
     for (let slice = 0; slice < PEERS / 2; slice++) node.tick();
     // The second look at what was cut.
     await pass(400);
-    assert.deepEqual(node.elements("ingress4"), denying, "the allowing rules are not in force yet");
+    assert.deepEqual(node.judged("ingress4"), denying, "the allowing rules are not in force yet");
     node.change(set(policy()));
     await pass(10_000);
-    assert.deepEqual([node.elements("ingress4"), passes()], [denying, false]);
+    assert.deepEqual([node.judged("ingress4"), passes()], [denying, false]);
     node.stop();
   });
 

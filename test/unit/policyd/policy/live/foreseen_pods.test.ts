@@ -67,14 +67,14 @@ describe("policyd/policy/live of pods that are to come", () => {
     assert.deepEqual(node.provided(), []);
     node.change(set(pod()));
     assert.ok(isReady());
-    assert.deepEqual([node.elements("known4"), node.elements("ingress4")], [[], []], "nobody is known yet");
+    assert.deepEqual([node.elements("known4"), node.judged("ingress4")], [[], []], "nobody is known yet");
     assert.deepEqual(node.dataplane.problems(), [], "and nobody waits");
     const before = node.provided();
     node.apply({ type: "attached", attachment: ATTACHMENT });
     node.settle();
     assert.deepEqual(node.provided(), before);
     const [chain = ""] = before;
-    assert.match(node.elements("ingress4").join(), new RegExp(`^\\d+ : jump ${chain}$`));
+    assert.match(node.judged("ingress4").join(), new RegExp(`^\\d+ : goto ${chain}$`));
     assert.equal(node.elements("known4").length, 1);
   });
 
@@ -85,7 +85,7 @@ describe("policyd/policy/live of pods that are to come", () => {
     slow.apply({ type: "objects", changes: [gone(FOR_DB)] });
     slow.apply({ type: "attached", attachment: ATTACHMENT });
     slow.settle();
-    assert.deepEqual([slow.elements("known4").length, slow.elements("ingress4"), slow.provided()], [1, [], []]);
+    assert.deepEqual([slow.elements("known4").length, slow.judged("ingress4"), slow.provided()], [1, [], []]);
     slow.stop();
   });
 
@@ -96,7 +96,7 @@ describe("policyd/policy/live of pods that are to come", () => {
     node.apply({ type: "detached", name: ATTACHMENT });
     node.settle();
     assert.ok(isReady());
-    assert.deepEqual([node.elements("known4"), node.elements("ingress4")], [[], []]);
+    assert.deepEqual([node.elements("known4"), node.judged("ingress4")], [[], []]);
   });
 
   it("POL-28: a pod whose attachment is closed again is to come again", () => {

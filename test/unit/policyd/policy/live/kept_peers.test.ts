@@ -213,8 +213,7 @@ describe("policyd/policy/live: peers whose Pod is gone", () => {
       [gone(none), gone(FIRST)],
     ]) {
       const { node, denied, before, now } = setUp();
-      const jailed = (): readonly string[] =>
-        node.elements("egress4").filter((one) => one.startsWith(before[0] ?? "?"));
+      const jailed = (): readonly string[] => node.judged("egress4").filter((one) => one.startsWith(before[0] ?? "?"));
       node.change(gone(DENY_BAD), space, team, jail);
       const [peers, verdicts] = [now(), jailed()];
       assert.deepEqual([peers.length, verdicts.length], [2, 1]);
@@ -277,18 +276,18 @@ describe("policyd/policy/live: peers whose Pod is gone", () => {
       node.change(set(last), space, jail);
       node.apply({ type: "attached", attachment: attachment(last, BAD) });
       node.settle();
-      const verdicts = node.elements("egress4");
+      const verdicts = node.judged("egress4");
       assert.equal(verdicts.length, 1);
       node.change(gone({ kind: "Namespace", key: "tenant" }));
       node.change(end);
-      assert.deepEqual(node.elements("egress4"), verdicts);
+      assert.deepEqual(node.judged("egress4"), verdicts);
       // What comes to a namespace of the name when everybody has gone has nothing of it.
       node.apply({ type: "detached", name: attachment(last, BAD) });
       node.change(gone(last));
       node.change(set(last));
       node.apply({ type: "attached", attachment: attachment(last, BAD) });
       node.settle();
-      assert.deepEqual([node.elements("egress4"), node.elements("known4").length], [[], 1]);
+      assert.deepEqual([node.judged("egress4"), node.elements("known4").length], [[], 1]);
       node.stop();
     }
   });

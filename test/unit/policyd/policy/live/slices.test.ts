@@ -93,7 +93,7 @@ describe("policyd/policy/live in slices", () => {
   it("POL-09: a pod is not judged by a set before all members are in it, and comes into force in the end", function () {
     this.timeout(60_000);
     const states: (readonly [members: number, verdicts: number])[] = [];
-    const { node } = nodeWith(PODS, TICK, (now) => states.push([largest(now), now.elements("ingress4").length]));
+    const { node } = nodeWith(PODS, TICK, (now) => states.push([largest(now), now.judged("ingress4").length]));
     node.change(set(FROM_PEERS));
     assert.ok(states.length > 10, `${states.length} commits`);
     for (const [members, verdicts] of states) assert.ok(verdicts === 0 || members === PODS, `${members} members`);
@@ -123,7 +123,7 @@ describe("policyd/policy/live in slices", () => {
     after.settle();
     assert.ok(batches > 3, `${batches} batches`);
     const drops = after.provided().filter((name) => name.endsWith("_drop"));
-    assert.deepEqual([drops.length, after.elements("ingress4").length], [PROFILES, PROFILES]);
+    assert.deepEqual([drops.length, after.judged("ingress4").length], [PROFILES, PROFILES]);
     const fresh = start(new FakeNftables(), true);
     fresh.settle();
     assert.equal(after.content(), fresh.content());
@@ -162,7 +162,7 @@ describe("policyd/policy/live in slices", () => {
     let atVerdict: readonly number[] = [];
     const { node } = nodeWith(PODS, TICK, (now) => {
       const names = now.provided().filter((name) => now.elements(name).length > 0);
-      if (now.elements("ingress4").length === 2 && atVerdict.length === 0) {
+      if (now.judged("ingress4").length === 2 && atVerdict.length === 0) {
         atVerdict = names.map((name) => now.elements(name).length);
       }
     });

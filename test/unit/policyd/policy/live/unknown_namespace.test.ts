@@ -39,7 +39,7 @@ function inForce(areNamespacesTold: boolean, ...changes: readonly ObjectChange[]
   node.apply({ type: "attached", attachment });
   const states = changes.map((change) => {
     node.change(change);
-    const judged = (["egress4", "ingress4"] as const).filter((map) => node.elements(map).length > 0);
+    const judged = (["egress4", "ingress4"] as const).filter((map) => node.judged(map).length > 0);
     return node.elements("known4").length === 0 ? (node.dataplane.awaits(attachment) ?? "") : judged.join(" ");
   });
   node.stop();
