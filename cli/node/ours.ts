@@ -1,4 +1,5 @@
 import { isOurs } from "../../policyd/dataplane/schema.ts";
+import { CLOSING_BRIDGE_TABLE, CLOSING_TABLE } from "../../policyd/policy/closing/closing_tables.ts";
 import { OPENING_TABLE } from "../../policyd/policy/cuts/opening.ts";
 
 /** How the comment of the tables begins that the plugin makes where no policyd is (cni/node_tables.ts). */
@@ -9,6 +10,8 @@ export const OUR_TABLES = [
   { family: "inet", name: "drawbridge" },
   { family: "inet", name: "drawbridge-policy" },
   OPENING_TABLE,
+  CLOSING_TABLE,
+  CLOSING_BRIDGE_TABLE,
   { family: "bridge", name: "drawbridge" },
   { family: "inet", name: "drawbridge-cni" },
   { family: "bridge", name: "drawbridge-cni" },

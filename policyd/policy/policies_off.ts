@@ -1,8 +1,10 @@
 import { DrawbridgeError } from "../../kernel/error.ts";
+import type { Change } from "../../kernel/nftables/change.ts";
 import type { Nftables } from "../../kernel/nftables/socket.ts";
 import type { AttachmentFollower } from "../attachments/follower.ts";
 import { isOurs } from "../dataplane/schema.ts";
 import type { Logger } from "../log/logger.ts";
+import { openingChanges } from "./closing/closing_tables.ts";
 import { POLICY_TABLE } from "./compile/policy_table.ts";
 import { OPENING_TABLE } from "./cuts/opening.ts";
 
@@ -33,7 +35,8 @@ function removeTables(kernel: Pick<Nftables, "head" | "commit">, logger: Logger)
   const isThere = isOurs(kernel.head(POLICY_TABLE)?.comment);
   const isOpening = kernel.head(OPENING_TABLE) !== undefined;
   const tables = [...(isThere ? [POLICY_TABLE] : []), ...(isOpening ? [OPENING_TABLE] : [])];
-  if (tables.length === 0) return;
-  kernel.commit(tables.map((table) => ({ kind: "delete table", table })));
+  const changes = [...tables.map((table): Change => ({ kind: "delete table", table })), ...openingChanges(kernel)];
+  if (changes.length === 0) return;
+  kernel.commit(changes);
   logger.info("policies are not enforced any more: the table of an earlier daemon is removed");
 }

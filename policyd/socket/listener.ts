@@ -51,6 +51,16 @@ export async function listenExclusively(
   return release;
 }
 
+/** Whether a daemon holds the lock of a socket; false where there has been none. @throws SyscallError */
+export function isLocked(socketPath: string, syscalls: Syscalls & FileCalls): boolean {
+  const fd = syscalls.open(`${socketPath}.lock`, OpenFlag.RDONLY | OpenFlag.NOFOLLOW | OpenFlag.CLOEXEC, 0);
+  if (fd === -Errno.ENOENT) return false;
+  check(fd, `open ${socketPath}.lock`);
+  const result = syscalls.flock(fd, LOCK_EX | LOCK_NB);
+  syscalls.close(fd);
+  return result === -Errno.EAGAIN;
+}
+
 function expectPrivate(directory: string): void {
   const { mode, uid } = statSync(directory);
   const isOthers = uid !== 0 && uid !== process.geteuid?.();

@@ -15,6 +15,7 @@ const STATE: ReadonlyMap<string, { readonly isForPods: boolean; readonly isFile:
   ["policyd.sock", { isForPods: false, isFile: true }],
   ["policyd.sock.lock", { isForPods: false, isFile: true }],
   ["retained", { isForPods: false, isFile: false }],
+  ["policies-enforced", { isForPods: false, isFile: true }],
   [ORIGINAL_SETTINGS, { isForPods: false, isFile: false }],
 ]);
 /** The files of the plugin server and of the shims that start it. */

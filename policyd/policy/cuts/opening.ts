@@ -5,6 +5,7 @@ import type { Chain, Table, TableReference } from "../../../kernel/nftables/obje
 import type { Rule } from "../../../kernel/nftables/statement.ts";
 import { equals, rule } from "../../../kernel/nftables/statement.ts";
 import { isOurs, ownComment } from "../../dataplane/schema.ts";
+import { openingChanges } from "../closing/closing_tables.ts";
 import { ALLOWED_LABEL } from "../compile/policy_table.ts";
 
 /** The policies' table as an earlier daemon left it. */
@@ -16,13 +17,13 @@ export interface FoundPolicies {
   readonly settled: readonly number[];
 }
 
-/** The rules that label connections before the policies' rules do. */
+/** The rules that label connections before the policies' rules do, and the end of those that close pods at the start. */
 export interface Opening {
   /** What there is of the policies' table. @throws DrawbridgeError when the kernel refuses */
   read(): FoundPolicies;
   /** Has connections labelled. @throws DrawbridgeError when the kernel refuses */
   open(): void;
-  /** Ends it; nothing where there is nothing to end. @throws DrawbridgeError when the kernel refuses */
+  /** Ends both; nothing where there is nothing to end. @throws DrawbridgeError when the kernel refuses */
   close(): void;
 }
 
@@ -69,6 +70,7 @@ export function kernelOpening({ kernel, commit, bridge, policyTable }: KernelOpe
   let mayBeOpen = true;
   const removal = (): readonly Change[] =>
     kernel.head(OPENING_TABLE) === undefined ? [] : [{ kind: "delete table", table: OPENING_TABLE }];
+  const isClosed = (): boolean => openingChanges(kernel).length > 0;
   const numbers = (name: "cut" | "settled"): readonly number[] => {
     const set = policyTable.sets.find((definition) => definition.name === name);
     if (set === undefined) return [];
@@ -80,7 +82,8 @@ export function kernelOpening({ kernel, commit, bridge, policyTable }: KernelOpe
       const sets = new Set(isThere ? kernel.sets(policyTable).map(({ name }) => name) : []);
       return {
         // Chains with hooks are the last to come, all at once; which they are depends on the configuration.
-        isInForce: kernel.chains(policyTable).some(({ hook }) => hook !== undefined),
+        // Where pods were closed at the start there were rules before, and nothing gets through without them.
+        isInForce: isClosed() || kernel.chains(policyTable).some(({ hook }) => hook !== undefined),
         cut: sets.has("cut") ? numbers("cut") : [],
         settled: sets.has("settled") ? numbers("settled") : [],
       };
@@ -90,7 +93,7 @@ export function kernelOpening({ kernel, commit, bridge, policyTable }: KernelOpe
       commit([...removal(), ...tableChanges(openingTable(bridge), new Map())]);
     },
     close: () => {
-      if (mayBeOpen) commit(removal());
+      if (mayBeOpen) commit([...removal(), ...openingChanges(kernel)]);
       mayBeOpen = false;
     },
   };

@@ -9,6 +9,7 @@ import { INET_TABLE } from "../../../policyd/node/table_part.ts";
 import { nodeTables } from "../../../policyd/node/tables.ts";
 import { DEFAULT_POLICY_OPTIONS } from "../../../policyd/policy/compile/options.ts";
 import { brakingHooks, crowdingHooks, POLICY_TABLE } from "../../../policyd/policy/compile/policy_table.ts";
+import { closingBridgeTable, closingTable } from "../../../policyd/policy/closing/closing_tables.ts";
 import { openingTable } from "../../../policyd/policy/cuts/opening.ts";
 import { sourceHooks } from "../../../policyd/services/compile/check_part.ts";
 import { baseText } from "../../bench/services/kube_proxy_layout.ts";
@@ -92,6 +93,10 @@ function expectedRows(): readonly (readonly string[])[] {
     ),
     ...hookedChains([ipTable, bridgeTable]).map((chain) => ({ ...chain, condition: "no daemon" })),
     ...hookedChains([openingTable(BRIDGE)]).map((chain) => ({ ...chain, condition: "first policies" })),
+    ...hookedChains([closingTable(BRIDGE), closingBridgeTable()]).map((chain) => ({
+      ...chain,
+      condition: "lost tables",
+    })),
   ];
   const place = ({ hook }: HookedChain): number => HOOKS.indexOf(hook);
   const name = ({ table, chain }: HookedChain): string => `${table} ${chain}`;

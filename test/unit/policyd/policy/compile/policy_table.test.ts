@@ -320,15 +320,15 @@ const TABLE = `table inet drawbridge-policy {
   }
 
   chain braked_forward {
-    iifname "cni0" ip saddr @known4 update @begun4 { ip saddr timeout 10s limit rate over 2000/second burst 500 packets } counter drop comment "pod that begins connections too fast for a table that is nearly full"
-    iifname "cni0" ip6 saddr @known6 update @begun6 { ip6 saddr timeout 10s limit rate over 2000/second burst 500 packets } counter drop comment "pod that begins connections too fast for a table that is nearly full"
-    iifname != "cni0" ip daddr @known4 update @begun4 { ip daddr timeout 10s limit rate over 2000/second burst 500 packets } counter drop comment "pod that begins connections too fast for a table that is nearly full"
-    iifname != "cni0" ip6 daddr @known6 update @begun6 { ip6 daddr timeout 10s limit rate over 2000/second burst 500 packets } counter drop comment "pod that begins connections too fast for a table that is nearly full"
+    iifname "drawbridge0" ip saddr @known4 update @begun4 { ip saddr timeout 10s limit rate over 2000/second burst 500 packets } counter drop comment "pod that begins connections too fast for a table that is nearly full"
+    iifname "drawbridge0" ip6 saddr @known6 update @begun6 { ip6 saddr timeout 10s limit rate over 2000/second burst 500 packets } counter drop comment "pod that begins connections too fast for a table that is nearly full"
+    iifname != "drawbridge0" ip daddr @known4 update @begun4 { ip daddr timeout 10s limit rate over 2000/second burst 500 packets } counter drop comment "pod that begins connections too fast for a table that is nearly full"
+    iifname != "drawbridge0" ip6 daddr @known6 update @begun6 { ip6 daddr timeout 10s limit rate over 2000/second burst 500 packets } counter drop comment "pod that begins connections too fast for a table that is nearly full"
   }
 
   chain braked_input {
-    iifname "cni0" ip saddr @known4 update @begun4 { ip saddr timeout 10s limit rate over 2000/second burst 500 packets } counter drop comment "pod that begins connections too fast for a table that is nearly full"
-    iifname "cni0" ip6 saddr @known6 update @begun6 { ip6 saddr timeout 10s limit rate over 2000/second burst 500 packets } counter drop comment "pod that begins connections too fast for a table that is nearly full"
+    iifname "drawbridge0" ip saddr @known4 update @begun4 { ip saddr timeout 10s limit rate over 2000/second burst 500 packets } counter drop comment "pod that begins connections too fast for a table that is nearly full"
+    iifname "drawbridge0" ip6 saddr @known6 update @begun6 { ip6 saddr timeout 10s limit rate over 2000/second burst 500 packets } counter drop comment "pod that begins connections too fast for a table that is nearly full"
   }
 
   chain forward {

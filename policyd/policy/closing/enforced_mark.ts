@@ -1,0 +1,50 @@
+import type { StoreFileSystem } from "../../../ipam/file_system.ts";
+
+const NAME = "policies-enforced";
+/** A boot's id has 36 characters. */
+const LARGEST_FILE = 128;
+
+/** Where the mark is. */
+export interface MarkPlace {
+  /** Usually `/run/drawbridge`. */
+  readonly stateDirectory: string;
+  readonly files: Pick<StoreFileSystem, "readSmallFile" | "createFile" | "makeDirectory" | "unlink">;
+  readonly bootId: () => string;
+}
+
+/**
+ * A file that says that a daemon has enforced policies since this boot. It tells a node that has lost its tables from one that
+ * never had any, whose connections go on while policies come for the first time (POL-82).
+ */
+export class EnforcedMark {
+  readonly #place: MarkPlace;
+
+  constructor(place: MarkPlace) {
+    this.#place = place;
+  }
+
+  /** Whether it is there, and of this boot. @throws DrawbridgeError ERR_STORE when it cannot be read */
+  isSet(): boolean {
+    const { files, bootId } = this.#place;
+    const found = files.readSmallFile(this.#path, LARGEST_FILE);
+    return found.kind === "text" && found.text.trim() === bootId();
+  }
+
+  /** Sets it; nothing where it is set. @throws DrawbridgeError ERR_STORE when it cannot be written */
+  set(): void {
+    if (this.isSet()) return;
+    const { files, bootId, stateDirectory } = this.#place;
+    files.makeDirectory(stateDirectory, 0o700);
+    files.unlink(this.#path);
+    files.createFile(this.#path, `${bootId()}\n`);
+  }
+
+  /** Takes it away: policies are not enforced any more. @throws DrawbridgeError ERR_STORE when it cannot be removed */
+  clear(): void {
+    this.#place.files.unlink(this.#path);
+  }
+
+  get #path(): string {
+    return `${this.#place.stateDirectory}/${NAME}`;
+  }
+}

@@ -1,0 +1,168 @@
+import process from "node:process";
+import { systemFileSystem } from "../ipam/file_system.ts";
+import { DrawbridgeError } from "../kernel/error.ts";
+import type { KernelEvents } from "../kernel/events/events.ts";
+import type { nodeSyscalls } from "../kernel/syscall/node.ts";
+import { AttachmentFailures, recordedFailures } from "./attachments/failures.ts";
+import { AttachmentRegistry } from "./attachments/registry.ts";
+import { realClock } from "./clock.ts";
+import type { Configuration } from "./configuration/configuration.ts";
+import { Daemon } from "./daemon.ts";
+import { openEvents } from "./events/open.ts";
+import { openHealth } from "./health/open.ts";
+import { openInstallation } from "./installation/open.ts";
+import type { Ruleset } from "./dataplane/ruleset.ts";
+import type { Logger } from "./log/logger.ts";
+import { winstonLogger } from "./log/winston_logger.ts";
+import { keepMemoryTrimmed } from "./memory_trim.ts";
+import { serveMetrics } from "./metrics/open.ts";
+import { openNetworkCondition } from "./network_condition/open.ts";
+import { openNodeDataplanes } from "./node/open.ts";
+import type { Closing } from "./policy/closing/close_early.ts";
+import type { EnforcedMark } from "./policy/closing/enforced_mark.ts";
+import { serveSocket } from "./socket/server.ts";
+import { openSource } from "./source/open.ts";
+import { VERSION } from "./version.ts";
+
+/** The daemon that is running. */
+export interface Running {
+  readonly logger: Logger;
+  stop(): Promise<void>;
+}
+
+/** The state that the daemon has begun with (main.ts). */
+export interface Beginning {
+  readonly configuration: Configuration;
+  readonly syscalls: ReturnType<typeof nodeSyscalls>;
+  /** Of this boot. */
+  readonly bootId: string;
+  readonly closing: Closing;
+  readonly mark: EnforcedMark;
+  /** Since the process began, when pods were closed. */
+  readonly milliseconds: number;
+  /** Ends the process at once. */
+  readonly end: () => never;
+}
+
+/**
+ * Starts all parts of the daemon.
+ *
+ * @throws DrawbridgeError as {@link serveSocket} and {@link openSource}, ERR_STORE when the attachment records cannot be listed
+ */
+export async function start(beginning: Beginning): Promise<Running> {
+  const { configuration, closing, milliseconds, end } = beginning;
+  const logger = winstonLogger(
+    { level: configuration.logLevel, format: configuration.logFormat },
+    process.stderr,
+    realClock,
+  );
+  process.on("uncaughtException", (error) => endHalfAlive(logger, error, end));
+  tellOfClosing(closing, milliseconds, logger);
+  return await compose(beginning, logger);
+}
+
+function tellOfClosing({ lost, failure }: Closing, milliseconds: number, logger: Logger): void {
+  if (lost.length > 0) {
+    const tables = lost.join(", ");
+    logger.warn("tables are lost: pods are closed until all objects are read", { tables, milliseconds });
+  }
+  if (failure !== undefined) logger.error("pods are not closed before all objects are read", { error: failure });
+}
+
+async function compose({ configuration, syscalls, bootId, mark }: Beginning, logger: Logger): Promise<Running> {
+  const { nodeName, socketPath, stateDirectory } = configuration;
+  const files = systemFileSystem(syscalls);
+  const attachments = new AttachmentRegistry();
+  const onAddress = (message: string): void => logger.info("address of the API server", { address: message });
+  const source = openSource(configuration, syscalls, realClock, onAddress);
+  const clusterEvents = openEvents(configuration, { files: syscalls, clock: realClock, logger });
+  const onEvents = (events: KernelEvents): void => health.watch(events);
+  const machine = { syscalls, clock: realClock, logger, attachments, clusterEvents, onEvents, bootId: () => bootId };
+  const node = openNodeDataplanes(configuration, machine);
+  const { dataplanes, ruleset, metrics, staleFlows, notices, routes, nodeState, policies, dropLog, cuts } = node;
+  if (configuration.policies) markWhenInForce(mark, ruleset, logger);
+  const installing = { clock: realClock, logger, events: clusterEvents, ruleset, routes };
+  const installation = openInstallation(configuration, installing);
+  const health = openHealth(configuration, { clock: realClock, logger, ruleset });
+  const recorded = recordedFailures({ syscalls, files, bootId: () => bootId }, configuration.stateDirectory);
+  const failures = new AttachmentFailures({ recorded, clock: realClock, logger, events: clusterEvents, nodeName });
+  const telling = { files: syscalls, clock: realClock, logger, events: clusterEvents, health, routes };
+  const networkCondition = openNetworkCondition(configuration, telling);
+  const others = [installation, networkCondition, failures].filter((one) => one !== undefined);
+  const all = [...dataplanes, ...others, health.dataplane];
+  const parts = {
+    version: VERSION,
+    nodeName,
+    source,
+    attachments,
+    dataplanes: all,
+    logger,
+    events: clusterEvents,
+    clock: realClock,
+  };
+  const daemon = new Daemon(parts);
+  // The socket is first: a second daemon is refused before it has read or changed anything.
+  const socket = await serveSocket(socketPath, daemon, logger, { syscalls, files });
+  for (const problem of attachments.load({ stateDirectory, bootId, files })) {
+    logger.warn("attachment record not used", { reason: problem });
+  }
+  daemon.start();
+  installation?.start();
+  const objects = { name: "objects", missing: () => (daemon.isSynced ? undefined : "not all are read yet") };
+  const conditions = installation === undefined ? [] : [installation.condition];
+  health.serve([objects, nodeState.dataplane.condition, ...conditions]);
+  const policyMetrics = {
+    notices,
+    isWorkedOut: () => policies?.isWorkedOut !== false,
+    sets: () => policies?.setTotals(),
+    dropLog: () => dropLog?.counts(),
+    cuts: () => cuts?.status(),
+  };
+  const measured = {
+    ruleset,
+    attachmentFailures: () => failures.seconds(),
+    nodeRepairs: () => nodeState.report.repairs,
+    staleFlows,
+    policies: policyMetrics,
+    events: clusterEvents,
+    logger,
+    clock: realClock,
+  };
+  const metricsServer = serveMetrics(configuration, metrics, daemon, measured);
+  const stopTrimming = keepMemoryTrimmed(syscalls, realClock);
+  logger.info("policyd started", { version: VERSION, nodeName, socketPath, attachments: attachments.size });
+  return {
+    logger,
+    stop: async () => {
+      stopTrimming();
+      health.stopping();
+      clusterEvents.stop();
+      metricsServer?.stop();
+      await socket.close();
+      await daemon.stop();
+      health.stop();
+    },
+  };
+}
+
+/** By it the next daemon knows that what it does not find was lost. */
+function markWhenInForce(mark: EnforcedMark, ruleset: Pick<Ruleset, "follow">, logger: Logger): void {
+  let isMarked = false;
+  ruleset.follow(() => {
+    if (isMarked) return;
+    isMarked = true;
+    try {
+      mark.set();
+    } catch (error) {
+      if (!(error instanceof DrawbridgeError)) throw error;
+      logger.warn("a daemon that finds no tables will not close pods at its start", { reason: error.message });
+    }
+  });
+}
+
+/** A daemon with a bug in it must not go on as if nothing had happened: the next one begins from the kernel's state. */
+function endHalfAlive(logger: Logger, error: unknown, end: () => never): never {
+  const [message, stack] = error instanceof Error ? [error.message, error.stack] : [String(error), undefined];
+  logger.error("unexpected error, policyd ends: please report this as a bug of Drawbridge", { reason: message, stack });
+  return end();
+}
