@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { setTimeout as pause } from "node:timers/promises";
-import type { Address } from "../../kernel/ip/address.ts";
+import type { Address, Family } from "../../kernel/ip/address.ts";
 import { addressToBytes, formatAddress, parseAddress } from "../../kernel/ip/address.ts";
 import { EndsDropReason } from "../../policyd/node/ends/related_packets.ts";
 import { DropReason } from "../../policyd/node/guard.ts";
@@ -14,7 +14,7 @@ import type { GuardedNode, Party } from "../support/guard/guarded_node.ts";
 import { eventually, guardedNode } from "../support/guard/guarded_node.ts";
 import { newToken } from "../support/guard/token.ts";
 import { WAYS } from "../support/guard/ways.ts";
-import { generalQuery, groupMac, GROUPS, join } from "../support/ends/membership.ts";
+import { generalQuery, groupMac, GROUPS, join, report } from "../support/ends/membership.ts";
 import { requireBridgeNetfilter, requireKernel } from "../support/privilege.ts";
 
 const PORT = 9117;
@@ -23,6 +23,8 @@ const NEIGHBOUR_ADVERTISEMENT = 136;
 const SOLICITED_OVERRIDE = 0x60;
 /** Of the pods' networks, and no pod's. */
 const NOBODY = { 4: parseAddress("10.244.1.240"), 6: parseAddress("fd00:244:1::f0") } as const;
+/** Of a bridge, by default (BR_MULTICAST_DEFAULT_HASH_MAX). */
+const MOST_GROUPS = 4096;
 /** Hundredths of a second. */
 const SHORT = "100";
 
@@ -77,6 +79,28 @@ for (const { bridgeNetfilter, bypassBridge, title: state, short } of WAYS) {
       const family = typeof address === "number" ? "-4" : "-6";
       const text = on.wired.node.exec("ip", [family, "neigh", "show", "to", formatAddress(address)]);
       return / lladdr (\S+)/.exec(text)?.[1];
+    };
+
+    /** Whether the victim hears a datagram of the node to the group. */
+    const isHeard = async (family: Family): Promise<boolean> => {
+      const { victim } = on;
+      const group = GROUPS[family];
+      const token = newToken();
+      const packet = encodeUdp(on.bridge.addresses[family], group, PORT, token);
+      send(on.bridge, ip(on.bridge.mac, groupMac(family, group), packet));
+      const fence = newToken();
+      send(
+        on.bridge,
+        ip(on.bridge.mac, victim.mac, encodeUdp(on.bridge.addresses[family], victim.addresses[family], PORT, fence)),
+      );
+      const seen: Uint8Array[] = [];
+      assert.ok(
+        await eventually(() => {
+          seen.push(...victim.link.received());
+          return seen.some((frame) => Buffer.from(frame).includes(Buffer.from(fence)));
+        }),
+      );
+      return seen.some((frame) => Buffer.from(frame).includes(Buffer.from(token)));
     };
 
     for (const from of ["its own address", "its link-local address"] as const) {
@@ -134,31 +158,7 @@ for (const { bridgeNetfilter, bypassBridge, title: state, short } of WAYS) {
           on.wired.node.exec("ip", ["link", "set", "cni0", "type", "bridge", ...words]);
         bridge("mcast_membership_interval", SHORT, "mcast_querier_interval", SHORT);
         const { attacker, victim } = on;
-        const group = GROUPS[family];
-        const member = join(victim.namespace, family, group);
-        /** Whether the victim hears a datagram of the node. */
-        const isHeard = async (): Promise<boolean> => {
-          const token = newToken();
-          const packet = encodeUdp(on.bridge.addresses[family], group, PORT, token);
-          send(on.bridge, ip(on.bridge.mac, groupMac(family, group), packet));
-          const fence = newToken();
-          send(
-            on.bridge,
-            ip(
-              on.bridge.mac,
-              victim.mac,
-              encodeUdp(on.bridge.addresses[family], victim.addresses[family], PORT, fence),
-            ),
-          );
-          const seen: Uint8Array[] = [];
-          assert.ok(
-            await eventually(() => {
-              seen.push(...victim.link.received());
-              return seen.some((frame) => Buffer.from(frame).includes(Buffer.from(fence)));
-            }),
-          );
-          return seen.some((frame) => Buffer.from(frame).includes(Buffer.from(token)));
-        };
+        const member = join(victim.namespace, family, GROUPS[family]);
         /** Has the bridge forget what it has heard so far. */
         const forget = (): Promise<void> => pause(1500);
         // A host reports a second time within a second or so (RFC 3376 section 8.11, RFC 3810 section 9.11).
@@ -167,17 +167,36 @@ for (const { bridgeNetfilter, bypassBridge, title: state, short } of WAYS) {
         on.load();
         on.wired.node.exec("nft", ["flush", "chain", "bridge", "drawbridge", "multicast"]);
         await forget();
-        assert.ok(await isHeard(), "while nobody asks, the bridge sends everything to everybody");
+        assert.ok(await isHeard(family), "while nobody asks, the bridge sends everything to everybody");
         send(attacker, generalQuery(attacker, family));
         await pause(250);
-        assert.ok(!(await isHeard()), "without this rule the bridge takes the attacker for a querier");
+        assert.ok(!(await isHeard(family)), "without this rule the bridge takes the attacker for a querier");
 
         await forget();
         on.load();
         send(attacker, generalQuery(attacker, family));
         assert.ok(await eventually(() => on.dropped(DropReason.QUERY) === 1), "it is dropped");
         await pause(250);
-        assert.ok(await isHeard());
+        assert.ok(await isHeard(family));
+        member.close();
+      });
+    }
+
+    // After all others: the bridge forgets the groups only later.
+    for (const family of FAMILIES) {
+      it(`ENDS-05: a pod that reports more groups of IPv${family} than the bridge remembers keeps no pod from the node's multicast`, async () => {
+        const { attacker, victim, wired } = on;
+        on.load();
+        const member = join(victim.namespace, family, GROUPS[family]);
+        await pause(200);
+        assert.ok(await isHeard(family));
+        for (let number = 0; number < MOST_GROUPS + 100; number++) send(attacker, report(attacker, family, number));
+        const isFull = (): boolean => / mcast_snooping 0 /.test(wired.node.exec("ip", ["-d", "link", "show", "cni0"]));
+        assert.ok(await eventually(isFull), "the bridge gives up and sends everything to everybody");
+        assert.ok(await isHeard(family));
+        const remembered = wired.node.exec("bridge", ["mdb", "show", "dev", "cni0"]).split("\n").length;
+        assert.ok(remembered <= MOST_GROUPS + 10, `${remembered} groups`);
+        wired.node.exec("ip", ["link", "set", "cni0", "type", "bridge", "mcast_snooping", "1"]);
         member.close();
       });
     }

@@ -1,13 +1,15 @@
 import assert from "node:assert/strict";
+import { randomInt } from "node:crypto";
 import type { Address, Family } from "../../kernel/ip/address.ts";
 import { formatAddress } from "../../kernel/ip/address.ts";
 import { EndsDropReason } from "../../policyd/node/ends/related_packets.ts";
 import type { Lab } from "../lab/lab.ts";
 import { createLab } from "../lab/lab.ts";
 import type { LabNamespace } from "../lab/namespace.ts";
-import type { IpPacket } from "../lab/probe/frame.ts";
+import type { Frame, IpPacket } from "../lab/probe/frame.ts";
 import { encodeFrame } from "../lab/probe/frame.ts";
 import { FAMILIES, ip } from "../support/guard/attack.ts";
+import { inTwo } from "../support/policy/attacks/fragments.ts";
 import type { GuardedNode } from "../support/guard/guarded_node.ts";
 import { eventually, guardedNode } from "../support/guard/guarded_node.ts";
 import { WAYS } from "../support/guard/ways.ts";
@@ -123,6 +125,41 @@ for (const { bridgeNetfilter, bypassBridge, title: state, short } of WAYS) {
           assert.equal(query.failure(), undefined);
         } finally {
           node.writeSysctl(timeout, before);
+        }
+      });
+
+      it(`ENDS-01: an error of IPv${family} in fragments${family === 6 ? ", or after options," : ""} ends no query of others either`, async () => {
+        const [kind] = ERRORS[family];
+        assert.ok(kind !== undefined);
+        const { attacker } = on;
+        const inFragments = (packet: IpPacket): readonly Frame[] =>
+          inTwo(packet, randomInt(2 ** 16), 16).map((piece) => ({
+            from: attacker.mac,
+            to: attacker.gatewayMac,
+            ...piece,
+          }));
+        // Options that mean nothing fill the header (PadN).
+        const hopByHop = Uint8Array.of(1, 4, 0, 0, 0, 0);
+        const afterOptions = (packet: IpPacket): readonly Frame[] => [
+          ip(attacker.mac, attacker.gatewayMac, { ...packet, hopByHop }),
+        ];
+        for (const { title, ...ends } of queriesOfOthers(family).filter((_, number) => number % 2 === 0)) {
+          for (const framesOf of [inFragments, ...(family === 6 ? [afterOptions] : [])]) {
+            using query = new Query(ends);
+            const attack = (): void => {
+              const error = encodeError(attacker.addresses[family], ends.from.address, kind, query.packet);
+              for (const frame of framesOf(error)) attacker.link.send(encodeFrame(frame));
+            };
+            on.unload();
+            await query.send();
+            attack();
+            assert.ok(await eventually(() => query.failure() === kind.errno), `${title}: without the rules it ends`);
+            on.load();
+            await query.send();
+            attack();
+            assert.ok(await eventually(() => on.dropped(EndsDropReason.ERROR) === 1), `${title}: dropped`);
+            assert.equal(query.failure(), undefined, title);
+          }
         }
       });
 

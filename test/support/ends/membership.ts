@@ -1,5 +1,5 @@
 import type { Address, Family } from "../../../kernel/ip/address.ts";
-import { addressToBytes, parseAddress } from "../../../kernel/ip/address.ts";
+import { addressPlus, addressToBytes, parseAddress } from "../../../kernel/ip/address.ts";
 import { macFromBytes } from "../../../kernel/ip/mac.ts";
 import type { MacAddress } from "../../../kernel/ip/mac.ts";
 import { check } from "../../../kernel/syscall/syscalls.ts";
@@ -17,6 +17,8 @@ const IP_ADD_MEMBERSHIP = 35;
 const IPPROTO_IPV6 = 41;
 const IPV6_JOIN_GROUP = 20;
 const MEMBERSHIP_QUERY = 0x11;
+const MEMBERSHIP_REPORT_V2 = 0x16;
+const LISTENER_REPORT = 131;
 const LISTENER_QUERY = 130;
 const ALL_HOSTS = parseAddress("224.0.0.1");
 /** A router alert, without which no query or report of IPv6 counts (RFC 2710 section 3). */
@@ -56,4 +58,19 @@ export function generalQuery(sender: Party, family: Family): Frame {
   new DataView(payload.buffer).setUint16(2, internetChecksum(payload));
   const packet: IpPacket = { from: sender.addresses[4], to: ALL_HOSTS, protocol: IGMP, payload };
   return ip(sender.mac, groupMac(4, ALL_HOSTS), packet);
+}
+
+/** Returns a report that its sender listens to a group, which follows from a number. */
+export function report(sender: Party, family: Family, number: number): Frame {
+  const first = family === 4 ? "239.200.0.0" : "ff15::200:0:0";
+  const group = addressPlus(parseAddress(first), BigInt(number));
+  if (group === undefined) throw new RangeError(`no group ${number}`);
+  const bytes = addressToBytes(group);
+  if (family === 6) {
+    const packet = encodeIcmpv6(sender.addresses["link-local"], group, LISTENER_REPORT, [0, 0, 0, 0, ...bytes]);
+    return ip(sender.mac, multicastMac(group), { ...packet, hopByHop: ROUTER_ALERT });
+  }
+  const payload = Uint8Array.of(MEMBERSHIP_REPORT_V2, 0, 0, 0, ...bytes);
+  new DataView(payload.buffer).setUint16(2, internetChecksum(payload));
+  return ip(sender.mac, groupMac(4, group), { from: sender.addresses[4], to: group, protocol: IGMP, payload });
 }

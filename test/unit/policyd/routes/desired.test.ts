@@ -4,7 +4,8 @@ import { formatCidr, parseCidr } from "../../../../kernel/ip/cidr.ts";
 import { judgeNodes } from "../../../../policyd/cluster/judged_nodes.ts";
 import type { Node } from "../../../../policyd/cluster/model.ts";
 import type { Desired } from "../../../../policyd/routes/desired.ts";
-import { desiredRoutes } from "../../../../policyd/routes/desired.ts";
+import { desiredRoutes, planRoutes } from "../../../../policyd/routes/desired.ts";
+import { atOnce } from "../../../../policyd/slices.ts";
 import type { KernelState } from "../../../../policyd/routes/kernel_state.ts";
 import { podMtu } from "../../../../policyd/routes/mtu.ts";
 import { PODS_TABLE } from "../../../../policyd/routes/names.ts";
@@ -92,6 +93,18 @@ describe("policyd/routes/desired", () => {
       ],
     );
     assert.deepEqual(problems, []);
+  });
+
+  it("ENDS-06: a node is on the link where no router is on the way to its address, however pods are reached, and follows the plan", () => {
+    const judged = judgeNodes([OWN, NEAR, FAR], { nodeName: "a", serviceCidrs: [] });
+    const peers = peersOf(judged, "a");
+    for (const encapsulation of ["auto", "always", "never"] as const) {
+      const plan = atOnce(planRoutes(peers, { encapsulation, bridge: "drawbridge0" }, machine()));
+      if ("unknown" in plan) assert.fail(plan.unknown);
+      assert.deepEqual([...plan.onLink].map(formatAddress), ["192.0.2.2", "2001:db8::2"], encapsulation);
+      plan.delete("b");
+      assert.deepEqual([...plan.onLink], []);
+    }
   });
 
   it("POD-04: pods send to the addresses of nodes behind the tunnel through it, by a table the node itself does not ask", () => {
