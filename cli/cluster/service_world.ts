@@ -43,14 +43,23 @@ export class ServiceWorlds {
     this.objects = objects;
     this.settings = settings;
     this.#cluster = cluster;
-    const { isServing, nodePortAddresses, refuseExternalIps, tcpReset, podCidrs } = settings;
+    const { isServing, nodePortAddresses, refuseExternalIps, tcpReset, podCidrs, protection } = settings;
     const services = [...objects.services.values()];
     this.oversized = isServing
       ? oversizedServices(services, objects.endpointSlices, refuseExternalIps)
       : new Map<string, OversizedService>();
     this.#services = services.map((service) => this.servedPart(service));
     const clusterCidrs = [...podCidrs, ...podNetworks(cluster)];
-    this.#configuration = { nodePortAddresses, refuseExternalIps, tcpReset, clusterCidrs };
+    const ranges = [...cluster.store.serviceCidrs.values()].flatMap(({ cidrs }) => cidrs);
+    this.#configuration = {
+      nodePortAddresses,
+      refuseExternalIps,
+      tcpReset,
+      clusterCidrs,
+      ...(protection === undefined
+        ? {}
+        : { protection: { ...protection, serviceCidrs: [...protection.serviceCidrs, ...ranges] } }),
+    };
   }
 
   /** As much of a Service as nodes serve. */

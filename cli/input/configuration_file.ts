@@ -2,6 +2,7 @@ import { Buffer } from "node:buffer";
 import { DrawbridgeError } from "../../kernel/error.ts";
 import type { Configuration } from "../../policyd/configuration/configuration.ts";
 import { readConfiguration } from "../../policyd/configuration/configuration.ts";
+import { configuredSockets } from "../../policyd/protection/configured_sockets.ts";
 import type { PolicyOptions } from "../../policyd/policy/evaluate/objects.ts";
 import type { ServiceSettings } from "../cluster/service_world.ts";
 import type { LintSettings } from "../policy/lint/context.ts";
@@ -46,8 +47,15 @@ export function policyOptionsOf({ policies, policePodToOwnNode, nodeLocalDNS }: 
 
 /** How nodes of a configuration serve Services, if they do. */
 export function serviceSettingsOf(configuration: Configuration): ServiceSettings {
-  const { services, nodePortAddresses, refuseExternalIPs, tcpReset, podCIDRs } = configuration;
-  return { isServing: services, nodePortAddresses, refuseExternalIps: refuseExternalIPs, tcpReset, podCidrs: podCIDRs };
+  const { services, nodePortAddresses, refuseExternalIPs, tcpReset, podCIDRs, serviceCIDRs } = configuration;
+  return {
+    isServing: services,
+    nodePortAddresses,
+    refuseExternalIps: refuseExternalIPs,
+    tcpReset,
+    podCidrs: podCIDRs,
+    protection: { ...configuredSockets(configuration), serviceCidrs: serviceCIDRs },
+  };
 }
 
 /** What lint goes by, also of nodes that leave policies to another program. */

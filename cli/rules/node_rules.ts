@@ -19,6 +19,9 @@ import { openTunnelGuard } from "../../policyd/node/tunnel_guard_dataplane.ts";
 import { POLICY_TABLE } from "../../policyd/policy/compile/policy_table.ts";
 import { ownNetworks } from "../../policyd/policy/own_networks.ts";
 import { isFinished } from "../../policyd/policy/evaluate/address_owner.ts";
+import { openNodeJudge } from "../../policyd/cluster/node_judge.ts";
+import { configuredSockets } from "../../policyd/protection/configured_sockets.ts";
+import { ProtectedSocketIndex } from "../../policyd/protection/socket_index.ts";
 import { localPodElements } from "../../policyd/services/compile/node_elements.ts";
 import { ServicesDataplane } from "../../policyd/services/services_dataplane.ts";
 import { nodePolicies } from "./node_policies.ts";
@@ -89,7 +92,10 @@ function claimServices(
   const networks = { podCidrs: podCIDRs, serviceCidrs: serviceCIDRs };
   // Nothing changes later.
   const clock = { after: () => () => {} };
-  const parts = { nodeName, ruleset, clock, ...networks, nodePortAddresses, refuseExternalIps: refuseExternalIPs };
+  const judge = openNodeJudge(configuration);
+  const protection = new ProtectedSocketIndex(configuredSockets(configuration), judge, podCIDRs);
+  const ofNode = { nodeName, ruleset, clock, ...networks, judge, protection };
+  const parts = { ...ofNode, nodePortAddresses, refuseExternalIps: refuseExternalIPs };
   const services = configuration.services ? [new ServicesDataplane(parts)] : [];
   const dataplanes = [
     ...services,

@@ -90,6 +90,13 @@ export const DESCRIPTIONS: Readonly<Record<Field, FieldDescription>> = {
       "The node's addresses that serve NodePorts: prefixes, or `primary` for the Node object's first of each family.",
     absent: "which is all",
   },
+  protectedPorts: {
+    meaning:
+      "Ports that [no Service and no host port](#addresses-and-ports-that-nobody-takes) takes on the addresses of nodes, beside the daemon's own and the tunnel's.",
+  },
+  protectedSockets: {
+    meaning: "Further addresses with ports that none takes, such as `192.0.2.53:53/UDP`: see there.",
+  },
   refuseExternalIPs: {
     meaning:
       "Whether Services' `externalIPs`, by which whoever may write a Service takes traffic to any address, are passed over.",

@@ -16,6 +16,12 @@ import { parseDuration } from "./duration.ts";
 export const API_VERSION = "drawbridge.dev/v1alpha1";
 export const KIND = "PolicydConfiguration";
 
+/** Ports on which programs of a cluster's nodes listen: etcd, the kubelet, kube-proxy or we, and the control plane's own controllers. */
+const PROTECTED_PORTS = [2379, 2380, 2381, 10248, 10249, 10250, 10256, 10257, 10258, 10259].map(
+  (port) => `${port}/TCP`,
+);
+const PROTOCOLS = ["TCP", "UDP", "SCTP"] as const;
+
 /** sun_path of a unix socket without its NUL. */
 const LONGEST_SOCKET_PATH = 107;
 const ONE_BIT = "one bit of 32, such as 0x10000000";
@@ -101,6 +107,12 @@ const markBits = v.pipe(
 
 const nodeLocalAddress = parsed(tryParseAddress, 'an IP address such as "169.254.20.10"');
 
+const PORT = 'a port with its protocol such as "9100/TCP"';
+const protectedPort = parsed(tryPort, PORT);
+
+const SOCKET = 'an IP address with port and protocol such as "192.0.2.1:53/UDP" or "[2001:db8::1]:443/TCP"';
+const protectedSocket = parsed(trySocket, SOCKET);
+
 const CONNECTIONS = "a number of connections, 0 for no limit";
 
 const connectionLimit = v.pipe(v.number(CONNECTIONS), v.integer(CONNECTIONS), v.minValue(0, CONNECTIONS));
@@ -156,6 +168,8 @@ export const entries = {
   fragmentMemory: v.optional(fragmentMemory, 512),
   services: v.optional(v.boolean("true or false"), true),
   nodePortAddresses: v.optional(v.array(nodePortAddress, 'a list of prefixes and "primary"'), []),
+  protectedPorts: v.optional(v.array(protectedPort, "a list of ports"), [...PROTECTED_PORTS]),
+  protectedSockets: v.optional(v.array(protectedSocket, "a list of sockets"), []),
   refuseExternalIPs: v.optional(v.boolean("true or false"), false),
   tcpReset: v.optional(v.boolean("true or false"), false),
   dropInvalid: v.optional(v.boolean("true or false"), true),
@@ -204,6 +218,21 @@ function tryListenAddress(text: string): { readonly address: Address; readonly p
   const port = Number(digits);
   if (address === undefined || port > 65_535) return undefined;
   return familyOf(address) === (ipv6 === undefined ? 4 : 6) ? { address, port } : undefined;
+}
+
+function tryPort(text: string): { readonly protocol: (typeof PROTOCOLS)[number]; readonly port: number } | undefined {
+  const [, digits = "", name] = /^([1-9]\d{0,4})\/([A-Z]{3,4})$/.exec(text) ?? [];
+  const [protocol, port] = [PROTOCOLS.find((one) => one === name), Number(digits)];
+  return protocol === undefined || port > 65_535 ? undefined : { protocol, port };
+}
+
+function trySocket(
+  text: string,
+): (NonNullable<ReturnType<typeof tryPort>> & { readonly address: Address }) | undefined {
+  const [, where = "", protocol = ""] = /^(.*)\/([A-Z]{3,4})$/.exec(text) ?? [];
+  const place = tryListenAddress(where);
+  const port = place && tryPort(`${place.port}/${protocol}`);
+  return place === undefined || port === undefined ? undefined : { ...port, address: place.address };
 }
 
 function tryNetwork(text: string): Cidr | undefined {

@@ -277,6 +277,12 @@ function ofServices({ services, staleFlows }: MetricSources): readonly Descripti
     },
     {
       type: "gauge",
+      name: "drawbridge_refused_sockets",
+      help: "Addresses with ports that Services and Pods claim and do not get, since they are the node's or the cluster's own, by who claims them.",
+      value: { label: "claimed_by", of: () => [["Service", services().refused]] },
+    },
+    {
+      type: "gauge",
       name: "drawbridge_services_without_local_endpoints",
       help: "Services that drop, since a traffic policy Local, internal or external, finds endpoints on other nodes only.",
       value: { label: "traffic_policy", of: () => Object.entries(services().withoutLocal) },

@@ -10,21 +10,25 @@ export interface ServiceTotals {
   readonly ignoredEndpoints: number;
   /** Services that drop, by the traffic policy for which they want a local endpoint. */
   readonly withoutLocal: Readonly<Record<TrafficPolicy, number>>;
+  /** Addresses with ports that Services claim and do not get. */
+  readonly refused: number;
 }
 
 /** Keeps what the metrics tell of Services, and tells the counters whose each port is. */
 export class ServiceMetrics implements ServiceObserver {
   readonly #counters: Pick<NodeCounters, "claim">;
   readonly #ignored = new Map<string, number>();
+  readonly #refused = new Map<string, number>();
   readonly #withoutLocal = new Map<string, CompiledService["withoutLocal"]>();
 
   constructor(counters: Pick<NodeCounters, "claim">) {
     this.#counters = counters;
   }
 
-  compiled(service: Service, { served, ignoredEndpoints, withoutLocal }: CompiledService): void {
+  compiled(service: Service, { served, ignoredEndpoints, withoutLocal, refused }: CompiledService): void {
     const { key } = service;
     setUnless(this.#ignored, key, ignoredEndpoints.length, ignoredEndpoints.length === 0);
+    setUnless(this.#refused, key, refused.length, refused.length === 0);
     setUnless(this.#withoutLocal, key, withoutLocal, withoutLocal.size === 0);
     this.#counters.claim(key, () => countedPorts(service, served));
   }
@@ -32,6 +36,7 @@ export class ServiceMetrics implements ServiceObserver {
   removed(key: string): void {
     this.#ignored.delete(key);
     this.#withoutLocal.delete(key);
+    this.#refused.delete(key);
     this.#counters.claim(key, () => []);
   }
 
@@ -39,10 +44,15 @@ export class ServiceMetrics implements ServiceObserver {
     const policies = [...this.#withoutLocal.values()];
     const lacking = (policy: TrafficPolicy): number => policies.filter((some) => some.has(policy)).length;
     return {
-      ignoredEndpoints: [...this.#ignored.values()].reduce((sum, count) => sum + count, 0),
+      ignoredEndpoints: sumOf(this.#ignored.values()),
+      refused: sumOf(this.#refused.values()),
       withoutLocal: { internal: lacking("internal"), external: lacking("external") },
     };
   }
+}
+
+function sumOf(counts: Iterable<number>): number {
+  return [...counts].reduce((sum, count) => sum + count, 0);
 }
 
 function setUnless<V>(map: Map<string, V>, key: string, value: V, isNothing: boolean): void {

@@ -40,6 +40,8 @@ import { retainedFiles } from "../policy/retained/retained_files.ts";
 import type { NodeStateDataplane } from "../node_state/node_state_dataplane.ts";
 import { openNodeState } from "../node_state/open.ts";
 import type { NodeStateReport } from "../node_state/report.ts";
+import { configuredSockets } from "../protection/configured_sockets.ts";
+import { ProtectedSocketIndex } from "../protection/socket_index.ts";
 import { openRoutes } from "../routes/open.ts";
 import type { RoutesDataplane } from "../routes/routes_dataplane.ts";
 import { serviceElements } from "../services/services_dataplane.ts";
@@ -126,7 +128,8 @@ export function openNodeDataplanes(configuration: Configuration, machine: NodeMa
   const flows = kernelFlowMemory(syscalls, kernelPodMemory(syscalls, ruleset));
   const place = { stateDirectory, files: systemFileSystem(syscalls) };
   const judge = openNodeJudge(configuration);
-  const served = openServices(configuration, { ...machine, judge, ruleset, observer: metrics.services });
+  const protection = new ProtectedSocketIndex(configuredSockets(configuration), judge, configuration.podCIDRs);
+  const served = openServices(configuration, { ...machine, judge, protection, ruleset, observer: metrics.services });
   const policies = options && openPolicies(configuration, options, ruleset, place, machine);
   const notices = openNotices(policies, machine);
   ruleset.follow(() => notices.rulesInForce());

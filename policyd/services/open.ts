@@ -9,6 +9,7 @@ import type { Ruleset } from "../dataplane/ruleset.ts";
 import type { NoticeSink } from "../events/notice.ts";
 import type { Logger } from "../log/logger.ts";
 import type { NodeFacts } from "./compile/service_index.ts";
+import type { ProtectedSocketIndex } from "../protection/socket_index.ts";
 import { externalIpWarning } from "./external_ip_warning.ts";
 import { healthCheckOf } from "./health_check/health_check.ts";
 import { HealthCheckServers } from "./health_check/health_check_servers.ts";
@@ -37,6 +38,8 @@ export interface ServicesMachine {
   readonly logger: Logger;
   readonly clusterEvents: NoticeSink;
   readonly judge: NodeJudge;
+  /** The sockets that no Service gets. */
+  readonly protection: ProtectedSocketIndex;
   readonly ruleset: Pick<Ruleset, "status" | "claim" | "provide" | "follow" | "isSynced">;
   /** Is told of what was compiled, beside the log. */
   readonly observer: ServiceObserver;
@@ -68,6 +71,7 @@ export function openServices(configuration: Configuration, machine: ServicesMach
     podCidrs: podCIDRs,
     serviceCidrs: serviceCIDRs,
     judge: machine.judge,
+    protection: machine.protection,
     nodePortAddresses,
     refuseExternalIps: refuseExternalIPs,
     followers: [

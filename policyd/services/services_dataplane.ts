@@ -12,12 +12,14 @@ import { INET_TABLE } from "../node/table_part.ts";
 import type { ObjectChange } from "../source/object_source.ts";
 import { usedTimeout } from "./affinity/kept_timeouts.ts";
 import { TimeoutClasses } from "./affinity/timeout_classes.ts";
+import { ProtectionFollower } from "../protection/protection_follower.ts";
+import type { ProtectedSocketIndex } from "../protection/socket_index.ts";
 import { FrontendHolders } from "./compile/arbitration.ts";
 import type { CompileContext, NodePortAddresses } from "./compile/context.ts";
 import { compileService } from "./compile/compile_service.ts";
 import { sourceHooks } from "./compile/check_part.ts";
 import { RESTRICTED_PORTS } from "./compile/frontend_sets.ts";
-import { localPodElements, nodePortElements, podRangeElement } from "./compile/node_elements.ts";
+import { localPodElements, nodePortElements, podRangeElement, protectedElements } from "./compile/node_elements.ts";
 import { ServiceIndex } from "./compile/service_index.ts";
 import type { ServiceFollower } from "./service_follower.ts";
 import type { ServiceObserver } from "./service_observer.ts";
@@ -35,6 +37,8 @@ export interface ServicesDataplaneParts {
   readonly judge?: NodeJudge;
   readonly nodePortAddresses: NodePortAddresses;
   readonly refuseExternalIps: boolean;
+  /** The sockets that no Service gets; without it every Service gets what it claims. */
+  readonly protection?: ProtectedSocketIndex;
   readonly followers?: readonly ServiceFollower[];
   readonly observers?: readonly ServiceObserver[];
 }
@@ -56,6 +60,7 @@ export class ServicesDataplane implements Dataplane {
   /** The Services that only some sources may use. */
   readonly #restricted = new Set<string>();
   #release: Cancel | undefined;
+  readonly #protection: ProtectionFollower;
   readonly #problems = new Map<string, readonly string[]>();
 
   constructor(parts: ServicesDataplaneParts) {
@@ -66,16 +71,29 @@ export class ServicesDataplane implements Dataplane {
     this.#judge = parts.judge ?? new NodeJudge({ nodeName, ownCidrs: podCidrs, serviceCidrs });
     this.#readVerdict = this.#judge.reader();
     this.#podNetworks.set("", podCidrs);
+    this.#protection = new ProtectionFollower(parts.protection);
+    parts.protection?.follow(() => this.apply([]));
     parts.ruleset.follow((commit) => this.#rulesInForce(commit));
     this.#claimNode();
     this.#claimPodRanges();
   }
 
   apply(changes: readonly ObjectChange[]): void {
-    const { services, appeared, hasNodeChanged } = this.#index.apply(changes);
+    const { services: changed, appeared, hasNodeChanged } = this.#index.apply(changes);
     this.#judge.apply(changes);
-    const { nodeName, refuseExternalIps } = this.#parts;
-    const context = { nodeName, refuseExternalIps, ...this.#index.nodeFacts() };
+    const { nodeName, refuseExternalIps, protection } = this.#parts;
+    protection?.apply(changes);
+    const context = {
+      nodeName,
+      refuseExternalIps,
+      ...(protection === undefined ? {} : { protection }),
+      ...this.#index.nodeFacts(),
+    };
+    const ofProtection = this.#protection.touched(context, this.#index);
+    if (this.#protection.haveSocketsChanged()) {
+      this.#parts.ruleset.claim("protected sockets", protectedElements(protection?.sockets() ?? []));
+    }
+    const services = ofProtection.length === 0 ? changed : new Set([...changed, ...ofProtection]);
     // Who has a frontend is settled before anything is compiled: what one Service lets go is another's in the same batch.
     const touched = new Set(services);
     for (const key of services) {
@@ -151,12 +169,14 @@ export class ServicesDataplane implements Dataplane {
     const { observers = [] } = this.#parts;
     if (service === undefined) {
       for (const observer of observers) observer.removed(key);
+      this.#protection.removed(key);
       this.#setRestricted(key, false);
       return ruleset.claim(ownerOf(key), []);
     }
     const compiled = compileService(service, slices, context, this.#holders, (seconds) => this.#timeouts.of(seconds));
     const { claims, problems, ignoredEndpoints } = compiled;
     for (const observer of observers) observer.compiled(service, compiled);
+    this.#protection.compiled(service, compiled.refused);
     const hasRanges = service.loadBalancerSourceRanges !== undefined;
     this.#setRestricted(key, hasRanges && claims.some(({ set }) => set === RESTRICTED_PORTS));
     // The slice of a new Service often comes in the next message, and both are one batch then (SYNC-09).

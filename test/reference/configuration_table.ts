@@ -29,7 +29,7 @@ function* defaults(): Generator<readonly [string, string]> {
     } else {
       const value: unknown = schema.type === "optional" ? v.getDefault(schema) : undefined;
       const isPlain = typeof value === "string" || typeof value === "number" || typeof value === "boolean";
-      yield [field, isPlain ? String(value) : ""];
+      yield [field, Array.isArray(value) ? value.join(", ") : isPlain ? String(value) : ""];
     }
   }
 }

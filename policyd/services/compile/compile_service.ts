@@ -1,10 +1,11 @@
 import type { Address } from "../../../kernel/ip/address.ts";
-import { familyOf } from "../../../kernel/ip/address.ts";
+import { familyOf, formatAddress } from "../../../kernel/ip/address.ts";
 import { commentText } from "../../../kernel/nftables/identifier.ts";
 import type { EndpointSlice, Service, ServicePort } from "../../cluster/model.ts";
 import { ProblemList } from "../../cluster/problem_list.ts";
 import type { Claim } from "../../dataplane/claim.ts";
 import { MOST_TIMEOUTS, usedTimeout } from "../affinity/kept_timeouts.ts";
+import { KUBERNETES_SERVICE, refusalText } from "../../protection/refusal.ts";
 import type { AffinityTimeout, TimeoutClasses } from "../affinity/timeout_classes.ts";
 import { NO_AFFINITY } from "../affinity/timeout_classes.ts";
 import { affinityElements } from "./affinity_elements.ts";
@@ -20,8 +21,8 @@ import type { FrontendSet } from "./frontend_sets.ts";
 import { ADDRESS_SETS, RESTRICTED_PORTS } from "./frontend_sets.ts";
 import type { RuleFamily, Scope } from "./frontend_space.ts";
 import { nameOf } from "./frontend_space.ts";
-import type { Frontend } from "./frontends.ts";
-import { familiesOf, frontendsOf } from "./frontends.ts";
+import type { Frontend, RefusedFrontend } from "./frontends.ts";
+import { familiesOf, frontendsOf, refusedFrontends } from "./frontends.ts";
 import { mostEndpoints } from "./modulus.ts";
 import { numberMap, plainMap } from "./number_maps.ts";
 import { place } from "./placement.ts";
@@ -38,6 +39,8 @@ export interface CompiledService {
   readonly ignoredEndpoints: readonly Address[];
   /** What of it cannot be served, for people. */
   readonly problems: readonly string[];
+  /** Frontends that it claims and does not get, since they are the node's or the cluster's own. */
+  readonly refused: readonly RefusedFrontend[];
   /** The claims by which each frontend is served, with the port it is one of. */
   readonly served: readonly ServedFrontend[];
   /** Which of its traffic policies want an endpoint of this node where only others have some. */
@@ -87,7 +90,13 @@ export function compileService(
   const claims: Claim[] = [];
   const ignored: Address[] = [];
   const timeout = timeoutOf(usedTimeout(service));
-  const problems: string[] = [...ofSize, ...fieldProblems(service), ...shortened(service, timeout)];
+  const refused = refusedFrontends(service, context);
+  const problems: string[] = [
+    ...ofSize,
+    ...fieldProblems(service),
+    ...refused.map((one) => refusedText(service, one)),
+    ...shortened(service, timeout),
+  ];
   const taken = new Set<string>();
   const othersOwn = (frontend: Frontend, { protocol }: ServicePort, family: RuleFamily): string | undefined => {
     const rival = holders?.rival(service.key, frontend, protocol, family);
@@ -101,6 +110,7 @@ export function compileService(
   for (const family of familiesOf(service)) {
     for (const address of service.clusterIps) {
       if (familyOf(address) !== family || isSpecial(address)) continue;
+      if (isOthersAddress(service, address, context)) continue;
       claims.push(claim(`${ADDRESS_SETS.cluster}${family}`, [address]));
     }
   }
@@ -129,8 +139,28 @@ export function compileService(
       }
     }
   }
-  return { claims, ignoredEndpoints: eachOnce(ignored), problems: told(service, problems), served, withoutLocal };
+  const ignoredEndpoints = eachOnce(ignored);
+  return { claims, ignoredEndpoints, problems: told(service, problems), refused, served, withoutLocal };
 }
+
+/** Whether a cluster IP has a socket that nodes depend on: the address with all its other ports is not this Service's. */
+function isOthersAddress({ key }: Service, address: Address, { protection }: CompileContext): boolean {
+  return key !== KUBERNETES_SERVICE.key && protection?.isProtectedAddress(address) === true;
+}
+
+/** The same on every node, or there would be an Event for each. */
+function refusedText({ key }: Service, { frontend, protocol, refusal }: RefusedFrontend): string {
+  const address = frontend.type === "node port" ? "" : ` ${formatAddress(frontend.address)}`;
+  const what = `${FIELDS[frontend.type]}:${address} ${protocol} ${frontend.port}`;
+  return `Service ${key}: ${what} ${refusalText(refusal)}: it is not served there; all else of the Service is`;
+}
+
+const FIELDS = {
+  cluster: "spec.clusterIPs",
+  "load balancer": "status.loadBalancer.ingress",
+  external: "spec.externalIPs",
+  "node port": "spec.ports.nodePort",
+} as const;
 
 function onlyTimeout(seconds: number | undefined): AffinityTimeout {
   return seconds === undefined ? NO_AFFINITY : { number: 1, seconds };

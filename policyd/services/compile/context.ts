@@ -1,5 +1,6 @@
 import type { Address } from "../../../kernel/ip/address.ts";
 import type { Cidr } from "../../../kernel/ip/cidr.ts";
+import type { FrontendRefusals } from "../../protection/socket_index.ts";
 
 /** What the rules of Services depend on: they are the same whatever is in the cluster. */
 export interface ServiceRules {
@@ -20,6 +21,8 @@ export interface CompileContext {
   readonly primaryAddresses: readonly Address[];
   /** Services' externalIPs are passed over. */
   readonly refuseExternalIps: boolean;
+  /** Which frontends no Service gets; without it every Service gets what it claims. */
+  readonly protection?: FrontendRefusals;
 }
 
 /** Which of the node's addresses serve NodePorts; none given is all. "primary" is {@link CompileContext}'s. */

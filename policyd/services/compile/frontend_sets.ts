@@ -1,6 +1,6 @@
 import type { SetDefinition } from "../../../kernel/nftables/object.ts";
 import type { TablePart } from "../../node/table_part.ts";
-import { FAMILIES, FRONTEND_KINDS, frontendTypes, nameOf, words } from "./frontend_space.ts";
+import { byAddress, FAMILIES, FRONTEND_KINDS, frontendTypes, nameOf, words } from "./frontend_space.ts";
 
 /** What a frontend can be, each a set of frontends' keys by {@link nameOf}. */
 export const FRONTEND_SETS = [
@@ -36,6 +36,9 @@ export const ADDRESS_SETS = {
   nodePorts: "nodeports",
 } as const;
 
+/** Addresses with protocol and port that nodes depend on and no node port takes; each a set by this name and the family's number. */
+export const PROTECTED_SOCKETS = "protected";
+
 /** The sets of frontends and of addresses; Services, pods, nodes and the configuration fill them. */
 export function frontendSets(): TablePart {
   const kinds = FRONTEND_KINDS.flatMap((kind): readonly SetDefinition[] => [
@@ -50,6 +53,7 @@ export function frontendSets(): TablePart {
       { name: `${ADDRESS_SETS.localPods}${family}`, key: [type] },
       { name: `${ADDRESS_SETS.hairpin}${family}`, key: [type, type] },
       { name: `${ADDRESS_SETS.nodePorts}${family}`, key: [type], isInterval: true },
+      { name: `${PROTECTED_SOCKETS}${family}`, key: frontendTypes(byAddress(family)) },
     ];
   });
   const restrictedPorts: SetDefinition = { name: RESTRICTED_PORTS, key: ["inet_proto", "inet_service"] };

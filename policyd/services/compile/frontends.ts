@@ -1,6 +1,7 @@
 import type { Address } from "../../../kernel/ip/address.ts";
 import { familyOf } from "../../../kernel/ip/address.ts";
-import type { Service, ServicePort } from "../../cluster/model.ts";
+import type { Protocol, Service, ServicePort } from "../../cluster/model.ts";
+import type { Refusal } from "../../protection/refusal.ts";
 import type { CompileContext } from "./context.ts";
 import { isSpecial } from "./endpoints.ts";
 import type { RuleFamily } from "./frontend_space.ts";
@@ -31,12 +32,55 @@ export function familiesOf(service: Service): readonly RuleFamily[] {
   return has4 ? (has6 ? FAMILIES : ONLY_IPV4) : has6 ? ONLY_IPV6 : NONE;
 }
 
+/** A frontend that a Service claims and does not get. */
+export interface RefusedFrontend {
+  readonly frontend: Frontend;
+  readonly protocol: Protocol;
+  readonly refusal: Refusal;
+}
+
 /**
  * A port's frontends in one family, each address once; the Service's own address goes first, then the load balancer's.
  *
- * Node ports and the load balancer's addresses are those that are reported, whatever the type (NODE-10, LB-01, LB-09).
+ * Node ports and the load balancer's addresses are those that are reported, whatever the type (NODE-10, LB-01, LB-09), but for those
+ * that are refused (CLAIM-01, CLAIM-02).
  */
 export function frontendsOf(
+  service: Service,
+  port: ServicePort,
+  family: RuleFamily,
+  context: CompileContext,
+): readonly Frontend[] {
+  const { protection } = context;
+  const claimed = claimedFrontends(service, port, family, context);
+  if (protection === undefined) return claimed;
+  const isServed = (frontend: Frontend): boolean =>
+    protection.refusalOf(service, frontend, port.protocol) === undefined;
+  // Nearly all are served, and need no other list.
+  return claimed.every(isServed) ? claimed : claimed.filter(isServed);
+}
+
+/** Returns what a Service claims and does not get, with the reasons; nothing for what is not served for other reasons. */
+export function refusedFrontends(service: Service, context: CompileContext): readonly RefusedFrontend[] {
+  const { protection } = context;
+  if (protection === undefined) return NOTHING;
+  const found: RefusedFrontend[] = [];
+  for (const family of familiesOf(service)) {
+    for (const port of service.ports) {
+      const { protocol } = port;
+      for (const frontend of claimedFrontends(service, port, family, context)) {
+        const refusal = protection.refusalOf(service, frontend, protocol);
+        if (refusal !== undefined) found.push({ frontend, protocol, refusal });
+      }
+    }
+  }
+  return found.length === 0 ? NOTHING : found;
+}
+
+const NOTHING: readonly RefusedFrontend[] = [];
+
+/** All that a port claims, refused or not. */
+function claimedFrontends(
   service: Service,
   { port, nodePort }: ServicePort,
   family: RuleFamily,

@@ -16,7 +16,7 @@ import type { TablePart } from "../../node/table_part.ts";
 import type { ServiceRules } from "./context.ts";
 import { drawRules, endpointChain } from "./endpoint_maps.ts";
 import type { FrontendSet } from "./frontend_sets.ts";
-import { ADDRESS_SETS } from "./frontend_sets.ts";
+import { ADDRESS_SETS, PROTECTED_SOCKETS } from "./frontend_sets.ts";
 import type { FrontendKind, RuleFamily } from "./frontend_space.ts";
 import { byAddress, FAMILIES, FRONTEND_KINDS, frontendKey, nameOf, SPACES, words } from "./frontend_space.ts";
 import { loadNumber, plainMap } from "./number_maps.ts";
@@ -84,9 +84,13 @@ export function atNoAddress({ family, space }: FrontendKind): readonly Statement
   return (["", "unserved"] as const).map((subject) => not(inSet(frontendKey(kind), nameOf(subject, kind))));
 }
 
-/** Whether a packet's destination is an address of the node by which NodePorts are served. */
+/** Whether a packet's destination is an address of the node by which NodePorts are served, and no socket that the node depends on. */
 export function toNodePortAddress(family: RuleFamily): readonly Statement[] {
-  return [inSet(words[family].destination, `${ADDRESS_SETS.nodePorts}${family}`), equals("fib daddr type", "local")];
+  return [
+    inSet(words[family].destination, `${ADDRESS_SETS.nodePorts}${family}`),
+    equals("fib daddr type", "local"),
+    not(inSet(frontendKey(byAddress(family)), `${PROTECTED_SOCKETS}${family}`)),
+  ];
 }
 
 /** Whether a packet comes from a pod of this node. */

@@ -3,9 +3,10 @@ import { familyOf } from "../../../kernel/ip/address.ts";
 import type { Cidr } from "../../../kernel/ip/cidr.ts";
 import { hostCidr, parseCidr } from "../../../kernel/ip/cidr.ts";
 import type { Claim } from "../../dataplane/claim.ts";
-import { claim } from "./claims.ts";
+import type { ProtectedSocket } from "../../protection/refusal.ts";
+import { claim, keyOf } from "./claims.ts";
 import type { NodePortAddresses } from "./context.ts";
-import { ADDRESS_SETS } from "./frontend_sets.ts";
+import { ADDRESS_SETS, PROTECTED_SOCKETS } from "./frontend_sets.ts";
 import { FAMILIES } from "./frontend_space.ts";
 import type { AddressRange } from "../../../kernel/ip/ranges.ts";
 import { joinedRanges, rangeOf, withoutRanges } from "../../../kernel/ip/ranges.ts";
@@ -27,6 +28,13 @@ export function localPodElements(addresses: readonly Address[]): readonly Claim[
 /** Where pods of the cluster have their addresses: from there Services see who calls (SVC-13). */
 export function podRangeElement(range: AddressRange): Claim {
   return claim(`${ADDRESS_SETS.pods}${familyOf(range.first)}`, [range]);
+}
+
+/** Sockets that no node port takes (CLAIM-01). */
+export function protectedElements(sockets: readonly ProtectedSocket[]): readonly Claim[] {
+  return sockets.map(({ address, protocol, port }) =>
+    claim(`${PROTECTED_SOCKETS}${familyOf(address)}`, keyOf({ type: "cluster", address, port }, protocol)),
+  );
 }
 
 /**

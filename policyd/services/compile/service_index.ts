@@ -48,6 +48,11 @@ export class ServiceIndex {
     return this.#services.get(key);
   }
 
+  /** All Services. */
+  services(): Iterable<Service> {
+    return this.#services.values();
+  }
+
   /** The slices of a Service, by their label alone. */
   slicesOf(serviceKey: string): readonly EndpointSlice[] {
     return listOf(this.#slicesOf.get(serviceKey));

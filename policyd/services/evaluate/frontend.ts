@@ -2,8 +2,11 @@ import type { Address, Family } from "../../../kernel/ip/address.ts";
 import { familyOf } from "../../../kernel/ip/address.ts";
 import type { Service, ServicePort } from "../../cluster/model.ts";
 import { specialClass } from "./address_class.ts";
+import { KUBERNETES_SERVICE } from "../../protection/refusal.ts";
 import { nodePortRefusal } from "./node_port.ts";
 import type { Packet } from "./packet.ts";
+import type { Claimed } from "./refusal.ts";
+import { isProtectedAddress, refusalOf } from "./refusal.ts";
 import type { Frontend, NearMiss, NotProxied } from "./verdict.ts";
 import type { ServiceWorld } from "./world.ts";
 
@@ -60,11 +63,22 @@ function frontendTypes(
   const types: Frontend["type"][] = [];
   if (port.port === destinationPort && specialClass(destination) === undefined) {
     if (clusterIpOf(service, familyOf(destination)) === destination) types.push("ClusterIP");
+    const isOwn = types.length > 0;
     if (!world.configuration.refuseExternalIps && service.externalIps.includes(destination)) types.push("externalIP");
     if (isVirtualAddress(service, destination)) types.push("LoadBalancer");
+    // Its own address is one frontend, however often it is named.
+    if (isOwn) types.splice(1);
   }
-  const isNodePort = port.nodePort === destinationPort && nodePortRefusal(world, destination) === undefined;
-  return isNodePort ? [...types, "NodePort"] : types;
+  if (port.nodePort === destinationPort && nodePortRefusal(world, destination) === undefined) types.push("NodePort");
+  return types.filter(
+    (type) =>
+      refusalOf(world, service, {
+        type,
+        address: destination,
+        protocol: port.protocol,
+        port: destinationPort,
+      }) === undefined,
+  );
 }
 
 /** The Service's cluster IP of a family. */
@@ -78,11 +92,15 @@ export function isVirtualAddress(service: Service, address: Address): boolean {
 }
 
 /** The proxied Service whose cluster IP this is; none has loopback's, or another one that is no single machine's. */
-export function ownerOfClusterIp({ services }: ServiceWorld, address: Address): Service | undefined {
+export function ownerOfClusterIp(world: ServiceWorld, address: Address): Service | undefined {
   if (specialClass(address) !== undefined) return undefined;
   const family = familyOf(address);
-  return byKey(services).find(
-    (service) => notProxied(service, family) === undefined && clusterIpOf(service, family) === address,
+  const isOthers = isProtectedAddress(world, address);
+  return byKey(world.services).find(
+    (service) =>
+      notProxied(service, family) === undefined &&
+      clusterIpOf(service, family) === address &&
+      (!isOthers || service.key === KUBERNETES_SERVICE.key),
   );
 }
 
@@ -115,11 +133,24 @@ function nearMiss(world: ServiceWorld, service: Service, port: ServicePort, pack
   const because = notProxied(service, familyOf(destination));
   if (port.port === destinationPort && isOwn && specialClass(destination) === undefined) {
     if (because !== undefined) return [{ type: "service not proxied", service: service.key, because }];
+    const refusal = refusalOf(world, service, claimedBy(service, packet));
+    if (refusal !== undefined) return [{ type: "refused", service: service.key, refusal }];
     if (isExternal) return [{ type: "external IPs refused", service: service.key }];
     return [{ type: "load balancer sends to nodes itself", service: service.key }];
   }
   if (port.nodePort !== destinationPort) return [];
   if (because !== undefined) return [{ type: "service not proxied", service: service.key, because }];
-  const refusal = nodePortRefusal(world, destination);
-  return refusal === undefined ? [] : [{ type: "node port not served here", service: service.key, because: refusal }];
+  const notServed = nodePortRefusal(world, destination);
+  if (notServed !== undefined) {
+    return [{ type: "node port not served here", service: service.key, because: notServed }];
+  }
+  const claimed = { type: "NodePort", address: destination, protocol, port: destinationPort } as const;
+  const refusal = refusalOf(world, service, claimed);
+  return refusal === undefined ? [] : [{ type: "refused", service: service.key, refusal }];
+}
+
+/** The frontend that a Service claims by one of its addresses. */
+function claimedBy({ clusterIps }: Service, { destination, destinationPort, protocol }: Packet): Claimed {
+  const type = clusterIps.includes(destination) ? "ClusterIP" : "LoadBalancer";
+  return { type, address: destination, protocol, port: destinationPort };
 }

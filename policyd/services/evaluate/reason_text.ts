@@ -1,3 +1,4 @@
+import { refusalText } from "../../protection/refusal.ts";
 import type { Candidate, HintUse, Masquerade, NearMiss, Route, TakenReason } from "./verdict.ts";
 
 /** Why no frontend has a packet, though one comes near. */
@@ -7,6 +8,8 @@ export function missText(miss: NearMiss): string {
       return `Service ${miss.service} has it, but is not served: ${miss.because}`;
     case "external IPs refused":
       return `externalIPs are refused by the configuration, and Service ${miss.service} has it as one`;
+    case "refused":
+      return `Service ${miss.service} claims it and does not get it: it ${refusalText(miss.refusal)}`;
     case "load balancer sends to nodes itself":
       return `the load balancer of Service ${miss.service} takes it: ipMode Proxy`;
     case "node port not served here":

@@ -1,5 +1,6 @@
 import type { Address } from "../../../kernel/ip/address.ts";
 import type { Protocol } from "../../cluster/model.ts";
+import type { Refusal } from "../../protection/refusal.ts";
 import type { SocketAddress } from "./packet.ts";
 
 /** What becomes of a packet, with the reasons as data; `print.ts` has the words. */
@@ -15,6 +16,7 @@ export interface Pass {
 export type NearMiss =
   | { readonly type: "service not proxied"; readonly service: string; readonly because: NotProxied }
   | { readonly type: "external IPs refused"; readonly service: string }
+  | { readonly type: "refused"; readonly service: string; readonly refusal: Refusal }
   | { readonly type: "load balancer sends to nodes itself"; readonly service: string }
   | { readonly type: "node port not served here"; readonly service: string; readonly because: NotServed };
 

@@ -1,5 +1,6 @@
 import type { Address } from "../../../kernel/ip/address.ts";
 import type { Cidr } from "../../../kernel/ip/cidr.ts";
+import type { ConfiguredSockets } from "../../protection/configured_sockets.ts";
 import type { EndpointSlice, Node, Service } from "../../cluster/model.ts";
 
 /** What decides where packets to Services go on one node, but for chance and what clients did before. */
@@ -25,4 +26,6 @@ export interface ServiceConfiguration {
   readonly tcpReset: boolean;
   /** Where pods of the cluster have their addresses, beside the pod CIDRs of the Node objects. */
   readonly clusterCidrs: readonly Cidr[];
+  /** Sockets that no Service gets, beside those that the cluster's own objects say; absent where every Service gets what it claims. */
+  readonly protection?: ConfiguredSockets & { readonly serviceCidrs: readonly Cidr[] };
 }

@@ -63,7 +63,46 @@ function doorsTo(world: ServiceWorld, { destination, destinationPort, protocol }
               : []),
           ];
         }),
-    );
+    )
+    .filter((door) => !isProtected(world, door, { destination, destinationPort, protocol }));
+}
+
+/** CLAIM-01, CLAIM-02 */
+function isProtected(
+  world: ServiceWorld,
+  { service, kind }: Door,
+  { destination, destinationPort, protocol }: Pick<Packet, "destination" | "destinationPort" | "protocol">,
+): boolean {
+  const { protection, clusterCidrs } = world.configuration;
+  if (protection === undefined) return false;
+  const isSocket = protectedSockets(world).some(
+    (one) => one.address === destination && one.port === destinationPort && one.protocol === protocol,
+  );
+  if (service.key === "default/kubernetes") return isSocket && kind === "node port";
+  if (isSocket) return true;
+  const isPort = protection.ports.some((one) => one.port === destinationPort && one.protocol === protocol);
+  if (kind === "node port") return isPort;
+  if (kind === "cluster") return false;
+  const ofNodes = world.nodes.flatMap(({ addresses }) => addresses.map(({ address }) => address));
+  if (ofNodes.includes(destination)) return isPort;
+  const ranges = protection.serviceCidrs.filter((range) => !ofNodes.some((one) => isWithin(one, range)));
+  const networks = [...ranges, ...clusterCidrs, ...world.nodes.flatMap(({ podCidrs }) => podCidrs)];
+  return networks.some((range) => isWithin(destination, range));
+}
+
+function protectedSockets(world: ServiceWorld): readonly (SocketAddress & Pick<Packet, "protocol">)[] {
+  const found = [...(world.configuration.protection?.sockets ?? [])].map(({ address, port, protocol }) => ({
+    address,
+    port,
+    protocol,
+  }));
+  for (const slice of world.endpointSlices) {
+    if (slice.namespace !== "default" || slice.serviceName !== "kubernetes") continue;
+    for (const { port, protocol } of slice.ports) {
+      if (port !== undefined) for (const { address } of slice.endpoints) found.push({ address, port, protocol });
+    }
+  }
+  return found;
 }
 
 /** HL-01, EN-01, DS-09: a Service of ours with a cluster IP of the packet's family. */
@@ -73,7 +112,14 @@ function isServed(service: Service, destination: Address): boolean {
 }
 
 function isClusterIp(world: ServiceWorld, address: Address): boolean {
-  return world.services.some((service) => isServed(service, address) && service.clusterIps.includes(address));
+  const isOthers =
+    world.configuration.protection !== undefined && protectedSockets(world).some((one) => one.address === address);
+  return world.services.some(
+    (service) =>
+      isServed(service, address) &&
+      service.clusterIps.includes(address) &&
+      (!isOthers || service.key === "default/kubernetes"),
+  );
 }
 
 /** LB-12: an address with ipMode Proxy is left to the balancer. */

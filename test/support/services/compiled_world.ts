@@ -5,10 +5,13 @@ import { keyText } from "../../../kernel/nftables/element.ts";
 import type { Element, Table } from "../../../kernel/nftables/object.ts";
 import { judgeNodes } from "../../../policyd/cluster/judged_nodes.ts";
 import type { Service } from "../../../policyd/cluster/model.ts";
+import { NodeJudge } from "../../../policyd/cluster/node_judge.ts";
 import type { Claim } from "../../../policyd/dataplane/claim.ts";
 import { isSameElement } from "../../../policyd/dataplane/claim.ts";
 import { marks } from "../../../policyd/node/marks.ts";
 import { INET_TABLE, joined } from "../../../policyd/node/table_part.ts";
+import { ProtectedSocketIndex } from "../../../policyd/protection/socket_index.ts";
+import type { ObjectChange } from "../../../policyd/source/object_source.ts";
 import { usedTimeout } from "../../../policyd/services/affinity/kept_timeouts.ts";
 import { chainsOf, claimsOf } from "./timeout_rules.ts";
 import { TimeoutClasses } from "../../../policyd/services/affinity/timeout_classes.ts";
@@ -20,6 +23,7 @@ import {
   localPodElements,
   nodePortElements,
   podRangeElement,
+  protectedElements,
 } from "../../../policyd/services/compile/node_elements.ts";
 import { ServiceIndex } from "../../../policyd/services/compile/service_index.ts";
 import { services } from "../../../policyd/services/compile/services_part.ts";
@@ -51,18 +55,20 @@ const TABLES = { refused: tableFor(false), reset: tableFor(true) };
 export function compiledClaims(world: ServiceWorld): readonly Claim[] {
   const { nodeName, configuration, endpointSlices, nodes, localPods } = world;
   const index = new ServiceIndex(nodeName);
-  index.apply(
-    [...world.services, ...endpointSlices, ...nodes].map((object) => ({
-      type: "set",
-      kind: object.kind,
-      key: object.key,
-      object,
-    })),
+  const changes = [...world.services, ...endpointSlices, ...nodes].map(
+    (object) => ({ type: "set", kind: object.kind, key: object.key, object }) as const,
   );
+  index.apply(changes);
+  const protection = protectionOf(world, changes);
   const judged = [...judgeNodes(nodes, { nodeName }).nodes.values()];
   const podCidrs = [...configuration.clusterCidrs, ...judged.flatMap((node) => node.podCidrs)];
   const facts = index.nodeFacts();
-  const context = { nodeName, refuseExternalIps: configuration.refuseExternalIps, ...facts };
+  const context = {
+    nodeName,
+    refuseExternalIps: configuration.refuseExternalIps,
+    ...facts,
+    ...(protection === undefined ? {} : { protection }),
+  };
   const holders = new FrontendHolders();
   for (const service of world.services) holders.replace(service.key, service, context);
   const timeouts = timeoutsOf(world.services);
@@ -70,6 +76,7 @@ export function compiledClaims(world: ServiceWorld): readonly Claim[] {
     ...unitedRanges(podCidrs.map(rangeOf)).map(podRangeElement),
     ...nodePortElements(configuration.nodePortAddresses, facts.primaryAddresses),
     ...localPodElements([...localPods]),
+    ...protectedElements(protection?.sockets() ?? []),
     ...world.services.flatMap(
       (service) =>
         compileService(service, index.slicesOf(service.key), context, holders, (seconds) => timeouts.of(seconds))
@@ -77,6 +84,17 @@ export function compiledClaims(world: ServiceWorld): readonly Claim[] {
     ),
     ...claimsOf(timeouts.takeRules()),
   ];
+}
+
+function protectionOf(
+  { nodeName, configuration: { protection, clusterCidrs } }: ServiceWorld,
+  changes: readonly ObjectChange[],
+): ProtectedSocketIndex | undefined {
+  if (protection === undefined) return undefined;
+  const judge = new NodeJudge({ nodeName, serviceCidrs: protection.serviceCidrs });
+  const index = new ProtectedSocketIndex(protection, judge, clusterCidrs);
+  index.apply(changes);
+  return index;
 }
 
 /** The timeouts of session affinity that Services use, with their rules. */

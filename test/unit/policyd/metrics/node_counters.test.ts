@@ -265,7 +265,7 @@ describe("policyd/metrics/node_counters", () => {
     const { apply, metrics, dataplane } = setUp();
     const elsewhere = (spec: string): string => web(["10.0.0.1"], spec).replace("nodeName: node1", "nodeName: node2");
     apply(elsewhere(", internalTrafficPolicy: Local"));
-    assert.deepEqual(metrics.totals(), { ignoredEndpoints: 0, withoutLocal: { internal: 1, external: 0 } });
+    assert.deepEqual(metrics.totals(), { ignoredEndpoints: 0, refused: 0, withoutLocal: { internal: 1, external: 0 } });
     apply(elsewhere(", externalTrafficPolicy: Local, externalIPs: [198.51.100.7]"));
     assert.deepEqual(metrics.totals().withoutLocal, { internal: 0, external: 1 });
     apply(elsewhere(", externalTrafficPolicy: Local"));

@@ -6,6 +6,7 @@ import type { Packet, SocketAddress } from "../../../../policyd/services/evaluat
 import { evaluate } from "../../../../policyd/services/evaluate/evaluate.ts";
 import { allowedOutcomes } from "../../../support/evaluate/agreement.ts";
 import { serviceCases } from "../../../support/evaluate/arbitrary_world.ts";
+import { protectedCases } from "../../../support/evaluate/protected_world.ts";
 import { readPacket, readScenarios, scenarioWorld } from "../../../support/evaluate/scenario.ts";
 import { twistedCases } from "../../../support/evaluate/twist.ts";
 import { CompiledNode } from "../../../support/services/compiled_world.ts";
@@ -29,6 +30,24 @@ describe(`services: what is compiled does what the objects say (seed ${seed})`, 
       }),
       { numRuns: RUNS, seed },
     );
+  });
+
+  it("CLAIM-01 CLAIM-02: so has every packet where sockets, ports and networks are protected", () => {
+    const kinds = { protected: 0, served: 0 };
+    fc.assert(
+      fc.property(protectedCases, ({ world, packet }) => {
+        const node = new CompiledNode(world);
+        const walked = NUMBERS.flatMap((number) => node.walk([packet], (modulus) => number % modulus));
+        const verdict = evaluate(world, packet);
+        assert.deepEqual(inOrder(walked), inOrder(allowedOutcomes(verdict)));
+        const isRefused = verdict.kind === "pass" && verdict.nearMisses.some(({ type }) => type === "refused");
+        if (isRefused) kinds.protected++;
+        if (verdict.kind === "translate") kinds.served++;
+      }),
+      { numRuns: RUNS, seed },
+    );
+    // Both kinds were there, in numbers.
+    assert.ok(Math.min(kinds.protected, kinds.served) > RUNS / 20, JSON.stringify(kinds));
   });
 
   const scenarios = readScenarios(new URL("frontends.yaml", import.meta.url));

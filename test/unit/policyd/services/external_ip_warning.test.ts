@@ -9,6 +9,7 @@ const NOTHING: CompiledService = {
   claims: [],
   ignoredEndpoints: [],
   problems: [],
+  refused: [],
   served: [],
   withoutLocal: new Set(),
 };

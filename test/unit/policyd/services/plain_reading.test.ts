@@ -9,6 +9,7 @@ import type { ServiceWorld } from "../../../../policyd/services/evaluate/world.t
 import { allowedOutcomes } from "../../../support/evaluate/agreement.ts";
 import { Statistics } from "../../../support/evaluate/features.ts";
 import { plainReading } from "../../../support/evaluate/plain_reading.ts";
+import { protectedCases } from "../../../support/evaluate/protected_world.ts";
 import { twistedCases } from "../../../support/evaluate/twist.ts";
 
 const RUNS = process.env["DRAWBRIDGE_FULL"] === "1" ? 200_000 : 20_000;
@@ -61,6 +62,15 @@ describe(`the evaluator and a plain second reading of the behaviours (seed ${see
     );
     console.log(`      ${statistics.format()}`);
     statistics.check(FURTHER_FEATURES);
+  });
+
+  it("CLAIM-01 CLAIM-02: say the same where sockets, ports and networks are protected", () => {
+    fc.assert(
+      fc.property(protectedCases, ({ world, packet }) => {
+        assert.deepEqual(inOrder(plainReading(world, packet)), inOrder(allowedOutcomes(evaluate(world, packet))));
+      }),
+      { numRuns: RUNS / 4, seed },
+    );
   });
 });
 

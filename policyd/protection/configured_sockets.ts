@@ -1,0 +1,95 @@
+import { tryParseAddress } from "../../kernel/ip/address.ts";
+import type { Configuration } from "../configuration/configuration.ts";
+import { TUNNEL } from "../routes/names.ts";
+import type { ProtectedPort, ProtectedSocket } from "./refusal.ts";
+import { API_SERVER } from "./refusal.ts";
+
+/** Ports and sockets that the configuration protects, whatever is in the cluster. */
+export interface ConfiguredSockets {
+  /** On all addresses of nodes. */
+  readonly ports: readonly ProtectedPort[];
+  readonly sockets: readonly ProtectedSocket[];
+}
+
+type Fields =
+  | "apiServer"
+  | "encapsulation"
+  | "healthAddress"
+  | "metricsAddress"
+  | "nodeLocalDNS"
+  | "protectedPorts"
+  | "protectedSockets";
+
+/** The programs that listen on the ports that are protected by default, for people. */
+const USUAL_OWNERS: Readonly<Record<number, string>> = {
+  2379: "etcd",
+  2380: "etcd",
+  2381: "etcd",
+  10248: "the kubelet",
+  10249: "the proxy of Services",
+  10250: "the kubelet",
+  10256: "the proxy of Services",
+  10257: "the controller manager",
+  10258: "the cloud's controller manager",
+  10259: "the scheduler",
+};
+
+const DNS_PORT = 53;
+
+/**
+ * Returns what the configuration protects: `protectedPorts`, the daemon's own ports, the tunnel's where there may be one, the API
+ * server where its address is given as a number, the node's own DNS server, and `protectedSockets`.
+ */
+export function configuredSockets(configuration: Pick<Configuration, Fields>): ConfiguredSockets {
+  const { encapsulation, healthAddress, metricsAddress, nodeLocalDNS, protectedPorts, protectedSockets } =
+    configuration;
+  const usual = protectedPorts.map(({ protocol, port }) => ({
+    protocol,
+    port,
+    owner: (protocol === "TCP" ? USUAL_OWNERS[port] : undefined) ?? "protectedPorts",
+  }));
+  const own: ProtectedPort[] = [];
+  if (metricsAddress !== undefined)
+    own.push({ protocol: "TCP", port: metricsAddress.port, owner: "policyd's metrics" });
+  if (healthAddress !== undefined && healthAddress !== "none") {
+    own.push({ protocol: "TCP", port: healthAddress.port, owner: "policyd's health" });
+  }
+  // By default it is a port of this list, or with `services: false` this one.
+  if (healthAddress === undefined) own.push({ protocol: "TCP", port: 9874, owner: "policyd's health" });
+  if (encapsulation !== "never") own.push({ protocol: "UDP", port: TUNNEL.port, owner: "the tunnel between nodes" });
+  const dns = nodeLocalDNS.flatMap((address) =>
+    (["UDP", "TCP"] as const).map((protocol) => ({
+      address,
+      protocol,
+      port: DNS_PORT,
+      owner: "the node's DNS server",
+    })),
+  );
+  return {
+    ports: [...usual, ...own],
+    sockets: [
+      ...apiServerSocket(configuration.apiServer),
+      ...dns,
+      ...protectedSockets.map((socket) => ({ ...socket, owner: "protectedSockets" })),
+    ],
+  };
+}
+
+/** Returns the socket of an API server's address; none for a name, which has to be resolved. */
+export function apiServerSocket(url: URL | undefined): readonly ProtectedSocket[] {
+  const address = url === undefined ? undefined : tryParseAddress(hostOf(url));
+  return url === undefined || address === undefined
+    ? []
+    : [{ address, protocol: "TCP", port: portOf(url), owner: API_SERVER }];
+}
+
+/** The host of an address without the brackets of IPv6. */
+export function hostOf({ hostname }: URL): string {
+  return hostname.startsWith("[") ? hostname.slice(1, -1) : hostname;
+}
+
+/** The port of an address, which an URL leaves out where it is the scheme's. */
+export function portOf({ port, protocol }: URL): number {
+  if (port !== "") return Number(port);
+  return protocol === "https:" ? 443 : 80;
+}

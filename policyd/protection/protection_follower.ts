@@ -1,0 +1,85 @@
+import type { Service } from "../cluster/model.ts";
+import type { CompileContext } from "../services/compile/context.ts";
+import type { RefusedFrontend } from "../services/compile/frontends.ts";
+import { refusedFrontends, virtualAddresses } from "../services/compile/frontends.ts";
+import type { ServiceIndex } from "../services/compile/service_index.ts";
+import type { ProtectedSocketIndex } from "./socket_index.ts";
+
+/**
+ * Finds the Services that gain or lose a frontend when what is protected changes: those with addresses that people wrote, those to
+ * which something is refused, and, where a socket of a single address came or went, those that have the address as their own. All
+ * others need no look.
+ */
+export class ProtectionFollower {
+  readonly #protection: ProtectedSocketIndex | undefined;
+  /** The Services with addresses that people wrote. */
+  readonly #outside = new Set<string>();
+  /** The frontends that are refused to a Service, as a text. */
+  readonly #refused = new Map<string, string>();
+  #version: number | undefined;
+  #sockets = "";
+  #areSocketsNew = false;
+
+  constructor(protection: ProtectedSocketIndex | undefined) {
+    this.#protection = protection;
+  }
+
+  /** Keeps what a Service was compiled to. */
+  compiled(service: Service, refused: readonly RefusedFrontend[]): void {
+    const { key, externalIps } = service;
+    if (externalIps.length > 0 || virtualAddresses(service).length > 0) this.#outside.add(key);
+    else this.#outside.delete(key);
+    const text = this.#textOf(service, refused);
+    if (text === "") this.#refused.delete(key);
+    else this.#refused.set(key, text);
+  }
+
+  /** Forgets a Service that is gone. */
+  removed(key: string): void {
+    this.#outside.delete(key);
+    this.#refused.delete(key);
+  }
+
+  /** Returns the Services to which something else is refused than before; nothing where no protected socket has changed. */
+  touched(context: CompileContext, index: Pick<ServiceIndex, "service" | "services">): readonly string[] {
+    const protection = this.#protection;
+    const version = protection?.currentVersion();
+    if (version === this.#version || protection === undefined) return [];
+    this.#version = version;
+    const concerned = new Set([...this.#outside, ...this.#refused.keys()]);
+    const sockets = protection.allSockets().map(textOfSocket).join();
+    this.#areSocketsNew = true;
+    if (sockets !== this.#sockets) {
+      this.#sockets = sockets;
+      for (const { key, clusterIps } of index.services()) {
+        if (clusterIps.some((address) => protection.isProtectedAddress(address))) concerned.add(key);
+      }
+    }
+    return [...concerned].filter((key) => {
+      const one = index.service(key);
+      const now = one === undefined ? "" : this.#textOf(one, refusedFrontends(one, context));
+      return now !== (this.#refused.get(key) ?? "");
+    });
+  }
+
+  /** Whether {@link touched} has seen a change since the call before, by which sockets of single addresses may be others. */
+  haveSocketsChanged(): boolean {
+    const areNew = this.#areSocketsNew;
+    this.#areSocketsNew = false;
+    return areNew;
+  }
+
+  #textOf({ clusterIps }: Service, refused: readonly RefusedFrontend[]): string {
+    const own = clusterIps.filter((address) => this.#protection?.isProtectedAddress(address) === true);
+    return [...own.map(String), ...refused.map(textOfFrontend)].join();
+  }
+}
+
+function textOfFrontend({ frontend, protocol, refusal }: RefusedFrontend): string {
+  const address = frontend.type === "node port" ? "" : String(frontend.address);
+  return [frontend.type, address, protocol, frontend.port, refusal.type, refusal.owner].join(" ");
+}
+
+function textOfSocket({ address, protocol, port }: ReturnType<ProtectedSocketIndex["sockets"]>[number]): string {
+  return [typeof address, address, protocol, port].join(" ");
+}

@@ -1,0 +1,230 @@
+import type { Address } from "../../kernel/ip/address.ts";
+import type { Cidr } from "../../kernel/ip/cidr.ts";
+import { cidrContains } from "../../kernel/ip/cidr.ts";
+import type { EndpointSlice, Node, Protocol, Service } from "../cluster/model.ts";
+import { isReserved } from "../cluster/node_claims.ts";
+import type { NodeJudge } from "../cluster/node_judge.ts";
+import { PrefixIndex } from "../cluster/prefix_index.ts";
+import type { Frontend } from "../services/compile/frontends.ts";
+import type { ObjectChange } from "../source/object_source.ts";
+import type { ConfiguredSockets } from "./configured_sockets.ts";
+import type { ProtectedSocket, Refusal } from "./refusal.ts";
+import { API_SERVER, CLUSTER_OWNERS, KUBERNETES_SERVICE, METADATA_ADDRESSES, portKey } from "./refusal.ts";
+
+/** Which addresses and ports Services do not get. */
+export interface FrontendRefusals {
+  /** Why a Service does not get a frontend of one protocol; undefined where it may have it. */
+  refusalOf(service: Pick<Service, "key">, frontend: Frontend, protocol: Protocol): Refusal | undefined;
+  /** Whether a port of an address is protected, so that no Service but `default/kubernetes` has the whole address. */
+  isProtectedAddress(address: Address): boolean;
+}
+
+/** The most endpoints of `default/kubernetes` that are protected: an API server has a handful. */
+const MOST_ENDPOINTS = 256;
+
+/**
+ * The sockets that nodes depend on, as the cluster says where they are: the API server's by the endpoints of `default/kubernetes` and
+ * by what the daemon itself asks, others by the addresses of the Nodes, with the cluster's own addresses by the judge of Nodes.
+ *
+ * Those who may write these endpoints or Nodes are trusted. One index serves the whole daemon: each part passes on to it the changes that
+ * it receives itself.
+ */
+export class ProtectedSocketIndex implements FrontendRefusals {
+  readonly #configured: ConfiguredSockets;
+  readonly #judge: NodeJudge;
+  readonly #ownNetworks: readonly Cidr[];
+  readonly #readVerdict: ReturnType<NodeJudge["reader"]>;
+  /** The owners of ports on all nodes, by {@link portKey}. */
+  readonly #ports: ReadonlyMap<string, string>;
+  /** By name; each index keeps what it has seen, so that the same change twice changes nothing. */
+  readonly #nodes = new Map<string, Node>();
+  readonly #addressesOf = new Map<string, readonly Address[]>();
+  /** How many Nodes have an address. */
+  readonly #nodeAddresses = new Map<Address, number>();
+  readonly #slices = new Map<string, EndpointSlice>();
+  #kubernetes: Service | undefined;
+  #asked: readonly ProtectedSocket[] = [];
+  /** By address; undefined until somebody asks. */
+  #sockets: ReadonlyMap<Address, readonly ProtectedSocket[]> | undefined;
+  #networks: PrefixIndex<string> | undefined;
+  #serviceCidrs: readonly Cidr[] | undefined;
+  #version = 0;
+  readonly #followers: (() => void)[] = [];
+
+  /** @param ownNetworks the pods' networks that the configuration says */
+  constructor(configured: ConfiguredSockets, judge: NodeJudge, ownNetworks: readonly Cidr[] = []) {
+    this.#configured = configured;
+    this.#judge = judge;
+    this.#ownNetworks = ownNetworks;
+    this.#readVerdict = judge.reader();
+    this.#ports = new Map(configured.ports.map(({ protocol, port, owner }) => [portKey(protocol, port), owner]));
+  }
+
+  /** Takes over changes, once each. */
+  apply(changes: readonly ObjectChange[]): void {
+    this.#judge.apply(changes);
+    for (const change of changes) {
+      const object = change.type === "set" ? change.object : undefined;
+      if (change.kind === "Node") this.#setNode(change.key, object?.kind === "Node" ? object : undefined);
+      if (change.kind === "EndpointSlice") {
+        this.#setSlice(change.key, object?.kind === "EndpointSlice" ? object : undefined);
+      }
+      if (change.kind === "Service" && change.key === KUBERNETES_SERVICE.key) {
+        const service = object?.kind === "Service" ? object : undefined;
+        if (service === this.#kubernetes) continue;
+        this.#kubernetes = service;
+        this.#version++;
+      }
+    }
+  }
+
+  /** Sets the sockets by which this node itself asks the API server. */
+  setAsked(sockets: readonly ProtectedSocket[]): void {
+    if (textOf(sockets) === textOf(this.#asked)) return;
+    this.#asked = sockets;
+    this.#changed();
+    for (const follower of this.#followers) follower();
+  }
+
+  /** Calls somebody after each change that no object brought. */
+  follow(follower: () => void): void {
+    this.#followers.push(follower);
+  }
+
+  /** Returns a number that changes with each change, also of the cluster's own networks. */
+  currentVersion(): number {
+    if (this.#readVerdict().size > 0 || this.#serviceCidrs !== this.#judge.serviceCidrs) {
+      this.#serviceCidrs = this.#judge.serviceCidrs;
+      this.#networks = undefined;
+      this.#version++;
+    }
+    return this.#version;
+  }
+
+  /** Returns the protected ports of single addresses, each once. */
+  allSockets(): readonly ProtectedSocket[] {
+    return [...this.#byAddress().values()].flat();
+  }
+
+  /** Returns those of {@link allSockets} but those by which `default/kubernetes` is reached: no rule may translate them. */
+  sockets(): readonly ProtectedSocket[] {
+    return this.allSockets().filter((socket) => !isFrontendOf(this.#kubernetes, socket));
+  }
+
+  /** Returns the addresses of all Nodes. */
+  nodeAddresses(): ReadonlySet<Address> {
+    return new Set(this.#nodeAddresses.keys());
+  }
+
+  refusalOf({ key }: Pick<Service, "key">, frontend: Frontend, protocol: Protocol): Refusal | undefined {
+    if (key === KUBERNETES_SERVICE.key) return undefined;
+    const ofPort = (): Refusal | undefined => {
+      const owner = this.#ports.get(portKey(protocol, frontend.port));
+      return owner === undefined ? undefined : { type: "protected socket", owner };
+    };
+    if (frontend.type === "node port") return ofPort();
+    const { type, address, port } = frontend;
+    const holder = this.#byAddress()
+      .get(address)
+      ?.find((socket) => socket.protocol === protocol && socket.port === port);
+    if (holder !== undefined) return { type: "protected socket", owner: holder.owner };
+    if (type === "cluster") return undefined;
+    // A load balancer may well have a node's address.
+    if (this.#nodeAddresses.has(address)) return ofPort();
+    const owner = METADATA_ADDRESSES.has(address) ? CLUSTER_OWNERS.metadata : this.#clusterNetworks().find(address);
+    return owner === undefined ? undefined : { type: "cluster address", owner };
+  }
+
+  isProtectedAddress(address: Address): boolean {
+    return this.#byAddress().has(address);
+  }
+
+  #changed(): void {
+    this.#sockets = undefined;
+    this.#version++;
+  }
+
+  #setNode(name: string, node: Node | undefined): void {
+    if (this.#nodes.get(name) === node) return;
+    if (node === undefined) this.#nodes.delete(name);
+    else this.#nodes.set(name, node);
+    const before = this.#addressesOf.get(name) ?? [];
+    const after = [...new Set((node?.addresses ?? []).map(({ address }) => address))].filter((one) => !isReserved(one));
+    // A Node changes every few seconds in other ways.
+    if (before.join() === after.join()) return;
+    this.#networks = undefined;
+    for (const address of before) this.#count(address, -1);
+    for (const address of after) this.#count(address, 1);
+    if (after.length === 0) this.#addressesOf.delete(name);
+    else this.#addressesOf.set(name, after);
+    this.#version++;
+  }
+
+  #count(address: Address, change: 1 | -1): void {
+    const count = (this.#nodeAddresses.get(address) ?? 0) + change;
+    if (count === 0) this.#nodeAddresses.delete(address);
+    else this.#nodeAddresses.set(address, count);
+  }
+
+  #setSlice(key: string, slice: EndpointSlice | undefined): void {
+    const isOfKubernetes =
+      slice?.namespace === KUBERNETES_SERVICE.namespace && slice.serviceName === KUBERNETES_SERVICE.name;
+    const next = isOfKubernetes ? slice : undefined;
+    if (this.#slices.get(key) === next) return;
+    if (next === undefined) this.#slices.delete(key);
+    else this.#slices.set(key, next);
+    this.#changed();
+  }
+
+  #byAddress(): ReadonlyMap<Address, readonly ProtectedSocket[]> {
+    if (this.#sockets === undefined) {
+      const all = [...this.#configured.sockets, ...this.#asked, ...endpointsOf(this.#slices.values())];
+      const once = new Map(all.map((socket) => [textOf([socket]), socket] as const));
+      this.#sockets = Map.groupBy(once.values(), ({ address }) => address);
+    }
+    return this.#sockets;
+  }
+
+  #clusterNetworks(): PrefixIndex<string> {
+    if (this.#networks === undefined) {
+      this.#networks = new PrefixIndex();
+      const nodes = [...this.#nodeAddresses.keys()];
+      // A range of Services with a node's address is a mistake, and says nothing about others.
+      const ranges = this.#judge.serviceCidrs.filter((cidr) => !nodes.some((address) => cidrContains(cidr, address)));
+      for (const cidr of ranges) this.#networks.set(cidr, CLUSTER_OWNERS.services);
+      const ofNodes = [...this.#judge.judged.nodes.values()].flatMap(({ podCidrs }) => podCidrs);
+      for (const cidr of [...this.#ownNetworks, ...ofNodes]) this.#networks.set(cidr, CLUSTER_OWNERS.pods);
+    }
+    return this.#networks;
+  }
+}
+
+/** Returns the sockets of the API server by the endpoints of its Service. */
+export function endpointsOf(slices: Iterable<EndpointSlice>): readonly ProtectedSocket[] {
+  const found: ProtectedSocket[] = [];
+  for (const { ports, endpoints } of [...slices].sort((a, b) => (a.key < b.key ? -1 : 1))) {
+    for (const { port, protocol } of ports) {
+      if (port === undefined) continue;
+      for (const { address } of endpoints) {
+        if (found.length === MOST_ENDPOINTS) return found;
+        found.push({ address, protocol, port, owner: API_SERVER });
+      }
+    }
+  }
+  return found;
+}
+
+function isFrontendOf(service: Service | undefined, { address, protocol, port }: ProtectedSocket): boolean {
+  if (service === undefined || !service.ports.some((one) => one.protocol === protocol && one.port === port))
+    return false;
+  const { clusterIps, externalIps, loadBalancerIngress } = service;
+  return (
+    clusterIps.includes(address) ||
+    externalIps.includes(address) ||
+    loadBalancerIngress.some((one) => one.address === address && one.ipMode === "VIP")
+  );
+}
+
+function textOf(sockets: readonly ProtectedSocket[]): string {
+  return sockets.map(({ address, protocol, port }) => `${typeof address} ${address} ${protocol} ${port}`).join();
+}

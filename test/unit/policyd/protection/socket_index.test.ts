@@ -1,0 +1,164 @@
+import assert from "node:assert/strict";
+import { parseAddress } from "../../../../kernel/ip/address.ts";
+import { parseCidr } from "../../../../kernel/ip/cidr.ts";
+import { NodeJudge } from "../../../../policyd/cluster/node_judge.ts";
+import { readConfiguration } from "../../../../policyd/configuration/configuration.ts";
+import { configuredSockets } from "../../../../policyd/protection/configured_sockets.ts";
+import { ProtectedSocketIndex } from "../../../../policyd/protection/socket_index.ts";
+import type { Frontend } from "../../../../policyd/services/compile/frontends.ts";
+import { readScenario } from "../../../support/services/scenario.ts";
+
+const OBJECTS = `
+{apiVersion: v1, kind: Node, metadata: {name: n1}, spec: {podCIDRs: [10.244.1.0/24]},
+  status: {addresses: [{type: InternalIP, address: 192.0.2.11}, {type: ExternalIP, address: 203.0.113.11}]}}
+---
+{apiVersion: v1, kind: Node, metadata: {name: n2}, spec: {podCIDRs: [10.244.2.0/24]},
+  status: {addresses: [{type: InternalIP, address: 192.0.2.12}, {type: InternalIP, address: "fd00::12"}]}}
+---
+{apiVersion: networking.k8s.io/v1, kind: ServiceCIDR, metadata: {name: kubernetes}, spec: {cidrs: [10.96.0.0/16]}}
+---
+{apiVersion: v1, kind: Service, metadata: {name: kubernetes, namespace: default},
+  spec: {clusterIP: 10.96.0.1, ports: [{name: https, port: 443}]}}
+---
+{apiVersion: discovery.k8s.io/v1, kind: EndpointSlice,
+  metadata: {name: kubernetes, namespace: default, labels: {kubernetes.io/service-name: kubernetes}},
+  addressType: IPv4, ports: [{name: https, port: 6443}], endpoints: [{addresses: [192.0.2.1]}, {addresses: [192.0.2.2]}]}
+`;
+
+function indexWith(settings: object = {}): ProtectedSocketIndex {
+  const text = JSON.stringify({
+    apiVersion: "drawbridge.dev/v1alpha1",
+    kind: "PolicydConfiguration",
+    nodeName: "n1",
+    ...settings,
+  });
+  const configuration = readConfiguration({ path: "test", text }, {});
+  const judge = new NodeJudge({ nodeName: "n1" });
+  return new ProtectedSocketIndex(configuredSockets(configuration), judge, [parseCidr("10.244.0.0/24")]);
+}
+
+function apply(index: ProtectedSocketIndex, text: string): void {
+  index.apply(readScenario(text).map((object) => ({ type: "set", kind: object.kind, key: object.key, object })));
+}
+
+function frontend(type: "cluster" | "load balancer" | "external", address: string, port: number): Frontend {
+  return { type, address: parseAddress(address), port };
+}
+
+describe("policyd/protection: what no Service gets", () => {
+  const other = { key: "team/web" };
+  const owner = (index: ProtectedSocketIndex, one: Frontend, protocol: "TCP" | "UDP" = "TCP"): string | undefined =>
+    index.refusalOf(other, one, protocol)?.owner;
+
+  it("CLAIM-01 the API server's sockets are those of the configuration, of the daemon's requests and of its Service's endpoints", () => {
+    const index = indexWith({ apiServer: "https://[fd00::1]" });
+    assert.equal(owner(index, frontend("external", "fd00::1", 443)), "the API server");
+    assert.equal(owner(index, frontend("external", "fd00::1", 444)), undefined);
+    assert.equal(owner(index, frontend("external", "192.0.2.1", 6443)), undefined, "nobody has said so yet");
+    apply(index, OBJECTS);
+    for (const type of ["external", "load balancer", "cluster"] as const) {
+      assert.equal(owner(index, frontend(type, "192.0.2.1", 6443)), "the API server");
+      assert.equal(owner(index, frontend(type, "192.0.2.2", 6443)), "the API server");
+    }
+    assert.equal(owner(index, frontend("external", "192.0.2.1", 6443), "UDP"), undefined);
+    const asked = {
+      address: parseAddress("198.51.100.7"),
+      protocol: "TCP",
+      port: 443,
+      owner: "the API server",
+    } as const;
+    let calls = 0;
+    index.follow(() => calls++);
+    index.setAsked([asked]);
+    index.setAsked([asked]);
+    assert.equal(calls, 1, "the same again changes nothing");
+    assert.equal(owner(index, frontend("load balancer", "198.51.100.7", 443)), "the API server");
+  });
+
+  it("CLAIM-01 default/kubernetes has the API server's sockets, and what it has is not kept from being translated", () => {
+    const index = indexWith({ apiServer: "https://10.96.0.1" });
+    const texts = (): readonly string[] => index.sockets().map(({ address, port }) => `${address} ${port}`);
+    assert.equal(texts().length, 1);
+    apply(index, OBJECTS);
+    assert.deepEqual(texts(), [`${parseAddress("192.0.2.1")} 6443`, `${parseAddress("192.0.2.2")} 6443`]);
+    const own = { key: "default/kubernetes" };
+    assert.equal(index.refusalOf(own, frontend("cluster", "10.96.0.1", 443), "TCP"), undefined);
+    assert.equal(owner(index, frontend("cluster", "10.96.0.1", 443)), "the API server");
+  });
+
+  it("CLAIM-01 a node's addresses keep the protected ports, and a load balancer with a node's address all others", () => {
+    const index = indexWith({ protectedSockets: ["198.51.100.53:53/UDP"], nodeLocalDNS: ["169.254.20.10"] });
+    apply(index, OBJECTS);
+    for (const address of ["192.0.2.11", "203.0.113.11", "192.0.2.12", "fd00::12"]) {
+      for (const type of ["external", "load balancer"] as const) {
+        assert.equal(owner(index, frontend(type, address, 10_250)), "the kubelet", address);
+        assert.equal(owner(index, frontend(type, address, 9873)), "policyd's metrics", address);
+        assert.equal(owner(index, frontend(type, address, 4789), "UDP"), "the tunnel between nodes", address);
+        assert.equal(owner(index, frontend(type, address, 4789), "TCP"), undefined, address);
+        assert.equal(owner(index, frontend(type, address, 22)), undefined, address);
+        assert.equal(owner(index, frontend(type, address, 443)), undefined, address);
+      }
+    }
+    // The same ports of a load balancer's own address are its own.
+    for (const port of [22, 2379, 10_250]) {
+      assert.equal(owner(index, frontend("load balancer", "198.51.100.9", port)), undefined);
+    }
+    assert.equal(owner(index, frontend("external", "198.51.100.53", 53), "UDP"), "protectedSockets");
+    assert.equal(owner(index, frontend("external", "198.51.100.53", 53), "TCP"), undefined);
+    assert.equal(owner(index, { type: "node port", port: 10_256 }), "the proxy of Services");
+    assert.equal(owner(index, { type: "node port", port: 30_256 }), undefined);
+  });
+
+  it("CLAIM-01 without a tunnel its port is free, and protectedPorts replaces the usual ones", () => {
+    const index = indexWith({ encapsulation: "never", protectedPorts: ["9100/TCP"] });
+    apply(index, OBJECTS);
+    assert.equal(owner(index, frontend("external", "192.0.2.11", 4789), "UDP"), undefined);
+    assert.equal(owner(index, frontend("external", "192.0.2.11", 2379)), undefined);
+    assert.equal(owner(index, frontend("external", "192.0.2.11", 9100)), "protectedPorts");
+    assert.equal(owner(index, frontend("external", "192.0.2.11", 9873)), "policyd's metrics");
+  });
+
+  it("CLAIM-02 addresses of pods, of Services and of a cloud's metadata are refused at every port", () => {
+    const index = indexWith();
+    apply(index, OBJECTS);
+    for (const [address, who] of [
+      ["10.244.0.9", "the pods' networks"],
+      ["10.244.1.1", "the pods' networks"],
+      ["10.244.2.7", "the pods' networks"],
+      ["10.96.0.10", "the ranges of Services"],
+      ["168.63.129.16", "a cloud's metadata"],
+      ["fd00:ec2::254", "a cloud's metadata"],
+    ] as const) {
+      for (const type of ["external", "load balancer"] as const) {
+        assert.equal(owner(index, frontend(type, address, 80)), who, address);
+      }
+      assert.equal(owner(index, frontend("cluster", address, 80)), undefined, address);
+    }
+    assert.equal(owner(index, frontend("external", "10.245.0.1", 80)), undefined);
+  });
+
+  it("CLAIM-02 a range of Services that holds a node's address refuses nothing", () => {
+    const index = indexWith();
+    const wide = OBJECTS.replace("10.96.0.0/16", "192.0.0.0/8");
+    apply(index, wide);
+    assert.equal(owner(index, frontend("load balancer", "192.0.7.7", 80)), undefined);
+    assert.equal(owner(index, frontend("load balancer", "192.0.2.12", 80)), undefined);
+  });
+
+  it("CLAIM-01 of a Node and of an endpoint that go nothing stays", () => {
+    const index = indexWith();
+    apply(index, OBJECTS);
+    const before = index.currentVersion();
+    apply(index, OBJECTS.split("---").slice(0, 2).join("---"));
+    assert.equal(index.currentVersion(), before, "Nodes that come again change nothing");
+    index.apply([
+      { type: "delete", kind: "Node", key: "n2" },
+      { type: "delete", kind: "EndpointSlice", key: "default/kubernetes" },
+    ]);
+    assert.notEqual(index.currentVersion(), before);
+    assert.equal(owner(index, frontend("external", "192.0.2.12", 10_250)), undefined);
+    assert.equal(owner(index, frontend("external", "10.244.2.7", 80)), undefined);
+    assert.equal(owner(index, frontend("external", "192.0.2.1", 6443)), undefined);
+    assert.equal(owner(index, frontend("external", "192.0.2.11", 10_250)), "the kubelet");
+  });
+});
