@@ -74,12 +74,14 @@ async function compose({ configuration, syscalls, bootId, mark }: Beginning, log
   const files = systemFileSystem(syscalls);
   const attachments = new AttachmentRegistry();
   const onAddress = (message: string): void => logger.info("address of the API server", { address: message });
-  const source = openSource(configuration, syscalls, realClock, onAddress);
+  const before = (server: URL): Promise<void> => servers.before(server);
+  const source = openSource(configuration, syscalls, realClock, onAddress, before);
   const clusterEvents = openEvents(configuration, { files: syscalls, clock: realClock, logger });
   const onEvents = (events: KernelEvents): void => health.watch(events);
   const machine = { syscalls, clock: realClock, logger, attachments, clusterEvents, onEvents, bootId: () => bootId };
   const node = openNodeDataplanes(configuration, machine);
-  const { dataplanes, ruleset, metrics, staleFlows, notices, routes, nodeState, policies, dropLog, cuts } = node;
+  const { dataplanes, ruleset, metrics, staleFlows, notices, routes, nodeState, policies, dropLog, cuts, servers } =
+    node;
   if (configuration.policies) markWhenInForce(mark, ruleset, logger);
   const installing = { clock: realClock, logger, events: clusterEvents, ruleset, routes };
   const installation = openInstallation(configuration, installing);
@@ -106,6 +108,7 @@ async function compose({ configuration, syscalls, bootId, mark }: Beginning, log
   for (const problem of attachments.load({ stateDirectory, bootId, files })) {
     logger.warn("attachment record not used", { reason: problem });
   }
+  if (configuration.objectsDirectory === undefined) servers.start();
   daemon.start();
   installation?.start();
   const objects = { name: "objects", missing: () => (daemon.isSynced ? undefined : "not all are read yet") };
@@ -123,6 +126,7 @@ async function compose({ configuration, syscalls, bootId, mark }: Beginning, log
     attachmentFailures: () => failures.seconds(),
     nodeRepairs: () => nodeState.report.repairs,
     staleFlows,
+    refusedHostPorts: () => node.hostPorts.count,
     policies: policyMetrics,
     events: clusterEvents,
     logger,
@@ -136,6 +140,7 @@ async function compose({ configuration, syscalls, bootId, mark }: Beginning, log
     stop: async () => {
       stopTrimming();
       health.stopping();
+      servers.stop();
       clusterEvents.stop();
       metricsServer?.stop();
       await socket.close();

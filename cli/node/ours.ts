@@ -1,5 +1,6 @@
 import { isOurs } from "../../policyd/dataplane/schema.ts";
 import { CLOSING_BRIDGE_TABLE, CLOSING_TABLE } from "../../policyd/policy/closing/closing_tables.ts";
+import { EARLY_TABLE } from "../../policyd/protection/early_table.ts";
 import { OPENING_TABLE } from "../../policyd/policy/cuts/opening.ts";
 
 /** How the comment of the tables begins that the plugin makes where no policyd is (cni/node_tables.ts). */
@@ -12,6 +13,7 @@ export const OUR_TABLES = [
   OPENING_TABLE,
   CLOSING_TABLE,
   CLOSING_BRIDGE_TABLE,
+  EARLY_TABLE,
   { family: "bridge", name: "drawbridge" },
   { family: "inet", name: "drawbridge-cni" },
   { family: "bridge", name: "drawbridge-cni" },

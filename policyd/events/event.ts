@@ -23,11 +23,12 @@ const NAMESPACE_OF_CLUSTER = "default";
 const LONGEST_OBJECT_NAME = 200;
 const HASH_DIGITS = 20;
 
-/** What Drawbridge did when it found out. */
+/** The action of Drawbridge during which it found out. */
 const ACTIONS: Readonly<Record<Reason, string>> = {
   NotUsedAsItIs: "Read",
   PolicyNotInForce: "Compile",
   ServiceNotServed: "Serve",
+  HostPortNotServed: "Serve",
   ExternalIPsServed: "Serve",
   TooManyConnections: "Limit",
   InstallationProblem: "Install",

@@ -30,6 +30,8 @@ export type Reason =
   | "PolicyNotInForce"
   /** Something of a Service is not served. */
   | "ServiceNotServed"
+  /** A pod is not reached by one of its host ports. */
+  | "HostPortNotServed"
   /** A Service takes traffic to any address its author likes (CVE-2020-8554). */
   | "ExternalIPsServed"
   /** A pod has more of its node's table of connections than it may have. */

@@ -22,6 +22,7 @@ export interface MetricSources {
   readonly nodeRepairs: () => ReadonlyMap<string, number>;
   readonly ruleset: () => RulesetStatus;
   readonly services: () => ServiceTotals;
+  readonly refusedHostPorts: () => number;
   /** Dropped packets by reason. */
   readonly drops: () => ReadonlyMap<string, number>;
   readonly staleFlows: () => Pick<StaleFlowsStatus, "deleted">;
@@ -267,7 +268,7 @@ function ofSync({ ruleset, drops, policies }: MetricSources): readonly Descripti
   ];
 }
 
-function ofServices({ services, staleFlows }: MetricSources): readonly Description[] {
+function ofServices({ services, refusedHostPorts, staleFlows }: MetricSources): readonly Description[] {
   return [
     {
       type: "gauge",
@@ -279,7 +280,10 @@ function ofServices({ services, staleFlows }: MetricSources): readonly Descripti
       type: "gauge",
       name: "drawbridge_refused_sockets",
       help: "Addresses with ports that Services and Pods claim and do not get, since they are the node's or the cluster's own, by who claims them.",
-      value: { label: "claimed_by", of: () => [["Service", services().refused]] },
+      value: {
+        label: "claimed_by",
+        of: () => Object.entries({ Service: services().refused, Pod: refusedHostPorts() }),
+      },
     },
     {
       type: "gauge",

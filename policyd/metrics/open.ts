@@ -75,6 +75,7 @@ export function serveMetrics(
     readonly attachmentFailures: MetricSources["attachmentFailures"];
     readonly nodeRepairs: MetricSources["nodeRepairs"];
     readonly staleFlows: MetricSources["staleFlows"];
+    readonly refusedHostPorts: MetricSources["refusedHostPorts"];
     readonly policies: Omit<PolicyMetricSources, "counters">;
     readonly events: Pick<Events, "counts">;
     readonly logger: Logger;
@@ -82,7 +83,8 @@ export function serveMetrics(
   },
 ): MetricsServer | undefined {
   if (listen === undefined) return undefined;
-  const { ruleset, attachmentFailures, nodeRepairs, staleFlows, policies, events, logger, clock } = parts;
+  const { ruleset, attachmentFailures, nodeRepairs, staleFlows, refusedHostPorts, policies, events, logger, clock } =
+    parts;
   const { registry } = syncDuration;
   // It lists all problems, so it is asked once for each request.
   let status = daemon.status();
@@ -94,6 +96,7 @@ export function serveMetrics(
     nodeRepairs,
     ruleset: () => ruleset.status(),
     services: () => services.totals(),
+    refusedHostPorts,
     drops: () => counters.drops(),
     staleFlows,
     policies: { ...policies, counters: policyCounters },

@@ -17,6 +17,7 @@ import type { Ruleset } from "../dataplane/ruleset.ts";
 import type { RulesetWatch } from "../dataplane/ruleset_watch.ts";
 import type { Logger } from "../log/logger.ts";
 import type { Aftermath } from "./aftermath.ts";
+import type { HostPortRefusals } from "../protection/host_port_refusals.ts";
 import { attachmentElements, attachmentHooks, guardElements, nameOf } from "./attachment_elements.ts";
 import type { FlowMemory } from "./flow_memory.ts";
 import { INET_TABLE } from "./table_part.ts";
@@ -43,8 +44,10 @@ export interface NodeDataplaneParts {
   readonly logger: Logger;
   /** The pods of this node: those that were attached before this daemon started, and those that register. */
   readonly attachments: AttachmentRegistry;
-  /** What the tables have of a pod beside what binds it to its port. */
+  /** Elements of a pod beside those that bind it to its port. */
   readonly furtherElements: (attachment: AttachmentRecord) => readonly Claim[];
+  /** Which host ports pods get; without it they get all. */
+  readonly hostPorts?: Pick<HostPortRefusals, "served" | "attached" | "detached">;
   /** On which pods have policies; undefined where none are enforced. */
   readonly policedBridge?: string | undefined;
   /** What has rules of its own for pods; undefined for nothing. */
@@ -149,8 +152,9 @@ export class NodeDataplane implements Dataplane {
     this.#demandPresent(attachment);
     this.#take(attachment);
     const remaining = aftermath?.end(addressesOf(attachment)) ?? "unknown";
-    const elements = [...attachmentElements(attachment), ...this.#parts.furtherElements(attachment)];
+    const elements = [...attachmentElements(this.#served(attachment)), ...this.#parts.furtherElements(attachment)];
     this.#provideHooks(attachment, true);
+    this.#parts.hostPorts?.attached(attachment);
     ruleset.claim(ownerOf(attachment), elements, "urgent");
     // One batch for both, where its policies can be told at once.
     follower?.attached(attachment, superseded.length > 0 ? "unknown" : remaining);
@@ -162,7 +166,7 @@ export class NodeDataplane implements Dataplane {
         `the kernel does not take the pod's rules: ${ruleset.status().lastError ?? "no reason known"}; it is tried again`,
       );
     }
-    flows.forgetOf(attachment);
+    flows.forgetOf(this.#served(attachment));
     await follower?.inForce(attachment);
     this.#demandPresent(attachment);
   }
@@ -213,18 +217,25 @@ export class NodeDataplane implements Dataplane {
   /** Claims what an attachment contributes; without its ports and masquerade where another has one of them. */
   #claim(attachment: AttachmentRecord): Conflict | undefined {
     const conflict = hasRules(attachment) ? this.#holders.take(attachment) : undefined;
-    const elements = conflict === undefined ? attachmentElements(attachment) : guardElements(attachment);
+    const served = this.#served(attachment);
+    const elements = conflict === undefined ? attachmentElements(served) : guardElements(attachment);
     this.#provideHooks(attachment, conflict === undefined);
+    this.#parts.hostPorts?.attached(attachment);
     this.#parts.ruleset.claim(ownerOf(attachment), [...elements, ...this.#parts.furtherElements(attachment)]);
     return conflict;
   }
 
   /** Of an attachment with host ports or masquerade, all other packets pass no hook for these. */
   #provideHooks(attachment: AttachmentRecord, isInForce: boolean): void {
-    const chains = attachmentHooks(attachment);
+    const chains = attachmentHooks(this.#served(attachment));
     if (chains.length === 0) return;
     const provided = { table: INET_TABLE, sets: [], chains: isInForce ? chains : [] };
     this.#parts.ruleset.provide(ownerOf(attachment), provided, "urgent");
+  }
+
+  /** The attachment with the host ports that it gets. */
+  #served(attachment: AttachmentRecord): AttachmentRecord {
+    return this.#parts.hostPorts?.served(attachment) ?? attachment;
   }
 
   /** @throws DrawbridgeError when somebody who is still there has one of the ports or addresses */
@@ -277,6 +288,7 @@ export class NodeDataplane implements Dataplane {
     const { ruleset, attachments, follower, aftermath } = this.#parts;
     this.#holders.release(gone);
     this.#provideHooks(gone, false);
+    this.#parts.hostPorts?.detached(gone);
     ruleset.claim(ownerOf(gone), []);
     follower?.detached(gone, flows);
     attachments.remove(gone);

@@ -40,8 +40,9 @@ import { retainedFiles } from "../policy/retained/retained_files.ts";
 import type { NodeStateDataplane } from "../node_state/node_state_dataplane.ts";
 import { openNodeState } from "../node_state/open.ts";
 import type { NodeStateReport } from "../node_state/report.ts";
-import { configuredSockets } from "../protection/configured_sockets.ts";
-import { ProtectedSocketIndex } from "../protection/socket_index.ts";
+import type { AskedServers } from "../protection/asked_servers.ts";
+import type { HostPortRefusals } from "../protection/host_port_refusals.ts";
+import { openProtection } from "../protection/open.ts";
 import { openRoutes } from "../routes/open.ts";
 import type { RoutesDataplane } from "../routes/routes_dataplane.ts";
 import { serviceElements } from "../services/services_dataplane.ts";
@@ -61,7 +62,7 @@ import { policyOptions, serviceRules } from "./rule_options.ts";
 import { nodeTables } from "./tables.ts";
 import { openTunnelGuard } from "./tunnel_guard_dataplane.ts";
 
-/** What the node's tables need from the machine. */
+/** The parts of the machine that the node's tables need. */
 export interface NodeMachine {
   readonly syscalls: ReturnType<typeof nodeSyscalls>;
   readonly clock: Clock;
@@ -74,7 +75,7 @@ export interface NodeMachine {
   readonly onEvents: (events: KernelEvents) => void;
 }
 
-/** What programs the kernel, and what it is measured by. */
+/** The parts that program the kernel, and those that measure it. */
 export interface NodeDataplanes {
   readonly dataplanes: readonly Dataplane[];
   readonly ruleset: Ruleset;
@@ -83,6 +84,9 @@ export interface NodeDataplanes {
   readonly notices: PolicyNotices;
   readonly routes: RoutesDataplane;
   readonly nodeState: { readonly dataplane: NodeStateDataplane; readonly report: NodeStateReport };
+  /** The API servers that this node asks. */
+  readonly servers: AskedServers;
+  readonly hostPorts: HostPortRefusals;
   /** Undefined where policies are not enforced. */
   readonly policies: PolicyDataplane | undefined;
   /** Likewise. */
@@ -128,8 +132,9 @@ export function openNodeDataplanes(configuration: Configuration, machine: NodeMa
   const flows = kernelFlowMemory(syscalls, kernelPodMemory(syscalls, ruleset));
   const place = { stateDirectory, files: systemFileSystem(syscalls) };
   const judge = openNodeJudge(configuration);
-  const protection = new ProtectedSocketIndex(configuredSockets(configuration), judge, configuration.podCIDRs);
-  const served = openServices(configuration, { ...machine, judge, protection, ruleset, observer: metrics.services });
+  const protection = openProtection(configuration, { ...machine, judge, ruleset, kernel: socket });
+  const serving = { ...machine, judge, protection: protection.index, ruleset, observer: metrics.services };
+  const served = openServices(configuration, serving);
   const policies = options && openPolicies(configuration, options, ruleset, place, machine);
   const notices = openNotices(policies, machine);
   ruleset.follow(() => notices.rulesInForce());
@@ -177,24 +182,20 @@ export function openNodeDataplanes(configuration: Configuration, machine: NodeMa
       ...(services ? serviceElements(attachment) : []),
       ...masquerade.elementsOf(attachment),
     ],
+    hostPorts: protection.hostPorts,
     policedBridge: options?.bridge,
     follower: policies ?? policiesOff(socket, logger),
   });
   // The node's comes last: it starts the ruleset, and by then what the others want has been claimed.
   const others = [...served.dataplanes, ...(policies ? [policies, ownNetworks(configuration, ruleset, judge)] : [])];
   const tunnelGuards = openTunnelGuard(configuration, ruleset);
-  const all = [
-    metrics.firstSync,
-    notices,
-    ...others,
-    ...masquerade.dataplanes,
-    ...tunnelGuards,
-    nodeRoutes,
-    nodeState.dataplane,
-    node,
-  ];
+  const first = [metrics.firstSync, notices, protection.dataplane];
+  const last = [...tunnelGuards, nodeRoutes, nodeState.dataplane, node];
+  const all = [...first, ...others, ...masquerade.dataplanes, ...last];
   return {
     dataplanes: all,
+    servers: protection.servers,
+    hostPorts: protection.hostPorts,
     ruleset,
     metrics,
     staleFlows: served.staleFlows,

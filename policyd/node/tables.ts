@@ -1,6 +1,7 @@
 import type { Table, TableReference } from "../../kernel/nftables/object.ts";
 import { askerShare } from "./asked_ports.ts";
 import { bridgePackets } from "./bridge_packets.ts";
+import { keptSockets } from "../protection/kept_part.ts";
 import { POLICY_TABLE, policyTable } from "../policy/compile/policy_table.ts";
 import { services } from "../services/compile/services_part.ts";
 import { clusterMasquerade } from "./cluster_masquerade.ts";
@@ -32,6 +33,7 @@ export function nodeTables(configuration: NodeConfiguration): readonly Table[] {
       bridgePackets(configuration),
       ...(fragmentMemory > 0 ? [fragmentShare(bridge, fragmentMemory)] : []),
       ...(askedPorts.length > 0 ? [askerShare(askedPorts)] : []),
+      keptSockets(),
       hostPorts(),
       podMasquerade(),
       ...(hasTunnel(configuration) ? [tunnelGuard(configuration.bridge)] : []),

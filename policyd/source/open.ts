@@ -26,6 +26,7 @@ const LARGEST_FILE = 1024 * 1024;
  *
  * @throws DrawbridgeError ERR_CONFIGURATION for a directory that is none, and where no address of an API server is to be found;
  *   one that cannot be asked is a problem of the source, which waits for it
+ * @param before called before each request to an API server, which is sent when its promise has settled
  * @param notice called with the address of the API server and where it was found, whenever that changes
  */
 export function openSource(
@@ -33,12 +34,18 @@ export function openSource(
   files: FileReadCalls,
   clock: Clock,
   notice: (message: string) => void,
+  before: (server: URL) => Promise<void> = async () => {},
 ): ObjectSource {
   const { objectsDirectory } = configuration;
   if (objectsDirectory !== undefined) {
     return new DirectorySource(new RealDirectory(expectDirectory(objectsDirectory)), clock);
   }
-  const connection = new HttpConnection(apiCredentials(configuration, files, changesOf(notice)));
+  const credentials = apiCredentials(configuration, files, changesOf(notice));
+  const connection = new HttpConnection(async () => {
+    const found = await credentials();
+    await before(found.server);
+    return found;
+  });
   return new ApiSource({ connection, clock, random: () => Math.random() });
 }
 
@@ -72,6 +79,18 @@ export function apiCredentials(
     found(address);
     return account.credentials(address.url);
   };
+}
+
+/** The API server that the node's kubelet asks; undefined where its kubeconfig is not found or cannot be read. */
+export function kubeletServer({ kubeletKubeconfig }: Configuration, files: FileReadCalls): URL | undefined {
+  const read = (path: string): string | undefined => readTextFile(files, path, LARGEST_FILE);
+  const readText = kubeletKubeconfig === undefined ? unlessAnotherThing(read) : read;
+  try {
+    return apiAddress({ apiServer: undefined, kubeletKubeconfig, readText, environment: {} }).url;
+  } catch (error) {
+    if (!(error instanceof DrawbridgeError)) throw error;
+    return undefined;
+  }
 }
 
 /**

@@ -8,8 +8,10 @@ import { ApiNode, PORT, SERVICE, slice, VIP } from "../support/api_node.ts";
 import { makeCertificate } from "../support/certificate.ts";
 import { requireKernel } from "../support/privilege.ts";
 import { randomFrom } from "../support/random.ts";
+import { until } from "../support/recording_sink.ts";
 import { scrapeWhen } from "../support/scrape.ts";
 
+const EVIL_IP = "10.96.255.66";
 const POLICY: RawObject = {
   apiVersion: "networking.k8s.io/v1",
   kind: "NetworkPolicy",
@@ -59,6 +61,54 @@ describe("a node whose objects come from an API server", function () {
       assert.ok(left > 0, "the Service is programmed");
       await pause(20);
     }
+  });
+
+  it("CLAIM-01 CLAIM-04: a daemon reads everything where rules of an earlier one lead the API server's address to a pod", async () => {
+    await node.listen();
+    node.start();
+    await node.untilSynced();
+    await node.attachPods();
+    await node.untilAnswered("first");
+    const evil = { ...SERVICE, metadata: { name: "evil", namespace: "shop" } };
+    const spec = { clusterIP: EVIL_IP, clusterIPs: [EVIL_IP], externalIPs: [node.serverAddress] };
+    const object = { ...evil, spec: { ...spec, ports: [{ name: "http", protocol: "TCP", port: PORT }] } };
+    const endpoints = slice("10.244.1.3");
+    const labels = { "kubernetes.io/service-name": "evil" };
+    const of = { ...endpoints, metadata: { name: "evil-1", namespace: "shop", labels } };
+    await node.server.apply(object, of);
+    const refused = 'drawbridge_refused_sockets{claimed_by="Service"}';
+    await scrapeWhen(node.wired.node, (values) => values.get(refused) === 1, "the claim is refused");
+    // All else of it is served.
+    for (let left = 500; !node.ruleset().includes(EVIL_IP); left--) {
+      assert.ok(left > 0, "its own address is programmed");
+      await pause(20);
+    }
+    const told = /evil: spec\.externalIPs: 192\.0\.2\.9 TCP 6443 is protected for the API server/;
+    await until(() => told.test(node.daemon.log()), "it is in the log");
+    assert.equal(await node.asksAPod(), false);
+    await node.daemon.kill("SIGKILL");
+    // A daemon without protection had a rule that translates, and none that keeps.
+    for (const hook of ["output", "prerouting"]) {
+      const rule = `ip daddr ${node.serverAddress} tcp dport ${PORT} dnat ip to 10.244.1.3:8080`;
+      node.wired.node.exec("nft", ["flush", "chain", "inet", "drawbridge", `kept_${hook}`]);
+      node.wired.node.exec("nft", ["insert", "rule", "inet", "drawbridge", `nat_${hook}`, ...rule.split(" ")]);
+    }
+    assert.equal(await node.asksAPod(), true, "without our defence the attack works");
+    // The Service is deleted, and nobody can learn of it.
+    await node.server.apply({ ...object, isGone: true }, { ...of, isGone: true });
+    assert.equal(await node.asksAPod(), true);
+    node.start();
+    await node.untilSynced();
+    await node.daemon.statusWhen(({ objects }) => objects["Service"] === 1, "the Service is gone");
+    for (let left = 500; /drawbridge-kept|dnat ip to 10\.244/.test(node.ruleset()); left--) {
+      assert.ok(left > 0, `neither the earlier rule nor the early table is left: ${node.ruleset()}`);
+      await pause(20);
+    }
+    assert.equal(await node.asksAPod(), false);
+    await until(
+      () => node.daemon.log().includes("led elsewhere and are forgotten"),
+      "earlier connections are forgotten",
+    );
   });
 
   it("API-13: a Service and a policy follow the server, stay while it is away, also over a restart, and catch up", async () => {

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
-import { cpSync, mkdirSync, rmSync } from "node:fs";
+import { cpSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
 import type { Address } from "../../kernel/ip/address.ts";
-import { formatAddress } from "../../kernel/ip/address.ts";
+import { formatAddress, parseAddress } from "../../kernel/ip/address.ts";
 import type { CallOutcome, Configuration } from "../lab/cni.ts";
 import { add, del, podCall, startPlugin } from "../lab/cni.ts";
 import type { Lab, LabPod } from "../lab/lab.ts";
@@ -17,6 +17,7 @@ import { normalListing } from "../support/nftables/listing.ts";
 import { PolicydNode } from "../support/policyd_node.ts";
 import { requireBridgeNetfilter, requireKernel } from "../support/privilege.ts";
 import { until } from "../support/recording_sink.ts";
+import { scrapeWhen } from "../support/scrape.ts";
 import { podResult } from "./add_result.ts";
 import { nodeState, nothingHeld } from "./kernel_state.ts";
 
@@ -97,6 +98,61 @@ describe("host ports and masquerade of a node with policyd", function () {
     assert.equal(await isSeen(), false);
     detach(pod);
     assert.equal(normalListing(listing()), empty);
+  });
+
+  it("CLAIM-03: a port of the node's own programs is published for no pod, which starts and has its others; without protection it is taken", async () => {
+    const own = 10_250;
+    const { node } = wired;
+    for (const address of wired.addresses) prober.listen("tcp", { namespace: node, address, port: own });
+    for (const address of ["127.0.0.1", "::1"].map((text) => parseAddress(text))) {
+      prober.listen("tcp", { namespace: node, address, port: own });
+    }
+    const fromNode = async (): Promise<readonly (string | undefined)[]> => {
+      const places = [...wired.addresses, parseAddress("127.0.0.1"), parseAddress("::1")];
+      const flows = places.map((address) => ({ protocol: "tcp", from: node, to: { address, port: own } }) as const);
+      return (await prober.run(flows, { timeoutMilliseconds: 500 })).map(({ seenBy }) => seenBy?.name);
+    };
+    const settings = { apiVersion: "drawbridge.dev/v1alpha1", kind: "PolicydConfiguration", protectedPorts: [] };
+    writeFileSync(`${lab.scratch}/unprotected.json`, JSON.stringify(settings));
+    await policyd.kill();
+    await policyd.start([`--config=${lab.scratch}/unprotected.json`]);
+    const wish = published(mapping(HOST_PORT), mapping(own));
+    const pod = lab.pod("web");
+    serve(pod, wish);
+    // Without our defence the attack works.
+    assert.deepEqual(
+      await reachedAt(own),
+      wired.addresses.map(() => pod.name),
+    );
+    assert.deepEqual(new Set(await fromNode()), new Set([pod.name]));
+    // The next daemon takes the port away from the pod that has it.
+    await policyd.kill();
+    await policyd.start();
+    await until(() => !listing().includes(`tcp . ${own}`), "the port is no pod's");
+    assert.deepEqual(
+      await reachedAt(own),
+      wired.addresses.map(() => node.name),
+    );
+    assert.deepEqual(new Set(await fromNode()), new Set([node.name]));
+    assert.deepEqual(
+      await reachedAt(HOST_PORT),
+      wired.addresses.map(() => pod.name),
+    );
+    detach(pod, { ...policyd.overrides, ...wish });
+    // A pod that comes later starts, too.
+    const second = lab.pod("second");
+    serve(second, wish);
+    assert.deepEqual(
+      await reachedAt(own),
+      wired.addresses.map(() => node.name),
+    );
+    assert.deepEqual(new Set(await fromNode()), new Set([node.name]));
+    assert.deepEqual(
+      await reachedAt(HOST_PORT),
+      wired.addresses.map(() => second.name),
+    );
+    const refused = 'drawbridge_refused_sockets{claimed_by="Pod"}';
+    await scrapeWhen(node, (values) => values.get(refused) === 1, "it is counted");
   });
 
   it("R6: a port is one pod's; the next is refused with its name, and leaves nothing behind", () => {

@@ -26,6 +26,7 @@ const NOBODY: MetricSources = {
   nodeRepairs: () => unasked(),
   ruleset: () => unasked(),
   services: () => unasked(),
+  refusedHostPorts: () => unasked(),
   drops: () => unasked(),
   staleFlows: () => unasked(),
   policies: {

@@ -172,6 +172,14 @@ export class ApiNode {
     return result?.reached === true ? (result.seenBy?.name ?? "") : "";
   }
 
+  /** Whether a connection of the node to its API server's address and port gets to a pod. */
+  async asksAPod(): Promise<boolean> {
+    const to = { address: parseAddress(this.serverAddress), port: PORT };
+    const flow = { protocol: "tcp", from: this.wired.node, to } as const;
+    const [result] = await this.prober.run([flow], { timeoutMilliseconds: 400 });
+    return result?.seenBy !== undefined;
+  }
+
   async untilAnswered(expected: string): Promise<void> {
     const deadline = performance.now() + 45_000;
     for (;;) {

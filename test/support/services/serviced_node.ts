@@ -12,7 +12,12 @@ import { Ruleset } from "../../../policyd/dataplane/ruleset.ts";
 import { withVersion } from "../../../policyd/dataplane/schema.ts";
 import { recordingLogger } from "../../../policyd/log/recording_logger.ts";
 import { attachmentElements } from "../../../policyd/node/attachment_elements.ts";
+import { INET_TABLE } from "../../../policyd/node/table_part.ts";
 import { nodeTables } from "../../../policyd/node/tables.ts";
+import { NodeJudge } from "../../../policyd/cluster/node_judge.ts";
+import type { ConfiguredSockets } from "../../../policyd/protection/configured_sockets.ts";
+import { keptChains, keptElement } from "../../../policyd/protection/kept_part.ts";
+import { ProtectedSocketIndex } from "../../../policyd/protection/socket_index.ts";
 import type { ClusterObject } from "../../../policyd/cluster/model.ts";
 import type { NodePortAddresses, ServiceRules } from "../../../policyd/services/compile/context.ts";
 import { serviceElements, ServicesDataplane } from "../../../policyd/services/services_dataplane.ts";
@@ -29,11 +34,13 @@ export interface ServicedPod {
   readonly addresses: Readonly<Record<4 | 6, Address>>;
 }
 
-/** What a daemon's configuration says of Services; by default what the daemon's own defaults are. */
+/** The settings of Services in a daemon's configuration; by default what the daemon's own defaults are. */
 export interface ServicedNodeOptions {
   readonly rules?: Partial<ServiceRules>;
   readonly nodePortAddresses?: NodePortAddresses;
   readonly refuseExternalIps?: boolean;
+  /** The sockets that no Service gets, and by which of the two layers; by default nothing is protected. */
+  readonly protection?: ConfiguredSockets & { readonly isRefused: boolean; readonly isKept: boolean };
 }
 
 /** A node whose tables are the daemon's, with Services from texts, and which does at once what it is told. */
@@ -46,6 +53,7 @@ export class ServicedNode implements Disposable {
   #objects: ReadonlyMap<string, ClusterObject> = new Map();
   #ruleset: Ruleset;
   #dataplane: ServicesDataplane;
+  #protection: ServicedNodeOptions["protection"];
   /** Of Services, which want nothing but another turn. */
   readonly #clock = new FakeClock();
 
@@ -59,7 +67,7 @@ export class ServicedNode implements Disposable {
     this.#begin();
   }
 
-  /** What a new daemon with another configuration does: it takes over the tables, and what is in them stays. */
+  /** Does as a new daemon with another configuration: it takes over the tables, and what is in them stays. */
   restart(options: ServicedNodeOptions): void {
     this.#ruleset.stop();
     this.#ruleset = this.#newRuleset(options);
@@ -91,7 +99,7 @@ export class ServicedNode implements Disposable {
   apply(manifests: string): void {
     const after = new Map(readScenario(manifests).map((object) => [`${object.kind} ${object.key}`, object]));
     const gone = [...this.#objects].filter(([id]) => !after.has(id)).map(([, object]) => object);
-    // What is as it was is no news, as for the daemon's own sources.
+    // An object that has not changed is left out, as by the daemon's own sources.
     const changed = [...after].flatMap(([id, object]) =>
       isDeepStrictEqual(object, this.#objects.get(id)) ? [] : [object],
     );
@@ -132,7 +140,11 @@ export class ServicedNode implements Disposable {
     });
   }
 
-  #newDataplane({ nodePortAddresses = [], refuseExternalIps = false }: ServicedNodeOptions): ServicesDataplane {
+  #newDataplane(options: ServicedNodeOptions): ServicesDataplane {
+    const { nodePortAddresses = [], refuseExternalIps = false, protection } = options;
+    this.#protection = protection;
+    const judge = new NodeJudge({ nodeName: this.wired.node.name, ownCidrs: this.#podCidrs });
+    const index = protection?.isRefused ? new ProtectedSocketIndex(protection, judge, this.#podCidrs) : undefined;
     return new ServicesDataplane({
       nodeName: this.wired.node.name,
       ruleset: this.#ruleset,
@@ -140,6 +152,7 @@ export class ServicedNode implements Disposable {
       podCidrs: this.#podCidrs,
       nodePortAddresses,
       refuseExternalIps,
+      ...(index === undefined ? {} : { judge, protection: index }),
     });
   }
 
@@ -150,6 +163,9 @@ export class ServicedNode implements Disposable {
 
   #begin(): void {
     this.#dataplane.synced();
+    const kept = this.#protection?.isKept ? this.#protection.sockets : [];
+    this.#ruleset.provide("kept", { table: INET_TABLE, sets: [], chains: kept.length > 0 ? keptChains : [] });
+    this.#ruleset.claim("kept", kept.map(keptElement));
     this.#ruleset.start();
     this.#flush();
   }

@@ -11,6 +11,8 @@ import { DEFAULT_POLICY_OPTIONS } from "../../../policyd/policy/compile/options.
 import { brakingHooks, crowdingHooks, POLICY_TABLE } from "../../../policyd/policy/compile/policy_table.ts";
 import { closingBridgeTable, closingTable } from "../../../policyd/policy/closing/closing_tables.ts";
 import { openingTable } from "../../../policyd/policy/cuts/opening.ts";
+import { earlyTable } from "../../../policyd/protection/early_table.ts";
+import { keptChains } from "../../../policyd/protection/kept_part.ts";
 import { sourceHooks } from "../../../policyd/services/compile/check_part.ts";
 import { baseText } from "../../bench/services/kube_proxy_layout.ts";
 import { cellsBelow } from "../../support/markdown.ts";
@@ -43,6 +45,7 @@ const HOOKS_IN_USE: ReadonlyMap<string, { readonly table: TableReference; readon
   new Map([
     ["host ports", { table: INET_TABLE, chains: hostPortHooks }],
     ["ipMasq", { table: INET_TABLE, chains: podMasqueradeHooks }],
+    ["protected sockets", { table: INET_TABLE, chains: keptChains }],
     ["source ranges", { table: INET_TABLE, chains: sourceHooks }],
     ["crowded", { table: POLICY_TABLE, chains: crowdingHooks }],
     ["nearly full", { table: POLICY_TABLE, chains: brakingHooks }],
@@ -92,6 +95,7 @@ function expectedRows(): readonly (readonly string[])[] {
       hookedChains([{ ...table, sets: [], chains }]).map((chain) => ({ ...chain, condition })),
     ),
     ...hookedChains([ipTable, bridgeTable]).map((chain) => ({ ...chain, condition: "no daemon" })),
+    ...hookedChains([earlyTable]).map((chain) => ({ ...chain, condition: "before the first list" })),
     ...hookedChains([openingTable(BRIDGE)]).map((chain) => ({ ...chain, condition: "first policies" })),
     ...hookedChains([closingTable(BRIDGE), closingBridgeTable()]).map((chain) => ({
       ...chain,

@@ -33,6 +33,7 @@ describe("policyd/metrics", () => {
       lastError: undefined,
     }),
     services: () => ({ ignoredEndpoints: 13, refused: 35, withoutLocal: { internal: 1, external: 0 } }),
+    refusedHostPorts: () => 36,
     drops: () => new Map([["no endpoint on this node", 14]]),
     staleFlows: () => ({ deleted: 15 }),
     events: () => ({ created: 31, known: 32, suppressed: 33, dropped: 34 }),

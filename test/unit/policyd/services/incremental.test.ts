@@ -52,7 +52,7 @@ endpoints: [${list}]
 `);
 }
 
-/** How many elements the batches of some changes have, in a cluster with so many Services. */
+/** How many elements the batches of some changes have, in a cluster with this number of Services. */
 function writesPerChange(services: number): Readonly<Record<string, number>> {
   const kernel = new FakeNftables();
   const set = (object: ClusterObject) =>

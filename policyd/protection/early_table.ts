@@ -1,0 +1,52 @@
+import type { Change } from "../../kernel/nftables/change.ts";
+import { tableChanges } from "../../kernel/nftables/change.ts";
+import type { Element, Table, TableReference } from "../../kernel/nftables/object.ts";
+import type { Nftables } from "../../kernel/nftables/socket.ts";
+import { ownComment } from "../dataplane/schema.ts";
+import { keptChains, keptElement, keptSets } from "./kept_part.ts";
+import type { ProtectedSocket } from "./refusal.ts";
+
+/** The table that keeps the API server's address before anything else is written. */
+export const EARLY_TABLE: TableReference = Object.freeze({ family: "inet", name: "drawbridge-kept" });
+
+/**
+ * Keeps connections to the API server from being translated while this daemon has read nothing yet. Rules that an earlier daemon left in force
+ * stay until then, and may lead these connections to a pod: then nothing would ever be read.
+ *
+ * The table is written as a whole, and goes when the node's own tables have the same rules.
+ */
+export class EarlyTable {
+  readonly #kernel: Pick<Nftables, "head" | "commit">;
+
+  constructor(kernel: Pick<Nftables, "head" | "commit">) {
+    this.#kernel = kernel;
+  }
+
+  /** Puts these sockets in force, in place of earlier ones. @throws DrawbridgeError when the kernel refuses */
+  write(sockets: readonly ProtectedSocket[]): void {
+    if (sockets.length === 0) return this.remove();
+    const claims = sockets.map(keptElement);
+    const elements = new Map<string, readonly Element[]>(
+      keptSets.map(({ name }) => [name, claims.filter(({ set }) => set === name).map(({ element }) => element)]),
+    );
+    this.#kernel.commit([...this.#removal(), ...tableChanges(earlyTable, elements)]);
+  }
+
+  /** Removes the table, if it is there. @throws DrawbridgeError when the kernel refuses */
+  remove(): void {
+    const removal = this.#removal();
+    if (removal.length > 0) this.#kernel.commit(removal);
+  }
+
+  #removal(): readonly Change[] {
+    return this.#kernel.head(EARLY_TABLE) === undefined ? [] : [{ kind: "delete table", table: EARLY_TABLE }];
+  }
+}
+
+/** The table without its elements. */
+export const earlyTable: Table = Object.freeze({
+  ...EARLY_TABLE,
+  comment: ownComment("of no version"),
+  sets: keptSets,
+  chains: keptChains,
+});

@@ -1,0 +1,90 @@
+import type { AttachmentRecord, PortMapping } from "../../ipam/attachment.ts";
+import { formatAddress } from "../../kernel/ip/address.ts";
+import { attachmentKey } from "../attachments/registry.ts";
+import type { NoticeSink } from "../events/notice.ts";
+import type { Logger } from "../log/logger.ts";
+import type { ProtectedPort } from "./refusal.ts";
+import { portKey } from "./refusal.ts";
+
+const PROTOCOLS = { tcp: "TCP", udp: "UDP", sctp: "SCTP" } as const;
+
+/** A host port that a pod asks for and does not get. */
+interface RefusedHostPort {
+  readonly mapping: PortMapping;
+  readonly owner: string;
+}
+
+/**
+ * The host ports that no pod gets, since programs of the node listen there (CLAIM-03). The pod starts without such a port and has its
+ * others: a port of one of the node's own programs is never free, and whoever looks after the pod finds an Event.
+ *
+ * Protected sockets of single addresses need no look here: connections to them are translated by no rule at all.
+ */
+export class HostPortRefusals {
+  readonly #owners: ReadonlyMap<string, string>;
+  readonly #logger: Logger;
+  readonly #events: NoticeSink;
+  /** The number of refused ports of each attachment, by its key. */
+  readonly #refused = new Map<string, number>();
+
+  /** @param ports those that are protected on all addresses of nodes */
+  constructor(ports: readonly ProtectedPort[], logger: Logger, events: NoticeSink) {
+    this.#owners = new Map(ports.map(({ protocol, port, owner }) => [portKey(protocol, port), owner]));
+    this.#logger = logger;
+    this.#events = events;
+  }
+
+  /** Returns an attachment with the host ports that it gets: the same object where it gets all. */
+  served(attachment: AttachmentRecord): AttachmentRecord {
+    const refused = this.#refusedOf(attachment);
+    if (refused.length === 0) return attachment;
+    const mappings = new Set(refused.map(({ mapping }) => mapping));
+    return { ...attachment, portMappings: attachment.portMappings.filter((mapping) => !mappings.has(mapping)) };
+  }
+
+  /** Reports what an attachment does not get, once for as long as it is there. */
+  attached(attachment: AttachmentRecord): void {
+    const key = attachmentKey(attachment);
+    const refused = this.#refusedOf(attachment);
+    const { pod, containerId } = attachment;
+    if (refused.length > 0 && !this.#refused.has(key)) {
+      for (const one of refused) {
+        const note = `host port ${textOf(one)}: the pod is not reached there; all its other ports are published`;
+        this.#logger.warn("host port not published", {
+          pod: pod && `${pod.namespace}/${pod.name}`,
+          containerId,
+          reason: note,
+        });
+        if (pod === undefined) continue;
+        const regarding = { kind: "Pod", key: `${pod.namespace}/${pod.name}`, uid: pod.uid } as const;
+        this.#events.tell({ regarding, reason: "HostPortNotServed", note: `Pod ${regarding.key}: ${note}` });
+      }
+    }
+    if (refused.length === 0) this.#refused.delete(key);
+    else this.#refused.set(key, refused.length);
+  }
+
+  /** Forgets an attachment that is gone. */
+  detached(attachment: AttachmentRecord): void {
+    this.#refused.delete(attachmentKey(attachment));
+  }
+
+  /** How many host ports are refused now. */
+  get count(): number {
+    return [...this.#refused.values()].reduce((sum, count) => sum + count, 0);
+  }
+
+  #refusedOf({ portMappings, policyd: rules }: AttachmentRecord): readonly RefusedHostPort[] {
+    // Where the plugin works without a daemon it has published them already, in tables of its own.
+    if (rules === undefined) return [];
+    return portMappings.flatMap((mapping) => {
+      const owner = this.#owners.get(portKey(PROTOCOLS[mapping.protocol], mapping.hostPort));
+      return owner === undefined ? [] : [{ mapping, owner }];
+    });
+  }
+}
+
+function textOf({ mapping: { hostPort, protocol, hostIp }, owner }: RefusedHostPort): string {
+  const where = hostIp === undefined ? "" : ` of ${formatAddress(hostIp)}`;
+  return `${hostPort}/${protocol}${where} is protected for ${owner}`;
+}

@@ -1,0 +1,80 @@
+import { lookup } from "node:dns/promises";
+import process from "node:process";
+import { localAddresses } from "../../cni/stale_flows.ts";
+import { deleteFlows } from "../../kernel/conntrack/flow_deletion.ts";
+import type { FlowCalls } from "../../kernel/conntrack/sockets.ts";
+import { ConntrackSockets } from "../../kernel/conntrack/sockets.ts";
+import { tryParseAddress } from "../../kernel/ip/address.ts";
+import type { Nftables } from "../../kernel/nftables/socket.ts";
+import type { Clock } from "../clock.ts";
+import type { NodeJudge } from "../cluster/node_judge.ts";
+import type { Configuration } from "../configuration/configuration.ts";
+import type { Ruleset } from "../dataplane/ruleset.ts";
+import type { NoticeSink } from "../events/notice.ts";
+import type { Logger } from "../log/logger.ts";
+import { kubeletServer } from "../source/open.ts";
+import { AskedServers } from "./asked_servers.ts";
+import { configuredSockets } from "./configured_sockets.ts";
+import { EarlyTable } from "./early_table.ts";
+import { HostPortRefusals } from "./host_port_refusals.ts";
+import { ProtectionDataplane } from "./protection_dataplane.ts";
+import { ProtectedSocketIndex } from "./socket_index.ts";
+import { TranslatedFlows } from "./translated_flows.ts";
+
+/** The parts of the machine that protected sockets need. */
+export interface ProtectionMachine {
+  readonly syscalls: FlowCalls;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly clusterEvents: NoticeSink;
+  readonly judge: NodeJudge;
+  readonly ruleset: Ruleset;
+  readonly kernel: Pick<Nftables, "head" | "commit">;
+}
+
+/** The parts of the daemon that keep addresses and ports for the programs that nodes depend on. */
+export interface OpenedProtection {
+  readonly index: ProtectedSocketIndex;
+  readonly dataplane: ProtectionDataplane;
+  readonly servers: AskedServers;
+  readonly hostPorts: HostPortRefusals;
+}
+
+/** Protected sockets by the configuration, in the network namespace of this thread; nothing happens yet. */
+export function openProtection(configuration: Configuration, machine: ProtectionMachine): OpenedProtection {
+  const { syscalls, clock, logger, clusterEvents, judge, ruleset, kernel } = machine;
+  const configured = configuredSockets(configuration);
+  const index = new ProtectedSocketIndex(configured, judge, configuration.podCIDRs);
+  const sockets = new ConntrackSockets(syscalls);
+  const flows = new TranslatedFlows({
+    flows: {
+      delete: (asked, isMeant) => deleteFlows(sockets, asked, isMeant),
+      nodeAddresses: () => localAddresses(syscalls),
+    },
+    clock,
+    logger,
+  });
+  const dataplane = new ProtectionDataplane({
+    index,
+    ruleset,
+    early: new EarlyTable(kernel),
+    flows,
+    logger,
+    ports: configured.ports,
+    variable: tryParseAddress(process.env["KUBERNETES_SERVICE_HOST"] ?? ""),
+    serviceCidrs: configuration.serviceCIDRs,
+  });
+  const servers = new AskedServers({
+    others: () => {
+      const url = kubeletServer(configuration, syscalls);
+      return url === undefined ? [] : [url];
+    },
+    resolve: async (name) => {
+      const found = await lookup(name, { all: true });
+      return found.flatMap(({ address }) => tryParseAddress(address) ?? []);
+    },
+    clock,
+    protect: (asked) => dataplane.protect(asked),
+  });
+  return { index, dataplane, servers, hostPorts: new HostPortRefusals(configured.ports, logger, clusterEvents) };
+}

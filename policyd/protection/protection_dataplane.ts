@@ -1,0 +1,125 @@
+import { DrawbridgeError } from "../../kernel/error.ts";
+import type { Address } from "../../kernel/ip/address.ts";
+import { cidrContains } from "../../kernel/ip/cidr.ts";
+import type { Cidr } from "../../kernel/ip/cidr.ts";
+import type { Dataplane } from "../dataplane.ts";
+import type { Commit } from "../dataplane/commit.ts";
+import type { Ruleset } from "../dataplane/ruleset.ts";
+import type { Logger } from "../log/logger.ts";
+import { INET_TABLE } from "../node/table_part.ts";
+import type { ObjectChange } from "../source/object_source.ts";
+import type { EarlyTable } from "./early_table.ts";
+import { keptChains, keptElement } from "./kept_part.ts";
+import type { ProtectedPort, ProtectedSocket } from "./refusal.ts";
+import type { ProtectedSocketIndex } from "./socket_index.ts";
+import type { TranslatedFlows } from "./translated_flows.ts";
+
+const OWNER = "protected sockets that are kept";
+
+export interface ProtectionDataplaneParts {
+  readonly index: ProtectedSocketIndex;
+  /** The ruleset whose tables have the part `keptSockets()`. Its owner starts and stops it. */
+  readonly ruleset: Pick<Ruleset, "claim" | "provide" | "follow" | "inForce" | "isSynced">;
+  readonly early: Pick<EarlyTable, "write" | "remove">;
+  readonly flows: Pick<TranslatedFlows, "forget" | "stop">;
+  readonly logger: Logger;
+  /** The ports that are protected on all nodes. */
+  readonly ports: readonly ProtectedPort[];
+  /** The address that every pod finds the API server by, a Service's, which has to be translated; undefined outside of pods. */
+  readonly variable: Address | undefined;
+  /** The ranges of Services that the configuration says. */
+  readonly serviceCidrs: readonly Cidr[];
+}
+
+/**
+ * Keeps connections to protected sockets where they are sent (CLAIM-04): first to the API server, before anything has been read from it,
+ * then to all, as the cluster says where they are.
+ */
+export class ProtectionDataplane implements Dataplane {
+  readonly #parts: ProtectionDataplaneParts;
+  #version: number | undefined;
+  #areFlowsDue = true;
+  #isInForce = false;
+
+  constructor(parts: ProtectionDataplaneParts) {
+    this.#parts = parts;
+    parts.index.follow(() => this.#claim());
+    parts.ruleset.follow((commit) => this.#rulesInForce(commit));
+  }
+
+  apply(changes: readonly ObjectChange[]): void {
+    this.#parts.index.apply(changes);
+    this.#claim();
+  }
+
+  synced(): void {}
+
+  async register(): Promise<void> {}
+
+  async unregister(): Promise<void> {}
+
+  problems(): readonly string[] {
+    return [];
+  }
+
+  async stop(): Promise<void> {
+    this.#parts.flows.stop();
+  }
+
+  /** Protects the sockets by which this node asks the API server. Settles when that is in force, or the kernel refuses it. */
+  async protect(sockets: readonly ProtectedSocket[]): Promise<void> {
+    const { index, ruleset, flows } = this.#parts;
+    index.setAsked(sockets);
+    if (this.#isInForce) {
+      await ruleset.inForce();
+      return;
+    }
+    const kept = sockets.filter((socket) => !this.#isOfService(socket));
+    this.#writeEarly(kept);
+    if (kept.length > 0) await flows.forget(() => ({ sockets: kept, ports: [], nodeAddresses: new Set() }));
+  }
+
+  /** Before the Services have been read: whether a socket is one of theirs, and has to be translated. */
+  #isOfService({ address }: ProtectedSocket): boolean {
+    const { variable, serviceCidrs } = this.#parts;
+    return address === variable || serviceCidrs.some((cidr) => cidrContains(cidr, address));
+  }
+
+  #writeEarly(sockets: readonly ProtectedSocket[]): void {
+    try {
+      this.#parts.early.write(sockets);
+    } catch (error) {
+      if (!(error instanceof DrawbridgeError)) throw error;
+      this.#parts.logger.error("the API server's address is not protected before the first list", {
+        error: error.message,
+      });
+    }
+  }
+
+  #claim(): void {
+    const { index, ruleset } = this.#parts;
+    const version = index.currentVersion();
+    if (version === this.#version) return;
+    this.#version = version;
+    this.#areFlowsDue = true;
+    const sockets = index.sockets();
+    ruleset.provide(OWNER, { table: INET_TABLE, sets: [], chains: sockets.length === 0 ? [] : keptChains }, "urgent");
+    ruleset.claim(OWNER, sockets.map(keptElement), "urgent");
+  }
+
+  #rulesInForce({ isWhole }: Commit): void {
+    const { early, flows, index, ports, logger } = this.#parts;
+    if (!this.#isInForce) {
+      this.#isInForce = true;
+      try {
+        early.remove();
+      } catch (error) {
+        if (!(error instanceof DrawbridgeError)) throw error;
+        logger.warn("the early table stays; remove it by hand", { error: error.message });
+      }
+    }
+    if (!this.#areFlowsDue && !isWhole) return;
+    this.#areFlowsDue = false;
+    void flows.forget(() => ({ sockets: index.sockets(), ports, nodeAddresses: index.nodeAddresses() }));
+  }
+}

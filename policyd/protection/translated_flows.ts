@@ -1,0 +1,118 @@
+import type { ConntrackFilter } from "../../kernel/conntrack/filter.ts";
+import { ConntrackStatus } from "../../kernel/conntrack/entry.ts";
+import type { FlowTuples } from "../../kernel/conntrack/flow_tuples.ts";
+import { DrawbridgeError } from "../../kernel/error.ts";
+import type { Address } from "../../kernel/ip/address.ts";
+import { familyOf } from "../../kernel/ip/address.ts";
+import type { IpProtocol } from "../../kernel/ip/protocol.ts";
+import type { Cancel, Clock } from "../clock.ts";
+import type { Protocol } from "../cluster/model.ts";
+import type { Logger } from "../log/logger.ts";
+import type { Flows } from "../services/stale_flows/stale_flows.ts";
+import type { ProtectedPort, ProtectedSocket } from "./refusal.ts";
+
+/** Protected sockets as flows are judged by them. */
+export interface JudgedSockets {
+  readonly sockets: readonly ProtectedSocket[];
+  readonly ports: readonly ProtectedPort[];
+  /** The addresses at which ports are protected. */
+  readonly nodeAddresses: ReadonlySet<Address>;
+}
+
+export interface TranslatedFlowsParts {
+  readonly flows: Flows;
+  readonly clock: Clock;
+  readonly logger: Logger;
+}
+
+/** The destination has been translated. */
+const TRANSLATED = { value: ConntrackStatus.DESTINATION_NAT, mask: ConntrackStatus.DESTINATION_NAT } as const;
+const RETRY = 5000;
+/** Milliseconds between two walks through all connections. */
+const LEAST = 2000;
+const PROTOCOLS = [
+  ["TCP", "tcp"],
+  ["UDP", "udp"],
+  ["SCTP", "sctp"],
+] as const satisfies readonly (readonly [Protocol, IpProtocol])[];
+
+/**
+ * Forgets connections to protected sockets that were translated to something else, before the socket was protected or by a daemon that
+ * did not know of it. By their entries all their packets would go there, for the tunnel until the node restarts.
+ */
+export class TranslatedFlows {
+  readonly #parts: TranslatedFlowsParts;
+  #retry: Cancel | undefined;
+  #last = Number.NEGATIVE_INFINITY;
+  #isStopped = false;
+
+  constructor(parts: TranslatedFlowsParts) {
+    this.#parts = parts;
+  }
+
+  /**
+   * Forgets them, when rules no longer make such: at once, or where it has just been done a little later. A refusal by the kernel is
+   * logged and tried again.
+   */
+  async forget(judged: () => JudgedSockets): Promise<void> {
+    this.#retry?.();
+    const { flows, logger, clock } = this.#parts;
+    const wait = this.#last + LEAST - clock.now();
+    if (wait > 0) {
+      this.#retry = clock.after(wait, () => void this.forget(judged));
+      return;
+    }
+    this.#last = clock.now();
+    try {
+      const { sockets, ports, nodeAddresses } = judged();
+      const own = ports.length === 0 ? [] : [...flows.nodeAddresses()];
+      const all = { sockets, ports, nodeAddresses: new Set([...nodeAddresses, ...own]) };
+      let deleted = 0;
+      for (const [protocol, name] of PROTOCOLS) {
+        const one = ofProtocol(all, protocol);
+        const asked = questionsFor(one, name);
+        if (asked.length > 0) deleted += await flows.delete(asked, (flow) => isTranslated(flow, one));
+      }
+      if (deleted > 0)
+        logger.warn("connections to sockets that nodes depend on led elsewhere and are forgotten", { deleted });
+    } catch (error) {
+      if (!(error instanceof DrawbridgeError)) throw error;
+      logger.error("connections to sockets that nodes depend on are not forgotten; it is tried again", {
+        error: error.message,
+      });
+      if (!this.#isStopped) this.#retry = clock.after(RETRY, () => void this.forget(judged));
+    }
+  }
+
+  stop(): void {
+    this.#isStopped = true;
+    this.#retry?.();
+  }
+}
+
+/** Whether a flow, of the one protocol that these sockets have, is to one of them and goes somewhere else. */
+export function isTranslated(
+  { original, reply }: FlowTuples,
+  { sockets, ports, nodeAddresses }: JudgedSockets,
+): boolean {
+  const { destination: address, destinationPort: port } = original;
+  if (port === undefined || (reply.source === address && reply.sourcePort === port)) return false;
+  if (sockets.some((socket) => socket.address === address && socket.port === port)) return true;
+  return nodeAddresses.has(address) && ports.some((one) => one.port === port);
+}
+
+/** The same, as far as they are of one protocol. */
+function ofProtocol({ sockets, ports, nodeAddresses }: JudgedSockets, protocol: Protocol): JudgedSockets {
+  const isOne = (one: ProtectedPort): boolean => one.protocol === protocol;
+  return { sockets: sockets.filter(isOne), ports: ports.filter(isOne), nodeAddresses };
+}
+
+/** One list for each family: the kernel goes through its table for each. */
+function questionsFor(
+  { sockets, ports, nodeAddresses }: JudgedSockets,
+  protocol: IpProtocol,
+): readonly ConntrackFilter[] {
+  const addresses = [...sockets.map(({ address }) => address), ...(ports.length === 0 ? [] : nodeAddresses)];
+  const families = new Set(addresses.map(familyOf));
+  return [...families].map((family) => ({ family, protocol, status: TRANSLATED }));
+}
