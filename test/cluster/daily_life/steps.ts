@@ -1,12 +1,11 @@
 import { readFileSync } from "node:fs";
-import path from "node:path";
 import { importImage, INSTALL, waitForAddOn } from "../addon.ts";
 import { addNode, kubectl, restartNode } from "../cluster.ts";
 import { enter } from "../node/processes.ts";
 import { startContainerd, startKubelet } from "../nodes.ts";
-import { PROJECT } from "../place.ts";
 import { until } from "../run.ts";
 import type { RunningNode } from "../state.ts";
+import { uninstall } from "../uninstall/steps.ts";
 import { OTHER_VERSION } from "./another_build.ts";
 import { NAMESPACE, PORT } from "./objects.ts";
 import type { StepWindow } from "./records.ts";
@@ -24,7 +23,6 @@ export interface Step {
 }
 
 const DAEMON = "/opt/drawbridge/policyd/policyd.js";
-const CLEANUP = path.join(PROJECT, "manifests/cleanup");
 /** From when the API says that an endpoint has gone until each node's kernel has that, on a machine with much to do. */
 const PROGRAMMED = 1000;
 
@@ -247,17 +245,10 @@ function schemas(world: World): string {
 /** Follows docs/guides/uninstall.md, and then installs the add-on again. */
 async function cleanAndReinstall(world: World): Promise<void> {
   const { materials } = world;
-  kubectl(materials, ["delete", "--wait=true", "-f", INSTALL]);
-  kubectl(materials, ["apply", "-k", CLEANUP]);
-  // The clean-up of a node finishes after the last pod that was attached there.
-  for (const [namespace, selector] of [
+  uninstall(materials, [
     [NAMESPACE, "app in (web, steady, load)"],
     ["kube-system", "k8s-app=kube-dns"],
-  ]) {
-    kubectl(materials, ["-n", `${namespace}`, "delete", "pods", `--selector=${selector}`, "--timeout=120s"]);
-  }
-  kubectl(materials, ["-n", "kube-system", "rollout", "status", "daemonset/drawbridge-cleanup", "--timeout=120s"]);
-  kubectl(materials, ["delete", "--wait=true", "-k", CLEANUP]);
+  ]);
   kubectl(materials, ["apply", "-f", INSTALL]);
   waitForAddOn(materials);
   waitForServers(world);

@@ -7,7 +7,9 @@ import { makeCluster, removeCluster } from "../cluster.ts";
 import { makeMaterials } from "../materials.ts";
 import { OVERLAY_SUITES } from "../overlays/suites.ts";
 import { CACHE, PROJECT } from "../place.ts";
+import { buildContainerd, buildCyclonus, buildNetworkPolicyApi } from "../programs.ts";
 import type { RunningCluster } from "../state.ts";
+import { runUninstall } from "../uninstall/run.ts";
 import { runConformance } from "./conformance.ts";
 import { runCyclonus } from "./cyclonus.ts";
 import type { Expectation } from "./expectation.ts";
@@ -44,7 +46,9 @@ export async function runSuites(options: SuiteOptions, say: (line: string) => vo
   const suites = options.quick === true ? [QUICK] : chosenSuites(options.suite);
   if (options.resume !== true) for (const { name } of suites) forgetResults(name);
   const materials = makeMaterials(say);
-  for (const group of shareClusters(suites.filter(({ name }) => !existsSync(resultsOf(name))))) {
+  const rest = suites.filter(({ name }) => !existsSync(resultsOf(name)));
+  buildFor(rest, say);
+  for (const group of shareClusters(rest)) {
     await runGroup(group, materials, say);
   }
   const judged = suites.map((suite) => {
@@ -52,6 +56,13 @@ export async function runSuites(options: SuiteOptions, say: (line: string) => vo
     return judge(suite, results, options.record === true);
   });
   return judged.every(Boolean);
+}
+
+/** Builds what these suites need besides a cluster's programs, so that no cluster has to wait for it. */
+function buildFor(suites: readonly Suite[], say: (line: string) => void): void {
+  if (suites.some(({ runner }) => runner === "conformance")) buildNetworkPolicyApi(say);
+  if (suites.some(({ runner }) => runner === "cyclonus")) buildCyclonus(say);
+  if (suites.some(({ settings }) => settings.containerd === 2)) buildContainerd(say);
 }
 
 /** Gets the results of a suite that was completed. */
@@ -117,6 +128,8 @@ async function runWith(
     }
     case "conformance":
       return await runConformance(cluster, suite.name, materials, RESULTS, say);
+    case "uninstall":
+      return await runUninstall(cluster, materials, say);
     case "cyclonus":
       return await runCyclonus(cluster, suite, materials, RESULTS, say);
   }

@@ -44,8 +44,13 @@ export interface CyclonusSuite extends OfEverySuite {
   readonly protocols: readonly ("TCP" | "UDP" | "SCTP")[];
 }
 
-/** Tests of upstream's and the cluster that they run on. */
-export type Suite = GinkgoSuite | ConformanceSuite | CyclonusSuite;
+/** A comparison of the nodes before the add-on was installed and after it was uninstalled. */
+export interface UninstallSuite extends OfEverySuite {
+  readonly runner: "uninstall";
+}
+
+/** Tests, most of them upstream's, and the cluster that they run on. */
+export type Suite = GinkgoSuite | ConformanceSuite | CyclonusSuite | UninstallSuite;
 
 /** Other tests of SCTP send none. */
 const NO_SCTP = { [String.raw`\[Feature:SCTPConnectivity\]`]: "this kernel may have no SCTP sockets" } as const;
@@ -103,6 +108,8 @@ export const SUITES: readonly Suite[] = [
   { name: "network-policy-api-6", settings: IPV6_FIRST, ...CONFORMANCE },
   { name: "netpol-6", settings: IPV6_FIRST, ...NETPOL },
   { name: "network-6", settings: IPV6_FIRST, ...NETWORK },
+  // It installs the add-on itself, on nodes that it has looked at.
+  { name: "uninstall", settings: IPV4_FIRST, runner: "uninstall", install: () => Promise.resolve() },
 ];
 
 /** A short choice: one or a few tests of each kind. */
