@@ -127,7 +127,10 @@ const isSettled = rule(inSet("ct id", POLICY_SETS.settled), accept);
 /** Untracked packets are judged one by one. */
 const mayBegin = anyFlag("ct state", "new", "untracked");
 
-/** Errors about a connection pass with it (POL-56). */
+/**
+ * Errors about a connection pass with it (POL-56). By then those of pods about connections of others have been dropped
+ * ({@link relatedPackets}), so this and the label of the quoted connection let no such error through.
+ */
 const errors: readonly Rule[] = [
   rule(
     oneOf("icmp type", ["destination-unreachable", "time-exceeded", "parameter-problem"]),
