@@ -1,6 +1,6 @@
 import type { Allocation } from "../ipam/store.ts";
 import type { Cidr } from "../kernel/ip/cidr.ts";
-import { cidrContains, cidrFamily, formatCidr, hostCidr } from "../kernel/ip/cidr.ts";
+import { cidrContains, cidrFamily, formatCidr, hostCidr, parseCidr } from "../kernel/ip/cidr.ts";
 import type { Address } from "../kernel/ip/address.ts";
 import { familyOf } from "../kernel/ip/address.ts";
 import type { MacAddress } from "../kernel/ip/mac.ts";
@@ -225,8 +225,29 @@ export function podSteps(wiring: Wiring, index: number): readonly Step[] {
       request: newRoute(routeSpec(route, index)),
       ...(route.isImplicit ? { tolerates: "EEXIST" as const } : {}),
     })),
+    ...linkLocalSteps(wiring, index),
   ];
 }
+
+/**
+ * Link-local destinations go to the node, like all others, and not to neighbours that the kernel looks for.
+ *
+ * The tables of neighbours are one for all network namespaces, with a thousand entries each (gc_thresh3): a program without
+ * any privilege that sends to as many addresses of its link fills that of IPv6, and then neither the node nor another pod finds a new
+ * neighbour. Of IPv4 a pod has no addresses on its link. What pods and node send each other has permanent entries, which
+ * do not count; a pod that may change its routes fills the tables all the same.
+ */
+function linkLocalSteps({ gateways }: Wiring, index: number): readonly Step[] {
+  const gateway = gateways.find((one) => familyOf(one) === 6);
+  if (gateway === undefined) return [];
+  // The kernel's own route has 256; one of another of the pod's links has another number, as routes of one number are one.
+  const priority = 1 + (index % 255);
+  const destination = LINK_LOCAL;
+  const request = newRoute({ family: 6, destination, gateway, outputInterface: index, onLink: true, priority });
+  return [{ request, tolerates: "EEXIST" }];
+}
+
+const LINK_LOCAL = parseCidr("fe80::/64");
 
 /** The loopback interface has index 1 in every network namespace (net/core/dev.c, LOOPBACK_IFINDEX). */
 const LOOPBACK_INDEX = 1;

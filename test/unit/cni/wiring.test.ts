@@ -234,6 +234,7 @@ describe("cni/wiring asks the kernel", () => {
       "set neighbour fd00:244:1::1 on link 5",
       "add route default (IPv4) via 10.244.1.1 ?EEXIST",
       "add route default (IPv6) via fd00:244:1::1 ?EEXIST",
+      "add route fe80::/64 via fd00:244:1::1 ?EEXIST",
     ]);
     for (const index of [0, 3]) {
       const request = requests[index];
@@ -249,13 +250,29 @@ describe("cni/wiring asks the kernel", () => {
   });
 
   it("for routes of our protocol whose gateway is on the link, as the pod has no subnet there", () => {
-    for (const request of requests.slice(6)) {
+    for (const request of requests.slice(6, 8)) {
       const route = parseRoute(received(request));
       assert.deepEqual(
         [route?.onLink, route?.outputInterface, route?.protocol, route?.destination],
         [true, 5, 107, undefined],
       );
     }
+  });
+
+  it("SHARE-04: for link-local destinations by the gateway, before the kernel's own route, with another number for each link", () => {
+    const [first, second] = [requests.at(-1), requestsOf(podSteps(wiring, 6)).at(-1)].map((request) => {
+      assert.ok(request !== undefined);
+      return parseRoute(received(request));
+    });
+    assert.deepEqual([first?.gateway, first?.priority, second?.priority], [parseAddress("fd00:244:1::1"), 6, 7]);
+    for (const index of [254, 255, 256, 1000]) {
+      const route = requestsOf(podSteps(wiring, index)).at(-1) ?? assert.fail();
+      const { priority = 0 } = parseRoute(received(route)) ?? {};
+      assert.ok(priority >= 1 && priority < 256, `${priority}`);
+    }
+    assert.ok(
+      !operations(podSteps(wiringOf(networkInput(), [ipv4]), 5)).some((operation) => operation.includes("fe80")),
+    );
   });
 
   it("for a configured default route that must be new", () => {
