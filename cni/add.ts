@@ -2,7 +2,6 @@ import { assignRequested } from "../ipam/allocator.ts";
 import type { Allocation, AddressStore } from "../ipam/store.ts";
 import type { AttachmentRecord } from "../ipam/attachment.ts";
 import { readAttachment, removeAttachment, writeAttachment } from "../ipam/attachment.ts";
-import { rememberingSysctl } from "../ipam/original_settings.ts";
 import { DrawbridgeError } from "../kernel/error.ts";
 import { familyOf, formatAddress } from "../kernel/ip/address.ts";
 import type { NetlinkSocket, Reply } from "../kernel/netlink/socket.ts";
@@ -28,7 +27,8 @@ import type { Attachment } from "./environment.ts";
 import { CniError, CniErrorCode } from "./error.ts";
 import { bridgeMac, hostInterfaceName } from "./names.ts";
 import type { Node } from "./node.ts";
-import { openStore } from "./node.ts";
+import { ensureNodeState } from "./node_state/ensure.ts";
+import { openStore, rememberingSettings } from "./node.ts";
 import { asksForNodeRules, recordedRules } from "./node_rules_configuration.ts";
 import { enableIpv6, prepareNamespace } from "./pod_namespace.ts";
 import type { Registration } from "./registration.ts";
@@ -124,7 +124,7 @@ function* attach(
     writeAttachment(configuration.runDir, record, node.files);
     if (keepsRules(configuration)) node.nodeRules().publish(node, configuration, attachment, wiring);
     registration = configuration.policyd && (yield* register(node, configuration.policyd, record));
-    wire(node, { hostSocket, podSocket }, wiring, { bridge, runDir: configuration.runDir }, namespace);
+    wire(node, { hostSocket, podSocket }, wiring, { bridge, runDir: configuration.runDir, record }, namespace);
     if (registration !== undefined) yield* awaitRegistration(registration, hostSocket, wiring, bridge);
     return addResult(wiring, bridge, namespace.path, dns);
   } catch (error) {
@@ -169,9 +169,7 @@ function ensureNodeBridge(
   given: readonly Allocation[] | undefined,
 ): Bridge {
   const gateway = configuration.ipam.ranges[0]?.[0]?.gateway;
-  // The bridge may be somebody else's and outlive an uninstall, as the node's own settings do.
-  const place = { files: node.files, runDirectory: configuration.runDir, bootId: () => node.bootId() };
-  const sysctl = rememberingSysctl(node.sysctl, place);
+  const sysctl = rememberingSettings(node, configuration.runDir);
   const bridge = ensureBridge(socket, sysctl, {
     name: configuration.bridge,
     mac: bridgeMac(node.sha256, configuration.bridge, gateway === undefined ? "" : formatAddress(gateway)),
@@ -261,7 +259,7 @@ function wire(
   node: Node,
   { hostSocket, podSocket }: Sockets,
   wiring: Wiring,
-  { bridge, runDir }: Omit<PortOnBridge, "port">,
+  { bridge, runDir, record }: Omit<PortOnBridge, "port"> & { readonly record: AttachmentRecord },
   namespace: NetworkNamespace,
 ): void {
   let isCreated: boolean | undefined;
@@ -281,6 +279,11 @@ function wire(
     demand(inside, podSocket.batch(inside.map(({ request }) => request)));
     const isFresh = !bridge.wasOperational || hasMadeNew(steps, replies);
     waitUntilReady(hostSocket, podSocket, wiring, isFresh ? bridge : undefined);
+    ensureNodeState(
+      { syscalls: node.syscalls, socket: hostSocket, sysctl: rememberingSettings(node, runDir), runDir },
+      record,
+      bridge.index,
+    );
   } catch (error) {
     throw new WiringFailure(error, isCreated !== undefined && takeBack(hostSocket, wiring, bridge, isCreated));
   }

@@ -1,5 +1,6 @@
 import type { StoreFileSystem } from "../ipam/file_system.ts";
 import { systemFileSystem } from "../ipam/file_system.ts";
+import { rememberingSysctl } from "../ipam/original_settings.ts";
 import { AddressStore } from "../ipam/store.ts";
 import { acquireFileLock } from "../kernel/file_lock.ts";
 import { readBootId } from "../kernel/file.ts";
@@ -55,4 +56,9 @@ export function openStore(node: Node, network: string, dataDir: string): Address
     fileSystem: node.files,
     lock: { acquire: (path) => acquireFileLock(node.syscalls, path) },
   });
+}
+
+/** The settings of the node: what they were is kept, as the bridge may be somebody else's and outlives an uninstall as they do. */
+export function rememberingSettings(node: Node, runDirectory: string): Sysctl {
+  return rememberingSysctl(node.sysctl, { files: node.files, runDirectory, bootId: () => node.bootId() });
 }

@@ -2,6 +2,7 @@ import type { AttachmentRecord } from "../../ipam/attachment.ts";
 import { readAttachment } from "../../ipam/attachment.ts";
 import { DrawbridgeError } from "../../kernel/error.ts";
 import { formatAddress } from "../../kernel/ip/address.ts";
+import { openRouteSocket } from "../../kernel/route/socket.ts";
 import type { NetworkNamespace } from "../../kernel/network_namespace.ts";
 import type { Waiting, Work } from "../../kernel/waiting.ts";
 import { realWaiting } from "../../kernel/waiting.ts";
@@ -10,6 +11,7 @@ import type { Attachment } from "../environment.ts";
 import { CniError, CniErrorCode } from "../error.ts";
 import { unheldAddresses } from "../ipam_plugin.ts";
 import type { Node } from "../node.ts";
+import { nodeStateDifferences } from "../node_state/ensure.ts";
 import { asksForNodeRules } from "../node_rules_configuration.ts";
 import { answerOf, callPolicyd } from "../policyd_client.ts";
 import type { RegistrationAccess } from "../registration.ts";
@@ -45,6 +47,7 @@ export function* check(
   const expected = expectationOf(configuration, record, prevResult);
   const found = [
     ...differences(expected, observe(node, expected, home, namespace)),
+    ...nodeDifferences(node, record),
     ...unheldAddresses(node, configuration, record).map(
       (address) => `reservation of ${formatAddress(address)} is missing or another container's in ${record.dataDir}`,
     ),
@@ -78,6 +81,15 @@ function expectRecord(
     ]);
   }
   return record;
+}
+
+function nodeDifferences(node: Node, record: AttachmentRecord): readonly string[] {
+  const socket = openRouteSocket(node.syscalls);
+  try {
+    return nodeStateDifferences({ socket, sysctl: node.sysctl }, record);
+  } finally {
+    socket.close();
+  }
 }
 
 function* ruleDifferences(

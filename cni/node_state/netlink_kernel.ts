@@ -148,7 +148,11 @@ function addressesToLookUp(
   return [...new Set([...own, ...(ways === "all" ? [] : ways)])];
 }
 
-function readWays(socket: Pick<NetlinkSocket, "batch">, addresses: readonly Address[]): ReadonlyMap<Address, Way> {
+/** Where the node sends packets for addresses. @throws DrawbridgeError when the kernel does not answer */
+export function readWays(
+  socket: Pick<NetlinkSocket, "batch">,
+  addresses: readonly Address[],
+): ReadonlyMap<Address, Way> {
   const replies = socket.batch(addresses.map((address) => lookUpRoute(address)));
   return new Map(addresses.map((address, position) => [address, wayOf(replies[position])]));
 }

@@ -1,7 +1,7 @@
 import path from "node:path";
 import type { Node } from "../../cni/node.ts";
 import { systemFileSystem } from "../../ipam/file_system.ts";
-import { formatAddress } from "../../kernel/ip/address.ts";
+import { addressFromBytes, formatAddress } from "../../kernel/ip/address.ts";
 import { parseMac } from "../../kernel/ip/mac.ts";
 import type { ReceivedMessage } from "../../kernel/netlink/message.ts";
 import { messageType, Subsystem } from "../../kernel/netfilter/message.ts";
@@ -21,7 +21,9 @@ const RTM_NEWNEIGH = 28;
 const RTM_DELNEIGH = 29;
 /** IPCTNL_MSG_CT_GET (include/uapi/linux/netfilter/nfnetlink_conntrack.h). */
 const GET_CONNECTIONS = messageType(Subsystem.CONNTRACK, 1);
+const RTN_UNICAST = 1;
 const RTN_LOCAL = 2;
+const RTA_OIF = 4;
 /** IFLA_OPERSTATE, 5 bytes with its padding: IF_OPER_UP. */
 const OPERATIONAL = Uint8Array.of(5, 0, 16, 0, 6, 0, 0, 0);
 /** IFLA_MTU: 1500 bytes. */
@@ -50,8 +52,8 @@ export interface Fault {
  *
  * Links live in two namespaces, the node's and one pod's; a veth's peer is always {@link POD_INTERFACE}. Neighbour
  * entries stay until they are deleted, or the pod's with its link; the node's are on the bridge, which stays. Addresses
- * and routes are acknowledged and forgotten; every link has a carrier, every address is local. Files are real, below
- * one directory.
+ * and routes are acknowledged and forgotten; every link has a carrier. An address with a neighbour entry on the node is reached by that
+ * link, and every other one is local. Files are real, below one directory.
  */
 export class FakeKernel {
   readonly node: Node;
@@ -63,6 +65,8 @@ export class FakeKernel {
   readonly links = { node: new Set<string>(), pod: new Set<string>() };
   /** Addresses with a neighbour entry. */
   readonly neighbours = { node: new Set<string>(), pod: new Set<string>() };
+  /** The link of each of the node's neighbour entries. */
+  readonly #wayTo = new Map<string, number>();
   readonly #queues = new Map<number, Uint8Array[]>();
   readonly #namespaceOf = new Map<number, "node" | "pod">();
   /** What each link but a bridge was made with. */
@@ -147,7 +151,9 @@ export class FakeKernel {
     if (message.type === RTM_GETLINK || message.type === RTM_GETROUTE) {
       const subject = message.type === RTM_GETLINK ? `link ${parseLink(message).name}` : "route";
       this.questions.push({ subject, namespace, afterEvents: this.#events });
-      return message.type === RTM_GETLINK ? this.#describe(namespace, message) : localRoute(message);
+      if (message.type === RTM_GETLINK) return this.#describe(namespace, message);
+      const link = namespace === "node" ? this.#wayTo.get(destinationOf(message)) : undefined;
+      return link === undefined ? routeAnswer(message, RTN_LOCAL) : routeAnswer(message, RTN_UNICAST, link);
     }
     if (message.type === RTM_GETADDR || message.type === GET_CONNECTIONS) {
       // There are none.
@@ -201,6 +207,7 @@ export class FakeKernel {
     const address = formatAddress(neighbour.address);
     if (message.type === RTM_DELNEIGH) return this.neighbours[namespace].delete(address) ? 0 : -Errno.ENOENT;
     this.neighbours[namespace].add(address);
+    if (namespace === "node") this.#wayTo.set(address, neighbour.index);
     return 0;
   }
 
@@ -218,10 +225,17 @@ export class FakeKernel {
   }
 }
 
-/** struct rtmsg: the type stands at 7. */
-function localRoute(message: ReceivedMessage): readonly Uint8Array[] {
-  const body = new Uint8Array(12);
-  body[7] = RTN_LOCAL;
+/** The address that is looked up: the first attribute, after struct rtmsg and its own header. */
+function destinationOf({ body }: ReceivedMessage): string {
+  return formatAddress(addressFromBytes(body.subarray(16)));
+}
+
+/** struct rtmsg: the family stands at 0, the type at 7; then RTA_OIF, where there is a link. */
+function routeAnswer(message: ReceivedMessage, type: number, link?: number): readonly Uint8Array[] {
+  const body = new Uint8Array(link === undefined ? 12 : 20);
+  body[0] = message.body[0] ?? 0;
+  body[7] = type;
+  if (link !== undefined) body.set([8, 0, RTA_OIF, 0, link], 12);
   return [datagram(RTM_NEWROUTE, message.sequence, body), acknowledge(message, 0)];
 }
 

@@ -82,7 +82,7 @@ describe("cni order of events", () => {
     run(kernel, "ADD");
     const last = lastQuestions(kernel);
     const onNode = last.filter(({ namespace, subject }) => namespace === "node" && subject === "route");
-    assert.equal(onNode.length, 2, "one for each family");
+    assert.equal(onNode.length, 4, "in each family the bridge's address, and the way to the pod's");
   });
 
   it("DEL removes the link, then the addresses, then the record", () => {

@@ -1,0 +1,57 @@
+import type { AttachmentRecord } from "../../ipam/attachment.ts";
+import { DrawbridgeError } from "../../kernel/error.ts";
+import type { StepMachine } from "./carry_out.ts";
+import type { DesiredBridge } from "./desired.ts";
+import { desiredBridges } from "./desired.ts";
+import { repairSteps, stepText } from "./difference.ts";
+import { netlinkNodeState, observeBridge, readWays } from "./netlink_kernel.ts";
+import type { Scope } from "./observed.ts";
+import { problemsOf } from "./problems.ts";
+import { settle } from "./settle.ts";
+
+/** The bridge, and where packets for the pod go: some ten questions. */
+function scopeOf({ addresses }: AttachmentRecord): Scope {
+  return { ports: new Set(), ways: new Set(addresses.map(({ address }) => address)), hasFilters: false };
+}
+
+/**
+ * Whether packets for the pods go to the bridge and its settings hold, by a question for each. That it is up and has its addresses the
+ * ADD has just seen to.
+ */
+function isInOrder({ socket, sysctl }: StepMachine, { ports, settings }: DesiredBridge, bridgeIndex: number): boolean {
+  for (const [key, value] of settings) if ((sysctl.read(key) ?? value) !== value) return false;
+  const addresses = [...ports.values()].flatMap((port) => port.addresses);
+  return [...readWays(socket, addresses).values()].every((way) => "link" in way && way.link === bridgeIndex);
+}
+
+/**
+ * Makes sure, at the end of an ADD, that the pod's first packet gets through the node: what the bridge had lost before is repaired, by
+ * the model that policyd keeps it with, which may not be there.
+ *
+ * @throws DrawbridgeError ERR_FOREIGN_OBJECT where the node still does not send packets for the pod to its bridge, with the way out
+ */
+export function ensureNodeState(machine: StepMachine, record: AttachmentRecord, bridgeIndex: number): void {
+  for (const desired of desiredBridges([record])) {
+    if (isInOrder(machine, desired, bridgeIndex)) continue;
+    const settled = settle(netlinkNodeState(machine), desired, scopeOf(record));
+    const problems = problemsOf(desired, settled).filter(({ isCut }) => isCut);
+    if (problems.length === 0) continue;
+    throw new DrawbridgeError("ERR_FOREIGN_OBJECT", problems.map(({ text }) => text).join("; "));
+  }
+}
+
+/** What of a bridge's settings, and of where packets for a pod go, is not as its ADD has made it, in words; nothing is changed. */
+export function nodeStateDifferences(
+  machine: Pick<StepMachine, "socket" | "sysctl">,
+  record: AttachmentRecord,
+): readonly string[] {
+  return desiredBridges([record]).flatMap((desired) => {
+    const observed = observeBridge(machine, desired, scopeOf(record));
+    // What links and addresses lack is compared with the result of the whole chain (../check/comparison.ts).
+    const settings = repairSteps(desired, observed).filter(({ part }) => part === "setting");
+    const isWhole =
+      observed.link?.up === true && !repairSteps(desired, observed).some(({ part }) => part === "address");
+    const ways = isWhole ? problemsOf(desired, { remaining: [], refused: [], observed }) : [];
+    return [...settings.map((step) => `expected to ${stepText(step)}`), ...ways.map(({ text }) => text)];
+  });
+}
