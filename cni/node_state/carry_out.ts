@@ -101,11 +101,11 @@ function attemptsOf(step: Exclude<Step, { readonly type: "write-setting" }>): re
     case "change-bridge":
       return [demanded(changeLink({ index: step.index }, step.to))];
     case "add-address":
-      return [{ request: newAddress(step.index, step.address), mayFail: true }];
+      return [demanded(newAddress(step.index, step.address))];
     case "add-subnet-route":
-      return [{ request: newRoute(subnetRoute(step.address, step.index)), mayFail: true }];
+      return [demanded(newRoute(subnetRoute(step.address, step.index)))];
     case "add-host-route":
-      return [{ request: newRoute(hostRoute(step.destination, step.index)), mayFail: true }];
+      return [demanded(newRoute(hostRoute(step.destination, step.index)))];
     case "change-port":
       return portChange(step);
     case "remove-filters":

@@ -11,7 +11,9 @@ const ROUNDS = 5;
 export interface Settled {
   /** What was done, and found done. */
   readonly repaired: readonly Step[];
-  /** What is still to be done: the kernel refused it, or another program has undone it at once. */
+  /** What was tried, whatever became of it. */
+  readonly tried: readonly Step[];
+  /** What is still to be done: the kernel refused it, another program has undone it at once, or it was not allowed. */
   readonly remaining: readonly Step[];
   readonly refused: readonly DrawbridgeError[];
   /** As it was last seen. */
@@ -23,24 +25,32 @@ export interface Settled {
  *
  * @param scope what is looked at first; all of it where the bridge itself was missing or down, since its ports, routes and neighbours go
  *   with it
+ * @param isAllowed which steps may be done now
  * @throws DrawbridgeError when the kernel does not answer
  */
-export function settle(kernel: NodeStateKernel, desired: DesiredBridge, scope: Scope): Settled {
+export function settle(
+  kernel: NodeStateKernel,
+  desired: DesiredBridge,
+  scope: Scope,
+  isAllowed: (step: Step) => boolean = () => true,
+): Settled {
   const refused: DrawbridgeError[] = [];
-  const done = new Map<string, Step>();
+  const tried = new Map<string, Step>();
   let current = scope;
   let observed = kernel.observe(desired, current);
   let steps = repairSteps(desired, observed);
-  for (let round = 0; round < ROUNDS && steps.length > 0; round++) {
+  for (let round = 0; round < ROUNDS; round++) {
+    const allowed = steps.filter((step) => isAllowed(step));
+    const fresh = allowed.filter((step) => !tried.has(stepText(step)));
+    // What was tried before and is still to be done was refused, or somebody undoes it.
+    if (fresh.length === 0) break;
     if (observed.link?.up !== true) current = EVERYTHING;
-    const before = new Set(steps.map(stepText));
-    refused.push(...kernel.apply(steps));
-    for (const step of steps) done.set(stepText(step), step);
+    refused.push(...kernel.apply(allowed));
+    for (const step of allowed) tried.set(stepText(step), step);
     observed = kernel.observe(desired, current);
     steps = repairSteps(desired, observed);
-    if (steps.every((step) => before.has(stepText(step))) && current === scope) break;
-    if (round > 0 && steps.length === before.size && steps.every((step) => before.has(stepText(step)))) break;
   }
-  for (const step of steps) done.delete(stepText(step));
-  return { repaired: [...done.values()], remaining: steps, refused, observed };
+  const left = new Set(steps.map(stepText));
+  const all = [...tried.values()];
+  return { repaired: all.filter((step) => !left.has(stepText(step))), tried: all, remaining: steps, refused, observed };
 }

@@ -4,13 +4,19 @@ import type { Clock } from "../clock.ts";
 import { Pace, SETTLE_MILLISECONDS } from "../routes/pace.ts";
 import type { Doubt } from "./relevance.ts";
 
+/**
+ * The subject of all that a bridge has: itself, its addresses, routes and neighbours depend on each other, and one harm may take several
+ * of them.
+ */
+export const BRIDGE = "bridge";
+
 /** So long after its last repair a subject is forgotten, and what is undone after that is repaired at once again. */
 const CALM = 10_000;
 
 /** What of one bridge is to be looked at, and when: a subject that another program keeps changing waits longer each time. */
 export class Doubts {
   readonly #clock: Clock;
-  readonly #due = new Map<string, { readonly at: number; readonly doubt: Doubt }>();
+  readonly #due = new Map<string, { readonly at: number; readonly scope: Scope }>();
   /** By subject and part: that different things of one bridge are changed is no contest. */
   readonly #paces = new Map<
     string,
@@ -23,11 +29,12 @@ export class Doubts {
 
   /** What is doubted is looked at soon, or later where it was repaired again and again. */
   add(doubt: Doubt): void {
-    const subject = subjectOf(doubt);
+    const subject = doubt.kind === "port" ? doubt.name : BRIDGE;
     const known = this.#due.get(subject);
+    const scope = scopeOf(doubt);
     this.#due.set(subject, {
       at: known?.at ?? this.#clock.now() + this.#pauseOf(subject),
-      doubt: known === undefined ? doubt : union(known.doubt, doubt),
+      scope: known === undefined ? scope : unionOfScopes(known.scope, scope),
     });
   }
 
@@ -44,7 +51,13 @@ export class Doubts {
     const due = [...this.#due].filter(([, { at }]) => at <= now);
     if (due.length === 0) return undefined;
     for (const [subject] of due) this.#due.delete(subject);
-    return due.map(([, { doubt }]) => scopeOf(doubt)).reduce(unionOfScopes);
+    return due.map(([, { scope }]) => scope).reduce(unionOfScopes);
+  }
+
+  /** Whether a subject is left alone for a moment, as another program has undone its repairs again and again. */
+  isHeld(subject: string): boolean {
+    const now = this.#clock.now();
+    return this.#of(subject).some(({ pace, changedAt, isOften }) => isOften && now < changedAt + pace.pause);
   }
 
   /** A part of a subject had to be repaired. */
@@ -64,30 +77,12 @@ export class Doubts {
   }
 
   #pauseOf(subject: string): number {
-    const own = [...this.#paces.values()].filter((one) => one.subject === subject);
-    return Math.max(SETTLE_MILLISECONDS, ...own.map(({ pace }) => pace.pause));
+    return Math.max(SETTLE_MILLISECONDS, ...this.#of(subject).map(({ pace }) => pace.pause));
   }
-}
 
-/** By which doubts and repairs of the same thing meet. */
-function subjectOf(doubt: Doubt): string {
-  return doubt.kind === "port" ? doubt.name : "bridge";
-}
-
-/** Of the bridge all doubts are one: its addresses, its routes and itself depend on each other. */
-function union(one: Doubt, other: Doubt): Doubt {
-  if (one.kind === "port" && other.kind === "port") {
-    return { ...one, hasFilters: one.hasFilters || other.hasFilters };
+  #of(subject: string) {
+    return [...this.#paces.values()].filter((one) => one.subject === subject);
   }
-  for (const kind of ["everything", "ways", "bridge"] as const) {
-    if (one.kind !== kind && other.kind !== kind) continue;
-    if (one.kind === "ways" && other.kind === "ways") {
-      const isAll = one.addresses === "all" || other.addresses === "all";
-      return { kind, addresses: isAll ? "all" : [...one.addresses, ...other.addresses] };
-    }
-    return one.kind === kind ? one : other;
-  }
-  return one;
 }
 
 const NOTHING_MORE: Scope = { ports: new Set(), ways: new Set(), hasFilters: false };
@@ -98,6 +93,8 @@ function scopeOf(doubt: Doubt): Scope {
       return { ports: "all", ways: "all", hasFilters: true };
     case "bridge":
       return NOTHING_MORE;
+    case "neighbour":
+      return { ...NOTHING_MORE, ports: new Set([doubt.name]) };
     case "port":
       return { ...NOTHING_MORE, ports: new Set([doubt.name]), hasFilters: doubt.hasFilters };
     case "ways":

@@ -17,8 +17,8 @@ import type { Cancel, Clock } from "../clock.ts";
 import type { Dataplane } from "../dataplane.ts";
 import type { Condition } from "../health/answers.ts";
 import { KeptSubscription } from "../kept_subscription.ts";
-import { Doubts } from "./doubts.ts";
-import type { KnownBridge } from "./relevance.ts";
+import { BRIDGE, Doubts } from "./doubts.ts";
+import type { Doubt, KnownBridge } from "./relevance.ts";
 import { doubtOf } from "./relevance.ts";
 import type { NodeStateReport } from "./report.ts";
 import { NODE_STATE } from "./report.ts";
@@ -145,7 +145,7 @@ export class NodeStateDataplane implements Dataplane {
   /** Says which subjects another program keeps changing, for as long as it does. */
   #tellContests(bridge: string, doubts: Doubts): void {
     const problems = [...doubts.contested()].map((subject): Problem => {
-      const what = subject === "bridge" ? `bridge ${bridge}` : `port ${subject} of bridge ${bridge}`;
+      const what = subject === BRIDGE ? `bridge ${bridge}` : `port ${subject} of bridge ${bridge}`;
       const text = `another program keeps changing ${what}, which is repaired at most twice a second: find it (ip monitor) and have it leave ${bridge} and dbv* alone`;
       return { text, isCut: false };
     });
@@ -231,12 +231,21 @@ export class NodeStateDataplane implements Dataplane {
     const { kernel, report } = this.#parts;
     const { desired } = watched.known;
     try {
-      const { repaired, remaining, refused, observed } = settle(kernel, desired, scope);
-      watched.known = knownOf(desired, observed, watched.known);
-      const repairs = new Map(repaired.map((step) => [`${subjectOf(step)} ${step.part}`, step]));
-      for (const step of repairs.values()) watched.doubts.repaired(subjectOf(step), step.part);
-      report.repaired(desired.name, repaired, watched.doubts.contested().size > 0);
-      report.tell(desired.name, problemsOf(desired, { remaining, refused, observed }));
+      const { doubts } = watched;
+      const isHeld = (step: Step): boolean => doubts.isHeld(subjectOf(step));
+      const settled = settle(kernel, desired, scope, (step) => !isHeld(step));
+      watched.known = knownOf(desired, settled.observed, watched.known);
+      // What waits for its turn is no fault of the kernel's.
+      const isWaiting = settled.refused.length === 0;
+      const waiting = settled.remaining.filter((step) => isWaiting || isHeld(step));
+      const tried = new Map(settled.tried.map((step) => [`${subjectOf(step)} ${step.part}`, step]));
+      for (const step of tried.values()) doubts.repaired(subjectOf(step), step.part);
+      for (const step of waiting) doubts.add(doubtAbout(step));
+      report.repaired(desired.name, settled.repaired, doubts.contested().size > 0);
+      const remaining = settled.remaining.filter((step) => !waiting.includes(step));
+      const ways = waiting.some(({ part }) => part === "route") ? new Map() : settled.observed.ways;
+      const observed = { ...settled.observed, ways };
+      report.tell(desired.name, problemsOf(desired, { remaining, refused: settled.refused, observed }));
       this.#tellContests(desired.name, watched.doubts);
     } catch (error) {
       if (!(error instanceof DrawbridgeError)) throw error;
@@ -285,7 +294,10 @@ function knownOf(desired: DesiredBridge, observed: ObservedBridge, before: Known
   return { desired, index: observed.link?.index, ports };
 }
 
-/** As the doubts have it. */
 function subjectOf(step: Step): string {
-  return "port" in step ? step.port.name : "bridge";
+  return "port" in step ? step.port.name : BRIDGE;
+}
+
+function doubtAbout(step: Step): Doubt {
+  return "port" in step ? { kind: "port", name: step.port.name, hasFilters: true } : { kind: "everything" };
 }

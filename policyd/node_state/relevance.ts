@@ -36,6 +36,8 @@ export type Doubt =
   /** The bridge itself: its flags, addresses and settings. */
   | { readonly kind: "bridge" }
   | { readonly kind: "port"; readonly name: string; readonly hasFilters: boolean }
+  /** The bridge's neighbours of a pod. */
+  | { readonly kind: "neighbour"; readonly name: string }
   /** Where packets for pods' addresses go. */
   | { readonly kind: "ways"; readonly addresses: readonly Address[] | "all" };
 
@@ -133,7 +135,7 @@ function neighbourDoubt(message: ReceivedMessage, known: KnownBridge): Doubt | u
   for (const { name, addresses, podMac } of known.desired.ports.values()) {
     if (!addresses.includes(entry.address)) continue;
     const isRight = message.type === Notification.NEWNEIGH && entry.permanent && entry.mac === podMac;
-    return isRight ? undefined : { kind: "port", name, hasFilters: false };
+    return isRight ? undefined : { kind: "neighbour", name };
   }
   return undefined;
 }

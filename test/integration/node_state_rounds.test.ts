@@ -1,0 +1,53 @@
+import * as fc from "fast-check";
+import type { Lab } from "../lab/lab.ts";
+import { createLab } from "../lab/lab.ts";
+import { requireKernel } from "../support/privilege.ts";
+import { HarmedNode } from "../support/node_state/harmed_node.ts";
+import { HARMS } from "../support/node_state/harms.ts";
+
+const ROUNDS = process.env["DRAWBRIDGE_FULL"] === "1" ? 300 : 30;
+/** One round in so many has no daemon while the harm is done. */
+const ROUNDS_OF_A_DEATH = 6;
+
+interface Round {
+  readonly harms: readonly { readonly index: number; readonly port: number }[];
+  readonly isDaemonDead: boolean;
+}
+
+const harm = fc.record({ index: fc.nat(HARMS.length - 1), port: fc.nat(2) });
+const rounds: fc.Arbitrary<Round> = fc.record({
+  harms: fc.array(harm, { minLength: 1, maxLength: 2 }),
+  isDaemonDead: fc.nat(ROUNDS_OF_A_DEATH - 1).map((number) => number === 0),
+});
+
+describe("rounds of harm to a node", function () {
+  this.timeout(ROUNDS * 20_000);
+  let lab: Lab;
+  let harmed: HarmedNode;
+
+  before(async function () {
+    requireKernel(this);
+    lab = createLab("harm-rounds");
+    harmed = new HarmedNode(lab);
+    await harmed.start();
+  });
+  after(async () => {
+    await harmed?.end();
+    lab?.destroy();
+  });
+
+  it(`STATE-01 STATE-02: after each of ${ROUNDS} random harms, singly, in pairs and while no daemon runs, all pods work again within a second`, async () => {
+    const property = fc.asyncProperty(rounds, async ({ harms, isDaemonDead }) => {
+      const { node } = harmed.wired;
+      const names = harms.map(({ index }) => HARMS[index]?.name).join(" and ");
+      await harmed.demandRepair(`${names}${isDaemonDead ? ", without a daemon" : ""}`, async () => {
+        if (isDaemonDead) await harmed.policyd.kill();
+        const ports = [0, 1, 2].map((port) => harmed.portOf(port));
+        for (const { index, port } of harms) HARMS[index]?.commit(node, ports[port] ?? "");
+        if (isDaemonDead) await harmed.restart();
+      });
+    });
+    // The node goes on from round to round, so a failure is not made smaller.
+    await fc.assert(property, { numRuns: ROUNDS, endOnFailure: true });
+  });
+});
