@@ -29,6 +29,9 @@ const SETTINGS_PERIOD = 500;
 /** After so many milliseconds a subscription that was refused is tried again. */
 const SUBSCRIPTION_RETRY = 5000;
 
+/** Filters are asked for port by port, and the kernel tells of every change of theirs. */
+const BY_LISTS: Scope = { ...EVERYTHING, hasFilters: false };
+
 const GROUPS = [
   "link",
   "neighbour",
@@ -85,16 +88,16 @@ export class NodeStateDataplane implements Dataplane {
     this.#subscription = new KeptSubscription({
       clock: parts.clock,
       source: { kind: "route", groups: GROUPS },
-      listener: { onMessages: (messages) => this.#take(messages), onOverrun: () => this.#lookAtAll() },
+      listener: { onMessages: (messages) => this.#take(messages), onOverrun: () => this.#lookAtAll(EVERYTHING) },
       retryMilliseconds: SUBSCRIPTION_RETRY,
       onRefused: (reason) => {
         const text = `changes of links and addresses are not told (${reason}), and are found after syncPeriod: it is tried again`;
         parts.report.tell("notifications", [{ text, isCut: false }]);
-        if (!this.#isLookedAt) this.#lookAtAll();
+        if (!this.#isLookedAt) this.#lookAtAll(EVERYTHING);
       },
       onOpen: () => {
         parts.report.tell("notifications", []);
-        this.#lookAtAll();
+        this.#lookAtAll(EVERYTHING);
       },
     });
   }
@@ -215,15 +218,15 @@ export class NodeStateDataplane implements Dataplane {
     this.#schedule();
   }
 
-  #lookAtAll(): void {
+  #lookAtAll(scope: Scope): void {
     this.#periodic();
     if (this.#isStopped) return;
     this.#isChanged = true;
     this.#follow();
-    for (const watched of this.#watched.values()) this.#look(watched, EVERYTHING);
+    for (const watched of this.#watched.values()) this.#look(watched, scope);
     this.#isLookedAt = true;
     this.#lookAround();
-    this.#periodic = this.#parts.clock.after(this.#parts.syncPeriod, () => this.#lookAtAll());
+    this.#periodic = this.#parts.clock.after(this.#parts.syncPeriod, () => this.#lookAtAll(BY_LISTS));
     this.#schedule();
   }
 
