@@ -8,6 +8,7 @@ import type { Lab } from "../lab/lab.ts";
 import { createLab } from "../lab/lab.ts";
 import type { LabNamespace } from "../lab/namespace.ts";
 import { encodeFrame, IpProtocol } from "../lab/probe/frame.ts";
+import { FrameSocket } from "../lab/probe/frame_socket.ts";
 import { ProbeSocket, SocketType } from "../lab/probe/socket.ts";
 import type { GuardedNode, GuardedPod } from "../support/guard/guarded_node.ts";
 import { guardedNode } from "../support/guard/guarded_node.ts";
@@ -27,6 +28,35 @@ const OWN_ANSWERS = 9;
 /** An answer of DNS in two fragments, and what NFS writes by default over UDP. */
 const ANSWER = 2000;
 const NFS_WRITE = 32 * 1024;
+
+/** Each takes 62 KB of the 4 MiB. */
+const UNCUT = 80;
+/** A segment of TCP with its header, of which the kernel is to cut pieces of 1400 bytes. */
+const UNCUT_SEGMENT = Uint8Array.of(
+  0,
+  1,
+  0,
+  2,
+  0,
+  0,
+  0,
+  1,
+  0,
+  0,
+  0,
+  1,
+  0x50,
+  0x10,
+  1,
+  0,
+  0,
+  0,
+  0,
+  0,
+  ...new Uint8Array(60_000),
+);
+/** Checksum to be filled in, TCP over IPv4, and where the headers and the checksum are (struct virtio_net_hdr). */
+const UNCUT_HEADER = new Uint8Array([1, 1, ...new Uint8Array(Uint16Array.of(54, 1400, 34, 16).buffer)]);
 
 interface End {
   readonly namespace: LabNamespace;
@@ -109,6 +139,34 @@ for (const { bridgeNetfilter, bypassBridge, title: state, short } of WAYS) {
       }
     };
     const untilGone = (): Promise<void> => pause(REASSEMBLY_SECONDS * 1000 + 500);
+
+    it("SHARE-01: frames that no link would take, and of which few fill the memory, are dropped", async () => {
+      using socket = new FrameSocket(on.attacker.namespace, "eth0");
+      socket.setUncut();
+      const { mac, gatewayMac, addresses } = on.attacker;
+      const packet = { from: addresses[4], to: outside(4).address, protocol: IpProtocol.TCP };
+      const uncut = (): void => {
+        for (let i = 0; i < UNCUT; i++) {
+          nextId = (nextId + 1) & 0xffff;
+          const fragment = encodeFragment(packet, nextId, { offset: 0, isLast: false, payload: UNCUT_SEGMENT });
+          const frame = encodeFrame({ from: mac, to: gatewayMac, ...fragment });
+          const whole = new Uint8Array(UNCUT_HEADER.length + frame.length);
+          whole.set(UNCUT_HEADER);
+          whole.set(frame, UNCUT_HEADER.length);
+          socket.send(whole);
+        }
+      };
+      const [victim, third] = [pod(on.victim, 4), pod(on.third, 4)];
+      on.load();
+      settings(false);
+      uncut();
+      assert.equal(await arrived(4, victim, third, ANSWER), 0, "without the share");
+      on.load({ fragmentMemory: MEBIBYTES });
+      settings(true);
+      uncut();
+      assert.ok(on.dropped(DropReason.FRAGMENT) >= UNCUT, "with the share they are dropped");
+      assert.equal(await arrived(4, victim, third, ANSWER), DATAGRAMS);
+    });
 
     for (const family of [4, 6] as const) {
       it(`SHARE-01: first fragments of one pod keep no other datagram from being put together, IPv${family}`, async () => {

@@ -12,6 +12,8 @@ const PACKET_TYPE_OFFSET = 10;
 const PACKET_OUTGOING = 4;
 const SOL_SOCKET = 1;
 const SO_RCVBUFFORCE = 33;
+const SOL_PACKET = 263;
+const PACKET_VNET_HDR = 15;
 const RECEIVE_BUFFER = 4 * 1024 * 1024;
 
 const buffer = new Uint8Array(65_536);
@@ -41,6 +43,15 @@ export class FrameSocket implements Disposable {
     check(calls.bind(this.#fd, address), `${namespace.name}: packet socket on ${link}`);
     // Until it is bound, the socket hears every link.
     this.received();
+  }
+
+  /**
+   * From now on a header comes before each frame that is sent, by which the kernel takes it for one that it still has to cut
+   * (struct virtio_net_hdr; packet(7), PACKET_VNET_HDR).
+   */
+  setUncut(): void {
+    const isOn = new Uint8Array(Int32Array.of(1).buffer);
+    check(this.#namespace.calls.setsockopt(this.#fd, SOL_PACKET, PACKET_VNET_HDR, isOn), "PACKET_VNET_HDR");
   }
 
   /** @throws SyscallError when the link does not take the frame */
