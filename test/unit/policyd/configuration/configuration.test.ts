@@ -53,6 +53,11 @@ describe("policyd/configuration", () => {
       conntrackEstablishedTimeout: 86_400_000,
       conntrackCloseWaitTimeout: 3_600_000,
       nodePortAddresses: [],
+      protectedPorts: [2379, 2380, 2381, 10_248, 10_249, 10_250, 10_256, 10_257, 10_258, 10_259].map((port) => ({
+        protocol: "TCP",
+        port,
+      })),
+      protectedSockets: [],
       refuseExternalIPs: false,
       tcpReset: false,
       dropInvalid: true,
@@ -75,6 +80,30 @@ describe("policyd/configuration", () => {
       refusalOf(() => readConfiguration(undefined, {})),
       /nodeName: missing; expected the name of this/,
     );
+  });
+
+  it("CLAIM-01 DAEMON-04: protected ports and sockets have a protocol, and each that has none is named", () => {
+    const { protectedPorts, protectedSockets } = readConfiguration(
+      file(
+        'nodeName: node-1\nprotectedPorts: [9100/TCP, 4240/UDP]\nprotectedSockets: ["192.0.2.53:53/UDP", "[2001:db8::1]:443/TCP"]\n',
+      ),
+      {},
+    );
+    assert.deepEqual(protectedPorts, [
+      { protocol: "TCP", port: 9100 },
+      { protocol: "UDP", port: 4240 },
+    ]);
+    assert.deepEqual(protectedSockets, [
+      { protocol: "UDP", port: 53, address: parseAddress("192.0.2.53") },
+      { protocol: "TCP", port: 443, address: parseAddress("2001:db8::1") },
+    ]);
+    const wrong =
+      'nodeName: node-1\nprotectedPorts: ["9100", 0/TCP, 70000/TCP, 80/ICMP]\nprotectedSockets: [192.0.2.53/UDP]\n';
+    const refusal = refusalOf(() => readConfiguration(file(wrong), {}));
+    for (const place of ["protectedPorts[0]", "protectedPorts[1]", "protectedPorts[2]", "protectedPorts[3]"]) {
+      assert.ok(refusal.includes(`${place}: `), `${place}: ${refusal}`);
+    }
+    assert.match(refusal, /protectedSockets\[0\]: "192\.0\.2\.53\/UDP"; expected an IP address with port and protocol/);
   });
 
   it("DAEMON-04: a flag beats the file, and the file the default", () => {
