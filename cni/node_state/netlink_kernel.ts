@@ -75,16 +75,18 @@ function readSettings(sysctl: Sysctl, { settings }: DesiredBridge): ReadonlyMap<
 }
 
 function listLinks(socket: Pick<NetlinkSocket, "dump">): ReadonlyMap<string, Link> {
-  return new Map(socket.dump(dumpLinks()).map((message) => [parseLink(message).name, parseLink(message)]));
+  return new Map(socket.dump(dumpLinks()).map((message) => named(parseLink(message))));
 }
 
 function askLinks(socket: Pick<NetlinkSocket, "batch">, ports: readonly DesiredPort[]): ReadonlyMap<string, Link> {
   const replies = socket.batch(ports.map(({ name }) => getLink({ name })));
   return new Map(
-    replies.flatMap(({ messages: [message] }) =>
-      message === undefined ? [] : [[parseLink(message).name, parseLink(message)] as const],
-    ),
+    replies.flatMap(({ messages: [message] }) => (message === undefined ? [] : [named(parseLink(message))])),
   );
+}
+
+function named(link: Link): readonly [string, Link] {
+  return [link.name, link];
 }
 
 type EntryOf = (port: DesiredPort) => ObservedPort["entry"];
