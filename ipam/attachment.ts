@@ -158,6 +158,13 @@ export function recordedNetworks(runDirectory: string, files: StoreFileSystem): 
   return files.readDirectory(directory).filter((name) => isName(name) && files.directoryExists(`${directory}/${name}`));
 }
 
+/** Whether any network has records, readable or not. @throws DrawbridgeError ERR_STORE when they cannot be listed */
+export function hasRecords(runDirectory: string, files: StoreFileSystem): boolean {
+  return recordedNetworks(runDirectory, files).some(
+    (network) => files.readDirectory(`${runDirectory}/attachments/${network}`).length > 0,
+  );
+}
+
 /**
  * The records that other networks have of an attachment, by the container and its interface; unreadable ones are left out.
  *

@@ -1,5 +1,7 @@
 import process from "node:process";
 import { CommanderError } from "commander";
+import { hasRecords } from "../ipam/attachment.ts";
+import type { StoreFileSystem } from "../ipam/file_system.ts";
 import { systemFileSystem } from "../ipam/file_system.ts";
 import { DrawbridgeError } from "../kernel/error.ts";
 import { readBootId, readTextFile } from "../kernel/file.ts";
@@ -41,18 +43,23 @@ async function begin(args: readonly string[]): Promise<Running> {
   const bootId = readBootId(syscalls);
   const files = systemFileSystem(syscalls);
   const mark = new EnforcedMark({ stateDirectory: configuration.stateDirectory, files, bootId: () => bootId });
-  const closing = closed(configuration, mark);
+  const closing = closed(configuration, mark, files);
   const milliseconds = Math.round(performance.now());
   const { start } = await import("./running.ts");
   return await start({ configuration, syscalls, bootId, mark, closing, milliseconds, end: () => process.exit(1) });
 }
 
 /** @throws SyscallError without CAP_NET_ADMIN or without nftables in the kernel */
-function closed({ bridge, policies, socketPath }: Configuration, mark: EnforcedMark): Closing {
+function closed(
+  { bridge, policies, socketPath, stateDirectory }: Configuration,
+  mark: EnforcedMark,
+  files: StoreFileSystem,
+): Closing {
   const kernel = new NftablesSocket(syscalls);
   try {
     const isOtherRunning = (): boolean => isLocked(socketPath, syscalls);
-    return closeEarly({ kernel, bridge, isEnforcing: policies, mark, isOtherRunning });
+    const hasPods = (): boolean => hasRecords(stateDirectory, files);
+    return closeEarly({ kernel, bridge, isEnforcing: policies, mark, hasPods, isOtherRunning });
   } finally {
     kernel.close();
   }

@@ -61,11 +61,10 @@ export async function start(beginning: Beginning): Promise<Running> {
   return await compose(beginning, logger);
 }
 
-function tellOfClosing({ lost, failure }: Closing, milliseconds: number, logger: Logger): void {
-  if (lost.length > 0) {
-    const tables = lost.join(", ");
-    logger.warn("tables are lost: pods are closed until all objects are read", { tables, milliseconds });
-  }
+function tellOfClosing({ missing, isLost, failure }: Closing, milliseconds: number, logger: Logger): void {
+  const fields = { tables: missing.join(", "), milliseconds };
+  if (isLost) logger.warn("tables are lost: pods are closed until all objects are read", fields);
+  else if (missing.length > 0) logger.info("no pod passes anything until all objects are read", fields);
   if (failure !== undefined) logger.error("pods are not closed before all objects are read", { error: failure });
 }
 

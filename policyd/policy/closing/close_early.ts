@@ -18,50 +18,55 @@ export interface ClosingParts {
   /** Whether the configuration has policies enforced. */
   readonly isEnforcing: boolean;
   readonly mark: Pick<EnforcedMark, "isSet" | "clear">;
+  /** Whether pods are attached, by their records; asked only where there is no mark. */
+  readonly hasPods: () => boolean;
   /** Whether another daemon keeps the tables; asked only where some are lost. */
   readonly isOtherRunning: () => boolean;
 }
 
 /** The outcome of {@link closeEarly}. */
 export interface Closing {
-  /** The tables that were lost, in whose place the pods are closed. */
-  readonly lost: readonly string[];
+  /** The tables that are missing, in whose place the bridge is closed. */
+  readonly missing: readonly string[];
+  /** They were there since this boot. */
+  readonly isLost: boolean;
   /** Why pods could not be closed. */
   readonly failure?: string;
 }
 
-const NOTHING: Closing = Object.freeze({ lost: [] });
+const NOTHING: Closing = Object.freeze({ missing: [], isLost: false });
 
 /**
- * Closes the pods of a node that has enforced policies since this boot and has lost the tables for that, as by `nft flush
- * ruleset` while no daemon ran (SVC-26). It is the first thing that a daemon does: it asks neither the API server nor for the
- * records of pods, since all of the bridge is closed. Tables that are in force stay as they are, and a node that never had
- * them, too. It is opened again by the commit that brings the policies.
+ * Closes the bridge where the tables that keep pods apart are missing, until the commit that brings the policies. It is the first
+ * thing that a daemon does, before it asks the API server:
+ *
+ * - A node that has enforced policies since this boot has lost them, as by `nft flush ruleset` while no daemon ran (SVC-26).
+ * - A node without pods, as after a boot, may get its first ones while the daemon starts (POL-09).
+ *
+ * Tables that are in force stay as they are. So does a node with pods that never had policies: their connections go on while
+ * policies come for the first time (POL-82).
  */
-export function closeEarly({ kernel, bridge, isEnforcing, mark, isOtherRunning }: ClosingParts): Closing {
+export function closeEarly({ kernel, bridge, isEnforcing, mark, hasPods, isOtherRunning }: ClosingParts): Closing {
   try {
     if (!isEnforcing) {
       mark.clear();
       return NOTHING;
     }
-    if (!mark.isSet()) return NOTHING;
-    const missing: readonly (readonly [TableReference, Table])[] = [
+    const isLost = mark.isSet();
+    if (!isLost && hasPods()) return NOTHING;
+    const closings: readonly (readonly [TableReference, Table])[] = [
       [POLICY_TABLE, closingTable(bridge)],
       [BRIDGE_TABLE, closingBridgeTable()],
     ];
-    const lost = missing.filter(([table]) => !isInForce(kernel, table));
-    if (lost.length === 0 || isOtherRunning()) return NOTHING;
-    kernel.commit(
-      closingChanges(
-        kernel,
-        lost.map(([, closing]) => closing),
-      ),
-    );
-    return { lost: lost.map(([{ family, name }]) => `${family} ${name}`) };
+    const missing = closings.filter(([table]) => !isInForce(kernel, table));
+    if (missing.length === 0 || isOtherRunning()) return NOTHING;
+    const tables = missing.map(([, closing]) => closing);
+    kernel.commit(closingChanges(kernel, tables));
+    return { missing: missing.map(([{ family, name }]) => `${family} ${name}`), isLost };
   } catch (error) {
     // Nothing of this keeps a daemon from starting, which puts all in force.
     if (!(error instanceof DrawbridgeError)) throw error;
-    return { lost: [], failure: error.message };
+    return { ...NOTHING, failure: error.message };
   }
 }
 

@@ -24,12 +24,16 @@ export interface ComingPod extends Neighbour {
 
 /** A namespace for a pod. @param host the last number of its addresses */
 export function comingPod(lab: Lab, name: string, host: number): ComingPod {
-  const hex = host.toString(16);
   return {
     namespace: lab.pod(name),
-    addresses: { 4: parseAddress(`10.244.1.${host}`), 6: parseAddress(`fd00:244:1::${hex}`) },
-    mac: parseMac(`0a:58:0a:f4:01:${hex.padStart(2, "0")}`),
+    addresses: addressesAt(host),
+    mac: parseMac(`0a:58:0a:f4:01:${host.toString(16).padStart(2, "0")}`),
   };
+}
+
+/** The addresses of a pod of the first node. @param host their last number */
+export function addressesAt(host: number): Neighbour["addresses"] {
+  return { 4: parseAddress(`10.244.1.${host}`), 6: parseAddress(`fd00:244:1::${host.toString(16)}`) };
 }
 
 /** Calls the plugin for a pod of a namespace, with its addresses asked for. */

@@ -25,6 +25,7 @@ const STATE = "/run/drawbridge";
 const BOOT = "b007";
 const NODE = { bridge: "cni0", markBits: { masquerade: 1, bridged: 2 }, tableOwner: false };
 const TABLES = nodeTables({ ...NODE, policyOptions: DEFAULT_POLICY_OPTIONS }).map(withVersion);
+const NOTHING = { missing: [], isLost: false };
 const BOTH = ["inet drawbridge-policy", "bridge drawbridge"];
 
 function filesInMemory(): MarkPlace["files"] {
@@ -48,7 +49,15 @@ function setUp({ tables = [] as readonly Table[], marked = BOOT } = {}) {
   if (marked !== "") new EnforcedMark({ stateDirectory: STATE, files, bootId: () => marked }).set();
   const mark = new EnforcedMark({ stateDirectory: STATE, files, bootId: () => BOOT });
   const close = (changes: Partial<ClosingParts> = {}) =>
-    closeEarly({ kernel, bridge: "cni0", isEnforcing: true, mark, isOtherRunning: () => false, ...changes });
+    closeEarly({
+      kernel,
+      bridge: "cni0",
+      isEnforcing: true,
+      mark,
+      hasPods: () => true,
+      isOtherRunning: () => false,
+      ...changes,
+    });
   const closed = (): readonly boolean[] =>
     [CLOSING_TABLE, CLOSING_BRIDGE_TABLE].map((table) => kernel.head(table) !== undefined);
   return { kernel, mark, close, closed };
@@ -65,26 +74,40 @@ describe("policyd/policy/closing", () => {
     ] as const) {
       const node = setUp({ tables });
       const before = node.kernel.generation();
-      assert.deepEqual(node.close(), { lost });
+      assert.deepEqual(node.close(), { missing: lost, isLost: true });
       assert.deepEqual([node.closed(), node.kernel.generation() - before], [closed, 1]);
-      assert.deepEqual([node.close(), node.closed()], [{ lost }, closed], "once more over what is there");
+      assert.deepEqual(
+        [node.close(), node.closed()],
+        [{ missing: lost, isLost: true }, closed],
+        "once more over what is there",
+      );
     }
   });
 
-  it("SVC-26 DP-20: nothing is written where tables are in force, and where policies never were since this boot", () => {
+  it("DP-20 POL-09: a node without pods is closed while its first daemon starts, and one whose tables are in force is not", () => {
+    for (const marked of ["", "an earlier boot"]) {
+      const fresh = setUp({ marked });
+      assert.deepEqual(fresh.close({ hasPods: () => false }), { missing: BOTH, isLost: false });
+      assert.deepEqual(fresh.closed(), [true, true]);
+    }
+    const whole = setUp({ tables: TABLES, marked: "" });
+    assert.deepEqual([whole.close({ hasPods: () => false }), whole.closed()], [NOTHING, [false, false]]);
+  });
+
+  it("SVC-26 DP-20: nothing is written where tables are in force, and where pods had no policies since this boot", () => {
     for (const node of [setUp({ tables: TABLES }), setUp({ marked: "" }), setUp({ marked: "an earlier boot" })]) {
       const before = node.kernel.generation();
-      assert.deepEqual([node.close(), node.closed()], [{ lost: [] }, [false, false]]);
+      assert.deepEqual([node.close(), node.closed()], [NOTHING, [false, false]]);
       assert.equal(node.kernel.generation(), before);
     }
     const other = setUp();
-    assert.deepEqual([other.close({ isOtherRunning: () => true }), other.closed()], [{ lost: [] }, [false, false]]);
+    assert.deepEqual([other.close({ isOtherRunning: () => true }), other.closed()], [NOTHING, [false, false]]);
   });
 
   it("DP-20: without policies nothing is closed, the mark goes, and so does what an earlier daemon has closed", async () => {
     const node = setUp();
     node.close();
-    assert.deepEqual(node.close({ isEnforcing: false }), { lost: [] });
+    assert.deepEqual(node.close({ isEnforcing: false }), NOTHING);
     assert.equal(node.mark.isSet(), false);
     await policiesOff(node.kernel, recordingLogger()).prepared();
     assert.deepEqual(node.closed(), [false, false]);
@@ -95,10 +118,10 @@ describe("policyd/policy/closing", () => {
       throw new DrawbridgeError("ERR_STORE", "no room");
     };
     const node = setUp();
-    assert.deepEqual(node.close({ mark: { isSet: refuse, clear: refuse } }), { lost: [], failure: "no room" });
+    assert.deepEqual(node.close({ mark: { isSet: refuse, clear: refuse } }), { ...NOTHING, failure: "no room" });
     const { kernel } = node;
     const refusing = { head: kernel.head.bind(kernel), chains: kernel.chains.bind(kernel), commit: refuse };
-    assert.deepEqual(node.close({ kernel: refusing }), { lost: [], failure: "no room" });
+    assert.deepEqual(node.close({ kernel: refusing }), { ...NOTHING, failure: "no room" });
   });
 
   it("DP-20 POL-82: it ends when policies are in force, and connections are not labelled before that", () => {

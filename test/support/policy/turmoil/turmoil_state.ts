@@ -1,0 +1,233 @@
+import type { Family } from "../../../../kernel/ip/address.ts";
+import { parseAddress } from "../../../../kernel/ip/address.ts";
+import { DEFAULT_POLICY_OPTIONS } from "../../../../policyd/policy/compile/options.ts";
+import { profileChainName } from "../../../../policyd/policy/compile/profile_chain.ts";
+import { evaluatePolicy } from "../../../../policyd/policy/evaluate/evaluate.ts";
+import type { Direction, FlowEnd } from "../../../../policyd/policy/evaluate/flow.ts";
+import type { PolicyIndex } from "../../../../policyd/policy/evaluate/policy_index.ts";
+import { storeOf } from "../../evaluate/store.ts";
+import { CompiledCluster } from "../compiled_cluster.ts";
+import type { Neighbour } from "../first_packet/coming_pod.ts";
+import { podObject } from "../first_packet/coming_pod.ts";
+import { indexOf } from "../question.ts";
+
+type Labels = Readonly<Record<string, string>>;
+
+/** Names that every JavaScript object seems to have. */
+const MEMBERS = ["constructor", "toString", "hasOwnProperty", "valueOf"] as const;
+const APPS = ["web", "db", "constructor"] as const;
+export const NAMESPACES = ["one", "two", "three", "constructor"] as const;
+export const PORTS = [7001, 7002] as const;
+const SENTINEL_NAMESPACE = "zz-sentinel";
+export const SENTINEL = "sentinel";
+const MOST_POLICIES = 8;
+
+/** A pod of the cluster, and where it will be. */
+export interface TurmoilPod {
+  readonly name: string;
+  readonly namespace: string;
+  readonly labels: Labels;
+  readonly addresses: Neighbour["addresses"];
+}
+
+/** The objects of a moment. */
+export interface TurmoilState {
+  readonly number: number;
+  readonly namespaces: ReadonlyMap<string, Labels>;
+  readonly pods: ReadonlyMap<string, TurmoilPod>;
+  readonly policies: ReadonlyMap<string, object>;
+}
+
+/** Random objects, and random changes of one of them at a time. */
+export class TurmoilObjects {
+  readonly #random: () => number;
+  #policyNumber = 0;
+
+  constructor(random: () => number) {
+    this.#random = random;
+  }
+
+  begin(addresses: readonly Neighbour["addresses"][]): TurmoilState {
+    const namespaces = new Map(NAMESPACES.map((name) => [name as string, this.#labels()]));
+    const pods = addresses.map((own, index): TurmoilPod => {
+      const namespace = index === 0 ? SENTINEL_NAMESPACE : this.#one(NAMESPACES);
+      return { name: index === 0 ? SENTINEL : `p${index}`, namespace, labels: this.#labels(), addresses: own };
+    });
+    namespaces.set(SENTINEL_NAMESPACE, {});
+    const policies = Array.from({ length: MOST_POLICIES }, () => this.#policy());
+    return { number: 0, namespaces, pods: new Map(pods.map((pod) => [pod.name, pod])), policies: new Map(policies) };
+  }
+
+  /** Changes the labels of a pod or a namespace, or adds or removes a policy. */
+  change(state: TurmoilState): TurmoilState {
+    const number = state.number + 1;
+    const kind = this.#random();
+    if (kind < 0.3) {
+      const [, ...others] = [...state.pods.values()];
+      const pod = this.#one(others);
+      return { ...state, number, pods: new Map(state.pods).set(pod.name, { ...pod, labels: this.#labels() }) };
+    }
+    if (kind < 0.45) {
+      return { ...state, number, namespaces: new Map(state.namespaces).set(this.#one(NAMESPACES), this.#labels()) };
+    }
+    const policies = new Map(state.policies);
+    const names = [...policies.keys()];
+    const [name, policy] = this.#policy();
+    const kindOfChange = this.#random();
+    // One object each time: of two, one is in force before the other.
+    if (names.length >= MOST_POLICIES || (names.length > 0 && kindOfChange < 0.4)) policies.delete(this.#one(names));
+    else policies.set(name, policy);
+    return { ...state, number, policies };
+  }
+
+  #policy(): [string, object] {
+    const name = `policy-${++this.#policyNumber}`;
+    return [name, this.#random() < 0.25 ? this.#clusterPolicy(name) : this.#networkPolicy(name)];
+  }
+
+  #networkPolicy(name: string): object {
+    const rules = (key: "from" | "to"): readonly object[] =>
+      Array.from({ length: Math.floor(this.#random() * 3) }, () => ({
+        ...(this.#random() < 0.8 ? { [key]: [this.#peer()] } : {}),
+        ...(this.#random() < 0.6 ? { ports: [{ protocol: "UDP", port: this.#one(PORTS) }] } : {}),
+      }));
+    const types = this.#one([["Ingress"], ["Egress"], ["Ingress", "Egress"]] as const);
+    return {
+      apiVersion: "networking.k8s.io/v1",
+      kind: "NetworkPolicy",
+      metadata: { name, namespace: this.#one(NAMESPACES) },
+      spec: { podSelector: this.#selector(), policyTypes: types, ingress: rules("from"), egress: rules("to") },
+    };
+  }
+
+  #clusterPolicy(name: string): object {
+    const peer = { pods: { namespaceSelector: this.#selector(), podSelector: this.#selector() } };
+    const action = this.#one(["Accept", "Deny", "Pass"] as const);
+    const isIngress = this.#random() < 0.5;
+    return {
+      apiVersion: "policy.networking.k8s.io/v1beta1",
+      kind: "ClusterNetworkPolicy",
+      metadata: { name },
+      spec: {
+        tier: this.#one(["Admin", "Baseline"] as const),
+        priority: this.#policyNumber % 100,
+        subject: { namespaces: this.#selector() },
+        [isIngress ? "ingress" : "egress"]: [{ name: "rule", action, [isIngress ? "from" : "to"]: [peer] }],
+      },
+    };
+  }
+
+  #peer(): object {
+    const kind = this.#random();
+    if (kind < 0.4) return { podSelector: this.#selector() };
+    if (kind < 0.7) return { namespaceSelector: this.#selector() };
+    return { namespaceSelector: this.#selector(), podSelector: this.#selector() };
+  }
+
+  #selector(): object {
+    const kind = this.#random();
+    if (kind < 0.2) return {};
+    if (kind < 0.5) return { matchLabels: { app: this.#one(APPS) } };
+    const operator = this.#one(["Exists", "DoesNotExist", "In", "NotIn"] as const);
+    const values = operator.endsWith("In") ? { values: [this.#one(APPS), "native"] } : {};
+    return { matchExpressions: [{ key: this.#one(MEMBERS), operator, ...values }] };
+  }
+
+  #labels(): Labels {
+    const names = MEMBERS.filter(() => this.#random() < 0.25);
+    return Object.fromEntries(["app", ...names].map((key): [string, string] => [key, this.#one(APPS)]));
+  }
+
+  #one<T>(all: readonly T[]): T {
+    const found = all[Math.floor(this.#random() * all.length)];
+    if (found === undefined) throw new RangeError("one of none");
+    return found;
+  }
+}
+
+/** The manifests of a state. @param hasAddresses as the evaluator needs them; the daemon learns them by the pods' ADD */
+export function manifestsOf(state: TurmoilState, hasAddresses: boolean): readonly object[] {
+  return [
+    ...[...state.namespaces].map(([name, labels]) => ({
+      apiVersion: "v1",
+      kind: "Namespace",
+      metadata: { name, labels },
+    })),
+    ...[...state.pods.values()].map(({ namespace, name, labels, addresses }) =>
+      podObject(namespace, name, { labels, ...(hasAddresses ? { addresses } : {}) }),
+    ),
+    ...state.policies.values(),
+    sentinelPolicy(state.number),
+  ];
+}
+
+/** The last of the objects that a change is read with: when it is in force, the others are. */
+function sentinelPolicy(number: number): object {
+  const cidr = `10.255.${number >> 8}.${number & 255}/32`;
+  return {
+    apiVersion: "networking.k8s.io/v1",
+    kind: "NetworkPolicy",
+    metadata: { name: "zz-sentinel", namespace: SENTINEL_NAMESPACE },
+    spec: { podSelector: {}, policyTypes: ["Ingress"], ingress: [{ from: [{ ipBlock: { cidr } }] }] },
+  };
+}
+
+/** The chain of the sentinel's ingress by which it is seen that a state is in force. */
+export function sentinelChain(state: TurmoilState): string {
+  const store = storeOf(manifestsOf(state, true));
+  const pod = store.pods.get(`${SENTINEL_NAMESPACE}/${SENTINEL}`);
+  const profile = pod && new CompiledCluster(store, DEFAULT_POLICY_OPTIONS).profilesOf(pod).ingress;
+  if (profile === undefined) throw new RangeError("nothing isolates the sentinel");
+  return profileChainName("ingress", profile.key, DEFAULT_POLICY_OPTIONS);
+}
+
+/** Says of packets whether policies allow them, by the states that may have been in force when they were sent. */
+export class TurmoilJudge {
+  readonly #indexes = new Map<number, PolicyIndex>();
+
+  /**
+   * Whether a packet may have passed: each end allows it in one of the states, which need not be the same, since a change is in
+   * force at one end before it is at the other.
+   *
+   * @param source a pod's name; undefined for somebody outside of the cluster
+   */
+  mayPass(
+    states: readonly TurmoilState[],
+    { source, destination, family, port }: JudgedPacket,
+  ): Readonly<Record<Direction, boolean>> {
+    const may = { egress: false, ingress: false };
+    for (const state of states) {
+      const from: FlowEnd = source === undefined ? { type: "address", address: OUTSIDE[family] } : endOf(state, source);
+      const flow = { source: from, destination: endOf(state, destination), family, protocol: "UDP", port } as const;
+      const verdict = evaluatePolicy(this.#indexOf(state), flow);
+      if (verdict.kind === "impossible") continue;
+      may.egress ||= verdict.egress.isAllowed;
+      may.ingress ||= verdict.ingress.isAllowed;
+    }
+    return may;
+  }
+
+  #indexOf(state: TurmoilState): PolicyIndex {
+    const known = this.#indexes.get(state.number) ?? indexOf(manifestsOf(state, true));
+    this.#indexes.set(state.number, known);
+    this.#indexes.delete(state.number - KEPT_INDEXES);
+    return known;
+  }
+}
+
+/** A datagram by its ends' names. */
+export interface JudgedPacket {
+  readonly source: string | undefined;
+  readonly destination: string;
+  readonly family: Family;
+  readonly port: number;
+}
+
+const KEPT_INDEXES = 16;
+const OUTSIDE = { 4: parseAddress("192.0.2.1"), 6: parseAddress("2001:db8::1") } as const;
+
+function endOf({ pods }: TurmoilState, name: string): FlowEnd {
+  const pod = pods.get(name);
+  if (pod === undefined) throw new RangeError(`no pod ${name}`);
+  return { type: "pod", key: `${pod.namespace}/${name}` };
+}
