@@ -234,7 +234,7 @@ export function podSteps(wiring: Wiring, index: number): readonly Step[] {
  *
  * The tables of neighbours are one for all network namespaces, with a thousand entries each (gc_thresh3): a program without
  * any privilege that sends to as many addresses of its link fills that of IPv6, and then neither the node nor another pod finds a new
- * neighbour. Of IPv4 a pod has no addresses on its link. What pods and node send each other has permanent entries, which
+ * neighbour. Of IPv4 a pod has no addresses on its link. Packets between pods and node have permanent entries, which
  * do not count; a pod that may change its routes fills the tables all the same.
  */
 function linkLocalSteps({ gateways }: Wiring, index: number): readonly Step[] {

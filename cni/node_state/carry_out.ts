@@ -22,7 +22,7 @@ import { ALL_RESERVED_GROUPS, hostRoute } from "../wiring.ts";
 import type { DesiredPort } from "./desired.ts";
 import type { Step } from "./observed.ts";
 
-/** What steps are carried out by. */
+/** The parts of the machine that steps need. */
 export interface StepMachine {
   readonly syscalls: Syscalls & FileReadCalls & BpfCalls;
   /** For links and routes. */
@@ -44,7 +44,7 @@ function atOnce(): Waiting {
   return { now: () => (asked++ === 0 ? 0 : Number.POSITIVE_INFINITY), pause: () => {} };
 }
 
-/** A request, and whether it is no fault when the kernel refuses it. */
+/** A request, and whether the kernel may refuse it without a fault. */
 interface Attempt {
   readonly request: Request;
   readonly mayFail: boolean;

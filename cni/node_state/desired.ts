@@ -41,7 +41,7 @@ export interface DesiredPort {
 }
 
 /**
- * What the node needs for the pods of these records: one bridge for each name. Records of an earlier release, which do not say how
+ * The bridges that the node needs for the pods of these records: one for each name. Records of an earlier release, which do not say how
  * the node's side was made, only count with their ports and addresses.
  *
  * Nothing is wanted of a bridge without pods: the next ADD makes what it needs.

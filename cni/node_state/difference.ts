@@ -75,7 +75,7 @@ function portSteps(port: DesiredPort, observed: ObservedPort, bridge: number): r
   const { index } = link;
   const steps: Step[] = [];
   if (!isAttached(port, link, bridge)) steps.push({ part: "port", type: "change-port", index, bridge, port });
-  // What leads to a bridge that is gone is dropped there.
+  // Packets that are led to a bridge that is gone are dropped there.
   const isAstray = filters?.targets.some((target) => target !== bridge) === true;
   if (isAstray) steps.push({ part: "bypass", type: "remove-filters", index, port });
   const lacksFilters =
@@ -141,7 +141,7 @@ export function strays({ ways }: ObservedBridge, index: number): readonly Addres
   return [...ways].flatMap(([address, way]) => ("link" in way && way.link === index ? [] : [address]));
 }
 
-/** What a step would do, as one text: the same for two steps that do the same. */
+/** The effect of a step as one text: the same for two steps that do the same. */
 export function stepText(step: Step): string {
   switch (step.type) {
     case "create-bridge":

@@ -40,14 +40,14 @@ export function ensureNodeState(machine: StepMachine, record: AttachmentRecord, 
   }
 }
 
-/** What of a bridge's settings, and of where packets for a pod go, is not as its ADD has made it, in words; nothing is changed. */
+/** The differences of a bridge's settings, and of the ways of packets for a pod, from what its ADD has made, in words; changes nothing. */
 export function nodeStateDifferences(
   machine: Pick<StepMachine, "socket" | "sysctl">,
   record: AttachmentRecord,
 ): readonly string[] {
   return desiredBridges([record]).flatMap((desired) => {
     const observed = observeBridge(machine, desired, scopeOf(record));
-    // What links and addresses lack is compared with the result of the whole chain (../check/comparison.ts).
+    // Links and addresses are compared with the result of the whole chain (../check/comparison.ts).
     const settings = repairSteps(desired, observed).filter(({ part }) => part === "setting");
     const isWhole =
       observed.link?.up === true && !repairSteps(desired, observed).some(({ part }) => part === "address");

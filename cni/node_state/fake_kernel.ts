@@ -22,11 +22,11 @@ export class FakeNodeState implements NodeStateKernel {
   readonly neighbours = new Map<Address, MacAddress>();
   /** Networks with a route to the bridge; that of an address comes with it. */
   routes: Cidr[] = [];
-  /** What another program's route does with an address. */
+  /** The effect of another program's route on an address. */
   readonly ways = new Map<Address, Way>();
-  /** What the kernel says to each step that it refuses. */
+  /** The kernel's answer to each step that it refuses. */
   refusal: ((step: Step) => DrawbridgeError | undefined) | undefined;
-  /** What was looked at, in order. */
+  /** The scopes that were looked at, in order. */
   readonly looks: Scope[] = [];
   readonly steps: Step[] = [];
   #lastBridge = FIRST_BRIDGE;
@@ -95,7 +95,7 @@ export class FakeNodeState implements NodeStateKernel {
     return refused;
   }
 
-  /** What `ip link delete` does: ports, addresses, routes and neighbours go with the bridge, and filters lead nowhere. */
+  /** Does as `ip link delete`: ports, addresses, routes and neighbours go with the bridge, and filters lead nowhere. */
   deleteBridge(): void {
     this.bridge = undefined;
     this.addresses = [];

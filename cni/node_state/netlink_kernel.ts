@@ -32,7 +32,7 @@ export function netlinkNodeState(machine: StepMachine): NodeStateKernel {
 type Reader = Pick<StepMachine, "sysctl"> & { readonly socket: Pick<NetlinkSocket, "batch" | "dump"> };
 
 /**
- * What the kernel has of a bridge: by a few questions for each port, or by lists where there are many.
+ * The kernel's state of a bridge: by a few questions for each port, or by lists where there are many.
  *
  * @throws DrawbridgeError when the kernel does not answer
  */
@@ -159,7 +159,7 @@ export function readWays(
   return new Map(addresses.map((address, position) => [address, wayOf(replies[position])]));
 }
 
-/** A route that discards is told as an error: EINVAL, EACCES or EHOSTUNREACH (fib_props of net/ipv4/fib_semantics.c). */
+/** The kernel reports a route that discards as an error: EINVAL, EACCES or EHOSTUNREACH (fib_props of net/ipv4/fib_semantics.c). */
 function wayOf(reply: Reply | undefined): Way {
   const [message] = reply?.messages ?? [];
   if (message === undefined) return { error: reply?.error?.errnoName ?? "no answer" };

@@ -8,7 +8,7 @@ import type { DesiredBridge, DesiredPort } from "./desired.ts";
 /** Where the node sends a packet for an address: by a link, nowhere since a route discards it, or nowhere for lack of one. */
 export type Way = { readonly link: number } | { readonly error: string };
 
-/** What a port has of {@link ../bridge_bypass.ts}. */
+/** The filters of a port that lead around the bridge ({@link ../bridge_bypass.ts}). */
 export interface ObservedFilters {
   /** Whether there is a place for classifiers. */
   readonly hasPlace: boolean;
@@ -27,7 +27,7 @@ export interface ObservedPort {
   readonly filters: ObservedFilters | undefined;
 }
 
-/** What the kernel has of a bridge that pods need. */
+/** The kernel's state of a bridge with pods. */
 export interface ObservedBridge {
   readonly link: Link | undefined;
   readonly addresses: readonly Cidr[];
@@ -41,7 +41,7 @@ export interface ObservedBridge {
   readonly neighbours: ReadonlyMap<Address, MacAddress>;
 }
 
-/** What is looked at beside the bridge itself: all of its ports, or some. */
+/** The things that are looked at beside the bridge itself: all of its ports, or some. */
 export interface Scope {
   readonly ports: "all" | ReadonlySet<string>;
   /** Pods' addresses to look up beside those of these ports; "all" for those of every port. */
@@ -53,7 +53,7 @@ export interface Scope {
 /** Everything: at a start, and where notifications were lost. */
 export const EVERYTHING: Scope = { ports: "all", ways: "all", hasFilters: true };
 
-/** What a step is about: the label of the metric, and what a report calls it. */
+/** The subject of a step: the label of the metric, and what a report calls it. */
 export type Part = "bridge" | "setting" | "address" | "route" | "port" | "neighbour" | "bypass";
 
 /** One change of the kernel. */
@@ -83,7 +83,7 @@ export type Step = { readonly part: Part } & (
 /** The kernel, as the node's state needs it. */
 export interface NodeStateKernel {
   /**
-   * What there is of a bridge.
+   * The state of a bridge.
    *
    * @throws DrawbridgeError when the kernel does not answer
    */

@@ -6,23 +6,23 @@ import type { ObservedBridge, Step } from "./observed.ts";
 
 /** Something of the node's state that is not as pods need it. */
 export interface Problem {
-  /** What it is, and the way out. */
+  /** The problem in words, and the way out. */
   readonly text: string;
   /** Whether pods are without network, or a part of it. */
   readonly isCut: boolean;
 }
 
-/** What is left to do about a bridge, and why. */
+/** The steps that are left to do about a bridge, and why. */
 export interface Unsettled {
   readonly remaining: readonly Step[];
-  /** What the kernel refused, in words. */
+  /** The kernel's refusals, in words. */
   readonly refused: readonly { readonly message: string }[];
   readonly observed: ObservedBridge;
 }
 
 const MOST_TEXTS = 3;
 
-/** What is wrong with a bridge after it was brought as far as it could be, or as it was found, each with the way out. */
+/** The problems of a bridge that remain after its repair, or that it was found with, each with the way out. */
 export function problemsOf(desired: DesiredBridge, { remaining, refused, observed }: Unsettled): readonly Problem[] {
   const { link } = observed;
   const { name, ports } = desired;
@@ -37,7 +37,7 @@ export function problemsOf(desired: DesiredBridge, { remaining, refused, observe
   if (link !== undefined && link.kind !== "bridge") {
     return [
       {
-        text: `${name} is no bridge (kind ${link.kind ?? "unknown"}): remove it (ip link delete ${name}), and the bridge is made again`,
+        text: `${name} is not a bridge (kind ${link.kind ?? "unknown"}): remove it (ip link delete ${name}), and the bridge is made again`,
         isCut: ports.size > 0,
       },
     ];
@@ -56,7 +56,7 @@ export function problemsOf(desired: DesiredBridge, { remaining, refused, observe
 }
 
 function wayProblems(desired: DesiredBridge, observed: ObservedBridge, index: number): readonly Problem[] {
-  // Where the bridge lacks the address that leads to a pod, that is what is told.
+  // Where the bridge lacks the address that leads to a pod, only that is reported.
   const lost = strays(observed, index).filter((address) => {
     const subnet = subnetOf(desired, address);
     return subnet === undefined || observed.addresses.some((one) => one.address === subnet.address);

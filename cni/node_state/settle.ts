@@ -7,13 +7,13 @@ import { EVERYTHING } from "./observed.ts";
 /** A bridge is made, gets its addresses and ports, and is seen to have them; each may show what comes next. */
 const ROUNDS = 5;
 
-/** What became of a look. */
+/** The outcome of a look. */
 export interface Settled {
-  /** What was done, and found done. */
+  /** The steps that were done, and found done. */
   readonly repaired: readonly Step[];
-  /** What was tried, whatever became of it. */
+  /** The steps that were tried, with any outcome. */
   readonly tried: readonly Step[];
-  /** What is still to be done: the kernel refused it, another program has undone it at once, or it was not allowed. */
+  /** The steps that are still to be done: the kernel refused them, another program has undone them at once, or they were not allowed. */
   readonly remaining: readonly Step[];
   readonly refused: readonly DrawbridgeError[];
   /** As it was last seen. */
@@ -42,7 +42,7 @@ export function settle(
   for (let round = 0; round < ROUNDS; round++) {
     const allowed = steps.filter((step) => isAllowed(step));
     const fresh = allowed.filter((step) => !tried.has(stepText(step)));
-    // What was tried before and is still to be done was refused, or somebody undoes it.
+    // A step that was tried before and is still to be done was refused, or somebody undoes it.
     if (fresh.length === 0) break;
     if (observed.link?.up !== true) current = EVERYTHING;
     refused.push(...kernel.apply(allowed));

@@ -246,7 +246,7 @@ export function changeLink(link: LinkReference, to: LinkChange): Request {
   );
 }
 
-/** What of a change is about a bridge or its port; a message has room for one of the two. */
+/** The part of a change that is about a bridge or its port; a message has room for one of the two. */
 function infoOf({ bridgePort, stp }: LinkChange): AttributeValues<typeof linkInfoAttributes> | undefined {
   if (stp === false) return { kind: "bridge", data: attributeBytes(bridgeAttributes, { stpState: STP_OFF }) };
   if (bridgePort === undefined) return undefined;

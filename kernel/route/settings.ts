@@ -12,7 +12,7 @@ const layout = {
 export const ALL_LINKS = -1;
 
 /**
- * The index of the link whose settings a RTM_NEWNETCONF message is about, or {@link ALL_LINKS}. The kernel tells of `forwarding` and
+ * The index of the link whose settings a RTM_NEWNETCONF message is about, or {@link ALL_LINKS}. The kernel notifies of `forwarding` and
  * `rp_filter`, and of few others: not of `accept_ra`, `send_redirects` and `disable_ipv6`.
  *
  * @throws DrawbridgeError ERR_NETLINK_MALFORMED when it is not one

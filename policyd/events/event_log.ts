@@ -14,7 +14,7 @@ import type { EventWriter, Outcome } from "./writer.ts";
 export const RATE_OF_OBJECT: Rate = { burst: 25, period: 300_000 };
 /** Of all: what comes faster waits. Every node of a cluster may have the same to tell. */
 export const RATE: Rate = { burst: 25, period: 500 };
-/** So many wait at most; the oldest of the namespace with the most goes then. */
+/** The most Events that wait; the oldest of the namespace with the most goes then. */
 export const MOST_WAITING = 1000;
 /** An Event is tried so often: some eight minutes when the server is away. */
 export const MOST_ATTEMPTS = 12;

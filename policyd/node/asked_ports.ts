@@ -8,7 +8,7 @@ import type { TablePart } from "./table_part.ts";
 
 /** Of the cloud's load balancers (kube-proxy's healthzBindAddress). */
 const OF_SERVICES = { address: parseAddress("0.0.0.0"), port: 10_256 };
-/** Where Services are another's, who then has 10256. */
+/** Where another program serves Services, which then has 10256. */
 const OF_OTHERS = { address: parseAddress("127.0.0.1"), port: 9874 };
 
 /** New connections of one source: more than any balancer's probe makes, and few enough to cost nothing. */

@@ -13,11 +13,11 @@ export const BRIDGE = "bridge";
 /** So long after its last repair a subject is forgotten, and what is undone after that is repaired at once again. */
 const CALM = 10_000;
 
-/** What of one bridge is to be looked at, and when: a subject that another program keeps changing waits longer each time. */
+/** The parts of one bridge that are to be looked at, and when: a subject that another program keeps changing waits longer each time. */
 export class Doubts {
   readonly #clock: Clock;
   readonly #due = new Map<string, { readonly at: number; readonly scope: Scope }>();
-  /** By subject and part: that different things of one bridge are changed is no contest. */
+  /** By subject and part: changes of different things of one bridge are not a contest. */
   readonly #paces = new Map<
     string,
     { readonly subject: string; readonly pace: Pace; changedAt: number; isOften: boolean }
@@ -27,7 +27,7 @@ export class Doubts {
     this.#clock = clock;
   }
 
-  /** What is doubted is looked at soon, or later where it was repaired again and again. */
+  /** A doubted part is looked at soon, or later where it was repaired again and again. */
   add(doubt: Doubt): void {
     const subject = doubt.kind === "port" ? doubt.name : BRIDGE;
     const known = this.#due.get(subject);
@@ -45,7 +45,7 @@ export class Doubts {
     return earliest === undefined ? undefined : Math.max(0, earliest - this.#clock.now());
   }
 
-  /** What is due now, as one look; undefined where nothing is. */
+  /** The parts that are due now, as one look; undefined where nothing is. */
   take(): Scope | undefined {
     const now = this.#clock.now();
     const due = [...this.#due].filter(([, { at }]) => at <= now);
@@ -54,7 +54,7 @@ export class Doubts {
     return due.map(([, { scope }]) => scope).reduce(unionOfScopes);
   }
 
-  /** Whether a subject is left alone for a moment, as another program has undone its repairs again and again. */
+  /** Whether a subject is left as it is for a moment, as another program has undone its repairs again and again. */
   isHeld(subject: string): boolean {
     const now = this.#clock.now();
     return this.#of(subject).some(({ pace, changedAt, isOften }) => isOften && now < changedAt + pace.pause);

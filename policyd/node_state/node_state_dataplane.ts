@@ -24,12 +24,12 @@ import type { NodeStateReport } from "./report.ts";
 import { NODE_STATE } from "./report.ts";
 import { surroundingKeys, surroundingProblems } from "./surroundings.ts";
 
-/** The kernel tells of no change of `accept_ra` and some other settings, so they are read so often; some tens of microseconds each time. */
+/** Milliseconds between two readings of `accept_ra` and other settings of which the kernel sends no notification: some tens of microseconds each. */
 const SETTINGS_PERIOD = 500;
-/** After so many milliseconds a subscription that was refused is tried again. */
+/** Milliseconds after which a subscription that was refused is tried again. */
 const SUBSCRIPTION_RETRY = 5000;
 
-/** Filters are asked for port by port, and the kernel tells of every change of theirs. */
+/** Filters are asked for port by port, and the kernel notifies of every change of theirs. */
 const BY_LISTS: Scope = { ...EVERYTHING, hasFilters: false };
 
 const GROUPS = [
@@ -149,7 +149,7 @@ export class NodeStateDataplane implements Dataplane {
   #tellContests(bridge: string, doubts: Doubts): void {
     const problems = [...doubts.contested()].map((subject): Problem => {
       const what = subject === BRIDGE ? `bridge ${bridge}` : `port ${subject} of bridge ${bridge}`;
-      const text = `another program keeps changing ${what}, which is repaired at most twice a second: find it (ip monitor) and have it leave ${bridge} and dbv* alone`;
+      const text = `another program keeps changing ${what}, which is repaired at most twice a second: find it (ip monitor) and have it ignore ${bridge} and dbv*`;
       return { text, isCut: false };
     });
     this.#parts.report.tell(`contests of ${bridge}`, problems);
@@ -238,7 +238,7 @@ export class NodeStateDataplane implements Dataplane {
       const isHeld = (step: Step): boolean => doubts.isHeld(subjectOf(step));
       const settled = settle(kernel, desired, scope, (step) => !isHeld(step));
       watched.known = knownOf(desired, settled.observed, watched.known);
-      // What waits for its turn is no fault of the kernel's.
+      // A step that waits for its turn is not a fault of the kernel.
       const isWaiting = settled.refused.length === 0;
       const waiting = settled.remaining.filter((step) => isWaiting || isHeld(step));
       const tried = new Map(settled.tried.map((step) => [`${subjectOf(step)} ${step.part}`, step]));

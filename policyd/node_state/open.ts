@@ -13,7 +13,7 @@ import type { Logger } from "../log/logger.ts";
 import { NodeStateDataplane } from "./node_state_dataplane.ts";
 import { NodeStateReport } from "./report.ts";
 
-/** What the node's state is kept with. */
+/** The parts of the machine that keep the node's state. */
 export interface NodeStateMachine {
   readonly syscalls: StepMachine["syscalls"] & FileCalls;
   readonly clock: Clock;

@@ -29,7 +29,7 @@ const ABOUT_FILTERS: readonly number[] = [36, 37, 44, 45];
 
 const AF_BRIDGE = 7;
 
-/** What has to be looked at after a notification. */
+/** The things that have to be looked at after a notification. */
 export type Doubt =
   /** All of a bridge. */
   | { readonly kind: "everything" }
@@ -51,7 +51,7 @@ export interface KnownBridge {
 }
 
 /**
- * What of a bridge a notification puts in doubt; undefined for nothing, as with most: pods that come and go, neighbours that are looked
+ * The part of a bridge that a notification puts in doubt; undefined for nothing, as with most: pods that come and go, neighbours that are looked
  * for, and what we have just done ourselves.
  *
  * @throws DrawbridgeError ERR_NETLINK_MALFORMED when it cannot be read: then it may have meant anything
@@ -107,7 +107,7 @@ function addressDoubt(message: ReceivedMessage, { desired, index }: KnownBridge)
   return { kind: "ways", addresses: "all" };
 }
 
-/** Routes to the bridge are right ones, and routes to nothing of its pods' are others' business. */
+/** Routes to the bridge are right ones, and routes that lead to none of its pods do not matter. */
 function routeDoubt(message: ReceivedMessage, { desired, index }: KnownBridge): Doubt | undefined {
   const route = parseRouteOrDiscard(message)?.route;
   const destination = route?.destination;

@@ -46,7 +46,7 @@ export class NodeStateReport {
     else this.#parts.logger.warn("another program has changed the node's network state; it is repaired", fields);
   }
 
-  /** What is not as it should be about a subject, all of it. */
+  /** Reports all problems of a subject. */
   tell(subject: string, problems: readonly Problem[]): void {
     const { logger, events, nodeName } = this.#parts;
     if (problems.length === 0) this.#problems.delete(subject);

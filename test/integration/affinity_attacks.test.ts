@@ -30,7 +30,7 @@ class AttackedNode {
     for (const address of clients().flat()) {
       router.exec("ip", ["address", "add", formatAddress(address), "dev", "lo", "nodad"]);
     }
-    // What the outsider sends is answered by nobody, and need not be remembered longer by conntrack.
+    // Nobody answers the outsider's packets, and they need not be remembered longer by conntrack.
     node1.node.writeSysctl("net/netfilter/nf_conntrack_udp_timeout", "1");
     const { near, far } = this.lab;
     const service = (serviceName: string, addresses: readonly string[]): string =>

@@ -9,7 +9,7 @@ import { twoNodes } from "../lab/topology.ts";
 import { requireKernel } from "../support/privilege.ts";
 import { nodeState } from "./kernel_state.ts";
 
-/** What the bridge loses between two ADDs, with no daemon that would give it back. */
+/** Things that the bridge loses between two ADDs, with no daemon that would give it back. */
 const HARMS: readonly (readonly string[])[] = [
   ["route", "delete", "10.244.1.0/24", "dev", "cni0"],
   ["route", "delete", "fd00:244:1::/64", "dev", "cni0"],

@@ -8,7 +8,7 @@ import { requireKernel } from "../support/privilege.ts";
 import { HarmedNode } from "../support/node_state/harmed_node.ts";
 import { BRIDGE, HARMS } from "../support/node_state/harms.ts";
 
-/** What a program insists on, and how often it looks. */
+/** How long a program insists, and how often it looks. */
 const INSISTING_MILLISECONDS = 6000;
 const INSISTING_PAUSE = 10;
 

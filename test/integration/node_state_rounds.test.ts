@@ -6,7 +6,7 @@ import { HarmedNode } from "../support/node_state/harmed_node.ts";
 import { HARMS } from "../support/node_state/harms.ts";
 
 const ROUNDS = process.env["DRAWBRIDGE_FULL"] === "1" ? 300 : 30;
-/** One round in so many has no daemon while the harm is done. */
+/** Of this number of rounds one has no daemon while the harm is done. */
 const ROUNDS_OF_A_DEATH = 6;
 
 interface Round {

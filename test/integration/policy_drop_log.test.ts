@@ -76,7 +76,7 @@ for (const bridgeNetfilter of [true, false]) {
     }
 
     /**
-     * The lines once there are so many.
+     * Waits for a number of lines, and returns them.
      *
      * @param sendAgain sends the packets again: earlier ones may have used up what the kernel logs in a second
      * @throws Error when nobody says so many of them

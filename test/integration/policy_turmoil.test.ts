@@ -32,7 +32,7 @@ import { randomFrom } from "../support/random.ts";
 const isFull = process.env["DRAWBRIDGE_FULL"] === "1";
 /** The sentinel among them. */
 const PODS = isFull ? 1000 : 60;
-/** So many are there at a time; a later pod has the address of one that went. */
+/** Pods that are there at a time; a later pod has the address of one that went. */
 const PLACES = isFull ? 200 : 40;
 const seed = Number(process.env["DRAWBRIDGE_SEED"] ?? Date.now() % 0x7fff_ffff);
 /** Since when a state is in force for all pods after it is for the sentinel. */
@@ -70,7 +70,7 @@ describe(`policies in turmoil (seed ${seed})`, function () {
   const random = randomFrom(seed);
   const seen = { sent: 0, denied: 0, arrived: 0 };
   const leaks: string[] = [];
-  /** What the test does at the moment. */
+  /** The test's present action. */
   let doing = "";
 
   before(async function () {

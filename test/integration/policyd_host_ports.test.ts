@@ -128,7 +128,7 @@ describe("host ports and masquerade of a node with policyd", function () {
     // The next daemon takes the port away from the pod that has it.
     await policyd.kill();
     await policyd.start();
-    await until(() => !listing().includes(`tcp . ${own}`), "the port is no pod's");
+    await until(() => !listing().includes(`tcp . ${own}`), "no pod has the port");
     assert.deepEqual(
       await reachedAt(own),
       wired.addresses.map(() => node.name),

@@ -14,7 +14,7 @@ export interface FloodPacket {
   readonly tcp?: { readonly flags: number; readonly sequence: number; readonly acknowledged: number };
 }
 
-/** What differs. */
+/** The fields in which packets differ. */
 export interface FloodTurn {
   readonly sourcePort: number;
   readonly destinationPort: number;
@@ -24,7 +24,7 @@ export interface FloodTurn {
 
 /** Bytes of a frame before its packet. */
 const ETHERNET = 14;
-/** So many packets go between two turns of the event loop. */
+/** Packets between two turns of the event loop. */
 const SLICE = 512;
 
 /**

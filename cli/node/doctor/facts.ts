@@ -102,7 +102,7 @@ export interface NodeFacts {
     readonly records: readonly AttachmentRecord[];
     readonly unreadable: readonly UnreadableAttachment[];
   }>;
-  /** What pods need of each bridge that they are on, and what the kernel has. */
+  /** The desired and the observed state of each bridge with pods. */
   readonly nodeState: Seen<readonly { readonly desired: DesiredBridge; readonly observed: ObservedBridge }[]>;
   readonly reservations: Seen<{
     readonly directory: string;

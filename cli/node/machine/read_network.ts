@@ -64,7 +64,7 @@ export function readRuleset(syscalls: MachineCalls): RulesetOverview {
   }
 }
 
-/** What pods with these records need of each bridge, and what the kernel has. @throws DrawbridgeError when it does not answer */
+/** The desired and the observed state of each bridge with pods of these records. @throws DrawbridgeError when it does not answer */
 export function readNodeState(
   syscalls: MachineCalls,
   records: readonly AttachmentRecord[],

@@ -31,7 +31,7 @@ const KEPT_MILLISECONDS = 10_000;
  */
 const BRAKE = { rate: 2000, burst: 500 } as const;
 
-/** What the rules need of the table that they are in. */
+/** The things that the rules need of the table that they are in. */
 export interface CrowdingParts {
   readonly bridge: string;
   /** The name of the sets of addresses whose pods are known, without the family's digit. */

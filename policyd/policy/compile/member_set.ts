@@ -38,7 +38,7 @@ export interface FixedSet {
 /** What the kernel has of one profile. Names are hashes of what they name, so equal sets of two profiles are one. */
 export interface ProfileObjects {
   readonly profile: Profile;
-  /** The chain that the pods' verdict elements go to comes last, behind those it goes to. */
+  /** The chain that the pods' verdict elements go to comes last, after those it goes to. */
   readonly chains: readonly Chain[];
   readonly memberSets: readonly MemberSet[];
   readonly fixedSets: readonly FixedSet[];

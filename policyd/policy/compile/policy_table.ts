@@ -70,7 +70,7 @@ type TableOptions = Pick<PolicyOptions, "bridge" | "policyReset">;
  * checks of Services at -10 (SVC-04), so that one without endpoints refuses before policies drop. The label of a
  * connection that was judged and allowed is the only fast path: all others are judged, or dropped where they are the
  * answer to something. It is set in the original direction alone, since answers would bring a cut connection back to
- * life. What is on the bridge and has no verdict passes nothing, in neither direction (POL-09): that no policy selects a pod is
+ * life. A packet on the bridge without a verdict passes nothing, in neither direction (POL-09): that no policy selects a pod is
  * a verdict, too.
  *
  * - `forward`: pods with pods and the outside.

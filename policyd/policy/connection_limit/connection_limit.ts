@@ -70,7 +70,7 @@ export class ConnectionLimit {
   readonly #parts: ConnectionLimitParts;
   /** The pods that have too many, by their keys. */
   readonly #crowded = new Map<string, CountedPod>();
-  /** What each pod may have of the table; undefined while nobody has too many. */
+  /** The connections that each pod may have; undefined while nobody has too many. */
   #share: number | undefined;
   #isBraking = false;
   #pause = CHECK_MILLISECONDS;
@@ -207,7 +207,7 @@ export class ConnectionLimit {
   }
 }
 
-/** What each pod may have of a table that is full. */
+/** The connections that each pod may have of a table that is full. */
 function shareOf(counts: readonly number[], capacity: number, size: number): number {
   const ofPods = counts.reduce((sum, count) => sum + count, 0);
   const others = Math.max(0, size - ofPods);

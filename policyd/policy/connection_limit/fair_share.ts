@@ -3,7 +3,7 @@ import type { Address } from "../../../kernel/ip/address.ts";
 
 /**
  * Returns the most that each user may have so that all together have no more than there is room for; Infinity where they have no more
- * anyway. Whoever has less keeps all of it, so the largest users give first, be they two or two hundred.
+ * anyway. A user with less keeps all of it, so the largest users give first, be they two or two hundred.
  *
  * @param counts what each has, in any order
  */

@@ -2,7 +2,7 @@ import { linesOf } from "../machine/inventory.ts";
 import { enter } from "../node/processes.ts";
 import type { RunningNode } from "../state.ts";
 
-/** Places of a node where an add-on keeps something. What a kubelet and a runtime keep by themselves is elsewhere. */
+/** Places of a node where an add-on keeps something. Kubelet and runtime keep their own things elsewhere. */
 const PLACES =
   "/etc/cni /etc/drawbridge /etc/kubernetes /opt/cni /opt/drawbridge /run/drawbridge* /var/lib/cni /var/lib/drawbridge";
 

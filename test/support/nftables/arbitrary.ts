@@ -22,9 +22,9 @@ export interface Content {
   readonly elements: ReadonlyMap<string, readonly Element[]>;
 }
 
-/** A label is no key, since nft lists it as a mask; a flow's number stands alone, and what has no name beside few. */
+/** A label cannot be a key, since nft lists it as a mask; a flow's number stands by itself, and a type without a name beside few. */
 const NO_KEYS: readonly string[] = ["ct_label", "ct_id", "sixteen_bytes"];
-/** What a set's key can be made of. */
+/** The types that a set's key can be made of. */
 const keyFields = Object.keys(values).filter((type): type is FieldType => !NO_KEYS.includes(type));
 /** What can stand beside a generated number. */
 const typeofFields = ["ipv4_addr", "ipv6_addr", "inet_service", "inet_proto", "mark"] as const;

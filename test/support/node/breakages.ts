@@ -79,7 +79,7 @@ const NOWHERE: NodePlace = {
 export const confOf = ({ configurationDirectory }: NodePlace): string =>
   `${configurationDirectory}/10-drawbridge.conflist`;
 
-/** What the doctor finds beside a daemon that runs. */
+/** Faults that the doctor finds beside a daemon that runs. */
 export const BREAKAGES: readonly Breakage[] = [
   sysctl("forwarding", "net/ipv4/ip_forward", "0", "1", /ip_forward = 0/),
   sysctl("forwarding", "net/ipv6/conf/all/forwarding", "0", "1", /ipv6\.conf\.all\.forwarding = 0/),
@@ -138,13 +138,13 @@ export const BREAKAGES: readonly Breakage[] = [
     mends: (_, place) => renameSync(`${confOf(place)}.kept`, confOf(place)),
   },
   {
-    name: "the plugin is another program",
+    name: "another program stands for the plugin",
     check: "cni-plugin",
     text: /does not answer VERSION/,
     ...replaced("drawbridge", "#!/bin/sh\necho hello\n"),
   },
   {
-    name: "what the shim executes is another program",
+    name: "the shim executes another program",
     check: "cni-plugin",
     text: /drawbridge-plugin does not answer VERSION/,
     ...replaced("drawbridge-plugin", "#!/bin/sh\necho hello\n"),
@@ -167,7 +167,7 @@ export const BREAKAGES: readonly Breakage[] = [
   },
 ];
 
-/** What the daemon repairs: it is found while none runs. */
+/** Faults that the daemon repairs: they are found while none runs. */
 export const REPAIRED: readonly Breakage[] = [
   sysctl("redirects", "net/ipv4/conf/cni0/send_redirects", "1", "0", /cni0\.send_redirects = 1/),
   sysctl("forwarding", "net/ipv4/conf/cni0/forwarding", "0", "1", /cni0\.forwarding = 0/),

@@ -4,7 +4,7 @@ import { FakeNodeState } from "../../../cni/node_state/fake_kernel.ts";
 import { EVERYTHING } from "../../../cni/node_state/observed.ts";
 import { RECORDS } from "./records.ts";
 
-/** What pods need, where the bridge has lost something. */
+/** The facts of a node whose bridge has lost something. */
 function harmed(harm: (kernel: FakeNodeState) => void): Partial<NodeFacts> {
   return {
     nodeState: {

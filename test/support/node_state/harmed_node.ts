@@ -16,7 +16,7 @@ import { othersState, podState } from "./snapshot.ts";
 export const REPAIR_MILLISECONDS = 1000;
 const PROBE_MILLISECONDS = 150;
 
-/** A node with three pods and a daemon, beside a bridge of containers and the link of a VPN, which are others'. */
+/** A node with three pods and a daemon, beside a bridge of containers and the link of a VPN, which other programs have made. */
 export class HarmedNode {
   readonly policyd: PolicydNode;
   readonly wired: WiredNode;

@@ -22,7 +22,7 @@ const SETTINGS = [
   `net/ipv6/conf/${BRIDGE}/disable_ipv6`,
 ];
 
-/** What pods need of a node, as the tools of iproute2 tell it: the same before a harm and after its repair. */
+/** The node's side of its pods, as the tools of iproute2 tell it: the same before a harm and after its repair. */
 export function podState(node: LabNamespace): Readonly<Record<string, unknown>> {
   const links = linksOf(node);
   const indexOfBridge = links.find(({ ifname }) => ifname === BRIDGE)?.ifindex;

@@ -140,7 +140,7 @@ describe("cni/node_state", () => {
     assert.deepEqual(textsOf(kernel, desired), []);
   });
 
-  it("STATE-02: a port that an ADD is still making, and a link of another program with a port's name, are left alone", () => {
+  it("STATE-02: a port that an ADD is still making, and a link of another program with a port's name, are not changed", () => {
     const port = kernel.ports.get(PORT);
     assert.ok(port?.link !== undefined);
     for (const link of [

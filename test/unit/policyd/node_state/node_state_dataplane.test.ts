@@ -21,7 +21,7 @@ import { recordOf, RECORDS } from "../../../support/node_state/records.ts";
 const SYNC_PERIOD = 30_000;
 const SETTLE = 20;
 
-/** What the kernel tells of something that was deleted has the form of the request to delete it. */
+/** A notification of a deletion has the form of the request to delete. */
 function told({ type, body }: Request): ReceivedMessage {
   return { type, flags: 0, sequence: 0, body };
 }
@@ -86,7 +86,7 @@ describe("policyd/node_state", () => {
     assert.deepEqual([...report.repairs], [["neighbour", 1]]);
   });
 
-  it("STATE-01: an address that is deleted is back after the kernel has told of it", async () => {
+  it("STATE-01: an address that is deleted is back after the kernel's notification", async () => {
     await start();
     const [address] = kernel.addresses;
     assert.ok(address !== undefined);
@@ -110,7 +110,7 @@ describe("policyd/node_state", () => {
     assert.deepEqual(kernel.looks, []);
   });
 
-  it("STATE-01: what nobody has told of is found after the sync period, or when notifications were lost", async () => {
+  it("STATE-01: a change without a notification is found after the sync period, or when notifications were lost", async () => {
     await start();
     kernel.addresses = [];
     kernel.routes = [];
@@ -121,7 +121,7 @@ describe("policyd/node_state", () => {
     assert.equal(kernel.addresses.length, 2);
   });
 
-  it("STATE-01: a setting of the bridge is read twice a second, as the kernel tells of few", async () => {
+  it("STATE-01: a setting of the bridge is read twice a second, as the kernel notifies of few", async () => {
     await start();
     settings.set("net/ipv6/conf/cni0/accept_ra", "2");
     clock.pass(500 + SETTLE);
