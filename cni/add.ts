@@ -25,6 +25,7 @@ import { offeredOf } from "./delegation/foreign_ipam.ts";
 import { dnsOf } from "./dns.ts";
 import type { Attachment } from "./environment.ts";
 import { CniError, CniErrorCode } from "./error.ts";
+import { foreignAddresses } from "./foreign_addresses.ts";
 import { bridgeMac, hostInterfaceName } from "./names.ts";
 import type { Node } from "./node.ts";
 import { ensureNodeState } from "./node_state/ensure.ts";
@@ -110,8 +111,9 @@ function* attach(
   const bridge = ensureNodeBridge(node, hostSocket, configuration, given);
   const store = openStore(node, configuration.name, configuration.ipam.dataDir);
   let registration: Registration | undefined;
+  const { ranges, requested } = configuration.ipam;
   const allocations =
-    given ?? store.allocate(configuration.ipam.ranges, attachment, configuration.ipam.requested, "caller");
+    given ?? store.allocate(ranges, attachment, requested, "caller", foreignAddresses(node, hostSocket, configuration));
   // Also those that others have given: no two pods of a network have one, and DEL finds them without a record.
   if (given !== undefined)
     store.reserve(
@@ -124,8 +126,12 @@ function* attach(
     writeAttachment(configuration.runDir, record, node.files);
     if (keepsRules(configuration)) node.nodeRules().publish(node, configuration, attachment, wiring);
     registration = configuration.policyd && (yield* register(node, configuration.policyd, record));
-    wire(node, { hostSocket, podSocket }, wiring, { bridge, runDir: configuration.runDir, record }, namespace);
-    if (registration !== undefined) yield* awaitRegistration(registration, hostSocket, wiring, bridge);
+    wire(node, { hostSocket, podSocket }, wiring, { bridge, runDir: configuration.runDir }, namespace);
+    const parts = { syscalls: node.syscalls, socket: hostSocket, runDir: configuration.runDir };
+    const sysctl = rememberingSettings(node, configuration.runDir);
+    // The daemon has made its part of the node's side by then: routes beside another bridge (FOREIGN-03).
+    const confirm = (): void => ensureNodeState({ ...parts, sysctl }, record, bridge.index);
+    yield* awaitRegistration({ registration, confirm }, hostSocket, wiring, bridge);
     return addResult(wiring, bridge, namespace.path, dns);
   } catch (error) {
     // Where the link may still be there, the record and the addresses wait for the DEL that removes it.
@@ -231,13 +237,14 @@ function recordOf(
  * @throws WiringFailure
  */
 function* awaitRegistration(
-  registration: Registration,
+  { registration, confirm }: { readonly registration: Registration | undefined; readonly confirm: () => void },
   hostSocket: NetlinkSocket,
   wiring: Wiring,
   bridge: Bridge,
 ): Work<void> {
   try {
-    yield* registration.wait();
+    if (registration !== undefined) yield* registration.wait();
+    confirm();
   } catch (error) {
     throw new WiringFailure(error, takeBack(hostSocket, wiring, bridge, true));
   }
@@ -259,7 +266,7 @@ function wire(
   node: Node,
   { hostSocket, podSocket }: Sockets,
   wiring: Wiring,
-  { bridge, runDir, record }: Omit<PortOnBridge, "port"> & { readonly record: AttachmentRecord },
+  { bridge, runDir }: Omit<PortOnBridge, "port">,
   namespace: NetworkNamespace,
 ): void {
   let isCreated: boolean | undefined;
@@ -279,11 +286,6 @@ function wire(
     demand(inside, podSocket.batch(inside.map(({ request }) => request)));
     const isFresh = !bridge.wasOperational || hasMadeNew(steps, replies);
     waitUntilReady(hostSocket, podSocket, wiring, isFresh ? bridge : undefined);
-    ensureNodeState(
-      { syscalls: node.syscalls, socket: hostSocket, sysctl: rememberingSettings(node, runDir), runDir },
-      record,
-      bridge.index,
-    );
   } catch (error) {
     throw new WiringFailure(error, isCreated !== undefined && takeBack(hostSocket, wiring, bridge, isCreated));
   }

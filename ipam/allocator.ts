@@ -1,9 +1,17 @@
 import { DrawbridgeError } from "../kernel/error.ts";
 import type { Address } from "../kernel/ip/address.ts";
 import { addressPlus, compareAddresses, formatAddress } from "../kernel/ip/address.ts";
+import type { Cidr } from "../kernel/ip/cidr.ts";
 import { cidrContains, cidrFamily, formatCidr, lastAddress, networkAddress } from "../kernel/ip/cidr.ts";
 import type { AddressRange, RangeSet } from "./range.ts";
 import { rangeFor } from "./range.ts";
+
+/** One address handed out: with its subnet's prefix length, its range's gateway, and which range set gave it. */
+export interface Allocation {
+  readonly address: Cidr;
+  readonly gateway: Address;
+  readonly set: number;
+}
 
 /** Consecutive addresses, both ends inclusive. */
 interface Interval {
@@ -161,4 +169,12 @@ function addressesOf(intervals: readonly Interval[]): Iterable<Address> {
 
 function unavailable(message: string): DrawbridgeError {
   return new DrawbridgeError("ERR_ADDRESS_UNAVAILABLE", message);
+}
+
+/** An address of a set as an allocation, with its range's gateway and prefix length. @throws RangeError when no range has it */
+export function allocationOf(set: RangeSet, index: number, address: Address): Allocation {
+  const range = rangeFor(set, address);
+  if (range === undefined) throw new RangeError(`${formatAddress(address)} is not in range set ${index}`);
+  const { prefixLength } = range.subnet;
+  return Object.freeze({ address: Object.freeze({ address, prefixLength }), gateway: range.gateway, set: index });
 }

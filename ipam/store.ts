@@ -2,8 +2,8 @@ import { DrawbridgeError } from "../kernel/error.ts";
 import type { Release } from "../kernel/file_lock.ts";
 import type { Address } from "../kernel/ip/address.ts";
 import { compareAddresses, formatAddress, tryParseAddress } from "../kernel/ip/address.ts";
-import type { Cidr } from "../kernel/ip/cidr.ts";
-import { assignRequested, candidates } from "./allocator.ts";
+import type { Allocation } from "./allocator.ts";
+import { allocationOf, assignRequested, candidates } from "./allocator.ts";
 import type { StoreFileSystem } from "./file_system.ts";
 import type { Owner } from "./owner.ts";
 import { expectNetworkName, expectOwner } from "./owner.ts";
@@ -12,6 +12,7 @@ import { formatRangeSet, rangeFor } from "./range.ts";
 import type { Reservation } from "./reservation.ts";
 import { contentOf, parseReservation } from "./reservation.ts";
 
+export type { Allocation } from "./allocator.ts";
 export type { Owner } from "./owner.ts";
 export type { Reservation } from "./reservation.ts";
 
@@ -23,13 +24,6 @@ export type { Reservation } from "./reservation.ts";
  */
 export interface FileLock {
   acquire(path: string): Release;
-}
-
-/** One address handed out: with its subnet's prefix length, its range's gateway, and which range set gave it. */
-export interface Allocation {
-  readonly address: Cidr;
-  readonly gateway: Address;
-  readonly set: number;
 }
 
 /**
@@ -58,6 +52,12 @@ export interface AddressStoreOptions {
   readonly network: string;
   readonly fileSystem: StoreFileSystem;
   readonly lock: FileLock;
+}
+
+/** The requested address of each set, and the addresses to pass over. */
+interface Wishes {
+  readonly plan: readonly (Address | undefined)[];
+  readonly isForeign: (address: Address) => boolean;
 }
 
 /** Larger than any content of ours or host-local's; a larger file is foreign and not read. */
@@ -112,6 +112,7 @@ export class AddressStore {
    * a row are taken.
    *
    * @param requested addresses to take instead of the next free one; each must be served by a set of its own
+   * @param isForeign whether something beside this network has an address: it is passed over
    * @returns one allocation per set, in order
    * @throws DrawbridgeError ERR_RANGE_EXHAUSTED, ERR_ADDRESS_UNAVAILABLE, ERR_DUPLICATE in host-local's words;
    *   ERR_STORE when a file operation failed; ERR_LOCK_TIMEOUT
@@ -121,6 +122,7 @@ export class AddressStore {
     owner: Owner,
     requested: readonly Address[],
     duplicates: DuplicateCheck = "scan",
+    isForeign: (address: Address) => boolean = () => false,
   ): readonly Allocation[] {
     expectOwner(owner);
     const plan = assignRequested(sets, requested);
@@ -128,7 +130,7 @@ export class AddressStore {
     this.#files.makeDirectory(this.#scratch, 0o700);
     return this.#locked(() => {
       if (duplicates === "scan") this.#refuseDuplicates(sets, plan, owner);
-      return this.#claimAll(sets, plan, owner);
+      return this.#claimAll(sets, { plan, isForeign }, owner);
     });
   }
 
@@ -230,13 +232,13 @@ export class AddressStore {
     return addresses.sort(compareAddresses).map((address) => parseReservation(address, this.#content(address)));
   }
 
-  #claimAll(sets: readonly RangeSet[], plan: readonly (Address | undefined)[], owner: Owner): readonly Allocation[] {
+  #claimAll(sets: readonly RangeSet[], wishes: Wishes, owner: Owner): readonly Allocation[] {
     const claim = `${this.#scratch}/${this.#network}.claim`;
     const claimed: Address[] = [];
     try {
       this.#createFresh(claim, contentOf(owner));
       return sets.map((set, index) => {
-        const address = this.#claimFrom(set, index, plan[index], claim);
+        const address = this.#claimFrom(set, index, wishes, claim);
         claimed.push(address);
         this.#writeLastReserved(index, address);
         return allocationOf(set, index, address);
@@ -249,9 +251,10 @@ export class AddressStore {
     }
   }
 
-  #claimFrom(set: RangeSet, index: number, wanted: Address | undefined, claim: string): Address {
+  #claimFrom(set: RangeSet, index: number, { plan, isForeign }: Wishes, claim: string): Address {
+    const wanted = plan[index];
     if (wanted !== undefined) {
-      if (this.#files.link(claim, this.#path(wanted))) return wanted;
+      if (!isForeign(wanted) && this.#files.link(claim, this.#path(wanted))) return wanted;
       throw new DrawbridgeError(
         "ERR_ADDRESS_UNAVAILABLE",
         `failed to allocate for range ${index}: requested IP address ${formatAddress(wanted)} is not available in range set ${formatRangeSet(set)}`,
@@ -259,15 +262,17 @@ export class AddressStore {
     }
     let taken: ReadonlySet<string> | undefined;
     let probes = 0;
+    let passedOver = 0;
     for (const address of candidates(set, this.#lastReserved(index))) {
       if (probes === MAX_PROBES) taken ??= new Set(this.#files.readDirectory(this.#directory));
       if (taken?.has(formatAddress(address)) === true) continue;
-      if (this.#files.link(claim, this.#path(address))) return address;
-      probes++;
+      if (isForeign(address)) passedOver++;
+      else if (this.#files.link(claim, this.#path(address))) return address;
+      else probes++;
     }
     throw new DrawbridgeError(
       "ERR_RANGE_EXHAUSTED",
-      `failed to allocate for range ${index}: no IP addresses available in range set: ${formatRangeSet(set)}; ${this.#directory} lists their owners`,
+      `failed to allocate for range ${index}: no IP addresses available in range set: ${formatRangeSet(set)}; ${this.#directory} lists their owners${passedOver === 0 ? "" : `, but for ${passedOver} of pods of another plugin: recreate those`}`,
     );
   }
 
@@ -384,13 +389,6 @@ export class AddressStore {
       release();
     }
   }
-}
-
-function allocationOf(set: RangeSet, index: number, address: Address): Allocation {
-  const range = rangeFor(set, address);
-  if (range === undefined) throw new RangeError(`${formatAddress(address)} is not in range set ${index}`);
-  const { prefixLength } = range.subnet;
-  return Object.freeze({ address: Object.freeze({ address, prefixLength }), gateway: range.gateway, set: index });
 }
 
 /** Passes a file system failure; anything else is a bug of ours and goes on up. */

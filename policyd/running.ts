@@ -81,6 +81,7 @@ async function compose({ configuration, syscalls, bootId, mark }: Beginning, log
   const node = openNodeDataplanes(configuration, machine);
   const { dataplanes, ruleset, metrics, staleFlows, notices, routes, nodeState, policies, dropLog, cuts, servers } =
     node;
+  const { takeOver } = node;
   if (configuration.policies) markWhenInForce(mark, ruleset, logger);
   const installing = { clock: realClock, logger, events: clusterEvents, ruleset, routes };
   const installation = openInstallation(configuration, installing);
@@ -111,7 +112,7 @@ async function compose({ configuration, syscalls, bootId, mark }: Beginning, log
   daemon.start();
   installation?.start();
   const objects = { name: "objects", missing: () => (daemon.isSynced ? undefined : "not all are read yet") };
-  const conditions = installation === undefined ? [] : [installation.condition];
+  const conditions = [takeOver?.condition, installation?.condition].filter((one) => one !== undefined);
   health.serve([objects, nodeState.dataplane.condition, ...conditions]);
   const policyMetrics = {
     notices,

@@ -1,26 +1,31 @@
 import type { Address, Family } from "../ip/address.ts";
 import { familyOf, formatAddress } from "../ip/address.ts";
 import type { MacAddress } from "../ip/mac.ts";
-import { address, bytes, mac, u32 } from "../netlink/attribute.ts";
+import { address, bytes, mac, u32, u8 } from "../netlink/attribute.ts";
 import type { BodyLayout, ReceivedMessage, Request } from "../netlink/message.ts";
 import { decodeBody, MessageFlag, request } from "../netlink/message.ts";
 import { decodeStruct } from "../netlink/struct.ts";
 import { addressFamilyNumber } from "./family.ts";
+import { ROUTE_PROTOCOL } from "./route.ts";
 
 const RTM_NEWNEIGH = 28;
 const RTM_DELNEIGH = 29;
 const RTM_GETNEIGH = 30;
 
 const NUD_PERMANENT = 0x80;
+const NTF_PROXY = 0x08;
 
 /** struct ndmsg and NDA_* (include/uapi/linux/neighbour.h). */
 const struct = { family: "u8", pad1: "u8", pad2: "u16", index: "i32", state: "u16", flags: "u8", type: "u8" } as const;
 const layout = {
   struct,
-  attributes: { destination: [1, address], mac: [2, mac], filterIndex: [8, u32] },
+  attributes: { destination: [1, address], mac: [2, mac], filterIndex: [8, u32], protocol: [12, u8] },
 } as const satisfies BodyLayout;
 /** Entries of tunnels carry other link addresses, so reading takes the raw payload. */
-const readLayout = { struct, attributes: { destination: [1, address], mac: [2, bytes] } } as const satisfies BodyLayout;
+const readLayout = {
+  struct,
+  attributes: { destination: [1, address], mac: [2, bytes], protocol: [12, u8] },
+} as const satisfies BodyLayout;
 
 /** An entry of the ARP or neighbour discovery table. */
 export interface Neighbour {
@@ -89,4 +94,53 @@ export function parseNeighbour(message: ReceivedMessage): Neighbour | undefined 
 /** The index of the link that a RTM_*NEIGH message is about, an entry of a forwarding database among them. */
 export function neighbourLink(message: ReceivedMessage): number {
   return decodeStruct(struct, message.body).index;
+}
+
+/** That the namespace answers on a link for an address that it routes elsewhere (`ip neighbour add proxy`). */
+export interface ProxyNeighbour {
+  readonly index: number;
+  readonly address: Address;
+  /** Who made it; 0 where nobody said. */
+  readonly protocol: number;
+}
+
+/** Has the namespace answer for an address on a link, in our name; EEXIST never: one that is there is set again. */
+export function setProxyNeighbour(index: number, destination: Address): Request {
+  return request(
+    `set proxy for ${formatAddress(destination)} on link ${index}`,
+    { type: RTM_NEWNEIGH, flags: MessageFlag.CREATE, layout },
+    { family: addressFamilyNumber(familyOf(destination)), index, flags: NTF_PROXY },
+    { destination, protocol: ROUTE_PROTOCOL },
+  );
+}
+
+/** Ends that; ENOENT when there is none. */
+export function deleteProxyNeighbour(index: number, destination: Address): Request {
+  return request(
+    `delete proxy for ${formatAddress(destination)} on link ${index}`,
+    { type: RTM_DELNEIGH, flags: 0, layout },
+    { family: addressFamilyNumber(familyOf(destination)), index, flags: NTF_PROXY },
+    { destination },
+  );
+}
+
+/** Asks for all proxies of a family. */
+export function dumpProxyNeighbours(family: Family): Request {
+  return request(
+    "list proxies",
+    { type: RTM_GETNEIGH, flags: 0, layout },
+    { family: addressFamilyNumber(family), flags: NTF_PROXY },
+    {},
+  );
+}
+
+/**
+ * The proxy a RTM_NEWNEIGH message describes; undefined for any other entry.
+ *
+ * @throws DrawbridgeError ERR_NETLINK_MALFORMED when the message is not about a neighbour
+ */
+export function parseProxyNeighbour(message: ReceivedMessage): ProxyNeighbour | undefined {
+  const { header, attributes } = decodeBody(readLayout, message.body);
+  if (attributes.destination === undefined || (header.flags & NTF_PROXY) === 0) return undefined;
+  return { index: header.index, address: attributes.destination, protocol: attributes.protocol ?? 0 };
 }

@@ -23,6 +23,8 @@ const RTN_LOCAL = 2;
 /** RTN_BLACKHOLE, RTN_UNREACHABLE, RTN_PROHIBIT. */
 const DISCARDING: readonly number[] = [6, 7, 8];
 const RTNH_F_ONLINK = 4;
+/** The answer to a look-up is the route itself, not one packet's way. */
+const RTM_F_FIB_MATCH = 0x2000;
 
 /** The main routing table. */
 export const MAIN_TABLE = RT_TABLE_MAIN;
@@ -142,6 +144,17 @@ export function lookUpRoute(destination: Address): Request {
     `look up route to ${formatAddress(destination)}`,
     { type: RTM_GETROUTE, flags: 0, layout, isAnswered: true },
     { family: addressFamilyNumber(family), destinationLength: bitsOf(family) },
+    { destination },
+  );
+}
+
+/** Asks for the route that a packet to this address would take, with the destination that the route has. */
+export function lookUpMatchedRoute(destination: Address): Request {
+  const family = familyOf(destination);
+  return request(
+    `look up route to ${formatAddress(destination)}`,
+    { type: RTM_GETROUTE, flags: 0, layout, isAnswered: true },
+    { family: addressFamilyNumber(family), destinationLength: bitsOf(family), flags: RTM_F_FIB_MATCH },
     { destination },
   );
 }

@@ -11,6 +11,7 @@ import { attachmentKey } from "../attachments/registry.ts";
 import type { Conflict } from "../attachments/rule_holders.ts";
 import { hasRules, RuleHolders, supersededAmong, supersededBy } from "../attachments/rule_holders.ts";
 import type { Cancel } from "../clock.ts";
+import type { TakeOver } from "../coexistence/take_over.ts";
 import type { Dataplane } from "../dataplane.ts";
 import type { Claim } from "../dataplane/claim.ts";
 import type { Ruleset } from "../dataplane/ruleset.ts";
@@ -50,6 +51,8 @@ export interface NodeDataplaneParts {
   readonly hostPorts?: Pick<HostPortRefusals, "served" | "attached" | "detached">;
   /** On which pods have policies; undefined where none are enforced. */
   readonly policedBridge?: string | undefined;
+  /** Says when the first rules may be written; undefined for at once. */
+  readonly takeOver?: Pick<TakeOver, "granted" | "refusal" | "problems" | "stop"> | undefined;
   /** What has rules of its own for pods; undefined for nothing. */
   readonly follower?: AttachmentFollower | undefined;
 }
@@ -118,8 +121,9 @@ export class NodeDataplane implements Dataplane {
 
   /** Changes of others are told before the first batch, so that none falls in between. */
   async #startRules(): Promise<void> {
-    const { ruleset, follower } = this.#parts;
+    const { ruleset, follower, takeOver } = this.#parts;
     await this.#watch();
+    await takeOver?.granted();
     await follower?.prepared();
     this.#endPreparation?.();
     if (this.#isStopped) return;
@@ -178,7 +182,8 @@ export class NodeDataplane implements Dataplane {
   }
 
   awaits(attachment: AttachmentRecord): string | undefined {
-    return this.#registering.has(attachment) ? "policyd has not read all objects and tables yet" : undefined;
+    if (!this.#registering.has(attachment)) return undefined;
+    return this.#parts.takeOver?.refusal ?? "policyd has not read all objects and tables yet";
   }
 
   /**
@@ -315,14 +320,16 @@ export class NodeDataplane implements Dataplane {
   }
 
   problems(): readonly string[] {
-    const { ruleset, attachments, policedBridge } = this.#parts;
+    const { ruleset, attachments, policedBridge, takeOver } = this.#parts;
     const { lastError } = ruleset.status();
     const refusal = lastError === undefined ? [] : [`ruleset: ${lastError}`];
-    return [...refusal, ...bridgeProblems(attachments.values(), policedBridge)];
+    const ports = takeOver?.problems() ?? [];
+    return [...refusal, ...ports, ...bridgeProblems(attachments.values(), policedBridge)];
   }
 
   async stop(): Promise<void> {
     this.#isStopped = true;
+    this.#parts.takeOver?.stop();
     this.#endPreparation?.();
     this.#parts.aftermath?.stop();
     this.#parts.watch.stop();

@@ -12,6 +12,8 @@ import { hasLink, isPresent } from "../attachments/presence.ts";
 import type { AttachmentRegistry, RecordPlace } from "../attachments/registry.ts";
 import { attachmentKey } from "../attachments/registry.ts";
 import type { Clock } from "../clock.ts";
+import { openCoexistence } from "../coexistence/open.ts";
+import type { TakeOver } from "../coexistence/take_over.ts";
 import { openNodeJudge } from "../cluster/node_judge.ts";
 import type { Dataplane } from "../dataplane.ts";
 import type { Configuration } from "../configuration/configuration.ts";
@@ -93,6 +95,8 @@ export interface NodeDataplanes {
   readonly dropLog: DropLog | undefined;
   /** Likewise. */
   readonly cuts: Cuts | undefined;
+  /** Likewise. */
+  readonly takeOver: TakeOver | undefined;
 }
 
 /** The numbers of netlink sockets are process ids by default, which are below 2^22; these are nobody's. */
@@ -153,10 +157,12 @@ export function openNodeDataplanes(configuration: Configuration, machine: NodeMa
   const setOnLink = (addresses: ReadonlySet<Address>): void => paths.set(addresses);
   const nodeRoutes = openRoutes(configuration, { ...machine, judge, setOnLink });
   const nodeState = openNodeState(configuration, { ...machine, uplinks: () => nodeRoutes.uplinks() });
+  const { beside, takeOver } = openCoexistence(configuration, machine, socket, tables);
   const startEvents = (): KernelEvents => {
     const events = startEventThread({ calls: syscalls });
     void nodeRoutes.start(events);
     void nodeState.dataplane.start(events);
+    void beside.start(events);
     onEvents(events);
     return events;
   };
@@ -184,13 +190,17 @@ export function openNodeDataplanes(configuration: Configuration, machine: NodeMa
     ],
     hostPorts: protection.hostPorts,
     policedBridge: options?.bridge,
+    takeOver,
     follower: policies ?? policiesOff(socket, logger),
   });
   // The node's comes last: it starts the ruleset, and by then what the others want has been claimed.
-  const others = [...served.dataplanes, ...(policies ? [policies, ownNetworks(configuration, ruleset, judge)] : [])];
+  const others = [
+    ...served.dataplanes,
+    ...(policies ? [policies, ownNetworks(configuration, ruleset, judge, attachments)] : []),
+  ];
   const tunnelGuards = openTunnelGuard(configuration, ruleset);
   const first = [metrics.firstSync, notices, protection.dataplane];
-  const last = [...tunnelGuards, nodeRoutes, nodeState.dataplane, node];
+  const last = [...tunnelGuards, nodeRoutes, nodeState.dataplane, beside, node];
   const all = [...first, ...others, ...masquerade.dataplanes, ...last];
   return {
     dataplanes: all,
@@ -205,6 +215,7 @@ export function openNodeDataplanes(configuration: Configuration, machine: NodeMa
     policies,
     dropLog,
     cuts,
+    takeOver,
   };
 }
 

@@ -1,5 +1,11 @@
+import type { Address } from "../../kernel/ip/address.ts";
+import { compareAddresses } from "../../kernel/ip/address.ts";
 import type { Cidr } from "../../kernel/ip/cidr.ts";
+import type { AddressRange } from "../../kernel/ip/ranges.ts";
+import { withoutRanges } from "../../kernel/ip/ranges.ts";
+import type { AttachmentRegistry } from "../attachments/registry.ts";
 import { JoinedNetworks, rangeText } from "../cluster/joined_networks.ts";
+import type { Pod } from "../cluster/model.ts";
 import type { NodeJudge, VerdictReader } from "../cluster/node_judge.ts";
 import { openNodeJudge } from "../cluster/node_judge.ts";
 import type { Configuration } from "../configuration/configuration.ts";
@@ -18,13 +24,24 @@ export interface OwnNetworksParts {
   readonly podCidrs: readonly Cidr[];
   /** Who judges the Nodes. */
   readonly judge: NodeJudge;
+  /** The pods of ours; undefined where all of them are. */
+  readonly attachments?: Pick<AttachmentRegistry, "values"> | undefined;
 }
 
-/** Tells the rules of policies where this node's pods are, as its Node object says, so that none is reached before it is known (POL-09). */
+/**
+ * Tells the rules of policies where this node's pods are, as its Node object says, so that none is reached before it is known (POL-09).
+ *
+ * A Pod that runs here and is no attachment of ours is one of the plugin that was here before. It is never known, so its addresses are
+ * left out: else its own node did not reach it by a Service (FOREIGN-05).
+ */
 export class OwnNetworks implements Dataplane {
   readonly #parts: OwnNetworksParts;
   readonly #readVerdict: VerdictReader;
   readonly #networks = new JoinedNetworks();
+  readonly #ranges = new Map<string, AddressRange>();
+  /** Addresses of the Pods that run on this node, by their keys. */
+  readonly #pods = new Map<string, readonly Address[]>();
+  #claimed: ReadonlyMap<string, AddressRange> = new Map();
 
   constructor(parts: OwnNetworksParts) {
     this.#parts = parts;
@@ -36,16 +53,33 @@ export class OwnNetworks implements Dataplane {
   apply(changes: readonly ObjectChange[]): void {
     const { judge, nodeName } = this.#parts;
     judge.apply(changes);
-    if (!this.#readVerdict().has(nodeName)) return;
-    this.#networks.set("node", judge.judged.nodes.get(nodeName)?.podCidrs ?? []);
-    this.#claim();
+    const hasNewNetworks = this.#readVerdict().has(nodeName);
+    if (hasNewNetworks) this.#networks.set("node", judge.judged.nodes.get(nodeName)?.podCidrs ?? []);
+    const hasNewPods = changes.map((change) => this.#followPod(change)).includes(true);
+    if (hasNewNetworks || hasNewPods) this.#claim();
+  }
+
+  /** Returns whether a Pod of this node came, changed or went. */
+  #followPod(change: ObjectChange): boolean {
+    if (change.kind !== "Pod") return false;
+    const addresses = change.type === "set" && change.object.kind === "Pod" ? this.#addressesHere(change.object) : [];
+    if (addresses.length === 0) return this.#pods.delete(change.key);
+    this.#pods.set(change.key, addresses);
+    return true;
+  }
+
+  #addressesHere({ nodeName, hostNetwork, phase, isTerminating, addresses }: Pod): readonly Address[] {
+    const isHere = nodeName === this.#parts.nodeName && !hostNetwork;
+    return isHere && phase === "Running" && !isTerminating ? addresses : [];
   }
 
   synced(): void {
     this.#parts.judge.synced();
   }
 
-  async register(): Promise<void> {}
+  async register(): Promise<void> {
+    this.#claim();
+  }
 
   async unregister(): Promise<void> {}
 
@@ -58,9 +92,28 @@ export class OwnNetworks implements Dataplane {
   #claim(): void {
     const { ruleset } = this.#parts;
     const { removed, added } = this.#networks.difference();
-    for (const range of removed) ruleset.claim(`${OWNER} ${rangeText(range)}`, [], "urgent");
-    for (const range of added) ruleset.claim(`${OWNER} ${rangeText(range)}`, [ownRangeElement(range)], "urgent");
+    for (const range of removed) this.#ranges.delete(rangeText(range));
+    for (const range of added) this.#ranges.set(rangeText(range), range);
+    const wanted = withoutRanges(inOrder(this.#ranges.values()), this.#formerPods());
+    const next = new Map(wanted.map((range) => [rangeText(range), range]));
+    for (const text of this.#claimed.keys()) if (!next.has(text)) ruleset.claim(`${OWNER} ${text}`, [], "urgent");
+    for (const [text, range] of next) {
+      if (!this.#claimed.has(text)) ruleset.claim(`${OWNER} ${text}`, [ownRangeElement(range)], "urgent");
+    }
+    this.#claimed = next;
   }
+
+  #formerPods(): readonly AddressRange[] {
+    const { attachments } = this.#parts;
+    if (attachments === undefined) return [];
+    const ours = new Set([...attachments.values()].flatMap((one) => one.addresses.map(({ address }) => address)));
+    const others = [...this.#pods.values()].flat().filter((address) => !ours.has(address));
+    return others.map((address) => ({ first: address, last: address }));
+  }
+}
+
+function inOrder(ranges: Iterable<AddressRange>): readonly AddressRange[] {
+  return [...ranges].toSorted((a, b) => compareAddresses(a.first, b.first));
 }
 
 /** Who tells them, as the configuration says. */
@@ -68,7 +121,8 @@ export function ownNetworks(
   configuration: Configuration,
   ruleset: Pick<Ruleset, "claim">,
   judge: NodeJudge = openNodeJudge(configuration),
+  attachments?: Pick<AttachmentRegistry, "values">,
 ): OwnNetworks {
   const { nodeName, podCIDRs } = configuration;
-  return new OwnNetworks({ ruleset, nodeName, podCidrs: podCIDRs, judge });
+  return new OwnNetworks({ ruleset, nodeName, podCidrs: podCIDRs, judge, attachments });
 }

@@ -3,6 +3,7 @@ import { mkdirSync, readdirSync, readFileSync, rmSync, statSync, symlinkSync } f
 import type { RangeSet } from "../../../ipam/range.ts";
 import type { Allocation, Owner, ReleaseSteps } from "../../../ipam/store.ts";
 import { AddressStore } from "../../../ipam/store.ts";
+import type { Address } from "../../../kernel/ip/address.ts";
 import { formatAddress } from "../../../kernel/ip/address.ts";
 import { formatCidr } from "../../../kernel/ip/cidr.ts";
 import type { FileCall } from "../../support/address_store.ts";
@@ -56,6 +57,23 @@ describe("ipam/store", () => {
       assert.deepEqual(scratch(), []);
       assert.deepEqual(lock.paths, [path("lock")]);
       assert.equal(lock.held, false);
+    });
+
+    it("FOREIGN-04: passes over addresses that something else has, refuses one that is requested, and says so when none is left", () => {
+      const isForeign = (address: Address): boolean => /\.[2-5]$|::[2-5]$/.test(formatAddress(address));
+      const given = open().allocate(DUAL_STACK, POD, [], "scan", isForeign);
+      assert.deepEqual(
+        given.map(({ address }) => formatAddress(address.address)),
+        ["10.1.2.6", "2001:db8:1::6"],
+      );
+      const [taken] = addresses("10.1.2.3");
+      assert.ok(taken !== undefined);
+      assert.throws(
+        () => open().allocate(DUAL_STACK, pod(1), [taken], "scan", isForeign),
+        /10\.1\.2\.3 is not available/,
+      );
+      const small = rangeSets(["10.1.3.0/30"]);
+      assert.throws(() => open().allocate(small, pod(2), [], "scan", isForeign), /but for 1 of pods of another plugin/);
     });
 
     it("I1: a release leaves last_reserved_ip alone", () => {

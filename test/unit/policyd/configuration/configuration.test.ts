@@ -1,10 +1,14 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
+import { bridgeConfiguration } from "../../../../cni/configuration.ts";
+import { detachConfiguration } from "../../../../cni/detach_configuration.ts";
 import { DrawbridgeError } from "../../../../kernel/error.ts";
 import { parseAddress } from "../../../../kernel/ip/address.ts";
 import { parseCidr } from "../../../../kernel/ip/cidr.ts";
 import type { Written } from "../../../../policyd/configuration/configuration.ts";
 import { readConfiguration } from "../../../../policyd/configuration/configuration.ts";
+import { DEFAULT_POLICY_OPTIONS } from "../../../../policyd/policy/compile/options.ts";
+import { noArguments } from "../../../support/cni.ts";
 
 const HEAD = "apiVersion: drawbridge.dev/v1alpha1\nkind: PolicydConfiguration\n";
 const file = (text: string) => ({ path: "/etc/policyd.yaml", text: HEAD + text });
@@ -21,6 +25,19 @@ function refusalOf(read: () => unknown): string {
 }
 
 describe("policyd/configuration", () => {
+  it("FOREIGN-01: daemon and plugin have one default bridge, which no other add-on has", () => {
+    const { bridge } = readConfiguration(undefined, { nodeName: flag("node-1") });
+    const input = { cniVersion: "1.1.0", name: "pods", type: "drawbridge" };
+    const ipam = { type: "host-local", ranges: [[{ subnet: "10.244.1.0/24" }]] };
+    const defaults = [
+      bridge,
+      DEFAULT_POLICY_OPTIONS.bridge,
+      detachConfiguration(input).bridge,
+      bridgeConfiguration({ ...input, ipam }, noArguments).bridge,
+    ];
+    assert.deepEqual(new Set(defaults), new Set(["drawbridge0"]));
+  });
+
   it("DAEMON-04: has a default for everything but the node's name", () => {
     assert.deepEqual(readConfiguration(undefined, { nodeName: flag("node-1") }), {
       nodeName: "node-1",

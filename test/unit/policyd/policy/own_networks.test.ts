@@ -1,25 +1,31 @@
 import assert from "node:assert/strict";
+import type { AttachmentRecord } from "../../../../ipam/attachment.ts";
 import { parseCidr } from "../../../../kernel/ip/cidr.ts";
 import { rangeOf } from "../../../../kernel/ip/ranges.ts";
 import { keyText } from "../../../../kernel/nftables/element.ts";
+import { judge } from "../../../../policyd/cluster/gate.ts";
 import { NodeJudge } from "../../../../policyd/cluster/node_judge.ts";
 import type { Node } from "../../../../policyd/cluster/model.ts";
 import type { Claim } from "../../../../policyd/dataplane/claim.ts";
 import { OwnNetworks } from "../../../../policyd/policy/own_networks.ts";
+import { attachmentRecord } from "../../../support/attachment_record.ts";
 import { node } from "../../../support/routes/machine.ts";
 
 describe("policyd/policy: where this node's pods are", () => {
   let claimed: Map<string, readonly Claim[]>;
   let networks: OwnNetworks;
+  let attached: readonly AttachmentRecord[];
 
   const begin = (...podCidrs: readonly string[]): void => {
     claimed = new Map();
+    attached = [];
     const claim = (owner: string, claims: readonly Claim[]): void => void claimed.set(owner, claims);
     networks = new OwnNetworks({
       ruleset: { claim },
       nodeName: "a",
       podCidrs: podCidrs.map((text) => parseCidr(text)),
       judge: new NodeJudge({ nodeName: "a" }),
+      attachments: { values: () => attached },
     });
   };
   const apply = (...nodes: readonly Node[]): void =>
@@ -49,5 +55,35 @@ describe("policyd/policy: where this node's pods are", () => {
     assert.deepEqual(claims(), configured);
     apply(node("a", ["192.0.2.1"], ["10.244.1.0/25"]));
     assert.deepEqual(claims(), configured);
+  });
+
+  it("FOREIGN-05: without the addresses of Pods that run here and that another plugin has attached", () => {
+    begin("10.244.1.0/30");
+    const pod = (name: string, status: object, spec: object = {}): void => {
+      const verdict = judge({
+        apiVersion: "v1",
+        kind: "Pod",
+        metadata: { name, namespace: "default", uid: `uid-${name}` },
+        spec: { nodeName: "a", ...spec },
+        status,
+      });
+      assert.ok(verdict.type === "accepted");
+      networks.apply([{ type: "set", kind: "Pod", key: `default/${name}`, object: verdict.object }]);
+    };
+    const whole = expected({ "10.244.1.0/30": "own4" });
+    const podIPs = [{ ip: "10.244.1.2" }];
+    pod("elsewhere", { phase: "Running", podIPs }, { nodeName: "b" });
+    pod("ended", { phase: "Succeeded", podIPs });
+    pod("host", { phase: "Running", podIPs }, { hostNetwork: true });
+    assert.deepEqual(claims(), whole);
+    pod("former", { phase: "Running", podIPs });
+    const [first, second] = ["10.244.1.0/31", "10.244.1.3/32"].map((cidr) => expected({ [cidr]: "own4" }));
+    assert.deepEqual(claims(), [...(first ?? []), ...(second ?? [])].toSorted());
+    attached = [attachmentRecord({ addresses: [parseCidr("10.244.1.2/32")] })];
+    void networks.register();
+    assert.deepEqual(claims(), whole, "the address of a pod of ours");
+    attached = [];
+    networks.apply([{ type: "delete", kind: "Pod", key: "default/former" }]);
+    assert.deepEqual(claims(), whole);
   });
 });

@@ -1,0 +1,46 @@
+import { recordedNetworks } from "../ipam/attachment.ts";
+import { isName } from "../ipam/owner.ts";
+import type { Address } from "../kernel/ip/address.ts";
+import { bitsOf, familyOf, formatAddress } from "../kernel/ip/address.ts";
+import type { NetlinkSocket } from "../kernel/netlink/socket.ts";
+import { lookUpMatchedRoute, parseRoute } from "../kernel/route/route.ts";
+import { findLink } from "../kernel/route/socket.ts";
+import type { BridgeConfiguration } from "./configuration.ts";
+import type { Node } from "./node.ts";
+
+/** Larger than any content of host-local's; the content does not matter. */
+const LARGEST_RESERVATION = 1024;
+
+/**
+ * Returns a function that says whether a pod of another plugin on this node has an address, so that ours must not get it (FOREIGN-04).
+ *
+ * After a change of plugins the pods of the former one stay until they are recreated, and their addresses are of the node's pod CIDR, as
+ * ours are. Two things tell of them: the reservations of host-local's networks beside ours, and a route to the single address by another
+ * link than our bridge, as the plugin `ptp` and kindnet make. A network of ours that has pods on this node does not count.
+ */
+export function foreignAddresses(
+  node: Node,
+  socket: NetlinkSocket,
+  configuration: Pick<BridgeConfiguration, "name" | "runDir" | "ipam" | "bridge">,
+): (address: Address) => boolean {
+  const { name, runDir, ipam, bridge } = configuration;
+  const beside = node.files.readDirectory(ipam.dataDir).filter((other) => other !== name && isName(other));
+  const ours = beside.length === 0 ? [] : recordedNetworks(runDir, node.files);
+  const stores = beside.filter((other) => !ours.includes(other)).map((other) => `${ipam.dataDir}/${other}`);
+  return (address) => {
+    const text = formatAddress(address);
+    const isReserved = (store: string): boolean =>
+      node.files.readSmallFile(`${store}/${text}`, LARGEST_RESERVATION).kind === "text";
+    return stores.some(isReserved) || hasRouteElsewhere(socket, address, bridge);
+  };
+}
+
+/** Whether the kernel's route to an address is to it only, and by another link than the bridge. */
+function hasRouteElsewhere(socket: NetlinkSocket, address: Address, bridge: string): boolean {
+  // Where nothing leads there the kernel refuses to answer.
+  const [reply] = socket.batch([lookUpMatchedRoute(address)]);
+  const message = reply?.error === undefined ? reply?.messages[0] : undefined;
+  const route = message === undefined ? undefined : parseRoute(message);
+  if (route?.destination?.prefixLength !== bitsOf(familyOf(address))) return false;
+  return route.outputInterface !== findLink(socket, { name: bridge })?.index;
+}

@@ -1,0 +1,164 @@
+import type { AttachmentRecord } from "../../ipam/attachment.ts";
+import type { AttachmentName } from "../../ipam/policyd_messages.ts";
+import { DrawbridgeError } from "../../kernel/error.ts";
+import type { KernelEvents } from "../../kernel/events/events.ts";
+import type { Address } from "../../kernel/ip/address.ts";
+import type { AttachmentRegistry } from "../attachments/registry.ts";
+import type { Cancel, Clock } from "../clock.ts";
+import type { Dataplane } from "../dataplane.ts";
+import { KeptSubscription } from "../kept_subscription.ts";
+import type { Logger } from "../log/logger.ts";
+import type { BesideKernel } from "./beside_kernel.ts";
+import type { BesideEntries, NeighbouringBridge } from "./neighbouring_bridges.ts";
+import { besideChange, besideEntries, isNothing } from "./neighbouring_bridges.ts";
+
+/** Milliseconds from a notification to the look: a bridge gets its addresses one after the other. */
+const SETTLE_MILLISECONDS = 50;
+const SUBSCRIPTION_RETRY = 5000;
+const NOTHING: BesideEntries = { routes: [], proxies: [] };
+
+export interface BesideDataplaneParts {
+  readonly kernel: BesideKernel;
+  readonly bridge: string;
+  readonly attachments: Pick<AttachmentRegistry, "values" | "get">;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  /** Milliseconds between two looks without any reason. */
+  readonly syncPeriod: number;
+}
+
+/**
+ * Has our pods and those of another plugin reach each other and the node while both are there (FOREIGN-03).
+ *
+ * After a change of plugins the pods of the former one stay on its bridge until they are recreated, and mostly both bridges have the
+ * node's pod CIDR. On a node without such a bridge a look is a list of links and addresses, and a pod costs nothing.
+ */
+export class BesideDataplane implements Dataplane {
+  readonly #parts: BesideDataplaneParts;
+  readonly #subscription: KeptSubscription;
+  #bridges: readonly NeighbouringBridge[] = [];
+  /** Our entries in the kernel as far as we made them; they are read where there may be some. */
+  #present: BesideEntries = NOTHING;
+  #problems: readonly string[] = [];
+  #soon: Cancel | undefined;
+  #later: Cancel = () => {};
+  #isStopped = false;
+
+  constructor(parts: BesideDataplaneParts) {
+    this.#parts = parts;
+    const lookSoon = (): void => this.#lookSoon();
+    this.#subscription = new KeptSubscription({
+      clock: parts.clock,
+      source: { kind: "route", groups: ["ipv4-address", "ipv6-address"] },
+      listener: { onMessages: lookSoon, onOverrun: lookSoon },
+      retryMilliseconds: SUBSCRIPTION_RETRY,
+      onRefused: (error) => parts.logger.error("changes of addresses are not told; it is tried again", { error }),
+      onOpen: lookSoon,
+    });
+  }
+
+  /** Has changes of addresses told from now on; while that is refused the periodic look remains. */
+  async start(events: KernelEvents): Promise<void> {
+    await this.#subscription.start(events);
+  }
+
+  begin(): void {
+    this.#look();
+  }
+
+  apply(): void {}
+
+  synced(): void {}
+
+  async register(attachment: AttachmentRecord): Promise<void> {
+    if (attachment.bridge !== this.#parts.bridge) return;
+    const wanted = besideEntries(addressesOf(attachment), this.#bridges);
+    if (!isNothing(wanted)) this.#reconcile();
+  }
+
+  async unregister(name: AttachmentName): Promise<void> {
+    const attachment = this.#parts.attachments.get(name);
+    if (attachment === undefined || isNothing(this.#present)) return;
+    this.#reconcile(attachment);
+  }
+
+  problems(): readonly string[] {
+    return this.#problems;
+  }
+
+  async stop(): Promise<void> {
+    this.#isStopped = true;
+    this.#soon?.();
+    this.#later();
+    this.#subscription.stop();
+    this.#parts.kernel.close();
+  }
+
+  #lookSoon(): void {
+    if (this.#isStopped) return;
+    this.#soon ??= this.#parts.clock.after(SETTLE_MILLISECONDS, () => this.#look());
+  }
+
+  #look(): void {
+    const { kernel, clock, syncPeriod, logger } = this.#parts;
+    this.#soon?.();
+    this.#soon = undefined;
+    this.#later();
+    this.#later = clock.after(syncPeriod, () => this.#look());
+    this.#attempt(() => {
+      this.#bridges = kernel.bridges();
+      const desired = this.#desired();
+      if (isNothing(desired) && isNothing(this.#present)) return;
+      if (isNothing(this.#present))
+        logger.info("pods of another plugin have the same network", { bridges: this.#names });
+      this.#present = kernel.read();
+      this.#change(desired);
+    });
+  }
+
+  /** @param leaving an attachment that is among the others still */
+  #reconcile(leaving?: AttachmentRecord): void {
+    this.#attempt(() => this.#change(this.#desired(leaving)));
+  }
+
+  #change(desired: BesideEntries): void {
+    const change = besideChange(desired, this.#present);
+    this.#problems = [];
+    if (isNothing(change.added) && isNothing(change.removed)) return;
+    const refused = this.#parts.kernel.apply(change, this.#bridges);
+    this.#present = desired;
+    this.#report(refused);
+  }
+
+  #attempt(action: () => void): void {
+    try {
+      action();
+    } catch (error) {
+      if (!(error instanceof DrawbridgeError)) throw error;
+      this.#report([error.message]);
+    }
+  }
+
+  #report(reasons: readonly string[]): void {
+    const problems = reasons.map((reason) => `pods of another plugin on ${this.#names} are not reached: ${reason}`);
+    const isNew = problems.some((problem) => !this.#problems.includes(problem));
+    this.#problems = problems;
+    if (isNew) this.#parts.logger.warn("bridges beside ours", { reason: problems.join("; ") });
+  }
+
+  get #names(): string {
+    return this.#bridges.map(({ name }) => name).join(", ");
+  }
+
+  #desired(leaving?: AttachmentRecord): BesideEntries {
+    const pods: Address[] = [];
+    for (const attachment of this.#parts.attachments.values()) {
+      if (attachment !== leaving && attachment.bridge === this.#parts.bridge) pods.push(...addressesOf(attachment));
+    }
+    return besideEntries(pods, this.#bridges);
+  }
+}
+
+function addressesOf({ addresses }: AttachmentRecord): readonly Address[] {
+  return addresses.map(({ address }) => address);
+}

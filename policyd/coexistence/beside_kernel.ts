@@ -1,0 +1,135 @@
+import type { Family } from "../../kernel/ip/address.ts";
+import { familyOf } from "../../kernel/ip/address.ts";
+import { cidrFamily } from "../../kernel/ip/cidr.ts";
+import type { ReceivedMessage, Request } from "../../kernel/netlink/message.ts";
+import type { NetlinkSocket } from "../../kernel/netlink/socket.ts";
+import { dumpAddresses, parseInterfaceAddress } from "../../kernel/route/interface_address.ts";
+import type { Link } from "../../kernel/route/link.ts";
+import { dumpLinks, parseLink } from "../../kernel/route/link.ts";
+import {
+  deleteProxyNeighbour,
+  dumpProxyNeighbours,
+  parseProxyNeighbour,
+  setProxyNeighbour,
+} from "../../kernel/route/neighbour.ts";
+import type { RouteSpec } from "../../kernel/route/route.ts";
+import { deleteRoute, dumpRoutes, newRoute, parseRoute, ROUTE_PROTOCOL } from "../../kernel/route/route.ts";
+import { findLink, openRouteSocket } from "../../kernel/route/socket.ts";
+import type { FileCalls } from "../../kernel/syscall/file_calls.ts";
+import type { Syscalls } from "../../kernel/syscall/syscalls.ts";
+import type { Sysctl } from "../../kernel/sysctl.ts";
+import { procSysctl } from "../../kernel/sysctl.ts";
+import type { BesideChange, BesideEntries, BesideRoute, NeighbouringBridge, Proxy } from "./neighbouring_bridges.ts";
+import { neighbouringBridges } from "./neighbouring_bridges.ts";
+
+/** The metric of our routes beside other bridges, which tells them from those to other nodes (policyd/routes/names.ts). */
+const BESIDE_PRIORITY = 106;
+
+/** The answers where it is so already, or the link is gone. */
+const HARMLESS: readonly string[] = ["EEXIST", "ESRCH", "ENOENT", "ENODEV"];
+
+/** The kernel's links, routes and proxies, as the bridges beside ours need them. */
+export interface BesideKernel {
+  /** All links. @throws DrawbridgeError when the kernel does not answer */
+  links(): readonly Link[];
+  /** @throws DrawbridgeError when the kernel does not answer */
+  bridges(): readonly NeighbouringBridge[];
+  /** Reads our entries. @throws DrawbridgeError when the kernel does not answer */
+  read(): BesideEntries;
+  /** Makes changes. @returns the refusals, in words. @throws DrawbridgeError when the kernel does not answer */
+  apply(change: BesideChange, bridges: readonly NeighbouringBridge[]): readonly string[];
+  close(): void;
+}
+
+/** Those of this thread's network namespace. @param own our bridge's name. @throws SyscallError when the kernel refuses a socket */
+export function netlinkBesideKernel(syscalls: Syscalls & FileCalls, own: string): BesideKernel {
+  return new NetlinkBesideKernel(openRouteSocket(syscalls), procSysctl(syscalls), own);
+}
+
+class NetlinkBesideKernel implements BesideKernel {
+  readonly #socket: NetlinkSocket;
+  readonly #sysctl: Sysctl;
+  readonly #own: string;
+
+  constructor(socket: NetlinkSocket, sysctl: Sysctl, own: string) {
+    this.#socket = socket;
+    this.#sysctl = sysctl;
+    this.#own = own;
+  }
+
+  links(): readonly Link[] {
+    return this.#list(dumpLinks(), parseLink);
+  }
+
+  bridges(): readonly NeighbouringBridge[] {
+    return neighbouringBridges(this.links(), this.#list(dumpAddresses(), parseInterfaceAddress), this.#own);
+  }
+
+  read(): BesideEntries {
+    const own = findLink(this.#socket, { name: this.#own })?.index;
+    const routes: BesideRoute[] = [];
+    const proxies: Proxy[] = [];
+    for (const family of this.#families()) {
+      for (const route of this.#list(dumpRoutes(family), parseRoute)) {
+        const { destination, protocol, priority, outputInterface } = route;
+        const isOurs = protocol === ROUTE_PROTOCOL && priority === BESIDE_PRIORITY;
+        if (!isOurs || destination === undefined) continue;
+        routes.push({ destination, index: outputInterface === own ? undefined : outputInterface });
+      }
+      for (const { protocol, index, address } of this.#list(dumpProxyNeighbours(family), parseProxyNeighbour)) {
+        if (protocol === ROUTE_PROTOCOL) proxies.push({ index, address });
+      }
+    }
+    return { routes, proxies };
+  }
+
+  apply({ added, removed }: BesideChange, bridges: readonly NeighbouringBridge[]): readonly string[] {
+    const own = findLink(this.#socket, { name: this.#own })?.index;
+    const requests: Request[] = [
+      ...removed.proxies.map((proxy) => deleteProxyNeighbour(proxy.index, proxy.address)),
+      ...removed.routes.map((route) => deleteRoute(specOf(route, route.index))),
+      // Without our bridge there is no pod that could be reached.
+      ...added.routes
+        .filter(({ index }) => index !== undefined || own !== undefined)
+        .map((route) => newRoute(specOf(route, route.index ?? own))),
+      ...added.proxies.map((proxy) => setProxyNeighbour(proxy.index, proxy.address)),
+    ];
+    const refused = this.#socket
+      .batch(requests)
+      .flatMap(({ error }) => (error === undefined || HARMLESS.includes(error.errnoName) ? [] : [error.message]));
+    const answering = new Set(
+      added.proxies.filter(({ address }) => familyOf(address) === 6).map((proxy) => proxy.index),
+    );
+    for (const bridge of bridges) if (answering.has(bridge.index)) this.#answerSolicitations(bridge.name);
+    return refused;
+  }
+
+  /** In IPv4 an entry is enough; in IPv6 the kernel looks at entries only where this is on (ndisc_recv_ns). */
+  #answerSolicitations(bridge: string): void {
+    const key = `net/ipv6/conf/${bridge}/proxy_ndp`;
+    if (this.#sysctl.read(key) === "0") this.#sysctl.write(key, "1");
+  }
+
+  close(): void {
+    this.#socket.close();
+  }
+
+  #families(): readonly Family[] {
+    return this.#sysctl.read("net/ipv6/conf/all/disable_ipv6") === undefined ? [4] : [4, 6];
+  }
+
+  #list<T>(request: Request, parse: (message: ReceivedMessage) => T | undefined): readonly T[] {
+    return this.#socket.dump(request).flatMap((message) => parse(message) ?? []);
+  }
+}
+
+function specOf({ destination }: BesideRoute, outputInterface: number | undefined): RouteSpec {
+  return {
+    family: cidrFamily(destination),
+    destination,
+    gateway: undefined,
+    outputInterface,
+    onLink: false,
+    priority: BESIDE_PRIORITY,
+  };
+}

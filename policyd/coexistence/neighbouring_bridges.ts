@@ -1,0 +1,130 @@
+import type { Address } from "../../kernel/ip/address.ts";
+import { addressPlus, bitsOf, formatAddress } from "../../kernel/ip/address.ts";
+import type { Cidr } from "../../kernel/ip/cidr.ts";
+import { cidrContains, cidrFamily, formatCidr, hostCidr, networkAddress } from "../../kernel/ip/cidr.ts";
+
+/** A link, as far as it says whether it leads to pods of another plugin. */
+export interface LinkSight {
+  readonly index: number;
+  readonly name: string;
+  readonly kind: string | undefined;
+}
+
+/** A bridge of others, and the networks of its addresses. */
+export interface NeighbouringBridge {
+  readonly index: number;
+  readonly name: string;
+  readonly networks: readonly Cidr[];
+}
+
+/** That the node answers on a bridge of others for the address of a pod of ours. */
+export interface Proxy {
+  readonly index: number;
+  readonly address: Address;
+}
+
+/** A route that comes before those of both bridges to the network that they have in common. */
+export interface BesideRoute {
+  readonly destination: Cidr;
+  /** Of the other bridge; undefined for ours. */
+  readonly index: number | undefined;
+}
+
+/** The entries by which pods of ours and pods of others reach each other though their networks are the same. */
+export interface BesideEntries {
+  readonly routes: readonly BesideRoute[];
+  readonly proxies: readonly Proxy[];
+}
+
+/**
+ * Returns the bridges beside ours whose networks may hold addresses of our pods: flannel's, kubenet's and that of the sample
+ * configurations of runtimes have the node's pod CIDR, which then is ours, too. A network of one address leads to nobody else.
+ */
+export function neighbouringBridges(
+  links: readonly LinkSight[],
+  addresses: readonly { readonly index: number; readonly address: Cidr }[],
+  own: string,
+): readonly NeighbouringBridge[] {
+  return links
+    .filter(({ kind, name }) => kind === "bridge" && name !== own)
+    .map(({ index, name }) => ({
+      index,
+      name,
+      networks: addresses
+        .filter((one) => one.index === index && one.address.prefixLength < bitsOf(cidrFamily(one.address)))
+        .map(({ address }) => address),
+    }));
+}
+
+/**
+ * Returns the entries that pods of ours need.
+ *
+ * Of two connected routes to one network the kernel takes the older in IPv4, and in IPv6 the one by the link that a packet came from
+ * (rt6_score_route). So both halves of the network lead to the other bridge, and single addresses to our pods: these come first in
+ * both families, whichever bridge is older. Pods of others take our pods for neighbours on their own link and ask there for their MAC
+ * addresses, so that the node has to answer with its own.
+ */
+export function besideEntries(pods: Iterable<Address>, bridges: readonly NeighbouringBridge[]): BesideEntries {
+  const halves = new Map<string, BesideRoute>();
+  const routes: BesideRoute[] = [];
+  const proxies: Proxy[] = [];
+  for (const address of pods) {
+    let isShared = false;
+    for (const { index, networks } of bridges) {
+      const network = networks.find((one) => cidrContains(one, address));
+      if (network === undefined) continue;
+      isShared = true;
+      proxies.push({ index, address });
+      // Of several bridges with one network, the first has it.
+      for (const destination of halvesOf(network)) {
+        const key = formatCidr(destination);
+        if (!halves.has(key)) halves.set(key, { destination, index });
+      }
+    }
+    if (isShared) routes.push({ destination: hostCidr(address), index: undefined });
+  }
+  return { routes: [...routes, ...halves.values()], proxies };
+}
+
+/** The two networks with one more bit; none where they would be single addresses. */
+function halvesOf(network: Cidr): readonly Cidr[] {
+  const bits = bitsOf(cidrFamily(network));
+  const prefixLength = network.prefixLength + 1;
+  if (prefixLength >= bits) return [];
+  const lower = networkAddress(network);
+  const upper = addressPlus(lower, 1n << BigInt(bits - prefixLength));
+  return [lower, upper].flatMap((address) => (address === undefined ? [] : [{ address, prefixLength }]));
+}
+
+/** The steps from one state to the other. */
+export interface BesideChange {
+  readonly added: BesideEntries;
+  readonly removed: BesideEntries;
+}
+
+/** Compares the desired entries with those that the kernel has of ours. */
+export function besideChange(desired: BesideEntries, found: BesideEntries): BesideChange {
+  return { added: without(desired, found), removed: without(found, desired) };
+}
+
+/** Whether there is nothing. */
+export function isNothing({ routes, proxies }: BesideEntries): boolean {
+  return routes.length === 0 && proxies.length === 0;
+}
+
+function without(entries: BesideEntries, others: BesideEntries): BesideEntries {
+  const routes = new Set(others.routes.map(routeKey));
+  const proxies = new Set(others.proxies.map(proxyKey));
+  return {
+    routes: entries.routes.filter((route) => !routes.has(routeKey(route))),
+    proxies: entries.proxies.filter((proxy) => !proxies.has(proxyKey(proxy))),
+  };
+}
+
+function routeKey({ destination, index }: BesideRoute): string {
+  return `${formatCidr(destination)} ${index ?? "ours"}`;
+}
+
+function proxyKey({ index, address }: Proxy): string {
+  return `${index} ${formatAddress(address)}`;
+}

@@ -1,0 +1,70 @@
+import type { Table } from "../../kernel/nftables/object.ts";
+import type { NftablesSocket } from "../../kernel/nftables/socket.ts";
+import type { FileCalls } from "../../kernel/syscall/file_calls.ts";
+import type { Syscalls } from "../../kernel/syscall/syscalls.ts";
+import type { AttachmentRegistry } from "../attachments/registry.ts";
+import type { Clock } from "../clock.ts";
+import type { Configuration } from "../configuration/configuration.ts";
+import { namesVersion } from "../dataplane/schema.ts";
+import type { NoticeSink } from "../events/notice.ts";
+import type { Logger } from "../log/logger.ts";
+import { BRIDGE_TABLE } from "../node/table_part.ts";
+import { CLOSING_TABLE } from "../policy/closing/closing_tables.ts";
+import { POLICY_TABLE } from "../policy/compile/policy_table.ts";
+import { BesideDataplane } from "./beside_dataplane.ts";
+import { netlinkBesideKernel } from "./beside_kernel.ts";
+import { foreignPorts } from "./foreign_ports.ts";
+import { TakeOver } from "./take_over.ts";
+
+/** The machine, as far as bridges beside ours need it. */
+export interface CoexistenceMachine {
+  readonly syscalls: Syscalls & FileCalls;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly attachments: AttachmentRegistry;
+  readonly clusterEvents: NoticeSink;
+}
+
+/** The parts that spare pods of another plugin. */
+export interface Coexistence {
+  readonly beside: BesideDataplane;
+  /** Undefined without policies: then no rule of ours drops packets from a port that is not ours. */
+  readonly takeOver: TakeOver | undefined;
+}
+
+/**
+ * Opens the links of this thread's network namespace.
+ *
+ * @param tables those that policyd is to put in force
+ * @throws SyscallError when the kernel refuses a socket
+ */
+export function openCoexistence(
+  { bridge, nodeName, policies, syncPeriod }: Pick<Configuration, "bridge" | "nodeName" | "policies" | "syncPeriod">,
+  { syscalls, clock, logger, attachments, clusterEvents: events }: CoexistenceMachine,
+  nftables: Pick<NftablesSocket, "chains" | "head">,
+  tables: readonly Table[],
+): Coexistence {
+  const kernel = netlinkBesideKernel(syscalls, bridge);
+  const beside = new BesideDataplane({ kernel, bridge, attachments, clock, logger, syncPeriod });
+  if (!policies) return { beside, takeOver: undefined };
+  const version = versionOf(
+    tables.find(({ name, family }) => name === POLICY_TABLE.name && family === POLICY_TABLE.family),
+  );
+  const look = (): { readonly foreignPorts: readonly string[]; readonly isOurs: boolean } => {
+    const ports = foreignPorts(kernel.links(), bridge, attachments.values());
+    return { foreignPorts: ports, isOurs: ports.length > 0 && isUnderOurRules() };
+  };
+  /** A bridge that is closed until policies are read was ours before. Rules of this version name the bridge; those of another one are about it where pods of ours are on it. */
+  const isUnderOurRules = (): boolean => {
+    if (nftables.head(CLOSING_TABLE) !== undefined) return true;
+    const chains = nftables.chains(POLICY_TABLE);
+    if (version !== undefined && chains.some(({ name }) => name === version)) return true;
+    const hasPods = [...attachments.values()].some((attachment) => attachment.bridge === bridge);
+    return hasPods && nftables.head(BRIDGE_TABLE) !== undefined;
+  };
+  return { beside, takeOver: new TakeOver({ bridge, nodeName, clock, logger, events, look }) };
+}
+
+function versionOf(table: Table | undefined): string | undefined {
+  return table?.chains.find(namesVersion)?.name;
+}

@@ -1,0 +1,133 @@
+import { DrawbridgeError } from "../../kernel/error.ts";
+import type { Cancel, Clock } from "../clock.ts";
+import type { NoticeSink } from "../events/notice.ts";
+import { nodeNamed } from "../events/notice.ts";
+import type { Condition } from "../health/answers.ts";
+import type { Logger } from "../log/logger.ts";
+import { portWords } from "./foreign_ports.ts";
+
+/** Milliseconds between two looks while the bridge is refused. */
+const REFUSED_PERIOD = 1000;
+/** The same while it is ours: a port of others is only reported then. */
+const REPORT_PERIOD = 30_000;
+
+/** The state of the bridge. */
+export interface BridgeSight {
+  /** The names of ports that do not belong to pods of ours. */
+  readonly foreignPorts: readonly string[];
+  /** Whether our rules about this bridge are in the kernel already, so that waiting would spare nobody. */
+  readonly isOurs: boolean;
+}
+
+export interface TakeOverParts {
+  readonly bridge: string;
+  readonly nodeName: string;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly events: NoticeSink;
+  /** @throws DrawbridgeError when the kernel does not answer */
+  readonly look: () => BridgeSight;
+}
+
+/**
+ * Keeps the daemon from taking over a bridge on which pods of another plugin are (FOREIGN-02).
+ *
+ * A pod on the bridge that is not known passes nothing (POL-09), so the first rules would cut such pods off from everything, their own
+ * node included. Until the ports are gone no rule is written, no pod is registered and the plugin is not installed. A node whose bridge
+ * is under our rules already goes on: there a port that somebody adds is reported only.
+ */
+export class TakeOver {
+  readonly #parts: TakeOverParts;
+  #problem: string | undefined;
+  #isGranted = false;
+  #cancel: Cancel = () => {};
+  #isStopped = false;
+
+  constructor(parts: TakeOverParts) {
+    this.#parts = parts;
+  }
+
+  /** Settles when rules may be written; never after {@link stop}. */
+  granted(): Promise<void> {
+    return new Promise((settle) => this.#ask(settle));
+  }
+
+  /** Why no rule is written; undefined when rules may be written. */
+  get refusal(): string | undefined {
+    return this.#isGranted ? undefined : this.#problem;
+  }
+
+  /** For the daemon's readiness. */
+  get condition(): Condition {
+    return { name: "bridge", missing: () => this.refusal };
+  }
+
+  /** The problems now, for the status. */
+  problems(): readonly string[] {
+    return this.#problem === undefined ? [] : [this.#problem];
+  }
+
+  stop(): void {
+    this.#isStopped = true;
+    this.#cancel();
+  }
+
+  #ask(settle: () => void): void {
+    const { clock, logger } = this.#parts;
+    if (this.#isStopped) return;
+    const sight = this.#look();
+    if (sight === undefined || (sight.foreignPorts.length > 0 && !sight.isOurs)) {
+      if (sight !== undefined) this.#report(refusalOf(this.#parts.bridge, sight.foreignPorts));
+      this.#cancel = clock.after(REFUSED_PERIOD, () => this.#ask(settle));
+      return;
+    }
+    const wasRefused = this.#problem !== undefined;
+    this.#isGranted = true;
+    this.#tellOfPorts(sight.foreignPorts);
+    if (wasRefused) logger.info("the bridge is taken over: no port of others is left on it");
+    this.#cancel = clock.after(REPORT_PERIOD, () => this.#lookAgain());
+    settle();
+  }
+
+  #lookAgain(): void {
+    const sight = this.#look();
+    if (sight !== undefined) this.#tellOfPorts(sight.foreignPorts);
+    this.#cancel = this.#parts.clock.after(REPORT_PERIOD, () => this.#lookAgain());
+  }
+
+  #tellOfPorts(ports: readonly string[]): void {
+    if (ports.length === 0) this.#problem = undefined;
+    else this.#report(reportOf(this.#parts.bridge, ports));
+  }
+
+  /** @returns undefined when the kernel does not answer: then nothing is known, and nothing is taken over */
+  #look(): BridgeSight | undefined {
+    try {
+      return this.#parts.look();
+    } catch (error) {
+      if (!(error instanceof DrawbridgeError)) throw error;
+      if (!this.#isGranted) this.#report(`bridge: its ports cannot be read: ${error.message}`);
+      return undefined;
+    }
+  }
+
+  #report(problem: string): void {
+    if (problem === this.#problem) return;
+    const { logger, events, nodeName } = this.#parts;
+    this.#problem = problem;
+    logger.warn("ports of others on the bridge", { reason: problem });
+    events.tell({ regarding: nodeNamed(nodeName), reason: "InstallationProblem", note: problem });
+  }
+}
+
+function refusalOf(bridge: string, ports: readonly string[]): string {
+  return (
+    `bridge: ${JSON.stringify(bridge)} has ${portWords(ports)}, which our rules would cut off: no rule is written and no pod is ` +
+    "attached until they are gone; name another bridge, such as the default drawbridge0, in policyd's bridge, or delete the pods " +
+    "that another plugin has attached there"
+  );
+}
+
+function reportOf(bridge: string, ports: readonly string[]): string {
+  return `bridge: ${JSON.stringify(bridge)} has ${portWords(ports)}, through which policies let nothing pass: take them off the bridge`;
+}

@@ -1,0 +1,101 @@
+import assert from "node:assert/strict";
+import { DrawbridgeError } from "../../../../kernel/error.ts";
+import { FakeClock } from "../../../../policyd/clock.ts";
+import { foreignPorts } from "../../../../policyd/coexistence/foreign_ports.ts";
+import type { BridgeSight } from "../../../../policyd/coexistence/take_over.ts";
+import { TakeOver } from "../../../../policyd/coexistence/take_over.ts";
+import { recordingNotices } from "../../../../policyd/events/notice.ts";
+import { recordingLogger } from "../../../../policyd/log/recording_logger.ts";
+
+describe("policyd/coexistence: taking over a bridge", () => {
+  let sight: BridgeSight | "silent";
+  let clock: FakeClock;
+  let events: ReturnType<typeof recordingNotices>;
+  let takeOver: TakeOver;
+  let isGranted: boolean;
+
+  beforeEach(() => {
+    clock = new FakeClock();
+    events = recordingNotices();
+    isGranted = false;
+  });
+
+  async function start(first: typeof sight): Promise<void> {
+    sight = first;
+    const look = (): BridgeSight => {
+      if (sight === "silent") throw new DrawbridgeError("ERR_NETLINK", "no answer");
+      return sight;
+    };
+    takeOver = new TakeOver({ bridge: "cni0", nodeName: "a", clock, logger: recordingLogger(), events, look });
+    void takeOver.granted().then(() => (isGranted = true));
+    await turn();
+  }
+
+  async function advance(milliseconds: number): Promise<void> {
+    clock.pass(milliseconds);
+    await turn();
+  }
+
+  async function turn(): Promise<void> {
+    await new Promise((settle) => setImmediate(settle));
+  }
+
+  it("FOREIGN-02: a bridge without ports of others is taken over at once", async () => {
+    await start({ foreignPorts: [], isOurs: false });
+    assert.deepEqual([isGranted, takeOver.refusal, takeOver.problems()], [true, undefined, []]);
+    assert.equal(takeOver.condition.missing(), undefined);
+  });
+
+  it("FOREIGN-02: one with ports of others is refused with the way out, told once, and taken over when they are gone", async () => {
+    await start({ foreignPorts: ["veth1", "veth2", "veth3", "veth4"], isOurs: false });
+    await advance(60_000);
+    assert.equal(isGranted, false);
+    assert.match(takeOver.refusal ?? "", /"cni0" has 4 ports that are not of Drawbridge \(veth1, veth2, veth3 …\)/);
+    assert.match(takeOver.condition.missing() ?? "", /drawbridge0/);
+    assert.deepEqual(
+      events.notices.map(({ reason }) => reason),
+      ["InstallationProblem"],
+    );
+    sight = { foreignPorts: [], isOurs: false };
+    await advance(1000);
+    assert.deepEqual([isGranted, takeOver.refusal, takeOver.problems()], [true, undefined, []]);
+  });
+
+  it("FOREIGN-02: on a bridge under our rules they are reported only, and what comes later, too", async () => {
+    await start({ foreignPorts: ["eth1"], isOurs: true });
+    assert.deepEqual([isGranted, takeOver.refusal], [true, undefined]);
+    assert.match(takeOver.problems().join(), /1 port that is not of Drawbridge \(eth1\).*take them off the bridge/);
+    sight = { foreignPorts: [], isOurs: true };
+    await advance(30_000);
+    assert.deepEqual(takeOver.problems(), []);
+    sight = { foreignPorts: ["tap0"], isOurs: true };
+    await advance(30_000);
+    assert.match(takeOver.problems().join(), /tap0/);
+    assert.equal(takeOver.refusal, undefined);
+  });
+
+  it("FOREIGN-02: a kernel that does not tell the ports gets no rules, and one that falls silent later changes nothing", async () => {
+    await start("silent");
+    assert.deepEqual([isGranted, takeOver.refusal], [false, "bridge: its ports cannot be read: no answer"]);
+    sight = { foreignPorts: [], isOurs: false };
+    await advance(1000);
+    assert.deepEqual([isGranted, takeOver.problems()], [true, []]);
+    sight = "silent";
+    await advance(30_000);
+    assert.deepEqual(takeOver.problems(), []);
+  });
+
+  it("FOREIGN-02: ours are the ports with a pod's name or in a record; those of other bridges do not count", () => {
+    const links = [
+      { index: 3, name: "cni0", master: undefined },
+      { index: 4, name: "docker0", master: undefined },
+      { index: 5, name: "dbv0123456789ab", master: 3 },
+      { index: 6, name: "recorded", master: 3 },
+      { index: 7, name: "dbvother", master: 3 },
+      { index: 8, name: "eth1", master: 3 },
+      { index: 9, name: "veth9", master: 4 },
+    ];
+    assert.deepEqual(foreignPorts(links, "cni0", [{ hostInterface: "recorded" }]), ["dbvother", "eth1"]);
+    assert.deepEqual(foreignPorts(links, "drawbridge0", []), []);
+  });
+});
