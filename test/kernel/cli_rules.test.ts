@@ -31,6 +31,6 @@ describe("rules in the kernel", () => {
       const listing = node.exec("nft", ["-y", "list", "table", family, name]);
       assert.equal(normalListing(listing), normalListing(`${text.trim()}\n`));
     }
-    assert.match(policies, /jump ingress_.*counter drop comment "isolated by shop\/front-only"/s);
+    assert.match(policies, /goto ingress_.*counter drop comment "isolated by shop\/front-only"/s);
   });
 });
