@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { readdirSync, readFileSync } from "node:fs";
 import path from "node:path";
+import process from "node:process";
 import fc from "fast-check";
 import { readManifestObjects } from "../../../cli/input/manifest_objects.ts";
 import { DrawbridgeError } from "../../../kernel/error.ts";
@@ -28,6 +29,7 @@ const LISTED_KUBECTL_REFUSALS = [
   /did not find expected whitespace or line break$/,
   /did not find expected ',' or '[}\]]'$/,
   /found character that cannot start any token$/,
+  /did not find expected node content$/,
   /^invalid character '-' in numeric literal$/,
   /^json: offset \d+: invalid character '\.'/,
 ];
@@ -188,7 +190,7 @@ describe("YAML beside kubectl's decoder", function () {
   });
 
   it(`YAML-02: ${DOCUMENTS} random files have equal objects, are refused by both, or differ as docs/cli.md says`, () => {
-    const seed = Math.floor(Math.random() * 2 ** 31);
+    const seed = Number(process.env["DRAWBRIDGE_SEED"] ?? Math.floor(Math.random() * 2 ** 31));
     const texts = fc.sample(file, { numRuns: DOCUMENTS, seed });
     const decoded = decodeAll(texts);
     const differences = texts.flatMap((text, i) => difference(text, decoded[i] ?? { objects: [] }) ?? []);
