@@ -5,8 +5,8 @@ import { cidrFamily, parseCidr } from "../kernel/ip/cidr.ts";
 import { concatenation } from "../kernel/nftables/expression.ts";
 import { familyWords } from "../kernel/nftables/family_words.ts";
 import type { SetDefinition } from "../kernel/nftables/object.ts";
-import type { Rule } from "../kernel/nftables/statement.ts";
-import { inPrefix, inSet, not, rule } from "../kernel/nftables/statement.ts";
+import type { Rule, Statement } from "../kernel/nftables/statement.ts";
+import { inPrefix, inSet, not, oneOf, rule } from "../kernel/nftables/statement.ts";
 import type { SetElements } from "./set_elements.ts";
 import { intervalOf, outermost } from "./set_elements.ts";
 
@@ -34,14 +34,32 @@ export const masqueradeSets: readonly SetDefinition[] = ([4, 6] as const).flatMa
   return [masqueraded, unmasqueraded];
 });
 
-/** Rules for postrouting at 100. Fully random ports: many pods behind one address collide less often. */
-export const masqueradeRules: readonly Rule[] = ([4, 6] as const).map((family) => {
+/** The ports above those of nodes' services: system ports, those of the kubelet and of tunnels, and NodePorts. */
+const HIDDEN_PORTS = { first: 32_768, last: 65_535 } as const;
+const hasPorts = oneOf("meta l4proto", ["tcp", "udp", "sctp"]);
+
+/**
+ * Returns the rules that give a packet the node's address where all conditions hold.
+ *
+ * A packet that comes to the node from the socket to which a hidden flow goes, and to the port of that flow, is an answer to
+ * it: so a flow with the port of a node's service takes the packets that are for this service ("port shadowing", CVE-2021-3773). The
+ * kernel would choose among all ports from 1024 on, and for a flow from a port below 512 among those below 512
+ * (nf_nat_l4proto_unique_tuple), by which 511 flows have them all. Fully random ports: many pods behind one address collide less often.
+ */
+export function hiding(...conditions: readonly Statement[]): readonly Rule[] {
+  return [
+    rule(...conditions, hasPorts, { kind: "masquerade", isFullyRandom: true, ports: HIDDEN_PORTS }),
+    rule(...conditions, { kind: "masquerade", isFullyRandom: true }),
+  ];
+}
+
+/** Rules for postrouting at 100. */
+export const masqueradeRules: readonly Rule[] = ([4, 6] as const).flatMap((family) => {
   const { source, destination } = familyWords[family];
-  return rule(
+  return hiding(
     inSet(source, sets[family].masqueraded.name),
     not(inPrefix(destination, multicast[family])),
     not(inSet(concatenation(source, destination), sets[family].unmasqueraded.name)),
-    { kind: "masquerade", isFullyRandom: true },
   );
 });
 

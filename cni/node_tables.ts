@@ -25,7 +25,7 @@ import { asksForNodeRules, unmasqueradedNetworks } from "./node_rules_configurat
 import type { SetElements } from "./set_elements.ts";
 
 /** Of sets, chains and rules; elements are of no version. Another one has the tables replaced, so it changes with them. */
-const VERSION = 2;
+const VERSION = 3;
 const OURS = "drawbridge-cni version ";
 const comment = `${OURS}${VERSION}`;
 

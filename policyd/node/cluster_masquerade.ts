@@ -1,3 +1,4 @@
+import { hiding } from "../../cni/masquerade.ts";
 import type { Address } from "../../kernel/ip/address.ts";
 import { familyOf } from "../../kernel/ip/address.ts";
 import { parseCidr } from "../../kernel/ip/cidr.ts";
@@ -26,7 +27,7 @@ const EVERYTHING = ["0.0.0.0/0", "::/0"].map((text) => rangeOf(parseCidr(text)))
 
 /**
  * The part of the inet table by which pods leave the cluster with the node's address, since nobody out there knows the way
- * back to theirs (POD-19). Fully random ports: many pods behind one address collide less often.
+ * back to theirs (POD-19), and none of the ports of its services ({@link hiding}).
  *
  * It looks at what a packet's destination is behind NAT, so a pod that calls a Service is hidden from no endpoint in the
  * cluster; what Services hide by their mark is hidden already.
@@ -54,7 +55,7 @@ export function clusterMasquerade(): TablePart {
           rule(not(inSet(source, `${SETS.ready}${family}`)), drop),
           // Both sets may have been filled since the packet was looked for in the first one.
           rule(inSet(destination, `${SETS.kept}${family}`), accept),
-          rule({ kind: "masquerade", isFullyRandom: true }),
+          ...hiding(),
         ],
       };
     }),

@@ -1,3 +1,4 @@
+import { hiding } from "../../../cni/masquerade.ts";
 import { concatenation } from "../../../kernel/nftables/expression.ts";
 import type { Chain } from "../../../kernel/nftables/object.ts";
 import type { Match, Rule, Statement } from "../../../kernel/nftables/statement.ts";
@@ -24,8 +25,6 @@ import { loadNumber, plainMap } from "./number_maps.ts";
 /** Where clients of Services are hidden. */
 export const SERVICES_MASQUERADE = "services_masquerade";
 
-const masquerade: Statement = { kind: "masquerade", isFullyRandom: true };
-
 /**
  * The NAT of Services: which of a frontend's endpoints a packet may go to, and with whose address it leaves.
  *
@@ -45,11 +44,11 @@ export function nat({ masqueradeBit }: ServiceRules): TablePart {
       {
         name: SERVICES_MASQUERADE,
         rules: [
-          rule(hasBit("meta mark", masqueradeBit), masquerade),
+          ...hiding(hasBit("meta mark", masqueradeBit)),
           ...FAMILIES.map((family) =>
             rule(
               inSet(concatenation(words[family].source, words[family].destination), `${ADDRESS_SETS.hairpin}${family}`),
-              masquerade,
+              { kind: "masquerade", isFullyRandom: true },
             ),
           ),
         ],

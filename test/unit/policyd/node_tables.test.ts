@@ -251,8 +251,15 @@ describe("the tables of a node", () => {
       "ip daddr @kept_networks4 accept",
       "ip saddr != @kept_networks_ready4 drop",
       "ip daddr @kept_networks4 accept",
+      "meta l4proto { tcp, udp, sctp } masquerade to :32768-65535 fully-random",
       "masquerade fully-random",
     ]);
+  });
+
+  it("GUARD-12: give a client that Services hide one of the ports from 32768 on", () => {
+    const [ofTransports, ofOthers] = chainText("services_masquerade", { ...DEFAULTS, services: SERVICE_RULES });
+    assert.match(ofTransports ?? "", / meta l4proto \{ tcp, udp, sctp \} masquerade to :32768-65535 fully-random$/);
+    assert.match(ofOthers ?? "", /^meta mark & 0x10000000 == 0x10000000 masquerade fully-random$/);
   });
 
   it("DP-07: no chain has the name of a chain that an earlier build had at another hook, so an upgrade keeps the table", () => {
