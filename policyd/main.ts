@@ -12,6 +12,7 @@ import { readCommandLine } from "./configuration/command_line.ts";
 import type { Configuration } from "./configuration/configuration.ts";
 import { readConfiguration } from "./configuration/configuration.ts";
 import { printableUpTo } from "./log/line.ts";
+import { hasForeignPorts } from "./coexistence/foreign_ports.ts";
 import type { Closing } from "./policy/closing/close_early.ts";
 import { closeEarly } from "./policy/closing/close_early.ts";
 import { EnforcedMark } from "./policy/closing/enforced_mark.ts";
@@ -58,7 +59,8 @@ function closed(
   const kernel = new NftablesSocket(syscalls);
   try {
     const isOtherRunning = (): boolean => isLocked(socketPath, syscalls);
-    const hasPods = (): boolean => hasRecords(stateDirectory, files);
+    // Pods of another plugin on the bridge keep their network until it is taken over (FOREIGN-02).
+    const hasPods = (): boolean => hasRecords(stateDirectory, files) || hasForeignPorts(syscalls, bridge);
     return closeEarly({ kernel, bridge, isEnforcing: policies, mark, hasPods, isOtherRunning });
   } finally {
     kernel.close();

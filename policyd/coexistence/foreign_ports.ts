@@ -1,5 +1,8 @@
 import type { AttachmentRecord } from "../../ipam/attachment.ts";
 import type { Link } from "../../kernel/route/link.ts";
+import { dumpLinks, parseLink } from "../../kernel/route/link.ts";
+import { openRouteSocket } from "../../kernel/route/socket.ts";
+import type { Syscalls } from "../../kernel/syscall/syscalls.ts";
 
 /** The part of a link that says whether it is a port of a bridge, and whose. */
 export type PortLink = Pick<Link, "index" | "name" | "master">;
@@ -23,6 +26,16 @@ export function foreignPorts(
     .filter(({ name, master }) => master === index && !HOST_END.test(name) && !recorded.has(name))
     .map(({ name }) => name)
     .toSorted();
+}
+
+/** Whether a bridge of this thread's network namespace has such ports, where no pod of ours is recorded. @throws DrawbridgeError */
+export function hasForeignPorts(syscalls: Syscalls, bridge: string): boolean {
+  const socket = openRouteSocket(syscalls);
+  try {
+    return foreignPorts(socket.dump(dumpLinks()).map(parseLink), bridge, []).length > 0;
+  } finally {
+    socket.close();
+  }
 }
 
 /** The most that are named: a node may have hundreds. */

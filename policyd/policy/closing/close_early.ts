@@ -18,7 +18,7 @@ export interface ClosingParts {
   /** Whether the configuration has policies enforced. */
   readonly isEnforcing: boolean;
   readonly mark: Pick<EnforcedMark, "isSet" | "clear">;
-  /** Whether pods are attached, by their records; asked only where there is no mark. */
+  /** Whether pods are attached, ours by their records or others on the bridge; asked only where there is no mark. */
   readonly hasPods: () => boolean;
   /** Whether another daemon keeps the tables; asked only where some are lost. */
   readonly isOtherRunning: () => boolean;
