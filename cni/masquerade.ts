@@ -53,15 +53,20 @@ export function hiding(...conditions: readonly Statement[]): readonly Rule[] {
   ];
 }
 
-/** Rules for postrouting at 100. */
-export const masqueradeRules: readonly Rule[] = ([4, 6] as const).flatMap((family) => {
+/** Returns the conditions that a packet of a pod meets when it leaves with the node's address. */
+export function masqueradeConditions(family: Family): readonly Statement[] {
   const { source, destination } = familyWords[family];
-  return hiding(
+  return [
     inSet(source, sets[family].masqueraded.name),
     not(inPrefix(destination, multicast[family])),
     not(inSet(concatenation(source, destination), sets[family].unmasqueraded.name)),
-  );
-});
+  ];
+}
+
+/** Rules for postrouting at 100. */
+export const masqueradeRules: readonly Rule[] = ([4, 6] as const).flatMap((family) =>
+  hiding(...masqueradeConditions(family)),
+);
 
 /**
  * The elements that masquerade what a pod sends.

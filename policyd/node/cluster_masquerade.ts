@@ -8,6 +8,7 @@ import { familyWords } from "../../kernel/nftables/family_words.ts";
 import type { Chain } from "../../kernel/nftables/object.ts";
 import { accept, drop, goTo, inSet, not, rule } from "../../kernel/nftables/statement.ts";
 import type { Claim } from "../dataplane/claim.ts";
+import { masqueradeInShare } from "./masquerade_ports/share_rules.ts";
 import type { TablePart } from "./table_part.ts";
 import { INET_TABLE } from "./table_part.ts";
 
@@ -27,7 +28,7 @@ const EVERYTHING = ["0.0.0.0/0", "::/0"].map((text) => rangeOf(parseCidr(text)))
 
 /**
  * The part of the inet table by which pods leave the cluster with the node's address, since nobody out there knows the way
- * back to theirs (POD-19), and none of the ports of its services ({@link hiding}).
+ * back to theirs (POD-19), with a port of their own share (POD-25), and with none of the ports of its services ({@link hiding}).
  *
  * It looks at what a packet's destination is behind NAT, so a pod that calls a Service is hidden from no endpoint in the
  * cluster; what Services hide by their mark is hidden already.
@@ -55,6 +56,7 @@ export function clusterMasquerade(): TablePart {
           rule(not(inSet(source, `${SETS.ready}${family}`)), drop),
           // Both sets may have been filled since the packet was looked for in the first one.
           rule(inSet(destination, `${SETS.kept}${family}`), accept),
+          rule(...masqueradeInShare(family)),
           ...hiding(),
         ],
       };
@@ -67,7 +69,7 @@ export function clusterMasquerade(): TablePart {
   };
 }
 
-/** What a pod of this node contributes. */
+/** Returns the elements of a pod of this node. */
 export function leavingPodElements(addresses: readonly Address[]): readonly Claim[] {
   return addresses.map((address) => ({
     table: INET_TABLE,

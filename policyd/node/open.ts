@@ -58,6 +58,8 @@ import { KnownPaths } from "./ends/known_paths.ts";
 import type { FlowMemory } from "./flow_memory.ts";
 import { kernelFlowMemory } from "./flow_memory.ts";
 import { openMasquerade } from "./masquerade_dataplane.ts";
+import { PortShareDataplane } from "./masquerade_ports/port_share_dataplane.ts";
+import { kernelNodePorts } from "./masquerade_ports/taken_ports.ts";
 import { NodeDataplane } from "./node_dataplane.ts";
 import { kernelPodMemory } from "./pod_memory.ts";
 import { policyOptions, serviceRules } from "./rule_options.ts";
@@ -169,6 +171,14 @@ export function openNodeDataplanes(configuration: Configuration, machine: NodeMa
   const originals = { files: place.files, runDirectory: stateDirectory, bootId: machine.bootId };
   openConntrackSettings(configuration, { ...machine, originals }, ruleset);
   const masquerade = openMasquerade(configuration, ruleset, judge);
+  const portShares = new PortShareDataplane({
+    ruleset,
+    clock,
+    logger,
+    ports: kernelNodePorts(syscalls),
+    attachments: () => attachments.values(),
+    isNeeded: (attachment) => configuration.masquerade || services !== undefined || attachment.ipMasq === true,
+  });
   const node = new NodeDataplane({
     ruleset,
     watch,
@@ -184,10 +194,10 @@ export function openNodeDataplanes(configuration: Configuration, machine: NodeMa
     endBypass: (attachment) => endBypass(attachment, links),
     logger,
     attachments,
-    furtherElements: (attachment) => [
-      ...(services ? serviceElements(attachment) : []),
-      ...masquerade.elementsOf(attachment),
-    ],
+    furtherElements: (attachment) => {
+      portShares.attached(attachment);
+      return [...(services ? serviceElements(attachment) : []), ...masquerade.elementsOf(attachment)];
+    },
     hostPorts: protection.hostPorts,
     policedBridge: options?.bridge,
     takeOver,
@@ -201,7 +211,7 @@ export function openNodeDataplanes(configuration: Configuration, machine: NodeMa
   const tunnelGuards = openTunnelGuard(configuration, ruleset);
   const first = [metrics.firstSync, notices, protection.dataplane];
   const last = [...tunnelGuards, nodeRoutes, nodeState.dataplane, beside, node];
-  const all = [...first, ...others, ...masquerade.dataplanes, ...last];
+  const all = [...first, ...others, ...masquerade.dataplanes, portShares, ...last];
   return {
     dataplanes: all,
     servers: protection.servers,

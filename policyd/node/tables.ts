@@ -11,6 +11,7 @@ import { relatedPackets } from "./ends/related_packets.ts";
 import { guard } from "./guard.ts";
 import { hostPorts } from "./host_ports.ts";
 import { marks } from "./marks.ts";
+import { portShares } from "./masquerade_ports/share_rules.ts";
 import { podMasquerade } from "./pod_masquerade.ts";
 import type { TablePart } from "./table_part.ts";
 import { BRIDGE_TABLE, INET_TABLE, joined } from "./table_part.ts";
@@ -36,6 +37,7 @@ export function nodeTables(configuration: NodeConfiguration): readonly Table[] {
       keptSockets(),
       hostPorts(),
       podMasquerade(),
+      portShares(configuration.services === undefined ? undefined : configuration.markBits.masquerade),
       ...(hasTunnel(configuration) ? [tunnelGuard(configuration.bridge)] : []),
       ...(configuration.services === undefined ? [] : services(configuration.services)),
       ...(configuration.masquerade === true ? [clusterMasquerade()] : []),

@@ -1,6 +1,7 @@
 import { setTimeout as pause } from "node:timers/promises";
 import { BRIDGE_TABLE, INET_TABLE } from "../../policyd/node/table_part.ts";
 import { POLICY_SETS, POLICY_TABLE } from "../../policyd/policy/compile/policy_table.ts";
+import { HIDDEN_PODS } from "../../policyd/node/masquerade_ports/share_rules.ts";
 import { SERVICES_MASQUERADE } from "../../policyd/services/compile/nat_part.ts";
 import { numberMap } from "../../policyd/services/compile/number_maps.ts";
 import { ADDRESS_SETS } from "../../policyd/services/compile/frontend_sets.ts";
@@ -65,7 +66,7 @@ export async function breakWorld(world: World, name: BreakageName): Promise<Brea
         FAMILIES.map((family) => `${ADDRESS_SETS.hairpin}${family}`),
       );
     case "masquerade":
-      return await flush(world, "chain", [SERVICES_MASQUERADE]);
+      return await flush(world, "chain", [SERVICES_MASQUERADE, HIDDEN_PODS]);
     case "affinity":
       return await flush(world, "map", FRONTEND_KINDS.map(numberMap));
     case "policy":

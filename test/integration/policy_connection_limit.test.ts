@@ -51,7 +51,7 @@ describe("connections beyond a pod's limit", function () {
     return pod;
   }
 
-  /** How many of so many new connections to an accomplice are answered. */
+  /** Returns how many new connections to an accomplice are answered. */
   async function answered(
     from: LabPod,
     address: Address,

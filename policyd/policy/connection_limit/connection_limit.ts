@@ -14,7 +14,7 @@ import { fairShare } from "./fair_share.ts";
 import type { OwnAddresses } from "./share.ts";
 import { isBeyond, ownerOf } from "./share.ts";
 
-/** The node's table of connections, as far as limits ask for it. What fails throws DrawbridgeError. */
+/** The node's table of connections, as far as limits ask for it. A failure throws DrawbridgeError. */
 export interface ConnectionTable {
   /** How many connections there are. */
   size(): number;
@@ -42,7 +42,7 @@ export interface ConnectionLimitParts {
 const CHECK_MILLISECONDS = 100;
 const HASTY_CHECK_MILLISECONDS = 25;
 const HALF = 1 / 2;
-/** A walk through the table costs some; so many times its own length lies between two at least. */
+/** A walk through the table costs some; between two lies its own length at least this number of times. */
 const REST = 4;
 /** A pod that has this share of its limit or less may begin connections again. */
 const RELEASE = 3 / 4;

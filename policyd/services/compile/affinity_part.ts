@@ -154,7 +154,7 @@ function admitChain(seconds: number): Chain {
     operation: "update",
     set: NEWCOMERS,
     key: "meta priority",
-    timeout: 1000 * seconds,
+    timeout: seconds * 1000,
     limit: { kind: "limit", rate, unit: "hour", burst: MOST_NEWCOMERS, isOver: true },
   };
   return { name: `admit_${seconds}`, rules: [rule(isBeyond, returnToCaller), rule(goTo(rememberName(seconds)))] };

@@ -183,7 +183,13 @@ describe("the tables of a node", () => {
     assert.deepEqual(rulesOf("published_output"), pluginChain("output").slice(1));
     const sources = pluginChain("postrouting").slice(1);
     assert.deepEqual(rulesOf("published_postrouting"), sources.slice(0, 4));
-    assert.deepEqual(rulesOf("ipmasq_postrouting"), sources.slice(4));
+    // Before each rule one that gives a pod a port of its own share.
+    const withShares = sources.slice(4).flatMap((line, i) => {
+      const [ip, family] = i === 0 ? ["ip", 4] : ["ip6", 6];
+      const share = `meta priority set ${ip} saddr map @pod_ports${family} meta priority vmap @port_shares`;
+      return [line.replace("masquerade fully-random", share), line];
+    });
+    assert.deepEqual(rulesOf("ipmasq_postrouting"), withShares);
     const names = nodeTables(DEFAULTS).flatMap(({ sets }) => sets.map(({ name }) => name));
     for (const { name } of ipTable.sets) assert.ok(names.includes(name), name);
   });
@@ -251,6 +257,7 @@ describe("the tables of a node", () => {
       "ip daddr @kept_networks4 accept",
       "ip saddr != @kept_networks_ready4 drop",
       "ip daddr @kept_networks4 accept",
+      "meta priority set ip saddr map @pod_ports4 meta priority vmap @port_shares",
       "meta l4proto { tcp, udp, sctp } masquerade to :32768-65535 fully-random",
       "masquerade fully-random",
     ]);

@@ -1,0 +1,98 @@
+import { DrawbridgeError } from "../../../kernel/error.ts";
+import { readTextFile } from "../../../kernel/file.ts";
+import { Errno } from "../../../kernel/syscall/errno.ts";
+import type { FileReadCalls } from "../../../kernel/syscall/file_calls.ts";
+import { OpenFlag } from "../../../kernel/syscall/file_calls.ts";
+import { check } from "../../../kernel/syscall/syscalls.ts";
+import type { NodePorts, PortRange } from "./port_ranges.ts";
+
+/** The kernel's default. */
+const DEFAULT_LOCAL: PortRange = { first: 32_768, last: 60_999 };
+/** Of a list of reserved ports. */
+const LONGEST_LIST = 64 * 1024;
+/** Of a file of sockets: the kernel writes those that listen first, and a node may have a hundred thousand others. */
+const MOST_BYTES = 1024 * 1024;
+const CHUNK = 32 * 1024;
+/** The state of a listening socket of TCP (include/net/tcp_states.h). */
+const LISTEN = "0A";
+
+/** Reads the ports of a node. A failure throws DrawbridgeError. */
+export interface NodePortsReader {
+  read(): NodePorts;
+}
+
+/** Reads the ports of the network namespace of the calling thread. @throws SyscallError by its method */
+export function kernelNodePorts(files: FileReadCalls): NodePortsReader {
+  const setting = (name: string): string => readTextFile(files, `/proc/sys/net/ipv4/${name}`, LONGEST_LIST) ?? "";
+  const bound = (name: string, protocol: "tcp" | "udp"): readonly PortRange[] =>
+    boundPorts(startOf(files, `/proc/thread-self/net/${name}`), protocol);
+  return {
+    read: () => ({
+      local: portRanges(setting("ip_local_port_range").trim().replaceAll(/\s+/g, "-"))[0] ?? DEFAULT_LOCAL,
+      taken: [
+        ...portRanges(setting("ip_local_reserved_ports")),
+        ...(["tcp", "udp"] as const).flatMap((protocol) => [
+          ...bound(protocol, protocol),
+          ...bound(`${protocol}6`, protocol),
+        ]),
+      ],
+    }),
+  };
+}
+
+/** The first lines of a file that may be large; empty where there is none. */
+function startOf(files: FileReadCalls, path: string): string {
+  const fd = files.open(path, OpenFlag.RDONLY | OpenFlag.CLOEXEC, 0);
+  if (fd === -Errno.ENOENT) return "";
+  check(fd, `open ${path}`);
+  try {
+    const decoder = new TextDecoder();
+    const buffer = new Uint8Array(CHUNK);
+    let text = "";
+    while (text.length < MOST_BYTES) {
+      const length = check(files.read(fd, buffer), `read ${path}`);
+      if (length === 0) return text;
+      text += decoder.decode(buffer.subarray(0, length), { stream: true });
+    }
+    // The last line may be half of one.
+    return text.slice(0, text.lastIndexOf("\n"));
+  } finally {
+    files.close(fd);
+  }
+}
+
+/** Returns what a list of ports and ranges of ports means, as the kernel writes it ("8080,9148-9150"); other text is left out. */
+export function portRanges(text: string): readonly PortRange[] {
+  return text.split(",").flatMap((part): readonly PortRange[] => {
+    const [, from, to] = /^\s*(\d{1,5})(?:-(\d{1,5}))?\s*$/.exec(part) ?? [];
+    if (from === undefined) return [];
+    const [first, last] = [Number(from), Number(to ?? from)];
+    return first <= last && last <= 0xffff ? [{ first, last }] : [];
+  });
+}
+
+/**
+ * Returns the ports of sockets that get what comes from anywhere: of a file of sockets of the kernel (`/proc/net/tcp` and the like), those
+ * that listen, and of UDP all that are bound.
+ */
+export function boundPorts(text: string, protocol: "tcp" | "udp"): readonly PortRange[] {
+  const found = new Set<number>();
+  for (const line of text.split("\n").slice(1)) {
+    const [, local = "", , state] = line.trim().split(/\s+/);
+    if (state === undefined || (protocol === "tcp" && state !== LISTEN)) continue;
+    const port = Number.parseInt(local.slice(local.lastIndexOf(":") + 1), 16);
+    if (port > 0) found.add(port);
+  }
+  return [...found].map((port) => ({ first: port, last: port }));
+}
+
+/** For tests: ports that they set. */
+export class FakeNodePorts implements NodePortsReader {
+  ports: NodePorts = { local: DEFAULT_LOCAL, taken: [] };
+  error: DrawbridgeError | undefined;
+
+  read(): NodePorts {
+    if (this.error !== undefined) throw this.error;
+    return this.ports;
+  }
+}
