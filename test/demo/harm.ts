@@ -13,13 +13,19 @@ export interface FlushResult {
   readonly tables: number;
 }
 
-/** A node's ruleset as nft lists it, without what counts, and the tables in an order that is not that of their making. */
+/** A node's ruleset as nft lists it, without what counts; tables and their chains in an order that is not that of their making. */
 export function listRuleset(node: LabNode): string {
   const tables = normalListing(node.exec("nft", ["list", "ruleset"])).split(/^(?=table )/m);
   return tables
-    .map((table) => table.trim())
+    .map((table) => withSortedChains(table.trim()))
     .sort()
     .join("\n");
+}
+
+/** Chains come and go while a daemon runs; their order in a table means nothing. */
+function withSortedChains(table: string): string {
+  const [head = "", ...chains] = table.replace(/\}$/, "").split(/^(?=chain )/m);
+  return [head, ...chains.map((chain) => chain.trim()).sort()].join("\n");
 }
 
 /**
