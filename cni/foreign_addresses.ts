@@ -15,7 +15,7 @@ const LARGEST_RESERVATION = 1024;
  * Returns a function that says whether a pod of another plugin on this node has an address, so that ours must not get it (FOREIGN-04).
  *
  * After a change of plugins the pods of the former one stay until they are recreated, and their addresses are of the node's pod CIDR, as
- * ours are. Two things tell of them: the reservations of host-local's networks beside ours, and a route to the single address by another
+ * ours are. Two sources name them: the reservations of host-local's networks beside ours, and a route to the single address by another
  * link than our bridge, as the plugin `ptp` and kindnet make. A network of ours that has pods on this node does not count.
  */
 export function foreignAddresses(

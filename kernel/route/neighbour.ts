@@ -100,7 +100,7 @@ export function neighbourLink(message: ReceivedMessage): number {
 export interface ProxyNeighbour {
   readonly index: number;
   readonly address: Address;
-  /** Who made it; 0 where nobody said. */
+  /** The protocol number of its maker; 0 where it has none. */
   readonly protocol: number;
 }
 

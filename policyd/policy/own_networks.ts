@@ -31,7 +31,7 @@ export interface OwnNetworksParts {
 /**
  * Tells the rules of policies where this node's pods are, as its Node object says, so that none is reached before it is known (POL-09).
  *
- * A Pod that runs here and is no attachment of ours is one of the plugin that was here before. It is never known, so its addresses are
+ * A Pod that runs here without an attachment of ours is one of the plugin that was here before. It is never known, so its addresses are
  * left out: else its own node did not reach it by a Service (FOREIGN-05).
  */
 export class OwnNetworks implements Dataplane {

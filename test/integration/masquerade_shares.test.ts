@@ -107,11 +107,16 @@ class LeavingNode {
     ).length;
   }
 
-  /** Has pods leave with any port, as without shares: the daemon, which would put them back, is killed before. */
+  /** Has pods leave with any port that the kernel chooses: the daemon, which would put the shares back, is killed before. */
   async withoutShares(): Promise<void> {
     await this.policyd.kill();
-    for (const family of [4, 6])
-      this.wired.node.exec("nft", ["flush", "map", "inet", "drawbridge", `pod_ports${family}`]);
+    const { node } = this.wired;
+    for (const family of [4, 6]) {
+      const chain = `inet drawbridge masquerade_cluster${family}`;
+      const rules = node.exec("nft", ["list", "chain", ...chain.split(" ")]);
+      const unbounded = rules.replaceAll(/^.*@port_shares.*\n/gm, "").replaceAll(/ to :32768-65535/g, "");
+      node.exec("nft", ["-f", "-"], `flush chain ${chain}\n${unbounded}`);
+    }
   }
 
   /** The ports of the node with which the connections of a pod to a port are seen. */

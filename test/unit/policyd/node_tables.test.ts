@@ -183,11 +183,11 @@ describe("the tables of a node", () => {
     assert.deepEqual(rulesOf("published_output"), pluginChain("output").slice(1));
     const sources = pluginChain("postrouting").slice(1);
     assert.deepEqual(rulesOf("published_postrouting"), sources.slice(0, 4));
-    // Before each rule one that gives a pod a port of its own share.
-    const withShares = sources.slice(4).flatMap((line, i) => {
-      const [ip, family] = i === 0 ? ["ip", 4] : ["ip6", 6];
-      const share = `meta priority set ${ip} saddr map @pod_ports${family} meta priority vmap @port_shares`;
-      return [line.replace("masquerade fully-random", share), line];
+    // Before the two rules of each family one that gives a pod a port of its own share.
+    const withShares = (["ip", "ip6"] as const).flatMap((ip, i) => {
+      const [ported = "", other = ""] = sources.slice(4 + 2 * i);
+      const share = `meta priority set ${ip} saddr map @pod_ports${ip === "ip" ? 4 : 6} meta priority vmap @port_shares`;
+      return [other.replace("masquerade fully-random", share), ported, other];
     });
     assert.deepEqual(rulesOf("ipmasq_postrouting"), withShares);
     const names = nodeTables(DEFAULTS).flatMap(({ sets }) => sets.map(({ name }) => name));
