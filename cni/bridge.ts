@@ -133,11 +133,13 @@ function makeBridge(socket: NetlinkSocket, spec: BridgeSpec): Link {
 
 /**
  * A pod must not be able to give the node routes or addresses by router advertisements (CVE-2020-10749), and the
- * bridge's own link-local address must not wait for duplicates. Before the bridge is up it has neither.
+ * bridge's own link-local address must not wait for duplicates. Before the bridge is up it has neither. Nor is the node a waypoint
+ * for pods (bridgeSettings).
  */
 function protectBridge(sysctl: Sysctl, name: string): void {
   sysctl.write(`net/ipv6/conf/${name}/accept_ra`, "0");
   sysctl.write(`net/ipv6/conf/${name}/accept_dad`, "0");
+  for (const key of ["seg6_enabled", "rpl_seg_enabled"]) setIfDifferent(sysctl, `net/ipv6/conf/${name}/${key}`, "0");
 }
 
 /**

@@ -19,6 +19,8 @@ const SETTINGS = [
   `net/ipv4/conf/${BRIDGE}/send_redirects`,
   `net/ipv6/conf/${BRIDGE}/forwarding`,
   `net/ipv6/conf/${BRIDGE}/accept_ra`,
+  `net/ipv6/conf/${BRIDGE}/seg6_enabled`,
+  `net/ipv6/conf/${BRIDGE}/rpl_seg_enabled`,
   `net/ipv6/conf/${BRIDGE}/disable_ipv6`,
 ];
 
