@@ -100,7 +100,7 @@ describe("kernel/route bridge", () => {
 
   it("switches hairpin of a port on and off, by the port's index and by its name (POD-11)", () => {
     addPort(2);
-    assert.deepEqual(node.link("dbv2").bridgePort, { hairpin: false, isolated: false });
+    assert.deepEqual(node.link("dbv2").bridgePort, { hairpin: false, isolated: false, groupForwardMask: 0 });
     for (const hairpin of [true, false, true]) {
       const reference = hairpin ? { index: node.link("dbv2").index } : { name: "dbv2" };
       node.route.request(changeLink(reference, { bridgePort: { hairpin } }));
@@ -117,7 +117,7 @@ describe("kernel/route bridge", () => {
     const { up, mtu, alias, bridgePort } = node.link("dbv3");
     assert.deepEqual(
       { up, mtu, alias, bridgePort },
-      { up: false, mtu: 1300, alias: "a/b", bridgePort: { hairpin: true, isolated: false } },
+      { up: false, mtu: 1300, alias: "a/b", bridgePort: { hairpin: true, isolated: false, groupForwardMask: 0 } },
     );
   });
 

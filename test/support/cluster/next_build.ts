@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { cpSync, readFileSync, writeFileSync } from "node:fs";
+import { cpSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { BUNDLE } from "../policyd.ts";
 
@@ -15,9 +15,13 @@ const VERSION = 'update(text).digest("hex")';
  */
 export function nextBuild(directory: string): string {
   cpSync(path.dirname(BUNDLE), directory, { recursive: true });
-  const bundle = path.join(directory, path.basename(BUNDLE));
-  const parts = readFileSync(bundle, "utf8").split(VERSION);
-  assert.equal(parts.length, 2, `the bundle has ${VERSION} once`);
-  writeFileSync(bundle, parts.join('update(text+" of the next build").digest("hex")'));
-  return bundle;
+  const files = readdirSync(directory).filter((name) => name.endsWith(".js"));
+  const texts = new Map(
+    files.map((name) => [path.join(directory, name), readFileSync(path.join(directory, name), "utf8")]),
+  );
+  const [found, ...others] = [...texts].filter(([, text]) => text.includes(VERSION));
+  assert.ok(found !== undefined && others.length === 0, `one file of the build has ${VERSION}`);
+  const [file, text] = found;
+  writeFileSync(file, text.replaceAll(VERSION, 'update(text+" of the next build").digest("hex")'));
+  return path.join(directory, path.basename(BUNDLE));
 }

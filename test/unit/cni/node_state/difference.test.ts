@@ -169,7 +169,7 @@ describe("cni/node_state", () => {
     assert.deepEqual(textsOf(kernel, desired), []);
     const settled = settle(kernel, desired, EVERYTHING);
     const [problem] = problemsOf(desired, settled);
-    assert.match(problem?.text ?? "", /^cni0 is no bridge \(kind dummy\): remove it/);
+    assert.match(problem?.text ?? "", /^cni0 is not a bridge \(kind dummy\): remove it/);
     assert.equal(problem?.isCut, true);
   });
 
