@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { once } from "node:events";
 import { mkdirSync, readdirSync, renameSync, writeFileSync } from "node:fs";
 import { connect } from "node:net";
-import { tmpdir } from "node:os";
+import { tmpdir, totalmem } from "node:os";
 import path from "node:path";
 import * as v from "valibot";
 import { askPolicyd } from "../../cni/policyd_client.ts";
@@ -18,6 +18,7 @@ import { withVersion } from "../../policyd/dataplane/schema.ts";
 import { linkLocalAddress } from "../../policyd/node/attachment_elements.ts";
 import { GUARD_SETS } from "../../policyd/node/guard.ts";
 import { DEFAULT_POLICY_OPTIONS } from "../../policyd/policy/compile/options.ts";
+import { affordableFragmentMemory } from "../../policyd/node/conntrack_settings.ts";
 import { nodeTables } from "../../policyd/node/tables.ts";
 import type { Lab } from "../lab/lab.ts";
 import { createLab } from "../lab/lab.ts";
@@ -139,6 +140,8 @@ describe("what strangers write", function () {
       masquerade: true,
       encapsulation: "auto",
       policyOptions: DEFAULT_POLICY_OPTIONS,
+      fragmentMemory: affordableFragmentMemory(512, totalmem()),
+      askedPorts: [9873, 10_256],
     }).map(withVersion);
     assert.deepEqual(
       tables,
@@ -175,8 +178,8 @@ describe("what strangers write", function () {
     const made = ["state", "staging"].flatMap((name) =>
       readdirSync(`${base}/${name}`, { recursive: true, encoding: "utf8" }),
     );
-    // The values that connection tracking had before the daemon's start, where that changed any.
-    const settings = /^settings(\/net%2Fnetfilter%2Fnf_conntrack_[a-z_]+\.json)?$/;
+    // The values that settings had before the daemon's start, where that changed any, and that policies have been enforced.
+    const settings = /^(settings(\/net%2F[A-Za-z0-9_%]+\.json)?|policies-enforced)$/;
     assert.deepEqual(
       made.filter((name) => !settings.test(name)),
       [],
@@ -237,7 +240,8 @@ function namedFiles(texts: readonly string[], put: (name: string, text: string) 
 }
 
 /** What policies add for pods is named by hashes: none of it is a stranger's word. */
-const OF_POLICIES = /^(chain (egress|ingress)_[0-9a-f]{16,}(_[a-z_]+)?|set [a-z]+_[0-9a-f]{16,}(_v[46])?)$/;
+const OF_POLICIES =
+  /^(chain (egress|ingress)_[0-9a-f]{16,}(_[a-z_]+)?|set [a-z]+_[0-9a-f]{16,}(_v[46])?)$|^chain ports_\d+_\d+$/;
 
 function podObject({ pod }: AttachmentRecord): string {
   assert.ok(pod !== undefined);
