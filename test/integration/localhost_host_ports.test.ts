@@ -201,7 +201,10 @@ for (const { hasDaemon, keeper, ...way } of LOCALHOST_WAYS) {
     });
 
     it("R7: after the DEL the node's tables are as before", () => {
-      const listing = (): string => normalListing(on.wired.node.exec("nft", ["list", "ruleset"]));
+      // Ports that shares of pods have left out once stay left out (POD-25).
+      const shares = /^(map (pod_ports[46]|port_shares)|chain ports_\d+_\d+) \{\n(?:.*\n)*?\}\n/gm;
+      const listing = (): string =>
+        normalListing(on.wired.node.exec("nft", ["list", "ruleset"])).replaceAll(shares, "");
       const before = listing();
       const pod = on.serve("short", mapping(7900, "tcp", "127.0.0.1"), mapping(7900, "udp", "::1"), mapping(7901));
       assert.match(on.wired.node.exec("nft", ["list", "ruleset"]), /tcp \. 7900 \. 127\.0\.0\.1 comment/);

@@ -200,7 +200,12 @@ describe("routes of a node as things change", function () {
     await near.policyd.kill();
     daemon = await near.policyd.start(["--encapsulation=auto"]);
     await on.untilReached([flow(near.pod, far.podAddresses[4]), flow(far.pod, near.podAddresses[4])]);
-    assert.deepEqual(daemon.status().problems, []);
+    // Its pods have addresses of IPv6: that the node has none is reported, and nothing about routes.
+    const isOfNode = (problem: string): boolean => problem.startsWith("node: net.ipv6.conf.all.disable_ipv6 is 1");
+    assert.deepEqual(
+      daemon.status().problems.filter((problem) => !isOfNode(problem)),
+      [],
+    );
     assert.doesNotMatch(ours(node), /fd00:|fe80:/);
     node.writeSysctl("net/ipv6/conf/all/disable_ipv6", "0");
     node.exec("ip", ["address", "add", "2001:db8:2::1/64", "dev", UPLINK, "nodad"]);

@@ -11,7 +11,10 @@ import { podShareElement, shareChain, shareElement } from "./share_rules.ts";
 import type { NodePortsReader } from "./taken_ports.ts";
 
 /** An attachment, as far as it has a share. */
-export type SharingAttachment = Pick<AttachmentRecord, "containerId" | "addresses" | "portMappings" | "ipMasq">;
+export type SharingAttachment = Pick<
+  AttachmentRecord,
+  "containerId" | "ifname" | "addresses" | "portMappings" | "ipMasq"
+>;
 
 export interface PortShareParts {
   /** Whose inet table has the part `portShares()`. */
@@ -75,7 +78,11 @@ export class PortShareDataplane implements Dataplane {
 
   async register(): Promise<void> {}
 
-  async unregister(): Promise<void> {}
+  /** Takes the share of a pod back that goes with its last attachment. */
+  async unregister({ containerId, ifname }: Pick<AttachmentRecord, "containerId" | "ifname">): Promise<void> {
+    const own = [...this.#parts.attachments()].filter((other) => other.containerId === containerId);
+    if (own.every((other) => other.ifname === ifname)) this.#forget(containerId);
+  }
 
   problems(): readonly string[] {
     if (this.#podPorts?.isApart !== false) return [];
@@ -168,10 +175,12 @@ export class PortShareDataplane implements Dataplane {
   #forgetGone(staying: string): void {
     const present = new Set([...this.#parts.attachments()].map(({ containerId }) => containerId));
     for (const containerId of this.#numbers.keys()) {
-      if (present.has(containerId) || containerId === staying) continue;
-      this.#numbers.delete(containerId);
-      this.#parts.ruleset.claim(`ports of ${containerId}`, [], "urgent");
+      if (!present.has(containerId) && containerId !== staying) this.#forget(containerId);
     }
+  }
+
+  #forget(containerId: string): void {
+    if (this.#numbers.delete(containerId)) this.#parts.ruleset.claim(`ports of ${containerId}`, [], "urgent");
   }
 
   #freeNumber(): number {

@@ -32,6 +32,7 @@ function setUp() {
   const attach = (number: number, hostPort?: number): void => {
     const attachment: SharingAttachment = {
       containerId: `c${number}`,
+      ifname: "eth0",
       addresses: [`10.244.1.${number}`, `fd00:244:1::${number.toString(16)}`].map((text) => ({
         address: parseAddress(text),
         prefixLength: text.includes(":") ? 128 : 32,
