@@ -8,7 +8,6 @@ import type { Configuration } from "../configuration/configuration.ts";
 import { namesVersion } from "../dataplane/schema.ts";
 import type { NoticeSink } from "../events/notice.ts";
 import type { Logger } from "../log/logger.ts";
-import { BRIDGE_TABLE } from "../node/table_part.ts";
 import { CLOSING_TABLE } from "../policy/closing/closing_tables.ts";
 import { POLICY_TABLE } from "../policy/compile/policy_table.ts";
 import { BesideDataplane } from "./beside_dataplane.ts";
@@ -59,8 +58,8 @@ export function openCoexistence(
     if (nftables.head(CLOSING_TABLE) !== undefined) return true;
     const chains = nftables.chains(POLICY_TABLE);
     if (version !== undefined && chains.some(({ name }) => name === version)) return true;
-    const hasPods = [...attachments.values()].some((attachment) => attachment.bridge === bridge);
-    return hasPods && nftables.head(BRIDGE_TABLE) !== undefined;
+    // Pods of ours have to be closed or policed, whatever else is on their bridge.
+    return [...attachments.values()].some((attachment) => attachment.bridge === bridge);
   };
   return { beside, takeOver: new TakeOver({ bridge, nodeName, clock, logger, events, look }) };
 }
