@@ -8,7 +8,7 @@ import { addressesOf, LOCALHOST_WAYS, LocalhostNode } from "../support/host_port
 import { addressesIn } from "../support/host_ports/masquerade.ts";
 import { mapping, PORT, published } from "../support/host_ports/published.ts";
 import { UdpClient } from "../support/host_ports/udp_client.ts";
-import { normalListing } from "../support/nftables/listing.ts";
+import { normalListing, withoutPortShares } from "../support/nftables/listing.ts";
 import { podObject } from "../support/policy/first_packet/coming_pod.ts";
 import { requireBridgeNetfilter, requireKernel } from "../support/privilege.ts";
 
@@ -201,10 +201,7 @@ for (const { hasDaemon, keeper, ...way } of LOCALHOST_WAYS) {
     });
 
     it("R7: after the DEL the node's tables are as before", () => {
-      // Ports that shares of pods have left out once stay left out (POD-25).
-      const shares = /^(map (pod_ports[46]|port_shares)|chain ports_\d+_\d+) \{\n(?:.*\n)*?\}\n/gm;
-      const listing = (): string =>
-        normalListing(on.wired.node.exec("nft", ["list", "ruleset"])).replaceAll(shares, "");
+      const listing = (): string => normalListing(withoutPortShares(on.wired.node.exec("nft", ["list", "ruleset"])));
       const before = listing();
       const pod = on.serve("short", mapping(7900, "tcp", "127.0.0.1"), mapping(7900, "udp", "::1"), mapping(7901));
       assert.match(on.wired.node.exec("nft", ["list", "ruleset"]), /tcp \. 7900 \. 127\.0\.0\.1 comment/);

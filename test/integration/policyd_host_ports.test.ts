@@ -13,7 +13,7 @@ import { addressesIn, assertMasquerade } from "../support/host_ports/masquerade.
 import { overlaps } from "../support/host_ports/overlaps.ts";
 import { everything, mapping, PORT, published } from "../support/host_ports/published.ts";
 import { UdpClient } from "../support/host_ports/udp_client.ts";
-import { normalListing } from "../support/nftables/listing.ts";
+import { normalListing, withoutPortShares } from "../support/nftables/listing.ts";
 import { PolicydNode } from "../support/policyd_node.ts";
 import { requireBridgeNetfilter, requireKernel } from "../support/privilege.ts";
 import { until } from "../support/recording_sink.ts";
@@ -48,7 +48,7 @@ describe("host ports and masquerade of a node with policyd", function () {
     lab?.destroy();
   });
 
-  const listing = (): string => wired.node.exec("nft", ["list", "ruleset"]);
+  const listing = (): string => withoutPortShares(wired.node.exec("nft", ["list", "ruleset"]));
 
   const attach = (pod: LabPod, wish: Configuration = {}): CallOutcome =>
     add(wired, pod, { ...policyd.overrides, ...wish });

@@ -30,3 +30,13 @@ function sorted(inside: string): string {
     .filter((item) => item !== "");
   return ` ${items.sort().join(", ")} `;
 }
+
+/**
+ * A listing by nft without pods' shares of ports: ports that shares have left out once, for a host port, stay left out (POD-25).
+ */
+export function withoutPortShares(listing: string): string {
+  return listing.replaceAll(
+    /^[ \t]*(?:map (?:pod_ports[46]|port_shares)|chain ports_\d+_\d+) \{\n(?:.*\n)*?[ \t]*\}\n/gm,
+    "",
+  );
+}

@@ -122,7 +122,8 @@ export class ServicedNode implements Disposable {
   elements(): string {
     const listing = this.wired.node.exec("nft", ["list", "table", "inet", "drawbridge"]);
     const sets = listing.slice(0, listing.indexOf("\tchain ")).replaceAll(/ counter packets \d+ bytes \d+/g, "");
-    const isWrittenByRules = (set: string): boolean => /^\t(?:(?:map client|set connections)[46]|set newcomers) /.test(set);
+    const isWrittenByRules = (set: string): boolean =>
+      /^\t(?:(?:map client|set connections)[46]|set newcomers) /.test(set);
     return sets
       .split(/^(?=\t(?:map|set) )/m)
       .filter((set) => !isWrittenByRules(set))

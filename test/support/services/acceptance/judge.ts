@@ -188,7 +188,8 @@ export class Judge {
       : this.#world.socketOf(`${further.service}:0`, this.#family).address;
     return NODES.flatMap((node) => {
       const text = this.#measured.tables[node];
-      const maps = mapsWith(text, formatAddress(address));
+      // A pod's share of ports is not about Services.
+      const maps = mapsWith(text, formatAddress(address)).filter((name) => !/^pod_ports[46]$/.test(name));
       const isMentioned = isNamed && text.includes(further.service);
       return [
         ...(isMentioned ? [`${node} has a rule or an element for ${further.service}`] : []),
