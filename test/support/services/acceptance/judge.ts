@@ -188,8 +188,10 @@ export class Judge {
       : this.#world.socketOf(`${further.service}:0`, this.#family).address;
     return NODES.flatMap((node) => {
       const text = this.#measured.tables[node];
-      // A pod's share of ports is not about Services.
-      const maps = mapsWith(text, formatAddress(address)).filter((name) => !/^pod_ports[46]$/.test(name));
+      // A pod's share of ports and its verdict are not about Services.
+      const maps = mapsWith(text, formatAddress(address)).filter(
+        (name) => !/^(?:pod_ports|egress|ingress)[46]$/.test(name),
+      );
       const isMentioned = isNamed && text.includes(further.service);
       return [
         ...(isMentioned ? [`${node} has a rule or an element for ${further.service}`] : []),
