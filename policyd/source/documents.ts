@@ -2,9 +2,9 @@ import { Buffer } from "node:buffer";
 import type { CST, Document } from "yaml";
 import { Composer, isMap, isNode, isScalar, isSeq, Lexer, LineCounter, Parser } from "yaml";
 import type { JsonPiece } from "./json_scanner.ts";
-import { scanJson } from "./json_scanner.ts";
+import { parseJson, scanJson, unreadable } from "./json_scanner.ts";
 import type { YamlDocument } from "./yaml_documents.ts";
-import { unreadableYaml, yamlDocuments } from "./yaml_documents.ts";
+import { yamlDocuments } from "./yaml_documents.ts";
 import type { Unindented } from "./yaml_indentation.ts";
 import { IndentationWatch, withIndentation } from "./yaml_indentation.ts";
 import { jsonValue } from "./yaml_value.ts";
@@ -27,7 +27,7 @@ const BLANK_BEFORE_COMMENT = "Comments must be separated";
  * @throws DrawbridgeError ERR_OBJECT naming the line, when it is reached; what came before may be part of a torn file
  */
 export function* readObjects(text: string, fileName: string): Generator {
-  if (fileName.endsWith(".json")) for (const { value } of openList(parseJson(text))) yield value;
+  if (fileName.endsWith(".json")) for (const { value } of openList(parseJson({ text }))) yield value;
   else for (const { value } of readYamlObjects(text)) yield value;
 }
 
@@ -51,7 +51,11 @@ export function* readYamlObjects(text: string): Generator<LocatedObject> {
   for (const document of yamlDocuments(text)) {
     const objects = isFirst ? jsonObjects(document) : undefined;
     isFirst = false;
-    for (const { value, lineOf } of objects ?? readDocument(document)) {
+    if (objects !== undefined) {
+      yield* objects;
+      continue;
+    }
+    for (const { value, lineOf } of readDocument(document)) {
       for (const { value: object, path: place } of openList(value)) {
         yield { value: object, lineOf: (path) => lineOf([...place, ...path]) };
       }
@@ -59,51 +63,59 @@ export function* readYamlObjects(text: string): Generator<LocatedObject> {
   }
 }
 
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch (error) {
-    throw unreadableYaml(error instanceof Error ? error.message : String(error));
-  }
-}
-
-/** The JSON objects that a document is made of, one after the other; undefined where it is not JSON: it may still be YAML. */
-function jsonObjects({ text, line: first }: YamlDocument): readonly LocatedObject[] | undefined {
+/** The JSON objects that a document is made of, lists opened; undefined where it is not JSON: it may still be YAML. */
+function jsonObjects({ text, line }: YamlDocument): readonly LocatedObject[] | undefined {
   if (!/^\s*\{\s*["}]/.test(text)) return undefined;
-  const pieces = attempt(() => [...scanJson([Buffer.from(text)])]);
-  return pieces && attempt(() => objectsOf(pieces.map((piece) => ({ ...piece, line: piece.line + first - 1 }))));
+  return attempt(() => readJsonObjects([Buffer.from(text)], (object) => object, line));
 }
 
-/** The items of a list come before the list itself. */
-function objectsOf(pieces: readonly JsonPiece[]): readonly LocatedObject[] {
-  const objects: LocatedObject[] = [];
-  let items: JsonPiece[] = [];
-  for (const piece of pieces) {
-    if (piece.type === "item") items.push(piece);
-    else {
-      objects.push(objectOf(piece, items));
-      items = [];
+/** An item that leaves out its kind waits for the list's, which may stand after it. */
+type Item<T> = { readonly isTaken: true; readonly taken: T } | { readonly isTaken: false; readonly piece: JsonPiece };
+
+/** A list that says nothing of its items. */
+const ANY = { kind: "", apiVersion: undefined };
+
+/**
+ * Reads JSON values one after the other, lists opened, and returns what `take` makes of each object. Of a list only one item is a
+ * tree at a time.
+ *
+ * @param firstLine of the text
+ * @throws DrawbridgeError ERR_OBJECT naming the line
+ */
+export function readJsonObjects<T>(
+  chunks: Iterable<Uint8Array>,
+  take: (object: LocatedObject) => T,
+  firstLine = 1,
+): readonly T[] {
+  const all: T[] = [];
+  let items: Item<T>[] = [];
+  const takeOf = (value: unknown, { text, line }: JsonPiece): T =>
+    take({ value, lineOf: (path) => jsonLine({ text, line: line + firstLine - 1 }, path) });
+  for (const piece of scanJson(chunks)) {
+    const value = parseJson(piece);
+    if (piece.type === "item") {
+      const isWhole = hasKind(value);
+      items.push(isWhole ? { isTaken: true, taken: takeOf(itemOf(ANY, value), piece) } : { isTaken: false, piece });
+      continue;
     }
+    const list = asList(value);
+    if (list === undefined) all.push(takeOf(value, piece));
+    else {
+      for (const item of items) {
+        all.push(item.isTaken ? item.taken : takeOf(itemOf(list, parseJson(item.piece)), item.piece));
+      }
+    }
+    items = [];
   }
-  return objects;
+  return all;
 }
 
-function objectOf(piece: JsonPiece, items: readonly JsonPiece[]): LocatedObject {
-  const frame: unknown = JSON.parse(piece.text);
-  const values = items.map(({ text }): unknown => JSON.parse(text));
-  const value = values.length > 0 && typeof frame === "object" ? { ...frame, items: values } : frame;
-  return {
-    value,
-    lineOf: (path) => {
-      const [member, index = -1, ...rest] = path;
-      const item = member === "items" ? items[Number(index)] : undefined;
-      return item === undefined ? jsonLine(piece, path) : jsonLine(item, rest);
-    },
-  };
+function hasKind(value: unknown): boolean {
+  return typeof value === "object" && value !== null && "kind" in value;
 }
 
 /** The line of a field in the text of a JSON value: JSON is YAML, too. */
-export function jsonLine({ text, line }: Pick<JsonPiece, "text" | "line">, path: FieldPath): number {
+function jsonLine({ text, line }: Pick<JsonPiece, "text" | "line">, path: FieldPath): number {
   if (path.length === 0) return line;
   const [object] = attempt(() => [...readDocument({ text, line })]) ?? [];
   return object?.lineOf(path) ?? line;
@@ -123,7 +135,7 @@ function* readDocument({ text, line: first }: YamlDocument): Generator<LocatedOb
   if (document === undefined) return;
   const lineAt = (offset: number): number => first + lines.linePos(offset).line - 1;
   const [problem] = document.errors.filter(({ message }) => !message.startsWith(BLANK_BEFORE_COMMENT));
-  if (problem !== undefined) throw unreadableYaml(problem.message, lineAt(problem.pos[0]));
+  if (problem !== undefined) throw unreadable(problem.message, lineAt(problem.pos[0]));
   const value = jsonValue(document.contents, lineAt);
   if (value !== null) yield { value, lineOf: (path) => lineAt(offsetOf(document, path)) };
 }
@@ -190,14 +202,14 @@ function* tokensOf(text: string, { lines, firstLine, watch, onUnindented }: Read
     if (found !== undefined) return onUnindented(found);
     for (const token of parser.next(lexeme)) {
       const unexpected = unexpectedToken(token, isEmpty);
-      if (unexpected !== undefined) throw unreadableYaml(unexpected, firstLine + lines.linePos(token.offset).line - 1);
+      if (unexpected !== undefined) throw unreadable(unexpected, firstLine + lines.linePos(token.offset).line - 1);
       if (token.type === "document" && token.value !== undefined) isEmpty = false;
       yield token;
     }
     // The outermost is the document.
     if (parser.stack.length > MOST_LEVELS + 1) {
       const line = firstLine + lines.linePos(parser.offset).line - 1;
-      throw unreadableYaml(`more than ${MOST_LEVELS} levels of lists and objects`, line);
+      throw unreadable(`more than ${MOST_LEVELS} levels of lists and objects`, line);
     }
   }
   yield* parser.end();
@@ -231,7 +243,7 @@ function* openList(value: unknown): Generator<Opened> {
  * @throws DrawbridgeError ERR_OBJECT for a list inside a list
  */
 export function itemOf({ kind, apiVersion }: Pick<List, "kind" | "apiVersion">, item: unknown): unknown {
-  if (asList(item) !== undefined) throw unreadableYaml("a list inside a list; expected objects");
+  if (asList(item) !== undefined) throw unreadable("a list inside a list; expected objects");
   const isObject = typeof item === "object" && item !== null && !Array.isArray(item);
   return isObject && kind !== "" ? { apiVersion, kind, ...item } : item;
 }

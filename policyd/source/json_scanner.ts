@@ -160,14 +160,23 @@ export class JsonScanner {
   }
 
   #unreadable(reason: string): DrawbridgeError {
-    return unreadableJson(reason, this.#line);
+    return unreadable(reason, this.#line);
   }
 }
 
-/** The refusal of a text that is no JSON. */
-export function unreadableJson(reason: string, line: number): DrawbridgeError {
+/** The value of a JSON text. @param line in which it begins @throws DrawbridgeError ERR_OBJECT naming the line */
+export function parseJson({ text, line }: { readonly text: string; readonly line?: number }): unknown {
+  try {
+    return JSON.parse(text);
+  } catch (error) {
+    throw unreadable(error instanceof Error ? error.message : String(error), line);
+  }
+}
+
+/** Returns the refusal of a text that cannot be read, in one line. */
+export function unreadable(reason: string, line?: number): DrawbridgeError {
   const [first = ""] = reason.slice(0, LONGEST_REASON).split("\n");
-  return new DrawbridgeError("ERR_OBJECT", `line ${line}: ${first}`);
+  return new DrawbridgeError("ERR_OBJECT", `${line === undefined ? "" : `line ${line}: `}${first}`);
 }
 
 /** Where the string that opens at `from` ends; undefined when it goes on behind the window. */

@@ -1,4 +1,4 @@
-import { DrawbridgeError } from "../../kernel/error.ts";
+import { unreadable } from "./json_scanner.ts";
 
 /** One document of a YAML file. */
 export interface YamlDocument {
@@ -8,7 +8,6 @@ export interface YamlDocument {
 }
 
 const SEPARATOR = "---";
-const LONGEST_REASON = 200;
 const BYTE_ORDER_MARK = "\u{feff}";
 /** The characters that a YAML text may not have (YAML 1.1, section 5.1); the byte order mark only begins a document. */
 const FORBIDDEN = /[^\t\n\r\u{20}-\u{7e}\u{85}\u{a0}-\u{d7ff}\u{e000}-\u{fefe}\u{ff00}-\u{fffd}\u{10000}-\u{10ffff}]/u;
@@ -29,7 +28,7 @@ export function* yamlDocuments(text: string): Generator<YamlDocument> {
     if (text.startsWith(SEPARATOR, at)) {
       const rest = text.slice(at + SEPARATOR.length, next).trim();
       if (rest !== "" && !rest.startsWith("#")) {
-        throw unreadableYaml(`${SEPARATOR} is followed by ${JSON.stringify(rest)}; expected a line of its own`, line);
+        throw unreadable(`${SEPARATOR} is followed by ${JSON.stringify(rest)}; expected a line of its own`, line);
       }
       yield documentOf(text.slice(start, at), startLine);
       start = next;
@@ -40,12 +39,6 @@ export function* yamlDocuments(text: string): Generator<YamlDocument> {
   yield documentOf(text.slice(start), startLine);
 }
 
-/** The refusal of a text that is not YAML, in one line. */
-export function unreadableYaml(reason: string, line?: number): DrawbridgeError {
-  const [first = ""] = reason.slice(0, LONGEST_REASON).split("\n");
-  return new DrawbridgeError("ERR_OBJECT", `${line === undefined ? "" : `line ${line}: `}${first}`);
-}
-
 function documentOf(written: string, line: number): YamlDocument {
   const unmarked = written.startsWith(BYTE_ORDER_MARK) ? written.slice(BYTE_ORDER_MARK.length) : written;
   const text = unmarked.replaceAll(/\r\n?/g, "\n");
@@ -53,7 +46,7 @@ function documentOf(written: string, line: number): YamlDocument {
   if (forbidden !== null) {
     const before = text.slice(0, forbidden.index);
     const code = forbidden[0].codePointAt(0)?.toString(16).padStart(4, "0") ?? "";
-    throw unreadableYaml(`the character U+${code}; expected text`, line + newlinesIn(before));
+    throw unreadable(`the character U+${code}; expected text`, line + newlinesIn(before));
   }
   return { text, line };
 }

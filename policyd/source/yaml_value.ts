@@ -1,6 +1,6 @@
 import type { Alias, Node, Pair, Scalar, YAMLMap } from "yaml";
 import { isAlias, isMap, isNode, isPair, isScalar, isSeq } from "yaml";
-import { unreadableYaml } from "./yaml_documents.ts";
+import { unreadable } from "./json_scanner.ts";
 import { keyText, scalarValue } from "./yaml_scalar.ts";
 
 /** The values that aliases may bring into one document: they may multiply. */
@@ -141,7 +141,7 @@ class Conversion {
 
   #refusal(node: unknown, reason: string): Error {
     const offset = isNode(node) ? node.range?.[0] : undefined;
-    return unreadableYaml(reason, offset === undefined ? undefined : this.#lineAt(offset));
+    return unreadable(reason, offset === undefined ? undefined : this.#lineAt(offset));
   }
 }
 

@@ -1,7 +1,6 @@
 import { DrawbridgeError } from "../../../kernel/error.ts";
 import { asList, itemOf } from "../documents.ts";
-import type { JsonPiece } from "../json_scanner.ts";
-import { JsonScanner, unreadableJson } from "../json_scanner.ts";
+import { JsonScanner, parseJson, unreadable } from "../json_scanner.ts";
 import { member } from "./member.ts";
 import type { Listed } from "./resources.ts";
 
@@ -30,8 +29,8 @@ export class PageReader {
    */
   *push(chunk: Uint8Array): Generator {
     for (const piece of this.#scanner.push(chunk)) {
-      if (this.#frame !== undefined) throw unreadableJson("more than one value; expected one list", piece.line);
-      const value = parse(piece);
+      if (this.#frame !== undefined) throw unreadable("more than one value; expected one list", piece.line);
+      const value = parseJson(piece);
       if (piece.type === "item") yield itemOf(this.#resource, value);
       else this.#frame = value;
     }
@@ -49,14 +48,6 @@ export class PageReader {
     // The scanner cuts out the items of one list; of a second there would be no trace.
     if (list.items.length > 0) throw new DrawbridgeError("ERR_OBJECT", "items: expected one list of them");
     return { next: textOf(this.#frame, "continue"), resourceVersion: textOf(this.#frame, "resourceVersion") };
-  }
-}
-
-function parse({ text, line }: JsonPiece): unknown {
-  try {
-    return JSON.parse(text);
-  } catch (error) {
-    throw unreadableJson(error instanceof Error ? error.message : String(error), line);
   }
 }
 
