@@ -57,6 +57,11 @@ export interface Nftables {
   close(): void;
 }
 
+/** The changes that remove a table; none where it is not there. @throws SyscallError when the kernel does not answer */
+export function removalOf(kernel: Pick<Nftables, "head">, table: TableReference): readonly Change[] {
+  return kernel.head(table) === undefined ? [] : [{ kind: "delete table", table }];
+}
+
 /** The kernel's nftables of the namespace the calling thread is in when it is opened. */
 export class NftablesSocket implements Nftables {
   readonly #socket: NetlinkSocket;

@@ -4,12 +4,12 @@ import type { MacAddress } from "../ip/mac.ts";
 import { address, mac, u32 } from "../netlink/attribute.ts";
 import type { BodyLayout, ReceivedMessage, Request } from "../netlink/message.ts";
 import { decodeBody, MessageFlag, request } from "../netlink/message.ts";
+import { AF_BRIDGE } from "./notification.ts";
 
 const RTM_NEWNEIGH = 28;
 const RTM_DELNEIGH = 29;
 const RTM_GETNEIGH = 30;
 
-const AF_BRIDGE = 7;
 const NUD_PERMANENT = 0x80;
 const NUD_NOARP = 0x40;
 const NTF_SELF = 0x02;

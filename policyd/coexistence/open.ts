@@ -51,10 +51,10 @@ export function openCoexistence(
   );
   const look = (): { readonly foreignPorts: readonly string[]; readonly isOurs: boolean } => {
     const ports = foreignPorts(kernel.links(), bridge, attachments.values());
-    return { foreignPorts: ports, isOurs: ports.length > 0 && isUnderOurRules() };
+    return { foreignPorts: ports, isOurs: ports.length > 0 && isOurs() };
   };
-  /** A bridge that is closed until policies are read was ours before. Rules of this version name the bridge; those of another one are about it where pods of ours are on it. */
-  const isUnderOurRules = (): boolean => {
+  /** A bridge that is closed until policies are read was ours before. Rules of this version name the bridge. */
+  const isOurs = (): boolean => {
     if (nftables.head(CLOSING_TABLE) !== undefined) return true;
     const chains = nftables.chains(POLICY_TABLE);
     if (version !== undefined && chains.some(({ name }) => name === version)) return true;

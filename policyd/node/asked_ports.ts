@@ -9,7 +9,7 @@ import type { TablePart } from "./table_part.ts";
 /** Of the cloud's load balancers (kube-proxy's healthzBindAddress). */
 const OF_SERVICES = { address: parseAddress("0.0.0.0"), port: 10_256 };
 /** Where another program serves Services, which then has 10256. */
-const OF_OTHERS = { address: parseAddress("127.0.0.1"), port: 9874 };
+export const HEALTH_BESIDE_OTHERS = { address: parseAddress("127.0.0.1"), port: 9874 } as const;
 
 /** New connections of one source: more than any balancer's probe makes, and few enough to cost nothing. */
 const RATE: RateLimit = { kind: "limit", rate: 10, unit: "second", burst: 50, isOver: true };
@@ -22,7 +22,7 @@ export function healthListen({
   | { readonly address: Address; readonly port: number }
   | undefined {
   if (healthAddress === "none") return undefined;
-  return healthAddress ?? (services ? OF_SERVICES : OF_OTHERS);
+  return healthAddress ?? (services ? OF_SERVICES : HEALTH_BESIDE_OTHERS);
 }
 
 /** The TCP ports of the daemon's own that others than the node may reach, in order. */

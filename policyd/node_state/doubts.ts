@@ -10,7 +10,7 @@ import type { Doubt } from "./relevance.ts";
  */
 export const BRIDGE = "bridge";
 
-/** So long after its last repair a subject is forgotten, and what is undone after that is repaired at once again. */
+/** Milliseconds without a repair after which a subject is forgotten: its next repair happens at once again. */
 const CALM = 10_000;
 
 /** The parts of one bridge that are to be looked at, and when: a subject that another program keeps changing waits longer each time. */

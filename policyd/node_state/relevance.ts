@@ -5,29 +5,17 @@ import type { ReceivedMessage } from "../../kernel/netlink/message.ts";
 import { parseInterfaceAddress } from "../../kernel/route/interface_address.ts";
 import { linkIdentity, parseLink } from "../../kernel/route/link.ts";
 import { neighbourLink, parseNeighbour } from "../../kernel/route/neighbour.ts";
+import { AF_BRIDGE, Notification } from "../../kernel/route/notification.ts";
 import { parseRouteOrDiscard } from "../../kernel/route/route.ts";
 import { parseSettingsLink } from "../../kernel/route/settings.ts";
 import { filteredLink } from "../../kernel/traffic_control/message.ts";
 
-/** RTM_* of notifications (include/uapi/linux/rtnetlink.h). */
-const Notification = {
-  NEWLINK: 16,
-  DELLINK: 17,
-  NEWADDR: 20,
-  DELADDR: 21,
-  NEWROUTE: 24,
-  DELROUTE: 25,
-  NEWNEIGH: 28,
-  DELNEIGH: 29,
-  NEWRULE: 32,
-  DELRULE: 33,
-  NEWNETCONF: 80,
-} as const;
-
-/** RTM_NEWQDISC, RTM_DELQDISC, RTM_NEWTFILTER, RTM_DELTFILTER. */
-const ABOUT_FILTERS: readonly number[] = [36, 37, 44, 45];
-
-const AF_BRIDGE = 7;
+const ABOUT_FILTERS: readonly number[] = [
+  Notification.NEWQDISC,
+  Notification.DELQDISC,
+  Notification.NEWTFILTER,
+  Notification.DELTFILTER,
+];
 
 /** The things that have to be looked at after a notification. */
 export type Doubt =

@@ -1,5 +1,6 @@
 import { tryParseAddress } from "../../kernel/ip/address.ts";
 import type { Configuration } from "../configuration/configuration.ts";
+import { HEALTH_BESIDE_OTHERS } from "../node/asked_ports.ts";
 import { TUNNEL } from "../routes/names.ts";
 import type { ProtectedPort, ProtectedSocket } from "./refusal.ts";
 import { API_SERVER } from "./refusal.ts";
@@ -54,8 +55,10 @@ export function configuredSockets(configuration: Pick<Configuration, Fields>): C
   if (healthAddress !== undefined && healthAddress !== "none") {
     own.push({ protocol: "TCP", port: healthAddress.port, owner: "policyd's health" });
   }
-  // By default it is a port of this list, or with `services: false` this one.
-  if (healthAddress === undefined) own.push({ protocol: "TCP", port: 9874, owner: "policyd's health" });
+  // By default it is the port of the proxy of Services, which is in the list, or with `services: false` this one.
+  if (healthAddress === undefined) {
+    own.push({ protocol: "TCP", port: HEALTH_BESIDE_OTHERS.port, owner: "policyd's health" });
+  }
   if (encapsulation !== "never") own.push({ protocol: "UDP", port: TUNNEL.port, owner: "the tunnel between nodes" });
   const dns = nodeLocalDNS.flatMap((address) =>
     (["UDP", "TCP"] as const).map((protocol) => ({

@@ -1,7 +1,7 @@
-import type { Change } from "../../kernel/nftables/change.ts";
 import { tableChanges } from "../../kernel/nftables/change.ts";
 import type { Element, Table, TableReference } from "../../kernel/nftables/object.ts";
 import type { Nftables } from "../../kernel/nftables/socket.ts";
+import { removalOf } from "../../kernel/nftables/socket.ts";
 import { ownComment } from "../dataplane/schema.ts";
 import { keptChains, keptElement, keptSets } from "./kept_part.ts";
 import type { ProtectedSocket } from "./refusal.ts";
@@ -29,17 +29,13 @@ export class EarlyTable {
     const elements = new Map<string, readonly Element[]>(
       keptSets.map(({ name }) => [name, claims.filter(({ set }) => set === name).map(({ element }) => element)]),
     );
-    this.#kernel.commit([...this.#removal(), ...tableChanges(earlyTable, elements)]);
+    this.#kernel.commit([...removalOf(this.#kernel, EARLY_TABLE), ...tableChanges(earlyTable, elements)]);
   }
 
   /** Removes the table, if it is there. @throws DrawbridgeError when the kernel refuses */
   remove(): void {
-    const removal = this.#removal();
+    const removal = removalOf(this.#kernel, EARLY_TABLE);
     if (removal.length > 0) this.#kernel.commit(removal);
-  }
-
-  #removal(): readonly Change[] {
-    return this.#kernel.head(EARLY_TABLE) === undefined ? [] : [{ kind: "delete table", table: EARLY_TABLE }];
   }
 }
 

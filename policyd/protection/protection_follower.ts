@@ -62,7 +62,7 @@ export class ProtectionFollower {
     });
   }
 
-  /** Whether {@link touched} has seen a change since the call before, by which sockets of single addresses may be others. */
+  /** Whether {@link touched} has seen a change since the last call, which may have changed sockets of single addresses. */
   haveSocketsChanged(): boolean {
     const areNew = this.#areSocketsNew;
     this.#areSocketsNew = false;

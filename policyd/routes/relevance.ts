@@ -4,6 +4,7 @@ import { parseInterfaceAddress } from "../../kernel/route/interface_address.ts";
 import { linkIdentity, parseLink } from "../../kernel/route/link.ts";
 import { parseForwardingEntry } from "../../kernel/route/forwarding_entry.ts";
 import { neighbourLink, parseNeighbour } from "../../kernel/route/neighbour.ts";
+import { AF_BRIDGE, Notification } from "../../kernel/route/notification.ts";
 import { MAIN_TABLE, parseRouteOfAnyTable, parseRouteOrDiscard } from "../../kernel/route/route.ts";
 import type { KernelState } from "./kernel_state.ts";
 import { isSameRoute, ownRoute } from "./difference.ts";
@@ -12,23 +13,7 @@ import type { DesiredRoute } from "./peer_routes.ts";
 import type { RoutePlan } from "./route_plan.ts";
 import { routeKey } from "./surroundings.ts";
 
-/** RTM_* of notifications (include/uapi/linux/rtnetlink.h). */
-const Notification = {
-  NEWLINK: 16,
-  DELLINK: 17,
-  NEWADDR: 20,
-  DELADDR: 21,
-  NEWROUTE: 24,
-  DELROUTE: 25,
-  NEWNEIGH: 28,
-  DELNEIGH: 29,
-  NEWRULE: 32,
-  DELRULE: 33,
-} as const;
-
 const SCOPE_LINK = 253;
-/** The family of forwarding entries. */
-const AF_BRIDGE = 7;
 /** Every link has a route of it. */
 const LINK_LOCAL = parseCidr("fe80::/10");
 

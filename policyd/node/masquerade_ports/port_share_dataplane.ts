@@ -73,14 +73,14 @@ export class PortShareDataplane implements Dataplane {
     const isOther = this.#podPorts === undefined ? this.#read() : this.#take(this.#local, ports);
     this.#numbers.set(attachment.containerId, this.#numbers.get(attachment.containerId) ?? this.#freeNumber());
     if (this.#divide() || isOther) return this.#claimAll();
-    this.#claim(attachment);
+    this.#claim(attachment.containerId, this.#attachmentsOf(attachment.containerId));
   }
 
   async register(): Promise<void> {}
 
   /** Takes the share of a pod back that goes with its last attachment. */
   async unregister({ containerId, ifname }: Pick<AttachmentRecord, "containerId" | "ifname">): Promise<void> {
-    const own = [...this.#parts.attachments()].filter((other) => other.containerId === containerId);
+    const own = this.#attachmentsOf(containerId);
     if (own.every((other) => other.ifname === ifname)) this.#forget(containerId);
   }
 
@@ -158,13 +158,15 @@ export class PortShareDataplane implements Dataplane {
     const shares = [...new Map(this.#shares.map((share) => [share.first, share])).values()];
     ruleset.provide("port shares", { table: INET_TABLE, sets: [], chains: shares.map(shareChain) }, "urgent");
     ruleset.claim("port shares", shares.map(shareElement), "urgent");
-    for (const attachment of attachments()) this.#claim(attachment);
+    for (const [containerId, own] of Map.groupBy(attachments(), (one) => one.containerId)) {
+      this.#claim(containerId, own);
+    }
   }
 
-  #claim({ containerId }: SharingAttachment): void {
+  /** @param own the attachments of one sandbox */
+  #claim(containerId: string, own: readonly SharingAttachment[]): void {
     const number = this.#numbers.get(containerId);
     const share = number === undefined ? undefined : this.#shares[number % Math.max(1, this.#shares.length)];
-    const own = [...this.#parts.attachments()].filter((other) => other.containerId === containerId);
     const claims = own.flatMap(({ addresses }) =>
       share === undefined ? [] : addresses.map(({ address }) => podShareElement(address, share)),
     );
@@ -177,6 +179,10 @@ export class PortShareDataplane implements Dataplane {
     for (const containerId of this.#numbers.keys()) {
       if (!present.has(containerId) && containerId !== staying) this.#forget(containerId);
     }
+  }
+
+  #attachmentsOf(containerId: string): readonly SharingAttachment[] {
+    return [...this.#parts.attachments()].filter((other) => other.containerId === containerId);
   }
 
   #forget(containerId: string): void {

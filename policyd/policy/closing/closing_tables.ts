@@ -1,6 +1,7 @@
 import type { Change } from "../../../kernel/nftables/change.ts";
 import { tableChanges } from "../../../kernel/nftables/change.ts";
 import type { Nftables } from "../../../kernel/nftables/socket.ts";
+import { removalOf } from "../../../kernel/nftables/socket.ts";
 import type { Chain, Table, TableReference } from "../../../kernel/nftables/object.ts";
 import { accept, dropping, equals, not, oneOf, rule, startsWith } from "../../../kernel/nftables/statement.ts";
 import { HOST_INTERFACE_PREFIX } from "../../node/configuration.ts";
@@ -86,8 +87,4 @@ export function closingChanges(kernel: Pick<Nftables, "head">, tables: readonly 
 /** Returns what removes the closing tables that are there. */
 export function openingChanges(kernel: Pick<Nftables, "head">): readonly Change[] {
   return [CLOSING_TABLE, CLOSING_BRIDGE_TABLE].flatMap((table) => removalOf(kernel, table));
-}
-
-function removalOf(kernel: Pick<Nftables, "head">, table: TableReference): readonly Change[] {
-  return kernel.head(table) === undefined ? [] : [{ kind: "delete table", table }];
 }

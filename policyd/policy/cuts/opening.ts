@@ -1,6 +1,7 @@
 import type { Change } from "../../../kernel/nftables/change.ts";
 import { tableChanges } from "../../../kernel/nftables/change.ts";
 import type { Nftables } from "../../../kernel/nftables/socket.ts";
+import { removalOf } from "../../../kernel/nftables/socket.ts";
 import type { Chain, Table, TableReference } from "../../../kernel/nftables/object.ts";
 import type { Rule } from "../../../kernel/nftables/statement.ts";
 import { equals, rule } from "../../../kernel/nftables/statement.ts";
@@ -68,8 +69,7 @@ export interface KernelOpeningParts {
 /** The rules of the kernel's nftables. */
 export function kernelOpening({ kernel, commit, bridge, policyTable }: KernelOpeningParts): Opening {
   let mayBeOpen = true;
-  const removal = (): readonly Change[] =>
-    kernel.head(OPENING_TABLE) === undefined ? [] : [{ kind: "delete table", table: OPENING_TABLE }];
+  const removal = (): readonly Change[] => removalOf(kernel, OPENING_TABLE);
   const isClosed = (): boolean => openingChanges(kernel).length > 0;
   const numbers = (name: "cut" | "settled"): readonly number[] => {
     const set = policyTable.sets.find((definition) => definition.name === name);

@@ -154,7 +154,7 @@ function admitChain(seconds: number): Chain {
     operation: "update",
     set: NEWCOMERS,
     key: "meta priority",
-    timeout: seconds * 1000,
+    timeout: 1000 * seconds,
     limit: { kind: "limit", rate, unit: "hour", burst: MOST_NEWCOMERS, isOver: true },
   };
   return { name: `admit_${seconds}`, rules: [rule(isBeyond, returnToCaller), rule(goTo(rememberName(seconds)))] };
