@@ -3,14 +3,11 @@ import { setTimeout as pause } from "node:timers/promises";
 import type { Address, Family } from "../../kernel/ip/address.ts";
 import { Errno } from "../../kernel/syscall/errno.ts";
 import { DropReason } from "../../policyd/node/guard.ts";
-import type { Lab } from "../lab/lab.ts";
-import { createLab } from "../lab/lab.ts";
 import type { LabNamespace } from "../lab/namespace.ts";
 import { ProbeSocket, SocketType } from "../lab/probe/socket.ts";
 import type { GuardedNode } from "../support/guard/guarded_node.ts";
-import { guardedNode } from "../support/guard/guarded_node.ts";
+import { useGuardedNode } from "../support/guard/guarded_suite.ts";
 import { WAYS } from "../support/guard/ways.ts";
-import { requireBridgeNetfilter, requireKernel } from "../support/privilege.ts";
 
 const PORT = 10_256;
 const FLOOD = 400;
@@ -18,22 +15,13 @@ const FLOOD = 400;
 const MOST = 80;
 const HONEST = 5;
 
-for (const { bridgeNetfilter, bypassBridge, title: state, short } of WAYS) {
+for (const way of WAYS) {
+  const { title: state } = way;
   describe(`connections to the daemon's own ports, ${state}`, function () {
     this.timeout(60_000);
-    let lab: Lab;
     let on: GuardedNode;
 
-    before(function () {
-      requireKernel(this);
-      if (bridgeNetfilter) requireBridgeNetfilter(this);
-      lab = createLab(`asked-${short}`);
-      on = guardedNode(lab, bridgeNetfilter, bypassBridge);
-    });
-    after(() => {
-      on?.[Symbol.dispose]();
-      lab?.destroy();
-    });
+    useGuardedNode("asked", way, (made) => void (on = made));
 
     /** Opens connections. @returns how many are there after half a second */
     async function connected(from: LabNamespace, to: Address, family: Family, count: number): Promise<number> {

@@ -1,32 +1,21 @@
 import assert from "node:assert/strict";
 import { parseMac } from "../../kernel/ip/mac.ts";
 import { DropReason } from "../../policyd/node/guard.ts";
-import type { Lab } from "../lab/lab.ts";
-import { createLab } from "../lab/lab.ts";
 import { encodeFrame, encodeIp, encodeUdp } from "../lab/probe/frame.ts";
 import type { GuardedNode } from "../support/guard/guarded_node.ts";
-import { eventually, guardedNode } from "../support/guard/guarded_node.ts";
+import { eventually } from "../support/guard/guarded_node.ts";
+import { useGuardedNode } from "../support/guard/guarded_suite.ts";
 import { WAYS } from "../support/guard/ways.ts";
-import { requireBridgeNetfilter, requireKernel } from "../support/privilege.ts";
 
 const PORT = 7003;
 const SOURCES = 500;
 
-for (const { bridgeNetfilter, bypassBridge, title: state, short } of WAYS) {
+for (const way of WAYS) {
+  const { title: state } = way;
   describe(`the bridge's forwarding table, ${state}`, () => {
-    let lab: Lab;
     let on: GuardedNode;
 
-    before(function () {
-      requireKernel(this);
-      if (bridgeNetfilter) requireBridgeNetfilter(this);
-      lab = createLab(`fdb-${short}`);
-      on = guardedNode(lab, bridgeNetfilter, bypassBridge);
-    });
-    after(() => {
-      on?.[Symbol.dispose]();
-      lab?.destroy();
-    });
+    useGuardedNode("fdb", way, (made) => void (on = made));
 
     const entries = (): number =>
       on.wired.node

@@ -4,17 +4,14 @@ import type { Address, Family } from "../../kernel/ip/address.ts";
 import { fragmentSettings } from "../../policyd/node/conntrack_settings.ts";
 import { REASSEMBLY_SECONDS } from "../../policyd/node/fragment_share.ts";
 import { DropReason } from "../../policyd/node/guard.ts";
-import type { Lab } from "../lab/lab.ts";
-import { createLab } from "../lab/lab.ts";
 import type { LabNamespace } from "../lab/namespace.ts";
 import { encodeFrame, IpProtocol } from "../lab/probe/frame.ts";
 import { FrameSocket } from "../lab/probe/frame_socket.ts";
 import { ProbeSocket, SocketType } from "../lab/probe/socket.ts";
 import type { GuardedNode, GuardedPod } from "../support/guard/guarded_node.ts";
-import { guardedNode } from "../support/guard/guarded_node.ts";
+import { useGuardedNode } from "../support/guard/guarded_suite.ts";
 import { WAYS } from "../support/guard/ways.ts";
 import { encodeFragment, encodeFragmentAfterOptions } from "../support/policy/attacks/fragments.ts";
-import { requireBridgeNetfilter, requireKernel } from "../support/privilege.ts";
 
 const PORT = 7001;
 /** The node's memory for fragments by default, 4 MiB (net.ipv4.ipfrag_high_thresh), has room for about four thousand of these. */
@@ -63,24 +60,15 @@ interface End {
   readonly address: Address;
 }
 
-for (const { bridgeNetfilter, bypassBridge, title: state, short } of WAYS) {
+for (const way of WAYS) {
+  const { title: state } = way;
   describe(`fragments that are never completed, ${state}`, function () {
     this.timeout(60_000);
-    let lab: Lab;
     let on: GuardedNode;
     /** A fragment of a datagram that is known already would take no room. */
     let nextId = 0;
 
-    before(function () {
-      requireKernel(this);
-      if (bridgeNetfilter) requireBridgeNetfilter(this);
-      lab = createLab(`fragments-${short}`);
-      on = guardedNode(lab, bridgeNetfilter, bypassBridge);
-    });
-    after(() => {
-      on?.[Symbol.dispose]();
-      lab?.destroy();
-    });
+    useGuardedNode("fragments", way, (made) => void (on = made));
 
     /** Sends the first fragment of each of `count` datagrams, and no other. */
     const flood = (from: GuardedPod, family: Family, count: number, afterOptions = false): void => {

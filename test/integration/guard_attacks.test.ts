@@ -1,38 +1,28 @@
 import assert from "node:assert/strict";
 import { formatAddress } from "../../kernel/ip/address.ts";
 import { DropReason } from "../../policyd/node/guard.ts";
-import type { Lab } from "../lab/lab.ts";
-import { createLab } from "../lab/lab.ts";
 import type { Frame } from "../lab/probe/frame.ts";
 import { encodeFrame, encodeIp, encodeUdp } from "../lab/probe/frame.ts";
 import { ProbeSocket, SocketType } from "../lab/probe/socket.ts";
 import { ADDRESSLESS, NEEDLESS_FRAMES } from "../support/guard/addressless.ts";
 import type { GuardedNode, Party } from "../support/guard/guarded_node.ts";
-import { eventually, guardedNode } from "../support/guard/guarded_node.ts";
+import { eventually } from "../support/guard/guarded_node.ts";
 import { NEIGHBOUR_ATTACKS } from "../support/guard/neighbour_attacks.ts";
 import { PACKET_ATTACKS } from "../support/guard/packet_attacks.ts";
 import { fromNode, reservedMac, THEFTS } from "../support/guard/thefts.ts";
 import { carries, newToken } from "../support/guard/token.ts";
 import { loadVirtualAddresses, PORT } from "../support/guard/virtual_addresses.ts";
+import { useGuardedNode } from "../support/guard/guarded_suite.ts";
 import { WAYS } from "../support/guard/ways.ts";
-import { requireBridgeNetfilter, requireKernel } from "../support/privilege.ts";
 
-for (const { bridgeNetfilter, bypassBridge, title: state, short } of WAYS) {
+for (const way of WAYS) {
+  const { title: state, bridgeNetfilter, bypassBridge } = way;
   describe(`attacks on pods of the same node, ${state}`, () => {
-    let lab: Lab;
     let on: GuardedNode;
 
-    before(function () {
-      requireKernel(this);
-      if (bridgeNetfilter) requireBridgeNetfilter(this);
-      lab = createLab(`guard-${short}`);
-      on = guardedNode(lab, bridgeNetfilter, bypassBridge);
+    useGuardedNode("guard", way, (made) => {
+      on = made;
       loadVirtualAddresses(on);
-    });
-
-    after(() => {
-      on?.[Symbol.dispose]();
-      lab?.destroy();
     });
 
     /** Each says something to the bridge itself, which knows its port by that, wherever an attack has moved it to. */
@@ -177,8 +167,8 @@ for (const { bridgeNetfilter, bypassBridge, title: state, short } of WAYS) {
 
     for (const family of [4, 6] as const) {
       for (const isStatic of [true, false]) {
-        const way = `an on-link route${isStatic ? " and a static neighbour" : ""}`;
-        it(`GUARD-02: the pod's own kernel by ${way}, IPv${family}`, async () => {
+        const means = `an on-link route${isStatic ? " and a static neighbour" : ""}`;
+        it(`GUARD-02: the pod's own kernel by ${means}, IPv${family}`, async () => {
           const { attacker, victim } = on;
           const to = formatAddress(victim.addresses[family]);
           const ip = (...words: readonly string[]): string => attacker.namespace.exec("ip", [`-${family}`, ...words]);

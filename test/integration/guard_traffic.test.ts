@@ -4,7 +4,6 @@ import { parseMac } from "../../kernel/ip/mac.ts";
 import { formatAddress } from "../../kernel/ip/address.ts";
 import { DropReason } from "../../policyd/node/guard.ts";
 import type { Lab } from "../lab/lab.ts";
-import { createLab } from "../lab/lab.ts";
 import type { LabNamespace } from "../lab/namespace.ts";
 import { redirectCounters } from "../lab/probe/counters.ts";
 import { encodeFrame, encodeIp, encodeUdp } from "../lab/probe/frame.ts";
@@ -16,36 +15,32 @@ import { tcp } from "../lab/probe/tcp.ts";
 import { udp } from "../lab/probe/udp.ts";
 import { setBridgeNetfilter } from "../lab/topology.ts";
 import type { GuardedNode } from "../support/guard/guarded_node.ts";
-import { eventually, guardedNode } from "../support/guard/guarded_node.ts";
+import { eventually } from "../support/guard/guarded_node.ts";
 import { exchangeMore, startFlow } from "../support/guard/live_flow.ts";
 import { bothAddresses, flowsTo, listenEverywhere, reach } from "../support/guard/reachability.ts";
 import { carries, newToken } from "../support/guard/token.ts";
 import { loadVirtualAddresses, PORT, VIRTUAL } from "../support/guard/virtual_addresses.ts";
+import { useGuardedNode } from "../support/guard/guarded_suite.ts";
 import { WAYS } from "../support/guard/ways.ts";
-import { requireBridgeNetfilter, requireKernel } from "../support/privilege.ts";
+import { requireBridgeNetfilter } from "../support/privilege.ts";
 
 const FAMILIES = [4, 6] as const;
 
-for (const { bridgeNetfilter, bypassBridge, title: state, short } of WAYS) {
+for (const way of WAYS) {
+  const { title: state, bridgeNetfilter } = way;
   describe(`guarded traffic, ${state}`, () => {
     let lab: Lab;
     let on: GuardedNode;
     let prober: Prober;
 
-    before(function () {
-      requireKernel(this);
-      if (bridgeNetfilter) requireBridgeNetfilter(this);
-      lab = createLab(`guarded-${short}`);
-      on = guardedNode(lab, bridgeNetfilter, bypassBridge);
+    after(() => {
+      prober?.close();
+    });
+    useGuardedNode("guarded", way, (made, madeIn) => {
+      [on, lab] = [made, madeIn];
       loadVirtualAddresses(on);
       prober = new Prober(lab.calls);
       listenEverywhere(prober, on);
-    });
-
-    after(() => {
-      prober?.close();
-      on?.[Symbol.dispose]();
-      lab?.destroy();
     });
 
     beforeEach(() => {

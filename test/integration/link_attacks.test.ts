@@ -4,18 +4,16 @@ import type { Address, Family } from "../../kernel/ip/address.ts";
 import { addressToBytes, formatAddress, parseAddress } from "../../kernel/ip/address.ts";
 import { EndsDropReason } from "../../policyd/node/ends/related_packets.ts";
 import { DropReason } from "../../policyd/node/guard.ts";
-import type { Lab } from "../lab/lab.ts";
-import { createLab } from "../lab/lab.ts";
 import type { Frame } from "../lab/probe/frame.ts";
 import { encodeArp, encodeFrame, encodeIcmpv6, encodeUdp } from "../lab/probe/frame.ts";
 import { ProbeSocket, SocketType } from "../lab/probe/socket.ts";
 import { FAMILIES, ip, linkLayer } from "../support/guard/attack.ts";
 import type { GuardedNode, Party } from "../support/guard/guarded_node.ts";
-import { eventually, guardedNode } from "../support/guard/guarded_node.ts";
+import { eventually } from "../support/guard/guarded_node.ts";
 import { newToken } from "../support/guard/token.ts";
+import { useGuardedNode } from "../support/guard/guarded_suite.ts";
 import { WAYS } from "../support/guard/ways.ts";
 import { generalQuery, groupMac, GROUPS, join, report } from "../support/ends/membership.ts";
-import { requireBridgeNetfilter, requireKernel } from "../support/privilege.ts";
 
 const PORT = 9117;
 const NEIGHBOUR_ADVERTISEMENT = 136;
@@ -28,23 +26,13 @@ const MOST_GROUPS = 4096;
 /** Hundredths of a second. */
 const SHORT = "100";
 
-for (const { bridgeNetfilter, bypassBridge, title: state, short } of WAYS) {
+for (const way of WAYS) {
+  const { title: state } = way;
   describe(`attacks by what hosts of a link tell each other, ${state}`, function () {
     this.timeout(60_000);
-    let lab: Lab;
     let on: GuardedNode;
 
-    before(function () {
-      requireKernel(this);
-      if (bridgeNetfilter) requireBridgeNetfilter(this);
-      lab = createLab(`link-${short}`);
-      on = guardedNode(lab, bridgeNetfilter, bypassBridge);
-    });
-
-    after(() => {
-      on?.[Symbol.dispose]();
-      lab?.destroy();
-    });
+    useGuardedNode("link", way, (made) => void (on = made));
 
     afterEach(() => on.unload());
 

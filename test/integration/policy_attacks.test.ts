@@ -2,7 +2,6 @@ import assert from "node:assert/strict";
 import { setTimeout as pause } from "node:timers/promises";
 import type { Address, Family } from "../../kernel/ip/address.ts";
 import { formatAddress, parseAddress } from "../../kernel/ip/address.ts";
-import { createLab } from "../lab/lab.ts";
 import type { Lab } from "../lab/lab.ts";
 import type { Frame } from "../lab/probe/frame.ts";
 import { encodeFrame, encodeUdp } from "../lab/probe/frame.ts";
@@ -12,11 +11,12 @@ import { Prober } from "../lab/probe/prober.ts";
 import { ProbeSocket, SocketType } from "../lab/probe/socket.ts";
 import { ip } from "../support/guard/attack.ts";
 import type { GuardedNode, Party } from "../support/guard/guarded_node.ts";
-import { attach, eventually, guardedNode } from "../support/guard/guarded_node.ts";
+import { attach, eventually } from "../support/guard/guarded_node.ts";
 import { NEIGHBOUR_ATTACKS } from "../support/guard/neighbour_attacks.ts";
 import { PACKET_ATTACKS } from "../support/guard/packet_attacks.ts";
 import { carries, newToken } from "../support/guard/token.ts";
 import { loadVirtualAddresses, PORT } from "../support/guard/virtual_addresses.ts";
+import { useGuardedNode } from "../support/guard/guarded_suite.ts";
 import { WAYS } from "../support/guard/ways.ts";
 import type { Attacked, PolicyAttack } from "../support/policy/attacks/attacks.ts";
 import {
@@ -29,7 +29,7 @@ import {
 import { fillConnections } from "../support/policy/attacks/full_table.ts";
 import { attackedWorld } from "../support/policy/attacks/world.ts";
 import { PolicydNode } from "../support/policyd_node.ts";
-import { requireBridgeNetfilter, requireKernel, skip } from "../support/privilege.ts";
+import { skip } from "../support/privilege.ts";
 import { serviceManifest } from "../support/services/manifest.ts";
 import { encodeError, ERRORS } from "../support/ends/icmp_error.ts";
 import { Query } from "../support/ends/query.ts";
@@ -63,7 +63,8 @@ const LARGEST_TABLE = 600_000;
 const METADATA = parseAddress("169.254.169.254");
 const METADATA_SERVICE = parseAddress("10.96.7.7");
 
-for (const { bridgeNetfilter, bypassBridge, title: state, short } of WAYS) {
+for (const way of WAYS) {
+  const { title: state, bypassBridge } = way;
   describe(`attacks on pods under policies, ${state}`, function () {
     this.timeout(120_000);
     let lab: Lab;
@@ -71,18 +72,12 @@ for (const { bridgeNetfilter, bypassBridge, title: state, short } of WAYS) {
     let attacked: Attacked;
     let policyd: PolicydNode;
 
-    before(function () {
-      requireKernel(this);
-      if (bridgeNetfilter) requireBridgeNetfilter(this);
-      lab = createLab(`attacks-${short}`);
-      on = guardedNode(lab, bridgeNetfilter, bypassBridge);
-    });
-
     after(async () => {
       attacked?.published.link.close();
-      on?.[Symbol.dispose]();
       await policyd?.kill();
-      lab?.destroy();
+    });
+    useGuardedNode("attacks", way, (made, madeIn) => {
+      [on, lab] = [made, madeIn];
     });
 
     const send = (frames: readonly Frame[], from: Party = on.attacker): void => {

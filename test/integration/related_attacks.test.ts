@@ -3,20 +3,18 @@ import { randomInt } from "node:crypto";
 import type { Address, Family } from "../../kernel/ip/address.ts";
 import { formatAddress } from "../../kernel/ip/address.ts";
 import { EndsDropReason } from "../../policyd/node/ends/related_packets.ts";
-import type { Lab } from "../lab/lab.ts";
-import { createLab } from "../lab/lab.ts";
 import type { LabNamespace } from "../lab/namespace.ts";
 import type { Frame, IpPacket } from "../lab/probe/frame.ts";
 import { encodeFrame } from "../lab/probe/frame.ts";
 import { FAMILIES, ip } from "../support/guard/attack.ts";
 import { inTwo } from "../support/policy/attacks/fragments.ts";
 import type { GuardedNode } from "../support/guard/guarded_node.ts";
-import { eventually, guardedNode } from "../support/guard/guarded_node.ts";
+import { eventually } from "../support/guard/guarded_node.ts";
+import { useGuardedNode } from "../support/guard/guarded_suite.ts";
 import { WAYS } from "../support/guard/ways.ts";
 import { encodeError, ERRORS, TOO_BIG } from "../support/ends/icmp_error.ts";
 import { forgetMtus, learnedMtu, Query } from "../support/ends/query.ts";
 import type { QueryEnds } from "../support/ends/query.ts";
-import { requireBridgeNetfilter, requireKernel } from "../support/privilege.ts";
 
 const PORT = 5353;
 const ECONNREFUSED = 111;
@@ -24,23 +22,13 @@ const EHOSTUNREACH = 113;
 /** By which errno a program hears of a router's route of the type "unreachable" (ip_error, ip6_pkt_discard). */
 const UNREACHABLE = { 4: 113, 6: 101 } as const;
 
-for (const { bridgeNetfilter, bypassBridge, title: state, short } of WAYS) {
+for (const way of WAYS) {
+  const { title: state } = way;
   describe(`errors about connections of others, ${state}`, function () {
     this.timeout(60_000);
-    let lab: Lab;
     let on: GuardedNode;
 
-    before(function () {
-      requireKernel(this);
-      if (bridgeNetfilter) requireBridgeNetfilter(this);
-      lab = createLab(`related-${short}`);
-      on = guardedNode(lab, bridgeNetfilter, bypassBridge);
-    });
-
-    after(() => {
-      on?.[Symbol.dispose]();
-      lab?.destroy();
-    });
+    useGuardedNode("related", way, (made) => void (on = made));
 
     afterEach(() => {
       on.unload();

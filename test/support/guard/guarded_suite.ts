@@ -1,0 +1,30 @@
+import type { Lab } from "../../lab/lab.ts";
+import { createLab } from "../../lab/lab.ts";
+import { requireBridgeNetfilter, requireKernel } from "../privilege.ts";
+import type { GuardedNode } from "./guarded_node.ts";
+import { guardedNode } from "./guarded_node.ts";
+import type { Way } from "./ways.ts";
+
+/**
+ * Gives the suite in which it is called a guarded node: `made` gets it, with its lab, before the first test, and both go after the
+ * last one. The suite is skipped where the kernel or br_netfilter is missing.
+ *
+ * @param name of the lab, unique among the suites
+ */
+export function useGuardedNode(name: string, way: Way, made: (on: GuardedNode, lab: Lab) => void): void {
+  let lab: Lab | undefined;
+  let on: GuardedNode | undefined;
+
+  before(function () {
+    requireKernel(this);
+    if (way.bridgeNetfilter) requireBridgeNetfilter(this);
+    lab = createLab(`${name}-${way.short}`);
+    on = guardedNode(lab, way.bridgeNetfilter, way.bypassBridge);
+    made(on, lab);
+  });
+
+  after(() => {
+    on?.[Symbol.dispose]();
+    lab?.destroy();
+  });
+}
