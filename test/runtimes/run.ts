@@ -1,9 +1,9 @@
 import { spawnSync } from "node:child_process";
 import { existsSync, mkdirSync } from "node:fs";
-import os from "node:os";
 import path from "node:path";
 import process from "node:process";
 import { fileURLToPath } from "node:url";
+import { CACHE, goEnvironment, hasGo } from "../support/go.ts";
 import { kernelObstacle } from "../support/privilege.ts";
 import type { Program } from "./programs.ts";
 import { PROGRAMS } from "./programs.ts";
@@ -15,16 +15,8 @@ import { PROGRAMS } from "./programs.ts";
  */
 const PROJECT = fileURLToPath(new URL("../..", import.meta.url)).replace(/\/$/, "");
 const HERE = path.join(PROJECT, "test/runtimes");
-const CACHE = path.join(process.env["XDG_CACHE_HOME"] || path.join(os.homedir(), ".cache"), "drawbridge/runtimes");
-/** Where Go's own packages put it. */
-const GO_DIRECTORY = "/usr/local/go/bin";
-const ENVIRONMENT = {
-  ...process.env,
-  PATH: `${process.env["PATH"] ?? ""}:${GO_DIRECTORY}`,
-  CGO_ENABLED: "0",
-  GOTOOLCHAIN: "auto",
-  GOFLAGS: "-buildvcs=false -mod=readonly -trimpath",
-};
+const RUNTIMES = path.join(CACHE, "runtimes");
+const ENVIRONMENT = goEnvironment({ GOFLAGS: "-buildvcs=false -mod=readonly -trimpath" });
 const FILES = [path.join(HERE, "checks.ts"), path.join(PROJECT, "test/integration/podman.test.ts")];
 const CANNOT_RUN = 2;
 
@@ -35,7 +27,7 @@ function say(text: string): void {
 /** @returns the exit code of go */
 function build({ name, folder, module, tags, source }: Program): number {
   const options = ["-p=1", "-ldflags=-s -w", `-modfile=${module}`, ...(tags === undefined ? [] : [`-tags=${tags}`])];
-  const args = ["build", ...options, "-o", path.join(CACHE, name), source];
+  const args = ["build", ...options, "-o", path.join(RUNTIMES, name), source];
   say(`in test/runtimes/${folder}: go ${args.join(" ")}`);
   const { status, error } = spawnSync("nice", ["-n", "19", "go", ...args], {
     cwd: path.join(HERE, folder),
@@ -52,11 +44,11 @@ function main(args: readonly string[]): number {
     say(`nothing was tested: ${obstacle}`);
     return CANNOT_RUN;
   }
-  if (spawnSync("go", ["version"], { env: ENVIRONMENT }).status !== 0) {
+  if (!hasGo()) {
     say("nothing was tested: there is no Go on this machine, with which the libraries of the runtimes are built");
     return CANNOT_RUN;
   }
-  mkdirSync(CACHE, { recursive: true });
+  mkdirSync(RUNTIMES, { recursive: true });
   for (const program of PROGRAMS) {
     const code = build(program);
     if (code !== 0) return code;
@@ -66,7 +58,7 @@ function main(args: readonly string[]): number {
   const rest = args.filter((arg) => arg !== "--record");
   const { status } = spawnSync(process.execPath, [mocha, ...FILES.filter((file) => existsSync(file)), ...rest], {
     cwd: PROJECT,
-    env: { ...process.env, DRAWBRIDGE_RUNTIMES: CACHE, ...(isRecorded ? { DRAWBRIDGE_RECORD: "1" } : {}) },
+    env: { ...process.env, DRAWBRIDGE_RUNTIMES: RUNTIMES, ...(isRecorded ? { DRAWBRIDGE_RECORD: "1" } : {}) },
     stdio: "inherit",
   });
   return status ?? 1;

@@ -1,9 +1,9 @@
 import { spawnSync } from "node:child_process";
 import { existsSync, mkdirSync, readFileSync } from "node:fs";
-import os from "node:os";
 import path from "node:path";
 import process from "node:process";
 import type Mocha from "mocha";
+import { CACHE, goEnvironment, hasGo } from "./go.ts";
 import { skip } from "./privilege.ts";
 
 /** The versions of the reference plugins that comparisons and the benchmark accept, the one that is built first. */
@@ -22,9 +22,6 @@ const PACKAGES = [
   "plugins/meta/portmap",
 ];
 const NEEDED = ["bridge", "host-local"];
-
-/** Where `go` is when no shell has set PATH. */
-const GO_DIRECTORIES = ["/usr/local/go/bin", "/usr/lib/go/bin"];
 
 /** A directory with the plugins, or why there is none: `absent` on a machine without Go, `broken` when Go or the user's own directory fails. */
 type Peer =
@@ -172,14 +169,11 @@ function isComplete(directory: string): boolean {
 }
 
 function cacheDirectory(version: string): string {
-  const cache = process.env["XDG_CACHE_HOME"] || path.join(os.homedir(), ".cache");
-  return path.join(cache, "drawbridge", `cni-plugins-${version}`);
+  return path.join(CACHE, `cni-plugins-${version}`);
 }
 
 function build(directory: string): Peer {
-  const searchPath = [process.env["PATH"], ...GO_DIRECTORIES].join(":");
-  const environment = { ...process.env, PATH: searchPath, GOBIN: directory, CGO_ENABLED: "0", GOTOOLCHAIN: "auto" };
-  if (spawnSync("go", ["version"], { env: environment }).status !== 0) {
+  if (!hasGo()) {
     return {
       kind: "absent",
       reason:
@@ -191,7 +185,7 @@ function build(directory: string): Peer {
   mkdirSync(directory, { recursive: true });
   const packages = PACKAGES.map((name) => `${MODULE}/${name}@v${BUILT_VERSION}`);
   const args = ["install", "-trimpath", "-ldflags=-s -w", ...packages];
-  const { status, stderr } = spawnSync("go", args, { env: environment, encoding: "utf8" });
+  const { status, stderr } = spawnSync("go", args, { env: goEnvironment({ GOBIN: directory }), encoding: "utf8" });
   if (status === 0 && isComplete(directory)) return { kind: "found", directory };
   const words = stderr.trim().split("\n").slice(-3).join("; ");
   return { kind: "broken", reason: `the reference plugins ${BUILT_VERSION} could not be built: go install: ${words}` };

@@ -1,17 +1,13 @@
 import { spawnSync } from "node:child_process";
 import { existsSync, mkdirSync } from "node:fs";
-import os from "node:os";
 import path from "node:path";
-import process from "node:process";
 import type Mocha from "mocha";
 import * as v from "valibot";
+import { CACHE, goEnvironment, hasGo } from "../go.ts";
 import { skip } from "../privilege.ts";
 
 const HERE = import.meta.dirname;
-const CACHE = path.join(process.env["XDG_CACHE_HOME"] || path.join(os.homedir(), ".cache"), "drawbridge");
 const PROGRAM = path.join(CACHE, "kubectl-decoder-0.37.2");
-/** Where Go's own packages put it. */
-const GO_DIRECTORY = "/usr/local/go/bin";
 const LARGEST_OUTPUT = 256 * 1024 * 1024;
 
 /** The objects that kubectl reads in a text, or why it reads none. */
@@ -28,17 +24,11 @@ const DECODED = v.object({ objects: v.nullable(v.array(v.unknown())), error: v.o
  */
 export function requireDecoder(context: Mocha.Context): void {
   if (existsSync(PROGRAM)) return;
-  const env = {
-    ...process.env,
-    PATH: `${process.env["PATH"] ?? ""}:${GO_DIRECTORY}`,
-    CGO_ENABLED: "0",
-    GOTOOLCHAIN: "auto",
-    GOFLAGS: "-buildvcs=false -mod=readonly -trimpath",
-  };
-  if (spawnSync("go", ["version"], { env }).status !== 0) {
+  if (!hasGo()) {
     skip(context, "no Go on this machine, with which kubectl's decoder is built for comparison: install Go");
   }
   mkdirSync(CACHE, { recursive: true });
+  const env = goEnvironment({ GOFLAGS: "-buildvcs=false -mod=readonly -trimpath" });
   const { status, stderr } = spawnSync("go", ["build", "-o", PROGRAM, "."], { cwd: HERE, env, encoding: "utf8" });
   if (status !== 0) throw new Error(`kubectl's decoder could not be built: ${stderr.trim()}`);
 }

@@ -1,4 +1,4 @@
-module drawbridge/kubectl_decoder
+module drawbridge.test/kubectl_decoder
 
 go 1.26.0
 

@@ -1,10 +1,10 @@
 import { existsSync, writeFileSync } from "node:fs";
-import os from "node:os";
 import path from "node:path";
 import process from "node:process";
 import type Mocha from "mocha";
 import type { Lab } from "../../lab/lab.ts";
 import type { LabNamespace } from "../../lab/namespace.ts";
+import { CACHE } from "../go.ts";
 import { skip } from "../privilege.ts";
 import { Program } from "./program.ts";
 
@@ -15,8 +15,7 @@ const VERSION = "1.12.1";
  * integration, too: it is a program of others, which takes ten minutes to build.
  */
 export function requireCoreDns(context: Mocha.Context): string {
-  const cache = process.env["XDG_CACHE_HOME"] || path.join(os.homedir(), ".cache");
-  const file = process.env["DRAWBRIDGE_COREDNS"] || path.join(cache, "drawbridge", `coredns-${VERSION}`, "coredns");
+  const file = process.env["DRAWBRIDGE_COREDNS"] || path.join(CACHE, `coredns-${VERSION}`, "coredns");
   if (existsSync(file)) return file;
   const command = `GOBIN=${path.dirname(file)} CGO_ENABLED=0 go install github.com/coredns/coredns@v${VERSION}`;
   return skip(context, `no CoreDNS: ${command}`);
