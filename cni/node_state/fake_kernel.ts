@@ -181,7 +181,8 @@ export class FakeNodeState implements NodeStateKernel {
   }
 }
 
-function plainLink(index: number, name: string, mac: MacAddress): Link {
+/** A link that is up and nothing in particular. */
+export function plainLink(index: number, name: string, mac: MacAddress | undefined): Link {
   return {
     index,
     name,

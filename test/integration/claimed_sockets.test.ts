@@ -114,7 +114,7 @@ for (const bridgeNetfilter of [true, false]) {
       on.here.restart({});
     });
 
-    it("CLAIM-01: nor does one without endpoints, which would have connections refused", async () => {
+    it("CLAIM-01: a Service without endpoints does not get a claimed socket either, so connections to it are not refused", async () => {
       const { node } = on.nodes.node1;
       const own = on.addressesOf("node1");
       const flow = [...askers(), on.nodes.router].flatMap((from) =>

@@ -209,7 +209,7 @@ describe("ports of the node that pods leave with", function () {
       });
     });
 
-    it(`POD-25: nor through a node port, where a Service hides the pod, br_netfilter ${state}`, async () => {
+    it(`POD-25: a pod that a Service hides does not use up a destination's ports through a node port, br_netfilter ${state}`, async () => {
       await on(`ports-service-${state}`, bridgeNetfilter, async (node) => {
         for (const family of FAMILIES) {
           const address = node.wired.addresses[family];

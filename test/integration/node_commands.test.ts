@@ -108,7 +108,7 @@ describe("cli/node on a node of a lab", function () {
     }
   });
 
-  it("DOCTOR-12: while no daemon runs, what it would repair is found", async () => {
+  it("DOCTOR-12: the doctor finds faults that the daemon would repair while no daemon runs", async () => {
     await install();
     await policyd.kill();
     for (const { name, check, text, breaks, mends } of REPAIRED) {

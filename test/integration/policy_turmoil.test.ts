@@ -213,7 +213,7 @@ describe(`policies in turmoil (seed ${seed})`, function () {
     await during(succeed(startCall("ADD", nodes.node1, one.pod, namespace, policyd.overrides)));
   };
 
-  it(`POL-91: of what ${PODS} pods send while they come and objects change, nothing arrives that policies deny`, async () => {
+  it(`POL-91: no packet of ${PODS} pods arrives that policies deny while pods come and objects change`, async () => {
     const objects = new TurmoilObjects(randomFrom(seed + 1));
     const places = Array.from({ length: PODS }, (_, number) => addressesAt(hostOf(number)));
     let state = objects.begin(places);

@@ -1,4 +1,5 @@
 import { expectation } from "../../../cli/node/doctor/expectation.ts";
+import { plainLink } from "../../../cni/node_state/fake_kernel.ts";
 import type { NodeFacts, NodeLink, PluginFile } from "../../../cli/node/doctor/facts.ts";
 import type { NodePlace } from "../../../cli/node/place.ts";
 import { canonicalRangeSets } from "../../../ipam/range.ts";
@@ -27,25 +28,7 @@ export function pluginFile(name: string, changes: Partial<PluginFile> = {}): Plu
 
 /** A link that is up and nothing in particular. */
 export function link(index: number, name: string, changes: Partial<NodeLink> = {}): NodeLink {
-  return {
-    index,
-    name,
-    kind: undefined,
-    mac: undefined,
-    mtu: 1500,
-    up: true,
-    carrier: true,
-    operationalState: 6,
-    master: undefined,
-    peer: undefined,
-    linkNetnsId: undefined,
-    alias: undefined,
-    group: 0,
-    bridge: undefined,
-    bridgePort: undefined,
-    vxlan: undefined,
-    ...changes,
-  };
+  return { ...plainLink(index, name, undefined), vxlan: undefined, ...changes };
 }
 
 /** A node on which nothing is wrong, with some changes. */

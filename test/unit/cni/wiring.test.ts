@@ -259,7 +259,7 @@ describe("cni/wiring asks the kernel", () => {
     }
   });
 
-  it("SHARE-04: for link-local destinations by the gateway, before the kernel's own route, with another number for each link", () => {
+  it("SHARE-04: a pod's route to link-local destinations goes by the gateway and before the kernel's own, with a metric for each link", () => {
     const [first, second] = [requests.at(-1), requestsOf(podSteps(wiring, 6)).at(-1)].map((request) => {
       assert.ok(request !== undefined);
       return parseRoute(received(request));

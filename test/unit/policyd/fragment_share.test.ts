@@ -10,7 +10,7 @@ const FRAGMENT_BYTES = 5 * 1024;
 const LARGE_FRAGMENT_BYTES = 20 * 1024;
 
 describe("policyd/node: pods' shares of the memory for fragments", () => {
-  it("SHARE-01: all shares and all that is for whoever needs more leave a quarter to the node, whatever comes when", () => {
+  it("SHARE-01: pods' shares and the pool together leave a quarter of the memory to the node at any time", () => {
     for (const mebibytes of [256, 512, 1024, 2047]) {
       const { share, pool, most, largePool } = fragmentRates(mebibytes);
       // Those at once, and those of the seconds until the first are gone.

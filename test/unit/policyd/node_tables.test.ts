@@ -212,7 +212,7 @@ describe("the tables of a node", () => {
     assert.match(chainText("after_nat_postrouting", other)[3] ?? "", /oifname "br-pods.1" goto redirects$/);
   });
 
-  it("SHARE-03: bound how often others than the node connect to the daemon's own ports", () => {
+  it("SHARE-03: the rules bound how often a source other than the node connects to the daemon's own ports", () => {
     const asked = { ...DEFAULTS, askedPorts: [9873, 10_256] };
     assert.deepEqual(chainText("filter_input", asked).slice(-2), [
       "ct state established accept",
@@ -263,7 +263,7 @@ describe("the tables of a node", () => {
     ]);
   });
 
-  it("GUARD-12: give a client that Services hide one of the ports from 32768 on", () => {
+  it("GUARD-12: the rules give a client that Services hide a port from 32768 on", () => {
     const [ofTransports, ofOthers] = chainText("services_masquerade", { ...DEFAULTS, services: SERVICE_RULES });
     assert.match(ofTransports ?? "", / meta l4proto \{ tcp, udp, sctp \} masquerade to :32768-65535 fully-random$/);
     assert.match(ofOthers ?? "", /^meta mark & 0x10000000 == 0x10000000 masquerade fully-random$/);

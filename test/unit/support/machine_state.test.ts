@@ -2,12 +2,12 @@ import assert from "node:assert/strict";
 import { machineChanges, machineState } from "../../support/machine_state.ts";
 
 describe("the state of the machine around a run of tests", () => {
-  it("is read twice without a difference", () => {
+  it("the machine's state read twice has no difference", () => {
     assert.deepEqual(machineChanges(machineState(), machineState()), []);
     assert.ok(machineState().has("setting ipv4/ip_forward"));
   });
 
-  it("differs by each file, link and table that came or went, and by each setting with another value", () => {
+  it("two states of the machine differ by each file, link and table that came or went, and by each changed setting", () => {
     const before = new Map([
       ["link lo", ""],
       ["link cni0", ""],

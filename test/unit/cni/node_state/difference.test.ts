@@ -33,7 +33,7 @@ describe("cni/node_state", () => {
     kernel = new FakeNodeState(desired);
   });
 
-  it("STATE-01: of a node that is as its records say nothing is to be done", () => {
+  it("STATE-01: a node in the state of its records needs no step", () => {
     assert.deepEqual(textsOf(kernel, desired), []);
     assert.deepEqual(settle(kernel, desired, EVERYTHING).repaired, []);
   });
@@ -208,7 +208,7 @@ describe("cni/node_state", () => {
     assert.match(problemsOf(desired, settled)[0]?.text ?? "", /^bridge cni0 is missing, and no record says how it was/);
   });
 
-  it("pods on different bridges have a state each", () => {
+  it("pods on different bridges have a desired state for each bridge", () => {
     const bridges = desiredBridges([...RECORDS, { ...recordOf(7), bridge: "br1" }]);
     assert.deepEqual(
       bridges.map(({ name, ports }) => [name, ports.size]),

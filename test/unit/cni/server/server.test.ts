@@ -77,7 +77,7 @@ describe("cni/server", () => {
       assert.ok(!shims.journal.includes("node"));
     });
 
-    it("SERVER-10: is taken before it waits for another one of its container, and before it is declined", () => {
+    it("SERVER-10: a call is taken before it waits for another one of its container, and before it is declined", () => {
       const first = shims.connectDel("c1");
       const second = shims.connectDel("c1");
       const elsewhere = shims.connect({ ...VERSION, mounts: 7n });
@@ -102,7 +102,7 @@ describe("cni/server", () => {
       assert.ok(silent.every(({ heard }) => heard.length === 0));
     });
 
-    it("SERVER-11: one that sends its request later is served then", () => {
+    it("SERVER-11: a connection that sends its request late is served when it does", () => {
       const shim = shims.connect({ ...VERSION, isSilent: true });
       shims.later(() => (shim.isSilent = false));
       shims.serve();

@@ -78,7 +78,7 @@ describe("policyd/coexistence: bridges beside ours", () => {
     });
   });
 
-  it("FOREIGN-03: are bridges with a network; our own, other links and single addresses are not", () => {
+  it("FOREIGN-03: neighbouring bridges are bridges with a network; our own, other links and single addresses are not", () => {
     const links = [
       { index: 1, name: "eth0", kind: undefined },
       { index: 2, name: "drawbridge0", kind: "bridge" },
@@ -156,7 +156,7 @@ describe("policyd/coexistence: bridges beside ours", () => {
     await beside.stop();
   });
 
-  it("FOREIGN-03: what the kernel refuses is in the status, and tried again at the next look", async () => {
+  it("FOREIGN-03: an entry that the kernel refuses is in the status, and tried again at the next look", async () => {
     kernel.found = [FLANNEL];
     kernel.refusals = ["no buffer space"];
     const record = attachmentRecord();

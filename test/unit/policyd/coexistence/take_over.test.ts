@@ -46,7 +46,7 @@ describe("policyd/coexistence: taking over a bridge", () => {
     assert.equal(takeOver.condition.missing(), undefined);
   });
 
-  it("FOREIGN-02: one with ports of others is refused with the way out, told once, and taken over when they are gone", async () => {
+  it("FOREIGN-02: a bridge with ports of others is refused with the way out, reported once, and taken over when they are gone", async () => {
     await start({ foreignPorts: ["veth1", "veth2", "veth3", "veth4"], isOurs: false });
     await advance(60_000);
     assert.equal(isGranted, false);
@@ -61,7 +61,7 @@ describe("policyd/coexistence: taking over a bridge", () => {
     assert.deepEqual([isGranted, takeOver.refusal, takeOver.problems()], [true, undefined, []]);
   });
 
-  it("FOREIGN-02: on a bridge under our rules they are reported only, and what comes later, too", async () => {
+  it("FOREIGN-02: ports of others on a bridge under our rules are only reported, also those that come later", async () => {
     await start({ foreignPorts: ["eth1"], isOurs: true });
     assert.deepEqual([isGranted, takeOver.refusal], [true, undefined]);
     assert.match(takeOver.problems().join(), /1 port that is not of Drawbridge \(eth1\).*take them off the bridge/);
@@ -85,7 +85,7 @@ describe("policyd/coexistence: taking over a bridge", () => {
     assert.deepEqual(takeOver.problems(), []);
   });
 
-  it("FOREIGN-02: ours are the ports with a pod's name or in a record; those of other bridges do not count", () => {
+  it("FOREIGN-02: a port with a pod's name or in a record is ours, and ports of other bridges do not count", () => {
     const links = [
       { index: 3, name: "cni0", master: undefined },
       { index: 4, name: "docker0", master: undefined },

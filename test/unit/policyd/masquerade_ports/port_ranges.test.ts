@@ -31,7 +31,7 @@ describe("policyd/node: the ports that pods leave with", () => {
     assert.ok(sizeOf(ranges) > 60_000);
   });
 
-  it("POD-25: shares are runs of ports that pods may have, no two meet, and all pods of a usual node have more than a hundred each", () => {
+  it("POD-25: shares are runs of ports that pods may have, no two meet, and each pod of a usual node has more than sixty", () => {
     const anyRange = fc.tuple(fc.integer({ min: 1, max: 65_535 }), fc.integer({ min: 0, max: 300 }));
     fc.assert(
       fc.property(fc.array(anyRange, { maxLength: 60 }), fc.integer({ min: 1, max: 600 }), (pairs, pods) => {

@@ -55,7 +55,7 @@ function textOf(values: unknown): string {
 }
 
 describe("policyd/node: shares of ports", () => {
-  it("POD-25: each pod has one, of both families, that no other pod has, and the number of rules is a power of two", () => {
+  it("POD-25: each pod has one share for both families that no other pod has, and the number of shares is a power of two", () => {
     const { attach, shares, chains, provisions } = setUp();
     for (let number = 1; number <= 16; number++) attach(number);
     assert.equal(chains().length, 16);
@@ -67,7 +67,7 @@ describe("policyd/node: shares of ports", () => {
     assert.equal(new Set(shares().values()).size, 17);
   });
 
-  it("POD-25: of a pod that has gone the next one gets the share, and the others keep theirs", () => {
+  it("POD-25: the next pod gets the share of one that has gone, and the others keep theirs", () => {
     const { attach, shares, present } = setUp();
     for (const number of [1, 2, 3]) attach(number);
     const before = shares();
@@ -82,7 +82,7 @@ describe("policyd/node: shares of ports", () => {
     assert.equal(after.get(textOf([parseAddress("10.244.1.9")])), before.get(textOf([parseAddress("10.244.1.2")])));
   });
 
-  it("POD-25: a port that a program or a pod takes is in no share any more, and never again", () => {
+  it("POD-25: a port that a program or a pod takes leaves all shares for good", () => {
     const { own, attach, chains, ports, clock } = setUp();
     attach(1);
     const holds = (port: number): boolean =>

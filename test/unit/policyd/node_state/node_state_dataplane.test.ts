@@ -73,7 +73,7 @@ describe("policyd/node_state", () => {
     assert.deepEqual(state.problems(), []);
   });
 
-  it("STATE-01: a repair after a notification looks at what it is about, and at nothing else", async () => {
+  it("STATE-01: a repair after a notification looks only at the subject of the notification", async () => {
     await start();
     kernel.neighbours.delete(parseAddress("10.244.1.3"));
     events.emit("route", [told(deleteNeighbour(kernel.bridge?.index ?? 0, parseAddress("10.244.1.3")))]);
@@ -128,7 +128,7 @@ describe("policyd/node_state", () => {
     assert.equal(settings.get("net/ipv6/conf/cni0/accept_ra"), "0");
   });
 
-  it("STATE-02: nothing is wanted for a pod whose DEL is under way, nor of a bridge without pods", async () => {
+  it("STATE-02: a pod whose DEL is under way and a bridge without pods need no repair", async () => {
     await start();
     for (const record of RECORDS) await state.unregister(record);
     kernel.deleteBridge();
@@ -199,7 +199,7 @@ describe("policyd/node_state", () => {
     assert.deepEqual(state.problems(), [], "it is over when the program gives up");
   });
 
-  it("nothing is done after the end", async () => {
+  it("a look that is due after the node state's end does nothing", async () => {
     await start();
     await state.stop();
     kernel.deleteBridge();

@@ -57,7 +57,7 @@ describe("policyd/policy: where this node's pods are", () => {
     assert.deepEqual(claims(), configured);
   });
 
-  it("FOREIGN-05: without the addresses of Pods that run here and that another plugin has attached", () => {
+  it("FOREIGN-05: the node's own networks leave out the addresses of Pods that another plugin has attached here", () => {
     begin("10.244.1.0/30");
     const pod = (name: string, status: object, spec: object = {}): void => {
       const verdict = judge({

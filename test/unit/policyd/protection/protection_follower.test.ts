@@ -128,7 +128,7 @@ function changeOf(source: object, gone: boolean): ObjectChange {
 describe("policyd/protection: Services and protected sockets that come and go", function () {
   this.timeout(120_000);
 
-  it("CLAIM-01 CLAIM-02 the node has what it has when it reads the last state at once, whatever came first", () => {
+  it("CLAIM-01 CLAIM-02 refusals depend on the last state of the objects only, not on the order of their changes", () => {
     fc.assert(
       fc.property(fc.array(change, { minLength: 1, maxLength: 12 }), (changes) => {
         const followed = setUp();

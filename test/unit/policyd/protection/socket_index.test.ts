@@ -145,7 +145,7 @@ describe("policyd/protection: what no Service gets", () => {
     assert.equal(owner(index, frontend("load balancer", "192.0.2.12", 80)), undefined);
   });
 
-  it("CLAIM-01 of a Node and of an endpoint that go nothing stays", () => {
+  it("CLAIM-01 a Node and an endpoint that go leave nothing protected", () => {
     const index = indexWith();
     apply(index, OBJECTS);
     const before = index.currentVersion();

@@ -124,7 +124,7 @@ describe("policyd/policy/closing", () => {
     assert.deepEqual(node.close({ kernel: refusing }), { ...NOTHING, failure: "no room" });
   });
 
-  it("DP-20 POL-82: it ends when policies are in force, and connections are not labelled before that", () => {
+  it("DP-20 POL-82: the early closing ends when policies are in force, and connections are not labelled before that", () => {
     const policyTable = TABLES.find(({ name }) => name === "drawbridge-policy");
     assert.ok(policyTable !== undefined);
     const { kernel, close, closed } = setUp();

@@ -84,7 +84,7 @@ describe(`policyd/policy/compile: three readings (seed ${seed})`, () => {
     assert.ok(Math.min(seen.egress, seen.ingress) > CLUSTERS * 2 && seen.shadow > CLUSTERS / 10, JSON.stringify(seen));
   });
 
-  it("POL-90: of random flows none passes while one of its pods has no verdict in the direction", function () {
+  it("POL-90: no random flow passes while one of its pods has no verdict in the direction", function () {
     this.timeout(20 * 60_000);
     const seen = { closed: 0, others: 0 };
     fc.assert(

@@ -138,7 +138,7 @@ describe("policyd/policy/connection_limit", () => {
     assert.ok(table.countOf(HOSTILE) <= 100, `${table.countOf(HOSTILE)}`);
   });
 
-  it("GUARD-08: so it is of what an accomplice outside begins, over all addresses of the pod together, and of no other pod", async () => {
+  it("GUARD-08: connections that an accomplice outside begins count for the pod, over all of its addresses, and for no other pod", async () => {
     const { table, own, crowded } = limited(100);
     table.most = 100_000;
     table.open(60, OUTSIDE6, HOSTILE6);
