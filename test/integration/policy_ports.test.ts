@@ -1,5 +1,5 @@
 import type { Expectation } from "../support/policy/lab/expectation.ts";
-import { expectOf } from "../support/policy/lab/expectation.ts";
+import { expectOf, expectPackets } from "../support/policy/lab/expectation.ts";
 import { NAMED_PORTS, ninePodLab, ninePods } from "../support/policy/lab/nine_pods.ts";
 import { pairs, together } from "../support/policy/lab/pairs.ts";
 import type { PolicyLab } from "../support/policy/lab/policy_lab.ts";
@@ -121,7 +121,7 @@ describe("what policies are about, with packets", function () {
     });
   });
 
-  it("POL-31: a name of two ports is both, a name nobody has is none; what an ipBlock sends to has none", async () => {
+  it("POL-31: a name of two ports is both, a name nobody has is none; at ingress from an ipBlock it is the selected pod's", async () => {
     const twice = {
       "x/a": {
         ports: [80, 8080].map((containerPort, index) => ({
@@ -147,7 +147,59 @@ describe("what policies are about, with packets", function () {
       allowed: into("80/TCP"),
       denied: into("81/TCP"),
     });
-    await hold([egressOfA({ to: everyone, ports: [{ port: "serve-80-tcp" }] })], { denied: outOf("80/TCP") });
+  });
+
+  it("POL-35: a name towards an ipBlock is what the pod at the address calls so, on either node; nobody else has it", async () => {
+    const rule = (...to: readonly object[]): object => egressOfA({ to, ports: [{ port: "serve-80-tcp" }] });
+    const toPods = ["x/b", "z/a", "y/c"].flatMap((to) => inBoth("x/a", to, "80/TCP"));
+    const beside = ["x/b", "z/a"].flatMap((to) => inBoth("x/a", to, "81/TCP", "80/UDP", "80/SCTP", "ICMP"));
+    const toOthers = ["outside", "node2"].flatMap((to) => inBoth("x/a", to, "80/TCP"));
+    // Without the name the same traffic gets everywhere: the hosts and nodes do serve.
+    await hold([egressOfA({ to: blocks("0.0.0.0/0", "::/0"), ports: [{ port: 80 }] })], {
+      allowed: [...toPods, ...toOthers],
+    });
+    await hold([rule(...blocks("0.0.0.0/0", "::/0"))], { allowed: toPods, denied: [...beside, ...toOthers] });
+    const [v4, v6] = textsOf(lab.place("z/a"));
+    await hold([rule({ ipBlock: { cidr: "10.244.0.0/16", except: [`${v4}/32`] } }, ...blocks(`${v6}/128`))], {
+      allowed: [
+        ...toPods.filter(({ family, to }) => family === 4 && to !== "z/a"),
+        ...toPods.filter(({ family, to }) => family === 6 && to === "z/a"),
+      ],
+      denied: [
+        ...toPods.filter(({ family, to }) => family === 4 && to === "z/a"),
+        ...toPods.filter(({ family, to }) => family === 6 && to !== "z/a"),
+        ...toOthers,
+      ],
+    });
+  });
+
+  it("POL-35: pods that lose, change and get the name of a port are heeded at once, also by a large policy", async () => {
+    const http = (...ports: readonly number[]) => ({
+      ports: ports.map((containerPort) => ({ name: "http", containerPort, protocol: "TCP" })),
+    });
+    const small = egressOfA({ to: blocks("10.244.0.0/16", "fd00:244::/32"), ports: [{ port: "http" }] });
+    const large = egressOfA(
+      ...Array.from({ length: 40 }, (_, index) => ({
+        to: blocks(`10.${index}.0.0/16`, `fd00:${index}::/32`),
+        ports: [{ port: "other" }, { port: index + 1000, protocol: "UDP" }],
+      })),
+      { to: blocks("10.244.0.0/16", "fd00:244::/32"), ports: [{ port: "http" }] },
+    );
+    const at = (place: string, port: 80 | 81 | 82) => inBoth("x/a", place, `${port}/TCP`);
+    for (const policy of [small, large]) {
+      await expectOf(lab, [...ninePods(lab, {}, { "z/a": http(80), "x/b": http(81) }), policy], {
+        allowed: [...at("z/a", 80), ...at("x/b", 81)],
+        denied: [...at("z/a", 81), ...at("x/b", 80), ...at("y/c", 80)],
+      });
+      await expectOf(lab, [...ninePods(lab, {}, { "z/a": http(82), "x/b": http(), "y/c": http(80) }), policy], {
+        allowed: [...at("z/a", 82), ...at("y/c", 80)],
+        denied: [...at("z/a", 80), ...at("x/b", 81)],
+      });
+      const gone = ninePods(lab, {}, { "z/a": http(82), "y/c": http(80) }).filter((object) => !isPod(object, "z", "a"));
+      // The evaluator has no such pod.
+      await lab.apply([...gone, policy]);
+      await expectPackets(lab, { allowed: at("y/c", 80), denied: at("z/a", 82) });
+    }
   });
 
   it("POL-31: ports of native sidecars have names, those of other init containers have not", async () => {
@@ -217,3 +269,11 @@ describe("what policies are about, with packets", function () {
     });
   });
 });
+
+function isPod(object: object, namespace: string, name: string): boolean {
+  const { kind, metadata } = object as {
+    readonly kind: string;
+    readonly metadata: { readonly name: string; readonly namespace?: string };
+  };
+  return kind === "Pod" && metadata.namespace === namespace && metadata.name === name;
+}

@@ -24,30 +24,22 @@ export class RuleConnections {
   }
 
   of({ peers, ports }: IndexedRule, direction: Direction, { source, destination }: ResolvedFlow): ConnectionSet {
-    if (peers === undefined) return this.#ofPorts(ports, destination, false);
     const other = direction === "egress" ? destination : source;
-    let fitsWithoutNames = false;
-    for (const peer of peers) {
-      if (!fitsPeer(peer, other)) continue;
-      // Only egress to addresses knows no names of ports (POL-31): a subset of what the other peers let through.
-      if (direction === "ingress" || peer.type === "pods") return this.#ofPorts(ports, destination, false);
-      fitsWithoutNames = true;
-    }
-    return fitsWithoutNames ? this.#ofPorts(ports, destination, true) : NOTHING;
+    const isPeer = peers === undefined || peers.some((peer) => fitsPeer(peer, other));
+    return isPeer ? this.#ofPorts(ports, destination) : NOTHING;
   }
 
-  #ofPorts(ports: readonly PortPattern[] | undefined, to: ResolvedEnd, isNameless: boolean): ConnectionSet {
+  #ofPorts(ports: readonly PortPattern[] | undefined, to: ResolvedEnd): ConnectionSet {
     if (ports === undefined) return EVERYTHING;
     let known = this.#byPorts.get(ports);
     if (known === undefined) {
       known = { hasNames: ports.some(({ port }) => typeof port === "string"), sets: new Map() };
       this.#byPorts.set(ports, known);
     }
-    const names = !known.hasNames || to.pod === undefined ? "" : isNameless ? "nameless" : this.#namesOf(to.pod);
+    const names = !known.hasNames || to.pod === undefined ? "" : this.#namesOf(to.pod);
     const before = known.sets.get(names);
     if (before !== undefined) return before;
-    const fitting = ports.filter(({ port }) => !isNameless || typeof port !== "string");
-    const set = this.#algebra.same(connectionsOfPorts(fitting, to));
+    const set = this.#algebra.same(connectionsOfPorts(ports, to));
     known.sets.set(names, set);
     return set;
   }

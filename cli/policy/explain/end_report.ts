@@ -94,7 +94,7 @@ const OF_PORTS: ReadonlySet<Failure["type"]> = new Set([
   "protocol",
   "port",
   "named port",
-  "named port of an ipBlock",
+  "named port of no pod",
   "ICMP has no ports",
   "no valid port",
 ]);

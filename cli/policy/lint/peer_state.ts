@@ -7,6 +7,8 @@ import type {
   PodPeer,
   PolicyPeer,
 } from "../../../policyd/cluster/model.ts";
+import { fitsPeer } from "../../../policyd/policy/evaluate/match.ts";
+import type { ResolvedEnd } from "../../../policyd/policy/evaluate/party.ts";
 import { selects } from "../../../policyd/policy/evaluate/selector.ts";
 import type { LintContext, RuleSite } from "./context.ts";
 import type { Suggestion } from "./nearest_label.ts";
@@ -61,6 +63,21 @@ function emptyState(context: LintContext, peer: PodPeer, own: string): PeerState
   if (there.length === 0) return { type: "unknown namespace" };
   const labels = there.map((pod) => pod.labels);
   return { type: "nothing", suggestion: peer.podSelector && nearestLabel(peer.podSelector, labels) };
+}
+
+/**
+ * Returns the pods that a rule's ipBlocks have or may have: a pod without an address, such as one out of a template, may get one
+ * of theirs.
+ */
+export function podsOfBlocks({ pods }: LintContext, { indexed }: RuleSite): readonly Pod[] {
+  const blocks = (indexed.peers ?? []).filter(({ type }) => type === "addresses");
+  if (blocks.length === 0) return [];
+  return pods.filter((pod) => {
+    const ends = pod.addresses.map((address): ResolvedEnd => {
+      return { party: { type: "pod", key: pod.key, address }, address, pod, subject: undefined };
+    });
+    return ends.length === 0 || ends.some((end) => blocks.some((block) => fitsPeer(block, end)));
+  });
 }
 
 /** The pods of the host's network that a selector would select, if selectors did. */

@@ -38,7 +38,7 @@ interface Flattened {
   readonly podPorts: Map<string, { readonly group: PodGroup; readonly ports: PortGroup[] }>;
   readonly rangePorts: Map<string, PortNumber & { readonly ranges: AddressRange[] }>;
   readonly portRanges: Map<string, PortRange & Peers>;
-  /** At ports of the profile's own pod: of ingress alone. */
+  /** At ports that the destination's pod calls so: the profile's own pod for ingress, for egress one within ranges. */
   readonly ownNames: Map<string, PortName & Peers>;
 }
 
@@ -188,7 +188,8 @@ function addAtPorts(
       peer,
     );
   }
-  if (direction === "ingress") {
+  // Pods as destinations are looked up with their ports below; only pods have names for ports (POL-31).
+  if (direction === "ingress" || peer.type === "ranges") {
     for (const name of named) {
       addPeer(
         entry(all.ownNames, `${name.protocol} ${name.name}`, () => ({ ...name, ...newPeers() })),

@@ -56,13 +56,8 @@ function isExempt(
 }
 
 function fits({ peers, ports }: ProfileRule, direction: Direction, flow: JudgedFlow, view: FlowView): boolean {
-  if (peers === undefined) return fitsPorts(ports, flow, view, true);
   const other = direction === "egress" ? flow.destination : flow.source;
-  return peers.some((peer) => {
-    // Destinations that are told by their addresses have no names for ports (POL-31).
-    const hasNames = direction === "ingress" || peer.type === "pods";
-    return isPeer(peer, other, view) && fitsPorts(ports, flow, view, hasNames);
-  });
+  return (peers === undefined || peers.some((peer) => isPeer(peer, other, view))) && fitsPorts(ports, flow, view);
 }
 
 function isPeer(peer: PeerGroup, address: Address, view: FlowView): boolean {
@@ -73,13 +68,12 @@ function fitsPorts(
   ports: readonly PortGroup[] | undefined,
   { destination, protocol, port }: JudgedFlow,
   view: FlowView,
-  hasNames: boolean,
 ): boolean {
   if (ports === undefined) return true;
   if (protocol === undefined) return false;
   return ports.some((group) => {
     if (group.protocol !== undefined && group.protocol !== protocol) return false;
     if (group.type === "range") return group.first <= port && port <= group.last;
-    return hasNames && view.hasPortName(destination, group.name, protocol, port);
+    return view.hasPortName(destination, group.name, protocol, port);
   });
 }

@@ -65,7 +65,10 @@ function numbered(
   });
 }
 
-/** Those for a port's name, which is the destination pod's: of each peer for egress, of the profile's pod for ingress. */
+/**
+ * Those for a port's name, which is the destination pod's: of each peer for egress, of the profile's pod for ingress. To a
+ * destination in ranges of addresses it is a test for the range, and a lookup among all pods' ports of the name.
+ */
 function named(
   direction: Direction,
   peer: PeerGroup | undefined,
@@ -75,9 +78,9 @@ function named(
 ): readonly PlainRule[] {
   return FAMILIES.flatMap((family) => {
     if (peer === undefined) return [make(family, namedPortMatch(port, family, sets))];
-    if (direction === "egress") {
-      // Destinations that are told by their addresses have no names for ports (POL-31).
-      if (peer.type !== "pods") return [];
+    // Only pods have names for ports (POL-31).
+    if (direction === "egress" && peer.type === "nodes") return [];
+    if (direction === "egress" && peer.type === "pods") {
       const name = sets.members("named", [namedSource(peer, port.protocol, port.name)]);
       return [make(family, inSet(peerAndPort(direction, family), `${name}${family}`))];
     }

@@ -27,8 +27,8 @@ export function failureText(failure: Failure): string {
       return `it is for ${portsText(failure.from, failure.to)}`;
     case "named port":
       return `the destination calls ${callsText(failure.found)} ${JSON.stringify(failure.name)}`;
-    case "named port of an ipBlock":
-      return `addresses have no port called ${JSON.stringify(failure.name)}`;
+    case "named port of no pod":
+      return `the destination is not a pod, so it has no port called ${JSON.stringify(failure.name)}`;
     case "ICMP has no ports":
       return "rules with ports are for TCP, UDP and SCTP";
     case "no valid port":

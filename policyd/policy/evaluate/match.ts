@@ -25,18 +25,11 @@ export function matchRule(
     return port === undefined ? undefined : { peer: undefined, port: port.index };
   }
   const other = direction === "egress" ? destination : source;
-  let isWithoutNamesTried = false;
-  for (const peer of peers) {
-    // Destinations that are told by their addresses have no names for ports, even where a pod has the address (POL-31).
-    const isNameless = direction === "egress" && peer.type !== "pods";
-    if ((isNameless && isWithoutNamesTried) || !fitsPeer(peer, other)) continue;
-    const port = findPort(ports, traffic, destination, isNameless);
-    if (port !== undefined) return { peer: peer.index, port: port.index };
-    // What fits none of the ports here fits none anywhere, but for names.
-    if (!isNameless) return undefined;
-    isWithoutNamesTried = true;
-  }
-  return undefined;
+  const peer = peers.find((one) => fitsPeer(one, other));
+  if (peer === undefined) return undefined;
+  // Whether a port fits depends on the destination, not on the peer that has it.
+  const port = findPort(ports, traffic, destination);
+  return port === undefined ? undefined : { peer: peer.index, port: port.index };
 }
 
 /** Whether the end that is no subject of the rule is one of a peer's. */
@@ -56,7 +49,10 @@ function isInOne(ranges: readonly AddressRange[], address: Address): boolean {
   return false;
 }
 
-/** Whether traffic to a destination fits: a name stands for what that pod calls so, in the protocol it has there. */
+/**
+ * Whether traffic to a destination fits: a name stands for what the destination's pod calls so, in the protocol it has there,
+ * whichever peer has the pod. An address that is not a pod's has no names (POL-31).
+ */
 export function fitsPort({ protocol, port, endPort }: PortPattern, traffic: Traffic, { pod }: ResolvedEnd): boolean {
   if (traffic.port === undefined) return false;
   if (protocol !== undefined && protocol !== traffic.protocol) return false;
@@ -71,12 +67,7 @@ function findPort(
   ports: readonly PortPattern[] | undefined,
   traffic: Traffic,
   destination: ResolvedEnd,
-  isNameless = false,
 ): PortPattern | typeof ANY_PORT | undefined {
   if (ports === undefined) return ANY_PORT;
-  for (const pattern of ports) {
-    if (isNameless && typeof pattern.port === "string") continue;
-    if (fitsPort(pattern, traffic, destination)) return pattern;
-  }
-  return undefined;
+  return ports.find((pattern) => fitsPort(pattern, traffic, destination));
 }

@@ -25,7 +25,7 @@ export function nearestMiss(
   for (const policy of isolating) {
     for (const rule of policy[direction]) {
       const peer = nearestPeer(rule, policy.namespace, direction === "egress" ? flow.destination : flow.source);
-      const port = nearestPort(rule, peer.index, direction, { traffic, destination: flow.destination });
+      const port = nearestPort(rule, { traffic, destination: flow.destination });
       const failed = [...peer.failed, ...port.failed];
       const ofPeer = peer.failed.length;
       const difference = nearest === undefined ? -1 : failed.length - nearest.miss.failed.length;
@@ -45,15 +45,9 @@ function nearestPeer({ peers }: PolicyRule, namespace: string, other: ResolvedEn
   return fewest(misses, { type: "no valid peer" });
 }
 
-function nearestPort(
-  { peers, ports }: PolicyRule,
-  peer: number | undefined,
-  direction: Direction,
-  context: PortContext,
-): Miss {
+function nearestPort({ ports }: PolicyRule, context: PortContext): Miss {
   if (ports === undefined) return { index: undefined, failed: [] };
-  const isIpBlock = direction === "egress" && peers?.find(({ index }) => index === peer)?.type === "ipBlock";
-  const misses = ports.map((port) => ({ index: port.index, failed: portFailures(port, isIpBlock, context) }));
+  const misses = ports.map((port) => ({ index: port.index, failed: portFailures(port, context) }));
   return fewest(misses, { type: "no valid port" });
 }
 
@@ -99,7 +93,6 @@ interface PortContext {
 
 function portFailures(
   { protocol, port, endPort }: PolicyPort,
-  isIpBlock: boolean,
   { traffic, destination }: PortContext,
 ): readonly Failure[] {
   if (traffic.port === undefined) return [{ type: "ICMP has no ports" }];
@@ -111,7 +104,7 @@ function portFailures(
   if (typeof port === "string") {
     const named = (destination.pod?.ports ?? []).filter((one) => one.name === port && one.protocol === protocol);
     const found = named.map((one) => one.port);
-    if (isIpBlock) failed.push({ type: "named port of an ipBlock", name: port });
+    if (destination.pod === undefined) failed.push({ type: "named port of no pod", name: port });
     else if (!found.includes(traffic.port)) failed.push({ type: "named port", name: port, found });
   }
   return failed;

@@ -133,8 +133,8 @@ export type Failure =
   | { readonly type: "port"; readonly from: number; readonly to: number }
   /** The destination has not this name at this port; `found` are the ports it has under it, of the same protocol. */
   | { readonly type: "named port"; readonly name: string; readonly found: readonly number[] }
-  /** A port's name means nothing for addresses: only pods have such names (POL-31). */
-  | { readonly type: "named port of an ipBlock"; readonly name: string }
+  /** The destination is not a pod with an address of its own, and only such pods have names for ports (POL-31). */
+  | { readonly type: "named port of no pod"; readonly name: string }
   /** Rules with ports are for TCP, UDP and SCTP. */
   | { readonly type: "ICMP has no ports" }
   /** Every port of the rule was invalid. */

@@ -172,9 +172,7 @@ function policyAllows(
     const ports: readonly (RawPort | "any")[] = (rule.ports ?? []).length > 0 ? (rule.ports ?? []) : ["any"];
     return peers.some((peer) =>
       ports.some((port) => {
-        const isName = port !== "any" && typeof port.port === "string";
-        const isNameless = type === "Egress" && isName && peer !== "everyone" && peer.ipBlock !== undefined;
-        if (isNameless || (port !== "any" && !portFits(port, flow, destination))) return false;
+        if (port !== "any" && !portFits(port, flow, destination)) return false;
         return peer === "everyone" || isPeer(cluster, peer, metadata.namespace, other);
       }),
     );

@@ -1,10 +1,11 @@
 import type { NetworkPolicy } from "../../../../policyd/cluster/model.ts";
 import type { Direction } from "../../../../policyd/policy/evaluate/flow.ts";
+import type { PortPattern } from "../../../../policyd/policy/evaluate/indexed_policy.ts";
 import type { LintContext, LintedPolicy, RuleSite } from "../context.ts";
 import { DIRECTIONS, isolates, remark } from "../context.ts";
 import type { LintRule, Remark } from "../finding.ts";
 import { suggestionText } from "../nearest_label.ts";
-import { judgedPeers, ownNamespace } from "../peer_state.ts";
+import { judgedPeers, ownNamespace, podsOfBlocks } from "../peer_state.ts";
 import { peerText } from "../words.ts";
 
 export const allowsNothing: LintRule = {
@@ -30,18 +31,25 @@ function emptyRule(context: LintContext, site: RuleSite): readonly Remark[] {
     const fix = suggestionText(suggestion) ?? "correct the selectors, or delete the rule";
     return [remark(linted.manifest, path, `the rule is for nobody: ${texts.join(" OR ")}`, fix)];
   }
-  if (!isNamesForAddresses(site)) return [];
+  if (!isNamesForAddresses(context, site)) return [];
   const names = (rule.ports ?? []).map(({ port }) => JSON.stringify(port)).join(", ");
-  const message = `the rule allows nothing: addresses have no ports called ${names}`;
+  const message = `the rule allows nothing: no pod in its ipBlocks has a port called ${names}, and only pods have such names`;
   return [remark(linted.manifest, path, message, "give the ports as numbers")];
 }
 
-/** Of a destination that is told by its address nobody knows what its ports are called (POL-31). */
-function isNamesForAddresses({ direction, rule }: RuleSite): boolean {
+/** Whether a rule is for addresses and names of ports only, and no pod that may have such an address has such a port (POL-31). */
+function isNamesForAddresses(context: LintContext, site: RuleSite): boolean {
+  const { direction, rule } = site;
   const peers = rule.peers ?? [];
-  const ports = rule.ports ?? [];
-  if (direction !== "egress" || peers.length === 0 || ports.length === 0) return false;
-  return peers.every(({ type }) => type === "ipBlock") && ports.every(({ port }) => typeof port === "string");
+  const ports: readonly PortPattern[] = rule.ports ?? [];
+  if (direction !== "egress" || peers.length === 0 || ports.length === 0 || !context.hasPods) return false;
+  const isNamesOnly =
+    peers.every(({ type }) => type === "ipBlock") && ports.every(({ port }) => typeof port === "string");
+  if (!isNamesOnly) return false;
+  const known = podsOfBlocks(context, site).flatMap((pod) => pod.ports);
+  return !ports.some(({ port, protocol }) =>
+    known.some((one) => one.name === port && (protocol === undefined || one.protocol === protocol)),
+  );
 }
 
 /** A type that is listed, perhaps by habit, while the policy and all others of its pods have rules for the other alone. */

@@ -3,6 +3,7 @@ import type { PortPattern } from "../../../../policyd/policy/evaluate/indexed_po
 import type { LintContext, RuleSite } from "../context.ts";
 import { remark } from "../context.ts";
 import type { LintRule, Remark } from "../finding.ts";
+import { podsOfBlocks } from "../peer_state.ts";
 import { namesText, portText } from "../words.ts";
 
 export const servicePort: LintRule = {
@@ -75,9 +76,10 @@ function hasPort(patterns: readonly PortPattern[], wanted: number, protocol: str
   });
 }
 
-function nameRemarks({ pods }: LintContext, site: PortSite): readonly Remark[] {
-  if (pods.length === 0 || site.destinations.length === 0) return [];
-  const known = site.destinations.flatMap(({ ports }) => ports);
+function nameRemarks(context: LintContext, site: PortSite): readonly Remark[] {
+  if (context.pods.length === 0 || site.destinations.length === 0) return [];
+  const ofBlocks = site.direction === "egress" ? podsOfBlocks(context, site) : [];
+  const known = [...site.destinations, ...ofBlocks].flatMap(({ ports }) => ports);
   return site.ports.flatMap((pattern) => {
     const { port: name, protocol } = pattern;
     if (typeof name !== "string") return [];

@@ -3,6 +3,8 @@ import { MOST_PAIRS, MOST_PROFILE_PAIRS } from "../../../../policyd/policy/polic
 import { assertFindings, findingsOf, manifest, pod, policy } from "../../../support/lint_case.ts";
 
 const PODS = pod("web") + pod("db");
+const serving = (ips = ""): string =>
+  pod("server", { ips, spec: "containers: [{ ports: [{ name: https, containerPort: 8443 }] }]" });
 
 describe("policy lint of what policies select and allow", () => {
   it("LINT-10: a policy that selects nothing", () => {
@@ -108,7 +110,7 @@ describe("policy lint of what policies select and allow", () => {
     ]);
   });
 
-  it("LINT-11: a rule that allows nothing, and a direction that is closed by habit", () => {
+  it("LINT-11 POL-35: a rule that allows nothing, and a direction that is closed by habit", () => {
     const rules = (rest: string): string => PODS + policy("p", `podSelector: { matchLabels: { app: web } }, ${rest}`);
     assertFindings("allows-nothing", [
       [
@@ -119,7 +121,30 @@ describe("policy lint of what policies select and allow", () => {
         rules(
           "policyTypes: [Egress], egress: [{ to: [{ ipBlock: { cidr: 192.0.2.0/24 } }], ports: [{ port: https }] }]",
         ),
-        'NetworkPolicy shop/p: the rule allows nothing: addresses have no ports called "https" (give the ports as numbers)',
+        'NetworkPolicy shop/p: the rule allows nothing: no pod in its ipBlocks has a port called "https", and only pods have such names (give the ports as numbers)',
+      ],
+      // A pod in the block, or one that may get an address there, has a port of this name.
+      [
+        serving("192.0.2.7") +
+          policy(
+            "p",
+            "policyTypes: [Egress], egress: [{ to: [{ ipBlock: { cidr: 192.0.2.0/24 } }], ports: [{ port: https }] }]",
+          ),
+      ],
+      [
+        serving() +
+          policy(
+            "p",
+            "policyTypes: [Egress], egress: [{ to: [{ ipBlock: { cidr: 192.0.2.0/24 } }], ports: [{ port: https }] }]",
+          ),
+      ],
+      [
+        serving("192.0.3.7") +
+          policy(
+            "p",
+            "policyTypes: [Egress], egress: [{ to: [{ ipBlock: { cidr: 192.0.2.0/24 } }], ports: [{ port: https }] }]",
+          ),
+        'NetworkPolicy shop/p: the rule allows nothing: no pod in its ipBlocks has a port called "https", and only pods have such names (give the ports as numbers)',
       ],
       [
         rules("policyTypes: [Ingress, Egress], ingress: [{}]"),

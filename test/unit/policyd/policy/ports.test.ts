@@ -96,15 +96,29 @@ describe("policyd/policy: ports", () => {
     assert.deepEqual(kinds, ["allowed", "denied"]);
   });
 
-  it("POL-31: addresses as destinations have no names, even where a pod has both", () => {
-    const egress = (...ports: readonly object[]) => ({
+  it("POL-35: towards an ipBlock a name is what the pod at the address calls so; an address of no pod has none", () => {
+    const egress = (cidr: string, ...ports: readonly object[]) => ({
       podSelector: labelled({ pod: "b" }),
       policyTypes: ["Egress"],
-      egress: [{ to: [{ ipBlock: { cidr: "10.244.0.0/16" } }], ports }],
+      egress: [{ to: [{ ipBlock: { cidr } }], ports }],
     });
-    const kind = (spec: object) => ask(indexOf([...threeByThree(), networkPolicy("x", spec)]), ["x/b", "x/a"]).kind;
-    assert.equal(kind(egress({ port: "serve-80-tcp" })), "denied");
-    assert.equal(kind(egress({ port: "serve-80-tcp" }, { port: 80 })), "allowed");
+    const kindTo = (to: string, spec: object, traffic = "80/TCP") =>
+      ask(indexOf([...threeByThree(), networkPolicy("x", spec)]), ["x/b", to], traffic).kind;
+    const kind = (spec: object) => kindTo("x/a", spec);
+    const named = egress("10.244.0.0/16", { port: "serve-80-tcp" });
+    assert.equal(kind(named), "allowed");
+    assert.deepEqual(
+      ["81/TCP", "80/UDP", "ICMP"].map((traffic) => kindTo("x/a", named, traffic)),
+      ["denied", "denied", "denied"],
+    );
+    assert.equal(kind(egress("192.0.2.0/24", { port: "serve-80-tcp" })), "denied", "the pod is not in the block");
+    assert.equal(
+      kindTo("192.0.2.1", egress("192.0.2.0/24", { port: "serve-80-tcp" })),
+      "denied",
+      "no pod has the address",
+    );
+    assert.equal(kindTo("192.0.2.1", egress("192.0.2.0/24", { port: "serve-80-tcp" }, { port: 80 })), "allowed");
+    assert.equal(kind(egress("10.244.0.0/16", { port: "serve-80-tcp", protocol: "UDP" })), "denied");
     const ingress = {
       podSelector: labelled({ pod: "a" }),
       ingress: [{ from: [{ ipBlock: { cidr: "10.244.0.0/16" } }], ports: [{ port: "serve-80-tcp" }] }],

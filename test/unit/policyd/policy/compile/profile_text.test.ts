@@ -107,11 +107,11 @@ ingress_B:
     );
   });
 
-  it("POL-31: egress names are those of each destination, and addresses have none", () => {
+  it("POL-31 POL-35: egress names are those of each destination, within an ipBlock of the pods there", () => {
     const policies = webPolicy(`
 policyTypes: [Egress]
 egress:
-  - to: [ { podSelector: {} }, { ipBlock: { cidr: 10.244.0.0/16 } } ]
+  - to: [ { podSelector: {} }, { ipBlock: { cidr: 10.244.0.0/16 } }, { ipBlock: { cidr: "::/0" } } ]
     ports: [ { port: http } ]
   - ports: [ { port: dns, protocol: UDP } ]
 `);
@@ -119,15 +119,19 @@ egress:
       compiledText(SHOP + policies),
       `named_A_v4: 10.244.1.5 . tcp . 8080, 10.244.2.6 . tcp . 9090
 named_A_v6: fd00:244:1::5 . tcp . 8080, fd00:244:2::6 . tcp . 9090
-named_B_v4: 10.244.2.7 . udp . 53
-egress_C:
+named_B_v4: 10.244.1.5 . tcp . 8080, 10.244.2.6 . tcp . 9090, 10.244.2.7 . tcp . 80
+named_B_v6: fd00:244:1::5 . tcp . 8080, fd00:244:2::6 . tcp . 9090
+named_C_v4: 10.244.2.7 . udp . 53
+egress_D:
   ip saddr . ip daddr @self4 counter return comment "itself"
   ip6 saddr . ip6 daddr @self6 counter return comment "itself"
   fib daddr type local counter return comment "own node"
   ip daddr . meta l4proto . th dport @named_A_v4 counter return comment "NetworkPolicy rule 0 of shop/policy"
   ip6 daddr . meta l4proto . th dport @named_A_v6 counter return comment "NetworkPolicy rule 0 of shop/policy"
-  ip daddr . meta l4proto . th dport @named_B_v4 counter return comment "NetworkPolicy rule 1 of shop/policy"
-  ip6 daddr . meta l4proto . th dport @named_B_v6 counter return comment "NetworkPolicy rule 1 of shop/policy"
+  ip daddr 10.244.0.0/16 ip daddr . meta l4proto . th dport @named_B_v4 counter return comment "NetworkPolicy rule 0 of shop/policy"
+  ip6 daddr . meta l4proto . th dport @named_B_v6 counter return comment "NetworkPolicy rule 0 of shop/policy"
+  ip daddr . meta l4proto . th dport @named_C_v4 counter return comment "NetworkPolicy rule 1 of shop/policy"
+  ip6 daddr . meta l4proto . th dport @named_C_v6 counter return comment "NetworkPolicy rule 1 of shop/policy"
   counter drop comment "isolated by shop/policy"
 `,
     );
@@ -314,21 +318,50 @@ egress:
 flat_A_v6: fd00:244:2::6
 flat_B_v4: 10.244.2.7 . tcp . 80
 flat_C_v4: 10.244.2.7
-ports_D: tcp . 53, udp . 53
-blocks_E_v4: 10.0.0.0/8 . tcp . 80
-egress_F:
+named_D_v4: 10.244.1.5 . tcp . 8080, 10.244.2.6 . tcp . 9090, 10.244.2.7 . tcp . 80
+named_D_v6: fd00:244:1::5 . tcp . 8080, fd00:244:2::6 . tcp . 9090
+ports_E: tcp . 53, udp . 53
+blocks_F_v4: 10.0.0.0/8 . tcp . 80
+egress_G:
   ip saddr . ip daddr @self4 counter return comment "itself"
   ip6 saddr . ip6 daddr @self6 counter return comment "itself"
   fib daddr type local counter return comment "own node"
-  meta l4proto . th dport @ports_D counter return comment "everyone at ports"
+  meta l4proto . th dport @ports_E counter return comment "everyone at ports"
   ip daddr @flat_A_v4 counter return comment "peers at every port"
   ip daddr . meta l4proto . th dport @flat_B_v4 counter return comment "peers at ports"
-  ip daddr . meta l4proto . th dport @blocks_E_v4 counter return comment "ranges at ports"
+  ip daddr . meta l4proto . th dport @blocks_F_v4 counter return comment "ranges at ports"
   ip daddr @flat_C_v4 udp dport 1000-2000 counter return comment "peers at a range of ports"
   ip daddr 10.0.0.0/8 udp dport 1000-2000 counter return comment "peers at a range of ports"
+  ip daddr 10.0.0.0/8 ip daddr . meta l4proto . th dport @named_D_v4 counter return comment "peers at a named port"
   ip6 daddr @flat_A_v6 counter return comment "peers at every port"
   ip6 daddr . meta l4proto . th dport @flat_B_v6 counter return comment "peers at ports"
   ip6 daddr @flat_C_v6 udp dport 1000-2000 counter return comment "peers at a range of ports"
+  counter drop comment "isolated by shop/policy"
+`,
+    );
+  });
+
+  it("POL-35: flattened names towards ranges are those of the pods there, beside the names of selected pods", () => {
+    const policies = webPolicy(`
+policyTypes: [Egress]
+egress:
+  - to: [ { podSelector: { matchLabels: { app: db } } }, { ipBlock: { cidr: 10.9.0.0/16 } }, { ipBlock: { cidr: "::/0" } } ]
+    ports: [ { port: http } ]
+`);
+    assert.equal(
+      compiledText(SHOP + policies, { flattenAbove: 0 }),
+      `flat_A_v4: 10.244.2.6 . tcp . 9090
+flat_A_v6: fd00:244:2::6 . tcp . 9090
+named_B_v4: 10.244.1.5 . tcp . 8080, 10.244.2.6 . tcp . 9090, 10.244.2.7 . tcp . 80
+named_B_v6: fd00:244:1::5 . tcp . 8080, fd00:244:2::6 . tcp . 9090
+egress_C:
+  ip saddr . ip daddr @self4 counter return comment "itself"
+  ip6 saddr . ip6 daddr @self6 counter return comment "itself"
+  fib daddr type local counter return comment "own node"
+  ip daddr . meta l4proto . th dport @flat_A_v4 counter return comment "peers at ports"
+  ip daddr 10.9.0.0/16 ip daddr . meta l4proto . th dport @named_B_v4 counter return comment "peers at a named port"
+  ip6 daddr . meta l4proto . th dport @flat_A_v6 counter return comment "peers at ports"
+  ip6 daddr . meta l4proto . th dport @named_B_v6 counter return comment "peers at a named port"
   counter drop comment "isolated by shop/policy"
 `,
     );
