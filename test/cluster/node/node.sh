@@ -2,10 +2,12 @@
 # The first process of a node: mounts of its own for everything that a container runtime, a kubelet and an add-on keep on
 # a machine, then the node's network.
 #
-# node.sh NAME DIRECTORY: the directory keeps the node's files
+# node.sh NAME DIRECTORY SHOWN...: the directory keeps the node's files; directories of the machine that the node must see,
+# wherever they are
 set -euo pipefail
 name=$1
 directory=$2
+shown=("${@:3}")
 
 # A node's part of each cgroup hierarchy becomes the root that it sees.
 join_cgroups() {
@@ -55,13 +57,18 @@ remember() {
 keep() {
   remember "$1"
   mkdir -p "$1" "$directory$1"
-  mount --bind "$directory$1" "$1"
+  for one in "${shown[@]}"; do
+    [[ $one == "$1"/* ]] || continue
+    mkdir -p "$directory$one"
+    mount --bind "$one" "$directory$one"
+  done
+  mount --rbind "$directory$1" "$1"
 }
 
 if [[ ${DRAWBRIDGE_NODE_STAGE:-} != inside ]]; then
   join_cgroups
   export DRAWBRIDGE_NODE_STAGE=inside
-  exec unshare --mount --net --pid --fork --uts --ipc --cgroup --kill-child -- "$0" "$name" "$directory"
+  exec unshare --mount --net --pid --fork --uts --ipc --cgroup --kill-child -- "$0" "$name" "$directory" "${shown[@]}"
 fi
 
 hostname "$name"

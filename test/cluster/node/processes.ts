@@ -4,7 +4,7 @@ import { mkdirSync, openSync, readdirSync, readFileSync, readlinkSync } from "no
 import path from "node:path";
 import { fileURLToPath } from "node:url";
 import type { RunOptions } from "../run.ts";
-import { STATE } from "../place.ts";
+import { CACHE, PROJECT, STATE } from "../place.ts";
 import { run, start, until } from "../run.ts";
 
 const HERE = fileURLToPath(new URL(".", import.meta.url));
@@ -94,10 +94,21 @@ export async function startMachine(directory: string, addresses: readonly string
   return first;
 }
 
-/** Starts a node within the machine, without a network; its files are kept in the directory. */
+/**
+ * Starts a node within the machine, without a network; its files are kept in the directory. It sees the project and the cache
+ * also where they lie in a directory of which a node has its own, such as /tmp.
+ */
 export async function startNode(machine: FirstProcess, name: string, directory: string): Promise<FirstProcess> {
   mkdirSync(path.join(directory, "etc"), { recursive: true });
-  const args = [...targets(machine, MACHINE_NAMESPACES), "--", path.join(HERE, "node.sh"), name, directory];
+  const args = [
+    ...targets(machine, MACHINE_NAMESPACES),
+    "--",
+    path.join(HERE, "node.sh"),
+    name,
+    directory,
+    PROJECT,
+    CACHE,
+  ];
   const outer = start("nsenter", args, path.join(directory, "node.log"));
   // nsenter has a child in the PID namespace, which becomes unshare; the child of that is the node's first process.
   const first = await until(`the first process of ${name}`, () => firstOf(descendant(outer, 2)), 20);
