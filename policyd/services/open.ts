@@ -2,6 +2,7 @@ import { localAddresses } from "../../cni/stale_flows.ts";
 import { deleteFlows } from "../../kernel/conntrack/flow_deletion.ts";
 import type { FlowCalls } from "../../kernel/conntrack/sockets.ts";
 import { ConntrackSockets } from "../../kernel/conntrack/sockets.ts";
+import type { Address } from "../../kernel/ip/address.ts";
 import type { Clock } from "../clock.ts";
 import type { NodeJudge } from "../cluster/node_judge.ts";
 import type { Configuration } from "../configuration/configuration.ts";
@@ -20,7 +21,7 @@ import { kernelKubeProxyRules } from "./kube_proxy_rules.ts";
 import { servesNodePorts } from "./node_port_addresses.ts";
 import { problemLog } from "./problem_log.ts";
 import { proxyMode } from "./proxy_mode.ts";
-import type { ServiceFollower } from "./service_follower.ts";
+import type { ServedService, ServiceFollower } from "./service_follower.ts";
 import type { ServiceObserver } from "./service_observer.ts";
 import { ServicesDataplane } from "./services_dataplane.ts";
 import type { Flows, StaleFlowsStatus } from "./stale_flows/stale_flows.ts";
@@ -122,15 +123,20 @@ function staleFlows(
     delete: (asked, isMeant) => deleteFlows(sockets, asked, isMeant),
     nodeAddresses: () => localAddresses(syscalls),
   };
-  const unanswered = new UnansweredConnections({ flows, clock, logger });
-  const stale = new StaleFlows({
+  let holders: ServedService["holders"] | undefined;
+  const parts = {
     flows,
     clock,
     logger,
-    servesNodePorts: (address) => servesNodePorts(address, nodePortAddresses, primary),
-  });
+    servesNodePorts: (address: Address) => servesNodePorts(address, nodePortAddresses, primary),
+  };
+  const unanswered = new UnansweredConnections({ ...parts, isFrontend: (id) => holders?.holder(id) !== undefined });
+  const stale = new StaleFlows(parts);
   const follower: ServiceFollower = {
-    replace: (key, served) => stale.replace(key, served === undefined ? new Map() : udpFrontends(served)),
+    replace: (key, served) => {
+      holders = served?.holders ?? holders;
+      stale.replace(key, served === undefined ? new Map() : udpFrontends(served));
+    },
     nodeChanged: ({ primaryAddresses }) => {
       primary = primaryAddresses;
     },

@@ -5,6 +5,7 @@ import { listEntries, openConntrackSocket } from "../../kernel/conntrack/table.t
 import type { Address } from "../../kernel/ip/address.ts";
 import { formatAddress, parseAddress } from "../../kernel/ip/address.ts";
 import { add, del } from "../lab/cni.ts";
+import { SyscallError } from "../../kernel/syscall/syscalls.ts";
 import type { Lab, LabPod } from "../lab/lab.ts";
 import { createLab } from "../lab/lab.ts";
 import type { LabNamespace } from "../lab/namespace.ts";
@@ -256,6 +257,49 @@ for (const family of [4, 6] as const) {
         );
       } finally {
         for (const socket of [server, connection, accepted]) socket?.close();
+      }
+    });
+
+    it("SVC-30: a connection begun while the rules were missing is forgotten when they are back, and its port is free", async () => {
+      const { node } = nodes.node1;
+      const { pod, address } = pods.get("first") ?? assert.fail();
+      const to = { address: CLUSTER[family], port: SERVICE_PORT };
+      const begin = (): ProbeSocket => {
+        const socket = ProbeSocket.open(node, family, SocketType.STREAM);
+        socket.bind({ address: nodes.node1.addresses[family === 4 ? 0 : 1], port: 40_000 });
+        try {
+          socket.connect(to);
+        } catch (error) {
+          if (!(error instanceof SyscallError)) throw error;
+        }
+        return socket;
+      };
+      put({ first: READY });
+      await policyd.kill();
+      // Another program's rules have the kernel follow connections all the time.
+      node.exec("nft", [
+        "flush ruleset; table inet other { chain out { type filter hook output priority 0; ct state new counter; }; }",
+      ]);
+      begin().close();
+      assert.deepEqual(
+        flows("tcp").map(({ reply }) => formatAddress(reply.source)),
+        [formatAddress(to.address)],
+      );
+      await policyd.start();
+      const server = ProbeSocket.open(pod, family, SocketType.STREAM);
+      let accepted: ProbeSocket | undefined;
+      try {
+        server.bind({ address, port: TARGET_PORT });
+        server.listen();
+        for (let left = 100; accepted === undefined; left--) {
+          assert.ok(left > 0, "no new connection from the same port reaches the endpoint");
+          const connection = begin();
+          await pause(50);
+          accepted = server.accept()?.socket;
+          connection.close();
+        }
+      } finally {
+        for (const socket of [server, accepted]) socket?.close();
       }
     });
 

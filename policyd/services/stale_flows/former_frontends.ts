@@ -48,6 +48,14 @@ export function lostTargets(differences: readonly SetDifference[]): ReadonlyMap<
   return lost;
 }
 
+/** Returns the TCP frontends to which a commit gave endpoints and from which it took none: most had none before. */
+export function newFrontends(differences: readonly SetDifference[]): ReadonlyMap<FrontendId, FrontendTargets> {
+  const added = frontendsIn(differences, "added", "TCP");
+  if (added.size === 0) return added;
+  for (const id of frontendsIn(differences, "deleted", "TCP").keys()) added.delete(id);
+  return added;
+}
+
 type Found = Omit<FrontendTargets, "targets"> & { readonly targets: Set<string> };
 
 function frontendsIn(

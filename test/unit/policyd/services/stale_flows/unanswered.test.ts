@@ -10,12 +10,16 @@ import { FakeClock } from "../../../../../policyd/clock.ts";
 import type { SetDifference } from "../../../../../policyd/dataplane/difference.ts";
 import { recordingLogger } from "../../../../../policyd/log/recording_logger.ts";
 import { INET_TABLE } from "../../../../../policyd/node/table_part.ts";
+import { frontendId } from "../../../../../policyd/services/compile/arbitration.ts";
 import { endpointMaps } from "../../../../../policyd/services/compile/endpoint_maps.ts";
 import { UnansweredConnections } from "../../../../../policyd/services/stale_flows/unanswered.ts";
 import { udpEntry } from "../../../../support/services/udp_entry.ts";
 
 const VIP = "10.96.0.10";
 const NODE = "192.0.2.1";
+const OTHER_NODE = "192.0.2.2";
+const VIP_ID = frontendId({ type: "cluster", address: parseAddress(VIP), port: 80 }, "TCP", 4);
+const PORT_ID = frontendId({ type: "node port", port: 30_080 }, "TCP", 4);
 const GONE = "10.244.3.2";
 const OTHER = "10.244.1.3";
 
@@ -59,9 +63,12 @@ function setUp(entries: readonly ConntrackEntry[]) {
         );
         return before - state.entries.length;
       },
+      nodeAddresses: () => new Set([NODE, OTHER_NODE].map((one) => parseAddress(one))),
     },
     clock,
     logger: recordingLogger(),
+    isFrontend: (id) => id === VIP_ID || id === PORT_ID,
+    servesNodePorts: (address) => address === parseAddress(NODE),
   });
   const pass = async (seconds: number): Promise<void> => {
     for (let left = seconds * 2; left > 0; left--) {
@@ -111,6 +118,40 @@ describe("services/stale_flows: connections that were never answered", () => {
     commit(difference("service4_2", [byAddress(OTHER, 0)], [byAddress(OTHER, 1)]));
     await pass(10);
     assert.deepEqual([state.entries.length, state.walks], [1, 0]);
+  });
+
+  const direct = (address: string, port: number, status?: number): ConntrackEntry =>
+    connection([address, port], [address, port], status);
+
+  it("SVC-30: after a start, connections that were begun before the rules are deleted at once, and no others", async () => {
+    const left = [
+      direct("10.96.0.11", 80),
+      direct(VIP, 81),
+      direct(OTHER_NODE, 30_080),
+      direct("203.0.113.1", 30_080),
+      direct(VIP, 80, ConntrackStatus.SEEN_REPLY),
+      connection([VIP, 80], [OTHER, 8080]),
+      udpEntry([VIP, 80], [VIP, 80]),
+    ];
+    const { unanswered, state, pass } = setUp([direct(VIP, 80), direct(NODE, 30_080), ...left]);
+    unanswered.rulesInForce({ isWhole: true, differences: [] });
+    await pass(0.5);
+    assert.deepEqual([state.entries, unanswered.deleted], [left, 2]);
+    await pass(10);
+    assert.equal(state.walks, 1);
+  });
+
+  it("SVC-30: connections to a frontend are deleted at once when it gets its first endpoint, and with the next ones none", async () => {
+    const { state, pass, commit } = setUp([direct(VIP, 80), direct("10.96.0.11", 80)]);
+    commit(difference("service4_1", [], [element([Number(parseAddress(VIP)), "tcp", 80], OTHER)]));
+    await pass(0.5);
+    assert.deepEqual(state.entries, [direct("10.96.0.11", 80)]);
+    commit(
+      difference("service4_1", [element([Number(parseAddress(VIP)), "tcp", 80], OTHER)]),
+      difference("service4_2", [], [byAddress(OTHER, 0), byAddress(GONE, 1)]),
+    );
+    await pass(10);
+    assert.equal(state.walks, 1);
   });
 
   it("SVC-30: any number of changes within three seconds costs one walk through the kernel's flows", async () => {
