@@ -18,15 +18,17 @@ export interface ClassChange {
 /**
  * Tells classes that changed from those that did not. Between two that did not, whatever policies say of others, nothing
  * can have changed: a verdict depends on the source's egress rules, the destination's ingress rules and the two ends.
+ * An end of one side only counts as changed in everything.
  */
 export function classChanges(sides: Sides): (one: EndClass) => ClassChange {
   const [before, after] = [new Description(sides.before), new Description(sides.after)];
   return ({ ends }) => {
-    const [{ flowEnd }] = ends;
+    const [{ before: old, after: young }] = ends;
+    if (old === undefined || young === undefined) return { egress: true, ingress: true, self: true, isMoved: true };
     return {
-      egress: before.rules(flowEnd, "egress") !== after.rules(flowEnd, "egress"),
-      ingress: before.rules(flowEnd, "ingress") !== after.rules(flowEnd, "ingress"),
-      self: before.self(flowEnd) !== after.self(flowEnd),
+      egress: before.rules(old, "egress") !== after.rules(young, "egress"),
+      ingress: before.rules(old, "ingress") !== after.rules(young, "ingress"),
+      self: before.self(old) !== after.self(young),
       isMoved: ends.some(({ nodeBefore, nodeAfter }) => nodeBefore !== nodeAfter),
     };
   };

@@ -1,8 +1,9 @@
+import type { FlowEnd } from "../../../policyd/policy/evaluate/flow.ts";
 import type { Grouping } from "../../cluster/group.ts";
 import { classChanges } from "./class_change.ts";
 import type { End, EndClass, EndGroup, Ends, Sides } from "./end_class.ts";
 import { endsOf } from "./end_class.ts";
-import type { PairChange } from "./pair_change.ts";
+import type { Cause, PairChange } from "./pair_change.ts";
 import { PairComparison } from "./pair_change.ts";
 
 /** Two ends between which something changed. */
@@ -30,8 +31,8 @@ export interface PolicyDiff extends Omit<Ends, "classes"> {
 }
 
 /**
- * The connections that one side allows and the other does not, between everything that is on both: exact, for each pair of
- * ends. Connections through a Service to the pod itself are not asked about.
+ * The connections that one side allows and the other does not: exact, for each pair of ends. An end of one side only has
+ * no connections on the other. Connections through a Service to the pod itself are not asked about.
  */
 export function diffPolicies(sides: Sides, by: Grouping): PolicyDiff {
   const { classes, ...ends } = endsOf(sides, by);
@@ -53,10 +54,9 @@ export function diffPolicies(sides: Sides, by: Grouping): PolicyDiff {
 
 /** All pairs of two classes, of which none is a node's: one stands for all. */
 function addAll(found: Found, comparison: PairComparison, from: EndClass, to: EndClass): void {
-  const [source] = from.ends;
-  const destination = to.ends.find((one) => one !== source);
-  if (destination === undefined) return;
-  const changes = comparison.changes({ source: source.flowEnd, destination: destination.flowEnd });
+  const pair = firstPair(from.ends, to.ends);
+  if (pair === undefined) return;
+  const changes = comparison.changes(pair.source, pair.destination);
   if (changes.length === 0) return;
   const [bySource, byDestination] = [from, to].map(({ ends }) => Map.groupBy(ends, ({ group }) => group));
   for (const [group, some] of bySource ?? []) {
@@ -70,11 +70,24 @@ function addAll(found: Found, comparison: PairComparison, from: EndClass, to: En
 }
 
 function firstPair(sources: readonly End[], destinations: readonly End[]): ExamplePair | undefined {
-  for (const source of sources.slice(0, 2)) {
-    const destination = destinations.find((one) => one !== source);
+  const tried = new Set<string>();
+  for (const source of sources) {
+    const key = source.before?.type === "pod" ? source.before.key : undefined;
+    if (key !== undefined && tried.has(key)) continue;
+    const destination = destinations.find((one) => areTwo(source, one));
     if (destination !== undefined) return { source, destination };
+    if (key !== undefined) tried.add(key);
   }
   return undefined;
+}
+
+/** Whether they are two ends on each side: of a workload that grew, several are compared with one pod. */
+function areTwo(a: End, b: End): boolean {
+  return a !== b && !isSame(a.before, b.before) && !isSame(a.after, b.after);
+}
+
+function isSame(a: FlowEnd | undefined, b: FlowEnd | undefined): boolean {
+  return a?.type === "pod" && b?.type === "pod" && a.key === b.key;
 }
 
 /** All pairs of two classes, with whether the one is on the other's node on each side. */
@@ -82,12 +95,11 @@ function addByNodes(found: Found, comparison: PairComparison, from: EndClass, to
   const known: (readonly PairChange[] | undefined)[] = [];
   for (const source of from.ends) {
     for (const destination of to.ends) {
-      if (source === destination) continue;
+      if (!areTwo(source, destination)) continue;
       const wasOwn = isOnOne(source.nodeBefore, destination.nodeBefore);
       const isOwn = isOnOne(source.nodeAfter, destination.nodeAfter);
       const relation = (wasOwn ? 1 : 0) + (isOwn ? 2 : 0);
-      const changes =
-        known[relation] ?? comparison.changes({ source: source.flowEnd, destination: destination.flowEnd });
+      const changes = known[relation] ?? comparison.changes(source, destination);
       known[relation] = changes;
       for (const change of changes) {
         found.add(source.group, destination.group, { change, pairs: 1, example: { source, destination } });
@@ -117,7 +129,7 @@ class Found {
     const known = between.get(key);
     if (known !== undefined) known.sum = { ...known.sum, pairs: known.sum.pairs + pairs };
     else {
-      const of = from.size * to.size - (from === to ? from.size : 0);
+      const of = pairsBetween(from, to, change.cause);
       between.set(key, { sum: { from, to, change, pairs, of, example } });
     }
   }
@@ -137,8 +149,19 @@ class Found {
 }
 
 /** Equal for what changed alike. */
-export function changeKey({ type, text, family }: PairChange): string {
-  return `${type} ${text} ${family ?? ""}`;
+export function changeKey({ type, cause, text, family }: PairChange): string {
+  return `${type} ${cause} ${text} ${family ?? ""}`;
+}
+
+/** How many ends of a group connections of this cause can have. */
+export function sizeFor({ sizes }: EndGroup, cause: Cause): number {
+  return cause === "difference" ? sizes.both : cause === "appeared" ? sizes.after : sizes.before;
+}
+
+/** How many pairs of ends there are: of those that are on one side only, without the pairs of both sides. */
+function pairsBetween(from: EndGroup, to: EndGroup, cause: Cause): number {
+  const count = (of: Cause): number => sizeFor(from, of) * sizeFor(to, of) - (from === to ? sizeFor(from, of) : 0);
+  return cause === "difference" ? count(cause) : count(cause) - count("difference");
 }
 
 function compare(a: string, b: string): number {

@@ -7,6 +7,8 @@ import { podClasses } from "../../../policyd/policy/evaluate/pod_class.ts";
 import type { PolicyIndex } from "../../../policyd/policy/evaluate/policy_index.ts";
 import type { Grouping } from "../../cluster/group.ts";
 import { groupName } from "../../cluster/group.ts";
+import type { Counterparts } from "./counterparts.ts";
+import { counterparts } from "./counterparts.ts";
 import type { OutsideRegion } from "../outside_region.ts";
 import { namedPrefixes, outsideRegions, regionText } from "../outside_region.ts";
 
@@ -22,13 +24,20 @@ export interface EndGroup {
   /** What it is one of, and what stands for all of those: the pods of a namespace, the nodes, the outside. */
   readonly kind: "pods" | "nodes" | "outside";
   readonly whole: string;
-  /** How many ends. */
-  readonly size: number;
+  /** How many ends: those of each side, and those that are compared since they are on both. */
+  readonly sizes: Sizes;
 }
 
-/** One end of connections, of both sides. */
+export interface Sizes {
+  readonly before: number;
+  readonly after: number;
+  readonly both: number;
+}
+
+/** One end of connections; undefined on the side on which it is not there. */
 export interface End {
-  readonly flowEnd: FlowEnd;
+  readonly before: FlowEnd | undefined;
+  readonly after: FlowEnd | undefined;
   readonly group: EndGroup;
   /** Where it is, on each side; undefined outside and for what is on none. */
   readonly nodeBefore: string | undefined;
@@ -48,30 +57,42 @@ export interface EndClass {
 export interface Ends {
   readonly classes: readonly EndClass[];
   readonly groups: readonly EndGroup[];
-  /** Keys of pods that run on one side alone. */
-  readonly appeared: readonly string[];
-  readonly gone: readonly string[];
+  readonly appeared: OneSided;
+  readonly gone: OneSided;
+}
+
+/** Pods and nodes of one side only. */
+export interface OneSided {
+  /** Keys of pods whose workload does not run on the other side, and the names of these workloads. */
+  readonly pods: readonly string[];
+  readonly names: readonly string[];
+  /** Names of nodes; their connections are not compared. */
+  readonly nodes: readonly string[];
 }
 
 interface Found {
   readonly end: Omit<End, "group">;
-  readonly group: Omit<EndGroup, "size">;
+  readonly group: Omit<EndGroup, "sizes">;
   readonly signature: string;
   readonly isNode: boolean;
   readonly isSubject: boolean;
 }
 
-/** The pods that run on both sides, the nodes of both and the outside, in classes; pods come by their keys. */
+/** The pods that run on either side, the nodes of both and the outside, in classes; pods come by their keys. */
 export function endsOf(sides: Sides, by: Grouping): Ends {
   const [before, after] = [classNumbers(sides.before), classNumbers(sides.after)];
-  const keys = [...before.keys()].filter((key) => after.has(key)).sort();
+  const pairs = counterparts(podsOf(sides.before, before.keys()), podsOf(sides.after, after.keys()));
   const found: readonly Found[] = [
-    ...keys.flatMap((key) => foundPod(sides, key, by, `${before.get(key)} ${after.get(key)}`)),
+    ...pairs.flatMap((pair) => {
+      const [old, young] = [pair.before ?? "", pair.after ?? ""];
+      return foundPod(sides, pair, by, `${before.get(old) ?? "-"} ${after.get(young) ?? "-"}`);
+    }),
     ...foundNodes(sides),
     ...outsideRegions([sides.before, sides.after]).map(foundRegion),
   ];
-  const sizes = new Map<string, number>();
-  for (const { group } of found) sizes.set(groupKey(group), (sizes.get(groupKey(group)) ?? 0) + 1);
+  const sizes = new Map(
+    [...Map.groupBy(found, ({ group }) => groupKey(group))].map(([key, all]) => [key, sizesOf(all)]),
+  );
   const groups = new Map<string, EndGroup>();
   const classes = new Map<
     string,
@@ -79,7 +100,7 @@ export function endsOf(sides: Sides, by: Grouping): Ends {
   >();
   for (const { end, group, signature, isNode, isSubject } of found) {
     const key = groupKey(group);
-    const known = groups.get(key) ?? { ...group, size: sizes.get(key) ?? 0 };
+    const known = groups.get(key) ?? { ...group, sizes: sizes.get(key) ?? NONE };
     groups.set(key, known);
     const whole: End = { ...end, group: known };
     const one = classes.get(signature);
@@ -89,9 +110,43 @@ export function endsOf(sides: Sides, by: Grouping): Ends {
   return {
     classes: [...classes.values()],
     groups: [...groups.values()],
-    appeared: [...after.keys()].filter((key) => !before.has(key)).sort(),
-    gone: [...before.keys()].filter((key) => !after.has(key)).sort(),
+    appeared: oneSided(
+      found.filter(({ end }) => end.before === undefined),
+      nodesOnly(sides.after, sides.before),
+    ),
+    gone: oneSided(
+      found.filter(({ end }) => end.after === undefined),
+      nodesOnly(sides.before, sides.after),
+    ),
   };
+}
+
+const NONE: Sizes = { before: 0, after: 0, both: 0 };
+
+function sizesOf(found: readonly Found[]): Sizes {
+  const count = (holds: (end: Found["end"]) => boolean): number => found.filter(({ end }) => holds(end)).length;
+  return {
+    before: count(({ before }) => before !== undefined),
+    after: count(({ after }) => after !== undefined),
+    both: count(({ before, after }) => before !== undefined && after !== undefined),
+  };
+}
+
+function oneSided(found: readonly Found[], nodes: readonly string[]): OneSided {
+  const ends = found.map(({ end }) => end.before ?? end.after);
+  return {
+    pods: ends.flatMap((end) => (end?.type === "pod" ? [end.key] : [])).sort(),
+    names: [...new Set(found.map(({ group }) => group.name))].sort(),
+    nodes,
+  };
+}
+
+function nodesOnly(here: PolicyIndex, there: PolicyIndex): readonly string[] {
+  return [...here.nodes.keys()].filter((name) => !there.nodes.has(name)).sort();
+}
+
+function podsOf({ pods }: PolicyIndex, keys: Iterable<string>): readonly Pod[] {
+  return [...keys].flatMap((key) => pods.get(key)?.pod ?? []);
 }
 
 /** A namespace may be called "node". */
@@ -103,18 +158,24 @@ function classNumbers(index: PolicyIndex): ReadonlyMap<string, number> {
   return new Map(podClasses(index).flatMap(({ pods }, number) => pods.map((key) => [key, number] as const)));
 }
 
-function foundPod({ before, after }: Sides, key: string, by: Grouping, numbers: string): readonly Found[] {
-  const [old, young] = [before.pods.get(key)?.pod, after.pods.get(key)?.pod];
-  if (old === undefined || young === undefined) return [];
+function foundPod({ before, after }: Sides, keys: Counterparts, by: Grouping, numbers: string): readonly Found[] {
+  const [old, young] = [before.pods.get(keys.before ?? "")?.pod, after.pods.get(keys.after ?? "")?.pod];
+  const pod = young ?? old;
+  if (pod === undefined) return [];
+  const both = [old, young].filter((one) => one !== undefined);
   return [
     {
-      end: { flowEnd: { type: "pod", key }, nodeBefore: old.nodeName, nodeAfter: young.nodeName },
-      group: { name: groupName(young, by), kind: "pods", whole: young.namespace },
+      end: { before: podEnd(old), after: podEnd(young), nodeBefore: old?.nodeName, nodeAfter: young?.nodeName },
+      group: { name: groupName(pod, by), kind: "pods", whole: pod.namespace },
       signature: `pod ${numbers}`,
-      isNode: old.hostNetwork || young.hostNetwork,
-      isSubject: canBeSubject(old) || canBeSubject(young),
+      isNode: both.some(({ hostNetwork }) => hostNetwork),
+      isSubject: both.some(canBeSubject),
     },
   ];
+}
+
+function podEnd(pod: Pod | undefined): FlowEnd | undefined {
+  return pod === undefined ? undefined : { type: "pod", key: pod.key };
 }
 
 function canBeSubject(pod: Pod): boolean {
@@ -126,9 +187,10 @@ function foundNodes({ before, after }: Sides): readonly Found[] {
   return [...before.nodes.values()].flatMap((old): readonly Found[] => {
     const young = after.nodes.get(old.name);
     if (young === undefined) return [];
+    const end: FlowEnd = { type: "node", name: old.name };
     return [
       {
-        end: { flowEnd: { type: "node", name: old.name }, nodeBefore: old.name, nodeAfter: old.name },
+        end: { before: end, after: end, nodeBefore: old.name, nodeAfter: old.name },
         group: { name: `node/${old.name}`, kind: "nodes", whole: "node" },
         signature: `node ${placeBefore(old)} ${placeAfter(young)}`,
         isNode: true,
@@ -157,8 +219,9 @@ function nodePlace(index: PolicyIndex): (node: Node) => string {
 
 function foundRegion(region: OutsideRegion): Found {
   const name = `outside ${regionText(region)}`;
+  const end: FlowEnd = { type: "address", address: region.representative };
   return {
-    end: { flowEnd: { type: "address", address: region.representative }, nodeBefore: undefined, nodeAfter: undefined },
+    end: { before: end, after: end, nodeBefore: undefined, nodeAfter: undefined },
     group: { name, kind: "outside", whole: `outside IPv${region.family}` },
     signature: name,
     isNode: false,

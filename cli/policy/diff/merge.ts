@@ -1,7 +1,7 @@
 import type { EndGroup } from "./end_class.ts";
 import type { ExamplePair, GroupChange } from "./diff.ts";
-import { changeKey } from "./diff.ts";
-import type { PairChange } from "./pair_change.ts";
+import { changeKey, sizeFor } from "./diff.ts";
+import type { Cause, PairChange } from "./pair_change.ts";
 
 /** What changed alike from each of some groups to each of others. */
 export interface MergedChange {
@@ -22,17 +22,19 @@ export interface MergedChange {
  * @returns by the number of pairs, then by name
  */
 export function mergeAlike(changes: readonly GroupChange[], groups: readonly EndGroup[]): readonly MergedChange[] {
-  const namespaces = Map.groupBy(groups, ({ whole }) => whole);
   const alike = Map.groupBy(changes, (one) => `${changeKey(one.change)} ${one.pairs < one.of}`);
   const merged = [...alike.values()].flatMap((some) => {
+    const cause = some[0]?.change.cause ?? "difference";
+    const there = groups.filter((group) => sizeFor(group, cause) > 0);
+    const namespaces = Map.groupBy(there, ({ whole }) => whole);
     const bySource = Map.groupBy(some, ({ from }) => from);
     const sources = Map.groupBy(bySource, ([from, to]) =>
-      reached(from, to, namespaces.get(from.whole) ?? []).join("\n"),
+      reached(from, to, namespaces.get(from.whole) ?? [], cause).join("\n"),
     );
     return [...sources.values()].map((same) =>
       mergeOne(
         same.map(([, to]) => to),
-        groups,
+        there,
       ),
     );
   });
@@ -56,10 +58,16 @@ function mergeOne(bySource: readonly (readonly GroupChange[])[], groups: readonl
 }
 
 /** The destinations of a source; a lone pod is one of them if all others of its namespace are, since it cannot itself be. */
-function reached(from: EndGroup, to: readonly GroupChange[], siblings: readonly EndGroup[]): readonly string[] {
+function reached(
+  from: EndGroup,
+  to: readonly GroupChange[],
+  siblings: readonly EndGroup[],
+  cause: Cause,
+): readonly string[] {
   const names = new Set(to.map((one) => one.to.name));
   const others = siblings.filter((one) => one !== from);
-  if (from.size === 1 && others.length > 0 && others.every(({ name }) => names.has(name))) names.add(from.name);
+  if (sizeFor(from, cause) === 1 && others.length > 0 && others.every(({ name }) => names.has(name)))
+    names.add(from.name);
   return [...names].sort();
 }
 

@@ -3,15 +3,19 @@ import type { FlowEnd, FlowEnds } from "../../../policyd/policy/evaluate/flow.ts
 import { familiesOf } from "../../../policyd/policy/evaluate/party.ts";
 import { ConnectionAlgebra } from "../connections/algebra.ts";
 import type { ConnectionSet } from "../connections/connection_set.ts";
-import { connectionText, isEmpty } from "../connections/connection_set.ts";
+import { connectionText, isEmpty, NOTHING } from "../connections/connection_set.ts";
 import { ConnectionReader } from "../connections/connections_between.ts";
-import type { Sides } from "./end_class.ts";
+import type { End, Sides } from "./end_class.ts";
 
 export type ChangeType = "added" | "removed";
+
+/** Why connections are there on one side only: policies or ends differ, or an end is only on that side. */
+export type Cause = "difference" | "appeared" | "gone";
 
 /** Connections from one end to another that one side has and the other has not. */
 export interface PairChange {
   readonly type: ChangeType;
+  readonly cause: Cause;
   readonly connections: ConnectionSet;
   /** They in words, equal for equal ones alone. */
   readonly text: string;
@@ -27,7 +31,7 @@ export class PairComparison {
   readonly #before: ConnectionReader;
   readonly #after: ConnectionReader;
   readonly #algebra = new ConnectionAlgebra();
-  readonly #families = new Map<FlowEnd, readonly [Families, Families]>();
+  readonly #families = { before: new Map<FlowEnd, Families>(), after: new Map<FlowEnd, Families>() };
   readonly #texts = new Map<ConnectionSet, string>();
 
   constructor(sides: Sides) {
@@ -37,44 +41,48 @@ export class PairComparison {
   }
 
   /**
-   * What changed, in the families in which packets can go between the ends on both sides.
+   * What changed, in the families in which packets can go between the ends on each side on which both are. Where that
+   * is one side only, nothing was or will be sent on the other.
    *
-   * @throws DrawbridgeError ERR_OBJECT for a pod or a node that is not on both sides
+   * @throws DrawbridgeError ERR_OBJECT for a pod or a node that the side does not have
    */
-  changes(ends: Pick<FlowEnds, "source" | "destination">): readonly PairChange[] {
-    const [fromBefore, fromAfter] = this.#familiesOf(ends.source);
-    const [toBefore, toAfter] = this.#familiesOf(ends.destination);
-    const families = inBoth(inBoth(fromBefore, toBefore), inBoth(fromAfter, toAfter)) ?? [undefined];
-    const found = families.flatMap((family) => this.#changesIn(ends, family));
+  changes(source: End, destination: End): readonly PairChange[] {
+    const before = flowOf(source.before, destination.before);
+    const after = flowOf(source.after, destination.after);
+    const onEach = [this.#familiesBetween("before", before), this.#familiesBetween("after", after)] as const;
+    const families = inBoth(...onEach) ?? [undefined];
+    const found = families.flatMap((family) => this.#changesIn(before, after, family));
     const alike = Map.groupBy(found, ({ type, text }) => `${type} ${text}`);
     return [...alike.values()].flatMap((same) =>
       same.length === families.length ? same.slice(0, 1) : same.map((one) => ({ ...one, family: one.anyFamily })),
     );
   }
 
-  #changesIn(ends: Pick<FlowEnds, "source" | "destination">, family: Family | undefined): readonly PairChange[] {
-    const before = this.#before.between({ ...ends, family });
-    const after = this.#after.between({ ...ends, family });
+  #changesIn(old: Flow, young: Flow, family: Family | undefined): readonly PairChange[] {
+    const before = old === undefined ? NOTHING : this.#before.between({ ...old, family });
+    const after = young === undefined ? NOTHING : this.#after.between({ ...young, family });
     if (before === undefined || after === undefined || before === after) return [];
+    const cause: Cause = old === undefined ? "appeared" : young === undefined ? "gone" : "difference";
     return [
       { type: "removed" as const, connections: this.#algebra.difference(before, after) },
       { type: "added" as const, connections: this.#algebra.difference(after, before) },
     ].flatMap(({ type, connections }) =>
       isEmpty(connections)
         ? []
-        : [{ type, connections, text: this.#textOf(connections), family: undefined, anyFamily: family }],
+        : [{ type, cause, connections, text: this.#textOf(connections), family: undefined, anyFamily: family }],
     );
   }
 
-  /** On each side. */
-  #familiesOf(end: FlowEnd): readonly [Families, Families] {
-    const known = this.#families.get(end);
-    if (known !== undefined) return known;
-    const itself = { source: end, destination: end };
-    const { before, after } = this.#sides;
-    const families = [familiesOf(before, itself), familiesOf(after, itself)] as const;
-    this.#families.set(end, families);
-    return families;
+  #familiesBetween(side: keyof Sides, flow: Flow): Families {
+    return flow === undefined
+      ? undefined
+      : inBoth(this.#familiesOf(side, flow.source), this.#familiesOf(side, flow.destination));
+  }
+
+  #familiesOf(side: keyof Sides, end: FlowEnd): Families {
+    const ofSide = this.#families[side];
+    if (!ofSide.has(end)) ofSide.set(end, familiesOf(this.#sides[side], { source: end, destination: end }));
+    return ofSide.get(end);
   }
 
   #textOf(set: ConnectionSet): string {
@@ -82,6 +90,13 @@ export class PairComparison {
     this.#texts.set(set, known);
     return known;
   }
+}
+
+/** Two ends of one side; undefined where one of them is not there. */
+type Flow = Pick<FlowEnds, "source" | "destination"> | undefined;
+
+function flowOf(source: FlowEnd | undefined, destination: FlowEnd | undefined): Flow {
+  return source === undefined || destination === undefined ? undefined : { source, destination };
 }
 
 /** The families of an end's addresses; undefined without an address, which may then be of any. */

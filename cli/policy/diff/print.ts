@@ -4,6 +4,7 @@ import { foldLine } from "../../output/fold.ts";
 import type { Edge, Graph } from "../../output/graph.ts";
 import { formatTable } from "../../output/table.ts";
 import type { Style } from "../../style.ts";
+import type { OneSided } from "./end_class.ts";
 import type { PairChange } from "./pair_change.ts";
 import type { Reason, Witness } from "./witness.ts";
 import { trafficText } from "./witness.ts";
@@ -18,11 +19,11 @@ export interface ToldChange {
   readonly witness: Witness;
 }
 
-/** What a diff says, ready to be printed. */
+/** A diff, ready to be printed. */
 export interface ToldDiff {
   readonly changes: readonly ToldChange[];
-  readonly appeared: readonly string[];
-  readonly gone: readonly string[];
+  readonly appeared: OneSided;
+  readonly gone: OneSided;
 }
 
 /** Of longer lists of names only so many are shown to people. */
@@ -47,30 +48,47 @@ export function* diffText(
   for (const { from, to, change, pairs, of, witness } of changes) {
     const word = (change.type === "added" ? style.good : style.bad)(words[change.type]);
     const head = printable(`${names(from)} -> ${names(to)}: ${connectionsText(change)}`);
-    yield foldLine(`${word} ${head}`, columns, 0, 2);
+    yield foldLine(`${word}${causeText(change)} ${head}`, columns, 0, 2);
     const example = `${witness.source} -> ${witness.destination} ${trafficText(witness.traffic)}`;
     yield foldLine(printable(`${pairs} of ${of} ${of === 1 ? "pair" : "pairs"}, such as ${example}`), columns, 2, 4);
     for (const line of reasonLines(witness)) yield foldLine(printable(line), columns, 4, 6);
   }
-  for (const [what, keys] of [
-    ["appeared", appeared],
-    ["gone", gone],
-  ] as const) {
-    if (keys.length === 0) continue;
-    const line = `${what}, and not compared: ${keys.length === 1 ? "pod" : `${keys.length} pods:`} ${names(keys)}`;
-    yield style.faint(foldLine(printable(line), columns, 0, 2));
+  for (const { what, side } of [
+    { what: "new", side: appeared },
+    { what: "gone", side: gone },
+  ]) {
+    const lines = [
+      ...(side.pods.length === 0 ? [] : [`${what}: ${names(side.names)} (${podsText(side.pods.length)})`]),
+      ...(side.nodes.length === 0
+        ? []
+        : [`${what}, and not compared: ${names(side.nodes.map((name) => `node/${name}`))}`]),
+    ];
+    for (const line of lines) yield style.faint(foldLine(printable(line), columns, 0, 2));
   }
 }
 
+function podsText(count: number): string {
+  return count === 1 ? "1 pod" : `${count} pods`;
+}
+
+/** Says that a workload is new or gone, since no policy need have changed then. */
+function causeText({ cause }: PairChange): string {
+  return cause === "difference" ? "" : ` (${CAUSES[cause]})`;
+}
+
+const CAUSES = { appeared: "new workload", gone: "removed workload" } as const;
+
 function reasonLines({ ends }: Witness): readonly string[] {
-  return ends.flatMap(({ direction, before, after }) => [
+  const lines = ends.flatMap(({ direction, before, after }) => [
     `before: ${reasonText(direction, before)}`,
     `after:  ${reasonText(direction, after)}`,
   ]);
+  // Of two ends, of which one is not there, that is said once.
+  return [...new Set(lines)];
 }
 
-function reasonText(direction: string, { isAllowed, text }: Reason): string {
-  return `${direction} ${isAllowed ? "allowed" : "denied"}: ${text}`;
+function reasonText(direction: string, { isAllowed, text, isAbsent }: Reason): string {
+  return isAbsent === true ? text : `${direction} ${isAllowed ? "allowed" : "denied"}: ${text}`;
 }
 
 function names(all: readonly string[]): string {
@@ -90,17 +108,23 @@ export function diffWide({ changes }: ToldDiff, words: Words, columns: number): 
       ({ direction, before, after }) =>
         `before: ${reasonText(direction, before)}; after: ${reasonText(direction, after)}`,
     );
-    const cells = [words[change.type], `${pairs}/${of}`, names(from), names(to), connectionsText(change)];
+    const cells = [
+      `${words[change.type]}${causeText(change)}`,
+      `${pairs}/${of}`,
+      names(from),
+      names(to),
+      connectionsText(change),
+    ];
     const example = `${witness.source} -> ${witness.destination} ${trafficText(witness.traffic)}`;
     return [...cells, example, reasons.join("; ")].map(printable);
   });
   return formatTable(["change", "pairs", "from", "to", "connections", "such as", "reasons"], rows, columns);
 }
 
-/** `change,from,to,connections,family,pairs,of,source,destination,traffic,before,after`. */
+/** `change,from,to,connections,family,pairs,of,source,destination,traffic,before,after,workload`. */
 export function* diffCsv({ changes }: ToldDiff): Generator<string> {
   const head = ["change", "from", "to", "connections", "family", "pairs", "of"];
-  yield csvLine([...head, "source", "destination", "traffic", "before", "after"]);
+  yield csvLine([...head, "source", "destination", "traffic", "before", "after", "workload"]);
   for (const { from, to, change, pairs, of, witness } of changes) {
     const { source, destination, traffic, ends } = witness;
     const [before, after] = (["before", "after"] as const).map((side) =>
@@ -108,7 +132,7 @@ export function* diffCsv({ changes }: ToldDiff): Generator<string> {
     );
     const cells = [change.type, from.join(" "), to.join(" "), change.text, familyText(change) ?? "", pairs, of];
     const reasons = [before, after].map((text = "") => printable(text));
-    yield csvLine([...cells, source, destination, trafficText(traffic), ...reasons]);
+    yield csvLine([...cells, source, destination, trafficText(traffic), ...reasons, workloadText(change)]);
   }
 }
 
@@ -117,6 +141,7 @@ export function diffObject({ changes, appeared, gone }: ToldDiff): object {
   return {
     changes: changes.map(({ from, to, change, pairs, of, witness }) => ({
       change: change.type,
+      ...(change.cause === "difference" ? {} : { workload: workloadText(change) }),
       from,
       to,
       connections: change.text.split(","),
@@ -135,12 +160,18 @@ export function diffObject({ changes, appeared, gone }: ToldDiff): object {
         })),
       },
     })),
-    pods: { appeared, gone },
+    pods: { appeared: appeared.pods, gone: gone.pods },
+    nodes: { appeared: appeared.nodes, gone: gone.nodes },
   };
 }
 
 function reasonObject({ isAllowed, text, places }: Reason): object {
   return { allowed: isAllowed, reason: text, places };
+}
+
+/** Whether it is so since a workload is new or gone; empty where not. */
+function workloadText({ cause }: PairChange): string {
+  return cause === "difference" ? "" : cause === "appeared" ? "new" : "removed";
 }
 
 function familyText({ family }: PairChange): string | undefined {
@@ -154,7 +185,7 @@ export function diffGraph({ changes }: ToldDiff): Graph {
       to.map((destination) => ({
         from: graphName(source),
         to: graphName(destination),
-        label: `${change.type === "added" ? "+" : "-"} ${connectionsText(change)}`,
+        label: `${change.type === "added" ? "+" : "-"} ${connectionsText(change)}${causeText(change)}`,
         isPartly: change.type === "removed",
       })),
     ),

@@ -39,10 +39,13 @@ export async function runDiff(io: Io, options: unknown): Promise<ExitCode> {
     buildPolicyIndex(storeOf(some.map(({ object }) => object)), policyOptions);
   const sides = { before: indexOf(old), after: indexOf(young) };
   const diff = diffPolicies(sides, by);
-  if (!diff.groups.some(({ kind }) => kind === "pods")) {
+  const pods = diff.groups.filter(({ kind }) => kind === "pods");
+  if (pods.length === 0) {
     io.err.write(
-      "no pod is on both sides: there is nothing to compare; give the pods or workloads with the policies\n",
+      "no pod is on either side: there is nothing to compare; give the pods or workloads with the policies\n",
     );
+  } else if (!pods.some(({ sizes }) => sizes.both > 0)) {
+    io.err.write("no workload is on both sides: all connections count as those of new and removed workloads\n");
   }
   const isMerged = output !== "wide" && output !== "csv";
   const told = tellDiff(sides, { before: locator(old), after: locator(young) }, diff, isMerged);

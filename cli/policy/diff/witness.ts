@@ -4,7 +4,7 @@ import { evaluatePolicy } from "../../../policyd/policy/evaluate/evaluate.ts";
 import { failureText } from "../../../policyd/policy/evaluate/failure_text.ts";
 import type { Direction, Flow, FlowEnd, Traffic } from "../../../policyd/policy/evaluate/flow.ts";
 import type { PolicyIndex } from "../../../policyd/policy/evaluate/policy_index.ts";
-import type { EndVerdict, RuleMatch } from "../../../policyd/policy/evaluate/verdict.ts";
+import type { EndVerdict, PolicyVerdict, RuleMatch } from "../../../policyd/policy/evaluate/verdict.ts";
 import type { FieldPath } from "../../../policyd/source/documents.ts";
 import type { Manifest } from "../../input/manifests.ts";
 import { locationText } from "../../input/place.ts";
@@ -19,7 +19,7 @@ export interface Witness {
   readonly source: string;
   readonly destination: string;
   readonly traffic: Traffic;
-  /** Egress at the source, ingress at the destination, or both: where the answer is another one. */
+  /** Egress at the source, ingress at the destination, or both: where the answer changes, or a rule gives it. */
   readonly ends: readonly WitnessEnd[];
 }
 
@@ -36,6 +36,8 @@ export interface Reason {
   readonly text: string;
   /** The rule that decided, or the policies that isolate the end. */
   readonly places: readonly Place[];
+  /** One of the ends is not there, so nobody was asked. */
+  readonly isAbsent?: true;
 }
 
 export interface Place {
@@ -48,6 +50,7 @@ export interface Place {
 /** Finds where an object stands. */
 export type Locate = (name: string, path: FieldPath) => Pick<Place, "file" | "line">;
 
+const DIRECTIONS: readonly Direction[] = ["egress", "ingress"];
 const MOST_ISOLATING = 3;
 /** Ports that readers know, for sets without one that the destination names. */
 const KNOWN_PORTS = [443, 80, 53];
@@ -69,27 +72,61 @@ export interface Locations {
 
 /** The reasons of one changed connection. */
 export function witnessOf(sides: Sides, locations: Locations, change: PairChange, example: ExamplePair): Witness {
-  const [source, destination] = [example.source.flowEnd, example.destination.flowEnd];
-  const traffic = trafficIn(change.connections, namedPorts(sides.after, destination));
-  const flow: Flow = { source, destination, family: change.anyFamily, ...traffic };
-  const [before, after] = [evaluatePolicy(sides.before, flow), evaluatePolicy(sides.after, flow)];
-  const isJudged = before.kind !== "impossible" && after.kind !== "impossible";
-  const directions: readonly Direction[] = ["egress", "ingress"];
-  return {
-    source: endText(source),
-    destination: endText(destination),
-    traffic,
-    ends: directions.flatMap((direction): readonly WitnessEnd[] => {
-      if (!isJudged || before[direction].isAllowed === after[direction].isAllowed) return [];
-      return [
-        {
-          direction,
-          before: reasonOf(before[direction], direction, locations.before),
-          after: reasonOf(after[direction], direction, locations.after),
-        },
-      ];
-    }),
+  const side = change.cause === "gone" ? "before" : "after";
+  const [source, destination] = [example.source[side], example.destination[side]];
+  if (source === undefined || destination === undefined)
+    throw new RangeError("an example is on the side of its change");
+  const traffic = trafficIn(change.connections, namedPorts(sides[side], destination));
+  const judge = (on: keyof Sides): PolicyVerdict | undefined => {
+    const ends = { source: example.source[on], destination: example.destination[on] };
+    if (ends.source === undefined || ends.destination === undefined) return undefined;
+    const flow: Flow = { source: ends.source, destination: ends.destination, family: change.anyFamily, ...traffic };
+    return evaluatePolicy(sides[on], flow);
   };
+  const verdicts = { before: judge("before"), after: judge("after") };
+  const absent = [example.source, example.destination].flatMap((end) =>
+    end.before === undefined || end.after === undefined ? [endText(end[side] ?? source)] : [],
+  );
+  const ends =
+    change.cause === "difference"
+      ? changedEnds(verdicts, locations)
+      : oneSidedEnds(
+          verdicts[side],
+          side,
+          locations[side],
+          `${absent.join(" and ")} ${absent.length > 1 ? "are" : "is"} not there`,
+        );
+  return { source: endText(source), destination: endText(destination), traffic, ends };
+}
+
+/** The ends at which the answer changes. */
+function changedEnds(
+  { before, after }: Readonly<Record<keyof Sides, PolicyVerdict | undefined>>,
+  locations: Locations,
+): readonly WitnessEnd[] {
+  if (before === undefined || after === undefined) return [];
+  if (before.kind === "impossible" || after.kind === "impossible") return [];
+  return DIRECTIONS.flatMap((direction): readonly WitnessEnd[] => {
+    if (before[direction].isAllowed === after[direction].isAllowed) return [];
+    const was = reasonOf(before[direction], direction, locations.before);
+    return [{ direction, before: was, after: reasonOf(after[direction], direction, locations.after) }];
+  });
+}
+
+/** The ends at which a rule decides; where none does, the destination's. */
+function oneSidedEnds(
+  verdict: PolicyVerdict | undefined,
+  side: keyof Sides,
+  locate: Locate,
+  text: string,
+): readonly WitnessEnd[] {
+  if (verdict === undefined || verdict.kind === "impossible") return [];
+  const decided = DIRECTIONS.filter((direction) => verdict[direction].decision.type.endsWith("rule"));
+  const none: Reason = { isAllowed: false, text, places: [], isAbsent: true };
+  return (decided.length > 0 ? decided : (["ingress"] as const)).map((direction) => {
+    const reason = reasonOf(verdict[direction], direction, locate);
+    return { direction, before: none, after: none, [side]: reason };
+  });
 }
 
 /** `80/TCP`, `ICMP`. */

@@ -77,7 +77,12 @@ export function podNames({ pods }: PolicyIndex, holds: (entry: PodEntry) => bool
   for (const entry of pods.values()) {
     if (isFinished(entry.pod)) continue;
     const name = groupName(entry.pod, "workload");
-    const group = groups.get(name) ?? { name, kind: "pods" as const, whole: entry.pod.namespace, size: 0 };
+    const group = groups.get(name) ?? {
+      name,
+      kind: "pods" as const,
+      whole: entry.pod.namespace,
+      sizes: { before: 0, after: 0, both: 0 },
+    };
     groups.set(name, group);
     if (!holds(entry)) partly.add(group);
     else {

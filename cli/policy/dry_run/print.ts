@@ -63,7 +63,7 @@ function selected({ pods, names }: PodNames): string {
 
 /** The object that docs/cli.md describes. */
 export function dryRunObject({ policies, others, isolation, diff, warnings }: DryRun): object {
-  const { changes, pods } = { pods: {}, changes: [], ...diffObject(diff) };
+  const { changes, ...oneSided } = { changes: [], ...diffObject(diff) };
   return {
     policies: policies.map(({ type, name, file, line, selects }) => ({ change: type, name, file, line, selects })),
     others: others.map(({ type, before, after }) => {
@@ -72,7 +72,7 @@ export function dryRunObject({ policies, others, isolation, diff, warnings }: Dr
     }),
     isolation: isolation.map(({ direction, type, of }) => ({ direction, change: type, ...of })),
     changes,
-    pods,
+    ...oneSided,
     warnings,
   };
 }

@@ -2,7 +2,7 @@ import type { Pod } from "../../../policyd/cluster/model.ts";
 import { isShadow, SHADOW_ANNOTATION } from "../../../policyd/cluster/shadow.ts";
 import { DNS_PORT } from "../../../policyd/policy/evaluate/decide.ts";
 import { isAllowed } from "../../../policyd/policy/evaluate/evaluate.ts";
-import type { Direction } from "../../../policyd/policy/evaluate/flow.ts";
+import type { Direction, FlowEnd } from "../../../policyd/policy/evaluate/flow.ts";
 import type { IndexedPeer, IndexedRule, PortPattern } from "../../../policyd/policy/evaluate/indexed_policy.ts";
 import type { PodEntry, PolicyIndex } from "../../../policyd/policy/evaluate/policy_index.ts";
 import { selects } from "../../../policyd/policy/evaluate/selector.ts";
@@ -157,15 +157,18 @@ function dnsWarnings(sides: Sides, { changes, groups }: PolicyDiff): readonly Wa
   const servers = [...sides.after.pods.values()].filter(({ pod }) => isDnsServer(pod)).map(({ pod }) => pod.key);
   const lost = new Set<EndGroup>();
   for (const { from, change, example } of changes) {
-    const { flowEnd: source } = example.source;
-    if (change.type !== "removed" || source.type !== "pod" || lost.has(from)) continue;
+    const { before, after } = example.source;
+    if (change.type !== "removed" || change.cause !== "difference" || lost.has(from)) continue;
+    if (before?.type !== "pod" || after?.type !== "pod") continue;
     if (!includes(change.connections, DNS.protocol, DNS.port)) continue;
-    const reaches = (index: PolicyIndex): boolean =>
+    const reaches = (index: PolicyIndex, source: FlowEnd): boolean =>
       servers.some(
         (key) => index.pods.has(key) && isAllowed(index, { source, destination: { type: "pod", key }, ...DNS }),
       );
     const isLost =
-      servers.length > 0 ? reaches(sides.before) && !reaches(sides.after) : !mayAsk(sides.after, source.key);
+      servers.length > 0
+        ? reaches(sides.before, before) && !reaches(sides.after, after)
+        : !mayAsk(sides.after, after.key);
     if (isLost) lost.add(from);
   }
   if (lost.size === 0) return [];

@@ -94,18 +94,87 @@ describe("cli/policy/diff", () => {
     ]);
   });
 
-  it("DIFF-06: pods of one side alone are told and not compared", async () => {
-    const files = { "a.yaml": PODS, "b.yaml": pod("web", "10.244.0.5") + pod("new", "10.244.0.9") + policy(" []") };
-    const { code, out } = await diff(files);
+  it("DIFF-09: a new pod that the database's policy admits is an added connection, and the exit code is 1", async () => {
+    const database = policy(" [{ from: [{ podSelector: { matchLabels: { app: new } } }], ports: [{ port: 5432 }] }]");
+    const closed = policy(" [{ from: [], ports: [] }]")
+      .replaceAll("db", "new")
+      .replace(
+        "ingress:",
+        "policyTypes: [Ingress, Egress]\n  egress: [{ to: [{ podSelector: { matchLabels: { app: db } } }] }]\n  #",
+      );
+    const files = { "a.yaml": PODS + database, "b.yaml": PODS + database + pod("new", "10.244.0.9") + closed };
+    assert.deepEqual(await diff(files), {
+      code: 1,
+      out: `added (new workload) shop/new -> shop/db: 5432/TCP
+  1 of 1 pair, such as shop/new -> shop/db 5432/TCP
+    before: shop/new is not there
+    after:  egress allowed: NetworkPolicy shop/new egress[0] (b.yaml:33)
+    after:  ingress allowed: NetworkPolicy shop/db ingress[0] (b.yaml:19)
+new: shop/new (1 pod)
+`,
+      err: "",
+    });
+    const back = await diff({ "a.yaml": files["b.yaml"], "b.yaml": files["a.yaml"] });
+    assert.equal(back.code, 1);
+    assert.match(back.out, /^removed \(removed workload\) shop\/new -> shop\/db: 5432\/TCP$/m);
+    assert.match(back.out, /^gone: shop\/new \(1 pod\)$/m);
+    const json = JSON.parse((await diff(files, "-o", "json")).out) as {
+      changes: { workload?: string }[];
+      pods: unknown;
+    };
     assert.deepEqual(
-      [code, out],
-      [
-        0,
-        "no difference in what may be sent\nappeared, and not compared: pod shop/new\ngone, and not compared: pod shop/db\n",
-      ],
+      [json.changes.map(({ workload }) => workload), json.pods],
+      [["new"], { appeared: ["shop/new"], gone: [] }],
     );
+  });
+
+  it("DIFF-09: a new pod to and from which nothing is allowed is reported, and the exit code is 0", async () => {
+    const closed = policy("").replaceAll("db", "new").replace("ingress:", "policyTypes: [Ingress, Egress]");
+    const files = { "a.yaml": PODS, "b.yaml": PODS + pod("new", "10.244.0.9") + closed };
+    assert.deepEqual(await diff(files), {
+      code: 0,
+      out: "no difference in what may be sent\nnew: shop/new (1 pod)\n",
+      err: "",
+    });
+  });
+
+  it("DIFF-09: where no workload is on both sides, that is said, and so is that there are no pods", async () => {
     const nothing = await diff({ "a.yaml": pod("a", "10.1.1.1"), "b.yaml": pod("b", "10.1.1.1") });
-    assert.match(nothing.err, /^no pod is on both sides/);
+    assert.match(nothing.err, /^no workload is on both sides: all connections count as those of new and removed/);
+    assert.equal(nothing.code, 1);
+    const empty = await diff({ "a.yaml": policy(" []"), "b.yaml": policy(" [{}]") });
+    assert.match(empty.err, /^no pod is on either side/);
+  });
+
+  it("DIFF-06: a node of one side only is reported and not compared", async () => {
+    const node = "---\napiVersion: v1\nkind: Node\nmetadata: { name: n2 }\n";
+    const { code, out } = await diff({ "a.yaml": PODS, "b.yaml": PODS + node });
+    assert.deepEqual([code, out], [0, "no difference in what may be sent\nnew, and not compared: node/n2\n"]);
+  });
+
+  it("DIFF-10: pods of one workload are compared with each other, whatever their names and their number", async () => {
+    const replica = (name: string, address: string, hash: string): string =>
+      pod(name, address).replace(
+        `labels: { app: ${name} }`,
+        `labels: { app: web, pod-template-hash: h${hash} }, ownerReferences: [{ apiVersion: apps/v1, kind: ReplicaSet, name: web-h${hash}, controller: true }]`,
+      );
+    const db = pod("db", "10.244.0.6");
+    const [one, two] = [replica("web-1-a", "10.244.0.7", "1"), replica("web-1-b", "10.244.0.8", "1")];
+    const young = replica("web-2-a", "10.244.0.9", "2") + replica("web-2-b", "10.244.0.10", "2");
+    const clean = { code: 0, out: "no difference in what may be sent\n", err: "" };
+    const closed = policy(" [{ from: [{ podSelector: { matchLabels: { app: web } } }] }]");
+    assert.deepEqual(await diff({ "a.yaml": db + one + closed, "b.yaml": db + young + closed }), clean);
+    assert.deepEqual(await diff({ "a.yaml": db + one + two + closed, "b.yaml": db + one + closed }), clean);
+    const cut = await diff({ "a.yaml": db + one + two, "b.yaml": db + young + policy(" []") });
+    assert.equal(cut.code, 1);
+    assert.match(cut.out, /^removed outside IPv4, shop\/deployment\/web -> shop\/db: all\n {2}3 of 3 pairs/);
+    const self = closed.replaceAll("db", "web").replace("app: web } } }]", "app: x } } }]");
+    const apart = await diff({ "a.yaml": one + two, "b.yaml": young + self }, "-o", "csv");
+    assert.match(apart.out, /removed,shop\/deployment\/web,shop\/deployment\/web,all,,2,2,shop\/web-2-a,shop\/web-2-b/);
+    assert.equal(
+      (await diff({ "a.yaml": one, "b.yaml": one + two + self })).out.includes("web -> shop/deployment/web"),
+      false,
+    );
   });
 
   it("DIFF-06: a file and itself do not differ, nor do two that say the same in other words", async () => {

@@ -2,16 +2,19 @@ import assert from "node:assert/strict";
 import process from "node:process";
 import * as fc from "fast-check";
 import type { GroupChange } from "../../../../../cli/policy/diff/diff.ts";
-import { diffPolicies } from "../../../../../cli/policy/diff/diff.ts";
+import { diffPolicies, sizeFor } from "../../../../../cli/policy/diff/diff.ts";
 import type { EndGroup } from "../../../../../cli/policy/diff/end_class.ts";
 import { mergeAlike } from "../../../../../cli/policy/diff/merge.ts";
-import type { PairChange } from "../../../../../cli/policy/diff/pair_change.ts";
+import type { Cause, PairChange } from "../../../../../cli/policy/diff/pair_change.ts";
 import { includes, PORT_PROTOCOLS } from "../../../../../cli/policy/connections/connection_set.ts";
 import type { Address, Family } from "../../../../../kernel/ip/address.ts";
 import { addressPlus, familyOf, parseAddress } from "../../../../../kernel/ip/address.ts";
 import { cidrContains, lastAddress, networkAddress, parseCidr } from "../../../../../kernel/ip/cidr.ts";
+import type { Pod } from "../../../../../policyd/cluster/model.ts";
+import { isFinished } from "../../../../../policyd/policy/evaluate/address_owner.ts";
 import { evaluatePolicy } from "../../../../../policyd/policy/evaluate/evaluate.ts";
 import type { Flow, FlowEnd, Traffic } from "../../../../../policyd/policy/evaluate/flow.ts";
+import type { PolicyIndex } from "../../../../../policyd/policy/evaluate/policy_index.ts";
 import { buildPolicyIndex } from "../../../../../policyd/policy/evaluate/policy_index.ts";
 import type { PolicyVerdict } from "../../../../../policyd/policy/evaluate/verdict.ts";
 import { storeOf } from "../../../../support/evaluate/store.ts";
@@ -31,6 +34,7 @@ const clusterPairs = fc
     second: policyCases,
     pods: fc.array(fc.constantFrom(true, false, false, false), { minLength: 8, maxLength: 8 }),
     policies: fc.array(fc.constantFrom(0, 1, 1, 1, 2), { minLength: 24, maxLength: 24 }),
+    lost: fc.array(fc.constantFrom("before", "after", "", "", "", "", ""), { minLength: 8, maxLength: 8 }),
     areNamespacesOthers: fc.constantFrom(true, false, false),
     areNodesOthers: fc.constantFrom(true, false, false),
   })
@@ -53,7 +57,11 @@ const clusterPairs = fc
       networkPolicies: mixed(first.networkPolicies, second.networkPolicies),
       clusterNetworkPolicies: mixed(first.clusterNetworkPolicies, second.clusterNetworkPolicies),
     };
-    return [withTwins(first), withTwins(after)];
+    const without = (cluster: RawCluster, side: string): RawCluster => ({
+      ...cluster,
+      pods: cluster.pods.filter((_, place) => choice.lost[place] !== side),
+    });
+    return [without(withTwins(first), "before"), without(withTwins(after), "after")];
   });
 
 /** The first pods a second time, with other addresses of the same networks: policies cannot tell them apart. */
@@ -71,11 +79,18 @@ describe("cli/policy/diff: random pairs of clusters", () => {
     this.timeout(isFull ? 3_600_000 : 120_000);
     let changed = 0;
     let unchanged = 0;
+    let oneSided = 0;
     fc.assert(
       fc.property(clusterPairs, ([first, second]) => {
         const [before, after] = [first, second].map((one) => buildPolicyIndex(storeOf(manifestsOf(one))));
         assert.ok(before !== undefined && after !== undefined);
         const { changes, appeared, gone } = diffPolicies({ before, after }, "pod");
+        const isThere = (end: FlowEnd, others: readonly string[]): boolean =>
+          end.type !== "pod" || !others.includes(end.key);
+        const sidesOf = ({ source, destination }: Pick<Flow, "source" | "destination">): PolicyIndex[] => [
+          ...([source, destination].every((end) => isThere(end, appeared.pods)) ? [before] : []),
+          ...([source, destination].every((end) => isThere(end, gone.pods)) ? [after] : []),
+        ];
         const found = Map.groupBy(changes, ({ from, to }) => `${from.name} > ${to.name}`);
         const regions = changes.flatMap(({ from, to }) => [from, to]).filter(({ kind }) => kind === "outside");
         const nameOf = (end: FlowEnd): string => {
@@ -85,18 +100,26 @@ describe("cli/policy/diff: random pairs of clusters", () => {
             : (regions.find(({ name }) => isIn(name, end.address))?.name ?? "");
         };
         const isPossible = (flow: Flow): boolean =>
-          [before, after].every((index) => evaluatePolicy(index, flow).kind !== "impossible");
+          sidesOf(flow).every((index) => evaluatePolicy(index, flow).kind !== "impossible");
         const traffics = trafficsOf([first, second]);
         const ends = endsOf([first, second]).filter(
-          (end) => end.type !== "pod" || ![...appeared, ...gone].includes(end.key),
+          (end) => end.type !== "pod" || [before, after].some(({ pods }) => isRunning(pods.get(end.key)?.pod)),
         );
         for (const [pair, flows] of flowsOf(ends, traffics, isPossible)) {
+          // A new pod's connections to itself do not count, and a new pod of the host's network is its node.
+          const here = sidesOf({ source: pair[0], destination: pair[1] });
+          const isPoliced = pair.some((end) => here.some((index) => isSubject(index, end)));
+          if (here.length < 2 && (pair[0] === pair[1] || !isPoliced)) continue;
           const told = found.get(pair.map(nameOf).join(" > ")) ?? [];
           for (const flow of flows) {
-            const was: PolicyVerdict["kind"] = evaluatePolicy(before, flow).kind;
-            const is: PolicyVerdict["kind"] = evaluatePolicy(after, flow).kind;
+            const sides = sidesOf(flow);
+            const kindIn = (index: PolicyIndex): PolicyVerdict["kind"] =>
+              sides.includes(index) ? evaluatePolicy(index, flow).kind : "denied";
+            const [was, is] = [kindIn(before), kindIn(after)];
             if (was === is) unchanged++;
             else changed++;
+            if (was !== is && sides.length < 2) oneSided++;
+            assert.ok(told.every(({ change }) => (change.cause === "difference") === (sides.length === 2)));
             const expected: string = was === is ? "none" : is === "allowed" ? "added" : "removed";
             const got = toldOf(told, flow);
             if (got !== expected) assert.fail(`${expected}, but told ${got}: ${JSON.stringify(flow, replacer)}`);
@@ -105,7 +128,8 @@ describe("cli/policy/diff: random pairs of clusters", () => {
       }),
       { numRuns: PAIRS },
     );
-    assert.ok(changed > PAIRS * 100 && unchanged > changed, `${changed} changed, ${unchanged} did not`);
+    assert.ok(changed > PAIRS * 100 && unchanged > changed / 2, `${changed} changed, ${unchanged} did not`);
+    assert.ok(oneSided > PAIRS * 100, `only ${oneSided} changed since an end is on one side only`);
   });
 
   it("DIFF-02: groups are told with the number of their pairs, the largest first", function () {
@@ -123,7 +147,7 @@ describe("cli/policy/diff: random pairs of clusters", () => {
             const [source, destination] = [from, to].map(({ kind, name }) =>
               kind === "pods" ? name.split("/")[0] : name,
             );
-            const key = [source, destination, change.type, change.text, change.family].join(" ");
+            const key = [source, destination, change.type, change.cause, change.text, change.family].join(" ");
             sums.set(key, (sums.get(key) ?? 0) + pairs);
           }
           return Object.fromEntries([...sums].sort(([a], [b]) => (a < b ? -1 : 1)));
@@ -149,15 +173,16 @@ describe("cli/policy/diff: random pairs of clusters", () => {
         assert.ok(before !== undefined && after !== undefined);
         const { changes, groups } = diffPolicies({ before, after }, by);
         const together = mergeAlike(changes, groups);
+        const there = (cause: Cause) => groups.filter((group) => sizeFor(group, cause) > 0);
         merged += changes.length - together.length;
         const lines = together.flatMap(({ from, to, change, pairs, of }) =>
           from
-            .flatMap((source) => expanded(source, groups))
+            .flatMap((source) => expanded(source, there(change.cause)))
             .flatMap((source) =>
               to
-                .flatMap((destination) => expanded(destination, groups))
+                .flatMap((destination) => expanded(destination, there(change.cause)))
                 .flatMap((destination) => {
-                  const isPossible = source !== destination || source.size > 1;
+                  const isPossible = source !== destination || sizeFor(source, change.cause) > 1;
                   return isPossible ? [lineOf(source, destination, change, pairs < of)] : [];
                 }),
             ),
@@ -172,8 +197,8 @@ describe("cli/policy/diff: random pairs of clusters", () => {
   });
 });
 
-function lineOf(from: EndGroup, to: EndGroup, { type, text, family }: PairChange, isPartly: boolean): string {
-  return [from.name, to.name, type, text, family, isPartly].join(" ");
+function lineOf(from: EndGroup, to: EndGroup, { type, cause, text, family }: PairChange, isPartly: boolean): string {
+  return [from.name, to.name, type, cause, text, family, isPartly].join(" ");
 }
 
 function sumOf(changes: readonly { readonly pairs: number }[]): number {
@@ -246,7 +271,11 @@ function endsOf(clusters: readonly RawCluster[]): readonly FlowEnd[] {
     free.filter((address) => address !== undefined && familyOf(address) === family).slice(0, MOST_OUTSIDE),
   );
   return [
-    ...first.pods.map(({ metadata }): FlowEnd => ({ type: "pod", key: `${metadata.namespace}/${metadata.name}` })),
+    ...[
+      ...new Set(
+        clusters.flatMap(({ pods }) => pods.map(({ metadata: { namespace, name } }) => `${namespace}/${name}`)),
+      ),
+    ].map((key): FlowEnd => ({ type: "pod", key })),
     ...first.nodes.map(({ metadata }): FlowEnd => ({ type: "node", name: metadata.name })),
     ...some.flatMap((address): readonly FlowEnd[] => (address === undefined ? [] : [{ type: "address", address }])),
   ];
@@ -271,6 +300,15 @@ function isIn(name: string, address: Address): boolean {
   const [prefix = "", exceptions] = name.replace("outside ", "").split(" except ");
   const except = (exceptions ?? "").split(", ").filter((text) => text !== "");
   return cidrContains(parseCidr(prefix), address) && !except.some((one) => cidrContains(parseCidr(one), address));
+}
+
+function isRunning(pod: Pod | undefined): boolean {
+  return pod !== undefined && !isFinished(pod);
+}
+
+function isSubject({ pods }: PolicyIndex, end: FlowEnd): boolean {
+  const pod = end.type === "pod" ? pods.get(end.key)?.pod : undefined;
+  return isRunning(pod) && pod?.hostNetwork === false;
 }
 
 function replacer(_: string, value: unknown): unknown {

@@ -115,6 +115,30 @@ describe("cli/policy/dry_run", () => {
     assert.deepEqual([same.policies[0]?.change, same.changes], ["unchanged", []]);
   });
 
+  it("DRYRUN-08: a workload that is applied or deleted brings and takes its connections, and the exit code is 1", async () => {
+    const admits = policy(
+      "db",
+      "{ podSelector: { matchLabels: { app: db } }, ingress: [{ from: [{ podSelector: { matchLabels: { app: new } } }], ports: [{ port: 80 }] }] }",
+    );
+    const closed = policy(
+      "new",
+      "{ podSelector: { matchLabels: { app: new } }, policyTypes: [Ingress, Egress], egress: [{ to: [{ podSelector: { matchLabels: { app: db } } }] }] }",
+    );
+    const files = memoryFiles({
+      "there.yaml": pod("db-0", "db") + admits,
+      "new.yaml": pod("newer", "new") + closed,
+      "all.yaml": pod("db-0", "db") + admits + pod("newer", "new") + closed,
+    });
+    const applied = await runCli(["policy", "dry-run", "-f", "new.yaml", "--against", "there.yaml"], files);
+    assert.equal(applied.code, 1);
+    const opened = "opened (new workload) shop/deployment/new -> shop/deployment/db: 80/TCP\n  1 of 1 pair, ";
+    assert.ok(applied.out.includes(opened), applied.out);
+    const deleted = ["policy", "dry-run", "--delete", "pod/shop/newer", "--against", "all.yaml"];
+    const { code, out } = await runCli(deleted, files);
+    assert.equal(code, 1);
+    assert.match(out, /^cut \(removed workload\) shop\/deployment\/new -> shop\/deployment\/db: 80\/TCP$/m);
+  });
+
   it("DRYRUN-03: --delete takes away the objects of -f, or those it names", async () => {
     const deny = policy("db", "{ podSelector: { matchLabels: { app: db } } }");
     const against = pod("web", "web") + pod("db-0", "db") + deny;

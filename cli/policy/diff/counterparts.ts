@@ -1,0 +1,43 @@
+import type { Pod } from "../../../policyd/cluster/model.ts";
+import { workloadKeyOf } from "../../cluster/workload_name.ts";
+
+/** A pod by its key on each side; undefined where its workload is not there. */
+export interface Counterparts {
+  readonly before: string | undefined;
+  readonly after: string | undefined;
+}
+
+/**
+ * Finds for each pod the one to compare it with: the pod of its name, else another one of its workload. Pods of a
+ * Deployment have new names after each change, and templates stand for pods by names of their own; neither makes a new
+ * workload. A pod by which a workload grew or shrank is compared with the first one of the other side.
+ *
+ * @param before the pods that run, as `after`
+ */
+export function counterparts(before: readonly Pod[], after: readonly Pod[]): readonly Counterparts[] {
+  const [old, young] = [keysOf(before), keysOf(after)];
+  const same = [...old].filter((key) => young.has(key)).map((key): Counterparts => ({ before: key, after: key }));
+  const [oldWorkloads, youngWorkloads] = [byWorkload(before), byWorkload(after)];
+  const others = [...new Set([...oldWorkloads.keys(), ...youngWorkloads.keys()])].flatMap((workload) => {
+    const [all, allAfter] = [oldWorkloads.get(workload) ?? [], youngWorkloads.get(workload) ?? []];
+    const [left, leftAfter] = [all.filter((key) => !young.has(key)), allAfter.filter((key) => !old.has(key))];
+    return Array.from({ length: Math.max(left.length, leftAfter.length) }, (_, i): Counterparts => ({
+      before: left[i] ?? all[0],
+      after: leftAfter[i] ?? allAfter[0],
+    }));
+  });
+  return [...same, ...others].sort((a, b) => (nameOf(a) < nameOf(b) ? -1 : 1));
+}
+
+function keysOf(pods: readonly Pod[]): ReadonlySet<string> {
+  return new Set(pods.map(({ key }) => key));
+}
+
+function byWorkload(pods: readonly Pod[]): ReadonlyMap<string, readonly string[]> {
+  const groups = Map.groupBy(pods, workloadKeyOf);
+  return new Map([...groups].map(([workload, some]) => [workload, some.map(({ key }) => key).sort()]));
+}
+
+function nameOf({ before, after }: Counterparts): string {
+  return after ?? before ?? "";
+}
