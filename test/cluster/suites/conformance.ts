@@ -5,7 +5,7 @@ import { ADMINISTRATOR, kubectl } from "../cluster.ts";
 import { enterLogged } from "../node/processes.ts";
 import { PROJECT } from "../place.ts";
 import { buildNetworkPolicyApi } from "../programs.ts";
-import { ProgramError } from "../run.ts";
+import { ProgramError, until } from "../run.ts";
 import type { RunningCluster } from "../state.ts";
 import { readGoTest } from "./go_test.ts";
 import type { TestResult } from "./result.ts";
@@ -28,7 +28,13 @@ export async function runConformance(
   const built = buildNetworkPolicyApi(say);
   const definition = "config/crd/experimental/policy.networking.k8s.io_clusternetworkpolicies.yaml";
   kubectl(materials, ["apply", "--server-side", "-f", path.join(built.source, definition)]);
-  kubectl(materials, ["wait", "--for=condition=Established", `crd/${CRD}`, "--timeout=60s"]);
+  // kubectl wait ends with an error as long as a definition has no conditions.
+  const isEstablished = `--output=jsonpath={.status.conditions[?(@.type=="Established")].status}`;
+  await until(
+    "the definition of ClusterNetworkPolicy",
+    () => (kubectl(materials, ["get", `crd/${CRD}`, isEstablished]) === "True" ? true : undefined),
+    60,
+  );
 
   mkdirSync(directory, { recursive: true });
   const log = path.join(directory, `${name}.log`);
