@@ -27,7 +27,7 @@ import { ServicesDataplane } from "./services_dataplane.ts";
 import type { Flows, StaleFlowsStatus } from "./stale_flows/stale_flows.ts";
 import { StaleFlows } from "./stale_flows/stale_flows.ts";
 import { UnansweredConnections } from "./stale_flows/unanswered.ts";
-import { udpFrontends } from "./stale_flows/udp_targets.ts";
+import { servedFrontends } from "./stale_flows/served_frontends.ts";
 
 /** How often the node is asked for its addresses, where only some of them serve NodePorts. */
 const ADDRESS_MILLISECONDS = 10_000;
@@ -123,6 +123,7 @@ function staleFlows(
     delete: (asked, isMeant) => deleteFlows(sockets, asked, isMeant),
     nodeAddresses: () => localAddresses(syscalls),
   };
+  const services = new Map<string, ServedService>();
   let holders: ServedService["holders"] | undefined;
   const parts = {
     flows,
@@ -130,12 +131,21 @@ function staleFlows(
     logger,
     servesNodePorts: (address: Address) => servesNodePorts(address, nodePortAddresses, primary),
   };
-  const unanswered = new UnansweredConnections({ ...parts, isFrontend: (id) => holders?.holder(id) !== undefined });
+  const unanswered = new UnansweredConnections({
+    ...parts,
+    targetsOf: (id) => {
+      const served = services.get(holders?.holder(id) ?? "");
+      const frontend = served && servedFrontends(served, "TCP").get(id);
+      return frontend && new Set(frontend.targets);
+    },
+  });
   const stale = new StaleFlows(parts);
   const follower: ServiceFollower = {
     replace: (key, served) => {
       holders = served?.holders ?? holders;
-      stale.replace(key, served === undefined ? new Map() : udpFrontends(served));
+      if (served === undefined) services.delete(key);
+      else services.set(key, served);
+      stale.replace(key, served === undefined ? new Map() : servedFrontends(served, "UDP"));
     },
     nodeChanged: ({ primaryAddresses }) => {
       primary = primaryAddresses;

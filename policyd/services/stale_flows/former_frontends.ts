@@ -8,7 +8,7 @@ import { FRONTEND_KINDS, SCOPES } from "../compile/frontend_space.ts";
 import type { Frontend } from "../compile/frontends.ts";
 import { drawnModuli, EXACT_MODULI } from "../compile/modulus.ts";
 import { socketOf, socketText } from "../compile/socket_address.ts";
-import type { UdpFrontend } from "./udp_targets.ts";
+import type { ServedFrontend } from "./served_frontends.ts";
 
 /** A frontend, and endpoints that it has or had, as `socketText` prints them. */
 export interface FrontendTargets {
@@ -31,7 +31,7 @@ const MAPS: ReadonlyMap<string, FrontendKind> = new Map(
  * The UDP frontends of which a commit took endpoints away, with those endpoints: what the first batch of a daemon takes
  * away went while none was running.
  */
-export function formerFrontends(differences: readonly SetDifference[]): ReadonlyMap<FrontendId, UdpFrontend> {
+export function formerFrontends(differences: readonly SetDifference[]): ReadonlyMap<FrontendId, ServedFrontend> {
   const found = frontendsIn(differences, "deleted", "UDP");
   return new Map([...found].map(([id, { targets, ...frontend }]) => [id, { ...frontend, targets: [...targets] }]));
 }

@@ -1,22 +1,22 @@
 import type { FrontendId } from "../compile/arbitration.ts";
-import type { UdpFrontend } from "./udp_targets.ts";
+import type { ServedFrontend } from "./served_frontends.ts";
 import type { OneOrMore } from "../../one_or_more.ts";
 import { listOf, putList } from "../../one_or_more.ts";
 
 /** What flows of a frontend are judged by. */
 export interface Suspicion {
   /** The frontend as it was, where it is gone now. */
-  readonly frontend: UdpFrontend;
+  readonly frontend: ServedFrontend;
   /** As of when the round began; undefined where the frontend was no Service's any more. */
   readonly targets: ReadonlySet<string> | undefined;
   /** Where its clients may have been sent before, and are not any more. */
   readonly former: ReadonlySet<string>;
 }
 
-type Suspects = Map<FrontendId, { readonly frontend: UdpFrontend; readonly former: Set<string> }>;
+type Suspects = Map<FrontendId, { readonly frontend: ServedFrontend; readonly former: Set<string> }>;
 
 /** A frontend of a Service. There are tens of thousands: its targets are one text, as none has a comma. */
-interface Held extends Omit<UdpFrontend, "targets"> {
+interface Held extends Omit<ServedFrontend, "targets"> {
   readonly service: string;
   readonly targets: string;
 }
@@ -34,7 +34,7 @@ export class FrontendIndex {
   #unripe: Suspects = new Map();
 
   /** Takes over a Service's frontends as they are now; none for one that is gone or has no UDP. */
-  replace(service: string, frontends: ReadonlyMap<FrontendId, UdpFrontend>): void {
+  replace(service: string, frontends: ReadonlyMap<FrontendId, ServedFrontend>): void {
     for (const id of listOf(this.#ofService.get(service))) {
       const held = this.#held.get(id);
       // Another Service may have taken it over already.
@@ -54,7 +54,7 @@ export class FrontendIndex {
   }
 
   /** Has the flows of a frontend judged, though none of its Services may have changed. */
-  suspect(id: FrontendId, frontend: UdpFrontend, former: Iterable<string> = []): void {
+  suspect(id: FrontendId, frontend: ServedFrontend, former: Iterable<string> = []): void {
     add(this.#unripe, id, frontend, former);
   }
 
@@ -103,11 +103,11 @@ export class FrontendIndex {
   }
 }
 
-function heldBy(service: string, { family, frontend, targets }: UdpFrontend): Held {
+function heldBy(service: string, { family, frontend, targets }: ServedFrontend): Held {
   return { service, family, frontend, targets: targets.join(",") };
 }
 
-function frontendOf(held: Held): UdpFrontend {
+function frontendOf(held: Held): ServedFrontend {
   return { family: held.family, frontend: held.frontend, targets: targetsOf(held) };
 }
 
@@ -116,7 +116,7 @@ function targetsOf(held: Held | undefined): readonly string[] {
   return held === undefined || held.targets === "" ? [] : held.targets.split(",");
 }
 
-function add(suspects: Suspects, id: FrontendId, frontend: UdpFrontend, former: Iterable<string>): void {
+function add(suspects: Suspects, id: FrontendId, frontend: ServedFrontend, former: Iterable<string>): void {
   const entry = suspects.get(id) ?? { frontend, former: new Set<string>() };
   for (const target of former) entry.former.add(target);
   suspects.set(id, entry);

@@ -9,7 +9,7 @@ import type { FrontendId } from "../compile/arbitration.ts";
 import { formerFrontends } from "./former_frontends.ts";
 import { FrontendIndex } from "./frontend_index.ts";
 import { isStale, questionsFor } from "./staleness.ts";
-import type { UdpFrontend } from "./udp_targets.ts";
+import type { ServedFrontend } from "./served_frontends.ts";
 
 /** The kernel's flows, of the node's network namespace. */
 export interface Flows {
@@ -68,7 +68,7 @@ export class StaleFlows {
   }
 
   /** Takes over a Service's UDP frontends as they are now; none for one that is gone. */
-  replace(service: string, frontends: ReadonlyMap<FrontendId, UdpFrontend>): void {
+  replace(service: string, frontends: ReadonlyMap<FrontendId, ServedFrontend>): void {
     this.#index.replace(service, frontends);
   }
 

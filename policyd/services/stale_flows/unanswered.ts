@@ -19,8 +19,8 @@ export interface UnansweredConnectionsParts {
   readonly flows: Flows;
   readonly clock: Clock;
   readonly logger: Logger;
-  /** Whether any Service has a frontend, now. */
-  readonly isFrontend: (id: FrontendId) => boolean;
+  /** The endpoints (`socketText`) of the Service that has a TCP frontend, now; undefined where none has it. */
+  readonly targetsOf: (id: FrontendId) => ReadonlySet<string> | undefined;
   /** Whether an address of the node serves NodePorts. */
   readonly servesNodePorts: (address: Address) => boolean;
 }
@@ -39,6 +39,16 @@ type Lost = ReadonlyMap<FrontendId, FrontendTargets>;
 /** The frontends that are new: all of them after a start, since rules may have been missing before it. */
 type New = ReadonlyMap<FrontendId, FrontendTargets> | "all";
 
+/** The connections that one walk looks for. */
+interface Subject {
+  /** Connections to endpoints that these frontends have lost. */
+  readonly lost: Lost;
+  /** Connections to addresses and ports that are frontends now, and were not when the connections began. */
+  readonly begun: New;
+  /** Connections from any frontend to an address that its Service does not have: before a start, losses were not seen. */
+  readonly isAboutAll: boolean;
+}
+
 /**
  * Forgets TCP connections that were never answered and would be no more (SVC-30): those whose endpoint has gone since, for
  * example because its node lost power, and those that were begun before their frontend was translated, for example while the
@@ -54,6 +64,9 @@ export class UnansweredConnections {
   #fresh: Lost = new Map();
   /** Those that were lost before it: the next walk is about them. */
   #waiting: Lost = new Map();
+  /** Whether all rules were written since the last walk, and before it. */
+  #isAllFresh = false;
+  #isAllWaiting = false;
   /** The frontends that are new since the last walk. */
   #new: New = new Map();
   #last = Number.NEGATIVE_INFINITY;
@@ -71,6 +84,7 @@ export class UnansweredConnections {
     if (commit === undefined) return;
     this.#fresh = joined(this.#fresh, lostTargets(commit.differences));
     this.#new = commit.isWhole ? "all" : joinedNew(this.#new, newFrontends(commit.differences));
+    this.#isAllFresh ||= commit.isWhole;
     this.#schedule();
   }
 
@@ -91,29 +105,24 @@ export class UnansweredConnections {
   #schedule(): void {
     const { clock } = this.#parts;
     const hasNew = this.#new === "all" || this.#new.size > 0;
-    const isDone = this.#fresh.size === 0 && this.#waiting.size === 0 && !hasNew;
-    if (this.#isStopped || this.#timer !== undefined || isDone) return;
+    const hasOld = this.#fresh.size > 0 || this.#waiting.size > 0 || this.#isAllFresh || this.#isAllWaiting;
+    if (this.#isStopped || this.#timer !== undefined || (!hasNew && !hasOld)) return;
     const wait = hasNew ? Math.max(0, this.#last + PERIOD - clock.now()) : PERIOD;
     this.#timer = clock.after(wait, () => void this.#walk());
   }
 
   async #walk(): Promise<void> {
     const { flows, clock, logger } = this.#parts;
-    const [lost, begun] = [this.#waiting, this.#new];
-    this.#waiting = this.#fresh;
-    this.#fresh = new Map();
-    this.#new = new Map();
+    const subject = this.#take();
     try {
-      const asked = questions(lost, begun);
-      const isUntranslated = asked.length === 0 ? undefined : this.#untranslated(begun);
-      const deleted = await flows.delete(asked, (flow) => isLost(flow, lost) || isUntranslated?.(flow) === true);
+      const asked = questions(subject);
+      const deleted = await flows.delete(asked, asked.length === 0 ? () => false : this.#isMeant(subject));
       this.#deleted += deleted;
       this.#lastError = undefined;
       if (deleted > 0) logger.debug("connections that nobody answers are forgotten", { deleted });
     } catch (error) {
       if (!(error instanceof DrawbridgeError)) throw error;
-      this.#waiting = joined(this.#waiting, lost);
-      this.#new = joinedNew(begun, this.#new);
+      this.#putBack(subject);
       this.#lastError = error.message;
       logger.error("unanswered connections are not forgotten; it is tried again", { error: error.message });
     }
@@ -122,36 +131,71 @@ export class UnansweredConnections {
     this.#schedule();
   }
 
-  /** Returns whether a connection to one of these frontends went to the frontend's own address and port. */
-  #untranslated(begun: New): (flow: FlowTuples) => boolean {
-    const { flows, isFrontend, servesNodePorts } = this.#parts;
+  /** Takes the subject of the next walk; endpoints that were lost since the last one wait for the walk after it. */
+  #take(): Subject {
+    const subject = { lost: this.#waiting, begun: this.#new, isAboutAll: this.#isAllWaiting };
+    this.#waiting = this.#fresh;
+    this.#fresh = new Map();
+    this.#new = new Map();
+    this.#isAllWaiting = this.#isAllFresh;
+    this.#isAllFresh = false;
+    return subject;
+  }
+
+  #putBack({ lost, begun, isAboutAll }: Subject): void {
+    this.#waiting = joined(this.#waiting, lost);
+    this.#new = joinedNew(begun, this.#new);
+    this.#isAllWaiting ||= isAboutAll;
+  }
+
+  #isMeant({ lost, begun, isAboutAll }: Subject): (flow: FlowTuples) => boolean {
+    const { flows, servesNodePorts } = this.#parts;
     const own = flows.nodeAddresses();
-    const isNew = (id: FrontendId): boolean => (begun === "all" ? isFrontend(id) : begun.has(id));
-    return ({ family, original, reply }) => {
-      const { destination: address, destinationPort: port } = original;
-      if (port === undefined || reply.source !== address || reply.sourcePort !== port) return false;
-      if (isNew(frontendId({ type: "cluster", address, port }, "TCP", family))) return true;
-      return (
-        isNew(frontendId({ type: "node port", port }, "TCP", family)) && own.has(address) && servesNodePorts(address)
-      );
+    const targetsOf = remembered(this.#parts.targetsOf);
+    return (flow) => {
+      const { address, port, target } = socketsOf(flow);
+      if (address === undefined || port === undefined) return false;
+      const byAddress = frontendId({ type: "cluster", address, port }, "TCP", flow.family);
+      const byPort = frontendId({ type: "node port", port }, "TCP", flow.family);
+      if ([byAddress, byPort].some((id) => lost.get(id)?.targets.has(target) === true)) return true;
+      const isNodePort = targetsOf(byAddress) === undefined;
+      if (isNodePort && !(own.has(address) && servesNodePorts(address))) return false;
+      const id = isNodePort ? byPort : byAddress;
+      const targets = targetsOf(id);
+      if (targets === undefined || targets.has(target)) return false;
+      const isTranslated = target !== socketText({ address, port });
+      if (!isTranslated) return begun === "all" || begun.has(id);
+      // A server that was lost a moment ago may answer still.
+      return isAboutAll && [this.#fresh, this.#waiting].every((recent) => recent.get(id)?.targets.has(target) !== true);
     };
   }
 }
 
-function questions(lost: Lost, begun: New): readonly ConntrackFilter[] {
+function questions({ lost, begun, isAboutAll }: Subject): readonly ConntrackFilter[] {
   const wanted = { protocol: "tcp", status: UNANSWERED } as const;
-  if (begun === "all") return ([4, 6] as const).map((family) => ({ family, ...wanted }));
+  if (begun === "all" || isAboutAll) return ([4, 6] as const).map((family) => ({ family, ...wanted }));
   return questionsFor([...lost.values(), ...begun.values()], wanted);
 }
 
-/** Whether a connection goes from a frontend to an endpoint that the frontend has lost. */
-function isLost({ family, original, reply }: FlowTuples, lost: Lost): boolean {
+/** The address and port that a client asked for, and the socket that it was sent to as `socketText` prints it. */
+function socketsOf({ original, reply }: FlowTuples): {
+  readonly address?: Address;
+  readonly port?: number;
+  readonly target: string;
+} {
   const { destination: address, destinationPort: port } = original;
-  if (port === undefined || reply.sourcePort === undefined) return false;
-  const target = socketText({ address: reply.source, port: reply.sourcePort });
-  return [{ type: "cluster", address, port } as const, { type: "node port", port } as const].some(
-    (frontend) => lost.get(frontendId(frontend, "TCP", family))?.targets.has(target) === true,
-  );
+  if (port === undefined || reply.sourcePort === undefined) return { target: "" };
+  return { address, port, target: socketText({ address: reply.source, port: reply.sourcePort }) };
+}
+
+/** Asks once for each frontend: most of many connections go to a few. */
+function remembered<T>(ask: (id: FrontendId) => T): (id: FrontendId) => T {
+  const answers = new Map<FrontendId, { readonly answer: T }>();
+  return (id) => {
+    const known = answers.get(id) ?? { answer: ask(id) };
+    answers.set(id, known);
+    return known.answer;
+  };
 }
 
 function joinedNew(one: New, other: New): New {

@@ -5,7 +5,7 @@ import { compileService } from "../../../../../policyd/services/compile/compile_
 import type { CompileContext } from "../../../../../policyd/services/compile/context.ts";
 import { portEndpoints, slicePorts } from "../../../../../policyd/services/compile/endpoints.ts";
 import { healthCheckOf } from "../../../../../policyd/services/health_check/health_check.ts";
-import { udpFrontends } from "../../../../../policyd/services/stale_flows/udp_targets.ts";
+import { servedFrontends } from "../../../../../policyd/services/stale_flows/served_frontends.ts";
 import { readScenario } from "../../../../support/services/scenario.ts";
 
 const context: CompileContext = { nodeName: "n1", zone: undefined, primaryAddresses: [], refuseExternalIps: false };
@@ -62,7 +62,10 @@ describe("services/compile: a Service's port and those of its slices", () => {
     const consumers: readonly ((of: Service, own: readonly EndpointSlice[]) => unknown)[] = [
       (of, own) => assert.equal(compileService(of, own, context).served.length, 50),
       (of, own) => {
-        const [{ targets } = assert.fail()] = udpFrontends({ service: of, slices: own, context, holders }).values();
+        const [{ targets } = assert.fail()] = servedFrontends(
+          { service: of, slices: own, context, holders },
+          "UDP",
+        ).values();
         assert.equal(targets.length, 2);
       },
       (of, own) => assert.equal(healthCheckOf(of, own, context)?.localEndpoints.get(4), 2),

@@ -10,7 +10,7 @@ import type { CompileContext } from "../../../../../policyd/services/compile/con
 import { MOST_DESTINATIONS, MOST_FRONTENDS } from "../../../../../policyd/services/compile/service_size.ts";
 import { problemLog } from "../../../../../policyd/services/problem_log.ts";
 import { ServicesDataplane } from "../../../../../policyd/services/services_dataplane.ts";
-import { udpFrontends } from "../../../../../policyd/services/stale_flows/udp_targets.ts";
+import { servedFrontends } from "../../../../../policyd/services/stale_flows/served_frontends.ts";
 import { parseAddress } from "../../../../../kernel/ip/address.ts";
 import { readScenario } from "../../../../support/services/scenario.ts";
 
@@ -132,7 +132,7 @@ describe("services/compile: Services of many ports and addresses", () => {
     assert.equal(holders.holder(frontendId({ ...external, port: 2 }, "UDP", 4)), undefined);
     assert.equal(holders.holder(frontendId(own, "UDP", 4)), large.key);
     assert.deepEqual(compileService(other, [], context, holders).problems, []);
-    assert.equal(udpFrontends({ service: large, slices: [], context, holders }).size, 1000);
+    assert.equal(servedFrontends({ service: large, slices: [], context, holders }, "UDP").size, 1000);
   });
 
   it("BAD-01: endpoints count with each frontend of their family", () => {
@@ -142,7 +142,7 @@ describe("services/compile: Services of many ports and addresses", () => {
       const { served, problems } = compileService(object, [slice], context);
       const holders = new FrontendHolders();
       holders.replace(object.key, object, context);
-      const flows = udpFrontends({ service: object, slices: [slice], context, holders });
+      const flows = servedFrontends({ service: object, slices: [slice], context, holders }, "UDP");
       assert.equal(flows.size, served.length, "flows are judged by what is served");
       return [served.length, problems];
     };

@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
 import { parseAddress } from "../../../../../kernel/ip/address.ts";
 import { FrontendIndex } from "../../../../../policyd/services/stale_flows/frontend_index.ts";
-import type { UdpFrontend } from "../../../../../policyd/services/stale_flows/udp_targets.ts";
+import type { ServedFrontend } from "../../../../../policyd/services/stale_flows/served_frontends.ts";
 
 const ID = "4 1 udp 53";
 
-function frontend(...targets: readonly string[]): ReadonlyMap<string, UdpFrontend> {
+function frontend(...targets: readonly string[]): ReadonlyMap<string, ServedFrontend> {
   return new Map([
     [ID, { family: 4, frontend: { type: "cluster", address: parseAddress("10.96.0.1"), port: 53 }, targets }],
   ]);

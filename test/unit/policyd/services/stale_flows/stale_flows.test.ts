@@ -11,14 +11,14 @@ import { recordingLogger } from "../../../../../policyd/log/recording_logger.ts"
 import { INET_TABLE } from "../../../../../policyd/node/table_part.ts";
 import { endpointMaps } from "../../../../../policyd/services/compile/endpoint_maps.ts";
 import { StaleFlows } from "../../../../../policyd/services/stale_flows/stale_flows.ts";
-import type { UdpFrontend } from "../../../../../policyd/services/stale_flows/udp_targets.ts";
+import type { ServedFrontend } from "../../../../../policyd/services/stale_flows/served_frontends.ts";
 import { udpEntry } from "../../../../support/services/udp_entry.ts";
 
 const ID = "4 174063626 udp 53";
 const VIP = "10.96.0.10";
 
 /** A frontend by address with endpoints at port 5353. */
-function frontend(...targets: readonly string[]): ReadonlyMap<string, UdpFrontend> {
+function frontend(...targets: readonly string[]): ReadonlyMap<string, ServedFrontend> {
   return new Map([
     [
       ID,

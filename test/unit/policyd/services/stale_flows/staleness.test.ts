@@ -5,7 +5,7 @@ import { familyOf, parseAddress } from "../../../../../kernel/ip/address.ts";
 import { FrontendHolders } from "../../../../../policyd/services/compile/arbitration.ts";
 import { FrontendIndex } from "../../../../../policyd/services/stale_flows/frontend_index.ts";
 import { isStale, questionsFor } from "../../../../../policyd/services/stale_flows/staleness.ts";
-import { udpFrontends } from "../../../../../policyd/services/stale_flows/udp_targets.ts";
+import { servedFrontends } from "../../../../../policyd/services/stale_flows/served_frontends.ts";
 import { udpEntry } from "../../../../support/services/udp_entry.ts";
 import { indexed, readScenario } from "../../../../support/services/scenario.ts";
 
@@ -56,7 +56,7 @@ function setUp() {
     for (const object of objects) {
       if (object.kind !== "Service") continue;
       const served = { service: object, slices: services.slicesOf(object.key), context, holders };
-      index.replace(object.key, udpFrontends(served));
+      index.replace(object.key, servedFrontends(served, "UDP"));
     }
   };
   /** What is suspected stays so, but for {@link acquit}. */

@@ -67,7 +67,7 @@ function setUp(entries: readonly ConntrackEntry[]) {
     },
     clock,
     logger: recordingLogger(),
-    isFrontend: (id) => id === VIP_ID || id === PORT_ID,
+    targetsOf: (id) => ([VIP_ID, PORT_ID].includes(id) ? new Set([`${OTHER} 8080`]) : undefined),
     servesNodePorts: (address) => address === parseAddress(NODE),
   });
   const pass = async (seconds: number): Promise<void> => {
@@ -138,14 +138,28 @@ describe("services/stale_flows: connections that were never answered", () => {
     await pass(0.5);
     assert.deepEqual([state.entries, unanswered.deleted], [left, 2]);
     await pass(10);
-    assert.equal(state.walks, 1);
+    assert.deepEqual(state.entries, left);
+  });
+
+  it("SVC-30: after a start, connections to endpoints that had gone before it are deleted, and a server lost since has time", async () => {
+    const lost = connection([VIP, 80], ["10.244.1.9", 8080]);
+    const left = [connection([VIP, 80], [OTHER, 8080]), connection(["10.96.0.11", 80], [GONE, 8080])];
+    const { unanswered, state, pass, commit } = setUp([connection([VIP, 80], [GONE, 8080]), lost, ...left]);
+    unanswered.rulesInForce({ isWhole: true, differences: [] });
+    await pass(2);
+    assert.equal(state.entries.length, 4);
+    commit(difference("service4_2", [byAddress("10.244.1.9", 0)]));
+    await pass(3);
+    assert.deepEqual(state.entries, [lost, ...left]);
+    await pass(3.5);
+    assert.deepEqual(state.entries, left);
   });
 
   it("SVC-30: connections to a frontend are deleted at once when it gets its first endpoint, and with the next ones none", async () => {
     const { state, pass, commit } = setUp([direct(VIP, 80), direct("10.96.0.11", 80)]);
     commit(difference("service4_1", [], [element([Number(parseAddress(VIP)), "tcp", 80], OTHER)]));
     await pass(0.5);
-    assert.deepEqual(state.entries, [direct("10.96.0.11", 80)]);
+    assert.deepEqual([state.entries.length, state.walks], [1, 1]);
     commit(
       difference("service4_1", [element([Number(parseAddress(VIP)), "tcp", 80], OTHER)]),
       difference("service4_2", [], [byAddress(OTHER, 0), byAddress(GONE, 1)]),

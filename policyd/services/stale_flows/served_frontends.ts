@@ -9,8 +9,8 @@ import { servedWith } from "../compile/service_size.ts";
 import { socketText } from "../compile/socket_address.ts";
 import type { ServedService } from "../service_follower.ts";
 
-/** A frontend of UDP, and where flows of its clients may go. */
-export interface UdpFrontend {
+/** A frontend of one protocol, and where flows of its clients may go. */
+export interface ServedFrontend {
   readonly family: RuleFamily;
   readonly frontend: Frontend;
   /** As `socketText` prints them, no two alike: a list, as most have few. Empty for a Service without endpoints. */
@@ -18,31 +18,26 @@ export interface UdpFrontend {
 }
 
 /**
- * The UDP frontends of a Service, with all endpoints that serve, also those that terminate (TERM-04) and those that its
+ * The frontends of a Service with this protocol, with all endpoints that serve, also those that terminate (TERM-04) and those that its
  * policies and hints send no new client to: a flow to one of them is in order.
  */
-export function udpFrontends({
-  service: whole,
-  slices,
-  context,
-  holders,
-}: ServedService): ReadonlyMap<FrontendId, UdpFrontend> {
-  const found = new Map<FrontendId, UdpFrontend>();
-  if (!whole.ports.some(isUdp)) return found;
+export function servedFrontends(
+  { service: whole, slices, context, holders }: ServedService,
+  wanted: "TCP" | "UDP",
+): ReadonlyMap<FrontendId, ServedFrontend> {
+  const found = new Map<FrontendId, ServedFrontend>();
+  const isWanted = ({ protocol }: ServicePort): boolean => protocol === wanted;
+  if (!whole.ports.some(isWanted)) return found;
   const { service, ports } = servedWith(whole, slices, context);
   for (const family of familiesOf(service)) {
-    for (const port of service.ports.filter(isUdp)) {
+    for (const port of service.ports.filter(isWanted)) {
       const targets = [...new Set(portEndpoints(ports, port, family, context).usable.map(socketText))];
       for (const frontend of frontendsOf(service, port, family, context)) {
-        const id = holders.own(frontendId(frontend, "UDP", family));
+        const id = holders.own(frontendId(frontend, wanted, family));
         if (found.has(id) || holders.holder(id) !== service.key) continue;
         found.set(id, { family, frontend, targets });
       }
     }
   }
   return found;
-}
-
-function isUdp({ protocol }: ServicePort): boolean {
-  return protocol === "UDP";
 }
