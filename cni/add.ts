@@ -125,7 +125,8 @@ function* attach(
     const record = recordOf(node, configuration, attachment, namespace, { wiring, bridge });
     writeAttachment(configuration.runDir, record, node.files);
     if (keepsRules(configuration)) node.nodeRules().publish(node, configuration, attachment, wiring);
-    registration = configuration.policyd && (yield* register(node, configuration.policyd, record));
+    const { policyd, runDir } = configuration;
+    registration = policyd && (yield* register(node, policyd, record, { runDir }));
     wire(node, { hostSocket, podSocket }, wiring, { bridge, runDir: configuration.runDir }, namespace);
     const parts = { syscalls: node.syscalls, socket: hostSocket, runDir: configuration.runDir };
     const sysctl = rememberingSettings(node, configuration.runDir);

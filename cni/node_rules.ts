@@ -13,7 +13,8 @@ import { SyscallError } from "../kernel/syscall/syscalls.ts";
 import type { BridgeConfiguration } from "./configuration.ts";
 import type { Attachment } from "./environment.ts";
 import { portTaken } from "./host_port_claim.ts";
-import { claimSets, findConflict } from "./host_ports.ts";
+import { freeOwners } from "./ended_sandbox.ts";
+import { claimSets, findConflict, hostPortSets } from "./host_ports.ts";
 import type { Node } from "./node.ts";
 import type { NodeRules, TableElements, TableUse } from "./node_tables.ts";
 import {
@@ -22,6 +23,7 @@ import {
   holderIn,
   ipTable,
   isOurs,
+  ownerIn,
   planTable,
   sharedSets,
   tablesOf,
@@ -29,6 +31,7 @@ import {
 import { forgetFlowsOf, forgetFlowsTo } from "./stale_flows.ts";
 import type { Wiring } from "./wiring.ts";
 
+export { givingWay, noteEnded } from "./ended_sandbox.ts";
 export { daemonRuleDifferences, ownRuleDifferences, readRules } from "./check/rules.ts";
 export { demandClosed, forgetAddresses } from "./without_policyd.ts";
 
@@ -49,7 +52,11 @@ export interface NodeNftables extends Nftables {
 export function publish(node: Node, configuration: BridgeConfiguration, attachment: Attachment, wiring: Wiring): void {
   const rules = decideNodeRules(configuration, wiring, attachment.containerId);
   if (rules === undefined) return;
-  withTables(node, configuration.runDir, (tables) => claimIn(tables, rules));
+  const isFree = freeOwners(node, configuration.runDir, {
+    containerId: attachment.containerId,
+    ...(attachment.arguments.pod === undefined ? {} : { pod: attachment.arguments.pod }),
+  });
+  withTables(node, configuration.runDir, (tables) => claimIn(tables, rules, isFree));
   forgetFlowsOf(node.syscalls, { ...rules, serviceCidrs: configuration.serviceCidrs });
 }
 
@@ -114,11 +121,20 @@ function onTables<T>(node: Node, action: (tables: NodeNftables) => T): T {
   }
 }
 
-/** The part of {@link publish} on the tables, with the tables at hand and the lock held. */
-export function claimIn(tables: NodeNftables, rules: NodeRules): void {
+/**
+ * The part of {@link publish} on the tables, with the tables at hand and the lock held.
+ *
+ * @param isFree whether the host ports of a host end are free, as its pod has ended without DEL
+ */
+export function claimIn(
+  tables: NodeNftables,
+  rules: NodeRules,
+  isFree: (owner: string) => boolean = () => false,
+): void {
   const preparations = rules.tables.flatMap(({ table }) => prepare(tables, table));
   if (preparations.length > 0) tables.commit(preparations);
-  refuseConflict(tables, rules);
+  const released = refuseConflict(tables, rules, isFree);
+  if (released.length > 0) tables.commit(released);
   try {
     tables.commit(rules.tables.flatMap(additions));
   } catch (error) {
@@ -170,15 +186,34 @@ function additions({ table, sets }: TableElements): readonly Change[] {
   return sets.map(({ set, elements }) => ({ kind: "add elements", table, set, elements, isNew: true }));
 }
 
-function refuseConflict(tables: NodeNftables, rules: NodeRules): void {
-  if (rules.mappings.length === 0) return;
+/** @returns the removal of host ports that are free by now @throws DrawbridgeError ERR_HOST_PORT_TAKEN */
+function refuseConflict(tables: NodeNftables, rules: NodeRules, isFree: (owner: string) => boolean): readonly Change[] {
+  if (rules.mappings.length === 0) return [];
   const present = new Map(
     claimSets.map((set) => [set.name, tables.elements(ipTable, set).filter((element) => !isStale(element, rules))]),
   );
-  const conflict = findConflict(rules, present);
-  if (conflict === undefined) return;
-  const { mapping } = conflict.claim;
-  throw portTaken(mapping, rules.mappings.indexOf(mapping), holderIn(conflict.holder));
+  const free = new Set<string>();
+  for (;;) {
+    const conflict = findConflict(rules, present);
+    if (conflict === undefined) break;
+    const owner = ownerIn(conflict.holder);
+    if (owner === undefined || free.has(owner) || !isFree(owner)) {
+      const { mapping } = conflict.claim;
+      throw portTaken(mapping, rules.mappings.indexOf(mapping), holderIn(conflict.holder));
+    }
+    free.add(owner);
+    for (const [name, elements] of present)
+      present.set(
+        name,
+        elements.filter((one) => ownerIn(one.comment) !== owner),
+      );
+  }
+  return free.size === 0 ? [] : hostPortSets.flatMap((set) => removalOf(tables, set, free));
+}
+
+function removalOf(tables: NodeNftables, set: SetDefinition, owners: ReadonlySet<string>): readonly Change[] {
+  const elements = tables.elements(ipTable, set).filter(({ comment }) => owners.has(ownerIn(comment) ?? ""));
+  return elements.length === 0 ? [] : [{ kind: "delete elements", table: ipTable, set, elements }];
 }
 
 /**

@@ -150,6 +150,11 @@ export function elementsOf(owner: string, elements: readonly Element[]): readonl
   return elements.filter(({ comment: text }) => text === owner || text?.startsWith(`${owner} `) === true);
 }
 
+/** The host end that an element's comment names; undefined for none. */
+export function ownerIn(text: string | undefined): string | undefined {
+  return text?.split(" ")[0] || undefined;
+}
+
 /** Whom an element's comment names, for people: without the name of the host end. */
 export function holderIn(text: string | undefined): string {
   return text?.split(" ").slice(1).join(" ") || "somebody unknown";

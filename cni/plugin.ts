@@ -24,6 +24,7 @@ import type { Attachment, Environment } from "./environment.ts";
 import { readAttachment } from "./environment.ts";
 import { CniError, CniErrorCode } from "./error.ts";
 import { allocateForOthers, checkForOthers, releaseForOthers } from "./ipam_plugin.ts";
+import { detachEnded } from "./gc/ended.ts";
 import { collectReservations, gc } from "./gc/gc.ts";
 import { VALID_ATTACHMENTS, validAttachments, validAttachmentsShape } from "./gc/valid_attachments.ts";
 import type { Decoded, Shape } from "./json.ts";
@@ -141,6 +142,7 @@ function* runAdd(node: Node, face: Face, call: PluginInput, attachment: Attachme
   return yield* withNamespaces(node, call.environment, attachment, function* (home, namespace) {
     if (namespace === undefined) throw missingNamespace(attachment);
     if (configuration !== undefined) {
+      yield* detachEnded(node, configuration, detachOf(node, call, input, home));
       const giver = addressGiver(node, call, input, configuration, attachment);
       const work = add(node, configuration, attachment, { home, namespace }, giver);
       const result = yield* noteOutcome(node, configuration, work, giver !== undefined);
@@ -191,21 +193,27 @@ function* runGc(node: Node, face: Face, call: PluginInput): Work<void> {
   const forward = (): void => collectOfGiver(node, call, input);
   if (isValid === undefined) return forward();
   const configuration = detachConfiguration(input);
-  const nobody = { netns: undefined, arguments: { mac: undefined, ip: undefined, pod: undefined } };
-  const work = withNamespaces(node, call.environment, { containerId: "", ifname: "", ...nobody }, function* (home) {
-    yield* gc(
-      node,
-      configuration,
-      isValid,
-      function* (owner) {
-        const attachment = { ...owner, ...nobody };
-        const taker = addressTaker(node, callFor(call, owner), input, configuration, attachment);
-        yield* delAll(node, configuration, attachment, { home, namespace: undefined }, taker);
-      },
-      forward,
-    );
+  const work = withNamespaces(node, call.environment, { containerId: "", ifname: "", ...NOBODY }, function* (home) {
+    yield* gc(node, configuration, isValid, detachOf(node, call, input, home), forward);
   });
   yield* work;
+}
+
+const NOBODY = { netns: undefined, arguments: { mac: undefined, ip: undefined, pod: undefined } };
+
+/** The DEL of attachments of a network whose namespaces are gone. */
+function detachOf(
+  node: Node,
+  call: PluginInput,
+  input: DetachInput,
+  home: NetworkNamespace,
+): (owner: Owner) => Work<void> {
+  return function* (owner) {
+    const configuration = detachConfiguration(input);
+    const attachment = { ...owner, ...NOBODY };
+    const taker = addressTaker(node, callFor(call, owner), input, configuration, attachment);
+    yield* delAll(node, configuration, attachment, { home, namespace: undefined }, taker);
+  };
 }
 
 /** The call with the variables of one attachment, which a runtime sets for DEL and not for GC. */

@@ -73,6 +73,12 @@ function milliseconds(text: string): number {
   throw invalidField("policyd.wait", text, 'a duration from "1ms" to "2m", such as "10s"');
 }
 
+/** Where records are, and how time passes. */
+export interface RegistrationPlace {
+  readonly runDir: string;
+  readonly waiting?: Waiting;
+}
+
 /** A registration that is under way. */
 export interface Registration {
   /** Waits until the daemon has the pod's policies in force; once. @throws DrawbridgeError when it does not take it */
@@ -86,13 +92,15 @@ export interface Registration {
  * written already, and a daemon reads the records when it starts, so that none is missed. Then what `onUnavailable` says
  * applies, and also where it is there but cannot take the pod yet.
  *
+ * A host port that the daemon refuses is asked for once more where its holder has ended without DEL.
+ *
  * @throws DrawbridgeError ERR_UNAVAILABLE when it is away, or with "closed" when the tables do not keep the pod closed
  */
 export function* register(
   node: Node,
   access: RegistrationAccess,
   attachment: AttachmentRecord,
-  waiting: Waiting = realWaiting,
+  { runDir, waiting = realWaiting }: RegistrationPlace,
 ): Work<Registration> {
   const deadline = waiting.now() + access.wait;
   const left = (): number => deadline - waiting.now();
@@ -134,7 +142,13 @@ export function* register(
     }
   }
   function* beTaken(connected: PolicydCall): Work<void> {
-    answerOf(yield* receive(connected));
+    const reply = yield* receive(connected);
+    try {
+      answerOf(reply);
+    } catch (error) {
+      if (!isPortTaken(error) || !(yield* freeHostPorts(node, access, runDir, attachment))) throw error;
+      answerOf(yield* receive(call()));
+    }
   }
   const first = yield* orClosed(connect());
   return {
@@ -142,6 +156,36 @@ export function* register(
       if (first !== undefined) yield* orClosed(beTaken(first));
     },
   };
+}
+
+/**
+ * Has the daemon forget pods that hold host ports of this one and have ended without DEL: the plugin sees their namespaces, which the
+ * daemon in its container does not. Pods from before there was a daemon have their ports in the plugin's own tables.
+ *
+ * @returns whether there were any
+ */
+function* freeHostPorts(
+  node: Node,
+  access: PolicydAccess,
+  runDir: string,
+  attachment: AttachmentRecord,
+): Work<boolean> {
+  const rules = node.nodeRules();
+  const holders = rules.givingWay(node, runDir, attachment);
+  for (const holder of holders) {
+    const { network, containerId, ifname } = holder;
+    yield* unregister(node, access, { network, containerId, ifname });
+    if (holder.policyd === undefined) {
+      const addresses = holder.addresses.map(({ address }) => address);
+      rules.withdraw(node, runDir, holder.hostInterface, { ...holder, addresses });
+    }
+    rules.noteEnded(node, runDir, holder);
+  }
+  return holders.length > 0;
+}
+
+function isPortTaken(error: unknown): boolean {
+  return error instanceof DrawbridgeError && error.code === "ERR_HOST_PORT_TAKEN";
 }
 
 function isUnavailable(error: unknown): error is DrawbridgeError {

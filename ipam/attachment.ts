@@ -5,6 +5,7 @@ import type { Cidr } from "../kernel/ip/cidr.ts";
 import { formatCidr } from "../kernel/ip/cidr.ts";
 import type { MacAddress } from "../kernel/ip/mac.ts";
 import { decodeAttachment } from "./attachment_decoder.ts";
+import { forgetEnded } from "./ended.ts";
 import type { StoreFileSystem } from "./file_system.ts";
 import type { Owner } from "./owner.ts";
 import { expectNetworkName, expectOwner, isInterfaceName, isName } from "./owner.ts";
@@ -183,7 +184,7 @@ export function recordsOfOtherNetworks(
 }
 
 /**
- * Removes the record of an attachment and what a killed {@link writeAttachment} left of it.
+ * Removes the record of an attachment, what a killed {@link writeAttachment} left of it, and the mark that it has ended.
  *
  * @returns whether there was a record
  * @throws DrawbridgeError ERR_CONFIGURATION for unsafe names, ERR_STORE
@@ -191,7 +192,9 @@ export function recordsOfOtherNetworks(
 export function removeAttachment(runDirectory: string, network: string, owner: Owner, files: StoreFileSystem): boolean {
   const { path, scratch } = pathsOf(runDirectory, network, owner);
   files.unlink(scratch);
-  return files.unlink(path);
+  const wasThere = files.unlink(path);
+  forgetEnded(runDirectory, network, owner, files);
+  return wasThere;
 }
 
 /**

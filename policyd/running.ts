@@ -103,6 +103,7 @@ async function compose({ configuration, syscalls, bootId, mark }: Beginning, log
     clock: realClock,
   };
   const daemon = new Daemon(parts);
+  node.ended.forgetBy((attachment) => daemon.unregister(attachment));
   // The socket is first: a second daemon is refused before it has read or changed anything.
   const socket = await serveSocket(socketPath, daemon, logger, { syscalls, files });
   for (const problem of attachments.load({ stateDirectory, bootId, files })) {

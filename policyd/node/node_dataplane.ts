@@ -3,6 +3,7 @@ import type { AttachmentName } from "../../ipam/policyd_messages.ts";
 import { DrawbridgeError } from "../../kernel/error.ts";
 import type { KernelEvents } from "../../kernel/events/events.ts";
 import type { Address } from "../../kernel/ip/address.ts";
+import type { EndedSandboxes } from "../attachments/ended_sandboxes.ts";
 import type { AttachmentFollower, RemainingFlows } from "../attachments/follower.ts";
 import type { LinkRemoval } from "../attachments/link_removal.ts";
 import { bridgeProblems, demandPolicedBridge } from "../attachments/policed_bridge.ts";
@@ -40,6 +41,8 @@ export interface NodeDataplaneParts {
   readonly isPresent: (attachment: AttachmentRecord) => boolean;
   /** Whether an attachment's link is there: it alone tells which of two records of one address is a pod's. */
   readonly hasLink: (attachment: AttachmentRecord) => boolean;
+  /** Which attachments have ended without DEL; without it, those of which nothing is left. */
+  readonly ended?: Pick<EndedSandboxes, "givesWay" | "gaveWay" | "hasEnded">;
   /** Has the bridge look at all that a pod sends. @throws DrawbridgeError when the kernel refuses */
   readonly endBypass: (attachment: AttachmentRecord) => void;
   readonly logger: Logger;
@@ -107,16 +110,23 @@ export class NodeDataplane implements Dataplane {
     if (this.#events !== undefined) this.#parts.onObjects?.(this.#events);
   }
 
-  /** Those of the records that are there still: a DEL that found no daemon may have ended since they were read (REG-01). */
+  /**
+   * Those of the records that are there still: a DEL that found no daemon may have ended since they were read (REG-01). Sandboxes that
+   * ended without DEL come last, since others may have their ports by now.
+   */
   #recorded(): readonly AttachmentRecord[] {
-    const { attachments, logger, isPresent } = this.#parts;
+    const { attachments, logger, isPresent, ended } = this.#parts;
     const known = [...attachments.values()].filter((attachment) => !this.#registering.has(attachment));
-    return known.filter((attachment) => {
-      if (isPresent(attachment)) return true;
-      logger.info("a pod that went while policyd started is forgotten", { pod: nameOf(attachment) });
-      this.#withdraw(attachment, "unknown");
-      return false;
-    });
+    const rank = (attachment: AttachmentRecord): number =>
+      Number(hasRules(attachment) && ended?.hasEnded(attachment) === true);
+    return known
+      .toSorted((a, b) => rank(a) - rank(b))
+      .filter((attachment) => {
+        if (isPresent(attachment)) return true;
+        logger.info("a pod that went while policyd started is forgotten", { pod: nameOf(attachment) });
+        this.#withdraw(attachment, "unknown");
+        return false;
+      });
   }
 
   /** Changes of others are told before the first batch, so that none falls in between. */
@@ -249,8 +259,12 @@ export class NodeDataplane implements Dataplane {
     for (;;) {
       const conflict = this.#holders.take(attachment);
       if (conflict === undefined) return;
-      if (this.#parts.isPresent(conflict.holder)) throw conflict.error;
-      this.#forget(conflict.holder);
+      const { holder } = conflict;
+      const { ended, isPresent } = this.#parts;
+      const isOver = ended?.givesWay(holder, attachment) === true;
+      if (!isOver && isPresent(holder)) throw conflict.error;
+      this.#forget(holder);
+      if (isOver) ended?.gaveWay(holder);
     }
   }
 

@@ -8,6 +8,8 @@ import type { nodeSyscalls } from "../../kernel/syscall/node.ts";
 import { LinkRemoval } from "../attachments/link_removal.ts";
 import { LinkSockets } from "../attachments/link_sockets.ts";
 import { endBypass } from "../attachments/bypass_end.ts";
+import { markFiles } from "../attachments/ended_marks.ts";
+import { EndedSandboxes } from "../attachments/ended_sandboxes.ts";
 import { hasLink, isPresent } from "../attachments/presence.ts";
 import type { AttachmentRegistry, RecordPlace } from "../attachments/registry.ts";
 import { attachmentKey } from "../attachments/registry.ts";
@@ -91,6 +93,7 @@ export interface NodeDataplanes {
   /** The API servers that this node asks. */
   readonly servers: AskedServers;
   readonly hostPorts: HostPortRefusals;
+  readonly ended: EndedSandboxes;
   /** Undefined where policies are not enforced. */
   readonly policies: PolicyDataplane | undefined;
   /** Likewise. */
@@ -158,7 +161,15 @@ export function openNodeDataplanes(configuration: Configuration, machine: NodeMa
   const paths = new KnownPaths(ruleset);
   const setOnLink = (addresses: ReadonlySet<Address>): void => paths.set(addresses);
   const nodeRoutes = openRoutes(configuration, { ...machine, judge, setOnLink });
-  const nodeState = openNodeState(configuration, { ...machine, uplinks: () => nodeRoutes.uplinks() });
+  const ended = new EndedSandboxes({
+    attachments,
+    clock,
+    logger,
+    nodeName: configuration.nodeName,
+    hasLink: (attachment) => hasLink(attachment, links),
+    marks: markFiles(place, syscalls),
+  });
+  const nodeState = openNodeState(configuration, { ...machine, uplinks: () => nodeRoutes.uplinks(), links: ended });
   const { beside, takeOver } = openCoexistence(configuration, machine, socket, tables);
   const startEvents = (): KernelEvents => {
     const events = startEventThread({ calls: syscalls });
@@ -191,6 +202,7 @@ export function openNodeDataplanes(configuration: Configuration, machine: NodeMa
     aftermath: openAftermath(policies, ruleset, flows, clock),
     isPresent: (attachment) => isPresent(attachment, place, links),
     hasLink: (attachment) => hasLink(attachment, links),
+    ended,
     endBypass: (attachment) => endBypass(attachment, links),
     logger,
     attachments,
@@ -209,13 +221,14 @@ export function openNodeDataplanes(configuration: Configuration, machine: NodeMa
     ...(policies ? [policies, ownNetworks(configuration, ruleset, judge, attachments)] : []),
   ];
   const tunnelGuards = openTunnelGuard(configuration, ruleset);
-  const first = [metrics.firstSync, notices, protection.dataplane];
+  const first = [ended, metrics.firstSync, notices, protection.dataplane];
   const last = [...tunnelGuards, nodeRoutes, nodeState.dataplane, beside, node];
   const all = [...first, ...others, ...masquerade.dataplanes, portShares, ...last];
   return {
     dataplanes: all,
     servers: protection.servers,
     hostPorts: protection.hostPorts,
+    ended,
     ruleset,
     metrics,
     staleFlows: served.staleFlows,

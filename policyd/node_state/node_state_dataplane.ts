@@ -11,6 +11,7 @@ import { DrawbridgeError } from "../../kernel/error.ts";
 import type { KernelEvents } from "../../kernel/events/events.ts";
 import type { ReceivedMessage } from "../../kernel/netlink/message.ts";
 import type { Sysctl } from "../../kernel/sysctl.ts";
+import type { EndedSandboxes } from "../attachments/ended_sandboxes.ts";
 import type { AttachmentRegistry } from "../attachments/registry.ts";
 import { attachmentKey } from "../attachments/registry.ts";
 import type { Cancel, Clock } from "../clock.ts";
@@ -56,6 +57,8 @@ export interface NodeStateParts {
   readonly uplinks: () => readonly string[];
   /** Milliseconds between two looks at everything. */
   readonly syncPeriod: number;
+  /** Hears of links, too, and that notifications were lost. */
+  readonly links?: Pick<EndedSandboxes, "take" | "lookAgain">;
 }
 
 /** One bridge with pods on it, as last looked at. */
@@ -88,7 +91,7 @@ export class NodeStateDataplane implements Dataplane {
     this.#subscription = new KeptSubscription({
       clock: parts.clock,
       source: { kind: "route", groups: GROUPS },
-      listener: { onMessages: (messages) => this.#take(messages), onOverrun: () => this.#lookAtAll(EVERYTHING) },
+      listener: { onMessages: (messages) => this.#take(messages), onOverrun: () => this.#afterLoss() },
       retryMilliseconds: SUBSCRIPTION_RETRY,
       onRefused: (reason) => {
         const text = `changes of links and addresses are not told (${reason}), and are found after syncPeriod: it is tried again`;
@@ -97,7 +100,7 @@ export class NodeStateDataplane implements Dataplane {
       },
       onOpen: () => {
         parts.report.tell("notifications", []);
-        this.#lookAtAll(EVERYTHING);
+        this.#afterLoss();
       },
     });
   }
@@ -181,7 +184,14 @@ export class NodeStateDataplane implements Dataplane {
     }
   }
 
+  /** Notifications may be missing up to here. */
+  #afterLoss(): void {
+    this.#parts.links?.lookAgain();
+    this.#lookAtAll(EVERYTHING);
+  }
+
   #take(messages: readonly ReceivedMessage[]): void {
+    this.#passOn(messages);
     this.#follow();
     for (const { doubts, known } of this.#watched.values()) {
       for (const message of messages) {
@@ -190,6 +200,16 @@ export class NodeStateDataplane implements Dataplane {
       }
     }
     this.#schedule();
+  }
+
+  #passOn(messages: readonly ReceivedMessage[]): void {
+    const { links } = this.#parts;
+    try {
+      for (const message of messages) links?.take(message);
+    } catch (error) {
+      if (!(error instanceof DrawbridgeError)) throw error;
+      links?.lookAgain();
+    }
   }
 
   #doubt(message: ReceivedMessage, known: KnownBridge): ReturnType<typeof doubtOf> {

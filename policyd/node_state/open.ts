@@ -5,6 +5,7 @@ import { rememberingSysctl } from "../../ipam/original_settings.ts";
 import { openRouteSocket } from "../../kernel/route/socket.ts";
 import type { FileCalls } from "../../kernel/syscall/file_calls.ts";
 import { procSysctl } from "../../kernel/sysctl.ts";
+import type { EndedSandboxes } from "../attachments/ended_sandboxes.ts";
 import type { AttachmentRegistry } from "../attachments/registry.ts";
 import type { Clock } from "../clock.ts";
 import type { Configuration } from "../configuration/configuration.ts";
@@ -23,6 +24,8 @@ export interface NodeStateMachine {
   readonly bootId: () => string;
   /** The links of the node's default routes. */
   readonly uplinks: () => readonly string[];
+  /** Hears of links. */
+  readonly links: EndedSandboxes;
 }
 
 /**
@@ -34,7 +37,7 @@ export function openNodeState(
   { nodeName, stateDirectory, syncPeriod }: Configuration,
   machine: NodeStateMachine,
 ): { readonly dataplane: NodeStateDataplane; readonly report: NodeStateReport } {
-  const { syscalls, clock, logger, attachments, clusterEvents, bootId, uplinks } = machine;
+  const { syscalls, clock, logger, attachments, clusterEvents, bootId, uplinks, links } = machine;
   const files = systemFileSystem(syscalls);
   const settings = procSysctl(syscalls);
   const sysctl = rememberingSysctl(settings, { files, runDirectory: stateDirectory, bootId });
@@ -47,6 +50,7 @@ export function openNodeState(
     attachments,
     uplinks,
     syncPeriod,
+    links,
   });
   return { dataplane, report };
 }

@@ -233,6 +233,22 @@ describe("cni/node_rules", () => {
     claimIn(kernel, rulesFor(published(...free), 8));
   });
 
+  it("ENDED-01: ports of a host end whose pod has ended are free, with nothing else taken from others", () => {
+    const kernel = new FakeNftables();
+    claimIn(kernel, rulesFor(published(port(80), port(81)), 6));
+    claimIn(kernel, rulesFor(published(port(90)), 9));
+    const before = textOf(kernel);
+    const wish = rulesFor(published(port(80)), 8);
+    assertRefusal(() => claimIn(kernel, wish, (owner) => owner === "dbv000000000009"), { code: 106, says: ["c6;"] });
+    assert.equal(textOf(kernel), before);
+    claimIn(kernel, wish, (owner) => owner === "dbv000000000006");
+    const expected = new FakeNftables();
+    claimIn(expected, rulesFor(published(port(90)), 9));
+    claimIn(expected, wish);
+    const lines = (text: string): readonly string[] => text.split("\n").toSorted();
+    assert.deepEqual(lines(textOf(kernel)), lines(textOf(expected)));
+  });
+
   it("R7: what a pod without a DEL left under the new one's address, host end or name goes", () => {
     const kernel = new FakeNftables();
     claimIn(kernel, rulesFor(everything));

@@ -67,7 +67,10 @@ class Daemon extends ScriptedSyscalls implements Waiting {
 
   /** Registers a pod as ADD does. */
   register(access: RegistrationAccess): void {
-    const registration = carryOut(register(this.node, access, attachmentRecord(), this), this);
+    const registration = carryOut(
+      register(this.node, access, attachmentRecord(), { runDir: "/nowhere", waiting: this }),
+      this,
+    );
     carryOut(registration.wait(), this);
   }
 }

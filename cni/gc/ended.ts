@@ -1,0 +1,41 @@
+import { readAttachment } from "../../ipam/attachment.ts";
+import { ENDED_SECONDS, endedAttachments, forgetEnded } from "../../ipam/ended.ts";
+import type { Owner } from "../../ipam/owner.ts";
+import { DrawbridgeError } from "../../kernel/error.ts";
+import type { Work } from "../../kernel/waiting.ts";
+import { CniError } from "../error.ts";
+import type { Node } from "../node.ts";
+import { uptime } from "../status/failure_record.ts";
+import { linksOf } from "./proof.ts";
+
+/** Of more than these the next ADDs remove the rest: a pod must not wait for hundreds of others. */
+const MOST_AT_ONCE = 8;
+
+/**
+ * Removes what is left of sandboxes that ended without DEL a quarter of an hour ago: addresses, neighbours, rules and records, as their
+ * DEL would. ADD does this first, since runtimes need not call GC, and since only the plugin can release addresses. A sandbox with a link by
+ * now is not removed. Failures are left to the next ADD.
+ *
+ * @param detach the DEL of an attachment whose namespace is gone
+ */
+export function* detachEnded(
+  node: Node,
+  { runDir, name }: { readonly runDir: string; readonly name: string },
+  detach: (attachment: Owner) => Work<void>,
+): Work<void> {
+  const seconds = uptime(node);
+  if (seconds === undefined) return;
+  try {
+    const marks = endedAttachments(runDir, name, { bootId: node.bootId(), seconds }, node.files);
+    const over = marks.filter(({ since }) => seconds - since >= ENDED_SECONDS);
+    const hasLink = linksOf(node);
+    for (const { containerId, ifname } of over.slice(0, MOST_AT_ONCE)) {
+      const owner = { containerId, ifname };
+      const record = readAttachment(runDir, name, owner, node.files);
+      if (record === undefined) forgetEnded(runDir, name, owner, node.files);
+      else if (!hasLink(record.hostInterface)) yield* detach(owner);
+    }
+  } catch (error) {
+    if (!(error instanceof DrawbridgeError) && !(error instanceof CniError)) throw error;
+  }
+}

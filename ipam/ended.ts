@@ -1,0 +1,106 @@
+import { DrawbridgeError } from "../kernel/error.ts";
+import type { AttachmentRecord } from "./attachment.ts";
+import type { StoreFileSystem } from "./file_system.ts";
+import type { Owner } from "./owner.ts";
+import { expectNetworkName, expectOwner, isInterfaceName, isName } from "./owner.ts";
+
+/** Seconds after which the remains of a sandbox that ended without DEL are removed: until then its DEL may still come. */
+export const ENDED_SECONDS = 900;
+
+/** An attachment whose sandbox has ended without DEL, and since when that is known, in seconds since the boot. */
+export interface EndedMark extends Owner {
+  readonly since: number;
+}
+
+/** Larger than any mark. */
+const MAX_MARK_BYTES = 256;
+
+/** The moment of a mark: the boot, and seconds since it (uptime of cni/status/failure_record.ts). */
+export interface Moment {
+  readonly bootId: string;
+  readonly seconds: number;
+}
+
+/**
+ * Marks an attachment as one whose sandbox has ended without DEL. A mark that is there stays as it is, so that it says since when.
+ *
+ * Marks stand beside the records: daemon and plugin both find out that a sandbox has ended, only the plugin can release addresses, and
+ * neither runs all the time. DEL removes the mark with the record.
+ *
+ * @returns since when it is marked
+ * @throws DrawbridgeError ERR_CONFIGURATION for unsafe names, ERR_STORE
+ */
+export function markEnded(
+  runDirectory: string,
+  network: string,
+  owner: Owner,
+  { bootId, seconds }: Moment,
+  files: StoreFileSystem,
+): number {
+  const { directory, path } = markPath(runDirectory, network, owner);
+  const earlier = readMark(path, bootId, files);
+  if (earlier !== undefined) return earlier;
+  files.makeDirectory(directory, 0o700);
+  // One of another boot, or torn by a kill, says nothing.
+  files.unlink(path);
+  files.createFile(path, JSON.stringify({ bootId, since: seconds }));
+  return seconds;
+}
+
+/** Since when an attachment is marked; undefined where it is not, or by another boot. */
+export function endedSince(
+  runDirectory: string,
+  { network, containerId, ifname, bootId }: Pick<AttachmentRecord, "network" | "containerId" | "ifname" | "bootId">,
+  files: StoreFileSystem,
+): number | undefined {
+  return readMark(markPath(runDirectory, network, { containerId, ifname }).path, bootId, files);
+}
+
+/** Removes the mark of an attachment, if there is one. @throws DrawbridgeError ERR_CONFIGURATION for unsafe names, ERR_STORE */
+export function forgetEnded(runDirectory: string, network: string, owner: Owner, files: StoreFileSystem): void {
+  files.unlink(markPath(runDirectory, network, owner).path);
+}
+
+/**
+ * The marked attachments of a network; those of another boot and torn marks count as marked just now. One system call where there are none.
+ *
+ * @throws DrawbridgeError ERR_CONFIGURATION for an unsafe network name, ERR_STORE when they cannot be listed
+ */
+export function endedAttachments(
+  runDirectory: string,
+  network: string,
+  { bootId, seconds }: Moment,
+  files: StoreFileSystem,
+): readonly EndedMark[] {
+  const directory = directoryOf(runDirectory, network);
+  return files.readDirectory(directory).flatMap((name): readonly EndedMark[] => {
+    const [containerId = "", ifname = ""] = name.split(":");
+    if (!isName(containerId) || !isInterfaceName(ifname)) return [];
+    return [{ containerId, ifname, since: readMark(`${directory}/${name}`, bootId, files) ?? seconds }];
+  });
+}
+
+function readMark(path: string, thisBoot: string, files: StoreFileSystem): number | undefined {
+  try {
+    const file = files.readSmallFile(path, MAX_MARK_BYTES);
+    if (file.kind !== "text") return undefined;
+    const mark: unknown = JSON.parse(file.text);
+    if (typeof mark !== "object" || mark === null || !("bootId" in mark) || !("since" in mark)) return undefined;
+    const { bootId, since } = mark;
+    return bootId === thisBoot && typeof since === "number" && Number.isFinite(since) ? since : undefined;
+  } catch (error) {
+    if (error instanceof DrawbridgeError || error instanceof SyntaxError) return undefined;
+    throw error;
+  }
+}
+
+function markPath(runDirectory: string, network: string, owner: Owner) {
+  expectOwner(owner);
+  const directory = directoryOf(runDirectory, network);
+  return { directory, path: `${directory}/${owner.containerId}:${owner.ifname}` };
+}
+
+function directoryOf(runDirectory: string, network: string): string {
+  expectNetworkName(network);
+  return `${runDirectory}/ended/${network}`;
+}

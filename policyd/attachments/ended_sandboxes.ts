@@ -1,0 +1,213 @@
+import { areOfOneName, isEarlierSandbox } from "../../cni/ended_sandbox.ts";
+import type { AttachmentRecord } from "../../ipam/attachment.ts";
+import type { AttachmentName } from "../../ipam/policyd_messages.ts";
+import { ENDED_SECONDS } from "../../ipam/ended.ts";
+import { DrawbridgeError } from "../../kernel/error.ts";
+import type { ReceivedMessage } from "../../kernel/netlink/message.ts";
+import type { Cancel, Clock } from "../clock.ts";
+import type { Pod } from "../cluster/model.ts";
+import type { Dataplane } from "../dataplane.ts";
+import type { Logger } from "../log/logger.ts";
+import { isPodOf } from "../policy/live/local_pods.ts";
+import type { ObjectChange } from "../source/object_source.ts";
+import type { EndedMarks } from "./ended_marks.ts";
+import { LinkSightings } from "./link_sightings.ts";
+import type { AttachmentRegistry } from "./registry.ts";
+import { attachmentKey } from "./registry.ts";
+
+/** Milliseconds between two looks at what has ended. */
+const PERIOD = 30_000;
+/** The same after the first sync: what ended long ago goes soon, and every ADD has found this daemon. */
+const FIRST_LOOK = 6000;
+/**
+ * Milliseconds that an ADD may take from its registration until its link is there: it makes the link at once, and a plugin server that is
+ * stuck ends after 30 s.
+ */
+const MAKING = 60_000;
+/** The same for one that finds this daemon after its start: it asks every 20 ms. */
+const RETURNING = 5000;
+
+export interface EndedSandboxesParts {
+  readonly attachments: Pick<AttachmentRegistry, "values">;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly nodeName: string;
+  /** Whether an attachment's link is there. */
+  readonly hasLink: (attachment: AttachmentRecord) => boolean;
+  readonly marks: EndedMarks;
+}
+
+/**
+ * Sandboxes that ended without DEL: the link is gone, and the Pod is gone, has finished or has another sandbox. Each gives its host ports
+ * to the next pod that wants them. A quarter of an hour later the daemon forgets it, and the next ADD releases its addresses
+ * (cni/gc/ended.ts).
+ *
+ * An ADD that is under way has no link yet, so only a link that was seen counts as gone, or one that is not there a minute after the
+ * registration. A Pod that is not known may be one that the API server has not listed yet: by itself that proves nothing.
+ */
+export class EndedSandboxes implements Dataplane {
+  readonly #parts: EndedSandboxesParts;
+  readonly #sightings = new LinkSightings();
+  /** When attachments registered, by their keys; those that were read from records are not in it. */
+  readonly #registered = new Map<string, number>();
+  /** The Pods of this node, by their keys. */
+  readonly #pods = new Map<string, Pod>();
+  /** Those that this daemon knows as marked, by their keys. */
+  readonly #marked = new Set<string>();
+  readonly #begunAt: number;
+  #forget: (attachment: AttachmentName) => Promise<unknown> = () => Promise.resolve();
+  #isSynced = false;
+  #timer: Cancel = () => {};
+
+  constructor(parts: EndedSandboxesParts) {
+    this.#parts = parts;
+    this.#begunAt = parts.clock.now();
+  }
+
+  /** Says who forgets an attachment: the daemon, which all of its parts have to hear of. */
+  forgetBy(forget: (attachment: AttachmentName) => Promise<unknown>): void {
+    this.#forget = forget;
+  }
+
+  begin(): void {
+    this.lookAgain();
+  }
+
+  /** Takes a notification of the kernel. @throws DrawbridgeError ERR_NETLINK_MALFORMED when it cannot be read */
+  take(message: ReceivedMessage): void {
+    this.#sightings.take(message);
+  }
+
+  /** Asks for every link: at the start, and where notifications were lost. */
+  lookAgain(): void {
+    for (const attachment of this.#parts.attachments.values()) {
+      const { hostInterface } = attachment;
+      if (this.#parts.hasLink(attachment)) this.#sightings.note(hostInterface, true);
+      else if (this.#sightings.isSeen(hostInterface)) this.#sightings.note(hostInterface, false);
+    }
+  }
+
+  apply(changes: readonly ObjectChange[]): void {
+    for (const change of changes) {
+      if (change.kind !== "Pod") continue;
+      const pod = change.type === "set" && change.object.kind === "Pod" ? change.object : undefined;
+      if (pod?.nodeName === this.#parts.nodeName) this.#pods.set(change.key, pod);
+      else this.#pods.delete(change.key);
+    }
+  }
+
+  synced(): void {
+    this.#isSynced = true;
+    this.#timer = this.#parts.clock.after(FIRST_LOOK, () => this.#look());
+  }
+
+  async register(attachment: AttachmentRecord): Promise<void> {
+    this.#registered.set(attachmentKey(attachment), this.#parts.clock.now());
+  }
+
+  async unregister(name: AttachmentName): Promise<void> {
+    this.#registered.delete(attachmentKey(name));
+    this.#marked.delete(attachmentKey(name));
+  }
+
+  problems(): readonly string[] {
+    return [];
+  }
+
+  async stop(): Promise<void> {
+    this.#timer();
+  }
+
+  /** Whether an attachment gives its host ports and addresses to another that wants them. */
+  givesWay(holder: AttachmentRecord, taker: AttachmentRecord): boolean {
+    // Those from before the daemon have their ports in the plugin's tables: it frees them.
+    if (holder.policyd === undefined) return false;
+    if (isEarlierSandbox(holder, taker)) return true;
+    return this.#isLinkGone(holder) && (areOfOneName(holder, taker) || this.#hasNoPod(holder));
+  }
+
+  /** Marks an attachment that has given way: its remains follow. */
+  gaveWay(holder: AttachmentRecord): void {
+    this.#mark(holder);
+  }
+
+  /** Whether an attachment has ended, as far as is known: it comes after all others where two want the same. */
+  hasEnded(attachment: AttachmentRecord): boolean {
+    return this.#parts.marks.isMarked(attachment) || (this.#isLinkGone(attachment) && this.#hasNoPod(attachment));
+  }
+
+  #isLinkGone(attachment: AttachmentRecord): boolean {
+    const { clock, hasLink } = this.#parts;
+    const { hostInterface } = attachment;
+    const registered = this.#registered.get(attachmentKey(attachment));
+    const left = registered === undefined ? this.#begunAt + RETURNING : registered + MAKING;
+    const isSighted = this.#sightings.hasGone(hostInterface) || this.#sightings.isSeen(hostInterface);
+    return (isSighted || clock.now() >= left) && !hasLink(attachment);
+  }
+
+  /** Whether its Pod is gone, has finished, or has another sandbox. */
+  #hasNoPod(attachment: AttachmentRecord): boolean {
+    const { pod } = attachment;
+    if (pod === undefined || !this.#isSynced) return false;
+    const found = this.#pods.get(`${pod.namespace}/${pod.name}`);
+    if (found === undefined || !isPodOf(attachment, found)) return true;
+    if (found.phase === "Succeeded" || found.phase === "Failed") return true;
+    return [...this.#parts.attachments.values()].some(
+      (other) => areOfOneName(attachment, other) && this.#sightings.isSeen(other.hostInterface),
+    );
+  }
+
+  #look(): void {
+    const { attachments, clock } = this.#parts;
+    const names = new Set<string>();
+    for (const attachment of attachments.values()) {
+      names.add(attachment.hostInterface);
+      // A link that was seen needs no question.
+      const isThere = this.#sightings.isSeen(attachment.hostInterface);
+      if (isThere || !this.#isLinkGone(attachment) || !this.#hasNoPod(attachment)) this.#clear(attachment);
+      else this.#follow(attachment);
+    }
+    this.#sightings.keepOnly((name) => names.has(name));
+    this.#timer = clock.after(PERIOD, () => this.#look());
+  }
+
+  /** An ended one is marked, and forgotten when its time has come. */
+  #follow(attachment: AttachmentRecord): void {
+    const { logger } = this.#parts;
+    const isNew = !this.#marked.has(attachmentKey(attachment));
+    const seconds = this.#mark(attachment);
+    const fields = { pod: nameOf(attachment), containerId: attachment.containerId };
+    if (isNew) logger.info("a pod has ended without DEL: what is left of it is removed in 15 minutes", fields);
+    if (seconds < ENDED_SECONDS) return;
+    this.#forget(attachment).catch((error: unknown) => {
+      if (!(error instanceof DrawbridgeError)) throw error;
+      logger.warn("a pod that ended without DEL is not forgotten yet", { ...fields, reason: error.message });
+    });
+  }
+
+  /** @returns for how many seconds it has been marked; 0 where the mark cannot be written */
+  #mark(attachment: AttachmentRecord): number {
+    try {
+      const seconds = this.#parts.marks.mark(attachment);
+      this.#marked.add(attachmentKey(attachment));
+      return seconds;
+    } catch (error) {
+      if (!(error instanceof DrawbridgeError)) throw error;
+      this.#parts.logger.warn("an ended pod is not marked, so its address stays longer", { reason: error.message });
+      return 0;
+    }
+  }
+
+  #clear(attachment: AttachmentRecord): void {
+    if (!this.#marked.delete(attachmentKey(attachment))) return;
+    try {
+      this.#parts.marks.clear(attachment);
+    } catch (error) {
+      if (!(error instanceof DrawbridgeError)) throw error;
+    }
+  }
+}
+
+function nameOf({ pod, containerId }: AttachmentRecord): string {
+  return pod === undefined ? containerId : `${pod.namespace}/${pod.name}`;
+}

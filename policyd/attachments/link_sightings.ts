@@ -1,0 +1,44 @@
+import type { ReceivedMessage } from "../../kernel/netlink/message.ts";
+import { linkIdentity } from "../../kernel/route/link.ts";
+import { AF_BRIDGE, Notification } from "../../kernel/route/notification.ts";
+
+/** By what the names of pods' links begin (hostInterfaceName of cni/names.ts). */
+const PREFIX = "dbv";
+
+/**
+ * The pods' links that the kernel has reported. A link that was there and is not now has gone; one that was never seen may still be made by
+ * an ADD.
+ */
+export class LinkSightings {
+  readonly #seen = new Set<string>();
+  readonly #gone = new Set<string>();
+
+  /** Takes a notification. @throws DrawbridgeError ERR_NETLINK_MALFORMED when it cannot be read */
+  take(message: ReceivedMessage): void {
+    const { type, body } = message;
+    // A link that leaves its bridge is reported as one that is deleted, in the bridge's family.
+    if ((type !== Notification.NEWLINK && type !== Notification.DELLINK) || body[0] === AF_BRIDGE) return;
+    const { name } = linkIdentity(message);
+    if (name.startsWith(PREFIX)) this.note(name, type === Notification.NEWLINK);
+  }
+
+  /** Notes that a link is there, or has gone. */
+  note(name: string, isThere: boolean): void {
+    this.#seen.delete(name);
+    this.#gone.delete(name);
+    (isThere ? this.#seen : this.#gone).add(name);
+  }
+
+  isSeen(name: string): boolean {
+    return this.#seen.has(name);
+  }
+
+  hasGone(name: string): boolean {
+    return this.#gone.has(name);
+  }
+
+  /** Forgets links that nobody asks for any more. */
+  keepOnly(isWanted: (name: string) => boolean): void {
+    for (const names of [this.#seen, this.#gone]) for (const name of names) if (!isWanted(name)) names.delete(name);
+  }
+}

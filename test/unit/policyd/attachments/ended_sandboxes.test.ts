@@ -1,0 +1,177 @@
+import assert from "node:assert/strict";
+import { setImmediate as turn } from "node:timers/promises";
+import type { AttachmentRecord } from "../../../../ipam/attachment.ts";
+import { EndedSandboxes } from "../../../../policyd/attachments/ended_sandboxes.ts";
+import { AttachmentRegistry, attachmentKey } from "../../../../policyd/attachments/registry.ts";
+import { FakeClock } from "../../../../policyd/clock.ts";
+import type { Pod } from "../../../../policyd/cluster/model.ts";
+import { recordingLogger } from "../../../../policyd/log/recording_logger.ts";
+import { podRecord } from "../../../support/node/held_daemon.ts";
+
+const QUARTER = 900_000;
+
+/** Ended sandboxes with links, marks and time of the test's. */
+function watch(records: readonly AttachmentRecord[]) {
+  const clock = new FakeClock();
+  const attachments = new AttachmentRegistry();
+  for (const record of records) attachments.add(record);
+  const links = new Set<string>(records.map(({ hostInterface }) => hostInterface));
+  const marks = new Map<string, number>();
+  const ended = new EndedSandboxes({
+    attachments,
+    clock,
+    logger: recordingLogger(),
+    nodeName: "node1",
+    hasLink: ({ hostInterface }) => links.has(hostInterface),
+    marks: {
+      mark: (record) => {
+        const key = attachmentKey(record);
+        if (!marks.has(key)) marks.set(key, clock.now());
+        return (clock.now() - (marks.get(key) ?? 0)) / 1000;
+      },
+      isMarked: (record) => marks.has(attachmentKey(record)),
+      clear: (record) => void marks.delete(attachmentKey(record)),
+    },
+  });
+  const forgotten: string[] = [];
+  ended.forgetBy(async (name) => {
+    forgotten.push(name.containerId);
+    attachments.remove(name);
+    await ended.unregister(name);
+  });
+  const setPods = (...pods: readonly Pod[]): void =>
+    ended.apply(pods.map((object) => ({ type: "set", kind: "Pod", key: object.key, object })));
+  return { ended, clock, attachments, links, marks, forgotten, setPods };
+}
+
+const podOf = (name: string, changes: Partial<Pod> = {}): Pod => ({
+  kind: "Pod",
+  key: `n/${name}`,
+  namespace: "n",
+  name,
+  uid: "u",
+  staticUid: undefined,
+  labels: {},
+  annotations: {},
+  controller: undefined,
+  addresses: [],
+  nodeName: "node1",
+  hostNetwork: false,
+  phase: "Running",
+  isTerminating: false,
+  ports: [],
+  ...changes,
+});
+
+describe("policyd/attachments: sandboxes that ended without DEL", () => {
+  const holder = podRecord("a");
+  const taker = podRecord("b", { pod: { namespace: "n", name: "b", uid: "other" } });
+
+  it("ENDED-01: one gives way when its link and its Pod are gone, and not while either is there", () => {
+    const { ended, links, setPods } = watch([holder]);
+    ended.begin();
+    setPods(podOf("a"));
+    ended.synced();
+    assert.equal(ended.givesWay(holder, taker), false);
+    links.clear();
+    assert.equal(ended.givesWay(holder, taker), false, "its Pod is there");
+    ended.apply([{ type: "delete", kind: "Pod", key: "n/a" }]);
+    assert.equal(ended.givesWay(holder, taker), true);
+    links.add(holder.hostInterface);
+    assert.equal(ended.givesWay(holder, taker), false, "its link is there");
+  });
+
+  it("ENDED-01: a Pod that has finished, has another uid or is on another node now is gone", () => {
+    for (const changes of [{ phase: "Succeeded" }, { phase: "Failed" }, { uid: "v" }, { nodeName: "node2" }] as const) {
+      const { ended, links, setPods } = watch([holder]);
+      ended.begin();
+      links.clear();
+      setPods(podOf("a", changes));
+      ended.synced();
+      assert.equal(ended.givesWay(holder, taker), true, JSON.stringify(changes));
+    }
+  });
+
+  it("ENDED-01: an ADD that is under way is not taken for ended, for a minute after its registration", async () => {
+    const { ended, attachments, links, clock, marks } = watch([]);
+    ended.begin();
+    ended.synced();
+    attachments.add(holder);
+    await ended.register(holder);
+    assert.equal(ended.givesWay(holder, taker), false);
+    clock.pass(59_000);
+    assert.equal(ended.givesWay(holder, taker), false);
+    assert.equal(marks.size, 0);
+    clock.pass(1000);
+    assert.equal(ended.givesWay(holder, taker), true, "it was killed before it made its link");
+    links.add(holder.hostInterface);
+    assert.equal(ended.givesWay(holder, taker), false);
+  });
+
+  it("ENDED-01: a record without a link is not taken for ended within 5 seconds of the daemon's start", () => {
+    const { ended, links, clock } = watch([holder]);
+    links.clear();
+    ended.begin();
+    ended.synced();
+    assert.equal(ended.givesWay(holder, taker), false, "its ADD may be about to find this daemon");
+    clock.pass(5000);
+    assert.equal(ended.givesWay(holder, taker), true);
+  });
+
+  it("ENDED-01: nothing counts as gone before all objects are read", () => {
+    const { ended, links } = watch([holder]);
+    ended.begin();
+    links.clear();
+    assert.equal(ended.givesWay(holder, taker), false);
+    ended.synced();
+    assert.equal(ended.givesWay(holder, taker), true);
+  });
+
+  it("ENDED-02: an earlier sandbox of the same Pod gives way with its link, one of another Pod of that name without", () => {
+    const { ended, links } = watch([holder]);
+    ended.begin();
+    const second = podRecord("b", { pod: { namespace: "n", name: "a", uid: "u" } });
+    const heir = podRecord("c", { pod: { namespace: "n", name: "a", uid: "v" } });
+    assert.deepEqual([ended.givesWay(holder, second), ended.givesWay(holder, heir)], [true, false]);
+    links.clear();
+    assert.deepEqual([ended.givesWay(holder, second), ended.givesWay(holder, heir)], [true, true]);
+  });
+
+  it("ENDED-02: neither a sandbox without a Pod nor one without a uid counts as an earlier one of the same Pod", () => {
+    const { ended } = watch([holder]);
+    ended.begin();
+    const { pod: _, ...nameless } = podRecord("b");
+    assert.equal(ended.givesWay(nameless, podRecord("c")), false);
+    const old = podRecord("b", { pod: { namespace: "n", name: "a", uid: "" } });
+    assert.equal(ended.givesWay(old, podRecord("c", { pod: { namespace: "n", name: "a", uid: "" } })), false);
+  });
+
+  it("ENDED-03: an ended one is marked, and forgotten after a quarter of an hour; one that is there is neither", async () => {
+    const alive = podRecord("z");
+    const { ended, links, clock, marks, forgotten, attachments } = watch([holder, alive]);
+    ended.begin();
+    ended.synced();
+    links.delete(holder.hostInterface);
+    ended.lookAgain();
+    clock.pass(30_000);
+    assert.deepEqual([...marks.keys()], [attachmentKey(holder)]);
+    clock.pass(QUARTER - 60_000);
+    assert.deepEqual(forgotten, []);
+    clock.pass(90_000);
+    await turn();
+    assert.deepEqual([forgotten, attachments.size], [["a"], 1]);
+  });
+
+  it("ENDED-03: one whose link or Pod comes back is marked no longer", () => {
+    const { ended, links, clock, marks, setPods } = watch([holder]);
+    ended.begin();
+    ended.synced();
+    links.clear();
+    ended.lookAgain();
+    clock.pass(30_000);
+    assert.equal(marks.size, 1);
+    setPods(podOf("a"));
+    clock.pass(30_000);
+    assert.equal(marks.size, 0);
+  });
+});
