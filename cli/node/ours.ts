@@ -28,3 +28,8 @@ export function isOurTable(table: {
   if (!OUR_TABLES.some(({ family, name }) => family === table.family && name === table.name)) return false;
   return isOurs(table.comment) || table.comment?.startsWith(PLUGIN_MARK) === true;
 }
+
+/** Whether a table has one of our names, whoever made it. */
+export function isOurName(family: string, table: string): boolean {
+  return OUR_TABLES.some((one) => one.family === family && one.name === table);
+}

@@ -1,8 +1,9 @@
 import { addresses, attachments, daemon, networkConfiguration, plugins } from "./checks/files.ts";
+import { foreignDrops } from "./checks/firewall.ts";
 import { kernelFeatures, kernelVersion } from "./checks/kernel.ts";
 import { mtu, podNetworks, tunnel } from "./checks/network.ts";
 import { nodeState } from "./checks/node_state.ts";
-import { foreignDrops, kubeProxy, marks, priorities, tables } from "./checks/rules.ts";
+import { kubeProxy, marks, priorities, tables } from "./checks/rules.ts";
 import * as settings from "./checks/settings.ts";
 import type { Check } from "./finding.ts";
 

@@ -5,6 +5,7 @@ import type { PolicydStatus } from "../../../ipam/policyd_messages.ts";
 import type { RangeSet } from "../../../ipam/range.ts";
 import type { Reservation } from "../../../ipam/reservation.ts";
 import type { Cidr } from "../../../kernel/ip/cidr.ts";
+import type { ForeignTable } from "../../../kernel/nftables/foreign/foreign_ruleset.ts";
 import type { RulesetOverview } from "../../../kernel/nftables/overview.ts";
 import type { Trial } from "../../../kernel/nftables/trial.ts";
 import type { Link } from "../../../kernel/route/link.ts";
@@ -87,10 +88,14 @@ export interface NodeFacts {
   readonly addresses: Seen<readonly NodeAddress[]>;
   readonly routes: Seen<readonly Route[]>;
   readonly ruleset: Seen<RulesetOverview>;
+  /** The rules that other programs have put into nftables. */
+  readonly foreignTables: Seen<readonly ForeignTable[]>;
   /** Tables of the older iptables, whose rules netlink does not show. */
   readonly legacyTables: readonly string[];
   /** Ports that UDP sockets of the namespace listen on, tunnels of the kernel among them. */
   readonly udpPorts: ReadonlySet<number>;
+  /** Ports that TCP sockets of the namespace listen on. */
+  readonly tcpPorts: ReadonlySet<number>;
   readonly daemon: Seen<{ readonly status: PolicydStatus } | { readonly away: string }>;
   /** Names in the directory of network configurations that runtimes take for such. */
   readonly configurations: Seen<readonly string[]>;

@@ -7,6 +7,8 @@ import { EVERYTHING } from "../../../cni/node_state/observed.ts";
 import type { AttachmentRecord } from "../../../ipam/attachment.ts";
 import { NETLINK_NETFILTER } from "../../../kernel/netfilter/message.ts";
 import { NetlinkSocket } from "../../../kernel/netlink/socket.ts";
+import type { ForeignTable } from "../../../kernel/nftables/foreign/foreign_ruleset.ts";
+import { readForeignTables } from "../../../kernel/nftables/foreign/foreign_ruleset.ts";
 import type { RulesetOverview } from "../../../kernel/nftables/overview.ts";
 import { readOverview } from "../../../kernel/nftables/overview.ts";
 import { dumpAddresses, parseInterfaceAddress } from "../../../kernel/route/interface_address.ts";
@@ -17,6 +19,7 @@ import { openRouteSocket } from "../../../kernel/route/socket.ts";
 import { parseVxlan } from "../../../kernel/route/vxlan.ts";
 import type { MachineCalls } from "../../../kernel/syscall/machine_calls.ts";
 import { procSysctl } from "../../../kernel/sysctl.ts";
+import { isOurName } from "../ours.ts";
 import type { NodeAddress, NodeLink } from "../doctor/facts.ts";
 
 /** Runs an action with a netlink socket for links and routes that is closed afterwards. */
@@ -59,6 +62,16 @@ export function readRuleset(syscalls: MachineCalls): RulesetOverview {
   const socket = new NetlinkSocket(syscalls, NETLINK_NETFILTER);
   try {
     return readOverview(socket);
+  } finally {
+    socket.close();
+  }
+}
+
+/** The rules of other programs, with what they ask. @throws NetlinkError EPERM without CAP_NET_ADMIN */
+export function readForeignRules(syscalls: MachineCalls): readonly ForeignTable[] {
+  const socket = new NetlinkSocket(syscalls, NETLINK_NETFILTER);
+  try {
+    return readForeignTables(socket, isOurName);
   } finally {
     socket.close();
   }
@@ -108,10 +121,19 @@ const NET = "/proc/thread-self/net";
 
 /** Local ports of UDP sockets, those of tunnels of the kernel among them. */
 export function readUdpPorts(): ReadonlySet<number> {
-  const lines = ["udp", "udp6"].flatMap((file) => readOptional(`${NET}/${file}`).split("\n").slice(1));
+  return portsIn(["udp", "udp6"], /^\s*\d+: [0-9A-F]+:([0-9A-F]{4}) /);
+}
+
+/** Ports that TCP sockets listen on (state 0A, TCP_LISTEN). */
+export function readTcpPorts(): ReadonlySet<number> {
+  return portsIn(["tcp", "tcp6"], /^\s*\d+: [0-9A-F]+:([0-9A-F]{4}) [0-9A-F]+:[0-9A-F]{4} 0A /);
+}
+
+function portsIn(files: readonly string[], pattern: RegExp): ReadonlySet<number> {
+  const lines = files.flatMap((file) => readOptional(`${NET}/${file}`).split("\n").slice(1));
   return new Set(
     lines.flatMap((line) => {
-      const [, port] = /^\s*\d+: [0-9A-F]+:([0-9A-F]{4}) /.exec(line) ?? [];
+      const [, port] = pattern.exec(line) ?? [];
       return port === undefined ? [] : [Number.parseInt(port, 16)];
     }),
   );

@@ -81,8 +81,10 @@ export function nodeFacts(changes: Partial<NodeFacts> = {}): NodeFacts {
         markWrites: [],
       },
     },
+    foreignTables: { value: [] },
     legacyTables: [],
     udpPorts: new Set(),
+    tcpPorts: new Set(),
     daemon: {
       value: {
         status: {

@@ -1,5 +1,5 @@
 import type { ChainOverview } from "../../../../kernel/nftables/overview.ts";
-import { isOurTable } from "../../ours.ts";
+import { isOurName, isOurTable } from "../../ours.ts";
 import { seen } from "../diagnose.ts";
 import type { NodeFacts } from "../facts.ts";
 import type { Check, Remark } from "../finding.ts";
@@ -50,36 +50,6 @@ export const tables: Check = {
         ];
       });
     });
-  },
-};
-
-export const foreignDrops: Check = {
-  id: "foreign-drops",
-  summary: "No other program's chain drops what it does not know.",
-  needs: ["ruleset"],
-  examine: ({ ruleset, legacyTables, place }) => {
-    const remarks = foreignChains(ruleset).flatMap((chain): readonly Remark[] => {
-      const { base, family, table, name } = chain;
-      if (base?.policy !== "drop" || !["ip", "ip6", "inet", "bridge"].includes(family)) return [];
-      if (base.hook !== "forward" && base.hook !== "prerouting" && base.hook !== "postrouting") return [];
-      return [
-        {
-          severity: "warning",
-          what: `chain ${family} ${table} ${name} hooks into ${base.hook} with policy drop${ownerHint(chain)}`,
-          why: "packets of pods that none of its rules accepts are dropped there, whatever Drawbridge's rules say",
-          way: wayOut(chain, place.bridge),
-        },
-      ];
-    });
-    if (legacyTables.length > 0) {
-      remarks.push({
-        severity: "info",
-        what: `iptables-legacy has ${legacyTables.length === 1 ? "the table" : "tables"} ${legacyTables.join(", ")}`,
-        why: "what is in there is not seen here; a FORWARD policy DROP stops packets of pods",
-        way: "iptables-legacy-save; and iptables-legacy -P FORWARD ACCEPT, where it is DROP",
-      });
-    }
-    return remarks;
   },
 };
 
@@ -159,27 +129,6 @@ export const marks: Check = {
 
 function foreignChains(ruleset: NodeFacts["ruleset"]): readonly ChainOverview[] {
   return (seen(ruleset)?.chains ?? []).filter(({ family, table }) => !isOurName(family, table));
-}
-
-function isOurName(family: string, table: string): boolean {
-  return (family === "inet" || family === "bridge") && /^drawbridge(-policy|-cni)?$/.test(table);
-}
-
-function ownerHint({ table, family, name }: ChainOverview): string {
-  if (table === "firewalld") return " (firewalld)";
-  if (family !== "inet" && table === "filter" && name === "FORWARD") return " (iptables-nft; Docker sets it so)";
-  return "";
-}
-
-function wayOut({ family, table, name }: ChainOverview, bridge: string): string {
-  if (table === "firewalld") {
-    return `firewall-cmd --permanent --zone=trusted --add-interface=${bridge} && firewall-cmd --reload`;
-  }
-  if (table === "filter" && name === "FORWARD") {
-    const program = family === "ip6" ? "ip6tables" : "iptables";
-    return `${program} -P FORWARD ACCEPT; of Docker: "ip-forward-no-drop": true in /etc/docker/daemon.json`;
-  }
-  return `nft chain ${family} ${table} ${name} '{ policy accept; }', or rules there that accept iifname and oifname ${bridge}`;
 }
 
 function hexadecimal(bits: number): string {

@@ -10,6 +10,7 @@ import { parseCidr } from "../../../../kernel/ip/cidr.ts";
 import { attachmentRecord } from "../../../support/attachment_record.ts";
 import { memoryFiles, runCli } from "../../../support/cli.ts";
 import { assertGolden } from "../../../support/cli_golden.ts";
+import { FOREIGN_DROP_CASES, foreignForward } from "../../../support/node/foreign_drop_cases.ts";
 import { link, nodeFacts, PLACE, pluginFile } from "../../../support/node/node_facts.ts";
 import { NODE_STATE_CASES } from "../../../support/node_state/doctor_cases.ts";
 
@@ -127,7 +128,7 @@ const CASES: readonly (readonly [string, Partial<NodeFacts>, string, RegExp])[] 
     /is not ours: its comment is "mine"/,
   ],
   ["tables", ruleset({ chains: RULESET.chains.slice(1) }), "error", /does not hook into/],
-  ["foreign-drops", foreignChain("filter", "forward", 0, "drop"), "warning", /ip filter FORWARD.*Docker/],
+  ...FOREIGN_DROP_CASES,
   ["foreign-drops", { legacyTables: ["ip filter"] }, "info", /iptables-legacy has the table ip filter/],
   ["kube-proxy", links([9, "kube-ipvs0"]), "warning", /kube-ipvs0/],
   ["priorities", foreignChain("nat", "prerouting", -101), "warning", /at -101, before Services at -100/],
@@ -295,7 +296,7 @@ describe("cli/node: doctor", () => {
 
   const BROKEN = nodeFacts({
     ...settings(["net/ipv4/ip_forward", "0"]),
-    ...foreignChain("filter", "forward", 0, "drop"),
+    ...foreignForward("drop", []),
     legacyTables: ["ip filter"],
     records: { unseen: "cannot list /run/drawbridge/attachments: permission denied (EACCES); run as root" },
   });

@@ -1,0 +1,121 @@
+import type { ChainOverview } from "../../../../kernel/nftables/overview.ts";
+import { isOurName } from "../../ours.ts";
+import { seen } from "../diagnose.ts";
+import type { NodeFacts } from "../facts.ts";
+import type { Check, Remark } from "../finding.ts";
+import type { LostFlows } from "../flows/lost_flows.ts";
+import { flowsText, isOfCluster, lostFlows } from "../flows/lost_flows.ts";
+import { samplePackets } from "../flows/samples.ts";
+
+/** The number of rules that are named. */
+const NAMED = 3;
+
+export const foreignDrops: Check = {
+  id: "foreign-drops",
+  summary: "No other program's rules drop or reject packets that pods need; sample packets are tried on them.",
+  needs: ["ruleset", "foreignTables"],
+  examine: (facts) => {
+    const tables = seen(facts.foreignTables) ?? [];
+    const lost = tables.length === 0 ? [] : lostFlows(tables, samplePackets(facts));
+    return [...lost.map((one) => remarkOf(one, facts)), ...bridgeDrops(facts), ...legacyRemarks(facts)];
+  },
+};
+
+function remarkOf(lost: LostFlows, { place }: NodeFacts): Remark {
+  const { table, base, verb, flows, deciding, doubts } = lost;
+  const chain = `${table.family} ${table.name} ${base.name}`;
+  const where = `chain ${chain}, hook ${base.base?.hook ?? "none"},`;
+  if (verb === "may drop") {
+    const about = doubts.map((one) => `handle ${one.handle} of chain ${one.chain} (${one.about.join(", ")})`);
+    return {
+      severity: "info",
+      what: `${where} may drop what pods need: ${flowsText(flows)}`,
+      why: `it depends on rules that are not evaluated here: ${listed(about)}`,
+      way: `look whether such packets pass: nft -a list table ${table.family} ${table.name}`,
+    };
+  }
+  const rules = deciding.map(({ chain: name, handle }) =>
+    handle === undefined ? `policy of ${name}` : `handle ${handle} of chain ${name}`,
+  );
+  return {
+    severity: isOfCluster(flows) ? "error" : "warning",
+    what: `${where} ${verb} what pods need${ownerHint(lost)}: ${flowsText(flows)}`,
+    why: `packets are lost there, whatever Drawbridge's rules say: ${listed(rules)}`,
+    way: wayOut(lost, place.bridge),
+  };
+}
+
+/** Rules of the bridge family see only what does not go around the bridge, and are not evaluated. */
+function bridgeDrops({ ruleset, place }: NodeFacts): readonly Remark[] {
+  const chains = (seen(ruleset)?.chains ?? []).filter(({ family, table }) => !isOurName(family, table));
+  return chains.flatMap(({ family, table, name, base }: ChainOverview): readonly Remark[] => {
+    const isForwarding = base?.hook === "forward" || base?.hook === "prerouting" || base?.hook === "postrouting";
+    if (family !== "bridge" || base?.policy !== "drop" || !isForwarding) return [];
+    return [
+      {
+        severity: "warning",
+        what: `chain bridge ${table} ${name} hooks into ${base.hook} with policy drop`,
+        why: "frames of pods that take the bridge and that none of its rules accepts are dropped there; its rules are not evaluated here",
+        way: `nft chain bridge ${table} ${name} '{ policy accept; }', or rules there that accept the ports of ${place.bridge}`,
+      },
+    ];
+  });
+}
+
+function legacyRemarks({ legacyTables }: NodeFacts): readonly Remark[] {
+  if (legacyTables.length === 0) return [];
+  return [
+    {
+      severity: "info",
+      what: `iptables-legacy has ${legacyTables.length === 1 ? "the table" : "tables"} ${legacyTables.join(", ")}`,
+      why: "what is in there is not seen here; a FORWARD policy DROP stops packets of pods",
+      way: "iptables-legacy-save; and iptables-legacy -P FORWARD ACCEPT, where it is DROP",
+    },
+  ];
+}
+
+function listed(texts: readonly string[]): string {
+  const rest = texts.length - NAMED;
+  return [...texts.slice(0, NAMED), ...(rest > 0 ? [`and ${rest} more`] : [])].join("; ");
+}
+
+type Owner = "firewalld" | "ufw" | "Docker" | "iptables" | "Calico" | undefined;
+
+/** The program that has made the rules, by the names that these programs give. */
+function ownerOf({ table, base }: LostFlows): Owner {
+  if (table.name === "firewalld") return "firewalld";
+  const names = [...table.chains.keys()];
+  if (table.family === "inet" || table.name !== "filter") return undefined;
+  if (names.some((name) => name.startsWith("cali-"))) return "Calico";
+  if (names.some((name) => name.startsWith("ufw-") || name.startsWith("ufw6-"))) return "ufw";
+  if (names.some((name) => name.startsWith("DOCKER")) && base.name === "FORWARD") return "Docker";
+  return "iptables";
+}
+
+function ownerHint(lost: LostFlows): string {
+  const owner = ownerOf(lost);
+  if (owner === undefined) return "";
+  return owner === "iptables" ? " (iptables-nft; Docker sets a policy DROP in FORWARD)" : ` (${owner})`;
+}
+
+function wayOut(lost: LostFlows, bridge: string): string {
+  const { table, base } = lost;
+  const program = table.family === "ip6" ? "ip6tables" : "iptables";
+  const isTunnel = lost.flows.some(({ need }) => need === "node to node by the tunnel");
+  switch (ownerOf(lost)) {
+    case "firewalld": {
+      const tunnel = isTunnel ? " --add-port=4789/udp --permanent; firewall-cmd" : "";
+      return `firewall-cmd${tunnel} --permanent --zone=trusted --add-interface=${bridge} && firewall-cmd --reload`;
+    }
+    case "ufw":
+      return `ufw allow in on ${bridge} && ufw route allow in on ${bridge} && ufw route allow out on ${bridge}${isTunnel ? " && ufw allow 4789/udp" : ""}`;
+    case "Docker":
+      return `${program} -I DOCKER-USER -i ${bridge} -j ACCEPT; ${program} -I DOCKER-USER -o ${bridge} -j ACCEPT; or "ip-forward-no-drop": true in /etc/docker/daemon.json and ${program} -P FORWARD ACCEPT`;
+    case "Calico":
+      return `remove what is left of it, if it is gone: ${program}-save | grep -v cali | ${program}-restore; or reboot the node`;
+    case "iptables":
+      return `${program} -P ${base.name} ACCEPT, or rules there that accept -i ${bridge} and -o ${bridge}; of Docker: "ip-forward-no-drop": true in /etc/docker/daemon.json`;
+    default:
+      return `nft insert rule ${table.family} ${table.name} ${base.name} iifname ${bridge} accept, and the same with oifname`;
+  }
+}

@@ -1,0 +1,124 @@
+import type { Address, Family } from "../../../../kernel/ip/address.ts";
+import { addressPlus, familyOf } from "../../../../kernel/ip/address.ts";
+import type { Cidr } from "../../../../kernel/ip/cidr.ts";
+import { cidrContains, cidrFamily, networkAddress } from "../../../../kernel/ip/cidr.ts";
+import type { SampleLink } from "../../../../kernel/nftables/foreign/sample_packet.ts";
+import type { Route } from "../../../../kernel/route/route.ts";
+import { MAIN_TABLE, ROUTE_PROTOCOL } from "../../../../kernel/route/route.ts";
+import { TUNNEL } from "../../../../policyd/routes/names.ts";
+import { seen } from "../diagnose.ts";
+import type { NodeFacts } from "../facts.ts";
+
+/** Where packets of pods go on a node, in one family. */
+export interface FlowSurroundings {
+  readonly family: Family;
+  readonly bridge: SampleLink;
+  /** Two pods of the node; what they could have as addresses where there are none yet. */
+  readonly pods: readonly [Address, Address];
+  /** The node's address on the bridge, which is what pods reach it by. */
+  readonly gateway: Address | undefined;
+  /** The link of the default route, and the node's address on it. */
+  readonly uplink: SampleLink | undefined;
+  readonly nodeAddress: Address | undefined;
+  /** Pods of other nodes: one for each link that leads to some. */
+  readonly remotes: readonly { readonly pod: Address; readonly link: SampleLink }[];
+  /** The ends of the tunnel's own packets, in the family that they have. */
+  readonly tunnel: { readonly own: Address; readonly other: Address } | undefined;
+  /** The link by which the node sends to an address, as the main table says. */
+  readonly linkTo: (address: Address) => SampleLink | undefined;
+}
+
+/** The families in which the node has pods or addresses for them, with what is around them. */
+export function flowSurroundings(facts: NodeFacts): readonly FlowSurroundings[] {
+  return ([4, 6] as const).flatMap((family) => surroundingsOf(facts, family) ?? []);
+}
+
+function surroundingsOf(facts: NodeFacts, family: Family): FlowSurroundings | undefined {
+  const pods = podAddresses(facts, family);
+  if (pods === undefined) return undefined;
+  const links: readonly SampleLink[] = seen(facts.links) ?? [];
+  const byIndex = new Map(links.map(({ index, name }) => [index, { index, name }]));
+  const routes = (seen(facts.routes) ?? []).filter((route) => route.family === family && route.table === MAIN_TABLE);
+  const linkOf = (route: Route | undefined): SampleLink | undefined =>
+    route?.outputInterface === undefined ? undefined : byIndex.get(route.outputInterface);
+  const linkTo = (address: Address): SampleLink | undefined => linkOf(bestRoute(routes, address));
+  const name = facts.place.bridge;
+  const uplink = linkOf(bestOf(routes.filter(({ destination }) => destination === undefined)));
+  return {
+    family,
+    bridge: links.find((one) => one.name === name) ?? { index: 0, name },
+    pods,
+    gateway: addressOn(facts, name, family),
+    uplink,
+    nodeAddress: uplink === undefined ? undefined : addressOn(facts, uplink.name, family),
+    remotes: remotePods(routes, linkOf),
+    tunnel: tunnelEnds(facts, routes, family),
+    linkTo,
+  };
+}
+
+/** Addresses of pods that are attached, or else the first ones of the pods' range. */
+function podAddresses(
+  { records, network, bootId, place }: NodeFacts,
+  family: Family,
+): readonly [Address, Address] | undefined {
+  const boot = seen(bootId);
+  const attached = (seen(records)?.records ?? [])
+    .filter((record) => record.bridge === place.bridge && (boot === undefined || record.bootId === boot))
+    .flatMap(({ addresses }) => addresses.map(({ address }) => address))
+    .filter((address) => familyOf(address) === family);
+  const file = seen(network);
+  const ranges = file?.kind === "network" ? file.ranges.flat() : [];
+  const range = ranges.find(({ subnet }) => cidrFamily(subnet) === family);
+  const [first = addressIn(range?.subnet, 2n), second] = attached;
+  if (first === undefined) return undefined;
+  return [first, second ?? addressPlus(first, 1n) ?? first];
+}
+
+function addressIn(cidr: Cidr | undefined, distance: bigint): Address | undefined {
+  return cidr === undefined ? undefined : addressPlus(networkAddress(cidr), distance);
+}
+
+/** A global address of a link. */
+function addressOn({ addresses }: NodeFacts, link: string, family: Family): Address | undefined {
+  return (seen(addresses) ?? [])
+    .filter((one) => one.link === link && cidrFamily(one.address) === family)
+    .map(({ address }) => address.address)
+    .find((address) => typeof address === "number" || address >> 118n !== 0x3fan);
+}
+
+function bestRoute(routes: readonly Route[], address: Address): Route | undefined {
+  return bestOf(routes.filter(({ destination }) => destination === undefined || cidrContains(destination, address)));
+}
+
+/** The longest prefix, and of equal ones the lowest metric. */
+function bestOf(routes: readonly Route[]): Route | undefined {
+  const lengthOf = ({ destination }: Route): number => destination?.prefixLength ?? 0;
+  return routes.toSorted((a, b) => lengthOf(b) - lengthOf(a) || a.priority - b.priority)[0];
+}
+
+/** A pod of another node for each link: the third address that one of our routes leads to. */
+function remotePods(
+  routes: readonly Route[],
+  linkOf: (route: Route) => SampleLink | undefined,
+): FlowSurroundings["remotes"] {
+  const found = new Map<number, FlowSurroundings["remotes"][number]>();
+  for (const route of routes) {
+    const { destination, protocol, gateway } = route;
+    if (protocol !== ROUTE_PROTOCOL || gateway === undefined) continue;
+    const [pod, link] = [addressIn(destination, 2n), linkOf(route)];
+    if (pod !== undefined && link !== undefined && !found.has(link.index)) found.set(link.index, { pod, link });
+  }
+  return [...found.values()];
+}
+
+/** Our routes through the tunnel lead to the addresses that other nodes have outside of it. */
+function tunnelEnds({ links }: NodeFacts, routes: readonly Route[], family: Family): FlowSurroundings["tunnel"] {
+  const device = (seen(links) ?? []).find(({ name, vxlan }) => name === TUNNEL.name && vxlan !== undefined);
+  const own = device?.vxlan?.local;
+  if (device === undefined || own === undefined || familyOf(own) !== family) return undefined;
+  const route = routes.find(
+    ({ protocol, outputInterface }) => protocol === ROUTE_PROTOCOL && outputInterface === device.index,
+  );
+  return route?.gateway === undefined ? undefined : { own, other: route.gateway };
+}

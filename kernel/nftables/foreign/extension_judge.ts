@@ -1,0 +1,112 @@
+import { addressToBytes } from "../../ip/address.ts";
+import type { ExtensionTest, PortRange } from "./extension.ts";
+import { UNTRACKED } from "./extension.ts";
+import type { PacketState, SamplePacket } from "./sample_packet.ts";
+import { AddressType, connectionStateOf, ConnectionState, tcpFlags, wordBytes } from "./sample_packet.ts";
+import type { Ternary } from "./ternary.ts";
+import { both, either, equals, isBetween, masked, opposite, ternary } from "./ternary.ts";
+
+/** XT_CONNTRACK_STATE_BIT of the states. */
+const STATE_BITS: Readonly<Record<number, number | undefined>> = {
+  [ConnectionState.ESTABLISHED]: 1 << 1,
+  [ConnectionState.NEW]: 1 << 3,
+  [ConnectionState.UNTRACKED]: UNTRACKED,
+};
+/** XT_CONNTRACK_STATE_SNAT, …_DNAT. */
+const TRANSLATED = 0xc0;
+const DESTINATION_TRANSLATED = 0x80;
+
+/** Whether a packet passes a match of iptables. */
+export function judgeTest(test: ExtensionTest, packet: SamplePacket, state: PacketState): Ternary {
+  switch (test.kind) {
+    case "always":
+      return "yes";
+    case "never":
+      return "no";
+    case "unknown":
+      return "unknown";
+    case "state":
+      return negated(judgeState(test.mask, packet, state), test.isNegated);
+    case "ports":
+      return judgePorts(test, packet);
+    case "flags":
+      return judgeFlags(test, packet, state);
+    case "address type":
+      return judgeAddressType(test, packet);
+    case "mark": {
+      const bytes = test.of === "packet" ? state.mark : state.connectionMark;
+      return negated(equals(masked(bytes, wordBytes(test.mask), NONE), wordBytes(test.value)), test.isNegated);
+    }
+    case "addresses":
+      return judgeAddresses(test, packet);
+    case "packet type":
+      return negated(ternary(test.type === 0), test.isNegated);
+    case "reverse path":
+      return judgeReversePath(test, packet);
+  }
+}
+
+const NONE = [0, 0, 0, 0];
+
+type TestOf<K extends ExtensionTest["kind"]> = Extract<ExtensionTest, { readonly kind: K }>;
+
+function judgeFlags(test: TestOf<"flags">, packet: SamplePacket, state: PacketState): Ternary {
+  if (packet.protocol !== "tcp") return "no";
+  const fits = ternary((tcpFlags(packet.isReply) & test.mask) === test.value);
+  return both(judgeTest(test.ports, packet, state), negated(fits, test.isNegated));
+}
+
+function judgeAddressType(test: TestOf<"address type">, packet: SamplePacket): Ternary {
+  if (test.isOfLink) return "unknown";
+  return both(
+    negated(isOfType(test.source, packet.isSourceLocal), test.isSourceNegated),
+    negated(isOfType(test.destination, packet.isDestinationLocal), test.isDestinationNegated),
+  );
+}
+
+function judgeAddresses(test: TestOf<"addresses">, packet: SamplePacket): Ternary {
+  return both(
+    negated(isInRange(test.source, addressToBytes(packet.source)), test.isSourceNegated),
+    negated(isInRange(test.destination, addressToBytes(packet.destination)), test.isDestinationNegated),
+  );
+}
+
+function judgeReversePath(test: TestOf<"reverse path">, { reverseLink, in: incoming }: SamplePacket): Ternary {
+  if (reverseLink === undefined) return "unknown";
+  return negated(ternary(test.isLoose || reverseLink.index === incoming?.index), test.isNegated);
+}
+
+function negated(answer: Ternary, isNegated: boolean): Ternary {
+  return isNegated ? opposite(answer) : answer;
+}
+
+function judgeState(mask: number, packet: SamplePacket, state: PacketState): Ternary {
+  const current = connectionStateOf(packet, state);
+  if (current === undefined) return "unknown";
+  const bit = STATE_BITS[current] ?? 0;
+  if ((mask & bit) !== 0) return "yes";
+  if (packet.translation === "destination") return ternary((mask & DESTINATION_TRANSLATED) !== 0);
+  return (mask & TRANSLATED) !== 0 && packet.translation === "unknown" ? "unknown" : "no";
+}
+
+function judgePorts(test: TestOf<"ports">, packet: SamplePacket): Ternary {
+  if (test.protocol !== undefined && test.protocol !== packet.protocol) return "no";
+  const source = negated(isOneOf(test.source, packet.sourcePort), test.isSourceNegated);
+  const destination = negated(isOneOf(test.destination, packet.destinationPort), test.isDestinationNegated);
+  return test.isEither ? either(source, destination) : both(source, destination);
+}
+
+function isOneOf(ranges: readonly PortRange[], port: number): Ternary {
+  return ternary(ranges.some(([first, last]) => first <= port && port <= last));
+}
+
+function isOfType(mask: number, isLocal: boolean): Ternary {
+  const bit = 1 << (isLocal ? AddressType.LOCAL : AddressType.UNICAST);
+  return ternary(mask === 0 || (mask & bit) !== 0);
+}
+
+function isInRange(range: readonly [Uint8Array, Uint8Array] | undefined, address: Uint8Array): Ternary {
+  if (range === undefined) return "yes";
+  const [first, last] = range;
+  return isBetween([...address], first.subarray(0, address.length), last.subarray(0, address.length));
+}

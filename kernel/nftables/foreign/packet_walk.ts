@@ -1,0 +1,72 @@
+import type { ChainEnd, Doubt } from "./chain_walk.ts";
+import { eitherState, walkBaseChain } from "./chain_walk.ts";
+import type { ForeignChain, ForeignHook, ForeignTable } from "./foreign_ruleset.ts";
+import type { PacketState, SamplePacket } from "./sample_packet.ts";
+import { initialState, packetFamily } from "./sample_packet.ts";
+
+/** The hooks that a packet passes, in order. */
+const HOOKS: Readonly<Record<SamplePacket["path"], readonly ForeignHook[]>> = {
+  forward: ["ingress", "prerouting", "forward", "postrouting", "egress"],
+  input: ["ingress", "prerouting", "input"],
+  output: ["output", "postrouting", "egress"],
+};
+
+/** A base chain in which a packet is lost. */
+export interface Cut {
+  readonly table: ForeignTable;
+  readonly base: ForeignChain;
+  readonly end: ChainEnd;
+  /** Why it is not certain; empty where it is. */
+  readonly doubts: readonly Doubt[];
+}
+
+interface Place {
+  readonly table: ForeignTable;
+  readonly base: ForeignChain & { readonly base: NonNullable<ForeignChain["base"]> };
+}
+
+/**
+ * Where others' rules drop or refuse a packet on its way through the node: at most one certain place, which is its last, and
+ * all places before where that depends on what is not known.
+ */
+export function cutsOf(tables: readonly ForeignTable[], packet: SamplePacket): readonly Cut[] {
+  const cuts: Cut[] = [];
+  let state: PacketState = initialState(packet);
+  for (const hook of HOOKS[packet.path]) {
+    for (const { table, base } of chainsAt(tables, hook, packet)) {
+      const { ends, doubts } = walkBaseChain(table, base, hook, packet, state);
+      const passed = ends.filter(({ kind }) => kind === "pass" || kind === "unknown");
+      const lost = ends.filter(({ kind }) => kind !== "pass");
+      for (const end of distinct(lost)) cuts.push({ table, base, end, doubts: passed.length === 0 ? [] : doubts });
+      const rest = passed.reduce<PacketState | undefined>((all, one) => eitherState(all, one.state), undefined);
+      if (rest === undefined) return cuts;
+      state = rest;
+    }
+  }
+  return cuts;
+}
+
+function chainsAt(tables: readonly ForeignTable[], hook: ForeignHook, packet: SamplePacket): readonly Place[] {
+  const family = packetFamily(packet) === 4 ? "ip" : "ip6";
+  const places = tables.flatMap((table) =>
+    table.family === family || table.family === "inet" || table.family === "netdev"
+      ? [...table.chains.values()].flatMap((chain): readonly Place[] =>
+          chain.base?.hook === hook && seesLink(chain.base.devices, hook, packet)
+            ? [{ table, base: { ...chain, base: chain.base } }]
+            : [],
+        )
+      : [],
+  );
+  return places.sort((a, b) => a.base.base.priority - b.base.base.priority);
+}
+
+function seesLink(devices: readonly string[], hook: ForeignHook, packet: SamplePacket): boolean {
+  if (hook !== "ingress" && hook !== "egress") return true;
+  const link = hook === "ingress" ? packet.in : packet.out;
+  return link !== undefined && devices.includes(link.name);
+}
+
+/** One end for each rule. */
+function distinct(ends: readonly ChainEnd[]): readonly ChainEnd[] {
+  return [...new Map(ends.map((end) => [`${end.kind} ${end.chain} ${end.handle}`, end])).values()];
+}
