@@ -19,6 +19,7 @@ const MEANING_IN_LIST = meaningOf([QUOTE, COMMA, ...BRACKETS]);
 const MEANING_OUTSIDE = new Uint8Array(256).fill(MEANS_MUCH);
 for (const blank of [0x20, 0x09, 0x0d]) MEANING_OUTSIDE[blank] = MEANS_NOTHING;
 MEANING_OUTSIDE[NEWLINE] = MEANS_LINE;
+const NOTHING = Buffer.alloc(0);
 const LONGEST_REASON = 200;
 /** Far above an object's 1.5 MiB in the API server, and above all that surrounds the items of a list. */
 const LARGEST_PIECE = 16 * 1024 * 1024;
@@ -48,9 +49,12 @@ export function* scanJson(chunks: Iterable<Uint8Array>): Generator<JsonPiece> {
 
 /** Cuts as {@link scanJson} does, chunk by chunk as they arrive. */
 export class JsonScanner {
-  /** What has arrived from the beginning of the piece that is being read. */
-  #window: Buffer = Buffer.alloc(0);
+  /** The bytes that have arrived from the beginning of the piece that is being read; they lie in the store or are one chunk. */
+  #window: Buffer = NOTHING;
+  #store: Buffer = NOTHING;
   #at = 0;
+  /** Where to look on for the end of a string that begins at #at and has not ended in the window. */
+  #inString = 0;
   #start = 0;
   #line = 1;
   #depth = 0;
@@ -64,9 +68,7 @@ export class JsonScanner {
   #isFirstItem = true;
 
   *push(chunk: Uint8Array): Generator<JsonPiece> {
-    this.#window = Buffer.concat([this.#window.subarray(this.#start), chunk]);
-    this.#at -= this.#start;
-    this.#start = 0;
+    this.#append(chunk);
     if (this.#window.length > LARGEST_PIECE + chunk.length) {
       throw this.#unreadable(`a value of more than ${LARGEST_PIECE / 1024 / 1024} MiB`);
     }
@@ -74,8 +76,12 @@ export class JsonScanner {
     for (this.#skip(); this.#at < window.length; this.#skip()) {
       const byte = window[this.#at] ?? 0;
       if (byte === QUOTE) {
-        const end = closingQuote(window, this.#at);
-        if (end === undefined) return;
+        const end = closingQuote(window, Math.max(this.#at + 1, this.#inString));
+        if (end >= window.length) {
+          this.#inString = end;
+          return;
+        }
+        this.#inString = 0;
         this.#string(end);
       } else if (byte === COMMA && this.#depth === 2 && this.#items === "inside") yield this.#item();
       else if (byte === CLOSE_OBJECT || byte === CLOSE_LIST) yield* this.#close();
@@ -84,6 +90,28 @@ export class JsonScanner {
       this.#at++;
       if (this.#depth === 0) this.#start = this.#at;
     }
+  }
+
+  /** Adds a chunk to the window, without what was read. Each byte is copied a few times at most, however small the chunks are. */
+  #append(chunk: Uint8Array): void {
+    const rest = this.#window.subarray(this.#start);
+    this.#at -= this.#start;
+    this.#inString = Math.max(0, this.#inString - this.#start);
+    this.#start = 0;
+    if (rest.length === 0) {
+      this.#store = NOTHING;
+      this.#window = Buffer.from(chunk);
+      return;
+    }
+    const length = rest.length + chunk.length;
+    let from = rest.buffer === this.#store.buffer ? rest.byteOffset : this.#store.length;
+    if (from + length > this.#store.length) {
+      from = 0;
+      this.#store = Buffer.allocUnsafeSlow(2 * length);
+      this.#store.set(rest);
+    }
+    this.#store.set(chunk, from + rest.length);
+    this.#window = this.#store.subarray(from, from + length);
   }
 
   /** Goes on to the next byte that may mean something: of a list of pods most are blanks and figures. */
@@ -179,14 +207,15 @@ export function unreadable(reason: string, line?: number): DrawbridgeError {
   return new DrawbridgeError("ERR_OBJECT", `${line === undefined ? "" : `line ${line}: `}${first}`);
 }
 
-/** Where the string that opens at `from` ends; undefined when it goes on behind the window. */
-function closingQuote(window: Buffer, from: number): number | undefined {
-  for (let at = from + 1; at < window.length; at++) {
+/** Where a string ends of which the bytes before `from` were looked at; where to look on when it does not end in the window. */
+function closingQuote(window: Buffer, from: number): number {
+  let at = from;
+  for (; at < window.length; at++) {
     const byte = window[at];
     if (byte === QUOTE) return at;
     if (byte === BACKSLASH) at++;
   }
-  return undefined;
+  return at;
 }
 
 function meaningOf(bytes: readonly number[]): Uint8Array {

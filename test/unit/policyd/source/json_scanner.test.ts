@@ -109,6 +109,21 @@ describe("policyd/source/json_scanner", () => {
     }
   });
 
+  it("API-16: a value just below the limit in small chunks costs its length, not its square", function () {
+    // With the square it takes more than a minute.
+    this.timeout(20_000);
+    const text = "\\n".repeat(7 * 1024 * 1024);
+    const chunk = Buffer.from(text.slice(0, 8191));
+    const chunks = function* (): Generator<Buffer> {
+      yield Buffer.from('{"items":[{"a":"');
+      for (let left = text.length; left > 0; left -= chunk.length) yield chunk.subarray(0, left);
+      yield Buffer.from('"}],"kind":"List"}');
+    };
+    const [item] = [...scanJson(chunks())];
+    assert.equal(item?.type, "item");
+    assert.ok(item.text.length > 14 * 1024 * 1024);
+  });
+
   it("CLI-01: only one item is held at a time", () => {
     const item = `{"kind":"Pod","filler":"${"x".repeat(9000)}"}`;
     const chunks = function* (): Generator<Buffer> {
