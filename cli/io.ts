@@ -1,11 +1,14 @@
 import type { ObjectInput } from "./input/cluster/object_input.ts";
 import type { ManifestFileSystem } from "./input/manifest_files.ts";
+import type { Programs } from "./input/programs/programs.ts";
 import type { NodeAccess } from "./node/machine/machine.ts";
 
-/** What the command line has of the world: files, clusters and a node to read, and two streams of text to write. */
+/** What the command line has of the world: files, clusters and a node to read, programs that print manifests, and two streams of text to write. */
 export interface Io {
   readonly files: ManifestFileSystem;
   readonly clusters: ObjectInput;
+  /** The user's own programs, for those who ask for them. */
+  readonly programs: Programs;
   /** The machine we run on; only commands about nodes open it. */
   readonly node: NodeAccess;
   /** Results, and nothing else. */

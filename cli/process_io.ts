@@ -5,6 +5,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { DrawbridgeError } from "../kernel/error.ts";
 import type { ObjectInput } from "./input/cluster/object_input.ts";
 import type { ManifestFileSystem } from "./input/manifest_files.ts";
+import type { Programs } from "./input/programs/programs.ts";
 import type { Io, Output } from "./io.ts";
 import type { NodeAccess } from "./node/machine/machine.ts";
 
@@ -19,6 +20,7 @@ export function processIo(): Io {
   return {
     files: systemFiles,
     clusters: networkClusters,
+    programs: ownPrograms,
     node: thisNode,
     out: outputTo(process.stdout, 1),
     err: outputTo(process.stderr, 2),
@@ -31,7 +33,18 @@ const networkClusters: ObjectInput = {
     const { connect } = await import("./input/cluster/api_server.ts");
     return connect(access);
   },
+  async namespaceOf(choice) {
+    const { namespaceOf } = await import("../policyd/source/api/kubeconfig.ts");
+    return namespaceOf(choice);
+  },
   sleep: (milliseconds) => sleep(milliseconds),
+};
+
+const ownPrograms: Programs = {
+  async run(command, args, bounds) {
+    const { systemPrograms } = await import("./input/programs/system_programs.ts");
+    return systemPrograms.run(command, args, bounds);
+  },
 };
 
 const thisNode: NodeAccess = {

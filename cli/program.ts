@@ -1,8 +1,9 @@
-import { Command, CommanderError } from "commander";
+import { Command, CommanderError, Option } from "commander";
 import { DrawbridgeError } from "../kernel/error.ts";
 import { completionCommand } from "./completion/command.ts";
 import { COMPLETE, formatCompletion } from "./completion/protocol.ts";
 import { ExitCode } from "./exit_code.ts";
+import { RenderedFiles, renderOptions } from "./input/programs/rendered_files.ts";
 import type { Io } from "./io.ts";
 import { nodeCommand } from "./node/command.ts";
 import { diffCommand } from "./policy/diff/command.ts";
@@ -54,6 +55,7 @@ export function createProgram(name: string, run: Run): Command {
   program.addCommand(service);
   program.addCommand(nodeCommand(run));
   program.addCommand(completionCommand(run));
+  program.addCommand(versionCommand(run));
   for (const command of everyCommand(program)) command.copyInheritedSettings(program);
   return program;
 }
@@ -63,14 +65,42 @@ function everyCommand(command: Command): readonly Command[] {
   return command.commands.flatMap((one) => [one, ...everyCommand(one)]);
 }
 
+/** `version`: what `--version` says, as other programs have it. */
+function versionCommand({ io }: Run): Command {
+  return new Command("version")
+    .description("the release of this program")
+    .addOption(new Option("-o, --output <format>", "how to print it").choices(["text", "json"]).default("text"))
+    .action(({ output }: { readonly output: string }) => {
+      io.out.write(
+        output === "json" ? `${JSON.stringify({ version: VERSION }, null, 2)}\n` : `drawbridge ${VERSION}\n`,
+      );
+    });
+}
+
+/** Where a word that is no command, and that a person expects to be one, is one: `matrix` is `policy matrix`. */
+function wholeNames(program: Command, word: string | undefined): readonly string[] {
+  if (word === undefined || program.commands.some((one) => one.name() === word)) return [];
+  return program.commands.flatMap((group) =>
+    group.commands.filter((one) => one.name() === word).map((one) => `${group.name()} ${one.name()}`),
+  );
+}
+
 /** Runs one command line. @returns the exit code; nothing is thrown but by a bug */
 export async function runProgram(name: string, io: Io, args: readonly string[]): Promise<ExitCode> {
   let code: ExitCode = ExitCode.YES;
-  const program = createProgram(name, { io, end: (ended) => void (code = ended) });
+  const files = new RenderedFiles(io.files);
+  const program = createProgram(name, { io: { ...io, files }, end: (ended) => void (code = ended) });
+  program.hook("preAction", (_, command) => renderOptions(io, files, command));
   if (args[0] === COMPLETE) {
     const { complete } = await import("./completion/candidates.ts");
     io.out.write(formatCompletion(complete(program, args.slice(1))));
     return code;
+  }
+  const meant = wholeNames(program, args[0]);
+  if (meant.length > 0) {
+    const names = meant.map((one) => `\`${name} ${one}\``).join(" or ");
+    io.err.write(`error: unknown command '${args[0]}': it is ${names}\n`);
+    return ExitCode.USAGE;
   }
   try {
     await program.parseAsync(args, { from: "user" });

@@ -11,7 +11,8 @@ export type EndName =
   | { readonly type: "workload"; readonly namespace: string; readonly kind: string; readonly name: string };
 
 /** The forms {@link parseEndName} takes, for messages and help. */
-export const END_FORMS = "NS/POD, NS/deployment/NAME, service/NS/NAME, node/NAME or an IP address";
+export const END_FORMS =
+  "NS/POD, NS/deployment/NAME, service/NS/NAME, node/NAME or an IP address; without NS/ it is in the namespace of -n";
 
 /** kubectl's short names. */
 const KINDS: ReadonlyMap<string, string> = new Map([
@@ -24,30 +25,48 @@ const KINDS: ReadonlyMap<string, string> = new Map([
   ["cj", "cronjob"],
 ]);
 
+const SERVICE: ReadonlySet<string> = new Set(["service", "svc"]);
+/** What may stand before a name without a namespace. */
+const WORKLOADS: ReadonlySet<string> = new Set([...KINDS.values(), "job"]);
+
 /**
- * What a text of the command line names: one of {@link END_FORMS}. What begins with `node/` is a node and with `service/`
- * a Service, also where namespaces are called so; a pod of such a namespace is `NS/pod/NAME`.
+ * What a text of the command line names: one of {@link END_FORMS}. What begins with `node/`, with `service/` or with the kind of
+ * a workload, as `deployment/`, is that, also where namespaces are called so; a pod of such a namespace is `NS/pod/NAME`.
  *
+ * @param namespace of what names none
  * @returns undefined for anything else
  */
-export function parseEndName(text: string): EndName | undefined {
+export function parseEndName(text: string, namespace = "default"): EndName | undefined {
   const address = tryParseAddress(text);
   if (address !== undefined) return { type: "address", address };
   const parts = text.split("/");
-  const [first = "", second = "", third = ""] = parts;
-  if (parts.length > 3 || parts.length < 2 || parts.includes("")) return undefined;
-  if (parts.length === 2) {
-    return first === "node" ? { type: "node", name: second } : { type: "pod", key: text };
-  }
-  if (first === "service" || first === "svc") return { type: "service", key: `${second}/${third}` };
-  const kind = KINDS.get(second.toLowerCase()) ?? second.toLowerCase();
-  if (kind === "pod") return { type: "pod", key: `${first}/${third}` };
-  return { type: "workload", namespace: first, kind, name: third };
+  if (parts.length > 3 || parts.includes("")) return undefined;
+  const [first = "", second = "", third] = parts;
+  if (parts.length === 1) return isName(text) ? named("pod", namespace, text) : undefined;
+  if (third !== undefined) return SERVICE.has(first) ? named(first, second, third) : named(second, first, third);
+  if (first === "node") return { type: "node", name: second };
+  return isKind(first) ? named(first, namespace, second) : named("pod", first, second);
+}
+
+function isKind(word: string): boolean {
+  return SERVICE.has(word) || WORKLOADS.has(KINDS.get(word) ?? word);
+}
+
+function named(word: string, namespace: string, name: string): EndName {
+  const key = `${namespace}/${name}`;
+  if (SERVICE.has(word)) return { type: "service", key };
+  const kind = KINDS.get(word.toLowerCase()) ?? word.toLowerCase();
+  return kind === "pod" ? { type: "pod", key } : { type: "workload", namespace, kind, name };
+}
+
+/** A word that may be a pod's name, and not an address with a mistake in it. */
+function isName(text: string): boolean {
+  return /^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$/.test(text) && /[a-z]/.test(text);
 }
 
 /** As {@link parseEndName}. @throws RangeError for what is none */
-export function endNameOf(text: string): EndName {
-  const name = parseEndName(text);
+export function endNameOf(text: string, namespace?: string): EndName {
+  const name = parseEndName(text, namespace);
   if (name === undefined) throw new RangeError(`${JSON.stringify(text)}: expected ${END_FORMS}`);
   return name;
 }

@@ -4,6 +4,7 @@ import * as v from "valibot";
 export const accessEntries = {
   kubeconfig: v.optional(v.string()),
   context: v.optional(v.string()),
+  namespace: v.optional(v.string()),
   /** Milliseconds; Infinity for no limit. */
   requestTimeout: v.number(),
 };

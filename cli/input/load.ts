@@ -3,7 +3,7 @@ import { printable } from "../../policyd/log/line.ts";
 import type { Io } from "../io.ts";
 import { readCluster } from "./cluster/read_cluster.ts";
 import type { Manifests } from "./manifests.ts";
-import { readManifests } from "./manifests.ts";
+import { DEFAULT_NAMESPACE, readManifests } from "./manifests.ts";
 import { CLUSTER, locationText } from "./place.ts";
 
 /** More lines of the same kind help nobody. */
@@ -15,6 +15,8 @@ const LONGEST_REPLACEMENT = 60;
 export interface AccessOptions {
   readonly kubeconfig?: string | undefined;
   readonly context?: string | undefined;
+  /** Of objects in files, and of ends of a connection, that name none. */
+  readonly namespace?: string | undefined;
   /** Milliseconds; Infinity for no limit. */
   readonly requestTimeout: number;
 }
@@ -74,10 +76,24 @@ export async function loadPlaces(
  * @throws DrawbridgeError ERR_INPUT for paths that lead nowhere, and a cluster that cannot be read
  */
 export async function readInput(io: Io, input: InputOptions): Promise<Manifests> {
-  const { filename, recursive, cluster, kubeconfig, context, requestTimeout } = input;
-  if (!cluster) return readManifests(io.files, filename, recursive);
+  const { filename, recursive, cluster, namespace, kubeconfig, context, requestTimeout } = input;
+  if (!cluster) return readManifests(io.files, filename, recursive, namespace);
   const limit = requestTimeout === Infinity ? undefined : requestTimeout;
   return readCluster(io.clusters, { kubeconfig, context, requestTimeout: limit });
+}
+
+/**
+ * Returns the namespace that is meant where none is named: what the command line says, or for those that read the cluster what its
+ * kubeconfig says, as kubectl has it; of files `default`, so that an answer does not depend on the machine.
+ *
+ * @throws DrawbridgeError ERR_INPUT for a kubeconfig that cannot be used
+ */
+export async function namespaceFor(
+  io: Io,
+  { namespace, kubeconfig, context }: AccessOptions,
+  isCluster: boolean,
+): Promise<string> {
+  return namespace ?? (isCluster ? await io.clusters.namespaceOf({ kubeconfig, context }) : DEFAULT_NAMESPACE);
 }
 
 /** The beginning of what to write instead, indented. */

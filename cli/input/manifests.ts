@@ -63,6 +63,8 @@ export interface Manifests {
 
 /** Their source and the lines of their fields are kept; of pods, slices and nodes there may be ten thousands. */
 export const KEPT: ReadonlySet<string> = new Set(["Namespace", "Service", "NetworkPolicy", "ClusterNetworkPolicy"]);
+/** Of objects that name none, as the gate has it. */
+export const DEFAULT_NAMESPACE = "default";
 /** White space before the first character of a file, at most. */
 const LONGEST_LEAD = 4096;
 /** U+FEFF in UTF-8. */
@@ -87,10 +89,16 @@ type Taken =
  * be relied on while there are problems: a policy that is missing opens what it closes.
  *
  * @param paths as of {@link manifestFiles}
+ * @param namespace of objects that name none
  * @throws DrawbridgeError ERR_INPUT for paths that lead nowhere
  */
-export function readManifests(files: ManifestFileSystem, paths: readonly string[], isRecursive: boolean): Manifests {
-  const taken = manifestFiles(files, paths, isRecursive).flatMap((file) => readFile(files, file));
+export function readManifests(
+  files: ManifestFileSystem,
+  paths: readonly string[],
+  isRecursive: boolean,
+  namespace = DEFAULT_NAMESPACE,
+): Manifests {
+  const taken = manifestFiles(files, paths, isRecursive).flatMap((file) => readFile(files, file, namespace));
   const found = taken.flatMap((one) => (one.type === "manifests" ? [one] : []));
   const written = found.filter(({ isTemplate }) => !isTemplate).flatMap(({ manifests }) => manifests);
   const templates = found.filter(({ isTemplate }) => isTemplate).flatMap(({ manifests }) => manifests);
@@ -107,17 +115,29 @@ export function readManifests(files: ManifestFileSystem, paths: readonly string[
   };
 }
 
-function readFile(files: ManifestFileSystem, file: string): readonly Taken[] {
+function readFile(files: ManifestFileSystem, file: string, namespace: string): readonly Taken[] {
   const taken: Taken[] = [];
   try {
     const { format, chunks } = formatOf(file, withoutMark(files.read(file)));
-    readManifestObjects(chunks, format, (object) => void taken.push(...take(object, file)));
+    readManifestObjects(chunks, format, (object) => void taken.push(...take(placedIn(namespace, object), file)));
   } catch (error) {
     if (!(error instanceof DrawbridgeError)) throw error;
     const [, line = "1", message = error.message] = /^line (\d+): (.*)$/s.exec(error.message) ?? [];
     taken.push({ type: "problems", problems: [{ file, line: Number(line), message }] });
   }
   return taken;
+}
+
+/** As kubectl sends it; what has no namespaces ignores the field. */
+function placedIn(namespace: string, located: LocatedObject): LocatedObject {
+  const { value } = located;
+  if (namespace === DEFAULT_NAMESPACE || !isMembers(value) || !isMembers(value["metadata"])) return located;
+  const { metadata } = value;
+  return metadata["namespace"] ? located : { ...located, value: { ...value, metadata: { ...metadata, namespace } } };
+}
+
+function isMembers(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
 function take(located: LocatedObject, file: string): readonly Taken[] {

@@ -12,13 +12,15 @@ export function withInput(command: Command, isNeeded: (options: object) => boole
     .option("-f, --filename <path...>", "files or directories with the objects; - is standard input")
     .option("-R, --recursive", "read the directories below the given ones, too", false)
     .option("--cluster", "read the running cluster instead", false);
-  return withAccess(command, "--cluster", () => command.getOptionValue("cluster") === true).hook("preAction", () => {
+  const isRead = (): boolean => command.getOptionValue("cluster") === true;
+  return withAccess(withPrograms(command), "--cluster", isRead).hook("preAction", () => {
     const isCluster = command.getOptionValue("cluster") === true;
     const hasFiles = command.getOptionValue("filename") !== undefined;
     if (isCluster && hasFiles) command.error("error: options '--filename' and '--cluster' exclude each other");
     if (isCluster || hasFiles || !isNeeded(command.opts())) return;
     command.error(
-      "error: required option '-f, --filename <path...>' not specified; a running cluster is read with --cluster",
+      "error: required option '-f, --filename <path...>' not specified; a running cluster is read with --cluster, " +
+        "a kustomization with --kustomize and a chart with --helm",
     );
   });
 }
@@ -31,6 +33,12 @@ export function withInput(command: Command, isNeeded: (options: object) => boole
  */
 export function withAccess(command: Command, reader: string, isRead: () => boolean): Command {
   return command
+    .addOption(
+      new Option(
+        "-n, --namespace <name>",
+        "of objects and ends that name none; without it the kubeconfig's where a cluster is read, else default",
+      ).argParser(readNamespace),
+    )
     .option("--kubeconfig <path>", "how to reach the cluster; without it as kubectl finds it")
     .option("--context <name>", "a context of the kubeconfig; its current one without it")
     .addOption(
@@ -47,6 +55,27 @@ export function withAccess(command: Command, reader: string, isRead: () => boole
       if (given !== undefined)
         command.error(`error: option '${given.long}' is about a cluster; expected ${reader} too`);
     });
+}
+
+/** Adds the options that have the user's own programs print the manifests (`renderOptions` of rendered_files.ts). */
+export function withPrograms(command: Command): Command {
+  return command
+    .option("--kustomize <path...>", "kustomizations, built by your kustomize or kubectl")
+    .option("--helm <path...>", "charts, rendered by your helm")
+    .option("--helm-values <path...>", "files with values for --helm")
+    .hook("preAction", () => {
+      const { helm, helmValues } = command.opts<{ readonly helm?: unknown; readonly helmValues?: unknown }>();
+      if (helmValues !== undefined && helm === undefined) {
+        command.error("error: option '--helm-values' is about a chart; expected --helm too");
+      }
+    });
+}
+
+function readNamespace(text: string): string {
+  if (!/^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/.test(text)) {
+    throw new InvalidArgumentError("expected the name of a namespace, such as shop.");
+  }
+  return text;
 }
 
 /** Adds the option that says how policyd is configured on the nodes. */

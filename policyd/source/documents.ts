@@ -5,6 +5,7 @@ import type { JsonPiece } from "./json_scanner.ts";
 import { parseJson, scanJson, unreadable } from "./json_scanner.ts";
 import type { YamlDocument } from "./yaml_documents.ts";
 import { yamlDocuments } from "./yaml_documents.ts";
+import { yamlProblemText } from "./yaml_problem.ts";
 import type { Unindented } from "./yaml_indentation.ts";
 import { IndentationWatch, withIndentation } from "./yaml_indentation.ts";
 import { jsonValue } from "./yaml_value.ts";
@@ -135,7 +136,7 @@ function* readDocument({ text, line: first }: YamlDocument): Generator<LocatedOb
   if (document === undefined) return;
   const lineAt = (offset: number): number => first + lines.linePos(offset).line - 1;
   const [problem] = document.errors.filter(({ message }) => !message.startsWith(BLANK_BEFORE_COMMENT));
-  if (problem !== undefined) throw unreadable(problem.message, lineAt(problem.pos[0]));
+  if (problem !== undefined) throw unreadable(yamlProblemText(problem), lineAt(problem.pos[0]));
   const value = jsonValue(document.contents, lineAt);
   if (value !== null) yield { value, lineOf: (path) => lineAt(offsetOf(document, path)) };
 }

@@ -75,7 +75,7 @@ class Conversion {
       if (isMergeKey(key)) this.#merge(values, value);
       else {
         const name = this.#keyOf(key);
-        if (written.has(name)) throw this.#refusal(key, "Map keys must be unique");
+        if (written.has(name)) throw this.#refusal(key, "a key stands twice in one object");
         written.add(name);
         set(values, name, this.value(value));
       }

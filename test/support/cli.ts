@@ -2,6 +2,7 @@ import { Buffer } from "node:buffer";
 import type { ObjectInput } from "../../cli/input/cluster/object_input.ts";
 import type { ManifestFileSystem } from "../../cli/input/manifest_files.ts";
 import type { ExitCode } from "../../cli/exit_code.ts";
+import type { Programs } from "../../cli/input/programs/programs.ts";
 import type { Io, Output } from "../../cli/io.ts";
 import type { NodeAccess } from "../../cli/node/machine/machine.ts";
 import { runProgram } from "../../cli/program.ts";
@@ -38,7 +39,13 @@ export function memoryFiles(contents: Readonly<Record<string, string>>): Manifes
 /** A command that is given files asks no cluster. */
 const NO_CLUSTERS: ObjectInput = {
   connect: () => Promise.reject(new Error("no test has asked for a cluster")),
+  namespaceOf: () => Promise.reject(new Error("no test has asked for a cluster")),
   sleep: () => Promise.resolve(),
+};
+
+/** A command that is given files runs no program. */
+const NO_PROGRAMS: Programs = {
+  run: (command) => Promise.reject(new Error(`no test has asked for ${command}`)),
 };
 
 /** A command about objects looks at no node. */
@@ -53,7 +60,7 @@ export async function runCli(
   files: ManifestFileSystem,
   terminal?: { readonly columns: number; readonly hasColour: boolean },
   clusters: ObjectInput = NO_CLUSTERS,
-  node: NodeAccess = NO_NODE,
+  { node = NO_NODE, programs = NO_PROGRAMS }: { readonly node?: NodeAccess; readonly programs?: Programs } = {},
 ): Promise<Outcome> {
   const written = { out: "", err: "" };
   const outputTo = (stream: "out" | "err"): Output => ({
@@ -62,7 +69,7 @@ export async function runCli(
     columns: terminal?.columns ?? 10_000,
     hasColour: terminal?.hasColour ?? false,
   });
-  const io: Io = { files, clusters, node, out: outputTo("out"), err: outputTo("err") };
+  const io: Io = { files, clusters, node, programs, out: outputTo("out"), err: outputTo("err") };
   const code = await runProgram("drawbridge", io, args);
   return { code, ...written };
 }

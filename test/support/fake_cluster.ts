@@ -49,12 +49,18 @@ export class FakeCluster implements ObjectInput, ApiServer {
   readonly name = SERVER;
   readonly asked: string[] = [];
   readonly slept: number[] = [];
+  /** Of the context that a kubeconfig has. */
+  namespace = "default";
   readonly #objects: readonly RawObject[];
   readonly #fault: Fault;
 
   constructor(objects: readonly RawObject[], fault: Fault = () => undefined) {
     this.#objects = objects;
     this.#fault = fault;
+  }
+
+  namespaceOf(): Promise<string> {
+    return Promise.resolve(this.namespace);
   }
 
   connect(): Promise<ApiServer> {

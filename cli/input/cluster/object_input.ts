@@ -1,9 +1,16 @@
+import type { KubeconfigChoice } from "../../../policyd/source/api/kubeconfig.ts";
 import type { ClusterAccess } from "./access.ts";
 
 /** Running clusters, as far as the command line reads them. */
 export interface ObjectInput {
   /** @throws DrawbridgeError ERR_INPUT for a kubeconfig that names no server, or nobody who could ask it */
   connect(access: ClusterAccess): Promise<ApiServer>;
+  /**
+   * Returns the namespace of the kubeconfig's context, which is `default` where it names none.
+   *
+   * @throws DrawbridgeError as {@link connect}
+   */
+  namespaceOf(choice: KubeconfigChoice): Promise<string>;
   /** Time passes. */
   sleep(milliseconds: number): Promise<void>;
 }

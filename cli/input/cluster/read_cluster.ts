@@ -27,7 +27,10 @@ const LINE = 1;
  *
  * @throws DrawbridgeError ERR_INPUT naming server and resource, when not all of it can be read
  */
-export async function readCluster(input: ObjectInput, access: ClusterAccess): Promise<Manifests> {
+export async function readCluster(
+  input: Pick<ObjectInput, "connect" | "sleep">,
+  access: ClusterAccess,
+): Promise<Manifests> {
   const server = await input.connect(access);
   const taken: Taken[] = [];
   for (const resource of RESOURCES) {

@@ -1,6 +1,6 @@
 import { Command, Option } from "commander";
 import { GROUPINGS } from "../../cluster/group.ts";
-import { withAccess, withConfiguration } from "../../input/options.ts";
+import { withAccess, withConfiguration, withPrograms } from "../../input/options.ts";
 import { CLUSTER } from "../../input/place.ts";
 import type { Run } from "../../program.ts";
 
@@ -9,23 +9,45 @@ export const DIFF_FORMATS = ["table", "wide", "json", "csv", "dot", "mermaid"] a
 /** `policy diff`: what may be sent on one side and not on the other. */
 export function diffCommand(run: Run): Command {
   const command = new Command("diff");
-  const isCluster = (): boolean => command.processedArgs.slice(0, 2).includes(CLUSTER);
-  return withConfiguration(withAccess(command, "the word cluster as a side", isCluster))
+  const sides = (): Sides | undefined => sidesOf(command.processedArgs, command.getOptionValue("filename"));
+  const isCluster = (): boolean => [sides()?.old, ...(sides()?.new ?? [])].includes(CLUSTER);
+  return withConfiguration(withAccess(withPrograms(command), "the word cluster as a side", isCluster))
     .description("the connections that one set of files allows and the other does not")
     .argument(
-      "<old>",
+      "[old]",
       "a file or a directory with the objects as they were; - is standard input, cluster the running one",
     )
-    .argument("<new>", "the same as they are to be")
+    .argument("[new]", "the same as they are to be")
+    .option("-f, --filename <path...>", "the new side, after an argument for the old one; or the old and the new side")
     .option("-R, --recursive", "read the directories below the given ones, too", false)
     .addOption(new Option("--by <what>", "tell these as one").choices(GROUPINGS).default("workload"))
     .addOption(new Option("-o, --output <format>", "how to print it").choices(DIFF_FORMATS).default("table"))
     .addHelpText(
       "after",
-      "\nExit code 0 without a difference, 1 with one.\n\nExample:\n  drawbridge policy diff main/ branch/ -R\n",
+      "\nExit code 0 without a difference, 1 with one.\n\nExamples:\n  drawbridge policy diff main/ branch/ -R\n" +
+        "  drawbridge policy diff --kustomize main/overlays/live --kustomize branch/overlays/live\n",
     )
-    .action(async (old: string, young: string, options: object) => {
+    .action(async (_old: unknown, _new: unknown, options: object) => {
       const { runDiff } = await import("./run.ts");
-      run.end(await runDiff(run.io, { ...options, old, new: young }));
+      run.end(await runDiff(run.io, { ...options, ...(sides() ?? command.error(SIDES_EXPECTED)) }));
     });
+}
+
+/** The two sides of a comparison. */
+interface Sides {
+  readonly old: string;
+  readonly new: readonly string[];
+}
+
+const SIDES_EXPECTED =
+  "error: expected two sides, OLD and NEW, as arguments or by -f, --kustomize and --helm; what a change does to what is there " +
+  "is told by: policy dry-run -f CHANGE --against PATH (or cluster)";
+
+/** @returns undefined where there are not two sides */
+function sidesOf(args: readonly unknown[], filename: unknown): Sides | undefined {
+  const named = args.slice(0, 2).filter((one) => typeof one === "string");
+  const given = Array.isArray(filename) ? filename.filter((one) => typeof one === "string") : [];
+  const [old, ...young] = [...named, ...given];
+  const areTwo = named.length === 1 ? young.length > 0 : young.length === 1;
+  return old === undefined || !areTwo ? undefined : { old, new: young };
 }

@@ -5,8 +5,9 @@ import { storeOf } from "../../cluster/policy_objects.ts";
 import { ExitCode } from "../../exit_code.ts";
 import { configurationOf, policyOptionsOf } from "../../input/configuration_file.ts";
 import { accessEntries, configurationEntries } from "../../input/input_schema.ts";
-import { expectOneReading, loadPlaces } from "../../input/load.ts";
+import { expectOneReading, loadPlaces, namespaceFor } from "../../input/load.ts";
 import type { Manifest } from "../../input/manifests.ts";
+import { CLUSTER } from "../../input/place.ts";
 import type { Io } from "../../io.ts";
 import { formatDot, formatMermaid } from "../../output/graph.ts";
 import { styleOf } from "../../style.ts";
@@ -20,7 +21,7 @@ import { locator } from "./witness.ts";
 
 const optionsSchema = v.object({
   old: v.string(),
-  new: v.string(),
+  new: v.array(v.string()),
   recursive: v.boolean(),
   ...accessEntries,
   ...configurationEntries,
@@ -30,11 +31,12 @@ const optionsSchema = v.object({
 
 /** @throws DrawbridgeError as loadPlaces */
 export async function runDiff(io: Io, options: unknown): Promise<ExitCode> {
-  const { old: oldPath, new: newPath, by, output, config, ...input } = v.parse(optionsSchema, options);
-  const policyOptions = policyOptionsOf(configurationOf(io, config, [oldPath, newPath]));
-  expectOneReading([[oldPath], [newPath]]);
+  const { old: oldPath, new: newPaths, by, output, config, ...read } = v.parse(optionsSchema, options);
+  const policyOptions = policyOptionsOf(configurationOf(io, config, [oldPath, ...newPaths]));
+  expectOneReading([[oldPath], newPaths]);
+  const input = { ...read, namespace: await namespaceFor(io, read, [oldPath, ...newPaths].includes(CLUSTER)) };
   const { manifests: old } = await loadPlaces(io, [oldPath], input);
-  const { manifests: young } = await loadPlaces(io, [newPath], input);
+  const { manifests: young } = await loadPlaces(io, newPaths, input);
   const indexOf = (some: readonly Manifest[]): ReturnType<typeof buildPolicyIndex> =>
     buildPolicyIndex(storeOf(some.map(({ object }) => object)), policyOptions);
   const sides = { before: indexOf(old), after: indexOf(young) };

@@ -1,5 +1,5 @@
 import { Command, Option } from "commander";
-import { withAccess, withConfiguration } from "../../input/options.ts";
+import { withAccess, withConfiguration, withPrograms } from "../../input/options.ts";
 import { CLUSTER } from "../../input/place.ts";
 import type { Run } from "../../program.ts";
 
@@ -9,7 +9,7 @@ export const DRY_RUN_FORMATS = ["table", "wide", "json", "csv", "dot", "mermaid"
 export function dryRunCommand(run: Run): Command {
   const command = new Command("dry-run");
   const isCluster = (): boolean => [command.getOptionValue("against")].flat().includes(CLUSTER);
-  withConfiguration(withAccess(command, "--against cluster", isCluster))
+  withConfiguration(withAccess(withPrograms(command), "--against cluster", isCluster))
     .description("what would be cut and opened if these objects were applied or deleted")
     .option("-f, --filename <path...>", "files or directories with the objects to apply; - is standard input")
     .requiredOption(

@@ -5,8 +5,9 @@ import { storeOf } from "../../cluster/policy_objects.ts";
 import { ExitCode } from "../../exit_code.ts";
 import { configurationOf, policyOptionsOf } from "../../input/configuration_file.ts";
 import { accessEntries, configurationEntries } from "../../input/input_schema.ts";
-import { expectOneReading, loadManifests, loadPlaces } from "../../input/load.ts";
+import { expectOneReading, loadManifests, loadPlaces, namespaceFor } from "../../input/load.ts";
 import type { Manifest } from "../../input/manifests.ts";
+import { CLUSTER } from "../../input/place.ts";
 import type { Io } from "../../io.ts";
 import { formatDot, formatMermaid } from "../../output/graph.ts";
 import { styleOf } from "../../style.ts";
@@ -35,9 +36,11 @@ const optionsSchema = v.object({
 
 /** @throws DrawbridgeError ERR_INPUT for names that are none, and as loadPlaces */
 export async function runDryRun(io: Io, options: unknown): Promise<ExitCode> {
-  const { filename, against, delete: deleted, output, config, ...input } = v.parse(optionsSchema, options);
+  const { filename, against, delete: deleted, output, config, ...read } = v.parse(optionsSchema, options);
   const policyOptions = policyOptionsOf(configurationOf(io, config, [...filename, ...against]));
   expectOneReading([filename, against]);
+  // An object that names no namespace goes where kubectl apply would put it.
+  const input = { ...read, namespace: await namespaceFor(io, read, against.includes(CLUSTER)) };
   const names = deleted === true || deleted === undefined ? [] : deleted.map(objectName);
   const given =
     filename.length === 0 ? [] : (await loadManifests(io, { ...input, filename, cluster: false })).manifests;

@@ -94,7 +94,7 @@ export function derivedRemarks({ worlds, cluster }: ExplainContext, service: Ser
     ),
     ...(isNodeUnknown
       ? [
-          `Service ${service.key} has internalTrafficPolicy Local, and the input does not tell the pods' nodes: all are taken to be on one`,
+          `Service ${service.key} has internalTrafficPolicy Local, and it is not known on which nodes the pods run: all are taken to be on one`,
         ]
       : []),
     ...(hasAddress || service.isHeadless || service.type === "ExternalName"
@@ -145,7 +145,7 @@ function ownNodeRemark({ cluster }: ExplainContext, from: HostsEnd, to: End): re
   );
   return homeless.map(
     ({ end }) =>
-      `the input does not tell on which node ${end.name} runs: NetworkPolicies never keep it from that one, whatever is said here`,
+      `it is not known on which node ${end.name} runs; NetworkPolicies do not stop its traffic with that node, even if this answer is denied`,
   );
 }
 

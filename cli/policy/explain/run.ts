@@ -5,7 +5,7 @@ import { findEnd } from "../../cluster/find_end.ts";
 import { ExitCode } from "../../exit_code.ts";
 import { configurationOf, policyOptionsOf, serviceSettingsOf } from "../../input/configuration_file.ts";
 import { configurationEntries, inputEntries } from "../../input/input_schema.ts";
-import { loadManifests } from "../../input/load.ts";
+import { loadManifests, namespaceFor } from "../../input/load.ts";
 import type { Io } from "../../io.ts";
 import { styleOf } from "../../style.ts";
 import { EXPLAIN_FORMATS } from "./command.ts";
@@ -34,9 +34,10 @@ export async function runExplain(io: Io, options: unknown): Promise<ExitCode> {
   const policyOptions = policyOptionsOf(configuration);
   const { manifests } = await loadManifests(io, input);
   const context = new ExplainContext(clusterOf(manifests, policyOptions), serviceSettingsOf(configuration));
-  const source = findEnd(context.cluster, endNameOf(from), new Map());
+  const namespace = await namespaceFor(io, input, input.cluster);
+  const source = findEnd(context.cluster, endNameOf(from, namespace), new Map());
   if (source.type === "service") throw new RangeError("a Service is no source");
-  const destination = findEnd(context.cluster, endNameOf(to), context.worlds.objects.services);
+  const destination = findEnd(context.cluster, endNameOf(to, namespace), context.worlds.objects.services);
   const explanation = explain(context, { from: source, to: destination, traffic: port });
   const text =
     output === "json"

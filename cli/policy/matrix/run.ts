@@ -74,9 +74,10 @@ function writeTable(io: Io, matrix: Matrix, ports: readonly PortQuestion[], isPo
   }
   const pods = matrix.groups.flatMap((group) => group.pods);
   if (pods.some((pod) => pod.hostNetwork) && pods.some((pod) => !pod.hostNetwork && pod.nodeName === undefined)) {
-    const who = isPoliced ? "a node from its own pods" : "a pod from its own";
+    const who = isPoliced ? "from a node to its own pods" : "between a pod and its own node";
     io.err.write(
-      `the input does not tell on which nodes all pods run: no NetworkPolicy keeps ${who}, whatever is said here\n`,
+      `not known: on which node some pods run; NetworkPolicies do not stop traffic ${who}, so it passes there even where ` +
+        "the matrix says that it is denied\n",
     );
   }
 }

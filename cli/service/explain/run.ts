@@ -6,7 +6,7 @@ import { findEnd } from "../../cluster/find_end.ts";
 import { ExitCode } from "../../exit_code.ts";
 import { configurationOf, serviceSettingsOf } from "../../input/configuration_file.ts";
 import { configurationEntries, inputEntries } from "../../input/input_schema.ts";
-import { loadManifests } from "../../input/load.ts";
+import { loadManifests, namespaceFor } from "../../input/load.ts";
 import type { Io } from "../../io.ts";
 import { EXPLAIN_FORMATS } from "../../policy/explain/command.ts";
 import { ExplainContext } from "../../policy/explain/context.ts";
@@ -28,7 +28,8 @@ const optionsSchema = v.object({
 export async function runServiceExplain(io: Io, options: unknown): Promise<ExitCode> {
   const { from, to, node, output, config, ...input } = v.parse(optionsSchema, options);
   const settings = serviceSettingsOf(configurationOf(io, config, input.filename));
-  const target = parseTarget(to);
+  const namespace = await namespaceFor(io, input, input.cluster);
+  const target = parseTarget(to, namespace);
   if (target === undefined) throw new RangeError(`${JSON.stringify(to)}: expected ${TARGET_FORMS}`);
   if (!settings.isServing) {
     const why = "these nodes serve no Services, and what another program does with them is not known here";
@@ -37,7 +38,7 @@ export async function runServiceExplain(io: Io, options: unknown): Promise<ExitC
   const { manifests } = await loadManifests(io, input);
   const context = new ExplainContext(clusterOf(manifests), settings);
   const { cluster, worlds } = context;
-  const source = findEnd(cluster, endNameOf(from), new Map());
+  const source = findEnd(cluster, endNameOf(from, namespace), new Map());
   if (source.type === "service") throw new RangeError("a Service is no source");
   const { end, port, protocol } = target;
   const destination = findEnd(cluster, end, end.type === "service" ? worlds.objects.services : new Map());

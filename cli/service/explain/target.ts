@@ -18,10 +18,10 @@ export interface PacketTarget {
 export const TARGET_FORMS = "IP:PORT/PROTOCOL, [IPv6]:PORT/PROTOCOL or service/NS/NAME:PORT";
 
 /** @returns undefined for what is none of {@link TARGET_FORMS}; without a protocol it is TCP */
-export function parseTarget(text: string): PacketTarget | undefined {
+export function parseTarget(text: string, namespace?: string): PacketTarget | undefined {
   const [, host = "", port = "", protocolName] =
     /^(\[[^\]]+\]|[^:[\]]+):([a-z0-9-]{1,15})(?:\/(\w+))?$/.exec(text) ?? [];
-  const end = parseHost(host);
+  const end = parseHost(host, namespace);
   const protocol = PROTOCOLS.find((one) => one === (protocolName ?? "TCP").toUpperCase());
   if (end === undefined || protocol === undefined) return undefined;
   const number = /^\d{1,5}$/.test(port) ? Number(port) : undefined;
@@ -30,8 +30,8 @@ export function parseTarget(text: string): PacketTarget | undefined {
   return isNamed ? { end, port, protocol: undefined } : undefined;
 }
 
-function parseHost(text: string): PacketTarget["end"] | undefined {
+function parseHost(text: string, namespace: string | undefined): PacketTarget["end"] | undefined {
   const address = text.startsWith("[") ? tryParseAddress(text.slice(1, -1)) : undefined;
-  const end = text.startsWith("[") ? address && ({ type: "address", address } as const) : parseEndName(text);
+  const end = text.startsWith("[") ? address && ({ type: "address", address } as const) : parseEndName(text, namespace);
   return end?.type === "address" || end?.type === "service" ? end : undefined;
 }

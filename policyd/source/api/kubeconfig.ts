@@ -1,5 +1,6 @@
 import type { OutgoingHttpHeaders } from "node:http";
 import type { RequestOptions } from "node:https";
+import type { KubeConfig } from "@kubernetes/client-node";
 import { DrawbridgeError } from "../../../kernel/error.ts";
 import { printable } from "../../log/line.ts";
 
@@ -27,12 +28,7 @@ export interface Credentials {
  * @throws DrawbridgeError ERR_INPUT for a kubeconfig that cannot be used; secrets are not in the message
  */
 export async function credentialsOf({ kubeconfig, context }: KubeconfigChoice): Promise<Credentials> {
-  const { KubeConfig } = await import("@kubernetes/client-node");
-  const name = kubeconfig ?? "kubeconfig";
-  const config = new KubeConfig();
-  // Of several files in KUBECONFIG the first says which context is current, as kubectl has it.
-  attempt(name, () => (kubeconfig === undefined ? config.loadFromDefault({}, true) : config.loadFromFile(kubeconfig)));
-  if (context !== undefined) config.setCurrentContext(context);
+  const { config, name } = await loadConfig({ kubeconfig, context });
   const current = chosenContext(name, config.getContexts(), config.getCurrentContext());
   const cluster = config.getCluster(current.cluster);
   if (cluster === null) throw unusable(name, `context ${quoted(current.name)}: no cluster ${quoted(current.cluster)}`);
@@ -53,6 +49,30 @@ export async function credentialsOf({ kubeconfig, context }: KubeconfigChoice): 
     throw unusable(name, `context ${quoted(current.name)}: ${firstLine(error)}`, error);
   }
   return { server, options };
+}
+
+/**
+ * The namespace of a context, which is `default` where it names none.
+ *
+ * @throws DrawbridgeError ERR_INPUT for a kubeconfig without such a context
+ */
+export async function namespaceOf(choice: KubeconfigChoice): Promise<string> {
+  const { config, name } = await loadConfig(choice);
+  const { namespace } = chosenContext(name, config.getContexts(), config.getCurrentContext());
+  return namespace ? namespace : "default";
+}
+
+async function loadConfig({
+  kubeconfig,
+  context,
+}: KubeconfigChoice): Promise<{ readonly config: KubeConfig; readonly name: string }> {
+  const library = await import("@kubernetes/client-node");
+  const name = kubeconfig ?? "kubeconfig";
+  const config = new library.KubeConfig();
+  // Of several files in KUBECONFIG the first says which context is current, as kubectl has it.
+  attempt(name, () => (kubeconfig === undefined ? config.loadFromDefault({}, true) : config.loadFromFile(kubeconfig)));
+  if (context !== undefined) config.setCurrentContext(context);
+  return { config, name };
 }
 
 function chosenContext<C extends { readonly name: string }>(

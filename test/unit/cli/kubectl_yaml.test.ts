@@ -14,12 +14,11 @@ const FOLDERS = ["manifests", "test/fixtures", "test/cluster/expectations", "tes
 
 /** The refusals of texts that kubectl reads: docs/cli.md lists them. */
 const LISTED_REFUSALS = [
-  /: Map keys must be unique$/,
-  /: Unexpected .* at node end$/,
-  /: Unexpected .* token( in YAML stream|$)/,
+  /: a key stands twice in one object$/,
+  /: a sign that has no place here; /,
   /: the character U\+feff; expected text$/,
   /: &.*; expected a name of letters/,
-  /: (Tags and anchors must be separated|The !.* tag has no suffix)/,
+  /: (a tag or an anchor has no blank after it|a tag \(!name\) that cannot be applied)/,
   /: \.\.\. without a value before it$/,
   /: more than 64 levels/,
 ];

@@ -142,7 +142,7 @@ describe("cli/input/manifests", () => {
       keys: ["NetworkPolicy shop/web"],
       problems: [
         "a.yaml:17: NetworkPolicy shop/other: spec.ingress[0].ports[0].port: 70000; expected an integer from 1 to 65535",
-        "b.yaml:1: Flow sequence in block collection must be sufficiently indented and end with a ]",
+        "b.yaml:1: a [ is not closed; expected ] after its last entry",
         "a.yaml:19: NetworkPolicy shop/web: also in a.yaml:1; expected once",
       ],
     });

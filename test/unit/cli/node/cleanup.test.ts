@@ -291,7 +291,7 @@ describe("cli/node: cleanup", () => {
       memoryFiles({ "policyd.yaml": CONFIGURATION }),
       { columns: 110, hasColour: false },
       undefined,
-      node,
+      { node },
     );
     return { ...outcome, removed };
   }

@@ -308,13 +308,9 @@ describe("cli/node: doctor", () => {
   ] as const) {
     it(`DOCTOR-06: -o ${format} is as in node/doctor/${file}, with exit code 1`, async () => {
       const terminal = { columns: 110, hasColour: false };
-      const outcome = await runCli(
-        ["node", "doctor", "-o", format],
-        memoryFiles({}),
-        terminal,
-        undefined,
-        access(BROKEN),
-      );
+      const outcome = await runCli(["node", "doctor", "-o", format], memoryFiles({}), terminal, undefined, {
+        node: access(BROKEN),
+      });
       assert.equal(outcome.code, 1, outcome.err);
       assertGolden(`node/doctor/${file}`, outcome.out);
     });
@@ -333,7 +329,7 @@ describe("cli/node: doctor", () => {
       const machine = { readFacts, readInventory: none, readPods: none, remove: none };
       const node: NodeAccess = { open: () => Promise.resolve(machine), sleep: none };
       const files = memoryFiles({ "policyd.yaml": text });
-      assert.equal((await runCli(["node", "doctor", ...args], files, undefined, undefined, node)).code, 0);
+      assert.equal((await runCli(["node", "doctor", ...args], files, undefined, undefined, { node })).code, 0);
       return places[0] ?? assert.fail();
     };
     assert.deepEqual(await placeFor(), PLACE);
@@ -350,7 +346,7 @@ describe("cli/node: doctor", () => {
 
   it("DOCTOR-11 DOCTOR-05: a check that cannot be made here is not an error, unless root could make it or none was made", async () => {
     const outcomeOf = (facts: NodeFacts, ...args: readonly string[]) =>
-      runCli(["node", "doctor", ...args], memoryFiles({}), undefined, undefined, access(facts));
+      runCli(["node", "doctor", ...args], memoryFiles({}), undefined, undefined, { node: access(facts) });
     const fields = [...new Set(CHECKS.flatMap(({ needs }) => needs))];
     assert.ok(fields.length > 10);
     for (const field of fields) {
@@ -371,7 +367,7 @@ describe("cli/node: doctor", () => {
 
   it("DOCTOR-06: exit codes are 0 for clean or info alone, 3 where nothing could be seen, 2 for an unknown check", async () => {
     const codeOf = async (facts: NodeFacts, ...args: readonly string[]) =>
-      (await runCli(["node", "doctor", ...args], memoryFiles({}), undefined, undefined, access(facts))).code;
+      (await runCli(["node", "doctor", ...args], memoryFiles({}), undefined, undefined, { node: access(facts) })).code;
     assert.equal(await codeOf(HEALTHY), 0);
     assert.equal(await codeOf(nodeFacts({ legacyTables: ["ip filter"] })), 0);
     assert.equal(await codeOf(BROKEN, "--only", "attachments"), 3);

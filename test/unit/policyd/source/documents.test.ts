@@ -120,7 +120,7 @@ describe("policyd/source/documents", () => {
     );
     assert.match(
       refusalOf(() => yaml("a: 1\nb: 2\na: 3\n")),
-      /^line 3: Map keys must be unique/,
+      /^line 3: a key stands twice in one object/,
     );
     assert.match(
       refusalOf(() => yaml("a: 1\nb: !!int x\n")),
@@ -162,7 +162,7 @@ describe("policyd/source/documents", () => {
     ] as const) {
       assert.match(
         refusalOf(() => yaml(text)),
-        new RegExp(`^line ${line}: Map keys must be unique`),
+        new RegExp(`^line ${line}: a key stands twice in one object`),
         text,
       );
     }

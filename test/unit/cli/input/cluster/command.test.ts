@@ -183,7 +183,7 @@ describe("commands on a running cluster", () => {
       seen.push(access);
       return cluster.connect();
     };
-    const clusters = { connect, sleep: () => Promise.resolve() };
+    const clusters = { connect, namespaceOf: () => cluster.namespaceOf(), sleep: () => Promise.resolve() };
     const options = ["--kubeconfig", "k", "--context", "c", "--request-timeout", "1m30s"];
     for (const args of [
       ["matrix", "--cluster", ...options],

@@ -381,7 +381,7 @@ describe("what explain says", () => {
     }
     const senseless = [
       "--from service/shop/cart --to shop/redis-0",
-      "--from redis-0 --to shop/redis-0",
+      "--from 10.0.0.300 --to shop/redis-0",
       "--from shop/redis-0 --to shop/redis-0 --port 80/ICMP",
       "--from shop/redis-0 --to shop/redis-0 --port 80,81",
       "--from shop/redis-0",

@@ -14,7 +14,7 @@ function pod(name: string, spec: object): object {
 
 describe("cli/policy/explain: a pod and its own node", () => {
   it("EXPLAIN-06: where the input does not tell a pod's node, it says what holds for that", async () => {
-    const remark = "the input does not tell on which node shop/db runs: NetworkPolicies never keep it from that one";
+    const remark = "it is not known on which node shop/db runs; NetworkPolicies do not stop its traffic with that node";
     for (const [from, nodeName, isSaid] of [
       ["node/n1", undefined, true],
       ["shop/agent", undefined, true],

@@ -1,0 +1,109 @@
+import { DrawbridgeError } from "../../../kernel/error.ts";
+import { printable } from "../../../policyd/log/line.ts";
+
+/** Programs of the user's machine that print manifests. */
+export interface Programs {
+  /** Runs a program found in PATH, without a shell, with nothing on its standard input, until it ends or a bound is met. */
+  run(command: string, args: readonly string[], bounds: ProgramBounds): Promise<ProgramResult>;
+}
+
+export interface ProgramBounds {
+  readonly milliseconds: number;
+  /** Of its standard output. */
+  readonly bytes: number;
+}
+
+/** How a program ended. */
+export type ProgramResult =
+  | { readonly type: "printed"; readonly output: string }
+  /** There is no such program in PATH. */
+  | { readonly type: "missing" }
+  /** `how` is "exit code 1", "signal SIGSEGV" or what the system said; `words` is the end of its standard error. */
+  | { readonly type: "failed"; readonly how: string; readonly words: string }
+  | { readonly type: "too long" }
+  | { readonly type: "too much" };
+
+/** A chart with hundreds of objects takes helm a few seconds; a remote base of kustomize is cloned first. */
+const SECONDS = 60;
+const MEBIBYTES = 64;
+const BOUNDS: ProgramBounds = Object.freeze({ milliseconds: SECONDS * 1000, bytes: MEBIBYTES * 1024 * 1024 });
+const MOST_LINES = 5;
+
+/** What `--helm` is called with beside the chart. */
+export interface HelmOptions {
+  readonly namespace: string | undefined;
+  readonly values: readonly string[];
+}
+
+/** One way to get the manifests. */
+interface Attempt {
+  readonly command: string;
+  readonly args: readonly string[];
+}
+
+/**
+ * The manifests of a kustomization, by the user's `kustomize`, or else by `kubectl kustomize`.
+ *
+ * @throws DrawbridgeError ERR_INPUT where neither is there, or the one that is fails or meets a bound
+ */
+export function kustomized(programs: Programs, directory: string): Promise<string> {
+  return printedBy(programs, "--kustomize", "kustomize (https://kustomize.io) or kubectl", [
+    { command: "kustomize", args: ["build", "--", directory] },
+    { command: "kubectl", args: ["kustomize", "--", directory] },
+  ]);
+}
+
+/**
+ * The manifests of a chart, by the user's `helm`, without those of its tests.
+ *
+ * @param chart a directory, an archive or whatever else helm takes
+ * @throws DrawbridgeError ERR_INPUT where helm is not there, fails or meets a bound
+ */
+export function helmTemplate(programs: Programs, chart: string, { namespace, values }: HelmOptions): Promise<string> {
+  const options = [
+    "--skip-tests",
+    ...(namespace === undefined ? [] : [`--namespace=${namespace}`]),
+    ...values.map((file) => `--values=${file}`),
+  ];
+  return printedBy(programs, "--helm", "helm (https://helm.sh)", [
+    { command: "helm", args: ["template", ...options, "--", chart] },
+  ]);
+}
+
+async function printedBy(
+  programs: Programs,
+  option: string,
+  names: string,
+  attempts: readonly Attempt[],
+): Promise<string> {
+  for (const { command, args } of attempts) {
+    const line = [command, ...args].join(" ");
+    const result = await programs.run(command, args, BOUNDS);
+    switch (result.type) {
+      case "printed":
+        return result.output;
+      case "missing":
+        continue;
+      case "failed":
+        throw failure(`${line}: it ended with ${result.how}`, result.words);
+      case "too long":
+        throw failure(
+          `${line}: no end within ${SECONDS} seconds, so it was stopped; run it yourself and give its output with -f`,
+        );
+      case "too much":
+        throw failure(`${line}: it printed more than ${MEBIBYTES} MiB; expected manifests`);
+    }
+  }
+  throw failure(
+    `${option} runs your own ${names}, which is not in PATH: install it, or give rendered manifests with -f`,
+  );
+}
+
+function failure(message: string, words = ""): DrawbridgeError {
+  const lines = words
+    .trim()
+    .split("\n")
+    .slice(-MOST_LINES)
+    .filter((line) => line !== "");
+  return new DrawbridgeError("ERR_INPUT", [message, ...lines].map(printable).join("\n    "));
+}

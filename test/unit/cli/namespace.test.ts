@@ -1,0 +1,90 @@
+import assert from "node:assert/strict";
+import { parseEndName } from "../../../cli/cluster/end_name.ts";
+import { memoryFiles, runCli } from "../../support/cli.ts";
+import type { RawObject } from "../../support/fake_cluster.ts";
+import { FakeCluster } from "../../support/fake_cluster.ts";
+
+const pod = (name: string, namespace: string): RawObject => ({
+  apiVersion: "v1",
+  kind: "Pod",
+  metadata: { name, labels: { app: name }, ...(namespace === "" ? {} : { namespace }) },
+  spec: { containers: [{ name: "c" }] },
+  status: { phase: "Running" },
+});
+const closed: RawObject = {
+  apiVersion: "networking.k8s.io/v1",
+  kind: "NetworkPolicy",
+  metadata: { name: "closed" },
+  spec: { podSelector: {} },
+};
+const text = (...objects: readonly RawObject[]): string => objects.map((one) => `${JSON.stringify(one)}\n`).join("");
+
+describe("cli: the namespace of what names none", () => {
+  it("CLI-32: -n is the namespace of objects in files that name none; others keep theirs; without it that is default", async () => {
+    const files = memoryFiles({ "a.yaml": text(pod("web", ""), pod("db", "shop"), closed) });
+    const lines = async (...args: readonly string[]): Promise<readonly string[]> => {
+      const { out } = await runCli(["policy", "matrix", "-f", "a.yaml", "--by", "pod", "-o", "csv", ...args], files);
+      return out
+        .split("\n")
+        .slice(1)
+        .filter((line) => line !== "");
+    };
+    const closes = (all: readonly string[], from: string, to: string): boolean =>
+      all.some((line) => line.startsWith(`${from},${to},`) && !line.includes("all"));
+    const byDefault = await lines();
+    assert.ok(
+      closes(byDefault, "shop/db", "default/web") && !closes(byDefault, "default/web", "shop/db"),
+      byDefault.join("\n"),
+    );
+    const inShop = await lines("-n", "shop");
+    assert.ok(closes(inShop, "shop/db", "shop/web") && closes(inShop, "shop/web", "shop/db"), inShop.join("\n"));
+  });
+
+  it("CLI-32: an end without a namespace is in that of -n, a workload and a Service by kind and name too", () => {
+    assert.deepEqual(parseEndName("web-0", "shop"), { type: "pod", key: "shop/web-0" });
+    assert.deepEqual(parseEndName("web-0"), { type: "pod", key: "default/web-0" });
+    assert.deepEqual(parseEndName("deploy/web", "shop"), {
+      type: "workload",
+      namespace: "shop",
+      kind: "deployment",
+      name: "web",
+    });
+    assert.deepEqual(parseEndName("pod/web-0", "shop"), { type: "pod", key: "shop/web-0" });
+    assert.deepEqual(parseEndName("svc/db", "shop"), { type: "service", key: "shop/db" });
+    assert.deepEqual(parseEndName("other/web-0", "shop"), { type: "pod", key: "other/web-0" });
+    for (const wrong of ["10.0.0.300", "1234", "Web", "-web", ""])
+      assert.equal(parseEndName(wrong, "shop"), undefined, wrong);
+  });
+
+  it("CLI-32: where a cluster is read, it is the namespace of the kubeconfig's context, unless -n says another", async () => {
+    const cluster = new FakeCluster([pod("web", "shop"), pod("db", "shop"), pod("web", "other"), pod("db", "other")]);
+    cluster.namespace = "shop";
+    const explain = ["policy", "explain", "--cluster", "--from", "web", "--to", "db", "-o", "json"];
+    const nameIn = async (...args: readonly string[]): Promise<unknown> => {
+      const { out } = await runCli([...explain, ...args], memoryFiles({}), undefined, cluster);
+      return (JSON.parse(out) as { from: { name: string } }).from.name;
+    };
+    assert.deepEqual([await nameIn(), await nameIn("-n", "other")], ["shop/web", "other/web"]);
+  });
+
+  it("CLI-32: an object that dry-run tries against a cluster goes where kubectl apply would put it", async () => {
+    const cluster = new FakeCluster([pod("web", "shop"), pod("db", "shop"), pod("web", "other")]);
+    cluster.namespace = "shop";
+    const files = memoryFiles({ "change.yaml": text(closed) });
+    const selected = async (...args: readonly string[]): Promise<readonly string[]> => {
+      const line = ["policy", "dry-run", "-f", "change.yaml", "--against", "cluster", "-o", "json", ...args];
+      const { out } = await runCli(line, files, undefined, cluster);
+      const { policies } = JSON.parse(out) as { policies: readonly { name: string; selects: { names: string[] } }[] };
+      return policies.flatMap(({ name, selects }) => [name, ...selects.names]);
+    };
+    assert.deepEqual((await selected())[0], "NetworkPolicy shop/closed");
+    assert.deepEqual(await selected("-n", "other"), ["NetworkPolicy other/closed", "other/web"]);
+  });
+
+  it("CLI-32: a text that cannot name a namespace is an error of the command line", async () => {
+    for (const name of ["Shop", "a/b", "-x", "a".repeat(64), ""]) {
+      const { code, err } = await runCli(["policy", "matrix", "-f", "a.yaml", `--namespace=${name}`], memoryFiles({}));
+      assert.deepEqual([code, /expected the name of a namespace, such as shop/.test(err)], [2, true], name);
+    }
+  });
+});

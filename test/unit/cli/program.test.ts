@@ -1,0 +1,55 @@
+import assert from "node:assert/strict";
+import { VERSION } from "../../../policyd/version.ts";
+import { memoryFiles, runCli } from "../../support/cli.ts";
+
+const run = (args: readonly string[], files: Readonly<Record<string, string>> = {}) => runCli(args, memoryFiles(files));
+const pod = (name: string): string =>
+  `{ "apiVersion": "v1", "kind": "Pod", "metadata": { "name": "${name}", "namespace": "a" }, "spec": { "containers": [] } }\n`;
+
+describe("cli/program", () => {
+  it("CLI-33: `version` prints what --version says, for people and as JSON", async () => {
+    assert.deepEqual(await run(["version"]), { code: 0, out: `drawbridge ${VERSION}\n`, err: "" });
+    assert.deepEqual(JSON.parse((await run(["version", "-o", "json"])).out), { version: VERSION });
+    assert.equal((await run(["--version"])).out, `${VERSION}\n`);
+  });
+
+  it("CLI-33: a command without its group is an error that names the whole command", async () => {
+    const words = async (...args: readonly string[]): Promise<string> => {
+      const { code, out, err } = await run(args);
+      assert.deepEqual([code, out], [2, ""]);
+      return err;
+    };
+    assert.equal(
+      await words("matrix", "-f", "x"),
+      "error: unknown command 'matrix': it is `drawbridge policy matrix`\n",
+    );
+    assert.equal(
+      await words("explain"),
+      "error: unknown command 'explain': it is `drawbridge policy explain` or `drawbridge service explain`\n",
+    );
+    assert.match(await words("polcy", "matrix"), /Did you mean policy\?/);
+  });
+
+  it("CLI-34: the sides of policy diff are arguments, or values of -f, or the old one an argument and the new ones -f", async () => {
+    const files = { "a.yaml": pod("x"), "b.yaml": pod("x"), "c.yaml": pod("y") };
+    const codeOf = async (...args: readonly string[]): Promise<number> =>
+      (await run(["policy", "diff", ...args], files)).code;
+    assert.equal(await codeOf("a.yaml", "b.yaml"), 0);
+    assert.equal(await codeOf("-f", "a.yaml", "-f", "b.yaml"), 0);
+    assert.equal(await codeOf("-f", "a.yaml", "b.yaml"), 0);
+    assert.equal(await codeOf("a.yaml", "-f", "b.yaml"), 0);
+    assert.equal(await codeOf("a.yaml", "-f", "b.yaml", "-f", "c.yaml"), 1, "a pod more");
+  });
+
+  it("CLI-34: policy diff with one side, or with three, says what is expected and which command tries a change", async () => {
+    const files = { "a.yaml": pod("x"), "b.yaml": pod("x") };
+    for (const args of [["a.yaml"], ["-f", "a.yaml"], [], ["a.yaml", "b.yaml", "-f", "a.yaml"]]) {
+      const { code, out, err } = await run(["policy", "diff", ...args], files);
+      assert.deepEqual([code, out], [2, ""], args.join(" "));
+      assert.match(
+        err,
+        /expected two sides, OLD and NEW, .* policy dry-run -f CHANGE --against PATH \(or cluster\)\n$/,
+      );
+    }
+  });
+});

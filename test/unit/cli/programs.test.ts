@@ -1,0 +1,155 @@
+import assert from "node:assert/strict";
+import { chmodSync, existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import os from "node:os";
+import path from "node:path";
+import process from "node:process";
+import { setTimeout as sleep } from "node:timers/promises";
+import type { ProgramResult, Programs } from "../../../cli/input/programs/programs.ts";
+import { systemPrograms } from "../../../cli/input/programs/system_programs.ts";
+import { memoryFiles, runCli } from "../../support/cli.ts";
+
+const POD = (name: string, namespace = ""): string => `apiVersion: v1
+kind: Pod
+metadata: { name: ${name}${namespace === "" ? "" : `, namespace: ${namespace}`}, labels: { app: ${name} } }
+spec: { containers: [{ name: c, ports: [{ containerPort: 80 }] }] }
+---
+`;
+
+const CLOSED = `apiVersion: networking.k8s.io/v1
+kind: NetworkPolicy
+metadata: { name: closed }
+spec: { podSelector: { matchLabels: { app: web } } }
+---
+`;
+
+/** Programs that answer as a test says; what is not said is missing. */
+class ToldPrograms implements Programs {
+  readonly called: string[] = [];
+  readonly #answers: Readonly<Record<string, ProgramResult>>;
+
+  constructor(answers: Readonly<Record<string, ProgramResult>>) {
+    this.#answers = answers;
+  }
+
+  run(command: string, args: readonly string[]): Promise<ProgramResult> {
+    this.called.push([command, ...args].join(" "));
+    return Promise.resolve(this.#answers[command] ?? { type: "missing" });
+  }
+}
+
+const printed = (output: string): ProgramResult => ({ type: "printed", output });
+const run = (args: readonly string[], programs: Programs, files: Readonly<Record<string, string>> = {}) =>
+  runCli(args, memoryFiles(files), undefined, undefined, { programs });
+const explain = ["policy", "explain", "--from", "client", "--to", "web", "--port", "80"];
+
+describe("cli/input/programs: manifests that the user's own programs print", () => {
+  it("CLI-31: --kustomize reads what kustomize prints, or kubectl where that is not there, beside the files of -f", async () => {
+    const output = printed(POD("web") + CLOSED);
+    const own = new ToldPrograms({ kustomize: output, kubectl: printed("") });
+    const { code, out } = await run([...explain, "--kustomize", "live", "-f", "a.yaml"], own, {
+      "a.yaml": POD("client"),
+    });
+    assert.equal(code, 1);
+    assert.match(out, /isolated by default\/closed \(kustomize live:6\)/);
+    assert.deepEqual(own.called, ["kustomize build -- live"]);
+    const kubectl = new ToldPrograms({ kubectl: output });
+    assert.equal(
+      (await run([...explain, "--kustomize", "live", "-f", "a.yaml"], kubectl, { "a.yaml": POD("client") })).code,
+      1,
+    );
+    assert.deepEqual(kubectl.called, ["kustomize build -- live", "kubectl kustomize -- live"]);
+  });
+
+  it("CLI-31: --helm renders a chart without its tests, with the values' files and the namespace of -n", async () => {
+    const programs = new ToldPrograms({ helm: printed(POD("web") + POD("client") + CLOSED) });
+    const options = ["--helm", "chart", "--helm-values", "a.yaml", "b.yaml", "-n", "shop"];
+    assert.equal((await run([...explain, ...options], programs)).code, 1);
+    assert.deepEqual(programs.called, [
+      "helm template --skip-tests --namespace=shop --values=a.yaml --values=b.yaml -- chart",
+    ]);
+    const alone = await run([...explain, "-f", "a.yaml", "--helm-values", "b.yaml"], programs);
+    assert.deepEqual([alone.code, /--helm-values' is about a chart/.test(alone.err)], [2, true]);
+  });
+
+  it("CLI-31: policy diff compares two kustomizations, or two charts, as its two sides", async () => {
+    const texts: Readonly<Record<string, string>> = {
+      "kustomize build -- old": POD("web") + POD("client"),
+      "kustomize build -- new": POD("web") + POD("client") + CLOSED,
+    };
+    const programs: Programs = {
+      run: (command, args) => Promise.resolve(printed(texts[[command, ...args].join(" ")] ?? "")),
+    };
+    const { code, out } = await run(["policy", "diff", "--kustomize", "old", "--kustomize", "new"], programs);
+    assert.equal(code, 1);
+    assert.match(out, /^removed .*default\/web: all/m);
+  });
+
+  it("CLI-31: a program that is missing, fails or meets a bound is one message in plain words, and exit code 3", async () => {
+    const words = (result: ProgramResult | undefined) =>
+      run(["policy", "matrix", "--helm", "chart"], new ToldPrograms(result === undefined ? {} : { helm: result }));
+    const cases: readonly (readonly [ProgramResult | undefined, RegExp])[] = [
+      [
+        undefined,
+        /^drawbridge: --helm runs your own helm \(https:\/\/helm\.sh\), which is not in PATH: install it, or give rendered manifests with -f\n$/,
+      ],
+      [
+        { type: "failed", how: "exit code 1", words: "a\nb\nc\nd\ne\nError: no such \u001b[31mvalue\n" },
+        /^drawbridge: helm template --skip-tests -- chart: it ended with exit code 1\n {4}b\n {4}c\n {4}d\n {4}e\n {4}Error: no such \S*value\n$/,
+      ],
+      [{ type: "too long" }, /no end within 60 seconds, so it was stopped/],
+      [{ type: "too much" }, /it printed more than 64 MiB; expected manifests/],
+    ];
+    for (const [result, expected] of cases) {
+      const { code, out, err } = await words(result);
+      assert.deepEqual([code, out], [3, ""]);
+      assert.match(err, expected);
+      assert.ok(!err.includes("\u001b"), "no sequence for a terminal comes through");
+    }
+  });
+
+  describe("real programs", () => {
+    let directory = "";
+    const before = process.env["PATH"];
+
+    beforeEach(() => {
+      directory = mkdtempSync(path.join(os.tmpdir(), "drawbridge-programs-"));
+      process.env["PATH"] = `${directory}${path.delimiter}${before}`;
+    });
+    afterEach(() => {
+      process.env["PATH"] = before;
+      rmSync(directory, { recursive: true });
+    });
+
+    const script = (name: string, text: string): void => {
+      writeFileSync(path.join(directory, name), `#!/bin/sh\n${text}\n`);
+      chmodSync(path.join(directory, name), 0o755);
+    };
+    const bounds = { milliseconds: 20_000, bytes: 1000 };
+
+    it("CLI-31: a program gets its arguments as they are, without a shell, and no standard input", async () => {
+      script("own", 'for one in "$@"; do echo "[$one]"; done; cat; echo end');
+      const result = await systemPrograms.run("own", ["$(touch x)", "a b", "--", "-c"], bounds);
+      assert.deepEqual(result, printed("[$(touch x)]\n[a b]\n[--]\n[-c]\nend\n"));
+    });
+
+    it("CLI-31: a program that fails says how, with the end of its words; one that is not there is missing", async () => {
+      script("own", "echo no such chart >&2; exit 7");
+      assert.deepEqual(await systemPrograms.run("own", [], bounds), {
+        type: "failed",
+        how: "exit code 7",
+        words: "no such chart\n",
+      });
+      assert.deepEqual(await systemPrograms.run("nobody-has-this-program", [], bounds), { type: "missing" });
+    });
+
+    it("CLI-31: a program that does not end is stopped with all that it started, and so is one that prints without end", async () => {
+      const survivor = path.join(directory, "survivor");
+      script("own", `(sleep 1; touch ${survivor}) & wait`);
+      assert.deepEqual(await systemPrograms.run("own", [], { ...bounds, milliseconds: 200 }), { type: "too long" });
+      script("flood", "while :; do echo 0123456789; done");
+      assert.deepEqual(await systemPrograms.run("flood", [], bounds), { type: "too much" });
+      await sleep(1500);
+      assert.equal(existsSync(survivor), false);
+    });
+  });
+});
