@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { readYamlObjects } from "../../../../policyd/source/documents.ts";
 
-/** What reading a text ends with. */
+/** Returns the message with which a text is refused; empty for one that can be read. */
 function messageOf(text: string): string {
   try {
     for (const _ of readYamlObjects(text));
