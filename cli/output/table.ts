@@ -26,14 +26,26 @@ export function widthsOf(rows: readonly (readonly string[])[]): Widths {
 
 /** One row of a table with its line end. */
 export function formatRow(row: readonly string[], widths: Widths, columns: number): string {
-  const before = row
-    .slice(0, -1)
-    .map((text, i) => text + " ".repeat(Math.max(0, (widths[i] ?? 0) - textWidth(text)) + GAP));
-  const start = before.join("");
+  const start = startOfRow(row.slice(0, -1), widths);
+  return `${start}${restOfRow(row.at(-1) ?? "", start, columns)}`.replace(/ +\n$/, "\n");
+}
+
+/** The columns of a row before the last, and the gap to that. */
+export function startOfRow(before: readonly string[], widths: Widths): string {
+  let start = "";
+  for (const [i, text] of before.entries()) {
+    start += text + " ".repeat(Math.max(0, (widths[i] ?? 0) - textWidth(text)) + GAP);
+  }
+  return start;
+}
+
+/** A row's last column with its line end. @param start what is before it: only its width counts */
+export function restOfRow(text: string, start: string, columns: number): string {
   const width = textWidth(start);
-  return `${start}${foldLine(row.at(-1) ?? "", columns, width, width).slice(width)}`.replace(/ +\n$/, "\n");
+  return foldLine(text, columns, width, width).slice(width);
 }
 
 function textWidth(text: string): number {
+  if (!text.includes("\u001b")) return text.length;
   return stripVTControlCharacters(text).length;
 }

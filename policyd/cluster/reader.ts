@@ -80,6 +80,14 @@ export class Reader {
     return word;
   }
 
+  /**
+   * As {@link oneOf}, for a field that is no pointer in Go's API types: there the API server takes an empty text for one that is
+   * absent.
+   */
+  oneOfOrEmpty<const T extends string>(key: string, words: readonly T[], absent: T): T {
+    return this.get(key) === "" ? absent : this.oneOf(key, words, absent);
+  }
+
   /** A nested object; one without members where there is none. */
   object(key: string): Reader {
     return new Reader(this.get(key) ?? {}, this.path(key), this.#problems);
@@ -127,9 +135,9 @@ export class Reader {
     return Object.freeze(passed);
   }
 
-  /** As {@link each} for elements that are objects. */
+  /** As {@link each} for elements that are objects. A null is one without members, as Go reads it into a list of structures. */
   eachObject<T>(key: string, decode: (element: Reader, index: number) => T | undefined, most?: number): readonly T[] {
-    return this.each(key, (value, field, index) => decode(new Reader(value, field, this.#problems), index), most);
+    return this.each(key, (value, field, index) => decode(new Reader(value ?? {}, field, this.#problems), index), most);
   }
 
   /** What `decode` returns, or undefined with the problem told: for a field whose loss leaves the rest usable. */

@@ -1,21 +1,16 @@
 import { Buffer } from "node:buffer";
-import type { CST, Document } from "yaml";
-import { Composer, isMap, isNode, isScalar, isSeq, Lexer, LineCounter, Parser } from "yaml";
+import { DrawbridgeError } from "../../kernel/error.ts";
 import type { JsonPiece } from "./json_scanner.ts";
 import { parseJson, scanJson, unreadable } from "./json_scanner.ts";
 import type { YamlDocument } from "./yaml_documents.ts";
 import { yamlDocuments } from "./yaml_documents.ts";
-import { yamlProblemText } from "./yaml_problem.ts";
-import type { Unindented } from "./yaml_indentation.ts";
-import { IndentationWatch, withIndentation } from "./yaml_indentation.ts";
-import { jsonValue } from "./yaml_value.ts";
+import type { CutList, ObjectHeader } from "./yaml_list.ts";
+import { cutList, headerOf } from "./yaml_list.ts";
+import { readSimple } from "./yaml_simple.ts";
+import type { FieldPath, LocatedObject } from "./yaml_tree.ts";
+import { readTree } from "./yaml_tree.ts";
 
-/** Far above what Kubernetes' schemas need. The YAML library recurses, and at some thousands ends the process. */
-const MOST_LEVELS = 64;
-/** Characters that are read again, in sum, because lines within brackets or quotes begin too far left. */
-const MOST_READ_AGAIN = 64 * 1024 * 1024;
-/** The library asks for a blank before a comment; Go's reader does not, after a quoted text. */
-const BLANK_BEFORE_COMMENT = "Comments must be separated";
+export type { FieldPath, LocatedObject } from "./yaml_tree.ts";
 
 /**
  * The objects in the text of a file, one after the other: YAML documents or one JSON value, lists opened.
@@ -32,36 +27,90 @@ export function* readObjects(text: string, fileName: string): Generator {
   else for (const { value } of readYamlObjects(text)) yield value;
 }
 
-/** Where a field is: `["spec", "ingress", 0]`. */
-export type FieldPath = readonly (string | number)[];
-
-/** An object, and the lines of its fields in the text it stands in, counted from 1. */
-export interface LocatedObject {
-  readonly value: unknown;
-  /** Of a field, or where there is none of what is nearest around it; of the object itself for an empty path. */
-  readonly lineOf: (path: FieldPath) => number;
+/** A document, or an item of a list, that cannot be read, though it says what it is. */
+export interface BrokenObject extends ObjectHeader {
+  /** Begins with the line. */
+  readonly reason: DrawbridgeError;
 }
 
 /**
  * As {@link readObjects} for YAML, with the lines.
  *
+ * @param passes returns whether a broken object is passed over; none is without it
  * @throws DrawbridgeError ERR_OBJECT naming the line, when it is reached
  */
-export function* readYamlObjects(text: string): Generator<LocatedObject> {
+export function* readYamlObjects(
+  text: string,
+  passes: (broken: BrokenObject) => boolean = () => false,
+): Generator<LocatedObject> {
   let isFirst = true;
   for (const document of yamlDocuments(text)) {
     const objects = isFirst ? jsonObjects(document) : undefined;
     isFirst = false;
-    if (objects !== undefined) {
-      yield* objects;
+    if (objects !== undefined) yield* objects;
+    else yield* readParts(document, passes);
+  }
+}
+
+/** The objects of a document: where it is a list that can be cut, one after the other. */
+function* readParts(document: YamlDocument, passes: (broken: BrokenObject) => boolean): Generator<LocatedObject> {
+  const cut = cutList(document);
+  const list = cut === undefined ? undefined : attempt(() => frameOf(cut));
+  if (cut === undefined || list === undefined) {
+    yield* attemptPart(document.text, passes, () => [...readWhole(document)]);
+    return;
+  }
+  let isCutRight = true;
+  for (const [index, item] of cut.items.entries()) {
+    const object = attempt(() => readItem(item, list));
+    if (object !== undefined) {
+      yield object;
       continue;
     }
-    for (const { value, lineOf } of readDocument(document)) {
-      for (const { value: object, path: place } of openList(value)) {
-        yield { value: object, lineOf: (path) => lineOf([...place, ...path]) };
-      }
+    // A text within quotes may look like a dash, and an alias may stand for what is in another item.
+    const whole = isCutRight ? attempt(() => [...readWhole(document)]) : undefined;
+    if (whole !== undefined) {
+      yield* whole.slice(index);
+      return;
+    }
+    isCutRight = false;
+    yield* attemptPart(item.text, passes, () => [readItem(item, list)]);
+  }
+}
+
+/** What a part has, nothing where it is broken and passed over. @throws DrawbridgeError for what is not passed over */
+function attemptPart(
+  text: string,
+  passes: (broken: BrokenObject) => boolean,
+  read: () => readonly LocatedObject[],
+): readonly LocatedObject[] {
+  try {
+    return read();
+  } catch (error) {
+    const header = error instanceof DrawbridgeError ? headerOf(text) : undefined;
+    if (error instanceof DrawbridgeError && header !== undefined && passes({ ...header, reason: error })) return [];
+    throw error;
+  }
+}
+
+function* readWhole(document: YamlDocument): Generator<LocatedObject> {
+  for (const { value, lineOf } of readDocument(document)) {
+    for (const { value: object, path: place } of openList(value)) {
+      yield { value: object, lineOf: (path) => lineOf([...place, ...path]) };
     }
   }
+}
+
+/** What the list says of its items; undefined for any other object. */
+function frameOf({ frame }: CutList): List | undefined {
+  const [object] = readDocument(frame);
+  return asList(object?.value);
+}
+
+function readItem(item: YamlDocument, list: List): LocatedObject {
+  const [object] = readDocument(item);
+  if (object === undefined) return { value: null, lineOf: () => item.line };
+  return { value: itemOf(list, object.value), lineOf: object.lineOf };
 }
 
 /** The JSON objects that a document is made of, lists opened; undefined where it is not JSON: it may still be YAML. */
@@ -131,95 +180,22 @@ function attempt<T>(read: () => T): T | undefined {
   }
 }
 
-function* readDocument({ text, line: first }: YamlDocument): Generator<LocatedObject> {
-  const { document, lines } = compose(text, first);
-  if (document === undefined) return;
-  const lineAt = (offset: number): number => first + lines.linePos(offset).line - 1;
-  const [problem] = document.errors.filter(({ message }) => !message.startsWith(BLANK_BEFORE_COMMENT));
-  if (problem !== undefined) throw unreadable(yamlProblemText(problem), lineAt(problem.pos[0]));
-  const value = jsonValue(document.contents, lineAt);
-  if (value !== null) yield { value, lineOf: (path) => lineAt(offsetOf(document, path)) };
-}
-
-/** The first document of a text: as in Go, what follows a line `...` is not read. */
-function compose(
-  text: string,
-  firstLine: number,
-): { readonly document: Document | undefined; readonly lines: LineCounter } {
-  let indented = text;
-  for (let readAgain = 0; ; readAgain += indented.length) {
-    const lines = new LineCounter();
-    const watch = readAgain > MOST_READ_AGAIN ? undefined : new IndentationWatch(indented);
-    let unindented: Unindented | undefined;
-    const tokens = tokensOf(indented, { lines, firstLine, watch, onUnindented: (found) => (unindented ??= found) });
-    // Every scalar stays the text it is. The library would compare each key of a map with each before it.
-    const options = { prettyErrors: false, logLevel: "silent", uniqueKeys: false, resolveKnownTags: false } as const;
-    const composer = new Composer({ version: "1.1", schema: "failsafe", ...options });
-    const [document] = composer.compose(tokens);
-    if (unindented === undefined) return { document, lines };
-    indented = withIndentation(indented, unindented);
+/** The value of a document, none where it is empty or null. */
+function* readDocument(document: YamlDocument): Generator<LocatedObject> {
+  const simple = readSimple(document.text);
+  if (simple === undefined) {
+    const tree = readTree(document);
+    if (tree !== undefined) yield tree;
+    return;
   }
-}
-
-/** Where a field's key begins, or an element; of what is nearest around it where the document has no such field. */
-function offsetOf(document: Document, path: FieldPath): number {
-  let node: unknown = document.contents;
-  let offset = document.contents?.range?.[0] ?? document.range?.[0] ?? 0;
-  for (const step of path) {
-    let next: unknown;
-    let place: unknown;
-    if (isMap(node)) {
-      const pair = node.items.find(({ key }) => isScalar(key) && key.value === step);
-      [place, next] = [pair?.key, pair?.value];
-    } else if (isSeq(node) && typeof step === "number") {
-      next = node.items[step];
-      place = next;
-    }
-    if (!isNode(place)) return offset;
-    offset = place.range?.[0] ?? offset;
-    node = next;
-  }
-  return offset;
-}
-
-/** How the parser is fed, and what is reported of the text. */
-interface Reading {
-  readonly lines: LineCounter;
-  readonly firstLine: number;
-  readonly watch: IndentationWatch | undefined;
-  readonly onUnindented: (found: Unindented) => void;
-}
-
-/**
- * The parser's tokens, up to a line that begins too far left. Nesting is judged after each piece of text: where a deep one ends
- * the parser recurses, too.
- */
-function* tokensOf(text: string, { lines, firstLine, watch, onUnindented }: Reading): Generator<CST.Token> {
-  const parser = new Parser(lines.addNewLine);
-  lines.addNewLine(0);
-  let isEmpty = true;
-  for (const lexeme of new Lexer().lex(text)) {
-    const found = watch?.next(lexeme);
-    if (found !== undefined) return onUnindented(found);
-    for (const token of parser.next(lexeme)) {
-      const unexpected = unexpectedToken(token, isEmpty);
-      if (unexpected !== undefined) throw unreadable(unexpected, firstLine + lines.linePos(token.offset).line - 1);
-      if (token.type === "document" && token.value !== undefined) isEmpty = false;
-      yield token;
-    }
-    // The outermost is the document.
-    if (parser.stack.length > MOST_LEVELS + 1) {
-      const line = firstLine + lines.linePos(parser.offset).line - 1;
-      throw unreadable(`more than ${MOST_LEVELS} levels of lists and objects`, line);
-    }
-  }
-  yield* parser.end();
-}
-
-/** Directives have no place, since kubectl cuts the file at the `---` that ends them. */
-function unexpectedToken(token: CST.Token, isEmpty: boolean): string | undefined {
-  if (token.type === "directive") return `the directive ${token.source}; expected none`;
-  return token.type === "doc-end" && isEmpty ? "... without a value before it" : undefined;
+  const { value, offset } = simple;
+  const line = document.line + document.text.slice(0, offset).split("\n").length - 1;
+  let tree: LocatedObject | undefined;
+  // Few are asked for the lines of their fields.
+  yield {
+    value,
+    lineOf: (path) => (path.length === 0 ? line : ((tree ??= readTree(document))?.lineOf(path) ?? line)),
+  };
 }
 
 /** A value and, for one out of a list, where in the list's document it is. */

@@ -7,6 +7,7 @@ import { createLab } from "../lab/lab.ts";
 import { kernelObstacle } from "../support/privilege.ts";
 import { PEER_VERSIONS, peerAdvice, peerDirectory, peerRefusal, peerVersion } from "../support/peer.ts";
 import { benchCli } from "./cli.ts";
+import { CLI_SUBJECTS } from "./cli/scenarios.ts";
 import { OURS, install, installShim, peerContestant } from "./contestant.ts";
 import { thisMachine } from "./machine.ts";
 import { benchDaemon, SUBJECTS as DAEMON_SUBJECTS } from "./daemon/daemon.ts";
@@ -64,6 +65,11 @@ interface Options {
 
 interface DaemonOptions extends Omit<Options, "pairs" | "only"> {
   readonly only: readonly (typeof DAEMON_SUBJECTS)[number][] | undefined;
+}
+
+interface CliOptions extends Pick<Options, "output"> {
+  readonly runs: number;
+  readonly only: readonly (typeof CLI_SUBJECTS)[number][] | undefined;
 }
 
 interface PolicyOptions extends Omit<Options, "pairs">, Partial<ClusterSize> {
@@ -162,9 +168,10 @@ program
   .command("cli")
   .description("the command line on a cluster of 10,000 pods and 1,000 policies")
   .option("--runs <number>", "how often each command is run", positiveInteger, CLI_RUNS)
+  .addOption(new Option("--only <subject...>", "only these").choices(CLI_SUBJECTS))
   .addOption(new Option("-o, --output <format>", "what to print").choices(["table", "json"]).default("table"))
-  .action(({ runs, output }: Pick<Options, "output"> & { readonly runs: number }) => {
-    benchCli(runs, output, progress);
+  .action(({ runs, only, output }: CliOptions) => {
+    benchCli(runs, only, output, progress);
     clearProgress();
   });
 await program.parseAsync();

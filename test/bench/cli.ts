@@ -5,6 +5,7 @@ import process from "node:process";
 import { fileURLToPath } from "node:url";
 import Table from "cli-table3";
 import type { CliRow } from "./cli/scenarios.ts";
+import type { CLI_SUBJECTS } from "./cli/scenarios.ts";
 import { measureCli } from "./cli/scenarios.ts";
 import type { Machine } from "./machine.ts";
 import { thisMachine } from "./machine.ts";
@@ -15,12 +16,18 @@ const RESULTS = fileURLToPath(new URL("../../test-results/bench-cli.json", impor
  * Measures the command line, prints a table or JSON and leaves the JSON.
  *
  * @param runs how often each command is run, each time in a process of its own
+ * @param only all subjects without it
  */
-export function benchCli(runs: number, output: "table" | "json", progress: (step: string) => void): void {
+export function benchCli(
+  runs: number,
+  only: readonly (typeof CLI_SUBJECTS)[number][] | undefined,
+  output: "table" | "json",
+  progress: (step: string) => void,
+): void {
   const machine = thisMachine();
   const directory = mkdtempSync(path.join(os.tmpdir(), "drawbridge-bench-cli-"));
   try {
-    const rows = measureCli(directory, runs, progress);
+    const rows = measureCli(directory, runs, progress, only);
     const json = `${JSON.stringify({ machine, rows }, undefined, 2)}\n`;
     mkdirSync(path.dirname(RESULTS), { recursive: true });
     writeFileSync(RESULTS, json);

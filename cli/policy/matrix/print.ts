@@ -1,6 +1,6 @@
 import { csvLine } from "../../output/csv.ts";
 import type { Graph } from "../../output/graph.ts";
-import { formatRow, GAP, widthsOf } from "../../output/table.ts";
+import { formatRow, GAP, restOfRow, startOfRow, widthsOf } from "../../output/table.ts";
 import type { ConnectionSet } from "../connections/connection_set.ts";
 import { connectionText, isEmpty } from "../connections/connection_set.ts";
 import type { Connections } from "../connections/pod_connections.ts";
@@ -34,8 +34,13 @@ export function* matrixWide(matrix: Matrix, ports: readonly PortQuestion[], colu
   const head = ["FROM", "TO", "CONNECTIONS"];
   const widths = widthsOf([head, ...matrix.groups.map(({ name }) => [name, name])]);
   yield formatRow(head, widths, columns);
+  const rest = new Map<string, string>();
   for (const { from, to, connections } of cellsOf(matrix)) {
-    yield formatRow([from.name, to.name, textOf(connections) || "none"], widths, columns);
+    const text = textOf(connections) || "none";
+    const start = startOfRow([from.name, to.name], widths);
+    let last = rest.get(text);
+    if (last === undefined) rest.set(text, (last = restOfRow(text, start, columns)));
+    yield `${start}${last}`;
   }
 }
 
@@ -55,10 +60,21 @@ export function* matrixCsv(matrix: Matrix, ports: readonly PortQuestion[]): Gene
  * one of two families; else `{from, to, connections, always}`: in at least one of these cases and in every one.
  */
 export function* matrixJson(matrix: Matrix, ports: readonly PortQuestion[]): Generator<string> {
+  const names = new Map(matrix.groups.map((group) => [group, JSON.stringify(group.name)]));
+  const known = new Map<Connections | undefined, readonly string[]>();
+  const membersOf = (connections: Connections | undefined): readonly string[] => {
+    let members = known.get(connections);
+    if (members === undefined) {
+      // Without the bracket that opens each.
+      members = jsonEntries(connections, ports).map((entry) => JSON.stringify(entry).slice(1));
+      known.set(connections, members);
+    }
+    return members;
+  };
   let separator = "[\n";
   for (const { from, to, connections } of cellsOf(matrix)) {
-    for (const entry of jsonEntries(connections, ports)) {
-      yield `${separator}  ${JSON.stringify({ from: from.name, to: to.name, ...entry })}`;
+    for (const members of membersOf(connections)) {
+      yield `${separator}  {"from":${names.get(from) ?? ""},"to":${names.get(to) ?? ""},${members}`;
       separator = ",\n";
     }
   }

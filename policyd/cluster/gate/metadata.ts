@@ -42,7 +42,9 @@ export function readUid(metadata: Reader): string {
  */
 export function readNamespacedMetadata(object: Reader): NamespacedMetadata {
   const metadata = readMetadata(object);
-  const namespace = expectLabelName(metadata.reader.get("namespace") ?? "default", metadata.reader.path("namespace"));
+  const given = metadata.reader.get("namespace");
+  const isAbsent = given === undefined || given === "";
+  const namespace = expectLabelName(isAbsent ? "default" : given, metadata.reader.path("namespace"));
   // Joined, it is one piece of memory; a template would keep its parts, for each object of a cluster.
   return { ...metadata, namespace, key: [namespace, metadata.name].join("/") };
 }

@@ -33,7 +33,7 @@ export function readPod(object: Reader): Pod {
     addresses: readAddresses(status),
     nodeName: nodeName === undefined || nodeName === "" ? undefined : expectName(nodeName, spec.path("nodeName")),
     hostNetwork: spec.boolean("hostNetwork", false),
-    phase: status.oneOf("phase", PHASES, "Pending"),
+    phase: status.oneOfOrEmpty("phase", PHASES, "Pending"),
     isTerminating,
     ports: readPorts(spec),
   });
@@ -70,12 +70,11 @@ function readPorts(spec: Reader): readonly ContainerPort[] {
 
 function readNamedPorts(container: Reader): readonly ContainerPort[] {
   return container.eachObject("ports", (port) => {
+    const protocol = port.oneOfOrEmpty("protocol", PROTOCOLS, "TCP");
+    const number = expectPort(port.get("containerPort"), port.path("containerPort"));
     const name = port.get("name");
+    // Policies and Services know the others by their numbers.
     if (name === undefined || name === "") return undefined;
-    return Object.freeze({
-      name: expectPortName(name, port.path("name")),
-      protocol: port.oneOf("protocol", PROTOCOLS, "TCP"),
-      port: expectPort(port.get("containerPort"), port.path("containerPort")),
-    });
+    return Object.freeze({ name: expectPortName(name, port.path("name")), protocol, port: number });
   });
 }

@@ -33,14 +33,14 @@ export function readService(object: Reader): Service {
     proxyName,
     hasHeadlessLabel,
     annotations: readAnnotations(reader),
-    type: spec.oneOf("type", TYPES, "ClusterIP"),
+    type: spec.oneOfOrEmpty("type", TYPES, "ClusterIP"),
     clusterIps,
     isHeadless,
     ports: spec.eachObject("ports", readPort),
     externalIps: spec.each("externalIPs", expectAddress),
     loadBalancerIngress: object.object("status").object("loadBalancer").eachObject("ingress", readIngress),
     loadBalancerSourceRanges: readSourceRanges(spec),
-    externalTrafficPolicy: spec.oneOf("externalTrafficPolicy", TRAFFIC_POLICIES, "Cluster"),
+    externalTrafficPolicy: spec.oneOfOrEmpty("externalTrafficPolicy", TRAFFIC_POLICIES, "Cluster"),
     internalTrafficPolicy: spec.oneOf("internalTrafficPolicy", TRAFFIC_POLICIES, "Cluster"),
     // The API server writes 0 for "none" into objects of a typed client.
     healthCheckNodePort: spec.optionalInteger("healthCheckNodePort", 0, 65_535) || undefined,
@@ -69,7 +69,7 @@ function readPort(entry: Reader): ServicePort {
   const hasTarget = target !== undefined && target !== 0 && target !== "";
   return Object.freeze({
     name: name === "" ? "" : expectLabelName(name, entry.path("name")),
-    protocol: entry.oneOf("protocol", PROTOCOLS, "TCP"),
+    protocol: entry.oneOfOrEmpty("protocol", PROTOCOLS, "TCP"),
     port,
     targetPort: hasTarget ? expectPortOrName(target, entry.path("targetPort")) : port,
     nodePort: entry.optionalInteger("nodePort", 0, 65_535) || undefined,
@@ -95,7 +95,7 @@ function readSourceRanges(spec: Reader): Service["loadBalancerSourceRanges"] {
 }
 
 function readAffinity(spec: Reader): number | undefined {
-  if (spec.oneOf("sessionAffinity", ["None", "ClientIP"], "None") === "None") return undefined;
+  if (spec.oneOfOrEmpty("sessionAffinity", ["None", "ClientIP"], "None") === "None") return undefined;
   const configuration = spec.object("sessionAffinityConfig").object("clientIP");
   return configuration.optionalInteger("timeoutSeconds", 1, LONGEST_AFFINITY_SECONDS) ?? AFFINITY_SECONDS;
 }

@@ -9,6 +9,7 @@ import { interleave } from "../row.ts";
 import { median } from "../statistics.ts";
 import { BIG, bigPods, bigPolicies } from "./big_cluster.ts";
 import type { Measurement } from "./measure_main.ts";
+import { configMapList, podsWithoutOwners, YAML } from "./yaml_files.ts";
 
 /** What one scenario took: medians. */
 export interface CliRow {
@@ -25,41 +26,78 @@ const MAIN = fileURLToPath(new URL("measure_main.ts", import.meta.url));
 const MEGABYTE = 1024 * 1024;
 const measurementSchema = v.object({ milliseconds: v.number(), cpuMilliseconds: v.number(), megabytes: v.number() });
 
+/** What can be measured by itself. */
+export const CLI_SUBJECTS = ["cluster", "yaml", "help"] as const;
+
+type Measure = (title: string, args: readonly string[]) => readonly Measurement[];
+
 /**
  * Measures the command line on files it makes in a directory.
+ *
+ * @param subjects all of them without it
  */
-export function measureCli(directory: string, runs: number, progress: (step: string) => void): readonly CliRow[] {
+export function measureCli(
+  directory: string,
+  runs: number,
+  progress: (step: string) => void,
+  subjects: readonly (typeof CLI_SUBJECTS)[number][] = CLI_SUBJECTS,
+): readonly CliRow[] {
   const at = (name: string): string => path.join(directory, name);
-  progress("making the cluster");
-  writeFileSync(at("pods.json"), JSON.stringify({ apiVersion: "v1", items: bigPods(), kind: "List" }, undefined, 4));
-  const objects = [...bigPods().map(withoutManagedFields), ...bigPolicies()];
-  writeFileSync(at("before.json"), JSON.stringify({ apiVersion: "v1", items: objects, kind: "List" }));
-  writeFileSync(at("after.json"), JSON.stringify({ apiVersion: "v1", items: objects.slice(0, -1), kind: "List" }));
-  const repeated = (title: string, args: readonly string[]): readonly Measurement[] =>
+  const measure: Measure = (title, args) =>
     Array.from({ length: runs }, (_, run) => {
       progress(`${title}: ${run + 1} of ${runs}`);
       const text = execFileSync(process.execPath, ["--expose-gc", MAIN, ...args], { encoding: "utf8" });
       return v.parse(measurementSchema, JSON.parse(text));
     });
-  const size = (statSync(at("pods.json")).size / MEGABYTE).toFixed(0);
+  progress("making the files");
+  return [
+    ...(subjects.includes("cluster") ? clusterRows(at, measure) : []),
+    ...(subjects.includes("yaml") ? yamlRows(at, measure) : []),
+    ...(subjects.includes("help") ? [helpRow(runs * 4, progress)] : []),
+  ];
+}
+
+function clusterRows(at: (name: string) => string, measure: Measure): readonly CliRow[] {
+  writeFileSync(at("pods.json"), JSON.stringify({ apiVersion: "v1", items: bigPods(), kind: "List" }, undefined, 4));
+  const objects = [...bigPods().map(withoutManagedFields), ...bigPolicies()];
+  writeFileSync(at("before.json"), JSON.stringify({ apiVersion: "v1", items: objects, kind: "List" }));
+  writeFileSync(at("after.json"), JSON.stringify({ apiVersion: "v1", items: objects.slice(0, -1), kind: "List" }));
+  const size = megabytesOf(at("pods.json"));
   const cluster = `${BIG.pods} pods in ${BIG.workloads} workloads, ${BIG.policies} policies`;
-  const read = repeated("read", ["read", at("pods.json")]);
-  const matrix = repeated("matrix", ["matrix", at("before.json")]);
-  const table = repeated("policy matrix", ["run", "policy", "matrix", "-f", at("before.json")]);
-  const diff = repeated("policy diff", ["run", "policy", "diff", at("before.json"), at("after.json")]);
+  const read = measure("read", ["read", at("pods.json")]);
+  const matrix = measure("matrix", ["matrix", at("before.json")]);
+  const table = measure("policy matrix", ["run", "policy", "matrix", "-f", at("before.json")]);
+  const diff = measure("policy diff", ["run", "policy", "diff", at("before.json"), at("after.json")]);
   return [
     rowOf(`read ${BIG.pods} pods, ${size} MB of JSON`, read, 2000),
     rowOf(`matrix of ${cluster}: evaluation`, matrix, 2000),
-    {
-      ...rowOf("the same: memory beyond reading", matrix, 300),
-      value: medianOf(matrix, "megabytes"),
-      unit: "MB",
-      remark: "",
-    },
+    memoryRow("the same: memory beyond reading", matrix, 300),
     rowOf("policy matrix, whole command on them", table, 5000),
     rowOf("policy diff, whole command, one policy less", diff, 3000),
-    helpRow(runs * 4, progress),
   ];
+}
+
+function yamlRows(at: (name: string) => string, measure: Measure): readonly CliRow[] {
+  writeFileSync(at("config_maps.yaml"), [...configMapList()].join(""));
+  writeFileSync(at("pods.yaml"), [...podsWithoutOwners()].join(""));
+  const size = megabytesOf(at("config_maps.yaml"));
+  const list = measure("policy matrix of a list", ["run", "policy", "matrix", "-f", at("config_maps.yaml")]);
+  const table = measure("policy matrix of pods", ["run", "policy", "matrix", "-f", at("pods.yaml")]);
+  const json = measure("the same as JSON", ["run", "policy", "matrix", "-f", at("pods.yaml"), "-o", "json"]);
+  return [
+    rowOf(`policy matrix, a List of ${YAML.configMaps} ConfigMaps, ${size} MB of YAML`, list, 5000),
+    memoryRow("the same: memory", list, 1100),
+    rowOf(`policy matrix, ${YAML.pods} pods without owners`, table, 3000),
+    rowOf("the same as JSON", json, 3000),
+  ];
+}
+
+function megabytesOf(file: string): string {
+  return (statSync(file).size / MEGABYTE).toFixed(0);
+}
+
+function memoryRow(title: string, runs: readonly Measurement[], goal: number): CliRow {
+  return { ...rowOf(title, runs, goal), value: medianOf(runs, "megabytes"), unit: "MB", remark: "" };
 }
 
 /**

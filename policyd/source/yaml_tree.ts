@@ -1,0 +1,121 @@
+import type { CST, Document } from "yaml";
+import { Composer, isMap, isNode, isScalar, isSeq, Lexer, LineCounter, Parser } from "yaml";
+import { unreadable } from "./json_scanner.ts";
+import type { YamlDocument } from "./yaml_documents.ts";
+import type { Unindented } from "./yaml_indentation.ts";
+import { IndentationWatch, withIndentation } from "./yaml_indentation.ts";
+import { yamlProblemText } from "./yaml_problem.ts";
+import { jsonValue } from "./yaml_value.ts";
+
+/** Far above what Kubernetes' schemas need. The YAML library recurses, and at some thousands ends the process. */
+const MOST_LEVELS = 64;
+/** Characters that are read again, in sum, because lines within brackets or quotes begin too far left. */
+const MOST_READ_AGAIN = 64 * 1024 * 1024;
+/** The library asks for a blank before a comment; Go's reader does not, after a quoted text. */
+const BLANK_BEFORE_COMMENT = "Comments must be separated";
+
+/** Where a field is: `["spec", "ingress", 0]`. */
+export type FieldPath = readonly (string | number)[];
+
+/** An object, and the lines of its fields in the text it stands in, counted from 1. */
+export interface LocatedObject {
+  readonly value: unknown;
+  /** Of a field, or where there is none of what is nearest around it; of the object itself for an empty path. */
+  readonly lineOf: (path: FieldPath) => number;
+}
+
+/**
+ * The value of a document and the lines of its fields, by the YAML library; undefined for an empty document and for null.
+ *
+ * @throws DrawbridgeError ERR_OBJECT naming the line
+ */
+export function readTree({ text, line: first }: YamlDocument): LocatedObject | undefined {
+  const { document, lines } = compose(text, first);
+  if (document === undefined) return undefined;
+  const lineAt = (offset: number): number => first + lines.linePos(offset).line - 1;
+  const [problem] = document.errors.filter(({ message }) => !message.startsWith(BLANK_BEFORE_COMMENT));
+  if (problem !== undefined) throw unreadable(yamlProblemText(problem), lineAt(problem.pos[0]));
+  const value = jsonValue(document.contents, lineAt);
+  return value === null ? undefined : { value, lineOf: (path) => lineAt(offsetOf(document, path)) };
+}
+
+/** The first document of a text: as in Go, what follows a line `...` is not read. */
+function compose(
+  text: string,
+  firstLine: number,
+): { readonly document: Document | undefined; readonly lines: LineCounter } {
+  let indented = text;
+  for (let readAgain = 0; ; readAgain += indented.length) {
+    const lines = new LineCounter();
+    const watch = readAgain > MOST_READ_AGAIN ? undefined : new IndentationWatch(indented);
+    let unindented: Unindented | undefined;
+    const tokens = tokensOf(indented, { lines, firstLine, watch, onUnindented: (found) => (unindented ??= found) });
+    // Every scalar stays the text it is. The library would compare each key of a map with each before it.
+    const options = { prettyErrors: false, logLevel: "silent", uniqueKeys: false, resolveKnownTags: false } as const;
+    const composer = new Composer({ version: "1.1", schema: "failsafe", ...options });
+    const [document] = composer.compose(tokens);
+    if (unindented === undefined) return { document, lines };
+    indented = withIndentation(indented, unindented);
+  }
+}
+
+/** Where a field's key begins, or an element; of what is nearest around it where the document has no such field. */
+function offsetOf(document: Document, path: FieldPath): number {
+  let node: unknown = document.contents;
+  let offset = document.contents?.range?.[0] ?? document.range?.[0] ?? 0;
+  for (const step of path) {
+    let next: unknown;
+    let place: unknown;
+    if (isMap(node)) {
+      const pair = node.items.find(({ key }) => isScalar(key) && key.value === step);
+      [place, next] = [pair?.key, pair?.value];
+    } else if (isSeq(node) && typeof step === "number") {
+      next = node.items[step];
+      place = next;
+    }
+    if (!isNode(place)) return offset;
+    offset = place.range?.[0] ?? offset;
+    node = next;
+  }
+  return offset;
+}
+
+/** How the parser is fed, and what is reported of the text. */
+interface Reading {
+  readonly lines: LineCounter;
+  readonly firstLine: number;
+  readonly watch: IndentationWatch | undefined;
+  readonly onUnindented: (found: Unindented) => void;
+}
+
+/**
+ * The parser's tokens, up to a line that begins too far left. Nesting is judged after each piece of text: where a deep one ends
+ * the parser recurses, too.
+ */
+function* tokensOf(text: string, { lines, firstLine, watch, onUnindented }: Reading): Generator<CST.Token> {
+  const parser = new Parser(lines.addNewLine);
+  lines.addNewLine(0);
+  let isEmpty = true;
+  for (const lexeme of new Lexer().lex(text)) {
+    const found = watch?.next(lexeme);
+    if (found !== undefined) return onUnindented(found);
+    for (const token of parser.next(lexeme)) {
+      const unexpected = unexpectedToken(token, isEmpty);
+      if (unexpected !== undefined) throw unreadable(unexpected, firstLine + lines.linePos(token.offset).line - 1);
+      if (token.type === "document" && token.value !== undefined) isEmpty = false;
+      yield token;
+    }
+    // The outermost is the document.
+    if (parser.stack.length > MOST_LEVELS + 1) {
+      const line = firstLine + lines.linePos(parser.offset).line - 1;
+      throw unreadable(`more than ${MOST_LEVELS} levels of lists and objects`, line);
+    }
+  }
+  yield* parser.end();
+}
+
+/** Directives have no place, since kubectl cuts the file at the `---` that ends them. */
+function unexpectedToken(token: CST.Token, isEmpty: boolean): string | undefined {
+  if (token.type === "directive") return `the directive ${token.source}; expected none`;
+  return token.type === "doc-end" && isEmpty ? "... without a value before it" : undefined;
+}

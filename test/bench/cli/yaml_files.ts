@@ -1,0 +1,73 @@
+const CONFIG_MAPS = 40_000;
+const PODS = 2000;
+const NAMESPACES = 20;
+/** Lines of text in each ConfigMap, by which the list is as large as one that people have sent. */
+const LINES = 8;
+
+/** How large the files are. */
+export const YAML = { configMaps: CONFIG_MAPS, pods: PODS };
+
+/** A list of ConfigMaps as `kubectl get -o yaml` prints it, 52 MB: nothing of it matters, and all of it has to be read. */
+export function* configMapList(): Generator<string> {
+  yield "apiVersion: v1\nitems:\n";
+  for (let number = 0; number < CONFIG_MAPS; number++) yield configMap(number);
+  yield 'kind: List\nmetadata:\n  resourceVersion: ""\n';
+}
+
+function configMap(number: number): string {
+  const lines = Array.from(
+    { length: LINES },
+    (_, i) =>
+      `    setting.${i}: value ${i} of the settings of program ${number}, which is as long as values of settings are\n`,
+  );
+  return `- apiVersion: v1
+  data:
+    config.ini: |
+      [section ${number}]
+      address = http://program-${number}.example:8080/path # a comment of the file's own
+      list = a, b, c
+    key: "quoted: ${number}"
+${lines.join("")}  kind: ConfigMap
+  metadata:
+    annotations:
+      example.org/description: 'it''s number ${number}'
+    creationTimestamp: "2026-01-01T00:00:00Z"
+    labels:
+      app.kubernetes.io/name: program-${number % 100}
+      app.kubernetes.io/version: "1.0"
+    name: program-${number}
+    namespace: n${number % NAMESPACES}
+    resourceVersion: "${1_000_000 + number}"
+    uid: 00000000-0000-4000-8000-${String(number).padStart(12, "0")}
+`;
+}
+
+/** Pods that nobody owns, so that each is a line and a column of the matrix, and a policy for each namespace. */
+export function* podsWithoutOwners(): Generator<string> {
+  for (let number = 0; number < PODS; number++) {
+    yield `apiVersion: v1
+kind: Pod
+metadata:
+  name: p${number}
+  namespace: n${number % NAMESPACES}
+  labels: { app: a${number % (2 * NAMESPACES)}, number: "${number}" }
+spec:
+  containers:
+    - name: server
+      image: registry.example/server:1.0
+      ports: [{ name: http, containerPort: 8080 }]
+status: { phase: Running, podIP: 10.${number >> 8}.${number & 255}.1 }
+---
+`;
+  }
+  for (let number = 0; number < NAMESPACES; number++) {
+    yield `apiVersion: networking.k8s.io/v1
+kind: NetworkPolicy
+metadata: { name: own, namespace: n${number} }
+spec:
+  podSelector: {}
+  ingress: [{ from: [{ podSelector: { matchLabels: { app: a${number} } } }], ports: [{ port: http }] }]
+---
+`;
+  }
+}
