@@ -1,3 +1,4 @@
+import type { FlowEnds } from "../../../policyd/policy/evaluate/flow.ts";
 import type { PolicyIndex } from "../../../policyd/policy/evaluate/policy_index.ts";
 import type { ConnectionSet } from "./connection_set.ts";
 import { NOTHING } from "./connection_set.ts";
@@ -39,6 +40,12 @@ export class PodConnections {
         sum = this.#same(algebra.union(sum.some, one.some), algebra.intersection(sum.every, one.every));
     }
     return sum !== undefined && hasImpossible ? this.#same(sum.some, NOTHING) : sum;
+  }
+
+  /** The connections from one end to another in one family; undefined where no packet can be sent. */
+  between(ends: FlowEnds): Connections | undefined {
+    const set = this.#reader.between(ends);
+    return set === undefined ? undefined : this.#same(set, set);
   }
 
   #between(source: string, destination: string): Connections | undefined {

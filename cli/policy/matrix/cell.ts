@@ -1,13 +1,13 @@
-import type { Group } from "../../cluster/group.ts";
 import { connectionText, isEmpty } from "../connections/connection_set.ts";
 import type { Connections } from "../connections/pod_connections.ts";
+import type { MatrixEnd } from "./end.ts";
 import type { Matrix, PortQuestion } from "./matrix.ts";
 import { answerFor } from "./matrix.ts";
 
-/** What one group may send to another. */
+/** The connections from one end to another. */
 export interface Cell {
-  readonly from: Group;
-  readonly to: Group;
+  readonly from: MatrixEnd;
+  readonly to: MatrixEnd;
   readonly connections: Connections | undefined;
 }
 
@@ -16,10 +16,18 @@ export type CellText = (connections: Connections | undefined) => string;
 
 const SOME = " (some)";
 
-/** All of them, row by row. */
-export function* cellsOf(matrix: Matrix): Generator<Cell> {
-  for (const from of matrix.groups) {
-    for (const to of matrix.groups) yield { from, to, connections: matrix.between(from, to) };
+/**
+ * All of them, row by row; nothing goes from outside to outside by way of a policy.
+ *
+ * @param isAllowedOnly whether those between which nothing may be sent are left out
+ */
+export function* cellsOf(matrix: Matrix, isAllowedOnly: boolean, textOf: CellText): Generator<Cell> {
+  for (const from of matrix.sources) {
+    for (const to of matrix.destinations) {
+      if (from.kind !== "pods" && to.kind !== "pods") continue;
+      const connections = matrix.between(from, to);
+      if (!isAllowedOnly || textOf(connections) !== "") yield { from, to, connections };
+    }
   }
 }
 

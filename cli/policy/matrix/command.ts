@@ -11,9 +11,15 @@ export function matrixCommand(run: Run): Command {
     .description("who may send what to whom")
     .addOption(new Option("--by <what>", "one line for each of these").choices(GROUPINGS).default("workload"))
     .addOption(new Option("--port <list>", "only about these ports, such as 80/TCP,53/UDP").argParser(addPorts))
+    .option("--from <pods>", "what these may reach: NS/NAME of a pod or workload, or a namespace")
+    .option("--to <pods>", "who may reach these")
+    .option("--allowed-only", "leave out pairs between which nothing may be sent", false)
     .option("--with-shadow", "as if the policies in shadow were in force", false)
     .addOption(new Option("-o, --output <format>", "how to print it").choices(MATRIX_FORMATS).default("table"))
-    .addHelpText("after", "\nExample:\n  drawbridge policy matrix -f manifests/ -R --by namespace\n")
+    .addHelpText(
+      "after",
+      "\nExamples:\n  drawbridge policy matrix -f manifests/ -R --by namespace\n  drawbridge policy matrix --cluster --to shop/db\n",
+    )
     .action(async (options: unknown) => {
       const { runMatrix } = await import("./run.ts");
       run.end(await runMatrix(run.io, options));

@@ -1,13 +1,17 @@
 import type { Protocol } from "../../../policyd/cluster/model.ts";
 import type { PolicyIndex } from "../../../policyd/policy/evaluate/policy_index.ts";
-import type { Group, Grouping } from "../../cluster/group.ts";
+import type { Grouping } from "../../cluster/group.ts";
 import { groupsOf } from "../../cluster/group.ts";
 import { includes } from "../connections/connection_set.ts";
 import type { Connections } from "../connections/pod_connections.ts";
 import { isOwn } from "../connections/pair_table.ts";
 import { PodConnections } from "../connections/pod_connections.ts";
+import type { Chosen } from "./chosen.ts";
 import type { Cast } from "./cast.ts";
 import { castOf, forEachPair, onlyPod } from "./cast.ts";
+import type { MatrixEnd } from "./end.ts";
+import { outsideEnd } from "./end.ts";
+import { OutsideConnections, regionsFor } from "./outside.ts";
 
 /** A port that is asked about. */
 export interface PortQuestion {
@@ -17,17 +21,33 @@ export interface PortQuestion {
 
 /** Who may send what to whom, as far as policies go. */
 export interface Matrix {
-  readonly groups: readonly Group[];
-  /** The connections between two of the groups; undefined where no packet can go. */
-  readonly between: (from: Group, to: Group) => Connections | undefined;
+  /** The pods that run. */
+  readonly groups: readonly MatrixEnd[];
+  /** The rows and the columns: those asked about of the pods, of the outside and of pods that do not exist yet. */
+  readonly sources: readonly MatrixEnd[];
+  readonly destinations: readonly MatrixEnd[];
+  /** The connections between two ends; undefined where no packet can go. */
+  readonly between: (from: MatrixEnd, to: MatrixEnd) => Connections | undefined;
   /** Whether they are a pod and itself, or a pod and one of the host's network on its node: no NetworkPolicy is between them. */
-  readonly areOwn: (from: Group, to: Group) => boolean;
-  /** Groups among which policies tell no difference: what is between two of them is so between all but those that {@link areOwn}. */
+  readonly areOwn: (from: MatrixEnd, to: MatrixEnd) => boolean;
+  /**
+   * Ends among which policies tell no difference: what is between two of them is so between all but those that
+   * {@link areOwn}.
+   */
   readonly blocks: readonly Block[];
 }
 
-/** At least one group. */
-export type Block = readonly [Group, ...Group[]];
+/** At least one end. */
+export type Block = readonly [MatrixEnd, ...MatrixEnd[]];
+
+/** Which part of a matrix is asked about. */
+export interface Scope {
+  /** Pods among those of the index that do not exist yet, by key, with their names. */
+  readonly newPods?: ReadonlyMap<string, string>;
+  /** Which pods the rows and the columns are; without it all, the outside and new pods. */
+  readonly from?: Chosen | undefined;
+  readonly to?: Chosen | undefined;
+}
 
 /** Whether a port is reached in no case, in some or in all. */
 export type Answer = "no" | "some" | "yes";
@@ -36,17 +56,35 @@ export type Answer = "no" | "some" | "yes";
  * The matrix of the pods that run. Between groups of several pods the cases are their pairs: not those of a pod and
  * itself, which always reaches itself, unless the group has but one.
  */
-export function matrixOf(index: PolicyIndex, by: Grouping): Matrix {
+export function matrixOf(
+  index: PolicyIndex,
+  by: Grouping,
+  { newPods = new Map<string, string>(), from: isSource, to: isDestination }: Scope = {},
+): Matrix {
   const connections = new PodConnections(index);
+  const [toOutside, fromOutside] = (["to outside", "from outside"] as const).map(
+    (direction) => new OutsideConnections(connections, direction),
+  );
   const { pods } = connections.pairs;
   const running = [...pods.keys()].flatMap((key) => index.pods.get(key)?.pod ?? []);
-  const groups = groupsOf(running, by);
-  const casts = new Map(groups.map((group) => [group, castOf(group.pods.flatMap(({ key }) => pods.get(key) ?? []))]));
-  const castFor = (group: Group): Cast => casts.get(group) ?? [];
-  const onlyPods = new Map(groups.map((group) => [group, onlyPod(castFor(group))]));
+  const existing = running.filter(({ key }) => !newPods.has(key));
+  const groups = groupsOf(existing, by).map((group): MatrixEnd => ({ ...group, kind: "pods", region: undefined }));
+  const young = running.flatMap((pod): readonly MatrixEnd[] => {
+    const name = newPods.get(pod.key);
+    return name === undefined ? [] : [{ name, kind: "new pod", pods: [pod], region: undefined }];
+  });
+  const all = groups.length === 0 ? [] : [...groups, ...regionsFor(index, existing).map(outsideEnd), ...young];
+  const sources = isSource === undefined ? all : chosenEnds(groups, isSource);
+  const destinations = isDestination === undefined ? all : chosenEnds(groups, isDestination);
+  const ends = [...new Set([...all, ...sources, ...destinations])];
+  const casts = new Map(ends.map((end) => [end, castOf(end.pods.flatMap(({ key }) => pods.get(key) ?? []))]));
+  const castFor = (end: MatrixEnd): Cast => casts.get(end) ?? [];
+  const onlyPods = new Map(ends.map((end) => [end, onlyPod(castFor(end))]));
   return {
     groups,
-    blocks: blocksOf(groups, by, castFor),
+    sources,
+    destinations,
+    blocks: blocksOf(ends, by, castFor),
     areOwn: (from, to) => {
       const [source, destination] = [onlyPods.get(from), onlyPods.get(to)];
       return source !== undefined && destination !== undefined && isOwn(source, destination);
@@ -55,6 +93,9 @@ export function matrixOf(index: PolicyIndex, by: Grouping): Matrix {
       const [source, destination] = [onlyPods.get(from), onlyPods.get(to)];
       // One pair, of which there are four million among 2,000 pods without owners.
       if (source !== undefined && destination !== undefined) return connections.pairs.get(source, destination);
+      if (from.region !== undefined)
+        return to.region === undefined ? fromOutside?.with(from.region, castFor(to)) : undefined;
+      if (to.region !== undefined) return toOutside?.with(to.region, castFor(from));
       const cases: (Connections | undefined)[] = [];
       forEachPair(castFor(from), castFor(to), (a, b) => {
         cases.push(connections.pairs.get(a, b));
@@ -64,11 +105,20 @@ export function matrixOf(index: PolicyIndex, by: Grouping): Matrix {
   };
 }
 
+/** Of a group of which only some pods are chosen each of these by itself. */
+function chosenEnds(groups: readonly MatrixEnd[], isChosen: Chosen): readonly MatrixEnd[] {
+  return groups.flatMap((group): readonly MatrixEnd[] => {
+    const some = group.pods.filter(isChosen);
+    if (some.length === group.pods.length) return [group];
+    return some.map((pod) => ({ name: pod.key, kind: "pods", pods: [pod], region: undefined }));
+  });
+}
+
 /** Only pods that stand alone are put together; to groups of several it may matter on which node such a pod is. */
-function blocksOf(groups: readonly Group[], by: Grouping, castFor: (group: Group) => Cast): readonly Block[] {
-  const blocks = new Map<unknown, [Group, ...Group[]]>();
-  for (const group of groups) {
-    const pod = onlyPod(castFor(group));
+function blocksOf(ends: readonly MatrixEnd[], by: Grouping, castFor: (end: MatrixEnd) => Cast): readonly Block[] {
+  const blocks = new Map<unknown, [MatrixEnd, ...MatrixEnd[]]>();
+  for (const group of ends) {
+    const pod = group.kind === "pods" ? onlyPod(castFor(group)) : undefined;
     const key = pod === undefined ? group : `${pod.classNumber} ${by === "pod" ? "" : (pod.nodeName ?? "")}`;
     const block = blocks.get(key);
     if (block === undefined) blocks.set(key, [group]);

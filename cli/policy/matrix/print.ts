@@ -6,8 +6,17 @@ import { connectionText, isEmpty } from "../connections/connection_set.ts";
 import type { Connections } from "../connections/pod_connections.ts";
 import type { CellText } from "./cell.ts";
 import { cellsOf, cellText, isPartly } from "./cell.ts";
+import type { MatrixEnd } from "./end.ts";
+import { graphName } from "./end.ts";
 import type { Matrix, PortQuestion } from "./matrix.ts";
 import { answerFor } from "./matrix.ts";
+
+/** The part of a matrix that is printed. */
+export interface Asked {
+  readonly ports: readonly PortQuestion[];
+  /** Whether pairs between which nothing may be sent are left out. */
+  readonly isAllowedOnly: boolean;
+}
 
 /** More columns than this, or a wider line, are a list. */
 const WIDEST_GRID = 12;
@@ -19,23 +28,31 @@ const CORNER = "from \\ to";
  *
  * @param columns of the screen
  */
-export function formatGrid({ groups, between }: Matrix, textOf: CellText, columns: number): string | undefined {
-  if (groups.length > WIDEST_GRID) return undefined;
-  const grid = groups.map((from) => [from.name, ...groups.map((to) => textOf(between(from, to)) || "-")]);
-  const rows = [[CORNER, ...groups.map(({ name }) => name)], ...grid];
+export function formatGrid(matrix: Matrix, textOf: CellText, columns: number): string | undefined {
+  const { sources, destinations, between } = matrix;
+  if (Math.max(sources.length, destinations.length) > WIDEST_GRID) return undefined;
+  const cell = (from: MatrixEnd, to: MatrixEnd): string =>
+    from.kind !== "pods" && to.kind !== "pods" ? "" : textOf(between(from, to)) || "-";
+  const grid = sources.map((from) => [from.name, ...destinations.map((to) => cell(from, to))]);
+  const rows = [[CORNER, ...destinations.map(({ name }) => name)], ...grid];
   const widths = widthsOf(rows);
   const width = widths.reduce((sum, one) => sum + one + GAP, -GAP);
   return width > Math.min(columns, WIDEST) ? undefined : rows.map((row) => formatRow(row, widths, WIDEST)).join("");
 }
 
 /** Every pair in a line of its own. */
-export function* matrixWide(matrix: Matrix, ports: readonly PortQuestion[], columns: number): Generator<string> {
-  const textOf = cellText(ports);
+export function* matrixWide(matrix: Matrix, asked: Asked, columns: number): Generator<string> {
+  const textOf = cellText(asked.ports);
   const head = ["FROM", "TO", "CONNECTIONS"];
-  const widths = widthsOf([head, ...matrix.groups.map(({ name }) => [name, name])]);
+  const [sources, destinations] = [matrix.sources, matrix.destinations].map((ends) => ends.map(({ name }) => name));
+  const widths = widthsOf([
+    head,
+    ...(sources ?? []).map((name) => [name]),
+    ...(destinations ?? []).map((name) => ["", name]),
+  ]);
   yield formatRow(head, widths, columns);
   const rest = new Map<string, string>();
-  for (const { from, to, connections } of cellsOf(matrix)) {
+  for (const { from, to, connections } of cellsOf(matrix, asked.isAllowedOnly, textOf)) {
     const text = textOf(connections) || "none";
     const start = startOfRow([from.name, to.name], widths);
     let last = rest.get(text);
@@ -45,9 +62,10 @@ export function* matrixWide(matrix: Matrix, ports: readonly PortQuestion[], colu
 }
 
 /** `from,to,port,protocol,allowed`, without ports asked about `from,to,connections,always`. */
-export function* matrixCsv(matrix: Matrix, ports: readonly PortQuestion[]): Generator<string> {
+export function* matrixCsv(matrix: Matrix, asked: Asked): Generator<string> {
+  const { ports } = asked;
   yield csvLine(["from", "to", ...(ports.length === 0 ? ["connections", "always"] : ["port", "protocol", "allowed"])]);
-  for (const { from, to, connections } of cellsOf(matrix)) {
+  for (const { from, to, connections } of cellsOf(matrix, asked.isAllowedOnly, cellText(ports))) {
     const names = [from.name, to.name];
     if (ports.length === 0)
       yield csvLine([...names, ...bothSets(connections).map((texts) => texts.join(",") || "none")]);
@@ -59,8 +77,8 @@ export function* matrixCsv(matrix: Matrix, ports: readonly PortQuestion[]): Gene
  * A list. With ports `{from, to, port, protocol, allowed}`, and `partly` where it is so for some of several pods alone or in
  * one of two families; else `{from, to, connections, always}`: in at least one of these cases and in every one.
  */
-export function* matrixJson(matrix: Matrix, ports: readonly PortQuestion[]): Generator<string> {
-  const names = new Map(matrix.groups.map((group) => [group, JSON.stringify(group.name)]));
+export function* matrixJson(matrix: Matrix, { ports, isAllowedOnly }: Asked): Generator<string> {
+  const names = new Map([...matrix.sources, ...matrix.destinations].map((end) => [end, JSON.stringify(end.name)]));
   const known = new Map<Connections | undefined, readonly string[]>();
   const membersOf = (connections: Connections | undefined): readonly string[] => {
     let members = known.get(connections);
@@ -72,7 +90,7 @@ export function* matrixJson(matrix: Matrix, ports: readonly PortQuestion[]): Gen
     return members;
   };
   let separator = "[\n";
-  for (const { from, to, connections } of cellsOf(matrix)) {
+  for (const { from, to, connections } of cellsOf(matrix, isAllowedOnly, cellText(ports))) {
     for (const members of membersOf(connections)) {
       yield `${separator}  {"from":${names.get(from) ?? ""},"to":${names.get(to) ?? ""},${members}`;
       separator = ",\n";
@@ -100,12 +118,15 @@ function bothSets(connections: Connections | undefined): readonly [readonly stri
 }
 
 /** Who reaches whom, as arrows; a pod and itself has none. */
-export function matrixGraph(matrix: Matrix, ports: readonly PortQuestion[]): Graph {
+export function matrixGraph(matrix: Matrix, { ports }: Asked): Graph {
   const textOf = cellText(ports);
-  const edges = [...cellsOf(matrix)].flatMap(({ from, to, connections }) => {
+  const edges = [...cellsOf(matrix, true, textOf)].flatMap(({ from, to, connections }) => {
     const text = textOf(connections);
-    if (text === "" || (from === to && from.pods.length === 1)) return [];
-    return [{ from: from.name, to: to.name, label: text, isPartly: isPartly(text) }];
+    if (from === to && from.pods.length === 1) return [];
+    return [{ from: graphName(from), to: graphName(to), label: text, isPartly: isPartly(text) }];
   });
-  return { names: matrix.groups.map(({ name }) => name), edges };
+  const reached = new Set(edges.flatMap(({ from, to }) => [from, to]));
+  const ends = [...new Set([...matrix.sources, ...matrix.destinations])];
+  // The outside and new pods are there only for their arrows.
+  return { names: ends.filter((end) => end.kind === "pods" || reached.has(graphName(end))).map(graphName), edges };
 }

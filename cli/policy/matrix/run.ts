@@ -1,6 +1,7 @@
 import * as v from "valibot";
 import { buildPolicyIndex } from "../../../policyd/policy/evaluate/policy_index.ts";
-import type { ClusterObject } from "../../../policyd/cluster/model.ts";
+import { isFinished } from "../../../policyd/policy/evaluate/address_owner.ts";
+import type { ClusterObject, Pod } from "../../../policyd/cluster/model.ts";
 import { inForce, isShadow } from "../../../policyd/cluster/shadow.ts";
 import { GROUPINGS } from "../../cluster/group.ts";
 import { storeOf } from "../../cluster/policy_objects.ts";
@@ -13,10 +14,16 @@ import { writeAll } from "../../output/write_all.ts";
 import { formatDot, formatMermaid } from "../../output/graph.ts";
 import { tellOversizes } from "../size.ts";
 import { MATRIX_FORMATS } from "./command.ts";
-import type { Matrix, PortQuestion } from "./matrix.ts";
+import type { Matrix } from "./matrix.ts";
 import { matrixOf } from "./matrix.ts";
 import { cellText } from "./cell.ts";
+import type { Chosen } from "./chosen.ts";
+import { chosenPods } from "./chosen.ts";
+import type { ListForm } from "./list.ts";
 import { formatList } from "./list.ts";
+import { newPodsFor } from "./new_pods.ts";
+import { withoutRepeated } from "./repeated.ts";
+import type { Asked } from "./print.ts";
 import { formatGrid, matrixCsv, matrixGraph, matrixJson, matrixWide } from "./print.ts";
 
 const optionsSchema = v.object({
@@ -24,22 +31,49 @@ const optionsSchema = v.object({
   ...configurationEntries,
   by: v.picklist(GROUPINGS),
   port: v.optional(v.array(v.object({ protocol: v.picklist(["TCP", "UDP", "SCTP"]), port: v.number() })), []),
+  from: v.optional(v.string()),
+  to: v.optional(v.string()),
+  allowedOnly: v.boolean(),
   withShadow: v.boolean(),
   output: v.picklist(MATRIX_FORMATS),
 });
 
 const MOST_NAMED = 5;
 
-/** @throws DrawbridgeError as loadManifests */
+/** @throws DrawbridgeError ERR_OBJECT for pods asked about that are not there, and as loadManifests */
 export async function runMatrix(io: Io, options: unknown): Promise<ExitCode> {
-  const { by, port: ports, withShadow, output, config, ...input } = v.parse(optionsSchema, options);
+  const {
+    by,
+    port: ports,
+    from,
+    to,
+    allowedOnly,
+    withShadow,
+    output,
+    config,
+    ...input
+  } = v.parse(optionsSchema, options);
   const policyOptions = policyOptionsOf(configurationOf(io, config, input.filename));
   const { manifests } = await loadManifests(io, input);
   const objects = manifests.map(({ object }) => object);
-  const index = buildPolicyIndex(storeOf(withShadow ? objects.map(inForce) : objects), policyOptions);
-  const matrix = matrixOf(index, by);
-  if (output === "table") writeTable(io, matrix, ports, policyOptions.policePodToOwnNode);
-  else writeAll(io.out, printed(matrix, ports, output, io.out.columns));
+  const isQuestion = from !== undefined || to !== undefined;
+  const judged = withShadow ? objects.map(inForce) : objects;
+  const young = isQuestion ? newPodsFor(judged) : undefined;
+  const index = buildPolicyIndex(storeOf([...judged, ...(young?.objects ?? [])]), policyOptions);
+  const running = judged.filter((one): one is Pod => one.kind === "Pod" && !isFinished(one));
+  const chosen = (name: string | undefined, option: string): Chosen | undefined =>
+    name === undefined ? undefined : chosenPods(running, name, option);
+  const scope = { from: chosen(from, "--from"), to: chosen(to, "--to") };
+  const matrix = matrixOf(index, by, { ...scope, newPods: young?.names ?? new Map<string, string>() });
+  const shown = young === undefined ? matrix : withoutRepeated(matrix, young);
+  const asked = { ports, isAllowedOnly: allowedOnly };
+  if (output === "table") {
+    const first = from === undefined && to !== undefined ? "to" : "from";
+    writeTable(io, shown, asked, { isQuestion, first, isPoliced: policyOptions.policePodToOwnNode });
+  } else writeAll(io.out, printed(shown, asked, output, io.out.columns));
+  if (young !== undefined && young.leftOut > 0) {
+    io.err.write(`left out: ${young.leftOut} more kinds of pods that policies speak of and that are not there\n`);
+  }
   if (!withShadow) tellShadow(io, objects);
   tellOversizes(io, index);
   return ExitCode.YES;
@@ -54,21 +88,35 @@ function tellShadow(io: Io, objects: readonly ClusterObject[]): void {
   );
 }
 
-/**
- * For people: a grid where it fits, else a list.
- *
- * @param isPoliced whether NetworkPolicies hold for what pods send to their own node
- */
-function writeTable(io: Io, matrix: Matrix, ports: readonly PortQuestion[], isPoliced: boolean): void {
+/** For people: a grid where it fits, else a list. */
+function writeTable(
+  io: Io,
+  matrix: Matrix,
+  { ports, isAllowedOnly }: Asked,
+  {
+    isPoliced,
+    ...question
+  }: Pick<ListForm, "isQuestion" | "first"> & {
+    /** Whether NetworkPolicies hold for what pods send to their own node. */
+    readonly isPoliced: boolean;
+  },
+): void {
   if (matrix.groups.length === 0) {
     io.err.write("no pods\n");
     return;
   }
   const textOf = cellText(ports);
-  const grid = formatGrid(matrix, textOf, io.out.columns);
-  io.out.write(grid ?? formatList(matrix, textOf, io.out.columns));
-  const isAnyLeftOut = matrix.groups.some(({ pods: [pod, ...more] }) => pod.hostNetwork && more.length === 0);
-  if (grid === undefined && isAnyLeftOut) {
+  const { columns, isTerminal: hasDittoMarks } = io.out;
+  const form = { columns, hasDittoMarks, isAllowedOnly, ...question };
+  const grid = question.isQuestion ? undefined : formatGrid(matrix, textOf, columns);
+  const podsGrid = question.isQuestion ? undefined : (grid ?? formatGrid(withoutOutside(matrix), textOf, columns));
+  if (podsGrid !== undefined) io.out.write(podsGrid);
+  if (grid === undefined) {
+    const list = formatList(matrix, textOf, { ...form, isOutsideOnly: podsGrid !== undefined });
+    io.out.write(podsGrid === undefined || list === "" ? list : `\n${list}`);
+  }
+  const isAnyLeftOut = matrix.groups.some(({ pods: [pod, ...more] }) => pod?.hostNetwork === true && more.length === 0);
+  if (podsGrid === undefined && isAnyLeftOut) {
     const why = isPoliced ? "which have rules of their own; -o wide has them" : "which no NetworkPolicy keeps apart";
     io.err.write(`not listed: a pod and the network of its own node, ${why}\n`);
   }
@@ -82,22 +130,29 @@ function writeTable(io: Io, matrix: Matrix, ports: readonly PortQuestion[], isPo
   }
 }
 
+function withoutOutside(matrix: Matrix): Matrix {
+  const [sources = [], destinations = []] = [matrix.sources, matrix.destinations].map((ends) =>
+    ends.filter(({ kind }) => kind !== "outside"),
+  );
+  return { ...matrix, sources, destinations };
+}
+
 function printed(
   matrix: Matrix,
-  ports: readonly PortQuestion[],
+  asked: Asked,
   format: Exclude<(typeof MATRIX_FORMATS)[number], "table">,
   columns: number,
 ): Iterable<string> {
   switch (format) {
     case "wide":
-      return matrixWide(matrix, ports, columns);
+      return matrixWide(matrix, asked, columns);
     case "json":
-      return matrixJson(matrix, ports);
+      return matrixJson(matrix, asked);
     case "csv":
-      return matrixCsv(matrix, ports);
+      return matrixCsv(matrix, asked);
     case "dot":
-      return [formatDot(matrixGraph(matrix, ports))];
+      return [formatDot(matrixGraph(matrix, asked))];
     case "mermaid":
-      return [formatMermaid(matrixGraph(matrix, ports))];
+      return [formatMermaid(matrixGraph(matrix, asked))];
   }
 }

@@ -5,6 +5,7 @@ import { ConnectionReader } from "../../../../../cli/policy/connections/connecti
 import type { Connections } from "../../../../../cli/policy/connections/pod_connections.ts";
 import type { Matrix } from "../../../../../cli/policy/matrix/matrix.ts";
 import { matrixOf } from "../../../../../cli/policy/matrix/matrix.ts";
+import { cidrContains, lastAddress, networkAddress } from "../../../../../kernel/ip/cidr.ts";
 import { parseAddress } from "../../../../../kernel/ip/address.ts";
 import type { Pod } from "../../../../../policyd/cluster/model.ts";
 import { isFinished } from "../../../../../policyd/policy/evaluate/address_owner.ts";
@@ -90,11 +91,55 @@ describe("cli/policy/matrix: against the evaluator, port by port", function () {
     );
   });
 
+  it("MATRIX-07: what the outside and pods may send each other is what the evaluator allows of each address at an edge", () => {
+    const seen = { no: 0, some: 0, yes: 0 };
+    fc.assert(
+      fc.property(policyCases, ({ cluster }) => {
+        const index = indexOf(manifestsOf(cluster));
+        const matrix = matrixOf(index, "pod");
+        const outside = matrix.sources.flatMap((end) =>
+          end.region === undefined ? [] : [{ end, region: end.region }],
+        );
+        for (const { end, region } of outside) {
+          const edges = [region.representative, networkAddress(region.prefix), lastAddress(region.prefix)];
+          const inside = edges.filter(
+            (one) => !index.owners.has(one) && !region.except.some((prefix) => cidrContains(prefix, one)),
+          );
+          for (const group of matrix.groups) {
+            for (const [from, to] of [
+              [end, group],
+              [group, end],
+            ] as const) {
+              const connections = matrix.between(from, to);
+              for (const traffic of questionsOf(index)) {
+                const answers = inside.map((address) => {
+                  const ends = [from, to].map(({ pods: [pod] }): FlowEnd =>
+                    pod === undefined ? { type: "address", address } : { type: "pod", key: pod.key },
+                  );
+                  const [source, destination] = ends;
+                  assert.ok(source !== undefined && destination !== undefined);
+                  return isAllowed(index, { source, destination, family: region.family, ...traffic });
+                });
+                assert.equal(new Set(answers).size, 1, "policies tell no two addresses of a part apart");
+                const expected = answers[0] === true ? "yes" : "no";
+                seen[expected]++;
+                assert.equal(answerTo(connections, traffic), expected);
+              }
+            }
+          }
+        }
+      }),
+      { numRuns: Math.ceil(ROUNDS / 5) },
+    );
+    assert.ok(Math.min(seen.no, seen.yes) > ROUNDS, JSON.stringify(seen));
+  });
+
   it("MATRIX-05: what a block says of two of its groups holds for all that are not each other's own", () => {
     fc.assert(
       fc.property(policyCases, fc.constantFrom("pod", "workload", "namespace"), ({ cluster }, by) => {
         const matrix = matrixOf(indexOf(manifestsOf(crowded(cluster))), by);
-        assert.deepEqual(matrix.blocks.flat().length, matrix.groups.length);
+        assert.deepEqual(matrix.blocks.flat().length, matrix.sources.length);
+        assert.deepEqual(matrix.sources, matrix.destinations);
         for (const from of matrix.blocks) {
           for (const to of matrix.blocks) {
             const pairs = from.flatMap((a) => to.map((b) => [a, b] as const)).filter(([a, b]) => !matrix.areOwn(a, b));

@@ -1,0 +1,31 @@
+import { DrawbridgeError } from "../../../kernel/error.ts";
+import type { Pod } from "../../../policyd/cluster/model.ts";
+import { groupName } from "../../cluster/group.ts";
+import { nearestNames } from "../../cluster/nearest_names.ts";
+import { workloadNameOf } from "../../cluster/workload_name.ts";
+
+/** Tells whether a pod is one of those that a name of the command line stands for. */
+export type Chosen = (pod: Pod) => boolean;
+
+/**
+ * The pods by a name: `shop/db` is a pod or a workload of this name, `shop/deployment/db` a workload, `shop` or `shop/*`
+ * all of a namespace.
+ *
+ * @param option for the message
+ * @throws DrawbridgeError ERR_OBJECT with the nearest names for one that no pod has
+ */
+export function chosenPods(pods: readonly Pod[], name: string, option: string): Chosen {
+  const isChosen: Chosen = (pod) => namesOf(pod).includes(name);
+  if (pods.some(isChosen)) return isChosen;
+  const nearest = nearestNames(name, new Set(pods.flatMap(namesOf)));
+  const hint =
+    nearest.length === 0
+      ? "expected a pod (shop/db-0), a workload (shop/db or shop/statefulset/db) or a namespace (shop) with pods"
+      : `did you mean ${nearest.join(" or ")}?`;
+  throw new DrawbridgeError("ERR_OBJECT", `${option} ${JSON.stringify(name)}: no pod that runs is called so; ${hint}`);
+}
+
+function namesOf(pod: Pod): readonly string[] {
+  const { namespace, key } = pod;
+  return [key, `${namespace}/${workloadNameOf(pod).name}`, groupName(pod, "workload"), namespace, `${namespace}/*`];
+}

@@ -1,0 +1,211 @@
+import { frozenLabels } from "../../../policyd/cluster/name.ts";
+import type {
+  ClusterObject,
+  Labels,
+  LabelSelector,
+  Namespace,
+  NetworkPolicy,
+  Pod,
+  PodPeer,
+} from "../../../policyd/cluster/model.ts";
+import { isFinished } from "../../../policyd/policy/evaluate/address_owner.ts";
+import { selects } from "../../../policyd/policy/evaluate/selector.ts";
+
+/** Pods that do not exist and that policies would tell from those that do. */
+export interface NewPods {
+  /** The pods, and the namespaces that they need. */
+  readonly objects: readonly ClusterObject[];
+  /** Their names for people, by their keys: `new pod in shop with app=web`. */
+  readonly names: ReadonlyMap<string, string>;
+  /** For a pod with labels the key of the one without in the same namespace. */
+  readonly plain: ReadonlyMap<string, string>;
+  /** How many more kinds of pods policies speak of. */
+  readonly leftOut: number;
+}
+
+/** More kinds of pods that nobody has are not tried out. */
+const MOST_KINDS = 500;
+const NAMESPACE_NAME = "kubernetes.io/metadata.name";
+
+/**
+ * The pods that may come: one without labels in each namespace and in one that does not exist yet, and for each peer that
+ * selects none of the pods that are there one that it would select.
+ *
+ * Policies judge them as any other pod, so a policy that closes a namespace holds for a new pod in it.
+ */
+export function newPodsFor(objects: readonly ClusterObject[]): NewPods {
+  const namespaces = namespacesOf(objects);
+  const pods = objects.filter((one): one is Pod => one.kind === "Pod" && !isFinished(one) && !one.hostNetwork);
+  const maker = new Maker(namespaces);
+  for (const name of namespaces.keys()) maker.add({ namespace: name, labels: {} }, `new pod in ${name}`);
+  maker.add({ namespace: maker.namespaceWith({}), labels: {} }, "new pod in any other namespace");
+  const seen = new Set<string>();
+  let leftOut = 0;
+  for (const { peer, namespace } of peersOf(objects)) {
+    const key = JSON.stringify([peer.namespaceSelector ?? namespace, peer.podSelector]);
+    if (seen.has(key)) continue;
+    seen.add(key);
+    if (pods.some((pod) => isSelected(peer, namespace, pod, namespaces))) continue;
+    if (seen.size > MOST_KINDS || !maker.addFor(peer, namespace)) leftOut++;
+  }
+  return { ...maker.made(), leftOut };
+}
+
+interface Place {
+  readonly namespace: string;
+  readonly labels: Labels;
+}
+
+class Maker {
+  readonly #known: ReadonlyMap<string, Labels>;
+  readonly #namespaces = new Map<string, Namespace>();
+  readonly #pods = new Map<string, Pod>();
+  readonly #names = new Map<string, string>();
+  readonly #plain = new Map<string, string>();
+
+  constructor(known: ReadonlyMap<string, Labels>) {
+    this.#known = known;
+  }
+
+  add({ namespace, labels }: Place, text: string): string {
+    const name = `drawbridge-new-pod-${this.#pods.size}`;
+    const key = `${namespace}/${name}`;
+    this.#pods.set(key, {
+      kind: "Pod",
+      key,
+      name,
+      namespace,
+      uid: "",
+      staticUid: undefined,
+      labels: frozenLabels(Object.entries(labels)),
+      annotations: frozenLabels([]),
+      controller: undefined,
+      addresses: [],
+      nodeName: undefined,
+      hostNetwork: false,
+      phase: "Running",
+      isTerminating: false,
+      ports: [],
+    });
+    this.#names.set(key, text);
+    return key;
+  }
+
+  /**
+   * Adds a pod that a peer selects; none where it contradicts itself.
+   *
+   * @returns false where it would need a second namespace of one name, with other labels
+   */
+  addFor({ podSelector, namespaceSelector }: PodPeer, ofPolicy: string): boolean {
+    const labels = podSelector === undefined ? {} : labelsFor(podSelector);
+    if (labels === undefined) return true;
+    const place =
+      namespaceSelector === undefined ? { namespace: ofPolicy, text: ofPolicy } : this.#placeFor(namespaceSelector);
+    if (typeof place !== "object") return place === "contradiction";
+    const { namespace, text } = place;
+    const plain = [...this.#pods.values()].find((pod) => pod.namespace === namespace)?.key;
+    const words = labelsText(labels);
+    const key = this.add({ namespace, labels }, `new pod in ${text}${words === "" ? "" : ` with ${words}`}`);
+    if (plain !== undefined) this.#plain.set(key, plain);
+    return true;
+  }
+
+  /** A namespace that a selector selects: one that is there, else a new one. */
+  #placeFor(
+    selector: LabelSelector,
+  ): { readonly namespace: string; readonly text: string } | "contradiction" | "name is taken" {
+    for (const [namespace, labels] of this.#known) if (selects(selector, labels)) return { namespace, text: namespace };
+    const wanted = labelsFor(this.#ofNewNamespace(selector));
+    if (wanted === undefined) return "contradiction";
+    const made = this.#namespaces.get(wanted[NAMESPACE_NAME] ?? "");
+    if (made !== undefined && !selects(selector, made.labels)) return "name is taken";
+    return { namespace: this.namespaceWith(wanted), text: namespaceText(wanted) };
+  }
+
+  /** The selector for a namespace that does not exist: its name is a label of it, and differs from those there are. */
+  #ofNewNamespace({ matchLabels, matchExpressions }: LabelSelector): LabelSelector {
+    const taken = { key: NAMESPACE_NAME, operator: "NotIn", values: [...this.#known.keys()] } as const;
+    const isNamed = NAMESPACE_NAME in matchLabels || matchExpressions.some(({ key }) => key === NAMESPACE_NAME);
+    const named = { key: NAMESPACE_NAME, operator: "Exists", values: [] } as const;
+    return { matchLabels, matchExpressions: [...matchExpressions, taken, ...(isNamed ? [named] : [])] };
+  }
+
+  /** A namespace that does not exist, with some labels. */
+  namespaceWith(labels: Labels): string {
+    let name = labels[NAMESPACE_NAME] ?? `drawbridge-new-namespace-${this.#namespaces.size}`;
+    while (labels[NAMESPACE_NAME] === undefined && this.#known.has(name)) name += "-x";
+    if (this.#namespaces.has(name)) return name;
+    this.#namespaces.set(name, {
+      kind: "Namespace",
+      key: name,
+      name,
+      uid: "",
+      labels: frozenLabels([...Object.entries(labels), [NAMESPACE_NAME, name]]),
+      isTerminating: false,
+    });
+    return name;
+  }
+
+  made(): Omit<NewPods, "leftOut"> {
+    const objects = [...this.#namespaces.values(), ...this.#pods.values()];
+    return { objects, names: this.#names, plain: this.#plain };
+  }
+}
+
+/** Every namespace that an object is in, with its labels. */
+function namespacesOf(objects: readonly ClusterObject[]): ReadonlyMap<string, Labels> {
+  const found = new Map<string, Labels>();
+  for (const one of objects) {
+    if (one.kind === "Namespace") found.set(one.name, one.labels);
+    else if ((one.kind === "Pod" || one.kind === "NetworkPolicy") && !found.has(one.namespace)) {
+      found.set(one.namespace, { [NAMESPACE_NAME]: one.namespace });
+    }
+  }
+  return new Map([...found].sort(([a], [b]) => (a < b ? -1 : 1)));
+}
+
+function* peersOf(
+  objects: readonly ClusterObject[],
+): Generator<{ readonly peer: PodPeer; readonly namespace: string }> {
+  for (const one of objects) {
+    if (one.kind !== "NetworkPolicy" && one.kind !== "ClusterNetworkPolicy") continue;
+    const namespace = one.kind === "NetworkPolicy" ? (one satisfies NetworkPolicy).namespace : "";
+    for (const { peers } of [...one.ingress, ...one.egress]) {
+      for (const peer of peers ?? []) if (peer.type === "pods") yield { peer, namespace };
+    }
+  }
+}
+
+function isSelected(peer: PodPeer, ofPolicy: string, pod: Pod, namespaces: ReadonlyMap<string, Labels>): boolean {
+  if (peer.podSelector !== undefined && !selects(peer.podSelector, pod.labels)) return false;
+  if (peer.namespaceSelector === undefined) return pod.namespace === ofPolicy;
+  return selects(peer.namespaceSelector, namespaces.get(pod.namespace) ?? {});
+}
+
+/** As few labels as a selector asks for; undefined where it contradicts itself. */
+function labelsFor({ matchLabels, matchExpressions }: LabelSelector): Labels | undefined {
+  const labels: Record<string, string> = { ...matchLabels };
+  for (const [key, requirements] of Map.groupBy(matchExpressions, (one) => one.key)) {
+    const meets = (value: string | undefined): boolean =>
+      selects({ matchLabels: {}, matchExpressions: requirements }, value === undefined ? {} : { [key]: value });
+    const named = requirements.flatMap(({ values }) => values);
+    // One more than are named, so that one of them is not forbidden.
+    const others = Array.from({ length: named.length + 1 }, (_, i) => (i === 0 ? "any" : `any-${i}`));
+    const fixed = labels[key];
+    const value = (fixed === undefined ? [undefined, ...named, ...others] : [fixed]).find(meets);
+    if (!meets(value)) return undefined;
+    if (value !== undefined) labels[key] = value;
+  }
+  return labels;
+}
+
+function namespaceText(labels: Labels): string {
+  const text = labelsText(labels);
+  return text === "" ? "any other namespace" : `a namespace with ${text}`;
+}
+
+function labelsText(labels: Labels): string {
+  return Object.entries(labels)
+    .map(([key, value]) => `${key}=${value}`)
+    .join(",");
+}

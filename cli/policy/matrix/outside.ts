@@ -1,0 +1,44 @@
+import type { Pod } from "../../../policyd/cluster/model.ts";
+import type { PolicyIndex } from "../../../policyd/policy/evaluate/policy_index.ts";
+import { familyOf } from "../../../kernel/ip/address.ts";
+import type { Connections, PodConnections } from "../connections/pod_connections.ts";
+import type { OutsideRegion } from "../outside_region.ts";
+import { outsideRegions } from "../outside_region.ts";
+import type { Cast } from "./cast.ts";
+
+/** The parts of the outside that policies tell apart, of the families that some pods have or may get. */
+export function regionsFor(index: PolicyIndex, pods: readonly Pod[]): readonly OutsideRegion[] {
+  const mayHave = (family: 4 | 6): boolean =>
+    pods.some(({ addresses }) => addresses.length === 0 || addresses.some((one) => familyOf(one) === family));
+  return outsideRegions([index]).filter(({ family }) => mayHave(family));
+}
+
+/** Connections between the outside and pods, found once for all pods that policies cannot tell apart. */
+export class OutsideConnections {
+  readonly #connections: PodConnections;
+  readonly #known = new Map<OutsideRegion, Map<number, Connections | undefined>>();
+  readonly #direction: "from outside" | "to outside";
+
+  constructor(connections: PodConnections, direction: "from outside" | "to outside") {
+    this.#connections = connections;
+    this.#direction = direction;
+  }
+
+  /** The connections of some pods to a part of the outside, or from it. */
+  with(region: OutsideRegion, cast: Cast): Connections | undefined {
+    const known = this.#known.get(region) ?? new Map<number, Connections | undefined>();
+    this.#known.set(region, known);
+    const cases = cast.map(({ pods: [{ key, classNumber }] }) => {
+      if (!known.has(classNumber)) known.set(classNumber, this.#ask(region, key));
+      return known.get(classNumber);
+    });
+    return this.#connections.together(cases);
+  }
+
+  #ask({ representative: address, family }: OutsideRegion, key: string): Connections | undefined {
+    const [pod, outside] = [{ type: "pod", key } as const, { type: "address", address } as const];
+    return this.#direction === "to outside"
+      ? this.#connections.between({ source: pod, destination: outside, family })
+      : this.#connections.between({ source: outside, destination: pod, family });
+  }
+}

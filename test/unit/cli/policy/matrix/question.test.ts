@@ -1,0 +1,237 @@
+import assert from "node:assert/strict";
+import * as fc from "fast-check";
+import { newPodsFor } from "../../../../../cli/policy/matrix/new_pods.ts";
+import { storeOf } from "../../../../../cli/cluster/policy_objects.ts";
+import type {
+  ClusterObject,
+  ClusterPolicyPeer,
+  LabelSelector,
+  PolicyPeer,
+} from "../../../../../policyd/cluster/model.ts";
+import { isFinished } from "../../../../../policyd/policy/evaluate/address_owner.ts";
+import { selects } from "../../../../../policyd/policy/evaluate/selector.ts";
+import { buildPolicyIndex } from "../../../../../policyd/policy/evaluate/policy_index.ts";
+import { memoryFiles, runCli } from "../../../../support/cli.ts";
+import { fixtureFiles } from "../../../../support/cli_golden.ts";
+import { storeOf as storeOfManifests } from "../../../../support/evaluate/store.ts";
+import { policyCases } from "../../../../support/policy/arbitrary_cluster.ts";
+import { manifestsOf } from "../../../../support/policy/raw_cluster.ts";
+
+const SHOP = fixtureFiles("shop");
+
+const pod = (namespace: string, name: string, labels: string): string => `---
+apiVersion: v1
+kind: Pod
+metadata: { name: ${name}, namespace: ${namespace}, labels: { ${labels} } }
+spec: { containers: [{ name: c }] }
+status: { phase: Running, podIPs: [{ ip: 10.244.0.${name.length} }] }
+`;
+
+const policy = (namespace: string, spec: string): string => `---
+apiVersion: networking.k8s.io/v1
+kind: NetworkPolicy
+metadata: { name: p, namespace: ${namespace} }
+spec: ${spec}
+`;
+
+const DB = pod("shop", "db", "app: db");
+const ADMITS = `{ podSelector: { matchLabels: { app: db } }, ingress: [{ ports: [{ port: 5432 }], from: [
+  { podSelector: { matchLabels: { app: web } } },
+  { namespaceSelector: { matchLabels: { team: ops } }, podSelector: { matchExpressions: [{ key: backup, operator: Exists }] } }] }] }`;
+
+const ask = (text: string, ...args: readonly string[]) =>
+  runCli(["policy", "matrix", "-f", "a.yaml", ...args], memoryFiles({ "a.yaml": text }));
+
+describe("policy matrix: who reaches whom", () => {
+  it("MATRIX-08: --to lists who may reach pods and who may not, with the outside and pods that do not exist yet", async () => {
+    const { code, out, err } = await runCli(["policy", "matrix", "-f", "shop", "--to", "shop/redis"], SHOP);
+    assert.deepEqual([code, err], [0, ""]);
+    assert.equal(
+      out,
+      `TO                       CONNECTIONS   FROM
+shop/statefulset/redis   all (some)    monitoring/daemonset/node-exporter
+shop/statefulset/redis   9090/TCP      monitoring/statefulset/prometheus
+shop/statefulset/redis   6379/TCP      shop/deployment/cart
+shop/statefulset/redis   -             kube-system/deployment/coredns, payments/*, shop/deployment/catalog, shop/deployment/frontend, outside, any new pod
+`,
+    );
+  });
+
+  it("MATRIX-08: --from lists what pods may reach, and --allowed-only leaves out the rest", async () => {
+    const asked = ["policy", "matrix", "-f", "shop", "--from", "shop/frontend", "--allowed-only"];
+    const { out } = await runCli(asked, SHOP);
+    assert.equal(
+      out,
+      `FROM                       CONNECTIONS      TO
+shop/deployment/frontend   53/TCP, 53/UDP   kube-system/deployment/coredns
+shop/deployment/frontend   all (some)       monitoring/daemonset/node-exporter
+shop/deployment/frontend   8080/TCP         shop/deployment/cart, shop/deployment/catalog
+`,
+    );
+    for (const format of ["wide", "csv", "json"]) {
+      const all = await runCli(["policy", "matrix", "-f", "shop", "-o", format], SHOP);
+      const some = await runCli(["policy", "matrix", "-f", "shop", "-o", format, "--allowed-only"], SHOP);
+      assert.ok(some.out.length > 0 && some.out.length < all.out.length, format);
+      assert.doesNotMatch(some.out, / none$|none,none|"connections":\[\]/m);
+      assert.match(all.out, / none$|none,none|"connections":\[\]/m);
+    }
+  });
+
+  it("MATRIX-08: pods, workloads and namespaces are found by their names, and a wrong name gets the nearest ones", async () => {
+    const names = async (to: string): Promise<readonly string[]> => {
+      const { out } = await runCli(["policy", "matrix", "-f", "shop", "--to", to, "-o", "json"], SHOP);
+      return [...new Set((JSON.parse(out) as { to: string }[]).map((one) => one.to))];
+    };
+    assert.deepEqual(await names("shop/statefulset/redis"), ["shop/statefulset/redis"]);
+    assert.deepEqual(await names("payments"), ["payments/deployment/api", "payments/statefulset/ledger"]);
+    assert.deepEqual(await names("payments/*"), await names("payments"));
+    const wrong = await runCli(["policy", "matrix", "-f", "shop", "--to", "shop/rediss"], SHOP);
+    assert.deepEqual([wrong.code, wrong.out], [3, ""]);
+    assert.match(wrong.err, /--to "shop\/rediss": no pod that runs is called so; did you mean shop\/redis/);
+    const one = await ask(DB + pod("shop", "web", "app: web"), "--from", "shop/web", "--to", "shop/db", "-o", "csv");
+    assert.deepEqual(one.out.split("\r\n").slice(1, -1), ["shop/web,shop/db,all,all"]);
+  });
+
+  it("MATRIX-09: a peer that selects none of the pods is a door for a pod that does not exist yet", async () => {
+    const { out } = await ask(DB + policy("shop", ADMITS), "--to", "shop/db", "--allowed-only");
+    assert.equal(
+      out,
+      `TO        CONNECTIONS   FROM
+shop/db   5432/TCP      new pod in a namespace with team=ops with backup=any, new pod in shop with app=web
+`,
+    );
+    const closed = policy("shop", "{ podSelector: { matchLabels: { app: web } }, policyTypes: [Egress] }").replace(
+      "name: p",
+      "name: q",
+    );
+    const both = await ask(DB + policy("shop", ADMITS) + closed, "--to", "shop/db", "--allowed-only");
+    assert.doesNotMatch(both.out, /new pod in shop with app=web/, "its own policies hold for it, too");
+    const open = await ask(DB, "--to", "shop/db");
+    assert.equal(
+      open.out,
+      "TO        CONNECTIONS   FROM\nshop/db   all           all pods, outside IPv4, any new pod\n".replace(
+        "all pods",
+        "shop/db",
+      ),
+    );
+  });
+
+  it("MATRIX-09: for each peer that selects none of the pods there is a new pod that it selects, unless it contradicts itself", () => {
+    let [found, contradictions] = [0, 0];
+    fc.assert(
+      fc.property(policyCases, ({ cluster }) => {
+        const store = storeOfManifests(manifestsOf(cluster));
+        const objects: readonly ClusterObject[] = [
+          ...store.namespaces.values(),
+          ...store.nodes.values(),
+          ...store.pods.values(),
+          ...store.networkPolicies.values(),
+          ...store.clusterNetworkPolicies.values(),
+        ];
+        const young = newPodsFor(objects);
+        const index = buildPolicyIndex(storeOf([...objects, ...young.objects]));
+        const isNew = (key: string): boolean => young.names.has(key);
+        for (const {
+          policy: { ingress, egress },
+          rules,
+        } of [...index.networkPolicies, ...index.clusterPolicies]) {
+          const written = [...ingress, ...egress].flatMap(
+            (rule): readonly (PolicyPeer | ClusterPolicyPeer)[] => rule.peers ?? [],
+          );
+          const indexed = [...rules.ingress, ...rules.egress].flatMap((rule) => rule.peers ?? []);
+          for (const [place, peer] of indexed.entries()) {
+            const raw = written[place];
+            if (peer.type !== "pods" || raw?.type !== "pods") continue;
+            const arePossible =
+              (raw.podSelector === undefined || isPossible(raw.podSelector)) &&
+              (raw.namespaceSelector === undefined || isNamespacePossible(raw.namespaceSelector, objects));
+            const members = [...index.pods.values()].filter(
+              ({ subject, pod: one }) =>
+                subject !== undefined && !isFinished(one) && peer.members[subject.identity.number] === 1,
+            );
+            if (members.some(({ pod: { key } }) => !isNew(key))) continue;
+            if (members.length > 0) found++;
+            else contradictions++;
+            // Two namespaces of one name cannot be there at once, which is said.
+            if (young.leftOut === 0) assert.equal(members.length > 0, arePossible, JSON.stringify(raw));
+          }
+        }
+      }),
+      { numRuns: 100 },
+    );
+    assert.ok(found > 100 && contradictions > 0, `${found} found, ${contradictions} have none`);
+  });
+
+  it("MATRIX-10: marks for the line above are on terminals only, so that a line of a file is whole", async () => {
+    const args = ["policy", "matrix", "-f", "shop"];
+    const wide = { columns: 200, hasColour: false };
+    assert.match((await runCli(args, SHOP, wide)).out, / " +"$/m);
+    assert.doesNotMatch((await runCli(args, SHOP)).out, / "/);
+  });
+
+  it("MATRIX-10: an answer about 3,000 workloads fits on a screen, and says what it leaves out", async () => {
+    const pods = Array.from({ length: 3000 }, (_, i) =>
+      JSON.stringify({
+        apiVersion: "v1",
+        kind: "Pod",
+        metadata: { name: `w${i}`, namespace: `n${i % 100}`, labels: { app: i % 3 === 0 ? "web" : "x" } },
+        status: { phase: "Running" },
+      }),
+    );
+    const [first = ""] = pods;
+    const rule = {
+      apiVersion: "networking.k8s.io/v1",
+      kind: "NetworkPolicy",
+      metadata: { name: "p", namespace: "n0" },
+      spec: {
+        podSelector: {},
+        ingress: [{ from: [{ namespaceSelector: {}, podSelector: { matchLabels: { app: "web" } } }] }],
+      },
+    };
+    const files = memoryFiles({ "a.json": [...pods, JSON.stringify(rule)].join("\n") });
+    const name = `n0/${(JSON.parse(first) as { metadata: { name: string } }).metadata.name}`;
+    const screen = { columns: 100, hasColour: false };
+    const { out } = await runCli(["policy", "matrix", "-f", "a.json", "--to", name], files, screen);
+    assert.ok(out.split("\n").length < 30, out);
+    assert.match(out, /and \d+ more \(-o wide has all\)/);
+  });
+});
+
+/** Whether it selects a namespace that is there, or one of another name. */
+function isNamespacePossible(selector: LabelSelector, objects: readonly ClusterObject[]): boolean {
+  const known = new Map(objects.flatMap((one) => (one.kind === "Namespace" ? [[one.name, one.labels] as const] : [])));
+  const mentioned = objects.flatMap((one) => ("namespace" in one ? [one.namespace] : []));
+  for (const name of mentioned) if (!known.has(name)) known.set(name, { "kubernetes.io/metadata.name": name });
+  if ([...known.values()].some((labels) => selects(selector, labels))) return true;
+  return isPossible(ofNewNamespace(selector, objects));
+}
+
+function ofNewNamespace(
+  { matchLabels, matchExpressions }: LabelSelector,
+  objects: readonly ClusterObject[],
+): LabelSelector {
+  const key = "kubernetes.io/metadata.name";
+  const values = objects.flatMap((one) => ("namespace" in one ? [one.namespace] : [one.name]));
+  const more = [
+    { key, operator: "Exists", values: [] },
+    { key, operator: "NotIn", values },
+  ] as const;
+  return { matchLabels, matchExpressions: [...matchExpressions, ...more] };
+}
+
+/** Whether some labels meet a selector: each key by itself, with no value, one that it names or one that nobody names. */
+function isPossible({ matchLabels, matchExpressions }: LabelSelector): boolean {
+  const wanted = [
+    ...Object.entries(matchLabels).map(([key, value]) => ({ key, operator: "In", values: [value] }) as const),
+    ...matchExpressions,
+  ];
+  return [...Map.groupBy(wanted, ({ key }) => key).values()].every((all) =>
+    [undefined, "unnamed", ...all.flatMap(({ values }) => values)].some((value) =>
+      all.every((one) => {
+        if (one.operator === "Exists" || one.operator === "DoesNotExist")
+          return (value === undefined) === (one.operator === "DoesNotExist");
+        return (value !== undefined && one.values.includes(value)) === (one.operator === "In");
+      }),
+    ),
+  );
+}
