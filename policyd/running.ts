@@ -20,6 +20,7 @@ import { openNetworkCondition } from "./network_condition/open.ts";
 import { openNodeDataplanes } from "./node/open.ts";
 import type { Closing } from "./policy/closing/close_early.ts";
 import type { EnforcedMark } from "./policy/closing/enforced_mark.ts";
+import { openStateKeeper } from "./state_directory/open.ts";
 import { serveSocket } from "./socket/server.ts";
 import { openSource } from "./source/open.ts";
 import { VERSION } from "./version.ts";
@@ -68,7 +69,7 @@ function tellOfClosing({ missing, isLost, failure }: Closing, milliseconds: numb
   if (failure !== undefined) logger.error("pods are not closed before all objects are read", { error: failure });
 }
 
-async function compose({ configuration, syscalls, bootId, mark }: Beginning, logger: Logger): Promise<Running> {
+async function compose({ configuration, syscalls, bootId, mark, end }: Beginning, logger: Logger): Promise<Running> {
   const { nodeName, socketPath, stateDirectory } = configuration;
   const files = systemFileSystem(syscalls);
   const attachments = new AttachmentRegistry();
@@ -82,7 +83,7 @@ async function compose({ configuration, syscalls, bootId, mark }: Beginning, log
   const { dataplanes, ruleset, metrics, staleFlows, notices, routes, nodeState, policies, dropLog, cuts, servers } =
     node;
   const { takeOver } = node;
-  if (configuration.policies) markWhenInForce(mark, ruleset, logger);
+  const isMarked = configuration.policies ? markWhenInForce(mark, ruleset, logger) : () => false;
   const installing = { clock: realClock, logger, events: clusterEvents, ruleset, routes };
   const installation = openInstallation(configuration, installing);
   const health = openHealth(configuration, { clock: realClock, logger, ruleset });
@@ -109,6 +110,9 @@ async function compose({ configuration, syscalls, bootId, mark }: Beginning, log
   for (const problem of attachments.load({ stateDirectory, bootId, files })) {
     logger.warn("attachment record not used", { reason: problem });
   }
+  const keeping = { syscalls, files, clock: realClock, logger, attachments, socket, isMarked, mark, end };
+  const keeper = openStateKeeper(configuration, keeping);
+  keeper.start();
   if (configuration.objectsDirectory === undefined) servers.start();
   daemon.start();
   installation?.start();
@@ -140,6 +144,7 @@ async function compose({ configuration, syscalls, bootId, mark }: Beginning, log
     logger,
     stop: async () => {
       stopTrimming();
+      keeper.stop();
       health.stopping();
       servers.stop();
       clusterEvents.stop();
@@ -151,8 +156,8 @@ async function compose({ configuration, syscalls, bootId, mark }: Beginning, log
   };
 }
 
-/** By it the next daemon knows that what it does not find was lost. */
-function markWhenInForce(mark: EnforcedMark, ruleset: Pick<Ruleset, "follow">, logger: Logger): void {
+/** By the mark the next daemon knows that what it does not find was lost. @returns whether it was set */
+function markWhenInForce(mark: EnforcedMark, ruleset: Pick<Ruleset, "follow">, logger: Logger): () => boolean {
   let isMarked = false;
   ruleset.follow(() => {
     if (isMarked) return;
@@ -164,6 +169,7 @@ function markWhenInForce(mark: EnforcedMark, ruleset: Pick<Ruleset, "follow">, l
       logger.warn("a daemon that finds no tables will not close pods at its start", { reason: error.message });
     }
   });
+  return () => isMarked;
 }
 
 /** A daemon with a bug in it must not go on as if nothing had happened: the next one begins from the kernel's state. */

@@ -16,7 +16,7 @@ import type { AttachmentRegistry } from "./registry.ts";
 import { attachmentKey } from "./registry.ts";
 
 /** Milliseconds between two looks at what has ended. */
-const PERIOD = 30_000;
+const PERIOD = 10_000;
 /** The same after the first sync: what ended long ago goes soon, and every ADD has found this daemon. */
 const FIRST_LOOK = 6000;
 /**
@@ -34,6 +34,8 @@ export interface EndedSandboxesParts {
   readonly nodeName: string;
   /** Whether an attachment's link is there. */
   readonly hasLink: (attachment: AttachmentRecord) => boolean;
+  /** Whether an attachment has a record or a link. */
+  readonly isPresent: (attachment: AttachmentRecord) => boolean;
   readonly marks: EndedMarks;
 }
 
@@ -163,8 +165,10 @@ export class EndedSandboxes implements Dataplane {
     for (const attachment of attachments.values()) {
       names.add(attachment.hostInterface);
       // A link that was seen needs no question.
-      const isThere = this.#sightings.isSeen(attachment.hostInterface);
-      if (isThere || !this.#isLinkGone(attachment) || !this.#hasNoPod(attachment)) this.#clear(attachment);
+      const isThere = this.#sightings.isSeen(attachment.hostInterface) || !this.#isLinkGone(attachment);
+      // Its DEL has found no daemon.
+      if (!isThere && !this.#parts.isPresent(attachment)) this.#forgetLogged(attachment);
+      else if (isThere || !this.#hasNoPod(attachment)) this.#clear(attachment);
       else this.#follow(attachment);
     }
     this.#sightings.keepOnly((name) => names.has(name));
@@ -179,9 +183,14 @@ export class EndedSandboxes implements Dataplane {
     const fields = { pod: nameOf(attachment), containerId: attachment.containerId };
     if (isNew) logger.info("a pod has ended without DEL: what is left of it is removed in 15 minutes", fields);
     if (seconds < ENDED_SECONDS) return;
+    this.#forgetLogged(attachment);
+  }
+
+  #forgetLogged(attachment: AttachmentRecord): void {
     this.#forget(attachment).catch((error: unknown) => {
       if (!(error instanceof DrawbridgeError)) throw error;
-      logger.warn("a pod that ended without DEL is not forgotten yet", { ...fields, reason: error.message });
+      const fields = { pod: nameOf(attachment), reason: error.message };
+      this.#parts.logger.warn("a pod that has ended is not forgotten yet", fields);
     });
   }
 

@@ -167,6 +167,7 @@ export function openNodeDataplanes(configuration: Configuration, machine: NodeMa
     logger,
     nodeName: configuration.nodeName,
     hasLink: (attachment) => hasLink(attachment, links),
+    isPresent: (attachment) => isPresent(attachment, place, links),
     marks: markFiles(place, syscalls),
   });
   const nodeState = openNodeState(configuration, { ...machine, uplinks: () => nodeRoutes.uplinks(), links: ended });

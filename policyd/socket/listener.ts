@@ -1,4 +1,4 @@
-import { statSync } from "node:fs";
+import { lstatSync, statSync } from "node:fs";
 import type { Server } from "node:net";
 import path from "node:path";
 import process from "node:process";
@@ -28,7 +28,8 @@ export interface SocketMachine {
  * exists, in a directory nobody else can write to. A lock beside it, which ends with its holder, tells a running daemon
  * from one that died; only with the lock is an old socket taken away.
  *
- * @returns what gives the lock back
+ * @param whenLocked is called before the socket is made, when no other daemon can be running
+ * @returns what gives the lock back, and tells whether socket and lock are still there
  * @throws DrawbridgeError ERR_UNAVAILABLE when another daemon is running, ERR_CONFIGURATION for an unsafe place,
  *   ERR_STORE
  */
@@ -36,24 +37,45 @@ export async function listenExclusively(
   server: Server,
   socketPath: string,
   machine: SocketMachine,
-): Promise<() => void> {
+  whenLocked: () => void = () => {},
+): Promise<Listening> {
   const directory = path.dirname(socketPath);
   machine.files.makeDirectory(directory, 0o700);
   expectPrivate(directory);
-  const release = lock(`${socketPath}.lock`, socketPath, machine.syscalls);
+  const release = lock(lockPathOf(socketPath), socketPath, machine.syscalls);
   try {
+    whenLocked();
     removeStale(socketPath, machine.files);
     await bind(server, socketPath);
   } catch (error) {
     release();
     throw error;
   }
-  return release;
+  const paths = [socketPath, lockPathOf(socketPath)];
+  const made = paths.map(identityAt);
+  return { release, isWhole: () => paths.every((each, index) => identityAt(each) === made[index]) };
+}
+
+/** A socket that is listened on. */
+export interface Listening {
+  readonly release: () => void;
+  /** Whether the socket and its lock are those that were made, at their paths. */
+  readonly isWhole: () => boolean;
+}
+
+/** Which file a path leads to; undefined for none. */
+function identityAt(file: string): string | undefined {
+  const stats = lstatSync(file, { bigint: true, throwIfNoEntry: false });
+  return stats === undefined ? undefined : `${stats.dev} ${stats.ino}`;
+}
+
+function lockPathOf(socketPath: string): string {
+  return `${socketPath}.lock`;
 }
 
 /** Whether a daemon holds the lock of a socket; false where there has been none. @throws SyscallError */
 export function isLocked(socketPath: string, syscalls: Syscalls & FileCalls): boolean {
-  const fd = syscalls.open(`${socketPath}.lock`, OpenFlag.RDONLY | OpenFlag.NOFOLLOW | OpenFlag.CLOEXEC, 0);
+  const fd = syscalls.open(lockPathOf(socketPath), OpenFlag.RDONLY | OpenFlag.NOFOLLOW | OpenFlag.CLOEXEC, 0);
   if (fd === -Errno.ENOENT) return false;
   check(fd, `open ${socketPath}.lock`);
   const result = syscalls.flock(fd, LOCK_EX | LOCK_NB);
@@ -76,7 +98,13 @@ function lock(lockPath: string, socketPath: string, syscalls: Syscalls & FileCal
   const flags = OpenFlag.RDONLY | OpenFlag.CREAT | OpenFlag.NOFOLLOW | OpenFlag.CLOEXEC;
   const fd = check(syscalls.open(lockPath, flags, 0o600), `open ${lockPath}`);
   const result = syscalls.flock(fd, LOCK_EX | LOCK_NB);
-  if (result >= 0) return () => void syscalls.close(fd);
+  if (result >= 0) {
+    let isHeld = true;
+    return () => {
+      if (isHeld) syscalls.close(fd);
+      isHeld = false;
+    };
+  }
   syscalls.close(fd);
   if (result !== -Errno.EAGAIN) check(result, `flock ${lockPath}`);
   throw new DrawbridgeError(

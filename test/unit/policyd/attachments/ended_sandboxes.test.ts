@@ -17,12 +17,14 @@ function watch(records: readonly AttachmentRecord[]) {
   for (const record of records) attachments.add(record);
   const links = new Set<string>(records.map(({ hostInterface }) => hostInterface));
   const marks = new Map<string, number>();
+  const unrecorded = new Set<string>();
   const ended = new EndedSandboxes({
     attachments,
     clock,
     logger: recordingLogger(),
     nodeName: "node1",
     hasLink: ({ hostInterface }) => links.has(hostInterface),
+    isPresent: (record) => links.has(record.hostInterface) || !unrecorded.has(record.containerId),
     marks: {
       mark: (record) => {
         const key = attachmentKey(record);
@@ -41,7 +43,7 @@ function watch(records: readonly AttachmentRecord[]) {
   });
   const setPods = (...pods: readonly Pod[]): void =>
     ended.apply(pods.map((object) => ({ type: "set", kind: "Pod", key: object.key, object })));
-  return { ended, clock, attachments, links, marks, forgotten, setPods };
+  return { ended, clock, attachments, links, unrecorded, marks, forgotten, setPods };
 }
 
 const podOf = (name: string, changes: Partial<Pod> = {}): Pod => ({
@@ -160,6 +162,22 @@ describe("policyd/attachments: sandboxes that ended without DEL", () => {
     clock.pass(90_000);
     await turn();
     assert.deepEqual([forgotten, attachments.size], [["a"], 1]);
+  });
+
+  it("ENDED-03: one whose DEL found no daemon, so that neither record nor link is there, is forgotten at the next look", async () => {
+    const alive = podRecord("z");
+    const { ended, links, unrecorded, clock, forgotten, setPods } = watch([holder, alive]);
+    ended.begin();
+    setPods(podOf("a"), podOf("z"));
+    ended.synced();
+    links.delete(holder.hostInterface);
+    ended.lookAgain();
+    clock.pass(20_000);
+    assert.deepEqual(forgotten, []);
+    unrecorded.add("a").add("z");
+    clock.pass(10_000);
+    await turn();
+    assert.deepEqual(forgotten, ["a"]);
   });
 
   it("ENDED-03: one whose link or Pod comes back is marked no longer", () => {

@@ -1,0 +1,80 @@
+import type { StoreFileSystem } from "../../ipam/file_system.ts";
+import { modificationTime } from "../../kernel/file.ts";
+import type { nodeSyscalls } from "../../kernel/syscall/node.ts";
+import { hasLink } from "../attachments/presence.ts";
+import { LinkSockets } from "../attachments/link_sockets.ts";
+import type { AttachmentRegistry } from "../attachments/registry.ts";
+import type { Clock } from "../clock.ts";
+import type { Configuration } from "../configuration/configuration.ts";
+import type { Logger } from "../log/logger.ts";
+import type { EnforcedMark } from "../policy/closing/enforced_mark.ts";
+import { isLocked } from "../socket/listener.ts";
+import type { ServedSocket } from "../socket/server.ts";
+import { KeptTree } from "./kept_directory.ts";
+import { KeptRecords } from "./kept_records.ts";
+import { StateKeeper } from "./state_keeper.ts";
+
+/**
+ * Directories below the state directory whose files are kept: original settings of the kernel, policies of namespaces that have ended,
+ * what is delegated to IPAM plugins of others, and marks of ended sandboxes. Failures of ADDs are noted again by themselves.
+ */
+const KEPT = ["settings", "retained", "delegations", "delegated", "ended"];
+
+export interface StateKeeperMachine {
+  readonly syscalls: ReturnType<typeof nodeSyscalls>;
+  readonly files: StoreFileSystem;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly attachments: AttachmentRegistry;
+  readonly socket: Pick<ServedSocket, "restore">;
+  /** Whether the mark of enforced policies has been set by this daemon. */
+  readonly isMarked: () => boolean;
+  readonly mark: EnforcedMark;
+  /** Ends the process at once. */
+  readonly end: () => never;
+}
+
+/** The keeper of the daemon's files and socket; nothing is looked at before it is started. */
+export function openStateKeeper(
+  { socketPath, stateDirectory }: Pick<Configuration, "socketPath" | "stateDirectory">,
+  machine: StateKeeperMachine,
+): StateKeeper {
+  const { syscalls, files, clock, logger, attachments, socket, isMarked, mark, end } = machine;
+  const timeOf = (path: string): number | undefined => modificationTime(syscalls, path);
+  const links = new LinkSockets(syscalls);
+  const records = new KeptRecords({
+    stateDirectory,
+    files,
+    modificationTime: timeOf,
+    attachments,
+    hasLink: (attachment) => hasLink(attachment, links),
+  });
+  const trees = KEPT.map(
+    (name) => new KeptTree(`${stateDirectory}/${name}`, { files, modificationTime: timeOf, clock }),
+  );
+  const restoreSocket = async (): Promise<number> => {
+    try {
+      return Number(await socket.restore());
+    } catch (error) {
+      if (!isLocked(socketPath, syscalls)) throw error;
+      logger.error("another policyd has begun while the socket of this one was missing: this one ends", { socketPath });
+      return end();
+    }
+  };
+  return new StateKeeper({
+    clock,
+    logger,
+    kept: [
+      { name: "the socket", look: restoreSocket },
+      { name: "records of pods", look: () => records.look() },
+      { name: "files of the state directory", look: () => trees.reduce((sum, tree) => sum + tree.look(), 0) },
+      { name: "the mark of enforced policies", look: () => (isMarked() ? restoreMark(mark) : 0) },
+    ],
+  });
+}
+
+function restoreMark(mark: EnforcedMark): number {
+  if (mark.isSet()) return 0;
+  mark.set();
+  return 1;
+}

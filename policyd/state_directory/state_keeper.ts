@@ -1,0 +1,68 @@
+import { DrawbridgeError } from "../../kernel/error.ts";
+import type { Cancel, Clock } from "../clock.ts";
+import type { Logger } from "../log/logger.ts";
+
+/** Milliseconds between two looks: some ten questions for files, a tenth of a millisecond a second. */
+const PERIOD = 250;
+
+/** A part of the daemon's state on disk that is put back when somebody removes it. */
+export interface KeptPart {
+  readonly name: string;
+  /** @returns how much was put back @throws DrawbridgeError (also by the promise) where that is not possible now */
+  readonly look: () => number | Promise<number>;
+}
+
+export interface StateKeeperParts {
+  readonly clock: Clock;
+  readonly logger: Logger;
+  /** In the order in which they are looked at. */
+  readonly kept: readonly KeptPart[];
+}
+
+/**
+ * Keeps the daemon's files and socket where plugin, next daemon and administrator look for them: an administrator, or a clean-up of
+ * temporary files, may remove `/run/drawbridge` while the daemon runs.
+ */
+export class StateKeeper {
+  readonly #parts: StateKeeperParts;
+  readonly #problems = new Map<string, string>();
+  #timer: Cancel = () => {};
+  #isStopped = false;
+
+  constructor(parts: StateKeeperParts) {
+    this.#parts = parts;
+  }
+
+  start(): void {
+    this.#timer = this.#parts.clock.after(PERIOD, () => void this.#look());
+  }
+
+  stop(): void {
+    this.#isStopped = true;
+    this.#timer();
+  }
+
+  async #look(): Promise<void> {
+    for (const part of this.#parts.kept) {
+      if (this.#isStopped) return;
+      await this.#lookAt(part);
+    }
+    if (!this.#isStopped) this.start();
+  }
+
+  async #lookAt({ name, look }: KeptPart): Promise<void> {
+    const { logger } = this.#parts;
+    try {
+      const restored = await look();
+      this.#problems.delete(name);
+      if (restored > 0)
+        logger.warn("another program has removed files of policyd; they are there again", { what: name, restored });
+    } catch (error) {
+      if (!(error instanceof DrawbridgeError)) throw error;
+      const text = `${name} of policyd were removed and cannot be put back: ${error.message}`;
+      if (this.#problems.get(name) !== text)
+        logger.error("files of policyd cannot be put back", { what: name, reason: error.message });
+      this.#problems.set(name, text);
+    }
+  }
+}
