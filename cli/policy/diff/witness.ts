@@ -164,7 +164,8 @@ function endText(end: FlowEnd): string {
   }
 }
 
-function reasonOf(
+/** Returns what an end says and why, with the places of the policies that decide. */
+export function reasonOf(
   { isAllowed, decision, isolatedBy, nearest }: EndVerdict,
   direction: Direction,
   locate: Locate,

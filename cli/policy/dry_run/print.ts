@@ -5,6 +5,8 @@ import type { Style } from "../../style.ts";
 import type { ToldDiff, Words } from "../diff/print.ts";
 import { diffObject, diffText } from "../diff/print.ts";
 import { placeText } from "../diff/witness.ts";
+import { liveObject, liveText } from "../live/print.ts";
+import type { LiveReport } from "../live/report.ts";
 import type { ObjectChange } from "./apply.ts";
 import type { IsolationEffect, PodNames, PolicyEffect } from "./effect.ts";
 import type { Warning } from "./warnings.ts";
@@ -17,13 +19,15 @@ export interface DryRun {
   readonly isolation: readonly IsolationEffect[];
   readonly diff: ToldDiff;
   readonly warnings: readonly Warning[];
+  /** What it would do to the connections of given tables. */
+  readonly live: LiveReport | undefined;
 }
 
 export const DRY_RUN_WORDS: Words = { added: "opened", removed: "cut" };
 
 /** For people. */
 export function* dryRunText(
-  { policies, others, isolation, diff, warnings }: DryRun,
+  { policies, others, isolation, diff, warnings, live }: DryRun,
   style: Style,
   columns: number,
 ): Generator<string> {
@@ -38,6 +42,7 @@ export function* dryRunText(
     const word = type === "isolated" ? `newly isolated for ${direction}` : `no longer isolated for ${direction}`;
     yield foldLine(printable(`${word}: ${selected(of)}`), columns, 0, 2);
   }
+  if (live !== undefined) yield* liveText(live, style, columns);
   yield* diffText(diff, DRY_RUN_WORDS, style, columns);
   for (const { text, file, line } of warnings) {
     const words = foldLine(
@@ -62,7 +67,7 @@ function selected({ pods, names }: PodNames): string {
 }
 
 /** The object that docs/cli.md describes. */
-export function dryRunObject({ policies, others, isolation, diff, warnings }: DryRun): object {
+export function dryRunObject({ policies, others, isolation, diff, warnings, live }: DryRun): object {
   const { changes, ...oneSided } = { changes: [], ...diffObject(diff) };
   return {
     policies: policies.map(({ type, name, file, line, selects }) => ({ change: type, name, file, line, selects })),
@@ -74,5 +79,6 @@ export function dryRunObject({ policies, others, isolation, diff, warnings }: Dr
     changes,
     ...oneSided,
     warnings,
+    ...(live === undefined ? {} : { live: liveObject(live) }),
   };
 }

@@ -11,8 +11,13 @@ import { CLUSTER } from "../../input/place.ts";
 import type { Io } from "../../io.ts";
 import { formatDot, formatMermaid } from "../../output/graph.ts";
 import { styleOf } from "../../style.ts";
+import { readConntrack } from "../live/conntrack_text.ts";
+import { connectionKey } from "../live/connection.ts";
+import type { ReadConnections } from "../live/conntrack_text.ts";
+import { liveReport } from "../live/report.ts";
 import { diffPolicies } from "../diff/diff.ts";
 import { diffCsv, diffGraph, diffWide } from "../diff/print.ts";
+import type { Sides } from "../diff/end_class.ts";
 import { tellDiff } from "../diff/tell.ts";
 import { locator } from "../diff/witness.ts";
 import type { Applied } from "./apply.ts";
@@ -30,13 +35,14 @@ const optionsSchema = v.object({
   recursive: v.boolean(),
   ...accessEntries,
   ...configurationEntries,
+  conntrack: v.optional(v.array(v.string())),
   delete: v.optional(v.union([v.literal(true), v.array(v.string())])),
   output: v.picklist(DRY_RUN_FORMATS),
 });
 
 /** @throws DrawbridgeError ERR_INPUT for names that are none, and as loadPlaces */
 export async function runDryRun(io: Io, options: unknown): Promise<ExitCode> {
-  const { filename, against, delete: deleted, output, config, ...read } = v.parse(optionsSchema, options);
+  const { filename, against, delete: deleted, output, conntrack, config, ...read } = v.parse(optionsSchema, options);
   const policyOptions = policyOptionsOf(configurationOf(io, config, [...filename, ...against]));
   expectOneReading([filename, against]);
   // An object that names no namespace goes where kubectl apply would put it.
@@ -50,13 +56,15 @@ export async function runDryRun(io: Io, options: unknown): Promise<ExitCode> {
       ? deleteObjects(applyObjects(there, []), namesToDelete(there, given))
       : deleteObjects(applyObjects(there, given), names);
   const isMerged = output !== "wide" && output !== "csv";
-  const result = tryOut(applied, policyOptions, isMerged);
+  const sides = { before: indexOf(applied.before, policyOptions), after: indexOf(applied.after, policyOptions) };
+  const live = conntrack === undefined ? undefined : liveReport(sides, locator(applied.after), readAll(io, conntrack));
+  const result = { ...tryOut(sides, applied, isMerged), live };
   for (const text of printed(result, output, io)) io.out.write(text);
-  return result.diff.changes.length === 0 ? ExitCode.YES : ExitCode.NO;
+  const isQuiet = live === undefined ? result.diff.changes.length === 0 : live.cuts.length === 0;
+  return isQuiet ? ExitCode.YES : ExitCode.NO;
 }
 
-function tryOut(applied: Applied, options: PolicyOptions, isMerged: boolean): DryRun {
-  const sides = { before: indexOf(applied.before, options), after: indexOf(applied.after, options) };
+function tryOut(sides: Sides, applied: Applied, isMerged: boolean): Omit<DryRun, "live"> {
   const diff = diffPolicies(sides, "workload");
   const locations = { before: locator(applied.before), after: locator(applied.after) };
   return {
@@ -66,6 +74,15 @@ function tryOut(applied: Applied, options: PolicyOptions, isMerged: boolean): Dr
     diff: tellDiff(sides, locations, diff, isMerged),
     warnings: warningsOf(sides, applied, diff),
   };
+}
+
+/** The connections of all tables, each once. */
+function readAll(io: Io, files: readonly string[]): ReadConnections {
+  const all = files.map((file) => readConntrack(io.files.read(file), file));
+  const connections = new Map(
+    all.flatMap((one) => one.connections.map((connection) => [connectionKey(connection), connection] as const)),
+  );
+  return { connections: [...connections.values()], others: all.reduce((sum, { others }) => sum + others, 0) };
 }
 
 function indexOf(manifests: readonly Manifest[], options: PolicyOptions): ReturnType<typeof buildPolicyIndex> {

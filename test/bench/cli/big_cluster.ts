@@ -5,7 +5,19 @@ const POLICIES = 1000;
 const NODES = 100;
 
 /** How large the cluster is that the command line is measured with. */
-export const BIG = { pods: WORKLOADS * PODS_EACH, workloads: WORKLOADS, policies: POLICIES };
+export const BIG = { pods: WORKLOADS * PODS_EACH, workloads: WORKLOADS, policies: POLICIES, connections: 50_000 };
+
+/** What `conntrack -L` prints of connections between its pods, each to another pair. */
+export function bigConnections(): string {
+  const lines = Array.from({ length: BIG.connections }, (_, number) => {
+    const [from, to] = [addressOf(number % BIG.pods), addressOf((number * 7919 + 1) % BIG.pods)];
+    const ports = { client: 32_768 + (number % 28_000), server: 8080 + (number % 3) };
+    const original = `src=${from} dst=${to} sport=${ports.client} dport=${ports.server}`;
+    const reply = `src=${to} dst=${from} sport=${ports.server} dport=${ports.client}`;
+    return `tcp      6 431999 ESTABLISHED ${original} ${reply} [ASSURED] mark=0 use=1\n`;
+  });
+  return lines.join("");
+}
 
 /** Its namespaces and pods, as `kubectl get -o json` prints them: some 10 KB for each pod. */
 export function bigPods(): readonly object[] {
@@ -17,10 +29,14 @@ export function bigPods(): readonly object[] {
   return [...namespaces, ...Array.from({ length: BIG.pods }, (_, number) => podAt(number))];
 }
 
+function addressOf(number: number): string {
+  return `10.${number >> 14}.${(number >> 7) & 127}.${number & 127}`;
+}
+
 function podAt(number: number): object {
   const workload = Math.floor(number / PODS_EACH);
   const name = `w${workload}-7d9c5b8f46-${number}`;
-  const podIP = `10.${number >> 14}.${(number >> 7) & 127}.${number & 127}`;
+  const podIP = addressOf(number);
   return {
     apiVersion: "v1",
     kind: "Pod",

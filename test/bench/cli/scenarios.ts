@@ -7,7 +7,7 @@ import * as v from "valibot";
 import { CLI_DIRECTORY } from "../../support/cli_program.ts";
 import { interleave } from "../row.ts";
 import { median } from "../statistics.ts";
-import { BIG, bigPods, bigPolicies } from "./big_cluster.ts";
+import { BIG, bigConnections, bigPods, bigPolicies } from "./big_cluster.ts";
 import type { Measurement } from "./measure_main.ts";
 import { configMapList, podsWithoutOwners, YAML } from "./yaml_files.ts";
 
@@ -68,12 +68,17 @@ function clusterRows(at: (name: string) => string, measure: Measure): readonly C
   const matrix = measure("matrix", ["matrix", at("before.json")]);
   const table = measure("policy matrix", ["run", "policy", "matrix", "-f", at("before.json")]);
   const diff = measure("policy diff", ["run", "policy", "diff", at("before.json"), at("after.json")]);
+  writeFileSync(at("change.json"), JSON.stringify(objects.at(-1)));
+  writeFileSync(at("conntrack.txt"), bigConnections());
+  const change = ["-f", at("change.json"), "--against", at("after.json"), "--conntrack", at("conntrack.txt")];
+  const live = measure("policy dry-run --conntrack", ["run", "policy", "dry-run", ...change]);
   return [
     rowOf(`read ${BIG.pods} pods, ${size} MB of JSON`, read, 2000),
     rowOf(`matrix of ${cluster}: evaluation`, matrix, 2000),
     memoryRow("the same: memory beyond reading", matrix, 300),
     rowOf("policy matrix, whole command on them", table, 5000),
     rowOf("policy diff, whole command, one policy less", diff, 3000),
+    rowOf(`policy dry-run, one policy more, with ${BIG.connections} connections`, live, 5000),
   ];
 }
 

@@ -1,0 +1,97 @@
+import type { Address } from "../../../kernel/ip/address.ts";
+import { formatAddress } from "../../../kernel/ip/address.ts";
+import { evaluatePolicy, isAllowed } from "../../../policyd/policy/evaluate/evaluate.ts";
+import type { Direction } from "../../../policyd/policy/evaluate/flow.ts";
+import type { PolicyIndex } from "../../../policyd/policy/evaluate/policy_index.ts";
+import type { EndVerdict } from "../../../policyd/policy/evaluate/verdict.ts";
+import { groupName } from "../../cluster/group.ts";
+import type { Sides } from "../diff/end_class.ts";
+import type { Connection } from "./connection.ts";
+import { flowOf } from "./connection.ts";
+
+/** The connections of one workload to another by one protocol and port that a change would cut. */
+export interface Cut {
+  readonly source: string;
+  readonly destination: string;
+  readonly protocol: Connection["protocol"];
+  readonly port: number | undefined;
+  /** At least one. */
+  readonly connections: readonly Connection[];
+  /** The ends that would deny them, with the reasons. */
+  readonly denials: readonly Denial[];
+}
+
+/** What one end of a connection would say. */
+export interface Denial {
+  readonly direction: Direction;
+  readonly verdict: EndVerdict;
+}
+
+/** What a change would do to connections that exist. */
+export interface Forecast {
+  /** The number of connections. */
+  readonly judged: number;
+  /** Those that policies deny already, and that a node cuts or has cut. */
+  readonly deniedBefore: number;
+  readonly cuts: readonly Cut[];
+}
+
+/** Returns which of some connections are allowed by the policies before a change and denied by those after it. */
+export function forecast({ before, after }: Sides, connections: readonly Connection[]): Forecast {
+  const wasAllowed = remembered((connection) => isAllowed(before, flowOf(connection)));
+  const willBeAllowed = remembered((connection) => isAllowed(after, flowOf(connection)));
+  const cuts = new Map<string, Cut & { readonly connections: Connection[] }>();
+  let deniedBefore = 0;
+  for (const connection of connections) {
+    if (!wasAllowed(connection)) deniedBefore++;
+    else if (!willBeAllowed(connection)) {
+      const { protocol, port } = connection;
+      const [source, destination] = [connection.source, connection.destination].map((end) => endName(before, end));
+      const denials = denialsOf(after, connection);
+      const ends = denials.map(({ direction }) => direction).join(" ");
+      const key = [source, destination, protocol, port ?? "", ends].join(" ");
+      const cut = cuts.get(key);
+      if (cut !== undefined) cut.connections.push(connection);
+      else {
+        const names = { source: source ?? "", destination: destination ?? "" };
+        cuts.set(key, { ...names, protocol, port, denials, connections: [connection] });
+      }
+    }
+  }
+  const ordered = [...cuts.values()].sort((a, b) => b.connections.length - a.connections.length || compare(a, b));
+  return { judged: connections.length, deniedBefore, cuts: ordered };
+}
+
+/** The workload, the node or the address outside that an address belongs to. */
+export function endName({ owners, pods }: PolicyIndex, address: Address): string {
+  const owner = owners.get(address);
+  if (owner?.type === "node") return `node/${owner.name}`;
+  const entry = owner === undefined ? undefined : pods.get(owner.key);
+  return entry === undefined ? formatAddress(address) : groupName(entry.pod, "workload");
+}
+
+function denialsOf(index: PolicyIndex, connection: Connection): readonly Denial[] {
+  const verdict = evaluatePolicy(index, flowOf(connection));
+  if (verdict.kind === "impossible") return [];
+  return (["egress", "ingress"] as const)
+    .map((direction) => ({ direction, verdict: verdict[direction] }))
+    .filter(({ verdict: end }) => !end.isAllowed);
+}
+
+/** Judges once for all connections between two addresses at one port. */
+function remembered(judge: (connection: Connection) => boolean): (connection: Connection) => boolean {
+  const answers = new Map<string, boolean>();
+  return (connection) => {
+    const { protocol, source, asked, destination, port } = connection;
+    const key = `${protocol} ${source} ${destination} ${port ?? ""} ${asked === destination}`;
+    const answer = answers.get(key) ?? judge(connection);
+    answers.set(key, answer);
+    return answer;
+  };
+}
+
+function compare(a: Cut, b: Cut): number {
+  const text = ({ source, destination, protocol, port }: Cut): string =>
+    [source, destination, protocol, String(port ?? "").padStart(5, "0")].join(" ");
+  return text(a) < text(b) ? -1 : 1;
+}

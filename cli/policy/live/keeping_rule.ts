@@ -1,0 +1,78 @@
+import type { Address } from "../../../kernel/ip/address.ts";
+import { bitsOf, familyOf, formatAddress } from "../../../kernel/ip/address.ts";
+import type { Direction } from "../../../policyd/policy/evaluate/flow.ts";
+import type { PolicyIndex } from "../../../policyd/policy/evaluate/policy_index.ts";
+import { CONTROLLER_LABELS } from "../../input/workload.ts";
+import type { Cut, Denial } from "./forecast.ts";
+
+/** A rule that would keep the connections of a {@link Cut} at one end. */
+export interface KeepingRule {
+  readonly direction: Direction;
+  /** The NetworkPolicy that gets it, as `namespace/name`. */
+  readonly policy: string;
+  /** An element of the policy's `spec.ingress` or `spec.egress`. */
+  readonly rule: object;
+}
+
+/** A connection that no rule of a NetworkPolicy can keep, and why. */
+export interface Unkeepable {
+  readonly direction: Direction;
+  readonly reason: string;
+}
+
+const NAME_LABEL = "kubernetes.io/metadata.name";
+/** A rule with more addresses is nobody's intention. */
+const MOST_ADDRESSES = 20;
+
+/**
+ * Returns the smallest rules that would keep the connections of a cut, one for each end that denies them: for the other end's pods by
+ * the labels that all of them have, for other addresses by these, and for this protocol and port only.
+ */
+export function keepingRules(index: PolicyIndex, cut: Cut): readonly (KeepingRule | Unkeepable)[] {
+  return cut.denials.map((denial) => keepingRule(index, cut, denial));
+}
+
+function keepingRule(index: PolicyIndex, cut: Cut, { direction, verdict }: Denial): KeepingRule | Unkeepable {
+  const { decision, isolatedBy } = verdict;
+  if (decision.type === "cluster rule") {
+    const { policy, rule, action } = decision.rule;
+    return {
+      direction,
+      reason: `${action} of ClusterNetworkPolicy ${policy}, ${direction}[${rule}], comes before NetworkPolicies`,
+    };
+  }
+  const [policy] = isolatedBy;
+  if (policy === undefined) return { direction, reason: "no NetworkPolicy isolates it" };
+  if (cut.protocol === "ICMP")
+    return { direction, reason: "a rule with ports does not allow ICMP; one without ports does" };
+  const [namespace = ""] = policy.split("/");
+  const others = cut.connections.map(({ source, destination }) => (direction === "ingress" ? source : destination));
+  const peers = peersOf(index, namespace, [...new Set(others)]);
+  if (typeof peers === "string") return { direction, reason: peers };
+  const ports = [{ protocol: cut.protocol, port: cut.port }];
+  return { direction, policy, rule: { [direction === "ingress" ? "from" : "to"]: peers, ports } };
+}
+
+/** Peers that hold all addresses; a text that says why there are none. */
+function peersOf(index: PolicyIndex, namespace: string, addresses: readonly Address[]): readonly object[] | string {
+  const pods = addresses.flatMap((address) => {
+    const owner = index.owners.get(address);
+    const entry = owner?.type === "pod" ? index.pods.get(owner.key) : undefined;
+    return entry === undefined ? [] : [entry.pod];
+  });
+  const [first] = pods;
+  if (first === undefined) {
+    if (addresses.length > MOST_ADDRESSES)
+      return `${addresses.length} addresses: expected a range that holds them, as an ipBlock`;
+    return addresses.map((address) => ({
+      ipBlock: { cidr: `${formatAddress(address)}/${bitsOf(familyOf(address))}` },
+    }));
+  }
+  const labels = Object.entries(first.labels).filter(
+    ([key, value]) => !CONTROLLER_LABELS.includes(key) && pods.every((pod) => pod.labels[key] === value),
+  );
+  if (labels.length === 0) return `its pods have no label in common; give ${first.namespace}'s workload one`;
+  const podSelector = { matchLabels: Object.fromEntries(labels) };
+  if (first.namespace === namespace) return [{ podSelector }];
+  return [{ namespaceSelector: { matchLabels: { [NAME_LABEL]: first.namespace } }, podSelector }];
+}

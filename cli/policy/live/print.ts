@@ -1,0 +1,102 @@
+import { stringify } from "yaml";
+import { formatAddress } from "../../../kernel/ip/address.ts";
+import { printable } from "../../../policyd/log/line.ts";
+import { foldLine } from "../../output/fold.ts";
+import { formatTable } from "../../output/table.ts";
+import type { Style } from "../../style.ts";
+import type { Connection } from "./connection.ts";
+import type { Cut } from "./forecast.ts";
+import type { LiveReport, ReportedCut } from "./report.ts";
+
+/** Of more connections of one cut only these are in the output. */
+const MOST_EXAMPLES = 3;
+
+/** For people. */
+export function* liveText(
+  { judged, others, deniedBefore, cuts }: LiveReport,
+  style: Style,
+  columns: number,
+): Generator<string> {
+  const count = cuts.reduce((sum, { cut }) => sum + cut.connections.length, 0);
+  const left = others === 0 ? "" : `; ${others} of other protocols are not judged`;
+  const denied = deniedBefore === 0 ? "" : `; ${deniedBefore} are denied already`;
+  const answer = count === 0 ? style.good("none would be cut") : style.bad(`${count} would be cut`);
+  yield foldLine(`of ${judged} connections ${answer}${denied}${left}`, columns, 0, 2);
+  if (cuts.length === 0) return;
+  const rows = cuts.map(({ cut, reasons }) => [
+    printable(cut.source),
+    printable(cut.destination),
+    portText(cut),
+    `${cut.connections.length}`,
+    printable(reasons.map(({ direction, text }) => `${direction}: ${text}`).join("; ")),
+  ]);
+  yield formatTable(["from", "to", "port", "connections", "because"], rows, columns);
+  for (const [policy, elements] of rulesByPolicy(cuts)) {
+    const [name, field] = policy;
+    yield `\nto keep them, add to spec.${field} of NetworkPolicy ${printable(name)}:\n`;
+    yield stringify(elements, { indent: 2 }).replace(/^(?=.)/gm, "  ");
+  }
+  for (const reason of new Set(cuts.flatMap(({ cut, rules }) => unkeepable(cut, rules)))) {
+    yield foldLine(printable(reason), columns, 0, 2);
+  }
+}
+
+/** The object that docs/cli.md describes. */
+export function liveObject({ judged, others, deniedBefore, cuts }: LiveReport): object {
+  return {
+    judged,
+    notJudged: others,
+    deniedBefore,
+    cuts: cuts.map(({ cut, reasons, rules }) => ({
+      source: cut.source,
+      destination: cut.destination,
+      protocol: cut.protocol,
+      port: cut.port ?? null,
+      connections: cut.connections.length,
+      examples: cut.connections.slice(0, MOST_EXAMPLES).map(connectionObject),
+      reasons,
+      rules,
+    })),
+  };
+}
+
+function connectionObject({ source, sourcePort, asked, askedPort, destination, port }: Connection): object {
+  return {
+    source: formatAddress(source),
+    sourcePort: sourcePort ?? null,
+    asked: formatAddress(asked),
+    askedPort: askedPort ?? null,
+    destination: formatAddress(destination),
+    port: port ?? null,
+  };
+}
+
+function portText({ protocol, port }: Pick<Cut, "protocol" | "port">): string {
+  return port === undefined ? protocol : `${port}/${protocol}`;
+}
+
+/** Each rule once, by the policy and the list that it goes to. */
+function rulesByPolicy(
+  cuts: readonly ReportedCut[],
+): readonly (readonly [readonly [string, string], readonly object[]])[] {
+  const found = new Map<string, Map<string, object>>();
+  for (const { rules } of cuts) {
+    for (const one of rules) {
+      if (!("rule" in one)) continue;
+      const key = `${one.policy} ${one.direction}`;
+      found.set(key, (found.get(key) ?? new Map<string, object>()).set(JSON.stringify(one.rule), one.rule));
+    }
+  }
+  return [...found].map(([key, rules]) => {
+    const [policy = "", direction = ""] = key.split(" ");
+    return [[policy, direction], [...rules.values()]] as const;
+  });
+}
+
+function unkeepable(cut: Cut, rules: ReportedCut["rules"]): readonly string[] {
+  return rules.flatMap((one) =>
+    "reason" in one
+      ? [`no rule keeps ${cut.source} to ${cut.destination} ${portText(cut)} (${one.direction}): ${one.reason}`]
+      : [],
+  );
+}

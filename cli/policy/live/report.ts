@@ -1,0 +1,36 @@
+import type { Sides } from "../diff/end_class.ts";
+import type { Locate, Place } from "../diff/witness.ts";
+import { reasonOf } from "../diff/witness.ts";
+import type { ReadConnections } from "./conntrack_text.ts";
+import type { Cut, Forecast } from "./forecast.ts";
+import { forecast } from "./forecast.ts";
+import type { KeepingRule, Unkeepable } from "./keeping_rule.ts";
+import { keepingRules } from "./keeping_rule.ts";
+
+/** A cut with its reasons and with what would prevent it. */
+export interface ReportedCut {
+  readonly cut: Cut;
+  readonly reasons: readonly { readonly direction: string; readonly text: string; readonly places: readonly Place[] }[];
+  readonly rules: readonly (KeepingRule | Unkeepable)[];
+}
+
+/** What a change would do to the connections of some tables. */
+export interface LiveReport extends Omit<Forecast, "cuts"> {
+  /** Entries of protocols that policies do not judge. */
+  readonly others: number;
+  readonly cuts: readonly ReportedCut[];
+}
+
+/** Returns what a change would do to connections. @param locate where the policies after the change stand */
+export function liveReport(sides: Sides, locate: Locate, { connections, others }: ReadConnections): LiveReport {
+  const { cuts, ...counts } = forecast(sides, connections);
+  return { ...counts, others, cuts: cuts.map((cut) => reportedCut(cut, keepingRules(sides.after, cut), locate)) };
+}
+
+function reportedCut(cut: Cut, rules: ReportedCut["rules"], locate: Locate): ReportedCut {
+  const reasons = cut.denials.map(({ direction, verdict }) => {
+    const { text, places } = reasonOf(verdict, direction, locate);
+    return { direction, text, places };
+  });
+  return { cut, reasons, rules };
+}

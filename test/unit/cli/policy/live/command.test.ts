@@ -1,0 +1,176 @@
+import assert from "node:assert/strict";
+import { memoryFiles, runCli } from "../../../../support/cli.ts";
+
+const SHOP = `
+apiVersion: v1
+kind: Namespace
+metadata: { name: shop, labels: { kubernetes.io/metadata.name: shop } }
+---
+apiVersion: v1
+kind: Namespace
+metadata: { name: monitoring, labels: { kubernetes.io/metadata.name: monitoring } }
+---
+apiVersion: v1
+kind: Node
+metadata: { name: n1 }
+status: { addresses: [{ type: InternalIP, address: 192.0.2.1 }] }
+${pod("shop", "web-1", "10.244.0.2", "app: web, pod-template-hash: h", "n1")}
+${pod("shop", "web-2", "10.244.1.2", "app: web, pod-template-hash: h", "n2")}
+${pod("shop", "db-0", "10.244.0.3", "app: db", "n1")}
+${pod("monitoring", "scraper", "10.244.1.3", "app: scraper", "n2")}
+`;
+
+const LOCK = `
+apiVersion: networking.k8s.io/v1
+kind: NetworkPolicy
+metadata: { name: lock, namespace: shop }
+spec:
+  podSelector: { matchLabels: { app: db } }
+  ingress:
+    - from: [{ podSelector: { matchLabels: { app: api } } }]
+`;
+
+function pod(namespace: string, name: string, address: string, labels: string, node: string): string {
+  return `---
+apiVersion: v1
+kind: Pod
+metadata: { name: ${name}, namespace: ${namespace}, labels: { ${labels} } }
+spec: { nodeName: ${node}, containers: [{ name: c, ports: [{ name: sql, containerPort: 5432 }] }] }
+status: { phase: Running, podIPs: [{ ip: ${address} }] }`;
+}
+
+function entry(protocol: string, from: string, to: string, port: number, asked = to): string {
+  const number = protocol === "tcp" ? 6 : 17;
+  return `ipv4 2 ${protocol} ${number} 100 src=${from} dst=${asked} sport=40001 dport=${port} src=${to} dst=${from} sport=${port} dport=40001 [ASSURED] use=1\n`;
+}
+
+interface Live {
+  readonly judged: number;
+  readonly notJudged: number;
+  readonly deniedBefore: number;
+  readonly cuts: readonly {
+    readonly source: string;
+    readonly destination: string;
+    readonly port: number | null;
+    readonly connections: number;
+    readonly reasons: readonly { readonly direction: string; readonly text: string }[];
+    readonly rules: readonly { readonly policy?: string; readonly rule?: object; readonly reason?: string }[];
+  }[];
+}
+
+const FILES = { "shop.yaml": SHOP, "lock.yaml": LOCK };
+const COMMAND = ["policy", "dry-run", "-f", "lock.yaml", "--against", "shop.yaml", "--conntrack", "node1.txt"];
+
+async function live(table: string, files: Readonly<Record<string, string>> = {}): Promise<Live> {
+  const all = memoryFiles({ ...FILES, ...files, "node1.txt": table });
+  const { out } = await runCli([...COMMAND, "-o", "json"], all);
+  return (JSON.parse(out) as { readonly live: Live }).live;
+}
+
+describe("cli/policy/live: policy dry-run --conntrack", () => {
+  const table =
+    entry("tcp", "10.244.0.2", "10.244.0.3", 5432, "10.96.0.7") +
+    entry("tcp", "10.244.1.2", "10.244.0.3", 5432) +
+    entry("tcp", "10.244.1.3", "10.244.0.3", 9187) +
+    entry("udp", "10.244.0.3", "8.8.8.8", 53) +
+    entry("tcp", "192.0.2.1", "10.244.0.3", 5432) +
+    entry("tcp", "203.0.113.9", "10.244.0.3", 5432);
+
+  it("LIVE-03: connections that the change would deny are named by workload, with the policy and its line", async () => {
+    const { judged, cuts } = await live(table);
+    assert.equal(judged, 6);
+    assert.deepEqual(
+      cuts.map(({ source, destination, port, connections }) => [source, destination, port, connections]),
+      [
+        ["203.0.113.9", "shop/db-0", 5432, 1],
+        ["monitoring/scraper", "shop/db-0", 9187, 1],
+        ["shop/web-1", "shop/db-0", 5432, 1],
+        ["shop/web-2", "shop/db-0", 5432, 1],
+      ].sort((a, b) => (String(a[0]) < String(b[0]) ? -1 : 1)),
+    );
+    for (const { reasons } of cuts) {
+      assert.deepEqual(
+        reasons.map(({ direction }) => direction),
+        ["ingress"],
+      );
+      assert.match(reasons[0]?.text ?? "", /^isolated by NetworkPolicy shop\/lock \(lock\.yaml:2\)/);
+    }
+  });
+
+  it("LIVE-03: a connection that goes on and one from the pod's own node are not cut, and exit code 0 says so", async () => {
+    const kept = entry("udp", "10.244.0.3", "8.8.8.8", 53) + entry("tcp", "192.0.2.1", "10.244.0.3", 5432);
+    const { code, out } = await runCli(COMMAND, memoryFiles({ ...FILES, "node1.txt": kept }));
+    assert.equal(code, 0);
+    assert.match(out, /^of 2 connections none would be cut$/m);
+    const cut = await runCli(COMMAND, memoryFiles({ ...FILES, "node1.txt": table }));
+    assert.equal(cut.code, 1);
+    assert.match(cut.out, /^of 6 connections 4 would be cut$/m);
+  });
+
+  it("LIVE-04: the smallest rules that keep the connections are given, for pods by labels and for others by address", async () => {
+    const { cuts } = await live(table);
+    assert.deepEqual(Object.fromEntries(cuts.map(({ source, rules }) => [source, rules])), {
+      "203.0.113.9": [
+        {
+          direction: "ingress",
+          policy: "shop/lock",
+          rule: { from: [{ ipBlock: { cidr: "203.0.113.9/32" } }], ports: [{ protocol: "TCP", port: 5432 }] },
+        },
+      ],
+      "monitoring/scraper": [
+        {
+          direction: "ingress",
+          policy: "shop/lock",
+          rule: {
+            from: [
+              {
+                namespaceSelector: { matchLabels: { "kubernetes.io/metadata.name": "monitoring" } },
+                podSelector: { matchLabels: { app: "scraper" } },
+              },
+            ],
+            ports: [{ protocol: "TCP", port: 9187 }],
+          },
+        },
+      ],
+      ...Object.fromEntries(
+        ["shop/web-1", "shop/web-2"].map((name) => [
+          name,
+          [
+            {
+              direction: "ingress",
+              policy: "shop/lock",
+              rule: {
+                from: [{ podSelector: { matchLabels: { app: "web" } } }],
+                ports: [{ protocol: "TCP", port: 5432 }],
+              },
+            },
+          ],
+        ]),
+      ),
+    });
+  });
+
+  it("LIVE-04: where no rule of a NetworkPolicy can keep a connection, the output says why", async () => {
+    const deny = `
+apiVersion: policy.networking.k8s.io/v1alpha2
+kind: ClusterNetworkPolicy
+metadata: { name: no-sql }
+spec:
+  tier: Admin
+  priority: 1
+  subject: { namespaces: {} }
+  ingress: [{ name: deny, action: Deny, from: [{ namespaces: {} }] }]
+`;
+    const { cuts } = await live(entry("tcp", "10.244.0.2", "10.244.0.3", 5432), { "lock.yaml": deny });
+    assert.deepEqual(
+      cuts.flatMap(({ rules }) => rules.map(({ reason }) => reason)),
+      ["Deny of ClusterNetworkPolicy no-sql, ingress[0], comes before NetworkPolicies"],
+    );
+  });
+
+  it("LIVE-03: --conntrack with a format that cannot hold its answer is refused as usage", async () => {
+    const { code, err } = await runCli([...COMMAND, "-o", "csv"], memoryFiles({ ...FILES, "node1.txt": table }));
+    assert.equal(code, 2);
+    assert.match(err, /--conntrack is printed as -o table or -o json/);
+  });
+});
