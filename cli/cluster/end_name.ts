@@ -1,5 +1,5 @@
 import type { Address } from "../../kernel/ip/address.ts";
-import { tryParseAddress } from "../../kernel/ip/address.ts";
+import { familyOf, tryParseAddress } from "../../kernel/ip/address.ts";
 
 /** An end of a connection, as people name it. */
 export type EndName =
@@ -12,7 +12,7 @@ export type EndName =
 
 /** The forms {@link parseEndName} takes, for messages and help. */
 export const END_FORMS =
-  "NS/POD, NS/deployment/NAME, service/NS/NAME, node/NAME or an IP address; without NS/ it is in the namespace of -n";
+  "NS/POD, NS/deployment/NAME, service/NS/NAME, node/NAME or an IP address (8.8.8.8 or 8.8.8.8/32); without NS/ it is in the namespace of -n";
 
 /** kubectl's short names. */
 const KINDS: ReadonlyMap<string, string> = new Map([
@@ -37,15 +37,21 @@ const WORKLOADS: ReadonlySet<string> = new Set([...KINDS.values(), "job"]);
  * @returns undefined for anything else
  */
 export function parseEndName(text: string, namespace = "default"): EndName | undefined {
-  const address = tryParseAddress(text);
-  if (address !== undefined) return { type: "address", address };
   const parts = text.split("/");
+  // No namespace has a dot or a colon in its name.
+  const address = tryParseAddress(parts[0] ?? "");
+  if (address !== undefined) return isWholeAddress(address, parts.slice(1)) ? { type: "address", address } : undefined;
   if (parts.length > 3 || parts.includes("")) return undefined;
   const [first = "", second = "", third] = parts;
   if (parts.length === 1) return isName(text) ? named("pod", namespace, text) : undefined;
   if (third !== undefined) return SERVICE.has(first) ? named(first, second, third) : named(second, first, third);
   if (first === "node") return { type: "node", name: second };
   return isKind(first) ? named(first, namespace, second) : named("pod", first, second);
+}
+
+/** Whether an address has no prefix after it, or that which is all of it: policies may tell others apart. */
+function isWholeAddress(address: Address, [length, ...more]: readonly string[]): boolean {
+  return more.length === 0 && (length === undefined || length === (familyOf(address) === 4 ? "32" : "128"));
 }
 
 function isKind(word: string): boolean {

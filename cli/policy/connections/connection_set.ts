@@ -12,7 +12,7 @@ export interface PortRange {
   readonly last: number;
 }
 
-/** What may be sent from one end to another: ranges apart from each other and in order. */
+/** The traffic from one end to another: ranges apart from each other and in order. */
 export interface ConnectionSet {
   readonly ports: Readonly<Record<Protocol, readonly PortRange[]>>;
   /** Echo requests and other questions. */

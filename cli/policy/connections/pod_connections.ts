@@ -8,9 +8,9 @@ import { PodEnds } from "./pod_ends.ts";
 
 /** What pods may send to each other, where some of several cases may differ. */
 export interface Connections {
-  /** What is allowed in at least one case. */
+  /** Allowed in at least one case. */
   readonly some: ConnectionSet;
-  /** What is allowed in all of them. */
+  /** Allowed in all of them. */
   readonly every: ConnectionSet;
 }
 

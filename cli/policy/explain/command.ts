@@ -18,7 +18,9 @@ export function explainCommand(run: Run): Command {
     .addOption(new Option("--from <end>", END_FORMS).argParser(readSource).makeOptionMandatory())
     .addOption(new Option("--to <end>", END_FORMS).argParser(readEnd).makeOptionMandatory())
     .addOption(
-      new Option("--port <port>", "such as 80/TCP, 53/UDP or icmp; of a Service its own").argParser(readTraffic),
+      new Option("--port <port>", "such as 80/TCP, 53/UDP or icmp, or by name; of a Service its own").argParser(
+        readTraffic,
+      ),
     )
     .addOption(new Option("-o, --output <format>", "how to print it").choices(EXPLAIN_FORMATS).default("table"))
     .addHelpText("after", EXAMPLES)
@@ -28,10 +30,16 @@ export function explainCommand(run: Run): Command {
     });
 }
 
+/** Of Services as of containers: small letters, figures and hyphens, among them a letter. */
+const PORT_NAME = /^(?=.*[a-z])[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/;
+
 /** @throws InvalidArgumentError */
 export function readEnd(text: string): string {
-  if (parseEndName(text) === undefined) throw new InvalidArgumentError(`expected ${END_FORMS}.`);
-  return text;
+  if (parseEndName(text) !== undefined) return text;
+  if (/^[0-9a-f.:]+\/\d+$/i.test(text)) {
+    throw new InvalidArgumentError("a range: policies may tell its addresses apart; give one of them.");
+  }
+  throw new InvalidArgumentError(`expected ${END_FORMS}.`);
 }
 
 /** @throws InvalidArgumentError */
@@ -41,8 +49,9 @@ export function readSource(text: string): string {
   return text;
 }
 
-function readTraffic(text: string): { readonly protocol: string; readonly port?: number } {
+function readTraffic(text: string): { readonly protocol: string; readonly port?: number } | { readonly name: string } {
   if (text.toLowerCase() === "icmp") return { protocol: "ICMP" };
+  if (PORT_NAME.test(text)) return { name: text };
   const [first, ...others] = readPorts(text);
   if (first === undefined || others.length > 0) throw new InvalidArgumentError("expected one port, such as 80/TCP.");
   return first;

@@ -74,7 +74,7 @@ function decisionReport(manifests: Manifests, direction: Direction, decision: De
 function ruleReport(manifests: Manifests, direction: Direction, kind: PolicyKind, match: RuleMatch): RuleReport {
   const policy = `${kind} ${match.policy}`;
   const path = pathText(direction, kind, match);
-  return { policy, path, ...placeOf(manifests, policy, ["spec", direction, match.rule]) };
+  return { policy, path, ...placeOf(manifests, policy, fieldOf(direction, match)) };
 }
 
 function clusterRuleReport(manifests: Manifests, direction: Direction, rule: ClusterRuleMatch): RuleReport {
@@ -111,6 +111,12 @@ function nearestReport(manifests: Manifests, direction: Direction, miss: NearMis
     ...placeOf(manifests, policy, path),
     failed: miss.failed.map((failure) => ({ type: failure.type, text: failureText(failure) })),
   };
+}
+
+/** The peer that fits where there is one: of twenty peers of a rule the line of the rule tells nothing. */
+function fieldOf(direction: Direction, { rule, peer }: RuleMatch): FieldPath {
+  const path = ["spec", direction, rule] as const;
+  return peer === undefined ? path : [...path, peersKey(direction), peer];
 }
 
 /** The places in the object as it was written: `egress[0].to[1], ports[0]`. */

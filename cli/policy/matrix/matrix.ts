@@ -127,7 +127,7 @@ function blocksOf(ends: readonly MatrixEnd[], by: Grouping, castFor: (end: Matri
   return [...blocks.values()];
 }
 
-/** What the connections mean for one port. */
+/** Answers for one port by the connections. */
 export function answerFor(connections: Connections | undefined, { protocol, port }: PortQuestion): Answer {
   if (connections === undefined || !includes(connections.some, protocol, port)) return "no";
   return includes(connections.every, protocol, port) ? "yes" : "some";

@@ -1,0 +1,45 @@
+import { DrawbridgeError } from "../../../kernel/error.ts";
+import type { End } from "../../cluster/find_end.ts";
+import { nearestNames } from "../../cluster/nearest_names.ts";
+import type { PortTraffic } from "./targets.ts";
+
+interface NamedPort extends PortTraffic {
+  readonly name: string;
+}
+
+/**
+ * The port of a destination by its name: of a Service its own, of pods the one that their containers give it.
+ *
+ * @throws DrawbridgeError ERR_OBJECT for a name that nobody has, with the nearest ones, and for one that is several ports
+ */
+export function portByName(end: End, name: string): PortTraffic {
+  const ports = portsOf(end);
+  const found = new Map(
+    ports.filter((one) => one.name === name).map(({ protocol, port }) => [`${port}/${protocol}`, { protocol, port }]),
+  );
+  const [first, ...others] = found.values();
+  if (first !== undefined && others.length === 0) return first;
+  if (first !== undefined) {
+    throw new DrawbridgeError(
+      "ERR_OBJECT",
+      `--port ${JSON.stringify(name)}: ${end.name} has ${[...found.keys()].join(" and ")} by this name; give the number`,
+    );
+  }
+  const names = new Set(ports.map((one) => one.name).filter((one) => one !== ""));
+  const nearest = nearestNames(name, names);
+  const hint =
+    nearest.length > 0
+      ? `did you mean ${nearest.join(" or ")}?`
+      : `expected ${names.size > 0 ? [...names].slice(0, MOST_NAMES).join(", ") : "a number: its ports have no names"}`;
+  throw new DrawbridgeError(
+    "ERR_OBJECT",
+    `--port ${JSON.stringify(name)}: ${end.name} has no port of this name; ${hint}`,
+  );
+}
+
+const MOST_NAMES = 10;
+
+function portsOf(end: End): readonly NamedPort[] {
+  if (end.type === "service") return end.service.ports;
+  return end.hosts.flatMap((host) => (host.type === "pod" ? host.pod.ports : []));
+}

@@ -1,0 +1,86 @@
+import assert from "node:assert/strict";
+import { memoryFiles, runCli } from "../../../../support/cli.ts";
+
+const OBJECTS = `apiVersion: v1
+kind: Pod
+metadata: { name: db, namespace: shop, labels: { app: db } }
+spec: { containers: [{ name: c, ports: [{ name: sql, containerPort: 5432 }, { name: dns, containerPort: 53, protocol: UDP }, { name: dns, containerPort: 53 }] }] }
+status: { phase: Running, podIPs: [{ ip: 10.1.0.1 }] }
+---
+apiVersion: v1
+kind: Pod
+metadata: { name: web, namespace: shop, labels: { app: web } }
+status: { phase: Running, podIPs: [{ ip: 10.1.0.2 }] }
+---
+apiVersion: v1
+kind: Service
+metadata: { name: db, namespace: shop }
+spec:
+  clusterIP: 10.96.0.1
+  selector: { app: db }
+  ports: [{ name: psql, port: 15432, targetPort: sql }]
+---
+apiVersion: networking.k8s.io/v1
+kind: NetworkPolicy
+metadata: { name: db, namespace: shop }
+spec:
+  podSelector: { matchLabels: { app: db } }
+  policyTypes: [Ingress, Egress]
+  ingress:
+    - ports: [{ port: sql }]
+      from:
+        - podSelector: { matchLabels: { app: x } }
+        - ipBlock: { cidr: 192.0.2.0/24 }
+        - podSelector: { matchLabels: { app: web } }
+  egress:
+    - to: [{ ipBlock: { cidr: 8.8.8.8/32 } }]
+`;
+
+const ask = (...args: readonly string[]) =>
+  runCli(["policy", "explain", "-f", "a.yaml", ...args], memoryFiles({ "a.yaml": OBJECTS }));
+
+describe("policy explain: how it is asked", () => {
+  it("EXPLAIN-13: a port by its name is that of the Service, or of the pods' containers", async () => {
+    const byName = await ask("--from", "shop/web", "--to", "service/shop/db", "--port", "psql");
+    assert.deepEqual(byName, await ask("--from", "shop/web", "--to", "service/shop/db", "--port", "15432"));
+    assert.equal(byName.code, 0, byName.out + byName.err);
+    const ofPod = await ask("--from", "shop/web", "--to", "shop/db", "--port", "sql");
+    assert.deepEqual(ofPod, await ask("--from", "shop/web", "--to", "shop/db", "--port", "5432"));
+  });
+
+  it("EXPLAIN-13: a name that no port has is an error with the nearest names, and one of two ports asks for the number", async () => {
+    for (const [to, port, expected] of [
+      ["service/shop/db", "psq", /service\/shop\/db has no port of this name; did you mean psql\?/],
+      ["service/shop/db", "metrics", /no port of this name; expected psql/],
+      ["shop/db", "dns", /shop\/db has 53\/UDP and 53\/TCP by this name; give the number/],
+      ["shop/web", "http", /expected a number: its ports have no names/],
+    ] as const) {
+      const { code, out, err } = await ask("--from", "shop/web", "--to", to, "--port", port);
+      assert.deepEqual([code, out], [3, ""]);
+      assert.match(err, expected);
+    }
+    assert.equal((await ask("--from", "shop/web", "--to", "shop/db", "--port", "-x")).code, 2);
+  });
+
+  it("EXPLAIN-14: an address with its whole prefix is the address, and a range is an error of usage", async () => {
+    const whole = await ask("--from", "shop/db", "--to", "8.8.8.8/32", "--port", "53/UDP");
+    assert.deepEqual(whole, await ask("--from", "shop/db", "--to", "8.8.8.8", "--port", "53/UDP"));
+    assert.equal(whole.code, 0);
+    const ipv6 = await ask("--from", "2001:db8::1/128", "--to", "shop/db", "--port", "sql");
+    assert.match(ipv6.out, /^2001:db8::1 to shop\/db/);
+    for (const range of ["8.8.8.0/24", "2001:db8::/32", "8.8.8.8/033"]) {
+      const { code, err } = await ask("--from", "shop/db", "--to", range);
+      assert.equal(code, 2);
+      assert.match(err, /a range: policies may tell its addresses apart; give one of them/);
+    }
+  });
+
+  it("EXPLAIN-15: of several peers each has its own line", async () => {
+    const lineOf = async (from: string): Promise<string | undefined> => {
+      const { out } = await ask("--from", from, "--to", "shop/db", "--port", "sql");
+      return /ingress\[0\]\.(from\[\d\])[^(]*\((a\.yaml:\d+)\)/.exec(out)?.slice(1).join(" ");
+    };
+    assert.equal(await lineOf("192.0.2.1"), "from[1] a.yaml:30");
+    assert.equal(await lineOf("shop/web"), "from[2] a.yaml:31");
+  });
+});
