@@ -3,7 +3,8 @@ import { printable } from "../../policyd/log/line.ts";
 import type { Io } from "../io.ts";
 import { readCluster } from "./cluster/read_cluster.ts";
 import type { Manifests } from "./manifests.ts";
-import { DEFAULT_NAMESPACE, readManifests } from "./manifests.ts";
+import { readManifests } from "./manifests.ts";
+import { DEFAULT_NAMESPACE } from "./objects/take.ts";
 import { CLUSTER, locationText } from "./place.ts";
 
 /** More lines of the same kind help nobody. */

@@ -1,24 +1,42 @@
+import { DrawbridgeError } from "../../kernel/error.ts";
+import { readNamespacedMetadata } from "../../policyd/cluster/gate/metadata.ts";
+import type { Pod } from "../../policyd/cluster/model.ts";
+import { Reader } from "../../policyd/cluster/reader.ts";
+import type { FieldPath } from "../../policyd/source/documents.ts";
 import { at, textAt } from "./raw.ts";
 
 /** What makes pods of a template, as far as files show it. */
 export interface Workload {
-  readonly kind: string;
-  readonly namespace: string;
+  /** As `Deployment shop/web`. */
   readonly name: string;
+  readonly template: FieldPath;
   /** Raw pods that stand for those the cluster would make: as many as there can be different roles between them. */
-  readonly pods: readonly unknown[];
+  readonly pods: readonly StandInPod[];
+  /** What the API server would refuse of it, beside its template. */
+  readonly problem: string | undefined;
 }
 
-/** Where a kind has the template of its pods, and whether it can have several at a time. */
+/** A raw pod, and the name that it gets when it has been judged. */
+export interface StandInPod {
+  readonly value: unknown;
+  readonly name: string;
+}
+
+/** Where a kind has the template of its pods, and how many of them there are. */
 interface WorkloadKind {
   readonly apiVersions: readonly string[];
   readonly template: readonly string[];
-  readonly isSingle: boolean;
+  /** The field that says how many pods there are at a time; undefined where nothing does. */
+  readonly count: readonly string[] | undefined;
+  /** How many pods there are without the field, as far as it matters: an autoscaler may write it. */
+  readonly usual: 1 | 2;
   /** The labels that its controller adds to those of the template, as far as they can be foretold. */
   readonly added?: (name: string, ordinal: number) => Readonly<Record<string, string>>;
 }
 
 const TEMPLATE = ["spec", "template"];
+const REPLICAS = ["spec", "replicas"];
+const MOST_REPLICAS = 2 ** 31 - 1;
 
 /** Labels that controllers put on pods beside those of the template. */
 export const CONTROLLER_LABELS: readonly string[] = [
@@ -35,66 +53,127 @@ export const CONTROLLER_LABELS: readonly string[] = [
 ];
 
 const WORKLOAD_KINDS: ReadonlyMap<string, WorkloadKind> = new Map<string, WorkloadKind>([
-  ["Deployment", { apiVersions: ["apps/v1"], template: TEMPLATE, isSingle: false }],
+  ["Deployment", { apiVersions: ["apps/v1"], template: TEMPLATE, count: REPLICAS, usual: 2 }],
   [
     "StatefulSet",
     {
       apiVersions: ["apps/v1"],
       template: TEMPLATE,
-      isSingle: false,
+      count: REPLICAS,
+      usual: 2,
       added: (name, ordinal) => ({
         "statefulset.kubernetes.io/pod-name": `${name}-${ordinal}`,
         "apps.kubernetes.io/pod-index": `${ordinal}`,
       }),
     },
   ],
-  ["DaemonSet", { apiVersions: ["apps/v1"], template: TEMPLATE, isSingle: false }],
-  ["ReplicaSet", { apiVersions: ["apps/v1"], template: TEMPLATE, isSingle: false }],
-  ["ReplicationController", { apiVersions: ["v1"], template: TEMPLATE, isSingle: false }],
+  ["DaemonSet", { apiVersions: ["apps/v1"], template: TEMPLATE, count: undefined, usual: 2 }],
+  ["ReplicaSet", { apiVersions: ["apps/v1"], template: TEMPLATE, count: REPLICAS, usual: 2 }],
+  ["ReplicationController", { apiVersions: ["v1"], template: TEMPLATE, count: REPLICAS, usual: 2 }],
   [
     "Job",
     {
       apiVersions: ["batch/v1"],
       template: TEMPLATE,
-      isSingle: true,
+      count: ["spec", "parallelism"],
+      usual: 1,
       added: (name) => ({ "job-name": name, "batch.kubernetes.io/job-name": name }),
     },
   ],
-  ["CronJob", { apiVersions: ["batch/v1"], template: ["spec", "jobTemplate", "spec", "template"], isSingle: true }],
+  [
+    "CronJob",
+    {
+      apiVersions: ["batch/v1"],
+      template: ["spec", "jobTemplate", "spec", "template"],
+      count: ["spec", "jobTemplate", "spec", "parallelism"],
+      usual: 1,
+    },
+  ],
 ]);
+
+/** Whether objects of this kind and version have templates that {@link workloadOf} reads. */
+export function isWorkloadKind(apiVersion: string, kind: string): boolean {
+  return WORKLOAD_KINDS.get(kind)?.apiVersions.includes(apiVersion) === true;
+}
 
 /**
  * The pods a workload would make, for files that hold no pods.
  *
- * There are two, `NAME-0` and `NAME-1`, since a pod always reaches itself and what one pod of a workload may send to
- * another would else be nowhere to see; of a Job or a CronJob one. They run, on no node that is known, and have no
- * address: what depends on it is told. Undefined for what is no workload or has no template.
+ * There are two, since a pod always reaches itself and what one pod of a workload may send to another would else be nowhere to see;
+ * one where the object says so, and of a Job or a CronJob. They run, on no node that is known, and have no address: what depends on
+ * it is told. Those of a StatefulSet have the names that they would have; those of others such as no API server takes, so that no
+ * pod is ever taken for one of them. Undefined for what is no workload or has no template.
  */
 export function workloadOf(value: unknown): Workload | undefined {
   const kind = textAt(value, "kind") ?? "";
   const apiVersion = textAt(value, "apiVersion") ?? "";
   const known = WORKLOAD_KINDS.get(kind);
   if (known?.apiVersions.includes(apiVersion) !== true) return undefined;
-  const name = textAt(value, "metadata", "name");
-  const namespace = at(value, "metadata", "namespace") ?? "default";
   const template = at(value, ...known.template);
-  if (name === undefined || typeof namespace !== "string" || template === undefined) return undefined;
+  if (template === undefined) return undefined;
+  const read = attempt(() => {
+    const { namespace, name } = readNamespacedMetadata(new Reader(value, ""));
+    return { namespace, name, ordinals: ordinalsOf(value, known) };
+  });
+  if (typeof read === "string") {
+    return { name: kind, template: known.template, pods: [], problem: `${kind}: ${read}` };
+  }
+  const { namespace, name, ordinals } = read;
   const labels = at(template, "metadata", "labels");
-  const ordinals = known.isSingle ? [0] : [0, 1];
-  const pods = ordinals.map((ordinal) => ({
-    apiVersion: "v1",
-    kind: "Pod",
-    metadata: {
-      name: `${name}-${ordinal}`,
-      namespace,
-      labels: withLabels(labels, known.added?.(name, ordinal)),
-      annotations: at(template, "metadata", "annotations"),
-      ownerReferences: [{ apiVersion, kind, name, controller: true }],
-    },
-    spec: at(template, "spec"),
-    status: { phase: "Running" },
-  }));
-  return { kind, namespace, name, pods };
+  const pods = ordinals.map((ordinal) => {
+    const realName = `${name}-${ordinal}`;
+    const isNamed = kind === "StatefulSet";
+    const raw = {
+      apiVersion: "v1",
+      kind: "Pod",
+      metadata: {
+        name: isNamed ? realName : "stand-in",
+        namespace,
+        labels: withLabels(labels, known.added?.(name, ordinal)),
+        annotations: at(template, "metadata", "annotations"),
+        ownerReferences: [{ apiVersion, kind, name, controller: true }],
+      },
+      spec: at(template, "spec"),
+      status: { phase: "Running" },
+    };
+    return { value: raw, name: isNamed ? realName : standInName(name, kind, ordinal) };
+  });
+  return { name: `${kind} ${namespace}/${name}`, template: known.template, pods, problem: undefined };
+}
+
+/** The pod under another name. */
+export function renamedPod(pod: Pod, name: string): Pod {
+  return Object.freeze({ ...pod, name, key: `${pod.namespace}/${name}` });
+}
+
+/** A name that no pod can have: of an object there is no `_` in it. */
+export function standInName(workload: string, kind: string, ordinal: number): string {
+  return `${workload}_${kind.toLowerCase()}_${ordinal}`;
+}
+
+/** @throws DrawbridgeError ERR_OBJECT for a number that the API server would refuse */
+function ordinalsOf(value: unknown, { count, usual }: WorkloadKind): readonly number[] {
+  const start = numberAt(value, ["spec", "ordinals", "start"]) ?? 0;
+  const given = count === undefined ? undefined : numberAt(value, count);
+  // None is what waits for an autoscaler.
+  const number = given === undefined || given === 0 ? usual : Math.min(given, 2);
+  return Array.from({ length: number }, (_, i) => start + i);
+}
+
+function numberAt(value: unknown, path: readonly string[]): number | undefined {
+  let reader = new Reader(value, "");
+  for (const step of path.slice(0, -1)) reader = reader.object(step);
+  return reader.optionalInteger(path.at(-1) ?? "", 0, MOST_REPLICAS);
+}
+
+/** What is read, or why it is not. */
+function attempt<T extends object>(read: () => T): T | string {
+  try {
+    return read();
+  } catch (error) {
+    if (error instanceof DrawbridgeError) return error.message;
+    throw error;
+  }
 }
 
 /** What is no map of labels is the gate's to refuse. */

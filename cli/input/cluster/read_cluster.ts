@@ -1,6 +1,6 @@
 import { judge } from "../../../policyd/cluster/gate.ts";
 import type { Manifest, ManifestProblem, Manifests } from "../manifests.ts";
-import { isExperimental, KEPT, withHostPorts } from "../manifests.ts";
+import { isExperimental, KEPT, withHostPorts } from "../objects/take.ts";
 import { CLUSTER } from "../place.ts";
 import type { ClusterAccess } from "./access.ts";
 import { listAll } from "./list.ts";

@@ -28,6 +28,8 @@ const LISTED_KUBECTL_REFUSALS = [
   /did not find expected whitespace or line break$/,
   /did not find expected ',' or '[}\]]'$/,
   /found character that cannot start any token$/,
+  /found an incorrect (leading|trailing) UTF-8 octet$/,
+  /did not find URI escaped octet$/,
   /did not find expected node content$/,
   /^invalid character '-' in numeric literal$/,
   /^json: offset \d+: invalid character '\.'/,

@@ -90,7 +90,12 @@ describe("cli/input/manifests", () => {
     const job = deployment("once").replace("apps/v1", "batch/v1").replace("Deployment", "Job");
     const text = [deployment("web"), deployment("api"), podOf("api", "5d4f"), job].join("---\n");
     assert.deepEqual(keys({ "a.yaml": text }, ["a.yaml"]), {
-      keys: ["Pod shop/api-5d4f-x7k2p", "Pod shop/web-0", "Pod shop/web-1", "Pod shop/once-0"],
+      keys: [
+        "Pod shop/api-5d4f-x7k2p",
+        "Pod shop/web_deployment_0",
+        "Pod shop/web_deployment_1",
+        "Pod shop/once_job_0",
+      ],
       problems: [],
     });
   });
@@ -122,16 +127,16 @@ describe("cli/input/manifests", () => {
       .replace("web-h-x7k2p", "web-0")
       .replace("ReplicaSet, name: web-h", "StatefulSet, name: web");
     assert.deepEqual(keys({ "a.yaml": [deployment("web"), stateful, cronJob].join("---\n") }, ["a.yaml"]), {
-      keys: ["web-0", "web-1", "web-statefulset-0", "web-statefulset-1", "web-cronjob-0"].map(
+      keys: ["web_deployment_0", "web_deployment_1", "web-0", "web-1", "web_cronjob_0"].map(
         (name) => `Pod shop/${name}`,
       ),
       problems: [],
     });
     assert.deepEqual(keys({ "a.yaml": [webPod, deployment("web")].join("---\n") }, ["a.yaml"]), {
-      keys: ["Pod shop/web-0", "Pod shop/web-deployment-0", "Pod shop/web-1"],
+      keys: ["Pod shop/web-0", "Pod shop/web_deployment_0", "Pod shop/web_deployment_1"],
       problems: [],
     });
-    assert.equal(keys({ "a.yaml": [stateful, stateful].join("---\n") }, ["a.yaml"]).problems.length, 2);
+    assert.equal(keys({ "a.yaml": [stateful, stateful].join("---\n") }, ["a.yaml"]).problems.length, 1);
   });
 
   it("CLI-02: every problem is told with its line, and an object that stands twice is one", () => {

@@ -227,7 +227,7 @@ describe("policy lint", () => {
     const found = v.parse(v.array(v.object({ id: v.string(), object: v.string() })), JSON.parse(out));
     assert.deepEqual(
       found.map(({ id, object }) => `${id} ${object}`),
-      ["invalid Pod default/web-0", "topology-keys Service default/s", "topology-keys Service default/t"],
+      ["invalid Deployment default/web", "topology-keys Service default/s", "topology-keys Service default/t"],
     );
   });
 

@@ -180,7 +180,7 @@ describe("what explain says", () => {
     });
     assert.match(
       remarks.join("\n"),
-      /no address is known of shop\/mailer-0, shop\/mailer-1: NetworkPolicy shop\/cart ingress\[1\]/,
+      /no address is known of shop\/mailer_deployment_0, shop\/mailer_deployment_1: NetworkPolicy shop\/cart ingress\[1\]/,
     );
     assert.match(remarks.join("\n"), /Service shop\/cart has no cluster IP in the input/);
     assert.deepEqual([services[0]?.frontend?.address, services[0]?.candidates[0]?.address], [null, null]);
@@ -188,7 +188,7 @@ describe("what explain says", () => {
       cases.map(({ families }) => families),
       [[]],
     );
-    for (const to of ["service/shop/cart", "service/shop/agent", "service/shop/mailer", "shop/cart-0"]) {
+    for (const to of ["service/shop/cart", "service/shop/agent", "service/shop/mailer", "shop/cart_deployment_0"]) {
       const text = JSON.stringify(ask(templates, ["shop/deployment/frontend", to], { protocol: "TCP", port: 80 }));
       assert.doesNotMatch(text, /\b240\.|100::/);
     }

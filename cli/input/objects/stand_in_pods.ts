@@ -1,0 +1,32 @@
+import { nameOf } from "../../../policyd/cluster/gate.ts";
+import type { ClusterObject } from "../../../policyd/cluster/model.ts";
+import { workloadKeyOf } from "../../cluster/workload_name.ts";
+import type { Manifest } from "../manifests.ts";
+import { renamedPod, standInName } from "../workload.ts";
+
+/** Written objects and, for workloads without pods among them, the pods that stand for their templates. */
+export function withStandIns(written: readonly Manifest[], templates: readonly Manifest[]): readonly Manifest[] {
+  return [...written, ...withFreeNames(written, withoutPods(templates, written))];
+}
+
+/** The pods of templates, without those of workloads whose pods are there themselves. */
+function withoutPods(templates: readonly Manifest[], written: readonly Manifest[]): readonly Manifest[] {
+  const present = new Set(written.map(({ object }) => workloadKey(object)));
+  return templates.filter(({ object }) => !present.has(workloadKey(object)));
+}
+
+function workloadKey(object: ClusterObject): string | undefined {
+  return object.kind === "Pod" ? workloadKeyOf(object) : undefined;
+}
+
+/** A pod of a StatefulSet has its real name, unless a pod that is not its own has it. */
+function withFreeNames(written: readonly Manifest[], templates: readonly Manifest[]): readonly Manifest[] {
+  const taken = new Set(written.map(({ object }) => nameOf(object)));
+  return templates.map((manifest): Manifest => {
+    const { object } = manifest;
+    if (object.kind !== "Pod" || object.controller === undefined || !taken.has(nameOf(object))) return manifest;
+    const { kind, name } = object.controller;
+    const ordinal = Number(object.name.slice(name.length + 1));
+    return { ...manifest, object: renamedPod(object, standInName(name, kind, ordinal)) };
+  });
+}

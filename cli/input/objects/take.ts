@@ -1,0 +1,166 @@
+import { judge, nameOf } from "../../../policyd/cluster/gate.ts";
+import type { ClusterObject } from "../../../policyd/cluster/model.ts";
+import type { FieldPath, LocatedObject } from "../../../policyd/source/documents.ts";
+import { asClusterNetworkPolicies } from "../admin_policy.ts";
+import { fieldPathOf, retold } from "../field_path.ts";
+import { hostPortProblems, hostPortsOf } from "../host_ports.ts";
+import type { ForeignPolicy, Manifest, ManifestProblem } from "../manifests.ts";
+import { wantedProblem } from "../service_source.ts";
+import type { Workload } from "../workload.ts";
+import { isWorkloadKind, renamedPod, workloadOf } from "../workload.ts";
+
+/** Of objects that name none, as the gate has it. */
+export const DEFAULT_NAMESPACE = "default";
+/** Their source and the lines of their fields are kept; of pods, slices and nodes there may be ten thousands. */
+export const KEPT: ReadonlySet<string> = new Set(["Namespace", "Service", "NetworkPolicy", "ClusterNetworkPolicy"]);
+const REPLACED_POLICIES = "policy.networking.k8s.io/v1alpha1";
+
+/** What one object of a file came to. */
+export type Taken =
+  | {
+      readonly type: "manifests";
+      readonly manifests: readonly Manifest[];
+      readonly isTemplate: boolean;
+      readonly remarks: readonly ManifestProblem[];
+    }
+  | { readonly type: "problems"; readonly problems: readonly ManifestProblem[]; readonly foreign?: ForeignPolicy }
+  | { readonly type: "ignored" };
+
+/**
+ * What an object of a file comes to: an object of the model, of a workload the pods that stand for its template, or what
+ * the API server would refuse.
+ *
+ * @param namespace of an object that names none
+ */
+export function takeObject(located: LocatedObject, file: string, namespace: string): Taken {
+  const placed = placedIn(namespace, located);
+  const workload = workloadOf(placed.value);
+  return workload === undefined ? takeWritten(placed, file) : takeTemplate(workload, placed, file);
+}
+
+/** Whether no command reads anything of objects of this kind. */
+export function isIgnoredKind(apiVersion: string, kind: string): boolean {
+  return !isWorkloadKind(apiVersion, kind) && judge({ apiVersion, kind }).type === "ignored";
+}
+
+/** As kubectl sends it; what has no namespaces ignores the field. */
+function placedIn(namespace: string, located: LocatedObject): LocatedObject {
+  const { value } = located;
+  if (namespace === DEFAULT_NAMESPACE || !isMembers(value) || !isMembers(value["metadata"])) return located;
+  const { metadata } = value;
+  return metadata["namespace"] ? located : { ...located, value: { ...value, metadata: { ...metadata, namespace } } };
+}
+
+function isMembers(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+/** The pods of a template; what is wrong with it is told of the workload, once. */
+function takeTemplate(workload: Workload, located: LocatedObject, file: string): Taken {
+  const line = located.lineOf([]);
+  const { name, template, pods } = workload;
+  const source = located.value;
+  if (workload.problem !== undefined) {
+    const at = located.lineOf(fieldPathOf(workload.problem));
+    return { type: "problems", problems: [{ file, line: at, message: workload.problem, source }] };
+  }
+  const judged = pods.map((pod) => ({ ...pod, verdict: judge(pod.value) }));
+  const [first] = judged;
+  if (first !== undefined) {
+    const problems = messagesOf(first.verdict, first.value).map((message): ManifestProblem => {
+      const path = fieldPathOf(message);
+      const at = located.lineOf(path.length === 0 ? [] : [...template, ...path]);
+      return { file, line: at, message: withoutConsequence(retold(message, name, template.join("."))), source };
+    });
+    if (problems.length > 0) return { type: "problems", problems };
+  }
+  const manifests = judged.flatMap(({ verdict, name: podName, value }) =>
+    verdict.type === "accepted" && verdict.object.kind === "Pod"
+      ? [
+          {
+            object: renamedPod(verdict.object, podName),
+            file,
+            line,
+            lineOf: () => line,
+            source: undefined,
+            workload: name,
+            ...withHostPorts(verdict.object, value),
+          },
+        ]
+      : [],
+  );
+  return { type: "manifests", manifests, isTemplate: true, remarks: [] };
+}
+
+function takeWritten(located: LocatedObject, file: string): Taken {
+  const { value } = located;
+  const line = located.lineOf([]);
+  const verdict = judge(value);
+  if (verdict.type === "ignored") return verdict;
+  const messages = messagesOf(verdict, value);
+  const told = messages.map((message): ManifestProblem => ({
+    file,
+    line: located.lineOf(fieldPathOf(message)),
+    message,
+    source: value,
+  }));
+  if (verdict.type === "refused" || !messages.every(isExperimental)) {
+    // The daemon goes on without the part; here nothing goes on.
+    const problems = told.map((one) => ({ ...one, message: withoutConsequence(one.message) }));
+    if (!isReplacedPolicy(value)) return { type: "problems", problems };
+    const replacement = asClusterNetworkPolicies(value);
+    return {
+      type: "problems",
+      problems: replacement === undefined ? problems : problems.map((one) => ({ ...one, replacement })),
+      foreign: { source: value, file, line, replacement },
+    };
+  }
+  const { object } = verdict;
+  const isKept = KEPT.has(object.kind);
+  const lineOf = isKept ? (path: FieldPath) => located.lineOf(path) : () => line;
+  const manifest: Manifest = {
+    object,
+    file,
+    line,
+    lineOf,
+    source: isKept ? value : undefined,
+    ...withHostPorts(object, value),
+  };
+  return { type: "manifests", manifests: [manifest], isTemplate: false, remarks: told };
+}
+
+/** What is wrong with an object. */
+function messagesOf(verdict: ReturnType<typeof judge>, value: unknown): readonly string[] {
+  if (verdict.type === "ignored") return [];
+  return verdict.type === "refused" ? [verdict.problem] : [...verdict.problems, ...unread(verdict.object, value)];
+}
+
+/** What a gate says that it goes on with. */
+function withoutConsequence(message: string): string {
+  return message.replace(/ \([^()]+\)$/, "");
+}
+
+/** The host ports of a pod that has any. */
+export function withHostPorts({ kind }: ClusterObject, value: unknown): Pick<Manifest, "hostPorts"> {
+  const hostPorts = kind === "Pod" ? hostPortsOf(value) : [];
+  return hostPorts.length === 0 ? {} : { hostPorts };
+}
+
+/** What the daemon does not read of an object, and the commands do. */
+function unread(object: ClusterObject, value: unknown): readonly string[] {
+  const problem = object.kind === "Service" && object.type !== "ExternalName" ? wantedProblem(value) : undefined;
+  const problems = [
+    ...(problem === undefined ? [] : [problem]),
+    ...(object.kind === "Pod" ? hostPortProblems(value) : []),
+  ];
+  return problems.map((one) => `${nameOf(object)}: ${one}`);
+}
+
+/** A peer of the experimental part of the API, with which the gate reads the rule as one that allows nothing more. */
+export function isExperimental(message: string): boolean {
+  return /: "domainNames"; expected .* \(the rule (accepts nobody|denies everyone)\)$/.test(message);
+}
+
+function isReplacedPolicy(value: unknown): boolean {
+  return typeof value === "object" && value !== null && "apiVersion" in value && value.apiVersion === REPLACED_POLICIES;
+}

@@ -1,0 +1,95 @@
+import assert from "node:assert/strict";
+import { judge } from "../../../../policyd/cluster/gate.ts";
+import { readManifests } from "../../../../cli/input/manifests.ts";
+import { memoryFiles, runCli } from "../../../support/cli.ts";
+
+const workload = (kind: string, name: string, fields = ""): string => `apiVersion: ${
+  kind.endsWith("Job") ? "batch/v1" : kind === "ReplicationController" ? "v1" : "apps/v1"
+}
+kind: ${kind}
+metadata: { name: ${name}, namespace: a }
+spec: { ${fields}${kind === "CronJob" ? "jobTemplate: { spec: { " : ""}template: { metadata: { labels: { app: ${name} } }, spec: {} }${
+  kind === "CronJob" ? " } }" : ""
+} }
+`;
+const KINDS = ["Deployment", "DaemonSet", "ReplicaSet", "ReplicationController", "Job", "CronJob", "StatefulSet"];
+
+const podsOf = (...texts: readonly string[]): readonly string[] => {
+  const { manifests, problems } = readManifests(memoryFiles({ "a.yaml": texts.join("---\n") }), ["a.yaml"], false);
+  assert.deepEqual(problems, []);
+  return manifests.map(({ object }) => object.key);
+};
+
+describe("pods that stand for templates", () => {
+  it("READ-05: log-0 belongs to the StatefulSet log, whatever a DaemonSet, or any other workload, of that name is", () => {
+    for (const kind of KINDS.filter((one) => one !== "StatefulSet")) {
+      for (const order of [0, 1]) {
+        const both = [workload(kind, "log"), workload("StatefulSet", "log")];
+        const { manifests } = readManifests(
+          memoryFiles({ "a.yaml": (order === 0 ? both : both.toReversed()).join("---\n") }),
+          ["a.yaml"],
+          false,
+        );
+        const owners = manifests.flatMap(({ object }) =>
+          object.kind === "Pod" && object.key === "a/log-0" ? [object.controller?.kind] : [],
+        );
+        assert.deepEqual(owners, ["StatefulSet"], kind);
+      }
+    }
+  });
+
+  it("READ-05: no stand-in has a name that the API server takes for a pod, but for those of a StatefulSet", () => {
+    const all = podsOf(...KINDS.map((kind) => workload(kind, "log")));
+    assert.equal(new Set(all).size, all.length);
+    for (const key of all) {
+      const name = key.slice("a/".length);
+      const verdict = judge({ apiVersion: "v1", kind: "Pod", metadata: { name, namespace: "a" } });
+      assert.equal(verdict.type, /^log-\d$/.test(name) ? "accepted" : "refused", name);
+    }
+  });
+
+  it("READ-05: the names do not depend on what else is read, so that two sets of files agree on them", () => {
+    const apart = KINDS.flatMap((kind) => podsOf(workload(kind, "log")));
+    assert.deepEqual(podsOf(...KINDS.map((kind) => workload(kind, "log"))), apart);
+  });
+
+  it("READ-05: a pod with the name of a StatefulSet's keeps it, and is no pod of that", () => {
+    const bare = "apiVersion: v1\nkind: Pod\nmetadata: { name: log-0, namespace: a }\n";
+    assert.deepEqual(podsOf(workload("StatefulSet", "log"), bare), ["a/log-0", "a/log_statefulset_0", "a/log-1"]);
+    assert.deepEqual(podsOf(workload("StatefulSet", "log", "ordinals: { start: 5 }, ")), ["a/log-5", "a/log-6"]);
+  });
+
+  it("READ-06: one replica, or one pod at a time, is one pod; none and no number are as many as an autoscaler may make", () => {
+    for (const [kind, fields, count] of [
+      ["Deployment", "replicas: 1, ", 1],
+      ["StatefulSet", "replicas: 1, ", 1],
+      ["ReplicaSet", "replicas: 1, ", 1],
+      ["ReplicationController", "replicas: 1, ", 1],
+      ["Deployment", "replicas: 7, ", 2],
+      ["Deployment", "replicas: 0, ", 2],
+      ["Deployment", "", 2],
+      ["DaemonSet", "", 2],
+      ["Job", "", 1],
+      ["Job", "parallelism: 3, ", 2],
+      ["CronJob", "", 1],
+    ] as const) {
+      assert.equal(podsOf(workload(kind, "w", fields)).length, count, `${kind} ${fields}`);
+    }
+  });
+
+  it("READ-06: one replica reaches itself, also where a policy keeps its pods from each other", async () => {
+    const denied =
+      "apiVersion: networking.k8s.io/v1\nkind: NetworkPolicy\nmetadata: { name: p, namespace: a }\nspec: { podSelector: {}, policyTypes: [Ingress, Egress] }\n";
+    const answers = async (fields: string): Promise<readonly string[]> => {
+      const files = memoryFiles({ "a.yaml": `${workload("Deployment", "w", fields)}---\n${denied}` });
+      const matrix = await runCli(["policy", "matrix", "-f", "a.yaml", "-o", "csv"], files);
+      const ends = ["--from", "a/deployment/w", "--to", "a/deployment/w", "--port", "80"];
+      const explain = await runCli(["policy", "explain", "-f", "a.yaml", "-o", "json", ...ends], files);
+      const { allowed } = JSON.parse(explain.out) as { readonly allowed: boolean };
+      const own = matrix.out.split("\r\n").filter((line) => line.startsWith("a/deployment/w,a/deployment/w,"));
+      return [...own, String(allowed)];
+    };
+    assert.deepEqual(await answers("replicas: 1, "), ["a/deployment/w,a/deployment/w,all,all", "true"]);
+    assert.deepEqual(await answers("replicas: 2, "), ["a/deployment/w,a/deployment/w,none,none", "false"]);
+  });
+});
