@@ -191,6 +191,7 @@ export function plainLink(index: number, name: string, mac: MacAddress | undefin
     mtu: 1500,
     up: true,
     carrier: true,
+    hasLinkLayer: true,
     operationalState: 6,
     master: undefined,
     peer: undefined,

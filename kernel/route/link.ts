@@ -26,6 +26,9 @@ const AF_UNSPEC = 0;
 const AF_INET6 = 10;
 
 const IFF_UP = 0x1;
+const IFF_NOARP = 0x80;
+/** ARPHRD_ETHER (include/uapi/linux/if_arp.h). */
+const ETHERNET = 1;
 const IFF_LOWER_UP = 0x10000;
 
 /** struct ifinfomsg (include/uapi/linux/rtnetlink.h). */
@@ -118,6 +121,8 @@ export interface Link {
   readonly mtu: number;
   readonly up: boolean;
   readonly carrier: boolean;
+  /** It is Ethernet and asks for MAC addresses; WireGuard, tun, ppp and GRE know only the addresses inside of packets. */
+  readonly hasLinkLayer: boolean;
   /** IF_OPER_*: 6 is up, 2 is down. */
   readonly operationalState: number;
   /** The index of the bridge this is a port of. */
@@ -302,8 +307,6 @@ export function parseLink(message: ReceivedMessage): Link {
   const { header, attributes } = decodeBody(readLayout, message.body);
   const { kind, data, slaveKind, slaveData } = attributes.linkInfo ?? {};
   const bridge = kind === "bridge" && data !== undefined ? decodeAttributes(bridgeAttributes, data) : undefined;
-  const port =
-    slaveKind === "bridge" && slaveData !== undefined ? decodeAttributes(bridgePortAttributes, slaveData) : undefined;
   return {
     index: header.index,
     name: attributes.name ?? "",
@@ -312,6 +315,7 @@ export function parseLink(message: ReceivedMessage): Link {
     mtu: attributes.mtu ?? 0,
     up: (header.flags & IFF_UP) !== 0,
     carrier: (header.flags & IFF_LOWER_UP) !== 0,
+    hasLinkLayer: header.type === ETHERNET && (header.flags & IFF_NOARP) === 0,
     operationalState: attributes.operationalState ?? 0,
     master: attributes.master,
     peer: attributes.link,
@@ -319,15 +323,13 @@ export function parseLink(message: ReceivedMessage): Link {
     alias: attributes.alias,
     group: attributes.group ?? 0,
     bridge: bridge === undefined ? undefined : { stp: bridge.stpState !== 0 },
-    bridgePort:
-      port === undefined
-        ? undefined
-        : {
-            hairpin: port.hairpin === 1,
-            isolated: port.isolated === 1,
-            groupForwardMask: port.groupForwardMask ?? 0,
-          },
+    bridgePort: slaveKind === "bridge" && slaveData !== undefined ? bridgePortOf(slaveData) : undefined,
   };
+}
+
+function bridgePortOf(data: Uint8Array): Link["bridgePort"] {
+  const { hairpin, isolated, groupForwardMask = 0 } = decodeAttributes(bridgePortAttributes, data);
+  return { hairpin: hairpin === 1, isolated: isolated === 1, groupForwardMask };
 }
 
 /**

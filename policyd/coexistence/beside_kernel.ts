@@ -23,7 +23,7 @@ import type { BesideChange, BesideEntries, BesideRoute, NeighbouringBridge, Prox
 import { neighbouringBridges } from "./neighbouring_bridges.ts";
 
 /** The metric of our routes beside other bridges, which tells them from those to other nodes (policyd/routes/names.ts). */
-const BESIDE_PRIORITY = 106;
+export const BESIDE_PRIORITY = 106;
 
 /** The answers where it is so already, or the link is gone. */
 const HARMLESS: readonly string[] = ["EEXIST", "ESRCH", "ENOENT", "ENODEV"];

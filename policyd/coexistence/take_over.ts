@@ -106,7 +106,7 @@ export class TakeOver {
       return this.#parts.look();
     } catch (error) {
       if (!(error instanceof DrawbridgeError)) throw error;
-      if (!this.#isGranted) this.#report(`bridge: its ports cannot be read: ${error.message}`);
+      if (!this.#isGranted) this.#report(`${SUBJECT}its ports cannot be read: ${error.message}`);
       return undefined;
     }
   }
@@ -120,14 +120,21 @@ export class TakeOver {
   }
 }
 
+const SUBJECT = "bridge: ";
+
+/** Whether a line of the daemon's status is about ports of others on the bridge, which the doctor looks at itself. */
+export function isOfTakeOver(problem: string): boolean {
+  return problem.startsWith(SUBJECT);
+}
+
 function refusalOf(bridge: string, ports: readonly string[]): string {
   return (
-    `bridge: ${JSON.stringify(bridge)} has ${portWords(ports)}, which our rules would cut off: no rule is written and no pod is ` +
+    `${SUBJECT}${JSON.stringify(bridge)} has ${portWords(ports)}, which our rules would cut off: no rule is written and no pod is ` +
     "attached until they are gone; name another bridge, such as the default drawbridge0, in policyd's bridge, or delete the pods " +
     "that another plugin has attached there"
   );
 }
 
 function reportOf(bridge: string, ports: readonly string[]): string {
-  return `bridge: ${JSON.stringify(bridge)} has ${portWords(ports)}, through which policies let nothing pass: take them off the bridge`;
+  return `${SUBJECT}${JSON.stringify(bridge)} has ${portWords(ports)}, through which policies let nothing pass: take them off the bridge`;
 }

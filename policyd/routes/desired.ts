@@ -12,6 +12,7 @@ import { atOnce, each } from "../slices.ts";
 import type { KernelState, NodeLink, Tunnel } from "./kernel_state.ts";
 import { LEAST_IPV6_MTU } from "./mtu.ts";
 import { PODS_TABLE, RULE_PRIORITY, TUNNEL, tunnelOverhead } from "./names.ts";
+import { obstacleProblems, ownObstacles } from "./obstacles.ts";
 import type { DesiredNeighbour, DesiredRoute } from "./peer_routes.ts";
 import { hasFamily, ownOrTaken } from "./peer_routes.ts";
 import type { Peers } from "./peers.ts";
@@ -89,7 +90,7 @@ export function* planRoutes(
 /** What a plan needs, and what there is to be whatever the other nodes are. */
 export function frameOf(plan: RoutePlan, serviceCidrs: readonly Cidr[]): Frame {
   const { surroundings, use } = plan;
-  const problems: string[] = [];
+  const problems: string[] = [...ownProblems(surroundings)];
   const routes = serviceCidrs
     .filter((cidr) => hasFamily(surroundings, cidrFamily(cidr)))
     .flatMap((cidr) => routeToServices(cidr, surroundings, problems));
@@ -107,6 +108,14 @@ export function frameOf(plan: RoutePlan, serviceCidrs: readonly Cidr[]): Frame {
     podMtu: surroundings.podMtu,
     problems,
   };
+}
+
+/** Routes of others in the way of this node's own pods. */
+function ownProblems({ own, links, options, containment }: Surroundings): readonly string[] {
+  const bridge = links.find(({ name }) => name === options.bridge)?.index;
+  return (own?.podCidrs ?? []).flatMap((cidr) =>
+    obstacleProblems("pods of this node", cidr, ownObstacles(containment, cidr, bridge)),
+  );
 }
 
 /**

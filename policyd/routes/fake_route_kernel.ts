@@ -113,7 +113,7 @@ export class FakeRouteKernel implements RouteKernel {
   #create({ local, mac, mtu }: Extract<Step, { type: "create-tunnel" }>["tunnel"]): string | undefined {
     if (this.state.links.some(({ name }) => name === TUNNEL.name)) return "there is a link of this name";
     const index = Math.max(0, ...this.state.links.map((link) => link.index)) + 1;
-    const link = { index, name: TUNNEL.name, mtu, up: false };
+    const link = { index, name: TUNNEL.name, mtu, up: false, hasLinkLayer: true };
     const tunnel: TunnelState = {
       ...link,
       mac,
@@ -144,8 +144,9 @@ export class FakeRouteKernel implements RouteKernel {
     const { tunnel } = this.state;
     if (tunnel === undefined) return "no such link";
     const changed = { ...tunnel, ...to };
-    const { index, name, mtu, up } = changed;
-    const links = this.state.links.map((link) => (link.index === index ? { index, name, mtu, up } : link));
+    const { index, name, mtu, up, hasLinkLayer } = changed;
+    const seen = { index, name, mtu, up, hasLinkLayer };
+    const links = this.state.links.map((link) => (link.index === index ? seen : link));
     this.state = { ...this.state, links, tunnel: changed };
     return undefined;
   }

@@ -15,6 +15,8 @@ export interface NodeLink {
   readonly name: string;
   readonly mtu: number;
   readonly up: boolean;
+  /** Whether a gateway on it is reached by a MAC address; where not, the link looks at the packets' own addresses. */
+  readonly hasLinkLayer: boolean;
 }
 
 /** A permanent neighbour entry of the tunnel. */

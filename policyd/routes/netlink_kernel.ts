@@ -89,7 +89,7 @@ class NetlinkRouteKernel implements RouteKernel {
     }
     const tunnel = links.find(({ name }) => name === TUNNEL.name);
     return {
-      links: links.map(({ index, name, mtu, up }) => ({ index, name, mtu, up })),
+      links: links.map(({ index, name, mtu, up, hasLinkLayer }) => ({ index, name, mtu, up, hasLinkLayer })),
       addresses: (yield* this.#list(dumpAddresses(), parseInterfaceAddress)).filter(isUsable),
       routes,
       discarding,
@@ -144,7 +144,7 @@ class NetlinkRouteKernel implements RouteKernel {
     if (reply?.error !== undefined && !GONE.includes(reply.error.errnoName)) throw reply.error;
     const message = reply?.messages[0];
     if (message === undefined) return undefined;
-    const { name, mtu, up, mac } = parseLink(message);
+    const { name, mtu, up, hasLinkLayer, mac } = parseLink(message);
     const parameters = parseVxlan(message);
     const isVxlan = parameters !== undefined;
     const neighbours: TunnelNeighbour[] = [];
@@ -156,6 +156,7 @@ class NetlinkRouteKernel implements RouteKernel {
       name,
       mtu,
       up,
+      hasLinkLayer,
       mac,
       parameters,
       checksumOffload: isVxlan ? this.#checksumOffload(index) : undefined,

@@ -9,6 +9,7 @@ import type { Route } from "../../kernel/route/route.ts";
 import { doOverlap } from "../cluster/node_claims.ts";
 import { linkLocalAddress } from "../node/attachment_elements.ts";
 import type { OwnRoute } from "./kernel_state.ts";
+import { obstacleProblems, peerObstacles } from "./obstacles.ts";
 import { LEAST_IPV6_MTU } from "./mtu.ts";
 import { PODS_TABLE, ROUTE_PRIORITY, TUNNEL } from "./names.ts";
 import type { Peer } from "./peers.ts";
@@ -104,7 +105,7 @@ class Builder {
       return;
     }
     const gateway = addresses[family];
-    const device = options.encapsulation === "always" || gateway === undefined ? undefined : this.#onLink(gateway);
+    const device = gateway === undefined ? undefined : this.#direct(gateway);
     if (device !== undefined) {
       const mtu = this.#directMtu(family);
       this.#add({ table: MAIN_TABLE, family, destination: cidr, gateway, device, onLink: false, mtu });
@@ -113,7 +114,9 @@ class Builder {
     } else if (gateway === undefined) {
       this.#problems.push(`Node ${name}: no InternalIP of IPv${family}; no route to its pods ${formatCidr(cidr)}`);
     }
-    // Otherwise packets go the way of all others: with "never" the network behind the router is told to know pods.
+    // Otherwise packets go the way of all others: with "never" the network behind the router is told to know pods, and others' routes
+    // to a part of them, as of a BGP daemon, are that way.
+    else this.#report(cidr, () => true);
   }
 
   /**
@@ -125,6 +128,18 @@ class Builder {
     const { underlay, podMtu: mtu } = this.#surroundings;
     if (family === 4 || mtu === undefined || underlay === undefined) return undefined;
     return mtu < underlay.mtu && mtu >= LEAST_IPV6_MTU ? mtu : undefined;
+  }
+
+  /**
+   * The device of a direct route to an address. A link without a link layer takes no gateway for it: WireGuard and its like look at the
+   * addresses of pods, which they do not know, and drop the packets; with "never" the administrator has seen to that.
+   */
+  #direct(address: Address): number | undefined {
+    const { links, options } = this.#surroundings;
+    if (options.encapsulation === "always") return undefined;
+    const device = this.#onLink(address);
+    if (options.encapsulation === "never") return device;
+    return links.find(({ index }) => index === device)?.hasLinkLayer === true ? device : undefined;
   }
 
   /** The device by which an address is reached without a router. */
@@ -176,10 +191,17 @@ class Builder {
     this.#routes.set(routeKey(PODS_TABLE, host), toNode);
   }
 
+  /** @param isOnWay whether another program's route leads where packets are to go */
+  #report(cidr: Cidr, isOnWay: (route: Route) => boolean): void {
+    const found = peerObstacles(this.#surroundings.containment, cidr, isOnWay);
+    this.#problems.push(...obstacleProblems(`pods of Node ${this.#peer.name}`, cidr, found));
+  }
+
   #add(route: Omit<DesiredRoute, "source" | "isTaken">): void {
     const { desired, problem } = ownOrTaken(route, `pods of Node ${this.#peer.name}`, this.#surroundings);
     this.#routes.set(routeKey(route.table, route.destination), desired);
     if (problem !== undefined) this.#problems.push(problem);
+    this.#report(route.destination, (other) => leadsTheSameWay(other, route));
   }
 }
 

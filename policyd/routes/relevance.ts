@@ -114,8 +114,9 @@ function isRelevantLink(message: ReceivedMessage, { tunnel, links, routes, addre
   const hasAddress = addresses.some((one) => one.index === index && one.scope !== SCOPE_LINK);
   if (!hasRoute && !hasAddress) return false;
   const known = links.find((link) => link.index === index);
-  const { mtu, up } = parseLink(message);
-  return message.type === Notification.DELLINK || known?.up !== up || known.mtu !== mtu;
+  const { mtu, up, hasLinkLayer } = parseLink(message);
+  if (message.type === Notification.DELLINK || known === undefined) return true;
+  return known.up !== up || known.mtu !== mtu || known.hasLinkLayer !== hasLinkLayer;
 }
 
 function isRelevantRoute(message: ReceivedMessage): boolean {

@@ -9,6 +9,7 @@ import type { KernelState, NodeLink } from "./kernel_state.ts";
 import type { Encapsulation } from "./mtu.ts";
 import { podMtu } from "./mtu.ts";
 import { isOurs, ROUTE_PRIORITY, TUNNEL } from "./names.ts";
+import { RouteContainment } from "./obstacles.ts";
 import type { Peer } from "./peers.ts";
 import { RouteLookup } from "./route_lookup.ts";
 import { tunnelMac } from "./tunnel_address.ts";
@@ -39,6 +40,8 @@ export interface Surroundings {
   readonly takenBy: ReadonlyMap<string, Route>;
   /** What comes before our routes and discards packets, by destination. */
   readonly discarding: ReadonlyMap<string, Route>;
+  /** Others' routes, and those that discard, by what they are inside of. */
+  readonly containment: RouteContainment;
   /** The networks this node is on. */
   readonly connected: readonly Cidr[];
   /** This node's addresses, where an interface has them. */
@@ -74,6 +77,10 @@ export function surroundingsOf(own: Peer | undefined, options: RouteOptions, sta
     foreign: new RouteLookup(foreign),
     takenBy: byDestination(foreign),
     discarding: byDestination((state.discarding ?? []).filter(({ priority }) => priority <= ROUTE_PRIORITY)),
+    containment: new RouteContainment([
+      ...foreign.map((route) => ({ route, discards: false })),
+      ...(state.discarding ?? []).map((route) => ({ route, discards: true })),
+    ]),
     connected: foreign.flatMap(({ destination, gateway, hasOtherNextHop, protocol }) =>
       destination !== undefined && gateway === undefined && !hasOtherNextHop && protocol === PROTOCOL_KERNEL
         ? [destination]

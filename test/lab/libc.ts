@@ -26,6 +26,8 @@ export interface LabCalls extends Syscalls, FileCalls, PollCalls, BackgroundCall
   poll(entries: Uint8Array, milliseconds: number): number;
   sendTo(fd: number, data: Uint8Array, flags: number, address: Uint8Array): number;
   getsockopt(fd: number, level: number, option: number, value: Uint8Array): number;
+  /** Control of a device; `value` is what the request reads and writes. */
+  ioctl(fd: number, request: number, value: Uint8Array): number;
   prctl(option: number, value: number): number;
   /** Filters the system calls of this thread from now on; `program` is an array of `struct sock_filter`. */
   setSeccompFilter(program: Uint8Array): number;
@@ -64,6 +66,7 @@ export function labCalls(): LabCalls {
   const getsockopt = declare(
     "int getsockopt(int fd, int level, int option, _Out_ uint8_t *value, _Inout_ uint32_t *length)",
   );
+  const ioctl = declare("int ioctl(int fd, unsigned long request, _Inout_ uint8_t *value)");
   const prctl = declare(
     "int prctl(int option, unsigned long value, unsigned long a, unsigned long b, unsigned long c)",
   );
@@ -88,6 +91,7 @@ export function labCalls(): LabCalls {
       length[0] = value.length;
       return getsockopt(fd, level, option, value, length);
     },
+    ioctl,
     prctl: (option, value) => prctl(option, value, 0, 0, 0),
     resetSignal: (name) => void signal(os.constants.signals[name], null),
     setSeccompFilter: (program) =>

@@ -1,7 +1,9 @@
 import { addresses, attachments, daemon, networkConfiguration, plugins } from "./checks/files.ts";
+import { formerPlugin } from "./checks/former_plugin.ts";
 import { foreignDrops } from "./checks/firewall.ts";
 import { kernelFeatures, kernelVersion } from "./checks/kernel.ts";
-import { mtu, podNetworks, tunnel } from "./checks/network.ts";
+import { mtu, tunnel } from "./checks/network.ts";
+import { podNetworks } from "./checks/pod_networks.ts";
 import { nodeState } from "./checks/node_state.ts";
 import { kubeProxy, marks, priorities, tables } from "./checks/rules.ts";
 import * as settings from "./checks/settings.ts";
@@ -27,6 +29,7 @@ export const CHECKS: readonly Check[] = [
   marks,
   nodeState,
   podNetworks,
+  formerPlugin,
   tunnel,
   mtu,
   networkConfiguration,

@@ -87,6 +87,8 @@ export interface NodeFacts {
   readonly links: Seen<readonly NodeLink[]>;
   readonly addresses: Seen<readonly NodeAddress[]>;
   readonly routes: Seen<readonly Route[]>;
+  /** Routes of the main table whose packets are discarded. */
+  readonly discarding: Seen<readonly Route[]>;
   readonly ruleset: Seen<RulesetOverview>;
   /** The rules that other programs have put into nftables. */
   readonly foreignTables: Seen<readonly ForeignTable[]>;

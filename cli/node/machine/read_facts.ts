@@ -23,6 +23,7 @@ import type { MachineCalls } from "../../../kernel/syscall/machine_calls.ts";
 import {
   hasPacketLog,
   readAddresses,
+  readDiscardingRoutes,
   readForeignRules,
   readLegacyTables,
   readLinks,
@@ -65,6 +66,7 @@ export function readFacts(syscalls: MachineCalls, place: NodePlace, expected: Ex
     links,
     addresses: attempt(() => readAddresses(syscalls, seen(links) ?? [])),
     routes: attempt(() => readRoutes(syscalls)),
+    discarding: attempt(() => readDiscardingRoutes(syscalls)),
     ruleset: attempt(() => readRuleset(syscalls)),
     foreignTables: attempt(() => readForeignRules(syscalls)),
     legacyTables: readLegacyTables(),

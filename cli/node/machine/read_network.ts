@@ -14,7 +14,7 @@ import { readOverview } from "../../../kernel/nftables/overview.ts";
 import { dumpAddresses, parseInterfaceAddress } from "../../../kernel/route/interface_address.ts";
 import { dumpLinks, parseLink } from "../../../kernel/route/link.ts";
 import type { Route } from "../../../kernel/route/route.ts";
-import { dumpRoutes, parseRouteOfAnyTable } from "../../../kernel/route/route.ts";
+import { dumpRoutes, MAIN_TABLE, parseRouteOfAnyTable, parseRouteOrDiscard } from "../../../kernel/route/route.ts";
 import { openRouteSocket } from "../../../kernel/route/socket.ts";
 import { parseVxlan } from "../../../kernel/route/vxlan.ts";
 import type { MachineCalls } from "../../../kernel/syscall/machine_calls.ts";
@@ -54,6 +54,15 @@ export function readRoutes(syscalls: MachineCalls): readonly Route[] {
     ([4, 6] as const).flatMap((family) =>
       socket.dump(dumpRoutes(family)).flatMap((message) => parseRouteOfAnyTable(message) ?? []),
     ),
+  );
+}
+
+/** Routes of the main table that discard packets (blackhole, unreachable, prohibit) in both families. */
+export function readDiscardingRoutes(syscalls: MachineCalls): readonly Route[] {
+  return withRoutes(syscalls, (socket) =>
+    ([4, 6] as const)
+      .flatMap((family) => socket.dump(dumpRoutes(family)).flatMap((message) => parseRouteOrDiscard(message) ?? []))
+      .flatMap(({ route, discards }) => (discards && route.table === MAIN_TABLE ? [route] : [])),
   );
 }
 

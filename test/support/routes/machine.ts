@@ -52,9 +52,9 @@ export function machine(changes: Partial<KernelState> = {}): KernelState {
   });
   return {
     links: [
-      { index: 1, name: "lo", mtu: 65_536, up: true },
-      { index: UPLINK, name: "uplink", mtu: 1500, up: true },
-      { index: BRIDGE, name: "cni0", mtu: 1450, up: true },
+      { index: 1, name: "lo", mtu: 65_536, up: true, hasLinkLayer: false },
+      { index: UPLINK, name: "uplink", mtu: 1500, up: true, hasLinkLayer: true },
+      { index: BRIDGE, name: "cni0", mtu: 1450, up: true, hasLinkLayer: true },
     ],
     addresses: [at(UPLINK, parseCidr("192.0.2.1/24")), at(UPLINK, parseCidr("2001:db8::1/64"))],
     routes: [

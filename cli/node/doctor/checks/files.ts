@@ -4,6 +4,8 @@ import { PLUGIN, SHIM } from "../../../../cni/executables.ts";
 import { formatRangeSet } from "../../../../ipam/range.ts";
 import type { RangeSet } from "../../../../ipam/range.ts";
 import { namesBeforeOurs } from "../../../../policyd/installation/network_configuration.ts";
+import { isOfTakeOver } from "../../../../policyd/coexistence/take_over.ts";
+import { isOfObstacles } from "../../../../policyd/routes/obstacles.ts";
 import { VERSION } from "../../../../policyd/version.ts";
 import { configurationPath } from "../../place.ts";
 import { seen } from "../diagnose.ts";
@@ -14,6 +16,11 @@ import { isOfNodeState } from "./node_state.ts";
 const NAMED = 3;
 const RESTART =
   "kubectl -n kube-system delete pod -l app.kubernetes.io/name=drawbridge --field-selector spec.nodeName=NODE";
+
+/** Problems that other checks find by themselves. */
+function isOfAnotherCheck(problem: string): boolean {
+  return isOfNodeState(problem) || isOfObstacles(problem) || isOfTakeOver(problem);
+}
 
 export const daemon: Check = {
   id: "daemon",
@@ -42,7 +49,7 @@ export const daemon: Check = {
         way: "kubectl -n kube-system logs -l app.kubernetes.io/name=drawbridge: it says which list it waits for",
       });
     }
-    const problems = status.problems.filter((problem) => !isOfNodeState(problem));
+    const problems = status.problems.filter((problem) => !isOfAnotherCheck(problem));
     const count = status.problemCount - (status.problems.length - problems.length);
     if (count > 0) {
       remarks.push({

@@ -1,55 +1,7 @@
-import { cidrContains, cidrFamily, formatCidr, networkAddress } from "../../../../kernel/ip/cidr.ts";
-import type { Cidr } from "../../../../kernel/ip/cidr.ts";
-import { ROUTE_PROTOCOL } from "../../../../kernel/route/route.ts";
 import { TUNNEL, tunnelOverhead } from "../../../../policyd/routes/names.ts";
 import { seen } from "../diagnose.ts";
 import type { NodeFacts, NodeLink } from "../facts.ts";
 import type { Check, Remark } from "../finding.ts";
-
-export const podNetworks: Check = {
-  id: "pod-networks",
-  summary: "The node's pod CIDRs are no other network of it.",
-  needs: ["network", "links", "addresses", "routes"],
-  examine: (facts) => {
-    const cidrs = podCidrs(facts);
-    const { bridge } = facts.place;
-    const links = seen(facts.links) ?? [];
-    const nameOf = (index: number | undefined): string => links.find((link) => link.index === index)?.name ?? "no link";
-    const remarks: Remark[] = [];
-    for (const { link, address } of seen(facts.addresses) ?? []) {
-      const cidr = cidrs.find((one) => doOverlap(one, address));
-      if (cidr === undefined || link === bridge || link === TUNNEL.name) continue;
-      remarks.push(conflict(cidr, `the address ${formatCidr(address)} of ${link}`, `ip address show dev ${link}`));
-    }
-    for (const { destination, outputInterface, protocol } of seen(facts.routes) ?? []) {
-      if (destination === undefined || protocol === ROUTE_PROTOCOL) continue;
-      const cidr = cidrs.find((one) => doOverlap(one, destination));
-      const link = nameOf(outputInterface);
-      const isOwn = link === bridge || (seen(facts.addresses) ?? []).some(isConnected(link, destination));
-      if (cidr === undefined || isOwn) continue;
-      const route = formatCidr(destination);
-      remarks.push(conflict(cidr, `the route to ${route} by ${link}`, `ip route show ${route}`));
-    }
-    return remarks;
-  },
-};
-
-/** The kernel's route to a link's own network is told of with its address already. */
-function isConnected(link: string, destination: Cidr) {
-  return (one: { readonly link: string; readonly address: Cidr }): boolean =>
-    one.link === link &&
-    cidrContains(destination, one.address.address) &&
-    destination.prefixLength === one.address.prefixLength;
-}
-
-function conflict(cidr: Cidr, what: string, look: string): Remark {
-  return {
-    severity: "error",
-    what: `the pod CIDR ${formatCidr(cidr)} overlaps with ${what}`,
-    why: "packets for one of the two go to the other",
-    way: `give the cluster another pod CIDR (--cluster-cidr), or take the other one away: ${look}`,
-  };
-}
 
 export const tunnel: Check = {
   id: "tunnel",
@@ -149,15 +101,4 @@ function* tunnelMtu({ links, routes }: NodeFacts, device: NodeLink | undefined):
     why: "full packets to other nodes are fragmented or dropped: small ones pass, downloads hang",
     way: `ip link set ${device.name} mtu ${most}`,
   };
-}
-
-/** The prefixes pods get their addresses from, as our network configuration has them. */
-export function podCidrs({ network }: NodeFacts): readonly Cidr[] {
-  const file = seen(network);
-  return file?.kind === "network" ? file.ranges.flat().map(({ subnet }) => subnet) : [];
-}
-
-function doOverlap(a: Cidr, b: Cidr): boolean {
-  if (cidrFamily(a) !== cidrFamily(b)) return false;
-  return cidrContains(a, networkAddress(b)) || cidrContains(b, networkAddress(a));
 }

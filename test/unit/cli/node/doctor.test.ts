@@ -12,6 +12,7 @@ import { memoryFiles, runCli } from "../../../support/cli.ts";
 import { assertGolden } from "../../../support/cli_golden.ts";
 import { FOREIGN_DROP_CASES, foreignForward } from "../../../support/node/foreign_drop_cases.ts";
 import { link, nodeFacts, PLACE, pluginFile } from "../../../support/node/node_facts.ts";
+import { ROUTE_CASES } from "../../../support/node/route_cases.ts";
 import { NODE_STATE_CASES } from "../../../support/node_state/doctor_cases.ts";
 
 const HEALTHY = nodeFacts();
@@ -129,6 +130,7 @@ const CASES: readonly (readonly [string, Partial<NodeFacts>, string, RegExp])[] 
   ],
   ["tables", ruleset({ chains: RULESET.chains.slice(1) }), "error", /does not hook into/],
   ...FOREIGN_DROP_CASES,
+  ...ROUTE_CASES,
   ["foreign-drops", { legacyTables: ["ip filter"] }, "info", /iptables-legacy has the table ip filter/],
   ["kube-proxy", links([9, "kube-ipvs0"]), "warning", /kube-ipvs0/],
   ["priorities", foreignChain("nat", "prerouting", -101), "warning", /at -101, before Services at -100/],

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { parseAddress } from "../../../../kernel/ip/address.ts";
 import { parseCidr } from "../../../../kernel/ip/cidr.ts";
 import { parseMac } from "../../../../kernel/ip/mac.ts";
+import { littleEndian } from "../../../../kernel/netlink/writer.ts";
 import type { ReceivedMessage, Request } from "../../../../kernel/netlink/message.ts";
 import { setForwardingEntry } from "../../../../kernel/route/forwarding_entry.ts";
 import { newAddress } from "../../../../kernel/route/interface_address.ts";
@@ -25,6 +26,7 @@ const STATE: KernelState = machine({
     name: "drawbridge.vx",
     mtu: 1450,
     up: true,
+    hasLinkLayer: true,
     mac: MAC,
     parameters: undefined,
     checksumOffload: false,
@@ -40,7 +42,17 @@ function told(request: Request, type = request.type): ReceivedMessage {
   return { type, flags: 0, sequence: 0, body: request.body };
 }
 
-const link = (index: number, mtu = 1500): Request => changeLink({ index }, { up: true, mtu });
+/** A link of Ethernet (ARPHRD_ETHER in struct ifinfomsg), as the kernel describes it; a request leaves the type out. */
+function described(index: number, mtu = 1500, hardware = 1): Request {
+  const made = changeLink({ index }, { up: true, mtu });
+  const body = made.body.slice();
+  new DataView(body.buffer).setUint16(2, hardware, littleEndian);
+  return { ...made, body };
+}
+
+const link = (index: number, mtu = 1500): Request => described(index, mtu);
+/** ARPHRD_NONE */
+const NO_HARDWARE = 0xfffe;
 const route = (destination: string, changes: { readonly table?: number } = {}): Request =>
   newRoute({
     family: destination.includes(":") ? 6 : 4,
@@ -57,6 +69,7 @@ describe("policyd/routes/relevance", () => {
     ["a pod's link that goes", false, told(link(POD_INDEX), DELLINK)],
     ["the uplink as it was", false, told(link(UPLINK))],
     ["the uplink with another MTU", true, told(link(UPLINK, 1400))],
+    ["the uplink with another link layer", true, told(described(UPLINK, 1500, NO_HARDWARE))],
     ["the uplink that goes down", true, told(changeLink({ index: UPLINK }, { up: false, mtu: 1500 }))],
     ["the uplink that goes", true, told(link(UPLINK), DELLINK)],
     ["anything about the tunnel", true, told(link(TUNNEL_INDEX))],

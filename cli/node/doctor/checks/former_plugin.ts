@@ -1,0 +1,95 @@
+import { formatAddress } from "../../../../kernel/ip/address.ts";
+import { formatCidr } from "../../../../kernel/ip/cidr.ts";
+import { MAIN_TABLE, ROUTE_PROTOCOL } from "../../../../kernel/route/route.ts";
+import { BESIDE_PRIORITY } from "../../../../policyd/coexistence/beside_kernel.ts";
+import { foreignPorts, portWords } from "../../../../policyd/coexistence/foreign_ports.ts";
+import type { BesideRoute } from "../../../../policyd/coexistence/neighbouring_bridges.ts";
+import { isOfTakeOver } from "../../../../policyd/coexistence/take_over.ts";
+import {
+  besideChange,
+  besideEntries,
+  neighbouringBridges,
+} from "../../../../policyd/coexistence/neighbouring_bridges.ts";
+import { seen } from "../diagnose.ts";
+import type { NodeFacts } from "../facts.ts";
+import type { Check, Remark } from "../finding.ts";
+
+/** The most routes that are named. */
+const MOST_NAMED = 3;
+
+export const formerPlugin: Check = {
+  id: "former-plugin",
+  summary: "No pods of another plugin are on our bridge, and those on a bridge beside it and ours reach each other.",
+  needs: ["links", "addresses", "routes", "records", "bootId"],
+  examine: (facts) => [...portRemarks(facts), ...besideRemarks(facts)],
+};
+
+/** Ports of others on our bridge, as the daemon judges them before it takes the bridge over (FOREIGN-02). */
+function portRemarks(facts: NodeFacts): readonly Remark[] {
+  const { bridge } = facts.place;
+  const ports = foreignPorts(seen(facts.links) ?? [], bridge, seen(facts.records)?.records ?? []);
+  if (ports.length === 0) return [];
+  const answer = seen(facts.daemon);
+  const refusal = answer !== undefined && "status" in answer ? answer.status.problems.find(isOfTakeOver) : undefined;
+  return [
+    {
+      severity: "error",
+      what: `the bridge ${bridge} has ${portWords(ports)}`,
+      why:
+        refusal ??
+        "with policies their pods get no packets through, and a daemon that starts does not take the bridge over",
+      way: "name another bridge, such as the default drawbridge0, in policyd's bridge, or delete the pods that another plugin has attached there",
+    },
+  ];
+}
+
+/** Bridges of others with the pods' network, and our routes of metric 106 that go with them (FOREIGN-03). */
+function besideRemarks(facts: NodeFacts): readonly Remark[] {
+  const links = seen(facts.links) ?? [];
+  const { bridge } = facts.place;
+  const indexes = new Map(links.map(({ name, index }) => [name, index]));
+  const addresses = (seen(facts.addresses) ?? []).flatMap(({ link, address }) => {
+    const index = indexes.get(link);
+    return index === undefined ? [] : [{ index, address }];
+  });
+  const pods = (seen(facts.records)?.records ?? [])
+    .filter((record) => record.bridge === bridge && record.bootId === seen(facts.bootId))
+    .flatMap((record) => record.addresses.map(({ address }) => address));
+  const bridges = neighbouringBridges(links, addresses, bridge);
+  const desired = besideEntries(pods, bridges);
+  const own = indexes.get(bridge);
+  const found = (seen(facts.routes) ?? []).flatMap((route): readonly BesideRoute[] => {
+    const { destination, table, protocol, priority, outputInterface } = route;
+    if (destination === undefined || table !== MAIN_TABLE) return [];
+    if (protocol !== ROUTE_PROTOCOL || priority !== BESIDE_PRIORITY) return [];
+    return [{ destination, index: outputInterface === own ? undefined : outputInterface }];
+  });
+  const { added, removed } = besideChange({ routes: desired.routes, proxies: [] }, { routes: found, proxies: [] });
+  const isWhole = added.routes.length === 0;
+  const shared = bridges.filter(({ index }) => isWhole && desired.proxies.some((proxy) => proxy.index === index));
+  return [
+    ...shared.map(({ name, networks }): Remark => ({
+      severity: "info",
+      what: `the bridge ${name} of another plugin has the network of our pods: ${networks.map((one) => `${formatAddress(one.address)}/${one.prefixLength}`).join(", ")}`,
+      why: "its pods keep their network until they are recreated, and policyd has them and ours reach each other",
+      way: `recreate its pods, then remove it: ip link delete ${name}`,
+    })),
+    ...routeRemark(added.routes, {
+      what: "routes of metric 106 are missing",
+      why: "pods of ours and of the other plugin do not reach each other",
+      way: "policyd makes them while it runs: look whether it does, and which program deletes them (ip monitor route)",
+    }),
+    ...routeRemark(removed.routes, {
+      what: "routes of metric 106 are left over",
+      why: "they lead to addresses that no pod of ours has, or to a bridge that is not needed",
+      way: "policyd removes them while it runs; without it: ip route flush proto 107 metric 106, and the same with ip -6",
+    }),
+  ];
+}
+
+function routeRemark(routes: readonly BesideRoute[], text: Omit<Remark, "severity">): readonly Remark[] {
+  if (routes.length === 0) return [];
+  const named = routes.slice(0, MOST_NAMED).map(({ destination }) => formatCidr(destination));
+  const rest = routes.length > MOST_NAMED ? ` and ${routes.length - MOST_NAMED} more` : "";
+  return [{ severity: "warning", ...text, what: `${text.what}: ${named.join(", ")}${rest}` }];
+}

@@ -1,0 +1,139 @@
+import type { Address, Family } from "../../kernel/ip/address.ts";
+import { bitsOf, compareAddresses, familyOf } from "../../kernel/ip/address.ts";
+import type { Cidr } from "../../kernel/ip/cidr.ts";
+import { cidrFamily, formatCidr, lastAddress, networkAddress } from "../../kernel/ip/cidr.ts";
+import type { FoundRoute, Route } from "../../kernel/route/route.ts";
+import { ROUTE_PROTOCOL } from "../../kernel/route/route.ts";
+
+/** RTPROT_KERNEL: a route that comes with an address of a link. */
+const PROTOCOL_KERNEL = 2;
+/** Metrics of the routes that the kernel makes for a bridge's address. */
+const KERNEL_METRIC = { 4: 0, 6: 256 } as const;
+/** The most that are named for one prefix. */
+const MOST_NAMED = 3;
+
+/** A route with its first address. */
+interface Entry {
+  readonly first: Address;
+  readonly destination: Cidr;
+  readonly found: FoundRoute;
+}
+
+/**
+ * Routes of other programs by where they lead, to find those inside of a prefix: the kernel takes the longest prefix, so that
+ * each of these comes before a route to the whole.
+ */
+export class RouteContainment {
+  readonly #routes: readonly FoundRoute[];
+  #sorted: Readonly<Record<Family, readonly Entry[]>> | undefined;
+
+  /** @param routes of the main table; those of protocol 107 are ours and not looked at */
+  constructor(routes: readonly FoundRoute[]) {
+    this.#routes = routes;
+  }
+
+  /** The routes to a part of a prefix, or to all of it. */
+  within(cidr: Cidr): readonly FoundRoute[] {
+    const entries = this.#entries[cidrFamily(cidr)];
+    const [first, last] = [networkAddress(cidr), lastAddress(cidr)];
+    const found: FoundRoute[] = [];
+    for (let i = lowerBound(entries, first); i < entries.length; i++) {
+      const entry = entries[i];
+      if (entry === undefined || compareAddresses(entry.first, last) > 0) break;
+      if (entry.destination.prefixLength >= cidr.prefixLength) found.push(entry.found);
+    }
+    return found;
+  }
+
+  /** Sorted when somebody first asks: most nodes have a handful. */
+  get #entries(): Readonly<Record<Family, readonly Entry[]>> {
+    if (this.#sorted !== undefined) return this.#sorted;
+    const all = this.#routes.flatMap((found): readonly Entry[] => {
+      const { destination, protocol } = found.route;
+      if (destination === undefined || protocol === ROUTE_PROTOCOL) return [];
+      return [{ first: networkAddress(destination), destination, found }];
+    });
+    const of = (family: Family): readonly Entry[] =>
+      all
+        .filter(({ first }) => familyOf(first) === family)
+        .sort((a, b) => compareAddresses(a.first, b.first) || a.destination.prefixLength - b.destination.prefixLength);
+    this.#sorted = { 4: of(4), 6: of(6) };
+    return this.#sorted;
+  }
+}
+
+/** The place of the first entry that does not come before an address. */
+function lowerBound(entries: readonly Entry[], address: Address): number {
+  let [from, to] = [0, entries.length];
+  while (from < to) {
+    const middle = (from + to) >> 1;
+    const entry = entries[middle];
+    if (entry !== undefined && compareAddresses(entry.first, address) < 0) from = middle + 1;
+    else to = middle;
+  }
+  return from;
+}
+
+/**
+ * Returns the routes that keep packets from pods of this node (WAY-01): each one that discards, and those by another link than the
+ * bridge. The kernel's own, of a link's address, are judged elsewhere, and a route to one address by a link is that of a pod which
+ * another plugin has wired without a bridge; those to addresses of our pods are found by looking these up.
+ *
+ * @param bridge its index; undefined without it
+ */
+export function ownObstacles(
+  containment: RouteContainment,
+  cidr: Cidr,
+  bridge: number | undefined,
+): readonly FoundRoute[] {
+  return containment.within(cidr).filter(({ route, discards }) => {
+    const length = route.destination?.prefixLength ?? 0;
+    if (discards) return length > cidr.prefixLength || route.priority <= KERNEL_METRIC[route.family];
+    if (route.protocol === PROTOCOL_KERNEL || (route.outputInterface === bridge && bridge !== undefined)) return false;
+    return length < bitsOf(route.family) || route.gateway !== undefined;
+  });
+}
+
+/**
+ * Returns the routes that keep packets from pods of another node: longer than our route to all of them, and leading elsewhere.
+ *
+ * @param isOnWay whether a route leads where ours does
+ */
+export function peerObstacles(
+  containment: RouteContainment,
+  cidr: Cidr,
+  isOnWay: (route: Route) => boolean,
+): readonly FoundRoute[] {
+  return containment
+    .within(cidr)
+    .filter(
+      ({ route, discards }) =>
+        (route.destination?.prefixLength ?? 0) > cidr.prefixLength && (discards || !isOnWay(route)),
+    );
+}
+
+const INSIDE = "has routes of other programs inside";
+
+/** Whether a line of the daemon's status is about such routes, which the doctor looks at itself. */
+export function isOfObstacles(problem: string): boolean {
+  return problem.includes(INSIDE);
+}
+
+/** One line for all obstacles of a prefix; none without any. @param whose pods are cut off */
+export function obstacleProblems(whose: string, cidr: Cidr, obstacles: readonly FoundRoute[]): readonly string[] {
+  if (obstacles.length === 0) return [];
+  const named = obstacles.slice(0, MOST_NAMED).map(obstacleWords).join(", ");
+  const rest = obstacles.length > MOST_NAMED ? ` and ${obstacles.length - MOST_NAMED} more` : "";
+  const [first] = obstacles;
+  const look = first?.route.destination === undefined ? "" : ` (ip route show root ${formatCidr(cidr)})`;
+  return [
+    `${whose}: pod CIDR ${formatCidr(cidr)} ${INSIDE}, which come before ours: ${named}${rest}; ` +
+      `delete what is left of another add-on${look}`,
+  ];
+}
+
+/** A route in words: where it leads to, who made it, and where its packets go. */
+export function obstacleWords({ route, discards }: FoundRoute): string {
+  const to = route.destination === undefined ? "default" : formatCidr(route.destination);
+  return `${to} (protocol ${route.protocol}${discards ? ", discards packets" : `, by link ${route.outputInterface ?? "unknown"}`})`;
+}

@@ -1,0 +1,78 @@
+import type { NodeFacts } from "../../../cli/node/doctor/facts.ts";
+import type { Severity } from "../../../cli/node/doctor/finding.ts";
+import { parseCidr } from "../../../kernel/ip/cidr.ts";
+import type { Route } from "../../../kernel/route/route.ts";
+import { BESIDE_PRIORITY } from "../../../policyd/coexistence/beside_kernel.ts";
+import { ROUTE_PRIORITY } from "../../../policyd/routes/names.ts";
+import { foreignRoute } from "../routes/machine.ts";
+import { link, nodeFacts } from "./node_facts.ts";
+
+const HEALTHY = nodeFacts();
+const LINKS = "value" in HEALTHY.links ? HEALTHY.links.value : [];
+const ADDRESSES = "value" in HEALTHY.addresses ? HEALTHY.addresses.value : [];
+const [UPLINK, OTHER] = [2, 9];
+
+function routes(...all: readonly Route[]): Partial<NodeFacts> {
+  return { routes: { value: all } };
+}
+
+function discarding(text: string): Partial<NodeFacts> {
+  return { discarding: { value: [{ ...foreignRoute(text, 1), protocol: 80 }] } };
+}
+
+/** The route of policyd to the pods of another node. */
+const TO_OTHER_NODE: Route = {
+  ...foreignRoute("10.244.2.0/24", UPLINK, "192.0.2.2"),
+  protocol: 107,
+  priority: ROUTE_PRIORITY,
+};
+function beside(text: string, index: number): Route {
+  return { ...foreignRoute(text, index), protocol: 107, priority: BESIDE_PRIORITY };
+}
+
+const BESIDE = beside("10.244.1.9/32", OTHER);
+/** A bridge of another plugin with the pods' network. */
+const BRIDGE: Partial<NodeFacts> = {
+  links: { value: [...LINKS, link(OTHER, "cni0", { kind: "bridge" })] },
+  addresses: { value: [...ADDRESSES, { link: "cni0", address: parseCidr("10.244.1.1/24") }] },
+};
+const PORTS: Partial<NodeFacts> = {
+  links: { value: [...LINKS, link(OTHER, "veth1a2b", { kind: "veth", master: 3 })] },
+};
+
+/** Cases of routes and bridges of others: check, facts, severity of the gravest finding, and what is said. */
+export const ROUTE_CASES: readonly (readonly [string, Partial<NodeFacts>, Severity, RegExp])[] = [
+  [
+    "pod-networks",
+    discarding("10.244.1.0/30"),
+    "error",
+    /10\.244\.1\.0\/30 \(protocol 80, discards packets\).*of this node/,
+  ],
+  [
+    "pod-networks",
+    { ...routes(TO_OTHER_NODE), ...discarding("10.244.2.64/26") },
+    "error",
+    /10\.244\.2\.64\/26 .*within the pod CIDR 10\.244\.2\.0\/24 of another node/,
+  ],
+  [
+    "pod-networks",
+    routes(TO_OTHER_NODE, { ...foreignRoute("10.244.2.64/26", OTHER), protocol: 80 }),
+    "error",
+    /10\.244\.2\.64\/26 \(protocol 80, by link 9\)/,
+  ],
+  ["former-plugin", PORTS, "error", /drawbridge0 has 1 port that is not of Drawbridge \(veth1a2b\)/],
+  ["former-plugin", BRIDGE, "warning", /routes of metric 106 are missing: 10\.244\.1\.2\/32, 10\.244\.1\.0\/25/],
+  [
+    "former-plugin",
+    {
+      ...BRIDGE,
+      ...routes(
+        ...(["10.244.1.0/25", "10.244.1.128/25"] as const).map((half) => beside(half, OTHER)),
+        beside("10.244.1.2/32", 3),
+      ),
+    },
+    "info",
+    /cni0 of another plugin has the network of our pods: 10\.244\.1\.1\/24/,
+  ],
+  ["former-plugin", routes(BESIDE), "warning", /routes of metric 106 are left over: 10\.244\.1\.9\/32/],
+];

@@ -1,0 +1,148 @@
+import assert from "node:assert/strict";
+import fc from "fast-check";
+import { formatAddress, parseAddress } from "../../../../kernel/ip/address.ts";
+import { cidrContains, formatCidr, networkAddress, parseCidr } from "../../../../kernel/ip/cidr.ts";
+import { addressFromValue } from "../../../../kernel/ip/address.ts";
+import type { FoundRoute } from "../../../../kernel/route/route.ts";
+import { judgeNodes } from "../../../../policyd/cluster/judged_nodes.ts";
+import { desiredRoutes } from "../../../../policyd/routes/desired.ts";
+import { RouteContainment } from "../../../../policyd/routes/obstacles.ts";
+import { peersOf } from "../../../../policyd/routes/peers.ts";
+import type { Encapsulation } from "../../../../policyd/routes/mtu.ts";
+import { foreignRoute, machine, node, UPLINK } from "../../../support/routes/machine.ts";
+
+const BRIDGE = 3;
+const OTHER = 8;
+const NODES = [
+  node("a", ["192.0.2.1", "2001:db8::1"], ["10.244.1.0/24", "fd00:244:1::/64"]),
+  node("b", ["192.0.2.2", "2001:db8::2"], ["10.244.2.0/24", "fd00:244:2::/64"]),
+];
+
+/** Another program's route, as an administrator or another add-on makes it. */
+function route(destination: string, link: number, gateway?: string, protocol = 80, priority = 0) {
+  return { ...foreignRoute(destination, link, gateway), protocol, priority };
+}
+
+function problems(
+  routes: readonly ReturnType<typeof route>[],
+  discarding: readonly ReturnType<typeof route>[] = [],
+  encapsulation: Encapsulation = "auto",
+): readonly string[] {
+  const plain = machine();
+  const state = { ...plain, routes: [...plain.routes, ...routes], discarding };
+  const judged = judgeNodes(NODES, { nodeName: "a", serviceCidrs: [] });
+  const found = desiredRoutes(peersOf(judged, "a"), [], { encapsulation, bridge: "cni0" }, state);
+  return "unknown" in found ? assert.fail(found.unknown) : found.problems;
+}
+
+describe("policyd/routes/obstacles", () => {
+  it("WAY-01: a discarding route inside of this node's or another node's pod CIDR is a problem, and one around it is not", () => {
+    for (const [cidr, whose] of [
+      ["10.244.1.0/26", "pods of this node"],
+      ["fd00:244:1:0:1::/80", "pods of this node"],
+      ["10.244.2.64/26", "pods of Node b"],
+      ["fd00:244:2::7/128", "pods of Node b"],
+    ] as const) {
+      const [problem = "", ...others] = problems([], [route(cidr, 1)]);
+      assert.ok(problem.startsWith(`${whose}: pod CIDR `), problem);
+      assert.ok(problem.includes(`${cidr} (protocol 80, discards packets)`), problem);
+      assert.deepEqual(others, []);
+    }
+    assert.deepEqual(
+      problems([], [route("10.244.0.0/16", 1), route("10.96.0.0/26", 1), route("fd00:244::/32", 1)]),
+      [],
+    );
+  });
+
+  it("WAY-01: a discarding route to all of this node's pod CIDR counts where it comes before the bridge's", () => {
+    assert.equal(problems([], [route("10.244.1.0/24", 1)]).length, 1);
+    assert.equal(problems([], [route("10.244.1.0/24", 1, undefined, 80, 1)]).length, 0);
+    assert.equal(problems([], [route("fd00:244:1::/64", 1, undefined, 80, 1024)]).length, 0);
+  });
+
+  it("WAY-01: a route by another device inside of a pod CIDR is a problem, and those of pods and of the way itself are not", () => {
+    const inOwn = problems([route("10.244.1.64/26", OTHER), route("10.244.1.9/32", OTHER, "192.0.2.9")]);
+    assert.equal(inOwn.length, 1);
+    assert.match(inOwn[0] ?? "", /10\.244\.1\.9\/32 .*, 10\.244\.1\.64\/26 \(protocol 80, by link 8\)/);
+    // The bridge's own routes, a former plugin's bridge, and a pod that it has wired without a bridge.
+    const kernels = { ...foreignRoute("10.244.1.0/24", OTHER) };
+    const fine = [
+      route("10.244.1.0/25", BRIDGE),
+      kernels,
+      route("10.244.1.7/32", OTHER),
+      route("10.244.1.8/32", BRIDGE),
+    ];
+    assert.deepEqual(problems(fine), []);
+    assert.match(problems([route("10.244.2.64/26", OTHER)])[0] ?? "", /pods of Node b: .*by link 8/);
+    assert.deepEqual(problems([route("10.244.2.64/26", UPLINK, "192.0.2.2")]), []);
+  });
+
+  it("WAY-01: many routes inside of one pod CIDR are one problem that names three", () => {
+    const many = [1, 2, 3, 4, 5].map((number) => route(`10.244.2.${number}/32`, OTHER));
+    const [problem = "", ...others] = problems(many);
+    assert.match(problem, /10\.244\.2\.1\/32 .*10\.244\.2\.3\/32 .* and 2 more; delete/);
+    assert.deepEqual(others, []);
+  });
+
+  it("WAY-01: behind a router with encapsulation never, routes to parts of a pod CIDR are the way, and discards are not", () => {
+    const far = [node("a", ["192.0.2.1"], ["10.244.1.0/24"]), node("c", ["198.51.100.3"], ["10.244.3.0/24"])];
+    const told = (discarding: readonly ReturnType<typeof route>[]): readonly string[] => {
+      const plain = machine();
+      const bgp = route("10.244.3.64/26", UPLINK, "192.0.2.254", 12);
+      const judged = judgeNodes(far, { nodeName: "a", serviceCidrs: [] });
+      const state = { ...plain, routes: [...plain.routes, bgp], discarding };
+      const found = desiredRoutes(peersOf(judged, "a"), [], { encapsulation: "never", bridge: "cni0" }, state);
+      return "unknown" in found ? assert.fail(found.unknown) : found.problems;
+    };
+    assert.deepEqual(told([]), []);
+    assert.equal(told([route("10.244.3.0/26", 1)]).length, 1);
+  });
+
+  it("WAY-01: a look-up finds the routes that lie within a prefix, as a comparison with each of them does", () => {
+    const prefix = fc.record({ bits: fc.integer({ min: 0, max: 0xff }), length: fc.integer({ min: 24, max: 32 }) });
+    const cidrOf = ({ bits, length }: { readonly bits: number; readonly length: number }) => {
+      const address = addressFromValue(4, 0x0af4_0000n + BigInt(bits)) ?? assert.fail();
+      const cidr = { address, prefixLength: length };
+      return { address: networkAddress(cidr), prefixLength: length };
+    };
+    fc.assert(
+      fc.property(fc.array(prefix, { maxLength: 20 }), prefix, (all, one) => {
+        const routes = all.map((each): FoundRoute => ({ route: route(formatCidr(cidrOf(each)), 1), discards: true }));
+        const cidr = cidrOf(one);
+        const texts = (found: readonly FoundRoute[]): readonly string[] =>
+          found
+            .map(({ route: { destination } }) => (destination === undefined ? "" : formatCidr(destination)))
+            .toSorted();
+        const expected = routes.filter(({ route: { destination } }) => {
+          if (destination === undefined) return false;
+          return destination.prefixLength >= cidr.prefixLength && cidrContains(cidr, destination.address);
+        });
+        assert.deepEqual(texts(new RouteContainment(routes).within(cidr)), texts(expected));
+      }),
+    );
+    assert.equal(formatAddress(parseAddress("10.244.1.2")), "10.244.1.2");
+  });
+});
+
+describe("policyd/routes and links without a link layer", () => {
+  /** The devices of the routes to the pods of node b, whose node is on the uplink's network. */
+  function devices(encapsulation: Encapsulation, hasLinkLayer: boolean): readonly (number | string)[] {
+    const plain = machine();
+    const links = plain.links.map((link) => (link.index === UPLINK ? { ...link, hasLinkLayer } : link));
+    const judged = judgeNodes(NODES, { nodeName: "a", serviceCidrs: [] });
+    const options = { encapsulation, bridge: "cni0" };
+    const found = desiredRoutes(peersOf(judged, "a"), [], options, { ...plain, links });
+    if ("unknown" in found) assert.fail(found.unknown);
+    const isOfPods = ({ destination }: (typeof found.routes)[number]): boolean =>
+      cidrContains(parseCidr("10.244.0.0/16"), destination.address) ||
+      cidrContains(parseCidr("fd00:244::/32"), destination.address);
+    return found.routes.filter(isOfPods).map(({ device }) => device);
+  }
+
+  it("WAY-02: auto takes the tunnel over a link without a link layer and the direct route over Ethernet; always and never stay", () => {
+    assert.deepEqual(devices("auto", false), ["tunnel", "tunnel"]);
+    assert.deepEqual(devices("auto", true), [UPLINK, UPLINK]);
+    assert.deepEqual(devices("never", false), [UPLINK, UPLINK]);
+    assert.deepEqual(devices("always", true), ["tunnel", "tunnel"]);
+  });
+});
