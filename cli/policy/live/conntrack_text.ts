@@ -31,7 +31,7 @@ const OTHER = "other protocol";
  * @param chunks the text in pieces, so that a file is never in memory as a whole
  * @param name what messages call it
  * @param most how many connections are read
- * @throws DrawbridgeError ERR_INPUT naming the line for what is no entry, and for more entries than a node may have
+ * @throws DrawbridgeError ERR_INPUT naming the line of a text that cannot be an entry, and for more entries than a node may have
  */
 export function readConntrack(
   chunks: Iterable<Uint8Array>,

@@ -21,13 +21,13 @@ export interface Cut {
   readonly denials: readonly Denial[];
 }
 
-/** What one end of a connection would say. */
+/** An end of a connection that denies it after the change. */
 export interface Denial {
   readonly direction: Direction;
   readonly verdict: EndVerdict;
 }
 
-/** What a change would do to connections that exist. */
+/** The effect of a change on connections that exist. */
 export interface Forecast {
   /** The number of connections. */
   readonly judged: number;
@@ -48,8 +48,7 @@ export function forecast({ before, after }: Sides, connections: readonly Connect
       const { protocol, port } = connection;
       const [source, destination] = [connection.source, connection.destination].map((end) => endName(before, end));
       const denials = denialsOf(after, connection);
-      const ends = denials.map(({ direction }) => direction).join(" ");
-      const key = [source, destination, protocol, port ?? "", ends].join(" ");
+      const key = [source, destination, protocol, port ?? "", ...denials.map(denialKey)].join(" ");
       const cut = cuts.get(key);
       if (cut !== undefined) cut.connections.push(connection);
       else {
@@ -76,6 +75,12 @@ function denialsOf(index: PolicyIndex, connection: Connection): readonly Denial[
   return (["egress", "ingress"] as const)
     .map((direction) => ({ direction, verdict: verdict[direction] }))
     .filter(({ verdict: end }) => !end.isAllowed);
+}
+
+/** One text for connections that the same rule or the same policies deny: of one workload's, others may be denied by others. */
+function denialKey({ direction, verdict: { decision, isolatedBy } }: Denial): string {
+  if (decision.type !== "cluster rule") return `${direction} ${isolatedBy.join(",")}`;
+  return `${direction} ${decision.rule.action} ${decision.rule.policy} ${decision.rule.rule}`;
 }
 
 /** Judges once for all connections between two addresses at one port. */

@@ -14,7 +14,7 @@ export interface ReportedCut {
   readonly rules: readonly (KeepingRule | Unkeepable)[];
 }
 
-/** What a change would do to the connections of some tables. */
+/** The effect of a change on the connections of some tables. */
 export interface LiveReport extends Omit<Forecast, "cuts"> {
   /** Entries of protocols that policies do not judge. */
   readonly others: number;

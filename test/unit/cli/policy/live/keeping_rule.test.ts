@@ -70,7 +70,7 @@ describe("cli/policy/live: rules that keep connections", () => {
         );
         const still = forecast({ before, after: indexOf(withRules(cluster, rules)) }, connections);
         for (const { connections: left } of still.cuts) {
-          for (const one of left) assert.ok(lost.has(one), JSON.stringify({ rules, one }, bigints));
+          for (const one of left) assert.ok(lost.has(one), JSON.stringify({ one, rules }, bigints));
         }
         cuts += suggested.length;
         kept += suggested.filter((one) => one.rules.every((rule) => "rule" in rule)).length;
