@@ -1,12 +1,14 @@
 import { Command } from "commander";
 import type { Run } from "../program.ts";
 import { cleanupCommand } from "./cleanup/command.ts";
+import { connectionsCommand } from "./connections/command.ts";
 import { doctorCommand } from "./doctor/command.ts";
 
 /** `node`: about the node it runs on. */
 export function nodeCommand(run: Run): Command {
   return new Command("node")
-    .description("the node this runs on: what is wrong with it, and what is left on it")
+    .description("the node this runs on: what is wrong with it, what is left on it, its connections")
     .addCommand(doctorCommand(run))
-    .addCommand(cleanupCommand(run));
+    .addCommand(cleanupCommand(run))
+    .addCommand(connectionsCommand(run));
 }

@@ -35,8 +35,8 @@ export interface HelmOptions {
   readonly values: readonly string[];
 }
 
-/** One way to get the manifests. */
-interface Attempt {
+/** One way to get an output. */
+export interface Attempt {
   readonly command: string;
   readonly args: readonly string[];
 }
@@ -70,11 +70,19 @@ export function helmTemplate(programs: Programs, chart: string, { namespace, val
   ]);
 }
 
-async function printedBy(
+/**
+ * Returns what the first of some programs prints that is there.
+ *
+ * @param option the command line's option that asks for it, and `names` of the programs, as messages call them
+ * @param expected what it should print, in one word
+ * @throws DrawbridgeError ERR_INPUT where none is there, or the one that is fails or meets a bound
+ */
+export async function printedBy(
   programs: Programs,
   option: string,
   names: string,
   attempts: readonly Attempt[],
+  { expected, otherwise } = { expected: "manifests", otherwise: "give rendered manifests with -f" },
 ): Promise<string> {
   for (const { command, args } of attempts) {
     const line = [command, ...args].join(" ");
@@ -88,15 +96,13 @@ async function printedBy(
         throw failure(`${line}: it ended with ${result.how}`, result.words);
       case "too long":
         throw failure(
-          `${line}: no end within ${SECONDS} seconds, so it was stopped; run it yourself and give its output with -f`,
+          `${line}: no end within ${SECONDS} seconds, so it was stopped; run it yourself, and ${otherwise}`,
         );
       case "too much":
-        throw failure(`${line}: it printed more than ${MEBIBYTES} MiB; expected manifests`);
+        throw failure(`${line}: it printed more than ${MEBIBYTES} MiB; expected ${expected}`);
     }
   }
-  throw failure(
-    `${option} runs your own ${names}, which is not in PATH: install it, or give rendered manifests with -f`,
-  );
+  throw failure(`${option} runs your own ${names}, which is not in PATH: install it, or ${otherwise}`);
 }
 
 function failure(message: string, words = ""): DrawbridgeError {

@@ -1,3 +1,4 @@
+import type { ConntrackEntry } from "../../../kernel/conntrack/entry.ts";
 import type { Inventory, PodsThere } from "../cleanup/inventory.ts";
 import type { Removal } from "../cleanup/removal.ts";
 import type { NodeFacts } from "../doctor/facts.ts";
@@ -12,6 +13,8 @@ export interface NodeMachine {
   readInventory(place: NodePlace): Inventory;
   /** Looks only at what a cleanup waits for. @throws DrawbridgeError where it cannot be listed */
   readPods(place: NodePlace): PodsThere;
+  /** Goes through the table of connections. @throws NetlinkError where the kernel refuses */
+  visitConnections(visit: (entry: ConntrackEntry) => void): void;
   /** Removes one thing; that it is gone already is fine. @throws DrawbridgeError */
   remove(removal: Removal): void;
 }

@@ -1,3 +1,5 @@
+import type { ConntrackEntry } from "../../../kernel/conntrack/entry.ts";
+import { openConntrackSocket, visitEntries } from "../../../kernel/conntrack/table.ts";
 import type { NodeMachine } from "./machine.ts";
 import { readFacts } from "./read_facts.ts";
 import type { MachineCalls } from "../../../kernel/syscall/machine_calls.ts";
@@ -10,6 +12,16 @@ export function systemMachine(syscalls: MachineCalls): NodeMachine {
     readFacts: (place, expected) => readFacts(syscalls, place, expected),
     readInventory: (place) => readInventory(syscalls, place),
     readPods: (place) => readPods(syscalls, place),
+    visitConnections: (visit) => visitConnections(syscalls, visit),
     remove: (removal) => remove(syscalls, removal),
   };
+}
+
+function visitConnections(syscalls: MachineCalls, visit: (entry: ConntrackEntry) => void): void {
+  const socket = openConntrackSocket(syscalls);
+  try {
+    visitEntries(socket, {}, visit);
+  } finally {
+    socket.close();
+  }
 }

@@ -9,6 +9,7 @@ interface DryRunGiven {
   readonly filename?: unknown;
   readonly delete?: unknown;
   readonly conntrack?: unknown;
+  readonly live?: unknown;
   readonly output?: unknown;
 }
 
@@ -25,25 +26,24 @@ export function dryRunCommand(run: Run): Command {
     )
     .option("-R, --recursive", "read the directories below the given ones, too", false)
     .option("--delete [name...]", "delete these (networkpolicy/NS/NAME) or, without names, the objects of -f")
-    .option(
-      "--conntrack <file...>",
-      "what conntrack -L printed on nodes (also -o extended, -o xml): say which of these connections would be cut",
-    )
+    .option("--live", "say which connections that exist now would be cut: kubectl reads the tables of all nodes", false)
+    .option("--conntrack <file...>", "what conntrack -L printed on nodes (also -o extended, -o xml) instead of --live")
     .addOption(new Option("-o, --output <format>", "how to print it").choices(DRY_RUN_FORMATS).default("table"))
     .addHelpText(
       "after",
-      "\nExit code 0 when nothing is cut or opened, 1 when something is; with --conntrack 1 when a connection that is\n" +
-        "there would be cut.\n\nExamples:\n" +
+      "\nExit code 0 when nothing is cut or opened, 1 when something is; with --live or --conntrack 1 when a\n" +
+        "connection that exists would be cut.\n\nExamples:\n" +
         "  drawbridge policy dry-run -f change.yaml --against manifests/ -R\n" +
         "  drawbridge policy dry-run --delete networkpolicy/shop/web --against cluster\n" +
-        "  drawbridge policy dry-run -f change.yaml --against cluster --conntrack node1.txt node2.txt\n",
+        "  drawbridge policy dry-run -f change.yaml --against cluster --live\n",
     );
   return command.action(async (options: DryRunGiven) => {
     if (options.filename === undefined && !Array.isArray(options.delete)) {
       command.error("error: nothing to try: give files with -f or names with --delete");
     }
-    if (options.conntrack !== undefined && options.output !== "table" && options.output !== "json") {
-      command.error("error: --conntrack is printed as -o table or -o json");
+    const isAboutConnections = options.conntrack !== undefined || options.live === true;
+    if (isAboutConnections && options.output !== "table" && options.output !== "json") {
+      command.error("error: --live and --conntrack are printed as -o table or -o json");
     }
     const { runDryRun } = await import("./run.ts");
     run.end(await runDryRun(run.io, options));

@@ -14,6 +14,7 @@ import { styleOf } from "../../style.ts";
 import { readConntrack } from "../live/conntrack_text.ts";
 import { connectionKey } from "../live/connection.ts";
 import type { ReadConnections } from "../live/conntrack_text.ts";
+import { liveTables } from "../live/live_tables.ts";
 import { liveReport } from "../live/report.ts";
 import { diffPolicies } from "../diff/diff.ts";
 import { diffCsv, diffGraph, diffWide } from "../diff/print.ts";
@@ -35,14 +36,24 @@ const optionsSchema = v.object({
   recursive: v.boolean(),
   ...accessEntries,
   ...configurationEntries,
-  conntrack: v.optional(v.array(v.string())),
+  conntrack: v.optional(v.array(v.string()), []),
+  live: v.optional(v.boolean(), false),
   delete: v.optional(v.union([v.literal(true), v.array(v.string())])),
   output: v.picklist(DRY_RUN_FORMATS),
 });
 
 /** @throws DrawbridgeError ERR_INPUT for names that are none, and as loadPlaces */
 export async function runDryRun(io: Io, options: unknown): Promise<ExitCode> {
-  const { filename, against, delete: deleted, output, conntrack, config, ...read } = v.parse(optionsSchema, options);
+  const {
+    filename,
+    against,
+    delete: deleted,
+    output,
+    conntrack,
+    live: isLive,
+    config,
+    ...read
+  } = v.parse(optionsSchema, options);
   const policyOptions = policyOptionsOf(configurationOf(io, config, [...filename, ...against]));
   expectOneReading([filename, against]);
   // An object that names no namespace goes where kubectl apply would put it.
@@ -57,7 +68,11 @@ export async function runDryRun(io: Io, options: unknown): Promise<ExitCode> {
       : deleteObjects(applyObjects(there, given), names);
   const isMerged = output !== "wide" && output !== "csv";
   const sides = { before: indexOf(applied.before, policyOptions), after: indexOf(applied.after, policyOptions) };
-  const live = conntrack === undefined ? undefined : liveReport(sides, locator(applied.after), readAll(io, conntrack));
+  const tables = [
+    ...conntrack.map((file) => readConntrack(io.files.read(file), file)),
+    ...(isLive ? await liveTables(io.programs, { kubeconfig: read.kubeconfig, context: read.context }) : []),
+  ];
+  const live = tables.length === 0 ? undefined : liveReport(sides, locator(applied.after), joined(tables));
   const result = { ...tryOut(sides, applied, isMerged), live };
   for (const text of printed(result, output, io)) io.out.write(text);
   const isQuiet = live === undefined ? result.diff.changes.length === 0 : live.cuts.length === 0;
@@ -77,12 +92,11 @@ function tryOut(sides: Sides, applied: Applied, isMerged: boolean): Omit<DryRun,
 }
 
 /** The connections of all tables, each once. */
-function readAll(io: Io, files: readonly string[]): ReadConnections {
-  const all = files.map((file) => readConntrack(io.files.read(file), file));
+function joined(tables: readonly ReadConnections[]): ReadConnections {
   const connections = new Map(
-    all.flatMap((one) => one.connections.map((connection) => [connectionKey(connection), connection] as const)),
+    tables.flatMap((table) => table.connections.map((connection) => [connectionKey(connection), connection] as const)),
   );
-  return { connections: [...connections.values()], others: all.reduce((sum, { others }) => sum + others, 0) };
+  return { connections: [...connections.values()], others: tables.reduce((sum, { others }) => sum + others, 0) };
 }
 
 function indexOf(manifests: readonly Manifest[], options: PolicyOptions): ReturnType<typeof buildPolicyIndex> {

@@ -276,6 +276,7 @@ describe("cli/node: cleanup", () => {
       readFacts: () => assert.fail("a cleanup asks no doctor"),
       readInventory: (place: NodePlace) => inventory({ place, ...changes, ...later[looks - 1] }),
       readPods: (place: NodePlace) => inventory({ place, ...changes, ...later[looks - 1] }),
+      visitConnections: () => assert.fail("a cleanup reads no connections"),
       remove: (removal: Removal) => {
         if (removal.kind === failing) throw new DrawbridgeError("ERR_NETLINK", "device or resource busy (EBUSY)");
         removed.push(removal);

@@ -1,0 +1,17 @@
+import { Command } from "commander";
+import type { Run } from "../../program.ts";
+
+/** `node connections`: the table of connections of the node it runs on. */
+export function connectionsCommand(run: Run): Command {
+  return new Command("connections")
+    .description("print this node's table of connections, as conntrack -L -o extended does; run it there, as root")
+    .option("--network-namespace <path>", "look at this network namespace instead of our own")
+    .addHelpText(
+      "after",
+      "\nIt changes nothing. `policy dry-run --live` runs it on every node, and `--conntrack` reads what it prints.\n",
+    )
+    .action(async (options: unknown) => {
+      const { runConnections } = await import("./run.ts");
+      run.end(await runConnections(run.io, options));
+    });
+}

@@ -1,0 +1,68 @@
+import assert from "node:assert/strict";
+import type { ProgramResult, Programs } from "../../../../../cli/input/programs/programs.ts";
+import type { ReadConnections } from "../../../../../cli/policy/live/conntrack_text.ts";
+import { liveTables } from "../../../../../cli/policy/live/live_tables.ts";
+import { DrawbridgeError } from "../../../../../kernel/error.ts";
+
+const PODS = "kube-system drawbridge-a n1 Running\nkube-system drawbridge-b n2 Running\n";
+const entry = (port: number): string =>
+  `ipv4 2 tcp 6 100 ESTABLISHED src=10.244.0.2 dst=10.244.1.3 sport=${port} dport=80 src=10.244.1.3 dst=10.244.0.2 sport=80 dport=${port} [ASSURED] mark=0 use=1\n`;
+
+/** A kubectl that answers `get` and, by the Pod's name, `exec`. */
+function kubectl(answers: Readonly<Record<string, ProgramResult | string>>) {
+  const calls: string[] = [];
+  const programs: Programs = {
+    run: (command, args) => {
+      calls.push([command, ...args].join(" "));
+      const answer = answers[args.find((word) => word in answers) ?? ""] ?? assert.fail(args.join(" "));
+      return Promise.resolve(typeof answer === "string" ? { type: "printed", output: answer } : answer);
+    },
+  };
+  return { programs, calls };
+}
+
+const NOTHING = { kubeconfig: undefined, context: undefined };
+const read = (answers: Parameters<typeof kubectl>[0]): Promise<readonly ReadConnections[]> =>
+  liveTables(kubectl(answers).programs, NOTHING);
+
+describe("cli/policy/live: the tables of all nodes by kubectl", () => {
+  it("LIVE-05: kubectl runs node connections in the daemon's container of each node, of the cluster that is given", async () => {
+    const { programs, calls } = kubectl({ get: PODS, "drawbridge-a": entry(1) + entry(2), "drawbridge-b": entry(2) });
+    const tables = await liveTables(programs, { kubeconfig: "/k", context: "c" });
+    assert.deepEqual(
+      tables.map(({ connections }) => connections.map(({ sourcePort }) => sourcePort)),
+      [[1, 2], [2]],
+    );
+    assert.equal(calls.length, 3);
+    for (const call of calls) assert.match(call, /^kubectl --kubeconfig=\/k --context=c /);
+    assert.ok(
+      calls[1]?.endsWith("exec --namespace=kube-system drawbridge-a -- node cli/drawbridge.js node connections"),
+      calls[1],
+    );
+  });
+
+  it("LIVE-05: without kubectl, daemons or their answer the error says what is missing and names the other way", async () => {
+    const cases: readonly (readonly [Parameters<typeof kubectl>[0], RegExp])[] = [
+      [{ get: { type: "missing" } }, /--live runs your own kubectl, which is not in PATH: .*--conntrack/],
+      [{ get: "" }, /--live: no Pod with the label app\.kubernetes\.io\/name=drawbridge; .*--conntrack/],
+      [{ get: "kube-system d n1 Pending\n" }, /Pod kube-system\/d is Pending; expected Running: .*node n1/],
+      [{ get: "kube-system d  \n" }, /Pod kube-system\/d is not on a node yet/],
+      [
+        {
+          get: PODS,
+          "drawbridge-a": { type: "failed", how: "exit code 1", words: "Forbidden: \u001b[2Jno" },
+          "drawbridge-b": "",
+        },
+        /exec --namespace=kube-system drawbridge-a .*ended with exit code 1\n {4}Forbidden: \S+no/,
+      ],
+      [{ get: PODS, "drawbridge-a": "hello\n", "drawbridge-b": "" }, /^node n1:1: expected an entry/],
+    ];
+    for (const [answers, expected] of cases) {
+      await assert.rejects(read(answers), (error) => {
+        assert.ok(error instanceof DrawbridgeError && error.code === "ERR_INPUT", String(error));
+        assert.match(error.message, expected);
+        return true;
+      });
+    }
+  });
+});
