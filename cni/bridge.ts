@@ -140,6 +140,7 @@ function protectBridge(sysctl: Sysctl, name: string): void {
   sysctl.write(`net/ipv6/conf/${name}/accept_ra`, "0");
   sysctl.write(`net/ipv6/conf/${name}/accept_dad`, "0");
   for (const key of ["seg6_enabled", "rpl_seg_enabled"]) setIfDifferent(sysctl, `net/ipv6/conf/${name}/${key}`, "0");
+  setIfDifferent(sysctl, `net/ipv4/conf/${name}/accept_source_route`, "0");
 }
 
 /**

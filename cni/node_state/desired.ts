@@ -101,7 +101,9 @@ function bypassOf(host: RecordedHost | undefined, isDelayed: boolean): DesiredPo
  * The settings of a bridge that pods depend on: the node forwards what comes from them, sends them no redirects, and takes neither
  * routes nor addresses from their router advertisements (CVE-2020-10749). It does not serve as a waypoint of their segment routing
  * headers (RFC 8754, RFC 6554): the kernel gives a packet with such a header to the node first, and sends it on as part of the same
- * connection, which policies have allowed by then (ipv6_rthdr_rcv).
+ * connection, which policies have allowed by then (ipv6_rthdr_rcv). Nor does it follow their source routes (RFC 791 section 3.1): a
+ * packet passes policies with the node as its destination, and gets the next one only after them (ip_forward_options). IPv6's own
+ * setting of that name concerns addresses of mobile nodes alone (ipv6_rthdr_rcv).
  */
 export function bridgeSettings(name: string, families: readonly Family[]): ReadonlyMap<string, string> {
   const ipv4 = `net/ipv4/conf/${name}`;
@@ -109,6 +111,7 @@ export function bridgeSettings(name: string, families: readonly Family[]): Reado
   return new Map([
     [`${ipv4}/forwarding`, "1"],
     [`${ipv4}/send_redirects`, "0"],
+    [`${ipv4}/accept_source_route`, "0"],
     // A pod may speak IPv6 to the bridge whether or not it has an address of it.
     [`${ipv6}/accept_ra`, "0"],
     [`${ipv6}/seg6_enabled`, "0"],

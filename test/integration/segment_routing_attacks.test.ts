@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
-import { formatAddress } from "../../kernel/ip/address.ts";
+import { addressToBytes, formatAddress } from "../../kernel/ip/address.ts";
+import { check } from "../../kernel/syscall/syscalls.ts";
 import { FrameSocket } from "../lab/probe/frame_socket.ts";
 import { ProbeSocket, SocketType } from "../lab/probe/socket.ts";
 import { eventually } from "../support/guard/guarded_node.ts";
@@ -18,8 +19,11 @@ const NO_INGRESS = networkPolicy("y", { podSelector: {}, policyTypes: ["Ingress"
 /** By the target: what another node lets in is judged there. */
 const POLICIES: Readonly<Record<string, readonly object[]>> = { "y/a": [NO_EGRESS, NO_INGRESS], "y/b": [NO_EGRESS] };
 const SETTING = "net/ipv6/conf/cni0/seg6_enabled";
+const [LOOSE_SOURCE_ROUTE, END_OF_OPTIONS] = [131, 0];
+const SOURCE_ROUTE_SETTING = "net/ipv4/conf/cni0/accept_source_route";
+const [IPPROTO_IP, IP_OPTIONS] = [0, 4];
 
-describe("attacks by segment routing, on nodes that take its headers from other links", function () {
+describe("attacks by segment routing and source routes, on nodes that take these from other links", function () {
   this.timeout(60_000);
   let lab: PolicyLab;
 
@@ -27,9 +31,12 @@ describe("attacks by segment routing, on nodes that take its headers from other 
     requireKernel(this);
     requireBridgeNetfilter(this);
     lab = await namedLab("segments", PODS, [80]);
+    lab.nodes.router.writeSysctl("net/ipv4/conf/all/accept_source_route", "1");
     for (const name of NODE_NAMES) {
       for (const link of ["all", "default", "uplink"])
         lab.wired(name).node.writeSysctl(`net/ipv6/conf/${link}/seg6_enabled`, "1");
+      for (const link of ["all", "default", "uplink"])
+        lab.wired(name).node.writeSysctl(`net/ipv4/conf/${link}/accept_source_route`, "1");
     }
   });
   after(() => lab?.close());
@@ -71,4 +78,37 @@ describe("attacks by segment routing, on nodes that take its headers from other 
       assert.ok(!(await arrives(target, true)), "then it does not arrive");
     });
   }
+
+  /** Sends a datagram to a pod by a loose source route over its node, and says whether it arrives; the bridge is set before that. */
+  async function arrivesBySourceRoute(target: string, setting?: "1"): Promise<boolean> {
+    const { namespace } = lab.place("x/a");
+    const { node, addresses } = lab.wired("node1");
+    const [waypoint] = addresses;
+    assert.ok(waypoint !== undefined);
+    const link = new FrameSocket(lab.place(target).namespace, "eth0");
+    const socket = ProbeSocket.open(namespace, 4, SocketType.DATAGRAM);
+    const token = newToken();
+    try {
+      // The kernel sends to the waypoint, and puts the destination into the option (ip_options_build).
+      const option = Uint8Array.of(LOOSE_SOURCE_ROUTE, 7, 4, ...addressToBytes(waypoint), END_OF_OPTIONS);
+      check(namespace.calls.setsockopt(socket.fd, IPPROTO_IP, IP_OPTIONS, option), "IP_OPTIONS");
+      if (setting !== undefined) node.writeSysctl(SOURCE_ROUTE_SETTING, setting);
+      socket.sendTo(token, { address: lab.place(target).addresses[4], port: PORT });
+      return await eventually(() => link.received().some((frame) => carries(frame, token)));
+    } finally {
+      socket.close();
+      link.close();
+    }
+  }
+
+  it("GUARD-14: a pod passes no policy by a source route to a pod of another node", async () => {
+    const { node } = lab.wired("node1");
+    const objects = [...namedPods(lab, PODS), NO_EGRESS];
+    await lab.apply(objects);
+    assert.ok(!(await arrives("y/b", false)), "policies deny it");
+    assert.equal(node.readSysctl(SOURCE_ROUTE_SETTING), "0");
+    assert.ok(await arrivesBySourceRoute("y/b", "1"), "where another program sets the bridge, it arrives by the node");
+    assert.ok(await eventually(() => node.readSysctl(SOURCE_ROUTE_SETTING) === "0"), "the daemon sets it back");
+    assert.ok(!(await arrivesBySourceRoute("y/b")), "then it does not arrive");
+  });
 });

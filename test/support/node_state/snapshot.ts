@@ -17,6 +17,7 @@ interface LinkJson {
 const SETTINGS = [
   `net/ipv4/conf/${BRIDGE}/forwarding`,
   `net/ipv4/conf/${BRIDGE}/send_redirects`,
+  `net/ipv4/conf/${BRIDGE}/accept_source_route`,
   `net/ipv6/conf/${BRIDGE}/forwarding`,
   `net/ipv6/conf/${BRIDGE}/accept_ra`,
   `net/ipv6/conf/${BRIDGE}/seg6_enabled`,
