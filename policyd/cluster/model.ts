@@ -111,6 +111,8 @@ export interface ProxyLabels {
 }
 
 export interface Service extends Namespaced<"Service">, ProxyLabels, WithUid {
+  /** When the API server made it, in milliseconds since 1970; infinite where that is not known, as in files. */
+  readonly createdAt: number;
   readonly annotations: Labels;
   readonly type: "ClusterIP" | "NodePort" | "LoadBalancer" | "ExternalName";
   /** Empty for a headless Service, one without an address yet and an ExternalName. */

@@ -69,9 +69,10 @@ export class ProtectionFollower {
     return areNew;
   }
 
-  #textOf({ clusterIps }: Service, refused: readonly RefusedFrontend[]): string {
+  #textOf({ clusterIps, externalIps }: Service, refused: readonly RefusedFrontend[]): string {
     const own = clusterIps.filter((address) => this.#protection?.isProtectedAddress(address) === true);
-    return [...own.map(String), ...refused.map(textOfFrontend)].join();
+    const ofNodes = externalIps.filter((address) => this.#protection?.isNodeAddress(address) === true);
+    return [...own.map(String), ...ofNodes.map(String), ...refused.map(textOfFrontend)].join();
   }
 }
 

@@ -17,6 +17,8 @@ export interface FrontendRefusals {
   refusalOf(service: Pick<Service, "key">, frontend: Frontend, protocol: Protocol): Refusal | undefined;
   /** Whether a port of an address is protected, so that no Service but `default/kubernetes` has the whole address. */
   isProtectedAddress(address: Address): boolean;
+  /** Whether a Node has an address. */
+  isNodeAddress(address: Address): boolean;
 }
 
 /** The most endpoints of `default/kubernetes` that are protected: an API server has a handful. */
@@ -133,6 +135,10 @@ export class ProtectedSocketIndex implements FrontendRefusals {
     if (this.#nodeAddresses.has(address)) return ofPort();
     const owner = METADATA_ADDRESSES.has(address) ? CLUSTER_OWNERS.metadata : this.#clusterNetworks().find(address);
     return owner === undefined ? undefined : { type: "cluster address", owner };
+  }
+
+  isNodeAddress(address: Address): boolean {
+    return this.#nodeAddresses.has(address);
   }
 
   isProtectedAddress(address: Address): boolean {

@@ -9,7 +9,7 @@ export interface ServedService {
   readonly service: Service;
   readonly slices: readonly EndpointSlice[];
   readonly context: CompileContext;
-  readonly holders: Pick<FrontendHolders, "holder" | "own">;
+  readonly holders: Pick<FrontendHolders, "holder" | "rival" | "own">;
 }
 
 /** What depends on Services beside their rules. */

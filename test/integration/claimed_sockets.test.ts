@@ -10,7 +10,17 @@ import { CLUSTER_IPS, FAMILIES, pairOf, textsOf, TrafficLab } from "../support/s
 
 const NODE_PORT = 40_090;
 const BALANCER = pairOf("198.51.100.9", "2001:db8:9::9");
+const OTHER_IPS = pairOf("10.96.0.11", "fd00:96::b");
 const transports = ["tcp", "udp"] as const;
+
+/** Manifests whose objects the API server made in a year. */
+function madeIn(year: string, manifests: string): string {
+  return manifests.replaceAll('"metadata":{', `"metadata":{"creationTimestamp":"${year}-01-01T00:00:00Z",`);
+}
+
+function withoutAge(manifests: string): string {
+  return manifests.replaceAll(/"creationTimestamp":"[^"]*",/g, "");
+}
 
 type Protection = NonNullable<ServicedNodeOptions["protection"]>;
 
@@ -143,6 +153,46 @@ for (const bridgeNetfilter of [true, false]) {
         on.here.restart({ protection: protecting([]) });
         for (const protocol of transports) await on.reach(flows(victim.addresses, protocol), [victim]);
       }
+      on.here.apply("");
+      on.here.restart({});
+    });
+
+    it("CLAIM-05: an external IP takes nothing that another Service has: a balancer's address, an older external IP, a node port", async () => {
+      const own = on.addressesOf("node1");
+      const evil = on.pod("evil");
+      const all = (pair: Pair): readonly Flow[] =>
+        [...askers(), on.nodes.router].flatMap((from) => on.flows(from, pair, { transports }));
+      // Its name is the first, and it is the younger one.
+      const taking = (pair: Pair): string =>
+        madeIn("2026", serviceManifest("evil", textsOf(OTHER_IPS), on.at(evil), { externalIPs: textsOf(pair) }));
+      const serving = (spec: Readonly<Record<string, unknown>>, nodePort?: number): string =>
+        madeIn("2025", serviceManifest("web", textsOf(CLUSTER_IPS), on.at(on.near), spec, nodePort));
+      const ingress = textsOf(BALANCER).map((ip) => ({ ip }));
+      const cases = [
+        [BALANCER, serving({ status: { loadBalancer: { ingress } } })],
+        [BALANCER, serving({ externalIPs: textsOf(BALANCER) })],
+        [own, serving({}, SERVICE_PORT)],
+      ] as const;
+      const node = nodeManifest("node1", textsOf(own));
+      on.here.restart({ protection: protecting([]) });
+      for (const [pair, web] of cases) {
+        // What nobody else has, it gets; then it loses it to whoever has it by right, in either order.
+        on.here.apply(`${taking(pair)}${node}`);
+        await on.reach(all(pair), [evil]);
+        on.here.apply(`${taking(pair)}${web}${node}`);
+        await on.reach(all(pair), [on.near]);
+        on.here.apply(`${web}${node}`);
+        on.here.apply(`${taking(pair)}${web}${node}`);
+        await on.reach(all(pair), [on.near]);
+        for (const protocol of transports) await on.reach(flows(OTHER_IPS, protocol), [evil]);
+      }
+      // Without our defence: the first by name where no age is known, and before all node ports where no Node's address is.
+      const [, [, older], [, port]] = cases;
+      on.here.apply(withoutAge(`${taking(BALANCER)}${older}`));
+      await on.reach(all(BALANCER), [evil]);
+      on.here.restart({});
+      on.here.apply(`${taking(own)}${port}`);
+      await on.reach(all(own), [evil]);
       on.here.apply("");
       on.here.restart({});
     });

@@ -35,6 +35,16 @@ export function readUid(metadata: Reader): string {
   return metadata.attempt(() => metadata.optionalString("uid", LONGEST_UID)) ?? "";
 }
 
+/** When the API server made an object, in milliseconds since 1970: infinite where it does not say so, or not as a time. */
+export function readCreation(metadata: Reader): number {
+  const text = metadata.attempt(() => metadata.optionalString("creationTimestamp", LONGEST_TIME)) ?? "";
+  const time = Date.parse(text);
+  return Number.isNaN(time) ? Number.POSITIVE_INFINITY : time;
+}
+
+/** In the form of RFC 3339, with nanoseconds. */
+const LONGEST_TIME = 64;
+
 /**
  * The metadata of an object in a namespace: "default" where a file names none, as kubectl has it.
  *

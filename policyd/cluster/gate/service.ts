@@ -3,7 +3,7 @@ import type { LoadBalancerIngress, Service, ServicePort } from "../model.ts";
 import { expectLabelName, expectPort, expectPortOrName, readAnnotations } from "../name.ts";
 import type { Reader } from "../reader.ts";
 import { expectAddress, expectNetwork } from "./address.ts";
-import { readNamespacedMetadata, readUid } from "./metadata.ts";
+import { readCreation, readNamespacedMetadata, readUid } from "./metadata.ts";
 import { PROTOCOLS } from "./protocol.ts";
 import { readProxyLabels } from "./proxy_labels.ts";
 
@@ -30,6 +30,7 @@ export function readService(object: Reader): Service {
     name,
     namespace,
     uid: readUid(reader),
+    createdAt: readCreation(reader),
     proxyName,
     hasHeadlessLabel,
     annotations: readAnnotations(reader),

@@ -11,8 +11,13 @@ import { listOf, putList } from "../../one_or_more.ts";
 /** A frontend as a key of maps: what its elements begin with, "4 167772161 tcp 80" or "4 tcp 30001". */
 export type FrontendId = string;
 
-/** How strong a claim to a frontend is; the lower number wins. */
-type Rank = 0 | 1;
+/**
+ * How strong claims to a frontend are; the lower number wins. The API server gave out cluster IPs, and a controller the addresses of
+ * load balancers; node ports come from the API server, too. An external IP is what somebody wrote. Where it is an address of a
+ * node, it comes after the node port of another Service as well: that claim has no frontend, and is `BEHIND`.
+ */
+const Rank = { CLUSTER: 0, GIVEN: 1, EXTERNAL: 2, BEHIND: 3 } as const;
+type Rank = (typeof Rank)[keyof typeof Rank];
 
 /** One for each frontend of each Service, kept by both. */
 interface FrontendClaim {
@@ -20,6 +25,9 @@ interface FrontendClaim {
   /** Of the Service. */
   readonly key: string;
   readonly rank: Rank;
+  readonly createdAt: number;
+  /** Of an external IP at a node's address: the node port whose holder goes before it. */
+  readonly behind?: FrontendId;
 }
 
 export function frontendId(frontend: Frontend, protocol: Protocol, family: RuleFamily): FrontendId {
@@ -27,9 +35,9 @@ export function frontendId(frontend: Frontend, protocol: Protocol, family: RuleF
 }
 
 /**
- * Which Service has a frontend that several claim: a cluster IP, which the API server gave out, beats what people wrote
- * into other Services, and then the Service whose `namespace/name` sorts first has it. So the elements of a frontend come
- * from one Service alone, and nobody takes over a cluster IP by an externalIP.
+ * Which Service has a frontend that several claim: by {@link Rank}, then the older one, then the Service whose `namespace/name`
+ * sorts first. So the elements of a frontend come from one Service alone, and nobody takes over by an externalIP what another Service
+ * has: a cluster IP, a load balancer's address, a node port or an externalIP (CLAIM-05).
  *
  * A change costs the frontends of the Service that changed and the claims to those.
  */
@@ -43,14 +51,14 @@ export class FrontendHolders {
 
   /** The key of the Service that has a frontend; undefined where none claims it. */
   holder(id: FrontendId): string | undefined {
+    const best = this.#best(id);
+    return best?.rank === Rank.BEHIND ? undefined : best?.key;
+  }
+
+  #best(id: FrontendId): FrontendClaim | undefined {
     const claims = this.#claimants.get(id);
-    if (claims === undefined || "id" in claims) return claims?.key;
-    let best: FrontendClaim | undefined;
-    for (const claim of claims) {
-      const { key, rank } = claim;
-      if (best === undefined || rank < best.rank || (rank === best.rank && key < best.key)) best = claim;
-    }
-    return best?.key;
+    if (claims === undefined || "id" in claims) return claims;
+    return claims.reduce((best, claim) => (isBefore(claim, best) ? claim : best));
   }
 
   /** The text of a frontend's id as it is kept here, for others who keep it as well. */
@@ -62,8 +70,12 @@ export class FrontendHolders {
   rival(key: string, frontend: Frontend, protocol: Protocol, family: RuleFamily): string | undefined {
     // Nearly always there are none, and a frontend needs no id.
     if (this.#contested.size === 0) return undefined;
-    const holder = this.holder(frontendId(frontend, protocol, family));
-    return holder === key ? undefined : holder;
+    const id = frontendId(frontend, protocol, family);
+    const holder = this.holder(id);
+    if (holder !== key) return holder;
+    const { behind } = listOf(this.#claimants.get(id)).find((claim) => claim.key === key) ?? {};
+    const first = behind === undefined ? key : this.holder(behind);
+    return first === key ? undefined : first;
   }
 
   /**
@@ -98,14 +110,16 @@ export class FrontendHolders {
       if (claim !== undefined) this.#claimants.set(id, claim);
       return;
     }
-    const old = this.holder(id);
+    const old = this.#best(id);
     const others = listOf(before).filter((other) => other.key !== key);
     const claimants = claim === undefined ? others : others.concat([claim]);
     putList(this.#claimants, id, claimants);
     if (claimants.length > 1) this.#contested.add(id);
     else this.#contested.delete(id);
-    const now = this.holder(id);
-    if (old !== now) for (const holder of [old, now]) if (holder !== undefined && holder !== key) touched.add(holder);
+    const now = this.#best(id);
+    if (old?.key === now?.key && old?.rank === now?.rank) return;
+    const concerned = [old, now, ...claimants.filter(({ rank }) => rank === Rank.BEHIND)];
+    for (const one of concerned) if (one !== undefined && one.key !== key) touched.add(one.key);
   }
 }
 
@@ -113,23 +127,42 @@ const NONE: readonly never[] = [];
 const NOBODY: ReadonlySet<string> = new Set();
 
 function areSame(a: readonly FrontendClaim[], b: readonly FrontendClaim[]): boolean {
-  return a.length === b.length && a.every(({ id, rank }, index) => id === b[index]?.id && rank === b[index]?.rank);
+  const isSame = (one: FrontendClaim, other: FrontendClaim | undefined): boolean =>
+    one.id === other?.id && one.rank === other.rank && one.createdAt === other.createdAt && one.behind === other.behind;
+  return a.length === b.length && a.every((one, index) => isSame(one, b[index]));
+}
+
+function isBefore(a: FrontendClaim, b: FrontendClaim): boolean {
+  if (a.rank !== b.rank) return a.rank < b.rank;
+  return a.createdAt === b.createdAt ? a.key < b.key : a.createdAt < b.createdAt;
 }
 
 /** No frontend twice. */
 function claimsOf(whole: Service, context: CompileContext): readonly FrontendClaim[] {
   const { service } = servedPart(whole, context);
+  const { key, createdAt } = service;
   const claims: FrontendClaim[] = [];
+  const behind: FrontendClaim[] = [];
   for (const family of familiesOf(service)) {
     for (const port of service.ports) {
+      const { protocol } = port;
       for (const frontend of frontendsOf(service, port, family, context)) {
-        const id = frontendId(frontend, port.protocol, family);
-        claims.push({ id, key: service.key, rank: frontend.type === "cluster" ? 0 : 1 });
+        const claim = { id: frontendId(frontend, protocol, family), key, rank: rankOf(frontend), createdAt };
+        if (frontend.type === "external" && context.protection?.isNodeAddress(frontend.address) === true) {
+          const nodePort = frontendId({ type: "node port", port: frontend.port }, protocol, family);
+          claims.push({ ...claim, behind: nodePort });
+          behind.push({ id: nodePort, key, rank: Rank.BEHIND, createdAt });
+        } else claims.push(claim);
       }
     }
   }
   // As long as it is: one that is pushed to has room for 16 more.
-  if (claims.length < 2) return claims.slice();
+  if (claims.length + behind.length < 2) return claims.slice();
   const ids = new Set<FrontendId>();
-  return claims.filter(({ id }) => ids.size < ids.add(id).size);
+  return claims.concat(behind).filter(({ id }) => ids.size < ids.add(id).size);
+}
+
+function rankOf({ type }: Frontend): Rank {
+  if (type === "cluster") return Rank.CLUSTER;
+  return type === "external" ? Rank.EXTERNAL : Rank.GIVEN;
 }

@@ -6,7 +6,7 @@ import { KUBERNETES_SERVICE } from "../../protection/refusal.ts";
 import { nodePortRefusal } from "./node_port.ts";
 import type { Packet } from "./packet.ts";
 import type { Claimed } from "./refusal.ts";
-import { isProtectedAddress, refusalOf } from "./refusal.ts";
+import { isNodeAddress, isProtectedAddress, refusalOf } from "./refusal.ts";
 import type { Frontend, NearMiss, NotProxied } from "./verdict.ts";
 import type { ServiceWorld } from "./world.ts";
 
@@ -20,18 +20,38 @@ export interface FoundFrontend {
 /**
  * The frontend that has the packet's destination: Services' own addresses before NodePorts (SVC-18).
  *
- * Where several claim one address and port, the API server's cluster IPs beat what people wrote, and then the Service
- * whose `namespace/name` sorts first has it.
+ * Where several claim one address and port, the API server's cluster IPs come first, then load balancers' addresses, then externalIPs;
+ * at a node's address these come after the node port of another Service (CLAIM-05). Among equals the oldest Service has it, then the one
+ * whose `namespace/name` sorts first.
  */
 export function findFrontend(world: ServiceWorld, packet: Packet): FoundFrontend | undefined {
-  const found = byKey(world.services)
+  const found = byAge(world.services)
     .filter((service) => notProxied(service, familyOf(packet.destination)) === undefined)
     .flatMap((service) => frontendsOf(world, service, packet));
   return (
     found.find(({ frontend }) => frontend.type === "ClusterIP") ??
-    found.find(({ frontend }) => frontend.type !== "NodePort") ??
-    found[0]
+    found.find(({ frontend }) => frontend.type === "LoadBalancer") ??
+    externalFrontend(world, found, packet) ??
+    found.find(({ frontend }) => frontend.type === "NodePort")
   );
+}
+
+/** The one by an externalIP, unless that is a node's address and its port another Service's node port. */
+function externalFrontend(
+  world: ServiceWorld,
+  found: readonly FoundFrontend[],
+  { destination, destinationPort, protocol }: Packet,
+): FoundFrontend | undefined {
+  const external = found.find(({ frontend }) => frontend.type === "externalIP");
+  if (external === undefined || !isNodeAddress(world, destination)) return external;
+  const claimed = { type: "NodePort", address: destination, protocol, port: destinationPort } as const;
+  const holder = byAge(world.services).find(
+    (service) =>
+      notProxied(service, familyOf(destination)) === undefined &&
+      service.ports.some((port) => port.protocol === protocol && port.nodePort === destinationPort) &&
+      refusalOf(world, service, claimed) === undefined,
+  );
+  return holder === undefined || holder.key === external.service.key ? external : undefined;
 }
 
 function frontendsOf(world: ServiceWorld, service: Service, packet: Packet): readonly FoundFrontend[] {
@@ -102,6 +122,10 @@ export function ownerOfClusterIp(world: ServiceWorld, address: Address): Service
       clusterIpOf(service, family) === address &&
       (!isOthers || service.key === KUBERNETES_SERVICE.key),
   );
+}
+
+function byAge(services: readonly Service[]): readonly Service[] {
+  return byKey(services).toSorted((a, b) => (a.createdAt === b.createdAt ? 0 : a.createdAt - b.createdAt));
 }
 
 function byKey(services: readonly Service[]): readonly Service[] {

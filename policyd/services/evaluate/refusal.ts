@@ -51,6 +51,11 @@ export function isProtectedAddress({ configuration, endpointSlices }: ServiceWor
   return isConfigured || apiServersOf(endpointSlices).some((socket) => socket.address === address);
 }
 
+/** Whether a Node has an address, and nodes of this configuration take notice of it. */
+export function isNodeAddress({ nodes, configuration }: ServiceWorld, address: Address): boolean {
+  return configuration.protection !== undefined && nodeAddressesOf(nodes).has(address);
+}
+
 function ownerOfSocket(
   { endpointSlices }: ServiceWorld,
   { sockets }: ConfiguredSockets,

@@ -34,7 +34,7 @@ export function servedFrontends(
       const targets = [...new Set(portEndpoints(ports, port, family, context).usable.map(socketText))];
       for (const frontend of frontendsOf(service, port, family, context)) {
         const id = holders.own(frontendId(frontend, wanted, family));
-        if (found.has(id) || holders.holder(id) !== service.key) continue;
+        if (found.has(id) || holders.rival(service.key, frontend, wanted, family) !== undefined) continue;
         found.set(id, { family, frontend, targets });
       }
     }
