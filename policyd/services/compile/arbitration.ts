@@ -110,16 +110,22 @@ export class FrontendHolders {
       if (claim !== undefined) this.#claimants.set(id, claim);
       return;
     }
-    const old = this.#best(id);
+    const old = this.holder(id);
     const others = listOf(before).filter((other) => other.key !== key);
     const claimants = claim === undefined ? others : others.concat([claim]);
     putList(this.#claimants, id, claimants);
     if (claimants.length > 1) this.#contested.add(id);
     else this.#contested.delete(id);
-    const now = this.#best(id);
-    if (old?.key === now?.key && old?.rank === now?.rank) return;
-    const concerned = [old, now, ...claimants.filter(({ rank }) => rank === Rank.BEHIND)];
-    for (const one of concerned) if (one !== undefined && one.key !== key) touched.add(one.key);
+    const now = this.holder(id);
+    if (old === now) return;
+    for (const holder of [old, now]) if (holder !== undefined && holder !== key) touched.add(holder);
+    const isFirst = (holder: string | undefined, one: FrontendClaim): boolean =>
+      holder === undefined || holder === one.key;
+    for (const one of claimants) {
+      if (one.rank !== Rank.BEHIND || one.key === key || isFirst(old, one) === isFirst(now, one)) continue;
+      const isHeld = (claim: FrontendClaim): boolean => claim.behind === id && this.holder(claim.id) === one.key;
+      if (listOf(this.#claims.get(one.key)).some(isHeld)) touched.add(one.key);
+    }
   }
 }
 

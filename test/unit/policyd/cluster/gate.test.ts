@@ -181,18 +181,6 @@ describe("policyd/cluster/gate", () => {
     }
   });
 
-  it("CLAIM-05: a Service is as old as the API server says, and one without a time younger than all others", () => {
-    const spec = { clusterIP: "10.96.0.10", ports: [{ port: 80 }] };
-    const madeAt = (creationTimestamp: unknown): object => ({
-      ...manifest("Service", { spec }),
-      metadata: { name: "web", creationTimestamp },
-    });
-    assert.equal(accepted(madeAt("2025-01-01T00:00:00Z")).object["createdAt"], Date.UTC(2025, 0, 1));
-    for (const none of [undefined, null, "soon", 7]) {
-      assert.equal(accepted(madeAt(none)).object["createdAt"], Number.POSITIVE_INFINITY);
-    }
-  });
-
   it("DAEMON-01: a Service as a file has it gets the API server's defaults", () => {
     const { object, problems } = accepted(
       manifest("Service", { spec: { clusterIP: "10.96.0.10", ports: [{ port: 80 }] } }),
