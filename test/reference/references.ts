@@ -1,4 +1,5 @@
 import { CONFIGURATION_COLUMNS, configurationTable } from "./configuration_table.ts";
+import { lintDocument } from "./lint_document.ts";
 import { METRIC_COLUMNS, metricsTable } from "./metrics_table.ts";
 import { withTable } from "./table.ts";
 
@@ -11,5 +12,6 @@ export interface Reference {
 
 export const REFERENCES: readonly Reference[] = [
   { path: "docs/configuration.md", write: (text) => withTable(text, CONFIGURATION_COLUMNS, configurationTable()) },
+  { path: "docs/lint.md", write: lintDocument },
   { path: "docs/metrics.md", write: (text) => withTable(text, METRIC_COLUMNS, metricsTable()) },
 ];

@@ -62,6 +62,11 @@ export function ruleCovers(outer: AnyRule, inner: AnyRule, ownLabels: Labels | u
   return peersCover(outer.peers, inner.peers, ownLabels) && portsCover(outer.ports, inner.ports);
 }
 
+/** Whether a rule is for everyone and every port. */
+export function isAllowAll({ peers, ports }: AnyRule): boolean {
+  return peers === undefined && ports === undefined;
+}
+
 function peersCover(outer: AnyRule["peers"], inner: AnyRule["peers"], ownLabels: Labels | undefined): boolean {
   if (outer === undefined || inner === undefined) return outer === undefined;
   return inner.every((one) => outer.some((other) => peerCovers(other, one, ownLabels)));

@@ -7,7 +7,7 @@ export type Severity = (typeof SEVERITIES)[number];
 
 /** Where something is said, and of what. */
 export interface Place {
-  /** `Kind namespace/name`; empty for what is no object. */
+  /** `Kind namespace/name`; empty where there is not one. */
   readonly object: string;
   readonly file: string;
   /** From 1. */
@@ -16,20 +16,27 @@ export interface Place {
   readonly source: unknown;
 }
 
-/** What a rule has to say about one place. */
+/** A rule's words about one place. */
 export interface Remark {
   readonly place: Place;
   readonly message: string;
-  /** What to do about it, in a sentence. */
+  /** The remedy, in a sentence. */
   readonly fix: string;
   /** The object as it should be, as YAML. */
   readonly replacement?: string;
+  /** Only where it differs from that of the rule, as for probable intentions. */
+  readonly severity?: Severity;
 }
 
 /** A remark with the rule it comes from. */
 export interface Finding extends Remark {
   readonly id: string;
   readonly severity: Severity;
+}
+
+/** Where a rule is explained. */
+export function documentationOf(id: string): string {
+  return `docs/lint.md#${id}`;
 }
 
 /** One thing that lint looks for. */

@@ -1,22 +1,24 @@
 import type { Manifests } from "../../input/manifests.ts";
 import type { LintSettings } from "./context.ts";
 import { lintContext } from "./context.ts";
-import type { Finding, LintRule, Place } from "./finding.ts";
+import type { Finding, LintRule } from "./finding.ts";
 import { SEVERITIES } from "./finding.ts";
-import { textAt } from "../../input/raw.ts";
+import type { IgnoreComment } from "./ignore_comments.ts";
+import { withoutSilenced } from "./silence.ts";
 
-/** On an object: the ids of findings that are not told of it, with commas in between. */
-export const IGNORE_ANNOTATION = "drawbridge.dev/lint-ignore";
-
-/** What rules find in manifests, by file, line and gravity; without what an object's annotation silences. */
-export function lint(manifests: Manifests, rules: readonly LintRule[], settings?: LintSettings): readonly Finding[] {
+/** Findings of some rules, by file, line and gravity, without those that an annotation or a comment silences. */
+export function lint(
+  manifests: Manifests,
+  rules: readonly LintRule[],
+  settings?: LintSettings,
+  comments: readonly IgnoreComment[] = [],
+): readonly Finding[] {
   const context = lintContext(manifests, settings);
   const found = rules.flatMap(({ id, severity, check }) =>
-    check(context).map((one): Finding => ({ ...one, id, severity })),
+    check(context).map((one): Finding => ({ severity, ...one, id })),
   );
   const seen = new Set<string>();
-  return found
-    .filter(({ id, place }) => !silencedOn(place).includes(id))
+  return withoutSilenced(found, manifests, comments, rules)
     .filter((finding) => {
       const key = identityOf(finding);
       const isNew = !seen.has(key);
@@ -29,11 +31,6 @@ export function lint(manifests: Manifests, rules: readonly LintRule[], settings?
 /** The same for the two pods that stand for a workload's template: what is wrong with one is so with both. */
 function identityOf({ id, place: { file, line, object }, message }: Finding): string {
   return JSON.stringify([id, file, line, object.replace(/^(Pod .*)-\d$/, "$1"), message]);
-}
-
-function silencedOn({ source }: Place): readonly string[] {
-  const annotation = textAt(source, "metadata", "annotations", IGNORE_ANNOTATION) ?? "";
-  return annotation.split(",").map((id) => id.trim());
 }
 
 function byPlace(a: Finding, b: Finding): number {

@@ -3,7 +3,7 @@ import { locationText } from "../../input/place.ts";
 import { formatTable } from "../../output/table.ts";
 import type { Style } from "../../style.ts";
 import type { Finding, LintRule, Place, Severity } from "./finding.ts";
-import { SEVERITIES } from "./finding.ts";
+import { documentationOf, SEVERITIES } from "./finding.ts";
 
 /** For people: file by file, a finding with its fix below it, and behind all of them whole objects that replace others. */
 export function* lintTable(findings: readonly Finding[], columns: number, style: Style): Generator<string> {
@@ -34,7 +34,7 @@ export function* lintWide(findings: readonly Finding[], columns: number, style: 
   yield `${countText(findings)}\n`;
 }
 
-/** A list of `{id, severity, object, file, line, message, fix}`, with `replacement` where the fix is a whole object. */
+/** A list of `{id, severity, object, file, line, message, fix, documentation}`, with `replacement` where the fix is a whole object. */
 export function lintJson(findings: readonly Finding[]): string {
   const list = findings.map(({ id, severity, place: { object, file, line }, message, fix, replacement }) => ({
     id,
@@ -44,12 +44,13 @@ export function lintJson(findings: readonly Finding[]): string {
     line,
     message,
     fix,
+    documentation: documentationOf(id),
     ...(replacement === undefined ? {} : { replacement }),
   }));
   return `${JSON.stringify(list, null, 2)}\n`;
 }
 
-/** What rules there are. */
+/** The table of rules. */
 export function rulesTable(rules: readonly LintRule[], columns: number): string {
   const rows = rules.map(({ id, severity, summary }) => [id, severity, summary]);
   return formatTable(["rule", "severity", "what it tells"], rows, columns);

@@ -1,4 +1,5 @@
 import type { LintRule } from "./finding.ts";
+import { ignoreComment } from "./silence.ts";
 import { adminPolicies } from "./rules/admin_policies.ts";
 import { allowsNothing } from "./rules/allows_nothing.ts";
 import { dnsForgotten } from "./rules/dns.ts";
@@ -48,4 +49,5 @@ export const RULES: readonly LintRule[] = [
   externalIps,
   nodesReachable,
   topologyKeys,
+  ignoreComment,
 ];

@@ -9,6 +9,7 @@ import { styleOf } from "../../style.ts";
 import { LINT_FORMATS } from "./command.ts";
 import type { Finding, LintRule } from "./finding.ts";
 import { isAtLeast, SEVERITIES } from "./finding.ts";
+import { IgnoreComments } from "./ignore_comments.ts";
 import { lint } from "./lint.ts";
 import { lintJson, lintTable, lintWide, rulesTable } from "./print.ts";
 import { RULES } from "./rules.ts";
@@ -42,9 +43,10 @@ export async function runLint(io: Io, options: unknown): Promise<ExitCode | stri
     return ExitCode.YES;
   }
   const settings = lintSettingsOf(configurationOf(io, config, input.filename));
-  const manifests = await readInput(io, input);
+  const comments = new IgnoreComments();
+  const manifests = await readInput({ ...io, files: comments.watching(io.files) }, input);
   tellAll(io, manifests.leftOut);
-  const findings = lint(manifests, rules, settings);
+  const findings = lint(manifests, rules, settings, comments.all);
   for (const text of printed(findings, rules, output, io)) io.out.write(text);
   if (manifests.problems.length > 0) {
     io.err.write("not everything could be read, so findings about the rest may be wrong or missing\n");
@@ -58,7 +60,7 @@ function unknownRule(id: string): string {
     RULES.map((rule) => rule.id),
   );
   const hint = nearest === undefined ? "--list prints them" : `did you mean ${nearest}?`;
-  return `${JSON.stringify(id)} is no rule; ${hint}`;
+  return `${JSON.stringify(id)} is not a rule; ${hint}`;
 }
 
 function printed(

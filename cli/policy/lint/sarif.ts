@@ -1,6 +1,8 @@
 import { pathToFileURL } from "node:url";
 import { VERSION } from "../../../policyd/version.ts";
+import { EXPLANATIONS } from "./explanations.ts";
 import type { Finding, LintRule, Severity } from "./finding.ts";
+import { documentationOf } from "./finding.ts";
 
 const LEVELS = { error: "error", warning: "warning", info: "note" } as const satisfies Readonly<
   Record<Severity, string>
@@ -26,6 +28,7 @@ export function lintSarif(findings: readonly Finding[], rules: readonly LintRule
             rules: rules.map(({ id, severity, summary }) => ({
               id,
               shortDescription: { text: summary },
+              help: { text: `${EXPLANATIONS[id] ?? summary} See ${documentationOf(id)}.` },
               defaultConfiguration: { level: LEVELS[severity] },
             })),
           },

@@ -4,6 +4,7 @@ import type { PortPattern } from "../../../../policyd/policy/evaluate/indexed_po
 import type { LintContext, LintedPolicy, RuleSite } from "../context.ts";
 import { DIRECTIONS, isolates, remark } from "../context.ts";
 import type { LintRule, Remark } from "../finding.ts";
+import { isOfOperator } from "../operator_pods.ts";
 import { suggestionText } from "../nearest_label.ts";
 import { judgedPeers, ownNamespace, podsOfBlocks } from "../peer_state.ts";
 import { peerText } from "../words.ts";
@@ -29,7 +30,12 @@ function emptyRule(context: LintContext, site: RuleSite): readonly Remark[] {
     const suggestions = judged.map(({ state }) => (state.type === "nothing" ? state.suggestion : undefined));
     const suggestion = suggestions.find((one) => one !== undefined);
     const fix = suggestionText(suggestion) ?? "correct the selectors, or delete the rule";
-    return [remark(linted.manifest, path, `the rule is for nobody: ${texts.join(" OR ")}`, fix)];
+    const found = remark(linted.manifest, path, `the rule is for nobody: ${texts.join(" OR ")}`, fix);
+    return [
+      suggestion === undefined && judged.every(({ peer }) => isOfOperator(context, peer))
+        ? { ...found, severity: "info" }
+        : found,
+    ];
   }
   if (!isNamesForAddresses(context, site)) return [];
   const names = (rule.ports ?? []).map(({ port }) => JSON.stringify(port)).join(", ");
@@ -71,5 +77,6 @@ function closedDirection(
   const type = direction === "egress" ? "Egress" : "Ingress";
   const message = `policyTypes has ${type}, and no policy of these pods has ${direction} rules: they allow no ${direction} at all`;
   const fix = `leave ${type} out of policyTypes, or add ${direction} rules${direction === "egress" ? ", such as one for DNS" : ""}`;
-  return [remark(manifest, ["spec", "policyTypes"], message, fix)];
+  // A type without rules may be meant just so.
+  return [{ ...remark(manifest, ["spec", "policyTypes"], message, fix), severity: "info" }];
 }

@@ -14,7 +14,7 @@ const CORNERS: readonly Corner[] = [podAddresses, clientAddress, wholeIpv6, name
 export const enginesDiffer: LintRule = {
   id: "engines-differ",
   severity: "info",
-  summary: "The API leaves open what a rule means, and engines differ; what Drawbridge does is told.",
+  summary: "The API leaves open what a rule means, and engines differ; the finding says what Drawbridge does.",
   check: (context) => [
     ...[...Map.groupBy(context.networkSites, ({ linted }) => linted)].flatMap(([{ manifest }, sites]) => {
       // What holds of several rules of a policy is told of the first.

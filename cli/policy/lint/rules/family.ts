@@ -9,7 +9,7 @@ import type { LintRule } from "../finding.ts";
 export const familyForgotten: LintRule = {
   id: "family-forgotten",
   severity: "warning",
-  summary: "A policy of dual-stack pods has ipBlocks of one family alone: the other stays closed.",
+  summary: "A policy of dual-stack pods has ipBlocks of one family only: the other stays closed.",
   check: (context) =>
     context.networkPolicies.flatMap(({ manifest, policy, pods }) =>
       DIRECTIONS.filter((direction) => isolates(policy, direction)).flatMap((direction) => {

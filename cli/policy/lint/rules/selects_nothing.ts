@@ -1,6 +1,7 @@
 import type { LintContext, LintedPolicy, RuleSite } from "../context.ts";
 import { peerPath, remark } from "../context.ts";
 import type { LintRule, Remark } from "../finding.ts";
+import { isOfOperator } from "../operator_pods.ts";
 import { nearestLabel, suggestionText, unknownValue } from "../nearest_label.ts";
 import { hostPodsOf, judgedPeers, namespacesOf, ownNamespace, subjectOf } from "../peer_state.ts";
 import { isEmptySelector, peerText, selectorText } from "../words.ts";
@@ -30,7 +31,13 @@ function subjectRemark(context: LintContext, { manifest, policy, pods }: LintedP
     : subject.namespaceSelector && nearestLabel(subject.namespaceSelector, context.namespaces.values());
   const path = policy.kind === "NetworkPolicy" ? ["spec", "podSelector"] : ["spec", "subject"];
   const message = `selects nothing (${peerText(subject, own)})`;
-  return [remark(manifest, path, message, suggestionText(suggestion) ?? "correct the selector, or delete the policy")];
+  const found = remark(
+    manifest,
+    path,
+    message,
+    suggestionText(suggestion) ?? "correct the selector, or delete the policy",
+  );
+  return [suggestion === undefined && isOfOperator(context, subject) ? { ...found, severity: "info" } : found];
 }
 
 export const peerSelectsNothing: LintRule = {
@@ -47,7 +54,10 @@ export const peerSelectsNothing: LintRule = {
             const own = ownNamespace(site.linted.policy);
             const fix = suggestionText(state.suggestion) ?? "correct the selector, or delete the peer";
             const message = `this peer is nobody (${peerText(peer, own)})`;
-            return [remark(site.linted.manifest, peerPath(site, peer.index), message, fix)];
+            const found = remark(site.linted.manifest, peerPath(site, peer.index), message, fix);
+            return [
+              state.suggestion === undefined && isOfOperator(context, peer) ? { ...found, severity: "info" } : found,
+            ];
           });
         })
       : [],

@@ -1,7 +1,7 @@
 import type { ClusterNetworkPolicy } from "../../../../policyd/cluster/model.ts";
 import type { ClusterSite, LintContext, LintedPolicy, NetworkSite, RuleSite } from "../context.ts";
 import { remark } from "../context.ts";
-import { ruleCovers, selectorCovers } from "../coverage.ts";
+import { isAllowAll, ruleCovers, selectorCovers } from "../coverage.ts";
 import { isShadow } from "../../../../policyd/cluster/shadow.ts";
 import type { LintRule, Remark } from "../finding.ts";
 
@@ -25,7 +25,9 @@ function shadowedNetworkRules({ networkSites, namespaces }: LintContext): readon
       ruleCovers(outer.rule, inner.rule, labels);
     return sites.flatMap((site, i) => {
       const cover = sites.find((other, j) => i !== j && covers(other, site) && (j < i || !covers(site, other)));
-      return cover === undefined ? [] : [shadowRemark(site, cover, "allows all that this rule allows")];
+      if (cover === undefined) return [];
+      const found = shadowRemark(site, cover, "allows all that this rule allows");
+      return [isAllowAll(cover.rule) ? { ...found, severity: "info" } : found];
     });
   });
 }

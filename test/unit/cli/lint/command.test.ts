@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import * as v from "valibot";
-import { IGNORE_ANNOTATION } from "../../../../cli/policy/lint/lint.ts";
+import { IGNORE_ANNOTATION } from "../../../../cli/policy/lint/silence.ts";
 import { RULES } from "../../../../cli/policy/lint/rules.ts";
 import { memoryFiles, runCli } from "../../../support/cli.ts";
 import { assertGolden } from "../../../support/cli_golden.ts";
@@ -31,6 +31,7 @@ const sarif = v.strictObject({
             v.strictObject({
               id: text,
               shortDescription: v.strictObject({ text }),
+              help: v.strictObject({ text }),
               defaultConfiguration: v.strictObject({ level }),
             }),
           ),
@@ -66,7 +67,16 @@ describe("policy lint", () => {
     assertGolden("lint/expected.json", out);
     assert.equal(file.code, 1);
     assert.match(file.err, /^not everything could be read/);
-    const entry = { id: text, severity: text, object: text, file: text, line: v.number(), message: text, fix: text };
+    const entry = {
+      id: text,
+      severity: text,
+      object: text,
+      file: text,
+      line: v.number(),
+      message: text,
+      fix: text,
+      documentation: text,
+    };
     v.parse(v.array(v.strictObject({ ...entry, replacement: v.optional(text) })), JSON.parse(out));
     const terminal = await runCli(["policy", "lint", "-f", "shop"], memoryFiles(SHOP), {
       columns: 80,
@@ -158,7 +168,7 @@ describe("policy lint", () => {
     );
     assert.deepEqual(
       [unknown.code, unknown.err],
-      [2, 'error: "topology-kyes" is no rule; did you mean topology-keys?\n'],
+      [2, 'error: "topology-kyes" is not a rule; did you mean topology-keys?\n'],
     );
     const list = await runCli(["policy", "lint", "--list"], memoryFiles({}));
     assert.deepEqual([list.code, list.out.trimEnd().split("\n").length], [0, RULES.length + 1]);

@@ -1,0 +1,91 @@
+import type { ManifestFileSystem } from "../../input/manifest_files.ts";
+
+/** `# drawbridge:ignore ID reason` in a file. */
+export interface IgnoreComment {
+  readonly file: string;
+  /** From 1. */
+  readonly line: number;
+  /** The line it is about: its own, or of a comment that has a line for itself the next line that is not a comment. */
+  readonly target: number;
+  /** As written, also where no rule is called so. */
+  readonly id: string;
+  /** Empty where none is given. */
+  readonly reason: string;
+}
+
+const COMMENT = /(^|\s)#\s*drawbridge:ignore(?:\s+(\S+))?(?:\s+(.*\S))?\s*$/;
+/** More in one run are not looked at: then they silence nothing, which errs on the loud side. */
+const MOST_COMMENTS = 10_000;
+const LONGEST_LINE = 4096;
+
+/** Comments in files, found while these are read: standard input can be read once. */
+export class IgnoreComments {
+  readonly #found: IgnoreComment[] = [];
+
+  /** Those of all files that have been read whole. */
+  get all(): readonly IgnoreComment[] {
+    return this.#found;
+  }
+
+  /** The same files; what is read of them is looked through. */
+  watching(files: ManifestFileSystem): ManifestFileSystem {
+    return {
+      typeOf: (path) => files.typeOf(path),
+      isLink: (path) => files.isLink(path),
+      namesIn: (directory) => files.namesIn(directory),
+      read: (path) => this.#pass(path, files.read(path)),
+    };
+  }
+
+  *#pass(file: string, chunks: Iterable<Uint8Array>): Generator<Uint8Array> {
+    const scan = new LineScan(file);
+    for (const chunk of chunks) {
+      scan.push(chunk);
+      yield chunk;
+    }
+    this.#found.push(...scan.end().slice(0, MOST_COMMENTS - this.#found.length));
+  }
+}
+
+/** The comments of one file, line by line. */
+class LineScan {
+  readonly #file: string;
+  readonly #decoder = new TextDecoder();
+  readonly #found: IgnoreComment[] = [];
+  /** Comments with lines of their own whose line has not come yet. */
+  #waiting: Omit<IgnoreComment, "target">[] = [];
+  #line = 1;
+  #rest = "";
+
+  constructor(file: string) {
+    this.#file = file;
+  }
+
+  push(chunk: Uint8Array): void {
+    const lines = (this.#rest + this.#decoder.decode(chunk, { stream: true })).split(/\r\n|\n/);
+    // Of a line that never ends only the beginning can matter.
+    this.#rest = (lines.pop() ?? "").slice(0, LONGEST_LINE);
+    for (const line of lines) this.#take(line);
+  }
+
+  end(): readonly IgnoreComment[] {
+    this.#take(this.#rest);
+    this.#found.push(...this.#waiting.map((one) => ({ ...one, target: one.line })));
+    return this.#found;
+  }
+
+  #take(line: string): void {
+    const text = line.length > LONGEST_LINE ? "" : line.trim();
+    const match = text.includes("drawbridge:ignore") ? COMMENT.exec(line) : null;
+    const found =
+      match === null ? undefined : { file: this.#file, line: this.#line, id: match[2] ?? "", reason: match[3] ?? "" };
+    const isForItself = text.startsWith("#");
+    if (!isForItself && text !== "" && text !== "---") {
+      for (const one of this.#waiting) this.#found.push({ ...one, target: this.#line });
+      this.#waiting = [];
+    }
+    if (found !== undefined && isForItself) this.#waiting.push(found);
+    else if (found !== undefined) this.#found.push({ ...found, target: this.#line });
+    this.#line++;
+  }
+}

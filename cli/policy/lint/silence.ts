@@ -1,0 +1,86 @@
+import { nameOf } from "../../../policyd/cluster/gate.ts";
+import { nearestNames } from "../../cluster/nearest_names.ts";
+import { textAt } from "../../input/raw.ts";
+import type { Manifests } from "../../input/manifests.ts";
+import { EXPLANATIONS } from "./explanations.ts";
+import type { Finding, LintRule, Place } from "./finding.ts";
+import type { IgnoreComment } from "./ignore_comments.ts";
+
+/** On an object: the ids of findings that are not reported of it, with commas in between. */
+export const IGNORE_ANNOTATION = "drawbridge.dev/lint-ignore";
+
+/** A comment by which somebody meant to silence a finding, and that does not. */
+export const ignoreComment: LintRule = {
+  id: "ignore-comment",
+  severity: "warning",
+  summary: "A comment drawbridge:ignore names no rule, gives no reason, or silences nothing.",
+  check: () => [],
+};
+
+/**
+ * Findings without those that an annotation of the object or a comment silences; a comment is about the line it stands on,
+ * or the line after it, and where the object begins about all of it.
+ *
+ * @param rules those that were asked: a comment for another one may be needed
+ */
+export function withoutSilenced(
+  findings: readonly Finding[],
+  manifests: Manifests,
+  comments: readonly IgnoreComment[],
+  rules: readonly LintRule[],
+): readonly Finding[] {
+  const starts = new Map(manifests.manifests.map(({ object, file, line }) => [`${file} ${nameOf(object)}`, line]));
+  const valid = comments.filter((one) => problemOf(one) === undefined);
+  const byTarget = Map.groupBy(valid, ({ file, target, id }) => JSON.stringify([file, target, id]));
+  const used = new Set<IgnoreComment>();
+  const isSilenced = ({ id, place }: Finding): boolean => {
+    const { file, line, object } = place;
+    const start = starts.get(`${file} ${object}`);
+    const found = [line, ...(start === undefined ? [] : [start])].flatMap(
+      (target) => byTarget.get(JSON.stringify([file, target, id])) ?? [],
+    );
+    for (const one of found) used.add(one);
+    return found.length > 0 || annotatedOn(place).includes(id);
+  };
+  const kept = findings.filter((finding) => !isSilenced(finding));
+  if (!rules.includes(ignoreComment)) return kept;
+  const asked = new Set(rules.map(({ id }) => id));
+  const useless = comments.flatMap((comment): readonly Finding[] => {
+    const problem = problemOf(comment);
+    if (problem !== undefined) return [commentFinding(comment, "warning", problem.message, problem.fix)];
+    if (used.has(comment) || !asked.has(comment.id)) return [];
+    return [
+      commentFinding(comment, "info", `there is nothing to silence: no ${comment.id} here`, "delete the comment"),
+    ];
+  });
+  return [...kept, ...useless];
+}
+
+function commentFinding(
+  { file, line }: IgnoreComment,
+  severity: Finding["severity"],
+  message: string,
+  fix: string,
+): Finding {
+  return { id: ignoreComment.id, severity, place: { object: "", file, line, source: undefined }, message, fix };
+}
+
+function problemOf({ id, reason }: IgnoreComment): { readonly message: string; readonly fix: string } | undefined {
+  const form = "write # drawbridge:ignore ID reason";
+  const known = Object.keys(EXPLANATIONS);
+  if (!known.includes(id)) {
+    const [nearest] = nearestNames(id, known);
+    const message = `${JSON.stringify(id)} is not a rule, so the comment silences nothing`;
+    return {
+      message,
+      fix: nearest === undefined ? `${form}; policy lint --list has the IDs` : `probably ${nearest} is meant`,
+    };
+  }
+  if (reason !== "") return undefined;
+  return { message: `the comment gives no reason for ignoring ${id}, so it silences nothing`, fix: form };
+}
+
+function annotatedOn({ source }: Place): readonly string[] {
+  const annotation = textAt(source, "metadata", "annotations", IGNORE_ANNOTATION) ?? "";
+  return annotation.split(",").map((id) => id.trim());
+}

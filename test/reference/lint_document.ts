@@ -1,0 +1,26 @@
+import { EXPLANATIONS } from "../../cli/policy/lint/explanations.ts";
+import { RULES } from "../../cli/policy/lint/rules.ts";
+
+const HEAD = `# Findings of policy lint
+
+Each finding has an ID, which is a heading here, and a severity. This page is written by \`npm run docs\` from the sources.
+
+A finding that is meant to be so is silenced where it stands, with a reason. The comment is about its own line or the line after it; where
+the object begins it is about the whole object:
+
+\`\`\`yaml
+# drawbridge:ignore selects-nothing the operator creates these pods
+apiVersion: networking.k8s.io/v1
+kind: NetworkPolicy
+\`\`\`
+
+Objects of a cluster have the annotation \`drawbridge.dev/lint-ignore: ID,ID\` for it.
+`;
+
+/** The page of all rules, as docs/lint.md has to have it. */
+export function lintDocument(): string {
+  const sections = RULES.map(
+    ({ id, severity, summary }) => `## ${id}\n\n\`${severity}\`: ${summary}\n\n${EXPLANATIONS[id] ?? ""}\n`,
+  );
+  return [HEAD, ...sections].join("\n");
+}

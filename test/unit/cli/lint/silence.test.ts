@@ -1,0 +1,130 @@
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { EXPLANATIONS } from "../../../../cli/policy/lint/explanations.ts";
+import { RULES } from "../../../../cli/policy/lint/rules.ts";
+import { memoryFiles, runCli } from "../../../support/cli.ts";
+
+const POD = `apiVersion: v1
+kind: Pod
+metadata: { name: web, namespace: shop, labels: { app: web } }
+status: { phase: Running }
+---
+`;
+
+const policy = (spec: string): string => `apiVersion: networking.k8s.io/v1
+kind: NetworkPolicy
+metadata: { name: p, namespace: shop }
+spec:
+  podSelector: ${spec}
+`;
+
+interface Told {
+  readonly id: string;
+  readonly severity: string;
+  readonly line: number;
+  readonly message: string;
+  readonly documentation: string;
+}
+
+async function lint(text: string, ...args: readonly string[]): Promise<{ code: number; told: readonly Told[] }> {
+  const files = memoryFiles({ "a.yaml": text, "-": text });
+  const { code, out } = await runCli(["policy", "lint", "-f", "a.yaml", "-o", "json", ...args], files);
+  return { code, told: JSON.parse(out) as Told[] };
+}
+
+const idsOf = (told: readonly Told[]): readonly string[] => told.map(({ id, severity }) => `${severity} ${id}`);
+
+describe("policy lint: what is meant to be so", () => {
+  it("LINT-33: a comment with a reason silences a finding on its line, on the next line, and where the object begins", async () => {
+    const nobody = policy("{ matchLabels: { app: db } }");
+    assert.deepEqual(idsOf((await lint(POD + nobody)).told), ["warning selects-nothing"]);
+    const comment = "# drawbridge:ignore selects-nothing the pods come with the next release\n";
+    for (const text of [
+      POD + comment + nobody,
+      POD + comment + "# more words\n\n" + nobody,
+      POD + nobody.replace("  podSelector", `  ${comment}  podSelector`),
+      POD + nobody.replace("{ app: db } }", `{ app: db } } ${comment.trim()}`),
+      (POD + comment + nobody).replaceAll("\n", "\r\n"),
+    ]) {
+      assert.deepEqual(await lint(text), { code: 0, told: [] }, text);
+    }
+    const fromInput = await runCli(["policy", "lint", "-f", "-"], memoryFiles({ "-": POD + comment + nobody }));
+    assert.deepEqual([fromInput.code, fromInput.out], [0, "no findings\n"]);
+    const elsewhere = await lint(comment + POD + nobody);
+    assert.deepEqual(idsOf(elsewhere.told), ["info ignore-comment", "warning selects-nothing"]);
+  });
+
+  it("LINT-33: a comment without a reason, with an unknown ID or with nothing to silence is itself a finding", async () => {
+    const nobody = policy("{ matchLabels: { app: db } }");
+    for (const [comment, message] of [
+      ["# drawbridge:ignore selects-nothing", /gives no reason for ignoring selects-nothing/],
+      ["# drawbridge:ignore selects-nothin for a reason", /"selects-nothin" is not a rule/],
+      ["# drawbridge:ignore", /"" is not a rule/],
+    ] as const) {
+      const { code, told } = await lint(`${POD}${comment}\n${nobody}`);
+      assert.deepEqual([code, idsOf(told)], [1, ["warning ignore-comment", "warning selects-nothing"]]);
+      assert.match(told[0]?.message ?? "", message);
+    }
+    const useless = await lint(`${POD}# drawbridge:ignore dns-forgotten for a reason\n${policy("{}")}`);
+    assert.deepEqual([useless.code, idsOf(useless.told)], [0, ["info ignore-comment"]]);
+    const other = await lint(
+      `${POD}# drawbridge:ignore dns-forgotten for a reason\n${policy("{}")}`,
+      "--only",
+      "invalid",
+    );
+    assert.deepEqual(other.told, []);
+  });
+
+  it("LINT-33: text that is in a value and not a comment silences nothing", async () => {
+    const nobody = policy("{ matchLabels: { app: db } }");
+    const value = nobody.replace("name: p,", 'name: p, annotations: { a: "x#drawbridge:ignore selects-nothing y" },');
+    assert.deepEqual(idsOf((await lint(POD + value)).told), ["warning selects-nothing"]);
+    const long = `${POD}#${" ".repeat(100_000)}drawbridge:ignore selects-nothing y\n${nobody}`;
+    assert.deepEqual(idsOf((await lint(long)).told), ["warning selects-nothing"]);
+  });
+
+  it("LINT-34: a direction closed on purpose, a policy that allows all and pods of an operator are info", async () => {
+    const cases = [
+      policy(
+        "{ matchLabels: { app: web } }\n  policyTypes: [Ingress, Egress]\n  ingress: [{ from: [{ podSelector: {} }] }]",
+      ),
+      policy("{ matchLabels: { app: web } }\n  ingress: [{}]"),
+      policy("{ matchLabels: { app: web } }\n  ingress: [{}, { ports: [{ port: 80 }] }]"),
+      policy("{ matchLabels: { strimzi.io/cluster: events } }\n  ingress: [{}]"),
+      policy(
+        "{ matchLabels: { app: web } }\n  ingress: [{ from: [{ podSelector: { matchLabels: { strimzi.io/kind: Kafka } } }] }]",
+      ),
+    ];
+    const expected = ["allows-nothing", "redundant", "shadowed", "selects-nothing", "allows-nothing"];
+    for (const [i, text] of cases.entries()) {
+      const { code, told } = await lint(POD + text);
+      assert.equal(code, 0, JSON.stringify(told));
+      assert.ok(idsOf(told).includes(`info ${expected[i]}`), JSON.stringify(told));
+    }
+  });
+
+  it("LINT-34: another value of a label that other pods have, and a rule that narrows nothing, stay warnings", async () => {
+    const labelled = POD.replace("app: web", "app: web, strimzi.io/cluster: events");
+    const typo = await lint(labelled + policy("{ matchLabels: { strimzi.io/cluster: billing } }\n  ingress: [{}]"));
+    assert.deepEqual([typo.code, idsOf(typo.told)], [1, ["warning selects-nothing"]]);
+    const twice = policy(
+      "{ matchLabels: { app: web } }\n  ingress: [{ ports: [{ port: 80 }] }, { ports: [{ port: 80 }] }]",
+    );
+    assert.ok(idsOf((await lint(POD + twice)).told).includes("warning shadowed"));
+  });
+
+  it("LINT-35: every rule has a page with its ID, its severity and a reason, and every finding names it", async () => {
+    assert.deepEqual(Object.keys(EXPLANATIONS).toSorted(), RULES.map(({ id }) => id).toSorted());
+    const page = readFileSync("docs/lint.md", "utf8");
+    for (const { id, severity, summary } of RULES) {
+      const section = page.split(`\n## ${id}\n`)[1]?.split("\n## ")[0] ?? "";
+      assert.ok(section.includes(`\`${severity}\`: ${summary}`), id);
+      assert.ok(section.includes(EXPLANATIONS[id] ?? "?"), id);
+    }
+    const { told } = await lint(POD + policy("{ matchLabels: { app: db } }"));
+    assert.deepEqual(
+      told.map(({ documentation }) => documentation),
+      ["docs/lint.md#selects-nothing"],
+    );
+  });
+});
