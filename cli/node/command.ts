@@ -1,5 +1,6 @@
 import { Command } from "commander";
 import type { Run } from "../program.ts";
+import { auditCommand } from "./audit/command.ts";
 import { cleanupCommand } from "./cleanup/command.ts";
 import { connectionsCommand } from "./connections/command.ts";
 import { doctorCommand } from "./doctor/command.ts";
@@ -9,6 +10,7 @@ export function nodeCommand(run: Run): Command {
   return new Command("node")
     .description("the node this runs on: what is wrong with it, what is left on it, its connections")
     .addCommand(doctorCommand(run))
+    .addCommand(auditCommand(run))
     .addCommand(cleanupCommand(run))
     .addCommand(connectionsCommand(run));
 }

@@ -2,7 +2,7 @@ import type { StoreFileSystem } from "../../ipam/file_system.ts";
 import { DrawbridgeError } from "../../kernel/error.ts";
 import type { Clock } from "../clock.ts";
 
-/** What a kept directory needs of the machine. */
+/** The parts of the machine that a kept directory needs. */
 export interface KeptDirectoryPlace {
   readonly files: StoreFileSystem;
   /** When the directory was last changed; undefined where there is none. */

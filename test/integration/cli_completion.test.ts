@@ -16,6 +16,7 @@ const CASES: readonly (readonly [typed: string, offered: readonly string[]])[] =
   ["drawbridge policy matrix --port 53/U", ["53/UDP"]],
   ["drawbridge policy matrix -f some_man", ["some_manifest.yaml"]],
   ["drawbridge policy matrix --rec", ["--recursive"]],
+  ["drawbridge node audit --rep", ["--repair"]],
 ];
 
 describe("completion in real shells", function () {

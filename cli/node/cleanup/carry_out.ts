@@ -24,7 +24,8 @@ export function carryOut(machine: Pick<NodeMachine, "remove">, removals: readonl
   });
 }
 
-function failureOf(action: () => void): string | undefined {
+/** Why an action failed; undefined where it did not. A bug stays one. */
+export function failureOf(action: () => void): string | undefined {
   try {
     action();
     return undefined;

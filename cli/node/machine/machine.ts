@@ -1,4 +1,6 @@
 import type { ConntrackEntry } from "../../../kernel/conntrack/entry.ts";
+import type { AuditFacts } from "../audit/facts.ts";
+import type { Repair } from "../audit/leak.ts";
 import type { Inventory, PodsThere } from "../cleanup/inventory.ts";
 import type { Removal } from "../cleanup/removal.ts";
 import type { NodeFacts } from "../doctor/facts.ts";
@@ -15,6 +17,10 @@ export interface NodeMachine {
   readPods(place: NodePlace): PodsThere;
   /** Goes through the table of connections. @throws NetlinkError where the kernel refuses */
   visitConnections(visit: (entry: ConntrackEntry) => void): void;
+  /** Looks at what belongs to pods, for an audit; what cannot be seen is said in the facts. */
+  readAuditFacts(place: NodePlace): AuditFacts;
+  /** Repairs one leak. @throws DrawbridgeError where it is in use by now, or cannot be repaired */
+  repair(place: NodePlace, repair: Repair): void;
   /** Removes one thing; that it is gone already is fine. @throws DrawbridgeError */
   remove(removal: Removal): void;
 }

@@ -3,6 +3,8 @@ import { openConntrackSocket, visitEntries } from "../../../kernel/conntrack/tab
 import type { NodeMachine } from "./machine.ts";
 import { readFacts } from "./read_facts.ts";
 import type { MachineCalls } from "../../../kernel/syscall/machine_calls.ts";
+import { readAuditFacts } from "./read_audit.ts";
+import { repairLeak } from "./repair_leak.ts";
 import { readInventory, readPods } from "./read_inventory.ts";
 import { remove } from "./remove.ts";
 
@@ -13,6 +15,8 @@ export function systemMachine(syscalls: MachineCalls): NodeMachine {
     readInventory: (place) => readInventory(syscalls, place),
     readPods: (place) => readPods(syscalls, place),
     visitConnections: (visit) => visitConnections(syscalls, visit),
+    readAuditFacts: (place) => readAuditFacts(syscalls, place),
+    repair: (place, repair) => repairLeak(syscalls, place, repair),
     remove: (removal) => remove(syscalls, removal),
   };
 }

@@ -172,9 +172,11 @@ export const attachments: Check = {
         remarks.push({
           severity: "warning",
           what: `the link ${hostInterface} of ${who} is gone`,
-          why: "the pod has no network",
+          why: "the pod has no network, or it is gone without a DEL, and then its host ports are free",
           way:
-            pod === undefined ? `crictl rmp -f ${containerId}` : `kubectl -n ${pod.namespace} delete pod ${pod.name}`,
+            pod === undefined
+              ? `crictl rmp -f ${containerId}; where it is gone: drawbridge node audit --repair`
+              : `kubectl -n ${pod.namespace} delete pod ${pod.name}; where there is no such pod: drawbridge node audit --repair`,
         });
       }
     }
@@ -196,7 +198,7 @@ export const addresses: Check = {
         severity: "warning",
         what: `${orphans.length} reserved address${orphans.length === 1 ? " has" : "es have"} no attachment: ${listed(orphans.map((one) => `${formatAddress(one.address)} of ${ownerOf(one)}`))}`,
         why: "their pods are gone without a DEL, or were attached by another plugin; the addresses are not handed out again",
-        way: `where crictl pods does not list the container: rm ${directory}/ADDRESS`,
+        way: `drawbridge node audit --repair; or, where crictl pods does not list the container: rm ${directory}/ADDRESS`,
       });
     }
     const unreadable = reservations.filter(({ kind }) => kind === "unreadable");

@@ -59,6 +59,8 @@ describe("cli/node: node connections", () => {
       readInventory: none,
       readPods: none,
       remove: none,
+      readAuditFacts: none,
+      repair: none,
       visitConnections: (visit: (entry: ConntrackEntry) => void) => {
         for (let left = 2500; left > 0; left--) visit(TRANSLATED);
       },

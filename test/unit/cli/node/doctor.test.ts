@@ -292,6 +292,8 @@ describe("cli/node: doctor", () => {
       readInventory: () => assert.fail("the doctor lists nothing to remove"),
       readPods: () => assert.fail("the doctor lists nothing to remove"),
       visitConnections: () => assert.fail("no connections are asked for"),
+      readAuditFacts: () => assert.fail("the doctor is no audit"),
+      repair: () => assert.fail("the doctor is no audit"),
       remove: () => assert.fail("the doctor removes nothing"),
     };
     return { open: () => Promise.resolve(machine), sleep: () => assert.fail("the doctor does not wait") };
@@ -329,7 +331,15 @@ describe("cli/node: doctor", () => {
       const places: NodePlace[] = [];
       const readFacts = (place: NodePlace): NodeFacts => (places.push(place), HEALTHY);
       const none = (): never => assert.fail("the doctor only reads facts");
-      const machine = { readFacts, readInventory: none, readPods: none, visitConnections: none, remove: none };
+      const machine = {
+        readFacts,
+        readInventory: none,
+        readPods: none,
+        visitConnections: none,
+        readAuditFacts: none,
+        repair: none,
+        remove: none,
+      };
       const node: NodeAccess = { open: () => Promise.resolve(machine), sleep: none };
       const files = memoryFiles({ "policyd.yaml": text });
       assert.equal((await runCli(["node", "doctor", ...args], files, undefined, undefined, { node })).code, 0);

@@ -1,0 +1,52 @@
+import type { Seen } from "../doctor/facts.ts";
+import type { AuditedRecord, AuditFacts } from "./facts.ts";
+
+/** The facts that two looks at a node agree about: things that were there both times, and every record that one of them has seen. */
+export function lastingFacts(first: AuditFacts, second: AuditFacts): AuditFacts {
+  return {
+    ...second,
+    links: both(first.links, second.links, (one, other) => {
+      const names = new Set(one.map(({ name }) => name));
+      return other.filter(({ name }) => names.has(name));
+    }),
+    reservations: both(first.reservations, second.reservations, (one, other) => {
+      const paths = new Set(one.map(({ path }) => path));
+      return other.filter(({ path }) => paths.has(path));
+    }),
+    pluginOwners: both(first.pluginOwners, second.pluginOwners, inBoth),
+    guardOwners: both(first.guardOwners, second.guardOwners, inBoth),
+    records: both(first.records, second.records, (one, other) => ({
+      records: lastingRecords(one.records, other.records),
+      unreadable: other.unreadable.filter(({ path }) => one.unreadable.some((each) => each.path === path)),
+    })),
+  };
+}
+
+function inBoth(one: ReadonlySet<string>, other: ReadonlySet<string>): ReadonlySet<string> {
+  return new Set([...other].filter((name) => one.has(name)));
+}
+
+/** A record that was seen once is of a call that is under way, and has not ended. */
+function lastingRecords(one: readonly AuditedRecord[], other: readonly AuditedRecord[]): readonly AuditedRecord[] {
+  const [before, now] = [one, other].map((records) => new Map(records.map((each) => [keyOf(each), each])));
+  return [...new Map([...(before ?? []), ...(now ?? [])])].map(([key, latest]) => {
+    const [earlier, later] = [before?.get(key), now?.get(key)];
+    const isInBoth = (holds: (record: AuditedRecord) => boolean): boolean =>
+      earlier !== undefined && later !== undefined && holds(earlier) && holds(later);
+    return {
+      record: latest.record,
+      hasEnded: isInBoth(({ hasEnded }) => hasEnded),
+      isMarked: isInBoth(({ isMarked }) => isMarked),
+    };
+  });
+}
+
+function keyOf({ record: { network, containerId, ifname } }: AuditedRecord): string {
+  return `${network}/${containerId}:${ifname}`;
+}
+
+/** @returns why something was not seen, where that is so of one of the two */
+function both<T>(first: Seen<T>, second: Seen<T>, join: (one: T, other: T) => T): Seen<T> {
+  if (!("value" in first)) return first;
+  return "value" in second ? { value: join(first.value, second.value) } : second;
+}

@@ -1,0 +1,47 @@
+import type { AttachmentRecord } from "../../../ipam/attachment.ts";
+import type { Owner } from "../../../ipam/owner.ts";
+import type { Address } from "../../../kernel/ip/address.ts";
+
+/** The kinds of what sandboxes may leave, in the order in which they are listed. */
+export const LEAK_KINDS = ["record", "address", "link", "element", "host port"] as const;
+
+/** How a leak is repaired. */
+export type Repair =
+  /** As DEL does: link, rules, addresses, neighbours, record. */
+  | { readonly kind: "detach"; readonly record: AttachmentRecord }
+  | { readonly kind: "release"; readonly network: string; readonly owner: Owner; readonly address: Address }
+  | { readonly kind: "link"; readonly name: string }
+  /** Elements of a host end in the plugin's own tables. */
+  | { readonly kind: "withdraw"; readonly hostInterface: string };
+
+/** Something on the node that belongs to no sandbox that is there. */
+export interface Leak {
+  readonly kind: (typeof LEAK_KINDS)[number];
+  /** Its name, as files and the kernel have it. */
+  readonly what: string;
+  /** Why it counts as leaked. */
+  readonly why: string;
+  /** The repair, or why there is none, with the way out; several leaks may have the same one. */
+  readonly repair: Repair | string;
+}
+
+/** The findings of an audit. */
+export interface AuditFindings {
+  readonly leaks: readonly Leak[];
+  /** The parts of the node that could not be looked at, and why. */
+  readonly unseen: readonly { readonly what: string; readonly reason: string; readonly needsRoot: boolean }[];
+}
+
+/** A repair as one text: the same for two leaks that it repairs both. */
+export function repairKey(repair: Repair): string {
+  switch (repair.kind) {
+    case "detach":
+      return `detach ${repair.record.network}/${repair.record.containerId}:${repair.record.ifname}`;
+    case "release":
+      return `release ${repair.network} ${repair.address}`;
+    case "link":
+      return `link ${repair.name}`;
+    case "withdraw":
+      return `withdraw ${repair.hostInterface}`;
+  }
+}

@@ -1,0 +1,65 @@
+import * as v from "valibot";
+import { ExitCode } from "../../exit_code.ts";
+import { configurationOf } from "../../input/configuration_file.ts";
+import { configurationEntries } from "../../input/input_schema.ts";
+import type { Io } from "../../io.ts";
+import { styleOf } from "../../style.ts";
+import { failureOf } from "../cleanup/carry_out.ts";
+import type { NodeMachine } from "../machine/machine.ts";
+import type { NodePlace } from "../place.ts";
+import { placeEntries, placeOf } from "../place.ts";
+import { audit } from "./audit.ts";
+import { AUDIT_FORMATS } from "./command.ts";
+import type { Leak } from "./leak.ts";
+import { repairKey } from "./leak.ts";
+import type { AuditReport, Outcome } from "./print.ts";
+import { auditObject, auditTable } from "./print.ts";
+
+const optionsSchema = v.object({
+  ...placeEntries,
+  ...configurationEntries,
+  repair: v.boolean(),
+  output: v.picklist(AUDIT_FORMATS),
+});
+
+/**
+ * @returns how the command ends: 1 where leaks are left, 3 where there are none but nothing at all could be looked at, or root could have
+ *   looked at more
+ * @throws DrawbridgeError ERR_INPUT, ERR_CONFIGURATION; SyscallError ERR_NAMESPACE
+ */
+export async function runAudit(io: Io, options: unknown): Promise<ExitCode> {
+  const { repair, output, config, ...places } = v.parse(optionsSchema, options);
+  const place = placeOf(places, configurationOf(io, config));
+  const machine = await io.node.open(place.networkNamespace);
+  const report = auditNode(machine, place, repair);
+  if (output === "json") io.out.write(`${JSON.stringify(auditObject(report), null, 2)}\n`);
+  else if (output === "yaml") io.out.write((await import("yaml")).stringify(auditObject(report), { lineWidth: 0 }));
+  else for (const text of auditTable(report, io.out.columns, styleOf(io.out))) io.out.write(text);
+  if (report.outcomes.some(({ state }) => state !== "repaired")) return ExitCode.NO;
+  const { unseen } = report;
+  return unseen.some(({ what, needsRoot }) => needsRoot || what === "records") ? ExitCode.ERROR : ExitCode.YES;
+}
+
+/** Looks for leaks, and repairs those that can be where that is wanted, each repair once. */
+export function auditNode(
+  machine: Pick<NodeMachine, "readAuditFacts" | "repair">,
+  place: NodePlace,
+  isRepaired: boolean,
+): AuditReport {
+  const { leaks, unseen } = audit(machine.readAuditFacts(place));
+  const done = new Map<string, string | undefined>();
+  const outcomeOf = (leak: Leak): Outcome => {
+    if (typeof leak.repair === "string") return { leak, state: isRepaired ? "left" : "leaked", reason: leak.repair };
+    if (!isRepaired) return { leak, state: "leaked", reason: undefined };
+    const { repair } = leak;
+    const key = repairKey(repair);
+    if (!done.has(key))
+      done.set(
+        key,
+        failureOf(() => machine.repair(place, repair)),
+      );
+    const failure = done.get(key);
+    return { leak, state: failure === undefined ? "repaired" : "left", reason: failure };
+  };
+  return { isRepaired, outcomes: leaks.map(outcomeOf), unseen };
+}

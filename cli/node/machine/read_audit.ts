@@ -1,0 +1,157 @@
+import { readdirSync, readFileSync } from "node:fs";
+import { bridgeTable, ipTable, isOurs, ownerIn } from "../../../cni/node_tables.ts";
+import { hasEnded } from "../../../cni/gc/proof.ts";
+import type { Node } from "../../../cni/node.ts";
+import { machine } from "../../../cni/node.ts";
+import * as nodeRules from "../../../cni/node_rules.ts";
+import { endedSince } from "../../../ipam/ended.ts";
+import { isName } from "../../../ipam/owner.ts";
+import { parseReservation } from "../../../ipam/reservation.ts";
+import { DrawbridgeError } from "../../../kernel/error.ts";
+import { modificationTime } from "../../../kernel/file.ts";
+import { tryParseAddress } from "../../../kernel/ip/address.ts";
+import { NftablesSocket } from "../../../kernel/nftables/socket.ts";
+import type { MachineCalls } from "../../../kernel/syscall/machine_calls.ts";
+import { GUARD_SETS } from "../../../policyd/node/guard.ts";
+import { BRIDGE_TABLE } from "../../../policyd/node/table_part.ts";
+import type { AuditedRecord, AuditedReservation, AuditFacts } from "../audit/facts.ts";
+import { lastingFacts } from "../audit/lasting.ts";
+import { sha256 } from "../cleanup/attached.ts";
+import { seen } from "../doctor/diagnose.ts";
+import type { NodePlace } from "../place.ts";
+import { attempt } from "./attempt.ts";
+import { readNetwork, readRecords } from "./read_files.ts";
+import { readLinks } from "./read_network.ts";
+
+/** Seconds after which a reservation without a record counts: an ADD writes the record some milliseconds later. */
+export const ADD_SECONDS = 60;
+const LARGEST_RESERVATION = 1024;
+
+/** The node as the plugin's verbs see it, in the namespace the thread is in. */
+export function nodeOf(syscalls: MachineCalls): Node {
+  return machine(syscalls, {
+    sha256,
+    nodeRules: () => nodeRules,
+    programs: () => {
+      throw new DrawbridgeError("ERR_UNAVAILABLE", "an audit starts no programs");
+    },
+  });
+}
+
+/**
+ * Looks at what an audit judges, twice, and keeps what was there both times; what cannot be seen is said. ADD writes the record first, and
+ * DEL removes it last: whatever has a record at one of the two looks belongs to a call that is under way.
+ */
+export function readAuditFacts(syscalls: MachineCalls, place: NodePlace): AuditFacts {
+  return lastingFacts(readOnce(syscalls, place), readOnce(syscalls, place));
+}
+
+/** Within a look records come last: each link and rule that was seen has its record by then. */
+function readOnce(syscalls: MachineCalls, place: NodePlace): AuditFacts {
+  const node = nodeOf(syscalls);
+  const reservations = attempt(() => readAllReservations(node, place));
+  const pluginOwners = attempt(() => ownersInPluginTables(syscalls));
+  const guardOwners = attempt(() => ownersInGuard(syscalls));
+  const links = attempt(() => readLinks(syscalls));
+  const found = attempt(() => readRecords(node.files, place));
+  const names = new Set((seen(links) ?? []).map(({ name }) => name));
+  const records = attempt(() => ({
+    records: (seen(found)?.records ?? []).map((record): AuditedRecord => ({
+      record,
+      hasEnded: hasEnded(node, record, (name) => names.has(name)),
+      isMarked: endedSince(place.stateDirectory, record, node.files) !== undefined,
+    })),
+    unreadable: seen(found)?.unreadable ?? [],
+  }));
+  return {
+    place,
+    links,
+    records: "value" in found ? records : found,
+    reservations,
+    pluginOwners,
+    guardOwners,
+    hasProcesses: attempt(() => processesByContainer()),
+  };
+}
+
+/** The reservations of every network of ours: that of the configuration, and those that have records. */
+function readAllReservations(node: Node, place: NodePlace): readonly AuditedReservation[] {
+  const network = readNetwork(place);
+  const recorded = readRecords(node.files, place).records.map((record) => record.network);
+  const networks = new Set([network.kind === "network" ? network.name : "drawbridge", ...recorded]);
+  const limit = Date.now() / 1000 - ADD_SECONDS;
+  return [...networks].filter(isName).flatMap((name) => {
+    const directory = `${place.dataDirectory}/${name}`;
+    return node.files.readDirectory(directory).flatMap((entry): readonly AuditedReservation[] => {
+      const address = tryParseAddress(entry);
+      const path = `${directory}/${entry}`;
+      if (address === undefined) return [];
+      const file = node.files.readSmallFile(path, LARGEST_RESERVATION);
+      if (file.kind === "missing") return [];
+      const reservation = parseReservation(address, file.kind === "text" ? file.text : undefined);
+      const written = modificationTime(node.syscalls, path);
+      return [{ network: name, reservation, path, isOld: written !== undefined && written < limit }];
+    });
+  });
+}
+
+function ownersInPluginTables(syscalls: MachineCalls): ReadonlySet<string> {
+  return onTables(syscalls, (socket) => {
+    const owners = new Set<string>();
+    for (const table of [ipTable, bridgeTable]) {
+      const found = socket.head(table);
+      if (found === undefined || !isOurs(found)) continue;
+      for (const set of table.sets) {
+        for (const { comment } of socket.elements(table, set)) {
+          const owner = ownerIn(comment);
+          if (owner?.startsWith("dbv") === true) owners.add(owner);
+        }
+      }
+    }
+    return owners;
+  });
+}
+
+function ownersInGuard(syscalls: MachineCalls): ReadonlySet<string> {
+  return onTables(syscalls, (socket) => {
+    if (socket.head(BRIDGE_TABLE) === undefined) return new Set();
+    const elements = socket.elements(BRIDGE_TABLE, GUARD_SETS.mac);
+    return new Set(elements.flatMap(({ key: [name] }) => (typeof name === "string" ? [name] : [])));
+  });
+}
+
+function onTables<T>(syscalls: MachineCalls, action: (socket: NftablesSocket) => T): T {
+  const socket = new NftablesSocket(syscalls);
+  try {
+    return action(socket);
+  } finally {
+    socket.close();
+  }
+}
+
+/**
+ * Tells of containers whether one of their processes is there: its control group has the container's id in its name, with every runtime.
+ *
+ * @throws DrawbridgeError ERR_UNAVAILABLE in a PID namespace, in which other containers' processes are not seen
+ */
+export function processesByContainer(): (containerId: string) => boolean {
+  // Only the first PID namespace of a machine has the kernel's own threads.
+  if (readOr("/proc/2/comm", "").trim() !== "kthreadd") {
+    throw new DrawbridgeError("ERR_UNAVAILABLE", "this PID namespace does not have the node's processes");
+  }
+  const groups = new Set(
+    readdirSync("/proc")
+      .filter((name) => /^\d+$/.test(name))
+      .map((name) => readOr(`/proc/${name}/cgroup`, "")),
+  );
+  return (containerId) => [...groups].some((text) => text.includes(containerId));
+}
+
+/** A process may end meanwhile. */
+function readOr(path: string, otherwise: string): string {
+  try {
+    return readFileSync(path, "utf8");
+  } catch {
+    return otherwise;
+  }
+}

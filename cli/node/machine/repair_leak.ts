@@ -1,0 +1,91 @@
+import { del } from "../../../cni/del.ts";
+import { hasEnded, linksOf } from "../../../cni/gc/proof.ts";
+import { hostInterfaceName } from "../../../cni/names.ts";
+import type { Node } from "../../../cni/node.ts";
+import { openStore } from "../../../cni/node.ts";
+import { readAttachment, recordedNetworks, listAttachmentNames } from "../../../ipam/attachment.ts";
+import type { AttachmentRecord } from "../../../ipam/attachment.ts";
+import { endedSince } from "../../../ipam/ended.ts";
+import { DrawbridgeError } from "../../../kernel/error.ts";
+import { currentNamespace } from "../../../kernel/network_namespace.ts";
+import { deleteLink } from "../../../kernel/route/link.ts";
+import { carryOut } from "../../../kernel/waiting.ts";
+import type { MachineCalls } from "../../../kernel/syscall/machine_calls.ts";
+import type { Repair } from "../audit/leak.ts";
+import type { NodePlace } from "../place.ts";
+import { nodeOf, processesByContainer } from "./read_audit.ts";
+import { withRoutes } from "./read_network.ts";
+
+/** Milliseconds that the daemon may take to forget a pod. */
+const DAEMON_MILLISECONDS = 10_000;
+const NOBODY = { netns: undefined, arguments: { mac: undefined, ip: undefined, pod: undefined } };
+
+/**
+ * Repairs one leak, by the locks that ADD and DEL take. Its reason is looked at again, since pods come and go meanwhile.
+ *
+ * @throws DrawbridgeError ERR_INPUT where it is in use by now; what DEL throws
+ */
+export function repairLeak(syscalls: MachineCalls, place: NodePlace, repair: Repair): void {
+  const node = nodeOf(syscalls);
+  const hasLink = linksOf(node);
+  switch (repair.kind) {
+    case "detach":
+      return detach(node, place, repair.record);
+    case "release": {
+      const { network, owner, address } = repair;
+      const link = hostInterfaceName(node.sha256, owner.containerId, owner.ifname);
+      openStore(node, network, place.dataDirectory).releaseAddresses(owner, [address], {
+        // Whatever throws here leaves the address reserved.
+        last: () => {
+          const isRecorded = readAttachment(place.stateDirectory, network, owner, node.files) !== undefined;
+          if (isRecorded || hasLink(link) || processesByContainer()(owner.containerId)) throw inUse(owner.containerId);
+        },
+      });
+      return;
+    }
+    case "link": {
+      const { name } = repair;
+      if (isRecordedLink(node, place, name)) throw inUse(name);
+      return withRoutes(syscalls, (socket) => {
+        const [reply] = socket.batch([deleteLink({ name })]);
+        if (reply?.error !== undefined && reply.error.errnoName !== "ENODEV") throw reply.error;
+      });
+    }
+    case "withdraw": {
+      const { hostInterface } = repair;
+      if (hasLink(hostInterface)) throw inUse(hostInterface);
+      return node.nodeRules().withdraw(node, place.stateDirectory, hostInterface, undefined);
+    }
+  }
+}
+
+/** As a DEL, which the daemon and all locks know. */
+function detach(node: Node, place: NodePlace, record: AttachmentRecord): void {
+  const { network, containerId, ifname, dataDir, bridge, hostInterface } = record;
+  const hasLink = linksOf(node);
+  const current = readAttachment(place.stateDirectory, network, record, node.files);
+  if (current === undefined) return;
+  const isMarked = endedSince(place.stateDirectory, current, node.files) !== undefined;
+  if (!hasEnded(node, current, hasLink) && (!isMarked || hasLink(hostInterface))) throw inUse(containerId);
+  const configuration = {
+    name: network,
+    runDir: place.stateDirectory,
+    bridge,
+    ipam: { dataDir },
+    policyd: record.policyd === undefined ? undefined : { socket: place.socket, wait: DAEMON_MILLISECONDS },
+  };
+  const home = currentNamespace(node.syscalls);
+  carryOut(del(node, configuration, { containerId, ifname, ...NOBODY }, home, undefined));
+}
+
+function isRecordedLink(node: Node, { stateDirectory }: NodePlace, name: string): boolean {
+  return recordedNetworks(stateDirectory, node.files).some((network) =>
+    listAttachmentNames(stateDirectory, network, node.files).some(
+      ({ containerId, ifname }) => hostInterfaceName(node.sha256, containerId, ifname) === name,
+    ),
+  );
+}
+
+function inUse(what: string): DrawbridgeError {
+  return new DrawbridgeError("ERR_INPUT", `${what} is in use by now: it stays`);
+}
