@@ -11,6 +11,7 @@ import { dryRunCommand } from "./policy/dry_run/command.ts";
 import { explainCommand } from "./policy/explain/command.ts";
 import { lintCommand } from "./policy/lint/command.ts";
 import { matrixCommand } from "./policy/matrix/command.ts";
+import { suggestCommand } from "./policy/suggest/command.ts";
 import { serviceExplainCommand } from "./service/explain/command.ts";
 import { rulesCommand } from "./rules/command.ts";
 import { VERSION } from "../policyd/version.ts";
@@ -48,6 +49,7 @@ export function createProgram(name: string, run: Run): Command {
   policy.addCommand(explainCommand(run));
   policy.addCommand(diffCommand(run));
   policy.addCommand(dryRunCommand(run));
+  policy.addCommand(suggestCommand(run));
   program.addCommand(policy);
   program.addCommand(rulesCommand(run));
   const service = new Command("service").description("where Services send packets");

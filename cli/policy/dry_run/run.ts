@@ -11,10 +11,7 @@ import { CLUSTER } from "../../input/place.ts";
 import type { Io } from "../../io.ts";
 import { formatDot, formatMermaid } from "../../output/graph.ts";
 import { styleOf } from "../../style.ts";
-import { readConntrack } from "../live/conntrack_text.ts";
-import { connectionKey } from "../live/connection.ts";
-import type { ReadConnections } from "../live/conntrack_text.ts";
-import { liveTables } from "../live/live_tables.ts";
+import { readTables } from "../live/read_tables.ts";
 import { liveReport } from "../live/report.ts";
 import { diffPolicies } from "../diff/diff.ts";
 import { diffCsv, diffGraph, diffWide } from "../diff/print.ts";
@@ -68,11 +65,9 @@ export async function runDryRun(io: Io, options: unknown): Promise<ExitCode> {
       : deleteObjects(applyObjects(there, given), names);
   const isMerged = output !== "wide" && output !== "csv";
   const sides = { before: indexOf(applied.before, policyOptions), after: indexOf(applied.after, policyOptions) };
-  const tables = [
-    ...conntrack.map((file) => readConntrack(io.files.read(file), file)),
-    ...(isLive ? await liveTables(io.programs, { kubeconfig: read.kubeconfig, context: read.context }) : []),
-  ];
-  const live = tables.length === 0 ? undefined : liveReport(sides, locator(applied.after), joined(tables));
+  const isAsked = isLive || conntrack.length > 0;
+  const tables = isAsked ? await readTables(io, { isLive, files: conntrack, access: read }) : undefined;
+  const live = tables && liveReport(sides, locator(applied.after), tables);
   const result = { ...tryOut(sides, applied, isMerged), live };
   for (const text of printed(result, output, io)) io.out.write(text);
   const isQuiet = live === undefined ? result.diff.changes.length === 0 : live.cuts.length === 0;
@@ -89,14 +84,6 @@ function tryOut(sides: Sides, applied: Applied, isMerged: boolean): Omit<DryRun,
     diff: tellDiff(sides, locations, diff, isMerged),
     warnings: warningsOf(sides, applied, diff),
   };
-}
-
-/** The connections of all tables, each once. */
-function joined(tables: readonly ReadConnections[]): ReadConnections {
-  const connections = new Map(
-    tables.flatMap((table) => table.connections.map((connection) => [connectionKey(connection), connection] as const)),
-  );
-  return { connections: [...connections.values()], others: tables.reduce((sum, { others }) => sum + others, 0) };
 }
 
 function indexOf(manifests: readonly Manifest[], options: PolicyOptions): ReturnType<typeof buildPolicyIndex> {

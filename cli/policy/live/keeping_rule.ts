@@ -1,9 +1,8 @@
 import type { Address } from "../../../kernel/ip/address.ts";
-import { bitsOf, familyOf, formatAddress } from "../../../kernel/ip/address.ts";
 import type { Direction } from "../../../policyd/policy/evaluate/flow.ts";
 import type { PolicyIndex } from "../../../policyd/policy/evaluate/policy_index.ts";
-import { CONTROLLER_LABELS } from "../../input/workload.ts";
 import type { Cut, Denial } from "./forecast.ts";
+import { addressPeer, podPeer } from "./peer.ts";
 
 /** A rule that would keep the connections of a {@link Cut} at one end. */
 export interface KeepingRule {
@@ -20,7 +19,6 @@ export interface Unkeepable {
   readonly reason: string;
 }
 
-const NAME_LABEL = "kubernetes.io/metadata.name";
 /** A rule with more addresses is nobody's intention. */
 const MOST_ADDRESSES = 20;
 
@@ -61,18 +59,11 @@ function peersOf(index: PolicyIndex, namespace: string, addresses: readonly Addr
     return entry === undefined ? [] : [entry.pod];
   });
   const [first] = pods;
-  if (first === undefined) {
-    if (addresses.length > MOST_ADDRESSES)
-      return `${addresses.length} addresses: expected a range that holds them, as an ipBlock`;
-    return addresses.map((address) => ({
-      ipBlock: { cidr: `${formatAddress(address)}/${bitsOf(familyOf(address))}` },
-    }));
+  if (first !== undefined) {
+    const peer = podPeer(pods, namespace);
+    return peer === undefined ? `its pods have no label in common; give ${first.namespace}'s workload one` : [peer];
   }
-  const labels = Object.entries(first.labels).filter(
-    ([key, value]) => !CONTROLLER_LABELS.includes(key) && pods.every((pod) => pod.labels[key] === value),
-  );
-  if (labels.length === 0) return `its pods have no label in common; give ${first.namespace}'s workload one`;
-  const podSelector = { matchLabels: Object.fromEntries(labels) };
-  if (first.namespace === namespace) return [{ podSelector }];
-  return [{ namespaceSelector: { matchLabels: { [NAME_LABEL]: first.namespace } }, podSelector }];
+  if (addresses.length > MOST_ADDRESSES)
+    return `${addresses.length} addresses: expected a range that holds them, as an ipBlock`;
+  return addresses.map(addressPeer);
 }

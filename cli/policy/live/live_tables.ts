@@ -7,8 +7,8 @@ import { readConntrack } from "./conntrack_text.ts";
 
 /** How kubectl finds the cluster. */
 export interface KubectlAccess {
-  readonly kubeconfig: string | undefined;
-  readonly context: string | undefined;
+  readonly kubeconfig?: string | undefined;
+  readonly context?: string | undefined;
 }
 
 const LABEL = "app.kubernetes.io/name=drawbridge";

@@ -123,7 +123,7 @@ export class FrontendHolders {
       holder === undefined || holder === one.key;
     for (const one of claimants) {
       if (one.rank !== Rank.BEHIND || one.key === key || isFirst(old, one) === isFirst(now, one)) continue;
-      const isHeld = (claim: FrontendClaim): boolean => claim.behind === id && this.holder(claim.id) === one.key;
+      const isHeld = (other: FrontendClaim): boolean => other.behind === id && this.holder(other.id) === one.key;
       if (listOf(this.#claims.get(one.key)).some(isHeld)) touched.add(one.key);
     }
   }

@@ -72,6 +72,8 @@ function clusterRows(at: (name: string) => string, measure: Measure): readonly C
   writeFileSync(at("conntrack.txt"), bigConnections());
   const change = ["-f", at("change.json"), "--against", at("after.json"), "--conntrack", at("conntrack.txt")];
   const live = measure("policy dry-run --conntrack", ["run", "policy", "dry-run", ...change]);
+  const places = ["-n", "n0", "-f", at("after.json"), "--conntrack", at("conntrack.txt")];
+  const suggested = measure("policy suggest", ["run", "policy", "suggest", ...places]);
   return [
     rowOf(`read ${BIG.pods} pods, ${size} MB of JSON`, read, 2000),
     rowOf(`matrix of ${cluster}: evaluation`, matrix, 2000),
@@ -79,6 +81,7 @@ function clusterRows(at: (name: string) => string, measure: Measure): readonly C
     rowOf("policy matrix, whole command on them", table, 5000),
     rowOf("policy diff, whole command, one policy less", diff, 3000),
     rowOf(`policy dry-run, one policy more, with ${BIG.connections} connections`, live, 5000),
+    rowOf("policy suggest for a namespace, with as many", suggested, 10_000),
   ];
 }
 

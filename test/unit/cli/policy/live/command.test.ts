@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { memoryFiles, runCli } from "../../../../support/cli.ts";
+import { pod } from "../../../../support/live_shop.ts";
 
 const SHOP = `
 apiVersion: v1
@@ -29,15 +30,6 @@ spec:
   ingress:
     - from: [{ podSelector: { matchLabels: { app: api } } }]
 `;
-
-function pod(namespace: string, name: string, address: string, labels: string, node: string): string {
-  return `---
-apiVersion: v1
-kind: Pod
-metadata: { name: ${name}, namespace: ${namespace}, labels: { ${labels} } }
-spec: { nodeName: ${node}, containers: [{ name: c, ports: [{ name: sql, containerPort: 5432 }] }] }
-status: { phase: Running, podIPs: [{ ip: ${address} }] }`;
-}
 
 function entry(protocol: string, from: string, to: string, port: number, asked = to): string {
   const number = protocol === "tcp" ? 6 : 17;

@@ -1,0 +1,29 @@
+import type { Address } from "../../../kernel/ip/address.ts";
+import { bitsOf, familyOf, formatAddress } from "../../../kernel/ip/address.ts";
+import type { Pod } from "../../../policyd/cluster/model.ts";
+import { CONTROLLER_LABELS } from "../../input/workload.ts";
+
+const NAME_LABEL = "kubernetes.io/metadata.name";
+
+/** Returns the labels that all of some pods have but for those of controllers, as a selector; undefined where there are none. */
+export function commonSelector(pods: readonly Pod[]): { readonly matchLabels: object } | undefined {
+  const [first] = pods;
+  const labels = Object.entries(first?.labels ?? {}).filter(
+    ([key, value]) => !CONTROLLER_LABELS.includes(key) && pods.every((pod) => pod.labels[key] === value),
+  );
+  return labels.length === 0 ? undefined : { matchLabels: Object.fromEntries(labels) };
+}
+
+/** Returns a peer that selects pods of one namespace by their common labels; undefined where they have none. */
+export function podPeer(pods: readonly Pod[], namespace: string): object | undefined {
+  const [first] = pods;
+  const podSelector = commonSelector(pods);
+  if (first === undefined || podSelector === undefined) return undefined;
+  if (first.namespace === namespace) return { podSelector };
+  return { namespaceSelector: { matchLabels: { [NAME_LABEL]: first.namespace } }, podSelector };
+}
+
+/** Returns a peer that is one address. */
+export function addressPeer(address: Address): object {
+  return { ipBlock: { cidr: `${formatAddress(address)}/${bitsOf(familyOf(address))}` } };
+}

@@ -1,0 +1,25 @@
+import { Command } from "commander";
+import { withConfiguration, withInput } from "../../input/options.ts";
+import type { Run } from "../../program.ts";
+
+/** `policy suggest`: the least policies that allow what was seen. */
+export function suggestCommand(run: Run): Command {
+  const command = withConfiguration(withInput(new Command("suggest")))
+    .description("NetworkPolicies for a namespace (-n) that allow the connections that were seen, and no others")
+    .option("--live", "the connections that exist now: kubectl reads the tables of all nodes", false)
+    .option("--conntrack <file...>", "what conntrack -L printed on nodes (also -o extended, -o xml), instead of --live")
+    .addHelpText(
+      "after",
+      "\nThe policies go to standard output, and remarks to standard error. Exit code 0, or 1 when a connection that was\n" +
+        "seen is not allowed by them.\n\nExample:\n" +
+        "  drawbridge policy suggest -n shop --cluster --live > shop.yaml\n" +
+        "  drawbridge policy dry-run -f shop.yaml --against cluster --live\n",
+    );
+  return command.action(async (options: { readonly live?: unknown; readonly conntrack?: unknown }) => {
+    if (options.live !== true && options.conntrack === undefined) {
+      command.error("error: no connections to go by: give --live, or files with --conntrack");
+    }
+    const { runSuggest } = await import("./run.ts");
+    run.end(await runSuggest(run.io, options));
+  });
+}

@@ -1,0 +1,120 @@
+import type { Address } from "../../../kernel/ip/address.ts";
+import type { Pod, Protocol } from "../../../policyd/cluster/model.ts";
+import { isFinished } from "../../../policyd/policy/evaluate/address_owner.ts";
+import { exemptionFromIsolation } from "../../../policyd/policy/evaluate/decide.ts";
+import { evaluatePolicy, isAllowed } from "../../../policyd/policy/evaluate/evaluate.ts";
+import type { Direction, Traffic } from "../../../policyd/policy/evaluate/flow.ts";
+import { resolveFlow } from "../../../policyd/policy/evaluate/party.ts";
+import type { PolicyIndex } from "../../../policyd/policy/evaluate/policy_index.ts";
+import type { EndVerdict } from "../../../policyd/policy/evaluate/verdict.ts";
+import { groupName } from "../../cluster/group.ts";
+import type { Connection } from "../live/connection.ts";
+import { flowOf } from "../live/connection.ts";
+
+/** The other end of a connection: a workload by its name, or an address that no pod has. */
+export type Peer =
+  | { readonly type: "workload"; readonly name: string }
+  | { readonly type: "node" | "outside"; readonly address: Address };
+
+/** A pair of a workload and a peer, with the port of the end that serves. */
+export interface Pair {
+  readonly workload: string;
+  readonly direction: Direction;
+  readonly peer: Peer;
+  readonly protocol: Protocol;
+  readonly port: number;
+  /** The workload that serves the port; undefined where no pod does. */
+  readonly server: string | undefined;
+}
+
+/** What some connections say of the workloads of a namespace. */
+export interface Observation {
+  /** The pods of each workload of the cluster, by its name. */
+  readonly workloads: ReadonlyMap<string, readonly Pod[]>;
+  /** Those that no policy has a say about yet: each needs a rule. */
+  readonly pairs: readonly Pair[];
+  /** The connections that concern the namespace. */
+  readonly concerned: number;
+  /** Those that policies deny already. */
+  readonly denied: number;
+  /** Those by ICMP, which no rule with ports allows. */
+  readonly icmp: number;
+}
+
+/**
+ * Returns the pairs of workloads, ports and peers that connections of a namespace show, each once. A pair that a policy allows
+ * already is left out, and so is what policies never concern, such as a pod and its own node (POL-07).
+ */
+export function observe(index: PolicyIndex, namespace: string, connections: readonly Connection[]): Observation {
+  const workloads = new Map<string, Pod[]>();
+  for (const { pod } of index.pods.values()) {
+    if (pod.hostNetwork || isFinished(pod)) continue;
+    const name = groupName(pod, "workload");
+    workloads.set(name, [...(workloads.get(name) ?? []), pod]);
+  }
+  const pairs = new Map<string, Pair>();
+  const counts = { concerned: 0, denied: 0, icmp: 0 };
+  for (const connection of connections) {
+    const ends = [podAt(index, connection.source), podAt(index, connection.destination)];
+    if (ends.every((pod) => pod?.namespace !== namespace)) continue;
+    counts.concerned++;
+    if (connection.protocol === "ICMP") counts.icmp++;
+    else if (!isAllowed(index, flowOf(connection))) counts.denied++;
+    else for (const pair of pairsOf(index, namespace, connection)) pairs.set(pairKey(pair), pair);
+  }
+  return { workloads, pairs: [...pairs.values()], ...counts };
+}
+
+/** The pairs of an allowed connection that need a rule: none, one, or one at each end. */
+function pairsOf(index: PolicyIndex, namespace: string, connection: Connection): readonly Pair[] {
+  const { protocol, port } = connection;
+  const verdict = evaluatePolicy(index, flowOf(connection));
+  if (verdict.kind === "impossible" || protocol === "ICMP" || port === undefined) return [];
+  const [source, destination] = [podAt(index, connection.source), podAt(index, connection.destination)];
+  const server = destination && groupName(destination, "workload");
+  const ends = [
+    { direction: "egress", own: source, other: connection.destination },
+    { direction: "ingress", own: destination, other: connection.source },
+  ] as const;
+  return ends.flatMap(({ direction, own, other }): readonly Pair[] => {
+    if (own?.namespace !== namespace || !needsRule(verdict[direction])) return [];
+    if (isExempt(index, connection, direction)) return [];
+    return [{ workload: groupName(own, "workload"), direction, peer: peerAt(index, other), protocol, port, server }];
+  });
+}
+
+/** One text for a peer. */
+export function peerKey(peer: Peer): string {
+  return peer.type === "workload" ? peer.name : `${peer.type} ${peer.address}`;
+}
+
+function pairKey({ workload, direction, peer, protocol, port }: Pair): string {
+  return [workload, direction, peerKey(peer), protocol, port].join(" ");
+}
+
+/** Whether an end is open only because no NetworkPolicy isolates it: one that did would also come before the Baseline tier. */
+function needsRule({ decision }: EndVerdict): boolean {
+  return decision.type === "default" || (decision.type === "cluster rule" && decision.rule.tier === "Baseline");
+}
+
+/** Whether a policy that isolates the end would allow it without a rule, as towards the pod's own node. */
+function isExempt(index: PolicyIndex, connection: Connection, direction: Direction): boolean {
+  const { isThroughService = false, protocol, port, ...ends } = flowOf(connection);
+  const flow = resolveFlow(index, { ...ends, protocol: "ICMP" });
+  const traffic: Traffic = port === undefined ? { protocol } : { protocol, port };
+  if ("kind" in flow) return false;
+  return exemptionFromIsolation(direction, { flow, traffic, isThroughService, options: index.options }) !== undefined;
+}
+
+/** The pod that has an address and that policies may select. */
+function podAt(index: PolicyIndex, address: Address): Pod | undefined {
+  const owner = index.owners.get(address);
+  const entry = owner?.type === "pod" ? index.pods.get(owner.key) : undefined;
+  return entry?.subject === undefined ? undefined : entry.pod;
+}
+
+function peerAt(index: PolicyIndex, address: Address): Peer {
+  const pod = podAt(index, address);
+  if (pod !== undefined) return { type: "workload", name: groupName(pod, "workload") };
+  return { type: index.owners.get(address)?.type === "node" ? "node" : "outside", address };
+}

@@ -1,0 +1,37 @@
+import * as v from "valibot";
+import { stringify } from "yaml";
+import { printable } from "../../../policyd/log/line.ts";
+import { buildPolicyIndex } from "../../../policyd/policy/evaluate/policy_index.ts";
+import { storeOf } from "../../cluster/policy_objects.ts";
+import { ExitCode } from "../../exit_code.ts";
+import { configurationOf, policyOptionsOf } from "../../input/configuration_file.ts";
+import { configurationEntries, inputEntries } from "../../input/input_schema.ts";
+import { loadManifests, namespaceFor } from "../../input/load.ts";
+import type { Io } from "../../io.ts";
+import { foldLine } from "../../output/fold.ts";
+import { readTables } from "../live/read_tables.ts";
+import { suggest } from "./suggest.ts";
+
+const optionsSchema = v.object({
+  ...inputEntries,
+  ...configurationEntries,
+  live: v.boolean(),
+  conntrack: v.optional(v.array(v.string()), []),
+});
+
+/** @throws DrawbridgeError ERR_INPUT as loadManifests and readTables */
+export async function runSuggest(io: Io, options: unknown): Promise<ExitCode> {
+  const { live, conntrack, config, ...input } = v.parse(optionsSchema, options);
+  const policyOptions = policyOptionsOf(configurationOf(io, config, input.filename));
+  const namespace = await namespaceFor(io, input, input.cluster);
+  const { manifests } = await loadManifests(io, input);
+  const index = buildPolicyIndex(storeOf(manifests.map(({ object }) => object)), policyOptions);
+  const { connections } = await readTables(io, { isLive: live, files: conntrack, access: input });
+  const { policies, remarks, leftOut } = suggest(index, namespace, connections);
+  io.out.write(policies.map((policy) => stringify(policy, { aliasDuplicateObjects: false })).join("---\n"));
+  const moment = `${connections.length} connections of one moment were read: what happens at other times is not allowed`;
+  const say = (text: string): void => io.err.write(foldLine(printable(text), io.err.columns, 0, 2));
+  for (const text of [moment, ...remarks]) say(`note: ${text}`);
+  for (const text of leftOut) say(`not allowed: ${text}`);
+  return leftOut.length === 0 ? ExitCode.YES : ExitCode.NO;
+}

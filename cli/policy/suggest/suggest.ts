@@ -1,0 +1,206 @@
+import type { Pod } from "../../../policyd/cluster/model.ts";
+import type { Direction } from "../../../policyd/policy/evaluate/flow.ts";
+import type { PolicyIndex } from "../../../policyd/policy/evaluate/policy_index.ts";
+import type { Connection } from "../live/connection.ts";
+import { addressPeer, commonSelector, podPeer } from "../live/peer.ts";
+import type { Observation, Pair, Peer } from "./observe.ts";
+import { observe, peerKey } from "./observe.ts";
+
+/** Policies for a namespace, with what they do not say. */
+export interface Suggestion {
+  /** NetworkPolicies as they are applied. */
+  readonly policies: readonly SuggestedPolicy[];
+  /** Sentences about what was assumed. */
+  readonly remarks: readonly string[];
+  /** Sentences about connections that were seen and that no rule allows. */
+  readonly leftOut: readonly string[];
+}
+
+/** A NetworkPolicy for one workload. */
+export interface SuggestedPolicy {
+  readonly apiVersion: "networking.k8s.io/v1";
+  readonly kind: "NetworkPolicy";
+  readonly metadata: { readonly name: string; readonly namespace: string };
+  readonly spec: {
+    readonly podSelector: object;
+    readonly policyTypes: readonly ("Ingress" | "Egress")[];
+    readonly ingress?: readonly object[];
+    readonly egress?: readonly object[];
+  };
+}
+
+/** A rule with more addresses says nothing that people can check. */
+const MOST_ADDRESSES = 50;
+const DIRECTIONS = ["ingress", "egress"] as const;
+const DNS = { namespace: "kube-system", label: "k8s-app", value: "kube-dns" } as const;
+const DNS_PORTS = [
+  { protocol: "UDP", port: 53 },
+  { protocol: "TCP", port: 53 },
+];
+
+/**
+ * Returns the least NetworkPolicies for the workloads of a namespace that allow each pair of workloads, port and protocol that some
+ * connections show. They add to the policies that are there: a direction that these isolate gets no rule for what they allow, and
+ * none at all where all that was seen is allowed. The cluster's DNS is always allowed, as few tables remember a question that was
+ * answered.
+ */
+export function suggest(index: PolicyIndex, namespace: string, connections: readonly Connection[]): Suggestion {
+  const observation = observe(index, namespace, connections);
+  const own = [...observation.workloads].filter(([, [first]]) => first?.namespace === namespace);
+  const context = { index, namespace, observation, remarks: new Set<string>(), leftOut: new Set<string>() };
+  const policies = own.sort(([a], [b]) => (a < b ? -1 : 1)).flatMap(([name, pods]) => policyFor(context, name, pods));
+  if (observation.icmp > 0) context.leftOut.add(`${observation.icmp} by ICMP: a rule with ports does not allow it`);
+  if (observation.denied > 0) context.leftOut.add(`${observation.denied} are denied by policies that are there`);
+  return { policies, remarks: [...context.remarks], leftOut: [...context.leftOut] };
+}
+
+interface Context {
+  readonly index: PolicyIndex;
+  readonly namespace: string;
+  readonly observation: Observation;
+  readonly remarks: Set<string>;
+  readonly leftOut: Set<string>;
+}
+
+function policyFor(context: Context, workload: string, pods: readonly Pod[]): readonly SuggestedPolicy[] {
+  const { index, namespace, observation, remarks, leftOut } = context;
+  const pairs = observation.pairs.filter((pair) => pair.workload === workload);
+  const directions = DIRECTIONS.filter((direction) => isOpen(index, pods, direction));
+  if (directions.length === 0) return [];
+  const podSelector = commonSelector(pods);
+  if (podSelector === undefined) {
+    leftOut.add(`${workload}: its pods have no label in common, so no policy can select them`);
+    return [];
+  }
+  const others = othersSelected(context, podSelector, workload);
+  if (others.length > 0)
+    remarks.add(`${workload}: its labels also select ${others.join(", ")}; give it a label of its own`);
+  if (pairs.length === 0) remarks.add(`${workload}: no connection was seen, so nothing is allowed`);
+  const rules = {
+    ingress: rulesOf(context, pairs, "ingress"),
+    egress: [...rulesOf(context, pairs, "egress"), ...dnsRule(context, workload, pairs)],
+  };
+  const policyTypes = directions.map((direction) => (direction === "ingress" ? "Ingress" : "Egress"));
+  const spec = {
+    podSelector,
+    policyTypes,
+    ...Object.fromEntries(directions.map((direction) => [direction, rules[direction]])),
+  };
+  const metadata = { name: nameFor(index, namespace, workload), namespace };
+  return [{ apiVersion: "networking.k8s.io/v1", kind: "NetworkPolicy", metadata, spec }];
+}
+
+/** Whether no policy isolates some pod of a workload in a direction. */
+function isOpen({ pods: entries }: PolicyIndex, pods: readonly Pod[], direction: Direction): boolean {
+  return pods.some(({ key }) => (entries.get(key)?.subject?.profile[direction].isolating.length ?? 0) === 0);
+}
+
+/** Rules with the ports of each peer, peers with the same ports in one. */
+function rulesOf(context: Context, pairs: readonly Pair[], direction: Direction): readonly object[] {
+  const byPeer = Map.groupBy(
+    pairs.filter((pair) => pair.direction === direction),
+    ({ peer }) => peerKey(peer),
+  );
+  const rules = new Map<string, { readonly peers: object[]; readonly ports: readonly object[] }>();
+  let addresses = 0;
+  for (const [, ofPeer] of [...byPeer].sort(([a], [b]) => (a < b ? -1 : 1))) {
+    const [first] = ofPeer;
+    if (first === undefined) continue;
+    if (first.peer.type !== "workload" && ++addresses > MOST_ADDRESSES) {
+      context.leftOut.add(
+        `${first.workload}: more than ${MOST_ADDRESSES} addresses (${direction}); allow a range of them`,
+      );
+      continue;
+    }
+    const peer = peerObject(context, first.workload, first.peer);
+    if (peer === undefined) continue;
+    const ports = ofPeer.map((pair) => portObject(context, pair)).sort(byText);
+    const key = JSON.stringify(ports);
+    const rule = rules.get(key) ?? { peers: [], ports };
+    rule.peers.push(peer);
+    rules.set(key, rule);
+  }
+  return [...rules.values()].map(({ peers, ports }) => ({ [direction === "ingress" ? "from" : "to"]: peers, ports }));
+}
+
+function peerObject(context: Context, workload: string, peer: Peer): object | undefined {
+  if (peer.type !== "workload") {
+    const what = peer.type === "node" ? "a node's address" : "addresses outside of the cluster";
+    context.remarks.add(`${workload}: allowed by address, as it is ${what}: such addresses change`);
+    return addressPeer(peer.address);
+  }
+  const pods = context.observation.workloads.get(peer.name) ?? [];
+  const found = podPeer(pods, context.namespace);
+  if (found === undefined) {
+    context.leftOut.add(`${workload} and ${peer.name}: the pods of ${peer.name} have no label in common`);
+    return undefined;
+  }
+  const others = othersSelected(context, commonSelector(pods) ?? {}, peer.name, pods[0]?.namespace);
+  if (others.length > 0)
+    context.remarks.add(`${workload}: the labels of ${peer.name} also select ${others.join(", ")}`);
+  return found;
+}
+
+/** By name where all pods of the workload that serves it give this port one name, and no other port. */
+function portObject({ observation }: Context, { protocol, port, server }: Pair): object {
+  const pods = server === undefined ? [] : (observation.workloads.get(server) ?? []);
+  const names = (pods[0]?.ports ?? []).flatMap((one) =>
+    one.port === port && one.protocol === protocol ? [one.name] : [],
+  );
+  const name = names.find((candidate) =>
+    pods.every((pod) => {
+      const named = pod.ports.filter((one) => one.name === candidate && one.protocol === protocol);
+      return named.length > 0 && named.every((one) => one.port === port);
+    }),
+  );
+  return { protocol, port: name ?? port };
+}
+
+/** The DNS pods of the cluster, unless the workload is one of them or the rule is there. */
+function dnsRule({ index, namespace, remarks }: Context, workload: string, pairs: readonly Pair[]): readonly object[] {
+  const servers = [...index.pods.values()].filter(
+    ({ pod }) => pod.namespace === DNS.namespace && pod.labels[DNS.label] === DNS.value && !pod.hostNetwork,
+  );
+  const isServer = workload.startsWith(`${DNS.namespace}/`);
+  if (servers.length === 0 || isServer) return [];
+  const questions = pairs.filter(
+    ({ direction, port, peer }) =>
+      direction === "egress" && port === 53 && peer.type === "workload" && peer.name.startsWith(`${DNS.namespace}/`),
+  );
+  if (questions.length >= DNS_PORTS.length) return [];
+  remarks.add(`every workload of ${namespace} may ask the cluster's DNS, seen or not`);
+  const podSelector = { matchLabels: { [DNS.label]: DNS.value } };
+  const namespaceSelector = { matchLabels: { "kubernetes.io/metadata.name": DNS.namespace } };
+  return [{ to: [{ namespaceSelector, podSelector }], ports: DNS_PORTS }];
+}
+
+/** The other workloads of the namespace that a selector of labels selects, too. */
+function othersSelected(
+  { observation, namespace }: Context,
+  { matchLabels = {} }: { readonly matchLabels?: object },
+  workload: string,
+  of: string = namespace,
+): readonly string[] {
+  return [...observation.workloads].flatMap(([name, pods]) => {
+    const isOther = name !== workload && pods[0]?.namespace === of;
+    return isOther && pods.some(({ labels }) => isSubset(matchLabels, labels)) ? [name] : [];
+  });
+}
+
+function isSubset(wanted: object, labels: Pod["labels"]): boolean {
+  return Object.entries(wanted).every(([key, value]) => labels[key] === value);
+}
+
+/** `observed-NAME`, with a number where a policy has that name. */
+function nameFor({ networkPolicies }: PolicyIndex, namespace: string, workload: string): string {
+  const taken = new Set(networkPolicies.map(({ policy }) => policy.key));
+  const base = `observed-${workload.split("/").at(-1) ?? ""}`.slice(0, 240);
+  for (let number = 1; ; number++) {
+    const name = number === 1 ? base : `${base}-${number}`;
+    if (!taken.has(`${namespace}/${name}`)) return name;
+  }
+}
+
+function byText(a: object, b: object): number {
+  return JSON.stringify(a) < JSON.stringify(b) ? -1 : 1;
+}

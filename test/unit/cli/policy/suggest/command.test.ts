@@ -1,0 +1,39 @@
+import assert from "node:assert/strict";
+import { memoryFiles, runCli } from "../../../../support/cli.ts";
+import { pod } from "../../../../support/live_shop.ts";
+
+const SHOP = `
+apiVersion: v1
+kind: Namespace
+metadata: { name: shop, labels: { kubernetes.io/metadata.name: shop } }
+${pod("shop", "web", "10.244.0.2", "app: web", "n1")}
+${pod("shop", "db", "10.244.1.3", "app: db", "n2")}
+`;
+const TABLE =
+  "tcp 6 100 ESTABLISHED src=10.244.0.2 dst=10.96.0.7 sport=40001 dport=80 src=10.244.1.3 dst=10.244.0.2 sport=5432 dport=40001 [ASSURED] use=1\n";
+const COMMAND = ["policy", "suggest", "-f", "shop.yaml", "-n", "shop"];
+const FILES = { "shop.yaml": SHOP, "node1.txt": TABLE };
+
+describe("cli/policy/suggest: the command", () => {
+  it("SUGGEST-07: prints policies that the command line takes back, remarks go to standard error, exit code 0", async () => {
+    const { code, out, err } = await runCli([...COMMAND, "--conntrack", "node1.txt"], memoryFiles(FILES));
+    assert.equal(code, 0, err);
+    assert.match(err, /^note: 1 connections of one moment were read: what happens at other times is not allowed$/m);
+    const files = memoryFiles({ ...FILES, "suggested.yaml": out });
+    const change = ["policy", "dry-run", "-f", "suggested.yaml", "--against", "shop.yaml", "--conntrack", "node1.txt"];
+    const dryRun = await runCli(change, files);
+    assert.equal(dryRun.code, 0, dryRun.err);
+    assert.match(dryRun.out, /^of 1 connections none would be cut$/m);
+    assert.match(dryRun.out, /^added NetworkPolicy shop\/observed-db .*: selects shop\/db \(1 pod\)$/m);
+  });
+
+  it("SUGGEST-07: exit code 1 where a connection that was seen is not allowed, and 2 without connections to go by", async () => {
+    const ping = TABLE.replace("tcp 6", "icmp 1");
+    const table = await runCli([...COMMAND, "--conntrack", "node1.txt"], memoryFiles({ ...FILES, "node1.txt": ping }));
+    assert.equal(table.code, 1);
+    assert.match(table.err, /^not allowed: 1 by ICMP/m);
+    const none = await runCli(COMMAND, memoryFiles(FILES));
+    assert.equal(none.code, 2);
+    assert.match(none.err, /no connections to go by: give --live, or files with --conntrack/);
+  });
+});

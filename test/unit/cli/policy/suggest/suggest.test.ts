@@ -1,0 +1,290 @@
+import assert from "node:assert/strict";
+import * as fc from "fast-check";
+import type { Connection } from "../../../../../cli/policy/live/connection.ts";
+import { flowOf } from "../../../../../cli/policy/live/connection.ts";
+import type { SuggestedPolicy, Suggestion } from "../../../../../cli/policy/suggest/suggest.ts";
+import { suggest } from "../../../../../cli/policy/suggest/suggest.ts";
+import type { Address } from "../../../../../kernel/ip/address.ts";
+import { parseAddress } from "../../../../../kernel/ip/address.ts";
+import { evaluatePolicy, isAllowed } from "../../../../../policyd/policy/evaluate/evaluate.ts";
+import type { PolicyIndex } from "../../../../../policyd/policy/evaluate/policy_index.ts";
+import { buildPolicyIndex } from "../../../../../policyd/policy/evaluate/policy_index.ts";
+import { storeOf } from "../../../../support/evaluate/store.ts";
+import { networkPolicy } from "../../../../support/policy/manifest.ts";
+
+const NAMESPACES = ["shop", "other"] as const;
+/** Workloads of each namespace, two pods each on two nodes. */
+const APPS = ["web", "api", "db"] as const;
+const PORTS = [80, 5432, 9000] as const;
+const PROTOCOLS = ["TCP", "UDP"] as const;
+const OUTSIDE = ["203.0.113.1", "198.51.100.7"] as const;
+
+interface PodInfo {
+  readonly namespace: string;
+  readonly app: string;
+  readonly name: string;
+  readonly node: number;
+  readonly ip: string;
+}
+
+const PODS: readonly PodInfo[] = NAMESPACES.flatMap((namespace, n) =>
+  APPS.flatMap((app, a) =>
+    [1, 2].map((node) => ({
+      namespace,
+      app,
+      name: `${app}-h-${node}`,
+      node,
+      ip: `10.244.${node}.${10 * (n + 1) + a}`,
+    })),
+  ),
+);
+
+/** Port 80 has a name that all pods agree on, 5432 one that they do not. */
+function objects(): readonly object[] {
+  return [
+    ...NAMESPACES.map((name) => ({
+      apiVersion: "v1",
+      kind: "Namespace",
+      metadata: { name, labels: { "kubernetes.io/metadata.name": name } },
+    })),
+    ...[1, 2].map((node) => ({
+      apiVersion: "v1",
+      kind: "Node",
+      metadata: { name: `n${node}` },
+      status: { addresses: [{ type: "InternalIP", address: `192.0.2.${node}` }] },
+    })),
+    ...PODS.map(({ namespace, app, name, node, ip }) => ({
+      apiVersion: "v1",
+      kind: "Pod",
+      metadata: {
+        name,
+        namespace,
+        labels: { app, "pod-template-hash": "h" },
+        ownerReferences: [{ apiVersion: "apps/v1", kind: "ReplicaSet", name: `${app}-h`, controller: true }],
+      },
+      spec: {
+        nodeName: `n${node}`,
+        containers: [
+          {
+            name: "c",
+            ports: [
+              { name: "http", containerPort: 80 },
+              { name: "sql", containerPort: node === 1 ? 5432 : 5433 },
+            ],
+          },
+        ],
+      },
+      status: { phase: "Running", podIPs: [{ ip }] },
+    })),
+  ];
+}
+
+const indexWith = (...policies: readonly object[]): PolicyIndex =>
+  buildPolicyIndex(storeOf([...objects(), ...policies]), {});
+
+const ENDS: readonly string[] = [...PODS.map(({ ip }) => ip), "192.0.2.1", "192.0.2.2", ...OUTSIDE];
+const address = (text: string): Address => parseAddress(text);
+
+function connection(from: string, to: string, port: number, protocol: "TCP" | "UDP" = "TCP"): Connection {
+  const [source, destination] = [address(from), address(to)];
+  return { protocol, source, sourcePort: 40_000, asked: destination, askedPort: port, destination, port };
+}
+
+const connections: fc.Arbitrary<readonly Connection[]> = fc.array(
+  fc
+    .record({
+      from: fc.constantFrom(...ENDS),
+      to: fc.constantFrom(...ENDS),
+      port: fc.constantFrom(...PORTS),
+      protocol: fc.constantFrom(...PROTOCOLS),
+    })
+    .filter(({ from, to }) => from !== to)
+    .map(({ from, to, port, protocol }) => connection(from, to, port, protocol)),
+  { maxLength: 25 },
+);
+
+const workloadOf = (ip: string): string => {
+  const pod = PODS.find((one) => one.ip === ip);
+  return pod === undefined ? ip : `${pod.namespace}/${pod.app}`;
+};
+const inShop = (ip: string): boolean => workloadOf(ip).startsWith("shop/");
+
+/** Every connection that may be asked about, with the text of its pair of workloads. */
+const EVERYTHING = ENDS.flatMap((from) =>
+  ENDS.filter((to) => to !== from && (inShop(from) || inShop(to))).flatMap((to) =>
+    PORTS.flatMap((port) =>
+      PROTOCOLS.map((protocol) => ({
+        one: connection(from, to, port, protocol),
+        pair: `${workloadOf(from)} ${workloadOf(to)} ${port} ${protocol}`,
+      })),
+    ),
+  ),
+);
+
+function isExempt(index: PolicyIndex, one: Connection): boolean {
+  const verdict = evaluatePolicy(index, flowOf(one));
+  return (
+    verdict.kind !== "impossible" &&
+    [verdict.egress, verdict.ingress].some(
+      ({ decision }) => decision.type === "exempt" && decision.because !== "no pod",
+    )
+  );
+}
+
+const pairsOf = (seen: readonly Connection[]): ReadonlySet<string> =>
+  new Set(
+    EVERYTHING.filter(({ one }) =>
+      seen.some(
+        (other) =>
+          other.protocol === one.protocol &&
+          other.port === one.port &&
+          other.source === one.source &&
+          other.destination === one.destination,
+      ),
+    ).map(({ pair }) => pair),
+  );
+
+describe("cli/policy/suggest", () => {
+  it("SUGGEST-01: of 500 random tables, each pair of workloads that was seen is allowed, and no other is", () => {
+    let allowed = 0;
+    fc.assert(
+      fc.property(connections, (seen) => {
+        const { policies, leftOut } = suggest(indexWith(), "shop", seen);
+        assert.deepEqual(leftOut, []);
+        const index = indexWith(...policies);
+        const pairs = pairsOf(seen.filter((one) => !isExempt(index, one)));
+        for (const { one, pair } of EVERYTHING) {
+          const is = isAllowed(index, flowOf(one));
+          if (is !== pairs.has(pair) && !isExempt(index, one)) assert.fail(`${pair} is ${is ? "allowed" : "denied"}`);
+          if (is) allowed++;
+        }
+      }),
+      { numRuns: 500 },
+    );
+    assert.ok(allowed > 1000, String(allowed));
+  });
+
+  it("SUGGEST-02: without any of its peers or ports, something that was seen is denied", () => {
+    fc.assert(
+      fc.property(connections, (seen) => {
+        const { policies } = suggest(indexWith(), "shop", seen);
+        for (const less of withOneLess(policies)) {
+          const index = indexWith(...less);
+          assert.ok(
+            seen.some((one) => (inShopAt(one.source) || inShopAt(one.destination)) && !isAllowed(index, flowOf(one))),
+            JSON.stringify(less),
+          );
+        }
+      }),
+      { numRuns: 60 },
+    );
+  });
+
+  const first = (suggestion: Suggestion): SuggestedPolicy => suggestion.policies[0] ?? assert.fail("no policy");
+  const web = "10.244.1.10";
+  const db = "10.244.1.12";
+
+  it("SUGGEST-03: labels of templates and names of ports are used; a port whose name means another one elsewhere is a number", () => {
+    const { policies } = suggest(indexWith(), "shop", [connection(web, db, 80), connection(web, db, 5432)]);
+    const ofDb = policies.find(({ metadata }) => metadata.name === "observed-db");
+    assert.deepEqual(ofDb?.spec, {
+      podSelector: { matchLabels: { app: "db" } },
+      policyTypes: ["Ingress", "Egress"],
+      ingress: [
+        {
+          from: [{ podSelector: { matchLabels: { app: "web" } } }],
+          ports: [
+            { protocol: "TCP", port: "http" },
+            { protocol: "TCP", port: 5432 },
+          ],
+        },
+      ],
+      egress: [],
+    });
+  });
+
+  it("SUGGEST-03: the cluster's DNS is allowed whether it was seen or not, and the output says so", () => {
+    const dns = {
+      apiVersion: "v1",
+      kind: "Pod",
+      metadata: { name: "coredns", namespace: "kube-system", labels: { "k8s-app": "kube-dns" } },
+      spec: { nodeName: "n1", containers: [{ name: "c" }] },
+      status: { phase: "Running", podIPs: [{ ip: "10.244.1.53" }] },
+    };
+    const index = buildPolicyIndex(storeOf([...objects(), dns]), {});
+    const { policies, remarks } = suggest(index, "shop", [connection(web, db, 80)]);
+    const after = buildPolicyIndex(storeOf([...objects(), dns, ...policies]), {});
+    for (const protocol of PROTOCOLS) assert.ok(isAllowed(after, flowOf(connection(web, "10.244.1.53", 53, protocol))));
+    assert.ok(remarks.includes("every workload of shop may ask the cluster's DNS, seen or not"));
+  });
+
+  it("SUGGEST-04: what policies allow already gets no rule, and a workload that they isolate in both directions no policy", () => {
+    const spec = {
+      podSelector: { matchLabels: { app: "db" } },
+      policyTypes: ["Ingress", "Egress"],
+      ingress: [{}],
+      egress: [{}],
+    };
+    const { policies } = suggest(indexWith(networkPolicy("shop", spec)), "shop", [connection(web, db, 5432)]);
+    assert.deepEqual(
+      policies.map(({ metadata }) => metadata.name),
+      ["observed-api", "observed-web"],
+    );
+    const taken = networkPolicy("shop", { podSelector: { matchLabels: { app: "none" } } }, "observed-api");
+    assert.equal(first(suggest(indexWith(taken), "shop", [])).metadata.name, "observed-api-2");
+  });
+
+  it("SUGGEST-05: what no rule can express and what may change is listed with its reason", () => {
+    const ping: Connection = { ...connection(web, db, 80), protocol: "ICMP", port: undefined };
+    const many = Array.from({ length: 51 }, (_, i) => connection(web, `203.0.113.${i}`, 443));
+    const deny = networkPolicy("shop", { podSelector: { matchLabels: { app: "api" } }, ingress: [] });
+    const denied = connection(web, "10.244.2.11", 80);
+    const { leftOut, remarks } = suggest(indexWith(deny), "shop", [
+      ping,
+      ...many,
+      denied,
+      connection("192.0.2.2", web, 80),
+    ]);
+    assert.deepEqual(leftOut, [
+      "shop/deployment/web: more than 50 addresses (egress); allow a range of them",
+      "1 by ICMP: a rule with ports does not allow it",
+      "1 are denied by policies that are there",
+    ]);
+    assert.ok(remarks.some((text) => text.includes("addresses outside of the cluster: such addresses change")));
+    assert.ok(remarks.some((text) => text.includes("a node's address: such addresses change")));
+    assert.ok(remarks.includes("shop/deployment/db: no connection was seen, so nothing is allowed"));
+  });
+});
+
+function inShopAt(value: Address): boolean {
+  return ENDS.some((ip) => address(ip) === value && inShop(ip));
+}
+
+/** The policies without one peer, or without one port, of one rule; each once. */
+function withOneLess(policies: readonly SuggestedPolicy[]): readonly (readonly object[])[] {
+  return policies.flatMap((policy, p) =>
+    (["ingress", "egress"] as const).flatMap((direction) => {
+      const rules: readonly Rule[] = policy.spec[direction] ?? [];
+      return rules.flatMap((rule, r) =>
+        withoutOne(rule).map((less) => {
+          const others = [...rules.slice(0, r), ...less, ...rules.slice(r + 1)];
+          const spec = { ...policy.spec, [direction]: others };
+          return policies.map((one, index) => (index === p ? { ...one, spec } : one));
+        }),
+      );
+    }),
+  );
+}
+
+type Rule = Readonly<Partial<Record<"from" | "to" | "ports", readonly object[]>>>;
+
+/** A rule without each of its elements; none in the place of one that has no other: an empty list is everyone or every port. */
+function withoutOne(rule: Rule): readonly (readonly Rule[])[] {
+  return (["from", "to", "ports"] as const).flatMap((field) => {
+    const elements = rule[field] ?? [];
+    return elements.map((left): readonly Rule[] => {
+      const others = elements.filter((one) => one !== left);
+      return others.length === 0 ? [] : [{ ...rule, [field]: others }];
+    });
+  });
+}
