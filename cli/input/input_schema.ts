@@ -1,4 +1,13 @@
 import * as v from "valibot";
+import { VALIDATIONS } from "./reading.ts";
+
+/** How files are read, of the options that `withReading` adds. */
+export const readingEntries = {
+  exclude: v.optional(v.array(v.string()), []),
+  validate: v.picklist(VALIDATIONS),
+  ignoreUnsupported: v.boolean(),
+  quiet: v.boolean(),
+};
 
 /** Which cluster, of the options that `withAccess` adds. */
 export const accessEntries = {
@@ -17,5 +26,6 @@ export const inputEntries = {
   filename: v.optional(v.array(v.string()), []),
   recursive: v.boolean(),
   cluster: v.boolean(),
+  ...readingEntries,
   ...accessEntries,
 };

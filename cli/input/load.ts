@@ -6,9 +6,13 @@ import type { Manifests } from "./manifests.ts";
 import { readManifests } from "./manifests.ts";
 import { DEFAULT_NAMESPACE } from "./objects/take.ts";
 import { CLUSTER, locationText } from "./place.ts";
+import type { Reading } from "./reading.ts";
+import { summaryText } from "./report/summary.ts";
 
 /** More lines of the same kind help nobody. */
 const MOST_SHOWN = 20;
+/** Files in one message. */
+const MOST_NAMED = 5;
 /** Lines of an object that is to be written instead. */
 const LONGEST_REPLACEMENT = 60;
 
@@ -23,7 +27,7 @@ export interface AccessOptions {
 }
 
 /** What of the command line says where the objects are. */
-export interface InputOptions extends AccessOptions {
+export interface InputOptions extends AccessOptions, Reading {
   readonly filename: readonly string[];
   readonly recursive: boolean;
   /** The running cluster, and no files. */
@@ -72,13 +76,24 @@ export async function loadPlaces(
 }
 
 /**
- * What is there, and what is wrong with it, untold.
+ * What is there, and what is wrong with it, untold. One line says what was read.
  *
- * @throws DrawbridgeError ERR_INPUT for paths that lead nowhere, and a cluster that cannot be read
+ * @throws DrawbridgeError ERR_INPUT for paths that lead nowhere or to no manifest, and a cluster that cannot be read
  */
 export async function readInput(io: Io, input: InputOptions): Promise<Manifests> {
+  const manifests = await readUntold(io, input);
+  if (input.quiet !== true) io.err.write(`${summaryText(manifests.reading)}\n`);
+  const { files, skipped } = manifests.reading;
+  if (files.length === 0 && skipped.length > 0) {
+    const names = skipped.slice(0, MOST_NAMED).map(({ file, reason }) => `${file} (${reason})`);
+    throw new DrawbridgeError("ERR_INPUT", `no manifest in what was given; expected one: ${names.join(", ")}`);
+  }
+  return manifests;
+}
+
+async function readUntold(io: Io, input: InputOptions): Promise<Manifests> {
   const { filename, recursive, cluster, namespace, kubeconfig, context, requestTimeout } = input;
-  if (!cluster) return readManifests(io.files, filename, recursive, namespace);
+  if (!cluster) return readManifests(io.files, filename, recursive, namespace, input);
   const limit = requestTimeout === Infinity ? undefined : requestTimeout;
   return readCluster(io.clusters, { kubeconfig, context, requestTimeout: limit });
 }

@@ -1,13 +1,15 @@
 import { nameOf } from "../../policyd/cluster/gate.ts";
 import type { ClusterObject } from "../../policyd/cluster/model.ts";
 import type { FieldPath } from "../../policyd/source/documents.ts";
+import type { SkippedFile } from "./files/not_manifest.ts";
 import { readFileObjects } from "./files/read_file.ts";
 import type { HostPort } from "./host_ports.ts";
 import type { ManifestFileSystem } from "./manifest_files.ts";
 import { manifestFiles } from "./manifest_files.ts";
 import { withStandIns } from "./objects/stand_in_pods.ts";
-import type { Taken } from "./objects/take.ts";
-import { DEFAULT_NAMESPACE, takeObject } from "./objects/take.ts";
+import { DEFAULT_NAMESPACE } from "./objects/take.ts";
+import type { Reading } from "./reading.ts";
+import { excludes } from "./reading.ts";
 
 /** An object out of a file. */
 export interface Manifest<T extends ClusterObject = ClusterObject> {
@@ -44,6 +46,17 @@ export interface ForeignPolicy {
   readonly line: number;
 }
 
+/** What was read, for people. */
+export interface ReadingReport {
+  /** Files with manifests. */
+  readonly files: readonly string[];
+  /** Objects as they are written: a workload is one. */
+  readonly objects: number;
+  /** The kinds of the objects on which no answer depends, with their numbers. */
+  readonly ignored: ReadonlyMap<string, number>;
+  readonly skipped: readonly SkippedFile[];
+}
+
 /** What files say. */
 export interface Manifests {
   /** Each object once; pods of workloads that have none in the files included. */
@@ -55,8 +68,8 @@ export interface Manifests {
   /** Objects, or parts of them, that cannot be read and on which no answer depends. */
   readonly leftOut: readonly ManifestProblem[];
   readonly foreignPolicies: readonly ForeignPolicy[];
-  /** How many objects of other kinds were passed over. */
-  readonly ignored: number;
+  /** What was read, and what was not. */
+  readonly reading: ReadingReport;
 }
 
 /**
@@ -67,6 +80,7 @@ export interface Manifests {
  *
  * @param paths as of {@link manifestFiles}
  * @param namespace of objects that name none
+ * @param reading how; `quiet` is the caller's
  * @throws DrawbridgeError ERR_INPUT for paths that lead nowhere
  */
 export function readManifests(
@@ -74,14 +88,14 @@ export function readManifests(
   paths: readonly string[],
   isRecursive: boolean,
   namespace = DEFAULT_NAMESPACE,
+  reading: Reading = {},
 ): Manifests {
-  const leftOut: ManifestProblem[] = [];
-  const taken: Taken[] = [];
-  for (const file of manifestFiles(files, paths, isRecursive)) {
-    const read = readFileObjects(files, file, (object) => void taken.push(takeObject(object, file, namespace)));
-    leftOut.push(...read.leftOut);
-    if (read.problem !== undefined) taken.push({ type: "problems", problems: [read.problem] });
-  }
+  const all = manifestFiles(files, paths, isRecursive).map((file) => {
+    const excluded = (reading.exclude ?? []).some((pattern) => excludes(pattern, file));
+    if (excluded) return { file, taken: [], leftOut: [], skipped: { file, reason: "excluded" } };
+    return { file, ...readFileObjects(files, { file, namespace, ...reading }) };
+  });
+  const taken = all.flatMap((one) => one.taken);
   const found = taken.flatMap((one) => (one.type === "manifests" ? [one] : []));
   const written = found.filter(({ isTemplate }) => !isTemplate).flatMap(({ manifests }) => manifests);
   const templates = found.filter(({ isTemplate }) => isTemplate).flatMap(({ manifests }) => manifests);
@@ -90,12 +104,26 @@ export function readManifests(
     manifests: unique,
     problems: [...taken.flatMap((one) => (one.type === "problems" ? one.problems : [])), ...problems],
     remarks: found.flatMap(({ remarks }) => remarks),
-    leftOut,
+    leftOut: [
+      ...all.flatMap(({ leftOut }) => leftOut),
+      ...taken.flatMap((one) => (one.type === "unsupported" ? [one.leftOut] : [])),
+    ],
     foreignPolicies: taken.flatMap((one) =>
       one.type === "problems" && one.foreign !== undefined ? [one.foreign] : [],
     ),
-    ignored: taken.filter(({ type }) => type === "ignored").length,
+    reading: {
+      files: all.filter(({ skipped }) => skipped === undefined).map(({ file }) => file),
+      objects: taken.filter(({ type }) => type === "manifests").length,
+      ignored: countsOf(taken.flatMap((one) => (one.type === "ignored" ? [one.kind] : []))),
+      skipped: all.flatMap(({ skipped }) => skipped ?? []),
+    },
   };
+}
+
+function countsOf(names: readonly string[]): ReadonlyMap<string, number> {
+  const counts = new Map<string, number>();
+  for (const name of names) counts.set(name, (counts.get(name) ?? 0) + 1);
+  return counts;
 }
 
 function withoutDoubles(manifests: readonly Manifest[]): {

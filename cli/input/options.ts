@@ -1,5 +1,6 @@
 import type { Command } from "commander";
 import { InvalidArgumentError, Option } from "commander";
+import { withReading } from "./reading.ts";
 import { DEFAULT_REQUEST_TIMEOUT, parseRequestTimeout } from "./cluster/access.ts";
 
 /**
@@ -13,7 +14,7 @@ export function withInput(command: Command, isNeeded: (options: object) => boole
     .option("-R, --recursive", "read the directories below the given ones, too", false)
     .option("--cluster", "read the running cluster instead", false);
   const isRead = (): boolean => command.getOptionValue("cluster") === true;
-  return withAccess(withPrograms(command), "--cluster", isRead).hook("preAction", () => {
+  return withAccess(withReading(withPrograms(command)), "--cluster", isRead).hook("preAction", () => {
     const isCluster = command.getOptionValue("cluster") === true;
     const hasFiles = command.getOptionValue("filename") !== undefined;
     if (isCluster && hasFiles) command.error("error: options '--filename' and '--cluster' exclude each other");

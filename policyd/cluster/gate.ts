@@ -96,6 +96,13 @@ export function judge(value: unknown): Verdict {
   }
 }
 
+/** Whether objects of this kind are policies of other engines, or of an API that is gone: no gate reads them. */
+export function isForeignPolicy(apiVersion: string, kind: string): boolean {
+  const group = groupOf(apiVersion);
+  const isOurs = GATES.some((gate) => gate.group === group && gate.kind === kind);
+  return !isOurs && (group === CLUSTER_POLICIES || kind.endsWith("NetworkPolicy"));
+}
+
 /** How people call an object: `Pod default/web-0`. */
 export function nameOf(id: ObjectId): string {
   return `${id.kind} ${id.key}`;
@@ -103,11 +110,11 @@ export function nameOf(id: ObjectId): string {
 
 /** @throws DrawbridgeError ERR_OBJECT for a version or a policy that must not be passed over in silence */
 function findGate(apiVersion: string, kind: string): Gate | undefined {
-  const slash = apiVersion.indexOf("/");
-  const group = slash < 0 ? "" : apiVersion.slice(0, slash);
+  const group = groupOf(apiVersion);
+  const version = apiVersion.slice(group === "" ? 0 : group.length + 1);
   const gate = GATES.find((candidate) => candidate.group === group && candidate.kind === kind);
   // A policy we do not know, of whichever group: leaving it out without a word would leave open what it closes.
-  if (gate === undefined && (group === CLUSTER_POLICIES || kind.endsWith("NetworkPolicy"))) {
+  if (isForeignPolicy(apiVersion, kind)) {
     const way =
       group === CLUSTER_POLICIES
         ? `ClusterNetworkPolicy of ${CLUSTER_POLICIES}/${CLUSTER_POLICY_VERSIONS[0]}`
@@ -115,11 +122,17 @@ function findGate(apiVersion: string, kind: string): Gate | undefined {
     const what = `${kind} of ${JSON.stringify(apiVersion)}`;
     throw new DrawbridgeError("ERR_OBJECT", `${what}: Drawbridge does not enforce it; use ${way}`);
   }
-  if (gate !== undefined && !gate.versions.includes(apiVersion.slice(slash + 1))) {
-    const expected = gate.versions.map((version) => (group === "" ? version : `${group}/${version}`)).join(" or ");
+  if (gate !== undefined && !gate.versions.includes(version)) {
+    const expected = gate.versions.map((known) => (group === "" ? known : `${group}/${known}`)).join(" or ");
     throw new DrawbridgeError("ERR_OBJECT", `${kind}: apiVersion ${JSON.stringify(apiVersion)}; expected ${expected}`);
   }
   return gate;
+}
+
+/** Of an `apiVersion`; empty for the core. */
+function groupOf(apiVersion: string): string {
+  const slash = apiVersion.indexOf("/");
+  return slash < 0 ? "" : apiVersion.slice(0, slash);
 }
 
 function refused(error: unknown, id: ObjectId | undefined, kind?: Kind): Verdict {

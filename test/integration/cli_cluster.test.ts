@@ -82,7 +82,7 @@ describe("the built program and a running cluster", function () {
 
   it("CLUSTER-10: a copy of the program reads it by the kubeconfig kubectl takes", async () => {
     writeKubeconfig(TOKEN);
-    const matrix = ["policy", "matrix", "--by", "pod", "--port", "8080/TCP", "-o", "json"];
+    const matrix = ["policy", "matrix", "--quiet", "--by", "pod", "--port", "8080/TCP", "-o", "json"];
     const ofCluster = await run([...matrix, "--cluster"]);
     const ofFiles = await run([...matrix, "-f", FIXTURE]);
     assert.deepEqual([ofFiles.code, ofFiles.err], [0, ""]);

@@ -54,8 +54,17 @@ const NO_NODE: NodeAccess = {
   sleep: () => Promise.reject(new Error("no test has asked for a node")),
 };
 
+/** The line that says what was read (READ-07), which most tests are not about. */
+const SUMMARY = /^read \d+ objects? (?:in|of|on) [^\n]*\n/gm;
+
+/** As {@link runCliWhole}, without the lines that say what was read. */
+export async function runCli(...given: Parameters<typeof runCliWhole>): Promise<Outcome> {
+  const outcome = await runCliWhole(...given);
+  return { ...outcome, err: outcome.err.replaceAll(SUMMARY, "") };
+}
+
 /** Runs a command line on files in memory, as into a file unless `terminal` says how wide one is. */
-export async function runCli(
+export async function runCliWhole(
   args: readonly string[],
   files: ManifestFileSystem,
   terminal?: { readonly columns: number; readonly hasColour: boolean },

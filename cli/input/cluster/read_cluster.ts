@@ -44,7 +44,12 @@ export async function readCluster(
     remarks: taken.flatMap(({ remarks }) => remarks ?? []),
     leftOut: taken.flatMap(({ leftOut }) => leftOut ?? []),
     foreignPolicies: [],
-    ignored: 0,
+    reading: {
+      files: [CLUSTER],
+      objects: taken.filter(({ manifest }) => manifest !== undefined).length,
+      ignored: new Map(),
+      skipped: [],
+    },
   };
 }
 

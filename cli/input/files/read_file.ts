@@ -1,44 +1,97 @@
+import { Buffer } from "node:buffer";
+import path from "node:path";
 import { DrawbridgeError } from "../../../kernel/error.ts";
 import type { BrokenObject, LocatedObject } from "../../../policyd/source/documents.ts";
 import { readManifestObjects } from "../manifest_objects.ts";
 import type { ManifestFileSystem } from "../manifest_files.ts";
 import type { ManifestProblem } from "../manifests.ts";
-import { isIgnoredKind } from "../objects/take.ts";
+import type { Context, Taken } from "../objects/take.ts";
+import { isIgnoredKind, takeObject } from "../objects/take.ts";
+import type { SkippedFile } from "./not_manifest.ts";
+import { isManifestLike, kustomizationText, skipReason, templateAction, templateText } from "./not_manifest.ts";
 
 /** White space before the first character of a file, at most. */
 const LONGEST_LEAD = 4096;
+/** Of a file, to look for what a template has; a chunk is never cut. */
+const LONGEST_KEPT = 256 * 1024;
 /** U+FEFF in UTF-8. */
 const BYTE_ORDER_MARK = [0xef, 0xbb, 0xbf];
 
-/** What keeps a file from being read whole. */
-export interface FileProblems {
-  /** Undefined where it was read to its end. */
-  readonly problem: ManifestProblem | undefined;
+/** What came of a file. */
+export interface FileReading {
+  readonly taken: readonly Taken[];
+  /** Why it is no file of manifests; then nothing was taken. */
+  readonly skipped?: SkippedFile;
   /** Objects of kinds that no command reads, and that could not be read either. */
   readonly leftOut: readonly ManifestProblem[];
 }
 
-/** Gives each object of a file to `take`, up to the first place that cannot be read. */
-export function readFileObjects(
-  files: ManifestFileSystem,
-  file: string,
-  take: (object: LocatedObject) => void,
-): FileProblems {
+/** Reads the objects of a file, up to the first place that cannot be read. */
+export function readFileObjects(files: ManifestFileSystem, context: Context): FileReading {
+  const { file } = context;
+  const taken: Taken[] = [];
   const leftOut: ManifestProblem[] = [];
+  const beginning = new Beginning(withoutMark(files.read(file)));
+  let [manifestLike, others] = [0, 0];
+  const take = (object: LocatedObject): void => {
+    if (isManifestLike(object.value)) manifestLike++;
+    else others++;
+    taken.push(takeObject(object, context));
+  };
   const passes = ({ apiVersion, kind, reason }: BrokenObject): boolean => {
     if (!isIgnoredKind(apiVersion, kind)) return false;
     const { line, message } = located(reason);
     leftOut.push({ file, line, message: `${kind}: ${message} (nothing here depends on this object)` });
     return true;
   };
+  let problem: ManifestProblem | undefined;
   try {
-    const { format, chunks } = formatOf(file, withoutMark(files.read(file)));
+    const { format, chunks } = formatOf(file, beginning);
     readManifestObjects(chunks, format, take, passes);
   } catch (error) {
     if (!(error instanceof DrawbridgeError)) throw error;
-    return { problem: { file, ...located(error) }, leftOut };
+    problem = { file, ...located(error) };
   }
-  return { problem: undefined, leftOut };
+  const text = beginning.text();
+  const isList = file.endsWith(".json") && text.trimStart().startsWith("[");
+  if (manifestLike === 0 && (isList || (problem === undefined && others > 0))) {
+    return { taken: [], leftOut: [], skipped: { file, reason: skipReason(file) } };
+  }
+  if (taken.length > 0 && taken.every((one) => one.type === "ignored" && one.kind === "Kustomization")) {
+    return { taken: [], leftOut: [], skipped: { file, reason: kustomizationText(path.dirname(file)) } };
+  }
+  const problems = taken.flatMap((one) => (one.type === "problems" ? one.problems : []));
+  const mayBeTemplate = problem !== undefined || problems.some(({ message }) => message.includes("{{"));
+  const found = mayBeTemplate ? templateAction(text) : undefined;
+  if (found !== undefined) {
+    const message = templateText(files, file, found.action);
+    return { taken: [{ type: "problems", problems: [{ file, line: found.line, message }] }], leftOut: [] };
+  }
+  if (problem !== undefined) taken.push({ type: "problems", problems: [problem] });
+  return { taken, leftOut };
+}
+
+/** The chunks of a file, of which the first are kept: standard input cannot be read again. */
+class Beginning implements Iterable<Uint8Array> {
+  readonly #chunks: Iterable<Uint8Array>;
+  readonly #kept: Uint8Array[] = [];
+
+  constructor(chunks: Iterable<Uint8Array>) {
+    this.#chunks = chunks;
+  }
+
+  *[Symbol.iterator](): Generator<Uint8Array> {
+    let length = 0;
+    for (const chunk of this.#chunks) {
+      if (length < LONGEST_KEPT) this.#kept.push(chunk);
+      length += chunk.length;
+      yield chunk;
+    }
+  }
+
+  text(): string {
+    return Buffer.concat(this.#kept).toString("utf8");
+  }
 }
 
 /** The line that a refusal of a text begins with, and the rest. */

@@ -5,9 +5,13 @@ import { asClusterNetworkPolicies } from "../admin_policy.ts";
 import { fieldPathOf, retold } from "../field_path.ts";
 import { hostPortProblems, hostPortsOf } from "../host_ports.ts";
 import type { ForeignPolicy, Manifest, ManifestProblem } from "../manifests.ts";
+import { textAt } from "../raw.ts";
+import type { Reading } from "../reading.ts";
 import { wantedProblem } from "../service_source.ts";
 import type { Workload } from "../workload.ts";
 import { isWorkloadKind, renamedPod, workloadOf } from "../workload.ts";
+import { unknownFields, unknownFieldText } from "./unknown_fields.ts";
+import { isUnsupportedKind, LEAVE_OUT, unsupportedText } from "./unsupported.ts";
 
 /** Of objects that name none, as the gate has it. */
 export const DEFAULT_NAMESPACE = "default";
@@ -24,23 +28,54 @@ export type Taken =
       readonly remarks: readonly ManifestProblem[];
     }
   | { readonly type: "problems"; readonly problems: readonly ManifestProblem[]; readonly foreign?: ForeignPolicy }
-  | { readonly type: "ignored" };
+  /** Of a kind that would change answers, and is not understood: only where the user said so. */
+  | { readonly type: "unsupported"; readonly leftOut: ManifestProblem }
+  | { readonly type: "ignored"; readonly kind: string };
+
+/** Where an object stands, and how it is to be read. */
+export interface Context extends Pick<Reading, "validate" | "ignoreUnsupported"> {
+  readonly file: string;
+  /** Of an object that names none. */
+  readonly namespace: string;
+}
 
 /**
  * What an object of a file comes to: an object of the model, of a workload the pods that stand for its template, or what
  * the API server would refuse.
- *
- * @param namespace of an object that names none
  */
-export function takeObject(located: LocatedObject, file: string, namespace: string): Taken {
-  const placed = placedIn(namespace, located);
+export function takeObject(located: LocatedObject, context: Context): Taken {
+  const { file } = context;
+  const [apiVersion, kind] = [textAt(located.value, "apiVersion") ?? "", textAt(located.value, "kind") ?? ""];
+  if (isUnsupportedKind(apiVersion, kind)) return takeUnsupported(located, context, { apiVersion, kind });
+  const placed = placedIn(context.namespace, located);
   const workload = workloadOf(placed.value);
-  return workload === undefined ? takeWritten(placed, file) : takeTemplate(workload, placed, file);
+  return workload === undefined ? takeWritten(placed, context) : takeTemplate(workload, placed, file);
+}
+
+function takeUnsupported(
+  located: LocatedObject,
+  context: Context,
+  { apiVersion, kind }: { readonly apiVersion: string; readonly kind: string },
+): Taken {
+  const { file } = context;
+  if (context.ignoreUnsupported === true) {
+    const key = ["namespace", "name"].flatMap((field) => textAt(located.value, "metadata", field) ?? []).join("/");
+    const message = `${kind} ${key}: left out, and the answer is without it`;
+    return { type: "unsupported", leftOut: { file, line: located.lineOf([]), message } };
+  }
+  const taken = takeWritten(located, context);
+  if (taken.type === "problems") {
+    const withWay = (one: ManifestProblem) => ({ ...one, message: `${one.message}; ${LEAVE_OUT}` });
+    return { ...taken, problems: taken.problems.map(withWay) };
+  }
+  const message = `${unsupportedText(apiVersion, kind)}; ${LEAVE_OUT}`;
+  return { type: "problems", problems: [{ file, line: located.lineOf([]), message, source: located.value }] };
 }
 
 /** Whether no command reads anything of objects of this kind. */
 export function isIgnoredKind(apiVersion: string, kind: string): boolean {
-  return !isWorkloadKind(apiVersion, kind) && judge({ apiVersion, kind }).type === "ignored";
+  if (isWorkloadKind(apiVersion, kind) || isUnsupportedKind(apiVersion, kind)) return false;
+  return judge({ apiVersion, kind }).type === "ignored";
 }
 
 /** As kubectl sends it; what has no namespaces ignores the field. */
@@ -92,18 +127,22 @@ function takeTemplate(workload: Workload, located: LocatedObject, file: string):
   return { type: "manifests", manifests, isTemplate: true, remarks: [] };
 }
 
-function takeWritten(located: LocatedObject, file: string): Taken {
+function takeWritten(located: LocatedObject, { file, validate }: Context): Taken {
   const { value } = located;
   const line = located.lineOf([]);
   const verdict = judge(value);
-  if (verdict.type === "ignored") return verdict;
+  if (verdict.type === "ignored") return { type: "ignored", kind: textAt(value, "kind") ?? "" };
   const messages = messagesOf(verdict, value);
+  const unknown = validate === undefined || verdict.type === "refused" ? [] : unknownIn(verdict.object, located, file);
   const told = messages.map((message): ManifestProblem => ({
     file,
     line: located.lineOf(fieldPathOf(message)),
     message,
     source: value,
   }));
+  if (validate === "strict" && unknown.length > 0 && messages.every(isExperimental)) {
+    return { type: "problems", problems: unknown };
+  }
   if (verdict.type === "refused" || !messages.every(isExperimental)) {
     // The daemon goes on without the part; here nothing goes on.
     const problems = told.map((one) => ({ ...one, message: withoutConsequence(one.message) }));
@@ -126,7 +165,17 @@ function takeWritten(located: LocatedObject, file: string): Taken {
     source: isKept ? value : undefined,
     ...withHostPorts(object, value),
   };
-  return { type: "manifests", manifests: [manifest], isTemplate: false, remarks: told };
+  return { type: "manifests", manifests: [manifest], isTemplate: false, remarks: [...told, ...unknown] };
+}
+
+/** The fields of a policy that the API does not have, as kubectl refuses them (`--validate=strict`). */
+function unknownIn(object: ClusterObject, { value, lineOf }: LocatedObject, file: string): readonly ManifestProblem[] {
+  return unknownFields(value).map((field) => ({
+    file,
+    line: lineOf(field.path),
+    message: `${nameOf(object)}: ${unknownFieldText(field)}`,
+    source: value,
+  }));
 }
 
 /** What is wrong with an object. */

@@ -2,6 +2,7 @@ import { Command, Option } from "commander";
 import { GROUPINGS } from "../../cluster/group.ts";
 import { withAccess, withConfiguration, withPrograms } from "../../input/options.ts";
 import { CLUSTER } from "../../input/place.ts";
+import { withReading } from "../../input/reading.ts";
 import type { Run } from "../../program.ts";
 
 export const DIFF_FORMATS = ["table", "wide", "json", "csv", "dot", "mermaid"] as const;
@@ -11,7 +12,7 @@ export function diffCommand(run: Run): Command {
   const command = new Command("diff");
   const sides = (): Sides | undefined => sidesOf(command.processedArgs, command.getOptionValue("filename"));
   const isCluster = (): boolean => [sides()?.old, ...(sides()?.new ?? [])].includes(CLUSTER);
-  return withConfiguration(withAccess(withPrograms(command), "the word cluster as a side", isCluster))
+  return withConfiguration(withAccess(withReading(withPrograms(command)), "the word cluster as a side", isCluster))
     .description("the connections that one set of files allows and the other does not")
     .argument(
       "[old]",

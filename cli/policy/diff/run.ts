@@ -4,7 +4,7 @@ import { GROUPINGS } from "../../cluster/group.ts";
 import { storeOf } from "../../cluster/policy_objects.ts";
 import { ExitCode } from "../../exit_code.ts";
 import { configurationOf, policyOptionsOf } from "../../input/configuration_file.ts";
-import { accessEntries, configurationEntries } from "../../input/input_schema.ts";
+import { accessEntries, configurationEntries, readingEntries } from "../../input/input_schema.ts";
 import { expectOneReading, loadPlaces, namespaceFor } from "../../input/load.ts";
 import type { Manifest } from "../../input/manifests.ts";
 import { CLUSTER } from "../../input/place.ts";
@@ -23,6 +23,7 @@ const optionsSchema = v.object({
   old: v.string(),
   new: v.array(v.string()),
   recursive: v.boolean(),
+  ...readingEntries,
   ...accessEntries,
   ...configurationEntries,
   by: v.picklist(GROUPINGS),

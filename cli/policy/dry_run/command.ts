@@ -1,6 +1,7 @@
 import { Command, Option } from "commander";
 import { withAccess, withConfiguration, withPrograms } from "../../input/options.ts";
 import { CLUSTER } from "../../input/place.ts";
+import { withReading } from "../../input/reading.ts";
 import type { Run } from "../../program.ts";
 
 export const DRY_RUN_FORMATS = ["table", "wide", "json", "csv", "dot", "mermaid"] as const;
@@ -17,7 +18,7 @@ interface DryRunGiven {
 export function dryRunCommand(run: Run): Command {
   const command = new Command("dry-run");
   const isCluster = (): boolean => [command.getOptionValue("against")].flat().includes(CLUSTER);
-  withConfiguration(withAccess(withPrograms(command), "--against cluster", isCluster))
+  withConfiguration(withAccess(withReading(withPrograms(command)), "--against cluster", isCluster))
     .description("what would be cut and opened if these objects were applied or deleted")
     .option("-f, --filename <path...>", "files or directories with the objects to apply; - is standard input")
     .requiredOption(

@@ -4,7 +4,7 @@ import { buildPolicyIndex } from "../../../policyd/policy/evaluate/policy_index.
 import { storeOf } from "../../cluster/policy_objects.ts";
 import { ExitCode } from "../../exit_code.ts";
 import { configurationOf, policyOptionsOf } from "../../input/configuration_file.ts";
-import { accessEntries, configurationEntries } from "../../input/input_schema.ts";
+import { accessEntries, configurationEntries, readingEntries } from "../../input/input_schema.ts";
 import { expectOneReading, loadManifests, loadPlaces, namespaceFor } from "../../input/load.ts";
 import type { Manifest } from "../../input/manifests.ts";
 import { CLUSTER } from "../../input/place.ts";
@@ -31,6 +31,7 @@ const optionsSchema = v.object({
   filename: v.optional(v.array(v.string()), []),
   against: v.array(v.string()),
   recursive: v.boolean(),
+  ...readingEntries,
   ...accessEntries,
   ...configurationEntries,
   conntrack: v.optional(v.array(v.string()), []),

@@ -44,7 +44,9 @@ export async function runLint(io: Io, options: unknown): Promise<ExitCode | stri
   }
   const settings = lintSettingsOf(configurationOf(io, config, input.filename));
   const comments = new IgnoreComments();
-  const manifests = await readInput({ ...io, files: comments.watching(io.files) }, input);
+  // Fields that the API does not have are findings here.
+  const read = { ...input, validate: undefined };
+  const manifests = await readInput({ ...io, files: comments.watching(io.files) }, read);
   tellAll(io, manifests.leftOut);
   const findings = lint(manifests, rules, settings, comments.all);
   for (const text of printed(findings, rules, output, io)) io.out.write(text);

@@ -10,7 +10,7 @@ const NAMESPACE = "apiVersion: v1\nkind: Namespace\nmetadata: { name: shop }\n";
 /** Runs the real command line on a directory. @param stdout a file it writes to */
 function lint(directory: string, args: readonly string[], stdout = ""): { code: number | null; err: string } {
   const redirection = stdout === "" ? "" : ` > ${stdout}`;
-  const command = [process.execPath, "cli/main.ts", "policy", "lint", "-f", directory, ...args].join(" ");
+  const command = [process.execPath, "cli/main.ts", "policy", "lint", "--quiet", "-f", directory, ...args].join(" ");
   const { status, stderr } = spawnSync("/bin/sh", ["-c", `${command}${redirection}`], { encoding: "utf8" });
   return { code: status, err: stderr };
 }

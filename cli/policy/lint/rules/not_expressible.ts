@@ -2,13 +2,13 @@ import type { Cidr } from "../../../../kernel/ip/cidr.ts";
 import { cidrContains, formatCidr, parseCidr } from "../../../../kernel/ip/cidr.ts";
 import type { NetworkPolicy } from "../../../../policyd/cluster/model.ts";
 import type { ManifestProblem } from "../../../input/manifests.ts";
+import type { UnknownField } from "../../../input/objects/unknown_fields.ts";
+import { unknownFields } from "../../../input/objects/unknown_fields.ts";
 import type { LintContext, LintedPolicy, NetworkSite } from "../context.ts";
 import { DIRECTIONS, peerPath, remark } from "../context.ts";
 import { cidrCovers, portsCover, requirementsOf, selectorCovers } from "../coverage.ts";
 import type { LintRule, Remark } from "../finding.ts";
 import { textAt } from "../../../input/raw.ts";
-import type { UnknownField } from "../unknown_fields.ts";
-import { unknownFields } from "../unknown_fields.ts";
 
 /** What people mean by fields the API does not have (POL-50), by a word in the field's name. */
 const MEANT: readonly (readonly [RegExp, string, string])[] = [

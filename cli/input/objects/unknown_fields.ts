@@ -1,11 +1,13 @@
 import type { FieldPath } from "../../../policyd/source/documents.ts";
-import { DIRECTIONS } from "./context.ts";
-import { listAt, membersAt, textAt } from "../../input/raw.ts";
+import { nearestNames } from "../../cluster/nearest_names.ts";
+import { listAt, membersAt, textAt } from "../raw.ts";
 
 /** A field that the API does not have. */
 export interface UnknownField {
   readonly path: FieldPath;
   readonly name: string;
+  /** Those that the API has at that place. */
+  readonly known: readonly string[];
   /** It stands where a selector has matchLabels. */
   readonly isLabel?: boolean;
 }
@@ -34,7 +36,27 @@ const FIELDS: Readonly<Record<string, Fields>> = {
   },
 };
 
+const DIRECTIONS = ["ingress", "egress"] as const;
 const OBJECT = ["apiVersion", "kind", "metadata", "spec", "status"];
+/** ObjectMeta of meta/v1. */
+const METADATA = [
+  "name",
+  "generateName",
+  "namespace",
+  "selfLink",
+  "uid",
+  "resourceVersion",
+  "generation",
+  "creationTimestamp",
+  "deletionTimestamp",
+  "deletionGracePeriodSeconds",
+  "labels",
+  "annotations",
+  "ownerReferences",
+  "finalizers",
+  "managedFields",
+  "clusterName",
+];
 const PEERS = { ingress: ["from", "_from"], egress: ["to"] } as const;
 const PORT = ["protocol", "port", "endPort"];
 const IP_BLOCK = ["cidr", "except"];
@@ -48,6 +70,7 @@ export function unknownFields(source: unknown): readonly UnknownField[] {
   if (fields === undefined) return [];
   return [
     ...others(source, [], OBJECT),
+    ...others(source, ["metadata"], METADATA),
     ...others(source, ["spec"], fields.spec),
     ...ofSelector(source, ["spec", "podSelector"]),
     ...ofPods(source, ["spec", "subject"]),
@@ -91,10 +114,18 @@ function ofSelector(source: unknown, path: FieldPath): readonly UnknownField[] {
 
 function others(source: unknown, path: FieldPath, known: readonly string[]): readonly UnknownField[] {
   return membersAt(source, ...path).flatMap(([name]) =>
-    known.includes(name) ? [] : [{ path: [...path, name], name }],
+    known.includes(name) ? [] : [{ path: [...path, name], name, known }],
   );
 }
 
 function elements(source: unknown, path: FieldPath): readonly FieldPath[] {
   return listAt(source, ...path).map((_, i) => [...path, i]);
+}
+
+/** What is wrong with such a field, as the gates tell of one: `spec.podSelector.matchLabel: …`. */
+export function unknownFieldText({ path, name, known }: UnknownField): string {
+  const place = path.map((step) => (typeof step === "number" ? `[${step}]` : `.${step}`)).join("");
+  const [nearest] = nearestNames(name, known);
+  const expected = nearest === undefined ? `one of ${known.join(", ")}` : nearest;
+  return `${place.slice(1)}: a field that the API does not have; expected ${expected}`;
 }

@@ -1,0 +1,41 @@
+import { printable } from "../../../policyd/log/line.ts";
+import type { SkippedFile } from "../files/not_manifest.ts";
+import type { ReadingReport } from "../manifests.ts";
+import { CLUSTER } from "../place.ts";
+
+/** More names help nobody. */
+const MOST_NAMED = 5;
+
+/**
+ * What was read, in one line: how many objects out of which files, what was ignored and why, and which files were skipped and why.
+ */
+export function summaryText({ files, objects, ignored, skipped }: ReadingReport): string {
+  const kinds = [...ignored].toSorted(([a], [b]) => (a < b ? -1 : 1)).map(([kind, count]) => `${count} ${kind}`);
+  const parts = [
+    `read ${counted(objects, "object")} ${placeText(files)}`,
+    ...(kinds.length === 0 ? [] : [`ignored ${few(kinds)}: no answer depends on these kinds`]),
+    ...(skipped.length === 0 ? [] : [`skipped ${few(skipped.map(skippedText))}`]),
+  ];
+  return printable(parts.join("; "));
+}
+
+function placeText(files: readonly string[]): string {
+  const [first, ...others] = files;
+  if (first === undefined) return "in no file";
+  if (first === CLUSTER) return "of the cluster";
+  if (others.length > 0) return `in ${files.length} files`;
+  return first === "-" ? "on standard input" : `in ${first}`;
+}
+
+function skippedText({ file, reason }: SkippedFile): string {
+  return `${file} (${reason})`;
+}
+
+function few(texts: readonly string[]): string {
+  const more = texts.length - MOST_NAMED;
+  return `${texts.slice(0, MOST_NAMED).join(", ")}${more > 0 ? ` and ${more} more` : ""}`;
+}
+
+function counted(count: number, what: string): string {
+  return `${count} ${what}${count === 1 ? "" : "s"}`;
+}

@@ -1,0 +1,213 @@
+import assert from "node:assert/strict";
+import { excludes } from "../../../../cli/input/reading.ts";
+import type { Outcome } from "../../../support/cli.ts";
+import { memoryFiles, runCliWhole } from "../../../support/cli.ts";
+
+const POD = "apiVersion: v1\nkind: Pod\nmetadata: { name: p, namespace: a, labels: { app: p } }\n";
+const CONFIG_MAP = "apiVersion: v1\nkind: ConfigMap\nmetadata: { name: c }\n";
+const policy = (spec: string, name = "p"): string =>
+  `apiVersion: networking.k8s.io/v1\nkind: NetworkPolicy\nmetadata: { name: ${name}, namespace: a }\nspec:\n  ${spec}\n`;
+const CLOSED = policy("podSelector: {}");
+
+const COMMANDS: readonly (readonly string[])[] = [
+  ["policy", "matrix"],
+  ["policy", "explain", "--from", "a/p", "--to", "a/p"],
+  ["rules", "--node", "node-1"],
+  ["policy", "dry-run", "--against", "there.yaml"],
+];
+
+async function run(
+  args: readonly string[],
+  files: Readonly<Record<string, string>>,
+  paths = Object.keys(files),
+): Promise<Outcome> {
+  const node = "apiVersion: v1\nkind: Node\nmetadata: { name: node-1 }\n";
+  return runCliWhole([...args, "-f", ...paths], memoryFiles({ ...files, "there.yaml": `${POD}---\n${node}` }));
+}
+
+const matrix = (files: Readonly<Record<string, string>>, ...more: readonly string[]): Promise<Outcome> =>
+  run(["policy", "matrix", ...more], files);
+
+describe("what a command reads, and what it does not", () => {
+  it("READ-07: one line on stderr says how much was read, what was ignored and why, and what was skipped and why", async () => {
+    const files = { "a.yaml": `${POD}---\n${CONFIG_MAP}---\n${CLOSED}`, "values.yaml": "replicas: 2\n" };
+    const { code, err } = await matrix(files);
+    const line =
+      "read 2 objects in a.yaml; ignored 1 ConfigMap: no answer depends on these kinds; skipped values.yaml (no manifest)\n";
+    assert.deepEqual([code, err], [0, line]);
+    const many = await matrix({ "a.yaml": POD, "b.yaml": CLOSED });
+    assert.equal(many.err, "read 2 objects in 2 files\n");
+    assert.equal((await run(["policy", "matrix"], { "-": POD })).err, "read 1 object on standard input\n");
+  });
+
+  it("READ-07: --quiet leaves the line out, and every command that reads objects has both", async () => {
+    const files = { "a.yaml": `${POD}---\n${CLOSED}---\napiVersion: v1\nkind: Node\nmetadata: { name: node-1 }\n` };
+    for (const command of [...COMMANDS, ["policy", "lint"], ["policy", "diff", "there.yaml"]]) {
+      const line = /^read \d+ objects? in a\.yaml$/m;
+      const { err } = await run(command, files);
+      assert.match(err, line, `${command.join(" ")}: ${err}`);
+      assert.doesNotMatch((await run([...command, "--quiet"], files)).err, /^read /m, command.join(" "));
+    }
+  });
+
+  it("READ-08: a field that the API does not have in a policy is refused with its line, as by kubectl's strict validation", async () => {
+    const cluster = (subject: string, more = ""): string =>
+      `apiVersion: policy.networking.k8s.io/v1beta1\nkind: ClusterNetworkPolicy\nmetadata: { name: c }\nspec:\n  tier: Admin\n  priority: 1\n  subject: ${subject}\n${more}`;
+    for (const [text, line, message] of [
+      [
+        policy("podSelector: { matchLabel: { app: p } }"),
+        5,
+        "NetworkPolicy a/p: spec.podSelector.matchLabel: a field that the API does not have; expected matchLabels",
+      ],
+      [
+        policy("podSelector: {}\n  ingress:\n    - port: [{ port: 80 }]"),
+        7,
+        "NetworkPolicy a/p: spec.ingress[0].port: a field that the API does not have; expected ports",
+      ],
+      [
+        policy("podSelector: {}").replace("name: p,", "name: p, label: {},"),
+        3,
+        "NetworkPolicy a/p: metadata.label: a field that the API does not have; expected labels",
+      ],
+      [
+        cluster("{ namespaces: { notSameLabels: [a] } }"),
+        7,
+        "ClusterNetworkPolicy c: spec.subject.namespaces.notSameLabels: a field that the API does not have; expected one of matchLabels, matchExpressions",
+      ],
+    ] as const) {
+      for (const command of COMMANDS) {
+        const { code, err, out } = await run(command, { "a.yaml": text });
+        assert.deepEqual([code, out], [3, ""], `${command.join(" ")}: ${err}`);
+        assert.ok(err.includes(`a.yaml:${line}: ${message}\n`), err);
+      }
+      const warned = await matrix({ "a.yaml": `${text}---\n${POD}` }, "--validate", "warn");
+      assert.equal(warned.code, 0, warned.err);
+      assert.ok(warned.err.includes(`a.yaml:${line}: ${message}\n`), warned.err);
+    }
+    const known = policy(
+      "podSelector: { matchLabels: { app: p } }\n  policyTypes: [Ingress]\n  ingress: [{ from: [{ ipBlock: { cidr: 10.0.0.0/8, except: [] } }], ports: [{ port: 80, endPort: 90, protocol: TCP }] }]",
+    );
+    assert.equal((await matrix({ "a.yaml": `${known}---\n${POD}` })).code, 0);
+  });
+
+  it("READ-09: a file that is no manifest is skipped and named, whether it is JSON or YAML, of this program or another", async () => {
+    const json = (await matrix({ "a.yaml": POD }, "-o", "json")).out;
+    for (const [name, text] of [
+      ["package.json", '{ "name": "x", "version": "1.0.0" }'],
+      ["values.yaml", "image: { tag: latest }\n"],
+      ["matrix.json", json],
+      ["compose.yaml", "services:\n  web: { image: x }\n"],
+      [".drone.yml", "kind: pipeline\ntype: docker\n"],
+      ["playbook.yaml", "- hosts: all\n  tasks: []\n"],
+    ] as const) {
+      const { code, err } = await matrix({ [name]: text, "a.yaml": POD });
+      assert.deepEqual([code, err], [0, `read 1 object in a.yaml; skipped ${name} (no manifest)\n`], name);
+    }
+    const chart = await matrix({ "web/Chart.yaml": "apiVersion: v2\nname: web\nversion: 1.0.0\n", "a.yaml": POD });
+    assert.match(chart.err, /skipped web\/Chart\.yaml \(a chart: --helm web renders it\)$/m);
+    for (const text of [
+      "resources: [a.yaml]\n",
+      "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\nresources: [a.yaml]\n",
+    ]) {
+      const { err } = await matrix({ "base/kustomization.yaml": text, "a.yaml": POD });
+      assert.match(err, /skipped base\/kustomization\.yaml \(a kustomization: --kustomize base renders it\)$/m);
+    }
+  });
+
+  it("READ-09: what looks like a manifest and lacks something stays an error, and so do files of which none is a manifest", async () => {
+    for (const text of [
+      POD.replace("kind: Pod\n", ""),
+      POD.replace("kind", "Kind"),
+      CLOSED.replace(/apiVersion: .*\n/, ""),
+      `${POD}---\nreplicas: 2\n`,
+    ]) {
+      const { code, out } = await matrix({ "a.yaml": text });
+      assert.deepEqual([code, out], [3, ""], text);
+    }
+    const { code, err } = await matrix({ "package.json": "{}", "values.yaml": "a: 1\n" });
+    assert.equal(code, 3);
+    assert.match(
+      err,
+      /no manifest in what was given; expected one: package\.json \(no manifest\), values\.yaml \(no manifest\)$/m,
+    );
+  });
+
+  it("READ-10: --exclude leaves out files by their names, directories and paths, and names them", async () => {
+    const files = { "d/a.yaml": POD, "d/test/b.yaml": "kind: [", "d/c.yaml": "{{" };
+    const { code, err } = await run(["policy", "matrix", "-R", "--exclude", "test", "c.*"], files, ["d"]);
+    assert.deepEqual(
+      [code, err],
+      [0, "read 1 object in d/a.yaml; skipped d/c.yaml (excluded), d/test/b.yaml (excluded)\n"],
+    );
+    assert.equal((await run(["policy", "matrix", "-R"], files, ["d"])).code, 3);
+    for (const [pattern, path, isMeant] of [
+      ["values.yaml", "a/b/values.yaml", true],
+      ["values.yaml", "a/other-values.yaml", false],
+      ["*.json", "a/b.json", true],
+      ["*.json", "a/b.json.yaml", false],
+      ["a/*.yaml", "a/b.yaml", true],
+      ["a/*.yaml", "a/b/c.yaml", false],
+      ["a/**/*.yaml", "x/a/b/c.yaml", true],
+      ["a/**/*.yaml", "a/c.yaml", true],
+      ["./a/", "a/b.yaml", true],
+      ["charts", "a/charts/b/c.yaml", true],
+      ["?.yaml", "a/b.yaml", true],
+      ["?.yaml", "a/bb.yaml", false],
+      ["a+(b)", "a+(b)", true],
+    ] as const) {
+      assert.equal(excludes(pattern, path), isMeant, `${pattern} ${path}`);
+    }
+  });
+
+  it("READ-11: an unrendered template is called that, with its line and the command that renders it", async () => {
+    const action = "{{- if .Values.networkPolicy.enabled }}";
+    const broken = {
+      "web/Chart.yaml": "apiVersion: v2\nname: web\n",
+      "web/templates/np.yaml": `# c\n${action}\n${CLOSED}{{- end }}\n`,
+    };
+    const { code, out, err } = await matrix(broken);
+    assert.deepEqual([code, out], [3, ""]);
+    assert.match(
+      err,
+      /^web\/templates\/np\.yaml:2: an unrendered template \("\{\{- if \.Values\.networkPolicy\.enabled \}\}"\); expected manifests: read it by --helm web, or what `helm template web` prints, or leave it out by --exclude$/m,
+    );
+    const quoted = CLOSED.replace("name: p", 'name: "{{ .Release.Name }}-p"');
+    assert.match(
+      (await matrix({ "np.yaml": quoted })).err,
+      /^np\.yaml:3: an unrendered template \("\{\{ \.Release\.Name \}\}"\); expected manifests: render it first/m,
+    );
+    // An alert has its own templates, and is none.
+    const alert =
+      "apiVersion: monitoring.coreos.com/v1\nkind: PrometheusRule\nspec: { summary: '{{ $labels.pod }} is down' }\n";
+    assert.equal((await matrix({ "a.yaml": `${POD}---\n${alert}` })).code, 0);
+  });
+
+  it("READ-12: a kind that would change the answer and is not understood stops every command; --ignore-unsupported names what the answer leaves out", async () => {
+    for (const [apiVersion, kind] of [
+      ["cilium.io/v2", "CiliumNetworkPolicy"],
+      ["cilium.io/v2", "CiliumClusterwideNetworkPolicy"],
+      ["k8s.cni.cncf.io/v1beta1", "MultiNetworkPolicy"],
+      ["k8s.ovn.org/v1", "UserDefinedNetwork"],
+      ["k8s.ovn.org/v1", "EgressFirewall"],
+      ["policy.networking.k8s.io/v1alpha1", "AdminNetworkPolicy"],
+      ["projectcalico.org/v3", "NetworkPolicy"],
+      ["projectcalico.org/v3", "GlobalNetworkPolicy"],
+    ]) {
+      const text = `${POD}---\napiVersion: ${apiVersion}\nkind: ${kind}\nmetadata: { name: x, namespace: a }\nspec: { subject: { namespaces: {} }, priority: 1 }\n`;
+      const name = `${kind} of "${apiVersion}": Drawbridge does not `;
+      for (const command of COMMANDS) {
+        const { code, out, err } = await run(command, { "a.yaml": text });
+        assert.deepEqual([code, out], [3, ""], `${kind}: ${err}`);
+        assert.ok(err.includes(`a.yaml:5: ${name}`), err);
+        assert.match(err, /; --ignore-unsupported leaves it out$/m);
+      }
+      const { code, err } = await matrix({ "a.yaml": text }, "--ignore-unsupported");
+      assert.deepEqual(
+        [code, err.split("\n")[1]],
+        [0, `a.yaml:5: ${kind} a/x: left out, and the answer is without it`],
+      );
+      const lint = await run(["policy", "lint", "-o", "json", "--ignore-unsupported"], { "a.yaml": text });
+      assert.match(lint.err, /left out, and the answer is without it/);
+    }
+  });
+});
