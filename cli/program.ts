@@ -12,6 +12,7 @@ import { explainCommand } from "./policy/explain/command.ts";
 import { lintCommand } from "./policy/lint/command.ts";
 import { matrixCommand } from "./policy/matrix/command.ts";
 import { suggestCommand } from "./policy/suggest/command.ts";
+import { testCommand } from "./policy/test/command.ts";
 import { serviceExplainCommand } from "./service/explain/command.ts";
 import { rulesCommand } from "./rules/command.ts";
 import { VERSION } from "../policyd/version.ts";
@@ -50,6 +51,7 @@ export function createProgram(name: string, run: Run): Command {
   policy.addCommand(diffCommand(run));
   policy.addCommand(dryRunCommand(run));
   policy.addCommand(suggestCommand(run));
+  policy.addCommand(testCommand(run));
   program.addCommand(policy);
   program.addCommand(rulesCommand(run));
   const service = new Command("service").description("where Services send packets");

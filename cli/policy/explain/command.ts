@@ -31,7 +31,7 @@ export function explainCommand(run: Run): Command {
 }
 
 /** Of Services as of containers: small letters, figures and hyphens, among them a letter. */
-const PORT_NAME = /^(?=.*[a-z])[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/;
+export const PORT_NAME = /^(?=.*[a-z])[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/;
 
 /** @throws InvalidArgumentError */
 export function readEnd(text: string): string {

@@ -1,0 +1,23 @@
+import { Command, Option } from "commander";
+import { withConfiguration, withInput } from "../../input/options.ts";
+import type { Run } from "../../program.ts";
+
+export const TEST_FORMATS = ["table", "tap", "junit", "json"] as const;
+
+/** `policy test`: whether expectations of connections hold. */
+export function testCommand(run: Run): Command {
+  return withConfiguration(withInput(new Command("test")))
+    .description("whether connections are allowed and denied as a file expects it")
+    .argument("<path...>", "files with expectations; - is standard input")
+    .addOption(new Option("-o, --output <format>", "how to print it").choices(TEST_FORMATS).default("table"))
+    .addHelpText(
+      "after",
+      "\nExit code 0 when all expectations hold, 1 when one does not, 3 when one cannot be judged.\n\nExamples:\n" +
+        "  drawbridge policy test expectations.yaml -f manifests/ -R\n" +
+        "  drawbridge policy test expectations.yaml --cluster -o junit > report.xml\n",
+    )
+    .action(async (paths: readonly string[], options: object) => {
+      const { runTest } = await import("./run.ts");
+      run.end(await runTest(run.io, { ...options, paths }));
+    });
+}

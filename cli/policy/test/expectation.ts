@@ -1,0 +1,142 @@
+import * as v from "valibot";
+import { Buffer } from "node:buffer";
+import { DrawbridgeError } from "../../../kernel/error.ts";
+import { printable } from "../../../policyd/log/line.ts";
+import { parseEndName } from "../../cluster/end_name.ts";
+import type { Io } from "../../io.ts";
+import { readManifestObjects } from "../../input/manifest_objects.ts";
+import { locationText } from "../../input/place.ts";
+import { PORT_NAME } from "../explain/command.ts";
+
+/** One connection, and whether it should be allowed. */
+export interface Expectation {
+  readonly file: string;
+  readonly line: number;
+  /** As written, or the ends and the port. */
+  readonly name: string;
+  readonly from: string;
+  readonly to: string;
+  /** Undefined only where nothing at all should be allowed. */
+  readonly port: AskedPort | undefined;
+  readonly expect: "allowed" | "denied";
+  readonly reason: string;
+}
+
+/** A port by its number, or by the name that the destination gives it. */
+export type AskedPort =
+  | { readonly type: "number"; readonly protocol: "TCP" | "UDP" | "SCTP"; readonly port: number }
+  | { readonly type: "ICMP" }
+  | { readonly type: "name"; readonly name: string };
+
+const MOST_BYTES = 1024 * 1024;
+const MOST_EXPECTATIONS = 10_000;
+const LONGEST = 500;
+const MOST_PROBLEMS = 20;
+
+const words = v.pipe(v.string(), v.trim(), v.minLength(1), v.maxLength(LONGEST));
+
+const entrySchema = v.strictObject({
+  name: v.optional(words),
+  from: words,
+  to: words,
+  port: v.optional(v.union([v.number(), words])),
+  expect: v.picklist(["allowed", "denied"]),
+  reason: words,
+});
+
+const fileSchema = v.strictObject({
+  apiVersion: v.literal("drawbridge.dev/v1alpha1"),
+  kind: v.literal("PolicyTest"),
+  tests: v.pipe(v.array(v.unknown()), v.minLength(1)),
+});
+
+/**
+ * The expectations of some files.
+ *
+ * @throws DrawbridgeError ERR_INPUT with file and line of everything that is wrong: half of the expectations test nothing
+ */
+export function readExpectations(io: Io, paths: readonly string[]): readonly Expectation[] {
+  const problems: string[] = [];
+  const found = paths.flatMap((file) => readFile(io, file, problems));
+  if (problems.length > 0) {
+    for (const one of problems.slice(0, MOST_PROBLEMS)) io.err.write(`${printable(one)}\n`);
+    throw new DrawbridgeError("ERR_INPUT", `${problems.length} problems in the expectations; mend them`);
+  }
+  if (found.length > MOST_EXPECTATIONS) {
+    throw new DrawbridgeError("ERR_INPUT", `${found.length} expectations; expected at most ${MOST_EXPECTATIONS}`);
+  }
+  return found;
+}
+
+function readFile(io: Io, file: string, problems: string[]): readonly Expectation[] {
+  if (file !== "-" && io.files.typeOf(file) !== "file") {
+    throw new DrawbridgeError("ERR_INPUT", `${file}: expected a file with expectations`);
+  }
+  try {
+    const objects = readManifestObjects(bounded(file, io.files.read(file)), "yaml", ({ value, lineOf }) => {
+      const head = v.safeParse(fileSchema, value);
+      if (!head.success) {
+        problems.push(
+          `${locationText(file, lineOf([]))}: ${issueText(head.issues)}; expected a PolicyTest of drawbridge.dev/v1alpha1`,
+        );
+        return [];
+      }
+      return head.output.tests.flatMap((entry, i) => {
+        const line = lineOf(["tests", i]);
+        const read = expectationOf(entry);
+        if (typeof read !== "string") return [{ ...read, file, line }];
+        problems.push(`${locationText(file, line)}: tests[${i}]: ${read}`);
+        return [];
+      });
+    });
+    if (objects.length === 0) problems.push(`${file}: no expectations; expected a PolicyTest`);
+    return objects.flat();
+  } catch (error) {
+    if (!(error instanceof DrawbridgeError) || error.code === "ERR_INPUT") throw error;
+    problems.push(`${file}: ${error.message}`);
+    return [];
+  }
+}
+
+function* bounded(file: string, chunks: Iterable<Uint8Array>): Generator<Uint8Array> {
+  let size = 0;
+  for (const chunk of chunks) {
+    size += Buffer.byteLength(chunk);
+    if (size > MOST_BYTES)
+      throw new DrawbridgeError("ERR_INPUT", `${file}: expected at most ${MOST_BYTES} bytes of expectations`);
+    yield chunk;
+  }
+}
+
+/** An expectation, or what is wrong with it. */
+function expectationOf(entry: unknown): Omit<Expectation, "file" | "line"> | string {
+  const parsed = v.safeParse(entrySchema, entry);
+  if (!parsed.success) return issueText(parsed.issues);
+  const { from, to, port: text, expect, reason } = parsed.output;
+  const source = parseEndName(from);
+  if (source === undefined || source.type === "service")
+    return `from: ${JSON.stringify(from)}; expected a pod, a workload, a node or an address`;
+  if (parseEndName(to) === undefined)
+    return `to: ${JSON.stringify(to)}; expected a pod, a workload, a Service, a node or an address`;
+  if (text === undefined && expect === "allowed")
+    return "port: expected one, since everything is rarely meant to be allowed";
+  const port = text === undefined ? undefined : portOf(`${text}`);
+  if (text !== undefined && port === undefined)
+    return `port: ${JSON.stringify(text)}; expected such as 80, 53/UDP, icmp or a name`;
+  const name = parsed.output.name ?? `${from} to ${to}${text === undefined ? "" : ` ${text}`}`;
+  return { name, from, to, port, expect, reason };
+}
+
+function portOf(text: string): AskedPort | undefined {
+  if (text.toLowerCase() === "icmp") return { type: "ICMP" };
+  if (PORT_NAME.test(text)) return { type: "name", name: text };
+  const [, number = "", , name = "TCP"] = /^(\d{1,5})(\/(\w+))?$/.exec(text) ?? [];
+  const protocol = (["TCP", "UDP", "SCTP"] as const).find((one) => one === name.toUpperCase());
+  const port = Number(number);
+  return protocol === undefined || port < 1 || port > 65_535 ? undefined : { type: "number", protocol, port };
+}
+
+function issueText([issue]: readonly v.BaseIssue<unknown>[]): string {
+  const path = issue?.path?.map(({ key }) => String(key)).join(".") ?? "";
+  return `${path === "" ? "" : `${path}: `}${issue?.message ?? "invalid"}`;
+}

@@ -1,0 +1,64 @@
+import { DrawbridgeError } from "../../../kernel/error.ts";
+import { endNameOf } from "../../cluster/end_name.ts";
+import { findEnd } from "../../cluster/find_end.ts";
+import { styleOf } from "../../style.ts";
+import type { ExplainContext } from "../explain/context.ts";
+import { explain } from "../explain/explain.ts";
+import { portByName } from "../explain/port_name.ts";
+import { explanationText } from "../explain/print.ts";
+import type { Expectation } from "./expectation.ts";
+
+/** What became of an expectation. */
+export interface TestResult {
+  readonly expectation: Expectation;
+  readonly outcome: "holds" | "fails" | "cannot be judged";
+  /** What is so, in one line: `allowed`, `denied in part`, or why it cannot be judged. */
+  readonly actual: string;
+  /** Where it does not hold, the explanation, line by line. */
+  readonly details: readonly string[];
+}
+
+const COLUMNS = 120;
+const MOST_LINES = 30;
+
+/** Judges expectations one by one; a name that is not among the objects is a result like others. */
+export function judgeAll(
+  context: ExplainContext,
+  expectations: readonly Expectation[],
+  namespace: string,
+): readonly TestResult[] {
+  return expectations.map((expectation) => {
+    try {
+      return judge(context, expectation, namespace);
+    } catch (error) {
+      if (!(error instanceof DrawbridgeError)) throw error;
+      return { expectation, outcome: "cannot be judged", actual: error.message, details: [] };
+    }
+  });
+}
+
+function judge(context: ExplainContext, expectation: Expectation, namespace: string): TestResult {
+  const { from, to, port, expect } = expectation;
+  const source = findEnd(context.cluster, endNameOf(from, namespace), new Map());
+  if (source.type === "service") throw new RangeError("a Service sends nothing");
+  const destination = findEnd(context.cluster, endNameOf(to, namespace), context.worlds.objects.services);
+  const traffic =
+    port === undefined
+      ? undefined
+      : port.type === "name"
+        ? portByName(destination, port.name)
+        : port.type === "ICMP"
+          ? ({ protocol: "ICMP" } as const)
+          : { protocol: port.protocol, port: port.port };
+  const explanation = explain(context, { from: source, to: destination, traffic });
+  const { allowed, partly } = explanation;
+  // What is allowed in some cases is neither allowed nor denied: each of these words is for all of them.
+  const holds = expect === "allowed" ? allowed : !allowed && !partly;
+  const actual = partly ? "denied in part" : allowed ? "allowed" : "denied";
+  if (holds) return { expectation, outcome: "holds", actual, details: [] };
+  const lines = explanationText(explanation, styleOf({ hasColour: false }), COLUMNS)
+    .trimEnd()
+    .split("\n");
+  const rest = lines.length > MOST_LINES ? [`and ${lines.length - MOST_LINES} more lines: policy explain has all`] : [];
+  return { expectation, outcome: "fails", actual, details: [...lines.slice(0, MOST_LINES), ...rest] };
+}

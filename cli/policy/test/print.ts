@@ -1,0 +1,101 @@
+import { printable } from "../../../policyd/log/line.ts";
+import { locationText } from "../../input/place.ts";
+import { foldLine } from "../../output/fold.ts";
+import type { Style } from "../../style.ts";
+import type { TestResult } from "./judge.ts";
+
+/** For people: a line for each expectation, with the reason and the explanation where it does not hold. */
+export function* testText(results: readonly TestResult[], columns: number, style: Style): Generator<string> {
+  for (const result of results) {
+    const { expectation, outcome, details } = result;
+    const word = outcome === "holds" ? style.good("ok  ") : style.bad(outcome === "fails" ? "FAIL" : "????");
+    yield foldLine(`${word} ${printable(expectation.name)}: ${printable(verdictText(result))}`, columns, 0, 5);
+    if (outcome === "holds") continue;
+    yield foldLine(`reason: ${printable(expectation.reason)} (${placeText(result)})`, columns, 5, 7);
+    for (const line of details) yield `     ${printable(line)}\n`;
+  }
+  yield `${countText(results)}\n`;
+}
+
+/** TAP 14, one test point for each expectation; the explanation is its YAML diagnostic. */
+export function* testTap(results: readonly TestResult[]): Generator<string> {
+  yield `TAP version 14\n1..${results.length}\n`;
+  for (const [i, result] of results.entries()) {
+    const { expectation, outcome, actual, details } = result;
+    yield `${outcome === "holds" ? "ok" : "not ok"} ${i + 1} - ${tapText(expectation.name)}\n`;
+    if (outcome === "holds") continue;
+    const fields = { expected: expectation.expect, actual, reason: expectation.reason, at: placeText(result) };
+    yield "  ---\n";
+    for (const [key, value] of Object.entries(fields)) yield `  ${key}: ${JSON.stringify(printable(value))}\n`;
+    if (details.length > 0) yield `  explanation:\n`;
+    for (const line of details) yield `    - ${JSON.stringify(printable(line))}\n`;
+    yield "  ...\n";
+  }
+}
+
+/** JUnit's XML, as CI systems show it: a failure where an expectation does not hold, an error where it cannot be judged. */
+export function* testJunit(results: readonly TestResult[]): Generator<string> {
+  const failures = results.filter(({ outcome }) => outcome === "fails").length;
+  const errors = results.filter(({ outcome }) => outcome === "cannot be judged").length;
+  const counts = `tests="${results.length}" failures="${failures}" errors="${errors}"`;
+  yield `<?xml version="1.0" encoding="UTF-8"?>\n<testsuites ${counts}>\n`;
+  yield `  <testsuite name="drawbridge policy test" ${counts}>\n`;
+  for (const result of results) {
+    const { expectation, outcome, details } = result;
+    const head = `    <testcase classname="${xml(expectation.file)}" name="${xml(expectation.name)}"`;
+    if (outcome === "holds") {
+      yield `${head}/>\n`;
+      continue;
+    }
+    const element = outcome === "fails" ? "failure" : "error";
+    const body = [`reason: ${expectation.reason} (${placeText(result)})`, ...details].map(xml).join("\n");
+    yield `${head}>\n      <${element} message="${xml(verdictText(result))}">${body}</${element}>\n    </testcase>\n`;
+  }
+  yield "  </testsuite>\n</testsuites>\n";
+}
+
+/** The object that docs/cli.md describes. */
+export function testJson(results: readonly TestResult[]): string {
+  const tests = results.map(({ expectation, outcome, actual, details }) => {
+    const { name, from, to, expect, reason, file, line } = expectation;
+    return { name, from, to, expect, actual, outcome, reason, file, line, explanation: details };
+  });
+  return `${JSON.stringify({ tests }, null, 2).replaceAll(/[\p{Cf}\p{Zl}\p{Zp}]/gu, escaped)}\n`;
+}
+
+/** As JSON writes it: a reader of the text sees no mark that turns it around. */
+function escaped(character: string): string {
+  return character
+    .split("")
+    .map((unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`)
+    .join("");
+}
+
+function verdictText({ expectation, outcome, actual }: TestResult): string {
+  if (outcome === "holds") return actual;
+  return outcome === "fails" ? `expected ${expectation.expect}, but it is ${actual}` : actual;
+}
+
+function placeText({ expectation: { file, line } }: TestResult): string {
+  return printable(locationText(file, line));
+}
+
+function countText(results: readonly TestResult[]): string {
+  const count = (outcome: TestResult["outcome"]): number => results.filter((one) => one.outcome === outcome).length;
+  const [holding, failing, unknown] = [count("holds"), count("fails"), count("cannot be judged")];
+  const rest = unknown === 0 ? "" : `, ${unknown} cannot be judged`;
+  return `${results.length} ${results.length === 1 ? "expectation" : "expectations"}: ${holding} hold, ${failing} fail${rest}`;
+}
+
+/** In a description `#` would begin a directive, and a backslash escapes. */
+function tapText(text: string): string {
+  return printable(text).replaceAll("\\", "\\\\").replaceAll("#", "\\#");
+}
+
+function xml(text: string): string {
+  return printable(text)
+    .replaceAll("&", "&amp;")
+    .replaceAll("<", "&lt;")
+    .replaceAll(">", "&gt;")
+    .replaceAll('"', "&quot;");
+}

@@ -1,0 +1,180 @@
+import assert from "node:assert/strict";
+import type { Outcome } from "../../../../support/cli.ts";
+import { memoryFiles, runCli } from "../../../../support/cli.ts";
+import { processIo } from "../../../../../cli/process_io.ts";
+
+const OBJECTS = `apiVersion: v1
+kind: Pod
+metadata: { name: db, namespace: shop, labels: { app: db } }
+spec: { containers: [{ name: c, ports: [{ name: sql, containerPort: 5432 }] }] }
+status: { phase: Running, podIPs: [{ ip: 10.1.0.1 }, { ip: "fd00::1" }] }
+---
+apiVersion: v1
+kind: Pod
+metadata: { name: web, namespace: shop, labels: { app: web } }
+status: { phase: Running, podIPs: [{ ip: 10.1.0.2 }, { ip: "fd00::2" }] }
+---
+apiVersion: networking.k8s.io/v1
+kind: NetworkPolicy
+metadata: { name: db, namespace: shop }
+spec:
+  podSelector: { matchLabels: { app: db } }
+  ingress: [{ ports: [{ port: sql }], from: [{ podSelector: {} }, { ipBlock: { cidr: 192.0.2.0/24 } }] }]
+`;
+
+const head = "apiVersion: drawbridge.dev/v1alpha1\nkind: PolicyTest\ntests:\n";
+
+const entry = (from: string, to: string, port: string, expect: string, more = ""): string =>
+  `  - { from: "${from}", to: "${to}", ${port === "" ? "" : `port: "${port}", `}expect: ${expect}, reason: "so it is"${more} }\n`;
+
+function test(tests: string, ...args: readonly string[]): Promise<Outcome> {
+  const files = memoryFiles({ "a.yaml": OBJECTS, "e.yaml": tests });
+  return runCli(["policy", "test", "e.yaml", "-f", "a.yaml", ...args], files);
+}
+
+/** The elements and texts of XML, or an error where it is not well-formed. */
+function readXml(text: string): readonly string[] {
+  const open: string[] = [];
+  const names: string[] = [];
+  const body = text.replace(/^<\?xml version="1\.0" encoding="UTF-8"\?>\n/, "");
+  for (const piece of body.split(/(<[^<>]*>)/)) {
+    if (!piece.startsWith("<")) {
+      assert.doesNotMatch(piece, /[<>]|&(?!(amp|lt|gt|quot);)/);
+      continue;
+    }
+    const [, close, name = "", attributes = "", empty] =
+      /^<(\/?)([a-z]+)((?: [a-z]+="[^"<>]*")*)(\/?)>$/.exec(piece) ?? [];
+    assert.notEqual(name, "", piece);
+    assert.doesNotMatch(attributes, /&(?!(amp|lt|gt|quot);)/);
+    if (close === "/") assert.equal(open.pop(), name);
+    else {
+      names.push(name);
+      if (empty !== "/") open.push(name);
+    }
+  }
+  assert.deepEqual(open, []);
+  return names;
+}
+
+const MIXED =
+  head +
+  entry("shop/web", "shop/db", "5432", "allowed") +
+  entry("shop/web", "shop/db", "80", "allowed") +
+  entry("203.0.113.1", "shop/db", "", "denied");
+
+describe("policy test", () => {
+  it("PTEST-01: expectations that hold end with 0, and one that does not ends with 1, its reason and the explanation", async () => {
+    const good = await test(
+      head + entry("shop/web", "shop/db", "sql", "allowed") + entry("203.0.113.1", "shop/db", "", "denied"),
+    );
+    assert.deepEqual(good, {
+      code: 0,
+      out: "ok   shop/web to shop/db sql: allowed\nok   203.0.113.1 to shop/db: denied\n2 expectations: 2 hold, 0 fail\n",
+      err: "",
+    });
+    const bad = await test(MIXED);
+    assert.equal(bad.code, 1);
+    assert.match(
+      bad.out,
+      /^FAIL shop\/web to shop\/db 80: expected allowed, but it is denied\n {5}reason: so it is \(e\.yaml:5\)$/m,
+    );
+    assert.match(
+      bad.out,
+      /nearest: NetworkPolicy shop\/db ingress\[0\].*\(a\.yaml:\d+\), but the destination calls port 5432/,
+    );
+    assert.match(bad.out, /^3 expectations: 2 hold, 1 fail$/m);
+  });
+
+  it("PTEST-02: allowed and denied are for every case: what holds in one family of two is neither", async () => {
+    const half = OBJECTS.replace(
+      "{ podSelector: {} }, { ipBlock: { cidr: 192.0.2.0/24 } }",
+      "{ ipBlock: { cidr: 10.1.0.0/16 } }",
+    );
+    for (const expect of ["allowed", "denied"]) {
+      const files = memoryFiles({ "a.yaml": half, "e.yaml": head + entry("shop/web", "shop/db", "5432", expect) });
+      const { code, out } = await runCli(["policy", "test", "e.yaml", "-f", "a.yaml"], files);
+      assert.equal(code, 1, out);
+      assert.match(out, /but it is denied in part/);
+    }
+    const nothing = await test(head + entry("192.0.2.1", "shop/db", "", "denied"));
+    assert.equal(nothing.code, 1, "without a port nothing at all may be allowed");
+  });
+
+  it("PTEST-03: an expectation about what is not there cannot be judged, and ends with 3", async () => {
+    const { code, out } = await test(
+      head + entry("shop/wbe", "shop/db", "80", "denied") + entry("shop/web", "shop/db", "sql", "allowed"),
+    );
+    assert.equal(code, 3);
+    assert.match(out, /^\?{4} shop\/wbe to shop\/db 80: .*did you mean shop\/web or/m);
+    assert.match(out, /^2 expectations: 1 hold, 0 fail, 1 cannot be judged$/m);
+  });
+
+  it("PTEST-04: a file of expectations that is wrong ends with 3, with file and line of everything in it", async () => {
+    for (const [tests, message] of [
+      [`${head}  - { from: shop/web, to: shop/db, port: 80, expect: allowed }\n`, /^e\.yaml:4: tests\[0\]: reason: /],
+      [head + entry("shop/web", "shop/db", "80", "maybe"), /^e\.yaml:4: tests\[0\]: expect: /],
+      [head + entry("service/shop/db", "shop/db", "80", "denied"), /^e\.yaml:4: tests\[0\]: from: /],
+      [head + entry("shop/web", "shop/db", "", "allowed"), /^e\.yaml:4: tests\[0\]: port: expected one/],
+      [head + entry("shop/web", "shop/db", "99999", "denied"), /^e\.yaml:4: tests\[0\]: port: "99999"/],
+      [head + entry("shop/web", "shop/db", "80", "denied", ", why: x"), /^e\.yaml:4: tests\[0\]: why: /],
+      [`${head}  []\n`, /^e\.yaml:1: tests: /],
+      ["apiVersion: v1\nkind: Pod\n", /^e\.yaml:1: .*expected a PolicyTest/],
+      ["", /^e\.yaml: no expectations/],
+      ["a: [", /^e\.yaml: /],
+    ] as const) {
+      const { code, out, err } = await test(tests);
+      assert.deepEqual([code, out], [3, ""], tests);
+      assert.match(err, message);
+    }
+    assert.equal((await test(`${head}# ${"x".repeat(1024 * 1024)}\n`)).code, 3, "more than a mebibyte");
+    const missing = await runCli(["policy", "test", "no.yaml", "-f", "a.yaml"], memoryFiles({ "a.yaml": OBJECTS }));
+    assert.equal(missing.code, 3);
+    assert.equal((await runCli(["policy", "test", "-f", "a.yaml"], memoryFiles({ "a.yaml": OBJECTS }))).code, 2);
+  });
+
+  it("PTEST-05: TAP has a plan, a point for each expectation and a diagnostic with the explanation", async () => {
+    const { code, out } = await test(MIXED, "-o", "tap");
+    assert.equal(code, 1);
+    assert.match(
+      out,
+      /^TAP version 14\n1\.\.3\nok 1 - shop\/web to shop\/db 5432\nnot ok 2 - shop\/web to shop\/db 80\n {2}---\n/,
+    );
+    assert.match(out, /\n {2}reason: "so it is"\n {2}at: "e\.yaml:5"\n {2}explanation:\n {4}- "[^\n]+"\n/);
+    assert.match(out, /\n {2}\.\.\.\nok 3 - 203\.0\.113\.1 to shop\/db\n$/);
+  });
+
+  it("PTEST-05: JUnit is well-formed, with a failure where one does not hold and an error where it cannot be judged", async () => {
+    const { out } = await test(MIXED + entry("shop/x", "shop/db", "80", "denied"), "-o", "junit");
+    assert.deepEqual(readXml(out), [
+      "testsuites",
+      "testsuite",
+      "testcase",
+      "testcase",
+      "failure",
+      "testcase",
+      "testcase",
+      "error",
+    ]);
+    assert.match(out, /<testsuites tests="4" failures="1" errors="1">/);
+  });
+
+  it("PTEST-06: names and reasons can neither end a line nor speak the language of a format", async () => {
+    const evil = String.raw`\x1b[31m]]>\" # SKIP </failure>&\\ \n1..0\nok \u202e`;
+    const tests = head + entry("shop/web", "shop/db", "80", "allowed", `, name: "${evil}"`).replace("so it is", evil);
+    for (const format of ["table", "tap", "junit", "json"]) {
+      const { code, out } = await test(tests, "-o", format);
+      assert.equal(code, 1);
+      assert.doesNotMatch(out, /\p{Cf}|^ok |^1\.\.0/mu, format);
+      assert.ok(!out.includes(String.fromCodePoint(27)), format);
+      if (format === "tap") assert.doesNotMatch(out, /^not ok 1 -.*[^\\]# SKIP/m);
+      if (format === "junit") readXml(out);
+      if (format === "json") assert.equal((JSON.parse(out) as { tests: unknown[] }).tests.length, 1);
+    }
+  });
+
+  it("PTEST-07: the example of the documents holds", async () => {
+    const args = ["policy", "test", "test/fixtures/cli/expectations/shop.yaml", "-f", "test/fixtures/cli/shop"];
+    const { code, out } = await runCli(args, processIo().files);
+    assert.equal(code, 0, out);
+  });
+});
