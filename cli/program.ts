@@ -81,7 +81,7 @@ function versionCommand({ io }: Run): Command {
     });
 }
 
-/** Where a word that is no command, and that a person expects to be one, is one: `matrix` is `policy matrix`. */
+/** Returns the whole commands for a word that stands for one within a group: `matrix` is `policy matrix`. */
 function wholeNames(program: Command, word: string | undefined): readonly string[] {
   if (word === undefined || program.commands.some((one) => one.name() === word)) return [];
   return program.commands.flatMap((group) =>

@@ -6,7 +6,7 @@ export interface YamlMistake {
   readonly message: string;
 }
 
-/** What is wrong, and what was expected. */
+/** The mistake in words, and the expectation. */
 const TEXTS: Readonly<Record<ErrorCode, string>> = {
   ALIAS_PROPS: "an alias (*name) has an anchor or a tag of its own; expected the alias without them",
   BAD_ALIAS: "an anchor (&) or an alias (*) has no usable name; expected letters, digits, - or _ after it",

@@ -36,6 +36,26 @@ export const SERVERS = [
   { command: "nginx", debianPackage: "nginx", purpose: "stands for an ingress controller", libraries: ["libssl3"] },
 ];
 
+/**
+ * For what people look at. Installing prometheus would have it started with the machine, so only its programs are unpacked, of which
+ * one is used.
+ *
+ * @type {readonly Tool[]}
+ */
+export const VIEWERS = [
+  {
+    command: "chromium",
+    debianPackage: "chromium",
+    purpose: "opens the pages that the command line writes, and clicks",
+  },
+  {
+    command: "promtool",
+    debianPackage: "prometheus",
+    purpose: "checks the alert rules, and tests them",
+    libraries: [],
+  },
+];
+
 /** @type {Tool} */
 const PODMAN = {
   command: "podman",
@@ -117,7 +137,7 @@ function unpackedDirectory(debianPackage) {
 /** Where programs of the machine are found, behind PATH. */
 export const TOOL_DIRECTORIES = [
   ...SYSTEM_DIRECTORIES,
-  ...[...SERVERS, ETCD, CONTAINERD]
+  ...[...SERVERS, ...VIEWERS, ETCD, CONTAINERD]
     .filter(({ libraries }) => libraries !== undefined)
     .flatMap(({ debianPackage }) =>
       ["usr/sbin", "usr/bin"].map((directory) => path.join(unpackedDirectory(debianPackage), directory)),

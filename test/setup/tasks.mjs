@@ -8,6 +8,7 @@ import {
   KERNEL_TOOLS,
   SERVERS,
   SHELLS,
+  VIEWERS,
 } from "./debian.mjs";
 
 /** @typedef {import("./debian.mjs").Tool} Tool */
@@ -40,7 +41,10 @@ const TESTS = "test/run/main.ts";
 const OXFMT = "node_modules/oxfmt/bin/oxfmt";
 
 const RUNS_THE_PLUGIN = { builds: true, tools: KERNEL_TOOLS, usesBridges: true, env: {} };
-const RUNS_TESTS = { ...RUNS_THE_PLUGIN, tools: [...KERNEL_TOOLS, ...SHELLS, ...SERVERS, ...CONTAINER_TOOLS] };
+const RUNS_TESTS = {
+  ...RUNS_THE_PLUGIN,
+  tools: [...KERNEL_TOOLS, ...SHELLS, ...SERVERS, ...VIEWERS, ...CONTAINER_TOOLS],
+};
 const READS_SOURCES = { builds: false, tools: [], usesBridges: false, env: {} };
 
 /** The tasks behind the npm scripts, by name. @type {ReadonlyMap<string, Task>} */

@@ -5,7 +5,7 @@ import { CLUSTER } from "../../input/place.ts";
 import { withReading } from "../../input/reading.ts";
 import type { Run } from "../../program.ts";
 
-export const DIFF_FORMATS = ["table", "wide", "json", "csv", "dot", "mermaid"] as const;
+export const DIFF_FORMATS = ["table", "wide", "json", "csv", "dot", "mermaid", "svg", "md", "html"] as const;
 
 /** `policy diff`: what may be sent on one side and not on the other. */
 export function diffCommand(run: Run): Command {
@@ -41,8 +41,8 @@ interface Sides {
 }
 
 const SIDES_EXPECTED =
-  "error: expected two sides, OLD and NEW, as arguments or by -f, --kustomize and --helm; what a change does to what is there " +
-  "is told by: policy dry-run -f CHANGE --against PATH (or cluster)";
+  "error: expected two sides, OLD and NEW, as arguments or by -f, --kustomize and --helm; a change is tried against " +
+  "existing objects by: policy dry-run -f CHANGE --against PATH (or cluster)";
 
 /** @returns undefined where there are not two sides */
 function sidesOf(args: readonly unknown[], filename: unknown): Sides | undefined {

@@ -67,6 +67,19 @@ export function* diffText(
   }
 }
 
+/** A change in words, without colour and unfolded: what it is, and its witness with the reasons. */
+export function changeLines(
+  { from, to, change, pairs, of, witness }: ToldChange,
+  words: Words,
+): { readonly word: string; readonly head: string; readonly lines: readonly string[] } {
+  const example = `${witness.source} -> ${witness.destination} ${trafficText(witness.traffic)}`;
+  return {
+    word: `${words[change.type]}${causeText(change)}`,
+    head: `${names(from)} -> ${names(to)}: ${connectionsText(change)}`,
+    lines: [`${pairs} of ${of} ${of === 1 ? "pair" : "pairs"}, such as ${example}`, ...reasonLines(witness)],
+  };
+}
+
 function podsText(count: number): string {
   return count === 1 ? "1 pod" : `${count} pods`;
 }
@@ -178,7 +191,7 @@ function familyText({ family }: PairChange): string | undefined {
   return family === undefined ? undefined : `IPv${family}`;
 }
 
-/** What changed, as arrows: dashed where it was taken away. */
+/** The changes as arrows: dashed where it was taken away. */
 export function diffGraph({ changes }: ToldDiff): Graph {
   const edges = changes.flatMap(({ from, to, change }): readonly Edge[] =>
     from.flatMap((source) =>

@@ -10,10 +10,15 @@ import type { Manifest } from "../../input/manifests.ts";
 import { CLUSTER } from "../../input/place.ts";
 import type { Io } from "../../io.ts";
 import { formatDot, formatMermaid } from "../../output/graph.ts";
+import { formatPage } from "../../output/page/page.ts";
+import { formatSvg } from "../../output/svg.ts";
+import { writeAll } from "../../output/write_all.ts";
 import { styleOf } from "../../style.ts";
 import { tellOversizes } from "../size.ts";
 import { DIFF_FORMATS } from "./command.ts";
 import { diffPolicies } from "./diff.ts";
+import { changeMarkdown } from "./markdown.ts";
+import { changePage } from "./page.ts";
 import type { ToldDiff } from "./print.ts";
 import { DIFF_WORDS, diffCsv, diffGraph, diffObject, diffText, diffWide } from "./print.ts";
 import { tellDiff } from "./tell.ts";
@@ -50,15 +55,23 @@ export async function runDiff(io: Io, options: unknown): Promise<ExitCode> {
   } else if (!pods.some(({ sizes }) => sizes.both > 0)) {
     io.err.write("no workload is on both sides: all connections count as those of new and removed workloads\n");
   }
-  const isMerged = output !== "wide" && output !== "csv";
-  const told = tellDiff(sides, { before: locator(old), after: locator(young) }, diff, isMerged);
-  for (const text of printed(told, output, io)) io.out.write(text);
+  const tell = (isMerged: boolean): ToldDiff =>
+    tellDiff(sides, { before: locator(old), after: locator(young) }, diff, isMerged);
+  const told = tell(output !== "wide" && output !== "csv");
+  if (output === "html") {
+    const title = `${oldPath} → ${newPaths.join(", ")}`;
+    writeAll(io.out, formatPage(changePage({ title, facts: [] }, told, tell(false))));
+  } else for (const text of printed(told, output, io)) io.out.write(text);
   tellOversizes(io, sides.before, "old: ");
   tellOversizes(io, sides.after, "new: ");
   return told.changes.length === 0 ? ExitCode.YES : ExitCode.NO;
 }
 
-function printed(told: ToldDiff, format: (typeof DIFF_FORMATS)[number], { out }: Io): Iterable<string> {
+function printed(
+  told: ToldDiff,
+  format: Exclude<(typeof DIFF_FORMATS)[number], "html">,
+  { out }: Io,
+): Iterable<string> {
   switch (format) {
     case "table":
       return diffText(told, DIFF_WORDS, styleOf(out), out.columns);
@@ -72,5 +85,9 @@ function printed(told: ToldDiff, format: (typeof DIFF_FORMATS)[number], { out }:
       return [formatDot(diffGraph(told))];
     case "mermaid":
       return [formatMermaid(diffGraph(told))];
+    case "svg":
+      return [formatSvg(diffGraph(told))];
+    case "md":
+      return [changeMarkdown(told, DIFF_WORDS)];
   }
 }

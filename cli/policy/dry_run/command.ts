@@ -4,7 +4,7 @@ import { CLUSTER } from "../../input/place.ts";
 import { withReading } from "../../input/reading.ts";
 import type { Run } from "../../program.ts";
 
-export const DRY_RUN_FORMATS = ["table", "wide", "json", "csv", "dot", "mermaid"] as const;
+export const DRY_RUN_FORMATS = ["table", "wide", "json", "csv", "dot", "mermaid", "svg", "md", "html"] as const;
 
 interface DryRunGiven {
   readonly filename?: unknown;

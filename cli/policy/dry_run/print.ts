@@ -2,6 +2,7 @@ import { printable } from "../../../policyd/log/line.ts";
 import { groupName } from "../../cluster/group.ts";
 import { foldLine } from "../../output/fold.ts";
 import type { Style } from "../../style.ts";
+import { styleOf } from "../../style.ts";
 import type { ToldDiff, Words } from "../diff/print.ts";
 import { diffObject, diffText } from "../diff/print.ts";
 import { placeText } from "../diff/witness.ts";
@@ -11,7 +12,7 @@ import type { ObjectChange } from "./apply.ts";
 import type { IsolationEffect, PodNames, PolicyEffect } from "./effect.ts";
 import type { Warning } from "./warnings.ts";
 
-/** What a change would do. */
+/** The effects of a change. */
 export interface DryRun {
   readonly policies: readonly PolicyEffect[];
   /** What becomes of other objects; what it means for policies shows in what is cut and opened. */
@@ -23,6 +24,10 @@ export interface DryRun {
   readonly live: LiveReport | undefined;
 }
 
+const PLAIN = styleOf({ hasColour: false });
+/** Characters in a line that nobody folds. */
+const UNFOLDED = 10_000;
+
 export const DRY_RUN_WORDS: Words = { added: "opened", removed: "cut" };
 
 /** For people. */
@@ -31,17 +36,7 @@ export function* dryRunText(
   style: Style,
   columns: number,
 ): Generator<string> {
-  for (const { type, name, file, line, selects } of policies) {
-    const text = `${type} ${placeText({ name, file, line })}: selects ${selected(selects)}`;
-    yield foldLine(printable(text), columns, 0, 2);
-  }
-  for (const [text, { length }] of Map.groupBy(others, otherText)) {
-    yield foldLine(printable(length > 1 ? `${text} (${length} pods)` : text), columns, 0, 2);
-  }
-  for (const { direction, type, of } of isolation) {
-    const word = type === "isolated" ? `newly isolated for ${direction}` : `no longer isolated for ${direction}`;
-    yield foldLine(printable(`${word}: ${selected(of)}`), columns, 0, 2);
-  }
+  for (const fact of effects({ policies, others, isolation })) yield foldLine(printable(fact), columns, 0, 2);
   if (live !== undefined) yield* liveText(live, style, columns);
   yield* diffText(diff, DRY_RUN_WORDS, style, columns);
   for (const { text, file, line } of warnings) {
@@ -52,6 +47,32 @@ export function* dryRunText(
       2,
     );
     yield words;
+  }
+}
+
+/** Returns the effects on objects and on isolation, and the warnings, as sentences of plain text. */
+export function dryRunFacts(dryRun: DryRun): readonly string[] {
+  return [
+    ...effects(dryRun),
+    ...(dryRun.live === undefined ? [] : [...liveText(dryRun.live, PLAIN, UNFOLDED)].map((line) => line.trim())),
+    ...dryRun.warnings.map(({ text, file, line }) => `warning: ${placeText({ name: text, file, line })}`),
+  ];
+}
+
+function* effects({
+  policies,
+  others,
+  isolation,
+}: Pick<DryRun, "policies" | "others" | "isolation">): Generator<string> {
+  for (const { type, name, file, line, selects } of policies) {
+    yield `${type} ${placeText({ name, file, line })}: selects ${selected(selects)}`;
+  }
+  for (const [text, { length }] of Map.groupBy(others, otherText)) {
+    yield length > 1 ? `${text} (${length} pods)` : text;
+  }
+  for (const { direction, type, of } of isolation) {
+    const word = type === "isolated" ? `newly isolated for ${direction}` : `no longer isolated for ${direction}`;
+    yield `${word}: ${selected(of)}`;
   }
 }
 

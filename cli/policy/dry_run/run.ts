@@ -10,10 +10,16 @@ import type { Manifest } from "../../input/manifests.ts";
 import { CLUSTER } from "../../input/place.ts";
 import type { Io } from "../../io.ts";
 import { formatDot, formatMermaid } from "../../output/graph.ts";
+import { markdownCode } from "../../output/markup.ts";
+import { formatPage } from "../../output/page/page.ts";
+import { formatSvg } from "../../output/svg.ts";
+import { writeAll } from "../../output/write_all.ts";
 import { styleOf } from "../../style.ts";
 import { readTables } from "../live/read_tables.ts";
 import { liveReport } from "../live/report.ts";
 import { diffPolicies } from "../diff/diff.ts";
+import { changeMarkdown } from "../diff/markdown.ts";
+import { changePage } from "../diff/page.ts";
 import { diffCsv, diffGraph, diffWide } from "../diff/print.ts";
 import type { Sides } from "../diff/end_class.ts";
 import { tellDiff } from "../diff/tell.ts";
@@ -24,7 +30,7 @@ import { DRY_RUN_FORMATS } from "./command.ts";
 import { isolationEffects, policyEffects } from "./effect.ts";
 import { objectName } from "./object_name.ts";
 import type { DryRun } from "./print.ts";
-import { DRY_RUN_WORDS, dryRunObject, dryRunText } from "./print.ts";
+import { DRY_RUN_WORDS, dryRunFacts, dryRunObject, dryRunText } from "./print.ts";
 import { warningsOf } from "./warnings.ts";
 
 const optionsSchema = v.object({
@@ -64,13 +70,15 @@ export async function runDryRun(io: Io, options: unknown): Promise<ExitCode> {
     deleted === true
       ? deleteObjects(applyObjects(there, []), namesToDelete(there, given))
       : deleteObjects(applyObjects(there, given), names);
-  const isMerged = output !== "wide" && output !== "csv";
   const sides = { before: indexOf(applied.before, policyOptions), after: indexOf(applied.after, policyOptions) };
   const isAsked = isLive || conntrack.length > 0;
   const tables = isAsked ? await readTables(io, { isLive, files: conntrack, access: read }) : undefined;
   const live = tables && liveReport(sides, locator(applied.after), tables);
-  const result = { ...tryOut(sides, applied, isMerged), live };
-  for (const text of printed(result, output, io)) io.out.write(text);
+  const result = { ...tryOut(sides, applied, output !== "wide" && output !== "csv"), live };
+  if (output === "html") {
+    const page = { title: "Effect of the change", facts: dryRunFacts(result) };
+    writeAll(io.out, formatPage(changePage(page, result.diff, tryOut(sides, applied, false).diff)));
+  } else for (const text of printed(result, output, io)) io.out.write(text);
   const isQuiet = live === undefined ? result.diff.changes.length === 0 : live.cuts.length === 0;
   return isQuiet ? ExitCode.YES : ExitCode.NO;
 }
@@ -96,7 +104,11 @@ function isPolicy(manifest: Manifest | undefined): boolean {
   return kind === "NetworkPolicy" || kind === "ClusterNetworkPolicy";
 }
 
-function printed(result: DryRun, format: (typeof DRY_RUN_FORMATS)[number], { out }: Io): Iterable<string> {
+function printed(
+  result: DryRun,
+  format: Exclude<(typeof DRY_RUN_FORMATS)[number], "html">,
+  { out }: Io,
+): Iterable<string> {
   switch (format) {
     case "table":
       return dryRunText(result, styleOf(out), out.columns);
@@ -110,5 +122,15 @@ function printed(result: DryRun, format: (typeof DRY_RUN_FORMATS)[number], { out
       return [formatDot(diffGraph(result.diff))];
     case "mermaid":
       return [formatMermaid(diffGraph(result.diff))];
+    case "svg":
+      return [formatSvg(diffGraph(result.diff))];
+    case "md":
+      return [
+        changeMarkdown(
+          result.diff,
+          DRY_RUN_WORDS,
+          dryRunFacts(result).map((fact) => `* ${markdownCode(fact)}`),
+        ),
+      ];
   }
 }

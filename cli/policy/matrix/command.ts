@@ -3,7 +3,7 @@ import { GROUPINGS } from "../../cluster/group.ts";
 import { addPorts, withConfiguration, withInput } from "../../input/options.ts";
 import type { Run } from "../../program.ts";
 
-export const MATRIX_FORMATS = ["table", "wide", "json", "csv", "dot", "mermaid"] as const;
+export const MATRIX_FORMATS = ["table", "wide", "json", "csv", "dot", "mermaid", "svg", "md", "html"] as const;
 
 /** `policy matrix`: who may send what to whom. */
 export function matrixCommand(run: Run): Command {

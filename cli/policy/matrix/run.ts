@@ -6,12 +6,14 @@ import { inForce, isShadow } from "../../../policyd/cluster/shadow.ts";
 import { GROUPINGS } from "../../cluster/group.ts";
 import { storeOf } from "../../cluster/policy_objects.ts";
 import { ExitCode } from "../../exit_code.ts";
-import { configurationOf, policyOptionsOf } from "../../input/configuration_file.ts";
+import { configurationOf, policyOptionsOf, serviceSettingsOf } from "../../input/configuration_file.ts";
 import { configurationEntries, inputEntries } from "../../input/input_schema.ts";
 import { loadManifests } from "../../input/load.ts";
 import type { Io } from "../../io.ts";
 import { writeAll } from "../../output/write_all.ts";
 import { formatDot, formatMermaid } from "../../output/graph.ts";
+import { formatPage } from "../../output/page/page.ts";
+import { formatSvg } from "../../output/svg.ts";
 import { tellOversizes } from "../size.ts";
 import { MATRIX_FORMATS } from "./command.ts";
 import type { Matrix } from "./matrix.ts";
@@ -21,7 +23,10 @@ import type { Chosen } from "./chosen.ts";
 import { chosenPods } from "./chosen.ts";
 import type { ListForm } from "./list.ts";
 import { formatList } from "./list.ts";
+import { matrixMarkdown } from "./markdown.ts";
+import type { NewPods } from "./new_pods.ts";
 import { newPodsFor } from "./new_pods.ts";
+import { matrixPage } from "./page.ts";
 import { withoutRepeated } from "./repeated.ts";
 import type { Asked } from "./print.ts";
 import { formatGrid, matrixCsv, matrixGraph, matrixJson, matrixWide } from "./print.ts";
@@ -39,6 +44,7 @@ const optionsSchema = v.object({
 });
 
 const MOST_NAMED = 5;
+const NO_NEW_PODS: NewPods = Object.freeze({ objects: [], names: new Map(), plain: new Map(), leftOut: 0 });
 
 /** @throws DrawbridgeError ERR_OBJECT for pods asked about that are not there, and as loadManifests */
 export async function runMatrix(io: Io, options: unknown): Promise<ExitCode> {
@@ -53,30 +59,36 @@ export async function runMatrix(io: Io, options: unknown): Promise<ExitCode> {
     config,
     ...input
   } = v.parse(optionsSchema, options);
-  const policyOptions = policyOptionsOf(configurationOf(io, config, input.filename));
+  const configuration = configurationOf(io, config, input.filename);
+  const policyOptions = policyOptionsOf(configuration);
   const { manifests } = await loadManifests(io, input);
   const objects = manifests.map(({ object }) => object);
   const isQuestion = from !== undefined || to !== undefined;
   const judged = withShadow ? objects.map(inForce) : objects;
-  const young = isQuestion ? newPodsFor(judged) : undefined;
-  const index = buildPolicyIndex(storeOf([...judged, ...(young?.objects ?? [])]), policyOptions);
+  const young = isQuestion ? newPodsFor(judged) : NO_NEW_PODS;
+  const index = buildPolicyIndex(storeOf([...judged, ...young.objects]), policyOptions);
   const running = judged.filter((one): one is Pod => one.kind === "Pod" && !isFinished(one));
   const chosen = (name: string | undefined, option: string): Chosen | undefined =>
     name === undefined ? undefined : chosenPods(running, name, option);
   const scope = { from: chosen(from, "--from"), to: chosen(to, "--to") };
-  const matrix = matrixOf(index, by, { ...scope, newPods: young?.names ?? new Map<string, string>() });
-  const shown = young === undefined ? matrix : withoutRepeated(matrix, young);
+  const matrix = matrixOf(index, by, { ...scope, newPods: young.names });
+  const shown = isQuestion ? withoutRepeated(matrix, young) : matrix;
   const asked = { ports, isAllowedOnly: allowedOnly };
-  if (output === "table") {
+  if (output === "html") {
+    const explained = { manifests, withShadow, options: policyOptions, settings: serviceSettingsOf(configuration) };
+    writeAll(io.out, formatPage(matrixPage(shown, asked, explained)));
+  } else if (output === "table") {
     const first = from === undefined && to !== undefined ? "to" : "from";
     writeTable(io, shown, asked, { isQuestion, first, isPoliced: policyOptions.policePodToOwnNode });
   } else writeAll(io.out, printed(shown, asked, output, io.out.columns));
-  if (young !== undefined && young.leftOut > 0) {
-    io.err.write(`left out: ${young.leftOut} more kinds of pods that policies speak of and that are not there\n`);
-  }
+  tellLeftOut(io, young.leftOut);
   if (!withShadow) tellShadow(io, objects);
   tellOversizes(io, index);
   return ExitCode.YES;
+}
+
+function tellLeftOut(io: Io, count: number): void {
+  if (count > 0) io.err.write(`left out: ${count} more kinds of pods that policies speak of and that are not there\n`);
 }
 
 function tellShadow(io: Io, objects: readonly ClusterObject[]): void {
@@ -140,7 +152,7 @@ function withoutOutside(matrix: Matrix): Matrix {
 function printed(
   matrix: Matrix,
   asked: Asked,
-  format: Exclude<(typeof MATRIX_FORMATS)[number], "table">,
+  format: Exclude<(typeof MATRIX_FORMATS)[number], "table" | "html">,
   columns: number,
 ): Iterable<string> {
   switch (format) {
@@ -154,5 +166,9 @@ function printed(
       return [formatDot(matrixGraph(matrix, asked))];
     case "mermaid":
       return [formatMermaid(matrixGraph(matrix, asked))];
+    case "svg":
+      return [formatSvg(matrixGraph(matrix, asked))];
+    case "md":
+      return [matrixMarkdown(matrix, asked)];
   }
 }

@@ -5,6 +5,7 @@ import { readObjects } from "../../../../../policyd/source/documents.ts";
 import { MOST_PAIRS } from "../../../../../policyd/policy/policy_size.ts";
 import { assertGolden, fixtureFiles } from "../../../../support/cli_golden.ts";
 import type { Outcome } from "../../../../support/cli.ts";
+import { MATRIX_FORMATS } from "../../../../../cli/policy/matrix/command.ts";
 import { memoryFiles, runCli } from "../../../../support/cli.ts";
 
 const entriesSchema = v.array(v.object({ from: v.string(), to: v.string(), allowed: v.boolean() }));
@@ -218,14 +219,14 @@ describe("policy matrix: what it prints", () => {
   });
 
   it("without pods there is nothing to say, in every format", async () => {
-    for (const format of FORMATS) {
+    for (const format of MATRIX_FORMATS) {
       const { code, out } = await onPods(
         [{ apiVersion: "v1", kind: "Namespace", metadata: { name: "x" } }],
         "-o",
         format,
       );
       assert.equal(code, 0);
-      assert.doesNotMatch(out, /x\/|->|-->/);
+      assert.doesNotMatch(out.replace(/^<!doctype[^]*<body>/, "").replace(/<script>[^]*/, ""), /x\/|->|-->/);
       if (format === "json") assert.deepEqual(JSON.parse(out), []);
     }
   });
@@ -233,7 +234,7 @@ describe("policy matrix: what it prints", () => {
   it("names out of objects can neither end a line nor speak the language of a format", async () => {
     const evil = '\u001b[31m"];\n<b>,=1\u202e';
     const owner = { apiVersion: "v1", kind: evil, name: evil, controller: true };
-    for (const format of FORMATS) {
+    for (const format of MATRIX_FORMATS) {
       const { code, out } = await onPods(
         [podNamed("a", { metadata: { name: "a", namespace: "x", ownerReferences: [owner] } })],
         "-o",

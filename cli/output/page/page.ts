@@ -1,0 +1,150 @@
+import { createHash } from "node:crypto";
+import { printable } from "../../../policyd/log/line.ts";
+import { VERSION } from "../../../policyd/version.ts";
+import type { Graph } from "../graph.ts";
+import { markupText } from "../markup.ts";
+import { formatSvg } from "../svg.ts";
+import { PAGE_SCRIPT } from "./script.ts";
+import { PAGE_STYLE } from "./style.ts";
+
+/** How a cell of a heat map looks. */
+export type CellState = "all" | "ports" | "part" | "none" | "opens" | "closes" | "both";
+
+/** A cell that has something to say. */
+export interface HeatCell {
+  readonly row: number;
+  readonly column: number;
+  readonly state: CellState;
+  /** The connections that are allowed, or that change. */
+  readonly text: string;
+  /** The explanation, with its line ends; empty where there is none. */
+  readonly why: string;
+}
+
+/** Senders are rows and receivers columns; what is before the first "/" of a name is its box. */
+export interface Heat {
+  readonly rows: readonly string[];
+  readonly columns: readonly string[];
+  readonly cells: readonly HeatCell[];
+}
+
+/** The contents of a page. */
+export interface PageContent {
+  readonly title: string;
+  /** Sentences below it. */
+  readonly facts: readonly string[];
+  readonly heat: Heat;
+  /** Of the states that occur. */
+  readonly legend: readonly (readonly [state: CellState, text: string])[];
+  /** The changes, one after the other; empty for a matrix. */
+  readonly changes: readonly PageChange[];
+  readonly graph: Graph;
+}
+
+export interface PageChange {
+  readonly state: "opens" | "closes";
+  /** Begins the head, in the state's colour. */
+  readonly word: string;
+  readonly head: string;
+  readonly lines: readonly string[];
+}
+
+/** More arrows than these are a picture of nothing. */
+const MOST_ARROWS = 400;
+
+/**
+ * One page of HTML that needs nothing else: no network, no other file, light or dark as its reader has it.
+ *
+ * Everything out of objects and names of files is escaped or, for the script, data in JSON, which the script only shows as text. Its
+ * policy lets run no other script than that one, by its hash, and loads nothing.
+ */
+export function* formatPage(content: PageContent): Generator<string> {
+  const { title, facts, legend, changes, graph } = content;
+  const policy = [
+    "default-src 'none'",
+    `script-src '${hashOf(PAGE_SCRIPT)}'`,
+    // Attributes of style are the picture's and the table's own; none of them has a text of others.
+    "style-src 'unsafe-inline'",
+    "base-uri 'none'",
+    "form-action 'none'",
+  ].join("; ");
+  yield `<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="${policy}">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<title>${markupText(title)}</title>
+<style>${PAGE_STYLE}</style>
+</head>
+<body>
+<header>
+<h1>${markupText(title)}</h1>
+${facts.map((fact) => `<p>${markupText(fact)}</p>\n`).join("")}</header>
+`;
+  if (changes.length > 0)
+    yield `<section id="changes"><h2>What changes</h2>\n${changes.map(changeText).join("")}</section>\n`;
+  yield `<section id="matrix">
+<h2>From row to column</h2>
+<p class="tools"><label>from <input id="from" type="search" placeholder="name" autocomplete="off"></label>
+<label>to <input id="to" type="search" placeholder="name" autocomplete="off"></label>
+<button id="by" type="button" aria-pressed="false">by namespace</button>
+${legend.map(([state, text]) => `<span class="key"><i class="${state}"></i>${markupText(text)}</span>`).join("\n")}</p>
+<div class="sheet"><div class="heat"><table id="heat"></table></div>
+<aside id="why" aria-live="polite"><p>Click a cell: here stands why.</p></aside></div>
+</section>
+`;
+  yield `<section id="graph"><h2>Graph</h2>\n${graphText(graph)}</section>\n`;
+  yield `<footer>Drawbridge ${markupText(VERSION)}. This page loads nothing and sends nothing.</footer>
+<noscript><p>The table is drawn by the page's own script, which is switched off.</p></noscript>
+<script type="application/json" id="data">${dataText(content)}</script>
+<script>${PAGE_SCRIPT}</script>
+</body>
+</html>
+`;
+}
+
+function changeText({ state, word, head, lines }: PageChange): string {
+  const reasons = lines.map((line) => `<li>${markupText(line)}</li>`).join("");
+  return `<details class="${state}"><summary><b>${markupText(word)}</b> ${markupText(head)}</summary><ul>${reasons}</ul></details>\n`;
+}
+
+function graphText(graph: Graph): string {
+  if (graph.edges.length > MOST_ARROWS) return `<p>${graph.edges.length} arrows are too many for a picture.</p>\n`;
+  return graph.edges.length === 0
+    ? "<p>There are no arrows.</p>\n"
+    : `<div class="picture">${formatSvg(graph)}</div>\n`;
+}
+
+/** Equal texts stand once: most cells of a large matrix say the same. */
+function dataText({ heat: { rows, columns, cells }, changes }: PageContent): string {
+  const numbers = new Map<string, number>();
+  const numberOf = (text: string): number => {
+    const known = numbers.get(text) ?? numbers.size;
+    numbers.set(text, known);
+    return known;
+  };
+  const numbered = cells.map(({ row, column, state, text, why }) => [
+    row,
+    column,
+    state,
+    numberOf(text),
+    numberOf(why),
+  ]);
+  const texts = [...numbers.keys()].map((text) => text.split("\n").map(printable).join("\n"));
+  const [across, down] = [columns, rows].map((names) => names.map(printable));
+  return scriptData({ isChange: changes.length > 0, rows: down, columns: across, cells: numbered, texts });
+}
+
+/** JSON within a script element: nothing in it ends the element or begins a comment of HTML. */
+function scriptData(value: unknown): string {
+  return JSON.stringify(value).replaceAll(
+    /[<>&\u2028\u2029]/g,
+    (sign) => `\\u${(sign.codePointAt(0) ?? 0).toString(16).padStart(4, "0")}`,
+  );
+}
+
+function hashOf(script: string): string {
+  return `sha256-${createHash("sha256").update(script).digest("base64")}`;
+}

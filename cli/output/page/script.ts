@@ -1,0 +1,142 @@
+/**
+ * The page's script: draws the heat map out of the data in the page, by workload or by namespace, narrows it to the names that are
+ * searched for, and shows the explanation of a cell that is clicked. Names and texts only ever become the text of a node.
+ */
+export const PAGE_SCRIPT = String.raw`"use strict";
+(() => {
+  const data = JSON.parse(document.getElementById("data").textContent);
+  const table = document.getElementById("heat");
+  const why = document.getElementById("why");
+  const by = document.getElementById("by");
+  const inputs = { from: document.getElementById("from"), to: document.getElementById("to") };
+  const cells = new Map(data.cells.map((cell) => [cell[0] * data.columns.length + cell[1], cell]));
+  const boxOf = (name) => (name.startsWith("outside") ? "outside" : name.split("/", 1)[0]);
+  const make = (name, text, className) => {
+    const node = document.createElement(name);
+    if (text !== undefined) node.textContent = text;
+    if (className) node.className = className;
+    return node;
+  };
+  const say = (head, text, reason, command) => {
+    why.replaceChildren(make("h3", head), make("p", text));
+    if (reason) why.append(make("pre", reason));
+    if (command) {
+      const line = make("p", "The same on the command line: ");
+      line.append(make("code", command));
+      why.append(line);
+    }
+  };
+  const numbered = (names, wanted) =>
+    names.map((name, index) => ({ name, index })).filter(({ name }) => name.toLowerCase().includes(wanted));
+  const button = (className, label, shown) => {
+    const node = make("button", shown, className);
+    node.type = "button";
+    node.setAttribute("aria-label", label);
+    node.title = label;
+    return node;
+  };
+  const choose = (node, act) => {
+    node.addEventListener("click", () => {
+      for (const other of table.querySelectorAll("[aria-current]")) other.removeAttribute("aria-current");
+      node.setAttribute("aria-current", "true");
+      act();
+    });
+    return node;
+  };
+  const isEnd = (name) => name.includes("/") && !name.startsWith("outside");
+  const single = (row, column) => {
+    const cell = cells.get(row.index * data.columns.length + column.index);
+    if (cell === undefined) return undefined;
+    const [, , state, text, reason] = cell;
+    const head = row.name + " → " + column.name;
+    const words = data.texts[text] === "" ? "nothing" : data.texts[text];
+    const command =
+      state !== "opens" && state !== "closes" && state !== "both" && isEnd(row.name) && isEnd(column.name)
+        ? "drawbridge policy explain -f … --from " + row.name + " --to " + column.name
+        : "";
+    return choose(button(state, head + ": " + words), () => say(head, words, data.texts[reason], command));
+  };
+  const HOT = ["both", "opens", "closes", "all", "part", "ports"];
+  const together = (rows, columns) => {
+    const counts = new Map();
+    let all = 0;
+    for (const row of rows) {
+      for (const column of columns) {
+        const cell = cells.get(row.index * data.columns.length + column.index);
+        if (cell === undefined) continue;
+        all += 1;
+        counts.set(cell[2], (counts.get(cell[2]) ?? 0) + 1);
+      }
+    }
+    const state = HOT.find((one) => counts.has(one)) ?? "none";
+    return { state, all, open: all - (counts.get("none") ?? 0) };
+  };
+  const head = (columns) => {
+    const line = make("tr");
+    line.append(make("th", "from \\ to"));
+    let before;
+    for (const column of columns) {
+      const cell = make("th", undefined, before !== undefined && boxOf(column.name) !== before ? "apart" : "");
+      cell.append(make("span", column.name));
+      cell.title = column.name;
+      line.append(cell);
+      before = boxOf(column.name);
+    }
+    const part = make("thead");
+    part.append(line);
+    return part;
+  };
+  const body = (rows, columns, cellFor) => {
+    const part = make("tbody");
+    let above;
+    for (const row of rows) {
+      const line = make("tr", undefined, above !== undefined && boxOf(row.name) !== above ? "apart" : "");
+      const name = make("th", row.name);
+      name.title = row.name;
+      line.append(name);
+      let before;
+      for (const column of columns) {
+        const cell = make("td", undefined, before !== undefined && boxOf(column.name) !== before ? "apart" : "");
+        const node = cellFor(row, column);
+        if (node !== undefined) cell.append(node);
+        line.append(cell);
+        before = boxOf(column.name);
+      }
+      part.append(line);
+      above = boxOf(row.name);
+    }
+    return part;
+  };
+  const boxesOf = (names) => {
+    const boxes = new Map();
+    for (const one of names) boxes.set(boxOf(one.name), [...(boxes.get(boxOf(one.name)) ?? []), one]);
+    return [...boxes].map(([name, members]) => ({ name, members }));
+  };
+  const ofBoxes = (row, column) => {
+    const { state, all, open } = together(row.members, column.members);
+    if (all === 0) return undefined;
+    const label = row.name + " → " + column.name + ": " + open + " of " + all;
+    return choose(button(state, label), () => {
+      inputs.from.value = row.name;
+      inputs.to.value = column.name;
+      by.setAttribute("aria-pressed", "false");
+      draw();
+      say(row.name + " → " + column.name, open + " of " + all + " pairs: " + (data.isChange ? "something changes" : "something is allowed"));
+    });
+  };
+  const draw = () => {
+    const rows = numbered(data.rows, inputs.from.value.trim().toLowerCase());
+    const columns = numbered(data.columns, inputs.to.value.trim().toLowerCase());
+    const isByBox = by.getAttribute("aria-pressed") === "true";
+    const [left, top] = isByBox ? [boxesOf(rows), boxesOf(columns)] : [rows, columns];
+    table.replaceChildren(head(top), body(left, top, isByBox ? ofBoxes : single));
+    if (rows.length === 0 || columns.length === 0) say("No such name", "Nothing here is called so.");
+  };
+  for (const input of Object.values(inputs)) input.addEventListener("input", draw);
+  by.addEventListener("click", () => {
+    by.setAttribute("aria-pressed", String(by.getAttribute("aria-pressed") !== "true"));
+    draw();
+  });
+  draw();
+})();
+`;

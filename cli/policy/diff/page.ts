@@ -1,0 +1,71 @@
+import type { CellState, HeatCell, PageChange, PageContent } from "../../output/page/page.ts";
+import type { ToldChange, ToldDiff, Words } from "./print.ts";
+import { changeLines, diffGraph } from "./print.ts";
+
+/** The words of a page beside its changes. */
+export interface ChangePage {
+  readonly title: string;
+  readonly facts: readonly string[];
+}
+
+/** The words of the command line for what a page calls opens and closes. */
+const PAGE_WORDS: Words = { added: "opens", removed: "closes" };
+
+/**
+ * A page about what opens and closes.
+ *
+ * @param merged what is listed and drawn as a graph
+ * @param single the same changes, each of one group to one group: the cells of the heat map
+ */
+export function changePage({ title, facts }: ChangePage, merged: ToldDiff, single: ToldDiff): PageContent {
+  const rows = namesOf(single.changes, ({ from }) => from);
+  const columns = namesOf(single.changes, ({ to }) => to);
+  const byPair = Map.groupBy(single.changes, ({ from, to }) => `${from[0]} ${to[0]}`);
+  const cells = [...byPair.values()].map((changes): HeatCell => {
+    const texts = changes.map((one) => changeLines(one, PAGE_WORDS));
+    const [first] = changes;
+    return {
+      row: rows.indexOf(first?.from[0] ?? ""),
+      column: columns.indexOf(first?.to[0] ?? ""),
+      state: stateOf(changes),
+      text: changes.map(({ change }) => `${PAGE_WORDS[change.type]} ${change.text}`).join("; "),
+      why: texts
+        .map(({ word, head, lines }) => [`${word} ${head}`, ...lines.map((line) => `  ${line}`)].join("\n"))
+        .join("\n\n"),
+    };
+  });
+  const present = new Set(cells.map(({ state }) => state));
+  return {
+    title,
+    facts: [summaryOf(merged), ...facts],
+    heat: { rows, columns, cells },
+    legend: LEGEND.filter(([state]) => present.has(state)),
+    changes: merged.changes.map((one): PageChange => {
+      return { state: one.change.type === "added" ? "opens" : "closes", ...changeLines(one, PAGE_WORDS) };
+    }),
+    graph: diffGraph(merged),
+  };
+}
+
+const LEGEND: PageContent["legend"] = [
+  ["opens", "opens"],
+  ["closes", "closes"],
+  ["both", "both"],
+];
+
+/** `2 changes open connections, 1 closes some.` */
+export function summaryOf({ changes }: ToldDiff): string {
+  const opened = changes.filter(({ change }) => change.type === "added").length;
+  const closed = changes.length - opened;
+  if (changes.length === 0) return "No difference in what may be sent.";
+  return `Traffic changes: ${opened} ${opened === 1 ? "entry opens" : "entries open"} connections, ${closed} ${closed === 1 ? "closes" : "close"} some.`;
+}
+
+function stateOf(changes: readonly ToldChange[]): CellState {
+  const types = new Set(changes.map(({ change }) => change.type));
+  return types.size > 1 ? "both" : types.has("added") ? "opens" : "closes";
+}
+
+function namesOf(changes: readonly ToldChange[], names: (one: ToldChange) => readonly string[]): readonly string[] {
+  return [...new Set(changes.flatMap(names))].sort();
+}

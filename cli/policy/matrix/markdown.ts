@@ -1,0 +1,28 @@
+import { markdownCode, markdownTable } from "../../output/markup.ts";
+import { cellsOf, cellText } from "./cell.ts";
+import type { Matrix } from "./matrix.ts";
+import type { Asked } from "./print.ts";
+
+const WIDEST_GRID = 12;
+const MOST_ROWS = 300;
+
+/** A matrix as Markdown: a grid where it is small, else the pairs between which something is allowed. */
+export function matrixMarkdown(matrix: Matrix, { ports }: Asked): string {
+  const textOf = cellText(ports);
+  const { groups, sources, destinations, between } = matrix;
+  if (groups.length === 0) return "There are no pods.\n";
+  const words = (text: string): string => (text === "" ? "–" : markdownCode(text));
+  if (Math.max(sources.length, destinations.length) <= WIDEST_GRID) {
+    const rows = sources.map((from) => [
+      markdownCode(from.name),
+      ...destinations.map((to) => (from.kind !== "pods" && to.kind !== "pods" ? "" : words(textOf(between(from, to))))),
+    ]);
+    return markdownTable(["from \\ to", ...destinations.map(({ name }) => markdownCode(name))], rows);
+  }
+  const open = [...cellsOf(matrix, true, textOf)];
+  const rows = open
+    .slice(0, MOST_ROWS)
+    .map(({ from, to, connections }) => [markdownCode(from.name), markdownCode(to.name), words(textOf(connections))]);
+  const more = open.length > MOST_ROWS ? `\nand ${open.length - MOST_ROWS} more pairs\n` : "";
+  return `${markdownTable(["from", "to", "connections"], rows)}${more}`;
+}

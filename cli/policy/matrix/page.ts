@@ -1,0 +1,113 @@
+import type { Host, HostsEnd } from "../../cluster/find_end.ts";
+import type { CellState, HeatCell, PageContent } from "../../output/page/page.ts";
+import type { ServiceSettings } from "../../cluster/service_world.ts";
+import { clusterOf } from "../../cluster/cluster.ts";
+import type { Manifest } from "../../input/manifests.ts";
+import type { PolicyOptions } from "../../../policyd/policy/evaluate/objects.ts";
+import { inForce } from "../../../policyd/cluster/shadow.ts";
+import { DrawbridgeError } from "../../../kernel/error.ts";
+import { styleOf } from "../../style.ts";
+import { ExplainContext } from "../explain/context.ts";
+import { explain } from "../explain/explain.ts";
+import { explanationText } from "../explain/print.ts";
+import { cellsOf, cellText, isPartly } from "./cell.ts";
+import type { MatrixEnd } from "./end.ts";
+import type { Matrix } from "./matrix.ts";
+import type { Asked } from "./print.ts";
+import { matrixGraph } from "./print.ts";
+
+/** More rows or columns nobody reads as a picture. */
+const MOST_NAMES = 200;
+/** An explanation takes a millisecond or a few, and a kilobyte. */
+const MOST_EXPLAINED = 4000;
+const COLUMNS = 60;
+/** The most pods of a workload that are asked about. */
+const MOST_PODS = 2;
+
+/** The objects and settings that explanations are made from. */
+export interface ExplainedBy {
+  readonly manifests: readonly Manifest[];
+  /** Whether policies in shadow count as in force. */
+  readonly withShadow: boolean;
+  readonly options: Partial<PolicyOptions>;
+  readonly settings: ServiceSettings;
+}
+
+/**
+ * A page of a matrix: its cells as a heat map, each with the explanation that `policy explain` would give.
+ *
+ * @throws DrawbridgeError ERR_INPUT for more rows or columns than a page holds
+ */
+export function matrixPage(matrix: Matrix, asked: Asked, by: ExplainedBy): PageContent {
+  const { sources, destinations } = matrix;
+  const most = Math.max(sources.length, destinations.length);
+  if (most > MOST_NAMES) {
+    throw new DrawbridgeError(
+      "ERR_INPUT",
+      `${most} rows or columns; expected at most ${MOST_NAMES} on a page: --by namespace puts them together, --from and --to choose`,
+    );
+  }
+  const { manifests, withShadow } = by;
+  const judged = withShadow ? manifests.map((one) => ({ ...one, object: inForce(one.object) })) : manifests;
+  const context = new ExplainContext(clusterOf(judged, by.options), by.settings);
+  const [rows, columns] = [sources, destinations].map((ends) => new Map(ends.map((end, number) => [end, number])));
+  const textOf = cellText(asked.ports);
+  const all = [...cellsOf(matrix, asked.isAllowedOnly, textOf)];
+  const isExplained = all.length <= MOST_EXPLAINED;
+  const cells = all.map(({ from, to, connections }): HeatCell => {
+    const text = textOf(connections);
+    const why = isExplained ? explanationOf(context, from, to) : "";
+    return { row: rows?.get(from) ?? 0, column: columns?.get(to) ?? 0, state: stateOf(text), text, why };
+  });
+  const present = new Set(cells.map(({ state }) => state));
+  return {
+    title: "Traffic that policies allow",
+    facts: [
+      "As far as NetworkPolicies and ClusterNetworkPolicies go; packets to a Service are judged as those to its pods.",
+      ...(isExplained ? [] : ["There are too many cells for an explanation in each: the command line has them."]),
+    ],
+    heat: { rows: sources.map(({ name }) => name), columns: destinations.map(({ name }) => name), cells },
+    legend: LEGEND.filter(([state]) => present.has(state)),
+    changes: [],
+    graph: matrixGraph(matrix, asked),
+  };
+}
+
+const LEGEND: PageContent["legend"] = [
+  ["all", "everything"],
+  ["ports", "some ports"],
+  ["part", "only some pods, or one family"],
+  ["none", "nothing"],
+];
+
+function stateOf(text: string): CellState {
+  if (text === "") return "none";
+  if (isPartly(text)) return "part";
+  return text === "all" ? "all" : "ports";
+}
+
+/** Empty for pods that do not exist yet. */
+function explanationOf(context: ExplainContext, from: MatrixEnd, to: MatrixEnd): string {
+  const source = endOf(from, undefined);
+  const destination = endOf(to, from === to ? source : undefined);
+  if (source === undefined || destination === undefined) return "";
+  const explanation = explain(context, { from: source, to: destination, traffic: undefined });
+  const asked = source.hosts.length * destination.hosts.length;
+  const total = Math.max(1, from.pods.length) * Math.max(1, to.pods.length);
+  const remark = asked < total ? `\nAsked about ${asked} of ${total} pairs of pods.\n` : "";
+  return explanationText(explanation, styleOf({ hasColour: false }), COLUMNS) + remark;
+}
+
+/** An address of the outside, or the first pods of a group; where it is also the other end, others than those if there are any. */
+function endOf({ name, kind, pods, region }: MatrixEnd, other: HostsEnd | undefined): HostsEnd | undefined {
+  if (region !== undefined) {
+    const address = region.representative;
+    return { type: "address", name, hosts: [{ type: "outside", address }], address };
+  }
+  if (kind === "new pod") return undefined;
+  const taken = new Set(other?.hosts.slice(0, 1).flatMap((host) => (host.type === "pod" ? [host.pod.key] : [])));
+  const free = pods.filter(({ key }) => pods.length === 1 || !taken.has(key)).slice(0, MOST_PODS);
+  const [host, ...hosts] = free.map((pod): Host => ({ type: "pod", pod }));
+  if (host === undefined) return undefined;
+  return { type: pods.length === 1 ? "pod" : "workload", name, hosts: [host, ...hosts], address: undefined };
+}

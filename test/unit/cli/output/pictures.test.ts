@@ -1,0 +1,133 @@
+import assert from "node:assert/strict";
+import { createHash } from "node:crypto";
+import type { Graph } from "../../../../cli/output/graph.ts";
+import { markdownCode, markdownTable, markupText } from "../../../../cli/output/markup.ts";
+import { formatPage } from "../../../../cli/output/page/page.ts";
+import { formatSvg } from "../../../../cli/output/svg.ts";
+import { memoryFiles, runCli } from "../../../support/cli.ts";
+import { assertGolden, fixtureFiles } from "../../../support/cli_golden.ts";
+
+const EVIL = `a/<b>"x'&\`|\n\u202e${"n".repeat(60)}`;
+const GRAPH: Graph = {
+  names: ["a/one", "a/two", "b/three"],
+  edges: [
+    { from: "a/one", to: "b/three", label: "80/TCP", isPartly: false },
+    { from: "a/two", to: "b/three", label: "all", isPartly: true },
+  ],
+};
+
+describe("cli/output: pictures, pages and Markdown", () => {
+  it("PAGE-06: a graph as SVG has each name, each arrow with its label, dashed where it is for some only, and loads nothing", () => {
+    const svg = formatSvg(GRAPH);
+    assertGolden("output/graph.svg.txt", svg);
+    assert.equal(svg.match(/<path class="e"/g)?.length, 1);
+    assert.equal(svg.match(/<path class="e p"/g)?.length, 1);
+    assert.doesNotMatch(
+      svg.replace('xmlns="http://www.w3.org/2000/svg"', ""),
+      /http|url\(|@import|href|<script|<image/,
+    );
+  });
+
+  it("PAGE-07: in SVG and HTML no text of others is markup, control or bidirectional characters", () => {
+    const evil = { names: [EVIL, "b/c"], edges: [{ from: EVIL, to: "b/c", label: EVIL, isPartly: false }] };
+    const heat = {
+      rows: [EVIL],
+      columns: [EVIL],
+      cells: [{ row: 0, column: 0, state: "all", text: EVIL, why: EVIL }],
+    } as const;
+    const change = { state: "opens", word: EVIL, head: EVIL, lines: [EVIL] } as const;
+    const page = [
+      ...formatPage({ title: EVIL, facts: [EVIL], heat, legend: [["all", EVIL]], changes: [change], graph: evil }),
+    ].join("");
+    for (const text of [formatSvg(evil), page]) {
+      assert.ok(!text.includes('<b>"'), text);
+      assert.ok(!text.includes("\u202e") && text.includes("&#60;b&#62;&#34;x&#39;&#38;&#96;|\\u{a}\\u{202e}"), text);
+    }
+    assert.equal(markupText(`<&>"'\``), "&#60;&#38;&#62;&#34;&#39;&#96;");
+  });
+
+  it("PAGE-08: the page's policy allows its own script by the hash, no other one, and nothing that is loaded", () => {
+    const graph = { names: [], edges: [] };
+    const page = [
+      ...formatPage({
+        title: "t",
+        facts: [],
+        heat: { rows: [], columns: [], cells: [] },
+        legend: [],
+        changes: [],
+        graph,
+      }),
+    ].join("");
+    const [, policy = ""] = /http-equiv="Content-Security-Policy" content="([^"]*)"/.exec(page) ?? [];
+    const scripts = [...page.matchAll(/<script>([^]*?)<\/script>/g)].map(([, text = ""]) => text);
+    assert.equal(scripts.length, 1);
+    const hash = createHash("sha256")
+      .update(scripts[0] ?? "")
+      .digest("base64");
+    assert.equal(
+      policy,
+      `default-src 'none'; script-src 'sha256-${hash}'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'`,
+    );
+  });
+
+  it("PAGE-09: in Markdown names are code, whatever backticks and bars they have, and cells stay cells", () => {
+    assert.equal(markdownCode("shop/web"), "`shop/web`");
+    assert.equal(markdownCode("a`b"), "`` a`b ``");
+    assert.equal(markdownCode("``"), "``` `` ```");
+    assert.equal(markdownCode("a|b\n@c"), "`a\\|b\\u{a}@c`");
+    assert.equal(markdownTable(["a", "b"], [["1", "2"]]), "| a | b |\n| --- | --- |\n| 1 | 2 |\n");
+  });
+
+  it("PAGE-09: -o md of diff stays below what a comment may have, and says how much is left out", async () => {
+    const pods = Array.from({ length: 90 }, (_, i) => ({
+      apiVersion: "v1",
+      kind: "Pod",
+      metadata: { name: `p${i}`, namespace: "n".repeat(60), labels: { app: `p${i}` } },
+      spec: { containers: [{ name: "c" }] },
+    }));
+    const policies = pods.map(({ metadata: { name, namespace } }, i) => ({
+      apiVersion: "networking.k8s.io/v1",
+      kind: "NetworkPolicy",
+      metadata: { name, namespace },
+      spec: { podSelector: { matchLabels: { app: name } }, ingress: [{ ports: [{ port: i + 1 }] }] },
+    }));
+    const text = (objects: readonly object[]): string => objects.map((one) => JSON.stringify(one)).join("\n");
+    const files = memoryFiles({ "old.json": text(pods), "new.json": text([...pods, ...policies]) });
+    const { out, code } = await runCli(["policy", "diff", "old.json", "new.json", "--by", "pod", "-o", "md"], files);
+    assert.equal(code, 1);
+    assert.ok(out.length < 65_536, `${out.length} characters`);
+    assert.match(out, /^\*\*Traffic changes: 0 entries open connections, 90 close some\.\*\*\n/);
+    assert.match(out, /\nand 40 more\n/);
+    assert.match(out, /<\/details>\n$/);
+  });
+
+  for (const args of [
+    ["policy", "matrix", "-f", "shop"],
+    ["policy", "matrix", "-f", "shop", "--by", "pod"],
+  ]) {
+    it(`PAGE-09: ${args.join(" ")} -o md is a grid where it is small, else the pairs`, async () => {
+      const { out } = await runCli([...args, "-o", "md"], fixtureFiles("shop"));
+      assertGolden(`output/matrix${args.length > 4 ? "_pod" : ""}.md.txt`, out);
+    });
+  }
+
+  it("PAGE-10: a page holds 200 rows and columns; of more the error names the way out", async () => {
+    const pods = Array.from({ length: 201 }, (_, i) =>
+      JSON.stringify({
+        apiVersion: "v1",
+        kind: "Pod",
+        metadata: { name: `p${i}`, namespace: "x" },
+        spec: { containers: [] },
+      }),
+    );
+    const files = memoryFiles({ "a.json": pods.join("\n") });
+    const { code, err } = await runCli(["policy", "matrix", "-f", "a.json", "-o", "html", "--by", "pod"], files);
+    assert.deepEqual(
+      [code, /203 rows or columns; expected at most 200 on a page: --by namespace/.test(err)],
+      [3, true],
+      err,
+    );
+    const grouped = await runCli(["policy", "matrix", "-f", "a.json", "-o", "html", "--by", "namespace"], files);
+    assert.equal(grouped.code, 0);
+  });
+});
