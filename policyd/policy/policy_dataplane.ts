@@ -21,6 +21,7 @@ import type { PolicyFollower } from "./live/policy_follower.ts";
 import { policyRules } from "./live/policy_rules.ts";
 import type { PolicyView } from "./live/policy_view.ts";
 import { policyView } from "./live/policy_view.ts";
+import type { RoomBounds } from "./live/set_room.ts";
 import type { RetainedStore } from "./retained/retained_files.ts";
 
 /** How long the event loop may be held up at once: the batch of what was worked out is often the same turn's. */
@@ -37,6 +38,8 @@ export interface PolicyDataplaneParts {
   readonly areNamespacesTold?: boolean;
   /** Hurried while a change takes more than a slice, as it fills the heap then; undefined leaves V8 alone. */
   readonly collectionPace?: CollectionPace;
+  /** How much room the sets of NetworkPolicies have; absent for the usual bounds. */
+  readonly roomBounds?: RoomBounds;
 }
 
 interface Waiting {

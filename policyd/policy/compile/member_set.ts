@@ -14,6 +14,8 @@ export interface MemberSet {
   readonly name: string;
   readonly definitions: Readonly<Record<4 | 6, SetDefinition>>;
   readonly sources: readonly MemberSource[];
+  /** Nothing but what NetworkPolicies allow asks it: without elements it allows nobody. */
+  readonly isAllowing: boolean;
 }
 
 export interface MemberSource {

@@ -161,7 +161,7 @@ class ProfilePrinter {
 
   *#allowing(rules: readonly ProfileRule[], allowed: Statement): Slices<readonly Rule[]> {
     const { direction } = this.#profile;
-    const sets = new SetCollector();
+    const sets = new SetCollector(true);
     const made: PlainRule[] = [];
     const counts = { 4: 0, 6: 0 };
     for (const one of rules) {
@@ -171,7 +171,10 @@ class ProfilePrinter {
         if (plain.family !== 6) counts[4]++;
         if (plain.family !== 4) counts[6]++;
         if (Math.max(counts[4], counts[6]) > this.#flattenAbove) {
-          return yield* flattenedRules(direction, rules, allowed, this.sets);
+          const flat = new SetCollector(true);
+          const flattened = yield* flattenedRules(direction, rules, allowed, flat);
+          this.sets.addAll(flat);
+          return flattened;
         }
       }
     }

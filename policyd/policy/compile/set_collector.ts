@@ -19,8 +19,14 @@ export interface PlacedRange extends PortNumber {
 
 /** The sets that rules ask for while they are made, each once; a set's name is a hash of what is in it. */
 export class SetCollector {
+  readonly #isAllowing: boolean;
   readonly #members = new Map<string, MemberSet>();
   readonly #fixed = new Map<string, FixedSet>();
+
+  /** @param isAllowing whether the rules are what NetworkPolicies allow */
+  constructor(isAllowing = false) {
+    this.#isAllowing = isAllowing;
+  }
 
   memberSets(): readonly MemberSet[] {
     return [...this.#members.values()];
@@ -32,7 +38,9 @@ export class SetCollector {
 
   /** Takes over what another has collected. */
   addAll(other: SetCollector): void {
-    for (const set of other.memberSets()) this.#members.set(set.name, set);
+    for (const set of other.memberSets()) {
+      if (this.#members.get(set.name)?.isAllowing !== false) this.#members.set(set.name, set);
+    }
     for (const set of other.fixedSets()) this.#fixed.set(set.definition.name, set);
   }
 
@@ -44,14 +52,20 @@ export class SetCollector {
    */
   members(word: string, sources: readonly MemberSource[], hasCounters = false): string {
     const name = `${word}_${digest([hasCounters, ...sources.map(sourceText)])}_v`;
-    if (this.#members.has(name)) return name;
+    const known = this.#members.get(name);
+    if (known !== undefined && known.isAllowing === this.#isAllowing) return name;
     const hasPorts = sources.some(({ ports }) => ports.type !== "none");
     const definition = (family: Family): SetDefinition => ({
       name: `${name}${family}`,
       key: hasPorts ? [familyWords[family].type, ...PORT_TYPES] : [familyWords[family].type],
       ...(hasCounters ? { hasCounters } : {}),
     });
-    this.#members.set(name, { name, definitions: { 4: definition(4), 6: definition(6) }, sources });
+    this.#members.set(name, {
+      name,
+      definitions: { 4: definition(4), 6: definition(6) },
+      sources,
+      isAllowing: this.#isAllowing,
+    });
     return name;
   }
 

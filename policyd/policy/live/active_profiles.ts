@@ -1,4 +1,4 @@
-import type { ProfileObjects } from "../compile/member_set.ts";
+import type { MemberSet, ProfileObjects } from "../compile/member_set.ts";
 import { leftOutOf, leftOutProblem } from "../compile/compile_rules.ts";
 import type { PolicyOptions } from "../compile/options.ts";
 import { profileChainName, profileObjects, profileObjectsInSlices } from "../compile/profile_chain.ts";
@@ -17,8 +17,10 @@ export interface ActiveProfile {
 
 interface OwnProfile extends ActiveProfile {
   readonly chains: ProfileObjects["chains"];
+  readonly memberSets: readonly Pick<MemberSet, "name" | "isAllowing">[];
+  /** The namespace of its pods, where NetworkPolicies isolate them. */
+  readonly owner: string;
   /** Names. */
-  readonly memberSets: readonly string[];
   readonly fixedSets: readonly string[];
   holders: number;
   hasChains: boolean;
@@ -29,7 +31,7 @@ export type ToSettle = (members: ReadonlySet<string>) => void;
 
 export interface ActiveProfilesParts {
   readonly rules: PolicyRules;
-  readonly memberSets: Pick<MemberSets, "hold" | "missing" | "filled" | "release">;
+  readonly memberSets: Pick<MemberSets, "hold" | "missing" | "filled" | "release" | "isClosed">;
   readonly options: PolicyOptions;
 }
 
@@ -61,8 +63,15 @@ export class ActiveProfiles {
   /** What is wrong now, for the status. */
   problems(): readonly string[] {
     return [...this.#profiles.values()]
-      .map(({ profile }) => leftOutProblem(profile))
+      .flatMap((own) => [leftOutProblem(own.profile), this.#closedProblem(own)])
       .filter((one) => one !== undefined);
+  }
+
+  /** What is wrong where a profile's sets are too large (POL-93). */
+  #closedProblem({ profile, memberSets }: OwnProfile): string | undefined {
+    if (!memberSets.some(({ name }) => this.#parts.memberSets.isClosed(name))) return undefined;
+    const policies = (profile.isolation ?? profile.shadow)?.policies.join(" ") ?? "";
+    return `NetworkPolicies ${policies}: ${profile.direction}: too many pairs of a selected pod and a port: peers of pods are not allowed; select fewer pods or ports`;
   }
 
   /**
@@ -75,7 +84,7 @@ export class ActiveProfiles {
     const own = this.#profiles.get(profile.key) ?? this.#newProfile(profile);
     own.holders++;
     if (own.hasChains) return own;
-    toSettle(this.#parts.memberSets.missing(own.memberSets));
+    toSettle(this.#parts.memberSets.missing(namesOf(own)));
     return own;
   }
 
@@ -99,14 +108,15 @@ export class ActiveProfiles {
       profile,
       chain: profileChainName(direction, key, options),
       chains: objects.chains,
-      memberSets: objects.memberSets.map(({ name }) => name),
+      memberSets: objects.memberSets.map(({ name, isAllowing }) => ({ name, isAllowing })),
+      owner: ownerOf(profile),
       fixedSets: objects.fixedSets.map(({ definition }) => definition.name),
       holders: 0,
       hasChains: false,
     };
     this.#profiles.set(key, own);
     for (const set of objects.fixedSets) this.#fixedSets.hold(set);
-    for (const set of objects.memberSets) memberSets.hold(set);
+    for (const set of objects.memberSets) memberSets.hold(set, own.owner);
     for (const policy of leftOutOf(profile)) this.#leftOut.set(policy, (this.#leftOut.get(policy) ?? 0) + 1);
     return own;
   }
@@ -116,7 +126,7 @@ export class ActiveProfiles {
     const own = this.#profiles.get(profile.key);
     if (own === undefined || own.hasChains) return;
     own.hasChains = true;
-    for (const name of own.memberSets) this.#parts.memberSets.filled(name);
+    for (const { name } of own.memberSets) this.#parts.memberSets.filled(name);
     this.#parts.rules.provide(`profile ${profile.key}`, { sets: [], chains: own.chains });
   }
 
@@ -132,6 +142,15 @@ export class ActiveProfiles {
     }
     this.#parts.rules.provide(`profile ${profile.key}`, { sets: [], chains: [] });
     for (const name of own.fixedSets) this.#fixedSets.release(name);
-    toSettle(this.#parts.memberSets.release(own.memberSets));
+    toSettle(this.#parts.memberSets.release(own.memberSets, own.owner));
   }
+}
+
+function namesOf({ memberSets }: OwnProfile): readonly string[] {
+  return memberSets.map(({ name }) => name);
+}
+
+/** NetworkPolicies select pods of their own namespace, which is before the name. */
+function ownerOf({ isolation, shadow }: Profile): string {
+  return (isolation ?? shadow)?.policies[0]?.split("/")[0] ?? "";
 }

@@ -10,6 +10,12 @@ export interface ActiveSet {
   readonly ofNames: readonly NamedSource[];
   readonly hasNames: boolean;
   holders: number;
+  /** How many of them need all of its elements: a rule that denies would let through whom it does not find. */
+  wholeHolders: number;
+  /** How often each namespace holds it for its NetworkPolicies. */
+  readonly owners: Map<string, number>;
+  /** It is too large, and has no elements (POL-93). */
+  isClosed: boolean;
   /** Whether all members have been settled since it is held. */
   isFilled: boolean;
   /** How many members have elements in it. */
@@ -44,6 +50,9 @@ export function activeSet(set: MemberSet): ActiveSet {
     ofNames: set.sources.filter(isOfEveryPod),
     hasNames: set.sources.some(({ ports }) => ports.type === "name"),
     holders: 0,
+    wholeHolders: 0,
+    owners: new Map(),
+    isClosed: false,
     isFilled: false,
     claims: 0,
   };

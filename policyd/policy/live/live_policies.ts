@@ -21,6 +21,7 @@ import { PolicyLists } from "./policy_lists.ts";
 import { PodPolicies } from "./pod_policies.ts";
 import type { PolicyRules } from "./policy_rules.ts";
 import type { RetainedStore } from "../retained/retained_files.ts";
+import type { RoomBounds } from "./set_room.ts";
 import { RetainedPolicies } from "./retained_policies.ts";
 import { WorkQueue } from "./work_queue.ts";
 
@@ -33,6 +34,7 @@ export interface LiveParts {
   /** Where the policies of namespaces that end outlive the daemon. */
   readonly retained: RetainedStore;
   readonly areNamespacesTold: boolean;
+  readonly roomBounds?: RoomBounds;
 }
 
 /**
@@ -77,9 +79,9 @@ export class LivePolicies {
   #deciding: { readonly local: OwnPod; readonly isUrgent: boolean; readonly work: Slices<void> } | undefined;
   #isStarted = false;
 
-  constructor({ nodeName, rules, options, clock, retained, areNamespacesTold }: LiveParts) {
+  constructor({ nodeName, rules, options, clock, retained, areNamespacesTold, roomBounds }: LiveParts) {
     this.#foreseen = new ForeseenPods(nodeName);
-    this.#sets = new MemberSets(rules, this.members.groups);
+    this.#sets = new MemberSets(rules, this.members.groups, (members) => this.#settleAll(members), roomBounds);
     this.profiles = new ActiveProfiles({ rules, memberSets: this.#sets, options });
     this.#verdicts = new LocalVerdicts(rules, this.profiles, (members) => this.#settleAll(members));
     const { members, profiles } = this;

@@ -11,6 +11,8 @@ import type { ActiveSet } from "./active_set.ts";
 import { activeSet } from "./active_set.ts";
 import type { GroupIndex, Identity } from "./group_index.ts";
 import type { PolicyRules } from "./policy_rules.ts";
+import type { RoomBounds } from "./set_room.ts";
+import { SetRoom } from "./set_room.ts";
 
 /** A pod or a node as sets have it. */
 export interface Member {
@@ -52,10 +54,20 @@ export class MemberSets {
   /** What the groups of an identity mean for it; made when it is asked for. */
   readonly #known = new WeakMap<Identity, readonly SourcesOfSet[]>();
   readonly #claimed = new Map<string, Claimed>();
+  readonly #room: SetRoom;
+  readonly #toSettle: (members: ReadonlySet<string>) => void;
 
-  constructor(rules: PolicyRules, groups: GroupIndex) {
+  /** @param toSettle gets the members whose elements have to go because a set is too large */
+  constructor(
+    rules: PolicyRules,
+    groups: GroupIndex,
+    toSettle: (members: ReadonlySet<string>) => void,
+    bounds?: RoomBounds,
+  ) {
     this.#rules = rules;
     this.#groups = groups;
+    this.#toSettle = toSettle;
+    this.#room = new SetRoom(bounds);
   }
 
   /** How many sets there are, and how many members they have, each counted in every set it is in. */
@@ -65,12 +77,24 @@ export class MemberSets {
     return { sets: this.#sets.size, members };
   }
 
-  /** Wants a set; the same one is wanted as often as it is held. */
-  hold(set: MemberSet): void {
+  /**
+   * Wants a set; the same one is wanted as often as it is held.
+   *
+   * @param owner the namespace for whose pods it is
+   */
+  hold(set: MemberSet, owner: string): void {
     const active = this.#sets.get(set.name) ?? this.#newSet(set);
+    if (set.isAllowing) active.owners.set(owner, (active.owners.get(owner) ?? 0) + 1);
+    else if (active.wholeHolders++ === 0 && active.isClosed) this.#open(active);
     if (active.holders++ > 0) return;
     this.#use(active);
+    if (set.isAllowing && this.#room.isTooLarge(this.#expected(active))) active.isClosed = true;
     this.#forgetSources([active]);
+  }
+
+  /** Whether a held set has no elements since it would have too many (POL-93). */
+  isClosed(name: string): boolean {
+    return this.#sets.get(name)?.isClosed === true;
   }
 
   /** The keys of the members that are to be settled before held sets are {@link filled}; none when they are. */
@@ -85,13 +109,20 @@ export class MemberSets {
     if (active !== undefined) active.isFilled = true;
   }
 
-  /** Wants sets once less, each of them. @returns the keys of the members that are to be settled */
-  release(names: readonly string[]): ReadonlySet<string> {
+  /** Wants sets once less, each of them, as they were held. @returns the keys of the members that are to be settled */
+  release(held: readonly Pick<MemberSet, "name" | "isAllowing">[], owner: string): ReadonlySet<string> {
     const sets: ActiveSet[] = [];
-    for (const name of names) {
+    for (const { name, isAllowing } of held) {
       const active = this.#sets.get(name);
-      if (active === undefined || --active.holders > 0) continue;
+      if (active === undefined) continue;
+      if (isAllowing) disown(active, owner);
+      else active.wholeHolders--;
+      if (--active.holders > 0) {
+        if (!isAllowing) this.#closeIfOverfull([active]);
+        continue;
+      }
       active.isFilled = false;
+      active.isClosed = false;
       sets.push(active);
     }
     this.#forgetSources(sets);
@@ -119,27 +150,60 @@ export class MemberSets {
     const wanted = isThere ? this.#wantedBy(member) : NOTHING;
     const before = this.#claimed.get(key);
     const setsBefore = before?.sets ?? NOTHING;
-    this.#leave(key, setsBefore, wanted);
+    this.#leave(key, before, wanted);
     if (member === undefined || wanted.length === 0) {
       this.#claimed.delete(key);
       return;
     }
+    const grown: ActiveSet[] = [];
     const sourcesBefore = new Map(setsBefore.map(({ active, sources }) => [active, sources]));
     for (const one of wanted) {
       const claimed = sourcesBefore.get(one.active);
       if (before === undefined || claimed === undefined) one.active.claims++;
       else if (areSame(claimed, one.sources) && isSame(before, member, one.active.hasNames)) continue;
       this.#rules.claim(ownerOf(one.active, key), elementsOf(one.active.set, one.sources, member));
+      this.#room.change(one.active, sizeOf(one.sources, member) - sizeOf(claimed ?? NOTHING, before));
+      grown.push(one.active);
     }
     this.#claimed.set(key, { sets: wanted, addresses: member.addresses, ports: member.ports });
+    this.#closeIfOverfull(grown);
+  }
+
+  /** Takes all elements out of a set that is too large: whom it would have allowed is not allowed. */
+  #closeIfOverfull(grown: readonly ActiveSet[]): void {
+    const overfull = this.#room.overfull(grown);
+    if (overfull === undefined) return;
+    overfull.isClosed = true;
+    this.#forgetSources([overfull]);
+    this.#toSettle(this.#membersOf([overfull]));
+  }
+
+  /** Has a closed set filled again, which somebody needs as a whole. */
+  #open(active: ActiveSet): void {
+    active.isClosed = false;
+    active.isFilled = false;
+    this.#forgetSources([active]);
+  }
+
+  /** How many elements a set has at least when it is filled, but for those by ports' names, which are counted when they are there. */
+  #expected({ set }: ActiveSet): number {
+    let elements = 0;
+    for (const { group, ports } of set.sources) {
+      if (group === undefined || ports.type === "name") continue;
+      let members = 0;
+      for (const identity of this.#groups.identitiesOf(group.key)) members += identity.members.size;
+      elements += members * (ports.type === "numbers" ? ports.ports.length : 0);
+    }
+    return elements;
   }
 
   /** Takes a member's elements out of the sets it is no longer wanted in. */
-  #leave(key: string, before: readonly SourcesOfSet[], wanted: readonly SourcesOfSet[]): void {
+  #leave(key: string, before: Claimed | undefined, wanted: readonly SourcesOfSet[]): void {
     const wantedSets = new Set(wanted.map(({ active }) => active));
-    for (const { active } of before) {
+    for (const { active, sources } of before?.sets ?? NOTHING) {
       if (wantedSets.has(active)) continue;
       this.#rules.claim(ownerOf(active, key), []);
+      this.#room.change(active, -sizeOf(sources, before));
       active.claims--;
       this.#forgetEmpty(active);
     }
@@ -151,6 +215,7 @@ export class MemberSets {
     const found = new Map(ofGroups.map(({ active, sources }) => [active, sources]));
     for (const name of new Set(ports.map((port) => port.name))) {
       for (const active of this.#byName.get(name) ?? []) {
+        if (active.isClosed) continue;
         const own = active.ofNames.filter((source) => source.ports.name === name);
         found.set(active, [...(found.get(active) ?? NOTHING), ...own]);
       }
@@ -168,7 +233,9 @@ export class MemberSets {
       found.set(active, before === undefined ? sources : [...before, ...sources]);
     };
     for (const key of identity.groups) {
-      for (const active of this.#users.get(key) ?? []) add(active, active.sources.get(key) ?? []);
+      for (const active of this.#users.get(key) ?? []) {
+        if (!active.isClosed) add(active, active.sources.get(key) ?? []);
+      }
     }
     const all = found.size === 0 ? NOTHING : [...found].map(([active, sources]) => ({ active, sources }));
     this.#known.set(identity, all);
@@ -246,6 +313,27 @@ function elementsOf(
     }
   }
   return [...claims.values()];
+}
+
+/** How many elements a member has in a set, those that several sources give counted as often. */
+function sizeOf(sources: readonly MemberSource[], member: Pick<Member, "addresses" | "ports"> | undefined): number {
+  if (member === undefined) return 0;
+  let each = 0;
+  for (const { ports } of sources) {
+    if (ports.type === "none") each++;
+    else if (ports.type === "numbers") each += ports.ports.length;
+    else
+      for (const { name, protocol } of member.ports) {
+        if (name === ports.name && (ports.protocol ?? protocol) === protocol) each++;
+      }
+  }
+  return each * member.addresses.length;
+}
+
+function disown({ owners }: ActiveSet, owner: string): void {
+  const left = (owners.get(owner) ?? 0) - 1;
+  if (left > 0) owners.set(owner, left);
+  else owners.delete(owner);
 }
 
 function areSame(a: readonly MemberSource[], b: readonly MemberSource[]): boolean {

@@ -15,6 +15,7 @@ import type { PolicyOptions } from "../../../../policyd/policy/compile/options.t
 import { DEFAULT_POLICY_OPTIONS } from "../../../../policyd/policy/compile/options.ts";
 import { POLICY_TABLE, policyTable } from "../../../../policyd/policy/compile/policy_table.ts";
 import { PolicyDataplane } from "../../../../policyd/policy/policy_dataplane.ts";
+import type { RoomBounds } from "../../../../policyd/policy/live/set_room.ts";
 import { NO_RETAINED_FILES } from "../../../../policyd/policy/retained/retained_files.ts";
 import type { ObjectChange } from "../../../../policyd/source/object_source.ts";
 import type { TickingClock } from "./ticking_clock.ts";
@@ -41,6 +42,7 @@ export interface LiveNodeParts {
   readonly options?: PolicyOptions;
   readonly collectionPace?: CollectionPace;
   readonly areNamespacesTold?: boolean;
+  readonly roomBounds?: RoomBounds;
   /** What it knows before it writes anything, as a daemon that has read the cluster first. */
   readonly known?: readonly LiveEvent[];
 }

@@ -39,7 +39,13 @@ function setUp() {
           objects.sets.map(({ name }) => name),
         ),
     },
-    memberSets: { hold: () => {}, missing: () => new Set(), filled: () => {}, release: () => new Set() },
+    memberSets: {
+      hold: () => {},
+      missing: () => new Set(),
+      filled: () => {},
+      isClosed: () => false,
+      release: () => new Set(),
+    },
     options: DEFAULT_POLICY_OPTIONS,
   });
   const claimed = (): number => [...claims.values()].reduce((sum, { length }) => sum + length, 0);

@@ -1,0 +1,78 @@
+import type { ActiveSet } from "./active_set.ts";
+
+/**
+ * The most elements that one set of NetworkPolicies may have: a pair of a pod's address and a port each. So many take some 50 MB of
+ * the daemon's memory.
+ */
+export const MOST_SET_ELEMENTS = 131_072;
+
+/** Likewise, of all such sets of a node together. */
+export const MOST_ELEMENTS = 524_288;
+
+/** What bounds {@link SetRoom}; others than those above for tests. */
+export interface RoomBounds {
+  readonly set: number;
+  readonly all: number;
+}
+
+const BOUNDS: RoomBounds = { set: MOST_SET_ELEMENTS, all: MOST_ELEMENTS };
+
+/**
+ * How much room the sets of NetworkPolicies take, and which one has to go without elements where that is too much (POL-93).
+ *
+ * The number of pairs that one policy may come to is bounded (POL-73), but each pair has as many elements as its selector selects pods:
+ * one policy of a tenant could take gigabytes on each node that has a pod of it. Who uses most gives: a set above its own bound, or, where
+ * all together are too many, the largest set of the namespace whose sets are the largest.
+ */
+export class SetRoom {
+  readonly #bounds: RoomBounds;
+  readonly #sizes = new Map<ActiveSet, number>();
+  #total = 0;
+
+  constructor(bounds: RoomBounds = BOUNDS) {
+    this.#bounds = bounds;
+  }
+
+  /** Returns whether so many elements are more than one set may have. */
+  isTooLarge(elements: number): boolean {
+    return elements > this.#bounds.set;
+  }
+
+  /** Takes over that a set has so many elements more, or fewer. */
+  change(active: ActiveSet, elements: number): void {
+    if (elements === 0) return;
+    const size = (this.#sizes.get(active) ?? 0) + elements;
+    if (size === 0) this.#sizes.delete(active);
+    else this.#sizes.set(active, size);
+    this.#total += elements;
+  }
+
+  /** Returns the set that is to be emptied next, now that this one may have grown; undefined where there is room. */
+  overfull(grown: Iterable<ActiveSet>): ActiveSet | undefined {
+    for (const active of grown) {
+      if (isOpen(active) && this.isTooLarge(this.#sizes.get(active) ?? 0)) return active;
+    }
+    if (this.#total <= this.#bounds.all) return undefined;
+    const open = [...this.#sizes].filter(([active]) => isOpen(active));
+    const sums = new Map<string, number>();
+    let sum = 0;
+    for (const [{ owners }, size] of open) {
+      sum += size;
+      for (const owner of owners.keys()) sums.set(owner, (sums.get(owner) ?? 0) + size);
+    }
+    // The rest is on its way out, or of those who are trusted.
+    if (sum <= this.#bounds.all) return undefined;
+    const [largest] = [...sums].reduce((best, one) => (one[1] > best[1] ? one : best), ["", 0]);
+    return open
+      .filter(([{ owners }]) => owners.has(largest))
+      .reduce<(typeof open)[number] | undefined>(
+        (best, one) => (best && best[1] >= one[1] ? best : one),
+        undefined,
+      )?.[0];
+  }
+}
+
+/** Whether a set may still be emptied: nothing but what NetworkPolicies allow asks it. */
+function isOpen({ isClosed, wholeHolders }: ActiveSet): boolean {
+  return !isClosed && wholeHolders === 0;
+}

@@ -1,0 +1,146 @@
+import assert from "node:assert/strict";
+import { parseCidr } from "../../../../../kernel/ip/cidr.ts";
+import { FakeNftables } from "../../../../../kernel/nftables/fake_nftables.ts";
+import type { ClusterObject, NetworkPolicy, Pod } from "../../../../../policyd/cluster/model.ts";
+import type { RoomBounds } from "../../../../../policyd/policy/live/set_room.ts";
+import { attachmentRecord } from "../../../../support/attachment_record.ts";
+import type { LiveEvent } from "../../../../support/policy/live/live_node.ts";
+import { gone, LiveNode, set } from "../../../../support/policy/live/live_node.ts";
+import { objectOf } from "../../../../support/policy/live/objects.ts";
+import { TickingClock } from "../../../../support/policy/live/ticking_clock.ts";
+
+const PEERS = 40;
+/** Few of these rules are printed one by one; more are one set with an element for each pod and port. */
+const FEW = 8;
+
+/** A pod of another node that every selector of {@link policy} selects. */
+function peer(number: number): Pod {
+  return objectOf("Pod", {
+    metadata: { name: `p${number}`, namespace: "peers", labels: { app: "peer" } },
+    spec: { nodeName: "node2", containers: [] },
+    status: { phase: "Running", podIPs: [{ ip: `10.1.0.${number}` }, { ip: `fd00::${number}` }] },
+  });
+}
+
+/** A pod of this node, the only one in its namespace. */
+function local(namespace: string, number: number): readonly LiveEvent[] {
+  const pod = objectOf("Pod", {
+    metadata: { name: "db", namespace, labels: {} },
+    spec: { nodeName: "node1", containers: [] },
+    status: { phase: "Running", podIPs: [{ ip: `10.0.0.${number}` }] },
+  });
+  const attachment = attachmentRecord({
+    containerId: namespace,
+    pod: { namespace, name: "db", uid: "" },
+    addresses: [parseCidr(`10.0.0.${number}/32`)],
+    portMappings: [],
+  });
+  return [
+    { type: "objects", changes: [set(pod)] },
+    { type: "attached", attachment },
+  ];
+}
+
+/** So many rules, each of all pods of the peers' namespace by a selector of its own and at a port of its own. */
+function policy(namespace: string, rules: number): NetworkPolicy {
+  const ingress = Array.from({ length: rules }, (_, number) => ({
+    from: [
+      {
+        namespaceSelector: { matchLabels: { "kubernetes.io/metadata.name": "peers" } },
+        podSelector: { matchExpressions: [{ key: `${namespace}${number}`, operator: "DoesNotExist" }] },
+      },
+    ],
+    ports: [{ protocol: "TCP", port: number + 1 }],
+  }));
+  return objectOf("NetworkPolicy", { metadata: { name: "np", namespace }, spec: { podSelector: {}, ingress } });
+}
+
+describe("policyd/policy/live: the room that sets of NetworkPolicies have", () => {
+  const peers = (count: number): readonly ClusterObject[] => Array.from({ length: count }, (_, i) => peer(i + 1));
+
+  /** A node with a pod of each namespace, and so many peers elsewhere. */
+  function nodeOf(namespaces: readonly string[], count: number, roomBounds?: RoomBounds): LiveNode {
+    const known = [
+      { type: "objects", changes: peers(count).map(set) } as const,
+      ...namespaces.flatMap((namespace, number) => local(namespace, number + 1)),
+    ];
+    const bounds = roomBounds === undefined ? {} : { roomBounds };
+    const node = new LiveNode({ kernel: new FakeNftables(), clock: new TickingClock(1), known, ...bounds });
+    node.settle();
+    return node;
+  }
+
+  /** How many elements the sets of peers have, of both families. */
+  function sizes(node: LiveNode): readonly number[] {
+    const names = node.provided().filter((name) => /_v4$/.test(name) && /^(flat|pods|peers|group)/.test(name));
+    return names.map((name) => node.elements(name).length + node.elements(name.replace(/4$/, "6")).length);
+  }
+
+  it("POL-93: a policy whose selectors select too many pods isolates and allows nothing, and others stay in force", () => {
+    const elements = PEERS * 2 * 10;
+    const unbounded = nodeOf(["a"], 10);
+    unbounded.change(set(policy("a", PEERS)));
+    assert.deepEqual(sizes(unbounded), [elements]);
+
+    const node = nodeOf(["a", "b"], 10, { set: elements - 1, all: 10 * elements });
+    node.change(set(policy("a", PEERS)), set(policy("b", PEERS - 1)));
+    assert.deepEqual(
+      sizes(node).toSorted((a, b) => a - b),
+      [0, (PEERS - 1) * 2 * 10],
+    );
+    assert.equal(node.judged("ingress4").length, 2);
+    assert.match(node.dataplane.problems().join(), /^NetworkPolicies a\/np: ingress: too many pairs/);
+    // One that fits takes its place.
+    node.change(set(policy("a", PEERS - 1)));
+    assert.deepEqual(sizes(node), [(PEERS - 1) * 20, (PEERS - 1) * 20]);
+    assert.deepEqual(node.dataplane.problems(), []);
+  });
+
+  it("POL-93: so does one that grows as pods come; what it had goes", () => {
+    const node = nodeOf(["a"], 10, { set: PEERS * 2 * 12, all: 100_000 });
+    node.change(set(policy("a", PEERS)));
+    node.change(...peers(12).map(set));
+    assert.deepEqual(sizes(node), [PEERS * 2 * 12]);
+    node.change(set(peer(13)));
+    assert.deepEqual(sizes(node), [0]);
+    node.change(gone(policy("a", PEERS)));
+    assert.deepEqual(sizes(node), []);
+  });
+
+  it("POL-93: where all are too many together, the namespace that uses most gives its largest set", () => {
+    const each = PEERS * 2 * 10;
+    const node = nodeOf(["a", "b", "c"], 10, { set: 100_000, all: 2.5 * each });
+    node.change(set(policy("a", PEERS)));
+    node.change(set(policy("b", PEERS + 5)));
+    assert.deepEqual(sizes(node).length, 2);
+    node.change(set(policy("c", PEERS)));
+    assert.deepEqual(
+      sizes(node).toSorted((a, b) => a - b),
+      [0, each, each],
+    );
+    assert.match(node.dataplane.problems().join(), /^NetworkPolicies b\/np/);
+  });
+
+  it("POL-93: a set that a ClusterNetworkPolicy's Deny asks, too, keeps all of its elements", () => {
+    const node = nodeOf(["a"], 10, { set: 1, all: 1 });
+    node.change(set(policy("a", FEW)));
+    assert.ok(sizes(node).every((size) => size === 0));
+    const selector = {
+      namespaceSelector: { matchLabels: { "kubernetes.io/metadata.name": "peers" } },
+      podSelector: { matchExpressions: [{ key: "a0", operator: "DoesNotExist" }] },
+    };
+    const deny = objectOf("ClusterNetworkPolicy", {
+      metadata: { name: "deny" },
+      spec: {
+        tier: "Admin",
+        priority: 1,
+        subject: { namespaces: {} },
+        ingress: [{ action: "Deny", from: [{ pods: selector }] }],
+      },
+    });
+    node.change(set(deny));
+    assert.equal(Math.max(...sizes(node)), 20);
+    node.change(gone(deny));
+    assert.ok(sizes(node).every((size) => size === 0));
+  });
+});
