@@ -72,7 +72,7 @@ describe("policyd/policy/live: the room that sets of NetworkPolicies have", () =
 
   /** How many elements the sets of peers have, of both families. */
   function sizes(node: LiveNode): readonly number[] {
-    const names = node.provided().filter((name) => /_v4$/.test(name) && /^(flat|pods|peers|group)/.test(name));
+    const names = node.provided().filter((name) => name.endsWith("_v4") && /^(flat|pods|peers|group)/.test(name));
     return names.map((name) => node.elements(name).length + node.elements(name.replace(/4$/, "6")).length);
   }
 
