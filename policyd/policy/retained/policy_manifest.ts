@@ -1,9 +1,15 @@
 import { formatCidr } from "../../../kernel/ip/cidr.ts";
 import type { Indexed, LabelSelector, NetworkPolicy, PolicyPeer, PolicyRule } from "../../cluster/model.ts";
 
+/** An element that is not an object is left out by the gate, whatever the list. */
+const LEFT_OUT = "left out";
+
+type Element = object | typeof LEFT_OUT;
+
 /**
- * A NetworkPolicy as the API has it: the gate makes the same of it again. In place of what the gate has left out stands
- * null, which it leaves out again: a list of nothing but invalid elements must not become an empty one, which is everyone.
+ * A NetworkPolicy as the API has it: the gate makes the same of it again. In place of an element that the gate has left out
+ * stands a text, which it leaves out again: a list of nothing but invalid elements must not become an empty one, which is everyone, and
+ * null is an element without members, which is everyone, too.
  */
 export function policyManifest(policy: NetworkPolicy): object {
   const { namespace, name, annotations, podSelector, policyTypes, ingress, egress } = policy;
@@ -43,13 +49,13 @@ function selectorManifest({ matchLabels, matchExpressions }: LabelSelector): obj
 }
 
 /** The elements at their places. */
-function listOf<T extends Indexed>(elements: readonly T[], print: (element: T) => object): readonly (object | null)[] {
+function listOf<T extends Indexed>(elements: readonly T[], print: (element: T) => object): readonly Element[] {
   const length = elements.reduce((most, { index }) => Math.max(most, index + 1), 0);
-  const list = Array.from({ length }, (): object | null => null);
+  const list = Array.from({ length }, (): Element => LEFT_OUT);
   for (const element of elements) list[element.index] = print(element);
   return list;
 }
 
-function invalidAlone(list: readonly (object | null)[]): readonly (object | null)[] {
-  return list.length === 0 ? [null] : list;
+function invalidAlone(list: readonly Element[]): readonly Element[] {
+  return list.length === 0 ? [LEFT_OUT] : list;
 }
