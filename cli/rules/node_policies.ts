@@ -45,7 +45,7 @@ export function nodePolicies(
   const live = new LivePolicies({
     nodeName,
     options,
-    clock: { now: () => 0 },
+    clock: { now: () => 0, after: () => () => {} },
     retained: NO_RETAINED_FILES,
     areNamespacesTold: false,
     rules: {

@@ -30,7 +30,7 @@ export interface LiveParts {
   readonly nodeName: string;
   readonly rules: PolicyRules;
   readonly options: PolicyOptions;
-  readonly clock: Pick<Clock, "now">;
+  readonly clock: Pick<Clock, "now" | "after">;
   /** Where the policies of namespaces that end outlive the daemon. */
   readonly retained: RetainedStore;
   readonly areNamespacesTold: boolean;

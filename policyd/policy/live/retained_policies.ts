@@ -1,5 +1,7 @@
 import type { Clock } from "../../clock.ts";
 import type { Namespace, NetworkPolicy } from "../../cluster/model.ts";
+import type { PackedPolicy } from "../retained/packed_policy.ts";
+import { packedNamespace, packPolicy, unpackPolicy } from "../retained/packed_policy.ts";
 import type { RetainedStore } from "../retained/retained_files.ts";
 
 /**
@@ -7,6 +9,9 @@ import type { RetainedStore } from "../retained/retained_files.ts";
  * that is away may wait 30 s to ask again, as long for an answer, and as long again where the server wants it so.
  */
 const SEEN_LATE_MILLISECONDS = 120_000;
+
+/** With this number of deleted policies small ones are packed, too. */
+const MANY = 256;
 
 /** A namespace from its creation to the end of its last pod. */
 export interface NamespaceLife {
@@ -29,12 +34,12 @@ interface OwnLife extends NamespaceLife {
 }
 
 interface Deletion {
-  readonly policy: NetworkPolicy;
+  readonly packed: PackedPolicy;
   readonly at: number;
 }
 
 export interface RetainedParts {
-  readonly clock: Pick<Clock, "now">;
+  readonly clock: Pick<Clock, "now" | "after">;
   readonly store: RetainedStore;
   /** The policies of a namespace that are there. */
   readonly policiesIn: (namespace: string) => Iterable<NetworkPolicy>;
@@ -64,6 +69,8 @@ export class RetainedPolicies {
   /** Attachments whose policies may be among what could not be read. */
   #doubtful: ReadonlySet<string> = new Set();
   #hasBegun = false;
+  /** Whether a timer is to forget the oldest. */
+  #isWaiting = false;
   #lastNumber: number;
 
   constructor(parts: RetainedParts) {
@@ -188,7 +195,10 @@ export class RetainedPolicies {
   policyDeleted(policy: NetworkPolicy): void {
     const life = this.#lives.get(policy.namespace);
     if (life !== undefined && life.phase !== "active") life.retained.set(policy.key, policy);
-    else this.#recent.set(policy.key, { policy, at: this.#parts.clock.now() });
+    else {
+      const packed = packPolicy(policy, this.#recent.size >= MANY);
+      this.#recent.set(policy.key, { packed, at: this.#parts.clock.now() });
+    }
     this.#forgetOld();
   }
 
@@ -201,11 +211,16 @@ export class RetainedPolicies {
     if (life.phase === "ending") this.#save(life);
   }
 
+  /** The number of deleted policies that may yet turn out to have gone with their namespace. */
+  get recentCount(): number {
+    return this.#recent.size;
+  }
+
   #takeRecent(namespace: string): readonly NetworkPolicy[] {
     this.#forgetOld();
     const policies = [...this.#recent.values()]
-      .map(({ policy }) => policy)
-      .filter((one) => one.namespace === namespace);
+      .filter(({ packed }) => packedNamespace(packed) === namespace)
+      .map(({ packed }) => unpackPolicy(packed));
     for (const { key } of policies) this.#recent.delete(key);
     return policies;
   }
@@ -270,9 +285,19 @@ export class RetainedPolicies {
   #forgetOld(): void {
     const oldest = this.#parts.clock.now() - SEEN_LATE_MILLISECONDS;
     for (const [key, { at }] of this.#recent) {
-      if (at >= oldest) return;
+      if (at >= oldest) return this.#forgetLater(at - oldest);
       this.#recent.delete(key);
     }
+  }
+
+  /** Without it the last ones would stay until the next deletion, which may be weeks away. */
+  #forgetLater(milliseconds: number): void {
+    if (this.#isWaiting) return;
+    this.#isWaiting = true;
+    this.#parts.clock.after(Math.floor(milliseconds) + 1, () => {
+      this.#isWaiting = false;
+      this.#forgetOld();
+    });
   }
 }
 

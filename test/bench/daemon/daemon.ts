@@ -10,6 +10,7 @@ import { quantile } from "../statistics.ts";
 import { manyNodes, NODES_PLAN } from "./many_nodes.ts";
 import { MeasuredCluster } from "./measured_cluster.ts";
 import type { MeasuredDaemon } from "./measured_daemon.ts";
+import { memoryReturn } from "./memory_return.ts";
 import type { Plan } from "./plan.ts";
 import { releases } from "./release.ts";
 import { serviceLatency } from "./service_latency.ts";
@@ -24,9 +25,9 @@ const PEAK_GOAL = 220;
 
 /**
  * What can be measured by itself: a cluster with steady changes, the same with changes of Services only, one of thousands of
- * Nodes, and an API server that comes back.
+ * Nodes, an API server that comes back, and whether memory comes back.
  */
-export const SUBJECTS = ["cluster", "services", "nodes", "release"] as const;
+export const SUBJECTS = ["cluster", "services", "nodes", "release", "memory"] as const;
 
 type Subject = (typeof SUBJECTS)[number];
 
@@ -48,11 +49,13 @@ export async function benchDaemon(
   const nft = lab.namespace("nft").exec("nft", ["--version"]).trim();
   using servicesLab = createLab("bench-service-changes");
   using nodesLab = createLab("bench-nodes");
+  using memoryLab = createLab("bench-memory");
   const isMeant = (subject: Subject): boolean => subjects?.includes(subject) ?? true;
   const rows = [
     ...(isMeant("cluster") ? await measure(lab, plan, progress) : []),
     ...(isMeant("services") ? await serviceLatency(servicesLab, plan, progress) : []),
     ...(isMeant("nodes") ? await manyNodes(nodesLab, NODES_PLAN, progress) : []),
+    ...(isMeant("memory") ? await memoryReturn(memoryLab, plan, progress) : []),
     ...(isMeant("release") ? await releases(createLab, plan, progress) : []),
   ];
   const report: ServicesReport = { machine, nft, seconds: Math.round((performance.now() - started) / 1000), rows };

@@ -24,7 +24,8 @@ const QUIET_MILLISECONDS = 2000;
 export class MeasuredCluster {
   readonly server: ApiServerProcess;
   readonly commits = new AddressCommits();
-  readonly #node: LabNamespace;
+  /** The daemon's. */
+  readonly node: LabNamespace;
   readonly #directory: string;
   readonly #url: string;
   readonly #events: KernelEvents;
@@ -32,7 +33,7 @@ export class MeasuredCluster {
 
   private constructor(lab: Lab, server: ApiServerProcess, node: LabNamespace, url: string) {
     this.server = server;
-    this.#node = node;
+    this.node = node;
     this.#url = url;
     this.#directory = `${lab.scratch}/daemon`;
     this.#events = startEventThread({ calls: lab.calls, namespacePath: node.path });
@@ -75,12 +76,12 @@ export class MeasuredCluster {
     if (this.#daemon !== undefined) {
       await this.#daemon.daemon.kill("SIGKILL");
       const flushed = performance.now();
-      this.#node.exec("nft", ["flush", "ruleset"]);
+      this.node.exec("nft", ["flush", "ruleset"]);
       // The kernel reports this, too, and it is not the next daemon's first batch.
       await this.#lastOfBurst(flushed);
     }
     const begun = performance.now();
-    const current = new MeasuredDaemon(this.#node, this.#directory, this.#url, configuration);
+    const current = new MeasuredDaemon(this.node, this.#directory, this.#url, configuration);
     this.#daemon = current;
     await current.daemon.statusWhen(({ isSynced }) => isSynced, "all objects read");
     return { current, sync: (await this.#lastOfBurst(begun)) - begun };

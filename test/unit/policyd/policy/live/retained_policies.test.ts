@@ -7,6 +7,8 @@ import type {
   RetainedRecords,
   RetainedStore,
 } from "../../../../../policyd/policy/retained/retained_files.ts";
+import { packPolicy, unpackPolicy } from "../../../../../policyd/policy/retained/packed_policy.ts";
+import { policyManifest } from "../../../../../policyd/policy/retained/policy_manifest.ts";
 import { NO_RETAINED_FILES } from "../../../../../policyd/policy/retained/retained_files.ts";
 import { objectOf } from "../../../../support/policy/live/objects.ts";
 
@@ -286,5 +288,47 @@ describe("policyd/policy/live/retained_policies", () => {
     retained.policyDeleted(policy("p"));
     retained.namespaceChanged("n", ACTIVE);
     assert.deepEqual([...retained.enter("n", "c").retained.keys()], []);
+  });
+
+  it("MEM-01: a deleted policy is forgotten after two minutes, though nothing else happens, and large ones are packed until then", () => {
+    const large = objectOf("NetworkPolicy", {
+      metadata: { name: "large", namespace: "n", uid: "u-1", annotations: { note: "kept" } },
+      spec: {
+        podSelector: { matchLabels: { app: "a" } },
+        policyTypes: ["Ingress", "Egress"],
+        ingress: [
+          {
+            from: [
+              ...Array.from({ length: 400 }, (_, i) => ({ ipBlock: { cidr: `10.1.${i >> 8}.${i & 255}/32` } })),
+              { podSelector: {}, namespaceSelector: { matchLabels: { team: "b" } } },
+            ],
+            ports: [{ protocol: "TCP", port: 80, endPort: 90 }],
+          },
+        ],
+        egress: [],
+      },
+    });
+    const packed = packPolicy(large, false);
+    assert.ok("text" in packed);
+    assert.ok(packed.text.length * 4 < JSON.stringify(policyManifest(large)).length, `${packed.text.length} bytes`);
+    assert.deepEqual(unpackPolicy(packed), large);
+    assert.deepEqual(packPolicy(policy("small"), false), { policy: policy("small") });
+    assert.deepEqual(unpackPolicy(packPolicy(policy("small"), true)), policy("small"));
+
+    const taken = withPod();
+    taken.retained.policyDeleted(large);
+    taken.clock.pass(100_000);
+    taken.retained.namespaceChanged("n", TERMINATING);
+    assert.deepEqual([...taken.life.retained.values()], [large], "as it was, for its pods");
+
+    const left = withPod();
+    left.retained.policyDeleted(large);
+    left.clock.pass(60_000);
+    left.retained.policyDeleted(policy("small"));
+    assert.equal(left.retained.recentCount, 2);
+    left.clock.pass(61_000);
+    assert.equal(left.retained.recentCount, 1);
+    left.clock.pass(61_000);
+    assert.equal(left.retained.recentCount, 0);
   });
 });
