@@ -1,0 +1,155 @@
+import assert from "node:assert/strict";
+import { spawnSync } from "node:child_process";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import os from "node:os";
+import path from "node:path";
+import { parse, stringify } from "yaml";
+import { requireProgram } from "../../support/privilege.ts";
+
+const DIRECTORY = "manifests/monitoring";
+
+interface Alert {
+  readonly alert: string;
+  readonly expr: string;
+  readonly labels: { readonly severity: string };
+  readonly annotations: { readonly summary: string; readonly description: string };
+}
+interface Rules {
+  readonly groups: readonly { readonly name: string; readonly rules: readonly Alert[] }[];
+}
+interface Dashboard {
+  readonly panels: readonly {
+    readonly title: string;
+    readonly gridPos: { readonly x: number; readonly y: number; readonly w: number; readonly h: number };
+    readonly targets: readonly { readonly expr: string; readonly legendFormat: string }[];
+  }[];
+  readonly templating: { readonly list: readonly { readonly name: string; readonly query: string }[] };
+}
+
+const read = (name: string): string => readFileSync(path.join(DIRECTORY, name), "utf8");
+const rules = (): Rules => parse(read("rules.yaml")) as Rules;
+const alerts = (): readonly Alert[] => rules().groups.flatMap((group) => group.rules);
+const dashboard = (): Dashboard => JSON.parse(read("dashboard.json")) as Dashboard;
+const queries = (): readonly string[] => dashboard().panels.flatMap(({ targets }) => targets.map(({ expr }) => expr));
+
+/** The metrics that the reference lists, with their labels. */
+function reference(): ReadonlyMap<string, readonly string[]> {
+  const rows = readFileSync("docs/metrics.md", "utf8").matchAll(/^\| `([a-z_]+)` \| (\w+) \| ([^|]*)\|/gm);
+  return new Map(
+    [...rows].flatMap(([, name = "", type, labels = ""]) => {
+      const own = [...labels.matchAll(/`(\w+)`/g)].map(([, label = ""]) => label);
+      const ends = type === "histogram" ? ["_bucket", "_sum", "_count"] : [];
+      return [name, ...ends.map((end) => name + end)].map((one): readonly [string, readonly string[]] => [
+        one,
+        ends.length > 0 ? [...own, "le"] : own,
+      ]);
+    }),
+  );
+}
+
+describe("manifests/monitoring", () => {
+  it("MON-01: alerts and dashboard only ask for metrics and labels that docs/metrics.md has", () => {
+    const known = reference();
+    assert.ok(known.size > 40, String(known.size));
+    for (const expr of [...alerts().map((one) => one.expr), ...queries()]) {
+      const names = expr.match(/\b(drawbridge|process)_[a-z_]+/g) ?? [];
+      assert.ok(names.length > 0, expr);
+      for (const name of names) assert.ok(known.has(name), `${name} in ${expr}`);
+      const labels = new Set([...names.flatMap((name) => known.get(name) ?? []), "instance", "job"]);
+      const asked = [...expr.matchAll(/(?:by|on) ?\(([^)]*)\)/g)].flatMap(([, list = ""]) =>
+        list.split(",").map((one) => one.trim()),
+      );
+      const chosen = [...expr.matchAll(/[{,]\s*(\w+)=/g)].map(([, label = ""]) => label);
+      for (const label of [...asked, ...chosen]) assert.ok(labels.has(label), `${label} in ${expr}`);
+    }
+    for (const { annotations, expr } of alerts()) {
+      const labels = new Set([
+        ...(expr.match(/\bdrawbridge_[a-z_]+/g) ?? []).flatMap((name) => known.get(name) ?? []),
+        "instance",
+      ]);
+      const text = `${annotations.summary} ${annotations.description}`;
+      for (const [, label = ""] of text.matchAll(/\$labels\.(\w+)/g))
+        assert.ok(labels.has(label), `${label} in ${text}`);
+    }
+  });
+
+  it("MON-02: every alert has a severity, a sentence that names the node, and the way out; names stand once", () => {
+    const all = alerts();
+    assert.equal(new Set(all.map(({ alert }) => alert)).size, all.length);
+    for (const { alert, labels, annotations } of all) {
+      assert.match(alert, /^Drawbridge[A-Z]/);
+      assert.ok(["critical", "warning", "info"].includes(labels.severity), alert);
+      assert.match(annotations.summary, /\.$/, alert);
+      assert.match(annotations.summary, /\$labels\.instance/, alert);
+      assert.ok(annotations.description.length > 40, alert);
+    }
+  });
+
+  it("MON-03: the PrometheusRule has the same alerts as the file for Prometheus itself", () => {
+    const { spec } = parse(read("prometheus_rule.yaml")) as { readonly spec: unknown };
+    assert.deepEqual(spec, rules());
+  });
+
+  it("MON-04: promtool takes the alerts, and they fire and stay silent as their cases say", function () {
+    requireProgram(this, "promtool");
+    const checked = spawnSync("promtool", ["check", "rules", "rules.yaml"], { cwd: DIRECTORY, encoding: "utf8" });
+    assert.equal(checked.status, 0, checked.stderr);
+    const tested = spawnSync("promtool", ["test", "rules", "rules_test.yaml"], { cwd: DIRECTORY, encoding: "utf8" });
+    assert.equal(tested.status, 0, tested.stdout + tested.stderr);
+  });
+
+  it("MON-04: an alert whose expression is broken, or with another threshold, is noticed", function () {
+    requireProgram(this, "promtool");
+    const directory = mkdtempSync(path.join(os.tmpdir(), "drawbridge-monitoring-"));
+    try {
+      writeFileSync(path.join(directory, "rules_test.yaml"), read("rules_test.yaml"));
+      for (const [from, to] of [
+        ["drawbridge_policies_in_force == 0", "drawbridge_policies_in_force =="],
+        ["drawbridge_policies_in_force == 0", "drawbridge_policies_in_force == 1"],
+      ] as const) {
+        writeFileSync(path.join(directory, "rules.yaml"), read("rules.yaml").replace(from, to));
+        assert.notEqual(spawnSync("promtool", ["test", "rules", "rules_test.yaml"], { cwd: directory }).status, 0, to);
+      }
+    } finally {
+      rmSync(directory, { recursive: true });
+    }
+  });
+
+  it("MON-05: each query of the dashboard is one of PromQL, each panel has a place of its own", function () {
+    const { panels, templating } = dashboard();
+    const places = new Set<string>();
+    for (const { title, gridPos } of panels) {
+      const { x, y, w, h } = gridPos;
+      assert.ok(x + w <= 24, title);
+      for (let column = x; column < x + w; column++) {
+        for (let row = y; row < y + h; row++) {
+          assert.ok(!places.has(`${column} ${row}`), title);
+          places.add(`${column} ${row}`);
+        }
+      }
+    }
+    assert.deepEqual(
+      templating.list.map(({ name }) => name),
+      ["datasource", "node"],
+    );
+    requireProgram(this, "promtool");
+    const directory = mkdtempSync(path.join(os.tmpdir(), "drawbridge-monitoring-"));
+    const recorded = queries().map((expr, i) => ({
+      record: `panel:query:${i}`,
+      expr: expr.replaceAll("$__rate_interval", "5m").replaceAll("$node", ".*"),
+    }));
+    try {
+      writeFileSync(
+        path.join(directory, "queries.yaml"),
+        stringify({ groups: [{ name: "dashboard", rules: recorded }] }),
+      );
+      const { status, stdout, stderr } = spawnSync("promtool", ["check", "rules", "queries.yaml"], {
+        cwd: directory,
+        encoding: "utf8",
+      });
+      assert.equal(status, 0, stdout + stderr);
+    } finally {
+      rmSync(directory, { recursive: true });
+    }
+  });
+});
