@@ -30,17 +30,17 @@ export function ofPorts(rangesOf: (protocol: Protocol) => readonly PortRange[], 
   return Object.freeze({ ports: Object.freeze({ TCP, UDP, SCTP }), icmp });
 }
 
-/** What is in one of them. */
+/** Everything that is in one of them. */
 export function union(a: ConnectionSet, b: ConnectionSet): ConnectionSet {
   return combine(a, b, (inA, inB) => inA || inB);
 }
 
-/** What is in both. */
+/** Everything that is in both. */
 export function intersection(a: ConnectionSet, b: ConnectionSet): ConnectionSet {
   return combine(a, b, (inA, inB) => inA && inB);
 }
 
-/** What is in the first alone. */
+/** Everything that is only in the first. */
 export function difference(a: ConnectionSet, b: ConnectionSet): ConnectionSet {
   return combine(a, b, (inA, inB) => inA && !inB);
 }

@@ -6,7 +6,7 @@ import { ConnectionReader } from "./connections_between.ts";
 import { PairTable } from "./pair_table.ts";
 import { PodEnds } from "./pod_ends.ts";
 
-/** What pods may send to each other, where some of several cases may differ. */
+/** The connections between pods, where some of several cases may differ. */
 export interface Connections {
   /** Allowed in at least one case. */
   readonly some: ConnectionSet;
@@ -14,7 +14,7 @@ export interface Connections {
   readonly every: ConnectionSet;
 }
 
-/** What pods may send to each other. Equal connections are one object. */
+/** The connections between pods. Equal connections are one object. */
 export class PodConnections {
   /** By the keys of two pods; the cases are the families that both have, undefined where they have none in common. */
   readonly pairs: PairTable<Connections | undefined>;

@@ -12,7 +12,7 @@ export interface ExamplePair {
   readonly destination: End;
 }
 
-/** What changed alike for some pairs of ends of two groups. */
+/** A change that is alike for some pairs of ends of two groups. */
 export interface GroupChange {
   readonly from: EndGroup;
   readonly to: EndGroup;
@@ -24,7 +24,7 @@ export interface GroupChange {
   readonly example: ExamplePair;
 }
 
-/** What differs between two clusters in what may be sent. */
+/** The differences between two clusters in their connections. */
 export interface PolicyDiff extends Omit<Ends, "classes"> {
   /** Groups and changes each once; by the number of pairs, then by name. */
   readonly changes: readonly GroupChange[];

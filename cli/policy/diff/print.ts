@@ -206,7 +206,7 @@ export function diffGraph({ changes }: ToldDiff): Graph {
   return { names: [...new Set(edges.flatMap((edge) => [edge.from, edge.to]))].sort(), edges };
 }
 
-/** What is before the first "/" is the box. */
+/** The name in a graph: the part before the first "/" is the box. */
 function graphName(name: string): string {
   return name.replace(/^outside /, "outside/");
 }

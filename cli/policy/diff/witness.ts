@@ -29,7 +29,7 @@ export interface WitnessEnd {
   readonly after: Reason;
 }
 
-/** What an end says, and why. */
+/** The answer of an end, and why. */
 export interface Reason {
   readonly isAllowed: boolean;
   /** With the places in brackets. */

@@ -5,7 +5,7 @@ import { CONTROLLER_LABELS } from "../../input/workload.ts";
 import { workloadKeyOf } from "../../cluster/workload_name.ts";
 import type { Manifest } from "../../input/manifests.ts";
 
-/** What becomes of one object. */
+/** The fate of one object. */
 export interface ObjectChange {
   readonly type: "added" | "changed" | "unchanged" | "deleted";
   readonly before: Manifest | undefined;

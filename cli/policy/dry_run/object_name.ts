@@ -2,7 +2,7 @@ import { DrawbridgeError } from "../../../kernel/error.ts";
 import { nameOf } from "../../../policyd/cluster/gate.ts";
 import type { Kind } from "../../../policyd/cluster/model.ts";
 
-/** What names of the command line may begin with. */
+/** The words that names of the command line may begin with. */
 const KINDS: ReadonlyMap<string, { readonly kind: Kind; readonly isNamespaced: boolean }> = new Map(
   [
     { names: ["networkpolicy", "networkpolicies", "netpol"], kind: "NetworkPolicy" as const, isNamespaced: true },

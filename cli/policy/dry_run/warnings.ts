@@ -16,7 +16,7 @@ import type { Applied } from "./apply.ts";
 import type { AnyPolicy } from "./effect.ts";
 import { selectionOf } from "./effect.ts";
 
-/** What of a change is probably not meant. */
+/** A part of a change that is probably not meant. */
 export interface Warning {
   /** Stable, for programs. */
   readonly id:

@@ -24,7 +24,7 @@ import type {
 type Manifests = ReadonlyMap<string, Manifest>;
 type PolicyKind = "NetworkPolicy" | "ClusterNetworkPolicy";
 
-/** What the policies of one end say, with the files and lines of the rules. */
+/** The verdict of one end's policies, with the files and lines of the rules. */
 export function endReport(
   manifests: Manifests,
   direction: Direction,

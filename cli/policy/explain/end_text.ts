@@ -18,11 +18,11 @@ const EXEMPTIONS: Readonly<Record<Extract<DecisionReport, { readonly type: "exem
   "ICMP error": "errors belong to the flow they are about",
 };
 
-/** What the policies of one end say, a line each, the answer first. */
+/** The verdict of one end's policies, a line for each reason, the answer first. */
 export function endLines(end: EndReport, style: Style): readonly string[] {
   const answer = end.allowed ? style.good("allowed") : style.bad("denied");
   const about = end.judgedAs === null ? "" : ` (${printable(end.judgedAs)})`;
-  // What policies are not asked about is not isolated by them.
+  // Policies that are not asked isolate nothing.
   const isolating = end.decision.type === "exempt" ? [] : end.isolatedBy;
   return [
     `${answer}${about} ${decisionText(end.decision, style)}`,

@@ -46,7 +46,7 @@ export interface Case {
   readonly ingress: EndReport | null;
 }
 
-/** What the policies of one end say. */
+/** The verdict of one end's policies. */
 export interface EndReport {
   readonly allowed: boolean;
   /** What the policies are asked about where it is not the two ends and their port: `to node/worker-1 port 30080/TCP`. */
@@ -58,7 +58,7 @@ export interface EndReport {
   readonly shadow: ShadowReport | null;
 }
 
-/** What it would be if the policies in shadow were in force. */
+/** The answer if the policies in shadow were in force. */
 export interface ShadowReport {
   readonly allowed: boolean;
   /** Whether they would deny what no NetworkPolicy denies now. */

@@ -44,7 +44,7 @@ export interface LintRule {
   /** Stable: people name it in `--ignore` and in annotations. */
   readonly id: string;
   readonly severity: Severity;
-  /** What it tells, in one sentence. */
+  /** The finding in one sentence. */
   readonly summary: string;
   readonly check: (context: LintContext) => readonly Remark[];
 }

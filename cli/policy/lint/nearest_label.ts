@@ -51,7 +51,7 @@ export function unknownValue({ matchExpressions }: LabelSelector, all: Iterable<
   return undefined;
 }
 
-/** What to do about it; undefined where nothing looks alike. */
+/** The remedy; undefined where nothing looks alike. */
 export function suggestionText(suggestion: Suggestion | undefined): string | undefined {
   return suggestion && `there is no ${suggestion.asked}; probably ${suggestion.nearest} is meant`;
 }

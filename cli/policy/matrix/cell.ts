@@ -11,7 +11,7 @@ export interface Cell {
   readonly connections: Connections | undefined;
 }
 
-/** What a cell says in words; empty for nothing. */
+/** A cell in words; empty for nothing. */
 export type CellText = (connections: Connections | undefined) => string;
 
 const SOME = " (some)";

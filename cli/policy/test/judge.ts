@@ -8,11 +8,11 @@ import { portByName } from "../explain/port_name.ts";
 import { explanationText } from "../explain/print.ts";
 import type { Expectation } from "./expectation.ts";
 
-/** What became of an expectation. */
+/** The outcome of an expectation. */
 export interface TestResult {
   readonly expectation: Expectation;
   readonly outcome: "holds" | "fails" | "cannot be judged";
-  /** What is so, in one line: `allowed`, `denied in part`, or why it cannot be judged. */
+  /** The real answer in one line: `allowed`, `denied in part`, or why it cannot be judged. */
   readonly actual: string;
   /** Where it does not hold, the explanation, line by line. */
   readonly details: readonly string[];
@@ -52,7 +52,7 @@ function judge(context: ExplainContext, expectation: Expectation, namespace: str
           : { protocol: port.protocol, port: port.port };
   const explanation = explain(context, { from: source, to: destination, traffic });
   const { allowed, partly } = explanation;
-  // What is allowed in some cases is neither allowed nor denied: each of these words is for all of them.
+  // A connection that is allowed in some cases is neither allowed nor denied: each word is for all cases.
   const holds = expect === "allowed" ? allowed : !allowed && !partly;
   const actual = partly ? "denied in part" : allowed ? "allowed" : "denied";
   if (holds) return { expectation, outcome: "holds", actual, details: [] };

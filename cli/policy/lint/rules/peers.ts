@@ -92,7 +92,7 @@ export const hostNetwork: LintRule = {
 function subjectRemarks(context: LintContext, { manifest, policy, pods }: LintedPolicy): readonly Remark[] {
   const subject = subjectOf(policy);
   const found = hostPodsOf(context, subject, ownNamespace(policy));
-  // What is for all pods is not about these.
+  // A selector for all pods is not about these.
   const isAboutThem = subject.podSelector !== undefined && !isEmptySelector(subject.podSelector);
   if (found.length === 0 || (!isAboutThem && pods.length > 0)) return [];
   const names = namesText(found.map(({ key }) => key));

@@ -12,14 +12,14 @@ export const shadowed: LintRule = {
   check: (context) => [...shadowedNetworkRules(context), ...shadowedClusterRules(context)],
 };
 
-/** Rules add up, so of two that cover each other the later one is told of. */
+/** Rules add up, so of two that cover each other the later one is reported. */
 function shadowedNetworkRules({ networkSites, namespaces }: LintContext): readonly Remark[] {
   const byNamespace = Map.groupBy(networkSites, ({ linted }) => linted.policy.namespace);
   return [...byNamespace].flatMap(([namespace, sites]) => {
     const labels = namespaces.get(namespace);
     const covers = (outer: NetworkSite, inner: NetworkSite): boolean =>
       outer.direction === inner.direction &&
-      // What is not in force covers nothing that is.
+      // A policy in shadow covers none that is in force.
       (!isShadow(outer.linted.policy) || isShadow(inner.linted.policy)) &&
       selectorCovers(outer.linted.policy.podSelector, inner.linted.policy.podSelector) &&
       ruleCovers(outer.rule, inner.rule, labels);
